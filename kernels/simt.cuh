@@ -1,0 +1,90 @@
+// One kernel source, two compilers: NVRTC for the GPU, the C++ compiler for the host engine.
+//
+// A kernel is `KERNEL(name, Args) { ... args.field ... }`: one plain-data argument struct, passed by value, mirrored in
+// Rust. On the host a block has one thread, which the compiler vectorises; blocks are spread over threads by the caller.
+//
+// Rules: bodies are templates in an anonymous namespace. A block works on a contiguous chunk (`block_range`), never a
+// grid-stride loop. No float atomics. Inputs may be the output (in place), so nothing is `restrict` but by proof.
+#pragma once
+typedef unsigned char u8;
+typedef signed char i8;
+typedef unsigned short u16;
+typedef short i16;
+typedef unsigned int u32;
+typedef int i32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define SIMT_DEVICE 1
+#define DEV static __device__ __forceinline__
+#define KERNEL(name, Args) extern "C" __global__ void name(const Args args)
+#define EXPORT_TABLE(file)
+#else
+#define SIMT_DEVICE 0
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <vector>
+#define DEV static inline __attribute__((always_inline))
+
+namespace {
+struct Dim3 {
+  u32 x, y, z;
+};
+constexpr Dim3 threadIdx{0, 0, 0}, blockDim{1, 1, 1};
+thread_local Dim3 blockIdx{0, 0, 0}, gridDim{1, 1, 1};
+
+// What Rust sees of a kernel. `run` executes blocks [begin, end) of `blocks` on the calling thread.
+struct Entry {
+  const char* name;
+  void (*run)(const void* args, u32 blocks, u32 begin, u32 end);
+  u64 args_bytes, args_align;
+};
+std::vector<Entry>& table() {
+  static std::vector<Entry> entries;
+  return entries;
+}
+template <class Args> DEV void run_blocks(void (*kernel)(const Args&), const void* args, u32 blocks, u32 begin, u32 end) {
+  gridDim = {blocks, 1, 1};
+  for (u32 block = begin; block < end; ++block) {
+    blockIdx = {block, 0, 0};
+    kernel(*static_cast<const Args*>(args));
+  }
+}
+struct Registration {
+  explicit Registration(const Entry& entry) { table().push_back(entry); }
+};
+}  // namespace
+
+#define KERNEL(name, Args)                                                                                  \
+  static void name(const Args& args);                                                                       \
+  static void name##_run(const void* args, u32 blocks, u32 begin, u32 end) {                                \
+    run_blocks<Args>(&name, args, blocks, begin, end);                                                      \
+  }                                                                                                         \
+  static const Registration name##_registration({#name, &name##_run, sizeof(Args), alignof(Args)});         \
+  static void name(const Args& args)
+
+// Every file ends with one of these; SIMT_SUFFIX tells builds for different instruction sets apart.
+#define SIMT_JOIN_(a, b, c) a##b##c
+#define SIMT_JOIN(a, b, c) SIMT_JOIN_(a, b, c)
+#define EXPORT_TABLE(file)                                                              \
+  extern "C" const Entry* SIMT_JOIN(overcommit_kernels_, file, SIMT_SUFFIX)(u64 * n) {   \
+    *n = table().size();                                                                \
+    return table().data();                                                              \
+  }
+#endif
+
+namespace {
+template <class T> DEV T least(T a, T b) { return a < b ? a : b; }
+template <class T> DEV T most(T a, T b) { return a > b ? a : b; }
+
+// The contiguous range of a block: chunk elements each, the last block what is left.
+struct Range {
+  u64 begin, end;
+};
+DEV Range block_range(u64 count, u64 chunk) {
+  const u64 begin = blockIdx.x * chunk;
+  return {least(begin, count), least(begin + chunk, count)};
+}
+}  // namespace

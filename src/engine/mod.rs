@@ -1,0 +1,221 @@
+//! Engines: memory, lanes and launches. An engine knows nothing of tensors, Burn or policies.
+
+pub mod host;
+
+use std::fmt::Debug;
+
+use arrayvec::ArrayVec;
+
+use crate::op::{Op, Outputs, View};
+
+/// Spans begin at multiples of this on every engine, and sizes are rounded up to it.
+pub const ALIGN_BYTES: usize = 256;
+
+/// Rounds a size up to [`ALIGN_BYTES`]; even an empty tensor takes one unit, so that every storage has an address.
+pub const fn aligned(bytes: usize) -> usize {
+    if bytes == 0 {
+        ALIGN_BYTES
+    } else {
+        bytes.next_multiple_of(ALIGN_BYTES)
+    }
+}
+
+/// Where bytes can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tier {
+    /// Device memory: what kernels read and write, and what the budget bounds.
+    Device,
+    /// Host memory, pinned where the engine can: where offloaded bytes go.
+    Host,
+}
+
+/// An ordered queue of work. Lanes run beside each other; marks order them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// Kernels.
+    Compute,
+    /// Copies from device to host.
+    Offload,
+    /// Copies from host to device.
+    Fetch,
+}
+
+impl Lane {
+    /// Every lane, by index.
+    pub const ALL: [Lane; 3] = [Lane::Compute, Lane::Offload, Lane::Fetch];
+}
+
+/// A point in a lane: all work submitted there up to `sequence`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The lane.
+    pub lane: Lane,
+    /// How many pieces of work were submitted to the lane up to this point.
+    pub sequence: u64,
+}
+
+/// A piece of memory. `address` is what kernels are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The tier it lies in.
+    pub tier: Tier,
+    /// First byte.
+    pub address: u64,
+    /// Length.
+    pub bytes: usize,
+}
+
+impl Span {
+    /// No memory.
+    pub const fn empty(tier: Tier) -> Self {
+        Span {
+            tier,
+            address: 0,
+            bytes: 0,
+        }
+    }
+
+    /// `bytes` bytes, `offset` from the start.
+    ///
+    /// # Panics
+    /// In debug builds, if that reaches beyond the end.
+    pub fn slice(self, offset: usize, bytes: usize) -> Self {
+        debug_assert!(offset + bytes <= self.bytes, "slice beyond the span's end");
+        Span {
+            address: self.address + offset as u64,
+            bytes,
+            ..self
+        }
+    }
+}
+
+/// An op with everything a kernel needs: views and the memory under them.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// What to compute.
+    pub op: Op,
+    /// Which of the engine's ways, as [`Engine::algorithm`] chose it.
+    pub algorithm: Algorithm,
+    /// Inputs in the op's order.
+    pub inputs: ArrayVec<Operand, { crate::op::MAX_INPUTS }>,
+    /// Outputs in the op's order.
+    pub outputs: ArrayVec<Operand, { crate::op::MAX_OUTPUTS }>,
+    /// Workspace of at least [`Engine::scratch`] bytes; its contents are undefined.
+    pub scratch: Span,
+}
+
+/// A view and the span its storage occupies.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand {
+    /// The storage's memory.
+    pub span: Span,
+    /// Element type and layout.
+    pub view: View,
+}
+
+/// One of an engine's ways to run an op. Different algorithms may round differently, so a recipe keeps its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Algorithm(pub u8);
+
+/// What an engine's device is like: what the cost model works on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Props {
+    /// For people.
+    pub name: String,
+    /// Device memory there is.
+    pub device_bytes: usize,
+    /// Host memory there is for offloaded bytes.
+    pub host_bytes: usize,
+    /// Arithmetic, f32, per second.
+    pub flops_per_second: f64,
+    /// Device memory, read or written, per second.
+    pub memory_bytes_per_second: f64,
+    /// One copy lane, per second.
+    pub link_bytes_per_second: f64,
+    /// Fixed cost of one launch or copy.
+    pub launch_ns: u64,
+}
+
+/// What an engine could not do.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum EngineError {
+    /// Memory could not be mapped.
+    #[error("could not map {bytes} bytes of {tier:?} memory: {reason}")]
+    Map {
+        /// The tier asked for.
+        tier: Tier,
+        /// The size asked for.
+        bytes: usize,
+        /// What the system said.
+        reason: String,
+    },
+    /// A kernel failed, at submission or later.
+    #[error("{op}: {reason}")]
+    Kernel {
+        /// The op's name.
+        op: &'static str,
+        /// What went wrong.
+        reason: String,
+    },
+    /// A copy failed.
+    #[error("copy of {bytes} bytes: {reason}")]
+    Copy {
+        /// Size of the copy.
+        bytes: usize,
+        /// What went wrong.
+        reason: String,
+    },
+}
+
+/// Memory, lanes and launches of one device.
+///
+/// Submissions to a lane run in order. Lanes are not ordered with each other except by [`wait`](Engine::wait). No
+/// method but [`sync`](Engine::sync) waits for the device.
+pub trait Engine: Send + Sync + Debug {
+    /// The device's profile.
+    fn props(&self) -> &Props;
+
+    /// A slab of memory, aligned to [`ALIGN_BYTES`]. The pool carves it.
+    fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError>;
+
+    /// Returns a slab that [`map`](Engine::map) gave, when no submitted work uses it.
+    fn unmap(&self, span: Span);
+
+    /// How the engine will run `op`: a function of shapes and profile, never of free memory.
+    fn algorithm(&self, op: &Op, inputs: &[View]) -> Algorithm {
+        let _ = (op, inputs);
+        Algorithm::default()
+    }
+
+    /// Workspace that `op` needs: a function of shapes, algorithm and profile, never of free memory.
+    fn scratch(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> usize;
+
+    /// Submits an op.
+    ///
+    /// # Safety
+    /// Every span of `call` was mapped by this engine, is as large as its view needs, and stays mapped and, apart from
+    /// this lane's order, unwritten (inputs) or untouched (outputs, scratch) until the lane has passed this call. An
+    /// output may share its span with an input that [`Op::in_place`] allows.
+    unsafe fn launch(&self, lane: Lane, call: &Call) -> Result<(), EngineError>;
+
+    /// Submits a copy between spans of equal size.
+    ///
+    /// # Safety
+    /// As for [`launch`](Engine::launch); the spans do not overlap.
+    unsafe fn copy(&self, lane: Lane, from: Span, to: Span) -> Result<(), EngineError>;
+
+    /// The lane's end as it is now.
+    fn mark(&self, lane: Lane) -> Mark;
+
+    /// Work submitted to `lane` after this begins only when `mark` is reached.
+    fn wait(&self, lane: Lane, mark: Mark) -> Result<(), EngineError>;
+
+    /// Whether all work up to `mark` is done.
+    fn reached(&self, mark: Mark) -> bool;
+
+    /// Blocks until `mark` is reached. Reports a failure of work on any lane since the last `sync`, once.
+    fn sync(&self, mark: Mark) -> Result<(), EngineError>;
+
+    /// The host's pointer to a span of a host tier (on an engine whose device is the host: of any tier).
+    fn bytes(&self, span: Span) -> *mut u8;
+}

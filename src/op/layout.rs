@@ -1,0 +1,240 @@
+use std::fmt;
+
+/// The most dimensions a tensor can have.
+pub const MAX_RANK: usize = 8;
+
+/// Sizes of up to [`MAX_RANK`] dimensions. Unused entries are zero, so that equal shapes are equal values.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shape {
+    rank: u8,
+    dims: [usize; MAX_RANK],
+}
+
+impl Shape {
+    /// A shape from its sizes, outermost first.
+    ///
+    /// # Panics
+    /// If there are more than [`MAX_RANK`] sizes.
+    pub fn new(sizes: &[usize]) -> Self {
+        assert!(
+            sizes.len() <= MAX_RANK,
+            "a tensor of rank {} was asked for; the most is {MAX_RANK}",
+            sizes.len()
+        );
+        let mut dims = [0; MAX_RANK];
+        dims[..sizes.len()].copy_from_slice(sizes);
+        Shape {
+            rank: sizes.len() as u8,
+            dims,
+        }
+    }
+
+    /// Number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.rank as usize
+    }
+
+    /// The sizes, outermost first.
+    pub fn dims(&self) -> &[usize] {
+        &self.dims[..self.rank()]
+    }
+
+    /// Number of elements: 1 for rank 0.
+    pub fn count(&self) -> usize {
+        self.dims().iter().product()
+    }
+
+    /// The same shape with one size replaced.
+    pub fn with(mut self, axis: usize, size: usize) -> Self {
+        self.dims[..self.rank as usize][axis] = size;
+        self
+    }
+}
+
+impl std::ops::Index<usize> for Shape {
+    type Output = usize;
+    fn index(&self, axis: usize) -> &usize {
+        &self.dims()[axis]
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.dims().fmt(f)
+    }
+}
+
+/// How a tensor's elements lie in its storage: element `i` is at `offset + sum(i[k] * strides[k])`, in elements.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Layout {
+    shape: Shape,
+    strides: [isize; MAX_RANK],
+    offset: usize,
+}
+
+impl Layout {
+    /// Row-major from the storage's first element.
+    pub fn contiguous(shape: Shape) -> Self {
+        let mut strides = [0; MAX_RANK];
+        let mut step = 1;
+        for axis in (0..shape.rank()).rev() {
+            strides[axis] = step as isize;
+            step *= shape[axis];
+        }
+        Layout {
+            shape,
+            strides,
+            offset: 0,
+        }
+    }
+
+    /// The shape that indices run over.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Steps in elements, one per dimension; zero where a dimension is expanded, negative where it is flipped.
+    pub fn strides(&self) -> &[isize] {
+        &self.strides[..self.shape.rank()]
+    }
+
+    /// Elements before the one at index zero.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Whether the elements are row-major without gaps (from any offset). Dimensions of size one do not count.
+    pub fn is_contiguous(&self) -> bool {
+        let mut step = 1;
+        for axis in (0..self.shape.rank()).rev() {
+            if self.shape[axis] == 0 {
+                return true;
+            }
+            if self.shape[axis] != 1 && self.strides[axis] != step {
+                return false;
+            }
+            step *= self.shape[axis] as isize;
+        }
+        true
+    }
+
+    /// The same elements under another shape of equal count, without a copy; `None` where that needs one.
+    pub fn reshape(&self, shape: Shape) -> Option<Self> {
+        debug_assert_eq!(self.shape.count(), shape.count());
+        if self.is_contiguous() {
+            return Some(Layout {
+                offset: self.offset,
+                ..Layout::contiguous(shape)
+            });
+        }
+        // Match runs of old dimensions that step evenly with runs of new ones of the same count.
+        let old: Vec<(usize, isize)> = (self.shape.dims().iter().copied())
+            .zip(self.strides().iter().copied())
+            .filter(|&(size, _)| size != 1)
+            .collect();
+        let mut out = Layout {
+            offset: self.offset,
+            ..Layout::contiguous(shape)
+        };
+        let (mut from, mut to) = (0, 0);
+        while from < old.len() && to < shape.rank() {
+            let (mut count_old, mut count_new) = (old[from].0, shape[to]);
+            let (first_old, first_new) = (from, to);
+            while count_old != count_new {
+                if count_old < count_new {
+                    from += 1;
+                    count_old *= old.get(from)?.0;
+                } else {
+                    to += 1;
+                    if to == shape.rank() {
+                        return None;
+                    }
+                    count_new *= shape[to];
+                }
+            }
+            let even = (first_old..from).all(|k| old[k].1 == old[k + 1].1 * old[k + 1].0 as isize);
+            if !even {
+                return None;
+            }
+            let mut step = old[from].1;
+            for axis in (first_new..=to).rev() {
+                out.strides[axis] = step;
+                step *= shape[axis] as isize;
+            }
+            from += 1;
+            to += 1;
+        }
+        Some(out)
+    }
+
+    /// Dimension `k` of the result is dimension `axes[k]` of this.
+    pub fn permute(&self, axes: &[usize]) -> Self {
+        let mut out = *self;
+        for (to, &from) in axes.iter().enumerate() {
+            out.shape.dims[to] = self.shape.dims[from];
+            out.strides[to] = self.strides[from];
+        }
+        out
+    }
+
+    /// Broadcast to `shape`: new leading dimensions and dimensions of size one are repeated by a zero stride.
+    ///
+    /// # Panics
+    /// If a size neither matches nor is one.
+    pub fn expand(&self, shape: Shape) -> Self {
+        let lead = (shape.rank().checked_sub(self.shape.rank())).unwrap_or_else(|| {
+            panic!(
+                "cannot expand {:?} to {shape:?}: it has fewer dimensions",
+                self.shape
+            )
+        });
+        let mut out = Layout {
+            shape,
+            strides: [0; MAX_RANK],
+            offset: self.offset,
+        };
+        for (axis, &size) in self.shape.dims().iter().enumerate() {
+            let wanted = shape[lead + axis];
+            if size == wanted {
+                out.strides[lead + axis] = self.strides[axis];
+            } else {
+                assert!(
+                    size == 1,
+                    "cannot expand {:?} to {shape:?}: dimension {axis} is neither 1 nor equal",
+                    self.shape
+                );
+            }
+        }
+        out
+    }
+
+    /// Along `axis`: `size` elements from index `start`, `step` apart (negative steps walk backward).
+    pub fn slice(&self, axis: usize, start: usize, size: usize, step: isize) -> Self {
+        let mut out = *self;
+        out.shape.dims[axis] = size;
+        out.strides[axis] *= step;
+        if size > 0 {
+            out.offset = (out.offset as isize + start as isize * self.strides[axis]) as usize;
+        }
+        out
+    }
+
+    /// The axis in reverse order.
+    pub fn flip(&self, axis: usize) -> Self {
+        let size = self.shape[axis];
+        self.slice(axis, size.saturating_sub(1), size, -1)
+    }
+}
+
+impl fmt::Debug for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.shape)?;
+        if !self.is_contiguous() {
+            write!(f, " strides {:?}", self.strides())?;
+        }
+        if self.offset != 0 {
+            write!(f, " offset {}", self.offset)?;
+        }
+        Ok(())
+    }
+}

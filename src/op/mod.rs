@@ -1,0 +1,219 @@
+//! Ops as data: what is computed, on what shapes, at what cost, and what it reads. Pure; imports nothing of ours.
+//!
+//! An [`Op`] is a small `Copy + Eq + Hash` value without tensors or closures, so it can be submitted, replayed
+//! (recompute), priced, predicted and traced. Everything the rest of the crate asks of an op is a total function here.
+
+mod dtype;
+mod kinds;
+mod layout;
+mod rules;
+mod work;
+
+pub use dtype::{Dtype, Scalar};
+pub use kinds::{ArgReduce, Binary, Compare, Conv2d, Distribution, Pool2d, Reduce, Unary};
+pub use layout::{Layout, MAX_RANK, Shape};
+pub use work::Work;
+
+use arrayvec::ArrayVec;
+
+/// The most tensors an op reads.
+pub const MAX_INPUTS: usize = 3;
+/// The most tensors an op makes.
+pub const MAX_OUTPUTS: usize = 2;
+
+/// A tensor as an op sees it: element type and layout, not where the bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct View {
+    /// Element type.
+    pub dtype: Dtype,
+    /// Where each element lies in its storage.
+    pub layout: Layout,
+}
+
+impl View {
+    /// A row-major view of a whole storage.
+    pub fn contiguous(dtype: Dtype, shape: Shape) -> Self {
+        View {
+            dtype,
+            layout: Layout::contiguous(shape),
+        }
+    }
+
+    /// The shape of the layout.
+    pub fn shape(&self) -> &Shape {
+        self.layout.shape()
+    }
+
+    /// Elements times their size; what a contiguous copy of this view would take.
+    pub fn size_bytes(&self) -> usize {
+        self.shape().count() * self.dtype.size_bytes()
+    }
+}
+
+/// What an op makes: always a contiguous storage of its own.
+pub type Outputs = ArrayVec<View, MAX_OUTPUTS>;
+
+/// What an op needs to know of one input's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reads {
+    /// The values.
+    Values,
+    /// Only whether each value is greater than zero.
+    Signs,
+    /// Only the shape.
+    Nothing,
+}
+
+/// One computation. Inputs are named in the order they are passed.
+///
+/// Outputs are contiguous. Elementwise inputs have equal shapes: the caller broadcasts by layout (zero strides).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// `() -> [shape]`, every element `value`.
+    Fill {
+        /// Shape of the output.
+        shape: Shape,
+        /// Element type of the output.
+        dtype: Dtype,
+        /// The value.
+        value: Scalar,
+    },
+    /// `() -> [count]`: `start + i * step`, integers.
+    Arange {
+        /// Number of elements.
+        count: usize,
+        /// Element type of the output.
+        dtype: Dtype,
+        /// First element.
+        start: i64,
+        /// Difference of neighbours.
+        step: i64,
+    },
+    /// `() -> [shape]`: counter-based random numbers (Philox 4x32-10), a pure function of `seed` and position.
+    Random {
+        /// Shape of the output.
+        shape: Shape,
+        /// Element type of the output.
+        dtype: Dtype,
+        /// What the numbers follow.
+        distribution: Distribution,
+        /// Key of the generator; every op has its own.
+        seed: u64,
+    },
+    /// `(x)`: a contiguous copy of a view, converted to `dtype`. Floats to integers truncate and saturate; anything
+    /// to bool is `x != 0`.
+    Copy {
+        /// Element type of the output.
+        dtype: Dtype,
+    },
+    /// `(x)`, elementwise.
+    Unary(Unary),
+    /// `(a, b)`, elementwise, of one dtype.
+    Binary(Binary),
+    /// `(a)`: `a op scalar`, elementwise.
+    BinaryScalar(Binary, Scalar),
+    /// `(a, b) -> bool`, elementwise.
+    Compare(Compare),
+    /// `(a) -> bool`: `a op scalar`, elementwise.
+    CompareScalar(Compare, Scalar),
+    /// `(mask, a, b)`: `mask ? a : b`, elementwise.
+    Where,
+    /// `(x, mask)`: `mask ? value : x`, elementwise.
+    MaskFill(Scalar),
+    /// `(x)`: `axis` shrinks to one.
+    Reduce {
+        /// What is kept of the axis.
+        kind: Reduce,
+        /// The axis.
+        axis: usize,
+    },
+    /// `(x) -> dtype`: the index of the extreme along `axis`, which shrinks to one; the first among equals.
+    ArgReduce {
+        /// Which extreme.
+        kind: ArgReduce,
+        /// The axis.
+        axis: usize,
+        /// Integer type of the output.
+        dtype: Dtype,
+    },
+    /// `(destination, value)`: `destination` with a region replaced. Element `i` of `value` goes to the destination's
+    /// index `starts[k] + i[k] * steps[k]`.
+    SliceAssign {
+        /// First index per dimension.
+        starts: [usize; MAX_RANK],
+        /// Step per dimension; may be negative.
+        steps: [isize; MAX_RANK],
+    },
+    /// `(x, index)`: `out[.., i, ..] = x[.., index[.., i, ..], ..]` along `axis`; shaped as `index`. An index out of
+    /// range is an error.
+    Gather {
+        /// The axis.
+        axis: usize,
+    },
+    /// `(x, index, value)`: `x` with `value` added at `index` along `axis`, in index order.
+    ScatterAdd {
+        /// The axis.
+        axis: usize,
+    },
+    /// `(x, index[n])`: the slices of `x` along `axis` that a one-dimensional index names.
+    Select {
+        /// The axis.
+        axis: usize,
+    },
+    /// `(x, index[n], value)`: `x` with the slices of `value` added where the index names, in index order.
+    SelectAdd {
+        /// The axis.
+        axis: usize,
+    },
+    /// `(a[.., m, k], b[.., k, n]) -> [.., m, n]`; batch dimensions are equal.
+    Matmul,
+    /// `(x[n, c, h, w], weight[o, c / groups, kh, kw], bias[o] or nothing) -> [n, o, oh, ow]`.
+    Conv2d(Conv2d),
+    /// `(weight, gradient[n, o, oh, ow]) -> [n, c, h, w]`.
+    Conv2dBackwardInput {
+        /// The forward convolution.
+        conv: Conv2d,
+        /// Height and width of the forward's input.
+        size: [usize; 2],
+    },
+    /// `(x, gradient[n, o, oh, ow]) -> [o, c / groups, kh, kw]`, images added in order.
+    Conv2dBackwardWeight {
+        /// The forward convolution.
+        conv: Conv2d,
+        /// Height and width of the kernel.
+        kernel: [usize; 2],
+    },
+    /// `(x[n, c, h, w]) -> [n, c, oh, ow]` and, if asked, the flat index of each maximum in its `h * w` plane.
+    MaxPool2d {
+        /// The window.
+        pool: Pool2d,
+        /// Integer type of the second output.
+        indices: Option<Dtype>,
+    },
+    /// `(gradient, indices) -> [n, c, h, w]`.
+    MaxPool2dBackward {
+        /// The window.
+        pool: Pool2d,
+        /// Height and width of the forward's input.
+        size: [usize; 2],
+    },
+    /// `(x[n, c, h, w]) -> [n, c, oh, ow]`.
+    AvgPool2d(Pool2d),
+    /// `(gradient) -> [n, c, h, w]`.
+    AvgPool2dBackward {
+        /// The window.
+        pool: Pool2d,
+        /// Height and width of the forward's input.
+        size: [usize; 2],
+    },
+    /// `(x[n, c, h, w]) -> [n, c, size]`: window `i` covers `floor(i * h / oh) .. ceil((i + 1) * h / oh)`.
+    AdaptiveAvgPool2d {
+        /// Height and width of the output.
+        size: [usize; 2],
+    },
+    /// `(gradient[n, c, oh, ow]) -> [n, c, size]`.
+    AdaptiveAvgPool2dBackward {
+        /// Height and width of the forward's input.
+        size: [usize; 2],
+    },
+}

@@ -1,0 +1,121 @@
+//! Total functions of an op: what it makes, what it reads, what it may overwrite.
+
+use super::{Dtype, Op, Outputs, Reads, Shape, View};
+
+impl Op {
+    /// What the op makes of these inputs. The caller has checked that they fit together.
+    pub fn outputs(&self, inputs: &[View]) -> Outputs {
+        let same = || (inputs[0].dtype, *inputs[0].shape());
+        let planes = |of: usize, size: [usize; 2]| {
+            let shape = inputs[of].shape();
+            Shape::new(&[shape[0], shape[1], size[0], size[1]])
+        };
+        let plane = |of: usize| [inputs[of].shape()[2], inputs[of].shape()[3]];
+        let (dtype, shape) = match *self {
+            Op::Fill { shape, dtype, .. } | Op::Random { shape, dtype, .. } => (dtype, shape),
+            Op::Arange { count, dtype, .. } => (dtype, Shape::new(&[count])),
+            Op::Copy { dtype } => (dtype, *inputs[0].shape()),
+            Op::Unary(_) | Op::Binary(_) | Op::BinaryScalar(..) | Op::MaskFill(_) => same(),
+            Op::SliceAssign { .. } | Op::ScatterAdd { .. } | Op::SelectAdd { .. } => same(),
+            Op::Compare(_) | Op::CompareScalar(..) => (Dtype::Bool, *inputs[0].shape()),
+            Op::Where => (inputs[1].dtype, *inputs[1].shape()),
+            Op::Reduce { axis, .. } => (inputs[0].dtype, inputs[0].shape().with(axis, 1)),
+            Op::ArgReduce { axis, dtype, .. } => (dtype, inputs[0].shape().with(axis, 1)),
+            Op::Gather { .. } => (inputs[0].dtype, *inputs[1].shape()),
+            Op::Select { axis } => (
+                inputs[0].dtype,
+                inputs[0].shape().with(axis, inputs[1].shape().count()),
+            ),
+            Op::Matmul => {
+                let (a, b) = (inputs[0].shape(), inputs[1].shape());
+                (inputs[0].dtype, a.with(a.rank() - 1, b[b.rank() - 1]))
+            }
+            Op::Conv2d(conv) => {
+                let size = conv.output_size(plane(0), plane(1));
+                (inputs[0].dtype, planes(0, size).with(1, inputs[1].shape()[0]))
+            }
+            Op::Conv2dBackwardInput { conv, size } => {
+                let channels = inputs[0].shape()[1] * conv.groups;
+                (inputs[1].dtype, planes(1, size).with(1, channels))
+            }
+            Op::Conv2dBackwardWeight { conv, kernel } => {
+                let (x, gradient) = (inputs[0].shape(), inputs[1].shape());
+                (
+                    inputs[0].dtype,
+                    Shape::new(&[gradient[1], x[1] / conv.groups, kernel[0], kernel[1]]),
+                )
+            }
+            Op::MaxPool2d { pool, indices } => {
+                let shape = planes(0, pool.output_size(plane(0)));
+                let values = View::contiguous(inputs[0].dtype, shape);
+                let indices = indices.map(|dtype| View::contiguous(dtype, shape));
+                return [values].into_iter().chain(indices).collect();
+            }
+            Op::AvgPool2d(pool) => (inputs[0].dtype, planes(0, pool.output_size(plane(0)))),
+            Op::AdaptiveAvgPool2d { size }
+            | Op::MaxPool2dBackward { size, .. }
+            | Op::AvgPool2dBackward { size, .. }
+            | Op::AdaptiveAvgPool2dBackward { size } => (inputs[0].dtype, planes(0, size)),
+        };
+        [View::contiguous(dtype, shape)].into_iter().collect()
+    }
+
+    /// What the op reads of input `input`.
+    pub fn reads(&self, input: usize) -> Reads {
+        match self {
+            Op::Unary(super::Unary::Relu) => Reads::Values,
+            Op::Binary(super::Binary::ReluBackward) if input == 0 => Reads::Signs,
+            _ => Reads::Values,
+        }
+    }
+
+    /// Whether the first output may take the span of input `input`, given that both views are contiguous, whole and of
+    /// equal size: true where each output element is computed from input elements at its own position alone.
+    pub fn in_place(&self, input: usize) -> bool {
+        match self {
+            Op::Unary(_) | Op::Binary(_) | Op::BinaryScalar(..) | Op::Copy { .. } => true,
+            Op::Compare(_) | Op::CompareScalar(..) | Op::Where | Op::MaskFill(_) => true,
+            Op::SliceAssign { .. } | Op::ScatterAdd { .. } | Op::SelectAdd { .. } => input == 0,
+            _ => false,
+        }
+    }
+
+    /// Whether running the op again on the same inputs gives the same bits. All do: random ops carry their seed and
+    /// no reduction depends on the number of threads.
+    pub fn replays_exactly(&self) -> bool {
+        true
+    }
+
+    /// A short name for messages and traces.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Op::Fill { .. } => "fill",
+            Op::Arange { .. } => "arange",
+            Op::Random { .. } => "random",
+            Op::Copy { .. } => "copy",
+            Op::Unary(kind) => kind.name(),
+            Op::Binary(kind) => kind.name(),
+            Op::BinaryScalar(kind, _) => kind.name(),
+            Op::Compare(kind) | Op::CompareScalar(kind, _) => kind.name(),
+            Op::Where => "where",
+            Op::MaskFill(_) => "mask_fill",
+            Op::Reduce { kind, .. } => kind.name(),
+            Op::ArgReduce { kind, .. } => kind.name(),
+            Op::SliceAssign { .. } => "slice_assign",
+            Op::Gather { .. } => "gather",
+            Op::ScatterAdd { .. } => "scatter_add",
+            Op::Select { .. } => "select",
+            Op::SelectAdd { .. } => "select_add",
+            Op::Matmul => "matmul",
+            Op::Conv2d(_) => "conv2d",
+            Op::Conv2dBackwardInput { .. } => "conv2d_backward_input",
+            Op::Conv2dBackwardWeight { .. } => "conv2d_backward_weight",
+            Op::MaxPool2d { .. } => "max_pool2d",
+            Op::MaxPool2dBackward { .. } => "max_pool2d_backward",
+            Op::AvgPool2d(_) => "avg_pool2d",
+            Op::AvgPool2dBackward { .. } => "avg_pool2d_backward",
+            Op::AdaptiveAvgPool2d { .. } => "adaptive_avg_pool2d",
+            Op::AdaptiveAvgPool2dBackward { .. } => "adaptive_avg_pool2d_backward",
+        }
+    }
+}

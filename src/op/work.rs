@@ -1,0 +1,48 @@
+use super::{Op, Outputs, View};
+
+/// What an op costs, apart from where it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Arithmetic operations; a multiply-add counts as two.
+    pub flops: u64,
+    /// Bytes read from device memory, each input once.
+    pub read_bytes: u64,
+    /// Bytes written to device memory.
+    pub written_bytes: u64,
+}
+
+impl Op {
+    /// The work of the op on these inputs.
+    pub fn work(&self, inputs: &[View], outputs: &Outputs) -> Work {
+        let bytes = |views: &[View]| views.iter().map(|view| view.size_bytes() as u64).sum();
+        let count = |view: &View| view.shape().count() as u64;
+        let made = outputs.first().map_or(0, count);
+        let flops = match self {
+            Op::Fill { .. } | Op::Arange { .. } | Op::Copy { .. } => 0,
+            Op::SliceAssign { .. } | Op::Gather { .. } | Op::Select { .. } => 0,
+            Op::Matmul => 2 * made * last(&inputs[0]),
+            // Every output element is a dot product over one kernel's worth of elements.
+            Op::Conv2d(_) => 2 * made * (count(&inputs[1]) / first(&inputs[1])),
+            Op::Conv2dBackwardInput { .. } => 2 * count(&inputs[1]) * (count(&inputs[0]) / first(&inputs[0])),
+            Op::Conv2dBackwardWeight { .. } => 2 * count(&inputs[1]) * (made / first(&outputs[0])),
+            Op::MaxPool2d { pool, .. } | Op::AvgPool2d(pool) => {
+                made * (pool.kernel[0] * pool.kernel[1]) as u64
+            }
+            Op::Random { .. } => 40 * made,
+            _ => inputs.iter().map(count).max().unwrap_or(made).max(made),
+        };
+        Work {
+            flops,
+            read_bytes: bytes(inputs),
+            written_bytes: bytes(outputs),
+        }
+    }
+}
+
+fn first(view: &View) -> u64 {
+    view.shape().dims().first().map_or(1, |&size| size.max(1) as u64)
+}
+
+fn last(view: &View) -> u64 {
+    view.shape().dims().last().map_or(1, |&size| size as u64)
+}
