@@ -1,0 +1,169 @@
+//! The four runs: a network with all the memory, in a part of it; one four times deeper, likewise.
+
+use std::error::Error;
+
+use burn::tensor::backend::AutodiffBackend;
+
+use crate::data::Digits;
+use crate::memory::Memory;
+use crate::options::Options;
+use crate::train::{Outcome, Plan, run};
+
+/// How many times deeper the second network is.
+const DEEPER: usize = 4;
+
+/// The same network twice: with all the memory it asks for, and inside a budget.
+pub struct Pair {
+    pub unlimited: Outcome,
+    pub budgeted: Outcome,
+}
+
+impl Pair {
+    pub fn is_identical(&self) -> bool {
+        self.unlimited.is_identical_to(&self.budgeted)
+    }
+
+    /// How many times longer a step takes inside the budget.
+    pub fn slowdown(&self) -> f64 {
+        self.budgeted.step_ns as f64 / self.unlimited.step_ns as f64
+    }
+
+    /// The most bytes the network has at once when nothing stops it.
+    pub fn need_bytes(&self) -> u64 {
+        self.unlimited.usage.peak_bytes
+    }
+}
+
+/// All four runs.
+pub struct Comparison {
+    pub first: Pair,
+    pub deeper: Pair,
+}
+
+impl Comparison {
+    pub fn is_identical(&self) -> bool {
+        self.first.is_identical() && self.deeper.is_identical()
+    }
+}
+
+/// Runs all four on one device, which is empty before and after each.
+pub fn compare<B: AutodiffBackend>(
+    options: &Options,
+    digits: &Digits,
+    device: &B::Device,
+    memory: &impl Memory,
+) -> Result<Comparison, Box<dyn Error>> {
+    let run = |plan| run::<B>(plan, digits, device, memory);
+    let pair = |plan: Plan, budget: &dyn Fn(u64) -> u64| -> Result<Pair, Box<dyn Error>> {
+        let unlimited = run(plan)?;
+        let budget_bytes = Some(budget(unlimited.usage.peak_bytes));
+        Ok(Pair {
+            budgeted: run(Plan { budget_bytes, ..plan })?,
+            unlimited,
+        })
+    };
+    let plan = Plan::from(options);
+    let first = pair(plan, &|need_bytes| options.budget.of(need_bytes))?;
+    let first_need_bytes = first.need_bytes();
+    let deeper_plan = Plan {
+        depth: plan.depth * DEEPER,
+        epochs: plan.epochs.div_ceil(DEEPER),
+        ..plan
+    };
+    let deeper = pair(deeper_plan, &|_| first_need_bytes)?;
+    Ok(Comparison { first, deeper })
+}
+
+impl From<&Options> for Plan {
+    fn from(options: &Options) -> Self {
+        Plan {
+            depth: options.depth,
+            batch: options.batch,
+            epochs: options.epochs,
+            seed: options.seed,
+            budget_bytes: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::backend::{Autodiff, Flex, NdArray};
+    use clap::Parser;
+    use serial_test::serial;
+
+    use super::*;
+    use crate::memory::Usage;
+    use crate::report;
+
+    const NEED_BYTES: u64 = 1000;
+
+    /// Stands in for a pool: a budget is always met exactly.
+    #[derive(Default)]
+    struct Obedient(std::cell::Cell<u64>);
+
+    impl Memory for Obedient {
+        fn limit(&self, budget_bytes: Option<u64>) -> Result<(), Box<dyn Error>> {
+            self.0.set(budget_bytes.unwrap_or(NEED_BYTES));
+            Ok(())
+        }
+
+        fn usage(&self) -> Usage {
+            Usage {
+                peak_bytes: self.0.get(),
+                ..Usage::default()
+            }
+        }
+    }
+
+    fn is_replayed<B: AutodiffBackend>() {
+        let options = Options::parse_from(["test", "--depth", "1", "--batch", "500", "--epochs", "1"]);
+        let digits = Digits::load().expect("the shipped file is well formed");
+        let comparison = compare::<B>(&options, &digits, &B::Device::default(), &Obedient::default())
+            .expect("the pool refuses nothing");
+        assert!(comparison.is_identical());
+        let summary = report::summary(&comparison);
+        assert!(
+            summary.starts_with("deeper-than-memory: need=1000 budget=250 peak=250 identical=true slowdown=")
+        );
+        assert!(
+            summary.contains(
+                " deeper_depth=4 deeper_need=1000 deeper_peak=1000 deeper_identical=true accuracy="
+            )
+        );
+        assert_eq!(report::table(&comparison).lines().count(), 5);
+    }
+
+    // Burn's CPU backends share one random number generator a process.
+    #[test]
+    #[serial]
+    fn ndarray_replays_a_run_bit_for_bit() {
+        is_replayed::<Autodiff<NdArray>>();
+    }
+
+    #[test]
+    #[serial]
+    fn flex_replays_a_run_bit_for_bit() {
+        is_replayed::<Autodiff<Flex>>();
+    }
+
+    #[test]
+    #[serial]
+    fn one_bit_is_a_difference() {
+        let digits = Digits::load().expect("the shipped file is well formed");
+        let options = Options::parse_from(["test", "--depth", "1", "--batch", "750", "--epochs", "1"]);
+        let outcome = run::<Autodiff<Flex>>(
+            Plan::from(&options),
+            &digits,
+            &Default::default(),
+            &Obedient::default(),
+        )
+        .expect("the pool refuses nothing");
+        let mut other = outcome.clone();
+        other.weights_bits[0] ^= 1;
+        assert!(!outcome.is_identical_to(&other));
+        other = outcome.clone();
+        other.losses[0] = f32::from_bits(other.losses[0].to_bits() ^ 1);
+        assert!(!outcome.is_identical_to(&other));
+    }
+}

@@ -1,0 +1,166 @@
+//! The handwritten digits: read, checked, split and batched. The same seed gives the same batches.
+
+use burn::tensor::backend::Backend;
+use burn::tensor::{Int, Tensor, TensorData};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+/// Pixels along each side of an image.
+pub const SIDE: usize = 8;
+/// Digits there are.
+pub const CLASSES: usize = 10;
+
+const PIXELS: usize = SIDE * SIDE;
+const RECORD_BYTES: usize = PIXELS + 1;
+const PIXEL_MAX: u8 = 16;
+/// The last images of the file: they are by writers of whom the network has seen little or nothing.
+const HELD_OUT: usize = 297;
+
+static FILE: &[u8] = include_bytes!("../../data/optdigits.bin");
+
+/// What can be wrong with the file of digits.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum DataError {
+    #[error("the digits take {0} bytes, which is not a positive number of {RECORD_BYTES}-byte records")]
+    Size(usize),
+    #[error("image {image} has a pixel of {pixel}, more than {PIXEL_MAX}")]
+    Pixel { image: usize, pixel: u8 },
+    #[error("image {image} is labelled {label}, which is not a digit")]
+    Label { image: usize, label: u8 },
+    #[error("{0} images are too few to hold out {HELD_OUT}")]
+    Few(usize),
+}
+
+/// One image and the digit it shows.
+#[derive(Clone, Copy)]
+pub struct Digit {
+    pixels: &'static [u8],
+    label: u8,
+}
+
+/// Images to learn from, and images to be judged by.
+pub struct Digits {
+    pub train: Vec<Digit>,
+    pub held_out: Vec<Digit>,
+}
+
+impl Digits {
+    /// The digits that ship with the crate.
+    pub fn load() -> Result<Self, DataError> {
+        let mut train = parse(FILE)?;
+        let first_held_out = train
+            .len()
+            .checked_sub(HELD_OUT)
+            .ok_or(DataError::Few(train.len()))?;
+        let held_out = train.split_off(first_held_out);
+        Ok(Digits { train, held_out })
+    }
+}
+
+fn parse(bytes: &'static [u8]) -> Result<Vec<Digit>, DataError> {
+    let (records, rest) = bytes.as_chunks::<RECORD_BYTES>();
+    if records.is_empty() || !rest.is_empty() {
+        return Err(DataError::Size(bytes.len()));
+    }
+    records
+        .iter()
+        .enumerate()
+        .map(|(image, record)| digit(image, record))
+        .collect()
+}
+
+fn digit(image: usize, record: &'static [u8; RECORD_BYTES]) -> Result<Digit, DataError> {
+    let [pixels @ .., label] = record;
+    if let Some(&pixel) = pixels.iter().find(|&&pixel| pixel > PIXEL_MAX) {
+        return Err(DataError::Pixel { image, pixel });
+    }
+    if usize::from(*label) >= CLASSES {
+        return Err(DataError::Label { image, label: *label });
+    }
+    Ok(Digit {
+        pixels,
+        label: *label,
+    })
+}
+
+/// The order of one epoch: shuffled by the seed and the epoch alone, so that a run can be replayed.
+pub fn shuffled(digits: &[Digit], seed: u64, epoch: usize) -> Vec<Digit> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    random.set_stream(epoch as u64);
+    let mut digits = digits.to_vec();
+    digits.shuffle(&mut random);
+    digits
+}
+
+/// Images and labels on a device.
+#[derive(Clone)]
+pub struct Batch<B: Backend> {
+    pub images: Tensor<B, 4>,
+    pub labels: Tensor<B, 1, Int>,
+}
+
+impl<B: Backend> Batch<B> {
+    pub fn new(digits: &[Digit], device: &B::Device) -> Self {
+        let pixels = digits.iter().flat_map(|digit| digit.pixels);
+        let images = pixels
+            .map(|&pixel| f32::from(pixel) / f32::from(PIXEL_MAX))
+            .collect();
+        let labels = digits.iter().map(|digit| i32::from(digit.label)).collect();
+        Batch {
+            images: Tensor::from_data(
+                TensorData::new::<f32, _>(images, [digits.len(), 1, SIDE, SIDE]),
+                device,
+            ),
+            labels: Tensor::from_data(TensorData::new::<i32, _>(labels, [digits.len()]), device),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shipped_file_is_whole() {
+        let digits = Digits::load().expect("the shipped file is well formed");
+        assert_eq!((digits.train.len(), digits.held_out.len()), (1500, 297));
+        let zeros = digits
+            .train
+            .iter()
+            .chain(&digits.held_out)
+            .filter(|digit| digit.label == 0);
+        assert_eq!(zeros.count(), 178);
+    }
+
+    #[test]
+    fn a_damaged_file_is_refused() {
+        assert_eq!(parse(&[]).err(), Some(DataError::Size(0)));
+        assert_eq!(
+            parse(&[0; RECORD_BYTES + 1]).err(),
+            Some(DataError::Size(RECORD_BYTES + 1))
+        );
+        assert_eq!(
+            parse(&[17; RECORD_BYTES]).err(),
+            Some(DataError::Pixel { image: 0, pixel: 17 })
+        );
+        assert_eq!(
+            parse(&[10; RECORD_BYTES]).err(),
+            Some(DataError::Label { image: 0, label: 10 })
+        );
+    }
+
+    #[test]
+    fn an_epoch_is_replayed_by_its_seed() {
+        let digits = Digits::load().expect("the shipped file is well formed").train;
+        let order = |seed, epoch| -> Vec<_> {
+            shuffled(&digits, seed, epoch)
+                .iter()
+                .map(|digit| digit.pixels.as_ptr())
+                .collect()
+        };
+        assert_eq!(order(42, 1), order(42, 1));
+        assert_ne!(order(42, 1), order(42, 2));
+        assert_ne!(order(42, 1), order(43, 1));
+    }
+}

@@ -1,0 +1,67 @@
+//! Trains networks that are deeper than the memory they are given, and proves that nothing changed.
+//!
+//! `cargo run --release --example deeper_than_memory`; `-- --help` lists the options.
+
+mod compare;
+mod data;
+mod learner;
+mod memory;
+mod model;
+mod options;
+mod report;
+mod train;
+// SEAM: delete this attribute, and the file it names, when the crate exports its backend.
+#[path = "overcommit_pending.rs"]
+mod overcommit;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use burn::backend::{Autodiff, Flex, NdArray};
+use burn::tensor::backend::AutodiffBackend;
+use clap::Parser;
+
+use crate::compare::compare;
+use crate::data::Digits;
+use crate::memory::Unmetered;
+use crate::options::{BackendChoice, Options};
+use crate::overcommit::{Pool, Training};
+use crate::train::{Plan, run};
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let result = match options.backend {
+        BackendChoice::Overcommit => train_overcommitted(&options),
+        BackendChoice::Ndarray => train_elsewhere::<Autodiff<NdArray>>(&options),
+        BackendChoice::Flex => train_elsewhere::<Autodiff<Flex>>(&options),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("deeper_than_memory: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+/// The four runs; fails if a budget changed a bit.
+fn train_overcommitted(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
+    let memory = Pool::new(options.policy)?;
+    let comparison = compare::<Training>(options, &Digits::load()?, memory.device(), &memory)?;
+    println!("{}\n", report::table(&comparison));
+    println!("{}", report::summary(&comparison));
+    Ok(if comparison.is_identical() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// The same network on another backend: nothing but the type differs.
+fn train_elsewhere<B: AutodiffBackend>(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
+    let outcome = run::<B>(
+        Plan::from(options),
+        &Digits::load()?,
+        &B::Device::default(),
+        &Unmetered,
+    )?;
+    println!("{}", report::single(&outcome));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,149 @@
+//! A whole run, from seed to final weights. What it returns holds no tensor, so the device is empty afterwards.
+
+use std::error::Error;
+use std::time::Instant;
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::Tensor;
+use burn::tensor::backend::{AutodiffBackend, Backend};
+use bytesize::ByteSize;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::data::{Batch, Digit, Digits, shuffled};
+use crate::learner::Learner;
+use crate::memory::{Memory, Usage};
+use crate::model::Network;
+
+/// What is trained, for how long, and in how much memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    pub depth: usize,
+    pub batch: usize,
+    pub epochs: usize,
+    pub seed: u64,
+    pub budget_bytes: Option<u64>,
+}
+
+/// What came of a plan.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub plan: Plan,
+    pub losses: Vec<f32>,
+    /// Every parameter and running statistic, in the order of the network, bit by bit.
+    pub weights_bits: Vec<u32>,
+    /// The median: a pause of the machine during one step does not count.
+    pub step_ns: u64,
+    pub usage: Usage,
+    /// Of the held-out images, the fraction named correctly.
+    pub accuracy: f64,
+}
+
+impl Outcome {
+    /// Whether two runs are the same computation: not close, equal.
+    pub fn is_identical_to(&self, other: &Outcome) -> bool {
+        let bits = |losses: &[f32]| -> Vec<u32> { losses.iter().map(|loss| loss.to_bits()).collect() };
+        bits(&self.losses) == bits(&other.losses) && self.weights_bits == other.weights_bits
+    }
+}
+
+/// Trains as planned and judges the result by the held-out digits.
+pub fn run<B: AutodiffBackend>(
+    plan: Plan,
+    digits: &Digits,
+    device: &B::Device,
+    memory: &impl Memory,
+) -> Result<Outcome, Box<dyn Error>> {
+    let steps_per_epoch = digits.train.len() / plan.batch;
+    if steps_per_epoch == 0 {
+        return Err(format!(
+            "a batch of {} is more than the {} images",
+            plan.batch,
+            digits.train.len()
+        )
+        .into());
+    }
+    memory.limit(plan.budget_bytes)?;
+    let progress = progress(&plan, steps_per_epoch * plan.epochs);
+    let mut learner = Learner::<B>::new(plan.depth, plan.seed, device);
+    let (mut losses, mut steps_ns) = (Vec::new(), Vec::new());
+    for epoch in 0..plan.epochs {
+        // Whole batches only: every step has the same shapes, so every step costs the same.
+        for digits in shuffled(&digits.train, plan.seed, epoch).chunks_exact(plan.batch) {
+            let start = Instant::now();
+            let (next, loss) = learner.step(Batch::new(digits, device));
+            steps_ns.push(start.elapsed().as_nanos() as u64);
+            learner = next;
+            losses.push(loss);
+            show(&progress, loss, memory.usage());
+        }
+    }
+    let usage = memory.usage();
+    progress.finish();
+    let network = learner.into_valid();
+    Ok(Outcome {
+        plan,
+        losses,
+        weights_bits: weights_bits(&network),
+        step_ns: median(steps_ns),
+        usage,
+        accuracy: accuracy(&network, &digits.held_out, plan.batch, device),
+    })
+}
+
+/// On stderr, and only where that is a terminal.
+fn progress(plan: &Plan, steps: usize) -> ProgressBar {
+    let template = "{prefix:<26} {wide_bar} {pos:>4}/{len} {elapsed:>4} {msg}";
+    let style = ProgressStyle::with_template(template).expect("the template is well formed");
+    let budget = plan
+        .budget_bytes
+        .map_or("unlimited".into(), |bytes| ByteSize(bytes).to_string());
+    ProgressBar::new(steps as u64)
+        .with_style(style)
+        .with_prefix(format!("depth {} in {budget}", plan.depth))
+}
+
+fn show(progress: &ProgressBar, loss: f32, usage: Usage) {
+    progress.set_message(match usage.peak_bytes {
+        0 => format!("loss {loss:.4}"),
+        _ => format!("loss {loss:.4} memory {}", ByteSize(usage.allocated_bytes)),
+    });
+    progress.inc(1);
+}
+
+fn median(mut values: Vec<u64>) -> u64 {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+fn accuracy<B: Backend>(network: &Network<B>, digits: &[Digit], batch: usize, device: &B::Device) -> f64 {
+    let correct = |digits: &[Digit]| {
+        let batch = Batch::<B>::new(digits, device);
+        let named = network.forward(batch.images).argmax(1).flatten::<1>(0, 1);
+        named
+            .equal(batch.labels)
+            .into_data()
+            .iter::<bool>()
+            .filter(|&correct| correct)
+            .count()
+    };
+    digits.chunks(batch).map(correct).sum::<usize>() as f64 / digits.len() as f64
+}
+
+fn weights_bits<B: Backend>(network: &Network<B>) -> Vec<u32> {
+    let mut bits = Bits::default();
+    network.visit(&mut bits);
+    bits.0
+}
+
+#[derive(Default)]
+struct Bits(Vec<u32>);
+
+impl<B: Backend> ModuleVisitor<B> for Bits {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+        let data = param.val().into_data();
+        let values = data
+            .as_slice::<f32>()
+            .expect("the network is in single precision");
+        self.0.extend(values.iter().map(|value| value.to_bits()));
+    }
+}
