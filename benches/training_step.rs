@@ -3,8 +3,10 @@
 //! Every backend computes on rayon's global pool, as wide as the machine or `RAYON_NUM_THREADS`; the matrix
 //! product of ndarray has threads of its own, at most four (`MATMUL_NUM_THREADS`). Set both to the same number.
 
+#[allow(dead_code, unused_imports, reason = "the example uses the rest of it")]
 #[path = "../examples/deeper_than_memory/data.rs"]
 mod data;
+#[allow(dead_code, reason = "the example uses the rest of it")]
 #[path = "../examples/deeper_than_memory/learner.rs"]
 mod learner;
 #[path = "../examples/deeper_than_memory/model.rs"]
@@ -19,9 +21,10 @@ use criterion::Criterion;
 use crate::data::{Batch, Digits};
 use crate::learner::Learner;
 
-const BATCH: usize = 64;
+const BATCH: usize = 32;
 const DEPTHS: [usize; 2] = [8, 32];
 const SEED: u64 = 42;
+const LEARNING_RATE: f64 = 1e-3;
 
 fn bench_step<B: AutodiffBackend>(criterion: &mut Criterion, backend: &str) {
     let device = B::Device::default();
@@ -35,7 +38,7 @@ fn bench_step<B: AutodiffBackend>(criterion: &mut Criterion, backend: &str) {
                 let (next, loss) = learner
                     .take()
                     .expect("every step leaves a learner")
-                    .step(batch.clone());
+                    .step(batch.clone(), LEARNING_RATE);
                 learner = Some(next);
                 loss
             });

@@ -10,8 +10,6 @@ use burn::tensor::backend::AutodiffBackend;
 use crate::data::Batch;
 use crate::model::Network;
 
-const LEARNING_RATE: f64 = 1e-3;
-
 /// A network and the state of its optimizer: all that training keeps on the device between two steps.
 pub struct Learner<B: AutodiffBackend> {
     network: Network<B>,
@@ -29,7 +27,7 @@ impl<B: AutodiffBackend> Learner<B> {
     }
 
     /// Learns from one batch; the loss before the step. Reading it waits for the device, so a step can be timed.
-    pub fn step(self, batch: Batch<B>) -> (Self, f32) {
+    pub fn step(self, batch: Batch<B>, learning_rate: f64) -> (Self, f32) {
         let Learner {
             network,
             mut optimizer,
@@ -39,7 +37,7 @@ impl<B: AutodiffBackend> Learner<B> {
             .init(&scores.device())
             .forward(scores, batch.labels);
         let gradients = GradientsParams::from_grads(loss.backward(), &network);
-        let network = optimizer.step(LEARNING_RATE, network, gradients);
+        let network = optimizer.step(learning_rate, network, gradients);
         (Learner { network, optimizer }, loss.into_scalar().elem())
     }
 

@@ -13,7 +13,7 @@ pub struct Options {
     #[arg(long, default_value_t = 8, value_parser = at_least_one)]
     pub depth: usize,
     /// Images a step learns from.
-    #[arg(long, default_value_t = 64, value_parser = at_least_one)]
+    #[arg(long, default_value_t = 32, value_parser = at_least_one)]
     pub batch: usize,
     /// Memory of the second run: bytes ("8 MiB") or a part of what the first run needed ("25%").
     #[arg(long, default_value = "25%")]

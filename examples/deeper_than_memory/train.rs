@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::time::Instant;
 
+use burn::lr_scheduler::LrScheduler;
+use burn::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 use burn::tensor::backend::{AutodiffBackend, Backend};
@@ -13,6 +15,9 @@ use crate::data::{Batch, Digit, Digits, shuffled};
 use crate::learner::Learner;
 use crate::memory::{Memory, Usage};
 use crate::model::Network;
+
+/// Falls along a cosine to nothing: the last steps, of few images each, no longer throw the result about.
+const LEARNING_RATE: f64 = 2e-3;
 
 /// What is trained, for how long, and in how much memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,14 +68,16 @@ pub fn run<B: AutodiffBackend>(
         .into());
     }
     memory.limit(plan.budget_bytes)?;
-    let progress = progress(&plan, steps_per_epoch * plan.epochs);
+    let steps = steps_per_epoch * plan.epochs;
+    let progress = progress(&plan, steps);
+    let mut learning_rate = CosineAnnealingLrSchedulerConfig::new(LEARNING_RATE, steps).init()?;
     let mut learner = Learner::<B>::new(plan.depth, plan.seed, device);
     let (mut losses, mut steps_ns) = (Vec::new(), Vec::new());
     for epoch in 0..plan.epochs {
         // Whole batches only: every step has the same shapes, so every step costs the same.
         for digits in shuffled(&digits.train, plan.seed, epoch).chunks_exact(plan.batch) {
             let start = Instant::now();
-            let (next, loss) = learner.step(Batch::new(digits, device));
+            let (next, loss) = learner.step(Batch::new(digits, device), learning_rate.step());
             steps_ns.push(start.elapsed().as_nanos() as u64);
             learner = next;
             losses.push(loss);
