@@ -5,7 +5,7 @@ use bytemuck::Pod;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::engine::{Algorithm, Call, EngineError, Operand, Span, Tier, aligned};
+use crate::engine::{Algorithm, Call, EngineError, Operand, Span, Tier};
 use crate::op::{Layout, Op, View};
 
 const GUARD: u8 = 0xA5;
