@@ -1,1 +1,241 @@
-//! The host engine.
+//! The host engine: kernels compiled by the C++ compiler, memory mapped in bounded amounts, lanes run by threads.
+
+mod columns;
+mod conv;
+mod kernels;
+mod lanes;
+mod matmul;
+#[cfg(test)]
+mod testing;
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::thread::available_parallelism;
+
+use memmap2::MmapMut;
+use sysinfo::{MemoryRefreshKind, RefreshKind, System};
+
+use super::{Algorithm, Call, Engine, EngineError, Lane, Mark, Props, Span, Tier};
+use crate::op::{Op, Outputs, View};
+use lanes::{Deferred, Lanes, Piece, Threads};
+
+/// Who runs submitted work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LaneMode {
+    /// A thread per lane, and callers that wait.
+    #[default]
+    Threads,
+    /// Only callers that wait, as late and as crossed as marks allow: a missing wait gives wrong results. For tests.
+    Deferred {
+        /// Of the order in which lanes run.
+        seed: u64,
+    },
+}
+
+/// What a host engine is made of. The default takes half of the memory that is free for each tier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostOptions {
+    /// Who runs submitted work.
+    pub mode: LaneMode,
+    /// Size of the device tier; more cannot be mapped.
+    pub device_bytes: usize,
+    /// Size of the host tier; more cannot be mapped.
+    pub host_bytes: usize,
+    /// Threads that one op may use, which also decides the scratch of convolutions. Never changes results.
+    pub workers: usize,
+}
+
+impl Default for HostOptions {
+    fn default() -> Self {
+        let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
+        let free_bytes = System::new_with_specifics(memory).available_memory() as usize;
+        HostOptions {
+            mode: LaneMode::Threads,
+            device_bytes: free_bytes / 2,
+            host_bytes: free_bytes / 2,
+            workers: available_parallelism()
+                .map_or(1, |count| count.get())
+                .min(MOST_WORKERS),
+        }
+    }
+}
+
+/// Beyond this, scratch grows and speed does not.
+const MOST_WORKERS: usize = 32;
+
+// A cautious guess at a processor of the last ten years. Never measured: decisions must be the same in every run.
+/// f32 operations per second of one core, in products.
+const CORE_FLOPS_PER_SECOND: f64 = 40e9;
+/// What one core can read or write per second.
+const CORE_BYTES_PER_SECOND: f64 = 8e9;
+/// What all cores together can.
+const MOST_BYTES_PER_SECOND: f64 = 40e9;
+/// A copy between tiers, on one core, which reads and writes.
+const LINK_BYTES_PER_SECOND: f64 = 5e9;
+/// Submitting and starting a piece of work.
+const LAUNCH_NS: u64 = 500;
+
+impl HostOptions {
+    fn props(&self) -> Props {
+        let cores = self.workers as f64;
+        Props {
+            name: format!("host, {} threads", self.workers),
+            device_bytes: self.device_bytes,
+            host_bytes: self.host_bytes,
+            flops_per_second: cores * CORE_FLOPS_PER_SECOND,
+            memory_bytes_per_second: (cores * CORE_BYTES_PER_SECOND).min(MOST_BYTES_PER_SECOND),
+            link_bytes_per_second: LINK_BYTES_PER_SECOND,
+            launch_ns: LAUNCH_NS,
+        }
+    }
+}
+
+/// The engine whose device is this machine's processor.
+#[derive(Debug)]
+pub struct HostEngine {
+    // Before `slabs`, so that no piece runs on memory that is gone.
+    lanes: Lanes,
+    slabs: Mutex<Slabs>,
+    props: Props,
+    workers: usize,
+}
+
+/// Mapped memory by address, and bytes mapped per tier.
+#[derive(Debug, Default)]
+struct Slabs {
+    maps: HashMap<u64, MmapMut>,
+    mapped_bytes: [usize; 2],
+}
+
+impl HostEngine {
+    /// An engine with nothing mapped.
+    ///
+    /// # Panics
+    /// If the system gives no threads.
+    pub fn new(options: HostOptions) -> Self {
+        let workers = options.workers.max(1);
+        let run = Box::new(move |piece: &Piece| execute(piece, workers));
+        let lanes = match options.mode {
+            LaneMode::Threads => Lanes::Threads(Threads::new(run)),
+            LaneMode::Deferred { seed } => Lanes::Deferred(Deferred::new(run, seed)),
+        };
+        HostEngine {
+            lanes,
+            slabs: Mutex::default(),
+            props: options.props(),
+            workers,
+        }
+    }
+}
+
+/// A failure of the call's op.
+fn failure(call: &Call, reason: &str) -> EngineError {
+    EngineError::Kernel {
+        op: call.op.name(),
+        reason: reason.to_string(),
+    }
+}
+
+fn execute(piece: &Piece, workers: usize) -> Result<(), EngineError> {
+    match piece {
+        Piece::Launch(call) => match call.op {
+            // SAFETY: whoever launched the call keeps its spans as `Engine::launch` asks until the lane has passed it.
+            Op::Matmul => unsafe { matmul::run(call) },
+            Op::Conv2d(_) | Op::Conv2dBackwardInput { .. } | Op::Conv2dBackwardWeight { .. } => {
+                // SAFETY: as above.
+                unsafe { conv::run(call, workers) }
+            }
+            _ => kernels::run(call),
+        },
+        &Piece::Copy { from, to } => {
+            // SAFETY: both spans are mapped, equally large and apart, as `Engine::copy` asks of whoever submits.
+            unsafe {
+                std::ptr::copy_nonoverlapping(from.address as *const u8, to.address as *mut u8, from.bytes);
+            }
+            Ok(())
+        }
+        Piece::Wait(_) => Ok(()),
+    }
+}
+
+impl Engine for HostEngine {
+    fn props(&self) -> &Props {
+        &self.props
+    }
+
+    fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError> {
+        let error = |reason: String| EngineError::Map { tier, bytes, reason };
+        let capacity_bytes = match tier {
+            Tier::Device => self.props.device_bytes,
+            Tier::Host => self.props.host_bytes,
+        };
+        let mut slabs = lanes::lock(&self.slabs);
+        let room_bytes = capacity_bytes - slabs.mapped_bytes[tier as usize];
+        if bytes > room_bytes {
+            return Err(error(format!("{room_bytes} bytes of {capacity_bytes} are left")));
+        }
+        // Pages are aligned far beyond ALIGN_BYTES, and the system provides them when they are first written.
+        let map = MmapMut::map_anon(bytes.max(1)).map_err(|reason| error(reason.to_string()))?;
+        let address = map.as_ptr() as u64;
+        slabs.maps.insert(address, map);
+        slabs.mapped_bytes[tier as usize] += bytes;
+        Ok(Span { tier, address, bytes })
+    }
+
+    fn unmap(&self, span: Span) {
+        let mut slabs = lanes::lock(&self.slabs);
+        let map = slabs.maps.remove(&span.address);
+        debug_assert!(map.is_some(), "unmapped what was not mapped");
+        if map.is_some() {
+            slabs.mapped_bytes[span.tier as usize] -= span.bytes;
+        }
+    }
+
+    fn scratch(&self, op: &Op, algorithm: Algorithm, inputs: &[View], _outputs: &Outputs) -> usize {
+        conv::scratch_bytes(op, algorithm, inputs, self.workers)
+    }
+
+    unsafe fn launch(&self, lane: Lane, call: &Call) -> Result<(), EngineError> {
+        self.lanes.submit(lane, Piece::Launch(call.clone()));
+        Ok(())
+    }
+
+    unsafe fn copy(&self, lane: Lane, from: Span, to: Span) -> Result<(), EngineError> {
+        if from.bytes != to.bytes {
+            let reason = format!("to a span of {} bytes", to.bytes);
+            return Err(EngineError::Copy {
+                bytes: from.bytes,
+                reason,
+            });
+        }
+        self.lanes.submit(lane, Piece::Copy { from, to });
+        Ok(())
+    }
+
+    fn mark(&self, lane: Lane) -> Mark {
+        self.lanes.mark(lane)
+    }
+
+    fn wait(&self, lane: Lane, mark: Mark) -> Result<(), EngineError> {
+        // A lane is in order with itself.
+        if mark.lane != lane {
+            self.lanes.submit(lane, Piece::Wait(mark));
+        }
+        Ok(())
+    }
+
+    fn reached(&self, mark: Mark) -> bool {
+        self.lanes.reached(mark)
+    }
+
+    fn sync(&self, mark: Mark) -> Result<(), EngineError> {
+        self.lanes.sync(mark)
+    }
+
+    fn bytes(&self, span: Span) -> *mut u8 {
+        span.address as *mut u8
+    }
+}
+
+#[cfg(test)]
+mod tests;

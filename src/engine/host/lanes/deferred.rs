@@ -1,0 +1,84 @@
+use std::sync::Mutex;
+
+use super::queue::{Piece, Queue, Run, Shared, Step, lock};
+use crate::engine::{EngineError, Lane, Mark};
+
+/// Pieces a lane may keep; a program that never waits would keep all.
+const BACKLOG: u64 = 4096;
+
+/// No threads: pieces run when someone waits, as late and as crossed as marks allow, so that a missing wait shows.
+#[derive(Debug)]
+pub(in super::super) struct Deferred {
+    shared: Shared,
+    random: Mutex<SplitMix>,
+}
+
+/// Steele, Lea and Flood's generator: small, and the same everywhere.
+#[derive(Debug)]
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (bits ^ (bits >> 31)) % bound
+    }
+}
+
+impl Deferred {
+    pub fn new(run: Run, seed: u64) -> Self {
+        Deferred {
+            shared: Shared::new(run),
+            random: Mutex::new(SplitMix(seed)),
+        }
+    }
+
+    pub fn queues(&self) -> &[Queue; 3] {
+        &self.shared.queues
+    }
+
+    pub fn submit(&self, lane: Lane, piece: Piece) {
+        let queue = &self.shared.queues[lane as usize];
+        queue.push(piece);
+        let completed = queue.completed();
+        if queue.submitted() - completed > BACKLOG {
+            let sequence = completed + BACKLOG / 2;
+            self.drive(Mark { lane, sequence });
+        }
+    }
+
+    pub fn sync(&self, mark: Mark) -> Result<(), EngineError> {
+        self.drive(mark);
+        self.shared.take_failure()
+    }
+
+    /// Runs what `mark` needs, and at random moments whatever else may run.
+    fn drive(&self, mark: Mark) {
+        let mut random = lock(&self.random);
+        let mut goal = mark;
+        while !self.shared.reached(mark) {
+            if self.shared.reached(goal) {
+                goal = mark;
+            }
+            // Half of the time other lanes stay as late as they may be, half of the time one runs as far as it can.
+            if random.below(2) == 0 {
+                let lane = Lane::ALL[random.below(3) as usize];
+                if lane != goal.lane {
+                    while let Some(Step::Ran) = self.step(lane) {}
+                    continue;
+                }
+            }
+            match self.step(goal.lane) {
+                Some(Step::Blocked(earlier)) => goal = earlier,
+                Some(Step::Ran | Step::Empty) | None => {}
+            }
+        }
+    }
+
+    /// `None` never happens: whoever steps has the generator's lock.
+    fn step(&self, lane: Lane) -> Option<Step> {
+        Some(self.shared.hold(lane)?.step())
+    }
+}

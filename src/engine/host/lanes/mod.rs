@@ -1,0 +1,56 @@
+//! Ordered queues of work, and who runs them: a thread per lane and whoever waits, or (deferred) only whoever waits.
+
+mod deferred;
+mod queue;
+mod threads;
+
+pub(super) use deferred::Deferred;
+pub(super) use queue::{Piece, lock};
+pub(super) use threads::Threads;
+
+use crate::engine::{EngineError, Lane, Mark};
+
+/// How submitted work gets run.
+#[derive(Debug)]
+pub(super) enum Lanes {
+    Threads(Threads),
+    Deferred(Deferred),
+}
+
+impl Lanes {
+    /// Adds a piece to the end of a lane.
+    pub fn submit(&self, lane: Lane, piece: Piece) {
+        match self {
+            Lanes::Threads(lanes) => lanes.submit(lane, piece),
+            Lanes::Deferred(lanes) => lanes.submit(lane, piece),
+        }
+    }
+
+    /// The lane's end as it is now.
+    pub fn mark(&self, lane: Lane) -> Mark {
+        let sequence = match self {
+            Lanes::Threads(lanes) => lanes.queues()[lane as usize].submitted(),
+            Lanes::Deferred(lanes) => lanes.queues()[lane as usize].submitted(),
+        };
+        Mark { lane, sequence }
+    }
+
+    /// Whether all work up to `mark` is done.
+    pub fn reached(&self, mark: Mark) -> bool {
+        match self {
+            Lanes::Threads(lanes) => lanes.queues()[mark.lane as usize].reached(mark),
+            Lanes::Deferred(lanes) => lanes.queues()[mark.lane as usize].reached(mark),
+        }
+    }
+
+    /// Blocks until `mark` is reached; the first failure since the last call, if any.
+    pub fn sync(&self, mark: Mark) -> Result<(), EngineError> {
+        match self {
+            Lanes::Threads(lanes) => lanes.sync(mark),
+            Lanes::Deferred(lanes) => lanes.sync(mark),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::engine::{Call, EngineError, Lane, Mark, Span};
+
+/// One piece of a lane's work. Calls lie in the queue themselves, so that submitting allocates nothing.
+#[allow(clippy::large_enum_variant)]
+#[derive(Debug)]
+pub(in super::super) enum Piece {
+    Launch(Call),
+    Copy { from: Span, to: Span },
+    Wait(Mark),
+}
+
+/// What runs launches and copies.
+pub(in super::super) type Run = Box<dyn Fn(&Piece) -> Result<(), EngineError> + Send + Sync>;
+
+/// Locks, whatever happened to an earlier holder: nothing below leaves a locked value half changed.
+pub(in super::super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A lane: pieces not yet begun, and how many were submitted and done. On lines of its own, so that lanes do not slow
+/// each other down.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(in super::super) struct Queue {
+    pieces: Mutex<VecDeque<Piece>>,
+    submitted: AtomicU64,
+    completed: AtomicU64,
+    /// Whether some thread is running pieces of this lane.
+    held: AtomicBool,
+}
+
+/// What became of a lane's oldest piece.
+pub(super) enum Step {
+    Ran,
+    Blocked(Mark),
+    Empty,
+}
+
+/// The right to run pieces of a lane, which one thread has at a time.
+pub(super) struct Holder<'a> {
+    shared: &'a Shared,
+    queue: &'a Queue,
+}
+
+impl Drop for Holder<'_> {
+    fn drop(&mut self) {
+        self.queue.held.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Queue {
+    pub fn push(&self, piece: Piece) {
+        let mut pieces = lock(&self.pieces);
+        pieces.push_back(piece);
+        // Counted under the lock, so that counts follow the order of the queue.
+        let count = self.submitted.load(Ordering::Relaxed) + 1;
+        self.submitted.store(count, Ordering::SeqCst);
+    }
+
+    pub fn submitted(&self) -> u64 {
+        self.submitted.load(Ordering::SeqCst)
+    }
+
+    pub fn completed(&self) -> u64 {
+        self.completed.load(Ordering::SeqCst)
+    }
+
+    pub fn reached(&self, mark: Mark) -> bool {
+        self.completed() >= mark.sequence
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.completed() == self.submitted()
+    }
+}
+
+/// All lanes, and the first failure of a piece.
+pub(super) struct Shared {
+    pub queues: [Queue; 3],
+    run: Run,
+    has_failed: AtomicBool,
+    failure: Mutex<Option<EngineError>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("queues", &self.queues)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub fn new(run: Run) -> Self {
+        Shared {
+            queues: Default::default(),
+            run,
+            has_failed: AtomicBool::new(false),
+            failure: Mutex::new(None),
+        }
+    }
+
+    pub fn reached(&self, mark: Mark) -> bool {
+        self.queues[mark.lane as usize].reached(mark)
+    }
+
+    /// The right to run a lane, unless another thread has it.
+    pub fn hold(&self, lane: Lane) -> Option<Holder<'_>> {
+        let queue = &self.queues[lane as usize];
+        let was_held = queue.held.load(Ordering::Relaxed) || queue.held.swap(true, Ordering::SeqCst);
+        (!was_held).then_some(Holder { shared: self, queue })
+    }
+
+    pub fn take_failure(&self) -> Result<(), EngineError> {
+        if self.has_failed.swap(false, Ordering::SeqCst) {
+            lock(&self.failure).take().map_or(Ok(()), Err)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn execute(&self, piece: &Piece) {
+        let result =
+            catch_unwind(AssertUnwindSafe(|| (self.run)(piece))).unwrap_or_else(|_| Err(panicked(piece)));
+        if let Err(error) = result {
+            lock(&self.failure).get_or_insert(error);
+            self.has_failed.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+fn panicked(piece: &Piece) -> EngineError {
+    let reason = "the kernel panicked".to_string();
+    match piece {
+        Piece::Copy { from, .. } => EngineError::Copy {
+            bytes: from.bytes,
+            reason,
+        },
+        Piece::Launch(call) => EngineError::Kernel {
+            op: call.op.name(),
+            reason,
+        },
+        Piece::Wait(_) => EngineError::Kernel { op: "wait", reason },
+    }
+}
+
+impl Holder<'_> {
+    /// Runs the lane's oldest piece, if it may run.
+    pub fn step(&self) -> Step {
+        let piece = {
+            let mut pieces = lock(&self.queue.pieces);
+            match pieces.front() {
+                None => return Step::Empty,
+                Some(&Piece::Wait(mark)) if !self.shared.reached(mark) => return Step::Blocked(mark),
+                Some(_) => pieces.pop_front(),
+            }
+        };
+        match piece {
+            None | Some(Piece::Wait(_)) => {}
+            Some(piece) => self.shared.execute(&piece),
+        }
+        // Only the holder counts, so load and store need not be one operation. What the piece wrote is visible to
+        // whoever sees the count.
+        self.queue
+            .completed
+            .store(self.queue.completed() + 1, Ordering::SeqCst);
+        Step::Ran
+    }
+}

@@ -1,0 +1,229 @@
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle, Thread};
+
+use super::queue::{Piece, Queue, Run, Shared, Step, lock};
+use crate::engine::{EngineError, Lane, Mark};
+
+/// Turns of a loop that a thread looks for work before it sleeps: some microseconds.
+const SPINS: u32 = 200;
+/// Of these, the last ones let other threads run, which matters where cores are few.
+const YIELDS: u32 = 8;
+
+/// One worker per lane, and callers that help.
+#[derive(Debug)]
+pub(in super::super) struct Threads {
+    state: Arc<State>,
+    workers: Vec<(Thread, Option<JoinHandle<()>>)>,
+}
+
+#[derive(Debug)]
+struct State {
+    shared: Shared,
+    /// Whether a lane's worker sleeps until it is given work.
+    parked: [AtomicBool; 3],
+    stopping: AtomicBool,
+    /// Threads asleep until a lane gets somewhere, and the least sequence any of them wants of each lane.
+    sleepers: AtomicUsize,
+    wanted: [AtomicU64; 3],
+    gate: Mutex<()>,
+    progress: Condvar,
+}
+
+/// Turns a loop until `done`; false if that took too long.
+fn spin(done: impl Fn() -> bool) -> bool {
+    (0..SPINS).any(|turn| {
+        if turn + YIELDS < SPINS {
+            std::hint::spin_loop();
+        } else {
+            thread::yield_now();
+        }
+        done()
+    })
+}
+
+impl State {
+    /// Sleeps until `mark` is reached or the engine goes. Someone runs the mark's lane, or its worker has been woken.
+    fn sleep_until(&self, mark: Mark) {
+        let mut guard = lock(&self.gate);
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        while !self.shared.reached(mark) && !self.stopping.load(Ordering::SeqCst) {
+            self.wanted[mark.lane as usize].fetch_min(mark.sequence, Ordering::SeqCst);
+            // Looked at again after asking: a count that passed before was not told of.
+            if self.shared.reached(mark) {
+                break;
+            }
+            guard = self.progress.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Wakes who waits for what this lane has done.
+    fn tell(&self, lane: Lane) {
+        if self.sleepers.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let wanted = &self.wanted[lane as usize];
+        if self.shared.queues[lane as usize].completed() >= wanted.load(Ordering::SeqCst) {
+            let _guard = lock(&self.gate);
+            wanted.store(u64::MAX, Ordering::SeqCst);
+            self.progress.notify_all();
+        }
+    }
+
+    /// A worker's life.
+    fn work(&self, lane: Lane) {
+        let index = lane as usize;
+        let queue = &self.shared.queues[index];
+        let stopping = || self.stopping.load(Ordering::SeqCst);
+        while !stopping() {
+            let mut blocked = None;
+            if let Some(holder) = self.shared.hold(lane) {
+                loop {
+                    match holder.step() {
+                        Step::Ran if !stopping() => self.tell(lane),
+                        Step::Ran | Step::Empty => break,
+                        Step::Blocked(mark) => {
+                            blocked = Some(mark);
+                            break;
+                        }
+                    }
+                }
+            }
+            if let Some(mark) = blocked {
+                if !spin(|| self.shared.reached(mark)) {
+                    self.sleep_until(mark);
+                }
+            } else if !spin(|| !queue.is_idle() || stopping()) {
+                self.park(lane);
+            } else if self.shared.hold(lane).is_none() {
+                // A caller runs the lane; it wakes this worker if it leaves work behind.
+                self.park_while_held(lane);
+            }
+        }
+    }
+
+    fn park(&self, lane: Lane) {
+        let (parked, queue) = (&self.parked[lane as usize], &self.shared.queues[lane as usize]);
+        parked.store(true, Ordering::SeqCst);
+        while parked.load(Ordering::SeqCst) && queue.is_idle() && !self.stopping.load(Ordering::SeqCst) {
+            thread::park();
+        }
+        parked.store(false, Ordering::SeqCst);
+    }
+
+    fn park_while_held(&self, lane: Lane) {
+        let parked = &self.parked[lane as usize];
+        parked.store(true, Ordering::SeqCst);
+        let held = || self.shared.hold(lane).is_none();
+        while parked.load(Ordering::SeqCst) && held() && !self.stopping.load(Ordering::SeqCst) {
+            thread::park();
+        }
+        parked.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Threads {
+    pub fn new(run: Run) -> Self {
+        let state = Arc::new(State {
+            shared: Shared::new(run),
+            parked: Default::default(),
+            stopping: AtomicBool::new(false),
+            sleepers: AtomicUsize::new(0),
+            wanted: [const { AtomicU64::new(u64::MAX) }; 3],
+            gate: Mutex::new(()),
+            progress: Condvar::new(),
+        });
+        let workers = Lane::ALL.map(|lane| {
+            let state = Arc::clone(&state);
+            let handle = thread::Builder::new()
+                .name(format!("overcommit {lane:?}"))
+                .spawn(move || state.work(lane))
+                .expect("a thread can be started");
+            (handle.thread().clone(), Some(handle))
+        });
+        Threads {
+            state,
+            workers: workers.into(),
+        }
+    }
+
+    pub fn queues(&self) -> &[Queue; 3] {
+        &self.state.shared.queues
+    }
+
+    pub fn submit(&self, lane: Lane, piece: Piece) {
+        self.state.shared.queues[lane as usize].push(piece);
+        self.wake(lane);
+    }
+
+    fn wake(&self, lane: Lane) {
+        let parked = &self.state.parked[lane as usize];
+        if parked.load(Ordering::SeqCst) && parked.swap(false, Ordering::SeqCst) {
+            self.workers[lane as usize].0.unpark();
+        }
+    }
+
+    pub fn sync(&self, mark: Mark) -> Result<(), EngineError> {
+        let shared = &self.state.shared;
+        // What has to run first: the mark, or a mark that its lane waits for. Each was submitted before the last.
+        let mut goal = mark;
+        while !shared.reached(mark) {
+            if shared.reached(goal) {
+                goal = mark;
+                continue;
+            }
+            match self.help(goal) {
+                Some(Some(earlier)) => goal = earlier,
+                Some(None) => {}
+                None => {
+                    if !spin(|| shared.reached(goal)) {
+                        self.state.sleep_until(goal);
+                    }
+                }
+            }
+        }
+        shared.take_failure()
+    }
+
+    /// Runs the goal's lane up to it. The mark that the lane waits for, if it does; `None` if another thread runs it.
+    fn help(&self, goal: Mark) -> Option<Option<Mark>> {
+        let shared = &self.state.shared;
+        let holder = shared.hold(goal.lane)?;
+        let mut blocked = None;
+        while !shared.reached(goal) {
+            match holder.step() {
+                Step::Ran => self.state.tell(goal.lane),
+                Step::Blocked(mark) => {
+                    blocked = Some(mark);
+                    break;
+                }
+                Step::Empty => break,
+            }
+        }
+        drop(holder);
+        // The lane's worker may have stood back for this thread.
+        if !shared.queues[goal.lane as usize].is_idle() {
+            self.wake(goal.lane);
+        }
+        Some(blocked)
+    }
+}
+
+impl Drop for Threads {
+    /// Finishes the pieces that run and discards those that wait.
+    fn drop(&mut self) {
+        self.state.stopping.store(true, Ordering::SeqCst);
+        {
+            let _guard = lock(&self.state.gate);
+            self.state.progress.notify_all();
+        }
+        for (thread, handle) in &mut self.workers {
+            thread.unpark();
+            if let Some(handle) = handle.take() {
+                // A worker catches its pieces' panics and has none of its own to report.
+                let _ = handle.join();
+            }
+        }
+    }
+}
