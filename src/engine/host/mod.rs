@@ -1,1 +1,3 @@
 //! The host engine.
+
+mod kernels;

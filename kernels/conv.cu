@@ -1,0 +1,2 @@
+#include "simt.cuh"
+EXPORT_TABLE(conv)
