@@ -24,7 +24,7 @@ template <class T> DEV void arange(const Arange& args) {
   for (u64 i = range.begin + threadIdx.x; i < range.end; i += blockDim.x) out[i] = T(args.start + i64(i) * args.step);
 }
 
-// `first` and `second` are: low and high; mean and deviation; the probability and nothing.
+// `first` and `second` are: low and high; mean and deviation; how many of the 2^32 words mean one, and nothing.
 struct Random {
   void* out;
   u64 count, chunk, seed;  // a chunk is in groups of four elements
@@ -83,7 +83,8 @@ struct Normal {
 };
 struct Bernoulli {
   template <class T> DEV void fill(T* out, const Words& words, const Random& args) {
-    for (u32 k = 0; k < 4; ++k) out[k] = T(words.x[k] * (1.0 / 4294967296.0) < args.first);
+    const u64 threshold = u64(args.first);
+    for (u32 k = 0; k < 4; ++k) out[k] = T(u32(words.x[k] < threshold));
   }
 };
 

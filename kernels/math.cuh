@@ -5,6 +5,10 @@
 namespace {
 template <class T> struct IsFloat { static constexpr bool value = false; };
 template <> struct IsFloat<float> { static constexpr bool value = true; };
+DEV float infinity() {
+  const u32 bits = 0x7f800000u;
+  return *reinterpret_cast<const float*>(&bits);
+}
 template <class T> DEV bool is_nan(T x) { return x != x; }
 
 // ---- of one value

@@ -3,7 +3,10 @@
 //! Matmul and convolution are not lowered: every engine has its own way with them.
 
 mod create;
+mod index;
 mod pointwise;
+mod pool;
+mod reduce;
 mod space;
 
 use std::fmt;
@@ -78,6 +81,9 @@ impl KernelName {
         let mut names = Vec::new();
         pointwise::names(&mut names);
         create::names(&mut names);
+        reduce::names(&mut names);
+        index::names(&mut names);
+        pool::names(&mut names);
         names
     }
 }
@@ -132,7 +138,7 @@ pub struct KernelCall {
 }
 
 /// Kernels to launch one after the other.
-pub type Calls = ArrayVec<KernelCall, 3>;
+pub type Calls = ArrayVec<KernelCall, 4>;
 
 impl KernelCall {
     /// Pushes a call whose blocks take `chunk` of `count` items each; none if there are no items.
@@ -164,19 +170,46 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::CompareScalar(kind, value) => pointwise::compare_scalar(request, kind, value, &mut calls),
         Op::Where => pointwise::choose(request, &mut calls),
         Op::MaskFill(value) => pointwise::mask_fill(request, value, &mut calls),
-        _ => return None,
+        Op::Reduce { kind, axis } => reduce::reduce(request, kind, axis, &mut calls),
+        Op::ArgReduce { kind, axis, .. } => reduce::arg_reduce(request, kind, axis, &mut calls),
+        Op::SliceAssign { starts, steps } => index::slice_assign(request, &starts, &steps, &mut calls),
+        Op::Gather { axis } => index::gather(request, axis, &mut calls),
+        Op::Select { axis } => index::select(request, axis, &mut calls),
+        Op::ScatterAdd { axis } => index::scatter_add(request, axis, &mut calls),
+        Op::SelectAdd { axis } => index::select_add(request, axis, &mut calls),
+        Op::MaxPool2d { pool, .. } => pool::max(request, &pool, &mut calls),
+        Op::MaxPool2dBackward { pool, .. } => pool::max_backward(request, &pool, &mut calls),
+        Op::AvgPool2d(pool) => pool::average(request, &pool, &mut calls),
+        Op::AvgPool2dBackward { pool, .. } => pool::average_backward(request, &pool, &mut calls),
+        Op::AdaptiveAvgPool2d { .. } => pool::adaptive(request, &mut calls),
+        Op::AdaptiveAvgPool2dBackward { .. } => pool::adaptive_backward(request, &mut calls),
+        Op::Matmul | Op::Conv2d(_) | Op::Conv2dBackwardInput { .. } | Op::Conv2dBackwardWeight { .. } => {
+            return None;
+        }
     }
     Some(calls)
 }
 
 /// Workspace that the kernels of an op need: a function of shapes alone.
 pub fn scratch_bytes(op: &Op, inputs: &[View], outputs: &[View]) -> usize {
-    let _ = (op, inputs, outputs);
-    0
+    match *op {
+        Op::Reduce { axis, .. } => reduce::scratch_bytes(&inputs[0], axis, &outputs[0]),
+        _ => 0,
+    }
 }
 
-/// One kernel of each argument struct, and the size that Rust gives the struct.
+/// Every kernel and the size that Rust gives its argument struct.
 #[cfg(test)]
 pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
-    [pointwise::args_sizes(), create::args_sizes()].concat()
+    let size = |name: &KernelName| match name.family {
+        "fill" | "arange" | "random" => create::args_size(name.family),
+        "reduce" => size_of::<reduce::Reduction>(),
+        "gather" | "scatter_add" => size_of::<index::Indexed>(),
+        "pool" => size_of::<pool::Pool>(),
+        _ => size_of::<pointwise::Pointwise>(),
+    };
+    KernelName::all()
+        .into_iter()
+        .map(|name| (name, size(&name)))
+        .collect()
 }

@@ -203,12 +203,3 @@ pub fn names(names: &mut Vec<KernelName>) {
         names.extend(Dtype::ALL.map(|to| KernelName::new("copy", "", dtype).with(to)));
     }
 }
-
-#[cfg(test)]
-pub fn args_sizes() -> Vec<(KernelName, usize)> {
-    let mut all = Vec::new();
-    names(&mut all);
-    all.into_iter()
-        .map(|name| (name, size_of::<Pointwise>()))
-        .collect()
-}

@@ -1,13 +1,16 @@
 //! Every op against a reference in `f64`, on views of all kinds, in place and not.
 
 mod case;
+mod indexing;
+mod pooling;
+mod reductions;
 mod reference;
 
 use std::collections::HashSet;
 
 use super::*;
 use crate::op::*;
-use case::{Data, check, check_fails, run_on, values};
+use case::{Data, check, check_fails, values};
 
 /// Shapes of every rank, with sizes of zero and one among them.
 fn shapes() -> Vec<Shape> {

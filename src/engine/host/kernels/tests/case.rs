@@ -170,10 +170,11 @@ pub fn values(op: Op, inputs: &[Data]) -> Vec<f64> {
     run_on(op, inputs, None).expect("the op runs").swap_remove(0)
 }
 
-fn near(found: f64, expected: f64) -> bool {
+/// Whether two results agree, where terms of about `size` were added up.
+fn near(found: f64, expected: f64, size: f64) -> bool {
     found == expected
         || (found.is_nan() && expected.is_nan())
-        || (found - expected).abs() <= 2e-6 * (1.0 + expected.abs())
+        || (found - expected).abs() <= 2e-6 * (size + expected.abs())
         || (found.is_infinite() && expected.abs() > f64::from(f32::MAX))
 }
 
@@ -183,11 +184,15 @@ pub fn check(op: Op, inputs: &[Data]) {
     let found = run_on(op, inputs, None).unwrap_or_else(|error| panic!("{error} for {op:?} of {views:?}"));
     let expected = reference::outputs(op, inputs);
     assert_eq!(found.len(), expected.len());
+    let size = match op {
+        Op::Reduce { axis, .. } => 4.0 * (1.0 + views[0].shape()[axis] as f64).sqrt(),
+        _ => 1.0,
+    };
     for (found, expected) in found.iter().zip(&expected) {
         assert_eq!(found.len(), expected.len(), "{op:?} of {views:?}");
         for (i, (&found, &expected)) in found.iter().zip(expected).enumerate() {
             assert!(
-                near(found, expected),
+                near(found, expected, size),
                 "{op:?} of {views:?}: element {i} is {found}, not {expected}"
             );
         }

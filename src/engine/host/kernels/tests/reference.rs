@@ -3,6 +3,9 @@
 use super::case::{Data, indices};
 use super::*;
 
+#[path = "reference_pools.rs"]
+mod pools;
+
 /// The values of an op's outputs.
 pub fn outputs(op: Op, inputs: &[Data]) -> Vec<Vec<f64>> {
     let views: Vec<View> = inputs.iter().map(|input| input.view).collect();
@@ -32,9 +35,122 @@ pub fn outputs(op: Op, inputs: &[Data]) -> Vec<Vec<f64>> {
         Op::MaskFill(value) => (0..x[0].len())
             .map(|i| if x[1][i] != 0.0 { value.as_f64() } else { x[0][i] })
             .collect(),
-        _ => unimplemented!("{op:?}"),
+        Op::Reduce { kind, axis } => rows(&inputs[0], axis)
+            .iter()
+            .map(|row| reduce(kind, row))
+            .collect(),
+        Op::ArgReduce { kind, axis, .. } => rows(&inputs[0], axis).iter().map(|row| arg(kind, row)).collect(),
+        Op::MaxPool2d { pool, indices } => return pools::max(inputs, &pool, &view, indices.is_some()),
+        Op::MaxPool2dBackward { .. } => pools::max_backward(inputs, &view),
+        Op::AvgPool2d(pool) => pools::average(inputs, &pool, &view),
+        Op::AvgPool2dBackward { pool, .. } => pools::average_backward(inputs, &pool, &view),
+        Op::AdaptiveAvgPool2d { .. } => pools::adaptive(inputs, &view),
+        Op::AdaptiveAvgPool2dBackward { .. } => pools::adaptive_backward(inputs, &view),
+        _ => indexed(op, inputs, &view),
     };
     vec![first]
+}
+
+/// Row-major position of an index.
+pub fn flat(shape: &Shape, index: &[usize]) -> usize {
+    index
+        .iter()
+        .zip(shape.dims())
+        .fold(0, |flat, (&i, &size)| flat * size + i)
+}
+
+/// The elements along `axis`, for each index of the other dimensions.
+fn rows(x: &Data, axis: usize) -> Vec<Vec<f64>> {
+    let (shape, elements) = (*x.view.shape(), x.elements());
+    let element = |mut index: Vec<usize>, k: usize| {
+        index[axis] = k;
+        elements[flat(&shape, &index)]
+    };
+    let outputs = indices(&shape.with(axis, 1));
+    outputs
+        .map(|index| (0..shape[axis]).map(|k| element(index.clone(), k)).collect())
+        .collect()
+}
+
+fn reduce(kind: Reduce, row: &[f64]) -> f64 {
+    let extreme = |start: f64, pick: fn(f64, f64) -> f64| {
+        row.iter().fold(start, |a, &b| {
+            if a.is_nan() || b.is_nan() {
+                f64::NAN
+            } else {
+                pick(a, b)
+            }
+        })
+    };
+    match kind {
+        Reduce::Sum => row.iter().sum(),
+        Reduce::Mean => row.iter().sum::<f64>() / row.len() as f64,
+        Reduce::Prod => row.iter().product(),
+        Reduce::Max => extreme(f64::NEG_INFINITY, f64::max),
+        Reduce::Min => extreme(f64::INFINITY, f64::min),
+    }
+}
+
+fn arg(kind: ArgReduce, row: &[f64]) -> f64 {
+    let wins = |a: f64, b: f64| match kind {
+        _ if a.is_nan() => false,
+        _ if b.is_nan() => true,
+        ArgReduce::Max => b > a,
+        ArgReduce::Min => b < a,
+    };
+    (1..row.len()).fold(0, |best, k| if wins(row[best], row[k]) { k } else { best }) as f64
+}
+
+fn indexed(op: Op, inputs: &[Data], view: &View) -> Vec<f64> {
+    let x: Vec<Vec<f64>> = inputs.iter().map(Data::elements).collect();
+    let (shape, out) = (*inputs[0].view.shape(), *view.shape());
+    let other = |n: usize| *inputs[n].view.shape();
+    let replaced = |mut index: Vec<usize>, axis: usize, to: f64| {
+        index[axis] = to as usize;
+        index
+    };
+    let mut changed = x[0].clone();
+    match op {
+        Op::Gather { axis } => {
+            let from = |index: Vec<usize>| replaced(index.clone(), axis, x[1][flat(&out, &index)]);
+            indices(&out)
+                .map(|index| x[0][flat(&shape, &from(index))])
+                .collect()
+        }
+        Op::Select { axis } => {
+            let from = |index: Vec<usize>| replaced(index.clone(), axis, x[1][index[axis]]);
+            indices(&out)
+                .map(|index| x[0][flat(&shape, &from(index))])
+                .collect()
+        }
+        Op::ScatterAdd { axis } => {
+            for (n, index) in indices(&other(2)).enumerate() {
+                let to = flat(&shape, &replaced(index, axis, x[1][n]));
+                changed[to] = add(view.dtype, changed[to], x[2][n]);
+            }
+            changed
+        }
+        Op::SelectAdd { axis } => {
+            for (n, index) in indices(&other(2)).enumerate() {
+                let to = flat(&shape, &replaced(index.clone(), axis, x[1][index[axis]]));
+                changed[to] = add(view.dtype, changed[to], x[2][n]);
+            }
+            changed
+        }
+        Op::SliceAssign { starts, steps } => {
+            for (n, index) in indices(&other(1)).enumerate() {
+                let to = |k: usize| (starts[k] as isize + index[k] as isize * steps[k]) as usize;
+                changed[flat(&shape, &(0..index.len()).map(to).collect::<Vec<_>>())] = x[1][n];
+            }
+            changed
+        }
+        _ => unimplemented!("{op:?}"),
+    }
+}
+
+/// Adding bools is `or`.
+fn add(dtype: Dtype, a: f64, b: f64) -> f64 {
+    if dtype == Dtype::Bool { a.max(b) } else { a + b }
 }
 
 fn convert(x: f64, dtype: Dtype) -> f64 {
