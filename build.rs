@@ -1,42 +1,88 @@
-//! Compiles the kernels for the host engine: once for any processor, once for x86-64-v3, chosen between at run time.
+//! Compiles the kernels for the host engine.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=kernels");
     #[cfg(feature = "host")]
-    compile();
+    host::compile();
 }
 
 #[cfg(feature = "host")]
-fn compile() {
-    let is_x86_64 = std::env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64");
-    let variants: &[(&str, Option<&str>)] = if is_x86_64 {
-        &[("_base", None), ("_v3", Some("-march=x86-64-v3"))]
-    } else {
-        &[("_base", None)]
-    };
-    for (suffix, march) in variants {
+mod host {
+    use std::path::{Path, PathBuf};
+
+    /// One build per instruction set; the host engine chooses when it starts.
+    pub fn compile() {
+        let files = sources();
+        build(&files, "base", None);
+        let mut tables = tables(&files, "base");
+        if std::env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64") {
+            build(&files, "v3", Some("-march=x86-64-v3"));
+            tables += &self::tables(&files, "v3");
+        }
+        let folder = std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
+        std::fs::write(Path::new(&folder).join("tables.rs"), tables).expect("OUT_DIR can be written");
+    }
+
+    /// Rust declarations of the tables that `EXPORT_TABLE` defines, one per file, and a list of them: `BASE`, `V3`.
+    fn tables(files: &[PathBuf], suffix: &str) -> String {
+        let names: Vec<String> = (files.iter())
+            .map(|file| file.file_stem().expect("a source has a name").to_string_lossy())
+            .map(|stem| format!("overcommit_kernels_{stem}_{suffix}"))
+            .collect();
+        let declarations: String = (names.iter())
+            .map(|name| format!("    fn {name}(count: *mut u64) -> *const Kernel;\n"))
+            .collect();
+        format!(
+            "unsafe extern \"C\" {{\n{declarations}}}\nconst {}: &[Table] = &[{}];\n",
+            suffix.to_uppercase(),
+            names.join(", ")
+        )
+    }
+
+    fn build(files: &[PathBuf], suffix: &str, instruction_set: Option<&str>) {
         let mut build = cc::Build::new();
         build
             .cpp(true)
+            .std("c++17")
             .opt_level(3)
-            .define("SIMT_SUFFIX", *suffix)
-            .warnings(false);
+            .debug(false)
+            .warnings(false)
+            .cargo_warnings(false)
+            .define("SIMT_SUFFIX", format!("_{suffix}").as_str())
+            .files(files);
+        // Integers wrap, and floats round after each operation, as in Rust and whatever the instruction set.
         for flag in [
-            "-xc++",
-            "-std=c++17",
             "-fwrapv",
+            "-fno-strict-aliasing",
             "-fno-exceptions",
+            "-fno-rtti",
             "-fno-math-errno",
+            "-fno-trapping-math",
             "-ffp-contract=off",
         ] {
             build.flag(flag);
         }
-        if let Some(march) = march {
-            build.flag(march);
+        // The sources are named `.cu`, which compilers take for CUDA.
+        build.flag("-x").flag("c++");
+        if let Some(flag) = instruction_set {
+            build.flag(flag);
         }
-        build
-            .file("kernels/conv.cu")
-            .compile(&format!("overcommit_kernels{suffix}"));
+        if let Err(error) = build.try_compile(&format!("overcommit_kernels_{suffix}")) {
+            panic!(
+                "burn-overcommit: the `host` feature needs a C++17 compiler such as g++ or clang++ \
+                 (set CXX to name it, or build without the feature): {error}"
+            );
+        }
+    }
+
+    fn sources() -> Vec<PathBuf> {
+        let mut files: Vec<PathBuf> = std::fs::read_dir("kernels")
+            .expect("the crate has a folder of kernels")
+            .map(|entry| entry.expect("the folder of kernels can be read").path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == "cu"))
+            .collect();
+        files.sort();
+        files
     }
 }

@@ -6,6 +6,7 @@
 mod dtype;
 mod kinds;
 mod layout;
+pub mod lower;
 mod rules;
 mod work;
 

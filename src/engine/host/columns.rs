@@ -1,7 +1,8 @@
 //! The kernels that lay an image out as a column matrix and add one back: `kernels/conv.cu`.
 
-use std::ffi::{CStr, c_char, c_void};
-use std::sync::OnceLock;
+use std::sync::LazyLock;
+
+use super::kernels::{self, Kernel};
 
 /// Mirrors `ColumnsArgs` in `kernels/conv.cu`, field by field.
 #[repr(C)]
@@ -25,14 +26,11 @@ pub(super) struct ColumnsArgs {
     pub pitch: i64,
 }
 
-/// A kernel's entry point: arguments, blocks there are, first block to run, block after the last.
-type Run = unsafe extern "C" fn(*const c_void, u32, u32, u32);
-
 /// The two kernels, for the processor this runs on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct ColumnKernels {
-    im2col: Run,
-    col2im: Run,
+    im2col: Kernel,
+    col2im: Kernel,
 }
 
 impl ColumnKernels {
@@ -43,7 +41,7 @@ impl ColumnKernels {
     /// pitch, `plane` for the area that the band's windows cover. They do not overlap.
     pub unsafe fn im2col(&self, args: &ColumnsArgs) {
         // SAFETY: the caller upholds what the kernel reads and writes; the arguments outlive the call.
-        unsafe { (self.im2col)(std::ptr::from_ref(args).cast(), 1, 0, 1) }
+        unsafe { self.im2col.run_alone(args) }
     }
 
     /// Adds rows of the column matrix to the image.
@@ -52,40 +50,7 @@ impl ColumnKernels {
     /// As for [`im2col`](Self::im2col) with image and columns exchanged; the image is contiguous along x.
     pub unsafe fn col2im(&self, args: &ColumnsArgs) {
         // SAFETY: the caller upholds what the kernel reads and writes; the arguments outlive the call.
-        unsafe { (self.col2im)(std::ptr::from_ref(args).cast(), 1, 0, 1) }
-    }
-}
-
-/// Mirrors `Entry` in `kernels/simt.cuh`.
-#[repr(C)]
-struct Entry {
-    name: *const c_char,
-    run: Run,
-    args_bytes: u64,
-    args_align: u64,
-}
-
-unsafe extern "C" {
-    fn overcommit_kernels_conv_base(count: *mut u64) -> *const Entry;
-    #[cfg(target_arch = "x86_64")]
-    fn overcommit_kernels_conv_v3(count: *mut u64) -> *const Entry;
-}
-
-fn entries() -> &'static [Entry] {
-    let mut count = 0;
-    #[cfg(target_arch = "x86_64")]
-    let wide = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-    #[cfg(not(target_arch = "x86_64"))]
-    let wide = false;
-    // SAFETY: build.rs compiled these functions; they return a table that static initialisers filled and nothing
-    // changes, so it lives and stays as long as the program.
-    unsafe {
-        let table = match wide {
-            #[cfg(target_arch = "x86_64")]
-            true => overcommit_kernels_conv_v3(&mut count),
-            _ => overcommit_kernels_conv_base(&mut count),
-        };
-        std::slice::from_raw_parts(table, count as usize)
+        unsafe { self.col2im.run_alone(args) }
     }
 }
 
@@ -94,29 +59,13 @@ fn entries() -> &'static [Entry] {
 /// # Panics
 /// If the kernels were built from another source than this file mirrors.
 pub(super) fn column_kernels() -> &'static ColumnKernels {
-    static KERNELS: OnceLock<ColumnKernels> = OnceLock::new();
-    KERNELS.get_or_init(|| {
-        let find = |name: &CStr| {
-            let entry = entries()
-                .iter()
-                // SAFETY: names are string literals of the kernels' source.
-                .find(|entry| unsafe { CStr::from_ptr(entry.name) } == name)
-                .unwrap_or_else(|| panic!("no kernel {name:?}"));
-            assert_eq!(
-                entry.args_bytes as usize,
-                size_of::<ColumnsArgs>(),
-                "arguments of {name:?}"
-            );
-            assert_eq!(
-                entry.args_align as usize,
-                align_of::<ColumnsArgs>(),
-                "arguments of {name:?}"
-            );
-            entry.run
+    static KERNELS: LazyLock<ColumnKernels> = LazyLock::new(|| {
+        let find = |name: &str| {
+            let kernel = kernels::find(name);
+            assert!(kernel.takes::<ColumnsArgs>(), "{name} takes other arguments than this file mirrors");
+            kernel
         };
-        ColumnKernels {
-            im2col: find(c"im2col_f32"),
-            col2im: find(c"col2im_f32"),
-        }
-    })
+        ColumnKernels { im2col: find("im2col_f32"), col2im: find("col2im_f32") }
+    });
+    &KERNELS
 }

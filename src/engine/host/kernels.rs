@@ -1,9 +1,187 @@
-//! All ops but products and convolutions.
+//! The kernels as the C++ compiler made them: finding them, and running them over threads.
 
-use super::failure;
-use crate::engine::{Call, EngineError};
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::LazyLock;
+use std::sync::atomic::AtomicI64;
 
-/// Runs the call on this thread.
-pub(super) fn run(call: &Call) -> Result<(), EngineError> {
-    Err(failure(call, "no kernel"))
+use arrayvec::ArrayVec;
+use rayon::prelude::*;
+
+use crate::engine::{Call, EngineError, Operand};
+use crate::op::lower::{self, KernelCall, KernelName, NO_FAULT, Placed, Request};
+use crate::op::{MAX_INPUTS, MAX_OUTPUTS, Op};
+
+/// Elements of cheap work in a block: about 20 microseconds, what it costs to spread blocks over threads.
+const CHUNK: usize = 64 * 1024;
+
+/// A kernel (`Entry` in `simt.cuh`).
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Kernel {
+    name: *const c_char,
+    run: unsafe extern "C" fn(args: *const c_void, blocks: u32, begin: u32, end: u32),
+    args_bytes: u64,
+    args_align: u64,
 }
+
+// SAFETY: `name` points to a string literal and `run` to code; both live as long as the program and never change.
+unsafe impl Send for Kernel {}
+// SAFETY: as above.
+unsafe impl Sync for Kernel {}
+
+impl Kernel {
+    /// Runs blocks `begin..end` of `blocks` on this thread.
+    ///
+    /// # Safety
+    /// `args` holds the kernel's argument struct, and what it points to may be read and written as the kernel does.
+    pub(super) unsafe fn run(&self, args: &[u8], blocks: u32, begin: u32, end: u32) {
+        debug_assert_eq!(args.len() as u64, self.args_bytes);
+        // SAFETY: the caller upholds it.
+        unsafe { (self.run)(args.as_ptr().cast(), blocks, begin, end) }
+    }
+
+    /// Whether the kernel's argument struct has the size and alignment of `Args`.
+    pub(super) fn takes<Args>(&self) -> bool {
+        (self.args_bytes, self.args_align) == (size_of::<Args>() as u64, align_of::<Args>() as u64)
+    }
+
+    /// Runs the kernel's only block on this thread.
+    ///
+    /// # Safety
+    /// As for [`run`](Kernel::run); the kernel [`takes`](Kernel::takes) `Args`.
+    pub(super) unsafe fn run_alone<Args>(&self, args: &Args) {
+        debug_assert!(self.takes::<Args>());
+        // SAFETY: the caller upholds it.
+        unsafe { (self.run)(std::ptr::from_ref(args).cast(), 1, 0, 1) }
+    }
+
+    fn name(&self) -> &'static str {
+        // SAFETY: the table's names are string literals, which C++ terminates by a zero and keeps for ever.
+        let name = unsafe { CStr::from_ptr(self.name) };
+        name.to_str().expect("kernel names are ASCII")
+    }
+}
+
+type Table = unsafe extern "C" fn(count: *mut u64) -> *const Kernel;
+
+include!(concat!(env!("OUT_DIR"), "/tables.rs"));
+
+/// Every kernel by its C name, built for the best instruction set that this processor has.
+static KERNELS: LazyLock<HashMap<&'static str, Kernel>> = LazyLock::new(|| {
+    let mut kernels = HashMap::new();
+    for table in tables() {
+        let mut count = 0;
+        // SAFETY: `EXPORT_TABLE` defines the function with this signature; it writes the count and returns the start
+        // of an array of as many entries, which was filled before `main` and never changes.
+        let entries = unsafe { std::slice::from_raw_parts(table(&mut count), count as usize) };
+        kernels.extend(entries.iter().map(|kernel| (kernel.name(), *kernel)));
+    }
+    kernels
+});
+
+#[cfg(target_arch = "x86_64")]
+fn tables() -> &'static [Table] {
+    // What `-march=x86-64-v3` lets the compiler use.
+    let v3 = is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("f16c")
+        && is_x86_feature_detected!("lzcnt")
+        && is_x86_feature_detected!("movbe");
+    if v3 { V3 } else { BASE }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn tables() -> &'static [Table] {
+    BASE
+}
+
+/// The kernels that lowering asks for.
+static LOWERED: LazyLock<HashMap<KernelName, Kernel>> = LazyLock::new(|| {
+    let names = KernelName::all().into_iter();
+    names.map(|name| (name, find(&name.to_string()))).collect()
+});
+
+/// The kernel of that C name.
+///
+/// # Panics
+/// If there is none: callers name only kernels of this crate.
+pub(super) fn find(name: &str) -> Kernel {
+    *KERNELS
+        .get(name)
+        .unwrap_or_else(|| panic!("there is no kernel `{name}`"))
+}
+
+/// Computes a call on the calling thread and, where there is enough work, on rayon's. Matmul and convolution are not
+/// here.
+///
+/// # Safety
+/// As for [`Engine::launch`](crate::engine::Engine::launch), until this returns.
+pub(super) unsafe fn run(call: &Call) -> Result<(), EngineError> {
+    let fault = AtomicI64::new(NO_FAULT);
+    let inputs: ArrayVec<Placed, MAX_INPUTS> = call.inputs.iter().map(placed).collect();
+    let outputs: ArrayVec<Placed, MAX_OUTPUTS> = call.outputs.iter().map(placed).collect();
+    let request = Request {
+        op: &call.op,
+        inputs: &inputs,
+        outputs: &outputs,
+        scratch: call.scratch.address,
+        fault: fault.as_ptr() as u64,
+        chunk: CHUNK,
+    };
+    let error = |reason: String| EngineError::Kernel {
+        op: call.op.name(),
+        reason,
+    };
+    let calls = lower::lower(&request).ok_or_else(|| error("has no kernel of its own".into()))?;
+    for kernel_call in &calls {
+        // SAFETY: lowering made the arguments for this kernel (a test compares the structs) from spans that the caller
+        // vouches for, and from `fault`, which outlives the call.
+        unsafe { spread(&LOWERED[&kernel_call.name], kernel_call) };
+    }
+    match fault.into_inner() {
+        NO_FAULT => Ok(()),
+        index => Err(error(format!(
+            "index {index} is out of range for {} elements",
+            indexed_size(call)
+        ))),
+    }
+}
+
+/// Runs all blocks of a kernel.
+///
+/// # Safety
+/// As for [`Kernel::run`].
+unsafe fn spread(kernel: &Kernel, call: &KernelCall) {
+    let (args, blocks) = (call.args.bytes(), call.blocks);
+    if blocks == 1 {
+        // SAFETY: the caller upholds it.
+        return unsafe { kernel.run(args, 1, 0, 1) };
+    }
+    (0..blocks).into_par_iter().for_each(|block| {
+        // SAFETY: the caller upholds it; the blocks of a kernel write disjoint elements.
+        unsafe { kernel.run(args, blocks, block, block + 1) }
+    });
+}
+
+fn placed(operand: &Operand) -> Placed {
+    Placed {
+        address: operand.span.address,
+        view: operand.view,
+    }
+}
+
+/// The size of the axis that the call's op indexes.
+fn indexed_size(call: &Call) -> usize {
+    match call.op {
+        Op::Gather { axis } | Op::Select { axis } | Op::ScatterAdd { axis } | Op::SelectAdd { axis } => {
+            call.inputs[0].view.shape()[axis]
+        }
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

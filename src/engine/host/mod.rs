@@ -16,7 +16,7 @@ use memmap2::MmapMut;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 use super::{Algorithm, Call, Engine, EngineError, Lane, Mark, Props, Span, Tier};
-use crate::op::{Op, Outputs, View};
+use crate::op::{Op, Outputs, View, lower};
 use lanes::{Deferred, Lanes, Piece, Threads};
 
 /// Who runs submitted work.
@@ -145,7 +145,8 @@ fn execute(piece: &Piece, workers: usize) -> Result<(), EngineError> {
                 // SAFETY: as above.
                 unsafe { conv::run(call, workers) }
             }
-            _ => kernels::run(call),
+            // SAFETY: as above.
+            _ => unsafe { kernels::run(call) },
         },
         &Piece::Copy { from, to } => {
             // SAFETY: both spans are mapped, equally large and apart, as `Engine::copy` asks of whoever submits.
@@ -191,8 +192,13 @@ impl Engine for HostEngine {
         }
     }
 
-    fn scratch(&self, op: &Op, algorithm: Algorithm, inputs: &[View], _outputs: &Outputs) -> usize {
-        conv::scratch_bytes(op, algorithm, inputs, self.workers)
+    fn scratch(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> usize {
+        match op {
+            Op::Conv2d(_) | Op::Conv2dBackwardInput { .. } | Op::Conv2dBackwardWeight { .. } => {
+                conv::scratch_bytes(op, algorithm, inputs, self.workers)
+            }
+            _ => lower::scratch_bytes(op, inputs, outputs),
+        }
     }
 
     unsafe fn launch(&self, lane: Lane, call: &Call) -> Result<(), EngineError> {

@@ -1,0 +1,82 @@
+// Strided iteration: where the elements of a block's chunk lie in each operand.
+#pragma once
+#include "simt.cuh"
+
+// Asserts that a loop's iterations are independent. An output is either apart from an input or exactly on it (in place,
+// each element at its own position), so this holds for every elementwise loop; the compiler cannot know.
+#if SIMT_DEVICE
+#define INDEPENDENT
+#elif defined(__clang__)
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+namespace {
+constexpr u32 MAX_RANK = 8, MAX_OPERANDS = 3;
+
+// Dimensions innermost first, with one row of steps (in elements) per operand. The caller has merged the dimensions
+// that step evenly, so that the usual case is rank 1. The rank is never 0.
+struct Space {
+  u64 count, rank;
+  u64 sizes[MAX_RANK];
+  i64 strides[MAX_OPERANDS][MAX_RANK];
+};
+
+// Calls `body(position, offsets, run)` for consecutive pieces of `range`: `run` elements from flat index `position`
+// along dimension 0, the first of them at `offsets[n]` in operand n. On the device every thread has runs of one.
+template <u32 N, class Body> DEV void for_runs(const Space& space, Range range, Body body) {
+#if SIMT_DEVICE
+  for (u64 i = range.begin + threadIdx.x; i < range.end; i += blockDim.x) {
+    i64 offsets[N] = {};
+    u64 rest = i;
+    for (u32 axis = 0; axis < space.rank; ++axis) {
+      const u64 next = rest / space.sizes[axis];
+      const i64 index = rest - next * space.sizes[axis];
+      for (u32 n = 0; n < N; ++n) offsets[n] += index * space.strides[n][axis];
+      rest = next;
+    }
+    body(i, offsets, u64(1));
+  }
+#else
+  if (range.begin >= range.end) return;
+  u64 index[MAX_RANK], rest = range.begin;
+  i64 row[N] = {};  // offsets of the current run's dimension 0 at index 0
+  index[0] = rest % space.sizes[0];
+  rest /= space.sizes[0];
+  for (u32 axis = 1; axis < space.rank; ++axis) {
+    index[axis] = rest % space.sizes[axis];
+    rest /= space.sizes[axis];
+    for (u32 n = 0; n < N; ++n) row[n] += i64(index[axis]) * space.strides[n][axis];
+  }
+  u64 first = index[0];
+  for (u64 i = range.begin;;) {
+    const u64 run = least(space.sizes[0] - first, range.end - i);
+    i64 offsets[N];
+    for (u32 n = 0; n < N; ++n) offsets[n] = row[n] + i64(first) * space.strides[n][0];
+    body(i, static_cast<const i64*>(offsets), run);
+    i += run;
+    if (i >= range.end) return;
+    first = 0;
+    for (u32 axis = 1; axis < space.rank; ++axis) {
+      for (u32 n = 0; n < N; ++n) row[n] += space.strides[n][axis];
+      if (++index[axis] < space.sizes[axis]) break;
+      for (u32 n = 0; n < N; ++n) row[n] -= i64(index[axis]) * space.strides[n][axis];
+      index[axis] = 0;
+    }
+  }
+#endif
+}
+
+// Arguments of every elementwise kernel. The output is contiguous, except that a copy's has row 1 of the strides.
+struct Pointwise {
+  void* out;
+  const void* inputs[MAX_OPERANDS];
+  u64 scalar;  // the bits of a value of the kernel's element type
+  u64 chunk;
+  Space space;
+};
+
+template <class T> DEV T scalar_of(const u64& bits) { return *reinterpret_cast<const T*>(&bits); }
+template <class T> DEV const T* input_of(const Pointwise& args, u32 n) { return static_cast<const T*>(args.inputs[n]); }
+}  // namespace

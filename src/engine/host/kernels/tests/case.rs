@@ -1,0 +1,218 @@
+//! One op on one set of inputs: run, compared with the reference, run again in place.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::engine::{Algorithm, Span, Tier};
+
+/// A storage's elements and a view of them.
+#[derive(Clone, Debug)]
+pub struct Data {
+    pub view: View,
+    pub storage: Vec<f64>,
+}
+
+impl Data {
+    /// Contiguous, of random small numbers.
+    pub fn new(dtype: Dtype, shape: Shape, seed: u64) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let value = |random: &mut ChaCha8Rng| match dtype {
+            Dtype::F32 => f64::from(random.random_range(-3.0f32..3.0)),
+            Dtype::I32 | Dtype::I64 => random.random_range(-4..5) as f64,
+            Dtype::Bool => random.random_range(0..2) as f64,
+        };
+        let storage = (0..shape.count()).map(|_| value(&mut random)).collect();
+        Data {
+            view: View::contiguous(dtype, shape),
+            storage,
+        }
+    }
+
+    pub fn from(dtype: Dtype, shape: &[usize], values: &[f64]) -> Self {
+        let view = View::contiguous(dtype, Shape::new(shape));
+        assert_eq!(view.shape().count(), values.len());
+        Data {
+            view,
+            storage: values.to_vec(),
+        }
+    }
+
+    pub fn with_layout(&self, change: impl Fn(&Layout) -> Layout) -> Self {
+        let mut data = self.clone();
+        data.view.layout = change(&self.view.layout);
+        data
+    }
+
+    /// The same shape seen in many ways: contiguous, transposed, every second backward, expanded.
+    pub fn views(dtype: Dtype, shape: Shape, seed: u64) -> Vec<Self> {
+        let rank = shape.rank();
+        let mut views = vec![Data::new(dtype, shape, seed)];
+        if rank == 0 {
+            return views;
+        }
+        let axes: Vec<usize> = (0..rank).rev().collect();
+        let sizes: Vec<usize> = shape.dims().iter().rev().copied().collect();
+        views.push(Data::new(dtype, Shape::new(&sizes), seed).with_layout(|layout| layout.permute(&axes)));
+        for axis in [0, rank - 1] {
+            let wider = shape.with(axis, shape[axis] * 2 + 1);
+            let backward = |layout: &Layout| layout.slice(axis, shape[axis] * 2, shape[axis], -2);
+            views.push(Data::new(dtype, wider, seed).with_layout(backward));
+            let narrow = Data::new(dtype, shape.with(axis, 1), seed);
+            views.push(narrow.with_layout(|layout| layout.expand(shape)));
+        }
+        views
+    }
+
+    /// The elements in the view's order.
+    pub fn elements(&self) -> Vec<f64> {
+        let layout = &self.view.layout;
+        indices(layout.shape())
+            .map(|index| {
+                let steps = index
+                    .iter()
+                    .zip(layout.strides())
+                    .map(|(&i, &step)| i as isize * step);
+                self.storage[(layout.offset() as isize + steps.sum::<isize>()) as usize]
+            })
+            .collect()
+    }
+}
+
+/// Every index of a shape, in row-major order.
+pub fn indices(shape: &Shape) -> impl Iterator<Item = Vec<usize>> + use<> {
+    let shape = *shape;
+    (0..shape.count()).map(move |mut flat| {
+        let mut index = vec![0; shape.rank()];
+        for axis in (0..shape.rank()).rev() {
+            (index[axis], flat) = (flat % shape[axis], flat / shape[axis]);
+        }
+        index
+    })
+}
+
+/// Memory for a storage, on an 8-byte boundary.
+fn encode(dtype: Dtype, values: &[f64]) -> Vec<u64> {
+    let mut words = vec![0u64; (values.len() * dtype.size_bytes()).div_ceil(8).max(1)];
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
+    for (to, &value) in bytes.chunks_exact_mut(dtype.size_bytes()).zip(values) {
+        match dtype {
+            Dtype::F32 => to.copy_from_slice(&(value as f32).to_ne_bytes()),
+            Dtype::I32 => to.copy_from_slice(&(value as i32).to_ne_bytes()),
+            Dtype::I64 => to.copy_from_slice(&(value as i64).to_ne_bytes()),
+            Dtype::Bool => to[0] = value as u8,
+        }
+    }
+    words
+}
+
+fn decode(dtype: Dtype, words: &[u64], count: usize) -> Vec<f64> {
+    let bytes: &[u8] = bytemuck::cast_slice(words);
+    let elements = bytes.chunks_exact(dtype.size_bytes()).take(count);
+    elements
+        .map(|from| match dtype {
+            Dtype::F32 => f64::from(f32::from_ne_bytes(from.try_into().unwrap())),
+            Dtype::I32 => f64::from(i32::from_ne_bytes(from.try_into().unwrap())),
+            Dtype::I64 => i64::from_ne_bytes(from.try_into().unwrap()) as f64,
+            Dtype::Bool => f64::from(from[0]),
+        })
+        .collect()
+}
+
+fn span(words: &mut [u64]) -> Span {
+    Span {
+        tier: Tier::Device,
+        address: words.as_mut_ptr() as u64,
+        bytes: size_of_val(words),
+    }
+}
+
+/// Runs an op on fresh memory; output 0 takes the memory of input `in_place`, if one is named.
+pub fn run_on(op: Op, inputs: &[Data], in_place: Option<usize>) -> Result<Vec<Vec<f64>>, EngineError> {
+    let views: Vec<View> = inputs.iter().map(|input| input.view).collect();
+    let made = op.outputs(&views);
+    let mut memory: Vec<Vec<u64>> = inputs.iter().map(|x| encode(x.view.dtype, &x.storage)).collect();
+    let mut fresh: Vec<Vec<u64>> = made
+        .iter()
+        .map(|view| vec![0xabab_abab_abab_abab; view.size_bytes().div_ceil(8) + 1])
+        .collect();
+    let mut scratch = vec![u64::MAX; lower::scratch_bytes(&op, &views, &made).div_ceil(8) + 1];
+    let input_spans: Vec<Span> = memory.iter_mut().map(|words| span(words)).collect();
+    let mut output_spans: Vec<Span> = fresh.iter_mut().map(|words| span(words)).collect();
+    if let Some(input) = in_place {
+        output_spans[0] = input_spans[input];
+    }
+    let operand = |(&view, &span): (&View, &Span)| Operand { span, view };
+    let call = Call {
+        op,
+        algorithm: Algorithm::default(),
+        inputs: views.iter().zip(&input_spans).map(operand).collect(),
+        outputs: made.iter().zip(&output_spans).map(operand).collect(),
+        scratch: span(&mut scratch),
+    };
+    // SAFETY: every span is a vector above, as large as its view needs and alive until after the run.
+    unsafe { run(&call) }?;
+    assert_eq!(scratch.last(), Some(&u64::MAX), "{op:?} wrote beyond its scratch");
+    Ok((made.iter().enumerate())
+        .map(|(n, view)| {
+            let words = if n == 0 {
+                in_place.map_or(&fresh[0], |input| &memory[input])
+            } else {
+                &fresh[n]
+            };
+            decode(view.dtype, words, view.shape().count())
+        })
+        .collect())
+}
+
+/// The first output of an op.
+pub fn values(op: Op, inputs: &[Data]) -> Vec<f64> {
+    run_on(op, inputs, None).expect("the op runs").swap_remove(0)
+}
+
+/// Whether two results agree, where terms of about `size` were added up.
+fn near(found: f64, expected: f64, size: f64) -> bool {
+    found == expected
+        || (found.is_nan() && expected.is_nan())
+        || (found - expected).abs() <= 2e-6 * (size + expected.abs())
+        || (found.is_infinite() && expected.abs() > f64::from(f32::MAX))
+}
+
+/// Compares an op with the reference, and in place with out of place.
+pub fn check(op: Op, inputs: &[Data]) {
+    let views: Vec<&View> = inputs.iter().map(|input| &input.view).collect();
+    let found = run_on(op, inputs, None).unwrap_or_else(|error| panic!("{error} for {op:?} of {views:?}"));
+    let expected = reference::outputs(op, inputs);
+    assert_eq!(found.len(), expected.len());
+    let size = match op {
+        Op::Reduce { axis, .. } => 4.0 * (1.0 + views[0].shape()[axis] as f64).sqrt(),
+        _ => 1.0,
+    };
+    for (found, expected) in found.iter().zip(&expected) {
+        assert_eq!(found.len(), expected.len(), "{op:?} of {views:?}");
+        for (i, (&found, &expected)) in found.iter().zip(expected).enumerate() {
+            assert!(
+                near(found, expected, size),
+                "{op:?} of {views:?}: element {i} is {found}, not {expected}"
+            );
+        }
+    }
+    let outputs = op.outputs(&inputs.iter().map(|input| input.view).collect::<Vec<_>>());
+    for (n, input) in inputs.iter().enumerate().filter(|&(n, _)| op.in_place(n)) {
+        let whole = input.view.layout == Layout::contiguous(*input.view.shape());
+        if whole && input.view.size_bytes() == outputs[0].size_bytes() {
+            let taken = run_on(op, inputs, Some(n)).expect("the op runs in place");
+            let same = taken[0]
+                .iter()
+                .zip(&found[0])
+                .all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same, "{op:?} of {views:?} differs in place of input {n}");
+        }
+    }
+}
+
+/// Checks that an op reports an error.
+pub fn check_fails(op: Op, inputs: &[Data], message: &str) {
+    let error = run_on(op, inputs, None).expect_err("the op fails").to_string();
+    assert!(error.contains(message), "{error}");
+}

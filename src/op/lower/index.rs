@@ -1,0 +1,160 @@
+use bytemuck::{Pod, Zeroable};
+
+use super::pointwise::copy_view;
+use super::space::{Dim, Space};
+use super::{Calls, KernelCall, KernelName, Placed, Request};
+use crate::op::{Dtype, MAX_RANK};
+
+/// Arguments of reading and adding by index (`Indexed` in `index.cu`).
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+pub struct Indexed {
+    out: u64,
+    index: u64,
+    data: u64,
+    fault: u64,
+    chunk: u64,
+    size: u64,
+    count: u64,
+    steps: [i64; 3],
+    space: Space,
+}
+
+/// Elements by index cost more than an addition.
+const COST: usize = 4;
+/// Neighbouring elements that a block of a scatter takes at least: a few cache lines.
+const LANES: usize = 64;
+
+/// Copies `destination` to the output, unless the op runs in place.
+fn begin(request: &Request, calls: &mut Calls) {
+    let (x, out) = (&request.inputs[0], &request.outputs[0]);
+    if x.first() != out.first() || !x.view.layout.is_contiguous() {
+        copy_view(
+            x,
+            x.view.dtype,
+            out.first(),
+            &out.view.layout,
+            request.chunk,
+            calls,
+        );
+    }
+}
+
+pub fn slice_assign(
+    request: &Request,
+    starts: &[usize; MAX_RANK],
+    steps: &[isize; MAX_RANK],
+    calls: &mut Calls,
+) {
+    begin(request, calls);
+    let (value, out) = (&request.inputs[1], &request.outputs[0]);
+    let mut region = *out;
+    for (axis, &size) in value.view.shape().dims().iter().enumerate() {
+        region.view.layout = region.view.layout.slice(axis, starts[axis], size, steps[axis]);
+    }
+    copy_view(
+        value,
+        out.view.dtype,
+        region.first(),
+        &region.view.layout,
+        request.chunk,
+        calls,
+    );
+}
+
+pub fn gather(request: &Request, axis: usize, calls: &mut Calls) {
+    let (x, index) = (&request.inputs[0].view.layout, &request.inputs[1].view.layout);
+    let dims = (0..index.shape().rank()).map(|k| Dim {
+        size: index.shape()[k],
+        steps: [index.strides()[k], if k == axis { 0 } else { x.strides()[k] }, 0],
+    });
+    push_gather(request, axis, Space::new(dims), calls);
+}
+
+pub fn select(request: &Request, axis: usize, calls: &mut Calls) {
+    let (x, index) = (&request.inputs[0].view.layout, &request.inputs[1].view.layout);
+    let out = request.outputs[0].view.shape();
+    let dims = (0..out.rank()).map(|k| Dim {
+        size: out[k],
+        steps: if k == axis {
+            [index.strides()[0], 0, 0]
+        } else {
+            [0, x.strides()[k], 0]
+        },
+    });
+    push_gather(request, axis, Space::new(dims), calls);
+}
+
+fn push_gather(request: &Request, axis: usize, space: Space, calls: &mut Calls) {
+    let (x, index) = (&request.inputs[0], &request.inputs[1]);
+    let args = Indexed {
+        out: request.outputs[0].first(),
+        index: index.first(),
+        data: x.first(),
+        fault: request.fault,
+        chunk: (request.chunk / COST).max(1) as u64,
+        size: x.view.shape()[axis] as u64,
+        count: 0,
+        steps: [0, x.view.layout.strides()[axis] as i64, 0],
+        space,
+    };
+    let name = KernelName::new("gather", "", x.view.dtype).with(index.view.dtype);
+    KernelCall::push(calls, name, space.count, args.chunk, &args);
+}
+
+pub fn scatter_add(request: &Request, axis: usize, calls: &mut Calls) {
+    let index = request.inputs[1].view.layout;
+    push_scatter(
+        request,
+        axis,
+        |k| index.strides()[k],
+        index.strides()[axis],
+        calls,
+    );
+}
+
+pub fn select_add(request: &Request, axis: usize, calls: &mut Calls) {
+    let step = request.inputs[1].view.layout.strides()[0];
+    push_scatter(request, axis, |_| 0, step, calls);
+}
+
+/// `across(k)` is the index's step along dimension `k`, `along` its step along the axis.
+fn push_scatter(
+    request: &Request,
+    axis: usize,
+    across: impl Fn(usize) -> isize,
+    along: isize,
+    calls: &mut Calls,
+) {
+    begin(request, calls);
+    let [index, value] = [1, 2].map(|n: usize| -> &Placed { &request.inputs[n] });
+    let (out, layout) = (&request.outputs[0], &value.view.layout);
+    let strides = out.view.layout.strides();
+    let dims = (0..layout.shape().rank()).filter(|&k| k != axis).map(|k| Dim {
+        size: layout.shape()[k],
+        steps: [strides[k], across(k), layout.strides()[k]],
+    });
+    let count = layout.shape()[axis];
+    let args = Indexed {
+        out: out.first(),
+        index: index.first(),
+        data: value.first(),
+        fault: request.fault,
+        chunk: (request.chunk / COST / count.max(1)).max(LANES) as u64,
+        size: out.view.shape()[axis] as u64,
+        count: count as u64,
+        steps: [strides[axis], along, layout.strides()[axis]].map(|step| step as i64),
+        space: Space::new(dims),
+    };
+    let name = KernelName::new("scatter_add", "", out.view.dtype).with(index.view.dtype);
+    KernelCall::push(calls, name, args.space.count, args.chunk, &args);
+}
+
+pub fn names(names: &mut Vec<KernelName>) {
+    for dtype in Dtype::ALL {
+        for index in [Dtype::I32, Dtype::I64] {
+            names.push(KernelName::new("gather", "", dtype).with(index));
+            names.push(KernelName::new("scatter_add", "", dtype).with(index));
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! From an op to kernel calls: which kernels, how many blocks, which arguments. Pure; allocates nothing.
+//!
+//! Matmul and convolution are not lowered: every engine has its own way with them.
+
+mod create;
+mod index;
+mod pointwise;
+mod pool;
+mod reduce;
+mod space;
+
+use std::fmt;
+
+use arrayvec::ArrayVec;
+use bytemuck::Pod;
+
+use super::{Dtype, Op, View};
+
+/// A view and the address of the first byte of its storage.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed {
+    /// First byte of the storage.
+    pub address: u64,
+    /// Element type and layout.
+    pub view: View,
+}
+
+impl Placed {
+    /// Address of the element at index zero.
+    fn first(&self) -> u64 {
+        self.address + (self.view.layout.offset() * self.view.dtype.size_bytes()) as u64
+    }
+}
+
+/// What [`lower`] needs to know of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// What to compute.
+    pub op: &'a Op,
+    /// Inputs in the op's order.
+    pub inputs: &'a [Placed],
+    /// Outputs in the op's order.
+    pub outputs: &'a [Placed],
+    /// Address of [`scratch_bytes`] bytes.
+    pub scratch: u64,
+    /// Address of an `i64` that is [`NO_FAULT`], where a kernel leaves an index that was out of range.
+    pub fault: u64,
+    /// How many elements of cheap work make a block. Results do not depend on it.
+    pub chunk: usize,
+}
+
+/// What the word at [`Request::fault`] holds while all is well.
+pub const NO_FAULT: i64 = i64::MIN;
+
+/// Which kernel: its C name is the parts joined by underscores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KernelName {
+    family: &'static str,
+    kind: &'static str,
+    dtypes: [Option<Dtype>; 2],
+}
+
+impl KernelName {
+    fn new(family: &'static str, kind: &'static str, dtype: Dtype) -> Self {
+        KernelName {
+            family,
+            kind,
+            dtypes: [Some(dtype), None],
+        }
+    }
+
+    fn with(self, second: Dtype) -> Self {
+        KernelName {
+            dtypes: [self.dtypes[0], Some(second)],
+            ..self
+        }
+    }
+
+    /// Every kernel that [`lower`] can ask for.
+    pub fn all() -> Vec<KernelName> {
+        let mut names = Vec::new();
+        pointwise::names(&mut names);
+        create::names(&mut names);
+        reduce::names(&mut names);
+        index::names(&mut names);
+        pool::names(&mut names);
+        names
+    }
+}
+
+impl fmt::Display for KernelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.family)?;
+        if !self.kind.is_empty() {
+            write!(f, "_{}", self.kind)?;
+        }
+        self.dtypes
+            .iter()
+            .flatten()
+            .try_for_each(|dtype| write!(f, "_{dtype}"))
+    }
+}
+
+/// The bytes of a kernel's argument struct.
+#[derive(Clone, Copy, Debug)]
+pub struct Args {
+    words: [u64; Args::WORDS],
+    bytes: usize,
+}
+
+impl Args {
+    const WORDS: usize = 48;
+
+    fn new<T: Pod>(args: &T) -> Self {
+        let mut words = [0; Args::WORDS];
+        bytemuck::cast_slice_mut(&mut words)[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(args));
+        Args {
+            words,
+            bytes: size_of::<T>(),
+        }
+    }
+
+    /// The struct's bytes, aligned to 8.
+    pub fn bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.words)[..self.bytes]
+    }
+}
+
+/// One kernel to launch.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelCall {
+    /// Which.
+    pub name: KernelName,
+    /// How many blocks, never zero.
+    pub blocks: u32,
+    /// Its arguments.
+    pub args: Args,
+}
+
+/// Kernels to launch one after the other.
+pub type Calls = ArrayVec<KernelCall, 4>;
+
+impl KernelCall {
+    /// Pushes a call whose blocks take `chunk` of `count` items each; none if there are no items.
+    fn push<T: Pod>(calls: &mut Calls, name: KernelName, count: u64, chunk: u64, args: &T) {
+        if count > 0 {
+            calls.push(KernelCall {
+                name,
+                blocks: count.div_ceil(chunk) as u32,
+                args: Args::new(args),
+            });
+        }
+    }
+}
+
+/// The kernel calls that compute an op; `None` for matmul and convolution.
+pub fn lower(request: &Request) -> Option<Calls> {
+    let mut calls = Calls::new();
+    match *request.op {
+        Op::Fill { value, .. } => create::fill(request, value, &mut calls),
+        Op::Arange { start, step, .. } => create::arange(request, start, step, &mut calls),
+        Op::Random {
+            distribution, seed, ..
+        } => create::random(request, distribution, seed, &mut calls),
+        Op::Copy { .. } => pointwise::copy(request, &mut calls),
+        Op::Unary(kind) => pointwise::unary(request, kind, &mut calls),
+        Op::Binary(kind) => pointwise::binary(request, kind, &mut calls),
+        Op::BinaryScalar(kind, value) => pointwise::binary_scalar(request, kind, value, &mut calls),
+        Op::Compare(kind) => pointwise::compare(request, kind, &mut calls),
+        Op::CompareScalar(kind, value) => pointwise::compare_scalar(request, kind, value, &mut calls),
+        Op::Where => pointwise::choose(request, &mut calls),
+        Op::MaskFill(value) => pointwise::mask_fill(request, value, &mut calls),
+        Op::Reduce { kind, axis } => reduce::reduce(request, kind, axis, &mut calls),
+        Op::ArgReduce { kind, axis, .. } => reduce::arg_reduce(request, kind, axis, &mut calls),
+        Op::SliceAssign { starts, steps } => index::slice_assign(request, &starts, &steps, &mut calls),
+        Op::Gather { axis } => index::gather(request, axis, &mut calls),
+        Op::Select { axis } => index::select(request, axis, &mut calls),
+        Op::ScatterAdd { axis } => index::scatter_add(request, axis, &mut calls),
+        Op::SelectAdd { axis } => index::select_add(request, axis, &mut calls),
+        Op::MaxPool2d { pool, .. } => pool::max(request, &pool, &mut calls),
+        Op::MaxPool2dBackward { pool, .. } => pool::max_backward(request, &pool, &mut calls),
+        Op::AvgPool2d(pool) => pool::average(request, &pool, &mut calls),
+        Op::AvgPool2dBackward { pool, .. } => pool::average_backward(request, &pool, &mut calls),
+        Op::AdaptiveAvgPool2d { .. } => pool::adaptive(request, &mut calls),
+        Op::AdaptiveAvgPool2dBackward { .. } => pool::adaptive_backward(request, &mut calls),
+        Op::Matmul | Op::Conv2d(_) | Op::Conv2dBackwardInput { .. } | Op::Conv2dBackwardWeight { .. } => {
+            return None;
+        }
+    }
+    Some(calls)
+}
+
+/// Workspace that the kernels of an op need: a function of shapes alone.
+pub fn scratch_bytes(op: &Op, inputs: &[View], outputs: &[View]) -> usize {
+    match *op {
+        Op::Reduce { axis, .. } => reduce::scratch_bytes(&inputs[0], axis, &outputs[0]),
+        _ => 0,
+    }
+}
+
+/// Every kernel and the size that Rust gives its argument struct.
+#[cfg(test)]
+pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
+    let size = |name: &KernelName| match name.family {
+        "fill" | "arange" | "random" => create::args_size(name.family),
+        "reduce" => size_of::<reduce::Reduction>(),
+        "gather" | "scatter_add" => size_of::<index::Indexed>(),
+        "pool" => size_of::<pool::Pool>(),
+        _ => size_of::<pointwise::Pointwise>(),
+    };
+    KernelName::all()
+        .into_iter()
+        .map(|name| (name, size(&name)))
+        .collect()
+}
