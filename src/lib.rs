@@ -1,5 +1,23 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
+mod config;
+mod device;
 pub mod engine;
+mod error;
 pub mod op;
+mod policy;
+mod pool;
+pub mod runtime;
+mod stats;
+
+pub use config::{Amount, Config, Exactness, VARIABLES, Variable};
+pub use device::{OvercommitDevice, SimProfile};
+#[cfg(feature = "host")]
+pub use engine::host::LaneMode;
+pub use error::{Error, WorkingSet};
+pub use policy::Policy;
+#[doc(hidden)]
+pub use pool::Sabotage;
+pub use runtime::{configure, reset_stats, stats};
+pub use stats::{Counters, Stats};

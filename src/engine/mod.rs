@@ -1,10 +1,14 @@
 //! Engines: memory, lanes and launches. An engine knows nothing of tensors, Burn or policies.
 
+#[cfg(feature = "host")]
 pub mod host;
+mod props;
 
 use std::fmt::Debug;
 
 use arrayvec::ArrayVec;
+
+pub use props::Props;
 
 use crate::op::{Op, Outputs, View};
 
@@ -116,25 +120,6 @@ pub struct Operand {
 /// One of an engine's ways to run an op. Different algorithms may round differently, so a recipe keeps its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Algorithm(pub u8);
-
-/// What an engine's device is like: what the cost model works on.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Props {
-    /// For people.
-    pub name: String,
-    /// Device memory there is.
-    pub device_bytes: usize,
-    /// Host memory there is for offloaded bytes.
-    pub host_bytes: usize,
-    /// Arithmetic, f32, per second.
-    pub flops_per_second: f64,
-    /// Device memory, read or written, per second.
-    pub memory_bytes_per_second: f64,
-    /// One copy lane, per second.
-    pub link_bytes_per_second: f64,
-    /// Fixed cost of one launch or copy.
-    pub launch_ns: u64,
-}
 
 /// What an engine could not do.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]

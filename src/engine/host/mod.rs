@@ -73,7 +73,7 @@ const MOST_BYTES_PER_SECOND: f64 = 40e9;
 /// A copy between tiers, on one core, which reads and writes.
 const LINK_BYTES_PER_SECOND: f64 = 5e9;
 /// Submitting and starting a piece of work.
-const LAUNCH_NS: u64 = 500;
+const OVERHEAD_NS: u64 = 500;
 
 impl HostOptions {
     fn props(&self) -> Props {
@@ -85,7 +85,7 @@ impl HostOptions {
             flops_per_second: cores * CORE_FLOPS_PER_SECOND,
             memory_bytes_per_second: (cores * CORE_BYTES_PER_SECOND).min(MOST_BYTES_PER_SECOND),
             link_bytes_per_second: LINK_BYTES_PER_SECOND,
-            launch_ns: LAUNCH_NS,
+            overhead_ns: OVERHEAD_NS,
         }
     }
 }

@@ -1,0 +1,78 @@
+//! What the pool costs: plan and submit of a small op when nothing is evicted, in nanoseconds an op on one core.
+//!
+//! The lanes are deferred, so that nothing but the submitting thread runs; the queued work is run outside the timing.
+
+use std::time::{Duration, Instant};
+
+use burn_overcommit::op::{Binary, Dtype, Op, Shape, Unary};
+use burn_overcommit::runtime::{self, Tensor};
+use burn_overcommit::{Config, LaneMode, OvercommitDevice, configure};
+use criterion::{Criterion, criterion_group, criterion_main};
+
+/// Fewer than a deferred lane holds before it runs what it has.
+const OPS: usize = 1000;
+
+fn submitted(
+    device: &OvercommitDevice,
+    iterations: u64,
+    step: impl Fn(Tensor, &Tensor) -> Tensor,
+) -> Duration {
+    let fill = || {
+        let op = Op::Fill {
+            shape: Shape::new(&[16, 16]),
+            dtype: Dtype::F32,
+            value: 0.5.into(),
+        };
+        runtime::create(device, op).unwrap()
+    };
+    let mut spent = Duration::ZERO;
+    for _ in 0..iterations {
+        let (mut value, other) = (fill(), fill());
+        let start = Instant::now();
+        for _ in 0..OPS {
+            value = step(value, &other);
+        }
+        spent += start.elapsed();
+        drop((value, other));
+        runtime::sync(device).unwrap();
+    }
+    spent / OPS as u32
+}
+
+fn bookkeeping(criterion: &mut Criterion) {
+    let device = OvercommitDevice::Host(0);
+    configure(
+        &device,
+        Config::new()
+            .budget("64 MiB")
+            .lanes(LaneMode::Deferred { seed: 0 }),
+    )
+    .unwrap();
+    let mut group = criterion.benchmark_group("bookkeeping, per op");
+    let negate = |value: Tensor, _: &Tensor| runtime::run(Op::Unary(Unary::Neg), [value]).unwrap();
+    let add = |value: Tensor, other: &Tensor| {
+        runtime::run(Op::Binary(Binary::Add), [value, other.clone()]).unwrap()
+    };
+    let keep = |value: Tensor, _: &Tensor| {
+        let doubled = runtime::run(Op::Binary(Binary::Add), [value.clone(), value.clone()]).unwrap();
+        drop(value);
+        doubled
+    };
+    group.bench_function("in place, one input", |b| {
+        b.iter_custom(|n| submitted(&device, n, negate))
+    });
+    group.bench_function("in place, two inputs", |b| {
+        b.iter_custom(|n| submitted(&device, n, add))
+    });
+    group.bench_function("new output, two inputs", |b| {
+        b.iter_custom(|n| submitted(&device, n, keep))
+    });
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(20).warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
+    targets = bookkeeping
+}
+criterion_main!(benches);

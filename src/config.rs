@@ -1,0 +1,305 @@
+//! What a user can choose, and the environment variables for it: one table.
+
+use std::str::FromStr;
+
+use bytesize::ByteSize;
+use log::LevelFilter;
+
+use crate::engine::Props;
+#[cfg(feature = "host")]
+use crate::engine::host::{HostOptions, LaneMode};
+use crate::error::Error;
+use crate::policy::Policy;
+use crate::pool::Sabotage;
+use crate::{OvercommitDevice, policy};
+
+/// The environment variables. Each sets the default of one field of [`Config`]; `configure` overrides it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Variable {
+    /// The default device.
+    Device,
+    /// Device memory that may be used.
+    Budget,
+    /// Host memory that may be used for offloaded bytes.
+    HostLimit,
+    /// The memory policy.
+    Policy,
+    /// Whether choices may change rounding.
+    Exactness,
+    /// How much is logged.
+    Log,
+}
+
+/// Every variable: its name, what it takes, what it does if unset.
+pub const VARIABLES: [(Variable, &str, &str, &str); 6] = [
+    (
+        Variable::Device,
+        "OVERCOMMIT_DEVICE",
+        "cuda:N, host:N or sim:N",
+        "the first GPU, else host:0",
+    ),
+    (
+        Variable::Budget,
+        "OVERCOMMIT_BUDGET",
+        "bytes such as 8 GiB, or a share such as 50%",
+        "what is free, less a tenth",
+    ),
+    (
+        Variable::HostLimit,
+        "OVERCOMMIT_HOST_LIMIT",
+        "bytes such as 16 GiB, or a share such as 25%",
+        "half of free memory",
+    ),
+    (
+        Variable::Policy,
+        "OVERCOMMIT_POLICY",
+        "auto, tensor-cache or recompute",
+        "auto",
+    ),
+    (
+        Variable::Exactness,
+        "OVERCOMMIT_EXACTNESS",
+        "exact or fast",
+        "exact",
+    ),
+    (
+        Variable::Log,
+        "OVERCOMMIT_LOG",
+        "off, error, warn, info, debug or trace",
+        "warn",
+    ),
+];
+
+impl Variable {
+    fn row(self) -> (&'static str, &'static str) {
+        let (_, name, expected, _) = VARIABLES[self as usize];
+        (name, expected)
+    }
+
+    /// The variable's name.
+    pub fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    fn read<T: FromStr>(self) -> Option<Result<T, Error>> {
+        let (name, expected) = self.row();
+        let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
+        Some(parse(name, expected, &value))
+    }
+}
+
+fn parse<T: FromStr>(setting: &'static str, expected: &str, value: &str) -> Result<T, Error> {
+    let error = |_| Error::Setting {
+        setting,
+        value: value.into(),
+        expected: expected.into(),
+    };
+    value.trim().parse().map_err(error)
+}
+
+/// The device named by the environment; one that cannot be understood is logged and left out, since
+/// `OvercommitDevice::default` must not fail.
+pub(crate) fn device_from_environment() -> Option<OvercommitDevice> {
+    match Variable::Device.read()? {
+        Ok(device) => Some(device),
+        Err(error) => {
+            log::error!("{error}");
+            None
+        }
+    }
+}
+
+/// An amount of memory: bytes, or a share of what is free.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Amount {
+    /// This many bytes.
+    Bytes(usize),
+    /// This part, 0 to 1, of what is free when the device is first used.
+    Share(f64),
+}
+
+impl Amount {
+    fn of(self, free_bytes: usize) -> usize {
+        match self {
+            Amount::Bytes(bytes) => bytes,
+            Amount::Share(share) => (free_bytes as f64 * share) as usize,
+        }
+    }
+}
+
+impl FromStr for Amount {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        if let Some(percent) = text.strip_suffix('%') {
+            let percent: f64 = percent.trim().parse().map_err(|_| ())?;
+            return if (0.0..=100.0).contains(&percent) {
+                Ok(Amount::Share(percent / 100.0))
+            } else {
+                Err(())
+            };
+        }
+        let size: ByteSize = text.parse().map_err(|_| ())?;
+        usize::try_from(size.as_u64()).map(Amount::Bytes).map_err(|_| ())
+    }
+}
+
+/// Whether results are the same bits whatever memory is free.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Exactness {
+    /// One algorithm per shape: the same bits under every budget.
+    #[default]
+    Exact,
+    /// The engine may pick an algorithm by what is free.
+    Fast,
+}
+
+impl FromStr for Exactness {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "exact" => Ok(Exactness::Exact),
+            "fast" => Ok(Exactness::Fast),
+            _ => Err(()),
+        }
+    }
+}
+
+/// Choices for one device. What is not set comes from the environment, else from the default.
+///
+/// ```
+/// use burn_overcommit::{Config, OvercommitDevice, Policy, configure};
+///
+/// let device = OvercommitDevice::Host(7);
+/// configure(&device, Config::new().budget("64 MiB").policy(Policy::Auto))?;
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Config {
+    budget: Option<Result<Amount, Error>>,
+    host_limit: Option<Result<Amount, Error>>,
+    policy: Option<Policy>,
+    exactness: Option<Exactness>,
+    log: Option<LevelFilter>,
+    #[cfg(feature = "host")]
+    lanes: LaneMode,
+    sabotage: Option<Sabotage>,
+}
+
+impl Config {
+    /// Nothing set.
+    pub fn new() -> Self {
+        Config::default()
+    }
+
+    /// Device memory that may be used: `"8 GiB"`, `"500 MB"`, a number of bytes, or a share of what is free, `"50%"`.
+    /// [`configure`](crate::configure) reports one that cannot be understood.
+    pub fn budget(mut self, amount: &str) -> Self {
+        self.budget = Some(parse("budget", Variable::Budget.row().1, amount));
+        self
+    }
+
+    /// Device memory that may be used, in bytes.
+    pub fn budget_bytes(mut self, bytes: usize) -> Self {
+        self.budget = Some(Ok(Amount::Bytes(bytes)));
+        self
+    }
+
+    /// Host memory that may be used for offloaded bytes, written as for [`budget`](Config::budget).
+    pub fn host_limit(mut self, amount: &str) -> Self {
+        self.host_limit = Some(parse("host_limit", Variable::HostLimit.row().1, amount));
+        self
+    }
+
+    /// Host memory that may be used for offloaded bytes.
+    pub fn host_limit_bytes(mut self, bytes: usize) -> Self {
+        self.host_limit = Some(Ok(Amount::Bytes(bytes)));
+        self
+    }
+
+    /// The memory policy.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = Some(policy);
+        self
+    }
+
+    /// Whether choices may change rounding.
+    pub fn exactness(mut self, exactness: Exactness) -> Self {
+        self.exactness = Some(exactness);
+        self
+    }
+
+    /// The most detailed messages that reach the [`log`] facade.
+    pub fn log(mut self, level: LevelFilter) -> Self {
+        self.log = Some(level);
+        self
+    }
+
+    /// Who runs the host engine's lanes, and in what order.
+    #[cfg(feature = "host")]
+    pub fn lanes(mut self, lanes: LaneMode) -> Self {
+        self.lanes = lanes;
+        self
+    }
+
+    #[doc(hidden)]
+    pub fn sabotage(mut self, fault: Sabotage) -> Self {
+        self.sabotage = Some(fault);
+        self
+    }
+
+    /// Fills what is not set from the environment and the device.
+    pub(crate) fn resolve(self, props: &Props) -> Result<Settings, Error> {
+        let or_read = |set: Option<Result<Amount, Error>>, variable: Variable, share: f64| {
+            set.or_else(|| variable.read())
+                .unwrap_or(Ok(Amount::Share(share)))
+        };
+        let read = |variable: Variable| variable.read().transpose();
+        Ok(Settings {
+            budget_bytes: or_read(self.budget, Variable::Budget, 0.9)?.of(props.device_bytes),
+            host_limit_bytes: or_read(self.host_limit, Variable::HostLimit, 0.5)?.of(props.host_bytes),
+            policy: self
+                .policy
+                .map_or_else(|| Variable::Policy.read().transpose(), |set| Ok(Some(set)))?
+                .unwrap_or_default(),
+            exactness: self
+                .exactness
+                .map_or_else(|| Variable::Exactness.read().transpose(), |set| Ok(Some(set)))?
+                .unwrap_or_default(),
+            log: self
+                .log
+                .map_or_else(|| read(Variable::Log), |set| Ok(Some(set)))?
+                .unwrap_or(LevelFilter::Warn),
+            sabotage: self.sabotage,
+        })
+    }
+
+    #[cfg(feature = "host")]
+    pub(crate) fn host_options(&self) -> HostOptions {
+        HostOptions {
+            mode: self.lanes,
+            ..HostOptions::default()
+        }
+    }
+}
+
+/// A [`Config`] with every choice made.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub budget_bytes: usize,
+    pub host_limit_bytes: usize,
+    pub policy: policy::Policy,
+    pub exactness: Exactness,
+    pub log: LevelFilter,
+    pub sabotage: Option<Sabotage>,
+}
+
+impl Settings {
+    /// Hands a message to the [`log`] facade if the user wants such detail.
+    pub fn log(&self, level: log::Level, message: std::fmt::Arguments) {
+        if level <= self.log {
+            log::log!(target: "burn_overcommit", level, "{message}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+use std::fmt;
+
+use bytesize::ByteSize;
+
+use crate::engine::EngineError;
+
+/// What went wrong, and what to do about it.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// One op needs more device memory at once than the budget is.
+    #[error(transparent)]
+    WorkingSet(Box<WorkingSet>),
+
+    /// Bytes must leave the device and the host tier has no room for them.
+    #[error(
+        "the host tier is full: {op} has to offload {} and {} of {} are in use; raise the limit \
+         (Config::host_limit or {}) or the budget, which must hold {} to get by without it",
+        ByteSize(*.needed_bytes as u64), ByteSize(*.used_bytes as u64), ByteSize(*.limit_bytes as u64),
+        crate::config::Variable::HostLimit.name(), ByteSize(*.live_bytes as u64)
+    )]
+    HostTierFull {
+        /// What was being done.
+        op: &'static str,
+        /// Bytes that had to move.
+        needed_bytes: usize,
+        /// Bytes in the host tier.
+        used_bytes: usize,
+        /// The host tier's limit.
+        limit_bytes: usize,
+        /// Bytes alive on all tiers, the op's included.
+        live_bytes: usize,
+    },
+
+    /// The engine failed.
+    #[error("{device}: {source}")]
+    Engine {
+        /// The device.
+        device: crate::OvercommitDevice,
+        /// What it said.
+        source: EngineError,
+    },
+
+    /// Data that does not fit its shape.
+    #[error(
+        "data of the wrong size: a {dtype} tensor of shape {shape:?} takes {needed_bytes} bytes, and {had_bytes} were given"
+    )]
+    DataSize {
+        /// Element type.
+        dtype: crate::op::Dtype,
+        /// Shape.
+        shape: crate::op::Shape,
+        /// Bytes the shape takes.
+        needed_bytes: usize,
+        /// Bytes given.
+        had_bytes: usize,
+    },
+
+    /// Inputs on different devices.
+    #[error("{op}: its inputs live on {} and {}; move them to one device first (Tensor::to_device)", .devices[0], .devices[1])]
+    MixedDevices {
+        /// The op's name.
+        op: &'static str,
+        /// Two devices that differ.
+        devices: [crate::OvercommitDevice; 2],
+    },
+
+    /// A setting that cannot be understood.
+    #[error("{setting}: \"{value}\" was given; expected {expected}")]
+    Setting {
+        /// Which setting, or environment variable.
+        setting: &'static str,
+        /// What was given.
+        value: String,
+        /// What would be right.
+        expected: String,
+    },
+
+    /// A device this build cannot run.
+    #[error("device {device} is not available: {reason}; use host:0")]
+    Device {
+        /// The device.
+        device: crate::OvercommitDevice,
+        /// Why.
+        reason: &'static str,
+    },
+
+    /// The device already holds tensors.
+    #[error(
+        "device {device} cannot be configured while {storages} of its tensors are alive: call configure before the \
+         first use, or drop them first (Burn keeps an abandoned forward until the next backward)"
+    )]
+    InUse {
+        /// The device.
+        device: crate::OvercommitDevice,
+        /// How many storages are alive.
+        storages: usize,
+    },
+}
+
+/// An op whose inputs, outputs and workspace do not fit the budget together.
+#[derive(Debug, Clone)]
+pub struct WorkingSet {
+    /// The op's name.
+    pub op: &'static str,
+    /// What it reads, makes and needs as workspace.
+    pub parts: Vec<String>,
+    /// Bytes of the parts together: the smallest budget this op can run in.
+    pub needed_bytes: usize,
+    /// The budget.
+    pub budget_bytes: usize,
+    /// The largest storages resident at that time: bytes, and the op that made them.
+    pub residents: Vec<(usize, &'static str)>,
+}
+
+impl std::error::Error for WorkingSet {}
+
+impl fmt::Display for WorkingSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = |bytes: usize| ByteSize(bytes as u64);
+        writeln!(
+            f,
+            "out of device memory: {} needs {} at once ({} bytes), and the budget is {} ({} bytes)",
+            self.op,
+            size(self.needed_bytes),
+            self.needed_bytes,
+            size(self.budget_bytes),
+            self.budget_bytes
+        )?;
+        for part in &self.parts {
+            writeln!(f, "  {part}")?;
+        }
+        if !self.residents.is_empty() {
+            let largest: Vec<_> = self
+                .residents
+                .iter()
+                .map(|&(bytes, made_by)| format!("{} by {made_by}", size(bytes)))
+                .collect();
+            writeln!(f, "  largest residents: {}", largest.join(", "))?;
+        }
+        write!(
+            f,
+            "  the smallest budget for this op is {} bytes: raise it (Config::budget or {}), or make the batch smaller",
+            self.needed_bytes,
+            crate::config::Variable::Budget.name()
+        )
+    }
+}

@@ -1,0 +1,99 @@
+//! Memory policies: which storage to evict, and how. Pure: they see numbers, never the pool or an engine.
+//!
+//! To add one: a file with a [`Reactive`] implementation, and a row in [`Policy`].
+
+mod auto;
+mod recompute;
+mod tensor_cache;
+
+use std::fmt::{self, Debug};
+use std::str::FromStr;
+
+/// A memory policy by name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Policy {
+    /// The best there is. Today: least recently used first, by whichever of dropping and offloading costs less.
+    #[default]
+    Auto,
+    /// SuperNeurons' tensor cache: least recently used first, always offloaded.
+    TensorCache,
+    /// Least recently used first, dropped wherever a recipe can bring it back, whatever that costs.
+    Recompute,
+}
+
+impl Policy {
+    /// Every policy.
+    pub const ALL: [Policy; 3] = [Policy::Auto, Policy::TensorCache, Policy::Recompute];
+
+    /// The name in configuration and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::Auto => "auto",
+            Policy::TensorCache => "tensor-cache",
+            Policy::Recompute => "recompute",
+        }
+    }
+
+    pub(crate) fn reactive(self) -> &'static dyn Reactive {
+        match self {
+            Policy::Auto => &auto::Auto,
+            Policy::TensorCache => &tensor_cache::TensorCache,
+            Policy::Recompute => &recompute::Recompute,
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Policy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names: Vec<_> = Policy::ALL.iter().map(|policy| policy.name()).collect();
+        let found = Policy::ALL.into_iter().find(|policy| policy.name() == text);
+        found.ok_or_else(|| format!("unknown policy \"{text}\": expected one of {}", names.join(", ")))
+    }
+}
+
+/// A storage that could be evicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidate {
+    /// Device memory it would free.
+    pub size_bytes: usize,
+    /// Ops since it was last used.
+    pub idle_ops: u64,
+    /// The host tier has its bytes: eviction costs nothing now.
+    pub clean: bool,
+    /// Whether it can be offloaded: it is clean, or the host tier has room.
+    pub movable: bool,
+    /// Predicted time of moving it away and back.
+    pub move_ns: u64,
+    /// Predicted time of making it again; `None` if it cannot be, or if the policy does not ask.
+    pub remake_ns: Option<u64>,
+}
+
+/// How to evict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Eviction {
+    /// Keep the bytes in the host tier.
+    Offload,
+    /// Forget the bytes; the recipe brings them back.
+    Drop,
+}
+
+/// A policy that acts when memory is short.
+pub trait Reactive: Debug + Send + Sync {
+    /// Whether candidates need [`Candidate::remake_ns`].
+    fn weighs_recompute(&self) -> bool {
+        false
+    }
+
+    /// Which of the candidates, least recently used first, to evict, by index, and how. Every candidate is movable or
+    /// has a remake time; the iterator is lazy, so what is not looked at costs nothing.
+    fn choose(&self, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<(usize, Eviction)>;
+}

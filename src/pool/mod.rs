@@ -1,0 +1,185 @@
+//! The unified pool: where every storage's bytes are, and how they get where an op needs them.
+//!
+//! - [`storage`]: the record of a storage and the states it can be in.
+//! - [`placement`], [`arena`]: where in a tier.
+//! - [`recipe`]: how a storage is made again, and what that keeps known.
+//! - [`evict`]: making room. [`transfer`]: offload, fetch, read, write. [`plan`]: an op from request to submission.
+//! - [`lease`]: the submission itself; with `engine/`, the only unsafe code.
+//!
+//! Everything here runs under the runtime's short lock and waits for nothing. A block is free from the submission of its
+//! free: whoever gets it next makes its lane wait for the work still touching it.
+
+mod arena;
+mod evict;
+mod lease;
+mod placement;
+mod plan;
+mod recipe;
+mod sabotage;
+mod storage;
+mod transfer;
+
+use std::sync::Arc;
+
+pub use plan::Input;
+pub use sabotage::Sabotage;
+pub use storage::StorageId;
+
+use crate::OvercommitDevice;
+use crate::config::Settings;
+use crate::engine::{Engine, EngineError, Lane, Tier};
+use crate::error::Error;
+use crate::policy::Reactive;
+use crate::stats::Counters;
+use arena::Arena;
+use lease::Submitter;
+use recipe::Graph;
+
+/// Host memory is mapped in slabs of this size: large enough that mapping (pinning, on a GPU) is rare.
+const HOST_SLAB_BYTES: usize = 64 << 20;
+
+/// All memory of one device and what is in it.
+#[derive(Debug)]
+pub struct Pool {
+    name: OvercommitDevice,
+    submitter: Submitter,
+    device: Arena,
+    host: Arena,
+    graph: Graph,
+    policy: &'static dyn Reactive,
+    counters: Counters,
+    /// Ops run so far: the time that recency is measured in.
+    clock: u64,
+    /// The largest need of one op so far.
+    largest_op_bytes: usize,
+    /// A recompute is under way: what it makes may be offloaded, but not dropped again.
+    remaking: bool,
+    /// Claims to take off; empty between operations.
+    lost: Vec<StorageId>,
+    settings: Settings,
+}
+
+impl Pool {
+    /// An empty pool on `engine`.
+    pub fn new(name: OvercommitDevice, engine: Arc<dyn Engine>, settings: Settings) -> Self {
+        let (budget, host_limit) = (settings.budget_bytes, settings.host_limit_bytes);
+        Pool {
+            name,
+            submitter: Submitter::new(engine, settings.sabotage),
+            // One slab, so that no block boundary splits the budget.
+            device: Arena::new(Tier::Device, budget, budget),
+            host: Arena::new(Tier::Host, host_limit, HOST_SLAB_BYTES),
+            graph: Graph::default(),
+            policy: settings.policy.reactive(),
+            counters: Counters::default(),
+            clock: 0,
+            largest_op_bytes: 0,
+            remaking: false,
+            lost: Vec::new(),
+            settings,
+        }
+    }
+
+    /// The last handle of a storage is gone.
+    pub fn release(&mut self, id: StorageId) {
+        self.graph.storages[id].held = false;
+        self.lost_need(id);
+        self.settle_claims();
+    }
+
+    /// Takes off the claims in `lost`, and what follows from that.
+    fn settle_claims(&mut self) {
+        while let Some(id) = self.lost.pop() {
+            self.graph.storages[id].claims -= 1;
+            self.lost_need(id);
+        }
+    }
+
+    fn lost_need(&mut self, id: StorageId) {
+        let storage = &self.graph.storages[id];
+        if storage.active() {
+            return;
+        }
+        if storage.stored() {
+            self.free_device(id);
+            self.free_host(id);
+        } else if storage.recipe.is_some() {
+            self.graph.unclaim(id, &mut self.lost);
+        }
+        self.graph.settle(id);
+    }
+
+    fn free_device(&mut self, id: StorageId) {
+        if let Some(copy) = self.graph.storages.take_device(id) {
+            self.device.free(copy.block, copy.touched);
+        }
+    }
+
+    fn free_host(&mut self, id: StorageId) {
+        if let Some(copy) = self.graph.storages[id].host.take() {
+            self.host.free(copy.block, copy.touched);
+        }
+    }
+
+    /// Gives slabs that nothing uses back to the system. All submitted work must be done.
+    pub fn give_back(&mut self) {
+        let engine = self.engine().clone();
+        self.device.release(&*engine);
+        self.host.release(&*engine);
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Arc<dyn Engine> {
+        &self.submitter.engine
+    }
+
+    /// The ends of all lanes as they are now.
+    pub fn ends(&self) -> [crate::engine::Mark; Lane::ALL.len()] {
+        Lane::ALL.map(|lane| self.engine().mark(lane))
+    }
+
+    /// Number of storages that handles or claims need.
+    pub fn live_storages(&self) -> usize {
+        self.graph
+            .storages
+            .iter()
+            .filter(|(_, storage)| storage.active())
+            .count()
+    }
+
+    /// The figures a user sees.
+    pub fn stats(&self) -> crate::Stats {
+        let needed = |tier: &Arena| (tier.used_bytes(), tier.peak_bytes(), tier.limit_bytes());
+        let (allocated_bytes, peak_allocated_bytes, budget_bytes) = needed(&self.device);
+        let (host_bytes, peak_host_bytes, host_limit_bytes) = needed(&self.host);
+        crate::Stats {
+            device: self.name,
+            allocated_bytes,
+            peak_allocated_bytes,
+            reserved_bytes: self.device.reserved_bytes(),
+            budget_bytes,
+            smallest_budget_bytes: self.largest_op_bytes,
+            host_bytes,
+            peak_host_bytes,
+            host_limit_bytes,
+            storages: self.graph.storages.len(),
+            recipes: self.graph.recipe_count(),
+            counters: self.counters,
+        }
+    }
+
+    /// Starts counting peaks and totals anew.
+    pub fn reset_stats(&mut self) {
+        self.device.reset_peak();
+        self.host.reset_peak();
+        self.counters = Counters::default();
+        self.largest_op_bytes = 0;
+    }
+
+    fn engine_error(&self, source: EngineError) -> Error {
+        Error::Engine {
+            device: self.name,
+            source,
+        }
+    }
+}

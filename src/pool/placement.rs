@@ -1,0 +1,148 @@
+//! Where in a slab: best fit over a free list that coalesces.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::lease::Pending;
+
+/// The free space of one slab. Offsets and sizes are multiples of the engine's alignment.
+#[derive(Debug)]
+pub struct Placement {
+    free: BTreeMap<usize, Free>,
+    by_size: BTreeSet<(usize, usize)>,
+    capacity_bytes: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Free {
+    bytes: usize,
+    /// Work that still touches this range, by lane.
+    pending: Pending,
+}
+
+impl Placement {
+    /// A slab of `capacity_bytes`, all free.
+    pub fn new(capacity_bytes: usize) -> Self {
+        let mut placement = Placement {
+            free: BTreeMap::new(),
+            by_size: BTreeSet::new(),
+            capacity_bytes,
+        };
+        if capacity_bytes > 0 {
+            placement.insert(
+                0,
+                Free {
+                    bytes: capacity_bytes,
+                    pending: Pending::default(),
+                },
+            );
+        }
+        placement
+    }
+
+    /// Takes the smallest free range that holds `bytes`, the lowest among equals; with it comes the work that must be
+    /// waited for before the range is written.
+    pub fn allocate(&mut self, bytes: usize) -> Option<(usize, Pending)> {
+        let &(size, offset) = self.by_size.range((bytes, 0)..).next()?;
+        let found = self.remove(offset, size);
+        if found.bytes > bytes {
+            self.insert(
+                offset + bytes,
+                Free {
+                    bytes: found.bytes - bytes,
+                    ..found
+                },
+            );
+        }
+        Some((offset, found.pending))
+    }
+
+    /// Returns a range; `pending` is the work that was submitted on it.
+    pub fn free(&mut self, offset: usize, bytes: usize, pending: Pending) {
+        debug_assert!(
+            offset + bytes <= self.capacity_bytes,
+            "freed range lies outside the slab"
+        );
+        let mut range = Free { bytes, pending };
+        let mut begin = offset;
+        let before = self
+            .free
+            .range(..offset)
+            .next_back()
+            .map(|(&at, &free)| (at, free));
+        if let Some((at, free)) = before
+            && at + free.bytes == offset
+        {
+            self.remove(at, free.bytes);
+            range = Free {
+                bytes: range.bytes + free.bytes,
+                pending: range.pending.and(free.pending),
+            };
+            begin = at;
+        }
+        if let Some(&free) = self.free.get(&(offset + bytes)) {
+            self.remove(offset + bytes, free.bytes);
+            range = Free {
+                bytes: range.bytes + free.bytes,
+                pending: range.pending.and(free.pending),
+            };
+        }
+        self.insert(begin, range);
+    }
+
+    fn insert(&mut self, offset: usize, free: Free) {
+        self.free.insert(offset, free);
+        self.by_size.insert((free.bytes, offset));
+    }
+
+    fn remove(&mut self, offset: usize, bytes: usize) -> Free {
+        self.by_size.remove(&(bytes, offset));
+        self.free
+            .remove(&offset)
+            .expect("every range by size is a free range")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn freed_neighbours_coalesce_whatever_the_order() {
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let mut placement = Placement::new(768);
+            let offsets: Vec<usize> = (0..3).map(|_| placement.allocate(256).unwrap().0).collect();
+            assert_eq!(placement.allocate(256), None);
+            for index in order {
+                placement.free(offsets[index], 256, Pending::default());
+            }
+            assert_eq!(placement.allocate(768).map(|(offset, _)| offset), Some(0));
+        }
+    }
+
+    #[test]
+    fn the_tightest_hole_is_taken() {
+        let mut placement = Placement::new(2048);
+        let a = placement.allocate(512).unwrap().0;
+        let _keep = placement.allocate(256).unwrap();
+        let b = placement.allocate(256).unwrap().0;
+        let _keep = placement.allocate(256).unwrap();
+        placement.free(a, 512, Pending::default());
+        placement.free(b, 256, Pending::default());
+        assert_eq!(placement.allocate(256).unwrap().0, b);
+    }
+
+    #[test]
+    fn a_reused_range_carries_the_work_on_it() {
+        use crate::engine::{Lane, Mark};
+        let mut placement = Placement::new(512);
+        let a = placement.allocate(256).unwrap().0;
+        let b = placement.allocate(256).unwrap().0;
+        let copied = Pending::default().with(Mark {
+            lane: Lane::Offload,
+            sequence: 7,
+        });
+        placement.free(a, 256, copied);
+        placement.free(b, 256, Pending::default());
+        assert_eq!(placement.allocate(512).unwrap().1, copied);
+    }
+}

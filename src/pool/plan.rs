@@ -1,0 +1,447 @@
+//! An op, from request to submission: its inputs made resident, its outputs placed, its recipe recorded.
+
+use arrayvec::ArrayVec;
+
+use super::Pool;
+use super::arena::Block;
+use super::lease::Pending;
+use super::recipe::RecipeId;
+use super::sabotage::Sabotage;
+use super::storage::{Copy, StorageId};
+use crate::engine::{Algorithm, Call, Operand, Span, Tier, aligned};
+use crate::error::{Error, WorkingSet};
+use crate::op::{MAX_INPUTS, MAX_OUTPUTS, Op, Outputs, View};
+
+/// Outputs and scratch.
+const MAX_BLOCKS: usize = MAX_OUTPUTS + 1;
+type Blocks = ArrayVec<(Block, Pending), MAX_BLOCKS>;
+type Ids = ArrayVec<StorageId, MAX_INPUTS>;
+type Views = ArrayVec<View, MAX_INPUTS>;
+
+/// A tensor passed to an op.
+#[derive(Debug, Clone, Copy)]
+pub struct Input {
+    /// The storage.
+    pub id: StorageId,
+    /// How the op reads it.
+    pub view: View,
+    /// The op takes the storage's last handle.
+    pub consumed: bool,
+}
+
+/// What an op reads and makes, by shape alone.
+pub(super) struct Ingredients {
+    op: Op,
+    algorithm: Algorithm,
+    pub(super) views: Views,
+    pub(super) outputs: Outputs,
+    scratch_bytes: usize,
+}
+
+impl Pool {
+    /// Submits an op and returns the storages it makes, each with one handle. Handles that it consumes are gone, also
+    /// after an error; nothing else is lost by one.
+    pub fn run(&mut self, op: Op, inputs: &[Input]) -> Result<ArrayVec<StorageId, MAX_OUTPUTS>, Error> {
+        self.clock += 1;
+        let views = || inputs.iter().map(|input| input.view);
+        let algorithm = self.engine().algorithm(&op, &views().collect::<Views>());
+        let plan = self.ingredients(op, algorithm, views());
+        let ids: Ids = inputs.iter().map(|input| input.id).collect();
+        let overwritten = self.overwritten_input(inputs, &plan);
+        let result = self
+            .reserve(&ids, &plan, overwritten.is_some())
+            .and_then(|blocks| {
+                let result = self
+                    .keep_claimed(&ids, overwritten)
+                    .and_then(|()| self.submit(&ids, &plan, blocks, overwritten));
+                self.unpin(&ids);
+                result
+            });
+        let outputs = result.map(|copies| {
+            let outputs: ArrayVec<StorageId, MAX_OUTPUTS> = (plan.outputs.iter().zip(copies))
+                .map(|(view, copy)| self.insert_output(view, copy))
+                .collect();
+            let recorded: ArrayVec<(StorageId, View), MAX_INPUTS> = inputs
+                .iter()
+                .map(|input| (input.id, self.recorded_view(input.view)))
+                .collect();
+            self.graph.record(op, algorithm, &recorded, &outputs);
+            if let Some(index) = overwritten {
+                self.give_up(inputs[index].id, outputs[0]);
+            }
+            outputs
+        });
+        let given_up = overwritten.filter(|_| outputs.is_ok());
+        for (index, input) in inputs.iter().enumerate() {
+            if input.consumed && given_up != Some(index) {
+                self.release(input.id);
+            }
+        }
+        if matches!(outputs, Err(Error::WorkingSet(_) | Error::HostTierFull { .. })) {
+            self.counters.out_of_memory += 1;
+        }
+        outputs
+    }
+
+    /// An input that is about to be overwritten, but that an evicted storage needs, is kept in the host tier.
+    fn keep_claimed(&mut self, ids: &[StorageId], overwritten: Option<usize>) -> Result<(), Error> {
+        let Some(id) = overwritten.map(|index| ids[index]) else {
+            return Ok(());
+        };
+        let storage = &self.graph.storages[id];
+        if storage.claims == 0 || storage.host.is_some() || self.write_back(id)? {
+            return Ok(());
+        }
+        Err(self.host_tier_full("in-place op", self.graph.storages[id].size_bytes))
+    }
+
+    /// The storage's block and last handle went to `heir`. What is left is a host copy, if an evicted storage needs it.
+    fn give_up(&mut self, id: StorageId, heir: StorageId) {
+        if self.settings.sabotage == Some(Sabotage::StaleCleanCopy) {
+            self.graph.storages[heir].host = self.graph.storages[id].host.take();
+        }
+        self.graph.storages[id].held = false;
+        if !self.graph.storages[id].active() {
+            self.free_host(id);
+        }
+        self.graph.settle(id);
+    }
+
+    fn insert_output(&mut self, view: &View, copy: Copy) -> StorageId {
+        let id = self.graph.storages.insert(view.size_bytes());
+        self.graph.storages.set_device(id, copy, self.clock);
+        id
+    }
+
+    /// Brings a storage that is active but not stored back into device memory, by running recipes, oldest first.
+    pub(super) fn remake(&mut self, id: StorageId) -> Result<(), Error> {
+        let order = self
+            .graph
+            .remake_order(id, false)
+            .expect("an active storage is stored or can be made again");
+        self.remaking = true;
+        let result = order.into_iter().try_for_each(|recipe| self.replay(recipe));
+        self.remaking = false;
+        result
+    }
+
+    fn replay(&mut self, recipe: RecipeId) -> Result<(), Error> {
+        let recipe = self.graph.recipe(recipe).clone();
+        let (mut op, mut algorithm) = (recipe.op, recipe.algorithm);
+        match self.settings.sabotage {
+            Some(Sabotage::ReusedSeed) => reuse_seed(&mut op),
+            Some(Sabotage::ChangedAlgorithm) => algorithm.0 += 1,
+            _ => {}
+        }
+        let plan = self.ingredients(op, algorithm, recipe.inputs.iter().map(|&(_, view)| view));
+        let ids: Ids = recipe.inputs.iter().map(|&(id, _)| id).collect();
+        let blocks = self.reserve(&ids, &plan, false)?;
+        let submitted = self.submit(&ids, &plan, blocks, None);
+        self.unpin(&ids);
+        for (output, copy) in recipe.outputs.iter().zip(submitted?) {
+            let wanted = output.filter(|&id| {
+                let storage = &self.graph.storages[id];
+                storage.active() && !storage.stored()
+            });
+            match wanted {
+                Some(id) => {
+                    self.graph.storages.set_device(id, copy, self.clock);
+                    self.graph.unclaim(id, &mut self.lost);
+                    self.counters.recomputed_bytes += self.graph.storages[id].size_bytes as u64;
+                }
+                None => self.device.free(copy.block, copy.touched),
+            }
+        }
+        self.settle_claims();
+        self.counters.recomputed_ops += 1;
+        Ok(())
+    }
+
+    pub(super) fn ingredients(
+        &self,
+        op: Op,
+        algorithm: Algorithm,
+        views: impl Iterator<Item = View>,
+    ) -> Ingredients {
+        let views: Views = views.collect();
+        let outputs = op.outputs(&views);
+        let scratch_bytes = self.engine().scratch(&op, algorithm, &views, &outputs);
+        Ingredients {
+            op,
+            algorithm,
+            views,
+            outputs,
+            scratch_bytes,
+        }
+    }
+
+    /// Device memory that an op needs at once if nothing is done in place.
+    pub(super) fn working_set_bytes(
+        &self,
+        inputs: impl Iterator<Item = StorageId>,
+        plan: &Ingredients,
+    ) -> usize {
+        let mut seen = Ids::new();
+        for id in inputs {
+            if !seen.contains(&id) {
+                seen.push(id);
+            }
+        }
+        let read: usize = seen
+            .iter()
+            .map(|&id| aligned(self.graph.storages[id].size_bytes))
+            .sum();
+        read + plan.new_bytes(false).map(aligned).sum::<usize>()
+    }
+
+    /// The input whose span the first output takes: one that this op consumes and that lies just as the output will.
+    /// If evicted storages need it, only where there is no other way to fit the budget.
+    fn overwritten_input(&self, inputs: &[Input], plan: &Ingredients) -> Option<usize> {
+        let output = plan.outputs.first()?;
+        let possible = |index: &usize| {
+            let Input { id, view, consumed } = inputs[*index];
+            let storage = &self.graph.storages[id];
+            let whole = view.layout.is_contiguous() && view.layout.offset() == 0;
+            let fits = storage.size_bytes == output.size_bytes()
+                && view.dtype.size_bytes() == output.dtype.size_bytes();
+            let same_elsewhere = inputs.iter().all(|other| other.id != id || other.view == view);
+            let free = consumed && storage.host_pins == 0;
+            free && whole && fits && same_elsewhere && plan.op.in_place(*index)
+        };
+        let claimed = |index: &usize| self.graph.storages[inputs[*index].id].claims > 0;
+        let unclaimed = (0..inputs.len()).find(|index| possible(index) && !claimed(index));
+        unclaimed.or_else(|| {
+            let bytes = self.working_set_bytes(inputs.iter().map(|input| input.id), plan);
+            (0..inputs.len()).find(|index| bytes > self.device.limit_bytes() && possible(index))
+        })
+    }
+
+    /// Makes every input resident and pins it, and places outputs and scratch: all of it or nothing.
+    fn reserve(&mut self, ids: &[StorageId], plan: &Ingredients, in_place: bool) -> Result<Blocks, Error> {
+        let saved = if in_place {
+            aligned(plan.outputs[0].size_bytes())
+        } else {
+            0
+        };
+        let needed_bytes = self.working_set_bytes(ids.iter().copied(), plan) - saved;
+        if !self.remaking {
+            self.largest_op_bytes = self.largest_op_bytes.max(needed_bytes);
+        }
+        if needed_bytes > self.device.limit_bytes() {
+            return Err(self.too_large(ids, plan, needed_bytes));
+        }
+        // Recomputing one input may push out another, but only to the host tier: so this ends.
+        for &id in ids {
+            if !self.graph.storages[id].stored() {
+                self.remake(id)?;
+            }
+        }
+        for &id in ids {
+            self.graph.storages[id].pins += 1;
+        }
+        let result = self
+            .place_all(ids, plan, in_place)
+            .and_then(|placed| match placed {
+                Some(blocks) => Ok(Some(blocks)),
+                None => self
+                    .compact(plan.op.name())
+                    .and_then(|()| self.place_all(ids, plan, in_place)),
+            });
+        if result.is_err() {
+            self.unpin(ids);
+        }
+        result.map(|blocks| blocks.expect("an empty arena holds what fits the budget"))
+    }
+
+    fn place_all(
+        &mut self,
+        ids: &[StorageId],
+        plan: &Ingredients,
+        in_place: bool,
+    ) -> Result<Option<Blocks>, Error> {
+        let op = plan.op.name();
+        for &id in ids {
+            if self.graph.storages[id].device.is_some() {
+                self.graph.storages.touch(id, self.clock);
+            } else if !self.fetch(op, id)? {
+                return Ok(None);
+            }
+        }
+        let mut blocks = Blocks::new();
+        for bytes in plan.new_bytes(in_place) {
+            match self.place(op, bytes) {
+                Ok(Some(placed)) => blocks.push(placed),
+                other => {
+                    for (block, pending) in blocks {
+                        self.device.free(block, pending);
+                    }
+                    return other.map(|_| None);
+                }
+            }
+        }
+        Ok(Some(blocks))
+    }
+
+    fn unpin(&mut self, ids: &[StorageId]) {
+        for &id in ids {
+            self.graph.storages[id].pins -= 1;
+        }
+    }
+
+    /// Launches on resident inputs and placed blocks; returns the copies of the outputs. The block of an overwritten
+    /// input passes to the first output.
+    fn submit(
+        &mut self,
+        ids: &[StorageId],
+        plan: &Ingredients,
+        mut blocks: Blocks,
+        overwritten: Option<usize>,
+    ) -> Result<ArrayVec<Copy, MAX_OUTPUTS>, Error> {
+        let scratch = (plan.scratch_bytes > 0).then(|| blocks.pop().expect("scratch is placed last"));
+        if let Some(index) = overwritten {
+            let copy = self.graph.storages[ids[index]]
+                .device
+                .expect("inputs are resident");
+            blocks.insert(0, (copy.block, copy.touched));
+        }
+        let reads = ids
+            .iter()
+            .map(|&id| self.graph.storages[id].device.expect("inputs are resident"));
+        let reads: ArrayVec<Copy, MAX_INPUTS> = reads.collect();
+        let operand = |block: Block, bytes: usize, view: View| Operand {
+            span: self.device.span(block, bytes),
+            view,
+        };
+        let sizes = ids.iter().map(|&id| self.graph.storages[id].size_bytes);
+        let call = Call {
+            op: plan.op,
+            algorithm: plan.algorithm,
+            inputs: (reads.iter().zip(sizes).zip(&plan.views))
+                .map(|((copy, bytes), view)| operand(copy.block, bytes, *view))
+                .collect(),
+            outputs: (blocks.iter().zip(&plan.outputs))
+                .map(|((block, _), view)| operand(*block, view.size_bytes(), *view))
+                .collect(),
+            scratch: scratch.map_or(Span::empty(Tier::Device), |(block, _)| {
+                self.device.span(block, plan.scratch_bytes)
+            }),
+        };
+        let written = blocks
+            .iter()
+            .chain(&scratch)
+            .fold(Pending::default(), |all, (_, busy)| all.and(*busy));
+        let pending = reads.iter().fold(written, |all, copy| all.and(copy.written));
+        let launched = self.submitter.launch(&call, pending);
+        if self.settings.sabotage == Some(Sabotage::InPlaceShared) {
+            self.overwrite_shared_input(&call);
+        }
+        let mark = launched.map_err(|error| {
+            let placed = blocks
+                .iter()
+                .skip(usize::from(overwritten.is_some()))
+                .chain(&scratch);
+            for &(block, busy) in placed {
+                self.device.free(block, busy);
+            }
+            self.engine_error(error)
+        })?;
+        self.counters.ops += 1;
+        for (&id, copy) in ids.iter().zip(&reads) {
+            self.graph.storages[id].device = Some(Copy {
+                touched: copy.touched.with(mark),
+                ..*copy
+            });
+        }
+        if let Some((block, _)) = scratch {
+            self.device.free(block, Pending::default().with(mark));
+        }
+        if let Some(index) = overwritten {
+            self.graph.storages.take_device(ids[index]);
+        }
+        Ok(blocks
+            .iter()
+            .map(|(block, _)| Copy::new(*block, Pending::default().with(mark)))
+            .collect())
+    }
+
+    fn too_large(&mut self, ids: &[StorageId], plan: &Ingredients, needed_bytes: usize) -> Error {
+        let mut parts = Vec::new();
+        let mut part = |what: &str, view: &View, bytes: usize| {
+            parts.push(format!(
+                "{what}: {:?} {}, {bytes} bytes",
+                view.shape(),
+                view.dtype
+            ))
+        };
+        for (id, view) in ids.iter().zip(&plan.views) {
+            part("reads", view, self.graph.storages[*id].size_bytes);
+        }
+        for view in &plan.outputs {
+            part("makes", view, view.size_bytes());
+        }
+        if plan.scratch_bytes > 0 {
+            parts.push(format!("workspace: {} bytes", plan.scratch_bytes));
+        }
+        let made_by = |id| {
+            let storage = &self.graph.storages[id];
+            (
+                storage.size_bytes,
+                storage
+                    .recipe
+                    .map_or("source", |recipe| self.graph.recipe(recipe).op.name()),
+            )
+        };
+        let mut residents: Vec<_> = self.graph.storages.residents().map(made_by).collect();
+        residents.sort_by(|a, b| b.cmp(a));
+        residents.truncate(5);
+        Error::WorkingSet(Box::new(WorkingSet {
+            op: plan.op.name(),
+            parts,
+            needed_bytes,
+            budget_bytes: self.device.limit_bytes(),
+            residents,
+        }))
+    }
+
+    /// The view that a recipe remembers.
+    fn recorded_view(&self, view: View) -> View {
+        // Only where the wrong view stays inside the storage.
+        let harmless = view.layout.offset() == 0 && view.layout.strides().iter().all(|&step| step > 0);
+        if self.settings.sabotage == Some(Sabotage::WrongLayout) && harmless {
+            return View::contiguous(view.dtype, *view.shape());
+        }
+        view
+    }
+
+    /// Planted fault: runs the op once more, over its first input.
+    fn overwrite_shared_input(&mut self, call: &Call) {
+        let mut call = call.clone();
+        let Some(input) = call.inputs.first() else { return };
+        if call.op.in_place(0)
+            && input.span.bytes == call.outputs[0].span.bytes
+            && input.view.layout.is_contiguous()
+        {
+            call.outputs[0].span = input.span;
+            let _ = self.submitter.launch(&call, Pending::default());
+        }
+    }
+}
+
+impl Ingredients {
+    /// Sizes of what must be placed: outputs, but for one done in place, then scratch.
+    fn new_bytes(&self, in_place: bool) -> impl Iterator<Item = usize> {
+        let outputs = self
+            .outputs
+            .iter()
+            .skip(usize::from(in_place))
+            .map(View::size_bytes);
+        outputs.chain((self.scratch_bytes > 0).then_some(self.scratch_bytes))
+    }
+}
+
+/// Planted fault: another seed than the first run's.
+fn reuse_seed(op: &mut Op) {
+    if let Op::Random { seed, .. } = op {
+        *seed ^= 1;
+    }
+}

@@ -1,0 +1,222 @@
+//! Recipes: how a storage is made again, and which records that keeps alive.
+//!
+//! A recipe keeps its inputs *known* (their records exist), not stored. When a storage is evicted by dropping its bytes,
+//! its recipe *claims* its inputs: a claimed storage is active, so it stays stored, or stays recomputable by claiming its
+//! own inputs in turn. When a storage that no recipe makes loses its last handle and claim, its bytes go, and with them
+//! every recipe that reads it, directly or through others. So a record exists only while something can still use it.
+
+use arrayvec::ArrayVec;
+
+use super::storage::{StorageId, Storages};
+use crate::engine::Algorithm;
+use crate::op::{MAX_INPUTS, MAX_OUTPUTS, Op, View};
+
+/// More ops than this between a storage and bytes that no recipe makes, and it becomes a source.
+const MAX_DEPTH: u32 = 64;
+/// A storage is dropped only if at most this many ops bring it back.
+pub const MAX_REMAKE_OPS: usize = 32;
+
+/// Names a recipe while it exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecipeId(u32);
+
+/// The op that made a storage, and what it read.
+#[derive(Debug, Clone)]
+pub struct Recipe {
+    pub op: Op,
+    pub algorithm: Algorithm,
+    /// Inputs and the views they were read through.
+    pub inputs: ArrayVec<(StorageId, View), MAX_INPUTS>,
+    /// Storages it makes; `None` once one is forgotten.
+    pub outputs: ArrayVec<Option<StorageId>, MAX_OUTPUTS>,
+    /// Outputs that are active and not stored. While there are any, the recipe claims its inputs.
+    claimants: u32,
+}
+
+/// Records and recipes, and the rules between them.
+#[derive(Debug, Default)]
+pub struct Graph {
+    pub storages: Storages,
+    recipes: Vec<Option<Recipe>>,
+    vacant: Vec<RecipeId>,
+    /// Storages whose state changed; settled before any method returns.
+    unsettled: Vec<StorageId>,
+}
+
+impl Graph {
+    /// Number of recipes.
+    pub fn recipe_count(&self) -> usize {
+        self.recipes.len() - self.vacant.len()
+    }
+
+    /// The recipe.
+    pub fn recipe(&self, id: RecipeId) -> &Recipe {
+        self.recipes[id.0 as usize].as_ref().expect("the recipe exists")
+    }
+
+    fn recipe_mut(&mut self, id: RecipeId) -> &mut Recipe {
+        self.recipes[id.0 as usize].as_mut().expect("the recipe exists")
+    }
+
+    /// Remembers how `outputs` were made, unless they lie too deep: then they stay sources.
+    pub fn record(
+        &mut self,
+        op: Op,
+        algorithm: Algorithm,
+        inputs: &[(StorageId, View)],
+        outputs: &[StorageId],
+    ) {
+        let depth = 1 + inputs
+            .iter()
+            .map(|&(id, _)| self.storages[id].depth)
+            .max()
+            .unwrap_or(0);
+        if depth > MAX_DEPTH || !op.replays_exactly() {
+            return;
+        }
+        let recipe = Recipe {
+            op,
+            algorithm,
+            inputs: inputs.iter().copied().collect(),
+            outputs: outputs.iter().copied().map(Some).collect(),
+            claimants: 0,
+        };
+        let id = match self.vacant.pop() {
+            Some(id) => {
+                self.recipes[id.0 as usize] = Some(recipe);
+                id
+            }
+            None => {
+                self.recipes.push(Some(recipe));
+                RecipeId(self.recipes.len() as u32 - 1)
+            }
+        };
+        for &(input, _) in inputs {
+            self.storages[input].consumers.push(id);
+        }
+        for &output in outputs {
+            self.storages[output].recipe = Some(id);
+            self.storages[output].depth = depth;
+        }
+    }
+
+    /// The storage lost its bytes but is still active: its recipe claims what it reads.
+    pub fn dropped(&mut self, id: StorageId) {
+        debug_assert!(self.storages[id].active() && !self.storages[id].stored());
+        let mut work: ArrayVec<StorageId, { MAX_REMAKE_OPS + 1 }> = ArrayVec::new();
+        let mut spill = Vec::new();
+        work.push(id);
+        while let Some(id) = work.pop().or_else(|| spill.pop()) {
+            let recipe = self.storages[id]
+                .recipe
+                .expect("only recomputable storages lose all their bytes");
+            let recipe = self.recipe_mut(recipe);
+            recipe.claimants += 1;
+            if recipe.claimants > 1 {
+                continue;
+            }
+            for (input, _) in recipe.inputs.clone() {
+                let storage = &mut self.storages[input];
+                let was_active = storage.active();
+                storage.claims += 1;
+                if !was_active && work.try_push(input).is_err() {
+                    spill.push(input);
+                }
+            }
+        }
+    }
+
+    /// The storage, active and recomputable until now, has bytes again or is no longer active. Claims that this ends
+    /// are added to `lost`, a storage once per claim; the caller takes them off one by one.
+    pub fn unclaim(&mut self, id: StorageId, lost: &mut Vec<StorageId>) {
+        let recipe = self.storages[id]
+            .recipe
+            .expect("a recomputable storage has a recipe");
+        let recipe = self.recipe_mut(recipe);
+        recipe.claimants -= 1;
+        if recipe.claimants == 0 {
+            lost.extend(recipe.inputs.iter().map(|&(input, _)| input));
+        }
+    }
+
+    /// Removes the record if nothing can use it any more, and with it what depended on it.
+    pub fn settle(&mut self, id: StorageId) {
+        self.unsettled.push(id);
+        while let Some(id) = self.unsettled.pop() {
+            if !self.storages.contains(id) {
+                continue;
+            }
+            let storage = &self.storages[id];
+            if storage.active()
+                || storage.stored()
+                || (storage.recipe.is_some() && !storage.consumers.is_empty())
+            {
+                continue;
+            }
+            while let Some(&consumer) = self.storages[id].consumers.last() {
+                self.forget(consumer);
+            }
+            if let Some(recipe) = self.storages[id].recipe.take() {
+                let outputs = &mut self.recipe_mut(recipe).outputs;
+                for output in outputs.iter_mut().filter(|output| **output == Some(id)) {
+                    *output = None;
+                }
+                if outputs.iter().all(Option::is_none) {
+                    self.forget(recipe);
+                }
+            }
+            self.storages.remove(id);
+        }
+    }
+
+    /// Deletes a recipe; what it made becomes sources.
+    fn forget(&mut self, id: RecipeId) {
+        let recipe = self.recipes[id.0 as usize]
+            .take()
+            .expect("a recipe is forgotten once");
+        debug_assert_eq!(recipe.claimants, 0, "a recipe that claims its inputs is needed");
+        self.vacant.push(id);
+        for (input, _) in &recipe.inputs {
+            let consumers = &mut self.storages[*input].consumers;
+            let at = consumers.iter().rposition(|consumer| *consumer == id);
+            consumers.swap_remove(at.expect("a recipe is among its inputs' consumers"));
+            if consumers.is_empty() {
+                self.unsettled.push(*input);
+            }
+        }
+        for output in recipe.outputs.into_iter().flatten() {
+            self.storages[output].recipe = None;
+            self.storages[output].depth = 0;
+            self.unsettled.push(output);
+        }
+    }
+
+    /// The recipes that bring `id` back, in the order to run them: those of its ancestors that are not stored, then its
+    /// own. `None` if that is impossible, or takes more than [`MAX_REMAKE_OPS`] where `bounded`.
+    pub fn remake_order(&self, id: StorageId, bounded: bool) -> Option<Vec<RecipeId>> {
+        let mut order = Vec::new();
+        // Depth first, with an explicit stack: a recipe is placed once all its inputs are.
+        let mut stack = vec![(self.storages[id].recipe?, 0)];
+        let mut entered = vec![stack[0].0];
+        while let Some((recipe, next)) = stack.pop() {
+            let Some(&(input, _)) = self.recipe(recipe).inputs.get(next) else {
+                order.push(recipe);
+                continue;
+            };
+            stack.push((recipe, next + 1));
+            let storage = &self.storages[input];
+            if storage.stored() {
+                continue;
+            }
+            let needed = storage.recipe?;
+            if !entered.contains(&needed) {
+                if bounded && entered.len() == MAX_REMAKE_OPS {
+                    return None;
+                }
+                entered.push(needed);
+                stack.push((needed, 0));
+            }
+        }
+        Some(order)
+    }
+}

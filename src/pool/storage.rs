@@ -1,0 +1,211 @@
+//! Storages: the bytes behind tensors, and the states they can be in.
+
+use super::arena::Block;
+use super::lease::Pending;
+use super::recipe::RecipeId;
+
+/// Names a storage while its record exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StorageId(pub(super) u32);
+
+/// Bytes on one tier, and the work submitted on them.
+#[derive(Debug, Clone, Copy)]
+pub struct Copy {
+    /// Where.
+    pub block: Block,
+    /// Writes that must be done before the bytes are right.
+    pub written: Pending,
+    /// All work that touches the block, reads and writes.
+    pub touched: Pending,
+}
+
+impl Copy {
+    /// A copy that `written` makes right.
+    pub fn new(block: Block, written: Pending) -> Self {
+        Copy {
+            block,
+            written,
+            touched: written,
+        }
+    }
+}
+
+/// The record of one storage. Its value never changes.
+///
+/// It is *stored* if its bytes are on a tier, and *active* if a handle or a claim needs them. Not active is not stored.
+/// Active and not stored is recomputable: its recipe then claims its own inputs. See [`Graph`](super::recipe::Graph).
+#[derive(Debug)]
+pub struct Storage {
+    /// Exact size; blocks are rounded up.
+    pub size_bytes: usize,
+    /// In device memory.
+    pub device: Option<Copy>,
+    /// In host memory; beside `device`, a clean copy.
+    pub host: Option<Copy>,
+    /// How to make it again; `None` for a source.
+    pub recipe: Option<RecipeId>,
+    /// Recipes that read it.
+    pub consumers: Vec<RecipeId>,
+    /// A user's handle exists.
+    pub held: bool,
+    /// Recipes of evicted storages that will read it.
+    pub claims: u32,
+    /// Uses by the op being planned: its bytes stay stored.
+    pub pins: u32,
+    /// The program is reading or writing the host copy: it stays.
+    pub host_pins: u32,
+    /// Ops between this and bytes that no recipe makes, at most.
+    pub depth: u32,
+    /// When an op last used it, in ops.
+    pub used_at: u64,
+    newer: Option<StorageId>,
+    older: Option<StorageId>,
+}
+
+impl Storage {
+    /// Whether the bytes are on some tier.
+    pub fn stored(&self) -> bool {
+        self.device.is_some() || self.host.is_some()
+    }
+
+    /// Whether the bytes are needed.
+    pub fn active(&self) -> bool {
+        self.held || self.claims > 0
+    }
+}
+
+/// All records, and the resident ones in order of use.
+#[derive(Debug, Default)]
+pub struct Storages {
+    records: Vec<Option<Storage>>,
+    vacant: Vec<StorageId>,
+    spare_lists: Vec<Vec<RecipeId>>,
+    newest: Option<StorageId>,
+    oldest: Option<StorageId>,
+}
+
+impl Storages {
+    /// A record for `size_bytes` bytes that are nowhere yet, held by a handle.
+    pub fn insert(&mut self, size_bytes: usize) -> StorageId {
+        let storage = Storage {
+            size_bytes,
+            device: None,
+            host: None,
+            recipe: None,
+            consumers: self.spare_lists.pop().unwrap_or_default(),
+            held: true,
+            claims: 0,
+            pins: 0,
+            host_pins: 0,
+            depth: 0,
+            used_at: 0,
+            newer: None,
+            older: None,
+        };
+        match self.vacant.pop() {
+            Some(id) => {
+                self.records[id.0 as usize] = Some(storage);
+                id
+            }
+            None => {
+                self.records.push(Some(storage));
+                StorageId(self.records.len() as u32 - 1)
+            }
+        }
+    }
+
+    /// Forgets a record that holds no bytes.
+    pub fn remove(&mut self, id: StorageId) {
+        let mut storage = self.records[id.0 as usize]
+            .take()
+            .expect("a record is removed once");
+        debug_assert!(!storage.stored() && !storage.active() && storage.recipe.is_none());
+        storage.consumers.clear();
+        self.spare_lists.push(storage.consumers);
+        self.vacant.push(id);
+    }
+
+    /// Whether the record exists.
+    pub fn contains(&self, id: StorageId) -> bool {
+        self.records[id.0 as usize].is_some()
+    }
+
+    /// Number of records.
+    pub fn len(&self) -> usize {
+        self.records.len() - self.vacant.len()
+    }
+
+    /// Every record.
+    pub fn iter(&self) -> impl Iterator<Item = (StorageId, &Storage)> {
+        self.records
+            .iter()
+            .enumerate()
+            .filter_map(|(index, slot)| Some((StorageId(index as u32), slot.as_ref()?)))
+    }
+
+    /// Gives a storage its device copy and makes it the most recently used.
+    pub fn set_device(&mut self, id: StorageId, copy: Copy, now: u64) {
+        self[id].device = Some(copy);
+        self.link_newest(id, now);
+    }
+
+    /// Takes the device copy away.
+    pub fn take_device(&mut self, id: StorageId) -> Option<Copy> {
+        let copy = self[id].device.take()?;
+        self.unlink(id);
+        Some(copy)
+    }
+
+    /// Makes a resident storage the most recently used.
+    pub fn touch(&mut self, id: StorageId, now: u64) {
+        if self.newest != Some(id) {
+            self.unlink(id);
+            self.link_newest(id, now);
+        }
+        self[id].used_at = now;
+    }
+
+    /// Resident storages, least recently used first.
+    pub fn residents(&self) -> impl Iterator<Item = StorageId> {
+        std::iter::successors(self.oldest, |&id| self[id].newer)
+    }
+
+    fn link_newest(&mut self, id: StorageId, now: u64) {
+        let before = self.newest.replace(id);
+        let storage = &mut self[id];
+        (storage.older, storage.newer, storage.used_at) = (before, None, now);
+        match before {
+            Some(before) => self[before].newer = Some(id),
+            None => self.oldest = Some(id),
+        }
+    }
+
+    fn unlink(&mut self, id: StorageId) {
+        let (older, newer) = (self[id].older.take(), self[id].newer.take());
+        match older {
+            Some(older) => self[older].newer = newer,
+            None => self.oldest = newer,
+        }
+        match newer {
+            Some(newer) => self[newer].older = older,
+            None => self.newest = older,
+        }
+    }
+}
+
+impl std::ops::Index<StorageId> for Storages {
+    type Output = Storage;
+    fn index(&self, id: StorageId) -> &Storage {
+        self.records[id.0 as usize]
+            .as_ref()
+            .expect("the storage's record exists")
+    }
+}
+
+impl std::ops::IndexMut<StorageId> for Storages {
+    fn index_mut(&mut self, id: StorageId) -> &mut Storage {
+        self.records[id.0 as usize]
+            .as_mut()
+            .expect("the storage's record exists")
+    }
+}

@@ -1,0 +1,146 @@
+//! Copies between tiers, and between the host tier and the program.
+
+use super::Pool;
+use super::arena::Block;
+use super::lease::{HostAccess, Pending};
+use super::storage::{Copy, StorageId};
+use crate::engine::Lane;
+use crate::error::Error;
+
+impl Pool {
+    /// Frees a storage's device copy, keeping its bytes in the host tier. `false`: there is no room for them.
+    pub(super) fn offload(&mut self, id: StorageId) -> Result<bool, Error> {
+        if self.graph.storages[id].host.is_some() {
+            self.counters.clean_evictions += 1;
+        } else if !self.write_back(id)? {
+            return Ok(false);
+        }
+        self.free_device(id);
+        self.counters.evictions += 1;
+        Ok(true)
+    }
+
+    /// Gives a resident storage a clean copy in the host tier. `false`: there is no room.
+    pub(super) fn write_back(&mut self, id: StorageId) -> Result<bool, Error> {
+        let size_bytes = self.graph.storages[id].size_bytes;
+        let Some((block, busy)) = self.host_block(size_bytes)? else {
+            return Ok(false);
+        };
+        let device = self.graph.storages[id]
+            .device
+            .expect("only a resident storage is written back");
+        let from = self.device.span(device.block, size_bytes);
+        let to = self.host.span(block, size_bytes);
+        let mark = match self
+            .submitter
+            .copy(Lane::Offload, from, to, device.written.and(busy))
+        {
+            Ok(mark) => mark,
+            Err(error) => {
+                self.host.free(block, busy);
+                return Err(self.engine_error(error));
+            }
+        };
+        let storage = &mut self.graph.storages[id];
+        storage.host = Some(Copy::new(block, Pending::default().with(mark)));
+        storage.device = Some(Copy {
+            touched: device.touched.with(mark),
+            ..device
+        });
+        self.counters.offloaded_bytes += size_bytes as u64;
+        Ok(true)
+    }
+
+    /// Brings a storage from the host tier into device memory. `false`: what is free there is in pieces too small.
+    pub(super) fn fetch(&mut self, op: &'static str, id: StorageId) -> Result<bool, Error> {
+        let size_bytes = self.graph.storages[id].size_bytes;
+        let Some((block, busy)) = self.place(op, size_bytes)? else {
+            return Ok(false);
+        };
+        let host = self.graph.storages[id]
+            .host
+            .expect("only a storage in the host tier is fetched");
+        let from = self.host.span(host.block, size_bytes);
+        let to = self.device.span(block, size_bytes);
+        let mark = match self.submitter.copy(Lane::Fetch, from, to, host.written.and(busy)) {
+            Ok(mark) => mark,
+            Err(error) => {
+                self.device.free(block, busy);
+                return Err(self.engine_error(error));
+            }
+        };
+        let storages = &mut self.graph.storages;
+        storages[id].host = Some(Copy {
+            touched: host.touched.with(mark),
+            ..host
+        });
+        storages.set_device(id, Copy::new(block, Pending::default().with(mark)), self.clock);
+        self.counters.fetched_bytes += size_bytes as u64;
+        Ok(true)
+    }
+
+    /// A block of the host tier; if need be in place of clean copies, least recently used first.
+    fn host_block(&mut self, bytes: usize) -> Result<Option<(Block, Pending)>, Error> {
+        loop {
+            let placed = self.host.allocate(&*self.submitter.engine, bytes);
+            if let Some(placed) = placed.map_err(|error| self.engine_error(error))? {
+                return Ok(Some(placed));
+            }
+            let clean = |id: &StorageId| {
+                let storage = &self.graph.storages[*id];
+                storage.host.is_some() && storage.host_pins == 0
+            };
+            let Some(id) = self.graph.storages.residents().find(clean) else {
+                return Ok(None);
+            };
+            self.free_host(id);
+        }
+    }
+
+    /// Makes a storage's bytes readable in the host tier and pins them there, until
+    /// [`end_host_access`](Pool::end_host_access).
+    pub fn begin_read(&mut self, id: StorageId) -> Result<HostAccess, Error> {
+        if !self.graph.storages[id].stored() {
+            self.remake(id)?;
+        }
+        let size_bytes = self.graph.storages[id].size_bytes;
+        if self.graph.storages[id].host.is_none() && !self.write_back(id)? {
+            return Err(self.host_tier_full("read", size_bytes));
+        }
+        let storage = &mut self.graph.storages[id];
+        storage.host_pins += 1;
+        let copy = storage.host.expect("just made");
+        Ok(self.host_access(copy, copy.written, size_bytes))
+    }
+
+    /// A new storage of `size_bytes` that the program writes, until [`end_host_access`](Pool::end_host_access). It
+    /// begins life in the host tier and is fetched when first used.
+    pub fn begin_write(&mut self, size_bytes: usize) -> Result<(StorageId, HostAccess), Error> {
+        let Some((block, busy)) = self.host_block(size_bytes)? else {
+            return Err(self.host_tier_full("write", size_bytes));
+        };
+        let id = self.graph.storages.insert(size_bytes);
+        let storage = &mut self.graph.storages[id];
+        let copy = Copy {
+            block,
+            written: Pending::default(),
+            touched: busy,
+        };
+        storage.host = Some(copy);
+        storage.host_pins += 1;
+        Ok((id, self.host_access(copy, busy, size_bytes)))
+    }
+
+    fn host_access(&self, copy: Copy, pending: Pending, size_bytes: usize) -> HostAccess {
+        HostAccess::new(
+            self.engine().clone(),
+            self.host.span(copy.block, size_bytes),
+            pending,
+        )
+    }
+
+    /// The program is done with the bytes.
+    pub fn end_host_access(&mut self, id: StorageId) {
+        self.graph.storages[id].host_pins -= 1;
+    }
+}

@@ -1,0 +1,202 @@
+//! The front door: run an op, read, write, sync. Each device has one runtime: an engine, a pool under a short lock, and
+//! the queue of dropped handles.
+
+mod registry;
+mod tensor;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrayvec::ArrayVec;
+use crossbeam_queue::SegQueue;
+
+pub use registry::{configure, reset_stats, stats};
+pub use tensor::Tensor;
+
+use crate::OvercommitDevice;
+use crate::engine::{Engine, EngineError};
+use crate::error::Error;
+use crate::op::{Dtype, MAX_INPUTS, MAX_OUTPUTS, Op, Shape, View};
+use crate::pool::{Input, Pool, StorageId};
+
+/// One device at work.
+#[derive(Debug)]
+pub struct Runtime {
+    device: OvercommitDevice,
+    engine: Arc<dyn Engine>,
+    pool: Mutex<Pool>,
+    /// Storages whose last handle went; a `Drop` may happen anywhere, also under Burn's graph lock, so it only queues.
+    dropped: SegQueue<StorageId>,
+    seed: AtomicU64,
+    drawn: AtomicU64,
+}
+
+/// The seed until one is set: fixed, so that a program without a seed is repeatable too.
+const DEFAULT_SEED: u64 = 0x6f76_6572_636f_6d6d;
+
+impl Runtime {
+    fn new(device: OvercommitDevice, engine: Arc<dyn Engine>, pool: Pool) -> Self {
+        Runtime {
+            device,
+            engine,
+            pool: Mutex::new(pool),
+            dropped: SegQueue::new(),
+            seed: AtomicU64::new(DEFAULT_SEED),
+            drawn: AtomicU64::new(0),
+        }
+    }
+
+    /// The pool, with all dropped handles taken account of, in the order of their ids.
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        // Most often there are none or a few.
+        let mut dropped = ArrayVec::<StorageId, 32>::new();
+        while let Some(id) = self.dropped.pop() {
+            dropped.push(id);
+            if dropped.is_full() {
+                let mut all: Vec<StorageId> = dropped.take().into_iter().collect();
+                all.extend(std::iter::from_fn(|| self.dropped.pop()));
+                all.sort_unstable();
+                all.into_iter().for_each(|id| pool.release(id));
+            }
+        }
+        dropped.sort_unstable();
+        dropped.into_iter().for_each(|id| pool.release(id));
+        pool
+    }
+
+    fn submit(self: &Arc<Self>, op: Op, inputs: &[Input]) -> Result<ArrayVec<Tensor, MAX_OUTPUTS>, Error> {
+        let views: ArrayVec<View, MAX_INPUTS> = inputs.iter().map(|input| input.view).collect();
+        let ids = self.pool().run(op, inputs)?;
+        Ok(ids
+            .into_iter()
+            .zip(op.outputs(&views))
+            .map(|(id, view)| Tensor::new(self.clone(), id, view))
+            .collect())
+    }
+
+    fn engine_error(&self, source: EngineError) -> Error {
+        Error::Engine {
+            device: self.device,
+            source,
+        }
+    }
+
+    /// Waits for all work submitted so far.
+    fn sync(&self) -> Result<(), Error> {
+        let ends = self.pool().ends();
+        ends.into_iter()
+            .try_for_each(|mark| self.engine.sync(mark))
+            .map_err(|error| self.engine_error(error))
+    }
+}
+
+fn submit<const N: usize>(op: Op, inputs: [Tensor; N]) -> Result<ArrayVec<Tensor, MAX_OUTPUTS>, Error> {
+    let runtime = inputs[0].runtime().clone();
+    if let Some(other) = inputs
+        .iter()
+        .find(|tensor| !Arc::ptr_eq(tensor.runtime(), &runtime))
+    {
+        return Err(Error::MixedDevices {
+            op: op.name(),
+            devices: [runtime.device, other.device()],
+        });
+    }
+    let inputs: ArrayVec<Input, MAX_INPUTS> = inputs.into_iter().map(Tensor::into_input).collect();
+    runtime.submit(op, &inputs)
+}
+
+/// Runs an op with one output on the device of its inputs. Inputs passed by their last handle may be overwritten.
+pub fn run<const N: usize>(op: Op, inputs: [Tensor; N]) -> Result<Tensor, Error> {
+    Ok(submit(op, inputs)?.swap_remove(0))
+}
+
+/// Runs an op with two outputs.
+pub fn run_pair<const N: usize>(op: Op, inputs: [Tensor; N]) -> Result<[Tensor; 2], Error> {
+    let outputs = submit(op, inputs)?;
+    Ok(outputs.into_inner().expect("an op with two outputs"))
+}
+
+/// Runs an op without inputs on `device`.
+pub fn create(device: &OvercommitDevice, op: Op) -> Result<Tensor, Error> {
+    Ok(registry::runtime(device)?.submit(op, &[])?.swap_remove(0))
+}
+
+/// A tensor with these elements, row-major, as native-endian bytes.
+pub fn write(device: &OvercommitDevice, bytes: &[u8], dtype: Dtype, shape: Shape) -> Result<Tensor, Error> {
+    let view = View::contiguous(dtype, shape);
+    if bytes.len() != view.size_bytes() {
+        let (needed_bytes, had_bytes) = (view.size_bytes(), bytes.len());
+        return Err(Error::DataSize {
+            dtype,
+            shape,
+            needed_bytes,
+            had_bytes,
+        });
+    }
+    let runtime = registry::runtime(device)?;
+    let (id, access) = runtime.pool().begin_write(bytes.len())?;
+    let tensor = Tensor::new(runtime.clone(), id, view);
+    // Outside the lock: this may wait for the device.
+    let written = access.write(bytes);
+    runtime.pool().end_host_access(id);
+    written.map_err(|error| runtime.engine_error(error))?;
+    Ok(tensor)
+}
+
+/// The tensor's elements, row-major, as native-endian bytes. Waits for the work that makes them.
+pub fn read(tensor: Tensor) -> Result<Vec<u8>, Error> {
+    let view = *tensor.view();
+    let tensor = if view.layout.is_contiguous() {
+        tensor
+    } else {
+        run(Op::Copy { dtype: view.dtype }, [tensor])?
+    };
+    let runtime = tensor.runtime();
+    let access = runtime.pool().begin_read(tensor.id())?;
+    // Outside the lock, as in `write`.
+    let bytes = access.read();
+    runtime.pool().end_host_access(tensor.id());
+    let mut bytes = bytes.map_err(|error| runtime.engine_error(error))?;
+    bytes.drain(..tensor.layout().offset() * view.dtype.size_bytes());
+    bytes.truncate(view.size_bytes());
+    Ok(bytes)
+}
+
+/// Waits for all work submitted to `device`, and reports the first failure since the last `sync` or read.
+pub fn sync(device: &OvercommitDevice) -> Result<(), Error> {
+    registry::runtime(device)?.sync()
+}
+
+/// Waits for all work and gives memory that no tensor uses back to the system.
+pub fn cleanup(device: &OvercommitDevice) -> Result<(), Error> {
+    let runtime = registry::runtime(device)?;
+    runtime.sync()?;
+    runtime.pool().give_back();
+    Ok(())
+}
+
+/// Starts the sequence of random numbers that ops on `device` draw anew.
+pub fn seed(device: &OvercommitDevice, seed: u64) -> Result<(), Error> {
+    let runtime = registry::runtime(device)?;
+    runtime.seed.store(seed, Ordering::Relaxed);
+    runtime.drawn.store(0, Ordering::Relaxed);
+    Ok(())
+}
+
+/// A key for one random op: a function of the device's seed and of how many were drawn since it was set.
+pub fn next_seed(device: &OvercommitDevice) -> Result<u64, Error> {
+    let runtime = registry::runtime(device)?;
+    let drawn = runtime.drawn.fetch_add(1, Ordering::Relaxed);
+    Ok(mix(runtime
+        .seed
+        .load(Ordering::Relaxed)
+        .wrapping_add(drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15))))
+}
+
+/// The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): neighbouring inputs give unrelated outputs.
+fn mix(mut bits: u64) -> u64 {
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}

@@ -1,0 +1,111 @@
+//! One runtime per device, made at its first use.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+
+use super::Runtime;
+use crate::config::Config;
+use crate::engine::Engine;
+#[cfg(feature = "host")]
+use crate::engine::host::HostEngine;
+use crate::error::Error;
+use crate::pool::Pool;
+use crate::{OvercommitDevice, Stats};
+
+static RUNTIMES: LazyLock<RwLock<HashMap<OvercommitDevice, Arc<Runtime>>>> = LazyLock::new(RwLock::default);
+
+/// The device's runtime; at first use made from the environment and the defaults.
+pub(super) fn runtime(device: &OvercommitDevice) -> Result<Arc<Runtime>, Error> {
+    if let Some(runtime) = RUNTIMES
+        .read()
+        .unwrap_or_else(PoisonError::into_inner)
+        .get(device)
+    {
+        return Ok(runtime.clone());
+    }
+    let mut runtimes = RUNTIMES.write().unwrap_or_else(PoisonError::into_inner);
+    if let Some(runtime) = runtimes.get(device) {
+        return Ok(runtime.clone());
+    }
+    let runtime = Arc::new(start(*device, Config::new())?);
+    runtimes.insert(*device, runtime.clone());
+    Ok(runtime)
+}
+
+/// Chooses budget, policy and the rest for a device: before its first use, or when none of its tensors is alive.
+///
+/// ```
+/// use burn_overcommit::{Config, OvercommitDevice, configure, stats};
+///
+/// let device = OvercommitDevice::Host(3);
+/// configure(&device, Config::new().budget("8 MiB"))?;
+/// assert_eq!(stats(&device)?.budget_bytes, 8 << 20);
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
+///
+/// # Errors
+/// A setting that cannot be understood, a device that this build cannot run, or one in use.
+pub fn configure(device: &OvercommitDevice, config: Config) -> Result<(), Error> {
+    let mut runtimes = RUNTIMES.write().unwrap_or_else(PoisonError::into_inner);
+    if let Some(runtime) = runtimes.get(device) {
+        let storages = runtime.pool().live_storages();
+        if storages > 0 {
+            return Err(Error::InUse {
+                device: *device,
+                storages,
+            });
+        }
+    }
+    runtimes.insert(*device, Arc::new(start(*device, config)?));
+    Ok(())
+}
+
+/// What the device's memory holds and held since its first use.
+///
+/// # Errors
+/// A device that this build cannot run.
+pub fn stats(device: &OvercommitDevice) -> Result<Stats, Error> {
+    Ok(runtime(device)?.pool().stats())
+}
+
+/// Starts counting peaks and totals anew.
+///
+/// # Errors
+/// A device that this build cannot run.
+pub fn reset_stats(device: &OvercommitDevice) -> Result<(), Error> {
+    runtime(device)?.pool().reset_stats();
+    Ok(())
+}
+
+fn start(device: OvercommitDevice, config: Config) -> Result<Runtime, Error> {
+    let engine = engine(device, &config)?;
+    let settings = config.resolve(engine.props())?;
+    settings.log(
+        log::Level::Info,
+        format_args!(
+            "{device} ({}): budget {} bytes, host tier {} bytes, policy {}, {:?}",
+            engine.props().name,
+            settings.budget_bytes,
+            settings.host_limit_bytes,
+            settings.policy,
+            settings.exactness
+        ),
+    );
+    let pool = Pool::new(device, engine.clone(), settings);
+    Ok(Runtime::new(device, engine, pool))
+}
+
+fn engine(device: OvercommitDevice, config: &Config) -> Result<Arc<dyn Engine>, Error> {
+    let missing = |reason| Err(Error::Device { device, reason });
+    match device {
+        #[cfg(feature = "host")]
+        OvercommitDevice::Host(_) => Ok(Arc::new(HostEngine::new(config.host_options()))),
+        #[cfg(not(feature = "host"))]
+        OvercommitDevice::Host(_) => {
+            let _ = config;
+            missing("this build lacks the feature `host`")
+        }
+        OvercommitDevice::Cuda(_) => missing("this version has no CUDA engine yet"),
+        OvercommitDevice::Sim(_) => missing("this version has no simulation engine yet"),
+    }
+}

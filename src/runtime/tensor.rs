@@ -1,0 +1,89 @@
+use std::sync::Arc;
+
+use super::Runtime;
+use crate::OvercommitDevice;
+use crate::op::{Dtype, Layout, Shape, View};
+use crate::pool::{Input, StorageId};
+
+/// A view of a storage: what Burn calls a tensor primitive. Cloning shares the storage; nothing is ever written twice.
+#[derive(Debug, Clone)]
+pub struct Tensor {
+    handle: Arc<Handle>,
+    view: View,
+}
+
+/// A program's claim on a storage. The last one to go frees it at the next plan, `stats` or `sync`.
+#[derive(Debug)]
+struct Handle {
+    runtime: Arc<Runtime>,
+    /// `None` once an op has consumed the handle.
+    id: Option<StorageId>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.runtime.dropped.push(id);
+        }
+    }
+}
+
+impl Tensor {
+    pub(super) fn new(runtime: Arc<Runtime>, id: StorageId, view: View) -> Self {
+        Tensor {
+            handle: Arc::new(Handle {
+                runtime,
+                id: Some(id),
+            }),
+            view,
+        }
+    }
+
+    pub(super) fn runtime(&self) -> &Arc<Runtime> {
+        &self.handle.runtime
+    }
+
+    pub(super) fn id(&self) -> StorageId {
+        self.handle
+            .id
+            .expect("a tensor's handle is not consumed while the tensor exists")
+    }
+
+    /// Gives the tensor to an op. If this was the storage's last handle, freeing it is now up to the pool.
+    pub(super) fn into_input(self) -> Input {
+        let (id, view) = (self.id(), self.view);
+        let consumed = Arc::into_inner(self.handle).is_some_and(|mut handle| handle.id.take().is_some());
+        Input { id, view, consumed }
+    }
+
+    /// Element type and layout.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> Dtype {
+        self.view.dtype
+    }
+
+    /// Shape.
+    pub fn shape(&self) -> &Shape {
+        self.view.shape()
+    }
+
+    /// Layout.
+    pub fn layout(&self) -> &Layout {
+        &self.view.layout
+    }
+
+    /// The device it lives on.
+    pub fn device(&self) -> OvercommitDevice {
+        self.handle.runtime.device
+    }
+
+    /// The same storage seen through another layout, which must lie inside it.
+    pub fn with_layout(mut self, layout: Layout) -> Self {
+        self.view.layout = layout;
+        self
+    }
+}

@@ -1,0 +1,147 @@
+use std::fmt;
+
+use bytesize::ByteSize;
+
+use crate::OvercommitDevice;
+
+/// Totals since the device's first use, or since `reset_stats`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Ops submitted, replays included.
+    pub ops: u64,
+    /// Storages whose device copy was taken away.
+    pub evictions: u64,
+    /// Of these, those that cost nothing: the host tier had the bytes already.
+    pub clean_evictions: u64,
+    /// Of these, those whose bytes were forgotten, to be recomputed.
+    pub drops: u64,
+    /// Bytes copied from device to host.
+    pub offloaded_bytes: u64,
+    /// Bytes copied from host to device.
+    pub fetched_bytes: u64,
+    /// Ops run again to bring dropped storages back.
+    pub recomputed_ops: u64,
+    /// Bytes these ops made.
+    pub recomputed_bytes: u64,
+    /// Times the arena was emptied because free memory was in pieces.
+    pub compactions: u64,
+    /// Ops refused because they did not fit.
+    pub out_of_memory: u64,
+}
+
+/// What a device's memory holds and held. `Display` prints a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The device.
+    pub device: OvercommitDevice,
+    /// Bytes in blocks of device memory: storages, and an op's workspace while it is submitted.
+    pub allocated_bytes: usize,
+    /// The most of them at once.
+    pub peak_allocated_bytes: usize,
+    /// Bytes of device memory mapped.
+    pub reserved_bytes: usize,
+    /// The most device memory that may be allocated.
+    pub budget_bytes: usize,
+    /// The smallest budget that the ops so far would have worked in: the largest need of a single one.
+    pub smallest_budget_bytes: usize,
+    /// Bytes in the host tier.
+    pub host_bytes: usize,
+    /// The most of them at once.
+    pub peak_host_bytes: usize,
+    /// The host tier's limit.
+    pub host_limit_bytes: usize,
+    /// Records of storages, those only known to recipes included.
+    pub storages: usize,
+    /// Recipes.
+    pub recipes: usize,
+    /// Totals.
+    pub counters: Counters,
+}
+
+impl Stats {
+    /// The figures under the keys of PyTorch's `torch.cuda.memory_stats`, and our own in its style.
+    pub fn entries(&self) -> Vec<(&'static str, u64)> {
+        let counters = &self.counters;
+        vec![
+            ("allocated_bytes.all.current", self.allocated_bytes as u64),
+            ("allocated_bytes.all.peak", self.peak_allocated_bytes as u64),
+            ("reserved_bytes.all.current", self.reserved_bytes as u64),
+            ("reserved_bytes.all.peak", self.reserved_bytes as u64),
+            ("smallest_budget_bytes", self.smallest_budget_bytes as u64),
+            ("host_bytes.all.current", self.host_bytes as u64),
+            ("host_bytes.all.peak", self.peak_host_bytes as u64),
+            ("offloaded_bytes.all.allocated", counters.offloaded_bytes),
+            ("fetched_bytes.all.allocated", counters.fetched_bytes),
+            ("recomputed_bytes.all.allocated", counters.recomputed_bytes),
+            ("recomputed_ops", counters.recomputed_ops),
+            ("num_ops", counters.ops),
+            ("num_evictions", counters.evictions),
+            ("num_clean_evictions", counters.clean_evictions),
+            ("num_drops", counters.drops),
+            ("num_compactions", counters.compactions),
+            ("num_ooms", counters.out_of_memory),
+        ]
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = |bytes: usize| ByteSize(bytes as u64).to_string();
+        let total = |bytes: u64| ByteSize(bytes).to_string();
+        let counters = &self.counters;
+        writeln!(
+            f,
+            "| {:<24} | {:>12} | {:>12} | {:>12} |",
+            self.device.to_string(),
+            "current",
+            "peak",
+            "limit"
+        )?;
+        let mut row = |name: &str, current: usize, peak: usize, limit: usize| {
+            writeln!(
+                f,
+                "| {name:<24} | {:>12} | {:>12} | {:>12} |",
+                size(current),
+                size(peak),
+                size(limit)
+            )
+        };
+        row(
+            "device memory",
+            self.allocated_bytes,
+            self.peak_allocated_bytes,
+            self.budget_bytes,
+        )?;
+        row(
+            "reserved by slabs",
+            self.reserved_bytes,
+            self.reserved_bytes,
+            self.budget_bytes,
+        )?;
+        row(
+            "host tier",
+            self.host_bytes,
+            self.peak_host_bytes,
+            self.host_limit_bytes,
+        )?;
+        writeln!(
+            f,
+            "offloaded {}, fetched {}, recomputed {} in {} ops",
+            total(counters.offloaded_bytes),
+            total(counters.fetched_bytes),
+            total(counters.recomputed_bytes),
+            counters.recomputed_ops
+        )?;
+        write!(
+            f,
+            "{} evictions ({} clean, {} dropped), {} compactions, {} out of memory, {} ops",
+            counters.evictions,
+            counters.clean_evictions,
+            counters.drops,
+            counters.compactions,
+            counters.out_of_memory,
+            counters.ops
+        )
+    }
+}
