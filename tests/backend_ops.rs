@@ -138,7 +138,7 @@ fn float_binary<B: Backend>(device: &B::Device, out: &mut Answers) {
         b.clone() - a.clone();
         a.clone() * b.clone();
         a.clone() / b.clone();
-        a.clone().remainder(b.clone());
+        a.clone().remainder(b.clone().expand([2, 5, 7]));
         a.clone().add_scalar(1.5);
         a.clone().sub_scalar(1.5);
         a.clone().mul_scalar(1.5);
@@ -214,7 +214,7 @@ fn integers<B: Backend>(device: &B::Device, out: &mut Answers) {
         a.clone() - b.clone();
         a.clone() * b.clone();
         a.clone() / b.clone();
-        a.clone().remainder(b.clone());
+        a.clone().remainder(b.clone().expand([4, 6]));
         a.clone().add_scalar(3);
         a.clone().sub_scalar(3);
         a.clone().mul_scalar(3);
@@ -275,6 +275,8 @@ fn bools<B: Backend>(device: &B::Device, out: &mut Answers) {
         a.clone().mask_fill(b.clone(), true);
         a.clone().select(0, Tensor::from_ints([2, 0, 2], device));
         a.clone().gather(1, ints([4, 2], 6, device));
+        a.clone().select_assign(0, Tensor::from_ints([2, 0, 2, 1], device), b.clone(), IndexingUpdateOp::Add);
+        a.clone().scatter(0, ints([2, 6], 4, device), b.clone().slice(s![0..2, ..]), IndexingUpdateOp::Add);
         a.clone().argwhere();
         Tensor::<B, 2, Bool>::tril_mask([3, 4], 0, device);
     }
@@ -328,6 +330,7 @@ fn reductions<B: Backend>(device: &B::Device, out: &mut Answers) {
     let t = x.clone().permute([2, 0, 1]);
     let wide = x.clone().slice(s![0..1, .., ..]).expand([3, 5, 6]);
     answers! { out;
+        x.clone().slice(s![0..0, .., ..]).sum();
         x.clone().sum();
         t.clone().sum();
         wide.clone().sum();

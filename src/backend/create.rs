@@ -5,6 +5,7 @@ use crate::OvercommitDevice;
 use crate::op::{Distribution, Dtype, Op, Scalar, Shape};
 use crate::runtime::{self, Tensor};
 use burn_backend::{BoolStore, DType, ExecutionError, TensorData};
+use std::fmt::Display;
 use std::ops::Range;
 
 fn create(device: &OvercommitDevice, op: Op) -> Tensor {
@@ -150,7 +151,7 @@ pub fn to_device(tensor: Tensor, device: &OvercommitDevice) -> Tensor {
         .unwrap_or_else(|error| fail(error))
 }
 
-pub fn execution_error(error: runtime::Error) -> ExecutionError {
+pub fn execution_error(error: impl Display) -> ExecutionError {
     ExecutionError::WithContext {
         reason: error.to_string(),
     }
