@@ -219,6 +219,19 @@ impl Layout {
         out
     }
 
+    /// Overlapping windows of `size` elements along `axis`, their first elements `step` apart: the axis counts the
+    /// windows that fit, and a new last dimension runs inside one.
+    pub fn windows(&self, axis: usize, size: usize, step: usize) -> Self {
+        let room = self.shape[axis].checked_sub(size);
+        let mut out = *self;
+        out.shape.rank += 1;
+        out.shape.dims[self.shape.rank()] = size;
+        out.strides[self.shape.rank()] = self.strides[axis];
+        out.shape.dims[axis] = room.map_or(0, |room| room / step + 1);
+        out.strides[axis] *= step as isize;
+        out
+    }
+
     /// The axis in reverse order.
     pub fn flip(&self, axis: usize) -> Self {
         let size = self.shape[axis];
@@ -236,5 +249,30 @@ impl fmt::Debug for Layout {
             write!(f, " offset {}", self.offset)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn elements(layout: &Layout) -> Vec<isize> {
+        let mut all = vec![layout.offset() as isize];
+        for (&size, &stride) in layout.shape().dims().iter().zip(layout.strides()) {
+            all = (all.iter())
+                .flat_map(|base| (0..size as isize).map(move |index| base + index * stride))
+                .collect();
+        }
+        all
+    }
+
+    #[test]
+    fn windows_overlap_and_leave_out_what_does_not_fit() {
+        let row = Layout::contiguous(Shape::new(&[2, 5]));
+        let windows = row.windows(1, 3, 2);
+        assert_eq!(windows.shape().dims(), [2, 2, 3]);
+        assert_eq!(elements(&windows), [0, 1, 2, 2, 3, 4, 5, 6, 7, 7, 8, 9]);
+        assert_eq!(elements(&row.windows(0, 2, 1)), [0, 5, 1, 6, 2, 7, 3, 8, 4, 9]);
+        assert_eq!(row.windows(1, 6, 1).shape().dims(), [2, 0, 6]);
     }
 }

@@ -1,0 +1,158 @@
+//! Tensors from nothing, from Burn's data, and back into it.
+
+use super::{convert, fail};
+use crate::OvercommitDevice;
+use crate::op::{Distribution, Dtype, Op, Scalar, Shape};
+use crate::runtime::{self, Tensor};
+use burn_backend::{BoolStore, DType, ExecutionError, TensorData};
+use std::fmt::Display;
+use std::ops::Range;
+
+fn create(device: &OvercommitDevice, op: Op) -> Tensor {
+    runtime::create(device, op).unwrap_or_else(|error| fail(error))
+}
+
+/// Every element the same.
+pub fn fill(shape: Shape, value: Scalar, device: &OvercommitDevice, dtype: Dtype) -> Tensor {
+    create(device, Op::Fill { shape, dtype, value })
+}
+
+/// Every element zero.
+pub fn zeros(shape: Shape, device: &OvercommitDevice, dtype: Dtype) -> Tensor {
+    fill(shape, convert::scalar(0.into(), dtype), device, dtype)
+}
+
+/// For the face: Burn's shape, scalar and dtype.
+pub fn full(
+    sizes: &[usize],
+    value: impl Into<burn_backend::Scalar>,
+    device: &OvercommitDevice,
+    dtype: impl Into<DType>,
+) -> Tensor {
+    let dtype = convert::dtype(dtype);
+    fill(
+        convert::shape(sizes),
+        convert::scalar(value.into(), dtype),
+        device,
+        dtype,
+    )
+}
+
+/// The integers of a range, `step` apart.
+pub fn arange(range: Range<i64>, step: usize, device: &OvercommitDevice, dtype: impl Into<DType>) -> Tensor {
+    let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0);
+    let op = Op::Arange {
+        count: length.div_ceil(step),
+        dtype: convert::dtype(dtype),
+        start: range.start,
+        step: step as i64,
+    };
+    create(device, op)
+}
+
+/// Random numbers; `standard` is the range of Burn's default distribution, which depends on the element type.
+pub fn random(
+    sizes: &[usize],
+    distribution: burn_backend::Distribution,
+    standard: Range<f64>,
+    device: &OvercommitDevice,
+    dtype: impl Into<DType>,
+) -> Tensor {
+    use burn_backend::Distribution as Burn;
+    let uniform = |low: f64, high: f64| Distribution::Uniform {
+        low: low.into(),
+        high: high.into(),
+    };
+    let distribution = match distribution {
+        Burn::Default => uniform(standard.start, standard.end),
+        Burn::Uniform(low, high) => uniform(low, high),
+        Burn::Bernoulli(probability) => Distribution::Bernoulli {
+            probability: probability.into(),
+        },
+        Burn::Normal(mean, deviation) => Distribution::Normal {
+            mean: mean.into(),
+            deviation: deviation.into(),
+        },
+    };
+    let op = Op::Random {
+        shape: convert::shape(sizes),
+        dtype: convert::dtype(dtype),
+        distribution,
+        seed: runtime::next_seed(device),
+    };
+    create(device, op)
+}
+
+/// Uploads floats; other widths become `default`.
+pub fn float_from_data(data: TensorData, default: DType, device: &OvercommitDevice) -> Tensor {
+    if !data.dtype.is_float() {
+        fail(format!(
+            "burn-overcommit: a float tensor was asked for from {:?} data",
+            data.dtype
+        ));
+    }
+    upload(data, default, device)
+}
+
+/// Uploads integers; widths without kernels become `default`.
+pub fn int_from_data(data: TensorData, default: DType, device: &OvercommitDevice) -> Tensor {
+    match data.dtype {
+        kept @ (DType::I32 | DType::I64) => upload(data, kept, device),
+        other if other.is_int() || other.is_uint() => upload(data, default, device),
+        other => fail(format!(
+            "burn-overcommit: an int tensor was asked for from {other:?} data"
+        )),
+    }
+}
+
+/// Uploads bools, however stored.
+pub fn bool_from_data(data: TensorData, device: &OvercommitDevice) -> Tensor {
+    match data.dtype {
+        DType::Bool(_) => upload(data, DType::Bool(BoolStore::Native), device),
+        // Where bools are U8 or U32 tensors, Burn passes them under those names.
+        DType::U8 | DType::U32 => upload(data, DType::Bool(BoolStore::Native), device),
+        other => fail(format!(
+            "burn-overcommit: a bool tensor was asked for from {other:?} data"
+        )),
+    }
+}
+
+fn upload(data: TensorData, wanted: DType, device: &OvercommitDevice) -> Tensor {
+    let shape = convert::shape(&data.shape);
+    let (needed, had) = (shape.count() * data.dtype.size(), data.bytes.len());
+    if needed != had {
+        fail(format!(
+            "burn-overcommit: data of the wrong size: {shape:?} of {:?} needs {needed} bytes, had {had}",
+            data.dtype
+        ));
+    }
+    let data = data.convert_dtype(wanted);
+    runtime::write(device, data.as_bytes(), convert::dtype(wanted), shape).unwrap_or_else(|error| fail(error))
+}
+
+/// Downloads a tensor, row-major.
+pub fn into_data(tensor: Tensor) -> Result<TensorData, ExecutionError> {
+    let (sizes, dtype) = (
+        tensor.shape().dims().to_vec(),
+        convert::burn_dtype(tensor.dtype()),
+    );
+    let bytes = runtime::read(tensor).map_err(execution_error)?;
+    Ok(TensorData::from_bytes_vec(bytes, sizes, dtype))
+}
+
+/// The tensor on `device`, through the host unless it is there already.
+pub fn to_device(tensor: Tensor, device: &OvercommitDevice) -> Tensor {
+    if tensor.device() == *device {
+        return tensor;
+    }
+    let (dtype, shape) = (tensor.dtype(), *tensor.shape());
+    runtime::read(tensor)
+        .and_then(|bytes| runtime::write(device, &bytes, dtype, shape))
+        .unwrap_or_else(|error| fail(error))
+}
+
+pub fn execution_error(error: impl Display) -> ExecutionError {
+    ExecutionError::WithContext {
+        reason: error.to_string(),
+    }
+}

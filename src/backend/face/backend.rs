@@ -1,0 +1,30 @@
+use super::{Device, Tensor};
+use crate::backend::{FloatElement, IntElement, NoQuantized, Overcommit, convert, create};
+use crate::runtime;
+use burn_backend::{Backend, BackendTypes, DType, DTypeUsage, DTypeUsageSet, ExecutionError};
+
+impl<F: FloatElement, I: IntElement> BackendTypes for Overcommit<F, I> {
+    type Device = Device;
+    type FloatTensorPrimitive = Tensor;
+    type FloatElem = F;
+    type IntTensorPrimitive = Tensor;
+    type IntElem = I;
+    type BoolTensorPrimitive = Tensor;
+    type BoolElem = bool;
+    type QuantizedTensorPrimitive = NoQuantized;
+}
+
+impl<F: FloatElement, I: IntElement> Backend for Overcommit<F, I> {
+    forward! {
+        name(device: &Device) -> String = format!("overcommit<{device}>");
+        seed(device: &Device, seed: u64) -> () = runtime::seed(device, seed);
+        sync(device: &Device) -> Result<(), ExecutionError> = runtime::sync(device).map_err(create::execution_error);
+        memory_cleanup(device: &Device) -> () = runtime::cleanup(device);
+        device_count(type_id: u16) -> usize = Device::count(type_id);
+    }
+
+    // Asked before `main` by Burn's test-suite, so it looks at no device.
+    fn dtype_usage(_device: &Device, dtype: DType) -> DTypeUsageSet {
+        convert::known_dtype(dtype).map_or(DTypeUsageSet::empty(), |_| DTypeUsage::general())
+    }
+}

@@ -1,0 +1,138 @@
+use super::{Device, Tensor};
+use crate::backend::{
+    FloatElement, IntElement, Overcommit, create, index, linear, pointwise::*, reduce, view,
+};
+use crate::op::{ArgReduce, Binary, Compare, Reduce, Unary};
+use burn_backend::ops::IntTensorOps;
+use burn_backend::tensor::IndexingUpdateOp;
+use burn_backend::{
+    BoolStore, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice, TensorData,
+};
+use std::ops::Range;
+
+impl<F: FloatElement, I: IntElement> IntTensorOps<Self> for Overcommit<F, I> {
+    forward! {
+        int_empty(shape: Shape, device: &Device, dtype: IntDType) -> Tensor = create::full(&shape, 0, device, dtype);
+        int_zeros(shape: Shape, device: &Device, dtype: IntDType) -> Tensor = create::full(&shape, 0, device, dtype);
+        int_ones(shape: Shape, device: &Device, dtype: IntDType) -> Tensor = create::full(&shape, 1, device, dtype);
+        int_full(shape: Shape, value: Scalar, device: &Device, dtype: IntDType) -> Tensor = create::full(&shape, value, device, dtype);
+        int_arange_step(range: Range<i64>, step: usize, device: &Device, dtype: IntDType) -> Tensor =
+            create::arange(range, step, device, dtype);
+        int_random(shape: Shape, distribution: Distribution, device: &Device, dtype: IntDType) -> Tensor =
+            create::random(&shape, distribution, 0.0..255.0, device, dtype);
+        int_from_data(data: TensorData, device: &Device) -> Tensor = create::int_from_data(data, I::dtype(), device);
+        int_device(x: &Tensor) -> Device = x.device();
+        int_to_device(x: Tensor, device: &Device) -> Tensor = create::to_device(x, device);
+        int_into_float(x: Tensor, dtype: FloatDType) -> Tensor = convert_to(x, dtype);
+        int_cast(x: Tensor, dtype: IntDType) -> Tensor = convert_to(x, dtype);
+    }
+
+    async fn int_into_data(x: Tensor) -> Result<TensorData, ExecutionError> {
+        create::into_data(x)
+    }
+
+    forward! {
+        int_reshape(x: Tensor, shape: Shape) -> Tensor = view::reshape_to(x, &shape);
+        int_swap_dims(x: Tensor, first: usize, second: usize) -> Tensor = view::swap_dims(x, first, second);
+        int_permute(x: Tensor, axes: &[usize]) -> Tensor = view::permute(x, axes);
+        int_flip(x: Tensor, axes: &[usize]) -> Tensor = view::flip(x, axes);
+        int_expand(x: Tensor, shape: Shape) -> Tensor = view::expand(x, &shape);
+        int_unfold(x: Tensor, axis: usize, size: usize, step: usize) -> Tensor = view::windows(x, axis, size, step);
+        int_slice(x: Tensor, slices: &[Slice]) -> Tensor = view::slice(x, slices);
+        int_slice_assign(x: Tensor, slices: &[Slice], value: Tensor) -> Tensor = view::slice_assign(x, slices, value);
+        int_cat(tensors: Vec<Tensor>, axis: usize) -> Tensor = view::cat(tensors, axis);
+        int_repeat_dim(x: Tensor, axis: usize, times: usize) -> Tensor = view::repeat_dim(x, axis, times);
+    }
+
+    forward! {
+        int_gather(axis: usize, x: Tensor, indices: Tensor) -> Tensor = index::gather(axis, x, indices);
+        int_scatter_add(axis: usize, x: Tensor, indices: Tensor, value: Tensor) -> Tensor = index::scatter_add(axis, x, indices, value);
+        int_select(x: Tensor, axis: usize, indices: Tensor) -> Tensor = index::select(x, axis, indices);
+        int_select_add(x: Tensor, axis: usize, indices: Tensor, value: Tensor) -> Tensor = index::select_add(x, axis, indices, value);
+        int_gather_nd(x: Tensor, indices: Tensor) -> Tensor = index::gather_nd(x, indices);
+        int_mask_where(x: Tensor, mask: Tensor, value: Tensor) -> Tensor = mask_where(x, mask, value);
+        int_mask_fill(x: Tensor, mask: Tensor, value: Scalar) -> Tensor = mask_fill(x, mask, value);
+        int_scatter_nd(x: Tensor, indices: Tensor, values: Tensor, update: IndexingUpdateOp) -> Tensor = match update {
+            IndexingUpdateOp::Add => index::scatter_nd_add(x, indices, values),
+            _ => missing!("int_scatter_nd with assign, mul, min or max"),
+        };
+    }
+
+    forward! {
+        int_equal(a: Tensor, b: Tensor, store: BoolStore) -> Tensor = compare(Compare::Equal, a, b, store);
+        int_equal_elem(a: Tensor, b: Scalar, store: BoolStore) -> Tensor = compare_scalar(Compare::Equal, a, b, store);
+        int_not_equal(a: Tensor, b: Tensor, store: BoolStore) -> Tensor = compare(Compare::NotEqual, a, b, store);
+        int_not_equal_elem(a: Tensor, b: Scalar, store: BoolStore) -> Tensor = compare_scalar(Compare::NotEqual, a, b, store);
+        int_greater(a: Tensor, b: Tensor, store: BoolStore) -> Tensor = compare(Compare::Greater, a, b, store);
+        int_greater_elem(a: Tensor, b: Scalar, store: BoolStore) -> Tensor = compare_scalar(Compare::Greater, a, b, store);
+        int_greater_equal(a: Tensor, b: Tensor, store: BoolStore) -> Tensor = compare(Compare::GreaterEqual, a, b, store);
+        int_greater_equal_elem(a: Tensor, b: Scalar, store: BoolStore) -> Tensor = compare_scalar(Compare::GreaterEqual, a, b, store);
+        int_lower(a: Tensor, b: Tensor, store: BoolStore) -> Tensor = compare(Compare::Lower, a, b, store);
+        int_lower_elem(a: Tensor, b: Scalar, store: BoolStore) -> Tensor = compare_scalar(Compare::Lower, a, b, store);
+        int_lower_equal(a: Tensor, b: Tensor, store: BoolStore) -> Tensor = compare(Compare::LowerEqual, a, b, store);
+        int_lower_equal_elem(a: Tensor, b: Scalar, store: BoolStore) -> Tensor = compare_scalar(Compare::LowerEqual, a, b, store);
+        int_any(x: Tensor, store: BoolStore) -> Tensor = { native(store); reduce::any(x, None) };
+        int_any_dim(x: Tensor, axis: usize, store: BoolStore) -> Tensor = { native(store); reduce::any(x, Some(axis)) };
+        int_all(x: Tensor, store: BoolStore) -> Tensor = { native(store); reduce::every(x, None) };
+        int_all_dim(x: Tensor, axis: usize, store: BoolStore) -> Tensor = { native(store); reduce::every(x, Some(axis)) };
+    }
+
+    forward! {
+        int_add(a: Tensor, b: Tensor) -> Tensor = binary(Binary::Add, a, b);
+        int_add_scalar(a: Tensor, b: Scalar) -> Tensor = scalar(Binary::Add, a, b);
+        int_sub(a: Tensor, b: Tensor) -> Tensor = binary(Binary::Sub, a, b);
+        int_sub_scalar(a: Tensor, b: Scalar) -> Tensor = scalar(Binary::Sub, a, b);
+        int_mul(a: Tensor, b: Tensor) -> Tensor = binary(Binary::Mul, a, b);
+        int_mul_scalar(a: Tensor, b: Scalar) -> Tensor = scalar(Binary::Mul, a, b);
+        int_div(a: Tensor, b: Tensor) -> Tensor = binary(Binary::Div, a, b);
+        int_div_scalar(a: Tensor, b: Scalar) -> Tensor = scalar(Binary::Div, a, b);
+        int_remainder(a: Tensor, b: Tensor) -> Tensor = binary(Binary::Remainder, a, b);
+        int_remainder_scalar(a: Tensor, b: Scalar) -> Tensor = scalar(Binary::Remainder, a, b);
+        int_clamp_min(x: Tensor, low: Scalar) -> Tensor = scalar(Binary::Max, x, low);
+        int_clamp_max(x: Tensor, high: Scalar) -> Tensor = scalar(Binary::Min, x, high);
+        int_clamp(x: Tensor, low: Scalar, high: Scalar) -> Tensor = clamp(x, low, high);
+        int_matmul(a: Tensor, b: Tensor) -> Tensor = linear::matmul(a, b);
+        int_neg(x: Tensor) -> Tensor = unary(Unary::Neg, x);
+        int_abs(x: Tensor) -> Tensor = unary(Unary::Abs, x);
+        int_sign(x: Tensor) -> Tensor = unary(Unary::Sign, x);
+        int_powi(a: Tensor, b: Tensor) -> Tensor = binary(Binary::Pow, a, b);
+        int_powi_scalar(a: Tensor, b: Scalar) -> Tensor = power(a, b);
+        int_powi_scalar_impl(a: Tensor, b: Scalar) -> Tensor = power(a, b);
+    }
+
+    forward! {
+        int_sum(x: Tensor) -> Tensor = reduce::all(Reduce::Sum, x);
+        int_sum_dim(x: Tensor, axis: usize) -> Tensor = reduce::dim(Reduce::Sum, x, axis);
+        int_prod(x: Tensor) -> Tensor = reduce::all(Reduce::Prod, x);
+        int_prod_dim(x: Tensor, axis: usize) -> Tensor = reduce::dim(Reduce::Prod, x, axis);
+        int_mean(x: Tensor) -> Tensor = reduce::mean(x);
+        int_mean_dim(x: Tensor, axis: usize) -> Tensor = reduce::mean_dim(x, axis);
+        int_max(x: Tensor) -> Tensor = reduce::all(Reduce::Max, x);
+        int_max_dim(x: Tensor, axis: usize) -> Tensor = reduce::dim(Reduce::Max, x, axis);
+        int_min(x: Tensor) -> Tensor = reduce::all(Reduce::Min, x);
+        int_min_dim(x: Tensor, axis: usize) -> Tensor = reduce::dim(Reduce::Min, x, axis);
+        int_argmax(x: Tensor, axis: usize) -> Tensor = reduce::arg_like(ArgReduce::Max, x, axis);
+        int_argmin(x: Tensor, axis: usize) -> Tensor = reduce::arg_like(ArgReduce::Min, x, axis);
+        int_argtopk(x: Tensor, axis: usize, count: usize) -> Tensor =
+            view::narrow(Self::int_argsort(x, axis, true), axis, 0, count);
+        int_cumsum(_x: Tensor, _axis: usize) -> Tensor = missing!("int_cumsum");
+        int_cumprod(_x: Tensor, _axis: usize) -> Tensor = missing!("int_cumprod");
+        int_cummin(_x: Tensor, _axis: usize) -> Tensor = missing!("int_cummin");
+        int_cummax(_x: Tensor, _axis: usize) -> Tensor = missing!("int_cummax");
+    }
+
+    forward! {
+        bitwise_and(_a: Tensor, _b: Tensor) -> Tensor = missing!("bitwise_and");
+        bitwise_and_scalar(_a: Tensor, _b: Scalar) -> Tensor = missing!("bitwise_and_scalar");
+        bitwise_or(_a: Tensor, _b: Tensor) -> Tensor = missing!("bitwise_or");
+        bitwise_or_scalar(_a: Tensor, _b: Scalar) -> Tensor = missing!("bitwise_or_scalar");
+        bitwise_xor(_a: Tensor, _b: Tensor) -> Tensor = missing!("bitwise_xor");
+        bitwise_xor_scalar(_a: Tensor, _b: Scalar) -> Tensor = missing!("bitwise_xor_scalar");
+        bitwise_left_shift(_a: Tensor, _b: Tensor) -> Tensor = missing!("bitwise_left_shift");
+        bitwise_left_shift_scalar(_a: Tensor, _b: Scalar) -> Tensor = missing!("bitwise_left_shift_scalar");
+        bitwise_right_shift(_a: Tensor, _b: Tensor) -> Tensor = missing!("bitwise_right_shift");
+        bitwise_right_shift_scalar(_a: Tensor, _b: Scalar) -> Tensor = missing!("bitwise_right_shift_scalar");
+        // `!x` is `-x - 1`.
+        bitwise_not(x: Tensor) -> Tensor = scalar(Binary::ReverseSub, x, -1);
+    }
+}

@@ -1,0 +1,100 @@
+use super::Tensor;
+use crate::backend::{FloatElement, IntElement, Overcommit, linear, module::*};
+use crate::op::Pool2d;
+use burn_backend::get_device_settings;
+use burn_backend::ops::attention::attention_fallback;
+use burn_backend::ops::{
+    AttentionModuleOptions, ConvOptions, ConvTransposeOptions, DeformConv2dBackward, DeformConvOptions,
+    InterpolateOptions, MaxPool2dBackward, MaxPool2dWithIndices, ModuleOps,
+};
+
+/// Two numbers, vertical and horizontal.
+type Pair = [usize; 2];
+
+fn max_window(kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool) -> Pool2d {
+    Pool2d {
+        kernel,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+        count_include_pad: false,
+    }
+}
+
+fn avg_window(kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool, ceil_mode: bool) -> Pool2d {
+    Pool2d {
+        kernel,
+        stride,
+        padding,
+        dilation: [1, 1],
+        ceil_mode,
+        count_include_pad,
+    }
+}
+
+impl<F: FloatElement, I: IntElement> ModuleOps<Self> for Overcommit<F, I> {
+    forward! {
+        linear(x: Tensor, weight: Tensor, bias: Option<Tensor>) -> Tensor = linear::linear(x, weight, bias);
+        linear_x_backward(weight: Tensor, grad: Tensor) -> Tensor = linear::linear_x_backward(weight, grad);
+        linear_weight_backward(x: Tensor, grad: Tensor) -> Tensor = linear::linear_weight_backward(x, grad);
+        linear_bias_backward(grad: Tensor) -> Tensor = linear::linear_bias_backward(grad);
+        attention(query: Tensor, key: Tensor, value: Tensor, mask: Option<Tensor>, bias: Option<Tensor>, options: AttentionModuleOptions) -> Tensor =
+            attention_fallback::<Self>(query, key, value, mask, bias, options);
+    }
+
+    forward! {
+        conv1d_x_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvOptions<1>) -> Tensor =
+            conv1d_x_backward(x, weight, grad, options);
+        conv1d_weight_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvOptions<1>) -> Tensor =
+            conv1d_weight_backward(x, weight, grad, options);
+        conv1d_bias_backward(_x: Tensor, _bias: Tensor, grad: Tensor) -> Tensor = conv_bias_backward(grad);
+        conv2d(x: Tensor, weight: Tensor, bias: Option<Tensor>, options: ConvOptions<2>) -> Tensor =
+            conv2d(x, weight, bias, options.into());
+        conv2d_x_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvOptions<2>) -> Tensor =
+            conv2d_x_backward(x, weight, grad, options.into());
+        conv2d_weight_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvOptions<2>) -> Tensor =
+            conv2d_weight_backward(x, weight, grad, options.into());
+        conv2d_bias_backward(_x: Tensor, _bias: Tensor, grad: Tensor) -> Tensor = conv_bias_backward(grad);
+        conv_transpose2d(x: Tensor, weight: Tensor, bias: Option<Tensor>, options: ConvTransposeOptions<2>) -> Tensor =
+            conv_transpose2d(x, weight, bias, options);
+        conv_transpose2d_weight_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvTransposeOptions<2>) -> Tensor =
+            conv_transpose2d_weight_backward(x, weight, grad, options);
+        conv_transpose1d_bias_backward(_x: Tensor, _bias: Tensor, grad: Tensor) -> Tensor = conv_bias_backward(grad);
+        conv_transpose2d_bias_backward(_x: Tensor, _bias: Tensor, grad: Tensor) -> Tensor = conv_bias_backward(grad);
+    }
+
+    forward! {
+        avg_pool2d(x: Tensor, kernel: Pair, stride: Pair, padding: Pair, include: bool, ceil: bool) -> Tensor =
+            avg_pool2d(x, avg_window(kernel, stride, padding, include, ceil));
+        avg_pool2d_backward(x: Tensor, grad: Tensor, kernel: Pair, stride: Pair, padding: Pair, include: bool, ceil: bool) -> Tensor =
+            avg_pool2d_backward(x, grad, avg_window(kernel, stride, padding, include, ceil));
+        adaptive_avg_pool2d(x: Tensor, size: Pair) -> Tensor = adaptive_avg_pool2d(x, size);
+        adaptive_avg_pool2d_backward(x: Tensor, grad: Tensor) -> Tensor = adaptive_avg_pool2d_backward(x, grad);
+        max_pool2d(x: Tensor, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil: bool) -> Tensor =
+            max_pool2d(x, max_window(kernel, stride, padding, dilation, ceil));
+        max_pool2d_with_indices(x: Tensor, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil: bool) -> MaxPool2dWithIndices<Self> = {
+            let dtype = get_device_settings::<Self>(&x.device()).int_dtype;
+            let pool = max_window(kernel, stride, padding, dilation, ceil);
+            let [output, indices] = max_pool2d_with_indices(x, pool, dtype);
+            MaxPool2dWithIndices::new(output, indices)
+        };
+        max_pool2d_with_indices_backward(x: Tensor, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil: bool, grad: Tensor, indices: Tensor) -> MaxPool2dBackward<Self> =
+            MaxPool2dBackward::new(max_pool2d_backward(x, grad, indices, max_window(kernel, stride, padding, dilation, ceil)));
+    }
+
+    forward! {
+        deform_conv2d(_x: Tensor, _offset: Tensor, _weight: Tensor, _mask: Option<Tensor>, _bias: Option<Tensor>, _options: DeformConvOptions<2>) -> Tensor =
+            missing!("deform_conv2d");
+        deform_conv2d_backward(_x: Tensor, _offset: Tensor, _weight: Tensor, _mask: Option<Tensor>, _bias: Option<Tensor>, _grad: Tensor, _options: DeformConvOptions<2>) -> DeformConv2dBackward<Self> =
+            missing!("deform_conv2d_backward");
+        conv3d(_x: Tensor, _weight: Tensor, _bias: Option<Tensor>, _options: ConvOptions<3>) -> Tensor = missing!("conv3d");
+        conv_transpose3d(_x: Tensor, _weight: Tensor, _bias: Option<Tensor>, _options: ConvTransposeOptions<3>) -> Tensor =
+            missing!("conv_transpose3d");
+        interpolate(_x: Tensor, _size: Pair, _options: InterpolateOptions) -> Tensor = missing!("interpolate");
+        interpolate_backward(_x: Tensor, _grad: Tensor, _size: Pair, _options: InterpolateOptions) -> Tensor =
+            missing!("interpolate_backward");
+        rfft(_signal: Tensor, _axis: usize, _length: Option<usize>) -> (Tensor, Tensor) = missing!("rfft");
+        irfft(_real: Tensor, _imaginary: Tensor, _axis: usize, _length: Option<usize>) -> Tensor = missing!("irfft");
+    }
+}

@@ -1,0 +1,102 @@
+//! Matrix products.
+
+use super::{convert, fail, pointwise, reduce, run, view};
+use crate::op::{Binary, Dtype, MAX_RANK, Op, Reduce, Shape};
+use crate::runtime::Tensor;
+
+/// `a[.., m, k] b[.., k, n]`; batch dimensions are broadcast.
+pub fn matmul(a: Tensor, b: Tensor) -> Tensor {
+    let ([m, k], [inner, n]) = (convert::plane(a.layout()), convert::plane(b.layout()));
+    let lead = pointwise::common_shape(&lead(&a), &lead(&b));
+    let Some(lead) = lead.filter(|_| k == inner) else {
+        fail(format!(
+            "burn-overcommit: matmul of {:?} and {:?} does not fit",
+            a.shape(),
+            b.shape()
+        ))
+    };
+    if a.dtype() != Dtype::F32 {
+        return int_matmul(a, b, &lead);
+    }
+    // One matrix on the right serves all batches at once, if the rows on the left are one run.
+    let flat = a.layout().reshape(Shape::new(&[a.shape().count() / k.max(1), k]));
+    match flat {
+        Some(flat) if b.shape().count() == k * n && a.shape().rank() > 2 && k > 0 => {
+            let b = view::reshape_to(b, &[k, n]);
+            view::reshape(run(Op::Matmul, [a.with_layout(flat), b]), with_plane(&lead, m, n))
+        }
+        _ => {
+            let a = view::expand(a, with_plane(&lead, m, k).dims());
+            let b = view::expand(b, with_plane(&lead, k, n).dims());
+            run(Op::Matmul, [a, b])
+        }
+    }
+}
+
+/// There is no integer matrix kernel: all products are formed, then summed.
+fn int_matmul(a: Tensor, b: Tensor, lead: &Shape) -> Tensor {
+    let ([m, k], [_, n]) = (convert::plane(a.layout()), convert::plane(b.layout()));
+    if lead.rank() + 3 > MAX_RANK {
+        fail(format!(
+            "burn-overcommit: int_matmul of {:?}: too many dimensions",
+            a.shape()
+        ));
+    }
+    let a = view::expand(a, with_plane(lead, m, k).dims());
+    let b = view::expand(b, with_plane(lead, k, n).dims());
+    let a = view::reshape_to(a, &[lead.dims(), &[m, k, 1]].concat());
+    let b = view::reshape_to(b, &[lead.dims(), &[1, k, n]].concat());
+    let sums = reduce::dim(Reduce::Sum, pointwise::binary(Binary::Mul, a, b), lead.rank() + 1);
+    view::reshape(sums, with_plane(lead, m, n))
+}
+
+fn lead(x: &Tensor) -> Shape {
+    Shape::new(&x.shape().dims()[..x.shape().rank() - 2])
+}
+
+fn with_plane(lead: &Shape, rows: usize, columns: usize) -> Shape {
+    convert::shape(&[lead.dims(), &[rows, columns]].concat())
+}
+
+/// `x[.., i] weight[i, o] + bias[o]`.
+pub fn linear(x: Tensor, weight: Tensor, bias: Option<Tensor>) -> Tensor {
+    let product = matmul(x, weight);
+    match bias {
+        Some(bias) => pointwise::binary(Binary::Add, product, bias),
+        None => product,
+    }
+}
+
+pub fn linear_x_backward(weight: Tensor, gradient: Tensor) -> Tensor {
+    matmul(gradient, view::swap_dims(weight, 0, 1))
+}
+
+/// One product over the rows of all batches.
+pub fn linear_weight_backward(x: Tensor, gradient: Tensor) -> Tensor {
+    matmul(view::swap_dims(rows(x), 0, 1), rows(gradient))
+}
+
+pub fn linear_bias_backward(gradient: Tensor) -> Tensor {
+    let sum = reduce::dim(Reduce::Sum, rows(gradient), 0);
+    let width = sum.shape().count();
+    view::reshape_to(sum, &[width])
+}
+
+/// All but the last dimension as one.
+fn rows(x: Tensor) -> Tensor {
+    let [_, width] = convert::plane(x.layout());
+    let count = x.shape().count() / width.max(1);
+    view::reshape_to(x, &[count, width])
+}
+
+/// The vector product along an axis of size three.
+pub fn cross(a: Tensor, b: Tensor, axis: usize) -> Tensor {
+    let part = |x: &Tensor, index: usize| view::narrow(x.clone(), axis, index % 3, 1);
+    let product =
+        |first: usize, second: usize| pointwise::binary(Binary::Mul, part(&a, first), part(&b, second));
+    let parts = (0..3).map(|k| {
+        let (next, last) = (k + 1, k + 2);
+        pointwise::binary(Binary::Sub, product(next, last), product(last, next))
+    });
+    view::cat(parts.collect(), axis)
+}

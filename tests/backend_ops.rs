@@ -1,0 +1,554 @@
+//! The backend's ops against burn-ndarray's, through Burn's tensor API.
+
+mod support;
+
+use burn::tensor::backend::Backend;
+use burn::tensor::module::{
+    adaptive_avg_pool1d, adaptive_avg_pool2d, attention, avg_pool1d, avg_pool2d, conv_transpose1d,
+    conv_transpose2d, conv1d, conv2d, embedding, linear, max_pool1d, max_pool2d, max_pool2d_with_indices,
+    unfold4d,
+};
+use burn::tensor::ops::{AttentionModuleOptions, ConvOptions, ConvTransposeOptions, UnfoldOptions};
+use burn::tensor::{Bool, IndexingUpdateOp, Int, Shape, Tensor, TensorData, activation, s};
+use burn_overcommit::OvercommitDevice;
+use support::{Answers, Ours, Reference, assert_same, bits, floats, ints};
+
+/// Adds each expression's value under its own text.
+macro_rules! answers {
+    ($out:expr; $($value:expr;)*) => { $($out.add(stringify!($value), $value);)* };
+}
+
+/// One test: the same generic function on both backends.
+macro_rules! compare {
+    ($($name:ident, $tolerance:expr;)*) => {
+        mod ops {
+            use super::*;
+            $(#[test]
+            fn $name() {
+                let (mut ours, mut reference) = (Answers::default(), Answers::default());
+                super::$name::<Ours>(&OvercommitDevice::Host(0), &mut ours);
+                super::$name::<Reference>(&Default::default(), &mut reference);
+                assert_same(ours, reference, $tolerance);
+            })*
+        }
+    };
+}
+
+compare! {
+    creation, 0.0;
+    float_unary, 1e-5;
+    float_binary, 1e-5;
+    comparisons, 0.0;
+    integers, 0.0;
+    bools, 0.0;
+    views, 0.0;
+    assignments, 0.0;
+    reductions, 1e-5;
+    indexing, 1e-6;
+    sorting, 0.0;
+    products, 1e-5;
+    activations, 1e-5;
+    convolutions, 1e-4;
+    pools, 1e-5;
+}
+
+fn creation<B: Backend>(device: &B::Device, out: &mut Answers) {
+    let narrow = TensorData::new(vec![1u8, 200, 3], [3]);
+    let wide = TensorData::new(vec![0.5f64, -2.0, 1e10], [3]);
+    let half = TensorData::new(vec![burn::tensor::f16::from_f32(0.25)], [1]);
+    answers! { out;
+        Tensor::<B, 2>::zeros([2, 3], device);
+        Tensor::<B, 2>::ones([2, 3], device);
+        Tensor::<B, 2>::full([2, 3], 2.5, device);
+        Tensor::<B, 2, Int>::zeros([2, 3], device);
+        Tensor::<B, 2, Int>::ones([2, 3], device);
+        Tensor::<B, 2, Int>::full([2, 3], -7, device);
+        Tensor::<B, 2, Bool>::empty([0, 3], device);
+        Tensor::<B, 1, Int>::arange(-3..5, device);
+        Tensor::<B, 1, Int>::arange_step(-3..5, 3, device);
+        Tensor::<B, 1, Int>::arange(5..5, device);
+        Tensor::<B, 2>::eye(3, device);
+        Tensor::<B, 1>::from_data(wide, device);
+        Tensor::<B, 1>::from_data(half, device);
+        Tensor::<B, 1, Int>::from_data(narrow, device);
+        Tensor::<B, 1, Bool>::from_data([true, false], device);
+        bits::<B, 2>([3, 4], device);
+        bits::<B, 2>([3, 4], device).int();
+        bits::<B, 2>([3, 4], device).float();
+        floats::<B, 2>([3, 4], device).mul_scalar(9.0).int();
+        ints::<B, 2>([3, 4], 50, device).float();
+    }
+}
+
+fn float_unary<B: Backend>(device: &B::Device, out: &mut Answers) {
+    let x = floats::<B, 3>([2, 5, 7], device);
+    let t = x.clone().swap_dims(0, 2);
+    let positive = x.clone().abs().add_scalar(0.1);
+    let odd = Tensor::<B, 1>::from_floats(
+        [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -2.5, 2.5],
+        device,
+    );
+    answers! { out;
+        x.clone().neg();
+        x.clone().abs();
+        x.clone().sign();
+        x.clone().exp();
+        t.clone().exp();
+        positive.clone().log();
+        positive.clone().log1p();
+        positive.clone().sqrt();
+        positive.clone().recip();
+        x.clone().sin();
+        x.clone().cos();
+        x.clone().tan();
+        x.clone().sinh();
+        x.clone().cosh();
+        x.clone().tanh();
+        x.clone().asin();
+        x.clone().acos();
+        x.clone().atan();
+        x.clone().asinh();
+        positive.clone().add_scalar(1.0).acosh();
+        x.clone().mul_scalar(0.9).atanh();
+        x.clone().erf();
+        x.clone().mul_scalar(5.0).floor();
+        x.clone().mul_scalar(5.0).ceil();
+        x.clone().mul_scalar(5.0).round();
+        x.clone().mul_scalar(5.0).trunc();
+        x.clone().square();
+        odd.clone().is_nan();
+        odd.clone().is_inf();
+        odd.clone().is_finite();
+        odd.clone().abs();
+        odd.clone().round();
+        odd.clone().clamp(-1.0, 1.0);
+        odd.clone().slice(3..).sign();
+    }
+}
+
+fn float_binary<B: Backend>(device: &B::Device, out: &mut Answers) {
+    let a = floats::<B, 3>([2, 5, 7], device);
+    let b = floats::<B, 3>([1, 5, 1], device).add_scalar(2.5);
+    let t = floats::<B, 3>([7, 5, 2], device).swap_dims(0, 2);
+    let positive = a.clone().abs().add_scalar(0.1);
+    answers! { out;
+        a.clone() + t.clone();
+        a.clone() + a.clone();
+        a.clone() - b.clone();
+        b.clone() - a.clone();
+        a.clone() * b.clone();
+        a.clone() / b.clone();
+        a.clone().remainder(b.clone().expand([2, 5, 7]));
+        a.clone().add_scalar(1.5);
+        a.clone().sub_scalar(1.5);
+        a.clone().mul_scalar(1.5);
+        a.clone().div_scalar(1.5);
+        a.clone().remainder_scalar(0.3);
+        positive.clone().powf(t.clone());
+        positive.clone().powf_scalar(1.7);
+        a.clone().powf_scalar(2.0);
+        a.clone().powi_scalar(0);
+        a.clone().powi_scalar(1);
+        a.clone().powi_scalar(2);
+        a.clone().powi_scalar(3);
+        positive.clone().powi_scalar(-1);
+        positive.clone().powi_scalar(-2);
+        positive.clone().powi_scalar(-3);
+        a.clone().atan2(b.clone().expand([2, 5, 7]));
+        a.clone().max_pair(t.clone());
+        a.clone().min_pair(t.clone());
+        a.clone().clamp(-0.5, 0.25);
+        a.clone().clamp_min(0.1);
+        a.clone().clamp_max(0.1);
+        a.clone().mask_fill(bits([2, 5, 7], device), 9.0);
+        a.clone().mask_where(bits([2, 5, 7], device), t.clone());
+    }
+}
+
+fn comparisons<B: Backend>(device: &B::Device, out: &mut Answers) {
+    let a = ints::<B, 2>([4, 6], 5, device);
+    let b = ints::<B, 2>([1, 6], 3, device);
+    let (x, y) = (a.clone().float(), b.clone().float());
+    answers! { out;
+        a.clone().equal(b.clone().expand([4, 6]));
+        a.clone().not_equal(b.clone().expand([4, 6]));
+        a.clone().greater(b.clone());
+        a.clone().greater_equal(b.clone());
+        a.clone().lower(b.clone());
+        a.clone().lower_equal(b.clone());
+        a.clone().equal_elem(2);
+        a.clone().not_equal_elem(2);
+        a.clone().greater_elem(2);
+        a.clone().greater_equal_elem(2);
+        a.clone().lower_elem(2);
+        a.clone().lower_equal_elem(2);
+        x.clone().equal(y.clone().expand([4, 6]));
+        x.clone().not_equal(y.clone().expand([4, 6]));
+        x.clone().greater(y.clone());
+        x.clone().greater_equal(y.clone());
+        x.clone().lower(y.clone());
+        x.clone().lower_equal(y.clone());
+        x.clone().equal_elem(2.0);
+        x.clone().not_equal_elem(2.0);
+        x.clone().greater_elem(2.0);
+        x.clone().greater_equal_elem(2.0);
+        x.clone().lower_elem(2.0);
+        x.clone().lower_equal_elem(2.0);
+        x.clone().sub_scalar(2.0).any();
+        x.clone().sub_scalar(2.0).all();
+        x.clone().sub_scalar(2.0).any_dim(1);
+        x.clone().sub_scalar(2.0).all_dim(0);
+        a.clone().any();
+        a.clone().all();
+        a.clone().any_dim(1);
+        a.clone().all_dim(0);
+    }
+}
+
+fn integers<B: Backend>(device: &B::Device, out: &mut Answers) {
+    let a = ints::<B, 2>([4, 6], 23, device).sub_scalar(11);
+    let b = ints::<B, 2>([1, 6], 7, device).add_scalar(1);
+    let c = ints::<B, 2>([6, 4], 9, device);
+    answers! { out;
+        a.clone() + b.clone();
+        a.clone() - b.clone();
+        a.clone() * b.clone();
+        a.clone() / b.clone();
+        a.clone().remainder(b.clone().expand([4, 6]));
+        a.clone().add_scalar(3);
+        a.clone().sub_scalar(3);
+        a.clone().mul_scalar(3);
+        a.clone().div_scalar(3);
+        a.clone().remainder_scalar(3);
+        a.clone().neg();
+        a.clone().abs();
+        a.clone().sign();
+        a.clone().clamp(-3, 4);
+        a.clone().powi_scalar(0);
+        a.clone().powi_scalar(1);
+        a.clone().powi_scalar(2);
+        a.clone().powi_scalar(3);
+        a.clone().powi(b.clone().expand([4, 6]).remainder_scalar(3));
+        a.clone().bitwise_not();
+        a.clone().matmul(c.clone());
+        a.clone().sum();
+        a.clone().sum_dim(1);
+        c.clone().slice([0..3, 0..2]).add_scalar(1).prod();
+        a.clone().prod_dim(0);
+        a.clone().mean_dim(0);
+        a.clone().max();
+        a.clone().min();
+        a.clone().max_dim(1);
+        a.clone().min_dim(1);
+        a.clone().max_abs();
+        a.clone().mask_fill(bits([4, 6], device), 5);
+        a.clone().mask_where(bits([4, 6], device), c.clone().transpose());
+        Tensor::cat(vec![a.clone(), b.clone()], 0);
+        a.clone().repeat_dim(1, 2);
+    }
+}
+
+fn bools<B: Backend>(device: &B::Device, out: &mut Answers) {
+    let a = bits::<B, 2>([4, 6], device);
+    let b = bits::<B, 2>([6, 4], device).transpose();
+    answers! { out;
+        a.clone().bool_not();
+        a.clone().bool_and(b.clone());
+        a.clone().bool_or(b.clone());
+        a.clone().bool_xor(b.clone());
+        a.clone().equal(b.clone());
+        a.clone().not_equal(b.clone());
+        a.clone().equal_elem(true);
+        a.clone().equal_elem(false);
+        a.clone().any();
+        a.clone().all();
+        b.clone().any_dim(0);
+        b.clone().all_dim(1);
+        a.clone().slice([1..3, 2..6]);
+        a.clone().slice_assign([1..3, 2..4], b.clone().slice([0..2, 0..2]));
+        a.clone().reshape([3, 8]);
+        b.clone().reshape([3, 8]);
+        a.clone().flip([0, 1]);
+        Tensor::cat(vec![a.clone(), b.clone()], 1);
+        a.clone().repeat_dim(0, 3);
+        a.clone().mask_where(b.clone(), a.clone().bool_not());
+        a.clone().mask_fill(b.clone(), true);
+        a.clone().select(0, Tensor::from_ints([2, 0, 2], device));
+        a.clone().gather(1, ints([4, 2], 6, device));
+        a.clone().select_assign(0, Tensor::from_ints([2, 0, 2, 1], device), b.clone(), IndexingUpdateOp::Add);
+        a.clone().scatter(0, ints([2, 6], 4, device), b.clone().slice(s![0..2, ..]), IndexingUpdateOp::Add);
+        a.clone().argwhere();
+        Tensor::<B, 2, Bool>::tril_mask([3, 4], 0, device);
+    }
+}
+
+fn views<B: Backend>(device: &B::Device, out: &mut Answers) {
+    let x = floats::<B, 3>([4, 5, 6], device);
+    let t = x.clone().permute([2, 0, 1]);
+    answers! { out;
+        x.clone().reshape([20, 6]);
+        t.clone().reshape([24, 5]);
+        t.clone().reshape([6, 20]);
+        t.clone().permute([1, 2, 0]);
+        x.clone().transpose();
+        x.clone().flip([0, 2]);
+        x.clone().slice(s![1..3, .., 2..6]);
+        x.clone().slice(s![..;2, ..;-1, 1..6;3]);
+        x.clone().slice(s![..;-3, 1..4;-2, ..]);
+        t.clone().slice(s![1..5;2, .., ..;-2]);
+        x.clone().slice(s![2..2, .., ..]);
+        x.clone().slice(s![1..2, .., ..]).expand([3, 5, 6]);
+        x.clone().slice(s![0..1, .., ..]).repeat_dim(0, 4);
+        x.clone().repeat_dim(1, 3);
+        t.clone().repeat_dim(2, 2);
+        x.clone().repeat_dim(1, 0);
+        x.clone().unfold::<4, _>(1, 3, 2);
+        t.clone().unfold::<4, _>(0, 2, 1);
+        Tensor::cat(vec![x.clone()], 1);
+        Tensor::cat(vec![x.clone(), x.clone().slice(s![.., 1..3, ..])], 1);
+        Tensor::cat(vec![x.clone(), t.clone().reshape([4, 5, 6]), x.clone()], 2);
+        Tensor::stack::<4>(vec![x.clone(), x.clone().neg()], 0);
+        x.clone().chunk(2, 2).remove(1);
+        x.clone().triu(0);
+    }
+}
+
+fn assignments<B: Backend>(device: &B::Device, out: &mut Answers) {
+    let x = floats::<B, 3>([4, 5, 6], device);
+    let v = floats::<B, 3>([2, 3, 6], device).mul_scalar(10.0);
+    answers! { out;
+        x.clone().slice_assign(s![1..3, 2..5, ..], v.clone());
+        x.clone().slice_assign(s![0..4;2, 0..5;2, ..;-1], v.clone());
+        x.clone().slice_assign(s![0..4;2, 0..5;-2, ..], v.clone());
+        x.clone().slice_fill(s![1..3, .., 0..1], 3.0);
+        x.clone().transpose().slice_assign(s![0..2, 1..6, 0..5], floats([2, 5, 5], device));
+    }
+}
+
+fn reductions<B: Backend>(device: &B::Device, out: &mut Answers) {
+    let x = floats::<B, 3>([4, 5, 6], device);
+    let t = x.clone().permute([2, 0, 1]);
+    let wide = x.clone().slice(s![0..1, .., ..]).expand([3, 5, 6]);
+    answers! { out;
+        x.clone().slice(s![0..0, .., ..]).sum();
+        x.clone().sum();
+        t.clone().sum();
+        wide.clone().sum();
+        x.clone().slice(s![.., 1..4, ..;-1]).sum();
+        x.clone().sum_dim(0);
+        x.clone().sum_dim(1);
+        t.clone().sum_dim(2);
+        x.clone().mean();
+        t.clone().mean();
+        x.clone().mean_dim(0);
+        t.clone().mean_dim(1);
+        x.clone().var(2);
+        x.clone().slice(s![0..1, 0..2, ..]).prod();
+        x.clone().add_scalar(1.5).prod_dim(1);
+        x.clone().max();
+        t.clone().min();
+        x.clone().max_dim(1);
+        t.clone().min_dim(0);
+        x.clone().max_dim_with_indices(2).0;
+        x.clone().max_dim_with_indices(2).1;
+        t.clone().min_dim_with_indices(1).0;
+        t.clone().min_dim_with_indices(1).1;
+        x.clone().argmax(0);
+        t.clone().argmin(2);
+        x.clone().max_abs();
+        x.clone().max_abs_dim(1);
+    }
+}
+
+fn indexing<B: Backend>(device: &B::Device, out: &mut Answers) {
+    let x = floats::<B, 2>([5, 6], device);
+    let t = floats::<B, 2>([6, 5], device).transpose();
+    let rows = Tensor::<B, 1, Int>::from_ints([3, 0, 3, 4], device);
+    let pairs = Tensor::<B, 2, Int>::from_ints([[3, 0], [1, 5], [3, 0]], device);
+    answers! { out;
+        x.clone().select(0, rows.clone());
+        t.clone().select(1, rows.clone());
+        ints::<B, 2>([5, 6], 40, device).select(0, rows.clone());
+        x.clone().select_assign(0, rows.clone(), floats([4, 6], device), IndexingUpdateOp::Add);
+        t.clone().select_assign(1, rows.clone(), floats([5, 4], device), IndexingUpdateOp::Add);
+        ints::<B, 2>([5, 6], 40, device).select_assign(0, rows.clone(), ints([4, 6], 9, device), IndexingUpdateOp::Add);
+        x.clone().gather(1, ints([5, 3], 6, device));
+        t.clone().gather(0, ints([3, 6], 5, device));
+        x.clone().scatter(1, ints([5, 3], 6, device), floats([5, 3], device), IndexingUpdateOp::Add);
+        t.clone().scatter(0, ints([3, 6], 5, device), floats([3, 6], device), IndexingUpdateOp::Add);
+        x.clone().gather_nd::<2, 1>(pairs.clone());
+        x.clone().gather_nd::<2, 2>(pairs.clone().slice(s![.., 0..1]));
+        x.clone().scatter_nd::<2, 1>(pairs.clone(), floats([3], device), IndexingUpdateOp::Add);
+        ints::<B, 2>([3, 4], 6, device).one_hot::<3>(6);
+        embedding(x.clone(), ints([2, 3], 5, device));
+    }
+}
+
+fn sorting<B: Backend>(device: &B::Device, out: &mut Answers) {
+    let x = floats::<B, 2>([4, 6], device);
+    answers! { out;
+        x.clone().sort(1);
+        x.clone().sort_descending(0);
+        x.clone().argsort(1);
+        x.clone().topk(2, 1);
+    }
+}
+
+fn products<B: Backend>(device: &B::Device, out: &mut Answers) {
+    let (a, b) = (floats::<B, 2>([5, 6], device), floats::<B, 2>([6, 7], device));
+    let batch = floats::<B, 4>([2, 3, 4, 6], device);
+    let one = floats::<B, 4>([1, 1, 6, 5], device);
+    let row = floats::<B, 4>([1, 3, 6, 5], device);
+    let (u, v) = (
+        floats::<B, 2>([4, 3], device),
+        floats::<B, 2>([3, 4], device).transpose(),
+    );
+    let causal = AttentionModuleOptions {
+        is_causal: true,
+        ..Default::default()
+    };
+    answers! { out;
+        a.clone().matmul(b.clone());
+        a.clone().matmul(floats([7, 6], device).transpose());
+        floats::<B, 2>([6, 5], device).transpose().matmul(b.clone());
+        batch.clone().matmul(one.clone());
+        batch.clone().swap_dims(0, 1).matmul(one.clone());
+        batch.clone().matmul(row.clone());
+        one.clone().matmul(floats([2, 3, 5, 2], device));
+        linear(floats::<B, 3>([2, 3, 6], device), b.clone(), Some(floats([7], device)));
+        linear(floats::<B, 1>([6], device), b.clone(), None);
+        u.clone().cross(v.clone(), 1);
+        attention(batch.clone(), batch.clone(), batch.clone(), None, None, causal);
+    }
+}
+
+fn activations<B: Backend>(device: &B::Device, out: &mut Answers) {
+    let x = floats::<B, 2>([5, 7], device).mul_scalar(3.0);
+    let t = floats::<B, 2>([7, 5], device).transpose();
+    answers! { out;
+        activation::relu(x.clone());
+        activation::relu(t.clone());
+        activation::sigmoid(x.clone());
+        activation::log_sigmoid(x.clone());
+        activation::gelu(x.clone());
+        activation::leaky_relu(x.clone(), 0.1);
+        activation::hard_sigmoid(x.clone(), 0.2, 0.5);
+        activation::silu(x.clone());
+        activation::softmax(x.clone(), 1);
+        activation::log_softmax(t.clone(), 0);
+        activation::tanh(t.clone());
+        activation::softplus(x.clone(), 1.0);
+    }
+}
+
+fn convolutions<B: Backend>(device: &B::Device, out: &mut Answers) {
+    let x = floats::<B, 4>([2, 4, 7, 6], device);
+    let w = floats::<B, 4>([6, 4, 3, 2], device);
+    let grouped = floats::<B, 4>([6, 2, 3, 2], device);
+    let bias = floats::<B, 1>([6], device);
+    let (line, taps) = (
+        floats::<B, 3>([2, 4, 9], device),
+        floats::<B, 3>([6, 4, 3], device),
+    );
+    let plain = ConvOptions::new([1, 1], [0, 0], [1, 1], 1);
+    let general = ConvOptions::new([2, 1], [1, 2], [1, 2], 1);
+    let back = floats::<B, 4>([4, 3, 3, 2], device);
+    answers! { out;
+        conv2d(x.clone(), w.clone(), None, plain.clone());
+        conv2d(x.clone(), w.clone(), Some(bias.clone()), general.clone());
+        conv2d(x.clone(), grouped.clone(), Some(bias.clone()), ConvOptions::new([1, 2], [1, 0], [1, 1], 2));
+        conv2d(x.clone().permute([0, 1, 3, 2]), w.clone(), None, plain.clone());
+        conv1d(line.clone(), taps.clone(), Some(bias.clone()), ConvOptions::new([2], [1], [2], 1));
+        conv_transpose2d(x.clone(), back.clone(), Some(floats([3], device)), ConvTransposeOptions::new([2, 1], [1, 0], [1, 0], [1, 2], 1));
+        conv_transpose2d(x.clone(), back.clone(), None, ConvTransposeOptions::new([1, 2], [0, 1], [0, 1], [1, 1], 2));
+        conv_transpose1d(line.clone(), floats([4, 3, 3], device), None, ConvTransposeOptions::new([2], [1], [1], [1], 1));
+        unfold4d(x.clone(), [2, 3], UnfoldOptions::new([1, 2], [0, 0], [1, 1]));
+        unfold4d(x.clone(), [2, 3], UnfoldOptions::new([1, 2], [1, 1], [1, 1]));
+    }
+}
+
+fn pools<B: Backend>(device: &B::Device, out: &mut Answers) {
+    let x = floats::<B, 4>([2, 3, 7, 6], device);
+    let line = floats::<B, 3>([2, 3, 9], device);
+    answers! { out;
+        max_pool2d(x.clone(), [2, 2], [2, 2], [0, 0], [1, 1], false);
+        max_pool2d(x.clone(), [3, 2], [2, 1], [1, 1], [1, 2], false);
+        max_pool2d(x.clone(), [2, 2], [2, 2], [0, 0], [1, 1], true);
+        max_pool2d_with_indices(x.clone(), [3, 3], [2, 2], [1, 1], [1, 1], false).1;
+        avg_pool2d(x.clone(), [3, 2], [2, 2], [1, 1], true, false);
+        avg_pool2d(x.clone(), [3, 2], [2, 2], [1, 1], false, false);
+        adaptive_avg_pool2d(x.clone(), [3, 4]);
+        adaptive_avg_pool2d(x.clone(), [1, 1]);
+        max_pool1d(line.clone(), 3, 2, 1, 1, false);
+        avg_pool1d(line.clone(), 3, 2, 1, true, false);
+        adaptive_avg_pool1d(line.clone(), 4);
+    }
+}
+
+#[test]
+fn random_numbers_follow_their_distribution() {
+    use burn::tensor::Distribution::{Bernoulli, Default, Normal, Uniform};
+    let device = OvercommitDevice::Host(0);
+    // Distribution, its bounds, its mean and deviation.
+    let table = [
+        (Default, 0.0..=1.0, 0.5, 0.289),
+        (Uniform(-3.0, 5.0), -3.0..=5.0, 1.0, 2.309),
+        (Normal(2.0, 3.0), -30.0..=30.0, 2.0, 3.0),
+        (Bernoulli(0.25), 0.0..=1.0, 0.25, 0.433),
+    ];
+    for (distribution, bounds, mean, deviation) in table {
+        let x = Tensor::<Ours, 1>::random([40_000], distribution, &device);
+        let values: Vec<f64> = x.into_data().iter::<f64>().collect();
+        let average = values.iter().sum::<f64>() / values.len() as f64;
+        let square = values.iter().map(|x| (x - average).powi(2)).sum::<f64>() / values.len() as f64;
+        assert!(
+            values.iter().all(|x| bounds.contains(x)),
+            "{distribution:?} leaves {bounds:?}"
+        );
+        assert!(
+            (average - mean).abs() < 0.05 * deviation,
+            "{distribution:?}: mean {average}"
+        );
+        assert!(
+            (square.sqrt() - deviation).abs() < 0.05 * deviation,
+            "{distribution:?}: {square}"
+        );
+    }
+}
+
+#[test]
+fn element_types_are_told_without_a_device() {
+    use burn::tensor::{BoolStore, DType};
+    let device = OvercommitDevice::Cuda(63);
+    for dtype in [DType::F32, DType::I32, DType::I64, DType::Bool(BoolStore::Native)] {
+        assert!(Ours::supports_dtype(&device, dtype), "{dtype:?}");
+    }
+    for dtype in [DType::F64, DType::F16, DType::U8, DType::Bool(BoolStore::U8)] {
+        assert!(Ours::dtype_usage(&device, dtype).is_empty(), "{dtype:?}");
+    }
+    assert_eq!(Ours::name(&OvercommitDevice::Host(0)), "overcommit<host:0>");
+    assert_eq!(Ours::device_count(99), 0);
+}
+
+#[test]
+fn tensors_move_between_devices() {
+    let (first, second) = (OvercommitDevice::Host(0), OvercommitDevice::Host(1));
+    let x = floats::<Ours, 2>([3, 4], &first).transpose();
+    let moved = x.clone().to_device(&second);
+    assert_eq!(moved.device(), second);
+    assert_eq!(moved.into_data(), x.into_data());
+}
+
+#[test]
+#[should_panic(expected = "data of the wrong size: [2, 3] of F32 needs 24 bytes, had 20")]
+fn data_that_does_not_fit_is_refused() {
+    let mut data = TensorData::new(vec![0.0f32; 5], [5]);
+    data.shape = Shape::new([2, 3]);
+    let _ = Tensor::<Ours, 2>::from_data(data, &OvercommitDevice::Host(0));
+}
+
+#[test]
+#[should_panic(expected = "burn-overcommit: float_cumsum is not implemented yet; see the list in README.md")]
+fn what_is_missing_says_so() {
+    let _ = floats::<Ours, 1>([3], &OvercommitDevice::Host(0)).cumsum(0);
+}
