@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
+pub mod backend;
 mod config;
 mod device;
 pub mod engine;
@@ -11,6 +12,7 @@ mod pool;
 pub mod runtime;
 mod stats;
 
+pub use backend::Overcommit;
 pub use config::{Amount, Config, Exactness, VARIABLES, Variable};
 pub use device::{OvercommitDevice, SimProfile};
 #[cfg(feature = "host")]

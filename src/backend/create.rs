@@ -1,6 +1,6 @@
 //! Tensors from nothing, from Burn's data, and back into it.
 
-use super::{convert, fail};
+use super::{convert, fail, ok};
 use crate::OvercommitDevice;
 use crate::op::{Distribution, Dtype, Op, Scalar, Shape};
 use crate::runtime::{self, Tensor};
@@ -9,7 +9,7 @@ use std::fmt::Display;
 use std::ops::Range;
 
 fn create(device: &OvercommitDevice, op: Op) -> Tensor {
-    runtime::create(device, op).unwrap_or_else(|error| fail(error))
+    ok(runtime::create(device, op))
 }
 
 /// Every element the same.
@@ -78,7 +78,7 @@ pub fn random(
         shape: convert::shape(sizes),
         dtype: convert::dtype(dtype),
         distribution,
-        seed: runtime::next_seed(device),
+        seed: ok(runtime::next_seed(device)),
     };
     create(device, op)
 }
@@ -127,7 +127,7 @@ fn upload(data: TensorData, wanted: DType, device: &OvercommitDevice) -> Tensor 
         ));
     }
     let data = data.convert_dtype(wanted);
-    runtime::write(device, data.as_bytes(), convert::dtype(wanted), shape).unwrap_or_else(|error| fail(error))
+    ok(runtime::write(device, data.as_bytes(), convert::dtype(wanted), shape))
 }
 
 /// Downloads a tensor, row-major.

@@ -29,6 +29,7 @@ mod view;
 pub use element::{FloatElement, IntElement};
 pub use face::quantized::NoQuantized;
 
+use crate::error::Error;
 use crate::op::{Dtype, Op};
 use crate::runtime::{self, Tensor};
 use std::fmt::Display;
@@ -48,8 +49,13 @@ pub(crate) fn fail(error: impl Display) -> ! {
     panic!("{error}")
 }
 
+/// What the runtime gave, or a panic with its error.
+fn ok<T>(result: Result<T, Error>) -> T {
+    result.unwrap_or_else(|error| fail(error))
+}
+
 fn run<const N: usize>(op: Op, inputs: [Tensor; N]) -> Tensor {
-    runtime::run(op, inputs).unwrap_or_else(|error| fail(error))
+    ok(runtime::run(op, inputs))
 }
 
 /// The tensor as `dtype`; itself if it is that already.

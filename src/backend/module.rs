@@ -1,6 +1,6 @@
 //! Convolutions and pools.
 
-use super::{convert, fail, pointwise, reduce, run, view};
+use super::{convert, fail, ok, pointwise, reduce, run, view};
 use crate::op::{Binary, Conv2d, Op, Pool2d, Reduce};
 use crate::runtime::{self, Tensor};
 use burn_backend::DType;
@@ -143,7 +143,7 @@ pub fn max_pool2d(x: Tensor, pool: Pool2d) -> Tensor {
 
 pub fn max_pool2d_with_indices(x: Tensor, pool: Pool2d, dtype: impl Into<DType>) -> [Tensor; 2] {
     let indices = Some(convert::dtype(dtype));
-    runtime::run_pair(Op::MaxPool2d { pool, indices }, [x]).unwrap_or_else(|error| fail(error))
+    ok(runtime::run_pair(Op::MaxPool2d { pool, indices }, [x]))
 }
 
 /// `x` gives its shape only.

@@ -1,5 +1,5 @@
 use super::{Device, Tensor};
-use crate::backend::{FloatElement, IntElement, NoQuantized, Overcommit, convert, create};
+use crate::backend::{FloatElement, IntElement, NoQuantized, Overcommit, convert, create, ok};
 use crate::runtime;
 use burn_backend::{Backend, BackendTypes, DType, DTypeUsage, DTypeUsageSet, ExecutionError};
 
@@ -17,9 +17,9 @@ impl<F: FloatElement, I: IntElement> BackendTypes for Overcommit<F, I> {
 impl<F: FloatElement, I: IntElement> Backend for Overcommit<F, I> {
     forward! {
         name(device: &Device) -> String = format!("overcommit<{device}>");
-        seed(device: &Device, seed: u64) -> () = runtime::seed(device, seed);
+        seed(device: &Device, seed: u64) -> () = ok(runtime::seed(device, seed));
         sync(device: &Device) -> Result<(), ExecutionError> = runtime::sync(device).map_err(create::execution_error);
-        memory_cleanup(device: &Device) -> () = runtime::cleanup(device);
+        memory_cleanup(device: &Device) -> () = ok(runtime::cleanup(device));
         device_count(type_id: u16) -> usize = Device::count(type_id);
     }
 
