@@ -54,7 +54,7 @@ fn both(run: impl Fn(Log, Lanes)) {
     run(log, Lanes::Threads(Threads::new(runs)));
     for seed in 0..20 {
         let (log, runs) = noting();
-        run(log, Lanes::Deferred(Deferred::new(runs, seed)));
+        run(log, Lanes::Deferred(Box::new(Deferred::new(runs, seed))));
     }
 }
 
@@ -196,7 +196,7 @@ fn lanes_can_be_dropped_with_work_queued() {
 #[test]
 fn deferred_work_is_bounded_and_runs_only_when_waited_for() {
     let (log, run) = noting();
-    let lanes = Lanes::Deferred(Deferred::new(run, 1));
+    let lanes = Lanes::Deferred(Box::new(Deferred::new(run, 1)));
     for number in 0..3000 {
         lanes.submit(Lane::Fetch, piece(number % 10));
     }
