@@ -25,7 +25,7 @@ fn number(piece: &Piece) -> u64 {
 
 type Log = Arc<Mutex<Vec<u64>>>;
 
-/// Runs pieces by noting their number; 13 fails, 14 panics, 15 and above take a while.
+/// Runs pieces by noting their number; 13 fails, 14 panics, 1000 and above take a while.
 fn noting() -> (Log, Run) {
     let log = Log::default();
     let run = {
@@ -237,8 +237,7 @@ fn program(seed: u64, wait_before_read: bool, wait_before_write: bool) -> Vec<u6
         lanes.submit(Lane::Compute, piece(0));
     }
     lanes.sync(mark(Lane::Compute)).expect("nothing failed");
-    let read = queue::lock(&log).clone();
-    read
+    queue::lock(&log).clone()
 }
 
 #[test]
