@@ -117,7 +117,7 @@ impl HostEngine {
         let run = Box::new(move |piece: &Piece| execute(piece, workers));
         let lanes = match options.mode {
             LaneMode::Threads => Lanes::Threads(Threads::new(run)),
-            LaneMode::Deferred { seed } => Lanes::Deferred(Deferred::new(run, seed)),
+            LaneMode::Deferred { seed } => Lanes::Deferred(Box::new(Deferred::new(run, seed))),
         };
         HostEngine {
             lanes,

@@ -208,12 +208,13 @@ impl GradientPlan {
         let images = most_pixels / problem.pixels().max(1);
         let piece_images = images.clamp(1, problem.images.max(1));
         let piece_pixels = piece_images * bands.rows * problem.out[1];
-        let block_rows = problem.rows().div_ceil(8).next_multiple_of(8).clamp(8, 128);
+        let block_rows = problem.rows().div_ceil(4).next_multiple_of(8).clamp(8, 128);
         let one = piece_images == 1;
         let image_step = (one && problem.is_pointwise())
             .then(|| pixel_step(image))
             .flatten();
-        let gradient_step = one.then(|| pixel_step(gradient)).flatten();
+        // A band is copied: its rows lie a whole plane apart, often a power of two, where they evict each other.
+        let gradient_step = (one && bands.count == 1).then(|| pixel_step(gradient)).flatten();
         let columns_count = image_step.map_or(aligned(block_rows * piece_pixels), |_| 0);
         let copy_count = gradient_step.map_or(aligned(problem.filters * piece_pixels), |_| 0);
         let sums_count = aligned(block_rows * problem.filters);

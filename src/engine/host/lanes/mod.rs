@@ -14,7 +14,7 @@ use crate::engine::{EngineError, Lane, Mark};
 #[derive(Debug)]
 pub(super) enum Lanes {
     Threads(Threads),
-    Deferred(Deferred),
+    Deferred(Box<Deferred>),
 }
 
 impl Lanes {
