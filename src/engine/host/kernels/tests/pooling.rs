@@ -65,18 +65,23 @@ fn windows_move_over_images() {
     for x in images() {
         let size = [x.view.shape()[2], x.view.shape()[3]];
         for pool in windows() {
-            check(Op::MaxPool2d { pool, indices: None }, &[x.clone()]);
-            check(Op::AvgPool2d(pool), &[x.clone()]);
+            check(Op::MaxPool2d { pool, indices: None }, std::slice::from_ref(&x));
+            check(Op::AvgPool2d(pool), std::slice::from_ref(&x));
             let made = Op::AvgPool2d(pool).outputs(&[x.view])[0];
             for gradient in Data::views(Dtype::F32, *made.shape(), 5) {
-                check(Op::AvgPool2dBackward { pool, size }, &[gradient.clone()]);
+                check(
+                    Op::AvgPool2dBackward { pool, size },
+                    std::slice::from_ref(&gradient),
+                );
                 for dtype in [Dtype::I32, Dtype::I64] {
                     let op = Op::MaxPool2d {
                         pool,
                         indices: Some(dtype),
                     };
-                    check(op, &[x.clone()]);
-                    let places = case::run_on(op, &[x.clone()], None).unwrap().swap_remove(1);
+                    check(op, std::slice::from_ref(&x));
+                    let places = case::run_on(op, std::slice::from_ref(&x), None)
+                        .unwrap()
+                        .swap_remove(1);
                     let places = Data::from(dtype, made.shape().dims(), &places);
                     check(Op::MaxPool2dBackward { pool, size }, &[gradient.clone(), places]);
                 }
@@ -90,7 +95,7 @@ fn adaptive() {
     for x in images() {
         let shape = *x.view.shape();
         for size in [[1, 1], [3, 2], [4, 9], [11, 5]] {
-            check(Op::AdaptiveAvgPool2d { size }, &[x.clone()]);
+            check(Op::AdaptiveAvgPool2d { size }, std::slice::from_ref(&x));
             let pooled = shape.with(2, size[0]).with(3, size[1]);
             for gradient in Data::views(Dtype::F32, pooled, 6) {
                 check(
