@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use burn::backend::{Autodiff, Flex, NdArray};
 use burn::tensor::backend::AutodiffBackend;
+use burn_overcommit::Overcommit;
 use criterion::Criterion;
 
 use crate::data::{Batch, Digits};
@@ -54,6 +55,6 @@ fn main() {
         .configure_from_args();
     bench_step::<Autodiff<NdArray>>(&mut criterion, "ndarray");
     bench_step::<Autodiff<Flex>>(&mut criterion, "flex");
-    // SEAM: bench_step::<Autodiff<burn_overcommit::Overcommit>>(&mut criterion, "overcommit");
+    bench_step::<Autodiff<Overcommit>>(&mut criterion, "overcommit");
     criterion.final_summary();
 }

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use burn_overcommit::Policy;
 use bytesize::ByteSize;
 use clap::{Parser, ValueEnum};
 
@@ -21,9 +22,9 @@ pub struct Options {
     /// Passes over the images; the deeper network, whose steps take longer, makes a quarter as many.
     #[arg(long, default_value_t = 4, value_parser = at_least_one)]
     pub epochs: usize,
-    /// How memory is regained.
-    #[arg(long, value_enum, default_value_t = PolicyChoice::Auto)]
-    pub policy: PolicyChoice,
+    /// How memory is regained: auto, tensor-cache or recompute.
+    #[arg(long, default_value_t)]
+    pub policy: Policy,
     /// What computes. Of the other backends only the loss, the accuracy and the time of a step are shown.
     #[arg(long, value_enum, default_value_t = BackendChoice::Overcommit)]
     pub backend: BackendChoice,
@@ -37,16 +38,6 @@ pub enum BackendChoice {
     Overcommit,
     Ndarray,
     Flex,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-pub enum PolicyChoice {
-    /// Whichever of the two costs less for each tensor.
-    Auto,
-    /// Copy tensors out and back.
-    Offload,
-    /// Drop tensors and compute them again.
-    Recompute,
 }
 
 /// An amount of memory, absolute or relative to a need.

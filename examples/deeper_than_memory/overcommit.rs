@@ -1,4 +1,4 @@
-//! The seam: all that this example knows of the crate it is an example of.
+//! All that this example knows of the crate it is an example of.
 
 use std::error::Error;
 
@@ -6,26 +6,20 @@ use burn::backend::Autodiff;
 use burn_overcommit::{Config, Overcommit, OvercommitDevice, Policy, configure, stats};
 
 use crate::memory::{Memory, Usage};
-use crate::options::PolicyChoice;
 
 /// The backend of the four runs.
 pub type Training = Autodiff<Overcommit>;
 
-/// The first host device, whose memory is a bounded arena.
+/// The default device, under a policy.
 pub struct Pool {
     device: OvercommitDevice,
     policy: Policy,
 }
 
 impl Pool {
-    pub fn new(policy: PolicyChoice) -> Result<Self, Box<dyn Error>> {
-        let policy = match policy {
-            PolicyChoice::Auto => Policy::Auto,
-            PolicyChoice::Offload => Policy::Offload,
-            PolicyChoice::Recompute => Policy::Recompute,
-        };
-        let device = OvercommitDevice::Host(0);
-        Ok(Pool { device, policy })
+    pub fn new(policy: Policy) -> Self {
+        let device = OvercommitDevice::default();
+        Pool { device, policy }
     }
 
     pub fn device(&self) -> &OvercommitDevice {
@@ -44,14 +38,14 @@ impl Memory for Pool {
     }
 
     fn usage(&self) -> Usage {
-        let stats = stats(&self.device);
+        let stats = stats(&self.device).expect("the device was configured");
         Usage {
             allocated_bytes: stats.allocated_bytes as u64,
             peak_bytes: stats.peak_allocated_bytes as u64,
-            offloaded_bytes: stats.offloaded_bytes as u64,
-            fetched_bytes: stats.fetched_bytes as u64,
-            recomputed_bytes: stats.recomputed_bytes as u64,
-            evictions: stats.evictions as u64,
+            offloaded_bytes: stats.counters.offloaded_bytes,
+            fetched_bytes: stats.counters.fetched_bytes,
+            recomputed_bytes: stats.counters.recomputed_bytes,
+            evictions: stats.counters.evictions,
         }
     }
 }
