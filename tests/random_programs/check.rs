@@ -97,9 +97,9 @@ impl Case {
     }
 
     /// Lets go of what Burn keeps of it.
-    pub fn forget(&self, device: &OvercommitDevice) {
+    pub fn forget(&self) {
         if let Case::Network(_) = self {
-            forget_abandoned(device);
+            forget_abandoned();
         }
     }
 }
@@ -209,7 +209,7 @@ fn check_feasible(device: &OvercommitDevice, case: &Case, setting: &Setting, exp
         Ok(_) => panic!("the results differ{}", explain(device, case, setting)),
         Err(failure) => panic!("{failure:?}"),
     }
-    case.forget(device);
+    case.forget();
     let seen = stats(device).expect("a device that ran");
     assert!(
         seen.peak_allocated_bytes <= setting.budget_bytes,
@@ -226,7 +226,7 @@ fn check_too_small(device: &OvercommitDevice, case: &Case, setting: &Setting, sm
         }
         other => panic!("one error about the working set was expected: {other:?}"),
     }
-    case.forget(device);
+    case.forget();
     let seen = stats(device).expect("a device that ran");
     assert_eq!(seen.counters.out_of_memory, 1);
     assert_empty(&seen);
@@ -241,7 +241,7 @@ fn check_full_host(device: &OvercommitDevice, case: &Case, setting: &Setting, ex
         Err(Failure::Panic(message)) if message.contains("the host tier is full") => {}
         other => panic!("a full host tier, or none, was expected: {other:?}"),
     }
-    case.forget(device);
+    case.forget();
     assert_empty(&stats(device).expect("a device that ran"));
 }
 

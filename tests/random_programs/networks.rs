@@ -131,8 +131,9 @@ impl Network {
     }
 }
 
-/// Burn keeps an abandoned forward until the next backward: this is one.
-pub fn forget_abandoned(device: &OvercommitDevice) {
-    let x = Tensor::<Training, 1>::ones([1], device).require_grad();
+/// Burn keeps an abandoned forward until the next backward: this is one, on a device of its own, since the other may be
+/// full.
+pub fn forget_abandoned() {
+    let x = Tensor::<Training, 1>::ones([1], &OvercommitDevice::Host(99)).require_grad();
     drop((x.clone() * x).backward());
 }
