@@ -1,0 +1,317 @@
+//! What must hold for a program: the same bits under every policy and budget, nothing beyond the budget, nothing left
+//! behind, and one clean error where the budget cannot do.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use burn_overcommit::{
+    Config, Error, LaneMode, OvercommitDevice, Policy, Sabotage, Stats, configure, runtime, stats,
+};
+
+use crate::generate;
+use crate::networks::{Network, forget_abandoned};
+use crate::program::{Machine, Program, Slot};
+
+/// More than any program needs.
+pub const UNLIMITED: usize = 256 << 20;
+/// Of this many programs one is a network.
+const NETWORK_EVERY: u64 = 10;
+
+/// A program of either kind.
+#[derive(Debug)]
+pub enum Case {
+    Ops(Program),
+    Network(Network),
+}
+
+/// How a program is run.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    pub budget_bytes: usize,
+    pub policy: Policy,
+    pub lanes: LaneMode,
+    pub host_limit_bytes: usize,
+    pub sabotage: Option<Sabotage>,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Setting {
+            budget_bytes: UNLIMITED,
+            policy: Policy::Auto,
+            lanes: LaneMode::Threads,
+            host_limit_bytes: UNLIMITED,
+            sabotage: None,
+        }
+    }
+}
+
+/// Why a program stopped.
+#[derive(Debug)]
+pub enum Failure {
+    /// An error that was returned.
+    Error(Error),
+    /// A panic's message: how Burn's ops fail, and bugs.
+    Panic(String),
+}
+
+/// A device that nobody else uses.
+pub fn fresh_device() -> OvercommitDevice {
+    static NEXT: AtomicU16 = AtomicU16::new(100);
+    OvercommitDevice::Host(NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+impl Setting {
+    /// Sets an idle device up.
+    pub fn apply(&self, device: &OvercommitDevice) {
+        let config = Config::new()
+            .budget_bytes(self.budget_bytes)
+            .policy(self.policy)
+            .lanes(self.lanes)
+            .host_limit_bytes(self.host_limit_bytes);
+        let config = self.sabotage.into_iter().fold(config, Config::sabotage);
+        configure(device, config).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+impl Case {
+    /// The program of a seed.
+    pub fn new(seed: u64) -> Self {
+        match seed.is_multiple_of(NETWORK_EVERY) {
+            true => Case::Network(Network::new(seed)),
+            false => Case::Ops(generate::program(seed)),
+        }
+    }
+
+    /// Runs the program on an idle device and drops all it made. The digest is of all it read.
+    pub fn run(&self, device: &OvercommitDevice, setting: &Setting) -> Result<u64, Failure> {
+        setting.apply(device);
+        let run = || match self {
+            Case::Ops(program) => Machine::new(*device).run(program).map_err(Failure::Error),
+            Case::Network(network) => Ok(network.run(device)),
+        };
+        quietly(run).unwrap_or_else(|message| Err(Failure::Panic(message)))
+    }
+
+    /// Lets go of what Burn keeps of it.
+    pub fn forget(&self) {
+        if let Case::Network(_) = self {
+            forget_abandoned();
+        }
+    }
+}
+
+thread_local! {
+    /// How many panics around this point are caught.
+    static CAUGHT: Cell<u32> = const { Cell::new(0) };
+}
+
+/// What `run` returns, or the message of its panic, which is not printed.
+pub fn quietly<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let print = take_hook();
+        set_hook(Box::new(move |panic| {
+            if CAUGHT.get() == 0 {
+                print(panic);
+            }
+        }));
+    });
+    CAUGHT.set(CAUGHT.get() + 1);
+    let result = catch_unwind(AssertUnwindSafe(run));
+    CAUGHT.set(CAUGHT.get() - 1);
+    result.map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()))
+            .unwrap_or_default()
+    })
+}
+
+/// What a device may not hold when no tensor is alive.
+pub fn assert_empty(stats: &Stats) {
+    let left = [
+        stats.allocated_bytes,
+        stats.host_bytes,
+        stats.storages,
+        stats.recipes,
+    ];
+    assert_eq!(
+        left, [0; 4],
+        "left behind: device bytes, host bytes, storages, recipes"
+    );
+}
+
+/// Checks the program of a seed; panics with the setting and what was wrong.
+pub fn check(device: &OvercommitDevice, seed: u64) {
+    let case = Case::new(seed);
+    let free = Setting::default();
+    let expected = case
+        .run(device, &free)
+        .unwrap_or_else(|failure| panic!("unlimited: {failure:?}"));
+    let seen = stats(device).expect("a device that ran");
+    assert_empty(&seen);
+    let smallest = seen.smallest_budget_bytes;
+    let budgets = [
+        UNLIMITED,
+        seen.peak_allocated_bytes / 2,
+        seen.peak_allocated_bytes / 4,
+        smallest,
+    ];
+    for policy in Policy::ALL {
+        for (index, budget) in budgets.into_iter().enumerate() {
+            // Either order at every budget, by turns.
+            let deferred = (seed + index as u64 + policy as u64).is_multiple_of(2);
+            let lanes = if deferred {
+                LaneMode::Deferred { seed }
+            } else {
+                LaneMode::Threads
+            };
+            let setting = Setting {
+                budget_bytes: budget.max(smallest),
+                policy,
+                lanes,
+                ..free
+            };
+            within(&setting, || check_feasible(device, &case, &setting, expected));
+        }
+        let setting = Setting {
+            budget_bytes: smallest - 256,
+            policy,
+            ..free
+        };
+        within(&setting, || check_too_small(device, &case, &setting, smallest));
+    }
+    for policy in Policy::ALL {
+        let host_limit_bytes = seen.peak_allocated_bytes / 4;
+        let setting = Setting {
+            budget_bytes: smallest,
+            policy,
+            host_limit_bytes,
+            ..free
+        };
+        within(&setting, || check_full_host(device, &case, &setting, expected));
+    }
+}
+
+/// Names the setting in a panic's message.
+fn within(setting: &Setting, run: impl FnOnce()) {
+    if let Err(message) = quietly(run) {
+        panic!("{setting:?}: {message}");
+    }
+}
+
+fn check_feasible(device: &OvercommitDevice, case: &Case, setting: &Setting, expected: u64) {
+    match case.run(device, setting) {
+        Ok(digest) if digest == expected => {}
+        Ok(_) => panic!("the results differ{}", explain(device, case, setting)),
+        Err(failure) => panic!("{failure:?}"),
+    }
+    case.forget();
+    let seen = stats(device).expect("a device that ran");
+    assert!(
+        seen.peak_allocated_bytes <= setting.budget_bytes,
+        "more than the budget was in use"
+    );
+    assert_empty(&seen);
+}
+
+fn check_too_small(device: &OvercommitDevice, case: &Case, setting: &Setting, smallest: usize) {
+    match case.run(device, setting) {
+        Err(Failure::Error(Error::WorkingSet(error))) => assert_eq!(error.needed_bytes, smallest),
+        Err(Failure::Panic(message)) if message.contains("smallest budget") => {
+            assert!(message.contains(&format!("{smallest} bytes")), "{message}");
+        }
+        other => panic!("one error about the working set was expected: {other:?}"),
+    }
+    case.forget();
+    let seen = stats(device).expect("a device that ran");
+    assert_eq!(seen.counters.out_of_memory, 1);
+    assert_empty(&seen);
+    check_right_after_error(device, case, setting);
+}
+
+/// A host tier that fills: either it was enough, or there is one clean error.
+fn check_full_host(device: &OvercommitDevice, case: &Case, setting: &Setting, expected: u64) {
+    match case.run(device, setting) {
+        Ok(digest) => assert_eq!(digest, expected, "the results differ"),
+        Err(Failure::Error(Error::HostTierFull { .. })) => check_right_after_error(device, case, setting),
+        Err(Failure::Panic(message)) if message.contains("the host tier is full") => {}
+        other => panic!("a full host tier, or none, was expected: {other:?}"),
+    }
+    case.forget();
+    assert_empty(&stats(device).expect("a device that ran"));
+}
+
+/// Runs to the first error: all that is still held must read as it would have without it, and the device still works.
+fn check_right_after_error(device: &OvercommitDevice, case: &Case, setting: &Setting) {
+    let Case::Ops(program) = case else { return };
+    setting.apply(device);
+    let mut machine = Machine::new(*device);
+    machine.run(program).expect_err("the program fails as before");
+    let read = machine.contents();
+    let position = machine.position;
+    drop(machine);
+    assert_empty(&stats(device).expect("a device that ran"));
+    Setting::default().apply(device);
+    let reference = contents_at(device, program, position);
+    for (slot, digest) in read {
+        match digest {
+            Ok(digest) => assert_eq!(digest, reference[&slot], "after the error, slot {slot}"),
+            Err(Error::WorkingSet(_) | Error::HostTierFull { .. }) => {}
+            Err(error) => panic!("after the error, slot {slot}: {error}"),
+        }
+    }
+}
+
+/// A digest of each tensor before the step at `position`.
+pub fn contents_at(device: &OvercommitDevice, program: &Program, position: usize) -> BTreeMap<Slot, u64> {
+    let mut machine = Machine::new(*device);
+    runtime::seed(device, program.seed).expect("a host device");
+    program
+        .steps()
+        .take(position)
+        .for_each(|step| machine.step(step).expect("enough memory"));
+    machine
+        .contents()
+        .into_iter()
+        .map(|(slot, digest)| (slot, digest.expect("enough memory")))
+        .collect()
+}
+
+/// Where the difference begins, if it shows when everything is read after each step.
+fn explain(device: &OvercommitDevice, case: &Case, setting: &Setting) -> String {
+    let Case::Ops(program) = case else {
+        return String::new();
+    };
+    first_difference(device, program, setting).map_or_else(String::new, |place| format!(", from {place}"))
+}
+
+/// Names the first step at which `setting` gives other bits, reading everything after each step.
+fn first_difference(device: &OvercommitDevice, program: &Program, setting: &Setting) -> Option<String> {
+    let trace = |setting: &Setting| {
+        setting.apply(device);
+        let mut machine = Machine::new(*device);
+        runtime::seed(device, program.seed).expect("a host device");
+        let mut contents = Vec::new();
+        for step in program.steps() {
+            if machine.step(step).is_err() {
+                break;
+            }
+            contents.push(machine.contents());
+        }
+        contents
+    };
+    let (expected, found) = (trace(&Setting::default()), trace(setting));
+    let steps = program.steps().zip(expected.into_iter().zip(found)).enumerate();
+    for (position, (step, (expected, found))) in steps {
+        for (slot, digest) in &expected {
+            if digest.as_ref().ok() != found[slot].as_ref().ok() {
+                return Some(format!("step {position}, slot {slot}: {step:?}"));
+            }
+        }
+    }
+    None
+}

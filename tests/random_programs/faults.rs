@@ -1,0 +1,162 @@
+//! Faults planted in the pool are noticed, and failures of the engine lose nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use burn_overcommit::engine::fault::{Failing, Fault};
+use burn_overcommit::runtime::configure_with_engine;
+use burn_overcommit::{Config, Error, LaneMode, Policy, Sabotage, stats};
+
+use crate::check::{Case, Setting, UNLIMITED, assert_empty, contents_at, fresh_device, quietly};
+use crate::generate;
+use crate::program::{Machine, Program, Slot};
+
+/// A planted fault must be found within this many programs.
+const MOST_PROGRAMS: u64 = 300;
+
+/// The setting in which a fault can show: little memory, and for some a certain policy or order of lanes.
+fn revealing(fault: Sabotage, seed: u64, budget_bytes: usize) -> Setting {
+    let replayed = [
+        Sabotage::ReusedSeed,
+        Sabotage::WrongLayout,
+        Sabotage::ChangedAlgorithm,
+    ]
+    .contains(&fault);
+    Setting {
+        budget_bytes,
+        policy: if replayed { Policy::Recompute } else { Policy::Auto },
+        lanes: if fault == Sabotage::MissingWait {
+            LaneMode::Deferred { seed }
+        } else {
+            LaneMode::Threads
+        },
+        sabotage: Some(fault),
+        ..Setting::default()
+    }
+}
+
+/// How many programs it takes to notice the fault.
+fn programs_to_find(fault: Sabotage) -> Option<u64> {
+    let device = fresh_device();
+    (1..=MOST_PROGRAMS).find(|&seed| {
+        let case = Case::new(seed);
+        let expected = case.run(&device, &Setting::default()).expect("enough memory");
+        case.forget();
+        let seen = stats(&device).expect("a device that ran");
+        let budgets = [
+            seen.smallest_budget_bytes,
+            seen.smallest_budget_bytes.max(seen.peak_allocated_bytes / 2),
+        ];
+        budgets.into_iter().any(|budget| {
+            let found = case.run(&device, &revealing(fault, seed, budget));
+            let left = quietly(|| case.forget());
+            left.is_err() || !matches!(found, Ok(digest) if digest == expected)
+        })
+    })
+}
+
+fn assert_found(fault: Sabotage) {
+    match programs_to_find(fault) {
+        Some(programs) => println!("{fault:?} is found by program {programs}"),
+        None => panic!("{fault:?} is not found by {MOST_PROGRAMS} programs"),
+    }
+}
+
+#[test]
+fn a_missing_wait_is_found() {
+    assert_found(Sabotage::MissingWait);
+}
+
+#[test]
+fn a_stale_clean_copy_is_found() {
+    assert_found(Sabotage::StaleCleanCopy);
+}
+
+#[test]
+fn an_overwritten_shared_input_is_found() {
+    assert_found(Sabotage::InPlaceShared);
+}
+
+#[test]
+fn a_reused_seed_is_found() {
+    assert_found(Sabotage::ReusedSeed);
+}
+
+#[test]
+fn a_wrong_layout_is_found() {
+    assert_found(Sabotage::WrongLayout);
+}
+
+#[test]
+fn a_changed_algorithm_is_found() {
+    assert_found(Sabotage::ChangedAlgorithm);
+}
+
+/// Runs a program with one call of the engine failing. `false`: it made fewer calls.
+fn fails_cleanly(program: &Program, setting: &Setting, call: u64, reference: &[BTreeMap<Slot, u64>]) -> bool {
+    let device = fresh_device();
+    let config = Config::new()
+        .budget_bytes(setting.budget_bytes)
+        .host_limit_bytes(UNLIMITED)
+        .policy(setting.policy);
+    let mut fault = None;
+    let failing = |engine| {
+        fault
+            .insert(Arc::new(Fault::new(engine, Failing::Nth(call))))
+            .clone() as _
+    };
+    configure_with_engine(&device, config, failing).expect("a host device");
+    let mut machine = Machine::new(device);
+    let result = machine.run(program);
+    let injected = fault.expect("the runtime was made").injected();
+    match result {
+        Ok(_) => {
+            assert_eq!(injected, 0, "call {call} failed unnoticed");
+            return false;
+        }
+        Err(Error::Engine { .. }) => assert_eq!(injected, 1),
+        Err(error) => panic!("call {call}: {error}"),
+    }
+    for (slot, digest) in machine.contents() {
+        match digest {
+            Ok(digest) => assert_eq!(
+                digest, reference[machine.position][&slot],
+                "call {call}, slot {slot}"
+            ),
+            // A view that is read through a copy, which may be too large.
+            Err(Error::WorkingSet(_)) => {}
+            Err(error) => panic!("call {call}, slot {slot}: {error}"),
+        }
+    }
+    drop(machine);
+    assert_empty(&stats(&device).expect("a device that ran"));
+    true
+}
+
+#[test]
+fn every_failure_of_the_engine_is_one_error_and_loses_nothing() {
+    let small = |seed: &u64| generate::program(*seed).steps().count() < 60;
+    let seeds: Vec<u64> = (0..).filter(small).take(9).collect();
+    let mut calls = 0;
+    for (seed, policy) in seeds.into_iter().zip(Policy::ALL.into_iter().cycle()) {
+        let program = generate::program(seed);
+        let device = fresh_device();
+        let free = Setting::default();
+        Case::Ops(program.clone())
+            .run(&device, &free)
+            .expect("enough memory");
+        let budget_bytes = stats(&device).expect("a device that ran").smallest_budget_bytes;
+        let reference: Vec<_> = (0..=program.steps().count())
+            .map(|end| contents_at(&device, &program, end))
+            .collect();
+        let setting = Setting {
+            budget_bytes,
+            policy,
+            ..free
+        };
+        calls += (0..)
+            .take_while(|&call| fails_cleanly(&program, &setting, call, &reference))
+            .count();
+    }
+    println!("{calls} failures, each one clean error");
+}

@@ -1,0 +1,73 @@
+//! Random programs, run over policies and budgets: the same bits as with unlimited memory, or one clean error.
+//!
+//! `RANDOM_PROGRAMS=10000 RANDOM_SEED=123 cargo test --release --test random_programs -- --nocapture` runs more of
+//! them, from another seed on. A failure prints the line that replays its program alone.
+#![cfg(feature = "host")]
+
+mod check;
+mod faults;
+mod generate;
+mod networks;
+mod ops;
+mod program;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Threads that share the seeds.
+const THREADS: usize = 2;
+
+/// A number from the environment.
+fn setting(name: &str, default: u64) -> u64 {
+    let parse = |text: String| {
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name}: \"{text}\" is not a number"))
+    };
+    std::env::var(name).map_or(default, parse)
+}
+
+#[test]
+fn every_policy_and_budget_gives_the_bits_of_unlimited_memory() {
+    let (programs, first) = (setting("RANDOM_PROGRAMS", 300), setting("RANDOM_SEED", 1));
+    println!("{programs} programs from seed {first} on");
+    let next = AtomicU64::new(0);
+    let begin = Instant::now();
+    let failed: Vec<u64> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..THREADS)
+            .map(|_| scope.spawn(|| work(&next, programs, first)))
+            .collect();
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().expect("failures are caught"))
+            .collect()
+    });
+    println!("{programs} programs in {:.1} s", begin.elapsed().as_secs_f64());
+    assert!(failed.is_empty(), "programs with these seeds fail: {failed:?}");
+}
+
+/// Checks programs until there are no more or one fails, and returns the seeds that failed.
+fn work(next: &AtomicU64, programs: u64, first: u64) -> Vec<u64> {
+    let mut device = check::fresh_device();
+    let mut failed = Vec::new();
+    let mut reported = Instant::now();
+    loop {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        if index >= programs || failed.len() >= 5 {
+            return failed;
+        }
+        let seed = first.wrapping_add(index);
+        if let Err(message) = check::quietly(|| check::check(&device, seed)) {
+            eprintln!("program {seed}: {message}");
+            eprintln!(
+                "replay: RANDOM_PROGRAMS=1 RANDOM_SEED={seed} cargo test --release --test random_programs every_policy"
+            );
+            failed.push(seed);
+            // The failed run may have left something on the old one.
+            device = check::fresh_device();
+        }
+        if reported.elapsed() > Duration::from_secs(5) {
+            reported = Instant::now();
+            println!("{index} of {programs}");
+        }
+    }
+}

@@ -1,0 +1,484 @@
+//! The kinds of steps a program is made of, and how often each is.
+
+use burn_overcommit::op::{
+    ArgReduce, Binary, Compare, Conv2d, Dtype, MAX_RANK, Op, Pool2d, Reduce, Scalar, Shape, Unary,
+};
+use rand::RngExt;
+
+use crate::generate::{Chosen, Generator};
+
+const NUMBERS: [Dtype; 3] = [Dtype::F32, Dtype::I32, Dtype::I64];
+const ALL: [Dtype; 4] = Dtype::ALL;
+
+/// A kind of step, `None` if it would be too large.
+type Kind = fn(&mut Generator) -> Option<()>;
+
+/// The kinds, each with its weight.
+const KINDS: [(u32, Kind); 20] = [
+    (2, leaf),
+    (3, unary),
+    (4, chain),
+    (5, binary),
+    (2, binary_scalar),
+    (2, compare),
+    (2, choose),
+    (3, reduce),
+    (1, arg_reduce),
+    (2, copy),
+    (2, slice_assign),
+    (2, gather),
+    (2, scatter),
+    (3, matmul),
+    (4, convolution),
+    (2, max_pool),
+    (1, average_pool),
+    (3, alias),
+    (4, drop_one),
+    (2, read_one),
+];
+
+impl Generator {
+    /// One more step, or a few that belong together.
+    pub fn step(&mut self) {
+        let total = KINDS.iter().map(|(weight, _)| weight).sum();
+        let mut ticket = self.random.random_range(0..total);
+        for (weight, kind) in KINDS {
+            if ticket < weight {
+                // One that is too large is left out.
+                let _ = kind(self);
+                return;
+            }
+            ticket -= weight;
+        }
+    }
+
+    /// Operands of equal shape for an elementwise op: the first is any, through a view.
+    fn pair(&mut self, dtypes: &[Dtype]) -> (Chosen, Chosen) {
+        let first = self.any(dtypes);
+        let second = self.shaped(first.0.view.dtype, *first.1.shape());
+        (first, second)
+    }
+
+    fn scalar(&mut self, dtype: Dtype) -> Scalar {
+        match dtype {
+            Dtype::F32 => self.random.random_range(-1.5..1.5f64).into(),
+            _ => self.random.random_range(-3..4i64).into(),
+        }
+    }
+}
+
+fn leaf(generator: &mut Generator) -> Option<()> {
+    let (dtype, sizes) = (generator.pick(&ALL), generator.sizes());
+    match dtype {
+        Dtype::I32 | Dtype::I64 if generator.random.random_bool(0.5) => {
+            let count = generator.random.random_range(0..500);
+            generator.arange(dtype, count);
+        }
+        _ => drop(generator.leaf(dtype, &sizes)),
+    }
+    Some(())
+}
+
+/// A function of one value that keeps it finite, and the bound of what it gives.
+fn function(generator: &mut Generator, dtype: Dtype, bound: f64) -> (Unary, f64) {
+    match dtype {
+        Dtype::Bool => (Unary::Not, 1.0),
+        Dtype::I32 | Dtype::I64 => {
+            match generator.pick(&[Unary::Neg, Unary::Abs, Unary::Relu, Unary::Square]) {
+                Unary::Square => (Unary::Square, bound * bound),
+                kind => (kind, bound),
+            }
+        }
+        Dtype::F32 => {
+            let smooth = [
+                Unary::Sin,
+                Unary::Cos,
+                Unary::Tanh,
+                Unary::Sigmoid,
+                Unary::Erf,
+                Unary::Atan,
+                Unary::Asinh,
+            ];
+            let same = [Unary::Neg, Unary::Abs, Unary::Relu, Unary::Round, Unary::Sign];
+            match generator.random.random_range(0..8) {
+                0..=3 => (generator.pick(&smooth), bound.min(4.0)),
+                4 | 5 => (generator.pick(&same), bound.max(1.0)),
+                6 if bound <= 4.0 => (Unary::Exp, bound.exp()),
+                _ => (Unary::Square, bound * bound),
+            }
+        }
+    }
+}
+
+fn unary(generator: &mut Generator) -> Option<()> {
+    let x = generator.any(&ALL);
+    let (kind, bound) = function(generator, x.0.view.dtype, x.0.bound);
+    generator.run(Op::Unary(kind), &[x], bound).map(drop)
+}
+
+/// Pointwise ops, each on what the one before made, mostly in place.
+fn chain(generator: &mut Generator) -> Option<()> {
+    let mut x = generator.any(&[Dtype::F32]);
+    for _ in 0..generator.random.random_range(2..6) {
+        let (kind, bound) = function(generator, Dtype::F32, x.0.bound);
+        let made = generator.run_with(Op::Unary(kind), &[x], bound, 0.9)?;
+        x = (made, made.view.layout);
+        if generator.random.random_bool(0.3) {
+            let other = generator.shaped(Dtype::F32, *made.view.shape());
+            let bound = made.bound + other.0.bound;
+            let made = generator.run_with(Op::Binary(Binary::Add), &[x, other], bound, 0.9)?;
+            x = (made, made.view.layout);
+        }
+    }
+    Some(())
+}
+
+fn binary_kind(generator: &mut Generator, dtype: Dtype) -> Binary {
+    let always = [
+        Binary::Add,
+        Binary::Sub,
+        Binary::Mul,
+        Binary::Max,
+        Binary::Min,
+        Binary::ReverseSub,
+    ];
+    match dtype {
+        Dtype::Bool => generator.pick(&[Binary::And, Binary::Or, Binary::Xor]),
+        Dtype::F32 if generator.random.random_bool(0.2) => {
+            generator.pick(&[Binary::ReluBackward, Binary::Atan2])
+        }
+        Dtype::I32 | Dtype::I64 if generator.random.random_bool(0.2) => {
+            generator.pick(&[Binary::Div, Binary::Remainder])
+        }
+        _ => generator.pick(&always),
+    }
+}
+
+fn binary(generator: &mut Generator) -> Option<()> {
+    let (a, b) = generator.pair(&ALL);
+    let kind = binary_kind(generator, a.0.view.dtype);
+    let bound = if kind == Binary::Mul {
+        a.0.bound * b.0.bound
+    } else {
+        a.0.bound + b.0.bound
+    };
+    generator.run(Op::Binary(kind), &[a, b], bound).map(drop)
+}
+
+fn binary_scalar(generator: &mut Generator) -> Option<()> {
+    let x = generator.any(&NUMBERS);
+    let scalar = generator.scalar(x.0.view.dtype);
+    let kind = generator.pick(&[
+        Binary::Add,
+        Binary::Sub,
+        Binary::Mul,
+        Binary::Max,
+        Binary::ReverseSub,
+    ]);
+    generator
+        .run(Op::BinaryScalar(kind, scalar), &[x], 3.0 * x.0.bound + 3.0)
+        .map(drop)
+}
+
+fn compare(generator: &mut Generator) -> Option<()> {
+    let kind = generator.pick(Compare::ALL);
+    if generator.random.random_bool(0.5) {
+        let x = generator.any(&NUMBERS);
+        let scalar = generator.scalar(x.0.view.dtype);
+        return generator
+            .run(Op::CompareScalar(kind, scalar), &[x], 1.0)
+            .map(drop);
+    }
+    let (a, b) = generator.pair(&NUMBERS);
+    generator.run(Op::Compare(kind), &[a, b], 1.0).map(drop)
+}
+
+/// By a mask.
+fn choose(generator: &mut Generator) -> Option<()> {
+    let (a, b) = generator.pair(&NUMBERS);
+    let mask = generator.shaped(Dtype::Bool, *a.1.shape());
+    let bound = a.0.bound.max(b.0.bound).max(4.0);
+    if generator.random.random_bool(0.5) {
+        return generator.run(Op::Where, &[mask, a, b], bound).map(drop);
+    }
+    let scalar = generator.scalar(a.0.view.dtype);
+    generator.run(Op::MaskFill(scalar), &[a, mask], bound).map(drop)
+}
+
+/// An axis that has elements.
+fn axis(generator: &mut Generator, shape: &Shape) -> Option<usize> {
+    let axes: Vec<usize> = (0..shape.rank()).filter(|&axis| shape[axis] > 0).collect();
+    (!axes.is_empty()).then(|| generator.pick(&axes))
+}
+
+fn reduce(generator: &mut Generator) -> Option<()> {
+    let x = generator.any(&NUMBERS);
+    let axis = axis(generator, x.1.shape())?;
+    let floats = x.0.view.dtype == Dtype::F32;
+    let mut kind = generator.pick(&[Reduce::Sum, Reduce::Sum, Reduce::Mean, Reduce::Max, Reduce::Min]);
+    if kind == Reduce::Mean && !floats {
+        kind = Reduce::Sum;
+    }
+    let bound = if kind == Reduce::Sum {
+        x.0.bound * x.1.shape()[axis] as f64
+    } else {
+        x.0.bound
+    };
+    generator.run(Op::Reduce { kind, axis }, &[x], bound).map(drop)
+}
+
+fn arg_reduce(generator: &mut Generator) -> Option<()> {
+    let x = generator.any(&NUMBERS);
+    let axis = axis(generator, x.1.shape())?;
+    let (kind, dtype) = (
+        generator.pick(ArgReduce::ALL),
+        generator.pick(&[Dtype::I32, Dtype::I64]),
+    );
+    generator
+        .run(
+            Op::ArgReduce { kind, axis, dtype },
+            &[x],
+            x.1.shape()[axis] as f64,
+        )
+        .map(drop)
+}
+
+fn copy(generator: &mut Generator) -> Option<()> {
+    let x = generator.any(&ALL);
+    let dtype = if generator.random.random_bool(0.5) {
+        x.0.view.dtype
+    } else {
+        generator.pick(&ALL)
+    };
+    generator.run(Op::Copy { dtype }, &[x], x.0.bound).map(drop)
+}
+
+fn slice_assign(generator: &mut Generator) -> Option<()> {
+    let x = generator.any(&ALL);
+    let shape = *x.1.shape();
+    let (mut starts, mut steps, mut sizes) = ([0; MAX_RANK], [1; MAX_RANK], Vec::new());
+    for axis in 0..shape.rank() {
+        let size = generator.random.random_range(0..=shape[axis]);
+        starts[axis] = generator.random.random_range(0..=shape[axis] - size);
+        if size > 0 && generator.random.random_bool(0.2) {
+            (starts[axis], steps[axis]) = (starts[axis] + size - 1, -1);
+        }
+        sizes.push(size);
+    }
+    let value = generator.shaped(x.0.view.dtype, Shape::new(&sizes));
+    let bound = x.0.bound.max(value.0.bound);
+    generator
+        .run(Op::SliceAssign { starts, steps }, &[x, value], bound)
+        .map(drop)
+}
+
+fn gather(generator: &mut Generator) -> Option<()> {
+    let x = generator.any(&NUMBERS);
+    let shape = *x.1.shape();
+    let axis = axis(generator, &shape)?;
+    let count = generator.random.random_range(1..20);
+    let select = generator.random.random_bool(0.5);
+    let indices = if select {
+        Shape::new(&[count])
+    } else {
+        shape.with(axis, count)
+    };
+    if indices.count() > 4096 {
+        return None;
+    }
+    let index = generator.indices(shape[axis], indices);
+    let op = if select {
+        Op::Select { axis }
+    } else {
+        Op::Gather { axis }
+    };
+    generator
+        .run(op, &[x, (index, index.view.layout)], x.0.bound)
+        .map(drop)
+}
+
+fn scatter(generator: &mut Generator) -> Option<()> {
+    let x = generator.any(&[Dtype::F32]);
+    let shape = *x.1.shape();
+    let axis = axis(generator, &shape)?;
+    let count = generator.random.random_range(1..20);
+    let values = shape.with(axis, count);
+    if values.count() > 4096 {
+        return None;
+    }
+    let select = generator.random.random_bool(0.5);
+    let index = generator.indices(shape[axis], if select { Shape::new(&[count]) } else { values });
+    let value = generator.shaped(Dtype::F32, values);
+    let op = if select {
+        Op::SelectAdd { axis }
+    } else {
+        Op::ScatterAdd { axis }
+    };
+    let bound = x.0.bound + value.0.bound * count as f64;
+    generator
+        .run(op, &[x, (index, index.view.layout), value], bound)
+        .map(drop)
+}
+
+fn matmul(generator: &mut Generator) -> Option<()> {
+    let rank = generator.pick(&[2, 2, 3]);
+    let found = generator.find(|value| {
+        let shape = value.view.shape();
+        value.view.dtype == Dtype::F32 && shape.rank() == rank && shape.count() > 0
+    });
+    let a = match found {
+        Some(value) => (value, value.view.layout),
+        None => {
+            let sizes = [3, 16, 33];
+            let value = generator.leaf(Dtype::F32, &sizes[3 - rank..]);
+            (value, value.view.layout)
+        }
+    };
+    let shape = *a.1.shape();
+    let columns = generator.pick(&[1, 8, 16, 40]);
+    let b = generator.shaped(
+        Dtype::F32,
+        shape.with(rank - 2, shape[rank - 1]).with(rank - 1, columns),
+    );
+    let bound = a.0.bound * b.0.bound * (shape[rank - 1] as f64).sqrt();
+    generator.run(Op::Matmul, &[a, b], bound).map(drop)
+}
+
+/// A batch of images, a found one or a new one.
+fn images(generator: &mut Generator) -> Chosen {
+    let found = generator.find(|value| {
+        let shape = value.view.shape();
+        value.view.dtype == Dtype::F32
+            && shape.rank() == 4
+            && shape.count() > 0
+            && shape[2].min(shape[3]) >= 4
+    });
+    let value = found.unwrap_or_else(|| {
+        let sizes = generator.images();
+        generator.leaf(Dtype::F32, &sizes)
+    });
+    (value, value.view.layout)
+}
+
+/// Forward, and often both backwards.
+fn convolution(generator: &mut Generator) -> Option<()> {
+    let x = images(generator);
+    let shape = *x.1.shape();
+    let groups = if shape[1].is_multiple_of(2) {
+        generator.pick(&[1, 1, 2])
+    } else {
+        1
+    };
+    let kernel = generator.pick(&[[1, 1], [3, 3], [2, 2], [1, 3]]);
+    let step = generator.pick(&[1, 1, 2]);
+    let padding = [generator.pick(&[0, kernel[0] / 2]), kernel[1] / 2];
+    let conv = Conv2d {
+        stride: [step, 1],
+        padding,
+        dilation: [1, 1],
+        groups,
+    };
+    let filters = Shape::new(&[generator.pick(&[2, 4]), shape[1] / groups, kernel[0], kernel[1]]);
+    let weight = generator.shaped(Dtype::F32, filters);
+    let reach = ((filters.count() / filters[0]) as f64).sqrt();
+    let bound = x.0.bound * weight.0.bound * reach + 2.0;
+    let y = if generator.random.random_bool(0.5) {
+        let bias = generator.shaped(Dtype::F32, Shape::new(&[filters[0]]));
+        generator.run_with(Op::Conv2d(conv), &[x, weight, bias], bound, 0.0)?
+    } else {
+        generator.run_with(Op::Conv2d(conv), &[x, weight], bound, 0.0)?
+    };
+    let gradient = generator.shaped(Dtype::F32, *y.view.shape());
+    let bound = |value: f64| value * gradient.0.bound * reach * 8.0;
+    if generator.random.random_bool(0.5) {
+        let op = Op::Conv2dBackwardInput {
+            conv,
+            size: [shape[2], shape[3]],
+        };
+        generator.run_with(op, &[weight, gradient], bound(weight.0.bound), 0.0)?;
+    }
+    if generator.random.random_bool(0.7) {
+        let op = Op::Conv2dBackwardWeight { conv, kernel };
+        generator.run(op, &[x, gradient], bound(x.0.bound))?;
+    }
+    Some(())
+}
+
+fn window(generator: &mut Generator) -> Pool2d {
+    let stride = generator.pick(&[1, 2]);
+    Pool2d {
+        kernel: generator.pick(&[[2, 2], [3, 3]]),
+        stride: [stride, 2],
+        padding: generator.pick(&[[0, 0], [1, 1]]),
+        dilation: [1, 1],
+        ceil_mode: generator.random.random_bool(0.3),
+        count_include_pad: generator.random.random_bool(0.5),
+    }
+}
+
+/// Forward with indices, and often the backward: two outputs that are dropped and remade together.
+fn max_pool(generator: &mut Generator) -> Option<()> {
+    let (x, pool) = (images(generator), window(generator));
+    let size = [x.1.shape()[2], x.1.shape()[3]];
+    let indices = generator
+        .random
+        .random_bool(0.8)
+        .then(|| generator.pick(&[Dtype::I32, Dtype::I64]));
+    let values = generator.run(Op::MaxPool2d { pool, indices }, &[x], x.0.bound)?;
+    let (Some(_), Some(indices)) = (indices, generator.live.last().copied()) else {
+        return Some(());
+    };
+    if indices.slot == values.slot + 1 && generator.random.random_bool(0.7) {
+        let gradient = generator.shaped(Dtype::F32, *values.view.shape());
+        let inputs = [gradient, (indices, indices.view.layout)];
+        generator.run(
+            Op::MaxPool2dBackward { pool, size },
+            &inputs,
+            9.0 * gradient.0.bound,
+        )?;
+    }
+    Some(())
+}
+
+fn average_pool(generator: &mut Generator) -> Option<()> {
+    let x = images(generator);
+    let shape = *x.1.shape();
+    let size = [shape[2], shape[3]];
+    if generator.random.random_bool(0.5) {
+        let small = generator.pick(&[[1, 1], [3, 2]]);
+        let y = generator.run(Op::AdaptiveAvgPool2d { size: small }, &[x], x.0.bound)?;
+        let gradient = generator.shaped(Dtype::F32, *y.view.shape());
+        return generator
+            .run(
+                Op::AdaptiveAvgPool2dBackward { size },
+                &[gradient],
+                gradient.0.bound,
+            )
+            .map(drop);
+    }
+    let pool = window(generator);
+    let y = generator.run(Op::AvgPool2d(pool), &[x], x.0.bound)?;
+    let gradient = generator.shaped(Dtype::F32, *y.view.shape());
+    generator
+        .run(
+            Op::AvgPool2dBackward { pool, size },
+            &[gradient],
+            9.0 * gradient.0.bound,
+        )
+        .map(drop)
+}
+
+fn alias(generator: &mut Generator) -> Option<()> {
+    generator.alias();
+    Some(())
+}
+
+fn drop_one(generator: &mut Generator) -> Option<()> {
+    generator.drop_one();
+    Some(())
+}
+
+fn read_one(generator: &mut Generator) -> Option<()> {
+    generator.read_one();
+    Some(())
+}
