@@ -127,7 +127,12 @@ fn upload(data: TensorData, wanted: DType, device: &OvercommitDevice) -> Tensor 
         ));
     }
     let data = data.convert_dtype(wanted);
-    ok(runtime::write(device, data.as_bytes(), convert::dtype(wanted), shape))
+    ok(runtime::write(
+        device,
+        data.as_bytes(),
+        convert::dtype(wanted),
+        shape,
+    ))
 }
 
 /// Downloads a tensor, row-major.

@@ -1,5 +1,6 @@
 //! Engines: memory, lanes and launches. An engine knows nothing of tensors, Burn or policies.
 
+pub mod fault;
 #[cfg(feature = "host")]
 pub mod host;
 mod props;

@@ -36,16 +36,19 @@ impl Pool {
         if self.evict(id, eviction)? {
             return Ok(true);
         }
-        // The host tier is full: only what is clean or can be made again may go.
-        match self.choose(false) {
-            Some((id, eviction)) => self.evict(id, eviction),
-            None => Err(self.host_tier_full(op, self.graph.storages[id].size_bytes)),
+        // The host tier is full. Better than to give up clean copies there is to make use of them, or of recipes.
+        if let Some((id, eviction)) = self.choose(false) {
+            return self.evict(id, eviction);
         }
+        if self.offload(id, true)? {
+            return Ok(true);
+        }
+        Err(self.host_tier_full(op, self.graph.storages[id].size_bytes))
     }
 
     fn evict(&mut self, id: StorageId, eviction: Eviction) -> Result<bool, Error> {
         match eviction {
-            Eviction::Offload => self.offload(id),
+            Eviction::Offload => self.offload(id, false),
             Eviction::Drop => {
                 self.drop_bytes(id);
                 Ok(true)
@@ -130,7 +133,7 @@ impl Pool {
         );
         let residents: Vec<StorageId> = self.graph.storages.residents().collect();
         for id in residents {
-            if !self.offload(id)? {
+            if !self.offload(id, true)? {
                 return Err(self.host_tier_full(op, self.graph.storages[id].size_bytes));
             }
         }

@@ -48,15 +48,11 @@ impl Pool {
         let plan = self.ingredients(op, algorithm, views());
         let ids: Ids = inputs.iter().map(|input| input.id).collect();
         let overwritten = self.overwritten_input(inputs, &plan);
-        let result = self
-            .reserve(&ids, &plan, overwritten.is_some())
-            .and_then(|blocks| {
-                let result = self
-                    .keep_claimed(&ids, overwritten)
-                    .and_then(|()| self.submit(&ids, &plan, blocks, overwritten));
-                self.unpin(&ids);
-                result
-            });
+        let result = self.reserve(&ids, &plan, overwritten).and_then(|blocks| {
+            let result = self.submit(&ids, &plan, blocks, overwritten);
+            self.unpin(&ids);
+            result
+        });
         let outputs = result.map(|copies| {
             let outputs: ArrayVec<StorageId, MAX_OUTPUTS> = (plan.outputs.iter().zip(copies))
                 .map(|(view, copy)| self.insert_output(view, copy))
@@ -84,15 +80,12 @@ impl Pool {
     }
 
     /// An input that is about to be overwritten, but that an evicted storage needs, is kept in the host tier.
-    fn keep_claimed(&mut self, ids: &[StorageId], overwritten: Option<usize>) -> Result<(), Error> {
-        let Some(id) = overwritten.map(|index| ids[index]) else {
-            return Ok(());
-        };
+    fn keep_claimed(&mut self, op: &'static str, id: StorageId) -> Result<(), Error> {
         let storage = &self.graph.storages[id];
-        if storage.claims == 0 || storage.host.is_some() || self.write_back(id)? {
+        if storage.claims == 0 || storage.host.is_some() || self.write_back(id, true)? {
             return Ok(());
         }
-        Err(self.host_tier_full("in-place op", self.graph.storages[id].size_bytes))
+        Err(self.host_tier_full(op, self.graph.storages[id].size_bytes))
     }
 
     /// The storage's block and last handle went to `heir`. What is left is a host copy, if an evicted storage needs it.
@@ -135,7 +128,7 @@ impl Pool {
         }
         let plan = self.ingredients(op, algorithm, recipe.inputs.iter().map(|&(_, view)| view));
         let ids: Ids = recipe.inputs.iter().map(|&(id, _)| id).collect();
-        let blocks = self.reserve(&ids, &plan, false)?;
+        let blocks = self.reserve(&ids, &plan, None)?;
         let submitted = self.submit(&ids, &plan, blocks, None);
         self.unpin(&ids);
         for (output, copy) in recipe.outputs.iter().zip(submitted?) {
@@ -217,12 +210,13 @@ impl Pool {
     }
 
     /// Makes every input resident and pins it, and places outputs and scratch: all of it or nothing.
-    fn reserve(&mut self, ids: &[StorageId], plan: &Ingredients, in_place: bool) -> Result<Blocks, Error> {
-        let saved = if in_place {
-            aligned(plan.outputs[0].size_bytes())
-        } else {
-            0
-        };
+    fn reserve(
+        &mut self,
+        ids: &[StorageId],
+        plan: &Ingredients,
+        overwritten: Option<usize>,
+    ) -> Result<Blocks, Error> {
+        let saved = overwritten.map_or(0, |_| aligned(plan.outputs[0].size_bytes()));
         let needed_bytes = self.working_set_bytes(ids.iter().copied(), plan) - saved;
         if !self.remaking {
             self.largest_op_bytes = self.largest_op_bytes.max(needed_bytes);
@@ -240,12 +234,12 @@ impl Pool {
             self.graph.storages[id].pins += 1;
         }
         let result = self
-            .place_all(ids, plan, in_place)
+            .place_all(ids, plan, overwritten)
             .and_then(|placed| match placed {
                 Some(blocks) => Ok(Some(blocks)),
                 None => self
                     .compact(plan.op.name())
-                    .and_then(|()| self.place_all(ids, plan, in_place)),
+                    .and_then(|()| self.place_all(ids, plan, overwritten)),
             });
         if result.is_err() {
             self.unpin(ids);
@@ -257,7 +251,7 @@ impl Pool {
         &mut self,
         ids: &[StorageId],
         plan: &Ingredients,
-        in_place: bool,
+        overwritten: Option<usize>,
     ) -> Result<Option<Blocks>, Error> {
         let op = plan.op.name();
         for &id in ids {
@@ -267,8 +261,11 @@ impl Pool {
                 return Ok(None);
             }
         }
+        if let Some(index) = overwritten {
+            self.keep_claimed(op, ids[index])?;
+        }
         let mut blocks = Blocks::new();
-        for bytes in plan.new_bytes(in_place) {
+        for bytes in plan.new_bytes(overwritten.is_some()) {
             match self.place(op, bytes) {
                 Ok(Some(placed)) => blocks.push(placed),
                 other => {

@@ -9,10 +9,11 @@ use crate::error::Error;
 
 impl Pool {
     /// Frees a storage's device copy, keeping its bytes in the host tier. `false`: there is no room for them.
-    pub(super) fn offload(&mut self, id: StorageId) -> Result<bool, Error> {
+    /// `displace`: clean copies of other storages may be given up for it.
+    pub(super) fn offload(&mut self, id: StorageId, displace: bool) -> Result<bool, Error> {
         if self.graph.storages[id].host.is_some() {
             self.counters.clean_evictions += 1;
-        } else if !self.write_back(id)? {
+        } else if !self.write_back(id, displace)? {
             return Ok(false);
         }
         self.free_device(id);
@@ -21,9 +22,9 @@ impl Pool {
     }
 
     /// Gives a resident storage a clean copy in the host tier. `false`: there is no room.
-    pub(super) fn write_back(&mut self, id: StorageId) -> Result<bool, Error> {
+    pub(super) fn write_back(&mut self, id: StorageId, displace: bool) -> Result<bool, Error> {
         let size_bytes = self.graph.storages[id].size_bytes;
-        let Some((block, busy)) = self.host_block(size_bytes)? else {
+        let Some((block, busy)) = self.host_block(size_bytes, displace)? else {
             return Ok(false);
         };
         let device = self.graph.storages[id]
@@ -79,8 +80,8 @@ impl Pool {
         Ok(true)
     }
 
-    /// A block of the host tier; if need be in place of clean copies, least recently used first.
-    fn host_block(&mut self, bytes: usize) -> Result<Option<(Block, Pending)>, Error> {
+    /// A block of the host tier; with `displace` if need be in place of clean copies, least recently used first.
+    fn host_block(&mut self, bytes: usize, displace: bool) -> Result<Option<(Block, Pending)>, Error> {
         loop {
             let placed = self.host.allocate(&*self.submitter.engine, bytes);
             if let Some(placed) = placed.map_err(|error| self.engine_error(error))? {
@@ -88,7 +89,7 @@ impl Pool {
             }
             let clean = |id: &StorageId| {
                 let storage = &self.graph.storages[*id];
-                storage.host.is_some() && storage.host_pins == 0
+                displace && storage.host.is_some() && storage.host_pins == 0
             };
             let Some(id) = self.graph.storages.residents().find(clean) else {
                 return Ok(None);
@@ -104,7 +105,7 @@ impl Pool {
             self.remake(id)?;
         }
         let size_bytes = self.graph.storages[id].size_bytes;
-        if self.graph.storages[id].host.is_none() && !self.write_back(id)? {
+        if self.graph.storages[id].host.is_none() && !self.write_back(id, true)? {
             return Err(self.host_tier_full("read", size_bytes));
         }
         let storage = &mut self.graph.storages[id];
@@ -116,7 +117,7 @@ impl Pool {
     /// A new storage of `size_bytes` that the program writes, until [`end_host_access`](Pool::end_host_access). It
     /// begins life in the host tier and is fetched when first used.
     pub fn begin_write(&mut self, size_bytes: usize) -> Result<(StorageId, HostAccess), Error> {
-        let Some((block, busy)) = self.host_block(size_bytes)? else {
+        let Some((block, busy)) = self.host_block(size_bytes, true)? else {
             return Err(self.host_tier_full("write", size_bytes));
         };
         let id = self.graph.storages.insert(size_bytes);

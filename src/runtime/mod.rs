@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrayvec::ArrayVec;
 use crossbeam_queue::SegQueue;
 
+#[doc(hidden)]
+pub use registry::configure_with_engine;
 pub use registry::{configure, reset_stats, stats};
 pub use tensor::Tensor;
 

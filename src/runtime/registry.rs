@@ -27,7 +27,7 @@ pub(super) fn runtime(device: &OvercommitDevice) -> Result<Arc<Runtime>, Error> 
     if let Some(runtime) = runtimes.get(device) {
         return Ok(runtime.clone());
     }
-    let runtime = Arc::new(start(*device, Config::new())?);
+    let runtime = Arc::new(start(*device, Config::new(), |engine| engine)?);
     runtimes.insert(*device, runtime.clone());
     Ok(runtime)
 }
@@ -46,6 +46,16 @@ pub(super) fn runtime(device: &OvercommitDevice) -> Result<Arc<Runtime>, Error> 
 /// # Errors
 /// A setting that cannot be understood, a device that this build cannot run, or one in use.
 pub fn configure(device: &OvercommitDevice, config: Config) -> Result<(), Error> {
+    configure_with_engine(device, config, |engine| engine)
+}
+
+/// [`configure`] with something around the engine: for tests that make it fail.
+#[doc(hidden)]
+pub fn configure_with_engine(
+    device: &OvercommitDevice,
+    config: Config,
+    wrap: impl FnOnce(Arc<dyn Engine>) -> Arc<dyn Engine>,
+) -> Result<(), Error> {
     let mut runtimes = RUNTIMES.write().unwrap_or_else(PoisonError::into_inner);
     if let Some(runtime) = runtimes.get(device) {
         let storages = runtime.pool().live_storages();
@@ -56,7 +66,7 @@ pub fn configure(device: &OvercommitDevice, config: Config) -> Result<(), Error>
             });
         }
     }
-    runtimes.insert(*device, Arc::new(start(*device, config)?));
+    runtimes.insert(*device, Arc::new(start(*device, config, wrap)?));
     Ok(())
 }
 
@@ -77,8 +87,12 @@ pub fn reset_stats(device: &OvercommitDevice) -> Result<(), Error> {
     Ok(())
 }
 
-fn start(device: OvercommitDevice, config: Config) -> Result<Runtime, Error> {
-    let engine = engine(device, &config)?;
+fn start(
+    device: OvercommitDevice,
+    config: Config,
+    wrap: impl FnOnce(Arc<dyn Engine>) -> Arc<dyn Engine>,
+) -> Result<Runtime, Error> {
+    let engine = wrap(engine(device, &config)?);
     let settings = config.resolve(engine.props())?;
     settings.log(
         log::Level::Info,

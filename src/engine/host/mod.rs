@@ -116,7 +116,7 @@ impl HostEngine {
         let workers = options.workers.max(1);
         let run = Box::new(move |piece: &Piece| execute(piece, workers));
         let lanes = match options.mode {
-            LaneMode::Threads => Lanes::Threads(Threads::new(run)),
+            LaneMode::Threads => Lanes::Threads(Box::new(Threads::new(run))),
             LaneMode::Deferred { seed } => Lanes::Deferred(Box::new(Deferred::new(run, seed))),
         };
         HostEngine {

@@ -13,7 +13,7 @@ use crate::engine::{EngineError, Lane, Mark};
 /// How submitted work gets run.
 #[derive(Debug)]
 pub(super) enum Lanes {
-    Threads(Threads),
+    Threads(Box<Threads>),
     Deferred(Box<Deferred>),
 }
 

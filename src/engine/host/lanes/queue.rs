@@ -114,7 +114,7 @@ impl Shared {
     pub fn hold(&self, lane: Lane) -> Option<Holder<'_>> {
         let queue = &self.queues[lane as usize];
         let was_held = queue.held.load(Ordering::Relaxed) || queue.held.swap(true, Ordering::SeqCst);
-        (!was_held).then_some(Holder { shared: self, queue })
+        (!was_held).then(|| Holder { shared: self, queue })
     }
 
     pub fn take_failure(&self) -> Result<(), EngineError> {
