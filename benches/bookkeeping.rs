@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use burn_overcommit::op::{Binary, Dtype, Op, Shape, Unary};
 use burn_overcommit::runtime::{self, Tensor};
 use burn_overcommit::{Config, LaneMode, OvercommitDevice, configure};
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::Criterion;
 
 /// Fewer than a deferred lane holds before it runs what it has.
 const OPS: usize = 1000;
@@ -70,9 +70,12 @@ fn bookkeeping(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group! {
-    name = benches;
-    config = Criterion::default().sample_size(20).warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
-    targets = bookkeeping
+fn main() {
+    let mut criterion = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2))
+        .configure_from_args();
+    bookkeeping(&mut criterion);
+    criterion.final_summary();
 }
-criterion_main!(benches);

@@ -72,13 +72,13 @@ fn rooms_named(source: &str) -> Vec<String> {
     {
         match rest.strip_prefix('{') {
             Some(group) => {
-                let mut depth = 0;
-                let items = group.split(|c: char| {
-                    depth += i32::from(c == '{') - i32::from(c == '}');
-                    c == ',' && depth == 0
-                });
-                let until_end = items.take_while(|item| !item.trim().is_empty());
-                found.extend(until_end.map(|item| name(item.trim())));
+                let group = group.split_once('}').expect("a use group ends").0;
+                found.extend(
+                    group
+                        .split(',')
+                        .map(|item| name(item.trim()))
+                        .filter(|name| !name.is_empty()),
+                );
             }
             None => found.push(name(rest)),
         }

@@ -19,7 +19,7 @@ pub struct Options {
     /// Memory of the second run: bytes ("8 MiB") or a part of what the first run needed ("25%").
     #[arg(long, default_value = "25%")]
     pub budget: Budget,
-    /// Passes over the images; the deeper network, whose steps take longer, makes a quarter as many.
+    /// Passes over the images.
     #[arg(long, default_value_t = 4, value_parser = at_least_one)]
     pub epochs: usize,
     /// How memory is regained: auto, tensor-cache or recompute.

@@ -76,6 +76,20 @@ pub fn bool_equal_scalar(a: Tensor, value: bool) -> Tensor {
     if value { a } else { unary(Unary::Not, a) }
 }
 
+/// The derivative of `x * P(X <= x)`, X standard normal: `P(X <= x) + x * density(x)`. Burn's default approximates it.
+pub fn gelu_backward(x: Tensor, gradient: Tensor) -> Tensor {
+    use std::f64::consts::{FRAC_1_SQRT_2, PI};
+    let erf = unary(Unary::Erf, scalar(Binary::Mul, x.clone(), FRAC_1_SQRT_2));
+    let probability = scalar(Binary::Mul, scalar(Binary::Add, erf, 1.0), 0.5);
+    let bell = unary(
+        Unary::Exp,
+        scalar(Binary::Mul, unary(Unary::Square, x.clone()), -0.5),
+    );
+    let density = scalar(Binary::Mul, bell, 1.0 / (2.0 * PI).sqrt());
+    let slope = binary(Binary::Add, probability, binary(Binary::Mul, x, density));
+    binary(Binary::Mul, gradient, slope)
+}
+
 /// The gradient of a sigmoid from its output.
 pub fn sigmoid_backward(output: Tensor, gradient: Tensor) -> Tensor {
     let rest = scalar(Binary::ReverseSub, output.clone(), 1.0);

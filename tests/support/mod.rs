@@ -3,13 +3,13 @@
 // Each test file uses a part.
 #![allow(dead_code, unused_macros)]
 
-use burn::backend::NdArray;
+use burn::backend::Flex;
 use burn::tensor::backend::Backend;
 use burn::tensor::{BasicOps, Bool, Int, Tensor, TensorData};
 use burn_overcommit::Overcommit;
 
 pub type Ours = Overcommit<f32, i32>;
-pub type Reference = NdArray<f32, i32>;
+pub type Reference = Flex<f32, i32>;
 
 /// What a backend answered, by expression.
 #[derive(Default)]

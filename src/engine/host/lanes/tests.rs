@@ -51,7 +51,7 @@ fn noting() -> (Log, Run) {
 
 fn both(run: impl Fn(Log, Lanes)) {
     let (log, runs) = noting();
-    run(log, Lanes::Threads(Threads::new(runs)));
+    run(log, Lanes::Threads(Box::new(Threads::new(runs))));
     for seed in 0..20 {
         let (log, runs) = noting();
         run(log, Lanes::Deferred(Box::new(Deferred::new(runs, seed))));
@@ -94,7 +94,7 @@ fn waits_order_lanes() {
 #[test]
 fn many_callers_may_wait() {
     let (log, run) = noting();
-    let lanes = Lanes::Threads(Threads::new(run));
+    let lanes = Lanes::Threads(Box::new(Threads::new(run)));
     std::thread::scope(|scope| {
         for caller in 0..4_u64 {
             let lanes = &lanes;
@@ -122,7 +122,7 @@ fn many_callers_may_wait() {
 #[test]
 fn workers_run_what_nobody_waits_for() {
     let (log, run) = noting();
-    let lanes = Lanes::Threads(Threads::new(run));
+    let lanes = Lanes::Threads(Box::new(Threads::new(run)));
     for _ in 0..50 {
         lanes.submit(Lane::Fetch, piece(1));
         lanes.submit(Lane::Compute, Piece::Wait(lanes.mark(Lane::Fetch)));
@@ -146,7 +146,7 @@ fn a_caller_helps() {
             Ok(())
         })
     };
-    let lanes = Lanes::Threads(Threads::new(run));
+    let lanes = Lanes::Threads(Box::new(Threads::new(run)));
     for _ in 0..2000 {
         lanes.submit(Lane::Compute, piece(1));
         lanes.sync(lanes.mark(Lane::Compute)).expect("nothing failed");

@@ -1,0 +1,270 @@
+//! What a program sees of the pool: budgets kept, nothing leaked, bookkeeping bounded, errors that say what to do.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use burn::backend::Autodiff;
+use burn::module::Module;
+use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, LinearConfig, Relu};
+use burn::optim::{AdamConfig, GradientsParams, Optimizer};
+use burn::tensor::backend::Backend;
+use burn::tensor::{Tensor, TensorData};
+use burn_overcommit::op::{Binary, Dtype, Op, Shape};
+use burn_overcommit::runtime;
+use burn_overcommit::{
+    Config, Overcommit, OvercommitDevice, Policy, SimProfile, configure, reset_stats, stats,
+};
+
+type Inner = Overcommit;
+type Training = Autodiff<Overcommit>;
+
+#[derive(Module, Debug)]
+struct Network<B: Backend> {
+    layers: Vec<Linear<B>>,
+    norms: Vec<BatchNorm<B>>,
+    dropout: Dropout,
+    relu: Relu,
+}
+
+const WIDTH: usize = 64;
+
+impl<B: Backend> Network<B> {
+    fn new(depth: usize, device: &B::Device) -> Self {
+        Network {
+            layers: (0..depth)
+                .map(|_| LinearConfig::new(WIDTH, WIDTH).init(device))
+                .collect(),
+            norms: (0..depth)
+                .map(|_| BatchNormConfig::new(WIDTH).init(device))
+                .collect(),
+            dropout: DropoutConfig::new(0.1).init(),
+            relu: Relu::new(),
+        }
+    }
+
+    fn forward(&self, mut x: Tensor<B, 2>) -> Tensor<B, 2> {
+        for (layer, norm) in self.layers.iter().zip(&self.norms) {
+            x = self
+                .dropout
+                .forward(self.relu.forward(norm.forward(layer.forward(x))));
+        }
+        x
+    }
+}
+
+/// Trains for some steps; after each, hands its number to `after`.
+fn train(device: &OvercommitDevice, steps: usize, mut after: impl FnMut(usize)) {
+    Training::seed(device, 1);
+    let mut network = Network::<Training>::new(4, device);
+    let mut optimizer = AdamConfig::new().init();
+    for step in 0..steps {
+        let pixels = (0..32 * WIDTH)
+            .map(|pixel| (pixel * 31 + step * 7) as f32 % 17.0 / 16.0)
+            .collect();
+        let x = Tensor::from_data(TensorData::new::<f32, _>(pixels, [32, WIDTH]), device);
+        let gradients = network.forward(x).square().mean().backward();
+        let gradients = GradientsParams::from_grads(gradients, &network);
+        network = optimizer.step(1e-3, network, gradients);
+        after(step);
+    }
+}
+
+fn device(index: u16, config: Config) -> OvercommitDevice {
+    let device = OvercommitDevice::Host(index);
+    configure(&device, config).unwrap();
+    device
+}
+
+fn message(panic: Box<dyn std::any::Any + Send>) -> String {
+    *panic.downcast::<String>().expect("our panics carry a String")
+}
+
+#[test]
+fn bookkeeping_after_a_thousand_iterations_is_that_after_two() {
+    for (index, policy) in Policy::ALL.into_iter().enumerate() {
+        let config = Config::new().budget_bytes(200 << 10).policy(policy);
+        let device = device(100 + index as u16, config);
+        let mut sizes = Vec::new();
+        train(&device, 1000, |_| {
+            let stats = stats(&device).unwrap();
+            sizes.push((stats.storages, stats.recipes));
+        });
+        match policy {
+            // Between two steps a weight may be in a dropped state, which holds the recipes that bring it back.
+            Policy::Recompute => assert!(
+                sizes[900..].iter().max() <= sizes[1..100].iter().max(),
+                "{policy}"
+            ),
+            _ => assert_eq!(sizes[1], sizes[999], "{policy}: storages and recipes"),
+        }
+        let stats = stats(&device).unwrap();
+        assert!(
+            stats.counters.evictions > 1000,
+            "{policy}: the budget does not bind"
+        );
+        assert_eq!((stats.allocated_bytes, stats.host_bytes), (0, 0), "{policy}");
+        assert_eq!((stats.storages, stats.recipes), (0, 0), "{policy}");
+        assert!(stats.peak_allocated_bytes <= stats.budget_bytes, "{policy}");
+    }
+}
+
+#[test]
+fn an_op_too_large_for_the_budget_is_refused_and_a_smaller_step_works() {
+    let device = device(110, Config::new().budget("64 KiB"));
+    let kept = Tensor::<Inner, 1>::from_floats([1.0, 2.0, 3.0], &device);
+    let refused = catch_unwind(AssertUnwindSafe(|| {
+        let x = Tensor::<Inner, 2>::ones([64, 64], &device);
+        x.clone().matmul(x.clone()) + Tensor::<Inner, 2>::ones([200, 200], &device).sum().unsqueeze()
+    }));
+    let text = message(refused.unwrap_err());
+    for part in [
+        "out of device memory: fill needs",
+        "160000 bytes",
+        "[200, 200]",
+        "OVERCOMMIT_BUDGET",
+        "smallest budget",
+    ] {
+        assert!(text.contains(part), "no \"{part}\" in: {text}");
+    }
+    let smaller = Tensor::<Inner, 2>::ones([32, 32], &device).matmul(Tensor::ones([32, 32], &device));
+    assert_eq!(smaller.sum().into_scalar(), 32.0 * 32.0 * 32.0);
+    assert_eq!(kept.into_data().to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0]);
+    let stats = stats(&device).unwrap();
+    assert_eq!(
+        (
+            stats.allocated_bytes,
+            stats.storages,
+            stats.counters.out_of_memory
+        ),
+        (0, 0, 1)
+    );
+}
+
+#[test]
+fn a_full_host_tier_says_so_and_loses_nothing() {
+    let config = Config::new()
+        .budget("64 KiB")
+        .host_limit("16 KiB")
+        .policy(Policy::TensorCache);
+    let device = device(111, config);
+    let mut kept = Vec::new();
+    let filled = catch_unwind(AssertUnwindSafe(|| {
+        for value in 0..100 {
+            kept.push(Tensor::<Inner, 1>::full([1024], value, &device));
+        }
+    }));
+    let text = message(filled.unwrap_err());
+    for part in [
+        "the host tier is full",
+        "fill has to offload 4.0 KiB",
+        "OVERCOMMIT_HOST_LIMIT",
+    ] {
+        assert!(text.contains(part), "no \"{part}\" in: {text}");
+    }
+    assert_eq!(kept.len(), 20, "64 KiB and 16 KiB hold 20 tensors of 4 KiB");
+    kept.truncate(19);
+    for (value, tensor) in kept.into_iter().enumerate() {
+        assert!(
+            tensor
+                .into_data()
+                .iter::<f32>()
+                .all(|element| element == value as f32)
+        );
+    }
+    assert_eq!(stats(&device).unwrap().storages, 0);
+}
+
+#[test]
+fn data_of_the_wrong_size_is_refused() {
+    let device = device(112, Config::new());
+    let mut data = TensorData::from([1.0f32, 2.0, 3.0]);
+    data.shape = [2, 2].into();
+    let refused = catch_unwind(AssertUnwindSafe(|| Tensor::<Inner, 2>::from_data(data, &device)));
+    let text = message(refused.unwrap_err());
+    assert!(
+        text.contains("data of the wrong size") && text.contains("16 bytes"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_device_in_use_is_not_configured() {
+    let device = device(113, Config::new());
+    let tensor = Tensor::<Inner, 1>::ones([4], &device);
+    let text = configure(&device, Config::new()).unwrap_err().to_string();
+    assert!(
+        text.contains("host:113 cannot be configured while 1 of its tensors"),
+        "{text}"
+    );
+    drop(tensor);
+    configure(&device, Config::new()).unwrap();
+}
+
+#[test]
+fn settings_that_cannot_be_understood_name_the_setting() {
+    for (config, setting) in [
+        (Config::new().budget("lots"), "budget"),
+        (Config::new().budget("150%"), "budget"),
+        (Config::new().host_limit("-1"), "host_limit"),
+    ] {
+        let text = configure(&OvercommitDevice::Host(114), config)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            text.starts_with(&format!("{setting}: ")) && text.contains("expected bytes such as"),
+            "{text}"
+        );
+    }
+    let text = "best".parse::<Policy>().unwrap_err();
+    assert_eq!(
+        text,
+        "unknown policy \"best\": expected one of auto, tensor-cache, recompute"
+    );
+    for device in [OvercommitDevice::Cuda(0), OvercommitDevice::Sim(SimProfile(5))] {
+        let text = stats(&device).unwrap_err().to_string();
+        assert!(
+            text.contains("is not available") && text.contains("use host:0"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn tensors_of_two_devices_do_not_mix_and_move_when_asked() {
+    let (a, b) = (device(115, Config::new()), device(116, Config::new()));
+    let fill = Op::Fill {
+        shape: Shape::new(&[4]),
+        dtype: Dtype::F32,
+        value: 1.0.into(),
+    };
+    let inputs = [a, b].map(|device| runtime::create(&device, fill).unwrap());
+    let text = runtime::run(Op::Binary(Binary::Add), inputs)
+        .unwrap_err()
+        .to_string();
+    assert!(text.contains("live on host:115 and host:116"), "{text}");
+    let (x, y) = (
+        Tensor::<Inner, 1>::ones([4], &a),
+        Tensor::<Inner, 1>::ones([4], &b),
+    );
+    assert_eq!(
+        (x.to_device(&b) + y).into_data().to_vec::<f32>().unwrap(),
+        [2.0; 4]
+    );
+}
+
+#[test]
+fn peaks_are_of_live_bytes_and_can_be_counted_anew() {
+    let device = device(117, Config::new());
+    let x = Tensor::<Inner, 1>::ones([1024], &device);
+    // Each result takes the memory of the one before it.
+    let y = (x + 1.0) * 2.0;
+    assert_eq!(stats(&device).unwrap().peak_allocated_bytes, 4096);
+    let z = y.clone() + 1.0;
+    assert_eq!(stats(&device).unwrap().peak_allocated_bytes, 8192);
+    drop(y);
+    reset_stats(&device).unwrap();
+    let stats = stats(&device).unwrap();
+    assert_eq!((stats.allocated_bytes, stats.peak_allocated_bytes), (4096, 4096));
+    assert!(stats.entries().contains(&("allocated_bytes.all.peak", 4096)));
+    assert!(stats.to_string().contains("device memory"), "{stats}");
+    drop(z);
+}
