@@ -81,6 +81,11 @@ impl Variable {
         self.row().0
     }
 
+    /// What was set, else what the environment says.
+    fn or_read<T: FromStr>(self, set: Option<T>) -> Result<Option<T>, Error> {
+        set.map_or_else(|| self.read().transpose(), |value| Ok(Some(value)))
+    }
+
     fn read<T: FromStr>(self) -> Option<Result<T, Error>> {
         let (name, expected) = self.row();
         let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
@@ -251,26 +256,31 @@ impl Config {
 
     /// Fills what is not set from the environment and the device.
     pub(crate) fn resolve(self, props: &Props) -> Result<Settings, Error> {
-        let or_read = |set: Option<Result<Amount, Error>>, variable: Variable, share: f64| {
-            set.or_else(|| variable.read())
-                .unwrap_or(Ok(Amount::Share(share)))
-        };
-        let read = |variable: Variable| variable.read().transpose();
+        let bytes =
+            |set: Option<Result<Amount, Error>>, variable: Variable, share: f64, free_bytes: usize| {
+                let amount = set
+                    .or_else(|| variable.read())
+                    .unwrap_or(Ok(Amount::Share(share)))?;
+                let bytes = amount.of(free_bytes);
+                if bytes <= free_bytes {
+                    return Ok(bytes);
+                }
+                let (value, expected) = (
+                    format!("{bytes} bytes"),
+                    format!("at most the {free_bytes} bytes there are"),
+                );
+                Err(Error::Setting {
+                    setting: variable.name(),
+                    value,
+                    expected,
+                })
+            };
         Ok(Settings {
-            budget_bytes: or_read(self.budget, Variable::Budget, 0.9)?.of(props.device_bytes),
-            host_limit_bytes: or_read(self.host_limit, Variable::HostLimit, 0.5)?.of(props.host_bytes),
-            policy: self
-                .policy
-                .map_or_else(|| Variable::Policy.read().transpose(), |set| Ok(Some(set)))?
-                .unwrap_or_default(),
-            exactness: self
-                .exactness
-                .map_or_else(|| Variable::Exactness.read().transpose(), |set| Ok(Some(set)))?
-                .unwrap_or_default(),
-            log: self
-                .log
-                .map_or_else(|| read(Variable::Log), |set| Ok(Some(set)))?
-                .unwrap_or(LevelFilter::Warn),
+            budget_bytes: bytes(self.budget, Variable::Budget, 0.9, props.device_bytes)?,
+            host_limit_bytes: bytes(self.host_limit, Variable::HostLimit, 0.5, props.host_bytes)?,
+            policy: Variable::Policy.or_read(self.policy)?.unwrap_or_default(),
+            exactness: Variable::Exactness.or_read(self.exactness)?.unwrap_or_default(),
+            log: Variable::Log.or_read(self.log)?.unwrap_or(LevelFilter::Warn),
             sabotage: self.sabotage,
         })
     }

@@ -7,7 +7,7 @@ use burn::module::Module;
 use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, LinearConfig, Relu};
 use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::tensor::backend::Backend;
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Int, Tensor, TensorData};
 use burn_overcommit::op::{Binary, Dtype, Op, Shape};
 use burn_overcommit::runtime;
 use burn_overcommit::{
@@ -187,6 +187,21 @@ fn data_of_the_wrong_size_is_refused() {
 }
 
 #[test]
+fn an_index_out_of_range_is_reported_by_the_read_and_the_device_goes_on() {
+    let device = device(118, Config::new());
+    let x = Tensor::<Inner, 1>::from_floats([1.0, 2.0, 3.0], &device);
+    let index = Tensor::<Inner, 1, Int>::from_ints([0, 9], &device);
+    let refused = catch_unwind(AssertUnwindSafe(|| x.clone().select(0, index).into_data()));
+    let panic = refused.unwrap_err();
+    let text = panic
+        .downcast_ref::<String>()
+        .expect("Burn's panic carries a String");
+    assert!(text.contains("index 9 is out of range for 3 elements"), "{text}");
+    assert_eq!(x.sum().into_scalar(), 6.0);
+    assert_eq!(stats(&device).unwrap().storages, 0);
+}
+
+#[test]
 fn a_device_in_use_is_not_configured() {
     let device = device(113, Config::new());
     let tensor = Tensor::<Inner, 1>::ones([4], &device);
@@ -214,6 +229,13 @@ fn settings_that_cannot_be_understood_name_the_setting() {
             "{text}"
         );
     }
+    let text = configure(&OvercommitDevice::Host(114), Config::new().budget("900 TiB"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.contains("OVERCOMMIT_BUDGET") && text.contains("expected at most"),
+        "{text}"
+    );
     let text = "best".parse::<Policy>().unwrap_err();
     assert_eq!(
         text,
@@ -267,4 +289,33 @@ fn peaks_are_of_live_bytes_and_can_be_counted_anew() {
     assert!(stats.entries().contains(&("allocated_bytes.all.peak", 4096)));
     assert!(stats.to_string().contains("device memory"), "{stats}");
     drop(z);
+}
+
+#[test]
+fn threads_share_a_device_and_its_budget() {
+    let device = device(119, Config::new().budget("48 KiB"));
+    let chain = |thread: usize| {
+        let mut x = Tensor::<Inner, 2>::full([32, 32], 1.0 + thread as f32 / 8.0, &device);
+        let mut kept = Vec::new();
+        for step in 0..200 {
+            kept.push(x.clone());
+            x = (x.clone().matmul(x) * 0.03).tanh() + step as f32 / 100.0;
+            if kept.len() == 20 {
+                x = kept.drain(..).fold(x, |sum, one| sum + one) / 21.0;
+            }
+        }
+        x.into_data().to_vec::<f32>().unwrap()
+    };
+    let alone: Vec<_> = (0..4).map(chain).collect();
+    let together: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || chain(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(alone, together);
+    let stats = stats(&device).unwrap();
+    assert!(stats.counters.evictions > 100);
+    assert_eq!(
+        (stats.allocated_bytes, stats.host_bytes, stats.storages),
+        (0, 0, 0)
+    );
 }

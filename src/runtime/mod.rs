@@ -16,7 +16,7 @@ pub use registry::{configure, reset_stats, stats};
 pub use tensor::Tensor;
 
 use crate::OvercommitDevice;
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Engine, EngineError, Lane, Mark};
 use crate::error::Error;
 use crate::op::{Dtype, MAX_INPUTS, MAX_OUTPUTS, Op, Shape, View};
 use crate::pool::{Input, Pool, StorageId};
@@ -35,6 +35,9 @@ pub struct Runtime {
 
 /// The seed until one is set: fixed, so that a program without a seed is repeatable too.
 const DEFAULT_SEED: u64 = 0x6f76_6572_636f_6d6d;
+
+/// Ops that may be submitted and not done: enough to keep the device busy, few enough that the queue stays small.
+const MOST_AHEAD: u64 = 4096;
 
 impl Runtime {
     fn new(device: OvercommitDevice, engine: Arc<dyn Engine>, pool: Pool) -> Self {
@@ -68,6 +71,7 @@ impl Runtime {
     }
 
     fn submit(self: &Arc<Self>, op: Op, inputs: &[Input]) -> Result<ArrayVec<Tensor, MAX_OUTPUTS>, Error> {
+        self.keep_pace()?;
         let views: ArrayVec<View, MAX_INPUTS> = inputs.iter().map(|input| input.view).collect();
         let ids = self.pool().run(op, inputs)?;
         Ok(ids
@@ -75,6 +79,19 @@ impl Runtime {
             .zip(op.outputs(&views))
             .map(|(id, view)| Tensor::new(self.clone(), id, view))
             .collect())
+    }
+
+    /// Waits, outside the lock, if the program is too far ahead of the device.
+    fn keep_pace(&self) -> Result<(), Error> {
+        let end = self.engine.mark(Lane::Compute);
+        let mark = Mark {
+            sequence: end.sequence.saturating_sub(MOST_AHEAD),
+            ..end
+        };
+        if self.engine.reached(mark) {
+            return Ok(());
+        }
+        self.engine.sync(mark).map_err(|error| self.engine_error(error))
     }
 
     fn engine_error(&self, source: EngineError) -> Error {

@@ -7,7 +7,7 @@ use burn_overcommit::engine::fault::{Failing, Fault};
 use burn_overcommit::runtime::configure_with_engine;
 use burn_overcommit::{Config, Error, LaneMode, Policy, Sabotage, stats};
 
-use crate::check::{Case, Setting, UNLIMITED, assert_empty, contents_at, fresh_device, quietly};
+use crate::check::{Case, Failure, Setting, UNLIMITED, assert_empty, contents_at, fresh_device, quietly};
 use crate::generate;
 use crate::program::{Machine, Program, Slot};
 
@@ -35,10 +35,10 @@ fn revealing(fault: Sabotage, seed: u64, budget_bytes: usize) -> Setting {
     }
 }
 
-/// How many programs it takes to notice the fault.
-fn programs_to_find(fault: Sabotage) -> Option<u64> {
+/// How many programs it takes to notice the fault, and by what.
+fn programs_to_find(fault: Sabotage) -> Option<(u64, String)> {
     let device = fresh_device();
-    (1..=MOST_PROGRAMS).find(|&seed| {
+    (1..=MOST_PROGRAMS).find_map(|seed| {
         let case = Case::new(seed);
         let expected = case.run(&device, &Setting::default()).expect("enough memory");
         case.forget();
@@ -46,18 +46,27 @@ fn programs_to_find(fault: Sabotage) -> Option<u64> {
         let budgets = [
             seen.smallest_budget_bytes,
             seen.smallest_budget_bytes.max(seen.peak_allocated_bytes / 2),
+            2 * seen.smallest_budget_bytes,
         ];
-        budgets.into_iter().any(|budget| {
+        budgets.into_iter().find_map(|budget| {
             let found = case.run(&device, &revealing(fault, seed, budget));
             let left = quietly(|| case.forget());
-            left.is_err() || !matches!(found, Ok(digest) if digest == expected)
+            let by = match (found, left) {
+                (Ok(digest), Ok(_)) if digest == expected => return None,
+                // The fault may change what an op needs; that alone would prove nothing.
+                (Err(Failure::Error(Error::WorkingSet(_) | Error::HostTierFull { .. })), _) => return None,
+                (Ok(_), Ok(_)) => "other bits".to_string(),
+                (Err(error), _) => format!("an error: {error:?}"),
+                (_, Err(panic)) => format!("a panic: {panic}"),
+            };
+            Some((seed, by))
         })
     })
 }
 
 fn assert_found(fault: Sabotage) {
     match programs_to_find(fault) {
-        Some(programs) => println!("{fault:?} is found by program {programs}"),
+        Some((program, by)) => println!("{fault:?} is found by program {program}, by {by}"),
         None => panic!("{fault:?} is not found by {MOST_PROGRAMS} programs"),
     }
 }

@@ -32,7 +32,8 @@ pub enum LaneMode {
     },
 }
 
-/// What a host engine is made of. The default takes half of the memory that is free for each tier.
+/// What a host engine is made of. By default the device tier is half of the memory that is free; the host tier may be
+/// all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostOptions {
     /// Who runs submitted work.
@@ -52,7 +53,7 @@ impl Default for HostOptions {
         HostOptions {
             mode: LaneMode::Threads,
             device_bytes: free_bytes / 2,
-            host_bytes: free_bytes / 2,
+            host_bytes: free_bytes,
             workers: available_parallelism()
                 .map_or(1, |count| count.get())
                 .min(MOST_WORKERS),
