@@ -1,23 +1,37 @@
-//! The default: recency decides which storage goes, the cost model how.
+//! The default: recency and size decide which storage goes, the cost model how.
+//!
+//! Plain least-recently-used eviction frees many small storages, scattered over the arena, before a large block fits;
+//! each costs a copy each way whatever its size. So storages that are small beside what is needed stay as long as there
+//! are others.
 
-use super::{Candidate, Eviction, Reactive};
+use super::{Candidate, Eviction, Reactive, Ways};
+
+/// A storage of less than this part of what is needed is small.
+const SMALL_PART: usize = 16;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Auto;
 
 impl Reactive for Auto {
-    fn weighs_recompute(&self) -> bool {
-        true
+    fn pick(&self, need_bytes: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
+        let mut any = None;
+        for (index, candidate) in candidates.enumerate() {
+            if candidate.size_bytes * SMALL_PART >= need_bytes {
+                return Some(index);
+            }
+            any = any.or(Some(index));
+        }
+        any
     }
 
-    fn choose(&self, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<(usize, Eviction)> {
-        let candidate = candidates.next()?;
-        let cheaper_to_remake = candidate
-            .remake_ns
-            .is_some_and(|remake_ns| remake_ns < candidate.move_ns);
-        let drop = !candidate.movable || (!candidate.clean && cheaper_to_remake);
-        Some((0, if drop { Eviction::Drop } else { Eviction::Offload }))
+    fn how(&self, ways: Ways) -> Option<Eviction> {
+        match (ways.move_ns, ways.remake_ns) {
+            (Some(move_ns), Some(remake_ns)) if remake_ns < move_ns => Some(Eviction::Drop),
+            (Some(_), _) => Some(Eviction::Offload),
+            (None, Some(_)) => Some(Eviction::Drop),
+            (None, None) => None,
+        }
     }
 }
 
@@ -25,24 +39,29 @@ impl Reactive for Auto {
 mod tests {
     use super::*;
 
-    fn candidate(clean: bool, movable: bool, remake_ns: Option<u64>) -> Candidate {
-        Candidate {
-            size_bytes: 1,
-            idle_ops: 1,
-            clean,
-            movable,
-            move_ns: 100,
-            remake_ns,
-        }
+    #[test]
+    fn the_cheaper_way_is_taken() {
+        let how = |move_ns, remake_ns| Auto.how(Ways { move_ns, remake_ns });
+        assert_eq!(how(Some(100), Some(99)), Some(Eviction::Drop));
+        assert_eq!(how(Some(100), Some(100)), Some(Eviction::Offload));
+        assert_eq!(how(Some(100), None), Some(Eviction::Offload));
+        assert_eq!(how(None, Some(1000)), Some(Eviction::Drop));
+        assert_eq!(how(None, None), None);
     }
 
     #[test]
-    fn the_cheaper_way_is_taken_and_clean_is_free() {
-        let choose = |candidate| Auto.choose(&mut std::iter::once(candidate)).unwrap().1;
-        assert_eq!(choose(candidate(false, true, Some(99))), Eviction::Drop);
-        assert_eq!(choose(candidate(false, true, Some(100))), Eviction::Offload);
-        assert_eq!(choose(candidate(true, true, Some(1))), Eviction::Offload);
-        assert_eq!(choose(candidate(false, true, None)), Eviction::Offload);
-        assert_eq!(choose(candidate(false, false, Some(1000))), Eviction::Drop);
+    fn the_coldest_goes_but_small_ones_last() {
+        let pick = |need_bytes, sizes: &[usize]| {
+            let sized = |&size_bytes: &usize| Candidate {
+                size_bytes,
+                idle_ops: 1,
+                clean: false,
+            };
+            Auto.pick(need_bytes, &mut sizes.iter().map(sized))
+        };
+        assert_eq!(pick(4096, &[256, 512, 1024]), Some(0));
+        assert_eq!(pick(8192, &[256, 512, 1024]), Some(1));
+        assert_eq!(pick(1 << 20, &[256, 512, 1024]), Some(0));
+        assert_eq!(pick(256, &[]), None);
     }
 }

@@ -69,12 +69,6 @@ pub struct Candidate {
     pub idle_ops: u64,
     /// The host tier has its bytes: eviction costs nothing now.
     pub clean: bool,
-    /// Whether it can be offloaded: it is clean, or the host tier has room.
-    pub movable: bool,
-    /// Predicted time of moving it away and back.
-    pub move_ns: u64,
-    /// Predicted time of making it again; `None` if it cannot be, or if the policy does not ask.
-    pub remake_ns: Option<u64>,
 }
 
 /// How to evict.
@@ -86,14 +80,21 @@ pub enum Eviction {
     Drop,
 }
 
+/// What evicting a storage would cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ways {
+    /// Predicted time of moving it away and back; `None` if the host tier has no room for it.
+    pub move_ns: Option<u64>,
+    /// Predicted time of making it again; `None` if that cannot be.
+    pub remake_ns: Option<u64>,
+}
+
 /// A policy that acts when memory is short.
 pub trait Reactive: Debug + Send + Sync {
-    /// Whether candidates need [`Candidate::remake_ns`].
-    fn weighs_recompute(&self) -> bool {
-        false
-    }
+    /// Which of the candidates, least recently used first, to evict, by index, to make room for a block of `need_bytes`.
+    /// The iterator is lazy: what is not looked at costs nothing.
+    fn pick(&self, need_bytes: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize>;
 
-    /// Which of the candidates, least recently used first, to evict, by index, and how. Every candidate is movable or
-    /// has a remake time; the iterator is lazy, so what is not looked at costs nothing.
-    fn choose(&self, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<(usize, Eviction)>;
+    /// How to evict one that is not clean. `None`: not at all.
+    fn how(&self, ways: Ways) -> Option<Eviction>;
 }

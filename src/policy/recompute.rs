@@ -1,19 +1,19 @@
-//! Drop first: the limit of rematerialisation without a host tier. For comparison, and where the link is very slow.
+//! Drop first: the limit of rematerialisation. For comparison, and where the link is very slow.
 
-use super::{Candidate, Eviction, Reactive};
+use super::{Candidate, Eviction, Reactive, Ways};
 
 /// See the module.
 #[derive(Debug)]
 pub struct Recompute;
 
 impl Reactive for Recompute {
-    fn weighs_recompute(&self) -> bool {
-        true
+    fn pick(&self, _: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
+        candidates.next().map(|_| 0)
     }
 
-    fn choose(&self, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<(usize, Eviction)> {
-        let candidate = candidates.next()?;
-        let drop = candidate.remake_ns.is_some() && !candidate.clean;
-        Some((0, if drop { Eviction::Drop } else { Eviction::Offload }))
+    fn how(&self, ways: Ways) -> Option<Eviction> {
+        ways.remake_ns
+            .map(|_| Eviction::Drop)
+            .or(ways.move_ns.map(|_| Eviction::Offload))
     }
 }

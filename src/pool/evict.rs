@@ -7,7 +7,7 @@ use super::recipe::RecipeId;
 use super::storage::{Storage, StorageId};
 use crate::engine::aligned;
 use crate::error::Error;
-use crate::policy::{Candidate, Eviction};
+use crate::policy::{Candidate, Eviction, Ways};
 
 impl Pool {
     /// A block of device memory, evicting until there is one. `None`: nothing more can be evicted, and what is free is
@@ -22,23 +22,24 @@ impl Pool {
             if let Some(placed) = placed.map_err(|error| self.engine_error(error))? {
                 return Ok(Some(placed));
             }
-            if !self.evict_one(op)? {
+            if !self.evict_one(op, aligned(bytes))? {
                 return Ok(None);
             }
         }
     }
 
-    /// Takes the device copy of one storage that is not pinned. `false`: there is none.
-    fn evict_one(&mut self, op: &'static str) -> Result<bool, Error> {
-        let Some((id, eviction)) = self.choose(true) else {
+    /// Takes the device copy of one storage that is not pinned, towards room for `need_bytes`. `false`: there is none.
+    fn evict_one(&mut self, op: &'static str, need_bytes: usize) -> Result<bool, Error> {
+        let Some(id) = self.pick(need_bytes, |_| true) else {
             return Ok(false);
         };
-        if self.evict(id, eviction)? {
+        if self.evict(id, true)? {
             return Ok(true);
         }
         // The host tier is full. Better than to give up clean copies there is to make use of them, or of recipes.
-        if let Some((id, eviction)) = self.choose(false) {
-            return self.evict(id, eviction);
+        let without_host_room = |id| self.graph.storages[id].host.is_some() || self.how(id, false).is_some();
+        if let Some(id) = self.pick(need_bytes, without_host_room) {
+            return self.evict(id, false);
         }
         if self.offload(id, true)? {
             return Ok(true);
@@ -46,48 +47,51 @@ impl Pool {
         Err(self.host_tier_full(op, self.graph.storages[id].size_bytes))
     }
 
-    fn evict(&mut self, id: StorageId, eviction: Eviction) -> Result<bool, Error> {
-        match eviction {
-            Eviction::Offload => self.offload(id, false),
-            Eviction::Drop => {
+    /// Evicts a storage as the policy says. `false`: it wants the bytes kept, and the host tier has no room.
+    fn evict(&mut self, id: StorageId, host_room: bool) -> Result<bool, Error> {
+        let clean = self.graph.storages[id].host.is_some();
+        match if clean {
+            Some(Eviction::Offload)
+        } else {
+            self.how(id, host_room)
+        } {
+            Some(Eviction::Offload) => self.offload(id, false),
+            Some(Eviction::Drop) => {
                 self.drop_bytes(id);
                 Ok(true)
             }
+            None => Ok(false),
         }
     }
 
-    /// What the policy evicts next. `host_room`: storages that are not clean can be offloaded.
-    fn choose(&self, host_room: bool) -> Option<(StorageId, Eviction)> {
+    /// What the policy evicts next of the resident storages that are not pinned and may go.
+    fn pick(&self, need_bytes: usize, may_go: impl Fn(StorageId) -> bool) -> Option<StorageId> {
         let storages = &self.graph.storages;
-        let mut offered = Vec::new();
-        let mut candidates = storages.residents().filter_map(|id| {
+        let evictable = || {
+            storages
+                .residents()
+                .filter(|&id| storages[id].pins == 0 && may_go(id))
+        };
+        let mut candidates = evictable().map(|id| {
             let storage = &storages[id];
-            if storage.pins > 0 {
-                return None;
+            Candidate {
+                size_bytes: aligned(storage.size_bytes),
+                idle_ops: self.clock - storage.used_at,
+                clean: storage.host.is_some(),
             }
-            let candidate = self.candidate(id, storage, host_room);
-            (candidate.movable || candidate.remake_ns.is_some()).then(|| {
-                offered.push(id);
-                candidate
-            })
         });
-        let (index, eviction) = self.policy.choose(&mut candidates)?;
-        drop(candidates);
-        Some((offered[index], eviction))
+        let index = self.policy.pick(need_bytes, &mut candidates)?;
+        evictable().nth(index)
     }
 
-    fn candidate(&self, id: StorageId, storage: &Storage, host_room: bool) -> Candidate {
-        let clean = storage.host.is_some();
+    /// How the policy evicts a storage that is not clean.
+    fn how(&self, id: StorageId, host_room: bool) -> Option<Eviction> {
+        let storage = &self.graph.storages[id];
         let copy_ns = self.engine().props().copy_ns(storage.size_bytes);
-        let ask = self.policy.weighs_recompute() && !clean;
-        Candidate {
-            size_bytes: aligned(storage.size_bytes),
-            idle_ops: self.clock - storage.used_at,
-            clean,
-            movable: clean || host_room,
-            move_ns: if clean { copy_ns } else { 2 * copy_ns },
-            remake_ns: if ask { self.remake_ns(id, storage) } else { None },
-        }
+        self.policy.how(Ways {
+            move_ns: host_room.then_some(2 * copy_ns),
+            remake_ns: self.remake_ns(id, storage),
+        })
     }
 
     /// Predicted time to make a resident storage again if its bytes were dropped now; `None` if they may not be: no
