@@ -7,6 +7,8 @@ use burn::module::Module;
 use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, LinearConfig, Relu};
 use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::tensor::backend::Backend;
+use burn::tensor::module::conv2d;
+use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Int, Tensor, TensorData};
 use burn_overcommit::op::{Binary, Dtype, Op, Shape};
 use burn_overcommit::runtime;
@@ -137,6 +139,50 @@ fn an_op_too_large_for_the_budget_is_refused_and_a_smaller_step_works() {
         ),
         (0, 0, 1)
     );
+}
+
+/// One step of a convolution; only the forward if `backward` is not asked for.
+fn convolve(device: &OvercommitDevice, batch: usize, backward: bool) -> Option<Vec<f32>> {
+    let x = Tensor::<Training, 4>::full([batch, 4, 16, 16], 0.25, device).require_grad();
+    let weight = Tensor::<Training, 4>::full([8, 4, 3, 3], 0.125, device).require_grad();
+    let y = conv2d(
+        x.clone(),
+        weight.clone(),
+        None,
+        ConvOptions::new([2, 2], [1, 1], [1, 1], 1),
+    );
+    let loss = y.mean();
+    backward.then(|| {
+        weight
+            .grad(&loss.backward())
+            .expect("tracked")
+            .into_data()
+            .to_vec()
+            .unwrap()
+    })
+}
+
+#[test]
+fn a_backward_that_does_not_fit_leaves_burn_and_the_pool_usable() {
+    let needs = |backward: bool| {
+        let device = device(120, Config::new());
+        convolve(&device, 32, backward);
+        // Burn keeps an abandoned forward until the next backward.
+        convolve(&device, 1, true);
+        stats(&device).unwrap().smallest_budget_bytes
+    };
+    let (forward_bytes, both_bytes) = (needs(false), needs(true));
+    assert!(
+        forward_bytes < both_bytes,
+        "the test needs a backward that needs more: {forward_bytes}, {both_bytes}"
+    );
+    let device = device(120, Config::new().budget_bytes(both_bytes - 256));
+    let refused = catch_unwind(AssertUnwindSafe(|| convolve(&device, 32, true)));
+    assert!(message(refused.unwrap_err()).contains("out of device memory: "));
+    let smaller = convolve(&device, 16, true);
+    assert_eq!(stats(&device).unwrap().allocated_bytes, 0);
+    configure(&device, Config::new()).unwrap();
+    assert_eq!(smaller, convolve(&device, 16, true));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Matrix products.
 
 use super::{convert, fail, pointwise, reduce, run, view};
-use crate::op::{Binary, Dtype, MAX_RANK, Op, Reduce, Shape};
+use crate::op::{Binary, Op, Reduce, Shape};
 use crate::runtime::Tensor;
 
 /// `a[.., m, k] b[.., k, n]`; batch dimensions are broadcast.
@@ -15,9 +15,6 @@ pub fn matmul(a: Tensor, b: Tensor) -> Tensor {
             b.shape()
         ))
     };
-    if a.dtype() != Dtype::F32 {
-        return int_matmul(a, b, &lead);
-    }
     // One matrix on the right serves all batches at once, if the rows on the left are one run.
     let flat = a.layout().reshape(Shape::new(&[a.shape().count() / k.max(1), k]));
     match flat {
@@ -31,23 +28,6 @@ pub fn matmul(a: Tensor, b: Tensor) -> Tensor {
             run(Op::Matmul, [a, b])
         }
     }
-}
-
-/// There is no integer matrix kernel: all products are formed, then summed.
-fn int_matmul(a: Tensor, b: Tensor, lead: &Shape) -> Tensor {
-    let ([m, k], [_, n]) = (convert::plane(a.layout()), convert::plane(b.layout()));
-    if lead.rank() + 3 > MAX_RANK {
-        fail(format!(
-            "burn-overcommit: int_matmul of {:?}: too many dimensions",
-            a.shape()
-        ));
-    }
-    let a = view::expand(a, with_plane(lead, m, k).dims());
-    let b = view::expand(b, with_plane(lead, k, n).dims());
-    let a = view::reshape_to(a, &[lead.dims(), &[m, k, 1]].concat());
-    let b = view::reshape_to(b, &[lead.dims(), &[1, k, n]].concat());
-    let sums = reduce::dim(Reduce::Sum, pointwise::binary(Binary::Mul, a, b), lead.rank() + 1);
-    view::reshape(sums, with_plane(lead, m, n))
 }
 
 fn lead(x: &Tensor) -> Shape {

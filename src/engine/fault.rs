@@ -6,65 +6,40 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Algorithm, Call, Engine, EngineError, Lane, Mark, Props, Span, Tier};
 use crate::op::{Op, Outputs, View};
 
-/// Which calls fail. Counted are the calls that can: `map`, `launch`, `copy`, `wait` and `sync`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failing {
-    /// The call with this number, from zero.
-    Nth(u64),
-    /// One in `every`, chosen by `seed`.
-    Some {
-        /// How rare they are.
-        every: u64,
-        /// Which they are.
-        seed: u64,
-    },
-}
-
-/// An engine whose calls fail by plan. A call that fails does nothing.
+/// An engine of which one call fails, and does nothing. Counted are the calls that can: `map`, `launch`, `copy`, `wait`
+/// and `sync`.
 #[derive(Debug)]
 pub struct Fault {
     engine: Arc<dyn Engine>,
-    failing: Failing,
+    /// The number, from zero, of the call that fails.
+    failing: u64,
     calls: AtomicU64,
-    injected: AtomicU64,
 }
 
 const REASON: &str = "injected failure";
 
 impl Fault {
-    /// `engine`, with some calls failing.
-    pub fn new(engine: Arc<dyn Engine>, failing: Failing) -> Self {
+    /// `engine`, with call number `failing`, from zero, failing.
+    pub fn new(engine: Arc<dyn Engine>, failing: u64) -> Self {
         Fault {
             engine,
             failing,
             calls: AtomicU64::new(0),
-            injected: AtomicU64::new(0),
         }
     }
 
-    /// How many calls failed by plan so far.
-    pub fn injected(&self) -> u64 {
-        self.injected.load(Ordering::Relaxed)
+    /// Whether the call was made.
+    pub fn has_failed(&self) -> bool {
+        self.calls.load(Ordering::Relaxed) > self.failing
     }
 
     /// Fails with `error` if it is this call's turn.
     fn turn(&self, error: impl FnOnce() -> EngineError) -> Result<(), EngineError> {
-        let call = self.calls.fetch_add(1, Ordering::Relaxed);
-        let fails = match self.failing {
-            Failing::Nth(wanted) => call == wanted,
-            Failing::Some { every, seed } => scattered(seed ^ call).is_multiple_of(every),
-        };
-        if !fails {
-            return Ok(());
+        match self.calls.fetch_add(1, Ordering::Relaxed) == self.failing {
+            true => Err(error()),
+            false => Ok(()),
         }
-        self.injected.fetch_add(1, Ordering::Relaxed);
-        Err(error())
     }
-}
-
-/// Unrelated numbers from neighbouring ones: the upper half of a product with the golden ratio.
-fn scattered(number: u64) -> u64 {
-    number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
 }
 
 fn kernel(op: &'static str) -> EngineError {

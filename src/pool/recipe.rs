@@ -103,10 +103,8 @@ impl Graph {
     /// The storage lost its bytes but is still active: its recipe claims what it reads.
     pub fn dropped(&mut self, id: StorageId) {
         debug_assert!(self.storages[id].active() && !self.storages[id].stored());
-        let mut work: ArrayVec<StorageId, { MAX_REMAKE_OPS + 1 }> = ArrayVec::new();
-        let mut spill = Vec::new();
-        work.push(id);
-        while let Some(id) = work.pop().or_else(|| spill.pop()) {
+        let mut unclaimed = vec![id];
+        while let Some(id) = unclaimed.pop() {
             let recipe = self.storages[id]
                 .recipe
                 .expect("only recomputable storages lose all their bytes");
@@ -119,8 +117,8 @@ impl Graph {
                 let storage = &mut self.storages[input];
                 let was_active = storage.active();
                 storage.claims += 1;
-                if !was_active && work.try_push(input).is_err() {
-                    spill.push(input);
+                if !was_active {
+                    unclaimed.push(input);
                 }
             }
         }

@@ -113,7 +113,7 @@ impl Shared {
     /// The right to run a lane, unless another thread has it.
     pub fn hold(&self, lane: Lane) -> Option<Holder<'_>> {
         let queue = &self.queues[lane as usize];
-        let was_held = queue.held.load(Ordering::Relaxed) || queue.held.swap(true, Ordering::SeqCst);
+        let was_held = queue.held.load(Ordering::SeqCst) || queue.held.swap(true, Ordering::SeqCst);
         (!was_held).then(|| Holder { shared: self, queue })
     }
 
