@@ -18,11 +18,7 @@ fn submitted(
     step: impl Fn(Tensor, &Tensor) -> Tensor,
 ) -> Duration {
     let fill = || {
-        let op = Op::Fill {
-            shape: Shape::new(&[16, 16]),
-            dtype: Dtype::F32,
-            value: 0.5.into(),
-        };
+        let op = Op::Fill { shape: Shape::new(&[16, 16]), dtype: Dtype::F32, value: 0.5.into() };
         runtime::create(device, op).unwrap()
     };
     let mut spent = Duration::ZERO;
@@ -41,13 +37,7 @@ fn submitted(
 
 fn bookkeeping(criterion: &mut Criterion) {
     let device = OvercommitDevice::Host(0);
-    configure(
-        &device,
-        Config::new()
-            .budget("64 MiB")
-            .lanes(LaneMode::Deferred { seed: 0 }),
-    )
-    .unwrap();
+    configure(&device, Config::new().budget("64 MiB").lanes(LaneMode::Deferred { seed: 0 })).unwrap();
     let mut group = criterion.benchmark_group("bookkeeping, per op");
     let negate = |value: Tensor, _: &Tensor| runtime::run(Op::Unary(Unary::Neg), [value]).unwrap();
     let add = |value: Tensor, other: &Tensor| {
@@ -58,15 +48,9 @@ fn bookkeeping(criterion: &mut Criterion) {
         drop(value);
         doubled
     };
-    group.bench_function("in place, one input", |b| {
-        b.iter_custom(|n| submitted(&device, n, negate))
-    });
-    group.bench_function("in place, two inputs", |b| {
-        b.iter_custom(|n| submitted(&device, n, add))
-    });
-    group.bench_function("new output, two inputs", |b| {
-        b.iter_custom(|n| submitted(&device, n, keep))
-    });
+    group.bench_function("in place, one input", |b| b.iter_custom(|n| submitted(&device, n, negate)));
+    group.bench_function("in place, two inputs", |b| b.iter_custom(|n| submitted(&device, n, add)));
+    group.bench_function("new output, two inputs", |b| b.iter_custom(|n| submitted(&device, n, keep)));
     group.finish();
 }
 

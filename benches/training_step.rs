@@ -36,10 +36,8 @@ fn bench_step<B: AutodiffBackend>(criterion: &mut Criterion, backend: &str) {
         let mut learner = Some(Learner::<B>::new(depth, SEED, &device));
         criterion.bench_function(&format!("training_step/{backend}/depth_{depth}"), |bencher| {
             bencher.iter(|| {
-                let (next, loss) = learner
-                    .take()
-                    .expect("every step leaves a learner")
-                    .step(batch.clone(), LEARNING_RATE);
+                let (next, loss) =
+                    learner.take().expect("every step leaves a learner").step(batch.clone(), LEARNING_RATE);
                 learner = Some(next);
                 loss
             });

@@ -32,12 +32,7 @@ pub enum Variable {
 
 /// Every variable: its name, what it takes, what it does if unset.
 pub const VARIABLES: [(Variable, &str, &str, &str); 6] = [
-    (
-        Variable::Device,
-        "OVERCOMMIT_DEVICE",
-        "cuda:N, host:N or sim:N",
-        "the first GPU, else host:0",
-    ),
+    (Variable::Device, "OVERCOMMIT_DEVICE", "cuda:N, host:N or sim:N", "the first GPU, else host:0"),
     (
         Variable::Budget,
         "OVERCOMMIT_BUDGET",
@@ -50,24 +45,9 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 6] = [
         "bytes such as 16 GiB, or a share such as 25%",
         "half of free memory",
     ),
-    (
-        Variable::Policy,
-        "OVERCOMMIT_POLICY",
-        "auto, tensor-cache or recompute",
-        "auto",
-    ),
-    (
-        Variable::Exactness,
-        "OVERCOMMIT_EXACTNESS",
-        "exact or fast",
-        "exact",
-    ),
-    (
-        Variable::Log,
-        "OVERCOMMIT_LOG",
-        "off, error, warn, info, debug or trace",
-        "warn",
-    ),
+    (Variable::Policy, "OVERCOMMIT_POLICY", "auto, tensor-cache or recompute", "auto"),
+    (Variable::Exactness, "OVERCOMMIT_EXACTNESS", "exact or fast", "exact"),
+    (Variable::Log, "OVERCOMMIT_LOG", "off, error, warn, info, debug or trace", "warn"),
 ];
 
 impl Variable {
@@ -94,11 +74,7 @@ impl Variable {
 }
 
 fn parse<T: FromStr>(setting: &'static str, expected: &str, value: &str) -> Result<T, Error> {
-    let error = |_| Error::Setting {
-        setting,
-        value: value.into(),
-        expected: expected.into(),
-    };
+    let error = |_| Error::Setting { setting, value: value.into(), expected: expected.into() };
     value.trim().parse().map_err(error)
 }
 
@@ -258,22 +234,14 @@ impl Config {
     pub(crate) fn resolve(self, props: &Props) -> Result<Settings, Error> {
         let bytes =
             |set: Option<Result<Amount, Error>>, variable: Variable, share: f64, free_bytes: usize| {
-                let amount = set
-                    .or_else(|| variable.read())
-                    .unwrap_or(Ok(Amount::Share(share)))?;
+                let amount = set.or_else(|| variable.read()).unwrap_or(Ok(Amount::Share(share)))?;
                 let bytes = amount.of(free_bytes);
                 if bytes <= free_bytes {
                     return Ok(bytes);
                 }
-                let (value, expected) = (
-                    format!("{bytes} bytes"),
-                    format!("at most the {free_bytes} bytes there are"),
-                );
-                Err(Error::Setting {
-                    setting: variable.name(),
-                    value,
-                    expected,
-                })
+                let (value, expected) =
+                    (format!("{bytes} bytes"), format!("at most the {free_bytes} bytes there are"));
+                Err(Error::Setting { setting: variable.name(), value, expected })
             };
         Ok(Settings {
             budget_bytes: bytes(self.budget, Variable::Budget, 0.9, props.device_bytes)?,
@@ -287,10 +255,7 @@ impl Config {
 
     #[cfg(feature = "host")]
     pub(crate) fn host_options(&self) -> HostOptions {
-        HostOptions {
-            mode: self.lanes,
-            ..HostOptions::default()
-        }
+        HostOptions { mode: self.lanes, ..HostOptions::default() }
     }
 }
 

@@ -110,11 +110,9 @@ mod tests {
 
     #[test]
     fn round_trips_through_ids_and_text() {
-        for device in [
-            OvercommitDevice::Cuda(3),
-            OvercommitDevice::Host(0),
-            OvercommitDevice::Sim(SimProfile(7)),
-        ] {
+        for device in
+            [OvercommitDevice::Cuda(3), OvercommitDevice::Host(0), OvercommitDevice::Sim(SimProfile(7))]
+        {
             assert_eq!(OvercommitDevice::from_id(device.to_id()), device);
             assert_eq!(device.to_string().parse(), Ok(device));
         }

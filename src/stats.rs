@@ -99,32 +99,11 @@ impl fmt::Display for Stats {
             "limit"
         )?;
         let mut row = |name: &str, current: usize, peak: usize, limit: usize| {
-            writeln!(
-                f,
-                "| {name:<24} | {:>12} | {:>12} | {:>12} |",
-                size(current),
-                size(peak),
-                size(limit)
-            )
+            writeln!(f, "| {name:<24} | {:>12} | {:>12} | {:>12} |", size(current), size(peak), size(limit))
         };
-        row(
-            "device memory",
-            self.allocated_bytes,
-            self.peak_allocated_bytes,
-            self.budget_bytes,
-        )?;
-        row(
-            "reserved by slabs",
-            self.reserved_bytes,
-            self.reserved_bytes,
-            self.budget_bytes,
-        )?;
-        row(
-            "host tier",
-            self.host_bytes,
-            self.peak_host_bytes,
-            self.host_limit_bytes,
-        )?;
+        row("device memory", self.allocated_bytes, self.peak_allocated_bytes, self.budget_bytes)?;
+        row("reserved by slabs", self.reserved_bytes, self.reserved_bytes, self.budget_bytes)?;
+        row("host tier", self.host_bytes, self.peak_host_bytes, self.host_limit_bytes)?;
         writeln!(
             f,
             "offloaded {}, fetched {}, recomputed {} in {} ops",

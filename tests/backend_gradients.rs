@@ -28,20 +28,13 @@ fn gradients<B, const X: usize, const W: usize, const Y: usize>(
 ) where
     B: AutodiffBackend,
 {
-    let (x, w) = (
-        floats::<B, X>(x, device).require_grad(),
-        floats::<B, W>(w, device).require_grad(),
-    );
+    let (x, w) = (floats::<B, X>(x, device).require_grad(), floats::<B, W>(w, device).require_grad());
     let y = f(x.clone(), w.clone());
     let weights = floats::<B, Y>(y.dims(), device);
     let grads = (y * weights).sum().backward();
-    for gradient in [
-        x.grad(&grads).map(Tensor::into_data),
-        w.grad(&grads).map(Tensor::into_data),
-    ] {
+    for gradient in [x.grad(&grads).map(Tensor::into_data), w.grad(&grads).map(Tensor::into_data)] {
         let data = gradient.unwrap_or_else(|| TensorData::new(Vec::<f32>::new(), [0]));
-        out.0
-            .push((name, data.shape.to_vec(), data.iter::<f64>().collect()));
+        out.0.push((name, data.shape.to_vec(), data.iter::<f64>().collect()));
     }
 }
 
@@ -110,8 +103,7 @@ impl<B: Backend> Net<B> {
 
     fn forward(&self, images: Tensor<B, 4>) -> Tensor<B, 2> {
         let x = activation::relu(self.norm.forward(self.conv.forward(images)));
-        self.head
-            .forward(max_pool2d(x, [2, 2], [2, 2], [0, 0], [1, 1], false).flatten(1, 3))
+        self.head.forward(max_pool2d(x, [2, 2], [2, 2], [0, 0], [1, 1], false).flatten(1, 3))
     }
 }
 
@@ -120,11 +112,7 @@ struct SameWeights;
 
 impl<B: Backend> ModuleMapper<B> for SameWeights {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
-        param.map(|tensor| {
-            floats(tensor.dims(), &tensor.device())
-                .mul_scalar(0.2)
-                .require_grad()
-        })
+        param.map(|tensor| floats(tensor.dims(), &tensor.device()).mul_scalar(0.2).require_grad())
     }
 }
 

@@ -84,10 +84,8 @@ fn float_unary<B: Backend>(device: &B::Device, out: &mut Answers) {
     let x = floats::<B, 3>([2, 5, 7], device);
     let t = x.clone().swap_dims(0, 2);
     let positive = x.clone().abs().add_scalar(0.1);
-    let odd = Tensor::<B, 1>::from_floats(
-        [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -2.5, 2.5],
-        device,
-    );
+    let odd =
+        Tensor::<B, 1>::from_floats([f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -2.5, 2.5], device);
     answers! { out;
         x.clone().neg();
         x.clone().abs();
@@ -399,14 +397,8 @@ fn products<B: Backend>(device: &B::Device, out: &mut Answers) {
     let batch = floats::<B, 4>([2, 3, 4, 6], device);
     let one = floats::<B, 4>([1, 1, 6, 5], device);
     let row = floats::<B, 4>([1, 3, 6, 5], device);
-    let (u, v) = (
-        floats::<B, 2>([4, 3], device),
-        floats::<B, 2>([3, 4], device).transpose(),
-    );
-    let causal = AttentionModuleOptions {
-        is_causal: true,
-        ..Default::default()
-    };
+    let (u, v) = (floats::<B, 2>([4, 3], device), floats::<B, 2>([3, 4], device).transpose());
+    let causal = AttentionModuleOptions { is_causal: true, ..Default::default() };
     answers! { out;
         a.clone().matmul(b.clone());
         a.clone().matmul(floats([7, 6], device).transpose());
@@ -446,10 +438,7 @@ fn convolutions<B: Backend>(device: &B::Device, out: &mut Answers) {
     let w = floats::<B, 4>([6, 4, 3, 2], device);
     let grouped = floats::<B, 4>([6, 2, 3, 2], device);
     let bias = floats::<B, 1>([6], device);
-    let (line, taps) = (
-        floats::<B, 3>([2, 4, 9], device),
-        floats::<B, 3>([6, 4, 3], device),
-    );
+    let (line, taps) = (floats::<B, 3>([2, 4, 9], device), floats::<B, 3>([6, 4, 3], device));
     let plain = ConvOptions::new([1, 1], [0, 0], [1, 1], 1);
     let general = ConvOptions::new([2, 1], [1, 2], [1, 2], 1);
     let back = floats::<B, 4>([4, 3, 3, 2], device);
@@ -501,18 +490,9 @@ fn random_numbers_follow_their_distribution() {
         let values: Vec<f64> = x.into_data().iter::<f64>().collect();
         let average = values.iter().sum::<f64>() / values.len() as f64;
         let square = values.iter().map(|x| (x - average).powi(2)).sum::<f64>() / values.len() as f64;
-        assert!(
-            values.iter().all(|x| bounds.contains(x)),
-            "{distribution:?} leaves {bounds:?}"
-        );
-        assert!(
-            (average - mean).abs() < 0.05 * deviation,
-            "{distribution:?}: mean {average}"
-        );
-        assert!(
-            (square.sqrt() - deviation).abs() < 0.05 * deviation,
-            "{distribution:?}: {square}"
-        );
+        assert!(values.iter().all(|x| bounds.contains(x)), "{distribution:?} leaves {bounds:?}");
+        assert!((average - mean).abs() < 0.05 * deviation, "{distribution:?}: mean {average}");
+        assert!((square.sqrt() - deviation).abs() < 0.05 * deviation, "{distribution:?}: {square}");
     }
 }
 

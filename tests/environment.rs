@@ -18,10 +18,7 @@ fn the_environment_sets_what_configure_does_not() {
         ("OVERCOMMIT_EXACTNESS", "exact"),
         ("OVERCOMMIT_LOG", "debug"),
     ] {
-        assert!(
-            VARIABLES.iter().any(|row| row.1 == name),
-            "{name} is not in the table"
-        );
+        assert!(VARIABLES.iter().any(|row| row.1 == name), "{name} is not in the table");
         set(name, value);
     }
     assert_eq!(OvercommitDevice::default(), device);
@@ -30,18 +27,13 @@ fn the_environment_sets_what_configure_does_not() {
     configure(&device, Config::new().budget("1 MiB")).unwrap();
     assert_eq!(limits(stats(&device).unwrap()), (1 << 20, 5 << 20));
 
-    for (name, value) in [
-        ("OVERCOMMIT_POLICY", "best"),
-        ("OVERCOMMIT_LOG", "loud"),
-        ("OVERCOMMIT_EXACTNESS", "no"),
-    ] {
+    for (name, value) in
+        [("OVERCOMMIT_POLICY", "best"), ("OVERCOMMIT_LOG", "loud"), ("OVERCOMMIT_EXACTNESS", "no")]
+    {
         let before = std::env::var(name).unwrap();
         set(name, value);
         let text = configure(&device, Config::new()).unwrap_err().to_string();
-        assert!(
-            text.starts_with(name) && text.contains(value) && text.contains("expected"),
-            "{text}"
-        );
+        assert!(text.starts_with(name) && text.contains(value) && text.contains("expected"), "{text}");
         set(name, &before);
     }
 
@@ -55,9 +47,6 @@ fn the_environment_sets_what_configure_does_not() {
 fn the_readme_lists_the_variables() {
     let readme = include_str!("../README.md");
     for (_, name, _, _) in VARIABLES {
-        assert!(
-            readme.contains(&format!("`{name}`")),
-            "{name} is not in README.md"
-        );
+        assert!(readme.contains(&format!("`{name}`")), "{name} is not in README.md");
     }
 }

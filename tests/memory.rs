@@ -32,12 +32,8 @@ const WIDTH: usize = 64;
 impl<B: Backend> Network<B> {
     fn new(depth: usize, device: &B::Device) -> Self {
         Network {
-            layers: (0..depth)
-                .map(|_| LinearConfig::new(WIDTH, WIDTH).init(device))
-                .collect(),
-            norms: (0..depth)
-                .map(|_| BatchNormConfig::new(WIDTH).init(device))
-                .collect(),
+            layers: (0..depth).map(|_| LinearConfig::new(WIDTH, WIDTH).init(device)).collect(),
+            norms: (0..depth).map(|_| BatchNormConfig::new(WIDTH).init(device)).collect(),
             dropout: DropoutConfig::new(0.1).init(),
             relu: Relu::new(),
         }
@@ -45,9 +41,7 @@ impl<B: Backend> Network<B> {
 
     fn forward(&self, mut x: Tensor<B, 2>) -> Tensor<B, 2> {
         for (layer, norm) in self.layers.iter().zip(&self.norms) {
-            x = self
-                .dropout
-                .forward(self.relu.forward(norm.forward(layer.forward(x))));
+            x = self.dropout.forward(self.relu.forward(norm.forward(layer.forward(x))));
         }
         x
     }
@@ -59,9 +53,7 @@ fn train(device: &OvercommitDevice, steps: usize, mut after: impl FnMut(usize)) 
     let mut network = Network::<Training>::new(4, device);
     let mut optimizer = AdamConfig::new().init();
     for step in 0..steps {
-        let pixels = (0..32 * WIDTH)
-            .map(|pixel| (pixel * 31 + step * 7) as f32 % 17.0 / 16.0)
-            .collect();
+        let pixels = (0..32 * WIDTH).map(|pixel| (pixel * 31 + step * 7) as f32 % 17.0 / 16.0).collect();
         let x = Tensor::from_data(TensorData::new::<f32, _>(pixels, [32, WIDTH]), device);
         let gradients = network.forward(x).square().mean().backward();
         let gradients = GradientsParams::from_grads(gradients, &network);
@@ -92,17 +84,11 @@ fn bookkeeping_after_a_thousand_iterations_is_that_after_two() {
         });
         match policy {
             // Between two steps a weight may be in a dropped state, which holds the recipes that bring it back.
-            Policy::Recompute => assert!(
-                sizes[900..].iter().max() <= sizes[1..100].iter().max(),
-                "{policy}"
-            ),
+            Policy::Recompute => assert!(sizes[900..].iter().max() <= sizes[1..100].iter().max(), "{policy}"),
             _ => assert_eq!(sizes[1], sizes[999], "{policy}: storages and recipes"),
         }
         let stats = stats(&device).unwrap();
-        assert!(
-            stats.counters.evictions > 1000,
-            "{policy}: the budget does not bind"
-        );
+        assert!(stats.counters.evictions > 1000, "{policy}: the budget does not bind");
         assert_eq!((stats.allocated_bytes, stats.host_bytes), (0, 0), "{policy}");
         assert_eq!((stats.storages, stats.recipes), (0, 0), "{policy}");
         assert!(stats.peak_allocated_bytes <= stats.budget_bytes, "{policy}");
@@ -131,35 +117,16 @@ fn an_op_too_large_for_the_budget_is_refused_and_a_smaller_step_works() {
     assert_eq!(smaller.sum().into_scalar(), 32.0 * 32.0 * 32.0);
     assert_eq!(kept.into_data().to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0]);
     let stats = stats(&device).unwrap();
-    assert_eq!(
-        (
-            stats.allocated_bytes,
-            stats.storages,
-            stats.counters.out_of_memory
-        ),
-        (0, 0, 1)
-    );
+    assert_eq!((stats.allocated_bytes, stats.storages, stats.counters.out_of_memory), (0, 0, 1));
 }
 
 /// One step of a convolution; only the forward if `backward` is not asked for.
 fn convolve(device: &OvercommitDevice, batch: usize, backward: bool) -> Option<Vec<f32>> {
     let x = Tensor::<Training, 4>::full([batch, 4, 16, 16], 0.25, device).require_grad();
     let weight = Tensor::<Training, 4>::full([8, 4, 3, 3], 0.125, device).require_grad();
-    let y = conv2d(
-        x.clone(),
-        weight.clone(),
-        None,
-        ConvOptions::new([2, 2], [1, 1], [1, 1], 1),
-    );
+    let y = conv2d(x.clone(), weight.clone(), None, ConvOptions::new([2, 2], [1, 1], [1, 1], 1));
     let loss = y.mean();
-    backward.then(|| {
-        weight
-            .grad(&loss.backward())
-            .expect("tracked")
-            .into_data()
-            .to_vec()
-            .unwrap()
-    })
+    backward.then(|| weight.grad(&loss.backward()).expect("tracked").into_data().to_vec().unwrap())
 }
 
 #[test]
@@ -187,10 +154,7 @@ fn a_backward_that_does_not_fit_leaves_burn_and_the_pool_usable() {
 
 #[test]
 fn a_full_host_tier_says_so_and_loses_nothing() {
-    let config = Config::new()
-        .budget("64 KiB")
-        .host_limit("16 KiB")
-        .policy(Policy::TensorCache);
+    let config = Config::new().budget("64 KiB").host_limit("16 KiB").policy(Policy::TensorCache);
     let device = device(111, config);
     let mut kept = Vec::new();
     let filled = catch_unwind(AssertUnwindSafe(|| {
@@ -199,22 +163,13 @@ fn a_full_host_tier_says_so_and_loses_nothing() {
         }
     }));
     let text = message(filled.unwrap_err());
-    for part in [
-        "the host tier is full",
-        "fill has to offload 4.0 KiB",
-        "OVERCOMMIT_HOST_LIMIT",
-    ] {
+    for part in ["the host tier is full", "fill has to offload 4.0 KiB", "OVERCOMMIT_HOST_LIMIT"] {
         assert!(text.contains(part), "no \"{part}\" in: {text}");
     }
     assert_eq!(kept.len(), 20, "64 KiB and 16 KiB hold 20 tensors of 4 KiB");
     kept.truncate(19);
     for (value, tensor) in kept.into_iter().enumerate() {
-        assert!(
-            tensor
-                .into_data()
-                .iter::<f32>()
-                .all(|element| element == value as f32)
-        );
+        assert!(tensor.into_data().iter::<f32>().all(|element| element == value as f32));
     }
     assert_eq!(stats(&device).unwrap().storages, 0);
 }
@@ -226,10 +181,7 @@ fn data_of_the_wrong_size_is_refused() {
     data.shape = [2, 2].into();
     let refused = catch_unwind(AssertUnwindSafe(|| Tensor::<Inner, 2>::from_data(data, &device)));
     let text = message(refused.unwrap_err());
-    assert!(
-        text.contains("data of the wrong size") && text.contains("16 bytes"),
-        "{text}"
-    );
+    assert!(text.contains("data of the wrong size") && text.contains("16 bytes"), "{text}");
 }
 
 #[test]
@@ -239,9 +191,7 @@ fn an_index_out_of_range_is_reported_by_the_read_and_the_device_goes_on() {
     let index = Tensor::<Inner, 1, Int>::from_ints([0, 9], &device);
     let refused = catch_unwind(AssertUnwindSafe(|| x.clone().select(0, index).into_data()));
     let panic = refused.unwrap_err();
-    let text = panic
-        .downcast_ref::<String>()
-        .expect("Burn's panic carries a String");
+    let text = panic.downcast_ref::<String>().expect("Burn's panic carries a String");
     assert!(text.contains("index 9 is out of range for 3 elements"), "{text}");
     assert_eq!(x.sum().into_scalar(), 6.0);
     assert_eq!(stats(&device).unwrap().storages, 0);
@@ -252,10 +202,7 @@ fn a_device_in_use_is_not_configured() {
     let device = device(113, Config::new());
     let tensor = Tensor::<Inner, 1>::ones([4], &device);
     let text = configure(&device, Config::new()).unwrap_err().to_string();
-    assert!(
-        text.contains("host:113 cannot be configured while 1 of its tensors"),
-        "{text}"
-    );
+    assert!(text.contains("host:113 cannot be configured while 1 of its tensors"), "{text}");
     drop(tensor);
     configure(&device, Config::new()).unwrap();
 }
@@ -267,56 +214,32 @@ fn settings_that_cannot_be_understood_name_the_setting() {
         (Config::new().budget("150%"), "budget"),
         (Config::new().host_limit("-1"), "host_limit"),
     ] {
-        let text = configure(&OvercommitDevice::Host(114), config)
-            .unwrap_err()
-            .to_string();
+        let text = configure(&OvercommitDevice::Host(114), config).unwrap_err().to_string();
         assert!(
             text.starts_with(&format!("{setting}: ")) && text.contains("expected bytes such as"),
             "{text}"
         );
     }
-    let text = configure(&OvercommitDevice::Host(114), Config::new().budget("900 TiB"))
-        .unwrap_err()
-        .to_string();
-    assert!(
-        text.contains("OVERCOMMIT_BUDGET") && text.contains("expected at most"),
-        "{text}"
-    );
+    let text =
+        configure(&OvercommitDevice::Host(114), Config::new().budget("900 TiB")).unwrap_err().to_string();
+    assert!(text.contains("OVERCOMMIT_BUDGET") && text.contains("expected at most"), "{text}");
     let text = "best".parse::<Policy>().unwrap_err();
-    assert_eq!(
-        text,
-        "unknown policy \"best\": expected one of auto, tensor-cache, recompute"
-    );
+    assert_eq!(text, "unknown policy \"best\": expected one of auto, tensor-cache, recompute");
     for device in [OvercommitDevice::Cuda(0), OvercommitDevice::Sim(SimProfile(5))] {
         let text = stats(&device).unwrap_err().to_string();
-        assert!(
-            text.contains("is not available") && text.contains("use host:0"),
-            "{text}"
-        );
+        assert!(text.contains("is not available") && text.contains("use host:0"), "{text}");
     }
 }
 
 #[test]
 fn tensors_of_two_devices_do_not_mix_and_move_when_asked() {
     let (a, b) = (device(115, Config::new()), device(116, Config::new()));
-    let fill = Op::Fill {
-        shape: Shape::new(&[4]),
-        dtype: Dtype::F32,
-        value: 1.0.into(),
-    };
+    let fill = Op::Fill { shape: Shape::new(&[4]), dtype: Dtype::F32, value: 1.0.into() };
     let inputs = [a, b].map(|device| runtime::create(&device, fill).unwrap());
-    let text = runtime::run(Op::Binary(Binary::Add), inputs)
-        .unwrap_err()
-        .to_string();
+    let text = runtime::run(Op::Binary(Binary::Add), inputs).unwrap_err().to_string();
     assert!(text.contains("live on host:115 and host:116"), "{text}");
-    let (x, y) = (
-        Tensor::<Inner, 1>::ones([4], &a),
-        Tensor::<Inner, 1>::ones([4], &b),
-    );
-    assert_eq!(
-        (x.to_device(&b) + y).into_data().to_vec::<f32>().unwrap(),
-        [2.0; 4]
-    );
+    let (x, y) = (Tensor::<Inner, 1>::ones([4], &a), Tensor::<Inner, 1>::ones([4], &b));
+    assert_eq!((x.to_device(&b) + y).into_data().to_vec::<f32>().unwrap(), [2.0; 4]);
 }
 
 #[test]
@@ -360,8 +283,5 @@ fn threads_share_a_device_and_its_budget() {
     assert_eq!(alone, together);
     let stats = stats(&device).unwrap();
     assert!(stats.counters.evictions > 100);
-    assert_eq!(
-        (stats.allocated_bytes, stats.host_bytes, stats.storages),
-        (0, 0, 0)
-    );
+    assert_eq!((stats.allocated_bytes, stats.host_bytes, stats.storages), (0, 0, 0));
 }

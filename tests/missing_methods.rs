@@ -19,9 +19,7 @@ fn sources(folder: &Path, text: &mut String) -> io::Result<()> {
 /// The pieces between `open` and `close`.
 fn between<'a>(text: &'a str, open: &'a str, close: &'a str) -> BTreeSet<&'a str> {
     let pieces = text.split(open).skip(1);
-    pieces
-        .filter_map(|piece| Some(piece.split_once(close)?.0))
-        .collect()
+    pieces.filter_map(|piece| Some(piece.split_once(close)?.0)).collect()
 }
 
 #[test]

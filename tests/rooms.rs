@@ -8,44 +8,15 @@ const ALLOWED: [(&str, &[&str]); 5] = [
     ("op", &["op"]),
     ("engine", &["engine", "op", "config"]),
     ("policy", &["policy"]),
-    (
-        "pool",
-        &[
-            "pool",
-            "engine",
-            "op",
-            "policy",
-            "config",
-            "error",
-            "stats",
-            "Stats",
-            "OvercommitDevice",
-        ],
-    ),
-    (
-        "runtime",
-        &[
-            "runtime",
-            "pool",
-            "engine",
-            "op",
-            "config",
-            "error",
-            "Stats",
-            "OvercommitDevice",
-        ],
-    ),
+    ("pool", &["pool", "engine", "op", "policy", "config", "error", "stats", "Stats", "OvercommitDevice"]),
+    ("runtime", &["runtime", "pool", "engine", "op", "config", "error", "Stats", "OvercommitDevice"]),
 ];
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let paths = entries.map(|entry| entry.unwrap().path());
     let nested = |path: PathBuf| {
-        if path.is_dir() {
-            rust_files(&path)
-        } else {
-            vec![path]
-        }
+        if path.is_dir() { rust_files(&path) } else { vec![path] }
     };
     paths
         .flat_map(nested)
@@ -55,30 +26,15 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
 
 /// The names after `crate::` in a file, `use` groups included; comments and doc comments apart.
 fn rooms_named(source: &str) -> Vec<String> {
-    let code: Vec<&str> = source
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("//"))
-        .collect();
+    let code: Vec<&str> = source.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
     let code = code.join("\n");
-    let name = |text: &str| {
-        text.chars()
-            .take_while(|c| c.is_alphanumeric() || *c == '_')
-            .collect::<String>()
-    };
+    let name = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
     let mut found = Vec::new();
-    for (_, rest) in code
-        .match_indices("crate::")
-        .map(|(at, found)| (at, &code[at + found.len()..]))
-    {
+    for (_, rest) in code.match_indices("crate::").map(|(at, found)| (at, &code[at + found.len()..])) {
         match rest.strip_prefix('{') {
             Some(group) => {
                 let group = group.split_once('}').expect("a use group ends").0;
-                found.extend(
-                    group
-                        .split(',')
-                        .map(|item| name(item.trim()))
-                        .filter(|name| !name.is_empty()),
-                );
+                found.extend(group.split(',').map(|item| name(item.trim())).filter(|name| !name.is_empty()));
             }
             None => found.push(name(rest)),
         }
@@ -93,19 +49,12 @@ fn each_room_imports_only_what_is_below_it() {
     for (room, allowed) in ALLOWED {
         for file in rust_files(&source.join(room)) {
             for name in rooms_named(&fs::read_to_string(&file).unwrap()) {
-                assert!(
-                    allowed.contains(&name.as_str()),
-                    "{} imports crate::{name}",
-                    file.display()
-                );
+                assert!(allowed.contains(&name.as_str()), "{} imports crate::{name}", file.display());
                 checked += 1;
             }
         }
     }
-    assert!(
-        checked > 20,
-        "the test looked at hardly anything: {checked} imports"
-    );
+    assert!(checked > 20, "the test looked at hardly anything: {checked} imports");
 }
 
 #[test]

@@ -57,18 +57,12 @@ pub fn compare<B: AutodiffBackend>(
     let pair = |plan: Plan, budget: &dyn Fn(u64) -> u64| -> Result<Pair, Box<dyn Error>> {
         let unlimited = run(plan)?;
         let budget_bytes = Some(budget(unlimited.usage.peak_bytes));
-        Ok(Pair {
-            budgeted: run(Plan { budget_bytes, ..plan })?,
-            unlimited,
-        })
+        Ok(Pair { budgeted: run(Plan { budget_bytes, ..plan })?, unlimited })
     };
     let plan = Plan::from(options);
     let first = pair(plan, &|need_bytes| options.budget.of(need_bytes))?;
     let first_need_bytes = first.need_bytes();
-    let deeper_plan = Plan {
-        depth: plan.depth * DEEPER,
-        ..plan
-    };
+    let deeper_plan = Plan { depth: plan.depth * DEEPER, ..plan };
     let deeper = pair(deeper_plan, &|_| first_need_bytes)?;
     Ok(Comparison { first, deeper })
 }
@@ -108,10 +102,7 @@ mod tests {
         }
 
         fn usage(&self) -> Usage {
-            Usage {
-                peak_bytes: self.0.get(),
-                ..Usage::default()
-            }
+            Usage { peak_bytes: self.0.get(), ..Usage::default() }
         }
     }
 
@@ -145,13 +136,9 @@ mod tests {
     fn one_bit_is_a_difference() {
         let digits = Digits::load().expect("the shipped file is well formed");
         let options = Options::parse_from(["test", "--depth", "1", "--batch", "750", "--epochs", "1"]);
-        let outcome = run::<Autodiff<Flex>>(
-            Plan::from(&options),
-            &digits,
-            &Default::default(),
-            &Obedient::default(),
-        )
-        .expect("the pool refuses nothing");
+        let outcome =
+            run::<Autodiff<Flex>>(Plan::from(&options), &digits, &Default::default(), &Obedient::default())
+                .expect("the pool refuses nothing");
         let mut other = outcome.clone();
         other.weights_bits[0] ^= 1;
         assert!(!outcome.is_identical_to(&other));

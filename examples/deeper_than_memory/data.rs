@@ -60,11 +60,7 @@ fn parse(bytes: &'static [u8]) -> Result<Vec<Digit>, DataError> {
     if records.is_empty() || !rest.is_empty() {
         return Err(DataError::Size(bytes.len()));
     }
-    records
-        .iter()
-        .enumerate()
-        .map(|(image, record)| digit(image, record))
-        .collect()
+    records.iter().enumerate().map(|(image, record)| digit(image, record)).collect()
 }
 
 fn digit(image: usize, record: &'static [u8; RECORD_BYTES]) -> Result<Digit, DataError> {
@@ -75,10 +71,7 @@ fn digit(image: usize, record: &'static [u8; RECORD_BYTES]) -> Result<Digit, Dat
     if usize::from(*label) >= CLASSES {
         return Err(DataError::Label { image, label: *label });
     }
-    Ok(Digit {
-        pixels,
-        label: *label,
-    })
+    Ok(Digit { pixels, label: *label })
 }
 
 /// The order of one epoch: shuffled by the seed and the epoch alone, so that a run can be replayed.
@@ -100,9 +93,7 @@ pub struct Batch<B: Backend> {
 impl<B: Backend> Batch<B> {
     pub fn new(digits: &[Digit], device: &B::Device) -> Self {
         let pixels = digits.iter().flat_map(|digit| digit.pixels);
-        let images = pixels
-            .map(|&pixel| f32::from(pixel) / f32::from(PIXEL_MAX))
-            .collect();
+        let images = pixels.map(|&pixel| f32::from(pixel) / f32::from(PIXEL_MAX)).collect();
         let labels = digits.iter().map(|digit| i32::from(digit.label)).collect();
         Batch {
             images: Tensor::from_data(
@@ -122,39 +113,23 @@ mod tests {
     fn the_shipped_file_is_whole() {
         let digits = Digits::load().expect("the shipped file is well formed");
         assert_eq!((digits.train.len(), digits.held_out.len()), (1498, 299));
-        let zeros = digits
-            .train
-            .iter()
-            .chain(&digits.held_out)
-            .filter(|digit| digit.label == 0);
+        let zeros = digits.train.iter().chain(&digits.held_out).filter(|digit| digit.label == 0);
         assert_eq!(zeros.count(), 178);
     }
 
     #[test]
     fn a_damaged_file_is_refused() {
         assert_eq!(parse(&[]).err(), Some(DataError::Size(0)));
-        assert_eq!(
-            parse(&[0; RECORD_BYTES + 1]).err(),
-            Some(DataError::Size(RECORD_BYTES + 1))
-        );
-        assert_eq!(
-            parse(&[17; RECORD_BYTES]).err(),
-            Some(DataError::Pixel { image: 0, pixel: 17 })
-        );
-        assert_eq!(
-            parse(&[10; RECORD_BYTES]).err(),
-            Some(DataError::Label { image: 0, label: 10 })
-        );
+        assert_eq!(parse(&[0; RECORD_BYTES + 1]).err(), Some(DataError::Size(RECORD_BYTES + 1)));
+        assert_eq!(parse(&[17; RECORD_BYTES]).err(), Some(DataError::Pixel { image: 0, pixel: 17 }));
+        assert_eq!(parse(&[10; RECORD_BYTES]).err(), Some(DataError::Label { image: 0, label: 10 }));
     }
 
     #[test]
     fn an_epoch_is_replayed_by_its_seed() {
         let digits = Digits::load().expect("the shipped file is well formed").train;
         let order = |seed, epoch| -> Vec<_> {
-            shuffled(&digits, seed, epoch)
-                .iter()
-                .map(|digit| digit.pixels.as_ptr())
-                .collect()
+            shuffled(&digits, seed, epoch).iter().map(|digit| digit.pixels.as_ptr()).collect()
         };
         assert_eq!(order(42, 1), order(42, 1));
         assert_ne!(order(42, 1), order(42, 2));

@@ -20,22 +20,14 @@ impl<B: AutodiffBackend> Learner<B> {
     /// Seeds the backend and draws a network of `depth` blocks.
     pub fn new(depth: usize, seed: u64, device: &B::Device) -> Self {
         B::seed(device, seed);
-        Learner {
-            network: Network::new(depth, device),
-            optimizer: AdamConfig::new().init(),
-        }
+        Learner { network: Network::new(depth, device), optimizer: AdamConfig::new().init() }
     }
 
     /// Learns from one batch; the loss before the step. Reading it waits for the device, so a step can be timed.
     pub fn step(self, batch: Batch<B>, learning_rate: f64) -> (Self, f32) {
-        let Learner {
-            network,
-            mut optimizer,
-        } = self;
+        let Learner { network, mut optimizer } = self;
         let scores = network.forward(batch.images);
-        let loss = CrossEntropyLossConfig::new()
-            .init(&scores.device())
-            .forward(scores, batch.labels);
+        let loss = CrossEntropyLossConfig::new().init(&scores.device()).forward(scores, batch.labels);
         let gradients = GradientsParams::from_grads(loss.backward(), &network);
         let network = optimizer.step(learning_rate, network, gradients);
         (Learner { network, optimizer }, loss.into_scalar().elem())

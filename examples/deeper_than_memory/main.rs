@@ -45,21 +45,12 @@ fn train_overcommitted(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let comparison = compare::<Training>(options, &Digits::load()?, memory.device(), &memory)?;
     println!("{}\n", report::table(&comparison));
     println!("{}", report::summary(&comparison));
-    Ok(if comparison.is_identical() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if comparison.is_identical() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The same network on another backend: nothing but the type differs.
 fn train_elsewhere<B: AutodiffBackend>(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
-    let outcome = run::<B>(
-        Plan::from(options),
-        &Digits::load()?,
-        &B::Device::default(),
-        &Unmetered,
-    )?;
+    let outcome = run::<B>(Plan::from(options), &Digits::load()?, &B::Device::default(), &Unmetered)?;
     println!("{}", report::single(&outcome));
     Ok(ExitCode::SUCCESS)
 }

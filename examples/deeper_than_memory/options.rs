@@ -62,12 +62,9 @@ impl FromStr for Budget {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let budget = match text.strip_suffix('%') {
-            Some(number) => Budget::Percent(
-                number
-                    .trim()
-                    .parse()
-                    .map_err(|_| format!("{text:?} is no percentage"))?,
-            ),
+            Some(number) => {
+                Budget::Percent(number.trim().parse().map_err(|_| format!("{text:?} is no percentage"))?)
+            }
             None => Budget::Bytes(text.parse::<ByteSize>()?.as_u64()),
         };
         match budget {

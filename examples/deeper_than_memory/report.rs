@@ -29,16 +29,10 @@ pub fn table(comparison: &Comparison) -> String {
         rows.push(row(&pair.budgeted, pair));
     }
     let widths: [usize; HEADER.len()] = std::array::from_fn(|column| {
-        rows.iter()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or_default()
+        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
     });
     let lines = rows.iter().map(|row| {
-        let cells = row
-            .iter()
-            .zip(widths)
-            .map(|(cell, width)| format!("{cell:>width$}"));
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}"));
         cells.collect::<Vec<_>>().join("  ")
     });
     lines.collect::<Vec<_>>().join("\n")
@@ -84,15 +78,11 @@ pub fn summary(comparison: &Comparison) -> String {
 /// A run on a backend that does not count its memory.
 pub fn single(outcome: &Outcome) -> String {
     let steps_per_epoch = outcome.losses.len() / outcome.plan.epochs;
-    let epochs = outcome
-        .losses
-        .chunks(steps_per_epoch)
-        .enumerate()
-        .map(|(epoch, losses)| {
-            let mean = losses.iter().sum::<f32>() / losses.len() as f32;
-            let last = losses.last().copied().unwrap_or_default();
-            format!("epoch {}: mean loss {mean:.4}, last {last:.6}", epoch + 1)
-        });
+    let epochs = outcome.losses.chunks(steps_per_epoch).enumerate().map(|(epoch, losses)| {
+        let mean = losses.iter().sum::<f32>() / losses.len() as f32;
+        let last = losses.last().copied().unwrap_or_default();
+        format!("epoch {}: mean loss {mean:.4}, last {last:.6}", epoch + 1)
+    });
     let result = format!(
         "depth {}: {} steps of {}, accuracy {:.3}",
         outcome.plan.depth,

@@ -60,12 +60,9 @@ pub fn run<B: AutodiffBackend>(
 ) -> Result<Outcome, Box<dyn Error>> {
     let steps_per_epoch = digits.train.len() / plan.batch;
     if steps_per_epoch == 0 {
-        return Err(format!(
-            "a batch of {} is more than the {} images",
-            plan.batch,
-            digits.train.len()
-        )
-        .into());
+        return Err(
+            format!("a batch of {} is more than the {} images", plan.batch, digits.train.len()).into()
+        );
     }
     memory.limit(plan.budget_bytes)?;
     let steps = steps_per_epoch * plan.epochs;
@@ -101,12 +98,8 @@ pub fn run<B: AutodiffBackend>(
 fn progress(plan: &Plan, steps: usize) -> ProgressBar {
     let template = "{prefix:<26} {wide_bar} {pos:>4}/{len} {elapsed:>4} {msg}";
     let style = ProgressStyle::with_template(template).expect("the template is well formed");
-    let budget = plan
-        .budget_bytes
-        .map_or("unlimited".into(), |bytes| ByteSize(bytes).to_string());
-    ProgressBar::new(steps as u64)
-        .with_style(style)
-        .with_prefix(format!("depth {} in {budget}", plan.depth))
+    let budget = plan.budget_bytes.map_or("unlimited".into(), |bytes| ByteSize(bytes).to_string());
+    ProgressBar::new(steps as u64).with_style(style).with_prefix(format!("depth {} in {budget}", plan.depth))
 }
 
 fn show(progress: &ProgressBar, loss: f32, usage: Usage) {
@@ -126,12 +119,7 @@ fn accuracy<B: Backend>(network: &Network<B>, digits: &[Digit], batch: usize, de
     let correct = |digits: &[Digit]| {
         let batch = Batch::<B>::new(digits, device);
         let named = network.forward(batch.images).argmax(1).flatten::<1>(0, 1);
-        named
-            .equal(batch.labels)
-            .into_data()
-            .iter::<bool>()
-            .filter(|&correct| correct)
-            .count()
+        named.equal(batch.labels).into_data().iter::<bool>().filter(|&correct| correct).count()
     };
     digits.chunks(batch).map(correct).sum::<usize>() as f64 / digits.len() as f64
 }
@@ -148,9 +136,7 @@ struct Bits(Vec<u32>);
 impl<B: Backend> ModuleVisitor<B> for Bits {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
         let data = param.val().into_data();
-        let values = data
-            .as_slice::<f32>()
-            .expect("the network is in single precision");
+        let values = data.as_slice::<f32>().expect("the network is in single precision");
         self.0.extend(values.iter().map(|value| value.to_bits()));
     }
 }

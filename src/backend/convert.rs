@@ -71,8 +71,6 @@ pub fn scalar(value: burn_backend::Scalar, dtype: Dtype) -> Scalar {
 pub fn plane(layout: &Layout) -> [usize; 2] {
     match layout.shape().dims() {
         [.., rows, columns] => [*rows, *columns],
-        dims => fail(format!(
-            "burn-overcommit: at least two dimensions are needed, not {dims:?}"
-        )),
+        dims => fail(format!("burn-overcommit: at least two dimensions are needed, not {dims:?}")),
     }
 }

@@ -30,12 +30,7 @@ pub fn full(
     dtype: impl Into<DType>,
 ) -> Tensor {
     let dtype = convert::dtype(dtype);
-    fill(
-        convert::shape(sizes),
-        convert::scalar(value.into(), dtype),
-        device,
-        dtype,
-    )
+    fill(convert::shape(sizes), convert::scalar(value.into(), dtype), device, dtype)
 }
 
 /// The integers of a range, `step` apart.
@@ -59,20 +54,14 @@ pub fn random(
     dtype: impl Into<DType>,
 ) -> Tensor {
     use burn_backend::Distribution as Burn;
-    let uniform = |low: f64, high: f64| Distribution::Uniform {
-        low: low.into(),
-        high: high.into(),
-    };
+    let uniform = |low: f64, high: f64| Distribution::Uniform { low: low.into(), high: high.into() };
     let distribution = match distribution {
         Burn::Default => uniform(standard.start, standard.end),
         Burn::Uniform(low, high) => uniform(low, high),
-        Burn::Bernoulli(probability) => Distribution::Bernoulli {
-            probability: probability.into(),
-        },
-        Burn::Normal(mean, deviation) => Distribution::Normal {
-            mean: mean.into(),
-            deviation: deviation.into(),
-        },
+        Burn::Bernoulli(probability) => Distribution::Bernoulli { probability: probability.into() },
+        Burn::Normal(mean, deviation) => {
+            Distribution::Normal { mean: mean.into(), deviation: deviation.into() }
+        }
     };
     let op = Op::Random {
         shape: convert::shape(sizes),
@@ -86,10 +75,7 @@ pub fn random(
 /// Uploads floats; other widths become `default`.
 pub fn float_from_data(data: TensorData, default: DType, device: &OvercommitDevice) -> Tensor {
     if !data.dtype.is_float() {
-        fail(format!(
-            "burn-overcommit: a float tensor was asked for from {:?} data",
-            data.dtype
-        ));
+        fail(format!("burn-overcommit: a float tensor was asked for from {:?} data", data.dtype));
     }
     upload(data, default, device)
 }
@@ -99,9 +85,7 @@ pub fn int_from_data(data: TensorData, default: DType, device: &OvercommitDevice
     match data.dtype {
         kept @ (DType::I32 | DType::I64) => upload(data, kept, device),
         other if other.is_int() || other.is_uint() => upload(data, default, device),
-        other => fail(format!(
-            "burn-overcommit: an int tensor was asked for from {other:?} data"
-        )),
+        other => fail(format!("burn-overcommit: an int tensor was asked for from {other:?} data")),
     }
 }
 
@@ -111,9 +95,7 @@ pub fn bool_from_data(data: TensorData, device: &OvercommitDevice) -> Tensor {
         DType::Bool(_) => upload(data, DType::Bool(BoolStore::Native), device),
         // Where bools are U8 or U32 tensors, Burn passes them under those names.
         DType::U8 | DType::U32 => upload(data, DType::Bool(BoolStore::Native), device),
-        other => fail(format!(
-            "burn-overcommit: a bool tensor was asked for from {other:?} data"
-        )),
+        other => fail(format!("burn-overcommit: a bool tensor was asked for from {other:?} data")),
     }
 }
 
@@ -127,20 +109,12 @@ fn upload(data: TensorData, wanted: DType, device: &OvercommitDevice) -> Tensor 
         ));
     }
     let data = data.convert_dtype(wanted);
-    ok(runtime::write(
-        device,
-        data.as_bytes(),
-        convert::dtype(wanted),
-        shape,
-    ))
+    ok(runtime::write(device, data.as_bytes(), convert::dtype(wanted), shape))
 }
 
 /// Downloads a tensor, row-major.
 pub fn into_data(tensor: Tensor) -> Result<TensorData, ExecutionError> {
-    let (sizes, dtype) = (
-        tensor.shape().dims().to_vec(),
-        convert::burn_dtype(tensor.dtype()),
-    );
+    let (sizes, dtype) = (tensor.shape().dims().to_vec(), convert::burn_dtype(tensor.dtype()));
     let bytes = runtime::read(tensor).map_err(execution_error)?;
     Ok(TensorData::from_bytes_vec(bytes, sizes, dtype))
 }
@@ -157,7 +131,5 @@ pub fn to_device(tensor: Tensor, device: &OvercommitDevice) -> Tensor {
 }
 
 pub fn execution_error(error: impl Display) -> ExecutionError {
-    ExecutionError::WithContext {
-        reason: error.to_string(),
-    }
+    ExecutionError::WithContext { reason: error.to_string() }
 }

@@ -22,22 +22,12 @@ pub fn select_add(x: Tensor, axis: usize, index: Tensor, value: Tensor) -> Tenso
 
 /// `or` of bools is addition of numbers that are then compared with zero.
 pub fn scatter_or(axis: usize, x: Tensor, index: Tensor, value: Tensor) -> Tensor {
-    set(scatter_add(
-        axis,
-        cast(x, Dtype::I32),
-        index,
-        cast(value, Dtype::I32),
-    ))
+    set(scatter_add(axis, cast(x, Dtype::I32), index, cast(value, Dtype::I32)))
 }
 
 /// See [`scatter_or`].
 pub fn select_or(x: Tensor, axis: usize, index: Tensor, value: Tensor) -> Tensor {
-    set(select_add(
-        cast(x, Dtype::I32),
-        axis,
-        index,
-        cast(value, Dtype::I32),
-    ))
+    set(select_add(cast(x, Dtype::I32), axis, index, cast(value, Dtype::I32)))
 }
 
 fn set(counts: Tensor) -> Tensor {

@@ -9,11 +9,7 @@ pub fn matmul(a: Tensor, b: Tensor) -> Tensor {
     let ([m, k], [inner, n]) = (convert::plane(a.layout()), convert::plane(b.layout()));
     let lead = pointwise::common_shape(&lead(&a), &lead(&b));
     let Some(lead) = lead.filter(|_| k == inner) else {
-        fail(format!(
-            "burn-overcommit: matmul of {:?} and {:?} does not fit",
-            a.shape(),
-            b.shape()
-        ))
+        fail(format!("burn-overcommit: matmul of {:?} and {:?} does not fit", a.shape(), b.shape()))
     };
     // One matrix on the right serves all batches at once, if the rows on the left are one run.
     let flat = a.layout().reshape(Shape::new(&[a.shape().count() / k.max(1), k]));

@@ -81,10 +81,7 @@ pub fn gelu_backward(x: Tensor, gradient: Tensor) -> Tensor {
     use std::f64::consts::{FRAC_1_SQRT_2, PI};
     let erf = unary(Unary::Erf, scalar(Binary::Mul, x.clone(), FRAC_1_SQRT_2));
     let probability = scalar(Binary::Mul, scalar(Binary::Add, erf, 1.0), 0.5);
-    let bell = unary(
-        Unary::Exp,
-        scalar(Binary::Mul, unary(Unary::Square, x.clone()), -0.5),
-    );
+    let bell = unary(Unary::Exp, scalar(Binary::Mul, unary(Unary::Square, x.clone()), -0.5));
     let density = scalar(Binary::Mul, bell, 1.0 / (2.0 * PI).sqrt());
     let slope = binary(Binary::Add, probability, binary(Binary::Mul, x, density));
     binary(Binary::Mul, gradient, slope)
@@ -111,10 +108,7 @@ pub fn broadcast<const N: usize>(tensors: [Tensor; N]) -> [Tensor; N] {
     let shapes = || tensors.iter().map(|tensor| tensor.shape());
     let common = shapes().fold(Shape::new(&[]), |common, shape| {
         common_shape(&common, shape).unwrap_or_else(|| {
-            fail(format!(
-                "burn-overcommit: shapes do not broadcast: {:?}",
-                shapes().collect::<Vec<_>>()
-            ))
+            fail(format!("burn-overcommit: shapes do not broadcast: {:?}", shapes().collect::<Vec<_>>()))
         })
     });
     tensors.map(|tensor| {

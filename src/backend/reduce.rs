@@ -16,12 +16,10 @@ pub fn all(kind: Reduce, x: Tensor) -> Tensor {
     if let Some(layout) = x.layout().reshape(flat) {
         return dim(kind, x.with_layout(layout), 0);
     }
-    let folded = (0..x.shape().rank())
-        .rev()
-        .fold(x, |x, axis| match x.shape()[axis] {
-            1 => x,
-            _ => dim(kind, x, axis),
-        });
+    let folded = (0..x.shape().rank()).rev().fold(x, |x, axis| match x.shape()[axis] {
+        1 => x,
+        _ => dim(kind, x, axis),
+    });
     view::reshape_to(folded, &[1])
 }
 

@@ -41,9 +41,7 @@ pub fn swap_dims(x: Tensor, first: usize, second: usize) -> Tensor {
 }
 
 pub fn flip(x: Tensor, axes: &[usize]) -> Tensor {
-    seen(x, |layout| {
-        axes.iter().fold(*layout, |layout, &axis| layout.flip(axis))
-    })
+    seen(x, |layout| axes.iter().fold(*layout, |layout, &axis| layout.flip(axis)))
 }
 
 pub fn expand(x: Tensor, sizes: &[usize]) -> Tensor {
@@ -53,11 +51,7 @@ pub fn expand(x: Tensor, sizes: &[usize]) -> Tensor {
 /// Overlapping windows of `size` along `axis`, as a last dimension.
 pub fn windows(x: Tensor, axis: usize, size: usize, step: usize) -> Tensor {
     if x.shape().rank() == MAX_RANK {
-        fail(format!(
-            "burn-overcommit: unfold of {:?} would have {} dimensions",
-            x.shape(),
-            MAX_RANK + 1
-        ));
+        fail(format!("burn-overcommit: unfold of {:?} would have {} dimensions", x.shape(), MAX_RANK + 1));
     }
     seen(x, |layout| layout.windows(axis, size, step))
 }
@@ -81,11 +75,7 @@ pub fn slice(x: Tensor, slices: &[Slice]) -> Tensor {
 pub fn slice_assign(x: Tensor, slices: &[Slice], value: Tensor) -> Tensor {
     let regions = regions(x.shape(), slices);
     let sizes: Vec<usize> = regions.iter().map(|region| region.size).collect();
-    let value = if value.shape().dims() == sizes {
-        value
-    } else {
-        expand(value, &sizes)
-    };
+    let value = if value.shape().dims() == sizes { value } else { expand(value, &sizes) };
     let (mut starts, mut steps) = ([0; MAX_RANK], [1; MAX_RANK]);
     for (axis, region) in regions.iter().enumerate() {
         (starts[axis], steps[axis]) = (region.start, region.step);
@@ -126,15 +116,10 @@ fn regions(shape: &Shape, slices: &[Slice]) -> Vec<Region> {
 /// The tensors one after another along `axis`: one copy per input into a common destination, which is theirs to
 /// consume, so that no input outlives its copy.
 pub fn cat(tensors: Vec<Tensor>, axis: usize) -> Tensor {
-    let Some(first) = tensors.first() else {
-        fail("burn-overcommit: nothing to concatenate")
-    };
+    let Some(first) = tensors.first() else { fail("burn-overcommit: nothing to concatenate") };
     let length = tensors.iter().map(|tensor| tensor.shape()[axis]).sum();
     if first.shape()[axis] == length {
-        return tensors
-            .into_iter()
-            .next()
-            .unwrap_or_else(|| fail("burn-overcommit: nothing to concatenate"));
+        return tensors.into_iter().next().unwrap_or_else(|| fail("burn-overcommit: nothing to concatenate"));
     }
     let shape = first.shape().with(axis, length);
     let out = create::zeros(shape, &first.device(), first.dtype());

@@ -21,11 +21,7 @@ const REASON: &str = "injected failure";
 impl Fault {
     /// `engine`, with call number `failing`, from zero, failing.
     pub fn new(engine: Arc<dyn Engine>, failing: u64) -> Self {
-        Fault {
-            engine,
-            failing,
-            calls: AtomicU64::new(0),
-        }
+        Fault { engine, failing, calls: AtomicU64::new(0) }
     }
 
     /// Whether the call was made.
@@ -43,10 +39,7 @@ impl Fault {
 }
 
 fn kernel(op: &'static str) -> EngineError {
-    EngineError::Kernel {
-        op,
-        reason: REASON.into(),
-    }
+    EngineError::Kernel { op, reason: REASON.into() }
 }
 
 impl Engine for Fault {
@@ -55,11 +48,7 @@ impl Engine for Fault {
     }
 
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError> {
-        self.turn(|| EngineError::Map {
-            tier,
-            bytes,
-            reason: REASON.into(),
-        })?;
+        self.turn(|| EngineError::Map { tier, bytes, reason: REASON.into() })?;
         self.engine.map(tier, bytes)
     }
 
@@ -82,10 +71,7 @@ impl Engine for Fault {
     }
 
     unsafe fn copy(&self, lane: Lane, from: Span, to: Span) -> Result<(), EngineError> {
-        self.turn(|| EngineError::Copy {
-            bytes: from.bytes,
-            reason: REASON.into(),
-        })?;
+        self.turn(|| EngineError::Copy { bytes: from.bytes, reason: REASON.into() })?;
         // SAFETY: the caller upholds the same contract.
         unsafe { self.engine.copy(lane, from, to) }
     }

@@ -18,11 +18,7 @@ pub const ALIGN_BYTES: usize = 256;
 
 /// Rounds a size up to [`ALIGN_BYTES`]; even an empty tensor takes one unit, so that every storage has an address.
 pub const fn aligned(bytes: usize) -> usize {
-    if bytes == 0 {
-        ALIGN_BYTES
-    } else {
-        bytes.next_multiple_of(ALIGN_BYTES)
-    }
+    if bytes == 0 { ALIGN_BYTES } else { bytes.next_multiple_of(ALIGN_BYTES) }
 }
 
 /// Where bytes can be.
@@ -73,11 +69,7 @@ pub struct Span {
 impl Span {
     /// No memory.
     pub const fn empty(tier: Tier) -> Self {
-        Span {
-            tier,
-            address: 0,
-            bytes: 0,
-        }
+        Span { tier, address: 0, bytes: 0 }
     }
 
     /// `bytes` bytes, `offset` from the start.
@@ -86,11 +78,7 @@ impl Span {
     /// In debug builds, if that reaches beyond the end.
     pub fn slice(self, offset: usize, bytes: usize) -> Self {
         debug_assert!(offset + bytes <= self.bytes, "slice beyond the span's end");
-        Span {
-            address: self.address + offset as u64,
-            bytes,
-            ..self
-        }
+        Span { address: self.address + offset as u64, bytes, ..self }
     }
 }
 

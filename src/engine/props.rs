@@ -49,11 +49,7 @@ mod tests {
             link_bytes_per_second: 5e8,
             overhead_ns: 10,
         };
-        let work = |flops, read_bytes| Work {
-            flops,
-            read_bytes,
-            written_bytes: 0,
-        };
+        let work = |flops, read_bytes| Work { flops, read_bytes, written_bytes: 0 };
         assert_eq!(props.launch_ns(&work(1000, 10)), 1010);
         assert_eq!(props.launch_ns(&work(10, 1000)), 1010);
         assert_eq!(props.copy_ns(1000), 2010);

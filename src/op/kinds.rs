@@ -202,9 +202,7 @@ impl Conv2d {
     pub fn output_size(&self, size: [usize; 2], kernel: [usize; 2]) -> [usize; 2] {
         std::array::from_fn(|k| {
             let span = self.dilation[k] * (kernel[k].max(1) - 1) + 1;
-            (size[k] + 2 * self.padding[k])
-                .checked_sub(span)
-                .map_or(0, |room| room / self.stride[k] + 1)
+            (size[k] + 2 * self.padding[k]).checked_sub(span).map_or(0, |room| room / self.stride[k] + 1)
         })
     }
 }

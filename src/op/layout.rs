@@ -23,10 +23,7 @@ impl Shape {
         );
         let mut dims = [0; MAX_RANK];
         dims[..sizes.len()].copy_from_slice(sizes);
-        Shape {
-            rank: sizes.len() as u8,
-            dims,
-        }
+        Shape { rank: sizes.len() as u8, dims }
     }
 
     /// Number of dimensions.
@@ -81,11 +78,7 @@ impl Layout {
             strides[axis] = step as isize;
             step *= shape[axis];
         }
-        Layout {
-            shape,
-            strides,
-            offset: 0,
-        }
+        Layout { shape, strides, offset: 0 }
     }
 
     /// The shape that indices run over.
@@ -122,20 +115,14 @@ impl Layout {
     pub fn reshape(&self, shape: Shape) -> Option<Self> {
         debug_assert_eq!(self.shape.count(), shape.count());
         if self.is_contiguous() {
-            return Some(Layout {
-                offset: self.offset,
-                ..Layout::contiguous(shape)
-            });
+            return Some(Layout { offset: self.offset, ..Layout::contiguous(shape) });
         }
         // Match runs of old dimensions that step evenly with runs of new ones of the same count.
         let old: Vec<(usize, isize)> = (self.shape.dims().iter().copied())
             .zip(self.strides().iter().copied())
             .filter(|&(size, _)| size != 1)
             .collect();
-        let mut out = Layout {
-            offset: self.offset,
-            ..Layout::contiguous(shape)
-        };
+        let mut out = Layout { offset: self.offset, ..Layout::contiguous(shape) };
         let (mut from, mut to) = (0, 0);
         while from < old.len() && to < shape.rank() {
             let (mut count_old, mut count_new) = (old[from].0, shape[to]);
@@ -183,16 +170,9 @@ impl Layout {
     /// If a size neither matches nor is one.
     pub fn expand(&self, shape: Shape) -> Self {
         let lead = (shape.rank().checked_sub(self.shape.rank())).unwrap_or_else(|| {
-            panic!(
-                "cannot expand {:?} to {shape:?}: it has fewer dimensions",
-                self.shape
-            )
+            panic!("cannot expand {:?} to {shape:?}: it has fewer dimensions", self.shape)
         });
-        let mut out = Layout {
-            shape,
-            strides: [0; MAX_RANK],
-            offset: self.offset,
-        };
+        let mut out = Layout { shape, strides: [0; MAX_RANK], offset: self.offset };
         for (axis, &size) in self.shape.dims().iter().enumerate() {
             let wanted = shape[lead + axis];
             if size == wanted {

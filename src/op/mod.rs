@@ -34,10 +34,7 @@ pub struct View {
 impl View {
     /// A row-major view of a whole storage.
     pub fn contiguous(dtype: Dtype, shape: Shape) -> Self {
-        View {
-            dtype,
-            layout: Layout::contiguous(shape),
-        }
+        View { dtype, layout: Layout::contiguous(shape) }
     }
 
     /// The shape of the layout.

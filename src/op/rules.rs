@@ -22,10 +22,7 @@ impl Op {
             Op::Reduce { axis, .. } => (inputs[0].dtype, inputs[0].shape().with(axis, 1)),
             Op::ArgReduce { axis, dtype, .. } => (dtype, inputs[0].shape().with(axis, 1)),
             Op::Gather { .. } => (inputs[0].dtype, *inputs[1].shape()),
-            Op::Select { axis } => (
-                inputs[0].dtype,
-                inputs[0].shape().with(axis, inputs[1].shape().count()),
-            ),
+            Op::Select { axis } => (inputs[0].dtype, inputs[0].shape().with(axis, inputs[1].shape().count())),
             Op::Matmul => {
                 let (a, b) = (inputs[0].shape(), inputs[1].shape());
                 (inputs[0].dtype, a.with(a.rank() - 1, b[b.rank() - 1]))
@@ -40,10 +37,7 @@ impl Op {
             }
             Op::Conv2dBackwardWeight { conv, kernel } => {
                 let (x, gradient) = (inputs[0].shape(), inputs[1].shape());
-                (
-                    inputs[0].dtype,
-                    Shape::new(&[gradient[1], x[1] / conv.groups, kernel[0], kernel[1]]),
-                )
+                (inputs[0].dtype, Shape::new(&[gradient[1], x[1] / conv.groups, kernel[0], kernel[1]]))
             }
             Op::MaxPool2d { pool, indices } => {
                 let shape = planes(0, pool.output_size(plane(0)));

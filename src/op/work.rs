@@ -31,11 +31,7 @@ impl Op {
             Op::Random { .. } => 40 * made,
             _ => inputs.iter().map(count).max().unwrap_or(made).max(made),
         };
-        Work {
-            flops,
-            read_bytes: bytes(inputs),
-            written_bytes: bytes(outputs),
-        }
+        Work { flops, read_bytes: bytes(inputs), written_bytes: bytes(outputs) }
     }
 }
 

@@ -52,11 +52,7 @@ mod tests {
     #[test]
     fn the_coldest_goes_but_small_ones_last() {
         let pick = |need_bytes, sizes: &[usize]| {
-            let sized = |&size_bytes: &usize| Candidate {
-                size_bytes,
-                idle_ops: 1,
-                clean: false,
-            };
+            let sized = |&size_bytes: &usize| Candidate { size_bytes, idle_ops: 1, clean: false };
             Auto.pick(need_bytes, &mut sizes.iter().map(sized))
         };
         assert_eq!(pick(4096, &[256, 512, 1024]), Some(0));

@@ -12,8 +12,6 @@ impl Reactive for Recompute {
     }
 
     fn how(&self, ways: Ways) -> Option<Eviction> {
-        ways.remake_ns
-            .map(|_| Eviction::Drop)
-            .or(ways.move_ns.map(|_| Eviction::Offload))
+        ways.remake_ns.map(|_| Eviction::Drop).or(ways.move_ns.map(|_| Eviction::Offload))
     }
 }

@@ -81,9 +81,7 @@ impl Arena {
         }
         let span = engine.map(self.tier, self.slab_bytes.max(bytes).min(room))?;
         let mut placement = Placement::new(span.bytes);
-        let (offset, pending) = placement
-            .allocate(bytes)
-            .expect("a fresh slab holds what it was mapped for");
+        let (offset, pending) = placement.allocate(bytes).expect("a fresh slab holds what it was mapped for");
         self.slabs.push(Slab { span, placement });
         Ok(Some((self.took(self.slabs.len() - 1, offset, bytes), pending)))
     }
@@ -91,24 +89,14 @@ impl Arena {
     fn took(&mut self, slab: usize, offset: usize, bytes: usize) -> Block {
         self.used_bytes += bytes;
         self.peak_bytes = self.peak_bytes.max(self.used_bytes);
-        assert!(
-            self.used_bytes <= self.limit_bytes,
-            "{:?} memory in use exceeds its limit",
-            self.tier
-        );
-        Block {
-            slab: slab as u32,
-            offset,
-            bytes,
-        }
+        assert!(self.used_bytes <= self.limit_bytes, "{:?} memory in use exceeds its limit", self.tier);
+        Block { slab: slab as u32, offset, bytes }
     }
 
     /// Returns a block, free from now on for whoever waits for `pending`.
     pub fn free(&mut self, block: Block, pending: Pending) {
         self.used_bytes -= block.bytes;
-        self.slabs[block.slab as usize]
-            .placement
-            .free(block.offset, block.bytes, pending);
+        self.slabs[block.slab as usize].placement.free(block.offset, block.bytes, pending);
     }
 
     /// The first `bytes` bytes of a block.

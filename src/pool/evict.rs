@@ -50,11 +50,7 @@ impl Pool {
     /// Evicts a storage as the policy says. `false`: it wants the bytes kept, and the host tier has no room.
     fn evict(&mut self, id: StorageId, host_room: bool) -> Result<bool, Error> {
         let clean = self.graph.storages[id].host.is_some();
-        match if clean {
-            Some(Eviction::Offload)
-        } else {
-            self.how(id, host_room)
-        } {
+        match if clean { Some(Eviction::Offload) } else { self.how(id, host_room) } {
             Some(Eviction::Offload) => self.offload(id, false),
             Some(Eviction::Drop) => {
                 self.drop_bytes(id);
@@ -67,11 +63,7 @@ impl Pool {
     /// What the policy evicts next of the resident storages that are not pinned and may go.
     fn pick(&self, need_bytes: usize, may_go: impl Fn(StorageId) -> bool) -> Option<StorageId> {
         let storages = &self.graph.storages;
-        let evictable = || {
-            storages
-                .residents()
-                .filter(|&id| storages[id].pins == 0 && may_go(id))
-        };
+        let evictable = || storages.residents().filter(|&id| storages[id].pins == 0 && may_go(id));
         let mut candidates = evictable().map(|id| {
             let storage = &storages[id];
             Candidate {
@@ -88,10 +80,8 @@ impl Pool {
     fn how(&self, id: StorageId, host_room: bool) -> Option<Eviction> {
         let storage = &self.graph.storages[id];
         let copy_ns = self.engine().props().copy_ns(storage.size_bytes);
-        self.policy.how(Ways {
-            move_ns: host_room.then_some(2 * copy_ns),
-            remake_ns: self.remake_ns(id, storage),
-        })
+        self.policy
+            .how(Ways { move_ns: host_room.then_some(2 * copy_ns), remake_ns: self.remake_ns(id, storage) })
     }
 
     /// Predicted time to make a resident storage again if its bytes were dropped now; `None` if they may not be: no
@@ -107,17 +97,9 @@ impl Pool {
     fn replay_ns(&self, id: RecipeId) -> Option<u64> {
         let recipe = self.graph.recipe(id);
         let ids = recipe.inputs.iter().map(|&(input, _)| input);
-        let plan = self.ingredients(
-            recipe.op,
-            recipe.algorithm,
-            recipe.inputs.iter().map(|&(_, view)| view),
-        );
+        let plan = self.ingredients(recipe.op, recipe.algorithm, recipe.inputs.iter().map(|&(_, view)| view));
         let fits = self.working_set_bytes(ids, &plan) <= self.device.limit_bytes();
-        fits.then(|| {
-            self.engine()
-                .props()
-                .launch_ns(&recipe.op.work(&plan.views, &plan.outputs))
-        })
+        fits.then(|| self.engine().props().launch_ns(&recipe.op.work(&plan.views, &plan.outputs)))
     }
 
     fn drop_bytes(&mut self, id: StorageId) {

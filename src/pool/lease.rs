@@ -27,10 +27,7 @@ impl Pending {
 
     /// One mark per lane that has work.
     pub fn marks(self) -> impl Iterator<Item = Mark> {
-        let marks = Lane::ALL.into_iter().map(move |lane| Mark {
-            lane,
-            sequence: self.0[lane as usize],
-        });
+        let marks = Lane::ALL.into_iter().map(move |lane| Mark { lane, sequence: self.0[lane as usize] });
         marks.filter(|mark| mark.sequence > 0)
     }
 }
@@ -47,11 +44,7 @@ pub struct Submitter {
 impl Submitter {
     /// A submitter to `engine`, to whose lanes nothing else submits.
     pub fn new(engine: Arc<dyn Engine>, sabotage: Option<Sabotage>) -> Self {
-        Submitter {
-            engine,
-            waited: Default::default(),
-            sabotage,
-        }
+        Submitter { engine, waited: Default::default(), sabotage }
     }
 
     /// Work submitted to `lane` from now on runs after `pending`.
@@ -100,11 +93,7 @@ pub struct HostAccess {
 impl HostAccess {
     /// Access to `span`, pinned by the caller, once `pending` is done.
     pub(super) fn new(engine: Arc<dyn Engine>, span: Span, pending: Pending) -> Self {
-        HostAccess {
-            engine,
-            span,
-            pending,
-        }
+        HostAccess { engine, span, pending }
     }
 
     fn wait(&self) -> Result<(), EngineError> {
@@ -124,11 +113,7 @@ impl HostAccess {
     /// # Panics
     /// If there are more or fewer than the storage holds.
     pub fn write(&self, bytes: &[u8]) -> Result<(), EngineError> {
-        assert_eq!(
-            bytes.len(),
-            self.span.bytes,
-            "bytes written to a storage must be as many as it holds"
-        );
+        assert_eq!(bytes.len(), self.span.bytes, "bytes written to a storage must be as many as it holds");
         self.wait()?;
         // SAFETY: as in `read`; the storage is new, so nobody else reads or writes its block.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.engine.bytes(self.span), bytes.len()) };

@@ -140,11 +140,7 @@ impl Pool {
 
     /// Number of storages that handles or claims need.
     pub fn live_storages(&self) -> usize {
-        self.graph
-            .storages
-            .iter()
-            .filter(|(_, storage)| storage.active())
-            .count()
+        self.graph.storages.iter().filter(|(_, storage)| storage.active()).count()
     }
 
     /// The figures a user sees.
@@ -177,9 +173,6 @@ impl Pool {
     }
 
     fn engine_error(&self, source: EngineError) -> Error {
-        Error::Engine {
-            device: self.name,
-            source,
-        }
+        Error::Engine { device: self.name, source }
     }
 }

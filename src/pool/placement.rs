@@ -22,19 +22,9 @@ struct Free {
 impl Placement {
     /// A slab of `capacity_bytes`, all free.
     pub fn new(capacity_bytes: usize) -> Self {
-        let mut placement = Placement {
-            free: BTreeMap::new(),
-            by_size: BTreeSet::new(),
-            capacity_bytes,
-        };
+        let mut placement = Placement { free: BTreeMap::new(), by_size: BTreeSet::new(), capacity_bytes };
         if capacity_bytes > 0 {
-            placement.insert(
-                0,
-                Free {
-                    bytes: capacity_bytes,
-                    pending: Pending::default(),
-                },
-            );
+            placement.insert(0, Free { bytes: capacity_bytes, pending: Pending::default() });
         }
         placement
     }
@@ -45,46 +35,27 @@ impl Placement {
         let &(size, offset) = self.by_size.range((bytes, 0)..).next()?;
         let found = self.remove(offset, size);
         if found.bytes > bytes {
-            self.insert(
-                offset + bytes,
-                Free {
-                    bytes: found.bytes - bytes,
-                    ..found
-                },
-            );
+            self.insert(offset + bytes, Free { bytes: found.bytes - bytes, ..found });
         }
         Some((offset, found.pending))
     }
 
     /// Returns a range; `pending` is the work that was submitted on it.
     pub fn free(&mut self, offset: usize, bytes: usize, pending: Pending) {
-        debug_assert!(
-            offset + bytes <= self.capacity_bytes,
-            "freed range lies outside the slab"
-        );
+        debug_assert!(offset + bytes <= self.capacity_bytes, "freed range lies outside the slab");
         let mut range = Free { bytes, pending };
         let mut begin = offset;
-        let before = self
-            .free
-            .range(..offset)
-            .next_back()
-            .map(|(&at, &free)| (at, free));
+        let before = self.free.range(..offset).next_back().map(|(&at, &free)| (at, free));
         if let Some((at, free)) = before
             && at + free.bytes == offset
         {
             self.remove(at, free.bytes);
-            range = Free {
-                bytes: range.bytes + free.bytes,
-                pending: range.pending.and(free.pending),
-            };
+            range = Free { bytes: range.bytes + free.bytes, pending: range.pending.and(free.pending) };
             begin = at;
         }
         if let Some(&free) = self.free.get(&(offset + bytes)) {
             self.remove(offset + bytes, free.bytes);
-            range = Free {
-                bytes: range.bytes + free.bytes,
-                pending: range.pending.and(free.pending),
-            };
+            range = Free { bytes: range.bytes + free.bytes, pending: range.pending.and(free.pending) };
         }
         self.insert(begin, range);
     }
@@ -96,9 +67,7 @@ impl Placement {
 
     fn remove(&mut self, offset: usize, bytes: usize) -> Free {
         self.by_size.remove(&(bytes, offset));
-        self.free
-            .remove(&offset)
-            .expect("every range by size is a free range")
+        self.free.remove(&offset).expect("every range by size is a free range")
     }
 }
 
@@ -137,10 +106,7 @@ mod tests {
         let mut placement = Placement::new(512);
         let a = placement.allocate(256).unwrap().0;
         let b = placement.allocate(256).unwrap().0;
-        let copied = Pending::default().with(Mark {
-            lane: Lane::Offload,
-            sequence: 7,
-        });
+        let copied = Pending::default().with(Mark { lane: Lane::Offload, sequence: 7 });
         placement.free(a, 256, copied);
         placement.free(b, 256, Pending::default());
         assert_eq!(placement.allocate(512).unwrap().1, copied);

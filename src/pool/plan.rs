@@ -57,10 +57,8 @@ impl Pool {
             let outputs: ArrayVec<StorageId, MAX_OUTPUTS> = (plan.outputs.iter().zip(copies))
                 .map(|(view, copy)| self.insert_output(view, copy))
                 .collect();
-            let recorded: ArrayVec<(StorageId, View), MAX_INPUTS> = inputs
-                .iter()
-                .map(|input| (input.id, self.recorded_view(input.view)))
-                .collect();
+            let recorded: ArrayVec<(StorageId, View), MAX_INPUTS> =
+                inputs.iter().map(|input| (input.id, self.recorded_view(input.view))).collect();
             self.graph.record(op, algorithm, &recorded, &outputs);
             if let Some(index) = overwritten {
                 self.give_up(inputs[index].id, outputs[0]);
@@ -108,10 +106,8 @@ impl Pool {
 
     /// Brings a storage that is active but not stored back into device memory, by running recipes, oldest first.
     pub(super) fn remake(&mut self, id: StorageId) -> Result<(), Error> {
-        let order = self
-            .graph
-            .remake_order(id, false)
-            .expect("an active storage is stored or can be made again");
+        let order =
+            self.graph.remake_order(id, false).expect("an active storage is stored or can be made again");
         self.remaking = true;
         let result = order.into_iter().try_for_each(|recipe| self.replay(recipe));
         self.remaking = false;
@@ -159,13 +155,7 @@ impl Pool {
         let views: Views = views.collect();
         let outputs = op.outputs(&views);
         let scratch_bytes = self.engine().scratch(&op, algorithm, &views, &outputs);
-        Ingredients {
-            op,
-            algorithm,
-            views,
-            outputs,
-            scratch_bytes,
-        }
+        Ingredients { op, algorithm, views, outputs, scratch_bytes }
     }
 
     /// Device memory that an op needs at once if nothing is done in place.
@@ -180,10 +170,7 @@ impl Pool {
                 seen.push(id);
             }
         }
-        let read: usize = seen
-            .iter()
-            .map(|&id| aligned(self.graph.storages[id].size_bytes))
-            .sum();
+        let read: usize = seen.iter().map(|&id| aligned(self.graph.storages[id].size_bytes)).sum();
         read + plan.new_bytes(false).map(aligned).sum::<usize>()
     }
 
@@ -233,14 +220,10 @@ impl Pool {
         for &id in ids {
             self.graph.storages[id].pins += 1;
         }
-        let result = self
-            .place_all(ids, plan, overwritten)
-            .and_then(|placed| match placed {
-                Some(blocks) => Ok(Some(blocks)),
-                None => self
-                    .compact(plan.op.name())
-                    .and_then(|()| self.place_all(ids, plan, overwritten)),
-            });
+        let result = self.place_all(ids, plan, overwritten).and_then(|placed| match placed {
+            Some(blocks) => Ok(Some(blocks)),
+            None => self.compact(plan.op.name()).and_then(|()| self.place_all(ids, plan, overwritten)),
+        });
         if result.is_err() {
             self.unpin(ids);
         }
@@ -296,47 +279,20 @@ impl Pool {
     ) -> Result<ArrayVec<Copy, MAX_OUTPUTS>, Error> {
         let scratch = (plan.scratch_bytes > 0).then(|| blocks.pop().expect("scratch is placed last"));
         if let Some(index) = overwritten {
-            let copy = self.graph.storages[ids[index]]
-                .device
-                .expect("inputs are resident");
+            let copy = self.graph.storages[ids[index]].device.expect("inputs are resident");
             blocks.insert(0, (copy.block, copy.touched));
         }
-        let reads = ids
-            .iter()
-            .map(|&id| self.graph.storages[id].device.expect("inputs are resident"));
-        let reads: ArrayVec<Copy, MAX_INPUTS> = reads.collect();
-        let operand = |block: Block, bytes: usize, view: View| Operand {
-            span: self.device.span(block, bytes),
-            view,
-        };
-        let sizes = ids.iter().map(|&id| self.graph.storages[id].size_bytes);
-        let call = Call {
-            op: plan.op,
-            algorithm: plan.algorithm,
-            inputs: (reads.iter().zip(sizes).zip(&plan.views))
-                .map(|((copy, bytes), view)| operand(copy.block, bytes, *view))
-                .collect(),
-            outputs: (blocks.iter().zip(&plan.outputs))
-                .map(|((block, _), view)| operand(*block, view.size_bytes(), *view))
-                .collect(),
-            scratch: scratch.map_or(Span::empty(Tier::Device), |(block, _)| {
-                self.device.span(block, plan.scratch_bytes)
-            }),
-        };
-        let written = blocks
-            .iter()
-            .chain(&scratch)
-            .fold(Pending::default(), |all, (_, busy)| all.and(*busy));
+        let resident = |&id: &StorageId| self.graph.storages[id].device.expect("inputs are resident");
+        let reads: ArrayVec<Copy, MAX_INPUTS> = ids.iter().map(resident).collect();
+        let call = self.call(ids, plan, &blocks, scratch);
+        let written = blocks.iter().chain(&scratch).fold(Pending::default(), |all, (_, busy)| all.and(*busy));
         let pending = reads.iter().fold(written, |all, copy| all.and(copy.written));
         let launched = self.submitter.launch(&call, pending);
         if self.settings.sabotage == Some(Sabotage::InPlaceShared) {
             self.overwrite_shared_input(&call);
         }
         let mark = launched.map_err(|error| {
-            let placed = blocks
-                .iter()
-                .skip(usize::from(overwritten.is_some()))
-                .chain(&scratch);
+            let placed = blocks.iter().skip(usize::from(overwritten.is_some())).chain(&scratch);
             for &(block, busy) in placed {
                 self.device.free(block, busy);
             }
@@ -344,10 +300,7 @@ impl Pool {
         })?;
         self.counters.ops += 1;
         for (&id, copy) in ids.iter().zip(&reads) {
-            self.graph.storages[id].device = Some(Copy {
-                touched: copy.touched.with(mark),
-                ..*copy
-            });
+            self.graph.storages[id].device = Some(Copy { touched: copy.touched.with(mark), ..*copy });
         }
         if let Some((block, _)) = scratch {
             self.device.free(block, Pending::default().with(mark));
@@ -355,20 +308,40 @@ impl Pool {
         if let Some(index) = overwritten {
             self.graph.storages.take_device(ids[index]);
         }
-        Ok(blocks
-            .iter()
-            .map(|(block, _)| Copy::new(*block, Pending::default().with(mark)))
-            .collect())
+        Ok(blocks.iter().map(|(block, _)| Copy::new(*block, Pending::default().with(mark))).collect())
+    }
+
+    /// The op with the memory under its views.
+    fn call(
+        &self,
+        ids: &[StorageId],
+        plan: &Ingredients,
+        blocks: &Blocks,
+        scratch: Option<(Block, Pending)>,
+    ) -> Call {
+        let input = |(&id, view): (&StorageId, &View)| {
+            let storage = &self.graph.storages[id];
+            let block = storage.device.expect("inputs are resident").block;
+            Operand { span: self.device.span(block, storage.size_bytes), view: *view }
+        };
+        let output = |(&(block, _), view): (&(Block, Pending), &View)| Operand {
+            span: self.device.span(block, view.size_bytes()),
+            view: *view,
+        };
+        let workspace = scratch.map(|(block, _)| self.device.span(block, plan.scratch_bytes));
+        Call {
+            op: plan.op,
+            algorithm: plan.algorithm,
+            inputs: ids.iter().zip(&plan.views).map(input).collect(),
+            outputs: blocks.iter().zip(&plan.outputs).map(output).collect(),
+            scratch: workspace.unwrap_or(Span::empty(Tier::Device)),
+        }
     }
 
     fn too_large(&mut self, ids: &[StorageId], plan: &Ingredients, needed_bytes: usize) -> Error {
         let mut parts = Vec::new();
         let mut part = |what: &str, view: &View, bytes: usize| {
-            parts.push(format!(
-                "{what}: {:?} {}, {bytes} bytes",
-                view.shape(),
-                view.dtype
-            ))
+            parts.push(format!("{what}: {:?} {}, {bytes} bytes", view.shape(), view.dtype))
         };
         for (id, view) in ids.iter().zip(&plan.views) {
             part("reads", view, self.graph.storages[*id].size_bytes);
@@ -383,9 +356,7 @@ impl Pool {
             let storage = &self.graph.storages[id];
             (
                 storage.size_bytes,
-                storage
-                    .recipe
-                    .map_or("source", |recipe| self.graph.recipe(recipe).op.name()),
+                storage.recipe.map_or("source", |recipe| self.graph.recipe(recipe).op.name()),
             )
         };
         let mut residents: Vec<_> = self.graph.storages.residents().map(made_by).collect();
@@ -427,11 +398,7 @@ impl Pool {
 impl Ingredients {
     /// Sizes of what must be placed: outputs, but for one done in place, then scratch.
     fn new_bytes(&self, in_place: bool) -> impl Iterator<Item = usize> {
-        let outputs = self
-            .outputs
-            .iter()
-            .skip(usize::from(in_place))
-            .map(View::size_bytes);
+        let outputs = self.outputs.iter().skip(usize::from(in_place)).map(View::size_bytes);
         outputs.chain((self.scratch_bytes > 0).then_some(self.scratch_bytes))
     }
 }

@@ -66,11 +66,7 @@ impl Graph {
         inputs: &[(StorageId, View)],
         outputs: &[StorageId],
     ) {
-        let depth = 1 + inputs
-            .iter()
-            .map(|&(id, _)| self.storages[id].depth)
-            .max()
-            .unwrap_or(0);
+        let depth = 1 + inputs.iter().map(|&(id, _)| self.storages[id].depth).max().unwrap_or(0);
         if depth > MAX_DEPTH || !op.replays_exactly() {
             return;
         }
@@ -105,9 +101,7 @@ impl Graph {
         debug_assert!(self.storages[id].active() && !self.storages[id].stored());
         let mut unclaimed = vec![id];
         while let Some(id) = unclaimed.pop() {
-            let recipe = self.storages[id]
-                .recipe
-                .expect("only recomputable storages lose all their bytes");
+            let recipe = self.storages[id].recipe.expect("only recomputable storages lose all their bytes");
             let recipe = self.recipe_mut(recipe);
             recipe.claimants += 1;
             if recipe.claimants > 1 {
@@ -127,9 +121,7 @@ impl Graph {
     /// The storage, active and recomputable until now, has bytes again or is no longer active. Claims that this ends
     /// are added to `lost`, a storage once per claim; the caller takes them off one by one.
     pub fn unclaim(&mut self, id: StorageId, lost: &mut Vec<StorageId>) {
-        let recipe = self.storages[id]
-            .recipe
-            .expect("a recomputable storage has a recipe");
+        let recipe = self.storages[id].recipe.expect("a recomputable storage has a recipe");
         let recipe = self.recipe_mut(recipe);
         recipe.claimants -= 1;
         if recipe.claimants == 0 {
@@ -169,9 +161,7 @@ impl Graph {
 
     /// Deletes a recipe; what it made becomes sources.
     fn forget(&mut self, id: RecipeId) {
-        let recipe = self.recipes[id.0 as usize]
-            .take()
-            .expect("a recipe is forgotten once");
+        let recipe = self.recipes[id.0 as usize].take().expect("a recipe is forgotten once");
         debug_assert_eq!(recipe.claimants, 0, "a recipe that claims its inputs is needed");
         self.vacant.push(id);
         for (input, _) in &recipe.inputs {

@@ -22,11 +22,7 @@ pub struct Copy {
 impl Copy {
     /// A copy that `written` makes right.
     pub fn new(block: Block, written: Pending) -> Self {
-        Copy {
-            block,
-            written,
-            touched: written,
-        }
+        Copy { block, written, touched: written }
     }
 }
 
@@ -116,9 +112,7 @@ impl Storages {
 
     /// Forgets a record that holds no bytes.
     pub fn remove(&mut self, id: StorageId) {
-        let mut storage = self.records[id.0 as usize]
-            .take()
-            .expect("a record is removed once");
+        let mut storage = self.records[id.0 as usize].take().expect("a record is removed once");
         debug_assert!(!storage.stored() && !storage.active() && storage.recipe.is_none());
         storage.consumers.clear();
         self.spare_lists.push(storage.consumers);
@@ -196,16 +190,12 @@ impl Storages {
 impl std::ops::Index<StorageId> for Storages {
     type Output = Storage;
     fn index(&self, id: StorageId) -> &Storage {
-        self.records[id.0 as usize]
-            .as_ref()
-            .expect("the storage's record exists")
+        self.records[id.0 as usize].as_ref().expect("the storage's record exists")
     }
 }
 
 impl std::ops::IndexMut<StorageId> for Storages {
     fn index_mut(&mut self, id: StorageId) -> &mut Storage {
-        self.records[id.0 as usize]
-            .as_mut()
-            .expect("the storage's record exists")
+        self.records[id.0 as usize].as_mut().expect("the storage's record exists")
     }
 }

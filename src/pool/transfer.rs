@@ -27,15 +27,10 @@ impl Pool {
         let Some((block, busy)) = self.host_block(size_bytes, displace)? else {
             return Ok(false);
         };
-        let device = self.graph.storages[id]
-            .device
-            .expect("only a resident storage is written back");
+        let device = self.graph.storages[id].device.expect("only a resident storage is written back");
         let from = self.device.span(device.block, size_bytes);
         let to = self.host.span(block, size_bytes);
-        let mark = match self
-            .submitter
-            .copy(Lane::Offload, from, to, device.written.and(busy))
-        {
+        let mark = match self.submitter.copy(Lane::Offload, from, to, device.written.and(busy)) {
             Ok(mark) => mark,
             Err(error) => {
                 self.host.free(block, busy);
@@ -44,10 +39,7 @@ impl Pool {
         };
         let storage = &mut self.graph.storages[id];
         storage.host = Some(Copy::new(block, Pending::default().with(mark)));
-        storage.device = Some(Copy {
-            touched: device.touched.with(mark),
-            ..device
-        });
+        storage.device = Some(Copy { touched: device.touched.with(mark), ..device });
         self.counters.offloaded_bytes += size_bytes as u64;
         Ok(true)
     }
@@ -58,9 +50,7 @@ impl Pool {
         let Some((block, busy)) = self.place(op, size_bytes)? else {
             return Ok(false);
         };
-        let host = self.graph.storages[id]
-            .host
-            .expect("only a storage in the host tier is fetched");
+        let host = self.graph.storages[id].host.expect("only a storage in the host tier is fetched");
         let from = self.host.span(host.block, size_bytes);
         let to = self.device.span(block, size_bytes);
         let mark = match self.submitter.copy(Lane::Fetch, from, to, host.written.and(busy)) {
@@ -71,10 +61,7 @@ impl Pool {
             }
         };
         let storages = &mut self.graph.storages;
-        storages[id].host = Some(Copy {
-            touched: host.touched.with(mark),
-            ..host
-        });
+        storages[id].host = Some(Copy { touched: host.touched.with(mark), ..host });
         storages.set_device(id, Copy::new(block, Pending::default().with(mark)), self.clock);
         self.counters.fetched_bytes += size_bytes as u64;
         Ok(true)
@@ -122,22 +109,14 @@ impl Pool {
         };
         let id = self.graph.storages.insert(size_bytes);
         let storage = &mut self.graph.storages[id];
-        let copy = Copy {
-            block,
-            written: Pending::default(),
-            touched: busy,
-        };
+        let copy = Copy { block, written: Pending::default(), touched: busy };
         storage.host = Some(copy);
         storage.host_pins += 1;
         Ok((id, self.host_access(copy, busy, size_bytes)))
     }
 
     fn host_access(&self, copy: Copy, pending: Pending, size_bytes: usize) -> HostAccess {
-        HostAccess::new(
-            self.engine().clone(),
-            self.host.span(copy.block, size_bytes),
-            pending,
-        )
+        HostAccess::new(self.engine().clone(), self.host.span(copy.block, size_bytes), pending)
     }
 
     /// The program is done with the bytes.

@@ -84,10 +84,7 @@ impl Runtime {
     /// Waits, outside the lock, if the program is too far ahead of the device.
     fn keep_pace(&self) -> Result<(), Error> {
         let end = self.engine.mark(Lane::Compute);
-        let mark = Mark {
-            sequence: end.sequence.saturating_sub(MOST_AHEAD),
-            ..end
-        };
+        let mark = Mark { sequence: end.sequence.saturating_sub(MOST_AHEAD), ..end };
         if self.engine.reached(mark) {
             return Ok(());
         }
@@ -95,31 +92,20 @@ impl Runtime {
     }
 
     fn engine_error(&self, source: EngineError) -> Error {
-        Error::Engine {
-            device: self.device,
-            source,
-        }
+        Error::Engine { device: self.device, source }
     }
 
     /// Waits for all work submitted so far.
     fn sync(&self) -> Result<(), Error> {
         let ends = self.pool().ends();
-        ends.into_iter()
-            .try_for_each(|mark| self.engine.sync(mark))
-            .map_err(|error| self.engine_error(error))
+        ends.into_iter().try_for_each(|mark| self.engine.sync(mark)).map_err(|error| self.engine_error(error))
     }
 }
 
 fn submit<const N: usize>(op: Op, inputs: [Tensor; N]) -> Result<ArrayVec<Tensor, MAX_OUTPUTS>, Error> {
     let runtime = inputs[0].runtime().clone();
-    if let Some(other) = inputs
-        .iter()
-        .find(|tensor| !Arc::ptr_eq(tensor.runtime(), &runtime))
-    {
-        return Err(Error::MixedDevices {
-            op: op.name(),
-            devices: [runtime.device, other.device()],
-        });
+    if let Some(other) = inputs.iter().find(|tensor| !Arc::ptr_eq(tensor.runtime(), &runtime)) {
+        return Err(Error::MixedDevices { op: op.name(), devices: [runtime.device, other.device()] });
     }
     let inputs: ArrayVec<Input, MAX_INPUTS> = inputs.into_iter().map(Tensor::into_input).collect();
     runtime.submit(op, &inputs)
@@ -146,12 +132,7 @@ pub fn write(device: &OvercommitDevice, bytes: &[u8], dtype: Dtype, shape: Shape
     let view = View::contiguous(dtype, shape);
     if bytes.len() != view.size_bytes() {
         let (needed_bytes, had_bytes) = (view.size_bytes(), bytes.len());
-        return Err(Error::DataSize {
-            dtype,
-            shape,
-            needed_bytes,
-            had_bytes,
-        });
+        return Err(Error::DataSize { dtype, shape, needed_bytes, had_bytes });
     }
     let runtime = registry::runtime(device)?;
     let (id, access) = runtime.pool().begin_write(bytes.len())?;
@@ -166,11 +147,8 @@ pub fn write(device: &OvercommitDevice, bytes: &[u8], dtype: Dtype, shape: Shape
 /// The tensor's elements, row-major, as native-endian bytes. Waits for the work that makes them.
 pub fn read(tensor: Tensor) -> Result<Vec<u8>, Error> {
     let view = *tensor.view();
-    let tensor = if view.layout.is_contiguous() {
-        tensor
-    } else {
-        run(Op::Copy { dtype: view.dtype }, [tensor])?
-    };
+    let tensor =
+        if view.layout.is_contiguous() { tensor } else { run(Op::Copy { dtype: view.dtype }, [tensor])? };
     let runtime = tensor.runtime();
     let access = runtime.pool().begin_read(tensor.id())?;
     // Outside the lock, as in `write`.
@@ -207,10 +185,7 @@ pub fn seed(device: &OvercommitDevice, seed: u64) -> Result<(), Error> {
 pub fn next_seed(device: &OvercommitDevice) -> Result<u64, Error> {
     let runtime = registry::runtime(device)?;
     let drawn = runtime.drawn.fetch_add(1, Ordering::Relaxed);
-    Ok(mix(runtime
-        .seed
-        .load(Ordering::Relaxed)
-        .wrapping_add(drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15))))
+    Ok(mix(runtime.seed.load(Ordering::Relaxed).wrapping_add(drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15))))
 }
 
 /// The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): neighbouring inputs give unrelated outputs.

@@ -16,11 +16,7 @@ static RUNTIMES: LazyLock<RwLock<HashMap<OvercommitDevice, Arc<Runtime>>>> = Laz
 
 /// The device's runtime; at first use made from the environment and the defaults.
 pub(super) fn runtime(device: &OvercommitDevice) -> Result<Arc<Runtime>, Error> {
-    if let Some(runtime) = RUNTIMES
-        .read()
-        .unwrap_or_else(PoisonError::into_inner)
-        .get(device)
-    {
+    if let Some(runtime) = RUNTIMES.read().unwrap_or_else(PoisonError::into_inner).get(device) {
         return Ok(runtime.clone());
     }
     let mut runtimes = RUNTIMES.write().unwrap_or_else(PoisonError::into_inner);
@@ -60,10 +56,7 @@ pub fn configure_with_engine(
     if let Some(runtime) = runtimes.get(device) {
         let storages = runtime.pool().live_storages();
         if storages > 0 {
-            return Err(Error::InUse {
-                device: *device,
-                storages,
-            });
+            return Err(Error::InUse { device: *device, storages });
         }
     }
     runtimes.insert(*device, Arc::new(start(*device, config, wrap)?));

@@ -30,13 +30,7 @@ impl Drop for Handle {
 
 impl Tensor {
     pub(super) fn new(runtime: Arc<Runtime>, id: StorageId, view: View) -> Self {
-        Tensor {
-            handle: Arc::new(Handle {
-                runtime,
-                id: Some(id),
-            }),
-            view,
-        }
+        Tensor { handle: Arc::new(Handle { runtime, id: Some(id) }), view }
     }
 
     pub(super) fn runtime(&self) -> &Arc<Runtime> {
@@ -44,9 +38,7 @@ impl Tensor {
     }
 
     pub(super) fn id(&self) -> StorageId {
-        self.handle
-            .id
-            .expect("a tensor's handle is not consumed while the tensor exists")
+        self.handle.id.expect("a tensor's handle is not consumed while the tensor exists")
     }
 
     /// Gives the tensor to an op. If this was the storage's last handle, freeing it is now up to the pool.

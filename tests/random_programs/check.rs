@@ -125,73 +125,39 @@ pub fn quietly<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     CAUGHT.set(CAUGHT.get() - 1);
     result.map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
-        text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()))
-            .unwrap_or_default()
+        text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string())).unwrap_or_default()
     })
 }
 
 /// What a device may not hold when no tensor is alive.
 pub fn assert_empty(stats: &Stats) {
-    let left = [
-        stats.allocated_bytes,
-        stats.host_bytes,
-        stats.storages,
-        stats.recipes,
-    ];
-    assert_eq!(
-        left, [0; 4],
-        "left behind: device bytes, host bytes, storages, recipes"
-    );
+    let left = [stats.allocated_bytes, stats.host_bytes, stats.storages, stats.recipes];
+    assert_eq!(left, [0; 4], "left behind: device bytes, host bytes, storages, recipes");
 }
 
 /// Checks the program of a seed; panics with the setting and what was wrong.
 pub fn check(device: &OvercommitDevice, seed: u64) {
     let case = Case::new(seed);
     let free = Setting::default();
-    let expected = case
-        .run(device, &free)
-        .unwrap_or_else(|failure| panic!("unlimited: {failure:?}"));
+    let expected = case.run(device, &free).unwrap_or_else(|failure| panic!("unlimited: {failure:?}"));
     let seen = stats(device).expect("a device that ran");
     assert_empty(&seen);
     let smallest = seen.smallest_budget_bytes;
-    let budgets = [
-        UNLIMITED,
-        seen.peak_allocated_bytes / 2,
-        seen.peak_allocated_bytes / 4,
-        smallest,
-    ];
+    let budgets = [UNLIMITED, seen.peak_allocated_bytes / 2, seen.peak_allocated_bytes / 4, smallest];
     for policy in Policy::ALL {
         for (index, budget) in budgets.into_iter().enumerate() {
             // Either order at every budget, by turns.
             let deferred = (seed + index as u64 + policy as u64).is_multiple_of(2);
-            let lanes = if deferred {
-                LaneMode::Deferred { seed }
-            } else {
-                LaneMode::Threads
-            };
-            let setting = Setting {
-                budget_bytes: budget.max(smallest),
-                policy,
-                lanes,
-                ..free
-            };
+            let lanes = if deferred { LaneMode::Deferred { seed } } else { LaneMode::Threads };
+            let setting = Setting { budget_bytes: budget.max(smallest), policy, lanes, ..free };
             within(&setting, || check_feasible(device, &case, &setting, expected));
         }
-        let setting = Setting {
-            budget_bytes: smallest - 256,
-            policy,
-            ..free
-        };
+        let setting = Setting { budget_bytes: smallest - 256, policy, ..free };
         within(&setting, || check_too_small(device, &case, &setting, smallest));
     }
     for policy in Policy::ALL {
         let host_limit_bytes = seen.peak_allocated_bytes / 4;
-        let setting = Setting {
-            budget_bytes: smallest,
-            policy,
-            host_limit_bytes,
-            ..free
-        };
+        let setting = Setting { budget_bytes: smallest, policy, host_limit_bytes, ..free };
         within(&setting, || check_full_host(device, &case, &setting, expected));
     }
 }
@@ -211,10 +177,7 @@ fn check_feasible(device: &OvercommitDevice, case: &Case, setting: &Setting, exp
     }
     case.forget();
     let seen = stats(device).expect("a device that ran");
-    assert!(
-        seen.peak_allocated_bytes <= setting.budget_bytes,
-        "more than the budget was in use"
-    );
+    assert!(seen.peak_allocated_bytes <= setting.budget_bytes, "more than the budget was in use");
     assert_empty(&seen);
 }
 
@@ -270,15 +233,8 @@ fn check_right_after_error(device: &OvercommitDevice, case: &Case, setting: &Set
 pub fn contents_at(device: &OvercommitDevice, program: &Program, position: usize) -> BTreeMap<Slot, u64> {
     let mut machine = Machine::new(*device);
     runtime::seed(device, program.seed).expect("a host device");
-    program
-        .steps()
-        .take(position)
-        .for_each(|step| machine.step(step).expect("enough memory"));
-    machine
-        .contents()
-        .into_iter()
-        .map(|(slot, digest)| (slot, digest.expect("enough memory")))
-        .collect()
+    program.steps().take(position).for_each(|step| machine.step(step).expect("enough memory"));
+    machine.contents().into_iter().map(|(slot, digest)| (slot, digest.expect("enough memory"))).collect()
 }
 
 /// Where the difference begins, if it shows when everything is read after each step.

@@ -16,20 +16,11 @@ const MOST_PROGRAMS: u64 = 300;
 
 /// The setting in which a fault can show: little memory, and for some a certain policy or order of lanes.
 fn revealing(fault: Sabotage, seed: u64, budget_bytes: usize) -> Setting {
-    let replayed = [
-        Sabotage::ReusedSeed,
-        Sabotage::WrongLayout,
-        Sabotage::ChangedAlgorithm,
-    ]
-    .contains(&fault);
+    let replayed = [Sabotage::ReusedSeed, Sabotage::WrongLayout, Sabotage::ChangedAlgorithm].contains(&fault);
     Setting {
         budget_bytes,
         policy: if replayed { Policy::Recompute } else { Policy::Auto },
-        lanes: if fault == Sabotage::MissingWait {
-            LaneMode::Deferred { seed }
-        } else {
-            LaneMode::Threads
-        },
+        lanes: if fault == Sabotage::MissingWait { LaneMode::Deferred { seed } } else { LaneMode::Threads },
         sabotage: Some(fault),
         ..Setting::default()
     }
@@ -109,10 +100,8 @@ fn fails_cleanly(
     call: u64,
     reference: &[BTreeMap<Slot, u64>],
 ) -> bool {
-    let config = Config::new()
-        .budget_bytes(setting.budget_bytes)
-        .host_limit_bytes(UNLIMITED)
-        .policy(setting.policy);
+    let config =
+        Config::new().budget_bytes(setting.budget_bytes).host_limit_bytes(UNLIMITED).policy(setting.policy);
     let mut fault = None;
     let failing = |engine| fault.insert(Arc::new(Fault::new(engine, call))).clone() as _;
     configure_with_engine(&device, config, failing).expect("a host device");
@@ -129,10 +118,7 @@ fn fails_cleanly(
     }
     for (slot, digest) in machine.contents() {
         match digest {
-            Ok(digest) => assert_eq!(
-                digest, reference[machine.position][&slot],
-                "call {call}, slot {slot}"
-            ),
+            Ok(digest) => assert_eq!(digest, reference[machine.position][&slot], "call {call}, slot {slot}"),
             // A view that is read through a copy, which may be too large.
             Err(Error::WorkingSet(_)) => {}
             Err(error) => panic!("call {call}, slot {slot}: {error}"),
@@ -152,21 +138,13 @@ fn every_failure_of_the_engine_is_one_error_and_loses_nothing() {
         let program = generate::program(seed);
         let device = fresh_device();
         let free = Setting::default();
-        Case::Ops(program.clone())
-            .run(&device, &free)
-            .expect("enough memory");
+        Case::Ops(program.clone()).run(&device, &free).expect("enough memory");
         let budget_bytes = stats(&device).expect("a device that ran").smallest_budget_bytes;
-        let reference: Vec<_> = (0..=program.steps().count())
-            .map(|end| contents_at(&device, &program, end))
-            .collect();
-        let setting = Setting {
-            budget_bytes,
-            policy,
-            ..free
-        };
-        calls += (0..)
-            .take_while(|&call| fails_cleanly(device, &program, &setting, call, &reference))
-            .count();
+        let reference: Vec<_> =
+            (0..=program.steps().count()).map(|end| contents_at(&device, &program, end)).collect();
+        let setting = Setting { budget_bytes, policy, ..free };
+        calls +=
+            (0..).take_while(|&call| fails_cleanly(device, &program, &setting, call, &reference)).count();
     }
     println!("{calls} failures, each one clean error");
 }

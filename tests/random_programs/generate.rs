@@ -35,13 +35,7 @@ pub fn program(seed: u64) -> Program {
         generator.step();
     }
     let iterations = generator.random.random_range(1..4);
-    Program {
-        seed,
-        prologue,
-        body,
-        iterations,
-        epilogue: generator.steps,
-    }
+    Program { seed, prologue, body, iterations, epilogue: generator.steps }
 }
 
 /// A tensor that exists at this point of the program.
@@ -83,13 +77,7 @@ impl Generator {
     }
 
     fn add(&mut self, view: View, bound: f64) -> Value {
-        let value = Value {
-            slot: self.next_slot,
-            view,
-            bound,
-            kept: false,
-            weight: false,
-        };
+        let value = Value { slot: self.next_slot, view, bound, kept: false, weight: false };
         self.next_slot += 1;
         self.live.push(value);
         value
@@ -99,72 +87,34 @@ impl Generator {
     pub fn leaf(&mut self, dtype: Dtype, sizes: &[usize]) -> Value {
         let (shape, seed) = (Shape::new(sizes), self.random.random());
         let to = self.next_slot;
-        let (low, high) = if dtype == Dtype::F32 {
-            (-1.0, 1.0)
-        } else {
-            (-8.0, 8.0)
-        };
+        let (low, high) = if dtype == Dtype::F32 { (-1.0, 1.0) } else { (-8.0, 8.0) };
         let distribution = match self.random.random_range(0..8) {
-            0..=2 => Some(Distribution::Uniform {
-                low: f64::into(low),
-                high: f64::into(high),
-            }),
-            3 | 4 => Some(Distribution::Normal {
-                mean: 0.0.into(),
-                deviation: 1.0.into(),
-            }),
-            5 => Some(Distribution::Bernoulli {
-                probability: 0.5.into(),
-            }),
+            0..=2 => Some(Distribution::Uniform { low: f64::into(low), high: f64::into(high) }),
+            3 | 4 => Some(Distribution::Normal { mean: 0.0.into(), deviation: 1.0.into() }),
+            5 => Some(Distribution::Bernoulli { probability: 0.5.into() }),
             _ => None,
         };
         // Bools, and some of all others, come from the host.
         let op = match distribution {
             _ if dtype == Dtype::Bool => None,
-            Some(distribution) => Some(Op::Random {
-                shape,
-                dtype,
-                distribution,
-                seed: 0,
-            }),
-            None if self.random.random_bool(0.3) => Some(Op::Fill {
-                shape,
-                dtype,
-                value: 2.0.into(),
-            }),
+            Some(distribution) => Some(Op::Random { shape, dtype, distribution, seed: 0 }),
+            None if self.random.random_bool(0.3) => Some(Op::Fill { shape, dtype, value: 2.0.into() }),
             None => None,
         };
         let limit = if dtype == Dtype::Bool { 2 } else { 8 };
-        let values = if dtype == Dtype::F32 {
-            Values::Noise(seed)
-        } else {
-            Values::Below(seed, limit)
-        };
+        let values = if dtype == Dtype::F32 { Values::Noise(seed) } else { Values::Below(seed, limit) };
         self.steps.push(match op {
             Some(op) => Step::Create { to, op },
-            None => Step::Write {
-                to,
-                dtype,
-                shape,
-                values,
-            },
+            None => Step::Write { to, dtype, shape, values },
         });
-        self.add(
-            View::contiguous(dtype, shape),
-            if dtype == Dtype::F32 { 2.0 } else { 8.0 },
-        )
+        self.add(View::contiguous(dtype, shape), if dtype == Dtype::F32 { 2.0 } else { 8.0 })
     }
 
     /// Integers in `0..limit`, to index with.
     pub fn indices(&mut self, limit: usize, shape: Shape) -> Value {
         let dtype = self.pick(&[Dtype::I32, Dtype::I64]);
         let values = Values::Below(self.random.random(), limit as i64);
-        self.steps.push(Step::Write {
-            to: self.next_slot,
-            dtype,
-            shape,
-            values,
-        });
+        self.steps.push(Step::Write { to: self.next_slot, dtype, shape, values });
         self.add(View::contiguous(dtype, shape), limit as f64)
     }
 
@@ -176,10 +126,7 @@ impl Generator {
             start: self.random.random_range(-3..3),
             step: self.random.random_range(-2..3),
         };
-        self.steps.push(Step::Create {
-            to: self.next_slot,
-            op,
-        });
+        self.steps.push(Step::Create { to: self.next_slot, op });
         self.add(View::contiguous(dtype, Shape::new(&[count])), count as f64);
     }
 
@@ -190,39 +137,24 @@ impl Generator {
 
     /// As [`run`](Self::run); each operand is used for the last time with probability `last`.
     pub fn run_with(&mut self, op: Op, inputs: &[Chosen], bound: f64, last: f64) -> Option<Value> {
-        let views: Vec<View> = inputs
-            .iter()
-            .map(|(value, layout)| View {
-                layout: *layout,
-                ..value.view
-            })
-            .collect();
+        let views: Vec<View> =
+            inputs.iter().map(|(value, layout)| View { layout: *layout, ..value.view }).collect();
         let outputs = op.outputs(&views);
         if outputs.iter().any(|view| view.size_bytes() > MOST_BYTES) {
             return None;
         }
         let uses = (0..inputs.len()).map(|index| {
             let (value, layout) = inputs[index];
-            let again = inputs[index + 1..]
-                .iter()
-                .any(|(other, _)| other.slot == value.slot);
+            let again = inputs[index + 1..].iter().any(|(other, _)| other.slot == value.slot);
             let last = !again && !value.kept && self.random.random_bool(last);
             if last {
                 self.live.retain(|other| other.slot != value.slot);
             }
-            Use {
-                slot: value.slot,
-                layout,
-                last,
-            }
+            Use { slot: value.slot, layout, last }
         });
         let inputs = uses.collect();
         let made: Vec<Value> = outputs.iter().map(|view| self.add(*view, bound)).collect();
-        self.steps.push(Step::Run {
-            op,
-            inputs,
-            to: made.iter().map(|value| value.slot).collect(),
-        });
+        self.steps.push(Step::Run { op, inputs, to: made.iter().map(|value| value.slot).collect() });
         Some(self.tamed(made[0]))
     }
 
@@ -236,8 +168,7 @@ impl Generator {
             Dtype::I32 | Dtype::I64 => (Op::BinaryScalar(Binary::Remainder, 37i64.into()), 37.0),
             Dtype::Bool => return value,
         };
-        self.run_with(op, &[(value, value.view.layout)], bound, 1.0)
-            .expect("as large as its input")
+        self.run_with(op, &[(value, value.view.layout)], bound, 1.0).expect("as large as its input")
     }
 
     /// A live value that fits, as it is.
@@ -248,17 +179,12 @@ impl Generator {
 
     /// Any value of one of these types, through some view; a new one if need be.
     pub fn any(&mut self, dtypes: &[Dtype]) -> Chosen {
-        let value = self
-            .find(|value| dtypes.contains(&value.view.dtype))
-            .unwrap_or_else(|| {
-                let (dtype, sizes) = (self.pick(dtypes), self.sizes());
-                self.leaf(dtype, &sizes)
-            });
-        let layout = if self.random.random_bool(0.4) {
-            self.view(value.view.layout)
-        } else {
-            value.view.layout
-        };
+        let value = self.find(|value| dtypes.contains(&value.view.dtype)).unwrap_or_else(|| {
+            let (dtype, sizes) = (self.pick(dtypes), self.sizes());
+            self.leaf(dtype, &sizes)
+        });
+        let layout =
+            if self.random.random_bool(0.4) { self.view(value.view.layout) } else { value.view.layout };
         (value, layout)
     }
 
@@ -268,14 +194,7 @@ impl Generator {
         if let Some(value) = self.find(direct).filter(|_| self.random.random_bool(0.8)) {
             let axis = self.random.random_range(0..shape.rank().max(1));
             let flip = shape.rank() > 0 && self.random.random_bool(0.1);
-            return (
-                value,
-                if flip {
-                    value.view.layout.flip(axis)
-                } else {
-                    value.view.layout
-                },
-            );
+            return (value, if flip { value.view.layout.flip(axis) } else { value.view.layout });
         }
         // Stored transposed, or with one dimension to expand, or just so.
         let mut sizes = shape.dims().to_vec();
@@ -314,12 +233,7 @@ impl Generator {
     /// Sizes of a batch of images.
     pub fn images(&mut self) -> [usize; 4] {
         let side = self.pick(&[6, 9, 12]);
-        [
-            self.pick(&[2, 3, 5]),
-            self.pick(&[2, 4]),
-            side,
-            self.pick(&[6, side]),
-        ]
+        [self.pick(&[2, 3, 5]), self.pick(&[2, 4]), side, self.pick(&[6, side])]
     }
 
     /// Another layout of the same storage.
@@ -339,10 +253,7 @@ impl Generator {
             }
             1 => layout.flip(axis),
             2 => {
-                let (size, step) = (
-                    self.random.random_range(1..=shape[axis]),
-                    self.pick(&[1, 1, 2, -1, -2]),
-                );
+                let (size, step) = (self.random.random_range(1..=shape[axis]), self.pick(&[1, 1, 2, -1, -2]));
                 let reach = (size - 1) * isize::unsigned_abs(step);
                 let Some(room) = (shape[axis] - 1).checked_sub(reach) else {
                     return layout;
@@ -353,20 +264,12 @@ impl Generator {
             3 if shape.count() <= 2048 => {
                 let mut sizes = shape.dims().to_vec();
                 sizes.insert(0, self.random.random_range(2..4));
-                if rank < 5 {
-                    layout.expand(Shape::new(&sizes))
-                } else {
-                    layout
-                }
+                if rank < 5 { layout.expand(Shape::new(&sizes)) } else { layout }
             }
             _ => {
                 let flat = Shape::new(&[shape.count()]);
                 let halves = Shape::new(&[2, shape.count() / 2]);
-                let wanted = if shape.count().is_multiple_of(2) {
-                    self.pick(&[flat, halves])
-                } else {
-                    flat
-                };
+                let wanted = if shape.count().is_multiple_of(2) { self.pick(&[flat, halves]) } else { flat };
                 layout.reshape(wanted).unwrap_or(layout)
             }
         }
@@ -375,11 +278,8 @@ impl Generator {
     /// A second handle of a storage, or the first under another layout.
     pub fn alias(&mut self) {
         let Some(value) = self.find(|_| true) else { return };
-        let layout = if self.random.random_bool(0.5) {
-            self.view(value.view.layout)
-        } else {
-            value.view.layout
-        };
+        let layout =
+            if self.random.random_bool(0.5) { self.view(value.view.layout) } else { value.view.layout };
         if layout.shape().count() * value.view.dtype.size_bytes() > MOST_BYTES {
             return;
         }
@@ -388,14 +288,7 @@ impl Generator {
             self.live.retain(|other| other.slot != value.slot);
         }
         let to = self.add(View { layout, ..value.view }, value.bound).slot;
-        self.steps.push(Step::Alias {
-            from: Use {
-                slot: value.slot,
-                layout,
-                last,
-            },
-            to,
-        });
+        self.steps.push(Step::Alias { from: Use { slot: value.slot, layout, last }, to });
     }
 
     /// Drops a value.
@@ -415,13 +308,7 @@ impl Generator {
 
     /// A value that lives through all iterations and is updated in each.
     fn weight(&mut self) {
-        let sizes = [
-            vec![4, 2, 3, 3],
-            vec![33, 16],
-            vec![16],
-            vec![40, 40],
-            vec![4, 4, 2, 2],
-        ];
+        let sizes = [vec![4, 2, 3, 3], vec![33, 16], vec![16], vec![40, 40], vec![4, 4, 2, 2]];
         let index = self.random.random_range(0..sizes.len());
         let slot = self.leaf(Dtype::F32, &sizes[index]).slot;
         self.live
@@ -437,28 +324,12 @@ impl Generator {
             let (change, layout) = self.shaped(Dtype::F32, *weight.view.shape());
             let whole = weight.view.layout;
             let decay = Op::BinaryScalar(Binary::Mul, 0.9.into());
-            let old = Use {
-                slot: weight.slot,
-                layout: whole,
-                last: true,
-            };
-            self.steps.push(Step::Run {
-                op: decay,
-                inputs: vec![old],
-                to: vec![weight.slot],
-            });
-            let change = Use {
-                slot: change.slot,
-                layout,
-                last: false,
-            };
+            let old = Use { slot: weight.slot, layout: whole, last: true };
+            self.steps.push(Step::Run { op: decay, inputs: vec![old], to: vec![weight.slot] });
+            let change = Use { slot: change.slot, layout, last: false };
             let inputs = vec![old, change];
             if change.slot != weight.slot {
-                self.steps.push(Step::Run {
-                    op: Op::Binary(Binary::Sub),
-                    inputs,
-                    to: vec![weight.slot],
-                });
+                self.steps.push(Step::Run { op: Op::Binary(Binary::Sub), inputs, to: vec![weight.slot] });
             }
         }
     }

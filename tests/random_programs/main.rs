@@ -19,10 +19,7 @@ const THREADS: usize = 2;
 
 /// A number from the environment.
 fn setting(name: &str, default: u64) -> u64 {
-    let parse = |text: String| {
-        text.parse()
-            .unwrap_or_else(|_| panic!("{name}: \"{text}\" is not a number"))
-    };
+    let parse = |text: String| text.parse().unwrap_or_else(|_| panic!("{name}: \"{text}\" is not a number"));
     std::env::var(name).map_or(default, parse)
 }
 
@@ -33,13 +30,8 @@ fn every_policy_and_budget_gives_the_bits_of_unlimited_memory() {
     let next = AtomicU64::new(0);
     let begin = Instant::now();
     let failed: Vec<u64> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..THREADS)
-            .map(|_| scope.spawn(|| work(&next, programs, first)))
-            .collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| worker.join().expect("failures are caught"))
-            .collect()
+        let workers: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| work(&next, programs, first))).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("failures are caught")).collect()
     });
     println!("{programs} programs in {:.1} s", begin.elapsed().as_secs_f64());
     assert!(failed.is_empty(), "programs with these seeds fail: {failed:?}");

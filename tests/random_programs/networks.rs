@@ -119,9 +119,7 @@ impl Network {
         let inputs = |layer: usize| if layer == 0 { features } else { 4 * self.width };
         Model {
             convolutions: (0..self.convolutions).map(convolution).collect(),
-            norms: (0..self.convolutions)
-                .map(|_| BatchNormConfig::new(self.width).init(device))
-                .collect(),
+            norms: (0..self.convolutions).map(|_| BatchNormConfig::new(self.width).init(device)).collect(),
             pool: MaxPool2dConfig::new([2, 2]).with_strides([2, 2]).init(),
             dropout: DropoutConfig::new(0.3).init(),
             linears: (0..self.linears)

@@ -90,15 +90,8 @@ fn function(generator: &mut Generator, dtype: Dtype, bound: f64) -> (Unary, f64)
             }
         }
         Dtype::F32 => {
-            let smooth = [
-                Unary::Sin,
-                Unary::Cos,
-                Unary::Tanh,
-                Unary::Sigmoid,
-                Unary::Erf,
-                Unary::Atan,
-                Unary::Asinh,
-            ];
+            let smooth =
+                [Unary::Sin, Unary::Cos, Unary::Tanh, Unary::Sigmoid, Unary::Erf, Unary::Atan, Unary::Asinh];
             let same = [Unary::Neg, Unary::Abs, Unary::Relu, Unary::Round, Unary::Sign];
             match generator.random.random_range(0..8) {
                 0..=3 => (generator.pick(&smooth), bound.min(4.0)),
@@ -134,14 +127,7 @@ fn chain(generator: &mut Generator) -> Option<()> {
 }
 
 fn binary_kind(generator: &mut Generator, dtype: Dtype) -> Binary {
-    let always = [
-        Binary::Add,
-        Binary::Sub,
-        Binary::Mul,
-        Binary::Max,
-        Binary::Min,
-        Binary::ReverseSub,
-    ];
+    let always = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Max, Binary::Min, Binary::ReverseSub];
     match dtype {
         Dtype::Bool => generator.pick(&[Binary::And, Binary::Or, Binary::Xor]),
         Dtype::F32 if generator.random.random_bool(0.2) => {
@@ -157,27 +143,15 @@ fn binary_kind(generator: &mut Generator, dtype: Dtype) -> Binary {
 fn binary(generator: &mut Generator) -> Option<()> {
     let (a, b) = generator.pair(&ALL);
     let kind = binary_kind(generator, a.0.view.dtype);
-    let bound = if kind == Binary::Mul {
-        a.0.bound * b.0.bound
-    } else {
-        a.0.bound + b.0.bound
-    };
+    let bound = if kind == Binary::Mul { a.0.bound * b.0.bound } else { a.0.bound + b.0.bound };
     generator.run(Op::Binary(kind), &[a, b], bound).map(drop)
 }
 
 fn binary_scalar(generator: &mut Generator) -> Option<()> {
     let x = generator.any(&NUMBERS);
     let scalar = generator.scalar(x.0.view.dtype);
-    let kind = generator.pick(&[
-        Binary::Add,
-        Binary::Sub,
-        Binary::Mul,
-        Binary::Max,
-        Binary::ReverseSub,
-    ]);
-    generator
-        .run(Op::BinaryScalar(kind, scalar), &[x], 3.0 * x.0.bound + 3.0)
-        .map(drop)
+    let kind = generator.pick(&[Binary::Add, Binary::Sub, Binary::Mul, Binary::Max, Binary::ReverseSub]);
+    generator.run(Op::BinaryScalar(kind, scalar), &[x], 3.0 * x.0.bound + 3.0).map(drop)
 }
 
 fn compare(generator: &mut Generator) -> Option<()> {
@@ -185,9 +159,7 @@ fn compare(generator: &mut Generator) -> Option<()> {
     if generator.random.random_bool(0.5) {
         let x = generator.any(&NUMBERS);
         let scalar = generator.scalar(x.0.view.dtype);
-        return generator
-            .run(Op::CompareScalar(kind, scalar), &[x], 1.0)
-            .map(drop);
+        return generator.run(Op::CompareScalar(kind, scalar), &[x], 1.0).map(drop);
     }
     let (a, b) = generator.pair(&NUMBERS);
     generator.run(Op::Compare(kind), &[a, b], 1.0).map(drop)
@@ -219,37 +191,20 @@ fn reduce(generator: &mut Generator) -> Option<()> {
     if kind == Reduce::Mean && !floats {
         kind = Reduce::Sum;
     }
-    let bound = if kind == Reduce::Sum {
-        x.0.bound * x.1.shape()[axis] as f64
-    } else {
-        x.0.bound
-    };
+    let bound = if kind == Reduce::Sum { x.0.bound * x.1.shape()[axis] as f64 } else { x.0.bound };
     generator.run(Op::Reduce { kind, axis }, &[x], bound).map(drop)
 }
 
 fn arg_reduce(generator: &mut Generator) -> Option<()> {
     let x = generator.any(&NUMBERS);
     let axis = axis(generator, x.1.shape())?;
-    let (kind, dtype) = (
-        generator.pick(ArgReduce::ALL),
-        generator.pick(&[Dtype::I32, Dtype::I64]),
-    );
-    generator
-        .run(
-            Op::ArgReduce { kind, axis, dtype },
-            &[x],
-            x.1.shape()[axis] as f64,
-        )
-        .map(drop)
+    let (kind, dtype) = (generator.pick(ArgReduce::ALL), generator.pick(&[Dtype::I32, Dtype::I64]));
+    generator.run(Op::ArgReduce { kind, axis, dtype }, &[x], x.1.shape()[axis] as f64).map(drop)
 }
 
 fn copy(generator: &mut Generator) -> Option<()> {
     let x = generator.any(&ALL);
-    let dtype = if generator.random.random_bool(0.5) {
-        x.0.view.dtype
-    } else {
-        generator.pick(&ALL)
-    };
+    let dtype = if generator.random.random_bool(0.5) { x.0.view.dtype } else { generator.pick(&ALL) };
     generator.run(Op::Copy { dtype }, &[x], x.0.bound).map(drop)
 }
 
@@ -267,9 +222,7 @@ fn slice_assign(generator: &mut Generator) -> Option<()> {
     }
     let value = generator.shaped(x.0.view.dtype, Shape::new(&sizes));
     let bound = x.0.bound.max(value.0.bound);
-    generator
-        .run(Op::SliceAssign { starts, steps }, &[x, value], bound)
-        .map(drop)
+    generator.run(Op::SliceAssign { starts, steps }, &[x, value], bound).map(drop)
 }
 
 fn gather(generator: &mut Generator) -> Option<()> {
@@ -278,23 +231,13 @@ fn gather(generator: &mut Generator) -> Option<()> {
     let axis = axis(generator, &shape)?;
     let count = generator.random.random_range(1..20);
     let select = generator.random.random_bool(0.5);
-    let indices = if select {
-        Shape::new(&[count])
-    } else {
-        shape.with(axis, count)
-    };
+    let indices = if select { Shape::new(&[count]) } else { shape.with(axis, count) };
     if indices.count() > 4096 {
         return None;
     }
     let index = generator.indices(shape[axis], indices);
-    let op = if select {
-        Op::Select { axis }
-    } else {
-        Op::Gather { axis }
-    };
-    generator
-        .run(op, &[x, (index, index.view.layout)], x.0.bound)
-        .map(drop)
+    let op = if select { Op::Select { axis } } else { Op::Gather { axis } };
+    generator.run(op, &[x, (index, index.view.layout)], x.0.bound).map(drop)
 }
 
 fn scatter(generator: &mut Generator) -> Option<()> {
@@ -309,15 +252,9 @@ fn scatter(generator: &mut Generator) -> Option<()> {
     let select = generator.random.random_bool(0.5);
     let index = generator.indices(shape[axis], if select { Shape::new(&[count]) } else { values });
     let value = generator.shaped(Dtype::F32, values);
-    let op = if select {
-        Op::SelectAdd { axis }
-    } else {
-        Op::ScatterAdd { axis }
-    };
+    let op = if select { Op::SelectAdd { axis } } else { Op::ScatterAdd { axis } };
     let bound = x.0.bound + value.0.bound * count as f64;
-    generator
-        .run(op, &[x, (index, index.view.layout), value], bound)
-        .map(drop)
+    generator.run(op, &[x, (index, index.view.layout), value], bound).map(drop)
 }
 
 fn matmul(generator: &mut Generator) -> Option<()> {
@@ -336,10 +273,7 @@ fn matmul(generator: &mut Generator) -> Option<()> {
     };
     let shape = *a.1.shape();
     let columns = generator.pick(&[1, 8, 16, 40]);
-    let b = generator.shaped(
-        Dtype::F32,
-        shape.with(rank - 2, shape[rank - 1]).with(rank - 1, columns),
-    );
+    let b = generator.shaped(Dtype::F32, shape.with(rank - 2, shape[rank - 1]).with(rank - 1, columns));
     let bound = a.0.bound * b.0.bound * (shape[rank - 1] as f64).sqrt();
     generator.run(Op::Matmul, &[a, b], bound).map(drop)
 }
@@ -364,20 +298,11 @@ fn images(generator: &mut Generator) -> Chosen {
 fn convolution(generator: &mut Generator) -> Option<()> {
     let x = images(generator);
     let shape = *x.1.shape();
-    let groups = if shape[1].is_multiple_of(2) {
-        generator.pick(&[1, 1, 2])
-    } else {
-        1
-    };
+    let groups = if shape[1].is_multiple_of(2) { generator.pick(&[1, 1, 2]) } else { 1 };
     let kernel = generator.pick(&[[1, 1], [3, 3], [2, 2], [1, 3]]);
     let step = generator.pick(&[1, 1, 2]);
     let padding = [generator.pick(&[0, kernel[0] / 2]), kernel[1] / 2];
-    let conv = Conv2d {
-        stride: [step, 1],
-        padding,
-        dilation: [1, 1],
-        groups,
-    };
+    let conv = Conv2d { stride: [step, 1], padding, dilation: [1, 1], groups };
     let filters = Shape::new(&[generator.pick(&[2, 4]), shape[1] / groups, kernel[0], kernel[1]]);
     let weight = generator.shaped(Dtype::F32, filters);
     let reach = ((filters.count() / filters[0]) as f64).sqrt();
@@ -391,10 +316,7 @@ fn convolution(generator: &mut Generator) -> Option<()> {
     let gradient = generator.shaped(Dtype::F32, *y.view.shape());
     let bound = |value: f64| value * gradient.0.bound * reach * 8.0;
     if generator.random.random_bool(0.5) {
-        let op = Op::Conv2dBackwardInput {
-            conv,
-            size: [shape[2], shape[3]],
-        };
+        let op = Op::Conv2dBackwardInput { conv, size: [shape[2], shape[3]] };
         generator.run_with(op, &[weight, gradient], bound(weight.0.bound), 0.0)?;
     }
     if generator.random.random_bool(0.7) {
@@ -420,10 +342,7 @@ fn window(generator: &mut Generator) -> Pool2d {
 fn max_pool(generator: &mut Generator) -> Option<()> {
     let (x, pool) = (images(generator), window(generator));
     let size = [x.1.shape()[2], x.1.shape()[3]];
-    let indices = generator
-        .random
-        .random_bool(0.8)
-        .then(|| generator.pick(&[Dtype::I32, Dtype::I64]));
+    let indices = generator.random.random_bool(0.8).then(|| generator.pick(&[Dtype::I32, Dtype::I64]));
     let values = generator.run(Op::MaxPool2d { pool, indices }, &[x], x.0.bound)?;
     let (Some(_), Some(indices)) = (indices, generator.live.last().copied()) else {
         return Some(());
@@ -431,11 +350,7 @@ fn max_pool(generator: &mut Generator) -> Option<()> {
     if indices.slot == values.slot + 1 && generator.random.random_bool(0.7) {
         let gradient = generator.shaped(Dtype::F32, *values.view.shape());
         let inputs = [gradient, (indices, indices.view.layout)];
-        generator.run(
-            Op::MaxPool2dBackward { pool, size },
-            &inputs,
-            9.0 * gradient.0.bound,
-        )?;
+        generator.run(Op::MaxPool2dBackward { pool, size }, &inputs, 9.0 * gradient.0.bound)?;
     }
     Some(())
 }
@@ -449,23 +364,13 @@ fn average_pool(generator: &mut Generator) -> Option<()> {
         let y = generator.run(Op::AdaptiveAvgPool2d { size: small }, &[x], x.0.bound)?;
         let gradient = generator.shaped(Dtype::F32, *y.view.shape());
         return generator
-            .run(
-                Op::AdaptiveAvgPool2dBackward { size },
-                &[gradient],
-                gradient.0.bound,
-            )
+            .run(Op::AdaptiveAvgPool2dBackward { size }, &[gradient], gradient.0.bound)
             .map(drop);
     }
     let pool = window(generator);
     let y = generator.run(Op::AvgPool2d(pool), &[x], x.0.bound)?;
     let gradient = generator.shaped(Dtype::F32, *y.view.shape());
-    generator
-        .run(
-            Op::AvgPool2dBackward { pool, size },
-            &[gradient],
-            9.0 * gradient.0.bound,
-        )
-        .map(drop)
+    generator.run(Op::AvgPool2dBackward { pool, size }, &[gradient], 9.0 * gradient.0.bound).map(drop)
 }
 
 fn alias(generator: &mut Generator) -> Option<()> {

@@ -87,12 +87,7 @@ pub struct Machine {
 
 impl Machine {
     pub fn new(device: OvercommitDevice) -> Self {
-        Machine {
-            device,
-            slots: BTreeMap::new(),
-            digest: DefaultHasher::new(),
-            position: 0,
-        }
+        Machine { device, slots: BTreeMap::new(), digest: DefaultHasher::new(), position: 0 }
     }
 
     /// Runs the program and reads all it leaves. The digest is of every byte read.
@@ -109,12 +104,7 @@ impl Machine {
     /// Runs one step. After an error the slots it takes from are empty, and nothing else has changed.
     pub fn step(&mut self, step: &Step) -> Result<(), Error> {
         match step {
-            Step::Write {
-                to,
-                dtype,
-                shape,
-                values,
-            } => {
+            Step::Write { to, dtype, shape, values } => {
                 let tensor =
                     runtime::write(&self.device, &values.bytes(*dtype, shape.count()), *dtype, *shape)?;
                 self.slots.insert(*to, tensor);
@@ -151,21 +141,13 @@ impl Machine {
                 digest.finish()
             })
         };
-        self.slots
-            .iter()
-            .map(|(&slot, tensor)| (slot, digest(tensor)))
-            .collect()
+        self.slots.iter().map(|(&slot, tensor)| (slot, digest(tensor))).collect()
     }
 
     fn take(&mut self, from: &Use) -> Tensor {
-        let tensor = if from.last {
-            self.slots.remove(&from.slot)
-        } else {
-            self.slots.get(&from.slot).cloned()
-        };
-        tensor
-            .expect("a program uses what it has made")
-            .with_layout(from.layout)
+        let tensor =
+            if from.last { self.slots.remove(&from.slot) } else { self.slots.get(&from.slot).cloned() };
+        tensor.expect("a program uses what it has made").with_layout(from.layout)
     }
 
     fn read(&mut self, slot: Slot) -> Result<(), Error> {
@@ -180,11 +162,7 @@ impl Machine {
 fn run(op: Op, inputs: Vec<Tensor>, outputs: usize) -> Result<Vec<Tensor>, Error> {
     fn run<const N: usize>(op: Op, inputs: Vec<Tensor>, outputs: usize) -> Result<Vec<Tensor>, Error> {
         let inputs: [Tensor; N] = inputs.try_into().expect("as many inputs");
-        Ok(if outputs == 2 {
-            runtime::run_pair(op, inputs)?.into()
-        } else {
-            vec![runtime::run(op, inputs)?]
-        })
+        Ok(if outputs == 2 { runtime::run_pair(op, inputs)?.into() } else { vec![runtime::run(op, inputs)?] })
     }
     match inputs.len() {
         1 => run::<1>(op, inputs, outputs),
@@ -202,9 +180,7 @@ impl Values {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let integers = (0..count).map(|_| random.random_range(0..limit));
         match dtype {
-            Dtype::F32 => (0..count)
-                .flat_map(|_| random.random_range(-1f32..1.0).to_ne_bytes())
-                .collect(),
+            Dtype::F32 => (0..count).flat_map(|_| random.random_range(-1f32..1.0).to_ne_bytes()).collect(),
             Dtype::I32 => integers.flat_map(|value| (value as i32).to_ne_bytes()).collect(),
             Dtype::I64 => integers.flat_map(|value| value.to_ne_bytes()).collect(),
             Dtype::Bool => integers.map(|value| value as u8).collect(),

@@ -36,18 +36,10 @@ pub fn assert_same(ours: Answers, reference: Answers, tolerance: f64) {
             a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance * (1.0 + b.abs())
         };
         if shape != expected_shape || !ours.iter().zip(expected).all(close) {
-            wrong.push(format!(
-                "{name}\n  ours {shape:?} {ours:?}\n  not  {expected_shape:?} {expected:?}"
-            ));
+            wrong.push(format!("{name}\n  ours {shape:?} {ours:?}\n  not  {expected_shape:?} {expected:?}"));
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "{} of {} differ:\n{}",
-        wrong.len(),
-        ours.0.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), ours.0.len(), wrong.join("\n"));
 }
 
 /// Numbers in -1..1 that look random and are the same everywhere.

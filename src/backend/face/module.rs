@@ -12,25 +12,11 @@ use burn_backend::ops::{
 type Pair = [usize; 2];
 
 fn max_window(kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool) -> Pool2d {
-    Pool2d {
-        kernel,
-        stride,
-        padding,
-        dilation,
-        ceil_mode,
-        count_include_pad: false,
-    }
+    Pool2d { kernel, stride, padding, dilation, ceil_mode, count_include_pad: false }
 }
 
 fn avg_window(kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool, ceil_mode: bool) -> Pool2d {
-    Pool2d {
-        kernel,
-        stride,
-        padding,
-        dilation: [1, 1],
-        ceil_mode,
-        count_include_pad,
-    }
+    Pool2d { kernel, stride, padding, dilation: [1, 1], ceil_mode, count_include_pad }
 }
 
 impl<F: FloatElement, I: IntElement> ModuleOps<Self> for Overcommit<F, I> {

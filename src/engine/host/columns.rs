@@ -62,16 +62,10 @@ pub(super) fn column_kernels() -> &'static ColumnKernels {
     static KERNELS: LazyLock<ColumnKernels> = LazyLock::new(|| {
         let find = |name: &str| {
             let kernel = kernels::find(name);
-            assert!(
-                kernel.takes::<ColumnsArgs>(),
-                "{name} takes other arguments than this file mirrors"
-            );
+            assert!(kernel.takes::<ColumnsArgs>(), "{name} takes other arguments than this file mirrors");
             kernel
         };
-        ColumnKernels {
-            im2col: find("im2col_f32"),
-            col2im: find("col2im_f32"),
-        }
+        ColumnKernels { im2col: find("im2col_f32"), col2im: find("col2im_f32") }
     });
     &KERNELS
 }

@@ -109,9 +109,7 @@ static LOWERED: LazyLock<HashMap<KernelName, Kernel>> = LazyLock::new(|| {
 /// # Panics
 /// If there is none: callers name only kernels of this crate.
 pub(super) fn find(name: &str) -> Kernel {
-    *KERNELS
-        .get(name)
-        .unwrap_or_else(|| panic!("there is no kernel `{name}`"))
+    *KERNELS.get(name).unwrap_or_else(|| panic!("there is no kernel `{name}`"))
 }
 
 /// Computes a call on the calling thread and, where there is enough work, on rayon's. Matmul and convolution are not
@@ -131,10 +129,7 @@ pub(super) unsafe fn run(call: &Call) -> Result<(), EngineError> {
         fault: fault.as_ptr() as u64,
         chunk: CHUNK,
     };
-    let error = |reason: String| EngineError::Kernel {
-        op: call.op.name(),
-        reason,
-    };
+    let error = |reason: String| EngineError::Kernel { op: call.op.name(), reason };
     let calls = lower::lower(&request).ok_or_else(|| error("has no kernel of its own".into()))?;
     for kernel_call in &calls {
         // SAFETY: lowering made the arguments for this kernel (a test compares the structs) from spans that the caller
@@ -143,10 +138,7 @@ pub(super) unsafe fn run(call: &Call) -> Result<(), EngineError> {
     }
     match fault.into_inner() {
         NO_FAULT => Ok(()),
-        index => Err(error(format!(
-            "index {index} is out of range for {} elements",
-            indexed_size(call)
-        ))),
+        index => Err(error(format!("index {index} is out of range for {} elements", indexed_size(call)))),
     }
 }
 
@@ -167,10 +159,7 @@ unsafe fn spread(kernel: &Kernel, call: &KernelCall) {
 }
 
 fn placed(operand: &Operand) -> Placed {
-    Placed {
-        address: operand.span.address,
-        view: operand.view,
-    }
+    Placed { address: operand.span.address, view: operand.view }
 }
 
 /// The size of the axis that the call's op indexes.

@@ -54,9 +54,7 @@ impl Default for HostOptions {
             mode: LaneMode::Threads,
             device_bytes: free_bytes / 2,
             host_bytes: free_bytes,
-            workers: available_parallelism()
-                .map_or(1, |count| count.get())
-                .min(MOST_WORKERS),
+            workers: available_parallelism().map_or(1, |count| count.get()).min(MOST_WORKERS),
         }
     }
 }
@@ -120,21 +118,13 @@ impl HostEngine {
             LaneMode::Threads => Lanes::Threads(Box::new(Threads::new(run))),
             LaneMode::Deferred { seed } => Lanes::Deferred(Box::new(Deferred::new(run, seed))),
         };
-        HostEngine {
-            lanes,
-            slabs: Mutex::default(),
-            props: options.props(),
-            workers,
-        }
+        HostEngine { lanes, slabs: Mutex::default(), props: options.props(), workers }
     }
 }
 
 /// A failure of the call's op.
 fn failure(call: &Call, reason: &str) -> EngineError {
-    EngineError::Kernel {
-        op: call.op.name(),
-        reason: reason.to_string(),
-    }
+    EngineError::Kernel { op: call.op.name(), reason: reason.to_string() }
 }
 
 fn execute(piece: &Piece, workers: usize) -> Result<(), EngineError> {
@@ -210,10 +200,7 @@ impl Engine for HostEngine {
     unsafe fn copy(&self, lane: Lane, from: Span, to: Span) -> Result<(), EngineError> {
         if from.bytes != to.bytes {
             let reason = format!("to a span of {} bytes", to.bytes);
-            return Err(EngineError::Copy {
-                bytes: from.bytes,
-                reason,
-            });
+            return Err(EngineError::Copy { bytes: from.bytes, reason });
         }
         self.lanes.submit(lane, Piece::Copy { from, to });
         Ok(())

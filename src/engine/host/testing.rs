@@ -43,11 +43,7 @@ impl Memory {
     }
 
     pub fn span(&self) -> Span {
-        Span {
-            tier: Tier::Device,
-            address: self.words.as_ptr() as u64 + self.skip as u64,
-            bytes: self.bytes,
-        }
+        Span { tier: Tier::Device, address: self.words.as_ptr() as u64 + self.skip as u64, bytes: self.bytes }
     }
 }
 
@@ -56,10 +52,7 @@ impl Drop for Memory {
         if !std::thread::panicking() {
             let all = bytemuck::cast_slice::<_, u8>(&self.words);
             let guards = all[..self.skip].iter().chain(&all[self.skip + self.bytes..]);
-            assert!(
-                guards.into_iter().all(|&byte| byte == GUARD),
-                "written beyond its end"
-            );
+            assert!(guards.into_iter().all(|&byte| byte == GUARD), "written beyond its end");
         }
     }
 }
@@ -83,15 +76,9 @@ impl Fixture {
         let made = op.outputs(&views)[0];
         let memories: Vec<Memory> = inputs.iter().map(|(values, _)| Memory::of(values)).collect();
         let (output, scratch) = (Memory::new(made.size_bytes()), Memory::new(scratch_bytes(&views)));
-        let operand = |memory: &Memory, view| Operand {
-            span: memory.span(),
-            view,
-        };
-        let operands: ArrayVec<_, { crate::op::MAX_INPUTS }> = memories
-            .iter()
-            .zip(views)
-            .map(|(memory, view)| operand(memory, view))
-            .collect();
+        let operand = |memory: &Memory, view| Operand { span: memory.span(), view };
+        let operands: ArrayVec<_, { crate::op::MAX_INPUTS }> =
+            memories.iter().zip(views).map(|(memory, view)| operand(memory, view)).collect();
         let call = Call {
             op,
             algorithm,
@@ -99,12 +86,7 @@ impl Fixture {
             outputs: [operand(&output, made)].into_iter().collect(),
             scratch: scratch.span(),
         };
-        Fixture {
-            call,
-            inputs: memories,
-            output,
-            scratch,
-        }
+        Fixture { call, inputs: memories, output, scratch }
     }
 
     /// What the output is after `run`.

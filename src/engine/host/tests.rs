@@ -4,20 +4,12 @@ use crate::engine::Operand;
 use crate::op::{Dtype, Shape};
 
 fn engine(mode: LaneMode) -> Box<dyn Engine> {
-    Box::new(HostEngine::new(HostOptions {
-        mode,
-        device_bytes: 1 << 24,
-        host_bytes: 1 << 24,
-        workers: 2,
-    }))
+    Box::new(HostEngine::new(HostOptions { mode, device_bytes: 1 << 24, host_bytes: 1 << 24, workers: 2 }))
 }
 
 fn operand(span: Span, shape: &[usize]) -> Operand {
     let view = View::contiguous(Dtype::F32, Shape::new(shape));
-    Operand {
-        span: span.slice(0, view.size_bytes()),
-        view,
-    }
+    Operand { span: span.slice(0, view.size_bytes()), view }
 }
 
 fn product(a: Operand, b: Operand, to: Operand) -> Call {
@@ -36,10 +28,7 @@ fn memory_is_bounded_and_comes_back() {
     let all = engine.map(Tier::Device, 1 << 24).expect("it fits");
     assert_eq!(all.address % crate::engine::ALIGN_BYTES as u64, 0);
     let error = engine.map(Tier::Device, 1).expect_err("nothing is left");
-    assert!(
-        error.to_string().contains("0 bytes of 16777216 are left"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("0 bytes of 16777216 are left"), "{error}");
     engine.map(Tier::Host, 1 << 20).expect("the other tier has room");
     engine.unmap(all);
     let empty = engine.map(Tier::Device, 0).expect("an empty slab");
@@ -62,22 +51,13 @@ fn a_round_trip_through_both_tiers() {
         let at = |index: usize| device.slice(index * 256, 256);
         // SAFETY: the spans are mapped, large enough, and the marks order the lanes.
         unsafe {
-            engine
-                .copy(Lane::Fetch, host.slice(0, 256), at(0))
-                .expect("submitted");
-            engine
-                .wait(Lane::Compute, engine.mark(Lane::Fetch))
-                .expect("submitted");
+            engine.copy(Lane::Fetch, host.slice(0, 256), at(0)).expect("submitted");
+            engine.wait(Lane::Compute, engine.mark(Lane::Fetch)).expect("submitted");
             let one = operand(at(0), &[1, 64]);
-            let call = product(
-                operand(at(0), &[64, 1]),
-                one,
-                operand(device.slice(4096, 1 << 15), &[64, 64]),
-            );
+            let call =
+                product(operand(at(0), &[64, 1]), one, operand(device.slice(4096, 1 << 15), &[64, 64]));
             engine.launch(Lane::Compute, &call).expect("submitted");
-            engine
-                .wait(Lane::Offload, engine.mark(Lane::Compute))
-                .expect("submitted");
+            engine.wait(Lane::Offload, engine.mark(Lane::Compute)).expect("submitted");
             let (from, to) = (device.slice(4096, 1 << 14), host.slice(0, 1 << 14));
             engine.copy(Lane::Offload, from, to).expect("submitted");
         }
@@ -94,11 +74,8 @@ fn a_round_trip_through_both_tiers() {
 fn failed_work_is_an_error_of_sync() {
     let engine = engine(LaneMode::Threads);
     let slab = engine.map(Tier::Device, 4096).expect("it fits");
-    let mut call = product(
-        operand(slab, &[2, 2]),
-        operand(slab, &[2, 2]),
-        operand(slab.slice(256, 256), &[2, 2]),
-    );
+    let mut call =
+        product(operand(slab, &[2, 2]), operand(slab, &[2, 2]), operand(slab.slice(256, 256), &[2, 2]));
     call.inputs[0].view.dtype = Dtype::Bool;
     // SAFETY: the spans are mapped and large enough.
     unsafe { engine.launch(Lane::Compute, &call).expect("submitted") };

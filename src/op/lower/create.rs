@@ -47,31 +47,13 @@ pub fn fill(request: &Request, value: Scalar, calls: &mut Calls) {
         chunk: request.chunk as u64,
         value: bits(dtype, value),
     };
-    KernelCall::push(
-        calls,
-        KernelName::new("fill", "", dtype),
-        count,
-        args.chunk,
-        &args,
-    );
+    KernelCall::push(calls, KernelName::new("fill", "", dtype), count, args.chunk, &args);
 }
 
 pub fn arange(request: &Request, start: i64, step: i64, calls: &mut Calls) {
     let (dtype, count) = output(request);
-    let args = Arange {
-        out: request.outputs[0].first(),
-        count,
-        chunk: request.chunk as u64,
-        start,
-        step,
-    };
-    KernelCall::push(
-        calls,
-        KernelName::new("arange", "", dtype),
-        count,
-        args.chunk,
-        &args,
-    );
+    let args = Arange { out: request.outputs[0].first(), count, chunk: request.chunk as u64, start, step };
+    KernelCall::push(calls, KernelName::new("arange", "", dtype), count, args.chunk, &args);
 }
 
 pub fn random(request: &Request, distribution: Distribution, seed: u64, calls: &mut Calls) {

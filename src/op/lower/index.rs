@@ -29,14 +29,7 @@ const LANES: usize = 64;
 fn begin(request: &Request, calls: &mut Calls) {
     let (x, out) = (&request.inputs[0], &request.outputs[0]);
     if x.first() != out.first() || !x.view.layout.is_contiguous() {
-        copy_view(
-            x,
-            x.view.dtype,
-            out.first(),
-            &out.view.layout,
-            request.chunk,
-            calls,
-        );
+        copy_view(x, x.view.dtype, out.first(), &out.view.layout, request.chunk, calls);
     }
 }
 
@@ -52,14 +45,7 @@ pub fn slice_assign(
     for (axis, &size) in value.view.shape().dims().iter().enumerate() {
         region.view.layout = region.view.layout.slice(axis, starts[axis], size, steps[axis]);
     }
-    copy_view(
-        value,
-        out.view.dtype,
-        region.first(),
-        &region.view.layout,
-        request.chunk,
-        calls,
-    );
+    copy_view(value, out.view.dtype, region.first(), &region.view.layout, request.chunk, calls);
 }
 
 pub fn gather(request: &Request, axis: usize, calls: &mut Calls) {
@@ -76,11 +62,7 @@ pub fn select(request: &Request, axis: usize, calls: &mut Calls) {
     let out = request.outputs[0].view.shape();
     let dims = (0..out.rank()).map(|k| Dim {
         size: out[k],
-        steps: if k == axis {
-            [index.strides()[0], 0, 0]
-        } else {
-            [0, x.strides()[k], 0]
-        },
+        steps: if k == axis { [index.strides()[0], 0, 0] } else { [0, x.strides()[k], 0] },
     });
     push_gather(request, axis, Space::new(dims), calls);
 }
@@ -104,13 +86,7 @@ fn push_gather(request: &Request, axis: usize, space: Space, calls: &mut Calls) 
 
 pub fn scatter_add(request: &Request, axis: usize, calls: &mut Calls) {
     let index = request.inputs[1].view.layout;
-    push_scatter(
-        request,
-        axis,
-        |k| index.strides()[k],
-        index.strides()[axis],
-        calls,
-    );
+    push_scatter(request, axis, |k| index.strides()[k], index.strides()[axis], calls);
 }
 
 pub fn select_add(request: &Request, axis: usize, calls: &mut Calls) {
@@ -130,10 +106,9 @@ fn push_scatter(
     let [index, value] = [1, 2].map(|n: usize| -> &Placed { &request.inputs[n] });
     let (out, layout) = (&request.outputs[0], &value.view.layout);
     let strides = out.view.layout.strides();
-    let dims = (0..layout.shape().rank()).filter(|&k| k != axis).map(|k| Dim {
-        size: layout.shape()[k],
-        steps: [strides[k], across(k), layout.strides()[k]],
-    });
+    let dims = (0..layout.shape().rank())
+        .filter(|&k| k != axis)
+        .map(|k| Dim { size: layout.shape()[k], steps: [strides[k], across(k), layout.strides()[k]] });
     let count = layout.shape()[axis];
     let args = Indexed {
         out: out.first(),

@@ -62,18 +62,11 @@ pub struct KernelName {
 
 impl KernelName {
     fn new(family: &'static str, kind: &'static str, dtype: Dtype) -> Self {
-        KernelName {
-            family,
-            kind,
-            dtypes: [Some(dtype), None],
-        }
+        KernelName { family, kind, dtypes: [Some(dtype), None] }
     }
 
     fn with(self, second: Dtype) -> Self {
-        KernelName {
-            dtypes: [self.dtypes[0], Some(second)],
-            ..self
-        }
+        KernelName { dtypes: [self.dtypes[0], Some(second)], ..self }
     }
 
     /// Every kernel that [`lower`] can ask for.
@@ -94,10 +87,7 @@ impl fmt::Display for KernelName {
         if !self.kind.is_empty() {
             write!(f, "_{}", self.kind)?;
         }
-        self.dtypes
-            .iter()
-            .flatten()
-            .try_for_each(|dtype| write!(f, "_{dtype}"))
+        self.dtypes.iter().flatten().try_for_each(|dtype| write!(f, "_{dtype}"))
     }
 }
 
@@ -114,10 +104,7 @@ impl Args {
     fn new<T: Pod>(args: &T) -> Self {
         let mut words = [0; Args::WORDS];
         bytemuck::cast_slice_mut(&mut words)[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(args));
-        Args {
-            words,
-            bytes: size_of::<T>(),
-        }
+        Args { words, bytes: size_of::<T>() }
     }
 
     /// The struct's bytes, aligned to 8.
@@ -144,11 +131,7 @@ impl KernelCall {
     /// Pushes a call whose blocks take `chunk` of `count` items each; none if there are no items.
     fn push<T: Pod>(calls: &mut Calls, name: KernelName, count: u64, chunk: u64, args: &T) {
         if count > 0 {
-            calls.push(KernelCall {
-                name,
-                blocks: count.div_ceil(chunk) as u32,
-                args: Args::new(args),
-            });
+            calls.push(KernelCall { name, blocks: count.div_ceil(chunk) as u32, args: Args::new(args) });
         }
     }
 }
@@ -159,9 +142,7 @@ pub fn lower(request: &Request) -> Option<Calls> {
     match *request.op {
         Op::Fill { value, .. } => create::fill(request, value, &mut calls),
         Op::Arange { start, step, .. } => create::arange(request, start, step, &mut calls),
-        Op::Random {
-            distribution, seed, ..
-        } => create::random(request, distribution, seed, &mut calls),
+        Op::Random { distribution, seed, .. } => create::random(request, distribution, seed, &mut calls),
         Op::Copy { .. } => pointwise::copy(request, &mut calls),
         Op::Unary(kind) => pointwise::unary(request, kind, &mut calls),
         Op::Binary(kind) => pointwise::binary(request, kind, &mut calls),
@@ -208,8 +189,5 @@ pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
         "pool" => size_of::<pool::Pool>(),
         _ => size_of::<pointwise::Pointwise>(),
     };
-    KernelName::all()
-        .into_iter()
-        .map(|name| (name, size(&name)))
-        .collect()
+    KernelName::all().into_iter().map(|name| (name, size(&name))).collect()
 }

@@ -61,25 +61,12 @@ pub fn choose(request: &Request, calls: &mut Calls) {
 
 pub fn mask_fill(request: &Request, value: Scalar, calls: &mut Calls) {
     let dtype = request.inputs[0].view.dtype;
-    elementwise(
-        request,
-        KernelName::new("mask_fill", "", dtype),
-        bits(dtype, value),
-        1,
-        calls,
-    );
+    elementwise(request, KernelName::new("mask_fill", "", dtype), bits(dtype, value), 1, calls);
 }
 
 pub fn copy(request: &Request, calls: &mut Calls) {
     let (x, out) = (&request.inputs[0], &request.outputs[0]);
-    copy_view(
-        x,
-        out.view.dtype,
-        out.first(),
-        &out.view.layout,
-        request.chunk,
-        calls,
-    );
+    copy_view(x, out.view.dtype, out.first(), &out.view.layout, request.chunk, calls);
 }
 
 /// Copies `x` to the elements that `layout` names; `out` is the address of the one at index zero.
@@ -101,9 +88,7 @@ pub fn copy_view(x: &Placed, dtype: Dtype, out: u64, layout: &Layout, chunk: usi
     if let Some((space, [offset_x, offset_out])) = rest {
         args.space = space;
         args.inputs[0] = args.inputs[0].wrapping_add_signed(offset_x * size_x as i64);
-        args.out = args
-            .out
-            .wrapping_add_signed(offset_out * dtype.size_bytes() as i64);
+        args.out = args.out.wrapping_add_signed(offset_out * dtype.size_bytes() as i64);
         KernelCall::push(calls, name, space.count, args.chunk, &args);
     }
 }
@@ -131,15 +116,9 @@ fn tile(space: &Space) -> Option<(Space, Option<Rest>)> {
     };
     // Outermost first: the untouched dimensions, the strips, the output's own dimension, the elements of a strip.
     let ordered = |strips: u64, width: u64| {
-        let others = (1..rank)
-            .rev()
-            .filter(|&axis| axis != along)
-            .map(|axis| dim(axis, space.sizes[axis], 1));
-        let last = [
-            dim(along, strips, TILE as i64),
-            dim(0, space.sizes[0], 1),
-            dim(along, width, 1),
-        ];
+        let others =
+            (1..rank).rev().filter(|&axis| axis != along).map(|axis| dim(axis, space.sizes[axis], 1));
+        let last = [dim(along, strips, TILE as i64), dim(0, space.sizes[0], 1), dim(along, width, 1)];
         let dims: ArrayVec<Dim, { MAX_RANK + 1 }> = others.chain(last).collect();
         Space::new(dims.into_iter())
     };

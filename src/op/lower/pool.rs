@@ -60,22 +60,12 @@ pub fn max_backward(request: &Request, pool: &Pool2d, calls: &mut Calls) {
 
 pub fn average(request: &Request, pool: &Pool2d, calls: &mut Calls) {
     let name = KernelName::new("pool", AVERAGE, Dtype::F32);
-    push(
-        request,
-        name,
-        args(request, Direction::Forward, Some(pool)),
-        calls,
-    );
+    push(request, name, args(request, Direction::Forward, Some(pool)), calls);
 }
 
 pub fn average_backward(request: &Request, pool: &Pool2d, calls: &mut Calls) {
     let name = KernelName::new("pool", AVERAGE_BACKWARD, Dtype::F32);
-    push(
-        request,
-        name,
-        args(request, Direction::Backward, Some(pool)),
-        calls,
-    );
+    push(request, name, args(request, Direction::Backward, Some(pool)), calls);
 }
 
 pub fn adaptive(request: &Request, calls: &mut Calls) {
@@ -125,20 +115,14 @@ fn args(request: &Request, direction: Direction, pool: Option<&Pool2d>) -> Pool 
 
 fn image(placed: &Placed) -> Image {
     let strides = placed.view.layout.strides();
-    Image {
-        data: placed.first(),
-        strides: std::array::from_fn(|axis| strides[axis] as i64),
-    }
+    Image { data: placed.first(), strides: std::array::from_fn(|axis| strides[axis] as i64) }
 }
 
 fn push(request: &Request, name: KernelName, mut args: Pool, calls: &mut Calls) {
     let shape = request.outputs[0].view.shape();
     // Every element reads about as many taps as there are inputs for an output, or one.
     let read = request.inputs[0].view.shape().count();
-    let taps = read
-        .div_ceil(shape.count().max(1))
-        .max((args.kernel[0] * args.kernel[1]) as usize)
-        .max(1);
+    let taps = read.div_ceil(shape.count().max(1)).max((args.kernel[0] * args.kernel[1]) as usize).max(1);
     args.chunk = (request.chunk / (TAP_COST * taps * shape[3].max(1))).max(1) as u64;
     let rows = if shape[3] == 0 { 0 } else { args.count };
     KernelCall::push(calls, name, rows, args.chunk, &args);

@@ -30,11 +30,7 @@ const COLUMNS: usize = 512;
 
 fn pieces(x: &View, axis: usize, outputs: usize) -> usize {
     let size = x.shape()[axis];
-    if size > PIECE && outputs <= FEW_OUTPUTS {
-        size.div_ceil(PIECE)
-    } else {
-        1
-    }
+    if size > PIECE && outputs <= FEW_OUTPUTS { size.div_ceil(PIECE) } else { 1 }
 }
 
 pub fn scratch_bytes(x: &View, axis: usize, out: &View) -> usize {
@@ -65,13 +61,7 @@ pub fn reduce(request: &Request, kind: Reduce, axis: usize, calls: &mut Calls) {
         size: pieces as u64,
         step: outputs as i64,
         piece: pieces as u64,
-        space: Space::new(
-            [Dim {
-                size: outputs,
-                steps: [1, 0, 0],
-            }]
-            .into_iter(),
-        ),
+        space: Space::new([Dim { size: outputs, steps: [1, 0, 0] }].into_iter()),
         ..first
     };
     push(calls, name(kind), &mut second, request.chunk);
@@ -87,18 +77,9 @@ pub fn arg_reduce(request: &Request, kind: ArgReduce, axis: usize, calls: &mut C
 fn whole(request: &Request, axis: usize, pieces: usize) -> Reduction {
     let x = &request.inputs[0];
     let layout = &x.view.layout;
-    let (rank, size, step) = (
-        layout.shape().rank(),
-        layout.shape()[axis],
-        layout.strides()[axis],
-    );
-    let piece_dim = Dim {
-        size: pieces,
-        steps: [step * PIECE as isize, 0, 0],
-    };
-    let others = (0..rank)
-        .filter(|&other| other != axis)
-        .map(|other| Dim::of(&[layout], other));
+    let (rank, size, step) = (layout.shape().rank(), layout.shape()[axis], layout.strides()[axis]);
+    let piece_dim = Dim { size: pieces, steps: [step * PIECE as isize, 0, 0] };
+    let others = (0..rank).filter(|&other| other != axis).map(|other| Dim::of(&[layout], other));
     Reduction {
         out: request.outputs[0].first(),
         x: x.first(),
@@ -114,20 +95,14 @@ fn whole(request: &Request, axis: usize, pieces: usize) -> Reduction {
 
 fn push(calls: &mut Calls, name: KernelName, args: &mut Reduction, chunk: usize) {
     let by_column = args.space.strides[0][0].abs() < args.step.abs();
-    let least = if by_column {
-        COLUMNS.min(args.outputs as usize).max(1)
-    } else {
-        1
-    };
+    let least = if by_column { COLUMNS.min(args.outputs as usize).max(1) } else { 1 };
     args.chunk = (chunk / args.piece.max(1) as usize).max(least) as u64;
     KernelCall::push(calls, name, args.space.count, args.chunk, args);
 }
 
 pub fn names(names: &mut Vec<KernelName>) {
     for dtype in Dtype::ALL.into_iter().filter(|&dtype| dtype != Dtype::Bool) {
-        let kinds = Reduce::ALL
-            .iter()
-            .filter(|&&kind| kind != Reduce::Mean || dtype == Dtype::F32);
+        let kinds = Reduce::ALL.iter().filter(|&&kind| kind != Reduce::Mean || dtype == Dtype::F32);
         names.extend(kinds.map(|kind| KernelName::new("reduce", kind.name(), dtype)));
         for kind in ArgReduce::ALL {
             let name = KernelName::new("reduce", kind.name(), dtype);

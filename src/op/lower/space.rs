@@ -30,10 +30,7 @@ impl Dim {
         for (step, layout) in steps.iter_mut().zip(layouts) {
             *step = layout.strides()[axis];
         }
-        Dim {
-            size: layouts[0].shape()[axis],
-            steps,
-        }
+        Dim { size: layouts[0].shape()[axis], steps }
     }
 }
 
@@ -47,11 +44,7 @@ impl Space {
     /// The space of these dimensions, outermost first. Those of size one are dropped and neighbours that every operand
     /// steps through evenly become one: the order of the elements stays.
     pub fn new(dims: impl DoubleEndedIterator<Item = Dim>) -> Self {
-        let mut space = Space {
-            count: 1,
-            rank: 0,
-            ..Space::zeroed()
-        };
+        let mut space = Space { count: 1, rank: 0, ..Space::zeroed() };
         for dim in dims.rev() {
             space.count *= dim.size as u64;
             if dim.size != 1 && !space.merge(&dim) {

@@ -59,11 +59,7 @@ unsafe fn dense_rows(
             }
         }
     }
-    Matrix {
-        start: copy,
-        row: pitch as isize,
-        column: 1,
-    }
+    Matrix { start: copy, row: pitch as isize, column: 1 }
 }
 
 /// `columns = transposed weights * gradient`, added to the image, band after band.
@@ -118,10 +114,8 @@ impl ScatterPlan {
             // SAFETY: an image of the output is this task's alone.
             unsafe { output.at(index, 0).start.write_bytes(0, channels * plane) };
             for group in 0..problem.groups {
-                let (from, to) = (
-                    gradient.at(index, group * problem.filters),
-                    output.at(index, group * problem.channels),
-                );
+                let (from, to) =
+                    (gradient.at(index, group * problem.filters), output.at(index, group * problem.channels));
                 let weights = weights.offset(group as isize * group_step);
                 // SAFETY: as above; scratch is this worker's.
                 unsafe { self.scatter(from, to, weights, scratch, parallel_inside) };
@@ -147,19 +141,11 @@ impl ScatterPlan {
         if rows * problem.filters * problem.pixels() == 0 {
             return;
         }
-        let transposed = Matrix {
-            row: weights.column,
-            column: weights.row,
-            ..weights
-        };
+        let transposed = Matrix { row: weights.column, column: weights.row, ..weights };
         for band in 0..self.bands.count {
             let (begin, out_rows) = self.bands.get(band, problem.out[0]);
             let pixels = out_rows * width;
-            let columns = Matrix {
-                start: scratch,
-                row: pixels as isize,
-                column: 1,
-            };
+            let columns = Matrix { start: scratch, row: pixels as isize, column: 1 };
             // SAFETY: the plan sized the worker's elements for columns and copy of a whole band.
             unsafe {
                 let copy = scratch.add(self.columns_count);
@@ -210,9 +196,7 @@ impl GradientPlan {
         let piece_pixels = piece_images * bands.rows * problem.out[1];
         let block_rows = problem.rows().div_ceil(4).next_multiple_of(8).clamp(8, 128);
         let one = piece_images == 1;
-        let image_step = (one && problem.is_pointwise())
-            .then(|| pixel_step(image))
-            .flatten();
+        let image_step = (one && problem.is_pointwise()).then(|| pixel_step(image)).flatten();
         // A band is copied: its rows lie a whole plane apart, often a power of two, where they evict each other.
         let gradient_step = (one && bands.count == 1).then(|| pixel_step(gradient)).flatten();
         let columns_count = image_step.map_or(aligned(block_rows * piece_pixels), |_| 0);
@@ -246,18 +230,11 @@ impl GradientPlan {
             return;
         }
         let blocks = rows.div_ceil(self.block_rows);
-        let output = Matrix {
-            start: output,
-            row: rows as isize,
-            column: 1,
-        };
+        let output = Matrix { start: output, row: rows as isize, column: 1 };
         let body = |task: usize, scratch: *mut f32| {
             let (group, begin) = (task / blocks, task % blocks * self.block_rows);
             let block = [begin, self.block_rows.min(rows - begin)];
-            let (image, gradient) = (
-                image.at(0, group * problem.channels),
-                gradient.at(0, group * filters),
-            );
+            let (image, gradient) = (image.at(0, group * problem.channels), gradient.at(0, group * filters));
             // SAFETY: scratch is this worker's, and these columns of the group's weights are this task's.
             unsafe {
                 let sums = self.add_up(image, gradient, block, scratch);
@@ -279,11 +256,7 @@ impl GradientPlan {
     unsafe fn add_up(&self, image: Image, gradient: Image, block: [usize; 2], scratch: *mut f32) -> *mut f32 {
         let (problem, filters) = (&self.problem, self.problem.filters);
         let sums = scratch.wrapping_add(self.columns_count + self.copy_count);
-        let to = Matrix {
-            start: sums,
-            row: filters as isize,
-            column: 1,
-        };
+        let to = Matrix { start: sums, row: filters as isize, column: 1 };
         let mut first = true;
         for index in (0..problem.images).step_by(self.piece_images) {
             let images = self.piece_images.min(problem.images - index);
@@ -293,14 +266,8 @@ impl GradientPlan {
                 let pixels = images * out_rows * problem.out[1];
                 // SAFETY: the plan sized the worker's elements for a whole piece.
                 unsafe {
-                    let (left, right) = self.piece(
-                        image.at(index, 0),
-                        gradient.at(index, 0),
-                        images,
-                        area,
-                        block,
-                        scratch,
-                    );
+                    let (left, right) =
+                        self.piece(image.at(index, 0), gradient.at(index, 0), images, area, block, scratch);
                     gemm_f32([block[1], pixels, filters], to, left, right, !first, false);
                 }
                 first = false;
@@ -325,25 +292,14 @@ impl GradientPlan {
         let [begin, out_rows, width] = area;
         let (each, pitch) = (out_rows * width, images * out_rows * width);
         let copy = scratch.wrapping_add(self.columns_count);
-        let mut left = Matrix {
-            start: scratch,
-            row: pitch as isize,
-            column: 1,
-        };
+        let mut left = Matrix { start: scratch, row: pitch as isize, column: 1 };
         let mut right = Matrix { start: copy, ..left };
         for index in 0..images {
             let (image, gradient) = (image.at(index, 0), gradient.at(index, 0));
             // SAFETY: this image's pixels of the columns and of the copy, which the plan made room for.
             unsafe {
                 let to = copy.wrapping_add(index * each);
-                let matrix = dense_rows(
-                    gradient,
-                    self.problem.filters,
-                    area,
-                    self.gradient_step,
-                    to,
-                    pitch,
-                );
+                let matrix = dense_rows(gradient, self.problem.filters, area, self.gradient_step, to, pitch);
                 if self.gradient_step.is_some() {
                     right = matrix;
                 }
@@ -362,11 +318,7 @@ impl GradientPlan {
                 });
             }
         }
-        let right = Matrix {
-            row: right.column,
-            column: right.row,
-            ..right
-        };
+        let right = Matrix { row: right.column, column: right.row, ..right };
         (left, right)
     }
 }

@@ -40,10 +40,7 @@ impl ForwardPlan {
             Some(_) => 0,
             None => problem.groups * problem.filters * problem.rows(),
         };
-        let (tasks, work) = (
-            problem.images * bands.count,
-            problem.images * problem.image_work(),
-        );
+        let (tasks, work) = (problem.images * bands.count, problem.images * problem.image_work());
         ForwardPlan {
             problem,
             weights,
@@ -73,16 +70,8 @@ impl ForwardPlan {
         let parallel_inside = tasks < rayon::current_num_threads();
         // SAFETY: the caller's weights; the shared part of the scratch is as large as the plan found them to be.
         let (weights, group_step) = unsafe { self.weights.matrices(weights, scratch, problem) };
-        let bias = bias.map(|(start, step)| Matrix {
-            start: start.cast_mut(),
-            row: step,
-            column: 0,
-        });
-        let output = Matrix {
-            start: output,
-            row: pixels as isize,
-            column: 1,
-        };
+        let bias = bias.map(|(start, step)| Matrix { start: start.cast_mut(), row: step, column: 0 });
+        let output = Matrix { start: output, row: pixels as isize, column: 1 };
         let body = |task: usize, scratch: *mut f32| {
             let (index, band) = (task / self.bands.count, task % self.bands.count);
             let (begin, out_rows) = self.bands.get(band, problem.out[0]);
@@ -126,11 +115,7 @@ impl ForwardPlan {
                 ..self.problem.columns_args(&image)
             });
         }
-        Matrix {
-            start: scratch,
-            row: pitch as isize,
-            column: 1,
-        }
+        Matrix { start: scratch, row: pitch as isize, column: 1 }
     }
 }
 

@@ -112,10 +112,7 @@ impl Bands {
     /// Bands of at most about `most` of `total` rows, and at least one.
     fn new(total: usize, most: usize) -> Self {
         let count = total.div_ceil(most.max(1)).max(1);
-        Bands {
-            count,
-            rows: total.div_ceil(count),
-        }
+        Bands { count, rows: total.div_ceil(count) }
     }
 
     /// First row of a band and number of its rows; the last may be short.
@@ -149,10 +146,7 @@ impl Image {
     /// From `image` and `channel` on.
     fn at(self, image: usize, channel: usize) -> Self {
         let elements = image as isize * self.strides[0] + channel as isize * self.strides[1];
-        Image {
-            start: self.start.wrapping_offset(elements),
-            ..self
-        }
+        Image { start: self.start.wrapping_offset(elements), ..self }
     }
 
     /// Rows from `begin` on, channel by pixel, where pixels are `step` apart.
@@ -205,18 +199,8 @@ impl WeightLayout {
             return (Matrix { start, row, column }, self.strides[0]);
         }
         let rows = problem.rows();
-        let (from, to) = (
-            Matrix {
-                start,
-                row: 0,
-                column: 0,
-            },
-            Matrix {
-                start: copy,
-                row: rows as isize,
-                column: 1,
-            },
-        );
+        let (from, to) =
+            (Matrix { start, row: 0, column: 0 }, Matrix { start: copy, row: rows as isize, column: 1 });
         let copy_filter = |index: usize| {
             let (group, filter) = (index / problem.filters, index % problem.filters);
             let [group_step, filter_step, channel_step, y_step, x_step] = self.strides;
@@ -262,11 +246,7 @@ impl Workspace {
     /// `workers` bounds those that are used; `tasks` that need `work` multiply-adds together may want fewer.
     fn new(shared: usize, each: usize, tasks: usize, work: usize, workers: usize) -> Self {
         let wanted = if work < PARALLEL_WORK { 1 } else { tasks.max(1) };
-        Workspace {
-            shared: aligned(shared),
-            each: aligned(each),
-            workers: wanted.min(workers.max(1)),
-        }
+        Workspace { shared: aligned(shared), each: aligned(each), workers: wanted.min(workers.max(1)) }
     }
 
     fn size_bytes(&self) -> usize {
@@ -275,28 +255,21 @@ impl Workspace {
 
     /// Runs `body(task, its worker's elements)` for every task, on as many threads as there are workers.
     fn run(&self, scratch: *mut f32, tasks: usize, body: impl Fn(usize, *mut f32) + Sync) {
-        let scratch = Matrix {
-            start: scratch,
-            row: 0,
-            column: 0,
-        };
+        let scratch = Matrix { start: scratch, row: 0, column: 0 };
         let own = |worker: usize| scratch.offset((self.shared + worker * self.each) as isize).start;
         if self.workers == 1 {
             return (0..tasks).for_each(|task| body(task, own(0)));
         }
         let next = AtomicUsize::new(0);
-        (0..self.workers)
-            .into_par_iter()
-            .with_max_len(1)
-            .for_each(|worker| {
-                loop {
-                    let task = next.fetch_add(1, Ordering::Relaxed);
-                    if task >= tasks {
-                        break;
-                    }
-                    body(task, own(worker));
+        (0..self.workers).into_par_iter().with_max_len(1).for_each(|worker| {
+            loop {
+                let task = next.fetch_add(1, Ordering::Relaxed);
+                if task >= tasks {
+                    break;
                 }
-            });
+                body(task, own(worker));
+            }
+        });
     }
 }
 
@@ -319,9 +292,7 @@ impl Plan {
                 let [filters, _, height, width] = shape(1);
                 let problem = Problem::new(&conv, shape(0), filters, [height, width]);
                 let weights = WeightLayout::new(&inputs[1], &problem);
-                Some(Plan::Forward(ForwardPlan::new(
-                    problem, &inputs[0], weights, workers,
-                )))
+                Some(Plan::Forward(ForwardPlan::new(problem, &inputs[0], weights, workers)))
             }
             Op::Conv2dBackwardInput { conv, size } => {
                 let [filters, channels, height, width] = shape(0);
@@ -375,10 +346,7 @@ pub(super) unsafe fn run(call: &Call, workers: usize) -> Result<(), EngineError>
         .ok_or_else(|| failure(call, "only convolutions of 32-bit floats are supported"))?;
     let needed_bytes = plan.workspace().size_bytes();
     if call.scratch.bytes < needed_bytes {
-        let reason = format!(
-            "{} bytes of scratch, {needed_bytes} are needed",
-            call.scratch.bytes
-        );
+        let reason = format!("{} bytes of scratch, {needed_bytes} are needed", call.scratch.bytes);
         return Err(failure(call, &reason));
     }
     let scratch = call.scratch.address as *mut f32;

@@ -12,19 +12,8 @@ struct Case {
 }
 
 fn case(image: [usize; 4], filters: usize, kernel: [usize; 2]) -> Case {
-    let conv = Conv2d {
-        stride: [1, 1],
-        padding: [0, 0],
-        dilation: [1, 1],
-        groups: 1,
-    };
-    Case {
-        image,
-        filters,
-        kernel,
-        conv,
-        bias: true,
-    }
+    let conv = Conv2d { stride: [1, 1], padding: [0, 0], dilation: [1, 1], groups: 1 };
+    Case { image, filters, kernel, conv, bias: true }
 }
 
 impl Case {
@@ -61,12 +50,7 @@ impl Case {
     fn each_product(&self, mut visit: impl FnMut(usize, usize, usize)) {
         let ([n, c, h, w], [o, per_group, kh, kw], [_, _, oh, ow]) =
             (self.image, self.weight(), self.output());
-        let Conv2d {
-            stride,
-            padding,
-            dilation,
-            groups,
-        } = self.conv;
+        let Conv2d { stride, padding, dilation, groups } = self.conv;
         for (image, filter) in (0..n).flat_map(|image| (0..o).map(move |filter| (image, filter))) {
             for (y, x) in (0..oh).flat_map(|y| (0..ow).map(move |x| (y, x))) {
                 let out = ((image * o + filter) * oh + y) * ow + x;
@@ -90,11 +74,7 @@ fn cases() -> Vec<Case> {
         case([2, 3, 5, 6], 4, [3, 3]),
         case([3, 4, 8, 8], 8, [3, 3]).padding(1, 1),
         case([2, 4, 9, 7], 6, [3, 2]).padding(2, 1).stride(2, 3).groups(2),
-        case([2, 6, 10, 9], 6, [3, 3])
-            .padding(2, 2)
-            .dilation(2, 3)
-            .groups(6)
-            .no_bias(),
+        case([2, 6, 10, 9], 6, [3, 3]).padding(2, 2).dilation(2, 3).groups(6).no_bias(),
         case([5, 8, 4, 4], 16, [1, 1]),
         case([2, 8, 7, 7], 4, [1, 1]).stride(2, 2).no_bias(),
         case([2, 3, 4, 4], 5, [1, 1]).padding(1, 1),
@@ -113,27 +93,19 @@ fn cases() -> Vec<Case> {
 
 /// Ways to lay a tensor out: the values of the storage for it, and the view.
 fn laid_out(shape: [usize; 4], seed: u64, way: usize) -> (Vec<f32>, View) {
-    let view = |layout| View {
-        dtype: Dtype::F32,
-        layout,
-    };
+    let view = |layout| View { dtype: Dtype::F32, layout };
     let [a, b, c, d] = shape;
     let layout = match way {
         0 => Layout::contiguous(Shape::new(&shape)),
         1 => Layout::contiguous(Shape::new(&[a, c, d, b])).permute(&[0, 3, 1, 2]),
-        2 => Layout::contiguous(Shape::new(&[b, a, d, c]))
-            .permute(&[1, 0, 3, 2])
-            .flip(3),
+        2 => Layout::contiguous(Shape::new(&[b, a, d, c])).permute(&[1, 0, 3, 2]).flip(3),
         3 => Layout::contiguous(Shape::new(&[a, b + 1, c + 2, 2 * d + 1]))
             .slice(1, 1, b, 1)
             .slice(2, 1, c, 1)
             .slice(3, 0, d, 2),
         _ => Layout::contiguous(Shape::new(&[b, 1, d])).expand(Shape::new(&shape)),
     };
-    (
-        floats((a + 1) * (b + 1) * (c + 2) * (2 * d + 2), seed),
-        view(layout),
-    )
+    (floats((a + 1) * (b + 1) * (c + 2) * (2 * d + 2), seed), view(layout))
 }
 
 fn product(case: &Case, a: (&[f64], usize), b: (&[f64], usize), to: usize, count: usize) -> Vec<f64> {
@@ -146,10 +118,7 @@ fn product(case: &Case, a: (&[f64], usize), b: (&[f64], usize), to: usize, count
 }
 
 fn as_f64(input: &(Vec<f32>, View)) -> Vec<f64> {
-    elements(&input.0, &input.1.layout)
-        .into_iter()
-        .map(f64::from)
-        .collect()
+    elements(&input.0, &input.1.layout).into_iter().map(f64::from).collect()
 }
 
 fn run_op(op: Op, algorithm: Algorithm, inputs: &[(Vec<f32>, View)]) -> Vec<f32> {
@@ -173,10 +142,7 @@ fn forward_matches_loops() {
             let mut wanted = product(&case, (&a, 0), (&b, 1), 2, count);
             if case.bias {
                 let bias = Layout::contiguous(Shape::new(&[case.filters])).flip(0);
-                let view = View {
-                    dtype: Dtype::F32,
-                    layout: bias,
-                };
+                let view = View { dtype: Dtype::F32, layout: bias };
                 inputs.push((floats(case.filters, 3), view));
                 let (bias, pixels) = (as_f64(&inputs[2]), case.output()[2] * case.output()[3]);
                 for (out, sum) in wanted.iter_mut().enumerate() {
@@ -193,17 +159,11 @@ fn forward_matches_loops() {
 fn backward_of_input_matches_loops() {
     for (index, case) in cases().into_iter().enumerate() {
         for way in 0..5 {
-            let inputs = [
-                laid_out(case.weight(), 4, (way + index) % 4),
-                laid_out(case.output(), 5, way),
-            ];
+            let inputs = [laid_out(case.weight(), 4, (way + index) % 4), laid_out(case.output(), 5, way)];
             let (weight, gradient) = (as_f64(&inputs[0]), as_f64(&inputs[1]));
             let count = case.image.iter().product();
             let wanted = product(&case, (&weight, 1), (&gradient, 2), 0, count);
-            let op = Op::Conv2dBackwardInput {
-                conv: case.conv,
-                size: [case.image[2], case.image[3]],
-            };
+            let op = Op::Conv2dBackwardInput { conv: case.conv, size: [case.image[2], case.image[3]] };
             let got = run_op(op, Algorithm(0), &inputs);
             assert_near(&got, &wanted, 1e-5, &format!("{case:?}, layout {way}"));
         }
@@ -214,25 +174,14 @@ fn backward_of_input_matches_loops() {
 fn backward_of_weights_matches_loops() {
     for (index, case) in cases().into_iter().enumerate() {
         for way in 0..5 {
-            let inputs = [
-                laid_out(case.image, 6, way),
-                laid_out(case.output(), 7, (way + index) % 5),
-            ];
+            let inputs = [laid_out(case.image, 6, way), laid_out(case.output(), 7, (way + index) % 5)];
             let (image, gradient) = (as_f64(&inputs[0]), as_f64(&inputs[1]));
             let count = case.weight().iter().product();
             let wanted = product(&case, (&image, 0), (&gradient, 2), 1, count);
-            let op = Op::Conv2dBackwardWeight {
-                conv: case.conv,
-                kernel: case.kernel,
-            };
+            let op = Op::Conv2dBackwardWeight { conv: case.conv, kernel: case.kernel };
             for algorithm in [Algorithm(0), WHOLE_BATCH] {
                 let got = run_op(op, algorithm, &inputs);
-                assert_near(
-                    &got,
-                    &wanted,
-                    3e-5,
-                    &format!("{case:?}, layout {way}, {algorithm:?}"),
-                );
+                assert_near(&got, &wanted, 3e-5, &format!("{case:?}, layout {way}, {algorithm:?}"));
             }
         }
     }

@@ -37,25 +37,15 @@ fn lowering_and_tables_agree() {
     let unique: HashSet<String> = names.iter().map(|name| name.to_string()).collect();
     assert_eq!(unique.len(), names.len(), "a kernel is listed twice");
     for name in &unique {
-        assert!(
-            KERNELS.contains_key(name.as_str()),
-            "lowering asks for `{name}`, which no file has"
-        );
+        assert!(KERNELS.contains_key(name.as_str()), "lowering asks for `{name}`, which no file has");
     }
     // The convolution kernels are called by their own module.
-    for name in KERNELS
-        .keys()
-        .filter(|name| !["im2col_f32", "col2im_f32"].contains(name))
-    {
+    for name in KERNELS.keys().filter(|name| !["im2col_f32", "col2im_f32"].contains(name)) {
         assert!(unique.contains(*name), "nothing asks for `{name}`");
     }
     for (name, bytes) in lower::args_sizes() {
         let kernel = find(&name.to_string());
-        assert_eq!(
-            (kernel.args_bytes, kernel.args_align),
-            (bytes as u64, 8),
-            "arguments of `{name}`"
-        );
+        assert_eq!((kernel.args_bytes, kernel.args_align), (bytes as u64, 8), "arguments of `{name}`");
     }
 }
 
@@ -77,18 +67,13 @@ fn binary() {
     for kind in Binary::ALL {
         for dtype in Dtype::ALL.into_iter().filter(|&dtype| kind.supports(dtype)) {
             for (seed, shape) in shapes().into_iter().enumerate() {
-                let (a, b) = (
-                    Data::views(dtype, shape, seed as u64),
-                    Data::views(dtype, shape, seed as u64 + 50),
-                );
+                let (a, b) =
+                    (Data::views(dtype, shape, seed as u64), Data::views(dtype, shape, seed as u64 + 50));
                 for (i, a) in a.iter().enumerate() {
                     check(Op::Binary(*kind), &[a.clone(), b[0].clone()]);
                     check(Op::Binary(*kind), &[a.clone(), b[(i + seed) % b.len()].clone()]);
                     for value in [-3.0, 0.0, 2.0] {
-                        check(
-                            Op::BinaryScalar(*kind, Scalar::from(value)),
-                            std::slice::from_ref(a),
-                        );
+                        check(Op::BinaryScalar(*kind, Scalar::from(value)), std::slice::from_ref(a));
                     }
                 }
             }
@@ -101,10 +86,7 @@ fn compare_and_choose() {
     for dtype in Dtype::ALL {
         for (seed, shape) in shapes().into_iter().enumerate() {
             let seed = seed as u64;
-            let (a, b) = (
-                Data::views(dtype, shape, seed),
-                Data::views(dtype, shape, seed + 50),
-            );
+            let (a, b) = (Data::views(dtype, shape, seed), Data::views(dtype, shape, seed + 50));
             let masks = Data::views(Dtype::Bool, shape, seed + 100);
             for (i, a) in a.iter().enumerate() {
                 let b = &b[(i + seed as usize) % b.len()];
@@ -128,24 +110,12 @@ fn compare_and_choose() {
 fn transposing_copies() {
     for sizes in [[16, 4], [33, 7], [70, 130], [16, 16], [5, 40]] {
         let x = Data::new(Dtype::F32, Shape::new(&sizes), 1);
-        check(
-            Op::Copy { dtype: Dtype::F32 },
-            &[x.with_layout(|layout| layout.permute(&[1, 0]))],
-        );
-        check(
-            Op::Copy { dtype: Dtype::I64 },
-            &[x.with_layout(|layout| layout.permute(&[1, 0]).flip(1))],
-        );
+        check(Op::Copy { dtype: Dtype::F32 }, &[x.with_layout(|layout| layout.permute(&[1, 0]))]);
+        check(Op::Copy { dtype: Dtype::I64 }, &[x.with_layout(|layout| layout.permute(&[1, 0]).flip(1))]);
     }
     let x = Data::new(Dtype::F32, Shape::new(&[3, 19, 4, 5]), 2);
-    check(
-        Op::Copy { dtype: Dtype::F32 },
-        &[x.with_layout(|layout| layout.permute(&[0, 2, 3, 1]))],
-    );
-    check(
-        Op::Copy { dtype: Dtype::F32 },
-        &[x.with_layout(|layout| layout.permute(&[3, 1, 0, 2]))],
-    );
+    check(Op::Copy { dtype: Dtype::F32 }, &[x.with_layout(|layout| layout.permute(&[0, 2, 3, 1]))]);
+    check(Op::Copy { dtype: Dtype::F32 }, &[x.with_layout(|layout| layout.permute(&[3, 1, 0, 2]))]);
 }
 
 #[test]
@@ -154,10 +124,7 @@ fn blocks_meet() {
     for sizes in [&[3 * CHUNK + 17][..], &[5, 1000, 41]] {
         let shape = Shape::new(sizes);
         for x in Data::views(Dtype::F32, shape, 3) {
-            check(
-                Op::Binary(Binary::Add),
-                &[x.clone(), Data::new(Dtype::F32, shape, 4)],
-            );
+            check(Op::Binary(Binary::Add), &[x.clone(), Data::new(Dtype::F32, shape, 4)]);
             check(Op::Unary(Unary::Exp), &[x]);
         }
     }
@@ -167,58 +134,24 @@ fn blocks_meet() {
 fn fill_and_arange() {
     for dtype in Dtype::ALL {
         for shape in shapes() {
-            check(
-                Op::Fill {
-                    shape,
-                    dtype,
-                    value: Scalar::from(1),
-                },
-                &[],
-            );
+            check(Op::Fill { shape, dtype, value: Scalar::from(1) }, &[]);
         }
     }
     for dtype in [Dtype::I32, Dtype::I64] {
-        check(
-            Op::Arange {
-                count: 100,
-                dtype,
-                start: -7,
-                step: 3,
-            },
-            &[],
-        );
-        check(
-            Op::Arange {
-                count: 0,
-                dtype,
-                start: -7,
-                step: 3,
-            },
-            &[],
-        );
+        check(Op::Arange { count: 100, dtype, start: -7, step: 3 }, &[]);
+        check(Op::Arange { count: 0, dtype, start: -7, step: 3 }, &[]);
     }
 }
 
 fn random(count: usize, dtype: Dtype, distribution: Distribution, seed: u64) -> Vec<f64> {
     let shape = Shape::new(&[count]);
-    values(
-        Op::Random {
-            shape,
-            dtype,
-            distribution,
-            seed,
-        },
-        &[],
-    )
+    values(Op::Random { shape, dtype, distribution, seed }, &[])
 }
 
 #[test]
 fn philox_known_answer() {
     // Random123's vector for key 0 and counter 0, read through integers uniform in the 32-bit range.
-    let words = Distribution::Uniform {
-        low: 0.0.into(),
-        high: 4294967296.0.into(),
-    };
+    let words = Distribution::Uniform { low: 0.0.into(), high: 4294967296.0.into() };
     let expected = [0x6627e8d5u32, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8];
     assert_eq!(random(4, Dtype::I64, words, 0), expected.map(f64::from));
 }
@@ -228,34 +161,19 @@ fn random_numbers_follow_their_distribution() {
     let count = 400_000;
     let moments = |x: &[f64]| {
         let mean = x.iter().sum::<f64>() / x.len() as f64;
-        (
-            mean,
-            (x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / x.len() as f64).sqrt(),
-        )
+        (mean, (x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / x.len() as f64).sqrt())
     };
-    let uniform = Distribution::Uniform {
-        low: (-2.0).into(),
-        high: 4.0.into(),
-    };
+    let uniform = Distribution::Uniform { low: (-2.0).into(), high: 4.0.into() };
     let x = random(count, Dtype::F32, uniform, 1);
     assert!(x.iter().all(|x| (-2.0..4.0).contains(x)));
     let (mean, deviation) = moments(&x);
     assert!((mean - 1.0).abs() < 0.02 && (deviation - 12f64.sqrt() / 2.0).abs() < 0.02);
-    let normal = Distribution::Normal {
-        mean: 3.0.into(),
-        deviation: 0.5.into(),
-    };
+    let normal = Distribution::Normal { mean: 3.0.into(), deviation: 0.5.into() };
     let (mean, deviation) = moments(&random(count, Dtype::F32, normal, 2));
     assert!((mean - 3.0).abs() < 0.01 && (deviation - 0.5).abs() < 0.01);
     for dtype in Dtype::ALL {
-        let (mean, _) = moments(&random(
-            count,
-            dtype,
-            Distribution::Bernoulli {
-                probability: 0.3.into(),
-            },
-            3,
-        ));
+        let (mean, _) =
+            moments(&random(count, dtype, Distribution::Bernoulli { probability: 0.3.into() }, 3));
         assert!((mean - 0.3).abs() < 0.01);
     }
     // A number depends on its position alone, and seeds differ.

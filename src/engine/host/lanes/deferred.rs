@@ -29,10 +29,7 @@ impl SplitMix {
 
 impl Deferred {
     pub fn new(run: Run, seed: u64) -> Self {
-        Deferred {
-            shared: Shared::new(run),
-            random: Mutex::new(SplitMix(seed)),
-        }
+        Deferred { shared: Shared::new(run), random: Mutex::new(SplitMix(seed)) }
     }
 
     pub fn queues(&self) -> &[Queue; 3] {

@@ -90,9 +90,7 @@ pub(super) struct Shared {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
-            .field("queues", &self.queues)
-            .finish_non_exhaustive()
+        f.debug_struct("Shared").field("queues", &self.queues).finish_non_exhaustive()
     }
 }
 
@@ -138,14 +136,8 @@ impl Shared {
 fn panicked(piece: &Piece) -> EngineError {
     let reason = "the kernel panicked".to_string();
     match piece {
-        Piece::Copy { from, .. } => EngineError::Copy {
-            bytes: from.bytes,
-            reason,
-        },
-        Piece::Launch(call) => EngineError::Kernel {
-            op: call.op.name(),
-            reason,
-        },
+        Piece::Copy { from, .. } => EngineError::Copy { bytes: from.bytes, reason },
+        Piece::Launch(call) => EngineError::Kernel { op: call.op.name(), reason },
         Piece::Wait(_) => EngineError::Kernel { op: "wait", reason },
     }
 }
@@ -167,9 +159,7 @@ impl Holder<'_> {
         }
         // Only the holder counts, so load and store need not be one operation. What the piece wrote is visible to
         // whoever sees the count.
-        self.queue
-            .completed
-            .store(self.queue.completed() + 1, Ordering::SeqCst);
+        self.queue.completed.store(self.queue.completed() + 1, Ordering::SeqCst);
         Step::Ran
     }
 }

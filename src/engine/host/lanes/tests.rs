@@ -8,11 +8,7 @@ use crate::engine::{Span, Tier};
 
 /// A copy that stands for anything: `address` tells pieces apart.
 fn piece(number: u64) -> Piece {
-    let span = Span {
-        tier: Tier::Device,
-        address: number,
-        bytes: 0,
-    };
+    let span = Span { tier: Tier::Device, address: number, bytes: 0 };
     Piece::Copy { from: span, to: span }
 }
 
@@ -37,10 +33,7 @@ fn noting() -> (Log, Run) {
             }
             queue::lock(&log).push(number);
             match number {
-                13 => Err(EngineError::Copy {
-                    bytes: 0,
-                    reason: "unlucky".into(),
-                }),
+                13 => Err(EngineError::Copy { bytes: 0, reason: "unlucky".into() }),
                 14 => panic!("planted"),
                 _ => Ok(()),
             }
@@ -151,10 +144,7 @@ fn a_caller_helps() {
         lanes.submit(Lane::Compute, piece(1));
         lanes.sync(lanes.mark(Lane::Compute)).expect("nothing failed");
     }
-    assert!(
-        ran_here.load(Ordering::SeqCst) > 0,
-        "the caller never ran a piece"
-    );
+    assert!(ran_here.load(Ordering::SeqCst) > 0, "the caller never ran a piece");
 }
 
 #[test]
@@ -182,12 +172,7 @@ fn lanes_can_be_dropped_with_work_queued() {
                 lanes.submit(Lane::Offload, piece(number + 20));
             }
             if round % 2 == 0 {
-                lanes
-                    .sync(Mark {
-                        lane: Lane::Offload,
-                        sequence: 3,
-                    })
-                    .ok();
+                lanes.sync(Mark { lane: Lane::Offload, sequence: 3 }).ok();
             }
         });
     }
@@ -222,10 +207,7 @@ fn program(seed: u64, wait_before_read: bool, wait_before_write: bool) -> Vec<u6
         })
     };
     let lanes = Deferred::new(run, seed);
-    let mark = |lane| Mark {
-        lane,
-        sequence: lanes.queues()[lane as usize].submitted(),
-    };
+    let mark = |lane| Mark { lane, sequence: lanes.queues()[lane as usize].submitted() };
     for value in 1..=16 {
         if wait_before_write {
             lanes.submit(Lane::Fetch, Piece::Wait(mark(Lane::Compute)));
@@ -245,15 +227,7 @@ fn deferred_lanes_show_every_missing_wait() {
     let right: Vec<u64> = (1..=16).collect();
     for seed in 0..200 {
         assert_eq!(program(seed, true, true), right, "seed {seed}");
-        assert_ne!(
-            program(seed, false, true),
-            right,
-            "seed {seed}: no wait before the read"
-        );
-        assert_ne!(
-            program(seed, true, false),
-            right,
-            "seed {seed}: no wait before the write"
-        );
+        assert_ne!(program(seed, false, true), right, "seed {seed}: no wait before the read");
+        assert_ne!(program(seed, true, false), right, "seed {seed}: no wait before the write");
     }
 }

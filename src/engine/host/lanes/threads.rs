@@ -142,10 +142,7 @@ impl Threads {
                 .expect("a thread can be started");
             (handle.thread().clone(), Some(handle))
         });
-        Threads {
-            state,
-            workers: workers.into(),
-        }
+        Threads { state, workers: workers.into() }
     }
 
     pub fn queues(&self) -> &[Queue; 3] {

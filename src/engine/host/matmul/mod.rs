@@ -33,10 +33,7 @@ unsafe impl<T: Sync> Sync for Matrix<T> {}
 impl<T> Matrix<T> {
     /// The same strides, `elements` further.
     pub fn offset(self, elements: isize) -> Self {
-        Matrix {
-            start: self.start.wrapping_offset(elements),
-            ..self
-        }
+        Matrix { start: self.start.wrapping_offset(elements), ..self }
     }
 }
 
@@ -58,11 +55,7 @@ pub(super) unsafe fn gemm_f32(
 ) {
     let (scale, parallelism) = (
         if accumulate { 1.0 } else { 0.0 },
-        if parallel {
-            Parallelism::Rayon(0)
-        } else {
-            Parallelism::None
-        },
+        if parallel { Parallelism::Rayon(0) } else { Parallelism::None },
     );
     // SAFETY: the caller upholds what is read and written; the strides and sizes are passed on as they are.
     unsafe {
@@ -197,15 +190,9 @@ pub(super) unsafe fn run(call: &Call) -> Result<(), EngineError> {
                 left.row = collapse(&a.shape().dims()[..rank - 1], &a.strides()[..rank - 1]).unwrap_or(1);
             }
             let product = |batch: usize, parallel: bool| {
-                let (left, right) = (
-                    left.offset(batch_offset(a, batch)),
-                    right.offset(batch_offset(b, batch)),
-                );
-                let to = Matrix {
-                    row: sizes[2] as isize,
-                    column: 1,
-                    ..to.offset((batch * step) as isize)
-                };
+                let (left, right) =
+                    (left.offset(batch_offset(a, batch)), right.offset(batch_offset(b, batch)));
+                let to = Matrix { row: sizes[2] as isize, column: 1, ..to.offset((batch * step) as isize) };
                 // SAFETY: the caller upholds the spans; batches write disjoint parts of the contiguous output.
                 unsafe { multiply_f32(sizes, to, left, right, parallel) }
             };
@@ -238,9 +225,7 @@ fn for_each_batch(batches: usize, sizes: Sizes, product: impl Fn(usize, bool) + 
     if batches * work < PARALLEL_WORK {
         (0..batches).for_each(|batch| product(batch, false));
     } else if batches >= rayon::current_num_threads() {
-        (0..batches)
-            .into_par_iter()
-            .for_each(|batch| product(batch, false));
+        (0..batches).into_par_iter().for_each(|batch| product(batch, false));
     } else {
         (0..batches).for_each(|batch| product(batch, true));
     }
@@ -250,11 +235,8 @@ fn for_each_batch(batches: usize, sizes: Sizes, product: impl Fn(usize, bool) + 
 /// As for [`run`].
 unsafe fn integers<T: Integer>(call: &Call, sizes: Sizes, batches: usize, one: bool) {
     let (a, b) = (&call.inputs[0].view.layout, &call.inputs[1].view.layout);
-    let (mut left, right, to) = (
-        matrix::<T>(&call.inputs[0]),
-        matrix::<T>(&call.inputs[1]),
-        matrix::<T>(&call.outputs[0]),
-    );
+    let (mut left, right, to) =
+        (matrix::<T>(&call.inputs[0]), matrix::<T>(&call.inputs[1]), matrix::<T>(&call.outputs[0]));
     if one {
         let lead = a.shape().rank() - 1;
         left.row = collapse(&a.shape().dims()[..lead], &a.strides()[..lead]).unwrap_or(1);

@@ -40,29 +40,14 @@ fn check(a: Layout, b: Layout) {
 
 #[test]
 fn shapes_match_loops() {
-    for [m, k, n] in [
-        [1, 1, 1],
-        [3, 2, 5],
-        [1, 70, 33],
-        [65, 70, 1],
-        [17, 300, 31],
-        [130, 520, 257],
-        [64, 64, 64],
-    ] {
+    for [m, k, n] in
+        [[1, 1, 1], [3, 2, 5], [1, 70, 33], [65, 70, 1], [17, 300, 31], [130, 520, 257], [64, 64, 64]]
+    {
         check(contiguous(&[m, k]), contiguous(&[k, n]));
-        check(
-            contiguous(&[k, m]).permute(&[1, 0]),
-            contiguous(&[n, k]).permute(&[1, 0]),
-        );
+        check(contiguous(&[k, m]).permute(&[1, 0]), contiguous(&[n, k]).permute(&[1, 0]));
         check(contiguous(&[m, k]).flip(1), contiguous(&[k, n]).flip(0));
-        check(
-            contiguous(&[m, 1]).expand(Shape::new(&[m, k])),
-            contiguous(&[n]).expand(Shape::new(&[k, n])),
-        );
-        check(
-            contiguous(&[m, k]),
-            contiguous(&[k, 1]).expand(Shape::new(&[k, n])),
-        );
+        check(contiguous(&[m, 1]).expand(Shape::new(&[m, k])), contiguous(&[n]).expand(Shape::new(&[k, n])));
+        check(contiguous(&[m, k]), contiguous(&[k, 1]).expand(Shape::new(&[k, n])));
         check(contiguous(&[k]).expand(Shape::new(&[m, k])), contiguous(&[k, n]));
     }
 }
@@ -75,14 +60,8 @@ fn batches_match_loops() {
     let shared = contiguous(&[9, 5]).expand(Shape::new(&[6, 9, 5]));
     check(contiguous(&[6, 7, 9]), shared);
     check(contiguous(&[7, 6, 9]).permute(&[1, 0, 2]), shared);
-    check(
-        contiguous(&[7, 9]).expand(Shape::new(&[6, 7, 9])),
-        contiguous(&[6, 9, 5]),
-    );
-    check(
-        contiguous(&[3, 2, 8, 4]).permute(&[1, 0, 3, 2]),
-        contiguous(&[2, 3, 8, 6]),
-    );
+    check(contiguous(&[7, 9]).expand(Shape::new(&[6, 7, 9])), contiguous(&[6, 9, 5]));
+    check(contiguous(&[3, 2, 8, 4]).permute(&[1, 0, 3, 2]), contiguous(&[2, 3, 8, 6]));
 }
 
 #[test]
@@ -98,10 +77,7 @@ fn integers_wrap() {
     let layout = contiguous(&[2, 2]);
     let call = |dtype| View { dtype, layout };
     let values = vec![i32::MAX, 2, 3, -4];
-    let inputs = [
-        (values.clone(), call(Dtype::I32)),
-        (values, call(Dtype::I32).transposed()),
-    ];
+    let inputs = [(values.clone(), call(Dtype::I32)), (values, call(Dtype::I32).transposed())];
     // SAFETY: the fixture's memory is as large as its views need.
     let got: Vec<i32> =
         Fixture::new(Op::Matmul, Algorithm(0), &inputs, |_| 0).run(|call| unsafe { run(call) });

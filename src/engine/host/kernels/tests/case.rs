@@ -23,19 +23,13 @@ impl Data {
             Dtype::Bool => random.random_range(0..2) as f64,
         };
         let storage = (0..shape.count()).map(|_| value(&mut random)).collect();
-        Data {
-            view: View::contiguous(dtype, shape),
-            storage,
-        }
+        Data { view: View::contiguous(dtype, shape), storage }
     }
 
     pub fn from(dtype: Dtype, shape: &[usize], values: &[f64]) -> Self {
         let view = View::contiguous(dtype, Shape::new(shape));
         assert_eq!(view.shape().count(), values.len());
-        Data {
-            view,
-            storage: values.to_vec(),
-        }
+        Data { view, storage: values.to_vec() }
     }
 
     pub fn with_layout(&self, change: impl Fn(&Layout) -> Layout) -> Self {
@@ -69,10 +63,7 @@ impl Data {
         let layout = &self.view.layout;
         indices(layout.shape())
             .map(|index| {
-                let steps = index
-                    .iter()
-                    .zip(layout.strides())
-                    .map(|(&i, &step)| i as isize * step);
+                let steps = index.iter().zip(layout.strides()).map(|(&i, &step)| i as isize * step);
                 self.storage[(layout.offset() as isize + steps.sum::<isize>()) as usize]
             })
             .collect()
@@ -120,11 +111,7 @@ fn decode(dtype: Dtype, words: &[u64], count: usize) -> Vec<f64> {
 }
 
 fn span(words: &mut [u64]) -> Span {
-    Span {
-        tier: Tier::Device,
-        address: words.as_mut_ptr() as u64,
-        bytes: size_of_val(words),
-    }
+    Span { tier: Tier::Device, address: words.as_mut_ptr() as u64, bytes: size_of_val(words) }
 }
 
 /// Runs an op on fresh memory; output 0 takes the memory of input `in_place`, if one is named.
@@ -132,10 +119,8 @@ pub fn run_on(op: Op, inputs: &[Data], in_place: Option<usize>) -> Result<Vec<Ve
     let views: Vec<View> = inputs.iter().map(|input| input.view).collect();
     let made = op.outputs(&views);
     let mut memory: Vec<Vec<u64>> = inputs.iter().map(|x| encode(x.view.dtype, &x.storage)).collect();
-    let mut fresh: Vec<Vec<u64>> = made
-        .iter()
-        .map(|view| vec![0xabab_abab_abab_abab; view.size_bytes().div_ceil(8) + 1])
-        .collect();
+    let mut fresh: Vec<Vec<u64>> =
+        made.iter().map(|view| vec![0xabab_abab_abab_abab; view.size_bytes().div_ceil(8) + 1]).collect();
     let mut scratch = vec![u64::MAX; lower::scratch_bytes(&op, &views, &made).div_ceil(8) + 1];
     let input_spans: Vec<Span> = memory.iter_mut().map(|words| span(words)).collect();
     let mut output_spans: Vec<Span> = fresh.iter_mut().map(|words| span(words)).collect();
@@ -155,11 +140,7 @@ pub fn run_on(op: Op, inputs: &[Data], in_place: Option<usize>) -> Result<Vec<Ve
     assert_eq!(scratch.last(), Some(&u64::MAX), "{op:?} wrote beyond its scratch");
     Ok((made.iter().enumerate())
         .map(|(n, view)| {
-            let words = if n == 0 {
-                in_place.map_or(&fresh[0], |input| &memory[input])
-            } else {
-                &fresh[n]
-            };
+            let words = if n == 0 { in_place.map_or(&fresh[0], |input| &memory[input]) } else { &fresh[n] };
             decode(view.dtype, words, view.shape().count())
         })
         .collect())
@@ -202,10 +183,7 @@ pub fn check(op: Op, inputs: &[Data]) {
         let whole = input.view.layout == Layout::contiguous(*input.view.shape());
         if whole && input.view.size_bytes() == outputs[0].size_bytes() {
             let taken = run_on(op, inputs, Some(n)).expect("the op runs in place");
-            let same = taken[0]
-                .iter()
-                .zip(&found[0])
-                .all(|(a, b)| a.to_bits() == b.to_bits());
+            let same = taken[0].iter().zip(&found[0]).all(|(a, b)| a.to_bits() == b.to_bits());
             assert!(same, "{op:?} of {views:?} differs in place of input {n}");
         }
     }

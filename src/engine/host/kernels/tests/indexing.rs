@@ -5,25 +5,15 @@ const INDEX: [Dtype; 2] = [Dtype::I32, Dtype::I64];
 /// Indices below `size`.
 fn index(dtype: Dtype, shape: Shape, size: usize, seed: u64) -> Data {
     let mut data = Data::new(Dtype::I64, shape, seed);
-    data.storage
-        .iter_mut()
-        .for_each(|x| *x = (*x * 7.0).rem_euclid(size.max(1) as f64));
+    data.storage.iter_mut().for_each(|x| *x = (*x * 7.0).rem_euclid(size.max(1) as f64));
     data.view.dtype = dtype;
     data
 }
 
 fn indexable() -> Vec<Shape> {
-    [
-        &[7][..],
-        &[3, 5],
-        &[5, 3],
-        &[2, 3, 4],
-        &[2, 3, 4, 5],
-        &[1, 17, 1, 20],
-        &[2, 1, 3, 2, 2],
-    ]
-    .map(Shape::new)
-    .to_vec()
+    [&[7][..], &[3, 5], &[5, 3], &[2, 3, 4], &[2, 3, 4, 5], &[1, 17, 1, 20], &[2, 1, 3, 2, 2]]
+        .map(Shape::new)
+        .to_vec()
 }
 
 #[test]
@@ -70,26 +60,13 @@ fn select_and_add() {
 fn an_index_out_of_range_is_an_error() {
     let x = Data::new(Dtype::F32, Shape::new(&[3, 4]), 1);
     let value = Data::new(Dtype::F32, Shape::new(&[1, 4]), 1);
-    for (bad, message) in [
-        (3.0, "index 3 is out of range for 3"),
-        (-1.0, "index -1 is out of range for 3"),
-    ] {
-        let (row, full) = (
-            Data::from(Dtype::I64, &[1], &[bad]),
-            Data::from(Dtype::I64, &[1, 4], &[0.0, bad, 1.0, 2.0]),
-        );
+    for (bad, message) in [(3.0, "index 3 is out of range for 3"), (-1.0, "index -1 is out of range for 3")] {
+        let (row, full) =
+            (Data::from(Dtype::I64, &[1], &[bad]), Data::from(Dtype::I64, &[1, 4], &[0.0, bad, 1.0, 2.0]));
         check_fails(Op::Select { axis: 0 }, &[x.clone(), row.clone()], message);
-        check_fails(
-            Op::SelectAdd { axis: 0 },
-            &[x.clone(), row, value.clone()],
-            message,
-        );
+        check_fails(Op::SelectAdd { axis: 0 }, &[x.clone(), row, value.clone()], message);
         check_fails(Op::Gather { axis: 0 }, &[x.clone(), full.clone()], message);
-        check_fails(
-            Op::ScatterAdd { axis: 0 },
-            &[x.clone(), full, value.clone()],
-            message,
-        );
+        check_fails(Op::ScatterAdd { axis: 0 }, &[x.clone(), full, value.clone()], message);
     }
 }
 

@@ -35,14 +35,7 @@ fn every_axis_of_every_view() {
 #[test]
 fn long_rows_and_many_columns() {
     // Rows of lanes, groups and pieces with something left over; columns beyond one tile and one block.
-    for sizes in [
-        &[2, 5000][..],
-        &[40_001],
-        &[40_001, 3],
-        &[3, 40_001],
-        &[300, 1300],
-        &[20, 70, 130],
-    ] {
+    for sizes in [&[2, 5000][..], &[40_001], &[40_001, 3], &[3, 40_001], &[300, 1300], &[20, 70, 130]] {
         let shape = Shape::new(sizes);
         for dtype in NUMBERS {
             for axis in 0..shape.rank() {
@@ -58,27 +51,12 @@ fn long_rows_and_many_columns() {
 fn sums_stay_accurate() {
     let count = 3_000_000;
     let x = Data::from(Dtype::F32, &[count], &vec![f64::from(0.1f32); count]);
-    let sum = values(
-        Op::Reduce {
-            kind: Reduce::Sum,
-            axis: 0,
-        },
-        std::slice::from_ref(&x),
-    )[0];
+    let sum = values(Op::Reduce { kind: Reduce::Sum, axis: 0 }, std::slice::from_ref(&x))[0];
     let exact = f64::from(0.1f32) * count as f64;
     assert!((sum - exact).abs() < 3e-6 * exact, "{sum} {exact}");
     let columns = x.with_layout(|layout| layout.reshape(Shape::new(&[count / 3, 3])).unwrap());
-    let sums = values(
-        Op::Reduce {
-            kind: Reduce::Sum,
-            axis: 0,
-        },
-        &[columns],
-    );
-    assert!(
-        sums.iter().all(|sum| (sum - exact / 3.0).abs() < 3e-6 * exact),
-        "{sums:?} {exact}"
-    );
+    let sums = values(Op::Reduce { kind: Reduce::Sum, axis: 0 }, &[columns]);
+    assert!(sums.iter().all(|sum| (sum - exact / 3.0).abs() < 3e-6 * exact), "{sums:?} {exact}");
 }
 
 #[test]

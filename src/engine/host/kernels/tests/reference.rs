@@ -13,32 +13,23 @@ pub fn outputs(op: Op, inputs: &[Data]) -> Vec<Vec<f64>> {
     let view = op.outputs(&views)[0];
     let first = match op {
         Op::Fill { value, .. } => vec![value.as_f64(); view.shape().count()],
-        Op::Arange {
-            count, start, step, ..
-        } => (0..count).map(|i| (start + i as i64 * step) as f64).collect(),
+        Op::Arange { count, start, step, .. } => {
+            (0..count).map(|i| (start + i as i64 * step) as f64).collect()
+        }
         Op::Copy { dtype } => x[0].iter().map(|&x| convert(x, dtype)).collect(),
         Op::Unary(kind) => x[0].iter().map(|&x| unary(kind, x)).collect(),
-        Op::Binary(kind) => x[0]
-            .iter()
-            .zip(&x[1])
-            .map(|(&a, &b)| binary(kind, view.dtype, a, b))
-            .collect(),
+        Op::Binary(kind) => x[0].iter().zip(&x[1]).map(|(&a, &b)| binary(kind, view.dtype, a, b)).collect(),
         Op::BinaryScalar(kind, b) => {
             let b = convert(b.as_f64(), view.dtype);
             x[0].iter().map(|&a| binary(kind, view.dtype, a, b)).collect()
         }
         Op::Compare(kind) => x[0].iter().zip(&x[1]).map(|(a, b)| compare(kind, a, b)).collect(),
         Op::CompareScalar(kind, b) => x[0].iter().map(|a| compare(kind, a, &b.as_f64())).collect(),
-        Op::Where => (0..x[0].len())
-            .map(|i| if x[0][i] != 0.0 { x[1][i] } else { x[2][i] })
-            .collect(),
-        Op::MaskFill(value) => (0..x[0].len())
-            .map(|i| if x[1][i] != 0.0 { value.as_f64() } else { x[0][i] })
-            .collect(),
-        Op::Reduce { kind, axis } => rows(&inputs[0], axis)
-            .iter()
-            .map(|row| reduce(kind, row))
-            .collect(),
+        Op::Where => (0..x[0].len()).map(|i| if x[0][i] != 0.0 { x[1][i] } else { x[2][i] }).collect(),
+        Op::MaskFill(value) => {
+            (0..x[0].len()).map(|i| if x[1][i] != 0.0 { value.as_f64() } else { x[0][i] }).collect()
+        }
+        Op::Reduce { kind, axis } => rows(&inputs[0], axis).iter().map(|row| reduce(kind, row)).collect(),
         Op::ArgReduce { kind, axis, .. } => rows(&inputs[0], axis).iter().map(|row| arg(kind, row)).collect(),
         Op::MaxPool2d { pool, indices } => return pools::max(inputs, &pool, &view, indices.is_some()),
         Op::MaxPool2dBackward { .. } => pools::max_backward(inputs, &view),
@@ -53,10 +44,7 @@ pub fn outputs(op: Op, inputs: &[Data]) -> Vec<Vec<f64>> {
 
 /// Row-major position of an index.
 pub fn flat(shape: &Shape, index: &[usize]) -> usize {
-    index
-        .iter()
-        .zip(shape.dims())
-        .fold(0, |flat, (&i, &size)| flat * size + i)
+    index.iter().zip(shape.dims()).fold(0, |flat, (&i, &size)| flat * size + i)
 }
 
 /// The elements along `axis`, for each index of the other dimensions.
@@ -67,20 +55,12 @@ fn rows(x: &Data, axis: usize) -> Vec<Vec<f64>> {
         elements[flat(&shape, &index)]
     };
     let outputs = indices(&shape.with(axis, 1));
-    outputs
-        .map(|index| (0..shape[axis]).map(|k| element(index.clone(), k)).collect())
-        .collect()
+    outputs.map(|index| (0..shape[axis]).map(|k| element(index.clone(), k)).collect()).collect()
 }
 
 fn reduce(kind: Reduce, row: &[f64]) -> f64 {
     let extreme = |start: f64, pick: fn(f64, f64) -> f64| {
-        row.iter().fold(start, |a, &b| {
-            if a.is_nan() || b.is_nan() {
-                f64::NAN
-            } else {
-                pick(a, b)
-            }
-        })
+        row.iter().fold(start, |a, &b| if a.is_nan() || b.is_nan() { f64::NAN } else { pick(a, b) })
     };
     match kind {
         Reduce::Sum => row.iter().sum(),
@@ -113,15 +93,11 @@ fn indexed(op: Op, inputs: &[Data], view: &View) -> Vec<f64> {
     match op {
         Op::Gather { axis } => {
             let from = |index: Vec<usize>| replaced(index.clone(), axis, x[1][flat(&out, &index)]);
-            indices(&out)
-                .map(|index| x[0][flat(&shape, &from(index))])
-                .collect()
+            indices(&out).map(|index| x[0][flat(&shape, &from(index))]).collect()
         }
         Op::Select { axis } => {
             let from = |index: Vec<usize>| replaced(index.clone(), axis, x[1][index[axis]]);
-            indices(&out)
-                .map(|index| x[0][flat(&shape, &from(index))])
-                .collect()
+            indices(&out).map(|index| x[0][flat(&shape, &from(index))]).collect()
         }
         Op::ScatterAdd { axis } => {
             for (n, index) in indices(&other(2)).enumerate() {
@@ -144,7 +120,7 @@ fn indexed(op: Op, inputs: &[Data], view: &View) -> Vec<f64> {
             }
             changed
         }
-        _ => unimplemented!("{op:?}"),
+        _ => panic!("no reference for {op:?}"),
     }
 }
 
@@ -248,11 +224,7 @@ trait IntegerPower {
 impl IntegerPower for f64 {
     /// An integer power: negative exponents leave nothing of bases other than 1 and -1, and 0 is 0.
     fn trunc_or_zero(self, base: f64) -> f64 {
-        if base == 0.0 && self.is_infinite() {
-            0.0
-        } else {
-            self.trunc()
-        }
+        if base == 0.0 && self.is_infinite() { 0.0 } else { self.trunc() }
     }
 }
 

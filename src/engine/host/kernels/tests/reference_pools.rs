@@ -19,11 +19,7 @@ fn window(pool: &Pool2d, image: &Shape, index: &[usize]) -> (Vec<usize>, f64) {
                 inside.push(flat(image, &[index[0], index[1], at[0] as usize, at[1] as usize]));
             }
             let in_border = (0..2).all(|d| limit(d, pool.padding[d]));
-            counted += usize::from(if pool.count_include_pad {
-                in_border
-            } else {
-                in_image
-            });
+            counted += usize::from(if pool.count_include_pad { in_border } else { in_image });
         }
     }
     (inside, counted as f64)
@@ -47,22 +43,12 @@ pub fn max(inputs: &[Data], pool: &Pool2d, view: &View, with_indices: bool) -> V
     let best = |index: Vec<usize>| {
         let (inside, _) = window(pool, &image, &index);
         let better = |best: usize, at: usize| if x[at] > x[best] { at } else { best };
-        inside
-            .into_iter()
-            .reduce(better)
-            .expect("a window holds something")
+        inside.into_iter().reduce(better).expect("a window holds something")
     };
     let places: Vec<usize> = indices(view.shape()).map(best).collect();
     let values = places.iter().map(|&at| x[at]).collect();
-    let in_plane = places
-        .iter()
-        .map(|&at| (at % (image[2] * image[3])) as f64)
-        .collect();
-    if with_indices {
-        vec![values, in_plane]
-    } else {
-        vec![values]
-    }
+    let in_plane = places.iter().map(|&at| (at % (image[2] * image[3])) as f64).collect();
+    if with_indices { vec![values, in_plane] } else { vec![values] }
 }
 
 pub fn max_backward(inputs: &[Data], view: &View) -> Vec<f64> {
@@ -103,13 +89,9 @@ pub fn average_backward(inputs: &[Data], pool: &Pool2d, view: &View) -> Vec<f64>
 }
 
 pub fn adaptive(inputs: &[Data], view: &View) -> Vec<f64> {
-    forward(inputs, view, |index| {
-        adaptive_window(view.shape(), inputs[0].view.shape(), index)
-    })
+    forward(inputs, view, |index| adaptive_window(view.shape(), inputs[0].view.shape(), index))
 }
 
 pub fn adaptive_backward(inputs: &[Data], view: &View) -> Vec<f64> {
-    backward(inputs, view, |index| {
-        adaptive_window(inputs[0].view.shape(), view.shape(), index)
-    })
+    backward(inputs, view, |index| adaptive_window(inputs[0].view.shape(), view.shape(), index))
 }
