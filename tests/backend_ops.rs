@@ -450,6 +450,8 @@ fn convolutions<B: Backend>(device: &B::Device, out: &mut Answers) {
         conv1d(line.clone(), taps.clone(), Some(bias.clone()), ConvOptions::new([2], [1], [2], 1));
         conv_transpose2d(x.clone(), back.clone(), Some(floats([3], device)), ConvTransposeOptions::new([2, 1], [1, 0], [1, 0], [1, 2], 1));
         conv_transpose2d(x.clone(), back.clone(), None, ConvTransposeOptions::new([1, 2], [0, 1], [0, 1], [1, 1], 2));
+        // Output padding of a stride and more.
+        conv_transpose2d(x.clone(), back.clone(), None, ConvTransposeOptions::new([1, 2], [0, 1], [1, 3], [2, 1], 1));
         conv_transpose1d(line.clone(), floats([4, 3, 3], device), None, ConvTransposeOptions::new([2], [1], [1], [1], 1));
         unfold4d(x.clone(), [2, 3], UnfoldOptions::new([1, 2], [0, 0], [1, 1]));
         unfold4d(x.clone(), [2, 3], UnfoldOptions::new([1, 2], [1, 1], [1, 1]));

@@ -35,6 +35,9 @@ pub fn full(
 
 /// The integers of a range, `step` apart.
 pub fn arange(range: Range<i64>, step: usize, device: &OvercommitDevice, dtype: impl Into<DType>) -> Tensor {
+    if step == 0 {
+        fail(format!("burn-overcommit: int_arange of {range:?}: the step must be at least 1, and was 0"));
+    }
     let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0);
     let op = Op::Arange {
         count: length.div_ceil(step),

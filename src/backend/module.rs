@@ -1,10 +1,10 @@
 //! Convolutions and pools.
 
-use super::{convert, fail, ok, pointwise, reduce, run, view};
-use crate::op::{Binary, Conv2d, Op, Pool2d, Reduce};
+use super::{convert, create, ok, pointwise, reduce, run, view};
+use crate::op::{Binary, Conv2d, Op, Pool2d, Reduce, Shape};
 use crate::runtime::{self, Tensor};
-use burn_backend::DType;
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
+use burn_backend::{DType, Slice};
 
 impl From<ConvOptions<2>> for Conv2d {
     fn from(options: ConvOptions<2>) -> Self {
@@ -99,15 +99,7 @@ pub fn conv_transpose2d(
         let full = input[k].saturating_sub(1) * options.stride[k] + reach + options.padding_out[k];
         full.saturating_sub(2 * options.padding[k])
     });
-    if conv.output_size(size, kernel) != input {
-        fail(format!(
-            "burn-overcommit: conv_transpose2d of {:?} by {:?}: the output padding {:?} must be below the stride {:?}",
-            x.shape(),
-            weight.shape(),
-            options.padding_out,
-            options.stride,
-        ));
-    }
+    let x = padded(x, conv.output_size(size, kernel));
     let out = run(Op::Conv2dBackwardInput { conv, size }, [weight, x]);
     match bias {
         Some(bias) => {
@@ -125,7 +117,21 @@ pub fn conv_transpose2d_weight_backward(
     gradient: Tensor,
     options: ConvTransposeOptions<2>,
 ) -> Tensor {
-    conv2d_weight_backward(gradient, weight, x, transposed(&options))
+    let conv = transposed(&options);
+    let size = conv.output_size(convert::plane(gradient.layout()), convert::plane(weight.layout()));
+    conv2d_weight_backward(gradient, weight, padded(x, size), conv)
+}
+
+/// `x` with zeros after its rows and columns up to `size`: output padding of a stride or more reaches beyond `x`.
+fn padded(x: Tensor, size: [usize; 2]) -> Tensor {
+    if convert::plane(x.layout()) == size {
+        return x;
+    }
+    let dims = x.shape().dims();
+    let slices: Vec<Slice> = dims.iter().map(|&dim| Slice::from(0..dim)).collect();
+    let shape = Shape::new(&[dims[0], dims[1], size[0], size[1]]);
+    let zeros = create::zeros(shape, &x.device(), x.dtype());
+    view::slice_assign(zeros, &slices, x)
 }
 
 fn transposed(options: &ConvTransposeOptions<2>) -> Conv2d {
