@@ -41,6 +41,8 @@ pub struct Stats {
     pub peak_allocated_bytes: usize,
     /// Bytes of device memory mapped.
     pub reserved_bytes: usize,
+    /// The most of them at once.
+    pub peak_reserved_bytes: usize,
     /// The most device memory that may be allocated.
     pub budget_bytes: usize,
     /// The smallest budget that the ops so far would have worked in: the largest need of a single one.
@@ -67,7 +69,7 @@ impl Stats {
             ("allocated_bytes.all.current", self.allocated_bytes as u64),
             ("allocated_bytes.all.peak", self.peak_allocated_bytes as u64),
             ("reserved_bytes.all.current", self.reserved_bytes as u64),
-            ("reserved_bytes.all.peak", self.reserved_bytes as u64),
+            ("reserved_bytes.all.peak", self.peak_reserved_bytes as u64),
             ("smallest_budget_bytes", self.smallest_budget_bytes as u64),
             ("host_bytes.all.current", self.host_bytes as u64),
             ("host_bytes.all.peak", self.peak_host_bytes as u64),
@@ -102,7 +104,7 @@ impl fmt::Display for Stats {
             writeln!(f, "| {name:<24} | {:>12} | {:>12} | {:>12} |", size(current), size(peak), size(limit))
         };
         row("device memory", self.allocated_bytes, self.peak_allocated_bytes, self.budget_bytes)?;
-        row("reserved by slabs", self.reserved_bytes, self.reserved_bytes, self.budget_bytes)?;
+        row("reserved by slabs", self.reserved_bytes, self.peak_reserved_bytes, self.budget_bytes)?;
         row("host tier", self.host_bytes, self.peak_host_bytes, self.host_limit_bytes)?;
         writeln!(
             f,

@@ -258,6 +258,9 @@ fn peaks_are_of_live_bytes_and_can_be_counted_anew() {
     assert!(stats.entries().contains(&("allocated_bytes.all.peak", 4096)));
     assert!(stats.to_string().contains("device memory"), "{stats}");
     drop(z);
+    Inner::memory_cleanup(&device);
+    let cleaned = burn_overcommit::stats(&device).unwrap();
+    assert_eq!((cleaned.reserved_bytes, cleaned.peak_reserved_bytes), (0, stats.reserved_bytes));
 }
 
 #[test]

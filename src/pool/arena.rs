@@ -22,6 +22,7 @@ pub struct Arena {
     slabs: Vec<Slab>,
     used_bytes: usize,
     peak_bytes: usize,
+    peak_reserved_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -40,6 +41,7 @@ impl Arena {
             slabs: Vec::new(),
             used_bytes: 0,
             peak_bytes: 0,
+            peak_reserved_bytes: 0,
         }
     }
 
@@ -63,6 +65,11 @@ impl Arena {
         self.slabs.iter().map(|slab| slab.span.bytes).sum()
     }
 
+    /// The most bytes mapped at once so far.
+    pub fn peak_reserved_bytes(&self) -> usize {
+        self.peak_reserved_bytes
+    }
+
     /// A block of at least `bytes`, with the work to wait for before writing it; `None` if there is no room.
     pub fn allocate(
         &mut self,
@@ -83,6 +90,7 @@ impl Arena {
         let mut placement = Placement::new(span.bytes);
         let (offset, pending) = placement.allocate(bytes).expect("a fresh slab holds what it was mapped for");
         self.slabs.push(Slab { span, placement });
+        self.peak_reserved_bytes = self.peak_reserved_bytes.max(self.reserved_bytes());
         Ok(Some((self.took(self.slabs.len() - 1, offset, bytes), pending)))
     }
 
@@ -108,6 +116,7 @@ impl Arena {
     /// Starts counting the peak anew from what is in use.
     pub fn reset_peak(&mut self) {
         self.peak_bytes = self.used_bytes;
+        self.peak_reserved_bytes = self.reserved_bytes();
     }
 
     /// Gives all slabs back if no block is in use. All submitted work must be done.

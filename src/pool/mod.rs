@@ -153,6 +153,7 @@ impl Pool {
             allocated_bytes,
             peak_allocated_bytes,
             reserved_bytes: self.device.reserved_bytes(),
+            peak_reserved_bytes: self.device.peak_reserved_bytes(),
             budget_bytes,
             smallest_budget_bytes: self.largest_op_bytes,
             host_bytes,

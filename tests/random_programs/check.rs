@@ -208,15 +208,22 @@ fn check_full_host(device: &OvercommitDevice, case: &Case, setting: &Setting, ex
     assert_empty(&stats(device).expect("a device that ran"));
 }
 
-/// Runs to the first error: all that is still held must read as it would have without it, and the device still works.
+/// Runs to the first error: all that is still held must read as it would have without it, and so must the smaller
+/// program that ends before the error, run afterwards in the same pool.
 fn check_right_after_error(device: &OvercommitDevice, case: &Case, setting: &Setting) {
     let Case::Ops(program) = case else { return };
     setting.apply(device);
     let mut machine = Machine::new(*device);
     machine.run(program).expect_err("the program fails as before");
-    let read = machine.contents();
+    let mut read: Vec<_> = machine.contents().into_iter().collect();
     let position = machine.position;
     drop(machine);
+    assert_empty(&stats(device).expect("a device that ran"));
+    let mut smaller = Machine::new(*device);
+    runtime::seed(device, program.seed).expect("a host device");
+    program.steps().take(position).for_each(|step| smaller.step(step).expect("it fitted before"));
+    read.extend(smaller.contents());
+    drop(smaller);
     assert_empty(&stats(device).expect("a device that ran"));
     Setting::default().apply(device);
     let reference = contents_at(device, program, position);
