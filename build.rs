@@ -14,10 +14,12 @@ mod host {
     /// One build per instruction set; the host engine chooses when it starts.
     pub fn compile() {
         let files = sources();
-        build(&files, "base", None);
+        let has_v3 = std::env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64");
+        // For old processors alone, where there is a better build.
+        build(&files, "base", if has_v3 { 2 } else { 3 }, None);
         let mut tables = tables(&files, "base");
-        if std::env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64") {
-            build(&files, "v3", Some("-march=x86-64-v3"));
+        if has_v3 {
+            build(&files, "v3", 3, Some("-march=x86-64-v3"));
             tables += &self::tables(&files, "v3");
         }
         let folder = std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
@@ -40,12 +42,12 @@ mod host {
         )
     }
 
-    fn build(files: &[PathBuf], suffix: &str, instruction_set: Option<&str>) {
+    fn build(files: &[PathBuf], suffix: &str, level: u32, instruction_set: Option<&str>) {
         let mut build = cc::Build::new();
         build
             .cpp(true)
             .std("c++17")
-            .opt_level(3)
+            .opt_level(level)
             .debug(false)
             .warnings(false)
             .cargo_warnings(false)

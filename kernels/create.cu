@@ -1,5 +1,5 @@
 // Kernels without inputs: constants, sequences and random numbers.
-#include "simt.cuh"
+#include "types.cuh"
 
 namespace {
 struct Fill {
@@ -50,8 +50,10 @@ DEV Words philox(u64 key, u64 counter) {
   return {{c0, c1, c2, c3}};
 }
 
-DEV void put(float* out, double x) { *out = float(x); }
-template <class T> DEV void put(T* out, double x) { *out = T(floor(x)); }
+// Floats are rounded, integers take the floor.
+template <class T> DEV void put(T* out, double x) {
+  *out = narrow<T>(cast<T>(is_float<Compute<T>> ? x : floor(x)));
+}
 
 // 24 bits, so that a float holds them exactly: in [0, 1).
 DEV float unit(u32 word) { return float(word >> 8) * (1.0f / 16777216.0f); }
@@ -84,7 +86,7 @@ struct Normal {
 struct Bernoulli {
   template <class T> DEV void fill(T* out, const Words& words, const Random& args) {
     const u64 threshold = u64(args.first);
-    for (u32 k = 0; k < 4; ++k) out[k] = T(u32(words.x[k] < threshold));
+    for (u32 k = 0; k < 4; ++k) put(out + k, words.x[k] < threshold);
   }
 };
 
@@ -104,18 +106,11 @@ template <class T, class Distribution> DEV void random(const Random& args) {
 }
 }  // namespace
 
-#define RANDOM(dtype, T)                                                     \
-  KERNEL(random_uniform_##dtype, Random) { random<T, Uniform>(args); }        \
-  KERNEL(random_normal_##dtype, Random) { random<T, Normal>(args); }          \
-  KERNEL(random_bernoulli_##dtype, Random) { random<T, Bernoulli>(args); }
-RANDOM(f32, float) RANDOM(i32, i32) RANDOM(i64, i64)
-KERNEL(random_bernoulli_bool, Random) { random<u8, Bernoulli>(args); }
+#define RANDOM(T, kind, Distribution) KERNEL(random_##kind##_##T, Random) { random<T, Distribution>(args); }
+FOR_NUMBERS(RANDOM, uniform, Uniform) FOR_NUMBERS(RANDOM, normal, Normal) FOR_ALL(RANDOM, bernoulli, Bernoulli)
 
-KERNEL(fill_f32, Fill) { fill<float>(args); }
-KERNEL(fill_i32, Fill) { fill<i32>(args); }
-KERNEL(fill_i64, Fill) { fill<i64>(args); }
-KERNEL(fill_bool, Fill) { fill<u8>(args); }
-KERNEL(arange_i32, Arange) { arange<i32>(args); }
-KERNEL(arange_i64, Arange) { arange<i64>(args); }
+#define FILL(T, ...) KERNEL(fill_##T, Fill) { fill<T>(args); }
+#define ARANGE(T, ...) KERNEL(arange_##T, Arange) { arange<T>(args); }
+FOR_RAW(FILL, ) FOR_INTEGERS(ARANGE, )
 
 EXPORT_TABLE(create)

@@ -1,4 +1,5 @@
 // Reading and adding by index along one axis. An index out of range touches nothing and is left at `fault`.
+#include "math.cuh"
 #include "views.cuh"
 
 namespace {
@@ -51,8 +52,9 @@ template <class T, class Index> DEV void gather(const Indexed& args) {
   });
 }
 
-DEV u8 add(u8 a, u8 b) { return a | b; }
-template <class T> DEV T add(T a, T b) { return a + b; }
+template <class T> DEV T add(T a, T b) { return narrow<T>(Add::f(widen(a), widen(b))); }
+DEV b8 add(b8 a, b8 b) { return {u8(a.bits | b.bits)}; }
+DEV b32 add(b32 a, b32 b) { return {a.bits | b.bits}; }
 
 // The space leaves out the axis: what is added to one element is added by one thread, in the order of the index.
 template <class T, class Index> DEV void scatter_add(const Indexed& args) {
@@ -87,10 +89,12 @@ template <class T, class Index> DEV void scatter_add(const Indexed& args) {
 }
 }  // namespace
 
-#define INDEXED(dtype, T, index, Index)                                            \
-  KERNEL(gather_##dtype##_##index, Indexed) { gather<T, Index>(args); }             \
-  KERNEL(scatter_add_##dtype##_##index, Indexed) { scatter_add<T, Index>(args); }
-#define INDEXED_ALL(dtype, T) INDEXED(dtype, T, i32, i32) INDEXED(dtype, T, i64, i64)
-INDEXED_ALL(f32, float) INDEXED_ALL(i32, i32) INDEXED_ALL(i64, i64) INDEXED_ALL(bool, u8)
+#define GATHER(T, ...)                                                   \
+  KERNEL(gather_##T##_i32, Indexed) { gather<T, i32>(args); }             \
+  KERNEL(gather_##T##_i64, Indexed) { gather<T, i64>(args); }
+#define SCATTER(T, ...)                                                  \
+  KERNEL(scatter_add_##T##_i32, Indexed) { scatter_add<T, i32>(args); }   \
+  KERNEL(scatter_add_##T##_i64, Indexed) { scatter_add<T, i64>(args); }
+FOR_RAW(GATHER, ) FOR_ALL(SCATTER, )
 
 EXPORT_TABLE(index)

@@ -58,8 +58,8 @@ template <class T> DEV const T* plane(const Image& image, u64 channels, u64 inde
   const i64 offset = i64(index / channels) * image.strides[0] + i64(index % channels) * image.strides[1];
   return static_cast<const T*>(image.data) + offset;
 }
-template <class T> DEV T at(const T* plane, const Image& image, i32 y, i32 x) {
-  return plane[y * image.strides[2] + x * image.strides[3]];
+template <class T> DEV Compute<T> at(const T* plane, const Image& image, i32 y, i32 x) {
+  return widen(plane[y * image.strides[2] + x * image.strides[3]]);
 }
 
 // For every row of this block in a [planes, height, width] output: `row(plane, y)` gives a function of x and position,
@@ -72,76 +72,76 @@ template <class Row> DEV void for_rows(const Pool& p, const i32* size, Row row) 
   }
 }
 
-template <class Index> DEV void max_pool(const Pool& p) {
-  float* out = static_cast<float*>(p.out);
+template <class T, class Index> DEV void max_pool(const Pool& p) {
+  T* out = static_cast<T*>(p.out);
   Index* indices = static_cast<Index*>(p.out_indices);
   for_rows(p, p.pooled, [&](u64 which, i32 oy) {
-    const float* image = plane<float>(p.x, p.channels, which);
+    const T* image = plane<T>(p.x, p.channels, which);
     const Window rows = window_of(p, 0, oy);
     return [=, &p](i32 ox, u64 position) {
       const Window columns = window_of(p, 1, ox);
-      float best = -infinity();
+      Compute<T> best = -infinity();
       i32 best_at = -1;
       for (i32 i = rows.begin; i < rows.end; ++i)
         for (i32 j = columns.begin; j < columns.end; ++j) {
           const i32 y = rows.start + i * p.dilation[0], x = columns.start + j * p.dilation[1];
-          const float value = at(image, p.x, y, x);
+          const Compute<T> value = at(image, p.x, y, x);
           const bool better = (value > best) | (best_at < 0) | (is_nan(value) & !is_nan(best));
           best = better ? value : best;
           best_at = better ? y * p.in[1] + x : best_at;
         }
-      out[position] = best;
+      out[position] = narrow<T>(best);
       if (indices) indices[position] = Index(most(best_at, 0));
     };
   });
 }
 
-template <class Index> DEV void max_pool_backward(const Pool& p) {
-  float* out = static_cast<float*>(p.out);
+template <class T, class Index> DEV void max_pool_backward(const Pool& p) {
+  T* out = static_cast<T*>(p.out);
   for_rows(p, p.in, [&](u64 which, i32 y) {
-    const float* gradient = plane<float>(p.x, p.channels, which);
+    const T* gradient = plane<T>(p.x, p.channels, which);
     const Index* indices = plane<Index>(p.indices, p.channels, which);
     const Holders rows = holders_of(p, 0, y);
     return [=, &p](i32 x, u64 position) {
       const Holders columns = holders_of(p, 1, x);
       const Index here = Index(y * p.in[1] + x);
-      float total = 0;
+      Compute<T> total = 0;
       for (i32 oy = rows.begin; oy < rows.end; ++oy)
         for (i32 ox = columns.begin; ox < columns.end; ++ox)
           if (at(indices, p.indices, oy, ox) == here) total += at(gradient, p.x, oy, ox);
-      out[position] = total;
+      out[position] = narrow<T>(total);
     };
   });
 }
 
-DEV void avg_pool(const Pool& p) {
-  float* out = static_cast<float*>(p.out);
+template <class T> DEV void avg_pool(const Pool& p) {
+  T* out = static_cast<T*>(p.out);
   for_rows(p, p.pooled, [&](u64 which, i32 oy) {
-    const float* image = plane<float>(p.x, p.channels, which);
+    const T* image = plane<T>(p.x, p.channels, which);
     const Window rows = window_of(p, 0, oy);
     return [=, &p](i32 ox, u64 position) {
       const Window columns = window_of(p, 1, ox);
-      float total = 0;
+      Compute<T> total = 0;
       for (i32 i = rows.begin; i < rows.end; ++i)
         for (i32 j = columns.begin; j < columns.end; ++j)
           total += at(image, p.x, rows.start + i * p.dilation[0], columns.start + j * p.dilation[1]);
-      out[position] = total / divisor_of(p, oy, ox);
+      out[position] = narrow<T>(total / divisor_of(p, oy, ox));
     };
   });
 }
 
-DEV void avg_pool_backward(const Pool& p) {
-  float* out = static_cast<float*>(p.out);
+template <class T> DEV void avg_pool_backward(const Pool& p) {
+  T* out = static_cast<T*>(p.out);
   for_rows(p, p.in, [&](u64 which, i32 y) {
-    const float* gradient = plane<float>(p.x, p.channels, which);
+    const T* gradient = plane<T>(p.x, p.channels, which);
     const Holders rows = holders_of(p, 0, y);
     return [=, &p](i32 x, u64 position) {
       const Holders columns = holders_of(p, 1, x);
-      float total = 0;
+      Compute<T> total = 0;
       for (i32 oy = rows.begin; oy < rows.end; ++oy)
         for (i32 ox = columns.begin; ox < columns.end; ++ox)
           if (holds(p, 0, oy, y) && holds(p, 1, ox, x)) total += at(gradient, p.x, oy, ox) / divisor_of(p, oy, ox);
-      out[position] = total;
+      out[position] = narrow<T>(total);
     };
   });
 }
@@ -154,29 +154,29 @@ DEV Holders adaptive_holders(const Pool& p, u32 d, i32 i) {
   return {i * p.pooled[d] / p.in[d], up((i + 1) * p.pooled[d], p.in[d])};
 }
 
-DEV void adaptive(const Pool& p) {
-  float* out = static_cast<float*>(p.out);
+template <class T> DEV void adaptive(const Pool& p) {
+  T* out = static_cast<T*>(p.out);
   for_rows(p, p.pooled, [&](u64 which, i32 oy) {
-    const float* image = plane<float>(p.x, p.channels, which);
+    const T* image = plane<T>(p.x, p.channels, which);
     const Holders rows = adaptive_window(p, 0, oy);
     return [=, &p](i32 ox, u64 position) {
       const Holders columns = adaptive_window(p, 1, ox);
-      float total = 0;
+      Compute<T> total = 0;
       for (i32 y = rows.begin; y < rows.end; ++y)
         for (i32 x = columns.begin; x < columns.end; ++x) total += at(image, p.x, y, x);
-      out[position] = total / float((rows.end - rows.begin) * (columns.end - columns.begin));
+      out[position] = narrow<T>(total / float((rows.end - rows.begin) * (columns.end - columns.begin)));
     };
   });
 }
 
-DEV void adaptive_backward(const Pool& p) {
-  float* out = static_cast<float*>(p.out);
+template <class T> DEV void adaptive_backward(const Pool& p) {
+  T* out = static_cast<T*>(p.out);
   for_rows(p, p.in, [&](u64 which, i32 y) {
-    const float* gradient = plane<float>(p.x, p.channels, which);
+    const T* gradient = plane<T>(p.x, p.channels, which);
     const Holders rows = adaptive_holders(p, 0, y);
     return [=, &p](i32 x, u64 position) {
       const Holders columns = adaptive_holders(p, 1, x);
-      float total = 0;
+      Compute<T> total = 0;
       for (i32 oy = rows.begin; oy < rows.end; ++oy) {
         const Holders high = adaptive_window(p, 0, oy);
         for (i32 ox = columns.begin; ox < columns.end; ++ox) {
@@ -184,20 +184,22 @@ DEV void adaptive_backward(const Pool& p) {
           total += at(gradient, p.x, oy, ox) / float((high.end - high.begin) * (wide.end - wide.begin));
         }
       }
-      out[position] = total;
+      out[position] = narrow<T>(total);
     };
   });
 }
 }  // namespace
 
-KERNEL(pool_max_f32, Pool) { max_pool<i32>(args); }
-KERNEL(pool_max_f32_i32, Pool) { max_pool<i32>(args); }
-KERNEL(pool_max_f32_i64, Pool) { max_pool<i64>(args); }
-KERNEL(pool_max_backward_f32_i32, Pool) { max_pool_backward<i32>(args); }
-KERNEL(pool_max_backward_f32_i64, Pool) { max_pool_backward<i64>(args); }
-KERNEL(pool_average_f32, Pool) { avg_pool(args); }
-KERNEL(pool_average_backward_f32, Pool) { avg_pool_backward(args); }
-KERNEL(pool_adaptive_f32, Pool) { adaptive(args); }
-KERNEL(pool_adaptive_backward_f32, Pool) { adaptive_backward(args); }
+#define POOL_INDEXED(T, Index)                                                            \
+  KERNEL(pool_max_##T##_##Index, Pool) { max_pool<T, Index>(args); }                       \
+  KERNEL(pool_max_backward_##T##_##Index, Pool) { max_pool_backward<T, Index>(args); }
+#define POOL(T, ...)                                                                      \
+  KERNEL(pool_max_##T, Pool) { max_pool<T, i32>(args); }                                   \
+  POOL_INDEXED(T, i32) POOL_INDEXED(T, i64)                                               \
+  KERNEL(pool_average_##T, Pool) { avg_pool<T>(args); }                                    \
+  KERNEL(pool_average_backward_##T, Pool) { avg_pool_backward<T>(args); }                  \
+  KERNEL(pool_adaptive_##T, Pool) { adaptive<T>(args); }                                   \
+  KERNEL(pool_adaptive_backward_##T, Pool) { adaptive_backward<T>(args); }
+FOR_FLOATS(POOL, )
 
 EXPORT_TABLE(pool)

@@ -1,6 +1,6 @@
 // Strided iteration: where the elements of a block's chunk lie in each operand.
 #pragma once
-#include "simt.cuh"
+#include "types.cuh"
 
 // Asserts that a loop's iterations are independent. An output is either apart from an input or exactly on it (in place,
 // each element at its own position), so this holds for every elementwise loop; the compiler cannot know.
@@ -72,11 +72,11 @@ template <u32 N, class Body> DEV void for_runs(const Space& space, Range range, 
 struct Pointwise {
   void* out;
   const void* inputs[MAX_OPERANDS];
-  u64 scalar;  // the bits of a value of the kernel's element type
+  u64 scalars[2];  // the bits of values of the kernel's element type
   u64 chunk;
   Space space;
 };
 
-template <class T> DEV T scalar_of(const u64& bits) { return *reinterpret_cast<const T*>(&bits); }
+template <class T> DEV Compute<T> scalar_of(const u64& bits) { return widen(*reinterpret_cast<const T*>(&bits)); }
 template <class T> DEV const T* input_of(const Pointwise& args, u32 n) { return static_cast<const T*>(args.inputs[n]); }
 }  // namespace

@@ -502,12 +502,15 @@ fn random_numbers_follow_their_distribution() {
 fn element_types_are_told_without_a_device() {
     use burn::tensor::{BoolStore, DType};
     let device = OvercommitDevice::Cuda(63);
-    for dtype in [DType::F32, DType::I32, DType::I64, DType::Bool(BoolStore::Native)] {
+    use burn::tensor::quantization::QuantScheme;
+    let floats = [DType::F64, DType::F32, DType::F16, DType::BF16];
+    let signed = [DType::I64, DType::I32, DType::I16, DType::I8];
+    let unsigned = [DType::U64, DType::U32, DType::U16, DType::U8];
+    let bools = [BoolStore::Native, BoolStore::U8, BoolStore::U32].map(DType::Bool);
+    for dtype in floats.into_iter().chain(signed).chain(unsigned).chain(bools) {
         assert!(Ours::supports_dtype(&device, dtype), "{dtype:?}");
     }
-    for dtype in [DType::F64, DType::F16, DType::U8, DType::Bool(BoolStore::U8)] {
-        assert!(Ours::dtype_usage(&device, dtype).is_empty(), "{dtype:?}");
-    }
+    assert!(Ours::dtype_usage(&device, DType::QFloat(QuantScheme::default())).is_empty());
     assert_eq!(Ours::name(&OvercommitDevice::Host(0)), "overcommit<host:0>");
     assert_eq!(Ours::device_count(99), 0);
 }

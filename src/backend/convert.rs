@@ -7,7 +7,7 @@ use burn_backend::{BoolStore, DType, TensorMetadata};
 
 impl TensorMetadata for Tensor {
     fn dtype(&self) -> DType {
-        burn_dtype(self.dtype())
+        self.dtype().into()
     }
 
     fn shape(&self) -> burn_backend::Shape {
@@ -19,33 +19,55 @@ impl TensorMetadata for Tensor {
     }
 }
 
-/// Our element type for one of Burn's, if there are kernels for it.
+/// Our element type for one of Burn's, if there is one: all but quantized values.
 pub fn known_dtype(dtype: DType) -> Option<Dtype> {
     Some(match dtype {
-        DType::F32 => Dtype::F32,
-        DType::I32 => Dtype::I32,
+        DType::F64 => Dtype::F64,
+        // A float of at least 16 bits, computed in 32.
+        DType::F32 | DType::Flex32 => Dtype::F32,
+        DType::F16 => Dtype::F16,
+        DType::BF16 => Dtype::BF16,
         DType::I64 => Dtype::I64,
+        DType::I32 => Dtype::I32,
+        DType::I16 => Dtype::I16,
+        DType::I8 => Dtype::I8,
+        DType::U64 => Dtype::U64,
+        DType::U32 => Dtype::U32,
+        DType::U16 => Dtype::U16,
+        DType::U8 => Dtype::U8,
         DType::Bool(BoolStore::Native) => Dtype::Bool,
-        _ => return None,
+        DType::Bool(BoolStore::U8) => Dtype::Bool8,
+        DType::Bool(BoolStore::U32) => Dtype::Bool32,
+        DType::QFloat(_) => return None,
     })
 }
 
 /// [`known_dtype`] for a dtype that the caller asked for.
 pub fn dtype(dtype: impl Into<DType>) -> Dtype {
     let wanted = dtype.into();
-    known_dtype(wanted).unwrap_or_else(|| {
-        fail(format!(
-            "burn-overcommit: no kernels for {wanted:?}; there are for F32, I32, I64 and Bool(Native)"
-        ))
-    })
+    known_dtype(wanted)
+        .unwrap_or_else(|| fail(format!("burn-overcommit: {wanted:?} is no element type of a plain tensor")))
 }
 
-pub fn burn_dtype(dtype: Dtype) -> DType {
-    match dtype {
-        Dtype::F32 => DType::F32,
-        Dtype::I32 => DType::I32,
-        Dtype::I64 => DType::I64,
-        Dtype::Bool => DType::Bool(BoolStore::Native),
+impl From<Dtype> for DType {
+    fn from(dtype: Dtype) -> Self {
+        match dtype {
+            Dtype::F64 => DType::F64,
+            Dtype::F32 => DType::F32,
+            Dtype::F16 => DType::F16,
+            Dtype::BF16 => DType::BF16,
+            Dtype::I64 => DType::I64,
+            Dtype::I32 => DType::I32,
+            Dtype::I16 => DType::I16,
+            Dtype::I8 => DType::I8,
+            Dtype::U64 => DType::U64,
+            Dtype::U32 => DType::U32,
+            Dtype::U16 => DType::U16,
+            Dtype::U8 => DType::U8,
+            Dtype::Bool => DType::Bool(BoolStore::Native),
+            Dtype::Bool8 => DType::Bool(BoolStore::U8),
+            Dtype::Bool32 => DType::Bool(BoolStore::U32),
+        }
     }
 }
 
@@ -61,9 +83,14 @@ pub fn shape(sizes: &[usize]) -> Shape {
 
 /// A number for tensors of `dtype`. Floats stay floats and the rest are integers, so that equal ops are equal values.
 pub fn scalar(value: burn_backend::Scalar, dtype: Dtype) -> Scalar {
-    match dtype {
-        Dtype::F32 => Scalar::from(value.elem::<f64>()),
-        Dtype::I32 | Dtype::I64 | Dtype::Bool => Scalar::from(value.elem::<i64>()),
+    use burn_backend::Scalar as Burn;
+    match value {
+        _ if dtype.is_float() => Scalar::from(value.elem::<f64>()),
+        Burn::Float(float) if float >= 0.0 => Scalar::from(float as u64),
+        Burn::Float(float) => Scalar::from(float as i64),
+        Burn::Int(integer) => Scalar::from(integer),
+        Burn::UInt(integer) => Scalar::from(integer),
+        Burn::Bool(bit) => Scalar::from(i64::from(bit)),
     }
 }
 

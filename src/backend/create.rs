@@ -75,34 +75,35 @@ pub fn random(
     create(device, op)
 }
 
-/// Uploads floats; other widths become `default`.
-pub fn float_from_data(data: TensorData, default: DType, device: &OvercommitDevice) -> Tensor {
+/// Uploads floats.
+pub fn float_from_data(data: TensorData, device: &OvercommitDevice) -> Tensor {
     if !data.dtype.is_float() {
         fail(format!("burn-overcommit: a float tensor was asked for from {:?} data", data.dtype));
     }
-    upload(data, default, device)
+    upload(data, device)
 }
 
-/// Uploads integers; widths without kernels become `default`.
-pub fn int_from_data(data: TensorData, default: DType, device: &OvercommitDevice) -> Tensor {
-    match data.dtype {
-        kept @ (DType::I32 | DType::I64) => upload(data, kept, device),
-        other if other.is_int() || other.is_uint() => upload(data, default, device),
-        other => fail(format!("burn-overcommit: an int tensor was asked for from {other:?} data")),
+/// Uploads integers.
+pub fn int_from_data(data: TensorData, device: &OvercommitDevice) -> Tensor {
+    if !data.dtype.is_int() && !data.dtype.is_uint() {
+        fail(format!("burn-overcommit: an int tensor was asked for from {:?} data", data.dtype));
     }
+    upload(data, device)
 }
 
 /// Uploads bools, however stored.
 pub fn bool_from_data(data: TensorData, device: &OvercommitDevice) -> Tensor {
-    match data.dtype {
-        DType::Bool(_) => upload(data, DType::Bool(BoolStore::Native), device),
+    let store = match data.dtype {
+        DType::Bool(store) => store,
         // Where bools are U8 or U32 tensors, Burn passes them under those names.
-        DType::U8 | DType::U32 => upload(data, DType::Bool(BoolStore::Native), device),
+        DType::U8 => BoolStore::U8,
+        DType::U32 => BoolStore::U32,
         other => fail(format!("burn-overcommit: a bool tensor was asked for from {other:?} data")),
-    }
+    };
+    upload(TensorData { dtype: DType::Bool(store), ..data }, device)
 }
 
-fn upload(data: TensorData, wanted: DType, device: &OvercommitDevice) -> Tensor {
+fn upload(data: TensorData, device: &OvercommitDevice) -> Tensor {
     let shape = convert::shape(&data.shape);
     let (needed, had) = (shape.count() * data.dtype.size(), data.bytes.len());
     if needed != had {
@@ -111,13 +112,12 @@ fn upload(data: TensorData, wanted: DType, device: &OvercommitDevice) -> Tensor 
             data.dtype
         ));
     }
-    let data = data.convert_dtype(wanted);
-    ok(runtime::write(device, data.as_bytes(), convert::dtype(wanted), shape))
+    ok(runtime::write(device, data.as_bytes(), convert::dtype(data.dtype), shape))
 }
 
 /// Downloads a tensor, row-major.
 pub fn into_data(tensor: Tensor) -> Result<TensorData, ExecutionError> {
-    let (sizes, dtype) = (tensor.shape().dims().to_vec(), convert::burn_dtype(tensor.dtype()));
+    let (sizes, dtype) = (tensor.shape().dims().to_vec(), tensor.dtype().into());
     let bytes = runtime::read(tensor).map_err(execution_error)?;
     Ok(TensorData::from_bytes_vec(bytes, sizes, dtype))
 }

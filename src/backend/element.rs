@@ -1,18 +1,21 @@
 use burn_backend::Element;
+use burn_backend::{bf16, f16};
 
 mod sealed {
     pub trait Sealed {}
 }
 
-/// Float types there are kernels for: `f32`.
+/// What floats can be unless a tensor says otherwise: `f32`, `f64`, `f16` or `bf16`.
 pub trait FloatElement: Element + sealed::Sealed {}
 
-/// Integer types there are kernels for: `i32` and `i64`.
+/// What integers can be unless a tensor says otherwise: `i32` or any other signed or unsigned integer.
 pub trait IntElement: Element + sealed::Sealed {}
 
-impl sealed::Sealed for f32 {}
-impl sealed::Sealed for i32 {}
-impl sealed::Sealed for i64 {}
-impl FloatElement for f32 {}
-impl IntElement for i32 {}
-impl IntElement for i64 {}
+macro_rules! elements {
+    ($trait:ident: $($type:ty)*) => {$(
+        impl sealed::Sealed for $type {}
+        impl $trait for $type {}
+    )*};
+}
+elements!(FloatElement: f64 f32 f16 bf16);
+elements!(IntElement: i64 i32 i16 i8 u64 u32 u16 u8);

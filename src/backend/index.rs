@@ -1,37 +1,45 @@
 //! Ops whose positions are data.
 
 use super::{cast, convert, fail, pointwise, reduce, run, view};
-use crate::op::{Binary, Compare, Dtype, Op, Reduce, Scalar};
+use crate::op::{Binary, Dtype, Op, Reduce};
 use crate::runtime::Tensor;
+use burn_backend::DType;
 
-pub fn gather(axis: usize, x: Tensor, index: Tensor) -> Tensor {
-    run(Op::Gather { axis }, [x, index])
+/// Indices for an op, which knows two types of them.
+fn indices(index: Tensor) -> Tensor {
+    match index.dtype() {
+        Dtype::I64 | Dtype::I32 => index,
+        Dtype::U64 | Dtype::U32 => cast(index, Dtype::I64),
+        _ => cast(index, Dtype::I32),
+    }
 }
 
+/// Indices that an op makes, as any type of integer.
+pub fn as_indices(dtype: impl Into<DType>, make: impl FnOnce(Dtype) -> Tensor) -> Tensor {
+    let dtype = convert::dtype(dtype);
+    let made = match dtype {
+        Dtype::I64 | Dtype::U64 | Dtype::U32 => Dtype::I64,
+        _ => Dtype::I32,
+    };
+    cast(make(made), dtype)
+}
+
+pub fn gather(axis: usize, x: Tensor, index: Tensor) -> Tensor {
+    run(Op::Gather { axis }, [x, indices(index)])
+}
+
+/// Adding bools is `or`.
 pub fn scatter_add(axis: usize, x: Tensor, index: Tensor, value: Tensor) -> Tensor {
-    run(Op::ScatterAdd { axis }, [x, index, value])
+    run(Op::ScatterAdd { axis }, [x, indices(index), value])
 }
 
 pub fn select(x: Tensor, axis: usize, index: Tensor) -> Tensor {
-    run(Op::Select { axis }, [x, index])
+    run(Op::Select { axis }, [x, indices(index)])
 }
 
+/// Adding bools is `or`.
 pub fn select_add(x: Tensor, axis: usize, index: Tensor, value: Tensor) -> Tensor {
-    run(Op::SelectAdd { axis }, [x, index, value])
-}
-
-/// `or` of bools is addition of numbers that are then compared with zero.
-pub fn scatter_or(axis: usize, x: Tensor, index: Tensor, value: Tensor) -> Tensor {
-    set(scatter_add(axis, cast(x, Dtype::I32), index, cast(value, Dtype::I32)))
-}
-
-/// See [`scatter_or`].
-pub fn select_or(x: Tensor, axis: usize, index: Tensor, value: Tensor) -> Tensor {
-    set(select_add(cast(x, Dtype::I32), axis, index, cast(value, Dtype::I32)))
-}
-
-fn set(counts: Tensor) -> Tensor {
-    run(Op::CompareScalar(Compare::NotEqual, Scalar::from(0)), [counts])
+    run(Op::SelectAdd { axis }, [x, indices(index), value])
 }
 
 /// Slices of `x` that the last dimension of `index` names by their leading indices.
@@ -72,6 +80,7 @@ fn nd_sizes(x: &Tensor, index: &Tensor) -> (Vec<usize>, Vec<usize>) {
 
 /// Row-major positions in `sizes`, one per entry of all but the last dimension of `index`.
 fn flat_index(index: Tensor, sizes: &[usize]) -> Tensor {
+    let index = indices(index);
     let count = index.shape().dims()[..index.shape().rank() - 1].iter().product();
     let index = view::reshape_to(index, &[count, sizes.len()]);
     let column = |axis| view::narrow(index.clone(), 1, axis, 1);

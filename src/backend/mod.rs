@@ -58,10 +58,10 @@ fn run<const N: usize>(op: Op, inputs: [Tensor; N]) -> Tensor {
     ok(runtime::run(op, inputs))
 }
 
-/// The tensor as `dtype`; itself if it is that already.
+/// The tensor as `dtype`; itself if it is that already, but for the name.
 fn cast(x: Tensor, dtype: Dtype) -> Tensor {
-    if x.dtype() == dtype {
-        return x;
+    if x.dtype().stored() == dtype.stored() {
+        return x.with_dtype(dtype);
     }
     run(Op::Copy { dtype }, [x])
 }

@@ -3,7 +3,7 @@
 use super::{cast, convert, create, fail, run};
 use crate::op::{Binary, Compare, Dtype, Op, Shape, Unary};
 use crate::runtime::Tensor;
-use burn_backend::{BoolStore, Scalar};
+use burn_backend::{DType, Scalar};
 
 pub fn unary(kind: Unary, x: Tensor) -> Tensor {
     run(Op::Unary(kind), [x])
@@ -19,37 +19,39 @@ pub fn scalar(kind: Binary, a: Tensor, value: impl Into<Scalar>) -> Tensor {
     run(Op::BinaryScalar(kind, value), [a])
 }
 
-pub fn compare(kind: Compare, a: Tensor, b: Tensor, store: BoolStore) -> Tensor {
-    native(store);
-    run(Op::Compare(kind), broadcast([a, b]))
+pub fn compare(kind: Compare, a: Tensor, b: Tensor, store: impl Into<DType>) -> Tensor {
+    cast(run(Op::Compare(kind), broadcast([a, b])), convert::dtype(store))
 }
 
-pub fn compare_scalar(kind: Compare, a: Tensor, value: Scalar, store: BoolStore) -> Tensor {
-    native(store);
+/// An integer that the element type cannot hold is compared as what it is.
+pub fn compare_scalar(kind: Compare, a: Tensor, value: Scalar, store: impl Into<DType>) -> Tensor {
     let value = convert::scalar(value, a.dtype());
-    run(Op::CompareScalar(kind, value), [a])
+    let (least, greatest) = if a.dtype().is_float() { (i128::MIN, i128::MAX) } else { a.dtype().range() };
+    let a = if (least..=greatest).contains(&value.as_int()) { a } else { cast(a, Dtype::F64) };
+    cast(run(Op::CompareScalar(kind, value), [a]), convert::dtype(store))
 }
 
 /// `mask ? value : x`.
 pub fn mask_where(x: Tensor, mask: Tensor, value: Tensor) -> Tensor {
-    run(Op::Where, broadcast([mask, value, x]))
+    run(Op::Where, broadcast([cast(mask, Dtype::Bool), value, x]))
 }
 
 /// `mask ? value : x`.
 pub fn mask_fill(x: Tensor, mask: Tensor, value: Scalar) -> Tensor {
     let value = convert::scalar(value, x.dtype());
-    run(Op::MaskFill(value), broadcast([x, mask]))
+    run(Op::MaskFill(value), broadcast([x, cast(mask, Dtype::Bool)]))
 }
 
-/// Limits from below and above. NaN stays, as `Max` and `Min` let it win.
+/// Limits from below and above. NaN stays.
 pub fn clamp(x: Tensor, low: Scalar, high: Scalar) -> Tensor {
-    scalar(Binary::Max, scalar(Binary::Min, x, high), low)
+    let [low, high] = [low, high].map(|limit| convert::scalar(limit, x.dtype()));
+    run(Op::Clamp(low, high), [x])
 }
 
 /// Powers with a constant exponent. The exponents that `Pow` would round otherwise take the product itself; a square
 /// root does not, as it differs from `pow` for negative zero and infinity.
 pub fn power(x: Tensor, exponent: Scalar) -> Tensor {
-    let float = x.dtype() == Dtype::F32;
+    let float = x.dtype().is_float();
     let value = exponent.elem::<f64>();
     if value == 0.0 {
         let one = convert::scalar(Scalar::Int(1), x.dtype());
@@ -66,41 +68,14 @@ pub fn power(x: Tensor, exponent: Scalar) -> Tensor {
     scalar(Binary::Pow, x, exponent)
 }
 
-/// Whether bools are equal: the comparison kernels are for numbers.
-pub fn bool_equal(a: Tensor, b: Tensor) -> Tensor {
-    unary(Unary::Not, binary(Binary::Xor, a, b))
-}
-
 /// Whether each bool equals `value`.
 pub fn bool_equal_scalar(a: Tensor, value: bool) -> Tensor {
     if value { a } else { unary(Unary::Not, a) }
 }
 
-/// The derivative of `x * P(X <= x)`, X standard normal: `P(X <= x) + x * density(x)`. Burn's default approximates it.
-pub fn gelu_backward(x: Tensor, gradient: Tensor) -> Tensor {
-    use std::f64::consts::{FRAC_1_SQRT_2, PI};
-    let erf = unary(Unary::Erf, scalar(Binary::Mul, x.clone(), FRAC_1_SQRT_2));
-    let probability = scalar(Binary::Mul, scalar(Binary::Add, erf, 1.0), 0.5);
-    let bell = unary(Unary::Exp, scalar(Binary::Mul, unary(Unary::Square, x.clone()), -0.5));
-    let density = scalar(Binary::Mul, bell, 1.0 / (2.0 * PI).sqrt());
-    let slope = binary(Binary::Add, probability, binary(Binary::Mul, x, density));
-    binary(Binary::Mul, gradient, slope)
-}
-
-/// The gradient of a sigmoid from its output.
-pub fn sigmoid_backward(output: Tensor, gradient: Tensor) -> Tensor {
-    let rest = scalar(Binary::ReverseSub, output.clone(), 1.0);
-    binary(Binary::Mul, binary(Binary::Mul, output, rest), gradient)
-}
-
 /// To another element type of the same or another kind.
-pub fn convert_to(x: Tensor, dtype: impl Into<burn_backend::DType>) -> Tensor {
+pub fn convert_to(x: Tensor, dtype: impl Into<DType>) -> Tensor {
     cast(x, convert::dtype(dtype))
-}
-
-/// Refuses bools that are not one byte of zero or one.
-pub fn native(store: BoolStore) {
-    convert::dtype(store);
 }
 
 /// The operands expanded to their common shape.

@@ -1,7 +1,7 @@
 //! Reductions: of one axis, which keeps size one, or of all.
 
 use super::{cast, convert, index, pointwise, run, view};
-use crate::op::{ArgReduce, Binary, Compare, Dtype, Op, Reduce, Shape, Unary};
+use crate::op::{ArgReduce, Binary, Dtype, Op, Reduce, Shape};
 use crate::runtime::Tensor;
 use burn_backend::DType;
 
@@ -25,7 +25,7 @@ pub fn all(kind: Reduce, x: Tensor) -> Tensor {
 
 /// Of floats, by the op; of integers, the truncated quotient of sum and count.
 pub fn mean_dim(x: Tensor, axis: usize) -> Tensor {
-    if x.dtype() == Dtype::F32 {
+    if x.dtype().is_float() {
         return dim(Reduce::Mean, x, axis);
     }
     let count = x.shape()[axis] as i64;
@@ -34,21 +34,20 @@ pub fn mean_dim(x: Tensor, axis: usize) -> Tensor {
 
 pub fn mean(x: Tensor) -> Tensor {
     let count = x.shape().count();
-    if x.dtype() == Dtype::F32 && x.layout().reshape(Shape::new(&[count])).is_some() {
+    if x.dtype().is_float() && x.layout().reshape(Shape::new(&[count])).is_some() {
         return all(Reduce::Mean, x);
     }
     pointwise::scalar(Binary::Div, all(Reduce::Sum, x), count as i64)
 }
 
 pub fn arg(kind: ArgReduce, x: Tensor, axis: usize, dtype: impl Into<DType>) -> Tensor {
-    let dtype = convert::dtype(dtype);
-    run(Op::ArgReduce { kind, axis, dtype }, [x])
+    index::as_indices(dtype, |dtype| run(Op::ArgReduce { kind, axis, dtype }, [x]))
 }
 
 /// Indices of the integers' own type.
 pub fn arg_like(kind: ArgReduce, x: Tensor, axis: usize) -> Tensor {
     let dtype = x.dtype();
-    run(Op::ArgReduce { kind, axis, dtype }, [x])
+    arg(kind, x, axis, dtype)
 }
 
 /// The extremes along an axis, and where they are.
@@ -58,33 +57,21 @@ pub fn with_indices(kind: ArgReduce, x: Tensor, axis: usize, dtype: impl Into<DT
 }
 
 /// Whether any element is not zero, along an axis or of all.
-pub fn any(x: Tensor, axis: Option<usize>) -> Tensor {
-    let zero = match x.dtype() {
-        Dtype::Bool => pointwise::unary(Unary::Not, x),
-        _ => compare_zero(Compare::Equal, x),
-    };
-    compare_zero(Compare::Equal, product(zero, axis))
+pub fn any(x: Tensor, axis: Option<usize>, store: impl Into<DType>) -> Tensor {
+    bools(Reduce::Max, x, axis, store)
 }
 
 /// Whether every element is not zero, along an axis or of all.
-pub fn every(x: Tensor, axis: Option<usize>) -> Tensor {
-    let set = match x.dtype() {
-        Dtype::Bool => x,
-        _ => compare_zero(Compare::NotEqual, x),
+pub fn every(x: Tensor, axis: Option<usize>, store: impl Into<DType>) -> Tensor {
+    bools(Reduce::Min, x, axis, store)
+}
+
+/// The largest bool says whether there is one that is set, the smallest whether all are.
+fn bools(kind: Reduce, x: Tensor, axis: Option<usize>, store: impl Into<DType>) -> Tensor {
+    let set = cast(x, Dtype::Bool);
+    let out = match axis {
+        Some(axis) => dim(kind, set, axis),
+        None => all(kind, set),
     };
-    compare_zero(Compare::NotEqual, product(set, axis))
-}
-
-fn compare_zero(kind: Compare, x: Tensor) -> Tensor {
-    let zero = convert::scalar(burn_backend::Scalar::Int(0), x.dtype());
-    run(Op::CompareScalar(kind, zero), [x])
-}
-
-/// One where all bools are set: a product cannot overflow, as counts could, and is right for no elements.
-fn product(bools: Tensor, axis: Option<usize>) -> Tensor {
-    let numbers = cast(bools, Dtype::I32);
-    match axis {
-        Some(axis) => dim(Reduce::Prod, numbers, axis),
-        None => all(Reduce::Prod, numbers),
-    }
+    cast(out, convert::dtype(store))
 }

@@ -8,13 +8,14 @@ macro_rules! named {
         impl $name {
             /// Every kind, in table order.
             pub const ALL: &[$name] = &[$($name::$variant,)*];
-            /// The kernel's name without its dtype.
+            /// Its part of a kernel's name.
             pub const fn name(self) -> &'static str {
                 match self { $($name::$variant => $text,)* }
             }
         }
     };
 }
+pub(super) use named;
 
 named! {
     /// Elementwise functions of one value.
@@ -75,7 +76,11 @@ named! {
         Relu = "relu",
         /// `1 / (1 + e^-x)`
         Sigmoid = "sigmoid",
-        /// Bools only: `!x`.
+        /// `ln(1 / (1 + e^-x))`
+        LogSigmoid = "log_sigmoid",
+        /// `x * P(X <= x)`, X standard normal.
+        Gelu = "gelu",
+        /// Bools: `!x`; integers: every bit.
         Not = "not",
     }
 }
@@ -101,14 +106,26 @@ named! {
         Max = "max",
         /// Smaller; NaN wins.
         Min = "min",
-        /// Bools only.
+        /// Of bools, or of the bits of integers.
         And = "and",
-        /// Bools only.
+        /// Of bools, or of the bits of integers.
         Or = "or",
-        /// Bools only.
+        /// Of bools, or of the bits of integers.
         Xor = "xor",
+        /// Integers only: `a << b`, `b` taken modulo the number of bits.
+        ShiftLeft = "shift_left",
+        /// Integers only: `a >> b`, `b` taken modulo the number of bits; signed ones keep their sign.
+        ShiftRight = "shift_right",
         /// `(output or input of relu, gradient)`: the gradient where the first is above zero, else zero.
         ReluBackward = "relu_backward",
+        /// `(output of sigmoid, gradient)`
+        SigmoidBackward = "sigmoid_backward",
+        /// `(input of log-sigmoid, gradient)`
+        LogSigmoidBackward = "log_sigmoid_backward",
+        /// `(input of gelu, gradient)`
+        GeluBackward = "gelu_backward",
+        /// `a > 0 ? a : a * b`; NaN stays.
+        LeakyRelu = "leaky_relu",
         /// `b - a`: subtraction with its operands exchanged, for `scalar - x`.
         ReverseSub = "reverse_sub",
         /// `b / a`: division with its operands exchanged, for `scalar / x`.
@@ -247,9 +264,9 @@ impl Unary {
     /// Element types this has a kernel for.
     pub fn supports(self, dtype: Dtype) -> bool {
         match self {
-            Unary::Not => dtype == Dtype::Bool,
-            Unary::Neg | Unary::Abs | Unary::Sign | Unary::Square | Unary::Relu => dtype != Dtype::Bool,
-            _ => dtype == Dtype::F32,
+            Unary::Not => !dtype.is_float(),
+            Unary::Neg | Unary::Abs | Unary::Sign | Unary::Square | Unary::Relu => !dtype.is_bool(),
+            _ => dtype.is_float(),
         }
     }
 }
@@ -258,9 +275,28 @@ impl Binary {
     /// Element types this has a kernel for.
     pub fn supports(self, dtype: Dtype) -> bool {
         match self {
-            Binary::And | Binary::Or | Binary::Xor => dtype == Dtype::Bool,
-            Binary::Atan2 => dtype == Dtype::F32,
-            _ => dtype != Dtype::Bool,
+            Binary::And | Binary::Or | Binary::Xor => !dtype.is_float(),
+            Binary::ShiftLeft | Binary::ShiftRight => dtype.is_integer(),
+            Binary::Atan2 | Binary::LeakyRelu => dtype.is_float(),
+            Binary::SigmoidBackward | Binary::LogSigmoidBackward | Binary::GeluBackward => dtype.is_float(),
+            _ => !dtype.is_bool(),
+        }
+    }
+
+    /// Whether an integer scalar counts modulo the size of the type, as the result does; else it saturates.
+    pub fn wraps(self) -> bool {
+        use Binary::{Add, And, Mul, Or, ReverseSub, Sub, Xor};
+        matches!(self, Add | Sub | Mul | ReverseSub | And | Or | Xor)
+    }
+}
+
+impl Reduce {
+    /// Element types this has a kernel for.
+    pub fn supports(self, dtype: Dtype) -> bool {
+        match self {
+            Reduce::Mean => dtype.is_float(),
+            Reduce::Max | Reduce::Min => true,
+            Reduce::Sum | Reduce::Prod => !dtype.is_bool(),
         }
     }
 }

@@ -110,6 +110,8 @@ pub enum Op {
     Binary(Binary),
     /// `(a)`: `a op scalar`, elementwise.
     BinaryScalar(Binary, Scalar),
+    /// `(x)`: `x` between the first and the second scalar, elementwise; NaN stays.
+    Clamp(Scalar, Scalar),
     /// `(a, b) -> bool`, elementwise.
     Compare(Compare),
     /// `(a) -> bool`: `a op scalar`, elementwise.

@@ -15,7 +15,7 @@ impl Op {
             Op::Fill { shape, dtype, .. } | Op::Random { shape, dtype, .. } => (dtype, shape),
             Op::Arange { count, dtype, .. } => (dtype, Shape::new(&[count])),
             Op::Copy { dtype } => (dtype, *inputs[0].shape()),
-            Op::Unary(_) | Op::Binary(_) | Op::BinaryScalar(..) | Op::MaskFill(_) => same(),
+            Op::Unary(_) | Op::Binary(_) | Op::BinaryScalar(..) | Op::Clamp(..) | Op::MaskFill(_) => same(),
             Op::SliceAssign { .. } | Op::ScatterAdd { .. } | Op::SelectAdd { .. } => same(),
             Op::Compare(_) | Op::CompareScalar(..) => (Dtype::Bool, *inputs[0].shape()),
             Op::Where => (inputs[1].dtype, *inputs[1].shape()),
@@ -67,7 +67,7 @@ impl Op {
     /// equal size: true where each output element is computed from input elements at its own position alone.
     pub fn in_place(&self, input: usize) -> bool {
         match self {
-            Op::Unary(_) | Op::Binary(_) | Op::BinaryScalar(..) | Op::Copy { .. } => true,
+            Op::Unary(_) | Op::Binary(_) | Op::BinaryScalar(..) | Op::Clamp(..) | Op::Copy { .. } => true,
             Op::Compare(_) | Op::CompareScalar(..) | Op::Where | Op::MaskFill(_) => true,
             Op::SliceAssign { .. } | Op::ScatterAdd { .. } | Op::SelectAdd { .. } => input == 0,
             _ => false,
@@ -90,6 +90,7 @@ impl Op {
             Op::Unary(kind) => kind.name(),
             Op::Binary(kind) => kind.name(),
             Op::BinaryScalar(kind, _) => kind.name(),
+            Op::Clamp(..) => "clamp",
             Op::Compare(kind) | Op::CompareScalar(kind, _) => kind.name(),
             Op::Where => "where",
             Op::MaskFill(_) => "mask_fill",

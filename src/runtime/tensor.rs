@@ -73,6 +73,13 @@ impl Tensor {
         self.handle.runtime.device
     }
 
+    /// The same bytes as elements of another type, which must be stored alike.
+    pub fn with_dtype(mut self, dtype: Dtype) -> Self {
+        debug_assert_eq!(self.view.dtype.stored(), dtype.stored(), "not a view");
+        self.view.dtype = dtype;
+        self
+    }
+
     /// The same storage seen through another layout, which must lie inside it.
     pub fn with_layout(mut self, layout: Layout) -> Self {
         self.view.layout = layout;

@@ -164,9 +164,11 @@ impl Generator {
             return value;
         }
         let (op, bound) = match value.view.dtype {
-            Dtype::F32 => (Op::BinaryScalar(Binary::Mul, (1.0 / value.bound).into()), 1.0),
-            Dtype::I32 | Dtype::I64 => (Op::BinaryScalar(Binary::Remainder, 37i64.into()), 37.0),
-            Dtype::Bool => return value,
+            _ if value.view.dtype.is_float() => {
+                (Op::BinaryScalar(Binary::Mul, (1.0 / value.bound).into()), 1.0)
+            }
+            _ if value.view.dtype.is_integer() => (Op::BinaryScalar(Binary::Remainder, 37i64.into()), 37.0),
+            _ => return value,
         };
         self.run_with(op, &[(value, value.view.layout)], bound, 1.0).expect("as large as its input")
     }

@@ -8,7 +8,7 @@ use rand::RngExt;
 use crate::generate::{Chosen, Generator};
 
 const NUMBERS: [Dtype; 3] = [Dtype::F32, Dtype::I32, Dtype::I64];
-const ALL: [Dtype; 4] = Dtype::ALL;
+const ALL: [Dtype; 4] = [Dtype::F32, Dtype::I32, Dtype::I64, Dtype::Bool];
 
 /// A kind of step, `None` if it would be too large.
 type Kind = fn(&mut Generator) -> Option<()>;
@@ -82,14 +82,14 @@ fn leaf(generator: &mut Generator) -> Option<()> {
 /// A function of one value that keeps it finite, and the bound of what it gives.
 fn function(generator: &mut Generator, dtype: Dtype, bound: f64) -> (Unary, f64) {
     match dtype {
-        Dtype::Bool => (Unary::Not, 1.0),
-        Dtype::I32 | Dtype::I64 => {
+        _ if dtype.is_bool() => (Unary::Not, 1.0),
+        _ if dtype.is_integer() => {
             match generator.pick(&[Unary::Neg, Unary::Abs, Unary::Relu, Unary::Square]) {
                 Unary::Square => (Unary::Square, bound * bound),
                 kind => (kind, bound),
             }
         }
-        Dtype::F32 => {
+        _ => {
             let smooth =
                 [Unary::Sin, Unary::Cos, Unary::Tanh, Unary::Sigmoid, Unary::Erf, Unary::Atan, Unary::Asinh];
             let same = [Unary::Neg, Unary::Abs, Unary::Relu, Unary::Round, Unary::Sign];

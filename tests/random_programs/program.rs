@@ -183,7 +183,7 @@ impl Values {
             Dtype::F32 => (0..count).flat_map(|_| random.random_range(-1f32..1.0).to_ne_bytes()).collect(),
             Dtype::I32 => integers.flat_map(|value| (value as i32).to_ne_bytes()).collect(),
             Dtype::I64 => integers.flat_map(|value| value.to_ne_bytes()).collect(),
-            Dtype::Bool => integers.map(|value| value as u8).collect(),
+            _ => integers.map(|value| value as u8).collect(),
         }
     }
 }

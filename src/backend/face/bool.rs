@@ -1,6 +1,6 @@
 use super::{Device, Tensor};
 use crate::backend::{FloatElement, IntElement, Overcommit, create, index, pointwise::*, reduce, view};
-use crate::op::{Binary, Unary};
+use crate::op::{Binary, Compare, Unary};
 use burn_backend::ops::BoolTensorOps;
 use burn_backend::{BoolStore, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice, TensorData};
 
@@ -29,12 +29,12 @@ impl<F: FloatElement, I: IntElement> BoolTensorOps<Self> for Overcommit<F, I> {
         bool_mask_where(x: Tensor, mask: Tensor, value: Tensor) -> Tensor = mask_where(x, mask, value);
         bool_mask_fill(x: Tensor, mask: Tensor, value: Scalar) -> Tensor = mask_fill(x, mask, value);
         bool_gather(axis: usize, x: Tensor, indices: Tensor) -> Tensor = index::gather(axis, x, indices);
-        bool_scatter_or(axis: usize, x: Tensor, indices: Tensor, value: Tensor) -> Tensor = index::scatter_or(axis, x, indices, value);
+        bool_scatter_or(axis: usize, x: Tensor, indices: Tensor, value: Tensor) -> Tensor = index::scatter_add(axis, x, indices, value);
         bool_select(x: Tensor, axis: usize, indices: Tensor) -> Tensor = index::select(x, axis, indices);
-        bool_select_or(x: Tensor, axis: usize, indices: Tensor, value: Tensor) -> Tensor = index::select_or(x, axis, indices, value);
+        bool_select_or(x: Tensor, axis: usize, indices: Tensor, value: Tensor) -> Tensor = index::select_add(x, axis, indices, value);
 
-        bool_equal(a: Tensor, b: Tensor) -> Tensor = bool_equal(a, b);
-        bool_not_equal(a: Tensor, b: Tensor) -> Tensor = binary(Binary::Xor, a, b);
+        bool_equal(a: Tensor, b: Tensor) -> Tensor = { let dtype = a.dtype(); compare(Compare::Equal, a, b, dtype) };
+        bool_not_equal(a: Tensor, b: Tensor) -> Tensor = { let dtype = a.dtype(); compare(Compare::NotEqual, a, b, dtype) };
         bool_equal_elem(a: Tensor, value: Scalar) -> Tensor = bool_equal_scalar(a, value.elem());
         bool_not_equal_elem(a: Tensor, value: Scalar) -> Tensor = bool_equal_scalar(a, !value.elem::<bool>());
         bool_not(x: Tensor) -> Tensor = unary(Unary::Not, x);
@@ -42,10 +42,10 @@ impl<F: FloatElement, I: IntElement> BoolTensorOps<Self> for Overcommit<F, I> {
         bool_or(a: Tensor, b: Tensor) -> Tensor = binary(Binary::Or, a, b);
         bool_xor(a: Tensor, b: Tensor) -> Tensor = binary(Binary::Xor, a, b);
 
-        bool_any(x: Tensor) -> Tensor = reduce::any(x, None);
-        bool_any_dim(x: Tensor, axis: usize) -> Tensor = reduce::any(x, Some(axis));
-        bool_all(x: Tensor) -> Tensor = reduce::every(x, None);
-        bool_all_dim(x: Tensor, axis: usize) -> Tensor = reduce::every(x, Some(axis));
+        bool_any(x: Tensor) -> Tensor = { let dtype = x.dtype(); reduce::any(x, None, dtype) };
+        bool_any_dim(x: Tensor, axis: usize) -> Tensor = { let dtype = x.dtype(); reduce::any(x, Some(axis), dtype) };
+        bool_all(x: Tensor) -> Tensor = { let dtype = x.dtype(); reduce::every(x, None, dtype) };
+        bool_all_dim(x: Tensor, axis: usize) -> Tensor = { let dtype = x.dtype(); reduce::every(x, Some(axis), dtype) };
     }
 
     async fn bool_into_data(x: Tensor) -> Result<TensorData, ExecutionError> {

@@ -17,7 +17,7 @@ impl<F: FloatElement, I: IntElement> FloatTensorOps<Self> for Overcommit<F, I> {
         float_full(shape: Shape, value: Scalar, device: &Device, dtype: FloatDType) -> Tensor = create::full(&shape, value, device, dtype);
         float_random(shape: Shape, distribution: Distribution, device: &Device, dtype: FloatDType) -> Tensor =
             create::random(&shape, distribution, 0.0..1.0, device, dtype);
-        float_from_data(data: TensorData, device: &Device) -> Tensor = create::float_from_data(data, F::dtype(), device);
+        float_from_data(data: TensorData, device: &Device) -> Tensor = create::float_from_data(data, device);
         float_device(x: &Tensor) -> Device = x.device();
         float_to_device(x: Tensor, device: &Device) -> Tensor = create::to_device(x, device);
         float_into_int(x: Tensor, dtype: IntDType) -> Tensor = convert_to(x, dtype);
@@ -68,10 +68,10 @@ impl<F: FloatElement, I: IntElement> FloatTensorOps<Self> for Overcommit<F, I> {
         float_lower_elem(a: Tensor, b: Scalar, store: BoolStore) -> Tensor = compare_scalar(Compare::Lower, a, b, store);
         float_lower_equal(a: Tensor, b: Tensor, store: BoolStore) -> Tensor = compare(Compare::LowerEqual, a, b, store);
         float_lower_equal_elem(a: Tensor, b: Scalar, store: BoolStore) -> Tensor = compare_scalar(Compare::LowerEqual, a, b, store);
-        float_any(x: Tensor, store: BoolStore) -> Tensor = { native(store); reduce::any(x, None) };
-        float_any_dim(x: Tensor, axis: usize, store: BoolStore) -> Tensor = { native(store); reduce::any(x, Some(axis)) };
-        float_all(x: Tensor, store: BoolStore) -> Tensor = { native(store); reduce::every(x, None) };
-        float_all_dim(x: Tensor, axis: usize, store: BoolStore) -> Tensor = { native(store); reduce::every(x, Some(axis)) };
+        float_any(x: Tensor, store: BoolStore) -> Tensor = reduce::any(x, None, store);
+        float_any_dim(x: Tensor, axis: usize, store: BoolStore) -> Tensor = reduce::any(x, Some(axis), store);
+        float_all(x: Tensor, store: BoolStore) -> Tensor = reduce::every(x, None, store);
+        float_all_dim(x: Tensor, axis: usize, store: BoolStore) -> Tensor = reduce::every(x, Some(axis), store);
     }
 
     forward! {

@@ -20,7 +20,7 @@ impl<F: FloatElement, I: IntElement> IntTensorOps<Self> for Overcommit<F, I> {
             create::arange(range, step, device, dtype);
         int_random(shape: Shape, distribution: Distribution, device: &Device, dtype: IntDType) -> Tensor =
             create::random(&shape, distribution, 0.0..255.0, device, dtype);
-        int_from_data(data: TensorData, device: &Device) -> Tensor = create::int_from_data(data, I::dtype(), device);
+        int_from_data(data: TensorData, device: &Device) -> Tensor = create::int_from_data(data, device);
         int_device(x: &Tensor) -> Device = x.device();
         int_to_device(x: Tensor, device: &Device) -> Tensor = create::to_device(x, device);
         int_into_float(x: Tensor, dtype: FloatDType) -> Tensor = convert_to(x, dtype);
@@ -71,10 +71,10 @@ impl<F: FloatElement, I: IntElement> IntTensorOps<Self> for Overcommit<F, I> {
         int_lower_elem(a: Tensor, b: Scalar, store: BoolStore) -> Tensor = compare_scalar(Compare::Lower, a, b, store);
         int_lower_equal(a: Tensor, b: Tensor, store: BoolStore) -> Tensor = compare(Compare::LowerEqual, a, b, store);
         int_lower_equal_elem(a: Tensor, b: Scalar, store: BoolStore) -> Tensor = compare_scalar(Compare::LowerEqual, a, b, store);
-        int_any(x: Tensor, store: BoolStore) -> Tensor = { native(store); reduce::any(x, None) };
-        int_any_dim(x: Tensor, axis: usize, store: BoolStore) -> Tensor = { native(store); reduce::any(x, Some(axis)) };
-        int_all(x: Tensor, store: BoolStore) -> Tensor = { native(store); reduce::every(x, None) };
-        int_all_dim(x: Tensor, axis: usize, store: BoolStore) -> Tensor = { native(store); reduce::every(x, Some(axis)) };
+        int_any(x: Tensor, store: BoolStore) -> Tensor = reduce::any(x, None, store);
+        int_any_dim(x: Tensor, axis: usize, store: BoolStore) -> Tensor = reduce::any(x, Some(axis), store);
+        int_all(x: Tensor, store: BoolStore) -> Tensor = reduce::every(x, None, store);
+        int_all_dim(x: Tensor, axis: usize, store: BoolStore) -> Tensor = reduce::every(x, Some(axis), store);
     }
 
     forward! {
@@ -122,17 +122,16 @@ impl<F: FloatElement, I: IntElement> IntTensorOps<Self> for Overcommit<F, I> {
     }
 
     forward! {
-        bitwise_and(_a: Tensor, _b: Tensor) -> Tensor = missing!("bitwise_and");
-        bitwise_and_scalar(_a: Tensor, _b: Scalar) -> Tensor = missing!("bitwise_and_scalar");
-        bitwise_or(_a: Tensor, _b: Tensor) -> Tensor = missing!("bitwise_or");
-        bitwise_or_scalar(_a: Tensor, _b: Scalar) -> Tensor = missing!("bitwise_or_scalar");
-        bitwise_xor(_a: Tensor, _b: Tensor) -> Tensor = missing!("bitwise_xor");
-        bitwise_xor_scalar(_a: Tensor, _b: Scalar) -> Tensor = missing!("bitwise_xor_scalar");
-        bitwise_left_shift(_a: Tensor, _b: Tensor) -> Tensor = missing!("bitwise_left_shift");
-        bitwise_left_shift_scalar(_a: Tensor, _b: Scalar) -> Tensor = missing!("bitwise_left_shift_scalar");
-        bitwise_right_shift(_a: Tensor, _b: Tensor) -> Tensor = missing!("bitwise_right_shift");
-        bitwise_right_shift_scalar(_a: Tensor, _b: Scalar) -> Tensor = missing!("bitwise_right_shift_scalar");
-        // `!x` is `-x - 1`.
-        bitwise_not(x: Tensor) -> Tensor = scalar(Binary::ReverseSub, x, -1);
+        bitwise_and(a: Tensor, b: Tensor) -> Tensor = binary(Binary::And, a, b);
+        bitwise_and_scalar(a: Tensor, b: Scalar) -> Tensor = scalar(Binary::And, a, b);
+        bitwise_or(a: Tensor, b: Tensor) -> Tensor = binary(Binary::Or, a, b);
+        bitwise_or_scalar(a: Tensor, b: Scalar) -> Tensor = scalar(Binary::Or, a, b);
+        bitwise_xor(a: Tensor, b: Tensor) -> Tensor = binary(Binary::Xor, a, b);
+        bitwise_xor_scalar(a: Tensor, b: Scalar) -> Tensor = scalar(Binary::Xor, a, b);
+        bitwise_left_shift(a: Tensor, b: Tensor) -> Tensor = binary(Binary::ShiftLeft, a, b);
+        bitwise_left_shift_scalar(a: Tensor, b: Scalar) -> Tensor = scalar(Binary::ShiftLeft, a, b);
+        bitwise_right_shift(a: Tensor, b: Tensor) -> Tensor = binary(Binary::ShiftRight, a, b);
+        bitwise_right_shift_scalar(a: Tensor, b: Scalar) -> Tensor = scalar(Binary::ShiftRight, a, b);
+        bitwise_not(x: Tensor) -> Tensor = unary(Unary::Not, x);
     }
 }

@@ -1,7 +1,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::pointwise::bits;
-use super::{Calls, KernelCall, KernelName, Request};
+use super::{Calls, KernelCall, KernelName, RAW, Request, dtypes};
 use crate::op::{Distribution, Dtype, Scalar};
 
 #[repr(C)]
@@ -47,7 +47,7 @@ pub fn fill(request: &Request, value: Scalar, calls: &mut Calls) {
         chunk: request.chunk as u64,
         value: bits(dtype, value),
     };
-    KernelCall::push(calls, KernelName::new("fill", "", dtype), count, args.chunk, &args);
+    KernelCall::push(calls, KernelName::new("fill", "", dtype.raw()), count, args.chunk, &args);
 }
 
 pub fn arange(request: &Request, start: i64, step: i64, calls: &mut Calls) {
@@ -88,12 +88,13 @@ const NORMAL: &str = "normal";
 const BERNOULLI: &str = "bernoulli";
 
 pub fn names(names: &mut Vec<KernelName>) {
-    names.extend(Dtype::ALL.map(|dtype| KernelName::new("fill", "", dtype)));
-    names.extend([Dtype::I32, Dtype::I64].map(|dtype| KernelName::new("arange", "", dtype)));
-    names.extend(Dtype::ALL.map(|dtype| KernelName::new("random", BERNOULLI, dtype)));
-    for kind in [UNIFORM, NORMAL] {
-        let numbers = Dtype::ALL.into_iter().filter(|&dtype| dtype != Dtype::Bool);
-        names.extend(numbers.map(|dtype| KernelName::new("random", kind, dtype)));
+    names.extend(RAW.map(|dtype| KernelName::new("fill", "", dtype)));
+    names.extend(Dtype::INTEGERS.map(|dtype| KernelName::new("arange", "", dtype)));
+    for dtype in dtypes() {
+        names.push(KernelName::new("random", BERNOULLI, dtype));
+        if !dtype.is_bool() {
+            names.extend([UNIFORM, NORMAL].map(|kind| KernelName::new("random", kind, dtype)));
+        }
     }
 }
 

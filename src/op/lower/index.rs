@@ -2,7 +2,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::pointwise::copy_view;
 use super::space::{Dim, Space};
-use super::{Calls, KernelCall, KernelName, Placed, Request};
+use super::{Calls, KernelCall, KernelName, Placed, RAW, Request, dtypes};
 use crate::op::{Dtype, MAX_RANK};
 
 /// Arguments of reading and adding by index (`Indexed` in `index.cu`).
@@ -80,7 +80,7 @@ fn push_gather(request: &Request, axis: usize, space: Space, calls: &mut Calls) 
         steps: [0, x.view.layout.strides()[axis] as i64, 0],
         space,
     };
-    let name = KernelName::new("gather", "", x.view.dtype).with(index.view.dtype);
+    let name = KernelName::new("gather", "", x.view.dtype.raw()).with(index.view.dtype);
     KernelCall::push(calls, name, space.count, args.chunk, &args);
 }
 
@@ -126,10 +126,8 @@ fn push_scatter(
 }
 
 pub fn names(names: &mut Vec<KernelName>) {
-    for dtype in Dtype::ALL {
-        for index in [Dtype::I32, Dtype::I64] {
-            names.push(KernelName::new("gather", "", dtype).with(index));
-            names.push(KernelName::new("scatter_add", "", dtype).with(index));
-        }
+    for index in Dtype::INDICES {
+        names.extend(RAW.map(|dtype| KernelName::new("gather", "", dtype).with(index)));
+        names.extend(dtypes().map(|dtype| KernelName::new("scatter_add", "", dtype).with(index)));
     }
 }

@@ -9,6 +9,9 @@ mod pool;
 mod reduce;
 mod space;
 
+#[cfg(test)]
+pub(crate) use pointwise::bits;
+
 use std::fmt;
 
 use arrayvec::ArrayVec;
@@ -62,11 +65,11 @@ pub struct KernelName {
 
 impl KernelName {
     fn new(family: &'static str, kind: &'static str, dtype: Dtype) -> Self {
-        KernelName { family, kind, dtypes: [Some(dtype), None] }
+        KernelName { family, kind, dtypes: [Some(dtype.stored()), None] }
     }
 
     fn with(self, second: Dtype) -> Self {
-        KernelName { dtypes: [self.dtypes[0], Some(second)], ..self }
+        KernelName { dtypes: [self.dtypes[0], Some(second.stored())], ..self }
     }
 
     /// Every kernel that [`lower`] can ask for.
@@ -87,7 +90,7 @@ impl fmt::Display for KernelName {
         if !self.kind.is_empty() {
             write!(f, "_{}", self.kind)?;
         }
-        self.dtypes.iter().flatten().try_for_each(|dtype| write!(f, "_{dtype}"))
+        self.dtypes.iter().flatten().try_for_each(|dtype| write!(f, "_{}", dtype.name()))
     }
 }
 
@@ -136,6 +139,14 @@ impl KernelCall {
     }
 }
 
+/// The element types that have kernels of their own.
+fn dtypes() -> impl Iterator<Item = Dtype> {
+    Dtype::ALL.iter().copied().filter(|&dtype| dtype.stored() == dtype)
+}
+
+/// The element types that kernels which only move elements are made for.
+const RAW: [Dtype; 4] = [Dtype::U64, Dtype::U32, Dtype::U16, Dtype::U8];
+
 /// The kernel calls that compute an op; `None` for matmul and convolution.
 pub fn lower(request: &Request) -> Option<Calls> {
     let mut calls = Calls::new();
@@ -147,6 +158,7 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::Unary(kind) => pointwise::unary(request, kind, &mut calls),
         Op::Binary(kind) => pointwise::binary(request, kind, &mut calls),
         Op::BinaryScalar(kind, value) => pointwise::binary_scalar(request, kind, value, &mut calls),
+        Op::Clamp(low, high) => pointwise::clamp(request, low, high, &mut calls),
         Op::Compare(kind) => pointwise::compare(request, kind, &mut calls),
         Op::CompareScalar(kind, value) => pointwise::compare_scalar(request, kind, value, &mut calls),
         Op::Where => pointwise::choose(request, &mut calls),

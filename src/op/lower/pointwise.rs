@@ -1,8 +1,9 @@
 use arrayvec::ArrayVec;
 use bytemuck::{Pod, Zeroable};
+use half::{bf16, f16};
 
 use super::space::{Dim, MAX_OPERANDS, Space};
-use super::{Calls, KernelCall, KernelName, Placed, Request};
+use super::{Calls, KernelCall, KernelName, Placed, RAW, Request, dtypes};
 use crate::op::{Binary, Compare, Dtype, Layout, MAX_RANK, Scalar, Unary};
 
 /// Arguments of every elementwise kernel (`Pointwise` in `views.cuh`).
@@ -11,7 +12,7 @@ use crate::op::{Binary, Compare, Dtype, Layout, MAX_RANK, Scalar, Unary};
 pub struct Pointwise {
     out: u64,
     inputs: [u64; MAX_OPERANDS],
-    scalar: u64,
+    scalars: [u64; 2],
     chunk: u64,
     space: Space,
 }
@@ -25,12 +26,12 @@ pub fn unary(request: &Request, kind: Unary, calls: &mut Calls) {
         kind,
         Unary::Neg | Unary::Abs | Unary::Square | Unary::Relu | Unary::Not | Unary::Floor | Unary::Ceil
     );
-    elementwise(request, name, 0, if cheap { 1 } else { HEAVY }, calls);
+    elementwise(request, name, [0; 2], if cheap { 1 } else { HEAVY }, calls);
 }
 
 pub fn binary(request: &Request, kind: Binary, calls: &mut Calls) {
     let name = KernelName::new("binary", kind.name(), request.inputs[0].view.dtype);
-    elementwise(request, name, 0, cost(kind), calls);
+    elementwise(request, name, [0; 2], cost(kind), calls);
 }
 
 pub fn binary_scalar(request: &Request, kind: Binary, value: Scalar, calls: &mut Calls) {
@@ -40,28 +41,35 @@ pub fn binary_scalar(request: &Request, kind: Binary, value: Scalar, calls: &mut
         return unary(request, Unary::Square, calls);
     }
     let name = KernelName::new("binary_scalar", kind.name(), dtype);
-    elementwise(request, name, bits(dtype, value), cost(kind), calls);
+    let value = if kind.wraps() { wrapped_bits(dtype, value) } else { bits(dtype, value) };
+    elementwise(request, name, [value, 0], cost(kind), calls);
+}
+
+pub fn clamp(request: &Request, low: Scalar, high: Scalar, calls: &mut Calls) {
+    let dtype = request.inputs[0].view.dtype;
+    let name = KernelName::new("clamp", "", dtype);
+    elementwise(request, name, [low, high].map(|limit| bits(dtype, limit)), 1, calls);
 }
 
 pub fn compare(request: &Request, kind: Compare, calls: &mut Calls) {
     let name = KernelName::new("compare", kind.name(), request.inputs[0].view.dtype);
-    elementwise(request, name, 0, 1, calls);
+    elementwise(request, name, [0; 2], 1, calls);
 }
 
 pub fn compare_scalar(request: &Request, kind: Compare, value: Scalar, calls: &mut Calls) {
     let dtype = request.inputs[0].view.dtype;
     let name = KernelName::new("compare_scalar", kind.name(), dtype);
-    elementwise(request, name, bits(dtype, value), 1, calls);
+    elementwise(request, name, [bits(dtype, value), 0], 1, calls);
 }
 
 pub fn choose(request: &Request, calls: &mut Calls) {
-    let name = KernelName::new("where", "", request.inputs[1].view.dtype);
-    elementwise(request, name, 0, 1, calls);
+    let name = KernelName::new("where", "", request.inputs[1].view.dtype.raw());
+    elementwise(request, name, [0; 2], 1, calls);
 }
 
 pub fn mask_fill(request: &Request, value: Scalar, calls: &mut Calls) {
     let dtype = request.inputs[0].view.dtype;
-    elementwise(request, KernelName::new("mask_fill", "", dtype), bits(dtype, value), 1, calls);
+    elementwise(request, KernelName::new("mask_fill", "", dtype.raw()), [bits(dtype, value), 0], 1, calls);
 }
 
 pub fn copy(request: &Request, calls: &mut Calls) {
@@ -71,11 +79,11 @@ pub fn copy(request: &Request, calls: &mut Calls) {
 
 /// Copies `x` to the elements that `layout` names; `out` is the address of the one at index zero.
 pub fn copy_view(x: &Placed, dtype: Dtype, out: u64, layout: &Layout, chunk: usize, calls: &mut Calls) {
-    let name = KernelName::new("copy", "", x.view.dtype).with(dtype);
+    let name = copy_name(x.view.dtype, dtype);
     let mut args = Pointwise {
         out,
         inputs: [x.first(), 0, 0],
-        scalar: 0,
+        scalars: [0; 2],
         chunk: chunk as u64,
         space: Space::of(&[&x.view.layout, layout]),
     };
@@ -91,6 +99,12 @@ pub fn copy_view(x: &Placed, dtype: Dtype, out: u64, layout: &Layout, chunk: usi
         args.out = args.out.wrapping_add_signed(offset_out * dtype.size_bytes() as i64);
         KernelCall::push(calls, name, space.count, args.chunk, &args);
     }
+}
+
+/// Copies without a conversion only move bytes.
+fn copy_name(from: Dtype, to: Dtype) -> KernelName {
+    let (from, to) = if from.stored() == to.stored() { (from.raw(), to.raw()) } else { (from, to) };
+    KernelName::new("copy", "", from).with(to)
 }
 
 /// Elements of a cache line: the side of a tile.
@@ -135,12 +149,12 @@ fn cost(kind: Binary) -> usize {
     }
 }
 
-fn elementwise(request: &Request, name: KernelName, scalar: u64, cost: usize, calls: &mut Calls) {
+fn elementwise(request: &Request, name: KernelName, scalars: [u64; 2], cost: usize, calls: &mut Calls) {
     let inputs = request.inputs;
     let mut args = Pointwise {
         out: request.outputs[0].first(),
         inputs: [0; MAX_OPERANDS],
-        scalar,
+        scalars,
         chunk: (request.chunk / cost).max(1) as u64,
         space: match inputs {
             [a] => Space::of(&[&a.view.layout]),
@@ -157,16 +171,31 @@ fn elementwise(request: &Request, name: KernelName, scalar: u64, cost: usize, ca
 
 /// The bits of `value` as an element of `dtype`, in the low bytes. Integers saturate.
 pub fn bits(dtype: Dtype, value: Scalar) -> u64 {
+    let float = value.as_f64();
     match dtype {
-        Dtype::F32 => u64::from((value.as_f64() as f32).to_bits()),
-        Dtype::I32 => value.as_i64().clamp(i32::MIN.into(), i32::MAX.into()) as i32 as u32 as u64,
-        Dtype::I64 => value.as_i64() as u64,
-        Dtype::Bool => u64::from(value.as_f64() != 0.0),
+        Dtype::F64 => float.to_bits(),
+        Dtype::F32 => u64::from((float as f32).to_bits()),
+        Dtype::F16 => u64::from(f16::from_f64(float).to_bits()),
+        Dtype::BF16 => u64::from(bf16::from_f64(float).to_bits()),
+        Dtype::Bool | Dtype::Bool8 | Dtype::Bool32 => u64::from(float != 0.0),
+        _ => {
+            let (least, greatest) = dtype.range();
+            low_bytes(dtype, value.as_int().clamp(least, greatest))
+        }
     }
 }
 
+/// As [`bits`], but integers wrap.
+fn wrapped_bits(dtype: Dtype, value: Scalar) -> u64 {
+    if dtype.is_integer() { low_bytes(dtype, value.as_int()) } else { bits(dtype, value) }
+}
+
+fn low_bytes(dtype: Dtype, value: i128) -> u64 {
+    value as u64 & (u64::MAX >> (64 - 8 * dtype.size_bytes()))
+}
+
 pub fn names(names: &mut Vec<KernelName>) {
-    for dtype in Dtype::ALL {
+    for dtype in dtypes() {
         let unary = Unary::ALL.iter().filter(|kind| kind.supports(dtype));
         names.extend(unary.map(|kind| KernelName::new("unary", kind.name(), dtype)));
         for kind in Binary::ALL.iter().filter(|kind| kind.supports(dtype)) {
@@ -177,8 +206,13 @@ pub fn names(names: &mut Vec<KernelName>) {
             names.push(KernelName::new("compare", kind.name(), dtype));
             names.push(KernelName::new("compare_scalar", kind.name(), dtype));
         }
-        names.push(KernelName::new("where", "", dtype));
-        names.push(KernelName::new("mask_fill", "", dtype));
-        names.extend(Dtype::ALL.map(|to| KernelName::new("copy", "", dtype).with(to)));
+        if !dtype.is_bool() {
+            names.push(KernelName::new("clamp", "", dtype));
+        }
+        names.extend(dtypes().filter(|&to| to != dtype).map(|to| copy_name(dtype, to)));
+    }
+    for dtype in RAW {
+        names.extend(["where", "mask_fill"].map(|family| KernelName::new(family, "", dtype)));
+        names.push(copy_name(dtype, dtype));
     }
 }

@@ -43,7 +43,7 @@ const ADAPTIVE_BACKWARD: &str = "adaptive_backward";
 
 pub fn max(request: &Request, pool: &Pool2d, calls: &mut Calls) {
     let mut args = args(request, Direction::Forward, Some(pool));
-    let mut name = KernelName::new("pool", MAX, Dtype::F32);
+    let mut name = name(request, MAX);
     if let Some(indices) = request.outputs.get(1) {
         args.out_indices = indices.first();
         name = name.with(indices.view.dtype);
@@ -54,28 +54,27 @@ pub fn max(request: &Request, pool: &Pool2d, calls: &mut Calls) {
 pub fn max_backward(request: &Request, pool: &Pool2d, calls: &mut Calls) {
     let mut args = args(request, Direction::Backward, Some(pool));
     args.indices = image(&request.inputs[1]);
-    let name = KernelName::new("pool", MAX_BACKWARD, Dtype::F32);
-    push(request, name.with(request.inputs[1].view.dtype), args, calls);
+    push(request, name(request, MAX_BACKWARD).with(request.inputs[1].view.dtype), args, calls);
 }
 
 pub fn average(request: &Request, pool: &Pool2d, calls: &mut Calls) {
-    let name = KernelName::new("pool", AVERAGE, Dtype::F32);
-    push(request, name, args(request, Direction::Forward, Some(pool)), calls);
+    push(request, name(request, AVERAGE), args(request, Direction::Forward, Some(pool)), calls);
 }
 
 pub fn average_backward(request: &Request, pool: &Pool2d, calls: &mut Calls) {
-    let name = KernelName::new("pool", AVERAGE_BACKWARD, Dtype::F32);
-    push(request, name, args(request, Direction::Backward, Some(pool)), calls);
+    push(request, name(request, AVERAGE_BACKWARD), args(request, Direction::Backward, Some(pool)), calls);
 }
 
 pub fn adaptive(request: &Request, calls: &mut Calls) {
-    let name = KernelName::new("pool", ADAPTIVE, Dtype::F32);
-    push(request, name, args(request, Direction::Forward, None), calls);
+    push(request, name(request, ADAPTIVE), args(request, Direction::Forward, None), calls);
 }
 
 pub fn adaptive_backward(request: &Request, calls: &mut Calls) {
-    let name = KernelName::new("pool", ADAPTIVE_BACKWARD, Dtype::F32);
-    push(request, name, args(request, Direction::Backward, None), calls);
+    push(request, name(request, ADAPTIVE_BACKWARD), args(request, Direction::Backward, None), calls);
+}
+
+fn name(request: &Request, kind: &'static str) -> KernelName {
+    KernelName::new("pool", kind, request.inputs[0].view.dtype)
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -129,9 +128,11 @@ fn push(request: &Request, name: KernelName, mut args: Pool, calls: &mut Calls) 
 }
 
 pub fn names(names: &mut Vec<KernelName>) {
-    let kinds = [MAX, AVERAGE, AVERAGE_BACKWARD, ADAPTIVE, ADAPTIVE_BACKWARD];
-    names.extend(kinds.map(|kind| KernelName::new("pool", kind, Dtype::F32)));
-    for index in [Dtype::I32, Dtype::I64] {
-        names.extend([MAX, MAX_BACKWARD].map(|kind| KernelName::new("pool", kind, Dtype::F32).with(index)));
+    for dtype in Dtype::FLOATS {
+        let kinds = [MAX, AVERAGE, AVERAGE_BACKWARD, ADAPTIVE, ADAPTIVE_BACKWARD];
+        names.extend(kinds.map(|kind| KernelName::new("pool", kind, dtype)));
+        for index in Dtype::INDICES {
+            names.extend([MAX, MAX_BACKWARD].map(|kind| KernelName::new("pool", kind, dtype).with(index)));
+        }
     }
 }

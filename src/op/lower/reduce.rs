@@ -1,7 +1,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::space::{Dim, Space};
-use super::{Calls, KernelCall, KernelName, Request};
+use super::{Calls, KernelCall, KernelName, Request, dtypes};
 use crate::op::{ArgReduce, Dtype, Reduce, View};
 
 /// Arguments of every reduction (`Reduce` in `reduce.cu`).
@@ -37,24 +37,34 @@ pub fn scratch_bytes(x: &View, axis: usize, out: &View) -> usize {
     let outputs = out.shape().count();
     match pieces(x, axis, outputs) {
         1 => 0,
-        pieces => pieces * outputs * x.dtype.size_bytes(),
+        pieces => pieces * outputs * partial(x.dtype).size_bytes(),
     }
+}
+
+/// What the results of pieces are kept as: halves are rounded once, at the end.
+fn partial(dtype: Dtype) -> Dtype {
+    if dtype.is_half() { Dtype::F32 } else { dtype }
+}
+
+fn name(kind: Reduce, from: Dtype, to: Dtype) -> KernelName {
+    let name = KernelName::new("reduce", kind.name(), from);
+    if from.stored() == to.stored() { name } else { name.with(to) }
 }
 
 pub fn reduce(request: &Request, kind: Reduce, axis: usize, calls: &mut Calls) {
     let (x, out) = (&request.inputs[0], &request.outputs[0]);
-    let name = |kind: Reduce| KernelName::new("reduce", kind.name(), x.view.dtype);
+    let (dtype, partial) = (x.view.dtype, partial(x.view.dtype));
     let outputs = out.view.shape().count();
     let pieces = pieces(&x.view, axis, outputs);
     let mut first = whole(request, axis, pieces);
     if pieces == 1 {
-        return push(calls, name(kind), &mut first, request.chunk);
+        return push(calls, name(kind, dtype, dtype), &mut first, request.chunk);
     }
     first.out = request.scratch;
     first.piece = PIECE as u64;
     // A mean divides once, at the end.
-    let partial = if kind == Reduce::Mean { Reduce::Sum } else { kind };
-    push(calls, name(partial), &mut first, request.chunk);
+    let inner = if kind == Reduce::Mean { Reduce::Sum } else { kind };
+    push(calls, name(inner, dtype, partial), &mut first, request.chunk);
     let mut second = Reduction {
         out: out.first(),
         x: request.scratch,
@@ -64,7 +74,7 @@ pub fn reduce(request: &Request, kind: Reduce, axis: usize, calls: &mut Calls) {
         space: Space::new([Dim { size: outputs, steps: [1, 0, 0] }].into_iter()),
         ..first
     };
-    push(calls, name(kind), &mut second, request.chunk);
+    push(calls, name(kind, partial, dtype), &mut second, request.chunk);
 }
 
 pub fn arg_reduce(request: &Request, kind: ArgReduce, axis: usize, calls: &mut Calls) {
@@ -101,12 +111,19 @@ fn push(calls: &mut Calls, name: KernelName, args: &mut Reduction, chunk: usize)
 }
 
 pub fn names(names: &mut Vec<KernelName>) {
-    for dtype in Dtype::ALL.into_iter().filter(|&dtype| dtype != Dtype::Bool) {
-        let kinds = Reduce::ALL.iter().filter(|&&kind| kind != Reduce::Mean || dtype == Dtype::F32);
-        names.extend(kinds.map(|kind| KernelName::new("reduce", kind.name(), dtype)));
-        for kind in ArgReduce::ALL {
-            let name = KernelName::new("reduce", kind.name(), dtype);
-            names.extend([Dtype::I32, Dtype::I64].map(|index| name.with(index)));
+    for dtype in dtypes() {
+        for &kind in Reduce::ALL.iter().filter(|kind| kind.supports(dtype)) {
+            names.push(name(kind, dtype, dtype));
+            if dtype.is_half() {
+                names.push(name(kind, Dtype::F32, dtype));
+                if kind != Reduce::Mean {
+                    names.push(name(kind, dtype, Dtype::F32));
+                }
+            }
+        }
+        if !dtype.is_bool() {
+            let kinds = ArgReduce::ALL.iter().map(|kind| KernelName::new("reduce", kind.name(), dtype));
+            names.extend(kinds.flat_map(|name| Dtype::INDICES.map(|index| name.with(index))));
         }
     }
 }

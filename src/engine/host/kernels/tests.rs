@@ -12,6 +12,12 @@ use super::*;
 use crate::op::*;
 use case::{Data, check, check_fails, values};
 
+/// Shapes to try on an element type: all where loops are written for it, a few where they are instances.
+fn shapes_for(dtype: Dtype) -> Vec<Shape> {
+    let every = if [Dtype::F32, Dtype::I64, Dtype::Bool].contains(&dtype) { 1 } else { 5 };
+    shapes().into_iter().step_by(every).collect()
+}
+
 /// Shapes of every rank, with sizes of zero and one among them.
 fn shapes() -> Vec<Shape> {
     let sizes: [&[usize]; 12] = [
@@ -52,8 +58,8 @@ fn lowering_and_tables_agree() {
 #[test]
 fn unary() {
     for kind in Unary::ALL {
-        for dtype in Dtype::ALL.into_iter().filter(|&dtype| kind.supports(dtype)) {
-            for (seed, shape) in shapes().into_iter().enumerate() {
+        for dtype in Dtype::ALL.iter().copied().filter(|&dtype| kind.supports(dtype)) {
+            for (seed, shape) in shapes_for(dtype).into_iter().enumerate() {
                 for x in Data::views(dtype, shape, seed as u64) {
                     check(Op::Unary(*kind), &[x]);
                 }
@@ -65,8 +71,8 @@ fn unary() {
 #[test]
 fn binary() {
     for kind in Binary::ALL {
-        for dtype in Dtype::ALL.into_iter().filter(|&dtype| kind.supports(dtype)) {
-            for (seed, shape) in shapes().into_iter().enumerate() {
+        for dtype in Dtype::ALL.iter().copied().filter(|&dtype| kind.supports(dtype)) {
+            for (seed, shape) in shapes_for(dtype).into_iter().enumerate() {
                 let (a, b) =
                     (Data::views(dtype, shape, seed as u64), Data::views(dtype, shape, seed as u64 + 50));
                 for (i, a) in a.iter().enumerate() {
@@ -83,8 +89,8 @@ fn binary() {
 
 #[test]
 fn compare_and_choose() {
-    for dtype in Dtype::ALL {
-        for (seed, shape) in shapes().into_iter().enumerate() {
+    for &dtype in Dtype::ALL {
+        for (seed, shape) in shapes_for(dtype).into_iter().enumerate() {
             let seed = seed as u64;
             let (a, b) = (Data::views(dtype, shape, seed), Data::views(dtype, shape, seed + 50));
             let masks = Data::views(Dtype::Bool, shape, seed + 100);
@@ -92,13 +98,13 @@ fn compare_and_choose() {
                 let b = &b[(i + seed as usize) % b.len()];
                 for kind in Compare::ALL {
                     check(Op::Compare(*kind), &[a.clone(), b.clone()]);
-                    check(Op::CompareScalar(*kind, Scalar::from(1)), std::slice::from_ref(a));
+                    check(Op::CompareScalar(*kind, Scalar::from(1i64)), std::slice::from_ref(a));
                 }
                 for mask in &masks {
                     check(Op::Where, &[mask.clone(), a.clone(), b.clone()]);
-                    check(Op::MaskFill(Scalar::from(1)), &[a.clone(), mask.clone()]);
+                    check(Op::MaskFill(Scalar::from(1i64)), &[a.clone(), mask.clone()]);
                 }
-                for to in Dtype::ALL {
+                for &to in Dtype::ALL {
                     check(Op::Copy { dtype: to }, std::slice::from_ref(a));
                 }
             }
@@ -132,12 +138,12 @@ fn blocks_meet() {
 
 #[test]
 fn fill_and_arange() {
-    for dtype in Dtype::ALL {
+    for &dtype in Dtype::ALL {
         for shape in shapes() {
-            check(Op::Fill { shape, dtype, value: Scalar::from(1) }, &[]);
+            check(Op::Fill { shape, dtype, value: Scalar::from(1i64) }, &[]);
         }
     }
-    for dtype in [Dtype::I32, Dtype::I64] {
+    for dtype in Dtype::INTEGERS {
         check(Op::Arange { count: 100, dtype, start: -7, step: 3 }, &[]);
         check(Op::Arange { count: 0, dtype, start: -7, step: 3 }, &[]);
     }
@@ -171,7 +177,7 @@ fn random_numbers_follow_their_distribution() {
     let normal = Distribution::Normal { mean: 3.0.into(), deviation: 0.5.into() };
     let (mean, deviation) = moments(&random(count, Dtype::F32, normal, 2));
     assert!((mean - 3.0).abs() < 0.01 && (deviation - 0.5).abs() < 0.01);
-    for dtype in Dtype::ALL {
+    for &dtype in Dtype::ALL {
         let (mean, _) =
             moments(&random(count, dtype, Distribution::Bernoulli { probability: 0.3.into() }, 3));
         assert!((mean - 0.3).abs() < 0.01);

@@ -202,7 +202,7 @@ pub(super) unsafe fn run(call: &Call) -> Result<(), EngineError> {
         Dtype::I32 => unsafe { integers::<i32>(call, sizes, batches, one) },
         // SAFETY: the caller's.
         Dtype::I64 => unsafe { integers::<i64>(call, sizes, batches, one) },
-        Dtype::Bool => return Err(failure(call, "no matrix product of bools")),
+        other => return Err(failure(call, &format!("no matrix product of {other}"))),
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! One op on one set of inputs: run, compared with the reference, run again in place.
 
+use half::{bf16, f16};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -18,9 +19,10 @@ impl Data {
     pub fn new(dtype: Dtype, shape: Shape, seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let value = |random: &mut ChaCha8Rng| match dtype {
-            Dtype::F32 => f64::from(random.random_range(-3.0f32..3.0)),
-            Dtype::I32 | Dtype::I64 => random.random_range(-4..5) as f64,
-            Dtype::Bool => random.random_range(0..2) as f64,
+            // Eighths are exact in every float.
+            _ if dtype.is_float() => f64::from(random.random_range(-24..25)) / 8.0,
+            _ if dtype.is_bool() => f64::from(random.random_range(0..2)),
+            _ => f64::from(random.random_range(if dtype.range().0 < 0 { -4..5 } else { 0..9 })),
         };
         let storage = (0..shape.count()).map(|_| value(&mut random)).collect();
         Data { view: View::contiguous(dtype, shape), storage }
@@ -87,12 +89,7 @@ fn encode(dtype: Dtype, values: &[f64]) -> Vec<u64> {
     let mut words = vec![0u64; (values.len() * dtype.size_bytes()).div_ceil(8).max(1)];
     let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
     for (to, &value) in bytes.chunks_exact_mut(dtype.size_bytes()).zip(values) {
-        match dtype {
-            Dtype::F32 => to.copy_from_slice(&(value as f32).to_ne_bytes()),
-            Dtype::I32 => to.copy_from_slice(&(value as i32).to_ne_bytes()),
-            Dtype::I64 => to.copy_from_slice(&(value as i64).to_ne_bytes()),
-            Dtype::Bool => to[0] = value as u8,
-        }
+        to.copy_from_slice(&lower::bits(dtype, Scalar::from(value)).to_ne_bytes()[..to.len()]);
     }
     words
 }
@@ -100,14 +97,23 @@ fn encode(dtype: Dtype, values: &[f64]) -> Vec<u64> {
 fn decode(dtype: Dtype, words: &[u64], count: usize) -> Vec<f64> {
     let bytes: &[u8] = bytemuck::cast_slice(words);
     let elements = bytes.chunks_exact(dtype.size_bytes()).take(count);
-    elements
-        .map(|from| match dtype {
-            Dtype::F32 => f64::from(f32::from_ne_bytes(from.try_into().unwrap())),
-            Dtype::I32 => f64::from(i32::from_ne_bytes(from.try_into().unwrap())),
-            Dtype::I64 => i64::from_ne_bytes(from.try_into().unwrap()) as f64,
-            Dtype::Bool => f64::from(from[0]),
-        })
-        .collect()
+    let number = |from: &[u8]| {
+        let mut bytes = [0; 8];
+        bytes[..from.len()].copy_from_slice(from);
+        let word = u64::from_ne_bytes(bytes);
+        match dtype {
+            Dtype::F64 => f64::from_bits(word),
+            Dtype::F32 => f64::from(f32::from_bits(word as u32)),
+            Dtype::F16 => f16::from_bits(word as u16).to_f64(),
+            Dtype::BF16 => bf16::from_bits(word as u16).to_f64(),
+            Dtype::I64 => word as i64 as f64,
+            Dtype::I32 => f64::from(word as i32),
+            Dtype::I16 => f64::from(word as i16),
+            Dtype::I8 => f64::from(word as i8),
+            _ => word as f64,
+        }
+    };
+    elements.map(number).collect()
 }
 
 fn span(words: &mut [u64]) -> Span {
@@ -151,12 +157,23 @@ pub fn values(op: Op, inputs: &[Data]) -> Vec<f64> {
     run_on(op, inputs, None).expect("the op runs").swap_remove(0)
 }
 
+/// How far apart neighbours near one are, and the largest number.
+fn precision(dtype: Dtype) -> (f64, f64) {
+    match dtype {
+        Dtype::F32 => (2e-6, f32::MAX.into()),
+        Dtype::F16 => (1e-3, f16::MAX.into()),
+        Dtype::BF16 => (8e-3, bf16::MAX.into()),
+        _ => (1e-13, f64::MAX),
+    }
+}
+
 /// Whether two results agree, where terms of about `size` were added up.
-fn near(found: f64, expected: f64, size: f64) -> bool {
+fn near(dtype: Dtype, found: f64, expected: f64, size: f64) -> bool {
+    let (epsilon, largest) = precision(dtype);
     found == expected
         || (found.is_nan() && expected.is_nan())
-        || (found - expected).abs() <= 2e-6 * (size + expected.abs())
-        || (found.is_infinite() && expected.abs() > f64::from(f32::MAX))
+        || (found - expected).abs() <= epsilon * (size + expected.abs())
+        || (found.is_infinite() && expected.abs() > largest)
 }
 
 /// Compares an op with the reference, and in place with out of place.
@@ -169,19 +186,19 @@ pub fn check(op: Op, inputs: &[Data]) {
         Op::Reduce { axis, .. } => 4.0 * (1.0 + views[0].shape()[axis] as f64).sqrt(),
         _ => 1.0,
     };
-    for (found, expected) in found.iter().zip(&expected) {
+    let made = op.outputs(&inputs.iter().map(|input| input.view).collect::<Vec<_>>());
+    for ((found, expected), view) in found.iter().zip(&expected).zip(&made) {
         assert_eq!(found.len(), expected.len(), "{op:?} of {views:?}");
         for (i, (&found, &expected)) in found.iter().zip(expected).enumerate() {
             assert!(
-                near(found, expected, size),
+                near(view.dtype, found, expected, size),
                 "{op:?} of {views:?}: element {i} is {found}, not {expected}"
             );
         }
     }
-    let outputs = op.outputs(&inputs.iter().map(|input| input.view).collect::<Vec<_>>());
     for (n, input) in inputs.iter().enumerate().filter(|&(n, _)| op.in_place(n)) {
         let whole = input.view.layout == Layout::contiguous(*input.view.shape());
-        if whole && input.view.size_bytes() == outputs[0].size_bytes() {
+        if whole && input.view.size_bytes() == made[0].size_bytes() {
             let taken = run_on(op, inputs, Some(n)).expect("the op runs in place");
             let same = taken[0].iter().zip(&found[0]).all(|(a, b)| a.to_bits() == b.to_bits());
             assert!(same, "{op:?} of {views:?} differs in place of input {n}");

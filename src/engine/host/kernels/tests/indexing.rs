@@ -1,7 +1,5 @@
 use super::*;
 
-const INDEX: [Dtype; 2] = [Dtype::I32, Dtype::I64];
-
 /// Indices below `size`.
 fn index(dtype: Dtype, shape: Shape, size: usize, seed: u64) -> Data {
     let mut data = Data::new(Dtype::I64, shape, seed);
@@ -18,12 +16,12 @@ fn indexable() -> Vec<Shape> {
 
 #[test]
 fn gather_and_scatter() {
-    for dtype in Dtype::ALL {
+    for &dtype in Dtype::ALL {
         for (seed, shape) in indexable().into_iter().enumerate() {
             let seed = seed as u64;
             for axis in 0..shape.rank() {
                 for count in [0, 1, 9] {
-                    let indices = index(INDEX[axis % 2], shape.with(axis, count), shape[axis], seed);
+                    let indices = index(Dtype::INDICES[axis % 2], shape.with(axis, count), shape[axis], seed);
                     let values = Data::views(dtype, shape.with(axis, count), seed + 9);
                     for (n, x) in Data::views(dtype, shape, seed).into_iter().enumerate() {
                         check(Op::Gather { axis }, &[x.clone(), indices.clone()]);
@@ -38,12 +36,12 @@ fn gather_and_scatter() {
 
 #[test]
 fn select_and_add() {
-    for dtype in Dtype::ALL {
+    for &dtype in Dtype::ALL {
         for (seed, shape) in indexable().into_iter().enumerate() {
             let seed = seed as u64;
             for axis in 0..shape.rank() {
                 for count in [0, 1, 9] {
-                    let indices = index(INDEX[axis % 2], Shape::new(&[count]), shape[axis], seed);
+                    let indices = index(Dtype::INDICES[axis % 2], Shape::new(&[count]), shape[axis], seed);
                     let values = Data::views(dtype, shape.with(axis, count), seed + 9);
                     for (n, x) in Data::views(dtype, shape, seed).into_iter().enumerate() {
                         check(Op::Select { axis }, &[x.clone(), indices.clone()]);
@@ -72,7 +70,7 @@ fn an_index_out_of_range_is_an_error() {
 
 #[test]
 fn slice_assign() {
-    for dtype in Dtype::ALL {
+    for &dtype in Dtype::ALL {
         for (seed, shape) in indexable().into_iter().enumerate() {
             for axis in 0..shape.rank() {
                 let (mut starts, mut steps) = ([0; MAX_RANK], [1; MAX_RANK]);

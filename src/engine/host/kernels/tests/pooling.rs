@@ -36,7 +36,7 @@ fn windows_move_over_images() {
             let made = Op::AvgPool2d(pool).outputs(&[x.view])[0];
             for gradient in Data::views(Dtype::F32, *made.shape(), 5) {
                 check(Op::AvgPool2dBackward { pool, size }, std::slice::from_ref(&gradient));
-                for dtype in [Dtype::I32, Dtype::I64] {
+                for dtype in Dtype::INDICES {
                     let op = Op::MaxPool2d { pool, indices: Some(dtype) };
                     check(op, std::slice::from_ref(&x));
                     let places = case::run_on(op, std::slice::from_ref(&x), None).unwrap().swap_remove(1);

@@ -1,5 +1,7 @@
 //! What every op means, written in `f64` as plainly as possible.
 
+use half::{bf16, f16};
+
 use super::case::{Data, indices};
 use super::*;
 
@@ -14,22 +16,37 @@ pub fn outputs(op: Op, inputs: &[Data]) -> Vec<Vec<f64>> {
     let first = match op {
         Op::Fill { value, .. } => vec![value.as_f64(); view.shape().count()],
         Op::Arange { count, start, step, .. } => {
-            (0..count).map(|i| (start + i as i64 * step) as f64).collect()
+            (0..count).map(|i| wrap(view.dtype, (start + i as i64 * step) as f64)).collect()
         }
-        Op::Copy { dtype } => x[0].iter().map(|&x| convert(x, dtype)).collect(),
-        Op::Unary(kind) => x[0].iter().map(|&x| unary(kind, x)).collect(),
-        Op::Binary(kind) => x[0].iter().zip(&x[1]).map(|(&a, &b)| binary(kind, view.dtype, a, b)).collect(),
+        Op::Copy { dtype } => {
+            // Integers wrap where floats saturate.
+            let wraps = views[0].dtype.is_integer() && dtype.is_integer();
+            x[0].iter().map(|&x| if wraps { wrap(dtype, x) } else { convert(x, dtype) }).collect()
+        }
+        Op::Unary(kind) => x[0].iter().map(|&x| wrap(view.dtype, unary(kind, view.dtype, x))).collect(),
+        Op::Binary(kind) => {
+            let value = |(&a, &b): (&f64, &f64)| wrap(view.dtype, binary(kind, view.dtype, a, b));
+            x[0].iter().zip(&x[1]).map(value).collect()
+        }
         Op::BinaryScalar(kind, b) => {
-            let b = convert(b.as_f64(), view.dtype);
-            x[0].iter().map(|&a| binary(kind, view.dtype, a, b)).collect()
+            let b = if kind.wraps() && !view.dtype.is_bool() {
+                b.as_f64()
+            } else {
+                convert(b.as_f64(), view.dtype)
+            };
+            x[0].iter().map(|&a| wrap(view.dtype, binary(kind, view.dtype, a, b))).collect()
         }
+        Op::Clamp(low, high) => x[0].iter().map(|&x| x.min(high.as_f64()).max(low.as_f64())).collect(),
         Op::Compare(kind) => x[0].iter().zip(&x[1]).map(|(a, b)| compare(kind, a, b)).collect(),
         Op::CompareScalar(kind, b) => x[0].iter().map(|a| compare(kind, a, &b.as_f64())).collect(),
         Op::Where => (0..x[0].len()).map(|i| if x[0][i] != 0.0 { x[1][i] } else { x[2][i] }).collect(),
         Op::MaskFill(value) => {
             (0..x[0].len()).map(|i| if x[1][i] != 0.0 { value.as_f64() } else { x[0][i] }).collect()
         }
-        Op::Reduce { kind, axis } => rows(&inputs[0], axis).iter().map(|row| reduce(kind, row)).collect(),
+        Op::Reduce { kind, axis } => {
+            let value = |row: &Vec<f64>| convert(wrap(view.dtype, reduce(kind, row)), view.dtype);
+            rows(&inputs[0], axis).iter().map(value).collect()
+        }
         Op::ArgReduce { kind, axis, .. } => rows(&inputs[0], axis).iter().map(|row| arg(kind, row)).collect(),
         Op::MaxPool2d { pool, indices } => return pools::max(inputs, &pool, &view, indices.is_some()),
         Op::MaxPool2dBackward { .. } => pools::max_backward(inputs, &view),
@@ -126,19 +143,28 @@ fn indexed(op: Op, inputs: &[Data], view: &View) -> Vec<f64> {
 
 /// Adding bools is `or`.
 fn add(dtype: Dtype, a: f64, b: f64) -> f64 {
-    if dtype == Dtype::Bool { a.max(b) } else { a + b }
+    if dtype.is_bool() { a.max(b) } else { wrap(dtype, a + b) }
 }
 
 fn convert(x: f64, dtype: Dtype) -> f64 {
+    let (least, greatest) = dtype.range();
     match dtype {
+        Dtype::F64 => x,
         Dtype::F32 => f64::from(x as f32),
-        Dtype::I32 => f64::from(x as i32),
-        Dtype::I64 => x as i64 as f64,
-        Dtype::Bool => f64::from(u8::from(x != 0.0)),
+        Dtype::F16 => f16::from_f64(x).to_f64(),
+        Dtype::BF16 => bf16::from_f64(x).to_f64(),
+        _ if dtype.is_bool() => f64::from(u8::from(x != 0.0)),
+        _ => (x as i128).clamp(least, greatest) as f64,
     }
 }
 
-fn unary(kind: Unary, x: f64) -> f64 {
+/// An integer modulo the size of the type.
+fn wrap(dtype: Dtype, x: f64) -> f64 {
+    let (least, greatest) = dtype.range();
+    if dtype.is_integer() { ((x as i128 - least).rem_euclid(greatest - least + 1) + least) as f64 } else { x }
+}
+
+fn unary(kind: Unary, dtype: Dtype, x: f64) -> f64 {
     match kind {
         Unary::Neg => -x,
         Unary::Abs => x.abs(),
@@ -169,8 +195,15 @@ fn unary(kind: Unary, x: f64) -> f64 {
         Unary::Trunc => x.trunc(),
         Unary::Relu => x.max(0.0),
         Unary::Sigmoid => 1.0 / (1.0 + (-x).exp()),
-        Unary::Not => 1.0 - x,
+        Unary::LogSigmoid => -(-x).exp().ln_1p(),
+        Unary::Gelu => x * normal_probability(x),
+        Unary::Not if dtype.is_bool() => 1.0 - x,
+        Unary::Not => -x - 1.0,
     }
+}
+
+fn normal_probability(x: f64) -> f64 {
+    0.5 * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2))
 }
 
 /// The series of the error function; enough terms for |x| < 4.
@@ -184,7 +217,8 @@ fn erf(x: f64) -> f64 {
 }
 
 fn binary(kind: Binary, dtype: Dtype, a: f64, b: f64) -> f64 {
-    let float = dtype == Dtype::F32;
+    let float = dtype.is_float();
+    let bits = |f: fn(i128, i128) -> i128| f(a as i128, b as i128) as f64;
     let divide = |a: f64, b: f64| match (float, b == 0.0) {
         (true, _) => a / b,
         (false, true) => 0.0,
@@ -202,9 +236,27 @@ fn binary(kind: Binary, dtype: Dtype, a: f64, b: f64) -> f64 {
         Binary::Atan2 => a.atan2(b),
         Binary::Max => a.max(b),
         Binary::Min => a.min(b),
-        Binary::And => f64::from(u8::from(a + b == 2.0)),
-        Binary::Or => f64::from(u8::from(a + b > 0.0)),
-        Binary::Xor => f64::from(u8::from(a != b)),
+        Binary::And => bits(|a, b| a & b),
+        Binary::Or => bits(|a, b| a | b),
+        Binary::Xor => bits(|a, b| a ^ b),
+        Binary::ShiftLeft | Binary::ShiftRight => {
+            let count = (b as i128).rem_euclid(8 * dtype.size_bytes() as i128);
+            let a = a as i128;
+            (if kind == Binary::ShiftLeft { a << count } else { a >> count }) as f64
+        }
+        Binary::LeakyRelu => {
+            if a > 0.0 {
+                a
+            } else {
+                a * b
+            }
+        }
+        Binary::SigmoidBackward => b * a * (1.0 - a),
+        Binary::LogSigmoidBackward => b / (1.0 + a.exp()),
+        Binary::GeluBackward => {
+            let density = (-0.5 * a * a).exp() / (2.0 * std::f64::consts::PI).sqrt();
+            b * (normal_probability(a) + a * density)
+        }
         Binary::ReluBackward => {
             if a > 0.0 {
                 b

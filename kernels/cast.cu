@@ -1,0 +1,30 @@
+// Conversions between element types.
+#include "copy.cuh"
+
+// From every type to every other: a copy to the same type is not a conversion.
+#define CASTS_TO_FLOATS(From) COPY(f64, From) COPY(f32, From) COPY(f16, From) COPY(bf16, From)
+#define CASTS_TO_SIGNED(From) COPY(i64, From) COPY(i32, From) COPY(i16, From) COPY(i8, From)
+#define CASTS_TO_UNSIGNED(From) COPY(u64, From) COPY(u32, From) COPY(u16, From) COPY(u8, From)
+#define CASTS_TO_BOOLS(From) COPY(b8, From) COPY(b32, From)
+#define CASTS_OF_FLOAT(From, ...) CASTS_TO_SIGNED(From) CASTS_TO_UNSIGNED(From) CASTS_TO_BOOLS(From)
+#define CASTS_OF_SIGNED(From, ...) CASTS_TO_FLOATS(From) CASTS_TO_UNSIGNED(From) CASTS_TO_BOOLS(From)
+#define CASTS_OF_UNSIGNED(From, ...) CASTS_TO_FLOATS(From) CASTS_TO_SIGNED(From) CASTS_TO_BOOLS(From)
+#define CASTS_OF_BOOL(From, ...) CASTS_TO_FLOATS(From) CASTS_TO_SIGNED(From) CASTS_TO_UNSIGNED(From)
+FOR_FLOATS(CASTS_OF_FLOAT, ) FOR_RAW(CASTS_OF_UNSIGNED, ) FOR_BOOLS(CASTS_OF_BOOL, )
+CASTS_OF_SIGNED(i64, ) CASTS_OF_SIGNED(i32, ) CASTS_OF_SIGNED(i16, ) CASTS_OF_SIGNED(i8, )
+COPY(f32, f64) COPY(f16, f64) COPY(bf16, f64)
+COPY(f64, f32) COPY(f16, f32) COPY(bf16, f32)
+COPY(f64, f16) COPY(f32, f16) COPY(bf16, f16)
+COPY(f64, bf16) COPY(f32, bf16) COPY(f16, bf16)
+COPY(i32, i64) COPY(i16, i64) COPY(i8, i64)
+COPY(i64, i32) COPY(i16, i32) COPY(i8, i32)
+COPY(i64, i16) COPY(i32, i16) COPY(i8, i16)
+COPY(i64, i8) COPY(i32, i8) COPY(i16, i8)
+COPY(u32, u64) COPY(u16, u64) COPY(u8, u64)
+COPY(u64, u32) COPY(u16, u32) COPY(u8, u32)
+COPY(u64, u16) COPY(u32, u16) COPY(u8, u16)
+COPY(u64, u8) COPY(u32, u8) COPY(u16, u8)
+COPY(b32, b8)
+COPY(b8, b32)
+
+EXPORT_TABLE(cast)

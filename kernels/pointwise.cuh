@@ -1,0 +1,52 @@
+// Elementwise kernels: loops over runs, by the number of inputs. Functions take and give storage types.
+#pragma once
+#include "math.cuh"
+#include "views.cuh"
+
+namespace {
+// out[k] = f(a[k * step_a]). The usual steps have loops of their own, so that they vectorise.
+template <class F, class R, class A> DEV void map(R* out, const A* a, i64 step_a, u64 run, F f) {
+  if (step_a == 1) {
+    INDEPENDENT for (u64 k = 0; k < run; ++k) out[k] = f(a[k]);
+  } else if (step_a == 0) {
+    const R value = f(a[0]);
+    for (u64 k = 0; k < run; ++k) out[k] = value;
+  } else {
+    INDEPENDENT for (u64 k = 0; k < run; ++k) out[k] = f(a[i64(k) * step_a]);
+  }
+}
+
+template <class F, class R, class A, class B>
+DEV void map(R* out, const A* a, i64 step_a, const B* b, i64 step_b, u64 run, F f) {
+  if (step_a == 1 && step_b == 1) {
+    INDEPENDENT for (u64 k = 0; k < run; ++k) out[k] = f(a[k], b[k]);
+  } else if (step_a == 1 && step_b == 0) {
+    const B value = b[0];
+    INDEPENDENT for (u64 k = 0; k < run; ++k) out[k] = f(a[k], value);
+  } else if (step_a == 0 && step_b == 1) {
+    const A value = a[0];
+    INDEPENDENT for (u64 k = 0; k < run; ++k) out[k] = f(value, b[k]);
+  } else {
+    INDEPENDENT for (u64 k = 0; k < run; ++k) out[k] = f(a[i64(k) * step_a], b[i64(k) * step_b]);
+  }
+}
+
+template <class R, class A, class F> DEV void pointwise1(const Pointwise& args, F f) {
+  R* out = static_cast<R*>(args.out);
+  const A* a = input_of<A>(args, 0);
+  const Space& space = args.space;
+  for_runs<1>(space, block_range(space.count, args.chunk), [&](u64 i, const i64* offsets, u64 run) {
+    map(out + i, a + offsets[0], space.strides[0][0], run, f);
+  });
+}
+
+template <class R, class A, class B, class F> DEV void pointwise2(const Pointwise& args, F f) {
+  R* out = static_cast<R*>(args.out);
+  const A* a = input_of<A>(args, 0);
+  const B* b = input_of<B>(args, 1);
+  const Space& space = args.space;
+  for_runs<2>(space, block_range(space.count, args.chunk), [&](u64 i, const i64* offsets, u64 run) {
+    map(out + i, a + offsets[0], space.strides[0][0], b + offsets[1], space.strides[1][0], run, f);
+  });
+}
+}  // namespace
