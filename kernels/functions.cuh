@@ -35,7 +35,7 @@ DEV float vsigmoid(float x) {
   return (x < 0 ? e : 1.0f) / (1.0f + e);
 }
 DEV float vlog_sigmoid(float x) { return (x < 0 ? x : 0.0f) - log1pf(expf(-fabsf(x))); }
-DEV float vgelu(float x) { return x < -15.0f ? x * 0.0f : x * normcdff(x); }
+DEV float vgelu(float x) { return x < -15.0f ? -0.0f : x * normcdff(x); }
 DEV float vgelu_derivative(float x) { return normcdff(x) + most(-15.0f, least(x, 15.0f)) * 0.39894228f * expf(-0.5f * x * x); }
 DEV bool is_far_angle(float) { return false; }
 DEV bool is_far_quotient(float, float) { return false; }
@@ -119,12 +119,18 @@ DEV float vlog1p(float x) {
   return x > -1 ? (x < INFINITE ? finite : x) : x == -1 ? -INFINITE : NOT_A_NUMBER;
 }
 
-// 1 / (1 + e^-x), where e^-|x| never overflows
+// 1 / (1 + e^-x), where e^-|x| never overflows. What the rounding of 1 + e lost is given back, to first order.
 DEV float vsigmoid(float x) {
-  const float e = vexp(-fabsf(x));
-  return float((x < 0 ? e : 1.0f) / (1.0 + e));
+  const float e = vexp(-fabsf(x)), u = 1.0f + e, lost = e - (u - 1.0f);
+  const float y = (x < 0 ? e : 1.0f) / u;
+  return y - y * (lost * (1.0f - 0.5f * e));  // 1 / u is near 1 - e / 2
 }
-DEV float vlog_sigmoid(float x) { return (x < 0 ? x : 0.0f) - vlog1p(vexp(-fabsf(x))); }
+// min(x, 0) - log(1 + e^-|x|), where 1 + e is split as above: its exponent is 0 or 1
+DEV float vlog_sigmoid(float x) {
+  const float e = vexp(-fabsf(x));
+  const bool upper = e > 0.41421356f;
+  return (x < 0 ? x : 0.0f) - log_of(upper ? 1 : 0, upper ? 0.5f * (e - 1.0f) : e);
+}
 
 // ---- hyperbolic functions
 // With |x| = n ln 2 + r, s = 2^n / 2 and t = 2^-n / 2: sinh |x| = (s - t) cosh r + (s + t) sinh r, and cosh |x| likewise.
@@ -260,20 +266,18 @@ DEV double exp2_of(double x) {
                                         0.00133419509546748, 0.000154613676207579, 1.33598406704045e-05);
   return y * double_of((bits_of(shifted) + 1023) << 52);
 }
-// |x|^y = 2^(y log2 |x|), with infinite logarithms of 0 and infinity, and with y log2 |x| cut to where the power is 0 or
-// infinite as a float. So it is for |y| above 2^40, unless |x| is 1: a larger y, and an infinite one, is taken for that.
+// |x|^y = 2^(y log2 |x|), with infinite logarithms of 0 and infinity. What is rounded to an integer is |y| or half of it,
+// of any size. (Conditions are of double throughout: GCC 12 does not vectorise mixed ones.)
+DEV bool is_integer(double size) { return ROUND_DOUBLE - (ROUND_DOUBLE - size) == size; }
 DEV float vpow(float x, float y) {
-  constexpr double most_y = 1099511627776.0;
-  const double size = fabsf(x), above = y < -most_y ? -most_y : y, exponent = above > most_y ? most_y : above;
+  const double base = x, size = fabsf(x), sign = negate_as(1.0f, x), exponent = y, steps = fabsf(y);
   const double log = size == 0 ? -double(INFINITE) : size < INFINITE ? log_of(size) : size;
   const double product = exponent * log * 1.4426950408889634;
-  const double low = product < -200 ? -200 : product, power = exp2_of(low > 200 ? 200 : low);
-  const double half = 0.5 * exponent;
-  const bool integer = (exponent + ROUND_DOUBLE) - ROUND_DOUBLE == exponent;
-  const bool even = (half + ROUND_DOUBLE) - ROUND_DOUBLE == half;
-  const double sign = integer && !even ? negate_as(1.0f, x) : 1.0f;
-  const double real = x < 0 && size < INFINITE && !integer ? double(NOT_A_NUMBER) : sign * power;
-  return float(x == 1 || y == 0 ? 1.0 : real);
+  const double power = product < 200 ? (product > -200 ? exp2_of(product) : 0.0) : product * 1e40;
+  const double of_integer = is_integer(0.5 * steps) ? power : sign * power;
+  const double of_fraction = base < 0 && size < INFINITE ? double(NOT_A_NUMBER) : power;
+  const double y_1 = is_integer(steps) ? of_integer : of_fraction;
+  return float(base == 1 || exponent == 0 || (size == 1 && steps == INFINITE) ? 1.0 : y_1);
 }
 // atanh x = log((1 + x) / (1 - x)) / 2
 DEV float vatanh(float x) {
