@@ -176,7 +176,7 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::AvgPool2dBackward { pool, .. } => pool::average_backward(request, &pool, &mut calls),
         Op::AdaptiveAvgPool2d { .. } => pool::adaptive(request, &mut calls),
         Op::AdaptiveAvgPool2dBackward { .. } => pool::adaptive_backward(request, &mut calls),
-        Op::Matmul | Op::Conv2d(_) | Op::Conv2dBackwardInput { .. } | Op::Conv2dBackwardWeight { .. } => {
+        Op::Matmul | Op::Conv(_) | Op::ConvBackwardInput { .. } | Op::ConvBackwardWeight { .. } => {
             return None;
         }
     }
