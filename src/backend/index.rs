@@ -17,11 +17,15 @@ fn indices(index: Tensor) -> Tensor {
 /// Indices that an op makes, as any type of integer.
 pub fn as_indices(dtype: impl Into<DType>, make: impl FnOnce(Dtype) -> Tensor) -> Tensor {
     let dtype = convert::dtype(dtype);
-    let made = match dtype {
+    cast(make(op_indices(dtype)), dtype)
+}
+
+/// The type of indices that ops make, as wide as `dtype` needs.
+pub fn op_indices(dtype: Dtype) -> Dtype {
+    match dtype {
         Dtype::I64 | Dtype::U64 | Dtype::U32 => Dtype::I64,
         _ => Dtype::I32,
-    };
-    cast(make(made), dtype)
+    }
 }
 
 pub fn gather(axis: usize, x: Tensor, index: Tensor) -> Tensor {

@@ -177,6 +177,16 @@ named! {
     }
 }
 
+named! {
+    /// What a softmax gives.
+    Softmax {
+        /// `e^x` over its sum.
+        Plain = "softmax",
+        /// The logarithm of that.
+        Log = "log_softmax",
+    }
+}
+
 /// What random numbers follow. Integers take the floor of the float.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Distribution {

@@ -11,7 +11,7 @@ mod rules;
 mod work;
 
 pub use dtype::{Dtype, Scalar};
-pub use kinds::{ArgReduce, Binary, Compare, Conv, Distribution, Pool2d, Reduce, Unary};
+pub use kinds::{ArgReduce, Binary, Compare, Conv, Distribution, Pool2d, Reduce, Softmax, Unary};
 pub use layout::{Layout, MAX_RANK, Shape};
 pub use work::Work;
 
@@ -127,7 +127,8 @@ pub enum Op {
         /// The axis.
         axis: usize,
     },
-    /// `(x) -> dtype`: the index of the extreme along `axis`, which shrinks to one; the first among equals.
+    /// `(x) -> dtype`: the index of the extreme along `axis`, which shrinks to one; the first among equals. With
+    /// `values`, the extremes come first and the indices second.
     ArgReduce {
         /// Which extreme.
         kind: ArgReduce,
@@ -135,6 +136,43 @@ pub enum Op {
         axis: usize,
         /// Integer type of the output.
         dtype: Dtype,
+        /// Whether the extremes are asked for too.
+        values: bool,
+    },
+    /// `(x)`: `e^x / sum(e^x)` along `axis`, or its logarithm.
+    Softmax {
+        /// Which.
+        kind: Softmax,
+        /// The axis.
+        axis: usize,
+    },
+    /// `(scores[.., queries, keys], mask or nothing)`: the softmax along the keys of `scores * scale`, where scores that
+    /// are masked do not count; a row in which none does becomes zeros.
+    AttentionWeights {
+        /// Factor of the scores.
+        scale: Scalar,
+        /// Whether a query sees only the keys up to its own, the last query the last key.
+        causal: bool,
+    },
+    /// `(x, gamma, beta or nothing)`: `(x - mean) / sqrt(variance + epsilon) * gamma + beta` along the last axis.
+    LayerNorm {
+        /// Added to the variance.
+        epsilon: Scalar,
+    },
+    /// `(x) -> real, imaginary`: the first `length / 2 + 1` of the Fourier coefficients along `axis` of `x`, cut or
+    /// extended by zeros to `length`, a power of two.
+    RealFft {
+        /// The axis.
+        axis: usize,
+        /// How many elements are transformed.
+        length: usize,
+    },
+    /// `(real, imaginary)`: the `length` reals along `axis` whose first coefficients are given; those missing are zero.
+    InverseRealFft {
+        /// The axis.
+        axis: usize,
+        /// How many elements the output has, a power of two.
+        length: usize,
     },
     /// `(destination, value)`: `destination` with a region replaced. Element `i` of `value` goes to the destination's
     /// index `starts[k] + i[k] * steps[k]`.

@@ -22,7 +22,17 @@ impl Op {
             Op::Compare(_) | Op::CompareScalar(..) => (Dtype::Bool, *inputs[0].shape()),
             Op::Where => (inputs[1].dtype, *inputs[1].shape()),
             Op::Reduce { axis, .. } => (inputs[0].dtype, inputs[0].shape().with(axis, 1)),
-            Op::ArgReduce { axis, dtype, .. } => (dtype, inputs[0].shape().with(axis, 1)),
+            Op::ArgReduce { axis, dtype, values, .. } => {
+                let shape = inputs[0].shape().with(axis, 1);
+                let extremes = values.then(|| View::contiguous(inputs[0].dtype, shape));
+                return extremes.into_iter().chain([View::contiguous(dtype, shape)]).collect();
+            }
+            Op::Softmax { .. } | Op::AttentionWeights { .. } | Op::LayerNorm { .. } => same(),
+            Op::RealFft { axis, length } => {
+                let part = View::contiguous(inputs[0].dtype, inputs[0].shape().with(axis, length / 2 + 1));
+                return [part, part].into_iter().collect();
+            }
+            Op::InverseRealFft { axis, length } => (inputs[0].dtype, inputs[0].shape().with(axis, length)),
             Op::Gather { .. } => (inputs[0].dtype, *inputs[1].shape()),
             Op::Select { axis } => (inputs[0].dtype, inputs[0].shape().with(axis, inputs[1].shape().count())),
             Op::Matmul => {
@@ -66,12 +76,14 @@ impl Op {
     }
 
     /// Whether the first output may take the span of input `input`, given that both views are contiguous, whole and of
-    /// equal size: true where each output element is computed from input elements at its own position alone.
+    /// equal size: true where each output element is computed from input elements at its own position alone, or each
+    /// row from its own row, all of which is read before.
     pub fn in_place(&self, input: usize) -> bool {
         match self {
             Op::Unary(_) | Op::Binary(_) | Op::BinaryScalar(..) | Op::Clamp(..) | Op::Copy { .. } => true,
             Op::Compare(_) | Op::CompareScalar(..) | Op::Where | Op::MaskFill(_) => true,
             Op::SliceAssign { .. } | Op::ScatterAdd { .. } | Op::SelectAdd { .. } => input == 0,
+            Op::Softmax { .. } | Op::AttentionWeights { .. } | Op::LayerNorm { .. } => input == 0,
             _ => false,
         }
     }
@@ -98,6 +110,11 @@ impl Op {
             Op::MaskFill(_) => "mask_fill",
             Op::Reduce { kind, .. } => kind.name(),
             Op::ArgReduce { kind, .. } => kind.name(),
+            Op::Softmax { kind, .. } => kind.name(),
+            Op::AttentionWeights { .. } => "attention_weights",
+            Op::LayerNorm { .. } => "layer_norm",
+            Op::RealFft { .. } => "rfft",
+            Op::InverseRealFft { .. } => "irfft",
             Op::SliceAssign { .. } => "slice_assign",
             Op::Gather { .. } => "gather",
             Op::ScatterAdd { .. } => "scatter_add",

@@ -7,6 +7,8 @@ use super::*;
 
 #[path = "reference_pools.rs"]
 mod pools;
+#[path = "reference_rows.rs"]
+mod by_row;
 
 /// The values of an op's outputs.
 pub fn outputs(op: Op, inputs: &[Data]) -> Vec<Vec<f64>> {
@@ -47,7 +49,18 @@ pub fn outputs(op: Op, inputs: &[Data]) -> Vec<Vec<f64>> {
             let value = |row: &Vec<f64>| convert(wrap(view.dtype, reduce(kind, row)), view.dtype);
             rows(&inputs[0], axis).iter().map(value).collect()
         }
-        Op::ArgReduce { kind, axis, .. } => rows(&inputs[0], axis).iter().map(|row| arg(kind, row)).collect(),
+        Op::ArgReduce { kind, axis, values, .. } => {
+            let rows = rows(&inputs[0], axis);
+            let places: Vec<f64> = rows.iter().map(|row| arg(kind, row)).collect();
+            let value = |(row, &place): (&Vec<f64>, &f64)| row[place as usize];
+            let extremes = values.then(|| rows.iter().zip(&places).map(value).collect());
+            return extremes.into_iter().chain([places]).collect();
+        }
+        Op::Softmax { kind, axis } => by_row::softmax(&inputs[0], kind, axis),
+        Op::AttentionWeights { scale, causal } => by_row::attention_weights(inputs, scale.as_f64(), causal),
+        Op::LayerNorm { epsilon } => by_row::layer_norm(inputs, epsilon.as_f64()),
+        Op::RealFft { axis, length } => return by_row::real_fft(&inputs[0], axis, length),
+        Op::InverseRealFft { axis, length } => by_row::inverse_real_fft(inputs, axis, length),
         Op::MaxPool2d { pool, indices } => return pools::max(inputs, &pool, &view, indices.is_some()),
         Op::MaxPool2dBackward { .. } => pools::max_backward(inputs, &view),
         Op::AvgPool2d(pool) => pools::average(inputs, &pool, &view),
