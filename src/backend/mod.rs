@@ -24,6 +24,7 @@ mod linear;
 mod module;
 mod pointwise;
 mod reduce;
+mod sort;
 mod view;
 
 pub use element::{FloatElement, IntElement};

@@ -1,7 +1,7 @@
 //! Reductions: of one axis, which keeps size one, or of all.
 
 use super::{cast, convert, index, pointwise, run, view};
-use crate::op::{ArgReduce, Binary, Dtype, Op, Reduce, Shape};
+use crate::op::{ArgReduce, Binary, Cumulative, Dtype, Op, Reduce, Shape};
 use crate::runtime::Tensor;
 use burn_backend::DType;
 
@@ -54,6 +54,11 @@ pub fn arg_like(kind: ArgReduce, x: Tensor, axis: usize) -> Tensor {
 pub fn with_indices(kind: ArgReduce, x: Tensor, axis: usize, dtype: impl Into<DType>) -> (Tensor, Tensor) {
     let indices = arg(kind, x.clone(), axis, dtype);
     (index::gather(axis, x, indices.clone()), indices)
+}
+
+/// What the elements along an axis come to, up to each.
+pub fn cumulative(kind: Cumulative, x: Tensor, axis: usize) -> Tensor {
+    run(Op::Cumulative { kind, axis }, [x])
 }
 
 /// Whether any element is not zero, along an axis or of all.

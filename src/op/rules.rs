@@ -1,6 +1,6 @@
 //! Total functions of an op: what it makes, what it reads, what it may overwrite.
 
-use super::{Dtype, Op, Outputs, Reads, Shape, View};
+use super::{COUNTED_RUN, Dtype, Op, Outputs, Reads, Shape, View};
 
 impl Op {
     /// What the op makes of these inputs. The caller has checked that they fit together.
@@ -16,13 +16,18 @@ impl Op {
             Op::Arange { count, dtype, .. } => (dtype, Shape::new(&[count])),
             Op::Copy { dtype } => (dtype, *inputs[0].shape()),
             Op::Unary(_) | Op::Binary(_) | Op::BinaryScalar(..) | Op::Clamp(..) | Op::MaskFill(_) => same(),
-            Op::SliceAssign { .. } | Op::ScatterAdd { .. } | Op::SelectAdd { .. } => same(),
+            Op::SliceAssign { .. } | Op::Scatter { .. } | Op::SelectUpdate { .. } => same(),
+            Op::Cumulative { .. } => same(),
             Op::Compare(_) | Op::CompareScalar(..) => (Dtype::Bool, *inputs[0].shape()),
             Op::Where => (inputs[1].dtype, *inputs[1].shape()),
             Op::Reduce { axis, .. } => (inputs[0].dtype, inputs[0].shape().with(axis, 1)),
             Op::ArgReduce { axis, dtype, .. } => (dtype, inputs[0].shape().with(axis, 1)),
             Op::Gather { .. } => (inputs[0].dtype, *inputs[1].shape()),
             Op::Select { axis } => (inputs[0].dtype, inputs[0].shape().with(axis, inputs[1].shape().count())),
+            Op::Sort { axis, count, .. } => (inputs[0].dtype, inputs[0].shape().with(axis, count)),
+            Op::ArgSort { axis, count, dtype, .. } => (dtype, inputs[0].shape().with(axis, count)),
+            Op::CountSet => (Dtype::I64, Shape::new(&[inputs[0].shape().count().div_ceil(COUNTED_RUN)])),
+            Op::ArgWhere { count, dtype } => (dtype, Shape::new(&[count, inputs[0].shape().rank()])),
             Op::Matmul => {
                 let (a, b) = (inputs[0].shape(), inputs[1].shape());
                 (inputs[0].dtype, a.with(a.rank() - 1, b[b.rank() - 1]))
@@ -69,7 +74,7 @@ impl Op {
         match self {
             Op::Unary(_) | Op::Binary(_) | Op::BinaryScalar(..) | Op::Clamp(..) | Op::Copy { .. } => true,
             Op::Compare(_) | Op::CompareScalar(..) | Op::Where | Op::MaskFill(_) => true,
-            Op::SliceAssign { .. } | Op::ScatterAdd { .. } | Op::SelectAdd { .. } => input == 0,
+            Op::SliceAssign { .. } | Op::Scatter { .. } | Op::SelectUpdate { .. } => input == 0,
             _ => false,
         }
     }
@@ -98,9 +103,14 @@ impl Op {
             Op::ArgReduce { kind, .. } => kind.name(),
             Op::SliceAssign { .. } => "slice_assign",
             Op::Gather { .. } => "gather",
-            Op::ScatterAdd { .. } => "scatter_add",
+            Op::Scatter { .. } => "scatter",
             Op::Select { .. } => "select",
-            Op::SelectAdd { .. } => "select_add",
+            Op::SelectUpdate { .. } => "select_update",
+            Op::Cumulative { .. } => "cumulative",
+            Op::Sort { .. } => "sort",
+            Op::ArgSort { .. } => "argsort",
+            Op::CountSet => "count_set",
+            Op::ArgWhere { .. } => "argwhere",
             Op::Matmul => "matmul",
             Op::Conv2d(_) => "conv2d",
             Op::Conv2dBackwardInput { .. } => "conv2d_backward_input",

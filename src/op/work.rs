@@ -29,6 +29,10 @@ impl Op {
                 made * (pool.kernel[0] * pool.kernel[1]) as u64
             }
             Op::Random { .. } => 40 * made,
+            // A histogram and a pass for every byte of an element.
+            Op::Sort { .. } | Op::ArgSort { .. } => {
+                4 * count(&inputs[0]) * inputs[0].dtype.size_bytes() as u64
+            }
             _ => inputs.iter().map(count).max().unwrap_or(made).max(made),
         };
         Work { flops, read_bytes: bytes(inputs), written_bytes: bytes(outputs) }

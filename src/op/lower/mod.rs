@@ -2,12 +2,16 @@
 //!
 //! Matmul and convolution are not lowered: every engine has its own way with them.
 
+mod argwhere;
 mod create;
+mod cumulative;
 mod index;
 mod pointwise;
 mod pool;
 mod reduce;
+mod sort;
 mod space;
+mod transpose;
 
 #[cfg(test)]
 pub(crate) use pointwise::bits;
@@ -79,6 +83,10 @@ impl KernelName {
         create::names(&mut names);
         reduce::names(&mut names);
         index::names(&mut names);
+        cumulative::names(&mut names);
+        sort::names(&mut names);
+        argwhere::names(&mut names);
+        transpose::names(&mut names);
         pool::names(&mut names);
         names
     }
@@ -168,8 +176,14 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::SliceAssign { starts, steps } => index::slice_assign(request, &starts, &steps, &mut calls),
         Op::Gather { axis } => index::gather(request, axis, &mut calls),
         Op::Select { axis } => index::select(request, axis, &mut calls),
-        Op::ScatterAdd { axis } => index::scatter_add(request, axis, &mut calls),
-        Op::SelectAdd { axis } => index::select_add(request, axis, &mut calls),
+        Op::Scatter { axis, update } => index::scatter(request, axis, update, &mut calls),
+        Op::SelectUpdate { axis, update } => index::select_update(request, axis, update, &mut calls),
+        Op::Cumulative { kind, axis } => cumulative::scan(request, kind, axis, &mut calls),
+        Op::Sort { axis, descending, .. } | Op::ArgSort { axis, descending, .. } => {
+            sort::sort(request, axis, descending, &mut calls);
+        }
+        Op::CountSet => argwhere::count_set(request, &mut calls),
+        Op::ArgWhere { .. } => argwhere::argwhere(request, &mut calls),
         Op::MaxPool2d { pool, .. } => pool::max(request, &pool, &mut calls),
         Op::MaxPool2dBackward { pool, .. } => pool::max_backward(request, &pool, &mut calls),
         Op::AvgPool2d(pool) => pool::average(request, &pool, &mut calls),
@@ -187,6 +201,8 @@ pub fn lower(request: &Request) -> Option<Calls> {
 pub fn scratch_bytes(op: &Op, inputs: &[View], outputs: &[View]) -> usize {
     match *op {
         Op::Reduce { axis, .. } => reduce::scratch_bytes(&inputs[0], axis, &outputs[0]),
+        Op::Sort { axis, .. } => sort::scratch_bytes(&inputs[0], axis, false),
+        Op::ArgSort { axis, .. } => sort::scratch_bytes(&inputs[0], axis, true),
         _ => 0,
     }
 }
@@ -197,7 +213,11 @@ pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
     let size = |name: &KernelName| match name.family {
         "fill" | "arange" | "random" => create::args_size(name.family),
         "reduce" => size_of::<reduce::Reduction>(),
-        "gather" | "scatter_add" => size_of::<index::Indexed>(),
+        "gather" | "scatter" => size_of::<index::Indexed>(),
+        "cumulative" => size_of::<cumulative::Scan>(),
+        "sort" | "argsort" => size_of::<sort::Sort>(),
+        "count_set" | "argwhere" => size_of::<argwhere::ArgWhere>(),
+        "transpose" => size_of::<transpose::Transpose>(),
         "pool" => size_of::<pool::Pool>(),
         _ => size_of::<pointwise::Pointwise>(),
     };

@@ -2,6 +2,7 @@
 
 mod case;
 mod indexing;
+mod ordering;
 mod pooling;
 mod reductions;
 mod reference;
