@@ -82,7 +82,7 @@ template <class U, class T> DEV void update_slice(T* out, i64 step_out, const T*
 template <class T, class Index, class U> DEV void scatter(const Indexed& args) {
   const auto& strides = args.space.strides;
   const i64 step_out = strides[0][0], step_index = strides[1][0], step_value = strides[2][0];
-  const bool along_rows = most(step_out, -step_out) > most(args.steps[0], -args.steps[0]);
+  const bool by_row = args.space.count == 1 || step_out > args.steps[0];
   for_runs<3>(args.space, block_range(args.space.count, args.chunk), [&](u64, const i64* offsets, u64 run) {
     T* out = static_cast<T*>(args.out) + offsets[0];
     const Index* index = static_cast<const Index*>(args.index) + offsets[1];
@@ -93,7 +93,7 @@ template <class T, class Index, class U> DEV void scatter(const Indexed& args) {
       T& element = out[row * args.steps[0] + i64(k) * step_out];
       element = U::of(element, value[i64(n) * args.steps[2] + i64(k) * step_value]);
     };
-    if (along_rows) {
+    if (by_row) {
       for (u64 k = 0; k < run; ++k)
         for (u64 n = 0; n < args.count; ++n) put(n, k);
     } else if (step_index == 0) {

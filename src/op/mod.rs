@@ -81,6 +81,13 @@ pub enum Op {
         /// The value.
         value: Scalar,
     },
+    /// `() -> [shape]`, elements of any value: for ops that write them all before one is read.
+    Unset {
+        /// Shape of the output.
+        shape: Shape,
+        /// Element type of the output.
+        dtype: Dtype,
+    },
     /// `() -> [count]`: `start + i * step`, integers.
     Arange {
         /// Number of elements.

@@ -13,6 +13,7 @@ impl Op {
         let plane = |of: usize| [inputs[of].shape()[2], inputs[of].shape()[3]];
         let (dtype, shape) = match *self {
             Op::Fill { shape, dtype, .. } | Op::Random { shape, dtype, .. } => (dtype, shape),
+            Op::Unset { shape, dtype } => (dtype, shape),
             Op::Arange { count, dtype, .. } => (dtype, Shape::new(&[count])),
             Op::Copy { dtype } => (dtype, *inputs[0].shape()),
             Op::Unary(_) | Op::Binary(_) | Op::BinaryScalar(..) | Op::Clamp(..) | Op::MaskFill(_) => same(),
@@ -89,6 +90,7 @@ impl Op {
     pub fn name(&self) -> &'static str {
         match self {
             Op::Fill { .. } => "fill",
+            Op::Unset { .. } => "unset",
             Op::Arange { .. } => "arange",
             Op::Random { .. } => "random",
             Op::Copy { .. } => "copy",

@@ -18,7 +18,7 @@ impl Op {
         let count = |view: &View| view.shape().count() as u64;
         let made = outputs.first().map_or(0, count);
         let flops = match self {
-            Op::Fill { .. } | Op::Arange { .. } | Op::Copy { .. } => 0,
+            Op::Fill { .. } | Op::Unset { .. } | Op::Arange { .. } | Op::Copy { .. } => 0,
             Op::SliceAssign { .. } | Op::Gather { .. } | Op::Select { .. } => 0,
             Op::Matmul => 2 * made * last(&inputs[0]),
             // Every output element is a dot product over one kernel's worth of elements.

@@ -160,6 +160,7 @@ pub fn lower(request: &Request) -> Option<Calls> {
     let mut calls = Calls::new();
     match *request.op {
         Op::Fill { value, .. } => create::fill(request, value, &mut calls),
+        Op::Unset { .. } => {}
         Op::Arange { start, step, .. } => create::arange(request, start, step, &mut calls),
         Op::Random { distribution, seed, .. } => create::random(request, distribution, seed, &mut calls),
         Op::Copy { .. } => pointwise::copy(request, &mut calls),
