@@ -13,7 +13,7 @@ use burn::tensor::module::{
     conv3d, embedding, linear, max_pool1d, max_pool2d,
 };
 use burn::tensor::ops::{ConvOptions, ConvTransposeOptions};
-use burn::tensor::{Tensor, TensorData, activation, s};
+use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData, activation, s};
 use burn_overcommit::OvercommitDevice;
 use support::{Answers, Ours, Reference, assert_same, floats, ints};
 
@@ -62,6 +62,10 @@ fn all_gradients<B: AutodiffBackend>(device: &B::Device, out: &mut Answers) {
         [5, 4], [2, 4] => |x, w| x.select(0, Tensor::from_ints([4, 1, 4], device)).sum_dim(0) + w;
         [5, 4], [5, 2] => |x, w| x.gather(1, ints([5, 2], 4, device)) + w;
         [6, 4], [2, 3, 4] => |x, w| embedding(x, ints([2, 3], 6, device)) + w;
+        [3, 4], [3, 4] => |x, w| x.cumsum(1) + w.cumsum(0);
+        [3, 4], [3, 4] => |x, w| x.add_scalar(2.0).cumprod(0) + w.cummax(1);
+        [3, 7], [3, 7] => |x, w| x.sort(1) + w.sort_descending(0);
+        [5, 4], [2, 4] => |x, w| x.scatter_nd(Tensor::<_, 2, Int>::from_ints([[3], [0]], device), w, IndexingUpdateOp::Add);
         [2, 4, 7, 6], [6, 4, 3, 2] => |x, w| conv2d(x, w, None, conv(1));
         [2, 4, 7, 6], [6, 2, 3, 2] => |x, w| conv2d(x, w, None, conv(2));
         [2, 4, 7, 6], [6] => |x, w| conv2d(x, floats([6, 4, 3, 2], device), Some(w), conv(1));

@@ -5,10 +5,13 @@ mod support;
 use burn::tensor::backend::Backend;
 use burn::tensor::module::{
     adaptive_avg_pool1d, adaptive_avg_pool2d, attention, avg_pool1d, avg_pool2d, conv_transpose1d,
-    conv_transpose2d, conv_transpose3d, conv1d, conv2d, conv3d, embedding, linear, max_pool1d, max_pool2d,
-    max_pool2d_with_indices, unfold4d,
+    conv_transpose2d, conv_transpose3d, conv1d, conv2d, conv3d, embedding, interpolate, linear, max_pool1d,
+    max_pool2d, max_pool2d_with_indices, unfold4d,
 };
-use burn::tensor::ops::{AttentionModuleOptions, ConvOptions, ConvTransposeOptions, UnfoldOptions};
+use burn::tensor::ops::{
+    AttentionModuleOptions, ConvOptions, ConvTransposeOptions, InterpolateMode, InterpolateOptions,
+    UnfoldOptions,
+};
 use burn::tensor::{Bool, IndexingUpdateOp, Int, Shape, Tensor, TensorData, activation, s};
 use burn_overcommit::OvercommitDevice;
 use support::{Answers, Ours, Reference, assert_same, bits, floats, ints};
@@ -46,6 +49,7 @@ compare! {
     reductions, 1e-5;
     indexing, 1e-6;
     sorting, 0.0;
+    running, 1e-6;
     products, 1e-5;
     activations, 1e-5;
     convolutions, 1e-4;
@@ -377,6 +381,12 @@ fn indexing<B: Backend>(device: &B::Device, out: &mut Answers) {
         x.clone().gather_nd::<2, 1>(pairs.clone());
         x.clone().gather_nd::<2, 2>(pairs.clone().slice(s![.., 0..1]));
         x.clone().scatter_nd::<2, 1>(pairs.clone(), floats([3], device), IndexingUpdateOp::Add);
+        x.clone().scatter_nd::<2, 1>(pairs.clone(), floats([3], device), IndexingUpdateOp::Assign);
+        x.clone().scatter_nd::<2, 1>(pairs.clone(), floats([3], device), IndexingUpdateOp::Mul);
+        x.clone().scatter_nd::<2, 2>(pairs.clone().slice(s![.., 0..1]), floats([3, 6], device), IndexingUpdateOp::Min);
+        t.clone().scatter_nd::<2, 2>(pairs.clone().slice(s![.., 0..1]), floats([3, 6], device), IndexingUpdateOp::Max);
+        ints::<B, 2>([5, 6], 40, device).scatter_nd::<2, 1>(pairs.clone(), ints([3], 50, device), IndexingUpdateOp::Mul);
+        ints::<B, 2>([5, 6], 40, device).scatter_nd::<2, 1>(pairs.clone(), ints([3], 50, device), IndexingUpdateOp::Max);
         ints::<B, 2>([3, 4], 6, device).one_hot::<3>(6);
         embedding(x.clone(), ints([2, 3], 5, device));
     }
@@ -384,12 +394,65 @@ fn indexing<B: Backend>(device: &B::Device, out: &mut Answers) {
 
 fn sorting<B: Backend>(device: &B::Device, out: &mut Answers) {
     let x = floats::<B, 2>([4, 6], device);
+    let t = floats::<B, 3>([5, 3, 70], device).permute([2, 0, 1]);
+    let i = ints::<B, 2>([7, 100], 1000, device).sub_scalar(500);
+    let odd =
+        Tensor::<B, 1>::from_floats([2.0, f32::NAN, f32::INFINITY, 0.0, f32::NEG_INFINITY, -2.5], device);
     answers! { out;
         x.clone().sort(1);
         x.clone().sort_descending(0);
         x.clone().argsort(1);
         x.clone().topk(2, 1);
+        t.clone().sort(0);
+        t.clone().argsort_descending(0);
+        t.clone().sort_descending_with_indices(1).0;
+        t.clone().sort_descending_with_indices(1).1;
+        t.clone().topk(3, 0);
+        t.clone().topk_with_indices(3, 0).1;
+        i.clone().sort(1);
+        i.clone().argsort(0);
+        i.clone().sort_with_indices(1).1;
+        i.clone().topk(5, 1);
+        odd.clone().sort(0);
+        odd.clone().argsort_descending(0);
     }
+}
+
+fn running<B: Backend>(device: &B::Device, out: &mut Answers) {
+    let x = floats::<B, 3>([4, 5, 6], device);
+    let t = x.clone().permute([2, 0, 1]).slice(s![..;-1, .., ..]);
+    let i = ints::<B, 2>([4, 30], 9, device).sub_scalar(4);
+    let odd =
+        Tensor::<B, 1>::from_floats([2.0, f32::INFINITY, 3.0, f32::NAN, 0.0, f32::NEG_INFINITY], device);
+    answers! { out;
+        x.clone().cumsum(0);
+        t.clone().cumsum(2);
+        x.clone().cumprod(1);
+        t.clone().cumprod(0);
+        x.clone().cummin(2);
+        t.clone().cummax(1);
+        i.clone().cumsum(1);
+        i.clone().cumprod(0);
+        i.clone().cummin(1);
+        i.clone().cummax(0);
+        odd.clone().cummin(0);
+        odd.clone().cummax(0);
+        odd.clone().cumsum(0);
+    }
+}
+
+#[test]
+fn the_first_of_an_order_are_found_without_sorting_all() {
+    let device = OvercommitDevice::Host(0);
+    let x = ints::<Ours, 2>([3, 500], 10_000, &device);
+    let (values, places) = x.clone().topk_with_indices(7, 1);
+    assert_eq!(x.clone().topk(7, 1).into_data(), values.into_data());
+    assert_eq!(x.clone().argtopk(7, 1).into_data(), places.clone().into_data());
+    assert_eq!(x.clone().float().argtopk(7, 1).into_data(), places.into_data());
+    // Equal elements keep their order.
+    let equal = Tensor::<Ours, 1>::zeros([300], &device);
+    assert_eq!(equal.clone().argtopk(4, 0).into_data().to_vec::<i32>().unwrap(), [0, 1, 2, 3]);
+    assert_eq!(equal.argsort_descending(0).into_data().to_vec::<i32>().unwrap(), Vec::from_iter(0..300));
 }
 
 fn products<B: Backend>(device: &B::Device, out: &mut Answers) {
@@ -541,7 +604,8 @@ fn data_that_does_not_fit_is_refused() {
 }
 
 #[test]
-#[should_panic(expected = "burn-overcommit: float_cumsum is not implemented yet; see the list in README.md")]
+#[should_panic(expected = "burn-overcommit: interpolate is not implemented yet; see the list in README.md")]
 fn what_is_missing_says_so() {
-    let _ = floats::<Ours, 1>([3], &OvercommitDevice::Host(0)).cumsum(0);
+    let x = floats::<Ours, 4>([1, 1, 3, 3], &OvercommitDevice::Host(0));
+    let _ = interpolate(x, [6, 6], InterpolateOptions::new(InterpolateMode::Nearest));
 }

@@ -27,6 +27,7 @@ mod norm;
 mod pointwise;
 mod quantized;
 mod reduce;
+mod sort;
 mod view;
 
 pub use element::{FloatElement, IntElement};

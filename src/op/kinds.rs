@@ -187,6 +187,36 @@ named! {
     }
 }
 
+named! {
+    /// How elements come together up to each of them.
+    Cumulative {
+        /// Sum.
+        Sum = "sum",
+        /// Product.
+        Prod = "prod",
+        /// Largest; NaN wins.
+        Max = "max",
+        /// Smallest; NaN wins.
+        Min = "min",
+    }
+}
+
+named! {
+    /// What becomes of an element that an index names.
+    Update {
+        /// The value.
+        Assign = "assign",
+        /// Its sum with the value; of bools, `or`.
+        Add = "add",
+        /// Its product with the value.
+        Mul = "mul",
+        /// The smaller; NaN wins.
+        Min = "min",
+        /// The larger; NaN wins.
+        Max = "max",
+    }
+}
+
 /// What random numbers follow. Integers take the floor of the float.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Distribution {
@@ -293,6 +323,13 @@ impl Binary {
     pub fn wraps(self) -> bool {
         use Binary::{Add, And, Mul, Or, ReverseSub, Sub, Xor};
         matches!(self, Add | Sub | Mul | ReverseSub | And | Or | Xor)
+    }
+}
+
+impl Update {
+    /// Element types this has a kernel for.
+    pub fn supports(self, dtype: Dtype) -> bool {
+        matches!(self, Update::Assign | Update::Add) || !dtype.is_bool()
     }
 }
 

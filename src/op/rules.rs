@@ -1,6 +1,6 @@
 //! Total functions of an op: what it makes, what it reads, what it may overwrite.
 
-use super::{Dtype, Op, Outputs, Reads, Shape, View};
+use super::{COUNTED_RUN, Dtype, Op, Outputs, Reads, Shape, View};
 
 impl Op {
     /// What the op makes of these inputs. The caller has checked that they fit together.
@@ -15,10 +15,12 @@ impl Op {
         let space = |of: usize| [2, 3, 4].map(|axis| inputs[of].shape()[axis]);
         let (dtype, shape) = match *self {
             Op::Fill { shape, dtype, .. } | Op::Random { shape, dtype, .. } => (dtype, shape),
+            Op::Unset { shape, dtype } => (dtype, shape),
             Op::Arange { count, dtype, .. } => (dtype, Shape::new(&[count])),
             Op::Copy { dtype } => (dtype, *inputs[0].shape()),
             Op::Unary(_) | Op::Binary(_) | Op::BinaryScalar(..) | Op::Clamp(..) | Op::MaskFill(_) => same(),
-            Op::SliceAssign { .. } | Op::ScatterAdd { .. } | Op::SelectAdd { .. } => same(),
+            Op::SliceAssign { .. } | Op::Scatter { .. } | Op::SelectUpdate { .. } => same(),
+            Op::Cumulative { .. } => same(),
             Op::Compare(_) | Op::CompareScalar(..) => (Dtype::Bool, *inputs[0].shape()),
             Op::Where => (inputs[1].dtype, *inputs[1].shape()),
             Op::Reduce { axis, .. } => (inputs[0].dtype, inputs[0].shape().with(axis, 1)),
@@ -35,6 +37,10 @@ impl Op {
             Op::InverseRealFft { axis, length } => (inputs[0].dtype, inputs[0].shape().with(axis, length)),
             Op::Gather { .. } => (inputs[0].dtype, *inputs[1].shape()),
             Op::Select { axis } => (inputs[0].dtype, inputs[0].shape().with(axis, inputs[1].shape().count())),
+            Op::Sort { axis, count, .. } => (inputs[0].dtype, inputs[0].shape().with(axis, count)),
+            Op::ArgSort { axis, count, dtype, .. } => (dtype, inputs[0].shape().with(axis, count)),
+            Op::CountSet => (Dtype::I64, Shape::new(&[inputs[0].shape().count().div_ceil(COUNTED_RUN)])),
+            Op::ArgWhere { count, dtype } => (dtype, Shape::new(&[count, inputs[0].shape().rank()])),
             Op::Matmul => {
                 let (a, b) = (inputs[0].shape(), inputs[1].shape());
                 (inputs[0].dtype, a.with(a.rank() - 1, b[b.rank() - 1]))
@@ -82,7 +88,7 @@ impl Op {
         match self {
             Op::Unary(_) | Op::Binary(_) | Op::BinaryScalar(..) | Op::Clamp(..) | Op::Copy { .. } => true,
             Op::Compare(_) | Op::CompareScalar(..) | Op::Where | Op::MaskFill(_) => true,
-            Op::SliceAssign { .. } | Op::ScatterAdd { .. } | Op::SelectAdd { .. } => input == 0,
+            Op::SliceAssign { .. } | Op::Scatter { .. } | Op::SelectUpdate { .. } => input == 0,
             Op::Softmax { .. } | Op::AttentionWeights { .. } | Op::LayerNorm { .. } => input == 0,
             _ => false,
         }
@@ -98,6 +104,7 @@ impl Op {
     pub fn name(&self) -> &'static str {
         match self {
             Op::Fill { .. } => "fill",
+            Op::Unset { .. } => "unset",
             Op::Arange { .. } => "arange",
             Op::Random { .. } => "random",
             Op::Copy { .. } => "copy",
@@ -117,9 +124,14 @@ impl Op {
             Op::InverseRealFft { .. } => "irfft",
             Op::SliceAssign { .. } => "slice_assign",
             Op::Gather { .. } => "gather",
-            Op::ScatterAdd { .. } => "scatter_add",
+            Op::Scatter { .. } => "scatter",
             Op::Select { .. } => "select",
-            Op::SelectAdd { .. } => "select_add",
+            Op::SelectUpdate { .. } => "select_update",
+            Op::Cumulative { .. } => "cumulative",
+            Op::Sort { .. } => "sort",
+            Op::ArgSort { .. } => "argsort",
+            Op::CountSet => "count_set",
+            Op::ArgWhere { .. } => "argwhere",
             Op::Matmul => "matmul",
             Op::Conv(_) => "conv",
             Op::ConvBackwardInput { .. } => "conv_backward_input",

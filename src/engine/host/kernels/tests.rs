@@ -3,6 +3,7 @@
 mod case;
 mod indexing;
 mod norms;
+mod ordering;
 mod pooling;
 mod reductions;
 mod reference;
