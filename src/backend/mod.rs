@@ -25,6 +25,7 @@ mod module;
 mod pointwise;
 mod reduce;
 mod view;
+mod vision;
 
 pub use element::{FloatElement, IntElement};
 pub use face::quantized::NoQuantized;

@@ -1,9 +1,9 @@
 use super::{Device, Tensor};
 use crate::backend::{
-    FloatElement, IntElement, Overcommit, create, index, linear, pointwise::*, reduce, view,
+    FloatElement, IntElement, Overcommit, create, index, linear, pointwise::*, reduce, view, vision,
 };
 use crate::op::{ArgReduce, Binary, Compare, Reduce, Unary};
-use burn_backend::ops::FloatTensorOps;
+use burn_backend::ops::{FloatTensorOps, GridSampleOptions};
 use burn_backend::tensor::IndexingUpdateOp;
 use burn_backend::{
     BoolStore, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice, TensorData,
@@ -140,6 +140,7 @@ impl<F: FloatElement, I: IntElement> FloatTensorOps<Self> for Overcommit<F, I> {
             reduce::with_indices(ArgReduce::Max, x, axis, dtype);
         float_min_dim_with_indices(x: Tensor, axis: usize, dtype: IntDType) -> (Tensor, Tensor) =
             reduce::with_indices(ArgReduce::Min, x, axis, dtype);
+        float_grid_sample_2d(x: Tensor, grid: Tensor, options: GridSampleOptions) -> Tensor = vision::grid_sample(x, grid, options);
         float_argtopk(x: Tensor, axis: usize, count: usize, dtype: IntDType) -> Tensor =
             view::narrow(Self::float_argsort(x, axis, true, dtype), axis, 0, count);
         float_cumsum(_x: Tensor, _axis: usize) -> Tensor = missing!("float_cumsum");

@@ -3,10 +3,13 @@
 //! Matmul and convolution are not lowered: every engine has its own way with them.
 
 mod create;
+mod image;
 mod index;
+mod interpolate;
 mod pointwise;
 mod pool;
 mod reduce;
+mod sample;
 mod space;
 
 #[cfg(test)]
@@ -80,6 +83,8 @@ impl KernelName {
         reduce::names(&mut names);
         index::names(&mut names);
         pool::names(&mut names);
+        interpolate::names(&mut names);
+        sample::names(&mut names);
         names
     }
 }
@@ -176,6 +181,12 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::AvgPool2dBackward { pool, .. } => pool::average_backward(request, &pool, &mut calls),
         Op::AdaptiveAvgPool2d { .. } => pool::adaptive(request, &mut calls),
         Op::AdaptiveAvgPool2dBackward { .. } => pool::adaptive_backward(request, &mut calls),
+        Op::Interpolate { resize, .. } => interpolate::forward(request, resize, &mut calls),
+        Op::InterpolateBackward { resize, .. } => interpolate::backward(request, resize, &mut calls),
+        Op::GridSample(how) => sample::grid(request, how, &mut calls),
+        Op::DeformColumns(deform) => sample::columns(request, &deform, &mut calls),
+        Op::DeformBackwardOffset(deform) => sample::backward_offset(request, &deform, &mut calls),
+        Op::DeformBackwardImage { deform, .. } => sample::backward_image(request, &deform, &mut calls),
         Op::Matmul | Op::Conv2d(_) | Op::Conv2dBackwardInput { .. } | Op::Conv2dBackwardWeight { .. } => {
             return None;
         }
@@ -187,6 +198,10 @@ pub fn lower(request: &Request) -> Option<Calls> {
 pub fn scratch_bytes(op: &Op, inputs: &[View], outputs: &[View]) -> usize {
     match *op {
         Op::Reduce { axis, .. } => reduce::scratch_bytes(&inputs[0], axis, &outputs[0]),
+        Op::Interpolate { resize, .. } => interpolate::scratch_bytes(&inputs[0], resize.mode, &outputs[0]),
+        Op::InterpolateBackward { resize, .. } => {
+            interpolate::scratch_bytes(&inputs[0], resize.mode, &inputs[0])
+        }
         _ => 0,
     }
 }
@@ -199,6 +214,9 @@ pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
         "reduce" => size_of::<reduce::Reduction>(),
         "gather" | "scatter_add" => size_of::<index::Indexed>(),
         "pool" => size_of::<pool::Pool>(),
+        "interpolate" => interpolate::args_size(name.kind),
+        "grid_sample" => size_of::<sample::Grid>(),
+        "deform" => size_of::<sample::Deform>(),
         _ => size_of::<pointwise::Pointwise>(),
     };
     KernelName::all().into_iter().map(|name| (name, size(&name))).collect()

@@ -5,6 +5,7 @@ mod indexing;
 mod pooling;
 mod reductions;
 mod reference;
+mod vision;
 
 use std::collections::HashSet;
 
