@@ -9,18 +9,29 @@ template <class T, class Function> DEV void binary_scalar(const Pointwise& args)
   const Compute<T> b = scalar_of<T>(args.scalars[0]);
   pointwise1<T, T>(args, [b](T a) { return narrow<T>(Function::f(widen(a), b)); });
 }
+template <class T, class Function> DEV void binary_scalar_far(const Pointwise& args) {
+  const Compute<T> b = scalar_of<T>(args.scalars[0]);
+  pointwise1_far<T>(
+      args, [b](T a) { return Function::far(widen(a), b); },
+      [b](T a) { return narrow<T>(Function::fast(widen(a), b)); },
+      [b](T a) { return narrow<T>(Function::f(widen(a), b)); });
+}
 template <class T> DEV void clamp(const Pointwise& args) {
   const Compute<T> low = scalar_of<T>(args.scalars[0]), high = scalar_of<T>(args.scalars[1]);
   pointwise1<T, T>(args, [low, high](T x) { return narrow<T>(Max::f(Min::f(widen(x), high), low)); });
 }
 }  // namespace
 
-#define BINARY(T, kind, Function)                                              \
+#define BINARY_FORM(T, kind, Function, scalar)                                 \
   KERNEL(binary_##kind##_##T, Pointwise) { binary<T, Function>(args); }         \
-  KERNEL(binary_scalar_##kind##_##T, Pointwise) { binary_scalar<T, Function>(args); }
+  KERNEL(binary_scalar_##kind##_##T, Pointwise) { scalar<T, Function>(args); }
+#define BINARY(T, kind, Function) BINARY_FORM(T, kind, Function, binary_scalar)
+#define BINARY_FAR(T, kind, Function) BINARY_FORM(T, kind, Function, binary_scalar_far)
 FOR_NUMBERS(BINARY, add, Add) FOR_NUMBERS(BINARY, sub, Sub) FOR_NUMBERS(BINARY, mul, Mul) FOR_NUMBERS(BINARY, div, Div)
 FOR_NUMBERS(BINARY, reverse_sub, ReverseSub) FOR_NUMBERS(BINARY, reverse_div, ReverseDiv)
-FOR_NUMBERS(BINARY, remainder, Remainder) FOR_NUMBERS(BINARY, pow, Pow) FOR_FLOATS(BINARY, atan2, Atan2)
+FOR_NUMBERS(BINARY, pow, Pow) FOR_FLOATS(BINARY, atan2, Atan2)
+FOR_INTEGERS(BINARY, remainder, Remainder) BINARY(f64, remainder, Remainder)
+BINARY_FAR(f32, remainder, Remainder) FOR_HALVES(BINARY_FAR, remainder, Remainder)
 FOR_NUMBERS(BINARY, max, Max) FOR_NUMBERS(BINARY, min, Min)
 FOR_INTEGERS(BINARY, and, And) FOR_INTEGERS(BINARY, or, Or) FOR_INTEGERS(BINARY, xor, Xor)
 FOR_BOOLS(BINARY, and, And) FOR_BOOLS(BINARY, or, Or) FOR_BOOLS(BINARY, xor, Xor)

@@ -1,4 +1,5 @@
 // Kernels without inputs: constants, sequences and random numbers.
+#include "functions.cuh"
 #include "types.cuh"
 
 namespace {
@@ -31,23 +32,29 @@ struct Random {
   double first, second;
 };
 
+// A thread takes this many counters at a time: on the host, so many that loops over them vectorise.
+constexpr u32 LANES = SIMT_DEVICE ? 1 : 16, WORDS = 4 * LANES;
+
 // Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"): four words from a key and a counter.
-struct Words {
-  u32 x[4];
-};
-DEV Words philox(u64 key, u64 counter) {
-  u32 k0 = u32(key), k1 = u32(key >> 32);
-  u32 c0 = u32(counter), c1 = u32(counter >> 32), c2 = 0, c3 = 0;
-  for (u32 round = 0; round < 10; ++round) {
-    const u64 a = u64(0xD2511F53u) * c0, b = u64(0xCD9E8D57u) * c2;
-    c0 = u32(b >> 32) ^ c1 ^ k0;
-    c1 = u32(b);
-    c2 = u32(a >> 32) ^ c3 ^ k1;
-    c3 = u32(a);
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
+DEV void philox(u32* words, u64 key, u64 counter) {
+  for (u32 lane = 0; lane < LANES; ++lane) {
+    u32 k0 = u32(key), k1 = u32(key >> 32);
+    u32 c0 = u32(counter + lane), c1 = u32((counter + lane) >> 32), c2 = 0, c3 = 0;
+    for (u32 round = 0; round < 10; ++round) {
+      const u64 a = u64(0xD2511F53u) * c0, b = u64(0xCD9E8D57u) * c2;
+      c0 = u32(b >> 32) ^ c1 ^ k0;
+      c1 = u32(b);
+      c2 = u32(a >> 32) ^ c3 ^ k1;
+      c3 = u32(a);
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
+    }
+    u32* four = words + 4 * lane;
+    four[0] = c0;
+    four[1] = c1;
+    four[2] = c2;
+    four[3] = c3;
   }
-  return {{c0, c1, c2, c3}};
 }
 
 // Floats are rounded, integers take the floor.
@@ -55,38 +62,43 @@ template <class T> DEV void put(T* out, double x) {
   *out = narrow<T>(cast<T>(is_float<Compute<T>> ? x : floor(x)));
 }
 
-// 24 bits, so that a float holds them exactly: in [0, 1).
-DEV float unit(u32 word) { return float(word >> 8) * (1.0f / 16777216.0f); }
+// 24 bits, so that a float holds them exactly: in [0, 1). (Signed integers are what vectors convert.)
+DEV float unit(u32 word) { return float(i32(word >> 8)) * (1.0f / 16777216.0f); }
 
+// Distributions make `WORDS` values from as many words.
 struct Uniform {
   // Rounding may reach the upper bound, which is excluded.
-  DEV void fill(float* out, const Words& words, const Random& args) {
+  DEV void fill(float* out, const u32* words, const Random& args) {
     const float low = float(args.first), high = float(args.second);
-    for (u32 k = 0; k < 4; ++k) {
-      const float x = low + unit(words.x[k]) * (high - low);
+    for (u32 k = 0; k < WORDS; ++k) {
+      const float x = low + unit(words[k]) * (high - low);
       out[k] = x < high ? x : low;
     }
   }
-  template <class T> DEV void fill(T* out, const Words& words, const Random& args) {
-    for (u32 k = 0; k < 4; ++k)
-      put(out + k, args.first + words.x[k] * (1.0 / 4294967296.0) * (args.second - args.first));
+  template <class T> DEV void fill(T* out, const u32* words, const Random& args) {
+    const double low = args.first, width = args.second - args.first;
+    for (u32 k = 0; k < WORDS; ++k) put(out + k, low + words[k] * (1.0 / 4294967296.0) * width);
   }
 };
 struct Normal {
   // Box and Muller: two words make two numbers.
-  template <class T> DEV void fill(T* out, const Words& words, const Random& args) {
-    for (u32 k = 0; k < 4; k += 2) {
-      const float radius = sqrtf(-2.0f * logf(1.0f - unit(words.x[k])));
-      const float angle = 6.283185307179586f * unit(words.x[k + 1]);
-      put(out + k, args.first + args.second * double(radius * cosf(angle)));
-      put(out + k + 1, args.first + args.second * double(radius * sinf(angle)));
+  template <class T> DEV void fill(T* out, const u32* words, const Random& args) {
+    const double mean = args.first, deviation = args.second;
+    float normal[WORDS];
+    for (u32 k = 0; k < WORDS; k += 2) {
+      const float radius = sqrtf(-2.0f * vlog(1.0f - unit(words[k])));
+      const float angle = 6.283185307179586f * unit(words[k + 1]);
+      normal[k] = radius * vcos(angle);
+      normal[k + 1] = radius * vsin(angle);
     }
+    for (u32 k = 0; k < WORDS; ++k) put(out + k, mean + deviation * double(normal[k]));
   }
 };
 struct Bernoulli {
-  template <class T> DEV void fill(T* out, const Words& words, const Random& args) {
-    const u64 threshold = u64(args.first);
-    for (u32 k = 0; k < 4; ++k) put(out + k, words.x[k] < threshold);
+  template <class T> DEV void fill(T* out, const u32* words, const Random& args) {
+    const u64 threshold = u64(args.first);  // up to 2^32, which every word is below
+    const u32 low = u32(threshold), all = u32(threshold >> 32);
+    for (u32 k = 0; k < WORDS; ++k) out[k] = narrow<T>(cast<T>(u32(words[k] < low) | all));
   }
 };
 
@@ -94,14 +106,17 @@ struct Bernoulli {
 template <class T, class Distribution> DEV void random(const Random& args) {
   T* out = static_cast<T*>(args.out);
   const Range groups = block_range((args.count + 3) / 4, args.chunk);
-  for (u64 group = groups.begin + threadIdx.x; group < groups.end; group += blockDim.x) {
-    T four[4];
-    Distribution::fill(four, philox(args.seed, group), args);
-    const u64 first = group * 4, some = least(u64(4), args.count - first);
-    if (some == 4)
-      for (u32 k = 0; k < 4; ++k) out[first + k] = four[k];
+  const u64 end = least(groups.end * 4, args.count);
+  for (u64 group = groups.begin + threadIdx.x * LANES; group < groups.end; group += blockDim.x * LANES) {
+    u32 words[WORDS];
+    T values[WORDS];
+    philox(words, args.seed, group);
+    Distribution::fill(values, words, args);
+    const u64 first = group * 4, some = least(u64(WORDS), end - first);
+    if (some == WORDS)
+      for (u32 k = 0; k < WORDS; ++k) out[first + k] = values[k];
     else
-      for (u64 k = 0; k < some; ++k) out[first + k] = four[k];
+      for (u64 k = 0; k < some; ++k) out[first + k] = values[k];
   }
 }
 }  // namespace

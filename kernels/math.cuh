@@ -1,5 +1,6 @@
 // The functions that elementwise kernels and reductions apply, on compute types.
 #pragma once
+#include "functions.cuh"
 #include "types.cuh"
 
 namespace {
@@ -25,19 +26,37 @@ struct Recip { template <class T> DEV T f(T x) { return T(1) / x; } };
     DEV f32 f(f32 x) { return single(x); }        \
     DEV f64 f(f64 x) { return twice(x); }         \
   };
-FUNCTION(Exp, expf, exp) FUNCTION(Log, logf, log) FUNCTION(Log1p, log1pf, log1p) FUNCTION(Sqrt, sqrtf, sqrt)
-FUNCTION(Sin, sinf, sin) FUNCTION(Cos, cosf, cos) FUNCTION(Tan, tanf, tan)
-FUNCTION(Sinh, sinhf, sinh) FUNCTION(Cosh, coshf, cosh) FUNCTION(Tanh, tanhf, tanh)
-FUNCTION(Asin, asinf, asin) FUNCTION(Acos, acosf, acos) FUNCTION(Atan, atanf, atan)
-FUNCTION(Asinh, asinhf, asinh) FUNCTION(Acosh, acoshf, acosh) FUNCTION(Atanh, atanhf, atanh)
-FUNCTION(Erf, erff, erf) FUNCTION(Floor, floorf, floor) FUNCTION(Ceil, ceilf, ceil)
+FUNCTION(Exp, vexp, exp) FUNCTION(Log, vlog, log) FUNCTION(Log1p, vlog1p, log1p) FUNCTION(Sqrt, sqrtf, sqrt)
+FUNCTION(Sinh, vsinh, sinh) FUNCTION(Cosh, vcosh, cosh) FUNCTION(Tanh, vtanh, tanh)
+FUNCTION(Asin, vasin, asin) FUNCTION(Acos, vacos, acos) FUNCTION(Atan, vatan, atan)
+FUNCTION(Asinh, vasinh, asinh) FUNCTION(Acosh, vacosh, acosh) FUNCTION(Atanh, vatanh, atanh)
+FUNCTION(Erf, verf, erf) FUNCTION(Floor, floorf, floor) FUNCTION(Ceil, ceilf, ceil)
 FUNCTION(Round, rintf, rint) FUNCTION(Trunc, truncf, trunc)
 #undef FUNCTION
-struct Sigmoid { template <class T> DEV T f(T x) { return T(1) / (T(1) + Exp::f(-x)); } };
-struct LogSigmoid { template <class T> DEV T f(T x) { return (x < 0 ? x : T(0)) - Log1p::f(Exp::f(-Abs::f(x))); } };
+// These have a form that vectorises and holds for all but `far` arguments.
+#define FUNCTION(Name, single, near, twice)                                   \
+  struct Name {                                                               \
+    DEV bool far(f32 x) { return is_far_angle(x); }                           \
+    DEV f32 fast(f32 x) { return near(x); }                                   \
+    DEV f32 f(f32 x) { return far(x) ? single(x) : near(x); }                 \
+    DEV f64 f(f64 x) { return twice(x); }                                     \
+  };
+FUNCTION(Sin, sinf, vsin, sin) FUNCTION(Cos, cosf, vcos, cos) FUNCTION(Tan, tanf, vtan, tan)
+#undef FUNCTION
+struct Sigmoid {
+  DEV f32 f(f32 x) { return vsigmoid(x); }
+  DEV f64 f(f64 x) { return 1.0 / (1.0 + exp(-x)); }
+};
+struct LogSigmoid {
+  DEV f32 f(f32 x) { return vlog_sigmoid(x); }
+  DEV f64 f(f64 x) { return (x < 0 ? x : 0.0) - log1p(exp(-fabs(x))); }
+};
 // The probability that a standard normal variable is at most x.
-template <class T> DEV T normal_probability(T x) { return T(0.5) * (T(1) + Erf::f(x * T(0.7071067811865476))); }
-struct Gelu { template <class T> DEV T f(T x) { return x * normal_probability(x); } };
+DEV f64 normal_probability(f64 x) { return 0.5 * erfc(x * -0.7071067811865476); }
+struct Gelu {
+  DEV f32 f(f32 x) { return vgelu(x); }
+  DEV f64 f(f64 x) { return x * normal_probability(x); }
+};
 
 // ---- of two values
 struct Add { template <class T> DEV T f(T a, T b) { return T(a + b); } };
@@ -50,18 +69,19 @@ struct Div {
     else return b == 0 ? T(0) : is_signed<T> && b == T(-1) ? T(-a) : T(a / b);
   }
 };
+// The sign of the remainder of a truncated quotient follows the dividend; here it is to follow the divisor, as with floor.
+template <class T> DEV T floored(T r, T b) { return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r; }
 struct Remainder {
-  DEV f32 exact(f32 a, f32 b) { return fmodf(a, b); }
-  DEV f64 exact(f64 a, f64 b) { return fmod(a, b); }
-  template <class T> DEV T exact(T a, T b) { return b == 0 || (is_signed<T> && b == T(-1)) ? T(0) : T(a % b); }
-  // The sign follows the divisor, as with floor.
+  DEV bool far(f32 a, f32 b) { return is_far_quotient(a, b); }
+  DEV f32 fast(f32 a, f32 b) { return floored(vfmod(a, b), b); }
+  DEV f32 f(f32 a, f32 b) { return far(a, b) ? floored(fmodf(a, b), b) : fast(a, b); }
+  DEV f64 f(f64 a, f64 b) { return floored(fmod(a, b), b); }
   template <class T> DEV T f(T a, T b) {
-    const T r = exact(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
+    return b == 0 || (is_signed<T> && b == T(-1)) ? T(0) : floored(T(a % b), b);
   }
 };
 struct Pow {
-  DEV f32 f(f32 a, f32 b) { return powf(a, b); }
+  DEV f32 f(f32 a, f32 b) { return vpow(a, b); }
   DEV f64 f(f64 a, f64 b) { return pow(a, b); }
   template <class T> DEV T f(T a, T b) {
     if (b < 0) return a == 1 ? T(1) : a == T(-1) ? (b % 2 ? T(-1) : T(1)) : T(0);
@@ -72,7 +92,7 @@ struct Pow {
   }
 };
 struct Atan2 {
-  DEV f32 f(f32 a, f32 b) { return atan2f(a, b); }
+  DEV f32 f(f32 a, f32 b) { return vatan2(a, b); }
   DEV f64 f(f64 a, f64 b) { return atan2(a, b); }
 };
 struct Max { template <class T> DEV T f(T a, T b) { return a > b || is_nan(a) ? a : b; } };
@@ -89,9 +109,9 @@ struct SigmoidBackward { template <class T> DEV T f(T y, T gradient) { return gr
 // The derivative of ln(sigmoid(x)) is sigmoid(-x).
 struct LogSigmoidBackward { template <class T> DEV T f(T x, T gradient) { return gradient * Sigmoid::f(-x); } };
 struct GeluBackward {
-  template <class T> DEV T f(T x, T gradient) {
-    const T density = T(0.3989422804014327) * Exp::f(T(-0.5) * x * x);
-    return gradient * (normal_probability(x) + x * density);
+  DEV f32 f(f32 x, f32 gradient) { return gradient * vgelu_derivative(x); }
+  DEV f64 f(f64 x, f64 gradient) {
+    return gradient * (normal_probability(x) + x * 0.3989422804014327 * exp(-0.5 * x * x));
   }
 };
 struct ReverseSub { template <class T> DEV T f(T a, T b) { return T(b - a); } };

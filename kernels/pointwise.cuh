@@ -40,6 +40,27 @@ template <class R, class A, class F> DEV void pointwise1(const Pointwise& args, 
   });
 }
 
+// For functions whose fast form does not hold for `far` arguments: a piece that has one takes the slow form, which gives
+// the others the same value. Looked at before anything is written, as the output may be the input.
+template <class T, class Far, class Fast, class Slow>
+DEV void pointwise1_far(const Pointwise& args, Far far, Fast fast, Slow slow) {
+  constexpr u64 PIECE = 1024;
+  T* out = static_cast<T*>(args.out);
+  const T* a = input_of<T>(args, 0);
+  const i64 step = args.space.strides[0][0];
+  for_runs<1>(args.space, block_range(args.space.count, args.chunk), [&](u64 i, const i64* offsets, u64 run) {
+    for (u64 done = 0; done < run; done += PIECE) {
+      const T* x = a + offsets[0] + i64(done) * step;
+      const u64 some = least(PIECE, run - done);
+      u32 any = step != 1;
+      if (step == 1)
+        for (u64 k = 0; k < some; ++k) any |= far(x[k]);
+      if (any) map(out + i + done, x, step, some, slow);
+      else map(out + i + done, x, i64(1), some, fast);
+    }
+  });
+}
+
 template <class R, class A, class B, class F> DEV void pointwise2(const Pointwise& args, F f) {
   R* out = static_cast<R*>(args.out);
   const A* a = input_of<A>(args, 0);

@@ -5,6 +5,11 @@ namespace {
 template <class T, class Function> DEV void unary(const Pointwise& args) {
   pointwise1<T, T>(args, [](T x) { return narrow<T>(Function::f(widen(x))); });
 }
+template <class T, class Function> DEV void unary_far(const Pointwise& args) {
+  pointwise1_far<T>(
+      args, [](T x) { return Function::far(widen(x)); }, [](T x) { return narrow<T>(Function::fast(widen(x))); },
+      [](T x) { return narrow<T>(Function::f(widen(x))); });
+}
 }  // namespace
 
 #define UNARY(T, kind, Function) \
@@ -14,7 +19,11 @@ FOR_NUMBERS(UNARY, square, Square) FOR_NUMBERS(UNARY, relu, Relu)
 FOR_INTEGERS(UNARY, not, Not) FOR_BOOLS(UNARY, not, Not)
 FOR_FLOATS(UNARY, exp, Exp) FOR_FLOATS(UNARY, log, Log) FOR_FLOATS(UNARY, log1p, Log1p)
 FOR_FLOATS(UNARY, sqrt, Sqrt) FOR_FLOATS(UNARY, recip, Recip) FOR_FLOATS(UNARY, erf, Erf)
-FOR_FLOATS(UNARY, sin, Sin) FOR_FLOATS(UNARY, cos, Cos) FOR_FLOATS(UNARY, tan, Tan)
+#define UNARY_FAR(T, kind, Function) \
+  KERNEL(unary_##kind##_##T, Pointwise) { unary_far<T, Function>(args); }
+UNARY(f64, sin, Sin) UNARY_FAR(f32, sin, Sin) FOR_HALVES(UNARY_FAR, sin, Sin)
+UNARY(f64, cos, Cos) UNARY_FAR(f32, cos, Cos) FOR_HALVES(UNARY_FAR, cos, Cos)
+UNARY(f64, tan, Tan) UNARY_FAR(f32, tan, Tan) FOR_HALVES(UNARY_FAR, tan, Tan)
 FOR_FLOATS(UNARY, sinh, Sinh) FOR_FLOATS(UNARY, cosh, Cosh) FOR_FLOATS(UNARY, tanh, Tanh)
 FOR_FLOATS(UNARY, asin, Asin) FOR_FLOATS(UNARY, acos, Acos) FOR_FLOATS(UNARY, atan, Atan)
 FOR_FLOATS(UNARY, asinh, Asinh) FOR_FLOATS(UNARY, acosh, Acosh) FOR_FLOATS(UNARY, atanh, Atanh)

@@ -23,12 +23,13 @@ mod index;
 mod linear;
 mod module;
 mod pointwise;
+mod quantized;
 mod reduce;
 mod view;
 mod vision;
 
 pub use element::{FloatElement, IntElement};
-pub use face::quantized::NoQuantized;
+pub use quantized::Quantized;
 
 use crate::error::Error;
 use crate::op::{Dtype, Op};

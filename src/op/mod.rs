@@ -12,8 +12,8 @@ mod work;
 
 pub use dtype::{Dtype, Scalar};
 pub use kinds::{
-    ArgReduce, Binary, Compare, Conv2d, Deform2d, Distribution, GridPadding, GridSample, Interpolation,
-    Pool2d, Reduce, Resize, Unary,
+    ArgReduce, Binary, Compare, Conv, Deform2d, Distribution, GridPadding, GridSample, Interpolation, Pool2d,
+    Reduce, Resize, Unary,
 };
 pub use layout::{Layout, MAX_RANK, Shape};
 pub use work::Work;
@@ -168,23 +168,24 @@ pub enum Op {
         /// The axis.
         axis: usize,
     },
-    /// `(a[.., m, k], b[.., k, n]) -> [.., m, n]`; batch dimensions are equal.
+    /// `(a[.., m, k], b[.., k, n], bias[n] or nothing) -> [.., m, n]`; batch dimensions are equal, and the bias is added
+    /// to every row.
     Matmul,
-    /// `(x[n, c, h, w], weight[o, c / groups, kh, kw], bias[o] or nothing) -> [n, o, oh, ow]`.
-    Conv2d(Conv2d),
-    /// `(weight, gradient[n, o, oh, ow]) -> [n, c, h, w]`.
-    Conv2dBackwardInput {
+    /// `(x[n, c, d, h, w], weight[o, c / groups, kd, kh, kw], bias[o] or nothing) -> [n, o, od, oh, ow]`.
+    Conv(Conv),
+    /// `(weight, gradient[n, o, od, oh, ow]) -> [n, c, d, h, w]`.
+    ConvBackwardInput {
         /// The forward convolution.
-        conv: Conv2d,
-        /// Height and width of the forward's input.
-        size: [usize; 2],
+        conv: Conv,
+        /// Depth, height and width of the forward's input.
+        size: [usize; 3],
     },
-    /// `(x, gradient[n, o, oh, ow]) -> [o, c / groups, kh, kw]`, images added in order.
-    Conv2dBackwardWeight {
+    /// `(x, gradient[n, o, od, oh, ow]) -> [o, c / groups, kd, kh, kw]`, images added in order.
+    ConvBackwardWeight {
         /// The forward convolution.
-        conv: Conv2d,
-        /// Height and width of the kernel.
-        kernel: [usize; 2],
+        conv: Conv,
+        /// Depth, height and width of the kernel.
+        kernel: [usize; 3],
     },
     /// `(x[n, c, h, w]) -> [n, c, oh, ow]` and, if asked, the flat index of each maximum in its `h * w` plane.
     MaxPool2d {

@@ -11,6 +11,8 @@ impl Op {
             Shape::new(&[shape[0], shape[1], size[0], size[1]])
         };
         let plane = |of: usize| [inputs[of].shape()[2], inputs[of].shape()[3]];
+        let spaces = |a: usize, b: usize, [z, y, x]: [usize; 3]| Shape::new(&[a, b, z, y, x]);
+        let space = |of: usize| [2, 3, 4].map(|axis| inputs[of].shape()[axis]);
         let (dtype, shape) = match *self {
             Op::Fill { shape, dtype, .. } | Op::Random { shape, dtype, .. } => (dtype, shape),
             Op::Arange { count, dtype, .. } => (dtype, Shape::new(&[count])),
@@ -27,17 +29,17 @@ impl Op {
                 let (a, b) = (inputs[0].shape(), inputs[1].shape());
                 (inputs[0].dtype, a.with(a.rank() - 1, b[b.rank() - 1]))
             }
-            Op::Conv2d(conv) => {
-                let size = conv.output_size(plane(0), plane(1));
-                (inputs[0].dtype, planes(0, size).with(1, inputs[1].shape()[0]))
+            Op::Conv(conv) => {
+                let size = conv.output_size(space(0), space(1));
+                (inputs[0].dtype, spaces(inputs[0].shape()[0], inputs[1].shape()[0], size))
             }
-            Op::Conv2dBackwardInput { conv, size } => {
+            Op::ConvBackwardInput { conv, size } => {
                 let channels = inputs[0].shape()[1] * conv.groups;
-                (inputs[1].dtype, planes(1, size).with(1, channels))
+                (inputs[1].dtype, spaces(inputs[1].shape()[0], channels, size))
             }
-            Op::Conv2dBackwardWeight { conv, kernel } => {
-                let (x, gradient) = (inputs[0].shape(), inputs[1].shape());
-                (inputs[0].dtype, Shape::new(&[gradient[1], x[1] / conv.groups, kernel[0], kernel[1]]))
+            Op::ConvBackwardWeight { conv, kernel } => {
+                let (channels, filters) = (inputs[0].shape()[1], inputs[1].shape()[1]);
+                (inputs[0].dtype, spaces(filters, channels / conv.groups, kernel))
             }
             Op::MaxPool2d { pool, indices } => {
                 let shape = planes(0, pool.output_size(plane(0)));
@@ -121,9 +123,9 @@ impl Op {
             Op::Select { .. } => "select",
             Op::SelectAdd { .. } => "select_add",
             Op::Matmul => "matmul",
-            Op::Conv2d(_) => "conv2d",
-            Op::Conv2dBackwardInput { .. } => "conv2d_backward_input",
-            Op::Conv2dBackwardWeight { .. } => "conv2d_backward_weight",
+            Op::Conv(_) => "conv",
+            Op::ConvBackwardInput { .. } => "conv_backward_input",
+            Op::ConvBackwardWeight { .. } => "conv_backward_weight",
             Op::MaxPool2d { .. } => "max_pool2d",
             Op::MaxPool2dBackward { .. } => "max_pool2d_backward",
             Op::AvgPool2d(_) => "avg_pool2d",

@@ -22,9 +22,9 @@ impl Op {
             Op::SliceAssign { .. } | Op::Gather { .. } | Op::Select { .. } => 0,
             Op::Matmul => 2 * made * last(&inputs[0]),
             // Every output element is a dot product over one kernel's worth of elements.
-            Op::Conv2d(_) => 2 * made * (count(&inputs[1]) / first(&inputs[1])),
-            Op::Conv2dBackwardInput { .. } => 2 * count(&inputs[1]) * (count(&inputs[0]) / first(&inputs[0])),
-            Op::Conv2dBackwardWeight { .. } => 2 * count(&inputs[1]) * (made / first(&outputs[0])),
+            Op::Conv(_) => 2 * made * (count(&inputs[1]) / first(&inputs[1])),
+            Op::ConvBackwardInput { .. } => 2 * count(&inputs[1]) * (count(&inputs[0]) / first(&inputs[0])),
+            Op::ConvBackwardWeight { .. } => 2 * count(&inputs[1]) * (made / first(&outputs[0])),
             Op::MaxPool2d { pool, .. } | Op::AvgPool2d(pool) => {
                 made * (pool.kernel[0] * pool.kernel[1]) as u64
             }

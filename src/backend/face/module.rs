@@ -31,24 +31,51 @@ impl<F: FloatElement, I: IntElement> ModuleOps<Self> for Overcommit<F, I> {
     }
 
     forward! {
+        conv1d(x: Tensor, weight: Tensor, bias: Option<Tensor>, options: ConvOptions<1>) -> Tensor =
+            conv(x, weight, bias, options);
         conv1d_x_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvOptions<1>) -> Tensor =
-            conv1d_x_backward(x, weight, grad, options);
+            conv_x_backward(x, weight, grad, options);
         conv1d_weight_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvOptions<1>) -> Tensor =
-            conv1d_weight_backward(x, weight, grad, options);
+            conv_weight_backward(x, weight, grad, options);
         conv1d_bias_backward(_x: Tensor, _bias: Tensor, grad: Tensor) -> Tensor = conv_bias_backward(grad);
         conv2d(x: Tensor, weight: Tensor, bias: Option<Tensor>, options: ConvOptions<2>) -> Tensor =
-            conv2d(x, weight, bias, options.into());
+            conv(x, weight, bias, options);
         conv2d_x_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvOptions<2>) -> Tensor =
-            conv2d_x_backward(x, weight, grad, options.into());
+            conv_x_backward(x, weight, grad, options);
         conv2d_weight_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvOptions<2>) -> Tensor =
-            conv2d_weight_backward(x, weight, grad, options.into());
+            conv_weight_backward(x, weight, grad, options);
         conv2d_bias_backward(_x: Tensor, _bias: Tensor, grad: Tensor) -> Tensor = conv_bias_backward(grad);
-        conv_transpose2d(x: Tensor, weight: Tensor, bias: Option<Tensor>, options: ConvTransposeOptions<2>) -> Tensor =
-            conv_transpose2d(x, weight, bias, options);
-        conv_transpose2d_weight_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvTransposeOptions<2>) -> Tensor =
-            conv_transpose2d_weight_backward(x, weight, grad, options);
+        conv3d(x: Tensor, weight: Tensor, bias: Option<Tensor>, options: ConvOptions<3>) -> Tensor =
+            conv(x, weight, bias, options);
+        conv3d_x_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvOptions<3>) -> Tensor =
+            conv_x_backward(x, weight, grad, options);
+        conv3d_weight_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvOptions<3>) -> Tensor =
+            conv_weight_backward(x, weight, grad, options);
+        conv3d_bias_backward(_x: Tensor, _bias: Tensor, grad: Tensor) -> Tensor = conv_bias_backward(grad);
+    }
+
+    forward! {
+        conv_transpose1d(x: Tensor, weight: Tensor, bias: Option<Tensor>, options: ConvTransposeOptions<1>) -> Tensor =
+            conv_transpose(x, weight, bias, options);
+        conv_transpose1d_x_backward(weight: Tensor, grad: Tensor, options: ConvTransposeOptions<1>) -> Tensor =
+            conv_transpose_x_backward(weight, grad, options);
+        conv_transpose1d_weight_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvTransposeOptions<1>) -> Tensor =
+            conv_transpose_weight_backward(x, weight, grad, options);
         conv_transpose1d_bias_backward(_x: Tensor, _bias: Tensor, grad: Tensor) -> Tensor = conv_bias_backward(grad);
+        conv_transpose2d(x: Tensor, weight: Tensor, bias: Option<Tensor>, options: ConvTransposeOptions<2>) -> Tensor =
+            conv_transpose(x, weight, bias, options);
+        conv_transpose2d_x_backward(weight: Tensor, grad: Tensor, options: ConvTransposeOptions<2>) -> Tensor =
+            conv_transpose_x_backward(weight, grad, options);
+        conv_transpose2d_weight_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvTransposeOptions<2>) -> Tensor =
+            conv_transpose_weight_backward(x, weight, grad, options);
         conv_transpose2d_bias_backward(_x: Tensor, _bias: Tensor, grad: Tensor) -> Tensor = conv_bias_backward(grad);
+        conv_transpose3d(x: Tensor, weight: Tensor, bias: Option<Tensor>, options: ConvTransposeOptions<3>) -> Tensor =
+            conv_transpose(x, weight, bias, options);
+        conv_transpose3d_x_backward(weight: Tensor, grad: Tensor, options: ConvTransposeOptions<3>) -> Tensor =
+            conv_transpose_x_backward(weight, grad, options);
+        conv_transpose3d_weight_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvTransposeOptions<3>) -> Tensor =
+            conv_transpose_weight_backward(x, weight, grad, options);
+        conv_transpose3d_bias_backward(_x: Tensor, _bias: Tensor, grad: Tensor) -> Tensor = conv_bias_backward(grad);
     }
 
     forward! {
@@ -85,9 +112,6 @@ impl<F: FloatElement, I: IntElement> ModuleOps<Self> for Overcommit<F, I> {
     }
 
     forward! {
-        conv3d(_x: Tensor, _weight: Tensor, _bias: Option<Tensor>, _options: ConvOptions<3>) -> Tensor = missing!("conv3d");
-        conv_transpose3d(_x: Tensor, _weight: Tensor, _bias: Option<Tensor>, _options: ConvTransposeOptions<3>) -> Tensor =
-            missing!("conv_transpose3d");
         rfft(_signal: Tensor, _axis: usize, _length: Option<usize>) -> (Tensor, Tensor) = missing!("rfft");
         irfft(_real: Tensor, _imaginary: Tensor, _axis: usize, _length: Option<usize>) -> Tensor = missing!("irfft");
     }

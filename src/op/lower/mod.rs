@@ -187,7 +187,7 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::DeformColumns(deform) => sample::columns(request, &deform, &mut calls),
         Op::DeformBackwardOffset(deform) => sample::backward_offset(request, &deform, &mut calls),
         Op::DeformBackwardImage { deform, .. } => sample::backward_image(request, &deform, &mut calls),
-        Op::Matmul | Op::Conv2d(_) | Op::Conv2dBackwardInput { .. } | Op::Conv2dBackwardWeight { .. } => {
+        Op::Matmul | Op::Conv(_) | Op::ConvBackwardInput { .. } | Op::ConvBackwardWeight { .. } => {
             return None;
         }
     }
