@@ -296,6 +296,79 @@ impl Pool2d {
     }
 }
 
+named! {
+    /// How an image's values between its pixels are found.
+    Interpolation {
+        /// The pixel that the place rounds down to.
+        Nearest = "nearest",
+        /// By the distance to two pixels a dimension.
+        Bilinear = "bilinear",
+        /// Cubic convolution over four pixels a dimension.
+        Bicubic = "bicubic",
+        /// Windowed sine over six pixels a dimension.
+        Lanczos = "lanczos",
+    }
+}
+
+impl Interpolation {
+    /// Pixels read along a dimension.
+    pub const fn taps(self) -> usize {
+        match self {
+            Interpolation::Nearest => 1,
+            Interpolation::Bilinear => 2,
+            Interpolation::Bicubic => 4,
+            Interpolation::Lanczos => 6,
+        }
+    }
+}
+
+/// How an image gets another size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Resize {
+    /// What a value between pixels is.
+    pub mode: Interpolation,
+    /// Whether the middles of corner pixels stay where they are, and not the image's edges; `Nearest` keeps edges.
+    pub align_corners: bool,
+}
+
+named! {
+    /// What there is outside an image.
+    GridPadding {
+        /// Zeros.
+        Zeros = "zeros",
+        /// The nearest pixel.
+        Border = "border",
+        /// The image, mirrored.
+        Reflection = "reflection",
+    }
+}
+
+/// How an image is read at the places of a grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GridSample {
+    /// The nearest pixel alone, or else by the distance to four.
+    pub nearest: bool,
+    /// What is outside.
+    pub padding: GridPadding,
+    /// Whether -1 and 1 are the middles of corner pixels, and not the image's edges.
+    pub align_corners: bool,
+}
+
+/// The window of a deformable convolution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Deform2d {
+    /// Height and width.
+    pub kernel: [usize; 2],
+    /// Step of the window.
+    pub stride: [usize; 2],
+    /// Zeros around the image.
+    pub padding: [usize; 2],
+    /// Distance of the window's elements.
+    pub dilation: [usize; 2],
+    /// Channels are split into this many groups that share offsets.
+    pub offset_groups: usize,
+}
+
 impl Unary {
     /// Element types this has a kernel for.
     pub fn supports(self, dtype: Dtype) -> bool {

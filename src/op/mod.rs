@@ -12,7 +12,8 @@ mod work;
 
 pub use dtype::{Dtype, Scalar};
 pub use kinds::{
-    ArgReduce, Binary, Compare, Conv, Cumulative, Distribution, Pool2d, Reduce, Softmax, Unary, Update,
+    ArgReduce, Binary, Compare, Conv, Cumulative, Deform2d, Distribution, GridPadding, GridSample,
+    Interpolation, Pool2d, Reduce, Resize, Softmax, Unary, Update,
 };
 pub use layout::{Layout, MAX_RANK, Shape};
 pub use work::Work;
@@ -20,7 +21,7 @@ pub use work::Work;
 use arrayvec::ArrayVec;
 
 /// The most tensors an op reads.
-pub const MAX_INPUTS: usize = 3;
+pub const MAX_INPUTS: usize = 4;
 /// The most tensors an op makes.
 pub const MAX_OUTPUTS: usize = 2;
 
@@ -307,6 +308,34 @@ pub enum Op {
     /// `(gradient[n, c, oh, ow]) -> [n, c, size]`.
     AdaptiveAvgPool2dBackward {
         /// Height and width of the forward's input.
+        size: [usize; 2],
+    },
+    /// `(x[n, c, h, w]) -> [n, c, size]`.
+    Interpolate {
+        /// What is between pixels.
+        resize: Resize,
+        /// Height and width of the output.
+        size: [usize; 2],
+    },
+    /// `(gradient[n, c, oh, ow]) -> [n, c, size]`.
+    InterpolateBackward {
+        /// The forward's.
+        resize: Resize,
+        /// Height and width of the forward's input.
+        size: [usize; 2],
+    },
+    /// `(x[n, c, h, w], grid[n, oh, ow, 2]) -> [n, c, oh, ow]`; a place is `(x, y)`, -1 to 1 across the image.
+    GridSample(GridSample),
+    /// `(x[n, c, h, w], offset[n, 2 * groups * kh * kw, oh, ow], mask[n, groups * kh * kw, oh, ow] or nothing)
+    /// -> [c * kh * kw, n * oh * ow]`: what a deformable convolution multiplies by its weights. Not for halves.
+    DeformColumns(Deform2d),
+    /// `(x, offset, gradient of the columns, mask or nothing) -> gradients of offset and, if there is one, mask`.
+    DeformBackwardOffset(Deform2d),
+    /// `(offset, gradient of the columns, mask or nothing) -> [n, c, size]`: the gradient of the image.
+    DeformBackwardImage {
+        /// The window.
+        deform: Deform2d,
+        /// Height and width of the image.
         size: [usize; 2],
     },
 }

@@ -64,7 +64,26 @@ impl Op {
                 return [values].into_iter().chain(indices).collect();
             }
             Op::AvgPool2d(pool) => (inputs[0].dtype, planes(0, pool.output_size(plane(0)))),
-            Op::AdaptiveAvgPool2d { size }
+            Op::GridSample(_) => {
+                let grid = inputs[1].shape();
+                (inputs[0].dtype, planes(0, [grid[1], grid[2]]))
+            }
+            Op::DeformColumns(deform) => {
+                let (taps, offset) = (deform.kernel[0] * deform.kernel[1], inputs[1].shape());
+                let pixels = offset[0] * offset[2] * offset[3];
+                (inputs[0].dtype, Shape::new(&[inputs[0].shape()[1] * taps, pixels]))
+            }
+            Op::DeformBackwardOffset(_) => {
+                let made = [Some(&inputs[1]), inputs.get(3)].into_iter().flatten();
+                return made.map(|view| View::contiguous(view.dtype, *view.shape())).collect();
+            }
+            Op::DeformBackwardImage { deform, size } => {
+                let channels = inputs[1].shape()[0] / (deform.kernel[0] * deform.kernel[1]).max(1);
+                (inputs[0].dtype, planes(0, size).with(1, channels))
+            }
+            Op::Interpolate { size, .. }
+            | Op::InterpolateBackward { size, .. }
+            | Op::AdaptiveAvgPool2d { size }
             | Op::MaxPool2dBackward { size, .. }
             | Op::AvgPool2dBackward { size, .. }
             | Op::AdaptiveAvgPool2dBackward { size } => (inputs[0].dtype, planes(0, size)),
@@ -142,6 +161,12 @@ impl Op {
             Op::AvgPool2dBackward { .. } => "avg_pool2d_backward",
             Op::AdaptiveAvgPool2d { .. } => "adaptive_avg_pool2d",
             Op::AdaptiveAvgPool2dBackward { .. } => "adaptive_avg_pool2d_backward",
+            Op::Interpolate { .. } => "interpolate",
+            Op::InterpolateBackward { .. } => "interpolate_backward",
+            Op::GridSample(_) => "grid_sample",
+            Op::DeformColumns(_) => "deform_columns",
+            Op::DeformBackwardOffset(_) => "deform_backward_offset",
+            Op::DeformBackwardImage { .. } => "deform_backward_image",
         }
     }
 }

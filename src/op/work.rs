@@ -28,6 +28,10 @@ impl Op {
             Op::MaxPool2d { pool, .. } | Op::AvgPool2d(pool) => {
                 made * (pool.kernel[0] * pool.kernel[1]) as u64
             }
+            Op::Interpolate { resize, .. } => 4 * made * resize.mode.taps() as u64,
+            Op::GridSample(_) | Op::DeformColumns(_) => 16 * made,
+            Op::DeformBackwardOffset(_) => 16 * count(&inputs[2]),
+            Op::DeformBackwardImage { .. } => 16 * count(&inputs[1]),
             Op::Random { .. } => 40 * made,
             // About what an exponential costs, and two passes that add up.
             Op::Softmax { .. } | Op::AttentionWeights { .. } => 20 * made,

@@ -1,9 +1,9 @@
 use super::{Device, Tensor};
 use crate::backend::{
-    FloatElement, IntElement, Overcommit, create, index, linear, pointwise::*, reduce, sort, view,
+    FloatElement, IntElement, Overcommit, create, index, linear, pointwise::*, reduce, sort, view, vision,
 };
 use crate::op::{ArgReduce, Binary, Compare, Cumulative, Reduce, Unary};
-use burn_backend::ops::FloatTensorOps;
+use burn_backend::ops::{FloatTensorOps, GridSampleOptions};
 use burn_backend::tensor::IndexingUpdateOp;
 use burn_backend::{
     BoolStore, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice, TensorData,
@@ -154,5 +154,6 @@ impl<F: FloatElement, I: IntElement> FloatTensorOps<Self> for Overcommit<F, I> {
             sort::indices(x, axis, true, Some(count), dtype);
         float_sort_with_indices(x: Tensor, axis: usize, descending: bool, dtype: IntDType) -> (Tensor, Tensor) =
             sort::both(x, axis, descending, dtype);
+        float_grid_sample_2d(x: Tensor, grid: Tensor, options: GridSampleOptions) -> Tensor = vision::grid_sample(x, grid, options);
     }
 }

@@ -1,10 +1,11 @@
 use super::Tensor;
+use crate::backend::vision::{self, Deformed};
 use crate::backend::{FloatElement, IntElement, Overcommit, fourier, linear, module::*, norm};
 use crate::op::Pool2d;
 use burn_backend::get_device_settings;
 use burn_backend::ops::{
     AttentionModuleOptions, ConvOptions, ConvTransposeOptions, DeformConv2dBackward, DeformConvOptions,
-    InterpolateOptions, MaxPool2dBackward, MaxPool2dWithIndices, ModuleOps,
+    InterpolateOptions, MaxPool2dBackward, MaxPool2dWithIndices, ModuleOps, UnfoldOptions,
 };
 
 /// Two numbers, vertical and horizontal.
@@ -97,13 +98,20 @@ impl<F: FloatElement, I: IntElement> ModuleOps<Self> for Overcommit<F, I> {
     }
 
     forward! {
-        deform_conv2d(_x: Tensor, _offset: Tensor, _weight: Tensor, _mask: Option<Tensor>, _bias: Option<Tensor>, _options: DeformConvOptions<2>) -> Tensor =
-            missing!("deform_conv2d");
-        deform_conv2d_backward(_x: Tensor, _offset: Tensor, _weight: Tensor, _mask: Option<Tensor>, _bias: Option<Tensor>, _grad: Tensor, _options: DeformConvOptions<2>) -> DeformConv2dBackward<Self> =
-            missing!("deform_conv2d_backward");
-        interpolate(_x: Tensor, _size: Pair, _options: InterpolateOptions) -> Tensor = missing!("interpolate");
-        interpolate_backward(_x: Tensor, _grad: Tensor, _size: Pair, _options: InterpolateOptions) -> Tensor =
-            missing!("interpolate_backward");
+        deform_conv2d(x: Tensor, offset: Tensor, weight: Tensor, mask: Option<Tensor>, bias: Option<Tensor>, options: DeformConvOptions<2>) -> Tensor =
+            vision::deform_conv2d(Deformed { x, offset, weight, mask }, bias, options);
+        deform_conv2d_backward(x: Tensor, offset: Tensor, weight: Tensor, mask: Option<Tensor>, bias: Option<Tensor>, grad: Tensor, options: DeformConvOptions<2>) -> DeformConv2dBackward<Self> = {
+            let bias = bias.map(|_| conv_bias_backward(grad.clone()));
+            let of = vision::deform_conv2d_backward(Deformed { x, offset, weight, mask }, grad, options);
+            DeformConv2dBackward::new(of.x, of.offset, of.weight, of.mask, bias)
+        };
+        interpolate(x: Tensor, size: Pair, options: InterpolateOptions) -> Tensor = vision::interpolate(x, size, options.into());
+        interpolate_backward(x: Tensor, grad: Tensor, _size: Pair, options: InterpolateOptions) -> Tensor =
+            vision::interpolate_backward(x, grad, options.into());
+        unfold4d(x: Tensor, kernel: Pair, options: UnfoldOptions) -> Tensor = vision::unfold4d(x, kernel, options);
+    }
+
+    forward! {
         rfft(signal: Tensor, axis: usize, length: Option<usize>) -> (Tensor, Tensor) = fourier::real(signal, axis, length);
         irfft(real: Tensor, imaginary: Tensor, axis: usize, length: Option<usize>) -> Tensor =
             fourier::inverse_real(real, imaginary, axis, length);

@@ -208,7 +208,7 @@ impl Engine for HostEngine {
         let own = |inputs: &[View]| match op {
             Op::Matmul => 0,
             _ if is_product(op) => conv::scratch_bytes(op, algorithm, inputs, self.workers),
-            _ => lower::scratch_bytes(op, inputs),
+            _ => lower::scratch_bytes(op, inputs, outputs),
         };
         if is_product(op) && widen::applies(inputs) {
             let wide: ArrayVec<View, MAX_INPUTS> = inputs.iter().map(widen::widened).collect();

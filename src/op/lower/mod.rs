@@ -6,11 +6,14 @@ mod argwhere;
 mod create;
 mod cumulative;
 mod fft;
+mod image;
 mod index;
+mod interpolate;
 mod norm;
 mod pointwise;
 mod pool;
 mod reduce;
+mod sample;
 mod sort;
 mod space;
 mod transpose;
@@ -92,6 +95,8 @@ impl KernelName {
         argwhere::names(&mut names);
         transpose::names(&mut names);
         pool::names(&mut names);
+        interpolate::names(&mut names);
+        sample::names(&mut names);
         names
     }
 }
@@ -200,6 +205,12 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::AvgPool2dBackward { pool, .. } => pool::average_backward(request, &pool, &mut calls),
         Op::AdaptiveAvgPool2d { .. } => pool::adaptive(request, &mut calls),
         Op::AdaptiveAvgPool2dBackward { .. } => pool::adaptive_backward(request, &mut calls),
+        Op::Interpolate { resize, .. } => interpolate::forward(request, resize, &mut calls),
+        Op::InterpolateBackward { resize, .. } => interpolate::backward(request, resize, &mut calls),
+        Op::GridSample(how) => sample::grid(request, how, &mut calls),
+        Op::DeformColumns(deform) => sample::columns(request, &deform, &mut calls),
+        Op::DeformBackwardOffset(deform) => sample::backward_offset(request, &deform, &mut calls),
+        Op::DeformBackwardImage { deform, .. } => sample::backward_image(request, &deform, &mut calls),
         Op::Matmul | Op::Conv(_) | Op::ConvBackwardInput { .. } | Op::ConvBackwardWeight { .. } => {
             return None;
         }
@@ -208,7 +219,7 @@ pub fn lower(request: &Request) -> Option<Calls> {
 }
 
 /// Workspace that the kernels of an op need: a function of shapes alone.
-pub fn scratch_bytes(op: &Op, inputs: &[View]) -> usize {
+pub fn scratch_bytes(op: &Op, inputs: &[View], outputs: &[View]) -> usize {
     match *op {
         Op::Reduce { axis, .. } => reduce::scratch_bytes(&inputs[0], axis),
         Op::ArgReduce { axis, .. } => reduce::arg_scratch_bytes(&inputs[0], axis),
@@ -217,6 +228,10 @@ pub fn scratch_bytes(op: &Op, inputs: &[View]) -> usize {
         }
         Op::Sort { axis, .. } => sort::scratch_bytes(&inputs[0], axis, false),
         Op::ArgSort { axis, .. } => sort::scratch_bytes(&inputs[0], axis, true),
+        Op::Interpolate { resize, .. } => interpolate::scratch_bytes(&inputs[0], resize.mode, &outputs[0]),
+        Op::InterpolateBackward { resize, .. } => {
+            interpolate::scratch_bytes(&inputs[0], resize.mode, &inputs[0])
+        }
         _ => 0,
     }
 }
@@ -235,6 +250,9 @@ pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
         "count_set" | "argwhere" => size_of::<argwhere::ArgWhere>(),
         "transpose" => size_of::<transpose::Transpose>(),
         "pool" => size_of::<pool::Pool>(),
+        "interpolate" => interpolate::args_size(name.kind),
+        "grid_sample" => size_of::<sample::Grid>(),
+        "deform" => size_of::<sample::Deform>(),
         _ => size_of::<pointwise::Pointwise>(),
     };
     KernelName::all().into_iter().map(|name| (name, size(&name))).collect()

@@ -7,6 +7,7 @@ mod ordering;
 mod pooling;
 mod reductions;
 mod reference;
+mod vision;
 
 use std::collections::HashSet;
 

@@ -11,6 +11,8 @@ mod by_row;
 mod order;
 #[path = "reference_pools.rs"]
 mod pools;
+#[path = "reference_vision.rs"]
+mod vision;
 
 /// The values of an op's outputs.
 pub fn outputs(op: Op, inputs: &[Data]) -> Vec<Vec<f64>> {
@@ -74,6 +76,12 @@ pub fn outputs(op: Op, inputs: &[Data]) -> Vec<Vec<f64>> {
         Op::AvgPool2dBackward { pool, .. } => pools::average_backward(inputs, &pool, &view),
         Op::AdaptiveAvgPool2d { .. } => pools::adaptive(inputs, &view),
         Op::AdaptiveAvgPool2dBackward { .. } => pools::adaptive_backward(inputs, &view),
+        Op::Interpolate { resize, .. } => vision::interpolate(inputs, resize, &view),
+        Op::InterpolateBackward { resize, .. } => vision::interpolate_backward(inputs, resize, &view),
+        Op::GridSample(how) => vision::grid_sample(inputs, how, &view),
+        Op::DeformColumns(deform) => vision::deform_columns(inputs, &deform, &view),
+        Op::DeformBackwardOffset(deform) => return vision::deform_backward_offset(inputs, &deform),
+        Op::DeformBackwardImage { deform, .. } => vision::deform_backward_image(inputs, &deform, &view),
         _ => indexed(op, inputs, &view),
     };
     vec![first]
