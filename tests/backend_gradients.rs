@@ -9,8 +9,8 @@ use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
 use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::module::{
-    adaptive_avg_pool2d, avg_pool2d, conv_transpose2d, conv1d, conv2d, embedding, linear, max_pool1d,
-    max_pool2d,
+    adaptive_avg_pool2d, avg_pool2d, conv_transpose1d, conv_transpose2d, conv_transpose3d, conv1d, conv2d,
+    conv3d, embedding, linear, max_pool1d, max_pool2d,
 };
 use burn::tensor::ops::{ConvOptions, ConvTransposeOptions};
 use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData, activation, s};
@@ -71,7 +71,13 @@ fn all_gradients<B: AutodiffBackend>(device: &B::Device, out: &mut Answers) {
         [2, 4, 7, 6], [6] => |x, w| conv2d(x, floats([6, 4, 3, 2], device), Some(w), conv(1));
         [2, 4, 9], [6, 4, 3] => |x, w| conv1d(x, w, None, ConvOptions::new([2], [1], [1], 1));
         [2, 4, 9], [6] => |x, w| conv1d(x, floats([6, 4, 3], device), Some(w), ConvOptions::new([1], [1], [1], 1));
+        [2, 4, 9, 6], [8, 1, 3, 3] => |x, w| conv2d(x, w, None, ConvOptions::new([2, 1], [1, 1], [1, 1], 4));
+        [2, 4, 4, 5, 6], [6, 2, 2, 3, 2] => |x, w| conv3d(x, w, None, ConvOptions::new([1, 2, 1], [1, 0, 1], [1, 1, 2], 2));
+        [2, 4, 4, 5, 6], [6] => |x, w| conv3d(x, floats([6, 4, 2, 3, 3], device), Some(w), ConvOptions::new([1; 3], [1; 3], [1; 3], 1));
         [2, 4, 5, 6], [4, 3, 3, 2] => |x, w| conv_transpose2d(x, w, None, back.clone());
+        [2, 4, 9], [4, 3, 3] => |x, w| conv_transpose1d(x, w, None, ConvTransposeOptions::new([2], [1], [1], [1], 1));
+        [2, 4, 3, 4, 5], [4, 3, 2, 3, 2] => |x, w| conv_transpose3d(x, w, None, ConvTransposeOptions::new([2, 1, 2], [1, 1, 0], [1, 0, 1], [1, 2, 1], 1));
+        [2, 4, 3, 4, 5], [3] => |x, w| conv_transpose3d(x, floats([4, 3, 2, 3, 2], device), Some(w), ConvTransposeOptions::new([1; 3], [0; 3], [0; 3], [1; 3], 1));
         [2, 3, 7, 6], [1, 1, 1, 1] => |x, w| max_pool2d(x, [3, 2], [2, 2], [1, 0], [1, 1], false) * w;
         [2, 3, 7, 6], [1, 1, 1, 1] => |x, w| avg_pool2d(x, [3, 2], [2, 2], [1, 1], true, false) * w;
         [2, 3, 7, 6], [1, 1, 1, 1] => |x, w| avg_pool2d(x, [3, 2], [2, 2], [1, 1], false, false) * w;

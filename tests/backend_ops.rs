@@ -6,8 +6,8 @@ mod support;
 use burn::tensor::backend::Backend;
 use burn::tensor::module::{
     adaptive_avg_pool1d, adaptive_avg_pool2d, attention, avg_pool1d, avg_pool2d, conv_transpose1d,
-    conv_transpose2d, conv1d, conv2d, embedding, interpolate, linear, max_pool1d, max_pool2d,
-    max_pool2d_with_indices, unfold4d,
+    conv_transpose2d, conv_transpose3d, conv1d, conv2d, conv3d, embedding, interpolate, linear, max_pool1d,
+    max_pool2d, max_pool2d_with_indices, unfold4d,
 };
 use burn::tensor::ops::{
     AttentionModuleOptions, ConvOptions, ConvTransposeOptions, InterpolateMode, InterpolateOptions,
@@ -417,6 +417,7 @@ fn convolutions<B: Backend>(device: &B::Device, out: &mut Answers) {
     let grouped = floats::<B, 4>([6, 2, 3, 2], device);
     let bias = floats::<B, 1>([6], device);
     let (line, taps) = (floats::<B, 3>([2, 4, 9], device), floats::<B, 3>([6, 4, 3], device));
+    let volume = floats::<B, 5>([2, 4, 4, 5, 6], device);
     let plain = ConvOptions::new([1, 1], [0, 0], [1, 1], 1);
     let general = ConvOptions::new([2, 1], [1, 2], [1, 2], 1);
     let back = floats::<B, 4>([4, 3, 3, 2], device);
@@ -430,7 +431,14 @@ fn convolutions<B: Backend>(device: &B::Device, out: &mut Answers) {
         conv_transpose2d(x.clone(), back.clone(), None, ConvTransposeOptions::new([1, 2], [0, 1], [0, 1], [1, 1], 2));
         // Output padding of a stride and more.
         conv_transpose2d(x.clone(), back.clone(), None, ConvTransposeOptions::new([1, 2], [0, 1], [1, 3], [2, 1], 1));
+        conv2d(x.clone(), floats([4, 1, 3, 3], device), None, ConvOptions::new([1, 2], [1, 1], [1, 1], 4));
+        conv1d(line.clone(), floats([8, 1, 3], device), None, ConvOptions::new([1], [1], [1], 4));
         conv_transpose1d(line.clone(), floats([4, 3, 3], device), None, ConvTransposeOptions::new([2], [1], [1], [1], 1));
+        conv3d(volume.clone(), floats([6, 4, 2, 3, 3], device), Some(bias.clone()), ConvOptions::new([1; 3], [0, 1, 1], [1; 3], 1));
+        conv3d(volume.clone(), floats([6, 2, 3, 2, 1], device), None, ConvOptions::new([2, 1, 2], [1, 1, 0], [2, 1, 1], 2));
+        conv3d(volume.clone().permute([0, 1, 4, 2, 3]), floats([4, 1, 3, 3, 2], device), None, ConvOptions::new([1; 3], [1; 3], [1; 3], 4));
+        conv_transpose3d(volume.clone(), floats([4, 3, 2, 3, 2], device), Some(floats([3], device)), ConvTransposeOptions::new([2, 1, 2], [1, 1, 0], [1, 0, 1], [1, 2, 1], 1));
+        conv_transpose3d(volume.clone(), floats([4, 2, 2, 2, 2], device), None, ConvTransposeOptions::new([2; 3], [0; 3], [3, 0, 2], [1; 3], 2));
         unfold4d(x.clone(), [2, 3], UnfoldOptions::new([1, 2], [0, 0], [1, 1]));
         unfold4d(x.clone(), [2, 3], UnfoldOptions::new([1, 2], [1, 1], [1, 1]));
     }
@@ -488,7 +496,7 @@ fn element_types_are_told_without_a_device() {
     for dtype in floats.into_iter().chain(signed).chain(unsigned).chain(bools) {
         assert!(Ours::supports_dtype(&device, dtype), "{dtype:?}");
     }
-    assert!(Ours::dtype_usage(&device, DType::QFloat(QuantScheme::default())).is_empty());
+    assert!(!Ours::supports_dtype(&device, DType::QFloat(QuantScheme::default())));
     assert_eq!(Ours::name(&OvercommitDevice::Host(0)), "overcommit<host:0>");
     assert_eq!(Ours::device_count(99), 0);
 }

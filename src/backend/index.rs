@@ -18,11 +18,11 @@ fn indices(index: Tensor) -> Tensor {
 /// Indices that an op makes, as any type of integer.
 pub fn as_indices(dtype: impl Into<DType>, make: impl FnOnce(Dtype) -> Tensor) -> Tensor {
     let dtype = convert::dtype(dtype);
-    cast(make(made_for(dtype)), dtype)
+    cast(make(op_indices(dtype)), dtype)
 }
 
-/// The type of indices that an op makes where `dtype` is wanted.
-pub fn made_for(dtype: Dtype) -> Dtype {
+/// The type of indices that ops make, as wide as `dtype` needs.
+pub fn op_indices(dtype: Dtype) -> Dtype {
     match dtype {
         Dtype::I64 | Dtype::U64 | Dtype::U32 => Dtype::I64,
         _ => Dtype::I32,

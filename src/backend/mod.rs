@@ -19,16 +19,19 @@ mod convert;
 mod create;
 mod element;
 mod face;
+mod fourier;
 mod index;
 mod linear;
 mod module;
+mod norm;
 mod pointwise;
+mod quantized;
 mod reduce;
 mod sort;
 mod view;
 
 pub use element::{FloatElement, IntElement};
-pub use face::quantized::NoQuantized;
+pub use quantized::Quantized;
 
 use crate::error::Error;
 use crate::op::{Dtype, Op};

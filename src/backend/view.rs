@@ -48,6 +48,13 @@ pub fn expand(x: Tensor, sizes: &[usize]) -> Tensor {
     seen(x, |layout| layout.expand(convert::shape(sizes)))
 }
 
+/// The dimensions sorted by their steps, so that elements follow each other as they lie in memory.
+pub fn in_memory_order(x: Tensor) -> Tensor {
+    let mut axes: Vec<usize> = (0..x.shape().rank()).collect();
+    axes.sort_by_key(|&axis| std::cmp::Reverse(x.layout().strides()[axis].unsigned_abs()));
+    permute(x, &axes)
+}
+
 /// Overlapping windows of `size` along `axis`, as a last dimension.
 pub fn windows(x: Tensor, axis: usize, size: usize, step: usize) -> Tensor {
     if x.shape().rank() == MAX_RANK {

@@ -207,6 +207,16 @@ named! {
     }
 }
 
+named! {
+    /// What a softmax gives.
+    Softmax {
+        /// `e^x` over its sum.
+        Plain = "softmax",
+        /// The logarithm of that.
+        Log = "log_softmax",
+    }
+}
+
 /// What random numbers follow. Integers take the floor of the float.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Distribution {
@@ -231,22 +241,23 @@ pub enum Distribution {
     },
 }
 
-/// How a two-dimensional convolution's window moves.
+/// How a convolution's window moves over `[depth, height, width]`. With fewer dimensions the missing ones, outermost
+/// first, are of size one, stepped over once, and without padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Conv2d {
-    /// Step of the window, `[vertical, horizontal]`.
-    pub stride: [usize; 2],
-    /// Zeros around the image.
-    pub padding: [usize; 2],
+pub struct Conv {
+    /// Step of the window.
+    pub stride: [usize; 3],
+    /// Zeros on both sides of the image.
+    pub padding: [usize; 3],
     /// Distance of the window's elements.
-    pub dilation: [usize; 2],
+    pub dilation: [usize; 3],
     /// Channels are split into this many independent groups.
     pub groups: usize,
 }
 
-impl Conv2d {
-    /// Output height and width for an image of `size` under a window of `kernel`.
-    pub fn output_size(&self, size: [usize; 2], kernel: [usize; 2]) -> [usize; 2] {
+impl Conv {
+    /// Output size for an image of `size` under a window of `kernel`.
+    pub fn output_size(&self, size: [usize; 3], kernel: [usize; 3]) -> [usize; 3] {
         std::array::from_fn(|k| {
             let span = self.dilation[k] * (kernel[k].max(1) - 1) + 1;
             (size[k] + 2 * self.padding[k]).checked_sub(span).map_or(0, |room| room / self.stride[k] + 1)
@@ -279,13 +290,8 @@ impl Pool2d {
             let Some(room) = (size[k] + 2 * self.padding[k]).checked_sub(span) else {
                 return 0;
             };
-            if !self.ceil_mode {
-                return room / self.stride[k] + 1;
-            }
-            let count = room.div_ceil(self.stride[k]) + 1;
-            // The last window must begin inside the image or its leading border.
-            let begins_inside = (count - 1) * self.stride[k] < size[k] + self.padding[k];
-            if begins_inside { count } else { count - 1 }
+            // In ceil mode the last window may lie wholly outside, as Burn counts them.
+            if self.ceil_mode { room.div_ceil(self.stride[k]) + 1 } else { room / self.stride[k] + 1 }
         })
     }
 }

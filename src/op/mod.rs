@@ -12,7 +12,7 @@ mod work;
 
 pub use dtype::{Dtype, Scalar};
 pub use kinds::{
-    ArgReduce, Binary, Compare, Conv2d, Cumulative, Distribution, Pool2d, Reduce, Unary, Update,
+    ArgReduce, Binary, Compare, Conv, Cumulative, Distribution, Pool2d, Reduce, Softmax, Unary, Update,
 };
 pub use layout::{Layout, MAX_RANK, Shape};
 pub use work::Work;
@@ -139,7 +139,8 @@ pub enum Op {
         /// The axis.
         axis: usize,
     },
-    /// `(x) -> dtype`: the index of the extreme along `axis`, which shrinks to one; the first among equals.
+    /// `(x) -> dtype`: the index of the extreme along `axis`, which shrinks to one; the first among equals. With
+    /// `values`, the extremes come first and the indices second.
     ArgReduce {
         /// Which extreme.
         kind: ArgReduce,
@@ -147,6 +148,43 @@ pub enum Op {
         axis: usize,
         /// Integer type of the output.
         dtype: Dtype,
+        /// Whether the extremes are asked for too.
+        values: bool,
+    },
+    /// `(x)`: `e^x / sum(e^x)` along `axis`, or its logarithm.
+    Softmax {
+        /// Which.
+        kind: Softmax,
+        /// The axis.
+        axis: usize,
+    },
+    /// `(scores[.., queries, keys], mask or nothing)`: the softmax along the keys of `scores * scale`, where scores that
+    /// are masked do not count; a row in which none does becomes zeros.
+    AttentionWeights {
+        /// Factor of the scores.
+        scale: Scalar,
+        /// Whether a query sees only the keys up to its own, the last query the last key.
+        causal: bool,
+    },
+    /// `(x, gamma, beta or nothing)`: `(x - mean) / sqrt(variance + epsilon) * gamma + beta` along the last axis.
+    LayerNorm {
+        /// Added to the variance.
+        epsilon: Scalar,
+    },
+    /// `(x) -> real, imaginary`: the first `length / 2 + 1` of the Fourier coefficients along `axis` of `x`, cut or
+    /// extended by zeros to `length`, a power of two.
+    RealFft {
+        /// The axis.
+        axis: usize,
+        /// How many elements are transformed.
+        length: usize,
+    },
+    /// `(real, imaginary)`: the `length` reals along `axis` whose first coefficients are given; those missing are zero.
+    InverseRealFft {
+        /// The axis.
+        axis: usize,
+        /// How many elements the output has, a power of two.
+        length: usize,
     },
     /// `(destination, value)`: `destination` with a region replaced. Element `i` of `value` goes to the destination's
     /// index `starts[k] + i[k] * steps[k]`.
@@ -219,23 +257,24 @@ pub enum Op {
         /// Integer type of the output.
         dtype: Dtype,
     },
-    /// `(a[.., m, k], b[.., k, n]) -> [.., m, n]`; batch dimensions are equal.
+    /// `(a[.., m, k], b[.., k, n], bias[n] or nothing) -> [.., m, n]`; batch dimensions are equal, and the bias is added
+    /// to every row.
     Matmul,
-    /// `(x[n, c, h, w], weight[o, c / groups, kh, kw], bias[o] or nothing) -> [n, o, oh, ow]`.
-    Conv2d(Conv2d),
-    /// `(weight, gradient[n, o, oh, ow]) -> [n, c, h, w]`.
-    Conv2dBackwardInput {
+    /// `(x[n, c, d, h, w], weight[o, c / groups, kd, kh, kw], bias[o] or nothing) -> [n, o, od, oh, ow]`.
+    Conv(Conv),
+    /// `(weight, gradient[n, o, od, oh, ow]) -> [n, c, d, h, w]`.
+    ConvBackwardInput {
         /// The forward convolution.
-        conv: Conv2d,
-        /// Height and width of the forward's input.
-        size: [usize; 2],
+        conv: Conv,
+        /// Depth, height and width of the forward's input.
+        size: [usize; 3],
     },
-    /// `(x, gradient[n, o, oh, ow]) -> [o, c / groups, kh, kw]`, images added in order.
-    Conv2dBackwardWeight {
+    /// `(x, gradient[n, o, od, oh, ow]) -> [o, c / groups, kd, kh, kw]`, images added in order.
+    ConvBackwardWeight {
         /// The forward convolution.
-        conv: Conv2d,
-        /// Height and width of the kernel.
-        kernel: [usize; 2],
+        conv: Conv,
+        /// Depth, height and width of the kernel.
+        kernel: [usize; 3],
     },
     /// `(x[n, c, h, w]) -> [n, c, oh, ow]` and, if asked, the flat index of each maximum in its `h * w` plane.
     MaxPool2d {

@@ -11,6 +11,8 @@ impl Op {
             Shape::new(&[shape[0], shape[1], size[0], size[1]])
         };
         let plane = |of: usize| [inputs[of].shape()[2], inputs[of].shape()[3]];
+        let spaces = |a: usize, b: usize, [z, y, x]: [usize; 3]| Shape::new(&[a, b, z, y, x]);
+        let space = |of: usize| [2, 3, 4].map(|axis| inputs[of].shape()[axis]);
         let (dtype, shape) = match *self {
             Op::Fill { shape, dtype, .. } | Op::Random { shape, dtype, .. } => (dtype, shape),
             Op::Unset { shape, dtype } => (dtype, shape),
@@ -22,7 +24,17 @@ impl Op {
             Op::Compare(_) | Op::CompareScalar(..) => (Dtype::Bool, *inputs[0].shape()),
             Op::Where => (inputs[1].dtype, *inputs[1].shape()),
             Op::Reduce { axis, .. } => (inputs[0].dtype, inputs[0].shape().with(axis, 1)),
-            Op::ArgReduce { axis, dtype, .. } => (dtype, inputs[0].shape().with(axis, 1)),
+            Op::ArgReduce { axis, dtype, values, .. } => {
+                let shape = inputs[0].shape().with(axis, 1);
+                let extremes = values.then(|| View::contiguous(inputs[0].dtype, shape));
+                return extremes.into_iter().chain([View::contiguous(dtype, shape)]).collect();
+            }
+            Op::Softmax { .. } | Op::AttentionWeights { .. } | Op::LayerNorm { .. } => same(),
+            Op::RealFft { axis, length } => {
+                let part = View::contiguous(inputs[0].dtype, inputs[0].shape().with(axis, length / 2 + 1));
+                return [part, part].into_iter().collect();
+            }
+            Op::InverseRealFft { axis, length } => (inputs[0].dtype, inputs[0].shape().with(axis, length)),
             Op::Gather { .. } => (inputs[0].dtype, *inputs[1].shape()),
             Op::Select { axis } => (inputs[0].dtype, inputs[0].shape().with(axis, inputs[1].shape().count())),
             Op::Sort { axis, count, .. } => (inputs[0].dtype, inputs[0].shape().with(axis, count)),
@@ -33,17 +45,17 @@ impl Op {
                 let (a, b) = (inputs[0].shape(), inputs[1].shape());
                 (inputs[0].dtype, a.with(a.rank() - 1, b[b.rank() - 1]))
             }
-            Op::Conv2d(conv) => {
-                let size = conv.output_size(plane(0), plane(1));
-                (inputs[0].dtype, planes(0, size).with(1, inputs[1].shape()[0]))
+            Op::Conv(conv) => {
+                let size = conv.output_size(space(0), space(1));
+                (inputs[0].dtype, spaces(inputs[0].shape()[0], inputs[1].shape()[0], size))
             }
-            Op::Conv2dBackwardInput { conv, size } => {
+            Op::ConvBackwardInput { conv, size } => {
                 let channels = inputs[0].shape()[1] * conv.groups;
-                (inputs[1].dtype, planes(1, size).with(1, channels))
+                (inputs[1].dtype, spaces(inputs[1].shape()[0], channels, size))
             }
-            Op::Conv2dBackwardWeight { conv, kernel } => {
-                let (x, gradient) = (inputs[0].shape(), inputs[1].shape());
-                (inputs[0].dtype, Shape::new(&[gradient[1], x[1] / conv.groups, kernel[0], kernel[1]]))
+            Op::ConvBackwardWeight { conv, kernel } => {
+                let (channels, filters) = (inputs[0].shape()[1], inputs[1].shape()[1]);
+                (inputs[0].dtype, spaces(filters, channels / conv.groups, kernel))
             }
             Op::MaxPool2d { pool, indices } => {
                 let shape = planes(0, pool.output_size(plane(0)));
@@ -70,12 +82,14 @@ impl Op {
     }
 
     /// Whether the first output may take the span of input `input`, given that both views are contiguous, whole and of
-    /// equal size: true where each output element is computed from input elements at its own position alone.
+    /// equal size: true where each output element is computed from input elements at its own position alone, or each
+    /// row from its own row, all of which is read before.
     pub fn in_place(&self, input: usize) -> bool {
         match self {
             Op::Unary(_) | Op::Binary(_) | Op::BinaryScalar(..) | Op::Clamp(..) | Op::Copy { .. } => true,
             Op::Compare(_) | Op::CompareScalar(..) | Op::Where | Op::MaskFill(_) => true,
             Op::SliceAssign { .. } | Op::Scatter { .. } | Op::SelectUpdate { .. } => input == 0,
+            Op::Softmax { .. } | Op::AttentionWeights { .. } | Op::LayerNorm { .. } => input == 0,
             _ => false,
         }
     }
@@ -103,6 +117,11 @@ impl Op {
             Op::MaskFill(_) => "mask_fill",
             Op::Reduce { kind, .. } => kind.name(),
             Op::ArgReduce { kind, .. } => kind.name(),
+            Op::Softmax { kind, .. } => kind.name(),
+            Op::AttentionWeights { .. } => "attention_weights",
+            Op::LayerNorm { .. } => "layer_norm",
+            Op::RealFft { .. } => "rfft",
+            Op::InverseRealFft { .. } => "irfft",
             Op::SliceAssign { .. } => "slice_assign",
             Op::Gather { .. } => "gather",
             Op::Scatter { .. } => "scatter",
@@ -114,9 +133,9 @@ impl Op {
             Op::CountSet => "count_set",
             Op::ArgWhere { .. } => "argwhere",
             Op::Matmul => "matmul",
-            Op::Conv2d(_) => "conv2d",
-            Op::Conv2dBackwardInput { .. } => "conv2d_backward_input",
-            Op::Conv2dBackwardWeight { .. } => "conv2d_backward_weight",
+            Op::Conv(_) => "conv",
+            Op::ConvBackwardInput { .. } => "conv_backward_input",
+            Op::ConvBackwardWeight { .. } => "conv_backward_weight",
             Op::MaxPool2d { .. } => "max_pool2d",
             Op::MaxPool2dBackward { .. } => "max_pool2d_backward",
             Op::AvgPool2d(_) => "avg_pool2d",

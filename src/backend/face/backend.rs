@@ -1,5 +1,5 @@
 use super::{Device, Tensor};
-use crate::backend::{FloatElement, IntElement, NoQuantized, Overcommit, convert, create, ok};
+use crate::backend::{FloatElement, IntElement, Overcommit, Quantized, create, ok};
 use crate::runtime;
 use burn_backend::{Backend, BackendTypes, DType, DTypeUsage, DTypeUsageSet, ExecutionError};
 
@@ -11,7 +11,7 @@ impl<F: FloatElement, I: IntElement> BackendTypes for Overcommit<F, I> {
     type IntElem = I;
     type BoolTensorPrimitive = Tensor;
     type BoolElem = bool;
-    type QuantizedTensorPrimitive = NoQuantized;
+    type QuantizedTensorPrimitive = Quantized;
 }
 
 impl<F: FloatElement, I: IntElement> Backend for Overcommit<F, I> {
@@ -25,6 +25,9 @@ impl<F: FloatElement, I: IntElement> Backend for Overcommit<F, I> {
 
     // Asked before `main` by Burn's test-suite, so it looks at no device.
     fn dtype_usage(_device: &Device, dtype: DType) -> DTypeUsageSet {
-        convert::known_dtype(dtype).map_or(DTypeUsageSet::empty(), |_| DTypeUsage::general())
+        match dtype {
+            DType::QFloat(_) => DTypeUsageSet::only(DTypeUsage::Storage),
+            _ => DTypeUsage::general(),
+        }
     }
 }

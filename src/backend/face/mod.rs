@@ -15,7 +15,7 @@ mod bool;
 mod float;
 mod int;
 mod module;
-pub mod quantized;
+mod quantized;
 mod transaction;
 
 use crate::OvercommitDevice as Device;

@@ -5,7 +5,9 @@
 mod argwhere;
 mod create;
 mod cumulative;
+mod fft;
 mod index;
+mod norm;
 mod pointwise;
 mod pool;
 mod reduce;
@@ -82,6 +84,8 @@ impl KernelName {
         pointwise::names(&mut names);
         create::names(&mut names);
         reduce::names(&mut names);
+        norm::names(&mut names);
+        fft::names(&mut names);
         index::names(&mut names);
         cumulative::names(&mut names);
         sort::names(&mut names);
@@ -174,6 +178,11 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::MaskFill(value) => pointwise::mask_fill(request, value, &mut calls),
         Op::Reduce { kind, axis } => reduce::reduce(request, kind, axis, &mut calls),
         Op::ArgReduce { kind, axis, .. } => reduce::arg_reduce(request, kind, axis, &mut calls),
+        Op::Softmax { kind, axis } => norm::softmax(request, kind, axis, &mut calls),
+        Op::AttentionWeights { scale, causal } => norm::attention_weights(request, scale, causal, &mut calls),
+        Op::LayerNorm { epsilon } => norm::layer_norm(request, epsilon, &mut calls),
+        Op::RealFft { axis, length } => fft::forward(request, axis, length, &mut calls),
+        Op::InverseRealFft { axis, length } => fft::inverse(request, axis, length, &mut calls),
         Op::SliceAssign { starts, steps } => index::slice_assign(request, &starts, &steps, &mut calls),
         Op::Gather { axis } => index::gather(request, axis, &mut calls),
         Op::Select { axis } => index::select(request, axis, &mut calls),
@@ -191,7 +200,7 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::AvgPool2dBackward { pool, .. } => pool::average_backward(request, &pool, &mut calls),
         Op::AdaptiveAvgPool2d { .. } => pool::adaptive(request, &mut calls),
         Op::AdaptiveAvgPool2dBackward { .. } => pool::adaptive_backward(request, &mut calls),
-        Op::Matmul | Op::Conv2d(_) | Op::Conv2dBackwardInput { .. } | Op::Conv2dBackwardWeight { .. } => {
+        Op::Matmul | Op::Conv(_) | Op::ConvBackwardInput { .. } | Op::ConvBackwardWeight { .. } => {
             return None;
         }
     }
@@ -199,9 +208,13 @@ pub fn lower(request: &Request) -> Option<Calls> {
 }
 
 /// Workspace that the kernels of an op need: a function of shapes alone.
-pub fn scratch_bytes(op: &Op, inputs: &[View], outputs: &[View]) -> usize {
+pub fn scratch_bytes(op: &Op, inputs: &[View]) -> usize {
     match *op {
-        Op::Reduce { axis, .. } => reduce::scratch_bytes(&inputs[0], axis, &outputs[0]),
+        Op::Reduce { axis, .. } => reduce::scratch_bytes(&inputs[0], axis),
+        Op::ArgReduce { axis, .. } => reduce::arg_scratch_bytes(&inputs[0], axis),
+        Op::RealFft { axis, length } | Op::InverseRealFft { axis, length } => {
+            fft::scratch_bytes(&inputs[0], axis, length)
+        }
         Op::Sort { axis, .. } => sort::scratch_bytes(&inputs[0], axis, false),
         Op::ArgSort { axis, .. } => sort::scratch_bytes(&inputs[0], axis, true),
         _ => 0,
@@ -213,7 +226,9 @@ pub fn scratch_bytes(op: &Op, inputs: &[View], outputs: &[View]) -> usize {
 pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
     let size = |name: &KernelName| match name.family {
         "fill" | "arange" | "random" => create::args_size(name.family),
-        "reduce" => size_of::<reduce::Reduction>(),
+        "reduce" | "best" => size_of::<reduce::Reduction>(),
+        "softmax" | "layer_norm" => norm::args_size(name.family),
+        "fft" => size_of::<fft::Fourier>(),
         "gather" | "scatter" => size_of::<index::Indexed>(),
         "cumulative" => size_of::<cumulative::Scan>(),
         "sort" | "argsort" => size_of::<sort::Sort>(),

@@ -2,6 +2,7 @@
 
 mod case;
 mod indexing;
+mod norms;
 mod ordering;
 mod pooling;
 mod reductions;
@@ -11,7 +12,7 @@ use std::collections::HashSet;
 
 use super::*;
 use crate::op::*;
-use case::{Data, check, check_fails, values};
+use case::{Data, check, check_fails, run_on, values};
 
 /// Shapes to try on an element type: all where loops are written for it, a few where they are instances.
 fn shapes_for(dtype: Dtype) -> Vec<Shape> {
@@ -47,7 +48,9 @@ fn lowering_and_tables_agree() {
         assert!(KERNELS.contains_key(name.as_str()), "lowering asks for `{name}`, which no file has");
     }
     // The convolution kernels are called by their own module.
-    for name in KERNELS.keys().filter(|name| !["im2col_f32", "col2im_f32"].contains(name)) {
+    let convolves =
+        |name: &&&str| name.starts_with("depthwise") || name.contains("2col") || name.contains("2im");
+    for name in KERNELS.keys().filter(|name| !convolves(name)) {
         assert!(unique.contains(*name), "nothing asks for `{name}`");
     }
     for (name, bytes) in lower::args_sizes() {

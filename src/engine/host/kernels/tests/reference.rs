@@ -5,6 +5,8 @@ use half::{bf16, f16};
 use super::case::{Data, indices};
 use super::*;
 
+#[path = "reference_rows.rs"]
+mod by_row;
 #[path = "reference_order.rs"]
 mod order;
 #[path = "reference_pools.rs"]
@@ -49,7 +51,18 @@ pub fn outputs(op: Op, inputs: &[Data]) -> Vec<Vec<f64>> {
             let value = |row: &Vec<f64>| convert(wrap(view.dtype, reduce(kind, row)), view.dtype);
             rows(&inputs[0], axis).iter().map(value).collect()
         }
-        Op::ArgReduce { kind, axis, .. } => rows(&inputs[0], axis).iter().map(|row| arg(kind, row)).collect(),
+        Op::ArgReduce { kind, axis, values, .. } => {
+            let rows = rows(&inputs[0], axis);
+            let places: Vec<f64> = rows.iter().map(|row| arg(kind, row)).collect();
+            let value = |(row, &place): (&Vec<f64>, &f64)| row[place as usize];
+            let extremes = values.then(|| rows.iter().zip(&places).map(value).collect());
+            return extremes.into_iter().chain([places]).collect();
+        }
+        Op::Softmax { kind, axis } => by_row::softmax(&inputs[0], kind, axis),
+        Op::AttentionWeights { scale, causal } => by_row::attention_weights(inputs, scale.as_f64(), causal),
+        Op::LayerNorm { epsilon } => by_row::layer_norm(inputs, epsilon.as_f64()),
+        Op::RealFft { axis, length } => return by_row::real_fft(&inputs[0], axis, length),
+        Op::InverseRealFft { axis, length } => by_row::inverse_real_fft(inputs, axis, length),
         Op::Cumulative { kind, axis } => order::cumulative(kind, axis, &inputs[0]),
         Op::Sort { axis, descending, count } => order::sort(&inputs[0], axis, descending, count).0,
         Op::ArgSort { axis, descending, count, .. } => order::sort(&inputs[0], axis, descending, count).1,
