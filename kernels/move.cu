@@ -34,8 +34,8 @@ template <class T> DEV void where(const Pointwise& args) {
   });
 }
 
-// A copy whose input runs along another dimension than its output: square tiles go through a local buffer, so that whole
-// cache lines are read and written even where the lines of a tile would take each other's place in a cache.
+// A copy whose input runs along another dimension than its output. Square tiles go through a local buffer, so that
+// whole cache lines are read and written even where the lines of a tile take each other's place in a cache.
 struct Transpose {
   void* out;
   const void* x;

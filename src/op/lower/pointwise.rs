@@ -117,9 +117,9 @@ const TILE: u64 = 16;
 /// A space and the offsets of its first element in input and output.
 type Rest = (Space, [i64; 2]);
 
-/// For copies that convert, or run backward. The order of a transposing copy's elements is free. Where the input runs along another dimension than the output,
-/// strips of [`TILE`] of the input's dimension become the innermost one, so that both sides use whole cache lines.
-/// What does not fill a strip is a space of its own.
+/// For transposing copies that convert or run backward; others have a kernel. The order of their elements is free:
+/// where the input runs along another dimension than the output, strips of [`TILE`] of the input's dimension become the
+/// innermost one, so that both sides use whole cache lines. What does not fill a strip is a space of its own.
 fn tile(space: &Space) -> Option<(Space, Option<Rest>)> {
     let rank = space.rank as usize;
     let [input, output, _] = &space.strides;
