@@ -33,7 +33,7 @@ impl Op {
             Op::Softmax { .. } | Op::AttentionWeights { .. } => 20 * made,
             Op::LayerNorm { .. } => 8 * made,
             // 5 n log2 n is customary for a complex transform of n, and that of n reals is half of it.
-            Op::RealFft { length, .. } | Op::InverseRealFft { length, .. } => {
+            &(Op::RealFft { length, .. } | Op::InverseRealFft { length, .. }) => {
                 5 * made * u64::from(length.max(1).ilog2())
             }
             _ => inputs.iter().map(count).max().unwrap_or(made).max(made),

@@ -188,7 +188,7 @@ impl Engine for HostEngine {
             Op::Conv2d(_) | Op::Conv2dBackwardInput { .. } | Op::Conv2dBackwardWeight { .. } => {
                 conv::scratch_bytes(op, algorithm, inputs, self.workers)
             }
-            _ => lower::scratch_bytes(op, inputs),
+            _ => lower::scratch_bytes(op, inputs, outputs),
         }
     }
 

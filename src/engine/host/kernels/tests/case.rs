@@ -127,7 +127,7 @@ pub fn run_on(op: Op, inputs: &[Data], in_place: Option<usize>) -> Result<Vec<Ve
     let mut memory: Vec<Vec<u64>> = inputs.iter().map(|x| encode(x.view.dtype, &x.storage)).collect();
     let mut fresh: Vec<Vec<u64>> =
         made.iter().map(|view| vec![0xabab_abab_abab_abab; view.size_bytes().div_ceil(8) + 1]).collect();
-    let mut scratch = vec![u64::MAX; lower::scratch_bytes(&op, &views).div_ceil(8) + 1];
+    let mut scratch = vec![u64::MAX; lower::scratch_bytes(&op, &views, &made).div_ceil(8) + 1];
     let input_spans: Vec<Span> = memory.iter_mut().map(|words| span(words)).collect();
     let mut output_spans: Vec<Span> = fresh.iter_mut().map(|words| span(words)).collect();
     if let Some(input) = in_place {
