@@ -25,7 +25,7 @@ pub fn indices(
 /// The elements in order, and where they were.
 pub fn both(x: Tensor, axis: usize, descending: bool, dtype: impl Into<DType>) -> (Tensor, Tensor) {
     let dtype = convert::dtype(dtype);
-    let indices = argsort(x.clone(), axis, descending, None, index::op_indices(dtype));
+    let indices = argsort(x.clone(), axis, descending, None, index::made_for(dtype));
     (index::gather(axis, x, indices.clone()), cast(indices, dtype))
 }
 

@@ -221,8 +221,8 @@ pub fn lower(request: &Request) -> Option<Calls> {
 /// Workspace that the kernels of an op need: a function of shapes alone.
 pub fn scratch_bytes(op: &Op, inputs: &[View], outputs: &[View]) -> usize {
     match *op {
-        Op::Reduce { axis, .. } => reduce::scratch_bytes(&inputs[0], axis),
-        Op::ArgReduce { axis, .. } => reduce::arg_scratch_bytes(&inputs[0], axis),
+        Op::Reduce { axis, .. } => reduce::scratch_bytes(&inputs[0], axis, &outputs[0]),
+        Op::ArgReduce { axis, .. } => reduce::arg_scratch_bytes(&inputs[0], axis, &outputs[0]),
         Op::RealFft { axis, length } | Op::InverseRealFft { axis, length } => {
             fft::scratch_bytes(&inputs[0], axis, length)
         }

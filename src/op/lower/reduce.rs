@@ -53,20 +53,21 @@ fn pieces(x: &View, axis: usize) -> usize {
     x.shape()[axis].div_ceil(piece(x, axis).max(1)).max(1)
 }
 
-fn partial_bytes(x: &View, axis: usize, bytes: usize) -> usize {
-    match pieces(x, axis) {
-        1 => 0,
-        pieces => pieces * x.shape().with(axis, 1).count() * bytes,
-    }
-}
-
-pub fn scratch_bytes(x: &View, axis: usize) -> usize {
-    partial_bytes(x, axis, partial(x.dtype).size_bytes())
+pub fn scratch_bytes(x: &View, axis: usize, out: &View) -> usize {
+    partials(x, axis, out) * partial(x.dtype).size_bytes()
 }
 
 /// Every piece has a place, an `i64`.
-pub fn arg_scratch_bytes(x: &View, axis: usize) -> usize {
-    partial_bytes(x, axis, size_of::<i64>())
+pub fn arg_scratch_bytes(x: &View, axis: usize, out: &View) -> usize {
+    partials(x, axis, out) * size_of::<i64>()
+}
+
+/// How many results of pieces there are.
+fn partials(x: &View, axis: usize, out: &View) -> usize {
+    match pieces(x, axis) {
+        1 => 0,
+        pieces => pieces * out.shape().count(),
+    }
 }
 
 /// What the results of pieces are kept as: halves are rounded once, at the end.
