@@ -199,7 +199,9 @@ fn arg_reduce(generator: &mut Generator) -> Option<()> {
     let x = generator.any(&NUMBERS);
     let axis = axis(generator, x.1.shape())?;
     let (kind, dtype) = (generator.pick(ArgReduce::ALL), generator.pick(&[Dtype::I32, Dtype::I64]));
-    generator.run(Op::ArgReduce { kind, axis, dtype, values: false }, &[x], x.1.shape()[axis] as f64).map(drop)
+    generator
+        .run(Op::ArgReduce { kind, axis, dtype, values: false }, &[x], x.1.shape()[axis] as f64)
+        .map(drop)
 }
 
 fn copy(generator: &mut Generator) -> Option<()> {

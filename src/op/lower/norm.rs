@@ -63,7 +63,13 @@ pub fn attention_weights(request: &Request, scale: Scalar, causal: bool, calls: 
     weights(request, "masked", axis, Some((scale, causal)), calls);
 }
 
-fn weights(request: &Request, kind: &'static str, axis: usize, scores: Option<(Scalar, bool)>, calls: &mut Calls) {
+fn weights(
+    request: &Request,
+    kind: &'static str,
+    axis: usize,
+    scores: Option<(Scalar, bool)>,
+    calls: &mut Calls,
+) {
     let (x, out, mask) = (&request.inputs[0], &request.outputs[0], request.inputs.get(1));
     let shape = x.view.shape();
     let mut args = Rows {
@@ -108,7 +114,13 @@ pub fn layer_norm(request: &Request, epsilon: Scalar, calls: &mut Calls) {
         space: rows(&[x], axis),
     };
     args.chunk = (request.chunk as u64 / args.size.max(1) / 2).max(1);
-    KernelCall::push(calls, KernelName::new("layer_norm", "", x.view.dtype), args.space.count, args.chunk, &args);
+    KernelCall::push(
+        calls,
+        KernelName::new("layer_norm", "", x.view.dtype),
+        args.space.count,
+        args.chunk,
+        &args,
+    );
 }
 
 pub fn names(names: &mut Vec<KernelName>) {

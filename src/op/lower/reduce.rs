@@ -177,9 +177,8 @@ pub fn names(names: &mut Vec<KernelName>) {
             }
         }
         if !dtype.is_bool() {
-            let kernels = |family| {
-                ArgReduce::ALL.iter().map(move |kind| KernelName::new(family, kind.name(), dtype))
-            };
+            let kernels =
+                |family| ArgReduce::ALL.iter().map(move |kind| KernelName::new(family, kind.name(), dtype));
             names.extend(kernels("reduce").chain(kernels("best")));
         }
     }

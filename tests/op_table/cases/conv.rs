@@ -9,24 +9,24 @@ fn plain<const N: usize>() -> ConvOptions<N> {
 }
 
 /// Stride 2, padding 1.
-pub(super) fn strided<const N: usize>() -> ConvOptions<N> {
+fn strided<const N: usize>() -> ConvOptions<N> {
     ConvOptions::new([2; N], [1; N], [1; N], 1)
 }
 
-pub(super) fn dilated<const N: usize>() -> ConvOptions<N> {
+fn dilated<const N: usize>() -> ConvOptions<N> {
     ConvOptions::new([1; N], [2; N], [2; N], 1)
 }
 
-pub(super) fn padded<const N: usize>(groups: usize) -> ConvOptions<N> {
+fn padded<const N: usize>(groups: usize) -> ConvOptions<N> {
     ConvOptions::new([1; N], [1; N], [1; N], groups)
 }
 
 /// Stride 2, padding 1, output padding 1.
-pub(super) fn up<const N: usize>(groups: usize) -> ConvTransposeOptions<N> {
+fn up<const N: usize>(groups: usize) -> ConvTransposeOptions<N> {
     ConvTransposeOptions::new([2; N], [1; N], [1; N], [1; N], groups)
 }
 
-pub(super) fn up_dilated<const N: usize>() -> ConvTransposeOptions<N> {
+fn up_dilated<const N: usize>() -> ConvTransposeOptions<N> {
     ConvTransposeOptions::new([1; N], [1; N], [0; N], [2; N], 1)
 }
 
@@ -73,4 +73,20 @@ cases! {
     {float} conv_transpose2d_weight_backward: grouped(x: own(Any, [2, 4, 3, 3]), w: own(Any, [4, 3, 3, 3]), grad: own(Any, [2, 6, 6, 6])) =>
         conv_transpose2d_weight_backward(x, w, grad, up(2));
     {float} conv_transpose2d_bias_backward(x: own(Any, [2, 3, 4, 3]), b: own(Any, [4]), grad: own(Any, [2, 4, 8, 6]));
+
+    {float} conv3d(x: own(Any, [2, 3, 4, 5, 4], [2, 8, 16, 16, 16]), w: own(Any, [4, 3, 2, 3, 3], [16, 8, 3, 3, 3]), b: own(Any, [4], [16])) => conv3d(x, w, Some(b), padded(1));
+    {float} conv3d: strided(x: own(Any, [1, 2, 5, 5, 5]), w: own(Any, [3, 2, 3, 3, 3])) => conv3d(x, w, None, strided());
+    {float} conv3d: dilated(x: own(Any, [1, 2, 4, 4, 4]), w: own(Any, [2, 2, 3, 3, 3])) => conv3d(x, w, None, dilated());
+    {float} conv3d: grouped(x: own(Any, [1, 4, 4, 4, 4]), w: own(Any, [4, 2, 3, 3, 3])) => conv3d(x, w, None, padded(2));
+    {float} conv3d_x_backward(x: own(Any, [1, 2, 5, 5, 5]), w: own(Any, [3, 2, 3, 3, 3]), grad: own(Any, [1, 3, 3, 3, 3])) => conv3d_x_backward(x, w, grad, strided());
+    {float} conv3d_weight_backward(x: own(Any, [1, 2, 5, 5, 5]), w: own(Any, [3, 2, 3, 3, 3]), grad: own(Any, [1, 3, 3, 3, 3])) =>
+        conv3d_weight_backward(x, w, grad, strided());
+    {float} conv3d_bias_backward(x: own(Any, [1, 2, 5, 5, 5]), b: own(Any, [3]), grad: own(Any, [1, 3, 3, 3, 3]));
+    {float} conv_transpose3d(x: own(Any, [1, 2, 3, 2, 3], [2, 16, 8, 8, 8]), w: own(Any, [2, 3, 3, 3, 3], [16, 8, 3, 3, 3]), b: own(Any, [3], [8])) => conv_transpose3d(x, w, Some(b), up(1));
+    {float} conv_transpose3d: dilated(x: own(Any, [1, 2, 3, 3, 3]), w: own(Any, [2, 2, 3, 2, 2])) => conv_transpose3d(x, w, None, up_dilated());
+    {float} conv_transpose3d: grouped(x: own(Any, [1, 4, 2, 2, 2]), w: own(Any, [4, 1, 3, 3, 3])) => conv_transpose3d(x, w, None, up(2));
+    {float} conv_transpose3d_x_backward(w: own(Any, [2, 3, 3, 3, 3]), grad: own(Any, [1, 3, 6, 4, 6])) => conv_transpose3d_x_backward(w, grad, up(1));
+    {float} conv_transpose3d_weight_backward(x: own(Any, [1, 2, 3, 2, 3]), w: own(Any, [2, 3, 3, 3, 3]), grad: own(Any, [1, 3, 6, 4, 6])) =>
+        conv_transpose3d_weight_backward(x, w, grad, up(1));
+    {float} conv_transpose3d_bias_backward(x: own(Any, [1, 2, 3, 2, 3]), b: own(Any, [3]), grad: own(Any, [1, 3, 6, 4, 6]));
 }

@@ -3,6 +3,7 @@
 use burn_backend::ops::AttentionModuleOptions;
 
 use crate::case::Fill::*;
+use crate::value::Value;
 
 cases! {
     [float int] matmul(x: own(Any, [4, 5], [256, 256]), y: own(Any, [5, 3], [256, 256]));
@@ -38,4 +39,19 @@ cases! {
     {float} layer_norm(x: own(Any, [2, 3, 8], [32, 64, 256]), gamma: own(Any, [8], [256]), beta: own(Any, [8], [256])) =>
         layer_norm(x, gamma, Some(beta), 1e-5);
     {float} layer_norm: unshifted(x: own(Any, [2, 3, 8]), gamma: own(Any, [8])) => layer_norm(x, gamma, None, 1e-5);
+
+    {float} rfft(x: own(Any, [3, 8], [256, 1024])) -> many => {
+        let (real, imaginary) = rfft(x, 1, None);
+        vec![Value::Float(real), Value::Float(imaginary)]
+    };
+    {float} rfft: first(x: own(Any, [16, 3])) -> many => {
+        let (real, imaginary) = rfft(x, 0, None);
+        vec![Value::Float(real), Value::Float(imaginary)]
+    };
+    {float} rfft: padded(x: own(Any, [2, 5])) -> many => {
+        let (real, imaginary) = rfft(x, 1, Some(8));
+        vec![Value::Float(real), Value::Float(imaginary)]
+    };
+    {float} irfft(re: own(Any, [3, 5], [256, 513]), im: own(Any, [3, 5], [256, 513])) => irfft(re, im, 1, None);
+    {float} irfft: first(re: own(Any, [9, 2]), im: own(Any, [9, 2])) => irfft(re, im, 0, Some(16));
 }

@@ -4,7 +4,6 @@
 use burn_backend::ops::{DeformConvOptions, InterpolateMode, InterpolateOptions};
 use burn_backend::tensor::IndexingUpdateOp::{Assign, Max, Min, Mul};
 
-use super::conv::{dilated, padded, strided, up, up_dilated};
 use crate::case::{Fill::*, ROWS};
 use crate::value::Value;
 
@@ -17,21 +16,6 @@ fn scaled(mode: InterpolateMode, align_corners: bool) -> InterpolateOptions {
 }
 
 cases! {
-    {float} conv3d(x: own(Any, [2, 3, 4, 5, 4], [2, 8, 16, 16, 16]), w: own(Any, [4, 3, 2, 3, 3], [16, 8, 3, 3, 3]), b: own(Any, [4], [16])) => conv3d(x, w, Some(b), padded(1));
-    {float} conv3d: strided(x: own(Any, [1, 2, 5, 5, 5]), w: own(Any, [3, 2, 3, 3, 3])) => conv3d(x, w, None, strided());
-    {float} conv3d: dilated(x: own(Any, [1, 2, 4, 4, 4]), w: own(Any, [2, 2, 3, 3, 3])) => conv3d(x, w, None, dilated());
-    {float} conv3d: grouped(x: own(Any, [1, 4, 4, 4, 4]), w: own(Any, [4, 2, 3, 3, 3])) => conv3d(x, w, None, padded(2));
-    {float} conv3d_x_backward(x: own(Any, [1, 2, 5, 5, 5]), w: own(Any, [3, 2, 3, 3, 3]), grad: own(Any, [1, 3, 3, 3, 3])) => conv3d_x_backward(x, w, grad, strided());
-    {float} conv3d_weight_backward(x: own(Any, [1, 2, 5, 5, 5]), w: own(Any, [3, 2, 3, 3, 3]), grad: own(Any, [1, 3, 3, 3, 3])) =>
-        conv3d_weight_backward(x, w, grad, strided());
-    {float} conv3d_bias_backward(x: own(Any, [1, 2, 5, 5, 5]), b: own(Any, [3]), grad: own(Any, [1, 3, 3, 3, 3]));
-    {float} conv_transpose3d(x: own(Any, [1, 2, 3, 2, 3], [2, 16, 8, 8, 8]), w: own(Any, [2, 3, 3, 3, 3], [16, 8, 3, 3, 3]), b: own(Any, [3], [8])) => conv_transpose3d(x, w, Some(b), up(1));
-    {float} conv_transpose3d: dilated(x: own(Any, [1, 2, 3, 3, 3]), w: own(Any, [2, 2, 3, 2, 2])) => conv_transpose3d(x, w, None, up_dilated());
-    {float} conv_transpose3d: grouped(x: own(Any, [1, 4, 2, 2, 2]), w: own(Any, [4, 1, 3, 3, 3])) => conv_transpose3d(x, w, None, up(2));
-    {float} conv_transpose3d_x_backward(w: own(Any, [2, 3, 3, 3, 3]), grad: own(Any, [1, 3, 6, 4, 6])) => conv_transpose3d_x_backward(w, grad, up(1));
-    {float} conv_transpose3d_weight_backward(x: own(Any, [1, 2, 3, 2, 3]), w: own(Any, [2, 3, 3, 3, 3]), grad: own(Any, [1, 3, 6, 4, 6])) =>
-        conv_transpose3d_weight_backward(x, w, grad, up(1));
-    {float} conv_transpose3d_bias_backward(x: own(Any, [1, 2, 3, 2, 3]), b: own(Any, [3]), grad: own(Any, [1, 3, 6, 4, 6]));
     {float} deform_conv2d(x: own(Any, [1, 2, 4, 5], [2, 8, 32, 32]), o: own(Unit, [1, 18, 4, 5], [2, 18, 32, 32]), w: own(Any, [3, 2, 3, 3], [8, 8, 3, 3]), m: own(Positive, [1, 9, 4, 5], [2, 9, 32, 32]), b: own(Any, [3], [8])) =>
         deform_conv2d(x, o, w, Some(m), Some(b), deformed(1, 1));
     {float} deform_conv2d: unmasked(x: own(Any, [1, 2, 4, 5]), o: own(Unit, [1, 18, 4, 5]), w: own(Any, [3, 2, 3, 3])) =>
@@ -70,18 +54,4 @@ cases! {
         interpolate_backward(x, grad, [7, 6], scaled(InterpolateMode::Bilinear, true));
     {float} interpolate_backward: bicubic(x: own(Any, [1, 2, 4, 5]), grad: own(Any, [1, 2, 7, 6])) =>
         interpolate_backward(x, grad, [7, 6], scaled(InterpolateMode::Bicubic, true));
-    {float} rfft(x: own(Any, [3, 8], [256, 1024])) -> many => {
-        let (real, imaginary) = rfft(x, 1, None);
-        vec![Value::Float(real), Value::Float(imaginary)]
-    };
-    {float} rfft: first(x: own(Any, [16, 3])) -> many => {
-        let (real, imaginary) = rfft(x, 0, None);
-        vec![Value::Float(real), Value::Float(imaginary)]
-    };
-    {float} rfft: padded(x: own(Any, [2, 5])) -> many => {
-        let (real, imaginary) = rfft(x, 1, Some(8));
-        vec![Value::Float(real), Value::Float(imaginary)]
-    };
-    {float} irfft(re: own(Any, [3, 5], [256, 513]), im: own(Any, [3, 5], [256, 513])) => irfft(re, im, 1, None);
-    {float} irfft: first(re: own(Any, [9, 2]), im: own(Any, [9, 2])) => irfft(re, im, 0, Some(16));
 }

@@ -5,10 +5,10 @@ use half::{bf16, f16};
 use super::case::{Data, indices};
 use super::*;
 
-#[path = "reference_pools.rs"]
-mod pools;
 #[path = "reference_rows.rs"]
 mod by_row;
+#[path = "reference_pools.rs"]
+mod pools;
 
 /// The values of an op's outputs.
 pub fn outputs(op: Op, inputs: &[Data]) -> Vec<Vec<f64>> {
