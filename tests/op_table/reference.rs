@@ -33,6 +33,11 @@ pub fn of(case: &str) -> Option<Naive> {
         "float_clamp_max" => |inputs, _| floats(inputs, |x, _| if x > 0.9 { 0.9 } else { x }),
         "relu" => |inputs, _| floats(inputs, |x, _| if x < 0.0 { 0.0 } else { x }),
         "prelu" => |inputs, _| floats(inputs, |x, slope| if x > 0.0 { x } else { x * slope }),
+        // burn-flex's angles are of f32.
+        "rfft" | "rfft padded" => |inputs, _| rfft(&inputs[0].0, 1, 8),
+        "rfft first" => |inputs, _| rfft(&inputs[0].0, 0, 16),
+        "irfft" => |inputs, _| irfft(&inputs[0].0, &inputs[1].0, 1, 8),
+        "irfft first" => |inputs, _| irfft(&inputs[0].0, &inputs[1].0, 0, 16),
         // Integers wrap as Rust's wrapping arithmetic does, in every width.
         "int_add" => |inputs, _| ints(inputs, i128::wrapping_add),
         "int_sub" => |inputs, _| ints(inputs, i128::wrapping_sub),
@@ -129,4 +134,48 @@ fn any(x: &Host, axis: usize, wanted: bool) -> (Host, DType) {
     };
     let values = crate::host::places(&shape).map(row).collect();
     (Host::new(&shape, Values::Bool(values)), crate::host::NATIVE)
+}
+
+fn real(x: &Host) -> &[f64] {
+    let Values::Float(values) = &x.values else { panic!("a float input was expected") };
+    values
+}
+
+/// The cosine and the sine of a part of a turn.
+fn turn(part: usize, whole: usize) -> [f64; 2] {
+    let (sine, cosine) = (std::f64::consts::TAU * (part % whole) as f64 / whole as f64).sin_cos();
+    [cosine, sine]
+}
+
+/// The first half of the spectrum of a signal that is padded with zeros to `length`.
+fn rfft(x: &Host, axis: usize, length: usize) -> Vec<(Host, DType)> {
+    let shape = resized(&x.shape, axis, length / 2 + 1);
+    let part = |imaginary: usize, sign: f64| {
+        let value = |place: Vec<usize>| -> f64 {
+            let term = |t: usize| {
+                sign * real(x)[number(&x.shape, &at(&place, axis, t))]
+                    * turn(t * place[axis], length)[imaginary]
+            };
+            (0..x.shape[axis].min(length)).map(term).sum()
+        };
+        let values = crate::host::places(&shape).map(value).collect();
+        (Host::new(&shape, Values::Float(values)), DType::F64)
+    };
+    vec![part(0, 1.0), part(1, -1.0)]
+}
+
+/// The signal of half a spectrum; the other half is its conjugate.
+fn irfft(re: &Host, im: &Host, axis: usize, length: usize) -> Vec<(Host, DType)> {
+    let shape = resized(&re.shape, axis, length);
+    let value = |place: Vec<usize>| -> f64 {
+        let term = |frequency: usize| {
+            let index = number(&re.shape, &at(&place, axis, frequency));
+            let [cosine, sine] = turn(frequency * place[axis], length);
+            let twice = if frequency == 0 || 2 * frequency == length { 1.0 } else { 2.0 };
+            twice * (real(re)[index] * cosine - real(im)[index] * sine) / length as f64
+        };
+        (0..re.shape[axis]).map(term).sum()
+    };
+    let values = crate::host::places(&shape).map(value).collect();
+    vec![(Host::new(&shape, Values::Float(values)), DType::F64)]
 }

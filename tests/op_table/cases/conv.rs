@@ -1,8 +1,9 @@
 //! Convolutions and their backward ops.
 
-use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
+use burn_backend::ops::{ConvOptions, ConvTransposeOptions, DeformConvOptions};
 
 use crate::case::Fill::*;
+use crate::value::Value;
 
 fn plain<const N: usize>() -> ConvOptions<N> {
     ConvOptions::new([1; N], [0; N], [1; N], 1)
@@ -28,6 +29,10 @@ fn up<const N: usize>(groups: usize) -> ConvTransposeOptions<N> {
 
 fn up_dilated<const N: usize>() -> ConvTransposeOptions<N> {
     ConvTransposeOptions::new([1; N], [1; N], [0; N], [2; N], 1)
+}
+
+fn deformed(weight_groups: usize, offset_groups: usize) -> DeformConvOptions<2> {
+    DeformConvOptions::new([1, 1], [1, 1], [1, 1], weight_groups, offset_groups)
 }
 
 cases! {
@@ -89,4 +94,17 @@ cases! {
     {float} conv_transpose3d_weight_backward(x: own(Any, [1, 2, 3, 2, 3]), w: own(Any, [2, 3, 3, 3, 3]), grad: own(Any, [1, 3, 6, 4, 6])) =>
         conv_transpose3d_weight_backward(x, w, grad, up(1));
     {float} conv_transpose3d_bias_backward(x: own(Any, [1, 2, 3, 2, 3]), b: own(Any, [3]), grad: own(Any, [1, 3, 6, 4, 6]));
+
+    {float} deform_conv2d(x: own(Any, [1, 2, 4, 5], [2, 8, 32, 32]), o: own(Unit, [1, 18, 4, 5], [2, 18, 32, 32]), w: own(Any, [3, 2, 3, 3], [8, 8, 3, 3]), m: own(Positive, [1, 9, 4, 5], [2, 9, 32, 32]), b: own(Any, [3], [8])) =>
+        deform_conv2d(x, o, w, Some(m), Some(b), deformed(1, 1));
+    {float} deform_conv2d: unmasked(x: own(Any, [1, 2, 4, 5]), o: own(Unit, [1, 18, 4, 5]), w: own(Any, [3, 2, 3, 3])) =>
+        deform_conv2d(x, o, w, None, None, deformed(1, 1));
+    {float} deform_conv2d: grouped(x: own(Any, [1, 4, 3, 4]), o: own(Unit, [1, 36, 3, 4]), w: own(Any, [2, 2, 3, 3]), m: own(Positive, [1, 18, 3, 4])) =>
+        deform_conv2d(x, o, w, Some(m), None, deformed(2, 2));
+    {float} deform_conv2d_backward(x: own(Any, [1, 2, 4, 5]), o: own(Unit, [1, 18, 4, 5]), w: own(Any, [3, 2, 3, 3]), m: own(Positive, [1, 9, 4, 5]), b: own(Any, [3]), grad: own(Any, [1, 3, 4, 5])) -> many => {
+        let grads = deform_conv2d_backward(x, o, w, Some(m), Some(b), grad, deformed(1, 1));
+        let optional = [grads.mask_grad, grads.bias_grad].into_iter().flatten();
+        let always = [grads.x_grad, grads.offset_grad, grads.weight_grad];
+        always.into_iter().chain(optional).map(Value::Float).collect()
+    };
 }

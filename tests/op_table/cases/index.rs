@@ -1,7 +1,7 @@
 //! Parts by index.
 
 use burn_backend::IntDType;
-use burn_backend::tensor::IndexingUpdateOp::Add;
+use burn_backend::tensor::IndexingUpdateOp::{Add, Assign, Max, Min, Mul};
 
 use crate::case::{EACH, Fill::*};
 use crate::value::Value;
@@ -34,4 +34,13 @@ cases! {
     };
     {float} embedding(x: own(Any, [5, 4], [1000, 256]), i: int(Below(5), [2, 3], [32, 128]));
     {float} embedding_backward(x: own(Any, [5, 4], [1000, 256]), grad: own(Any, [2, 3, 4], [32, 128, 256]), i: int(Below(5), [2, 3], [32, 128]));
+
+    [float int] scatter_nd: assign(x: own(Any, [7, 3], [1024, 256]), i: int(Below(7), [1, 1]), y: own(Any, [1, 3], [1, 256])) =>
+        scatter_nd(x, i, y, Assign);
+    [float int] scatter_nd: mul(x: own(Any, [4, 5, 3]), i: int(Below(4), [6, 2]), y: own(Any, [6, 3])) =>
+        scatter_nd(x, i, y, Mul);
+    [float int] scatter_nd: min(x: own(Any, [4, 5, 3]), i: int(Below(4), [6, 2]), y: own(Any, [6, 3])) =>
+        scatter_nd(x, i, y, Min);
+    [float int] scatter_nd: max(x: own(Any, [4, 5, 3]), i: int(Below(4), [6, 2]), y: own(Any, [6, 3])) =>
+        scatter_nd(x, i, y, Max);
 }

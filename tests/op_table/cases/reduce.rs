@@ -42,4 +42,9 @@ cases! {
         let (values, indices) = min_dim_with_indices(x, axis);
         vec![Value::Int(values), Value::Int(indices)]
     };
+
+    [float int] cumsum(x: own(Any, ROWS); axis) => cumsum(x, axis);
+    [float int] cumprod(x: own(Any, ROWS); axis) => cumprod(x, axis);
+    [float int] cummin(x: own(Any, ROWS); axis) => cummin(x, axis);
+    [float int] cummax(x: own(Any, ROWS); axis) => cummax(x, axis);
 }
