@@ -140,7 +140,8 @@ impl<F: FloatElement, I: IntElement> FloatTensorOps<Self> for Overcommit<F, I> {
             reduce::with_indices(ArgReduce::Max, x, axis, dtype);
         float_min_dim_with_indices(x: Tensor, axis: usize, dtype: IntDType) -> (Tensor, Tensor) =
             reduce::with_indices(ArgReduce::Min, x, axis, dtype);
-        float_max_abs(x: Tensor) -> Tensor = reduce::all(Reduce::Max, unary(Unary::Abs, x));
+        float_max_abs(x: Tensor) -> Tensor = reduce::all(Reduce::MaxAbs, x);
+        float_max_abs_dim(x: Tensor, axis: usize) -> Tensor = reduce::dim(Reduce::MaxAbs, x, axis);
         float_argtopk(x: Tensor, axis: usize, count: usize, dtype: IntDType) -> Tensor =
             view::narrow(Self::float_argsort(x, axis, true, dtype), axis, 0, count);
         float_cumsum(_x: Tensor, _axis: usize) -> Tensor = missing!("float_cumsum");

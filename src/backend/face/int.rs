@@ -115,7 +115,8 @@ impl<F: FloatElement, I: IntElement> IntTensorOps<Self> for Overcommit<F, I> {
         int_argmin(x: Tensor, axis: usize) -> Tensor = reduce::arg_like(ArgReduce::Min, x, axis);
         int_max_dim_with_indices(x: Tensor, axis: usize) -> (Tensor, Tensor) = { let dtype = x.dtype(); reduce::with_indices(ArgReduce::Max, x, axis, dtype) };
         int_min_dim_with_indices(x: Tensor, axis: usize) -> (Tensor, Tensor) = { let dtype = x.dtype(); reduce::with_indices(ArgReduce::Min, x, axis, dtype) };
-        int_max_abs(x: Tensor) -> Tensor = reduce::all(Reduce::Max, unary(Unary::Abs, x));
+        int_max_abs(x: Tensor) -> Tensor = reduce::all(Reduce::MaxAbs, x);
+        int_max_abs_dim(x: Tensor, axis: usize) -> Tensor = reduce::dim(Reduce::MaxAbs, x, axis);
         int_argtopk(x: Tensor, axis: usize, count: usize) -> Tensor =
             view::narrow(Self::int_argsort(x, axis, true), axis, 0, count);
         int_cumsum(_x: Tensor, _axis: usize) -> Tensor = missing!("int_cumsum");
