@@ -84,6 +84,15 @@ template <class F, class T> DEV u64 arg_row(const T* row, u64 size, i64 step) {
   typedef Compute<T> C;
   C best = F::template start<C>();
   u64 group = 0;
+  if (size < 2 * LANES) {  // short: a plain loop
+    u64 place = 0;
+    for (u64 k = 0; k < size; ++k) {
+      const C x = widen(row[i64(k) * step]);
+      const bool wins = k == 0 || F::wins(x, best);
+      best = wins ? x : best, place = wins ? k : place;
+    }
+    return place;
+  }
   for (u64 k = 0; k < size; k += GROUP * LANES) {
     const C extreme = reduce_row<F>(row + i64(k) * step, least(size - k, u64(GROUP * LANES)), step);
     if (F::wins(extreme, best)) best = extreme, group = k;
@@ -173,9 +182,11 @@ template <class T, class F> DEV void arg_best(const Reduce& args) {
   KERNEL(reduce_##kind##_f32_##T, Reduce) { reduce<T, f32, F>(args); }
 #define MEAN(T, ...) KERNEL(reduce_mean_##T, Reduce) { mean<T, T>(args); }
 #define MEAN_LONG(T, ...) KERNEL(reduce_mean_f32_##T, Reduce) { mean<T, f32>(args); }
-FOR_NUMBERS(REDUCE, sum, Sum) FOR_NUMBERS(REDUCE, prod, Prod) FOR_ALL(REDUCE, max, Largest) FOR_ALL(REDUCE, min, Smallest)
+FOR_NUMBERS(REDUCE, sum, Sum) FOR_NUMBERS(REDUCE, prod, Prod)
+FOR_NUMBERS(REDUCE, max, Largest) FOR_NUMBERS(REDUCE, min, Smallest) FOR_NUMBERS(REDUCE, max_abs, LargestAbs)
 FOR_HALVES(REDUCE_LONG, sum, Sum) FOR_HALVES(REDUCE_LONG, prod, Prod)
 FOR_HALVES(REDUCE_LONG, max, Largest) FOR_HALVES(REDUCE_LONG, min, Smallest)
+FOR_HALVES(REDUCE_LONG, max_abs, LargestAbs)
 FOR_FLOATS(MEAN, ) FOR_HALVES(MEAN_LONG, )
 
 #define ARG_REDUCE(T, kind, F)                                           \

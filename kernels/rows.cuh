@@ -6,14 +6,27 @@
 namespace {
 struct Sum : Add { template <class T> DEV T start() { return T(0); } };
 struct Prod : Mul { template <class T> DEV T start() { return T(1); } };
-// Extremes: `wins` says whether a comes before b; NaN does, and nothing before it.
-struct Largest : Max {
+// Extremes. NaN wins over all. `wins` says whether a comes before b. Conditions are joined without branches, so that
+// loops vectorise.
+struct Largest {
   template <class T> DEV T start() { return lowest<T>(); }
-  template <class T> DEV bool wins(T a, T b) { return a > b || (is_nan(a) && !is_nan(b)); }
+  template <class T> DEV T f(T a, T b) {
+    const T larger = a > b ? a : b;
+    return is_nan(a) ? a : larger;
+  }
+  template <class T> DEV bool wins(T a, T b) { return (a > b) | (is_nan(a) & !is_nan(b)); }
 };
-struct Smallest : Min {
+struct Smallest {
   template <class T> DEV T start() { return highest<T>(); }
-  template <class T> DEV bool wins(T a, T b) { return a < b || (is_nan(a) && !is_nan(b)); }
+  template <class T> DEV T f(T a, T b) {
+    const T smaller = a < b ? a : b;
+    return is_nan(a) ? a : smaller;
+  }
+  template <class T> DEV bool wins(T a, T b) { return (a < b) | (is_nan(a) & !is_nan(b)); }
+};
+struct LargestAbs {
+  template <class T> DEV T start() { return T(0); }
+  template <class T> DEV T f(T a, T b) { return Largest::f(Abs::f(a), Abs::f(b)); }
 };
 
 constexpr u32 LANES = 32;     // independent accumulators of a row

@@ -164,6 +164,8 @@ named! {
         Max = "max",
         /// Smallest; NaN wins.
         Min = "min",
+        /// Largest of the absolute values; NaN wins.
+        MaxAbs = "max_abs",
     }
 }
 
@@ -412,7 +414,7 @@ impl Reduce {
         match self {
             Reduce::Mean => dtype.is_float(),
             Reduce::Max | Reduce::Min => true,
-            Reduce::Sum | Reduce::Prod => !dtype.is_bool(),
+            Reduce::Sum | Reduce::Prod | Reduce::MaxAbs => !dtype.is_bool(),
         }
     }
 }

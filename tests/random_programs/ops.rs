@@ -190,7 +190,8 @@ fn reduce(generator: &mut Generator) -> Option<()> {
     let x = generator.any(&NUMBERS);
     let axis = axis(generator, x.1.shape())?;
     let floats = x.0.view.dtype == Dtype::F32;
-    let mut kind = generator.pick(&[Reduce::Sum, Reduce::Sum, Reduce::Mean, Reduce::Max, Reduce::Min]);
+    let mut kind =
+        generator.pick(&[Reduce::Sum, Reduce::Sum, Reduce::Mean, Reduce::Max, Reduce::Min, Reduce::MaxAbs]);
     if kind == Reduce::Mean && !floats {
         kind = Reduce::Sum;
     }

@@ -138,7 +138,8 @@ impl<F: FloatElement, I: IntElement> FloatTensorOps<Self> for Overcommit<F, I> {
             reduce::with_indices(ArgReduce::Max, x, axis, dtype);
         float_min_dim_with_indices(x: Tensor, axis: usize, dtype: IntDType) -> (Tensor, Tensor) =
             reduce::with_indices(ArgReduce::Min, x, axis, dtype);
-        float_max_abs(x: Tensor) -> Tensor = reduce::all(Reduce::Max, unary(Unary::Abs, x));
+        float_max_abs(x: Tensor) -> Tensor = reduce::all(Reduce::MaxAbs, x);
+        float_max_abs_dim(x: Tensor, axis: usize) -> Tensor = reduce::dim(Reduce::MaxAbs, x, axis);
         float_cumsum(x: Tensor, axis: usize) -> Tensor = reduce::cumulative(Cumulative::Sum, x, axis);
         float_cumprod(x: Tensor, axis: usize) -> Tensor = reduce::cumulative(Cumulative::Prod, x, axis);
         float_cummin(x: Tensor, axis: usize) -> Tensor = reduce::cumulative(Cumulative::Min, x, axis);

@@ -113,7 +113,8 @@ impl<F: FloatElement, I: IntElement> IntTensorOps<Self> for Overcommit<F, I> {
         int_argmin(x: Tensor, axis: usize) -> Tensor = reduce::arg_like(ArgReduce::Min, x, axis);
         int_max_dim_with_indices(x: Tensor, axis: usize) -> (Tensor, Tensor) = { let dtype = x.dtype(); reduce::with_indices(ArgReduce::Max, x, axis, dtype) };
         int_min_dim_with_indices(x: Tensor, axis: usize) -> (Tensor, Tensor) = { let dtype = x.dtype(); reduce::with_indices(ArgReduce::Min, x, axis, dtype) };
-        int_max_abs(x: Tensor) -> Tensor = reduce::all(Reduce::Max, unary(Unary::Abs, x));
+        int_max_abs(x: Tensor) -> Tensor = reduce::all(Reduce::MaxAbs, x);
+        int_max_abs_dim(x: Tensor, axis: usize) -> Tensor = reduce::dim(Reduce::MaxAbs, x, axis);
         int_cumsum(x: Tensor, axis: usize) -> Tensor = reduce::cumulative(Cumulative::Sum, x, axis);
         int_cumprod(x: Tensor, axis: usize) -> Tensor = reduce::cumulative(Cumulative::Prod, x, axis);
         int_cummin(x: Tensor, axis: usize) -> Tensor = reduce::cumulative(Cumulative::Min, x, axis);

@@ -75,7 +75,17 @@ fn partial(dtype: Dtype) -> Dtype {
     if dtype.is_half() { Dtype::F32 } else { dtype }
 }
 
+/// Bools are reduced as the integers of their size: the largest is set if one is, the smallest if all are.
+fn number(dtype: Dtype) -> Dtype {
+    match (dtype.is_bool(), dtype.size_bytes()) {
+        (true, 1) => Dtype::U8,
+        (true, _) => Dtype::U32,
+        (false, _) => dtype,
+    }
+}
+
 fn name(kind: Reduce, from: Dtype, to: Dtype) -> KernelName {
+    let (from, to) = (number(from), number(to));
     let name = KernelName::new("reduce", kind.name(), from);
     if from.stored() == to.stored() { name } else { name.with(to) }
 }
@@ -167,7 +177,7 @@ pub fn rows_per_block(space: &Space, step: i64, size: u64, most: u64, chunk: usi
 }
 
 pub fn names(names: &mut Vec<KernelName>) {
-    for dtype in dtypes() {
+    for dtype in dtypes().filter(|dtype| !dtype.is_bool()) {
         for &kind in Reduce::ALL.iter().filter(|kind| kind.supports(dtype)) {
             names.push(name(kind, dtype, dtype));
             if dtype.is_half() {
@@ -177,10 +187,8 @@ pub fn names(names: &mut Vec<KernelName>) {
                 }
             }
         }
-        if !dtype.is_bool() {
-            let kernels =
-                |family| ArgReduce::ALL.iter().map(move |kind| KernelName::new(family, kind.name(), dtype));
-            names.extend(kernels("reduce").chain(kernels("best")));
-        }
+        let kernels =
+            |family| ArgReduce::ALL.iter().map(move |kind| KernelName::new(family, kind.name(), dtype));
+        names.extend(kernels("reduce").chain(kernels("best")));
     }
 }

@@ -33,10 +33,10 @@ fn every_axis_of_every_view() {
 fn long_rows_and_many_columns() {
     // Rows of lanes, groups and pieces with something left over; columns beyond one tile and one block.
     for sizes in
-        [&[2, 5000][..], &[70_001], &[40_001, 3], &[3, 70_001], &[300, 1300], &[20, 70, 130], &[5003, 8]]
+        [&[2, 5000][..], &[33_001], &[12_001, 3], &[2, 33_001], &[300, 1300], &[20, 70, 130], &[5003, 8]]
     {
         let shape = Shape::new(sizes);
-        for dtype in [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::I32, Dtype::I64, Dtype::U8, Dtype::Bool] {
+        for dtype in [Dtype::F32, Dtype::F16, Dtype::I32, Dtype::Bool] {
             for axis in 0..shape.rank() {
                 for x in Data::views(dtype, shape, 7) {
                     check_axis(&x, axis);

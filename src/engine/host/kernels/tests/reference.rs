@@ -113,6 +113,7 @@ fn reduce(kind: Reduce, row: &[f64]) -> f64 {
         Reduce::Prod => row.iter().product(),
         Reduce::Max => extreme(f64::NEG_INFINITY, f64::max),
         Reduce::Min => extreme(f64::INFINITY, f64::min),
+        Reduce::MaxAbs => extreme(0.0, |a, b| a.max(b.abs())),
     }
 }
 
