@@ -81,11 +81,13 @@ fn expanded(host: &Host, dtype: DType) -> (Host, Value<Ours>) {
     (host.rearranged(&host.shape, first), value(&storage, dtype).expand(Shape::from(host.shape.clone())))
 }
 
-/// Sums of all elements go in the order of the storage, and products of matrices by other kernels for other strides: the
-/// same terms, added in another order.
+/// Sums of all elements go in the order of the storage, and products of matrices and sums over windows by other kernels
+/// for other strides: the same terms, added in another order.
 fn adds_by_layout(case: &str) -> bool {
     ["float_sum", "float_mean", "float_prod"].iter().any(|whole| case.split(' ').next() == Some(whole))
-        || ["matmul", "linear", "attention", "conv"].iter().any(|part| case.contains(part))
+        || ["matmul", "linear", "attention", "conv", "avg_pool", "interpolate"]
+            .iter()
+            .any(|part| case.contains(part))
 }
 
 fn against_contiguous(

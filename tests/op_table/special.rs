@@ -86,6 +86,8 @@ const WITHOUT: &[(&str, &str)] = &[
     ("sigmoid_backward", "no output of a sigmoid is out of 0..1"),
     ("int_max_abs_dim", "the magnitude of the least integer is not one"),
     ("int_mean_dim", "the sum wraps"),
+    ("float_cumsum", "parts of the row are added up first, and overflow"),
+    ("float_cumprod", "parts of the row are multiplied first, and overflow"),
 ];
 
 #[test]
