@@ -4,7 +4,7 @@ use burn_backend::DType;
 
 use crate::case::{Case, Form, reference_dtype};
 use crate::check::{
-    DEVICE, Failures, Hosts, Ours, Reference, answer, close, dtypes, orders_equals, pairs, upload,
+    DEVICE, Failures, Hosts, Ours, Reference, answer, caught, close, dtypes, orders_equals, pairs, upload,
 };
 use crate::host::Host;
 use crate::{reference, tolerance};
@@ -81,7 +81,9 @@ fn every_case_answers_as_the_reference() {
                 if form.is_long() && (narrow || (has_equals && orders_equals(ours.name))) {
                     continue;
                 }
-                let outcome = compare(&ours, &reference, &ours.hosts(&form, dtype), &form, dtype);
+                // Bools that are neither true nor false panic when they are read.
+                let hosts = ours.hosts(&form, dtype);
+                let outcome = caught(|| compare(&ours, &reference, &hosts, &form, dtype)).flatten();
                 failures.add(ours.name, dtype, &form, outcome);
             }
         }
