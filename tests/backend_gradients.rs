@@ -9,11 +9,15 @@ use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
 use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::module::{
-    adaptive_avg_pool2d, attention, avg_pool2d, conv_transpose2d, conv1d, conv2d, embedding, linear,
-    max_pool1d, max_pool2d,
+    adaptive_avg_pool1d, adaptive_avg_pool2d, attention, avg_pool1d, avg_pool2d, conv_transpose1d,
+    conv_transpose2d, conv_transpose3d, conv1d, conv2d, conv3d, deform_conv2d, embedding, interpolate,
+    linear, max_pool1d, max_pool2d, unfold4d,
 };
-use burn::tensor::ops::{AttentionModuleOptions, ConvOptions, ConvTransposeOptions};
-use burn::tensor::{Tensor, TensorData, TensorPrimitive, activation, s};
+use burn::tensor::ops::{
+    AttentionModuleOptions, ConvOptions, ConvTransposeOptions, DeformConvOptions, InterpolateMode,
+    InterpolateOptions, UnfoldOptions,
+};
+use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData, TensorPrimitive, activation, s};
 use burn_overcommit::OvercommitDevice;
 use support::{Answers, Ours, Reference, assert_same, floats, ints};
 
@@ -45,6 +49,9 @@ fn all_gradients<B: AutodiffBackend>(device: &B::Device, out: &mut Answers) {
     let conv = |groups| ConvOptions::new([2, 1], [1, 0], [1, 2], groups);
     let causal = AttentionModuleOptions { is_causal: true, ..Default::default() };
     let back = ConvTransposeOptions::new([2, 1], [1, 0], [1, 0], [1, 1], 1);
+    let deform = |weight, offset| DeformConvOptions::new([1, 1], [0, 0], [1, 1], weight, offset);
+    let resize = |mode, align| InterpolateOptions::new(mode).with_align_corners(align);
+    let near = |sizes: [usize; 4]| floats::<B, 4>(sizes, device).mul_scalar(1.4);
     table! {
         [3, 4], [3, 4] => |x, w| x * w;
         [3, 4], [1, 4] => |x, w| x / w;
@@ -70,17 +77,42 @@ fn all_gradients<B: AutodiffBackend>(device: &B::Device, out: &mut Answers) {
         [5, 4], [2, 4] => |x, w| x.select(0, Tensor::from_ints([4, 1, 4], device)).sum_dim(0) + w;
         [5, 4], [5, 2] => |x, w| x.gather(1, ints([5, 2], 4, device)) + w;
         [6, 4], [2, 3, 4] => |x, w| embedding(x, ints([2, 3], 6, device)) + w;
+        [3, 4], [3, 4] => |x, w| x.cumsum(1) + w.cumsum(0);
+        [3, 4], [3, 4] => |x, w| x.add_scalar(2.0).cumprod(0) + w.cummax(1);
+        [3, 7], [3, 7] => |x, w| x.sort(1) + w.sort_descending(0);
+        [5, 4], [2, 4] => |x, w| x.scatter_nd(Tensor::<_, 2, Int>::from_ints([[3], [0]], device), w, IndexingUpdateOp::Add);
         [2, 4, 7, 6], [6, 4, 3, 2] => |x, w| conv2d(x, w, None, conv(1));
         [2, 4, 7, 6], [6, 2, 3, 2] => |x, w| conv2d(x, w, None, conv(2));
         [2, 4, 7, 6], [6] => |x, w| conv2d(x, floats([6, 4, 3, 2], device), Some(w), conv(1));
         [2, 4, 9], [6, 4, 3] => |x, w| conv1d(x, w, None, ConvOptions::new([2], [1], [1], 1));
         [2, 4, 9], [6] => |x, w| conv1d(x, floats([6, 4, 3], device), Some(w), ConvOptions::new([1], [1], [1], 1));
+        [2, 4, 9, 6], [8, 1, 3, 3] => |x, w| conv2d(x, w, None, ConvOptions::new([2, 1], [1, 1], [1, 1], 4));
+        [2, 4, 4, 5, 6], [6, 2, 2, 3, 2] => |x, w| conv3d(x, w, None, ConvOptions::new([1, 2, 1], [1, 0, 1], [1, 1, 2], 2));
+        [2, 4, 4, 5, 6], [6] => |x, w| conv3d(x, floats([6, 4, 2, 3, 3], device), Some(w), ConvOptions::new([1; 3], [1; 3], [1; 3], 1));
         [2, 4, 5, 6], [4, 3, 3, 2] => |x, w| conv_transpose2d(x, w, None, back.clone());
+        [2, 4, 9], [4, 3, 3] => |x, w| conv_transpose1d(x, w, None, ConvTransposeOptions::new([2], [1], [1], [1], 1));
+        [2, 4, 3, 4, 5], [4, 3, 2, 3, 2] => |x, w| conv_transpose3d(x, w, None, ConvTransposeOptions::new([2, 1, 2], [1, 1, 0], [1, 0, 1], [1, 2, 1], 1));
+        [2, 4, 3, 4, 5], [3] => |x, w| conv_transpose3d(x, floats([4, 3, 2, 3, 2], device), Some(w), ConvTransposeOptions::new([1; 3], [0; 3], [0; 3], [1; 3], 1));
         [2, 3, 7, 6], [1, 1, 1, 1] => |x, w| max_pool2d(x, [3, 2], [2, 2], [1, 0], [1, 1], false) * w;
         [2, 3, 7, 6], [1, 1, 1, 1] => |x, w| avg_pool2d(x, [3, 2], [2, 2], [1, 1], true, false) * w;
         [2, 3, 7, 6], [1, 1, 1, 1] => |x, w| avg_pool2d(x, [3, 2], [2, 2], [1, 1], false, false) * w;
         [2, 3, 7, 6], [1, 1, 1, 1] => |x, w| adaptive_avg_pool2d(x, [3, 4]) * w;
         [2, 3, 9], [1, 1, 1] => |x, w| max_pool1d(x, 3, 2, 1, 1, false) * w;
+        [2, 3, 9], [1, 1, 1] => |x, w| avg_pool1d(x, 3, 1, 1, false, false) * w;
+        [2, 3, 9], [1, 1, 1] => |x, w| adaptive_avg_pool1d(x, 4) * w;
+        [2, 3, 7, 6], [1, 1, 1, 1] => |x, w| max_pool2d(x, [3, 3], [1, 1], [1, 1], [1, 1], false) * w;
+        [2, 3, 7, 6], [1, 1, 1, 1] => |x, w| adaptive_avg_pool2d(x, [1, 1]) * w;
+        [2, 3, 7, 6], [1, 1, 1, 1] => |x, w| unfold4d(x, [2, 3], UnfoldOptions::new([1, 2], [1, 0], [2, 1])).reshape([2, 6, -1, 3]) * w;
+        [2, 3, 7, 6], [1, 1, 1, 1] => |x, w| interpolate(x, [9, 4], resize(InterpolateMode::Nearest, true)) * w;
+        [2, 3, 7, 6], [1, 1, 1, 1] => |x, w| interpolate(x, [9, 4], resize(InterpolateMode::Bilinear, true)) * w;
+        [2, 3, 7, 6], [1, 1, 1, 1] => |x, w| interpolate(x, [5, 13], resize(InterpolateMode::Bilinear, false)) * w;
+        [2, 3, 7, 6], [1, 1, 1, 1] => |x, w| interpolate(x, [9, 4], resize(InterpolateMode::Bicubic, true)) * w;
+        [2, 3, 7, 6], [1, 1, 1, 1] => |x, w| interpolate(x, [5, 13], resize(InterpolateMode::Bicubic, false)) * w;
+        [2, 3, 7, 6], [2, 4, 5, 2] => |x, w| x.grid_sample_2d(w.mul_scalar(1.3), InterpolateMode::Bilinear);
+        [2, 4, 7, 6], [6, 4, 3, 2] => |x, w| deform_conv2d(x, near([2, 12, 5, 5]), w, None, None, deform(1, 1));
+        [2, 4, 7, 6], [2, 24, 5, 5] => |x, w| deform_conv2d(x, w.mul_scalar(1.4), floats([6, 2, 3, 2], device), None, None, deform(2, 2));
+        [2, 4, 7, 6], [2, 12, 5, 5] => |x, w| deform_conv2d(x, near([2, 24, 5, 5]), floats([6, 4, 3, 2], device), Some(w), None, deform(1, 2));
+        [2, 4, 7, 6], [6] => |x, w| deform_conv2d(x, near([2, 12, 5, 5]), floats([6, 4, 3, 2], device), Some(floats([2, 6, 5, 5], device)), Some(w), deform(1, 1));
     }
 }
 

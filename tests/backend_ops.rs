@@ -1,40 +1,23 @@
 //! The backend's ops against burn-ndarray's, through Burn's tensor API.
 
+#[macro_use]
 mod support;
 
 use burn::tensor::backend::Backend;
 use burn::tensor::module::{
     adaptive_avg_pool1d, adaptive_avg_pool2d, attention, avg_pool1d, avg_pool2d, conv_transpose1d,
-    conv_transpose2d, conv1d, conv2d, embedding, linear, max_pool1d, max_pool2d, max_pool2d_with_indices,
-    unfold4d,
+    conv_transpose2d, conv_transpose3d, conv1d, conv2d, conv3d, deform_conv2d, embedding, interpolate,
+    linear, max_pool1d, max_pool2d, max_pool2d_with_indices, unfold4d,
 };
-use burn::tensor::ops::{AttentionModuleOptions, ConvOptions, ConvTransposeOptions, UnfoldOptions};
+use burn::tensor::ops::{
+    AttentionModuleOptions, ConvOptions, ConvTransposeOptions, DeformConvOptions, GridSampleOptions,
+    GridSamplePaddingMode, InterpolateMode, InterpolateOptions, UnfoldOptions,
+};
 use burn::tensor::{
     Bool, IndexingUpdateOp, Int, Shape, Tensor, TensorData, TensorPrimitive, activation, s, signal,
 };
 use burn_overcommit::OvercommitDevice;
 use support::{Answers, Ours, Reference, assert_same, bits, floats, ints};
-
-/// Adds each expression's value under its own text.
-macro_rules! answers {
-    ($out:expr; $($value:expr;)*) => { $($out.add(stringify!($value), $value);)* };
-}
-
-/// One test: the same generic function on both backends.
-macro_rules! compare {
-    ($($name:ident, $tolerance:expr;)*) => {
-        mod ops {
-            use super::*;
-            $(#[test]
-            fn $name() {
-                let (mut ours, mut reference) = (Answers::default(), Answers::default());
-                super::$name::<Ours>(&OvercommitDevice::Host(0), &mut ours);
-                super::$name::<Reference>(&Default::default(), &mut reference);
-                assert_same(ours, reference, $tolerance);
-            })*
-        }
-    };
-}
 
 compare! {
     creation, 0.0;
@@ -47,7 +30,6 @@ compare! {
     assignments, 0.0;
     reductions, 1e-5;
     indexing, 1e-6;
-    sorting, 0.0;
     products, 1e-5;
     activations, 1e-5;
     norms, 1e-5;
@@ -55,6 +37,9 @@ compare! {
     fourier_transforms, 1e-5;
     convolutions, 1e-4;
     pools, 1e-5;
+    sizes, 1e-5;
+    grids, 1e-5;
+    deformable_convolutions, 1e-4;
 }
 
 fn creation<B: Backend>(device: &B::Device, out: &mut Answers) {
@@ -398,18 +383,14 @@ fn indexing<B: Backend>(device: &B::Device, out: &mut Answers) {
         x.clone().gather_nd::<2, 1>(pairs.clone());
         x.clone().gather_nd::<2, 2>(pairs.clone().slice(s![.., 0..1]));
         x.clone().scatter_nd::<2, 1>(pairs.clone(), floats([3], device), IndexingUpdateOp::Add);
+        x.clone().scatter_nd::<2, 1>(pairs.clone(), floats([3], device), IndexingUpdateOp::Assign);
+        x.clone().scatter_nd::<2, 1>(pairs.clone(), floats([3], device), IndexingUpdateOp::Mul);
+        x.clone().scatter_nd::<2, 2>(pairs.clone().slice(s![.., 0..1]), floats([3, 6], device), IndexingUpdateOp::Min);
+        t.clone().scatter_nd::<2, 2>(pairs.clone().slice(s![.., 0..1]), floats([3, 6], device), IndexingUpdateOp::Max);
+        ints::<B, 2>([5, 6], 40, device).scatter_nd::<2, 1>(pairs.clone(), ints([3], 50, device), IndexingUpdateOp::Mul);
+        ints::<B, 2>([5, 6], 40, device).scatter_nd::<2, 1>(pairs.clone(), ints([3], 50, device), IndexingUpdateOp::Max);
         ints::<B, 2>([3, 4], 6, device).one_hot::<3>(6);
         embedding(x.clone(), ints([2, 3], 5, device));
-    }
-}
-
-fn sorting<B: Backend>(device: &B::Device, out: &mut Answers) {
-    let x = floats::<B, 2>([4, 6], device);
-    answers! { out;
-        x.clone().sort(1);
-        x.clone().sort_descending(0);
-        x.clone().argsort(1);
-        x.clone().topk(2, 1);
     }
 }
 
@@ -537,6 +518,7 @@ fn convolutions<B: Backend>(device: &B::Device, out: &mut Answers) {
     let grouped = floats::<B, 4>([6, 2, 3, 2], device);
     let bias = floats::<B, 1>([6], device);
     let (line, taps) = (floats::<B, 3>([2, 4, 9], device), floats::<B, 3>([6, 4, 3], device));
+    let volume = floats::<B, 5>([2, 4, 4, 5, 6], device);
     let plain = ConvOptions::new([1, 1], [0, 0], [1, 1], 1);
     let general = ConvOptions::new([2, 1], [1, 2], [1, 2], 1);
     let back = floats::<B, 4>([4, 3, 3, 2], device);
@@ -550,9 +532,18 @@ fn convolutions<B: Backend>(device: &B::Device, out: &mut Answers) {
         conv_transpose2d(x.clone(), back.clone(), None, ConvTransposeOptions::new([1, 2], [0, 1], [0, 1], [1, 1], 2));
         // Output padding of a stride and more.
         conv_transpose2d(x.clone(), back.clone(), None, ConvTransposeOptions::new([1, 2], [0, 1], [1, 3], [2, 1], 1));
+        conv2d(x.clone(), floats([4, 1, 3, 3], device), None, ConvOptions::new([1, 2], [1, 1], [1, 1], 4));
+        conv1d(line.clone(), floats([8, 1, 3], device), None, ConvOptions::new([1], [1], [1], 4));
         conv_transpose1d(line.clone(), floats([4, 3, 3], device), None, ConvTransposeOptions::new([2], [1], [1], [1], 1));
+        conv3d(volume.clone(), floats([6, 4, 2, 3, 3], device), Some(bias.clone()), ConvOptions::new([1; 3], [0, 1, 1], [1; 3], 1));
+        conv3d(volume.clone(), floats([6, 2, 3, 2, 1], device), None, ConvOptions::new([2, 1, 2], [1, 1, 0], [2, 1, 1], 2));
+        conv3d(volume.clone().permute([0, 1, 4, 2, 3]), floats([4, 1, 3, 3, 2], device), None, ConvOptions::new([1; 3], [1; 3], [1; 3], 4));
+        conv_transpose3d(volume.clone(), floats([4, 3, 2, 3, 2], device), Some(floats([3], device)), ConvTransposeOptions::new([2, 1, 2], [1, 1, 0], [1, 0, 1], [1, 2, 1], 1));
+        conv_transpose3d(volume.clone(), floats([4, 2, 2, 2, 2], device), None, ConvTransposeOptions::new([2; 3], [0; 3], [3, 0, 2], [1; 3], 2));
         unfold4d(x.clone(), [2, 3], UnfoldOptions::new([1, 2], [0, 0], [1, 1]));
         unfold4d(x.clone(), [2, 3], UnfoldOptions::new([1, 2], [1, 1], [1, 1]));
+        unfold4d(x.clone(), [3, 2], UnfoldOptions::new([2, 1], [2, 0], [2, 3]));
+        unfold4d(x.clone().permute([0, 1, 3, 2]), [2, 2], UnfoldOptions::new([2, 2], [0, 1], [1, 2]));
     }
 }
 
@@ -571,6 +562,115 @@ fn pools<B: Backend>(device: &B::Device, out: &mut Answers) {
         max_pool1d(line.clone(), 3, 2, 1, 1, false);
         avg_pool1d(line.clone(), 3, 2, 1, true, false);
         adaptive_avg_pool1d(line.clone(), 4);
+        max_pool2d(x.clone(), [3, 3], [1, 1], [1, 1], [1, 1], true);
+        avg_pool2d(x.clone(), [3, 3], [2, 1], [1, 0], false, true);
+        max_pool2d(x.clone().permute([0, 1, 3, 2]), [2, 3], [1, 2], [0, 1], [1, 1], false);
+    }
+}
+
+fn sizes<B: Backend>(device: &B::Device, out: &mut Answers) {
+    let x = floats::<B, 4>([2, 3, 7, 6], device);
+    let turned = floats::<B, 4>([2, 6, 7, 3], device).permute([0, 3, 2, 1]);
+    use InterpolateMode::{Bicubic, Bilinear, Lanczos3, Nearest};
+    for mode in [Nearest, Bilinear, Bicubic, Lanczos3] {
+        for align_corners in [true, false] {
+            let options = InterpolateOptions::new(mode.clone()).with_align_corners(align_corners);
+            answers! { out;
+                interpolate(x.clone(), [14, 12], options.clone());
+                interpolate(x.clone(), [3, 4], options.clone());
+                interpolate(x.clone(), [9, 1], options.clone());
+                interpolate(x.clone().slice(s![.., .., 2..3, 1..2]), [3, 2], options.clone());
+                interpolate(turned.clone(), [10, 5], options.clone());
+            }
+        }
+    }
+}
+
+fn grids<B: Backend>(device: &B::Device, out: &mut Answers) {
+    let x = floats::<B, 4>([2, 3, 7, 6], device);
+    let grid = floats::<B, 4>([2, 4, 5, 2], device).mul_scalar(1.7);
+    let turned = floats::<B, 4>([2, 2, 5, 4], device).permute([0, 3, 2, 1]);
+    use GridSamplePaddingMode::{Border, Reflection, Zeros};
+    for mode in [InterpolateMode::Nearest, InterpolateMode::Bilinear] {
+        for padding in [Zeros, Border, Reflection] {
+            for align_corners in [true, false] {
+                let options = GridSampleOptions::new(mode.clone())
+                    .with_padding_mode(padding)
+                    .with_align_corners(align_corners);
+                answers! { out;
+                    x.clone().grid_sample_2d(grid.clone(), options.clone());
+                    x.clone().permute([0, 1, 3, 2]).grid_sample_2d(turned.clone(), options.clone());
+                }
+            }
+        }
+    }
+}
+
+fn deformable_convolutions<B: Backend>(device: &B::Device, out: &mut Answers) {
+    let x = floats::<B, 4>([2, 4, 7, 6], device);
+    let offset = |groups: usize, size: [usize; 2]| {
+        floats::<B, 4>([2, 12 * groups, size[0], size[1]], device).mul_scalar(1.5)
+    };
+    let mask = floats::<B, 4>([2, 12, 4, 7], device);
+    let bias = floats::<B, 1>([6], device);
+    let plain = DeformConvOptions::new([1, 1], [0, 0], [1, 1], 1, 1);
+    let general = DeformConvOptions::new([2, 1], [1, 1], [1, 1], 2, 2);
+    answers! { out;
+        deform_conv2d(x.clone(), offset(1, [5, 5]), floats([6, 4, 3, 2], device), None, None, plain.clone());
+        deform_conv2d(x.clone(), offset(2, [4, 7]), floats([6, 2, 3, 2], device), Some(mask.clone()), Some(bias.clone()), general.clone());
+        deform_conv2d(x.clone(), offset(2, [4, 7]), floats([6, 2, 3, 2], device), None, Some(bias.clone()), general.clone());
+    }
+}
+
+#[test]
+#[should_panic(expected = "grid_sample_2d has no Bicubic")]
+fn a_grid_is_sampled_in_two_ways_only() {
+    let device = OvercommitDevice::Host(0);
+    let grid = floats::<Ours, 4>([1, 2, 2, 2], &device);
+    let _ = floats::<Ours, 4>([1, 1, 3, 3], &device).grid_sample_2d(grid, InterpolateMode::Bicubic);
+}
+
+#[test]
+#[should_panic(expected = "1 offset groups does not fit")]
+fn offsets_that_do_not_fit_are_refused() {
+    let device = OvercommitDevice::Host(0);
+    let [x, offset, weight] = [[1, 2, 5, 5], [1, 7, 3, 3], [4, 2, 2, 2]].map(|sizes| floats(sizes, &device));
+    let options = DeformConvOptions::new([1, 1], [0, 0], [1, 1], 1, 1);
+    let _ = deform_conv2d::<Ours>(x, offset, weight, None, None, options);
+}
+
+/// Halves are computed in more precision, and rounded once.
+#[test]
+fn half_precision_is_the_rounded_result() {
+    use burn::tensor::DType;
+    let device = OvercommitDevice::Host(0);
+    for dtype in [DType::F16, DType::BF16] {
+        let half = |x: Tensor<Ours, 4>| x.cast(dtype);
+        let x = half(floats([2, 4, 7, 6], &device));
+        let [offset, weight] = [[2, 8, 6, 5], [3, 4, 2, 2]].map(|sizes| half(floats(sizes, &device)));
+        let grid = half(floats([2, 4, 5, 2], &device));
+        let wide = |x: &Tensor<Ours, 4>| x.clone().cast(DType::F32);
+        let options = DeformConvOptions::new([1, 1], [0, 0], [1, 1], 1, 1);
+        let resize = InterpolateOptions::new(InterpolateMode::Bicubic);
+        let deformed = |x, offset, weight| deform_conv2d(x, offset, weight, None, None, options.clone());
+        let pairs = [
+            (
+                deformed(x.clone(), offset.clone(), weight.clone()),
+                deformed(wide(&x), wide(&offset), wide(&weight)),
+            ),
+            (
+                x.clone().grid_sample_2d(grid.clone(), InterpolateMode::Bilinear),
+                wide(&x).grid_sample_2d(wide(&grid), InterpolateMode::Bilinear),
+            ),
+            (interpolate(x.clone(), [9, 11], resize.clone()), interpolate(wide(&x), [9, 11], resize)),
+            (
+                avg_pool2d(x.clone(), [3, 3], [1, 1], [1, 1], true, false),
+                avg_pool2d(wide(&x), [3, 3], [1, 1], [1, 1], true, false),
+            ),
+        ];
+        for (found, expected) in pairs {
+            assert_eq!(found.into_data(), expected.cast(dtype).into_data());
+        }
     }
 }
 
@@ -628,10 +728,4 @@ fn data_that_does_not_fit_is_refused() {
     let mut data = TensorData::new(vec![0.0f32; 5], [5]);
     data.shape = Shape::new([2, 3]);
     let _ = Tensor::<Ours, 2>::from_data(data, &OvercommitDevice::Host(0));
-}
-
-#[test]
-#[should_panic(expected = "burn-overcommit: float_cumsum is not implemented yet; see the list in README.md")]
-fn what_is_missing_says_so() {
-    let _ = floats::<Ours, 1>([3], &OvercommitDevice::Host(0)).cumsum(0);
 }

@@ -6,22 +6,31 @@ use crate::runtime::Tensor;
 
 /// `a[.., m, k] b[.., k, n]`; batch dimensions are broadcast.
 pub fn matmul(a: Tensor, b: Tensor) -> Tensor {
+    product(a, b, None)
+}
+
+/// [`matmul`], with a bias added to every row.
+fn product(a: Tensor, b: Tensor, bias: Option<Tensor>) -> Tensor {
     let ([m, k], [inner, n]) = (convert::plane(a.layout()), convert::plane(b.layout()));
     let lead = pointwise::common_shape(&lead(&a), &lead(&b));
     let Some(lead) = lead.filter(|_| k == inner) else {
         fail(format!("burn-overcommit: matmul of {:?} and {:?} does not fit", a.shape(), b.shape()))
+    };
+    let multiply = |a, b| match bias {
+        Some(bias) => run(Op::Matmul, [a, b, view::expand(bias, &[n])]),
+        None => run(Op::Matmul, [a, b]),
     };
     // One matrix on the right serves all batches at once, if the rows on the left are one run.
     let flat = a.layout().reshape(Shape::new(&[a.shape().count() / k.max(1), k]));
     match flat {
         Some(flat) if b.shape().count() == k * n && a.shape().rank() > 2 && k > 0 => {
             let b = view::reshape_to(b, &[k, n]);
-            view::reshape(run(Op::Matmul, [a.with_layout(flat), b]), with_plane(&lead, m, n))
+            view::reshape(multiply(a.with_layout(flat), b), with_plane(&lead, m, n))
         }
         _ => {
             let a = view::expand(a, with_plane(&lead, m, k).dims());
             let b = view::expand(b, with_plane(&lead, k, n).dims());
-            run(Op::Matmul, [a, b])
+            multiply(a, b)
         }
     }
 }
@@ -36,11 +45,7 @@ fn with_plane(lead: &Shape, rows: usize, columns: usize) -> Shape {
 
 /// `x[.., i] weight[i, o] + bias[o]`.
 pub fn linear(x: Tensor, weight: Tensor, bias: Option<Tensor>) -> Tensor {
-    let product = matmul(x, weight);
-    match bias {
-        Some(bias) => pointwise::binary(Binary::Add, product, bias),
-        None => product,
-    }
+    product(x, weight, bias)
 }
 
 pub fn linear_x_backward(weight: Tensor, gradient: Tensor) -> Tensor {

@@ -4,17 +4,6 @@
 //! The functions know no Burn trait and the face knows no op's details, so that another version of Burn needs only
 //! another face. Tensors are passed by value: an op that consumes the last handle of an input may run in place.
 
-/// The body of a method that needs kernels not written yet. The list in README.md is compared with these by a test.
-macro_rules! missing {
-    ($name:literal) => {
-        $crate::backend::fail(concat!(
-            "burn-overcommit: ",
-            $name,
-            " is not implemented yet; see the list in README.md"
-        ))
-    };
-}
-
 mod convert;
 mod create;
 mod element;
@@ -27,7 +16,9 @@ mod norm;
 mod pointwise;
 mod quantized;
 mod reduce;
+mod sort;
 mod view;
+mod vision;
 
 pub use element::{FloatElement, IntElement};
 pub use quantized::Quantized;

@@ -1,51 +1,100 @@
 //! Convolutions and pools.
+//!
+//! Convolutions of one and two dimensions are those of three with unit dimensions in front, which are views.
 
 use super::{convert, create, ok, pointwise, reduce, run, view};
-use crate::op::{Binary, Conv2d, Op, Pool2d, Reduce, Shape};
+use crate::op::{Binary, Conv, Op, Pool2d, Reduce, Shape};
 use crate::runtime::{self, Tensor};
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 use burn_backend::{DType, Slice};
 
-impl From<ConvOptions<2>> for Conv2d {
-    fn from(options: ConvOptions<2>) -> Self {
-        Conv2d {
-            stride: options.stride,
-            padding: options.padding,
-            dilation: options.dilation,
+/// `values` for the innermost dimensions, `missing` for the others.
+fn spatial<const N: usize>(values: [usize; N], missing: usize) -> [usize; 3] {
+    let mut all = [missing; 3];
+    all[3 - N..].copy_from_slice(&values);
+    all
+}
+
+impl<const N: usize> From<ConvOptions<N>> for Conv {
+    fn from(options: ConvOptions<N>) -> Self {
+        Conv {
+            stride: spatial(options.stride, 1),
+            padding: spatial(options.padding, 0),
+            dilation: spatial(options.dilation, 1),
             groups: options.groups,
         }
     }
 }
 
-/// The same convolution of images of width one.
-fn flat(options: ConvOptions<1>) -> Conv2d {
-    Conv2d {
-        stride: [options.stride[0], 1],
-        padding: [options.padding[0], 0],
-        dilation: [options.dilation[0], 1],
-        groups: options.groups,
+/// The convolution whose gradient a transposed one is.
+impl<const N: usize> From<&ConvTransposeOptions<N>> for Conv {
+    fn from(options: &ConvTransposeOptions<N>) -> Self {
+        Conv {
+            stride: spatial(options.stride, 1),
+            padding: spatial(options.padding, 0),
+            dilation: spatial(options.dilation, 1),
+            groups: options.groups,
+        }
     }
 }
 
-pub fn conv2d(x: Tensor, weight: Tensor, bias: Option<Tensor>, conv: Conv2d) -> Tensor {
-    match bias {
-        Some(bias) => run(Op::Conv2d(conv), [x, weight, bias]),
-        None => run(Op::Conv2d(conv), [x, weight]),
-    }
+/// `[a, b, spatial..]` as `[a, b, d, h, w]`.
+fn deepened(x: Tensor) -> Tensor {
+    let dims = x.shape().dims();
+    let missing = 5_usize.saturating_sub(dims.len());
+    let dims = [&dims[..2], &vec![1; missing], &dims[2..]].concat();
+    view::reshape_to(x, &dims)
+}
+
+/// The reverse of [`deepened`], for `N` spatial dimensions.
+fn flattened<const N: usize>(x: Tensor) -> Tensor {
+    let dims = x.shape().dims();
+    let dims = [&dims[..2], &dims[5 - N..]].concat();
+    view::reshape_to(x, &dims)
+}
+
+/// Depth, height and width of `[a, b, d, h, w]`.
+fn space(x: &Tensor) -> [usize; 3] {
+    [2, 3, 4].map(|axis| x.shape()[axis])
+}
+
+pub fn conv<const N: usize>(
+    x: Tensor,
+    weight: Tensor,
+    bias: Option<Tensor>,
+    options: ConvOptions<N>,
+) -> Tensor {
+    let (op, [x, weight]) = (Op::Conv(options.into()), [x, weight].map(deepened));
+    flattened::<N>(match bias {
+        Some(bias) => run(op, [x, weight, bias]),
+        None => run(op, [x, weight]),
+    })
 }
 
 /// `x` gives its shape only.
-pub fn conv2d_x_backward(x: Tensor, weight: Tensor, gradient: Tensor, conv: Conv2d) -> Tensor {
-    let size = convert::plane(x.layout());
+pub fn conv_x_backward<const N: usize>(
+    x: Tensor,
+    weight: Tensor,
+    gradient: Tensor,
+    options: ConvOptions<N>,
+) -> Tensor {
+    let [x, weight, gradient] = [x, weight, gradient].map(deepened);
+    let size = space(&x);
     drop(x);
-    run(Op::Conv2dBackwardInput { conv, size }, [weight, gradient])
+    flattened::<N>(run(Op::ConvBackwardInput { conv: options.into(), size }, [weight, gradient]))
 }
 
 /// `weight` gives its shape only.
-pub fn conv2d_weight_backward(x: Tensor, weight: Tensor, gradient: Tensor, conv: Conv2d) -> Tensor {
-    let kernel = convert::plane(weight.layout());
+pub fn conv_weight_backward<const N: usize>(
+    x: Tensor,
+    weight: Tensor,
+    gradient: Tensor,
+    options: ConvOptions<N>,
+) -> Tensor {
+    let [x, weight, gradient] = [x, weight, gradient].map(deepened);
+    let kernel = space(&weight);
     drop(weight);
-    run(Op::Conv2dBackwardWeight { conv, kernel }, [x, gradient])
+    flattened::<N>(run(Op::ConvBackwardWeight { conv: options.into(), kernel }, [x, gradient]))
 }
 
 /// Sums over each image and then over images, so that the gradient needs no copy in another order.
@@ -58,89 +107,70 @@ pub fn conv_bias_backward(gradient: Tensor) -> Tensor {
     view::reshape_to(sums, &[channels])
 }
 
-pub fn conv1d_x_backward(x: Tensor, weight: Tensor, gradient: Tensor, options: ConvOptions<1>) -> Tensor {
-    let [x, weight, gradient] = [x, weight, gradient].map(column);
-    row(conv2d_x_backward(x, weight, gradient, flat(options)))
-}
-
-pub fn conv1d_weight_backward(
-    x: Tensor,
-    weight: Tensor,
-    gradient: Tensor,
-    options: ConvOptions<1>,
-) -> Tensor {
-    let [x, weight, gradient] = [x, weight, gradient].map(column);
-    row(conv2d_weight_backward(x, weight, gradient, flat(options)))
-}
-
-/// `[a, b, c]` as `[a, b, c, 1]`.
-fn column(x: Tensor) -> Tensor {
-    let dims = [x.shape().dims(), &[1]].concat();
-    view::reshape_to(x, &dims)
-}
-
-/// The reverse of [`column`].
-fn row(x: Tensor) -> Tensor {
-    let dims = x.shape().dims()[..3].to_vec();
-    view::reshape_to(x, &dims)
-}
-
 /// A transposed convolution is the gradient of a convolution whose output is `x`.
-pub fn conv_transpose2d(
+pub fn conv_transpose<const N: usize>(
     x: Tensor,
     weight: Tensor,
     bias: Option<Tensor>,
-    options: ConvTransposeOptions<2>,
+    options: ConvTransposeOptions<N>,
 ) -> Tensor {
-    let (input, kernel) = (convert::plane(x.layout()), convert::plane(weight.layout()));
-    let conv = transposed(&options);
+    let (conv, padding_out) = (Conv::from(&options), spatial(options.padding_out, 0));
+    let [x, weight] = [x, weight].map(deepened);
+    let (input, kernel) = (space(&x), space(&weight));
     let size = std::array::from_fn(|k| {
-        let reach = options.dilation[k] * (kernel[k].max(1) - 1) + 1;
-        let full = input[k].saturating_sub(1) * options.stride[k] + reach + options.padding_out[k];
-        full.saturating_sub(2 * options.padding[k])
+        let reach = conv.dilation[k] * (kernel[k].max(1) - 1) + 1;
+        let full = input[k].saturating_sub(1) * conv.stride[k] + reach + padding_out[k];
+        full.saturating_sub(2 * conv.padding[k])
     });
     let x = padded(x, conv.output_size(size, kernel));
-    let out = run(Op::Conv2dBackwardInput { conv, size }, [weight, x]);
-    match bias {
+    let out = run(Op::ConvBackwardInput { conv, size }, [weight, x]);
+    flattened::<N>(match bias {
         Some(bias) => {
             let channels = bias.shape().count();
-            pointwise::binary(Binary::Add, out, view::reshape_to(bias, &[channels, 1, 1]))
+            pointwise::binary(Binary::Add, out, view::reshape_to(bias, &[channels, 1, 1, 1]))
         }
         None => out,
-    }
+    })
+}
+
+/// The convolution of the gradient, without what output padding adds beyond the forward's input.
+pub fn conv_transpose_x_backward<const N: usize>(
+    weight: Tensor,
+    gradient: Tensor,
+    options: ConvTransposeOptions<N>,
+) -> Tensor {
+    let (conv, padding_out) = (Conv::from(&options), spatial(options.padding_out, 0));
+    let [weight, gradient] = [weight, gradient].map(deepened);
+    let unpadded = std::array::from_fn(|k| space(&gradient)[k].saturating_sub(padding_out[k]));
+    let size = conv.output_size(unpadded, space(&weight));
+    let whole = run(Op::Conv(conv), [gradient, weight]);
+    flattened::<N>((0..3).fold(whole, |x, k| view::narrow(x, k + 2, 0, size[k])))
 }
 
 /// In a transposed convolution input and gradient change places.
-pub fn conv_transpose2d_weight_backward(
+pub fn conv_transpose_weight_backward<const N: usize>(
     x: Tensor,
     weight: Tensor,
     gradient: Tensor,
-    options: ConvTransposeOptions<2>,
+    options: ConvTransposeOptions<N>,
 ) -> Tensor {
-    let conv = transposed(&options);
-    let size = conv.output_size(convert::plane(gradient.layout()), convert::plane(weight.layout()));
-    conv2d_weight_backward(gradient, weight, padded(x, size), conv)
+    let conv = Conv::from(&options);
+    let [x, weight, gradient] = [x, weight, gradient].map(deepened);
+    let kernel = space(&weight);
+    let x = padded(x, conv.output_size(space(&gradient), kernel));
+    flattened::<N>(run(Op::ConvBackwardWeight { conv, kernel }, [gradient, x]))
 }
 
-/// `x` with zeros after its rows and columns up to `size`: output padding of a stride or more reaches beyond `x`.
-fn padded(x: Tensor, size: [usize; 2]) -> Tensor {
-    if convert::plane(x.layout()) == size {
+/// `x` with zeros after its elements up to `size`: output padding of a stride or more reaches beyond `x`.
+fn padded(x: Tensor, size: [usize; 3]) -> Tensor {
+    if space(&x) == size {
         return x;
     }
     let dims = x.shape().dims();
     let slices: Vec<Slice> = dims.iter().map(|&dim| Slice::from(0..dim)).collect();
-    let shape = Shape::new(&[dims[0], dims[1], size[0], size[1]]);
+    let shape = Shape::new(&[&dims[..2], &size].concat());
     let zeros = create::zeros(shape, &x.device(), x.dtype());
     view::slice_assign(zeros, &slices, x)
-}
-
-fn transposed(options: &ConvTransposeOptions<2>) -> Conv2d {
-    Conv2d {
-        stride: options.stride,
-        padding: options.padding,
-        dilation: options.dilation,
-        groups: options.groups,
-    }
 }
 
 pub fn max_pool2d(x: Tensor, pool: Pool2d) -> Tensor {

@@ -123,7 +123,7 @@ fn in_blocks(x: Tensor, scheme: &QuantScheme) -> Tensor {
         QuantLevel::Tensor => count.max(1),
         QuantLevel::Block(size) => size.num_elements(),
     };
-    if count % block != 0 {
+    if !count.is_multiple_of(block) {
         fail(format!("burn-overcommit: {:?} is not a number of blocks of {block} elements", x.shape()));
     }
     view::reshape_to(x, &[count / block, block])

@@ -1,7 +1,7 @@
 //! Reductions: of one axis, which keeps size one, or of all.
 
 use super::{cast, convert, index, ok, pointwise, run, view};
-use crate::op::{ArgReduce, Binary, Dtype, Op, Reduce, Shape};
+use crate::op::{ArgReduce, Binary, Cumulative, Dtype, Op, Reduce, Shape};
 use crate::runtime::{self, Tensor};
 use burn_backend::DType;
 
@@ -56,9 +56,14 @@ pub fn arg_like(kind: ArgReduce, x: Tensor, axis: usize) -> Tensor {
 /// The extremes along an axis, and where they are.
 pub fn with_indices(kind: ArgReduce, x: Tensor, axis: usize, dtype: impl Into<DType>) -> (Tensor, Tensor) {
     let dtype = convert::dtype(dtype);
-    let op = Op::ArgReduce { kind, axis, dtype: index::op_indices(dtype), values: true };
+    let op = Op::ArgReduce { kind, axis, dtype: index::made_for(dtype), values: true };
     let [values, indices] = ok(runtime::run_pair(op, [x]));
     (values, cast(indices, dtype))
+}
+
+/// What the elements along an axis come to, up to each.
+pub fn cumulative(kind: Cumulative, x: Tensor, axis: usize) -> Tensor {
+    run(Op::Cumulative { kind, axis }, [x])
 }
 
 /// Whether any element is not zero, along an axis or of all.

@@ -129,7 +129,7 @@ pub fn cat(tensors: Vec<Tensor>, axis: usize) -> Tensor {
         return tensors.into_iter().next().unwrap_or_else(|| fail("burn-overcommit: nothing to concatenate"));
     }
     let shape = first.shape().with(axis, length);
-    let out = create::zeros(shape, &first.device(), first.dtype());
+    let out = create::unset(shape, &first.device(), first.dtype());
     let (mut starts, steps) = ([0; MAX_RANK], [1; MAX_RANK]);
     tensors.into_iter().fold(out, |out, tensor| {
         let size = tensor.shape()[axis];

@@ -189,6 +189,36 @@ named! {
     }
 }
 
+named! {
+    /// How elements come together up to each of them.
+    Cumulative {
+        /// Sum.
+        Sum = "sum",
+        /// Product.
+        Prod = "prod",
+        /// Largest; NaN wins.
+        Max = "max",
+        /// Smallest; NaN wins.
+        Min = "min",
+    }
+}
+
+named! {
+    /// What becomes of an element that an index names.
+    Update {
+        /// The value.
+        Assign = "assign",
+        /// Its sum with the value; of bools, `or`.
+        Add = "add",
+        /// Its product with the value.
+        Mul = "mul",
+        /// The smaller; NaN wins.
+        Min = "min",
+        /// The larger; NaN wins.
+        Max = "max",
+    }
+}
+
 /// What random numbers follow. Integers take the floor of the float.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Distribution {
@@ -213,22 +243,23 @@ pub enum Distribution {
     },
 }
 
-/// How a two-dimensional convolution's window moves.
+/// How a convolution's window moves over `[depth, height, width]`. With fewer dimensions the missing ones, outermost
+/// first, are of size one, stepped over once, and without padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Conv2d {
-    /// Step of the window, `[vertical, horizontal]`.
-    pub stride: [usize; 2],
-    /// Zeros around the image.
-    pub padding: [usize; 2],
+pub struct Conv {
+    /// Step of the window.
+    pub stride: [usize; 3],
+    /// Zeros on both sides of the image.
+    pub padding: [usize; 3],
     /// Distance of the window's elements.
-    pub dilation: [usize; 2],
+    pub dilation: [usize; 3],
     /// Channels are split into this many independent groups.
     pub groups: usize,
 }
 
-impl Conv2d {
-    /// Output height and width for an image of `size` under a window of `kernel`.
-    pub fn output_size(&self, size: [usize; 2], kernel: [usize; 2]) -> [usize; 2] {
+impl Conv {
+    /// Output size for an image of `size` under a window of `kernel`.
+    pub fn output_size(&self, size: [usize; 3], kernel: [usize; 3]) -> [usize; 3] {
         std::array::from_fn(|k| {
             let span = self.dilation[k] * (kernel[k].max(1) - 1) + 1;
             (size[k] + 2 * self.padding[k]).checked_sub(span).map_or(0, |room| room / self.stride[k] + 1)
@@ -261,15 +292,83 @@ impl Pool2d {
             let Some(room) = (size[k] + 2 * self.padding[k]).checked_sub(span) else {
                 return 0;
             };
-            if !self.ceil_mode {
-                return room / self.stride[k] + 1;
-            }
-            let count = room.div_ceil(self.stride[k]) + 1;
-            // The last window must begin inside the image or its leading border.
-            let begins_inside = (count - 1) * self.stride[k] < size[k] + self.padding[k];
-            if begins_inside { count } else { count - 1 }
+            // In ceil mode the last window may lie wholly outside, as Burn counts them.
+            if self.ceil_mode { room.div_ceil(self.stride[k]) + 1 } else { room / self.stride[k] + 1 }
         })
     }
+}
+
+named! {
+    /// How an image's values between its pixels are found.
+    Interpolation {
+        /// The pixel that the place rounds down to.
+        Nearest = "nearest",
+        /// By the distance to two pixels a dimension.
+        Bilinear = "bilinear",
+        /// Cubic convolution over four pixels a dimension.
+        Bicubic = "bicubic",
+        /// Windowed sine over six pixels a dimension.
+        Lanczos = "lanczos",
+    }
+}
+
+impl Interpolation {
+    /// Pixels read along a dimension.
+    pub const fn taps(self) -> usize {
+        match self {
+            Interpolation::Nearest => 1,
+            Interpolation::Bilinear => 2,
+            Interpolation::Bicubic => 4,
+            Interpolation::Lanczos => 6,
+        }
+    }
+}
+
+/// How an image gets another size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Resize {
+    /// What a value between pixels is.
+    pub mode: Interpolation,
+    /// Whether the middles of corner pixels stay where they are, and not the image's edges; `Nearest` keeps edges.
+    pub align_corners: bool,
+}
+
+named! {
+    /// What there is outside an image.
+    GridPadding {
+        /// Zeros.
+        Zeros = "zeros",
+        /// The nearest pixel.
+        Border = "border",
+        /// The image, mirrored.
+        Reflection = "reflection",
+    }
+}
+
+/// How an image is read at the places of a grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GridSample {
+    /// The nearest pixel alone, or else by the distance to four.
+    pub nearest: bool,
+    /// What is outside.
+    pub padding: GridPadding,
+    /// Whether -1 and 1 are the middles of corner pixels, and not the image's edges.
+    pub align_corners: bool,
+}
+
+/// The window of a deformable convolution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Deform2d {
+    /// Height and width.
+    pub kernel: [usize; 2],
+    /// Step of the window.
+    pub stride: [usize; 2],
+    /// Zeros around the image.
+    pub padding: [usize; 2],
+    /// Distance of the window's elements.
+    pub dilation: [usize; 2],
+    /// Channels are split into this many groups that share offsets.
+    pub offset_groups: usize,
 }
 
 impl Unary {
@@ -299,6 +398,13 @@ impl Binary {
     pub fn wraps(self) -> bool {
         use Binary::{Add, And, Mul, Or, ReverseSub, Sub, Xor};
         matches!(self, Add | Sub | Mul | ReverseSub | And | Or | Xor)
+    }
+}
+
+impl Update {
+    /// Element types this has a kernel for.
+    pub fn supports(self, dtype: Dtype) -> bool {
+        matches!(self, Update::Assign | Update::Add) || !dtype.is_bool()
     }
 }
 

@@ -11,14 +11,17 @@ mod rules;
 mod work;
 
 pub use dtype::{Dtype, Scalar};
-pub use kinds::{ArgReduce, Binary, Compare, Conv2d, Distribution, Pool2d, Reduce, Softmax, Unary};
+pub use kinds::{
+    ArgReduce, Binary, Compare, Conv, Cumulative, Deform2d, Distribution, GridPadding, GridSample,
+    Interpolation, Pool2d, Reduce, Resize, Softmax, Unary, Update,
+};
 pub use layout::{Layout, MAX_RANK, Shape};
 pub use work::Work;
 
 use arrayvec::ArrayVec;
 
 /// The most tensors an op reads.
-pub const MAX_INPUTS: usize = 3;
+pub const MAX_INPUTS: usize = 4;
 /// The most tensors an op makes.
 pub const MAX_OUTPUTS: usize = 2;
 
@@ -48,6 +51,9 @@ impl View {
     }
 }
 
+/// Elements of a mask that [`Op::CountSet`] counts together.
+pub const COUNTED_RUN: usize = 32 * 1024;
+
 /// What an op makes: always a contiguous storage of its own.
 pub type Outputs = ArrayVec<View, MAX_OUTPUTS>;
 
@@ -75,6 +81,13 @@ pub enum Op {
         dtype: Dtype,
         /// The value.
         value: Scalar,
+    },
+    /// `() -> [shape]`, elements of any value: for ops that write them all before one is read.
+    Unset {
+        /// Shape of the output.
+        shape: Shape,
+        /// Element type of the output.
+        dtype: Dtype,
     },
     /// `() -> [count]`: `start + i * step`, integers.
     Arange {
@@ -188,38 +201,81 @@ pub enum Op {
         /// The axis.
         axis: usize,
     },
-    /// `(x, index, value)`: `x` with `value` added at `index` along `axis`, in index order.
-    ScatterAdd {
+    /// `(x, index, value)`: `x` with each element that `index` names along `axis` updated by `value`, in index order.
+    Scatter {
         /// The axis.
         axis: usize,
+        /// What becomes of an element.
+        update: Update,
     },
     /// `(x, index[n])`: the slices of `x` along `axis` that a one-dimensional index names.
     Select {
         /// The axis.
         axis: usize,
     },
-    /// `(x, index[n], value)`: `x` with the slices of `value` added where the index names, in index order.
-    SelectAdd {
+    /// `(x, index[n], value)`: `x` with the slices that the index names updated by those of `value`, in index order.
+    SelectUpdate {
+        /// The axis.
+        axis: usize,
+        /// What becomes of an element.
+        update: Update,
+    },
+    /// `(x)`: what the elements along `axis` come to, up to each. Halves are added up in 32 bits.
+    Cumulative {
+        /// How they come together.
+        kind: Cumulative,
         /// The axis.
         axis: usize,
     },
-    /// `(a[.., m, k], b[.., k, n]) -> [.., m, n]`; batch dimensions are equal.
-    Matmul,
-    /// `(x[n, c, h, w], weight[o, c / groups, kh, kw], bias[o] or nothing) -> [n, o, oh, ow]`.
-    Conv2d(Conv2d),
-    /// `(weight, gradient[n, o, oh, ow]) -> [n, c, h, w]`.
-    Conv2dBackwardInput {
-        /// The forward convolution.
-        conv: Conv2d,
-        /// Height and width of the forward's input.
-        size: [usize; 2],
+    /// `(x)`: the first `count` elements along `axis` once they are in order: negative zero before zero, NaN above all
+    /// numbers.
+    Sort {
+        /// The axis.
+        axis: usize,
+        /// Largest first.
+        descending: bool,
+        /// How many of the first are wanted.
+        count: usize,
     },
-    /// `(x, gradient[n, o, oh, ow]) -> [o, c / groups, kh, kw]`, images added in order.
-    Conv2dBackwardWeight {
+    /// `(x) -> dtype`: where along `axis` the elements of [`Sort`](Op::Sort) are; equal ones in their order.
+    ArgSort {
+        /// The axis, shorter than 2^32.
+        axis: usize,
+        /// Largest first.
+        descending: bool,
+        /// How many of the first are wanted.
+        count: usize,
+        /// Integer type of the output.
+        dtype: Dtype,
+    },
+    /// `(mask) -> i64[runs]`: how many bools are set in each run of [`COUNTED_RUN`], in row-major order.
+    CountSet,
+    /// `(mask, ends[runs]) -> [count, rank]`: the indices of the bools that are set. `ends` are the running sums of
+    /// [`CountSet`](Op::CountSet), the last of them `count`.
+    ArgWhere {
+        /// How many are set.
+        count: usize,
+        /// Integer type of the output.
+        dtype: Dtype,
+    },
+    /// `(a[.., m, k], b[.., k, n], bias[n] or nothing) -> [.., m, n]`; batch dimensions are equal, and the bias is added
+    /// to every row.
+    Matmul,
+    /// `(x[n, c, d, h, w], weight[o, c / groups, kd, kh, kw], bias[o] or nothing) -> [n, o, od, oh, ow]`.
+    Conv(Conv),
+    /// `(weight, gradient[n, o, od, oh, ow]) -> [n, c, d, h, w]`.
+    ConvBackwardInput {
         /// The forward convolution.
-        conv: Conv2d,
-        /// Height and width of the kernel.
-        kernel: [usize; 2],
+        conv: Conv,
+        /// Depth, height and width of the forward's input.
+        size: [usize; 3],
+    },
+    /// `(x, gradient[n, o, od, oh, ow]) -> [o, c / groups, kd, kh, kw]`, images added in order.
+    ConvBackwardWeight {
+        /// The forward convolution.
+        conv: Conv,
+        /// Depth, height and width of the kernel.
+        kernel: [usize; 3],
     },
     /// `(x[n, c, h, w]) -> [n, c, oh, ow]` and, if asked, the flat index of each maximum in its `h * w` plane.
     MaxPool2d {
@@ -252,6 +308,34 @@ pub enum Op {
     /// `(gradient[n, c, oh, ow]) -> [n, c, size]`.
     AdaptiveAvgPool2dBackward {
         /// Height and width of the forward's input.
+        size: [usize; 2],
+    },
+    /// `(x[n, c, h, w]) -> [n, c, size]`.
+    Interpolate {
+        /// What is between pixels.
+        resize: Resize,
+        /// Height and width of the output.
+        size: [usize; 2],
+    },
+    /// `(gradient[n, c, oh, ow]) -> [n, c, size]`.
+    InterpolateBackward {
+        /// The forward's.
+        resize: Resize,
+        /// Height and width of the forward's input.
+        size: [usize; 2],
+    },
+    /// `(x[n, c, h, w], grid[n, oh, ow, 2]) -> [n, c, oh, ow]`; a place is `(x, y)`, -1 to 1 across the image.
+    GridSample(GridSample),
+    /// `(x[n, c, h, w], offset[n, 2 * groups * kh * kw, oh, ow], mask[n, groups * kh * kw, oh, ow] or nothing)
+    /// -> [c * kh * kw, n * oh * ow]`: what a deformable convolution multiplies by its weights. Not for halves.
+    DeformColumns(Deform2d),
+    /// `(x, offset, gradient of the columns, mask or nothing) -> gradients of offset and, if there is one, mask`.
+    DeformBackwardOffset(Deform2d),
+    /// `(offset, gradient of the columns, mask or nothing) -> [n, c, size]`: the gradient of the image.
+    DeformBackwardImage {
+        /// The window.
+        deform: Deform2d,
+        /// Height and width of the image.
         size: [usize; 2],
     },
 }

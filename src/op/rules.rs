@@ -1,6 +1,6 @@
 //! Total functions of an op: what it makes, what it reads, what it may overwrite.
 
-use super::{Dtype, Op, Outputs, Reads, Shape, View};
+use super::{COUNTED_RUN, Dtype, Op, Outputs, Reads, Shape, View};
 
 impl Op {
     /// What the op makes of these inputs. The caller has checked that they fit together.
@@ -11,12 +11,16 @@ impl Op {
             Shape::new(&[shape[0], shape[1], size[0], size[1]])
         };
         let plane = |of: usize| [inputs[of].shape()[2], inputs[of].shape()[3]];
+        let spaces = |a: usize, b: usize, [z, y, x]: [usize; 3]| Shape::new(&[a, b, z, y, x]);
+        let space = |of: usize| [2, 3, 4].map(|axis| inputs[of].shape()[axis]);
         let (dtype, shape) = match *self {
             Op::Fill { shape, dtype, .. } | Op::Random { shape, dtype, .. } => (dtype, shape),
+            Op::Unset { shape, dtype } => (dtype, shape),
             Op::Arange { count, dtype, .. } => (dtype, Shape::new(&[count])),
             Op::Copy { dtype } => (dtype, *inputs[0].shape()),
             Op::Unary(_) | Op::Binary(_) | Op::BinaryScalar(..) | Op::Clamp(..) | Op::MaskFill(_) => same(),
-            Op::SliceAssign { .. } | Op::ScatterAdd { .. } | Op::SelectAdd { .. } => same(),
+            Op::SliceAssign { .. } | Op::Scatter { .. } | Op::SelectUpdate { .. } => same(),
+            Op::Cumulative { .. } => same(),
             Op::Compare(_) | Op::CompareScalar(..) => (Dtype::Bool, *inputs[0].shape()),
             Op::Where => (inputs[1].dtype, *inputs[1].shape()),
             Op::Reduce { axis, .. } => (inputs[0].dtype, inputs[0].shape().with(axis, 1)),
@@ -33,21 +37,25 @@ impl Op {
             Op::InverseRealFft { axis, length } => (inputs[0].dtype, inputs[0].shape().with(axis, length)),
             Op::Gather { .. } => (inputs[0].dtype, *inputs[1].shape()),
             Op::Select { axis } => (inputs[0].dtype, inputs[0].shape().with(axis, inputs[1].shape().count())),
+            Op::Sort { axis, count, .. } => (inputs[0].dtype, inputs[0].shape().with(axis, count)),
+            Op::ArgSort { axis, count, dtype, .. } => (dtype, inputs[0].shape().with(axis, count)),
+            Op::CountSet => (Dtype::I64, Shape::new(&[inputs[0].shape().count().div_ceil(COUNTED_RUN)])),
+            Op::ArgWhere { count, dtype } => (dtype, Shape::new(&[count, inputs[0].shape().rank()])),
             Op::Matmul => {
                 let (a, b) = (inputs[0].shape(), inputs[1].shape());
                 (inputs[0].dtype, a.with(a.rank() - 1, b[b.rank() - 1]))
             }
-            Op::Conv2d(conv) => {
-                let size = conv.output_size(plane(0), plane(1));
-                (inputs[0].dtype, planes(0, size).with(1, inputs[1].shape()[0]))
+            Op::Conv(conv) => {
+                let size = conv.output_size(space(0), space(1));
+                (inputs[0].dtype, spaces(inputs[0].shape()[0], inputs[1].shape()[0], size))
             }
-            Op::Conv2dBackwardInput { conv, size } => {
+            Op::ConvBackwardInput { conv, size } => {
                 let channels = inputs[0].shape()[1] * conv.groups;
-                (inputs[1].dtype, planes(1, size).with(1, channels))
+                (inputs[1].dtype, spaces(inputs[1].shape()[0], channels, size))
             }
-            Op::Conv2dBackwardWeight { conv, kernel } => {
-                let (x, gradient) = (inputs[0].shape(), inputs[1].shape());
-                (inputs[0].dtype, Shape::new(&[gradient[1], x[1] / conv.groups, kernel[0], kernel[1]]))
+            Op::ConvBackwardWeight { conv, kernel } => {
+                let (channels, filters) = (inputs[0].shape()[1], inputs[1].shape()[1]);
+                (inputs[0].dtype, spaces(filters, channels / conv.groups, kernel))
             }
             Op::MaxPool2d { pool, indices } => {
                 let shape = planes(0, pool.output_size(plane(0)));
@@ -56,7 +64,26 @@ impl Op {
                 return [values].into_iter().chain(indices).collect();
             }
             Op::AvgPool2d(pool) => (inputs[0].dtype, planes(0, pool.output_size(plane(0)))),
-            Op::AdaptiveAvgPool2d { size }
+            Op::GridSample(_) => {
+                let grid = inputs[1].shape();
+                (inputs[0].dtype, planes(0, [grid[1], grid[2]]))
+            }
+            Op::DeformColumns(deform) => {
+                let (taps, offset) = (deform.kernel[0] * deform.kernel[1], inputs[1].shape());
+                let pixels = offset[0] * offset[2] * offset[3];
+                (inputs[0].dtype, Shape::new(&[inputs[0].shape()[1] * taps, pixels]))
+            }
+            Op::DeformBackwardOffset(_) => {
+                let made = [Some(&inputs[1]), inputs.get(3)].into_iter().flatten();
+                return made.map(|view| View::contiguous(view.dtype, *view.shape())).collect();
+            }
+            Op::DeformBackwardImage { deform, size } => {
+                let channels = inputs[1].shape()[0] / (deform.kernel[0] * deform.kernel[1]).max(1);
+                (inputs[0].dtype, planes(0, size).with(1, channels))
+            }
+            Op::Interpolate { size, .. }
+            | Op::InterpolateBackward { size, .. }
+            | Op::AdaptiveAvgPool2d { size }
             | Op::MaxPool2dBackward { size, .. }
             | Op::AvgPool2dBackward { size, .. }
             | Op::AdaptiveAvgPool2dBackward { size } => (inputs[0].dtype, planes(0, size)),
@@ -80,7 +107,7 @@ impl Op {
         match self {
             Op::Unary(_) | Op::Binary(_) | Op::BinaryScalar(..) | Op::Clamp(..) | Op::Copy { .. } => true,
             Op::Compare(_) | Op::CompareScalar(..) | Op::Where | Op::MaskFill(_) => true,
-            Op::SliceAssign { .. } | Op::ScatterAdd { .. } | Op::SelectAdd { .. } => input == 0,
+            Op::SliceAssign { .. } | Op::Scatter { .. } | Op::SelectUpdate { .. } => input == 0,
             Op::Softmax { .. } | Op::AttentionWeights { .. } | Op::LayerNorm { .. } => input == 0,
             _ => false,
         }
@@ -96,6 +123,7 @@ impl Op {
     pub fn name(&self) -> &'static str {
         match self {
             Op::Fill { .. } => "fill",
+            Op::Unset { .. } => "unset",
             Op::Arange { .. } => "arange",
             Op::Random { .. } => "random",
             Op::Copy { .. } => "copy",
@@ -115,19 +143,30 @@ impl Op {
             Op::InverseRealFft { .. } => "irfft",
             Op::SliceAssign { .. } => "slice_assign",
             Op::Gather { .. } => "gather",
-            Op::ScatterAdd { .. } => "scatter_add",
+            Op::Scatter { .. } => "scatter",
             Op::Select { .. } => "select",
-            Op::SelectAdd { .. } => "select_add",
+            Op::SelectUpdate { .. } => "select_update",
+            Op::Cumulative { .. } => "cumulative",
+            Op::Sort { .. } => "sort",
+            Op::ArgSort { .. } => "argsort",
+            Op::CountSet => "count_set",
+            Op::ArgWhere { .. } => "argwhere",
             Op::Matmul => "matmul",
-            Op::Conv2d(_) => "conv2d",
-            Op::Conv2dBackwardInput { .. } => "conv2d_backward_input",
-            Op::Conv2dBackwardWeight { .. } => "conv2d_backward_weight",
+            Op::Conv(_) => "conv",
+            Op::ConvBackwardInput { .. } => "conv_backward_input",
+            Op::ConvBackwardWeight { .. } => "conv_backward_weight",
             Op::MaxPool2d { .. } => "max_pool2d",
             Op::MaxPool2dBackward { .. } => "max_pool2d_backward",
             Op::AvgPool2d(_) => "avg_pool2d",
             Op::AvgPool2dBackward { .. } => "avg_pool2d_backward",
             Op::AdaptiveAvgPool2d { .. } => "adaptive_avg_pool2d",
             Op::AdaptiveAvgPool2dBackward { .. } => "adaptive_avg_pool2d_backward",
+            Op::Interpolate { .. } => "interpolate",
+            Op::InterpolateBackward { .. } => "interpolate_backward",
+            Op::GridSample(_) => "grid_sample",
+            Op::DeformColumns(_) => "deform_columns",
+            Op::DeformBackwardOffset(_) => "deform_backward_offset",
+            Op::DeformBackwardImage { .. } => "deform_backward_image",
         }
     }
 }

@@ -155,7 +155,9 @@ pub fn read(tensor: Tensor) -> Result<Vec<u8>, Error> {
     let bytes = access.read();
     runtime.pool().end_host_access(tensor.id());
     let mut bytes = bytes.map_err(|error| runtime.engine_error(error))?;
-    bytes.drain(..tensor.layout().offset() * view.dtype.size_bytes());
+    // A view without elements may begin anywhere.
+    let begin = tensor.layout().offset() * view.dtype.size_bytes();
+    bytes.drain(..begin.min(bytes.len()));
     bytes.truncate(view.size_bytes());
     Ok(bytes)
 }

@@ -1,7 +1,8 @@
 //! The kinds of steps a program is made of, and how often each is.
 
 use burn_overcommit::op::{
-    ArgReduce, Binary, Compare, Conv2d, Dtype, MAX_RANK, Op, Pool2d, Reduce, Scalar, Shape, Unary,
+    ArgReduce, Binary, Compare, Conv, Cumulative, Dtype, MAX_RANK, Op, Pool2d, Reduce, Scalar, Shape, Unary,
+    Update,
 };
 use rand::RngExt;
 
@@ -14,7 +15,7 @@ const ALL: [Dtype; 4] = [Dtype::F32, Dtype::I32, Dtype::I64, Dtype::Bool];
 type Kind = fn(&mut Generator) -> Option<()>;
 
 /// The kinds, each with its weight.
-const KINDS: [(u32, Kind); 20] = [
+const KINDS: [(u32, Kind); 22] = [
     (2, leaf),
     (3, unary),
     (4, chain),
@@ -28,6 +29,8 @@ const KINDS: [(u32, Kind); 20] = [
     (2, slice_assign),
     (2, gather),
     (2, scatter),
+    (2, cumulative),
+    (2, sort),
     (3, matmul),
     (4, convolution),
     (2, max_pool),
@@ -255,9 +258,32 @@ fn scatter(generator: &mut Generator) -> Option<()> {
     let select = generator.random.random_bool(0.5);
     let index = generator.indices(shape[axis], if select { Shape::new(&[count]) } else { values });
     let value = generator.shaped(Dtype::F32, values);
-    let op = if select { Op::SelectAdd { axis } } else { Op::ScatterAdd { axis } };
+    let update = generator.pick(&[Update::Assign, Update::Add, Update::Add, Update::Min, Update::Max]);
+    let op = if select { Op::SelectUpdate { axis, update } } else { Op::Scatter { axis, update } };
     let bound = x.0.bound + value.0.bound * count as f64;
     generator.run(op, &[x, (index, index.view.layout), value], bound).map(drop)
+}
+
+fn cumulative(generator: &mut Generator) -> Option<()> {
+    let x = generator.any(&NUMBERS);
+    let axis = axis(generator, x.1.shape())?;
+    let kind = generator.pick(&[Cumulative::Sum, Cumulative::Sum, Cumulative::Max, Cumulative::Min]);
+    let bound = if kind == Cumulative::Sum { x.0.bound * x.1.shape()[axis] as f64 } else { x.0.bound };
+    generator.run(Op::Cumulative { kind, axis }, &[x], bound).map(drop)
+}
+
+/// All elements in order or the first of them, or where they are.
+fn sort(generator: &mut Generator) -> Option<()> {
+    let x = generator.any(&NUMBERS);
+    let axis = axis(generator, x.1.shape())?;
+    let size = x.1.shape()[axis];
+    let (count, descending) =
+        (generator.pick(&[size, size, size.div_ceil(9)]), generator.random.random_bool(0.5));
+    if generator.random.random_bool(0.5) {
+        return generator.run(Op::Sort { axis, descending, count }, &[x], x.0.bound).map(drop);
+    }
+    let dtype = generator.pick(&[Dtype::I32, Dtype::I64]);
+    generator.run(Op::ArgSort { axis, descending, count, dtype }, &[x], size as f64).map(drop)
 }
 
 fn matmul(generator: &mut Generator) -> Option<()> {
@@ -278,52 +304,73 @@ fn matmul(generator: &mut Generator) -> Option<()> {
     let columns = generator.pick(&[1, 8, 16, 40]);
     let b = generator.shaped(Dtype::F32, shape.with(rank - 2, shape[rank - 1]).with(rank - 1, columns));
     let bound = a.0.bound * b.0.bound * (shape[rank - 1] as f64).sqrt();
+    if generator.random.random_bool(0.3) {
+        let bias = generator.shaped(Dtype::F32, Shape::new(&[columns]));
+        return generator.run(Op::Matmul, &[a, b, bias], bound + bias.0.bound).map(drop);
+    }
     generator.run(Op::Matmul, &[a, b], bound).map(drop)
 }
 
-/// A batch of images, a found one or a new one.
+/// A batch of images `[n, c, h, w]`, a found one or a new one.
 fn images(generator: &mut Generator) -> Chosen {
     let found = generator.find(|value| {
         let shape = value.view.shape();
-        value.view.dtype == Dtype::F32
-            && shape.rank() == 4
-            && shape.count() > 0
-            && shape[2].min(shape[3]) >= 4
+        let flat = shape.rank() == 4 || (shape.rank() == 5 && shape[2] == 1);
+        let sides = shape.dims().iter().rev().take(2).min();
+        value.view.dtype == Dtype::F32 && flat && shape.count() > 0 && sides.is_some_and(|&side| side >= 4)
     });
     let value = found.unwrap_or_else(|| {
         let sizes = generator.images();
         generator.leaf(Dtype::F32, &sizes)
     });
-    (value, value.view.layout)
+    let dims = value.view.shape().dims();
+    let flat = Shape::new(&[dims[0], dims[1], dims[dims.len() - 2], dims[dims.len() - 1]]);
+    (value, value.view.layout.reshape(flat).expect("a dimension of size one can go"))
+}
+
+/// A batch of images with depth, mostly of one.
+fn volumes(generator: &mut Generator) -> Chosen {
+    if generator.random.random_bool(0.2) {
+        let sizes = [2, generator.pick(&[2, 4]), 4, 5, 6];
+        let value = generator.leaf(Dtype::F32, &sizes);
+        return (value, value.view.layout);
+    }
+    let (value, layout) = images(generator);
+    let dims = layout.shape().dims();
+    let deep = Shape::new(&[dims[0], dims[1], 1, dims[2], dims[3]]);
+    (value, layout.reshape(deep).expect("a dimension of size one can come"))
 }
 
 /// Forward, and often both backwards.
 fn convolution(generator: &mut Generator) -> Option<()> {
-    let x = images(generator);
+    let x = volumes(generator);
     let shape = *x.1.shape();
-    let groups = if shape[1].is_multiple_of(2) { generator.pick(&[1, 1, 2]) } else { 1 };
-    let kernel = generator.pick(&[[1, 1], [3, 3], [2, 2], [1, 3]]);
+    let groups = if shape[1].is_multiple_of(2) { generator.pick(&[1, 1, 2, shape[1].min(4)]) } else { 1 };
+    let depth = if shape[2] > 1 { generator.pick(&[1, 2, 3]) } else { 1 };
+    let [height, width] = generator.pick(&[[1, 1], [3, 3], [2, 2], [1, 3]]);
+    let kernel = [depth, height, width];
     let step = generator.pick(&[1, 1, 2]);
-    let padding = [generator.pick(&[0, kernel[0] / 2]), kernel[1] / 2];
-    let conv = Conv2d { stride: [step, 1], padding, dilation: [1, 1], groups };
-    let filters = Shape::new(&[generator.pick(&[2, 4]), shape[1] / groups, kernel[0], kernel[1]]);
+    let padding = [depth / 2, generator.pick(&[0, height / 2]), width / 2];
+    let conv = Conv { stride: [1, step, 1], padding, dilation: [1; 3], groups };
+    let filters = generator.pick(&[2, 4]).max(groups);
+    let filters = Shape::new(&[filters, shape[1] / groups, depth, height, width]);
     let weight = generator.shaped(Dtype::F32, filters);
     let reach = ((filters.count() / filters[0]) as f64).sqrt();
     let bound = x.0.bound * weight.0.bound * reach + 2.0;
     let y = if generator.random.random_bool(0.5) {
         let bias = generator.shaped(Dtype::F32, Shape::new(&[filters[0]]));
-        generator.run_with(Op::Conv2d(conv), &[x, weight, bias], bound, 0.0)?
+        generator.run_with(Op::Conv(conv), &[x, weight, bias], bound, 0.0)?
     } else {
-        generator.run_with(Op::Conv2d(conv), &[x, weight], bound, 0.0)?
+        generator.run_with(Op::Conv(conv), &[x, weight], bound, 0.0)?
     };
     let gradient = generator.shaped(Dtype::F32, *y.view.shape());
     let bound = |value: f64| value * gradient.0.bound * reach * 8.0;
     if generator.random.random_bool(0.5) {
-        let op = Op::Conv2dBackwardInput { conv, size: [shape[2], shape[3]] };
+        let op = Op::ConvBackwardInput { conv, size: [shape[2], shape[3], shape[4]] };
         generator.run_with(op, &[weight, gradient], bound(weight.0.bound), 0.0)?;
     }
     if generator.random.random_bool(0.7) {
-        let op = Op::Conv2dBackwardWeight { conv, kernel };
+        let op = Op::ConvBackwardWeight { conv, kernel };
         generator.run(op, &[x, gradient], bound(x.0.bound))?;
     }
     Some(())

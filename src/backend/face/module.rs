@@ -1,10 +1,11 @@
 use super::Tensor;
+use crate::backend::vision::{self, Deformed};
 use crate::backend::{FloatElement, IntElement, Overcommit, fourier, linear, module::*, norm};
 use crate::op::Pool2d;
 use burn_backend::get_device_settings;
 use burn_backend::ops::{
     AttentionModuleOptions, ConvOptions, ConvTransposeOptions, DeformConv2dBackward, DeformConvOptions,
-    InterpolateOptions, MaxPool2dBackward, MaxPool2dWithIndices, ModuleOps,
+    InterpolateOptions, MaxPool2dBackward, MaxPool2dWithIndices, ModuleOps, UnfoldOptions,
 };
 
 /// Two numbers, vertical and horizontal.
@@ -30,24 +31,51 @@ impl<F: FloatElement, I: IntElement> ModuleOps<Self> for Overcommit<F, I> {
     }
 
     forward! {
+        conv1d(x: Tensor, weight: Tensor, bias: Option<Tensor>, options: ConvOptions<1>) -> Tensor =
+            conv(x, weight, bias, options);
         conv1d_x_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvOptions<1>) -> Tensor =
-            conv1d_x_backward(x, weight, grad, options);
+            conv_x_backward(x, weight, grad, options);
         conv1d_weight_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvOptions<1>) -> Tensor =
-            conv1d_weight_backward(x, weight, grad, options);
+            conv_weight_backward(x, weight, grad, options);
         conv1d_bias_backward(_x: Tensor, _bias: Tensor, grad: Tensor) -> Tensor = conv_bias_backward(grad);
         conv2d(x: Tensor, weight: Tensor, bias: Option<Tensor>, options: ConvOptions<2>) -> Tensor =
-            conv2d(x, weight, bias, options.into());
+            conv(x, weight, bias, options);
         conv2d_x_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvOptions<2>) -> Tensor =
-            conv2d_x_backward(x, weight, grad, options.into());
+            conv_x_backward(x, weight, grad, options);
         conv2d_weight_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvOptions<2>) -> Tensor =
-            conv2d_weight_backward(x, weight, grad, options.into());
+            conv_weight_backward(x, weight, grad, options);
         conv2d_bias_backward(_x: Tensor, _bias: Tensor, grad: Tensor) -> Tensor = conv_bias_backward(grad);
-        conv_transpose2d(x: Tensor, weight: Tensor, bias: Option<Tensor>, options: ConvTransposeOptions<2>) -> Tensor =
-            conv_transpose2d(x, weight, bias, options);
-        conv_transpose2d_weight_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvTransposeOptions<2>) -> Tensor =
-            conv_transpose2d_weight_backward(x, weight, grad, options);
+        conv3d(x: Tensor, weight: Tensor, bias: Option<Tensor>, options: ConvOptions<3>) -> Tensor =
+            conv(x, weight, bias, options);
+        conv3d_x_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvOptions<3>) -> Tensor =
+            conv_x_backward(x, weight, grad, options);
+        conv3d_weight_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvOptions<3>) -> Tensor =
+            conv_weight_backward(x, weight, grad, options);
+        conv3d_bias_backward(_x: Tensor, _bias: Tensor, grad: Tensor) -> Tensor = conv_bias_backward(grad);
+    }
+
+    forward! {
+        conv_transpose1d(x: Tensor, weight: Tensor, bias: Option<Tensor>, options: ConvTransposeOptions<1>) -> Tensor =
+            conv_transpose(x, weight, bias, options);
+        conv_transpose1d_x_backward(weight: Tensor, grad: Tensor, options: ConvTransposeOptions<1>) -> Tensor =
+            conv_transpose_x_backward(weight, grad, options);
+        conv_transpose1d_weight_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvTransposeOptions<1>) -> Tensor =
+            conv_transpose_weight_backward(x, weight, grad, options);
         conv_transpose1d_bias_backward(_x: Tensor, _bias: Tensor, grad: Tensor) -> Tensor = conv_bias_backward(grad);
+        conv_transpose2d(x: Tensor, weight: Tensor, bias: Option<Tensor>, options: ConvTransposeOptions<2>) -> Tensor =
+            conv_transpose(x, weight, bias, options);
+        conv_transpose2d_x_backward(weight: Tensor, grad: Tensor, options: ConvTransposeOptions<2>) -> Tensor =
+            conv_transpose_x_backward(weight, grad, options);
+        conv_transpose2d_weight_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvTransposeOptions<2>) -> Tensor =
+            conv_transpose_weight_backward(x, weight, grad, options);
         conv_transpose2d_bias_backward(_x: Tensor, _bias: Tensor, grad: Tensor) -> Tensor = conv_bias_backward(grad);
+        conv_transpose3d(x: Tensor, weight: Tensor, bias: Option<Tensor>, options: ConvTransposeOptions<3>) -> Tensor =
+            conv_transpose(x, weight, bias, options);
+        conv_transpose3d_x_backward(weight: Tensor, grad: Tensor, options: ConvTransposeOptions<3>) -> Tensor =
+            conv_transpose_x_backward(weight, grad, options);
+        conv_transpose3d_weight_backward(x: Tensor, weight: Tensor, grad: Tensor, options: ConvTransposeOptions<3>) -> Tensor =
+            conv_transpose_weight_backward(x, weight, grad, options);
+        conv_transpose3d_bias_backward(_x: Tensor, _bias: Tensor, grad: Tensor) -> Tensor = conv_bias_backward(grad);
     }
 
     forward! {
@@ -70,16 +98,20 @@ impl<F: FloatElement, I: IntElement> ModuleOps<Self> for Overcommit<F, I> {
     }
 
     forward! {
-        deform_conv2d(_x: Tensor, _offset: Tensor, _weight: Tensor, _mask: Option<Tensor>, _bias: Option<Tensor>, _options: DeformConvOptions<2>) -> Tensor =
-            missing!("deform_conv2d");
-        deform_conv2d_backward(_x: Tensor, _offset: Tensor, _weight: Tensor, _mask: Option<Tensor>, _bias: Option<Tensor>, _grad: Tensor, _options: DeformConvOptions<2>) -> DeformConv2dBackward<Self> =
-            missing!("deform_conv2d_backward");
-        conv3d(_x: Tensor, _weight: Tensor, _bias: Option<Tensor>, _options: ConvOptions<3>) -> Tensor = missing!("conv3d");
-        conv_transpose3d(_x: Tensor, _weight: Tensor, _bias: Option<Tensor>, _options: ConvTransposeOptions<3>) -> Tensor =
-            missing!("conv_transpose3d");
-        interpolate(_x: Tensor, _size: Pair, _options: InterpolateOptions) -> Tensor = missing!("interpolate");
-        interpolate_backward(_x: Tensor, _grad: Tensor, _size: Pair, _options: InterpolateOptions) -> Tensor =
-            missing!("interpolate_backward");
+        deform_conv2d(x: Tensor, offset: Tensor, weight: Tensor, mask: Option<Tensor>, bias: Option<Tensor>, options: DeformConvOptions<2>) -> Tensor =
+            vision::deform_conv2d(Deformed { x, offset, weight, mask }, bias, options);
+        deform_conv2d_backward(x: Tensor, offset: Tensor, weight: Tensor, mask: Option<Tensor>, bias: Option<Tensor>, grad: Tensor, options: DeformConvOptions<2>) -> DeformConv2dBackward<Self> = {
+            let bias = bias.map(|_| conv_bias_backward(grad.clone()));
+            let of = vision::deform_conv2d_backward(Deformed { x, offset, weight, mask }, grad, options);
+            DeformConv2dBackward::new(of.x, of.offset, of.weight, of.mask, bias)
+        };
+        interpolate(x: Tensor, size: Pair, options: InterpolateOptions) -> Tensor = vision::interpolate(x, size, options.into());
+        interpolate_backward(x: Tensor, grad: Tensor, _size: Pair, options: InterpolateOptions) -> Tensor =
+            vision::interpolate_backward(x, grad, options.into());
+        unfold4d(x: Tensor, kernel: Pair, options: UnfoldOptions) -> Tensor = vision::unfold4d(x, kernel, options);
+    }
+
+    forward! {
         rfft(signal: Tensor, axis: usize, length: Option<usize>) -> (Tensor, Tensor) = fourier::real(signal, axis, length);
         irfft(real: Tensor, imaginary: Tensor, axis: usize, length: Option<usize>) -> Tensor =
             fourier::inverse_real(real, imaginary, axis, length);

@@ -7,16 +7,18 @@ mod lanes;
 mod matmul;
 #[cfg(test)]
 mod testing;
+mod widen;
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::thread::available_parallelism;
 
+use arrayvec::ArrayVec;
 use memmap2::MmapMut;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 use super::{Algorithm, Call, Engine, EngineError, Lane, Mark, Props, Span, Tier};
-use crate::op::{Op, Outputs, View, lower};
+use crate::op::{MAX_INPUTS, Op, Outputs, View, lower};
 use lanes::{Deferred, Lanes, Piece, Threads};
 
 /// Who runs submitted work.
@@ -127,18 +129,37 @@ fn failure(call: &Call, reason: &str) -> EngineError {
     EngineError::Kernel { op: call.op.name(), reason: reason.to_string() }
 }
 
+/// Whether an op is computed by [`matmul`] or [`conv`].
+fn is_product(op: &Op) -> bool {
+    matches!(op, Op::Matmul | Op::Conv(_) | Op::ConvBackwardInput { .. } | Op::ConvBackwardWeight { .. })
+}
+
+/// # Safety
+/// As for [`Engine::launch`], until this returns.
+unsafe fn launch(call: &Call, workers: usize) -> Result<(), EngineError> {
+    // SAFETY: the caller's.
+    unsafe {
+        match call.op {
+            Op::Matmul => matmul::run(call),
+            _ if is_product(&call.op) => conv::run(call, workers),
+            _ => kernels::run(call),
+        }
+    }
+}
+
 fn execute(piece: &Piece, workers: usize) -> Result<(), EngineError> {
     match piece {
-        Piece::Launch(call) => match call.op {
-            // SAFETY: whoever launched the call keeps its spans as `Engine::launch` asks until the lane has passed it.
-            Op::Matmul => unsafe { matmul::run(call) },
-            Op::Conv2d(_) | Op::Conv2dBackwardInput { .. } | Op::Conv2dBackwardWeight { .. } => {
+        Piece::Launch(call) => {
+            let views: ArrayVec<View, MAX_INPUTS> = call.inputs.iter().map(|operand| operand.view).collect();
+            if is_product(&call.op) && widen::applies(&views) {
+                // SAFETY: whoever launched the call keeps its spans as `Engine::launch` asks until the lane has passed
+                // it; the call inside is on parts of its scratch.
+                unsafe { widen::run(call, |call| launch(call, workers)) }
+            } else {
                 // SAFETY: as above.
-                unsafe { conv::run(call, workers) }
+                unsafe { launch(call, workers) }
             }
-            // SAFETY: as above.
-            _ => unsafe { kernels::run(call) },
-        },
+        }
         &Piece::Copy { from, to } => {
             // SAFETY: both spans are mapped, equally large and apart, as `Engine::copy` asks of whoever submits.
             unsafe {
@@ -184,12 +205,16 @@ impl Engine for HostEngine {
     }
 
     fn scratch(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> usize {
-        match op {
-            Op::Conv2d(_) | Op::Conv2dBackwardInput { .. } | Op::Conv2dBackwardWeight { .. } => {
-                conv::scratch_bytes(op, algorithm, inputs, self.workers)
-            }
+        let own = |inputs: &[View]| match op {
+            Op::Matmul => 0,
+            _ if is_product(op) => conv::scratch_bytes(op, algorithm, inputs, self.workers),
             _ => lower::scratch_bytes(op, inputs, outputs),
+        };
+        if is_product(op) && widen::applies(inputs) {
+            let wide: ArrayVec<View, MAX_INPUTS> = inputs.iter().map(widen::widened).collect();
+            return widen::scratch_bytes(inputs, &outputs[0]) + own(&wide);
         }
+        own(inputs)
     }
 
     unsafe fn launch(&self, lane: Lane, call: &Call) -> Result<(), EngineError> {

@@ -118,23 +118,24 @@ pub(super) fn elements<T: Copy>(values: &[T], layout: &Layout) -> Vec<T> {
 }
 
 /// Runs `body` in pools of one, two and four threads, and asserts that it gives the same bits; returns them.
-pub(super) fn in_pools(body: impl Fn() -> Vec<f32> + Sync) -> Vec<f32> {
+pub(super) fn in_pools<T: Pod + Send>(body: impl Fn() -> Vec<T> + Sync) -> Vec<T> {
     let mut results = [1, 2, 4].into_iter().map(|threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         pool.expect("threads can be started").install(&body)
     });
     let first = results.next().unwrap_or_default();
     for other in results {
-        let same = first.iter().zip(&other).all(|(a, b)| a.to_bits() == b.to_bits());
+        let same = bytemuck::cast_slice::<T, u8>(&first) == bytemuck::cast_slice::<T, u8>(&other);
         assert!(same, "the number of threads changed the result");
     }
     first
 }
 
-pub(super) fn assert_near(got: &[f32], wanted: &[f64], tolerance: f64, what: &str) {
+pub(super) fn assert_near<T: Copy + Into<f64>>(got: &[T], wanted: &[f64], tolerance: f64, what: &str) {
     assert_eq!(got.len(), wanted.len(), "{what}: number of elements");
     for (index, (&got, &wanted)) in got.iter().zip(wanted).enumerate() {
-        let difference = (got as f64 - wanted).abs();
+        let got = got.into();
+        let difference = (got - wanted).abs();
         assert!(
             difference <= tolerance * (1.0 + wanted.abs()),
             "{what}: element {index} is {got}, not {wanted}"

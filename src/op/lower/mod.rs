@@ -2,14 +2,21 @@
 //!
 //! Matmul and convolution are not lowered: every engine has its own way with them.
 
+mod argwhere;
 mod create;
+mod cumulative;
 mod fft;
+mod image;
 mod index;
+mod interpolate;
 mod norm;
 mod pointwise;
 mod pool;
 mod reduce;
+mod sample;
+mod sort;
 mod space;
+mod transpose;
 
 #[cfg(test)]
 pub(crate) use pointwise::bits;
@@ -83,7 +90,13 @@ impl KernelName {
         norm::names(&mut names);
         fft::names(&mut names);
         index::names(&mut names);
+        cumulative::names(&mut names);
+        sort::names(&mut names);
+        argwhere::names(&mut names);
+        transpose::names(&mut names);
         pool::names(&mut names);
+        interpolate::names(&mut names);
+        sample::names(&mut names);
         names
     }
 }
@@ -156,6 +169,7 @@ pub fn lower(request: &Request) -> Option<Calls> {
     let mut calls = Calls::new();
     match *request.op {
         Op::Fill { value, .. } => create::fill(request, value, &mut calls),
+        Op::Unset { .. } => {}
         Op::Arange { start, step, .. } => create::arange(request, start, step, &mut calls),
         Op::Random { distribution, seed, .. } => create::random(request, distribution, seed, &mut calls),
         Op::Copy { .. } => pointwise::copy(request, &mut calls),
@@ -177,15 +191,27 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::SliceAssign { starts, steps } => index::slice_assign(request, &starts, &steps, &mut calls),
         Op::Gather { axis } => index::gather(request, axis, &mut calls),
         Op::Select { axis } => index::select(request, axis, &mut calls),
-        Op::ScatterAdd { axis } => index::scatter_add(request, axis, &mut calls),
-        Op::SelectAdd { axis } => index::select_add(request, axis, &mut calls),
+        Op::Scatter { axis, update } => index::scatter(request, axis, update, &mut calls),
+        Op::SelectUpdate { axis, update } => index::select_update(request, axis, update, &mut calls),
+        Op::Cumulative { kind, axis } => cumulative::scan(request, kind, axis, &mut calls),
+        Op::Sort { axis, descending, .. } | Op::ArgSort { axis, descending, .. } => {
+            sort::sort(request, axis, descending, &mut calls);
+        }
+        Op::CountSet => argwhere::count_set(request, &mut calls),
+        Op::ArgWhere { .. } => argwhere::argwhere(request, &mut calls),
         Op::MaxPool2d { pool, .. } => pool::max(request, &pool, &mut calls),
         Op::MaxPool2dBackward { pool, .. } => pool::max_backward(request, &pool, &mut calls),
         Op::AvgPool2d(pool) => pool::average(request, &pool, &mut calls),
         Op::AvgPool2dBackward { pool, .. } => pool::average_backward(request, &pool, &mut calls),
         Op::AdaptiveAvgPool2d { .. } => pool::adaptive(request, &mut calls),
         Op::AdaptiveAvgPool2dBackward { .. } => pool::adaptive_backward(request, &mut calls),
-        Op::Matmul | Op::Conv2d(_) | Op::Conv2dBackwardInput { .. } | Op::Conv2dBackwardWeight { .. } => {
+        Op::Interpolate { resize, .. } => interpolate::forward(request, resize, &mut calls),
+        Op::InterpolateBackward { resize, .. } => interpolate::backward(request, resize, &mut calls),
+        Op::GridSample(how) => sample::grid(request, how, &mut calls),
+        Op::DeformColumns(deform) => sample::columns(request, &deform, &mut calls),
+        Op::DeformBackwardOffset(deform) => sample::backward_offset(request, &deform, &mut calls),
+        Op::DeformBackwardImage { deform, .. } => sample::backward_image(request, &deform, &mut calls),
+        Op::Matmul | Op::Conv(_) | Op::ConvBackwardInput { .. } | Op::ConvBackwardWeight { .. } => {
             return None;
         }
     }
@@ -200,6 +226,12 @@ pub fn scratch_bytes(op: &Op, inputs: &[View], outputs: &[View]) -> usize {
         Op::RealFft { axis, length } | Op::InverseRealFft { axis, length } => {
             fft::scratch_bytes(&inputs[0], axis, length)
         }
+        Op::Sort { axis, .. } => sort::scratch_bytes(&inputs[0], axis, false),
+        Op::ArgSort { axis, .. } => sort::scratch_bytes(&inputs[0], axis, true),
+        Op::Interpolate { resize, .. } => interpolate::scratch_bytes(&inputs[0], resize.mode, &outputs[0]),
+        Op::InterpolateBackward { resize, .. } => {
+            interpolate::scratch_bytes(&inputs[0], resize.mode, &inputs[0])
+        }
         _ => 0,
     }
 }
@@ -212,8 +244,15 @@ pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
         "reduce" | "best" => size_of::<reduce::Reduction>(),
         "softmax" | "layer_norm" => norm::args_size(name.family),
         "fft" => size_of::<fft::Fourier>(),
-        "gather" | "scatter_add" => size_of::<index::Indexed>(),
+        "gather" | "scatter" => size_of::<index::Indexed>(),
+        "cumulative" => size_of::<cumulative::Scan>(),
+        "sort" | "argsort" => size_of::<sort::Sort>(),
+        "count_set" | "argwhere" => size_of::<argwhere::ArgWhere>(),
+        "transpose" => size_of::<transpose::Transpose>(),
         "pool" => size_of::<pool::Pool>(),
+        "interpolate" => interpolate::args_size(name.kind),
+        "grid_sample" => size_of::<sample::Grid>(),
+        "deform" => size_of::<sample::Deform>(),
         _ => size_of::<pointwise::Pointwise>(),
     };
     KernelName::all().into_iter().map(|name| (name, size(&name))).collect()

@@ -1,17 +1,10 @@
 use bytemuck::{Pod, Zeroable};
 
-use super::{Calls, KernelCall, KernelName, Placed, Request};
-use crate::op::{Dtype, Pool2d, Shape};
+use super::image::{Image, pair, size};
+use super::{Calls, KernelCall, KernelName, Request};
+use crate::op::{Dtype, Pool2d};
 
-/// A view of `[n, c, h, w]` (`Image` in `pool.cu`).
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct Image {
-    data: u64,
-    strides: [i64; 4],
-}
-
-/// Arguments of every pooling kernel (`Pool` in `pool.cu`).
+/// Arguments of every pooling kernel (`Pool` in `pool.cuh`).
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 pub struct Pool {
@@ -22,6 +15,7 @@ pub struct Pool {
     chunk: u64,
     channels: u64,
     count: u64,
+    tile: u64,
     input: [i32; 2],
     pooled: [i32; 2],
     kernel: [i32; 2],
@@ -32,7 +26,9 @@ pub struct Pool {
 }
 
 /// How many times the work of an addition one tap of a window takes.
-const TAP_COST: usize = 4;
+const TAP_COST: usize = 2;
+/// The most elements of a plane that gradients are sent to at once (`TILE` in `pool_max.cu`).
+const TILE: usize = 4096;
 
 const MAX: &str = "max";
 const MAX_BACKWARD: &str = "max_backward";
@@ -48,29 +44,41 @@ pub fn max(request: &Request, pool: &Pool2d, calls: &mut Calls) {
         args.out_indices = indices.first();
         name = name.with(indices.view.dtype);
     }
-    push(request, name, args, calls);
+    push(request, name, args, args.pooled, calls);
 }
 
 pub fn max_backward(request: &Request, pool: &Pool2d, calls: &mut Calls) {
     let mut args = args(request, Direction::Backward, Some(pool));
-    args.indices = image(&request.inputs[1]);
-    push(request, name(request, MAX_BACKWARD).with(request.inputs[1].view.dtype), args, calls);
+    let [height, width] = args.input.map(|size| size as usize);
+    // Whole rows, where they fit: what windows send to other tiles is read in vain.
+    let tile = if width <= TILE { TILE / width.max(1) * width } else { TILE };
+    let planes = request.outputs[0].view.shape().dims()[..2].iter().product::<usize>();
+    let count = planes * (height * width).div_ceil(tile.max(1));
+    args.count = count as u64;
+    args.tile = tile as u64;
+    args.chunk = (request.chunk / (TAP_COST * tile.min(height * width).max(1))).max(1) as u64;
+    let name = name(request, MAX_BACKWARD).with(request.inputs[1].view.dtype);
+    KernelCall::push(calls, name, args.count, args.chunk, &args);
 }
 
 pub fn average(request: &Request, pool: &Pool2d, calls: &mut Calls) {
-    push(request, name(request, AVERAGE), args(request, Direction::Forward, Some(pool)), calls);
+    let args = args(request, Direction::Forward, Some(pool));
+    push(request, name(request, AVERAGE), args, args.pooled, calls);
 }
 
 pub fn average_backward(request: &Request, pool: &Pool2d, calls: &mut Calls) {
-    push(request, name(request, AVERAGE_BACKWARD), args(request, Direction::Backward, Some(pool)), calls);
+    let args = args(request, Direction::Backward, Some(pool));
+    push(request, name(request, AVERAGE_BACKWARD), args, args.input, calls);
 }
 
 pub fn adaptive(request: &Request, calls: &mut Calls) {
-    push(request, name(request, ADAPTIVE), args(request, Direction::Forward, None), calls);
+    let args = args(request, Direction::Forward, None);
+    push(request, name(request, ADAPTIVE), args, args.pooled, calls);
 }
 
 pub fn adaptive_backward(request: &Request, calls: &mut Calls) {
-    push(request, name(request, ADAPTIVE_BACKWARD), args(request, Direction::Backward, None), calls);
+    let args = args(request, Direction::Backward, None);
+    push(request, name(request, ADAPTIVE_BACKWARD), args, args.input, calls);
 }
 
 fn name(request: &Request, kind: &'static str) -> KernelName {
@@ -86,45 +94,56 @@ enum Direction {
 /// Adaptive pools have no window of their own.
 fn args(request: &Request, direction: Direction, pool: Option<&Pool2d>) -> Pool {
     let (x, out) = (&request.inputs[0], &request.outputs[0]);
-    let size = |shape: &Shape| [shape[2] as i32, shape[3] as i32];
     let (read, made) = (size(x.view.shape()), size(out.view.shape()));
     let (input, pooled) = match direction {
         Direction::Forward => (read, made),
         Direction::Backward => (made, read),
     };
-    let pair = |of: fn(&Pool2d) -> [usize; 2]| pool.map_or([0; 2], |pool| of(pool).map(|size| size as i32));
+    let of = |part: fn(&Pool2d) -> [usize; 2]| pool.map_or([0; 2], |pool| pair(part(pool)));
     let shape = out.view.shape();
-    Pool {
+    turned(Pool {
         out: out.first(),
         out_indices: 0,
-        x: image(x),
-        indices: Image::zeroed(),
+        x: Image::of(x),
+        indices: request.inputs.get(1).map_or_else(Image::zeroed, Image::of),
         chunk: 0,
         channels: shape[1] as u64,
-        count: (shape[0] * shape[1] * shape[2]) as u64,
+        count: 0,
+        tile: 0,
         input,
         pooled,
-        kernel: pair(|pool| pool.kernel),
-        stride: pair(|pool| pool.stride),
-        padding: pair(|pool| pool.padding),
-        dilation: pair(|pool| pool.dilation),
+        kernel: of(|pool| pool.kernel),
+        stride: of(|pool| pool.stride),
+        padding: of(|pool| pool.padding),
+        dilation: of(|pool| pool.dilation),
         count_include_pad: u64::from(pool.is_some_and(|pool| pool.count_include_pad)),
+    })
+}
+
+/// Images of width one as images of height one, so that the rows are long: Burn pools one dimension that way.
+fn turned(mut args: Pool) -> Pool {
+    let slim = args.input[1] == 1 && args.pooled[1] == 1;
+    // Adaptive pools have a kernel of zero.
+    if slim && args.kernel[1] <= 1 && args.padding[1] == 0 {
+        let sizes = [&mut args.input, &mut args.pooled, &mut args.kernel];
+        let steps = [&mut args.stride, &mut args.padding, &mut args.dilation];
+        sizes.into_iter().chain(steps).for_each(|pair| pair.swap(0, 1));
+        for image in [&mut args.x, &mut args.indices] {
+            image.strides.swap(2, 3);
+        }
     }
+    args
 }
 
-fn image(placed: &Placed) -> Image {
-    let strides = placed.view.layout.strides();
-    Image { data: placed.first(), strides: std::array::from_fn(|axis| strides[axis] as i64) }
-}
-
-fn push(request: &Request, name: KernelName, mut args: Pool, calls: &mut Calls) {
-    let shape = request.outputs[0].view.shape();
+/// The rows of an output whose planes have this size.
+fn push(request: &Request, name: KernelName, mut args: Pool, size: [i32; 2], calls: &mut Calls) {
+    let width = size[1] as usize;
     // Every element reads about as many taps as there are inputs for an output, or one.
-    let read = request.inputs[0].view.shape().count();
-    let taps = read.div_ceil(shape.count().max(1)).max((args.kernel[0] * args.kernel[1]) as usize).max(1);
-    args.chunk = (request.chunk / (TAP_COST * taps * shape[3].max(1))).max(1) as u64;
-    let rows = if shape[3] == 0 { 0 } else { args.count };
-    KernelCall::push(calls, name, rows, args.chunk, &args);
+    let (read, made) = (request.inputs[0].view.shape().count(), request.outputs[0].view.shape().count());
+    let taps = read.div_ceil(made.max(1)).max((args.kernel[0] * args.kernel[1]) as usize).max(1);
+    args.count = (made / width.max(1)) as u64;
+    args.chunk = (request.chunk / (TAP_COST * taps * width.max(1))).max(1) as u64;
+    KernelCall::push(calls, name, args.count, args.chunk, &args);
 }
 
 pub fn names(names: &mut Vec<KernelName>) {

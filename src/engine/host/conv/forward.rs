@@ -1,18 +1,27 @@
-use super::super::columns::{ColumnsArgs, column_kernels};
-use super::super::matmul::{Matrix, gemm_f32};
-use super::{Bands, Image, Problem, WeightLayout, Workspace, pixel_step};
+use super::super::columns::{ColumnsArgs, Real};
+use super::super::matmul::{Matrix, gemm};
+use super::problem::{Bands, Image, Problem, WeightLayout, pixel_step};
+use super::workspace::Workspace;
 use crate::op::View;
 
 /// A column matrix larger than this leaves the cache before the product reads it.
 const COLUMNS_COUNT: usize = 64 << 10;
 /// Fewer pixels than this make the product slow.
 const PIXELS: usize = 64;
+/// A part of a plane larger than this leaves the cache before a depthwise convolution is through with it.
+const PLANE_COUNT: usize = 8 << 10;
 
 /// The rows of output that are laid out at a time.
 pub(super) fn bands(problem: &Problem) -> Bands {
-    let width = problem.out[1].max(1);
+    let width = problem.width().max(1);
     let most = COLUMNS_COUNT / (problem.rows().max(1) * width);
-    Bands::new(problem.out[0], most.max(PIXELS.div_ceil(width)))
+    Bands::new(problem.out_rows(), most.max(PIXELS.div_ceil(width)))
+}
+
+/// The rows of output that a depthwise convolution makes at a time.
+pub(super) fn depthwise_bands(problem: &Problem) -> Bands {
+    let row = problem.width() * problem.stride[1] * problem.stride[2];
+    Bands::new(problem.out_rows(), PLANE_COUNT / row.max(1))
 }
 
 /// `output = weights * columns`, for each image, band of rows, and group.
@@ -20,49 +29,53 @@ pub(super) fn bands(problem: &Problem) -> Bands {
 pub(super) struct ForwardPlan {
     problem: Problem,
     weights: WeightLayout,
-    /// Of the image, where it is its own column matrix.
-    pixel_step: Option<isize>,
+    way: Way,
     bands: Bands,
-    columns_count: usize,
     pub workspace: Workspace,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// The image is its own column matrix, with pixels so far apart.
+    Pointwise { step: isize },
+    /// A column matrix of so many elements.
+    Columns { count: usize },
+    /// Without a column matrix.
+    Depthwise,
 }
 
 impl ForwardPlan {
     pub fn new(problem: Problem, image: &View, weights: WeightLayout, workers: usize) -> Self {
-        let pixel_step = problem.is_pointwise().then(|| pixel_step(image)).flatten();
-        let bands = bands(&problem);
-        let columns_count = problem.rows() * bands.rows * problem.out[1];
-        let each = match pixel_step {
-            Some(_) => 0,
-            None => columns_count + problem.plane_count(bands.rows),
+        let step = problem.is_pointwise().then(|| pixel_step(image)).flatten();
+        let bands = if problem.is_depthwise() { depthwise_bands(&problem) } else { bands(&problem) };
+        let way = match step {
+            Some(step) => Way::Pointwise { step },
+            None if problem.is_depthwise() => Way::Depthwise,
+            None => Way::Columns { count: problem.rows() * bands.rows * problem.width() },
         };
-        let shared = match weights.step(&problem) {
-            Some(_) => 0,
-            None => problem.groups * problem.filters * problem.rows(),
+        let each = match way {
+            Way::Pointwise { .. } => 0,
+            Way::Columns { count } => count + problem.plane_count(bands.rows),
+            Way::Depthwise => problem.plane_count(bands.rows),
         };
+        let shared = weights.copy_count(&problem);
         let (tasks, work) = (problem.images * bands.count, problem.images * problem.image_work());
-        ForwardPlan {
-            problem,
-            weights,
-            pixel_step,
-            bands,
-            columns_count,
-            workspace: Workspace::new(shared, each, tasks, work, workers),
-        }
+        let workspace = Workspace::new(shared, each, tasks, work, workers);
+        ForwardPlan { problem, weights, way, bands, workspace }
     }
 
     /// # Safety
     /// The operands fit the plan; `scratch` is as large as the workspace; nothing else touches it or the output.
-    pub unsafe fn run(
+    pub unsafe fn run<T: Real>(
         &self,
-        image: Image,
-        weights: *mut f32,
-        bias: Option<(*const f32, isize)>,
-        output: *mut f32,
-        scratch: *mut f32,
+        image: Image<T>,
+        weights: *mut T,
+        bias: Option<(*mut T, isize)>,
+        output: *mut T,
+        scratch: *mut T,
     ) {
         let problem = &self.problem;
-        let (filters, pixels, width) = (problem.filters, problem.pixels(), problem.out[1]);
+        let (filters, pixels, width) = (problem.filters, problem.pixels(), problem.width());
         if problem.images * problem.groups * filters * pixels == 0 {
             return;
         }
@@ -70,24 +83,28 @@ impl ForwardPlan {
         let parallel_inside = tasks < rayon::current_num_threads();
         // SAFETY: the caller's weights; the shared part of the scratch is as large as the plan found them to be.
         let (weights, group_step) = unsafe { self.weights.matrices(weights, scratch, problem) };
-        let bias = bias.map(|(start, step)| Matrix { start: start.cast_mut(), row: step, column: 0 });
+        let bias = bias.map(|(start, step)| Matrix { start, row: step, column: 0 });
         let output = Matrix { start: output, row: pixels as isize, column: 1 };
-        let body = |task: usize, scratch: *mut f32| {
+        let body = |task: usize, scratch: *mut T| {
             let (index, band) = (task / self.bands.count, task % self.bands.count);
-            let (begin, out_rows) = self.bands.get(band, problem.out[0]);
+            let (begin, rows) = self.bands.get(band);
             for group in 0..problem.groups {
                 let from = image.at(index, group * problem.channels);
                 let first = index * problem.groups * filters + group * filters;
                 let to = output.offset((first * pixels + begin * width) as isize);
                 let weights = weights.offset(group as isize * group_step);
                 let bias = bias.map(|bias| bias.offset((group * filters) as isize * bias.row));
+                let band = ColumnsArgs {
+                    out_begin: begin as i64,
+                    out_rows: rows as i64,
+                    pitch: (rows * width) as i64,
+                    ..problem.columns_args(&from)
+                };
                 // SAFETY: scratch is this worker's; each task writes its own rows of its own image's output.
                 unsafe {
-                    let columns = self.columns(from, begin, out_rows, scratch);
-                    let prefilled = prefill(to, filters, out_rows * width, bias, problem.rows());
-                    if problem.rows() > 0 {
-                        let sizes = [filters, problem.rows(), out_rows * width];
-                        gemm_f32(sizes, to, weights, columns, prefilled, parallel_inside);
+                    match self.way {
+                        Way::Depthwise => self.depthwise(band, weights, bias, to, scratch),
+                        _ => self.product(from, band, weights, bias, to, scratch, parallel_inside),
                     }
                 }
             }
@@ -95,50 +112,79 @@ impl ForwardPlan {
         self.workspace.run(scratch, tasks, body);
     }
 
-    /// The column matrix of a band of one image's group.
+    /// One band of one image's group, as a product.
     ///
     /// # Safety
-    /// `scratch` is one worker's; the image is readable.
-    unsafe fn columns(&self, image: Image, begin: usize, out_rows: usize, scratch: *mut f32) -> Matrix<f32> {
-        if let Some(step) = self.pixel_step {
-            return image.matrix(begin, step);
-        }
-        let pitch = out_rows * self.problem.out[1];
-        // SAFETY: the plan sized the worker's elements for columns and plane of a whole band.
+    /// As for [`run`](Self::run); `scratch` is one worker's.
+    #[allow(clippy::too_many_arguments, reason = "what differs between tasks")]
+    unsafe fn product<T: Real>(
+        &self,
+        image: Image<T>,
+        band: ColumnsArgs<T>,
+        weights: Matrix<T>,
+        bias: Option<Matrix<T>>,
+        to: Matrix<T>,
+        scratch: *mut T,
+        parallel: bool,
+    ) {
+        let (filters, rows, pixels) = (self.problem.filters, self.problem.rows(), band.pitch as usize);
+        let columns = match self.way {
+            Way::Pointwise { step } => image.matrix(band.out_begin as usize * self.problem.width(), step),
+            _ => Matrix { start: scratch, row: band.pitch as isize, column: 1 },
+        };
+        // SAFETY: the plan sized the worker's elements for columns and plane of a whole band; the rest is the caller's.
         unsafe {
-            column_kernels().im2col(&ColumnsArgs {
-                columns: scratch,
-                plane: scratch.add(self.columns_count),
-                out_begin: begin as i64,
-                out_rows: out_rows as i64,
-                pitch: pitch as i64,
-                ..self.problem.columns_args(&image)
-            });
+            if let Way::Columns { count } = self.way {
+                T::columns().im2col(&ColumnsArgs { columns: scratch, plane: scratch.add(count), ..band });
+            }
+            let prefilled = bias.is_some() || rows == 0;
+            if prefilled {
+                prefill(to, filters, pixels, bias);
+            }
+            if rows > 0 {
+                gemm([filters, rows, pixels], to, weights, columns, prefilled, parallel);
+            }
         }
-        Matrix { start: scratch, row: pitch as isize, column: 1 }
+    }
+
+    /// One band of one image's group, filter by filter.
+    ///
+    /// # Safety
+    /// As for [`product`](Self::product).
+    unsafe fn depthwise<T: Real>(
+        &self,
+        band: ColumnsArgs<T>,
+        weights: Matrix<T>,
+        bias: Option<Matrix<T>>,
+        to: Matrix<T>,
+        scratch: *mut T,
+    ) {
+        // SAFETY: the plan sized the worker's elements for the plane of a whole band; the rest is the caller's.
+        unsafe {
+            prefill(to, self.problem.filters, band.pitch as usize, bias);
+            for filter in 0..self.problem.filters as isize {
+                T::columns().depthwise(&ColumnsArgs {
+                    columns: to.offset(filter * to.row).start,
+                    plane: scratch,
+                    weights: weights.offset(filter * weights.row).start,
+                    weight_step: weights.column as i64,
+                    ..band
+                });
+            }
+        }
     }
 }
 
-/// Writes what the product is added to, if anything: the bias, or zeros where there is no product.
+/// Writes what is added to: the bias, or zeros.
 ///
 /// # Safety
 /// `filters` rows of `to` are writable for `pixels` elements; the bias is readable for as many rows.
-unsafe fn prefill(
-    to: Matrix<f32>,
-    filters: usize,
-    pixels: usize,
-    bias: Option<Matrix<f32>>,
-    rows: usize,
-) -> bool {
-    if bias.is_none() && rows > 0 {
-        return false;
-    }
+unsafe fn prefill<T: Real>(to: Matrix<T>, filters: usize, pixels: usize, bias: Option<Matrix<T>>) {
     for filter in 0..filters as isize {
         // SAFETY: the caller's rows; whatever their bytes were, they are floats.
         unsafe {
-            let value = bias.map_or(0.0, |bias| *bias.start.offset(filter * bias.row));
+            let value = bias.map_or(T::ZERO, |bias| *bias.start.offset(filter * bias.row));
             std::slice::from_raw_parts_mut(to.start.offset(filter * to.row), pixels).fill(value);
         }
     }
-    true
 }

@@ -3,9 +3,11 @@
 mod case;
 mod indexing;
 mod norms;
+mod ordering;
 mod pooling;
 mod reductions;
 mod reference;
+mod vision;
 
 use std::collections::HashSet;
 
@@ -47,7 +49,9 @@ fn lowering_and_tables_agree() {
         assert!(KERNELS.contains_key(name.as_str()), "lowering asks for `{name}`, which no file has");
     }
     // The convolution kernels are called by their own module.
-    for name in KERNELS.keys().filter(|name| !["im2col_f32", "col2im_f32"].contains(name)) {
+    let convolves =
+        |name: &&&str| name.starts_with("depthwise") || name.contains("2col") || name.contains("2im");
+    for name in KERNELS.keys().filter(|name| !convolves(name)) {
         assert!(unique.contains(*name), "nothing asks for `{name}`");
     }
     for (name, bytes) in lower::args_sizes() {

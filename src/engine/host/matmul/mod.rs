@@ -1,122 +1,23 @@
 //! Matrix products. Every element is summed in an order that shapes and layouts decide, never the number of threads.
 
-use gemm::Parallelism;
+mod gemm;
+mod integer;
+
 use rayon::prelude::*;
 
+use super::columns::Real;
 use super::failure;
 use crate::engine::{Call, EngineError, Operand};
 use crate::op::{Dtype, Layout};
+pub(super) use gemm::{Matrix, Sizes, gemm};
+use integer::{Integer, add_row};
 
 /// Multiply-adds below which work is not worth waking other threads for.
 pub(super) const PARALLEL_WORK: usize = 1 << 20;
-
-/// A matrix in memory: element `(i, j)` is at `start + i * row + j * column`.
-#[derive(Debug)]
-pub(super) struct Matrix<T> {
-    pub start: *mut T,
-    pub row: isize,
-    pub column: isize,
-}
-
-impl<T> Clone for Matrix<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T> Copy for Matrix<T> {}
-
-// SAFETY: a matrix is an address and two numbers; whoever reads or writes through it answers for the access.
-unsafe impl<T: Send> Send for Matrix<T> {}
-// SAFETY: as above.
-unsafe impl<T: Sync> Sync for Matrix<T> {}
-
-impl<T> Matrix<T> {
-    /// The same strides, `elements` further.
-    pub fn offset(self, elements: isize) -> Self {
-        Matrix { start: self.start.wrapping_offset(elements), ..self }
-    }
-}
-
-/// `[rows, inner, columns]` of a product.
-pub(super) type Sizes = [usize; 3];
-
-/// `to = left * right`, or `to += left * right`.
-///
-/// # Safety
-/// `left` and `right` are readable and `to` is writable, and read where `accumulate`, for the sizes; nothing else
-/// touches the elements of `to` meanwhile, and `to` overlaps neither operand.
-pub(super) unsafe fn gemm_f32(
-    [rows, inner, columns]: Sizes,
-    to: Matrix<f32>,
-    left: Matrix<f32>,
-    right: Matrix<f32>,
-    accumulate: bool,
-    parallel: bool,
-) {
-    let (scale, parallelism) = (
-        if accumulate { 1.0 } else { 0.0 },
-        if parallel { Parallelism::Rayon(0) } else { Parallelism::None },
-    );
-    // SAFETY: the caller upholds what is read and written; the strides and sizes are passed on as they are.
-    unsafe {
-        gemm::gemm(
-            rows,
-            columns,
-            inner,
-            to.start,
-            to.column,
-            to.row,
-            accumulate,
-            left.start,
-            left.column,
-            left.row,
-            right.start,
-            right.column,
-            right.row,
-            scale,
-            1.0,
-            false,
-            false,
-            false,
-            parallelism,
-        );
-    }
-}
-
-/// Wrapping arithmetic of integers.
-trait Integer: Copy + Send + Sync {
-    const ZERO: Self;
-    fn multiply_add(self, a: Self, b: Self) -> Self;
-}
-
-macro_rules! integer {
-    ($($type:ty)*) => {$(
-        impl Integer for $type {
-            const ZERO: Self = 0;
-            fn multiply_add(self, a: Self, b: Self) -> Self {
-                self.wrapping_add(a.wrapping_mul(b))
-            }
-        }
-    )*};
-}
-integer!(i32 i64);
-
-/// One row of a product; the innermost loop runs along it, which vectorises where `right` is row-major.
-///
-/// # Safety
-/// `left` is readable for `inner` elements `step` apart, `right` for `inner` rows of `to.len()` columns.
-unsafe fn integer_row<T: Integer>(to: &mut [T], inner: usize, left: *const T, step: isize, right: Matrix<T>) {
-    to.fill(T::ZERO);
-    for k in 0..inner as isize {
-        // SAFETY: `k` is inside both operands, which the caller keeps readable.
-        unsafe {
-            let (a, from) = (*left.offset(k * step), right.start.offset(k * right.row));
-            for (j, sum) in to.iter_mut().enumerate() {
-                *sum = sum.multiply_add(a, *from.offset(j as isize * right.column));
-            }
-        }
-    }
-}
+/// The same for a single product, whose parts have to meet more often.
+const PARALLEL_PRODUCT: usize = 1 << 22;
+/// Elements below which filling them is not worth waking other threads for.
+const PARALLEL_FILL: usize = 1 << 18;
 
 /// An operand's matrices: strides of the last two dimensions; batches by the dimensions before them.
 fn matrix<T>(operand: &Operand) -> Matrix<T> {
@@ -141,13 +42,6 @@ fn batch_offset(layout: &Layout, mut batch: usize) -> isize {
     offset
 }
 
-/// Whether one product over all batches does: one right matrix for all, and left rows evenly spaced across batches.
-fn is_one_product(left: &Layout, right: &Layout) -> bool {
-    let rank = left.shape().rank();
-    let shared = (0..rank - 2).all(|axis| right.strides()[axis] == 0 || right.shape()[axis] == 1);
-    shared && collapse(&left.shape().dims()[..rank - 1], &left.strides()[..rank - 1]).is_some()
-}
-
 /// The stride of one dimension that runs over these dimensions in row-major order, where there is one.
 pub(super) fn collapse(sizes: &[usize], strides: &[isize]) -> Option<isize> {
     let mut inner: Option<(usize, isize)> = None;
@@ -161,6 +55,135 @@ pub(super) fn collapse(sizes: &[usize], strides: &[isize]) -> Option<isize> {
     Some(inner.map_or(1, |(_, step)| step))
 }
 
+/// The products of a call, one per batch, with the output contiguous.
+struct Products<'a, T> {
+    sizes: Sizes,
+    batches: usize,
+    left: Matrix<T>,
+    right: Matrix<T>,
+    to: Matrix<T>,
+    layouts: [&'a Layout; 2],
+    /// Its elements `column` apart.
+    bias: Option<Matrix<T>>,
+}
+
+impl<'a, T: Copy + Send + Sync> Products<'a, T> {
+    fn new(call: &'a Call) -> Self {
+        let (a, b) = (&call.inputs[0].view.layout, &call.inputs[1].view.layout);
+        let rank = a.shape().rank();
+        let sizes = [a.shape()[rank - 2], a.shape()[rank - 1], b.shape()[rank - 1]];
+        let start = call.outputs[0].span.address as *mut T;
+        let mut products = Products {
+            sizes,
+            batches: a.shape().dims()[..rank - 2].iter().product(),
+            left: matrix(&call.inputs[0]),
+            right: matrix(&call.inputs[1]),
+            to: Matrix { start, row: sizes[2] as isize, column: 1 },
+            layouts: [a, b],
+            bias: call.inputs.get(2).map(|bias| {
+                let layout = &bias.view.layout;
+                let start = (bias.span.address as *mut T).wrapping_add(layout.offset());
+                Matrix { start, row: 0, column: layout.strides()[0] }
+            }),
+        };
+        // One right matrix for all batches, and left rows evenly spaced across them: one product does.
+        let shared = (0..rank - 2).all(|axis| b.strides()[axis] == 0 || b.shape()[axis] == 1);
+        let row = collapse(&a.shape().dims()[..rank - 1], &a.strides()[..rank - 1]).filter(|_| shared);
+        if let Some(row) = row.filter(|_| products.batches > 1) {
+            products.left.row = row;
+            products.sizes[0] *= products.batches;
+            products.batches = 1;
+        }
+        products
+    }
+
+    /// Left, right and output of one batch.
+    fn batch(&self, batch: usize) -> [Matrix<T>; 3] {
+        let [a, b] = self.layouts;
+        [
+            self.left.offset(batch_offset(a, batch)),
+            self.right.offset(batch_offset(b, batch)),
+            self.to.offset((batch * self.sizes[0] * self.sizes[2]) as isize),
+        ]
+    }
+
+    /// Multiply-adds of one batch.
+    fn work(&self) -> usize {
+        self.sizes.iter().product()
+    }
+
+    /// One row of output, with what is added to: the bias, or `zero`.
+    ///
+    /// # Safety
+    /// The bias is readable and the row writable, and lent to nobody else.
+    unsafe fn filled_row(&self, index: usize, zero: T) -> &'a mut [T] {
+        let columns = self.sizes[2];
+        // SAFETY: the caller's row and bias; whatever the row's bytes were, they are numbers.
+        unsafe {
+            let row =
+                std::slice::from_raw_parts_mut(self.to.offset((index * columns) as isize).start, columns);
+            match self.bias {
+                None => row.fill(zero),
+                Some(bias) if bias.column == 1 => {
+                    row.copy_from_slice(std::slice::from_raw_parts(bias.start, columns))
+                }
+                Some(bias) => {
+                    let value = |j: usize| *bias.start.offset(j as isize * bias.column);
+                    row.iter_mut().enumerate().for_each(|(j, to)| *to = value(j));
+                }
+            }
+            row
+        }
+    }
+}
+
+/// Runs `body` for every index, side by side where that pays.
+fn for_each(count: usize, parallel: bool, body: impl Fn(usize) + Sync + Send) {
+    if parallel {
+        (0..count).into_par_iter().for_each(body);
+    } else {
+        (0..count).for_each(body);
+    }
+}
+
+/// # Safety
+/// As for [`run`]; the call's elements are `T`.
+unsafe fn floats<T: Real>(call: &Call) {
+    let products = Products::<T>::new(call);
+    let ([rows, inner, columns], batches, work) = (products.sizes, products.batches, products.work());
+    let prefilled = products.bias.is_some() || inner == 0;
+    if prefilled {
+        for_each(batches * rows, batches * rows * columns >= PARALLEL_FILL, |row| {
+            // SAFETY: the caller upholds the spans; every row is lent once.
+            unsafe { products.filled_row(row, T::ZERO) };
+        });
+    }
+    if inner == 0 {
+        return;
+    }
+    // Side by side where there are many batches, else each on all threads.
+    let many = batches >= rayon::current_num_threads() && batches > 1;
+    let inside = !many && work >= PARALLEL_PRODUCT;
+    for_each(batches, many && batches * work >= PARALLEL_WORK, |batch| {
+        let [left, right, to] = products.batch(batch);
+        // SAFETY: the caller upholds the spans; batches write disjoint parts of the contiguous output.
+        unsafe { gemm(products.sizes, to, left, right, prefilled, inside) }
+    });
+}
+
+/// # Safety
+/// As for [`run`]; the call's elements are `T`.
+unsafe fn integers<T: Integer>(call: &Call) {
+    let products = Products::<T>::new(call);
+    let ([rows, inner, _], batches) = (products.sizes, products.batches);
+    for_each(batches * rows, batches * products.work() >= PARALLEL_WORK, |index| {
+        let [left, right, _] = products.batch(index / rows);
+        let left_row = left.offset((index % rows) as isize * left.row).start;
+        // SAFETY: the caller upholds the spans; every row of every batch of the contiguous output is lent once.
+        unsafe { add_row(products.filled_row(index, T::ZERO), inner, left_row, left.column, right) };
+    });
+}
+
 /// Runs [`Op::Matmul`](crate::op::Op::Matmul).
 ///
 /// # Errors
@@ -169,95 +192,31 @@ pub(super) fn collapse(sizes: &[usize], strides: &[isize]) -> Option<isize> {
 /// # Safety
 /// As for [`Engine::launch`](crate::engine::Engine::launch).
 pub(super) unsafe fn run(call: &Call) -> Result<(), EngineError> {
-    let (left, right, to) = (&call.inputs[0], &call.inputs[1], &call.outputs[0]);
-    let (a, b) = (&left.view.layout, &right.view.layout);
-    let rank = a.shape().rank();
-    let mut sizes = [a.shape()[rank - 2], a.shape()[rank - 1], b.shape()[rank - 1]];
-    let mut batches: usize = a.shape().dims()[..rank - 2].iter().product();
-    if batches * sizes[0] * sizes[2] == 0 {
+    if call.outputs[0].view.shape().count() == 0 {
         return Ok(());
     }
-    let one = batches > 1 && is_one_product(a, b);
-    let step = sizes[0] * sizes[2];
-    if one {
-        sizes[0] *= batches;
-        batches = 1;
-    }
-    match left.view.dtype {
-        Dtype::F32 => {
-            let (mut left, right, to) = (matrix(left), matrix(right), matrix::<f32>(to));
-            if one {
-                left.row = collapse(&a.shape().dims()[..rank - 1], &a.strides()[..rank - 1]).unwrap_or(1);
+    macro_rules! by_dtype {
+        ($($dtype:ident => $product:ident::<$type:ty>,)*) => {
+            match call.inputs[0].view.dtype {
+                // SAFETY: the caller's; the element type is the views'.
+                $(Dtype::$dtype => unsafe { $product::<$type>(call) },)*
+                other => return Err(failure(call, &format!("no matrix product of {other}"))),
             }
-            let product = |batch: usize, parallel: bool| {
-                let (left, right) =
-                    (left.offset(batch_offset(a, batch)), right.offset(batch_offset(b, batch)));
-                let to = Matrix { row: sizes[2] as isize, column: 1, ..to.offset((batch * step) as isize) };
-                // SAFETY: the caller upholds the spans; batches write disjoint parts of the contiguous output.
-                unsafe { multiply_f32(sizes, to, left, right, parallel) }
-            };
-            for_each_batch(batches, sizes, product);
-        }
-        // SAFETY: the caller's.
-        Dtype::I32 => unsafe { integers::<i32>(call, sizes, batches, one) },
-        // SAFETY: the caller's.
-        Dtype::I64 => unsafe { integers::<i64>(call, sizes, batches, one) },
-        other => return Err(failure(call, &format!("no matrix product of {other}"))),
+        };
+    }
+    by_dtype! {
+        F64 => floats::<f64>,
+        F32 => floats::<f32>,
+        I64 => integers::<i64>,
+        I32 => integers::<i32>,
+        I16 => integers::<i16>,
+        I8 => integers::<i8>,
+        U64 => integers::<u64>,
+        U32 => integers::<u32>,
+        U16 => integers::<u16>,
+        U8 => integers::<u8>,
     }
     Ok(())
-}
-
-/// # Safety
-/// As for [`gemm_f32`].
-unsafe fn multiply_f32(sizes: Sizes, to: Matrix<f32>, left: Matrix<f32>, right: Matrix<f32>, parallel: bool) {
-    if sizes[1] == 0 {
-        // SAFETY: the output is contiguous, and zeros are floats.
-        unsafe { to.start.write_bytes(0, sizes[0] * sizes[2]) }
-    } else {
-        // SAFETY: the caller's.
-        unsafe { gemm_f32(sizes, to, left, right, false, parallel) }
-    }
-}
-
-/// Runs `product(batch, parallel inside)` for every batch: side by side where there are many, else each on all threads.
-fn for_each_batch(batches: usize, sizes: Sizes, product: impl Fn(usize, bool) + Sync) {
-    let work: usize = sizes.iter().product();
-    if batches * work < PARALLEL_WORK {
-        (0..batches).for_each(|batch| product(batch, false));
-    } else if batches >= rayon::current_num_threads() {
-        (0..batches).into_par_iter().for_each(|batch| product(batch, false));
-    } else {
-        (0..batches).for_each(|batch| product(batch, true));
-    }
-}
-
-/// # Safety
-/// As for [`run`].
-unsafe fn integers<T: Integer>(call: &Call, sizes: Sizes, batches: usize, one: bool) {
-    let (a, b) = (&call.inputs[0].view.layout, &call.inputs[1].view.layout);
-    let (mut left, right, to) =
-        (matrix::<T>(&call.inputs[0]), matrix::<T>(&call.inputs[1]), matrix::<T>(&call.outputs[0]));
-    if one {
-        let lead = a.shape().rank() - 1;
-        left.row = collapse(&a.shape().dims()[..lead], &a.strides()[..lead]).unwrap_or(1);
-    }
-    let [rows, inner, columns] = sizes;
-    let row = |index: usize| {
-        let (batch, i) = (index / rows, (index % rows) as isize);
-        let left_row = left.offset(batch_offset(a, batch) + i * left.row).start;
-        let right = right.offset(batch_offset(b, batch));
-        // SAFETY: the caller upholds the spans; every row of every batch of the contiguous output is lent once, and its
-        // bytes, whatever they were, are integers.
-        unsafe {
-            let to = std::slice::from_raw_parts_mut(to.offset((index * columns) as isize).start, columns);
-            integer_row(to, inner, left_row, left.column, right);
-        }
-    };
-    if batches * rows * inner * columns < PARALLEL_WORK {
-        (0..batches * rows).for_each(row);
-    } else {
-        (0..batches * rows).into_par_iter().for_each(row);
-    }
 }
 
 #[cfg(test)]

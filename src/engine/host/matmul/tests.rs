@@ -1,41 +1,86 @@
+use std::fmt::Debug;
+
+use bytemuck::Pod;
+
 use super::super::testing::{Fixture, assert_near, elements, floats, in_pools};
 use super::*;
 use crate::engine::Algorithm;
 use crate::op::{Op, Shape, View};
 
+/// Floats that products are tested in.
+trait Float: Real + Pod + Into<f64> {
+    const DTYPE: Dtype;
+    const TOLERANCE: f64;
+    fn from(value: f32) -> Self;
+}
+
+impl Float for f32 {
+    const DTYPE: Dtype = Dtype::F32;
+    const TOLERANCE: f64 = 1e-4;
+    fn from(value: f32) -> Self {
+        value
+    }
+}
+
+impl Float for f64 {
+    const DTYPE: Dtype = Dtype::F64;
+    const TOLERANCE: f64 = 1e-12;
+    fn from(value: f32) -> Self {
+        value.into()
+    }
+}
+
 fn contiguous(shape: &[usize]) -> Layout {
     Layout::contiguous(Shape::new(shape))
 }
 
-fn operands(a: Layout, b: Layout) -> [(Vec<f32>, View); 2] {
-    [(a, 1), (b, 2)].map(|(layout, seed)| {
-        let dtype = Dtype::F32;
-        (floats(400_000, seed), View { dtype, layout })
-    })
-}
+/// Left, right and perhaps a bias, with values.
+type Inputs<T> = Vec<(Vec<T>, View)>;
 
-fn wanted(inputs: &[(Vec<f32>, View); 2]) -> Vec<f64> {
-    let [a, b] = [0, 1].map(|of| elements(&inputs[of].0, &inputs[of].1.layout));
+fn wanted<T: Float>(inputs: &Inputs<T>) -> Vec<f64> {
+    let all: Vec<Vec<f64>> = (inputs.iter())
+        .map(|(values, view)| elements(values, &view.layout).into_iter().map(Into::into).collect())
+        .collect();
     let (shape, rank) = (*inputs[0].1.shape(), inputs[0].1.shape().rank());
     let (m, k, n) = (shape[rank - 2], shape[rank - 1], inputs[1].1.shape()[rank - 1]);
     let batches: usize = shape.dims()[..rank - 2].iter().product();
     let mut out = Vec::new();
     for (batch, i) in (0..batches).flat_map(|batch| (0..m).map(move |i| (batch, i))) {
         for j in 0..n {
-            let terms = (0..k).map(|p| a[(batch * m + i) * k + p] as f64 * b[(batch * k + p) * n + j] as f64);
-            out.push(terms.sum());
+            let terms = (0..k).map(|p| all[0][(batch * m + i) * k + p] * all[1][(batch * k + p) * n + j]);
+            out.push(terms.sum::<f64>() + all.get(2).map_or(0.0, |bias| bias[j]));
         }
     }
     out
 }
 
-fn check(a: Layout, b: Layout) {
-    let inputs = operands(a, b);
-    let got = in_pools(|| {
+fn check_in<T: Float>(a: Layout, b: Layout, bias: Option<Layout>) {
+    let inputs: Inputs<T> = [Some(a), Some(b), bias]
+        .into_iter()
+        .flatten()
+        .zip(1..)
+        .map(|(layout, seed)| {
+            let values = floats(400_000, seed).into_iter().map(Float::from).collect();
+            (values, View { dtype: T::DTYPE, layout })
+        })
+        .collect();
+    let got: Vec<T> = in_pools(|| {
         // SAFETY: the fixture's memory is as large as its views need.
         Fixture::new(Op::Matmul, Algorithm(0), &inputs, |_| 0).run(|call| unsafe { run(call) })
     });
-    assert_near(&got, &wanted(&inputs), 1e-4, &format!("{a:?} x {b:?}"));
+    assert_near(&got, &wanted(&inputs), T::TOLERANCE, &format!("{a:?} x {b:?} + {bias:?}"));
+}
+
+/// In both types of float, without a bias, with one, and with one number for all columns.
+fn check(a: Layout, b: Layout) {
+    let n = b.shape()[b.shape().rank() - 1];
+    let biases = [contiguous(&[n]).flip(0), contiguous(&[1]).expand(Shape::new(&[n])), contiguous(&[n])];
+    check_in::<f32>(a, b, None);
+    check_in::<f64>(a, b, None);
+    for bias in biases {
+        check_in::<f32>(a, b, Some(bias));
+    }
+    check_in::<f64>(a, b, Some(biases[0]));
 }
 
 #[test]
@@ -72,24 +117,35 @@ fn empty_sums_are_zero() {
     check(contiguous(&[0, 3, 2]), contiguous(&[0, 2, 4]));
 }
 
+/// A product of powers of three, far beyond what the type holds, as many times as there are columns.
+fn check_integers<T: Integer + Pod + PartialEq + Debug + TryFrom<i8, Error: Debug>>(dtype: Dtype) {
+    let [one, three] = [1, 3].map(|value| T::try_from(value).expect("a small number"));
+    let power = |exponent: usize| (0..exponent).fold(one, |value, _| T::ZERO.multiply_add(value, three));
+    let values: Vec<T> = (0..12).map(|index| power(5 * index)).collect();
+    let layouts = [contiguous(&[2, 3]), contiguous(&[4, 3]).permute(&[1, 0]), contiguous(&[4]).flip(0)];
+    let inputs: Vec<(Vec<T>, View)> =
+        layouts.map(|layout| (values.clone(), View { dtype, layout })).into_iter().collect();
+    // SAFETY: the fixture's memory is as large as its views need.
+    let got: Vec<T> = Fixture::new(Op::Matmul, Algorithm(0), &inputs, |_| 0).run(|call| unsafe { run(call) });
+    for (index, got) in got.into_iter().enumerate() {
+        let (i, j) = (index / 4, index % 4);
+        let wanted = (0..3).fold(power(5 * (3 - j)), |sum, k| {
+            sum.multiply_add(power(5 * (3 * i + k)), power(5 * (3 * j + k)))
+        });
+        assert_eq!(got, wanted, "{dtype}, row {i}, column {j}");
+    }
+}
+
 #[test]
 fn integers_wrap() {
-    let layout = contiguous(&[2, 2]);
-    let call = |dtype| View { dtype, layout };
-    let values = vec![i32::MAX, 2, 3, -4];
-    let inputs = [(values.clone(), call(Dtype::I32)), (values, call(Dtype::I32).transposed())];
-    // SAFETY: the fixture's memory is as large as its views need.
-    let got: Vec<i32> =
-        Fixture::new(Op::Matmul, Algorithm(0), &inputs, |_| 0).run(|call| unsafe { run(call) });
-    let off = i32::MAX.wrapping_mul(3).wrapping_sub(8);
-    assert_eq!(got, [1 + 4, off, off, 25]);
-
-    let values = vec![1_i64 << 40, 2, 3, -4];
-    let inputs = [(values.clone(), call(Dtype::I64)), (values, call(Dtype::I64))];
-    // SAFETY: the fixture's memory is as large as its views need.
-    let got: Vec<i64> =
-        Fixture::new(Op::Matmul, Algorithm(0), &inputs, |_| 0).run(|call| unsafe { run(call) });
-    assert_eq!(got, [6, (2 << 40) - 8, (3 << 40) - 12, 22]);
+    check_integers::<i64>(Dtype::I64);
+    check_integers::<i32>(Dtype::I32);
+    check_integers::<i16>(Dtype::I16);
+    check_integers::<i8>(Dtype::I8);
+    check_integers::<u64>(Dtype::U64);
+    check_integers::<u32>(Dtype::U32);
+    check_integers::<u16>(Dtype::U16);
+    check_integers::<u8>(Dtype::U8);
 }
 
 #[test]
@@ -99,15 +155,4 @@ fn bools_have_no_product() {
     let fixture = Fixture::new(Op::Matmul, Algorithm(0), &inputs, |_| 0);
     // SAFETY: the fixture's memory is as large as its views need.
     assert!(unsafe { run(&fixture.call) }.is_err());
-}
-
-trait Transposed {
-    fn transposed(self) -> Self;
-}
-
-impl Transposed for View {
-    fn transposed(mut self) -> Self {
-        self.layout = self.layout.permute(&[1, 0]);
-        self
-    }
 }

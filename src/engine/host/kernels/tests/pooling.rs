@@ -48,6 +48,50 @@ fn windows_move_over_images() {
     }
 }
 
+/// Rows of several segments and planes of several tiles, in every type; one dimension as Burn gives it; few wide windows.
+#[test]
+fn long_rows() {
+    let plain = windows()[0];
+    let wide = Pool2d { kernel: [2, 40], stride: [1, 37], ..plain };
+    let line = Pool2d { kernel: [3, 1], stride: [2, 1], padding: [1, 0], ..plain };
+    let near = Pool2d { kernel: [3, 3], stride: [1, 1], padding: [1, 1], ..plain };
+    let cases = [
+        ([1, 2, 5, 300], vec![plain, near, wide, Pool2d { count_include_pad: false, ..near }]),
+        ([1, 1, 70, 130], vec![near, Pool2d { kernel: [3, 3], dilation: [2, 3], ..plain }]),
+        ([2, 2, 4500, 1], vec![line, Pool2d { kernel: [5, 1], stride: [1, 1], ..plain }]),
+    ];
+    for (sizes, pools) in cases {
+        let size = [sizes[2], sizes[3]];
+        for dtype in Dtype::FLOATS {
+            let x = Data::new(dtype, Shape::new(&sizes), 1);
+            let divided = [sizes[2].div_ceil(3), sizes[3].div_ceil(9)];
+            check(Op::AdaptiveAvgPool2d { size: divided }, std::slice::from_ref(&x));
+            let gradient = Data::new(dtype, Shape::new(&[sizes[0], sizes[1], divided[0], divided[1]]), 2);
+            check(Op::AdaptiveAvgPool2dBackward { size }, &[gradient]);
+            for &pool in &pools {
+                let max = Op::MaxPool2d { pool, indices: Some(Dtype::I32) };
+                check(max, std::slice::from_ref(&x));
+                check(Op::AvgPool2d(pool), std::slice::from_ref(&x));
+                let made = max.outputs(&[x.view])[0];
+                let gradient = Data::new(dtype, *made.shape(), 3);
+                check(Op::AvgPool2dBackward { pool, size }, std::slice::from_ref(&gradient));
+                let places = case::run_on(max, std::slice::from_ref(&x), None).unwrap().swap_remove(1);
+                let places = Data::from(Dtype::I32, made.shape().dims(), &places);
+                check(Op::MaxPool2dBackward { pool, size }, &[gradient, places]);
+            }
+        }
+    }
+}
+
+#[test]
+fn maxima_of_what_is_not_a_number() {
+    let x = Data::from(Dtype::F32, &[1, 1, 1, 4], &[f64::NEG_INFINITY, f64::NEG_INFINITY, 1.0, f64::NAN]);
+    let pool = Pool2d { kernel: [1, 2], stride: [1, 2], ..windows()[0] };
+    let found = case::run_on(Op::MaxPool2d { pool, indices: Some(Dtype::I64) }, &[x], None).unwrap();
+    assert!(found[0][0] == f64::NEG_INFINITY && found[0][1].is_nan());
+    assert_eq!(found[1], [0.0, 3.0]);
+}
+
 #[test]
 fn adaptive() {
     for x in images() {

@@ -7,8 +7,12 @@ use super::*;
 
 #[path = "reference_rows.rs"]
 mod by_row;
+#[path = "reference_order.rs"]
+mod order;
 #[path = "reference_pools.rs"]
 mod pools;
+#[path = "reference_vision.rs"]
+mod vision;
 
 /// The values of an op's outputs.
 pub fn outputs(op: Op, inputs: &[Data]) -> Vec<Vec<f64>> {
@@ -61,12 +65,23 @@ pub fn outputs(op: Op, inputs: &[Data]) -> Vec<Vec<f64>> {
         Op::LayerNorm { epsilon } => by_row::layer_norm(inputs, epsilon.as_f64()),
         Op::RealFft { axis, length } => return by_row::real_fft(&inputs[0], axis, length),
         Op::InverseRealFft { axis, length } => by_row::inverse_real_fft(inputs, axis, length),
+        Op::Cumulative { kind, axis } => order::cumulative(kind, axis, &inputs[0]),
+        Op::Sort { axis, descending, count } => order::sort(&inputs[0], axis, descending, count).0,
+        Op::ArgSort { axis, descending, count, .. } => order::sort(&inputs[0], axis, descending, count).1,
+        Op::CountSet => x[0].chunks(COUNTED_RUN).map(|run| run.iter().sum()).collect(),
+        Op::ArgWhere { .. } => order::argwhere(&inputs[0]),
         Op::MaxPool2d { pool, indices } => return pools::max(inputs, &pool, &view, indices.is_some()),
         Op::MaxPool2dBackward { .. } => pools::max_backward(inputs, &view),
         Op::AvgPool2d(pool) => pools::average(inputs, &pool, &view),
         Op::AvgPool2dBackward { pool, .. } => pools::average_backward(inputs, &pool, &view),
         Op::AdaptiveAvgPool2d { .. } => pools::adaptive(inputs, &view),
         Op::AdaptiveAvgPool2dBackward { .. } => pools::adaptive_backward(inputs, &view),
+        Op::Interpolate { resize, .. } => vision::interpolate(inputs, resize, &view),
+        Op::InterpolateBackward { resize, .. } => vision::interpolate_backward(inputs, resize, &view),
+        Op::GridSample(how) => vision::grid_sample(inputs, how, &view),
+        Op::DeformColumns(deform) => vision::deform_columns(inputs, &deform, &view),
+        Op::DeformBackwardOffset(deform) => return vision::deform_backward_offset(inputs, &deform),
+        Op::DeformBackwardImage { deform, .. } => vision::deform_backward_image(inputs, &deform, &view),
         _ => indexed(op, inputs, &view),
     };
     vec![first]
@@ -130,17 +145,17 @@ fn indexed(op: Op, inputs: &[Data], view: &View) -> Vec<f64> {
             let from = |index: Vec<usize>| replaced(index.clone(), axis, x[1][index[axis]]);
             indices(&out).map(|index| x[0][flat(&shape, &from(index))]).collect()
         }
-        Op::ScatterAdd { axis } => {
+        Op::Scatter { axis, update: kind } => {
             for (n, index) in indices(&other(2)).enumerate() {
                 let to = flat(&shape, &replaced(index, axis, x[1][n]));
-                changed[to] = add(view.dtype, changed[to], x[2][n]);
+                changed[to] = update(kind, view.dtype, changed[to], x[2][n]);
             }
             changed
         }
-        Op::SelectAdd { axis } => {
+        Op::SelectUpdate { axis, update: kind } => {
             for (n, index) in indices(&other(2)).enumerate() {
                 let to = flat(&shape, &replaced(index.clone(), axis, x[1][index[axis]]));
-                changed[to] = add(view.dtype, changed[to], x[2][n]);
+                changed[to] = update(kind, view.dtype, changed[to], x[2][n]);
             }
             changed
         }
@@ -155,9 +170,16 @@ fn indexed(op: Op, inputs: &[Data], view: &View) -> Vec<f64> {
     }
 }
 
-/// Adding bools is `or`.
-fn add(dtype: Dtype, a: f64, b: f64) -> f64 {
-    if dtype.is_bool() { a.max(b) } else { wrap(dtype, a + b) }
+/// Adding bools is `or`. What is added to or multiplied is rounded each time.
+fn update(kind: Update, dtype: Dtype, x: f64, value: f64) -> f64 {
+    match kind {
+        Update::Assign => value,
+        Update::Add if dtype.is_bool() => x.max(value),
+        Update::Add => convert(wrap(dtype, x + value), dtype),
+        Update::Mul => convert(wrap(dtype, x * value), dtype),
+        Update::Min => x.min(value),
+        Update::Max => x.max(value),
+    }
 }
 
 fn convert(x: f64, dtype: Dtype) -> f64 {

@@ -1,0 +1,132 @@
+// Maxima under windows that move over two dimensions.
+#include "pool.cuh"
+
+namespace {
+// Larger wins, NaN wins, and of equals the first stays.
+template <class C> DEV bool wins(C value, C best) { return !(value <= best) & !is_nan(best); }
+
+// The maxima of `count` windows that are inside the image from left to right, tap by tap.
+template <i32 STRIDE, bool INDEXED, class T, class Index>
+DEV void max_segment(const Pool& p, const T* image, const Window& rows, i32 x, i32 count, T* out, Index* indices) {
+  const i32 stride = STRIDE ? STRIDE : p.stride[1], left = x * stride - p.padding[1];
+  const i32 first = rows.begin < rows.end ? (rows.start + rows.begin * p.dilation[0]) * p.in[1] + left : 0;
+  Compute<T> best[SEGMENT];
+  i32 best_at[SEGMENT];
+  for (i32 k = 0; k < count; ++k) {
+    best[k] = -infinity();
+    if (INDEXED) best_at[k] = first + k * stride;
+  }
+  for (i32 i = rows.begin; i < rows.end; ++i) {
+    const i32 y = rows.start + i * p.dilation[0];
+    for (i32 j = 0; j < p.kernel[1]; ++j) {
+      const i32 from = left + j * p.dilation[1], place = y * p.in[1] + from;
+      const T* taps = image + y * p.x.strides[2] + from;
+      INDEPENDENT for (i32 k = 0; k < count; ++k) {
+        const Compute<T> value = widen(taps[k * stride]);
+        const bool better = wins(value, best[k]);
+        best[k] = better ? value : best[k];
+        if (INDEXED) best_at[k] = better ? place + k * stride : best_at[k];
+      }
+    }
+  }
+  INDEPENDENT for (i32 k = 0; k < count; ++k) out[k] = narrow<T>(best[k]);
+  if (INDEXED)
+    INDEPENDENT for (i32 k = 0; k < count; ++k) indices[k] = Index(best_at[k]);
+}
+
+template <bool INDEXED, class T, class Index> DEV void max_pool(const Pool& p) {
+  T* out = static_cast<T*>(p.out);
+  Index* indices = static_cast<Index*>(p.out_indices);
+  const auto start = [&](Row row) {
+    const T* image = plane<T>(p.x, p.channels, row.plane);
+    const Window rows = window_of(p, 0, row.y);
+    return [=, &p](i32 ox, u64 position) {
+      const Window columns = window_of(p, 1, ox);
+      Compute<T> best = -infinity();
+      i32 best_at = -1;
+      for (i32 i = rows.begin; i < rows.end; ++i)
+        for (i32 j = columns.begin; j < columns.end; ++j) {
+          const i32 y = rows.start + i * p.dilation[0], x = columns.start + j * p.dilation[1];
+          const Compute<T> value = at(image, p.x, y, x);
+          const bool better = wins(value, best) | (best_at < 0);
+          best = better ? value : best;
+          best_at = better ? y * p.in[1] + x : best_at;
+        }
+      out[position] = narrow<T>(best);
+      if (INDEXED) indices[position] = Index(most(best_at, 0));
+    };
+  };
+  const Span segments = has_rows(p.x) ? windows_inside(p) : Span{0, 0};
+  for_rows(p, p.pooled, segments, start, [&](Row row, i32 x, i32 count, u64 position) {
+    const T* image = plane<T>(p.x, p.channels, row.plane);
+    const Window rows = window_of(p, 0, row.y);
+    with_stride(p.stride[1], [&](auto stride) {
+      max_segment<stride.value, INDEXED>(p, image, rows, x, count, out + position, indices + position);
+    });
+  });
+}
+
+// The most elements of a tile: with the gradients that meet in them, what the first cache holds.
+constexpr u64 TILE = 4096;
+
+// Elements `begin..end` of a plane by their flat index: every window that may have its maximum among them is read, in
+// order, and sends its gradient if it has.
+template <class T, class Index>
+DEV void scatter_tile(const Pool& p, const T* gradient, const Index* indices, u64 begin, u64 end, T* out) {
+  const i32 width = p.in[1], top = i32(begin / width), bottom = i32((end - 1) / width);
+  const Span rows{holders_of(p, 0, top).begin, holders_of(p, 0, bottom).end};
+  const Span within{holders_of(p, 1, i32(begin % width)).begin, holders_of(p, 1, i32((end - 1) % width)).end};
+  const Span columns = top == bottom ? within : Span{0, p.pooled[1]};
+  const u64 count = end - begin;
+  Compute<T> total[TILE];
+  for (u64 k = 0; k < count; ++k) total[k] = 0;
+  for (i32 oy = rows.begin; oy < rows.end; ++oy) {
+    const T* sent = gradient + oy * p.x.strides[2];
+    const Index* places = indices + oy * p.indices.strides[2];
+    for (i32 ox = columns.begin; ox < columns.end; ++ox) {
+      const u64 place = u64(places[ox]) - begin;
+      if (place < count) total[place] += widen(sent[ox]);
+    }
+  }
+  INDEPENDENT for (u64 k = 0; k < count; ++k) out[k] = narrow<T>(total[k]);
+}
+
+// What the windows that hold an element send it, in their order.
+template <class T, class Index>
+DEV Compute<T> gathered(const Pool& p, const T* gradient, const Index* indices, i32 y, i32 x) {
+  const Span rows = holders_of(p, 0, y), columns = holders_of(p, 1, x);
+  const Index here = Index(y * p.in[1] + x);
+  Compute<T> total = 0;
+  for (i32 oy = rows.begin; oy < rows.end; ++oy)
+    for (i32 ox = columns.begin; ox < columns.end; ++ox)
+      if (at(indices, p.indices, oy, ox) == here) total += at(gradient, p.x, oy, ox);
+  return total;
+}
+
+template <class T, class Index> DEV void max_pool_backward(const Pool& p) {
+  const u64 elements = u64(p.in[0]) * p.in[1], tiles = (elements + p.tile - 1) / p.tile;
+  const Range range = block_range(p.count, p.chunk);
+  for (u64 t = range.begin; t < range.end; ++t) {
+    const u64 which = t / tiles, begin = t % tiles * p.tile, end = least(begin + p.tile, elements);
+    const T* gradient = plane<T>(p.x, p.channels, which);
+    const Index* indices = plane<Index>(p.indices, p.channels, which);
+    T* out = static_cast<T*>(p.out) + which * elements;
+    if (has_rows(p.x) && has_rows(p.indices)) {
+      scatter_tile(p, gradient, indices, begin, end, out + begin);
+    } else {
+      for (u64 k = begin + threadIdx.x; k < end; k += blockDim.x)
+        out[k] = narrow<T>(gathered(p, gradient, indices, i32(k / p.in[1]), i32(k % p.in[1])));
+    }
+  }
+}
+}  // namespace
+
+#define POOL_INDEXED(T, Index)                                                             \
+  KERNEL(pool_max_##T##_##Index, Pool) { max_pool<true, T, Index>(args); }                 \
+  KERNEL(pool_max_backward_##T##_##Index, Pool) { max_pool_backward<T, Index>(args); }
+#define POOL(T, ...)                                                                       \
+  KERNEL(pool_max_##T, Pool) { max_pool<false, T, i32>(args); }                            \
+  POOL_INDEXED(T, i32) POOL_INDEXED(T, i64)
+FOR_FLOATS(POOL, )
+
+EXPORT_TABLE(pool_max)

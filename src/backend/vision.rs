@@ -1,0 +1,221 @@
+//! Images between their pixels: other sizes, places of a grid, deformable convolutions; and windows as columns.
+
+use super::{cast, convert, create, fail, linear, ok, pointwise, run, view};
+use crate::op::{Binary, Deform2d, Dtype, GridPadding, GridSample, Interpolation, Op, Resize, Shape};
+use crate::runtime::{self, Tensor};
+use burn_backend::Slice;
+use burn_backend::ops::{
+    DeformConvOptions, GridSampleOptions, GridSamplePaddingMode, InterpolateMode, InterpolateOptions,
+    UnfoldOptions,
+};
+
+impl From<InterpolateOptions> for Resize {
+    fn from(options: InterpolateOptions) -> Self {
+        let mode = match options.mode {
+            InterpolateMode::Nearest => Interpolation::Nearest,
+            InterpolateMode::Bilinear => Interpolation::Bilinear,
+            InterpolateMode::Bicubic => Interpolation::Bicubic,
+            InterpolateMode::Lanczos3 => Interpolation::Lanczos,
+        };
+        Resize { mode, align_corners: options.align_corners }
+    }
+}
+
+pub fn interpolate(x: Tensor, size: [usize; 2], resize: Resize) -> Tensor {
+    if convert::plane(x.layout()).contains(&0) {
+        fail(format!("burn-overcommit: interpolate of {:?} has no pixels to read", x.shape()));
+    }
+    run(Op::Interpolate { resize, size }, [x])
+}
+
+/// `x` gives its shape only.
+pub fn interpolate_backward(x: Tensor, gradient: Tensor, resize: Resize) -> Tensor {
+    let size = convert::plane(x.layout());
+    drop(x);
+    run(Op::InterpolateBackward { resize, size }, [gradient])
+}
+
+pub fn grid_sample(x: Tensor, grid: Tensor, options: GridSampleOptions) -> Tensor {
+    let nearest = match options.mode {
+        InterpolateMode::Nearest => true,
+        InterpolateMode::Bilinear => false,
+        mode => fail(format!("burn-overcommit: grid_sample_2d has no {mode:?}, as in Burn's other backends")),
+    };
+    let (images, places) = (x.shape().dims(), grid.shape().dims());
+    if images.len() != 4 || places.len() != 4 || images[0] != places[0] || places[3] != 2 {
+        fail(format!("burn-overcommit: grid_sample_2d of {images:?} at {places:?} does not fit"));
+    }
+    let padding = match options.padding_mode {
+        GridSamplePaddingMode::Zeros => GridPadding::Zeros,
+        GridSamplePaddingMode::Border => GridPadding::Border,
+        GridSamplePaddingMode::Reflection => GridPadding::Reflection,
+    };
+    let grid = cast(grid, x.dtype());
+    run(Op::GridSample(GridSample { nearest, padding, align_corners: options.align_corners }), [x, grid])
+}
+
+/// `[n, c, h, w] -> [n, c * kh * kw, windows]`: a view of every window, copied once.
+pub fn unfold4d(x: Tensor, kernel: [usize; 2], options: UnfoldOptions) -> Tensor {
+    let windows = (0..2).fold(bordered(x, options.padding), |x, k| {
+        let (step, reach) = (options.dilation[k], options.dilation[k] * (kernel[k].max(1) - 1) + 1);
+        let windows = view::windows(x, 2 + k, reach, options.stride[k]);
+        let layout = windows.layout().slice(4 + k, 0, kernel[k], step as isize);
+        windows.with_layout(layout)
+    });
+    let windows = view::permute(windows, &[0, 1, 4, 5, 2, 3]);
+    let dims = windows.shape().dims();
+    let sizes = [dims[0], dims[1..4].iter().product(), dims[4] * dims[5]];
+    view::reshape_to(windows, &sizes)
+}
+
+/// `x` with zeros around its images.
+fn bordered(x: Tensor, border: [usize; 2]) -> Tensor {
+    if border == [0, 0] {
+        return x;
+    }
+    let dims = x.shape().dims();
+    let [height, width] = convert::plane(x.layout());
+    let shape = Shape::new(&[dims[0], dims[1], height + 2 * border[0], width + 2 * border[1]]);
+    let inside =
+        [(border[0], height), (border[1], width)].map(|(start, size)| Slice::from(start..start + size));
+    let slices = [Slice::from(0..dims[0]), Slice::from(0..dims[1]), inside[0], inside[1]];
+    let zeros = create::zeros(shape, &x.device(), x.dtype());
+    view::slice_assign(zeros, &slices, x)
+}
+
+/// What a deformable convolution reads: where, and how much of it counts. Halves are computed as `f32`, and what comes
+/// out is rounded once.
+pub struct Deformed {
+    pub x: Tensor,
+    pub offset: Tensor,
+    pub weight: Tensor,
+    pub mask: Option<Tensor>,
+}
+
+/// Gradients of what a deformable convolution reads.
+pub struct DeformedGradients {
+    pub x: Tensor,
+    pub offset: Tensor,
+    pub weight: Tensor,
+    pub mask: Option<Tensor>,
+}
+
+impl Deformed {
+    fn widened(self) -> Self {
+        Deformed {
+            x: widened(self.x),
+            offset: widened(self.offset),
+            weight: widened(self.weight),
+            mask: self.mask.map(widened),
+        }
+    }
+
+    /// The window, if all shapes fit together.
+    fn window(&self, options: &DeformConvOptions<2>) -> Deform2d {
+        let kernel = convert::plane(self.weight.layout());
+        let (groups, taps) = (options.offset_groups, kernel[0] * kernel[1]);
+        let (x, weight, offset) = (self.x.shape(), self.weight.shape(), self.offset.shape());
+        let plane = convert::plane(self.offset.layout());
+        let as_offset = |tensor: &Tensor, channels: usize| {
+            tensor.shape().dims() == [x[0], channels * groups * taps, plane[0], plane[1]]
+        };
+        let fits = x[1] == weight[1] * options.weight_groups
+            && weight[0].is_multiple_of(options.weight_groups)
+            && x[1].is_multiple_of(groups)
+            && as_offset(&self.offset, 2)
+            && self.mask.as_ref().is_none_or(|mask| as_offset(mask, 1));
+        if !fits {
+            fail(format!(
+                "burn-overcommit: deform_conv2d of {x:?} by {weight:?} with offsets {offset:?}, mask {:?}, \
+                 {} weight groups and {groups} offset groups does not fit",
+                self.mask.as_ref().map(Tensor::shape),
+                options.weight_groups
+            ));
+        }
+        Deform2d {
+            kernel,
+            stride: options.stride,
+            padding: options.padding,
+            dilation: options.dilation,
+            offset_groups: groups,
+        }
+    }
+
+    fn columns(&self, window: Deform2d) -> Tensor {
+        let (x, offset) = (self.x.clone(), self.offset.clone());
+        match self.mask.clone() {
+            Some(mask) => run(Op::DeformColumns(window), [x, offset, mask]),
+            None => run(Op::DeformColumns(window), [x, offset]),
+        }
+    }
+}
+
+fn widened(x: Tensor) -> Tensor {
+    let dtype = if x.dtype().is_half() { Dtype::F32 } else { x.dtype() };
+    cast(x, dtype)
+}
+
+/// The product of the weights with the sampled columns (Dai et al. 2017, "Deformable convolutional networks").
+pub fn deform_conv2d(parts: Deformed, bias: Option<Tensor>, options: DeformConvOptions<2>) -> Tensor {
+    let (window, dtype) = (parts.window(&options), parts.x.dtype());
+    let parts = parts.widened();
+    let (groups, images, [height, width]) =
+        (options.weight_groups, parts.x.shape()[0], convert::plane(parts.offset.layout()));
+    let channels = parts.weight.shape()[0];
+    let inner = parts.weight.shape().count() / channels.max(1);
+    let columns = view::reshape_to(parts.columns(window), &[groups, inner, images, height * width]);
+    let columns = view::permute(columns, &[2, 0, 1, 3]);
+    let weight = view::reshape_to(parts.weight, &[1, groups, channels / groups, inner]);
+    let out = view::reshape_to(linear::matmul(weight, columns), &[images, channels, height, width]);
+    let out = match bias {
+        Some(bias) => {
+            let bias = view::reshape_to(widened(bias), &[channels, 1, 1]);
+            pointwise::binary(Binary::Add, out, bias)
+        }
+        None => out,
+    };
+    cast(out, dtype)
+}
+
+pub fn deform_conv2d_backward(
+    parts: Deformed,
+    gradient: Tensor,
+    options: DeformConvOptions<2>,
+) -> DeformedGradients {
+    let (window, dtype) = (parts.window(&options), parts.x.dtype());
+    let parts = parts.widened();
+    let (groups, size) = (options.weight_groups, convert::plane(parts.x.layout()));
+    let weight_shape = *parts.weight.shape();
+    let inner = weight_shape.count() / weight_shape[0].max(1);
+    // Channels first, so that one product a group serves all images.
+    let gradient = view::permute(widened(gradient), &[1, 0, 2, 3]);
+    let pixels = gradient.shape().dims()[1..].iter().product();
+    let gradient = view::reshape_to(gradient, &[groups, weight_shape[0] / groups, pixels]);
+
+    let columns = view::reshape_to(parts.columns(window), &[groups, inner, pixels]);
+    let weight_gradient = linear::matmul(gradient.clone(), view::swap_dims(columns, 1, 2));
+    let weight = view::reshape_to(parts.weight, &[groups, weight_shape[0] / groups, inner]);
+    let columns = linear::matmul(view::swap_dims(weight, 1, 2), gradient);
+    let columns = view::reshape_to(columns, &[groups * inner, pixels]);
+
+    let image = Op::DeformBackwardImage { deform: window, size };
+    let (offset, rest) = (parts.offset.clone(), columns.clone());
+    let (x, offset, mask) = match parts.mask {
+        Some(mask) => {
+            let x = run(image, [offset, rest, mask.clone()]);
+            let op = Op::DeformBackwardOffset(window);
+            let [offset, mask] = ok(runtime::run_pair(op, [parts.x, parts.offset, columns, mask]));
+            (x, offset, Some(mask))
+        }
+        None => {
+            let x = run(image, [offset, rest]);
+            (x, run(Op::DeformBackwardOffset(window), [parts.x, parts.offset, columns]), None)
+        }
+    };
+    DeformedGradients {
+        x: cast(x, dtype),
+        offset: cast(offset, dtype),
+        weight: cast(view::reshape(weight_gradient, weight_shape), dtype),
+        mask: mask.map(|mask| cast(mask, dtype)),
+    }
+}
