@@ -84,15 +84,6 @@ template <class F, class T> DEV u64 arg_row(const T* row, u64 size, i64 step) {
   typedef Compute<T> C;
   C best = F::template start<C>();
   u64 group = 0;
-  if (size < 2 * LANES) {  // short: a plain loop
-    u64 place = 0;
-    for (u64 k = 0; k < size; ++k) {
-      const C x = widen(row[i64(k) * step]);
-      const bool wins = k == 0 || F::wins(x, best);
-      best = wins ? x : best, place = wins ? k : place;
-    }
-    return place;
-  }
   for (u64 k = 0; k < size; k += GROUP * LANES) {
     const C extreme = reduce_row<F>(row + i64(k) * step, least(size - k, u64(GROUP * LANES)), step);
     if (F::wins(extreme, best)) best = extreme, group = k;
@@ -146,6 +137,10 @@ template <class T, class F> DEV void arg_reduce(const Reduce& args) {
     const T* tile = x + first;
     if (columnwise && columns > 1 && size > 0)
       arg_columns<F>(best, places, columns, size, [=](u64 k, u32 c) { return widen(tile[i64(k) * step + c]); });
+    else if (0 < size && size < 2 * LANES)  // too short to be searched in groups
+      arg_columns<F>(best, places, columns, size, [=](u64 k, u32 c) {
+        return widen(tile[i64(k) * step + i64(c) * across]);
+      });
     else
       for (u32 c = 0; c < columns; ++c) places[c] = Place<C>(arg_row<F>(tile + i64(c) * across, size, step));
     for (u32 c = 0; c < columns; ++c) put_place(args, at + c, begin + places[c]);

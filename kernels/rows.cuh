@@ -6,15 +6,15 @@
 namespace {
 struct Sum : Add { template <class T> DEV T start() { return T(0); } };
 struct Prod : Mul { template <class T> DEV T start() { return T(1); } };
-// Extremes. NaN wins over all. `wins` says whether a comes before b. Conditions are joined without branches, so that
-// loops vectorise.
+// Extremes, of which NaN is the greatest. `wins` says whether a comes before b. Choices are one after the other, which
+// the compiler turns into vectors where it does not for a choice by two conditions.
 struct Largest {
   template <class T> DEV T start() { return lowest<T>(); }
   template <class T> DEV T f(T a, T b) {
     const T larger = a > b ? a : b;
     return is_nan(a) ? a : larger;
   }
-  template <class T> DEV bool wins(T a, T b) { return (a > b) | (is_nan(a) & !is_nan(b)); }
+  template <class T> DEV bool wins(T a, T b) { return a > b || (is_nan(a) && !is_nan(b)); }
 };
 struct Smallest {
   template <class T> DEV T start() { return highest<T>(); }
@@ -22,7 +22,7 @@ struct Smallest {
     const T smaller = a < b ? a : b;
     return is_nan(a) ? a : smaller;
   }
-  template <class T> DEV bool wins(T a, T b) { return (a < b) | (is_nan(a) & !is_nan(b)); }
+  template <class T> DEV bool wins(T a, T b) { return a < b || (is_nan(a) && !is_nan(b)); }
 };
 struct LargestAbs {
   template <class T> DEV T start() { return T(0); }
