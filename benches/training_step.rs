@@ -1,7 +1,8 @@
-//! The time of one training step of the example's network, backend by backend.
+//! The time of one training step of three networks, backend beside backend.
 //!
-//! Every backend computes on rayon's global pool, as wide as the machine or `RAYON_NUM_THREADS`; the matrix
-//! product of ndarray has threads of its own, at most four (`MATMUL_NUM_THREADS`). Set both to the same number.
+//! Backends take turns, step by step, so that what else the machine does meets them all. Every backend computes on
+//! rayon's global pool, as wide as the machine or `RAYON_NUM_THREADS`; the matrix product of ndarray has threads of its
+//! own, at most four (`MATMUL_NUM_THREADS`). Set both to the same number.
 
 #[allow(dead_code, unused_imports, reason = "the example uses the rest of it")]
 #[path = "../examples/deeper_than_memory/data.rs"]
@@ -11,48 +12,93 @@ mod data;
 mod learner;
 #[path = "../examples/deeper_than_memory/model.rs"]
 mod model;
+mod networks;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use burn::backend::{Autodiff, Flex, NdArray};
 use burn::tensor::backend::AutodiffBackend;
 use burn_overcommit::Overcommit;
-use criterion::Criterion;
+use clap::Parser;
 
 use crate::data::{Batch, Digits};
 use crate::learner::Learner;
 
 const BATCH: usize = 32;
-const DEPTHS: [usize; 2] = [8, 32];
 const SEED: u64 = 42;
 const LEARNING_RATE: f64 = 1e-3;
 
-fn bench_step<B: AutodiffBackend>(criterion: &mut Criterion, backend: &str) {
+#[derive(Parser)]
+struct Options {
+    /// Steps of each backend that count, after two that do not.
+    #[arg(long, default_value_t = 10)]
+    steps: usize,
+    /// Only networks whose name contains this.
+    #[arg(long, default_value = "")]
+    network: String,
+    /// Passed by cargo.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// Takes one step and gives its loss; reading that waits for the device.
+type Step = Box<dyn FnMut() -> f32>;
+
+/// The example's network: residual convolutions, batch normalization, dropout.
+fn convolutional<B: AutodiffBackend>(depth: usize) -> Step {
     let device = B::Device::default();
     let digits = Digits::load().expect("the shipped file is well formed");
-    for depth in DEPTHS {
-        let batch = Batch::<B>::new(&digits.train[..BATCH], &device);
-        // A step consumes the learner and makes the next one: the optimizer's state is part of what is timed.
-        let mut learner = Some(Learner::<B>::new(depth, SEED, &device));
-        criterion.bench_function(&format!("training_step/{backend}/depth_{depth}"), |bencher| {
-            bencher.iter(|| {
-                let (next, loss) =
-                    learner.take().expect("every step leaves a learner").step(batch.clone(), LEARNING_RATE);
-                learner = Some(next);
-                loss
-            });
-        });
+    let batch = Batch::<B>::new(&digits.train[..BATCH], &device);
+    let mut learner = Some(Learner::<B>::new(depth, SEED, &device));
+    Box::new(move || {
+        let before = learner.take().expect("every step leaves a learner");
+        let (after, loss) = before.step(batch.clone(), LEARNING_RATE);
+        learner = Some(after);
+        loss
+    })
+}
+
+fn steps<B: AutodiffBackend>() -> Vec<(&'static str, Step)> {
+    vec![
+        ("convolutional, 8 blocks", convolutional::<B>(8)),
+        ("convolutional, 32 blocks", convolutional::<B>(32)),
+        ("transformer", networks::transformer::<B>()),
+        ("lstm", networks::lstm::<B>()),
+    ]
+}
+
+/// The median time of a step, backend by backend.
+fn medians(backends: &mut [Step], steps: usize) -> Vec<Duration> {
+    let mut times = vec![Vec::new(); backends.len()];
+    for round in 0..steps + 2 {
+        for (step, times) in backends.iter_mut().zip(&mut times) {
+            let start = Instant::now();
+            let loss = step();
+            let spent = start.elapsed();
+            assert!(loss.is_finite(), "a step's loss is {loss}");
+            if round >= 2 {
+                times.push(spent);
+            }
+        }
     }
+    times.iter_mut().for_each(|times| times.sort());
+    times.iter().map(|times| times[times.len() / 2]).collect()
 }
 
 fn main() {
-    let mut criterion = Criterion::default()
-        .sample_size(10)
-        .warm_up_time(Duration::from_secs(1))
-        .measurement_time(Duration::from_secs(5))
-        .configure_from_args();
-    bench_step::<Autodiff<NdArray>>(&mut criterion, "ndarray");
-    bench_step::<Autodiff<Flex>>(&mut criterion, "flex");
-    bench_step::<Autodiff<Overcommit>>(&mut criterion, "overcommit");
-    criterion.final_summary();
+    let options = Options::parse();
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+    println!(
+        "{:26}{:>12}{:>12}{:>12}{:>12}{:>12}",
+        "ms a step", "overcommit", "flex", "ndarray", "/ flex", "/ ndarray"
+    );
+    let others = steps::<Autodiff<Flex>>().into_iter().zip(steps::<Autodiff<NdArray>>());
+    for ((name, ours), ((_, flex), (_, ndarray))) in steps::<Autodiff<Overcommit>>().into_iter().zip(others) {
+        if !name.contains(&options.network) {
+            continue;
+        }
+        let times = medians(&mut [ours, flex, ndarray], options.steps.max(1));
+        let [ours, flex, ndarray] = [0, 1, 2].map(|which| milliseconds(times[which]));
+        println!("{name:26}{ours:12.2}{flex:12.2}{ndarray:12.2}{:12.2}{:12.2}", ours / flex, ours / ndarray);
+    }
 }

@@ -1,4 +1,4 @@
-// Reading and adding by index along one axis. An index out of range touches nothing and is left at `fault`.
+// Reading and updating by index along one axis. An index out of range touches nothing and is left at `fault`.
 #include "math.cuh"
 #include "views.cuh"
 
@@ -52,38 +52,59 @@ template <class T, class Index> DEV void gather(const Indexed& args) {
   });
 }
 
-template <class T> DEV T add(T a, T b) { return narrow<T>(Add::f(widen(a), widen(b))); }
-DEV b8 add(b8 a, b8 b) { return {u8(a.bits | b.bits)}; }
-DEV b32 add(b32 a, b32 b) { return {a.bits | b.bits}; }
+// What becomes of an element and a value for it. Bools are added by `or`.
+struct Assign { template <class T> DEV T of(T, T value) { return value; } };
+template <class F> struct Update {
+  template <class T> DEV T of(T x, T value) { return narrow<T>(F::f(widen(x), widen(value))); }
+};
+struct AddTo : Update<Add> {
+  using Update<Add>::of;
+  DEV b8 of(b8 x, b8 value) { return {u8(x.bits | value.bits)}; }
+  DEV b32 of(b32 x, b32 value) { return {x.bits | value.bits}; }
+};
+struct MulTo : Update<Mul> {};
+struct MinTo : Update<Min> {};
+struct MaxTo : Update<Max> {};
 
-// The space leaves out the axis: what is added to one element is added by one thread, in the order of the index.
-template <class T, class Index> DEV void scatter_add(const Indexed& args) {
-  T* out = static_cast<T*>(args.out);
-  const Index* index = static_cast<const Index*>(args.index);
-  const T* value = static_cast<const T*>(args.data);
+// `run` neighbouring elements whose values all go to one index.
+template <class U, class T> DEV void update_slice(T* out, i64 step_out, const T* value, i64 step_value, u64 run) {
+  if (step_out == 1 && step_value == 1) {
+    INDEPENDENT for (u64 k = 0; k < run; ++k) out[k] = U::of(out[k], value[k]);
+  } else {
+    INDEPENDENT for (u64 k = 0; k < run; ++k) {
+      T& element = out[i64(k) * step_out];
+      element = U::of(element, value[i64(k) * step_value]);
+    }
+  }
+}
+
+// The space leaves out the axis: what goes to one element is put there by one thread, in the order of the index.
+template <class T, class Index, class U> DEV void scatter(const Indexed& args) {
   const auto& strides = args.space.strides;
   const i64 step_out = strides[0][0], step_index = strides[1][0], step_value = strides[2][0];
+  const bool by_row = args.space.count == 1 || step_out > args.steps[0];
   for_runs<3>(args.space, block_range(args.space.count, args.chunk), [&](u64, const i64* offsets, u64 run) {
-    for (u64 n = 0; n < args.count; ++n) {
-      T* to = out + offsets[0];
-      const Index* at = index + offsets[1] + i64(n) * args.steps[1];
-      const T* from = value + offsets[2] + i64(n) * args.steps[2];
-      if (step_index == 0) {
-        if (!in_range(at[0], args)) continue;
-        to += i64(at[0]) * args.steps[0];
-        if (step_out == 1 && step_value == 1) {
-          INDEPENDENT for (u64 k = 0; k < run; ++k) to[k] = add(to[k], from[k]);
-        } else {
-          for (u64 k = 0; k < run; ++k) to[i64(k) * step_out] = add(to[i64(k) * step_out], from[i64(k) * step_value]);
-        }
-      } else {
-        for (u64 k = 0; k < run; ++k) {
-          const i64 row = at[i64(k) * step_index];
-          if (!in_range(row, args)) continue;
-          T& element = to[row * args.steps[0] + i64(k) * step_out];
-          element = add(element, from[i64(k) * step_value]);
-        }
+    T* out = static_cast<T*>(args.out) + offsets[0];
+    const Index* index = static_cast<const Index*>(args.index) + offsets[1];
+    const T* value = static_cast<const T*>(args.data) + offsets[2];
+    const auto put = [&](u64 n, u64 k) {
+      const i64 row = index[i64(n) * args.steps[1] + i64(k) * step_index];
+      if (!in_range(row, args)) return;
+      T& element = out[row * args.steps[0] + i64(k) * step_out];
+      element = U::of(element, value[i64(n) * args.steps[2] + i64(k) * step_value]);
+    };
+    if (by_row) {
+      for (u64 k = 0; k < run; ++k)
+        for (u64 n = 0; n < args.count; ++n) put(n, k);
+    } else if (step_index == 0) {
+      for (u64 n = 0; n < args.count; ++n) {
+        const i64 row = index[i64(n) * args.steps[1]];
+        const T* from = value + i64(n) * args.steps[2];
+        if (in_range(row, args)) update_slice<U>(out + row * args.steps[0], step_out, from, step_value, run);
       }
+    } else {
+      for (u64 n = 0; n < args.count; ++n)
+        for (u64 k = 0; k < run; ++k) put(n, k);
     }
   });
 }
@@ -92,9 +113,10 @@ template <class T, class Index> DEV void scatter_add(const Indexed& args) {
 #define GATHER(T, ...)                                                   \
   KERNEL(gather_##T##_i32, Indexed) { gather<T, i32>(args); }             \
   KERNEL(gather_##T##_i64, Indexed) { gather<T, i64>(args); }
-#define SCATTER(T, ...)                                                  \
-  KERNEL(scatter_add_##T##_i32, Indexed) { scatter_add<T, i32>(args); }   \
-  KERNEL(scatter_add_##T##_i64, Indexed) { scatter_add<T, i64>(args); }
-FOR_RAW(GATHER, ) FOR_ALL(SCATTER, )
+#define SCATTER(T, kind, U)                                                    \
+  KERNEL(scatter_##kind##_##T##_i32, Indexed) { scatter<T, i32, U>(args); }     \
+  KERNEL(scatter_##kind##_##T##_i64, Indexed) { scatter<T, i64, U>(args); }
+FOR_RAW(GATHER, ) FOR_RAW(SCATTER, assign, Assign) FOR_ALL(SCATTER, add, AddTo)
+FOR_NUMBERS(SCATTER, mul, MulTo) FOR_NUMBERS(SCATTER, min, MinTo) FOR_NUMBERS(SCATTER, max, MaxTo)
 
 EXPORT_TABLE(index)

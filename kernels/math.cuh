@@ -95,8 +95,19 @@ struct Atan2 {
   DEV f32 f(f32 a, f32 b) { return vatan2(a, b); }
   DEV f64 f(f64 a, f64 b) { return atan2(a, b); }
 };
-struct Max { template <class T> DEV T f(T a, T b) { return a > b || is_nan(a) ? a : b; } };
-struct Min { template <class T> DEV T f(T a, T b) { return a < b || is_nan(a) ? a : b; } };
+// In two choices, the first of which is one instruction.
+struct Max {
+  template <class T> DEV T f(T a, T b) {
+    const T larger = a > b ? a : b;
+    return is_nan(a) ? a : larger;
+  }
+};
+struct Min {
+  template <class T> DEV T f(T a, T b) {
+    const T smaller = a < b ? a : b;
+    return is_nan(a) ? a : smaller;
+  }
+};
 struct And { template <class T> DEV T f(T a, T b) { return T(a & b); } };
 struct Or { template <class T> DEV T f(T a, T b) { return T(a | b); } };
 struct Xor { template <class T> DEV T f(T a, T b) { return T(a ^ b); } };

@@ -8,8 +8,9 @@ struct Moving {
   // The taps that count for an average: those in the image, or in the image and its border.
   DEV i32 size(const Pool& p, u32 d, i32 o) {
     const Window window = window_of(p, d, o);
-    if (!p.count_include_pad) return window.end - window.begin;
-    return least(p.kernel[d], up(p.in[d] + p.padding[d] - window.start, p.dilation[d]));
+    const i32 border = up(p.in[d] + p.padding[d] - window.start, p.dilation[d]);
+    // In ceil mode a window may lie outside: its average is 0.
+    return most(1, p.count_include_pad ? least(p.kernel[d], border) : window.end - window.begin);
   }
   DEV Span holders(const Pool& p, u32 d, i32 i) { return holders_of(p, d, i); }
   // Whether window o holds index i: with dilation some are skipped.

@@ -1,98 +1,52 @@
 // Reductions along one axis. The space runs over the outputs; every output has its own row of `size` elements, `step`
-// apart. Long rows are cut in pieces of a fixed size, each an output of its own (the outermost dimension of the
-// space), which a second pass reduces. The order of additions depends on shapes and strides alone.
-#include "math.cuh"
-#include "views.cuh"
+// apart. Long rows are cut in pieces, each an output of its own (the outermost dimension of the space), which a second
+// pass reduces. The order of additions depends on shapes and strides alone.
+#include "rows.cuh"
 
 namespace {
 struct Reduce {
   void* out;
   const void* x;
-  u64 chunk;    // outputs per block
-  u64 size;     // of the whole axis
-  i64 step;     // along the axis
-  u64 piece;    // elements of the axis per output; the last piece may be shorter
-  u64 outputs;  // per piece
-  u64 divisor;  // of a mean
+  void* values;        // of the extremes whose places are asked for, or null
+  const void* places;  // of the extremes of pieces: an i64 per piece and output
+  u64 chunk;           // outputs per block
+  u64 size;            // of the whole axis
+  i64 step;            // along the axis
+  u64 piece;           // elements of the axis per output; the last piece may be shorter
+  u64 pieces;
+  u64 outputs;         // per piece
+  u64 divisor;         // of a mean
+  u64 place_bytes;     // of a place in `out`: 4 or 8
   Space space;
 };
 
-struct Sum : Add { template <class T> DEV T start() { return T(0); } };
-struct Prod : Mul { template <class T> DEV T start() { return T(1); } };
-struct Largest : Max { template <class T> DEV T start() { return lowest<T>(); } };
-struct Smallest : Min { template <class T> DEV T start() { return highest<T>(); } };
-
-constexpr u32 LANES = 32;     // independent accumulators of a row
-constexpr u32 GROUP = 128;    // elements added up before they join the total: keeps float sums accurate
-constexpr u32 COLUMNS = 512;  // outputs reduced side by side
-
-// One row. Neighbouring elements go to different lanes, so that a row of step 1 vectorises.
-template <class F, class T> DEV Compute<T> reduce_row(const T* x, u64 size, i64 step) {
-  typedef Compute<T> C;
-  C total = F::template start<C>();
-  u64 k = 0;
-  while (size - k >= LANES) {
-    const u64 end = k + least(size - k, u64(GROUP * LANES)) / LANES * LANES;
-    C lanes[LANES];
-    for (u32 lane = 0; lane < LANES; ++lane) lanes[lane] = F::template start<C>();
-    if (step == 1) {
-      for (; k < end; k += LANES)
-        for (u32 lane = 0; lane < LANES; ++lane) lanes[lane] = F::f(lanes[lane], widen(x[k + lane]));
-    } else {
-      for (; k < end; k += LANES)
-        for (u32 lane = 0; lane < LANES; ++lane) lanes[lane] = F::f(lanes[lane], widen(x[i64(k + lane) * step]));
+// Calls `body(output, first, begin, size, columns)` for tiles of neighbouring outputs of one piece: `columns` outputs
+// from `output`, whose rows begin at element `first` of x, which is element `begin` of the axis, and have `size` elements.
+template <class Body> DEV void for_tiles(const Reduce& args, Body body) {
+  const i64 across = args.space.strides[0][0];
+  for_runs<1>(args.space, block_range(args.space.count, args.chunk), [&](u64 i, const i64* offsets, u64 run) {
+    for (u64 done = 0; done < run;) {
+      const u64 at = i + done, begin = at / args.outputs * args.piece;
+      const u64 columns = least(least(run - done, args.outputs - at % args.outputs), u64(COLUMNS));
+      body(at, offsets[0] + i64(done) * across, begin, least(args.piece, args.size - begin), u32(columns));
+      done += columns;
     }
-    for (u32 width = LANES / 2; width > 0; width /= 2)
-      for (u32 lane = 0; lane < width; ++lane) lanes[lane] = F::f(lanes[lane], lanes[lane + width]);
-    total = F::f(total, lanes[0]);
-  }
-  for (; k < size; ++k) total = F::f(total, widen(x[i64(k) * step]));
-  return total;
-}
-
-// `columns` neighbouring outputs at once: the inner loop runs across them.
-template <class F, class T>
-DEV void reduce_columns(Compute<T>* totals, const T* x, u32 columns, i64 across, u64 size, i64 step) {
-  typedef Compute<T> C;
-  C group[COLUMNS];
-  for (u32 c = 0; c < columns; ++c) totals[c] = F::template start<C>();
-  for (u64 k = 0; k < size;) {
-    const u64 end = least(size, k + GROUP);
-    for (u32 c = 0; c < columns; ++c) group[c] = F::template start<C>();
-    for (; k < end; ++k) {
-      const T* row = x + i64(k) * step;
-      if (across == 1)
-        for (u32 c = 0; c < columns; ++c) group[c] = F::f(group[c], widen(row[c]));
-      else
-        for (u32 c = 0; c < columns; ++c) group[c] = F::f(group[c], widen(row[i64(c) * across]));
-    }
-    for (u32 c = 0; c < columns; ++c) totals[c] = F::f(totals[c], group[c]);
-  }
+  });
 }
 
 template <class Out, class T, class F, class Finish> DEV void reduce(const Reduce& args, Finish finish) {
+  typedef Compute<T> C;
   Out* out = static_cast<Out*>(args.out);
   const T* x = static_cast<const T*>(args.x);
   const i64 across = args.space.strides[0][0];
-  const bool by_column = most(across, -across) < most(args.step, -args.step);
-  for_runs<1>(args.space, block_range(args.space.count, args.chunk), [&](u64 i, const i64* offsets, u64 run) {
-    for (u64 done = 0; done < run;) {
-      // All outputs of a step are of the same piece.
-      const u64 at = i + done, begin = at / args.outputs * args.piece;
-      const u64 size = least(args.piece, args.size - begin);
-      const T* first = x + offsets[0] + i64(done) * across;
-      u64 columns = least(run - done, args.outputs - at % args.outputs);
-      if (by_column && columns > 1) {
-        Compute<T> totals[COLUMNS];
-        columns = least(columns, u64(COLUMNS));
-        reduce_columns<F>(totals, first, u32(columns), across, size, args.step);
-        for (u64 c = 0; c < columns; ++c) out[at + c] = narrow<Out>(finish(totals[c]));
-      } else {
-        for (u64 c = 0; c < columns; ++c)
-          out[at + c] = narrow<Out>(finish(reduce_row<F>(first + i64(c) * across, size, args.step)));
-      }
-      done += columns;
-    }
+  const bool columnwise = by_column(across, args.step);
+  for_tiles(args, [&](u64 at, i64 first, u64, u64 size, u32 columns) {
+    C totals[COLUMNS];
+    if (columnwise && columns > 1)
+      reduce_columns<F>(totals, x + first, columns, across, size, args.step);
+    else
+      for (u32 c = 0; c < columns; ++c) totals[c] = reduce_row<F>(x + first + i64(c) * across, size, args.step);
+    for (u32 c = 0; c < columns; ++c) out[at + c] = narrow<Out>(finish(totals[c]));
   });
 }
 
@@ -104,21 +58,117 @@ template <class Out, class T> DEV void mean(const Reduce& args) {
   reduce<Out, T, Sum>(args, [divisor](Compute<T> total) { return total / divisor; });
 }
 
-// The extreme first, by the fast reduction, then its first place. NaN wins.
-template <class T, class F, class Index> DEV void arg_reduce(const Reduce& args) {
-  Index* out = static_cast<Index*>(args.out);
+// ---- places of extremes
+
+// The first place from `k` of a value that the row has.
+template <class T> DEV u64 find(const T* row, u64 k, u64 size, i64 step, Compute<T> value) {
+  const bool nan = is_nan(value);
+  const auto same = [=](u64 k) {
+    const Compute<T> x = widen(row[i64(k) * step]);
+    return nan ? is_nan(x) : x == value;
+  };
+  // Whole groups first: a loop without a way out vectorises.
+  if (step == 1 && !nan) {
+    for (; size - k >= LANES; k += LANES) {
+      u32 hits = 0;
+      for (u32 lane = 0; lane < LANES; ++lane) hits |= u32(widen(row[k + lane]) == value);
+      if (hits != 0) break;
+    }
+  }
+  while (k + 1 < size && !same(k)) ++k;
+  return k;
+}
+
+// The extreme of each group first, by the fast reduction; then its first place, in the first group that has it.
+template <class F, class T> DEV u64 arg_row(const T* row, u64 size, i64 step) {
+  typedef Compute<T> C;
+  C best = F::template start<C>();
+  u64 group = 0;
+  if (size < 2 * LANES) {  // short: a plain loop
+    u64 place = 0;
+    for (u64 k = 0; k < size; ++k) {
+      const C x = widen(row[i64(k) * step]);
+      const bool wins = k == 0 || F::wins(x, best);
+      best = wins ? x : best, place = wins ? k : place;
+    }
+    return place;
+  }
+  for (u64 k = 0; k < size; k += GROUP * LANES) {
+    const C extreme = reduce_row<F>(row + i64(k) * step, least(size - k, u64(GROUP * LANES)), step);
+    if (F::wins(extreme, best)) best = extreme, group = k;
+  }
+  return find(row, group, size, step, best);
+}
+
+// An index as wide as the elements it belongs to, so that they move through vectors together.
+template <u32 bytes> struct PlaceOf { typedef u32 type; };
+template <> struct PlaceOf<8> { typedef u64 type; };
+template <class C> using Place = typename PlaceOf<sizeof(C)>::type;
+
+// Columns side by side: the extreme of each, and its first place. There is at least one row.
+template <class F, class C, class Load>
+DEV void arg_columns(C* best, Place<C>* places, u32 columns, u64 size, Load load) {
+  for (u32 c = 0; c < columns; ++c) best[c] = load(0, c), places[c] = 0;
+  u64 k = 1;
+  const auto take = [&](u64 row, u32 c, C& value, Place<C>& place) {
+    const C x = load(row, c);
+    const bool wins = F::wins(x, value);
+    value = wins ? x : value;
+    place = wins ? Place<C>(row) : place;
+  };
+  for (; k + 4 <= size; k += 4) {
+    for (u32 c = 0; c < columns; ++c) {
+      C value = best[c];
+      Place<C> place = places[c];
+      take(k, c, value, place), take(k + 1, c, value, place);
+      take(k + 2, c, value, place), take(k + 3, c, value, place);
+      best[c] = value, places[c] = place;
+    }
+  }
+  for (; k < size; ++k)
+    for (u32 c = 0; c < columns; ++c) take(k, c, best[c], places[c]);
+}
+
+DEV void put_place(const Reduce& args, u64 at, u64 place) {
+  if (args.place_bytes == 8) static_cast<i64*>(args.out)[at] = i64(place);
+  else static_cast<i32*>(args.out)[at] = i32(place);
+}
+
+template <class T, class F> DEV void arg_reduce(const Reduce& args) {
+  typedef Compute<T> C;
+  T* values = static_cast<T*>(args.values);
   const T* x = static_cast<const T*>(args.x);
-  const i64 across = args.space.strides[0][0];
-  for_runs<1>(args.space, block_range(args.space.count, args.chunk), [&](u64 i, const i64* offsets, u64 run) {
-    for (u64 c = 0; c < run; ++c) {
-      const T* row = x + offsets[0] + i64(c) * across;
-      const Compute<T> extreme = reduce_row<F>(row, args.size, args.step);
-      u64 k = 0;
-      if (is_nan(extreme))
-        while (k < args.size && !is_nan(widen(row[i64(k) * args.step]))) ++k;
-      else
-        while (k < args.size && widen(row[i64(k) * args.step]) != extreme) ++k;
-      out[i + c] = Index(k);
+  const i64 across = args.space.strides[0][0], step = args.step;
+  const bool columnwise = across == 1 && by_column(across, step);
+  for_tiles(args, [&](u64 at, i64 first, u64 begin, u64 size, u32 columns) {
+    C best[COLUMNS];
+    Place<C> places[COLUMNS];
+    const T* tile = x + first;
+    if (columnwise && columns > 1 && size > 0)
+      arg_columns<F>(best, places, columns, size, [=](u64 k, u32 c) { return widen(tile[i64(k) * step + c]); });
+    else
+      for (u32 c = 0; c < columns; ++c) places[c] = Place<C>(arg_row<F>(tile + i64(c) * across, size, step));
+    for (u32 c = 0; c < columns; ++c) put_place(args, at + c, begin + places[c]);
+    if (values)
+      for (u32 c = 0; c < columns; ++c) values[at + c] = tile[i64(places[c]) * step + i64(c) * across];
+  });
+}
+
+// Of the places of pieces the best, the first among equals.
+template <class T, class F> DEV void arg_best(const Reduce& args) {
+  T* values = static_cast<T*>(args.values);
+  const T* x = static_cast<const T*>(args.x);
+  const i64* places = static_cast<const i64*>(args.places);
+  for_tiles(args, [&](u64 at, i64 first, u64, u64, u32 columns) {
+    for (u32 c = 0; c < columns; ++c) {
+      const T* row = x + first + i64(c) * args.space.strides[0][0];
+      i64 best = places[at + c];
+      for (u64 piece = 1; piece < args.pieces; ++piece) {
+        const i64 place = places[piece * args.outputs + at + c];
+        if (F::wins(widen(row[place * args.step]), widen(row[best * args.step]))) best = place;
+      }
+      put_place(args, at + c, u64(best));
+      if (values) values[at + c] = row[best * args.step];
     }
   });
 }
@@ -132,13 +182,16 @@ template <class T, class F, class Index> DEV void arg_reduce(const Reduce& args)
   KERNEL(reduce_##kind##_f32_##T, Reduce) { reduce<T, f32, F>(args); }
 #define MEAN(T, ...) KERNEL(reduce_mean_##T, Reduce) { mean<T, T>(args); }
 #define MEAN_LONG(T, ...) KERNEL(reduce_mean_f32_##T, Reduce) { mean<T, f32>(args); }
-#define ARG_REDUCE(T, kind, F)                                             \
-  KERNEL(reduce_##kind##_##T##_i32, Reduce) { arg_reduce<T, F, i32>(args); } \
-  KERNEL(reduce_##kind##_##T##_i64, Reduce) { arg_reduce<T, F, i64>(args); }
-FOR_NUMBERS(REDUCE, sum, Sum) FOR_NUMBERS(REDUCE, prod, Prod) FOR_ALL(REDUCE, max, Largest) FOR_ALL(REDUCE, min, Smallest)
+FOR_NUMBERS(REDUCE, sum, Sum) FOR_NUMBERS(REDUCE, prod, Prod)
+FOR_NUMBERS(REDUCE, max, Largest) FOR_NUMBERS(REDUCE, min, Smallest) FOR_NUMBERS(REDUCE, max_abs, LargestAbs)
 FOR_HALVES(REDUCE_LONG, sum, Sum) FOR_HALVES(REDUCE_LONG, prod, Prod)
 FOR_HALVES(REDUCE_LONG, max, Largest) FOR_HALVES(REDUCE_LONG, min, Smallest)
+FOR_HALVES(REDUCE_LONG, max_abs, LargestAbs)
 FOR_FLOATS(MEAN, ) FOR_HALVES(MEAN_LONG, )
-FOR_NUMBERS(ARG_REDUCE, argmax, Largest) FOR_NUMBERS(ARG_REDUCE, argmin, Smallest)
+
+#define ARG_REDUCE(T, kind, F)                                           \
+  KERNEL(reduce_arg##kind##_##T, Reduce) { arg_reduce<T, F>(args); }      \
+  KERNEL(best_arg##kind##_##T, Reduce) { arg_best<T, F>(args); }
+FOR_NUMBERS(ARG_REDUCE, max, Largest) FOR_NUMBERS(ARG_REDUCE, min, Smallest)
 
 EXPORT_TABLE(reduce)

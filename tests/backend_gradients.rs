@@ -9,14 +9,15 @@ use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
 use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::module::{
-    adaptive_avg_pool1d, adaptive_avg_pool2d, avg_pool1d, avg_pool2d, conv_transpose1d, conv_transpose2d,
-    conv_transpose3d, conv1d, conv2d, conv3d, deform_conv2d, embedding, interpolate, linear, max_pool1d,
-    max_pool2d, unfold4d,
+    adaptive_avg_pool1d, adaptive_avg_pool2d, attention, avg_pool1d, avg_pool2d, conv_transpose1d,
+    conv_transpose2d, conv_transpose3d, conv1d, conv2d, conv3d, deform_conv2d, embedding, interpolate,
+    linear, max_pool1d, max_pool2d, unfold4d,
 };
 use burn::tensor::ops::{
-    ConvOptions, ConvTransposeOptions, DeformConvOptions, InterpolateMode, InterpolateOptions, UnfoldOptions,
+    AttentionModuleOptions, ConvOptions, ConvTransposeOptions, DeformConvOptions, InterpolateMode,
+    InterpolateOptions, UnfoldOptions,
 };
-use burn::tensor::{Tensor, TensorData, activation, s};
+use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData, TensorPrimitive, activation, s};
 use burn_overcommit::OvercommitDevice;
 use support::{Answers, Ours, Reference, assert_same, floats, ints};
 
@@ -46,6 +47,7 @@ fn all_gradients<B: AutodiffBackend>(device: &B::Device, out: &mut Answers) {
         ($($x:expr, $w:expr => $f:expr;)*) => { $(gradients::<B, _, _, _>(stringify!($f), $x, $w, $f, device, out);)* };
     }
     let conv = |groups| ConvOptions::new([2, 1], [1, 0], [1, 2], groups);
+    let causal = AttentionModuleOptions { is_causal: true, ..Default::default() };
     let back = ConvTransposeOptions::new([2, 1], [1, 0], [1, 0], [1, 1], 1);
     let deform = |weight, offset| DeformConvOptions::new([1, 1], [0, 0], [1, 1], weight, offset);
     let resize = |mode, align| InterpolateOptions::new(mode).with_align_corners(align);
@@ -57,6 +59,13 @@ fn all_gradients<B: AutodiffBackend>(device: &B::Device, out: &mut Answers) {
         [3, 4], [3, 4] => |x, w| activation::relu(x) + activation::sigmoid(w);
         [3, 4], [3, 4] => |x, w| activation::gelu(x) + activation::log_sigmoid(w);
         [3, 4], [3, 4] => |x, w| activation::softmax(x, 1) * activation::log_softmax(w, 0);
+        [3, 70], [3, 70] => |x, w| activation::softmin(x, 1) * activation::softmax(w, 0);
+        [2, 3, 40], [40] => |x, w| {
+            let (x, w) = (x.into_primitive().tensor(), w.into_primitive().tensor());
+            Tensor::<B, 3>::from_primitive(TensorPrimitive::Float(B::layer_norm(x, w.clone(), Some(w), 1e-5)))
+        };
+        [2, 3, 5, 8], [2, 3, 7, 8] => |x, w| attention(x, w.clone(), w, None, None, causal);
+        [3, 4], [3, 4] => |x, w| x.prod_dim(1) + w.max_abs_dim(1);
         [3, 4], [4, 5] => |x, w| x.matmul(w);
         [2, 3, 4], [4, 5] => |x, w| linear(x, w, None);
         [2, 3, 4], [5] => |x, w| linear(x, floats([4, 5], device), Some(w));
@@ -68,6 +77,10 @@ fn all_gradients<B: AutodiffBackend>(device: &B::Device, out: &mut Answers) {
         [5, 4], [2, 4] => |x, w| x.select(0, Tensor::from_ints([4, 1, 4], device)).sum_dim(0) + w;
         [5, 4], [5, 2] => |x, w| x.gather(1, ints([5, 2], 4, device)) + w;
         [6, 4], [2, 3, 4] => |x, w| embedding(x, ints([2, 3], 6, device)) + w;
+        [3, 4], [3, 4] => |x, w| x.cumsum(1) + w.cumsum(0);
+        [3, 4], [3, 4] => |x, w| x.add_scalar(2.0).cumprod(0) + w.cummax(1);
+        [3, 7], [3, 7] => |x, w| x.sort(1) + w.sort_descending(0);
+        [5, 4], [2, 4] => |x, w| x.scatter_nd(Tensor::<_, 2, Int>::from_ints([[3], [0]], device), w, IndexingUpdateOp::Add);
         [2, 4, 7, 6], [6, 4, 3, 2] => |x, w| conv2d(x, w, None, conv(1));
         [2, 4, 7, 6], [6, 2, 3, 2] => |x, w| conv2d(x, w, None, conv(2));
         [2, 4, 7, 6], [6] => |x, w| conv2d(x, floats([6, 4, 3, 2], device), Some(w), conv(1));

@@ -17,6 +17,11 @@ pub fn fill(shape: Shape, value: Scalar, device: &OvercommitDevice, dtype: Dtype
     create(device, Op::Fill { shape, dtype, value })
 }
 
+/// For what is written before it is read.
+pub fn unset(shape: Shape, device: &OvercommitDevice, dtype: Dtype) -> Tensor {
+    create(device, Op::Unset { shape, dtype })
+}
+
 /// Every element zero.
 pub fn zeros(shape: Shape, device: &OvercommitDevice, dtype: Dtype) -> Tensor {
     fill(shape, convert::scalar(0.into(), dtype), device, dtype)

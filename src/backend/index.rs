@@ -1,9 +1,10 @@
 //! Ops whose positions are data.
 
-use super::{cast, convert, fail, pointwise, reduce, run, view};
-use crate::op::{Binary, Dtype, Op, Reduce};
-use crate::runtime::Tensor;
+use super::{cast, convert, fail, ok, pointwise, reduce, run, view};
+use crate::op::{Binary, Cumulative, Dtype, Op, Reduce, Update};
+use crate::runtime::{self, Tensor};
 use burn_backend::DType;
+use burn_backend::tensor::IndexingUpdateOp;
 
 /// Indices for an op, which knows two types of them.
 fn indices(index: Tensor) -> Tensor {
@@ -17,11 +18,15 @@ fn indices(index: Tensor) -> Tensor {
 /// Indices that an op makes, as any type of integer.
 pub fn as_indices(dtype: impl Into<DType>, make: impl FnOnce(Dtype) -> Tensor) -> Tensor {
     let dtype = convert::dtype(dtype);
-    let made = match dtype {
+    cast(make(made_for(dtype)), dtype)
+}
+
+/// The type of indices that an op makes where `dtype` is wanted.
+pub fn made_for(dtype: Dtype) -> Dtype {
+    match dtype {
         Dtype::I64 | Dtype::U64 | Dtype::U32 => Dtype::I64,
         _ => Dtype::I32,
-    };
-    cast(make(made), dtype)
+    }
 }
 
 pub fn gather(axis: usize, x: Tensor, index: Tensor) -> Tensor {
@@ -30,7 +35,7 @@ pub fn gather(axis: usize, x: Tensor, index: Tensor) -> Tensor {
 
 /// Adding bools is `or`.
 pub fn scatter_add(axis: usize, x: Tensor, index: Tensor, value: Tensor) -> Tensor {
-    run(Op::ScatterAdd { axis }, [x, indices(index), value])
+    run(Op::Scatter { axis, update: Update::Add }, [x, indices(index), value])
 }
 
 pub fn select(x: Tensor, axis: usize, index: Tensor) -> Tensor {
@@ -39,7 +44,7 @@ pub fn select(x: Tensor, axis: usize, index: Tensor) -> Tensor {
 
 /// Adding bools is `or`.
 pub fn select_add(x: Tensor, axis: usize, index: Tensor, value: Tensor) -> Tensor {
-    run(Op::SelectAdd { axis }, [x, indices(index), value])
+    run(Op::SelectUpdate { axis, update: Update::Add }, [x, indices(index), value])
 }
 
 /// Slices of `x` that the last dimension of `index` names by their leading indices.
@@ -52,15 +57,37 @@ pub fn gather_nd(x: Tensor, index: Tensor) -> Tensor {
     view::reshape_to(select(flat, 0, rows), &sizes)
 }
 
-/// `x` with `value` added to the slices that [`gather_nd`] would read.
-pub fn scatter_nd_add(x: Tensor, index: Tensor, value: Tensor) -> Tensor {
+/// `x` with the slices that [`gather_nd`] would read updated by those of `value`, one after another.
+pub fn scatter_nd(x: Tensor, index: Tensor, value: Tensor, update: IndexingUpdateOp) -> Tensor {
+    let update = match update {
+        IndexingUpdateOp::Assign => Update::Assign,
+        IndexingUpdateOp::Add => Update::Add,
+        IndexingUpdateOp::Mul => Update::Mul,
+        IndexingUpdateOp::Min => Update::Min,
+        IndexingUpdateOp::Max => Update::Max,
+    };
     let shape = *x.shape();
     let (named, rest) = nd_sizes(&x, &index);
     let rows = flat_index(index, &named);
     let width = rest.iter().product();
     let value = view::reshape_to(value, &[rows.shape().count(), width]);
     let flat = view::reshape_to(x, &[named.iter().product(), width]);
-    view::reshape(select_add(flat, 0, rows, value), shape)
+    view::reshape(run(Op::SelectUpdate { axis: 0, update }, [flat, rows, value]), shape)
+}
+
+/// The indices of the bools that are set. How many there are is known once they are counted: this waits for the device.
+pub fn argwhere(mask: Tensor, dtype: impl Into<DType>) -> Tensor {
+    let mask = cast(mask, Dtype::Bool);
+    let ends = run(Op::CountSet, [mask.clone()]);
+    let ends = run(Op::Cumulative { kind: Cumulative::Sum, axis: 0 }, [ends]);
+    let count = match ends.shape()[0] {
+        0 => 0,
+        runs => {
+            let last = ok(runtime::read(view::narrow(ends.clone(), 0, runs - 1, 1)));
+            bytemuck::pod_read_unaligned::<i64>(&last) as usize
+        }
+    };
+    as_indices(dtype, |dtype| run(Op::ArgWhere { count, dtype }, [mask, ends]))
 }
 
 /// The sizes that an index names, and those of the slices it names.

@@ -4,27 +4,19 @@
 //! The functions know no Burn trait and the face knows no op's details, so that another version of Burn needs only
 //! another face. Tensors are passed by value: an op that consumes the last handle of an input may run in place.
 
-/// The body of a method that needs kernels not written yet. The list in README.md is compared with these by a test.
-macro_rules! missing {
-    ($name:literal) => {
-        $crate::backend::fail(concat!(
-            "burn-overcommit: ",
-            $name,
-            " is not implemented yet; see the list in README.md"
-        ))
-    };
-}
-
 mod convert;
 mod create;
 mod element;
 mod face;
+mod fourier;
 mod index;
 mod linear;
 mod module;
+mod norm;
 mod pointwise;
 mod quantized;
 mod reduce;
+mod sort;
 mod view;
 mod vision;
 

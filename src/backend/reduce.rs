@@ -1,26 +1,28 @@
 //! Reductions: of one axis, which keeps size one, or of all.
 
-use super::{cast, convert, index, pointwise, run, view};
-use crate::op::{ArgReduce, Binary, Dtype, Op, Reduce, Shape};
-use crate::runtime::Tensor;
+use super::{cast, convert, index, ok, pointwise, run, view};
+use crate::op::{ArgReduce, Binary, Cumulative, Dtype, Op, Reduce, Shape};
+use crate::runtime::{self, Tensor};
 use burn_backend::DType;
 
 pub fn dim(kind: Reduce, x: Tensor, axis: usize) -> Tensor {
     run(Op::Reduce { kind, axis }, [x])
 }
 
-/// One element, of shape `[1]`. Views that are not one run of memory are reduced axis by axis, innermost first, rather
-/// than copied.
+/// One element, of shape `[1]`. Views that are not one run of memory in any order are reduced along one axis first,
+/// which leaves a run; halves are copied rather, to be rounded once.
 pub fn all(kind: Reduce, x: Tensor) -> Tensor {
+    let x = view::in_memory_order(x);
     let flat = Shape::new(&[x.shape().count()]);
     if let Some(layout) = x.layout().reshape(flat) {
         return dim(kind, x.with_layout(layout), 0);
     }
-    let folded = (0..x.shape().rank()).rev().fold(x, |x, axis| match x.shape()[axis] {
-        1 => x,
-        _ => dim(kind, x, axis),
-    });
-    view::reshape_to(folded, &[1])
+    if x.dtype().is_half() {
+        let dtype = x.dtype();
+        return all(kind, run(Op::Copy { dtype }, [x]));
+    }
+    let inner = (0..x.shape().rank()).rev().find(|&axis| x.shape()[axis] > 1);
+    all(kind, dim(kind, x, inner.unwrap_or(0)))
 }
 
 /// Of floats, by the op; of integers, the truncated quotient of sum and count.
@@ -32,16 +34,17 @@ pub fn mean_dim(x: Tensor, axis: usize) -> Tensor {
     pointwise::scalar(Binary::Div, dim(Reduce::Sum, x, axis), count)
 }
 
+/// Of floats, the mean of means of equally many; of integers, the truncated quotient of sum and count.
 pub fn mean(x: Tensor) -> Tensor {
-    let count = x.shape().count();
-    if x.dtype().is_float() && x.layout().reshape(Shape::new(&[count])).is_some() {
+    if x.dtype().is_float() {
         return all(Reduce::Mean, x);
     }
-    pointwise::scalar(Binary::Div, all(Reduce::Sum, x), count as i64)
+    let count = x.shape().count() as i64;
+    pointwise::scalar(Binary::Div, all(Reduce::Sum, x), count)
 }
 
 pub fn arg(kind: ArgReduce, x: Tensor, axis: usize, dtype: impl Into<DType>) -> Tensor {
-    index::as_indices(dtype, |dtype| run(Op::ArgReduce { kind, axis, dtype }, [x]))
+    index::as_indices(dtype, |dtype| run(Op::ArgReduce { kind, axis, dtype, values: false }, [x]))
 }
 
 /// Indices of the integers' own type.
@@ -52,8 +55,15 @@ pub fn arg_like(kind: ArgReduce, x: Tensor, axis: usize) -> Tensor {
 
 /// The extremes along an axis, and where they are.
 pub fn with_indices(kind: ArgReduce, x: Tensor, axis: usize, dtype: impl Into<DType>) -> (Tensor, Tensor) {
-    let indices = arg(kind, x.clone(), axis, dtype);
-    (index::gather(axis, x, indices.clone()), indices)
+    let dtype = convert::dtype(dtype);
+    let op = Op::ArgReduce { kind, axis, dtype: index::made_for(dtype), values: true };
+    let [values, indices] = ok(runtime::run_pair(op, [x]));
+    (values, cast(indices, dtype))
+}
+
+/// What the elements along an axis come to, up to each.
+pub fn cumulative(kind: Cumulative, x: Tensor, axis: usize) -> Tensor {
+    run(Op::Cumulative { kind, axis }, [x])
 }
 
 /// Whether any element is not zero, along an axis or of all.

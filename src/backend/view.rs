@@ -48,6 +48,13 @@ pub fn expand(x: Tensor, sizes: &[usize]) -> Tensor {
     seen(x, |layout| layout.expand(convert::shape(sizes)))
 }
 
+/// The dimensions sorted by their steps, so that elements follow each other as they lie in memory.
+pub fn in_memory_order(x: Tensor) -> Tensor {
+    let mut axes: Vec<usize> = (0..x.shape().rank()).collect();
+    axes.sort_by_key(|&axis| std::cmp::Reverse(x.layout().strides()[axis].unsigned_abs()));
+    permute(x, &axes)
+}
+
 /// Overlapping windows of `size` along `axis`, as a last dimension.
 pub fn windows(x: Tensor, axis: usize, size: usize, step: usize) -> Tensor {
     if x.shape().rank() == MAX_RANK {
@@ -122,7 +129,7 @@ pub fn cat(tensors: Vec<Tensor>, axis: usize) -> Tensor {
         return tensors.into_iter().next().unwrap_or_else(|| fail("burn-overcommit: nothing to concatenate"));
     }
     let shape = first.shape().with(axis, length);
-    let out = create::zeros(shape, &first.device(), first.dtype());
+    let out = create::unset(shape, &first.device(), first.dtype());
     let (mut starts, steps) = ([0; MAX_RANK], [1; MAX_RANK]);
     tensors.into_iter().fold(out, |out, tensor| {
         let size = tensor.shape()[axis];

@@ -164,6 +164,8 @@ named! {
         Max = "max",
         /// Smallest; NaN wins.
         Min = "min",
+        /// Largest of the absolute values; NaN wins.
+        MaxAbs = "max_abs",
     }
 }
 
@@ -174,6 +176,46 @@ named! {
         Max = "argmax",
         /// Of the smallest.
         Min = "argmin",
+    }
+}
+
+named! {
+    /// What a softmax gives.
+    Softmax {
+        /// `e^x` over its sum.
+        Plain = "softmax",
+        /// The logarithm of that.
+        Log = "log_softmax",
+    }
+}
+
+named! {
+    /// How elements come together up to each of them.
+    Cumulative {
+        /// Sum.
+        Sum = "sum",
+        /// Product.
+        Prod = "prod",
+        /// Largest; NaN wins.
+        Max = "max",
+        /// Smallest; NaN wins.
+        Min = "min",
+    }
+}
+
+named! {
+    /// What becomes of an element that an index names.
+    Update {
+        /// The value.
+        Assign = "assign",
+        /// Its sum with the value; of bools, `or`.
+        Add = "add",
+        /// Its product with the value.
+        Mul = "mul",
+        /// The smaller; NaN wins.
+        Min = "min",
+        /// The larger; NaN wins.
+        Max = "max",
     }
 }
 
@@ -359,13 +401,20 @@ impl Binary {
     }
 }
 
+impl Update {
+    /// Element types this has a kernel for.
+    pub fn supports(self, dtype: Dtype) -> bool {
+        matches!(self, Update::Assign | Update::Add) || !dtype.is_bool()
+    }
+}
+
 impl Reduce {
     /// Element types this has a kernel for.
     pub fn supports(self, dtype: Dtype) -> bool {
         match self {
             Reduce::Mean => dtype.is_float(),
             Reduce::Max | Reduce::Min => true,
-            Reduce::Sum | Reduce::Prod => !dtype.is_bool(),
+            Reduce::Sum | Reduce::Prod | Reduce::MaxAbs => !dtype.is_bool(),
         }
     }
 }

@@ -12,8 +12,8 @@ mod work;
 
 pub use dtype::{Dtype, Scalar};
 pub use kinds::{
-    ArgReduce, Binary, Compare, Conv, Deform2d, Distribution, GridPadding, GridSample, Interpolation, Pool2d,
-    Reduce, Resize, Unary,
+    ArgReduce, Binary, Compare, Conv, Cumulative, Deform2d, Distribution, GridPadding, GridSample,
+    Interpolation, Pool2d, Reduce, Resize, Softmax, Unary, Update,
 };
 pub use layout::{Layout, MAX_RANK, Shape};
 pub use work::Work;
@@ -51,6 +51,9 @@ impl View {
     }
 }
 
+/// Elements of a mask that [`Op::CountSet`] counts together.
+pub const COUNTED_RUN: usize = 32 * 1024;
+
 /// What an op makes: always a contiguous storage of its own.
 pub type Outputs = ArrayVec<View, MAX_OUTPUTS>;
 
@@ -78,6 +81,13 @@ pub enum Op {
         dtype: Dtype,
         /// The value.
         value: Scalar,
+    },
+    /// `() -> [shape]`, elements of any value: for ops that write them all before one is read.
+    Unset {
+        /// Shape of the output.
+        shape: Shape,
+        /// Element type of the output.
+        dtype: Dtype,
     },
     /// `() -> [count]`: `start + i * step`, integers.
     Arange {
@@ -130,7 +140,8 @@ pub enum Op {
         /// The axis.
         axis: usize,
     },
-    /// `(x) -> dtype`: the index of the extreme along `axis`, which shrinks to one; the first among equals.
+    /// `(x) -> dtype`: the index of the extreme along `axis`, which shrinks to one; the first among equals. With
+    /// `values`, the extremes come first and the indices second.
     ArgReduce {
         /// Which extreme.
         kind: ArgReduce,
@@ -138,6 +149,43 @@ pub enum Op {
         axis: usize,
         /// Integer type of the output.
         dtype: Dtype,
+        /// Whether the extremes are asked for too.
+        values: bool,
+    },
+    /// `(x)`: `e^x / sum(e^x)` along `axis`, or its logarithm.
+    Softmax {
+        /// Which.
+        kind: Softmax,
+        /// The axis.
+        axis: usize,
+    },
+    /// `(scores[.., queries, keys], mask or nothing)`: the softmax along the keys of `scores * scale`, where scores that
+    /// are masked do not count; a row in which none does becomes zeros.
+    AttentionWeights {
+        /// Factor of the scores.
+        scale: Scalar,
+        /// Whether a query sees only the keys up to its own, the last query the last key.
+        causal: bool,
+    },
+    /// `(x, gamma, beta or nothing)`: `(x - mean) / sqrt(variance + epsilon) * gamma + beta` along the last axis.
+    LayerNorm {
+        /// Added to the variance.
+        epsilon: Scalar,
+    },
+    /// `(x) -> real, imaginary`: the first `length / 2 + 1` of the Fourier coefficients along `axis` of `x`, cut or
+    /// extended by zeros to `length`, a power of two.
+    RealFft {
+        /// The axis.
+        axis: usize,
+        /// How many elements are transformed.
+        length: usize,
+    },
+    /// `(real, imaginary)`: the `length` reals along `axis` whose first coefficients are given; those missing are zero.
+    InverseRealFft {
+        /// The axis.
+        axis: usize,
+        /// How many elements the output has, a power of two.
+        length: usize,
     },
     /// `(destination, value)`: `destination` with a region replaced. Element `i` of `value` goes to the destination's
     /// index `starts[k] + i[k] * steps[k]`.
@@ -153,20 +201,62 @@ pub enum Op {
         /// The axis.
         axis: usize,
     },
-    /// `(x, index, value)`: `x` with `value` added at `index` along `axis`, in index order.
-    ScatterAdd {
+    /// `(x, index, value)`: `x` with each element that `index` names along `axis` updated by `value`, in index order.
+    Scatter {
         /// The axis.
         axis: usize,
+        /// What becomes of an element.
+        update: Update,
     },
     /// `(x, index[n])`: the slices of `x` along `axis` that a one-dimensional index names.
     Select {
         /// The axis.
         axis: usize,
     },
-    /// `(x, index[n], value)`: `x` with the slices of `value` added where the index names, in index order.
-    SelectAdd {
+    /// `(x, index[n], value)`: `x` with the slices that the index names updated by those of `value`, in index order.
+    SelectUpdate {
         /// The axis.
         axis: usize,
+        /// What becomes of an element.
+        update: Update,
+    },
+    /// `(x)`: what the elements along `axis` come to, up to each. Halves are added up in 32 bits.
+    Cumulative {
+        /// How they come together.
+        kind: Cumulative,
+        /// The axis.
+        axis: usize,
+    },
+    /// `(x)`: the first `count` elements along `axis` once they are in order: negative zero before zero, NaN above all
+    /// numbers.
+    Sort {
+        /// The axis.
+        axis: usize,
+        /// Largest first.
+        descending: bool,
+        /// How many of the first are wanted.
+        count: usize,
+    },
+    /// `(x) -> dtype`: where along `axis` the elements of [`Sort`](Op::Sort) are; equal ones in their order.
+    ArgSort {
+        /// The axis, shorter than 2^32.
+        axis: usize,
+        /// Largest first.
+        descending: bool,
+        /// How many of the first are wanted.
+        count: usize,
+        /// Integer type of the output.
+        dtype: Dtype,
+    },
+    /// `(mask) -> i64[runs]`: how many bools are set in each run of [`COUNTED_RUN`], in row-major order.
+    CountSet,
+    /// `(mask, ends[runs]) -> [count, rank]`: the indices of the bools that are set. `ends` are the running sums of
+    /// [`CountSet`](Op::CountSet), the last of them `count`.
+    ArgWhere {
+        /// How many are set.
+        count: usize,
+        /// Integer type of the output.
+        dtype: Dtype,
     },
     /// `(a[.., m, k], b[.., k, n], bias[n] or nothing) -> [.., m, n]`; batch dimensions are equal, and the bias is added
     /// to every row.

@@ -1,6 +1,6 @@
 //! Total functions of an op: what it makes, what it reads, what it may overwrite.
 
-use super::{Dtype, Op, Outputs, Reads, Shape, View};
+use super::{COUNTED_RUN, Dtype, Op, Outputs, Reads, Shape, View};
 
 impl Op {
     /// What the op makes of these inputs. The caller has checked that they fit together.
@@ -15,16 +15,32 @@ impl Op {
         let space = |of: usize| [2, 3, 4].map(|axis| inputs[of].shape()[axis]);
         let (dtype, shape) = match *self {
             Op::Fill { shape, dtype, .. } | Op::Random { shape, dtype, .. } => (dtype, shape),
+            Op::Unset { shape, dtype } => (dtype, shape),
             Op::Arange { count, dtype, .. } => (dtype, Shape::new(&[count])),
             Op::Copy { dtype } => (dtype, *inputs[0].shape()),
             Op::Unary(_) | Op::Binary(_) | Op::BinaryScalar(..) | Op::Clamp(..) | Op::MaskFill(_) => same(),
-            Op::SliceAssign { .. } | Op::ScatterAdd { .. } | Op::SelectAdd { .. } => same(),
+            Op::SliceAssign { .. } | Op::Scatter { .. } | Op::SelectUpdate { .. } => same(),
+            Op::Cumulative { .. } => same(),
             Op::Compare(_) | Op::CompareScalar(..) => (Dtype::Bool, *inputs[0].shape()),
             Op::Where => (inputs[1].dtype, *inputs[1].shape()),
             Op::Reduce { axis, .. } => (inputs[0].dtype, inputs[0].shape().with(axis, 1)),
-            Op::ArgReduce { axis, dtype, .. } => (dtype, inputs[0].shape().with(axis, 1)),
+            Op::ArgReduce { axis, dtype, values, .. } => {
+                let shape = inputs[0].shape().with(axis, 1);
+                let extremes = values.then(|| View::contiguous(inputs[0].dtype, shape));
+                return extremes.into_iter().chain([View::contiguous(dtype, shape)]).collect();
+            }
+            Op::Softmax { .. } | Op::AttentionWeights { .. } | Op::LayerNorm { .. } => same(),
+            Op::RealFft { axis, length } => {
+                let part = View::contiguous(inputs[0].dtype, inputs[0].shape().with(axis, length / 2 + 1));
+                return [part, part].into_iter().collect();
+            }
+            Op::InverseRealFft { axis, length } => (inputs[0].dtype, inputs[0].shape().with(axis, length)),
             Op::Gather { .. } => (inputs[0].dtype, *inputs[1].shape()),
             Op::Select { axis } => (inputs[0].dtype, inputs[0].shape().with(axis, inputs[1].shape().count())),
+            Op::Sort { axis, count, .. } => (inputs[0].dtype, inputs[0].shape().with(axis, count)),
+            Op::ArgSort { axis, count, dtype, .. } => (dtype, inputs[0].shape().with(axis, count)),
+            Op::CountSet => (Dtype::I64, Shape::new(&[inputs[0].shape().count().div_ceil(COUNTED_RUN)])),
+            Op::ArgWhere { count, dtype } => (dtype, Shape::new(&[count, inputs[0].shape().rank()])),
             Op::Matmul => {
                 let (a, b) = (inputs[0].shape(), inputs[1].shape());
                 (inputs[0].dtype, a.with(a.rank() - 1, b[b.rank() - 1]))
@@ -85,12 +101,14 @@ impl Op {
     }
 
     /// Whether the first output may take the span of input `input`, given that both views are contiguous, whole and of
-    /// equal size: true where each output element is computed from input elements at its own position alone.
+    /// equal size: true where each output element is computed from input elements at its own position alone, or each
+    /// row from its own row, all of which is read before.
     pub fn in_place(&self, input: usize) -> bool {
         match self {
             Op::Unary(_) | Op::Binary(_) | Op::BinaryScalar(..) | Op::Clamp(..) | Op::Copy { .. } => true,
             Op::Compare(_) | Op::CompareScalar(..) | Op::Where | Op::MaskFill(_) => true,
-            Op::SliceAssign { .. } | Op::ScatterAdd { .. } | Op::SelectAdd { .. } => input == 0,
+            Op::SliceAssign { .. } | Op::Scatter { .. } | Op::SelectUpdate { .. } => input == 0,
+            Op::Softmax { .. } | Op::AttentionWeights { .. } | Op::LayerNorm { .. } => input == 0,
             _ => false,
         }
     }
@@ -105,6 +123,7 @@ impl Op {
     pub fn name(&self) -> &'static str {
         match self {
             Op::Fill { .. } => "fill",
+            Op::Unset { .. } => "unset",
             Op::Arange { .. } => "arange",
             Op::Random { .. } => "random",
             Op::Copy { .. } => "copy",
@@ -117,11 +136,21 @@ impl Op {
             Op::MaskFill(_) => "mask_fill",
             Op::Reduce { kind, .. } => kind.name(),
             Op::ArgReduce { kind, .. } => kind.name(),
+            Op::Softmax { kind, .. } => kind.name(),
+            Op::AttentionWeights { .. } => "attention_weights",
+            Op::LayerNorm { .. } => "layer_norm",
+            Op::RealFft { .. } => "rfft",
+            Op::InverseRealFft { .. } => "irfft",
             Op::SliceAssign { .. } => "slice_assign",
             Op::Gather { .. } => "gather",
-            Op::ScatterAdd { .. } => "scatter_add",
+            Op::Scatter { .. } => "scatter",
             Op::Select { .. } => "select",
-            Op::SelectAdd { .. } => "select_add",
+            Op::SelectUpdate { .. } => "select_update",
+            Op::Cumulative { .. } => "cumulative",
+            Op::Sort { .. } => "sort",
+            Op::ArgSort { .. } => "argsort",
+            Op::CountSet => "count_set",
+            Op::ArgWhere { .. } => "argwhere",
             Op::Matmul => "matmul",
             Op::Conv(_) => "conv",
             Op::ConvBackwardInput { .. } => "conv_backward_input",

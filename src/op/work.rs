@@ -18,7 +18,7 @@ impl Op {
         let count = |view: &View| view.shape().count() as u64;
         let made = outputs.first().map_or(0, count);
         let flops = match self {
-            Op::Fill { .. } | Op::Arange { .. } | Op::Copy { .. } => 0,
+            Op::Fill { .. } | Op::Unset { .. } | Op::Arange { .. } | Op::Copy { .. } => 0,
             Op::SliceAssign { .. } | Op::Gather { .. } | Op::Select { .. } => 0,
             Op::Matmul => 2 * made * last(&inputs[0]),
             // Every output element is a dot product over one kernel's worth of elements.
@@ -33,6 +33,17 @@ impl Op {
             Op::DeformBackwardOffset(_) => 16 * count(&inputs[2]),
             Op::DeformBackwardImage { .. } => 16 * count(&inputs[1]),
             Op::Random { .. } => 40 * made,
+            // About what an exponential costs, and two passes that add up.
+            Op::Softmax { .. } | Op::AttentionWeights { .. } => 20 * made,
+            Op::LayerNorm { .. } => 8 * made,
+            // 5 n log2 n is customary for a complex transform of n, and that of n reals is half of it.
+            Op::RealFft { length, .. } | Op::InverseRealFft { length, .. } => {
+                5 * made * u64::from((*length).max(1).ilog2())
+            }
+            // A histogram and a pass for every byte of an element.
+            Op::Sort { .. } | Op::ArgSort { .. } => {
+                4 * count(&inputs[0]) * inputs[0].dtype.size_bytes() as u64
+            }
             _ => inputs.iter().map(count).max().unwrap_or(made).max(made),
         };
         Work { flops, read_bytes: bytes(inputs), written_bytes: bytes(outputs) }

@@ -1,7 +1,8 @@
 //! The kinds of steps a program is made of, and how often each is.
 
 use burn_overcommit::op::{
-    ArgReduce, Binary, Compare, Conv, Dtype, MAX_RANK, Op, Pool2d, Reduce, Scalar, Shape, Unary,
+    ArgReduce, Binary, Compare, Conv, Cumulative, Dtype, MAX_RANK, Op, Pool2d, Reduce, Scalar, Shape, Unary,
+    Update,
 };
 use rand::RngExt;
 
@@ -14,7 +15,7 @@ const ALL: [Dtype; 4] = [Dtype::F32, Dtype::I32, Dtype::I64, Dtype::Bool];
 type Kind = fn(&mut Generator) -> Option<()>;
 
 /// The kinds, each with its weight.
-const KINDS: [(u32, Kind); 20] = [
+const KINDS: [(u32, Kind); 22] = [
     (2, leaf),
     (3, unary),
     (4, chain),
@@ -28,6 +29,8 @@ const KINDS: [(u32, Kind); 20] = [
     (2, slice_assign),
     (2, gather),
     (2, scatter),
+    (2, cumulative),
+    (2, sort),
     (3, matmul),
     (4, convolution),
     (2, max_pool),
@@ -187,7 +190,8 @@ fn reduce(generator: &mut Generator) -> Option<()> {
     let x = generator.any(&NUMBERS);
     let axis = axis(generator, x.1.shape())?;
     let floats = x.0.view.dtype == Dtype::F32;
-    let mut kind = generator.pick(&[Reduce::Sum, Reduce::Sum, Reduce::Mean, Reduce::Max, Reduce::Min]);
+    let mut kind =
+        generator.pick(&[Reduce::Sum, Reduce::Sum, Reduce::Mean, Reduce::Max, Reduce::Min, Reduce::MaxAbs]);
     if kind == Reduce::Mean && !floats {
         kind = Reduce::Sum;
     }
@@ -199,7 +203,9 @@ fn arg_reduce(generator: &mut Generator) -> Option<()> {
     let x = generator.any(&NUMBERS);
     let axis = axis(generator, x.1.shape())?;
     let (kind, dtype) = (generator.pick(ArgReduce::ALL), generator.pick(&[Dtype::I32, Dtype::I64]));
-    generator.run(Op::ArgReduce { kind, axis, dtype }, &[x], x.1.shape()[axis] as f64).map(drop)
+    generator
+        .run(Op::ArgReduce { kind, axis, dtype, values: false }, &[x], x.1.shape()[axis] as f64)
+        .map(drop)
 }
 
 fn copy(generator: &mut Generator) -> Option<()> {
@@ -252,9 +258,32 @@ fn scatter(generator: &mut Generator) -> Option<()> {
     let select = generator.random.random_bool(0.5);
     let index = generator.indices(shape[axis], if select { Shape::new(&[count]) } else { values });
     let value = generator.shaped(Dtype::F32, values);
-    let op = if select { Op::SelectAdd { axis } } else { Op::ScatterAdd { axis } };
+    let update = generator.pick(&[Update::Assign, Update::Add, Update::Add, Update::Min, Update::Max]);
+    let op = if select { Op::SelectUpdate { axis, update } } else { Op::Scatter { axis, update } };
     let bound = x.0.bound + value.0.bound * count as f64;
     generator.run(op, &[x, (index, index.view.layout), value], bound).map(drop)
+}
+
+fn cumulative(generator: &mut Generator) -> Option<()> {
+    let x = generator.any(&NUMBERS);
+    let axis = axis(generator, x.1.shape())?;
+    let kind = generator.pick(&[Cumulative::Sum, Cumulative::Sum, Cumulative::Max, Cumulative::Min]);
+    let bound = if kind == Cumulative::Sum { x.0.bound * x.1.shape()[axis] as f64 } else { x.0.bound };
+    generator.run(Op::Cumulative { kind, axis }, &[x], bound).map(drop)
+}
+
+/// All elements in order or the first of them, or where they are.
+fn sort(generator: &mut Generator) -> Option<()> {
+    let x = generator.any(&NUMBERS);
+    let axis = axis(generator, x.1.shape())?;
+    let size = x.1.shape()[axis];
+    let (count, descending) =
+        (generator.pick(&[size, size, size.div_ceil(9)]), generator.random.random_bool(0.5));
+    if generator.random.random_bool(0.5) {
+        return generator.run(Op::Sort { axis, descending, count }, &[x], x.0.bound).map(drop);
+    }
+    let dtype = generator.pick(&[Dtype::I32, Dtype::I64]);
+    generator.run(Op::ArgSort { axis, descending, count, dtype }, &[x], size as f64).map(drop)
 }
 
 fn matmul(generator: &mut Generator) -> Option<()> {

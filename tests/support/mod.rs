@@ -11,6 +11,27 @@ use burn_overcommit::Overcommit;
 pub type Ours = Overcommit<f32, i32>;
 pub type Reference = Flex<f32, i32>;
 
+/// Adds each expression's value under its own text.
+macro_rules! answers {
+    ($out:expr; $($value:expr;)*) => { $($out.add(stringify!($value), $value);)* };
+}
+
+/// One test: the same generic function on both backends.
+macro_rules! compare {
+    ($($name:ident, $tolerance:expr;)*) => {
+        mod ops {
+            use super::*;
+            $(#[test]
+            fn $name() {
+                let (mut ours, mut reference) = (Answers::default(), Answers::default());
+                super::$name::<Ours>(&OvercommitDevice::Host(0), &mut ours);
+                super::$name::<Reference>(&Default::default(), &mut reference);
+                assert_same(ours, reference, $tolerance);
+            })*
+        }
+    };
+}
+
 /// What a backend answered, by expression.
 #[derive(Default)]
 pub struct Answers(pub Vec<(&'static str, Vec<usize>, Vec<f64>)>);

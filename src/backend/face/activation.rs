@@ -1,6 +1,6 @@
 use super::Tensor;
-use crate::backend::{FloatElement, IntElement, Overcommit, pointwise::*};
-use crate::op::{Binary, Unary};
+use crate::backend::{FloatElement, IntElement, Overcommit, norm, pointwise::*};
+use crate::op::{Binary, Softmax, Unary};
 use burn_backend::Scalar;
 use burn_backend::ops::ActivationOps;
 
@@ -16,5 +16,7 @@ impl<F: FloatElement, I: IntElement> ActivationOps<Self> for Overcommit<F, I> {
         log_sigmoid_backward(x: Tensor, grad: Tensor) -> Tensor = binary(Binary::LogSigmoidBackward, x, grad);
         leaky_relu(x: Tensor, slope: Scalar) -> Tensor = scalar(Binary::LeakyRelu, x, slope);
         prelu(x: Tensor, slopes: Tensor) -> Tensor = binary(Binary::LeakyRelu, x, slopes);
+        softmax(x: Tensor, axis: usize) -> Tensor = norm::softmax(Softmax::Plain, x, axis);
+        log_softmax(x: Tensor, axis: usize) -> Tensor = norm::softmax(Softmax::Log, x, axis);
     }
 }

@@ -48,6 +48,10 @@ impl<F: FloatElement, I: IntElement> BoolTensorOps<Self> for Overcommit<F, I> {
         bool_all_dim(x: Tensor, axis: usize) -> Tensor = { let dtype = x.dtype(); reduce::every(x, Some(axis), dtype) };
     }
 
+    async fn bool_argwhere(x: Tensor, dtype: IntDType) -> Tensor {
+        index::argwhere(x, dtype)
+    }
+
     async fn bool_into_data(x: Tensor) -> Result<TensorData, ExecutionError> {
         create::into_data(x)
     }

@@ -1,8 +1,8 @@
 use super::{Device, Tensor};
 use crate::backend::{
-    FloatElement, IntElement, Overcommit, create, index, linear, pointwise::*, reduce, view, vision,
+    FloatElement, IntElement, Overcommit, create, index, linear, pointwise::*, reduce, sort, view, vision,
 };
-use crate::op::{ArgReduce, Binary, Compare, Reduce, Unary};
+use crate::op::{ArgReduce, Binary, Compare, Cumulative, Reduce, Unary};
 use burn_backend::ops::{FloatTensorOps, GridSampleOptions};
 use burn_backend::tensor::IndexingUpdateOp;
 use burn_backend::{
@@ -49,10 +49,8 @@ impl<F: FloatElement, I: IntElement> FloatTensorOps<Self> for Overcommit<F, I> {
         float_gather_nd(x: Tensor, indices: Tensor) -> Tensor = index::gather_nd(x, indices);
         float_mask_where(x: Tensor, mask: Tensor, value: Tensor) -> Tensor = mask_where(x, mask, value);
         float_mask_fill(x: Tensor, mask: Tensor, value: Scalar) -> Tensor = mask_fill(x, mask, value);
-        float_scatter_nd(x: Tensor, indices: Tensor, values: Tensor, update: IndexingUpdateOp) -> Tensor = match update {
-            IndexingUpdateOp::Add => index::scatter_nd_add(x, indices, values),
-            _ => missing!("float_scatter_nd with assign, mul, min or max"),
-        };
+        float_scatter_nd(x: Tensor, indices: Tensor, values: Tensor, update: IndexingUpdateOp) -> Tensor =
+            index::scatter_nd(x, indices, values, update);
     }
 
     forward! {
@@ -140,12 +138,23 @@ impl<F: FloatElement, I: IntElement> FloatTensorOps<Self> for Overcommit<F, I> {
             reduce::with_indices(ArgReduce::Max, x, axis, dtype);
         float_min_dim_with_indices(x: Tensor, axis: usize, dtype: IntDType) -> (Tensor, Tensor) =
             reduce::with_indices(ArgReduce::Min, x, axis, dtype);
-        float_grid_sample_2d(x: Tensor, grid: Tensor, options: GridSampleOptions) -> Tensor = vision::grid_sample(x, grid, options);
+        float_max_abs(x: Tensor) -> Tensor = reduce::all(Reduce::MaxAbs, x);
+        float_max_abs_dim(x: Tensor, axis: usize) -> Tensor = reduce::dim(Reduce::MaxAbs, x, axis);
+        float_cumsum(x: Tensor, axis: usize) -> Tensor = reduce::cumulative(Cumulative::Sum, x, axis);
+        float_cumprod(x: Tensor, axis: usize) -> Tensor = reduce::cumulative(Cumulative::Prod, x, axis);
+        float_cummin(x: Tensor, axis: usize) -> Tensor = reduce::cumulative(Cumulative::Min, x, axis);
+        float_cummax(x: Tensor, axis: usize) -> Tensor = reduce::cumulative(Cumulative::Max, x, axis);
+    }
+
+    forward! {
+        float_sort(x: Tensor, axis: usize, descending: bool) -> Tensor = sort::values(x, axis, descending, None);
+        float_topk(x: Tensor, axis: usize, count: usize) -> Tensor = sort::values(x, axis, true, Some(count));
+        float_argsort(x: Tensor, axis: usize, descending: bool, dtype: IntDType) -> Tensor =
+            sort::indices(x, axis, descending, None, dtype);
         float_argtopk(x: Tensor, axis: usize, count: usize, dtype: IntDType) -> Tensor =
-            view::narrow(Self::float_argsort(x, axis, true, dtype), axis, 0, count);
-        float_cumsum(_x: Tensor, _axis: usize) -> Tensor = missing!("float_cumsum");
-        float_cumprod(_x: Tensor, _axis: usize) -> Tensor = missing!("float_cumprod");
-        float_cummin(_x: Tensor, _axis: usize) -> Tensor = missing!("float_cummin");
-        float_cummax(_x: Tensor, _axis: usize) -> Tensor = missing!("float_cummax");
+            sort::indices(x, axis, true, Some(count), dtype);
+        float_sort_with_indices(x: Tensor, axis: usize, descending: bool, dtype: IntDType) -> (Tensor, Tensor) =
+            sort::both(x, axis, descending, dtype);
+        float_grid_sample_2d(x: Tensor, grid: Tensor, options: GridSampleOptions) -> Tensor = vision::grid_sample(x, grid, options);
     }
 }

@@ -1,8 +1,8 @@
 use super::{Device, Tensor};
 use crate::backend::{
-    FloatElement, IntElement, Overcommit, create, index, linear, pointwise::*, reduce, view,
+    FloatElement, IntElement, Overcommit, create, index, linear, pointwise::*, reduce, sort, view,
 };
-use crate::op::{ArgReduce, Binary, Compare, Reduce, Unary};
+use crate::op::{ArgReduce, Binary, Compare, Cumulative, Reduce, Unary};
 use burn_backend::ops::IntTensorOps;
 use burn_backend::tensor::IndexingUpdateOp;
 use burn_backend::{
@@ -52,10 +52,8 @@ impl<F: FloatElement, I: IntElement> IntTensorOps<Self> for Overcommit<F, I> {
         int_gather_nd(x: Tensor, indices: Tensor) -> Tensor = index::gather_nd(x, indices);
         int_mask_where(x: Tensor, mask: Tensor, value: Tensor) -> Tensor = mask_where(x, mask, value);
         int_mask_fill(x: Tensor, mask: Tensor, value: Scalar) -> Tensor = mask_fill(x, mask, value);
-        int_scatter_nd(x: Tensor, indices: Tensor, values: Tensor, update: IndexingUpdateOp) -> Tensor = match update {
-            IndexingUpdateOp::Add => index::scatter_nd_add(x, indices, values),
-            _ => missing!("int_scatter_nd with assign, mul, min or max"),
-        };
+        int_scatter_nd(x: Tensor, indices: Tensor, values: Tensor, update: IndexingUpdateOp) -> Tensor =
+            index::scatter_nd(x, indices, values, update);
     }
 
     forward! {
@@ -113,12 +111,25 @@ impl<F: FloatElement, I: IntElement> IntTensorOps<Self> for Overcommit<F, I> {
         int_min_dim(x: Tensor, axis: usize) -> Tensor = reduce::dim(Reduce::Min, x, axis);
         int_argmax(x: Tensor, axis: usize) -> Tensor = reduce::arg_like(ArgReduce::Max, x, axis);
         int_argmin(x: Tensor, axis: usize) -> Tensor = reduce::arg_like(ArgReduce::Min, x, axis);
+        int_max_dim_with_indices(x: Tensor, axis: usize) -> (Tensor, Tensor) = { let dtype = x.dtype(); reduce::with_indices(ArgReduce::Max, x, axis, dtype) };
+        int_min_dim_with_indices(x: Tensor, axis: usize) -> (Tensor, Tensor) = { let dtype = x.dtype(); reduce::with_indices(ArgReduce::Min, x, axis, dtype) };
+        int_max_abs(x: Tensor) -> Tensor = reduce::all(Reduce::MaxAbs, x);
+        int_max_abs_dim(x: Tensor, axis: usize) -> Tensor = reduce::dim(Reduce::MaxAbs, x, axis);
+        int_cumsum(x: Tensor, axis: usize) -> Tensor = reduce::cumulative(Cumulative::Sum, x, axis);
+        int_cumprod(x: Tensor, axis: usize) -> Tensor = reduce::cumulative(Cumulative::Prod, x, axis);
+        int_cummin(x: Tensor, axis: usize) -> Tensor = reduce::cumulative(Cumulative::Min, x, axis);
+        int_cummax(x: Tensor, axis: usize) -> Tensor = reduce::cumulative(Cumulative::Max, x, axis);
+    }
+
+    forward! {
+        int_sort(x: Tensor, axis: usize, descending: bool) -> Tensor = sort::values(x, axis, descending, None);
+        int_topk(x: Tensor, axis: usize, count: usize) -> Tensor = sort::values(x, axis, true, Some(count));
+        int_argsort(x: Tensor, axis: usize, descending: bool) -> Tensor =
+            { let dtype = x.dtype(); sort::indices(x, axis, descending, None, dtype) };
         int_argtopk(x: Tensor, axis: usize, count: usize) -> Tensor =
-            view::narrow(Self::int_argsort(x, axis, true), axis, 0, count);
-        int_cumsum(_x: Tensor, _axis: usize) -> Tensor = missing!("int_cumsum");
-        int_cumprod(_x: Tensor, _axis: usize) -> Tensor = missing!("int_cumprod");
-        int_cummin(_x: Tensor, _axis: usize) -> Tensor = missing!("int_cummin");
-        int_cummax(_x: Tensor, _axis: usize) -> Tensor = missing!("int_cummax");
+            { let dtype = x.dtype(); sort::indices(x, axis, true, Some(count), dtype) };
+        int_sort_with_indices(x: Tensor, axis: usize, descending: bool) -> (Tensor, Tensor) =
+            { let dtype = x.dtype(); sort::both(x, axis, descending, dtype) };
     }
 
     forward! {

@@ -1,9 +1,8 @@
 use super::Tensor;
 use crate::backend::vision::{self, Deformed};
-use crate::backend::{FloatElement, IntElement, Overcommit, linear, module::*};
+use crate::backend::{FloatElement, IntElement, Overcommit, fourier, linear, module::*, norm};
 use crate::op::Pool2d;
 use burn_backend::get_device_settings;
-use burn_backend::ops::attention::attention_fallback;
 use burn_backend::ops::{
     AttentionModuleOptions, ConvOptions, ConvTransposeOptions, DeformConv2dBackward, DeformConvOptions,
     InterpolateOptions, MaxPool2dBackward, MaxPool2dWithIndices, ModuleOps, UnfoldOptions,
@@ -27,7 +26,8 @@ impl<F: FloatElement, I: IntElement> ModuleOps<Self> for Overcommit<F, I> {
         linear_weight_backward(x: Tensor, grad: Tensor) -> Tensor = linear::linear_weight_backward(x, grad);
         linear_bias_backward(grad: Tensor) -> Tensor = linear::linear_bias_backward(grad);
         attention(query: Tensor, key: Tensor, value: Tensor, mask: Option<Tensor>, bias: Option<Tensor>, options: AttentionModuleOptions) -> Tensor =
-            attention_fallback::<Self>(query, key, value, mask, bias, options);
+            norm::attention(query, key, value, mask, bias, options);
+        layer_norm(x: Tensor, gamma: Tensor, beta: Option<Tensor>, epsilon: f64) -> Tensor = norm::layer_norm(x, gamma, beta, epsilon);
     }
 
     forward! {
@@ -112,7 +112,8 @@ impl<F: FloatElement, I: IntElement> ModuleOps<Self> for Overcommit<F, I> {
     }
 
     forward! {
-        rfft(_signal: Tensor, _axis: usize, _length: Option<usize>) -> (Tensor, Tensor) = missing!("rfft");
-        irfft(_real: Tensor, _imaginary: Tensor, _axis: usize, _length: Option<usize>) -> Tensor = missing!("irfft");
+        rfft(signal: Tensor, axis: usize, length: Option<usize>) -> (Tensor, Tensor) = fourier::real(signal, axis, length);
+        irfft(real: Tensor, imaginary: Tensor, axis: usize, length: Option<usize>) -> Tensor =
+            fourier::inverse_real(real, imaginary, axis, length);
     }
 }

@@ -165,9 +165,10 @@ fn placed(operand: &Operand) -> Placed {
 /// The size of the axis that the call's op indexes.
 fn indexed_size(call: &Call) -> usize {
     match call.op {
-        Op::Gather { axis } | Op::Select { axis } | Op::ScatterAdd { axis } | Op::SelectAdd { axis } => {
-            call.inputs[0].view.shape()[axis]
-        }
+        Op::Gather { axis }
+        | Op::Select { axis }
+        | Op::Scatter { axis, .. }
+        | Op::SelectUpdate { axis, .. } => call.inputs[0].view.shape()[axis],
         _ => 0,
     }
 }

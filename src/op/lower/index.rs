@@ -3,9 +3,9 @@ use bytemuck::{Pod, Zeroable};
 use super::pointwise::copy_view;
 use super::space::{Dim, Space};
 use super::{Calls, KernelCall, KernelName, Placed, RAW, Request, dtypes};
-use crate::op::{Dtype, MAX_RANK};
+use crate::op::{Dtype, MAX_RANK, Update};
 
-/// Arguments of reading and adding by index (`Indexed` in `index.cu`).
+/// Arguments of reading and updating by index (`Indexed` in `index.cu`).
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 pub struct Indexed {
@@ -84,20 +84,21 @@ fn push_gather(request: &Request, axis: usize, space: Space, calls: &mut Calls) 
     KernelCall::push(calls, name, space.count, args.chunk, &args);
 }
 
-pub fn scatter_add(request: &Request, axis: usize, calls: &mut Calls) {
+pub fn scatter(request: &Request, axis: usize, update: Update, calls: &mut Calls) {
     let index = request.inputs[1].view.layout;
-    push_scatter(request, axis, |k| index.strides()[k], index.strides()[axis], calls);
+    push_scatter(request, axis, update, |k| index.strides()[k], index.strides()[axis], calls);
 }
 
-pub fn select_add(request: &Request, axis: usize, calls: &mut Calls) {
+pub fn select_update(request: &Request, axis: usize, update: Update, calls: &mut Calls) {
     let step = request.inputs[1].view.layout.strides()[0];
-    push_scatter(request, axis, |_| 0, step, calls);
+    push_scatter(request, axis, update, |_| 0, step, calls);
 }
 
 /// `across(k)` is the index's step along dimension `k`, `along` its step along the axis.
 fn push_scatter(
     request: &Request,
     axis: usize,
+    update: Update,
     across: impl Fn(usize) -> isize,
     along: isize,
     calls: &mut Calls,
@@ -110,24 +111,35 @@ fn push_scatter(
         .filter(|&k| k != axis)
         .map(|k| Dim { size: layout.shape()[k], steps: [strides[k], across(k), layout.strides()[k]] });
     let count = layout.shape()[axis];
+    // Rows of the innermost axis are updated one by one, others side by side.
+    let least = if strides[axis] == 1 { 1 } else { LANES };
     let args = Indexed {
         out: out.first(),
         index: index.first(),
         data: value.first(),
         fault: request.fault,
-        chunk: (request.chunk / COST / count.max(1)).max(LANES) as u64,
+        chunk: (request.chunk / COST / count.max(1)).max(least) as u64,
         size: out.view.shape()[axis] as u64,
         count: count as u64,
         steps: [strides[axis], along, layout.strides()[axis]].map(|step| step as i64),
         space: Space::new(dims),
     };
-    let name = KernelName::new("scatter_add", "", out.view.dtype).with(index.view.dtype);
+    let name = scatter_name(update, out.view.dtype).with(index.view.dtype);
     KernelCall::push(calls, name, args.space.count, args.chunk, &args);
+}
+
+/// Assignments only move bytes.
+fn scatter_name(update: Update, dtype: Dtype) -> KernelName {
+    KernelName::new("scatter", update.name(), if update == Update::Assign { dtype.raw() } else { dtype })
 }
 
 pub fn names(names: &mut Vec<KernelName>) {
     for index in Dtype::INDICES {
         names.extend(RAW.map(|dtype| KernelName::new("gather", "", dtype).with(index)));
-        names.extend(dtypes().map(|dtype| KernelName::new("scatter_add", "", dtype).with(index)));
+        for &update in Update::ALL {
+            let all: Vec<Dtype> = dtypes().filter(|&dtype| update.supports(dtype)).collect();
+            let dtypes = if update == Update::Assign { RAW.to_vec() } else { all };
+            names.extend(dtypes.into_iter().map(|dtype| scatter_name(update, dtype).with(index)));
+        }
     }
 }

@@ -2,15 +2,21 @@
 //!
 //! Matmul and convolution are not lowered: every engine has its own way with them.
 
+mod argwhere;
 mod create;
+mod cumulative;
+mod fft;
 mod image;
 mod index;
 mod interpolate;
+mod norm;
 mod pointwise;
 mod pool;
 mod reduce;
 mod sample;
+mod sort;
 mod space;
+mod transpose;
 
 #[cfg(test)]
 pub(crate) use pointwise::bits;
@@ -81,7 +87,13 @@ impl KernelName {
         pointwise::names(&mut names);
         create::names(&mut names);
         reduce::names(&mut names);
+        norm::names(&mut names);
+        fft::names(&mut names);
         index::names(&mut names);
+        cumulative::names(&mut names);
+        sort::names(&mut names);
+        argwhere::names(&mut names);
+        transpose::names(&mut names);
         pool::names(&mut names);
         interpolate::names(&mut names);
         sample::names(&mut names);
@@ -157,6 +169,7 @@ pub fn lower(request: &Request) -> Option<Calls> {
     let mut calls = Calls::new();
     match *request.op {
         Op::Fill { value, .. } => create::fill(request, value, &mut calls),
+        Op::Unset { .. } => {}
         Op::Arange { start, step, .. } => create::arange(request, start, step, &mut calls),
         Op::Random { distribution, seed, .. } => create::random(request, distribution, seed, &mut calls),
         Op::Copy { .. } => pointwise::copy(request, &mut calls),
@@ -170,11 +183,22 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::MaskFill(value) => pointwise::mask_fill(request, value, &mut calls),
         Op::Reduce { kind, axis } => reduce::reduce(request, kind, axis, &mut calls),
         Op::ArgReduce { kind, axis, .. } => reduce::arg_reduce(request, kind, axis, &mut calls),
+        Op::Softmax { kind, axis } => norm::softmax(request, kind, axis, &mut calls),
+        Op::AttentionWeights { scale, causal } => norm::attention_weights(request, scale, causal, &mut calls),
+        Op::LayerNorm { epsilon } => norm::layer_norm(request, epsilon, &mut calls),
+        Op::RealFft { axis, length } => fft::forward(request, axis, length, &mut calls),
+        Op::InverseRealFft { axis, length } => fft::inverse(request, axis, length, &mut calls),
         Op::SliceAssign { starts, steps } => index::slice_assign(request, &starts, &steps, &mut calls),
         Op::Gather { axis } => index::gather(request, axis, &mut calls),
         Op::Select { axis } => index::select(request, axis, &mut calls),
-        Op::ScatterAdd { axis } => index::scatter_add(request, axis, &mut calls),
-        Op::SelectAdd { axis } => index::select_add(request, axis, &mut calls),
+        Op::Scatter { axis, update } => index::scatter(request, axis, update, &mut calls),
+        Op::SelectUpdate { axis, update } => index::select_update(request, axis, update, &mut calls),
+        Op::Cumulative { kind, axis } => cumulative::scan(request, kind, axis, &mut calls),
+        Op::Sort { axis, descending, .. } | Op::ArgSort { axis, descending, .. } => {
+            sort::sort(request, axis, descending, &mut calls);
+        }
+        Op::CountSet => argwhere::count_set(request, &mut calls),
+        Op::ArgWhere { .. } => argwhere::argwhere(request, &mut calls),
         Op::MaxPool2d { pool, .. } => pool::max(request, &pool, &mut calls),
         Op::MaxPool2dBackward { pool, .. } => pool::max_backward(request, &pool, &mut calls),
         Op::AvgPool2d(pool) => pool::average(request, &pool, &mut calls),
@@ -198,6 +222,12 @@ pub fn lower(request: &Request) -> Option<Calls> {
 pub fn scratch_bytes(op: &Op, inputs: &[View], outputs: &[View]) -> usize {
     match *op {
         Op::Reduce { axis, .. } => reduce::scratch_bytes(&inputs[0], axis, &outputs[0]),
+        Op::ArgReduce { axis, .. } => reduce::arg_scratch_bytes(&inputs[0], axis, &outputs[0]),
+        Op::RealFft { axis, length } | Op::InverseRealFft { axis, length } => {
+            fft::scratch_bytes(&inputs[0], axis, length)
+        }
+        Op::Sort { axis, .. } => sort::scratch_bytes(&inputs[0], axis, false),
+        Op::ArgSort { axis, .. } => sort::scratch_bytes(&inputs[0], axis, true),
         Op::Interpolate { resize, .. } => interpolate::scratch_bytes(&inputs[0], resize.mode, &outputs[0]),
         Op::InterpolateBackward { resize, .. } => {
             interpolate::scratch_bytes(&inputs[0], resize.mode, &inputs[0])
@@ -211,8 +241,14 @@ pub fn scratch_bytes(op: &Op, inputs: &[View], outputs: &[View]) -> usize {
 pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
     let size = |name: &KernelName| match name.family {
         "fill" | "arange" | "random" => create::args_size(name.family),
-        "reduce" => size_of::<reduce::Reduction>(),
-        "gather" | "scatter_add" => size_of::<index::Indexed>(),
+        "reduce" | "best" => size_of::<reduce::Reduction>(),
+        "softmax" | "layer_norm" => norm::args_size(name.family),
+        "fft" => size_of::<fft::Fourier>(),
+        "gather" | "scatter" => size_of::<index::Indexed>(),
+        "cumulative" => size_of::<cumulative::Scan>(),
+        "sort" | "argsort" => size_of::<sort::Sort>(),
+        "count_set" | "argwhere" => size_of::<argwhere::ArgWhere>(),
+        "transpose" => size_of::<transpose::Transpose>(),
         "pool" => size_of::<pool::Pool>(),
         "interpolate" => interpolate::args_size(name.kind),
         "grid_sample" => size_of::<sample::Grid>(),

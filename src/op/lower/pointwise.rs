@@ -3,7 +3,7 @@ use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
 
 use super::space::{Dim, MAX_OPERANDS, Space};
-use super::{Calls, KernelCall, KernelName, Placed, RAW, Request, dtypes};
+use super::{Calls, KernelCall, KernelName, Placed, RAW, Request, dtypes, transpose};
 use crate::op::{Binary, Compare, Dtype, Layout, MAX_RANK, Scalar, Unary};
 
 /// Arguments of every elementwise kernel (`Pointwise` in `views.cuh`).
@@ -87,6 +87,10 @@ pub fn copy_view(x: &Placed, dtype: Dtype, out: u64, layout: &Layout, chunk: usi
         chunk: chunk as u64,
         space: Space::of(&[&x.view.layout, layout]),
     };
+    let moves = x.view.dtype.stored() == dtype.stored();
+    if moves && transpose::push(&args.space, dtype, [x.first(), out], chunk, calls) {
+        return;
+    }
     let size_x = x.view.dtype.size_bytes() as u64;
     let Some((tiled, rest)) = tile(&args.space) else {
         return KernelCall::push(calls, name, args.space.count, args.chunk, &args);
@@ -113,9 +117,9 @@ const TILE: u64 = 16;
 /// A space and the offsets of its first element in input and output.
 type Rest = (Space, [i64; 2]);
 
-/// The order of a transposing copy's elements is free. Where the input runs along another dimension than the output,
-/// strips of [`TILE`] of the input's dimension become the innermost one, so that both sides use whole cache lines.
-/// What does not fill a strip is a space of its own.
+/// For transposing copies that convert or run backward; others have a kernel. The order of their elements is free:
+/// where the input runs along another dimension than the output, strips of [`TILE`] of the input's dimension become the
+/// innermost one, so that both sides use whole cache lines. What does not fill a strip is a space of its own.
 fn tile(space: &Space) -> Option<(Space, Option<Rest>)> {
     let rank = space.rank as usize;
     let [input, output, _] = &space.strides;

@@ -2,7 +2,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::space::{Dim, Space};
 use super::{Calls, KernelCall, KernelName, Request, dtypes};
-use crate::op::{ArgReduce, Dtype, Reduce, View};
+use crate::op::{ArgReduce, Dtype, Layout, Reduce, View};
 
 /// Arguments of every reduction (`Reduce` in `reduce.cu`).
 #[repr(C)]
@@ -10,34 +10,63 @@ use crate::op::{ArgReduce, Dtype, Reduce, View};
 pub struct Reduction {
     out: u64,
     x: u64,
+    values: u64,
+    places: u64,
     chunk: u64,
     size: u64,
     step: i64,
     piece: u64,
+    pieces: u64,
     outputs: u64,
     divisor: u64,
+    place_bytes: u64,
     space: Space,
 }
 
-/// Long rows with few outputs are cut in pieces of this many elements, so that threads can share them. Fixed, because
-/// it decides the order of additions.
-const PIECE: usize = 16 * 1024;
-/// With more outputs than this there are rows enough to share.
-const FEW_OUTPUTS: usize = 64;
-/// Neighbouring outputs that a block takes at least, where rows are reduced side by side: whole
-/// runs of cache lines.
-const COLUMNS: usize = 512;
+/// Long rows are cut in pieces of about this many elements where there are few of them, so that threads can share them.
+/// Fixed, because it decides the order of additions.
+const PIECE: usize = 32 * 1024;
+/// With more rows, or tiles of columns, than this there are enough to share.
+const FEW: usize = 64;
+/// Neighbouring outputs that are reduced side by side: whole runs of cache lines (`COLUMNS` in `rows.cuh`).
+pub const COLUMNS: usize = 512;
 
-fn pieces(x: &View, axis: usize, outputs: usize) -> usize {
-    let size = x.shape()[axis];
-    if size > PIECE && outputs <= FEW_OUTPUTS { size.div_ceil(PIECE) } else { 1 }
+/// The dimensions of a view but one.
+pub fn others(layout: &Layout, axis: usize) -> impl DoubleEndedIterator<Item = Dim> {
+    (0..layout.shape().rank()).filter(move |&other| other != axis).map(move |other| Dim::of(&[layout], other))
+}
+
+/// How many elements of the axis make a piece: all, unless there are few outputs of long rows.
+fn piece(x: &View, axis: usize) -> usize {
+    let layout = &x.layout;
+    let (size, step) = (layout.shape()[axis], layout.strides()[axis]);
+    let space = Space::new(others(layout, axis));
+    let columns = match space.strides[0][0].unsigned_abs() < step.unsigned_abs() as u64 {
+        true => COLUMNS.min(space.sizes[0] as usize).max(1),
+        false => 1,
+    };
+    let piece = PIECE / columns;
+    if size > piece && space.count as usize <= FEW * columns { piece } else { size }
+}
+
+fn pieces(x: &View, axis: usize) -> usize {
+    x.shape()[axis].div_ceil(piece(x, axis).max(1)).max(1)
 }
 
 pub fn scratch_bytes(x: &View, axis: usize, out: &View) -> usize {
-    let outputs = out.shape().count();
-    match pieces(x, axis, outputs) {
+    partials(x, axis, out) * partial(x.dtype).size_bytes()
+}
+
+/// Every piece has a place, an `i64`.
+pub fn arg_scratch_bytes(x: &View, axis: usize, out: &View) -> usize {
+    partials(x, axis, out) * size_of::<i64>()
+}
+
+/// How many results of pieces there are.
+fn partials(x: &View, axis: usize, out: &View) -> usize {
+    match pieces(x, axis) {
         1 => 0,
-        pieces => pieces * outputs * partial(x.dtype).size_bytes(),
+        pieces => pieces * out.shape().count(),
     }
 }
 
@@ -46,7 +75,17 @@ fn partial(dtype: Dtype) -> Dtype {
     if dtype.is_half() { Dtype::F32 } else { dtype }
 }
 
+/// Bools are reduced as the integers of their size: the largest is set if one is, the smallest if all are.
+fn number(dtype: Dtype) -> Dtype {
+    match (dtype.is_bool(), dtype.size_bytes()) {
+        (true, 1) => Dtype::U8,
+        (true, _) => Dtype::U32,
+        (false, _) => dtype,
+    }
+}
+
 fn name(kind: Reduce, from: Dtype, to: Dtype) -> KernelName {
+    let (from, to) = (number(from), number(to));
     let name = KernelName::new("reduce", kind.name(), from);
     if from.stored() == to.stored() { name } else { name.with(to) }
 }
@@ -54,23 +93,21 @@ fn name(kind: Reduce, from: Dtype, to: Dtype) -> KernelName {
 pub fn reduce(request: &Request, kind: Reduce, axis: usize, calls: &mut Calls) {
     let (x, out) = (&request.inputs[0], &request.outputs[0]);
     let (dtype, partial) = (x.view.dtype, partial(x.view.dtype));
-    let outputs = out.view.shape().count();
-    let pieces = pieces(&x.view, axis, outputs);
-    let mut first = whole(request, axis, pieces);
-    if pieces == 1 {
+    let mut first = reduction(request, axis, piece(&x.view, axis));
+    if first.pieces == 1 {
         return push(calls, name(kind, dtype, dtype), &mut first, request.chunk);
     }
     first.out = request.scratch;
-    first.piece = PIECE as u64;
     // A mean divides once, at the end.
     let inner = if kind == Reduce::Mean { Reduce::Sum } else { kind };
     push(calls, name(inner, dtype, partial), &mut first, request.chunk);
+    let outputs = first.outputs as usize;
     let mut second = Reduction {
         out: out.first(),
         x: request.scratch,
-        size: pieces as u64,
+        size: first.pieces,
         step: outputs as i64,
-        piece: pieces as u64,
+        piece: first.pieces,
         space: Space::new([Dim { size: outputs, steps: [1, 0, 0] }].into_iter()),
         ..first
     };
@@ -78,40 +115,69 @@ pub fn reduce(request: &Request, kind: Reduce, axis: usize, calls: &mut Calls) {
 }
 
 pub fn arg_reduce(request: &Request, kind: ArgReduce, axis: usize, calls: &mut Calls) {
-    let (x, out) = (&request.inputs[0], &request.outputs[0]);
-    let name = KernelName::new("reduce", kind.name(), x.view.dtype).with(out.view.dtype);
-    push(calls, name, &mut whole(request, axis, 1), request.chunk);
+    let x = &request.inputs[0];
+    let name = |family| KernelName::new(family, kind.name(), x.view.dtype);
+    let (values, out) = match request.outputs {
+        [values, out] => (values.first(), out),
+        outputs => (0, &outputs[0]),
+    };
+    let place_bytes = out.view.dtype.size_bytes() as u64;
+    let mut first = reduction(request, axis, piece(&x.view, axis));
+    if first.pieces == 1 {
+        let mut only = Reduction { out: out.first(), values, place_bytes, ..first };
+        return push(calls, name("reduce"), &mut only, request.chunk);
+    }
+    (first.out, first.place_bytes) = (request.scratch, size_of::<i64>() as u64);
+    push(calls, name("reduce"), &mut first, request.chunk);
+    let mut second = Reduction {
+        out: out.first(),
+        values,
+        places: request.scratch,
+        pieces: first.pieces,
+        place_bytes,
+        ..reduction(request, axis, first.size as usize)
+    };
+    push(calls, name("best"), &mut second, request.chunk);
 }
 
-/// A reduction of `axis`, over an outermost dimension of `pieces`.
-fn whole(request: &Request, axis: usize, pieces: usize) -> Reduction {
+/// A reduction of `axis`, over an outermost dimension of pieces of `piece` elements.
+fn reduction(request: &Request, axis: usize, piece: usize) -> Reduction {
     let x = &request.inputs[0];
     let layout = &x.view.layout;
-    let (rank, size, step) = (layout.shape().rank(), layout.shape()[axis], layout.strides()[axis]);
-    let piece_dim = Dim { size: pieces, steps: [step * PIECE as isize, 0, 0] };
-    let others = (0..rank).filter(|&other| other != axis).map(|other| Dim::of(&[layout], other));
+    let (size, step) = (layout.shape()[axis], layout.strides()[axis]);
+    let pieces = size.div_ceil(piece.max(1)).max(1);
+    let pieces_dim = Dim { size: pieces, steps: [step * piece as isize, 0, 0] };
     Reduction {
         out: request.outputs[0].first(),
         x: x.first(),
+        values: 0,
+        places: 0,
         chunk: 0,
         size: size as u64,
         step: step as i64,
-        piece: size as u64,
-        outputs: request.outputs[0].view.shape().count() as u64,
+        piece: piece as u64,
+        pieces: pieces as u64,
+        outputs: layout.shape().with(axis, 1).count() as u64,
         divisor: size as u64,
-        space: Space::new([piece_dim].into_iter().chain(others)),
+        place_bytes: 0,
+        space: Space::new([pieces_dim].into_iter().chain(others(layout, axis))),
     }
 }
 
 fn push(calls: &mut Calls, name: KernelName, args: &mut Reduction, chunk: usize) {
-    let by_column = args.space.strides[0][0].abs() < args.step.abs();
-    let least = if by_column { COLUMNS.min(args.outputs as usize).max(1) } else { 1 };
-    args.chunk = (chunk / args.piece.max(1) as usize).max(least) as u64;
+    args.chunk = rows_per_block(&args.space, args.step, args.piece, args.outputs, chunk);
     KernelCall::push(calls, name, args.space.count, args.chunk, args);
 }
 
+/// How many rows of `size` elements, `step` apart, make a block: whole tiles of columns, where they lie side by side.
+pub fn rows_per_block(space: &Space, step: i64, size: u64, most: u64, chunk: usize) -> u64 {
+    let by_column = space.strides[0][0].abs() < step.abs();
+    let least = if by_column { most.clamp(1, COLUMNS as u64) } else { 1 };
+    (chunk as u64 / size.max(1)).max(least)
+}
+
 pub fn names(names: &mut Vec<KernelName>) {
-    for dtype in dtypes() {
+    for dtype in dtypes().filter(|dtype| !dtype.is_bool()) {
         for &kind in Reduce::ALL.iter().filter(|kind| kind.supports(dtype)) {
             names.push(name(kind, dtype, dtype));
             if dtype.is_half() {
@@ -121,9 +187,8 @@ pub fn names(names: &mut Vec<KernelName>) {
                 }
             }
         }
-        if !dtype.is_bool() {
-            let kinds = ArgReduce::ALL.iter().map(|kind| KernelName::new("reduce", kind.name(), dtype));
-            names.extend(kinds.flat_map(|name| Dtype::INDICES.map(|index| name.with(index))));
-        }
+        let kernels =
+            |family| ArgReduce::ALL.iter().map(move |kind| KernelName::new(family, kind.name(), dtype));
+        names.extend(kernels("reduce").chain(kernels("best")));
     }
 }

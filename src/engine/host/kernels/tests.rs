@@ -2,6 +2,8 @@
 
 mod case;
 mod indexing;
+mod norms;
+mod ordering;
 mod pooling;
 mod reductions;
 mod reference;
@@ -11,7 +13,7 @@ use std::collections::HashSet;
 
 use super::*;
 use crate::op::*;
-use case::{Data, check, check_fails, values};
+use case::{Data, check, check_fails, run_on, values};
 
 /// Shapes to try on an element type: all where loops are written for it, a few where they are instances.
 fn shapes_for(dtype: Dtype) -> Vec<Shape> {

@@ -8,6 +8,10 @@ fn index(dtype: Dtype, shape: Shape, size: usize, seed: u64) -> Data {
     data
 }
 
+fn updates(dtype: Dtype) -> impl Iterator<Item = Update> {
+    Update::ALL.iter().copied().filter(move |update| update.supports(dtype))
+}
+
 fn indexable() -> Vec<Shape> {
     [&[7][..], &[3, 5], &[5, 3], &[2, 3, 4], &[2, 3, 4, 5], &[1, 17, 1, 20], &[2, 1, 3, 2, 2]]
         .map(Shape::new)
@@ -26,7 +30,9 @@ fn gather_and_scatter() {
                     for (n, x) in Data::views(dtype, shape, seed).into_iter().enumerate() {
                         check(Op::Gather { axis }, &[x.clone(), indices.clone()]);
                         let value = values[n % values.len()].clone();
-                        check(Op::ScatterAdd { axis }, &[x.clone(), indices.clone(), value]);
+                        for update in updates(dtype) {
+                            check(Op::Scatter { axis, update }, &[x.clone(), indices.clone(), value.clone()]);
+                        }
                     }
                 }
             }
@@ -35,7 +41,7 @@ fn gather_and_scatter() {
 }
 
 #[test]
-fn select_and_add() {
+fn select_and_update() {
     for &dtype in Dtype::ALL {
         for (seed, shape) in indexable().into_iter().enumerate() {
             let seed = seed as u64;
@@ -46,7 +52,10 @@ fn select_and_add() {
                     for (n, x) in Data::views(dtype, shape, seed).into_iter().enumerate() {
                         check(Op::Select { axis }, &[x.clone(), indices.clone()]);
                         let value = values[n % values.len()].clone();
-                        check(Op::SelectAdd { axis }, &[x.clone(), indices.clone(), value]);
+                        for update in updates(dtype) {
+                            let inputs = [x.clone(), indices.clone(), value.clone()];
+                            check(Op::SelectUpdate { axis, update }, &inputs);
+                        }
                     }
                 }
             }
@@ -62,9 +71,10 @@ fn an_index_out_of_range_is_an_error() {
         let (row, full) =
             (Data::from(Dtype::I64, &[1], &[bad]), Data::from(Dtype::I64, &[1, 4], &[0.0, bad, 1.0, 2.0]));
         check_fails(Op::Select { axis: 0 }, &[x.clone(), row.clone()], message);
-        check_fails(Op::SelectAdd { axis: 0 }, &[x.clone(), row, value.clone()], message);
+        let update = Update::Add;
+        check_fails(Op::SelectUpdate { axis: 0, update }, &[x.clone(), row, value.clone()], message);
         check_fails(Op::Gather { axis: 0 }, &[x.clone(), full.clone()], message);
-        check_fails(Op::ScatterAdd { axis: 0 }, &[x.clone(), full, value.clone()], message);
+        check_fails(Op::Scatter { axis: 0, update }, &[x.clone(), full, value.clone()], message);
     }
 }
 

@@ -11,8 +11,8 @@ fn check_axis(x: &Data, axis: usize) {
     }
     if x.view.shape()[axis] > 0 && !x.view.dtype.is_bool() {
         for &kind in ArgReduce::ALL {
-            for dtype in Dtype::INDICES {
-                check(Op::ArgReduce { kind, axis, dtype }, std::slice::from_ref(x));
+            for (dtype, values) in Dtype::INDICES.into_iter().zip([false, true]) {
+                check(Op::ArgReduce { kind, axis, dtype, values }, std::slice::from_ref(x));
             }
         }
     }
@@ -32,9 +32,11 @@ fn every_axis_of_every_view() {
 #[test]
 fn long_rows_and_many_columns() {
     // Rows of lanes, groups and pieces with something left over; columns beyond one tile and one block.
-    for sizes in [&[2, 5000][..], &[40_001], &[40_001, 3], &[3, 40_001], &[300, 1300], &[20, 70, 130]] {
+    for sizes in
+        [&[2, 5000][..], &[33_001], &[12_001, 3], &[2, 33_001], &[300, 1300], &[20, 70, 130], &[5003, 8]]
+    {
         let shape = Shape::new(sizes);
-        for dtype in [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::I32, Dtype::I64, Dtype::U8, Dtype::Bool] {
+        for dtype in [Dtype::F32, Dtype::F16, Dtype::I32, Dtype::Bool] {
             for axis in 0..shape.rank() {
                 for x in Data::views(dtype, shape, 7) {
                     check_axis(&x, axis);

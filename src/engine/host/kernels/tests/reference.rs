@@ -5,6 +5,10 @@ use half::{bf16, f16};
 use super::case::{Data, indices};
 use super::*;
 
+#[path = "reference_rows.rs"]
+mod by_row;
+#[path = "reference_order.rs"]
+mod order;
 #[path = "reference_pools.rs"]
 mod pools;
 #[path = "reference_vision.rs"]
@@ -49,7 +53,23 @@ pub fn outputs(op: Op, inputs: &[Data]) -> Vec<Vec<f64>> {
             let value = |row: &Vec<f64>| convert(wrap(view.dtype, reduce(kind, row)), view.dtype);
             rows(&inputs[0], axis).iter().map(value).collect()
         }
-        Op::ArgReduce { kind, axis, .. } => rows(&inputs[0], axis).iter().map(|row| arg(kind, row)).collect(),
+        Op::ArgReduce { kind, axis, values, .. } => {
+            let rows = rows(&inputs[0], axis);
+            let places: Vec<f64> = rows.iter().map(|row| arg(kind, row)).collect();
+            let value = |(row, &place): (&Vec<f64>, &f64)| row[place as usize];
+            let extremes = values.then(|| rows.iter().zip(&places).map(value).collect());
+            return extremes.into_iter().chain([places]).collect();
+        }
+        Op::Softmax { kind, axis } => by_row::softmax(&inputs[0], kind, axis),
+        Op::AttentionWeights { scale, causal } => by_row::attention_weights(inputs, scale.as_f64(), causal),
+        Op::LayerNorm { epsilon } => by_row::layer_norm(inputs, epsilon.as_f64()),
+        Op::RealFft { axis, length } => return by_row::real_fft(&inputs[0], axis, length),
+        Op::InverseRealFft { axis, length } => by_row::inverse_real_fft(inputs, axis, length),
+        Op::Cumulative { kind, axis } => order::cumulative(kind, axis, &inputs[0]),
+        Op::Sort { axis, descending, count } => order::sort(&inputs[0], axis, descending, count).0,
+        Op::ArgSort { axis, descending, count, .. } => order::sort(&inputs[0], axis, descending, count).1,
+        Op::CountSet => x[0].chunks(COUNTED_RUN).map(|run| run.iter().sum()).collect(),
+        Op::ArgWhere { .. } => order::argwhere(&inputs[0]),
         Op::MaxPool2d { pool, indices } => return pools::max(inputs, &pool, &view, indices.is_some()),
         Op::MaxPool2dBackward { .. } => pools::max_backward(inputs, &view),
         Op::AvgPool2d(pool) => pools::average(inputs, &pool, &view),
@@ -93,6 +113,7 @@ fn reduce(kind: Reduce, row: &[f64]) -> f64 {
         Reduce::Prod => row.iter().product(),
         Reduce::Max => extreme(f64::NEG_INFINITY, f64::max),
         Reduce::Min => extreme(f64::INFINITY, f64::min),
+        Reduce::MaxAbs => extreme(0.0, |a, b| a.max(b.abs())),
     }
 }
 
@@ -124,17 +145,17 @@ fn indexed(op: Op, inputs: &[Data], view: &View) -> Vec<f64> {
             let from = |index: Vec<usize>| replaced(index.clone(), axis, x[1][index[axis]]);
             indices(&out).map(|index| x[0][flat(&shape, &from(index))]).collect()
         }
-        Op::ScatterAdd { axis } => {
+        Op::Scatter { axis, update: kind } => {
             for (n, index) in indices(&other(2)).enumerate() {
                 let to = flat(&shape, &replaced(index, axis, x[1][n]));
-                changed[to] = add(view.dtype, changed[to], x[2][n]);
+                changed[to] = update(kind, view.dtype, changed[to], x[2][n]);
             }
             changed
         }
-        Op::SelectAdd { axis } => {
+        Op::SelectUpdate { axis, update: kind } => {
             for (n, index) in indices(&other(2)).enumerate() {
                 let to = flat(&shape, &replaced(index.clone(), axis, x[1][index[axis]]));
-                changed[to] = add(view.dtype, changed[to], x[2][n]);
+                changed[to] = update(kind, view.dtype, changed[to], x[2][n]);
             }
             changed
         }
@@ -149,9 +170,16 @@ fn indexed(op: Op, inputs: &[Data], view: &View) -> Vec<f64> {
     }
 }
 
-/// Adding bools is `or`.
-fn add(dtype: Dtype, a: f64, b: f64) -> f64 {
-    if dtype.is_bool() { a.max(b) } else { wrap(dtype, a + b) }
+/// Adding bools is `or`. What is added to or multiplied is rounded each time.
+fn update(kind: Update, dtype: Dtype, x: f64, value: f64) -> f64 {
+    match kind {
+        Update::Assign => value,
+        Update::Add if dtype.is_bool() => x.max(value),
+        Update::Add => convert(wrap(dtype, x + value), dtype),
+        Update::Mul => convert(wrap(dtype, x * value), dtype),
+        Update::Min => x.min(value),
+        Update::Max => x.max(value),
+    }
 }
 
 fn convert(x: f64, dtype: Dtype) -> f64 {

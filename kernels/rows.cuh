@@ -1,0 +1,115 @@
+// Reductions of a row, and of neighbouring columns side by side. The order of additions depends on sizes alone.
+#pragma once
+#include "math.cuh"
+#include "views.cuh"
+
+namespace {
+struct Sum : Add { template <class T> DEV T start() { return T(0); } };
+struct Prod : Mul { template <class T> DEV T start() { return T(1); } };
+// Extremes. NaN wins over all. `wins` says whether a comes before b. Conditions are joined without branches, so that
+// loops vectorise.
+struct Largest {
+  template <class T> DEV T start() { return lowest<T>(); }
+  template <class T> DEV T f(T a, T b) {
+    const T larger = a > b ? a : b;
+    return is_nan(a) ? a : larger;
+  }
+  template <class T> DEV bool wins(T a, T b) { return (a > b) | (is_nan(a) & !is_nan(b)); }
+};
+struct Smallest {
+  template <class T> DEV T start() { return highest<T>(); }
+  template <class T> DEV T f(T a, T b) {
+    const T smaller = a < b ? a : b;
+    return is_nan(a) ? a : smaller;
+  }
+  template <class T> DEV bool wins(T a, T b) { return (a < b) | (is_nan(a) & !is_nan(b)); }
+};
+struct LargestAbs {
+  template <class T> DEV T start() { return T(0); }
+  template <class T> DEV T f(T a, T b) { return Largest::f(Abs::f(a), Abs::f(b)); }
+};
+
+constexpr u32 LANES = 32;     // independent accumulators of a row
+constexpr u32 GROUP = 128;    // elements added up before they join the total: keeps float sums accurate
+constexpr u32 COLUMNS = 512;  // columns reduced side by side
+
+// The `size` values that `load` gives. Neighbours go to different lanes, so that loads of neighbours vectorise.
+template <class F, class C, class Load> DEV C reduce_values(u64 size, Load load) {
+  C total = F::template start<C>();
+  u64 k = 0;
+  while (size - k >= LANES) {
+    const u64 end = k + least(size - k, u64(GROUP * LANES)) / LANES * LANES;
+    C lanes[LANES];
+    for (u32 lane = 0; lane < LANES; ++lane) lanes[lane] = F::template start<C>();
+    for (; k < end; k += LANES)
+      for (u32 lane = 0; lane < LANES; ++lane) lanes[lane] = F::f(lanes[lane], load(k + lane));
+    for (u32 width = LANES / 2; width > 0; width /= 2)
+      for (u32 lane = 0; lane < width; ++lane) lanes[lane] = F::f(lanes[lane], lanes[lane + width]);
+    total = F::f(total, lanes[0]);
+  }
+  for (; k < size; ++k) total = F::f(total, load(k));
+  return total;
+}
+
+template <class F, class T> DEV Compute<T> reduce_row(const T* x, u64 size, i64 step) {
+  typedef Compute<T> C;
+  if (step == 1) return reduce_values<F, C>(size, [x](u64 k) { return widen(x[k]); });
+  return reduce_values<F, C>(size, [x, step](u64 k) { return widen(x[i64(k) * step]); });
+}
+
+// `columns` columns whose element k of column c is `load(k, c)`. The inner loop runs across them; if loads are cheap,
+// eight rows at a time, so that totals are read and written seldom.
+template <class F, bool cheap, class C, class Load>
+DEV void reduce_columns(C* totals, u32 columns, u64 size, Load load) {
+  C group[COLUMNS];
+  for (u32 c = 0; c < columns; ++c) totals[c] = F::template start<C>();
+  for (u64 k = 0; k < size;) {
+    const u64 end = least(size, k + GROUP);
+    C* sums = k == 0 ? totals : group;
+    for (u32 c = 0; c < columns; ++c) sums[c] = F::template start<C>();
+    for (; cheap && end - k >= 8; k += 8) {
+      for (u32 c = 0; c < columns; ++c) {
+        const auto pair = [&](u32 row) { return F::f(load(k + row, c), load(k + row + 1, c)); };
+        const C first = F::f(pair(0), pair(2)), second = F::f(pair(4), pair(6));
+        sums[c] = F::f(sums[c], F::f(first, second));
+      }
+    }
+    for (; k < end; ++k)
+      for (u32 c = 0; c < columns; ++c) sums[c] = F::f(sums[c], load(k, c));
+    if (sums == group)
+      for (u32 c = 0; c < columns; ++c) totals[c] = F::f(totals[c], group[c]);
+  }
+}
+
+// Columns `across` apart of rows `step` apart.
+template <class F, class T>
+DEV void reduce_columns(Compute<T>* totals, const T* x, u32 columns, i64 across, u64 size, i64 step) {
+  typedef Compute<T> C;
+  // Few columns without gaps: several rows count as one, so that the inner loop is long.
+  u32 rows = across == 1 && step == i64(columns) ? COLUMNS / columns : 1;
+  if (size < 2 * rows) rows = 1;
+  C wide[COLUMNS];
+  C* sums = rows > 1 ? wide : totals;
+  const u64 whole = size / rows;
+  if (across == 1) {
+    const i64 wide_step = step * rows;
+    reduce_columns<F, true>(sums, rows * columns, whole, [=](u64 k, u32 c) { return widen(x[i64(k) * wide_step + c]); });
+  } else {
+    for (u32 c = 0; c < columns; ++c) totals[c] = F::template start<C>();
+    for (u64 k = 0; k < size; ++k)
+      for (u32 c = 0; c < columns; ++c) totals[c] = F::f(totals[c], widen(x[i64(k) * step + i64(c) * across]));
+  }
+  if (rows == 1) return;
+  for (u64 k = whole * rows; k < size; ++k)
+    for (u32 c = 0; c < columns; ++c) wide[c] = F::f(wide[c], widen(x[i64(k) * step + c]));
+  // Halves of the wide row are added while there are two; then row by row.
+  for (; rows % 2 == 0; rows /= 2)
+    for (u32 c = 0; c < rows / 2 * columns; ++c) wide[c] = F::f(wide[c], wide[rows / 2 * columns + c]);
+  for (u32 c = 0; c < columns; ++c) totals[c] = wide[c];
+  for (u32 k = 1; k < rows; ++k)
+    for (u32 c = 0; c < columns; ++c) totals[c] = F::f(totals[c], wide[k * columns + c]);
+}
+
+// Whether neighbouring rows, `across` apart, are better reduced side by side than one by one.
+DEV bool by_column(i64 across, i64 step) { return most(across, -across) < most(step, -step); }
+}  // namespace
