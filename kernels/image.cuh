@@ -19,10 +19,12 @@ struct Span {
 
 DEV i32 up(i32 a, i32 b) { return a <= 0 ? -(-a / b) : (a + b - 1) / b; }  // ceil(a / b)
 
+template <class T> DEV const T* plane_of(const Image& images, u64 image, u64 channel) {
+  return static_cast<const T*>(images.data) + i64(image) * images.strides[0] + i64(channel) * images.strides[1];
+}
 // Plane `index` of all images, counted by image and channel.
-template <class T> DEV const T* plane(const Image& image, u64 channels, u64 index) {
-  const i64 offset = i64(index / channels) * image.strides[0] + i64(index % channels) * image.strides[1];
-  return static_cast<const T*>(image.data) + offset;
+template <class T> DEV const T* plane(const Image& images, u64 channels, u64 index) {
+  return plane_of<T>(images, index / channels, index % channels);
 }
 template <class T> DEV Compute<T> at(const T* plane, const Image& image, i32 y, i32 x) {
   return widen(plane[y * image.strides[2] + x * image.strides[3]]);

@@ -88,8 +88,13 @@ template <i32 TAPS, class T>
 DEV void forward_segment(const Interpolate& p, const T* image, i32 y, i32 o, i32 count, i32 reach, T* out) {
   typedef Compute<T> C;
   const Tables& t = p.tables;
-  const C *down = weights_of<C>(t, 0) + y, *across = weights_of<C>(t, 1) + o;
   const i32 *rows = t.indices[0] + y, *columns = t.indices[1] + o, first = columns[0];
+  if constexpr (TAPS == 1) {
+    const T* row = image + rows[0] * p.x.strides[2];
+    INDEPENDENT for (i32 x = 0; x < count; ++x) out[x] = row[columns[x]];
+    return;
+  }
+  const C *down = weights_of<C>(t, 0) + y, *across = weights_of<C>(t, 1) + o;
   C sums[REACH];
   const T* row[TAPS];
   C weight[TAPS];
@@ -180,13 +185,12 @@ template <class C> DEV C weight_of(const Tables& t, u32 d, i32 o, i32 i) {
   return total;
 }
 
-// Columns `x..x + count` of row y of the input's gradient.
+// Columns `x..x + count` of row y of the input's gradient, and the outputs that may read that row and those columns.
 template <class T>
-DEV void backward_segment(const Interpolate& p, const T* gradient, i32 y, i32 x, i32 count, T* out) {
+DEV void backward_segment(const Interpolate& p, const T* gradient, i32 y, i32 x, i32 count, Span rows, Span columns,
+                          T* out) {
   typedef Compute<T> C;
   const Tables& t = p.tables;
-  const Span rows = readers_of(t, 0, y);
-  const Span columns{readers_of(t, 1, x).begin, readers_of(t, 1, x + count - 1).end};
   C total[SEGMENT], sent[SEGMENT];
   for (i32 k = 0; k < count; ++k) total[k] = 0;
   for (i32 o = columns.begin; o < columns.end; o += SEGMENT) {
@@ -223,14 +227,22 @@ template <class T> DEV void backward_element(const Interpolate& p, const T* grad
 
 template <class T> DEV void backward(const Interpolate& p) {
   const i32 height = p.tables.in[0], width = p.tables.in[1];
+  Span columns{0, 0};
+  i32 known = -1;  // where the segment begins whose readers `columns` are
   const Range range = block_range(p.count, p.chunk);
   for (u64 r = range.begin; r < range.end; ++r) {
     const T* gradient = plane<T>(p.x, p.channels, r / height);
     const i32 y = i32(r % height);
     T* out = static_cast<T*>(p.out) + r * width;
     if (has_rows(p.x)) {
-      for (i32 x = 0; x < width; x += SEGMENT)
-        backward_segment(p, gradient, y, x, least(SEGMENT, width - x), out + x);
+      const Span rows = readers_of(p.tables, 0, y);
+      for (i32 x = 0; x < width; x += SEGMENT) {
+        const i32 count = least(SEGMENT, width - x);
+        // The same for every row of an image that is a segment wide.
+        if (x != known) columns = {readers_of(p.tables, 1, x).begin, readers_of(p.tables, 1, x + count - 1).end};
+        known = x;
+        backward_segment(p, gradient, y, x, count, rows, rows.begin < rows.end ? columns : Span{0, 0}, out + x);
+      }
     } else {
       for (i32 x = threadIdx.x; x < width; x += blockDim.x) backward_element(p, gradient, y, x, out + x);
     }

@@ -47,7 +47,7 @@ DEV Span windows_inside(const Pool& p) {
 
 // A row of a [planes, height, width] output.
 struct Row {
-  u64 plane;
+  u64 image, channel;
   i32 y;
   bool first;  // of its block or of its plane
 };
@@ -57,15 +57,19 @@ struct Row {
 template <class Start, class Segment>
 DEV void for_rows(const Pool& p, const i32* size, Span segments, Start start, Segment segment) {
   const Range rows = block_range(p.count, p.chunk);
+  const u64 planes = rows.begin / size[0];
+  // Counted along: a division a row would take as long as a short row.
+  Row row{planes / p.channels, planes % p.channels, i32(rows.begin % size[0]), true};
   for (u64 r = rows.begin; r < rows.end; ++r) {
-    const i32 y = i32(r % size[0]);
-    const Row row{r / size[0], y, r == rows.begin || y == 0};
     const u64 first = r * size[1];
     const auto element = start(row);
     for (i32 x = threadIdx.x; x < segments.begin; x += blockDim.x) element(x, first + x);
     for (i32 x = segments.begin; x < segments.end; x += SEGMENT)
       segment(row, x, least(SEGMENT, segments.end - x), first + x);
     for (i32 x = segments.end + threadIdx.x; x < size[1]; x += blockDim.x) element(x, first + x);
+    row.first = ++row.y == size[0];
+    if (row.first) row.y = 0;
+    if (row.first && ++row.channel == p.channels) row = {row.image + 1, 0, 0, true};
   }
 }
 

@@ -17,11 +17,6 @@ struct Moving {
   DEV bool holds(const Pool& p, u32 d, i32 o, i32 i) {
     return p.dilation[d] == 1 || (i + p.padding[d] - o * p.stride[d]) % p.dilation[d] == 0;
   }
-  // Whether the windows that hold row y are those that hold row y - 1.
-  DEV bool like_row_above(const Pool& p, i32 y) {
-    const Span here = holders(p, 0, y), above = holders(p, 0, y - 1);
-    return p.dilation[0] == 1 && here.begin == above.begin && here.end == above.end;
-  }
   // Divides what windows `o..o + count` send by their widths. All inside the image have the kernel's.
   template <class C> DEV void divide(const Pool& p, C* sent, i32 o, i32 count) {
     const Span inside = windows_inside(p);
@@ -46,23 +41,22 @@ struct Moving {
 
 // ---- windows that divide the image evenly
 struct Adaptive {
+  // (index * of + more) / by; the short division, where it does, takes a fraction of the time.
+  DEV i32 scaled(i32 index, i32 of, i32 by, i32 more) {
+    const u64 product = u64(index) * u64(of) + u64(more);
+    return product >> 32 ? i32(product / u64(by)) : i32(u32(product) / u32(by));
+  }
   DEV Span window(const Pool& p, u32 d, i32 o) {
-    const i64 in = p.in[d], pooled = p.pooled[d];
-    return {i32(o * in / pooled), i32(((o + 1) * in + pooled - 1) / pooled)};
+    return {scaled(o, p.in[d], p.pooled[d], 0), scaled(o + 1, p.in[d], p.pooled[d], p.pooled[d] - 1)};
   }
   DEV i32 size(const Pool& p, u32 d, i32 o) {
     const Span span = window(p, d, o);
     return span.end - span.begin;
   }
   DEV Span holders(const Pool& p, u32 d, i32 i) {
-    const i64 in = p.in[d], pooled = p.pooled[d];
-    return {i32(i * pooled / in), i32(((i + 1) * pooled + in - 1) / in)};
+    return {scaled(i, p.pooled[d], p.in[d], 0), scaled(i + 1, p.pooled[d], p.in[d], p.in[d] - 1)};
   }
   DEV bool holds(const Pool&, u32, i32, i32) { return true; }
-  DEV bool like_row_above(const Pool& p, i32 y) {
-    const Span here = holders(p, 0, y), above = holders(p, 0, y - 1);
-    return here.begin == above.begin && here.end == above.end;
-  }
   template <class C> DEV void divide(const Pool& p, C* sent, i32 o, i32 count) {
     for (i32 k = 0; k < count; ++k) sent[k] /= C(size(p, 1, o + k));
   }
@@ -112,7 +106,7 @@ DEV void average_segment(const Pool& p, const T* image, const Window& rows, i32 
 template <class T> DEV void average(const Pool& p) {
   T* out = static_cast<T*>(p.out);
   const auto start = [&](Row row) {
-    const T* image = plane<T>(p.x, p.channels, row.plane);
+    const T* image = plane_of<T>(p.x, row.image, row.channel);
     const Window rows = window_of(p, 0, row.y);
     const i32 height = Moving::size(p, 0, row.y);
     return [=, &p](i32 ox, u64 position) {
@@ -130,7 +124,7 @@ template <class T> DEV void average(const Pool& p) {
   const bool many = inside.end - inside.begin >= least(p.kernel[1], 8);
   const Span segments = has_rows(p.x) && many ? inside : Span{0, 0};
   for_rows(p, p.pooled, segments, start, [&](Row row, i32 x, i32 count, u64 position) {
-    const T* image = plane<T>(p.x, p.channels, row.plane);
+    const T* image = plane_of<T>(p.x, row.image, row.channel);
     const Window rows = window_of(p, 0, row.y);
     const i32 height = Moving::size(p, 0, row.y);
     with_stride(p.stride[1], [&](auto stride) {
@@ -142,7 +136,7 @@ template <class T> DEV void average(const Pool& p) {
 template <class T> DEV void adaptive(const Pool& p) {
   T* out = static_cast<T*>(p.out);
   const auto start = [&](Row row) {
-    const T* image = plane<T>(p.x, p.channels, row.plane);
+    const T* image = plane_of<T>(p.x, row.image, row.channel);
     const Span rows = Adaptive::window(p, 0, row.y);
     return [=, &p](i32 ox, u64 position) {
       const Span columns = Adaptive::window(p, 1, ox);
@@ -161,8 +155,7 @@ template <class T> DEV void adaptive(const Pool& p) {
 // Columns `x..x + count` of a row: the gradients of the windows that hold the row are added up first, and their sums
 // sent to the columns.
 template <class Windows, class T>
-DEV void backward_segment(const Pool& p, const T* gradient, i32 y, i32 x, i32 count, T* out) {
-  const Span rows = Windows::holders(p, 0, y);
+DEV void backward_segment(const Pool& p, const T* gradient, i32 y, Span rows, i32 x, i32 count, T* out) {
   const Span columns{Windows::holders(p, 1, x).begin, Windows::holders(p, 1, x + count - 1).end};
   Compute<T> total[SEGMENT], sent[SEGMENT];
   for (i32 k = 0; k < count; ++k) total[k] = 0;
@@ -183,11 +176,15 @@ DEV void backward_segment(const Pool& p, const T* gradient, i32 y, i32 x, i32 co
 
 template <class Windows, class T> DEV void average_backward(const Pool& p) {
   T* out = static_cast<T*>(p.out);
+  Span rows{0, 0};     // the windows that hold the current row
+  bool again = false;  // whether the row above has the same, and so the same gradient
   const auto start = [&](Row row) {
-    const T* gradient = plane<T>(p.x, p.channels, row.plane);
+    const T* gradient = plane_of<T>(p.x, row.image, row.channel);
     const i32 y = row.y;
-    const Span rows = Windows::holders(p, 0, y);
-    return [=, &p](i32 x, u64 position) {
+    const Span above = rows;
+    rows = Windows::holders(p, 0, y);
+    again = !row.first && p.dilation[0] <= 1 && rows.begin == above.begin && rows.end == above.end;
+    return [=, &p, &rows](i32 x, u64 position) {
       const Span columns = Windows::holders(p, 1, x);
       Compute<T> total = 0;
       for (i32 oy = rows.begin; oy < rows.end; ++oy)
@@ -201,11 +198,11 @@ template <class Windows, class T> DEV void average_backward(const Pool& p) {
   };
   const Span segments = has_rows(p.x) ? Span{0, p.in[1]} : Span{0, 0};
   for_rows(p, p.in, segments, start, [&](Row row, i32 x, i32 count, u64 position) {
-    if (!row.first && Windows::like_row_above(p, row.y)) {
-      for (i32 k = 0; k < count; ++k) out[position + k] = out[position + k - p.in[1]];
+    if (again) {
+      INDEPENDENT for (i32 k = 0; k < count; ++k) out[position + k] = out[position + k - p.in[1]];
     } else {
-      const T* gradient = plane<T>(p.x, p.channels, row.plane);
-      backward_segment<Windows>(p, gradient, row.y, x, count, out + position);
+      const T* gradient = plane_of<T>(p.x, row.image, row.channel);
+      backward_segment<Windows>(p, gradient, row.y, rows, x, count, out + position);
     }
   });
 }

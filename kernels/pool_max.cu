@@ -38,7 +38,7 @@ template <bool INDEXED, class T, class Index> DEV void max_pool(const Pool& p) {
   T* out = static_cast<T*>(p.out);
   Index* indices = static_cast<Index*>(p.out_indices);
   const auto start = [&](Row row) {
-    const T* image = plane<T>(p.x, p.channels, row.plane);
+    const T* image = plane_of<T>(p.x, row.image, row.channel);
     const Window rows = window_of(p, 0, row.y);
     return [=, &p](i32 ox, u64 position) {
       const Window columns = window_of(p, 1, ox);
@@ -58,7 +58,7 @@ template <bool INDEXED, class T, class Index> DEV void max_pool(const Pool& p) {
   };
   const Span segments = has_rows(p.x) ? windows_inside(p) : Span{0, 0};
   for_rows(p, p.pooled, segments, start, [&](Row row, i32 x, i32 count, u64 position) {
-    const T* image = plane<T>(p.x, p.channels, row.plane);
+    const T* image = plane_of<T>(p.x, row.image, row.channel);
     const Window rows = window_of(p, 0, row.y);
     with_stride(p.stride[1], [&](auto stride) {
       max_segment<stride.value, INDEXED>(p, image, rows, x, count, out + position, indices + position);
@@ -78,7 +78,9 @@ DEV void scatter_tile(const Pool& p, const T* gradient, const Index* indices, u6
   const Span within{holders_of(p, 1, i32(begin % width)).begin, holders_of(p, 1, i32((end - 1) % width)).end};
   const Span columns = top == bottom ? within : Span{0, p.pooled[1]};
   const u64 count = end - begin;
-  Compute<T> total[TILE];
+  // Halves are added up apart and rounded once.
+  constexpr bool apart = sizeof(T) != sizeof(Compute<T>);
+  Compute<T> sums[apart ? TILE : 1], *total = apart ? sums : reinterpret_cast<Compute<T>*>(out);
   for (u64 k = 0; k < count; ++k) total[k] = 0;
   for (i32 oy = rows.begin; oy < rows.end; ++oy) {
     const T* sent = gradient + oy * p.x.strides[2];
@@ -88,7 +90,8 @@ DEV void scatter_tile(const Pool& p, const T* gradient, const Index* indices, u6
       if (place < count) total[place] += widen(sent[ox]);
     }
   }
-  INDEPENDENT for (u64 k = 0; k < count; ++k) out[k] = narrow<T>(total[k]);
+  if (apart)
+    INDEPENDENT for (u64 k = 0; k < count; ++k) out[k] = narrow<T>(total[k]);
 }
 
 // What the windows that hold an element send it, in their order.
