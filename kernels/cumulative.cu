@@ -16,16 +16,29 @@ struct Cumulative {
 constexpr u32 GROUP = 8;      // elements of a row whose running values do not wait for those before them
 constexpr u32 COLUMNS = 512;  // rows side by side
 
-// A row of the innermost axis. A step of the total takes a whole group, so that the processor computes groups at once.
+// Sums and extremes may be taken in groups. Products may not: a group's could overflow, or vanish, where the whole does
+// not.
+template <class F> struct Groups { static constexpr bool value = true; };
+template <> struct Groups<Mul> { static constexpr bool value = false; };
+
+// A row of the innermost axis. A step of the total takes a whole group, so that the processor computes groups at once;
+// a group whose own sum is not finite is taken one by one.
 template <class F, class T> DEV void scan_row(T* out, const T* x, u64 size, i64 step) {
   typedef Compute<T> C;
   C total = widen(x[0]);
   out[0] = narrow<T>(total);
   u64 k = 1;
-  for (; k + GROUP <= size; k += GROUP) {
+  for (; Groups<F>::value && k + GROUP <= size; k += GROUP) {
     C group[GROUP];
     group[0] = widen(x[i64(k) * step]);
     for (u32 g = 1; g < GROUP; ++g) group[g] = F::f(group[g - 1], widen(x[i64(k + g) * step]));
+    if (is_float<C> && !(group[GROUP - 1] - group[GROUP - 1] == 0)) {
+      for (u32 g = 0; g < GROUP; ++g) {
+        total = F::f(total, widen(x[i64(k + g) * step]));
+        out[k + g] = narrow<T>(total);
+      }
+      continue;
+    }
     for (u32 g = 0; g < GROUP; ++g) out[k + g] = narrow<T>(F::f(total, group[g]));
     total = F::f(total, group[GROUP - 1]);
   }

@@ -55,7 +55,7 @@ struct LogSigmoid {
 DEV f64 normal_probability(f64 x) { return 0.5 * erfc(x * -0.7071067811865476); }
 struct Gelu {
   DEV f32 f(f32 x) { return vgelu(x); }
-  DEV f64 f(f64 x) { return x * normal_probability(x); }
+  DEV f64 f(f64 x) { return x < -40 ? -0.0 : x * normal_probability(x); }  // the limit, also of -infinity
 };
 
 // ---- of two values

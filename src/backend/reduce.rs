@@ -30,8 +30,13 @@ pub fn mean_dim(x: Tensor, axis: usize) -> Tensor {
     if x.dtype().is_float() {
         return dim(Reduce::Mean, x, axis);
     }
-    let count = x.shape()[axis] as i64;
-    pointwise::scalar(Binary::Div, dim(Reduce::Sum, x, axis), count)
+    let (dtype, count) = (x.dtype(), x.shape()[axis] as i64);
+    cast(pointwise::scalar(Binary::Div, dim(Reduce::Sum, summable(x), axis), count), dtype)
+}
+
+/// Integers whose sum does not wrap before it is divided: as wide as there are.
+fn summable(x: Tensor) -> Tensor {
+    if x.dtype() == Dtype::U64 { x } else { cast(x, Dtype::I64) }
 }
 
 /// Of floats, the mean of means of equally many; of integers, the truncated quotient of sum and count.
@@ -39,8 +44,8 @@ pub fn mean(x: Tensor) -> Tensor {
     if x.dtype().is_float() {
         return all(Reduce::Mean, x);
     }
-    let count = x.shape().count() as i64;
-    pointwise::scalar(Binary::Div, all(Reduce::Sum, x), count)
+    let (dtype, count) = (x.dtype(), x.shape().count() as i64);
+    cast(pointwise::scalar(Binary::Div, all(Reduce::Sum, summable(x)), count), dtype)
 }
 
 pub fn arg(kind: ArgReduce, x: Tensor, axis: usize, dtype: impl Into<DType>) -> Tensor {

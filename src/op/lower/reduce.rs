@@ -1,8 +1,8 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::space::{Dim, Space};
-use super::{Calls, KernelCall, KernelName, Request, dtypes};
-use crate::op::{ArgReduce, Dtype, Layout, Reduce, View};
+use super::{Calls, KernelCall, KernelName, Request, create, dtypes};
+use crate::op::{ArgReduce, Dtype, Layout, Reduce, Scalar, View};
 
 /// Arguments of every reduction (`Reduce` in `reduce.cu`).
 #[repr(C)]
@@ -91,6 +91,11 @@ fn name(kind: Reduce, from: Dtype, to: Dtype) -> KernelName {
 }
 
 pub fn reduce(request: &Request, kind: Reduce, axis: usize, calls: &mut Calls) {
+    let (dtype, size) = (request.inputs[0].view.dtype, request.inputs[0].view.shape()[axis]);
+    // All of no bools are set, and none is.
+    if dtype.is_bool() && size == 0 {
+        return create::fill(request, Scalar::from(i64::from(kind == Reduce::Min)), calls);
+    }
     let (x, out) = (&request.inputs[0], &request.outputs[0]);
     let (dtype, partial) = (x.view.dtype, partial(x.view.dtype));
     let mut first = reduction(request, axis, piece(&x.view, axis));
