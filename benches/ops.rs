@@ -32,6 +32,9 @@ use crate::case::{Case, Extent, Form, Kind};
 use crate::host::{Host, NATIVE};
 use crate::value::Value;
 
+/// Prepares a job for one backend; what it gives runs the job and gives the time it took.
+type Start = fn(&Job) -> Box<dyn Fn() -> f64>;
+
 /// Times of all ops, ours beside burn-flex's and burn-ndarray's.
 #[derive(Parser)]
 struct Options {
@@ -117,7 +120,7 @@ fn contender<B: Backend>(job: &Job, device: B::Device) -> Box<dyn Fn() -> f64> {
 
 /// The least seconds of each backend; none for one that lacks the op.
 fn times(job: &Job, budget: Duration) -> [Option<f64>; 3] {
-    let start: [fn(&Job) -> Box<dyn Fn() -> f64>; 3] = [
+    let start: [Start; 3] = [
         |job| contender::<Overcommit<f32, i32>>(job, OvercommitDevice::Host(0)),
         |job| contender::<Flex>(job, Default::default()),
         |job| contender::<NdArray<f32, i32>>(job, Default::default()),

@@ -118,7 +118,8 @@ fn check(ours: &Case<Ours>, tracked: &Case<Tracked>, form: &Form) -> Result<(), 
                 _ => 0.0,
             };
             // The loss's own magnitude bounds what its difference can tell.
-            if !((actual - expected).abs() <= TOLERANCE * expected.abs().max(1.0)) {
+            let near = (actual - expected).abs() <= TOLERANCE * expected.abs().max(1.0);
+            if !near {
                 return Err(format!(
                     "input {input} element {element}: {actual:e}, by differences {expected:e}"
                 ));

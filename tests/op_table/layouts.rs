@@ -66,7 +66,7 @@ fn sliced(host: &Host, dtype: DType, step: isize, before: usize) -> Value<Ours> 
 
 /// The tensor with the first place of every second axis repeated: as data, and as a view with stride zero.
 fn expanded(host: &Host, dtype: DType) -> (Host, Value<Ours>) {
-    let kept = |axis: usize, index: usize| if axis % 2 == 0 { 0 } else { index };
+    let kept = |axis: usize, index: usize| if axis.is_multiple_of(2) { 0 } else { index };
     let first = |place: &[usize]| {
         let place: Vec<usize> = place.iter().enumerate().map(|(axis, &index)| kept(axis, index)).collect();
         number(&host.shape, &place)
@@ -75,7 +75,7 @@ fn expanded(host: &Host, dtype: DType) -> (Host, Value<Ours>) {
         .shape
         .iter()
         .enumerate()
-        .map(|(axis, &size)| if axis % 2 == 0 { size.min(1) } else { size })
+        .map(|(axis, &size)| if axis.is_multiple_of(2) { size.min(1) } else { size })
         .collect();
     let storage = host.rearranged(&narrow, first);
     (host.rearranged(&host.shape, first), value(&storage, dtype).expand(Shape::from(host.shape.clone())))
@@ -102,11 +102,11 @@ fn against_contiguous(
     if !adds_by_layout(case.name) {
         return same_bits(&actual, &expected);
     }
-    let pairs = actual.iter().zip(&expected);
+    let mut pairs = actual.iter().zip(&expected);
     let near = |(actual, expected): (&TensorData, &TensorData)| {
         close(actual, &Host::from_data(expected), tolerance::of(case.name, own, expected.dtype, form))
     };
-    pairs.map(near).collect()
+    pairs.try_for_each(near)
 }
 
 fn check(case: &Case<Ours>, form: &Form, dtype: DType, failures: &mut Failures) {

@@ -26,7 +26,7 @@ pub fn of(case: &str) -> Option<Naive> {
             |inputs, axis| vec![any(&inputs[0].0, axis, false)]
         }
         // burn-flex multiplies zero by infinity.
-        "float_remainder" => |inputs, _| floats(inputs, |x, y| remainder(x, y)),
+        "float_remainder" => |inputs, _| floats(inputs, remainder),
         "float_remainder_scalar" => |inputs, _| floats(inputs, |x, _| remainder(x, 0.75)),
         // burn-flex loses NaN; the standard's arithmetic and PyTorch keep it.
         "float_clamp_min" => |inputs, _| floats(inputs, |x, _| if x < -0.7 { -0.7 } else { x }),

@@ -97,8 +97,8 @@ fn sort_long_rows() {
     for sizes in [&[3000][..], &[3, 500], &[500, 3], &[40, 65]] {
         for dtype in numbers() {
             let x = spread(dtype, Shape::new(sizes), 11);
-            for axis in 0..sizes.len() {
-                for count in [1, sizes[axis] / 10, sizes[axis] / 3, sizes[axis]] {
+            for (axis, &size) in sizes.iter().enumerate() {
+                for count in [1, size / 10, size / 3, size] {
                     check_sort(&x, axis, count);
                     check_sort(&x.with_layout(|layout| layout.flip(axis)), axis, count);
                 }
