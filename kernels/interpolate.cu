@@ -152,7 +152,7 @@ template <i32 TAPS, class T> DEV void forward(const Interpolate& p) {
     if (!has_rows(p.x)) {
       for (i32 x = threadIdx.x; x < width; x += blockDim.x) forward_element<TAPS>(p, image, y, x, out + x);
     } else if (TAPS == 1 && y > 0 && r > range.begin && t.indices[0][y] == t.indices[0][y - 1]) {
-      for (i32 x = 0; x < width; ++x) out[x] = out[x - width];
+      memcpy(out, out - width, width * sizeof(T));
     } else {
       forward_row<TAPS>(p, image, y, out);
     }

@@ -199,7 +199,7 @@ template <class Windows, class T> DEV void average_backward(const Pool& p) {
   const Span segments = has_rows(p.x) ? Span{0, p.in[1]} : Span{0, 0};
   for_rows(p, p.in, segments, start, [&](Row row, i32 x, i32 count, u64 position) {
     if (again) {
-      INDEPENDENT for (i32 k = 0; k < count; ++k) out[position + k] = out[position + k - p.in[1]];
+      memcpy(out + position, out + position - p.in[1], count * sizeof(T));
     } else {
       const T* gradient = plane_of<T>(p.x, row.image, row.channel);
       backward_segment<Windows>(p, gradient, row.y, rows, x, count, out + position);

@@ -5,16 +5,20 @@ namespace {
 // Larger wins, NaN wins, and of equals the first stays.
 template <class C> DEV bool wins(C value, C best) { return !(value <= best) & !is_nan(best); }
 
+// The place of the maximum of nothing: a window may lie outside the image.
+constexpr i32 NOWHERE = -1;
+
 // The maxima of `count` windows that are inside the image from left to right, tap by tap.
 template <i32 STRIDE, bool INDEXED, class T, class Index>
 DEV void max_segment(const Pool& p, const T* image, const Window& rows, i32 x, i32 count, T* out, Index* indices) {
   const i32 stride = STRIDE ? STRIDE : p.stride[1], left = x * stride - p.padding[1];
-  const i32 first = rows.begin < rows.end ? (rows.start + rows.begin * p.dilation[0]) * p.in[1] + left : 0;
+  const i32 first = (rows.start + rows.begin * p.dilation[0]) * p.in[1] + left;
+  const bool any = rows.begin < rows.end;
   Compute<T> best[SEGMENT];
   i32 best_at[SEGMENT];
   for (i32 k = 0; k < count; ++k) {
     best[k] = -infinity();
-    if (INDEXED) best_at[k] = first + k * stride;
+    if (INDEXED) best_at[k] = any ? first + k * stride : NOWHERE;
   }
   for (i32 i = rows.begin; i < rows.end; ++i) {
     const i32 y = rows.start + i * p.dilation[0];
@@ -43,17 +47,17 @@ template <bool INDEXED, class T, class Index> DEV void max_pool(const Pool& p) {
     return [=, &p](i32 ox, u64 position) {
       const Window columns = window_of(p, 1, ox);
       Compute<T> best = -infinity();
-      i32 best_at = -1;
+      i32 best_at = NOWHERE;
       for (i32 i = rows.begin; i < rows.end; ++i)
         for (i32 j = columns.begin; j < columns.end; ++j) {
           const i32 y = rows.start + i * p.dilation[0], x = columns.start + j * p.dilation[1];
           const Compute<T> value = at(image, p.x, y, x);
-          const bool better = wins(value, best) | (best_at < 0);
+          const bool better = wins(value, best) | (best_at == NOWHERE);
           best = better ? value : best;
           best_at = better ? y * p.in[1] + x : best_at;
         }
       out[position] = narrow<T>(best);
-      if (INDEXED) indices[position] = Index(most(best_at, 0));
+      if (INDEXED) indices[position] = Index(best_at);
     };
   };
   const Span segments = has_rows(p.x) ? windows_inside(p) : Span{0, 0};

@@ -277,7 +277,8 @@ pub enum Op {
         /// Depth, height and width of the kernel.
         kernel: [usize; 3],
     },
-    /// `(x[n, c, h, w]) -> [n, c, oh, ow]` and, if asked, the flat index of each maximum in its `h * w` plane.
+    /// `(x[n, c, h, w]) -> [n, c, oh, ow]` and, if asked, the flat index of each maximum in its `h * w` plane,
+    /// -1 under a window that lies outside.
     MaxPool2d {
         /// The window.
         pool: Pool2d,

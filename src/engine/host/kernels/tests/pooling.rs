@@ -93,6 +93,30 @@ fn maxima_of_what_is_not_a_number() {
 }
 
 #[test]
+fn windows_outside_hold_nothing() {
+    for (sizes, stride) in [([1, 1, 3, 4], [3, 1]), ([1, 1, 4, 3], [1, 3])] {
+        let pool = Pool2d { kernel: [1, 1], stride, ceil_mode: true, ..windows()[0] };
+        let x = Data::new(Dtype::F32, Shape::new(&sizes), 1);
+        let max = Op::MaxPool2d { pool, indices: Some(Dtype::I32) };
+        let found = case::run_on(max, std::slice::from_ref(&x), None).unwrap();
+        let averages = values(Op::AvgPool2d(pool), std::slice::from_ref(&x));
+        let outside: Vec<bool> = found[1].iter().map(|&place| place == -1.0).collect();
+        assert_eq!(outside.iter().filter(|&&outside| outside).count(), 4);
+        for (n, &outside) in outside.iter().enumerate() {
+            assert_eq!(found[0][n] == f64::NEG_INFINITY, outside);
+            assert!(!outside || averages[n] == 0.0);
+        }
+        // What they get goes nowhere.
+        let made = max.outputs(&[x.view])[0];
+        let gradient = Data::from(Dtype::F32, made.shape().dims(), &vec![1.0; outside.len()]);
+        let places = Data::from(Dtype::I32, made.shape().dims(), &found[1]);
+        let size = [sizes[2], sizes[3]];
+        let sent: f64 = values(Op::MaxPool2dBackward { pool, size }, &[gradient, places]).iter().sum();
+        assert_eq!(sent, 4.0);
+    }
+}
+
+#[test]
 fn adaptive() {
     for x in images() {
         let shape = *x.view.shape();
