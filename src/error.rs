@@ -1,3 +1,4 @@
+use crate::op::Dtype;
 use std::fmt;
 
 use bytesize::ByteSize;
@@ -63,6 +64,15 @@ pub enum Error {
         op: &'static str,
         /// Two devices that differ.
         devices: [crate::OvercommitDevice; 2],
+    },
+
+    /// Inputs whose element types do not fit the op or each other.
+    #[error("{op}: it does not work on inputs of {}; cast them to one type that it is for (Tensor::cast)", listed(.dtypes))]
+    Dtypes {
+        /// The op's name.
+        op: &'static str,
+        /// The element types, in the op's order.
+        dtypes: Vec<Dtype>,
     },
 
     /// A setting that cannot be understood.
@@ -145,4 +155,8 @@ impl fmt::Display for WorkingSet {
             crate::config::Variable::Budget.name()
         )
     }
+}
+
+fn listed(dtypes: &[Dtype]) -> String {
+    dtypes.iter().map(Dtype::to_string).collect::<Vec<_>>().join(" and ")
 }

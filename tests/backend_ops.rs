@@ -10,7 +10,8 @@ use burn::tensor::module::{
 };
 use burn::tensor::ops::{AttentionModuleOptions, ConvOptions, ConvTransposeOptions, UnfoldOptions};
 use burn::tensor::{
-    Bool, IndexingUpdateOp, Int, Shape, Tensor, TensorData, TensorPrimitive, activation, s, signal,
+    Bool, FloatDType, IndexingUpdateOp, Int, IntDType, Shape, Tensor, TensorData, TensorPrimitive,
+    activation, s, signal,
 };
 use burn_overcommit::OvercommitDevice;
 use support::{Answers, Ours, Reference, assert_same, bits, floats, ints};
@@ -579,6 +580,19 @@ fn element_types_are_told_without_a_device() {
 }
 
 #[test]
+fn integers_compare_with_scalars_they_cannot_hold() {
+    let device = OvercommitDevice::Host(0);
+    let all = |mask: Tensor<Ours, 1, Bool>| mask.into_data().iter::<bool>().all(|set| set);
+    for dtype in [IntDType::U8, IntDType::I8] {
+        let bytes = ints::<Ours, 1>([3], 5, &device).cast(dtype);
+        assert!(all(bytes.clone().not_equal_elem(300)) && !all(bytes.clone().equal_elem(300)));
+        assert!(all(bytes.clone().lower_elem(300)) && !all(bytes.greater_equal_elem(300)));
+    }
+    let bytes = ints::<Ours, 1>([3], 5, &device).cast(IntDType::I8);
+    assert!(all(bytes.clone().greater_elem(-300)) && !all(bytes.lower_equal_elem(-300)));
+}
+
+#[test]
 fn tensors_move_between_devices() {
     let (first, second) = (OvercommitDevice::Host(0), OvercommitDevice::Host(1));
     let x = floats::<Ours, 2>([3, 4], &first).transpose();
@@ -593,4 +607,20 @@ fn data_that_does_not_fit_is_refused() {
     let mut data = TensorData::new(vec![0.0f32; 5], [5]);
     data.shape = Shape::new([2, 3]);
     let _ = Tensor::<Ours, 2>::from_data(data, &OvercommitDevice::Host(0));
+}
+
+#[test]
+#[should_panic(expected = "add: it does not work on inputs of f16 and f32; cast them to one type")]
+fn element_types_that_differ_are_refused() {
+    let device = OvercommitDevice::Host(0);
+    let half = floats::<Ours, 2>([2, 3], &device).cast(FloatDType::F16);
+    let _ = half + floats::<Ours, 2>([2, 3], &device);
+}
+
+#[test]
+#[should_panic(expected = "sin: it does not work on inputs of i32; cast them to one type")]
+fn an_element_type_that_an_op_is_not_for_is_refused() {
+    let device = OvercommitDevice::Host(0);
+    let whole = ints::<Ours, 2>([2, 3], 5, &device);
+    let _ = <Ours as burn::tensor::ops::FloatTensorOps<Ours>>::float_sin(whole.into_primitive());
 }

@@ -45,8 +45,9 @@ pub fn known_dtype(dtype: DType) -> Option<Dtype> {
 /// [`known_dtype`] for a dtype that the caller asked for.
 pub fn dtype(dtype: impl Into<DType>) -> Dtype {
     let wanted = dtype.into();
-    known_dtype(wanted)
-        .unwrap_or_else(|| fail(format!("burn-overcommit: {wanted:?} is no element type of a plain tensor")))
+    known_dtype(wanted).unwrap_or_else(|| {
+        fail(format!("burn-overcommit: {wanted:?} is no element type of a plain tensor; quantize for it"))
+    })
 }
 
 impl From<Dtype> for DType {

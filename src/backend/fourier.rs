@@ -26,7 +26,10 @@ pub fn inverse_real(real: Tensor, imaginary: Tensor, axis: usize, length: Option
 
 fn power_of_two(length: usize) -> usize {
     if !length.is_power_of_two() {
-        fail(format!("burn-overcommit: a Fourier transform of {length} elements, which is no power of two"));
+        fail(format!(
+            "burn-overcommit: a Fourier transform of {length} elements, which is no power of two: ask for a length that is \
+             (the signal is then cut, or extended by zeros)"
+        ));
     }
     length
 }

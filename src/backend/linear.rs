@@ -16,10 +16,8 @@ fn product(a: Tensor, b: Tensor, bias: Option<Tensor>) -> Tensor {
     let Some(lead) = lead.filter(|_| k == inner) else {
         fail(format!("burn-overcommit: matmul of {:?} and {:?} does not fit", a.shape(), b.shape()))
     };
-    let multiply = |a, b| match bias {
-        Some(bias) => run(Op::Matmul, [a, b, view::expand(bias, &[n])]),
-        None => run(Op::Matmul, [a, b]),
-    };
+    let bias = bias.map(|bias| view::expand(bias, &[n]));
+    let multiply = |a, b| run(Op::Matmul, [a, b].into_iter().chain(bias));
     // One matrix on the right serves all batches at once, if the rows on the left are one run.
     let flat = a.layout().reshape(Shape::new(&[a.shape().count() / k.max(1), k]));
     match flat {

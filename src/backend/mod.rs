@@ -48,7 +48,7 @@ fn ok<T>(result: Result<T, Error>) -> T {
     result.unwrap_or_else(|error| fail(error))
 }
 
-fn run<const N: usize>(op: Op, inputs: [Tensor; N]) -> Tensor {
+fn run(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Tensor {
     ok(runtime::run(op, inputs))
 }
 

@@ -65,10 +65,7 @@ pub fn conv<const N: usize>(
     options: ConvOptions<N>,
 ) -> Tensor {
     let (op, [x, weight]) = (Op::Conv(options.into()), [x, weight].map(deepened));
-    flattened::<N>(match bias {
-        Some(bias) => run(op, [x, weight, bias]),
-        None => run(op, [x, weight]),
-    })
+    flattened::<N>(run(op, [x, weight].into_iter().chain(bias)))
 }
 
 /// `x` gives its shape only.

@@ -11,11 +11,7 @@ pub fn softmax(kind: Softmax, x: Tensor, axis: usize) -> Tensor {
 
 /// Over the last axis.
 pub fn layer_norm(x: Tensor, gamma: Tensor, beta: Option<Tensor>, epsilon: f64) -> Tensor {
-    let op = Op::LayerNorm { epsilon: Scalar::from(epsilon) };
-    match beta {
-        Some(beta) => run(op, [x, gamma, beta]),
-        None => run(op, [x, gamma]),
-    }
+    run(Op::LayerNorm { epsilon: Scalar::from(epsilon) }, [x, gamma].into_iter().chain(beta))
 }
 
 /// `softmax(query keyᵗ scale) value` over the keys that count. A cap on the scores and a bias come between scale and
@@ -46,12 +42,7 @@ pub fn attention(
         scores = pointwise::binary(Binary::Add, scores, bias);
     }
     let op = Op::AttentionWeights { scale: Scalar::from(scale), causal: options.is_causal };
-    let weights = match mask {
-        Some(mask) => {
-            let mask = view::expand(cast(mask, Dtype::Bool), scores.shape().dims());
-            run(op, [scores, mask])
-        }
-        None => run(op, [scores]),
-    };
-    linear::matmul(weights, value)
+    let shape = *scores.shape();
+    let mask = mask.map(|mask| view::expand(cast(mask, Dtype::Bool), shape.dims()));
+    linear::matmul(run(op, [scores].into_iter().chain(mask)), value)
 }

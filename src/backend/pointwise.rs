@@ -23,12 +23,20 @@ pub fn compare(kind: Compare, a: Tensor, b: Tensor, store: impl Into<DType>) -> 
     cast(run(Op::Compare(kind), broadcast([a, b])), convert::dtype(store))
 }
 
-/// An integer that the element type cannot hold is compared as what it is.
+/// An integer that the element type cannot hold compares the same with every element.
 pub fn compare_scalar(kind: Compare, a: Tensor, value: Scalar, store: impl Into<DType>) -> Tensor {
-    let value = convert::scalar(value, a.dtype());
+    let (value, store) = (convert::scalar(value, a.dtype()), convert::dtype(store));
     let (least, greatest) = if a.dtype().is_float() { (i128::MIN, i128::MAX) } else { a.dtype().range() };
-    let a = if (least..=greatest).contains(&value.as_int()) { a } else { cast(a, Dtype::F64) };
-    cast(run(Op::CompareScalar(kind, value), [a]), convert::dtype(store))
+    let holds = match kind {
+        Compare::Equal => false,
+        Compare::NotEqual => true,
+        Compare::Greater | Compare::GreaterEqual => value.as_int() < least,
+        Compare::Lower | Compare::LowerEqual => value.as_int() > greatest,
+    };
+    if (least..=greatest).contains(&value.as_int()) {
+        return cast(run(Op::CompareScalar(kind, value), [a]), store);
+    }
+    create::fill(*a.shape(), convert::scalar(holds.into(), store), &a.device(), store)
 }
 
 /// `mask ? value : x`.

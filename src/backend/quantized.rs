@@ -124,7 +124,10 @@ fn in_blocks(x: Tensor, scheme: &QuantScheme) -> Tensor {
         QuantLevel::Block(size) => size.num_elements(),
     };
     if !count.is_multiple_of(block) {
-        fail(format!("burn-overcommit: {:?} is not a number of blocks of {block} elements", x.shape()));
+        let shape = x.shape();
+        fail(format!(
+            "burn-overcommit: {shape:?} is not a number of blocks of {block} elements; choose a block that divides it"
+        ));
     }
     view::reshape_to(x, &[count / block, block])
 }

@@ -142,11 +142,8 @@ impl Deformed {
     }
 
     fn columns(&self, window: Deform2d) -> Tensor {
-        let (x, offset) = (self.x.clone(), self.offset.clone());
-        match self.mask.clone() {
-            Some(mask) => run(Op::DeformColumns(window), [x, offset, mask]),
-            None => run(Op::DeformColumns(window), [x, offset]),
-        }
+        let image = [self.x.clone(), self.offset.clone()];
+        run(Op::DeformColumns(window), image.into_iter().chain(self.mask.clone()))
     }
 }
 
@@ -199,18 +196,15 @@ pub fn deform_conv2d_backward(
     let columns = view::reshape_to(columns, &[groups * inner, pixels]);
 
     let image = Op::DeformBackwardImage { deform: window, size };
-    let (offset, rest) = (parts.offset.clone(), columns.clone());
-    let (x, offset, mask) = match parts.mask {
+    let x = run(image, [parts.offset.clone(), columns.clone()].into_iter().chain(parts.mask.clone()));
+    let (op, inputs) = (Op::DeformBackwardOffset(window), [parts.x, parts.offset, columns]);
+    let (offset, mask) = match parts.mask {
         Some(mask) => {
-            let x = run(image, [offset, rest, mask.clone()]);
-            let op = Op::DeformBackwardOffset(window);
-            let [offset, mask] = ok(runtime::run_pair(op, [parts.x, parts.offset, columns, mask]));
-            (x, offset, Some(mask))
+            let inputs = inputs.into_iter().chain([mask]);
+            let [offset, mask] = ok(runtime::run_pair(op, inputs));
+            (offset, Some(mask))
         }
-        None => {
-            let x = run(image, [offset, rest]);
-            (x, run(Op::DeformBackwardOffset(window), [parts.x, parts.offset, columns]), None)
-        }
+        None => (run(op, inputs), None),
     };
     DeformedGradients {
         x: cast(x, dtype),

@@ -91,6 +91,35 @@ impl Op {
         [View::contiguous(dtype, shape)].into_iter().collect()
     }
 
+    /// Whether the element types of the inputs fit the op and each other.
+    pub fn accepts(&self, inputs: &[View]) -> bool {
+        let mut data = None;
+        inputs.iter().enumerate().all(|(input, view)| match (self, input) {
+            (Op::Where | Op::CountSet | Op::ArgWhere { .. }, 0) => view.dtype.stored() == Dtype::Bool,
+            (Op::MaskFill(_) | Op::AttentionWeights { .. }, 1) => view.dtype.stored() == Dtype::Bool,
+            (Op::Gather { .. } | Op::Select { .. } | Op::MaxPool2dBackward { .. }, 1)
+            | (Op::Scatter { .. } | Op::SelectUpdate { .. }, 1) => Dtype::INDICES.contains(&view.dtype),
+            // Copies convert.
+            (Op::Copy { .. } | Op::SliceAssign { .. } | Op::ArgWhere { .. }, _) => true,
+            _ => self.computes(view.dtype) && *data.get_or_insert(view.dtype.stored()) == view.dtype.stored(),
+        })
+    }
+
+    /// Whether the op makes sense for data of this element type.
+    fn computes(&self, dtype: Dtype) -> bool {
+        match self {
+            Op::Unary(kind) => kind.supports(dtype),
+            Op::Binary(kind) | Op::BinaryScalar(kind, _) => kind.supports(dtype),
+            Op::Reduce { kind, .. } => kind.supports(dtype),
+            Op::Compare(_) | Op::CompareScalar(..) | Op::Where | Op::MaskFill(_) => true,
+            Op::Scatter { update, .. } | Op::SelectUpdate { update, .. } => update.supports(dtype),
+            Op::Gather { .. } | Op::Select { .. } => true,
+            Op::Clamp(..) | Op::ArgReduce { .. } | Op::Cumulative { .. } | Op::Matmul => !dtype.is_bool(),
+            Op::Sort { .. } | Op::ArgSort { .. } => !dtype.is_bool(),
+            _ => dtype.is_float(),
+        }
+    }
+
     /// What the op reads of input `input`.
     pub fn reads(&self, input: usize) -> Reads {
         match self {

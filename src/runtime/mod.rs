@@ -73,6 +73,10 @@ impl Runtime {
     fn submit(self: &Arc<Self>, op: Op, inputs: &[Input]) -> Result<ArrayVec<Tensor, MAX_OUTPUTS>, Error> {
         self.keep_pace()?;
         let views: ArrayVec<View, MAX_INPUTS> = inputs.iter().map(|input| input.view).collect();
+        if !op.accepts(&views) {
+            let dtypes = views.iter().map(|view| view.dtype).collect();
+            return Err(Error::Dtypes { op: op.name(), dtypes });
+        }
         let ids = self.pool().run(op, inputs)?;
         Ok(ids
             .into_iter()
@@ -102,7 +106,8 @@ impl Runtime {
     }
 }
 
-fn submit<const N: usize>(op: Op, inputs: [Tensor; N]) -> Result<ArrayVec<Tensor, MAX_OUTPUTS>, Error> {
+fn submit(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<ArrayVec<Tensor, MAX_OUTPUTS>, Error> {
+    let inputs: ArrayVec<Tensor, MAX_INPUTS> = inputs.into_iter().collect();
     let runtime = inputs[0].runtime().clone();
     if let Some(other) = inputs.iter().find(|tensor| !Arc::ptr_eq(tensor.runtime(), &runtime)) {
         return Err(Error::MixedDevices { op: op.name(), devices: [runtime.device, other.device()] });
@@ -112,12 +117,12 @@ fn submit<const N: usize>(op: Op, inputs: [Tensor; N]) -> Result<ArrayVec<Tensor
 }
 
 /// Runs an op with one output on the device of its inputs. Inputs passed by their last handle may be overwritten.
-pub fn run<const N: usize>(op: Op, inputs: [Tensor; N]) -> Result<Tensor, Error> {
+pub fn run(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<Tensor, Error> {
     Ok(submit(op, inputs)?.swap_remove(0))
 }
 
 /// Runs an op with two outputs.
-pub fn run_pair<const N: usize>(op: Op, inputs: [Tensor; N]) -> Result<[Tensor; 2], Error> {
+pub fn run_pair(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<[Tensor; 2], Error> {
     let outputs = submit(op, inputs)?;
     Ok(outputs.into_inner().expect("an op with two outputs"))
 }
