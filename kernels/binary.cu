@@ -18,7 +18,10 @@ template <class T, class Function> DEV void binary_scalar_far(const Pointwise& a
 }
 template <class T> DEV void clamp(const Pointwise& args) {
   const Compute<T> low = scalar_of<T>(args.scalars[0]), high = scalar_of<T>(args.scalars[1]);
-  pointwise1<T, T>(args, [low, high](T x) { return narrow<T>(Max::f(Min::f(widen(x), high), low)); });
+  pointwise1<T, T>(args, [low, high](T x) {
+    const Compute<T> value = widen(x), capped = high < value ? high : value;  // NaN stays
+    return narrow<T>(capped < low ? low : capped);
+  });
 }
 }  // namespace
 

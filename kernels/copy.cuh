@@ -3,20 +3,41 @@
 #include "pointwise.cuh"
 
 namespace {
+template <u32 bytes> struct UnsignedOf { typedef u8 type; };
+template <> struct UnsignedOf<2> { typedef u16 type; };
+template <> struct UnsignedOf<4> { typedef u32 type; };
+template <> struct UnsignedOf<8> { typedef u64 type; };
+
+template <class To, class From> DEV To convert(From x) {
+  if constexpr (is_bool<Compute<From>>) {
+    // One or nothing, by its bits: compilers make no vectors of what goes through `bool`.
+    typedef typename UnsignedOf<sizeof(To)>::type Bits;
+    const To one = narrow<To>(Compute<To>(1));
+    return bits_as<To>(Bits(bits_as<Bits>(one) * Bits(x.bits != 0)));
+  } else {
+    return narrow<To>(cast<To>(widen(x)));
+  }
+}
+
+template <class To, class From> constexpr bool same_type = false;
+template <class T> constexpr bool same_type<T, T> = true;
+
 // The one kernel whose output may be strided: `out[strides[1]] = x[strides[0]]`.
 template <class To, class From> DEV void copy(const Pointwise& args) {
   To* out = static_cast<To*>(args.out);
   const From* x = input_of<From>(args, 0);
   const Space& space = args.space;
   const i64 step_x = space.strides[0][0], step_out = space.strides[1][0];
-  const auto convert = [](From value) { return narrow<To>(cast<To>(widen(value))); };
   for_runs<2>(space, block_range(space.count, args.chunk), [&](u64, const i64* offsets, u64 run) {
     const From* from = x + offsets[0];
     To* to = out + offsets[1];
+    if constexpr (same_type<To, From>) {
+      if (step_x == 1 && step_out == 1) return copy_run(to, from, run);
+    }
     if (step_out == 1) {
-      map(to, from, step_x, run, convert);
+      map(to, from, step_x, run, [](From x) { return convert<To>(x); });
     } else {
-      INDEPENDENT for (u64 k = 0; k < run; ++k) to[i64(k) * step_out] = convert(from[i64(k) * step_x]);
+      INDEPENDENT for (u64 k = 0; k < run; ++k) to[i64(k) * step_out] = convert<To>(from[i64(k) * step_x]);
     }
   });
 }

@@ -40,7 +40,7 @@ template <class T, class Index> DEV void gather(const Indexed& args) {
       if (!in_range(at[0], args)) return;
       from += i64(at[0]) * along;
       if (step_x == 1)
-        for (u64 k = 0; k < run; ++k) out[i + k] = from[k];
+        copy_run(out + i, from, run);
       else
         for (u64 k = 0; k < run; ++k) out[i + k] = from[i64(k) * step_x];
     } else {

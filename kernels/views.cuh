@@ -68,6 +68,15 @@ template <u32 N, class Body> DEV void for_runs(const Space& space, Range range, 
 #endif
 }
 
+// Neighbouring elements; `to` may be `from`.
+template <class T> DEV void copy_run(T* to, const T* from, u64 run) {
+#if SIMT_DEVICE
+  for (u64 k = 0; k < run; ++k) to[k] = from[k];
+#else
+  __builtin_memmove(to, from, run * sizeof(T));
+#endif
+}
+
 // Arguments of every elementwise kernel. The output is contiguous, except that a copy's has row 1 of the strides.
 struct Pointwise {
   void* out;
