@@ -34,8 +34,8 @@ template <class Body> DEV void for_tiles(const Reduce& args, Body body) {
   });
 }
 
-template <class Out, class T, class F, class Finish> DEV void reduce(const Reduce& args, Finish finish) {
-  typedef Compute<T> C;
+// Totals are of type C.
+template <class Out, class T, class F, class C, class Finish> DEV void reduce(const Reduce& args, Finish finish) {
   Out* out = static_cast<Out*>(args.out);
   const T* x = static_cast<const T*>(args.x);
   const i64 across = args.space.strides[0][0];
@@ -45,17 +45,17 @@ template <class Out, class T, class F, class Finish> DEV void reduce(const Reduc
     if (columnwise && columns > 1)
       reduce_columns<F>(totals, x + first, columns, across, size, args.step);
     else
-      for (u32 c = 0; c < columns; ++c) totals[c] = reduce_row<F>(x + first + i64(c) * across, size, args.step);
+      for (u32 c = 0; c < columns; ++c) totals[c] = reduce_row<F, T, C>(x + first + i64(c) * across, size, args.step);
     for (u32 c = 0; c < columns; ++c) out[at + c] = narrow<Out>(finish(totals[c]));
   });
 }
 
-template <class Out, class T, class F> DEV void reduce(const Reduce& args) {
-  reduce<Out, T, F>(args, [](Compute<T> total) { return total; });
+template <class Out, class T, class F, class C = Compute<T>> DEV void reduce(const Reduce& args) {
+  reduce<Out, T, F, C>(args, [](C total) { return Compute<Out>(total); });
 }
-template <class Out, class T> DEV void mean(const Reduce& args) {
-  const Compute<T> divisor = Compute<T>(args.divisor);
-  reduce<Out, T, Sum>(args, [divisor](Compute<T> total) { return total / divisor; });
+template <class Out, class T, class C = Compute<T>> DEV void mean(const Reduce& args) {
+  const C divisor = C(args.divisor);
+  reduce<Out, T, Sum, C>(args, [divisor](C total) { return Compute<Out>(Div::f(total, divisor)); });
 }
 
 // ---- places of extremes
@@ -177,12 +177,19 @@ template <class T, class F> DEV void arg_best(const Reduce& args) {
   KERNEL(reduce_##kind##_f32_##T, Reduce) { reduce<T, f32, F>(args); }
 #define MEAN(T, ...) KERNEL(reduce_mean_##T, Reduce) { mean<T, T>(args); }
 #define MEAN_LONG(T, ...) KERNEL(reduce_mean_f32_##T, Reduce) { mean<T, f32>(args); }
+// Means of integers: sums are as wide as there are, so that none wraps before it is divided.
+#define MEAN_INTEGER(T, Wide)                                                    \
+  KERNEL(reduce_mean_##T, Reduce) { mean<T, T, Wide>(args); }                     \
+  KERNEL(reduce_sum_##T##_##Wide, Reduce) { reduce<Wide, T, Sum, Wide>(args); }   \
+  KERNEL(reduce_mean_##Wide##_##T, Reduce) { mean<T, Wide>(args); }
 FOR_NUMBERS(REDUCE, sum, Sum) FOR_NUMBERS(REDUCE, prod, Prod)
 FOR_NUMBERS(REDUCE, max, Largest) FOR_NUMBERS(REDUCE, min, Smallest) FOR_NUMBERS(REDUCE, max_abs, LargestAbs)
 FOR_HALVES(REDUCE_LONG, sum, Sum) FOR_HALVES(REDUCE_LONG, prod, Prod)
 FOR_HALVES(REDUCE_LONG, max, Largest) FOR_HALVES(REDUCE_LONG, min, Smallest)
 FOR_HALVES(REDUCE_LONG, max_abs, LargestAbs)
-FOR_FLOATS(MEAN, ) FOR_HALVES(MEAN_LONG, )
+FOR_FLOATS(MEAN, ) FOR_HALVES(MEAN_LONG, ) MEAN(i64) MEAN(u64)
+MEAN_INTEGER(i32, i64) MEAN_INTEGER(i16, i64) MEAN_INTEGER(i8, i64)
+MEAN_INTEGER(u32, u64) MEAN_INTEGER(u16, u64) MEAN_INTEGER(u8, u64)
 
 #define ARG_REDUCE(T, kind, F)                                           \
   KERNEL(reduce_arg##kind##_##T, Reduce) { arg_reduce<T, F>(args); }      \

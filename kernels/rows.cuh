@@ -51,10 +51,9 @@ template <class F, class C, class Load> DEV C reduce_values(u64 size, Load load)
   return total;
 }
 
-template <class F, class T> DEV Compute<T> reduce_row(const T* x, u64 size, i64 step) {
-  typedef Compute<T> C;
-  if (step == 1) return reduce_values<F, C>(size, [x](u64 k) { return widen(x[k]); });
-  return reduce_values<F, C>(size, [x, step](u64 k) { return widen(x[i64(k) * step]); });
+template <class F, class T, class C = Compute<T>> DEV C reduce_row(const T* x, u64 size, i64 step) {
+  if (step == 1) return reduce_values<F, C>(size, [x](u64 k) { return C(widen(x[k])); });
+  return reduce_values<F, C>(size, [x, step](u64 k) { return C(widen(x[i64(k) * step])); });
 }
 
 // `columns` columns whose element k of column c is `load(k, c)`. The inner loop runs across them; if loads are cheap,
@@ -82,9 +81,8 @@ DEV void reduce_columns(C* totals, u32 columns, u64 size, Load load) {
 }
 
 // Columns `across` apart of rows `step` apart.
-template <class F, class T>
-DEV void reduce_columns(Compute<T>* totals, const T* x, u32 columns, i64 across, u64 size, i64 step) {
-  typedef Compute<T> C;
+template <class F, class T, class C>
+DEV void reduce_columns(C* totals, const T* x, u32 columns, i64 across, u64 size, i64 step) {
   // Few columns without gaps: several rows count as one, so that the inner loop is long.
   u32 rows = across == 1 && step == i64(columns) ? COLUMNS / columns : 1;
   if (size < 2 * rows) rows = 1;
@@ -93,15 +91,17 @@ DEV void reduce_columns(Compute<T>* totals, const T* x, u32 columns, i64 across,
   const u64 whole = size / rows;
   if (across == 1) {
     const i64 wide_step = step * rows;
-    reduce_columns<F, true>(sums, rows * columns, whole, [=](u64 k, u32 c) { return widen(x[i64(k) * wide_step + c]); });
+    reduce_columns<F, true>(sums, rows * columns, whole, [=](u64 k, u32 c) {
+      return C(widen(x[i64(k) * wide_step + c]));
+    });
   } else {
     for (u32 c = 0; c < columns; ++c) totals[c] = F::template start<C>();
     for (u64 k = 0; k < size; ++k)
-      for (u32 c = 0; c < columns; ++c) totals[c] = F::f(totals[c], widen(x[i64(k) * step + i64(c) * across]));
+      for (u32 c = 0; c < columns; ++c) totals[c] = F::f(totals[c], C(widen(x[i64(k) * step + i64(c) * across])));
   }
   if (rows == 1) return;
   for (u64 k = whole * rows; k < size; ++k)
-    for (u32 c = 0; c < columns; ++c) wide[c] = F::f(wide[c], widen(x[i64(k) * step + c]));
+    for (u32 c = 0; c < columns; ++c) wide[c] = F::f(wide[c], C(widen(x[i64(k) * step + c])));
   // Halves of the wide row are added while there are two; then row by row.
   for (; rows % 2 == 0; rows /= 2)
     for (u32 c = 0; c < rows / 2 * columns; ++c) wide[c] = F::f(wide[c], wide[rows / 2 * columns + c]);

@@ -1,7 +1,7 @@
 //! Reductions: of one axis, which keeps size one, or of all.
 
-use super::{cast, convert, index, ok, pointwise, run, view};
-use crate::op::{ArgReduce, Binary, Cumulative, Dtype, Op, Reduce, Shape};
+use super::{cast, convert, index, ok, run, view};
+use crate::op::{ArgReduce, Cumulative, Dtype, Op, Reduce, Shape};
 use crate::runtime::{self, Tensor};
 use burn_backend::DType;
 
@@ -10,42 +10,19 @@ pub fn dim(kind: Reduce, x: Tensor, axis: usize) -> Tensor {
 }
 
 /// One element, of shape `[1]`. Views that are not one run of memory in any order are reduced along one axis first,
-/// which leaves a run; halves are copied rather, to be rounded once.
+/// which leaves a run; what would round twice is copied rather.
 pub fn all(kind: Reduce, x: Tensor) -> Tensor {
     let x = view::in_memory_order(x);
     let flat = Shape::new(&[x.shape().count()]);
     if let Some(layout) = x.layout().reshape(flat) {
         return dim(kind, x.with_layout(layout), 0);
     }
-    if x.dtype().is_half() {
-        let dtype = x.dtype();
+    let dtype = x.dtype();
+    if dtype.is_half() || (kind == Reduce::Mean && dtype.is_integer()) {
         return all(kind, run(Op::Copy { dtype }, [x]));
     }
     let inner = (0..x.shape().rank()).rev().find(|&axis| x.shape()[axis] > 1);
     all(kind, dim(kind, x, inner.unwrap_or(0)))
-}
-
-/// Of floats, by the op; of integers, the truncated quotient of sum and count.
-pub fn mean_dim(x: Tensor, axis: usize) -> Tensor {
-    if x.dtype().is_float() {
-        return dim(Reduce::Mean, x, axis);
-    }
-    let (dtype, count) = (x.dtype(), x.shape()[axis] as i64);
-    cast(pointwise::scalar(Binary::Div, dim(Reduce::Sum, summable(x), axis), count), dtype)
-}
-
-/// Integers whose sum does not wrap before it is divided: as wide as there are.
-fn summable(x: Tensor) -> Tensor {
-    if x.dtype() == Dtype::U64 { x } else { cast(x, Dtype::I64) }
-}
-
-/// Of floats, the mean of means of equally many; of integers, the truncated quotient of sum and count.
-pub fn mean(x: Tensor) -> Tensor {
-    if x.dtype().is_float() {
-        return all(Reduce::Mean, x);
-    }
-    let (dtype, count) = (x.dtype(), x.shape().count() as i64);
-    cast(pointwise::scalar(Binary::Div, all(Reduce::Sum, summable(x)), count), dtype)
 }
 
 pub fn arg(kind: ArgReduce, x: Tensor, axis: usize, dtype: impl Into<DType>) -> Tensor {

@@ -126,8 +126,8 @@ impl<F: FloatElement, I: IntElement> FloatTensorOps<Self> for Overcommit<F, I> {
         float_sum_dim(x: Tensor, axis: usize) -> Tensor = reduce::dim(Reduce::Sum, x, axis);
         float_prod(x: Tensor) -> Tensor = reduce::all(Reduce::Prod, x);
         float_prod_dim(x: Tensor, axis: usize) -> Tensor = reduce::dim(Reduce::Prod, x, axis);
-        float_mean(x: Tensor) -> Tensor = reduce::mean(x);
-        float_mean_dim(x: Tensor, axis: usize) -> Tensor = reduce::mean_dim(x, axis);
+        float_mean(x: Tensor) -> Tensor = reduce::all(Reduce::Mean, x);
+        float_mean_dim(x: Tensor, axis: usize) -> Tensor = reduce::dim(Reduce::Mean, x, axis);
         float_max(x: Tensor) -> Tensor = reduce::all(Reduce::Max, x);
         float_max_dim(x: Tensor, axis: usize) -> Tensor = reduce::dim(Reduce::Max, x, axis);
         float_min(x: Tensor) -> Tensor = reduce::all(Reduce::Min, x);

@@ -103,8 +103,8 @@ impl<F: FloatElement, I: IntElement> IntTensorOps<Self> for Overcommit<F, I> {
         int_sum_dim(x: Tensor, axis: usize) -> Tensor = reduce::dim(Reduce::Sum, x, axis);
         int_prod(x: Tensor) -> Tensor = reduce::all(Reduce::Prod, x);
         int_prod_dim(x: Tensor, axis: usize) -> Tensor = reduce::dim(Reduce::Prod, x, axis);
-        int_mean(x: Tensor) -> Tensor = reduce::mean(x);
-        int_mean_dim(x: Tensor, axis: usize) -> Tensor = reduce::mean_dim(x, axis);
+        int_mean(x: Tensor) -> Tensor = reduce::all(Reduce::Mean, x);
+        int_mean_dim(x: Tensor, axis: usize) -> Tensor = reduce::dim(Reduce::Mean, x, axis);
         int_max(x: Tensor) -> Tensor = reduce::all(Reduce::Max, x);
         int_max_dim(x: Tensor, axis: usize) -> Tensor = reduce::dim(Reduce::Max, x, axis);
         int_min(x: Tensor) -> Tensor = reduce::all(Reduce::Min, x);

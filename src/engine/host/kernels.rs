@@ -6,14 +6,14 @@ use std::sync::LazyLock;
 use std::sync::atomic::AtomicI64;
 
 use arrayvec::ArrayVec;
-use rayon::prelude::*;
 
 use crate::engine::{Call, EngineError, Operand};
 use crate::op::lower::{self, KernelCall, KernelName, NO_FAULT, Placed, Request};
 use crate::op::{MAX_INPUTS, MAX_OUTPUTS, Op};
 
-/// Elements of cheap work in a block: about 20 microseconds, what it costs to spread blocks over threads.
-const CHUNK: usize = 64 * 1024;
+/// Bytes that a block of cheap work reads or writes of its widest operand: about 20 microseconds, several times what it
+/// takes to wake a thread.
+const CHUNK_BYTES: usize = 256 * 1024;
 
 /// A kernel (`Entry` in `simt.cuh`).
 #[repr(C)]
@@ -112,8 +112,8 @@ pub(super) fn find(name: &str) -> Kernel {
     *KERNELS.get(name).unwrap_or_else(|| panic!("there is no kernel `{name}`"))
 }
 
-/// Computes a call on the calling thread and, where there is enough work, on rayon's. Matmul and convolution are not
-/// here.
+/// Computes a call on the calling thread and, where there is enough work, on rayon's. Convolutions and the products of
+/// floats are not here.
 ///
 /// # Safety
 /// As for [`Engine::launch`](crate::engine::Engine::launch), until this returns.
@@ -121,13 +121,15 @@ pub(super) unsafe fn run(call: &Call) -> Result<(), EngineError> {
     let fault = AtomicI64::new(NO_FAULT);
     let inputs: ArrayVec<Placed, MAX_INPUTS> = call.inputs.iter().map(placed).collect();
     let outputs: ArrayVec<Placed, MAX_OUTPUTS> = call.outputs.iter().map(placed).collect();
+    let operands = inputs.iter().chain(&outputs);
+    let element_bytes = operands.map(|operand| operand.view.dtype.size_bytes()).max().unwrap_or(1);
     let request = Request {
         op: &call.op,
         inputs: &inputs,
         outputs: &outputs,
         scratch: call.scratch.address,
         fault: fault.as_ptr() as u64,
-        chunk: CHUNK,
+        chunk: CHUNK_BYTES / element_bytes,
     };
     let error = |reason: String| EngineError::Kernel { op: call.op.name(), reason };
     let calls = lower::lower(&request).ok_or_else(|| error("has no kernel of its own".into()))?;
@@ -152,7 +154,8 @@ unsafe fn spread(kernel: &Kernel, call: &KernelCall) {
         // SAFETY: the caller upholds it.
         return unsafe { kernel.run(args, 1, 0, 1) };
     }
-    (0..blocks).into_par_iter().for_each(|block| {
+    super::spread::spread(blocks as usize, |block| {
+        let block = block as u32;
         // SAFETY: the caller upholds it; the blocks of a kernel write disjoint elements.
         unsafe { kernel.run(args, blocks, block, block + 1) }
     });

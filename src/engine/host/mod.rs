@@ -5,6 +5,7 @@ mod conv;
 mod kernels;
 mod lanes;
 mod matmul;
+mod spread;
 #[cfg(test)]
 mod testing;
 mod widen;

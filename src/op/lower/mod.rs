@@ -1,6 +1,6 @@
 //! From an op to kernel calls: which kernels, how many blocks, which arguments. Pure; allocates nothing.
 //!
-//! Matmul and convolution are not lowered: every engine has its own way with them.
+//! Convolutions and the products of floats are not lowered: every engine has its own way with them.
 
 mod argwhere;
 mod create;
@@ -9,6 +9,7 @@ mod fft;
 mod image;
 mod index;
 mod interpolate;
+mod matmul;
 mod norm;
 mod pointwise;
 mod pool;
@@ -90,6 +91,7 @@ impl KernelName {
         norm::names(&mut names);
         fft::names(&mut names);
         index::names(&mut names);
+        matmul::names(&mut names);
         cumulative::names(&mut names);
         sort::names(&mut names);
         argwhere::names(&mut names);
@@ -164,7 +166,7 @@ fn dtypes() -> impl Iterator<Item = Dtype> {
 /// The element types that kernels which only move elements are made for.
 const RAW: [Dtype; 4] = [Dtype::U64, Dtype::U32, Dtype::U16, Dtype::U8];
 
-/// The kernel calls that compute an op; `None` for matmul and convolution.
+/// The kernel calls that compute an op; `None` for convolutions and the products of floats.
 pub fn lower(request: &Request) -> Option<Calls> {
     let mut calls = Calls::new();
     match *request.op {
@@ -211,6 +213,7 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::DeformColumns(deform) => sample::columns(request, &deform, &mut calls),
         Op::DeformBackwardOffset(deform) => sample::backward_offset(request, &deform, &mut calls),
         Op::DeformBackwardImage { deform, .. } => sample::backward_image(request, &deform, &mut calls),
+        Op::Matmul if request.inputs[0].view.dtype.is_integer() => matmul::product(request, &mut calls),
         Op::Matmul | Op::Conv(_) | Op::ConvBackwardInput { .. } | Op::ConvBackwardWeight { .. } => {
             return None;
         }
@@ -221,7 +224,7 @@ pub fn lower(request: &Request) -> Option<Calls> {
 /// Workspace that the kernels of an op need: a function of shapes alone.
 pub fn scratch_bytes(op: &Op, inputs: &[View], outputs: &[View]) -> usize {
     match *op {
-        Op::Reduce { axis, .. } => reduce::scratch_bytes(&inputs[0], axis, &outputs[0]),
+        Op::Reduce { kind, axis } => reduce::scratch_bytes(kind, &inputs[0], axis, &outputs[0]),
         Op::ArgReduce { axis, .. } => reduce::arg_scratch_bytes(&inputs[0], axis, &outputs[0]),
         Op::RealFft { axis, length } | Op::InverseRealFft { axis, length } => {
             fft::scratch_bytes(&inputs[0], axis, length)
@@ -245,6 +248,7 @@ pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
         "softmax" | "layer_norm" => norm::args_size(name.family),
         "fft" => size_of::<fft::Fourier>(),
         "gather" | "scatter" => size_of::<index::Indexed>(),
+        "matmul" => size_of::<matmul::Product>(),
         "cumulative" => size_of::<cumulative::Scan>(),
         "sort" | "argsort" => size_of::<sort::Sort>(),
         "count_set" | "argwhere" => size_of::<argwhere::ArgWhere>(),

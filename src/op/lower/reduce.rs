@@ -53,8 +53,8 @@ fn pieces(x: &View, axis: usize) -> usize {
     x.shape()[axis].div_ceil(piece(x, axis).max(1)).max(1)
 }
 
-pub fn scratch_bytes(x: &View, axis: usize, out: &View) -> usize {
-    partials(x, axis, out) * partial(x.dtype).size_bytes()
+pub fn scratch_bytes(kind: Reduce, x: &View, axis: usize, out: &View) -> usize {
+    partials(x, axis, out) * partial(kind, x.dtype).size_bytes()
 }
 
 /// Every piece has a place, an `i64`.
@@ -70,9 +70,20 @@ fn partials(x: &View, axis: usize, out: &View) -> usize {
     }
 }
 
-/// What the results of pieces are kept as: halves are rounded once, at the end.
-fn partial(dtype: Dtype) -> Dtype {
-    if dtype.is_half() { Dtype::F32 } else { dtype }
+/// What the results of pieces are kept as: halves are rounded once, at the end, and a sum that is to be divided does not
+/// wrap before.
+fn partial(kind: Reduce, dtype: Dtype) -> Dtype {
+    match dtype {
+        Dtype::F16 | Dtype::BF16 => Dtype::F32,
+        _ if kind != Reduce::Mean || dtype.is_float() => dtype,
+        _ if dtype.range().0 < 0 => Dtype::I64,
+        _ => Dtype::U64,
+    }
+}
+
+/// How pieces are reduced: a mean divides once, at the end.
+fn of_pieces(kind: Reduce) -> Reduce {
+    if kind == Reduce::Mean { Reduce::Sum } else { kind }
 }
 
 /// Bools are reduced as the integers of their size: the largest is set if one is, the smallest if all are.
@@ -97,15 +108,13 @@ pub fn reduce(request: &Request, kind: Reduce, axis: usize, calls: &mut Calls) {
         return create::fill(request, Scalar::from(i64::from(kind == Reduce::Min)), calls);
     }
     let (x, out) = (&request.inputs[0], &request.outputs[0]);
-    let (dtype, partial) = (x.view.dtype, partial(x.view.dtype));
+    let partial = partial(kind, dtype);
     let mut first = reduction(request, axis, piece(&x.view, axis));
     if first.pieces == 1 {
         return push(calls, name(kind, dtype, dtype), &mut first, request.chunk);
     }
     first.out = request.scratch;
-    // A mean divides once, at the end.
-    let inner = if kind == Reduce::Mean { Reduce::Sum } else { kind };
-    push(calls, name(inner, dtype, partial), &mut first, request.chunk);
+    push(calls, name(of_pieces(kind), dtype, partial), &mut first, request.chunk);
     let outputs = first.outputs as usize;
     let mut second = Reduction {
         out: out.first(),
@@ -184,11 +193,13 @@ pub fn rows_per_block(space: &Space, step: i64, size: u64, most: u64, chunk: usi
 pub fn names(names: &mut Vec<KernelName>) {
     for dtype in dtypes().filter(|dtype| !dtype.is_bool()) {
         for &kind in Reduce::ALL.iter().filter(|kind| kind.supports(dtype)) {
+            let partial = partial(kind, dtype);
             names.push(name(kind, dtype, dtype));
-            if dtype.is_half() {
-                names.push(name(kind, Dtype::F32, dtype));
-                if kind != Reduce::Mean {
-                    names.push(name(kind, dtype, Dtype::F32));
+            if partial != dtype {
+                names.push(name(kind, partial, dtype));
+                // The pieces of a mean of halves are those of a sum.
+                if kind != Reduce::Mean || dtype.is_integer() {
+                    names.push(name(of_pieces(kind), dtype, partial));
                 }
             }
         }

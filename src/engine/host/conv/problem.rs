@@ -1,9 +1,8 @@
 //! A convolution's sizes, and its operands in memory.
 
-use rayon::prelude::*;
-
 use super::super::columns::{ColumnsArgs, Real};
 use super::super::matmul::{Matrix, PARALLEL_WORK, collapse};
+use super::super::spread::for_each;
 use crate::engine::Operand;
 use crate::op::{Conv, View};
 
@@ -288,11 +287,7 @@ impl WeightLayout {
             }
         };
         let filters = problem.groups * problem.filters;
-        if filters * rows < PARALLEL_WORK / 16 {
-            (0..filters).for_each(copy_filter);
-        } else {
-            (0..filters).into_par_iter().for_each(copy_filter);
-        }
+        for_each(filters, filters * rows >= PARALLEL_WORK / 16, copy_filter);
         (to, (problem.filters * rows) as isize)
     }
 }

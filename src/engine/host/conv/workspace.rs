@@ -1,8 +1,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rayon::prelude::*;
-
 use super::super::matmul::{Matrix, PARALLEL_WORK};
+use super::super::spread::spread;
 
 /// Scratch shared out, in elements: the same number for each worker, after what they share.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +36,7 @@ impl Workspace {
             return (0..tasks).for_each(|task| body(task, own(0)));
         }
         let next = AtomicUsize::new(0);
-        (0..self.workers).into_par_iter().with_max_len(1).for_each(|worker| {
+        spread(self.workers, |worker| {
             loop {
                 let task = next.fetch_add(1, Ordering::Relaxed);
                 if task >= tasks {

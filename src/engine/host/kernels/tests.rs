@@ -132,7 +132,7 @@ fn transposing_copies() {
 #[test]
 fn blocks_meet() {
     // More elements than a block takes, in one dimension and in several.
-    for sizes in [&[3 * CHUNK + 17][..], &[5, 1000, 41]] {
+    for sizes in [&[3 * CHUNK_BYTES / 4 + 17][..], &[5, 1000, 41]] {
         let shape = Shape::new(sizes);
         for x in Data::views(Dtype::F32, shape, 3) {
             check(Op::Binary(Binary::Add), &[x.clone(), Data::new(Dtype::F32, shape, 4)]);

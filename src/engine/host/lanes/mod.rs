@@ -6,7 +6,7 @@ mod threads;
 
 pub(super) use deferred::Deferred;
 pub(super) use queue::{Piece, lock};
-pub(super) use threads::Threads;
+pub(super) use threads::{Threads, spin};
 
 use crate::engine::{EngineError, Lane, Mark};
 

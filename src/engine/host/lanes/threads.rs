@@ -31,7 +31,7 @@ struct State {
 }
 
 /// Turns a loop until `done`; false if that took too long.
-fn spin(done: impl Fn() -> bool) -> bool {
+pub(in super::super) fn spin(done: impl Fn() -> bool) -> bool {
     (0..SPINS).any(|turn| {
         if turn + YIELDS < SPINS {
             std::hint::spin_loop();

@@ -1,16 +1,13 @@
 //! Matrix products. Every element is summed in an order that shapes and layouts decide, never the number of threads.
 
 mod gemm;
-mod integer;
-
-use rayon::prelude::*;
 
 use super::columns::Real;
-use super::failure;
+use super::kernels;
+use super::spread::for_each;
 use crate::engine::{Call, EngineError, Operand};
 use crate::op::{Dtype, Layout};
 pub(super) use gemm::{Matrix, Sizes, gemm};
-use integer::{Integer, add_row};
 
 /// Multiply-adds below which work is not worth waking other threads for.
 pub(super) const PARALLEL_WORK: usize = 1 << 20;
@@ -137,15 +134,6 @@ impl<'a, T: Copy + Send + Sync> Products<'a, T> {
     }
 }
 
-/// Runs `body` for every index, side by side where that pays.
-fn for_each(count: usize, parallel: bool, body: impl Fn(usize) + Sync + Send) {
-    if parallel {
-        (0..count).into_par_iter().for_each(body);
-    } else {
-        (0..count).for_each(body);
-    }
-}
-
 /// # Safety
 /// As for [`run`]; the call's elements are `T`.
 unsafe fn floats<T: Real>(call: &Call) {
@@ -171,20 +159,7 @@ unsafe fn floats<T: Real>(call: &Call) {
     });
 }
 
-/// # Safety
-/// As for [`run`]; the call's elements are `T`.
-unsafe fn integers<T: Integer>(call: &Call) {
-    let products = Products::<T>::new(call);
-    let ([rows, inner, _], batches) = (products.sizes, products.batches);
-    for_each(batches * rows, batches * products.work() >= PARALLEL_WORK, |index| {
-        let [left, right, _] = products.batch(index / rows);
-        let left_row = left.offset((index % rows) as isize * left.row).start;
-        // SAFETY: the caller upholds the spans; every row of every batch of the contiguous output is lent once.
-        unsafe { add_row(products.filled_row(index, T::ZERO), inner, left_row, left.column, right) };
-    });
-}
-
-/// Runs [`Op::Matmul`](crate::op::Op::Matmul).
+/// Runs [`Op::Matmul`](crate::op::Op::Matmul): of floats here, of integers by a kernel.
 ///
 /// # Errors
 /// If there is no product of these element types.
@@ -195,26 +170,13 @@ pub(super) unsafe fn run(call: &Call) -> Result<(), EngineError> {
     if call.outputs[0].view.shape().count() == 0 {
         return Ok(());
     }
-    macro_rules! by_dtype {
-        ($($dtype:ident => $product:ident::<$type:ty>,)*) => {
-            match call.inputs[0].view.dtype {
-                // SAFETY: the caller's; the element type is the views'.
-                $(Dtype::$dtype => unsafe { $product::<$type>(call) },)*
-                other => return Err(failure(call, &format!("no matrix product of {other}"))),
-            }
-        };
-    }
-    by_dtype! {
-        F64 => floats::<f64>,
-        F32 => floats::<f32>,
-        I64 => integers::<i64>,
-        I32 => integers::<i32>,
-        I16 => integers::<i16>,
-        I8 => integers::<i8>,
-        U64 => integers::<u64>,
-        U32 => integers::<u32>,
-        U16 => integers::<u16>,
-        U8 => integers::<u8>,
+    match call.inputs[0].view.dtype {
+        // SAFETY: the caller's; the element type is the views'.
+        Dtype::F64 => unsafe { floats::<f64>(call) },
+        // SAFETY: as above.
+        Dtype::F32 => unsafe { floats::<f32>(call) },
+        // SAFETY: the caller's.
+        _ => return unsafe { kernels::run(call) },
     }
     Ok(())
 }

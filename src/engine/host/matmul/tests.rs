@@ -1,5 +1,3 @@
-use std::fmt::Debug;
-
 use bytemuck::Pod;
 
 use super::super::testing::{Fixture, assert_near, elements, floats, in_pools};
@@ -118,41 +116,32 @@ fn empty_sums_are_zero() {
 }
 
 /// A product of powers of three, far beyond what the type holds, as many times as there are columns.
-fn check_integers<T: Integer + Pod + PartialEq + Debug + TryFrom<i8, Error: Debug>>(dtype: Dtype) {
-    let [one, three] = [1, 3].map(|value| T::try_from(value).expect("a small number"));
-    let power = |exponent: usize| (0..exponent).fold(one, |value, _| T::ZERO.multiply_add(value, three));
-    let values: Vec<T> = (0..12).map(|index| power(5 * index)).collect();
-    let layouts = [contiguous(&[2, 3]), contiguous(&[4, 3]).permute(&[1, 0]), contiguous(&[4]).flip(0)];
-    let inputs: Vec<(Vec<T>, View)> =
-        layouts.map(|layout| (values.clone(), View { dtype, layout })).into_iter().collect();
-    // SAFETY: the fixture's memory is as large as its views need.
-    let got: Vec<T> = Fixture::new(Op::Matmul, Algorithm(0), &inputs, |_| 0).run(|call| unsafe { run(call) });
-    for (index, got) in got.into_iter().enumerate() {
-        let (i, j) = (index / 4, index % 4);
-        let wanted = (0..3).fold(power(5 * (3 - j)), |sum, k| {
-            sum.multiply_add(power(5 * (3 * i + k)), power(5 * (3 * j + k)))
-        });
-        assert_eq!(got, wanted, "{dtype}, row {i}, column {j}");
-    }
+macro_rules! check_integers {
+    ($($type:ty: $dtype:ident,)*) => {$(
+        let power = |exponent: usize| (0..exponent).fold(1, |value: $type, _| value.wrapping_mul(3));
+        let values: Vec<$type> = (0..60).map(|index| power(5 * index)).collect();
+        for (m, k, n) in [(2, 3, 4), (3, 7, 5), (9, 5, 1), (1, 6, 9)] {
+            let rights = [contiguous(&[n, k]).permute(&[1, 0]), contiguous(&[k, n]).flip(1)];
+            for right in rights {
+                let bias = contiguous(&[n]).flip(0);
+                let view = |layout| (values.clone(), View { dtype: Dtype::$dtype, layout });
+                let inputs = [contiguous(&[m, k]), right, bias].map(view).to_vec();
+                let fixture = Fixture::new(Op::Matmul, Algorithm(0), &inputs, |_| 0);
+                // SAFETY: the fixture's memory is as large as its views need.
+                let got: Vec<$type> = fixture.run(|call| unsafe { run(call) });
+                let [a, b, bias] = [0, 1, 2].map(|input: usize| elements(&values, &inputs[input].1.layout));
+                for (index, got) in got.into_iter().enumerate() {
+                    let (i, j) = (index / n, index % n);
+                    let product = |p: usize| a[i * k + p].wrapping_mul(b[p * n + j]);
+                    let wanted = (0..k).fold(bias[j], |sum, p| sum.wrapping_add(product(p)));
+                    assert_eq!(got, wanted, "{} of {m}x{k}x{n}, row {i}, column {j}", Dtype::$dtype);
+                }
+            }
+        }
+    )*};
 }
 
 #[test]
 fn integers_wrap() {
-    check_integers::<i64>(Dtype::I64);
-    check_integers::<i32>(Dtype::I32);
-    check_integers::<i16>(Dtype::I16);
-    check_integers::<i8>(Dtype::I8);
-    check_integers::<u64>(Dtype::U64);
-    check_integers::<u32>(Dtype::U32);
-    check_integers::<u16>(Dtype::U16);
-    check_integers::<u8>(Dtype::U8);
-}
-
-#[test]
-fn bools_have_no_product() {
-    let view = View::contiguous(Dtype::Bool, Shape::new(&[2, 2]));
-    let inputs = [(vec![1_u8; 4], view), (vec![1_u8; 4], view)];
-    let fixture = Fixture::new(Op::Matmul, Algorithm(0), &inputs, |_| 0);
-    // SAFETY: the fixture's memory is as large as its views need.
-    assert!(unsafe { run(&fixture.call) }.is_err());
+    check_integers! { i64: I64, i32: I32, i16: I16, i8: I8, u64: U64, u32: U32, u16: U16, u8: U8, }
 }
