@@ -45,7 +45,7 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 6] = [
         "bytes such as 16 GiB, or a share such as 25%",
         "half of free memory",
     ),
-    (Variable::Policy, "OVERCOMMIT_POLICY", "auto, tensor-cache or recompute", "auto"),
+    (Variable::Policy, "OVERCOMMIT_POLICY", "auto, tensor-cache, recompute or evict-all", "auto"),
     (Variable::Exactness, "OVERCOMMIT_EXACTNESS", "exact or fast", "exact"),
     (Variable::Log, "OVERCOMMIT_LOG", "off, error, warn, info, debug or trace", "warn"),
 ];

@@ -224,7 +224,7 @@ fn settings_that_cannot_be_understood_name_the_setting() {
         configure(&OvercommitDevice::Host(114), Config::new().budget("900 TiB")).unwrap_err().to_string();
     assert!(text.contains("OVERCOMMIT_BUDGET") && text.contains("expected at most"), "{text}");
     let text = "best".parse::<Policy>().unwrap_err();
-    assert_eq!(text, "unknown policy \"best\": expected one of auto, tensor-cache, recompute");
+    assert_eq!(text, "unknown policy \"best\": expected one of auto, tensor-cache, recompute, evict-all");
     for device in [OvercommitDevice::Cuda(0), OvercommitDevice::Sim(SimProfile(5))] {
         let text = stats(&device).unwrap_err().to_string();
         assert!(text.contains("is not available") && text.contains("use host:0"), "{text}");

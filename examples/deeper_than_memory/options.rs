@@ -22,7 +22,7 @@ pub struct Options {
     /// Passes over the images.
     #[arg(long, default_value_t = 4, value_parser = at_least_one)]
     pub epochs: usize,
-    /// How memory is regained: auto, tensor-cache or recompute.
+    /// How memory is regained: auto, tensor-cache, recompute or evict-all.
     #[arg(long, default_value_t)]
     pub policy: Policy,
     /// What computes. Of the other backends only the loss, the accuracy and the time of a step are shown.

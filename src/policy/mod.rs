@@ -3,6 +3,7 @@
 //! To add one: a file with a [`Reactive`] implementation, and a row in [`Policy`].
 
 mod auto;
+mod evict_all;
 mod recompute;
 mod tensor_cache;
 
@@ -20,11 +21,14 @@ pub enum Policy {
     TensorCache,
     /// Least recently used first, dropped wherever a recipe can bring it back, whatever that costs.
     Recompute,
+    /// What an op has read and made is evicted as soon as it has run, by whichever way costs less: the least device
+    /// memory there is to need, and the most traffic.
+    EvictAll,
 }
 
 impl Policy {
     /// Every policy.
-    pub const ALL: [Policy; 3] = [Policy::Auto, Policy::TensorCache, Policy::Recompute];
+    pub const ALL: [Policy; 4] = [Policy::Auto, Policy::TensorCache, Policy::Recompute, Policy::EvictAll];
 
     /// The name in configuration and reports.
     pub fn name(self) -> &'static str {
@@ -32,6 +36,7 @@ impl Policy {
             Policy::Auto => "auto",
             Policy::TensorCache => "tensor-cache",
             Policy::Recompute => "recompute",
+            Policy::EvictAll => "evict-all",
         }
     }
 
@@ -40,6 +45,7 @@ impl Policy {
             Policy::Auto => &auto::Auto,
             Policy::TensorCache => &tensor_cache::TensorCache,
             Policy::Recompute => &recompute::Recompute,
+            Policy::EvictAll => &evict_all::EvictAll,
         }
     }
 }
@@ -97,4 +103,9 @@ pub trait Reactive: Debug + Send + Sync {
 
     /// How to evict one that is not clean. `None`: not at all.
     fn how(&self, ways: Ways) -> Option<Eviction>;
+
+    /// Whether storages leave as soon as no op uses them, and not when memory is short.
+    fn evicts_at_once(&self) -> bool {
+        false
+    }
 }

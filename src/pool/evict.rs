@@ -60,6 +60,17 @@ impl Pool {
         }
     }
 
+    /// Evicts all that no op uses. Nothing waits for the room, so what has no place in the host tier stays.
+    pub(super) fn evict_all(&mut self) -> Result<(), Error> {
+        let residents: Vec<StorageId> = self.graph.storages.residents().collect();
+        for id in residents {
+            if self.graph.storages[id].pins == 0 {
+                self.evict(id, true)?;
+            }
+        }
+        Ok(())
+    }
+
     /// What the policy evicts next of the resident storages that are not pinned and may go.
     fn pick(&self, need_bytes: usize, may_go: impl Fn(StorageId) -> bool) -> Option<StorageId> {
         let storages = &self.graph.storages;

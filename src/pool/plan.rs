@@ -74,7 +74,14 @@ impl Pool {
         if matches!(outputs, Err(Error::WorkingSet(_) | Error::HostTierFull { .. })) {
             self.counters.out_of_memory += 1;
         }
-        outputs
+        let outputs = outputs?;
+        if self.policy.evicts_at_once()
+            && let Err(error) = self.evict_all()
+        {
+            outputs.into_iter().for_each(|id| self.release(id));
+            return Err(error);
+        }
+        Ok(outputs)
     }
 
     /// An input that is about to be overwritten, but that an evicted storage needs, is kept in the host tier.
