@@ -1,5 +1,6 @@
 //! Pools, interpolation and windows of images, and their backward ops.
 
+use burn_backend::TensorMetadata;
 use burn_backend::ops::{
     GridSampleOptions, GridSamplePaddingMode, InterpolateMode, InterpolateOptions, UnfoldOptions,
 };
@@ -9,6 +10,12 @@ use crate::value::Value;
 
 fn scaled(mode: InterpolateMode, align_corners: bool) -> InterpolateOptions {
     InterpolateOptions::new(mode).with_align_corners(align_corners)
+}
+
+/// 7 rows for 4, and 6 columns for 5.
+fn larger(image: &impl TensorMetadata) -> [usize; 2] {
+    let shape = image.shape();
+    [shape[2] * 7 / 4, shape[3] * 6 / 5]
 }
 
 fn sampled(mode: InterpolateMode, padding: GridSamplePaddingMode, align_corners: bool) -> GridSampleOptions {
@@ -58,18 +65,33 @@ cases! {
     {float} unfold4d(x: own(Any, [2, 3, 5, 6], [4, 8, 64, 64])) => unfold4d(x, [3, 2], UnfoldOptions::new([1, 1], [0, 0], [1, 1]));
     {float} unfold4d: padded(x: own(Any, [2, 3, 5, 6])) => unfold4d(x, [3, 2], UnfoldOptions::new([2, 1], [1, 1], [1, 2]));
 
-    {float} interpolate: nearest(x: own(Any, [1, 2, 4, 5], [2, 8, 64, 64])) => interpolate(x, [7, 6], scaled(InterpolateMode::Nearest, true));
+    {float} interpolate: nearest(x: own(Any, [1, 2, 4, 5], [2, 8, 128, 128])) => {
+        let size = larger(&x);
+        interpolate(x, size, scaled(InterpolateMode::Nearest, true))
+    };
     {float} interpolate: nearest_less(x: own(Any, [1, 2, 7, 6])) => interpolate(x, [4, 5], scaled(InterpolateMode::Nearest, false));
-    {float} interpolate: bilinear(x: own(Any, [1, 2, 4, 5], [2, 8, 64, 64])) => interpolate(x, [7, 6], scaled(InterpolateMode::Bilinear, true));
+    {float} interpolate: bilinear(x: own(Any, [1, 2, 4, 5], [2, 8, 128, 128])) => {
+        let size = larger(&x);
+        interpolate(x, size, scaled(InterpolateMode::Bilinear, true))
+    };
     {float} interpolate: bilinear_loose(x: own(Any, [1, 2, 4, 5])) => interpolate(x, [7, 3], scaled(InterpolateMode::Bilinear, false));
-    {float} interpolate: bicubic(x: own(Any, [1, 2, 4, 5], [2, 8, 64, 64])) => interpolate(x, [7, 6], scaled(InterpolateMode::Bicubic, true));
+    {float} interpolate: bicubic(x: own(Any, [1, 2, 4, 5], [2, 8, 128, 128])) => {
+        let size = larger(&x);
+        interpolate(x, size, scaled(InterpolateMode::Bicubic, true))
+    };
     {float} interpolate: bicubic_loose(x: own(Any, [1, 2, 4, 5])) => interpolate(x, [7, 3], scaled(InterpolateMode::Bicubic, false));
     {float} interpolate: lanczos(x: own(Any, [1, 2, 6, 7])) => interpolate(x, [8, 9], scaled(InterpolateMode::Lanczos3, true));
     {float} interpolate: lanczos_loose(x: own(Any, [1, 2, 6, 7])) => interpolate(x, [4, 9], scaled(InterpolateMode::Lanczos3, false));
-    {float} interpolate_backward: nearest(x: own(Any, [1, 2, 4, 5]), grad: own(Any, [1, 2, 7, 6])) =>
-        interpolate_backward(x, grad, [7, 6], scaled(InterpolateMode::Nearest, true));
-    {float} interpolate_backward: bilinear(x: own(Any, [1, 2, 4, 5]), grad: own(Any, [1, 2, 7, 6])) =>
-        interpolate_backward(x, grad, [7, 6], scaled(InterpolateMode::Bilinear, true));
-    {float} interpolate_backward: bicubic(x: own(Any, [1, 2, 4, 5]), grad: own(Any, [1, 2, 7, 6])) =>
-        interpolate_backward(x, grad, [7, 6], scaled(InterpolateMode::Bicubic, true));
+    {float} interpolate_backward: nearest(x: own(Any, [1, 2, 4, 5], [2, 8, 128, 128]), grad: own(Any, [1, 2, 7, 6], [2, 8, 224, 153])) => {
+        let size = larger(&x);
+        interpolate_backward(x, grad, size, scaled(InterpolateMode::Nearest, true))
+    };
+    {float} interpolate_backward: bilinear(x: own(Any, [1, 2, 4, 5], [2, 8, 128, 128]), grad: own(Any, [1, 2, 7, 6], [2, 8, 224, 153])) => {
+        let size = larger(&x);
+        interpolate_backward(x, grad, size, scaled(InterpolateMode::Bilinear, true))
+    };
+    {float} interpolate_backward: bicubic(x: own(Any, [1, 2, 4, 5], [2, 8, 128, 128]), grad: own(Any, [1, 2, 7, 6], [2, 8, 224, 153])) => {
+        let size = larger(&x);
+        interpolate_backward(x, grad, size, scaled(InterpolateMode::Bicubic, true))
+    };
 }
