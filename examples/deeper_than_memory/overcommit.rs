@@ -10,7 +10,7 @@ use crate::memory::{Memory, Usage};
 /// The backend of the four runs.
 pub type Training = Autodiff<Overcommit>;
 
-/// The default device, under a policy.
+/// The default device, under a policy where there is a budget.
 pub struct Pool {
     device: OvercommitDevice,
     policy: Policy,
@@ -29,10 +29,9 @@ impl Pool {
 
 impl Memory for Pool {
     fn limit(&self, budget_bytes: Option<u64>) -> Result<(), Box<dyn Error>> {
-        let config = Config::new().policy(self.policy);
         let config = match budget_bytes {
-            Some(bytes) => config.budget_bytes(usize::try_from(bytes)?),
-            None => config,
+            Some(bytes) => Config::new().policy(self.policy).budget_bytes(usize::try_from(bytes)?),
+            None => Config::new(),
         };
         Ok(configure(&self.device, config)?)
     }

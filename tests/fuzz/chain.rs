@@ -247,6 +247,9 @@ fn select(pair: &mut Pair, [a, b, c, _]: [usize; 4]) -> Option<()> {
     }
     let rows: Vec<usize> = (0..b % 6).map(|k| (c >> k) % size).collect();
     sizes[axis] = rows.len();
+    if sizes.iter().product::<usize>() > MOST_ELEMENTS {
+        return None;
+    }
     let array = pair.array.moved(&sizes, |index| index[axis] = rows[index[axis]]);
     let rows = Array { sizes: vec![rows.len()], elements: rows.iter().map(|&row| row as i32).collect() };
     let rows = upload(&rows, &pair.device);
@@ -261,6 +264,9 @@ fn gather(pair: &mut Pair, [a, b, c, _]: [usize; 4]) -> Option<()> {
         return None;
     }
     sizes[axis] = b % 5;
+    if sizes.iter().product::<usize>() > MOST_ELEMENTS {
+        return None;
+    }
     let rows = Array::new(&sizes, c as i32).map(|value| value.rem_euclid(size as i32));
     let array = pair.array.moved(&sizes, |index| index[axis] = rows.at(index) as usize);
     let rows = upload(&rows, &pair.device);
