@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicI64;
 
 use arrayvec::ArrayVec;
 
+use super::spread::spread;
 use crate::engine::{Call, EngineError, Operand};
 use crate::op::lower::{self, KernelCall, KernelName, NO_FAULT, Placed, Request};
 use crate::op::{MAX_INPUTS, MAX_OUTPUTS, Op};
@@ -136,7 +137,7 @@ pub(super) unsafe fn run(call: &Call) -> Result<(), EngineError> {
     for kernel_call in &calls {
         // SAFETY: lowering made the arguments for this kernel (a test compares the structs) from spans that the caller
         // vouches for, and from `fault`, which outlives the call.
-        unsafe { spread(&LOWERED[&kernel_call.name], kernel_call) };
+        unsafe { run_blocks(&LOWERED[&kernel_call.name], kernel_call) };
     }
     match fault.into_inner() {
         NO_FAULT => Ok(()),
@@ -148,13 +149,13 @@ pub(super) unsafe fn run(call: &Call) -> Result<(), EngineError> {
 ///
 /// # Safety
 /// As for [`Kernel::run`].
-unsafe fn spread(kernel: &Kernel, call: &KernelCall) {
+unsafe fn run_blocks(kernel: &Kernel, call: &KernelCall) {
     let (args, blocks) = (call.args.bytes(), call.blocks);
     if blocks == 1 {
         // SAFETY: the caller upholds it.
         return unsafe { kernel.run(args, 1, 0, 1) };
     }
-    super::spread::spread(blocks as usize, |block| {
+    spread(blocks as usize, |block| {
         let block = block as u32;
         // SAFETY: the caller upholds it; the blocks of a kernel write disjoint elements.
         unsafe { kernel.run(args, blocks, block, block + 1) }

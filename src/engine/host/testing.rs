@@ -5,8 +5,33 @@ use bytemuck::Pod;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::columns::Real;
 use crate::engine::{Algorithm, Call, EngineError, Operand, Span, Tier};
-use crate::op::{Layout, Op, View};
+use crate::op::{Dtype, Layout, Op, View};
+
+/// Floats that products and convolutions are tested in.
+pub(super) trait Float: Real + Pod + Into<f64> {
+    const DTYPE: Dtype;
+    /// Of sums of some hundred products, relative to one more than what is expected.
+    const TOLERANCE: f64;
+    fn from(value: f32) -> Self;
+}
+
+impl Float for f32 {
+    const DTYPE: Dtype = Dtype::F32;
+    const TOLERANCE: f64 = 3e-5;
+    fn from(value: f32) -> Self {
+        value
+    }
+}
+
+impl Float for f64 {
+    const DTYPE: Dtype = Dtype::F64;
+    const TOLERANCE: f64 = 1e-12;
+    fn from(value: f32) -> Self {
+        value.into()
+    }
+}
 
 const GUARD: u8 = 0xA5;
 const GUARD_BYTES: usize = 256;

@@ -1,32 +1,6 @@
-use bytemuck::Pod;
-
-use super::super::testing::{Fixture, assert_near, elements, floats, in_pools};
+use super::super::testing::{Fixture, Float, assert_near, elements, floats, in_pools};
 use super::*;
 use crate::op::{Conv, Layout, Shape};
-
-/// Floats that convolutions are tested in.
-trait Float: Real + Pod + Into<f64> {
-    const DTYPE: Dtype;
-    /// How much less exact than 64 bits.
-    const TOLERANCE: f64;
-    fn from(value: f32) -> Self;
-}
-
-impl Float for f32 {
-    const DTYPE: Dtype = Dtype::F32;
-    const TOLERANCE: f64 = 3e-5;
-    fn from(value: f32) -> Self {
-        value
-    }
-}
-
-impl Float for f64 {
-    const DTYPE: Dtype = Dtype::F64;
-    const TOLERANCE: f64 = 1e-12;
-    fn from(value: f32) -> Self {
-        value.into()
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 struct Case {

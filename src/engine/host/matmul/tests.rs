@@ -1,32 +1,7 @@
-use bytemuck::Pod;
-
-use super::super::testing::{Fixture, assert_near, elements, floats, in_pools};
+use super::super::testing::{Fixture, Float, assert_near, elements, floats, in_pools};
 use super::*;
 use crate::engine::Algorithm;
 use crate::op::{Op, Shape, View};
-
-/// Floats that products are tested in.
-trait Float: Real + Pod + Into<f64> {
-    const DTYPE: Dtype;
-    const TOLERANCE: f64;
-    fn from(value: f32) -> Self;
-}
-
-impl Float for f32 {
-    const DTYPE: Dtype = Dtype::F32;
-    const TOLERANCE: f64 = 1e-4;
-    fn from(value: f32) -> Self {
-        value
-    }
-}
-
-impl Float for f64 {
-    const DTYPE: Dtype = Dtype::F64;
-    const TOLERANCE: f64 = 1e-12;
-    fn from(value: f32) -> Self {
-        value.into()
-    }
-}
 
 fn contiguous(shape: &[usize]) -> Layout {
     Layout::contiguous(Shape::new(shape))
@@ -121,7 +96,7 @@ macro_rules! check_integers {
         let power = |exponent: usize| (0..exponent).fold(1, |value: $type, _| value.wrapping_mul(3));
         let values: Vec<$type> = (0..60).map(|index| power(5 * index)).collect();
         for (m, k, n) in [(2, 3, 4), (3, 7, 5), (9, 5, 1), (1, 6, 9)] {
-            let rights = [contiguous(&[n, k]).permute(&[1, 0]), contiguous(&[k, n]).flip(1)];
+            let rights = [contiguous(&[k, n]), contiguous(&[n, k]).permute(&[1, 0]), contiguous(&[k, n]).flip(1)];
             for right in rights {
                 let bias = contiguous(&[n]).flip(0);
                 let view = |layout| (values.clone(), View { dtype: Dtype::$dtype, layout });
