@@ -17,16 +17,6 @@ struct Indexed {
   Space space;
 };
 
-DEV bool in_range(i64 index, const Indexed& args) {
-  if (u64(index) < args.size) return true;
-#if SIMT_DEVICE
-  *reinterpret_cast<volatile i64*>(args.fault) = index;
-#else
-  __atomic_store_n(args.fault, index, __ATOMIC_RELAXED);
-#endif
-  return false;
-}
-
 template <class T, class Index> DEV void gather(const Indexed& args) {
   T* out = static_cast<T*>(args.out);
   const Index* index = static_cast<const Index*>(args.index);
@@ -37,7 +27,7 @@ template <class T, class Index> DEV void gather(const Indexed& args) {
     const T* from = x + offsets[1];
     if (step_index == 0) {
       // One index for the whole run: a slice is copied.
-      if (!in_range(at[0], args)) return;
+      if (!in_range(at[0], args.size, args.fault)) return;
       from += i64(at[0]) * along;
       if (step_x == 1)
         copy_run(out + i, from, run);
@@ -46,7 +36,7 @@ template <class T, class Index> DEV void gather(const Indexed& args) {
     } else {
       for (u64 k = 0; k < run; ++k) {
         const i64 row = at[i64(k) * step_index];
-        if (in_range(row, args)) out[i + k] = from[row * along + i64(k) * step_x];
+        if (in_range(row, args.size, args.fault)) out[i + k] = from[row * along + i64(k) * step_x];
       }
     }
   });
@@ -89,7 +79,7 @@ template <class T, class Index, class U> DEV void scatter(const Indexed& args) {
     const T* value = static_cast<const T*>(args.data) + offsets[2];
     const auto put = [&](u64 n, u64 k) {
       const i64 row = index[i64(n) * args.steps[1] + i64(k) * step_index];
-      if (!in_range(row, args)) return;
+      if (!in_range(row, args.size, args.fault)) return;
       T& element = out[row * args.steps[0] + i64(k) * step_out];
       element = U::of(element, value[i64(n) * args.steps[2] + i64(k) * step_value]);
     };
@@ -100,7 +90,7 @@ template <class T, class Index, class U> DEV void scatter(const Indexed& args) {
       for (u64 n = 0; n < args.count; ++n) {
         const i64 row = index[i64(n) * args.steps[1]];
         const T* from = value + i64(n) * args.steps[2];
-        if (in_range(row, args)) update_slice<U>(out + row * args.steps[0], step_out, from, step_value, run);
+        if (in_range(row, args.size, args.fault)) update_slice<U>(out + row * args.steps[0], step_out, from, step_value, run);
       }
     } else {
       for (u64 n = 0; n < args.count; ++n)

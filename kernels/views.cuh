@@ -68,6 +68,17 @@ template <u32 N, class Body> DEV void for_runs(const Space& space, Range range, 
 #endif
 }
 
+// Whether an index is below `size`; one that is not is left at `fault`.
+DEV bool in_range(i64 index, u64 size, i64* fault) {
+  if (u64(index) < size) return true;
+#if SIMT_DEVICE
+  *reinterpret_cast<volatile i64*>(fault) = index;
+#else
+  __atomic_store_n(fault, index, __ATOMIC_RELAXED);
+#endif
+  return false;
+}
+
 // Neighbouring elements; `to` may be `from`.
 template <class T> DEV void copy_run(T* to, const T* from, u64 run) {
 #if SIMT_DEVICE

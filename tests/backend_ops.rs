@@ -3,10 +3,11 @@
 #[macro_use]
 mod support;
 
-use burn::tensor::backend::Backend;
+use burn::backend::Autodiff;
+use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::module::{
-    attention, conv_transpose1d, conv_transpose2d, conv_transpose3d, conv1d, conv2d, conv3d, embedding,
-    linear, unfold4d,
+    attention, conv_transpose1d, conv_transpose2d, conv_transpose3d, conv1d, conv2d, conv3d, ctc_loss,
+    embedding, linear, unfold4d,
 };
 use burn::tensor::ops::{AttentionModuleOptions, ConvOptions, ConvTransposeOptions, UnfoldOptions};
 use burn::tensor::{
@@ -607,6 +608,47 @@ fn data_that_does_not_fit_is_refused() {
     let mut data = TensorData::new(vec![0.0f32; 5], [5]);
     data.shape = Shape::new([2, 3]);
     let _ = Tensor::<Ours, 2>::from_data(data, &OvercommitDevice::Host(0));
+}
+
+/// Losses and the gradient of logits for targets that are empty, full of repeats, too long to be, and as long as the
+/// steps allow.
+fn ctc_losses<B: AutodiffBackend>(device: &B::Device) -> [Vec<f32>; 2] {
+    let logits = floats::<B, 3>([6, 5, 4], device).require_grad();
+    let ints = |values: Vec<i32>, shape: Vec<usize>| TensorData::new(values, shape);
+    let labels = vec![1, 2, 3, 0, 2, 2, 2, 0, 1, 1, 1, 1, 3, 0, 0, 0, 2, 1, 0, 0];
+    let targets = Tensor::<B, 2, Int>::from_data(ints(labels, vec![5, 4]), device);
+    let input_lengths = Tensor::<B, 1, Int>::from_data(ints(vec![6, 5, 6, 4, 2], vec![5]), device);
+    let target_lengths = Tensor::<B, 1, Int>::from_data(ints(vec![3, 3, 4, 0, 2], vec![5]), device);
+    let losses =
+        ctc_loss(activation::log_softmax(logits.clone(), 2), targets, input_lengths, target_lengths, 0);
+    let reachable = losses.clone().is_inf().bool_not().float();
+    let gradients = losses.clone().mask_fill(losses.clone().is_inf(), 0.0).mul(reachable).sum().backward();
+    let gradient = logits.grad(&gradients).expect("the logits are tracked");
+    [losses.into_data(), gradient.into_data()].map(|data| data.to_vec().expect("32-bit floats"))
+}
+
+#[test]
+fn ctc_losses_and_their_gradients_are_those_of_burn() {
+    let ours = ctc_losses::<Autodiff<Ours>>(&OvercommitDevice::Host(0));
+    let reference = ctc_losses::<Autodiff<Reference>>(&Default::default());
+    for (got, wanted) in ours.iter().flatten().zip(reference.iter().flatten()) {
+        assert!(
+            got == wanted || (got - wanted).abs() < 1e-5 * (1.0 + wanted.abs()),
+            "{ours:?} {reference:?}"
+        );
+    }
+    assert_eq!(ours[0].iter().filter(|loss| loss.is_infinite()).count(), 1);
+}
+
+#[test]
+#[should_panic(
+    expected = "ctc_loss: 9 is no label or target length: there are 4 classes, and targets of 2 labels"
+)]
+fn labels_that_are_no_classes_are_refused() {
+    let device = OvercommitDevice::Host(0);
+    let targets = Tensor::<Ours, 2, Int>::from_ints([[1, 9]], &device);
+    let lengths = |length: i32| Tensor::<Ours, 1, Int>::from_ints([length], &device);
+    let _ = ctc_loss(floats::<Ours, 3>([3, 1, 4], &device), targets, lengths(3), lengths(2), 0).into_data();
 }
 
 #[test]

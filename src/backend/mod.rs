@@ -6,6 +6,7 @@
 
 mod convert;
 mod create;
+mod ctc;
 mod element;
 mod face;
 mod fourier;

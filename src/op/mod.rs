@@ -325,6 +325,18 @@ pub enum Op {
         /// Height and width of the forward's input.
         size: [usize; 2],
     },
+    /// `(log_probs[steps, n, classes], targets[n, labels], input_lengths[n], target_lengths[n]) -> [n]`: minus the
+    /// logarithm of the probability of each target.
+    CtcLoss {
+        /// The class that stands for no label.
+        blank: usize,
+    },
+    /// `(log_probs, targets, input_lengths, target_lengths) -> [steps, n, classes]`: the gradient of each loss with
+    /// respect to the log-probabilities.
+    CtcLossBackward {
+        /// The forward's.
+        blank: usize,
+    },
     /// `(x[n, c, h, w], grid[n, oh, ow, 2]) -> [n, c, oh, ow]`; a place is `(x, y)`, -1 to 1 across the image.
     GridSample(GridSample),
     /// `(x[n, c, h, w], offset[n, 2 * groups * kh * kw, oh, ow], mask[n, groups * kh * kw, oh, ow] or nothing)

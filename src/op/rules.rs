@@ -64,6 +64,8 @@ impl Op {
                 return [values].into_iter().chain(indices).collect();
             }
             Op::AvgPool2d(pool) => (inputs[0].dtype, planes(0, pool.output_size(plane(0)))),
+            Op::CtcLoss { .. } => (inputs[0].dtype, Shape::new(&[inputs[0].shape()[1]])),
+            Op::CtcLossBackward { .. } => same(),
             Op::GridSample(_) => {
                 let grid = inputs[1].shape();
                 (inputs[0].dtype, planes(0, [grid[1], grid[2]]))
@@ -99,6 +101,7 @@ impl Op {
             (Op::MaskFill(_) | Op::AttentionWeights { .. }, 1) => view.dtype.stored() == Dtype::Bool,
             (Op::Gather { .. } | Op::Select { .. } | Op::MaxPool2dBackward { .. }, 1)
             | (Op::Scatter { .. } | Op::SelectUpdate { .. }, 1) => Dtype::INDICES.contains(&view.dtype),
+            (Op::CtcLoss { .. } | Op::CtcLossBackward { .. }, 1..) => view.dtype == Dtype::I64,
             // Copies convert.
             (Op::Copy { .. } | Op::SliceAssign { .. } | Op::ArgWhere { .. }, _) => true,
             _ => self.computes(view.dtype) && *data.get_or_insert(view.dtype.stored()) == view.dtype.stored(),
@@ -184,6 +187,8 @@ impl Op {
             Op::Conv(_) => "conv",
             Op::ConvBackwardInput { .. } => "conv_backward_input",
             Op::ConvBackwardWeight { .. } => "conv_backward_weight",
+            Op::CtcLoss { .. } => "ctc_loss",
+            Op::CtcLossBackward { .. } => "ctc_loss_backward",
             Op::MaxPool2d { .. } => "max_pool2d",
             Op::MaxPool2dBackward { .. } => "max_pool2d_backward",
             Op::AvgPool2d(_) => "avg_pool2d",

@@ -32,6 +32,13 @@ impl Op {
             Op::GridSample(_) | Op::DeformColumns(_) => 16 * made,
             Op::DeformBackwardOffset(_) => 16 * count(&inputs[2]),
             Op::DeformBackwardImage { .. } => 16 * count(&inputs[1]),
+            // At each step and place of the target, two or four sums of logarithms.
+            Op::CtcLoss { .. } => {
+                60 * count(&inputs[0]) / last(&inputs[0]).max(1) * (2 * last(&inputs[1]) + 1)
+            }
+            Op::CtcLossBackward { .. } => {
+                120 * count(&inputs[0]) / last(&inputs[0]).max(1) * (2 * last(&inputs[1]) + 1)
+            }
             Op::Random { .. } => 40 * made,
             // About what an exponential costs, and two passes that add up.
             Op::Softmax { .. } | Op::AttentionWeights { .. } => 20 * made,

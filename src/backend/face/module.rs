@@ -1,4 +1,5 @@
 use super::Tensor;
+use crate::backend::ctc::{self, Sequences};
 use crate::backend::vision::{self, Deformed};
 use crate::backend::{FloatElement, IntElement, Overcommit, fourier, linear, module::*, norm};
 use crate::op::Pool2d;
@@ -111,7 +112,15 @@ impl<F: FloatElement, I: IntElement> ModuleOps<Self> for Overcommit<F, I> {
         unfold4d(x: Tensor, kernel: Pair, options: UnfoldOptions) -> Tensor = vision::unfold4d(x, kernel, options);
     }
 
+    fn has_ctc_loss_backward() -> bool {
+        true
+    }
+
     forward! {
+        ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: usize) -> Tensor =
+            ctc::loss(Sequences { log_probs, targets, input_lengths, target_lengths }, blank);
+        ctc_loss_backward(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, grad: Tensor, blank: usize) -> Tensor =
+            ctc::loss_backward(Sequences { log_probs, targets, input_lengths, target_lengths }, grad, blank);
         rfft(signal: Tensor, axis: usize, length: Option<usize>) -> (Tensor, Tensor) = fourier::real(signal, axis, length);
         irfft(real: Tensor, imaginary: Tensor, axis: usize, length: Option<usize>) -> Tensor =
             fourier::inverse_real(real, imaginary, axis, length);

@@ -141,7 +141,7 @@ pub(super) unsafe fn run(call: &Call) -> Result<(), EngineError> {
     }
     match fault.into_inner() {
         NO_FAULT => Ok(()),
-        index => Err(error(format!("index {index} is out of range for {} elements", indexed_size(call)))),
+        index => Err(error(out_of_range(call, index))),
     }
 }
 
@@ -166,14 +166,22 @@ fn placed(operand: &Operand) -> Placed {
     Placed { address: operand.span.address, view: operand.view }
 }
 
-/// The size of the axis that the call's op indexes.
-fn indexed_size(call: &Call) -> usize {
+/// What an index that a kernel left as its fault should have been.
+fn out_of_range(call: &Call, index: i64) -> String {
+    let shape = |input: usize| call.inputs[input].view.shape();
     match call.op {
+        Op::CtcLoss { .. } | Op::CtcLossBackward { .. } => format!(
+            "{index} is no label or target length: there are {} classes, and targets of {} labels",
+            shape(0)[2],
+            shape(1)[1]
+        ),
         Op::Gather { axis }
         | Op::Select { axis }
         | Op::Scatter { axis, .. }
-        | Op::SelectUpdate { axis, .. } => call.inputs[0].view.shape()[axis],
-        _ => 0,
+        | Op::SelectUpdate { axis, .. } => {
+            format!("index {index} is out of range for {} elements", shape(0)[axis])
+        }
+        _ => format!("index {index} is out of range"),
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod argwhere;
 mod create;
+mod ctc;
 mod cumulative;
 mod fft;
 mod image;
@@ -93,6 +94,7 @@ impl KernelName {
         index::names(&mut names);
         matmul::names(&mut names);
         cumulative::names(&mut names);
+        ctc::names(&mut names);
         sort::names(&mut names);
         argwhere::names(&mut names);
         transpose::names(&mut names);
@@ -209,6 +211,8 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::AdaptiveAvgPool2dBackward { .. } => pool::adaptive_backward(request, &mut calls),
         Op::Interpolate { resize, .. } => interpolate::forward(request, resize, &mut calls),
         Op::InterpolateBackward { resize, .. } => interpolate::backward(request, resize, &mut calls),
+        Op::CtcLoss { blank } => ctc::loss(request, blank, &mut calls),
+        Op::CtcLossBackward { blank } => ctc::gradient(request, blank, &mut calls),
         Op::GridSample(how) => sample::grid(request, how, &mut calls),
         Op::DeformColumns(deform) => sample::columns(request, &deform, &mut calls),
         Op::DeformBackwardOffset(deform) => sample::backward_offset(request, &deform, &mut calls),
@@ -229,6 +233,8 @@ pub fn scratch_bytes(op: &Op, inputs: &[View], outputs: &[View]) -> usize {
         Op::RealFft { axis, length } | Op::InverseRealFft { axis, length } => {
             fft::scratch_bytes(&inputs[0], axis, length)
         }
+        Op::CtcLoss { .. } => ctc::loss_scratch_bytes(inputs),
+        Op::CtcLossBackward { .. } => ctc::gradient_scratch_bytes(inputs),
         Op::Sort { axis, .. } => sort::scratch_bytes(&inputs[0], axis, false),
         Op::ArgSort { axis, .. } => sort::scratch_bytes(&inputs[0], axis, true),
         Op::Interpolate { resize, .. } => interpolate::scratch_bytes(&inputs[0], resize.mode, &outputs[0]),
@@ -249,6 +255,7 @@ pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
         "fft" => size_of::<fft::Fourier>(),
         "gather" | "scatter" => size_of::<index::Indexed>(),
         "matmul" => size_of::<matmul::Product>(),
+        "ctc" => size_of::<ctc::Ctc>(),
         "cumulative" => size_of::<cumulative::Scan>(),
         "sort" | "argsort" => size_of::<sort::Sort>(),
         "count_set" | "argwhere" => size_of::<argwhere::ArgWhere>(),

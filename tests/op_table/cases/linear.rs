@@ -1,5 +1,6 @@
-//! Products of matrices, attention, and transforms of signals.
+//! Products of matrices, attention, sequences of labels, and transforms of signals.
 
+use burn_backend::TensorMetadata;
 use burn_backend::ops::AttentionModuleOptions;
 
 use crate::case::Fill::*;
@@ -39,6 +40,13 @@ cases! {
     {float} layer_norm(x: own(Any, [2, 3, 8], [32, 64, 256]), gamma: own(Any, [8], [256]), beta: own(Any, [8], [256])) =>
         layer_norm(x, gamma, Some(beta), 1e-5);
     {float} layer_norm: unshifted(x: own(Any, [2, 3, 8]), gamma: own(Any, [8])) => layer_norm(x, gamma, None, 1e-5);
+
+    {float} ctc_loss(x: own(Any, [6, 3, 4], [200, 16, 64]), labels: int(Below(4), [3, 3], [16, 40]), more: int(Below(2), [3], [16]), most: int(Below(3), [3], [16])) => {
+        let [steps, targets] = [x.shape()[0], labels.shape()[1]].map(|size| size as i64);
+        let input_lengths = B::int_add_scalar(more, (steps - 1).into());
+        let target_lengths = B::int_add_scalar(most, (targets - 2).into());
+        ctc_loss(x, labels, input_lengths, target_lengths, 1)
+    };
 
     {float} rfft(x: own(Any, [3, 8], [256, 1024])) -> many => {
         let (real, imaginary) = rfft(x, 1, None);
