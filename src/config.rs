@@ -11,6 +11,7 @@ use crate::engine::host::{HostOptions, LaneMode};
 use crate::error::Error;
 use crate::policy::Policy;
 use crate::pool::Sabotage;
+use crate::runtime::{Reads, Supply};
 use crate::{OvercommitDevice, policy};
 
 /// The environment variables. Each sets the default of one field of [`Config`]; `configure` overrides it.
@@ -165,6 +166,8 @@ pub struct Config {
     log: Option<LevelFilter>,
     #[cfg(feature = "host")]
     lanes: LaneMode,
+    reads: Reads,
+    density: Option<f64>,
     sabotage: Option<Sabotage>,
 }
 
@@ -224,6 +227,19 @@ impl Config {
         self
     }
 
+    /// What reads give on an engine without data.
+    pub fn reads(mut self, reads: Reads) -> Self {
+        self.reads = reads;
+        self
+    }
+
+    /// The part, 0 to 1, of a mask that is taken to be set where the size of an output depends on it, on an engine
+    /// without data.
+    pub fn density(mut self, density: f64) -> Self {
+        self.density = Some(density);
+        self
+    }
+
     #[doc(hidden)]
     pub fn sabotage(mut self, fault: Sabotage) -> Self {
         self.sabotage = Some(fault);
@@ -251,6 +267,10 @@ impl Config {
             log: Variable::Log.or_read(self.log)?.unwrap_or(LevelFilter::Warn),
             sabotage: self.sabotage,
         })
+    }
+
+    pub(crate) fn supply(&self) -> Supply {
+        Supply::new(self.reads.clone(), self.density)
     }
 
     #[cfg(feature = "host")]

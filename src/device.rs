@@ -1,10 +1,11 @@
 use std::fmt;
 use std::str::FromStr;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock, PoisonError, RwLock};
 
 use burn_backend::{DeviceId, DeviceOps};
 
 use crate::config;
+use crate::engine::sim::{self, Profile};
 
 /// Where tensors live and ops run.
 ///
@@ -25,9 +26,48 @@ pub enum OvercommitDevice {
     Sim(SimProfile),
 }
 
-/// A row of the table of simulated devices.
+/// A row of the table of simulated devices: `sim:h200` by name, [`named`](SimProfile::named) or
+/// [`add`](SimProfile::add)ed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SimProfile(pub u16);
+pub struct SimProfile(u16);
+
+/// The vendors' profiles, and those added since.
+static PROFILES: LazyLock<RwLock<Vec<Profile>>> = LazyLock::new(|| RwLock::new(sim::profiles()));
+
+impl SimProfile {
+    /// The latest profile with that key.
+    ///
+    /// ```
+    /// use burn_overcommit::{OvercommitDevice, SimProfile};
+    /// let device = OvercommitDevice::Sim(SimProfile::named("h200").unwrap());
+    /// assert_eq!(device.to_string(), "sim:h200");
+    /// ```
+    pub fn named(key: &str) -> Option<Self> {
+        let profiles = PROFILES.read().unwrap_or_else(PoisonError::into_inner);
+        profiles.iter().rposition(|profile| profile.key == key).map(|index| SimProfile(index as u16))
+    }
+
+    /// A device of one's own.
+    ///
+    /// # Panics
+    /// If there are more than 65,535.
+    pub fn add(profile: Profile) -> Self {
+        let mut profiles = PROFILES.write().unwrap_or_else(PoisonError::into_inner);
+        let index = u16::try_from(profiles.len()).expect("profiles are counted in 16 bits");
+        profiles.push(profile);
+        SimProfile(index)
+    }
+
+    /// The profile.
+    pub fn get(self) -> Option<Profile> {
+        PROFILES.read().unwrap_or_else(PoisonError::into_inner).get(usize::from(self.0)).cloned()
+    }
+
+    fn keys() -> String {
+        let profiles = PROFILES.read().unwrap_or_else(PoisonError::into_inner);
+        profiles.iter().map(|profile| profile.key.as_str()).collect::<Vec<_>>().join(", ")
+    }
+}
 
 /// The kinds of device, by the type id they have in Burn's [`DeviceId`].
 const KINDS: [&str; 3] = ["cuda", "host", "sim"];
@@ -73,6 +113,11 @@ impl Default for OvercommitDevice {
 impl fmt::Display for OvercommitDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, index) = self.parts();
+        if let OvercommitDevice::Sim(profile) = self
+            && let Some(Profile { key, .. }) = profile.get()
+        {
+            return write!(f, "sim:{key}");
+        }
         write!(f, "{}:{index}", KINDS[kind as usize])
     }
 }
@@ -82,8 +127,12 @@ impl FromStr for OvercommitDevice {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let unknown =
-            || format!("unknown device \"{text}\": expected cuda, host or sim, with an index such as host:0");
+            || format!("unknown device \"{text}\": expected cuda:N, host:N or sim:KEY such as sim:h200");
         let (kind, index) = text.split_once(':').unwrap_or((text, "0"));
+        if kind == "sim" {
+            let no_profile = || format!("unknown device \"{text}\": expected one of {}", SimProfile::keys());
+            return SimProfile::named(index).map(OvercommitDevice::Sim).ok_or_else(no_profile);
+        }
         let kind = KINDS.iter().position(|name| *name == kind).ok_or_else(unknown)?;
         let index = index.parse().map_err(|_| unknown())?;
         OvercommitDevice::from_parts(kind as u16, index).ok_or_else(unknown)
@@ -120,9 +169,9 @@ mod tests {
 
     #[test]
     fn unknown_names_say_what_was_expected() {
-        for text in ["gpu", "host:x", "host:99999", ""] {
+        for text in ["gpu", "host:x", "host:99999", "sim", "sim:gtx", ""] {
             let error = text.parse::<OvercommitDevice>().unwrap_err();
-            assert!(error.contains("expected cuda, host or sim"), "{error}");
+            assert!(error.contains("expected"), "{error}");
         }
     }
 }

@@ -75,6 +75,28 @@ pub enum Error {
         dtypes: Vec<Dtype>,
     },
 
+    /// An engine without data was asked for an op whose output's size depends on values.
+    #[error(
+        "{op}: how much it makes depends on values, and {device} has none; say how much with Config::density"
+    )]
+    NeedsValues {
+        /// The op's name.
+        op: &'static str,
+        /// The device.
+        device: crate::OvercommitDevice,
+    },
+
+    /// Recorded reads that are not those of the program.
+    #[error("read {read} of {device}: {reason}; record the reads of this very program, or use Reads::Zeros")]
+    Reads {
+        /// The device.
+        device: crate::OvercommitDevice,
+        /// The number of the read, from one.
+        read: usize,
+        /// What does not fit.
+        reason: String,
+    },
+
     /// A setting that cannot be understood.
     #[error("{setting}: \"{value}\" was given; expected {expected}")]
     Setting {

@@ -17,9 +17,10 @@ pub use config::{Amount, Config, Exactness, VARIABLES, Variable};
 pub use device::{OvercommitDevice, SimProfile};
 #[cfg(feature = "host")]
 pub use engine::host::LaneMode;
+pub use engine::sim::Profile;
 pub use error::{Error, WorkingSet};
 pub use policy::Policy;
 #[doc(hidden)]
 pub use pool::Sabotage;
-pub use runtime::{configure, reset_stats, stats};
+pub use runtime::{Reads, configure, reset_stats, stats};
 pub use stats::{Counters, Stats};

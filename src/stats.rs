@@ -3,6 +3,7 @@ use std::fmt;
 use bytesize::ByteSize;
 
 use crate::OvercommitDevice;
+use crate::engine::Times;
 
 /// Totals since the device's first use, or since `reset_stats`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,6 +28,10 @@ pub struct Counters {
     pub compactions: u64,
     /// Ops refused because they did not fit.
     pub out_of_memory: u64,
+    /// Times the program read a tensor.
+    pub reads: u64,
+    /// Ops submitted after the first read. On an engine without data, they may not be those of a real run.
+    pub ops_after_read: u64,
 }
 
 /// What a device's memory holds and held. `Display` prints a table.
@@ -59,6 +64,8 @@ pub struct Stats {
     pub recipes: usize,
     /// Totals.
     pub counters: Counters,
+    /// What the engine's clock shows; `None` where time is the world's.
+    pub times: Option<Times>,
 }
 
 impl Stats {
@@ -83,6 +90,7 @@ impl Stats {
             ("num_drops", counters.drops),
             ("num_compactions", counters.compactions),
             ("num_ooms", counters.out_of_memory),
+            ("num_reads", counters.reads),
         ]
     }
 }
@@ -123,6 +131,18 @@ impl fmt::Display for Stats {
             counters.compactions,
             counters.out_of_memory,
             counters.ops
-        )
+        )?;
+        let Some(times) = self.times else { return Ok(()) };
+        let milliseconds = |ns: u64| ns as f64 / 1e6;
+        let [compute, offload, fetch] = times.busy_ns.map(milliseconds);
+        write!(
+            f,
+            "\nsimulated: {:.3} ms (computing {compute:.3}, offloading {offload:.3}, fetching {fetch:.3})",
+            milliseconds(times.end_ns)
+        )?;
+        match counters.ops_after_read {
+            0 => Ok(()),
+            ops => write!(f, "; {ops} ops came after a read, whose values are not those of a real run"),
+        }
     }
 }

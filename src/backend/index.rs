@@ -83,8 +83,8 @@ pub fn argwhere(mask: Tensor, dtype: impl Into<DType>) -> Tensor {
     let count = match ends.shape()[0] {
         0 => 0,
         runs => {
-            let last = ok(runtime::read(view::narrow(ends.clone(), 0, runs - 1, 1)));
-            bytemuck::pod_read_unaligned::<i64>(&last) as usize
+            let last = view::narrow(ends.clone(), 0, runs - 1, 1);
+            ok(runtime::read_count("argwhere", last, mask.shape().count()))
         }
     };
     as_indices(dtype, |dtype| run(Op::ArgWhere { count, dtype }, [mask, ends]))

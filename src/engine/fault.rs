@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Algorithm, Call, Engine, EngineError, Lane, Mark, Props, Span, Tier};
+use super::{Algorithm, Call, Engine, EngineError, Lane, Mark, Props, Span, Tier, Times};
 use crate::op::{Op, Outputs, View};
 
 /// An engine of which one call fails, and does nothing. Counted are the calls that can: `map`, `launch`, `copy`, `wait`
@@ -94,7 +94,11 @@ impl Engine for Fault {
         self.engine.sync(mark)
     }
 
-    fn bytes(&self, span: Span) -> *mut u8 {
+    fn bytes(&self, span: Span) -> Option<*mut u8> {
         self.engine.bytes(span)
+    }
+
+    fn times(&self) -> Option<Times> {
+        self.engine.times()
     }
 }

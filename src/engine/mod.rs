@@ -4,12 +4,14 @@ pub mod fault;
 #[cfg(feature = "host")]
 pub mod host;
 mod props;
+pub mod sim;
 
 use std::fmt::Debug;
 
 use arrayvec::ArrayVec;
 
-pub use props::Props;
+pub use props::{Flops, Props};
+pub use sim::Times;
 
 use crate::op::{Op, Outputs, View};
 
@@ -190,6 +192,12 @@ pub trait Engine: Send + Sync + Debug {
     /// Blocks until `mark` is reached. Reports a failure of work on any lane since the last `sync`, once.
     fn sync(&self, mark: Mark) -> Result<(), EngineError>;
 
-    /// The host's pointer to a span of a host tier (on an engine whose device is the host: of any tier).
-    fn bytes(&self, span: Span) -> *mut u8;
+    /// The host's pointer to a span of a host tier (on an engine whose device is the host: of any tier); `None` on an
+    /// engine without data.
+    fn bytes(&self, span: Span) -> Option<*mut u8>;
+
+    /// What the engine's own clock shows; `None` where time is the world's.
+    fn times(&self) -> Option<Times> {
+        None
+    }
 }

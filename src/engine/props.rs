@@ -1,4 +1,4 @@
-use crate::op::Work;
+use crate::op::{Dtype, Work};
 
 /// What an engine's device is like: what the cost model works on.
 #[derive(Clone, Debug, PartialEq)]
@@ -9,8 +9,8 @@ pub struct Props {
     pub device_bytes: usize,
     /// Host memory there is for offloaded bytes.
     pub host_bytes: usize,
-    /// Arithmetic, f32, per second.
-    pub flops_per_second: f64,
+    /// Arithmetic.
+    pub flops: Flops,
     /// Device memory, read or written, per second.
     pub memory_bytes_per_second: f64,
     /// One copy lane, per second.
@@ -19,11 +19,41 @@ pub struct Props {
     pub overhead_ns: u64,
 }
 
+/// Arithmetic operations per second, by element type. Integers count as f32.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Flops {
+    /// Of 64-bit floats.
+    pub f64: f64,
+    /// Of 32-bit floats, exact: no fewer bits inside.
+    pub f32: f64,
+    /// Of 16-bit floats, added up in 32 bits.
+    pub f16: f64,
+    /// Of bfloat16, added up in 32 bits.
+    pub bf16: f64,
+}
+
+impl Flops {
+    /// The same for all.
+    pub fn all(per_second: f64) -> Self {
+        Flops { f64: per_second, f32: per_second, f16: per_second, bf16: per_second }
+    }
+
+    /// Of an element type.
+    pub fn of(&self, dtype: Dtype) -> f64 {
+        match dtype {
+            Dtype::F64 => self.f64,
+            Dtype::F16 => self.f16,
+            Dtype::BF16 => self.bf16,
+            _ => self.f32,
+        }
+    }
+}
+
 impl Props {
     /// Predicted time of one launch, by the roofline model (Williams, Waterman, Patterson, CACM 2009): the slower of
     /// arithmetic and memory traffic, after the launch itself. In nanoseconds.
     pub fn launch_ns(&self, work: &Work) -> u64 {
-        let arithmetic = work.flops as f64 / self.flops_per_second;
+        let arithmetic = work.flops as f64 / self.flops.of(work.dtype);
         let traffic = (work.read_bytes + work.written_bytes) as f64 / self.memory_bytes_per_second;
         self.overhead_ns + (arithmetic.max(traffic) * 1e9) as u64
     }
@@ -44,13 +74,14 @@ mod tests {
             name: "test".into(),
             device_bytes: 0,
             host_bytes: 0,
-            flops_per_second: 1e9,
+            flops: Flops { f64: 5e8, ..Flops::all(1e9) },
             memory_bytes_per_second: 1e9,
             link_bytes_per_second: 5e8,
             overhead_ns: 10,
         };
-        let work = |flops, read_bytes| Work { flops, read_bytes, written_bytes: 0 };
+        let work = |flops, read_bytes| Work { flops, read_bytes, written_bytes: 0, dtype: Dtype::F32 };
         assert_eq!(props.launch_ns(&work(1000, 10)), 1010);
+        assert_eq!(props.launch_ns(&Work { dtype: Dtype::F64, ..work(1000, 10) }), 2010);
         assert_eq!(props.launch_ns(&work(10, 1000)), 1010);
         assert_eq!(props.copy_ns(1000), 2010);
     }

@@ -1,7 +1,7 @@
-use super::{Op, Outputs, View};
+use super::{Dtype, Op, Outputs, View};
 
 /// What an op costs, apart from where it runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     /// Arithmetic operations; a multiply-add counts as two.
     pub flops: u64,
@@ -9,6 +9,8 @@ pub struct Work {
     pub read_bytes: u64,
     /// Bytes written to device memory.
     pub written_bytes: u64,
+    /// Element type of the arithmetic.
+    pub dtype: Dtype,
 }
 
 impl Op {
@@ -53,7 +55,8 @@ impl Op {
             }
             _ => inputs.iter().map(count).max().unwrap_or(made).max(made),
         };
-        Work { flops, read_bytes: bytes(inputs), written_bytes: bytes(outputs) }
+        let dtype = inputs.first().or(outputs.first()).map_or(Dtype::F32, |view| view.dtype);
+        Work { flops, read_bytes: bytes(inputs), written_bytes: bytes(outputs), dtype }
     }
 }
 

@@ -100,12 +100,12 @@ impl HostAccess {
         self.pending.marks().try_for_each(|mark| self.engine.sync(mark))
     }
 
-    /// The bytes. Waits for the work that makes them.
-    pub fn read(&self) -> Result<Vec<u8>, EngineError> {
+    /// The bytes, if the engine has any. Waits for the work that makes them.
+    pub fn read(&self) -> Result<Option<Vec<u8>>, EngineError> {
         self.wait()?;
+        let Some(start) = self.engine.bytes(self.span) else { return Ok(None) };
         // SAFETY: the span lies in a mapped host slab, pinned by the storage's `host_pins`; all writes to it are done.
-        let bytes = unsafe { std::slice::from_raw_parts(self.engine.bytes(self.span), self.span.bytes) };
-        Ok(bytes.to_vec())
+        Ok(Some(unsafe { std::slice::from_raw_parts(start, self.span.bytes) }.to_vec()))
     }
 
     /// Sets the bytes. Waits for earlier work on the same memory.
@@ -115,8 +115,10 @@ impl HostAccess {
     pub fn write(&self, bytes: &[u8]) -> Result<(), EngineError> {
         assert_eq!(bytes.len(), self.span.bytes, "bytes written to a storage must be as many as it holds");
         self.wait()?;
-        // SAFETY: as in `read`; the storage is new, so nobody else reads or writes its block.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.engine.bytes(self.span), bytes.len()) };
+        if let Some(start) = self.engine.bytes(self.span) {
+            // SAFETY: as in `read`; the storage is new, so nobody else reads or writes its block.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) };
+        }
         Ok(())
     }
 }

@@ -162,6 +162,7 @@ impl Pool {
             storages: self.graph.storages.len(),
             recipes: self.graph.recipe_count(),
             counters: self.counters,
+            times: self.engine().times(),
         }
     }
 

@@ -306,6 +306,7 @@ impl Pool {
             self.engine_error(error)
         })?;
         self.counters.ops += 1;
+        self.counters.ops_after_read += u64::from(self.counters.reads > 0);
         for (&id, copy) in ids.iter().zip(&reads) {
             self.graph.storages[id].device = Some(Copy { touched: copy.touched.with(mark), ..*copy });
         }

@@ -88,6 +88,7 @@ impl Pool {
     /// Makes a storage's bytes readable in the host tier and pins them there, until
     /// [`end_host_access`](Pool::end_host_access).
     pub fn begin_read(&mut self, id: StorageId) -> Result<HostAccess, Error> {
+        self.counters.reads += 1;
         if !self.graph.storages[id].stored() {
             self.remake(id)?;
         }

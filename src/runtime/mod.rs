@@ -2,6 +2,7 @@
 //! the queue of dropped handles.
 
 mod registry;
+mod supply;
 mod tensor;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +14,8 @@ use crossbeam_queue::SegQueue;
 #[doc(hidden)]
 pub use registry::configure_with_engine;
 pub use registry::{configure, reset_stats, stats};
+pub use supply::Reads;
+pub(crate) use supply::Supply;
 pub use tensor::Tensor;
 
 use crate::OvercommitDevice;
@@ -31,6 +34,7 @@ pub struct Runtime {
     dropped: SegQueue<StorageId>,
     seed: AtomicU64,
     drawn: AtomicU64,
+    supply: Supply,
 }
 
 /// The seed until one is set: fixed, so that a program without a seed is repeatable too.
@@ -40,7 +44,7 @@ const DEFAULT_SEED: u64 = 0x6f76_6572_636f_6d6d;
 const MOST_AHEAD: u64 = 4096;
 
 impl Runtime {
-    fn new(device: OvercommitDevice, engine: Arc<dyn Engine>, pool: Pool) -> Self {
+    fn new(device: OvercommitDevice, engine: Arc<dyn Engine>, pool: Pool, supply: Supply) -> Self {
         Runtime {
             device,
             engine,
@@ -48,6 +52,7 @@ impl Runtime {
             dropped: SegQueue::new(),
             seed: AtomicU64::new(DEFAULT_SEED),
             drawn: AtomicU64::new(0),
+            supply,
         }
     }
 
@@ -149,8 +154,25 @@ pub fn write(device: &OvercommitDevice, bytes: &[u8], dtype: Dtype, shape: Shape
     Ok(tensor)
 }
 
-/// The tensor's elements, row-major, as native-endian bytes. Waits for the work that makes them.
+/// The tensor's elements, row-major, as native-endian bytes. Waits for the work that makes them. An engine without data
+/// gives what [`Config::reads`](crate::Config::reads) says.
 pub fn read(tensor: Tensor) -> Result<Vec<u8>, Error> {
+    let (runtime, view) = (tensor.runtime().clone(), *tensor.view());
+    download(tensor)?.map_or_else(|| runtime.supply.elements(runtime.device, &view), Ok)
+}
+
+/// A number that the program goes on with: the only element of an `i64` tensor. An engine without data takes it to be
+/// the part of `most` that [`Config::density`](crate::Config::density) says.
+pub fn read_count(op: &'static str, tensor: Tensor, most: usize) -> Result<usize, Error> {
+    let runtime = tensor.runtime().clone();
+    match download(tensor)? {
+        Some(bytes) => Ok(bytemuck::pod_read_unaligned::<i64>(&bytes) as usize),
+        None => runtime.supply.count(runtime.device, op, most),
+    }
+}
+
+/// The tensor's elements, if the engine has any.
+fn download(tensor: Tensor) -> Result<Option<Vec<u8>>, Error> {
     let view = *tensor.view();
     let tensor =
         if view.layout.is_contiguous() { tensor } else { run(Op::Copy { dtype: view.dtype }, [tensor])? };
@@ -159,12 +181,12 @@ pub fn read(tensor: Tensor) -> Result<Vec<u8>, Error> {
     // Outside the lock, as in `write`.
     let bytes = access.read();
     runtime.pool().end_host_access(tensor.id());
-    let mut bytes = bytes.map_err(|error| runtime.engine_error(error))?;
+    let Some(mut bytes) = bytes.map_err(|error| runtime.engine_error(error))? else { return Ok(None) };
     // A view without elements may begin anywhere.
     let begin = tensor.layout().offset() * view.dtype.size_bytes();
     bytes.drain(..begin.min(bytes.len()));
     bytes.truncate(view.size_bytes());
-    Ok(bytes)
+    Ok(Some(bytes))
 }
 
 /// Waits for all work submitted to `device`, and reports the first failure since the last `sync` or read.

@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::engine::Engine;
 #[cfg(feature = "host")]
 use crate::engine::host::HostEngine;
+use crate::engine::sim::SimEngine;
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::{OvercommitDevice, Stats};
@@ -86,6 +87,7 @@ fn start(
     wrap: impl FnOnce(Arc<dyn Engine>) -> Arc<dyn Engine>,
 ) -> Result<Runtime, Error> {
     let engine = wrap(engine(device, &config)?);
+    let supply = config.supply();
     let settings = config.resolve(engine.props())?;
     settings.log(
         log::Level::Info,
@@ -99,7 +101,7 @@ fn start(
         ),
     );
     let pool = Pool::new(device, engine.clone(), settings);
-    Ok(Runtime::new(device, engine, pool))
+    Ok(Runtime::new(device, engine, pool, supply))
 }
 
 fn engine(device: OvercommitDevice, config: &Config) -> Result<Arc<dyn Engine>, Error> {
@@ -113,6 +115,9 @@ fn engine(device: OvercommitDevice, config: &Config) -> Result<Arc<dyn Engine>, 
             missing("this build lacks the feature `host`")
         }
         OvercommitDevice::Cuda(_) => missing("this version has no CUDA engine yet"),
-        OvercommitDevice::Sim(_) => missing("this version has no simulation engine yet"),
+        OvercommitDevice::Sim(profile) => match profile.get() {
+            Some(profile) => Ok(Arc::new(SimEngine::new(&profile))),
+            None => missing("there is no such profile"),
+        },
     }
 }

@@ -10,6 +10,7 @@ mod generate;
 mod networks;
 mod ops;
 mod program;
+mod simulate;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -18,7 +18,7 @@ use arrayvec::ArrayVec;
 use memmap2::MmapMut;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
-use super::{Algorithm, Call, Engine, EngineError, Lane, Mark, Props, Span, Tier};
+use super::{Algorithm, Call, Engine, EngineError, Flops, Lane, Mark, Props, Span, Tier};
 use crate::op::{MAX_INPUTS, Op, Outputs, View, lower};
 use lanes::{Deferred, Lanes, Piece, Threads};
 
@@ -78,13 +78,17 @@ const LINK_BYTES_PER_SECOND: f64 = 5e9;
 const OVERHEAD_NS: u64 = 500;
 
 impl HostOptions {
-    fn props(&self) -> Props {
+    /// What the engine says of itself.
+    pub fn props(&self) -> Props {
         let cores = self.workers as f64;
         Props {
             name: format!("host, {} threads", self.workers),
             device_bytes: self.device_bytes,
             host_bytes: self.host_bytes,
-            flops_per_second: cores * CORE_FLOPS_PER_SECOND,
+            flops: Flops {
+                f64: cores * CORE_FLOPS_PER_SECOND / 2.0,
+                ..Flops::all(cores * CORE_FLOPS_PER_SECOND)
+            },
             memory_bytes_per_second: (cores * CORE_BYTES_PER_SECOND).min(MOST_BYTES_PER_SECOND),
             link_bytes_per_second: LINK_BYTES_PER_SECOND,
             overhead_ns: OVERHEAD_NS,
@@ -172,6 +176,26 @@ fn execute(piece: &Piece, workers: usize) -> Result<(), EngineError> {
     }
 }
 
+/// Workspace of an op on an engine of so many workers.
+pub fn scratch_bytes(
+    op: &Op,
+    algorithm: Algorithm,
+    inputs: &[View],
+    outputs: &Outputs,
+    workers: usize,
+) -> usize {
+    let own = |inputs: &[View]| match op {
+        Op::Matmul => 0,
+        _ if is_product(op) => conv::scratch_bytes(op, algorithm, inputs, workers),
+        _ => lower::scratch_bytes(op, inputs, outputs),
+    };
+    if is_product(op) && widen::applies(inputs) {
+        let wide: ArrayVec<View, MAX_INPUTS> = inputs.iter().map(widen::widened).collect();
+        return widen::scratch_bytes(inputs, &outputs[0]) + own(&wide);
+    }
+    own(inputs)
+}
+
 impl Engine for HostEngine {
     fn props(&self) -> &Props {
         &self.props
@@ -206,16 +230,7 @@ impl Engine for HostEngine {
     }
 
     fn scratch(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> usize {
-        let own = |inputs: &[View]| match op {
-            Op::Matmul => 0,
-            _ if is_product(op) => conv::scratch_bytes(op, algorithm, inputs, self.workers),
-            _ => lower::scratch_bytes(op, inputs, outputs),
-        };
-        if is_product(op) && widen::applies(inputs) {
-            let wide: ArrayVec<View, MAX_INPUTS> = inputs.iter().map(widen::widened).collect();
-            return widen::scratch_bytes(inputs, &outputs[0]) + own(&wide);
-        }
-        own(inputs)
+        scratch_bytes(op, algorithm, inputs, outputs, self.workers)
     }
 
     unsafe fn launch(&self, lane: Lane, call: &Call) -> Result<(), EngineError> {
@@ -252,8 +267,8 @@ impl Engine for HostEngine {
         self.lanes.sync(mark)
     }
 
-    fn bytes(&self, span: Span) -> *mut u8 {
-        span.address as *mut u8
+    fn bytes(&self, span: Span) -> Option<*mut u8> {
+        Some(span.address as *mut u8)
     }
 }
 

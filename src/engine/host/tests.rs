@@ -45,7 +45,7 @@ fn a_round_trip_through_both_tiers() {
         let values = floats(64, 1);
         // SAFETY: the slab is larger, and no work uses it yet.
         unsafe {
-            let to = engine.bytes(host).cast::<f32>();
+            let to = engine.bytes(host).expect("host memory").cast::<f32>();
             to.copy_from_nonoverlapping(values.as_ptr(), 64);
         }
         let at = |index: usize| device.slice(index * 256, 256);
@@ -65,7 +65,9 @@ fn a_round_trip_through_both_tiers() {
         engine.sync(mark).expect("nothing failed");
         assert!(engine.reached(mark));
         // SAFETY: all work on the slab is done.
-        let got = unsafe { std::slice::from_raw_parts(engine.bytes(host).cast::<f32>(), 64 * 64) };
+        let got = unsafe {
+            std::slice::from_raw_parts(engine.bytes(host).expect("host memory").cast::<f32>(), 64 * 64)
+        };
         assert!((0..64 * 64).all(|index| got[index] == values[index / 64] * values[index % 64]));
     }
 }

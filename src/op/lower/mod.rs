@@ -20,7 +20,6 @@ mod sort;
 mod space;
 mod transpose;
 
-#[cfg(test)]
 pub(crate) use pointwise::bits;
 
 use std::fmt;

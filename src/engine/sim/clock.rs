@@ -1,0 +1,154 @@
+//! Virtual time: lanes that run beside each other, and a program that waits for them.
+
+use std::collections::VecDeque;
+
+use crate::engine::{Lane, Mark};
+
+/// What a virtual clock shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// When all work so far is done.
+    pub end_ns: u64,
+    /// How long each lane was at work, by [`Lane`].
+    pub busy_ns: [u64; Lane::ALL.len()],
+}
+
+/// When the pieces of one lane end.
+#[derive(Debug, Default)]
+struct Track {
+    /// Of the pieces after the first `done`, in order.
+    ends_ns: VecDeque<u64>,
+    done: u64,
+    /// When the last piece ends, or what the next has to wait for.
+    free_ns: u64,
+    last_end_ns: u64,
+    busy_ns: u64,
+}
+
+/// Ends that are kept before it is looked which of them can still matter.
+const KEPT: usize = 1 << 14;
+
+#[derive(Debug, Default)]
+pub struct Clock {
+    tracks: [Track; Lane::ALL.len()],
+    /// Until when the program has waited: what it submits from now on begins later.
+    program_ns: u64,
+    kept: usize,
+}
+
+impl Clock {
+    /// A piece of work at the end of a lane.
+    pub fn run(&mut self, lane: Lane, duration_ns: u64) {
+        let begin_ns = self.tracks[lane as usize].free_ns.max(self.program_ns);
+        let track = &mut self.tracks[lane as usize];
+        track.free_ns = begin_ns + duration_ns;
+        track.last_end_ns = track.free_ns;
+        track.busy_ns += duration_ns;
+        track.ends_ns.push_back(track.free_ns);
+        if track.ends_ns.len() > self.kept.max(KEPT) {
+            self.forget();
+        }
+    }
+
+    /// What is submitted to `lane` from now on begins once `mark` is reached.
+    pub fn wait(&mut self, lane: Lane, mark: Mark) {
+        let end_ns = self.end_ns(mark);
+        let track = &mut self.tracks[lane as usize];
+        track.free_ns = track.free_ns.max(end_ns);
+    }
+
+    /// The program waits for `mark`.
+    pub fn sync(&mut self, mark: Mark) {
+        self.program_ns = self.program_ns.max(self.end_ns(mark));
+    }
+
+    pub fn reached(&self, mark: Mark) -> bool {
+        self.end_ns(mark) <= self.program_ns
+    }
+
+    /// The lane's end as it is now.
+    pub fn mark(&self, lane: Lane) -> Mark {
+        let track = &self.tracks[lane as usize];
+        Mark { lane, sequence: track.done + track.ends_ns.len() as u64 }
+    }
+
+    pub fn times(&self) -> Times {
+        Times {
+            end_ns: self.tracks.iter().map(|track| track.last_end_ns).fold(self.program_ns, u64::max),
+            busy_ns: self.tracks.each_ref().map(|track| track.busy_ns),
+        }
+    }
+
+    /// When the work up to `mark` ends; one that is forgotten delays nothing.
+    fn end_ns(&self, mark: Mark) -> u64 {
+        let track = &self.tracks[mark.lane as usize];
+        let index = mark.sequence.checked_sub(track.done + 1);
+        index.map_or(0, |index| track.ends_ns[index as usize])
+    }
+
+    /// Forgets ends that every lane and the program are past: waiting for them delays nothing.
+    fn forget(&mut self) {
+        let past_ns = self.tracks.iter().map(|track| track.free_ns).fold(self.program_ns, u64::min);
+        for track in &mut self.tracks {
+            while track.ends_ns.front().is_some_and(|&end_ns| end_ns <= past_ns) {
+                track.ends_ns.pop_front();
+                track.done += 1;
+            }
+        }
+        self.kept = 2 * self.tracks.iter().map(|track| track.ends_ns.len()).max().unwrap_or(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_overlap_until_one_waits() {
+        let mut clock = Clock::default();
+        clock.run(Lane::Compute, 100);
+        clock.run(Lane::Fetch, 30);
+        assert_eq!(clock.times(), Times { end_ns: 100, busy_ns: [100, 0, 30] });
+        let fetched = clock.mark(Lane::Fetch);
+        clock.wait(Lane::Compute, fetched);
+        clock.run(Lane::Compute, 10);
+        assert_eq!(clock.times().end_ns, 110);
+        clock.wait(Lane::Offload, clock.mark(Lane::Compute));
+        clock.run(Lane::Offload, 5);
+        assert_eq!(clock.times(), Times { end_ns: 115, busy_ns: [110, 5, 30] });
+        assert!(!clock.reached(fetched));
+        clock.sync(fetched);
+        assert!(clock.reached(fetched) && !clock.reached(clock.mark(Lane::Compute)));
+    }
+
+    #[test]
+    fn what_a_program_submits_after_a_wait_begins_after_it() {
+        let mut clock = Clock::default();
+        clock.run(Lane::Compute, 100);
+        clock.sync(clock.mark(Lane::Compute));
+        clock.run(Lane::Fetch, 7);
+        assert_eq!(clock.times().end_ns, 107);
+    }
+
+    #[test]
+    fn forgotten_ends_delay_nothing() {
+        let (mut clock, mut kept) = (Clock::default(), Vec::new());
+        for piece in 0..4 * KEPT as u64 {
+            clock.run(Lane::Compute, 3);
+            kept.push(clock.mark(Lane::Compute));
+            if piece % 100 == 0 {
+                clock.sync(clock.mark(Lane::Compute));
+                for lane in [Lane::Offload, Lane::Fetch] {
+                    clock.wait(lane, clock.mark(Lane::Compute));
+                }
+            }
+        }
+        assert!(clock.tracks[0].ends_ns.len() < 2 * KEPT);
+        let before = clock.times();
+        for mark in kept.into_iter().step_by(1000) {
+            clock.wait(Lane::Fetch, mark);
+        }
+        clock.run(Lane::Fetch, 1);
+        assert!(clock.times().end_ns <= before.end_ns + 1);
+    }
+}

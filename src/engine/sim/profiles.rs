@@ -1,0 +1,124 @@
+//! Devices to simulate: a table of vendors' figures, and how much workspace an op takes there.
+
+use crate::engine::{Algorithm, Flops, Props};
+use crate::op::{Op, Outputs, View, lower};
+
+/// A device to simulate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// What it is called in `sim:KEY`.
+    pub key: String,
+    /// Its figures.
+    pub props: Props,
+    /// The workspace of its ops.
+    pub workspace: Workspace,
+}
+
+/// How much workspace ops take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workspace {
+    /// As on a GPU: convolutions take the columns of one image, matrix products none, all other ops what their kernels
+    /// take anywhere.
+    Gpu,
+    /// As on the host engine with so many workers.
+    #[cfg(feature = "host")]
+    Host {
+        /// Threads that one op may use.
+        workers: usize,
+    },
+}
+
+impl Workspace {
+    #[cfg_attr(not(feature = "host"), allow(unused_variables))]
+    pub(super) fn bytes(self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> usize {
+        match self {
+            #[cfg(feature = "host")]
+            Workspace::Host { workers } => {
+                crate::engine::host::scratch_bytes(op, algorithm, inputs, outputs, workers)
+            }
+            Workspace::Gpu => match op {
+                Op::Matmul => 0,
+                Op::Conv(_) => columns_bytes(&inputs[1], &outputs[0]),
+                Op::ConvBackwardInput { .. } => columns_bytes(&inputs[0], &inputs[1]),
+                Op::ConvBackwardWeight { .. } => columns_bytes(&outputs[0], &inputs[1]),
+                _ => lower::scratch_bytes(op, inputs, outputs),
+            },
+        }
+    }
+}
+
+/// What the windows of one image and group take, one beside the other: `[channels * taps, pixels]`.
+fn columns_bytes(weight: &View, output: &View) -> usize {
+    let taps: usize = weight.shape().dims()[1..].iter().product();
+    let pixels: usize = output.shape().dims()[2..].iter().product();
+    taps * pixels * weight.dtype.size_bytes()
+}
+
+/// Host memory that every profile comes with: what a server of its time has, at least.
+const HOST_BYTES: usize = 256 << 30;
+
+/// Key, name, memory, its bandwidth, arithmetic of `f64`, `f32`, `f16` and `bf16`, link and launch, in the units of the
+/// table's head.
+type Row = (&'static str, &'static str, usize, f64, [f64; 4], f64, f64);
+
+/// Dense peak rates; halves on tensor cores where there are any for them, added up in `f32`, else at the rate of `f32`. The
+/// link is what one direction moves from pinned memory; a launch is one of many empty kernels in a row. GB/s and TFLOP/s
+/// are powers of ten; vendors write "GB" for GiB of memory.
+///
+/// None of the vendors' own files was at hand but the K40's: "reprint" is a public page or repository with the vendor's
+/// table, "derived" is units times clock, "assumed" is the figure of a like device.
+#[rustfmt::skip]
+const ROWS: [Row; 10] = [
+    //                                       GiB    GB/s  TFLOP/s: f64, f32, f16, bf16   link   us
+    // Tesla K40 board specification BD-06902-001 (2013): memory, clock. Rates at the base clock: reprint. Link:
+    // bandwidthTest on a K40m. Launch: a K80's.
+    ("k40c", "NVIDIA Tesla K40c",             12,  288.0, [1.43, 4.29, 4.29, 4.29],     10.0, 5.7),
+    // GeForce GTX TITAN X specifications (2015): reprint; f32 derived at the boost clock (vDNN says 7). Link: vDNN, MICRO
+    // 2016, unverified. Launch assumed.
+    ("titan-x", "NVIDIA TITAN X (Maxwell)",   12,  336.5, [0.206, 6.6, 6.6, 6.6],       12.8, 5.0),
+    // TITAN V product page (2017): reprint. Link and launch assumed.
+    ("titan-v", "NVIDIA TITAN V",             12,  652.8, [6.9, 13.8, 110.0, 13.8],     12.4, 1.83),
+    // Tesla V100 datasheet, SXM2 16 GB: reprint. Link: nvbandwidth on PCIe 3.0. Launch measured.
+    ("v100", "NVIDIA V100 SXM2 16 GB",        16,  900.0, [7.8, 15.7, 125.0, 15.7],     12.4, 1.83),
+    // A100 datasheets (2020, 2021): reprint. Link: nvbandwidth on the 40 GB board. Launch measured.
+    ("a100-40", "NVIDIA A100 SXM4 40 GB",     40, 1555.0, [9.7, 19.5, 312.0, 312.0],    25.1, 2.7),
+    ("a100-80", "NVIDIA A100 SXM4 80 GB",     80, 2039.0, [9.7, 19.5, 312.0, 312.0],    25.1, 2.7),
+    // GeForce RTX 3060 specifications (2021): reprint; halves derived. Link and launch assumed.
+    ("rtx3060", "NVIDIA RTX 3060 12 GB",      12,  360.0, [0.199, 12.74, 25.5, 25.5],   25.0, 2.7),
+    // Ada architecture whitepaper 2.01: reprint. Link and launch assumed.
+    ("rtx4090", "NVIDIA RTX 4090",            24, 1008.0, [1.29, 82.6, 165.2, 165.2],   25.0, 2.5),
+    // H100 datasheet and architecture whitepaper, SXM5: reprint. Link: nvbandwidth. Launch: an A100's.
+    ("h100", "NVIDIA H100 SXM5 80 GB",        80, 3350.0, [33.5, 66.9, 989.4, 989.4],   52.8, 2.7),
+    // H200 product page: reprint for memory and halves; the rest an H100's.
+    ("h200", "NVIDIA H200 SXM 141 GB",       141, 4800.0, [33.5, 66.9, 989.4, 989.4],   52.8, 2.7),
+];
+
+/// The vendors' devices and, with the feature `host`, the host engine of this machine under the key `host`.
+pub fn profiles() -> Vec<Profile> {
+    let profile = |&(key, name, gib, bandwidth, tflops, link, launch_us): &Row| {
+        let [f64, f32, f16, bf16] = tflops.map(|rate| rate * 1e12);
+        let props = Props {
+            name: name.to_string(),
+            device_bytes: gib << 30,
+            host_bytes: HOST_BYTES,
+            flops: Flops { f64, f32, f16, bf16 },
+            memory_bytes_per_second: bandwidth * 1e9,
+            link_bytes_per_second: link * 1e9,
+            overhead_ns: (launch_us * 1e3) as u64,
+        };
+        Profile { key: key.to_string(), props, workspace: Workspace::Gpu }
+    };
+    #[allow(unused_mut, reason = "without the host engine there is no more")]
+    let mut profiles: Vec<Profile> = ROWS.iter().map(profile).collect();
+    #[cfg(feature = "host")]
+    profiles.push(host());
+    profiles
+}
+
+/// The host engine as it is by default.
+#[cfg(feature = "host")]
+fn host() -> Profile {
+    let options = crate::engine::host::HostOptions::default();
+    let workspace = Workspace::Host { workers: options.workers };
+    Profile { key: "host".to_string(), props: options.props(), workspace }
+}

@@ -1,0 +1,62 @@
+//! What a program is given where an engine has no data.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::OvercommitDevice;
+use crate::error::Error;
+use crate::op::{Dtype, Scalar, View, lower};
+
+/// What reads give on an engine without data.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Reads {
+    /// Nothing but zeros.
+    #[default]
+    Zeros,
+    /// This number, everywhere.
+    Value(f64),
+    /// The elements of each read in turn.
+    Log(Vec<Vec<f64>>),
+}
+
+/// What stands in for data.
+#[derive(Debug)]
+pub struct Supply {
+    reads: Reads,
+    density: Option<f64>,
+    count: AtomicUsize,
+}
+
+impl Supply {
+    pub fn new(reads: Reads, density: Option<f64>) -> Self {
+        Supply { reads, density, count: AtomicUsize::new(0) }
+    }
+
+    /// The elements of the next read, as bytes.
+    pub fn elements(&self, device: OvercommitDevice, view: &View) -> Result<Vec<u8>, Error> {
+        let read = self.count.fetch_add(1, Ordering::Relaxed);
+        let count = view.shape().count();
+        let error = |reason: String| Error::Reads { device, read: read + 1, reason };
+        match &self.reads {
+            Reads::Zeros => Ok(vec![0; view.size_bytes()]),
+            &Reads::Value(value) => Ok(bytes(view.dtype, std::iter::repeat_n(value, count))),
+            Reads::Log(log) => match log.get(read) {
+                Some(values) if values.len() == count => Ok(bytes(view.dtype, values.iter().copied())),
+                Some(values) => {
+                    Err(error(format!("{} elements were recorded, and {count} are read", values.len())))
+                }
+                None => Err(error(format!("only {} reads were recorded", log.len()))),
+            },
+        }
+    }
+
+    /// How many of `most` are set.
+    pub fn count(&self, device: OvercommitDevice, op: &'static str, most: usize) -> Result<usize, Error> {
+        let density = self.density.ok_or(Error::NeedsValues { op, device })?;
+        Ok((most as f64 * density.clamp(0.0, 1.0)).round() as usize)
+    }
+}
+
+fn bytes(dtype: Dtype, values: impl Iterator<Item = f64>) -> Vec<u8> {
+    let element = |value: f64| lower::bits(dtype, Scalar::from(value)).to_ne_bytes();
+    values.flat_map(|value| element(value).into_iter().take(dtype.size_bytes())).collect()
+}
