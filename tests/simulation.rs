@@ -1,0 +1,140 @@
+//! The simulation engine as a user meets it: no data, a clock of its own, any size.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use burn::backend::Autodiff;
+use burn::tensor::{Bool, Distribution, Int, Tensor, TensorData};
+use burn_overcommit::engine::sim::Workspace;
+use burn_overcommit::engine::{Flops, Props};
+use burn_overcommit::{Config, Overcommit, OvercommitDevice, Policy, Profile, Reads, SimProfile};
+use burn_overcommit::{Stats, configure, stats};
+
+type Ours = Overcommit<f32, i32>;
+
+const GIB: usize = 1 << 30;
+
+/// A device of round figures: what a megabyte or a million multiplications take is a millisecond.
+fn device(config: Config) -> OvercommitDevice {
+    let props = Props {
+        name: "test".to_string(),
+        device_bytes: 64 * GIB,
+        host_bytes: 256 * GIB,
+        flops: Flops::all(1e9),
+        memory_bytes_per_second: 1e9,
+        link_bytes_per_second: 1e9,
+        overhead_ns: 0,
+    };
+    let profile = Profile { key: "test".to_string(), props, workspace: Workspace::Gpu };
+    let device = OvercommitDevice::Sim(SimProfile::add(profile));
+    configure(&device, config).expect("a valid configuration");
+    device
+}
+
+fn refused<T>(run: impl FnOnce() -> T) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(run)).err().expect("it is refused");
+    *panic.downcast::<String>().expect("our panics carry a String")
+}
+
+fn end_ns(device: &OvercommitDevice) -> u64 {
+    stats(device).unwrap().times.expect("a clock").end_ns
+}
+
+#[test]
+fn reads_give_what_was_asked_for_and_are_counted() {
+    let values = |config: Config| {
+        let device = device(config);
+        let x = Tensor::<Ours, 1>::ones([3], &device);
+        let read =
+            (x.clone().into_data().to_vec::<f32>().unwrap(), x.int().into_data().to_vec::<i32>().unwrap());
+        let counters = stats(&device).unwrap().counters;
+        assert_eq!((counters.reads, counters.ops_after_read > 0), (2, true));
+        read
+    };
+    assert_eq!(values(Config::new()), (vec![0.0; 3], vec![0; 3]));
+    assert_eq!(values(Config::new().reads(Reads::Value(2.5))), (vec![2.5; 3], vec![2; 3]));
+    let log = Reads::Log(vec![vec![1.0, 2.0, 3.0], vec![4.0, 5.0, 6.0]]);
+    assert_eq!(values(Config::new().reads(log)), (vec![1.0, 2.0, 3.0], vec![4, 5, 6]));
+}
+
+#[test]
+fn a_log_that_is_not_of_this_program_is_refused() {
+    let device = device(Config::new().reads(Reads::Log(vec![vec![1.0, 2.0]])));
+    let x = Tensor::<Ours, 1>::ones([3], &device);
+    let text = x.clone().try_into_data().unwrap_err().to_string();
+    assert!(text.contains("read 1 of sim:test: 2 elements were recorded, and 3 are read"), "{text}");
+    let text = x.try_into_data().unwrap_err().to_string();
+    assert!(text.contains("read 2 of sim:test: only 1 reads were recorded"), "{text}");
+}
+
+#[test]
+fn a_size_that_depends_on_values_needs_a_density() {
+    let mask = |device| Tensor::<Ours, 2, Bool>::from_data(TensorData::new(vec![true; 40], [10, 4]), device);
+    let without = device(Config::new());
+    let text = refused(|| mask(&without).argwhere());
+    assert!(text.contains("argwhere: how much it makes depends on values, and sim:test has none"), "{text}");
+    assert_eq!(mask(&device(Config::new().density(0.3))).argwhere().dims(), [12, 2]);
+}
+
+#[test]
+fn time_is_that_of_the_roofline_and_of_copies_beside_it() {
+    let device = device(Config::new());
+    // 2 x 1000^3 operations are two seconds; reading and writing three times 4 MB would be 12 milliseconds.
+    let x = Tensor::<Ours, 2>::random([1000, 1000], Distribution::Default, &device);
+    let begun_ns = end_ns(&device);
+    let y = x.clone().matmul(x.clone());
+    assert_eq!(end_ns(&device) - begun_ns, 2_000_000_000);
+    // Reading copies to the host, after the product.
+    drop(y.into_data());
+    assert_eq!(end_ns(&device) - begun_ns, 2_004_000_000);
+    // Writing fetches beside the product that is under way.
+    let before_ns = end_ns(&device);
+    let product = x.clone().matmul(x.clone());
+    let data = TensorData::new(vec![0.0f32; 1_000_000], [1000, 1000]);
+    let fetched = Tensor::<Ours, 2>::from_data(data, &device).add_scalar(1.0);
+    assert_eq!(end_ns(&device) - before_ns, 2_008_000_000, "the sum takes 8 milliseconds after the product");
+    drop((x, product, fetched));
+}
+
+/// A step of a stack of linear layers with 4 GiB of activations each.
+fn step(device: &OvercommitDevice, layers: usize) -> Stats {
+    type Training = Autodiff<Ours>;
+    let weights: Vec<_> = (0..layers)
+        .map(|_| Tensor::<Training, 2>::random([1024, 1024], Distribution::Default, device).require_grad())
+        .collect();
+    let x = Tensor::<Training, 2>::random([1 << 20, 1024], Distribution::Default, device);
+    let y = weights.iter().fold(x, |x, weight| x.matmul(weight.clone()).tanh());
+    let gradients = y.mean().backward();
+    assert!(weights.iter().all(|weight| weight.grad(&gradients).is_some()));
+    drop((weights, gradients));
+    stats(device).unwrap()
+}
+
+#[test]
+fn a_network_of_any_size_runs_without_its_memory() {
+    let layers = 20;
+    let run = |config: Config| step(&device(config), layers);
+    let free = run(Config::new().budget("57 GiB"));
+    assert!(free.counters.evictions > 0 && free.peak_allocated_bytes <= 57 * GIB);
+    assert!(free.peak_host_bytes > 64 * GIB, "{free}");
+    let again = run(Config::new().budget("57 GiB"));
+    assert_eq!((free.times, free.counters), (again.times, again.counters), "two runs are one");
+    let tight = run(Config::new().budget("16 GiB"));
+    assert!(tight.times.unwrap().end_ns >= free.times.unwrap().end_ns, "less memory is not faster");
+    let none = run(Config::new().budget("16 GiB").policy(Policy::EvictAll));
+    assert!(none.counters.offloaded_bytes > tight.counters.offloaded_bytes);
+}
+
+#[test]
+fn the_vendors_devices_are_there_by_name() {
+    let keys =
+        ["k40c", "titan-x", "titan-v", "v100", "a100-40", "a100-80", "rtx3060", "rtx4090", "h100", "h200"];
+    for key in keys {
+        let device: OvercommitDevice = format!("sim:{key}").parse().unwrap();
+        assert_eq!(device.to_string(), format!("sim:{key}"));
+        let zeros = Tensor::<Ours, 1, Int>::zeros([4], &device);
+        assert_eq!(zeros.into_data().to_vec::<i32>().unwrap(), [0; 4]);
+        assert!(stats(&device).unwrap().times.unwrap().end_ns > 0);
+    }
+    let text = "sim:gtx".parse::<OvercommitDevice>().unwrap_err();
+    assert!(text.contains("expected one of k40c, titan-x"), "{text}");
+}
