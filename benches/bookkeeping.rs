@@ -1,4 +1,5 @@
-//! What the pool costs: plan and submit of a small op when nothing is evicted, in nanoseconds an op on one core.
+//! What the pool costs: plan and submit of a small op when nothing is evicted, and of one that evicts and fetches, in
+//! nanoseconds an op on one core.
 //!
 //! The lanes are deferred, so that nothing but the submitting thread runs; the queued work is run outside the timing.
 
@@ -6,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use burn_overcommit::op::{Binary, Dtype, Op, Shape, Unary};
 use burn_overcommit::runtime::{self, Tensor};
-use burn_overcommit::{Config, LaneMode, OvercommitDevice, configure};
+use burn_overcommit::{Config, LaneMode, OvercommitDevice, Policy, SimProfile, configure, stats};
 use criterion::Criterion;
 
 /// Fewer than a deferred lane holds before it runs what it has.
@@ -54,6 +55,40 @@ fn bookkeeping(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Tensors of a mebibyte that take turns; memory holds half of them, so that about every op evicts and fetches.
+const RING: usize = 64;
+
+fn evicted(device: &OvercommitDevice, iterations: u64) -> Duration {
+    let fill = || {
+        let op = Op::Fill { shape: Shape::new(&[512, 512]), dtype: Dtype::F32, value: 0.5.into() };
+        runtime::create(device, op).unwrap()
+    };
+    let mut ring: Vec<Tensor> = (0..RING).map(|_| fill()).collect();
+    let before = stats(device).unwrap().counters;
+    let start = Instant::now();
+    for turn in 0..iterations as usize * OPS {
+        let (at, other) = (turn % RING, (turn + RING / 2) % RING);
+        let sum = runtime::run(Op::Binary(Binary::Add), [ring[at].clone(), ring[other].clone()]).unwrap();
+        ring[at] = sum;
+    }
+    let spent = start.elapsed() / OPS as u32;
+    let counters = stats(device).unwrap().counters;
+    let (ops, evictions) = (counters.ops - before.ops, counters.evictions - before.evictions);
+    assert!(evictions * 10 > ops, "{evictions} evictions in {ops} ops");
+    spent
+}
+
+fn eviction(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("bookkeeping with eviction, per op on the simulation");
+    for policy in Policy::ALL {
+        let profile = SimProfile::named("h200").and_then(SimProfile::get).expect("a vendor's device");
+        let device = OvercommitDevice::Sim(SimProfile::add(profile));
+        configure(&device, Config::new().budget("32 MiB").policy(policy)).unwrap();
+        group.bench_function(policy.name(), |b| b.iter_custom(|n| evicted(&device, n)));
+    }
+    group.finish();
+}
+
 fn main() {
     let mut criterion = Criterion::default()
         .sample_size(20)
@@ -61,5 +96,6 @@ fn main() {
         .measurement_time(Duration::from_secs(2))
         .configure_from_args();
     bookkeeping(&mut criterion);
+    eviction(&mut criterion);
     criterion.final_summary();
 }

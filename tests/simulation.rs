@@ -115,7 +115,7 @@ fn a_network_of_any_size_runs_without_its_memory() {
     let run = |config: Config| step(&device(config), layers);
     let free = run(Config::new().budget("57 GiB"));
     assert!(free.counters.evictions > 0 && free.peak_allocated_bytes <= 57 * GIB);
-    assert!(free.peak_host_bytes > 64 * GIB, "{free}");
+    assert!(free.peak_host_bytes > 50 * GIB, "{free}");
     let again = run(Config::new().budget("57 GiB"));
     assert_eq!((free.times, free.counters), (again.times, again.counters), "two runs are one");
     let tight = run(Config::new().budget("16 GiB"));
