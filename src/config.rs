@@ -14,6 +14,9 @@ use crate::pool::Sabotage;
 use crate::runtime::{Reads, Supply};
 use crate::{OvercommitDevice, policy};
 
+/// The part of the free memory that is the budget unless one is set.
+pub(crate) const BUDGET_SHARE: f64 = 0.9;
+
 /// The environment variables. Each sets the default of one field of [`Config`]; `configure` overrides it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variable {
@@ -169,6 +172,7 @@ pub struct Config {
     reads: Reads,
     density: Option<f64>,
     sabotage: Option<Sabotage>,
+    portrait_at: Option<u64>,
 }
 
 impl Config {
@@ -246,6 +250,12 @@ impl Config {
         self
     }
 
+    /// Notes what is resident after the op of this number, from one.
+    pub(crate) fn portrait_at(mut self, op: u64) -> Self {
+        self.portrait_at = Some(op);
+        self
+    }
+
     /// Fills what is not set from the environment and the device.
     pub(crate) fn resolve(self, props: &Props) -> Result<Settings, Error> {
         let bytes =
@@ -260,12 +270,13 @@ impl Config {
                 Err(Error::Setting { setting: variable.name(), value, expected })
             };
         Ok(Settings {
-            budget_bytes: bytes(self.budget, Variable::Budget, 0.9, props.device_bytes)?,
+            budget_bytes: bytes(self.budget, Variable::Budget, BUDGET_SHARE, props.device_bytes)?,
             host_limit_bytes: bytes(self.host_limit, Variable::HostLimit, 0.5, props.host_bytes)?,
             policy: Variable::Policy.or_read(self.policy)?.unwrap_or_default(),
             exactness: Variable::Exactness.or_read(self.exactness)?.unwrap_or_default(),
             log: Variable::Log.or_read(self.log)?.unwrap_or(LevelFilter::Warn),
             sabotage: self.sabotage,
+            portrait_at: self.portrait_at,
         })
     }
 
@@ -288,6 +299,8 @@ pub(crate) struct Settings {
     pub exactness: Exactness,
     pub log: LevelFilter,
     pub sabotage: Option<Sabotage>,
+    /// The op after which it is noted what is resident.
+    pub portrait_at: Option<u64>,
 }
 
 impl Settings {

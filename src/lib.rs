@@ -7,6 +7,7 @@ mod device;
 pub mod engine;
 mod error;
 pub mod op;
+mod plan;
 mod policy;
 mod pool;
 pub mod runtime;
@@ -19,6 +20,7 @@ pub use device::{OvercommitDevice, SimProfile};
 pub use engine::host::LaneMode;
 pub use engine::sim::Profile;
 pub use error::{Error, WorkingSet};
+pub use plan::{Held, Plan, Run, plan};
 pub use policy::Policy;
 #[doc(hidden)]
 pub use pool::Sabotage;

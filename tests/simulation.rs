@@ -7,7 +7,7 @@ use burn::tensor::{Bool, Distribution, Int, Tensor, TensorData};
 use burn_overcommit::engine::sim::Workspace;
 use burn_overcommit::engine::{Flops, Props};
 use burn_overcommit::{Config, Overcommit, OvercommitDevice, Policy, Profile, Reads, SimProfile};
-use burn_overcommit::{Stats, configure, stats};
+use burn_overcommit::{Stats, configure, plan, stats};
 
 type Ours = Overcommit<f32, i32>;
 
@@ -122,6 +122,35 @@ fn a_network_of_any_size_runs_without_its_memory() {
     assert!(tight.times.unwrap().end_ns >= free.times.unwrap().end_ns, "less memory is not faster");
     let none = run(Config::new().budget("16 GiB").policy(Policy::EvictAll));
     assert!(none.counters.offloaded_bytes > tight.counters.offloaded_bytes);
+}
+
+#[test]
+fn a_plan_tells_what_a_program_needs() {
+    let profile = SimProfile::named("titan-x").and_then(SimProfile::get).expect("a vendor's device");
+    let plan = plan(&profile, Policy::Auto, |device| drop(step(device, 6))).unwrap();
+    let [first, .., last] = plan.runs[..] else { panic!("{plan}") };
+    assert_eq!(
+        (first.budget_bytes, first.time_ns, first.offloaded_bytes),
+        (plan.need_bytes, plan.base_ns, 0)
+    );
+    assert_eq!(last.budget_bytes, plan.smallest_budget_bytes);
+    assert!(last.fetched_bytes + last.recomputed_bytes > 0 && last.time_ns > first.time_ns, "{plan}");
+    assert!(plan.runs.windows(2).all(|pair| pair[0].budget_bytes > pair[1].budget_bytes), "{plan}");
+    let held = plan.largest[0];
+    assert_eq!((held.size_bytes, ["matmul", "tanh"].contains(&held.made_by)), (4 * GIB, true), "{plan}");
+    let usable = plan.on_device().expect("an op needs 8 GiB");
+    assert!(usable.budget_bytes < 12 * GIB && plan.slowdown(usable) >= 1.0, "{plan}");
+    let text = plan.to_string();
+    assert!(text.contains("It fits by overcommitting") && text.contains(" this device"), "{text}");
+}
+
+#[test]
+fn a_plan_of_a_program_that_keeps_tensors_is_refused() {
+    let profile = SimProfile::named("h200").and_then(SimProfile::get).expect("a vendor's device");
+    let kept = std::cell::RefCell::new(Vec::new());
+    let program = |device: &_| kept.borrow_mut().push(Tensor::<Ours, 1>::ones([3], device));
+    let text = plan(&profile, Policy::Auto, program).unwrap_err().to_string();
+    assert!(text.contains("cannot be configured while 1 of its tensors"), "{text}");
 }
 
 #[test]

@@ -50,6 +50,10 @@ pub struct Pool {
     counters: Counters,
     /// Ops run so far: the time that recency is measured in.
     clock: u64,
+    /// The most device memory in use, and the op at which it was.
+    peak: (usize, u64),
+    /// What was resident after the op that the settings name.
+    portrait: Vec<(usize, &'static str)>,
     /// The largest need of one op so far.
     largest_op_bytes: usize,
     /// A recompute is under way: what it makes may be offloaded, but not dropped again.
@@ -73,6 +77,8 @@ impl Pool {
             policy: settings.policy.reactive(),
             counters: Counters::default(),
             clock: 0,
+            peak: (0, 0),
+            portrait: Vec::new(),
             largest_op_bytes: 0,
             remaking: false,
             lost: Vec::new(),
@@ -166,12 +172,23 @@ impl Pool {
         }
     }
 
+    /// The number of the op at which the most device memory was in use.
+    pub fn peak_op(&self) -> u64 {
+        self.peak.1
+    }
+
+    /// What was resident after the op that the settings name: sizes, and the ops that made them, the largest first.
+    pub fn portrait(&self) -> &[(usize, &'static str)] {
+        &self.portrait
+    }
+
     /// Starts counting peaks and totals anew.
     pub fn reset_stats(&mut self) {
         self.device.reset_peak();
         self.host.reset_peak();
         self.counters = Counters::default();
         self.largest_op_bytes = 0;
+        self.peak = (self.device.peak_bytes(), self.clock);
     }
 
     fn engine_error(&self, source: EngineError) -> Error {

@@ -55,7 +55,7 @@ impl Pool {
         });
         let outputs = result.map(|copies| {
             let outputs: ArrayVec<StorageId, MAX_OUTPUTS> = (plan.outputs.iter().zip(copies))
-                .map(|(view, copy)| self.insert_output(view, copy))
+                .map(|(view, copy)| self.insert_output(op.name(), view, copy))
                 .collect();
             let recorded: ArrayVec<(StorageId, View), MAX_INPUTS> =
                 inputs.iter().map(|input| (input.id, self.recorded_view(input.view))).collect();
@@ -65,6 +65,7 @@ impl Pool {
             }
             outputs
         });
+        self.look_around();
         let given_up = overwritten.filter(|_| outputs.is_ok());
         for (index, input) in inputs.iter().enumerate() {
             if input.consumed && given_up != Some(index) {
@@ -105,8 +106,8 @@ impl Pool {
         self.graph.settle(id);
     }
 
-    fn insert_output(&mut self, view: &View, copy: Copy) -> StorageId {
-        let id = self.graph.storages.insert(view.size_bytes());
+    fn insert_output(&mut self, made_by: &'static str, view: &View, copy: Copy) -> StorageId {
+        let id = self.graph.storages.insert(view.size_bytes(), made_by);
         self.graph.storages.set_device(id, copy, self.clock);
         id
     }
@@ -360,15 +361,7 @@ impl Pool {
         if plan.scratch_bytes > 0 {
             parts.push(format!("workspace: {} bytes", plan.scratch_bytes));
         }
-        let made_by = |id| {
-            let storage = &self.graph.storages[id];
-            (
-                storage.size_bytes,
-                storage.recipe.map_or("source", |recipe| self.graph.recipe(recipe).op.name()),
-            )
-        };
-        let mut residents: Vec<_> = self.graph.storages.residents().map(made_by).collect();
-        residents.sort_by(|a, b| b.cmp(a));
+        let mut residents = self.residents();
         residents.truncate(5);
         Error::WorkingSet(Box::new(WorkingSet {
             op: plan.op.name(),
@@ -377,6 +370,25 @@ impl Pool {
             budget_bytes: self.device.limit_bytes(),
             residents,
         }))
+    }
+
+    /// Sizes of the resident storages and the ops that made them, the largest first.
+    fn residents(&self) -> Vec<(usize, &'static str)> {
+        let storages = &self.graph.storages;
+        let resident = |id| (storages[id].size_bytes, storages[id].made_by);
+        let mut residents: Vec<_> = storages.residents().map(resident).collect();
+        residents.sort_by(|a, b| b.cmp(a));
+        residents
+    }
+
+    /// Remembers when the most memory was in use, and what was there at the op that the settings name.
+    fn look_around(&mut self) {
+        if self.device.peak_bytes() > self.peak.0 {
+            self.peak = (self.device.peak_bytes(), self.clock);
+        }
+        if self.settings.portrait_at == Some(self.clock) {
+            self.portrait = self.residents();
+        }
     }
 
     /// The view that a recipe remembers.

@@ -34,6 +34,8 @@ impl Copy {
 pub struct Storage {
     /// Exact size; blocks are rounded up.
     pub size_bytes: usize,
+    /// The name of the op that made it: for people.
+    pub made_by: &'static str,
     /// In device memory.
     pub device: Option<Copy>,
     /// In host memory; beside `device`, a clean copy.
@@ -82,9 +84,10 @@ pub struct Storages {
 
 impl Storages {
     /// A record for `size_bytes` bytes that are nowhere yet, held by a handle.
-    pub fn insert(&mut self, size_bytes: usize) -> StorageId {
+    pub fn insert(&mut self, size_bytes: usize, made_by: &'static str) -> StorageId {
         let storage = Storage {
             size_bytes,
+            made_by,
             device: None,
             host: None,
             recipe: None,

@@ -108,7 +108,7 @@ impl Pool {
         let Some((block, busy)) = self.host_block(size_bytes, true)? else {
             return Err(self.host_tier_full("write", size_bytes));
         };
-        let id = self.graph.storages.insert(size_bytes);
+        let id = self.graph.storages.insert(size_bytes, "upload");
         let storage = &mut self.graph.storages[id];
         let copy = Copy { block, written: Pending::default(), touched: busy };
         storage.host = Some(copy);

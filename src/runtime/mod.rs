@@ -13,6 +13,7 @@ use crossbeam_queue::SegQueue;
 
 #[doc(hidden)]
 pub use registry::configure_with_engine;
+pub(crate) use registry::portrait;
 pub use registry::{configure, reset_stats, stats};
 pub use supply::Reads;
 pub(crate) use supply::Supply;

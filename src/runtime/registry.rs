@@ -72,6 +72,14 @@ pub fn stats(device: &OvercommitDevice) -> Result<Stats, Error> {
     Ok(runtime(device)?.pool().stats())
 }
 
+/// The number of the op at which the most device memory was in use, and what was resident after the op that the
+/// configuration names.
+pub(crate) fn portrait(device: &OvercommitDevice) -> Result<(u64, Vec<(usize, &'static str)>), Error> {
+    let runtime = runtime(device)?;
+    let pool = runtime.pool();
+    Ok((pool.peak_op(), pool.portrait().to_vec()))
+}
+
 /// Starts counting peaks and totals anew.
 ///
 /// # Errors

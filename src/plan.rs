@@ -1,0 +1,249 @@
+//! The dry run: what a program will need on a device, before there is such a device.
+
+use std::fmt;
+
+use bytesize::ByteSize;
+
+use crate::config::{BUDGET_SHARE, Config};
+use crate::engine::sim::Profile;
+use crate::error::Error;
+use crate::runtime::{configure, portrait, stats};
+use crate::{OvercommitDevice, Policy, SimProfile, Stats};
+
+/// Memory that no program fills.
+const BOUNDLESS_BYTES: usize = 1 << 50;
+/// Parts of the need that are tried as budgets.
+const PARTS: [f64; 9] = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1];
+/// Rows of the list of storages.
+const MOST_LISTED: usize = 8;
+/// Width of the chart's longest bar.
+const BAR: usize = 30;
+
+/// What a program needs on a device, and how long it takes there under which budget. `Display` prints tables and a chart.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Plan {
+    /// The device.
+    pub profile: Profile,
+    /// The most device memory in use at once if nothing is evicted.
+    pub need_bytes: usize,
+    /// The smallest budget that is not refused: what the largest op reads, makes and takes as workspace.
+    pub smallest_budget_bytes: usize,
+    /// The time of the program if nothing is evicted.
+    pub base_ns: u64,
+    /// What is in memory when the most is in use, by size and the op that made it, the most bytes first.
+    pub largest: Vec<Held>,
+    /// The program under one budget after another, the largest first; the first is the need.
+    pub runs: Vec<Run>,
+    /// Ops that came after the program read a tensor: with zeros for data, they may not be those of a real run.
+    pub ops_after_read: u64,
+}
+
+/// Storages of one size that one kind of op made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// The op.
+    pub made_by: &'static str,
+    /// Size of one.
+    pub size_bytes: usize,
+    /// How many.
+    pub count: usize,
+}
+
+/// A program under a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// Device memory that it may use.
+    pub budget_bytes: usize,
+    /// Predicted time.
+    pub time_ns: u64,
+    /// Bytes copied to the host.
+    pub offloaded_bytes: u64,
+    /// Bytes copied back.
+    pub fetched_bytes: u64,
+    /// Bytes made again.
+    pub recomputed_bytes: u64,
+    /// The most host memory in use.
+    pub host_bytes: usize,
+}
+
+/// Runs a program without data on a device's profile, with all the memory it asks for and then under smaller and smaller
+/// budgets. What it does is what is timed: most often the making of a model and one step of training.
+///
+/// ```
+/// use burn::tensor::{Distribution, Tensor};
+/// use burn_overcommit::{Overcommit, Policy, SimProfile, plan};
+///
+/// let profile = SimProfile::named("rtx4090").and_then(SimProfile::get).unwrap();
+/// let plan = plan(&profile, Policy::Auto, |device| {
+///     let x = Tensor::<Overcommit, 2>::random([4096, 4096], Distribution::Default, device);
+///     x.clone().matmul(x).exp();
+/// })?;
+/// assert_eq!(plan.need_bytes, 2 * 4096 * 4096 * 4);
+/// println!("{plan}");
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
+///
+/// # Errors
+/// Tensors that outlive the program: it is run several times on one device.
+///
+/// # Panics
+/// If the program does.
+pub fn plan(profile: &Profile, policy: Policy, program: impl Fn(&OvercommitDevice)) -> Result<Plan, Error> {
+    let mut boundless = profile.clone();
+    (boundless.props.device_bytes, boundless.props.host_bytes) = (BOUNDLESS_BYTES, BOUNDLESS_BYTES);
+    let device = OvercommitDevice::Sim(SimProfile::add(boundless));
+    let config = |budget_bytes| {
+        let config = Config::new().policy(policy).host_limit_bytes(BOUNDLESS_BYTES);
+        config.budget_bytes(budget_bytes)
+    };
+    let run = |config: Config| {
+        configure(&device, config)?;
+        program(&device);
+        stats(&device)
+    };
+    let free = run(config(BOUNDLESS_BYTES).policy(Policy::Auto))?;
+    let (peak_op, _) = portrait(&device)?;
+    run(config(BOUNDLESS_BYTES).policy(Policy::Auto).portrait_at(peak_op))?;
+    let (_, portrait) = portrait(&device)?;
+    let need_bytes = free.peak_allocated_bytes;
+    let runs = budgets(need_bytes, free.smallest_budget_bytes, usable_bytes(profile))
+        .into_iter()
+        .map(|budget_bytes| Ok(Run::new(budget_bytes, &run(config(budget_bytes))?)))
+        .collect::<Result<_, Error>>()?;
+    Ok(Plan {
+        profile: profile.clone(),
+        need_bytes,
+        smallest_budget_bytes: free.smallest_budget_bytes,
+        base_ns: time_ns(&free),
+        largest: grouped(&portrait),
+        runs,
+        ops_after_read: free.counters.ops_after_read,
+    })
+}
+
+/// What the budget is on the device unless one is set.
+fn usable_bytes(profile: &Profile) -> usize {
+    (profile.props.device_bytes as f64 * BUDGET_SHARE) as usize
+}
+
+fn time_ns(stats: &Stats) -> u64 {
+    stats.times.map_or(0, |times| times.end_ns)
+}
+
+/// The need, parts of it, what the device has where that is less, and the smallest that works; the largest first.
+fn budgets(need_bytes: usize, smallest_bytes: usize, usable_bytes: usize) -> Vec<usize> {
+    let parts = PARTS.map(|part| (need_bytes as f64 * part) as usize);
+    let mut budgets: Vec<usize> =
+        parts.into_iter().chain([need_bytes, usable_bytes.min(need_bytes), smallest_bytes]).collect();
+    budgets.retain(|&budget| budget >= smallest_bytes);
+    budgets.sort_unstable_by(|a, b| b.cmp(a));
+    budgets.dedup();
+    budgets
+}
+
+/// Storages by op and size.
+fn grouped(residents: &[(usize, &'static str)]) -> Vec<Held> {
+    let mut groups: Vec<Held> = Vec::new();
+    for &(size_bytes, made_by) in residents {
+        match groups.iter_mut().find(|held| (held.size_bytes, held.made_by) == (size_bytes, made_by)) {
+            Some(held) => held.count += 1,
+            None => groups.push(Held { made_by, size_bytes, count: 1 }),
+        }
+    }
+    groups.sort_by_key(|held| std::cmp::Reverse(held.size_bytes * held.count));
+    groups
+}
+
+impl Run {
+    fn new(budget_bytes: usize, stats: &Stats) -> Self {
+        Run {
+            budget_bytes,
+            time_ns: time_ns(stats),
+            offloaded_bytes: stats.counters.offloaded_bytes,
+            fetched_bytes: stats.counters.fetched_bytes,
+            recomputed_bytes: stats.counters.recomputed_bytes,
+            host_bytes: stats.peak_host_bytes,
+        }
+    }
+}
+
+impl Plan {
+    /// The run whose budget is the most that the device gives unless told otherwise, nine tenths of its memory; `None` if
+    /// even the smallest is more.
+    pub fn on_device(&self) -> Option<&Run> {
+        self.runs.iter().find(|run| run.budget_bytes <= usable_bytes(&self.profile))
+    }
+
+    /// How many times as long as with all memory.
+    pub fn slowdown(&self, run: &Run) -> f64 {
+        run.time_ns as f64 / self.base_ns.max(1) as f64
+    }
+}
+
+fn size(bytes: usize) -> String {
+    ByteSize(bytes as u64).to_string()
+}
+
+fn time(ns: u64) -> String {
+    let seconds = ns as f64 / 1e9;
+    if seconds < 1.0 { format!("{:.1} ms", seconds * 1e3) } else { format!("{seconds:.2} s") }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let props = &self.profile.props;
+        writeln!(f, "{}, {} of device memory", props.name, size(props.device_bytes))?;
+        writeln!(
+            f,
+            "needs {} if nothing is evicted, {} at the least; takes {} then",
+            size(self.need_bytes),
+            size(self.smallest_budget_bytes),
+            time(self.base_ns)
+        )?;
+        match self.on_device() {
+            Some(run) if run.budget_bytes >= self.need_bytes => writeln!(f, "It fits.")?,
+            Some(run) => writeln!(
+                f,
+                "It fits by overcommitting, {:.2} times as slow, with {} of host memory.",
+                self.slowdown(run),
+                size(run.host_bytes)
+            )?,
+            None => writeln!(f, "It does not fit: one op alone needs more than the device has.")?,
+        }
+        writeln!(
+            f,
+            "\n{:>10} {:>10} {:>7} {:>10} {:>10} {:>10}",
+            "budget", "time", "slower", "offloaded", "fetched", "recomputed"
+        )?;
+        let longest_ns = self.runs.iter().map(|run| run.time_ns).max().unwrap_or(1).max(1);
+        for run in &self.runs {
+            let bar = (BAR as f64 * run.time_ns as f64 / longest_ns as f64).round() as usize;
+            writeln!(
+                f,
+                "{:>10} {:>10} {:>6.2}x {:>10} {:>10} {:>10}  {}{}",
+                size(run.budget_bytes),
+                time(run.time_ns),
+                self.slowdown(run),
+                size(run.offloaded_bytes as usize),
+                size(run.fetched_bytes as usize),
+                size(run.recomputed_bytes as usize),
+                "█".repeat(bar.max(1)),
+                if Some(run) == self.on_device() { " this device" } else { "" }
+            )?;
+        }
+        writeln!(f, "\nin memory when the most is in use:")?;
+        for held in self.largest.iter().take(MOST_LISTED) {
+            let all = size(held.size_bytes * held.count);
+            writeln!(f, "{all:>10}  {} x {} by {}", held.count, size(held.size_bytes), held.made_by)?;
+        }
+        if self.ops_after_read > 0 {
+            writeln!(
+                f,
+                "\n{} ops came after the program had read a tensor; with zeros for data they may not be those of a real run.",
+                self.ops_after_read
+            )?;
+        }
+        Ok(())
+    }
+}
