@@ -1,0 +1,214 @@
+//! The papers' networks: as many parameters as published, and one training step of each family.
+
+use burn::backend::Autodiff;
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::optim::{GradientsParams, SgdConfig};
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+use burn_overcommit::{Overcommit, OvercommitDevice};
+use burn_overcommit_networks::resnet::{ResNetConfig, Residual};
+use burn_overcommit_networks::{
+    Architecture, EXAMPLES, Spec, by_name, densenet, gpt, lstm, parameter_count, training_step,
+};
+
+type B = Autodiff<Overcommit>;
+
+const DEVICE: OvercommitDevice = OvercommitDevice::Host(0);
+
+fn spec(name: &str) -> Spec {
+    by_name(name).unwrap_or_else(|| panic!("there is no network {name}"))
+}
+
+fn count(name: &str) -> usize {
+    parameter_count::<B>(&spec(name).network(&DEVICE))
+}
+
+/// Where each count is published is said at the network.
+#[test]
+fn parameters_are_as_published() {
+    let published = [
+        ("alexnet", 60_965_224),
+        ("overfeat", 145_920_872),
+        ("vgg-16", 138_357_544),
+        ("vgg-19", 143_667_240),
+        ("googlenet", 6_998_552),
+        ("inception-v4", 42_679_816),
+        ("resnet-18", 11_689_512),
+        ("resnet-34", 21_797_672),
+        ("resnet-50", 25_557_032),
+        ("resnet-101", 44_549_160),
+        ("resnet-152", 60_192_808),
+        ("densenet-121", 7_978_856),
+        ("densenet-169", 14_149_480),
+        ("densenet-201", 20_013_928),
+        ("unet", 31_030_658),
+        ("gpt2-small", 124_439_808),
+        ("gpt2-medium", 354_823_168),
+        ("gpt2-large", 774_030_080),
+        ("gpt2-xl", 1_557_611_200),
+    ];
+    for (name, parameters) in published {
+        assert_eq!(count(name), parameters, "{name}");
+    }
+}
+
+/// Burn's LSTM has a second bias for each of the four gates.
+#[test]
+fn recurrent_parameters_are_as_published_but_for_a_second_bias() {
+    for (name, published, width) in [("lstm-medium", 19_775_200, 650), ("lstm-large", 66_022_000, 1500)] {
+        assert_eq!(count(name), published + 2 * 4 * width, "{name}");
+    }
+}
+
+/// A 3x3 convolution more in every stage of VGG, and a bottleneck block more in the third stage of a residual network.
+#[test]
+fn deeper_networks_are_repetitions() {
+    let convolution: usize =
+        [64, 128, 256, 512, 512].iter().map(|channels| 9 * channels * channels + channels).sum();
+    for depth in [116, 216, 316, 416] {
+        assert_eq!(
+            count(&format!("vgg-{depth}")),
+            138_357_544 + (depth - 16) / 5 * convolution,
+            "vgg-{depth}"
+        );
+    }
+    let block = 2 * 256 * 1024 + 9 * 256 * 256 + 2 * (256 + 256 + 1024);
+    assert_eq!(count("resnet-2500") - count("resnet-1001"), (788 - 289) * block);
+}
+
+#[test]
+fn depths_follow_their_rules() {
+    let depth = |name: &str| match spec(name).architecture {
+        Architecture::ResNet(config) => (config.depth(), config.blocks),
+        other => panic!("{name} is {other:?}"),
+    };
+    assert_eq!(depth("resnet-50"), (50, [3, 4, 6, 3]));
+    assert_eq!(depth("resnet-137"), (137, [6, 32, 1, 6]));
+    assert_eq!(depth("resnet-1001"), (1001, [6, 32, 289, 6]));
+    assert_eq!(depth("resnet-2500"), (2498, [6, 32, 788, 6]));
+    assert_eq!(depth("resnet-basic-34"), (34, [3, 4, 6, 3]));
+    assert_eq!(depth("resnet-basic-1000"), (1000, [3, 4, 489, 3]));
+    let unknown = [
+        "",
+        "resnet",
+        "resnet-51",
+        "resnet-basic-23",
+        "vgg-15",
+        "vgg-17",
+        "densenet-5",
+        "gpt-2x65",
+        "gpt2-2",
+    ];
+    for name in unknown {
+        assert_eq!(by_name(name), None, "{name}");
+    }
+    for name in EXAMPLES {
+        assert_eq!(spec(name).name, name);
+    }
+}
+
+/// Counts parameters, and those that have a gradient; running statistics have neither.
+struct Gradients<'a> {
+    gradients: &'a GradientsParams,
+    missing: usize,
+    found: usize,
+}
+
+impl ModuleVisitor<B> for Gradients<'_> {
+    fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<B, D>>) {
+        if parameter.is_require_grad() {
+            match self.gradients.get::<Overcommit, D>(parameter.id) {
+                Some(gradient) => {
+                    assert_eq!(gradient.dims(), parameter.dims());
+                    self.found += 1;
+                }
+                None => self.missing += 1,
+            }
+        }
+    }
+}
+
+/// One forward and backward pass and one step of a batch of two.
+fn learn(spec: Spec) {
+    let network = spec.network::<B>(&DEVICE);
+    let sample = spec.sample::<B>(2, &DEVICE);
+    assert_eq!(network.forward(sample.input.clone()).dims(), [spec.rows(2), spec.classes], "{}", spec.name);
+    assert_eq!(sample.targets.dims(), [spec.rows(2)], "{}", spec.name);
+
+    let gradients = network.loss(sample.clone()).backward();
+    let gradients = GradientsParams::from_grads(gradients, &network);
+    let mut visitor = Gradients { gradients: &gradients, missing: 0, found: 0 };
+    network.visit(&mut visitor);
+    assert!(
+        visitor.found > 0 && visitor.missing == 0,
+        "{}: {} without a gradient",
+        spec.name,
+        visitor.missing
+    );
+
+    let parameters = parameter_count::<B>(&network);
+    let (network, loss) = training_step(network, &mut SgdConfig::new().init(), 0.01, sample);
+    assert!(loss.into_scalar().is_finite(), "{}", spec.name);
+    assert_eq!(parameter_count::<B>(&network), parameters, "{}: a step changes no shape", spec.name);
+}
+
+/// The network by that name, for the smallest images that it takes, at a fraction of its width where it has one.
+#[test]
+fn every_convolutional_family_learns() {
+    let widths = ResNetConfig { residual: Residual::Basic, blocks: [1, 1, 1, 1], width: 8 };
+    let bottlenecks = ResNetConfig { residual: Residual::Bottleneck, ..widths };
+    let dense = densenet::DenseNetConfig { layers: [2, 2, 2, 2], growth: 4 };
+    let small = |name: &str, side| spec(name).with_side(side).with_classes(10);
+    learn(small("alexnet", 67));
+    learn(small("overfeat", 71));
+    learn(small("vgg-16", 32));
+    learn(small("googlenet", 32));
+    learn(small("inception-v4", 75));
+    learn(Spec { architecture: Architecture::ResNet(widths), ..small("resnet-18", 32) });
+    learn(Spec { architecture: Architecture::ResNet(bottlenecks), ..small("resnet-50", 32) });
+    learn(Spec { architecture: Architecture::DenseNet(dense), ..small("densenet-121", 32) });
+    learn(Spec { architecture: Architecture::UNet { width: 2 }, ..spec("unet").with_side(188) });
+}
+
+#[test]
+fn every_language_model_learns() {
+    let recurrent = lstm::RecurrentConfig { layers: 2, width: 16, dropout: 0.5 };
+    let small = |name: &str| spec(name).with_length(5).with_classes(50);
+    learn(Spec { architecture: Architecture::Recurrent(recurrent), ..small("lstm-medium") });
+    learn(small("gpt-2x64"));
+    let heads = gpt::GptConfig { layers: 1, width: 32, heads: 4 };
+    learn(Spec { architecture: Architecture::Gpt(heads), ..small("gpt2-small") });
+}
+
+/// What follows a token has no part in its score.
+#[test]
+fn attention_is_causal() {
+    let spec = spec("gpt-1x64").with_length(4).with_classes(50);
+    let network = spec.network::<Overcommit>(&DEVICE);
+    let scores = |tokens: [i32; 4]| {
+        let tokens = Tensor::from_data([tokens], &DEVICE);
+        network
+            .forward(burn_overcommit_networks::SampleInput::Tokens(tokens))
+            .into_data()
+            .to_vec::<f32>()
+            .unwrap()
+    };
+    let (one, other) = (scores([1, 2, 3, 4]), scores([1, 2, 30, 40]));
+    assert_eq!(one[..2 * 50], other[..2 * 50]);
+    assert_ne!(one[2 * 50..], other[2 * 50..]);
+}
+
+/// No part of building, training or dropping a network recurses by its depth: a test's thread has 2 MiB of stack.
+#[test]
+fn ten_thousand_layers_learn() {
+    let config = ResNetConfig { width: 2, ..ResNetConfig::superneurons(10_000).unwrap() };
+    assert_eq!(config.depth(), 9998);
+    let spec = Spec { architecture: Architecture::ResNet(config), ..spec("resnet-2500") };
+    let spec = spec.with_side(32).with_classes(10);
+    let network = spec.network::<B>(&DEVICE);
+    let sample = spec.sample::<B>(1, &DEVICE);
+    let (network, loss) = training_step(network, &mut SgdConfig::new().init(), 0.01, sample);
+    assert_eq!(loss.dims(), [1]);
+    drop(network);
+    Overcommit::sync(&DEVICE).unwrap();
+}
