@@ -36,7 +36,7 @@ pub enum Variable {
 
 /// Every variable: its name, what it takes, what it does if unset.
 pub const VARIABLES: [(Variable, &str, &str, &str); 6] = [
-    (Variable::Device, "OVERCOMMIT_DEVICE", "cuda:N, host:N or sim:N", "the first GPU, else host:0"),
+    (Variable::Device, "OVERCOMMIT_DEVICE", "cuda:N, host:N or sim:KEY", "the first GPU, else host:0"),
     (
         Variable::Budget,
         "OVERCOMMIT_BUDGET",

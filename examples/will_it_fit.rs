@@ -1,0 +1,95 @@
+//! Tells what training a network will need on a GPU, without the GPU.
+//!
+//! `cargo run --release --example will_it_fit -- --model gpt2-medium --batch 8 --device rtx4090`; `-- --help` lists the
+//! options.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use burn::backend::Autodiff;
+use burn::optim::AdamConfig;
+use burn_overcommit::{Overcommit, OvercommitDevice, Plan, Policy, SimProfile, plan};
+use burn_overcommit_networks::{EXAMPLES, Input, Spec, by_name, training_step};
+use clap::Parser;
+use indicatif::ProgressBar;
+
+type Training = Autodiff<Overcommit>;
+
+/// Tells what one training step of a network, with Adam, will need on a GPU and how long it will take there, under all
+/// the memory it asks for and under less.
+#[derive(Debug, Parser)]
+struct Options {
+    /// A network of the papers, such as resnet-50, vgg-416, densenet-121, unet, lstm-medium, gpt2-xl or gpt-48x2048.
+    #[arg(long, default_value = "gpt2-medium")]
+    model: String,
+    /// Images or sequences a step learns from.
+    #[arg(long, default_value_t = 8)]
+    batch: usize,
+    /// Side of the images, if not the paper's.
+    #[arg(long)]
+    side: Option<usize>,
+    /// Length of the sequences, if not the paper's.
+    #[arg(long)]
+    length: Option<usize>,
+    /// A GPU: k40c, titan-x, titan-v, v100, a100-40, a100-80, rtx3060, rtx4090, h100 or h200.
+    #[arg(long, default_value = "rtx4090")]
+    device: String,
+    /// How memory is regained: auto, tensor-cache, recompute or evict-all.
+    #[arg(long, default_value_t)]
+    policy: Policy,
+}
+
+impl Options {
+    fn spec(&self) -> Result<Spec, String> {
+        let mut spec = by_name(&self.model).ok_or_else(|| {
+            format!("unknown network \"{}\": try one of {}", self.model, EXAMPLES.join(", "))
+        })?;
+        match (&mut spec.input, self.side, self.length) {
+            (_, None, None) => {}
+            (Input::Image { side, .. }, Some(wanted), None) => *side = wanted,
+            (Input::Tokens { length }, None, Some(wanted)) => *length = wanted,
+            (Input::Image { .. }, ..) => {
+                return Err(format!("{} reads images: --side, not --length", self.model));
+            }
+            (Input::Tokens { .. }, ..) => {
+                return Err(format!("{} reads tokens: --length, not --side", self.model));
+            }
+        }
+        Ok(spec)
+    }
+
+    fn plan(&self) -> Result<Plan, String> {
+        let spec = self.spec()?;
+        let device: OvercommitDevice = format!("sim:{}", self.device).parse()?;
+        let OvercommitDevice::Sim(profile) = device else { return Err(format!("{device} is no simulation")) };
+        let profile = SimProfile::get(profile).ok_or("the profile is gone")?;
+        let step = |device: &OvercommitDevice| {
+            let network = spec.network::<Training>(device);
+            let mut optimizer = AdamConfig::new().init();
+            training_step(network, &mut optimizer, 1e-4, spec.sample(self.batch, device));
+        };
+        plan(&profile, self.policy, step).map_err(|error| error.to_string())
+    }
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let progress = ProgressBar::new_spinner().with_message(format!("running {}", options.model));
+    progress.enable_steady_tick(Duration::from_millis(100));
+    let plan = options.plan();
+    progress.finish_and_clear();
+    match plan {
+        Ok(plan) => {
+            println!(
+                "One training step of {} with Adam, batch {}, and its making, on",
+                options.model, options.batch
+            );
+            print!("{plan}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("will_it_fit: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
