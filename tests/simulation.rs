@@ -127,7 +127,10 @@ fn a_network_of_any_size_runs_without_its_memory() {
 #[test]
 fn a_plan_tells_what_a_program_needs() {
     let profile = SimProfile::named("titan-x").and_then(SimProfile::get).expect("a vendor's device");
-    let plan = plan(&profile, Policy::Auto, |device| drop(step(device, 6))).unwrap();
+    let plan = plan(&profile, Policy::Auto, |device| {
+        step(device, 6);
+    })
+    .unwrap();
     let [first, .., last] = plan.runs[..] else { panic!("{plan}") };
     assert_eq!(
         (first.budget_bytes, first.time_ns, first.offloaded_bytes),

@@ -21,7 +21,6 @@ use crate::vgg::Vgg;
 /// One of the networks.
 #[derive(Module, Debug)]
 #[expect(missing_docs, reason = "each variant has the name of its network")]
-#[expect(clippy::large_enum_variant, reason = "there is one of it")]
 pub enum Network<B: Backend> {
     AlexNet(AlexNet<B>),
     OverFeat(OverFeat<B>),

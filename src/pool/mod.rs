@@ -38,6 +38,9 @@ use recipe::Graph;
 /// Host memory is mapped in slabs of this size: large enough that mapping (pinning, on a GPU) is rare.
 const HOST_SLAB_BYTES: usize = 64 << 20;
 
+/// Sizes of storages and the ops that made them, the largest first.
+pub type Residents = Vec<(usize, &'static str)>;
+
 /// All memory of one device and what is in it.
 #[derive(Debug)]
 pub struct Pool {
@@ -53,7 +56,7 @@ pub struct Pool {
     /// The most device memory in use, and the op at which it was.
     peak: (usize, u64),
     /// What was resident after the op that the settings name.
-    portrait: Vec<(usize, &'static str)>,
+    portrait: Residents,
     /// The largest need of one op so far.
     largest_op_bytes: usize,
     /// A recompute is under way: what it makes may be offloaded, but not dropped again.
@@ -178,7 +181,7 @@ impl Pool {
     }
 
     /// What was resident after the op that the settings name: sizes, and the ops that made them, the largest first.
-    pub fn portrait(&self) -> &[(usize, &'static str)] {
+    pub fn portrait(&self) -> &Residents {
         &self.portrait
     }
 

@@ -2,12 +2,12 @@
 
 use arrayvec::ArrayVec;
 
-use super::Pool;
 use super::arena::Block;
 use super::lease::Pending;
 use super::recipe::RecipeId;
 use super::sabotage::Sabotage;
 use super::storage::{Copy, StorageId};
+use super::{Pool, Residents};
 use crate::engine::{Algorithm, Call, Operand, Span, Tier, aligned};
 use crate::error::{Error, WorkingSet};
 use crate::op::{MAX_INPUTS, MAX_OUTPUTS, Op, Outputs, View};
@@ -372,11 +372,11 @@ impl Pool {
         }))
     }
 
-    /// Sizes of the resident storages and the ops that made them, the largest first.
-    fn residents(&self) -> Vec<(usize, &'static str)> {
+    /// The resident storages.
+    fn residents(&self) -> Residents {
         let storages = &self.graph.storages;
         let resident = |id| (storages[id].size_bytes, storages[id].made_by);
-        let mut residents: Vec<_> = storages.residents().map(resident).collect();
+        let mut residents: Residents = storages.residents().map(resident).collect();
         residents.sort_by(|a, b| b.cmp(a));
         residents
     }

@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::engine::host::HostEngine;
 use crate::engine::sim::SimEngine;
 use crate::error::Error;
-use crate::pool::Pool;
+use crate::pool::{Pool, Residents};
 use crate::{OvercommitDevice, Stats};
 
 static RUNTIMES: LazyLock<RwLock<HashMap<OvercommitDevice, Arc<Runtime>>>> = LazyLock::new(RwLock::default);
@@ -74,10 +74,10 @@ pub fn stats(device: &OvercommitDevice) -> Result<Stats, Error> {
 
 /// The number of the op at which the most device memory was in use, and what was resident after the op that the
 /// configuration names.
-pub(crate) fn portrait(device: &OvercommitDevice) -> Result<(u64, Vec<(usize, &'static str)>), Error> {
+pub(crate) fn portrait(device: &OvercommitDevice) -> Result<(u64, Residents), Error> {
     let runtime = runtime(device)?;
     let pool = runtime.pool();
-    Ok((pool.peak_op(), pool.portrait().to_vec()))
+    Ok((pool.peak_op(), pool.portrait().clone()))
 }
 
 /// Starts counting peaks and totals anew.
