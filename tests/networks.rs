@@ -2,9 +2,9 @@
 
 use burn::backend::Autodiff;
 use burn::module::{Module, ModuleVisitor, Param};
-use burn::optim::{GradientsParams, SgdConfig};
+use burn::optim::{AdamConfig, GradientsParams, SgdConfig};
 use burn::tensor::Tensor;
-use burn_overcommit::{Overcommit, OvercommitDevice};
+use burn_overcommit::{Config, Counters, Overcommit, OvercommitDevice, SimProfile, configure, stats};
 use burn_overcommit_networks::resnet::{ResNetConfig, Residual};
 use burn_overcommit_networks::{
     Architecture, EXAMPLES, Spec, by_name, densenet, gpt, lstm, parameter_count, training_step,
@@ -151,32 +151,70 @@ fn learn(spec: Spec) {
     assert_eq!(parameter_count::<B>(&network), parameters, "{}: a step changes no shape", spec.name);
 }
 
-/// The network by that name, for the smallest images that it takes, at a fraction of its width where it has one.
-#[test]
-fn every_convolutional_family_learns() {
-    let widths = ResNetConfig { residual: Residual::Basic, blocks: [1, 1, 1, 1], width: 8 };
-    let bottlenecks = ResNetConfig { residual: Residual::Bottleneck, ..widths };
+/// Each convolutional family for the smallest images that it takes, at a fraction of its width where it has one.
+fn small_convolutional() -> Vec<Spec> {
+    let basic = ResNetConfig { residual: Residual::Basic, blocks: [1, 1, 1, 1], width: 8 };
+    let bottleneck = ResNetConfig { residual: Residual::Bottleneck, ..basic };
     let dense = densenet::DenseNetConfig { layers: [2, 2, 2, 2], growth: 4 };
     let small = |name: &str, side| spec(name).with_side(side).with_classes(10);
-    learn(small("alexnet", 67));
-    learn(small("overfeat", 71));
-    learn(small("vgg-16", 32));
-    learn(small("googlenet", 32));
-    learn(small("inception-v4", 75));
-    learn(Spec { architecture: Architecture::ResNet(widths), ..small("resnet-18", 32) });
-    learn(Spec { architecture: Architecture::ResNet(bottlenecks), ..small("resnet-50", 32) });
-    learn(Spec { architecture: Architecture::DenseNet(dense), ..small("densenet-121", 32) });
-    learn(Spec { architecture: Architecture::UNet { width: 2 }, ..spec("unet").with_side(188) });
+    vec![
+        small("alexnet", 67),
+        small("overfeat", 71),
+        small("vgg-16", 32),
+        small("googlenet", 32),
+        small("inception-v4", 75),
+        Spec { architecture: Architecture::ResNet(basic), ..small("resnet-18", 32) },
+        Spec { architecture: Architecture::ResNet(bottleneck), ..small("resnet-50", 32) },
+        Spec { architecture: Architecture::DenseNet(dense), ..small("densenet-121", 32) },
+        Spec { architecture: Architecture::UNet { width: 2 }, ..spec("unet").with_side(188) },
+    ]
+}
+
+fn small_language_models() -> Vec<Spec> {
+    let recurrent = lstm::RecurrentConfig { layers: 2, width: 16, dropout: 0.5 };
+    let small = |name: &str| spec(name).with_length(5).with_classes(50);
+    let heads = gpt::GptConfig { layers: 1, width: 32, heads: 4 };
+    vec![
+        Spec { architecture: Architecture::Recurrent(recurrent), ..small("lstm-medium") },
+        small("gpt-2x64"),
+        Spec { architecture: Architecture::Gpt(heads), ..small("gpt2-small") },
+    ]
+}
+
+#[test]
+fn every_convolutional_family_learns() {
+    small_convolutional().into_iter().for_each(learn);
 }
 
 #[test]
 fn every_language_model_learns() {
-    let recurrent = lstm::RecurrentConfig { layers: 2, width: 16, dropout: 0.5 };
-    let small = |name: &str| spec(name).with_length(5).with_classes(50);
-    learn(Spec { architecture: Architecture::Recurrent(recurrent), ..small("lstm-medium") });
-    learn(small("gpt-2x64"));
-    let heads = gpt::GptConfig { layers: 1, width: 32, heads: 4 };
-    learn(Spec { architecture: Architecture::Gpt(heads), ..small("gpt2-small") });
+    small_language_models().into_iter().for_each(learn);
+}
+
+/// Peaks, the largest need of an op and all totals of one training step.
+fn usage(device: &OvercommitDevice, spec: &Spec, config: Config) -> ([usize; 3], Counters) {
+    configure(device, config).unwrap();
+    let network = spec.network::<B>(device);
+    training_step(network, &mut AdamConfig::new().init(), 0.01, spec.sample::<B>(2, device));
+    let stats = stats(device).unwrap();
+    ([stats.peak_allocated_bytes, stats.peak_host_bytes, stats.smallest_budget_bytes], stats.counters)
+}
+
+#[test]
+fn every_family_is_simulated_to_the_byte() {
+    let profile = SimProfile::named("host").and_then(SimProfile::get).expect("a profile of this machine");
+    let (host, simulated) = (OvercommitDevice::Host(50), OvercommitDevice::Sim(SimProfile::add(profile)));
+    for spec in small_convolutional().into_iter().chain(small_language_models()) {
+        let ([peak, _, smallest], _) = usage(&simulated, &spec, Config::new());
+        let mut evictions = 0;
+        for budget in [peak, (peak / 3).max(smallest), smallest] {
+            let config = || Config::new().budget_bytes(budget).host_limit("4 GiB");
+            let expected = usage(&host, &spec, config());
+            assert_eq!(usage(&simulated, &spec, config()), expected, "{} in {budget} bytes", spec.name);
+            evictions += expected.1.evictions;
+        }
+        assert!(evictions > 0, "{}: no budget binds", spec.name);
+    }
 }
 
 /// What follows a token has no part in its score.
