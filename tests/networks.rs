@@ -235,16 +235,37 @@ fn attention_is_causal() {
     assert_ne!(one[2 * 50..], other[2 * 50..]);
 }
 
-/// No part of building, training or dropping a network recurses by its depth: a test's thread has 2 MiB of stack. Burn's
-/// autodiff joins one graph for each parameter, in time that grows with the square of the depth; hence not deeper here.
+/// The narrowest residual network of about so many layers, by SuperNeurons' rule.
+fn deep(depth: usize) -> Spec {
+    let config = ResNetConfig { width: 2, ..ResNetConfig::superneurons(depth).unwrap() };
+    assert!(depth - config.depth() < 3);
+    let deep = Spec { architecture: Architecture::ResNet(config), ..spec("resnet-2500") };
+    deep.with_side(32).with_classes(10)
+}
+
+fn on_a_stack_of(size_bytes: usize, run: fn()) {
+    std::thread::Builder::new().stack_size(size_bytes).spawn(run).unwrap().join().unwrap();
+}
+
+/// Building, running and dropping a network does not recurse by its depth.
 #[test]
-fn thousands_of_layers_learn() {
-    let config = ResNetConfig { width: 2, ..ResNetConfig::superneurons(1001).unwrap() };
-    let spec = Spec { architecture: Architecture::ResNet(config), ..spec("resnet-1001") };
-    let spec = spec.with_side(32).with_classes(10);
-    let network = spec.network::<B>(&DEVICE);
-    let sample = spec.sample::<B>(1, &DEVICE);
-    let (network, loss) = training_step(network, &mut SgdConfig::new().init(), 0.01, sample);
-    assert!(loss.into_scalar().is_finite());
-    drop(network);
+fn ten_thousand_layers_are_a_loop() {
+    on_a_stack_of(256 << 10, || {
+        let spec = deep(10_000);
+        let network = spec.network::<Overcommit>(&DEVICE);
+        let scores = network.forward(spec.sample(1, &DEVICE).input);
+        assert_eq!(scores.dims(), [1, 10]);
+    });
+}
+
+/// Nor does training it. A thousand layers, because Burn's autodiff takes time quadratic in the layers: each parameter
+/// opens a graph of its own, and merging it with the rest may move the rest.
+#[test]
+fn a_thousand_layers_learn_on_a_small_stack() {
+    on_a_stack_of(256 << 10, || {
+        let spec = deep(1000);
+        let network = spec.network::<B>(&DEVICE);
+        let (_, loss) = training_step(network, &mut SgdConfig::new().init(), 0.01, spec.sample(1, &DEVICE));
+        assert!(loss.into_scalar().is_finite());
+    });
 }
