@@ -1,5 +1,6 @@
 //! The networks of the papers on training beyond device memory, over any Burn backend: what examples, tests and benches
-//! share. Each is built as its own paper has it, with the count of parameters published for it.
+//! share. Each is built as its own paper has it, with the count of parameters published for it; what could not be
+//! held against a source is marked unverified.
 //!
 //! ```ignore
 //! let spec = by_name("resnet-50").unwrap().with_side(64);

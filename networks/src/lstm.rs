@@ -17,7 +17,8 @@ pub struct RecurrentConfig {
 }
 
 impl RecurrentConfig {
-    /// The Penn Treebank models `small`, `medium` and `large` (sections 4.1 of the paper): 200, 650 and 1500 units.
+    /// The Penn Treebank models `small`, `medium` and `large` (section 4.1 of the paper): 200, 650 and 1500 units. Dropout and
+    /// the length of sequences are unverified.
     pub fn published(size: &str) -> Option<Self> {
         let (width, dropout) = match size {
             "small" => (200, 0.0),

@@ -10,7 +10,7 @@ use crate::layers::{Chain, Classifier, Extent, LayerConfig, Window, convolution}
 /// convolutional networks", ICLR 2014, table 1), with the paddings of `overfeat.lua` in soumith/convnet-benchmarks, the
 /// file that benchmarks of the time ran.
 ///
-/// 145,920,872 parameters for 1000 classes at side 231: the paper's 145 million, and exactly the figure in the table of
+/// 145,920,872 parameters for 1000 classes at side 231: the paper's 145 million (unverified), and exactly the figure in the table of
 /// models of HewlettPackard/dlcookbook-dlbs.
 #[derive(Module, Debug)]
 pub struct OverFeat<B: Backend> {

@@ -44,7 +44,7 @@ impl ResNetConfig {
     }
 
     /// The deepest network of at most `depth` layers by the rule of SuperNeurons (Wang et al., PPoPP 2018, section 4,
-    /// "going deeper"): 6, 32 and 6 bottleneck blocks in the stages but the third, which has the rest of
+    /// unverified there): 6, 32 and 6 bottleneck blocks in the stages but the third, which has the rest of
     /// `depth = 3 (n1 + n2 + n3 + n4) + 2`. From 137 on; 2500 gives 788 blocks in the third stage, as in the authors'
     /// own `residual_imagenet_max.cpp`, and thereby 2498 layers.
     pub fn superneurons(depth: usize) -> Option<Self> {

@@ -21,8 +21,8 @@ pub struct Vgg<B: Backend> {
 
 /// Convolutions in each stage of the VGG with `depth` weight layers, three of them fully connected.
 ///
-/// From 16 to 416 and beyond, as vDNN deepens it (Rhu et al., MICRO 2016, section IV-C: every 100 layers more are 20 more
-/// in each of the five stages): `depth - 16` has to be a multiple of five. 19 is the one that Simonyan and Zisserman gave.
+/// From 16 to 416 and beyond, as vDNN deepens it (Rhu et al., MICRO 2016, section IV-C, unverified: every 100 layers
+/// more are 20 more in each of the five stages): `depth - 16` has to be a multiple of five. 19 is the one that Simonyan and Zisserman gave.
 pub fn convolutions(depth: usize) -> Option<[usize; 5]> {
     if depth == 19 {
         return Some([2, 2, 4, 4, 4]);
