@@ -269,3 +269,14 @@ fn a_thousand_layers_learn_on_a_small_stack() {
         assert!(loss.into_scalar().is_finite());
     });
 }
+
+/// The network that SuperNeurons counts as 10,000 layers: each convolution, norm, activation and join is one.
+#[test]
+#[ignore = "a minute, most of it Burn's own"]
+fn ten_thousand_basic_layers_learn_on_a_simulated_gpu() {
+    let profile = SimProfile::named("h200").and_then(SimProfile::get).expect("a vendor's device");
+    let device = OvercommitDevice::Sim(SimProfile::add(profile));
+    let ([peak, ..], counters) = usage(&device, &spec("resnet-3002"), Config::new().budget("5 GiB"));
+    assert!(peak <= 5 << 30 && counters.evictions > 1000, "{counters:?}");
+    println!("{}", stats(&device).unwrap());
+}
