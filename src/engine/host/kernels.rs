@@ -12,8 +12,8 @@ use crate::engine::{Call, EngineError, Operand};
 use crate::op::lower::{self, KernelCall, KernelName, NO_FAULT, Placed, Request};
 use crate::op::{MAX_INPUTS, MAX_OUTPUTS, Op};
 
-/// Bytes that a block of cheap work reads or writes of its widest operand: about 20 microseconds, several times what it
-/// takes to wake a thread.
+/// Bytes that a block of cheap work reads or writes of its widest operand: some microseconds, about what it takes to wake
+/// a thread.
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// A kernel (`Entry` in `simt.cuh`).
