@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use burn::backend::Autodiff;
 use burn::optim::AdamConfig;
-use burn_overcommit::{Overcommit, OvercommitDevice, Plan, Policy, SimProfile, plan};
+use burn_overcommit::{Config, Overcommit, OvercommitDevice, Plan, Policy, SimProfile, plan};
 use burn_overcommit_networks::{EXAMPLES, Input, Spec, by_name, training_step};
 use clap::Parser;
 use indicatif::ProgressBar;
@@ -68,7 +68,7 @@ impl Options {
             let mut optimizer = AdamConfig::new().init();
             training_step(network, &mut optimizer, 1e-4, spec.sample(self.batch, device));
         };
-        plan(&profile, self.policy, step).map_err(|error| error.to_string())
+        plan(&profile, Config::new().policy(self.policy), step).map_err(|error| error.to_string())
     }
 }
 

@@ -68,14 +68,14 @@ pub struct Run {
 }
 
 /// Runs a program without data on a device's profile, with all the memory it asks for and then under smaller and smaller
-/// budgets. What it does is what is timed: most often the making of a model and one step of training.
+/// budgets; the rest of `config` holds throughout, such as the policy or the density of masks. What it does is what is timed: most often the making of a model and one step of training.
 ///
 /// ```
 /// use burn::tensor::{Distribution, Tensor};
-/// use burn_overcommit::{Overcommit, Policy, SimProfile, plan};
+/// use burn_overcommit::{Config, Overcommit, SimProfile, plan};
 ///
 /// let profile = SimProfile::named("rtx4090").and_then(SimProfile::get).unwrap();
-/// let plan = plan(&profile, Policy::Auto, |device| {
+/// let plan = plan(&profile, Config::new(), |device| {
 ///     let x = Tensor::<Overcommit, 2>::random([4096, 4096], Distribution::Default, device);
 ///     x.clone().matmul(x).exp();
 /// })?;
@@ -89,14 +89,11 @@ pub struct Run {
 ///
 /// # Panics
 /// If the program does.
-pub fn plan(profile: &Profile, policy: Policy, program: impl Fn(&OvercommitDevice)) -> Result<Plan, Error> {
+pub fn plan(profile: &Profile, config: Config, program: impl Fn(&OvercommitDevice)) -> Result<Plan, Error> {
     let mut boundless = profile.clone();
     (boundless.props.device_bytes, boundless.props.host_bytes) = (BOUNDLESS_BYTES, BOUNDLESS_BYTES);
     let device = OvercommitDevice::Sim(SimProfile::add(boundless));
-    let config = |budget_bytes| {
-        let config = Config::new().policy(policy).host_limit_bytes(BOUNDLESS_BYTES);
-        config.budget_bytes(budget_bytes)
-    };
+    let config = |budget_bytes| config.clone().host_limit_bytes(BOUNDLESS_BYTES).budget_bytes(budget_bytes);
     let run = |config: Config| {
         configure(&device, config)?;
         program(&device);

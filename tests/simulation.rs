@@ -127,7 +127,7 @@ fn a_network_of_any_size_runs_without_its_memory() {
 #[test]
 fn a_plan_tells_what_a_program_needs() {
     let profile = SimProfile::named("titan-x").and_then(SimProfile::get).expect("a vendor's device");
-    let plan = plan(&profile, Policy::Auto, |device| {
+    let plan = plan(&profile, Config::new(), |device| {
         step(device, 6);
     })
     .unwrap();
@@ -148,11 +148,21 @@ fn a_plan_tells_what_a_program_needs() {
 }
 
 #[test]
+fn a_plan_takes_the_density_of_masks() {
+    let profile = SimProfile::named("h200").and_then(SimProfile::get).expect("a vendor's device");
+    let need = |density| {
+        let program = |device: &_| drop(Tensor::<Ours, 1>::ones([1 << 20], device).bool().argwhere());
+        plan(&profile, Config::new().density(density), program).unwrap().need_bytes
+    };
+    assert!(need(1.0) > need(0.1), "more indices take more memory");
+}
+
+#[test]
 fn a_plan_of_a_program_that_keeps_tensors_is_refused() {
     let profile = SimProfile::named("h200").and_then(SimProfile::get).expect("a vendor's device");
     let kept = std::cell::RefCell::new(Vec::new());
     let program = |device: &_| kept.borrow_mut().push(Tensor::<Ours, 1>::ones([3], device));
-    let text = plan(&profile, Policy::Auto, program).unwrap_err().to_string();
+    let text = plan(&profile, Config::new(), program).unwrap_err().to_string();
     assert!(text.contains("cannot be configured while 1 of its tensors"), "{text}");
 }
 
