@@ -173,6 +173,8 @@ pub struct Config {
     density: Option<f64>,
     sabotage: Option<Sabotage>,
     portrait_at: Option<u64>,
+    record: bool,
+    ways: AllowedWays,
 }
 
 impl Config {
@@ -244,6 +246,24 @@ impl Config {
         self
     }
 
+    /// Notes all that happens, for [`recording`](crate::recording): some hundred bytes of memory for every op.
+    pub fn record(mut self) -> Self {
+        self.record = true;
+        self
+    }
+
+    /// Whether evicted bytes may be kept in host memory. Where not, only what can be recomputed is evicted.
+    pub fn offload(mut self, allowed: bool) -> Self {
+        self.ways.offload = allowed;
+        self
+    }
+
+    /// Whether evicted bytes may be forgotten, to be recomputed.
+    pub fn recompute(mut self, allowed: bool) -> Self {
+        self.ways.recompute = allowed;
+        self
+    }
+
     #[doc(hidden)]
     pub fn sabotage(mut self, fault: Sabotage) -> Self {
         self.sabotage = Some(fault);
@@ -277,6 +297,8 @@ impl Config {
             log: Variable::Log.or_read(self.log)?.unwrap_or(LevelFilter::Warn),
             sabotage: self.sabotage,
             portrait_at: self.portrait_at,
+            record: self.record,
+            ways: self.ways,
         })
     }
 
@@ -301,6 +323,22 @@ pub(crate) struct Settings {
     pub sabotage: Option<Sabotage>,
     /// The op after which it is noted what is resident.
     pub portrait_at: Option<u64>,
+    /// Whether all that happens is noted.
+    pub record: bool,
+    pub ways: AllowedWays,
+}
+
+/// How storages may be evicted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AllowedWays {
+    pub offload: bool,
+    pub recompute: bool,
+}
+
+impl Default for AllowedWays {
+    fn default() -> Self {
+        AllowedWays { offload: true, recompute: true }
+    }
 }
 
 impl Settings {

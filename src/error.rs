@@ -108,6 +108,13 @@ pub enum Error {
         expected: String,
     },
 
+    /// A device that notes nothing.
+    #[error("{device} records nothing: configure it with Config::record before its first use")]
+    NotRecording {
+        /// The device.
+        device: crate::OvercommitDevice,
+    },
+
     /// A device this build cannot run.
     #[error("device {device} is not available: {reason}; use host:0")]
     Device {

@@ -10,8 +10,10 @@ pub mod op;
 mod plan;
 mod policy;
 mod pool;
+pub mod replay;
 pub mod runtime;
 mod stats;
+pub mod trace;
 
 pub use backend::Overcommit;
 pub use config::{Amount, Config, Exactness, VARIABLES, Variable};
@@ -24,5 +26,5 @@ pub use plan::{Held, Plan, Run, plan};
 pub use policy::Policy;
 #[doc(hidden)]
 pub use pool::Sabotage;
-pub use runtime::{Reads, configure, reset_stats, stats};
+pub use runtime::{Reads, configure, recording, reset_stats, stats};
 pub use stats::{Counters, Stats};

@@ -11,7 +11,7 @@ use crate::runtime::{configure, portrait, stats};
 use crate::{OvercommitDevice, Policy, SimProfile, Stats};
 
 /// Memory that no program fills.
-const BOUNDLESS_BYTES: usize = 1 << 50;
+pub(crate) const BOUNDLESS_BYTES: usize = 1 << 50;
 /// Parts of the need that are tried as budgets.
 const PARTS: [f64; 9] = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1];
 /// Rows of the list of storages.

@@ -44,6 +44,8 @@ pub struct Stats {
     pub allocated_bytes: usize,
     /// The most of them at once.
     pub peak_allocated_bytes: usize,
+    /// How far into device memory blocks have reached: the peak, and what lay unused between blocks.
+    pub footprint_bytes: usize,
     /// Bytes of device memory mapped.
     pub reserved_bytes: usize,
     /// The most of them at once.
@@ -75,6 +77,7 @@ impl Stats {
         vec![
             ("allocated_bytes.all.current", self.allocated_bytes as u64),
             ("allocated_bytes.all.peak", self.peak_allocated_bytes as u64),
+            ("footprint_bytes", self.footprint_bytes as u64),
             ("reserved_bytes.all.current", self.reserved_bytes as u64),
             ("reserved_bytes.all.peak", self.peak_reserved_bytes as u64),
             ("smallest_budget_bytes", self.smallest_budget_bytes as u64),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Algorithm, Call, Engine, EngineError, Lane, Mark, Props, Span, Tier, Times};
+use super::{Algorithm, Call, Engine, EngineError, Lane, Mark, Props, Ran, Span, Tier, Times};
 use crate::op::{Op, Outputs, View};
 
 /// An engine of which one call fails, and does nothing. Counted are the calls that can: `map`, `launch`, `copy`, `wait`
@@ -100,5 +100,13 @@ impl Engine for Fault {
 
     fn times(&self) -> Option<Times> {
         self.engine.times()
+    }
+
+    fn record(&self) {
+        self.engine.record();
+    }
+
+    fn recorded(&self) -> Vec<Ran> {
+        self.engine.recorded()
     }
 }

@@ -8,12 +8,11 @@ pub mod sim;
 
 use std::fmt::Debug;
 
-use arrayvec::ArrayVec;
-
 pub use props::{Flops, Props};
+use serde::{Deserialize, Serialize};
 pub use sim::Times;
 
-use crate::op::{Op, Outputs, View};
+use crate::op::{Inputs, Op, Outputs, PerOutput, View};
 
 /// Spans begin at multiples of this on every engine, and sizes are rounded up to it.
 pub const ALIGN_BYTES: usize = 256;
@@ -24,7 +23,8 @@ pub const fn aligned(bytes: usize) -> usize {
 }
 
 /// Where bytes can be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Tier {
     /// Device memory: what kernels read and write, and what the budget bounds.
     Device,
@@ -33,7 +33,8 @@ pub enum Tier {
 }
 
 /// An ordered queue of work. Lanes run beside each other; marks order them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Lane {
     /// Kernels.
     Compute,
@@ -55,6 +56,17 @@ pub struct Mark {
     pub lane: Lane,
     /// How many pieces of work were submitted to the lane up to this point.
     pub sequence: u64,
+}
+
+/// When a piece of work ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// Its own end.
+    pub mark: Mark,
+    /// When it began, in nanoseconds since recording did.
+    pub begin_ns: u64,
+    /// When it was done.
+    pub end_ns: u64,
 }
 
 /// A piece of memory. `address` is what kernels are given.
@@ -92,9 +104,9 @@ pub struct Call {
     /// Which of the engine's ways, as [`Engine::algorithm`] chose it.
     pub algorithm: Algorithm,
     /// Inputs in the op's order.
-    pub inputs: ArrayVec<Operand, { crate::op::MAX_INPUTS }>,
+    pub inputs: Inputs<Operand>,
     /// Outputs in the op's order.
-    pub outputs: ArrayVec<Operand, { crate::op::MAX_OUTPUTS }>,
+    pub outputs: PerOutput<Operand>,
     /// Workspace of at least [`Engine::scratch`] bytes; its contents are undefined.
     pub scratch: Span,
 }
@@ -199,5 +211,14 @@ pub trait Engine: Send + Sync + Debug {
     /// What the engine's own clock shows; `None` where time is the world's.
     fn times(&self) -> Option<Times> {
         None
+    }
+
+    /// Notes from now on when each launch and copy runs.
+    fn record(&self) {}
+
+    /// When each ran since [`record`](Engine::record) or since this was last asked, those of a lane in order. All work
+    /// must be done.
+    fn recorded(&self) -> Vec<Ran> {
+        Vec::new()
     }
 }

@@ -53,6 +53,9 @@ impl Props {
     /// Predicted time of one launch, by the roofline model (Williams, Waterman, Patterson, CACM 2009): the slower of
     /// arithmetic and memory traffic, after the launch itself. In nanoseconds.
     pub fn launch_ns(&self, work: &Work) -> u64 {
+        if let Some(measured_ns) = work.measured_ns {
+            return measured_ns;
+        }
         let arithmetic = work.flops as f64 / self.flops.of(work.dtype);
         let traffic = (work.read_bytes + work.written_bytes) as f64 / self.memory_bytes_per_second;
         self.overhead_ns + (arithmetic.max(traffic) * 1e9) as u64
@@ -79,10 +82,17 @@ mod tests {
             link_bytes_per_second: 5e8,
             overhead_ns: 10,
         };
-        let work = |flops, read_bytes| Work { flops, read_bytes, written_bytes: 0, dtype: Dtype::F32 };
+        let work = |flops, read_bytes| Work {
+            flops,
+            read_bytes,
+            written_bytes: 0,
+            dtype: Dtype::F32,
+            measured_ns: None,
+        };
         assert_eq!(props.launch_ns(&work(1000, 10)), 1010);
         assert_eq!(props.launch_ns(&Work { dtype: Dtype::F64, ..work(1000, 10) }), 2010);
         assert_eq!(props.launch_ns(&work(10, 1000)), 1010);
+        assert_eq!(props.launch_ns(&Work { measured_ns: Some(7), ..work(10, 1000) }), 7);
         assert_eq!(props.copy_ns(1000), 2010);
     }
 }

@@ -1,9 +1,13 @@
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::kinds::named;
 
 named! {
     /// Element type of a tensor, as the kernels know it.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
     Dtype {
         /// 64-bit IEEE float.
         F64 = "f64",

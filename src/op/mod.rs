@@ -8,6 +8,7 @@ mod kinds;
 mod layout;
 pub mod lower;
 mod rules;
+mod traced;
 mod work;
 
 pub use dtype::{Dtype, Scalar};
@@ -16,14 +17,20 @@ pub use kinds::{
     Interpolation, Pool2d, Reduce, Resize, Softmax, Unary, Update,
 };
 pub use layout::{Layout, MAX_RANK, Shape};
+pub use traced::{Facts, Traced, bytes_view};
 pub use work::Work;
 
-use arrayvec::ArrayVec;
+use smallvec::SmallVec;
 
-/// The most tensors an op reads.
+/// The most tensors that an op of ours reads; one of a recorded program may read more.
 pub const MAX_INPUTS: usize = 4;
-/// The most tensors an op makes.
+/// The most tensors that an op of ours makes.
 pub const MAX_OUTPUTS: usize = 2;
+
+/// Something for each tensor an op reads.
+pub type Inputs<T> = SmallVec<[T; MAX_INPUTS]>;
+/// Something for each tensor an op makes.
+pub type PerOutput<T> = SmallVec<[T; MAX_OUTPUTS]>;
 
 /// A tensor as an op sees it: element type and layout, not where the bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,7 +62,7 @@ impl View {
 pub const COUNTED_RUN: usize = 32 * 1024;
 
 /// What an op makes: always a contiguous storage of its own.
-pub type Outputs = ArrayVec<View, MAX_OUTPUTS>;
+pub type Outputs = PerOutput<View>;
 
 /// What an op needs to know of one input's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -351,4 +358,6 @@ pub enum Op {
         /// Height and width of the image.
         size: [usize; 2],
     },
+    /// An op of a recorded program, of any number of inputs and outputs: for engines that compute nothing.
+    Traced(Traced),
 }

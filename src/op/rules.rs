@@ -89,6 +89,7 @@ impl Op {
             | Op::MaxPool2dBackward { size, .. }
             | Op::AvgPool2dBackward { size, .. }
             | Op::AdaptiveAvgPool2dBackward { size } => (inputs[0].dtype, planes(0, size)),
+            Op::Traced(traced) => return traced.outputs(),
         };
         [View::contiguous(dtype, shape)].into_iter().collect()
     }
@@ -119,6 +120,7 @@ impl Op {
             Op::Gather { .. } | Op::Select { .. } => true,
             Op::Clamp(..) | Op::ArgReduce { .. } | Op::Cumulative { .. } | Op::Matmul => !dtype.is_bool(),
             Op::Sort { .. } | Op::ArgSort { .. } => !dtype.is_bool(),
+            Op::Traced(_) => true,
             _ => dtype.is_float(),
         }
     }
@@ -141,14 +143,15 @@ impl Op {
             Op::Compare(_) | Op::CompareScalar(..) | Op::Where | Op::MaskFill(_) => true,
             Op::SliceAssign { .. } | Op::Scatter { .. } | Op::SelectUpdate { .. } => input == 0,
             Op::Softmax { .. } | Op::AttentionWeights { .. } | Op::LayerNorm { .. } => input == 0,
+            Op::Traced(traced) => traced.facts().in_place.contains(&input),
             _ => false,
         }
     }
 
-    /// Whether running the op again on the same inputs gives the same bits. All do: random ops carry their seed and
-    /// no reduction depends on the number of threads.
+    /// Whether running the op again on the same inputs gives the same bits. All of ours do: random ops carry their seed
+    /// and no reduction depends on the number of threads.
     pub fn replays_exactly(&self) -> bool {
-        true
+        !matches!(self, Op::Traced(traced) if !traced.facts().exact)
     }
 
     /// A short name for messages and traces.
@@ -201,6 +204,7 @@ impl Op {
             Op::DeformColumns(_) => "deform_columns",
             Op::DeformBackwardOffset(_) => "deform_backward_offset",
             Op::DeformBackwardImage { .. } => "deform_backward_image",
+            Op::Traced(traced) => &traced.facts().name,
         }
     }
 }

@@ -1,7 +1,10 @@
+use serde::{Deserialize, Serialize};
+
 use super::{Dtype, Op, Outputs, View};
 
 /// What an op costs, apart from where it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Work {
     /// Arithmetic operations; a multiply-add counts as two.
     pub flops: u64,
@@ -11,11 +14,17 @@ pub struct Work {
     pub written_bytes: u64,
     /// Element type of the arithmetic.
     pub dtype: Dtype,
+    /// How long it took where it was recorded; if known, that is what it costs, whatever the rest says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_ns: Option<u64>,
 }
 
 impl Op {
     /// The work of the op on these inputs.
     pub fn work(&self, inputs: &[View], outputs: &Outputs) -> Work {
+        if let Op::Traced(traced) = self {
+            return traced.facts().work;
+        }
         let bytes = |views: &[View]| views.iter().map(|view| view.size_bytes() as u64).sum();
         let count = |view: &View| view.shape().count() as u64;
         let made = outputs.first().map_or(0, count);
@@ -56,7 +65,8 @@ impl Op {
             _ => inputs.iter().map(count).max().unwrap_or(made).max(made),
         };
         let dtype = inputs.first().or(outputs.first()).map_or(Dtype::F32, |view| view.dtype);
-        Work { flops, read_bytes: bytes(inputs), written_bytes: bytes(outputs), dtype }
+        let (read_bytes, written_bytes) = (bytes(inputs), bytes(outputs));
+        Work { flops, read_bytes, written_bytes, dtype, measured_ns: None }
     }
 }
 

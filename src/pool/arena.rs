@@ -3,6 +3,7 @@
 use super::lease::Pending;
 use super::placement::Placement;
 use crate::engine::{Engine, EngineError, Span, Tier, aligned};
+use crate::trace::{Event, Journal};
 
 /// A range of a slab that a storage, or an op's scratch, holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,17 +24,21 @@ pub struct Arena {
     used_bytes: usize,
     peak_bytes: usize,
     peak_reserved_bytes: usize,
+    footprint_bytes: usize,
+    journal: Journal,
 }
 
 #[derive(Debug)]
 struct Slab {
     span: Span,
     placement: Placement,
+    /// How far blocks have reached into it.
+    reach_bytes: usize,
 }
 
 impl Arena {
     /// An arena that maps slabs of `slab_bytes`, or larger if one block needs it, while the sum stays within the limit.
-    pub fn new(tier: Tier, limit_bytes: usize, slab_bytes: usize) -> Self {
+    pub fn new(tier: Tier, limit_bytes: usize, slab_bytes: usize, journal: Journal) -> Self {
         Arena {
             tier,
             limit_bytes: limit_bytes / crate::engine::ALIGN_BYTES * crate::engine::ALIGN_BYTES,
@@ -42,6 +47,8 @@ impl Arena {
             used_bytes: 0,
             peak_bytes: 0,
             peak_reserved_bytes: 0,
+            footprint_bytes: 0,
+            journal,
         }
     }
 
@@ -70,6 +77,11 @@ impl Arena {
         self.peak_reserved_bytes
     }
 
+    /// How far blocks have reached into their slabs: the most bytes in blocks at once, and what lay unused between them.
+    pub fn footprint_bytes(&self) -> usize {
+        self.footprint_bytes
+    }
+
     /// A block of at least `bytes`, with the work to wait for before writing it; `None` if there is no room.
     pub fn allocate(
         &mut self,
@@ -89,8 +101,9 @@ impl Arena {
         let span = engine.map(self.tier, self.slab_bytes.max(bytes).min(room))?;
         let mut placement = Placement::new(span.bytes);
         let (offset, pending) = placement.allocate(bytes).expect("a fresh slab holds what it was mapped for");
-        self.slabs.push(Slab { span, placement });
+        self.slabs.push(Slab { span, placement, reach_bytes: 0 });
         self.peak_reserved_bytes = self.peak_reserved_bytes.max(self.reserved_bytes());
+        self.note_reserved();
         Ok(Some((self.took(self.slabs.len() - 1, offset, bytes), pending)))
     }
 
@@ -98,13 +111,27 @@ impl Arena {
         self.used_bytes += bytes;
         self.peak_bytes = self.peak_bytes.max(self.used_bytes);
         assert!(self.used_bytes <= self.limit_bytes, "{:?} memory in use exceeds its limit", self.tier);
+        if offset + bytes > self.slabs[slab].reach_bytes {
+            self.slabs[slab].reach_bytes = offset + bytes;
+            self.footprint_bytes =
+                self.footprint_bytes.max(self.slabs.iter().map(|slab| slab.reach_bytes).sum());
+        }
+        let address = self.slabs[slab].span.address + offset as u64;
+        self.journal.note(|_| Event::Allocate { tier: self.tier, address, bytes });
         Block { slab: slab as u32, offset, bytes }
+    }
+
+    fn note_reserved(&self) {
+        self.journal.note(|_| Event::Reserve { tier: self.tier, bytes: self.reserved_bytes() });
     }
 
     /// Returns a block, free from now on for whoever waits for `pending`.
     pub fn free(&mut self, block: Block, pending: Pending) {
         self.used_bytes -= block.bytes;
-        self.slabs[block.slab as usize].placement.free(block.offset, block.bytes, pending);
+        let slab = &mut self.slabs[block.slab as usize];
+        slab.placement.free(block.offset, block.bytes, pending);
+        let (address, bytes) = (slab.span.address + block.offset as u64, block.bytes);
+        self.journal.note(|_| Event::Release { tier: self.tier, address, bytes });
     }
 
     /// The first `bytes` bytes of a block.
@@ -117,6 +144,10 @@ impl Arena {
     pub fn reset_peak(&mut self) {
         self.peak_bytes = self.used_bytes;
         self.peak_reserved_bytes = self.reserved_bytes();
+        for slab in &mut self.slabs {
+            slab.reach_bytes = slab.placement.reach_bytes();
+        }
+        self.footprint_bytes = self.slabs.iter().map(|slab| slab.reach_bytes).sum();
     }
 
     /// Gives all slabs back if no block is in use. All submitted work must be done.
@@ -125,6 +156,7 @@ impl Arena {
             for slab in self.slabs.drain(..) {
                 engine.unmap(slab.span);
             }
+            self.note_reserved();
         }
     }
 }

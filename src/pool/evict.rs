@@ -8,6 +8,7 @@ use super::storage::{Storage, StorageId};
 use crate::engine::aligned;
 use crate::error::Error;
 use crate::policy::{Candidate, Eviction, Ways};
+use crate::trace::{Event, Evicted, How};
 
 impl Pool {
     /// A block of device memory, evicting until there is one. `None`: nothing more can be evicted, and what is free is
@@ -90,9 +91,11 @@ impl Pool {
     /// How the policy evicts a storage that is not clean.
     fn how(&self, id: StorageId, host_room: bool) -> Option<Eviction> {
         let storage = &self.graph.storages[id];
+        let allowed = self.settings.ways;
         let copy_ns = self.engine().props().copy_ns(storage.size_bytes);
-        self.policy
-            .how(Ways { move_ns: host_room.then_some(2 * copy_ns), remake_ns: self.remake_ns(id, storage) })
+        let move_ns = (host_room && allowed.offload).then_some(2 * copy_ns);
+        let remake_ns = if allowed.recompute { self.remake_ns(id, storage) } else { None };
+        self.policy.how(Ways { move_ns, remake_ns })
     }
 
     /// Predicted time to make a resident storage again if its bytes were dropped now; `None` if they may not be: no
@@ -114,6 +117,16 @@ impl Pool {
     }
 
     fn drop_bytes(&mut self, id: StorageId) {
+        let storage = &self.graph.storages[id];
+        self.journal.note(|number| {
+            Event::Evict(Evicted {
+                storage: number(id.0),
+                bytes: storage.size_bytes,
+                made_by: storage.made_by.into(),
+                how: How::Drop,
+                cost_ns: self.remake_ns(id, storage).unwrap_or(0),
+            })
+        });
         self.free_device(id);
         self.graph.dropped(id);
         self.counters.evictions += 1;

@@ -96,7 +96,8 @@ impl HostAccess {
         HostAccess { engine, span, pending }
     }
 
-    fn wait(&self) -> Result<(), EngineError> {
+    /// Waits for the work that makes the bytes, or that still touches their memory.
+    pub fn wait(&self) -> Result<(), EngineError> {
         self.pending.marks().try_for_each(|mark| self.engine.sync(mark))
     }
 

@@ -31,6 +31,7 @@ use crate::engine::{Engine, EngineError, Lane, Tier};
 use crate::error::Error;
 use crate::policy::Reactive;
 use crate::stats::Counters;
+use crate::trace::{Event, Header, Journal, Recording};
 use arena::Arena;
 use lease::Submitter;
 use recipe::Graph;
@@ -48,6 +49,7 @@ pub struct Pool {
     submitter: Submitter,
     device: Arena,
     host: Arena,
+    journal: Journal,
     graph: Graph,
     policy: &'static dyn Reactive,
     counters: Counters,
@@ -70,12 +72,17 @@ impl Pool {
     /// An empty pool on `engine`.
     pub fn new(name: OvercommitDevice, engine: Arc<dyn Engine>, settings: Settings) -> Self {
         let (budget, host_limit) = (settings.budget_bytes, settings.host_limit_bytes);
+        let journal = if settings.record { Journal::recording() } else { Journal::default() };
+        if settings.record {
+            engine.record();
+        }
         Pool {
             name,
             submitter: Submitter::new(engine, settings.sabotage),
             // One slab, so that no block boundary splits the budget.
-            device: Arena::new(Tier::Device, budget, budget),
-            host: Arena::new(Tier::Host, host_limit, HOST_SLAB_BYTES),
+            device: Arena::new(Tier::Device, budget, budget, journal.clone()),
+            host: Arena::new(Tier::Host, host_limit, HOST_SLAB_BYTES, journal.clone()),
+            journal,
             graph: Graph::default(),
             policy: settings.policy.reactive(),
             counters: Counters::default(),
@@ -91,6 +98,12 @@ impl Pool {
 
     /// The last handle of a storage is gone.
     pub fn release(&mut self, id: StorageId) {
+        self.journal.note(|number| Event::Free(number(id.0)));
+        self.let_go(id);
+    }
+
+    /// The storage has no handle any more.
+    fn let_go(&mut self, id: StorageId) {
         self.graph.storages[id].held = false;
         self.lost_need(id);
         self.settle_claims();
@@ -161,6 +174,7 @@ impl Pool {
             device: self.name,
             allocated_bytes,
             peak_allocated_bytes,
+            footprint_bytes: self.device.footprint_bytes(),
             reserved_bytes: self.device.reserved_bytes(),
             peak_reserved_bytes: self.device.peak_reserved_bytes(),
             budget_bytes,
@@ -173,6 +187,29 @@ impl Pool {
             counters: self.counters,
             times: self.engine().times(),
         }
+    }
+
+    /// The program says where it is.
+    pub fn note(&self, text: &str) {
+        self.journal.note(|_| Event::Note(text.into()));
+    }
+
+    /// The program waits for all work.
+    pub fn note_sync(&self) {
+        self.journal.note(|_| Event::Sync);
+    }
+
+    /// What was recorded since this was last asked, if anything is. All submitted work must be done.
+    pub fn take_recording(&mut self) -> Option<Recording> {
+        let header = Header {
+            trace: 1,
+            device: format!("{} ({})", self.name, self.engine().props().name),
+            budget_bytes: self.device.limit_bytes(),
+            host_limit_bytes: self.host.limit_bytes(),
+            policy: self.settings.policy.to_string(),
+            simulated: self.engine().times().is_some(),
+        };
+        self.journal.is_recording().then(|| self.journal.take(header, &self.engine().recorded()))
     }
 
     /// The number of the op at which the most device memory was in use.

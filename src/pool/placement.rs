@@ -60,6 +60,14 @@ impl Placement {
         self.insert(begin, range);
     }
 
+    /// Where the last range in use ends.
+    pub fn reach_bytes(&self) -> usize {
+        match self.free.last_key_value() {
+            Some((&offset, free)) if offset + free.bytes == self.capacity_bytes => offset,
+            _ => self.capacity_bytes,
+        }
+    }
+
     fn insert(&mut self, offset: usize, free: Free) {
         self.free.insert(offset, free);
         self.by_size.insert((free.bytes, offset));

@@ -1,6 +1,6 @@
 //! An op, from request to submission: its inputs made resident, its outputs placed, its recipe recorded.
 
-use arrayvec::ArrayVec;
+use smallvec::SmallVec;
 
 use super::arena::Block;
 use super::lease::Pending;
@@ -8,15 +8,16 @@ use super::recipe::RecipeId;
 use super::sabotage::Sabotage;
 use super::storage::{Copy, StorageId};
 use super::{Pool, Residents};
-use crate::engine::{Algorithm, Call, Operand, Span, Tier, aligned};
+use crate::engine::{Algorithm, Call, Lane, Operand, Span, Tier, aligned};
 use crate::error::{Error, WorkingSet};
-use crate::op::{MAX_INPUTS, MAX_OUTPUTS, Op, Outputs, View};
+use crate::op::{Inputs, MAX_OUTPUTS, Op, Outputs, PerOutput, View};
+use crate::trace::{Event, Made, OpEvent, Ran, Recomputed};
 
 /// Outputs and scratch.
 const MAX_BLOCKS: usize = MAX_OUTPUTS + 1;
-type Blocks = ArrayVec<(Block, Pending), MAX_BLOCKS>;
-type Ids = ArrayVec<StorageId, MAX_INPUTS>;
-type Views = ArrayVec<View, MAX_INPUTS>;
+type Blocks = SmallVec<[(Block, Pending); MAX_BLOCKS]>;
+type Ids = Inputs<StorageId>;
+type Views = Inputs<View>;
 
 /// A tensor passed to an op.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +42,7 @@ pub(super) struct Ingredients {
 impl Pool {
     /// Submits an op and returns the storages it makes, each with one handle. Handles that it consumes are gone, also
     /// after an error; nothing else is lost by one.
-    pub fn run(&mut self, op: Op, inputs: &[Input]) -> Result<ArrayVec<StorageId, MAX_OUTPUTS>, Error> {
+    pub fn run(&mut self, op: Op, inputs: &[Input]) -> Result<PerOutput<StorageId>, Error> {
         self.clock += 1;
         let views = || inputs.iter().map(|input| input.view);
         let algorithm = self.engine().algorithm(&op, &views().collect::<Views>());
@@ -54,12 +55,13 @@ impl Pool {
             result
         });
         let outputs = result.map(|copies| {
-            let outputs: ArrayVec<StorageId, MAX_OUTPUTS> = (plan.outputs.iter().zip(copies))
+            let outputs: PerOutput<StorageId> = (plan.outputs.iter().zip(copies))
                 .map(|(view, copy)| self.insert_output(op.name(), view, copy))
                 .collect();
-            let recorded: ArrayVec<(StorageId, View), MAX_INPUTS> =
+            let recorded: Inputs<(StorageId, View)> =
                 inputs.iter().map(|input| (input.id, self.recorded_view(input.view))).collect();
             self.graph.record(op, algorithm, &recorded, &outputs);
+            self.note_op(inputs, &plan, &outputs);
             if let Some(index) = overwritten {
                 self.give_up(inputs[index].id, outputs[0]);
             }
@@ -68,8 +70,10 @@ impl Pool {
         self.look_around();
         let given_up = overwritten.filter(|_| outputs.is_ok());
         for (index, input) in inputs.iter().enumerate() {
-            if input.consumed && given_up != Some(index) {
+            if input.consumed && outputs.is_err() {
                 self.release(input.id);
+            } else if input.consumed && given_up != Some(index) {
+                self.let_go(input.id);
             }
         }
         if matches!(outputs, Err(Error::WorkingSet(_) | Error::HostTierFull { .. })) {
@@ -88,7 +92,8 @@ impl Pool {
     /// An input that is about to be overwritten, but that an evicted storage needs, is kept in the host tier.
     fn keep_claimed(&mut self, op: &'static str, id: StorageId) -> Result<(), Error> {
         let storage = &self.graph.storages[id];
-        if storage.claims == 0 || storage.host.is_some() || self.write_back(id, true)? {
+        let kept = storage.claims == 0 || storage.host.is_some();
+        if kept || (self.settings.ways.offload && self.write_back(id, true)?) {
             return Ok(());
         }
         Err(self.host_tier_full(op, self.graph.storages[id].size_bytes))
@@ -106,8 +111,46 @@ impl Pool {
         self.graph.settle(id);
     }
 
+    fn note_op(&self, inputs: &[Input], plan: &Ingredients, outputs: &[StorageId]) {
+        self.journal.note(|number| {
+            let places =
+                |wanted: &dyn Fn(usize) -> bool| (0..inputs.len()).filter(|&at| wanted(at)).collect();
+            let made = outputs.iter().zip(&plan.outputs);
+            Event::Op(OpEvent {
+                name: plan.op.name().into(),
+                inputs: inputs.iter().map(|input| number(input.id.0)).collect(),
+                consumed: places(&|at| inputs[at].consumed),
+                in_place: places(&|at| lies_alike(inputs, at, plan)),
+                outputs: made
+                    .map(|(id, view)| Made { storage: number(id.0), bytes: view.size_bytes() })
+                    .collect(),
+                scratch_bytes: plan.scratch_bytes,
+                work: plan.op.work(&plan.views, &plan.outputs),
+                exact: plan.op.replays_exactly(),
+                ran: self.submitted(Lane::Compute),
+            })
+        });
+    }
+
+    fn note_recompute(&self, op: &'static str, restored: &[StorageId]) {
+        let made = |id: &StorageId| self.graph.storages[*id].size_bytes;
+        self.journal.note(|number| {
+            Event::Recompute(Recomputed {
+                name: op.into(),
+                storages: restored.iter().map(|id| Made { storage: number(id.0), bytes: made(id) }).collect(),
+                ran: self.submitted(Lane::Compute),
+            })
+        });
+    }
+
+    /// The last piece of work of a lane, for the journal.
+    pub(super) fn submitted(&self, lane: Lane) -> Ran {
+        Ran { sequence: self.engine().mark(lane).sequence, ..Ran::default() }
+    }
+
     fn insert_output(&mut self, made_by: &'static str, view: &View, copy: Copy) -> StorageId {
         let id = self.graph.storages.insert(view.size_bytes(), made_by);
+        self.journal.made(id.0);
         self.graph.storages.set_device(id, copy, self.clock);
         id
     }
@@ -135,7 +178,9 @@ impl Pool {
         let blocks = self.reserve(&ids, &plan, None)?;
         let submitted = self.submit(&ids, &plan, blocks, None);
         self.unpin(&ids);
-        for (output, copy) in recipe.outputs.iter().zip(submitted?) {
+        let copies = submitted?;
+        let mut restored = Vec::new();
+        for (output, copy) in recipe.outputs.iter().zip(copies) {
             let wanted = output.filter(|&id| {
                 let storage = &self.graph.storages[id];
                 storage.active() && !storage.stored()
@@ -145,10 +190,14 @@ impl Pool {
                     self.graph.storages.set_device(id, copy, self.clock);
                     self.graph.unclaim(id, &mut self.lost);
                     self.counters.recomputed_bytes += self.graph.storages[id].size_bytes as u64;
+                    if self.journal.is_recording() {
+                        restored.push(id);
+                    }
                 }
                 None => self.device.free(copy.block, copy.touched),
             }
         }
+        self.note_recompute(op.name(), &restored);
         self.settle_claims();
         self.counters.recomputed_ops += 1;
         Ok(())
@@ -187,14 +236,12 @@ impl Pool {
     fn overwritten_input(&self, inputs: &[Input], plan: &Ingredients) -> Option<usize> {
         let output = plan.outputs.first()?;
         let possible = |index: &usize| {
-            let Input { id, view, consumed } = inputs[*index];
+            let Input { id, consumed, .. } = inputs[*index];
             let storage = &self.graph.storages[id];
-            let whole = view.layout.is_contiguous() && view.layout.offset() == 0;
-            let fits = storage.size_bytes == output.size_bytes()
-                && view.dtype.size_bytes() == output.dtype.size_bytes();
-            let same_elsewhere = inputs.iter().all(|other| other.id != id || other.view == view);
-            let free = consumed && storage.host_pins == 0;
-            free && whole && fits && same_elsewhere && plan.op.in_place(*index)
+            consumed
+                && storage.host_pins == 0
+                && storage.size_bytes == output.size_bytes()
+                && lies_alike(inputs, *index, plan)
         };
         let claimed = |index: &usize| self.graph.storages[inputs[*index].id].claims > 0;
         let unclaimed = (0..inputs.len()).find(|index| possible(index) && !claimed(index));
@@ -284,14 +331,14 @@ impl Pool {
         plan: &Ingredients,
         mut blocks: Blocks,
         overwritten: Option<usize>,
-    ) -> Result<ArrayVec<Copy, MAX_OUTPUTS>, Error> {
+    ) -> Result<PerOutput<Copy>, Error> {
         let scratch = (plan.scratch_bytes > 0).then(|| blocks.pop().expect("scratch is placed last"));
         if let Some(index) = overwritten {
             let copy = self.graph.storages[ids[index]].device.expect("inputs are resident");
             blocks.insert(0, (copy.block, copy.touched));
         }
         let resident = |&id: &StorageId| self.graph.storages[id].device.expect("inputs are resident");
-        let reads: ArrayVec<Copy, MAX_INPUTS> = ids.iter().map(resident).collect();
+        let reads: Inputs<Copy> = ids.iter().map(resident).collect();
         let call = self.call(ids, plan, &blocks, scratch);
         let written = blocks.iter().chain(&scratch).fold(Pending::default(), |all, (_, busy)| all.and(*busy));
         let pending = reads.iter().fold(written, |all, copy| all.and(copy.written));
@@ -413,6 +460,17 @@ impl Pool {
             let _ = self.submitter.launch(&call, Pending::default());
         }
     }
+}
+
+/// Whether the first output may lie where an input does: the input is whole, its elements are as wide, the op reads it
+/// through no other view, and does not mind.
+fn lies_alike(inputs: &[Input], index: usize, plan: &Ingredients) -> bool {
+    let Input { id, view, .. } = inputs[index];
+    plan.op.in_place(index)
+        && view.layout.is_contiguous()
+        && view.layout.offset() == 0
+        && plan.outputs.first().is_some_and(|output| output.dtype.size_bytes() == view.dtype.size_bytes())
+        && inputs.iter().all(|other| other.id != id || other.view == view)
 }
 
 impl Ingredients {

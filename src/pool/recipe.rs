@@ -5,11 +5,9 @@
 //! own inputs in turn. When a storage that no recipe makes loses its last handle and claim, its bytes go, and with them
 //! every recipe that reads it, directly or through others. So a record exists only while something can still use it.
 
-use arrayvec::ArrayVec;
-
 use super::storage::{StorageId, Storages};
 use crate::engine::Algorithm;
-use crate::op::{MAX_INPUTS, MAX_OUTPUTS, Op, View};
+use crate::op::{Inputs, Op, PerOutput, View};
 
 /// More ops than this between a storage and bytes that no recipe makes, and it becomes a source.
 const MAX_DEPTH: u32 = 64;
@@ -26,9 +24,9 @@ pub struct Recipe {
     pub op: Op,
     pub algorithm: Algorithm,
     /// Inputs and the views they were read through.
-    pub inputs: ArrayVec<(StorageId, View), MAX_INPUTS>,
+    pub inputs: Inputs<(StorageId, View)>,
     /// Storages it makes; `None` once one is forgotten.
-    pub outputs: ArrayVec<Option<StorageId>, MAX_OUTPUTS>,
+    pub outputs: PerOutput<Option<StorageId>>,
     /// Outputs that are active and not stored. While there are any, the recipe claims its inputs.
     claimants: u32,
 }
@@ -66,6 +64,9 @@ impl Graph {
         inputs: &[(StorageId, View)],
         outputs: &[StorageId],
     ) {
+        if outputs.is_empty() {
+            return;
+        }
         let depth = 1 + inputs.iter().map(|&(id, _)| self.storages[id].depth).max().unwrap_or(0);
         if depth > MAX_DEPTH || !op.replays_exactly() {
             return;

@@ -6,16 +6,19 @@ use super::lease::{HostAccess, Pending};
 use super::storage::{Copy, StorageId};
 use crate::engine::Lane;
 use crate::error::Error;
+use crate::trace::{Copied, Event, Evicted, How, Made};
 
 impl Pool {
     /// Frees a storage's device copy, keeping its bytes in the host tier. `false`: there is no room for them.
     /// `displace`: clean copies of other storages may be given up for it.
     pub(super) fn offload(&mut self, id: StorageId, displace: bool) -> Result<bool, Error> {
-        if self.graph.storages[id].host.is_some() {
+        let clean = self.graph.storages[id].host.is_some();
+        if clean {
             self.counters.clean_evictions += 1;
-        } else if !self.write_back(id, displace)? {
+        } else if !self.settings.ways.offload || !self.write_back(id, displace)? {
             return Ok(false);
         }
+        self.note_offload(id, clean);
         self.free_device(id);
         self.counters.evictions += 1;
         Ok(true)
@@ -41,6 +44,7 @@ impl Pool {
         storage.host = Some(Copy::new(block, Pending::default().with(mark)));
         storage.device = Some(Copy { touched: device.touched.with(mark), ..device });
         self.counters.offloaded_bytes += size_bytes as u64;
+        self.note_copy(Lane::Offload, id);
         Ok(true)
     }
 
@@ -64,7 +68,31 @@ impl Pool {
         storages[id].host = Some(Copy { touched: host.touched.with(mark), ..host });
         storages.set_device(id, Copy::new(block, Pending::default().with(mark)), self.clock);
         self.counters.fetched_bytes += size_bytes as u64;
+        self.note_copy(Lane::Fetch, id);
+        // Where nothing may be offloaded, a copy on the host is no way to evict.
+        if !self.settings.ways.offload && self.graph.storages[id].host_pins == 0 {
+            self.free_host(id);
+        }
         Ok(true)
+    }
+
+    fn note_offload(&self, id: StorageId, clean: bool) {
+        let storage = &self.graph.storages[id];
+        self.journal.note(|number| {
+            let copy_ns = self.engine().props().copy_ns(storage.size_bytes);
+            Event::Evict(Evicted {
+                storage: number(id.0),
+                bytes: storage.size_bytes,
+                made_by: storage.made_by.into(),
+                how: if clean { How::Clean } else { How::Offload },
+                cost_ns: if clean { copy_ns } else { 2 * copy_ns },
+            })
+        });
+    }
+
+    fn note_copy(&self, lane: Lane, id: StorageId) {
+        let (bytes, ran) = (self.graph.storages[id].size_bytes, self.submitted(lane));
+        self.journal.note(|number| Event::Copy(Copied { lane, storage: number(id.0), bytes, ran }));
     }
 
     /// A block of the host tier; with `displace` if need be in place of clean copies, least recently used first.
@@ -89,6 +117,7 @@ impl Pool {
     /// [`end_host_access`](Pool::end_host_access).
     pub fn begin_read(&mut self, id: StorageId) -> Result<HostAccess, Error> {
         self.counters.reads += 1;
+        self.journal.note(|number| Event::Read(number(id.0)));
         if !self.graph.storages[id].stored() {
             self.remake(id)?;
         }
@@ -109,6 +138,8 @@ impl Pool {
             return Err(self.host_tier_full("write", size_bytes));
         };
         let id = self.graph.storages.insert(size_bytes, "upload");
+        let number = self.journal.made(id.0);
+        self.journal.note(|_| Event::Write(Made { storage: number, bytes: size_bytes }));
         let storage = &mut self.graph.storages[id];
         let copy = Copy { block, written: Pending::default(), touched: busy };
         storage.host = Some(copy);
@@ -123,5 +154,8 @@ impl Pool {
     /// The program is done with the bytes.
     pub fn end_host_access(&mut self, id: StorageId) {
         self.graph.storages[id].host_pins -= 1;
+        if !self.settings.ways.offload && self.graph.storages[id].device.is_some() {
+            self.free_host(id);
+        }
     }
 }

@@ -8,13 +8,13 @@ mod tensor;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrayvec::ArrayVec;
 use crossbeam_queue::SegQueue;
+use smallvec::SmallVec;
 
 #[doc(hidden)]
 pub use registry::configure_with_engine;
 pub(crate) use registry::portrait;
-pub use registry::{configure, reset_stats, stats};
+pub use registry::{configure, recording, reset_stats, stats};
 pub use supply::Reads;
 pub(crate) use supply::Supply;
 pub use tensor::Tensor;
@@ -22,7 +22,7 @@ pub use tensor::Tensor;
 use crate::OvercommitDevice;
 use crate::engine::{Engine, EngineError, Lane, Mark};
 use crate::error::Error;
-use crate::op::{Dtype, MAX_INPUTS, MAX_OUTPUTS, Op, Shape, View};
+use crate::op::{Dtype, Inputs, Op, PerOutput, Shape, Traced, View, bytes_view};
 use crate::pool::{Input, Pool, StorageId};
 
 /// One device at work.
@@ -61,24 +61,16 @@ impl Runtime {
     fn pool(&self) -> MutexGuard<'_, Pool> {
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         // Most often there are none or a few.
-        let mut dropped = ArrayVec::<StorageId, 32>::new();
-        while let Some(id) = self.dropped.pop() {
-            dropped.push(id);
-            if dropped.is_full() {
-                let mut all: Vec<StorageId> = dropped.take().into_iter().collect();
-                all.extend(std::iter::from_fn(|| self.dropped.pop()));
-                all.sort_unstable();
-                all.into_iter().for_each(|id| pool.release(id));
-            }
-        }
+        let mut dropped = SmallVec::<[StorageId; 32]>::new();
+        dropped.extend(std::iter::from_fn(|| self.dropped.pop()));
         dropped.sort_unstable();
         dropped.into_iter().for_each(|id| pool.release(id));
         pool
     }
 
-    fn submit(self: &Arc<Self>, op: Op, inputs: &[Input]) -> Result<ArrayVec<Tensor, MAX_OUTPUTS>, Error> {
+    fn submit(self: &Arc<Self>, op: Op, inputs: &[Input]) -> Result<PerOutput<Tensor>, Error> {
         self.keep_pace()?;
-        let views: ArrayVec<View, MAX_INPUTS> = inputs.iter().map(|input| input.view).collect();
+        let views: Inputs<View> = inputs.iter().map(|input| input.view).collect();
         if !op.accepts(&views) {
             let dtypes = views.iter().map(|view| view.dtype).collect();
             return Err(Error::Dtypes { op: op.name(), dtypes });
@@ -105,20 +97,26 @@ impl Runtime {
         Error::Engine { device: self.device, source }
     }
 
-    /// Waits for all work submitted so far.
+    /// Waits for all work submitted so far, as the program asked.
     fn sync(&self) -> Result<(), Error> {
+        self.pool().note_sync();
+        self.wait_for_all()
+    }
+
+    /// Waits for all work submitted so far.
+    fn wait_for_all(&self) -> Result<(), Error> {
         let ends = self.pool().ends();
         ends.into_iter().try_for_each(|mark| self.engine.sync(mark)).map_err(|error| self.engine_error(error))
     }
 }
 
-fn submit(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<ArrayVec<Tensor, MAX_OUTPUTS>, Error> {
-    let inputs: ArrayVec<Tensor, MAX_INPUTS> = inputs.into_iter().collect();
+fn submit(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<PerOutput<Tensor>, Error> {
+    let inputs: Inputs<Tensor> = inputs.into_iter().collect();
     let runtime = inputs[0].runtime().clone();
     if let Some(other) = inputs.iter().find(|tensor| !Arc::ptr_eq(tensor.runtime(), &runtime)) {
         return Err(Error::MixedDevices { op: op.name(), devices: [runtime.device, other.device()] });
     }
-    let inputs: ArrayVec<Input, MAX_INPUTS> = inputs.into_iter().map(Tensor::into_input).collect();
+    let inputs: Inputs<Input> = inputs.into_iter().map(Tensor::into_input).collect();
     runtime.submit(op, &inputs)
 }
 
@@ -136,6 +134,45 @@ pub fn run_pair(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<[Ten
 /// Runs an op without inputs on `device`.
 pub fn create(device: &OvercommitDevice, op: Op) -> Result<Tensor, Error> {
     Ok(registry::runtime(device)?.submit(op, &[])?.swap_remove(0))
+}
+
+/// Runs an op of a recorded program.
+pub(crate) fn run_traced(
+    device: &OvercommitDevice,
+    op: Traced,
+    inputs: Vec<Tensor>,
+) -> Result<PerOutput<Tensor>, Error> {
+    let inputs: Inputs<Input> = inputs.into_iter().map(Tensor::into_input).collect();
+    registry::runtime(device)?.submit(Op::Traced(op), &inputs)
+}
+
+/// A tensor as [`write`] makes it, on an engine without data.
+pub(crate) fn claim(device: &OvercommitDevice, size_bytes: usize) -> Result<Tensor, Error> {
+    let runtime = registry::runtime(device)?;
+    let (id, access) = runtime.pool().begin_write(size_bytes)?;
+    let tensor = Tensor::new(runtime.clone(), id, bytes_view(size_bytes));
+    let waited = access.wait();
+    runtime.pool().end_host_access(id);
+    waited.map_err(|error| runtime.engine_error(error))?;
+    Ok(tensor)
+}
+
+/// Waits for a tensor's data as [`read`] does, on an engine without data.
+pub(crate) fn wait_for(tensor: &Tensor) -> Result<(), Error> {
+    let runtime = tensor.runtime();
+    let access = runtime.pool().begin_read(tensor.id())?;
+    let waited = access.wait();
+    runtime.pool().end_host_access(tensor.id());
+    waited.map_err(|error| runtime.engine_error(error))
+}
+
+/// Writes where the program is into its recording, such as the beginning of an epoch.
+///
+/// # Errors
+/// A device that this build cannot run.
+pub fn note(device: &OvercommitDevice, text: &str) -> Result<(), Error> {
+    registry::runtime(device)?.pool().note(text);
+    Ok(())
 }
 
 /// A tensor with these elements, row-major, as native-endian bytes.

@@ -11,6 +11,7 @@ use crate::engine::host::HostEngine;
 use crate::engine::sim::SimEngine;
 use crate::error::Error;
 use crate::pool::{Pool, Residents};
+use crate::trace::Recording;
 use crate::{OvercommitDevice, Stats};
 
 static RUNTIMES: LazyLock<RwLock<HashMap<OvercommitDevice, Arc<Runtime>>>> = LazyLock::new(RwLock::default);
@@ -78,6 +79,28 @@ pub(crate) fn portrait(device: &OvercommitDevice) -> Result<(u64, Residents), Er
     let runtime = runtime(device)?;
     let pool = runtime.pool();
     Ok((pool.peak_op(), pool.portrait().clone()))
+}
+
+/// What happened on a device since its first use, or since this was last asked. Waits for all work.
+///
+/// ```
+/// use burn::tensor::Tensor;
+/// use burn_overcommit::{Config, Overcommit, OvercommitDevice, configure, recording};
+///
+/// let device = OvercommitDevice::Host(6);
+/// configure(&device, Config::new().record())?;
+/// let _ = Tensor::<Overcommit, 1>::ones([1000], &device).exp().into_data();
+/// assert_eq!(recording(&device)?.program().ops(), 2);
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
+///
+/// # Errors
+/// A device that was not configured to [`record`](Config::record), or work that failed.
+pub fn recording(device: &OvercommitDevice) -> Result<Recording, Error> {
+    let runtime = runtime(device)?;
+    runtime.wait_for_all()?;
+    let recording = runtime.pool().take_recording();
+    recording.ok_or(Error::NotRecording { device: *device })
 }
 
 /// Starts counting peaks and totals anew.

@@ -5,12 +5,10 @@ use std::ffi::{CStr, c_char, c_void};
 use std::sync::LazyLock;
 use std::sync::atomic::AtomicI64;
 
-use arrayvec::ArrayVec;
-
 use super::spread::spread;
 use crate::engine::{Call, EngineError, Operand};
 use crate::op::lower::{self, KernelCall, KernelName, NO_FAULT, Placed, Request};
-use crate::op::{MAX_INPUTS, MAX_OUTPUTS, Op};
+use crate::op::{Inputs, Op, PerOutput};
 
 /// Bytes that a block of cheap work reads or writes of its widest operand: some microseconds, about what it takes to wake
 /// a thread.
@@ -120,8 +118,8 @@ pub(super) fn find(name: &str) -> Kernel {
 /// As for [`Engine::launch`](crate::engine::Engine::launch), until this returns.
 pub(super) unsafe fn run(call: &Call) -> Result<(), EngineError> {
     let fault = AtomicI64::new(NO_FAULT);
-    let inputs: ArrayVec<Placed, MAX_INPUTS> = call.inputs.iter().map(placed).collect();
-    let outputs: ArrayVec<Placed, MAX_OUTPUTS> = call.outputs.iter().map(placed).collect();
+    let inputs: Inputs<Placed> = call.inputs.iter().map(placed).collect();
+    let outputs: PerOutput<Placed> = call.outputs.iter().map(placed).collect();
     let operands = inputs.iter().chain(&outputs);
     let element_bytes = operands.map(|operand| operand.view.dtype.size_bytes()).max().unwrap_or(1);
     let request = Request {

@@ -14,12 +14,11 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::thread::available_parallelism;
 
-use arrayvec::ArrayVec;
 use memmap2::MmapMut;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
-use super::{Algorithm, Call, Engine, EngineError, Flops, Lane, Mark, Props, Span, Tier};
-use crate::op::{MAX_INPUTS, Op, Outputs, View, lower};
+use super::{Algorithm, Call, Engine, EngineError, Flops, Lane, Mark, Props, Ran, Span, Tier};
+use crate::op::{Inputs, Op, Outputs, View, lower};
 use lanes::{Deferred, Lanes, Piece, Threads};
 
 /// Who runs submitted work.
@@ -155,7 +154,7 @@ unsafe fn launch(call: &Call, workers: usize) -> Result<(), EngineError> {
 fn execute(piece: &Piece, workers: usize) -> Result<(), EngineError> {
     match piece {
         Piece::Launch(call) => {
-            let views: ArrayVec<View, MAX_INPUTS> = call.inputs.iter().map(|operand| operand.view).collect();
+            let views: Inputs<View> = call.inputs.iter().map(|operand| operand.view).collect();
             if is_product(&call.op) && widen::applies(&views) {
                 // SAFETY: whoever launched the call keeps its spans as `Engine::launch` asks until the lane has passed
                 // it; the call inside is on parts of its scratch.
@@ -190,7 +189,7 @@ pub fn scratch_bytes(
         _ => lower::scratch_bytes(op, inputs, outputs),
     };
     if is_product(op) && widen::applies(inputs) {
-        let wide: ArrayVec<View, MAX_INPUTS> = inputs.iter().map(widen::widened).collect();
+        let wide: Inputs<View> = inputs.iter().map(widen::widened).collect();
         return widen::scratch_bytes(inputs, &outputs[0]) + own(&wide);
     }
     own(inputs)
@@ -269,6 +268,14 @@ impl Engine for HostEngine {
 
     fn bytes(&self, span: Span) -> Option<*mut u8> {
         Some(span.address as *mut u8)
+    }
+
+    fn record(&self) {
+        self.lanes.record();
+    }
+
+    fn recorded(&self) -> Vec<Ran> {
+        self.lanes.recorded()
     }
 }
 

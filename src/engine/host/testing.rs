@@ -1,6 +1,5 @@
 //! Memory and calls for the engine's tests.
 
-use arrayvec::ArrayVec;
 use bytemuck::Pod;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -102,7 +101,7 @@ impl Fixture {
         let memories: Vec<Memory> = inputs.iter().map(|(values, _)| Memory::of(values)).collect();
         let (output, scratch) = (Memory::new(made.size_bytes()), Memory::new(scratch_bytes(&views)));
         let operand = |memory: &Memory, view| Operand { span: memory.span(), view };
-        let operands: ArrayVec<_, { crate::op::MAX_INPUTS }> =
+        let operands: crate::op::Inputs<_> =
             memories.iter().zip(views).map(|(memory, view)| operand(memory, view)).collect();
         let call = Call {
             op,

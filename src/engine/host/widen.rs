@@ -1,10 +1,8 @@
 //! Products and convolutions of 16-bit floats: computed in 32 bits on copies in the scratch, and rounded once.
 
-use arrayvec::ArrayVec;
-
 use super::kernels;
 use crate::engine::{Algorithm, Call, EngineError, Operand, Span, aligned};
-use crate::op::{Dtype, Layout, MAX_INPUTS, Op, View};
+use crate::op::{Dtype, Inputs, Layout, Op, View};
 
 /// Whether a call on these inputs is computed on copies.
 pub(super) fn applies(inputs: &[View]) -> bool {
@@ -44,7 +42,7 @@ pub(super) unsafe fn run(
     call: &Call,
     compute: impl FnOnce(&Call) -> Result<(), EngineError>,
 ) -> Result<(), EngineError> {
-    let views: ArrayVec<View, MAX_INPUTS> = call.inputs.iter().map(|operand| operand.view).collect();
+    let views: Inputs<View> = call.inputs.iter().map(|operand| operand.view).collect();
     let output = call.outputs[0];
     let needed_bytes = scratch_bytes(&views, &output.view);
     if call.scratch.bytes < needed_bytes {
@@ -58,7 +56,7 @@ pub(super) unsafe fn run(
         Operand { span, view: widened(view) }
     };
     let made = place(&output.view);
-    let inputs: ArrayVec<Operand, MAX_INPUTS> = views.iter().map(place).collect();
+    let inputs: Inputs<Operand> = views.iter().map(place).collect();
     for (from, to) in call.inputs.iter().zip(&inputs) {
         let view = View::contiguous(Dtype::F32, *distinct(&from.view).shape());
         // SAFETY: the input is readable, and its part of the scratch is as large as what is copied of it.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::engine::{Lane, Mark};
+use crate::engine::{Lane, Mark, Ran};
 
 /// What a virtual clock shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,9 +34,21 @@ pub struct Clock {
     /// Until when the program has waited: what it submits from now on begins later.
     program_ns: u64,
     kept: usize,
+    /// When each piece ran, if that is asked for.
+    record: Option<Vec<Ran>>,
 }
 
 impl Clock {
+    /// Notes from now on when each piece runs.
+    pub fn record(&mut self) {
+        self.record.get_or_insert_default();
+    }
+
+    /// What was noted since this was last asked.
+    pub fn recorded(&mut self) -> Vec<Ran> {
+        self.record.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
     /// A piece of work at the end of a lane.
     pub fn run(&mut self, lane: Lane, duration_ns: u64) {
         let begin_ns = self.tracks[lane as usize].free_ns.max(self.program_ns);
@@ -45,6 +57,11 @@ impl Clock {
         track.last_end_ns = track.free_ns;
         track.busy_ns += duration_ns;
         track.ends_ns.push_back(track.free_ns);
+        let (end_ns, sequence) = (track.free_ns, track.done + track.ends_ns.len() as u64);
+        if let Some(record) = &mut self.record {
+            record.push(Ran { mark: Mark { lane, sequence }, begin_ns, end_ns });
+        }
+        let track = &self.tracks[lane as usize];
         if track.ends_ns.len() > self.kept.max(KEPT) {
             self.forget();
         }

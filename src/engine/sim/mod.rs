@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use clock::Times;
 pub use profiles::{Profile, Workspace, profiles};
 
-use super::{Algorithm, Call, Engine, EngineError, Lane, Mark, Props, Span, Tier};
-use crate::op::{Op, Outputs, View};
+use super::{Algorithm, Call, Engine, EngineError, Lane, Mark, Props, Ran, Span, Tier};
+use crate::op::{Inputs, Op, Outputs, View};
 use clock::Clock;
 
 /// The engine whose device is a [`Profile`].
@@ -72,8 +72,7 @@ impl Engine for SimEngine {
     }
 
     unsafe fn launch(&self, lane: Lane, call: &Call) -> Result<(), EngineError> {
-        let inputs: arrayvec::ArrayVec<View, { crate::op::MAX_INPUTS }> =
-            call.inputs.iter().map(|operand| operand.view).collect();
+        let inputs: Inputs<View> = call.inputs.iter().map(|operand| operand.view).collect();
         let outputs: Outputs = call.outputs.iter().map(|operand| operand.view).collect();
         let duration_ns = self.props.launch_ns(&call.op.work(&inputs, &outputs));
         self.state().clock.run(lane, duration_ns);
@@ -113,5 +112,13 @@ impl Engine for SimEngine {
 
     fn times(&self) -> Option<Times> {
         Some(self.state().clock.times())
+    }
+
+    fn record(&self) {
+        self.state().clock.record();
+    }
+
+    fn recorded(&self) -> Vec<Ran> {
+        self.state().clock.recorded()
     }
 }

@@ -220,6 +220,7 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::Matmul | Op::Conv(_) | Op::ConvBackwardInput { .. } | Op::ConvBackwardWeight { .. } => {
             return None;
         }
+        Op::Traced(_) => return None,
     }
     Some(calls)
 }
@@ -240,6 +241,7 @@ pub fn scratch_bytes(op: &Op, inputs: &[View], outputs: &[View]) -> usize {
         Op::InterpolateBackward { resize, .. } => {
             interpolate::scratch_bytes(&inputs[0], resize.mode, &inputs[0])
         }
+        Op::Traced(traced) => traced.facts().scratch_bytes,
         _ => 0,
     }
 }

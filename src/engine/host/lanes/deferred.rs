@@ -1,6 +1,6 @@
 use std::sync::Mutex;
 
-use super::queue::{Piece, Queue, Run, Shared, Step, lock};
+use super::queue::{Piece, Run, Shared, Step, lock};
 use crate::engine::{EngineError, Lane, Mark};
 
 /// Pieces a lane may keep; a program that never waits would keep all.
@@ -32,8 +32,8 @@ impl Deferred {
         Deferred { shared: Shared::new(run), random: Mutex::new(SplitMix(seed)) }
     }
 
-    pub fn queues(&self) -> &[Queue; 3] {
-        &self.shared.queues
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     pub fn submit(&self, lane: Lane, piece: Piece) {

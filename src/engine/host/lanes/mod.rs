@@ -5,10 +5,11 @@ mod queue;
 mod threads;
 
 pub(super) use deferred::Deferred;
+use queue::Shared;
 pub(super) use queue::{Piece, lock};
 pub(super) use threads::{Threads, spin};
 
-use crate::engine::{EngineError, Lane, Mark};
+use crate::engine::{EngineError, Lane, Mark, Ran};
 
 /// How submitted work gets run.
 #[derive(Debug)]
@@ -28,18 +29,28 @@ impl Lanes {
 
     /// The lane's end as it is now.
     pub fn mark(&self, lane: Lane) -> Mark {
-        let sequence = match self {
-            Lanes::Threads(lanes) => lanes.queues()[lane as usize].submitted(),
-            Lanes::Deferred(lanes) => lanes.queues()[lane as usize].submitted(),
-        };
-        Mark { lane, sequence }
+        Mark { lane, sequence: self.shared().queues[lane as usize].submitted() }
     }
 
     /// Whether all work up to `mark` is done.
     pub fn reached(&self, mark: Mark) -> bool {
+        self.shared().reached(mark)
+    }
+
+    /// Notes from now on when each launch and copy runs.
+    pub fn record(&self) {
+        self.shared().record();
+    }
+
+    /// When each ran, those of a lane in order.
+    pub fn recorded(&self) -> Vec<Ran> {
+        self.shared().recorded()
+    }
+
+    fn shared(&self) -> &Shared {
         match self {
-            Lanes::Threads(lanes) => lanes.queues()[mark.lane as usize].reached(mark),
-            Lanes::Deferred(lanes) => lanes.queues()[mark.lane as usize].reached(mark),
+            Lanes::Threads(lanes) => lanes.shared(),
+            Lanes::Deferred(lanes) => lanes.shared(),
         }
     }
 

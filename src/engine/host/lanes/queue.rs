@@ -2,9 +2,10 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
-use crate::engine::{Call, EngineError, Lane, Mark, Span};
+use crate::engine::{Call, EngineError, Lane, Mark, Ran, Span};
 
 /// One piece of a lane's work. Calls lie in the queue themselves, so that submitting allocates nothing.
 #[allow(clippy::large_enum_variant)]
@@ -45,6 +46,7 @@ pub(super) enum Step {
 /// The right to run pieces of a lane, which one thread has at a time.
 pub(super) struct Holder<'a> {
     shared: &'a Shared,
+    lane: Lane,
     queue: &'a Queue,
 }
 
@@ -86,6 +88,10 @@ pub(super) struct Shared {
     run: Run,
     has_failed: AtomicBool,
     failure: Mutex<Option<EngineError>>,
+    /// When recording began, if it did.
+    epoch: OnceLock<Instant>,
+    /// When the pieces of each lane ran.
+    record: [Mutex<Vec<Ran>>; Lane::ALL.len()],
 }
 
 impl fmt::Debug for Shared {
@@ -101,6 +107,8 @@ impl Shared {
             run,
             has_failed: AtomicBool::new(false),
             failure: Mutex::new(None),
+            epoch: OnceLock::new(),
+            record: Default::default(),
         }
     }
 
@@ -112,7 +120,15 @@ impl Shared {
     pub fn hold(&self, lane: Lane) -> Option<Holder<'_>> {
         let queue = &self.queues[lane as usize];
         let was_held = queue.held.load(Ordering::SeqCst) || queue.held.swap(true, Ordering::SeqCst);
-        (!was_held).then(|| Holder { shared: self, queue })
+        (!was_held).then(|| Holder { shared: self, lane, queue })
+    }
+
+    pub fn record(&self) {
+        self.epoch.get_or_init(Instant::now);
+    }
+
+    pub fn recorded(&self) -> Vec<Ran> {
+        self.record.iter().flat_map(|record| std::mem::take(&mut *lock(record))).collect()
     }
 
     pub fn take_failure(&self) -> Result<(), EngineError> {
@@ -143,6 +159,14 @@ fn panicked(piece: &Piece) -> EngineError {
 }
 
 impl Holder<'_> {
+    fn time(&self, piece: &Piece, epoch: &Instant) {
+        let now_ns = || epoch.elapsed().as_nanos() as u64;
+        let begin_ns = now_ns();
+        self.shared.execute(piece);
+        let mark = Mark { lane: self.lane, sequence: self.queue.completed() + 1 };
+        lock(&self.shared.record[self.lane as usize]).push(Ran { mark, begin_ns, end_ns: now_ns() });
+    }
+
     /// Runs the lane's oldest piece, if it may run.
     pub fn step(&self) -> Step {
         let piece = {
@@ -155,7 +179,10 @@ impl Holder<'_> {
         };
         match piece {
             None | Some(Piece::Wait(_)) => {}
-            Some(piece) => self.shared.execute(&piece),
+            Some(piece) => match self.shared.epoch.get() {
+                None => self.shared.execute(&piece),
+                Some(epoch) => self.time(&piece, epoch),
+            },
         }
         // Only the holder counts, so load and store need not be one operation. What the piece wrote is visible to
         // whoever sees the count.

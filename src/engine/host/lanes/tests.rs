@@ -207,7 +207,7 @@ fn program(seed: u64, wait_before_read: bool, wait_before_write: bool) -> Vec<u6
         })
     };
     let lanes = Deferred::new(run, seed);
-    let mark = |lane| Mark { lane, sequence: lanes.queues()[lane as usize].submitted() };
+    let mark = |lane| Mark { lane, sequence: lanes.shared().queues[lane as usize].submitted() };
     for value in 1..=16 {
         if wait_before_write {
             lanes.submit(Lane::Fetch, Piece::Wait(mark(Lane::Compute)));

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 
-use super::queue::{Piece, Queue, Run, Shared, Step, lock};
+use super::queue::{Piece, Run, Shared, Step, lock};
 use crate::engine::{EngineError, Lane, Mark};
 
 /// Turns of a loop that a thread looks for work before it sleeps: some microseconds.
@@ -145,8 +145,8 @@ impl Threads {
         Threads { state, workers: workers.into() }
     }
 
-    pub fn queues(&self) -> &[Queue; 3] {
-        &self.state.shared.queues
+    pub(super) fn shared(&self) -> &Shared {
+        &self.state.shared
     }
 
     pub fn submit(&self, lane: Lane, piece: Piece) {

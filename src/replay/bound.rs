@@ -1,0 +1,178 @@
+//! What no schedule can beat.
+
+use std::collections::HashMap;
+
+use crate::engine::Props;
+use crate::trace::{Event, Program};
+
+/// One iteration, op by op.
+#[derive(Debug)]
+pub struct Timeline {
+    /// When each op begins if nothing is evicted.
+    begins_ns: Vec<u64>,
+    end_ns: u64,
+    /// Live bytes at each op, those on the host only apart.
+    live_bytes: Vec<usize>,
+    storages: Vec<Storage>,
+    /// Ops that may run again and what they made, the cheapest bytes first.
+    groups: Vec<Group>,
+}
+
+#[derive(Debug)]
+struct Storage {
+    bytes: usize,
+    /// The op before which it came to the device.
+    made_at: usize,
+    /// Ops that read it, in order.
+    uses: Vec<usize>,
+    /// The op before which it went; none if it stays.
+    freed_at: usize,
+    /// Whether the host can have it without delay: it was there before the iteration.
+    known_to_host: bool,
+}
+
+#[derive(Debug)]
+struct Group {
+    cost_ns: f64,
+    /// Of `storages`.
+    members: Vec<usize>,
+}
+
+impl Group {
+    fn bytes(&self, storages: &[Storage]) -> usize {
+        self.members.iter().map(|&member| storages[member].bytes).sum()
+    }
+}
+
+impl Timeline {
+    pub fn new(program: &Program, props: &Props) -> Self {
+        let mut timeline = Timeline {
+            begins_ns: Vec::new(),
+            end_ns: 0,
+            live_bytes: Vec::new(),
+            storages: Vec::new(),
+            groups: Vec::new(),
+        };
+        let mut places: HashMap<u64, usize> = HashMap::new();
+        for event in &program.events {
+            let now = timeline.begins_ns.len();
+            let mut freed = Vec::new();
+            match event {
+                Event::Constant(made) | Event::Write(made) => {
+                    places.insert(made.storage, timeline.storages.len());
+                    // What the program wrote comes to the device when it is first used.
+                    let made_at = if matches!(event, Event::Write(_)) { usize::MAX } else { now };
+                    timeline.add(made.bytes, made_at, true);
+                }
+                Event::Op(op) => {
+                    for input in &op.inputs {
+                        let storage = &mut timeline.storages[places[input]];
+                        storage.made_at = storage.made_at.min(now);
+                        storage.uses.push(now);
+                    }
+                    let cost_ns = props.launch_ns(&op.work);
+                    let first = timeline.storages.len();
+                    for made in &op.outputs {
+                        places.insert(made.storage, timeline.storages.len());
+                        timeline.add(made.bytes, now, false);
+                    }
+                    let members: Vec<usize> = (first..timeline.storages.len()).collect();
+                    if op.exact && !members.is_empty() {
+                        timeline.groups.push(Group { cost_ns: cost_ns as f64, members });
+                    }
+                    timeline.begins_ns.push(timeline.end_ns);
+                    timeline.end_ns += cost_ns;
+                    for &place in &op.consumed {
+                        // Its output may have taken its memory, so it is not live beside it.
+                        let at = if op.in_place.contains(&place) { now } else { now + 1 };
+                        timeline.storages[places[&op.inputs[place]]].freed_at = at;
+                    }
+                }
+                Event::Free(storage) => freed.push(*storage),
+                _ => {}
+            }
+            for storage in freed {
+                timeline.storages[places[&storage]].freed_at = now;
+            }
+        }
+        timeline.finish();
+        timeline
+    }
+
+    fn add(&mut self, bytes: usize, made_at: usize, known_to_host: bool) {
+        let (uses, freed_at) = (Vec::new(), usize::MAX);
+        self.storages.push(Storage { bytes, made_at, uses, freed_at, known_to_host });
+    }
+
+    fn finish(&mut self) {
+        let mut change = vec![0i64; self.begins_ns.len() + 1];
+        for storage in &self.storages {
+            let freed_at = storage.freed_at.min(self.begins_ns.len());
+            if storage.made_at < freed_at {
+                change[storage.made_at] += storage.bytes as i64;
+                change[freed_at] -= storage.bytes as i64;
+            }
+        }
+        let mut live = 0;
+        self.live_bytes = (change.iter().take(self.begins_ns.len()))
+            .map(|change| {
+                live += change;
+                live as usize
+            })
+            .collect();
+        let storages = &self.storages;
+        let density = |group: &Group| group.cost_ns / group.bytes(storages).max(1) as f64;
+        self.groups.sort_by(|a, b| density(a).total_cmp(&density(b)));
+    }
+
+    /// See [`Replay::bound`](super::Replay::bound). `link`: bytes per nanosecond, if bytes may go to the host.
+    pub fn bound(&self, budget_bytes: usize, link: Option<f64>, recompute: bool) -> Option<f64> {
+        let mut longest_ns = 0.0f64;
+        for (op, &live) in self.live_bytes.iter().enumerate() {
+            if live > budget_bytes {
+                longest_ns = longest_ns.max(self.delay_ns(op, live - budget_bytes, link, recompute)?);
+            }
+        }
+        Some(1.0 + longest_ns / self.end_ns.max(1) as f64)
+    }
+
+    /// How much longer the iteration must get for `excess` bytes to be away while `op` runs.
+    fn delay_ns(&self, op: usize, excess: usize, link: Option<f64>, recompute: bool) -> Option<f64> {
+        let away = |storage: &&Storage| self.may_be_away(storage, op);
+        // What is not used again need not come back, and what the host has need not go there.
+        let free = |storage: &&Storage| {
+            link.is_some() && storage.known_to_host
+                || !storage.known_to_host && !storage.uses.iter().any(|&at| at > op)
+        };
+        let gone: usize = self.storages.iter().filter(away).filter(free).map(|storage| storage.bytes).sum();
+        let around_ns = self.begins_ns[op].min(self.end_ns - self.begins_ns[op]) as f64;
+        let rate = link.unwrap_or(0.0);
+        let mut left = excess as f64 - gone as f64 - rate * around_ns;
+        let mut delay_ns = 0.0;
+        for group in self.groups.iter().take(if recompute { usize::MAX } else { 0 }) {
+            if left <= 0.0 {
+                return Some(delay_ns);
+            }
+            let members = group.members.iter().map(|&member| &self.storages[member]);
+            let bytes: usize =
+                members.filter(away).filter(|storage| !free(storage)).map(|storage| storage.bytes).sum();
+            if bytes > 0 {
+                // A part of a group is taken to cost its part, which is less than it does.
+                let whole = bytes as f64 + rate * group.cost_ns;
+                let part = (left / whole).min(1.0);
+                delay_ns += part * group.cost_ns;
+                left -= part * whole;
+            }
+        }
+        match (left > 0.0, rate > 0.0) {
+            (false, _) => Some(delay_ns),
+            (true, true) => Some(delay_ns + left / rate),
+            (true, false) => None,
+        }
+    }
+
+    /// Whether a storage is live while `op` runs, which does not touch it.
+    fn may_be_away(&self, storage: &Storage, op: usize) -> bool {
+        storage.made_at < op && storage.freed_at > op && storage.uses.binary_search(&op).is_err()
+    }
+}

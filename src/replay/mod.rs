@@ -1,0 +1,284 @@
+//! Recorded programs run again: through the production pool on the simulation, on any device, budget and policy.
+
+mod bound;
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::engine::sim::Profile;
+use crate::error::Error;
+use crate::op::{Dtype, Facts, Traced, Work};
+use crate::plan::BOUNDLESS_BYTES;
+use crate::runtime::{self, Tensor, configure, recording, reset_stats, stats};
+use crate::trace::{Event, Made, Program, Recording};
+use crate::{OvercommitDevice, Policy, SimProfile, Stats};
+use bound::Timeline;
+
+/// How often one iteration of a training loop is run: the first makes what stays, in the last all is as it will be.
+pub const ITERATIONS: usize = 3;
+
+/// How a program is to be run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Device memory, in bytes.
+    pub budget_bytes: usize,
+    /// The memory policy.
+    pub policy: Policy,
+    /// Whether bytes may be kept on the host.
+    pub offload: bool,
+    /// Whether bytes may be forgotten and recomputed.
+    pub recompute: bool,
+    /// Whether the policy knows the program beforehand.
+    pub oracle: bool,
+}
+
+impl Settings {
+    /// The policy by default, with both ways to evict, and no knowledge of what comes.
+    pub fn new(budget_bytes: usize) -> Self {
+        Settings { budget_bytes, policy: Policy::Auto, offload: true, recompute: true, oracle: false }
+    }
+}
+
+/// What a run was like. Of a loop, all but `feasible` is of the last iteration.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// The device.
+    pub device: String,
+    /// The policy.
+    pub policy: &'static str,
+    /// Whether it knew the program beforehand.
+    pub oracle: bool,
+    /// Iterations run.
+    pub iterations: usize,
+    /// Device memory that it could use.
+    pub budget_bytes: usize,
+    /// The most device memory in blocks at once, which are multiples of 256 bytes, workspaces included.
+    pub peak_bytes: usize,
+    /// The most bytes of live storages at once in the program as recorded, by exact sizes, without workspaces.
+    pub live_peak_bytes: usize,
+    /// How far blocks reached into device memory: the peak, and what lay unused between blocks.
+    pub footprint_bytes: usize,
+    /// The time with all memory.
+    pub base_ns: u64,
+    /// The time; nothing if it did not get there.
+    pub step_ns: Option<u64>,
+    /// The time, as a multiple of that with all memory.
+    pub overhead: Option<f64>,
+    /// What no schedule can have less overhead than, in that much memory and with those ways to evict; nothing if no
+    /// schedule works. See [`Replay::bound`].
+    pub bound: Option<f64>,
+    /// Ops run again.
+    pub recomputed_ops: u64,
+    /// Bytes copied to the host.
+    pub offloaded_bytes: u64,
+    /// Bytes copied back.
+    pub fetched_bytes: u64,
+    /// The most host memory in use.
+    pub peak_host_bytes: usize,
+    /// Whether every iteration ran to its end.
+    pub feasible: bool,
+    /// Why not.
+    pub failure: Option<String>,
+}
+
+/// A program on a device, ready to be run under one budget and policy after another.
+#[derive(Debug)]
+pub struct Replay<'a> {
+    program: &'a Program,
+    device: OvercommitDevice,
+    name: String,
+    iterations: usize,
+    live_peak_bytes: usize,
+    base_ns: u64,
+    timeline: Timeline,
+    link_bytes_per_ns: f64,
+}
+
+impl<'a> Replay<'a> {
+    /// Runs the program once with all the memory it asks for. It is repeated, as a training loop, `iterations` times:
+    /// constants stay; what is left at the end of an iteration goes when the next has made its successor.
+    ///
+    /// ```
+    /// use burn_overcommit::replay::{ITERATIONS, Replay, Settings};
+    /// use burn_overcommit::trace::Program;
+    /// use burn_overcommit::SimProfile;
+    ///
+    /// let profile = SimProfile::named("titan-x").and_then(SimProfile::get).unwrap();
+    /// let program = Program::default();
+    /// let replay = Replay::new(&program, profile, ITERATIONS)?;
+    /// let outcome = replay.run(&Settings::new(1 << 30))?;
+    /// assert!(outcome.feasible);
+    /// # Ok::<(), burn_overcommit::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What running it under a budget would give too, such as a trace whose reads are not its own.
+    ///
+    /// # Panics
+    /// If there are no iterations.
+    pub fn new(program: &'a Program, mut profile: Profile, iterations: usize) -> Result<Self, Error> {
+        assert!(iterations > 0, "a program is run at least once");
+        (profile.props.device_bytes, profile.props.host_bytes) = (BOUNDLESS_BYTES, BOUNDLESS_BYTES);
+        let link_bytes_per_ns = profile.props.link_bytes_per_second / 1e9;
+        let (name, props) = (profile.key.clone(), profile.props.clone());
+        let device = OvercommitDevice::Sim(SimProfile::add(profile));
+        let mut replay = Replay {
+            program,
+            device,
+            name,
+            iterations,
+            live_peak_bytes: program.live_peak_bytes(),
+            base_ns: 0,
+            timeline: Timeline::new(program, &props),
+            link_bytes_per_ns,
+        };
+        configure(&device, replay.config(&Settings::new(BOUNDLESS_BYTES)))?;
+        replay.base_ns = replay.repeat()?.step_ns;
+        Ok(replay)
+    }
+
+    /// The most bytes of live storages at once.
+    pub fn live_peak_bytes(&self) -> usize {
+        self.live_peak_bytes
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// None for a budget that is too small: that is an outcome.
+    pub fn run(&self, settings: &Settings) -> Result<Outcome, Error> {
+        configure(&self.device, self.config(settings))?;
+        self.outcome(settings)
+    }
+
+    /// Runs it and notes all that happens, in all iterations.
+    ///
+    /// # Errors
+    /// As [`run`](Replay::run).
+    pub fn record(&self, settings: &Settings) -> Result<(Outcome, Recording), Error> {
+        configure(&self.device, self.config(settings).record())?;
+        let outcome = self.outcome(settings)?;
+        Ok((outcome, recording(&self.device)?))
+    }
+
+    /// A lower bound of the overhead, for any schedule of any policy. At each op, what is live beyond the budget must be
+    /// elsewhere: at the most `link * min(t, T - t)` bytes on the host without delay, more by as much as the step gets
+    /// longer; the rest recomputed, each at least by its own op, the cheapest bytes first. `None`: there are not that many
+    /// bytes that may go.
+    pub fn bound(&self, settings: &Settings) -> Option<f64> {
+        let link = settings.offload.then_some(self.link_bytes_per_ns);
+        self.timeline.bound(settings.budget_bytes, link, settings.recompute)
+    }
+
+    fn config(&self, settings: &Settings) -> Config {
+        Config::new()
+            .budget_bytes(settings.budget_bytes)
+            .host_limit_bytes(BOUNDLESS_BYTES)
+            .policy(settings.policy)
+            .offload(settings.offload)
+            .recompute(settings.recompute)
+    }
+
+    fn outcome(&self, settings: &Settings) -> Result<Outcome, Error> {
+        let result = self.repeat();
+        let stats = stats(&self.device)?;
+        let step_ns = result.as_ref().ok().map(|last| last.step_ns);
+        Ok(Outcome {
+            device: self.name.clone(),
+            policy: settings.policy.name(),
+            oracle: settings.oracle,
+            iterations: self.iterations,
+            budget_bytes: settings.budget_bytes,
+            peak_bytes: stats.peak_allocated_bytes,
+            live_peak_bytes: self.live_peak_bytes,
+            footprint_bytes: stats.footprint_bytes,
+            base_ns: self.base_ns,
+            step_ns,
+            overhead: step_ns.map(|step_ns| step_ns as f64 / self.base_ns.max(1) as f64),
+            bound: self.bound(settings),
+            recomputed_ops: stats.counters.recomputed_ops,
+            offloaded_bytes: stats.counters.offloaded_bytes,
+            fetched_bytes: stats.counters.fetched_bytes,
+            peak_host_bytes: stats.peak_host_bytes,
+            feasible: result.is_ok(),
+            failure: result.err().map(|error| error.to_string()),
+        })
+    }
+
+    /// All iterations, one after the other.
+    fn repeat(&self) -> Result<Last, Error> {
+        let mut tensors = HashMap::new();
+        let mut begin_ns = 0;
+        for iteration in 0..self.iterations {
+            begin_ns = end_ns(&stats(&self.device)?);
+            reset_stats(&self.device)?;
+            if self.iterations > 1 {
+                runtime::note(&self.device, &format!("iteration {}", iteration + 1))?;
+            }
+            self.program.events.iter().try_for_each(|event| self.step(event, iteration, &mut tensors))?;
+        }
+        Ok(Last { step_ns: end_ns(&stats(&self.device)?) - begin_ns })
+    }
+
+    fn step(&self, event: &Event, iteration: usize, tensors: &mut HashMap<u64, Tensor>) -> Result<(), Error> {
+        match event {
+            Event::Op(op) => {
+                let facts = Facts {
+                    name: op.name.to_string(),
+                    output_bytes: op.outputs.iter().map(|made| made.bytes).collect(),
+                    scratch_bytes: op.scratch_bytes,
+                    work: op.work,
+                    in_place: op.in_place.clone(),
+                    exact: op.exact,
+                };
+                let inputs = op.inputs.iter().enumerate().map(|(place, storage)| {
+                    let taken = op.consumed.contains(&place);
+                    let tensor = if taken { tensors.remove(storage) } else { tensors.get(storage).cloned() };
+                    tensor.expect("a checked program uses what it has")
+                });
+                let inputs: Vec<Tensor> = inputs.collect();
+                let outputs = runtime::run_traced(&self.device, Traced::new(facts), inputs)?;
+                // What the iteration before left in the same place goes now.
+                tensors.extend(op.outputs.iter().map(|made| made.storage).zip(outputs));
+            }
+            Event::Constant(made) if iteration == 0 => {
+                let outputs = runtime::run_traced(&self.device, Traced::new(constant(made)), Vec::new())?;
+                tensors.extend(outputs.into_iter().map(|tensor| (made.storage, tensor)));
+            }
+            Event::Write(made) => {
+                tensors.insert(made.storage, runtime::claim(&self.device, made.bytes)?);
+            }
+            Event::Read(storage) => runtime::wait_for(&tensors[storage])?,
+            Event::Free(storage) => {
+                tensors.remove(storage);
+            }
+            Event::Sync => runtime::sync(&self.device)?,
+            Event::Note(text) => runtime::note(&self.device, text)?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+struct Last {
+    step_ns: u64,
+}
+
+fn end_ns(stats: &Stats) -> u64 {
+    stats.times.map_or(0, |times| times.end_ns)
+}
+
+/// What makes a constant: it is there, costs nothing and cannot be made again.
+fn constant(made: &Made) -> Facts {
+    Facts {
+        name: "constant".into(),
+        output_bytes: vec![made.bytes],
+        scratch_bytes: 0,
+        work: Work { flops: 0, read_bytes: 0, written_bytes: 0, dtype: Dtype::U8, measured_ns: Some(0) },
+        in_place: Vec::new(),
+        exact: false,
+    }
+}

@@ -1,0 +1,132 @@
+//! A program as a replay sees it.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use super::event::Event;
+
+/// What a program asked for, in order: no evictions, copies or recomputations.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Program {
+    /// The events of kinds that programs cause.
+    pub events: Vec<Event>,
+    /// Whether it is one iteration of a training loop, as in the logs of the DTR simulator, and not the whole of what ran.
+    pub loops: bool,
+}
+
+/// A trace that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// The file cannot be read or written.
+    #[error("{}: {source}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A line that does not belong there.
+    #[error("{}:{line}: {reason}", .path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Its line, from one.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// Checks, event by event, that a program uses only storages that it has.
+#[derive(Debug, Default)]
+pub(super) struct Checker {
+    live: HashMap<u64, usize>,
+    made: u64,
+}
+
+impl Checker {
+    /// What is wrong with the next event.
+    pub fn check(&mut self, event: &Event) -> Result<(), String> {
+        match event {
+            Event::Op(op) => {
+                op.inputs.iter().try_for_each(|&storage| self.alive(storage))?;
+                if let Some(place) =
+                    op.consumed.iter().chain(&op.in_place).find(|&&place| place >= op.inputs.len())
+                {
+                    return Err(format!("there is no input {place}: the op has {}", op.inputs.len()));
+                }
+                op.outputs.iter().try_for_each(|made| self.make(made.storage, made.bytes))?;
+                op.consumed.iter().try_for_each(|&place| self.free(op.inputs[place]))
+            }
+            Event::Constant(made) | Event::Write(made) => self.make(made.storage, made.bytes),
+            Event::Read(storage) => self.alive(*storage),
+            Event::Free(storage) => self.free(*storage),
+            _ => Ok(()),
+        }
+    }
+
+    fn alive(&self, storage: u64) -> Result<(), String> {
+        if self.live.contains_key(&storage) {
+            return Ok(());
+        }
+        let state = if storage < self.made { "was freed before" } else { "was never made" };
+        Err(format!("storage {storage} {state}"))
+    }
+
+    fn make(&mut self, storage: u64, bytes: usize) -> Result<(), String> {
+        if storage < self.made {
+            return Err(format!("storage {storage} is made a second time"));
+        }
+        self.made = storage + 1;
+        self.live.insert(storage, bytes);
+        Ok(())
+    }
+
+    fn free(&mut self, storage: u64) -> Result<(), String> {
+        self.alive(storage)?;
+        self.live.remove(&storage);
+        Ok(())
+    }
+}
+
+impl Program {
+    /// The most bytes of live storages at once, by exact sizes and without workspaces. Where an output may take the memory
+    /// of an input that its op consumes, only one of them counts.
+    pub fn live_peak_bytes(&self) -> usize {
+        let (mut sizes, mut live, mut peak) = (HashMap::new(), 0, 0);
+        for event in &self.events {
+            let mut freed: Vec<u64> = Vec::new();
+            match event {
+                Event::Op(op) => {
+                    for made in &op.outputs {
+                        sizes.insert(made.storage, made.bytes);
+                        live += made.bytes;
+                    }
+                    let overwritten = op.consumed.iter().find(|&&place| {
+                        let size = sizes.get(&op.inputs[place]);
+                        op.in_place.contains(&place)
+                            && op.outputs.first().is_some_and(|made| Some(&made.bytes) == size)
+                    });
+                    let saved = overwritten.map_or(0, |&place| sizes[&op.inputs[place]]);
+                    peak = peak.max(live - saved);
+                    freed.extend(op.consumed.iter().map(|&place| op.inputs[place]));
+                }
+                Event::Constant(made) | Event::Write(made) => {
+                    sizes.insert(made.storage, made.bytes);
+                    live += made.bytes;
+                    peak = peak.max(live);
+                }
+                Event::Free(storage) => freed.push(*storage),
+                _ => {}
+            }
+            live -= freed.iter().filter_map(|storage| sizes.get(storage)).sum::<usize>();
+        }
+        peak
+    }
+
+    /// How many ops it submits.
+    pub fn ops(&self) -> usize {
+        self.events.iter().filter(|event| matches!(event, Event::Op(_))).count()
+    }
+}
