@@ -1,6 +1,7 @@
 //! What a user can choose, and the environment variables for it: one table.
 
 use std::str::FromStr;
+use std::sync::Arc;
 
 use bytesize::ByteSize;
 use log::LevelFilter;
@@ -10,7 +11,7 @@ use crate::engine::Props;
 use crate::engine::host::{HostOptions, LaneMode};
 use crate::error::Error;
 use crate::policy::Policy;
-use crate::pool::Sabotage;
+use crate::pool::{Foresight, Sabotage};
 use crate::runtime::{Reads, Supply};
 use crate::{OvercommitDevice, policy};
 
@@ -32,10 +33,12 @@ pub enum Variable {
     Exactness,
     /// How much is logged.
     Log,
+    /// Where a recording of the process goes.
+    Trace,
 }
 
 /// Every variable: its name, what it takes, what it does if unset.
-pub const VARIABLES: [(Variable, &str, &str, &str); 6] = [
+pub const VARIABLES: [(Variable, &str, &str, &str); 7] = [
     (Variable::Device, "OVERCOMMIT_DEVICE", "cuda:N, host:N or sim:KEY", "the first GPU, else host:0"),
     (
         Variable::Budget,
@@ -52,6 +55,7 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 6] = [
     (Variable::Policy, "OVERCOMMIT_POLICY", "auto, tensor-cache, recompute or evict-all", "auto"),
     (Variable::Exactness, "OVERCOMMIT_EXACTNESS", "exact or fast", "exact"),
     (Variable::Log, "OVERCOMMIT_LOG", "off, error, warn, info, debug or trace", "warn"),
+    (Variable::Trace, "OVERCOMMIT_TRACE", "a file", "nothing is recorded"),
 ];
 
 impl Variable {
@@ -70,7 +74,7 @@ impl Variable {
         set.map_or_else(|| self.read().transpose(), |value| Ok(Some(value)))
     }
 
-    fn read<T: FromStr>(self) -> Option<Result<T, Error>> {
+    pub(crate) fn read<T: FromStr>(self) -> Option<Result<T, Error>> {
         let (name, expected) = self.row();
         let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
         Some(parse(name, expected, &value))
@@ -175,6 +179,7 @@ pub struct Config {
     portrait_at: Option<u64>,
     record: bool,
     ways: AllowedWays,
+    foresight: Option<Arc<Foresight>>,
 }
 
 impl Config {
@@ -276,6 +281,12 @@ impl Config {
         self
     }
 
+    /// Tells the policy of the program beforehand.
+    pub(crate) fn foresight(mut self, foresight: Arc<Foresight>) -> Self {
+        self.foresight = Some(foresight);
+        self
+    }
+
     /// Fills what is not set from the environment and the device.
     pub(crate) fn resolve(self, props: &Props) -> Result<Settings, Error> {
         let bytes =
@@ -299,6 +310,7 @@ impl Config {
             portrait_at: self.portrait_at,
             record: self.record,
             ways: self.ways,
+            foresight: self.foresight,
         })
     }
 
@@ -326,6 +338,8 @@ pub(crate) struct Settings {
     /// Whether all that happens is noted.
     pub record: bool,
     pub ways: AllowedWays,
+    /// What the policy is told of the program beforehand.
+    pub foresight: Option<Arc<Foresight>>,
 }
 
 /// How storages may be evicted.

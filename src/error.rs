@@ -33,6 +33,24 @@ pub enum Error {
         live_bytes: usize,
     },
 
+    /// Memory is short, and nothing that may be evicted is left.
+    #[error(
+        "{op}: {} more of device memory are needed, {} of {} are in use, and nothing that can be recomputed is left; \
+         raise the budget (Config::budget or {}) or allow offloading (Config::offload)",
+        ByteSize(*.needed_bytes as u64), ByteSize(*.used_bytes as u64), ByteSize(*.budget_bytes as u64),
+        crate::config::Variable::Budget.name()
+    )]
+    NothingToEvict {
+        /// What was being done.
+        op: &'static str,
+        /// Size of the block that has no place.
+        needed_bytes: usize,
+        /// Device memory in use.
+        used_bytes: usize,
+        /// The budget.
+        budget_bytes: usize,
+    },
+
     /// The engine failed.
     #[error("{device}: {source}")]
     Engine {

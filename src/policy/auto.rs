@@ -3,6 +3,9 @@
 //! Plain least-recently-used eviction frees many small storages, scattered over the arena, before a large block fits;
 //! each costs a copy each way whatever its size. So storages that are small beside what is needed stay as long as there
 //! are others.
+//!
+//! Where a replay tells what comes, the storage that is used last goes first (Belady, *A study of replacement algorithms
+//! for a virtual-storage computer*, IBM Systems Journal 1966).
 
 use super::{Candidate, Eviction, Reactive, Ways};
 
@@ -16,13 +19,17 @@ pub struct Auto;
 impl Reactive for Auto {
     fn pick(&self, need_bytes: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
         let mut any = None;
+        let mut last_used = None;
         for (index, candidate) in candidates.enumerate() {
-            if candidate.size_bytes * SMALL_PART >= need_bytes {
-                return Some(index);
+            let large = candidate.size_bytes * SMALL_PART >= need_bytes;
+            match candidate.next_use_ops {
+                Some(ops) if large => last_used = last_used.max(Some((ops, index))),
+                None if large => return Some(index),
+                _ => {}
             }
             any = any.or(Some(index));
         }
-        any
+        last_used.map(|(_, index)| index).or(any)
     }
 
     fn how(&self, ways: Ways) -> Option<Eviction> {
@@ -52,12 +59,26 @@ mod tests {
     #[test]
     fn the_coldest_goes_but_small_ones_last() {
         let pick = |need_bytes, sizes: &[usize]| {
-            let sized = |&size_bytes: &usize| Candidate { size_bytes, idle_ops: 1, clean: false };
+            let sized =
+                |&size_bytes: &usize| Candidate { size_bytes, idle_ops: 1, clean: false, next_use_ops: None };
             Auto.pick(need_bytes, &mut sizes.iter().map(sized))
         };
         assert_eq!(pick(4096, &[256, 512, 1024]), Some(0));
         assert_eq!(pick(8192, &[256, 512, 1024]), Some(1));
         assert_eq!(pick(1 << 20, &[256, 512, 1024]), Some(0));
         assert_eq!(pick(256, &[]), None);
+    }
+
+    #[test]
+    fn what_is_known_to_be_used_last_goes_first() {
+        let known = [(256, 90), (4096, 5), (4096, 70), (4096, 30)];
+        let candidate = |&(size_bytes, next_use_ops): &(usize, u64)| Candidate {
+            size_bytes,
+            idle_ops: 1,
+            clean: false,
+            next_use_ops: Some(next_use_ops),
+        };
+        assert_eq!(Auto.pick(8192, &mut known.iter().map(candidate)), Some(2));
+        assert_eq!(Auto.pick(1 << 20, &mut known[..1].iter().map(candidate)), Some(0));
     }
 }

@@ -75,6 +75,8 @@ pub struct Candidate {
     pub idle_ops: u64,
     /// The host tier has its bytes: eviction costs nothing now.
     pub clean: bool,
+    /// Ops until it is next used, where that is known; the most there can be if it never is.
+    pub next_use_ops: Option<u64>,
 }
 
 /// How to evict.

@@ -117,12 +117,12 @@ impl Arena {
                 self.footprint_bytes.max(self.slabs.iter().map(|slab| slab.reach_bytes).sum());
         }
         let address = self.slabs[slab].span.address + offset as u64;
-        self.journal.note(|_| Event::Allocate { tier: self.tier, address, bytes });
+        self.journal.note(|| Event::Allocate { tier: self.tier, address, bytes });
         Block { slab: slab as u32, offset, bytes }
     }
 
     fn note_reserved(&self) {
-        self.journal.note(|_| Event::Reserve { tier: self.tier, bytes: self.reserved_bytes() });
+        self.journal.note(|| Event::Reserve { tier: self.tier, bytes: self.reserved_bytes() });
     }
 
     /// Returns a block, free from now on for whoever waits for `pending`.
@@ -131,7 +131,7 @@ impl Arena {
         let slab = &mut self.slabs[block.slab as usize];
         slab.placement.free(block.offset, block.bytes, pending);
         let (address, bytes) = (slab.span.address + block.offset as u64, block.bytes);
-        self.journal.note(|_| Event::Release { tier: self.tier, address, bytes });
+        self.journal.note(|| Event::Release { tier: self.tier, address, bytes });
     }
 
     /// The first `bytes` bytes of a block.

@@ -82,6 +82,11 @@ impl Pool {
                 size_bytes: aligned(storage.size_bytes),
                 idle_ops: self.clock - storage.used_at,
                 clean: storage.host.is_some(),
+                next_use_ops: self
+                    .settings
+                    .foresight
+                    .as_ref()
+                    .map(|known| known.next_use_ops(storage.number, self.clock)),
             }
         });
         let index = self.policy.pick(need_bytes, &mut candidates)?;
@@ -118,9 +123,9 @@ impl Pool {
 
     fn drop_bytes(&mut self, id: StorageId) {
         let storage = &self.graph.storages[id];
-        self.journal.note(|number| {
+        self.journal.note(|| {
             Event::Evict(Evicted {
-                storage: number(id.0),
+                storage: self.number(id),
                 bytes: storage.size_bytes,
                 made_by: storage.made_by.into(),
                 how: How::Drop,
@@ -151,6 +156,10 @@ impl Pool {
     }
 
     pub(super) fn host_tier_full(&self, op: &'static str, needed_bytes: usize) -> Error {
+        if !self.settings.ways.offload {
+            let (used_bytes, budget_bytes) = (self.device.used_bytes(), self.device.limit_bytes());
+            return Error::NothingToEvict { op, needed_bytes, used_bytes, budget_bytes };
+        }
         let alive = self.graph.storages.iter().filter(|(_, storage)| storage.active());
         Error::HostTierFull {
             op,

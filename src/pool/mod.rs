@@ -11,6 +11,7 @@
 
 mod arena;
 mod evict;
+mod foresight;
 mod lease;
 mod placement;
 mod plan;
@@ -21,6 +22,7 @@ mod transfer;
 
 use std::sync::Arc;
 
+pub use foresight::Foresight;
 pub use plan::Input;
 pub use sabotage::Sabotage;
 pub use storage::StorageId;
@@ -98,7 +100,7 @@ impl Pool {
 
     /// The last handle of a storage is gone.
     pub fn release(&mut self, id: StorageId) {
-        self.journal.note(|number| Event::Free(number(id.0)));
+        self.journal.note(|| Event::Free(self.number(id)));
         self.let_go(id);
     }
 
@@ -150,6 +152,11 @@ impl Pool {
         self.host.release(&*engine);
     }
 
+    /// The number of a storage, for traces.
+    fn number(&self, id: StorageId) -> u64 {
+        self.graph.storages[id].number
+    }
+
     /// The engine.
     pub fn engine(&self) -> &Arc<dyn Engine> {
         &self.submitter.engine
@@ -191,12 +198,12 @@ impl Pool {
 
     /// The program says where it is.
     pub fn note(&self, text: &str) {
-        self.journal.note(|_| Event::Note(text.into()));
+        self.journal.note(|| Event::Note(text.into()));
     }
 
     /// The program waits for all work.
     pub fn note_sync(&self) {
-        self.journal.note(|_| Event::Sync);
+        self.journal.note(|| Event::Sync);
     }
 
     /// What was recorded since this was last asked, if anything is. All submitted work must be done.

@@ -76,7 +76,10 @@ impl Pool {
                 self.let_go(input.id);
             }
         }
-        if matches!(outputs, Err(Error::WorkingSet(_) | Error::HostTierFull { .. })) {
+        if matches!(
+            outputs,
+            Err(Error::WorkingSet(_) | Error::HostTierFull { .. } | Error::NothingToEvict { .. })
+        ) {
             self.counters.out_of_memory += 1;
         }
         let outputs = outputs?;
@@ -112,17 +115,17 @@ impl Pool {
     }
 
     fn note_op(&self, inputs: &[Input], plan: &Ingredients, outputs: &[StorageId]) {
-        self.journal.note(|number| {
+        self.journal.note(|| {
             let places =
                 |wanted: &dyn Fn(usize) -> bool| (0..inputs.len()).filter(|&at| wanted(at)).collect();
             let made = outputs.iter().zip(&plan.outputs);
             Event::Op(OpEvent {
                 name: plan.op.name().into(),
-                inputs: inputs.iter().map(|input| number(input.id.0)).collect(),
+                inputs: inputs.iter().map(|input| self.number(input.id)).collect(),
                 consumed: places(&|at| inputs[at].consumed),
                 in_place: places(&|at| lies_alike(inputs, at, plan)),
                 outputs: made
-                    .map(|(id, view)| Made { storage: number(id.0), bytes: view.size_bytes() })
+                    .map(|(id, view)| Made { storage: self.number(*id), bytes: view.size_bytes() })
                     .collect(),
                 scratch_bytes: plan.scratch_bytes,
                 work: plan.op.work(&plan.views, &plan.outputs),
@@ -134,10 +137,13 @@ impl Pool {
 
     fn note_recompute(&self, op: &'static str, restored: &[StorageId]) {
         let made = |id: &StorageId| self.graph.storages[*id].size_bytes;
-        self.journal.note(|number| {
+        self.journal.note(|| {
             Event::Recompute(Recomputed {
                 name: op.into(),
-                storages: restored.iter().map(|id| Made { storage: number(id.0), bytes: made(id) }).collect(),
+                storages: restored
+                    .iter()
+                    .map(|id| Made { storage: self.number(*id), bytes: made(id) })
+                    .collect(),
                 ran: self.submitted(Lane::Compute),
             })
         });
@@ -150,7 +156,6 @@ impl Pool {
 
     fn insert_output(&mut self, made_by: &'static str, view: &View, copy: Copy) -> StorageId {
         let id = self.graph.storages.insert(view.size_bytes(), made_by);
-        self.journal.made(id.0);
         self.graph.storages.set_device(id, copy, self.clock);
         id
     }

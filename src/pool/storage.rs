@@ -32,6 +32,8 @@ impl Copy {
 /// Active and not stored is recomputable: its recipe then claims its own inputs. See [`Graph`](super::recipe::Graph).
 #[derive(Debug)]
 pub struct Storage {
+    /// How many were made before it.
+    pub number: u64,
     /// Exact size; blocks are rounded up.
     pub size_bytes: usize,
     /// The name of the op that made it: for people.
@@ -78,6 +80,7 @@ pub struct Storages {
     records: Vec<Option<Storage>>,
     vacant: Vec<StorageId>,
     spare_lists: Vec<Vec<RecipeId>>,
+    made: u64,
     newest: Option<StorageId>,
     oldest: Option<StorageId>,
 }
@@ -86,6 +89,7 @@ impl Storages {
     /// A record for `size_bytes` bytes that are nowhere yet, held by a handle.
     pub fn insert(&mut self, size_bytes: usize, made_by: &'static str) -> StorageId {
         let storage = Storage {
+            number: self.made,
             size_bytes,
             made_by,
             device: None,
@@ -101,6 +105,7 @@ impl Storages {
             newer: None,
             older: None,
         };
+        self.made += 1;
         match self.vacant.pop() {
             Some(id) => {
                 self.records[id.0 as usize] = Some(storage);

@@ -78,10 +78,10 @@ impl Pool {
 
     fn note_offload(&self, id: StorageId, clean: bool) {
         let storage = &self.graph.storages[id];
-        self.journal.note(|number| {
+        self.journal.note(|| {
             let copy_ns = self.engine().props().copy_ns(storage.size_bytes);
             Event::Evict(Evicted {
-                storage: number(id.0),
+                storage: self.number(id),
                 bytes: storage.size_bytes,
                 made_by: storage.made_by.into(),
                 how: if clean { How::Clean } else { How::Offload },
@@ -92,7 +92,7 @@ impl Pool {
 
     fn note_copy(&self, lane: Lane, id: StorageId) {
         let (bytes, ran) = (self.graph.storages[id].size_bytes, self.submitted(lane));
-        self.journal.note(|number| Event::Copy(Copied { lane, storage: number(id.0), bytes, ran }));
+        self.journal.note(|| Event::Copy(Copied { lane, storage: self.number(id), bytes, ran }));
     }
 
     /// A block of the host tier; with `displace` if need be in place of clean copies, least recently used first.
@@ -117,7 +117,7 @@ impl Pool {
     /// [`end_host_access`](Pool::end_host_access).
     pub fn begin_read(&mut self, id: StorageId) -> Result<HostAccess, Error> {
         self.counters.reads += 1;
-        self.journal.note(|number| Event::Read(number(id.0)));
+        self.journal.note(|| Event::Read(self.number(id)));
         if !self.graph.storages[id].stored() {
             self.remake(id)?;
         }
@@ -138,8 +138,7 @@ impl Pool {
             return Err(self.host_tier_full("write", size_bytes));
         };
         let id = self.graph.storages.insert(size_bytes, "upload");
-        let number = self.journal.made(id.0);
-        self.journal.note(|_| Event::Write(Made { storage: number, bytes: size_bytes }));
+        self.journal.note(|| Event::Write(Made { storage: self.number(id), bytes: size_bytes }));
         let storage = &mut self.graph.storages[id];
         let copy = Copy { block, written: Pending::default(), touched: busy };
         storage.host = Some(copy);

@@ -3,6 +3,7 @@
 mod bound;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -11,6 +12,7 @@ use crate::engine::sim::Profile;
 use crate::error::Error;
 use crate::op::{Dtype, Facts, Traced, Work};
 use crate::plan::BOUNDLESS_BYTES;
+use crate::pool::Foresight;
 use crate::runtime::{self, Tensor, configure, recording, reset_stats, stats};
 use crate::trace::{Event, Made, Program, Recording};
 use crate::{OvercommitDevice, Policy, SimProfile, Stats};
@@ -136,7 +138,7 @@ impl<'a> Replay<'a> {
             link_bytes_per_ns,
         };
         configure(&device, replay.config(&Settings::new(BOUNDLESS_BYTES)))?;
-        replay.base_ns = replay.repeat()?.step_ns;
+        replay.base_ns = replay.repeat(&mut Tensors::new())?;
         Ok(replay)
     }
 
@@ -151,7 +153,7 @@ impl<'a> Replay<'a> {
     /// None for a budget that is too small: that is an outcome.
     pub fn run(&self, settings: &Settings) -> Result<Outcome, Error> {
         configure(&self.device, self.config(settings))?;
-        self.outcome(settings)
+        self.outcome(settings, &mut Tensors::new())
     }
 
     /// Runs it and notes all that happens, in all iterations.
@@ -160,7 +162,9 @@ impl<'a> Replay<'a> {
     /// As [`run`](Replay::run).
     pub fn record(&self, settings: &Settings) -> Result<(Outcome, Recording), Error> {
         configure(&self.device, self.config(settings).record())?;
-        let outcome = self.outcome(settings)?;
+        // Until the recording is taken, what is left at the end is there.
+        let mut tensors = Tensors::new();
+        let outcome = self.outcome(settings, &mut tensors)?;
         Ok((outcome, recording(&self.device)?))
     }
 
@@ -174,18 +178,49 @@ impl<'a> Replay<'a> {
     }
 
     fn config(&self, settings: &Settings) -> Config {
-        Config::new()
+        let config = Config::new()
             .budget_bytes(settings.budget_bytes)
             .host_limit_bytes(BOUNDLESS_BYTES)
             .policy(settings.policy)
             .offload(settings.offload)
-            .recompute(settings.recompute)
+            .recompute(settings.recompute);
+        if settings.oracle { config.foresight(Arc::new(self.foresight())) } else { config }
     }
 
-    fn outcome(&self, settings: &Settings) -> Result<Outcome, Error> {
-        let result = self.repeat();
+    /// What the pool will be asked for, by the numbers that it will give to storages and ops.
+    fn foresight(&self) -> Foresight {
+        let (mut uses, mut numbers, mut ops) = (Vec::new(), HashMap::new(), 0);
+        for iteration in 0..self.iterations {
+            for event in &self.program.events {
+                let made: &[Made] = match event {
+                    Event::Op(op) => {
+                        ops += 1;
+                        op.inputs.iter().for_each(|input| {
+                            let uses: &mut Vec<u64> = &mut uses[numbers[input]];
+                            uses.push(ops);
+                        });
+                        &op.outputs
+                    }
+                    Event::Constant(made) if iteration == 0 => {
+                        ops += 1;
+                        std::slice::from_ref(made)
+                    }
+                    Event::Write(made) => std::slice::from_ref(made),
+                    _ => continue,
+                };
+                for made in made {
+                    numbers.insert(made.storage, uses.len());
+                    uses.push(Vec::new());
+                }
+            }
+        }
+        Foresight(uses)
+    }
+
+    fn outcome(&self, settings: &Settings, tensors: &mut Tensors) -> Result<Outcome, Error> {
+        let result = self.repeat(tensors);
         let stats = stats(&self.device)?;
-        let step_ns = result.as_ref().ok().map(|last| last.step_ns);
+        let step_ns = result.as_ref().ok().copied();
         Ok(Outcome {
             device: self.name.clone(),
             policy: settings.policy.name(),
@@ -208,9 +243,8 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// All iterations, one after the other.
-    fn repeat(&self) -> Result<Last, Error> {
-        let mut tensors = HashMap::new();
+    /// All iterations, one after the other; the time of the last.
+    fn repeat(&self, tensors: &mut Tensors) -> Result<u64, Error> {
         let mut begin_ns = 0;
         for iteration in 0..self.iterations {
             begin_ns = end_ns(&stats(&self.device)?);
@@ -218,12 +252,12 @@ impl<'a> Replay<'a> {
             if self.iterations > 1 {
                 runtime::note(&self.device, &format!("iteration {}", iteration + 1))?;
             }
-            self.program.events.iter().try_for_each(|event| self.step(event, iteration, &mut tensors))?;
+            self.program.events.iter().try_for_each(|event| self.step(event, iteration, tensors))?;
         }
-        Ok(Last { step_ns: end_ns(&stats(&self.device)?) - begin_ns })
+        Ok(end_ns(&stats(&self.device)?) - begin_ns)
     }
 
-    fn step(&self, event: &Event, iteration: usize, tensors: &mut HashMap<u64, Tensor>) -> Result<(), Error> {
+    fn step(&self, event: &Event, iteration: usize, tensors: &mut Tensors) -> Result<(), Error> {
         match event {
             Event::Op(op) => {
                 let facts = Facts {
@@ -263,9 +297,8 @@ impl<'a> Replay<'a> {
     }
 }
 
-struct Last {
-    step_ns: u64,
-}
+/// What the program holds, by the storages' numbers in its trace.
+type Tensors = HashMap<u64, Tensor>;
 
 fn end_ns(stats: &Stats) -> u64 {
     stats.times.map_or(0, |times| times.end_ns)

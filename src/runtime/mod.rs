@@ -1,6 +1,7 @@
 //! The front door: run an op, read, write, sync. Each device has one runtime: an engine, a pool under a short lock, and
 //! the queue of dropped handles.
 
+mod exit;
 mod registry;
 mod supply;
 mod tensor;

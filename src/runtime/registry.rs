@@ -117,6 +117,7 @@ fn start(
     config: Config,
     wrap: impl FnOnce(Arc<dyn Engine>) -> Arc<dyn Engine>,
 ) -> Result<Runtime, Error> {
+    let config = if super::exit::is_recorded(device) { config.record() } else { config };
     let engine = wrap(engine(device, &config)?);
     let supply = config.supply();
     let settings = config.resolve(engine.props())?;

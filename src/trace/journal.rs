@@ -8,15 +8,7 @@ use crate::engine::{self, Lane};
 
 /// Notes of a run; cloning shares them. When nothing is recorded, noting costs one comparison.
 #[derive(Clone, Debug, Default)]
-pub struct Journal(Option<Arc<Mutex<Notes>>>);
-
-#[derive(Debug, Default)]
-struct Notes {
-    events: Vec<Event>,
-    /// The number of the storage whose record has this place.
-    numbers: Vec<u64>,
-    made: u64,
-}
+pub struct Journal(Option<Arc<Mutex<Vec<Event>>>>);
 
 /// A run as it happened.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,32 +30,17 @@ impl Journal {
         self.0.is_some()
     }
 
-    /// Notes an event, made from the numbers of storages by the place of their records.
-    pub fn note(&self, event: impl FnOnce(&dyn Fn(u32) -> u64) -> Event) {
-        if let Some(notes) = &self.0 {
-            let mut notes = lock(notes);
-            let event = event(&|place| notes.numbers[place as usize]);
-            notes.events.push(event);
+    /// Notes an event.
+    pub fn note(&self, event: impl FnOnce() -> Event) {
+        if let Some(events) = &self.0 {
+            let event = event();
+            lock(events).push(event);
         }
-    }
-
-    /// A storage was made, and its record has this place; returns its number.
-    pub fn made(&self, place: u32) -> u64 {
-        let Some(notes) = &self.0 else { return 0 };
-        let mut notes = lock(notes);
-        let (place, number) = (place as usize, notes.made);
-        if notes.numbers.len() <= place {
-            notes.numbers.resize(place + 1, 0);
-        }
-        notes.numbers[place] = number;
-        notes.made += 1;
-        number
     }
 
     /// All notes so far, with the times that the engine tells; they begin anew.
     pub fn take(&self, header: Header, times: &[engine::Ran]) -> Recording {
-        let mut events =
-            self.0.as_ref().map(|notes| std::mem::take(&mut lock(notes).events)).unwrap_or_default();
+        let mut events = self.0.as_ref().map(|events| std::mem::take(&mut *lock(events))).unwrap_or_default();
         let mut lanes = Lane::ALL.map(|lane| times.iter().filter(move |ran| ran.mark.lane == lane));
         for event in &mut events {
             let Some((lane, ran)) = event.ran_mut() else { continue };
@@ -76,8 +53,8 @@ impl Journal {
     }
 }
 
-fn lock(notes: &Mutex<Notes>) -> MutexGuard<'_, Notes> {
-    notes.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(events: &Mutex<Vec<Event>>) -> MutexGuard<'_, Vec<Event>> {
+    events.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Event {
