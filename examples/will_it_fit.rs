@@ -9,7 +9,7 @@ use std::time::Duration;
 use burn::backend::Autodiff;
 use burn::optim::AdamConfig;
 use burn_overcommit::{Config, Overcommit, OvercommitDevice, Plan, Policy, SimProfile, plan};
-use burn_overcommit_networks::{EXAMPLES, Input, Spec, by_name, training_step};
+use burn_overcommit_networks::{Spec, training_step};
 use clap::Parser;
 use indicatif::ProgressBar;
 
@@ -40,26 +40,8 @@ struct Options {
 }
 
 impl Options {
-    fn spec(&self) -> Result<Spec, String> {
-        let mut spec = by_name(&self.model).ok_or_else(|| {
-            format!("unknown network \"{}\": try one of {}", self.model, EXAMPLES.join(", "))
-        })?;
-        match (&mut spec.input, self.side, self.length) {
-            (_, None, None) => {}
-            (Input::Image { side, .. }, Some(wanted), None) => *side = wanted,
-            (Input::Tokens { length }, None, Some(wanted)) => *length = wanted,
-            (Input::Image { .. }, ..) => {
-                return Err(format!("{} reads images: --side, not --length", self.model));
-            }
-            (Input::Tokens { .. }, ..) => {
-                return Err(format!("{} reads tokens: --length, not --side", self.model));
-            }
-        }
-        Ok(spec)
-    }
-
     fn plan(&self) -> Result<Plan, String> {
-        let spec = self.spec()?;
+        let spec = Spec::named(&self.model, self.side, self.length)?;
         let device: OvercommitDevice = format!("sim:{}", self.device).parse()?;
         let OvercommitDevice::Sim(profile) = device else { return Err(format!("{device} is no simulation")) };
         let profile = SimProfile::get(profile).ok_or("the profile is gone")?;

@@ -108,7 +108,8 @@ pub enum Amount {
 }
 
 impl Amount {
-    fn of(self, free_bytes: usize) -> usize {
+    /// In bytes, where there are so many.
+    pub fn of(self, free_bytes: usize) -> usize {
         match self {
             Amount::Bytes(bytes) => bytes,
             Amount::Share(share) => (free_bytes as f64 * share) as usize,

@@ -26,5 +26,5 @@ pub use plan::{Held, Plan, Run, plan};
 pub use policy::Policy;
 #[doc(hidden)]
 pub use pool::Sabotage;
-pub use runtime::{Reads, configure, recording, reset_stats, stats};
+pub use runtime::{Reads, configure, note, recording, reset_stats, stats};
 pub use stats::{Counters, Stats};

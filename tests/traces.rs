@@ -85,10 +85,8 @@ fn the_environment_records_a_process() {
     let path = folder.path().join("trace.jsonl");
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "the_environment_records_a_process"])
-        .envs(
-            [(CHILD, Path::new("1")), ("OVERCOMMIT_TRACE".as_ref(), &path)]
-                .map(|(name, value)| (name, value)),
-        )
+        .env(CHILD, "1")
+        .env("OVERCOMMIT_TRACE", &path)
         .status()
         .unwrap();
     assert!(child.success());

@@ -180,6 +180,25 @@ impl Spec {
         Spec { input: Input::Tokens { length }, ..self }
     }
 
+    /// The network of that name for images of another side or sequences of another length, where they are given: for
+    /// programs that are told by their user.
+    ///
+    /// # Errors
+    ///
+    /// A name that [`by_name`] does not know, or a size of what the network does not read, in words.
+    pub fn named(name: &str, side: Option<usize>, length: Option<usize>) -> Result<Self, String> {
+        let examples = EXAMPLES.join(", ");
+        let spec =
+            by_name(name).ok_or_else(|| format!("unknown network \"{name}\": try one of {examples}"))?;
+        match (spec.input, side, length) {
+            (_, None, None) => Ok(spec),
+            (Input::Image { .. }, Some(side), None) => Ok(spec.with_side(side)),
+            (Input::Tokens { .. }, None, Some(length)) => Ok(spec.with_length(length)),
+            (Input::Image { .. }, ..) => Err(format!("{name} reads images: give a side, not a length")),
+            (Input::Tokens { .. }, ..) => Err(format!("{name} reads tokens: give a length, not a side")),
+        }
+    }
+
     /// The same network for another number of classes.
     pub fn with_classes(self, classes: usize) -> Self {
         Spec { classes, ..self }

@@ -40,7 +40,7 @@ pub(super) struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     fn open(path: &'a Path) -> Result<Self, TraceError> {
-        let file = File::open(path).map_err(|source| TraceError::File { path: path.into(), source })?;
+        let file = File::open(path).map_err(|reason| TraceError::File { path: path.into(), reason })?;
         Ok(Lines { path, lines: BufReader::new(file).lines(), number: 0 })
     }
 
@@ -53,7 +53,7 @@ impl<'a> Lines<'a> {
             Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
                 Err(self.error("it is not text"))
             }
-            Err(source) => Err(TraceError::File { path: self.path.into(), source }),
+            Err(reason) => Err(TraceError::File { path: self.path.into(), reason }),
         }
     }
 
@@ -82,7 +82,7 @@ impl Recording {
     /// What the system says.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), TraceError> {
         let path = path.as_ref();
-        self.write(path).map_err(|source| TraceError::File { path: path.into(), source })
+        self.write(path).map_err(|reason| TraceError::File { path: path.into(), reason })
     }
 
     fn write(&self, path: &Path) -> std::io::Result<()> {

@@ -19,12 +19,12 @@ pub struct Program {
 #[non_exhaustive]
 pub enum TraceError {
     /// The file cannot be read or written.
-    #[error("{}: {source}", .path.display())]
+    #[error("{}: {reason}", .path.display())]
     File {
         /// The file.
         path: PathBuf,
         /// What the system says.
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     /// A line that does not belong there.
     #[error("{}:{line}: {reason}", .path.display())]

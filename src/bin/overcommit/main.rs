@@ -1,0 +1,59 @@
+//! `overcommit`: records the memory traffic of programs, and replays it under other devices, budgets and policies.
+
+mod compare;
+mod devices;
+mod options;
+mod record;
+mod replay;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// What a program is that did what it was asked, and found that the budget does not do.
+const INFEASIBLE: u8 = 3;
+
+/// Records what training asks of a GPU's memory, and replays it, without a GPU, on other devices, in less memory, under
+/// other policies.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXAMPLES)]
+struct Options {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  overcommit record --model resnet-50 --batch 64 --device v100 -o resnet.jsonl
+  overcommit record -o mine.jsonl -- cargo run --release --bin train
+  overcommit replay resnet.jsonl --device rtx4090 --budget 50%
+  overcommit replay resnet32.log --budget '4 GiB' --policy recompute --no-offload --json
+  overcommit compare resnet.jsonl --device rtx4090
+  overcommit devices
+
+Exit codes: 0 done, 1 failed, 2 not understood, 3 done, and the budget is too small.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Records a training step of a network, or any program that uses this backend, as a trace.
+    Record(record::Options),
+    /// Runs a trace again on a simulated device, and tells what it came to.
+    Replay(replay::Options),
+    /// Runs a trace under all policies and a range of budgets.
+    Compare(compare::Options),
+    /// Lists the devices that can be simulated.
+    Devices(devices::Options),
+}
+
+fn main() -> ExitCode {
+    let result = match Options::parse().command {
+        Command::Record(options) => record::run(&options),
+        Command::Replay(options) => replay::run(&options),
+        Command::Compare(options) => compare::run(&options),
+        Command::Devices(options) => devices::run(&options),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("overcommit: {error:#}");
+        ExitCode::FAILURE
+    })
+}

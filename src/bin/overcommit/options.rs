@@ -1,0 +1,102 @@
+//! What the commands share: a trace, a device, and how they are told.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use burn_overcommit::replay::{ITERATIONS, Replay};
+use burn_overcommit::trace::Program;
+use burn_overcommit::{Amount, OvercommitDevice, Profile};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A trace, and where and how often it runs.
+#[derive(Debug, Args)]
+pub struct Source {
+    /// A trace that `record` wrote, or a log of the DTR simulator.
+    pub file: PathBuf,
+    /// The device: a key that `devices` lists.
+    #[arg(long, default_value = "rtx4090")]
+    pub device: String,
+    /// The link between device and host instead of the device's own, in gigabytes (10^9) a second, each way.
+    #[arg(long, value_name = "X", value_parser = positive)]
+    pub link_gbps: Option<f64>,
+    /// How often to run it, as a training loop; figures are the last iteration's [default: 3 for the simulator's logs, which
+    /// hold one iteration, 1 for other traces].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub iterations: Option<u32>,
+}
+
+/// Which ways a policy has.
+#[derive(Debug, Args)]
+pub struct Ways {
+    /// Keep nothing in host memory: what cannot be recomputed stays.
+    #[arg(long)]
+    pub no_offload: bool,
+    /// Recompute nothing.
+    #[arg(long)]
+    pub no_recompute: bool,
+    /// Tell the policy the whole trace first, which no policy has in practice.
+    #[arg(long)]
+    pub oracle: bool,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(value) if value > 0.0 && f64::is_finite(value) => Ok(value),
+        _ => Err("expected a number above zero".into()),
+    }
+}
+
+/// An amount of memory on the command line.
+pub fn amount(text: &str) -> Result<Amount, String> {
+    text.trim().parse().map_err(|()| "expected bytes such as 8 GiB or 500000, or a share such as 50%".into())
+}
+
+/// A simulated device by its key, with or without `sim:`.
+pub fn profile(key: &str) -> Result<Profile> {
+    let device: OvercommitDevice =
+        format!("sim:{}", key.trim_start_matches("sim:")).parse().map_err(anyhow::Error::msg)?;
+    match device {
+        OvercommitDevice::Sim(profile) => profile.get().context("the profile is gone"),
+        _ => unreachable!("a device of that name is a simulation"),
+    }
+}
+
+impl Source {
+    /// The program in the file.
+    pub fn program(&self) -> Result<Program> {
+        let program = Program::open(&self.file)?;
+        ensure!(program.ops() > 0, "{}: there are no ops in it", self.file.display());
+        Ok(program)
+    }
+
+    /// The device, with the link that was asked for.
+    pub fn profile(&self) -> Result<Profile> {
+        let mut profile = profile(&self.device)?;
+        if let Some(gigabytes) = self.link_gbps {
+            profile.props.link_bytes_per_second = gigabytes * 1e9;
+        }
+        Ok(profile)
+    }
+
+    /// The program on the device, run once without a limit.
+    pub fn replay<'a>(&self, program: &'a Program) -> Result<Replay<'a>> {
+        let iterations =
+            self.iterations.map_or(if program.loops { ITERATIONS } else { 1 }, |count| count as usize);
+        Ok(Replay::new(program, self.profile()?, iterations)?)
+    }
+}
+
+/// Shown while nothing else can be said than that it goes on.
+pub fn spinner(message: impl Into<String>) -> ProgressBar {
+    let spinner = ProgressBar::new_spinner().with_message(message.into());
+    spinner.enable_steady_tick(Duration::from_millis(100));
+    spinner
+}
+
+/// Shown while `count` things are done, one after the other.
+pub fn bar(count: usize, message: &'static str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}").expect("a valid template");
+    ProgressBar::new(count as u64).with_style(style).with_message(message)
+}

@@ -1,0 +1,105 @@
+//! `replay`: one run of a trace.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use burn_overcommit::replay::{Outcome, Settings};
+use burn_overcommit::{Amount, Policy};
+use bytesize::ByteSize;
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+
+use crate::INFEASIBLE;
+use crate::options::{Source, Ways, amount, spinner};
+
+/// See the command's help.
+#[derive(Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    source: Source,
+    /// Device memory that it may use: bytes such as 8 GiB, or a share of the trace's live peak such as 50%. Without, all it
+    /// asks for.
+    #[arg(long, value_parser = amount)]
+    budget: Option<Amount>,
+    /// The memory policy: auto, tensor-cache, recompute or evict-all.
+    #[arg(long, default_value_t)]
+    policy: Policy,
+    #[command(flatten)]
+    ways: Ways,
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// More than any program takes.
+const UNLIMITED_BYTES: usize = 1 << 49;
+
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let spinner = spinner(format!("replaying {}", options.source.file.display()));
+    let program = options.source.program()?;
+    let replay = options.source.replay(&program)?;
+    let settings = Settings {
+        budget_bytes: options.budget.map_or(UNLIMITED_BYTES, |budget| budget.of(replay.live_peak_bytes())),
+        policy: options.policy,
+        offload: !options.ways.no_offload,
+        recompute: !options.ways.no_recompute,
+        oracle: options.ways.oracle,
+    };
+    let outcome = replay.run(&settings)?;
+    spinner.finish_and_clear();
+    if options.json {
+        println!("{}", serde_json::to_string(&outcome)?);
+    } else {
+        show(&outcome);
+    }
+    Ok(if outcome.feasible { ExitCode::SUCCESS } else { ExitCode::from(INFEASIBLE) })
+}
+
+fn show(outcome: &Outcome) {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    let size = |bytes: u64| ByteSize(bytes).to_string();
+    let time = |ns: u64| format!("{:.3} ms", ns as f64 / 1e6);
+    let ratio = |value: Option<f64>| value.map_or("none".to_string(), |value| format!("{value:.4} x"));
+    let policy = if outcome.oracle {
+        format!("{}, which knows the trace", outcome.policy)
+    } else {
+        outcome.policy.into()
+    };
+    let budget = match outcome.budget_bytes {
+        UNLIMITED_BYTES => "all it asks for".to_string(),
+        bytes => format!(
+            "{} ({:.1} % of the live peak)",
+            size(bytes as u64),
+            share(bytes, outcome.live_peak_bytes)
+        ),
+    };
+    let mut row = |name: &str, value: String| {
+        table.add_row([name.to_string(), value]);
+    };
+    row("device", outcome.device.clone());
+    row("policy", policy);
+    row("budget", budget);
+    row("live peak", size(outcome.live_peak_bytes as u64));
+    row("peak", size(outcome.peak_bytes as u64));
+    row("footprint", size(outcome.footprint_bytes as u64));
+    row("host memory", size(outcome.peak_host_bytes as u64));
+    row("time with all memory", time(outcome.base_ns));
+    row("time", outcome.step_ns.map_or("none".to_string(), time));
+    row("overhead", ratio(outcome.overhead));
+    row("no schedule below", ratio(outcome.bound));
+    row("recomputed ops", outcome.recomputed_ops.to_string());
+    row("offloaded", size(outcome.offloaded_bytes));
+    row("fetched", size(outcome.fetched_bytes));
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    println!("{table}");
+    if let Some(failure) = &outcome.failure {
+        println!("\nIt does not fit: {failure}");
+    }
+}
+
+fn share(bytes: usize, live_peak_bytes: usize) -> f64 {
+    100.0 * bytes as f64 / live_peak_bytes.max(1) as f64
+}

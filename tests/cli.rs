@@ -1,0 +1,162 @@
+//! The program `overcommit`, from outside.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn overcommit(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_overcommit")).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn json(arguments: &[&str]) -> (Option<i32>, Value) {
+    let output = overcommit(arguments);
+    let parsed = serde_json::from_slice(&output.stdout);
+    (output.status.code(), parsed.unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr))))
+}
+
+/// Training steps of a small network, recorded into `folder`.
+fn trace(folder: &tempfile::TempDir) -> PathBuf {
+    let path = folder.path().join("trace.jsonl");
+    let output = overcommit(&[
+        "record",
+        "--model",
+        "resnet-18",
+        "--side",
+        "32",
+        "--batch",
+        "4",
+        "--device",
+        "v100",
+        "-o",
+        path.to_str().unwrap(),
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    path
+}
+
+#[test]
+fn a_recorded_network_is_replayed_and_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = trace(&folder);
+    let path = path.to_str().unwrap();
+
+    let (code, whole) = json(&["replay", path, "--device", "v100", "--json"]);
+    assert_eq!((code, &whole["feasible"], &whole["overhead"]), (Some(0), &true.into(), &1.0.into()));
+    let live_peak_bytes = whole["live_peak_bytes"].as_u64().unwrap();
+
+    let (code, half) = json(&["replay", path, "--device", "v100", "--budget", "50%", "--json"]);
+    assert_eq!(code, Some(0));
+    assert_eq!(half["budget_bytes"], live_peak_bytes / 2);
+    assert!(half["peak_bytes"].as_u64().unwrap() <= live_peak_bytes / 2);
+    assert!(half["overhead"].as_f64().unwrap() > half["bound"].as_f64().unwrap());
+    let keys = [
+        "peak_bytes",
+        "live_peak_bytes",
+        "footprint_bytes",
+        "base_ns",
+        "step_ns",
+        "overhead",
+        "bound",
+        "recomputed_ops",
+        "offloaded_bytes",
+        "fetched_bytes",
+        "feasible",
+    ];
+    assert!(keys.iter().all(|key| half.get(key).is_some()), "{half}");
+
+    let replay = |more: &[&str]| json(&[&["replay", path, "--json", "--budget", "60%"], more].concat()).1;
+    let pinned = replay(&["--no-offload"]);
+    assert_eq!((&pinned["offloaded_bytes"], &pinned["fetched_bytes"]), (&0.into(), &0.into()));
+    assert_eq!(replay(&["--no-recompute"])["recomputed_ops"], 0);
+    assert_eq!(replay(&["--oracle"])["oracle"], true);
+    let [slow, fast] =
+        ["1", "100"].map(|link| replay(&["--no-recompute", "--link-gbps", link])["step_ns"].as_u64());
+    assert!(slow > fast);
+
+    let (_, all) =
+        json(&["compare", path, "--budgets", "100%,50%", "--policies", "auto,recompute", "--json"]);
+    let named: Vec<_> = all.as_array().unwrap().iter().map(|run| run["policy"].as_str().unwrap()).collect();
+    assert_eq!(named, ["auto", "auto", "recompute", "recompute"]);
+    let table = text(&overcommit(&["compare", path, "--budgets", "100%,50%"]).stdout);
+    assert!(table.contains("tensor-cache") && table.contains("no schedule below"), "{table}");
+}
+
+#[test]
+fn any_program_is_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let (inner, outer) = (folder.path().join("inner.jsonl"), folder.path().join("outer.jsonl"));
+    // The program that records a network is one that uses this backend.
+    let output = overcommit(&[
+        "record",
+        "-o",
+        outer.to_str().unwrap(),
+        "--",
+        env!("CARGO_BIN_EXE_overcommit"),
+        "record",
+        "--model",
+        "lstm-small",
+        "--batch",
+        "1",
+        "--length",
+        "3",
+        "--device",
+        "host:0",
+        "-o",
+        inner.to_str().unwrap(),
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let ops = |path: &PathBuf| burn_overcommit::trace::Program::open(path).unwrap().ops();
+    assert!(ops(&inner) > 100);
+    // The inner one has taken its recording already: what came after is in the outer one.
+    assert!(outer.exists());
+}
+
+#[test]
+fn what_cannot_be_done_is_told_by_text_and_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = trace(&folder);
+    let path = path.to_str().unwrap();
+    let refused = |arguments: &[&str]| {
+        let output = overcommit(arguments);
+        (output.status.code().unwrap(), text(&output.stderr))
+    };
+    let (code, outcome) = json(&["replay", path, "--budget", "100000", "--json"]);
+    assert_eq!((code, &outcome["feasible"], &outcome["step_ns"]), (Some(3), &false.into(), &Value::Null));
+    assert!(outcome["failure"].as_str().unwrap().contains("smallest budget for this op"));
+
+    let (code, message) = refused(&["replay", "nowhere.jsonl"]);
+    assert_eq!(code, 1);
+    assert_eq!(message.matches("No such file").count(), 1, "{message}");
+    let half = std::fs::read_to_string(path).unwrap();
+    let cut = folder.path().join("cut.jsonl");
+    std::fs::write(&cut, &half[..half.len() / 2]).unwrap();
+    let (code, message) = refused(&["replay", cut.to_str().unwrap()]);
+    assert!(code == 1 && message.contains("cut.jsonl:"), "{message}");
+    let (code, message) = refused(&["replay", path, "--budget", "lots"]);
+    assert!(code == 2 && message.contains("expected bytes such as 8 GiB"), "{message}");
+    let (code, message) = refused(&["replay", path, "--device", "gtx"]);
+    assert!(code == 1 && message.contains("expected one of k40c"), "{message}");
+    let (code, message) = refused(&["replay", path, "--policy", "best"]);
+    assert!(code == 2 && message.contains("expected one of auto"), "{message}");
+    let (code, message) = refused(&["record", "--model", "skynet", "-o", cut.to_str().unwrap()]);
+    assert!(code == 1 && message.contains("unknown network"), "{message}");
+    let (code, message) = refused(&["record"]);
+    assert!(code == 2 && message.contains("--model"), "{message}");
+    let (code, message) = refused(&["record", "-o", cut.to_str().unwrap(), "--", "true"]);
+    assert!(code == 1 && message.contains("did it use this backend?"), "{message}");
+}
+
+#[test]
+fn devices_and_help_are_told() {
+    let (_, devices) = json(&["devices", "--json"]);
+    assert!(devices.as_array().unwrap().iter().any(|device| device["key"] == "h200"));
+    for command in ["record", "replay", "compare", "devices"] {
+        assert!(overcommit(&[command, "--help"]).status.success());
+    }
+    assert!(text(&overcommit(&["--help"]).stdout).contains("Examples:"));
+}
