@@ -9,6 +9,10 @@ use burn_overcommit::op::{Binary, Dtype, Op, Shape, Unary};
 use burn_overcommit::runtime::{self, Tensor};
 use burn_overcommit::{Config, LaneMode, OvercommitDevice, Policy, SimProfile, configure, stats};
 use criterion::Criterion;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<std::alloc::System> = &INSTRUMENTED_SYSTEM;
 
 /// Fewer than a deferred lane holds before it runs what it has.
 const OPS: usize = 1000;
@@ -89,7 +93,32 @@ fn eviction(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Storages that are alive together, a quarter of a million.
+const MANY: usize = 1 << 18;
+
+/// What the heap holds for each live storage, its recipe and its handle: for layers of a product, a sum and a relu, all kept.
+fn bytes_a_storage() -> f64 {
+    let profile = SimProfile::named("h200").and_then(SimProfile::get).expect("a vendor's device");
+    let device = OvercommitDevice::Sim(SimProfile::add(profile));
+    let fill = || {
+        let op = Op::Fill { shape: Shape::new(&[64, 64]), dtype: Dtype::F32, value: 0.5.into() };
+        runtime::create(&device, op).unwrap()
+    };
+    let (weight, mut x) = (fill(), fill());
+    let mut kept: Vec<Tensor> = Vec::with_capacity(MANY);
+    let region = Region::new(ALLOCATOR);
+    while kept.len() + 3 <= MANY {
+        let product = runtime::run(Op::Matmul, [x.clone(), weight.clone()]).unwrap();
+        let sum = runtime::run(Op::Binary(Binary::Add), [product.clone(), x]).unwrap();
+        x = runtime::run(Op::Unary(Unary::Relu), [sum.clone()]).unwrap();
+        kept.extend([product, sum, x.clone()]);
+    }
+    let change = region.change();
+    (change.bytes_allocated - change.bytes_deallocated) as f64 / kept.len() as f64
+}
+
 fn main() {
+    println!("bookkeeping: {:.0} bytes a storage", bytes_a_storage());
     let mut criterion = Criterion::default()
         .sample_size(20)
         .warm_up_time(Duration::from_millis(500))

@@ -155,6 +155,13 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether it is for want of memory: with more of it, the same would work.
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self, Error::WorkingSet(_) | Error::HostTierFull { .. } | Error::NothingToEvict { .. })
+    }
+}
+
 /// An op whose inputs, outputs and workspace do not fit the budget together.
 #[derive(Debug, Clone)]
 pub struct WorkingSet {

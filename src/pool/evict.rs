@@ -8,7 +8,7 @@ use super::storage::{Storage, StorageId};
 use crate::engine::aligned;
 use crate::error::Error;
 use crate::policy::{Candidate, Eviction, Ways};
-use crate::trace::{Event, Evicted, How};
+use crate::trace::How;
 
 impl Pool {
     /// A block of device memory, evicting until there is one. `None`: nothing more can be evicted, and what is free is
@@ -115,23 +115,12 @@ impl Pool {
 
     fn replay_ns(&self, id: RecipeId) -> Option<u64> {
         let recipe = self.graph.recipe(id);
-        let ids = recipe.inputs.iter().map(|&(input, _)| input);
-        let plan = self.ingredients(recipe.op, recipe.algorithm, recipe.inputs.iter().map(|&(_, view)| view));
-        let fits = self.working_set_bytes(ids, &plan) <= self.device.limit_bytes();
-        fits.then(|| self.engine().props().launch_ns(&recipe.op.work(&plan.views, &plan.outputs)))
+        let fits = self.working_set_bytes(&recipe.inputs, &recipe.instruction) <= self.device.limit_bytes();
+        fits.then_some(recipe.instruction.launch_ns)
     }
 
     fn drop_bytes(&mut self, id: StorageId) {
-        let storage = &self.graph.storages[id];
-        self.journal.note(|| {
-            Event::Evict(Evicted {
-                storage: self.number(id),
-                bytes: storage.size_bytes,
-                made_by: storage.made_by.into(),
-                how: How::Drop,
-                cost_ns: self.remake_ns(id, storage).unwrap_or(0),
-            })
-        });
+        self.note_eviction(id, How::Drop, || self.remake_ns(id, &self.graph.storages[id]).unwrap_or(0));
         self.free_device(id);
         self.graph.dropped(id);
         self.counters.evictions += 1;

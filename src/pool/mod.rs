@@ -1,9 +1,10 @@
 //! The unified pool: where every storage's bytes are, and how they get where an op needs them.
 //!
-//! - [`storage`]: the record of a storage and the states it can be in.
+//! - [`storage`]: the record of a storage and the states it can be in. [`table`]: what keeps records.
 //! - [`placement`], [`arena`]: where in a tier.
-//! - [`recipe`]: how a storage is made again, and what that keeps known.
+//! - [`recipe`]: how a storage is made again, and what that keeps known. [`instruction`]: an op on its views.
 //! - [`evict`]: making room. [`transfer`]: offload, fetch, read, write. [`plan`]: an op from request to submission.
+//! - [`note`]: what the journal is told. [`foresight`]: what a replay tells beforehand.
 //! - [`lease`]: the submission itself; with `engine/`, the only unsafe code.
 //!
 //! Everything here runs under the runtime's short lock and waits for nothing. A block is free from the submission of its
@@ -12,12 +13,15 @@
 mod arena;
 mod evict;
 mod foresight;
+mod instruction;
 mod lease;
+mod note;
 mod placement;
 mod plan;
 mod recipe;
 mod sabotage;
 mod storage;
+mod table;
 mod transfer;
 
 use std::sync::Arc;
@@ -35,6 +39,7 @@ use crate::policy::Reactive;
 use crate::stats::Counters;
 use crate::trace::{Event, Header, Journal, Recording};
 use arena::Arena;
+use instruction::{Instruction, Instructions};
 use lease::Submitter;
 use recipe::Graph;
 
@@ -53,6 +58,7 @@ pub struct Pool {
     host: Arena,
     journal: Journal,
     graph: Graph,
+    instructions: Instructions,
     policy: &'static dyn Reactive,
     counters: Counters,
     /// Ops run so far: the time that recency is measured in.
@@ -86,6 +92,7 @@ impl Pool {
             host: Arena::new(Tier::Host, host_limit, HOST_SLAB_BYTES, journal.clone()),
             journal,
             graph: Graph::default(),
+            instructions: Instructions::default(),
             policy: settings.policy.reactive(),
             counters: Counters::default(),
             clock: 0,
@@ -152,11 +159,6 @@ impl Pool {
         self.host.release(&*engine);
     }
 
-    /// The number of a storage, for traces.
-    fn number(&self, id: StorageId) -> u64 {
-        self.graph.storages[id].number
-    }
-
     /// The engine.
     pub fn engine(&self) -> &Arc<dyn Engine> {
         &self.submitter.engine
@@ -194,16 +196,6 @@ impl Pool {
             counters: self.counters,
             times: self.engine().times(),
         }
-    }
-
-    /// The program says where it is.
-    pub fn note(&self, text: &str) {
-        self.journal.note(|| Event::Note(text.into()));
-    }
-
-    /// The program waits for all work.
-    pub fn note_sync(&self) {
-        self.journal.note(|| Event::Sync);
     }
 
     /// What was recorded since this was last asked, if anything is. All submitted work must be done.

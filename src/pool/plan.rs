@@ -1,23 +1,24 @@
 //! An op, from request to submission: its inputs made resident, its outputs placed, its recipe recorded.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use super::arena::Block;
+use super::instruction::Instruction;
 use super::lease::Pending;
-use super::recipe::RecipeId;
+use super::recipe::{Recipe, RecipeId};
 use super::sabotage::Sabotage;
 use super::storage::{Copy, StorageId};
 use super::{Pool, Residents};
-use crate::engine::{Algorithm, Call, Lane, Operand, Span, Tier, aligned};
+use crate::engine::{Call, Operand, Span, Tier, aligned};
 use crate::error::{Error, WorkingSet};
-use crate::op::{Inputs, MAX_OUTPUTS, Op, Outputs, PerOutput, View};
-use crate::trace::{Event, Made, OpEvent, Ran, Recomputed};
+use crate::op::{Inputs, MAX_OUTPUTS, Op, PerOutput, View};
 
 /// Outputs and scratch.
 const MAX_BLOCKS: usize = MAX_OUTPUTS + 1;
 type Blocks = SmallVec<[(Block, Pending); MAX_BLOCKS]>;
 type Ids = Inputs<StorageId>;
-type Views = Inputs<View>;
 
 /// A tensor passed to an op.
 #[derive(Debug, Clone, Copy)]
@@ -30,23 +31,13 @@ pub struct Input {
     pub consumed: bool,
 }
 
-/// What an op reads and makes, by shape alone.
-pub(super) struct Ingredients {
-    op: Op,
-    algorithm: Algorithm,
-    pub(super) views: Views,
-    pub(super) outputs: Outputs,
-    scratch_bytes: usize,
-}
-
 impl Pool {
-    /// Submits an op and returns the storages it makes, each with one handle. Handles that it consumes are gone, also
-    /// after an error; nothing else is lost by one.
-    pub fn run(&mut self, op: Op, inputs: &[Input]) -> Result<PerOutput<StorageId>, Error> {
+    /// Submits an op and returns what it makes: storages with one handle each, and how to read them. Handles that it
+    /// consumes are gone, also after an error; nothing else is lost by one.
+    pub fn run(&mut self, op: Op, inputs: &[Input]) -> Result<PerOutput<(StorageId, View)>, Error> {
         self.clock += 1;
-        let views = || inputs.iter().map(|input| input.view);
-        let algorithm = self.engine().algorithm(&op, &views().collect::<Views>());
-        let plan = self.ingredients(op, algorithm, views());
+        let views: Inputs<View> = inputs.iter().map(|input| input.view).collect();
+        let plan = self.instructions.get(&*self.submitter.engine, op, &views);
         let ids: Ids = inputs.iter().map(|input| input.id).collect();
         let overwritten = self.overwritten_input(inputs, &plan);
         let result = self.reserve(&ids, &plan, overwritten).and_then(|blocks| {
@@ -54,19 +45,7 @@ impl Pool {
             self.unpin(&ids);
             result
         });
-        let outputs = result.map(|copies| {
-            let outputs: PerOutput<StorageId> = (plan.outputs.iter().zip(copies))
-                .map(|(view, copy)| self.insert_output(op.name(), view, copy))
-                .collect();
-            let recorded: Inputs<(StorageId, View)> =
-                inputs.iter().map(|input| (input.id, self.recorded_view(input.view))).collect();
-            self.graph.record(op, algorithm, &recorded, &outputs);
-            self.note_op(inputs, &plan, &outputs);
-            if let Some(index) = overwritten {
-                self.give_up(inputs[index].id, outputs[0]);
-            }
-            outputs
-        });
+        let outputs = result.map(|copies| self.keep_outputs(inputs, &plan, copies, overwritten));
         self.look_around();
         let given_up = overwritten.filter(|_| outputs.is_ok());
         for (index, input) in inputs.iter().enumerate() {
@@ -76,10 +55,7 @@ impl Pool {
                 self.let_go(input.id);
             }
         }
-        if matches!(
-            outputs,
-            Err(Error::WorkingSet(_) | Error::HostTierFull { .. } | Error::NothingToEvict { .. })
-        ) {
+        if outputs.as_ref().is_err_and(Error::is_out_of_memory) {
             self.counters.out_of_memory += 1;
         }
         let outputs = outputs?;
@@ -89,7 +65,30 @@ impl Pool {
             outputs.into_iter().for_each(|id| self.release(id));
             return Err(error);
         }
-        Ok(outputs)
+        Ok(outputs.into_iter().zip(plan.outputs.iter().copied()).collect())
+    }
+
+    /// Records of what was submitted: its outputs, and how they are made again.
+    fn keep_outputs(
+        &mut self,
+        inputs: &[Input],
+        plan: &Arc<Instruction>,
+        copies: PerOutput<Copy>,
+        overwritten: Option<usize>,
+    ) -> PerOutput<StorageId> {
+        let outputs: PerOutput<StorageId> = (plan.outputs.iter().zip(copies))
+            .map(|(view, copy)| {
+                let id = self.graph.storages.insert(view.size_bytes(), plan.op.name());
+                self.graph.storages.set_device(id, copy, self.clock);
+                id
+            })
+            .collect();
+        self.graph.record(plan, inputs.iter().map(|input| input.id).collect(), &outputs);
+        self.note_op(inputs, plan, &outputs);
+        if let Some(index) = overwritten {
+            self.give_up(inputs[index].id, outputs[0]);
+        }
+        outputs
     }
 
     /// An input that is about to be overwritten, but that an evicted storage needs, is kept in the host tier.
@@ -114,52 +113,6 @@ impl Pool {
         self.graph.settle(id);
     }
 
-    fn note_op(&self, inputs: &[Input], plan: &Ingredients, outputs: &[StorageId]) {
-        self.journal.note(|| {
-            let places =
-                |wanted: &dyn Fn(usize) -> bool| (0..inputs.len()).filter(|&at| wanted(at)).collect();
-            let made = outputs.iter().zip(&plan.outputs);
-            Event::Op(OpEvent {
-                name: plan.op.name().into(),
-                inputs: inputs.iter().map(|input| self.number(input.id)).collect(),
-                consumed: places(&|at| inputs[at].consumed),
-                in_place: places(&|at| lies_alike(inputs, at, plan)),
-                outputs: made
-                    .map(|(id, view)| Made { storage: self.number(*id), bytes: view.size_bytes() })
-                    .collect(),
-                scratch_bytes: plan.scratch_bytes,
-                work: plan.op.work(&plan.views, &plan.outputs),
-                exact: plan.op.replays_exactly(),
-                ran: self.submitted(Lane::Compute),
-            })
-        });
-    }
-
-    fn note_recompute(&self, op: &'static str, restored: &[StorageId]) {
-        let made = |id: &StorageId| self.graph.storages[*id].size_bytes;
-        self.journal.note(|| {
-            Event::Recompute(Recomputed {
-                name: op.into(),
-                storages: restored
-                    .iter()
-                    .map(|id| Made { storage: self.number(*id), bytes: made(id) })
-                    .collect(),
-                ran: self.submitted(Lane::Compute),
-            })
-        });
-    }
-
-    /// The last piece of work of a lane, for the journal.
-    pub(super) fn submitted(&self, lane: Lane) -> Ran {
-        Ran { sequence: self.engine().mark(lane).sequence, ..Ran::default() }
-    }
-
-    fn insert_output(&mut self, made_by: &'static str, view: &View, copy: Copy) -> StorageId {
-        let id = self.graph.storages.insert(view.size_bytes(), made_by);
-        self.graph.storages.set_device(id, copy, self.clock);
-        id
-    }
-
     /// Brings a storage that is active but not stored back into device memory, by running recipes, oldest first.
     pub(super) fn remake(&mut self, id: StorageId) -> Result<(), Error> {
         let order =
@@ -171,21 +124,17 @@ impl Pool {
     }
 
     fn replay(&mut self, recipe: RecipeId) -> Result<(), Error> {
-        let recipe = self.graph.recipe(recipe).clone();
-        let (mut op, mut algorithm) = (recipe.op, recipe.algorithm);
-        match self.settings.sabotage {
-            Some(Sabotage::ReusedSeed) => reuse_seed(&mut op),
-            Some(Sabotage::ChangedAlgorithm) => algorithm.0 += 1,
-            _ => {}
-        }
-        let plan = self.ingredients(op, algorithm, recipe.inputs.iter().map(|&(_, view)| view));
-        let ids: Ids = recipe.inputs.iter().map(|&(id, _)| id).collect();
+        let Recipe { instruction, inputs: ids, outputs, .. } = self.graph.recipe(recipe).clone();
+        let plan = match self.settings.sabotage {
+            None => instruction,
+            Some(fault) => fault.spoil(&**self.engine(), &instruction),
+        };
         let blocks = self.reserve(&ids, &plan, None)?;
         let submitted = self.submit(&ids, &plan, blocks, None);
         self.unpin(&ids);
         let copies = submitted?;
         let mut restored = Vec::new();
-        for (output, copy) in recipe.outputs.iter().zip(copies) {
+        for (output, copy) in outputs.into_iter().zip(copies) {
             let wanted = output.filter(|&id| {
                 let storage = &self.graph.storages[id];
                 storage.active() && !storage.stored()
@@ -202,32 +151,16 @@ impl Pool {
                 None => self.device.free(copy.block, copy.touched),
             }
         }
-        self.note_recompute(op.name(), &restored);
+        self.note_recompute(plan.op.name(), &restored);
         self.settle_claims();
         self.counters.recomputed_ops += 1;
         Ok(())
     }
 
-    pub(super) fn ingredients(
-        &self,
-        op: Op,
-        algorithm: Algorithm,
-        views: impl Iterator<Item = View>,
-    ) -> Ingredients {
-        let views: Views = views.collect();
-        let outputs = op.outputs(&views);
-        let scratch_bytes = self.engine().scratch(&op, algorithm, &views, &outputs);
-        Ingredients { op, algorithm, views, outputs, scratch_bytes }
-    }
-
     /// Device memory that an op needs at once if nothing is done in place.
-    pub(super) fn working_set_bytes(
-        &self,
-        inputs: impl Iterator<Item = StorageId>,
-        plan: &Ingredients,
-    ) -> usize {
+    pub(super) fn working_set_bytes(&self, inputs: &[StorageId], plan: &Instruction) -> usize {
         let mut seen = Ids::new();
-        for id in inputs {
+        for &id in inputs {
             if !seen.contains(&id) {
                 seen.push(id);
             }
@@ -238,7 +171,7 @@ impl Pool {
 
     /// The input whose span the first output takes: one that this op consumes and that lies just as the output will.
     /// If evicted storages need it, only where there is no other way to fit the budget.
-    fn overwritten_input(&self, inputs: &[Input], plan: &Ingredients) -> Option<usize> {
+    fn overwritten_input(&self, inputs: &[Input], plan: &Instruction) -> Option<usize> {
         let output = plan.outputs.first()?;
         let possible = |index: &usize| {
             let Input { id, consumed, .. } = inputs[*index];
@@ -251,7 +184,8 @@ impl Pool {
         let claimed = |index: &usize| self.graph.storages[inputs[*index].id].claims > 0;
         let unclaimed = (0..inputs.len()).find(|index| possible(index) && !claimed(index));
         unclaimed.or_else(|| {
-            let bytes = self.working_set_bytes(inputs.iter().map(|input| input.id), plan);
+            let ids: Ids = inputs.iter().map(|input| input.id).collect();
+            let bytes = self.working_set_bytes(&ids, plan);
             (0..inputs.len()).find(|index| bytes > self.device.limit_bytes() && possible(index))
         })
     }
@@ -260,11 +194,11 @@ impl Pool {
     fn reserve(
         &mut self,
         ids: &[StorageId],
-        plan: &Ingredients,
+        plan: &Instruction,
         overwritten: Option<usize>,
     ) -> Result<Blocks, Error> {
         let saved = overwritten.map_or(0, |_| aligned(plan.outputs[0].size_bytes()));
-        let needed_bytes = self.working_set_bytes(ids.iter().copied(), plan) - saved;
+        let needed_bytes = self.working_set_bytes(ids, plan) - saved;
         if !self.remaking {
             self.largest_op_bytes = self.largest_op_bytes.max(needed_bytes);
         }
@@ -293,7 +227,7 @@ impl Pool {
     fn place_all(
         &mut self,
         ids: &[StorageId],
-        plan: &Ingredients,
+        plan: &Instruction,
         overwritten: Option<usize>,
     ) -> Result<Option<Blocks>, Error> {
         let op = plan.op.name();
@@ -333,7 +267,7 @@ impl Pool {
     fn submit(
         &mut self,
         ids: &[StorageId],
-        plan: &Ingredients,
+        plan: &Instruction,
         mut blocks: Blocks,
         overwritten: Option<usize>,
     ) -> Result<PerOutput<Copy>, Error> {
@@ -376,7 +310,7 @@ impl Pool {
     fn call(
         &self,
         ids: &[StorageId],
-        plan: &Ingredients,
+        plan: &Instruction,
         blocks: &Blocks,
         scratch: Option<(Block, Pending)>,
     ) -> Call {
@@ -393,18 +327,18 @@ impl Pool {
         Call {
             op: plan.op,
             algorithm: plan.algorithm,
-            inputs: ids.iter().zip(&plan.views).map(input).collect(),
+            inputs: ids.iter().zip(plan.views.iter()).map(input).collect(),
             outputs: blocks.iter().zip(&plan.outputs).map(output).collect(),
             scratch: workspace.unwrap_or(Span::empty(Tier::Device)),
         }
     }
 
-    fn too_large(&mut self, ids: &[StorageId], plan: &Ingredients, needed_bytes: usize) -> Error {
+    fn too_large(&mut self, ids: &[StorageId], plan: &Instruction, needed_bytes: usize) -> Error {
         let mut parts = Vec::new();
         let mut part = |what: &str, view: &View, bytes: usize| {
             parts.push(format!("{what}: {:?} {}, {bytes} bytes", view.shape(), view.dtype))
         };
-        for (id, view) in ids.iter().zip(&plan.views) {
+        for (id, view) in ids.iter().zip(plan.views.iter()) {
             part("reads", view, self.graph.storages[*id].size_bytes);
         }
         for view in &plan.outputs {
@@ -443,16 +377,6 @@ impl Pool {
         }
     }
 
-    /// The view that a recipe remembers.
-    fn recorded_view(&self, view: View) -> View {
-        // Only where the wrong view stays inside the storage.
-        let harmless = view.layout.offset() == 0 && view.layout.strides().iter().all(|&step| step > 0);
-        if self.settings.sabotage == Some(Sabotage::WrongLayout) && harmless {
-            return View::contiguous(view.dtype, *view.shape());
-        }
-        view
-    }
-
     /// Planted fault: runs the op once more, over its first input.
     fn overwrite_shared_input(&mut self, call: &Call) {
         let mut call = call.clone();
@@ -469,26 +393,11 @@ impl Pool {
 
 /// Whether the first output may lie where an input does: the input is whole, its elements are as wide, the op reads it
 /// through no other view, and does not mind.
-fn lies_alike(inputs: &[Input], index: usize, plan: &Ingredients) -> bool {
+pub(super) fn lies_alike(inputs: &[Input], index: usize, plan: &Instruction) -> bool {
     let Input { id, view, .. } = inputs[index];
     plan.op.in_place(index)
         && view.layout.is_contiguous()
         && view.layout.offset() == 0
         && plan.outputs.first().is_some_and(|output| output.dtype.size_bytes() == view.dtype.size_bytes())
         && inputs.iter().all(|other| other.id != id || other.view == view)
-}
-
-impl Ingredients {
-    /// Sizes of what must be placed: outputs, but for one done in place, then scratch.
-    fn new_bytes(&self, in_place: bool) -> impl Iterator<Item = usize> {
-        let outputs = self.outputs.iter().skip(usize::from(in_place)).map(View::size_bytes);
-        outputs.chain((self.scratch_bytes > 0).then_some(self.scratch_bytes))
-    }
-}
-
-/// Planted fault: another seed than the first run's.
-fn reuse_seed(op: &mut Op) {
-    if let Op::Random { seed, .. } = op {
-        *seed ^= 1;
-    }
 }

@@ -5,9 +5,12 @@
 //! own inputs in turn. When a storage that no recipe makes loses its last handle and claim, its bytes go, and with them
 //! every recipe that reads it, directly or through others. So a record exists only while something can still use it.
 
+use std::sync::Arc;
+
+use super::instruction::Instruction;
 use super::storage::{StorageId, Storages};
-use crate::engine::Algorithm;
-use crate::op::{Inputs, Op, PerOutput, View};
+use super::table::Table;
+use crate::op::{Inputs, PerOutput};
 
 /// More ops than this between a storage and bytes that no recipe makes, and it becomes a source.
 const MAX_DEPTH: u32 = 64;
@@ -21,10 +24,8 @@ pub struct RecipeId(u32);
 /// The op that made a storage, and what it read.
 #[derive(Debug, Clone)]
 pub struct Recipe {
-    pub op: Op,
-    pub algorithm: Algorithm,
-    /// Inputs and the views they were read through.
-    pub inputs: Inputs<(StorageId, View)>,
+    pub instruction: Arc<Instruction>,
+    pub inputs: Inputs<StorageId>,
     /// Storages it makes; `None` once one is forgotten.
     pub outputs: PerOutput<Option<StorageId>>,
     /// Outputs that are active and not stored. While there are any, the recipe claims its inputs.
@@ -35,8 +36,7 @@ pub struct Recipe {
 #[derive(Debug, Default)]
 pub struct Graph {
     pub storages: Storages,
-    recipes: Vec<Option<Recipe>>,
-    vacant: Vec<RecipeId>,
+    recipes: Table<Recipe>,
     /// Storages whose state changed; settled before any method returns.
     unsettled: Vec<StorageId>,
 }
@@ -44,51 +44,40 @@ pub struct Graph {
 impl Graph {
     /// Number of recipes.
     pub fn recipe_count(&self) -> usize {
-        self.recipes.len() - self.vacant.len()
+        self.recipes.len()
     }
 
     /// The recipe.
     pub fn recipe(&self, id: RecipeId) -> &Recipe {
-        self.recipes[id.0 as usize].as_ref().expect("the recipe exists")
+        &self.recipes[id.0]
     }
 
     fn recipe_mut(&mut self, id: RecipeId) -> &mut Recipe {
-        self.recipes[id.0 as usize].as_mut().expect("the recipe exists")
+        &mut self.recipes[id.0]
     }
 
     /// Remembers how `outputs` were made, unless they lie too deep: then they stay sources.
     pub fn record(
         &mut self,
-        op: Op,
-        algorithm: Algorithm,
-        inputs: &[(StorageId, View)],
+        instruction: &Arc<Instruction>,
+        inputs: Inputs<StorageId>,
         outputs: &[StorageId],
     ) {
         if outputs.is_empty() {
             return;
         }
-        let depth = 1 + inputs.iter().map(|&(id, _)| self.storages[id].depth).max().unwrap_or(0);
-        if depth > MAX_DEPTH || !op.replays_exactly() {
+        let depth = 1 + inputs.iter().map(|&id| self.storages[id].depth).max().unwrap_or(0);
+        if depth > MAX_DEPTH || !instruction.op.replays_exactly() {
             return;
         }
         let recipe = Recipe {
-            op,
-            algorithm,
-            inputs: inputs.iter().copied().collect(),
+            instruction: instruction.clone(),
+            inputs,
             outputs: outputs.iter().copied().map(Some).collect(),
             claimants: 0,
         };
-        let id = match self.vacant.pop() {
-            Some(id) => {
-                self.recipes[id.0 as usize] = Some(recipe);
-                id
-            }
-            None => {
-                self.recipes.push(Some(recipe));
-                RecipeId(self.recipes.len() as u32 - 1)
-            }
-        };
-        for &(input, _) in inputs {
+        let id = RecipeId(self.recipes.insert(recipe));
+        for input in self.recipe(id).inputs.clone() {
             self.storages[input].consumers.push(id);
         }
         for &output in outputs {
@@ -108,7 +97,7 @@ impl Graph {
             if recipe.claimants > 1 {
                 continue;
             }
-            for (input, _) in recipe.inputs.clone() {
+            for input in recipe.inputs.clone() {
                 let storage = &mut self.storages[input];
                 let was_active = storage.active();
                 storage.claims += 1;
@@ -126,7 +115,7 @@ impl Graph {
         let recipe = self.recipe_mut(recipe);
         recipe.claimants -= 1;
         if recipe.claimants == 0 {
-            lost.extend(recipe.inputs.iter().map(|&(input, _)| input));
+            lost.extend(recipe.inputs.iter().copied());
         }
     }
 
@@ -162,10 +151,9 @@ impl Graph {
 
     /// Deletes a recipe; what it made becomes sources.
     fn forget(&mut self, id: RecipeId) {
-        let recipe = self.recipes[id.0 as usize].take().expect("a recipe is forgotten once");
+        let recipe = self.recipes.remove(id.0);
         debug_assert_eq!(recipe.claimants, 0, "a recipe that claims its inputs is needed");
-        self.vacant.push(id);
-        for (input, _) in &recipe.inputs {
+        for input in &recipe.inputs {
             let consumers = &mut self.storages[*input].consumers;
             let at = consumers.iter().rposition(|consumer| *consumer == id);
             consumers.swap_remove(at.expect("a recipe is among its inputs' consumers"));
@@ -188,7 +176,7 @@ impl Graph {
         let mut stack = vec![(self.storages[id].recipe?, 0)];
         let mut entered = vec![stack[0].0];
         while let Some((recipe, next)) = stack.pop() {
-            let Some(&(input, _)) = self.recipe(recipe).inputs.get(next) else {
+            let Some(&input) = self.recipe(recipe).inputs.get(next) else {
                 order.push(recipe);
                 continue;
             };

@@ -1,3 +1,9 @@
+use std::sync::Arc;
+
+use super::instruction::Instruction;
+use crate::engine::Engine;
+use crate::op::{Op, View};
+
 /// Planted faults. Each breaks one rule of the pool on purpose, so that the random-program test can show that it would
 /// notice. Never set outside tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,4 +32,28 @@ impl Sabotage {
         Sabotage::WrongLayout,
         Sabotage::ChangedAlgorithm,
     ];
+}
+
+impl Sabotage {
+    /// What is run instead of an instruction when it is run again.
+    pub(super) fn spoil(self, engine: &dyn Engine, instruction: &Arc<Instruction>) -> Arc<Instruction> {
+        let Instruction { mut op, mut algorithm, .. } = **instruction;
+        let mut views = instruction.views.clone();
+        match self {
+            Sabotage::ReusedSeed => {
+                if let Op::Random { seed, .. } = &mut op {
+                    *seed ^= 1;
+                }
+            }
+            Sabotage::ChangedAlgorithm => algorithm.0 += 1,
+            Sabotage::WrongLayout => views.iter_mut().for_each(|view| {
+                // Only where the wrong view stays inside the storage.
+                if view.layout.offset() == 0 && view.layout.strides().iter().all(|&step| step > 0) {
+                    *view = View::contiguous(view.dtype, *view.shape());
+                }
+            }),
+            _ => return instruction.clone(),
+        }
+        Arc::new(Instruction::new(engine, op, algorithm, &views))
+    }
 }

@@ -3,6 +3,7 @@
 use super::arena::Block;
 use super::lease::Pending;
 use super::recipe::RecipeId;
+use super::table::Table;
 
 /// Names a storage while its record exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -77,8 +78,7 @@ impl Storage {
 /// All records, and the resident ones in order of use.
 #[derive(Debug, Default)]
 pub struct Storages {
-    records: Vec<Option<Storage>>,
-    vacant: Vec<StorageId>,
+    records: Table<Storage>,
     spare_lists: Vec<Vec<RecipeId>>,
     made: u64,
     newest: Option<StorageId>,
@@ -106,43 +106,30 @@ impl Storages {
             older: None,
         };
         self.made += 1;
-        match self.vacant.pop() {
-            Some(id) => {
-                self.records[id.0 as usize] = Some(storage);
-                id
-            }
-            None => {
-                self.records.push(Some(storage));
-                StorageId(self.records.len() as u32 - 1)
-            }
-        }
+        StorageId(self.records.insert(storage))
     }
 
     /// Forgets a record that holds no bytes.
     pub fn remove(&mut self, id: StorageId) {
-        let mut storage = self.records[id.0 as usize].take().expect("a record is removed once");
+        let mut storage = self.records.remove(id.0);
         debug_assert!(!storage.stored() && !storage.active() && storage.recipe.is_none());
         storage.consumers.clear();
         self.spare_lists.push(storage.consumers);
-        self.vacant.push(id);
     }
 
     /// Whether the record exists.
     pub fn contains(&self, id: StorageId) -> bool {
-        self.records[id.0 as usize].is_some()
+        self.records.get(id.0).is_some()
     }
 
     /// Number of records.
     pub fn len(&self) -> usize {
-        self.records.len() - self.vacant.len()
+        self.records.len()
     }
 
     /// Every record.
     pub fn iter(&self) -> impl Iterator<Item = (StorageId, &Storage)> {
-        self.records
-            .iter()
-            .enumerate()
-            .filter_map(|(index, slot)| Some((StorageId(index as u32), slot.as_ref()?)))
+        self.records.iter().map(|(place, storage)| (StorageId(place), storage))
     }
 
     /// Gives a storage its device copy and makes it the most recently used.
@@ -198,12 +185,12 @@ impl Storages {
 impl std::ops::Index<StorageId> for Storages {
     type Output = Storage;
     fn index(&self, id: StorageId) -> &Storage {
-        self.records[id.0 as usize].as_ref().expect("the storage's record exists")
+        &self.records[id.0]
     }
 }
 
 impl std::ops::IndexMut<StorageId> for Storages {
     fn index_mut(&mut self, id: StorageId) -> &mut Storage {
-        self.records[id.0 as usize].as_mut().expect("the storage's record exists")
+        &mut self.records[id.0]
     }
 }

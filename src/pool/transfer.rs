@@ -6,7 +6,7 @@ use super::lease::{HostAccess, Pending};
 use super::storage::{Copy, StorageId};
 use crate::engine::Lane;
 use crate::error::Error;
-use crate::trace::{Copied, Event, Evicted, How, Made};
+use crate::trace::{Event, How};
 
 impl Pool {
     /// Frees a storage's device copy, keeping its bytes in the host tier. `false`: there is no room for them.
@@ -18,7 +18,11 @@ impl Pool {
         } else if !self.settings.ways.offload || !self.write_back(id, displace)? {
             return Ok(false);
         }
-        self.note_offload(id, clean);
+        let copy_ns = self.engine().props().copy_ns(self.graph.storages[id].size_bytes);
+        match clean {
+            true => self.note_eviction(id, How::Clean, || copy_ns),
+            false => self.note_eviction(id, How::Offload, || 2 * copy_ns),
+        }
         self.free_device(id);
         self.counters.evictions += 1;
         Ok(true)
@@ -76,25 +80,6 @@ impl Pool {
         Ok(true)
     }
 
-    fn note_offload(&self, id: StorageId, clean: bool) {
-        let storage = &self.graph.storages[id];
-        self.journal.note(|| {
-            let copy_ns = self.engine().props().copy_ns(storage.size_bytes);
-            Event::Evict(Evicted {
-                storage: self.number(id),
-                bytes: storage.size_bytes,
-                made_by: storage.made_by.into(),
-                how: if clean { How::Clean } else { How::Offload },
-                cost_ns: if clean { copy_ns } else { 2 * copy_ns },
-            })
-        });
-    }
-
-    fn note_copy(&self, lane: Lane, id: StorageId) {
-        let (bytes, ran) = (self.graph.storages[id].size_bytes, self.submitted(lane));
-        self.journal.note(|| Event::Copy(Copied { lane, storage: self.number(id), bytes, ran }));
-    }
-
     /// A block of the host tier; with `displace` if need be in place of clean copies, least recently used first.
     fn host_block(&mut self, bytes: usize, displace: bool) -> Result<Option<(Block, Pending)>, Error> {
         loop {
@@ -138,7 +123,7 @@ impl Pool {
             return Err(self.host_tier_full("write", size_bytes));
         };
         let id = self.graph.storages.insert(size_bytes, "upload");
-        self.journal.note(|| Event::Write(Made { storage: self.number(id), bytes: size_bytes }));
+        self.journal.note(|| Event::Write(self.made(id)));
         let storage = &mut self.graph.storages[id];
         let copy = Copy { block, written: Pending::default(), touched: busy };
         storage.host = Some(copy);

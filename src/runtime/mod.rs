@@ -76,12 +76,8 @@ impl Runtime {
             let dtypes = views.iter().map(|view| view.dtype).collect();
             return Err(Error::Dtypes { op: op.name(), dtypes });
         }
-        let ids = self.pool().run(op, inputs)?;
-        Ok(ids
-            .into_iter()
-            .zip(op.outputs(&views))
-            .map(|(id, view)| Tensor::new(self.clone(), id, view))
-            .collect())
+        let outputs = self.pool().run(op, inputs)?;
+        Ok(outputs.into_iter().map(|(id, view)| Tensor::new(self.clone(), id, view)).collect())
     }
 
     /// Waits, outside the lock, if the program is too far ahead of the device.

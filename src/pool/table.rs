@@ -1,0 +1,100 @@
+//! Records by place: places are reused, and growing moves nothing.
+
+use std::ops::{Index, IndexMut};
+
+/// Records that come and go. In pages, so that a large table neither copies itself when it grows nor holds twice what it
+/// needs.
+#[derive(Debug)]
+pub struct Table<T> {
+    pages: Vec<Box<[Option<T>]>>,
+    vacant: Vec<u32>,
+    /// Places that were ever used.
+    used: u32,
+}
+
+/// Places of a page: a power of two.
+const PAGE: usize = 512;
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Table { pages: Vec::new(), vacant: Vec::new(), used: 0 }
+    }
+}
+
+impl<T> Table<T> {
+    /// Keeps a record, and returns its place.
+    pub fn insert(&mut self, record: T) -> u32 {
+        let place = self.vacant.pop().unwrap_or_else(|| {
+            if self.used as usize == self.pages.len() * PAGE {
+                self.pages.push((0..PAGE).map(|_| None).collect());
+            }
+            self.used += 1;
+            self.used - 1
+        });
+        *self.slot(place) = Some(record);
+        place
+    }
+
+    /// Takes a record out.
+    ///
+    /// # Panics
+    /// If there is none at this place.
+    pub fn remove(&mut self, place: u32) -> T {
+        let record = self.slot(place).take().expect("a record is removed once");
+        self.vacant.push(place);
+        record
+    }
+
+    /// The record at a place, if there is one.
+    pub fn get(&self, place: u32) -> Option<&T> {
+        self.pages[place as usize / PAGE][place as usize % PAGE].as_ref()
+    }
+
+    /// How many records there are.
+    pub fn len(&self) -> usize {
+        self.used as usize - self.vacant.len()
+    }
+
+    /// Every record with its place.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        (0..self.used).filter_map(|place| Some((place, self.get(place)?)))
+    }
+
+    fn slot(&mut self, place: u32) -> &mut Option<T> {
+        &mut self.pages[place as usize / PAGE][place as usize % PAGE]
+    }
+}
+
+impl<T> Index<u32> for Table<T> {
+    type Output = T;
+
+    fn index(&self, place: u32) -> &T {
+        self.get(place).expect("the record exists")
+    }
+}
+
+impl<T> IndexMut<u32> for Table<T> {
+    fn index_mut(&mut self, place: u32) -> &mut T {
+        self.slot(place).as_mut().expect("the record exists")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_reused_and_records_stay_where_they_are() {
+        let mut table = Table::default();
+        let places: Vec<u32> = (0..3 * PAGE).map(|number| table.insert(number)).collect();
+        assert_eq!(table.len(), 3 * PAGE);
+        for &place in places.iter().step_by(2) {
+            assert_eq!(table.remove(place), place as usize);
+        }
+        assert_eq!(table.len(), 3 * PAGE / 2);
+        assert!(table.get(0).is_none() && table[1] == 1);
+        let again: Vec<u32> = (0..3 * PAGE / 2).map(|_| table.insert(usize::MAX)).collect();
+        assert!(again.iter().all(|place| (*place as usize) < 3 * PAGE));
+        assert_eq!(table.iter().filter(|(_, number)| **number == usize::MAX).count(), again.len());
+    }
+}
