@@ -16,7 +16,7 @@ type Training = Autodiff<Overcommit>;
 
 /// Memory that no network here fills.
 const BOUNDLESS_BYTES: usize = 1 << 50;
-/// What is tried as a budget: the least, and what is more than that of so many equal parts of the need.
+/// Budgets that are tried: multiples of this part of the need, from the least on.
 const PARTS: usize = 40;
 
 /// A network, how many samples a step learns from, and the device.

@@ -24,7 +24,7 @@ fn rows() -> Vec<Row> {
                 factor(largest(&parts)),
                 times(mean(&factors))
             ),
-            how: "activations are not encoded yet; need over the smallest budget at most 1.04x as slow"
+            how: "activations are not encoded yet; need over the smallest budget at most 1.04x the time"
                 .to_string(),
             verdict: Verdict::NotYet,
         }

@@ -28,7 +28,7 @@ fn rows() -> Vec<Row> {
                 answer(workload.fastest(unlimited.smallest_bytes), &how, |step| {
                     let saved = step.saved(&unlimited);
                     let slower = times(step.slowdown(&unlimited));
-                    (format!("{} ({}, {slower})", percent(saved), step.policy), saved >= 0.989)
+                    (format!("{} ({}, {slower} the time)", percent(saved), step.policy), saved >= 0.989)
                 })
             })
             .deep(),
@@ -43,7 +43,7 @@ fn average() -> Answer {
     let parts = parts_saved(&workloads, 1.241);
     Answer {
         ours: format!("{}, at the most {}", percent(mean(&parts)), percent(largest(&parts))),
-        how: format!("smallest budget at most 1.241x as slow: {}", each(&workloads, &parts)),
+        how: format!("smallest budget at most 1.241x the time: {}", each(&workloads, &parts)),
         verdict: Verdict::of(mean(&parts) >= 0.582),
     }
 }

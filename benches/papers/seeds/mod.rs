@@ -112,7 +112,7 @@ fn slowdown(loss: f64) -> f64 {
 fn saving(step: Option<&Step>, unlimited: &Step) -> String {
     match step {
         Some(step) => format!(
-            "{} ({}, {})",
+            "{} ({}, {} the time)",
             percent(step.saved(unlimited)),
             step.policy,
             times(step.slowdown(unlimited))
@@ -134,7 +134,7 @@ fn saved(workload: &Workload, slowdown: f64, wanted: f64) -> Answer {
             saving(least.as_ref(), &unlimited)
         ),
         how: format!(
-            "smallest budget at most {} as slow, of the {} needed without a limit",
+            "peak; smallest budget at most {} the time, of the {} needed without a limit",
             times(slowdown),
             size(unlimited.need_bytes())
         ),

@@ -63,7 +63,7 @@ fn without_overhead() -> Answer {
     let parts = parts_saved(&workloads, NO_OVERHEAD);
     Answer {
         ours: percent(largest(&parts)),
-        how: format!("smallest budget at most {NO_OVERHEAD}x as slow: {}", each(&workloads, &parts)),
+        how: format!("smallest budget at most {NO_OVERHEAD}x the time: {}", each(&workloads, &parts)),
         verdict: Verdict::of(largest(&parts) >= 0.342),
     }
 }
