@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Algorithm, Call, Engine, EngineError, Lane, Mark, Props, Ran, Span, Tier, Times};
+use super::{Algorithm, Engine, EngineError, Lane, Launch, Mark, Props, Ran, Span, Tier, Times};
 use crate::op::{Op, Outputs, View};
 
 /// An engine of which one call fails, and does nothing. Counted are the calls that can: `map`, `launch`, `copy`, `wait`
@@ -64,10 +64,10 @@ impl Engine for Fault {
         self.engine.scratch(op, algorithm, inputs, outputs)
     }
 
-    unsafe fn launch(&self, lane: Lane, call: &Call) -> Result<(), EngineError> {
-        self.turn(|| kernel(call.op.name()))?;
+    unsafe fn launch(&self, lane: Lane, launch: &Launch) -> Result<(), EngineError> {
+        self.turn(|| kernel(launch.instruction.op.name()))?;
         // SAFETY: the caller upholds the same contract.
-        unsafe { self.engine.launch(lane, call) }
+        unsafe { self.engine.launch(lane, launch) }
     }
 
     unsafe fn copy(&self, lane: Lane, from: Span, to: Span) -> Result<(), EngineError> {

@@ -3,11 +3,14 @@
 pub mod fault;
 #[cfg(feature = "host")]
 pub mod host;
+mod instruction;
 mod props;
 pub mod sim;
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
+pub use instruction::Instruction;
 pub use props::{Flops, Props};
 use serde::{Deserialize, Serialize};
 pub use sim::Times;
@@ -96,28 +99,17 @@ impl Span {
     }
 }
 
-/// An op with everything a kernel needs: views and the memory under them.
+/// An instruction and the memory it works on.
 #[derive(Clone, Debug)]
-pub struct Call {
-    /// What to compute.
-    pub op: Op,
-    /// Which of the engine's ways, as [`Engine::algorithm`] chose it.
-    pub algorithm: Algorithm,
-    /// Inputs in the op's order.
-    pub inputs: Inputs<Operand>,
-    /// Outputs in the op's order.
-    pub outputs: PerOutput<Operand>,
-    /// Workspace of at least [`Engine::scratch`] bytes; its contents are undefined.
+pub struct Launch {
+    /// What to do.
+    pub instruction: Arc<Instruction>,
+    /// Where its inputs' storages lie.
+    pub inputs: Inputs<Span>,
+    /// Where its outputs go.
+    pub outputs: PerOutput<Span>,
+    /// Workspace of at least [`Instruction::scratch_bytes`]; its contents are undefined.
     pub scratch: Span,
-}
-
-/// A view and the span its storage occupies.
-#[derive(Clone, Copy, Debug)]
-pub struct Operand {
-    /// The storage's memory.
-    pub span: Span,
-    /// Element type and layout.
-    pub view: View,
 }
 
 /// One of an engine's ways to run an op. Different algorithms may round differently, so a recipe keeps its own.
@@ -181,10 +173,10 @@ pub trait Engine: Send + Sync + Debug {
     /// Submits an op.
     ///
     /// # Safety
-    /// Every span of `call` was mapped by this engine, is as large as its view needs, and stays mapped and, apart from
-    /// this lane's order, unwritten (inputs) or untouched (outputs, scratch) until the lane has passed this call. An
+    /// Every span of `launch` was mapped by this engine, is as large as its view needs, and stays mapped and, apart from
+    /// this lane's order, unwritten (inputs) or untouched (outputs, scratch) until the lane has passed this. An
     /// output may share its span with an input that [`Op::in_place`] allows.
-    unsafe fn launch(&self, lane: Lane, call: &Call) -> Result<(), EngineError>;
+    unsafe fn launch(&self, lane: Lane, launch: &Launch) -> Result<(), EngineError>;
 
     /// Submits a copy between spans of equal size.
     ///

@@ -1,13 +1,21 @@
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 /// The most dimensions a tensor can have.
 pub const MAX_RANK: usize = 8;
 
 /// Sizes of up to [`MAX_RANK`] dimensions. Unused entries are zero, so that equal shapes are equal values.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     rank: u8,
     dims: [usize; MAX_RANK],
+}
+
+// By hand, because the unused entries need not be looked at.
+impl Hash for Shape {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.dims().hash(state);
+    }
 }
 
 impl Shape {
@@ -62,11 +70,20 @@ impl fmt::Debug for Shape {
 }
 
 /// How a tensor's elements lie in its storage: element `i` is at `offset + sum(i[k] * strides[k])`, in elements.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     shape: Shape,
     strides: [isize; MAX_RANK],
     offset: usize,
+}
+
+// As for shapes.
+impl Hash for Layout {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.shape.hash(state);
+        self.strides().hash(state);
+        self.offset.hash(state);
+    }
 }
 
 impl Layout {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::sabotage::Sabotage;
-use crate::engine::{Call, Engine, EngineError, Lane, Mark, Span};
+use crate::engine::{Engine, EngineError, Lane, Launch, Mark, Span};
 
 /// For each lane, the last work that touches a range of memory. Zero: none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -61,15 +61,15 @@ impl Submitter {
         Ok(())
     }
 
-    /// Runs `call` on the compute lane after `pending`, and returns the mark of its end.
+    /// Runs `launch` on the compute lane after `pending`, and returns the mark of its end.
     ///
     /// The caller, the pool, upholds what [`Engine::launch`] asks: each span lies in a block that is allocated now, and
     /// is freed only with a [`Pending`] that contains the returned mark, so whoever is given the memory next waits.
-    pub fn launch(&mut self, call: &Call, pending: Pending) -> Result<Mark, EngineError> {
+    pub fn launch(&mut self, launch: &Launch, pending: Pending) -> Result<Mark, EngineError> {
         self.order(Lane::Compute, pending)?;
         // SAFETY: spans come from blocks in use, sized by `Op::outputs` and `Engine::scratch`; other lanes that touch
         // them are in `pending`, which the lane now waits for, and later ones will wait for the mark returned.
-        unsafe { self.engine.launch(Lane::Compute, call)? };
+        unsafe { self.engine.launch(Lane::Compute, launch)? };
         Ok(self.engine.mark(Lane::Compute))
     }
 

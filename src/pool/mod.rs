@@ -2,7 +2,7 @@
 //!
 //! - [`storage`]: the record of a storage and the states it can be in. [`table`]: what keeps records.
 //! - [`placement`], [`arena`]: where in a tier.
-//! - [`recipe`]: how a storage is made again, and what that keeps known. [`instruction`]: an op on its views.
+//! - [`recipe`]: how a storage is made again, and what that keeps known. [`instruction`]: what recipes share.
 //! - [`evict`]: making room. [`transfer`]: offload, fetch, read, write. [`plan`]: an op from request to submission.
 //! - [`note`]: what the journal is told. [`foresight`]: what a replay tells beforehand.
 //! - [`lease`]: the submission itself; with `engine/`, the only unsafe code.
@@ -39,7 +39,7 @@ use crate::policy::Reactive;
 use crate::stats::Counters;
 use crate::trace::{Event, Header, Journal, Recording};
 use arena::Arena;
-use instruction::{Instruction, Instructions};
+use instruction::Instructions;
 use lease::Submitter;
 use recipe::Graph;
 

@@ -1,9 +1,9 @@
 //! What the journal is told.
 
+use super::Pool;
 use super::plan::{Input, lies_alike};
 use super::storage::StorageId;
-use super::{Instruction, Pool};
-use crate::engine::Lane;
+use crate::engine::{Instruction, Lane};
 use crate::trace::{Copied, Event, Evicted, How, Made, OpEvent, Ran, Recomputed};
 
 impl Pool {

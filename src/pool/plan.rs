@@ -5,13 +5,12 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::arena::Block;
-use super::instruction::Instruction;
 use super::lease::Pending;
 use super::recipe::{Recipe, RecipeId};
 use super::sabotage::Sabotage;
 use super::storage::{Copy, StorageId};
 use super::{Pool, Residents};
-use crate::engine::{Call, Operand, Span, Tier, aligned};
+use crate::engine::{Instruction, Launch, Span, Tier, aligned};
 use crate::error::{Error, WorkingSet};
 use crate::op::{Inputs, MAX_OUTPUTS, Op, PerOutput, View};
 
@@ -36,8 +35,14 @@ impl Pool {
     /// consumes are gone, also after an error; nothing else is lost by one.
     pub fn run(&mut self, op: Op, inputs: &[Input]) -> Result<PerOutput<(StorageId, View)>, Error> {
         self.clock += 1;
-        let views: Inputs<View> = inputs.iter().map(|input| input.view).collect();
-        let plan = self.instructions.get(&*self.submitter.engine, op, &views);
+        let plan = match self.instructions.get(&*self.submitter.engine, op, inputs) {
+            Ok(plan) => plan,
+            Err(error) => {
+                let consumed = inputs.iter().filter(|input| input.consumed);
+                consumed.for_each(|input| self.release(input.id));
+                return Err(error);
+            }
+        };
         let ids: Ids = inputs.iter().map(|input| input.id).collect();
         let overwritten = self.overwritten_input(inputs, &plan);
         let result = self.reserve(&ids, &plan, overwritten).and_then(|blocks| {
@@ -65,7 +70,7 @@ impl Pool {
             outputs.into_iter().for_each(|id| self.release(id));
             return Err(error);
         }
-        Ok(outputs.into_iter().zip(plan.outputs.iter().copied()).collect())
+        Ok(outputs.iter().copied().zip(plan.outputs.iter().copied()).collect())
     }
 
     /// Records of what was submitted: its outputs, and how they are made again.
@@ -267,7 +272,7 @@ impl Pool {
     fn submit(
         &mut self,
         ids: &[StorageId],
-        plan: &Instruction,
+        plan: &Arc<Instruction>,
         mut blocks: Blocks,
         overwritten: Option<usize>,
     ) -> Result<PerOutput<Copy>, Error> {
@@ -278,12 +283,12 @@ impl Pool {
         }
         let resident = |&id: &StorageId| self.graph.storages[id].device.expect("inputs are resident");
         let reads: Inputs<Copy> = ids.iter().map(resident).collect();
-        let call = self.call(ids, plan, &blocks, scratch);
+        let launch = self.launch(ids, plan, &blocks, scratch);
         let written = blocks.iter().chain(&scratch).fold(Pending::default(), |all, (_, busy)| all.and(*busy));
         let pending = reads.iter().fold(written, |all, copy| all.and(copy.written));
-        let launched = self.submitter.launch(&call, pending);
+        let launched = self.submitter.launch(&launch, pending);
         if self.settings.sabotage == Some(Sabotage::InPlaceShared) {
-            self.overwrite_shared_input(&call);
+            self.overwrite_shared_input(&launch);
         }
         let mark = launched.map_err(|error| {
             let placed = blocks.iter().skip(usize::from(overwritten.is_some())).chain(&scratch);
@@ -306,28 +311,24 @@ impl Pool {
         Ok(blocks.iter().map(|(block, _)| Copy::new(*block, Pending::default().with(mark))).collect())
     }
 
-    /// The op with the memory under its views.
-    fn call(
+    /// The instruction with the memory under its views.
+    fn launch(
         &self,
         ids: &[StorageId],
-        plan: &Instruction,
+        plan: &Arc<Instruction>,
         blocks: &Blocks,
         scratch: Option<(Block, Pending)>,
-    ) -> Call {
-        let input = |(&id, view): (&StorageId, &View)| {
+    ) -> Launch {
+        let input = |&id: &StorageId| {
             let storage = &self.graph.storages[id];
-            let block = storage.device.expect("inputs are resident").block;
-            Operand { span: self.device.span(block, storage.size_bytes), view: *view }
+            self.device.span(storage.device.expect("inputs are resident").block, storage.size_bytes)
         };
-        let output = |(&(block, _), view): (&(Block, Pending), &View)| Operand {
-            span: self.device.span(block, view.size_bytes()),
-            view: *view,
-        };
+        let output =
+            |(&(block, _), view): (&(Block, Pending), &View)| self.device.span(block, view.size_bytes());
         let workspace = scratch.map(|(block, _)| self.device.span(block, plan.scratch_bytes));
-        Call {
-            op: plan.op,
-            algorithm: plan.algorithm,
-            inputs: ids.iter().zip(plan.views.iter()).map(input).collect(),
+        Launch {
+            instruction: plan.clone(),
+            inputs: ids.iter().map(input).collect(),
             outputs: blocks.iter().zip(&plan.outputs).map(output).collect(),
             scratch: workspace.unwrap_or(Span::empty(Tier::Device)),
         }
@@ -378,15 +379,15 @@ impl Pool {
     }
 
     /// Planted fault: runs the op once more, over its first input.
-    fn overwrite_shared_input(&mut self, call: &Call) {
-        let mut call = call.clone();
-        let Some(input) = call.inputs.first() else { return };
-        if call.op.in_place(0)
-            && input.span.bytes == call.outputs[0].span.bytes
-            && input.view.layout.is_contiguous()
-        {
-            call.outputs[0].span = input.span;
-            let _ = self.submitter.launch(&call, Pending::default());
+    fn overwrite_shared_input(&mut self, launch: &Launch) {
+        let mut launch = launch.clone();
+        let (Some(&input), Some(output)) = (launch.inputs.first(), launch.outputs.first_mut()) else {
+            return;
+        };
+        let Instruction { op, views, .. } = &*launch.instruction;
+        if op.in_place(0) && input.bytes == output.bytes && views[0].layout.is_contiguous() {
+            *output = input;
+            let _ = self.submitter.launch(&launch, Pending::default());
         }
     }
 }

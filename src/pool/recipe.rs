@@ -7,9 +7,9 @@
 
 use std::sync::Arc;
 
-use super::instruction::Instruction;
 use super::storage::{StorageId, Storages};
 use super::table::Table;
+use crate::engine::Instruction;
 use crate::op::{Inputs, PerOutput};
 
 /// More ops than this between a storage and bytes that no recipe makes, and it becomes a source.

@@ -1,7 +1,6 @@
 use std::sync::Arc;
 
-use super::instruction::Instruction;
-use crate::engine::Engine;
+use crate::engine::{Engine, Instruction};
 use crate::op::{Op, View};
 
 /// Planted faults. Each breaks one rule of the pool on purpose, so that the random-program test can show that it would

@@ -71,13 +71,8 @@ impl Runtime {
 
     fn submit(self: &Arc<Self>, op: Op, inputs: &[Input]) -> Result<PerOutput<Tensor>, Error> {
         self.keep_pace()?;
-        let views: Inputs<View> = inputs.iter().map(|input| input.view).collect();
-        if !op.accepts(&views) {
-            let dtypes = views.iter().map(|view| view.dtype).collect();
-            return Err(Error::Dtypes { op: op.name(), dtypes });
-        }
-        let outputs = self.pool().run(op, inputs)?;
-        Ok(outputs.into_iter().map(|(id, view)| Tensor::new(self.clone(), id, view)).collect())
+        let mut outputs = self.pool().run(op, inputs)?;
+        Ok(outputs.drain(..).map(|(id, view)| Tensor::new(self.clone(), id, view)).collect())
     }
 
     /// Waits, outside the lock, if the program is too far ahead of the device.
@@ -108,12 +103,12 @@ impl Runtime {
 }
 
 fn submit(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<PerOutput<Tensor>, Error> {
-    let inputs: Inputs<Tensor> = inputs.into_iter().collect();
-    let runtime = inputs[0].runtime().clone();
-    if let Some(other) = inputs.iter().find(|tensor| !Arc::ptr_eq(tensor.runtime(), &runtime)) {
+    let mut tensors: Inputs<Tensor> = inputs.into_iter().collect();
+    let runtime = tensors[0].runtime().clone();
+    if let Some(other) = tensors.iter().find(|tensor| !Arc::ptr_eq(tensor.runtime(), &runtime)) {
         return Err(Error::MixedDevices { op: op.name(), devices: [runtime.device, other.device()] });
     }
-    let inputs: Inputs<Input> = inputs.into_iter().map(Tensor::into_input).collect();
+    let inputs: Inputs<Input> = tensors.drain(..).map(Tensor::into_input).collect();
     runtime.submit(op, &inputs)
 }
 

@@ -5,8 +5,9 @@ use std::ffi::{CStr, c_char, c_void};
 use std::sync::LazyLock;
 use std::sync::atomic::AtomicI64;
 
+use super::call::{Call, Operand};
 use super::spread::spread;
-use crate::engine::{Call, EngineError, Operand};
+use crate::engine::EngineError;
 use crate::op::lower::{self, KernelCall, KernelName, NO_FAULT, Placed, Request};
 use crate::op::{Inputs, Op, PerOutput};
 

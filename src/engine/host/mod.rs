@@ -1,5 +1,6 @@
 //! The host engine: kernels compiled by the C++ compiler, memory mapped in bounded amounts, lanes run by threads.
 
+mod call;
 mod columns;
 mod conv;
 mod kernels;
@@ -17,8 +18,9 @@ use std::thread::available_parallelism;
 use memmap2::MmapMut;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
-use super::{Algorithm, Call, Engine, EngineError, Flops, Lane, Mark, Props, Ran, Span, Tier};
+use super::{Algorithm, Engine, EngineError, Flops, Lane, Launch, Mark, Props, Ran, Span, Tier};
 use crate::op::{Inputs, Op, Outputs, View, lower};
+use call::Call;
 use lanes::{Deferred, Lanes, Piece, Threads};
 
 /// Who runs submitted work.
@@ -140,7 +142,7 @@ fn is_product(op: &Op) -> bool {
 
 /// # Safety
 /// As for [`Engine::launch`], until this returns.
-unsafe fn launch(call: &Call, workers: usize) -> Result<(), EngineError> {
+unsafe fn compute_as_is(call: &Call, workers: usize) -> Result<(), EngineError> {
     // SAFETY: the caller's.
     unsafe {
         match call.op {
@@ -151,19 +153,23 @@ unsafe fn launch(call: &Call, workers: usize) -> Result<(), EngineError> {
     }
 }
 
+/// # Safety
+/// As for [`Engine::launch`], until this returns.
+unsafe fn compute(call: &Call, workers: usize) -> Result<(), EngineError> {
+    let views: Inputs<View> = call.inputs.iter().map(|operand| operand.view).collect();
+    // SAFETY: the caller's; the call inside is on parts of its scratch.
+    unsafe {
+        match is_product(&call.op) && widen::applies(&views) {
+            true => widen::run(call, |call| compute_as_is(call, workers)),
+            false => compute_as_is(call, workers),
+        }
+    }
+}
+
 fn execute(piece: &Piece, workers: usize) -> Result<(), EngineError> {
     match piece {
-        Piece::Launch(call) => {
-            let views: Inputs<View> = call.inputs.iter().map(|operand| operand.view).collect();
-            if is_product(&call.op) && widen::applies(&views) {
-                // SAFETY: whoever launched the call keeps its spans as `Engine::launch` asks until the lane has passed
-                // it; the call inside is on parts of its scratch.
-                unsafe { widen::run(call, |call| launch(call, workers)) }
-            } else {
-                // SAFETY: as above.
-                unsafe { launch(call, workers) }
-            }
-        }
+        // SAFETY: whoever launched it keeps its spans as `Engine::launch` asks until the lane has passed it.
+        Piece::Launch(launch) => unsafe { compute(&Call::from(launch), workers) },
         &Piece::Copy { from, to } => {
             // SAFETY: both spans are mapped, equally large and apart, as `Engine::copy` asks of whoever submits.
             unsafe {
@@ -232,8 +238,8 @@ impl Engine for HostEngine {
         scratch_bytes(op, algorithm, inputs, outputs, self.workers)
     }
 
-    unsafe fn launch(&self, lane: Lane, call: &Call) -> Result<(), EngineError> {
-        self.lanes.submit(lane, Piece::Launch(call.clone()));
+    unsafe fn launch(&self, lane: Lane, launch: &Launch) -> Result<(), EngineError> {
+        self.lanes.submit(lane, Piece::Launch(launch.clone()));
         Ok(())
     }
 

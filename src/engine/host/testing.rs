@@ -4,8 +4,9 @@ use bytemuck::Pod;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::call::{Call, Operand};
 use super::columns::Real;
-use crate::engine::{Algorithm, Call, EngineError, Operand, Span, Tier};
+use crate::engine::{Algorithm, EngineError, Span, Tier};
 use crate::op::{Dtype, Layout, Op, View};
 
 /// Floats that products and convolutions are tested in.

@@ -1,24 +1,23 @@
 use super::testing::floats;
 use super::*;
-use crate::engine::Operand;
+use crate::engine::Instruction;
 use crate::op::{Dtype, Shape};
 
 fn engine(mode: LaneMode) -> Box<dyn Engine> {
     Box::new(HostEngine::new(HostOptions { mode, device_bytes: 1 << 24, host_bytes: 1 << 24, workers: 2 }))
 }
 
-fn operand(span: Span, shape: &[usize]) -> Operand {
-    let view = View::contiguous(Dtype::F32, Shape::new(shape));
-    Operand { span: span.slice(0, view.size_bytes()), view }
-}
-
-fn product(a: Operand, b: Operand, to: Operand) -> Call {
-    Call {
-        op: Op::Matmul,
-        algorithm: Algorithm(0),
-        inputs: [a, b].into_iter().collect(),
-        outputs: [to].into_iter().collect(),
+/// The product of matrices of these sizes.
+fn product(engine: &dyn Engine, dtypes: [Dtype; 2], sizes: [[usize; 2]; 2], spans: [Span; 3]) -> Launch {
+    let [a, b] = [0, 1].map(|n| View::contiguous(dtypes[n], Shape::new(&sizes[n])));
+    let instruction = Instruction::new(engine, Op::Matmul, Algorithm(0), &[a, b]);
+    let made = instruction.outputs[0];
+    let [from_a, from_b, to] = spans;
+    Launch {
+        inputs: [from_a.slice(0, a.size_bytes()), from_b.slice(0, b.size_bytes())].into_iter().collect(),
+        outputs: [to.slice(0, made.size_bytes())].into_iter().collect(),
         scratch: Span::empty(Tier::Device),
+        instruction: instruction.into(),
     }
 }
 
@@ -53,10 +52,9 @@ fn a_round_trip_through_both_tiers() {
         unsafe {
             engine.copy(Lane::Fetch, host.slice(0, 256), at(0)).expect("submitted");
             engine.wait(Lane::Compute, engine.mark(Lane::Fetch)).expect("submitted");
-            let one = operand(at(0), &[1, 64]);
-            let call =
-                product(operand(at(0), &[64, 1]), one, operand(device.slice(4096, 1 << 15), &[64, 64]));
-            engine.launch(Lane::Compute, &call).expect("submitted");
+            let spans = [at(0), at(0), device.slice(4096, 1 << 15)];
+            let product = product(&*engine, [Dtype::F32; 2], [[64, 1], [1, 64]], spans);
+            engine.launch(Lane::Compute, &product).expect("submitted");
             engine.wait(Lane::Offload, engine.mark(Lane::Compute)).expect("submitted");
             let (from, to) = (device.slice(4096, 1 << 14), host.slice(0, 1 << 14));
             engine.copy(Lane::Offload, from, to).expect("submitted");
@@ -76,11 +74,10 @@ fn a_round_trip_through_both_tiers() {
 fn failed_work_is_an_error_of_sync() {
     let engine = engine(LaneMode::Threads);
     let slab = engine.map(Tier::Device, 4096).expect("it fits");
-    let mut call =
-        product(operand(slab, &[2, 2]), operand(slab, &[2, 2]), operand(slab.slice(256, 256), &[2, 2]));
-    call.inputs[0].view.dtype = Dtype::Bool;
+    let spans = [slab, slab, slab.slice(256, 256)];
+    let product = product(&*engine, [Dtype::Bool, Dtype::F32], [[2, 2], [2, 2]], spans);
     // SAFETY: the spans are mapped and large enough.
-    unsafe { engine.launch(Lane::Compute, &call).expect("submitted") };
+    unsafe { engine.launch(Lane::Compute, &product).expect("submitted") };
     let error = engine.sync(engine.mark(Lane::Compute)).expect_err("it failed");
     assert!(error.to_string().starts_with("matmul"), "{error}");
     // SAFETY: as above.

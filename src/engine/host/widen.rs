@@ -1,7 +1,8 @@
 //! Products and convolutions of 16-bit floats: computed in 32 bits on copies in the scratch, and rounded once.
 
+use super::call::{Call, Operand};
 use super::kernels;
-use crate::engine::{Algorithm, Call, EngineError, Operand, Span, aligned};
+use crate::engine::{Algorithm, EngineError, Span, aligned};
 use crate::op::{Dtype, Inputs, Layout, Op, View};
 
 /// Whether a call on these inputs is computed on copies.

@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use clock::Times;
 pub use profiles::{Profile, Workspace, profiles};
 
-use super::{Algorithm, Call, Engine, EngineError, Lane, Mark, Props, Ran, Span, Tier};
-use crate::op::{Inputs, Op, Outputs, View};
+use super::{Algorithm, Engine, EngineError, Lane, Launch, Mark, Props, Ran, Span, Tier};
+use crate::op::{Op, Outputs, View};
 use clock::Clock;
 
 /// The engine whose device is a [`Profile`].
@@ -71,11 +71,8 @@ impl Engine for SimEngine {
         self.workspace.bytes(op, algorithm, inputs, outputs)
     }
 
-    unsafe fn launch(&self, lane: Lane, call: &Call) -> Result<(), EngineError> {
-        let inputs: Inputs<View> = call.inputs.iter().map(|operand| operand.view).collect();
-        let outputs: Outputs = call.outputs.iter().map(|operand| operand.view).collect();
-        let duration_ns = self.props.launch_ns(&call.op.work(&inputs, &outputs));
-        self.state().clock.run(lane, duration_ns);
+    unsafe fn launch(&self, lane: Lane, launch: &Launch) -> Result<(), EngineError> {
+        self.state().clock.run(lane, launch.instruction.launch_ns);
         Ok(())
     }
 

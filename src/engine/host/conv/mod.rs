@@ -10,9 +10,10 @@ mod problem;
 mod scatter;
 mod workspace;
 
+use super::call::Call;
 use super::columns::Real;
 use super::failure;
-use crate::engine::{Algorithm, Call, EngineError};
+use crate::engine::{Algorithm, EngineError};
 use crate::op::{Dtype, Op, View};
 use depthwise::DepthwiseGradientPlan;
 use forward::ForwardPlan;

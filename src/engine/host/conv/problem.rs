@@ -1,9 +1,9 @@
 //! A convolution's sizes, and its operands in memory.
 
+use super::super::call::Operand;
 use super::super::columns::{ColumnsArgs, Real};
 use super::super::matmul::{Matrix, PARALLEL_WORK, collapse};
 use super::super::spread::for_each;
-use crate::engine::Operand;
 use crate::op::{Conv, View};
 
 /// The sizes of a convolution. Channels and filters are those of one group.

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use crate::engine::{Call, EngineError, Lane, Mark, Ran, Span};
+use crate::engine::{EngineError, Lane, Launch, Mark, Ran, Span};
 
-/// One piece of a lane's work. Calls lie in the queue themselves, so that submitting allocates nothing.
+/// One piece of a lane's work. Launches lie in the queue themselves, so that submitting allocates nothing.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub(in super::super) enum Piece {
-    Launch(Call),
+    Launch(Launch),
     Copy { from: Span, to: Span },
     Wait(Mark),
 }
@@ -153,7 +153,7 @@ fn panicked(piece: &Piece) -> EngineError {
     let reason = "the kernel panicked".to_string();
     match piece {
         Piece::Copy { from, .. } => EngineError::Copy { bytes: from.bytes, reason },
-        Piece::Launch(call) => EngineError::Kernel { op: call.op.name(), reason },
+        Piece::Launch(launch) => EngineError::Kernel { op: launch.instruction.op.name(), reason },
         Piece::Wait(_) => EngineError::Kernel { op: "wait", reason },
     }
 }

@@ -2,10 +2,11 @@
 
 mod gemm;
 
+use super::call::{Call, Operand};
 use super::columns::Real;
 use super::kernels;
 use super::spread::for_each;
-use crate::engine::{Call, EngineError, Operand};
+use crate::engine::EngineError;
 use crate::op::{Dtype, Layout};
 pub(super) use gemm::{Matrix, Sizes, gemm};
 

@@ -2,10 +2,9 @@ use bytemuck::Pod;
 use half::{bf16, f16};
 
 use super::super::testing::{Fixture, elements, floats, in_pools};
-use super::super::{HostEngine, HostOptions, execute};
+use super::super::{HostEngine, HostOptions, compute};
 use super::*;
 use crate::engine::Engine;
-use crate::engine::host::lanes::Piece;
 use crate::op::{Conv, Shape};
 
 fn narrow(value: f32, dtype: Dtype) -> u16 {
@@ -22,7 +21,8 @@ fn run_op<T: Pod + Send + Sync>(op: Op, inputs: &[(Vec<T>, View)]) -> Vec<T> {
     let scratch = |views: &[View]| engine.scratch(&op, Algorithm(0), views, &op.outputs(views));
     in_pools(|| {
         let fixture = Fixture::new(op, Algorithm(0), inputs, scratch);
-        fixture.run(|call| execute(&Piece::Launch(call.clone()), workers))
+        // SAFETY: the fixture owns the memory under the call.
+        fixture.run(|call| unsafe { compute(call, workers) })
     })
 }
 

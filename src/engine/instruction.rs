@@ -1,0 +1,35 @@
+use super::{Algorithm, Engine};
+use crate::op::{Op, Outputs, View};
+
+/// An op on views, and all that follows from them alone: what an engine is given to run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Instruction {
+    /// What to compute.
+    pub op: Op,
+    /// Which of the engine's ways, as [`Engine::algorithm`] chose it.
+    pub algorithm: Algorithm,
+    /// How it reads its inputs.
+    pub views: Box<[View]>,
+    /// What it makes.
+    pub outputs: Outputs,
+    /// Workspace it takes.
+    pub scratch_bytes: usize,
+    /// Its predicted time.
+    pub launch_ns: u64,
+}
+
+impl Instruction {
+    /// Worked out for an engine and one of its algorithms.
+    pub fn new(engine: &dyn Engine, op: Op, algorithm: Algorithm, views: &[View]) -> Self {
+        let outputs = op.outputs(views);
+        let scratch_bytes = engine.scratch(&op, algorithm, views, &outputs);
+        let launch_ns = engine.props().launch_ns(&op.work(views, &outputs));
+        Instruction { op, algorithm, views: views.into(), outputs, scratch_bytes, launch_ns }
+    }
+
+    /// Sizes of what must be placed: outputs, but for one done in place, then scratch.
+    pub fn new_bytes(&self, in_place: bool) -> impl Iterator<Item = usize> {
+        let outputs = self.outputs.iter().skip(usize::from(in_place)).map(View::size_bytes);
+        outputs.chain((self.scratch_bytes > 0).then_some(self.scratch_bytes))
+    }
+}
