@@ -44,6 +44,8 @@ pub struct Stats {
     pub allocated_bytes: usize,
     /// The most of them at once.
     pub peak_allocated_bytes: usize,
+    /// The average of them while ops run, by the ops' predicted times.
+    pub average_allocated_bytes: usize,
     /// How far into device memory blocks have reached: the peak, and what lay unused between blocks.
     pub footprint_bytes: usize,
     /// Bytes of device memory mapped.
@@ -77,6 +79,7 @@ impl Stats {
         vec![
             ("allocated_bytes.all.current", self.allocated_bytes as u64),
             ("allocated_bytes.all.peak", self.peak_allocated_bytes as u64),
+            ("allocated_bytes.all.average", self.average_allocated_bytes as u64),
             ("footprint_bytes", self.footprint_bytes as u64),
             ("reserved_bytes.all.current", self.reserved_bytes as u64),
             ("reserved_bytes.all.peak", self.peak_reserved_bytes as u64),

@@ -50,6 +50,11 @@ impl Step {
         1.0 - self.budget_bytes as f64 / unlimited.need_bytes() as f64
     }
 
+    /// The part of the memory that `unlimited` needs, less which this one uses on average.
+    pub fn saved_on_average(&self, unlimited: &Step) -> f64 {
+        1.0 - self.stats.average_allocated_bytes as f64 / unlimited.need_bytes() as f64
+    }
+
     /// The most device memory in use.
     pub fn need_bytes(&self) -> usize {
         self.stats.peak_allocated_bytes
@@ -113,6 +118,18 @@ impl Workload {
             .chain(budgets)
             .filter_map(|budget_bytes| self.fastest(budget_bytes).ok())
             .find(|step| step.slowdown(unlimited) <= slowdown)
+    }
+
+    /// The step with the least memory on average that is at most so many times slower, and its budget.
+    pub fn least_average_within(&self, unlimited: &Step, slowdown: f64) -> Option<Step> {
+        let need_bytes = unlimited.need_bytes();
+        let budgets =
+            (1..=PARTS / 2).map(|part| (need_bytes / PARTS * 2 * part).max(unlimited.smallest_bytes));
+        let steps = budgets.flat_map(|budget_bytes| Policy::ALL.map(|policy| (policy, budget_bytes)));
+        steps
+            .filter_map(|(policy, budget_bytes)| self.under(policy, budget_bytes).ok())
+            .filter(|step| step.slowdown(unlimited) <= slowdown)
+            .min_by_key(|step| step.stats.average_allocated_bytes)
     }
 
     /// The largest batch that the device trains, to a sixteenth, from one that may be it.

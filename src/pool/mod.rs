@@ -65,6 +65,8 @@ pub struct Pool {
     clock: u64,
     /// The most device memory in use, and the op at which it was.
     peak: (usize, u64),
+    /// Bytes in use times how long, while ops run, and how long that is.
+    use_over_time: (u128, u128),
     /// What was resident after the op that the settings name.
     portrait: Residents,
     /// The largest need of one op so far.
@@ -97,6 +99,7 @@ impl Pool {
             counters: Counters::default(),
             clock: 0,
             peak: (0, 0),
+            use_over_time: (0, 0),
             portrait: Vec::new(),
             largest_op_bytes: 0,
             remaking: false,
@@ -183,6 +186,7 @@ impl Pool {
             device: self.name,
             allocated_bytes,
             peak_allocated_bytes,
+            average_allocated_bytes: (self.use_over_time.0 / self.use_over_time.1.max(1)) as usize,
             footprint_bytes: self.device.footprint_bytes(),
             reserved_bytes: self.device.reserved_bytes(),
             peak_reserved_bytes: self.device.peak_reserved_bytes(),
@@ -227,6 +231,7 @@ impl Pool {
         self.host.reset_peak();
         self.counters = Counters::default();
         self.largest_op_bytes = 0;
+        self.use_over_time = (0, 0);
         self.peak = (self.device.peak_bytes(), self.clock);
     }
 

@@ -297,6 +297,9 @@ impl Pool {
             }
             self.engine_error(error)
         })?;
+        let launch_ns = u128::from(plan.launch_ns);
+        self.use_over_time.0 += self.device.used_bytes() as u128 * launch_ns;
+        self.use_over_time.1 += launch_ns;
         self.counters.ops += 1;
         self.counters.ops_after_read += u64::from(self.counters.reads > 0);
         for (&id, copy) in ids.iter().zip(&reads) {

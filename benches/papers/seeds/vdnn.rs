@@ -1,12 +1,14 @@
-use super::{Claim, Row, Seed, answer, loss, percent, saved, size, slowdown, times};
-use crate::measure::Workload;
+use super::{Claim, Row, Seed, answer, loss, percent, size, slowdown, times};
+use crate::measure::{Step, Workload};
+use crate::table::{Answer, Verdict};
 
 pub const SEED: Seed = Seed {
     name: "vdnn",
     title: "Rhu et al., vDNN: Virtualized deep neural networks for scalable, memory-efficient neural network design, \
-            MICRO 2016. Titan X of 12 GB. The batches of the first three rows are unverified. The paper averages \
-            memory over time; ours is the peak, which is harder, at the loss that the abstract names for VGG-16, since it \
-            names none for them.",
+            MICRO 2016. Titan X of 12 GB. The batches of the first three rows are unverified. The paper compares \
+            memory, averaged over time, with a network-wide allocation; ours compares the average over the ops' times with \
+            the unlimited run's peak. The abstract names no loss for them: a row counts as reached whatever the loss, and \
+            what the loss named for VGG-16 allows is printed beside it.",
     rows,
 };
 
@@ -15,8 +17,30 @@ const LOSS: f64 = 0.18;
 fn rows() -> Vec<Row> {
     let average = |network: &str, paper: &'static str, wanted: f64| {
         let workload = Workload::new(network, 128, "titan-x");
-        Claim::new("average memory saved", paper, "abstract")
-            .of(workload, move |workload| saved(workload, slowdown(LOSS), wanted))
+        Claim::new("average memory saved", paper, "abstract").of(workload, move |workload| {
+            let unlimited = workload.unlimited();
+            let saving = |step: &Step| {
+                format!(
+                    "{} ({}, {} the time)",
+                    percent(step.saved_on_average(&unlimited)),
+                    step.policy,
+                    times(step.slowdown(&unlimited))
+                )
+            };
+            let most = workload.least_average_within(&unlimited, f64::INFINITY);
+            let within = workload.least_average_within(&unlimited, slowdown(LOSS));
+            let [within, at_most] =
+                [&within, &most].map(|step| step.as_ref().map_or("nothing".to_string(), saving));
+            let reached = most.is_some_and(|step| step.saved_on_average(&unlimited) >= wanted);
+            Answer {
+                ours: format!("{at_most}; {within} at {} loss", percent(LOSS)),
+                how: format!(
+                    "average over time, beside the {} needed without a limit",
+                    size(unlimited.need_bytes())
+                ),
+                verdict: Verdict::of(reached),
+            }
+        })
     };
     let fits = Claim::new("trains in 12 GB, needing 28 GB", "18 % loss", "abstract");
     vec![
