@@ -11,6 +11,7 @@ const OUTSIDE: u64 = u64::MAX;
 /// A storage that the program holds, or whose bytes something still needs.
 #[derive(Clone, Debug)]
 pub(super) struct Storage {
+    pub made_by: String,
     /// Exact size.
     pub bytes: usize,
     /// The program has a handle.
@@ -75,6 +76,11 @@ impl Ledger {
         blocks
     }
 
+    /// Whose block this is by now.
+    pub fn owner(&self, address: u64) -> Option<u64> {
+        self.blocks[Tier::Device as usize].get(&address)?.storage
+    }
+
     /// Goes on by an event.
     pub fn take(&mut self, event: &Event) {
         match event {
@@ -82,30 +88,30 @@ impl Ledger {
             Event::Recompute(recomputed) => {
                 for made in &recomputed.storages {
                     let block = self.placed_block(made.bytes);
-                    self.know(made, false);
+                    self.know(made, &recomputed.name, false);
                     self.put(made.storage, Tier::Device, block);
                 }
                 self.placed[Tier::Device as usize].clear();
             }
             Event::Constant(made) => {
-                self.know(made, true);
+                self.know(made, "constant", true);
                 self.change(made.storage, |storage| storage.device = Some(OUTSIDE));
             }
             Event::Write(made) => {
-                self.know(made, true);
+                self.know(made, "upload", true);
                 let block = self.placed[Tier::Host as usize].pop();
                 self.put(made.storage, Tier::Host, block);
             }
             Event::Copy(copied) => {
                 let made = Made { storage: copied.storage, bytes: copied.bytes };
-                self.know(&made, true);
+                self.know(&made, "made before", true);
                 let tier = if copied.lane == Lane::Fetch { Tier::Device } else { Tier::Host };
                 let block = self.placed[tier as usize].pop();
                 self.put(copied.storage, tier, block);
             }
             Event::Evict(evicted) => {
                 let made = Made { storage: evicted.storage, bytes: evicted.bytes };
-                self.know(&made, true);
+                self.know(&made, &evicted.made_by, true);
                 self.change(evicted.storage, |storage| storage.device = None);
             }
             Event::Free(number) => self.change(*number, |storage| storage.held = false),
@@ -119,7 +125,7 @@ impl Ledger {
     fn op(&mut self, op: &OpEvent) {
         for made in &op.outputs {
             let block = self.placed_block(made.bytes).or_else(|| self.overwritten_block(op, made.bytes));
-            self.know(made, true);
+            self.know(made, &op.name, true);
             self.put(made.storage, Tier::Device, block);
         }
         self.placed[Tier::Device as usize].clear();
@@ -173,9 +179,10 @@ impl Ledger {
     }
 
     /// Makes sure that the storage has a record.
-    fn know(&mut self, made: &Made, held: bool) {
+    fn know(&mut self, made: &Made, made_by: &str, held: bool) {
         if !self.storages.contains_key(&made.storage) {
-            let storage = Storage { bytes: made.bytes, held, device: None, host: None };
+            let (made_by, bytes) = (made_by.to_string(), made.bytes);
+            let storage = Storage { made_by, bytes, held, device: None, host: None };
             storage.count(&mut self.totals, usize::wrapping_add);
             self.storages.insert(made.storage, storage);
         }

@@ -2,4 +2,5 @@
 
 mod chrome;
 mod memory_viz;
+mod page;
 mod run;
