@@ -254,6 +254,22 @@ fn thread(lane: Lane) -> u32 {
     lane as u32 + 1
 }
 
+/// A reader that cuts off what is less than a nanosecond must find the very one, else neighbours seem to overlap by one,
+/// and of two pieces that overlap Perfetto shows the first alone.
 fn microseconds(ns: u64) -> f64 {
-    ns as f64 / 1e3
+    let nearest = ns as f64 / 1e3;
+    if ((nearest * 1e3) as u64) < ns { nearest.next_up() } else { nearest }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::microseconds;
+
+    #[test]
+    fn no_nanosecond_is_lost_by_cutting_off() {
+        let found = |ns: u64| (microseconds(ns) * 1e3) as u64;
+        for ns in (1_000_000..1_200_000).chain((0..u64::from(u32::MAX) << 8).step_by(9_999_991)) {
+            assert_eq!(found(ns), ns);
+        }
+    }
 }

@@ -23,8 +23,9 @@ fn of_kind<'a>(events: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a V
     events.iter().filter(move |event| event["ph"] == kind)
 }
 
+/// As Perfetto reads them: what is less than one is cut off.
 fn nanoseconds(of: &Value) -> u64 {
-    (of.as_f64().unwrap() * 1000.0).round() as u64
+    (of.as_f64().unwrap() * 1000.0) as u64
 }
 
 #[test]
