@@ -49,6 +49,16 @@ pub fn write_memory_viz_json(recording: &Recording, mut out: impl Write) -> io::
     out.flush()
 }
 
+/// A number as it is written: signed, for an unsigned one of more than 31 bits takes nine bytes in a pickle, which the
+/// viewer reads as a big number, and it cannot add those to others.
+struct Number(u64);
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(i64::try_from(self.0).unwrap_or(i64::MAX))
+    }
+}
+
 #[derive(Serialize)]
 struct Snapshot<'a> {
     segments: Vec<SegmentState<'a>>,
@@ -62,11 +72,11 @@ struct Snapshot<'a> {
 #[derive(Serialize)]
 struct SegmentState<'a> {
     device: u32,
-    address: u64,
-    total_size: u64,
-    allocated_size: u64,
-    active_size: u64,
-    requested_size: u64,
+    address: Number,
+    total_size: Number,
+    allocated_size: Number,
+    active_size: Number,
+    requested_size: Number,
     stream: u32,
     segment_type: &'static str,
     segment_pool_id: (u32, u32),
@@ -77,9 +87,9 @@ struct SegmentState<'a> {
 
 #[derive(Serialize)]
 struct BlockState<'a> {
-    address: u64,
-    size: u64,
-    requested_size: u64,
+    address: Number,
+    size: Number,
+    requested_size: Number,
     state: &'static str,
     frames: Vec<Frame<'a>>,
 }
@@ -87,10 +97,10 @@ struct BlockState<'a> {
 #[derive(Serialize)]
 struct Entry<'a> {
     action: &'static str,
-    addr: u64,
-    size: u64,
+    addr: Number,
+    size: Number,
     stream: u32,
-    time_us: u64,
+    time_us: Number,
     pool_id: (u32, u32),
     frames: Vec<Frame<'a>>,
 }
@@ -102,13 +112,13 @@ struct Frame<'a> {
     /// What kind of thing the name is of.
     filename: &'static str,
     /// The number of the op or the storage.
-    line: u64,
+    line: Number,
 }
 
 #[derive(Serialize)]
 struct Annotation<'a> {
     device: u32,
-    time_us: u64,
+    time_us: Number,
     stage: &'static str,
     name: &'a str,
 }
@@ -160,10 +170,10 @@ impl Serialize for Trace<'_> {
         for (index, event) in scene.events.iter().enumerate() {
             let block = |action, address, size: usize, frames| Entry {
                 action,
-                addr: address,
-                size: size as u64,
+                addr: Number(address),
+                size: Number(size as u64),
                 stream: 0,
-                time_us: scene.moments[index] / 1000,
+                time_us: Number(scene.moments[index] / 1000),
                 pool_id: (0, 0),
                 frames,
             };
@@ -194,8 +204,8 @@ impl Serialize for Trace<'_> {
 }
 
 fn segment_entry<'a>(scene: &Scene<'a>, segment: &Segment, action: &'static str, index: usize) -> Entry<'a> {
-    let time_us = scene.moments.get(index).map_or(0, |ns| ns / 1000);
-    let (addr, size) = (segment.address, segment.bytes);
+    let time_us = Number(scene.moments.get(index).map_or(0, |ns| ns / 1000));
+    let (addr, size) = (Number(segment.address), Number(segment.bytes));
     Entry { action, addr, size, stream: 0, time_us, pool_id: (0, 0), frames: planned(scene, index) }
 }
 
@@ -205,11 +215,15 @@ fn came<'a>(scene: &Scene<'a>, index: usize) -> Vec<Frame<'a>> {
     match scene.next_work(index).map(|work| &scene.events[work]) {
         Some(Event::Copy(copied)) => {
             let name = scene.made_by(copied.storage).into();
-            frames.push(Frame { name, filename: "fetch of storage", line: copied.storage });
+            frames.push(Frame { name, filename: "fetch of storage", line: Number(copied.storage) });
         }
         Some(Event::Recompute(recomputed)) => {
             let line = recomputed.storages.first().map_or(0, |made| made.storage);
-            frames.push(Frame { name: recomputed.name.as_ref().into(), filename: "recompute", line });
+            frames.push(Frame {
+                name: recomputed.name.as_ref().into(),
+                filename: "recompute",
+                line: Number(line),
+            });
         }
         _ => {}
     }
@@ -222,7 +236,7 @@ fn went<'a>(scene: &Scene<'a>, index: usize) -> Vec<Frame<'a>> {
     let mut frames = Vec::new();
     if let Some(Event::Evict(evicted)) = index.checked_sub(1).map(|before| &scene.events[before]) {
         let name = format!("{:?} of what {} made", evicted.how, evicted.made_by).into();
-        frames.push(Frame { name, filename: "evict storage", line: evicted.storage });
+        frames.push(Frame { name, filename: "evict storage", line: Number(evicted.storage) });
     }
     frames.extend(planned(scene, index));
     frames
@@ -234,8 +248,9 @@ fn planned<'a>(scene: &Scene<'a>, index: usize) -> Vec<Frame<'a>> {
         Event::Op(op) => Some(op.name.as_ref()),
         _ => None,
     });
-    let op = op.map(|name| Frame { name: name.into(), filename: "op", line: scene.ops_before(index) + 1 });
-    let note = scene.note(index).map(|note| Frame { name: note.into(), filename: "note", line: 0 });
+    let op =
+        op.map(|name| Frame { name: name.into(), filename: "op", line: Number(scene.ops_before(index) + 1) });
+    let note = scene.note(index).map(|note| Frame { name: note.into(), filename: "note", line: Number(0) });
     op.into_iter().chain(note).collect()
 }
 
@@ -255,9 +270,9 @@ fn segments_at_end<'a>(scene: &Scene<'a>) -> Vec<SegmentState<'a>> {
         .map(|(address, block)| {
             let exact = block.storage.and_then(|number| ledger.storage(number)).map(|storage| storage.bytes);
             BlockState {
-                address,
-                size: block.bytes as u64,
-                requested_size: exact.unwrap_or(block.bytes) as u64,
+                address: Number(address),
+                size: Number(block.bytes as u64),
+                requested_size: Number(exact.unwrap_or(block.bytes) as u64),
                 state: "active_allocated",
                 frames: came(scene, came_at[&address]),
             }
@@ -275,22 +290,22 @@ fn segment_state<'a>(
     in_use: &mut Peekable<impl Iterator<Item = BlockState<'a>>>,
 ) -> SegmentState<'a> {
     let gap = |address, size| BlockState {
-        address,
-        size,
-        requested_size: 0,
+        address: Number(address),
+        size: Number(size),
+        requested_size: Number(0),
         state: "inactive",
         frames: Vec::new(),
     };
     let end = segment.address + segment.bytes;
     let (mut blocks, mut at) = (Vec::new(), segment.address);
     let (mut allocated_size, mut requested_size) = (0, 0);
-    while let Some(block) = in_use.next_if(|block| block.address < end) {
-        if block.address > at {
-            blocks.push(gap(at, block.address - at));
+    while let Some(block) = in_use.next_if(|block| block.address.0 < end) {
+        if block.address.0 > at {
+            blocks.push(gap(at, block.address.0 - at));
         }
-        at = block.address + block.size;
-        allocated_size += block.size;
-        requested_size += block.requested_size;
+        at = block.address.0 + block.size.0;
+        allocated_size += block.size.0;
+        requested_size += block.requested_size.0;
         blocks.push(block);
     }
     if at < end {
@@ -298,11 +313,11 @@ fn segment_state<'a>(
     }
     SegmentState {
         device: 0,
-        address: segment.address,
-        total_size: segment.bytes,
-        allocated_size,
-        active_size: allocated_size,
-        requested_size,
+        address: Number(segment.address),
+        total_size: Number(segment.bytes),
+        allocated_size: Number(allocated_size),
+        active_size: Number(allocated_size),
+        requested_size: Number(requested_size),
         stream: 0,
         segment_type: if segment.bytes > LARGE_BYTES { "large" } else { "small" },
         segment_pool_id: (0, 0),
@@ -325,7 +340,7 @@ fn annotations<'a>(scene: &Scene<'a>) -> Vec<Annotation<'a>> {
     let pairs = notes.iter().zip(ends).flat_map(|(&(begin_us, name), end_us)| {
         [("START", begin_us), ("END", end_us)].map(|(stage, time_us)| Annotation {
             device: 0,
-            time_us,
+            time_us: Number(time_us),
             stage,
             name,
         })

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use burn_overcommit::engine::Tier;
 use burn_overcommit::report::{write_memory_viz_json, write_memory_viz_pickle};
-use burn_overcommit::trace::Recording;
+use burn_overcommit::trace::{Event, Recording};
 use serde_json::Value;
 
 use crate::run::{kinds, runs};
@@ -134,4 +135,20 @@ fn frames_name_the_op_that_a_block_is_for() {
     assert!(has("evict storage:Drop of what relu <&\"> made"));
     let annotations = list(&snapshot, "external_annotations");
     assert_eq!(annotations.iter().filter(|annotation| annotation["name"] == "iteration 3").count(), 2);
+}
+
+/// Of nine bytes, the opcode `LONG1` makes a big integer in the viewer's JavaScript, which it cannot add to others.
+#[test]
+fn no_number_takes_more_than_eight_bytes() {
+    let (tier, bytes) = (Tier::Device, 5 << 30);
+    let events = vec![
+        Event::Reserve { tier, bytes },
+        Event::Allocate { tier, address: 0x7f00_0000_0000, bytes },
+        Event::Release { tier, address: 0x7f00_0000_0000, bytes },
+    ];
+    let mut file = Vec::new();
+    write_memory_viz_pickle(&Recording { events, ..Recording::default() }, &mut file).unwrap();
+    let longs = |length: u8| file.windows(2).filter(|pair| **pair == [0x8a, length]).count();
+    assert!(longs(8) > 8);
+    assert_eq!(longs(9), 0);
 }
