@@ -33,6 +33,16 @@ pub(super) type Paper<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// Writes both charts of a report as one SVG image, memory above lanes. It follows the reader's preference for light or
 /// dark.
 ///
+/// ```
+/// use burn_overcommit::report::{Report, write_svg};
+/// use burn_overcommit::trace::Recording;
+///
+/// let mut image = Vec::new();
+/// write_svg(&Report::new(&Recording::default(), None), &mut image)?;
+/// assert!(image.starts_with(b"<svg"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
 /// # Errors
 /// What the writer says.
 pub fn write_svg(report: &Report, mut out: impl Write) -> io::Result<()> {

@@ -226,7 +226,7 @@ fn residents(report: &Report, out: &mut impl Write) -> io::Result<()> {
         numbers(out, &[count(resident.count), size(resident.size_bytes), size(bytes)])?;
         let fate = &resident.fate;
         let colour = match fate {
-            _ if fate.recomputed > 0 => "again",
+            _ if fate.dropped + fate.recomputed > 0 => "again",
             _ if fate.offloaded + fate.clean > 0 => "host",
             _ => "device",
         };

@@ -41,6 +41,16 @@ pub fn write_memory_viz_pickle(recording: &Recording, mut out: impl Write) -> io
 
 /// Writes the same as [`write_memory_viz_pickle`], as JSON.
 ///
+/// ```
+/// use burn_overcommit::report::write_memory_viz_json;
+/// use burn_overcommit::trace::Recording;
+///
+/// let mut file = Vec::new();
+/// write_memory_viz_json(&Recording::default(), &mut file)?;
+/// assert!(file.starts_with(b"{\"segments\":[]"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
 /// # Errors
 /// What the writer says.
 pub fn write_memory_viz_json(recording: &Recording, mut out: impl Write) -> io::Result<()> {

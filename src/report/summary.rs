@@ -65,12 +65,12 @@ impl Report {
             _ => "the whole run".into(),
         };
         let first = if count > 1 { first.unwrap_or(0) } else { 0 };
-        Report::from(recording, outcome, first, part)
+        Report::since(recording, outcome, first, part)
     }
 
     /// All of a recording, loop or not.
     pub fn whole(recording: &Recording, outcome: Option<&Outcome>) -> Self {
-        Report::from(recording, outcome, 0, "the whole run".into())
+        Report::since(recording, outcome, 0, "the whole run".into())
     }
 
     /// With this title, rather than the device's name.
@@ -80,7 +80,7 @@ impl Report {
     }
 
     /// Of the events from `first` on; what was before is known, and not shown.
-    fn from(recording: &Recording, outcome: Option<&Outcome>, first: usize, part: String) -> Self {
+    fn since(recording: &Recording, outcome: Option<&Outcome>, first: usize, part: String) -> Self {
         let events = recording.events.as_slice();
         let moments = moments(events);
         let end_ns = |events: &[Event]| {
