@@ -1,9 +1,12 @@
 //! Recordings for people: files for the viewers of others, and a page of our own.
 //!
-//! - [`chrome`]: Chrome's trace events, for Perfetto. [`memory_viz`]: PyTorch's memory snapshots, for its viewer.
-//! - [`html`]: a page. [`memory_chart`], [`lane_chart`]: its charts. [`charts`]: what they share. [`theme`]: colours.
-//! - [`summary`]: what a page says, out of [`timeline`], [`peak`] and [`decisions`]. [`units`]: numbers in words.
-//! - [`ledger`]: what is where, from event to event. [`moments`]: when. [`scene`]: what for.
+//! - [`write_chrome`]: Chrome's trace events, for Perfetto.
+//! - [`write_memory_viz_pickle`], [`write_memory_viz_json`]: memory snapshots, for PyTorch's viewer.
+//! - [`Report`]: a run summed up; [`write_html`] makes a page of it, [`write_svg`] an image of its charts.
+//!
+//! Within: `ledger` says what is where from event to event, `moments` when, `scene` what for. `summary` is a report, out of
+//! `timeline`, `peak` and `decisions`. `html` is the page, `memory_chart` and `lane_chart` are its charts, `charts` is what
+//! these share. `theme` has the colours, `units` puts numbers in words.
 
 mod charts;
 mod chrome;
