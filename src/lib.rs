@@ -11,6 +11,8 @@ mod plan;
 mod policy;
 mod pool;
 pub mod replay;
+#[cfg(feature = "report")]
+pub mod report;
 pub mod runtime;
 mod stats;
 pub mod trace;

@@ -1,0 +1,176 @@
+//! What all charts share: the paper, titles, legends, the axis of time.
+
+use std::error::Error;
+use std::io::{self, Write};
+
+use plotters::coord::Shift;
+use plotters::element::DashedPathElement;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::summary::Report;
+use super::theme::{self, GRID, INK, MUTED, SURFACE, Shade};
+use super::timeline::COLUMNS;
+use super::units::time_unit;
+use super::{lane_chart, memory_chart};
+
+/// Width of all charts, in pixels.
+pub(super) const WIDTH: u32 = 1120;
+/// Room around charts in an image that stands alone.
+const MARGIN: u32 = 16;
+/// Room for what is said of the vertical axis.
+pub(super) const LEFT: i32 = 92;
+/// Room for the labels of the axis of time.
+pub(super) const BELOW: i32 = 26;
+/// Size of most text; the pixels of a chart are its unit.
+pub(super) const TEXT: f64 = 15.5;
+/// Estimated width of a letter of that size.
+pub(super) const LETTER: i32 = 7;
+
+pub(super) type Drawn = Result<(), Box<dyn Error>>;
+pub(super) type Paper<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// Writes both charts of a report as one SVG image, memory above lanes. It follows the reader's preference for light or
+/// dark.
+///
+/// ```
+/// use burn_overcommit::report::{Report, write_svg};
+/// use burn_overcommit::trace::Recording;
+///
+/// let mut image = Vec::new();
+/// write_svg(&Report::new(&Recording::default(), None), &mut image)?;
+/// assert!(image.starts_with(b"<svg"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+/// What the writer says.
+pub fn write_svg(report: &Report, mut out: impl Write) -> io::Result<()> {
+    let height = memory_chart::HEIGHT + MARGIN + lane_chart::HEIGHT;
+    let image = drawn(WIDTH + 2 * MARGIN, height + 2 * MARGIN, |paper| {
+        let paper = paper.margin(MARGIN, MARGIN, MARGIN, MARGIN);
+        let (above, rest) = paper.split_vertically(memory_chart::HEIGHT);
+        let (_, below) = rest.split_vertically(MARGIN);
+        memory_chart::draw(report, &above)?;
+        lane_chart::draw(report, &below)
+    })?;
+    let begin = image.find('>').map_or(0, |end| end + 1);
+    let (opening, rest) = image.split_at(begin);
+    let opening = opening.replacen("<svg ", "<svg class=\"chart\" ", 1);
+    write!(out, "{opening}\n<style>\n{}</style>{rest}", theme::style_sheet())?;
+    out.flush()
+}
+
+/// A chart as part of a page, as wide as there is room, described by `label`.
+pub(super) fn inline(label: &str, height: u32, draw: impl FnOnce(&Paper<'_>) -> Drawn) -> io::Result<String> {
+    let image = drawn(WIDTH, height, draw)?;
+    let sized = format!("<svg width=\"{WIDTH}\" height=\"{height}\"");
+    Ok(image.replacen(&sized, &format!("<svg class=\"chart\" role=\"img\" aria-label=\"{label}\""), 1))
+}
+
+fn drawn(width: u32, height: u32, draw: impl FnOnce(&Paper<'_>) -> Drawn) -> io::Result<String> {
+    let mut image = String::new();
+    let paper = SVGBackend::with_string(&mut image, (width, height)).into_drawing_area();
+    let all = || -> Drawn {
+        paper.fill(&SURFACE.day)?;
+        draw(&paper)?;
+        Ok(paper.present()?)
+    };
+    all().map_err(|error| io::Error::other(error.to_string()))?;
+    drop(paper);
+    Ok(image)
+}
+
+/// The style of text that is anchored so.
+pub(super) fn text(shade: &Shade, across: HPos, along: VPos) -> TextStyle<'static> {
+    ("sans-serif", TEXT).into_font().color(&shade.day).pos(Pos::new(across, along))
+}
+
+/// The style of what is filled with a colour.
+pub(super) fn fill(shade: &Shade) -> ShapeStyle {
+    shade.day.filled()
+}
+
+/// A title at the left, and what the colours mean at the right.
+pub(super) fn heading(paper: &Paper<'_>, title: &str, legend: &[(&Shade, &str)]) -> Drawn {
+    let bold = ("sans-serif", 19.0).into_font().style(FontStyle::Bold).color(&INK.day);
+    paper.draw(&Text::new(title.to_string(), (0, 12), bold.pos(Pos::new(HPos::Left, VPos::Center))))?;
+    let width = |label: &str| 20 + LETTER * label.chars().count() as i32 + 22;
+    let mut at = WIDTH as i32 - 18 + 22 - legend.iter().map(|(_, label)| width(label)).sum::<i32>();
+    for (shade, label) in legend {
+        paper.draw(&Rectangle::new([(at, 6), (at + 12, 18)], fill(shade)))?;
+        paper.draw(&Text::new(label.to_string(), (at + 19, 12), text(&MUTED, HPos::Left, VPos::Center)))?;
+        at += width(label);
+    }
+    Ok(())
+}
+
+/// Lines and labels for the axis of time, and with `sizes` for one of bytes: the range, in units, and the unit.
+pub(super) fn axes(
+    paper: &Paper<'_>,
+    report: &Report,
+    top: i32,
+    sizes: Option<(std::ops::Range<f64>, &str)>,
+) -> Drawn {
+    let (unit, unit_ns) = time_unit(report.window.length_ns());
+    let end = report.window.length_ns() as f64 / unit_ns;
+    let (range, size_unit) = sizes.clone().unwrap_or((0.0..1.0, ""));
+    let mut chart = ChartBuilder::on(paper)
+        .margin_top(top)
+        .margin_right(WIDTH as i32 - LEFT - COLUMNS as i32)
+        .set_label_area_size(LabelAreaPosition::Left, LEFT)
+        .set_label_area_size(LabelAreaPosition::Bottom, BELOW)
+        .build_cartesian_2d(0.0..end, range)?;
+    let time_label = |value: &f64| format!("{} {unit}", rounded(*value));
+    let size_label = |value: &f64| format!("{} {size_unit}", rounded(value.abs()));
+    let mut mesh = chart.configure_mesh();
+    mesh.x_labels(9)
+        .y_labels(7)
+        .x_label_formatter(&time_label)
+        .y_label_formatter(&size_label)
+        .bold_line_style(GRID.day)
+        .light_line_style(TRANSPARENT)
+        .axis_style(GRID.day)
+        .label_style(("sans-serif", TEXT).into_font().color(&MUTED.day));
+    if sizes.is_none() {
+        mesh.disable_y_mesh().disable_y_axis().y_labels(0);
+    }
+    Ok(mesh.draw()?)
+}
+
+/// Without digits that say nothing.
+fn rounded(value: f64) -> String {
+    let text = format!("{value:.2}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".into() } else { text.into() }
+}
+
+/// Where a time is on the paper.
+pub(super) fn column_of(report: &Report, at_ns: u64) -> i32 {
+    let since_ns = at_ns.saturating_sub(report.window.begin_ns).min(report.window.length_ns());
+    LEFT + (COLUMNS as f64 * since_ns as f64 / report.window.length_ns() as f64).round() as i32
+}
+
+/// The program's notes: a line each from `top` to `bottom`, and above it their text where there is room.
+pub(super) fn notes(paper: &Paper<'_>, report: &Report, top: i32, bottom: i32, labels: bool) -> Drawn {
+    let mut marks: Vec<(i32, String)> = Vec::new();
+    for (at_ns, note) in &report.notes {
+        let at = column_of(report, *at_ns);
+        match marks.last_mut() {
+            Some((last, text)) if at - *last < 3 => *text = format!("{text} · {note}"),
+            _ => marks.push((at, note.clone())),
+        }
+    }
+    let mut free_from = LEFT;
+    for (at, note) in marks {
+        let style = MUTED.day.mix(0.55).stroke_width(1);
+        paper.draw(&DashedPathElement::new([(at, top), (at, bottom)], 3, 3, style))?;
+        let width = LETTER * note.chars().count() as i32;
+        let begin = at.min(LEFT + COLUMNS as i32 - width);
+        if labels && begin >= free_from {
+            free_from = begin + width + 10;
+            paper.draw(&Text::new(note, (begin, top - 9), text(&MUTED, HPos::Left, VPos::Center)))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,229 @@
+//! What is where, from event to event.
+
+use std::collections::HashMap;
+
+use crate::engine::{Lane, Tier, aligned};
+use crate::trace::{Event, Made, OpEvent};
+
+/// The place of a constant that the program has on the device without any block.
+const OUTSIDE: u64 = u64::MAX;
+
+/// A storage that the program holds, or whose bytes something still needs.
+#[derive(Clone, Debug)]
+pub(super) struct Storage {
+    pub made_by: String,
+    /// Exact size.
+    pub bytes: usize,
+    /// The program has a handle.
+    pub held: bool,
+    /// Address of its block in device memory.
+    device: Option<u64>,
+    /// Address of its block in the host tier.
+    host: Option<u64>,
+}
+
+/// A block in use, and whose it is: nobody's while the op that it is for is not yet submitted, or for a workspace.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Block {
+    pub bytes: usize,
+    pub storage: Option<u64>,
+}
+
+/// Bytes by what is with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    /// Of storages that the program holds.
+    pub live_bytes: usize,
+    /// In blocks of device memory.
+    pub device_bytes: usize,
+    /// In blocks of host memory.
+    pub host_bytes: usize,
+    /// Of device memory mapped.
+    pub reserved_bytes: usize,
+    /// Of storages that are on the host and not on the device.
+    pub host_only_bytes: usize,
+    /// Of storages that the program holds and that are nowhere: they will be recomputed.
+    pub dropped_bytes: usize,
+}
+
+/// Follows a recording. A recording that began in the middle of a run says nothing of what was there before; what is
+/// not known is not counted.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    storages: HashMap<u64, Storage>,
+    blocks: [HashMap<u64, Block>; 2],
+    /// Blocks, in order, that belong to the work submitted next.
+    placed: [Vec<u64>; 2],
+    totals: Totals,
+}
+
+impl Ledger {
+    /// As it is now.
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// A storage, while it is known.
+    pub fn storage(&self, number: u64) -> Option<&Storage> {
+        self.storages.get(&number)
+    }
+
+    /// Blocks of device memory in use, by address.
+    pub fn device_blocks(&self) -> Vec<(u64, Block)> {
+        let mut blocks: Vec<_> =
+            self.blocks[Tier::Device as usize].iter().map(|(&at, &block)| (at, block)).collect();
+        blocks.sort_unstable_by_key(|&(address, _)| address);
+        blocks
+    }
+
+    /// Whose block this is by now.
+    pub fn owner(&self, address: u64) -> Option<u64> {
+        self.blocks[Tier::Device as usize].get(&address)?.storage
+    }
+
+    /// Goes on by an event.
+    pub fn take(&mut self, event: &Event) {
+        match event {
+            Event::Op(op) => self.op(op),
+            Event::Recompute(recomputed) => {
+                for made in &recomputed.storages {
+                    let block = self.placed_block(made.bytes);
+                    self.know(made, &recomputed.name, false);
+                    self.put(made.storage, Tier::Device, block);
+                }
+                self.placed[Tier::Device as usize].clear();
+            }
+            Event::Constant(made) => {
+                self.know(made, "constant", true);
+                self.change(made.storage, |storage| storage.device = Some(OUTSIDE));
+            }
+            Event::Write(made) => {
+                self.know(made, "upload", true);
+                let block = self.placed[Tier::Host as usize].pop();
+                self.put(made.storage, Tier::Host, block);
+            }
+            Event::Copy(copied) => {
+                let made = Made { storage: copied.storage, bytes: copied.bytes };
+                self.know(&made, "made before", true);
+                let tier = if copied.lane == Lane::Fetch { Tier::Device } else { Tier::Host };
+                let block = self.placed[tier as usize].pop();
+                self.put(copied.storage, tier, block);
+            }
+            Event::Evict(evicted) => {
+                let made = Made { storage: evicted.storage, bytes: evicted.bytes };
+                self.know(&made, &evicted.made_by, true);
+                self.change(evicted.storage, |storage| storage.device = None);
+            }
+            Event::Free(number) => self.change(*number, |storage| storage.held = false),
+            &Event::Allocate { tier, address, bytes } => self.allocate(tier, address, bytes),
+            &Event::Release { tier, address, .. } => self.release(tier, address),
+            &Event::Reserve { tier: Tier::Device, bytes } => self.totals.reserved_bytes = bytes,
+            Event::Reserve { .. } | Event::Read(_) | Event::Sync | Event::Note(_) => {}
+        }
+    }
+
+    fn op(&mut self, op: &OpEvent) {
+        for made in &op.outputs {
+            let block = self.placed_block(made.bytes).or_else(|| self.overwritten_block(op, made.bytes));
+            self.know(made, &op.name, true);
+            self.put(made.storage, Tier::Device, block);
+        }
+        self.placed[Tier::Device as usize].clear();
+        for &place in &op.consumed {
+            self.change(op.inputs[place], |storage| storage.held = false);
+        }
+    }
+
+    /// The first block of this size that was placed for the work now submitted.
+    fn placed_block(&mut self, bytes: usize) -> Option<u64> {
+        let tier = Tier::Device as usize;
+        let blocks = &self.blocks[tier];
+        let fits = |address: &u64| blocks.get(address).is_some_and(|block| block.bytes == aligned(bytes));
+        let found = self.placed[tier].iter().position(fits)?;
+        Some(self.placed[tier].remove(found))
+    }
+
+    /// The block of an input that the op wrote over.
+    fn overwritten_block(&mut self, op: &OpEvent, bytes: usize) -> Option<u64> {
+        let consumed = op.consumed.iter().filter(|place| op.in_place.contains(place));
+        let (input, block) = consumed
+            .filter_map(|&place| {
+                let storage = self.storages.get(&op.inputs[place])?;
+                Some((op.inputs[place], storage.device.filter(|_| storage.bytes == bytes)?))
+            })
+            .next()?;
+        self.change(input, |storage| storage.device = None);
+        Some(block)
+    }
+
+    fn allocate(&mut self, tier: Tier, address: u64, bytes: usize) {
+        self.blocks[tier as usize].insert(address, Block { bytes, storage: None });
+        self.placed[tier as usize].push(address);
+        *self.used_bytes(tier) += bytes;
+    }
+
+    fn release(&mut self, tier: Tier, address: u64) {
+        let Some(block) = self.blocks[tier as usize].remove(&address) else { return };
+        self.placed[tier as usize].retain(|&placed| placed != address);
+        *self.used_bytes(tier) -= block.bytes;
+        if let Some(number) = block.storage {
+            self.change(number, |storage| *storage.place(tier) = None);
+        }
+    }
+
+    fn used_bytes(&mut self, tier: Tier) -> &mut usize {
+        match tier {
+            Tier::Device => &mut self.totals.device_bytes,
+            Tier::Host => &mut self.totals.host_bytes,
+        }
+    }
+
+    /// Makes sure that the storage has a record.
+    fn know(&mut self, made: &Made, made_by: &str, held: bool) {
+        if !self.storages.contains_key(&made.storage) {
+            let (made_by, bytes) = (made_by.to_string(), made.bytes);
+            let storage = Storage { made_by, bytes, held, device: None, host: None };
+            storage.count(&mut self.totals, usize::wrapping_add);
+            self.storages.insert(made.storage, storage);
+        }
+    }
+
+    fn put(&mut self, number: u64, tier: Tier, address: Option<u64>) {
+        if let Some(block) = address.and_then(|address| self.blocks[tier as usize].get_mut(&address)) {
+            block.storage = Some(number);
+        }
+        self.change(number, |storage| *storage.place(tier) = Some(address.unwrap_or(OUTSIDE)));
+    }
+
+    /// Changes a storage and the totals with it, and forgets it once nothing is left of it.
+    fn change(&mut self, number: u64, change: impl FnOnce(&mut Storage)) {
+        let Some(storage) = self.storages.get_mut(&number) else { return };
+        storage.count(&mut self.totals, usize::wrapping_sub);
+        change(storage);
+        storage.count(&mut self.totals, usize::wrapping_add);
+        if !storage.held && storage.device.is_none() && storage.host.is_none() {
+            self.storages.remove(&number);
+        }
+    }
+}
+
+impl Storage {
+    fn place(&mut self, tier: Tier) -> &mut Option<u64> {
+        match tier {
+            Tier::Device => &mut self.device,
+            Tier::Host => &mut self.host,
+        }
+    }
+
+    fn count(&self, totals: &mut Totals, with: fn(usize, usize) -> usize) {
+        let count = |total: &mut usize, counts: bool| {
+            if counts {
+                *total = with(*total, self.bytes);
+            }
+        };
+        let (device, host) = (self.device.is_some(), self.host.is_some());
+        count(&mut totals.live_bytes, self.held);
+        count(&mut totals.host_only_bytes, host && !device);
+        count(&mut totals.dropped_bytes, self.held && !host && !device);
+    }
+}

@@ -1,0 +1,158 @@
+//! What stands around each event: the work that it is for, the op, the note before, the mapped memory.
+
+use std::collections::HashMap;
+
+use super::moments::moments;
+use crate::engine::Tier;
+use crate::trace::{Event, Recording};
+
+/// No event.
+const NONE: u32 = u32::MAX;
+
+/// Device memory mapped at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub address: u64,
+    pub bytes: u64,
+    /// The event that mapped it; nothing if that was before the recording.
+    pub from: Option<usize>,
+    /// The event that unmapped it.
+    pub until: Option<usize>,
+}
+
+/// A recording, and for each event what a reader of it must look for elsewhere.
+#[derive(Debug)]
+pub(super) struct Scene<'a> {
+    pub events: &'a [Event],
+    pub moments: Vec<u64>,
+    pub segments: Vec<Segment>,
+    /// For each event, the first op, recomputed op, copy or write that is not before it.
+    works: Vec<u32>,
+    /// For each event, the first op that is not before it.
+    ops: Vec<u32>,
+    /// For each event, how many ops are before it.
+    counts: Vec<u32>,
+    /// For each event, the last note that is not after it.
+    notes: Vec<u32>,
+    makers: HashMap<u64, &'a str>,
+}
+
+impl<'a> Scene<'a> {
+    /// Looks at a recording.
+    pub fn new(recording: &'a Recording) -> Self {
+        let events = recording.events.as_slice();
+        let is_op = |event: &Event| matches!(event, Event::Op(_));
+        let is_work = |event: &Event| event.ran().is_some() || matches!(event, Event::Write(_));
+        let (mut ops_before, mut note) = (0, NONE);
+        let (mut counts, mut notes) = (Vec::with_capacity(events.len()), Vec::with_capacity(events.len()));
+        let mut makers = HashMap::new();
+        for (index, event) in events.iter().enumerate() {
+            counts.push(ops_before);
+            match event {
+                Event::Op(op) => {
+                    ops_before += 1;
+                    makers.extend(op.outputs.iter().map(|made| (made.storage, op.name.as_ref())));
+                }
+                Event::Note(_) => note = index as u32,
+                _ => {}
+            }
+            notes.push(note);
+        }
+        Scene {
+            events,
+            moments: moments(events),
+            segments: segments(events),
+            works: following(events, is_work),
+            ops: following(events, is_op),
+            counts,
+            notes,
+            makers,
+        }
+    }
+
+    /// The work that an event is for.
+    pub fn next_work(&self, index: usize) -> Option<usize> {
+        found(&self.works, index)
+    }
+
+    /// The op that an event is for.
+    pub fn next_op(&self, index: usize) -> Option<usize> {
+        found(&self.ops, index)
+    }
+
+    /// Ops submitted before an event.
+    pub fn ops_before(&self, index: usize) -> u64 {
+        u64::from(self.counts[index])
+    }
+
+    /// Where the program said it was.
+    pub fn note(&self, index: usize) -> Option<&'a str> {
+        match &self.events[found(&self.notes, index)?] {
+            Event::Note(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The op that made a storage.
+    pub fn made_by(&self, storage: u64) -> &'a str {
+        self.makers.get(&storage).copied().unwrap_or("upload")
+    }
+}
+
+fn found(of: &[u32], index: usize) -> Option<usize> {
+    of.get(index).filter(|&&found| found != NONE).map(|&found| found as usize)
+}
+
+/// For each event, the first of some kind that is not before it.
+fn following(events: &[Event], kind: impl Fn(&Event) -> bool) -> Vec<u32> {
+    let (mut next, mut found) = (NONE, vec![NONE; events.len()]);
+    for (index, event) in events.iter().enumerate().rev() {
+        if kind(event) {
+            next = index as u32;
+        }
+        found[index] = next;
+    }
+    found
+}
+
+/// Device memory that was mapped. What was before the recording began is taken to be one segment.
+fn segments(events: &[Event]) -> Vec<Segment> {
+    let mut segments: Vec<Segment> = Vec::new();
+    let (mut mapped_bytes, mut begun) = (0, None);
+    let mut unknown: Option<(u64, u64)> = None;
+    for (index, event) in events.iter().enumerate() {
+        match *event {
+            Event::Reserve { tier: Tier::Device, bytes } => {
+                let bytes = bytes as u64;
+                if bytes > mapped_bytes {
+                    begun = Some((index, bytes - mapped_bytes));
+                } else {
+                    // Slabs are given back all at once.
+                    segments.iter_mut().for_each(|segment| segment.until = segment.until.or(Some(index)));
+                }
+                mapped_bytes = bytes;
+            }
+            Event::Allocate { tier: Tier::Device, address, bytes }
+            | Event::Release { tier: Tier::Device, address, bytes } => {
+                let end = address + bytes as u64;
+                // A slab is mapped for the block that comes next, and that begins where the slab does.
+                if let Some((from, bytes)) = begun.take() {
+                    segments.push(Segment { address, bytes, from: Some(from), until: None });
+                }
+                let inside = |segment: &Segment| {
+                    segment.until.is_none()
+                        && (segment.address..segment.address + segment.bytes).contains(&address)
+                };
+                if !segments.iter().any(inside) {
+                    unknown =
+                        Some(unknown.map_or((address, end), |(low, high)| (low.min(address), high.max(end))));
+                }
+            }
+            _ => {}
+        }
+    }
+    if let Some((address, end)) = unknown {
+        segments.insert(0, Segment { address, bytes: end - address, from: None, until: None });
+    }
+    segments
+}

@@ -1,0 +1,135 @@
+//! What a page says of a run.
+
+use super::decisions::Decisions;
+use super::ledger::Ledger;
+use super::moments::moments;
+use super::peak::{Peak, peak};
+use super::timeline::{Bytes, LaneTime, Window, lanes, memory};
+use crate::engine::Lane;
+use crate::replay::Outcome;
+use crate::trace::{Event, Header, Recording};
+
+/// How the note begins that a repeated program begins its iterations with.
+const ITERATION: &str = "iteration ";
+
+/// A run, summed up for [`write_html`](super::write_html) and [`write_svg`](super::write_svg).
+///
+/// ```
+/// use burn_overcommit::SimProfile;
+/// use burn_overcommit::replay::{ITERATIONS, Replay, Settings};
+/// use burn_overcommit::report::{Report, write_html};
+/// use burn_overcommit::trace::Program;
+///
+/// let profile = SimProfile::named("titan-x").and_then(SimProfile::get).unwrap();
+/// let program = Program::default();
+/// let replay = Replay::new(&program, profile, ITERATIONS)?;
+/// let (outcome, recording) = replay.record(&Settings::new(1 << 30))?;
+///
+/// let mut page = Vec::new();
+/// write_html(&Report::new(&recording, Some(&outcome)).titled("nothing at all"), &mut page)?;
+/// assert!(page.starts_with(b"<!DOCTYPE html>"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub(super) title: String,
+    pub(super) header: Header,
+    pub(super) outcome: Option<Outcome>,
+    /// The part of the run that this is about, in words.
+    pub(super) part: String,
+    /// That is all of it.
+    pub(super) whole: bool,
+    pub(super) window: Window,
+    pub(super) step_ns: u64,
+    pub(super) live_peak_bytes: usize,
+    pub(super) ops: usize,
+    pub(super) memory: Vec<Bytes>,
+    pub(super) lanes: [LaneTime; 3],
+    pub(super) peak: Peak,
+    pub(super) decisions: Decisions,
+    /// Copied to the host, and back.
+    pub(super) moved_bytes: [usize; 2],
+    /// Notes in the window, and when.
+    pub(super) notes: Vec<(u64, String)>,
+}
+
+impl Report {
+    /// Of a loop the last iteration, of anything else all of it. An outcome, where there is one, adds what a recording does
+    /// not know: the time with all memory, the bound, why a run did not get to its end.
+    pub fn new(recording: &Recording, outcome: Option<&Outcome>) -> Self {
+        let begins = |event: &Event| matches!(event, Event::Note(text) if text.starts_with(ITERATION));
+        let first = recording.events.iter().rposition(begins);
+        let count = recording.events.iter().filter(|event| begins(event)).count();
+        let part = match first.map(|first| &recording.events[first]) {
+            Some(Event::Note(text)) if count > 1 => format!("{text} of {count}"),
+            _ => "the whole run".into(),
+        };
+        let first = if count > 1 { first.unwrap_or(0) } else { 0 };
+        Report::since(recording, outcome, first, part)
+    }
+
+    /// All of a recording, loop or not.
+    pub fn whole(recording: &Recording, outcome: Option<&Outcome>) -> Self {
+        Report::since(recording, outcome, 0, "the whole run".into())
+    }
+
+    /// With this title, rather than the device's name.
+    pub fn titled(mut self, title: impl Into<String>) -> Self {
+        self.title = title.into();
+        self
+    }
+
+    /// Of the events from `first` on; what was before is known, and not shown.
+    fn since(recording: &Recording, outcome: Option<&Outcome>, first: usize, part: String) -> Self {
+        let events = recording.events.as_slice();
+        let moments = moments(events);
+        let end_ns = |events: &[Event]| {
+            let ends = events.iter().filter_map(|event| event.ran()).map(|(_, ran)| ran.end_ns);
+            ends.max().unwrap_or(0)
+        };
+        let begin_ns = if first == 0 { 0 } else { moments[first] };
+        let window = Window { begin_ns, end_ns: end_ns(events).max(begin_ns) };
+        let measured_ns = end_ns(events) - end_ns(&events[..first]);
+        let moved = |wanted: Lane| {
+            let copies = events[first..].iter().filter_map(|event| match event {
+                Event::Copy(copied) if copied.lane == wanted => Some(copied.bytes),
+                _ => None,
+            });
+            copies.sum()
+        };
+        let notes = (first..events.len()).filter_map(|index| match &events[index] {
+            Event::Note(text) => Some((moments[index], text.clone())),
+            _ => None,
+        });
+        Report {
+            title: match recording.header.device.as_str() {
+                "" => "A run".into(),
+                device => device.into(),
+            },
+            header: recording.header.clone(),
+            outcome: outcome.cloned(),
+            part,
+            whole: first == 0,
+            window,
+            step_ns: outcome.and_then(|outcome| outcome.step_ns).filter(|_| first > 0).unwrap_or(measured_ns),
+            live_peak_bytes: live_peak_bytes(events, first),
+            ops: events[first..].iter().filter(|event| matches!(event, Event::Op(_))).count(),
+            memory: memory(events, &moments, window),
+            lanes: lanes(events, window),
+            peak: peak(events, &moments, first),
+            decisions: Decisions::new(events, first),
+            moved_bytes: [moved(Lane::Offload), moved(Lane::Fetch)],
+            notes: notes.collect(),
+        }
+    }
+}
+
+/// The most bytes that the program held at once, from an event on.
+fn live_peak_bytes(events: &[Event], first: usize) -> usize {
+    let mut ledger = Ledger::default();
+    let held = events.iter().enumerate().map(|(index, event)| {
+        ledger.take(event);
+        if index < first { 0 } else { ledger.totals().live_bytes }
+    });
+    held.max().unwrap_or(0)
+}
