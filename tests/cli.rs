@@ -152,10 +152,37 @@ fn what_cannot_be_done_is_told_by_text_and_exit_code() {
 }
 
 #[test]
+fn runs_are_written_for_people_and_viewers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = trace(&folder);
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let wrote = |arguments: &[&str], names: &[&str]| {
+        let output = overcommit(arguments);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        for name in names {
+            assert!(std::fs::metadata(file(name)).unwrap().len() > 1000, "{name}");
+        }
+    };
+    let (page, image, chrome, pickle, again) =
+        (file("run.html"), file("run.svg"), file("run.json"), file("run.pickle"), file("run.jsonl"));
+    let path = path.to_str().unwrap();
+    let budget = ["replay", path, "--device", "v100", "--budget", "60%"];
+    let outputs = ["--report", &page, "--chrome", &chrome, "--memory-viz", &pickle, "--trace", &again];
+    wrote(&[&budget[..], &outputs].concat(), &["run.html", "run.json", "run.pickle", "run.jsonl"]);
+    wrote(&["report", &again, "--report", &image], &["run.svg"]);
+    wrote(&["report", path], &["trace.html"]);
+    wrote(&["compare", path, "--budgets", "100%,60%", "--plot", &file("plot.svg")], &["plot.svg"]);
+    assert!(std::fs::read_to_string(file("plot.svg")).unwrap().contains("no schedule below"));
+    // The replay was recorded with all that was done for it.
+    let recording = burn_overcommit::trace::Recording::open(&again).unwrap();
+    assert!(recording.events.iter().any(|event| matches!(event, burn_overcommit::trace::Event::Evict(_))));
+}
+
+#[test]
 fn devices_and_help_are_told() {
     let (_, devices) = json(&["devices", "--json"]);
     assert!(devices.as_array().unwrap().iter().any(|device| device["key"] == "h200"));
-    for command in ["record", "replay", "compare", "devices"] {
+    for command in ["record", "replay", "compare", "report", "devices"] {
         assert!(overcommit(&[command, "--help"]).status.success());
     }
     assert!(text(&overcommit(&["--help"]).stdout).contains("Examples:"));

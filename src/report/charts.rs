@@ -45,14 +45,25 @@ pub(super) type Paper<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 ///
 /// # Errors
 /// What the writer says.
-pub fn write_svg(report: &Report, mut out: impl Write) -> io::Result<()> {
+pub fn write_svg(report: &Report, out: impl Write) -> io::Result<()> {
     let height = memory_chart::HEIGHT + MARGIN + lane_chart::HEIGHT;
-    let image = drawn(WIDTH + 2 * MARGIN, height + 2 * MARGIN, |paper| {
-        let paper = paper.margin(MARGIN, MARGIN, MARGIN, MARGIN);
+    let draw = |paper: &Paper<'_>| {
         let (above, rest) = paper.split_vertically(memory_chart::HEIGHT);
         let (_, below) = rest.split_vertically(MARGIN);
         memory_chart::draw(report, &above)?;
         lane_chart::draw(report, &below)
+    };
+    standalone(height, draw, out)
+}
+
+/// Writes an image of so many pixels in height, and a margin, with its own style sheet.
+pub(super) fn standalone(
+    height: u32,
+    draw: impl FnOnce(&Paper<'_>) -> Drawn,
+    mut out: impl Write,
+) -> io::Result<()> {
+    let image = drawn(WIDTH + 2 * MARGIN, height + 2 * MARGIN, |paper| {
+        draw(&paper.margin(MARGIN, MARGIN, MARGIN, MARGIN))
     })?;
     let begin = image.find('>').map_or(0, |end| end + 1);
     let (opening, rest) = image.split_at(begin);

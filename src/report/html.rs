@@ -77,6 +77,14 @@ fn subtitle(report: &Report, out: &mut impl Write) -> io::Result<()> {
     if let Some(failure) = report.outcome.as_ref().and_then(|outcome| outcome.failure.as_ref()) {
         writeln!(out, "<p class=\"failure\"><b>It did not get to its end.</b>\n{}</p>", escaped(failure))?;
     }
+    if report.ops_after_read > 0 {
+        let ops = counted(report.ops_after_read, "op");
+        writeln!(
+            out,
+            "<p class=\"failure\"><b>It read a tensor before its end.</b>\nA simulation has no data, so the {ops} after \
+             that may not be those of a real run.</p>"
+        )?;
+    }
     Ok(())
 }
 

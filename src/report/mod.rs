@@ -1,8 +1,8 @@
 //! Recordings for people: files for the viewers of others, and a page of our own.
 //!
-//! - [`write_chrome`]: Chrome's trace events, for Perfetto.
-//! - [`write_memory_viz_pickle`], [`write_memory_viz_json`]: memory snapshots, for PyTorch's viewer.
-//! - [`Report`]: a run summed up; [`write_html`] makes a page of it, [`write_svg`] an image of its charts.
+//! - `write_chrome`: Chrome's trace events, for Perfetto.
+//! - `write_memory_viz_pickle`, `write_memory_viz_json`: memory snapshots, for PyTorch's viewer.
+//! - [`Report`]: a run summed up; `write_html` makes a page of it, `write_svg` an image of its charts.
 //!
 //! Within: `ledger` says what is where from event to event, `moments` when, `scene` what for. `summary` is a report, out of
 //! `timeline`, `peak` and `decisions`. `html` is the page, `memory_chart` and `lane_chart` are its charts, `charts` is what
@@ -10,6 +10,7 @@
 
 mod charts;
 mod chrome;
+mod comparison;
 mod decisions;
 mod html;
 mod lane_chart;
@@ -26,6 +27,7 @@ mod units;
 
 pub use charts::write_svg;
 pub use chrome::write_chrome;
+pub use comparison::write_comparison;
 pub use html::write_html;
 pub use memory_viz::{write_memory_viz_json, write_memory_viz_pickle};
 pub use summary::Report;

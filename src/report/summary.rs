@@ -43,6 +43,8 @@ pub struct Report {
     pub(super) step_ns: u64,
     pub(super) live_peak_bytes: usize,
     pub(super) ops: usize,
+    /// Of these, those that came after the program had read a tensor that has no data.
+    pub(super) ops_after_read: usize,
     pub(super) memory: Vec<Bytes>,
     pub(super) lanes: [LaneTime; 3],
     pub(super) peak: Peak,
@@ -113,6 +115,12 @@ impl Report {
             window,
             step_ns: outcome.and_then(|outcome| outcome.step_ns).filter(|_| first > 0).unwrap_or(measured_ns),
             live_peak_bytes: live_peak_bytes(events, first),
+            // A replay does what was recorded, whatever it reads.
+            ops_after_read: if recording.header.simulated && outcome.is_none() {
+                ops_after_read(events)
+            } else {
+                0
+            },
             ops: events[first..].iter().filter(|event| matches!(event, Event::Op(_))).count(),
             memory: memory(events, &moments, window),
             lanes: lanes(events, window),
@@ -122,6 +130,12 @@ impl Report {
             notes: notes.collect(),
         }
     }
+}
+
+fn ops_after_read(events: &[Event]) -> usize {
+    let read = events.iter().position(|event| matches!(event, Event::Read(_)));
+    let after = read.map_or(&[][..], |read| &events[read..]);
+    after.iter().filter(|event| matches!(event, Event::Op(_))).count()
 }
 
 /// The most bytes that the program held at once, from an event on.

@@ -1,8 +1,8 @@
 //! Recorded programs and runs: what a program asked for, and what the pool did for it.
 //!
-//! - [`event`]: what can happen. [`journal`]: where the pool notes it.
-//! - [`program`]: the part that a replay needs, checked. [`lines`]: traces as files, a line of JSON an event.
-//! - [`simrd`]: the logs of the DTR simulator.
+//! - `event`: what can happen. `journal`: where the pool notes it.
+//! - `program`: the part that a replay needs, checked. `lines`: traces as files, a line of JSON an event.
+//! - `simrd`: the logs of the DTR simulator.
 
 mod event;
 mod journal;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use burn_overcommit::Policy;
 use burn_overcommit::report::{Report, write_html, write_svg};
-use burn_overcommit::trace::Recording;
+use burn_overcommit::trace::{Event, Recording};
 use bytesize::ByteSize;
 
 use crate::run::{run, runs};
@@ -114,4 +114,28 @@ fn a_run_that_failed_says_why() {
     let page = page(&Report::new(&Recording::default(), Some(&failed)));
     check_tags(&page);
     assert!(page.contains("out of &lt;device memory&gt;"));
+}
+
+#[test]
+fn a_simulated_program_that_read_before_its_end_is_flagged() {
+    let mut recording = run(3, 1.0, Policy::Auto).1;
+    recording.events.retain(|event| !matches!(event, Event::Read(_)));
+    let flagged = |recording: &Recording| {
+        let mut page = Vec::new();
+        write_html(&Report::new(recording, None), &mut page).unwrap();
+        String::from_utf8(page).unwrap().contains("It read a tensor before its end.")
+    };
+    recording.header.simulated = true;
+    assert!(!flagged(&recording));
+    let Some(Event::Op(op)) = recording.events.iter().find(|event| matches!(event, Event::Op(_))) else {
+        panic!("a run has ops");
+    };
+    let read = Event::Read(op.outputs[0].storage);
+    recording.events.push(read.clone());
+    assert!(!flagged(&recording), "after the last op");
+    let op = recording.events.iter().position(|event| matches!(event, Event::Op(_))).unwrap();
+    recording.events.insert(op + 1, read);
+    assert!(flagged(&recording));
+    recording.header.simulated = false;
+    assert!(!flagged(&recording), "real data");
 }

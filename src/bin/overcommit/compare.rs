@@ -1,15 +1,18 @@
 //! `compare`: a trace under all policies and a range of budgets.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use burn_overcommit::replay::{Outcome, Replay, Settings};
+use burn_overcommit::report::write_comparison;
 use burn_overcommit::{Amount, Policy};
 use bytesize::ByteSize;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::options::{Source, Ways, amount, bar, spinner};
+use crate::outputs::to_file;
 
 /// See the command's help.
 #[derive(Debug, Args)]
@@ -24,6 +27,9 @@ pub struct Options {
     policies: Vec<Policy>,
     #[command(flatten)]
     ways: Ways,
+    /// A plot of overhead over budget, as SVG.
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
     /// One JSON array, of an object for every policy and budget.
     #[arg(long)]
     json: bool,
@@ -39,6 +45,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     spinner.finish_and_clear();
     let policies = if options.policies.is_empty() { Policy::ALL.to_vec() } else { options.policies.clone() };
     let rows = run_all(options, &replay, &policies)?;
+    if let Some(path) = &options.plot {
+        to_file(path, |file| write_comparison(&rows.concat(), file))?;
+    }
     if options.json {
         println!("{}", serde_json::to_string(&rows.concat())?);
     } else {

@@ -3,8 +3,10 @@
 mod compare;
 mod devices;
 mod options;
+mod outputs;
 mod record;
 mod replay;
+mod report;
 
 use std::process::ExitCode;
 
@@ -28,7 +30,9 @@ Examples:
   overcommit record -o mine.jsonl -- cargo run --release --bin train
   overcommit replay resnet.jsonl --device rtx4090 --budget 50%
   overcommit replay resnet32.log --budget '4 GiB' --policy recompute --no-offload --json
-  overcommit compare resnet.jsonl --device rtx4090
+  overcommit replay resnet.jsonl --device v100 --budget 2GiB --report run.html --chrome run.json
+  overcommit compare resnet.jsonl --device rtx4090 --plot policies.svg
+  overcommit report resnet.jsonl
   overcommit devices
 
 Exit codes: 0 done, 1 failed, 2 not understood, 3 done, and the budget is too small.";
@@ -41,6 +45,8 @@ enum Command {
     Replay(replay::Options),
     /// Runs a trace under all policies and a range of budgets.
     Compare(compare::Options),
+    /// Shows a recorded run as it was.
+    Report(report::Options),
     /// Lists the devices that can be simulated.
     Devices(devices::Options),
 }
@@ -50,6 +56,7 @@ fn main() -> ExitCode {
         Command::Record(options) => record::run(&options),
         Command::Replay(options) => replay::run(&options),
         Command::Compare(options) => compare::run(&options),
+        Command::Report(options) => report::run(&options),
         Command::Devices(options) => devices::run(&options),
     };
     result.unwrap_or_else(|error| {

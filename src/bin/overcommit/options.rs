@@ -1,6 +1,6 @@
 //! What the commands share: a trace, a device, and how they are told.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -86,6 +86,11 @@ impl Source {
             self.iterations.map_or(if program.loops { ITERATIONS } else { 1 }, |count| count as usize);
         Ok(Replay::new(program, self.profile()?, iterations)?)
     }
+}
+
+/// What a report on a trace is called.
+pub fn title(file: &Path) -> String {
+    file.file_stem().map_or_else(|| file.display().to_string(), |stem| stem.to_string_lossy().into_owned())
 }
 
 /// Shown while nothing else can be said than that it goes on.

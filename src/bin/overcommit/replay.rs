@@ -10,7 +10,8 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::INFEASIBLE;
-use crate::options::{Source, Ways, amount, spinner};
+use crate::options::{Source, Ways, amount, spinner, title};
+use crate::outputs::Outputs;
 
 /// See the command's help.
 #[derive(Debug, Args)]
@@ -26,6 +27,8 @@ pub struct Options {
     policy: Policy,
     #[command(flatten)]
     ways: Ways,
+    #[command(flatten)]
+    outputs: Outputs,
     /// One JSON object.
     #[arg(long)]
     json: bool,
@@ -45,7 +48,13 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         recompute: !options.ways.no_recompute,
         oracle: options.ways.oracle,
     };
-    let outcome = replay.run(&settings)?;
+    let outcome = if options.outputs.is_empty() {
+        replay.run(&settings)?
+    } else {
+        let (outcome, recording) = replay.record(&settings)?;
+        options.outputs.write(&recording, Some(&outcome), &title(&options.source.file))?;
+        outcome
+    };
     spinner.finish_and_clear();
     if options.json {
         println!("{}", serde_json::to_string(&outcome)?);
