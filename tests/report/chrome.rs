@@ -97,12 +97,19 @@ fn lanes_do_not_overlap_themselves() {
 
 /// Bytes in blocks that are not released.
 fn left(recording: &Recording, of: Tier) -> u64 {
-    let change = |event: &Event| match event {
-        Event::Allocate { tier, bytes, .. } if *tier == of => *bytes as i64,
-        Event::Release { tier, bytes, .. } if *tier == of => -(*bytes as i64),
-        _ => 0,
-    };
-    recording.events.iter().map(change).sum::<i64>() as u64
+    let mut blocks = HashMap::new();
+    for event in &recording.events {
+        match event {
+            Event::Allocate { tier, address, bytes } if *tier == of => {
+                blocks.insert(address, *bytes as u64);
+            }
+            Event::Release { tier, address, .. } if *tier == of => {
+                blocks.remove(address);
+            }
+            _ => {}
+        }
+    }
+    blocks.values().sum()
 }
 
 #[test]
