@@ -17,19 +17,19 @@ const SMALL_PART: usize = 16;
 pub struct Auto;
 
 impl Reactive for Auto {
-    fn pick(&self, need_bytes: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
-        let mut any = None;
-        let mut last_used = None;
+    fn pick(&self, _: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
+        let mut used_last = None;
         for (index, candidate) in candidates.enumerate() {
-            let large = candidate.size_bytes * SMALL_PART >= need_bytes;
             match candidate.next_use_ops {
-                Some(ops) if large => last_used = last_used.max(Some((ops, index))),
-                None if large => return Some(index),
-                _ => {}
+                Some(ops) => used_last = used_last.max(Some((ops, index))),
+                None => return Some(index),
             }
-            any = any.or(Some(index));
         }
-        last_used.map(|(_, index)| index).or(any)
+        used_last.map(|(_, index)| index)
+    }
+
+    fn least_bytes(&self, need_bytes: usize) -> usize {
+        need_bytes / SMALL_PART
     }
 
     fn how(&self, ways: Ways) -> Option<Eviction> {
@@ -57,16 +57,10 @@ mod tests {
     }
 
     #[test]
-    fn the_coldest_goes_but_small_ones_last() {
-        let pick = |need_bytes, sizes: &[usize]| {
-            let sized =
-                |&size_bytes: &usize| Candidate { size_bytes, idle_ops: 1, clean: false, next_use_ops: None };
-            Auto.pick(need_bytes, &mut sizes.iter().map(sized))
-        };
-        assert_eq!(pick(4096, &[256, 512, 1024]), Some(0));
-        assert_eq!(pick(8192, &[256, 512, 1024]), Some(1));
-        assert_eq!(pick(1 << 20, &[256, 512, 1024]), Some(0));
-        assert_eq!(pick(256, &[]), None);
+    fn the_coldest_goes() {
+        let candidate = Candidate { size_bytes: 256, idle_ops: 1, clean: false, next_use_ops: None };
+        assert_eq!(Auto.pick(4096, &mut [candidate; 3].into_iter()), Some(0));
+        assert_eq!(Auto.pick(256, &mut std::iter::empty()), None);
     }
 
     #[test]
@@ -78,7 +72,6 @@ mod tests {
             clean: false,
             next_use_ops: Some(next_use_ops),
         };
-        assert_eq!(Auto.pick(8192, &mut known.iter().map(candidate)), Some(2));
-        assert_eq!(Auto.pick(1 << 20, &mut known[..1].iter().map(candidate)), Some(0));
+        assert_eq!(Auto.pick(8192, &mut known[1..].iter().map(candidate)), Some(1));
     }
 }

@@ -16,6 +16,10 @@ impl Reactive for EvictAll {
         Auto.how(ways)
     }
 
+    fn least_bytes(&self, need_bytes: usize) -> usize {
+        Auto.least_bytes(need_bytes)
+    }
+
     fn evicts_at_once(&self) -> bool {
         true
     }

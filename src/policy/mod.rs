@@ -103,6 +103,12 @@ pub trait Reactive: Debug + Send + Sync {
     /// The iterator is lazy: what is not looked at costs nothing.
     fn pick(&self, need_bytes: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize>;
 
+    /// Storages of fewer bytes are candidates only where there are no larger ones.
+    fn least_bytes(&self, need_bytes: usize) -> usize {
+        let _ = need_bytes;
+        0
+    }
+
     /// How to evict one that is not clean. `None`: not at all.
     fn how(&self, ways: Ways) -> Option<Eviction>;
 

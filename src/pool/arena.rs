@@ -6,7 +6,7 @@ use crate::engine::{Engine, EngineError, Span, Tier, aligned};
 use crate::trace::{Event, Journal};
 
 /// A range of a slab that a storage, or an op's scratch, holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Block {
     slab: u32,
     offset: usize,

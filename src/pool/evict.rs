@@ -74,8 +74,19 @@ impl Pool {
 
     /// What the policy evicts next of the resident storages that are not pinned and may go.
     fn pick(&self, need_bytes: usize, may_go: impl Fn(StorageId) -> bool) -> Option<StorageId> {
+        let least_bytes = self.policy.least_bytes(need_bytes);
+        self.pick_of(least_bytes, need_bytes, &may_go).or_else(|| self.pick_of(0, need_bytes, &may_go))
+    }
+
+    fn pick_of(
+        &self,
+        least_bytes: usize,
+        need_bytes: usize,
+        may_go: &impl Fn(StorageId) -> bool,
+    ) -> Option<StorageId> {
         let storages = &self.graph.storages;
-        let evictable = || storages.residents().filter(|&id| storages[id].pins == 0 && may_go(id));
+        let evictable =
+            || storages.residents_of(least_bytes).filter(|&id| storages[id].pins == 0 && may_go(id));
         let mut candidates = evictable().map(|id| {
             let storage = &storages[id];
             Candidate {

@@ -1,5 +1,7 @@
 //! Storages: the bytes behind tensors, and the states they can be in.
 
+use arrayvec::ArrayVec;
+
 use super::arena::Block;
 use super::lease::Pending;
 use super::recipe::RecipeId;
@@ -59,6 +61,8 @@ pub struct Storage {
     pub depth: u32,
     /// When an op last used it, in ops.
     pub used_at: u64,
+    /// How many storages became the most recently used before it did.
+    turn: u64,
     newer: Option<StorageId>,
     older: Option<StorageId>,
 }
@@ -76,13 +80,41 @@ impl Storage {
 }
 
 /// All records, and the resident ones in order of use.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Storages {
     records: Table<Storage>,
     spare_lists: Vec<Vec<RecipeId>>,
     made: u64,
+    /// Residents in order of use, by class of size.
+    classes: [Ends; CLASSES],
+    turns: u64,
+}
+
+/// Class `n` is of `2^n` bytes and more, less than twice that. So those that are large enough are found without passing by
+/// thousands of small ones.
+const CLASSES: usize = usize::BITS as usize;
+
+/// Both ends of a list.
+#[derive(Debug, Default, Clone, Copy)]
+struct Ends {
     newest: Option<StorageId>,
     oldest: Option<StorageId>,
+}
+
+fn class(bytes: usize) -> usize {
+    bytes.max(1).ilog2() as usize
+}
+
+impl Default for Storages {
+    fn default() -> Self {
+        Storages {
+            records: Table::default(),
+            spare_lists: Vec::new(),
+            made: 0,
+            classes: [Ends::default(); CLASSES],
+            turns: 0,
+        }
+    }
 }
 
 impl Storages {
@@ -102,6 +134,7 @@ impl Storages {
             host_pins: 0,
             depth: 0,
             used_at: 0,
+            turn: 0,
             newer: None,
             older: None,
         };
@@ -147,7 +180,7 @@ impl Storages {
 
     /// Makes a resident storage the most recently used.
     pub fn touch(&mut self, id: StorageId, now: u64) {
-        if self.newest != Some(id) {
+        if self[id].turn != self.turns {
             self.unlink(id);
             self.link_newest(id, now);
         }
@@ -156,28 +189,48 @@ impl Storages {
 
     /// Resident storages, least recently used first.
     pub fn residents(&self) -> impl Iterator<Item = StorageId> {
-        std::iter::successors(self.oldest, |&id| self[id].newer)
+        self.residents_of(0)
+    }
+
+    /// Those of at least so many bytes.
+    pub fn residents_of(&self, least_bytes: usize) -> impl Iterator<Item = StorageId> {
+        let lists = self.classes[class(least_bytes)..].iter();
+        let mut oldest: ArrayVec<StorageId, CLASSES> = lists.filter_map(|ends| ends.oldest).collect();
+        let in_order = std::iter::from_fn(move || {
+            let (at, &id) = oldest.iter().enumerate().min_by_key(|&(_, &id)| self[id].turn)?;
+            match self[id].newer {
+                Some(newer) => oldest[at] = newer,
+                None => {
+                    oldest.swap_remove(at);
+                }
+            }
+            Some(id)
+        });
+        in_order.filter(move |&id| self[id].size_bytes >= least_bytes)
     }
 
     fn link_newest(&mut self, id: StorageId, now: u64) {
-        let before = self.newest.replace(id);
+        self.turns += 1;
+        let (turn, class) = (self.turns, class(self[id].size_bytes));
+        let before = self.classes[class].newest.replace(id);
         let storage = &mut self[id];
-        (storage.older, storage.newer, storage.used_at) = (before, None, now);
+        (storage.older, storage.newer, storage.used_at, storage.turn) = (before, None, now, turn);
         match before {
             Some(before) => self[before].newer = Some(id),
-            None => self.oldest = Some(id),
+            None => self.classes[class].oldest = Some(id),
         }
     }
 
     fn unlink(&mut self, id: StorageId) {
+        let class = class(self[id].size_bytes);
         let (older, newer) = (self[id].older.take(), self[id].newer.take());
         match older {
             Some(older) => self[older].newer = newer,
-            None => self.oldest = newer,
+            None => self.classes[class].oldest = newer,
         }
         match newer {
             Some(newer) => self[newer].older = older,
-            None => self.newest = older,
+            None => self.classes[class].newest = older,
         }
     }
 }
@@ -192,5 +245,31 @@ impl std::ops::Index<StorageId> for Storages {
 impl std::ops::IndexMut<StorageId> for Storages {
     fn index_mut(&mut self, id: StorageId) -> &mut Storage {
         &mut self.records[id.0]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn residents_come_in_order_of_use_whatever_their_size() {
+        let mut storages = Storages::default();
+        let block = Block::default();
+        let sizes = [5000, 300, 70_000, 0, 300, 9000];
+        let ids: Vec<StorageId> =
+            sizes.iter().map(|&size_bytes| storages.insert(size_bytes, "test")).collect();
+        for (now, &id) in ids.iter().enumerate() {
+            storages.set_device(id, Copy::new(block, Pending::default()), now as u64);
+        }
+        let order = |storages: &Storages, least_bytes| storages.residents_of(least_bytes).collect::<Vec<_>>();
+        assert_eq!(order(&storages, 0), ids);
+        storages.touch(ids[1], 7);
+        storages.touch(ids[1], 8);
+        storages.take_device(ids[3]);
+        assert_eq!(order(&storages, 0), [0, 2, 4, 5, 1].map(|index| ids[index]));
+        assert_eq!(order(&storages, 5000), [0, 2, 5].map(|index| ids[index]));
+        assert_eq!(order(&storages, 5001), [2, 5].map(|index| ids[index]));
+        assert_eq!(order(&storages, 1 << 40), []);
     }
 }
