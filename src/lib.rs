@@ -6,6 +6,7 @@ mod config;
 mod device;
 pub mod engine;
 mod error;
+pub mod liveness;
 pub mod op;
 mod plan;
 mod policy;

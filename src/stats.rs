@@ -20,6 +20,8 @@ pub struct Counters {
     pub offloaded_bytes: u64,
     /// Bytes copied from host to device.
     pub fetched_bytes: u64,
+    /// Of these, those copied before they were asked for.
+    pub prefetched_bytes: u64,
     /// Ops run again to bring dropped storages back.
     pub recomputed_ops: u64,
     /// Bytes these ops made.
@@ -88,6 +90,7 @@ impl Stats {
             ("host_bytes.all.peak", self.peak_host_bytes as u64),
             ("offloaded_bytes.all.allocated", counters.offloaded_bytes),
             ("fetched_bytes.all.allocated", counters.fetched_bytes),
+            ("prefetched_bytes.all.allocated", counters.prefetched_bytes),
             ("recomputed_bytes.all.allocated", counters.recomputed_bytes),
             ("recomputed_ops", counters.recomputed_ops),
             ("num_ops", counters.ops),

@@ -180,3 +180,33 @@ fn the_vendors_devices_are_there_by_name() {
     let text = "sim:gtx".parse::<OvercommitDevice>().unwrap_err();
     assert!(text.contains("expected one of k40c, titan-x"), "{text}");
 }
+
+#[test]
+fn from_the_second_iteration_on_what_was_offloaded_is_back_in_time() {
+    // A layer takes a millisecond, and a copy of what it makes about as long: what is fetched when it is asked for delays.
+    let device = device(Config::new().budget("40 MB").recompute(false));
+    let weight = Tensor::<Ours, 2>::ones([1000, 1000], &device);
+    let step = || {
+        let mut kept = vec![weight.clone() + 1.0];
+        for layer in 0..24 {
+            kept.push(kept[layer].clone().mul(weight.clone()));
+        }
+        while let Some(x) = kept.pop() {
+            let _ = x.sum();
+        }
+    };
+    let steps: Vec<_> = (0..4)
+        .map(|_| {
+            let (begin, before) = (end_ns(&device), stats(&device).unwrap().counters);
+            step();
+            let after = stats(&device).unwrap().counters;
+            let ahead = after.prefetched_bytes - before.prefetched_bytes;
+            (end_ns(&device) - begin, after.fetched_bytes - before.fetched_bytes, ahead)
+        })
+        .collect();
+    let (first_ns, fetched, ahead) = steps[0];
+    assert!(fetched > 10_000_000 && ahead == 0, "{fetched} {ahead}");
+    let (last_ns, fetched, ahead) = steps[3];
+    assert!(ahead * 10 > fetched * 9, "{ahead} of {fetched}");
+    assert!(last_ns < first_ns, "{last_ns} {first_ns}");
+}

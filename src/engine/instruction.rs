@@ -1,3 +1,5 @@
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use super::{Algorithm, Engine};
 use crate::op::{Op, Outputs, View};
 
@@ -16,6 +18,8 @@ pub struct Instruction {
     pub scratch_bytes: usize,
     /// Its predicted time.
     pub launch_ns: u64,
+    /// Equal for ops on equal views that differ in scalars or seeds alone.
+    pub signature: u64,
 }
 
 impl Instruction {
@@ -24,7 +28,11 @@ impl Instruction {
         let outputs = op.outputs(views);
         let scratch_bytes = engine.scratch(&op, algorithm, views, &outputs);
         let launch_ns = engine.props().launch_ns(&op.work(views, &outputs));
-        Instruction { op, algorithm, views: views.into(), outputs, scratch_bytes, launch_ns }
+        // Of fixed keys: the same in every run.
+        let mut hasher = DefaultHasher::new();
+        (op.template(), views).hash(&mut hasher);
+        let signature = hasher.finish();
+        Instruction { op, algorithm, views: views.into(), outputs, scratch_bytes, launch_ns, signature }
     }
 
     /// Sizes of what must be placed: outputs, but for one done in place, then scratch.

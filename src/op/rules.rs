@@ -1,6 +1,6 @@
 //! Total functions of an op: what it makes, what it reads, what it may overwrite.
 
-use super::{COUNTED_RUN, Dtype, Op, Outputs, Reads, Shape, View};
+use super::{COUNTED_RUN, Dtype, Op, Outputs, Reads, Scalar, Shape, View};
 
 impl Op {
     /// What the op makes of these inputs. The caller has checked that they fit together.
@@ -152,6 +152,22 @@ impl Op {
     /// and no reduction depends on the number of threads.
     pub fn replays_exactly(&self) -> bool {
         !matches!(self, Op::Traced(traced) if !traced.facts().exact)
+    }
+
+    /// The op with the numbers that may change from one iteration to the next, scalars and seeds, all alike.
+    pub fn template(mut self) -> Self {
+        const ALIKE: Scalar = Scalar::Int(0);
+        match &mut self {
+            Op::Fill { value, .. } | Op::BinaryScalar(_, value) | Op::CompareScalar(_, value) => {
+                *value = ALIKE
+            }
+            Op::MaskFill(value) | Op::AttentionWeights { scale: value, .. } => *value = ALIKE,
+            Op::LayerNorm { epsilon } => *epsilon = ALIKE,
+            Op::Clamp(low, high) => (*low, *high) = (ALIKE, ALIKE),
+            Op::Random { seed, .. } => *seed = 0,
+            _ => {}
+        }
+        self
     }
 
     /// A short name for messages and traces.

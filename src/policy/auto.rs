@@ -28,6 +28,10 @@ impl Reactive for Auto {
         used_last.map(|(_, index)| index)
     }
 
+    fn prefetches(&self) -> bool {
+        true
+    }
+
     fn least_bytes(&self, need_bytes: usize) -> usize {
         need_bytes / SMALL_PART
     }

@@ -112,6 +112,11 @@ pub trait Reactive: Debug + Send + Sync {
     /// How to evict one that is not clean. `None`: not at all.
     fn how(&self, ways: Ways) -> Option<Eviction>;
 
+    /// Whether evicted storages come back before they are needed, where liveness is known.
+    fn prefetches(&self) -> bool {
+        false
+    }
+
     /// Whether storages leave as soon as no op uses them, and not when memory is short.
     fn evicts_at_once(&self) -> bool {
         false

@@ -134,6 +134,7 @@ impl Pool {
         self.note_eviction(id, How::Drop, || self.remake_ns(id, &self.graph.storages[id]).unwrap_or(0));
         self.free_device(id);
         self.graph.dropped(id);
+        self.absent.insert(id, &self.graph.storages[id]);
         self.counters.evictions += 1;
         self.counters.drops += 1;
     }

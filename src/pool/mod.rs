@@ -4,6 +4,7 @@
 //! - [`placement`], [`arena`]: where in a tier.
 //! - [`recipe`]: how a storage is made again, and what that keeps known. [`instruction`]: what recipes share.
 //! - [`evict`]: making room. [`transfer`]: offload, fetch, read, write. [`plan`]: an op from request to submission.
+//! - [`prefetch`]: what is fetched before it is needed.
 //! - [`note`]: what the journal is told. [`foresight`]: what a replay tells beforehand.
 //! - [`lease`]: the submission itself; with `engine/`, the only unsafe code.
 //!
@@ -18,6 +19,7 @@ mod lease;
 mod note;
 mod placement;
 mod plan;
+mod prefetch;
 mod recipe;
 mod sabotage;
 mod storage;
@@ -33,14 +35,16 @@ pub use storage::StorageId;
 
 use crate::OvercommitDevice;
 use crate::config::Settings;
-use crate::engine::{Engine, EngineError, Lane, Tier};
+use crate::engine::{Engine, EngineError, Lane, Tier, aligned};
 use crate::error::Error;
+use crate::liveness::Tracker;
 use crate::policy::Reactive;
 use crate::stats::Counters;
 use crate::trace::{Event, Header, Journal, Recording};
 use arena::Arena;
 use instruction::Instructions;
 use lease::Submitter;
+use prefetch::Absent;
 use recipe::Graph;
 
 /// Host memory is mapped in slabs of this size: large enough that mapping (pinning, on a GPU) is rare.
@@ -71,6 +75,12 @@ pub struct Pool {
     portrait: Residents,
     /// The largest need of one op so far.
     largest_op_bytes: usize,
+    /// What the program does, and what it did before.
+    tracker: Tracker,
+    /// Storages that handles need and device memory has not, by when they are needed.
+    absent: Absent,
+    /// Bytes that handles need.
+    held_bytes: usize,
     /// A recompute is under way: what it makes may be offloaded, but not dropped again.
     remaking: bool,
     /// Claims to take off; empty between operations.
@@ -102,6 +112,9 @@ impl Pool {
             use_over_time: (0, 0),
             portrait: Vec::new(),
             largest_op_bytes: 0,
+            tracker: Tracker::default(),
+            absent: Absent::default(),
+            held_bytes: 0,
             remaking: false,
             lost: Vec::new(),
             settings,
@@ -116,9 +129,17 @@ impl Pool {
 
     /// The storage has no handle any more.
     fn let_go(&mut self, id: StorageId) {
-        self.graph.storages[id].held = false;
+        self.no_handle(id);
         self.lost_need(id);
         self.settle_claims();
+    }
+
+    fn no_handle(&mut self, id: StorageId) {
+        let storage = &mut self.graph.storages[id];
+        storage.held = false;
+        self.held_bytes -= aligned(storage.size_bytes);
+        self.tracker.dropped(storage.liveness.touch);
+        self.absent.remove(id, storage);
     }
 
     /// Takes off the claims in `lost`, and what follows from that.

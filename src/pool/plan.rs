@@ -64,9 +64,8 @@ impl Pool {
             self.counters.out_of_memory += 1;
         }
         let outputs = outputs?;
-        if self.policy.evicts_at_once()
-            && let Err(error) = self.evict_all()
-        {
+        let after = if self.policy.evicts_at_once() { self.evict_all() } else { self.prefetch() };
+        if let Err(error) = after {
             outputs.into_iter().for_each(|id| self.release(id));
             return Err(error);
         }
@@ -85,9 +84,11 @@ impl Pool {
             .map(|(view, copy)| {
                 let id = self.graph.storages.insert(view.size_bytes(), plan.op.name());
                 self.graph.storages.set_device(id, copy, self.clock);
+                self.held_bytes += aligned(view.size_bytes());
                 id
             })
             .collect();
+        self.track(inputs, plan, &outputs);
         self.graph.record(plan, inputs.iter().map(|input| input.id).collect(), &outputs);
         self.note_op(inputs, plan, &outputs);
         if let Some(index) = overwritten {
@@ -111,7 +112,7 @@ impl Pool {
         if self.settings.sabotage == Some(Sabotage::StaleCleanCopy) {
             self.graph.storages[heir].host = self.graph.storages[id].host.take();
         }
-        self.graph.storages[id].held = false;
+        self.no_handle(id);
         if !self.graph.storages[id].active() {
             self.free_host(id);
         }
@@ -147,6 +148,7 @@ impl Pool {
             match wanted {
                 Some(id) => {
                     self.graph.storages.set_device(id, copy, self.clock);
+                    self.absent.remove(id, &self.graph.storages[id]);
                     self.graph.unclaim(id, &mut self.lost);
                     self.counters.recomputed_bytes += self.graph.storages[id].size_bytes as u64;
                     if self.journal.is_recording() {

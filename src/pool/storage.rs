@@ -6,6 +6,7 @@ use super::arena::Block;
 use super::lease::Pending;
 use super::recipe::RecipeId;
 use super::table::Table;
+use crate::liveness::Operand;
 
 /// Names a storage while its record exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -61,6 +62,8 @@ pub struct Storage {
     pub depth: u32,
     /// When an op last used it, in ops.
     pub used_at: u64,
+    /// When the program's ops touched it last, and will next.
+    pub liveness: Operand,
     /// How many storages became the most recently used before it did.
     turn: u64,
     newer: Option<StorageId>,
@@ -134,6 +137,7 @@ impl Storages {
             host_pins: 0,
             depth: 0,
             used_at: 0,
+            liveness: Operand::default(),
             turn: 0,
             newer: None,
             older: None,

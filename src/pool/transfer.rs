@@ -4,7 +4,7 @@ use super::Pool;
 use super::arena::Block;
 use super::lease::{HostAccess, Pending};
 use super::storage::{Copy, StorageId};
-use crate::engine::Lane;
+use crate::engine::{Lane, aligned};
 use crate::error::Error;
 use crate::trace::{Event, How};
 
@@ -24,6 +24,7 @@ impl Pool {
             false => self.note_eviction(id, How::Offload, || 2 * copy_ns),
         }
         self.free_device(id);
+        self.absent.insert(id, &self.graph.storages[id]);
         self.counters.evictions += 1;
         Ok(true)
     }
@@ -54,10 +55,16 @@ impl Pool {
 
     /// Brings a storage from the host tier into device memory. `false`: what is free there is in pieces too small.
     pub(super) fn fetch(&mut self, op: &'static str, id: StorageId) -> Result<bool, Error> {
-        let size_bytes = self.graph.storages[id].size_bytes;
-        let Some((block, busy)) = self.place(op, size_bytes)? else {
+        let Some((block, busy)) = self.place(op, self.graph.storages[id].size_bytes)? else {
             return Ok(false);
         };
+        self.fetch_into(id, block, busy)?;
+        Ok(true)
+    }
+
+    /// Brings a storage from the host tier into a block that is its own from now on.
+    pub(super) fn fetch_into(&mut self, id: StorageId, block: Block, busy: Pending) -> Result<(), Error> {
+        let size_bytes = self.graph.storages[id].size_bytes;
         let host = self.graph.storages[id].host.expect("only a storage in the host tier is fetched");
         let from = self.host.span(host.block, size_bytes);
         let to = self.device.span(block, size_bytes);
@@ -71,13 +78,14 @@ impl Pool {
         let storages = &mut self.graph.storages;
         storages[id].host = Some(Copy { touched: host.touched.with(mark), ..host });
         storages.set_device(id, Copy::new(block, Pending::default().with(mark)), self.clock);
+        self.absent.remove(id, &self.graph.storages[id]);
         self.counters.fetched_bytes += size_bytes as u64;
         self.note_copy(Lane::Fetch, id);
         // Where nothing may be offloaded, a copy on the host is no way to evict.
         if !self.settings.ways.offload && self.graph.storages[id].host_pins == 0 {
             self.free_host(id);
         }
-        Ok(true)
+        Ok(())
     }
 
     /// A block of the host tier; with `displace` if need be in place of clean copies, least recently used first.
@@ -124,6 +132,7 @@ impl Pool {
         };
         let id = self.graph.storages.insert(size_bytes, "upload");
         self.journal.note(|| Event::Write(self.made(id)));
+        self.held_bytes += aligned(size_bytes);
         let storage = &mut self.graph.storages[id];
         let copy = Copy { block, written: Pending::default(), touched: busy };
         storage.host = Some(copy);

@@ -1,0 +1,170 @@
+//! The tracker beside an oracle that knows the whole program.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// An op of a made-up program: what it is like, the storages it touches, and those that are dropped after it.
+#[derive(Clone, Debug)]
+struct Step {
+    signature: u64,
+    touched: Vec<usize>,
+    dropped: Vec<usize>,
+}
+
+/// Runs a program; for each op and operand, what the tracker said of the next touch.
+fn told(steps: &[Step], tracker: &mut Tracker, touches: &mut Vec<Touch>) -> Vec<Vec<NextUse>> {
+    let mut said = Vec::new();
+    for step in steps {
+        let most = step.touched.iter().max().map_or(0, |&most| most + 1);
+        touches.resize(most.max(touches.len()), Touch::default());
+        let mut operands: Vec<Operand> = (step.touched.iter())
+            .map(|&storage| Operand { touch: touches[storage], ..Operand::default() })
+            .collect();
+        let signature = Signature(step.signature);
+        tracker.op(Observed { signature, live_bytes: 0, launch_ns: 1 }, &mut operands);
+        for (&storage, operand) in step.touched.iter().zip(&operands) {
+            touches[storage] = operand.touch;
+        }
+        step.dropped.iter().for_each(|&storage| tracker.dropped(touches[storage]));
+        said.push(operands.iter().map(|operand| operand.next).collect());
+    }
+    said
+}
+
+/// When each operand of each op is really touched next.
+fn known(steps: &[Step]) -> Vec<Vec<NextUse>> {
+    let next = |op: usize, storage: usize| {
+        if steps[op].dropped.contains(&storage) {
+            return NextUse::Never;
+        }
+        let later = steps[op + 1..].iter().position(|step| step.touched.contains(&storage));
+        let dropped = steps[op + 1..].iter().position(|step| step.dropped.contains(&storage));
+        match (later, dropped) {
+            (Some(later), Some(dropped)) if dropped < later => NextUse::Never,
+            (Some(later), _) => NextUse::At((op + 1 + later) as u64 + 1),
+            (None, Some(_)) => NextUse::Never,
+            (None, None) => NextUse::Unknown,
+        }
+    };
+    let of_step = |op: usize| steps[op].touched.iter().map(|&storage| next(op, storage)).collect();
+    (0..steps.len()).map(of_step).collect()
+}
+
+/// Iterations of a network: `layers` layers forward and back, weights that are made anew by an update at the end, and
+/// constants that stay. Layers are alike, as in practice; `kinds` tells how many different ones there are.
+fn training(layers: usize, kinds: usize, iterations: usize) -> Vec<Step> {
+    let (constant, mut made) = (0, 1);
+    let mut make = || {
+        made += 1;
+        made - 1
+    };
+    let mut weights: Vec<usize> = (0..layers).map(|_| make()).collect();
+    let mut steps = Vec::new();
+    for _ in 0..iterations {
+        let mut activations = vec![make()];
+        steps.push(Step { signature: 1, touched: vec![constant, activations[0]], dropped: vec![] });
+        for (layer, &weight) in weights.iter().enumerate() {
+            let (input, output) = (activations[layer], make());
+            let signature = 10 + (layer % kinds) as u64;
+            steps.push(Step { signature, touched: vec![input, weight, output], dropped: vec![] });
+            activations.push(output);
+        }
+        let mut gradient = make();
+        let output = activations.pop().unwrap();
+        steps.push(Step { signature: 2, touched: vec![output, gradient], dropped: vec![output] });
+        let mut gradients = Vec::new();
+        for (layer, &weight) in weights.iter().enumerate().rev() {
+            let (input, before, of_weight) = (activations.pop().unwrap(), make(), make());
+            let signature = 100 + (layer % kinds) as u64;
+            let touched = vec![gradient, input, weight, before, of_weight];
+            steps.push(Step { signature, touched, dropped: vec![gradient, input] });
+            gradients.push(of_weight);
+            gradient = before;
+        }
+        steps.last_mut().unwrap().dropped.push(gradient);
+        for (weight, gradient) in weights.iter_mut().zip(gradients.into_iter().rev()) {
+            let updated = make();
+            let touched = vec![*weight, gradient, updated];
+            steps.push(Step { signature: 3, touched, dropped: vec![*weight, gradient] });
+            *weight = updated;
+        }
+    }
+    steps
+}
+
+/// The part of what is known, in the steps from `from` on, that the tracker says, and the part of what it says that is
+/// wrong.
+fn share(steps: &[Step], said: &[Vec<NextUse>], from: usize) -> (f64, f64) {
+    let pairs = known(steps).into_iter().flatten().zip(said.iter().flatten().copied());
+    let skipped = steps[..from].iter().map(|step| step.touched.len()).sum();
+    // What is used no more before the end is not known to anyone.
+    let pairs: Vec<_> = pairs.skip(skipped).filter(|(known, _)| *known != NextUse::Unknown).collect();
+    let said: Vec<_> = pairs.iter().filter(|(_, said)| *said != NextUse::Unknown).collect();
+    let wrong = said.iter().filter(|(known, said)| known != said).count();
+    (said.len() as f64 / pairs.len().max(1) as f64, wrong as f64 / said.len().max(1) as f64)
+}
+
+#[test]
+fn from_the_third_iteration_on_everything_is_known() {
+    for (layers, kinds) in [(3, 3), (12, 1), (50, 2), (200, 7)] {
+        let steps = training(layers, kinds, 5);
+        let mut tracker = Tracker::default();
+        let said = told(&steps, &mut tracker, &mut Vec::new());
+        let period = steps.len() / 5;
+        assert_eq!(tracker.period(), Some(period as u64), "{layers} layers of {kinds} kinds");
+        let (known, wrong) = share(&steps, &said, 2 * period);
+        assert_eq!((known, wrong), (1.0, 0.0), "{layers} layers of {kinds} kinds");
+    }
+}
+
+#[test]
+fn the_second_iteration_is_known_but_for_its_beginning() {
+    let steps = training(60, 3, 3);
+    let said = told(&steps, &mut Tracker::default(), &mut Vec::new());
+    let period = steps.len() / 3;
+    let (known, wrong) = share(&steps[..2 * period], &said[..2 * period], period);
+    assert!(known > 0.8 && wrong < 0.02, "{known} {wrong}");
+}
+
+#[test]
+fn a_departure_is_noticed_at_once_and_the_stream_found_again() {
+    let mut steps = training(40, 4, 4);
+    let period = steps.len() / 4;
+    let odd = Step { signature: 999, touched: vec![0], dropped: vec![] };
+    steps.insert(3 * period + 60, odd);
+    let (mut tracker, mut touches) = (Tracker::default(), Vec::new());
+    told(&steps[..3 * period + 60], &mut tracker, &mut touches);
+    assert!(tracker.follows());
+    told(&steps[3 * period + 60..][..1], &mut tracker, &mut touches);
+    assert!(!tracker.follows());
+    told(&steps[3 * period + 61..][..40], &mut tracker, &mut touches);
+    assert!(tracker.follows());
+}
+
+#[test]
+fn history_is_bounded() {
+    let mut tracker = Tracker::default();
+    let steps = training(100, 5, 1);
+    let mut touches = Vec::new();
+    for _ in 0..4000 {
+        told(&steps, &mut tracker, &mut touches);
+    }
+    assert!(tracker.remembered() <= 1 << 16, "{}", tracker.remembered());
+    assert!(tracker.period().is_some());
+}
+
+proptest! {
+    /// Any loop: random ops on random storages, repeated.
+    #[test]
+    fn loops_are_learned(seed in prop::collection::vec((0u64..4, 0usize..12, 0usize..12), 10..120)) {
+        let body: Vec<Step> = seed
+            .iter()
+            .map(|&(signature, a, b)| Step { signature, touched: vec![a, b], dropped: vec![] })
+            .collect();
+        let steps: Vec<Step> = body.iter().cycle().take(6 * body.len()).cloned().collect();
+        let said = told(&steps, &mut Tracker::default(), &mut Vec::new());
+        let (known, wrong) = share(&steps[..5 * body.len()], &said[..5 * body.len()], 4 * body.len());
+        prop_assert!(known >= 0.5 && wrong <= 0.2, "{} known, {} wrong", known, wrong);
+    }
+}

@@ -1,0 +1,110 @@
+//! What is fetched before it is needed: storages that the host tier keeps, in the order in which the program will ask for
+//! them, as far as memory stays free by it.
+
+use std::collections::BTreeMap;
+
+use super::Pool;
+use super::plan::Input;
+use super::storage::{Storage, StorageId};
+use crate::engine::{Instruction, aligned};
+use crate::error::Error;
+use crate::liveness::{NextUse, Observed, Operand, Signature};
+use crate::op::Inputs;
+
+/// Storages that the program holds and that are not in device memory, by the op that will touch them next; those of which
+/// that is not known are not here.
+#[derive(Debug, Default)]
+pub struct Absent(BTreeMap<(u64, StorageId), usize>);
+
+impl Absent {
+    /// The storage lost its device memory.
+    pub fn insert(&mut self, id: StorageId, storage: &Storage) {
+        if let NextUse::At(op) = storage.liveness.next
+            && storage.held
+        {
+            self.0.insert((op, id), aligned(storage.size_bytes));
+        }
+    }
+
+    /// It has device memory again, or no handle.
+    pub fn remove(&mut self, id: StorageId, storage: &Storage) {
+        if let NextUse::At(op) = storage.liveness.next {
+            self.0.remove(&(op, id));
+        }
+    }
+}
+
+/// Storages looked at for one op, at the most.
+const MOST_LOOKED_AT: usize = 16;
+
+impl Pool {
+    /// Tells the tracker of an op, and its operands what the tracker knows.
+    pub(super) fn track(&mut self, inputs: &[Input], plan: &Instruction, outputs: &[StorageId]) {
+        if !self.policy.prefetches() {
+            return;
+        }
+        let ids = || inputs.iter().map(|input| input.id).chain(outputs.iter().copied());
+        let mut operands: Inputs<Operand> = ids().map(|id| self.graph.storages[id].liveness).collect();
+        let (live_bytes, launch_ns) = (self.held_bytes, plan.launch_ns);
+        self.tracker
+            .op(Observed { signature: Signature(plan.signature), live_bytes, launch_ns }, &mut operands);
+        for (id, operand) in ids().zip(operands) {
+            self.graph.storages[id].liveness = operand;
+        }
+    }
+
+    /// Fetches what will be needed soon into memory that stays free until then: what the program will hold more by that
+    /// time, and what is to be recomputed before, is left room.
+    ///
+    /// Only while the host tier has room for all that device memory can hold. So a prefetch never makes a program fail: what
+    /// it displaces has somewhere to go.
+    pub(super) fn prefetch(&mut self) -> Result<(), Error> {
+        let host_room_bytes = self.host.limit_bytes() - self.host.used_bytes();
+        if host_room_bytes < self.device.limit_bytes() || !self.settings.ways.offload {
+            return Ok(());
+        }
+        let mut reserved_bytes = 0;
+        let mut after = (0, None);
+        for _ in 0..MOST_LOOKED_AT {
+            let next = match after.1 {
+                None => self.absent.0.iter().next(),
+                Some(id) => self.absent.0.range((after.0, id)..).nth(1),
+            };
+            let Some((&(at, id), &bytes)) = next else { break };
+            after = (at, Some(id));
+            if at <= self.tracker.now() {
+                // It was not touched when it should have been.
+                self.absent.0.remove(&(at, id));
+                after = (0, None);
+                continue;
+            }
+            if self.graph.storages[id].host.is_none() {
+                reserved_bytes += bytes;
+                continue;
+            }
+            if !self.worth_fetching(at, bytes, reserved_bytes) {
+                break;
+            }
+            let placed = self.device.allocate(&*self.submitter.engine, bytes);
+            let Some((block, busy)) = placed.map_err(|error| self.engine_error(error))? else { break };
+            self.fetch_into(id, block, busy)?;
+            self.counters.prefetched_bytes += self.graph.storages[id].size_bytes as u64;
+            after = (0, None);
+            reserved_bytes = 0;
+        }
+        Ok(())
+    }
+
+    /// Whether a storage of so many bytes, needed by op `at`, is to be fetched now.
+    fn worth_fetching(&self, at: u64, bytes: usize, reserved_bytes: usize) -> bool {
+        let free_bytes = self.device.limit_bytes() - self.device.used_bytes();
+        let soon_ns = AHEAD * self.engine().props().copy_ns(bytes);
+        free_bytes >= bytes + reserved_bytes
+            && self.tracker.time_until_ns(at).is_some_and(|until_ns| until_ns <= soon_ns)
+            && (self.tracker.growth_bytes(at))
+                .is_some_and(|growth_bytes| free_bytes >= bytes + reserved_bytes + growth_bytes)
+    }
+}
+
+/// How many times as long as its copy takes a storage is fetched ahead of its use: others wait for the lane too.
+const AHEAD: u64 = 8;
