@@ -2,6 +2,8 @@
 
 use hashbrown::HashMap;
 
+use super::tracker::Observed;
+
 /// Ops that a place in the stream is recognised by.
 const GRAM: usize = 8;
 /// Multiplier of the rolling hash: odd, so that it has an inverse.
@@ -31,8 +33,9 @@ pub struct History {
 struct Recorded {
     signature: u64,
     slots_begin: u64,
-    /// What the program held when the op had run.
+    /// What the program held when the op had run, and with its workspace while it ran.
     live_bytes: usize,
+    most_bytes: usize,
     /// Predicted time of all ops up to it.
     end_ns: u64,
 }
@@ -49,10 +52,11 @@ impl History {
     }
 
     /// Appends an op with so many operands.
-    pub fn push(&mut self, signature: u64, operands: usize, live_bytes: usize, launch_ns: u64) {
+    pub fn push(&mut self, signature: u64, operands: usize, op: Observed) {
         let slots_begin = self.first_slot + self.slots.len() as u64;
-        let end_ns = self.ops.last().map_or(0, |op| op.end_ns) + launch_ns;
-        self.ops.push(Recorded { signature, slots_begin, live_bytes, end_ns });
+        let end_ns = self.ops.last().map_or(0, |op| op.end_ns) + op.launch_ns;
+        let (live_bytes, most_bytes) = (op.live_bytes, op.live_bytes + op.scratch_bytes);
+        self.ops.push(Recorded { signature, slots_begin, live_bytes, most_bytes, end_ns });
         self.slots.resize(self.slots.len() + operands, UNKNOWN);
         let left = self.ops.len().checked_sub(GRAM + 1).map_or(0, |index| self.ops[index].signature);
         let power = (0..GRAM).fold(1u64, |power, _| power.wrapping_mul(FACTOR));
@@ -70,7 +74,7 @@ impl History {
         let begin = op.checked_sub(self.first)? as usize;
         let live = self.ops.get(begin)?.live_bytes;
         let after = self.ops.get(begin + 1..(begin + 1 + ops as usize).min(self.ops.len()))?;
-        Some(after.iter().map(|op| op.live_bytes).max().unwrap_or(0).saturating_sub(live))
+        Some(after.iter().map(|op| op.most_bytes).max().unwrap_or(0).saturating_sub(live))
     }
 
     /// Predicted time of the `ops` ops after an op.

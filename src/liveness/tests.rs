@@ -22,7 +22,7 @@ fn told(steps: &[Step], tracker: &mut Tracker, touches: &mut Vec<Touch>) -> Vec<
             .map(|&storage| Operand { touch: touches[storage], ..Operand::default() })
             .collect();
         let signature = Signature(step.signature);
-        tracker.op(Observed { signature, live_bytes: 0, launch_ns: 1 }, &mut operands);
+        tracker.op(Observed { signature, live_bytes: 0, scratch_bytes: 0, launch_ns: 1 }, &mut operands);
         for (&storage, operand) in step.touched.iter().zip(&operands) {
             touches[storage] = operand.touch;
         }

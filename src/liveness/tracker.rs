@@ -18,6 +18,8 @@ pub struct Observed {
     pub signature: Signature,
     /// What the program holds now that it has run.
     pub live_bytes: usize,
+    /// Its workspace.
+    pub scratch_bytes: usize,
     /// Its predicted time.
     pub launch_ns: u64,
 }
@@ -73,7 +75,7 @@ impl Tracker {
             let near = if operand.touch.op == 0 { NEAR } else { (now - operand.touch.op).min(NEAR) };
             signature = mix(signature ^ near);
         }
-        self.history.push(signature, operands.len(), op.live_bytes, op.launch_ns);
+        self.history.push(signature, operands.len(), op);
         self.follow(signature);
         for (place, operand) in operands.iter_mut().enumerate() {
             operand.touch = Touch { op: now, operand: place as u8 };
@@ -115,7 +117,8 @@ impl Tracker {
         self.history.next_op()
     }
 
-    /// By how much what the program holds will grow, at the most, up to op `until`, if that is known.
+    /// By how much what the program holds, and the workspace of its ops, will grow, at the most, up to op `until`, if that is
+    /// known.
     pub fn growth_bytes(&self, until: u64) -> Option<usize> {
         let (then, _) = self.like?;
         self.history.growth_bytes(then, until.checked_sub(self.now())?)

@@ -44,7 +44,7 @@ use crate::trace::{Event, Header, Journal, Recording};
 use arena::Arena;
 use instruction::Instructions;
 use lease::Submitter;
-use prefetch::Absent;
+use prefetch::{Absent, Ahead};
 use recipe::Graph;
 
 /// Host memory is mapped in slabs of this size: large enough that mapping (pinning, on a GPU) is rare.
@@ -79,6 +79,8 @@ pub struct Pool {
     tracker: Tracker,
     /// Storages that handles need and device memory has not, by when they are needed.
     absent: Absent,
+    /// How early storages are fetched.
+    ahead: Ahead,
     /// Bytes that handles need.
     held_bytes: usize,
     /// A recompute is under way: what it makes may be offloaded, but not dropped again.
@@ -114,6 +116,7 @@ impl Pool {
             largest_op_bytes: 0,
             tracker: Tracker::default(),
             absent: Absent::default(),
+            ahead: Ahead::default(),
             held_bytes: 0,
             remaking: false,
             lost: Vec::new(),

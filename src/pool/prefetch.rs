@@ -45,11 +45,19 @@ impl Pool {
         }
         let ids = || inputs.iter().map(|input| input.id).chain(outputs.iter().copied());
         let mut operands: Inputs<Operand> = ids().map(|id| self.graph.storages[id].liveness).collect();
-        let (live_bytes, launch_ns) = (self.held_bytes, plan.launch_ns);
-        self.tracker
-            .op(Observed { signature: Signature(plan.signature), live_bytes, launch_ns }, &mut operands);
+        let observed = Observed {
+            signature: Signature(plan.signature),
+            live_bytes: self.held_bytes,
+            scratch_bytes: plan.scratch_bytes,
+            launch_ns: plan.launch_ns,
+        };
+        self.tracker.op(observed, &mut operands);
         for (id, operand) in ids().zip(operands) {
-            self.graph.storages[id].liveness = operand;
+            let storage = &mut self.graph.storages[id];
+            storage.liveness = operand;
+            if std::mem::take(&mut storage.prefetched) {
+                self.ahead.used();
+            }
         }
     }
 
@@ -88,6 +96,7 @@ impl Pool {
             let placed = self.device.allocate(&*self.submitter.engine, bytes);
             let Some((block, busy)) = placed.map_err(|error| self.engine_error(error))? else { break };
             self.fetch_into(id, block, busy)?;
+            self.graph.storages[id].prefetched = true;
             self.counters.prefetched_bytes += self.graph.storages[id].size_bytes as u64;
             after = (0, None);
             reserved_bytes = 0;
@@ -98,7 +107,7 @@ impl Pool {
     /// Whether a storage of so many bytes, needed by op `at`, is to be fetched now.
     fn worth_fetching(&self, at: u64, bytes: usize, reserved_bytes: usize) -> bool {
         let free_bytes = self.device.limit_bytes() - self.device.used_bytes();
-        let soon_ns = AHEAD * self.engine().props().copy_ns(bytes);
+        let soon_ns = self.ahead.0 * self.engine().props().copy_ns(bytes) / Ahead::PART;
         free_bytes >= bytes + reserved_bytes
             && self.tracker.time_until_ns(at).is_some_and(|until_ns| until_ns <= soon_ns)
             && (self.tracker.growth_bytes(at))
@@ -106,5 +115,26 @@ impl Pool {
     }
 }
 
-/// How many times as long as its copy takes a storage is fetched ahead of its use: others wait for the lane too.
-const AHEAD: u64 = 8;
+/// How long before its use a storage is fetched: so many parts of the time that its copy takes, since others wait for the
+/// lane too. Halved by every storage that is evicted before it was used, and grows again with those that were.
+#[derive(Debug)]
+pub struct Ahead(u64);
+
+impl Ahead {
+    const PART: u64 = 16;
+    const MOST: u64 = 8 * Ahead::PART;
+
+    pub fn used(&mut self) {
+        self.0 = (self.0 + 1).min(Ahead::MOST);
+    }
+
+    pub fn wasted(&mut self) {
+        self.0 /= 2;
+    }
+}
+
+impl Default for Ahead {
+    fn default() -> Self {
+        Ahead(Ahead::MOST)
+    }
+}

@@ -62,6 +62,8 @@ pub struct Storage {
     pub depth: u32,
     /// When an op last used it, in ops.
     pub used_at: u64,
+    /// It was fetched before it was asked for, and no op has used it since.
+    pub prefetched: bool,
     /// When the program's ops touched it last, and will next.
     pub liveness: Operand,
     /// How many storages became the most recently used before it did.
@@ -137,6 +139,7 @@ impl Storages {
             host_pins: 0,
             depth: 0,
             used_at: 0,
+            prefetched: false,
             liveness: Operand::default(),
             turn: 0,
             newer: None,

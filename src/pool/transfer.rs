@@ -24,6 +24,9 @@ impl Pool {
             false => self.note_eviction(id, How::Offload, || 2 * copy_ns),
         }
         self.free_device(id);
+        if std::mem::take(&mut self.graph.storages[id].prefetched) {
+            self.ahead.wasted();
+        }
         self.absent.insert(id, &self.graph.storages[id]);
         self.counters.evictions += 1;
         Ok(true)
