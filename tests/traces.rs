@@ -253,11 +253,28 @@ fn no_run_beats_the_bound() {
             let outcome = replay.run(&settings).unwrap();
             let Some(overhead) = outcome.overhead else { continue };
             let bound = outcome.bound.expect("what ran can run");
-            assert!(bound >= 1.0 && overhead >= bound - 1e-9, "{percent} % {overhead} < {bound}");
+            assert!(bound > 0.9 && overhead >= bound - 1e-9, "{percent} % {overhead} < {bound}");
             looked += 1;
         }
     }
     assert!(looked >= 8, "only {looked} runs got to their end");
+}
+
+#[test]
+fn a_bound_counts_no_wait_that_a_schedule_might_hide() {
+    // With all memory too, each upload is waited for; so that time is more than its ops take.
+    let device = OvercommitDevice::Sim(SimProfile::add(profile("titan-x")));
+    configure(&device, Config::new().record()).unwrap();
+    let upload = || {
+        let data = burn::tensor::TensorData::new(vec![1.0f32; 1 << 20], [1 << 20]);
+        burn::tensor::Tensor::<Overcommit, 1>::from_data(data, &device).exp()
+    };
+    let kept: Vec<_> = (0..8).map(|_| upload()).collect();
+    let program = recording(&device).unwrap().program();
+    drop(kept);
+    let replay = Replay::new(&program, profile("titan-x"), 1).unwrap();
+    let bound = replay.bound(&Settings::new(replay.live_peak_bytes())).unwrap();
+    assert!(bound > 0.0 && bound < 0.5, "{bound}");
 }
 
 /// The public logs, which are not part of this project: where they are is told by `DTR_LOGS`.

@@ -8,7 +8,7 @@ use super::history::{History, NEVER, UNKNOWN};
 pub struct Touch {
     /// The op's number, from one; zero if no op has touched it.
     op: u64,
-    operand: u8,
+    operand: u16,
 }
 
 /// What is told of an op.
@@ -78,7 +78,7 @@ impl Tracker {
         self.history.push(signature, operands.len(), op);
         self.follow(signature);
         for (place, operand) in operands.iter_mut().enumerate() {
-            operand.touch = Touch { op: now, operand: place as u8 };
+            operand.touch = Touch { op: now, operand: place as u16 };
             operand.next = self.like.map_or(NextUse::Unknown, |(then, _)| self.next_after(then, place, now));
         }
         let kept = self.period().map_or(2 * MOST_PERIOD, |period| (4 * period as usize).max(LEAST_KEPT));

@@ -125,15 +125,16 @@ impl Timeline {
         self.groups.sort_by(|a, b| density(a).total_cmp(&density(b)));
     }
 
-    /// See [`Replay::bound`](super::Replay::bound). `link`: bytes per nanosecond, if bytes may go to the host.
-    pub fn bound(&self, budget_bytes: usize, link: Option<f64>, recompute: bool) -> Option<f64> {
+    /// The least time that an iteration can take, in nanoseconds; see [`Replay::bound`](super::Replay::bound). `link`: bytes
+    /// per nanosecond, if bytes may go to the host.
+    pub fn least_ns(&self, budget_bytes: usize, link: Option<f64>, recompute: bool) -> Option<f64> {
         let mut longest_ns = 0.0f64;
         for (op, &live) in self.live_bytes.iter().enumerate() {
             if live > budget_bytes {
                 longest_ns = longest_ns.max(self.delay_ns(op, live - budget_bytes, link, recompute)?);
             }
         }
-        Some(1.0 + longest_ns / self.end_ns.max(1) as f64)
+        Some(self.end_ns as f64 + longest_ns)
     }
 
     /// How much longer the iteration must get for `excess` bytes to be away while `op` runs.
