@@ -31,6 +31,8 @@ pub enum Variable {
     Policy,
     /// Whether choices may change rounding.
     Exactness,
+    /// When iterations are planned.
+    Planning,
     /// How much is logged.
     Log,
     /// Where a recording of the process goes.
@@ -38,7 +40,7 @@ pub enum Variable {
 }
 
 /// Every variable: its name, what it takes, what it does if unset.
-pub const VARIABLES: [(Variable, &str, &str, &str); 7] = [
+pub const VARIABLES: [(Variable, &str, &str, &str); 8] = [
     (Variable::Device, "OVERCOMMIT_DEVICE", "cuda:N, host:N or sim:KEY", "the first GPU, else host:0"),
     (
         Variable::Budget,
@@ -52,8 +54,9 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 7] = [
         "bytes such as 16 GiB, or a share such as 25%",
         "half of free memory",
     ),
-    (Variable::Policy, "OVERCOMMIT_POLICY", "auto, tensor-cache, recompute or evict-all", "auto"),
+    (Variable::Policy, "OVERCOMMIT_POLICY", "auto, tensor-cache, recompute, dtr or evict-all", "auto"),
     (Variable::Exactness, "OVERCOMMIT_EXACTNESS", "exact or fast", "exact"),
+    (Variable::Planning, "OVERCOMMIT_PLANNING", "beside, at-once or off", "beside"),
     (Variable::Log, "OVERCOMMIT_LOG", "off, error, warn, info, debug or trace", "warn"),
     (Variable::Trace, "OVERCOMMIT_TRACE", "a file", "nothing is recorded"),
 ];
@@ -144,6 +147,32 @@ pub enum Exactness {
     Fast,
 }
 
+/// When an iteration is planned, once the program has shown that it repeats. What is computed never depends on it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Planning {
+    /// By a thread beside the program, which goes on as before until the plan is there. On a simulation, whose clock stands
+    /// still meanwhile, at once.
+    #[default]
+    Beside,
+    /// While the program waits: every run then decides alike.
+    AtOnce,
+    /// Never.
+    Off,
+}
+
+impl FromStr for Planning {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "beside" => Ok(Planning::Beside),
+            "at-once" => Ok(Planning::AtOnce),
+            "off" => Ok(Planning::Off),
+            _ => Err(()),
+        }
+    }
+}
+
 impl FromStr for Exactness {
     type Err = ();
 
@@ -171,6 +200,7 @@ pub struct Config {
     host_limit: Option<Result<Amount, Error>>,
     policy: Option<Policy>,
     exactness: Option<Exactness>,
+    planning: Option<Planning>,
     log: Option<LevelFilter>,
     #[cfg(feature = "host")]
     lanes: LaneMode,
@@ -258,6 +288,12 @@ impl Config {
         self
     }
 
+    /// When iterations are planned, under policies that plan.
+    pub fn planning(mut self, planning: Planning) -> Self {
+        self.planning = Some(planning);
+        self
+    }
+
     /// Whether evicted bytes may be kept in host memory. Where not, only what can be recomputed is evicted.
     pub fn offload(mut self, allowed: bool) -> Self {
         self.ways.offload = allowed;
@@ -306,6 +342,7 @@ impl Config {
             host_limit_bytes: bytes(self.host_limit, Variable::HostLimit, 0.5, props.host_bytes)?,
             policy: Variable::Policy.or_read(self.policy)?.unwrap_or_default(),
             exactness: Variable::Exactness.or_read(self.exactness)?.unwrap_or_default(),
+            planning: Variable::Planning.or_read(self.planning)?.unwrap_or_default(),
             log: Variable::Log.or_read(self.log)?.unwrap_or(LevelFilter::Warn),
             sabotage: self.sabotage,
             portrait_at: self.portrait_at,
@@ -332,6 +369,7 @@ pub(crate) struct Settings {
     pub host_limit_bytes: usize,
     pub policy: policy::Policy,
     pub exactness: Exactness,
+    pub planning: Planning,
     pub log: LevelFilter,
     pub sabotage: Option<Sabotage>,
     /// The op after which it is noted what is resident.

@@ -9,6 +9,7 @@ mod error;
 pub mod liveness;
 pub mod op;
 mod plan;
+mod planner;
 mod policy;
 mod pool;
 pub mod replay;
@@ -19,7 +20,7 @@ mod stats;
 pub mod trace;
 
 pub use backend::Overcommit;
-pub use config::{Amount, Config, Exactness, VARIABLES, Variable};
+pub use config::{Amount, Config, Exactness, Planning, VARIABLES, Variable};
 pub use device::{OvercommitDevice, SimProfile};
 #[cfg(feature = "host")]
 pub use engine::host::LaneMode;

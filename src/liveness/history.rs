@@ -69,6 +69,11 @@ impl History {
         Some(self.ops.get(op.checked_sub(self.first)? as usize)?.signature)
     }
 
+    /// What the program held after an op, if it is remembered.
+    pub fn live_bytes(&self, op: u64) -> Option<usize> {
+        Some(self.ops.get(op.checked_sub(self.first)? as usize)?.live_bytes)
+    }
+
     /// By how much what the program held grew after an op, at the most, within so many ops.
     pub fn growth_bytes(&self, op: u64, ops: u64) -> Option<usize> {
         let begin = op.checked_sub(self.first)? as usize;

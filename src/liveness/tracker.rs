@@ -107,6 +107,12 @@ impl Tracker {
         (alike >= period).then_some(period)
     }
 
+    /// Whether the program holds as many bytes as it did where it was last like this.
+    pub fn holds_as_much(&self) -> bool {
+        let live = |op| self.history.live_bytes(op);
+        self.like.is_some_and(|(then, _)| live(then) == live(self.history.next_op() - 1))
+    }
+
     /// How many ops it remembers.
     pub fn remembered(&self) -> usize {
         self.history.len()

@@ -7,17 +7,24 @@
 //! Where a replay tells what comes, the storage that is used last goes first (Belady, *A study of replacement algorithms
 //! for a virtual-storage computer*, IBM Systems Journal 1966).
 
-use super::{Candidate, Eviction, Reactive, Ways};
+use super::{Candidate, Eviction, Knowledge, Reactive, Ways, Weighed};
 
 /// A storage of less than this part of what is needed is small.
 const SMALL_PART: usize = 16;
 
 /// See the module.
-#[derive(Debug)]
-pub struct Auto;
+#[derive(Debug, Default)]
+pub struct Auto {
+    /// Costs are weighed too: where nothing can be moved, which storage is dropped matters more than how long that takes to
+    /// find out.
+    pub weighs: Option<Weighed>,
+}
 
 impl Reactive for Auto {
-    fn pick(&self, _: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
+    fn pick(&self, need_bytes: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
+        if let Some(weighed) = self.weighs {
+            return weighed.pick(need_bytes, candidates);
+        }
         let mut used_last = None;
         for (index, candidate) in candidates.enumerate() {
             match candidate.next_use_ops {
@@ -32,8 +39,16 @@ impl Reactive for Auto {
         true
     }
 
+    fn plans(&self) -> bool {
+        true
+    }
+
+    fn knows(&self) -> Knowledge {
+        self.weighs.map_or(Knowledge::Recency, |weighed| weighed.knows())
+    }
+
     fn least_bytes(&self, need_bytes: usize) -> usize {
-        need_bytes / SMALL_PART
+        if self.weighs.is_some() { 0 } else { need_bytes / SMALL_PART }
     }
 
     fn how(&self, ways: Ways) -> Option<Eviction> {
@@ -52,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_cheaper_way_is_taken() {
-        let how = |move_ns, remake_ns| Auto.how(Ways { move_ns, remake_ns });
+        let how = |move_ns, remake_ns| Auto::default().how(Ways { move_ns, remake_ns });
         assert_eq!(how(Some(100), Some(99)), Some(Eviction::Drop));
         assert_eq!(how(Some(100), Some(100)), Some(Eviction::Offload));
         assert_eq!(how(Some(100), None), Some(Eviction::Offload));
@@ -62,9 +77,10 @@ mod tests {
 
     #[test]
     fn the_coldest_goes() {
-        let candidate = Candidate { size_bytes: 256, idle_ops: 1, clean: false, next_use_ops: None };
-        assert_eq!(Auto.pick(4096, &mut [candidate; 3].into_iter()), Some(0));
-        assert_eq!(Auto.pick(256, &mut std::iter::empty()), None);
+        let candidate =
+            Candidate { size_bytes: 256, idle_ns: 1, cost_ns: 0, clean: false, next_use_ops: None };
+        assert_eq!(Auto::default().pick(4096, &mut [candidate; 3].into_iter()), Some(0));
+        assert_eq!(Auto::default().pick(256, &mut std::iter::empty()), None);
     }
 
     #[test]
@@ -72,10 +88,11 @@ mod tests {
         let known = [(256, 90), (4096, 5), (4096, 70), (4096, 30)];
         let candidate = |&(size_bytes, next_use_ops): &(usize, u64)| Candidate {
             size_bytes,
-            idle_ops: 1,
+            idle_ns: 1,
+            cost_ns: 0,
             clean: false,
             next_use_ops: Some(next_use_ops),
         };
-        assert_eq!(Auto.pick(8192, &mut known[1..].iter().map(candidate)), Some(1));
+        assert_eq!(Auto::default().pick(8192, &mut known[1..].iter().map(candidate)), Some(1));
     }
 }

@@ -3,12 +3,19 @@
 //! To add one: a file with a [`Reactive`] implementation, and a row in [`Policy`].
 
 mod auto;
+mod dtr;
 mod evict_all;
 mod recompute;
+mod schedule;
 mod tensor_cache;
+mod weighed;
 
 use std::fmt::{self, Debug};
 use std::str::FromStr;
+use std::sync::Arc;
+
+pub use schedule::{Interval, IntervalId, Place, Schedule, ScheduledOp};
+pub use weighed::Weighed;
 
 /// A memory policy by name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -24,11 +31,15 @@ pub enum Policy {
     /// What an op has read and made is evicted as soon as it has run, by whichever way costs less: the least device
     /// memory there is to need, and the most traffic.
     EvictAll,
+    /// Dynamic tensor rematerialization: what costs least to have back by its size and by how long it was not used is
+    /// dropped.
+    Dtr,
 }
 
 impl Policy {
     /// Every policy.
-    pub const ALL: [Policy; 4] = [Policy::Auto, Policy::TensorCache, Policy::Recompute, Policy::EvictAll];
+    pub const ALL: [Policy; 5] =
+        [Policy::Auto, Policy::TensorCache, Policy::Recompute, Policy::EvictAll, Policy::Dtr];
 
     /// The name in configuration and reports.
     pub fn name(self) -> &'static str {
@@ -37,15 +48,21 @@ impl Policy {
             Policy::TensorCache => "tensor-cache",
             Policy::Recompute => "recompute",
             Policy::EvictAll => "evict-all",
+            Policy::Dtr => "dtr",
         }
     }
 
-    pub(crate) fn reactive(self) -> &'static dyn Reactive {
+    /// Its rule for when memory is short. `may_offload`: bytes can be moved.
+    pub(crate) fn reactive(self, may_offload: bool) -> Arc<dyn Reactive> {
         match self {
-            Policy::Auto => &auto::Auto,
-            Policy::TensorCache => &tensor_cache::TensorCache,
-            Policy::Recompute => &recompute::Recompute,
-            Policy::EvictAll => &evict_all::EvictAll,
+            Policy::Auto => {
+                let weighs = (!may_offload).then_some(Weighed { idle: 1.0, until_next: 0.0 });
+                Arc::new(auto::Auto { weighs })
+            }
+            Policy::TensorCache => Arc::new(tensor_cache::TensorCache),
+            Policy::Recompute => Arc::new(recompute::Recompute),
+            Policy::EvictAll => Arc::new(evict_all::EvictAll),
+            Policy::Dtr => Arc::new(dtr::Dtr),
         }
     }
 }
@@ -71,8 +88,10 @@ impl FromStr for Policy {
 pub struct Candidate {
     /// Device memory it would free.
     pub size_bytes: usize,
-    /// Ops since it was last used.
-    pub idle_ops: u64,
+    /// Predicted time of the ops since it was last used.
+    pub idle_ns: u64,
+    /// Predicted time of the ops that the policy counts as the cost of having it back: see [`Reactive::knows`].
+    pub cost_ns: u64,
     /// The host tier has its bytes: eviction costs nothing now.
     pub clean: bool,
     /// Ops until it is next used, where that is known; the most there can be if it never is.
@@ -97,6 +116,19 @@ pub struct Ways {
     pub remake_ns: Option<u64>,
 }
 
+/// What a policy is told of the cost of having a storage back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Knowledge {
+    /// Nothing.
+    Recency,
+    /// The time of the op that made it, and of those that made the evicted storages that it would be remade through, or that
+    /// would be remade through it; of so many of these at the most. Where copies are an alternative, theirs if it is less.
+    Neighbourhood {
+        /// How many in each direction.
+        most: usize,
+    },
+}
+
 /// A policy that acts when memory is short.
 pub trait Reactive: Debug + Send + Sync {
     /// Which of the candidates, least recently used first, to evict, by index, to make room for a block of `need_bytes`.
@@ -109,11 +141,21 @@ pub trait Reactive: Debug + Send + Sync {
         0
     }
 
+    /// What it weighs.
+    fn knows(&self) -> Knowledge {
+        Knowledge::Recency
+    }
+
     /// How to evict one that is not clean. `None`: not at all.
     fn how(&self, ways: Ways) -> Option<Eviction>;
 
     /// Whether evicted storages come back before they are needed, where liveness is known.
     fn prefetches(&self) -> bool {
+        false
+    }
+
+    /// Whether whole iterations are planned.
+    fn plans(&self) -> bool {
         false
     }
 

@@ -5,9 +5,11 @@ use super::arena::Block;
 use super::lease::Pending;
 use super::recipe::RecipeId;
 use super::storage::{Storage, StorageId};
+use crate::config::AllowedWays;
 use crate::engine::aligned;
 use crate::error::Error;
-use crate::policy::{Candidate, Eviction, Ways};
+use crate::liveness::NextUse;
+use crate::policy::{Candidate, Eviction, Knowledge, Ways};
 use crate::trace::How;
 
 impl Pool {
@@ -31,6 +33,11 @@ impl Pool {
 
     /// Takes the device copy of one storage that is not pinned, towards room for `need_bytes`. `false`: there is none.
     fn evict_one(&mut self, op: &'static str, need_bytes: usize) -> Result<bool, Error> {
+        while let Some((id, how)) = self.scheduled_victim() {
+            if self.evict_as_scheduled(id, how)? {
+                return Ok(true);
+            }
+        }
         let Some(id) = self.pick(need_bytes, |_| true) else {
             return Ok(false);
         };
@@ -61,6 +68,19 @@ impl Pool {
         }
     }
 
+    /// Evicts a storage as the schedule says. `false`: that cannot be now.
+    fn evict_as_scheduled(&mut self, id: StorageId, how: Eviction) -> Result<bool, Error> {
+        let storage = &self.graph.storages[id];
+        if how == Eviction::Offload || storage.host.is_some() {
+            return self.offload(id, false);
+        }
+        let allowed = self.settings.ways.recompute && self.remake_ns(id, storage).is_some();
+        if allowed {
+            self.drop_bytes(id);
+        }
+        Ok(allowed)
+    }
+
     /// Evicts all that no op uses. Nothing waits for the room, so what has no place in the host tier stays.
     pub(super) fn evict_all(&mut self) -> Result<(), Error> {
         let residents: Vec<StorageId> = self.graph.storages.residents().collect();
@@ -74,7 +94,7 @@ impl Pool {
 
     /// What the policy evicts next of the resident storages that are not pinned and may go.
     fn pick(&self, need_bytes: usize, may_go: impl Fn(StorageId) -> bool) -> Option<StorageId> {
-        let least_bytes = self.policy.least_bytes(need_bytes);
+        let least_bytes = self.rule().least_bytes(need_bytes);
         self.pick_of(least_bytes, need_bytes, &may_go).or_else(|| self.pick_of(0, need_bytes, &may_go))
     }
 
@@ -86,42 +106,61 @@ impl Pool {
     ) -> Option<StorageId> {
         let storages = &self.graph.storages;
         let evictable =
-            || storages.residents_of(least_bytes).filter(|&id| storages[id].pins == 0 && may_go(id));
+            || storages.residents_of(least_bytes).filter(|&id| self.can_leave(&storages[id]) && may_go(id));
         let mut candidates = evictable().map(|id| {
             let storage = &storages[id];
             Candidate {
                 size_bytes: aligned(storage.size_bytes),
-                idle_ops: self.clock - storage.used_at,
+                idle_ns: self.computed_ns - storage.used_ns,
+                cost_ns: self.cost_ns(id),
                 clean: storage.host.is_some(),
-                next_use_ops: self
-                    .settings
-                    .foresight
-                    .as_ref()
-                    .map(|known| known.next_use_ops(storage.number, self.clock)),
+                next_use_ops: self.next_use_ops(storage),
             }
         });
-        let index = self.policy.pick(need_bytes, &mut candidates)?;
+        let index = self.rule().pick(need_bytes, &mut candidates)?;
         evictable().nth(index)
+    }
+
+    /// Whether there is any way to evict a resident storage.
+    pub(super) fn can_leave(&self, storage: &Storage) -> bool {
+        let allowed = self.settings.ways;
+        storage.pins == 0
+            && (storage.host.is_some()
+                || allowed.offload
+                || (allowed.recompute && storage.recipe.is_some() && storage.wanted == 0))
     }
 
     /// How the policy evicts a storage that is not clean.
     fn how(&self, id: StorageId, host_room: bool) -> Option<Eviction> {
         let storage = &self.graph.storages[id];
         let allowed = self.settings.ways;
-        let copy_ns = self.engine().props().copy_ns(storage.size_bytes);
-        let move_ns = (host_room && allowed.offload).then_some(2 * copy_ns);
+        let move_ns = (host_room && allowed.offload).then(|| self.move_ns(storage));
         let remake_ns = if allowed.recompute { self.remake_ns(id, storage) } else { None };
-        self.policy.how(Ways { move_ns, remake_ns })
+        self.rule().how(Ways { move_ns, remake_ns })
     }
 
     /// Predicted time to make a resident storage again if its bytes were dropped now; `None` if they may not be: no
-    /// recipe, another evicted storage relies on them, or an op on the way does not fit the budget.
+    /// recipe, a recomputation under way reads them, or an op on the way does not fit the budget. Where evicted storages rely
+    /// on it, bringing one of those back would take a recomputation within a recomputation: only where the policy weighs
+    /// that, or there is no other way.
     fn remake_ns(&self, id: StorageId, storage: &Storage) -> Option<u64> {
-        if storage.recipe.is_none() || storage.claims > 0 || self.remaking {
+        if storage.recipe.is_none()
+            || !self.may_drop()
+            || storage.wanted > 0
+            || (storage.claims > 0 && !self.nests())
+        {
             return None;
         }
-        let order = self.graph.remake_order(id, true)?;
+        if !self.settings.ways.offload {
+            return self.replay_ns(storage.recipe?);
+        }
+        let order = self.graph.remake_order(id, !self.nests())?;
         order.iter().map(|&recipe| self.replay_ns(recipe)).sum()
+    }
+
+    /// Whether what evicted storages rely on may be dropped too.
+    fn nests(&self) -> bool {
+        self.is_following() || self.rule().knows() != Knowledge::Recency || !self.settings.ways.offload
     }
 
     fn replay_ns(&self, id: RecipeId) -> Option<u64> {
@@ -130,8 +169,52 @@ impl Pool {
         fits.then_some(recipe.instruction.launch_ns)
     }
 
+    /// What the policy is told of the cost of having a storage back.
+    fn cost_ns(&self, id: StorageId) -> u64 {
+        let own_ns = |id: StorageId| {
+            self.graph.storages[id].recipe.map_or(0, |recipe| self.graph.recipe(recipe).instruction.launch_ns)
+        };
+        let Knowledge::Neighbourhood { most } = self.rule().knows() else { return 0 };
+        let storage = &self.graph.storages[id];
+        let copy_ns = self.engine().props().copy_ns(storage.size_bytes);
+        if storage.host.is_some() {
+            let fetch_ns = if self.fetch_is_scheduled(storage) { 0 } else { copy_ns };
+            return storage.clean_at_ns.saturating_sub(self.computed_ns) + fetch_ns;
+        }
+        let neighbours = self.graph.evicted_neighbourhood(id, most);
+        let remake_ns = own_ns(id) + neighbours.into_iter().map(own_ns).sum::<u64>();
+        match self.settings.ways {
+            AllowedWays { offload: false, .. } => remake_ns,
+            AllowedWays { recompute: true, .. } if storage.recipe.is_some() => {
+                remake_ns.min(self.move_ns(storage))
+            }
+            _ => self.move_ns(storage),
+        }
+    }
+
+    /// Predicted time of moving a storage away and back, once the copies before it are done.
+    fn move_ns(&self, storage: &Storage) -> u64 {
+        let wait_ns = self.offloading_until_ns.saturating_sub(self.computed_ns);
+        // Where room is short, the same program is to fit every time, whatever was copied before.
+        let wait_ns = if self.is_roomy() { wait_ns } else { 0 };
+        wait_ns + 2 * self.engine().props().copy_ns(storage.size_bytes)
+    }
+
+    /// Ops until a storage's next use, if that is known.
+    fn next_use_ops(&self, storage: &Storage) -> Option<u64> {
+        if let Some(known) = &self.settings.foresight {
+            return Some(known.next_use_ops(storage.number, self.clock));
+        }
+        match storage.next_use {
+            NextUse::At(clock) if self.is_following() => Some(clock.saturating_sub(self.clock)),
+            NextUse::Never if self.is_following() => Some(u64::MAX),
+            _ => None,
+        }
+    }
+
     fn drop_bytes(&mut self, id: StorageId) {
         self.note_eviction(id, How::Drop, || self.remake_ns(id, &self.graph.storages[id]).unwrap_or(0));
+        self.decided(id, Eviction::Drop);
         self.free_device(id);
         self.graph.dropped(id);
         self.absent.insert(id, &self.graph.storages[id]);

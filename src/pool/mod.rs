@@ -13,14 +13,17 @@
 
 mod arena;
 mod evict;
+mod follow;
 mod foresight;
 mod instruction;
+mod learn;
 mod lease;
 mod note;
 mod placement;
 mod plan;
 mod prefetch;
 mod recipe;
+mod remake;
 mod sabotage;
 mod storage;
 mod table;
@@ -28,7 +31,9 @@ mod transfer;
 
 use std::sync::Arc;
 
+pub use follow::Decision;
 pub use foresight::Foresight;
+pub use learn::{Asked, Log};
 pub use plan::Input;
 pub use sabotage::Sabotage;
 pub use storage::StorageId;
@@ -42,6 +47,7 @@ use crate::policy::Reactive;
 use crate::stats::Counters;
 use crate::trace::{Event, Header, Journal, Recording};
 use arena::Arena;
+use follow::Following;
 use instruction::Instructions;
 use lease::Submitter;
 use prefetch::{Absent, Ahead};
@@ -63,10 +69,12 @@ pub struct Pool {
     journal: Journal,
     graph: Graph,
     instructions: Instructions,
-    policy: &'static dyn Reactive,
+    policy: Arc<dyn Reactive>,
     counters: Counters,
     /// Ops run so far: the time that recency is measured in.
     clock: u64,
+    /// Predicted time of all ops so far, those run again included.
+    computed_ns: u64,
     /// The most device memory in use, and the op at which it was.
     peak: (usize, u64),
     /// Bytes in use times how long, while ops run, and how long that is.
@@ -77,17 +85,24 @@ pub struct Pool {
     largest_op_bytes: usize,
     /// What the program does, and what it did before.
     tracker: Tracker,
+    /// What it asked for, until that is planned.
+    log: Option<Box<Log>>,
+    /// The plan.
+    following: Option<Box<Following>>,
+    /// Until when the offload lane is at work, by the predicted time of all ops until then.
+    offloading_until_ns: u64,
     /// Storages that handles need and device memory has not, by when they are needed.
     absent: Absent,
     /// How early storages are fetched.
     ahead: Ahead,
     /// Bytes that handles need.
     held_bytes: usize,
-    /// A recompute is under way: what it makes may be offloaded, but not dropped again.
+    /// A recomputation is under way, and how many ops it has run.
     remaking: bool,
+    remade_ops: u32,
     /// Claims to take off; empty between operations.
     lost: Vec<StorageId>,
-    settings: Settings,
+    pub settings: Settings,
 }
 
 impl Pool {
@@ -98,7 +113,7 @@ impl Pool {
         if settings.record {
             engine.record();
         }
-        Pool {
+        let mut pool = Pool {
             name,
             submitter: Submitter::new(engine, settings.sabotage),
             // One slab, so that no block boundary splits the budget.
@@ -107,26 +122,42 @@ impl Pool {
             journal,
             graph: Graph::default(),
             instructions: Instructions::default(),
-            policy: settings.policy.reactive(),
+            policy: settings.policy.reactive(settings.ways.offload),
             counters: Counters::default(),
             clock: 0,
+            computed_ns: 0,
             peak: (0, 0),
             use_over_time: (0, 0),
             portrait: Vec::new(),
             largest_op_bytes: 0,
             tracker: Tracker::default(),
+            log: None,
+            following: None,
+            offloading_until_ns: 0,
             absent: Absent::default(),
             ahead: Ahead::default(),
             held_bytes: 0,
             remaking: false,
+            remade_ops: 0,
             lost: Vec::new(),
             settings,
+        };
+        pool.learn();
+        pool
+    }
+
+    /// The rule by which storages are evicted that no schedule names.
+    fn rule(&self) -> &dyn Reactive {
+        match &self.following {
+            Some(following) if self.is_following() => following.rule(),
+            _ => &*self.policy,
         }
     }
 
     /// The last handle of a storage is gone.
     pub fn release(&mut self, id: StorageId) {
         self.journal.note(|| Event::Free(self.number(id)));
+        self.log_storage(id, Asked::Free);
         self.let_go(id);
     }
 
@@ -141,7 +172,7 @@ impl Pool {
         let storage = &mut self.graph.storages[id];
         storage.held = false;
         self.held_bytes -= aligned(storage.size_bytes);
-        self.tracker.dropped(storage.liveness.touch);
+        self.tracker.dropped(storage.touch);
         self.absent.remove(id, storage);
     }
 

@@ -13,8 +13,9 @@ impl Pool {
     }
 
     /// The program waits for all work.
-    pub fn note_sync(&self) {
+    pub fn note_sync(&mut self) {
         self.journal.note(|| Event::Sync);
+        self.log_sync();
     }
 
     pub(super) fn note_op(&self, inputs: &[Input], instruction: &Instruction, outputs: &[StorageId]) {

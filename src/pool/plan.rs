@@ -6,7 +6,6 @@ use smallvec::SmallVec;
 
 use super::arena::Block;
 use super::lease::Pending;
-use super::recipe::{Recipe, RecipeId};
 use super::sabotage::Sabotage;
 use super::storage::{Copy, StorageId};
 use super::{Pool, Residents};
@@ -34,7 +33,6 @@ impl Pool {
     /// Submits an op and returns what it makes: storages with one handle each, and how to read them. Handles that it
     /// consumes are gone, also after an error; nothing else is lost by one.
     pub fn run(&mut self, op: Op, inputs: &[Input]) -> Result<PerOutput<(StorageId, View)>, Error> {
-        self.clock += 1;
         let plan = match self.instructions.get(&*self.submitter.engine, op, inputs) {
             Ok(plan) => plan,
             Err(error) => {
@@ -43,14 +41,25 @@ impl Pool {
                 return Err(error);
             }
         };
+        self.run_instruction(&plan, inputs)
+    }
+
+    /// [`run`](Pool::run), of an op that is known to fit its inputs.
+    pub fn run_instruction(
+        &mut self,
+        plan: &Arc<Instruction>,
+        inputs: &[Input],
+    ) -> Result<PerOutput<(StorageId, View)>, Error> {
+        self.clock += 1;
+        self.advance(plan.signature);
         let ids: Ids = inputs.iter().map(|input| input.id).collect();
-        let overwritten = self.overwritten_input(inputs, &plan);
-        let result = self.reserve(&ids, &plan, overwritten).and_then(|blocks| {
-            let result = self.submit(&ids, &plan, blocks, overwritten);
+        let overwritten = self.overwritten_input(inputs, plan);
+        let result = self.reserve(&ids, plan, overwritten).and_then(|blocks| {
+            let result = self.submit(&ids, plan, blocks, overwritten);
             self.unpin(&ids);
             result
         });
-        let outputs = result.map(|copies| self.keep_outputs(inputs, &plan, copies, overwritten));
+        let outputs = result.map(|copies| self.keep_outputs(inputs, plan, copies, overwritten));
         self.look_around();
         let given_up = overwritten.filter(|_| outputs.is_ok());
         for (index, input) in inputs.iter().enumerate() {
@@ -64,7 +73,10 @@ impl Pool {
             self.counters.out_of_memory += 1;
         }
         let outputs = outputs?;
-        let after = if self.policy.evicts_at_once() { self.evict_all() } else { self.prefetch() };
+        let touched: Ids = ids.iter().chain(&outputs).copied().collect();
+        let after = self.touched(&touched);
+        let after = after
+            .and_then(|()| if self.policy.evicts_at_once() { self.evict_all() } else { self.prefetch() });
         if let Err(error) = after {
             outputs.into_iter().for_each(|id| self.release(id));
             return Err(error);
@@ -83,7 +95,7 @@ impl Pool {
         let outputs: PerOutput<StorageId> = (plan.outputs.iter().zip(copies))
             .map(|(view, copy)| {
                 let id = self.graph.storages.insert(view.size_bytes(), plan.op.name());
-                self.graph.storages.set_device(id, copy, self.clock);
+                self.graph.storages.set_device(id, copy, self.computed_ns);
                 self.held_bytes += aligned(view.size_bytes());
                 id
             })
@@ -91,6 +103,7 @@ impl Pool {
         self.track(inputs, plan, &outputs);
         self.graph.record(plan, inputs.iter().map(|input| input.id).collect(), &outputs);
         self.note_op(inputs, plan, &outputs);
+        self.log_op(inputs, plan, &outputs);
         if let Some(index) = overwritten {
             self.give_up(inputs[index].id, outputs[0]);
         }
@@ -117,51 +130,6 @@ impl Pool {
             self.free_host(id);
         }
         self.graph.settle(id);
-    }
-
-    /// Brings a storage that is active but not stored back into device memory, by running recipes, oldest first.
-    pub(super) fn remake(&mut self, id: StorageId) -> Result<(), Error> {
-        let order =
-            self.graph.remake_order(id, false).expect("an active storage is stored or can be made again");
-        self.remaking = true;
-        let result = order.into_iter().try_for_each(|recipe| self.replay(recipe));
-        self.remaking = false;
-        result
-    }
-
-    fn replay(&mut self, recipe: RecipeId) -> Result<(), Error> {
-        let Recipe { instruction, inputs: ids, outputs, .. } = self.graph.recipe(recipe).clone();
-        let plan = match self.settings.sabotage {
-            None => instruction,
-            Some(fault) => fault.spoil(&**self.engine(), &instruction),
-        };
-        let blocks = self.reserve(&ids, &plan, None)?;
-        let submitted = self.submit(&ids, &plan, blocks, None);
-        self.unpin(&ids);
-        let copies = submitted?;
-        let mut restored = Vec::new();
-        for (output, copy) in outputs.into_iter().zip(copies) {
-            let wanted = output.filter(|&id| {
-                let storage = &self.graph.storages[id];
-                storage.active() && !storage.stored()
-            });
-            match wanted {
-                Some(id) => {
-                    self.graph.storages.set_device(id, copy, self.clock);
-                    self.absent.remove(id, &self.graph.storages[id]);
-                    self.graph.unclaim(id, &mut self.lost);
-                    self.counters.recomputed_bytes += self.graph.storages[id].size_bytes as u64;
-                    if self.journal.is_recording() {
-                        restored.push(id);
-                    }
-                }
-                None => self.device.free(copy.block, copy.touched),
-            }
-        }
-        self.note_recompute(plan.op.name(), &restored);
-        self.settle_claims();
-        self.counters.recomputed_ops += 1;
-        Ok(())
     }
 
     /// Device memory that an op needs at once if nothing is done in place.
@@ -198,7 +166,7 @@ impl Pool {
     }
 
     /// Makes every input resident and pins it, and places outputs and scratch: all of it or nothing.
-    fn reserve(
+    pub(super) fn reserve(
         &mut self,
         ids: &[StorageId],
         plan: &Instruction,
@@ -212,12 +180,10 @@ impl Pool {
         if needed_bytes > self.device.limit_bytes() {
             return Err(self.too_large(ids, plan, needed_bytes));
         }
-        // Recomputing one input may push out another, but only to the host tier: so this ends.
-        for &id in ids {
-            if !self.graph.storages[id].stored() {
-                self.remake(id)?;
-            }
-        }
+        self.want(ids);
+        let remade = ids.iter().try_for_each(|&id| self.remake(id));
+        self.unwant(ids);
+        remade?;
         for &id in ids {
             self.graph.storages[id].pins += 1;
         }
@@ -240,7 +206,7 @@ impl Pool {
         let op = plan.op.name();
         for &id in ids {
             if self.graph.storages[id].device.is_some() {
-                self.graph.storages.touch(id, self.clock);
+                self.graph.storages.touch(id, self.computed_ns);
             } else if !self.fetch(op, id)? {
                 return Ok(None);
             }
@@ -263,7 +229,7 @@ impl Pool {
         Ok(Some(blocks))
     }
 
-    fn unpin(&mut self, ids: &[StorageId]) {
+    pub(super) fn unpin(&mut self, ids: &[StorageId]) {
         for &id in ids {
             self.graph.storages[id].pins -= 1;
         }
@@ -271,7 +237,7 @@ impl Pool {
 
     /// Launches on resident inputs and placed blocks; returns the copies of the outputs. The block of an overwritten
     /// input passes to the first output.
-    fn submit(
+    pub(super) fn submit(
         &mut self,
         ids: &[StorageId],
         plan: &Arc<Instruction>,
@@ -302,6 +268,7 @@ impl Pool {
         let launch_ns = u128::from(plan.launch_ns);
         self.use_over_time.0 += self.device.used_bytes() as u128 * launch_ns;
         self.use_over_time.1 += launch_ns;
+        self.computed_ns += plan.launch_ns;
         self.counters.ops += 1;
         self.counters.ops_after_read += u64::from(self.counters.reads > 0);
         for (&id, copy) in ids.iter().zip(&reads) {

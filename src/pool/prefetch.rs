@@ -19,7 +19,7 @@ pub struct Absent(BTreeMap<(u64, StorageId), usize>);
 impl Absent {
     /// The storage lost its device memory.
     pub fn insert(&mut self, id: StorageId, storage: &Storage) {
-        if let NextUse::At(op) = storage.liveness.next
+        if let NextUse::At(op) = storage.next_use
             && storage.held
         {
             self.0.insert((op, id), aligned(storage.size_bytes));
@@ -28,7 +28,7 @@ impl Absent {
 
     /// It has device memory again, or no handle.
     pub fn remove(&mut self, id: StorageId, storage: &Storage) {
-        if let NextUse::At(op) = storage.liveness.next {
+        if let NextUse::At(op) = storage.next_use {
             self.0.remove(&(op, id));
         }
     }
@@ -44,7 +44,8 @@ impl Pool {
             return;
         }
         let ids = || inputs.iter().map(|input| input.id).chain(outputs.iter().copied());
-        let mut operands: Inputs<Operand> = ids().map(|id| self.graph.storages[id].liveness).collect();
+        let operand = |id| Operand { touch: self.graph.storages[id].touch, next: NextUse::Unknown };
+        let mut operands: Inputs<Operand> = ids().map(operand).collect();
         let observed = Observed {
             signature: Signature(plan.signature),
             live_bytes: self.held_bytes,
@@ -54,7 +55,11 @@ impl Pool {
         self.tracker.op(observed, &mut operands);
         for (id, operand) in ids().zip(operands) {
             let storage = &mut self.graph.storages[id];
-            storage.liveness = operand;
+            storage.touch = operand.touch;
+            storage.next_use = match operand.next {
+                NextUse::At(op) => NextUse::At(self.clock + op - self.tracker.now()),
+                other => other,
+            };
             if std::mem::take(&mut storage.prefetched) {
                 self.ahead.used();
             }
@@ -63,12 +68,8 @@ impl Pool {
 
     /// Fetches what will be needed soon into memory that stays free until then: what the program will hold more by that
     /// time, and what is to be recomputed before, is left room.
-    ///
-    /// Only while the host tier has room for all that device memory can hold. So a prefetch never makes a program fail: what
-    /// it displaces has somewhere to go.
     pub(super) fn prefetch(&mut self) -> Result<(), Error> {
-        let host_room_bytes = self.host.limit_bytes() - self.host.used_bytes();
-        if host_room_bytes < self.device.limit_bytes() || !self.settings.ways.offload {
+        if !self.is_roomy() || !self.settings.ways.offload {
             return Ok(());
         }
         let mut reserved_bytes = 0;
@@ -80,7 +81,7 @@ impl Pool {
             };
             let Some((&(at, id), &bytes)) = next else { break };
             after = (at, Some(id));
-            if at <= self.tracker.now() {
+            if at <= self.clock {
                 // It was not touched when it should have been.
                 self.absent.0.remove(&(at, id));
                 after = (0, None);
@@ -108,9 +109,10 @@ impl Pool {
     fn worth_fetching(&self, at: u64, bytes: usize, reserved_bytes: usize) -> bool {
         let free_bytes = self.device.limit_bytes() - self.device.used_bytes();
         let soon_ns = self.ahead.0 * self.engine().props().copy_ns(bytes) / Ahead::PART;
+        let op = at - self.clock + self.tracker.now();
         free_bytes >= bytes + reserved_bytes
-            && self.tracker.time_until_ns(at).is_some_and(|until_ns| until_ns <= soon_ns)
-            && (self.tracker.growth_bytes(at))
+            && self.tracker.time_until_ns(op).is_some_and(|until_ns| until_ns <= soon_ns)
+            && (self.tracker.growth_bytes(op))
                 .is_some_and(|growth_bytes| free_bytes >= bytes + reserved_bytes + growth_bytes)
     }
 }

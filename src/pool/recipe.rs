@@ -13,7 +13,7 @@ use crate::engine::Instruction;
 use crate::op::{Inputs, PerOutput};
 
 /// More ops than this between a storage and bytes that no recipe makes, and it becomes a source.
-const MAX_DEPTH: u32 = 64;
+const MAX_DEPTH: u32 = 1024;
 /// A storage is dropped only if at most this many ops bring it back.
 pub const MAX_REMAKE_OPS: usize = 32;
 
@@ -195,5 +195,39 @@ impl Graph {
             }
         }
         Some(order)
+    }
+
+    /// Storages without bytes that `id` would be remade through, or that would be remade through it, directly or by others.
+    /// At most `most` in each direction, the nearest.
+    pub fn evicted_neighbourhood(&self, id: StorageId, most: usize) -> Vec<StorageId> {
+        let mut found = Vec::new();
+        let mut end = most;
+        let add = |found: &mut Vec<StorageId>, end: usize, id: StorageId| {
+            if found.len() < end && !self.storages[id].stored() && !found.contains(&id) {
+                found.push(id);
+            }
+        };
+        let mut next = 0;
+        let mut at = Some(id);
+        while let Some(id) = at {
+            if let Some(recipe) = self.storages[id].recipe {
+                self.recipe(recipe).inputs.iter().for_each(|&input| add(&mut found, end, input));
+            }
+            at = found.get(next).copied();
+            next += 1;
+        }
+        let ancestors = found.len();
+        end = end.saturating_add(ancestors);
+        let mut at = Some(id);
+        next = ancestors;
+        while let Some(id) = at {
+            for &consumer in &self.storages[id].consumers {
+                let outputs = self.recipe(consumer).outputs.iter().flatten();
+                outputs.for_each(|&output| add(&mut found, end, output));
+            }
+            at = found.get(next).copied();
+            next += 1;
+        }
+        found
     }
 }

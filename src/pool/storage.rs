@@ -6,7 +6,8 @@ use super::arena::Block;
 use super::lease::Pending;
 use super::recipe::RecipeId;
 use super::table::Table;
-use crate::liveness::Operand;
+use crate::liveness::{NextUse, Touch};
+use crate::policy::IntervalId;
 
 /// Names a storage while its record exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,14 +59,22 @@ pub struct Storage {
     pub pins: u32,
     /// The program is reading or writing the host copy: it stays.
     pub host_pins: u32,
+    /// Recomputations under way that will read it: its bytes are moved, never dropped.
+    pub wanted: u32,
     /// Ops between this and bytes that no recipe makes, at most.
     pub depth: u32,
-    /// When an op last used it, in ops.
-    pub used_at: u64,
+    /// When an op last used it, by the predicted time of all ops until then.
+    pub used_ns: u64,
     /// It was fetched before it was asked for, and no op has used it since.
     pub prefetched: bool,
-    /// When the program's ops touched it last, and will next.
-    pub liveness: Operand,
+    /// When the host copy of a resident storage is complete, by the predicted time of all ops until then.
+    pub clean_at_ns: u64,
+    /// Where the program's ops touched it last.
+    pub touch: Touch,
+    /// When they will next, by the pool's clock.
+    pub next_use: NextUse,
+    /// The interval of the schedule that it is in.
+    pub interval: Option<IntervalId>,
     /// How many storages became the most recently used before it did.
     turn: u64,
     newer: Option<StorageId>,
@@ -137,10 +146,14 @@ impl Storages {
             claims: 0,
             pins: 0,
             host_pins: 0,
+            wanted: 0,
             depth: 0,
-            used_at: 0,
+            used_ns: 0,
             prefetched: false,
-            liveness: Operand::default(),
+            clean_at_ns: 0,
+            touch: Touch::default(),
+            next_use: NextUse::default(),
+            interval: None,
             turn: 0,
             newer: None,
             older: None,
@@ -173,9 +186,9 @@ impl Storages {
     }
 
     /// Gives a storage its device copy and makes it the most recently used.
-    pub fn set_device(&mut self, id: StorageId, copy: Copy, now: u64) {
+    pub fn set_device(&mut self, id: StorageId, copy: Copy, now_ns: u64) {
         self[id].device = Some(copy);
-        self.link_newest(id, now);
+        self.link_newest(id, now_ns);
     }
 
     /// Takes the device copy away.
@@ -186,12 +199,12 @@ impl Storages {
     }
 
     /// Makes a resident storage the most recently used.
-    pub fn touch(&mut self, id: StorageId, now: u64) {
+    pub fn touch(&mut self, id: StorageId, now_ns: u64) {
         if self[id].turn != self.turns {
             self.unlink(id);
-            self.link_newest(id, now);
+            self.link_newest(id, now_ns);
         }
-        self[id].used_at = now;
+        self[id].used_ns = now_ns;
     }
 
     /// Resident storages, least recently used first.
@@ -216,12 +229,12 @@ impl Storages {
         in_order.filter(move |&id| self[id].size_bytes >= least_bytes)
     }
 
-    fn link_newest(&mut self, id: StorageId, now: u64) {
+    fn link_newest(&mut self, id: StorageId, now_ns: u64) {
         self.turns += 1;
         let (turn, class) = (self.turns, class(self[id].size_bytes));
         let before = self.classes[class].newest.replace(id);
         let storage = &mut self[id];
-        (storage.older, storage.newer, storage.used_at, storage.turn) = (before, None, now, turn);
+        (storage.older, storage.newer, storage.used_ns, storage.turn) = (before, None, now_ns, turn);
         match before {
             Some(before) => self[before].newer = Some(id),
             None => self.classes[class].oldest = Some(id),

@@ -2,10 +2,12 @@
 
 use super::Pool;
 use super::arena::Block;
+use super::learn::Asked;
 use super::lease::{HostAccess, Pending};
 use super::storage::{Copy, StorageId};
 use crate::engine::{Lane, aligned};
 use crate::error::Error;
+use crate::policy::Eviction;
 use crate::trace::{Event, How};
 
 impl Pool {
@@ -23,6 +25,7 @@ impl Pool {
             true => self.note_eviction(id, How::Clean, || copy_ns),
             false => self.note_eviction(id, How::Offload, || 2 * copy_ns),
         }
+        self.decided(id, Eviction::Offload);
         self.free_device(id);
         if std::mem::take(&mut self.graph.storages[id].prefetched) {
             self.ahead.wasted();
@@ -41,6 +44,7 @@ impl Pool {
         let device = self.graph.storages[id].device.expect("only a resident storage is written back");
         let from = self.device.span(device.block, size_bytes);
         let to = self.host.span(block, size_bytes);
+        let copy_ns = self.engine().props().copy_ns(size_bytes);
         let mark = match self.submitter.copy(Lane::Offload, from, to, device.written.and(busy)) {
             Ok(mark) => mark,
             Err(error) => {
@@ -51,6 +55,8 @@ impl Pool {
         let storage = &mut self.graph.storages[id];
         storage.host = Some(Copy::new(block, Pending::default().with(mark)));
         storage.device = Some(Copy { touched: device.touched.with(mark), ..device });
+        self.offloading_until_ns = self.offloading_until_ns.max(self.computed_ns) + copy_ns;
+        storage.clean_at_ns = self.offloading_until_ns;
         self.counters.offloaded_bytes += size_bytes as u64;
         self.note_copy(Lane::Offload, id);
         Ok(true)
@@ -80,7 +86,7 @@ impl Pool {
         };
         let storages = &mut self.graph.storages;
         storages[id].host = Some(Copy { touched: host.touched.with(mark), ..host });
-        storages.set_device(id, Copy::new(block, Pending::default().with(mark)), self.clock);
+        storages.set_device(id, Copy::new(block, Pending::default().with(mark)), self.computed_ns);
         self.absent.remove(id, &self.graph.storages[id]);
         self.counters.fetched_bytes += size_bytes as u64;
         self.note_copy(Lane::Fetch, id);
@@ -114,9 +120,8 @@ impl Pool {
     pub fn begin_read(&mut self, id: StorageId) -> Result<HostAccess, Error> {
         self.counters.reads += 1;
         self.journal.note(|| Event::Read(self.number(id)));
-        if !self.graph.storages[id].stored() {
-            self.remake(id)?;
-        }
+        self.log_storage(id, Asked::Read);
+        self.remake(id)?;
         let size_bytes = self.graph.storages[id].size_bytes;
         if self.graph.storages[id].host.is_none() && !self.write_back(id, true)? {
             return Err(self.host_tier_full("read", size_bytes));
@@ -135,6 +140,7 @@ impl Pool {
         };
         let id = self.graph.storages.insert(size_bytes, "upload");
         self.journal.note(|| Event::Write(self.made(id)));
+        self.log_storage(id, Asked::Write);
         self.held_bytes += aligned(size_bytes);
         let storage = &mut self.graph.storages[id];
         let copy = Copy { block, written: Pending::default(), touched: busy };

@@ -19,7 +19,7 @@ use crate::{OvercommitDevice, Policy, SimProfile, Stats};
 use bound::Timeline;
 
 /// How often one iteration of a training loop is run: the first makes what stays, in the last all is as it will be.
-pub const ITERATIONS: usize = 3;
+pub const ITERATIONS: usize = 5;
 
 /// How a program is to be run.
 #[derive(Clone, Debug, PartialEq)]

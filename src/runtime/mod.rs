@@ -21,10 +21,12 @@ pub(crate) use supply::Supply;
 pub use tensor::Tensor;
 
 use crate::OvercommitDevice;
+use crate::config::Planning;
 use crate::engine::{Engine, EngineError, Lane, Mark};
 use crate::error::Error;
 use crate::op::{Dtype, Inputs, Op, PerOutput, Shape, Traced, View, bytes_view};
-use crate::pool::{Input, Pool, StorageId};
+use crate::planner;
+use crate::pool::{Input, Log, Pool, StorageId};
 
 /// One device at work.
 #[derive(Debug)]
@@ -71,8 +73,33 @@ impl Runtime {
 
     fn submit(self: &Arc<Self>, op: Op, inputs: &[Input]) -> Result<PerOutput<Tensor>, Error> {
         self.keep_pace()?;
-        let mut outputs = self.pool().run(op, inputs)?;
+        let mut pool = self.pool();
+        let mut outputs = pool.run(op, inputs)?;
+        if let Some((log, period)) = pool.learned() {
+            self.plan(&mut pool, log, period);
+        }
+        drop(pool);
         Ok(outputs.drain(..).map(|(id, view)| Tensor::new(self.clone(), id, view)).collect())
+    }
+
+    /// Plans an iteration: beside the program, or at once where no time passes or the same decisions are wanted every time.
+    fn plan(self: &Arc<Self>, pool: &mut Pool, log: Log, period: usize) {
+        let (engine, settings) = (self.engine.clone(), pool.settings.clone());
+        let plan = move || planner::plan(&log, period, engine.props(), &settings).map(Arc::new);
+        if self.engine.times().is_some() || pool.settings.planning == Planning::AtOnce {
+            plan().into_iter().for_each(|schedule| pool.follow(schedule, false));
+            return;
+        }
+        let runtime = Arc::downgrade(self);
+        let planner = std::thread::Builder::new().name("overcommit-planner".into());
+        let spawned = planner.spawn(move || {
+            if let (Some(schedule), Some(runtime)) = (plan(), runtime.upgrade()) {
+                runtime.pool().follow(schedule, false);
+            }
+        });
+        if let Err(error) = spawned {
+            pool.settings.log(log::Level::Warn, format_args!("no thread to plan with: {error}"));
+        }
     }
 
     /// Waits, outside the lock, if the program is too far ahead of the device.

@@ -8,7 +8,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use burn_overcommit::{
-    Config, Error, LaneMode, OvercommitDevice, Policy, Sabotage, Stats, configure, runtime, stats,
+    Config, Error, LaneMode, OvercommitDevice, Planning, Policy, Sabotage, Stats, configure, runtime, stats,
 };
 
 use crate::generate;
@@ -35,6 +35,8 @@ pub struct Setting {
     pub lanes: LaneMode,
     pub host_limit_bytes: usize,
     pub sabotage: Option<Sabotage>,
+    /// Whether iterations are planned, which takes time.
+    pub plans: bool,
 }
 
 impl Default for Setting {
@@ -45,6 +47,7 @@ impl Default for Setting {
             lanes: LaneMode::Threads,
             host_limit_bytes: UNLIMITED,
             sabotage: None,
+            plans: false,
         }
     }
 }
@@ -71,6 +74,7 @@ impl Setting {
             .budget_bytes(self.budget_bytes)
             .policy(self.policy)
             .lanes(self.lanes)
+            .planning(if self.plans { Planning::AtOnce } else { Planning::Off })
             .host_limit_bytes(self.host_limit_bytes);
         let config = self.sabotage.into_iter().fold(config, Config::sabotage);
         configure(device, config).unwrap_or_else(|error| panic!("{error}"));
@@ -149,7 +153,8 @@ pub fn check(device: &OvercommitDevice, seed: u64) {
             // Either order at every budget, by turns.
             let deferred = (seed + index as u64 + policy as u64).is_multiple_of(2);
             let lanes = if deferred { LaneMode::Deferred { seed } } else { LaneMode::Threads };
-            let setting = Setting { budget_bytes: budget.max(smallest), policy, lanes, ..free };
+            let plans = seed.is_multiple_of(NETWORK_EVERY) && index == 2;
+            let setting = Setting { budget_bytes: budget.max(smallest), policy, lanes, plans, ..free };
             within(&setting, || check_feasible(device, &case, &setting, expected));
         }
         let setting = Setting { budget_bytes: smallest - 256, policy, ..free };

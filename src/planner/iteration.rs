@@ -1,0 +1,261 @@
+//! One iteration of what a program asked for, cut out of its log so that it can be run again and again.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::engine::{Instruction, aligned};
+use crate::op::{Inputs, PerOutput};
+use crate::policy::{Interval, IntervalId, ScheduledOp};
+use crate::pool::{Asked, Log};
+
+/// A place for a storage; each storage of the iteration has its own.
+pub type Slot = u32;
+
+/// What is asked for in an iteration.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// An op; with each input whether the op has its last handle.
+    Op {
+        instruction: Arc<Instruction>,
+        inputs: Inputs<(Slot, bool)>,
+        outputs: PerOutput<Slot>,
+    },
+    Write(Slot),
+    Read(Slot),
+    Free(Slot),
+    Sync,
+}
+
+/// An iteration that begins where the program holds least.
+#[derive(Clone, Debug, Default)]
+pub struct Iteration {
+    pub steps: Vec<Step>,
+    /// By slot; the first are what is there when the iteration begins.
+    pub size_bytes: Vec<usize>,
+    /// For each storage that is there when it begins: the one that is in its place when it ends, if there is one.
+    pub successors: Vec<Option<Slot>>,
+    /// Of each, the interval that it is in when the iteration begins, and the op that touches it first.
+    pub begun: Vec<Option<(IntervalId, u32)>>,
+    pub ops: Vec<ScheduledOp>,
+    pub intervals: Vec<Interval>,
+    /// The slot that each interval is of, and the op that it begins at.
+    pub of_interval: Vec<(Slot, u32)>,
+}
+
+/// Where a storage was touched last: which op, counted from the end of the log's part, and which of its operands; what no op
+/// touched goes by the order in which it was written.
+type Touch = (isize, usize);
+
+/// Operands of an op are fewer; written storages are counted from here on.
+const WRITTEN: usize = 1 << 16;
+
+/// What a log says of a storage up to some point.
+#[derive(Clone, Copy, Debug)]
+struct Alive {
+    touch: Touch,
+}
+
+/// Follows which storages are alive.
+#[derive(Clone, Debug, Default)]
+struct Census {
+    alive: HashMap<u64, Alive>,
+    live_bytes: usize,
+    ops: isize,
+    written: usize,
+}
+
+impl Census {
+    /// All that was there before the log began.
+    fn before(log: &Log) -> Self {
+        let mut census = Census::default();
+        let mut made = hashbrown::HashSet::new();
+        let mut first = 0;
+        for asked in &log.asked {
+            let mut used = |census: &mut Census, number: u64| {
+                if made.insert(number) {
+                    first += 1;
+                    census.add(log, number, (-1, WRITTEN + first));
+                }
+            };
+            match asked {
+                Asked::Op { inputs, outputs, .. } => {
+                    inputs.iter().for_each(|&(number, _)| used(&mut census, number));
+                    made.extend(outputs.iter().copied());
+                }
+                Asked::Write(number) => {
+                    made.insert(*number);
+                }
+                Asked::Read(number) => used(&mut census, *number),
+                Asked::Free(_) | Asked::Sync => {}
+            }
+        }
+        census
+    }
+
+    fn add(&mut self, log: &Log, number: u64, touch: Touch) {
+        self.live_bytes += aligned(log.size_bytes[&number]);
+        self.alive.insert(number, Alive { touch });
+    }
+
+    fn remove(&mut self, log: &Log, number: u64) {
+        if self.alive.remove(&number).is_some() {
+            self.live_bytes -= aligned(log.size_bytes[&number]);
+        }
+    }
+
+    fn next(&mut self, log: &Log, asked: &Asked) {
+        match asked {
+            Asked::Op { inputs, outputs, .. } => {
+                for (operand, &(number, _)) in inputs.iter().enumerate() {
+                    if let Some(alive) = self.alive.get_mut(&number) {
+                        alive.touch = (self.ops, operand);
+                    }
+                }
+                for (operand, &number) in outputs.iter().enumerate() {
+                    self.add(log, number, (self.ops, inputs.len() + operand));
+                }
+                inputs
+                    .iter()
+                    .filter(|(_, consumed)| *consumed)
+                    .for_each(|&(number, _)| self.remove(log, number));
+                (self.ops, self.written) = (self.ops + 1, 0);
+            }
+            Asked::Write(number) => {
+                self.written += 1;
+                self.add(log, *number, (self.ops - 1, WRITTEN + self.written));
+            }
+            Asked::Free(number) => self.remove(log, *number),
+            Asked::Read(_) | Asked::Sync => {}
+        }
+    }
+}
+
+impl Iteration {
+    /// Of a log whose last ops repeat with this period. `None`: it has not two of them.
+    pub fn cut(log: &Log, period: usize) -> Option<Iteration> {
+        let op_places: Vec<usize> =
+            (0..log.asked.len()).filter(|&at| matches!(log.asked[at], Asked::Op { .. })).collect();
+        let earliest = op_places.len().checked_sub(2 * period)?;
+        let latest = op_places.len() - period;
+        let mut census = Census::before(log);
+        let mut least: Option<(usize, Census)> = None;
+        let mut end = None;
+        for (at, asked) in log.asked.iter().enumerate() {
+            let op = census.ops as usize;
+            if let Asked::Op { .. } = asked
+                && (earliest..latest).contains(&op)
+                && least.as_ref().is_none_or(|(_, least)| census.live_bytes < least.live_bytes)
+            {
+                least = Some((at, census.clone()));
+                end = op_places.get(op + period).copied().or(Some(log.asked.len()));
+            }
+            census.next(log, asked);
+        }
+        let (begin, census) = least?;
+        Some(Iteration::between(log, census, begin, end?))
+    }
+
+    fn between(log: &Log, begun: Census, begin: usize, end: usize) -> Iteration {
+        let mut ended = begun.clone();
+        log.asked[begin..end].iter().for_each(|asked| ended.next(log, asked));
+        let period = ended.ops - begun.ops;
+        let mut state: Vec<(u64, Alive)> =
+            begun.alive.iter().map(|(&number, &alive)| (number, alive)).collect();
+        state.sort_unstable_by_key(|&(number, _)| number);
+        let mut building = Building::default();
+        for &(number, _) in &state {
+            building.slot(log, number);
+        }
+        log.asked[begin..end].iter().for_each(|asked| building.step(log, asked));
+        let places: HashMap<Touch, u64> = ended
+            .alive
+            .iter()
+            .map(|(&number, alive)| ((alive.touch.0 - period, alive.touch.1), number))
+            .collect();
+        let untouched = |number: u64, alive: &Alive| {
+            ended.alive.get(&number).is_some_and(|then| then.touch == alive.touch).then_some(number)
+        };
+        let successors = state.iter().map(|(number, alive)| {
+            places
+                .get(&alive.touch)
+                .copied()
+                .or_else(|| untouched(*number, alive))
+                .map(|then| building.slots[&then])
+        });
+        let successors: Vec<Option<Slot>> = successors.collect();
+        building.finish(successors, period as u32)
+    }
+}
+
+/// An iteration in the making.
+#[derive(Default)]
+struct Building {
+    iteration: Iteration,
+    slots: HashMap<u64, Slot>,
+    /// By slot: its last interval, and the op that touched it first.
+    last: Vec<Option<IntervalId>>,
+    first: Vec<Option<u32>>,
+}
+
+impl Building {
+    fn slot(&mut self, log: &Log, number: u64) -> Slot {
+        *self.slots.entry(number).or_insert_with(|| {
+            self.iteration.size_bytes.push(log.size_bytes[&number]);
+            self.last.push(None);
+            self.first.push(None);
+            (self.iteration.size_bytes.len() - 1) as Slot
+        })
+    }
+
+    fn touch(&mut self, slot: Slot) {
+        let op = self.iteration.ops.len() as u32 - 1;
+        if let Some(last) = self.last[slot as usize] {
+            let last = last.0 as usize;
+            self.iteration.intervals[last].next_ops = Some(op - self.iteration.of_interval[last].1);
+        }
+        self.first[slot as usize].get_or_insert(op);
+        self.last[slot as usize] = Some(IntervalId(self.iteration.intervals.len() as u32));
+        self.iteration.intervals.push(Interval { next_ops: None, offload: false });
+        self.iteration.of_interval.push((slot, op));
+    }
+
+    fn step(&mut self, log: &Log, asked: &Asked) {
+        let step = match asked {
+            Asked::Op { instruction, inputs, outputs } => {
+                let first = IntervalId(self.iteration.intervals.len() as u32);
+                self.iteration.ops.push(ScheduledOp { signature: instruction.signature, first });
+                let slot = |building: &mut Self, number| building.slot(log, number);
+                let inputs: Inputs<(Slot, bool)> =
+                    inputs.iter().map(|&(number, consumed)| (slot(self, number), consumed)).collect();
+                let outputs: PerOutput<Slot> = outputs.iter().map(|&number| slot(self, number)).collect();
+                let touched = inputs.iter().map(|&(slot, _)| slot).chain(outputs.iter().copied());
+                touched.for_each(|slot| self.touch(slot));
+                Step::Op { instruction: instruction.clone(), inputs, outputs }
+            }
+            Asked::Write(number) => Step::Write(self.slot(log, *number)),
+            Asked::Read(number) => Step::Read(self.slot(log, *number)),
+            Asked::Free(number) => match self.slots.get(number) {
+                Some(&slot) => Step::Free(slot),
+                // It was there, and nothing in the log says of what size: nothing used it.
+                None => return,
+            },
+            Asked::Sync => Step::Sync,
+        };
+        self.iteration.steps.push(step);
+    }
+
+    fn finish(self, successors: Vec<Option<Slot>>, period: u32) -> Iteration {
+        let Building { mut iteration, last, first, .. } = self;
+        for (slot, &successor) in successors.iter().enumerate() {
+            let begun = successor.and_then(|end| Some((last[end as usize]?, first[slot]?)));
+            if let Some((interval, op)) = begun {
+                let at = interval.0 as usize;
+                iteration.intervals[at].next_ops = Some(op + period - iteration.of_interval[at].1);
+            }
+            iteration.begun.push(begun);
+        }
+        iteration.successors = successors;
+        iteration
+    }
+}

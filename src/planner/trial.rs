@@ -1,0 +1,142 @@
+//! An iteration on the simulation, through the pool that will run it: what a plan is judged by.
+
+use std::sync::Arc;
+
+use super::iteration::{Iteration, Slot, Step};
+use crate::OvercommitDevice;
+use crate::config::{Planning, Settings};
+use crate::engine::Engine;
+use crate::engine::sim::{Profile, SimEngine};
+use crate::error::Error;
+use crate::policy::Schedule;
+use crate::pool::{Decision, Input, Pool, StorageId};
+
+/// How often the iteration is run: the last time, what there is at its beginning is what is left at its end.
+const ITERATIONS: usize = 3;
+
+/// What came out.
+#[derive(Debug)]
+pub struct Trial {
+    /// The time of the last iteration.
+    pub step_ns: u64,
+    /// What was evicted in it.
+    pub decisions: Vec<Decision>,
+}
+
+/// Runs an iteration as a schedule says.
+///
+/// # Errors
+/// What the program would get: memory that does not suffice.
+pub fn run(
+    iteration: &Iteration,
+    profile: &Profile,
+    settings: &Settings,
+    schedule: &Arc<Schedule>,
+) -> Result<Trial, Error> {
+    let engine = Arc::new(SimEngine::new(profile));
+    let settings = Settings { planning: Planning::Off, record: false, ..settings.clone() };
+    let mut pool = Pool::new(OvercommitDevice::default(), engine.clone(), settings);
+    pool.follow(schedule.clone(), true);
+    let mut running = Running { iteration, pool, handles: vec![None; iteration.size_bytes.len()] };
+    running.begin()?;
+    let end_ns = |engine: &SimEngine| engine.times().map_or(0, |times| times.end_ns);
+    let mut begin_ns = 0;
+    for _ in 0..ITERATIONS {
+        begin_ns = end_ns(&engine);
+        running.pool.decisions();
+        iteration.steps.iter().try_for_each(|step| running.step(step))?;
+        running.succeed()?;
+    }
+    Ok(Trial { step_ns: end_ns(&engine) - begin_ns, decisions: running.pool.decisions() })
+}
+
+struct Running<'a> {
+    iteration: &'a Iteration,
+    pool: Pool,
+    handles: Vec<Option<StorageId>>,
+}
+
+impl Running<'_> {
+    fn handle(&self, slot: Slot) -> StorageId {
+        self.handles[slot as usize].expect("a log names what is there")
+    }
+
+    fn write(&mut self, slot: Slot) -> Result<(), Error> {
+        let (id, access) = self.pool.begin_write(self.iteration.size_bytes[slot as usize])?;
+        let waited = access.wait();
+        self.pool.end_host_access(id);
+        self.handles[slot as usize] = Some(id);
+        waited.map_err(|source| Error::Engine { device: OvercommitDevice::default(), source })?;
+        Ok(())
+    }
+
+    /// Makes what is there when the iteration begins.
+    fn begin(&mut self) -> Result<(), Error> {
+        for slot in 0..self.iteration.successors.len() {
+            self.renew(slot)?;
+        }
+        Ok(())
+    }
+
+    fn renew(&mut self, slot: usize) -> Result<(), Error> {
+        self.write(slot as Slot)?;
+        if let Some((interval, op)) = self.iteration.begun[slot] {
+            self.pool.put_in_interval(self.handle(slot as Slot), interval, op + 1);
+        }
+        Ok(())
+    }
+
+    /// What is left takes the place of what was there, and the iteration can begin again.
+    fn succeed(&mut self) -> Result<(), Error> {
+        let ended = std::mem::replace(&mut self.handles, vec![None; self.iteration.size_bytes.len()]);
+        let mut left = ended;
+        for (slot, successor) in self.iteration.successors.iter().enumerate() {
+            self.handles[slot] = successor.and_then(|end| left[end as usize].take());
+        }
+        left.into_iter().flatten().for_each(|id| self.pool.release(id));
+        for slot in 0..self.iteration.successors.len() {
+            if self.handles[slot].is_none() {
+                self.renew(slot)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), Error> {
+        match step {
+            Step::Op { instruction, inputs, outputs } => {
+                let mut given = crate::op::Inputs::<Input>::new();
+                for (&(slot, consumed), view) in inputs.iter().zip(&instruction.views) {
+                    given.push(Input { id: self.handle(slot), view: *view, consumed });
+                }
+                for &(slot, _) in inputs.iter().filter(|(_, consumed)| *consumed) {
+                    self.handles[slot as usize] = None;
+                }
+                let made = self.pool.run_instruction(instruction, &given)?;
+                for (&slot, (id, _)) in outputs.iter().zip(made) {
+                    self.handles[slot as usize] = Some(id);
+                }
+            }
+            Step::Write(slot) => self.write(*slot)?,
+            Step::Read(slot) => {
+                let id = self.handle(*slot);
+                let access = self.pool.begin_read(id)?;
+                let waited = access.wait();
+                self.pool.end_host_access(id);
+                waited.map_err(|source| Error::Engine { device: OvercommitDevice::default(), source })?;
+            }
+            Step::Free(slot) => {
+                if let Some(id) = self.handles[*slot as usize].take() {
+                    self.pool.release(id);
+                }
+            }
+            Step::Sync => self
+                .pool
+                .ends()
+                .into_iter()
+                .try_for_each(|mark| self.pool.engine().sync(mark))
+                .map_err(|source| Error::Engine { device: OvercommitDevice::default(), source })?,
+        }
+        Ok(())
+    }
+}

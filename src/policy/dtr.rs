@@ -1,0 +1,32 @@
+//! Kirisame et al., *Dynamic Tensor Rematerialization*, ICLR 2021, section 3 and appendix C: what is dropped is the storage
+//! with the least cost / (size x staleness), its cost being that of its op and of all evicted storages that it depends on
+//! or that depend on it (`h_DTR`, with the evicted neighbourhood `e*`).
+
+use super::{Candidate, Eviction, Knowledge, Reactive, Ways};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Dtr;
+
+impl Reactive for Dtr {
+    fn pick(&self, _: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
+        let score = |candidate: &Candidate| {
+            let gain = candidate.size_bytes as f64 * candidate.idle_ns as f64;
+            if gain > 0.0 { candidate.cost_ns as f64 / gain } else { f64::INFINITY }
+        };
+        // The last of equals, as its authors' simulator has it.
+        let least = candidates
+            .map(|candidate| score(&candidate))
+            .enumerate()
+            .reduce(|least, other| if other.1 <= least.1 { other } else { least });
+        least.map(|(index, _)| index)
+    }
+
+    fn knows(&self) -> Knowledge {
+        Knowledge::Neighbourhood { most: usize::MAX }
+    }
+
+    fn how(&self, ways: Ways) -> Option<Eviction> {
+        ways.remake_ns.map(|_| Eviction::Drop).or(ways.move_ns.map(|_| Eviction::Offload))
+    }
+}

@@ -1,0 +1,101 @@
+//! What the program asked for lately, kept until a whole iteration of it can be planned.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::Pool;
+use super::plan::Input;
+use super::storage::StorageId;
+use crate::config::Planning;
+use crate::engine::Instruction;
+use crate::op::{Inputs, PerOutput};
+
+/// Ops of a log at the most: an iteration of half as many can be planned.
+const MOST_OPS: usize = 1 << 18;
+
+/// Something that the program asked for. Storages go by their numbers.
+#[derive(Clone, Debug)]
+pub enum Asked {
+    /// An op; with each input whether the op had its last handle.
+    Op { instruction: Arc<Instruction>, inputs: Inputs<(u64, bool)>, outputs: PerOutput<u64> },
+    /// A new storage with the program's data.
+    Write(u64),
+    /// To have the data.
+    Read(u64),
+    /// The last handle is gone.
+    Free(u64),
+    /// To wait for all work.
+    Sync,
+}
+
+/// What the program asked for, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    pub asked: Vec<Asked>,
+    /// Of all storages that are named.
+    pub size_bytes: HashMap<u64, usize>,
+    ops: usize,
+}
+
+impl Log {
+    /// How many ops there are.
+    pub fn ops(&self) -> usize {
+        self.ops
+    }
+}
+
+impl Pool {
+    /// Begins to log, if the policy plans.
+    pub(super) fn learn(&mut self) {
+        let plans = self.policy.plans() && self.settings.planning != Planning::Off;
+        self.log = plans.then(Box::default);
+    }
+
+    /// The log, and how many ops at its end are an iteration, once there are two of it.
+    pub fn learned(&mut self) -> Option<(Log, usize)> {
+        let log = self.log.as_ref()?;
+        if log.ops() > MOST_OPS {
+            self.learn();
+            return None;
+        }
+        // Where nothing was evicted there is nothing to plan.
+        if self.counters.evictions == 0 {
+            return None;
+        }
+        let period = self.tracker.period()? as usize;
+        // Until then, its beginning cannot be chosen freely. What repeats within an iteration, such as layers, leaves more
+        // or less behind each time.
+        if log.ops() < 2 * period || !self.tracker.holds_as_much() {
+            return None;
+        }
+        self.log.take().map(|log| (*log, period))
+    }
+
+    pub(super) fn log_op(&mut self, inputs: &[Input], instruction: &Arc<Instruction>, outputs: &[StorageId]) {
+        let Some(log) = &mut self.log else { return };
+        let storages = &self.graph.storages;
+        let mut number = |id: StorageId| {
+            log.size_bytes.insert(storages[id].number, storages[id].size_bytes);
+            storages[id].number
+        };
+        let inputs = inputs.iter().map(|input| (number(input.id), input.consumed)).collect();
+        let outputs = outputs.iter().map(|&id| number(id)).collect();
+        log.asked.push(Asked::Op { instruction: instruction.clone(), inputs, outputs });
+        log.ops += 1;
+    }
+
+    pub(super) fn log_storage(&mut self, id: StorageId, asked: impl FnOnce(u64) -> Asked) {
+        if let Some(log) = &mut self.log {
+            let storage = &self.graph.storages[id];
+            log.size_bytes.insert(storage.number, storage.size_bytes);
+            log.asked.push(asked(storage.number));
+        }
+    }
+
+    pub(super) fn log_sync(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.asked.push(Asked::Sync);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Recomputation: the bytes of a storage that were dropped, made again by its recipe.
+
+use super::Pool;
+use super::recipe::{Recipe, RecipeId};
+use super::storage::StorageId;
+use crate::error::Error;
+
+/// Ops that a recomputation runs before it drops nothing more where bytes can be moved: what is dropped on the way may be
+/// needed again on the way, and that again.
+const MOST_DROPPING: u32 = 128;
+
+impl Pool {
+    /// Brings a storage that is active but not stored back into device memory, by running recipes; nothing if it is stored.
+    ///
+    /// An explicit worklist: the recipe on top runs once all it reads is stored. What is stored for a recipe on the list is
+    /// *wanted* until that has run, so it is not dropped again, at the worst moved; each recipe runs once while it is on the
+    /// list, and none can come to be above itself. So this ends.
+    pub(super) fn remake(&mut self, id: StorageId) -> Result<(), Error> {
+        if self.graph.storages[id].stored() {
+            return Ok(());
+        }
+        let mut work = vec![self.begin_remake(id)];
+        self.remade_ops = 0;
+        self.remaking = true;
+        let result = loop {
+            let Some(&recipe) = work.last() else { break Ok(()) };
+            let inputs = &self.graph.recipe(recipe).inputs;
+            match inputs.iter().copied().find(|&input| !self.graph.storages[input].stored()) {
+                Some(input) => work.push(self.begin_remake(input)),
+                None => {
+                    let replayed = self.replay(recipe);
+                    if replayed.is_err() {
+                        break replayed;
+                    }
+                    work.pop();
+                }
+            }
+        };
+        for recipe in work {
+            let inputs = self.graph.recipe(recipe).inputs.clone();
+            self.unwant(&inputs);
+        }
+        self.remaking = false;
+        result
+    }
+
+    /// Whether the recomputation under way, if there is one, may drop what it does not want.
+    pub(super) fn may_drop(&self) -> bool {
+        !self.remaking || self.remade_ops < MOST_DROPPING || !self.settings.ways.offload
+    }
+
+    /// What the recipe of a storage reads is wanted from now on.
+    fn begin_remake(&mut self, id: StorageId) -> RecipeId {
+        let recipe = self.graph.storages[id].recipe;
+        let recipe = recipe.expect("an active storage is stored or can be made again");
+        let inputs = self.graph.recipe(recipe).inputs.clone();
+        self.want(&inputs);
+        recipe
+    }
+
+    pub(super) fn want(&mut self, ids: &[StorageId]) {
+        ids.iter().for_each(|&id| self.graph.storages[id].wanted += 1);
+    }
+
+    pub(super) fn unwant(&mut self, ids: &[StorageId]) {
+        ids.iter().for_each(|&id| self.graph.storages[id].wanted -= 1);
+    }
+
+    /// Runs a recipe whose inputs are stored and wanted; they are wanted no more if it could be run.
+    fn replay(&mut self, recipe: RecipeId) -> Result<(), Error> {
+        let Recipe { instruction, inputs: ids, outputs, .. } = self.graph.recipe(recipe).clone();
+        let plan = match self.settings.sabotage {
+            None => instruction,
+            Some(fault) => fault.spoil(&**self.engine(), &instruction),
+        };
+        let blocks = self.reserve(&ids, &plan, None)?;
+        let submitted = self.submit(&ids, &plan, blocks, None);
+        self.unpin(&ids);
+        let copies = submitted?;
+        self.unwant(&ids);
+        let mut restored = Vec::new();
+        for (output, copy) in outputs.into_iter().zip(copies) {
+            let wanted = output.filter(|&id| {
+                let storage = &self.graph.storages[id];
+                storage.active() && !storage.stored()
+            });
+            match wanted {
+                Some(id) => {
+                    self.graph.storages.set_device(id, copy, self.computed_ns);
+                    self.absent.remove(id, &self.graph.storages[id]);
+                    self.graph.unclaim(id, &mut self.lost);
+                    self.counters.recomputed_bytes += self.graph.storages[id].size_bytes as u64;
+                    if self.journal.is_recording() {
+                        restored.push(id);
+                    }
+                }
+                None => self.device.free(copy.block, copy.touched),
+            }
+        }
+        self.note_recompute(plan.op.name(), &restored);
+        self.settle_claims();
+        self.counters.recomputed_ops += 1;
+        self.remade_ops += 1;
+        Ok(())
+    }
+}
