@@ -18,6 +18,9 @@ use crate::{OvercommitDevice, policy};
 /// The part of the free memory that is the budget unless one is set.
 pub(crate) const BUDGET_SHARE: f64 = 0.9;
 
+/// Budgets of fewer pages are not mapped by page unless it is asked for: what rounding takes would be a large part of them.
+pub(crate) const LEAST_PAGES: usize = 64;
+
 /// The environment variables. Each sets the default of one field of [`Config`]; `configure` overrides it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variable {
@@ -37,10 +40,12 @@ pub enum Variable {
     Log,
     /// Where a recording of the process goes.
     Trace,
+    /// Whether device memory is mapped by page.
+    PageMapping,
 }
 
 /// Every variable: its name, what it takes, what it does if unset.
-pub const VARIABLES: [(Variable, &str, &str, &str); 8] = [
+pub const VARIABLES: [(Variable, &str, &str, &str); 9] = [
     (Variable::Device, "OVERCOMMIT_DEVICE", "cuda:N, host:N or sim:KEY", "the first GPU, else host:0"),
     (
         Variable::Budget,
@@ -59,6 +64,12 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 8] = [
     (Variable::Planning, "OVERCOMMIT_PLANNING", "beside, at-once or off", "beside"),
     (Variable::Log, "OVERCOMMIT_LOG", "off, error, warn, info, debug or trace", "warn"),
     (Variable::Trace, "OVERCOMMIT_TRACE", "a file", "nothing is recorded"),
+    (
+        Variable::PageMapping,
+        "OVERCOMMIT_PAGE_MAPPING",
+        "true or false",
+        "true where the engine can and the budget holds 64 pages",
+    ),
 ];
 
 impl Variable {
@@ -202,8 +213,11 @@ pub struct Config {
     exactness: Option<Exactness>,
     planning: Option<Planning>,
     log: Option<LevelFilter>,
+    page_mapping: Option<bool>,
     #[cfg(feature = "host")]
     lanes: LaneMode,
+    #[cfg(feature = "host")]
+    page_bytes: Option<usize>,
     reads: Reads,
     density: Option<f64>,
     sabotage: Option<Sabotage>,
@@ -259,6 +273,22 @@ impl Config {
     /// The most detailed messages that reach the [`log`] facade.
     pub fn log(mut self, level: LevelFilter) -> Self {
         self.log = Some(level);
+        self
+    }
+
+    /// Whether device memory is mapped by page: storages of a page (2 MiB) and more take whole pages, any that are free, so
+    /// that free memory is never in pieces for them; smaller ones share pages. The budget is rounded down to whole pages.
+    /// Without effect where the engine cannot, and for budgets of less than a page.
+    pub fn page_mapping(mut self, on: bool) -> Self {
+        self.page_mapping = Some(on);
+        self
+    }
+
+    /// The size of the host engine's pages: for tests.
+    #[doc(hidden)]
+    #[cfg(feature = "host")]
+    pub fn page_bytes(mut self, bytes: usize) -> Self {
+        self.page_bytes = Some(bytes);
         self
     }
 
@@ -337,8 +367,15 @@ impl Config {
                     (format!("{bytes} bytes"), format!("at most the {free_bytes} bytes there are"));
                 Err(Error::Setting { setting: variable.name(), value, expected })
             };
+        let budget_bytes = bytes(self.budget, Variable::Budget, BUDGET_SHARE, props.device_bytes)?;
+        let page_mapping = Variable::PageMapping.or_read(self.page_mapping)?;
+        let paging = props.page_bytes.map(|page_bytes| Paging {
+            page_bytes,
+            least_bytes: if page_mapping.is_some() { page_bytes } else { LEAST_PAGES * page_bytes },
+        });
         Ok(Settings {
-            budget_bytes: bytes(self.budget, Variable::Budget, BUDGET_SHARE, props.device_bytes)?,
+            budget_bytes,
+            paging: paging.filter(|_| page_mapping != Some(false)),
             host_limit_bytes: bytes(self.host_limit, Variable::HostLimit, 0.5, props.host_bytes)?,
             policy: Variable::Policy.or_read(self.policy)?.unwrap_or_default(),
             exactness: Variable::Exactness.or_read(self.exactness)?.unwrap_or_default(),
@@ -358,7 +395,8 @@ impl Config {
 
     #[cfg(feature = "host")]
     pub(crate) fn host_options(&self) -> HostOptions {
-        HostOptions { mode: self.lanes, ..HostOptions::default() }
+        let free = HostOptions::default();
+        HostOptions { mode: self.lanes, page_bytes: self.page_bytes.unwrap_or(free.page_bytes), ..free }
     }
 }
 
@@ -366,6 +404,8 @@ impl Config {
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub budget_bytes: usize,
+    /// Which budgets are mapped by page, if any are.
+    pub paging: Option<Paging>,
     pub host_limit_bytes: usize,
     pub policy: policy::Policy,
     pub exactness: Exactness,
@@ -379,6 +419,14 @@ pub(crate) struct Settings {
     pub ways: AllowedWays,
     /// What the policy is told of the program beforehand.
     pub foresight: Option<Arc<Foresight>>,
+}
+
+/// Device memory mapped by page.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Paging {
+    page_bytes: usize,
+    /// The smallest budget that is.
+    least_bytes: usize,
 }
 
 /// How storages may be evicted.
@@ -395,6 +443,18 @@ impl Default for AllowedWays {
 }
 
 impl Settings {
+    /// The size of the pages that a budget is mapped by, if it is.
+    pub fn page_bytes(&self, budget_bytes: usize) -> Option<usize> {
+        let paging = self.paging.filter(|paging| budget_bytes >= paging.least_bytes)?;
+        Some(paging.page_bytes)
+    }
+
+    /// The smallest budget with room for so much.
+    pub fn budget_for(&self, needed_bytes: usize) -> usize {
+        let page_bytes = self.page_bytes(needed_bytes);
+        page_bytes.map_or(needed_bytes, |page_bytes| needed_bytes.next_multiple_of(page_bytes))
+    }
+
     /// Hands a message to the [`log`] facade if the user wants such detail.
     pub fn log(&self, level: log::Level, message: std::fmt::Arguments) {
         if level <= self.log {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytesize::ByteSize;
 
-use crate::config::{BUDGET_SHARE, Config};
+use crate::config::{BUDGET_SHARE, Config, LEAST_PAGES};
 use crate::engine::sim::Profile;
 use crate::error::Error;
 use crate::runtime::{configure, portrait, stats};
@@ -25,7 +25,7 @@ const BAR: usize = 30;
 pub struct Plan {
     /// The device.
     pub profile: Profile,
-    /// The most device memory in use at once if nothing is evicted.
+    /// The most device memory in use at once if nothing is evicted, in whole pages where such a budget is mapped by page.
     pub need_bytes: usize,
     /// The smallest budget that is not refused: what the largest op reads, makes and takes as workspace.
     pub smallest_budget_bytes: usize,
@@ -103,7 +103,10 @@ pub fn plan(profile: &Profile, config: Config, program: impl Fn(&OvercommitDevic
     let (peak_op, _) = portrait(&device)?;
     run(config(BOUNDLESS_BYTES).policy(Policy::Auto).portrait_at(peak_op))?;
     let (_, portrait) = portrait(&device)?;
-    let need_bytes = free.peak_allocated_bytes;
+    // A budget that is mapped by page is rounded down to whole pages.
+    let paged = |page_bytes: &usize| free.peak_allocated_bytes >= LEAST_PAGES * page_bytes;
+    let page_bytes = profile.props.page_bytes.filter(paged).unwrap_or(1);
+    let need_bytes = free.peak_allocated_bytes.next_multiple_of(page_bytes);
     let runs = budgets(need_bytes, free.smallest_budget_bytes, usable_bytes(profile))
         .into_iter()
         .map(|budget_bytes| Ok(Run::new(budget_bytes, &run(config(budget_bytes))?)))

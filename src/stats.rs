@@ -28,6 +28,8 @@ pub struct Counters {
     pub recomputed_bytes: u64,
     /// Times the arena was emptied because free memory was in pieces.
     pub compactions: u64,
+    /// Pages mapped, each as often as it was: none in a loop that asks for the same memory again and again.
+    pub mapped_pages: u64,
     /// Ops refused because they did not fit.
     pub out_of_memory: u64,
     /// Times the program read a tensor.
@@ -42,7 +44,8 @@ pub struct Counters {
 pub struct Stats {
     /// The device.
     pub device: OvercommitDevice,
-    /// Bytes in blocks of device memory: storages, and an op's workspace while it is submitted.
+    /// Bytes in blocks of device memory: storages, and an op's workspace while it is submitted. Blocks are multiples of 256
+    /// bytes; those made of pages from here and there, of the page.
     pub allocated_bytes: usize,
     /// The most of them at once.
     pub peak_allocated_bytes: usize,
@@ -50,13 +53,14 @@ pub struct Stats {
     pub average_allocated_bytes: usize,
     /// How far into device memory blocks have reached: the peak, and what lay unused between blocks.
     pub footprint_bytes: usize,
-    /// Bytes of device memory mapped.
+    /// Bytes of device memory mapped, whether in use or not.
     pub reserved_bytes: usize,
     /// The most of them at once.
     pub peak_reserved_bytes: usize,
     /// The most device memory that may be allocated.
     pub budget_bytes: usize,
-    /// The smallest budget that the ops so far would have worked in: the largest need of a single one.
+    /// The smallest budget that the ops so far would have worked in: the largest need of a single one, in whole pages where
+    /// memory is mapped by page.
     pub smallest_budget_bytes: usize,
     /// Bytes in the host tier.
     pub host_bytes: usize,
@@ -98,6 +102,7 @@ impl Stats {
             ("num_clean_evictions", counters.clean_evictions),
             ("num_drops", counters.drops),
             ("num_compactions", counters.compactions),
+            ("num_mapped_pages", counters.mapped_pages),
             ("num_ooms", counters.out_of_memory),
             ("num_reads", counters.reads),
         ]

@@ -17,19 +17,27 @@ fn the_environment_sets_what_configure_does_not() {
         ("OVERCOMMIT_POLICY", "tensor-cache"),
         ("OVERCOMMIT_EXACTNESS", "exact"),
         ("OVERCOMMIT_LOG", "debug"),
+        ("OVERCOMMIT_PAGE_MAPPING", "true"),
     ] {
         assert!(VARIABLES.iter().any(|row| row.1 == name), "{name} is not in the table");
         set(name, value);
     }
     assert_eq!(OvercommitDevice::default(), device);
+    // Whole pages.
+    assert_eq!(stats(&device).unwrap().budget_bytes, 2 << 20);
+    set("OVERCOMMIT_PAGE_MAPPING", "false");
+    configure(&device, Config::new()).unwrap();
     let limits = |stats: burn_overcommit::Stats| (stats.budget_bytes, stats.host_limit_bytes);
     assert_eq!(limits(stats(&device).unwrap()), (3 << 20, 5 << 20));
     configure(&device, Config::new().budget("1 MiB")).unwrap();
     assert_eq!(limits(stats(&device).unwrap()), (1 << 20, 5 << 20));
 
-    for (name, value) in
-        [("OVERCOMMIT_POLICY", "best"), ("OVERCOMMIT_LOG", "loud"), ("OVERCOMMIT_EXACTNESS", "no")]
-    {
+    for (name, value) in [
+        ("OVERCOMMIT_POLICY", "best"),
+        ("OVERCOMMIT_LOG", "loud"),
+        ("OVERCOMMIT_EXACTNESS", "no"),
+        ("OVERCOMMIT_PAGE_MAPPING", "maybe"),
+    ] {
         let before = std::env::var(name).unwrap();
         set(name, value);
         let text = configure(&device, Config::new()).unwrap_err().to_string();

@@ -23,6 +23,8 @@ fn device(config: Config) -> OvercommitDevice {
         memory_bytes_per_second: 1e9,
         link_bytes_per_second: 1e9,
         overhead_ns: 0,
+        page_bytes: Some(2 << 20),
+        map_page_ns: 0,
     };
     let profile = Profile { key: "test".to_string(), props, workspace: Workspace::Gpu };
     let device = OvercommitDevice::Sim(SimProfile::add(profile));

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Algorithm, Engine, EngineError, Lane, Launch, Mark, Props, Ran, Span, Tier, Times};
 use crate::op::{Op, Outputs, View};
 
-/// An engine of which one call fails, and does nothing. Counted are the calls that can: `map`, `launch`, `copy`, `wait`
-/// and `sync`.
+/// An engine of which one call fails, and does nothing. Counted are the calls that can: `map`, `reserve`, `map_pages`,
+/// `launch`, `copy`, `wait` and `sync`.
 #[derive(Debug)]
 pub struct Fault {
     engine: Arc<dyn Engine>,
@@ -54,6 +54,21 @@ impl Engine for Fault {
 
     fn unmap(&self, span: Span) {
         self.engine.unmap(span);
+    }
+
+    fn reserve(&self, bytes: usize) -> Result<Span, EngineError> {
+        self.turn(|| EngineError::Map { tier: Tier::Device, bytes, reason: REASON.into() })?;
+        self.engine.reserve(bytes)
+    }
+
+    unsafe fn map_pages(&self, at: Span, physical: &[u32], after: &[Mark]) -> Result<(), EngineError> {
+        self.turn(|| EngineError::Map { tier: at.tier, bytes: at.bytes, reason: REASON.into() })?;
+        // SAFETY: the caller upholds the same contract.
+        unsafe { self.engine.map_pages(at, physical, after) }
+    }
+
+    fn release_pages(&self, physical: &[u32]) {
+        self.engine.release_pages(physical);
     }
 
     fn algorithm(&self, op: &Op, inputs: &[View]) -> Algorithm {

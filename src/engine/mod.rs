@@ -4,6 +4,7 @@ pub mod fault;
 #[cfg(feature = "host")]
 pub mod host;
 mod instruction;
+mod pages;
 mod props;
 pub mod sim;
 
@@ -147,10 +148,14 @@ pub enum EngineError {
     },
 }
 
+fn no_pages(bytes: usize) -> EngineError {
+    EngineError::Map { tier: Tier::Device, bytes, reason: "this engine does not map by page".into() }
+}
+
 /// Memory, lanes and launches of one device.
 ///
 /// Submissions to a lane run in order. Lanes are not ordered with each other except by [`wait`](Engine::wait). No
-/// method but [`sync`](Engine::sync) waits for the device.
+/// method waits for the device but [`sync`](Engine::sync) and, for old work, [`map_pages`](Engine::map_pages).
 pub trait Engine: Send + Sync + Debug {
     /// The device's profile.
     fn props(&self) -> &Props;
@@ -160,6 +165,32 @@ pub trait Engine: Send + Sync + Debug {
 
     /// Returns a slab that [`map`](Engine::map) gave, when no submitted work uses it.
     fn unmap(&self, span: Span);
+
+    /// Addresses for [pages](Props::page_bytes) of device memory, with nothing behind them: a whole number of pages. They
+    /// stay reserved as long as the engine is there.
+    fn reserve(&self, bytes: usize) -> Result<Span, EngineError> {
+        Err(no_pages(bytes))
+    }
+
+    /// Puts physical pages of device memory behind reserved addresses, one after the other, in place of what was there.
+    /// Pages are told apart by numbers, small ones; one comes into being when it is first mapped, and may be mapped
+    /// at several addresses. Waits for `after`: old work through these addresses, where there is any.
+    ///
+    /// After an error, nothing may be expected behind the addresses.
+    ///
+    /// # Safety
+    /// The span begins at a page of one reserved range, lies in it, and is as long as the pages together. Work that was
+    /// submitted on these addresses is done when all marks of `after` are reached.
+    unsafe fn map_pages(&self, at: Span, physical: &[u32], after: &[Mark]) -> Result<(), EngineError> {
+        let _ = (physical, after);
+        Err(no_pages(at.bytes))
+    }
+
+    /// Gives physical pages back, when no submitted work uses them. Addresses where they were mapped are used again
+    /// only after something has been mapped there anew.
+    fn release_pages(&self, physical: &[u32]) {
+        let _ = physical;
+    }
 
     /// How the engine will run `op`: a function of shapes and profile, never of free memory.
     fn algorithm(&self, op: &Op, inputs: &[View]) -> Algorithm {

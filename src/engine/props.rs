@@ -1,3 +1,4 @@
+use super::Tier;
 use crate::op::{Dtype, Work};
 
 /// What an engine's device is like: what the cost model works on.
@@ -17,7 +18,15 @@ pub struct Props {
     pub link_bytes_per_second: f64,
     /// Fixed cost of one launch or copy.
     pub overhead_ns: u64,
+    /// Size of the pages that device memory can be mapped by, a multiple of [`ALIGN_BYTES`](super::ALIGN_BYTES);
+    /// `None` where it cannot.
+    pub page_bytes: Option<usize>,
+    /// What mapping one page takes of the program's time; 0 where that is not known.
+    pub map_page_ns: u64,
 }
+
+/// The page size of NVIDIA's GPUs, and so of the other engines: what they decide is to be the same.
+pub(super) const PAGE_BYTES: usize = 2 << 20;
 
 /// Arithmetic operations per second, by element type. Integers count as f32.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,6 +59,14 @@ impl Flops {
 }
 
 impl Props {
+    /// Memory there is of a tier.
+    pub(super) fn capacity_bytes(&self, tier: Tier) -> usize {
+        match tier {
+            Tier::Device => self.device_bytes,
+            Tier::Host => self.host_bytes,
+        }
+    }
+
     /// Predicted time of one launch, by the roofline model (Williams, Waterman, Patterson, CACM 2009): the slower of
     /// arithmetic and memory traffic, after the launch itself. In nanoseconds.
     pub fn launch_ns(&self, work: &Work) -> u64 {
@@ -81,6 +98,8 @@ mod tests {
             memory_bytes_per_second: 1e9,
             link_bytes_per_second: 5e8,
             overhead_ns: 10,
+            page_bytes: None,
+            map_page_ns: 0,
         };
         let work = |flops, read_bytes| Work {
             flops,

@@ -165,7 +165,8 @@ impl Pool {
 
     fn replay_ns(&self, id: RecipeId) -> Option<u64> {
         let recipe = self.graph.recipe(id);
-        let fits = self.working_set_bytes(&recipe.inputs, &recipe.instruction) <= self.device.limit_bytes();
+        let fits =
+            self.working_set_bytes(&recipe.inputs, &recipe.instruction, false) <= self.device.limit_bytes();
         fits.then_some(recipe.instruction.launch_ns)
     }
 

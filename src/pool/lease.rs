@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use arrayvec::ArrayVec;
+
 use super::sabotage::Sabotage;
 use crate::engine::{Engine, EngineError, Lane, Launch, Mark, Span};
 
@@ -80,6 +82,14 @@ impl Submitter {
         unsafe { self.engine.copy(lane, from, to)? };
         Ok(self.engine.mark(lane))
     }
+}
+
+/// Puts pages behind addresses, after `after`: all work that was submitted on these addresses.
+pub fn map_pages(engine: &dyn Engine, at: Span, physical: &[u32], after: Pending) -> Result<(), EngineError> {
+    let after: ArrayVec<Mark, { Lane::ALL.len() }> = after.marks().collect();
+    // SAFETY: `Paged` gives a span of a range that it reserved, as long as the pages, where no block is in use. Blocks that
+    // were there are freed with marks of their work, which `Pages` collects for the addresses: `after`.
+    unsafe { engine.map_pages(at, physical, &after) }
 }
 
 /// The program's access to a storage's bytes in the host tier, which stay there while this exists.

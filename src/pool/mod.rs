@@ -1,7 +1,7 @@
 //! The unified pool: where every storage's bytes are, and how they get where an op needs them.
 //!
 //! - [`storage`]: the record of a storage and the states it can be in. [`table`]: what keeps records.
-//! - [`placement`], [`arena`]: where in a tier.
+//! - [`placement`], [`arena`]: where in a tier. [`paged`]: memory mapped by page. [`views`]: of pages from here and there.
 //! - [`recipe`]: how a storage is made again, and what that keeps known. [`instruction`]: what recipes share.
 //! - [`evict`]: making room. [`transfer`]: offload, fetch, read, write. [`plan`]: an op from request to submission.
 //! - [`prefetch`]: what is fetched before it is needed.
@@ -19,6 +19,7 @@ mod instruction;
 mod learn;
 mod lease;
 mod note;
+mod paged;
 mod placement;
 mod plan;
 mod prefetch;
@@ -28,6 +29,7 @@ mod sabotage;
 mod storage;
 mod table;
 mod transfer;
+mod views;
 
 use std::sync::Arc;
 
@@ -50,6 +52,7 @@ use arena::Arena;
 use follow::Following;
 use instruction::Instructions;
 use lease::Submitter;
+use paged::Paged;
 use prefetch::{Absent, Ahead};
 use recipe::Graph;
 
@@ -71,6 +74,8 @@ pub struct Pool {
     instructions: Instructions,
     policy: Arc<dyn Reactive>,
     counters: Counters,
+    /// Pages mapped before totals were last counted anew.
+    mapped_before: u64,
     /// Ops run so far: the time that recency is measured in.
     clock: u64,
     /// Predicted time of all ops so far, those run again included.
@@ -116,14 +121,22 @@ impl Pool {
         let mut pool = Pool {
             name,
             submitter: Submitter::new(engine, settings.sabotage),
-            // One slab, so that no block boundary splits the budget.
-            device: Arena::new(Tier::Device, budget, budget, journal.clone()),
+            device: match settings.page_bytes(budget) {
+                Some(page_bytes) => {
+                    let early = settings.sabotage == Some(Sabotage::EarlyMapping);
+                    let paged = Paged::new(budget / page_bytes, page_bytes, early);
+                    Arena::of_pages(Tier::Device, paged, journal.clone())
+                }
+                // One slab, so that no block boundary splits the budget.
+                None => Arena::new(Tier::Device, budget, budget, journal.clone()),
+            },
             host: Arena::new(Tier::Host, host_limit, HOST_SLAB_BYTES, journal.clone()),
             journal,
             graph: Graph::default(),
             instructions: Instructions::default(),
             policy: settings.policy.reactive(settings.ways.offload),
             counters: Counters::default(),
+            mapped_before: 0,
             clock: 0,
             computed_ns: 0,
             peak: (0, 0),
@@ -210,9 +223,12 @@ impl Pool {
         }
     }
 
-    /// Gives slabs that nothing uses back to the system. All submitted work must be done.
+    /// Gives memory that nothing uses back to the system, unless work is submitted meanwhile.
     pub fn give_back(&mut self) {
         let engine = self.engine().clone();
+        if !self.ends().into_iter().all(|end| engine.reached(end)) {
+            return;
+        }
         self.device.release(&*engine);
         self.host.release(&*engine);
     }
@@ -246,13 +262,16 @@ impl Pool {
             reserved_bytes: self.device.reserved_bytes(),
             peak_reserved_bytes: self.device.peak_reserved_bytes(),
             budget_bytes,
-            smallest_budget_bytes: self.largest_op_bytes,
+            smallest_budget_bytes: self.settings.budget_for(self.largest_op_bytes),
             host_bytes,
             peak_host_bytes,
             host_limit_bytes,
             storages: self.graph.storages.len(),
             recipes: self.graph.recipe_count(),
-            counters: self.counters,
+            counters: Counters {
+                mapped_pages: self.device.mapped_pages() - self.mapped_before,
+                ..self.counters
+            },
             times: self.engine().times(),
         }
     }
@@ -285,6 +304,7 @@ impl Pool {
         self.device.reset_peak();
         self.host.reset_peak();
         self.counters = Counters::default();
+        self.mapped_before = self.device.mapped_pages();
         self.largest_op_bytes = 0;
         self.use_over_time = (0, 0);
         self.peak = (self.device.peak_bytes(), self.clock);

@@ -1,4 +1,4 @@
-//! Where in a slab: best fit over a free list that coalesces.
+//! Where in a slab, or in a range of pages: best fit over a free list that coalesces.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,6 +38,58 @@ impl Placement {
             self.insert(offset + bytes, Free { bytes: found.bytes - bytes, ..found });
         }
         Some((offset, found.pending))
+    }
+
+    /// Adds space at the end; `pending` is the work on it.
+    pub fn extend(&mut self, bytes: usize, pending: Pending) {
+        let end = self.capacity_bytes;
+        self.capacity_bytes += bytes;
+        self.free(end, bytes, pending);
+    }
+
+    /// Whether a range is free.
+    pub fn is_free(&self, offset: usize, bytes: usize) -> bool {
+        let around = self.free.range(..=offset).next_back();
+        around.is_some_and(|(&at, free)| at + free.bytes >= offset + bytes)
+    }
+
+    /// Takes a certain range, which is free; the work on it.
+    pub fn take(&mut self, offset: usize, bytes: usize) -> Pending {
+        let around = self.free.range(..=offset).next_back().map(|(&at, free)| (at, free.bytes));
+        let (at, size) = around.expect("what is taken is free");
+        let found = self.remove(at, size);
+        if at < offset {
+            self.insert(at, Free { bytes: offset - at, ..found });
+        }
+        if at + size > offset + bytes {
+            self.insert(offset + bytes, Free { bytes: at + size - offset - bytes, ..found });
+        }
+        found.pending
+    }
+
+    /// Whole pages that are free, at most `count`, in order: those of the smallest ranges that have any, since large ranges
+    /// are of more use as they are.
+    pub fn free_pages(&self, page_bytes: usize, count: usize) -> Vec<u32> {
+        let mut found = Vec::new();
+        for &(bytes, offset) in self.by_size.range((page_bytes, 0)..) {
+            let pages = offset.div_ceil(page_bytes)..(offset + bytes) / page_bytes;
+            found.extend(pages.map(|page| page as u32).take(count - found.len()));
+            if found.len() == count {
+                break;
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+
+    /// The work on what is free.
+    pub fn pending(&self) -> Pending {
+        self.free.values().fold(Pending::default(), |all, free| all.and(free.pending))
+    }
+
+    /// All space there is.
+    pub fn capacity_bytes(&self) -> usize {
+        self.capacity_bytes
     }
 
     /// Returns a range; `pending` is the work that was submitted on it.

@@ -132,16 +132,21 @@ impl Pool {
         self.graph.settle(id);
     }
 
-    /// Device memory that an op needs at once if nothing is done in place.
-    pub(super) fn working_set_bytes(&self, inputs: &[StorageId], plan: &Instruction) -> usize {
+    /// Device memory that an op needs at once, without its first output if that is made in place.
+    pub(super) fn working_set_bytes(
+        &self,
+        inputs: &[StorageId],
+        plan: &Instruction,
+        in_place: bool,
+    ) -> usize {
         let mut seen = Ids::new();
         for &id in inputs {
             if !seen.contains(&id) {
                 seen.push(id);
             }
         }
-        let read: usize = seen.iter().map(|&id| aligned(self.graph.storages[id].size_bytes)).sum();
-        read + plan.new_bytes(false).map(aligned).sum::<usize>()
+        let read = seen.iter().map(|&id| self.graph.storages[id].size_bytes);
+        read.chain(plan.new_bytes(in_place)).map(aligned).sum()
     }
 
     /// The input whose span the first output takes: one that this op consumes and that lies just as the output will.
@@ -160,7 +165,7 @@ impl Pool {
         let unclaimed = (0..inputs.len()).find(|index| possible(index) && !claimed(index));
         unclaimed.or_else(|| {
             let ids: Ids = inputs.iter().map(|input| input.id).collect();
-            let bytes = self.working_set_bytes(&ids, plan);
+            let bytes = self.working_set_bytes(&ids, plan, false);
             (0..inputs.len()).find(|index| bytes > self.device.limit_bytes() && possible(index))
         })
     }
@@ -172,8 +177,7 @@ impl Pool {
         plan: &Instruction,
         overwritten: Option<usize>,
     ) -> Result<Blocks, Error> {
-        let saved = overwritten.map_or(0, |_| aligned(plan.outputs[0].size_bytes()));
-        let needed_bytes = self.working_set_bytes(ids, plan) - saved;
+        let needed_bytes = self.working_set_bytes(ids, plan, overwritten.is_some());
         if !self.remaking {
             self.largest_op_bytes = self.largest_op_bytes.max(needed_bytes);
         }
@@ -325,7 +329,7 @@ impl Pool {
         Error::WorkingSet(Box::new(WorkingSet {
             op: plan.op.name(),
             parts,
-            needed_bytes,
+            needed_bytes: self.settings.budget_for(needed_bytes),
             budget_bytes: self.device.limit_bytes(),
             residents,
         }))

@@ -19,17 +19,20 @@ pub enum Sabotage {
     WrongLayout,
     /// A replay uses another algorithm than the first run.
     ChangedAlgorithm,
+    /// Pages are mapped at addresses where work is still to run.
+    EarlyMapping,
 }
 
 impl Sabotage {
     /// Every fault.
-    pub const ALL: [Sabotage; 6] = [
+    pub const ALL: [Sabotage; 7] = [
         Sabotage::MissingWait,
         Sabotage::StaleCleanCopy,
         Sabotage::InPlaceShared,
         Sabotage::ReusedSeed,
         Sabotage::WrongLayout,
         Sabotage::ChangedAlgorithm,
+        Sabotage::EarlyMapping,
     ];
 }
 

@@ -17,6 +17,8 @@ use crate::program::{Machine, Program, Slot};
 
 /// More than any program needs.
 pub const UNLIMITED: usize = 256 << 20;
+/// Of pages that device memory is mapped by: tensors of a program take up to sixteen.
+pub const PAGE_BYTES: usize = 4 << 10;
 /// Of this many programs one is a network.
 const NETWORK_EVERY: u64 = 10;
 
@@ -34,6 +36,8 @@ pub struct Setting {
     pub policy: Policy,
     pub lanes: LaneMode,
     pub host_limit_bytes: usize,
+    /// The size of pages that device memory is mapped by, if it is.
+    pub page_bytes: Option<usize>,
     pub sabotage: Option<Sabotage>,
     /// Whether iterations are planned, which takes time.
     pub plans: bool,
@@ -46,6 +50,7 @@ impl Default for Setting {
             policy: Policy::Auto,
             lanes: LaneMode::Threads,
             host_limit_bytes: UNLIMITED,
+            page_bytes: None,
             sabotage: None,
             plans: false,
         }
@@ -68,16 +73,22 @@ pub fn fresh_device() -> OvercommitDevice {
 }
 
 impl Setting {
-    /// Sets an idle device up.
-    pub fn apply(&self, device: &OvercommitDevice) {
+    /// The configuration of a device.
+    pub fn config(&self) -> Config {
         let config = Config::new()
             .budget_bytes(self.budget_bytes)
             .policy(self.policy)
             .lanes(self.lanes)
             .planning(if self.plans { Planning::AtOnce } else { Planning::Off })
-            .host_limit_bytes(self.host_limit_bytes);
-        let config = self.sabotage.into_iter().fold(config, Config::sabotage);
-        configure(device, config).unwrap_or_else(|error| panic!("{error}"));
+            .host_limit_bytes(self.host_limit_bytes)
+            .page_mapping(self.page_bytes.is_some());
+        let config = self.page_bytes.into_iter().fold(config, Config::page_bytes);
+        self.sabotage.into_iter().fold(config, Config::sabotage)
+    }
+
+    /// Sets an idle device up.
+    pub fn apply(&self, device: &OvercommitDevice) {
+        configure(device, self.config()).unwrap_or_else(|error| panic!("{error}"));
     }
 }
 
@@ -147,14 +158,14 @@ pub fn check(device: &OvercommitDevice, seed: u64) {
     let seen = stats(device).expect("a device that ran");
     assert_empty(&seen);
     let smallest = seen.smallest_budget_bytes;
-    let budgets = [UNLIMITED, seen.peak_allocated_bytes / 2, seen.peak_allocated_bytes / 4, smallest];
+    let budgets = budgets(&seen);
     for policy in Policy::ALL {
         for (index, budget) in budgets.into_iter().enumerate() {
             // Either order at every budget, by turns.
             let deferred = (seed + index as u64 + policy as u64).is_multiple_of(2);
             let lanes = if deferred { LaneMode::Deferred { seed } } else { LaneMode::Threads };
             let plans = seed.is_multiple_of(NETWORK_EVERY) && index == 2;
-            let setting = Setting { budget_bytes: budget.max(smallest), policy, lanes, plans, ..free };
+            let setting = Setting { budget_bytes: budget, policy, lanes, plans, ..free };
             within(&setting, || check_feasible(device, &case, &setting, expected));
         }
         let setting = Setting { budget_bytes: smallest - 256, policy, ..free };
@@ -163,6 +174,43 @@ pub fn check(device: &OvercommitDevice, seed: u64) {
     for policy in Policy::ALL {
         let host_limit_bytes = seen.peak_allocated_bytes / 4;
         let setting = Setting { budget_bytes: smallest, policy, host_limit_bytes, ..free };
+        within(&setting, || check_full_host(device, &case, &setting, expected));
+    }
+}
+
+/// What a program is run with: all it wants, parts of that, and the least.
+pub fn budgets(unlimited: &Stats) -> [usize; 4] {
+    let (peak, smallest) = (unlimited.peak_allocated_bytes, unlimited.smallest_budget_bytes);
+    [UNLIMITED, (peak / 2).max(smallest), (peak / 4).max(smallest), smallest]
+}
+
+/// As [`check`], with device memory mapped by page.
+pub fn check_paged(device: &OvercommitDevice, seed: u64) {
+    let case = Case::new(seed);
+    let expected =
+        case.run(device, &Setting::default()).unwrap_or_else(|failure| panic!("unlimited: {failure:?}"));
+    case.forget();
+    let free = Setting { page_bytes: Some(PAGE_BYTES), ..Setting::default() };
+    within(&free, || check_feasible(device, &case, &free, expected));
+    let seen = stats(device).expect("a device that ran");
+    // A budget of less than a page is not mapped by page.
+    let smallest = seen.smallest_budget_bytes.max(PAGE_BYTES);
+    assert!(smallest.is_multiple_of(PAGE_BYTES) && seen.counters.mapped_pages > 0);
+    for policy in [Policy::Auto, Policy::EvictAll] {
+        for (index, budget_bytes) in budgets(&seen).into_iter().enumerate() {
+            // Some budgets are no multiple of the page.
+            let budget_bytes = budget_bytes.max(smallest) + seed as usize % PAGE_BYTES;
+            let deferred = !(seed + index as u64 + policy as u64).is_multiple_of(3);
+            let lanes = if deferred { LaneMode::Deferred { seed } } else { LaneMode::Threads };
+            let setting = Setting { budget_bytes, policy, lanes, ..free };
+            within(&setting, || check_feasible(device, &case, &setting, expected));
+        }
+        let setting = Setting { budget_bytes: smallest - 1, policy, ..free };
+        if smallest > PAGE_BYTES {
+            within(&setting, || check_too_small(device, &case, &setting, smallest));
+        }
+        let setting =
+            Setting { budget_bytes: smallest, host_limit_bytes: seen.peak_allocated_bytes / 4, ..setting };
         within(&setting, || check_full_host(device, &case, &setting, expected));
     }
 }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use burn_overcommit::engine::fault::Fault;
 use burn_overcommit::runtime::configure_with_engine;
-use burn_overcommit::{Config, Error, LaneMode, OvercommitDevice, Policy, Sabotage, stats};
+use burn_overcommit::{Error, LaneMode, OvercommitDevice, Policy, Sabotage, stats};
 
-use crate::check::{Case, Failure, Setting, UNLIMITED, assert_empty, contents_at, fresh_device, quietly};
+use crate::check::{
+    Case, Failure, PAGE_BYTES, Setting, UNLIMITED, assert_empty, contents_at, fresh_device, quietly,
+};
 use crate::generate;
 use crate::program::{Machine, Program, Slot};
 
@@ -17,10 +19,12 @@ const MOST_PROGRAMS: u64 = 300;
 /// The setting in which a fault can show: little memory, and for some a certain policy or order of lanes.
 fn revealing(fault: Sabotage, seed: u64, budget_bytes: usize) -> Setting {
     let replayed = [Sabotage::ReusedSeed, Sabotage::WrongLayout, Sabotage::ChangedAlgorithm].contains(&fault);
+    let unordered = [Sabotage::MissingWait, Sabotage::EarlyMapping].contains(&fault);
     Setting {
         budget_bytes,
         policy: if replayed { Policy::Recompute } else { Policy::Auto },
-        lanes: if fault == Sabotage::MissingWait { LaneMode::Deferred { seed } } else { LaneMode::Threads },
+        lanes: if unordered { LaneMode::Deferred { seed } } else { LaneMode::Threads },
+        page_bytes: (fault == Sabotage::EarlyMapping).then_some(PAGE_BYTES),
         sabotage: Some(fault),
         ..Setting::default()
     }
@@ -31,7 +35,8 @@ fn programs_to_find(fault: Sabotage) -> Option<(u64, String)> {
     let device = fresh_device();
     (1..=MOST_PROGRAMS).find_map(|seed| {
         let case = Case::new(seed);
-        let expected = case.run(&device, &Setting::default()).expect("enough memory");
+        let free = Setting { sabotage: None, ..revealing(fault, seed, UNLIMITED) };
+        let expected = case.run(&device, &free).expect("enough memory");
         case.forget();
         let seen = stats(&device).expect("a device that ran");
         let budgets = [
@@ -92,6 +97,11 @@ fn a_changed_algorithm_is_found() {
     assert_found(Sabotage::ChangedAlgorithm);
 }
 
+#[test]
+fn an_early_mapping_is_found() {
+    assert_found(Sabotage::EarlyMapping);
+}
+
 /// Runs a program with one call of the engine failing. `false`: it made fewer calls.
 fn fails_cleanly(
     device: OvercommitDevice,
@@ -100,11 +110,9 @@ fn fails_cleanly(
     call: u64,
     reference: &[BTreeMap<Slot, u64>],
 ) -> bool {
-    let config =
-        Config::new().budget_bytes(setting.budget_bytes).host_limit_bytes(UNLIMITED).policy(setting.policy);
     let mut fault = None;
     let failing = |engine| fault.insert(Arc::new(Fault::new(engine, call))).clone() as _;
-    configure_with_engine(&device, config, failing).expect("a host device");
+    configure_with_engine(&device, setting.config(), failing).expect("a host device");
     let mut machine = Machine::new(device);
     let result = machine.run(program);
     let failed = fault.expect("the runtime was made").has_failed();
@@ -134,10 +142,10 @@ fn every_failure_of_the_engine_is_one_error_and_loses_nothing() {
     let small = |seed: &u64| generate::program(*seed).steps().count() < 60;
     let seeds: Vec<u64> = (0..).filter(small).take(9).collect();
     let mut calls = 0;
-    for (seed, policy) in seeds.into_iter().zip(Policy::ALL.into_iter().cycle()) {
+    for (index, (seed, policy)) in seeds.into_iter().zip(Policy::ALL.into_iter().cycle()).enumerate() {
         let program = generate::program(seed);
         let device = fresh_device();
-        let free = Setting::default();
+        let free = Setting { page_bytes: (index % 2 == 1).then_some(PAGE_BYTES), ..Setting::default() };
         Case::Ops(program.clone()).run(&device, &free).expect("enough memory");
         let budget_bytes = stats(&device).expect("a device that ran").smallest_budget_bytes;
         let reference: Vec<_> =

@@ -15,6 +15,8 @@ mod simulate;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use burn_overcommit::OvercommitDevice;
+
 /// Threads that share the seeds.
 const THREADS: usize = 2;
 
@@ -26,12 +28,26 @@ fn setting(name: &str, default: u64) -> u64 {
 
 #[test]
 fn every_policy_and_budget_gives_the_bits_of_unlimited_memory() {
-    let (programs, first) = (setting("RANDOM_PROGRAMS", 300), setting("RANDOM_SEED", 1));
+    run("every_policy", setting("RANDOM_PROGRAMS", 300), check::check);
+}
+
+#[test]
+fn pages_and_slabs_give_the_same_bits() {
+    run("pages_and_slabs", setting("RANDOM_PROGRAMS", 300), check::check_paged);
+}
+
+/// A check, of a device and a seed.
+type Check = fn(&OvercommitDevice, u64);
+
+/// Checks so many programs; `test` is enough of the test's name to run it alone.
+fn run(test: &str, programs: u64, check: Check) {
+    let first = setting("RANDOM_SEED", 1);
     println!("{programs} programs from seed {first} on");
     let next = AtomicU64::new(0);
     let begin = Instant::now();
     let failed: Vec<u64> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| work(&next, programs, first))).collect();
+        let workers: Vec<_> =
+            (0..THREADS).map(|_| scope.spawn(|| work(test, &next, programs, first, check))).collect();
         workers.into_iter().flat_map(|worker| worker.join().expect("failures are caught")).collect()
     });
     println!("{programs} programs in {:.1} s", begin.elapsed().as_secs_f64());
@@ -39,7 +55,7 @@ fn every_policy_and_budget_gives_the_bits_of_unlimited_memory() {
 }
 
 /// Checks programs until there are no more or one fails, and returns the seeds that failed.
-fn work(next: &AtomicU64, programs: u64, first: u64) -> Vec<u64> {
+fn work(test: &str, next: &AtomicU64, programs: u64, first: u64, check: Check) -> Vec<u64> {
     let mut device = check::fresh_device();
     let mut failed = Vec::new();
     let mut reported = Instant::now();
@@ -49,10 +65,10 @@ fn work(next: &AtomicU64, programs: u64, first: u64) -> Vec<u64> {
             return failed;
         }
         let seed = first.wrapping_add(index);
-        if let Err(message) = check::quietly(|| check::check(&device, seed)) {
+        if let Err(message) = check::quietly(|| check(&device, seed)) {
             eprintln!("program {seed}: {message}");
             eprintln!(
-                "replay: RANDOM_PROGRAMS=1 RANDOM_SEED={seed} cargo test --release --test random_programs every_policy"
+                "replay: RANDOM_PROGRAMS=1 RANDOM_SEED={seed} cargo test --release --test random_programs {test}"
             );
             failed.push(seed);
             // The failed run may have left something on the old one.

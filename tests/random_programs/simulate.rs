@@ -1,37 +1,61 @@
 //! The simulation engine decides as the host engine does.
 
-use burn_overcommit::{Counters, OvercommitDevice, Policy, SimProfile, stats};
+use burn_overcommit::{Counters, OvercommitDevice, Policy, SimProfile, Stats, stats};
 
-use crate::check::{Case, Setting, UNLIMITED, assert_empty, fresh_device};
+use crate::check::{Case, PAGE_BYTES, Setting, assert_empty, budgets, fresh_device};
 use crate::setting;
 
-/// What must be the same: peaks of both tiers, the largest need of an op, and every total.
-fn seen(device: &OvercommitDevice, case: &Case, setting: &Setting) -> ([usize; 3], Counters) {
+fn seen(device: &OvercommitDevice, case: &Case, setting: &Setting) -> Stats {
     case.run(device, setting).unwrap_or_else(|failure| panic!("{device}, {setting:?}: {failure:?}"));
     case.forget();
     let stats = stats(device).expect("a device that ran");
     assert_empty(&stats);
-    let sizes = [stats.peak_allocated_bytes, stats.peak_host_bytes, stats.smallest_budget_bytes];
+    stats
+}
+
+/// What must be the same: peaks of both tiers and of what is mapped, the largest need of an op, and every total.
+fn figures(stats: &Stats) -> ([usize; 5], Counters) {
+    let sizes = [
+        stats.peak_allocated_bytes,
+        stats.footprint_bytes,
+        stats.peak_reserved_bytes,
+        stats.peak_host_bytes,
+        stats.smallest_budget_bytes,
+    ];
     (sizes, stats.counters)
 }
 
-#[test]
-fn a_simulation_evicts_and_moves_what_the_host_engine_does() {
-    let profile = SimProfile::named("host").and_then(SimProfile::get).expect("a profile of this machine");
+/// Runs programs on both engines under all policies and budgets; how often something was evicted.
+fn agree(page_bytes: Option<usize>) -> u64 {
+    let mut profile = SimProfile::named("host").and_then(SimProfile::get).expect("a profile of this machine");
+    profile.props.page_bytes = page_bytes;
     let devices = [fresh_device(), OvercommitDevice::Sim(SimProfile::add(profile))];
     let first = setting("RANDOM_SEED", 1);
     let mut evictions = 0;
     for seed in first..first + setting("RANDOM_PROGRAMS", 300) / 5 {
         let case = Case::new(seed);
-        let ([peak, _, smallest], _) = seen(&devices[0], &case, &Setting::default());
+        let free = Setting { page_bytes, ..Setting::default() };
+        let unlimited = seen(&devices[0], &case, &free);
         for policy in Policy::ALL {
-            for budget in [UNLIMITED, peak / 2, peak / 4, smallest] {
-                let setting = Setting { budget_bytes: budget.max(smallest), policy, ..Setting::default() };
+            for budget_bytes in budgets(&unlimited) {
+                let setting = Setting { budget_bytes, policy, ..free };
                 let [host, simulated] = devices.each_ref().map(|device| seen(device, &case, &setting));
-                assert_eq!(host, simulated, "program {seed}, {setting:?}");
-                evictions += host.1.evictions;
+                assert_eq!(figures(&host), figures(&simulated), "program {seed}, {setting:?}");
+                evictions += host.counters.evictions;
             }
         }
     }
+    evictions
+}
+
+#[test]
+fn a_simulation_evicts_and_moves_what_the_host_engine_does() {
+    let evictions = agree(None);
+    assert!(evictions > 10_000, "the budgets hardly bind: {evictions} evictions");
+}
+
+#[test]
+fn a_simulation_maps_the_pages_that_the_host_engine_does() {
+    let evictions = agree(Some(PAGE_BYTES));
     assert!(evictions > 10_000, "the budgets hardly bind: {evictions} evictions");
 }

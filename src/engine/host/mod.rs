@@ -6,6 +6,8 @@ mod conv;
 mod kernels;
 mod lanes;
 mod matmul;
+#[cfg(target_os = "linux")]
+mod pages;
 mod spread;
 #[cfg(test)]
 mod testing;
@@ -18,10 +20,24 @@ use std::thread::available_parallelism;
 use memmap2::MmapMut;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
+use super::props::PAGE_BYTES;
 use super::{Algorithm, Engine, EngineError, Flops, Lane, Launch, Mark, Props, Ran, Span, Tier};
 use crate::op::{Inputs, Op, Outputs, View, lower};
 use call::Call;
 use lanes::{Deferred, Lanes, Piece, Threads};
+#[cfg(target_os = "linux")]
+use pages::PageMemory;
+
+#[cfg(target_os = "linux")]
+fn possible_page_bytes(bytes: usize) -> Option<usize> {
+    Some(pages::possible_page_bytes(bytes))
+}
+
+/// Where the system has nothing like it.
+#[cfg(not(target_os = "linux"))]
+fn possible_page_bytes(_: usize) -> Option<usize> {
+    None
+}
 
 /// Who runs submitted work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +64,8 @@ pub struct HostOptions {
     pub host_bytes: usize,
     /// Threads that one op may use, which also decides the scratch of convolutions. Never changes results.
     pub workers: usize,
+    /// Size of the pages of the device tier, where the system maps pages; rounded up to what it can.
+    pub page_bytes: usize,
 }
 
 impl Default for HostOptions {
@@ -59,6 +77,7 @@ impl Default for HostOptions {
             device_bytes: free_bytes / 2,
             host_bytes: free_bytes,
             workers: available_parallelism().map_or(1, |count| count.get()).min(MOST_WORKERS),
+            page_bytes: PAGE_BYTES,
         }
     }
 }
@@ -93,6 +112,8 @@ impl HostOptions {
             memory_bytes_per_second: (cores * CORE_BYTES_PER_SECOND).min(MOST_BYTES_PER_SECOND),
             link_bytes_per_second: LINK_BYTES_PER_SECOND,
             overhead_ns: OVERHEAD_NS,
+            page_bytes: possible_page_bytes(self.page_bytes),
+            map_page_ns: 0,
         }
     }
 }
@@ -107,11 +128,27 @@ pub struct HostEngine {
     workers: usize,
 }
 
-/// Mapped memory by address, and bytes mapped per tier.
+/// Mapped memory by address, pages, and bytes of both per tier.
 #[derive(Debug, Default)]
 struct Slabs {
     maps: HashMap<u64, MmapMut>,
+    #[cfg(target_os = "linux")]
+    pages: Option<PageMemory>,
     mapped_bytes: [usize; 2],
+}
+
+impl Slabs {
+    /// Counts memory of a tier as mapped, if there is so much.
+    fn take(&mut self, props: &Props, tier: Tier, bytes: usize) -> Result<(), String> {
+        let (capacity_bytes, mapped_bytes) =
+            (props.capacity_bytes(tier), &mut self.mapped_bytes[tier as usize]);
+        let room_bytes = capacity_bytes - *mapped_bytes;
+        if bytes > room_bytes {
+            return Err(format!("{room_bytes} bytes of {capacity_bytes} are left"));
+        }
+        *mapped_bytes += bytes;
+        Ok(())
+    }
 }
 
 impl HostEngine {
@@ -126,8 +163,22 @@ impl HostEngine {
             LaneMode::Threads => Lanes::Threads(Box::new(Threads::new(run))),
             LaneMode::Deferred { seed } => Lanes::Deferred(Box::new(Deferred::new(run, seed))),
         };
-        HostEngine { lanes, slabs: Mutex::default(), props: options.props(), workers }
+        #[allow(unused_mut, reason = "only Linux has pages")]
+        let (mut props, mut slabs) = (options.props(), Slabs::default());
+        #[cfg(target_os = "linux")]
+        if let Some(page_bytes) = props.page_bytes {
+            slabs.pages = PageMemory::new(page_bytes).ok();
+            // A system that forbids them is one without.
+            props.page_bytes = slabs.pages.is_some().then_some(page_bytes);
+        }
+        HostEngine { lanes, slabs: Mutex::new(slabs), props, workers }
     }
+}
+
+/// Device memory could not be mapped.
+#[cfg(target_os = "linux")]
+fn map_error(bytes: usize, reason: String) -> EngineError {
+    EngineError::Map { tier: Tier::Device, bytes, reason }
 }
 
 /// A failure of the call's op.
@@ -208,20 +259,15 @@ impl Engine for HostEngine {
 
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError> {
         let error = |reason: String| EngineError::Map { tier, bytes, reason };
-        let capacity_bytes = match tier {
-            Tier::Device => self.props.device_bytes,
-            Tier::Host => self.props.host_bytes,
-        };
         let mut slabs = lanes::lock(&self.slabs);
-        let room_bytes = capacity_bytes - slabs.mapped_bytes[tier as usize];
-        if bytes > room_bytes {
-            return Err(error(format!("{room_bytes} bytes of {capacity_bytes} are left")));
-        }
+        slabs.take(&self.props, tier, bytes).map_err(error)?;
         // Pages are aligned far beyond ALIGN_BYTES, and the system provides them when they are first written.
-        let map = MmapMut::map_anon(bytes.max(1)).map_err(|reason| error(reason.to_string()))?;
+        let map = MmapMut::map_anon(bytes.max(1)).map_err(|reason| {
+            slabs.mapped_bytes[tier as usize] -= bytes;
+            error(reason.to_string())
+        })?;
         let address = map.as_ptr() as u64;
         slabs.maps.insert(address, map);
-        slabs.mapped_bytes[tier as usize] += bytes;
         Ok(Span { tier, address, bytes })
     }
 
@@ -232,6 +278,36 @@ impl Engine for HostEngine {
         if map.is_some() {
             slabs.mapped_bytes[span.tier as usize] -= span.bytes;
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn reserve(&self, bytes: usize) -> Result<Span, EngineError> {
+        let mut slabs = lanes::lock(&self.slabs);
+        let pages = slabs.pages.as_mut().ok_or_else(|| super::no_pages(bytes))?;
+        pages.reserve(bytes).map_err(|reason| map_error(bytes, reason.to_string()))
+    }
+
+    #[cfg(target_os = "linux")]
+    unsafe fn map_pages(&self, at: Span, physical: &[u32], after: &[Mark]) -> Result<(), EngineError> {
+        // What replaces a mapping must not pull it from under work that is still to run.
+        after.iter().for_each(|&mark| self.lanes.finish(mark));
+        let mut slabs = lanes::lock(&self.slabs);
+        let Slabs { pages: Some(pages), .. } = &mut *slabs else { return Err(super::no_pages(at.bytes)) };
+        let new_bytes = pages.missing(physical) * self.props.page_bytes.unwrap_or(0);
+        slabs.take(&self.props, Tier::Device, new_bytes).map_err(|reason| map_error(at.bytes, reason))?;
+        let Slabs { pages: Some(pages), mapped_bytes, .. } = &mut *slabs else { unreachable!("as above") };
+        // SAFETY: the caller's, and the work that `after` names is done.
+        unsafe { pages.map(at, physical) }.map_err(|reason| {
+            mapped_bytes[Tier::Device as usize] -= new_bytes;
+            map_error(at.bytes, reason.to_string())
+        })
+    }
+
+    #[cfg(target_os = "linux")]
+    fn release_pages(&self, physical: &[u32]) {
+        let Slabs { pages, mapped_bytes, .. } = &mut *lanes::lock(&self.slabs);
+        let there = pages.as_mut().map_or(0, |pages| pages.release(physical));
+        mapped_bytes[Tier::Device as usize] -= there * self.props.page_bytes.unwrap_or(0);
     }
 
     fn scratch(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> usize {

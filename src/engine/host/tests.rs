@@ -4,7 +4,13 @@ use crate::engine::Instruction;
 use crate::op::{Dtype, Shape};
 
 fn engine(mode: LaneMode) -> Box<dyn Engine> {
-    Box::new(HostEngine::new(HostOptions { mode, device_bytes: 1 << 24, host_bytes: 1 << 24, workers: 2 }))
+    Box::new(HostEngine::new(HostOptions {
+        mode,
+        device_bytes: 1 << 24,
+        host_bytes: 1 << 24,
+        workers: 2,
+        ..HostOptions::default()
+    }))
 }
 
 /// The product of matrices of these sizes.
@@ -83,4 +89,65 @@ fn failed_work_is_an_error_of_sync() {
     // SAFETY: as above.
     let error = unsafe { engine.copy(Lane::Fetch, slab, slab.slice(0, 8)) }.expect_err("sizes differ");
     assert!(error.to_string().contains("8 bytes"), "{error}");
+}
+
+/// A page of the device tier.
+#[cfg(target_os = "linux")]
+const PAGE: usize = 64 << 10;
+
+#[cfg(target_os = "linux")]
+fn paged(mode: LaneMode) -> HostEngine {
+    let options =
+        HostOptions { mode, device_bytes: 4 * PAGE, host_bytes: 1 << 24, workers: 1, page_bytes: PAGE };
+    let engine = HostEngine::new(options);
+    assert_eq!(engine.props().page_bytes, Some(PAGE));
+    engine
+}
+
+#[cfg(target_os = "linux")]
+fn byte(engine: &HostEngine, span: Span) -> &'static mut u8 {
+    // SAFETY: the tests ask for mapped spans that no submitted work uses, and keep none of these.
+    unsafe { &mut *engine.bytes(span).expect("host memory") }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_page_is_the_same_bytes_at_every_address() {
+    let engine = paged(LaneMode::Threads);
+    let range = engine.reserve(8 * PAGE).expect("addresses are plentiful");
+    let at = |page: usize, count: usize| range.slice(page * PAGE, count * PAGE);
+    // SAFETY: nothing is submitted to this engine.
+    unsafe {
+        engine.map_pages(at(0, 3), &[2, 0, 1], &[]).expect("it fits");
+        engine.map_pages(at(5, 2), &[0, 1], &[]).expect("nothing new");
+        let error = engine.map_pages(at(3, 2), &[3, 4], &[]).expect_err("the device has four pages");
+        assert!(error.to_string().contains("65536 bytes of 262144 are left"), "{error}");
+        engine.map_pages(at(3, 1), &[3], &[]).expect("it has that");
+    }
+    *byte(&engine, at(1, 1)) = 7;
+    *byte(&engine, at(2, 1)) = 8;
+    assert_eq!([5, 6].map(|page| *byte(&engine, at(page, 1))), [7, 8]);
+    engine.map(Tier::Device, 1).expect_err("pages count as much as slabs");
+    engine.release_pages(&[0, 3]);
+    engine.map(Tier::Device, 2 * PAGE).expect("two came back");
+    assert_eq!([5, 6].map(|page| *byte(&engine, at(page, 1))), [0, 8], "what came back is forgotten");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_mapping_is_replaced_only_after_old_work() {
+    for seed in 0..20 {
+        let engine = paged(LaneMode::Deferred { seed });
+        let (range, host) = (engine.reserve(PAGE).unwrap(), engine.map(Tier::Host, PAGE).unwrap());
+        // SAFETY: the span is reserved, and the copy on it is waited for.
+        unsafe {
+            engine.map_pages(range, &[0], &[]).expect("it fits");
+            *byte(&engine, range) = 1;
+            engine.copy(Lane::Offload, range, host).expect("submitted");
+            engine.map_pages(range, &[1], &[engine.mark(Lane::Offload)]).expect("it fits");
+        }
+        *byte(&engine, range) = 2;
+        engine.sync(engine.mark(Lane::Offload)).expect("nothing failed");
+        assert_eq!(*byte(&engine, host), 1);
+    }
 }

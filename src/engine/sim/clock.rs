@@ -79,6 +79,11 @@ impl Clock {
         self.program_ns = self.program_ns.max(self.end_ns(mark));
     }
 
+    /// The program is busy for so long.
+    pub fn spend(&mut self, duration_ns: u64) {
+        self.program_ns += duration_ns;
+    }
+
     pub fn reached(&self, mark: Mark) -> bool {
         self.end_ns(mark) <= self.program_ns
     }

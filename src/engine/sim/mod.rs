@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use clock::Times;
 pub use profiles::{Profile, Workspace, profiles};
 
+use super::pages::PageSet;
 use super::{Algorithm, Engine, EngineError, Lane, Launch, Mark, Props, Ran, Span, Tier};
 use crate::op::{Op, Outputs, View};
 use clock::Clock;
@@ -27,6 +28,29 @@ struct State {
     mapped_bytes: [usize; 2],
     /// The next slab's address. None is used twice, so that a mistake would show.
     next_address: u64,
+    pages: PageSet,
+}
+
+impl State {
+    /// Counts memory of a tier as mapped, if it has so much.
+    fn take(&mut self, props: &Props, tier: Tier, bytes: usize) -> Result<(), EngineError> {
+        let (capacity_bytes, mapped_bytes) =
+            (props.capacity_bytes(tier), &mut self.mapped_bytes[tier as usize]);
+        let room_bytes = capacity_bytes - *mapped_bytes;
+        if bytes > room_bytes {
+            let reason = format!("{room_bytes} bytes of {capacity_bytes} are left");
+            return Err(EngineError::Map { tier, bytes, reason });
+        }
+        *mapped_bytes += bytes;
+        Ok(())
+    }
+
+    /// Addresses that were never given before.
+    fn address(&mut self, bytes: usize, alignment: usize) -> u64 {
+        let begin = (self.next_address + super::ALIGN_BYTES as u64).next_multiple_of(alignment as u64);
+        self.next_address = begin + super::aligned(bytes) as u64;
+        begin
+    }
 }
 
 impl SimEngine {
@@ -46,25 +70,38 @@ impl Engine for SimEngine {
     }
 
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError> {
-        let capacity_bytes = match tier {
-            Tier::Device => self.props.device_bytes,
-            Tier::Host => self.props.host_bytes,
-        };
         let mut state = self.state();
-        let room_bytes = capacity_bytes - state.mapped_bytes[tier as usize];
-        if bytes > room_bytes {
-            let reason = format!("{room_bytes} bytes of {capacity_bytes} are left");
-            return Err(EngineError::Map { tier, bytes, reason });
-        }
-        state.mapped_bytes[tier as usize] += bytes;
-        state.next_address += super::ALIGN_BYTES as u64;
-        let address = state.next_address;
-        state.next_address += super::aligned(bytes) as u64;
+        state.take(&self.props, tier, bytes)?;
+        let address = state.address(bytes, super::ALIGN_BYTES);
         Ok(Span { tier, address, bytes })
     }
 
     fn unmap(&self, span: Span) {
         self.state().mapped_bytes[span.tier as usize] -= span.bytes;
+    }
+
+    fn reserve(&self, bytes: usize) -> Result<Span, EngineError> {
+        let page_bytes = self.props.page_bytes.ok_or_else(|| super::no_pages(bytes))?;
+        let address = self.state().address(bytes, page_bytes);
+        Ok(Span { tier: Tier::Device, address, bytes })
+    }
+
+    unsafe fn map_pages(&self, at: Span, physical: &[u32], after: &[Mark]) -> Result<(), EngineError> {
+        let page_bytes = self.props.page_bytes.ok_or_else(|| super::no_pages(at.bytes))?;
+        debug_assert_eq!(at.bytes, physical.len() * page_bytes, "a span as long as its pages");
+        let mut state = self.state();
+        let new_bytes = state.pages.missing(physical) * page_bytes;
+        state.take(&self.props, Tier::Device, new_bytes)?;
+        state.pages.insert(physical);
+        after.iter().for_each(|&mark| state.clock.sync(mark));
+        state.clock.spend(physical.len() as u64 * self.props.map_page_ns);
+        Ok(())
+    }
+
+    fn release_pages(&self, physical: &[u32]) {
+        let mut state = self.state();
+        let there = state.pages.remove(physical);
+        state.mapped_bytes[Tier::Device as usize] -= there * self.props.page_bytes.unwrap_or(0);
     }
 
     fn scratch(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> usize {

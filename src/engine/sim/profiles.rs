@@ -1,5 +1,6 @@
 //! Devices to simulate: a table of vendors' figures, and how much workspace an op takes there.
 
+use crate::engine::props::PAGE_BYTES;
 use crate::engine::{Algorithm, Flops, Props};
 use crate::op::{Op, Outputs, View, lower};
 
@@ -105,6 +106,8 @@ pub fn profiles() -> Vec<Profile> {
             memory_bytes_per_second: bandwidth * 1e9,
             link_bytes_per_second: link * 1e9,
             overhead_ns: (launch_us * 1e3) as u64,
+            page_bytes: Some(PAGE_BYTES),
+            map_page_ns: 0,
         };
         Profile { key: key.to_string(), props, workspace: Workspace::Gpu }
     };

@@ -1,7 +1,7 @@
 use std::sync::Mutex;
 
 use super::queue::{Piece, Run, Shared, Step, lock};
-use crate::engine::{EngineError, Lane, Mark};
+use crate::engine::{Lane, Mark};
 
 /// Pieces a lane may keep; a program that never waits would keep all.
 const BACKLOG: u64 = 4096;
@@ -42,17 +42,12 @@ impl Deferred {
         let completed = queue.completed();
         if queue.submitted() - completed > BACKLOG {
             let sequence = completed + BACKLOG / 2;
-            self.drive(Mark { lane, sequence });
+            self.finish(Mark { lane, sequence });
         }
     }
 
-    pub fn sync(&self, mark: Mark) -> Result<(), EngineError> {
-        self.drive(mark);
-        self.shared.take_failure()
-    }
-
     /// Runs what `mark` needs, and at random moments whatever else may run.
-    fn drive(&self, mark: Mark) {
+    pub fn finish(&self, mark: Mark) {
         let mut random = lock(&self.random);
         let mut goal = mark;
         while !self.shared.reached(mark) {

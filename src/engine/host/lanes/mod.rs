@@ -56,9 +56,15 @@ impl Lanes {
 
     /// Blocks until `mark` is reached; the first failure since the last call, if any.
     pub fn sync(&self, mark: Mark) -> Result<(), EngineError> {
+        self.finish(mark);
+        self.shared().take_failure()
+    }
+
+    /// Blocks until `mark` is reached, and leaves failures for [`sync`](Lanes::sync).
+    pub fn finish(&self, mark: Mark) {
         match self {
-            Lanes::Threads(lanes) => lanes.sync(mark),
-            Lanes::Deferred(lanes) => lanes.sync(mark),
+            Lanes::Threads(lanes) => lanes.finish(mark),
+            Lanes::Deferred(lanes) => lanes.finish(mark),
         }
     }
 }

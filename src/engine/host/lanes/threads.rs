@@ -3,7 +3,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 
 use super::queue::{Piece, Run, Shared, Step, lock};
-use crate::engine::{EngineError, Lane, Mark};
+use crate::engine::{Lane, Mark};
 
 /// Turns of a loop that a thread looks for work before it sleeps: some microseconds.
 const SPINS: u32 = 200;
@@ -161,7 +161,7 @@ impl Threads {
         }
     }
 
-    pub fn sync(&self, mark: Mark) -> Result<(), EngineError> {
+    pub fn finish(&self, mark: Mark) {
         let shared = &self.state.shared;
         // What has to run first: the mark, or a mark that its lane waits for. Each was submitted before the last.
         let mut goal = mark;
@@ -180,7 +180,6 @@ impl Threads {
                 }
             }
         }
-        shared.take_failure()
     }
 
     /// Runs the goal's lane up to it. The mark that the lane waits for, if it does; `None` if another thread runs it.

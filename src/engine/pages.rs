@@ -1,0 +1,67 @@
+//! What engines that map by page share.
+
+/// Physical pages, by number.
+#[derive(Debug, Default)]
+pub(super) struct PageSet(Vec<bool>);
+
+impl PageSet {
+    /// How many of these are not in it.
+    pub fn missing(&self, pages: &[u32]) -> usize {
+        pages.iter().filter(|&&page| !self.0.get(page as usize).copied().unwrap_or(false)).count()
+    }
+
+    /// Puts pages in; how many were not there.
+    pub fn insert(&mut self, pages: &[u32]) -> usize {
+        let missing = self.missing(pages);
+        for &page in pages {
+            let end = page as usize + 1;
+            self.0.resize(self.0.len().max(end), false);
+            self.0[page as usize] = true;
+        }
+        missing
+    }
+
+    /// Takes pages out; how many were there.
+    pub fn remove(&mut self, pages: &[u32]) -> usize {
+        let there = pages.len() - self.missing(pages);
+        for &page in pages {
+            if let Some(is_there) = self.0.get_mut(page as usize) {
+                *is_there = false;
+            }
+        }
+        there
+    }
+}
+
+/// Runs of neighbouring pages: where each begins in the list, and how long it is.
+#[cfg_attr(not(all(feature = "host", target_os = "linux")), allow(dead_code))]
+pub(super) fn runs(pages: &[u32]) -> impl Iterator<Item = (usize, usize)> {
+    let mut begin = 0;
+    std::iter::from_fn(move || {
+        let first = *pages.get(begin)?;
+        let same = |(place, &page): (usize, &u32)| page as usize == first as usize + place;
+        let count =
+            pages[begin..].iter().enumerate().take_while(|&(place, page)| same((place, page))).count();
+        begin += count;
+        Some((begin - count, count))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_counts_what_changes() {
+        let mut set = PageSet::default();
+        assert_eq!((set.insert(&[3, 1]), set.insert(&[1, 2])), (2, 1));
+        assert_eq!((set.missing(&[0, 1, 2, 3, 9]), set.remove(&[2, 9])), (2, 1));
+        assert_eq!(set.missing(&[1, 2]), 1);
+    }
+
+    #[test]
+    fn neighbours_are_joined() {
+        assert_eq!(runs(&[4, 5, 6, 2, 3, 9]).collect::<Vec<_>>(), [(0, 3), (3, 2), (5, 1)]);
+        assert_eq!(runs(&[]).count(), 0);
+    }
+}

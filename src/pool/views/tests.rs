@@ -1,0 +1,135 @@
+//! Views against a naive model: for every address, the page mapped there and the work through it.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::engine::{Lane, Mark};
+
+/// What a program does next.
+#[derive(Debug, Clone)]
+enum Step {
+    /// Asks for so many pages; if a new view is needed, its mapping fails or not.
+    Take { count: usize, fails: bool },
+    /// Is done with one of its views.
+    Free(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        (1usize..7, prop::bool::weighted(0.1)).prop_map(|(count, fails)| Step::Take { count, fails }),
+        (0usize..64).prop_map(Step::Free),
+    ];
+    prop::collection::vec(step, 1..200)
+}
+
+struct Model {
+    range_pages: usize,
+    /// Pages that no view in use has, in the order they were let go.
+    free: Vec<u32>,
+    /// The page at each address, whether its view is in use, and the last work through it.
+    addresses: Vec<(Option<u32>, bool, u64)>,
+    in_use: Vec<(usize, usize)>,
+    made: u64,
+    /// Views that were remembered.
+    found: usize,
+}
+
+fn work(sequence: u64) -> Pending {
+    Pending::default().with(Mark { lane: Lane::Compute, sequence })
+}
+
+impl Model {
+    fn take(&mut self, views: &mut Views, count: usize, fails: bool) {
+        if count > self.free.len() {
+            return;
+        }
+        let free = self.free.clone();
+        // Scattered, as they come, or in order, so that they come again.
+        let mut pages = free[..count].to_vec();
+        if count.is_multiple_of(2) {
+            pages = free.clone();
+            pages.sort_unstable();
+            pages.truncate(count);
+        }
+        let found = views.find(&pages);
+        self.found += usize::from(found.is_some());
+        let first = found.unwrap_or_else(|| {
+            let pages = &pages[..];
+            let (first, after) = views.add(pages);
+            self.addresses.resize(views.ranges() * self.range_pages, (None, false, 0));
+            for (address, &page) in self.addresses[first..first + count].iter_mut().zip(pages) {
+                assert!(!address.1, "two views in use at an address");
+                assert_eq!(after.and(work(address.2)), after, "mapped under work that is still to run");
+                *address = if fails { (None, false, address.2) } else { (Some(page), false, 0) };
+            }
+            first
+        });
+        assert_eq!(
+            first / self.range_pages,
+            (first + count - 1) / self.range_pages,
+            "over the end of a range"
+        );
+        if found.is_none() && fails {
+            return views.discard(first);
+        }
+        assert_eq!(views.runs(first).iter().cloned().flatten().collect::<Vec<u32>>(), pages);
+        for (address, page) in self.addresses[first..first + count].iter_mut().zip(&pages) {
+            assert_eq!((address.0, address.1), (Some(*page), false), "another page is mapped there");
+            address.1 = true;
+        }
+        self.free.retain(|page| !pages.contains(page));
+        self.in_use.push((first, count));
+    }
+
+    fn free(&mut self, views: &mut Views, which: usize) {
+        if self.in_use.is_empty() {
+            return;
+        }
+        let (first, count) = self.in_use.swap_remove(which % self.in_use.len());
+        self.made += 1;
+        views.free(first, work(self.made));
+        for address in &mut self.addresses[first..first + count] {
+            (address.1, address.2) = (false, self.made);
+            self.free.extend(address.0);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_view_shows_its_pages_and_is_mapped_after_old_work(
+        pages in 6usize..24,
+        ranges in 1usize..4,
+        steps in steps(),
+    ) {
+        let range_pages = pages * ranges;
+        let mut views = Views::new(range_pages);
+        let free = (0..pages as u32).collect();
+        let mut model = Model { range_pages, free, addresses: Vec::new(), in_use: Vec::new(), made: 0, found: 0 };
+        for step in steps {
+            match step {
+                Step::Take { count, fails } => model.take(&mut views, count, fails),
+                Step::Free(which) => model.free(&mut views, which),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_view_is_remembered_until_its_addresses_are_used_again() {
+    let mut views = Views::new(6);
+    let mut add = |pages: &[u32], sequence| {
+        let (first, after) = views.add(pages);
+        views.free(first, work(sequence));
+        (first, after)
+    };
+    assert_eq!(add(&[0, 2], 1), (0, work(0)));
+    assert_eq!(add(&[3, 4, 5], 2), (2, work(0)));
+    // The range has six addresses.
+    assert_eq!(add(&[1, 2, 3], 3), (0, work(2)));
+    assert_eq!(views.find(&[0, 2]), None);
+    assert_eq!(views.find(&[3, 4, 5]), None);
+    assert_eq!(views.find(&[1, 2, 3]), Some(0));
+    assert_eq!(views.find(&[1, 2, 3]), None, "it is in use");
+    assert_eq!(views.runs(0).iter().map(ExactSizeIterator::len).collect::<Vec<_>>(), [3]);
+}
