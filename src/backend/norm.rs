@@ -1,7 +1,7 @@
 //! Softmax, layer norm and attention.
 
 use super::{cast, fail, linear, pointwise, run, view};
-use crate::op::{Binary, Dtype, Op, Scalar, Softmax, Unary};
+use crate::op::{Binary, Dtype, Norm, Op, Scalar, Softmax, Unary};
 use crate::runtime::Tensor;
 use burn_backend::ops::AttentionModuleOptions;
 
@@ -9,9 +9,14 @@ pub fn softmax(kind: Softmax, x: Tensor, axis: usize) -> Tensor {
     run(Op::Softmax { kind, axis }, [x])
 }
 
-/// Over the last axis.
+/// A norm over the last axis.
+pub fn norm(kind: Norm, x: Tensor, gamma: Tensor, beta: Option<Tensor>, epsilon: f64) -> Tensor {
+    run(Op::Norm { kind, epsilon: Scalar::from(epsilon) }, [x, gamma].into_iter().chain(beta))
+}
+
+/// [`norm`] as Burn names it.
 pub fn layer_norm(x: Tensor, gamma: Tensor, beta: Option<Tensor>, epsilon: f64) -> Tensor {
-    run(Op::LayerNorm { epsilon: Scalar::from(epsilon) }, [x, gamma].into_iter().chain(beta))
+    norm(Norm::Layer, x, gamma, beta, epsilon)
 }
 
 /// `softmax(query keyᵗ scale) value` over the keys that count. A cap on the scores and a bias come between scale and
