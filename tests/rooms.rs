@@ -30,7 +30,7 @@ const ALLOWED: [(&str, &[&str]); 9] = [
         "runtime",
         &["runtime", "pool", "trace", "engine", "op", "config", "error", "Stats", "OvercommitDevice"],
     ),
-    ("autodiff", &["autodiff", "backend", "runtime", "op", "Overcommit"]),
+    ("autodiff", &["autodiff", "backend", "runtime", "op", "OvercommitDevice"]),
     ("report", &["report", "replay", "trace", "engine", "op", "error"]),
 ];
 

@@ -1,9 +1,12 @@
 //! The functions of this room, each with its gradient.
+//!
+//! To make an output again costs the inputs, which are kept for that. So only what reads its inputs anyway is memory-bound.
 
 use super::step::{Formula, Saved};
 use crate::backend::gradient::{self, Attention};
 use crate::backend::norm::{self, Dropout};
-use crate::op::{Norm, Softmax};
+use crate::backend::{module, pointwise, vision};
+use crate::op::{Norm, Pool2d, Resize, Softmax, Unary};
 use crate::runtime::Tensor;
 
 /// Keeps its output, which its consumer keeps too if it is a product.
@@ -14,6 +17,7 @@ pub struct Normalised {
 }
 
 impl Formula<1> for Normalised {
+    const MEMORY_BOUND: bool = false;
     const READS: [bool; 1] = [false];
     const READS_OUTPUT: bool = true;
 
@@ -119,6 +123,7 @@ impl Formula<4> for Attention {
 
 /// Keeps a seed.
 impl Formula<1> for Dropout {
+    const MEMORY_BOUND: bool = false;
     const READS: [bool; 1] = [false];
 
     fn forward(&self, [x]: [Tensor; 1]) -> Tensor {
@@ -127,5 +132,73 @@ impl Formula<1> for Dropout {
 
     fn backward(&self, _saved: Saved<1>, gradient: Tensor, _wanted: [bool; 1]) -> [Option<Tensor>; 1] {
         [Some(self.apply(gradient))]
+    }
+}
+
+/// Functions of single numbers that keep their output.
+#[derive(Clone, Debug)]
+pub struct Kept(pub Unary);
+
+impl Formula<1> for Kept {
+    const MEMORY_BOUND: bool = false;
+    const READS: [bool; 1] = [false];
+    const READS_OUTPUT: bool = true;
+
+    fn forward(&self, [x]: [Tensor; 1]) -> Tensor {
+        pointwise::unary(self.0, x)
+    }
+
+    fn backward(&self, saved: Saved<1>, gradient: Tensor, _wanted: [bool; 1]) -> [Option<Tensor>; 1] {
+        [Some(gradient::of_output(self.0, saved.output(), gradient))]
+    }
+}
+
+/// Images of another size: keeps the size they had.
+#[derive(Clone, Debug)]
+pub enum Resized {
+    Average { pool: Pool2d, size: [usize; 2] },
+    Adaptive { to: [usize; 2], size: [usize; 2] },
+    Interpolated { to: [usize; 2], size: [usize; 2], resize: Resize },
+}
+
+impl Formula<1> for Resized {
+    const MEMORY_BOUND: bool = false;
+    const READS: [bool; 1] = [false];
+
+    fn forward(&self, [x]: [Tensor; 1]) -> Tensor {
+        match *self {
+            Resized::Average { pool, .. } => module::avg_pool2d(x, pool),
+            Resized::Adaptive { to, .. } => module::adaptive_avg_pool2d(x, to),
+            Resized::Interpolated { to, resize, .. } => vision::interpolate(x, to, resize),
+        }
+    }
+
+    fn backward(&self, _saved: Saved<1>, gradient: Tensor, _wanted: [bool; 1]) -> [Option<Tensor>; 1] {
+        [Some(match *self {
+            Resized::Average { pool, size } => gradient::avg_pool2d(gradient, pool, size),
+            Resized::Adaptive { size, .. } => gradient::adaptive_avg_pool2d(gradient, size),
+            Resized::Interpolated { size, resize, .. } => gradient::interpolate(gradient, resize, size),
+        })]
+    }
+}
+
+/// Keeps where the maxima are.
+#[derive(Clone, Debug)]
+pub struct MaxPool {
+    pub pool: Pool2d,
+    pub size: [usize; 2],
+    pub indices: Tensor,
+}
+
+impl Formula<1> for MaxPool {
+    const MEMORY_BOUND: bool = false;
+    const READS: [bool; 1] = [false];
+
+    fn forward(&self, [x]: [Tensor; 1]) -> Tensor {
+        module::max_pool2d(x, self.pool)
+    }
+
+    fn backward(&self, _saved: Saved<1>, gradient: Tensor, _wanted: [bool; 1]) -> [Option<Tensor>; 1] {
+        [Some(gradient::max_pool2d(gradient, self.indices.clone(), self.pool, self.size))]
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! Burn 0.21 differentiates softmax, the norms and attention piece by piece, and each piece saves what its gradient
 //! reads. Here each is one node of Burn's graph, whose gradient is worked out from its input or its output: what lies
-//! between is made again. Under `BalancedCheckpointing` all but attention are memory-bound: their outputs are made again,
-//! by the same op and so to the same bits, rather than kept.
+//! between is made again. Under `BalancedCheckpointing` the norms are memory-bound: their outputs are made again, by the same
+//! op and so to the same bits, rather than kept. [`Sparing`] is a backend that does all this, and more, by its type alone.
 //!
 //! | | Burn saves | here |
 //! |---|---|---|
@@ -32,9 +32,11 @@
 mod backend;
 mod formulas;
 pub mod nn;
+mod sparing;
 mod step;
 
 pub use backend::{AttentionInput, SavesLess};
+pub use sparing::Sparing;
 
 use burn::tensor::{Bool, Tensor, TensorPrimitive};
 pub use burn_backend::ops::AttentionModuleOptions;

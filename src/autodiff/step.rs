@@ -103,6 +103,23 @@ pub fn apply<F: FloatElement, I: IntElement, C: CheckpointStrategy, T: Formula<N
     formula: T,
     inputs: [Tracked<F, I>; N],
 ) -> Tracked<F, I> {
+    node::<F, I, C, T, N>(formula, inputs, |formula, inputs| formula.forward(inputs))
+}
+
+/// [`apply`], for an output that was made already.
+pub fn apply_made<F: FloatElement, I: IntElement, C: CheckpointStrategy, T: Formula<N>, const N: usize>(
+    formula: T,
+    inputs: [Tracked<F, I>; N],
+    made: Tensor,
+) -> Tracked<F, I> {
+    node::<F, I, C, T, N>(formula, inputs, |_, _| made)
+}
+
+fn node<F: FloatElement, I: IntElement, C: CheckpointStrategy, T: Formula<N>, const N: usize>(
+    formula: T,
+    inputs: [Tracked<F, I>; N],
+    forward: impl FnOnce(&T, [Tensor; N]) -> Tensor,
+) -> Tracked<F, I> {
     let nodes = inputs.each_ref().map(|input| input.node.clone());
     let remake = Remake { formula: formula.clone(), inputs: inputs.each_ref().map(|input| input.node.id) };
     let prepared = Backward::<Overcommit<F, I>, N>::prepare::<C>(Step(formula.clone()), nodes);
@@ -117,10 +134,12 @@ pub fn apply<F: FloatElement, I: IntElement, C: CheckpointStrategy, T: Formula<N
             for (n, input) in inputs.iter().enumerate().filter(|&(n, _)| T::READS[n]) {
                 ids[n] = Some(prepared.checkpoint(input));
             }
-            let made = formula.forward(inputs.map(|input| input.primitive));
+            let made = forward(&formula, inputs.map(|input| input.primitive));
             let output = T::READS_OUTPUT.then(|| made.clone());
             prepared.finish(Kept { inputs: ids, shapes, output }, made)
         }
-        OpsKind::UnTracked(prepared) => prepared.finish(formula.forward(inputs.map(|input| input.primitive))),
+        OpsKind::UnTracked(prepared) => {
+            prepared.finish(forward(&formula, inputs.map(|input| input.primitive)))
+        }
     }
 }

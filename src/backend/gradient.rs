@@ -1,8 +1,8 @@
 //! Gradients of what Burn differentiates piece by piece, from no more than what its forward pass reads.
 
 use super::norm::{self, Dropout};
-use super::{linear, pointwise, reduce, run, view};
-use crate::op::{Binary, Norm, Op, Reduce, Scalar, Shape, Softmax, Unary};
+use super::{fail, linear, pointwise, reduce, run, view};
+use crate::op::{Binary, Norm, Op, Pool2d, Reduce, Resize, Scalar, Shape, Softmax, Unary};
 use crate::runtime::Tensor;
 use burn_backend::ops::AttentionModuleOptions;
 
@@ -160,4 +160,42 @@ impl Attention {
 pub fn sum_to(gradient: Tensor, shape: &Shape) -> Tensor {
     let spread = (0..shape.rank()).filter(|&axis| gradient.shape()[axis] != shape[axis]).collect::<Vec<_>>();
     spread.into_iter().fold(gradient, |gradient, axis| reduce::dim(Reduce::Sum, gradient, axis))
+}
+
+/// The gradient of what a function of single numbers was given, from what it gave.
+pub fn of_output(kind: Unary, output: Tensor, gradient: Tensor) -> Tensor {
+    let times = |a, b| pointwise::binary(Binary::Mul, a, b);
+    match kind {
+        Unary::Relu => pointwise::binary(Binary::ReluBackward, output, gradient),
+        Unary::Sigmoid => pointwise::binary(Binary::SigmoidBackward, output, gradient),
+        Unary::Exp => times(gradient, output),
+        Unary::Sqrt => pointwise::binary(Binary::Div, gradient, pointwise::scalar(Binary::Mul, output, 2.0)),
+        Unary::Tanh => {
+            let falloff = times(pointwise::unary(Unary::Square, output), gradient.clone());
+            pointwise::binary(Binary::Sub, gradient, falloff)
+        }
+        other => {
+            fail(format!("burn-overcommit: the gradient of {} is not known by its output", other.name()))
+        }
+    }
+}
+
+/// The gradient of an image of this size.
+pub fn avg_pool2d(gradient: Tensor, pool: Pool2d, size: [usize; 2]) -> Tensor {
+    run(Op::AvgPool2dBackward { pool, size }, [gradient])
+}
+
+/// The gradient of an image of this size.
+pub fn adaptive_avg_pool2d(gradient: Tensor, size: [usize; 2]) -> Tensor {
+    run(Op::AdaptiveAvgPool2dBackward { size }, [gradient])
+}
+
+/// The gradient of an image of this size, whose maxima were at the indices.
+pub fn max_pool2d(gradient: Tensor, indices: Tensor, pool: Pool2d, size: [usize; 2]) -> Tensor {
+    run(Op::MaxPool2dBackward { pool, size }, [gradient, indices])
+}
+
+/// The gradient of an image of this size.
+pub fn interpolate(gradient: Tensor, resize: Resize, size: [usize; 2]) -> Tensor {
+    run(Op::InterpolateBackward { resize, size }, [gradient])
 }

@@ -4,7 +4,7 @@
 //! The functions know no Burn trait and the face knows no op's details, so that another version of Burn needs only
 //! another face. Tensors are passed by value: an op that consumes the last handle of an input may run in place.
 
-mod convert;
+pub(crate) mod convert;
 pub(crate) mod create;
 mod ctc;
 mod element;

@@ -5,3 +5,5 @@ mod exact;
 mod gradients;
 mod memory;
 mod modules;
+mod networks;
+mod sparing;
