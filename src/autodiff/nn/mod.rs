@@ -10,7 +10,7 @@
 //!
 //! let device = OvercommitDevice::default();
 //! let norm = LayerNormConfig::new(4).init::<Autodiff<Overcommit>>(&device);
-//! let y = norm.forward(Tensor::from_floats([[1.0, 2.0, 3.0, 4.0]], &device));
+//! let y = norm.forward(Tensor::<_, 2>::from_floats([[1.0, 2.0, 3.0, 4.0]], &device));
 //! assert!(y.sum().into_scalar().abs() < 1e-5);
 //! ```
 
