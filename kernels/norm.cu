@@ -1,4 +1,4 @@
-// Softmax and layer norm: each row by itself, read more than once while it is in the cache. Halves are computed in f32
+// Softmax, layer norm and RMS norm: each row by itself, read more than once while it is in the cache. Halves are computed in f32
 // and rounded once. A row is read before the same place of the output is written, so that both may be one memory.
 #include "rows.cuh"
 
@@ -120,7 +120,7 @@ template <class T> DEV void softmax_masked(const Softmax& args) {
   });
 }
 
-struct LayerNorm {
+struct Norm {
   void* out;
   const void* x;
   const void* gamma;
@@ -132,18 +132,13 @@ struct LayerNorm {
   Space space;       // of the rows
 };
 
-// Mean and variance in two passes over the row, which loses nothing where the mean is large.
-template <class T, class Read>
-DEV void norm_row(T* out, u64 size, Compute<T> epsilon, Read read, const LayerNorm& args) {
+template <bool centred, class T, class Read>
+DEV void norm_row(T* out, u64 size, Compute<T> epsilon, Read read, const Norm& args) {
   typedef Compute<T> C;
   const T* gamma = static_cast<const T*>(args.gamma);
   const T* beta = static_cast<const T*>(args.beta);
-  const C mean = reduce_values<Sum, C>(size, read) / C(size);
-  const C squares = reduce_values<Sum, C>(size, [=](u64 k) {
-    const C centred = read(k) - mean;
-    return centred * centred;
-  });
-  const C deviation = Sqrt::f(squares / C(size) + epsilon);
+  const Moments<C> of = moments<centred, C>(size, epsilon, read);
+  const C mean = of.mean, deviation = of.deviation;
   const auto scaled = [=](u64 k, const T& weight) { return (read(k) - mean) / deviation * widen(weight); };
   if (args.step_gamma == 1 && beta && args.step_beta == 1) {
     INDEPENDENT for (u64 k = 0; k < size; ++k) out[k] = narrow<T>(scaled(k, gamma[k]) + widen(beta[k]));
@@ -157,7 +152,7 @@ DEV void norm_row(T* out, u64 size, Compute<T> epsilon, Read read, const LayerNo
   }
 }
 
-template <class T> DEV void layer_norm(const LayerNorm& args) {
+template <bool centred, class T> DEV void norm(const Norm& args) {
   T* out = static_cast<T*>(args.out);
   const T* x = static_cast<const T*>(args.x);
   const Compute<T> epsilon = Compute<T>(args.epsilon);
@@ -167,9 +162,9 @@ template <class T> DEV void layer_norm(const LayerNorm& args) {
       const T* row = x + offsets[0] + i64(c) * across;
       T* to = out + (i + c) * args.size;
       if (step == 1)
-        norm_row(to, args.size, epsilon, [row](u64 k) { return widen(row[k]); }, args);
+        norm_row<centred>(to, args.size, epsilon, [row](u64 k) { return widen(row[k]); }, args);
       else
-        norm_row(to, args.size, epsilon, [row, step](u64 k) { return widen(row[i64(k) * step]); }, args);
+        norm_row<centred>(to, args.size, epsilon, [row, step](u64 k) { return widen(row[i64(k) * step]); }, args);
     }
   });
 }
@@ -179,7 +174,8 @@ template <class T> DEV void layer_norm(const LayerNorm& args) {
   KERNEL(softmax_##T, Softmax) { softmax<false, T>(args); }               \
   KERNEL(softmax_log_##T, Softmax) { softmax<true, T>(args); }            \
   KERNEL(softmax_masked_##T, Softmax) { softmax_masked<T>(args); }        \
-  KERNEL(layer_norm_##T, LayerNorm) { layer_norm<T>(args); }
+  KERNEL(layer_norm_##T, Norm) { norm<true, T>(args); }                   \
+  KERNEL(rms_norm_##T, Norm) { norm<false, T>(args); }
 FOR_FLOATS(NORMS, )
 
 EXPORT_TABLE(norm)

@@ -110,6 +110,20 @@ DEV void reduce_columns(C* totals, const T* x, u32 columns, i64 across, u64 size
     for (u32 c = 0; c < columns; ++c) totals[c] = F::f(totals[c], wide[k * columns + c]);
 }
 
+// Mean of a row, or zero where it is not to be centred, and the root of its mean square distance from it. In two passes,
+// which loses nothing where the mean is large.
+template <class C> struct Moments {
+  C mean, deviation;
+};
+template <bool centred, class C, class Read> DEV Moments<C> moments(u64 size, C epsilon, Read read) {
+  const C mean = centred ? reduce_values<Sum, C>(size, read) / C(size) : C(0);
+  const C squares = reduce_values<Sum, C>(size, [=](u64 k) {
+    const C from_mean = read(k) - mean;
+    return from_mean * from_mean;
+  });
+  return {mean, Sqrt::f(squares / C(size) + epsilon)};
+}
+
 // Whether neighbouring rows, `across` apart, are better reduced side by side than one by one.
 DEV bool by_column(i64 across, i64 step) { return most(across, -across) < most(step, -step); }
 }  // namespace

@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
+#[cfg(feature = "autodiff")]
+pub mod autodiff;
 pub mod backend;
 mod config;
 mod device;

@@ -42,6 +42,7 @@ const ALLOWED: [(&str, &[&str]); 9] = [
             "OvercommitDevice",
         ],
     ),
+    ("autodiff", &["autodiff", "backend", "runtime", "op", "OvercommitDevice"]),
     ("report", &["report", "replay", "trace", "engine", "op", "error"]),
 ];
 

@@ -80,6 +80,12 @@ pub fn random(
     create(device, op)
 }
 
+/// One where a number is kept, with this probability, else zero: by the seed alone.
+pub fn kept(shape: Shape, device: &OvercommitDevice, dtype: Dtype, probability: f64, seed: u64) -> Tensor {
+    let distribution = Distribution::Bernoulli { probability: probability.into() };
+    create(device, Op::Random { shape, dtype, distribution, seed })
+}
+
 /// Uploads floats.
 pub fn float_from_data(data: TensorData, device: &OvercommitDevice) -> Tensor {
     if !data.dtype.is_float() {

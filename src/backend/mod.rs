@@ -4,22 +4,24 @@
 //! The functions know no Burn trait and the face knows no op's details, so that another version of Burn needs only
 //! another face. Tensors are passed by value: an op that consumes the last handle of an input may run in place.
 
-mod convert;
-mod create;
+pub(crate) mod convert;
+pub(crate) mod create;
 mod ctc;
 mod element;
 mod face;
 mod fourier;
+#[cfg(feature = "autodiff")]
+pub(crate) mod gradient;
 mod index;
-mod linear;
-mod module;
-mod norm;
-mod pointwise;
+pub(crate) mod linear;
+pub(crate) mod module;
+pub(crate) mod norm;
+pub(crate) mod pointwise;
 mod quantized;
-mod reduce;
+pub(crate) mod reduce;
 mod sort;
-mod view;
-mod vision;
+pub(crate) mod view;
+pub(crate) mod vision;
 
 pub use element::{FloatElement, IntElement};
 pub use quantized::Quantized;
@@ -49,7 +51,7 @@ fn ok<T>(result: Result<T, Error>) -> T {
     result.unwrap_or_else(|error| fail(error))
 }
 
-fn run(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Tensor {
+pub(crate) fn run(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Tensor {
     ok(runtime::run(op, inputs))
 }
 

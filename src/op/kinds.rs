@@ -190,6 +190,16 @@ named! {
 }
 
 named! {
+    /// What a row is freed of before it is scaled.
+    Norm {
+        /// Its mean and its deviation from it.
+        Layer = "layer_norm",
+        /// The root of its mean square.
+        Rms = "rms_norm",
+    }
+}
+
+named! {
     /// How elements come together up to each of them.
     Cumulative {
         /// Sum.

@@ -14,7 +14,7 @@ mod work;
 pub use dtype::{Dtype, Scalar};
 pub use kinds::{
     ArgReduce, Binary, Compare, Conv, Cumulative, Deform2d, Distribution, GridPadding, GridSample,
-    Interpolation, Pool2d, Reduce, Resize, Softmax, Unary, Update,
+    Interpolation, Norm, Pool2d, Reduce, Resize, Softmax, Unary, Update,
 };
 pub use layout::{Layout, MAX_RANK, Shape};
 pub use traced::{Facts, Traced, bytes_view};
@@ -174,10 +174,33 @@ pub enum Op {
         /// Whether a query sees only the keys up to its own, the last query the last key.
         causal: bool,
     },
-    /// `(x, gamma, beta or nothing)`: `(x - mean) / sqrt(variance + epsilon) * gamma + beta` along the last axis.
-    LayerNorm {
+    /// `(output, gradient)`: the gradient of what went into a softmax along `axis`, times `scale`; with
+    /// [`Softmax::Plain`] and the scale of the scores, also that of attention weights.
+    SoftmaxBackward {
+        /// The forward's.
+        kind: Softmax,
+        /// The axis.
+        axis: usize,
+        /// Factor of the gradient.
+        scale: Scalar,
+    },
+    /// `(x, gamma, beta or nothing)`: `(x - mean) / sqrt(variance + epsilon) * gamma + beta` along the last axis, or the
+    /// same without a mean.
+    Norm {
+        /// Which.
+        kind: Norm,
         /// Added to the variance.
         epsilon: Scalar,
+    },
+    /// `(x[rows, width], gamma[width], gradient[rows, width])`: the gradient of `x`; with `weights`, also those of gamma
+    /// and, of a layer norm, beta: `[2, width]`, or `[1, width]`.
+    NormBackward {
+        /// The forward's.
+        kind: Norm,
+        /// The forward's.
+        epsilon: Scalar,
+        /// Whether the second output is asked for.
+        weights: bool,
     },
     /// `(x) -> real, imaginary`: the first `length / 2 + 1` of the Fourier coefficients along `axis` of `x`, cut or
     /// extended by zeros to `length`, a power of two.

@@ -1,6 +1,6 @@
 //! Total functions of an op: what it makes, what it reads, what it may overwrite.
 
-use super::{COUNTED_RUN, Dtype, Op, Outputs, Reads, Scalar, Shape, View};
+use super::{COUNTED_RUN, Dtype, Norm, Op, Outputs, Reads, Scalar, Shape, View};
 
 impl Op {
     /// What the op makes of these inputs. The caller has checked that they fit together.
@@ -29,7 +29,14 @@ impl Op {
                 let extremes = values.then(|| View::contiguous(inputs[0].dtype, shape));
                 return extremes.into_iter().chain([View::contiguous(dtype, shape)]).collect();
             }
-            Op::Softmax { .. } | Op::AttentionWeights { .. } | Op::LayerNorm { .. } => same(),
+            Op::Softmax { .. } | Op::AttentionWeights { .. } | Op::Norm { .. } => same(),
+            Op::SoftmaxBackward { .. } => same(),
+            Op::NormBackward { kind, weights, .. } => {
+                let parts = Shape::new(&[if kind == Norm::Layer { 2 } else { 1 }, inputs[0].shape()[1]]);
+                let of_weights = weights.then(|| View::contiguous(inputs[0].dtype, parts));
+                let of_x = View::contiguous(inputs[0].dtype, *inputs[0].shape());
+                return [of_x].into_iter().chain(of_weights).collect();
+            }
             Op::RealFft { axis, length } => {
                 let part = View::contiguous(inputs[0].dtype, inputs[0].shape().with(axis, length / 2 + 1));
                 return [part, part].into_iter().collect();
@@ -142,7 +149,10 @@ impl Op {
             Op::Unary(_) | Op::Binary(_) | Op::BinaryScalar(..) | Op::Clamp(..) | Op::Copy { .. } => true,
             Op::Compare(_) | Op::CompareScalar(..) | Op::Where | Op::MaskFill(_) => true,
             Op::SliceAssign { .. } | Op::Scatter { .. } | Op::SelectUpdate { .. } => input == 0,
-            Op::Softmax { .. } | Op::AttentionWeights { .. } | Op::LayerNorm { .. } => input == 0,
+            Op::Softmax { .. } | Op::AttentionWeights { .. } | Op::Norm { .. } => input == 0,
+            Op::SoftmaxBackward { .. } => true,
+            // The weights' gradients read it all before.
+            Op::NormBackward { .. } => input != 1,
             Op::Traced(traced) => traced.facts().in_place.contains(&input),
             _ => false,
         }
@@ -162,7 +172,8 @@ impl Op {
                 *value = ALIKE
             }
             Op::MaskFill(value) | Op::AttentionWeights { scale: value, .. } => *value = ALIKE,
-            Op::LayerNorm { epsilon } => *epsilon = ALIKE,
+            Op::SoftmaxBackward { scale: value, .. } => *value = ALIKE,
+            Op::Norm { epsilon, .. } | Op::NormBackward { epsilon, .. } => *epsilon = ALIKE,
             Op::Clamp(low, high) => (*low, *high) = (ALIKE, ALIKE),
             Op::Random { seed, .. } => *seed = 0,
             _ => {}
@@ -189,7 +200,9 @@ impl Op {
             Op::ArgReduce { kind, .. } => kind.name(),
             Op::Softmax { kind, .. } => kind.name(),
             Op::AttentionWeights { .. } => "attention_weights",
-            Op::LayerNorm { .. } => "layer_norm",
+            Op::SoftmaxBackward { .. } => "softmax_backward",
+            Op::Norm { kind, .. } => kind.name(),
+            Op::NormBackward { .. } => "norm_backward",
             Op::RealFft { .. } => "rfft",
             Op::InverseRealFft { .. } => "irfft",
             Op::SliceAssign { .. } => "slice_assign",

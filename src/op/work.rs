@@ -53,7 +53,9 @@ impl Op {
             Op::Random { .. } => 40 * made,
             // About what an exponential costs, and two passes that add up.
             Op::Softmax { .. } | Op::AttentionWeights { .. } => 20 * made,
-            Op::LayerNorm { .. } => 8 * made,
+            Op::Norm { .. } => 8 * made,
+            Op::SoftmaxBackward { .. } => 8 * made,
+            Op::NormBackward { .. } => 24 * made,
             // 5 n log2 n is customary for a complex transform of n, and that of n reals is half of it.
             Op::RealFft { length, .. } | Op::InverseRealFft { length, .. } => {
                 5 * made * u64::from((*length).max(1).ilog2())

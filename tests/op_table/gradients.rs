@@ -1,16 +1,19 @@
-//! What Burn's autodiff makes of our backend's ops, against differences of our own forward, in f64.
+//! What Burn's autodiff and this crate's make of our backend's ops, against differences of our own forward, in f64.
 
 use burn::backend::Autodiff;
-use burn_backend::ops::FloatTensorOps;
 use burn_backend::tensor::FloatTensor;
 use burn_backend::{AutodiffBackend, Backend, DType};
+use burn_overcommit::OvercommitDevice;
 
 use crate::case::{Case, Form, Kind};
 use crate::check::{DEVICE, Failures, Hosts, Ours, answer, caught, dtypes, pairs, upload};
 use crate::host::{Host, Values};
 use crate::value::Value;
 
-type Tracked = Autodiff<Ours>;
+/// Backends that differentiate ours.
+trait Over: AutodiffBackend<Device = OvercommitDevice, InnerBackend = Ours> {}
+
+impl<A: AutodiffBackend<Device = OvercommitDevice, InnerBackend = Ours>> Over for A {}
 
 /// Cases without a gradient to check, and why.
 const WITHOUT: &[(&str, &str)] = &[
@@ -57,38 +60,38 @@ fn loss(case: &Case<Ours>, hosts: &Hosts, form: &Form) -> Result<f64, String> {
     Ok(outputs.into_iter().map(weighted).sum())
 }
 
-fn tracked(hosts: &Hosts) -> Vec<Value<Tracked>> {
-    let values = upload::<Tracked>(hosts, &DEVICE).into_iter();
+fn tracked<A: Backend<Device = OvercommitDevice>>(hosts: &Hosts) -> Vec<Value<A>> {
+    let values = upload::<A>(hosts, &DEVICE).into_iter();
     let track = |value| match value {
-        Value::Float(x) => Value::Float(Tracked::float_set_require_grad(x, true)),
+        Value::Float(x) => Value::Float(A::float_set_require_grad(x, true)),
         other => other,
     };
     values.map(track).collect()
 }
 
 /// The sum of one output under the loss's weights.
-fn weighted_sum(output: FloatTensor<Tracked>) -> FloatTensor<Tracked> {
+fn weighted_sum<A: Backend<Device = OvercommitDevice>>(output: FloatTensor<A>) -> FloatTensor<A> {
     use burn_backend::TensorMetadata;
     let shape = output.shape();
     let weights = Values::Float((0..shape.num_elements()).map(weight).collect());
     let weights = Host::new(&shape.to_vec(), weights);
-    let weights = Value::<Tracked>::new(&weights, DType::F64, &DEVICE).float();
-    Tracked::float_sum(Tracked::float_mul(output, weights))
+    let weights = Value::<A>::new(&weights, DType::F64, &DEVICE).float();
+    A::float_sum(A::float_mul(output, weights))
 }
 
 /// The gradients of the float inputs by autodiff; `None` where no path leads from the loss, or there is no loss at all.
-fn by_autodiff(case: &Case<Tracked>, hosts: &Hosts, form: &Form) -> Result<Vec<Option<Host>>, String> {
+fn by_autodiff<A: Over>(case: &Case<A>, hosts: &Hosts, form: &Form) -> Result<Vec<Option<Host>>, String> {
     caught(|| {
-        let inputs = tracked(hosts);
+        let inputs = tracked::<A>(hosts);
         let outputs = (case.run)(inputs.clone(), form.axis).into_iter();
         let sums = outputs.filter_map(|output| match output {
-            Value::Float(x) => Some(weighted_sum(x)),
+            Value::Float(x) => Some(weighted_sum::<A>(x)),
             _ => None,
         });
-        let Some(loss) = sums.reduce(Tracked::float_add) else { return Vec::new() };
-        let gradients = Tracked::backward(loss);
-        let gradient = |input: &Value<Tracked>| match input {
-            Value::Float(x) => Tracked::grad(x, &gradients)
+        let Some(loss) = sums.reduce(A::float_add) else { return Vec::new() };
+        let gradients = A::backward(loss);
+        let gradient = |input: &Value<A>| match input {
+            Value::Float(x) => A::grad(x, &gradients)
                 .map(|gradient| Host::from_data(&Value::<Ours>::Float(gradient).into_data())),
             _ => None,
         };
@@ -104,7 +107,7 @@ fn moved(hosts: &Hosts, input: usize, element: usize, by: f64) -> Vec<(Host, DTy
     hosts
 }
 
-fn check(ours: &Case<Ours>, tracked: &Case<Tracked>, form: &Form) -> Result<(), String> {
+fn check<A: Over>(ours: &Case<Ours>, tracked: &Case<A>, form: &Form) -> Result<(), String> {
     let hosts = ours.hosts(form, DType::F64);
     for (input, gradient) in by_autodiff(tracked, &hosts, form)?.into_iter().enumerate() {
         if !matches!(hosts[input].0.values, Values::Float(_)) {
@@ -129,14 +132,53 @@ fn check(ours: &Case<Ours>, tracked: &Case<Tracked>, form: &Form) -> Result<(), 
     Ok(())
 }
 
-#[test]
-fn gradients_are_those_of_differences() {
+fn check_all<A: Over>() {
     assert!(Ours::supports_dtype(&DEVICE, DType::F64));
     let mut failures = Failures::default();
-    for (ours, tracked) in pairs::<Ours, Tracked>() {
+    for (ours, tracked) in pairs::<Ours, A>() {
         let each_rank_0 = |form: &&Form| form.shape.is_empty() && ours.forms().len() > 1;
         for form in ours.forms().iter().take(3).filter(|form| has_gradient(&ours) && !each_rank_0(form)) {
             failures.add(ours.name, DType::F64, form, check(&ours, &tracked, form));
+        }
+    }
+    failures.none();
+}
+
+#[test]
+fn gradients_are_those_of_differences() {
+    check_all::<Autodiff<Ours>>();
+}
+
+#[cfg(feature = "autodiff")]
+#[test]
+fn sparing_gradients_are_those_of_differences() {
+    check_all::<burn_overcommit::autodiff::Sparing<Ours>>();
+}
+
+/// Values are those of our ops, or what Burn's autodiff composes of them.
+#[cfg(feature = "autodiff")]
+#[test]
+fn sparing_values_are_the_same_bits() {
+    use crate::check::same_bits;
+    use burn_overcommit::autodiff::Sparing;
+
+    let mut failures = Failures::default();
+    let cases = pairs::<Ours, Sparing<Ours>>().zip(crate::cases::all::<Autodiff<Ours>>());
+    for ((ours, sparing), burns) in cases {
+        for dtype in dtypes(&ours) {
+            for form in ours.forms().iter().filter(|form| !form.is_long()) {
+                let hosts = ours.hosts(form, dtype);
+                let found = answer(&sparing, upload(&hosts, &DEVICE), form);
+                let composed = answer(&burns, upload(&hosts, &DEVICE), form);
+                let outcome = match (found, composed) {
+                    (Ok(found), Ok(composed)) => same_bits(&found, &composed)
+                        .or_else(|_| same_bits(&found, &answer(&ours, upload(&hosts, &DEVICE), form)?)),
+                    // What Burn's autodiff has not, this has not, unless the default works here.
+                    (Err(what), Ok(_)) => Err(what),
+                    (_, Err(_)) => Ok(()),
+                };
+                failures.add(ours.name, dtype, form, outcome);
+            }
         }
     }
     failures.none();

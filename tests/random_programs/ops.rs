@@ -1,8 +1,8 @@
 //! The kinds of steps a program is made of, and how often each is.
 
 use burn_overcommit::op::{
-    ArgReduce, Binary, Compare, Conv, Cumulative, Dtype, MAX_RANK, Op, Pool2d, Reduce, Scalar, Shape, Unary,
-    Update,
+    ArgReduce, Binary, Compare, Conv, Cumulative, Dtype, MAX_RANK, Norm, Op, Pool2d, Reduce, Scalar, Shape,
+    Softmax, Unary, Update,
 };
 use rand::RngExt;
 
@@ -15,7 +15,7 @@ const ALL: [Dtype; 4] = [Dtype::F32, Dtype::I32, Dtype::I64, Dtype::Bool];
 type Kind = fn(&mut Generator) -> Option<()>;
 
 /// The kinds, each with its weight.
-const KINDS: [(u32, Kind); 22] = [
+const KINDS: [(u32, Kind); 24] = [
     (2, leaf),
     (3, unary),
     (4, chain),
@@ -25,6 +25,8 @@ const KINDS: [(u32, Kind); 22] = [
     (2, choose),
     (3, reduce),
     (1, arg_reduce),
+    (2, softmax),
+    (2, norm),
     (2, copy),
     (2, slice_assign),
     (2, gather),
@@ -206,6 +208,33 @@ fn arg_reduce(generator: &mut Generator) -> Option<()> {
     generator
         .run(Op::ArgReduce { kind, axis, dtype, values: false }, &[x], x.1.shape()[axis] as f64)
         .map(drop)
+}
+
+fn softmax(generator: &mut Generator) -> Option<()> {
+    let x = generator.any(&[Dtype::F32]);
+    let axis = axis(generator, x.1.shape())?;
+    let y = generator.run(Op::Softmax { kind: Softmax::Plain, axis }, &[x], 1.0)?;
+    let gradient = generator.shaped(Dtype::F32, *y.view.shape());
+    let op = Op::SoftmaxBackward { kind: Softmax::Plain, axis, scale: 0.5.into() };
+    generator.run(op, &[(y, y.view.layout), gradient], gradient.0.bound).map(drop)
+}
+
+/// A norm of rows and its gradient. With an epsilon of one, no row is divided by less than that.
+fn norm(generator: &mut Generator) -> Option<()> {
+    let x = generator.any(&[Dtype::F32]);
+    let shape = *x.1.shape();
+    let width = *shape.dims().last()?;
+    let gamma = generator.shaped(Dtype::F32, Shape::new(&[width]));
+    let (kind, epsilon) = (generator.pick(Norm::ALL), Scalar::from(1.0));
+    let (root, bound) = ((width as f64).sqrt(), gamma.0.bound);
+    generator.run_with(Op::Norm { kind, epsilon }, &[x, gamma], root * bound, 0.0)?;
+    if shape.rank() != 2 {
+        return Some(());
+    }
+    let (gradient, weights) = (generator.shaped(Dtype::F32, shape), generator.random.random_bool(0.7));
+    let op = Op::NormBackward { kind, epsilon, weights };
+    let bound = root * gradient.0.bound * (3.0 * bound).max(shape[0] as f64);
+    generator.run(op, &[x, gamma, gradient], bound).map(drop)
 }
 
 fn copy(generator: &mut Generator) -> Option<()> {

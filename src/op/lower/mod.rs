@@ -12,6 +12,7 @@ mod index;
 mod interpolate;
 mod matmul;
 mod norm;
+mod norm_backward;
 mod pointwise;
 mod pool;
 mod reduce;
@@ -89,6 +90,7 @@ impl KernelName {
         create::names(&mut names);
         reduce::names(&mut names);
         norm::names(&mut names);
+        norm_backward::names(&mut names);
         fft::names(&mut names);
         index::names(&mut names);
         matmul::names(&mut names);
@@ -122,7 +124,7 @@ pub struct Args {
 }
 
 impl Args {
-    const WORDS: usize = 48;
+    const WORDS: usize = 52;
 
     fn new<T: Pod>(args: &T) -> Self {
         let mut words = [0; Args::WORDS];
@@ -188,7 +190,11 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::ArgReduce { kind, axis, .. } => reduce::arg_reduce(request, kind, axis, &mut calls),
         Op::Softmax { kind, axis } => norm::softmax(request, kind, axis, &mut calls),
         Op::AttentionWeights { scale, causal } => norm::attention_weights(request, scale, causal, &mut calls),
-        Op::LayerNorm { epsilon } => norm::layer_norm(request, epsilon, &mut calls),
+        Op::Norm { kind, epsilon } => norm::norm(request, kind, epsilon, &mut calls),
+        Op::SoftmaxBackward { kind, axis, scale } => {
+            norm_backward::softmax(request, kind, axis, scale, &mut calls);
+        }
+        Op::NormBackward { kind, epsilon, .. } => norm_backward::norm(request, kind, epsilon, &mut calls),
         Op::RealFft { axis, length } => fft::forward(request, axis, length, &mut calls),
         Op::InverseRealFft { axis, length } => fft::inverse(request, axis, length, &mut calls),
         Op::SliceAssign { starts, steps } => index::slice_assign(request, &starts, &steps, &mut calls),
@@ -233,6 +239,7 @@ pub fn scratch_bytes(op: &Op, inputs: &[View], outputs: &[View]) -> usize {
         Op::RealFft { axis, length } | Op::InverseRealFft { axis, length } => {
             fft::scratch_bytes(&inputs[0], axis, length)
         }
+        Op::NormBackward { kind, weights, .. } => norm_backward::scratch_bytes(kind, weights, &inputs[0]),
         Op::CtcLoss { .. } => ctc::loss_scratch_bytes(inputs),
         Op::CtcLossBackward { .. } => ctc::gradient_scratch_bytes(inputs),
         Op::Sort { axis, .. } => sort::scratch_bytes(&inputs[0], axis, false),
@@ -252,7 +259,8 @@ pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
     let size = |name: &KernelName| match name.family {
         "fill" | "arange" | "random" => create::args_size(name.family),
         "reduce" | "best" => size_of::<reduce::Reduction>(),
-        "softmax" | "layer_norm" => norm::args_size(name.family),
+        "softmax" | "layer_norm" | "rms_norm" => norm::args_size(name.family),
+        family if norm_backward::has(family) => norm_backward::args_size(family),
         "fft" => size_of::<fft::Fourier>(),
         "gather" | "scatter" => size_of::<index::Indexed>(),
         "matmul" => size_of::<matmul::Product>(),

@@ -3,7 +3,7 @@ use bytemuck::{Pod, Zeroable};
 use super::reduce::rows_per_block;
 use super::space::{Dim, Space};
 use super::{Calls, Dtype, KernelCall, KernelName, Placed, Request, dtypes};
-use crate::op::{Scalar, Softmax};
+use crate::op::{self, Scalar, Softmax};
 
 /// Arguments of every softmax (`Softmax` in `norm.cu`).
 #[repr(C)]
@@ -22,10 +22,10 @@ struct Rows {
     space: Space,
 }
 
-/// Arguments of the layer norm (`LayerNorm` in `norm.cu`).
+/// Arguments of the norms (`Norm` in `norm.cu`).
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
-struct LayerNorm {
+struct Norm {
     out: u64,
     x: u64,
     gamma: u64,
@@ -43,12 +43,12 @@ fn first(operand: Option<&Placed>) -> u64 {
     operand.map_or(0, Placed::first)
 }
 
-fn step(operand: &Placed, axis: usize) -> i64 {
+pub(super) fn step(operand: &Placed, axis: usize) -> i64 {
     operand.view.layout.strides()[axis] as i64
 }
 
 /// The rows along `axis` of operands of equal shape.
-fn rows(operands: &[&Placed], axis: usize) -> Space {
+pub(super) fn rows(operands: &[&Placed], axis: usize) -> Space {
     let layouts: Vec<_> = operands.iter().map(|operand| &operand.view.layout).collect();
     let rank = layouts[0].shape().rank();
     Space::new((0..rank).filter(|&other| other != axis).map(|other| Dim::of(&layouts, other)))
@@ -95,12 +95,12 @@ fn weights(
 }
 
 /// How much more an element of a softmax costs than cheap work.
-const WEIGHT: usize = 8;
+pub(super) const WEIGHT: usize = 8;
 
-pub fn layer_norm(request: &Request, epsilon: Scalar, calls: &mut Calls) {
+pub fn norm(request: &Request, kind: op::Norm, epsilon: Scalar, calls: &mut Calls) {
     let (x, gamma, beta) = (&request.inputs[0], &request.inputs[1], request.inputs.get(2));
     let axis = x.view.shape().rank() - 1;
-    let mut args = LayerNorm {
+    let mut args = Norm {
         out: request.outputs[0].first(),
         x: x.first(),
         gamma: gamma.first(),
@@ -116,7 +116,7 @@ pub fn layer_norm(request: &Request, epsilon: Scalar, calls: &mut Calls) {
     args.chunk = (request.chunk as u64 / args.size.max(1) / 2).max(1);
     KernelCall::push(
         calls,
-        KernelName::new("layer_norm", "", x.view.dtype),
+        KernelName::new(kind.name(), "", x.view.dtype),
         args.space.count,
         args.chunk,
         &args,
@@ -126,11 +126,11 @@ pub fn layer_norm(request: &Request, epsilon: Scalar, calls: &mut Calls) {
 pub fn names(names: &mut Vec<KernelName>) {
     for dtype in dtypes().filter(|dtype: &Dtype| dtype.is_float()) {
         names.extend(["", "log", "masked"].map(|kind| KernelName::new("softmax", kind, dtype)));
-        names.push(KernelName::new("layer_norm", "", dtype));
+        names.extend(op::Norm::ALL.iter().map(|kind| KernelName::new(kind.name(), "", dtype)));
     }
 }
 
 #[cfg(test)]
 pub fn args_size(family: &str) -> usize {
-    if family == "softmax" { size_of::<Rows>() } else { size_of::<LayerNorm>() }
+    if family == "softmax" { size_of::<Rows>() } else { size_of::<Norm>() }
 }

@@ -185,7 +185,9 @@ pub fn check(op: Op, inputs: &[Data]) {
     let size = match op {
         Op::Reduce { axis, .. } => 4.0 * (1.0 + views[0].shape()[axis] as f64).sqrt(),
         Op::RealFft { length, .. } => 4.0 * (1.0 + length as f64).sqrt(),
-        Op::LayerNorm { .. } => 8.0,
+        Op::Norm { .. } => 8.0,
+        Op::SoftmaxBackward { axis, .. } => 4.0 * (1.0 + views[0].shape()[axis] as f64).sqrt(),
+        Op::NormBackward { .. } => 32.0 * (1.0 + views[0].shape()[0] as f64).sqrt(),
         Op::Interpolate { .. } | Op::InterpolateBackward { .. } | Op::GridSample(_) => 16.0,
         Op::DeformColumns(_) | Op::DeformBackwardOffset(_) | Op::DeformBackwardImage { .. } => 64.0,
         _ => 1.0,

@@ -66,8 +66,51 @@ fn attention_weights() {
 }
 
 #[test]
-fn layer_norm() {
-    let op = Op::LayerNorm { epsilon: Scalar::from(1e-5) };
+fn softmax_gradients() {
+    for dtype in FLOATS {
+        let larger = [&[3, 700][..], &[5, 130, 20], &[40, 600]].map(Shape::new);
+        for (seed, shape) in shapes_for(dtype).into_iter().chain(larger).enumerate() {
+            let gradients = Data::views(dtype, shape, seed as u64 + 50);
+            for (n, y) in Data::views(dtype, shape, seed as u64).into_iter().enumerate() {
+                for (axis, &kind) in
+                    (0..shape.rank()).flat_map(|axis| Softmax::ALL.iter().map(move |kind| (axis, kind)))
+                {
+                    let op = Op::SoftmaxBackward { kind, axis, scale: Scalar::from(0.25) };
+                    check(op, &[y.clone(), gradients[0].clone()]);
+                    check(op, &[y.clone(), gradients[n].clone()]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn norm_gradients() {
+    for dtype in FLOATS {
+        for sizes in [[1, 1], [3, 10], [4, 33], [200, 40], [70, 1000], [1200, 3], [0, 4], [4, 0]] {
+            let (shape, width) = (Shape::new(&sizes), Shape::new(&sizes[1..]));
+            let gamma = Data::new(dtype, width, 2);
+            let gradients = Data::views(dtype, shape, 5);
+            for (n, x) in Data::views(dtype, shape, 1).into_iter().enumerate() {
+                for (&kind, weights) in Norm::ALL.iter().flat_map(|kind| [(kind, false), (kind, true)]) {
+                    let op = Op::NormBackward { kind, epsilon: Scalar::from(0.1), weights };
+                    check(op, &[x.clone(), gamma.clone(), gradients[0].clone()]);
+                    let flipped = gamma.with_layout(|layout| layout.flip(0));
+                    check(op, &[x.clone(), flipped, gradients[n].clone()]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn norms() {
+    for &kind in Norm::ALL {
+        check_norm(Op::Norm { kind, epsilon: Scalar::from(1e-5) });
+    }
+}
+
+fn check_norm(op: Op) {
     for dtype in FLOATS {
         for sizes in [&[1][..], &[10], &[4, 33], &[2, 3, 1000], &[0, 4]] {
             let shape = Shape::new(sizes);

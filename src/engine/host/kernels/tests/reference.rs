@@ -62,7 +62,13 @@ pub fn outputs(op: Op, inputs: &[Data]) -> Vec<Vec<f64>> {
         }
         Op::Softmax { kind, axis } => by_row::softmax(&inputs[0], kind, axis),
         Op::AttentionWeights { scale, causal } => by_row::attention_weights(inputs, scale.as_f64(), causal),
-        Op::LayerNorm { epsilon } => by_row::layer_norm(inputs, epsilon.as_f64()),
+        Op::Norm { kind, epsilon } => by_row::norm(kind, inputs, epsilon.as_f64()),
+        Op::SoftmaxBackward { kind, axis, scale } => {
+            by_row::softmax_backward(inputs, kind, axis, scale.as_f64())
+        }
+        Op::NormBackward { kind, epsilon, weights } => {
+            return by_row::norm_backward(kind, inputs, epsilon.as_f64(), weights);
+        }
         Op::RealFft { axis, length } => return by_row::real_fft(&inputs[0], axis, length),
         Op::InverseRealFft { axis, length } => by_row::inverse_real_fft(inputs, axis, length),
         Op::Cumulative { kind, axis } => order::cumulative(kind, axis, &inputs[0]),

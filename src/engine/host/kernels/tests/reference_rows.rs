@@ -1,7 +1,7 @@
 //! Softmax, layer norm and Fourier transforms, by definition.
 
 use super::{Data, flat, indices, rows};
-use crate::op::{Shape, Softmax};
+use crate::op::{Norm, Shape, Softmax};
 
 /// Rows along `axis`, in the order of the other indices, as the elements of an output in row-major order.
 fn unrows(rows: &[Vec<f64>], shape: Shape, axis: usize) -> Vec<f64> {
@@ -58,19 +58,64 @@ pub fn attention_weights(inputs: &[Data], scale: f64, causal: bool) -> Vec<f64> 
     out
 }
 
-pub fn layer_norm(inputs: &[Data], epsilon: f64) -> Vec<f64> {
+pub fn norm(kind: Norm, inputs: &[Data], epsilon: f64) -> Vec<f64> {
     let axis = inputs[0].view.shape().rank() - 1;
     let (gamma, beta) = (inputs[1].elements(), inputs.get(2).map(Data::elements));
     let of_row = |row: &Vec<f64>| {
-        let count = row.len() as f64;
-        let mean = row.iter().sum::<f64>() / count;
-        let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
+        let (mean, deviation) = moments(kind, row, epsilon);
         let shift = |k: usize| beta.as_ref().map_or(0.0, |beta| beta[k]);
-        let value = |(k, x): (usize, &f64)| (x - mean) / (variance + epsilon).sqrt() * gamma[k] + shift(k);
+        let value = |(k, x): (usize, &f64)| (x - mean) / deviation * gamma[k] + shift(k);
         row.iter().enumerate().map(value).collect()
     };
     let rows: Vec<Vec<f64>> = rows(&inputs[0], axis).iter().map(of_row).collect();
     unrows(&rows, *inputs[0].view.shape(), axis)
+}
+
+/// What a norm takes from a row, and what it divides by.
+fn moments(kind: Norm, row: &[f64], epsilon: f64) -> (f64, f64) {
+    let count = row.len() as f64;
+    let mean = if kind == Norm::Layer { row.iter().sum::<f64>() / count } else { 0.0 };
+    let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
+    (mean, (variance + epsilon).sqrt())
+}
+
+/// By the softmax's Jacobian, written out.
+pub fn softmax_backward(inputs: &[Data], kind: Softmax, axis: usize, scale: f64) -> Vec<f64> {
+    let of_row = |(y, gradient): (&Vec<f64>, &Vec<f64>)| {
+        // How output j changes with input i.
+        let change = |i: usize, j: usize| match kind {
+            Softmax::Plain => y[j] * (f64::from(i == j) - y[i]),
+            Softmax::Log => f64::from(i == j) - y[i].exp(),
+        };
+        let total = |i: usize| (0..y.len()).map(|j| gradient[j] * change(i, j)).sum::<f64>();
+        (0..y.len()).map(|i| total(i) * scale).collect()
+    };
+    let (y, gradient) = (rows(&inputs[0], axis), rows(&inputs[1], axis));
+    let rows: Vec<Vec<f64>> = y.iter().zip(&gradient).map(of_row).collect();
+    unrows(&rows, *inputs[0].view.shape(), axis)
+}
+
+/// Every output's change with every input of its row, written out.
+pub fn norm_backward(kind: Norm, inputs: &[Data], epsilon: f64, weights: bool) -> Vec<Vec<f64>> {
+    let (x, gamma, gradient) = (rows(&inputs[0], 1), inputs[1].elements(), rows(&inputs[2], 1));
+    let width = gamma.len();
+    let (mut of_x, mut of_gamma, mut of_beta) = (Vec::new(), vec![0.0; width], vec![0.0; width]);
+    for (x, gradient) in x.iter().zip(&gradient) {
+        let (mean, deviation) = moments(kind, x, epsilon);
+        let normal: Vec<f64> = x.iter().map(|x| (x - mean) / deviation).collect();
+        let share = if kind == Norm::Layer { 1.0 / width as f64 } else { 0.0 };
+        let change = |i: usize, j: usize| {
+            (f64::from(i == j) - share - normal[i] * normal[j] / width as f64) / deviation
+        };
+        let total = |i: usize| (0..width).map(|j| gradient[j] * gamma[j] * change(i, j)).sum::<f64>();
+        of_x.extend((0..width).map(total));
+        for k in 0..width {
+            of_gamma[k] += gradient[k] * normal[k];
+            of_beta[k] += gradient[k];
+        }
+    }
+    let of_weights = if kind == Norm::Layer { [of_gamma, of_beta].concat() } else { of_gamma };
+    [of_x].into_iter().chain(weights.then_some(of_weights)).collect()
 }
 
 /// The cosine and sine of `k` parts of the circle of `length`.

@@ -1,0 +1,145 @@
+use burn::backend::Autodiff;
+use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
+use burn::tensor::backend::{AutodiffBackend, Backend};
+use burn_backend::ops::AttentionModuleOptions;
+use burn_backend::tensor::{BoolTensor, FloatTensor};
+
+use super::formulas::{BatchNorm, Normalised, RowNorm};
+use super::step::{Tracked, apply};
+use crate::backend::gradient::{self, Attention};
+use crate::backend::norm::{self, Dropout};
+use crate::backend::pointwise::{scalar, unary};
+use crate::backend::{FloatElement, IntElement, Overcommit, fail};
+use crate::op::{Binary, Norm, Softmax, Unary};
+use crate::runtime::{self, Tensor};
+
+/// Query, key, value and what goes with them, of a backend's primitives.
+#[derive(Debug)]
+pub struct AttentionInput<B: Backend> {
+    /// `[batch, heads, queries, width]`.
+    pub query: FloatTensor<B>,
+    /// `[batch, heads, keys, width]`.
+    pub key: FloatTensor<B>,
+    /// `[batch, heads, keys, any]`.
+    pub value: FloatTensor<B>,
+    /// True where a key does not count; expands to `[batch, heads, queries, keys]`.
+    pub mask: Option<BoolTensor<B>>,
+    /// Added to the scores; expands to their shape.
+    pub bias: Option<FloatTensor<B>>,
+    /// Scale, cap and causality.
+    pub options: AttentionModuleOptions,
+    /// How likely a score is to become zero, before masks.
+    pub dropout: Option<f64>,
+}
+
+/// Backends that the functions and modules of [`autodiff`](super) work on: [`Overcommit`](crate::Overcommit), and
+/// Burn's autodiff over it.
+///
+/// The methods take primitives and are what the functions of the module forward to, where they are described.
+pub trait SavesLess: Backend {
+    /// Softmax or its logarithm along an axis.
+    fn normalised(kind: Softmax, x: FloatTensor<Self>, axis: usize) -> FloatTensor<Self>;
+    /// Layer norm or RMS norm over the last axis.
+    fn row_norm(
+        kind: Norm,
+        x: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: Option<FloatTensor<Self>>,
+        epsilon: f64,
+    ) -> FloatTensor<Self>;
+    /// Batch norm by the moments of the batch, and these: mean and variance, `[1, channels, 1, ..]`, without gradients.
+    fn trained_batch_norm(
+        x: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: FloatTensor<Self>,
+        epsilon: f64,
+    ) -> [FloatTensor<Self>; 3];
+    /// Scaled dot-product attention.
+    fn attended(input: AttentionInput<Self>) -> FloatTensor<Self>;
+    /// Dropout, whether or not anything is to be learnt.
+    fn dropped(x: FloatTensor<Self>, probability: f64) -> FloatTensor<Self>;
+}
+
+/// A dropout with random numbers of its own, drawn as Burn's module draws them.
+fn draw(x: &Tensor, probability: f64) -> Dropout {
+    let seed = runtime::next_seed(&x.device()).unwrap_or_else(|error| fail(error));
+    Dropout { probability, seed }
+}
+
+impl<F: FloatElement, I: IntElement> SavesLess for Overcommit<F, I> {
+    fn normalised(kind: Softmax, x: Tensor, axis: usize) -> Tensor {
+        norm::softmax(kind, x, axis)
+    }
+
+    fn row_norm(kind: Norm, x: Tensor, gamma: Tensor, beta: Option<Tensor>, epsilon: f64) -> Tensor {
+        norm::norm(kind, x, gamma, beta, epsilon)
+    }
+
+    fn trained_batch_norm(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: f64) -> [Tensor; 3] {
+        let (mean, variance) = gradient::channel_moments(x.clone());
+        let deviation = deviation(variance.clone(), epsilon);
+        [gradient::batch_norm(x, mean.clone(), deviation, gamma, beta), mean, variance]
+    }
+
+    fn attended(input: AttentionInput<Self>) -> Tensor {
+        let AttentionInput { query, key, value, mask, bias, options, dropout } = input;
+        let dropout = dropout.map(|probability| draw(&query, probability));
+        Attention { mask, options, dropout }.forward(query, key, value, bias)
+    }
+
+    fn dropped(x: Tensor, probability: f64) -> Tensor {
+        draw(&x, probability).apply(x)
+    }
+}
+
+fn deviation(variance: Tensor, epsilon: f64) -> Tensor {
+    unary(Unary::Sqrt, scalar(Binary::Add, variance, epsilon))
+}
+
+impl<F: FloatElement, I: IntElement, C: CheckpointStrategy> SavesLess for Autodiff<Overcommit<F, I>, C> {
+    fn normalised(kind: Softmax, x: Tracked<F, I>, axis: usize) -> Tracked<F, I> {
+        apply::<F, I, C, _, 1>(Normalised { kind, axis }, [x])
+    }
+
+    fn row_norm(
+        kind: Norm,
+        x: Tracked<F, I>,
+        gamma: Tracked<F, I>,
+        beta: Option<Tracked<F, I>>,
+        epsilon: f64,
+    ) -> Tracked<F, I> {
+        let formula = RowNorm { kind, epsilon };
+        match beta {
+            Some(beta) => apply::<F, I, C, _, 3>(formula, [x, gamma, beta]),
+            None => apply::<F, I, C, _, 2>(formula, [x, gamma]),
+        }
+    }
+
+    fn trained_batch_norm(
+        x: Tracked<F, I>,
+        gamma: Tracked<F, I>,
+        beta: Tracked<F, I>,
+        epsilon: f64,
+    ) -> [Tracked<F, I>; 3] {
+        let (mean, variance) = gradient::channel_moments(x.primitive.clone());
+        let deviation = deviation(variance.clone(), epsilon);
+        let formula = BatchNorm { mean: mean.clone(), deviation };
+        let out = apply::<F, I, C, _, 3>(formula, [x, gamma, beta]);
+        [out, Self::from_inner(mean), Self::from_inner(variance)]
+    }
+
+    fn attended(input: AttentionInput<Self>) -> Tracked<F, I> {
+        let AttentionInput { query, key, value, mask, bias, options, dropout } = input;
+        let dropout = dropout.map(|probability| draw(&query.primitive, probability));
+        let formula = Attention { mask, options, dropout };
+        match bias {
+            Some(bias) => apply::<F, I, C, _, 4>(formula, [query, key, value, bias]),
+            None => apply::<F, I, C, _, 3>(formula, [query, key, value]),
+        }
+    }
+
+    fn dropped(x: Tracked<F, I>, probability: f64) -> Tracked<F, I> {
+        let formula = draw(&x.primitive, probability);
+        apply::<F, I, C, _, 1>(formula, [x])
+    }
+}

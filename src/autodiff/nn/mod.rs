@@ -1,0 +1,152 @@
+//! Modules that take the place of Burn's of the same names: the same fields, configurations, first values and records, so
+//! that `use burn_overcommit::autodiff::nn::LayerNorm` in the place of `use burn::nn::LayerNorm` is all there is to change,
+//! and what was saved by one is loaded by the other.
+//!
+//! ```
+//! use burn::backend::Autodiff;
+//! use burn::tensor::Tensor;
+//! use burn_overcommit::autodiff::nn::LayerNormConfig;
+//! use burn_overcommit::{Overcommit, OvercommitDevice};
+//!
+//! let device = OvercommitDevice::default();
+//! let norm = LayerNormConfig::new(4).init::<Autodiff<Overcommit>>(&device);
+//! let y = norm.forward(Tensor::<_, 2>::from_floats([[1.0, 2.0, 3.0, 4.0]], &device));
+//! assert!(y.sum().into_scalar().abs() < 1e-5);
+//! ```
+
+mod attention;
+mod batch;
+
+pub use attention::{MhaInput, MhaOutput, MultiHeadAttention, MultiHeadAttentionConfig};
+pub use batch::{BatchNorm, BatchNormConfig};
+
+use burn::config::Config;
+use burn::module::{Initializer, Module, Param};
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+
+use super::SavesLess;
+
+/// How a [`LayerNorm`] begins; as `burn::nn::LayerNormConfig`.
+#[derive(Config, Debug)]
+pub struct LayerNormConfig {
+    /// Length of the last axis.
+    pub d_model: usize,
+    /// Added to the variance.
+    #[config(default = 1e-5)]
+    pub epsilon: f64,
+    /// Whether there is a beta.
+    #[config(default = true)]
+    pub bias: bool,
+}
+
+/// Layer norm over the last axis ([`layer_norm`](super::layer_norm)).
+#[derive(Module, Debug)]
+pub struct LayerNorm<B: Backend> {
+    /// Factors, `[d_model]`.
+    pub gamma: Param<Tensor<B, 1>>,
+    /// What is added, `[d_model]`.
+    pub beta: Option<Param<Tensor<B, 1>>>,
+    epsilon: f64,
+}
+
+impl LayerNormConfig {
+    /// Ones as gamma, zeros as beta.
+    pub fn init<B: Backend>(&self, device: &B::Device) -> LayerNorm<B> {
+        let beta = self.bias.then(|| Initializer::Zeros.init([self.d_model], device));
+        LayerNorm { gamma: Initializer::Ones.init([self.d_model], device), beta, epsilon: self.epsilon }
+    }
+}
+
+impl<B: SavesLess> LayerNorm<B> {
+    /// Of any shape that ends in `d_model`.
+    ///
+    /// # Panics
+    /// As [`layer_norm`](super::layer_norm).
+    pub fn forward<const D: usize>(&self, input: Tensor<B, D>) -> Tensor<B, D> {
+        let beta = self.beta.as_ref().map(|beta| beta.val());
+        super::layer_norm(input, self.gamma.val(), beta, self.epsilon)
+    }
+}
+
+/// How an [`RmsNorm`] begins; as `burn::nn::RmsNormConfig`.
+#[derive(Config, Debug)]
+pub struct RmsNormConfig {
+    /// Length of the last axis.
+    pub d_model: usize,
+    /// Added to the mean square.
+    #[config(default = 1e-5)]
+    pub epsilon: f64,
+}
+
+/// RMS norm over the last axis ([`rms_norm`](super::rms_norm)).
+#[derive(Module, Debug)]
+pub struct RmsNorm<B: Backend> {
+    /// Factors, `[d_model]`.
+    pub gamma: Param<Tensor<B, 1>>,
+    /// Added to the mean square.
+    pub epsilon: f64,
+}
+
+impl RmsNormConfig {
+    /// Ones as gamma.
+    ///
+    /// # Panics
+    /// If epsilon is not positive.
+    pub fn init<B: Backend>(&self, device: &B::Device) -> RmsNorm<B> {
+        assert!(self.epsilon > 0.0, "epsilon must be positive, got {}", self.epsilon);
+        RmsNorm { gamma: Initializer::Ones.init([self.d_model], device), epsilon: self.epsilon }
+    }
+}
+
+impl<B: SavesLess> RmsNorm<B> {
+    /// Of any shape that ends in `d_model`.
+    ///
+    /// # Panics
+    /// As [`rms_norm`](super::rms_norm).
+    pub fn forward<const D: usize>(&self, x: Tensor<B, D>) -> Tensor<B, D> {
+        super::rms_norm(x, self.gamma.val(), self.epsilon)
+    }
+}
+
+/// How a [`Dropout`] begins; as `burn::nn::DropoutConfig`.
+#[derive(Config, Debug)]
+pub struct DropoutConfig {
+    /// How likely a number is to become zero.
+    pub prob: f64,
+}
+
+/// Dropout in training ([`dropout`](super::dropout)), nothing else.
+#[derive(Module, Clone, Debug)]
+pub struct Dropout {
+    /// How likely a number is to become zero.
+    pub prob: f64,
+}
+
+impl DropoutConfig {
+    /// The module.
+    ///
+    /// # Panics
+    /// If the probability is not at least 0 and less than 1.
+    pub fn init(&self) -> Dropout {
+        let prob = self.prob;
+        assert!(
+            (0.0..1.0).contains(&prob),
+            "a dropout's probability is 0 or more and less than 1, got {prob}"
+        );
+        Dropout { prob }
+    }
+}
+
+impl Dropout {
+    /// Drops only on a backend with autodiff.
+    ///
+    /// # Panics
+    /// As [`dropout`](super::dropout).
+    pub fn forward<B: SavesLess, const D: usize>(&self, input: Tensor<B, D>) -> Tensor<B, D> {
+        if !B::ad_enabled(&input.device()) || self.prob == 0.0 {
+            return input;
+        }
+        super::dropout(input, self.prob)
+    }
+}

@@ -1,0 +1,201 @@
+//! Gradients of what Burn differentiates piece by piece, from no more than what its forward pass reads.
+
+use super::norm::{self, Dropout};
+use super::{fail, linear, pointwise, reduce, run, view};
+use crate::op::{Binary, Norm, Op, Pool2d, Reduce, Resize, Scalar, Shape, Softmax, Unary};
+use crate::runtime::Tensor;
+use burn_backend::ops::AttentionModuleOptions;
+
+/// The gradient of a softmax's input, from what it gave.
+pub fn softmax(kind: Softmax, output: Tensor, gradient: Tensor, axis: usize, scale: f64) -> Tensor {
+    run(Op::SoftmaxBackward { kind, axis, scale: Scalar::from(scale) }, [output, gradient])
+}
+
+/// The gradients of a norm's input and, if asked for, of gamma and, in a layer norm, beta.
+pub fn norm(
+    kind: Norm,
+    x: Tensor,
+    gamma: Tensor,
+    gradient: Tensor,
+    epsilon: f64,
+    weights: bool,
+) -> (Tensor, Option<Tensor>, Option<Tensor>) {
+    let shape = *x.shape();
+    let width = shape[shape.rank() - 1];
+    let flat = |x| view::reshape_to(x, &[shape.count() / width.max(1), width]);
+    let op = Op::NormBackward { kind, epsilon: Scalar::from(epsilon), weights };
+    let inputs = [flat(x), gamma, flat(gradient)];
+    if !weights {
+        return (view::reshape(run(op, inputs), shape), None, None);
+    }
+    let [of_x, sums] = super::ok(crate::runtime::run_pair(op, inputs));
+    let part = |n| view::reshape_to(view::narrow(sums.clone(), 0, n, 1), &[width]);
+    (view::reshape(of_x, shape), Some(part(0)), (kind == Norm::Layer).then(|| part(1)))
+}
+
+/// What batch norm makes of each channel, the second axis: mean and variance, `[1, channels, 1, ..]`.
+pub fn channel_moments(x: Tensor) -> (Tensor, Tensor) {
+    let mean = over_channels(Reduce::Mean, x.clone());
+    let from_mean = pointwise::binary(Binary::Sub, x, mean.clone());
+    (mean, over_channels(Reduce::Mean, pointwise::unary(Unary::Square, from_mean)))
+}
+
+/// A reduction of all axes but the second, the last ones first.
+fn over_channels(kind: Reduce, x: Tensor) -> Tensor {
+    let shape = *x.shape();
+    let inner = shape.dims()[2..].iter().product();
+    // One long axis rather than several short ones, where that is a view.
+    let flat = x.layout().reshape(Shape::new(&[shape[0], shape[1], inner]));
+    let x = match flat {
+        Some(flat) => x.with_layout(flat),
+        None => x,
+    };
+    let reduced = (2..x.shape().rank()).rev().fold(x, |x, axis| reduce::dim(kind, x, axis));
+    let channels = (2..shape.rank()).fold(shape.with(0, 1), |shape, axis| shape.with(axis, 1));
+    view::reshape(reduce::dim(kind, reduced, 0), channels)
+}
+
+/// One number a channel, shaped to meet a tensor of `rank` dimensions.
+fn by_channel(x: Tensor, rank: usize) -> Tensor {
+    let mut sizes = vec![1; rank];
+    sizes[1] = x.shape().count();
+    view::reshape_to(x, &sizes)
+}
+
+/// `(x - mean) / deviation * gamma + beta`, channel by channel.
+pub fn batch_norm(x: Tensor, mean: Tensor, deviation: Tensor, gamma: Tensor, beta: Tensor) -> Tensor {
+    let rank = x.shape().rank();
+    let scale = pointwise::binary(Binary::Div, by_channel(gamma, rank), deviation);
+    let from_mean = pointwise::binary(Binary::Sub, x, mean);
+    let scaled = pointwise::binary(Binary::Mul, from_mean, scale);
+    pointwise::binary(Binary::Add, scaled, by_channel(beta, rank))
+}
+
+/// The gradients of x, gamma and beta, mean and deviation being those of x.
+pub fn batch_norm_backward(
+    x: Tensor,
+    mean: Tensor,
+    deviation: Tensor,
+    gamma: Tensor,
+    gradient: Tensor,
+) -> [Tensor; 3] {
+    let (rank, channels) = (x.shape().rank(), gamma.shape().count());
+    let count = (x.shape().count() / channels.max(1)) as f64;
+    let scale = pointwise::binary(Binary::Div, by_channel(gamma, rank), deviation.clone());
+    let from_mean = pointwise::binary(Binary::Sub, x, mean);
+    let normal = pointwise::binary(Binary::Div, from_mean, deviation);
+    let product = pointwise::binary(Binary::Mul, normal.clone(), gradient.clone());
+    let of_gamma = over_channels(Reduce::Sum, product);
+    let of_beta = over_channels(Reduce::Sum, gradient.clone());
+    let mean_of = |sum: &Tensor| pointwise::scalar(Binary::Div, sum.clone(), count);
+    let along = pointwise::binary(Binary::Mul, normal, mean_of(&of_gamma));
+    let across = pointwise::binary(Binary::Sub, gradient, along);
+    let centred = pointwise::binary(Binary::Sub, across, mean_of(&of_beta));
+    let of_x = pointwise::binary(Binary::Mul, centred, scale);
+    [of_x, view::reshape_to(of_gamma, &[channels]), view::reshape_to(of_beta, &[channels])]
+}
+
+/// What attention reads beside query, key and value.
+#[derive(Clone, Debug)]
+pub struct Attention {
+    /// True where a key does not count.
+    pub mask: Option<Tensor>,
+    /// Scale, cap, causality.
+    pub options: AttentionModuleOptions,
+    /// Of the scores.
+    pub dropout: Option<Dropout>,
+}
+
+impl Attention {
+    /// The weighted sums of values.
+    pub fn forward(&self, query: Tensor, key: Tensor, value: Tensor, bias: Option<Tensor>) -> Tensor {
+        let (mask, options) = (self.mask.clone(), self.options);
+        linear::matmul(norm::attention_weights(query, key, mask, bias, options, self.dropout).0, value)
+    }
+
+    /// The gradients of query, key, value and, if there is one, the bias, which is that of the scores. The weights are made again,
+    /// as in Rabe and Staats, "Self-attention does not need O(n^2) memory" (2021), section 3.
+    pub fn backward(
+        &self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        bias: Option<Tensor>,
+        gradient: Tensor,
+    ) -> [Option<Tensor>; 4] {
+        let scale = norm::attention_scale(&query, &self.options);
+        let biased = bias.is_some();
+        let apart = self.options.softcap.is_some() || biased || self.dropout.is_some();
+        let (weights, tangents) = norm::attention_weights(
+            query.clone(),
+            key.clone(),
+            self.mask.clone(),
+            bias,
+            self.options,
+            self.dropout,
+        );
+        let of_value = linear::matmul(view::swap_dims(weights.clone(), 2, 3), gradient.clone());
+        let of_weights = linear::matmul(gradient, view::swap_dims(value, 2, 3));
+        let factor = if apart { 1.0 } else { scale };
+        let mut of_scores = softmax(Softmax::Plain, weights, of_weights, 3, factor);
+        let of_bias = biased.then(|| of_scores.clone());
+        if let Some(tangents) = tangents {
+            let falloff = pointwise::unary(Unary::Square, tangents);
+            let less = pointwise::binary(Binary::Mul, of_scores.clone(), falloff);
+            of_scores = pointwise::binary(Binary::Sub, of_scores, less);
+        }
+        if let Some(dropout) = self.dropout {
+            of_scores = dropout.apply(of_scores);
+        }
+        if apart {
+            of_scores = pointwise::scalar(Binary::Mul, of_scores, scale);
+        }
+        let of_query = linear::matmul(of_scores.clone(), key);
+        let of_key = linear::matmul(view::swap_dims(of_scores, 2, 3), query);
+        [Some(of_query), Some(of_key), Some(of_value), of_bias]
+    }
+}
+
+/// The gradient of what was broadcast to its shape: the sum over the axes that were.
+pub fn sum_to(gradient: Tensor, shape: &Shape) -> Tensor {
+    let spread = (0..shape.rank()).filter(|&axis| gradient.shape()[axis] != shape[axis]).collect::<Vec<_>>();
+    spread.into_iter().fold(gradient, |gradient, axis| reduce::dim(Reduce::Sum, gradient, axis))
+}
+
+/// The gradient of what a function of single numbers was given, from what it gave.
+pub fn of_output(kind: Unary, output: Tensor, gradient: Tensor) -> Tensor {
+    let times = |a, b| pointwise::binary(Binary::Mul, a, b);
+    match kind {
+        Unary::Relu => pointwise::binary(Binary::ReluBackward, output, gradient),
+        Unary::Sigmoid => pointwise::binary(Binary::SigmoidBackward, output, gradient),
+        Unary::Exp => times(gradient, output),
+        Unary::Sqrt => pointwise::binary(Binary::Div, gradient, pointwise::scalar(Binary::Mul, output, 2.0)),
+        Unary::Tanh => {
+            let falloff = times(pointwise::unary(Unary::Square, output), gradient.clone());
+            pointwise::binary(Binary::Sub, gradient, falloff)
+        }
+        other => {
+            fail(format!("burn-overcommit: the gradient of {} is not known by its output", other.name()))
+        }
+    }
+}
+
+/// The gradient of an image of this size.
+pub fn avg_pool2d(gradient: Tensor, pool: Pool2d, size: [usize; 2]) -> Tensor {
+    run(Op::AvgPool2dBackward { pool, size }, [gradient])
+}
+
+/// The gradient of an image of this size.
+pub fn adaptive_avg_pool2d(gradient: Tensor, size: [usize; 2]) -> Tensor {
+    run(Op::AdaptiveAvgPool2dBackward { size }, [gradient])
+}
+
+/// The gradient of an image of this size, whose maxima were at the indices.
+pub fn max_pool2d(gradient: Tensor, indices: Tensor, pool: Pool2d, size: [usize; 2]) -> Tensor {
+    run(Op::MaxPool2dBackward { pool, size }, [gradient, indices])
+}
+
+/// The gradient of an image of this size.
+pub fn interpolate(gradient: Tensor, resize: Resize, size: [usize; 2]) -> Tensor {
+    run(Op::InterpolateBackward { resize, size }, [gradient])
+}

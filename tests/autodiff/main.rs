@@ -1,0 +1,9 @@
+//! The crate's own differentiable operations: exact, and sparing.
+
+mod cases;
+mod exact;
+mod gradients;
+mod memory;
+mod modules;
+mod networks;
+mod sparing;
