@@ -222,7 +222,10 @@ fn settings_that_cannot_be_understood_name_the_setting() {
         configure(&OvercommitDevice::Host(114), Config::new().budget("900 TiB")).unwrap_err().to_string();
     assert!(text.contains("OVERCOMMIT_BUDGET") && text.contains("expected at most"), "{text}");
     let text = "best".parse::<Policy>().unwrap_err();
-    assert_eq!(text, "unknown policy \"best\": expected one of auto, tensor-cache, recompute, evict-all");
+    assert_eq!(
+        text,
+        "unknown policy \"best\": expected one of auto, tensor-cache, recompute, evict-all, dtr"
+    );
     let text = stats(&OvercommitDevice::Cuda(0)).unwrap_err().to_string();
     assert!(text.contains("is not available") && text.contains("use host:0"), "{text}");
 }

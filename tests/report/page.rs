@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use burn_overcommit::Policy;
+use burn_overcommit::replay::ITERATIONS;
 use burn_overcommit::report::{Report, write_html, write_svg};
 use burn_overcommit::trace::{Event, Recording};
 use bytesize::ByteSize;
@@ -81,7 +82,7 @@ fn the_figures_are_those_of_the_last_iteration() {
     for policy in [Policy::Auto, Policy::TensorCache, Policy::Recompute, Policy::EvictAll] {
         let (outcome, recording) = run(12, 0.4, policy);
         let page = page(&Report::new(&recording, Some(&outcome)));
-        assert!(page.contains("iteration 3 of 3"));
+        assert!(page.contains(&format!("iteration {ITERATIONS} of {ITERATIONS}")));
         let figures = figures(&page);
         let size = |bytes: usize| ByteSize(bytes as u64).to_string();
         assert_eq!(figures["Budget"], size(outcome.budget_bytes));
