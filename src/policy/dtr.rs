@@ -1,8 +1,12 @@
 //! Kirisame et al., *Dynamic Tensor Rematerialization*, ICLR 2021, section 3 and appendix C: what is dropped is the storage
 //! with the least cost / (size x staleness), its cost being that of its op and of all evicted storages that it depends on
-//! or that depend on it (`h_DTR`, with the evicted neighbourhood `e*`).
+//! or that depend on it (`h_DTR`, with the evicted neighbourhood `e*`). Of that, the nearest are counted.
 
 use super::{Candidate, Eviction, Knowledge, Reactive, Ways};
+
+/// Neighbours counted in each direction: enough that the figures are those of all, and thousands of small storages are
+/// looked through in time.
+const MOST_NEIGHBOURS: usize = 64;
 
 /// See the module.
 #[derive(Debug)]
@@ -23,7 +27,7 @@ impl Reactive for Dtr {
     }
 
     fn knows(&self) -> Knowledge {
-        Knowledge::Neighbourhood { most: usize::MAX }
+        Knowledge::Neighbourhood { most: MOST_NEIGHBOURS }
     }
 
     fn how(&self, ways: Ways) -> Option<Eviction> {
