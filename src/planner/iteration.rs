@@ -50,16 +50,10 @@ type Touch = (isize, usize);
 /// Operands of an op are fewer; written storages are counted from here on.
 const WRITTEN: usize = 1 << 16;
 
-/// What a log says of a storage up to some point.
-#[derive(Clone, Copy, Debug)]
-struct Alive {
-    touch: Touch,
-}
-
 /// Follows which storages are alive.
 #[derive(Clone, Debug, Default)]
 struct Census {
-    alive: HashMap<u64, Alive>,
+    alive: HashMap<u64, Touch>,
     live_bytes: usize,
     ops: isize,
     written: usize,
@@ -95,7 +89,7 @@ impl Census {
 
     fn add(&mut self, log: &Log, number: u64, touch: Touch) {
         self.live_bytes += aligned(log.size_bytes[&number]);
-        self.alive.insert(number, Alive { touch });
+        self.alive.insert(number, touch);
     }
 
     fn remove(&mut self, log: &Log, number: u64) {
@@ -108,8 +102,8 @@ impl Census {
         match asked {
             Asked::Op { inputs, outputs, .. } => {
                 for (operand, &(number, _)) in inputs.iter().enumerate() {
-                    if let Some(alive) = self.alive.get_mut(&number) {
-                        alive.touch = (self.ops, operand);
+                    if let Some(touch) = self.alive.get_mut(&number) {
+                        *touch = (self.ops, operand);
                     }
                 }
                 for (operand, &number) in outputs.iter().enumerate() {
@@ -160,28 +154,21 @@ impl Iteration {
         let mut ended = begun.clone();
         log.asked[begin..end].iter().for_each(|asked| ended.next(log, asked));
         let period = ended.ops - begun.ops;
-        let mut state: Vec<(u64, Alive)> =
-            begun.alive.iter().map(|(&number, &alive)| (number, alive)).collect();
+        let mut state: Vec<(u64, Touch)> =
+            begun.alive.iter().map(|(&number, &touch)| (number, touch)).collect();
         state.sort_unstable_by_key(|&(number, _)| number);
         let mut building = Building::default();
         for &(number, _) in &state {
             building.slot(log, number);
         }
         log.asked[begin..end].iter().for_each(|asked| building.step(log, asked));
-        let places: HashMap<Touch, u64> = ended
-            .alive
-            .iter()
-            .map(|(&number, alive)| ((alive.touch.0 - period, alive.touch.1), number))
-            .collect();
-        let untouched = |number: u64, alive: &Alive| {
-            ended.alive.get(&number).is_some_and(|then| then.touch == alive.touch).then_some(number)
+        let places: HashMap<Touch, u64> =
+            ended.alive.iter().map(|(&number, touch)| ((touch.0 - period, touch.1), number)).collect();
+        let untouched = |number: u64, touch: &Touch| {
+            ended.alive.get(&number).is_some_and(|then| then == touch).then_some(number)
         };
-        let successors = state.iter().map(|(number, alive)| {
-            places
-                .get(&alive.touch)
-                .copied()
-                .or_else(|| untouched(*number, alive))
-                .map(|then| building.slots[&then])
+        let successors = state.iter().map(|(number, touch)| {
+            places.get(touch).copied().or_else(|| untouched(*number, touch)).map(|then| building.slots[&then])
         });
         let successors: Vec<Option<Slot>> = successors.collect();
         building.finish(successors, period as u32)

@@ -1,6 +1,6 @@
 //! Plans of whole iterations: made from what the program asked for, judged by running it through the pool on the simulation.
 //!
-//! - [`iteration`]: what is planned. [`trial`]: a plan is tried.
+//! - [`iteration`]: what is planned. [`bookings`]: what is spent on the host. [`trial`]: a plan is tried.
 
 mod bookings;
 mod iteration;

@@ -21,7 +21,8 @@ pub use weighed::Weighed;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Policy {
-    /// The best there is. Today: least recently used first, by whichever of dropping and offloading costs less.
+    /// The best there is: whole iterations are planned, once the program repeats itself. Before that, and where it departs
+    /// from the plan: least recently used first, by whichever of dropping and offloading costs less.
     #[default]
     Auto,
     /// SuperNeurons' tensor cache: least recently used first, always offloaded.

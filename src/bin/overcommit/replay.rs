@@ -22,7 +22,7 @@ pub struct Options {
     /// asks for.
     #[arg(long, value_parser = amount)]
     budget: Option<Amount>,
-    /// The memory policy: auto, tensor-cache, recompute or evict-all.
+    /// The memory policy: auto, tensor-cache, recompute, dtr or evict-all.
     #[arg(long, default_value_t)]
     policy: Policy,
     #[command(flatten)]
