@@ -47,6 +47,9 @@ impl Following {
 impl Pool {
     /// Does as a schedule says from now on; `before_first`: the next op is its first.
     pub fn follow(&mut self, schedule: Arc<Schedule>, before_first: bool) {
+        // Intervals of an earlier schedule mean nothing in this one.
+        let known: Vec<StorageId> = self.graph.storages.iter().map(|(id, _)| id).collect();
+        known.into_iter().for_each(|id| self.graph.storages[id].interval = None);
         self.following = Some(Box::new(Following {
             place: Place::new(&schedule, before_first),
             current: vec![None; schedule.intervals.len()],
@@ -189,6 +192,7 @@ impl Pool {
 
     /// Notes an eviction.
     pub(super) fn decided(&mut self, id: StorageId, how: Eviction) {
+        self.log_from_now_on();
         let interval = self.graph.storages[id].interval;
         if let Some(following) = &mut self.following
             && let (Some(decisions), Some(at), Some(interval)) =
@@ -208,4 +212,30 @@ fn of_op<T>(list: &[T], op: u32, op_of: impl Fn(&T) -> u32) -> &[T] {
     let begin = list.partition_point(|entry| op_of(entry) < op);
     let end = begin + list[begin..].partition_point(|entry| op_of(entry) == op);
     &list[begin..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OvercommitDevice;
+    use crate::config::Config;
+    use crate::engine::sim::{SimEngine, profiles};
+    use crate::policy::Interval;
+
+    #[test]
+    fn intervals_of_a_schedule_end_with_it() {
+        let engine = Arc::new(SimEngine::new(&profiles()[0]));
+        let settings =
+            Config::new().budget_bytes(1 << 20).resolve(crate::engine::Engine::props(&*engine)).unwrap();
+        let mut pool = Pool::new(OvercommitDevice::default(), engine, settings);
+        let offloaded = Interval { next_ops: Some(1), offload: true };
+        let schedule =
+            |count| Arc::new(Schedule { intervals: vec![offloaded; count], ..Schedule::default() });
+        pool.follow(schedule(3), true);
+        let (id, _) = pool.begin_write(256).unwrap();
+        pool.put_in_interval(id, IntervalId(2), 1);
+        assert!(pool.fetch_is_scheduled(&pool.graph.storages[id]));
+        pool.follow(schedule(1), true);
+        assert!(!pool.fetch_is_scheduled(&pool.graph.storages[id]));
+    }
 }

@@ -46,10 +46,16 @@ impl Log {
 }
 
 impl Pool {
-    /// Begins to log, if the policy plans.
+    /// Logs from the next eviction on, if the policy plans: a program that needs none is not to pay for a log.
     pub(super) fn learn(&mut self) {
-        let plans = self.policy.plans() && self.settings.planning != Planning::Off;
-        self.log = plans.then(Box::default);
+        self.log = None;
+        self.learns = self.policy.plans() && self.settings.planning != Planning::Off;
+    }
+
+    pub(super) fn log_from_now_on(&mut self) {
+        if self.learns && self.log.is_none() {
+            self.log = Some(Box::default());
+        }
     }
 
     /// The log, and how many ops at its end are an iteration, once there are two of it.
@@ -59,16 +65,13 @@ impl Pool {
             self.learn();
             return None;
         }
-        // Where nothing was evicted there is nothing to plan.
-        if self.counters.evictions == 0 {
-            return None;
-        }
         let period = self.tracker.period()? as usize;
         // Until then, its beginning cannot be chosen freely. What repeats within an iteration, such as layers, leaves more
         // or less behind each time.
         if log.ops() < 2 * period || !self.tracker.holds_as_much() {
             return None;
         }
+        self.learns = false;
         self.log.take().map(|log| (*log, period))
     }
 

@@ -90,8 +90,10 @@ pub struct Pool {
     largest_op_bytes: usize,
     /// What the program does, and what it did before.
     tracker: Tracker,
-    /// What it asked for, until that is planned.
+    /// What it asked for since memory was short, until that is planned.
     log: Option<Box<Log>>,
+    /// Whether there is to be a log.
+    learns: bool,
     /// The plan.
     following: Option<Box<Following>>,
     /// Until when the offload lane is at work, by the predicted time of all ops until then.
@@ -145,6 +147,7 @@ impl Pool {
             largest_op_bytes: 0,
             tracker: Tracker::default(),
             log: None,
+            learns: false,
             following: None,
             offloading_until_ns: 0,
             absent: Absent::default(),
