@@ -2,8 +2,9 @@
 //! late as possible, as in Zhang et al., *Efficient Memory Management for GPU-based Deep Learning Systems*
 //! (arXiv:1903.06631), section 4 (AutoSwap), but by what it would cost to have the bytes back otherwise, and with time as a
 //! circle: what an iteration leaves to the next may be away in between.
-
-use std::collections::BTreeMap;
+//!
+//! A lane makes one copy after the other, in the order in which they are asked for. So a booking that delays others is
+//! refused if one of them would not be away any more.
 
 use super::iteration::{Iteration, Step};
 use crate::engine::{Props, aligned};
@@ -103,145 +104,134 @@ impl Timeline {
     }
 
     /// Adds to a schedule what is to be on the host, and when it comes back, until the program fits the budget or the lanes
-    /// are full. `stretch`: copies are taken to be so many times as long as predicted.
-    pub fn book(&self, schedule: &mut Schedule, budget_bytes: usize, stretch: f64) {
-        let period_ns = self.begins_ns[self.ops()];
-        let mut excess_bytes: Vec<usize> =
-            self.need_bytes.iter().map(|&need| need.saturating_sub(budget_bytes)).collect();
-        let (mut out, mut back) = (Lane::new(period_ns), Lane::new(period_ns));
-        let mut booked = Vec::new();
-        for candidate in &self.candidates {
-            let (from_ns, until_ns) = (self.begin_ns(candidate.from), self.begin_ns(candidate.until));
-            let copy_ns = (candidate.copy_ns as f64 * stretch) as u64;
-            let bookings =
-                out.earliest(from_ns, until_ns, copy_ns).zip(back.latest(from_ns, until_ns, copy_ns));
-            let Some((away_from, away_until)) = bookings.filter(|(out, back)| out.end_ns < back.begin_ns)
-            else {
-                continue;
+    /// are full; `first`: the intervals that are booked before all others.
+    pub fn book(&self, schedule: &mut Schedule, budget_bytes: usize, first: impl Fn(IntervalId) -> bool) {
+        let excess_bytes: Vec<i64> =
+            self.need_bytes.iter().map(|&need| need as i64 - budget_bytes as i64).collect();
+        let mut lanes = Lanes { period_ns: self.begins_ns[self.ops()], ..Lanes::default() };
+        let mut left_bytes = excess_bytes.clone();
+        let (first, others): (Vec<&Candidate>, Vec<&Candidate>) =
+            self.candidates.iter().partition(|candidate| first(candidate.interval));
+        for candidate in first.into_iter().chain(others) {
+            let copy = Copy {
+                interval: candidate.interval,
+                bytes: candidate.bytes as i64,
+                copy_ns: candidate.copy_ns,
+                from_ns: self.begin_ns(candidate.from),
+                until_ns: self.begin_ns(candidate.until),
+                ..Copy::default()
             };
-            let away = self.op_at(away_from.end_ns) + 1..self.op_at(away_until.begin_ns);
-            let helps = away.clone().any(|op| excess_bytes[op % self.ops()] > 0);
-            if !helps {
-                continue;
+            let is_short = |copy: &Copy| {
+                let mut away = self.op_at(copy.out_ns) + 1..self.op_at(copy.back_ns);
+                away.any(|op| left_bytes[op % self.ops()] > 0)
+            };
+            if lanes.add(copy, is_short) {
+                left_bytes = self.left_bytes(&excess_bytes, &lanes);
             }
-            for op in away {
-                let excess = &mut excess_bytes[op % self.ops()];
-                *excess = excess.saturating_sub(candidate.bytes);
-            }
-            out.book(&away_from);
-            back.book(&away_until);
-            schedule.intervals[candidate.interval.0 as usize].offload = true;
-            booked.push((until_ns, copy_ns, candidate.interval));
         }
-        self.fetch(schedule, booked);
+        lanes.run();
+        for copy in &lanes.copies {
+            schedule.intervals[copy.interval.0 as usize].offload = true;
+        }
+        lanes.copies.sort_by_key(|copy| copy.back_ns % lanes.period_ns);
+        let fetch = |copy: &Copy| ((self.op_at(copy.back_ns) % self.ops()) as u32, copy.interval);
+        schedule.fetches = lanes.copies.iter().map(fetch).collect();
     }
 
-    /// Fetches as late as possible, in the order in which they are needed, so that one that is long delays none that is
-    /// urgent.
-    fn fetch(&self, schedule: &mut Schedule, mut booked: Vec<(u64, u64, IntervalId)>) {
-        let period_ns = self.begins_ns[self.ops()];
-        booked.sort_by_key(|&(until_ns, ..)| std::cmp::Reverse(until_ns % period_ns));
-        let mut free_until_ns = u64::MAX;
-        // Those that are needed early begin in the iteration before, and so delay those that are needed late.
-        for turn in [2, 1] {
-            schedule.fetches.clear();
-            for &(until_ns, copy_ns, interval) in &booked {
-                let end_ns = free_until_ns.min(turn * period_ns + until_ns % period_ns);
-                free_until_ns = end_ns.saturating_sub(copy_ns);
-                schedule.fetches.push(((self.op_at(free_until_ns) % self.ops()) as u32, interval));
+    /// By how much the program exceeds the budget at each op, with what is away.
+    fn left_bytes(&self, excess_bytes: &[i64], lanes: &Lanes) -> Vec<i64> {
+        let ops = self.ops();
+        let mut change = vec![0; 2 * ops + 1];
+        for copy in &lanes.copies {
+            let (from, until) = (self.op_at(copy.out_ns) + 1, self.op_at(copy.back_ns));
+            if from < until {
+                change[from.min(2 * ops)] += copy.bytes;
+                change[until.min(2 * ops)] -= copy.bytes;
             }
         }
-        schedule.fetches.sort_by_key(|&(op, _)| op);
+        let mut left_bytes = excess_bytes.to_vec();
+        let mut away_bytes = 0;
+        for (op, change) in change[..2 * ops].iter().enumerate() {
+            away_bytes += change;
+            left_bytes[op % ops] -= away_bytes;
+        }
+        left_bytes
     }
 }
 
-/// When a lane is idle, in an iteration that repeats. A copy may be interrupted by others, as if it were made in pieces: a
-/// real lane makes one after the other, in the order in which they are asked for, and is done with all of them as early.
-#[derive(Debug)]
-struct Lane {
+/// Both lanes, in an iteration that repeats: out, copies are made in the order in which they can begin, back in that in which
+/// they must have ended.
+#[derive(Debug, Default)]
+struct Lanes {
     period_ns: u64,
-    /// Begin and end of what is idle, within the period.
-    idle: BTreeMap<u64, u64>,
+    copies: Vec<Copy>,
+    /// Places in `copies`.
+    out: Vec<usize>,
+    back: Vec<usize>,
+    busy_ns: u64,
 }
 
-/// Idle stretches that a copy would take, and when it would begin and end.
-#[derive(Debug, PartialEq)]
-struct Booking {
-    begin_ns: u64,
-    end_ns: u64,
-    /// Within the period.
-    pieces: Vec<(u64, u64)>,
+/// Out and back again. Times beyond the period are in the next iteration.
+#[derive(Clone, Copy, Debug, Default)]
+struct Copy {
+    interval: IntervalId,
+    bytes: i64,
+    copy_ns: u64,
+    from_ns: u64,
+    until_ns: u64,
+    /// When the copy out has ended.
+    out_ns: u64,
+    /// When the copy back begins.
+    back_ns: u64,
 }
 
-impl Lane {
-    fn new(period_ns: u64) -> Self {
-        Lane { period_ns, idle: BTreeMap::from([(0, period_ns)]) }
-    }
-
-    /// What is idle between two times at most a period apart, in order: when its period began, and its begin and end in that.
-    fn idle_between(&self, from_ns: u64, until_ns: u64) -> Vec<(u64, u64, u64)> {
-        let period_ns = self.period_ns;
-        let mut found = Vec::new();
-        for base_ns in (from_ns / period_ns..=until_ns / period_ns).map(|period| period * period_ns) {
-            let (from, until) = (from_ns.saturating_sub(base_ns), (until_ns - base_ns).min(period_ns));
-            let before = self.idle.range(..from).next_back();
-            for (&begin, &end) in before.into_iter().chain(self.idle.range(from..until)) {
-                let (begin, end) = (begin.max(from), end.min(until));
-                if begin < end {
-                    found.push((base_ns, begin, end));
-                }
-            }
+impl Lanes {
+    /// Adds a copy, if all are away then for some time, and this one when it `is_short`.
+    fn add(&mut self, copy: Copy, is_short: impl Fn(&Copy) -> bool) -> bool {
+        if 2 * copy.copy_ns > copy.until_ns - copy.from_ns || self.busy_ns + copy.copy_ns > self.period_ns {
+            return false;
         }
-        found
-    }
-
-    /// The copy that is done the earliest.
-    fn earliest(&self, from_ns: u64, until_ns: u64, duration_ns: u64) -> Option<Booking> {
-        self.book_in(self.idle_between(from_ns, until_ns).into_iter(), duration_ns, |begin, end, left_ns| {
-            (begin, end.min(begin + left_ns))
-        })
-    }
-
-    /// The copy that begins the latest.
-    fn latest(&self, from_ns: u64, until_ns: u64, duration_ns: u64) -> Option<Booking> {
-        self.book_in(
-            self.idle_between(from_ns, until_ns).into_iter().rev(),
-            duration_ns,
-            |begin, end, left_ns| (begin.max(end.saturating_sub(left_ns)), end),
-        )
-    }
-
-    fn book_in(
-        &self,
-        idle: impl Iterator<Item = (u64, u64, u64)>,
-        duration_ns: u64,
-        part: impl Fn(u64, u64, u64) -> (u64, u64),
-    ) -> Option<Booking> {
-        let mut booking = Booking { begin_ns: u64::MAX, end_ns: 0, pieces: Vec::new() };
-        let mut left_ns = duration_ns;
-        for (base_ns, begin, end) in idle {
-            let (begin, end) = part(begin, end, left_ns);
-            booking.begin_ns = booking.begin_ns.min(base_ns + begin);
-            booking.end_ns = booking.end_ns.max(base_ns + end);
-            booking.pieces.push((begin, end));
-            left_ns -= end - begin;
-            if left_ns == 0 {
-                return Some(booking);
-            }
+        let place = self.copies.len();
+        self.copies.push(copy);
+        let out = self.out.partition_point(|&at| self.copies[at].from_ns <= copy.from_ns);
+        self.out.insert(out, place);
+        let until_ns = copy.until_ns % self.period_ns;
+        let back = self.back.partition_point(|&at| self.copies[at].until_ns % self.period_ns >= until_ns);
+        self.back.insert(back, place);
+        self.run();
+        let fits = self.copies.iter().all(|copy| copy.out_ns <= copy.back_ns);
+        if fits && is_short(&self.copies[place]) {
+            self.busy_ns += copy.copy_ns;
+            return true;
         }
-        None
+        self.out.remove(out);
+        self.back.remove(back);
+        self.copies.pop();
+        false
     }
 
-    fn book(&mut self, booking: &Booking) {
-        for &(begin, end) in &booking.pieces {
-            let (&idle_begin, &idle_end) = self.idle.range(..=begin).next_back().expect("it is idle");
-            self.idle.remove(&idle_begin);
-            if idle_begin < begin {
-                self.idle.insert(idle_begin, begin);
+    /// Finds when each copy is made.
+    fn run(&mut self) {
+        let mut free_ns = 0;
+        for _ in 0..2 {
+            for &at in &self.out {
+                let copy = &mut self.copies[at];
+                free_ns = copy.from_ns.max(free_ns) + copy.copy_ns;
+                copy.out_ns = free_ns;
             }
-            if end < idle_end {
-                self.idle.insert(end, idle_end);
+            // What is not done by the end delays the next iteration.
+            free_ns = free_ns.saturating_sub(self.period_ns);
+        }
+        let mut begin_ns = i64::MAX;
+        for _ in 0..2 {
+            for &at in &self.back {
+                let copy = &mut self.copies[at];
+                let until_ns = (copy.until_ns % self.period_ns) as i64;
+                begin_ns = until_ns.min(begin_ns) - copy.copy_ns as i64;
+                copy.back_ns = (copy.until_ns as i64 - until_ns + begin_ns).max(0) as u64;
             }
+            // What is needed early comes back in the iteration before.
+            begin_ns = begin_ns.saturating_add(self.period_ns as i64);
         }
     }
 }
@@ -250,24 +240,43 @@ impl Lane {
 mod tests {
     use super::*;
 
+    fn copy(interval: u32, from_ns: u64, until_ns: u64, copy_ns: u64) -> Copy {
+        Copy { interval: IntervalId(interval), copy_ns, from_ns, until_ns, ..Copy::default() }
+    }
+
+    fn times(lanes: &Lanes) -> Vec<(u64, u64)> {
+        lanes.copies.iter().map(|copy| (copy.out_ns, copy.back_ns)).collect()
+    }
+
     #[test]
-    fn copies_are_booked_early_and_late_and_never_twice() {
-        let times = |booking: Option<Booking>| booking.map(|booking| (booking.begin_ns, booking.end_ns));
-        let mut lane = Lane::new(100);
-        let booking = lane.earliest(10, 100, 20).unwrap();
-        assert_eq!((booking.begin_ns, booking.end_ns), (10, 30));
-        lane.book(&booking);
-        lane.book(&lane.latest(0, 60, 10).unwrap());
-        assert_eq!(times(lane.earliest(0, 100, 10)), Some((0, 10)));
-        assert_eq!(times(lane.earliest(5, 100, 30)), Some((5, 65)));
-        assert_eq!(times(lane.earliest(5, 60, 30)), None);
-        assert_eq!(times(lane.latest(0, 65, 10)), Some((45, 65)));
-        assert_eq!(times(lane.latest(10, 30, 1)), None);
-        // Over the end of the iteration, into the next.
-        assert_eq!(times(lane.earliest(95, 180, 20)), Some((95, 135)));
-        assert_eq!(times(lane.latest(60, 125, 30)), Some((80, 110)));
-        lane.book(&lane.latest(60, 125, 30).unwrap());
-        assert_eq!(times(lane.earliest(0, 100, 40)), Some((30, 80)));
-        assert_eq!(times(lane.earliest(0, 100, 41)), None);
+    fn copies_go_early_and_come_back_late() {
+        let mut lanes = Lanes { period_ns: 100, ..Lanes::default() };
+        assert!(lanes.add(copy(0, 10, 90, 20), |_| true));
+        assert_eq!(times(&lanes), [(30, 70)]);
+        // One that can begin later waits; one that is needed later comes back later, and the other before.
+        assert!(lanes.add(copy(1, 15, 95, 20), |_| true));
+        assert_eq!(times(&lanes), [(30, 55), (50, 75)]);
+        // It would delay others too much.
+        assert!(!lanes.add(copy(2, 0, 100, 30), |_| true));
+        assert!(!lanes.add(copy(2, 0, 100, 5), |copy| copy.out_ns > 5));
+        assert!(lanes.add(copy(2, 0, 100, 5), |copy| copy.out_ns == 5 && copy.back_ns == 95));
+        lanes.run();
+        assert_eq!(times(&lanes), [(30, 55), (50, 75), (5, 95)]);
+    }
+
+    #[test]
+    fn what_is_needed_early_comes_back_in_the_iteration_before() {
+        let mut lanes = Lanes { period_ns: 100, ..Lanes::default() };
+        assert!(lanes.add(copy(0, 20, 105, 20), |_| true));
+        assert_eq!(times(&lanes), [(40, 85)]);
+        assert!(lanes.add(copy(1, 30, 90, 10), |_| true));
+        assert_eq!(times(&lanes), [(40, 85), (50, 75)]);
+    }
+
+    #[test]
+    fn no_lane_is_asked_for_more_than_it_can_do() {
+        let mut lanes = Lanes { period_ns: 100, ..Lanes::default() };
+        assert!(lanes.add(copy(0, 0, 100, 50), |_| true));
+        assert!(!lanes.add(copy(1, 0, 120, 51), |_| true));
     }
 }

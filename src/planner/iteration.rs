@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use crate::engine::{Instruction, aligned};
 use crate::op::{Inputs, PerOutput};
-use crate::policy::{Interval, IntervalId, ScheduledOp};
+use crate::policy::{Interval, IntervalId, ScheduledOp, Turn};
 use crate::pool::{Asked, Log};
 
 /// A place for a storage; each storage of the iteration has its own.
@@ -203,7 +203,7 @@ impl Building {
         }
         self.first[slot as usize].get_or_insert(op);
         self.last[slot as usize] = Some(IntervalId(self.iteration.intervals.len() as u32));
-        self.iteration.intervals.push(Interval { next_ops: None, offload: false });
+        self.iteration.intervals.push(Interval { next_ops: None, offload: false, turn: Turn::Any });
         self.iteration.of_interval.push((slot, op));
     }
 

@@ -8,11 +8,11 @@ use crate::config::{Planning, Settings};
 use crate::engine::Engine;
 use crate::engine::sim::{Profile, SimEngine};
 use crate::error::Error;
-use crate::policy::Schedule;
+use crate::policy::{IntervalId, Schedule};
 use crate::pool::{Decision, Input, Pool, StorageId};
 
 /// How often the iteration is run: the last time, what there is at its beginning is what is left at its end.
-const ITERATIONS: usize = 3;
+pub const ITERATIONS: usize = 3;
 
 /// What came out.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub struct Trial {
     pub step_ns: u64,
     /// What was evicted in it.
     pub decisions: Vec<Decision>,
+    /// What was made again in it, by the interval that it was in, and how long that took.
+    pub remade: Vec<(IntervalId, u64)>,
 }
 
 /// Runs an iteration as a schedule says.
@@ -44,10 +46,12 @@ pub fn run(
     for _ in 0..ITERATIONS {
         begin_ns = end_ns(&engine);
         running.pool.decisions();
+        running.pool.remade();
         iteration.steps.iter().try_for_each(|step| running.step(step))?;
         running.succeed()?;
     }
-    Ok(Trial { step_ns: end_ns(&engine) - begin_ns, decisions: running.pool.decisions() })
+    let (decisions, remade) = (running.pool.decisions(), running.pool.remade());
+    Ok(Trial { step_ns: end_ns(&engine) - begin_ns, decisions, remade })
 }
 
 struct Running<'a> {

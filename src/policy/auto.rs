@@ -64,6 +64,7 @@ impl Reactive for Auto {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Turn;
 
     #[test]
     fn the_cheaper_way_is_taken() {
@@ -77,8 +78,14 @@ mod tests {
 
     #[test]
     fn the_coldest_goes() {
-        let candidate =
-            Candidate { size_bytes: 256, idle_ns: 1, cost_ns: 0, clean: false, next_use_ops: None };
+        let candidate = Candidate {
+            size_bytes: 256,
+            idle_ns: 1,
+            cost_ns: 0,
+            clean: false,
+            next_use_ops: None,
+            turn: Turn::Any,
+        };
         assert_eq!(Auto::default().pick(4096, &mut [candidate; 3].into_iter()), Some(0));
         assert_eq!(Auto::default().pick(256, &mut std::iter::empty()), None);
     }
@@ -92,6 +99,7 @@ mod tests {
             cost_ns: 0,
             clean: false,
             next_use_ops: Some(next_use_ops),
+            turn: Turn::Any,
         };
         assert_eq!(Auto::default().pick(8192, &mut known[1..].iter().map(candidate)), Some(1));
     }

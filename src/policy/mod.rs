@@ -97,6 +97,20 @@ pub struct Candidate {
     pub clean: bool,
     /// Ops until it is next used, where that is known; the most there can be if it never is.
     pub next_use_ops: Option<u64>,
+    /// What the schedule says, if one is followed.
+    pub turn: Turn,
+}
+
+/// When a storage leaves device memory, among others that can.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Turn {
+    /// Before them.
+    First,
+    /// When a rule says so.
+    #[default]
+    Any,
+    /// After them.
+    Last,
 }
 
 /// How to evict.

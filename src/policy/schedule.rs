@@ -2,10 +2,10 @@
 
 use hashbrown::HashMap;
 
-use super::{Eviction, Weighed};
+use super::{Eviction, Turn, Weighed};
 
 /// Names an interval: the time from one touch of a storage by an op to the next, wherever in the iteration that is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IntervalId(pub u32);
 
 /// The time from one touch of a storage to the next.
@@ -15,6 +15,8 @@ pub struct Interval {
     pub next_ops: Option<u32>,
     /// Its bytes are copied to the host as soon as the interval begins.
     pub offload: bool,
+    /// When it leaves device memory.
+    pub turn: Turn,
 }
 
 /// An op of the iteration.

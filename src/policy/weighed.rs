@@ -15,6 +15,8 @@ pub struct Weighed {
 
 /// Ops until the next use that count as many, and so do all beyond.
 const MOST_OPS: f64 = 1e12;
+/// A storage of less than this part of what is needed is not worth a copy or an op of its own.
+const SMALL_PART: usize = 1024;
 
 impl Weighed {
     fn score(&self, candidate: &Candidate) -> f64 {
@@ -28,8 +30,12 @@ impl Weighed {
 
 impl Reactive for Weighed {
     fn pick(&self, _: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
-        let scored = candidates.map(|candidate| self.score(&candidate)).enumerate();
+        let scored = candidates.map(|candidate| (candidate.turn, self.score(&candidate))).enumerate();
         scored.reduce(|least, other| if other.1 < least.1 { other } else { least }).map(|(index, _)| index)
+    }
+
+    fn least_bytes(&self, need_bytes: usize) -> usize {
+        need_bytes / SMALL_PART
     }
 
     fn knows(&self) -> Knowledge {

@@ -115,6 +115,7 @@ impl Pool {
                 cost_ns: self.cost_ns(id),
                 clean: storage.host.is_some(),
                 next_use_ops: self.next_use_ops(storage),
+                turn: self.turn(storage),
             }
         });
         let index = self.rule().pick(need_bytes, &mut candidates)?;
@@ -208,7 +209,7 @@ impl Pool {
         }
         match storage.next_use {
             NextUse::At(clock) if self.is_following() => Some(clock.saturating_sub(self.clock)),
-            NextUse::Never if self.is_following() => Some(u64::MAX),
+            NextUse::Never => self.beyond_schedule_ops(),
             _ => None,
         }
     }

@@ -7,7 +7,7 @@ use super::Pool;
 use super::storage::{Storage, StorageId};
 use crate::error::Error;
 use crate::liveness::NextUse;
-use crate::policy::{Eviction, IntervalId, Place, Reactive, Schedule};
+use crate::policy::{Eviction, IntervalId, Place, Reactive, Schedule, Turn};
 
 /// Scheduled evictions that no op needed yet; more are forgotten, the oldest first.
 const MOST_DUE: usize = 256;
@@ -22,9 +22,11 @@ pub struct Following {
     place: Place,
     /// By interval, the storage that was in it last.
     current: Vec<Option<StorageId>>,
-    due: VecDeque<(IntervalId, Eviction)>,
+    due: VecDeque<(StorageId, IntervalId, Eviction)>,
     /// What was evicted since this was last asked, if it ever is.
     decisions: Option<Vec<Decision>>,
+    /// What it took to make storages again, by the interval that they were in.
+    remade: Vec<(IntervalId, u64)>,
     /// Ops since the program was last where the schedule knows it.
     lost_ops: usize,
     /// What it says is done now.
@@ -55,6 +57,7 @@ impl Pool {
             current: vec![None; schedule.intervals.len()],
             due: VecDeque::new(),
             decisions: None,
+            remade: Vec::new(),
             lost_ops: 0,
             active: false,
             schedule,
@@ -97,8 +100,16 @@ impl Pool {
             following.due.clear();
             return;
         }
-        let due = of_op(&schedule.evictions, at, |&(op, ..)| op);
-        following.due.extend(due.iter().map(|&(_, interval, how)| (interval, how)));
+        let storages = &self.graph.storages;
+        let is_in = |id: StorageId, interval| {
+            storages.contains(id) && storages[id].interval == Some(interval) && storages[id].device.is_some()
+        };
+        // What was not needed while the interval lasted is not due in the next iteration's.
+        following.due.retain(|&(id, interval, _)| is_in(id, interval));
+        for &(_, interval, how) in of_op(&schedule.evictions, at, |&(op, ..)| op) {
+            let id = following.current[interval.0 as usize].filter(|&id| is_in(id, interval));
+            following.due.extend(id.map(|id| (id, interval, how)));
+        }
         let stale = following.due.len().saturating_sub(MOST_DUE);
         following.due.drain(..stale);
         for &(_, interval) in of_op(&schedule.fetches, at, |&(op, _)| op) {
@@ -179,15 +190,45 @@ impl Pool {
     /// A storage that the schedule evicts by now, and how.
     pub(super) fn scheduled_victim(&mut self) -> Option<(StorageId, Eviction)> {
         let following = self.following.as_ref()?;
-        let victim = |&(interval, _): &(IntervalId, Eviction)| {
-            let id = following.storage_in(interval, self)?;
-            let storage = &self.graph.storages[id];
-            (storage.device.is_some() && self.can_leave(storage)).then_some(id)
+        let storages = &self.graph.storages;
+        let can_leave = |&(id, interval, _): &(StorageId, IntervalId, Eviction)| {
+            storages.contains(id)
+                && storages[id].interval == Some(interval)
+                && storages[id].device.is_some()
+                && self.can_leave(&storages[id])
         };
-        let (index, id) =
-            following.due.iter().enumerate().find_map(|(index, due)| Some((index, victim(due)?)))?;
-        let (_, how) = self.following.as_mut()?.due.remove(index)?;
+        let index = following.due.iter().position(can_leave)?;
+        let (id, _, how) = self.following.as_mut()?.due.remove(index)?;
         Some((id, how))
+    }
+
+    /// What was made again since this was last asked, by the interval that it was in, and the predicted time of that; noted
+    /// as decisions are.
+    pub fn remade(&mut self) -> Vec<(IntervalId, u64)> {
+        self.following.as_mut().map(|following| std::mem::take(&mut following.remade)).unwrap_or_default()
+    }
+
+    /// Notes what it took to make a storage again.
+    pub(super) fn took_remaking(&mut self, id: StorageId, ns: u64) {
+        let interval = self.graph.storages[id].interval;
+        if let Some(following) = &mut self.following
+            && let (Some(_), Some(interval)) = (&following.decisions, interval)
+        {
+            following.remade.push((interval, ns));
+        }
+    }
+
+    /// When the schedule has a storage leave.
+    pub(super) fn turn(&self, storage: &Storage) -> Turn {
+        let following = self.following.as_ref().filter(|following| following.active);
+        let interval = following.zip(storage.interval);
+        interval.map_or(Turn::Any, |(following, at)| following.schedule.intervals[at.0 as usize].turn)
+    }
+
+    /// Ops until a use that comes after all that the schedule knows of.
+    pub(super) fn beyond_schedule_ops(&self) -> Option<u64> {
+        let following = self.following.as_ref().filter(|following| following.active)?;
+        Some(2 * following.schedule.ops.len() as u64)
     }
 
     /// Notes an eviction.
@@ -228,7 +269,7 @@ mod tests {
         let settings =
             Config::new().budget_bytes(1 << 20).resolve(crate::engine::Engine::props(&*engine)).unwrap();
         let mut pool = Pool::new(OvercommitDevice::default(), engine, settings);
-        let offloaded = Interval { next_ops: Some(1), offload: true };
+        let offloaded = Interval { next_ops: Some(1), offload: true, turn: Turn::Any };
         let schedule =
             |count| Arc::new(Schedule { intervals: vec![offloaded; count], ..Schedule::default() });
         pool.follow(schedule(3), true);

@@ -19,6 +19,7 @@ impl Pool {
         if self.graph.storages[id].stored() {
             return Ok(());
         }
+        let begin_ns = self.computed_ns;
         let mut work = vec![self.begin_remake(id)];
         self.remade_ops = 0;
         self.remaking = true;
@@ -41,6 +42,7 @@ impl Pool {
             self.unwant(&inputs);
         }
         self.remaking = false;
+        self.took_remaking(id, self.computed_ns - begin_ns);
         result
     }
 

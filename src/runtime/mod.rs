@@ -85,17 +85,25 @@ impl Runtime {
     /// Plans an iteration: beside the program, or at once where no time passes or the same decisions are wanted every time.
     fn plan(self: &Arc<Self>, pool: &mut Pool, log: Log, period: usize) {
         let (engine, settings) = (self.engine.clone(), pool.settings.clone());
-        let plan = move || planner::plan(&log, period, engine.props(), &settings).map(Arc::new);
         if self.engine.times().is_some() || pool.settings.planning == Planning::AtOnce {
-            plan().into_iter().for_each(|schedule| pool.follow(schedule, false));
+            let mut best = None;
+            planner::plan(&log, period, engine.props(), &settings, |schedule| {
+                best = Some(schedule);
+                true
+            });
+            best.into_iter().for_each(|schedule| pool.follow(Arc::new(schedule), false));
             return;
         }
         let runtime = Arc::downgrade(self);
         let planner = std::thread::Builder::new().name("overcommit-planner".into());
         let spawned = planner.spawn(move || {
-            if let (Some(schedule), Some(runtime)) = (plan(), runtime.upgrade()) {
-                runtime.pool().follow(schedule, false);
-            }
+            planner::plan(&log, period, engine.props(), &settings, |schedule| {
+                let runtime = runtime.upgrade();
+                runtime.is_some_and(|runtime| {
+                    runtime.pool().follow(Arc::new(schedule), false);
+                    true
+                })
+            });
         });
         if let Err(error) = spawned {
             pool.settings.log(log::Level::Warn, format_args!("no thread to plan with: {error}"));

@@ -1,0 +1,189 @@
+//! What is tried: rules, then changes that spare what a schedule recomputes.
+
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+
+use super::bookings::Timeline;
+use super::iteration::Iteration;
+use super::trial::{self, Trial};
+use crate::config::Settings;
+use crate::engine::sim::Profile;
+use crate::policy::{IntervalId, Schedule, Turn, Weighed};
+
+/// Powers that are tried: of the time since the last use, of that until the next.
+const RULES: [Weighed; 7] = [
+    Weighed { idle: 0.0, until_next: 0.5 },
+    Weighed { idle: 0.5, until_next: 0.5 },
+    Weighed { idle: 0.0, until_next: 0.25 },
+    Weighed { idle: 0.0, until_next: 1.0 },
+    Weighed { idle: 0.0, until_next: 2.0 },
+    Weighed { idle: 1.0, until_next: 0.5 },
+    Weighed { idle: 1.0, until_next: 0.0 },
+];
+
+/// Ops that are run for improvements, at the most.
+const MOST_OPS: usize = 600_000;
+
+/// What a schedule is made from.
+#[derive(Clone, Debug, Default)]
+struct Draft {
+    rule: Weighed,
+    /// Whether copies are booked.
+    books: bool,
+    wishes: HashMap<IntervalId, Wish>,
+}
+
+/// What to do with a storage in an interval, if it can be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    /// Its copies are booked before others.
+    Book,
+    Leave(Turn),
+}
+
+/// A search for the fastest schedule of an iteration.
+pub struct Search<'a> {
+    iteration: &'a Iteration,
+    profile: &'a Profile,
+    settings: &'a Settings,
+    /// Where copies are allowed.
+    timeline: Option<Timeline>,
+    best: Option<(Draft, Arc<Schedule>, Trial)>,
+}
+
+impl<'a> Search<'a> {
+    pub fn new(iteration: &'a Iteration, profile: &'a Profile, settings: &'a Settings) -> Self {
+        let ways = settings.ways;
+        let timeline = ways.offload.then(|| Timeline::new(iteration, &profile.props, ways.recompute));
+        Search { iteration, profile, settings, timeline, best: None }
+    }
+
+    /// The fastest schedule so far: the decisions that it led to, as a script.
+    pub fn best(&self) -> Option<Schedule> {
+        let (_, schedule, trial) = self.best.as_ref()?;
+        let mut evictions = trial.decisions.clone();
+        evictions.sort_by_key(|&(op, ..)| op);
+        Some(Schedule { evictions, ..Schedule::clone(schedule) })
+    }
+
+    /// Tries every rule, with copies booked and without.
+    pub fn try_rules(&mut self) {
+        let ways = if self.timeline.is_some() { &[false, true][..] } else { &[false] };
+        for &books in ways {
+            for rule in RULES {
+                self.attempt(Draft { rule, books, ..Draft::default() });
+            }
+        }
+    }
+
+    /// Tries to spare what takes longest to make again: kinds of storages together, since layers are alike, then one by one.
+    /// Whether that was of any use.
+    pub fn improve(&mut self) -> bool {
+        let mut trials = MOST_OPS / (trial::ITERATIONS * self.iteration.ops.len().max(1));
+        let kinds = Kinds::of(self.iteration);
+        let mut improved = false;
+        loop {
+            let by_kind = self.spare(
+                &mut trials,
+                |interval| kinds.of_interval[interval.0 as usize],
+                |&kind| kinds.members[&kind].clone(),
+            );
+            let one_by_one = self.spare(&mut trials, |interval| interval, |&interval| vec![interval]);
+            if !by_kind && !one_by_one {
+                return improved;
+            }
+            improved = true;
+        }
+    }
+
+    /// Tries changes of one group of intervals after the other, the one first that takes the most time.
+    fn spare<K: Copy + Eq + Ord + std::hash::Hash>(
+        &mut self,
+        trials: &mut usize,
+        group: impl Fn(IntervalId) -> K,
+        members: impl Fn(&K) -> Vec<IntervalId>,
+    ) -> bool {
+        let mut tried = HashSet::new();
+        let mut improved = false;
+        while *trials > 0
+            && let Some((draft, _, trial)) = &self.best
+        {
+            let mut costs_ns: HashMap<K, u64> = HashMap::new();
+            for &(interval, cost_ns) in &trial.remade {
+                *costs_ns.entry(group(interval)).or_default() += cost_ns;
+            }
+            let untried = costs_ns.into_iter().filter(|(key, _)| !tried.contains(key));
+            let Some((key, _)) = untried.max_by_key(|&(key, cost_ns)| (cost_ns, key)) else { break };
+            tried.insert(key);
+            let (draft, members) = (draft.clone(), members(&key));
+            for wish in [Wish::Book, Wish::Leave(Turn::Last), Wish::Leave(Turn::First)] {
+                if wish == Wish::Book && !draft.books || *trials == 0 {
+                    continue;
+                }
+                *trials -= 1;
+                let mut changed = draft.clone();
+                changed.wishes.extend(members.iter().map(|&member| (member, wish)));
+                if self.attempt(changed) {
+                    improved = true;
+                    break;
+                }
+            }
+        }
+        improved
+    }
+
+    /// Tries a draft, and keeps it if it is the fastest so far.
+    fn attempt(&mut self, draft: Draft) -> bool {
+        let schedule = Arc::new(self.schedule(&draft));
+        let Ok(trial) = trial::run(self.iteration, self.profile, self.settings, &schedule) else {
+            return false;
+        };
+        let faster = self.best.as_ref().is_none_or(|(_, _, best)| trial.step_ns < best.step_ns);
+        if faster {
+            self.best = Some((draft, schedule, trial));
+        }
+        faster
+    }
+
+    fn schedule(&self, draft: &Draft) -> Schedule {
+        let mut schedule = Schedule {
+            ops: self.iteration.ops.clone(),
+            intervals: self.iteration.intervals.clone(),
+            rule: draft.rule,
+            ..Schedule::default()
+        };
+        for (&interval, &wish) in &draft.wishes {
+            if let Wish::Leave(turn) = wish {
+                schedule.intervals[interval.0 as usize].turn = turn;
+            }
+        }
+        if let Some(timeline) = self.timeline.as_ref().filter(|_| draft.books) {
+            let first = |interval| draft.wishes.get(&interval) == Some(&Wish::Book);
+            timeline.book(&mut schedule, self.settings.budget_bytes, first);
+        }
+        schedule
+    }
+}
+
+/// Which intervals are alike: those that begin at the same operand of like ops, and end at like ops.
+struct Kinds {
+    of_interval: Vec<(u64, usize, u64)>,
+    members: HashMap<(u64, usize, u64), Vec<IntervalId>>,
+}
+
+impl Kinds {
+    fn of(iteration: &Iteration) -> Self {
+        let ops = &iteration.ops;
+        let mut kinds = Kinds { of_interval: Vec::new(), members: HashMap::new() };
+        for (index, interval) in iteration.intervals.iter().enumerate() {
+            let (_, op) = iteration.of_interval[index];
+            let op = op as usize;
+            let next = interval.next_ops.map_or(0, |next| ops[(op + next as usize) % ops.len()].signature);
+            let kind = (ops[op].signature, index - ops[op].first.0 as usize, next);
+            kinds.of_interval.push(kind);
+            kinds.members.entry(kind).or_default().push(IntervalId(index as u32));
+        }
+        kinds
+    }
+}
