@@ -203,7 +203,12 @@ impl Building {
         }
         self.first[slot as usize].get_or_insert(op);
         self.last[slot as usize] = Some(IntervalId(self.iteration.intervals.len() as u32));
-        self.iteration.intervals.push(Interval { next_ops: None, offload: false, turn: Turn::Any });
+        self.iteration.intervals.push(Interval {
+            next_ops: None,
+            offload: false,
+            turn: Turn::Any,
+            persists: false,
+        });
         self.iteration.of_interval.push((slot, op));
     }
 
@@ -239,6 +244,7 @@ impl Building {
             if let Some((interval, op)) = begun {
                 let at = interval.0 as usize;
                 iteration.intervals[at].next_ops = Some(op + period - iteration.of_interval[at].1);
+                iteration.intervals[at].persists = true;
             }
             iteration.begun.push(begun);
         }

@@ -30,8 +30,7 @@ pub fn plan(
     let profile = Profile { key: props.name.clone(), props: props.clone(), workspace: Workspace::Gpu };
     let mut search = Search::new(&iteration, &profile, settings);
     search.try_rules();
-    let goes_on = search.best().is_some_and(&mut found);
-    if goes_on
+    if search.best().is_none_or(&mut found)
         && search.improve()
         && let Some(schedule) = search.best()
     {

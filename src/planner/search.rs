@@ -50,18 +50,22 @@ pub struct Search<'a> {
     /// Where copies are allowed.
     timeline: Option<Timeline>,
     best: Option<(Draft, Arc<Schedule>, Trial)>,
+    /// The time without a schedule.
+    reactive_ns: u64,
 }
 
 impl<'a> Search<'a> {
     pub fn new(iteration: &'a Iteration, profile: &'a Profile, settings: &'a Settings) -> Self {
         let ways = settings.ways;
         let timeline = ways.offload.then(|| Timeline::new(iteration, &profile.props, ways.recompute));
-        Search { iteration, profile, settings, timeline, best: None }
+        let reactive = trial::run(iteration, profile, settings, None);
+        let reactive_ns = reactive.map_or(u64::MAX, |trial| trial.step_ns);
+        Search { iteration, profile, settings, timeline, best: None, reactive_ns }
     }
 
-    /// The fastest schedule so far: the decisions that it led to, as a script.
+    /// The fastest schedule so far, if it is faster than none: the decisions that it led to, as a script.
     pub fn best(&self) -> Option<Schedule> {
-        let (_, schedule, trial) = self.best.as_ref()?;
+        let (_, schedule, trial) = self.best.as_ref().filter(|(.., best)| best.step_ns < self.reactive_ns)?;
         let mut evictions = trial.decisions.clone();
         evictions.sort_by_key(|&(op, ..)| op);
         Some(Schedule { evictions, ..Schedule::clone(schedule) })
@@ -136,7 +140,7 @@ impl<'a> Search<'a> {
     /// Tries a draft, and keeps it if it is the fastest so far.
     fn attempt(&mut self, draft: Draft) -> bool {
         let schedule = Arc::new(self.schedule(&draft));
-        let Ok(trial) = trial::run(self.iteration, self.profile, self.settings, &schedule) else {
+        let Ok(trial) = trial::run(self.iteration, self.profile, self.settings, Some(&schedule)) else {
             return false;
         };
         let faster = self.best.as_ref().is_none_or(|(_, _, best)| trial.step_ns < best.step_ns);

@@ -25,7 +25,7 @@ pub struct Trial {
     pub remade: Vec<(IntervalId, u64)>,
 }
 
-/// Runs an iteration as a schedule says.
+/// Runs an iteration as a schedule says, or by the policy's rule alone.
 ///
 /// # Errors
 /// What the program would get: memory that does not suffice.
@@ -33,12 +33,14 @@ pub fn run(
     iteration: &Iteration,
     profile: &Profile,
     settings: &Settings,
-    schedule: &Arc<Schedule>,
+    schedule: Option<&Arc<Schedule>>,
 ) -> Result<Trial, Error> {
     let engine = Arc::new(SimEngine::new(profile));
     let settings = Settings { planning: Planning::Off, record: false, ..settings.clone() };
     let mut pool = Pool::new(OvercommitDevice::default(), engine.clone(), settings);
-    pool.follow(schedule.clone(), true);
+    if let Some(schedule) = schedule {
+        pool.follow(schedule.clone(), true);
+    }
     let mut running = Running { iteration, pool, handles: vec![None; iteration.size_bytes.len()] };
     running.begin()?;
     let end_ns = |engine: &SimEngine| engine.times().map_or(0, |times| times.end_ns);

@@ -17,6 +17,8 @@ pub struct Interval {
     pub offload: bool,
     /// When it leaves device memory.
     pub turn: Turn,
+    /// It outlives the iteration: it is a source from now on.
+    pub persists: bool,
 }
 
 /// An op of the iteration.

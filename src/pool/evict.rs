@@ -155,7 +155,7 @@ impl Pool {
         if !self.settings.ways.offload {
             return self.replay_ns(storage.recipe?);
         }
-        let order = self.graph.remake_order(id, !self.nests())?;
+        let order = self.graph.remake_order(id)?;
         order.iter().map(|&recipe| self.replay_ns(recipe)).sum()
     }
 

@@ -7,7 +7,7 @@ use super::Pool;
 use super::storage::{Storage, StorageId};
 use crate::error::Error;
 use crate::liveness::NextUse;
-use crate::policy::{Eviction, IntervalId, Place, Reactive, Schedule, Turn};
+use crate::policy::{Eviction, Interval, IntervalId, Place, Reactive, Schedule, Turn};
 
 /// Scheduled evictions that no op needed yet; more are forgotten, the oldest first.
 const MOST_DUE: usize = 256;
@@ -157,8 +157,12 @@ impl Pool {
             following.current[interval.0 as usize] = Some(id);
             let storage = &mut self.graph.storages[id];
             storage.interval = Some(interval);
-            let next = schedule.intervals[interval.0 as usize].next_ops;
-            storage.next_use = next.map_or(NextUse::Never, |ops| NextUse::At(self.clock + u64::from(ops)));
+            let Interval { next_ops, persists, .. } = schedule.intervals[interval.0 as usize];
+            storage.next_use =
+                next_ops.map_or(NextUse::Never, |ops| NextUse::At(self.clock + u64::from(ops)));
+            if persists {
+                self.graph.make_source(id);
+            }
         }
         for &id in operands {
             self.offload_early(&schedule, id)?;
@@ -261,7 +265,6 @@ mod tests {
     use crate::OvercommitDevice;
     use crate::config::Config;
     use crate::engine::sim::{SimEngine, profiles};
-    use crate::policy::Interval;
 
     #[test]
     fn intervals_of_a_schedule_end_with_it() {
@@ -269,7 +272,7 @@ mod tests {
         let settings =
             Config::new().budget_bytes(1 << 20).resolve(crate::engine::Engine::props(&*engine)).unwrap();
         let mut pool = Pool::new(OvercommitDevice::default(), engine, settings);
-        let offloaded = Interval { next_ops: Some(1), offload: true, turn: Turn::Any };
+        let offloaded = Interval { next_ops: Some(1), offload: true, turn: Turn::Any, persists: false };
         let schedule =
             |count| Arc::new(Schedule { intervals: vec![offloaded; count], ..Schedule::default() });
         pool.follow(schedule(3), true);

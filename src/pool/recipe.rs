@@ -15,7 +15,7 @@ use crate::op::{Inputs, PerOutput};
 /// More ops than this between a storage and bytes that no recipe makes, and it becomes a source.
 const MAX_DEPTH: u32 = 1024;
 /// A storage is dropped only if at most this many ops bring it back.
-pub const MAX_REMAKE_OPS: usize = 32;
+const MAX_REMAKE_OPS: usize = 32;
 
 /// Names a recipe while it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,6 +149,21 @@ impl Graph {
         }
     }
 
+    /// Forgets how a stored storage was made, if no other output of its recipe is to be made again.
+    pub fn make_source(&mut self, id: StorageId) {
+        let Some(recipe) = self.storages[id].recipe else { return };
+        if !self.storages[id].stored() || self.recipe(recipe).claimants > 0 {
+            return;
+        }
+        (self.storages[id].recipe, self.storages[id].depth) = (None, 0);
+        let outputs = &mut self.recipe_mut(recipe).outputs;
+        outputs.iter_mut().filter(|output| **output == Some(id)).for_each(|output| *output = None);
+        if outputs.iter().all(Option::is_none) {
+            self.forget(recipe);
+        }
+        self.settle(id);
+    }
+
     /// Deletes a recipe; what it made becomes sources.
     fn forget(&mut self, id: RecipeId) {
         let recipe = self.recipes.remove(id.0);
@@ -169,8 +184,8 @@ impl Graph {
     }
 
     /// The recipes that bring `id` back, in the order to run them: those of its ancestors that are not stored, then its
-    /// own. `None` if that is impossible, or takes more than [`MAX_REMAKE_OPS`] where `bounded`.
-    pub fn remake_order(&self, id: StorageId, bounded: bool) -> Option<Vec<RecipeId>> {
+    /// own. `None` if that is impossible, or takes more than [`MAX_REMAKE_OPS`].
+    pub fn remake_order(&self, id: StorageId) -> Option<Vec<RecipeId>> {
         let mut order = Vec::new();
         // Depth first, with an explicit stack: a recipe is placed once all its inputs are.
         let mut stack = vec![(self.storages[id].recipe?, 0)];
@@ -187,7 +202,7 @@ impl Graph {
             }
             let needed = storage.recipe?;
             if !entered.contains(&needed) {
-                if bounded && entered.len() == MAX_REMAKE_OPS {
+                if entered.len() == MAX_REMAKE_OPS {
                     return None;
                 }
                 entered.push(needed);

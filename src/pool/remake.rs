@@ -23,6 +23,7 @@ impl Pool {
         let mut work = vec![self.begin_remake(id)];
         self.remade_ops = 0;
         self.remaking = true;
+
         let result = loop {
             let Some(&recipe) = work.last() else { break Ok(()) };
             let inputs = &self.graph.recipe(recipe).inputs;

@@ -1,0 +1,155 @@
+//! Every policy on recorded programs and on networks, at one budget after the other, beside what no schedule beats and what
+//! is known to have been reached.
+//!
+//! `cargo bench --bench policies -- [--logs FOLDER] [--only NAME]`. With the public logs of the DTR simulator in a folder,
+//! they are replayed in a loop; the networks are trained on the simulation, and compared with the best of the other
+//! policies. Simulated time, so the figures are the same on every machine.
+
+mod known;
+mod networks;
+mod score;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use burn_overcommit::replay::{ITERATIONS, Replay, Settings};
+use burn_overcommit::trace::Program;
+use burn_overcommit::{Policy, SimProfile};
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::known::{Known, LOGS, Log, PERCENTS};
+use crate::score::Score;
+
+/// Bytes per second that a lane copies.
+const LINK: f64 = 12.5e9;
+
+/// Policies on recorded programs and networks, on the simulation.
+#[derive(Parser)]
+struct Options {
+    /// Where the public logs are: resnet32.log, unet.log, transformer.log, treelstm.log.
+    #[arg(long)]
+    logs: Option<PathBuf>,
+    /// Only what has this in its name.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// Passed by cargo.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// Prints the row of a table.
+fn row(name: &str, cells: impl IntoIterator<Item = Option<f64>>) {
+    let cell = |value: Option<f64>| value.map_or("-".to_string(), |value| format!("{value:.3}"));
+    let cells: Vec<String> = cells.into_iter().map(cell).collect();
+    println!("| {name} | {} |", cells.join(" | "));
+}
+
+/// Prints the head of a table.
+fn head(title: &str) {
+    let columns = PERCENTS.map(|percent| format!("{percent} %"));
+    println!(
+        "\n### {title}\n\n| policy | {} |\n|---|{}",
+        columns.join(" | "),
+        "---:|".repeat(PERCENTS.len())
+    );
+}
+
+/// One way to evict, or both: a table with a row for every policy.
+fn table(
+    replay: &Replay<'_>,
+    title: &str,
+    (offload, recompute): (bool, bool),
+    known: &[Option<Known>; 5],
+    (score, progress): (&mut Score, &ProgressBar),
+) {
+    progress.suspend(|| head(title));
+    let settings = |percent: u32, policy| Settings {
+        budget_bytes: (replay.live_peak_bytes() as f64 * f64::from(percent) / 100.0) as usize,
+        policy,
+        offload,
+        recompute,
+        oracle: false,
+    };
+    for policy in Policy::ALL {
+        let overheads = PERCENTS.map(|percent| {
+            progress.set_message(format!("{title}, {policy}, {percent} %"));
+            replay.run(&settings(percent, policy)).expect("the program is checked").overhead
+        });
+        if policy == Policy::Auto {
+            overheads.iter().zip(known).for_each(|(&ours, &known)| score.count(ours, known));
+        }
+        progress.suspend(|| row(policy.name(), overheads));
+    }
+    let reached = known.map(|known| match known {
+        Some(Known::Overhead(overhead)) => Some(overhead),
+        _ => None,
+    });
+    let bounds = PERCENTS.map(|percent| replay.bound(&settings(percent, Policy::Auto)));
+    progress.suspend(|| {
+        row("best known", reached);
+        row("no schedule below", bounds);
+    });
+}
+
+/// The least budget, as a part of the live peak, in which copies could be hidden; and what `auto` takes at 1.02 times it.
+fn offload_only(replay: &Replay<'_>, score: &mut Score, progress: &ProgressBar) {
+    let settings = |part: f64, policy| Settings {
+        budget_bytes: (replay.live_peak_bytes() as f64 * part) as usize,
+        policy,
+        recompute: false,
+        ..Settings::new(0)
+    };
+    let hides =
+        |part: f64| replay.bound(&settings(part, Policy::Auto)).is_some_and(|bound| bound < 1.0 + 1e-6);
+    let (mut least, mut most) = (0.0, 1.0);
+    while most - least > 1e-4 {
+        let middle = (least + most) / 2.0;
+        if hides(middle) { most = middle } else { least = middle }
+    }
+    for policy in Policy::ALL {
+        progress.set_message(format!("offload only, {policy}"));
+        let outcome = replay.run(&settings(1.02 * most, policy)).expect("the program is checked");
+        if policy == Policy::Auto {
+            score.count(outcome.overhead, Some(Known::Overhead(1.0)));
+        }
+        progress.suspend(|| match outcome.overhead {
+            Some(overhead) => {
+                println!("- {policy}: {overhead:.4} in {:.3} of the live peak (bound {most:.3})", 1.02 * most)
+            }
+            None => {
+                println!("- {policy}: infeasible in {:.3} of the live peak (bound {most:.3})", 1.02 * most)
+            }
+        });
+    }
+}
+
+fn replay_log(folder: &Path, log: &Log, score: &mut Score, progress: &ProgressBar) {
+    let path = folder.join(format!("{}.log", log.name));
+    let program = Program::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut profile = SimProfile::named("rtx4090").and_then(SimProfile::get).expect("a profile of the table");
+    profile.props.link_bytes_per_second = LINK;
+    let replay = Replay::new(&program, profile, ITERATIONS).expect("the program is checked");
+    progress.suspend(|| println!("\n## {}", log.name));
+    table(&replay, "Recompute only", (false, true), &log.recompute, (score, progress));
+    table(&replay, "Offload and recompute, 12.5 GB/s each way", (true, true), &log.both, (score, progress));
+    progress.suspend(|| println!("\n### Offload only, 12.5 GB/s each way\n"));
+    offload_only(&replay, score, progress);
+}
+
+fn main() {
+    let options = Options::parse();
+    let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}").expect("a valid template");
+    let progress = ProgressBar::new_spinner().with_style(style);
+    progress.enable_steady_tick(Duration::from_millis(100));
+    let mut score = Score::default();
+    for log in LOGS.iter().filter(|log| log.name.contains(&options.only)) {
+        match &options.logs {
+            Some(folder) => replay_log(folder, log, &mut score, &progress),
+            None => progress.suspend(|| println!("{}: no --logs, so not replayed", log.name)),
+        }
+    }
+    networks::run(&options.only, &mut score, &progress);
+    progress.finish_and_clear();
+    println!("\n{score}");
+}
