@@ -5,6 +5,9 @@ use std::collections::HashMap;
 use crate::engine::Props;
 use crate::trace::{Event, Program};
 
+/// Ops for which the bound is computed exactly, at the most.
+const MOST_EXACT: usize = 64;
+
 /// One iteration, op by op.
 #[derive(Debug)]
 pub struct Timeline {
@@ -128,17 +131,31 @@ impl Timeline {
     /// The least time that an iteration can take, in nanoseconds; see [`Replay::bound`](super::Replay::bound). `link`: bytes
     /// per nanosecond, if bytes may go to the host.
     pub fn least_ns(&self, budget_bytes: usize, link: Option<f64>, recompute: bool) -> Option<f64> {
+        let short = self.live_bytes.iter().enumerate().filter(|&(_, &live)| live > budget_bytes);
+        let mut delays: Vec<(f64, usize)> = Vec::new();
+        for (op, &live) in short {
+            delays.push((self.delay_ns(op, live - budget_bytes, link, recompute, false)?, op));
+        }
+        // Any of the ops gives a bound; the exact one takes longer, and those where the estimate is high give the best.
+        delays.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut longest_ns = 0.0f64;
-        for (op, &live) in self.live_bytes.iter().enumerate() {
-            if live > budget_bytes {
-                longest_ns = longest_ns.max(self.delay_ns(op, live - budget_bytes, link, recompute)?);
-            }
+        for &(_, op) in delays.iter().take(MOST_EXACT) {
+            let excess = self.live_bytes[op] - budget_bytes;
+            longest_ns = longest_ns.max(self.delay_ns(op, excess, link, recompute, true)?);
         }
         Some(self.end_ns as f64 + longest_ns)
     }
 
-    /// How much longer the iteration must get for `excess` bytes to be away while `op` runs.
-    fn delay_ns(&self, op: usize, excess: usize, link: Option<f64>, recompute: bool) -> Option<f64> {
+    /// How much longer the iteration must get for `excess` bytes to be away while `op` runs. Not `exact`: as if what ops made
+    /// were away all of it or nothing.
+    fn delay_ns(
+        &self,
+        op: usize,
+        excess: usize,
+        link: Option<f64>,
+        recompute: bool,
+        exact: bool,
+    ) -> Option<f64> {
         let away = |storage: &&Storage| self.may_be_away(storage, op);
         // What is not used again need not come back, and what the host has need not go there.
         let free = |storage: &&Storage| {
@@ -150,20 +167,24 @@ impl Timeline {
         let rate = link.unwrap_or(0.0);
         let mut left = excess as f64 - gone as f64 - rate * around_ns;
         let mut delay_ns = 0.0;
-        for group in self.groups.iter().take(if recompute { usize::MAX } else { 0 }) {
+        let groups = self.groups.iter().take(if recompute { usize::MAX } else { 0 }).map(|group| {
+            let members = group.members.iter().map(|&member| &self.storages[member]);
+            let away = members.filter(away).filter(|storage| !free(storage));
+            (group.cost_ns, away.map(|storage| storage.bytes).sum::<usize>() as f64)
+        });
+        let mut away: Vec<(f64, f64)> = groups.filter(|&(_, bytes)| bytes > 0.0).collect();
+        if exact {
+            away.sort_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
+        }
+        for (cost_ns, bytes) in away {
             if left <= 0.0 {
                 return Some(delay_ns);
             }
-            let members = group.members.iter().map(|&member| &self.storages[member]);
-            let bytes: usize =
-                members.filter(away).filter(|storage| !free(storage)).map(|storage| storage.bytes).sum();
-            if bytes > 0 {
-                // A part of a group is taken to cost its part, which is less than it does.
-                let whole = bytes as f64 + rate * group.cost_ns;
-                let part = (left / whole).min(1.0);
-                delay_ns += part * group.cost_ns;
-                left -= part * whole;
-            }
+            // A part of a group is taken to cost its part, which is less than it does.
+            let whole = bytes + rate * cost_ns;
+            let part = (left / whole).min(1.0);
+            delay_ns += part * cost_ns;
+            left -= part * whole;
         }
         match (left > 0.0, rate > 0.0) {
             (false, _) => Some(delay_ns),
