@@ -22,15 +22,18 @@ const RULES: [Weighed; 7] = [
     Weighed { idle: 1.0, until_next: 0.0 },
 ];
 
+/// Parts of the budget that are tried: what is recomputed takes memory too, and memory is in pieces.
+const PARTS: [f64; 6] = [1.0, 0.99, 0.97, 0.94, 0.9, 0.8];
+
 /// Ops that are run for improvements, at the most.
 const MOST_OPS: usize = 600_000;
 
 /// What a schedule is made from.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Draft {
     rule: Weighed,
-    /// Whether copies are booked.
-    books: bool,
+    /// Whether copies are booked, and the part of the budget that the program is to fit with them.
+    books: Option<f64>,
     wishes: HashMap<IntervalId, Wish>,
 }
 
@@ -73,10 +76,19 @@ impl<'a> Search<'a> {
 
     /// Tries every rule, with copies booked and without.
     pub fn try_rules(&mut self) {
-        let ways = if self.timeline.is_some() { &[false, true][..] } else { &[false] };
-        for &books in ways {
+        for rule in RULES {
+            self.attempt(Draft { rule, books: None, wishes: HashMap::new() });
+        }
+        let Some(rule) = self.best.as_ref().filter(|_| self.timeline.is_some()).map(|(draft, ..)| draft.rule)
+        else {
+            return;
+        };
+        for part in PARTS {
+            self.attempt(Draft { rule, books: Some(part), wishes: HashMap::new() });
+        }
+        if let Some((Draft { books: Some(part), .. }, ..)) = self.best {
             for rule in RULES {
-                self.attempt(Draft { rule, books, ..Draft::default() });
+                self.attempt(Draft { rule, books: Some(part), wishes: HashMap::new() });
             }
         }
     }
@@ -122,7 +134,7 @@ impl<'a> Search<'a> {
             tried.insert(key);
             let (draft, members) = (draft.clone(), members(&key));
             for wish in [Wish::Book, Wish::Leave(Turn::Last), Wish::Leave(Turn::First)] {
-                if wish == Wish::Book && !draft.books || *trials == 0 {
+                if wish == Wish::Book && draft.books.is_none() || *trials == 0 {
                     continue;
                 }
                 *trials -= 1;
@@ -162,9 +174,10 @@ impl<'a> Search<'a> {
                 schedule.intervals[interval.0 as usize].turn = turn;
             }
         }
-        if let Some(timeline) = self.timeline.as_ref().filter(|_| draft.books) {
+        if let Some((timeline, part)) = self.timeline.as_ref().zip(draft.books) {
+            let budget_bytes = (self.settings.budget_bytes as f64 * part) as usize;
             let first = |interval| draft.wishes.get(&interval) == Some(&Wish::Book);
-            timeline.book(&mut schedule, self.settings.budget_bytes, first);
+            timeline.book(&mut schedule, budget_bytes, first);
         }
         schedule
     }
