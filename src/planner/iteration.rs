@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use crate::engine::{Instruction, aligned};
 use crate::op::{Inputs, PerOutput};
-use crate::policy::{Interval, IntervalId, ScheduledOp, Turn};
+use crate::policy::{Interval, IntervalId, Schedule, ScheduledOp, Turn};
 use crate::pool::{Asked, Log};
 
 /// A place for a storage; each storage of the iteration has its own.
@@ -150,6 +150,11 @@ impl Iteration {
         Some(Iteration::between(log, census, begin, end?))
     }
 
+    /// A schedule that says nothing yet.
+    pub fn schedule(&self) -> Schedule {
+        Schedule { ops: self.ops.clone(), intervals: self.intervals.clone(), ..Schedule::default() }
+    }
+
     fn between(log: &Log, begun: Census, begin: usize, end: usize) -> Iteration {
         let mut ended = begun.clone();
         log.asked[begin..end].iter().for_each(|asked| ended.next(log, asked));
@@ -164,11 +169,10 @@ impl Iteration {
         log.asked[begin..end].iter().for_each(|asked| building.step(log, asked));
         let places: HashMap<Touch, u64> =
             ended.alive.iter().map(|(&number, touch)| ((touch.0 - period, touch.1), number)).collect();
-        let untouched = |number: u64, touch: &Touch| {
-            ended.alive.get(&number).is_some_and(|then| then == touch).then_some(number)
-        };
+        // What stays is its own successor: where it was touched last before the log began is not known.
+        let stays = |number: u64| ended.alive.contains_key(&number).then_some(number);
         let successors = state.iter().map(|(number, touch)| {
-            places.get(touch).copied().or_else(|| untouched(*number, touch)).map(|then| building.slots[&then])
+            stays(*number).or_else(|| places.get(touch).copied()).map(|then| building.slots[&then])
         });
         let successors: Vec<Option<Slot>> = successors.collect();
         building.finish(successors, period as u32)

@@ -163,12 +163,7 @@ impl<'a> Search<'a> {
     }
 
     fn schedule(&self, draft: &Draft) -> Schedule {
-        let mut schedule = Schedule {
-            ops: self.iteration.ops.clone(),
-            intervals: self.iteration.intervals.clone(),
-            rule: draft.rule,
-            ..Schedule::default()
-        };
+        let mut schedule = Schedule { rule: Some(draft.rule), ..self.iteration.schedule() };
         for (&interval, &wish) in &draft.wishes {
             if let Wish::Leave(turn) = wish {
                 schedule.intervals[interval.0 as usize].turn = turn;

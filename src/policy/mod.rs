@@ -1,20 +1,34 @@
 //! Memory policies: which storage to evict, and how. Pure: they see numbers, never the pool or an engine.
 //!
-//! To add one: a file with a [`Reactive`] implementation, and a row in [`Policy`].
+//! To add one: a file with a [`Reactive`] implementation, and a row in [`Policy`]. What plans whole iterations says so there.
 
 mod auto;
+mod autoswap;
+mod capuchin;
 mod dtr;
 mod evict_all;
+mod layrub;
+mod published;
 mod recompute;
 mod schedule;
+mod superneurons;
 mod tensor_cache;
+#[cfg(test)]
+mod testing;
+mod vdnn;
 mod weighed;
 
 use std::fmt::{self, Debug};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::liveness::Dataflow;
+
+use published::Planned;
+pub use published::{Limits, Plan};
 pub use schedule::{Interval, IntervalId, Place, Schedule, ScheduledOp};
+#[cfg(test)]
+pub use superneurons::recomputations;
 pub use weighed::Weighed;
 
 /// A memory policy by name.
@@ -35,12 +49,45 @@ pub enum Policy {
     /// Dynamic tensor rematerialization: what costs least to have back by its size and by how long it was not used is
     /// dropped.
     Dtr,
+    /// The same, with costs counted by sets of storages that were evicted next to each other.
+    DtrEq,
+    /// vDNN: the inputs of all layers are offloaded in the forward pass and prefetched in the backward pass.
+    VdnnAll,
+    /// vDNN: those of convolutions are.
+    VdnnConv,
+    /// vDNN: none, those of convolutions, or all, whichever is fastest.
+    VdnnDyn,
+    /// SuperNeurons: what lies between convolutions, linear layers, joins and concatenations is recomputed, and their
+    /// outputs are offloaded by the tensor cache when memory is short.
+    SuperNeurons,
+    /// Layrub: what layers keep is migrated as they end, and comes back one layer ahead.
+    Layrub,
+    /// AutoSwap: as many values are swapped as keep the load within the budget, by priority.
+    AutoSwap,
+    /// AutoSwap: those of them whose copies cost no time.
+    AutoSwapNoOverhead,
+    /// Capuchin: what can be swapped without delay is, and of the rest what is recomputed the fastest is.
+    Capuchin,
 }
 
 impl Policy {
     /// Every policy.
-    pub const ALL: [Policy; 5] =
-        [Policy::Auto, Policy::TensorCache, Policy::Recompute, Policy::EvictAll, Policy::Dtr];
+    pub const ALL: [Policy; 14] = [
+        Policy::Auto,
+        Policy::TensorCache,
+        Policy::Recompute,
+        Policy::EvictAll,
+        Policy::Dtr,
+        Policy::DtrEq,
+        Policy::VdnnAll,
+        Policy::VdnnConv,
+        Policy::VdnnDyn,
+        Policy::SuperNeurons,
+        Policy::Layrub,
+        Policy::AutoSwap,
+        Policy::AutoSwapNoOverhead,
+        Policy::Capuchin,
+    ];
 
     /// The name in configuration and reports.
     pub fn name(self) -> &'static str {
@@ -50,6 +97,15 @@ impl Policy {
             Policy::Recompute => "recompute",
             Policy::EvictAll => "evict-all",
             Policy::Dtr => "dtr",
+            Policy::DtrEq => "dtr-eq",
+            Policy::VdnnAll => "vdnn-all",
+            Policy::VdnnConv => "vdnn-conv",
+            Policy::VdnnDyn => "vdnn-dyn",
+            Policy::SuperNeurons => "superneurons",
+            Policy::Layrub => "layrub",
+            Policy::AutoSwap => "autoswap",
+            Policy::AutoSwapNoOverhead => "autoswap-no-overhead",
+            Policy::Capuchin => "capuchin",
         }
     }
 
@@ -63,7 +119,16 @@ impl Policy {
             Policy::TensorCache => Arc::new(tensor_cache::TensorCache),
             Policy::Recompute => Arc::new(recompute::Recompute),
             Policy::EvictAll => Arc::new(evict_all::EvictAll),
-            Policy::Dtr => Arc::new(dtr::Dtr),
+            Policy::Dtr => Arc::new(dtr::Dtr::Neighbourhood),
+            Policy::DtrEq => Arc::new(dtr::Dtr::Components),
+            Policy::VdnnAll => Arc::new(Planned(vdnn::Vdnn::All)),
+            Policy::VdnnConv => Arc::new(Planned(vdnn::Vdnn::Conv)),
+            Policy::VdnnDyn => Arc::new(Planned(vdnn::Vdnn::Dyn)),
+            Policy::SuperNeurons => Arc::new(Planned(superneurons::SuperNeurons)),
+            Policy::Layrub => Arc::new(Planned(layrub::Layrub)),
+            Policy::AutoSwap => Arc::new(Planned(autoswap::AutoSwap::StickToLimit)),
+            Policy::AutoSwapNoOverhead => Arc::new(Planned(autoswap::AutoSwap::NoOverhead)),
+            Policy::Capuchin => Arc::new(Planned(capuchin::Capuchin)),
         }
     }
 }
@@ -142,6 +207,8 @@ pub enum Knowledge {
         /// How many in each direction.
         most: usize,
     },
+    /// As that, with costs of whole sets of storages that were evicted next to each other, some of which may be there again.
+    Components,
 }
 
 /// A policy that acts when memory is short.
@@ -172,6 +239,13 @@ pub trait Reactive: Debug + Send + Sync {
     /// Whether whole iterations are planned.
     fn plans(&self) -> bool {
         false
+    }
+
+    /// Plans of an iteration, to be followed as they are: the first of those that are fastest on the simulation. None: whoever
+    /// plans searches for one.
+    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
+        let _ = (flow, limits);
+        Vec::new()
     }
 
     /// Whether storages leave as soon as no op uses them, and not when memory is short.

@@ -1,0 +1,154 @@
+//! Forward, backward and update, from data flow alone.
+//!
+//! What an iteration is for is what it leaves or makes without reading it: new weights, or gradients where nothing updates them.
+//! Of these, what descends from the topmost weight counts, so that running statistics do not: of all that persists, is touched
+//! more than once and leads to a large part of the results, that which is touched first the latest.
+//!
+//! - *Forward* is what leads to as many of these as the input does. A backward op leads to the gradients of its own layer and
+//!   of those below alone, so that their number falls from op to op, and that of the forward pass is the one that most ops
+//!   share. The gradient of the loss itself, before the topmost weights are reached, counts as forward.
+//! - *Update* is what reads no activation, leads to nothing that does, and touches what persists.
+//! - *Backward* is the rest. What leads nowhere, such as a metric or running statistics, belongs to the op before it.
+
+use hashbrown::HashMap;
+
+use super::dataflow::Dataflow;
+
+/// A part of an iteration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// From the input to the loss.
+    #[default]
+    Forward,
+    /// From the loss to the gradients.
+    Backward,
+    /// From the gradients to what replaces weights and moments.
+    Update,
+}
+
+/// A set of places.
+#[derive(Clone, Debug, PartialEq)]
+struct Places(Vec<u64>);
+
+impl Places {
+    fn new(count: usize) -> Self {
+        Places(vec![0; count.div_ceil(64)])
+    }
+
+    fn insert(&mut self, place: usize) {
+        self.0[place / 64] |= 1 << (place % 64);
+    }
+
+    fn contains(&self, place: usize) -> bool {
+        self.0[place / 64] >> (place % 64) & 1 == 1
+    }
+
+    fn add(&mut self, other: &Places) {
+        self.0.iter_mut().zip(&other.0).for_each(|(mine, other)| *mine |= other);
+    }
+
+    fn count(&self) -> usize {
+        self.0.iter().map(|bits| bits.count_ones() as usize).sum()
+    }
+}
+
+/// For each op, how many of some values it leads to.
+fn leads_to(flow: &Dataflow, targets: &[usize]) -> (Vec<usize>, Vec<Places>) {
+    let places: HashMap<usize, usize> = targets.iter().enumerate().map(|(at, &value)| (value, at)).collect();
+    // By value: what its readers lead to.
+    let mut onward = vec![Places::new(targets.len()); flow.values.len()];
+    let mut counts = vec![0; flow.ops.len()];
+    for (&value, &place) in &places {
+        onward[value].insert(place);
+    }
+    for (at, op) in flow.ops.iter().enumerate().rev() {
+        let mut reached = Places::new(targets.len());
+        op.outputs.iter().for_each(|&output| reached.add(&onward[output]));
+        counts[at] = reached.count();
+        op.inputs.iter().for_each(|&input| onward[input].add(&reached));
+    }
+    (counts, onward)
+}
+
+/// Of so many results at the most it is asked what leads to them: a sample does.
+const MOST_RESULTS: usize = 1024;
+
+/// A weight leads to at least one in so many results: to its own layer's and those of all layers below, beside which there are
+/// running statistics.
+const WEIGHT_PART: usize = 3;
+
+/// What the iteration is for.
+fn targets(flow: &Dataflow) -> Vec<usize> {
+    let left = |value: usize| {
+        flow.values[value].made_by.is_some()
+            && (flow.readers(value).next().is_none() || flow.values[value].freed_after.is_none())
+    };
+    let results: Vec<usize> = (0..flow.values.len()).filter(|&value| left(value)).collect();
+    let step = results.len().div_ceil(MOST_RESULTS).max(1);
+    let results: Vec<usize> = results.into_iter().step_by(step).collect();
+    let (_, onward) = leads_to(flow, &results);
+    let first_touch = |&value: &usize| flow.values[value].gaps.first().map(|&gap| flow.gaps[gap].from);
+    let is_weight = |&value: &usize| {
+        flow.values[value].persists
+            && flow.values[value].gaps.len() > 1
+            && WEIGHT_PART * onward[value].count() >= results.len()
+    };
+    let top = (0..flow.values.len()).filter(is_weight).max_by_key(first_touch);
+    let led_to = |top: usize| results.iter().enumerate().filter(move |&(at, _)| onward[top].contains(at));
+    top.map_or_else(|| results.clone(), |top| led_to(top).map(|(_, &value)| value).collect())
+}
+
+/// Says of each op which phase it belongs to.
+pub fn find(flow: &mut Dataflow) {
+    let (counts, _) = leads_to(flow, &targets(flow));
+    let mut ops_by_count: HashMap<usize, usize> = HashMap::new();
+    counts.iter().for_each(|&count| *ops_by_count.entry(count).or_default() += 1);
+    let shared = ops_by_count.into_iter().max_by_key(|&(count, ops)| (count * ops, count));
+    let forward_count = shared.map_or(0, |(count, _)| count);
+    if forward_count == 0 {
+        return;
+    }
+    let is_forward: Vec<bool> = counts.iter().map(|&count| count >= forward_count).collect();
+    let updates = updates(flow, &is_forward);
+    let mut last = Phase::Forward;
+    for at in 0..flow.ops.len() {
+        last = match (is_forward[at], updates[at], counts[at]) {
+            (.., 0) => last,
+            (true, ..) => Phase::Forward,
+            (_, true, _) => Phase::Update,
+            _ => Phase::Backward,
+        };
+        flow.ops[at].phase = last;
+    }
+}
+
+/// Which ops update.
+fn updates(flow: &Dataflow, is_forward: &[bool]) -> Vec<bool> {
+    // Made by the forward pass, or written for it.
+    let is_activation = |value: usize| {
+        !flow.values[value].persists && flow.values[value].made_by.is_none_or(|op| is_forward[op])
+    };
+    let (mut closed, mut touches_persistent) = (vec![false; flow.ops.len()], vec![false; flow.ops.len()]);
+    for (at, op) in flow.ops.iter().enumerate().rev() {
+        let readers = || op.outputs.iter().flat_map(|&output| flow.readers(output));
+        closed[at] = !is_forward[at]
+            && !op.inputs.iter().any(|&input| is_activation(input))
+            && readers().all(|reader| closed[reader]);
+        touches_persistent[at] = op.inputs.iter().any(|&input| flow.values[input].persists)
+            || readers().any(|reader| touches_persistent[reader]);
+    }
+    let reads_activation = |op: &super::Operation| op.inputs.iter().any(|&input| is_activation(input));
+    let backward_ends = flow.ops.iter().rposition(reads_activation);
+    let mut updates = vec![false; flow.ops.len()];
+    for (at, op) in flow.ops.iter().enumerate() {
+        let known = |&input: &usize| {
+            flow.values[input].persists || flow.values[input].made_by.is_some_and(|maker| updates[maker])
+        };
+        // A gradient that the backward pass goes on with is read there too.
+        let of_update = |input: &usize| known(input) || flow.readers(*input).all(|reader| closed[reader]);
+        // While there is a backward pass, what only prepares an update cannot be told from it.
+        let begun = Some(at) > backward_ends || op.inputs.iter().any(known);
+        updates[at] = begun && closed[at] && touches_persistent[at] && op.inputs.iter().all(of_update);
+    }
+    updates
+}

@@ -1,0 +1,153 @@
+//! Rhu et al., *vDNN: Virtualized Deep Neural Networks for Scalable, Memory-Efficient Neural Network Design*, MICRO 2016,
+//! section 3: the input of a layer (`X`) is offloaded while its last consumer in the forward pass runs, and comes back while a
+//! layer above runs backward, by the search of figure 10. `vDNN_all` offloads all inputs, `vDNN_conv` those of
+//! convolutions.
+//!
+//! `vDNN_dyn` (section 3.2) tries by profiling no offload, then `conv`, then `all`, each with the fastest and the smallest
+//! algorithms. An engine has one algorithm for each convolution here, so that what is tried is which storages leave.
+//!
+//! In the paper, a layer waits for the copies of the one before. Here whoever takes the memory waits. Weights stay, as there.
+
+use crate::liveness::{Dataflow, LayerKind};
+
+use super::published::{Limits, Plan, Plans};
+
+/// See the module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Vdnn {
+    All,
+    Conv,
+    Dyn,
+}
+
+impl Plans for Vdnn {
+    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
+        if !limits.offload {
+            return vec![Plan::default()];
+        }
+        match self {
+            Vdnn::All => vec![plan(flow, false)],
+            Vdnn::Conv => vec![plan(flow, true)],
+            Vdnn::Dyn => vec![Plan::default(), plan(flow, true), plan(flow, false)],
+        }
+    }
+}
+
+/// A layer as the search sees it.
+struct Searched {
+    kind: LayerKind,
+    /// Gaps of what it offloads.
+    offloaded: Vec<usize>,
+    prefetched: bool,
+}
+
+fn plan(flow: &Dataflow, convolutions_only: bool) -> Plan {
+    let mut layers: Vec<Searched> = (flow.layers.iter())
+        .map(|layer| Searched { kind: layer.kind, offloaded: Vec::new(), prefetched: false })
+        .collect();
+    for value in (0..flow.values.len()).filter(|&value| !flow.values[value].persists) {
+        let Some((place, gap)) = flow.kept_for_backward(value) else { continue };
+        let is_head = |op: usize| {
+            let layer = flow.ops[op].layer.map(|layer| &flow.layers[layer]);
+            layer.is_some_and(|layer| layer.kind == LayerKind::Convolution && layer.ops.first() == Some(&op))
+        };
+        if convolutions_only && !flow.readers(value).any(is_head) {
+            continue;
+        }
+        // Its last consumer, or its maker if nothing else reads it before.
+        layers[flow.ops[gap.from].layer.expect("an op of the forward pass has a layer")]
+            .offloaded
+            .push(place);
+    }
+    let begins = flow.backward_begins();
+    let mut plan = Plan::default();
+    for at in (0..layers.len()).rev() {
+        // What was not fetched before its layer's turn is fetched when it is asked for.
+        if !std::mem::replace(&mut layers[at].prefetched, true) {
+            layers[at].offloaded.iter().for_each(|&gap| plan.swap(flow, gap, None));
+        }
+        if let Some(begin) = begins[at]
+            && let Some(found) = find_prefetch_layer(&mut layers, at)
+        {
+            layers[found].offloaded.iter().for_each(|&gap| plan.swap(flow, gap, Some(begin)));
+        }
+    }
+    plan
+}
+
+/// The paper's figure 10: the next lower layer that is offloaded and not prefetched, unless a convolution comes before.
+fn find_prefetch_layer(layers: &mut [Searched], current: usize) -> Option<usize> {
+    for at in (0..current).rev() {
+        if !layers[at].offloaded.is_empty() && !layers[at].prefetched {
+            layers[at].prefetched = true;
+            return Some(at);
+        }
+        if layers[at].kind == LayerKind::Convolution {
+            return None;
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Eviction;
+    use crate::policy::testing::{chain, kept_input};
+
+    const LAYERS: [(&str, usize); 5] =
+        [("conv", 800), ("conv", 800), ("max_pool2d", 200), ("conv", 400), ("matmul", 100)];
+
+    /// Which layers' inputs leave, and those that come back with the layer at whose backward pass that is.
+    fn told(flow: &Dataflow, plan: &Plan) -> (Vec<usize>, Vec<(usize, usize)>) {
+        let layer = |gap: usize| (0..LAYERS.len()).find(|&at| kept_input(flow, LAYERS.len(), at) == gap);
+        let mut left: Vec<usize> = plan.releases.iter().filter_map(|&(_, gap, _)| layer(gap)).collect();
+        left.sort_unstable();
+        let begins = flow.backward_begins();
+        let mut back: Vec<(usize, usize)> = (plan.fetches.iter())
+            .map(|&(op, gap)| {
+                let begun = begins.iter().position(|&begin| begin == Some(op));
+                (begun.expect("a layer begins there"), layer(gap).expect("an input"))
+            })
+            .collect();
+        back.sort_unstable_by_key(|&(begun, _)| std::cmp::Reverse(begun));
+        (left, back)
+    }
+
+    #[test]
+    fn all_inputs_leave_and_come_back_one_layer_ahead() {
+        let flow = chain(300, &LAYERS);
+        let (left, back) = told(&flow, &plan(&flow, false));
+        assert_eq!(left, [0, 1, 2, 3, 4]);
+        assert_eq!(back, [(4, 3), (3, 2), (2, 1), (1, 0)]);
+    }
+
+    #[test]
+    fn the_search_passes_what_was_not_offloaded_and_stops_at_a_convolution() {
+        let flow = chain(300, &LAYERS);
+        let (left, back) = told(&flow, &plan(&flow, true));
+        assert_eq!(left, [0, 1, 3]);
+        // While the pool runs backward, the first convolution is behind the second, whose input is on its way.
+        assert_eq!(back, [(4, 3), (3, 1), (1, 0)]);
+    }
+
+    #[test]
+    fn an_input_leaves_with_its_last_consumer() {
+        let flow = chain(300, &LAYERS);
+        let releases = plan(&flow, false).releases;
+        for at in 0..LAYERS.len() {
+            let gap = kept_input(&flow, LAYERS.len(), at);
+            let (op, _, how) = releases.iter().find(|release| release.1 == gap).unwrap();
+            assert_eq!((*op, *how), (flow.layers[at].ops[0], Eviction::Offload));
+        }
+    }
+
+    #[test]
+    fn where_nothing_may_be_offloaded_nothing_is() {
+        let flow = chain(300, &LAYERS);
+        for policy in [Vdnn::All, Vdnn::Conv, Vdnn::Dyn] {
+            let limits = Limits { budget_bytes: 0, offload: false, recompute: true };
+            assert_eq!(policy.plan(&flow, limits), [Plan::default()]);
+        }
+    }
+}
