@@ -109,6 +109,8 @@ pub struct Pool {
     remade_ops: u32,
     /// Claims to take off; empty between operations.
     lost: Vec<StorageId>,
+    /// Checkpointed scopes around what the program submits now: what is made in one is recomputed first.
+    pub scopes: u32,
     pub settings: Settings,
 }
 
@@ -156,6 +158,7 @@ impl Pool {
             remaking: false,
             remade_ops: 0,
             lost: Vec::new(),
+            scopes: 0,
             settings,
         };
         pool.learn();
@@ -168,6 +171,11 @@ impl Pool {
             Some(following) if self.is_following() => following.rule(),
             _ => &*self.policy,
         }
+    }
+
+    /// A storage is a result of a scope, which is in `scopes` others: what it was made in does not count.
+    pub fn keep_result(&mut self, id: StorageId, scopes: u32) {
+        self.graph.storages.limit_scopes(id, scopes);
     }
 
     /// The last handle of a storage is gone.

@@ -3,6 +3,7 @@
 
 mod exit;
 mod registry;
+mod scope;
 mod supply;
 mod tensor;
 
@@ -16,6 +17,7 @@ use smallvec::SmallVec;
 pub use registry::configure_with_engine;
 pub(crate) use registry::portrait;
 pub use registry::{configure, recording, reset_stats, stats};
+pub use scope::{Scope, keep_result};
 pub use supply::Reads;
 pub(crate) use supply::Supply;
 pub use tensor::Tensor;
@@ -68,6 +70,7 @@ impl Runtime {
         dropped.extend(std::iter::from_fn(|| self.dropped.pop()));
         dropped.sort_unstable();
         dropped.into_iter().for_each(|id| pool.release(id));
+        pool.scopes = scope::depth();
         pool
     }
 
