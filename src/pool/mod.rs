@@ -259,6 +259,12 @@ impl Pool {
         self.graph.storages.iter().filter(|(_, storage)| storage.active()).count()
     }
 
+    /// Number of storages that must stay where they are.
+    pub fn pinned_storages(&self) -> usize {
+        let pinned = |storage: &storage::Storage| storage.pins + storage.host_pins + storage.wanted > 0;
+        self.graph.storages.iter().filter(|(_, storage)| pinned(storage)).count()
+    }
+
     /// The figures a user sees.
     pub fn stats(&self) -> crate::Stats {
         let needed = |tier: &Arena| (tier.used_bytes(), tier.peak_bytes(), tier.limit_bytes());

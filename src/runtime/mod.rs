@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crossbeam_queue::SegQueue;
 use smallvec::SmallVec;
 
-#[doc(hidden)]
-pub use registry::configure_with_engine;
 pub(crate) use registry::portrait;
 pub use registry::{configure, recording, reset_stats, stats};
+#[doc(hidden)]
+pub use registry::{configure_with_engine, pinned_storages};
 pub use scope::{Scope, keep_result};
 pub use supply::Reads;
 pub(crate) use supply::Supply;
