@@ -30,6 +30,8 @@ pub struct Counters {
     pub compactions: u64,
     /// Pages mapped, each as often as it was: none in a loop that asks for the same memory again and again.
     pub mapped_pages: u64,
+    /// Plans of an iteration that were made and followed from then on.
+    pub plans: u64,
     /// Ops refused because they did not fit.
     pub out_of_memory: u64,
     /// Times the program read a tensor.
@@ -103,6 +105,7 @@ impl Stats {
             ("num_drops", counters.drops),
             ("num_compactions", counters.compactions),
             ("num_mapped_pages", counters.mapped_pages),
+            ("num_plans", counters.plans),
             ("num_ooms", counters.out_of_memory),
             ("num_reads", counters.reads),
         ]

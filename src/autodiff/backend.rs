@@ -36,7 +36,9 @@ pub struct AttentionInput<B: Backend> {
 /// Burn's autodiff over it.
 ///
 /// The methods take primitives and are what the functions of the module forward to, where they are described.
-pub trait SavesLess: Backend {
+pub trait SavesLess: Backend<IntTensorPrimitive = Tensor, BoolTensorPrimitive = Tensor> {
+    /// What a primitive computes with.
+    fn plain(x: &FloatTensor<Self>) -> &Tensor;
     /// Softmax or its logarithm along an axis.
     fn normalised(kind: Softmax, x: FloatTensor<Self>, axis: usize) -> FloatTensor<Self>;
     /// Layer norm or RMS norm over the last axis.
@@ -67,6 +69,10 @@ fn draw(x: &Tensor, probability: f64) -> Dropout {
 }
 
 impl<F: FloatElement, I: IntElement> SavesLess for Overcommit<F, I> {
+    fn plain(x: &Tensor) -> &Tensor {
+        x
+    }
+
     fn normalised(kind: Softmax, x: Tensor, axis: usize) -> Tensor {
         norm::softmax(kind, x, axis)
     }
@@ -97,6 +103,10 @@ fn deviation(variance: Tensor, epsilon: f64) -> Tensor {
 }
 
 impl<F: FloatElement, I: IntElement, C: CheckpointStrategy> SavesLess for Autodiff<Overcommit<F, I>, C> {
+    fn plain(x: &Tracked<F, I>) -> &Tensor {
+        &x.primitive
+    }
+
     fn normalised(kind: Softmax, x: Tracked<F, I>, axis: usize) -> Tracked<F, I> {
         apply::<F, I, C, _, 1>(Normalised { kind, axis }, [x])
     }

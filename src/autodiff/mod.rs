@@ -5,6 +5,7 @@
 //! reads. Here each is one node of Burn's graph, whose gradient is worked out from its input or its output: what lies
 //! between is made again. Under `BalancedCheckpointing` the norms are memory-bound: their outputs are made again, by the same
 //! op and so to the same bits, rather than kept. [`Sparing`] is a backend that does all this, and more, by its type alone.
+//! [`checkpoint`] says what is to be recomputed rather than moved where memory is short.
 //!
 //! | | Burn saves | here |
 //! |---|---|---|
@@ -30,12 +31,14 @@
 //! ```
 
 mod backend;
+mod checkpoint;
 mod formulas;
 pub mod nn;
 mod sparing;
 mod step;
 
 pub use backend::{AttentionInput, SavesLess};
+pub use checkpoint::{Outcome, checkpoint};
 pub use sparing::Sparing;
 
 use burn::tensor::{Bool, Tensor, TensorPrimitive};

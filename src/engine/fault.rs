@@ -6,11 +6,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Algorithm, Engine, EngineError, Lane, Launch, Mark, Props, Ran, Span, Tier, Times};
 use crate::op::{Op, Outputs, View};
 
-/// An engine of which one call fails, and does nothing. Counted are the calls that can: `map`, `reserve`, `map_pages`,
-/// `launch`, `copy`, `wait` and `sync`.
+/// Calls of an engine that can fail, by what they are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// `map`, `reserve` and `map_pages`.
+    Allocation,
+    /// `launch`.
+    Launch,
+    /// `copy`.
+    Copy,
+    /// `wait` and `sync`.
+    Wait,
+}
+
+impl Call {
+    /// Every kind.
+    pub const ALL: [Call; 4] = [Call::Allocation, Call::Launch, Call::Copy, Call::Wait];
+}
+
+/// An engine of which one call fails, and does nothing.
 #[derive(Debug)]
 pub struct Fault {
     engine: Arc<dyn Engine>,
+    /// Which calls are counted; all that can fail if none is named.
+    counted: Option<Call>,
     /// The number, from zero, of the call that fails.
     failing: u64,
     calls: AtomicU64,
@@ -21,17 +40,28 @@ const REASON: &str = "injected failure";
 impl Fault {
     /// `engine`, with call number `failing`, from zero, failing.
     pub fn new(engine: Arc<dyn Engine>, failing: u64) -> Self {
-        Fault { engine, failing, calls: AtomicU64::new(0) }
+        Fault { engine, counted: None, failing, calls: AtomicU64::new(0) }
+    }
+
+    /// `engine`, with number `failing`, from zero, of the calls of one kind failing.
+    pub fn of(engine: Arc<dyn Engine>, kind: Call, failing: u64) -> Self {
+        Fault { counted: Some(kind), ..Fault::new(engine, failing) }
+    }
+
+    /// Calls so far, of those that are counted.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
     }
 
     /// Whether the call was made.
     pub fn has_failed(&self) -> bool {
-        self.calls.load(Ordering::Relaxed) > self.failing
+        self.calls() > self.failing
     }
 
     /// Fails with `error` if it is this call's turn.
-    fn turn(&self, error: impl FnOnce() -> EngineError) -> Result<(), EngineError> {
-        match self.calls.fetch_add(1, Ordering::Relaxed) == self.failing {
+    fn turn(&self, kind: Call, error: impl FnOnce() -> EngineError) -> Result<(), EngineError> {
+        let counted = self.counted.is_none_or(|counted| counted == kind);
+        match counted && self.calls.fetch_add(1, Ordering::Relaxed) == self.failing {
             true => Err(error()),
             false => Ok(()),
         }
@@ -48,7 +78,7 @@ impl Engine for Fault {
     }
 
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError> {
-        self.turn(|| EngineError::Map { tier, bytes, reason: REASON.into() })?;
+        self.turn(Call::Allocation, || EngineError::Map { tier, bytes, reason: REASON.into() })?;
         self.engine.map(tier, bytes)
     }
 
@@ -57,12 +87,20 @@ impl Engine for Fault {
     }
 
     fn reserve(&self, bytes: usize) -> Result<Span, EngineError> {
-        self.turn(|| EngineError::Map { tier: Tier::Device, bytes, reason: REASON.into() })?;
+        self.turn(Call::Allocation, || EngineError::Map {
+            tier: Tier::Device,
+            bytes,
+            reason: REASON.into(),
+        })?;
         self.engine.reserve(bytes)
     }
 
     unsafe fn map_pages(&self, at: Span, physical: &[u32], after: &[Mark]) -> Result<(), EngineError> {
-        self.turn(|| EngineError::Map { tier: at.tier, bytes: at.bytes, reason: REASON.into() })?;
+        self.turn(Call::Allocation, || EngineError::Map {
+            tier: at.tier,
+            bytes: at.bytes,
+            reason: REASON.into(),
+        })?;
         // SAFETY: the caller upholds the same contract.
         unsafe { self.engine.map_pages(at, physical, after) }
     }
@@ -80,13 +118,13 @@ impl Engine for Fault {
     }
 
     unsafe fn launch(&self, lane: Lane, launch: &Launch) -> Result<(), EngineError> {
-        self.turn(|| kernel(launch.instruction.op.name()))?;
+        self.turn(Call::Launch, || kernel(launch.instruction.op.name()))?;
         // SAFETY: the caller upholds the same contract.
         unsafe { self.engine.launch(lane, launch) }
     }
 
     unsafe fn copy(&self, lane: Lane, from: Span, to: Span) -> Result<(), EngineError> {
-        self.turn(|| EngineError::Copy { bytes: from.bytes, reason: REASON.into() })?;
+        self.turn(Call::Copy, || EngineError::Copy { bytes: from.bytes, reason: REASON.into() })?;
         // SAFETY: the caller upholds the same contract.
         unsafe { self.engine.copy(lane, from, to) }
     }
@@ -96,7 +134,7 @@ impl Engine for Fault {
     }
 
     fn wait(&self, lane: Lane, mark: Mark) -> Result<(), EngineError> {
-        self.turn(|| kernel("wait"))?;
+        self.turn(Call::Wait, || kernel("wait"))?;
         self.engine.wait(lane, mark)
     }
 
@@ -105,7 +143,7 @@ impl Engine for Fault {
     }
 
     fn sync(&self, mark: Mark) -> Result<(), EngineError> {
-        self.turn(|| kernel("sync"))?;
+        self.turn(Call::Wait, || kernel("sync"))?;
         self.engine.sync(mark)
     }
 

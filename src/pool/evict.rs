@@ -94,19 +94,22 @@ impl Pool {
 
     /// What the policy evicts next of the resident storages that are not pinned and may go.
     fn pick(&self, need_bytes: usize, may_go: impl Fn(StorageId) -> bool) -> Option<StorageId> {
-        let least_bytes = self.rule().least_bytes(need_bytes);
-        self.pick_of(least_bytes, need_bytes, &may_go).or_else(|| self.pick_of(0, need_bytes, &may_go))
+        let storages = &self.graph.storages;
+        [self.rule().least_bytes(need_bytes), 0].into_iter().find_map(|least_bytes| {
+            let first = || storages.recomputed_first_of(least_bytes).filter(|&id| self.goes_first(id));
+            let others = || storages.residents_of(least_bytes);
+            self.pick_of(need_bytes, first, &may_go).or_else(|| self.pick_of(need_bytes, others, &may_go))
+        })
     }
 
-    fn pick_of(
+    fn pick_of<I: Iterator<Item = StorageId>>(
         &self,
-        least_bytes: usize,
         need_bytes: usize,
+        residents: impl Fn() -> I,
         may_go: &impl Fn(StorageId) -> bool,
     ) -> Option<StorageId> {
         let storages = &self.graph.storages;
-        let evictable =
-            || storages.residents_of(least_bytes).filter(|&id| self.can_leave(&storages[id]) && may_go(id));
+        let evictable = || residents().filter(|&id| self.can_leave(&storages[id]) && may_go(id));
         let mut candidates = evictable().map(|id| {
             let storage = &storages[id];
             Candidate {
@@ -131,31 +134,45 @@ impl Pool {
                 || (allowed.recompute && storage.recipe.is_some() && storage.wanted == 0))
     }
 
-    /// How the policy evicts a storage that is not clean.
+    /// How the policy evicts a storage that is not clean. One that is recomputed first is dropped, if the policy ever drops.
     fn how(&self, id: StorageId, host_room: bool) -> Option<Eviction> {
         let storage = &self.graph.storages[id];
         let allowed = self.settings.ways;
         let move_ns = (host_room && allowed.offload).then(|| self.move_ns(storage));
         let remake_ns = if allowed.recompute { self.remake_ns(id, storage) } else { None };
-        self.rule().how(Ways { move_ns, remake_ns })
+        let dropped = self.is_recomputed_first(storage) && remake_ns.is_some();
+        let only = self.rule().how(Ways { move_ns: None, remake_ns }).filter(|_| dropped);
+        only.or_else(|| self.rule().how(Ways { move_ns, remake_ns }))
+    }
+
+    /// Whether a storage's bytes are to be dropped before others leave. A plan knows better.
+    fn is_recomputed_first(&self, storage: &Storage) -> bool {
+        storage.is_recomputed_first() && !self.is_following()
+    }
+
+    /// Whether that can be.
+    fn goes_first(&self, id: StorageId) -> bool {
+        self.is_recomputed_first(&self.graph.storages[id]) && self.how(id, false) == Some(Eviction::Drop)
     }
 
     /// Predicted time to make a resident storage again if its bytes were dropped now; `None` if they may not be: no
     /// recipe, a recomputation under way reads them, or an op on the way does not fit the budget. Where evicted storages rely
     /// on it, bringing one of those back would take a recomputation within a recomputation: only where the policy weighs
-    /// that, or there is no other way.
+    /// that, the program asked for it, or there is no other way.
     fn remake_ns(&self, id: StorageId, storage: &Storage) -> Option<u64> {
+        let is_first = self.is_recomputed_first(storage);
         if storage.recipe.is_none()
             || !self.may_drop()
             || storage.wanted > 0
-            || (storage.claims > 0 && !self.nests())
+            || (storage.claims > 0 && !is_first && !self.nests())
         {
             return None;
         }
         if !self.settings.ways.offload {
             return self.replay_ns(storage.recipe?);
         }
-        let order = self.graph.remake_order(id)?;
+        // A chain that may be long is one that grows: what is dropped on the way lengthens others.
+        let order = self.graph.remake_order(id, !is_first)?;
         order.iter().map(|&recipe| self.replay_ns(recipe)).sum()
     }
 

@@ -49,6 +49,7 @@ impl Following {
 impl Pool {
     /// Does as a schedule says from now on; `before_first`: the next op is its first.
     pub fn follow(&mut self, schedule: Arc<Schedule>, before_first: bool) {
+        self.counters.plans += 1;
         // Intervals of an earlier schedule mean nothing in this one.
         let known: Vec<StorageId> = self.graph.storages.iter().map(|(id, _)| id).collect();
         known.into_iter().for_each(|id| self.graph.storages[id].interval = None);

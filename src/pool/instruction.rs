@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn equal_ops_on_equal_views_are_one_and_unused_ones_go() {
         let engine = SimEngine::new(&profiles()[0]);
-        let id = Storages::default().insert(0, "test");
+        let id = Storages::default().insert(0, "test", 0);
         let mut instructions = Instructions::default();
         let mut get = |op, count| {
             let view = View::contiguous(Dtype::F32, Shape::new(&[count]));

@@ -110,6 +110,8 @@ pub struct Pool {
     remade_ops: u32,
     /// Claims to take off; empty between operations.
     lost: Vec<StorageId>,
+    /// Checkpointed scopes around what the program submits now: what is made in one is recomputed first.
+    pub scopes: u32,
     pub settings: Settings,
 }
 
@@ -157,6 +159,7 @@ impl Pool {
             remaking: false,
             remade_ops: 0,
             lost: Vec::new(),
+            scopes: 0,
             settings,
         };
         pool.learn();
@@ -169,6 +172,11 @@ impl Pool {
             Some(following) if self.is_following() => following.rule().unwrap_or(&*self.policy),
             _ => &*self.policy,
         }
+    }
+
+    /// A storage is a result of a scope, which is in `scopes` others: what it was made in does not count.
+    pub fn keep_result(&mut self, id: StorageId, scopes: u32) {
+        self.graph.storages.limit_scopes(id, scopes);
     }
 
     /// The last handle of a storage is gone.
@@ -251,6 +259,12 @@ impl Pool {
     /// Number of storages that handles or claims need.
     pub fn live_storages(&self) -> usize {
         self.graph.storages.iter().filter(|(_, storage)| storage.active()).count()
+    }
+
+    /// Number of storages that must stay where they are.
+    pub fn pinned_storages(&self) -> usize {
+        let pinned = |storage: &storage::Storage| storage.pins + storage.host_pins + storage.wanted > 0;
+        self.graph.storages.iter().filter(|(_, storage)| pinned(storage)).count()
     }
 
     /// The figures a user sees.

@@ -94,7 +94,7 @@ impl Pool {
     ) -> PerOutput<StorageId> {
         let outputs: PerOutput<StorageId> = (plan.outputs.iter().zip(copies))
             .map(|(view, copy)| {
-                let id = self.graph.storages.insert(view.size_bytes(), plan.op.name());
+                let id = self.graph.storages.insert(view.size_bytes(), plan.op.name(), self.scopes);
                 self.graph.storages.set_device(id, copy, self.computed_ns);
                 self.held_bytes += aligned(view.size_bytes());
                 id

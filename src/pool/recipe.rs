@@ -7,6 +7,8 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashSet;
+
 use super::components::{Components, Member};
 use super::storage::{StorageId, Storages};
 use super::table::Table;
@@ -19,7 +21,7 @@ const MAX_DEPTH: u32 = 1024;
 const MAX_REMAKE_OPS: usize = 32;
 
 /// Names a recipe while it exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RecipeId(u32);
 
 /// The op that made a storage, and what it read.
@@ -188,12 +190,12 @@ impl Graph {
     }
 
     /// The recipes that bring `id` back, in the order to run them: those of its ancestors that are not stored, then its
-    /// own. `None` if that is impossible, or takes more than [`MAX_REMAKE_OPS`].
-    pub fn remake_order(&self, id: StorageId) -> Option<Vec<RecipeId>> {
+    /// own. `None` if that is impossible, or takes more than [`MAX_REMAKE_OPS`] where `bounded`.
+    pub fn remake_order(&self, id: StorageId, bounded: bool) -> Option<Vec<RecipeId>> {
         let mut order = Vec::new();
         // Depth first, with an explicit stack: a recipe is placed once all its inputs are.
         let mut stack = vec![(self.storages[id].recipe?, 0)];
-        let mut entered = vec![stack[0].0];
+        let mut entered: HashSet<RecipeId> = HashSet::from([stack[0].0]);
         while let Some((recipe, next)) = stack.pop() {
             let Some(&input) = self.recipe(recipe).inputs.get(next) else {
                 order.push(recipe);
@@ -205,11 +207,10 @@ impl Graph {
                 continue;
             }
             let needed = storage.recipe?;
-            if !entered.contains(&needed) {
-                if entered.len() == MAX_REMAKE_OPS {
+            if entered.insert(needed) {
+                if bounded && entered.len() > MAX_REMAKE_OPS {
                     return None;
                 }
-                entered.push(needed);
                 stack.push((needed, 0));
             }
         }

@@ -89,6 +89,8 @@ impl Pool {
             });
             match wanted {
                 Some(id) => {
+                    // Its next use is near: from now on it is like others.
+                    self.graph.storages.limit_scopes(id, 0);
                     self.graph.storages.set_device(id, copy, self.computed_ns);
                     self.graph.has_bytes(id);
                     self.absent.remove(id, &self.graph.storages[id]);

@@ -78,6 +78,8 @@ pub struct Storage {
     pub interval: Option<IntervalId>,
     /// Its place among evicted storages, if the policy asks for these.
     pub member: Option<Member>,
+    /// The checkpointed scopes that it was made in and is no result of; while there are any, its bytes are dropped first.
+    scopes: u32,
     /// How many storages became the most recently used before it did.
     turn: u64,
     newer: Option<StorageId>,
@@ -94,6 +96,11 @@ impl Storage {
     pub fn active(&self) -> bool {
         self.held || self.claims > 0
     }
+
+    /// Whether its bytes are to be dropped before others leave.
+    pub fn is_recomputed_first(&self) -> bool {
+        self.scopes > 0
+    }
 }
 
 /// All records, and the resident ones in order of use.
@@ -102,8 +109,8 @@ pub struct Storages {
     records: Table<Storage>,
     spare_lists: Vec<Vec<RecipeId>>,
     made: u64,
-    /// Residents in order of use, by class of size.
-    classes: [Ends; CLASSES],
+    /// Residents in order of use, by class of size: first those that are not recomputed first, then those that are.
+    classes: [[Ends; CLASSES]; 2],
     turns: u64,
 }
 
@@ -128,15 +135,15 @@ impl Default for Storages {
             records: Table::default(),
             spare_lists: Vec::new(),
             made: 0,
-            classes: [Ends::default(); CLASSES],
+            classes: [[Ends::default(); CLASSES]; 2],
             turns: 0,
         }
     }
 }
 
 impl Storages {
-    /// A record for `size_bytes` bytes that are nowhere yet, held by a handle.
-    pub fn insert(&mut self, size_bytes: usize, made_by: &'static str) -> StorageId {
+    /// A record for `size_bytes` bytes that are nowhere yet, held by a handle and made in so many checkpointed scopes.
+    pub fn insert(&mut self, size_bytes: usize, made_by: &'static str, scopes: u32) -> StorageId {
         let storage = Storage {
             number: self.made,
             size_bytes,
@@ -158,6 +165,7 @@ impl Storages {
             next_use: NextUse::default(),
             interval: None,
             member: None,
+            scopes,
             turn: 0,
             newer: None,
             older: None,
@@ -218,8 +226,17 @@ impl Storages {
 
     /// Those of at least so many bytes.
     pub fn residents_of(&self, least_bytes: usize) -> impl Iterator<Item = StorageId> {
-        let lists = self.classes[class(least_bytes)..].iter();
-        let mut oldest: ArrayVec<StorageId, CLASSES> = lists.filter_map(|ends| ends.oldest).collect();
+        self.in_order(&self.classes, least_bytes)
+    }
+
+    /// Of these, those that are recomputed first.
+    pub fn recomputed_first_of(&self, least_bytes: usize) -> impl Iterator<Item = StorageId> {
+        self.in_order(&self.classes[1..], least_bytes)
+    }
+
+    fn in_order(&self, lists: &[[Ends; CLASSES]], least_bytes: usize) -> impl Iterator<Item = StorageId> {
+        let lists = lists.iter().flat_map(|classes| &classes[class(least_bytes)..]);
+        let mut oldest: ArrayVec<StorageId, { 2 * CLASSES }> = lists.filter_map(|ends| ends.oldest).collect();
         let in_order = std::iter::from_fn(move || {
             let (at, &id) = oldest.iter().enumerate().min_by_key(|&(_, &id)| self[id].turn)?;
             match self[id].newer {
@@ -233,28 +250,46 @@ impl Storages {
         in_order.filter(move |&id| self[id].size_bytes >= least_bytes)
     }
 
+    /// A storage counts as made in so many checkpointed scopes at the most from now on.
+    pub fn limit_scopes(&mut self, id: StorageId, most: u32) {
+        let resident = self[id].device.is_some();
+        if resident {
+            self.unlink(id);
+        }
+        self[id].scopes = self[id].scopes.min(most);
+        if resident {
+            self.link_newest(id, self[id].used_ns);
+        }
+    }
+
+    /// The list that a storage is in while it is resident.
+    fn list(&mut self, id: StorageId) -> &mut Ends {
+        let storage = &self[id];
+        let (first, class) = (storage.is_recomputed_first(), class(storage.size_bytes));
+        &mut self.classes[usize::from(first)][class]
+    }
+
     fn link_newest(&mut self, id: StorageId, now_ns: u64) {
         self.turns += 1;
-        let (turn, class) = (self.turns, class(self[id].size_bytes));
-        let before = self.classes[class].newest.replace(id);
+        let turn = self.turns;
+        let before = self.list(id).newest.replace(id);
         let storage = &mut self[id];
         (storage.older, storage.newer, storage.used_ns, storage.turn) = (before, None, now_ns, turn);
         match before {
             Some(before) => self[before].newer = Some(id),
-            None => self.classes[class].oldest = Some(id),
+            None => self.list(id).oldest = Some(id),
         }
     }
 
     fn unlink(&mut self, id: StorageId) {
-        let class = class(self[id].size_bytes);
         let (older, newer) = (self[id].older.take(), self[id].newer.take());
         match older {
             Some(older) => self[older].newer = newer,
-            None => self.classes[class].oldest = newer,
+            None => self.list(id).oldest = newer,
         }
         match newer {
             Some(newer) => self[newer].older = older,
-            None => self.classes[class].newest = older,
+            None => self.list(id).newest = older,
         }
     }
 }
@@ -280,9 +315,8 @@ mod tests {
     fn residents_come_in_order_of_use_whatever_their_size() {
         let mut storages = Storages::default();
         let block = Block::default();
-        let sizes = [5000, 300, 70_000, 0, 300, 9000];
-        let ids: Vec<StorageId> =
-            sizes.iter().map(|&size_bytes| storages.insert(size_bytes, "test")).collect();
+        let made = [(5000, 2), (300, 0), (70_000, 0), (0, 1), (300, 1), (9000, 0)];
+        let ids = made.map(|(size_bytes, scopes)| storages.insert(size_bytes, "test", scopes));
         for (now, &id) in ids.iter().enumerate() {
             storages.set_device(id, Copy::new(block, Pending::default()), now as u64);
         }
@@ -295,5 +329,13 @@ mod tests {
         assert_eq!(order(&storages, 5000), [0, 2, 5].map(|index| ids[index]));
         assert_eq!(order(&storages, 5001), [2, 5].map(|index| ids[index]));
         assert_eq!(order(&storages, 1 << 40), []);
+        let first = |storages: &Storages| storages.recomputed_first_of(0).collect::<Vec<_>>();
+        assert_eq!(first(&storages), [0, 4].map(|index| ids[index]));
+        storages.limit_scopes(ids[0], 1);
+        storages.limit_scopes(ids[4], 0);
+        assert_eq!(first(&storages), [ids[0]]);
+        assert_eq!(order(&storages, 0), [2, 5, 1, 0, 4].map(|index| ids[index]));
+        storages.take_device(ids[0]);
+        assert_eq!(first(&storages), []);
     }
 }

@@ -138,7 +138,7 @@ impl Pool {
         let Some((block, busy)) = self.host_block(size_bytes, true)? else {
             return Err(self.host_tier_full("write", size_bytes));
         };
-        let id = self.graph.storages.insert(size_bytes, "upload");
+        let id = self.graph.storages.insert(size_bytes, "upload", 0);
         self.journal.note(|| Event::Write(self.made(id)));
         self.log_storage(id, Asked::Write);
         self.held_bytes += aligned(size_bytes);

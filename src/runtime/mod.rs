@@ -3,6 +3,7 @@
 
 mod exit;
 mod registry;
+mod scope;
 mod supply;
 mod tensor;
 
@@ -12,10 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crossbeam_queue::SegQueue;
 use smallvec::SmallVec;
 
-#[doc(hidden)]
-pub use registry::configure_with_engine;
 pub(crate) use registry::portrait;
 pub use registry::{configure, recording, reset_stats, stats};
+#[doc(hidden)]
+pub use registry::{configure_with_engine, pinned_storages};
+pub use scope::{Scope, keep_result};
 pub use supply::Reads;
 pub(crate) use supply::Supply;
 pub use tensor::Tensor;
@@ -68,6 +70,7 @@ impl Runtime {
         dropped.extend(std::iter::from_fn(|| self.dropped.pop()));
         dropped.sort_unstable();
         dropped.into_iter().for_each(|id| pool.release(id));
+        pool.scopes = scope::depth();
         pool
     }
 

@@ -73,6 +73,12 @@ pub fn stats(device: &OvercommitDevice) -> Result<Stats, Error> {
     Ok(runtime(device)?.pool().stats())
 }
 
+/// Storages that an op or a read holds in place: none between them. For tests.
+#[doc(hidden)]
+pub fn pinned_storages(device: &OvercommitDevice) -> Result<usize, Error> {
+    Ok(runtime(device)?.pool().pinned_storages())
+}
+
 /// The number of the op at which the most device memory was in use, and what was resident after the op that the
 /// configuration names.
 pub(crate) fn portrait(device: &OvercommitDevice) -> Result<(u64, Residents), Error> {

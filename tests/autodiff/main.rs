@@ -1,6 +1,7 @@
 //! The crate's own differentiable operations: exact, and sparing.
 
 mod cases;
+mod checkpoint;
 mod exact;
 mod gradients;
 mod memory;

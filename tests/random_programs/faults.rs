@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use burn_overcommit::engine::fault::Fault;
-use burn_overcommit::runtime::configure_with_engine;
+use burn_overcommit::runtime::{configure_with_engine, pinned_storages};
 use burn_overcommit::{Error, LaneMode, OvercommitDevice, Policy, Sabotage, stats};
 
 use crate::check::{
@@ -124,6 +124,7 @@ fn fails_cleanly(
         Err(Error::Engine { .. }) => assert!(failed, "call {call} was not made"),
         Err(error) => panic!("call {call}: {error}"),
     }
+    assert_eq!(pinned_storages(&device).expect("a device that ran"), 0, "call {call}");
     for (slot, digest) in machine.contents() {
         match digest {
             Ok(digest) => assert_eq!(digest, reference[machine.position][&slot], "call {call}, slot {slot}"),

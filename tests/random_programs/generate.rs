@@ -35,7 +35,18 @@ pub fn program(seed: u64) -> Program {
         generator.step();
     }
     let iterations = generator.random.random_range(1..4);
-    Program { seed, prologue, body, iterations, epilogue: generator.steps }
+    Program { seed, prologue, body: with_scopes(seed, body), iterations, epilogue: generator.steps }
+}
+
+/// The steps; of half of the seeds, one or two stretches of them in scopes, which may overlap.
+fn with_scopes(seed: u64, mut steps: Vec<Step>) -> Vec<Step> {
+    let mut random = ChaCha8Rng::seed_from_u64(!seed);
+    for _ in 0..random.random_range(0..4u32).saturating_sub(1) {
+        let end = random.random_range(1..=steps.len());
+        steps.insert(end, Step::Leave);
+        steps.insert(random.random_range(0..end), Step::Enter);
+    }
+    steps
 }
 
 /// A tensor that exists at this point of the program.

@@ -7,6 +7,7 @@
 mod check;
 mod faults;
 mod generate;
+mod loops;
 mod networks;
 mod ops;
 mod program;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 
 use burn_overcommit::op::{Dtype, Layout, Op, Shape};
-use burn_overcommit::runtime::{self, Tensor};
+use burn_overcommit::runtime::{self, Scope, Tensor};
 use burn_overcommit::{Error, OvercommitDevice};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -55,6 +55,10 @@ pub enum Step {
     },
     Drop(Slot),
     Read(Slot),
+    /// Into a scope that is recomputed first.
+    Enter,
+    /// Out of the innermost scope, with the newest tensor as its result.
+    Leave,
 }
 
 /// Steps before, in and after a loop. What the loop makes it drops, apart from the weights and a few left-overs.
@@ -81,13 +85,15 @@ pub struct Machine {
     device: OvercommitDevice,
     slots: BTreeMap<Slot, Tensor>,
     digest: DefaultHasher,
+    scopes: Vec<Scope>,
     /// Steps done.
     pub position: usize,
 }
 
 impl Machine {
     pub fn new(device: OvercommitDevice) -> Self {
-        Machine { device, slots: BTreeMap::new(), digest: DefaultHasher::new(), position: 0 }
+        let (slots, scopes) = (BTreeMap::new(), Vec::new());
+        Machine { device, slots, digest: DefaultHasher::new(), scopes, position: 0 }
     }
 
     /// Runs the program and reads all it leaves. The digest is of every byte read.
@@ -127,6 +133,11 @@ impl Machine {
             }
             Step::Drop(slot) => drop(self.slots.remove(slot)),
             Step::Read(slot) => self.read(*slot)?,
+            Step::Enter => self.scopes.push(Scope::enter()),
+            Step::Leave => {
+                drop(self.scopes.pop());
+                self.slots.last_key_value().iter().for_each(|(_, tensor)| runtime::keep_result(tensor));
+            }
         }
         self.position += 1;
         Ok(())

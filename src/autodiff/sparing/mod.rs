@@ -191,6 +191,10 @@ impl<F: FloatElement, I: IntElement> AutodiffBackend for Sparing<Overcommit<F, I
 
 /// Norms are made again; what keeps its output, costs products or reads no input is not.
 impl<F: FloatElement, I: IntElement> SavesLess for Sparing<Overcommit<F, I>> {
+    fn plain(x: &FloatTensor<Self>) -> &Tensor {
+        &x.primitive
+    }
+
     fn normalised(kind: Softmax, x: FloatTensor<Self>, axis: usize) -> FloatTensor<Self> {
         cost::kept::<F, I>(Unremade::<F, I>::normalised(kind, x, axis))
     }

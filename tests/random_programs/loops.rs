@@ -1,0 +1,165 @@
+//! Failures of the engine in programs that repeat themselves, and so are planned: under every policy, of every kind.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use burn_overcommit::engine::fault::{Call, Fault};
+use burn_overcommit::runtime::{configure_with_engine, pinned_storages};
+use burn_overcommit::{Error, LaneMode, OvercommitDevice, Policy, stats};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::check::{Case, PAGE_BYTES, Setting, assert_empty, contents_at, fresh_device, quietly};
+use crate::program::{Machine, Program};
+use crate::{THREADS, setting};
+
+/// Enough that a plan is made, and followed for some iterations.
+const ITERATIONS: usize = 6;
+/// Of each kind, for each program, policy and way to map.
+const FAILURES: usize = 2;
+
+/// What happened in all programs.
+#[derive(Debug, Default)]
+struct Totals {
+    plans: AtomicU64,
+    /// Failures by kind: those that the program saw as an error, and those that it did not, since what failed was done
+    /// before it had to be.
+    seen: [AtomicU64; Call::ALL.len()],
+    unseen: AtomicU64,
+}
+
+fn count(total: &AtomicU64) -> u64 {
+    total.load(Ordering::Relaxed)
+}
+
+/// Sets a device up with a failure to come, and gives the engine that will fail.
+fn prepare(device: OvercommitDevice, setting: &Setting, kind: Call, failing: u64) -> Arc<Fault> {
+    let mut fault = None;
+    let wrap = |engine| fault.insert(Arc::new(Fault::of(engine, kind, failing))).clone() as _;
+    configure_with_engine(&device, setting.config(), wrap).expect("an idle host device");
+    fault.expect("the runtime was made")
+}
+
+/// Runs a program with one failure: it is one error, or none if what failed was done before it had to be; nothing else is lost, the same pool then runs the program to
+/// its end while what is left of the first run is still there, and nothing leaks.
+fn fails_and_goes_on(
+    device: OvercommitDevice,
+    case: &Case,
+    setting: &Setting,
+    (kind, failing): (Call, u64),
+    expected: u64,
+    totals: &Totals,
+) {
+    let fault = prepare(device, setting, kind, failing);
+    let mut machine = Machine::new(device);
+    let result = match case {
+        Case::Ops(program) => machine.run(program).map_err(|error| format!("{error}")),
+        Case::Network(network) => quietly(|| network.run(&device)),
+    };
+    assert!(fault.has_failed(), "the call was not made");
+    assert_eq!(pinned_storages(&device).expect("a device that ran"), 0, "something is still pinned");
+    match result {
+        Ok(digest) => {
+            assert_eq!(digest, expected, "the results differ");
+            assert!(setting.policy == Policy::Auto, "the failure went unnoticed");
+            totals.unseen.fetch_add(1, Ordering::Relaxed);
+        }
+        Err(message) => {
+            assert!(message.contains("injected failure"), "{message}");
+            totals.seen[kind as usize].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    assert_eq!(run(device, case), expected, "the results differ after the failure");
+    let left = machine.contents();
+    let position = machine.position;
+    drop(machine);
+    case.forget();
+    assert_empty(&stats(&device).expect("a device that ran"));
+    let Case::Ops(program) = case else { return };
+    Setting::default().apply(&device);
+    let reference = contents_at(&device, program, position);
+    for (slot, digest) in left {
+        match digest {
+            Ok(digest) => assert_eq!(digest, reference[&slot], "slot {slot}"),
+            // A view that is read through a copy, which may be too large.
+            Err(Error::WorkingSet(_)) => {}
+            Err(error) => panic!("slot {slot}: {error}"),
+        }
+    }
+}
+
+/// Runs a program on a device that is set up.
+fn run(device: OvercommitDevice, case: &Case) -> u64 {
+    match case {
+        Case::Ops(program) => Machine::new(device).run(program).expect("enough memory, and no failure"),
+        Case::Network(network) => network.run(&device),
+    }
+}
+
+/// Checks the program of a seed, as a loop.
+fn check(device: OvercommitDevice, seed: u64, totals: &Totals) {
+    let case = match Case::new(seed) {
+        Case::Ops(program) => Case::Ops(Program { iterations: ITERATIONS, ..program }),
+        network => network,
+    };
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    for page_bytes in [None, Some(PAGE_BYTES)] {
+        let free = Setting { page_bytes, plans: true, ..Setting::default() };
+        let expected = case.run(&device, &free).expect("enough memory");
+        case.forget();
+        let seen = stats(&device).expect("a device that ran");
+        let smallest = seen.smallest_budget_bytes;
+        for policy in Policy::ALL {
+            let most = smallest.max(seen.peak_allocated_bytes / 2);
+            // As often as not, what is left of a failed run has to give way for every op.
+            let budget_bytes =
+                if random.random_bool(0.5) { smallest } else { random.random_range(smallest..=most) };
+            let lanes = match random.random_bool(0.5) {
+                true => LaneMode::Deferred { seed },
+                false => LaneMode::Threads,
+            };
+            let setting = Setting { budget_bytes, policy, lanes, ..free };
+            for kind in Call::ALL {
+                let clean = prepare(device, &setting, kind, u64::MAX);
+                assert_eq!(run(device, &case), expected);
+                case.forget();
+                let made = stats(&device).expect("a device that ran").counters.plans;
+                totals.plans.fetch_add(made, Ordering::Relaxed);
+                for _ in 0..FAILURES.min(clean.calls() as usize) {
+                    let failure = (kind, random.random_range(0..clean.calls()));
+                    let run = || fails_and_goes_on(device, &case, &setting, failure, expected, totals);
+                    if let Err(message) = quietly(run) {
+                        panic!("{setting:?}, {failure:?}: {message}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn failures_under_plans_and_every_policy_lose_nothing() {
+    let (first, programs) = (setting("RANDOM_SEED", 1), setting("RANDOM_PROGRAMS", 300) / 30);
+    println!("{programs} programs from seed {first} on");
+    let (next, totals) = (AtomicU64::new(0), Totals::default());
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let device = fresh_device();
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= programs {
+                        return;
+                    }
+                    let seed = first.wrapping_add(index);
+                    if let Err(message) = quietly(|| check(device, seed, &totals)) {
+                        panic!("program {seed}: {message}");
+                    }
+                }
+            });
+        }
+    });
+    println!("{totals:?}");
+    assert!(totals.seen.iter().all(|seen| count(seen) > programs), "some kind hardly fails: {totals:?}");
+    assert!(count(&totals.plans) > programs, "hardly any program is planned: {totals:?}");
+}
