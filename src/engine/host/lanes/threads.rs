@@ -1,5 +1,5 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 
 use super::queue::{Piece, Run, Shared, Step, lock};
@@ -14,12 +14,14 @@ const YIELDS: u32 = 8;
 #[derive(Debug)]
 pub(in super::super) struct Threads {
     state: Arc<State>,
-    workers: Vec<(Thread, Option<JoinHandle<()>>)>,
+    workers: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
 struct State {
     shared: Shared,
+    /// The lanes' workers, once they have begun.
+    threads: [OnceLock<Thread>; 3],
     /// Whether a lane's worker sleeps until it is given work.
     parked: [AtomicBool; 3],
     stopping: AtomicBool,
@@ -74,6 +76,7 @@ impl State {
     /// A worker's life.
     fn work(&self, lane: Lane) {
         let index = lane as usize;
+        self.threads[index].get_or_init(thread::current);
         let queue = &self.shared.queues[index];
         let stopping = || self.stopping.load(Ordering::SeqCst);
         while !stopping() {
@@ -91,7 +94,10 @@ impl State {
                 }
             }
             if let Some(mark) = blocked {
-                if !spin(|| self.shared.reached(mark)) {
+                // A copy that ops wait for is sooner made than its worker is woken; ops are for their own worker.
+                if lane == Lane::Compute {
+                    self.finish(mark);
+                } else if !spin(|| self.shared.reached(mark)) {
                     self.sleep_until(mark);
                 }
             } else if !spin(|| !queue.is_idle() || stopping()) {
@@ -127,6 +133,7 @@ impl Threads {
     pub fn new(run: Run) -> Self {
         let state = Arc::new(State {
             shared: Shared::new(run),
+            threads: Default::default(),
             parked: Default::default(),
             stopping: AtomicBool::new(false),
             sleepers: AtomicUsize::new(0),
@@ -136,11 +143,8 @@ impl Threads {
         });
         let workers = Lane::ALL.map(|lane| {
             let state = Arc::clone(&state);
-            let handle = thread::Builder::new()
-                .name(format!("overcommit {lane:?}"))
-                .spawn(move || state.work(lane))
-                .expect("a thread can be started");
-            (handle.thread().clone(), Some(handle))
+            let builder = thread::Builder::new().name(format!("overcommit {lane:?}"));
+            builder.spawn(move || state.work(lane)).expect("a thread can be started")
         });
         Threads { state, workers: workers.into() }
     }
@@ -151,21 +155,31 @@ impl Threads {
 
     pub fn submit(&self, lane: Lane, piece: Piece) {
         self.state.shared.queues[lane as usize].push(piece);
-        self.wake(lane);
-    }
-
-    fn wake(&self, lane: Lane) {
-        let parked = &self.state.parked[lane as usize];
-        if parked.load(Ordering::SeqCst) && parked.swap(false, Ordering::SeqCst) {
-            self.workers[lane as usize].0.unpark();
-        }
+        self.state.wake(lane);
     }
 
     pub fn finish(&self, mark: Mark) {
-        let shared = &self.state.shared;
+        self.state.finish(mark);
+    }
+}
+
+impl State {
+    fn wake(&self, lane: Lane) {
+        let parked = &self.parked[lane as usize];
+        if parked.load(Ordering::SeqCst)
+            && parked.swap(false, Ordering::SeqCst)
+            && let Some(thread) = self.threads[lane as usize].get()
+        {
+            thread.unpark();
+        }
+    }
+
+    /// Runs what leads to a mark, as far as no other thread does, until it is reached or the engine goes.
+    fn finish(&self, mark: Mark) {
+        let shared = &self.shared;
         // What has to run first: the mark, or a mark that its lane waits for. Each was submitted before the last.
         let mut goal = mark;
-        while !shared.reached(mark) {
+        while !shared.reached(mark) && !self.stopping.load(Ordering::SeqCst) {
             if shared.reached(goal) {
                 goal = mark;
                 continue;
@@ -175,7 +189,7 @@ impl Threads {
                 Some(None) => {}
                 None => {
                     if !spin(|| shared.reached(goal)) {
-                        self.state.sleep_until(goal);
+                        self.sleep_until(goal);
                     }
                 }
             }
@@ -184,12 +198,12 @@ impl Threads {
 
     /// Runs the goal's lane up to it. The mark that the lane waits for, if it does; `None` if another thread runs it.
     fn help(&self, goal: Mark) -> Option<Option<Mark>> {
-        let shared = &self.state.shared;
+        let shared = &self.shared;
         let holder = shared.hold(goal.lane)?;
         let mut blocked = None;
         while !shared.reached(goal) {
             match holder.step() {
-                Step::Ran => self.state.tell(goal.lane),
+                Step::Ran => self.tell(goal.lane),
                 Step::Blocked(mark) => {
                     blocked = Some(mark);
                     break;
@@ -214,12 +228,10 @@ impl Drop for Threads {
             let _guard = lock(&self.state.gate);
             self.state.progress.notify_all();
         }
-        for (thread, handle) in &mut self.workers {
-            thread.unpark();
-            if let Some(handle) = handle.take() {
-                // A worker catches its pieces' panics and has none of its own to report.
-                let _ = handle.join();
-            }
+        for worker in self.workers.drain(..) {
+            worker.thread().unpark();
+            // A worker catches its pieces' panics and has none of its own to report.
+            let _ = worker.join();
         }
     }
 }
