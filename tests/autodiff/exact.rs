@@ -47,7 +47,7 @@ fn under_both_strategies_and_every_budget() {
     let needed = stats(&OvercommitDevice::Host(420)).unwrap();
     for (n, policy) in Policy::ALL.into_iter().enumerate() {
         for (m, balanced) in [false, true].into_iter().enumerate() {
-            let device = OvercommitDevice::Host((430 + 2 * n + m) as u16);
+            let device = OvercommitDevice::Host((1000 + 2 * n + m) as u16);
             let budget = (needed.smallest_budget_bytes * 5).div_ceil(4);
             configure(&device, Config::new().budget_bytes(budget).policy(policy)).unwrap();
             let found = if balanced { bits::<Balanced>(&device) } else { bits::<None>(&device) };

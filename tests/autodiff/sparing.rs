@@ -184,10 +184,10 @@ fn the_same_operations_give_the_same_bits() {
 #[test]
 fn a_tight_budget_changes_no_bit() {
     for (n, policy) in Policy::ALL.into_iter().enumerate() {
-        let device = OvercommitDevice::Host(456 + 2 * n as u16);
+        let device = OvercommitDevice::Host(1100 + 2 * n as u16);
         let (expected, _) = train::<Ours, Words<Ours>>(&device, 3);
         let needed = stats(&device).unwrap();
-        let tight = OvercommitDevice::Host(457 + 2 * n as u16);
+        let tight = OvercommitDevice::Host(1101 + 2 * n as u16);
         let budget = (needed.smallest_budget_bytes * 4 / 3).max(needed.peak_allocated_bytes / 6);
         configure(&tight, Config::new().budget_bytes(budget).policy(policy)).unwrap();
         assert_eq!(train::<Ours, Words<Ours>>(&tight, 3).0, expected, "{policy}");
