@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 const ALLOWED: [(&str, &[&str]); 10] = [
     ("op", &["op"]),
     ("engine", &["engine", "op"]),
-    ("policy", &["policy"]),
-    ("liveness", &["liveness"]),
+    ("policy", &["policy", "liveness", "op"]),
+    ("liveness", &["liveness", "op"]),
     ("trace", &["trace", "engine", "op"]),
     (
         "pool",
@@ -26,7 +26,10 @@ const ALLOWED: [(&str, &[&str]); 10] = [
             "OvercommitDevice",
         ],
     ),
-    ("planner", &["planner", "pool", "policy", "engine", "op", "config", "error", "OvercommitDevice"]),
+    (
+        "planner",
+        &["planner", "pool", "policy", "liveness", "engine", "op", "config", "error", "OvercommitDevice"],
+    ),
     (
         "runtime",
         &[

@@ -1,11 +1,19 @@
 //! Online liveness: training repeats itself, so what a storage will be used for next is what its like was used for one
-//! iteration ago. Pure; knows ops by signature and storages by where they were last touched, and nothing else.
+//! iteration ago. Pure.
 //!
-//! - `tracker`: follows the stream of ops and tells next uses. `history`: the stream so far.
+//! - `tracker`: follows the stream of ops and tells next uses; knows ops by signature and storages by where they were last
+//!   touched, and nothing else. `history`: the stream so far.
+//! - `dataflow`: one iteration as a whole. `phases`, `layers`: what its parts are.
 
+mod dataflow;
 mod history;
+mod layers;
+mod phases;
 mod tracker;
 
+pub use dataflow::{Dataflow, Gap, NewOp, Operation, Value};
+pub use layers::{Layer, LayerKind};
+pub use phases::Phase;
 pub use tracker::{NextUse, Observed, Operand, Touch, Tracker};
 
 /// What an op is like, apart from what changes from one iteration to the next: kind, element types, shapes and layouts, but

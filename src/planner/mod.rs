@@ -1,8 +1,9 @@
 //! Plans of whole iterations: made from what the program asked for, judged by running it through the pool on the simulation.
 //!
-//! - [`iteration`]: what is planned. [`bookings`]: what is spent on the host. [`trial`]: a plan is tried.
+//! - [`iteration`]: what is planned. [`dataflow`]: how policies see it. [`bookings`]: what is spent on the host. [`trial`]: a plan is tried.
 
 mod bookings;
+mod dataflow;
 mod iteration;
 mod trial;
 
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use crate::config::Settings;
 use crate::engine::Props;
 use crate::engine::sim::{Profile, Workspace};
-use crate::policy::{Schedule, Weighed};
+use crate::policy::{Limits, Schedule, Weighed};
 use crate::pool::Log;
 use bookings::Timeline;
 use iteration::Iteration;
@@ -32,7 +33,7 @@ const WEIGHTS: [Weighed; 7] = [
 pub fn plan(log: &Log, period: usize, props: &Props, settings: &Settings) -> Option<Schedule> {
     let iteration = Iteration::cut(log, period)?;
     let planner = Planner { profile: profile(props), settings, iteration };
-    planner.search()
+    planner.published().or_else(|| planner.search())
 }
 
 /// A simulated device like the real one.
@@ -51,11 +52,28 @@ struct Planner<'a> {
 const BOOKINGS: [(f64, f64); 5] = [(1.0, 1.0), (1.0, 1.1), (0.95, 1.0), (0.9, 1.0), (0.8, 1.0)];
 
 impl Planner<'_> {
+    /// The schedule of a policy that says itself what is to be done.
+    fn published(&self) -> Option<Schedule> {
+        let Settings { policy, ways, budget_bytes, .. } = *self.settings;
+        let limits = Limits { budget_bytes, offload: ways.offload, recompute: ways.recompute };
+        let flow = self.iteration.dataflow(&self.profile.props);
+        let (ops, intervals) = (&self.iteration.ops, &self.iteration.intervals);
+        let blank = || Schedule { ops: ops.clone(), intervals: intervals.clone(), ..Schedule::default() };
+        let plans = policy.reactive(ways.offload).plan(&flow, limits);
+        let mut schedules: Vec<Schedule> = plans.iter().map(|plan| blank().with(plan)).collect();
+        if schedules.len() < 2 {
+            return schedules.pop();
+        }
+        let mut best = None;
+        schedules.into_iter().for_each(|schedule| self.attempt(&mut best, schedule));
+        best.map(|(schedule, _)| Arc::unwrap_or_clone(schedule))
+    }
+
     fn search(&self) -> Option<Schedule> {
         let blank = Schedule {
             ops: self.iteration.ops.clone(),
             intervals: self.iteration.intervals.clone(),
-            rule: WEIGHTS[0],
+            rule: Some(WEIGHTS[0]),
             ..Schedule::default()
         };
         let mut best = None;
@@ -70,7 +88,7 @@ impl Planner<'_> {
         }
         let booked = best.as_ref().map_or(blank, |(schedule, _)| (**schedule).clone());
         for &rule in &WEIGHTS[1..] {
-            self.attempt(&mut best, Schedule { rule, ..booked.clone() });
+            self.attempt(&mut best, Schedule { rule: Some(rule), ..booked.clone() });
         }
         let (schedule, Trial { mut decisions, .. }) = best?;
         decisions.sort_by_key(|&(op, ..)| op);

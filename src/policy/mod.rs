@@ -1,19 +1,24 @@
 //! Memory policies: which storage to evict, and how. Pure: they see numbers, never the pool or an engine.
 //!
-//! To add one: a file with a [`Reactive`] implementation, and a row in [`Policy`].
+//! To add one: a file with a [`Reactive`] implementation, and a row in [`Policy`]. What plans whole iterations says so there.
 
 mod auto;
 mod dtr;
 mod evict_all;
+mod published;
 mod recompute;
 mod schedule;
 mod tensor_cache;
+mod vdnn;
 mod weighed;
 
 use std::fmt::{self, Debug};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::liveness::Dataflow;
+
+pub use published::{Absence, Limits};
 pub use schedule::{Interval, IntervalId, Place, Schedule, ScheduledOp};
 pub use weighed::Weighed;
 
@@ -35,12 +40,26 @@ pub enum Policy {
     /// Dynamic tensor rematerialization: what costs least to have back by its size and by how long it was not used is
     /// dropped.
     Dtr,
+    /// vDNN: the inputs of all layers are offloaded in the forward pass and prefetched in the backward pass.
+    VdnnAll,
+    /// vDNN: those of convolutions are.
+    VdnnConv,
+    /// vDNN: none, those of convolutions, or all, whichever is fastest.
+    VdnnDyn,
 }
 
 impl Policy {
     /// Every policy.
-    pub const ALL: [Policy; 5] =
-        [Policy::Auto, Policy::TensorCache, Policy::Recompute, Policy::EvictAll, Policy::Dtr];
+    pub const ALL: [Policy; 8] = [
+        Policy::Auto,
+        Policy::TensorCache,
+        Policy::Recompute,
+        Policy::EvictAll,
+        Policy::Dtr,
+        Policy::VdnnAll,
+        Policy::VdnnConv,
+        Policy::VdnnDyn,
+    ];
 
     /// The name in configuration and reports.
     pub fn name(self) -> &'static str {
@@ -50,6 +69,9 @@ impl Policy {
             Policy::Recompute => "recompute",
             Policy::EvictAll => "evict-all",
             Policy::Dtr => "dtr",
+            Policy::VdnnAll => "vdnn-all",
+            Policy::VdnnConv => "vdnn-conv",
+            Policy::VdnnDyn => "vdnn-dyn",
         }
     }
 
@@ -64,6 +86,9 @@ impl Policy {
             Policy::Recompute => Arc::new(recompute::Recompute),
             Policy::EvictAll => Arc::new(evict_all::EvictAll),
             Policy::Dtr => Arc::new(dtr::Dtr),
+            Policy::VdnnAll => Arc::new(vdnn::Vdnn::All),
+            Policy::VdnnConv => Arc::new(vdnn::Vdnn::Conv),
+            Policy::VdnnDyn => Arc::new(vdnn::Vdnn::Dyn),
         }
     }
 }
@@ -158,6 +183,13 @@ pub trait Reactive: Debug + Send + Sync {
     /// Whether whole iterations are planned.
     fn plans(&self) -> bool {
         false
+    }
+
+    /// Plans of an iteration, to be followed as they are: the first of those that are fastest on the simulation. None: whoever
+    /// plans searches for one.
+    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Vec<Absence>> {
+        let _ = (flow, limits);
+        Vec::new()
     }
 
     /// Whether storages leave as soon as no op uses them, and not when memory is short.

@@ -33,10 +33,12 @@ pub struct Schedule {
     pub intervals: Vec<Interval>,
     /// What leaves device memory when an op needs room, in this order, and whether its bytes are dropped. By op.
     pub evictions: Vec<(u32, IntervalId, Eviction)>,
+    /// What leaves as soon as an op has run. By op.
+    pub releases: Vec<(u32, IntervalId, Eviction)>,
     /// What is fetched before an op. By op.
     pub fetches: Vec<(u32, IntervalId)>,
-    /// How other storages are evicted, if that does not suffice.
-    pub rule: Weighed,
+    /// How other storages are evicted, if that does not suffice; where none is named, by the policy's own rule.
+    pub rule: Option<Weighed>,
 }
 
 /// Ops that a place in the iteration is recognised by.

@@ -69,7 +69,7 @@ impl Pool {
     }
 
     /// Evicts a storage as the schedule says. `false`: that cannot be now.
-    fn evict_as_scheduled(&mut self, id: StorageId, how: Eviction) -> Result<bool, Error> {
+    pub(super) fn evict_as_scheduled(&mut self, id: StorageId, how: Eviction) -> Result<bool, Error> {
         let storage = &self.graph.storages[id];
         if how == Eviction::Offload || storage.host.is_some() {
             return self.offload(id, false);

@@ -32,9 +32,9 @@ pub struct Following {
 }
 
 impl Following {
-    /// The schedule's rule.
-    pub fn rule(&self) -> &dyn Reactive {
-        &self.schedule.rule
+    /// The schedule's rule, if it has one of its own.
+    pub fn rule(&self) -> Option<&dyn Reactive> {
+        self.schedule.rule.as_ref().map(|rule| rule as &dyn Reactive)
     }
 
     fn storage_in(&self, interval: IntervalId, pool: &Pool) -> Option<StorageId> {
@@ -151,6 +151,21 @@ impl Pool {
         }
         for &id in operands {
             self.offload_early(&schedule, id)?;
+        }
+        of_op(&schedule.releases, at, |&(op, ..)| op)
+            .iter()
+            .try_for_each(|&(_, interval, how)| self.release_scheduled(interval, how))
+    }
+
+    /// Evicts without need; where that cannot be now, the storage stays.
+    fn release_scheduled(&mut self, interval: IntervalId, how: Eviction) -> Result<(), Error> {
+        let following = self.following.as_ref().filter(|following| following.active);
+        let Some(id) = following.and_then(|following| following.storage_in(interval, self)) else {
+            return Ok(());
+        };
+        let storage = &self.graph.storages[id];
+        if storage.device.is_some() && storage.held && self.can_leave(storage) {
+            self.evict_as_scheduled(id, how)?;
         }
         Ok(())
     }

@@ -165,7 +165,7 @@ impl Pool {
     /// The rule by which storages are evicted that no schedule names.
     fn rule(&self) -> &dyn Reactive {
         match &self.following {
-            Some(following) if self.is_following() => following.rule(),
+            Some(following) if self.is_following() => following.rule().unwrap_or(&*self.policy),
             _ => &*self.policy,
         }
     }

@@ -40,7 +40,7 @@ const MOST_LOOKED_AT: usize = 16;
 impl Pool {
     /// Tells the tracker of an op, and its operands what the tracker knows.
     pub(super) fn track(&mut self, inputs: &[Input], plan: &Instruction, outputs: &[StorageId]) {
-        if !self.policy.prefetches() {
+        if !self.policy.prefetches() && !self.learns {
             return;
         }
         let ids = || inputs.iter().map(|input| input.id).chain(outputs.iter().copied());
@@ -69,7 +69,7 @@ impl Pool {
     /// Fetches what will be needed soon into memory that stays free until then: what the program will hold more by that
     /// time, and what is to be recomputed before, is left room.
     pub(super) fn prefetch(&mut self) -> Result<(), Error> {
-        if !self.is_roomy() || !self.settings.ways.offload {
+        if !self.rule().prefetches() || !self.is_roomy() || !self.settings.ways.offload {
             return Ok(());
         }
         let mut reserved_bytes = 0;

@@ -1,0 +1,54 @@
+//! An iteration as policies see it.
+
+use super::iteration::{Iteration, Step};
+use crate::engine::{Props, aligned};
+use crate::liveness::{Dataflow, NewOp};
+use crate::op::{Inputs, Reads};
+
+impl Iteration {
+    /// As data flow: its values are the slots, its gaps the intervals.
+    pub fn dataflow(&self, props: &Props) -> Dataflow {
+        let mut flow = Dataflow::default();
+        for (slot, &size_bytes) in self.size_bytes.iter().enumerate() {
+            let persists = slot < self.successors.len();
+            flow.value(aligned(size_bytes), props.copy_ns(size_bytes), persists);
+        }
+        for (slot, &successor) in self.successors.iter().enumerate() {
+            flow.values[slot].successor = successor.map(|slot| slot as usize);
+        }
+        for step in &self.steps {
+            match step {
+                Step::Op { instruction, inputs, outputs } => {
+                    let bytes = |slot: u32| aligned(self.size_bytes[slot as usize]);
+                    let op = &instruction.op;
+                    let taken = |at: usize| {
+                        outputs.first().map_or(0, |&output| bytes(output).min(bytes(inputs[at].0)))
+                    };
+                    let overwritten = (0..inputs.len()).find(|&at| inputs[at].1 && op.in_place(at));
+                    let read: Inputs<(usize, Reads)> = (inputs.iter().enumerate())
+                        .map(|(at, &(slot, _))| (slot as usize, op.reads(at)))
+                        .collect();
+                    let made: Vec<usize> = outputs.iter().map(|&slot| slot as usize).collect();
+                    flow.op(&NewOp {
+                        name: op.name(),
+                        launch_ns: instruction.launch_ns,
+                        extra_bytes: aligned(instruction.scratch_bytes) as isize
+                            - overwritten.map_or(0, taken) as isize,
+                        exact: op.replays_exactly(),
+                        inputs: &read,
+                        outputs: &made,
+                    });
+                    for &(slot, _) in inputs.iter().filter(|(_, consumed)| *consumed) {
+                        flow.values[slot as usize].freed_after = Some(flow.ops.len() - 1);
+                    }
+                }
+                Step::Free(slot) => {
+                    flow.values[*slot as usize].freed_after = Some(flow.ops.len().saturating_sub(1));
+                }
+                Step::Write(_) | Step::Read(_) | Step::Sync => {}
+            }
+        }
+        flow.finish();
+        flow
+    }
+}

@@ -1,0 +1,108 @@
+//! Rhu et al., *vDNN: Virtualized Deep Neural Networks for Scalable, Memory-Efficient Neural Network Design*, MICRO 2016,
+//! section 3: the input of a layer (`X`) is offloaded while its last consumer in the forward pass runs, and comes back while a
+//! layer above runs backward, by the search of figure 10. `vDNN_all` offloads all inputs, `vDNN_conv` those of
+//! convolutions.
+//!
+//! `vDNN_dyn` (section 3.2) tries by profiling no offload, then `conv`, then `all`, each with the fastest and the smallest
+//! algorithms. An engine has one algorithm for each convolution here, so that what is tried is which storages leave.
+//!
+//! In the paper, a layer waits for the copies of the one before. Here whoever takes the memory waits. Weights stay, as there.
+
+use crate::liveness::{Dataflow, LayerKind};
+
+use super::published::{Absence, Limits};
+use super::tensor_cache::TensorCache;
+use super::{Candidate, Eviction, Reactive, Ways};
+
+/// See the module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Vdnn {
+    All,
+    Conv,
+    Dyn,
+}
+
+impl Reactive for Vdnn {
+    fn pick(&self, need_bytes: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
+        TensorCache.pick(need_bytes, candidates)
+    }
+
+    fn how(&self, ways: Ways) -> Option<Eviction> {
+        TensorCache.how(ways)
+    }
+
+    fn plans(&self) -> bool {
+        true
+    }
+
+    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Vec<Absence>> {
+        if !limits.offload {
+            return vec![Vec::new()];
+        }
+        match self {
+            Vdnn::All => vec![plan(flow, false)],
+            Vdnn::Conv => vec![plan(flow, true)],
+            Vdnn::Dyn => vec![Vec::new(), plan(flow, true), plan(flow, false)],
+        }
+    }
+}
+
+/// A layer as the search sees it.
+struct Searched {
+    kind: LayerKind,
+    /// Gaps of what it offloads.
+    offloaded: Vec<usize>,
+    prefetched: bool,
+}
+
+fn plan(flow: &Dataflow, convolutions_only: bool) -> Vec<Absence> {
+    let mut layers: Vec<Searched> = (flow.layers.iter())
+        .map(|layer| Searched { kind: layer.kind, offloaded: Vec::new(), prefetched: false })
+        .collect();
+    for value in (0..flow.values.len()).filter(|&value| !flow.values[value].persists) {
+        let Some((place, gap)) = flow.kept_for_backward(value) else { continue };
+        let is_head = |op: usize| {
+            let layer = flow.ops[op].layer.map(|layer| &flow.layers[layer]);
+            layer.is_some_and(|layer| layer.kind == LayerKind::Convolution && layer.ops.first() == Some(&op))
+        };
+        if convolutions_only && !flow.readers(value).any(is_head) {
+            continue;
+        }
+        // Its last consumer, or its maker if nothing else reads it before.
+        layers[flow.ops[gap.from].layer.expect("an op of the forward pass has a layer")]
+            .offloaded
+            .push(place);
+    }
+    let begins = flow.backward_begins();
+    let mut absences = Vec::new();
+    for at in (0..layers.len()).rev() {
+        // What was not fetched before its layer's turn is fetched when it is asked for.
+        if !std::mem::replace(&mut layers[at].prefetched, true) {
+            absences.extend(leave(flow, &layers[at].offloaded, None));
+        }
+        let Some(begin) = begins[at] else { continue };
+        if let Some(found) = find_prefetch_layer(&mut layers, at) {
+            absences.extend(leave(flow, &layers[found].offloaded, Some(begin)));
+        }
+    }
+    absences
+}
+
+fn leave(flow: &Dataflow, gaps: &[usize], back_before: Option<usize>) -> Vec<Absence> {
+    let leaves = |&gap: &usize| Absence { back_before, ..Absence::of(flow, gap, Eviction::Offload) };
+    gaps.iter().map(leaves).collect()
+}
+
+/// The paper's figure 10: the next lower layer that is offloaded and not prefetched, unless a convolution comes before.
+fn find_prefetch_layer(layers: &mut [Searched], current: usize) -> Option<usize> {
+    for at in (0..current).rev() {
+        if !layers[at].offloaded.is_empty() && !layers[at].prefetched {
+            layers[at].prefetched = true;
+            return Some(at);
+        }
+        if layers[at].kind == LayerKind::Convolution {
+            return None;
+        }
+    }
+    None
+}
