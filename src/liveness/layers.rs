@@ -108,7 +108,6 @@ impl Finding<'_> {
                 let mut layers: Vec<usize> = (op.inputs.iter())
                     .filter(|input| Some(size_bytes(input)) == made)
                     .filter_map(|&input| self.of_value[input])
-                    .filter(|&layer| self.flow.layers[layer].kind != LayerKind::Input)
                     .collect();
                 layers.dedup();
                 (layers.len() > 1).then_some(LayerKind::Join)

@@ -1,12 +1,12 @@
 //! Forward, backward and update, from data flow alone.
 //!
-//! What an iteration is for is what it leaves in place of something: new weights, or gradients where nothing updates
-//! them. Of those, only what descends from the loss counts: the successors of storages that lead to most of all successors,
-//! as weights do and moments and running statistics do not.
+//! What an iteration is for is what it leaves or makes without reading it: new weights, or gradients where nothing updates them.
+//! Of these, what descends from the topmost weight counts, so that running statistics do not: of all that persists, is touched
+//! more than once and leads to at least half of the results, that which is touched first the latest.
 //!
 //! - *Forward* is what leads to as many of these as the input does. A backward op leads to the gradients of its own layer and
-//!   of those below alone, so that their numbers fall from op to op, and that of the forward pass is the one that most ops share.
-//!   The gradient of the loss itself, before the topmost weights are reached, counts as forward.
+//!   of those below alone, so that their number falls from op to op, and that of the forward pass is the one that most ops
+//!   share. The gradient of the loss itself, before the topmost weights are reached, counts as forward.
 //! - *Update* is what reads no activation, leads to nothing that does, and touches what persists.
 //! - *Backward* is the rest; what leads nowhere, such as a metric, belongs to the op before it.
 
@@ -39,6 +39,10 @@ impl Places {
         self.0[place / 64] |= 1 << (place % 64);
     }
 
+    fn contains(&self, place: usize) -> bool {
+        self.0[place / 64] >> (place % 64) & 1 == 1
+    }
+
     fn add(&mut self, other: &Places) {
         self.0.iter_mut().zip(&other.0).for_each(|(mine, other)| *mine |= other);
     }
@@ -66,19 +70,28 @@ fn leads_to(flow: &Dataflow, targets: &[usize]) -> (Vec<usize>, Vec<Places>) {
     (counts, onward)
 }
 
+/// Of so many results at the most it is asked what leads to them: a sample does.
+const MOST_RESULTS: usize = 1024;
+
 /// What the iteration is for.
 fn targets(flow: &Dataflow) -> Vec<usize> {
-    let replaced = |(_, value): &(usize, &super::dataflow::Value)| {
-        value.successor.is_some_and(|successor| flow.values[successor].made_by.is_some())
+    let left = |value: usize| {
+        flow.values[value].made_by.is_some()
+            && (flow.readers(value).next().is_none() || flow.values[value].freed_after.is_none())
     };
-    let places: Vec<usize> =
-        flow.values.iter().enumerate().filter(replaced).map(|(place, _)| place).collect();
-    let successor = |&place: &usize| flow.values[place].successor.expect("it is replaced");
-    let successors: Vec<usize> = places.iter().map(successor).collect();
-    let (_, onward) = leads_to(flow, &successors);
-    let weights = places.iter().filter(|&&place| 2 * onward[place].count() > successors.len());
-    let trained: Vec<usize> = weights.map(successor).collect();
-    if trained.is_empty() { successors } else { trained }
+    let results: Vec<usize> = (0..flow.values.len()).filter(|&value| left(value)).collect();
+    let step = results.len().div_ceil(MOST_RESULTS).max(1);
+    let results: Vec<usize> = results.into_iter().step_by(step).collect();
+    let (_, onward) = leads_to(flow, &results);
+    let first_touch = |&value: &usize| flow.values[value].gaps.first().map(|&gap| flow.gaps[gap].from);
+    let is_weight = |&value: &usize| {
+        flow.values[value].persists
+            && flow.values[value].gaps.len() > 1
+            && 2 * onward[value].count() >= results.len()
+    };
+    let top = (0..flow.values.len()).filter(is_weight).max_by_key(first_touch);
+    let led_to = |top: usize| results.iter().enumerate().filter(move |&(at, _)| onward[top].contains(at));
+    top.map_or_else(|| results.clone(), |top| led_to(top).map(|(_, &value)| value).collect())
 }
 
 /// Says of each op which phase it belongs to.
@@ -120,15 +133,22 @@ fn updates(flow: &Dataflow, is_forward: &[bool]) -> Vec<bool> {
         touches_persistent[at] = op.inputs.iter().any(|&input| flow.values[input].persists)
             || readers().any(|reader| touches_persistent[reader]);
     }
+    let reads_activation = |op: &super::Operation| op.inputs.iter().any(|&input| is_activation(input));
+    let backward_ends = flow.ops.iter().rposition(reads_activation);
     let mut updates = vec![false; flow.ops.len()];
     for (at, op) in flow.ops.iter().enumerate() {
-        // A gradient that the backward pass goes on with is read there too.
-        let of_update = |&input: &usize| {
-            flow.values[input].persists
-                || flow.values[input].made_by.is_some_and(|maker| updates[maker])
-                || flow.readers(input).all(|reader| closed[reader])
+        let known = |&input: &usize| {
+            flow.values[input].persists || flow.values[input].made_by.is_some_and(|maker| updates[maker])
         };
-        updates[at] = closed[at] && touches_persistent[at] && op.inputs.iter().all(of_update);
+        // A gradient that the backward pass goes on with is read there too.
+        let of_update = |input: &usize| known(input) || flow.readers(*input).all(|reader| closed[reader]);
+        // While there is a backward pass, what only prepares an update cannot be told from it.
+        let begun = Some(at) > backward_ends || op.inputs.iter().any(known);
+        let leaves = |&output: &usize| {
+            flow.values[output].freed_after.is_none() || flow.readers(output).next().is_some()
+        };
+        let begun = begun && op.outputs.iter().any(leaves);
+        updates[at] = begun && closed[at] && touches_persistent[at] && op.inputs.iter().all(of_update);
     }
     updates
 }

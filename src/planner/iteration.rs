@@ -164,11 +164,10 @@ impl Iteration {
         log.asked[begin..end].iter().for_each(|asked| building.step(log, asked));
         let places: HashMap<Touch, u64> =
             ended.alive.iter().map(|(&number, touch)| ((touch.0 - period, touch.1), number)).collect();
-        let untouched = |number: u64, touch: &Touch| {
-            ended.alive.get(&number).is_some_and(|then| then == touch).then_some(number)
-        };
+        // What stays is its own successor: where it was touched last before the log began is not known.
+        let stays = |number: u64| ended.alive.contains_key(&number).then_some(number);
         let successors = state.iter().map(|(number, touch)| {
-            places.get(touch).copied().or_else(|| untouched(*number, touch)).map(|then| building.slots[&then])
+            stays(*number).or_else(|| places.get(touch).copied()).map(|then| building.slots[&then])
         });
         let successors: Vec<Option<Slot>> = successors.collect();
         building.finish(successors, period as u32)

@@ -3,11 +3,15 @@
 //! To add one: a file with a [`Reactive`] implementation, and a row in [`Policy`]. What plans whole iterations says so there.
 
 mod auto;
+mod autoswap;
+mod capuchin;
 mod dtr;
 mod evict_all;
+mod layrub;
 mod published;
 mod recompute;
 mod schedule;
+mod superneurons;
 mod tensor_cache;
 mod vdnn;
 mod weighed;
@@ -18,7 +22,7 @@ use std::sync::Arc;
 
 use crate::liveness::Dataflow;
 
-pub use published::{Absence, Limits};
+pub use published::{Limits, Plan};
 pub use schedule::{Interval, IntervalId, Place, Schedule, ScheduledOp};
 pub use weighed::Weighed;
 
@@ -46,11 +50,22 @@ pub enum Policy {
     VdnnConv,
     /// vDNN: none, those of convolutions, or all, whichever is fastest.
     VdnnDyn,
+    /// SuperNeurons: what lies between convolutions, linear layers, joins and concatenations is recomputed, and their
+    /// outputs are offloaded by the tensor cache when memory is short.
+    SuperNeurons,
+    /// Layrub: what layers keep is migrated as they end, and comes back one layer ahead.
+    Layrub,
+    /// AutoSwap: as many values are swapped as keep the load within the budget, by priority.
+    AutoSwap,
+    /// AutoSwap: those of them whose copies cost no time.
+    AutoSwapNoOverhead,
+    /// Capuchin: what can be swapped without delay is, and of the rest what is recomputed the fastest is.
+    Capuchin,
 }
 
 impl Policy {
     /// Every policy.
-    pub const ALL: [Policy; 8] = [
+    pub const ALL: [Policy; 13] = [
         Policy::Auto,
         Policy::TensorCache,
         Policy::Recompute,
@@ -59,6 +74,11 @@ impl Policy {
         Policy::VdnnAll,
         Policy::VdnnConv,
         Policy::VdnnDyn,
+        Policy::SuperNeurons,
+        Policy::Layrub,
+        Policy::AutoSwap,
+        Policy::AutoSwapNoOverhead,
+        Policy::Capuchin,
     ];
 
     /// The name in configuration and reports.
@@ -72,6 +92,11 @@ impl Policy {
             Policy::VdnnAll => "vdnn-all",
             Policy::VdnnConv => "vdnn-conv",
             Policy::VdnnDyn => "vdnn-dyn",
+            Policy::SuperNeurons => "superneurons",
+            Policy::Layrub => "layrub",
+            Policy::AutoSwap => "autoswap",
+            Policy::AutoSwapNoOverhead => "autoswap-no-overhead",
+            Policy::Capuchin => "capuchin",
         }
     }
 
@@ -89,6 +114,11 @@ impl Policy {
             Policy::VdnnAll => Arc::new(vdnn::Vdnn::All),
             Policy::VdnnConv => Arc::new(vdnn::Vdnn::Conv),
             Policy::VdnnDyn => Arc::new(vdnn::Vdnn::Dyn),
+            Policy::SuperNeurons => Arc::new(superneurons::SuperNeurons),
+            Policy::Layrub => Arc::new(layrub::Layrub),
+            Policy::AutoSwap => Arc::new(autoswap::AutoSwap::StickToLimit),
+            Policy::AutoSwapNoOverhead => Arc::new(autoswap::AutoSwap::NoOverhead),
+            Policy::Capuchin => Arc::new(capuchin::Capuchin),
         }
     }
 }
@@ -187,7 +217,7 @@ pub trait Reactive: Debug + Send + Sync {
 
     /// Plans of an iteration, to be followed as they are: the first of those that are fastest on the simulation. None: whoever
     /// plans searches for one.
-    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Vec<Absence>> {
+    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
         let _ = (flow, limits);
         Vec::new()
     }

@@ -15,35 +15,36 @@ pub struct Limits {
     pub recompute: bool,
 }
 
-/// A decision: a storage leaves device memory at once when an op has run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Absence {
-    /// The op after which it leaves.
-    pub after: usize,
-    /// The gap that it is in then, as the [`Dataflow`] numbers them.
-    pub gap: usize,
-    /// How it leaves.
-    pub how: Eviction,
-    /// The op before which it comes back; where none is named, that which needs it waits.
-    pub back_before: Option<usize>,
+/// What is done in every iteration, by ops and gaps as the [`Dataflow`] numbers them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// What leaves device memory at once when an op has run, the gap that it is then in, and how.
+    pub releases: Vec<(usize, usize, Eviction)>,
+    /// What comes back before an op, if it is away; other ops wait for what they need.
+    pub fetches: Vec<(usize, usize)>,
 }
 
-impl Absence {
-    /// Leaves as soon as a gap begins.
-    pub fn of(flow: &Dataflow, gap: usize, how: Eviction) -> Self {
-        Absence { after: flow.gaps[gap].from, gap, how, back_before: None }
+impl Plan {
+    /// A value is away as soon as a gap begins, and comes back before an op, if one is named.
+    pub fn swap(&mut self, flow: &Dataflow, gap: usize, back_before: Option<usize>) {
+        self.releases.push((flow.gaps[gap].from, gap, Eviction::Offload));
+        self.fetches.extend(back_before.map(|op| (op, gap)));
+    }
+
+    /// A value is dropped as soon as a gap begins.
+    pub fn drop(&mut self, flow: &Dataflow, gap: usize) {
+        self.releases.push((flow.gaps[gap].from, gap, Eviction::Drop));
     }
 }
 
 impl Schedule {
-    /// A schedule of these decisions; `self` names ops and intervals.
-    pub fn with(mut self, absences: &[Absence]) -> Self {
-        for absence in absences {
-            let interval = IntervalId(absence.gap as u32);
-            self.intervals[absence.gap].offload |= absence.how == Eviction::Offload;
-            self.releases.push((absence.after as u32, interval, absence.how));
-            self.fetches.extend(absence.back_before.map(|op| (op as u32, interval)));
+    /// A schedule of a plan; `self` names ops and intervals.
+    pub fn with(mut self, plan: &Plan) -> Self {
+        for &(op, gap, how) in &plan.releases {
+            self.intervals[gap].offload |= how == Eviction::Offload;
+            self.releases.push((op as u32, IntervalId(gap as u32), how));
         }
+        self.fetches.extend(plan.fetches.iter().map(|&(op, gap)| (op as u32, IntervalId(gap as u32))));
         self.releases.sort_by_key(|&(op, ..)| op);
         self.fetches.sort_by_key(|&(op, _)| op);
         self

@@ -10,7 +10,7 @@
 
 use crate::liveness::{Dataflow, LayerKind};
 
-use super::published::{Absence, Limits};
+use super::published::{Limits, Plan};
 use super::tensor_cache::TensorCache;
 use super::{Candidate, Eviction, Reactive, Ways};
 
@@ -35,14 +35,14 @@ impl Reactive for Vdnn {
         true
     }
 
-    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Vec<Absence>> {
+    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
         if !limits.offload {
-            return vec![Vec::new()];
+            return vec![Plan::default()];
         }
         match self {
             Vdnn::All => vec![plan(flow, false)],
             Vdnn::Conv => vec![plan(flow, true)],
-            Vdnn::Dyn => vec![Vec::new(), plan(flow, true), plan(flow, false)],
+            Vdnn::Dyn => vec![Plan::default(), plan(flow, true), plan(flow, false)],
         }
     }
 }
@@ -55,7 +55,7 @@ struct Searched {
     prefetched: bool,
 }
 
-fn plan(flow: &Dataflow, convolutions_only: bool) -> Vec<Absence> {
+fn plan(flow: &Dataflow, convolutions_only: bool) -> Plan {
     let mut layers: Vec<Searched> = (flow.layers.iter())
         .map(|layer| Searched { kind: layer.kind, offloaded: Vec::new(), prefetched: false })
         .collect();
@@ -74,23 +74,19 @@ fn plan(flow: &Dataflow, convolutions_only: bool) -> Vec<Absence> {
             .push(place);
     }
     let begins = flow.backward_begins();
-    let mut absences = Vec::new();
+    let mut plan = Plan::default();
     for at in (0..layers.len()).rev() {
         // What was not fetched before its layer's turn is fetched when it is asked for.
         if !std::mem::replace(&mut layers[at].prefetched, true) {
-            absences.extend(leave(flow, &layers[at].offloaded, None));
+            layers[at].offloaded.iter().for_each(|&gap| plan.swap(flow, gap, None));
         }
-        let Some(begin) = begins[at] else { continue };
-        if let Some(found) = find_prefetch_layer(&mut layers, at) {
-            absences.extend(leave(flow, &layers[found].offloaded, Some(begin)));
+        if let Some(begin) = begins[at]
+            && let Some(found) = find_prefetch_layer(&mut layers, at)
+        {
+            layers[found].offloaded.iter().for_each(|&gap| plan.swap(flow, gap, Some(begin)));
         }
     }
-    absences
-}
-
-fn leave(flow: &Dataflow, gaps: &[usize], back_before: Option<usize>) -> Vec<Absence> {
-    let leaves = |&gap: &usize| Absence { back_before, ..Absence::of(flow, gap, Eviction::Offload) };
-    gaps.iter().map(leaves).collect()
+    plan
 }
 
 /// The paper's figure 10: the next lower layer that is offloaded and not prefetched, unless a convolution comes before.

@@ -1,0 +1,48 @@
+//! Liu, Jin et al., *Layer-Centric Memory Reuse and Data Migration for Extreme-Scale Deep Learning on Many-Core
+//! Architectures* (Layrub), ACM TACO 15(3), 2018, section 4.
+//!
+//! - *Inter-layer reuse*: what each layer keeps for the backward pass is migrated to the host as the layer ends, and comes back
+//!   one layer ahead, while the layer above runs backward; layers share the device memory that this leaves.
+//! - *Intra-layer reuse*: a gradient takes the place of the feature map that it belongs to. That is no decision here: an op
+//!   that has the last handle of what it reads writes over it, where its kind allows.
+
+use crate::liveness::Dataflow;
+
+use super::published::{Limits, Plan};
+use super::tensor_cache::TensorCache;
+use super::{Candidate, Eviction, Reactive, Ways};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Layrub;
+
+impl Reactive for Layrub {
+    fn pick(&self, need_bytes: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
+        TensorCache.pick(need_bytes, candidates)
+    }
+
+    fn how(&self, ways: Ways) -> Option<Eviction> {
+        TensorCache.how(ways)
+    }
+
+    fn plans(&self) -> bool {
+        true
+    }
+
+    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
+        let mut plan = Plan::default();
+        if !limits.offload {
+            return vec![plan];
+        }
+        let begins = flow.backward_begins();
+        for value in (0..flow.values.len()).filter(|&value| !flow.values[value].persists) {
+            let Some((gap, kept)) = flow.kept_for_backward(value) else { continue };
+            let layer = flow.ops[kept.from].layer.expect("an op of the forward pass has a layer");
+            // What is asked for before that layer's turn comes when it is asked for.
+            let ahead = begins[layer + 1..].iter().flatten().min().copied();
+            let needed = kept.until.map(|(op, _)| op);
+            plan.swap(flow, gap, ahead.filter(|&begin| needed.is_some_and(|needed| begin < needed)));
+        }
+        vec![plan]
+    }
+}
