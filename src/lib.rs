@@ -19,6 +19,8 @@ pub mod replay;
 pub mod report;
 pub mod runtime;
 mod stats;
+#[cfg(test)]
+mod tests;
 pub mod trace;
 
 pub use backend::Overcommit;

@@ -72,6 +72,8 @@ pub struct Gap {
     pub value: usize,
     /// The op that it begins with.
     pub from: usize,
+    /// What that reads of it.
+    pub reads: Reads,
     /// The op that it ends with, and what that reads: counted on beyond the last op if in the next iteration. None if the value
     /// is dropped before.
     pub until: Option<(usize, Reads)>,
@@ -136,7 +138,7 @@ impl Dataflow {
                 self.gaps[*last].until = Some((at, reads));
             }
             self.values[value].gaps.push(place);
-            self.gaps.push(Gap { value, from: at, until: None });
+            self.gaps.push(Gap { value, from: at, reads, until: None });
         }
     }
 
@@ -146,11 +148,8 @@ impl Dataflow {
             let Some(successor) = self.values[value].successor else { continue };
             let last = self.values[successor].gaps.last().copied();
             if let (Some(last), Some(&first)) = (last, self.values[value].gaps.first()) {
-                // What the touch reads is the same in every iteration.
-                let at = self.gaps[first].from;
-                let reads =
-                    if self.ops[at].outputs.contains(&value) { Reads::Nothing } else { Reads::Values };
-                self.gaps[last].until = Some((at + self.ops.len(), reads));
+                let Gap { from, reads, .. } = self.gaps[first];
+                self.gaps[last].until = Some((from + self.ops.len(), reads));
             }
         }
         self.count_bytes();

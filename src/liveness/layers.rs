@@ -140,24 +140,22 @@ impl Finding<'_> {
             .for_each(|layer| *layer = Some(source));
     }
 
-    /// An op of the backward pass belongs to the layer that alone has touched one of its inputs in the forward pass; where there
-    /// is none, to that of the op before if that has touched one, else to the next lower that has.
+    /// An op of the backward pass belongs to the layer that has touched in the forward pass what it reads, the highest of several
+    /// that is not above that of the op before.
     fn backward(&mut self) {
         let Some(mut last) = self.flow.layers.len().checked_sub(1) else { return };
         for at in 0..self.flow.ops.len() {
             if self.flow.ops[at].phase != Phase::Backward {
                 continue;
             }
-            let (mut alone, mut any) = (None, Vec::new());
-            for &input in &self.flow.ops[at].inputs {
-                let layers = self.touched_by(input);
-                match layers[..] {
-                    [layer] => alone = alone.max(Some(layer)),
-                    _ => any.extend(layers),
-                }
-            }
-            let lower = || any.iter().copied().filter(|&layer| layer <= last).max();
-            last = alone.or_else(lower).unwrap_or(last);
+            let inputs = self.flow.ops[at].inputs.iter();
+            let touched: Vec<Vec<usize>> =
+                inputs.map(|&input| self.touched_by(input)).filter(|layers| !layers.is_empty()).collect();
+            let by_all = |layer: &usize| touched.iter().all(|layers| layers.contains(layer));
+            let is_input = |layer: usize| self.flow.layers[layer].kind == LayerKind::Input;
+            let below = |layer: &usize| *layer <= last && !is_input(*layer);
+            let all = || touched.iter().flatten().copied();
+            last = all().filter(by_all).filter(below).max().or(all().filter(below).max()).unwrap_or(last);
             self.flow.ops[at].layer = Some(last);
         }
     }

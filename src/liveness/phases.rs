@@ -2,13 +2,13 @@
 //!
 //! What an iteration is for is what it leaves or makes without reading it: new weights, or gradients where nothing updates them.
 //! Of these, what descends from the topmost weight counts, so that running statistics do not: of all that persists, is touched
-//! more than once and leads to at least half of the results, that which is touched first the latest.
+//! more than once and leads to a large part of the results, that which is touched first the latest.
 //!
 //! - *Forward* is what leads to as many of these as the input does. A backward op leads to the gradients of its own layer and
 //!   of those below alone, so that their number falls from op to op, and that of the forward pass is the one that most ops
 //!   share. The gradient of the loss itself, before the topmost weights are reached, counts as forward.
 //! - *Update* is what reads no activation, leads to nothing that does, and touches what persists.
-//! - *Backward* is the rest; what leads nowhere, such as a metric, belongs to the op before it.
+//! - *Backward* is the rest. What leads nowhere, such as a metric or running statistics, belongs to the op before it.
 
 use hashbrown::HashMap;
 
@@ -73,6 +73,10 @@ fn leads_to(flow: &Dataflow, targets: &[usize]) -> (Vec<usize>, Vec<Places>) {
 /// Of so many results at the most it is asked what leads to them: a sample does.
 const MOST_RESULTS: usize = 1024;
 
+/// A weight leads to at least one in so many results: to its own layer's and those of all layers below, beside which there are
+/// running statistics.
+const WEIGHT_PART: usize = 3;
+
 /// What the iteration is for.
 fn targets(flow: &Dataflow) -> Vec<usize> {
     let left = |value: usize| {
@@ -87,7 +91,7 @@ fn targets(flow: &Dataflow) -> Vec<usize> {
     let is_weight = |&value: &usize| {
         flow.values[value].persists
             && flow.values[value].gaps.len() > 1
-            && 2 * onward[value].count() >= results.len()
+            && WEIGHT_PART * onward[value].count() >= results.len()
     };
     let top = (0..flow.values.len()).filter(is_weight).max_by_key(first_touch);
     let led_to = |top: usize| results.iter().enumerate().filter(move |&(at, _)| onward[top].contains(at));
@@ -109,9 +113,9 @@ pub fn find(flow: &mut Dataflow) {
     let mut last = Phase::Forward;
     for at in 0..flow.ops.len() {
         last = match (is_forward[at], updates[at], counts[at]) {
+            (.., 0) => last,
             (true, ..) => Phase::Forward,
             (_, true, _) => Phase::Update,
-            (.., 0) if last != Phase::Update => last,
             _ => Phase::Backward,
         };
         flow.ops[at].phase = last;
@@ -144,10 +148,6 @@ fn updates(flow: &Dataflow, is_forward: &[bool]) -> Vec<bool> {
         let of_update = |input: &usize| known(input) || flow.readers(*input).all(|reader| closed[reader]);
         // While there is a backward pass, what only prepares an update cannot be told from it.
         let begun = Some(at) > backward_ends || op.inputs.iter().any(known);
-        let leaves = |&output: &usize| {
-            flow.values[output].freed_after.is_none() || flow.readers(output).next().is_some()
-        };
-        let begun = begun && op.outputs.iter().any(leaves);
         updates[at] = begun && closed[at] && touches_persistent[at] && op.inputs.iter().all(of_update);
     }
     updates

@@ -36,6 +36,12 @@ pub fn plan(log: &Log, period: usize, props: &Props, settings: &Settings) -> Opt
     planner.published().or_else(|| planner.search())
 }
 
+/// An iteration as policies see it.
+#[cfg(test)]
+pub fn dataflow(log: &Log, period: usize, props: &Props) -> Option<crate::liveness::Dataflow> {
+    Some(Iteration::cut(log, period)?.dataflow(props))
+}
+
 /// A simulated device like the real one.
 fn profile(props: &Props) -> Profile {
     Profile { key: props.name.clone(), props: props.clone(), workspace: Workspace::Gpu }

@@ -5,11 +5,9 @@
 //! The paper finds the weights of a combination of its four scores by Bayesian optimisation on a simulation; here each score
 //! alone and their even combination are tried there.
 
-use std::cmp::Reverse;
-
 use crate::liveness::Dataflow;
 
-use super::published::{Limits, Plan};
+use super::published::{Limits, Plan, Swap, book, excess_bytes};
 use super::tensor_cache::TensorCache;
 use super::{Candidate, Eviction, Reactive, Ways};
 
@@ -62,61 +60,38 @@ impl Reactive for AutoSwap {
             return vec![Plan::default()];
         }
         let swaps = swaps(flow);
-        let chosen = Score::ALL.map(|score| select(flow, &swaps, score, limits.budget_bytes));
-        chosen.map(|chosen| self.book(flow, chosen)).into()
+        let chosen = Score::ALL.map(|score| select(flow, &swaps, score, limits));
+        chosen.map(|chosen| self.plan_of(flow, chosen)).into()
     }
 }
 
-/// A value that may be swapped in a gap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Swap {
-    gap: usize,
-    from: usize,
-    until: usize,
-    size_bytes: usize,
-    copy_ns: u64,
-}
-
-impl Swap {
-    /// When the copy out can begin and that in must end.
-    fn times_ns(&self, flow: &Dataflow) -> (u64, u64) {
-        (flow.begin_ns(self.from + 1), flow.begin_ns(self.until))
-    }
-
-    fn absence_ns(&self, flow: &Dataflow) -> f64 {
-        let (out_ns, in_ns) = self.times_ns(flow);
-        in_ns as f64 - out_ns as f64 - 2.0 * self.copy_ns as f64
+impl AutoSwap {
+    fn plan_of(self, flow: &Dataflow, chosen: Vec<Swap>) -> Plan {
+        let mut plan = Plan::default();
+        for booked in book(flow, chosen) {
+            if self == AutoSwap::StickToLimit || booked.out_end_ns <= booked.in_begin_ns {
+                plan.swap_as_booked(flow, &booked);
+            }
+        }
+        plan
     }
 }
 
 /// The gaps around the highest load.
 fn swaps(flow: &Dataflow) -> Vec<Swap> {
-    let peak = (0..flow.ops.len()).max_by_key(|&op| (flow.ops[op].need_bytes, Reverse(op)));
-    let Some(peak) = peak else { return Vec::new() };
-    let swap = |(gap, entry): (usize, &crate::liveness::Gap)| {
-        let value = &flow.values[entry.value];
-        let until = entry.until.map(|(until, _)| until).filter(|&until| until < flow.ops.len())?;
-        let swap =
-            Swap { gap, from: entry.from, until, size_bytes: value.size_bytes, copy_ns: value.copy_ns };
-        (value.size_bytes >= LEAST_BYTES && (swap.from + 1..until).contains(&peak)).then_some(swap)
-    };
-    flow.gaps.iter().enumerate().filter_map(swap).collect()
-}
-
-/// Load above the limit, by op.
-fn excess_bytes(flow: &Dataflow, budget_bytes: usize) -> Vec<usize> {
-    flow.ops.iter().map(|op| op.need_bytes.saturating_sub(budget_bytes)).collect()
+    let peak_bytes = flow.peak_bytes();
+    let spans = |swap: &Swap| swap.ops().any(|op| flow.ops[op].need_bytes == peak_bytes);
+    Swap::all(flow).filter(|swap| swap.size_bytes >= LEAST_BYTES && spans(swap)).collect()
 }
 
 fn scores(flow: &Dataflow, swaps: &[Swap], score: Score, initial: &[usize], left: &[usize]) -> Vec<f64> {
     let weighed = |swap: &Swap, excess: &[usize]| -> f64 {
-        let ops = swap.from + 1..swap.until;
-        ops.map(|op| excess[op] as f64 * flow.ops[op].launch_ns as f64).sum()
+        swap.ops().map(|op| excess[op] as f64 * flow.ops[op].launch_ns as f64).sum()
     };
     let one = |swap: &Swap| match score {
-        Score::Doa => swap.absence_ns(flow),
+        Score::Doa => swap.absence_ns(flow) as f64,
         Score::Aoa => {
-            let (absence_ns, size) = (swap.absence_ns(flow), swap.size_bytes as f64);
+            let (absence_ns, size) = (swap.absence_ns(flow) as f64, swap.size_bytes as f64);
             // What cannot be hidden is the worse the smaller it is.
             if absence_ns >= 0.0 { absence_ns * size } else { absence_ns / size }
         }
@@ -136,8 +111,8 @@ fn scores(flow: &Dataflow, swaps: &[Swap], score: Score, initial: &[usize], left
 }
 
 /// Chooses until the load is within the limit, the highest score first.
-fn select(flow: &Dataflow, swaps: &[Swap], score: Score, budget_bytes: usize) -> Vec<Swap> {
-    let initial = excess_bytes(flow, budget_bytes);
+fn select(flow: &Dataflow, swaps: &[Swap], score: Score, limits: Limits) -> Vec<Swap> {
+    let initial = excess_bytes(flow, limits);
     let mut left = initial.clone();
     let mut open = swaps.to_vec();
     let mut known = scores(flow, &open, score, &initial, &left);
@@ -147,11 +122,11 @@ fn select(flow: &Dataflow, swaps: &[Swap], score: Score, budget_bytes: usize) ->
         let Some(best) = best else { break };
         let swap = open.swap_remove(best);
         known.swap_remove(best);
-        let helps = (swap.from + 1..swap.until).any(|op| left[op] > 0);
+        let helps = swap.ops().any(|op| left[op] > 0);
         if !helps {
             continue;
         }
-        for excess in &mut left[swap.from + 1..swap.until] {
+        for excess in &mut left[swap.ops()] {
             *excess = excess.saturating_sub(swap.size_bytes);
         }
         chosen.push(swap);
@@ -162,31 +137,94 @@ fn select(flow: &Dataflow, swaps: &[Swap], score: Score, budget_bytes: usize) ->
     chosen
 }
 
-impl AutoSwap {
-    /// Copies out follow each other in the order of the gaps; copies in are booked from the last backwards.
-    fn book(self, flow: &Dataflow, mut chosen: Vec<Swap>) -> Plan {
-        chosen.sort_by_key(|swap| (swap.from, swap.gap));
-        let mut free_ns = 0;
-        let out_ends_ns: Vec<u64> = (chosen.iter())
-            .map(|swap| {
-                free_ns = swap.times_ns(flow).0.max(free_ns) + swap.copy_ns;
-                free_ns
-            })
-            .collect();
-        let mut booked: Vec<(Swap, u64)> = chosen.into_iter().zip(out_ends_ns).collect();
-        booked.sort_by_key(|(swap, _)| Reverse((swap.until, swap.gap)));
-        let mut plan = Plan::default();
-        let mut busy_from_ns = u64::MAX;
-        for (swap, out_end_ns) in booked {
-            let in_begin_ns = swap.times_ns(flow).1.min(busy_from_ns).saturating_sub(swap.copy_ns);
-            if self == AutoSwap::NoOverhead && in_begin_ns < out_end_ns {
-                continue;
-            }
-            busy_from_ns = in_begin_ns;
-            // The first op that begins no earlier than the copy may.
-            let back_before = flow.op_at(in_begin_ns.max(out_end_ns)).clamp(swap.from + 1, swap.until);
-            plan.swap(flow, swap.gap, Some(back_before));
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::liveness::NewOp;
+    use crate::op::Reads;
+
+    const MIB: usize = 1 << 20;
+
+    /// Values of two, one and four MiB, made by the first three of ten ops of ten milliseconds each and read by the last three,
+    /// the first made being read last; a MiB is copied in a millisecond.
+    fn nested() -> Dataflow {
+        let mut flow = Dataflow::default();
+        let sizes = [2 * MIB, MIB, 4 * MIB];
+        let values = sizes.map(|bytes| flow.value(bytes, (bytes / MIB) as u64 * 1_000_000, false));
+        for at in 0..10 {
+            let inputs: Vec<(usize, Reads)> = values
+                .iter()
+                .copied()
+                .filter(|&value| value + at == 9)
+                .map(|value| (value, Reads::Values))
+                .collect();
+            let outputs: Vec<usize> = values.iter().copied().filter(|&value| value == at).collect();
+            let (launch_ns, extra_bytes) = (10_000_000, 0);
+            flow.op(&NewOp {
+                name: "op",
+                launch_ns,
+                extra_bytes,
+                exact: true,
+                inputs: &inputs,
+                outputs: &outputs,
+            });
         }
-        plan
+        values.into_iter().for_each(|value| flow.values[value].freed_after = Some(9 - value));
+        flow.finish();
+        flow
+    }
+
+    fn limits(budget_bytes: usize) -> Limits {
+        Limits { budget_bytes, offload: true, recompute: false }
+    }
+
+    #[test]
+    fn the_four_scores() {
+        let flow = nested();
+        let swaps = swaps(&flow);
+        assert_eq!(swaps.len(), 3);
+        // Three MiB too many from the third op on, while all three are there.
+        let initial = excess_bytes(&flow, limits(4 * MIB));
+        assert_eq!(initial[1..9], [0, 3, 3, 3, 3, 3, 3, 0].map(|excess| excess * MIB));
+        let of = |score, left: &[usize]| scores(&flow, &swaps, score, &initial, left);
+        // Eight ops less four milliseconds, six less two, four less eight.
+        assert_eq!(of(Score::Doa, &initial), [76e6, 58e6, 32e6]);
+        assert_eq!(of(Score::Aoa, &initial), [76e6 * 2.0, 58e6, 32e6 * 4.0].map(|area| area * MIB as f64));
+        let weighed = |ops: f64, excess: f64| ops * 10e6 * excess * MIB as f64;
+        assert_eq!(of(Score::Wdoa, &initial), [weighed(6.0, 3.0), weighed(6.0, 3.0), weighed(4.0, 3.0)]);
+        // With the first chosen, a MiB is left.
+        let left: Vec<usize> = initial.iter().map(|excess| excess.saturating_sub(2 * MIB)).collect();
+        assert_eq!(of(Score::Swdoa, &left), [weighed(6.0, 1.0), weighed(6.0, 1.0), weighed(4.0, 1.0)]);
+        let combined = of(Score::Combined, &initial);
+        assert_eq!(combined[0], 4.0);
+    }
+
+    #[test]
+    fn as_many_are_swapped_as_keep_the_limit() {
+        let flow = nested();
+        let chosen = |score| {
+            let mut values: Vec<usize> =
+                select(&flow, &swaps(&flow), score, limits(4 * MIB)).iter().map(|swap| swap.value).collect();
+            values.sort_unstable();
+            values
+        };
+        assert_eq!(chosen(Score::Doa), [0, 1]);
+        // The op that makes the last value, and that reads it, need the first two gone too.
+        assert_eq!(chosen(Score::Aoa), [0, 1, 2]);
+    }
+
+    #[test]
+    fn copies_that_would_be_late_are_left_out_where_no_time_may_be_lost() {
+        let mut flow = nested();
+        flow.values[2].copy_ns = 25_000_000;
+        let all = swaps(&flow);
+        let gaps = |plan: &Plan| {
+            let mut gaps: Vec<usize> =
+                plan.releases.iter().map(|release| flow.gaps[release.1].value).collect();
+            gaps.sort_unstable();
+            gaps
+        };
+        assert_eq!(gaps(&AutoSwap::StickToLimit.plan_of(&flow, all.clone())), [0, 1, 2]);
+        assert_eq!(gaps(&AutoSwap::NoOverhead.plan_of(&flow, all)), [0, 1]);
     }
 }

@@ -1,8 +1,8 @@
 //! Peng et al., *Capuchin: Tensor-based GPU Memory Management for Deep Learning*, ASPLOS 2020, section 4: of what is accessed
 //! again after the peak, that with the longest free time (FT) is swapped, as long as the time hides both copies; what is still
 //! missing is swapped or recomputed, whichever delays less, and recomputed in order of memory saving per second (MSPS).
-//! Swapped values come back at an in-trigger, an access one copy's time before they are needed; recomputation is on
-//! demand.
+//! Swapped values come back at an in-trigger, an access one copy's time before they are needed, or earlier if others need the
+//! lane; recomputation is on demand.
 //!
 //! In the paper, an in-trigger moves earlier when an access had to wait; here it stays as predicted.
 
@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 
 use crate::liveness::Dataflow;
 
-use super::published::{Limits, Plan};
+use super::published::{Limits, Plan, Swap, book, excess_bytes};
 use super::tensor_cache::TensorCache;
 use super::{Candidate, Eviction, Reactive, Ways};
 
@@ -41,46 +41,20 @@ impl Reactive for Capuchin {
     }
 }
 
-/// A value that may be evicted in a gap.
-#[derive(Debug, Clone, Copy)]
-struct Access {
-    gap: usize,
-    value: usize,
-    /// The evicted access and the back access.
-    from: usize,
-    until: usize,
-    /// Time between the end of the copy out and the latest beginning of that in.
-    free_ns: i64,
-}
-
-fn accesses(flow: &Dataflow) -> Vec<Access> {
-    let access = |(gap, entry): (usize, &crate::liveness::Gap)| {
-        let until = entry.until.map(|(until, _)| until).filter(|&until| until < flow.ops.len())?;
-        let copies_ns = 2 * flow.values[entry.value].copy_ns as i64;
-        let free_ns = flow.begin_ns(until) as i64 - flow.begin_ns(entry.from + 1) as i64 - copies_ns;
-        (until > entry.from + 1).then_some(Access {
-            gap,
-            value: entry.value,
-            from: entry.from,
-            until,
-            free_ns,
-        })
-    };
-    flow.gaps.iter().enumerate().filter_map(access).collect()
-}
-
 fn choose(flow: &Dataflow, limits: Limits) -> Plan {
-    let mut left: Vec<usize> =
-        flow.ops.iter().map(|op| op.need_bytes.saturating_sub(limits.budget_bytes)).collect();
-    let mut choosing = Choosing { flow, dropped: vec![None; flow.values.len()], plan: Plan::default() };
-    let mut accesses = accesses(flow);
-    accesses.sort_by_key(|access| (Reverse(access.free_ns), access.gap));
+    let mut left = excess_bytes(flow, limits);
+    let mut choosing = Choosing { flow, swaps: Vec::new(), dropped: vec![None; flow.values.len()] };
+    let is_feature_map = |access: &Swap| !flow.values[access.value].persists;
+    let mut accesses: Vec<Swap> =
+        Swap::all(flow).filter(|access| is_feature_map(access) && helps(&left, access)).collect();
+    accesses.sort_by_key(|access| (Reverse(access.absence_ns(flow)), access.gap));
     accesses.retain(|access| {
-        let swapped = limits.offload && access.free_ns >= 0 && relieve(flow, &mut left, access);
-        if swapped {
-            choosing.swap(access);
+        let hidden = limits.offload && helps(&left, access) && choosing.delay_ns(Some(*access)) == 0;
+        if hidden {
+            relieve(&mut left, access);
+            choosing.swaps.push(*access);
         }
-        !swapped
+        !hidden
     });
     // What recomputation saves per second only falls as more is dropped, so that a figure is worked out anew when it is the
     // largest.
@@ -105,71 +79,68 @@ fn choose(flow: &Dataflow, limits: Limits) -> Plan {
                 break;
             }
         }
-        let swap_ns = swap.map(|at| accesses[at].free_ns.min(0).unsigned_abs());
+        let before_ns = choosing.delay_ns(None);
+        let swap_ns = swap.map(|at| choosing.delay_ns(Some(accesses[at])).saturating_sub(before_ns));
         let remake_ns = drop.and_then(|(_, Reverse(at))| choosing.remake_ns(&accesses[at]));
         let swaps = swap_ns.is_some_and(|swap_ns| remake_ns.is_none_or(|remake_ns| swap_ns <= remake_ns));
         let Some(at) = (if swaps { swap } else { drop.map(|(_, Reverse(at))| at) }) else { break };
-        relieve(flow, &mut left, &accesses[at]);
+        relieve(&mut left, &accesses[at]);
         taken[at] = true;
         if swaps {
-            choosing.swap(&accesses[at]);
+            choosing.swaps.push(accesses[at]);
             by_saving.extend(drop);
         } else {
-            choosing.drop(&accesses[at]);
+            choosing.dropped[accesses[at].value] = Some(accesses[at]);
         }
     }
-    choosing.plan
+    choosing.plan()
 }
 
-fn helps(left: &[usize], access: &Access) -> bool {
-    left[access.from + 1..access.until].iter().any(|&bytes| bytes > 0)
+fn helps(left: &[usize], access: &Swap) -> bool {
+    left[access.ops()].iter().any(|&bytes| bytes > 0)
 }
 
-/// Takes a value's bytes off what is missing. `false`: that helps nowhere.
-fn relieve(flow: &Dataflow, left: &mut [usize], access: &Access) -> bool {
-    let needed = helps(left, access);
-    if needed {
-        let bytes = flow.values[access.value].size_bytes;
-        left[access.from + 1..access.until]
-            .iter_mut()
-            .for_each(|excess| *excess = excess.saturating_sub(bytes));
-    }
-    needed
+/// Takes a value's bytes off what is missing.
+fn relieve(left: &mut [usize], access: &Swap) {
+    let excess = left[access.ops()].iter_mut();
+    excess.for_each(|excess| *excess = excess.saturating_sub(access.size_bytes));
 }
 
+/// What was chosen so far.
 struct Choosing<'a> {
     flow: &'a Dataflow,
-    /// By value: the op after which it is dropped and that before which it is remade.
-    dropped: Vec<Option<(usize, usize)>>,
-    plan: Plan,
+    swaps: Vec<Swap>,
+    /// By value.
+    dropped: Vec<Option<Swap>>,
 }
 
 impl Choosing<'_> {
-    fn swap(&mut self, access: &Access) {
-        let need_ns = self.flow.begin_ns(access.until);
-        let trigger = self.flow.op_at(need_ns.saturating_sub(self.flow.values[access.value].copy_ns));
-        self.plan.swap(self.flow, access.gap, Some(trigger.clamp(access.from + 1, access.until)));
+    /// How late swapped values are, with one more.
+    fn delay_ns(&self, more: Option<Swap>) -> u64 {
+        let booked = book(self.flow, self.swaps.iter().copied().chain(more).collect());
+        booked.iter().map(|booked| booked.out_end_ns.saturating_sub(booked.in_begin_ns)).sum()
     }
 
-    fn drop(&mut self, access: &Access) {
-        self.dropped[access.value] = Some((access.from, access.until));
-        self.plan.drop(self.flow, access.gap);
+    fn plan(self) -> Plan {
+        let mut plan = Plan::default();
+        book(self.flow, self.swaps).iter().for_each(|booked| plan.swap_as_booked(self.flow, booked));
+        self.dropped.iter().flatten().for_each(|access| plan.drop(self.flow, access.gap));
+        plan
     }
 
     /// Bytes saved per second of recomputation.
-    fn saved_per_second(&self, access: &Access) -> Option<u64> {
+    fn saved_per_second(&self, access: &Swap) -> Option<u64> {
         let bytes = self.flow.values[access.value].size_bytes as u64;
         Some(bytes.saturating_mul(1_000_000_000) / self.remake_ns(access)?.max(1))
     }
 
     /// Predicted time to make a value again when it is accessed: with what it is made from and is not there then. None if
     /// that cannot be.
-    fn remake_ns(&self, access: &Access) -> Option<u64> {
+    fn remake_ns(&self, access: &Swap) -> Option<u64> {
         let is_there = |value: usize| {
             let record = &self.flow.values[value];
             let gone = record.freed_after.is_some_and(|op| op < access.until);
-            let away =
-                self.dropped[value].is_some_and(|(from, until)| (from + 1..until).contains(&access.until));
+            let away = self.dropped[value].is_some_and(|dropped| dropped.ops().contains(&access.until));
             !gone && !away
         };
         let (mut total_ns, mut ops) = (0, Vec::new());
@@ -188,5 +159,64 @@ impl Choosing<'_> {
             needed.extend(inputs.filter(|&input| !is_there(input)));
         }
         Some(total_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::testing::{chain, input_of, kept_input};
+
+    /// Four layers; what the second makes is large.
+    const LAYERS: [(&str, usize); 4] = [("conv", 500), ("conv", 4000), ("relu", 500), ("matmul", 500)];
+
+    fn planned(flow: &Dataflow, budget_bytes: usize, offload: bool, recompute: bool) -> Plan {
+        choose(flow, Limits { budget_bytes, offload, recompute })
+    }
+
+    #[test]
+    fn what_fits_stays() {
+        let flow = chain(500, &LAYERS);
+        assert_eq!(planned(&flow, flow.peak_bytes(), true, true), Plan::default());
+    }
+
+    #[test]
+    fn what_is_hidden_is_swapped_the_longest_free_time_first() {
+        let flow = chain(500, &LAYERS);
+        let plan = planned(&flow, flow.peak_bytes() - 400, true, true);
+        let kept = kept_input(&flow, 4, 0);
+        assert_eq!(plan.releases, [(flow.gaps[kept].from, kept, Eviction::Offload)]);
+        // It is back before it is needed.
+        let (until, _) = flow.gaps[kept].until.unwrap();
+        assert!(plan.fetches.iter().all(|&(op, gap)| gap == kept && op < until));
+    }
+
+    #[test]
+    fn what_is_not_hidden_is_recomputed_where_that_takes_less() {
+        let flow = chain(500, &LAYERS);
+        // Of the large value, both copies take eight microseconds, and its op one.
+        let large = input_of(4, 2);
+        let how = |plan: &Plan| {
+            plan.releases.iter().find(|release| flow.gaps[release.1].value == large).map(|release| release.2)
+        };
+        assert_eq!(how(&planned(&flow, 3000, true, true)), Some(Eviction::Drop));
+        assert_eq!(how(&planned(&flow, 3000, true, false)), Some(Eviction::Offload));
+        assert_eq!(how(&planned(&flow, 3000, false, true)), Some(Eviction::Drop));
+    }
+
+    #[test]
+    fn a_recomputation_costs_all_that_is_not_there() {
+        let flow = chain(500, &LAYERS);
+        let mut choosing =
+            Choosing { flow: &flow, swaps: Vec::new(), dropped: vec![None; flow.values.len()] };
+        let access = |place| {
+            let gap = kept_input(&flow, 4, place);
+            Swap::all(&flow).find(|swap| swap.gap == gap).unwrap()
+        };
+        assert_eq!(choosing.remake_ns(&access(3)), Some(1000));
+        choosing.dropped[input_of(4, 2)] = Some(access(2));
+        assert_eq!(choosing.remake_ns(&access(3)), Some(2000));
+        // The batch cannot be made again.
+        assert_eq!(choosing.remake_ns(&access(0)), None);
     }
 }

@@ -1,6 +1,7 @@
 //! Kirisame et al., *Dynamic Tensor Rematerialization*, ICLR 2021, section 3 and appendix C: what is dropped is the storage
 //! with the least cost / (size x staleness), its cost being that of its op and of all evicted storages that it depends on
-//! or that depend on it (`h_DTR`, with the evicted neighbourhood `e*`). Of that, the nearest are counted.
+//! or that depend on it (`h_DTR`, with the evicted neighbourhood `e*`). Of that, the nearest are counted; or, as `h_DTR_eq`,
+//! whole sets of storages that were evicted next to each other (section 4.1).
 
 use super::{Candidate, Eviction, Knowledge, Reactive, Ways};
 
@@ -10,7 +11,10 @@ const MOST_NEIGHBOURS: usize = 64;
 
 /// See the module.
 #[derive(Debug)]
-pub struct Dtr;
+pub enum Dtr {
+    Neighbourhood,
+    Components,
+}
 
 impl Reactive for Dtr {
     fn pick(&self, _: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
@@ -27,7 +31,10 @@ impl Reactive for Dtr {
     }
 
     fn knows(&self) -> Knowledge {
-        Knowledge::Neighbourhood { most: MOST_NEIGHBOURS }
+        match self {
+            Dtr::Neighbourhood => Knowledge::Neighbourhood { most: MOST_NEIGHBOURS },
+            Dtr::Components => Knowledge::Components,
+        }
     }
 
     fn how(&self, ways: Ways) -> Option<Eviction> {

@@ -39,10 +39,31 @@ impl Reactive for Layrub {
             let Some((gap, kept)) = flow.kept_for_backward(value) else { continue };
             let layer = flow.ops[kept.from].layer.expect("an op of the forward pass has a layer");
             // What is asked for before that layer's turn comes when it is asked for.
-            let ahead = begins[layer + 1..].iter().flatten().min().copied();
+            let ahead = begins[layer + 1..].iter().flatten().next().copied();
             let needed = kept.until.map(|(op, _)| op);
             plan.swap(flow, gap, ahead.filter(|&begin| needed.is_some_and(|needed| begin < needed)));
         }
         vec![plan]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::testing::{chain, kept_input};
+
+    #[test]
+    fn all_that_layers_keep_migrates_and_is_back_one_layer_ahead() {
+        let layers = [("conv", 800), ("max_pool2d", 200), ("conv", 800), ("matmul", 100)];
+        let flow = chain(300, &layers);
+        let limits = Limits { budget_bytes: 0, offload: true, recompute: true };
+        let plan = Layrub.plan(&flow, limits).remove(0);
+        let kept: Vec<usize> = (0..4).map(|at| kept_input(&flow, 4, at)).collect();
+        assert!(kept.iter().all(|gap| plan.releases.iter().any(|release| release.1 == *gap)));
+        let begins = flow.backward_begins();
+        for at in 0..3 {
+            let fetch = plan.fetches.iter().find(|&&(_, gap)| gap == kept[at]);
+            assert_eq!(fetch.map(|&(op, _)| Some(op)), Some(begins[at + 1]), "layer {at}");
+        }
     }
 }

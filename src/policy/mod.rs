@@ -13,6 +13,8 @@ mod recompute;
 mod schedule;
 mod superneurons;
 mod tensor_cache;
+#[cfg(test)]
+mod testing;
 mod vdnn;
 mod weighed;
 
@@ -24,6 +26,8 @@ use crate::liveness::Dataflow;
 
 pub use published::{Limits, Plan};
 pub use schedule::{Interval, IntervalId, Place, Schedule, ScheduledOp};
+#[cfg(test)]
+pub use superneurons::recomputations;
 pub use weighed::Weighed;
 
 /// A memory policy by name.
@@ -44,6 +48,8 @@ pub enum Policy {
     /// Dynamic tensor rematerialization: what costs least to have back by its size and by how long it was not used is
     /// dropped.
     Dtr,
+    /// The same, with costs counted by sets of storages that were evicted next to each other.
+    DtrEq,
     /// vDNN: the inputs of all layers are offloaded in the forward pass and prefetched in the backward pass.
     VdnnAll,
     /// vDNN: those of convolutions are.
@@ -65,12 +71,13 @@ pub enum Policy {
 
 impl Policy {
     /// Every policy.
-    pub const ALL: [Policy; 13] = [
+    pub const ALL: [Policy; 14] = [
         Policy::Auto,
         Policy::TensorCache,
         Policy::Recompute,
         Policy::EvictAll,
         Policy::Dtr,
+        Policy::DtrEq,
         Policy::VdnnAll,
         Policy::VdnnConv,
         Policy::VdnnDyn,
@@ -89,6 +96,7 @@ impl Policy {
             Policy::Recompute => "recompute",
             Policy::EvictAll => "evict-all",
             Policy::Dtr => "dtr",
+            Policy::DtrEq => "dtr-eq",
             Policy::VdnnAll => "vdnn-all",
             Policy::VdnnConv => "vdnn-conv",
             Policy::VdnnDyn => "vdnn-dyn",
@@ -110,7 +118,8 @@ impl Policy {
             Policy::TensorCache => Arc::new(tensor_cache::TensorCache),
             Policy::Recompute => Arc::new(recompute::Recompute),
             Policy::EvictAll => Arc::new(evict_all::EvictAll),
-            Policy::Dtr => Arc::new(dtr::Dtr),
+            Policy::Dtr => Arc::new(dtr::Dtr::Neighbourhood),
+            Policy::DtrEq => Arc::new(dtr::Dtr::Components),
             Policy::VdnnAll => Arc::new(vdnn::Vdnn::All),
             Policy::VdnnConv => Arc::new(vdnn::Vdnn::Conv),
             Policy::VdnnDyn => Arc::new(vdnn::Vdnn::Dyn),
@@ -183,6 +192,8 @@ pub enum Knowledge {
         /// How many in each direction.
         most: usize,
     },
+    /// As that, with costs of whole sets of storages that were evicted next to each other, some of which may be there again.
+    Components,
 }
 
 /// A policy that acts when memory is short.

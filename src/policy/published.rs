@@ -1,6 +1,9 @@
 //! What the published policies that plan a whole iteration have in common: what they are told, and what they answer.
 
-use crate::liveness::Dataflow;
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use crate::liveness::{Dataflow, Value};
 
 use super::{Eviction, IntervalId, Schedule};
 
@@ -31,10 +34,89 @@ impl Plan {
         self.fetches.extend(back_before.map(|op| (op, gap)));
     }
 
+    /// A value is away as long as its copies have it booked.
+    pub fn swap_as_booked(&mut self, flow: &Dataflow, booked: &Booked) {
+        let Booked { swap, out_end_ns, in_begin_ns } = *booked;
+        let op = flow.op_at(in_begin_ns.max(out_end_ns)).clamp(swap.from + 1, swap.until);
+        self.swap(flow, swap.gap, Some(op));
+    }
+
     /// A value is dropped as soon as a gap begins.
     pub fn drop(&mut self, flow: &Dataflow, gap: usize) {
         self.releases.push((flow.gaps[gap].from, gap, Eviction::Drop));
     }
+}
+
+/// A value that may be on the host while no op touches it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Swap {
+    /// The gap.
+    pub gap: usize,
+    /// Whose.
+    pub value: usize,
+    /// The ops that it lies between.
+    pub from: usize,
+    /// See `from`.
+    pub until: usize,
+    /// Device memory that it frees.
+    pub size_bytes: usize,
+    /// Predicted time of a copy, one way.
+    pub copy_ns: u64,
+}
+
+/// A swap whose copies have their times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Booked {
+    pub swap: Swap,
+    pub out_end_ns: u64,
+    pub in_begin_ns: u64,
+}
+
+impl Swap {
+    /// Every gap that ends in the iteration that it begins in.
+    pub fn all(flow: &Dataflow) -> impl Iterator<Item = Swap> + '_ {
+        flow.gaps.iter().enumerate().filter_map(|(place, gap)| {
+            let until = gap.until.map(|(until, _)| until).filter(|&until| until < flow.ops.len())?;
+            let Value { size_bytes, copy_ns, .. } = flow.values[gap.value];
+            let swap = Swap { gap: place, value: gap.value, from: gap.from, until, size_bytes, copy_ns };
+            (until > gap.from + 1).then_some(swap)
+        })
+    }
+
+    /// The time between the end of a copy out and the latest beginning of the copy in, if both lanes are idle.
+    pub fn absence_ns(&self, flow: &Dataflow) -> i64 {
+        flow.begin_ns(self.until) as i64 - flow.begin_ns(self.from + 1) as i64 - 2 * self.copy_ns as i64
+    }
+
+    /// Ops during which the value is not needed.
+    pub fn ops(&self) -> Range<usize> {
+        self.from + 1..self.until
+    }
+}
+
+/// Gives copies their times: out one after another, as early as they can be, and in as late as they can be, so that none
+/// delays one that is needed later. Those that are needed first come last.
+pub fn book(flow: &Dataflow, mut swaps: Vec<Swap>) -> Vec<Booked> {
+    swaps.sort_by_key(|swap| (swap.from, swap.gap));
+    let mut free_ns = 0;
+    let mut booked: Vec<Booked> = (swaps.into_iter())
+        .map(|swap| {
+            free_ns = flow.begin_ns(swap.from + 1).max(free_ns) + swap.copy_ns;
+            Booked { swap, out_end_ns: free_ns, in_begin_ns: 0 }
+        })
+        .collect();
+    booked.sort_by_key(|booked| Reverse((booked.swap.until, booked.swap.gap)));
+    let mut busy_from_ns = u64::MAX;
+    for Booked { swap, in_begin_ns, .. } in &mut booked {
+        busy_from_ns = flow.begin_ns(swap.until).min(busy_from_ns).saturating_sub(swap.copy_ns);
+        *in_begin_ns = busy_from_ns;
+    }
+    booked
+}
+
+/// Device memory that is missing at each op.
+pub fn excess_bytes(flow: &Dataflow, limits: Limits) -> Vec<usize> {
+    flow.ops.iter().map(|op| op.need_bytes.saturating_sub(limits.budget_bytes)).collect()
 }
 
 impl Schedule {

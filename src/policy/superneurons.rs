@@ -222,12 +222,97 @@ fn fetch_checkpoints(flow: &Dataflow, plan: &mut Plan) {
         for &output in &op.outputs {
             let Some((gap, kept)) = flow.kept_for_backward(output) else { continue };
             let needed = kept.until.map_or(0, |(op, _)| op);
-            let ahead = op.layer.and_then(|layer| begins[layer + 1..].iter().flatten().min());
+            let ahead = op.layer.and_then(|layer| begins[layer + 1..].iter().flatten().next());
             if (is_checkpoint(flow, at) || forks(flow, output))
                 && let Some(&begin) = ahead.filter(|&&begin| begin < needed)
             {
                 plan.fetches.push((begin, gap));
             }
         }
+    }
+}
+
+/// Layers that are run again if none, those that are larger than the largest layer, or all are memory-centric.
+#[cfg(test)]
+pub fn recomputations(flow: &Dataflow) -> [usize; 3] {
+    let segments = segments(flow);
+    let largest_bytes = largest_layer_bytes(flow, &segments);
+    let count = |memory_centric: &dyn Fn(&Segment) -> bool| {
+        segments.iter().map(|segment| segment.recomputations(memory_centric(segment))).sum()
+    };
+    [count(&|_| false), count(&|segment| segment.bytes() > largest_bytes), count(&|_| true)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::testing::{chain, input_of};
+
+    /// AlexNet as the authors' `testing/alexnet.cpp` has it, elements of one image.
+    const ALEXNET: [(&str, usize); 22] = [
+        ("conv", 96 * 55 * 55),
+        ("relu", 96 * 55 * 55),
+        ("batch_norm", 96 * 55 * 55),
+        ("max_pool2d", 96 * 27 * 27),
+        ("conv", 256 * 27 * 27),
+        ("relu", 256 * 27 * 27),
+        ("batch_norm", 256 * 27 * 27),
+        ("max_pool2d", 256 * 13 * 13),
+        ("conv", 384 * 13 * 13),
+        ("relu", 384 * 13 * 13),
+        ("conv", 384 * 13 * 13),
+        ("relu", 384 * 13 * 13),
+        ("conv", 256 * 13 * 13),
+        ("relu", 256 * 13 * 13),
+        ("max_pool2d", 256 * 6 * 6),
+        ("matmul", 4096),
+        ("relu", 4096),
+        ("dropout", 4096),
+        ("matmul", 4096),
+        ("relu", 4096),
+        ("dropout", 4096),
+        ("matmul", 1000),
+    ];
+
+    #[test]
+    fn the_papers_counts_of_alexnet() {
+        assert_eq!(recomputations(&chain(3 * 227 * 227, &ALEXNET)), [14, 17, 23]);
+    }
+
+    #[test]
+    fn what_lies_between_checkpoints_is_dropped_and_checkpoints_stay() {
+        let layers =
+            [("conv", 400), ("batch_norm", 400), ("relu", 400), ("conv", 400), ("relu", 400), ("matmul", 9)];
+        let flow = chain(3000, &layers);
+        let limits = Limits { budget_bytes: 0, offload: true, recompute: true };
+        let plan = SuperNeurons.plan(&flow, limits).remove(0);
+        let mut dropped: Vec<usize> =
+            plan.releases.iter().map(|release| flow.gaps[release.1].value).collect();
+        dropped.sort_unstable();
+        assert_eq!(dropped, [2, 3, 5].map(|place| input_of(6, place)));
+        assert!(plan.releases.iter().all(|release| release.2 == Eviction::Drop));
+        // Of the checkpoints, the backward pass needs what the convolutions made for what normalizes or rectifies it.
+        let mut fetched: Vec<usize> = plan.fetches.iter().map(|fetch| flow.gaps[fetch.1].value).collect();
+        fetched.sort_unstable();
+        assert_eq!(fetched, [1, 4].map(|place| input_of(6, place)));
+    }
+
+    #[test]
+    fn a_segment_larger_than_the_largest_layer_is_dropped_again_after_each_layer() {
+        let layers = [
+            ("conv", 9),
+            ("relu", 400),
+            ("batch_norm", 400),
+            ("max_pool2d", 400),
+            ("conv", 9),
+            ("matmul", 9),
+        ];
+        let flow = chain(3, &layers);
+        let limits = Limits { budget_bytes: 0, offload: false, recompute: true };
+        let plan = SuperNeurons.plan(&flow, limits).remove(0);
+        let kept = flow.kept_for_backward(input_of(6, 2)).unwrap();
+        let drops = plan.releases.iter().filter(|release| release.1 == kept.0).count();
+        // When it is made; when the convolution and the pool have had it remade on the way to what they need.
+        assert_eq!(drops, 3);
     }
 }

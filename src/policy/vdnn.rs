@@ -102,3 +102,65 @@ fn find_prefetch_layer(layers: &mut [Searched], current: usize) -> Option<usize>
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::testing::{chain, kept_input};
+
+    const LAYERS: [(&str, usize); 5] =
+        [("conv", 800), ("conv", 800), ("max_pool2d", 200), ("conv", 400), ("matmul", 100)];
+
+    /// Which layers' inputs leave, and those that come back with the layer at whose backward pass that is.
+    fn told(flow: &Dataflow, plan: &Plan) -> (Vec<usize>, Vec<(usize, usize)>) {
+        let layer = |gap: usize| (0..LAYERS.len()).find(|&at| kept_input(flow, LAYERS.len(), at) == gap);
+        let mut left: Vec<usize> = plan.releases.iter().filter_map(|&(_, gap, _)| layer(gap)).collect();
+        left.sort_unstable();
+        let begins = flow.backward_begins();
+        let mut back: Vec<(usize, usize)> = (plan.fetches.iter())
+            .map(|&(op, gap)| {
+                let begun = begins.iter().position(|&begin| begin == Some(op));
+                (begun.expect("a layer begins there"), layer(gap).expect("an input"))
+            })
+            .collect();
+        back.sort_unstable_by_key(|&(begun, _)| std::cmp::Reverse(begun));
+        (left, back)
+    }
+
+    #[test]
+    fn all_inputs_leave_and_come_back_one_layer_ahead() {
+        let flow = chain(300, &LAYERS);
+        let (left, back) = told(&flow, &plan(&flow, false));
+        assert_eq!(left, [0, 1, 2, 3, 4]);
+        assert_eq!(back, [(4, 3), (3, 2), (2, 1), (1, 0)]);
+    }
+
+    #[test]
+    fn the_search_passes_what_was_not_offloaded_and_stops_at_a_convolution() {
+        let flow = chain(300, &LAYERS);
+        let (left, back) = told(&flow, &plan(&flow, true));
+        assert_eq!(left, [0, 1, 3]);
+        // While the pool runs backward, the first convolution is behind the second, whose input is on its way.
+        assert_eq!(back, [(4, 3), (3, 1), (1, 0)]);
+    }
+
+    #[test]
+    fn an_input_leaves_with_its_last_consumer() {
+        let flow = chain(300, &LAYERS);
+        let releases = plan(&flow, false).releases;
+        for at in 0..LAYERS.len() {
+            let gap = kept_input(&flow, LAYERS.len(), at);
+            let (op, _, how) = releases.iter().find(|release| release.1 == gap).unwrap();
+            assert_eq!((*op, *how), (flow.layers[at].ops[0], Eviction::Offload));
+        }
+    }
+
+    #[test]
+    fn where_nothing_may_be_offloaded_nothing_is() {
+        let flow = chain(300, &LAYERS);
+        for policy in [Vdnn::All, Vdnn::Conv, Vdnn::Dyn] {
+            let limits = Limits { budget_bytes: 0, offload: false, recompute: true };
+            assert_eq!(policy.plan(&flow, limits), [Plan::default()]);
+        }
+    }
+}

@@ -172,18 +172,25 @@ impl Pool {
 
     /// What the policy is told of the cost of having a storage back.
     fn cost_ns(&self, id: StorageId) -> u64 {
-        let own_ns = |id: StorageId| {
-            self.graph.storages[id].recipe.map_or(0, |recipe| self.graph.recipe(recipe).instruction.launch_ns)
-        };
-        let Knowledge::Neighbourhood { most } = self.rule().knows() else { return 0 };
+        let knows = self.rule().knows();
+        if knows == Knowledge::Recency {
+            return 0;
+        }
         let storage = &self.graph.storages[id];
         let copy_ns = self.engine().props().copy_ns(storage.size_bytes);
         if storage.host.is_some() {
             let fetch_ns = if self.fetch_is_scheduled(storage) { 0 } else { copy_ns };
             return storage.clean_at_ns.saturating_sub(self.computed_ns) + fetch_ns;
         }
-        let neighbours = self.graph.evicted_neighbourhood(id, most);
-        let remake_ns = own_ns(id) + neighbours.into_iter().map(own_ns).sum::<u64>();
+        let around_ns = match knows {
+            Knowledge::Neighbourhood { most } => {
+                let neighbours = self.graph.evicted_neighbourhood(id, most);
+                neighbours.into_iter().map(|id| self.graph.own_ns(id)).sum()
+            }
+            Knowledge::Components => self.graph.components_around_ns(id),
+            Knowledge::Recency => 0,
+        };
+        let remake_ns = self.graph.own_ns(id) + around_ns;
         match self.settings.ways {
             AllowedWays { offload: false, .. } => remake_ns,
             AllowedWays { recompute: true, .. } if storage.recipe.is_some() => {
@@ -218,9 +225,17 @@ impl Pool {
         self.decided(id, Eviction::Drop);
         self.free_device(id);
         self.graph.dropped(id);
+        self.lost_bytes(id);
         self.absent.insert(id, &self.graph.storages[id]);
         self.counters.evictions += 1;
         self.counters.drops += 1;
+    }
+
+    /// A storage has no bytes any more.
+    pub(super) fn lost_bytes(&mut self, id: StorageId) {
+        if self.policy.knows() == Knowledge::Components {
+            self.graph.lost_bytes(id);
+        }
     }
 
     /// Offloads everything that is resident, pinned or not, so that free memory is in one piece.

@@ -58,6 +58,11 @@ impl Pool {
         }
     }
 
+    #[cfg(test)]
+    pub fn log_for_a_test(&mut self) {
+        self.log.get_or_insert_default();
+    }
+
     /// The log, and how many ops at its end are an iteration, once there are two of it.
     pub fn learned(&mut self) -> Option<(Log, usize)> {
         let log = self.log.as_ref()?;

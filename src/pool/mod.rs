@@ -3,7 +3,7 @@
 //! - [`storage`]: the record of a storage and the states it can be in. [`table`]: what keeps records.
 //! - [`placement`], [`arena`]: where in a tier. [`paged`]: memory mapped by page. [`views`]: of pages from here and there.
 //! - [`recipe`]: how a storage is made again, and what that keeps known. [`instruction`]: what recipes share.
-//! - [`evict`]: making room. [`transfer`]: offload, fetch, read, write. [`plan`]: an op from request to submission.
+//! - [`components`]: what of the evicted depends on each other. [`evict`]: making room. [`transfer`]: offload, fetch, read, write. [`plan`]: an op from request to submission.
 //! - [`prefetch`]: what is fetched before it is needed.
 //! - [`note`]: what the journal is told. [`foresight`]: what a replay tells beforehand.
 //! - [`lease`]: the submission itself; with `engine/`, the only unsafe code.
@@ -12,6 +12,7 @@
 //! free: whoever gets it next makes its lane wait for the work still touching it.
 
 mod arena;
+mod components;
 mod evict;
 mod follow;
 mod foresight;
@@ -208,6 +209,7 @@ impl Pool {
         if storage.stored() {
             self.free_device(id);
             self.free_host(id);
+            self.lost_bytes(id);
         } else if storage.recipe.is_some() {
             self.graph.unclaim(id, &mut self.lost);
         }

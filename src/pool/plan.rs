@@ -128,6 +128,7 @@ impl Pool {
         self.no_handle(id);
         if !self.graph.storages[id].active() {
             self.free_host(id);
+            self.lost_bytes(id);
         }
         self.graph.settle(id);
     }

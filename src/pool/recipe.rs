@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use super::components::{Components, Member};
 use super::storage::{StorageId, Storages};
 use super::table::Table;
 use crate::engine::Instruction;
@@ -36,6 +37,8 @@ pub struct Recipe {
 #[derive(Debug, Default)]
 pub struct Graph {
     pub storages: Storages,
+    /// Evicted storages that depend on each other, if the policy asks for these.
+    pub components: Components,
     recipes: Table<Recipe>,
     /// Storages whose state changed; settled before any method returns.
     unsettled: Vec<StorageId>,
@@ -133,6 +136,7 @@ impl Graph {
             {
                 continue;
             }
+            self.has_bytes(id);
             while let Some(&consumer) = self.storages[id].consumers.last() {
                 self.forget(consumer);
             }
@@ -195,6 +199,44 @@ impl Graph {
             }
         }
         Some(order)
+    }
+
+    /// The predicted time of the op that made a storage.
+    pub fn own_ns(&self, id: StorageId) -> u64 {
+        self.storages[id].recipe.map_or(0, |recipe| self.recipe(recipe).instruction.launch_ns)
+    }
+
+    /// The storage has no bytes any more: joins it to the evicted ones around it.
+    pub fn lost_bytes(&mut self, id: StorageId) {
+        if self.storages[id].member.is_none() {
+            let member = self.components.join(self.own_ns(id), self.evicted_around(id));
+            self.storages[id].member = Some(member);
+        }
+    }
+
+    /// The storage has bytes again, or is forgotten.
+    pub fn has_bytes(&mut self, id: StorageId) {
+        if let Some(member) = self.storages[id].member.take() {
+            self.components.leave(member);
+        }
+    }
+
+    /// The costs of the sets of evicted storages that `id` touches.
+    pub fn components_around_ns(&self, id: StorageId) -> u64 {
+        let mut roots: Vec<_> =
+            self.evicted_around(id).into_iter().map(|member| self.components.root(member)).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        roots.into_iter().map(|root| self.components.cost_ns(root)).sum()
+    }
+
+    /// What is evicted of the storages that `id` is made from or that are made from it.
+    fn evicted_around(&self, id: StorageId) -> Vec<Member> {
+        let storage = &self.storages[id];
+        let inputs = storage.recipe.into_iter().flat_map(|recipe| self.recipe(recipe).inputs.iter().copied());
+        let outputs =
+            storage.consumers.iter().flat_map(|&consumer| self.recipe(consumer).outputs.iter().flatten());
+        inputs.chain(outputs.copied()).filter_map(|id| self.storages[id].member).collect()
     }
 
     /// Storages without bytes that `id` would be remade through, or that would be remade through it, directly or by others.

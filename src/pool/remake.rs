@@ -87,6 +87,7 @@ impl Pool {
             match wanted {
                 Some(id) => {
                     self.graph.storages.set_device(id, copy, self.computed_ns);
+                    self.graph.has_bytes(id);
                     self.absent.remove(id, &self.graph.storages[id]);
                     self.graph.unclaim(id, &mut self.lost);
                     self.counters.recomputed_bytes += self.graph.storages[id].size_bytes as u64;

@@ -3,6 +3,7 @@
 use arrayvec::ArrayVec;
 
 use super::arena::Block;
+use super::components::Member;
 use super::lease::Pending;
 use super::recipe::RecipeId;
 use super::table::Table;
@@ -75,6 +76,8 @@ pub struct Storage {
     pub next_use: NextUse,
     /// The interval of the schedule that it is in.
     pub interval: Option<IntervalId>,
+    /// Its place among evicted storages, if the policy asks for these.
+    pub member: Option<Member>,
     /// How many storages became the most recently used before it did.
     turn: u64,
     newer: Option<StorageId>,
@@ -154,6 +157,7 @@ impl Storages {
             touch: Touch::default(),
             next_use: NextUse::default(),
             interval: None,
+            member: None,
             turn: 0,
             newer: None,
             older: None,

@@ -75,7 +75,9 @@ impl Runtime {
         self.keep_pace()?;
         let mut pool = self.pool();
         let mut outputs = pool.run(op, inputs)?;
-        if let Some((log, period)) = pool.learned() {
+        if pool.settings.planning != Planning::Off
+            && let Some((log, period)) = pool.learned()
+        {
             self.plan(&mut pool, log, period);
         }
         drop(pool);
@@ -279,4 +281,13 @@ fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     bits ^ (bits >> 31)
+}
+
+/// The program's iteration once it is known, of a device that plans nothing: logs from the first call on.
+#[cfg(test)]
+pub(crate) fn learned(device: &OvercommitDevice) -> Option<(Log, usize)> {
+    let runtime = registry::runtime(device).expect("a device that is there");
+    let mut pool = runtime.pool();
+    pool.log_for_a_test();
+    pool.learned()
 }

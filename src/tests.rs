@@ -1,0 +1,108 @@
+//! What is known of the papers' networks once they have trained for a few steps.
+
+use burn::backend::Autodiff;
+use burn::optim::{AdamConfig, Optimizer, SgdConfig};
+use burn_overcommit_networks::{Network, by_name, training_step};
+
+use crate::liveness::{Dataflow, LayerKind, Phase};
+use crate::policy::recomputations;
+use crate::{
+    Config, Overcommit, OvercommitDevice, Planning, Profile, SimProfile, configure, planner, runtime,
+};
+
+type Training = Autodiff<Overcommit>;
+
+fn profile() -> Profile {
+    SimProfile::named("h200").and_then(SimProfile::get).expect("the profile is in the table")
+}
+
+fn trained(name: &str, batch: usize, mut optimizer: impl Optimizer<Network<Training>, Training>) -> Dataflow {
+    let device = OvercommitDevice::Sim(SimProfile::add(profile()));
+    configure(&device, Config::new().planning(Planning::Off)).unwrap();
+    let spec = by_name(name).unwrap();
+    let mut network = spec.network::<Training>(&device);
+    for _ in 0..5 {
+        (network, _) = training_step(network, &mut optimizer, 1e-3, spec.sample(batch, &device));
+        if let Some((log, period)) = runtime::learned(&device) {
+            return planner::dataflow(&log, period, &profile().props).expect("two iterations");
+        }
+    }
+    panic!("{name}: the iteration was not found");
+}
+
+fn dataflow(name: &str) -> Dataflow {
+    trained(name, 2, AdamConfig::new().init())
+}
+
+/// Convolutions, matrix products, pools, concatenations, joins.
+fn layers(flow: &Dataflow) -> [usize; 5] {
+    let kinds = [
+        LayerKind::Convolution,
+        LayerKind::Linear,
+        LayerKind::Pool,
+        LayerKind::Concatenation,
+        LayerKind::Join,
+    ];
+    kinds.map(|kind| flow.layers.iter().filter(|layer| layer.kind == kind).count())
+}
+
+#[test]
+fn layers_are_those_of_the_papers() {
+    // Simonyan and Zisserman 2014: 13 + 3 layers and 5 pools. Krizhevsky et al. 2012: 5 + 3, and 3 pools; local response
+    // normalization, which pools over channels, is none.
+    assert_eq!(layers(&dataflow("vgg-16")), [13, 3, 5, 0, 0]);
+    assert_eq!(layers(&dataflow("alexnet")), [5, 3, 3, 0, 0]);
+    // Szegedy et al. 2014: 57 convolutions in 22 weighted layers, 9 inceptions; 4 pools between and 9 inside them. The last
+    // pool, over all pixels, is a mean here.
+    assert_eq!(layers(&dataflow("googlenet")), [57, 1, 13, 9, 0]);
+    // He et al. 2015: 49 + 1 layers, and 4 projections; 16 joins, and the last pool is a mean.
+    assert_eq!(layers(&dataflow("resnet-50")), [53, 1, 1, 0, 16]);
+    // Ronneberger et al. 2015: 23 convolutional layers.
+    assert_eq!(layers(&dataflow("unet")), [23, 0, 4, 4, 0]);
+    // Radford et al. 2019: 12 blocks of six products (queries, keys and values as one) and two joins; the scores.
+    assert_eq!(layers(&dataflow("gpt2-small")), [0, 73, 0, 0, 24]);
+}
+
+#[test]
+fn phases_follow_each_other() {
+    for name in ["vgg-16", "resnet-50", "unet", "gpt2-small"] {
+        for flow in [dataflow(name), trained(name, 2, SgdConfig::new().init())] {
+            let phases: Vec<Phase> = flow.ops.iter().map(|op| op.phase).collect();
+            let count = |phase| phases.iter().filter(|&&other| other == phase).count();
+            let mut changes: Vec<Phase> = phases.clone();
+            changes.dedup();
+            assert_eq!(changes, [Phase::Forward, Phase::Backward, Phase::Update], "{name}");
+            assert!(count(Phase::Forward) < count(Phase::Backward), "{name}");
+            // Names that say it.
+            for op in &flow.ops {
+                let is_backward = op.name.contains("backward_weight") || op.name == "relu_backward";
+                assert!(!is_backward || op.phase == Phase::Backward, "{name}: {}", op.name);
+                assert!(op.name != "relu" || op.phase == Phase::Forward, "{name}");
+                assert!(op.name != "sqrt" || op.phase != Phase::Backward, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_backward_pass_goes_through_the_layers_in_reverse() {
+    for name in ["vgg-16", "alexnet", "resnet-50"] {
+        let flow = dataflow(name);
+        let begins: Vec<usize> = flow.backward_begins().into_iter().flatten().collect();
+        // A join passes its gradient on as it is.
+        let is_passive = |kind| matches!(kind, LayerKind::Input | LayerKind::Join);
+        let active = flow.layers.iter().filter(|layer| !is_passive(layer.kind)).count();
+        let in_order = begins.windows(2).filter(|pair| pair[0] > pair[1]).count();
+        assert!(begins.len() >= active, "{name}: {} of {active}", begins.len());
+        // But for branches, whose order is free.
+        assert!(10 * in_order >= 8 * (begins.len() - 1), "{name}: {in_order} of {}", begins.len());
+    }
+}
+
+#[test]
+fn superneurons_recomputes_as_often_as_its_authors_count() {
+    // Wang et al. 2018, table 1: speed-centric, cost-aware, memory-centric.
+    assert_eq!(recomputations(&trained("alexnet", 2, SgdConfig::new().init())), [14, 17, 23]);
+    assert_eq!(recomputations(&trained("resnet-50", 2, SgdConfig::new().init())), [84, 85, 118]);
+    assert_eq!(recomputations(&trained("resnet-101", 2, SgdConfig::new().init())), [169, 170, 237]);
+}
