@@ -224,7 +224,8 @@ fn settings_that_cannot_be_understood_name_the_setting() {
     let text = "best".parse::<Policy>().unwrap_err();
     assert_eq!(
         text,
-        "unknown policy \"best\": expected one of auto, tensor-cache, recompute, evict-all, dtr"
+        "unknown policy \"best\": expected one of auto, tensor-cache, recompute, evict-all, dtr, \
+         dtr-eq, vdnn-all, vdnn-conv, vdnn-dyn, superneurons, layrub, autoswap, autoswap-no-overhead, capuchin"
     );
     let text = stats(&OvercommitDevice::Cuda(0)).unwrap_err().to_string();
     assert!(text.contains("is not available") && text.contains("use host:0"), "{text}");

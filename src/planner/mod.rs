@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::config::Settings;
 use crate::engine::Props;
 use crate::engine::sim::{Profile, Workspace};
-use crate::policy::{Limits, Schedule, Weighed};
+use crate::policy::{Limits, Policy, Schedule, Weighed};
 use crate::pool::Log;
 use bookings::Timeline;
 use iteration::Iteration;
@@ -33,7 +33,7 @@ const WEIGHTS: [Weighed; 7] = [
 pub fn plan(log: &Log, period: usize, props: &Props, settings: &Settings) -> Option<Schedule> {
     let iteration = Iteration::cut(log, period)?;
     let planner = Planner { profile: profile(props), settings, iteration };
-    planner.published().or_else(|| planner.search())
+    if settings.policy == Policy::Auto { planner.search() } else { planner.published() }
 }
 
 /// An iteration as policies see it.

@@ -7,9 +7,7 @@
 
 use crate::liveness::Dataflow;
 
-use super::published::{Limits, Plan, Swap, book, excess_bytes};
-use super::tensor_cache::TensorCache;
-use super::{Candidate, Eviction, Reactive, Ways};
+use super::published::{Limits, Plan, Plans, Swap, book, excess_bytes};
 
 /// Smaller values stay.
 const LEAST_BYTES: usize = 1 << 20;
@@ -25,7 +23,7 @@ pub enum Score {
     Wdoa,
     /// The same, of the load that is left by what was chosen before (submodular).
     Swdoa,
-    /// The mean of all four, each as a part of its largest.
+    /// The sum of all four, each as a part of its largest.
     Combined,
 }
 
@@ -42,19 +40,7 @@ pub enum AutoSwap {
     NoOverhead,
 }
 
-impl Reactive for AutoSwap {
-    fn pick(&self, need_bytes: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
-        TensorCache.pick(need_bytes, candidates)
-    }
-
-    fn how(&self, ways: Ways) -> Option<Eviction> {
-        TensorCache.how(ways)
-    }
-
-    fn plans(&self) -> bool {
-        true
-    }
-
+impl Plans for AutoSwap {
     fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
         if !limits.offload {
             return vec![Plan::default()];

@@ -11,9 +11,7 @@ use std::collections::BinaryHeap;
 
 use crate::liveness::Dataflow;
 
-use super::published::{Limits, Plan, Swap, book, excess_bytes};
-use super::tensor_cache::TensorCache;
-use super::{Candidate, Eviction, Reactive, Ways};
+use super::published::{Limits, Plan, Plans, Swap, book, excess_bytes};
 
 /// Ops that are counted as one recomputation, at the most.
 const MOST_REMADE_OPS: usize = 64;
@@ -22,22 +20,13 @@ const MOST_REMADE_OPS: usize = 64;
 #[derive(Debug)]
 pub struct Capuchin;
 
-impl Reactive for Capuchin {
-    fn pick(&self, need_bytes: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
-        TensorCache.pick(need_bytes, candidates)
-    }
-
-    fn how(&self, ways: Ways) -> Option<Eviction> {
-        // Where nothing can be moved, what can be recomputed is dropped.
-        TensorCache.how(ways).or(ways.remake_ns.map(|_| Eviction::Drop))
-    }
-
-    fn plans(&self) -> bool {
-        true
-    }
-
+impl Plans for Capuchin {
     fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
         vec![choose(flow, limits)]
+    }
+
+    fn recomputes(&self) -> bool {
+        true
     }
 }
 
@@ -165,6 +154,7 @@ impl Choosing<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Eviction;
     use crate::policy::testing::{chain, input_of, kept_input};
 
     /// Four layers; what the second makes is large.

@@ -8,27 +8,13 @@
 
 use crate::liveness::Dataflow;
 
-use super::published::{Limits, Plan};
-use super::tensor_cache::TensorCache;
-use super::{Candidate, Eviction, Reactive, Ways};
+use super::published::{Limits, Plan, Plans};
 
 /// See the module.
 #[derive(Debug)]
 pub struct Layrub;
 
-impl Reactive for Layrub {
-    fn pick(&self, need_bytes: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
-        TensorCache.pick(need_bytes, candidates)
-    }
-
-    fn how(&self, ways: Ways) -> Option<Eviction> {
-        TensorCache.how(ways)
-    }
-
-    fn plans(&self) -> bool {
-        true
-    }
-
+impl Plans for Layrub {
     fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
         let mut plan = Plan::default();
         if !limits.offload {

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use crate::liveness::Dataflow;
 
+use published::Planned;
 pub use published::{Limits, Plan};
 pub use schedule::{Interval, IntervalId, Place, Schedule, ScheduledOp};
 #[cfg(test)]
@@ -120,14 +121,14 @@ impl Policy {
             Policy::EvictAll => Arc::new(evict_all::EvictAll),
             Policy::Dtr => Arc::new(dtr::Dtr::Neighbourhood),
             Policy::DtrEq => Arc::new(dtr::Dtr::Components),
-            Policy::VdnnAll => Arc::new(vdnn::Vdnn::All),
-            Policy::VdnnConv => Arc::new(vdnn::Vdnn::Conv),
-            Policy::VdnnDyn => Arc::new(vdnn::Vdnn::Dyn),
-            Policy::SuperNeurons => Arc::new(superneurons::SuperNeurons),
-            Policy::Layrub => Arc::new(layrub::Layrub),
-            Policy::AutoSwap => Arc::new(autoswap::AutoSwap::StickToLimit),
-            Policy::AutoSwapNoOverhead => Arc::new(autoswap::AutoSwap::NoOverhead),
-            Policy::Capuchin => Arc::new(capuchin::Capuchin),
+            Policy::VdnnAll => Arc::new(Planned(vdnn::Vdnn::All)),
+            Policy::VdnnConv => Arc::new(Planned(vdnn::Vdnn::Conv)),
+            Policy::VdnnDyn => Arc::new(Planned(vdnn::Vdnn::Dyn)),
+            Policy::SuperNeurons => Arc::new(Planned(superneurons::SuperNeurons)),
+            Policy::Layrub => Arc::new(Planned(layrub::Layrub)),
+            Policy::AutoSwap => Arc::new(Planned(autoswap::AutoSwap::StickToLimit)),
+            Policy::AutoSwapNoOverhead => Arc::new(Planned(autoswap::AutoSwap::NoOverhead)),
+            Policy::Capuchin => Arc::new(Planned(capuchin::Capuchin)),
         }
     }
 }

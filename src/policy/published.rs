@@ -1,11 +1,47 @@
 //! What the published policies that plan a whole iteration have in common: what they are told, and what they answer.
 
 use std::cmp::Reverse;
+use std::fmt::Debug;
 use std::ops::Range;
 
 use crate::liveness::{Dataflow, Value};
 
-use super::{Eviction, IntervalId, Schedule};
+use super::tensor_cache::TensorCache;
+use super::{Candidate, Eviction, IntervalId, Reactive, Schedule, Ways};
+
+/// A policy that plans whole iterations.
+pub trait Plans: Debug + Send + Sync {
+    /// See [`Reactive::plan`].
+    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan>;
+
+    /// Whether it drops what can be recomputed where nothing can be moved.
+    fn recomputes(&self) -> bool {
+        false
+    }
+}
+
+/// A policy that plans, and the tensor cache for what no plan says.
+#[derive(Debug)]
+pub struct Planned<P>(pub P);
+
+impl<P: Plans> Reactive for Planned<P> {
+    fn pick(&self, need_bytes: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
+        TensorCache.pick(need_bytes, candidates)
+    }
+
+    fn how(&self, ways: Ways) -> Option<Eviction> {
+        let drop = ways.remake_ns.filter(|_| self.0.recomputes()).map(|_| Eviction::Drop);
+        TensorCache.how(ways).or(drop)
+    }
+
+    fn plans(&self) -> bool {
+        true
+    }
+
+    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
+        self.0.plan(flow, limits)
+    }
+}
 
 /// What a plan has to do with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,28 +14,14 @@
 
 use crate::liveness::{Dataflow, LayerKind, Phase};
 
-use super::published::{Limits, Plan};
-use super::tensor_cache::TensorCache;
-use super::{Candidate, Eviction, Reactive, Ways};
+use super::Eviction;
+use super::published::{Limits, Plan, Plans};
 
 /// See the module.
 #[derive(Debug)]
 pub struct SuperNeurons;
 
-impl Reactive for SuperNeurons {
-    fn pick(&self, need_bytes: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
-        TensorCache.pick(need_bytes, candidates)
-    }
-
-    fn how(&self, ways: Ways) -> Option<Eviction> {
-        // Where nothing can be moved, what can be recomputed is dropped.
-        TensorCache.how(ways).or(ways.remake_ns.map(|_| Eviction::Drop))
-    }
-
-    fn plans(&self) -> bool {
-        true
-    }
-
+impl Plans for SuperNeurons {
     fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
         let mut plan = Plan::default();
         let segments = segments(flow);
@@ -49,6 +35,10 @@ impl Reactive for SuperNeurons {
             fetch_checkpoints(flow, &mut plan);
         }
         vec![plan]
+    }
+
+    fn recomputes(&self) -> bool {
+        true
     }
 }
 

@@ -10,9 +10,7 @@
 
 use crate::liveness::{Dataflow, LayerKind};
 
-use super::published::{Limits, Plan};
-use super::tensor_cache::TensorCache;
-use super::{Candidate, Eviction, Reactive, Ways};
+use super::published::{Limits, Plan, Plans};
 
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,19 +20,7 @@ pub enum Vdnn {
     Dyn,
 }
 
-impl Reactive for Vdnn {
-    fn pick(&self, need_bytes: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
-        TensorCache.pick(need_bytes, candidates)
-    }
-
-    fn how(&self, ways: Ways) -> Option<Eviction> {
-        TensorCache.how(ways)
-    }
-
-    fn plans(&self) -> bool {
-        true
-    }
-
+impl Plans for Vdnn {
     fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
         if !limits.offload {
             return vec![Plan::default()];
@@ -106,6 +92,7 @@ fn find_prefetch_layer(layers: &mut [Searched], current: usize) -> Option<usize>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Eviction;
     use crate::policy::testing::{chain, kept_input};
 
     const LAYERS: [(&str, usize); 5] =
