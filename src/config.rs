@@ -59,7 +59,13 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 9] = [
         "bytes such as 16 GiB, or a share such as 25%",
         "half of free memory",
     ),
-    (Variable::Policy, "OVERCOMMIT_POLICY", "auto, tensor-cache, recompute, dtr or evict-all", "auto"),
+    (
+        Variable::Policy,
+        "OVERCOMMIT_POLICY",
+        "auto, tensor-cache, recompute, evict-all, dtr, dtr-eq, vdnn-all, vdnn-conv, vdnn-dyn, superneurons, layrub, \
+         autoswap, autoswap-no-overhead or capuchin",
+        "auto",
+    ),
     (Variable::Exactness, "OVERCOMMIT_EXACTNESS", "exact or fast", "exact"),
     (Variable::Planning, "OVERCOMMIT_PLANNING", "beside, at-once or off", "beside"),
     (Variable::Log, "OVERCOMMIT_LOG", "off, error, warn, info, debug or trace", "warn"),

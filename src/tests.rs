@@ -8,7 +8,8 @@ use crate::liveness::{Dataflow, LayerKind, Phase};
 use crate::op::Reads;
 use crate::policy::recomputations;
 use crate::{
-    Config, Overcommit, OvercommitDevice, Planning, Profile, SimProfile, configure, planner, runtime,
+    Config, Counters, Overcommit, OvercommitDevice, Planning, Policy, Profile, SimProfile, VARIABLES,
+    Variable, configure, planner, reset_stats, runtime, stats,
 };
 
 type Training = Autodiff<Overcommit>;
@@ -120,4 +121,49 @@ fn superneurons_recomputes_as_often_as_its_authors_count() {
     assert_eq!(recomputations(&trained("alexnet", 2, SgdConfig::new().init())), [14, 17, 23]);
     assert_eq!(recomputations(&trained("resnet-50", 2, SgdConfig::new().init())), [84, 85, 118]);
     assert_eq!(recomputations(&trained("resnet-101", 2, SgdConfig::new().init())), [169, 170, 237]);
+}
+
+#[test]
+fn every_policy_is_where_users_look_for_its_name() {
+    let readme = include_str!("../README.md");
+    let (_, _, expected, _) = VARIABLES[Variable::Policy as usize];
+    let expected: Vec<&str> = expected.split([',', ' ']).collect();
+    for policy in Policy::ALL {
+        assert_eq!(policy.name().parse(), Ok(policy));
+        assert!(expected.contains(&policy.name()), "{policy} is not among the settings");
+        assert!(readme.contains(&format!("`{policy}`")), "{policy} is not in the readme");
+    }
+}
+
+/// The last of several steps under a policy, within a part of what the network needs.
+fn last_step(name: &str, policy: Policy, part: f64) -> Counters {
+    let device = OvercommitDevice::Sim(SimProfile::add(profile()));
+    let spec = by_name(name).unwrap();
+    let train = |config: Config, steps: usize| {
+        configure(&device, config).unwrap();
+        let (mut network, mut optimizer) = (spec.network::<Training>(&device), SgdConfig::new().init());
+        for _ in 0..steps {
+            reset_stats(&device).unwrap();
+            (network, _) = training_step(network, &mut optimizer, 1e-3, spec.sample(16, &device));
+        }
+        stats(&device).unwrap()
+    };
+    let need_bytes = train(Config::new(), 2).peak_allocated_bytes;
+    let budget_bytes = (need_bytes as f64 * part) as usize;
+    train(Config::new().policy(policy).budget_bytes(budget_bytes), 6).counters
+}
+
+#[test]
+fn plans_are_followed() {
+    let unplanned = last_step("alexnet", Policy::TensorCache, 0.7);
+    assert!(unplanned.offloaded_bytes > 0 && unplanned.prefetched_bytes == 0);
+    for policy in [Policy::VdnnAll, Policy::VdnnConv, Policy::Layrub, Policy::AutoSwap, Policy::Capuchin] {
+        let planned = last_step("alexnet", policy, 0.7);
+        assert!(planned.offloaded_bytes > 0 && planned.prefetched_bytes > 0, "{policy}: {planned:?}");
+    }
+    let all = last_step("alexnet", Policy::VdnnAll, 0.7).offloaded_bytes;
+    assert!(all > last_step("alexnet", Policy::VdnnConv, 0.7).offloaded_bytes);
+    let recomputed = last_step("alexnet", Policy::SuperNeurons, 0.7);
+    assert!(recomputed.recomputed_ops > 0 && unplanned.recomputed_ops == 0);
+    assert!(recomputed.offloaded_bytes < unplanned.offloaded_bytes, "{recomputed:?}");
 }

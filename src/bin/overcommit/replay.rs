@@ -22,7 +22,7 @@ pub struct Options {
     /// asks for.
     #[arg(long, value_parser = amount)]
     budget: Option<Amount>,
-    /// The memory policy: auto, tensor-cache, recompute, dtr or evict-all.
+    /// The memory policy: auto, or one of those published, such as dtr, vdnn-all, superneurons or capuchin.
     #[arg(long, default_value_t)]
     policy: Policy,
     #[command(flatten)]
