@@ -81,9 +81,9 @@ impl Pool {
     }
 
     /// An op comes: its evictions are due, and its fetches are made.
-    pub(super) fn advance(&mut self, signature: u64) {
+    pub(super) fn advance(&mut self, signature: u64) -> Result<(), Error> {
         let roomy = self.is_roomy();
-        let Some(following) = &mut self.following else { return };
+        let Some(following) = &mut self.following else { return Ok(()) };
         let schedule = following.schedule.clone();
         let at = following.place.advance(&schedule, signature);
         following.active = at.is_some() && roomy;
@@ -94,12 +94,12 @@ impl Pool {
                 self.following = None;
                 self.learn();
             }
-            return;
+            return Ok(());
         };
         following.lost_ops = 0;
         if !roomy {
             following.due.clear();
-            return;
+            return Ok(());
         }
         let storages = &self.graph.storages;
         let is_in = |id: StorageId, interval| {
@@ -113,9 +113,8 @@ impl Pool {
         }
         let stale = following.due.len().saturating_sub(MOST_DUE);
         following.due.drain(..stale);
-        for &(_, interval) in of_op(&schedule.fetches, at, |&(op, _)| op) {
-            self.fetch_scheduled(interval);
-        }
+        let mut fetches = of_op(&schedule.fetches, at, |&(op, _)| op).iter();
+        fetches.try_for_each(|&(_, interval)| self.fetch_scheduled(interval))
     }
 
     /// Whether the host tier has room for all that device memory can hold. Then nothing that is done before it must be makes a
@@ -131,17 +130,22 @@ impl Pool {
     }
 
     /// Fetches ahead of use; where there is no room, the op itself will.
-    fn fetch_scheduled(&mut self, interval: IntervalId) {
-        let Some(following) = &self.following else { return };
-        let Some(id) = following.storage_in(interval, self) else { return };
+    fn fetch_scheduled(&mut self, interval: IntervalId) -> Result<(), Error> {
+        let Some(following) = &self.following else { return Ok(()) };
+        let Some(id) = following.storage_in(interval, self) else { return Ok(()) };
         let storage = &self.graph.storages[id];
         if storage.device.is_some() || storage.host.is_none() || !storage.held {
-            return;
+            return Ok(());
         }
-        if let Ok(true) = self.fetch("prefetch", id) {
-            let storage = &mut self.graph.storages[id];
-            storage.prefetched = true;
-            self.counters.prefetched_bytes += storage.size_bytes as u64;
+        match self.fetch("prefetch", id) {
+            Ok(true) => {
+                let storage = &mut self.graph.storages[id];
+                storage.prefetched = true;
+                self.counters.prefetched_bytes += storage.size_bytes as u64;
+                Ok(())
+            }
+            Err(error) if !error.is_out_of_memory() => Err(error),
+            _ => Ok(()),
         }
     }
 
