@@ -1,14 +1,17 @@
 //! Plans of whole iterations: made from what the program asked for, judged by running it through the pool on the simulation.
 //!
 //! - [`iteration`]: what is planned. [`bookings`]: what is spent on the host. [`trial`]: a plan is tried.
+//! - [`addresses`]: where its blocks are. [`smartpool`]: how these are chosen.
 
+mod addresses;
 mod bookings;
 mod iteration;
+mod smartpool;
 mod trial;
 
 use std::sync::Arc;
 
-use crate::config::Settings;
+use crate::config::{Placement, Settings};
 use crate::engine::Props;
 use crate::engine::sim::{Profile, Workspace};
 use crate::policy::{Schedule, Weighed};
@@ -31,8 +34,18 @@ const WEIGHTS: [Weighed; 7] = [
 /// The best schedule found for an iteration; `None` if nothing was found that fits.
 pub fn plan(log: &Log, period: usize, props: &Props, settings: &Settings) -> Option<Schedule> {
     let iteration = Iteration::cut(log, period)?;
-    let planner = Planner { profile: profile(props), settings, iteration };
-    planner.search()
+    let planner = Planner { profile: &profile(props), settings, iteration: &iteration };
+    match settings.placement {
+        Placement::SmartPool => planner.search_addresses(),
+        Placement::BestFit => planner.search().map(|(schedule, trial)| scheduled(&schedule, trial)),
+    }
+}
+
+/// A schedule of what was decided when another was tried.
+fn scheduled(tried: &Schedule, trial: Trial) -> Schedule {
+    let mut evictions = trial.decisions;
+    evictions.sort_by_key(|&(op, ..)| op);
+    Schedule { evictions, ..tried.clone() }
 }
 
 /// A simulated device like the real one.
@@ -40,10 +53,11 @@ fn profile(props: &Props) -> Profile {
     Profile { key: props.name.clone(), props: props.clone(), workspace: Workspace::Gpu }
 }
 
+#[derive(Clone, Copy)]
 struct Planner<'a> {
-    profile: Profile,
+    profile: &'a Profile,
     settings: &'a Settings,
-    iteration: Iteration,
+    iteration: &'a Iteration,
 }
 
 /// Parts of the budget that the bookings of copies are to make the program fit, and how much longer than predicted copies
@@ -51,7 +65,7 @@ struct Planner<'a> {
 const BOOKINGS: [(f64, f64); 5] = [(1.0, 1.0), (1.0, 1.1), (0.95, 1.0), (0.9, 1.0), (0.8, 1.0)];
 
 impl Planner<'_> {
-    fn search(&self) -> Option<Schedule> {
+    fn search(&self) -> Option<(Arc<Schedule>, Trial)> {
         let blank = Schedule {
             ops: self.iteration.ops.clone(),
             intervals: self.iteration.intervals.clone(),
@@ -61,7 +75,7 @@ impl Planner<'_> {
         let mut best = None;
         self.attempt(&mut best, blank.clone());
         if self.settings.ways.offload {
-            let timeline = Timeline::new(&self.iteration, &self.profile.props, self.settings.ways.recompute);
+            let timeline = Timeline::new(self.iteration, &self.profile.props, self.settings.ways.recompute);
             for (part, stretch) in BOOKINGS {
                 let mut schedule = blank.clone();
                 timeline.book(&mut schedule, (self.settings.budget_bytes as f64 * part) as usize, stretch);
@@ -72,15 +86,13 @@ impl Planner<'_> {
         for &rule in &WEIGHTS[1..] {
             self.attempt(&mut best, Schedule { rule, ..booked.clone() });
         }
-        let (schedule, Trial { mut decisions, .. }) = best?;
-        decisions.sort_by_key(|&(op, ..)| op);
-        Some(Schedule { evictions: decisions, ..Arc::unwrap_or_clone(schedule) })
+        best
     }
 
     /// Tries a schedule, and keeps it if it is the fastest so far.
     fn attempt(&self, best: &mut Option<(Arc<Schedule>, Trial)>, schedule: Schedule) {
         let schedule = Arc::new(schedule);
-        if let Ok(trial) = trial::run(&self.iteration, &self.profile, self.settings, &schedule)
+        if let Ok(trial) = trial::run(self.iteration, self.profile, self.settings, &schedule)
             && best.as_ref().is_none_or(|(_, best)| trial.step_ns < best.step_ns)
         {
             *best = Some((schedule, trial));

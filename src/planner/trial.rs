@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::addresses::Blocks;
 use super::iteration::{Iteration, Slot, Step};
 use crate::OvercommitDevice;
 use crate::config::{Planning, Settings};
@@ -21,6 +22,8 @@ pub struct Trial {
     pub step_ns: u64,
     /// What was evicted in it.
     pub decisions: Vec<Decision>,
+    /// Where addresses have no end: the blocks that it took.
+    pub blocks: Option<Blocks>,
 }
 
 /// Runs an iteration as a schedule says.
@@ -41,13 +44,18 @@ pub fn run(
     running.begin()?;
     let end_ns = |engine: &SimEngine| engine.times().map_or(0, |times| times.end_ns);
     let mut begin_ns = 0;
+    let mut begins = Vec::new();
     for _ in 0..ITERATIONS {
         begin_ns = end_ns(&engine);
+        begins.extend(running.pool.takings().map(|takings| takings.now()));
         running.pool.decisions();
         iteration.steps.iter().try_for_each(|step| running.step(step))?;
         running.succeed()?;
     }
-    Ok(Trial { step_ns: end_ns(&engine) - begin_ns, decisions: running.pool.decisions() })
+    let step_ns = end_ns(&engine) - begin_ns;
+    let (decisions, residents) = (running.pool.decisions(), running.pool.residents_in_intervals());
+    let blocks = running.pool.takings().map(|takings| Blocks::new(takings, &begins, residents));
+    Ok(Trial { step_ns, decisions, blocks })
 }
 
 struct Running<'a> {

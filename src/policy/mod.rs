@@ -5,6 +5,7 @@
 mod auto;
 mod dtr;
 mod evict_all;
+mod layout;
 mod recompute;
 mod schedule;
 mod tensor_cache;
@@ -14,6 +15,7 @@ use std::fmt::{self, Debug};
 use std::str::FromStr;
 use std::sync::Arc;
 
+pub use layout::{Layout, PlannedBlock};
 pub use schedule::{Interval, IntervalId, Place, Schedule, ScheduledOp};
 pub use weighed::Weighed;
 

@@ -26,7 +26,8 @@ impl Pool {
                 return Ok(Some(placed));
             }
             if !self.evict_one(op, aligned(bytes))? {
-                return Ok(None);
+                let placed = self.device.allocate_beyond(&*self.submitter.engine, bytes);
+                return placed.map_err(|error| self.engine_error(error));
             }
         }
     }

@@ -37,7 +37,7 @@ impl Following {
         &self.schedule.rule
     }
 
-    fn storage_in(&self, interval: IntervalId, pool: &Pool) -> Option<StorageId> {
+    pub(super) fn storage_in(&self, interval: IntervalId, pool: &Pool) -> Option<StorageId> {
         let id = self.current[interval.0 as usize]?;
         let storages = &pool.graph.storages;
         (storages.contains(id) && storages[id].interval == Some(interval)).then_some(id)
@@ -77,12 +77,13 @@ impl Pool {
     }
 
     /// An op comes: its evictions are due, and its fetches are made.
-    pub(super) fn advance(&mut self, signature: u64) {
+    pub(super) fn advance(&mut self, signature: u64) -> Result<(), Error> {
         let roomy = self.is_roomy();
-        let Some(following) = &mut self.following else { return };
+        let Some(following) = &mut self.following else { return Ok(()) };
         let schedule = following.schedule.clone();
         let at = following.place.advance(&schedule, signature);
         following.active = at.is_some() && roomy;
+        self.device.begin_op(schedule.layout.as_ref().filter(|_| following.active), at.unwrap_or_default());
         let Some(at) = at else {
             following.due.clear();
             following.lost_ops += 1;
@@ -90,12 +91,12 @@ impl Pool {
                 self.following = None;
                 self.learn();
             }
-            return;
+            return Ok(());
         };
         following.lost_ops = 0;
         if !roomy {
             following.due.clear();
-            return;
+            return Ok(());
         }
         let due = of_op(&schedule.evictions, at, |&(op, ..)| op);
         following.due.extend(due.iter().map(|&(_, interval, how)| (interval, how)));
@@ -104,6 +105,12 @@ impl Pool {
         for &(_, interval) in of_op(&schedule.fetches, at, |&(op, _)| op) {
             self.fetch_scheduled(interval);
         }
+        if at == 0
+            && let Some(layout) = &schedule.layout
+        {
+            self.relocate_residents(layout)?;
+        }
+        Ok(())
     }
 
     /// Whether the host tier has room for all that device memory can hold. Then nothing that is done before it must be makes a

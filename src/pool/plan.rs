@@ -51,10 +51,10 @@ impl Pool {
         inputs: &[Input],
     ) -> Result<PerOutput<(StorageId, View)>, Error> {
         self.clock += 1;
-        self.advance(plan.signature);
+        let advanced = self.advance(plan.signature);
         let ids: Ids = inputs.iter().map(|input| input.id).collect();
         let overwritten = self.overwritten_input(inputs, plan);
-        let result = self.reserve(&ids, plan, overwritten).and_then(|blocks| {
+        let result = advanced.and_then(|()| self.reserve(&ids, plan, overwritten)).and_then(|blocks| {
             let result = self.submit(&ids, plan, blocks, overwritten);
             self.unpin(&ids);
             result

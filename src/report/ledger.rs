@@ -105,7 +105,7 @@ impl Ledger {
             Event::Copy(copied) => {
                 let made = Made { storage: copied.storage, bytes: copied.bytes };
                 self.know(&made, "made before", true);
-                let tier = if copied.lane == Lane::Fetch { Tier::Device } else { Tier::Host };
+                let tier = if copied.lane == Lane::Offload { Tier::Host } else { Tier::Device };
                 let block = self.placed[tier as usize].pop();
                 self.put(copied.storage, tier, block);
             }
@@ -167,7 +167,10 @@ impl Ledger {
         self.placed[tier as usize].retain(|&placed| placed != address);
         *self.used_bytes(tier) -= block.bytes;
         if let Some(number) = block.storage {
-            self.change(number, |storage| *storage.place(tier) = None);
+            // One that was moved is elsewhere by now.
+            self.change(number, |storage| {
+                storage.place(tier).take_if(|place| *place == address);
+            });
         }
     }
 

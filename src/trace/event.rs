@@ -147,11 +147,11 @@ pub struct Recomputed {
     pub ran: Ran,
 }
 
-/// A copy between tiers.
+/// A copy between tiers, or within device memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Copied {
-    /// [`Lane::Offload`] or [`Lane::Fetch`].
+    /// [`Lane::Offload`], [`Lane::Fetch`], or [`Lane::Compute`] within device memory.
     pub lane: Lane,
     /// Whose bytes.
     pub storage: u64,

@@ -1,0 +1,182 @@
+//! From the blocks that a trial took to addresses for them.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::smartpool::{Lifetime, place};
+use super::trial::{self, Trial};
+use super::{Planner, scheduled};
+use crate::config::Settings;
+use crate::policy::{IntervalId, Layout, PlannedBlock, Schedule};
+use crate::pool::{TakenBlock, Takings};
+
+/// Looks at blocks, when addresses are chosen: a tenth of a second or two.
+const MOST_STEPS: u64 = 100_000_000;
+
+/// The blocks of an iteration that repeats.
+#[derive(Debug)]
+pub struct Blocks {
+    period: u32,
+    /// First those that are taken in it, in order, then those that are always there.
+    lifetimes: Vec<Lifetime>,
+    /// The ops at which the first of these are taken.
+    ops: Vec<u32>,
+    /// What is there when it begins, and in which interval.
+    residents: Vec<(IntervalId, usize)>,
+}
+
+impl Blocks {
+    /// Of the last iteration of a trial. `begins`: when each began. `residents`: what is there now, in which interval, and
+    /// which of all blocks taken that is.
+    pub fn new(takings: &Takings, begins: &[u32], residents: Vec<(IntervalId, usize)>) -> Blocks {
+        let [.., before, begin] = *begins else { return Blocks::none() };
+        let (all, period) = (takings.blocks(), takings.now() - begin);
+        let first_of = |now: u32| all.partition_point(|block| block.from < now);
+        let (first_before, first) = (first_of(before), first_of(begin));
+        // What is still there when the next iteration begins is freed then as its like of the iteration before was in this one.
+        let like: HashMap<(u32, usize), usize> =
+            keys(&all[first_before..first]).zip(first_before..).collect();
+        let mut lifetimes = Vec::new();
+        let always = (0..first).filter(|&index| all[index].until.is_none());
+        for (block, key) in all[first..].iter().zip(keys(&all[first..])) {
+            let length = match block.until {
+                Some(until) => until - block.from,
+                None => {
+                    let like = like.get(&key).filter(|&&like| all[like].bytes == block.bytes);
+                    let until = like.and_then(|&like| all[like].until).filter(|&until| until > begin);
+                    until.map_or(period, |until| (until + period - block.from).min(period))
+                }
+            };
+            let from = block.from - begin;
+            lifetimes.push(Lifetime { bytes: block.bytes, from, until: from + length });
+        }
+        let mut place_of: HashMap<usize, usize> = (first..all.len()).zip(0..).collect();
+        for index in always {
+            place_of.insert(index, lifetimes.len());
+            lifetimes.push(Lifetime { bytes: all[index].bytes, from: 0, until: period });
+        }
+        let resident = |(interval, index): (IntervalId, usize)| Some((interval, *place_of.get(&index)?));
+        Blocks {
+            period,
+            lifetimes,
+            ops: all[first..].iter().map(|block| block.op).collect(),
+            residents: residents.into_iter().filter_map(resident).collect(),
+        }
+    }
+
+    fn none() -> Blocks {
+        Blocks { period: 0, lifetimes: Vec::new(), ops: Vec::new(), residents: Vec::new() }
+    }
+
+    /// Addresses for them, and how far these reach. `enough_bytes`: they are to reach no further; `limit_bytes`: the most bytes
+    /// in blocks at once.
+    pub fn layout(&self, enough_bytes: usize, limit_bytes: usize) -> (Layout, usize) {
+        let placed = place(&self.lifetimes, self.period, enough_bytes, MOST_STEPS);
+        let block = |(&op, index): (&u32, usize)| PlannedBlock {
+            op,
+            bytes: self.lifetimes[index].bytes,
+            offset_bytes: placed.offsets[index],
+        };
+        let blocks = self.ops.iter().zip(0..).map(block).collect();
+        let residents =
+            self.residents.iter().map(|&(interval, index)| (interval, placed.offsets[index])).collect();
+        (Layout { blocks, residents, limit_bytes }, placed.footprint_bytes)
+    }
+}
+
+/// How often fewer bytes in blocks are tried, where the addresses of as many as there may be reach too far.
+const MOST_LIMITS: usize = 5;
+/// A plan with addresses is good enough if it takes no more times as long than one whose addresses have no end.
+const GOOD_ENOUGH: f64 = 1.002;
+
+impl Planner<'_> {
+    /// The best schedule found, with addresses where that is not slower.
+    ///
+    /// What is best is found with addresses without end, then addresses are chosen. Only if these reach too far, or the program
+    /// begins otherwise with them, best fit is tried as well.
+    pub fn search_addresses(&self) -> Option<Schedule> {
+        let settings = Settings { endless: true, ..self.settings.clone() };
+        let endless = Planner { settings: &settings, ..*self };
+        let found = endless.search();
+        let ideal_ns = found.as_ref().map_or(0, |(_, trial)| trial.step_ns);
+        let placed = found.and_then(|(schedule, trial)| self.place(&schedule, trial));
+        if let Some((schedule, step_ns)) = &placed
+            && *step_ns as f64 <= ideal_ns as f64 * GOOD_ENOUGH
+        {
+            return Some(schedule.clone());
+        }
+        let fitted = self.search().map(|(schedule, trial)| (trial.step_ns, scheduled(&schedule, trial)));
+        match (placed, fitted) {
+            (Some((schedule, step_ns)), fitted) if fitted.as_ref().is_none_or(|(ns, _)| step_ns <= *ns) => {
+                Some(schedule)
+            }
+            (_, fitted) => fitted.map(|(_, schedule)| schedule),
+        }
+    }
+
+    /// A schedule with addresses within the budget, and how long it takes. `trial`: of addresses without end.
+    fn place(&self, schedule: &Arc<Schedule>, mut trial: Trial) -> Option<(Schedule, u64)> {
+        let budget_bytes = self.settings.whole_pages(self.settings.budget_bytes);
+        let mut limit_bytes = budget_bytes;
+        for _ in 0..MOST_LIMITS {
+            let (layout, footprint_bytes) = trial.blocks.take()?.layout(budget_bytes, limit_bytes);
+            if footprint_bytes <= budget_bytes {
+                let layout = Some(Arc::new(layout));
+                let placed = Schedule { layout, ..scheduled(schedule, trial) };
+                let tried =
+                    trial::run(self.iteration, self.profile, self.settings, &Arc::new(placed.clone()));
+                return Some((placed, tried.ok()?.step_ns));
+            }
+            limit_bytes =
+                (limit_bytes as f64 * 0.999 * budget_bytes as f64 / footprint_bytes as f64) as usize;
+            let settings = Settings { endless: true, budget_bytes: limit_bytes, ..self.settings.clone() };
+            trial = trial::run(self.iteration, self.profile, &settings, schedule).ok()?;
+        }
+        None
+    }
+}
+
+/// Of blocks in the order in which they were taken: at which op each was, and how many before it at the same.
+fn keys(blocks: &[TakenBlock]) -> impl Iterator<Item = (u32, usize)> {
+    let mut last = (u32::MAX, 0);
+    blocks.iter().map(move |block| {
+        last = if block.op == last.0 { (block.op, last.1 + 1) } else { (block.op, 0) };
+        last
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_iteration_leaves_to_the_next_ends_as_that_of_the_one_before_did() {
+        let mut takings = Takings::default();
+        let mut begins = Vec::new();
+        takings.begin_op(0);
+        takings.took(0, 1024);
+        for iteration in 1..=3 {
+            begins.push(takings.now());
+            takings.begin_op(0);
+            takings.took(10_000 * iteration, 256);
+            if iteration > 1 {
+                takings.freed(10_000 * (iteration - 1) + 1);
+            }
+            takings.freed(10_000 * iteration);
+            takings.begin_op(1);
+            takings.took(10_000 * iteration + 1, 512);
+        }
+        let residents = vec![(IntervalId(7), 0), (IntervalId(8), 6)];
+        let blocks = Blocks::new(&takings, &begins, residents);
+        let lifetime = |bytes, from, until| Lifetime { bytes, from, until };
+        assert_eq!(blocks.period, 4);
+        assert_eq!(blocks.lifetimes, [lifetime(256, 0, 2), lifetime(512, 3, 5), lifetime(1024, 0, 4)]);
+        let (layout, footprint_bytes) = blocks.layout(0, 4096);
+        assert_eq!((footprint_bytes, layout.limit_bytes), (1792, 4096));
+        let taken: Vec<_> = layout.blocks.iter().map(|block| (block.op, block.bytes)).collect();
+        assert_eq!(taken, [(0, 256), (1, 512)]);
+        let intervals: Vec<_> = layout.residents.iter().map(|&(interval, _)| interval.0).collect();
+        assert_eq!(intervals, [7, 8]);
+    }
+}

@@ -1,0 +1,89 @@
+//! Moves within device memory: what an iteration begins with is brought to the addresses that a plan has for it.
+
+use super::Pool;
+use super::arena::Block;
+use super::lease::Pending;
+use super::storage::{Copy, StorageId};
+use crate::engine::Lane;
+use crate::error::Error;
+use crate::policy::Layout;
+
+impl Pool {
+    /// Moves what is resident when an iteration begins to where the plan has it. Where something cannot be now, it is tried
+    /// again an iteration later.
+    ///
+    /// When a plan begins to be followed, blocks are anywhere. What does not outlive the iteration is soon gone; what stays has
+    /// to be moved, once.
+    pub(super) fn relocate_residents(&mut self, layout: &Layout) -> Result<(), Error> {
+        for &(interval, offset) in &layout.residents {
+            let following = self.following.as_ref();
+            let id = following.and_then(|following| following.storage_in(interval, self));
+            if let Some(id) = id
+                && let Some(copy) = self.graph.storages[id].device
+                && !self.device.is_at(copy.block, offset)
+            {
+                self.relocate(id, copy.block.bytes, offset)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves a storage to an address. What lies there gets out of the way first, if there is room for it.
+    fn relocate(&mut self, id: StorageId, bytes: usize, offset: usize) -> Result<(), Error> {
+        let in_the_way = |&id: &StorageId| {
+            let copy = self.graph.storages[id].device;
+            copy.is_some_and(|copy| self.device.overlaps(copy.block, offset, bytes))
+        };
+        let in_the_way: Vec<StorageId> = self.graph.storages.residents().filter(in_the_way).collect();
+        for id in in_the_way {
+            if !self.move_away(id, offset, bytes)? {
+                return Ok(());
+            }
+        }
+        let placed = self.device.allocate_at(&*self.submitter.engine, offset, bytes);
+        match placed.map_err(|error| self.engine_error(error))? {
+            Some((block, busy)) => self.copy_within(id, block, busy),
+            None => Ok(()),
+        }
+    }
+
+    /// Moves a storage to where it fits best outside a range. `false`: there is no room.
+    fn move_away(&mut self, id: StorageId, offset: usize, bytes: usize) -> Result<bool, Error> {
+        let Some(copy) = self.graph.storages[id].device else { return Ok(true) };
+        // What is free within the range is held meanwhile, so that it is not given out.
+        let mut held = Vec::new();
+        let placed = loop {
+            let placed = self.device.allocate_anywhere(&*self.submitter.engine, copy.block.bytes);
+            match placed.map_err(|error| self.engine_error(error)) {
+                Ok(Some((block, busy))) if self.device.overlaps(block, offset, bytes) => {
+                    held.push((block, busy))
+                }
+                other => break other,
+            }
+        };
+        held.into_iter().for_each(|(block, busy)| self.device.free(block, busy));
+        match placed? {
+            Some((block, busy)) => self.copy_within(id, block, busy).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Copies a resident storage into a block that is its own from now on, and frees the one that was.
+    fn copy_within(&mut self, id: StorageId, block: Block, busy: Pending) -> Result<(), Error> {
+        let size_bytes = self.graph.storages[id].size_bytes;
+        let old = self.graph.storages[id].device.expect("only a resident storage is moved");
+        let (from, to) = (self.device.span(old.block, size_bytes), self.device.span(block, size_bytes));
+        let mark = match self.submitter.copy(Lane::Compute, from, to, old.written.and(busy)) {
+            Ok(mark) => mark,
+            Err(error) => {
+                self.device.free(block, busy);
+                return Err(self.engine_error(error));
+            }
+        };
+        self.graph.storages[id].device = Some(Copy::new(block, Pending::default().with(mark)));
+        self.device.free(old.block, old.touched.with(mark));
+        self.counters.relocated_bytes += size_bytes as u64;
+        self.note_copy(Lane::Compute, id);
+        Ok(())
+    }
+}
