@@ -38,25 +38,32 @@ impl Blocks {
         let like: HashMap<(u32, usize), usize> =
             keys(&all[first_before..first]).zip(first_before..).collect();
         let mut lifetimes = Vec::new();
-        let always = (0..first).filter(|&index| all[index].until.is_none());
-        for (block, key) in all[first..].iter().zip(keys(&all[first..])) {
-            let length = match block.until {
-                Some(until) => until - block.from,
+        let mut places = HashMap::new();
+        let mut moved = Vec::new();
+        for ((index, block), key) in (first..).zip(&all[first..]).zip(keys(&all[first..])) {
+            let from = block.from - begin;
+            places.insert(index, lifetimes.len());
+            let until = match block.until {
+                Some(until) => until - begin,
                 None => {
-                    let like = like.get(&key).filter(|&&like| all[like].bytes == block.bytes);
-                    let until = like.and_then(|&like| all[like].until).filter(|&until| until > begin);
-                    until.map_or(period, |until| (until + period - block.from).min(period))
+                    let like = like.get(&key).map(|&like| all[like]).filter(|like| like.bytes == block.bytes);
+                    let until = like.and_then(|like| like.until).filter(|&until| until > begin);
+                    let until = until.map_or(period, |until| until - begin);
+                    if until > from {
+                        moved.push((index, until));
+                    }
+                    if until > from { period } else { until + period }
                 }
             };
-            let from = block.from - begin;
-            lifetimes.push(Lifetime { bytes: block.bytes, from, until: from + length });
+            lifetimes.push(Lifetime { bytes: block.bytes, from, until });
         }
-        let mut place_of: HashMap<usize, usize> = (first..all.len()).zip(0..).collect();
-        for index in always {
-            place_of.insert(index, lifetimes.len());
-            lifetimes.push(Lifetime { bytes: all[index].bytes, from: 0, until: period });
+        // Where its like is still there, it cannot be: it is moved there when the iteration is over.
+        let always = (0..first).filter(|&index| all[index].until.is_none()).map(|index| (index, period));
+        for (index, until) in moved.into_iter().chain(always) {
+            places.insert(index, lifetimes.len());
+            lifetimes.push(Lifetime { bytes: all[index].bytes, from: 0, until });
         }
-        let resident = |(interval, index): (IntervalId, usize)| Some((interval, *place_of.get(&index)?));
+        let resident = |(interval, index): (IntervalId, usize)| Some((interval, *places.get(&index)?));
         Blocks {
             period,
             lifetimes,

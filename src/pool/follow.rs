@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Pool;
-use super::storage::{Storage, StorageId};
+use super::storage::{Storage, StorageId, Storages};
 use crate::error::Error;
 use crate::liveness::NextUse;
 use crate::policy::{Eviction, IntervalId, Place, Reactive, Schedule};
@@ -15,6 +15,15 @@ const MOST_DUE: usize = 256;
 /// An eviction: during which op of the schedule, of the storage in which interval, and how.
 pub type Decision = (u32, IntervalId, Eviction);
 
+/// A scheduled eviction of this very storage, if the interval had begun when it became due: not of the one that is in the
+/// interval an iteration later.
+#[derive(Debug)]
+struct Due {
+    interval: IntervalId,
+    number: Option<u64>,
+    how: Eviction,
+}
+
 /// A schedule and how far it is.
 #[derive(Debug)]
 pub struct Following {
@@ -22,7 +31,7 @@ pub struct Following {
     place: Place,
     /// By interval, the storage that was in it last.
     current: Vec<Option<StorageId>>,
-    due: VecDeque<(IntervalId, Eviction)>,
+    due: VecDeque<Due>,
     /// What was evicted since this was last asked, if it ever is.
     decisions: Option<Vec<Decision>>,
     /// Ops since the program was last where the schedule knows it.
@@ -37,9 +46,8 @@ impl Following {
         &self.schedule.rule
     }
 
-    pub(super) fn storage_in(&self, interval: IntervalId, pool: &Pool) -> Option<StorageId> {
+    pub(super) fn storage_in(&self, interval: IntervalId, storages: &Storages) -> Option<StorageId> {
         let id = self.current[interval.0 as usize]?;
-        let storages = &pool.graph.storages;
         (storages.contains(id) && storages[id].interval == Some(interval)).then_some(id)
     }
 }
@@ -98,8 +106,11 @@ impl Pool {
             following.due.clear();
             return Ok(());
         }
-        let due = of_op(&schedule.evictions, at, |&(op, ..)| op);
-        following.due.extend(due.iter().map(|&(_, interval, how)| (interval, how)));
+        for &(_, interval, how) in of_op(&schedule.evictions, at, |&(op, ..)| op) {
+            let number = following.storage_in(interval, &self.graph.storages);
+            let number = number.map(|id| self.graph.storages[id].number);
+            following.due.push_back(Due { interval, number, how });
+        }
         let stale = following.due.len().saturating_sub(MOST_DUE);
         following.due.drain(..stale);
         for &(_, interval) in of_op(&schedule.fetches, at, |&(op, _)| op) {
@@ -128,7 +139,7 @@ impl Pool {
     /// Fetches ahead of use; where there is no room, the op itself will.
     fn fetch_scheduled(&mut self, interval: IntervalId) {
         let Some(following) = &self.following else { return };
-        let Some(id) = following.storage_in(interval, self) else { return };
+        let Some(id) = following.storage_in(interval, &self.graph.storages) else { return };
         let storage = &self.graph.storages[id];
         if storage.device.is_some() || storage.host.is_none() || !storage.held {
             return;
@@ -186,15 +197,16 @@ impl Pool {
     /// A storage that the schedule evicts by now, and how.
     pub(super) fn scheduled_victim(&mut self) -> Option<(StorageId, Eviction)> {
         let following = self.following.as_ref()?;
-        let victim = |&(interval, _): &(IntervalId, Eviction)| {
-            let id = following.storage_in(interval, self)?;
+        let victim = |due: &Due| {
+            let id = following.storage_in(due.interval, &self.graph.storages)?;
             let storage = &self.graph.storages[id];
-            (storage.device.is_some() && self.can_leave(storage)).then_some(id)
+            let meant = due.number.is_none_or(|number| number == storage.number);
+            (meant && storage.device.is_some() && self.can_leave(storage)).then_some(id)
         };
         let (index, id) =
             following.due.iter().enumerate().find_map(|(index, due)| Some((index, victim(due)?)))?;
-        let (_, how) = self.following.as_mut()?.due.remove(index)?;
-        Some((id, how))
+        let due = self.following.as_mut()?.due.remove(index)?;
+        Some((id, due.how))
     }
 
     /// Notes an eviction.

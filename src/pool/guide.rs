@@ -133,7 +133,7 @@ mod tests {
         let blocks = vec![block(0, 256, 0), block(2, 256, 512), block(2, 512, 1024), block(2, 256, 2048)];
         let layout = Arc::new(Layout { blocks, limit_bytes: 4096, ..Layout::default() });
         let mut guide = Guide::default();
-        let mut take = |guide: &mut Guide, bytes| {
+        let take = |guide: &mut Guide, bytes| {
             let planned = guide.next(bytes);
             planned.into_iter().for_each(|planned| guide.took(planned));
             planned.map(|planned| planned.offset)

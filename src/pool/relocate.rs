@@ -12,39 +12,54 @@ impl Pool {
     /// Moves what is resident when an iteration begins to where the plan has it. Where something cannot be now, it is tried
     /// again an iteration later.
     ///
-    /// When a plan begins to be followed, blocks are anywhere. What does not outlive the iteration is soon gone; what stays has
-    /// to be moved, once.
+    /// When a plan begins to be followed, blocks are anywhere. What does not outlive the iteration is soon gone; what stays has to
+    /// be moved, once. What is made anew while its like of the iteration before is still there, such as a weight that is not
+    /// updated in place, is moved in every iteration: by the offload lane, beside the ops that need none of it.
     pub(super) fn relocate_residents(&mut self, layout: &Layout) -> Result<(), Error> {
+        // First those whose place is free, as long as there are any.
+        while self.relocate_all(layout, false)? > 0 {}
+        self.relocate_all(layout, true).map(|_| ())
+    }
+
+    /// `clear`: what is in the way is moved too. How many were moved.
+    fn relocate_all(&mut self, layout: &Layout, clear: bool) -> Result<usize, Error> {
+        let mut count = 0;
         for &(interval, offset) in &layout.residents {
             let following = self.following.as_ref();
-            let id = following.and_then(|following| following.storage_in(interval, self));
+            let id = following.and_then(|following| following.storage_in(interval, &self.graph.storages));
             if let Some(id) = id
                 && let Some(copy) = self.graph.storages[id].device
                 && !self.device.is_at(copy.block, offset)
+                && (!clear || self.clear(offset, copy.block.bytes)?)
             {
-                self.relocate(id, copy.block.bytes, offset)?;
+                count += usize::from(self.relocate(id, copy.block.bytes, offset)?);
             }
         }
-        Ok(())
+        Ok(count)
     }
 
-    /// Moves a storage to an address. What lies there gets out of the way first, if there is room for it.
-    fn relocate(&mut self, id: StorageId, bytes: usize, offset: usize) -> Result<(), Error> {
-        let in_the_way = |&id: &StorageId| {
+    /// Moves a storage to an address. `false`: that is not free.
+    fn relocate(&mut self, id: StorageId, bytes: usize, offset: usize) -> Result<bool, Error> {
+        let placed = self.device.allocate_at(&*self.submitter.engine, offset, bytes);
+        match placed.map_err(|error| self.engine_error(error))? {
+            Some((block, busy)) => self.copy_within(id, block, busy).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Moves what lies in a range out of it. `false`: there is no room.
+    fn clear(&mut self, offset: usize, bytes: usize) -> Result<bool, Error> {
+        let is_there = |&id: &StorageId| {
             let copy = self.graph.storages[id].device;
             copy.is_some_and(|copy| self.device.overlaps(copy.block, offset, bytes))
         };
-        let in_the_way: Vec<StorageId> = self.graph.storages.residents().filter(in_the_way).collect();
-        for id in in_the_way {
+        let there: Vec<StorageId> = self.graph.storages.residents().filter(is_there).collect();
+        for id in there {
             if !self.move_away(id, offset, bytes)? {
-                return Ok(());
+                return Ok(false);
             }
         }
-        let placed = self.device.allocate_at(&*self.submitter.engine, offset, bytes);
-        match placed.map_err(|error| self.engine_error(error))? {
-            Some((block, busy)) => self.copy_within(id, block, busy),
-            None => Ok(()),
-        }
+        Ok(true)
     }
 
     /// Moves a storage to where it fits best outside a range. `false`: there is no room.
@@ -73,7 +88,7 @@ impl Pool {
         let size_bytes = self.graph.storages[id].size_bytes;
         let old = self.graph.storages[id].device.expect("only a resident storage is moved");
         let (from, to) = (self.device.span(old.block, size_bytes), self.device.span(block, size_bytes));
-        let mark = match self.submitter.copy(Lane::Compute, from, to, old.written.and(busy)) {
+        let mark = match self.submitter.copy(Lane::Offload, from, to, old.written.and(busy)) {
             Ok(mark) => mark,
             Err(error) => {
                 self.device.free(block, busy);
@@ -83,7 +98,7 @@ impl Pool {
         self.graph.storages[id].device = Some(Copy::new(block, Pending::default().with(mark)));
         self.device.free(old.block, old.touched.with(mark));
         self.counters.relocated_bytes += size_bytes as u64;
-        self.note_copy(Lane::Compute, id);
+        self.note_move(id);
         Ok(())
     }
 }

@@ -105,7 +105,8 @@ impl Ledger {
             Event::Copy(copied) => {
                 let made = Made { storage: copied.storage, bytes: copied.bytes };
                 self.know(&made, "made before", true);
-                let tier = if copied.lane == Lane::Offload { Tier::Host } else { Tier::Device };
+                let to_host = copied.lane == Lane::Offload && !copied.within;
+                let tier = if to_host { Tier::Host } else { Tier::Device };
                 let block = self.placed[tier as usize].pop();
                 self.put(copied.storage, tier, block);
             }

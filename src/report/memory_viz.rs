@@ -10,7 +10,7 @@ use serde::ser::{SerializeSeq, Serializer};
 
 use super::ledger::Ledger;
 use super::scene::{Scene, Segment};
-use crate::engine::{Lane, Tier};
+use crate::engine::Tier;
 use crate::trace::{Event, Recording};
 
 /// PyTorch calls a segment large from here on.
@@ -225,7 +225,7 @@ fn came<'a>(scene: &Scene<'a>, index: usize) -> Vec<Frame<'a>> {
     match scene.next_work(index).map(|work| &scene.events[work]) {
         Some(Event::Copy(copied)) => {
             let name = scene.made_by(copied.storage).into();
-            let filename = if copied.lane == Lane::Compute { "move of storage" } else { "fetch of storage" };
+            let filename = if copied.within { "move of storage" } else { "fetch of storage" };
             frames.push(Frame { name, filename, line: Number(copied.storage) });
         }
         Some(Event::Recompute(recomputed)) => {

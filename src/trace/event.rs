@@ -151,12 +151,15 @@ pub struct Recomputed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Copied {
-    /// [`Lane::Offload`], [`Lane::Fetch`], or [`Lane::Compute`] within device memory.
+    /// [`Lane::Offload`] or [`Lane::Fetch`].
     pub lane: Lane,
     /// Whose bytes.
     pub storage: u64,
     /// How many.
     pub bytes: usize,
+    /// Whether they were moved within device memory, and not to or from the host.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub within: bool,
     /// When it ran.
     #[serde(default)]
     pub ran: Ran,
