@@ -493,6 +493,16 @@ impl Settings {
             .map_or(budget_bytes, |page_bytes| budget_bytes / page_bytes * page_bytes)
     }
 
+    /// The same with fewer bytes of budget, which are mapped as these are.
+    pub fn with_less(&self, bytes: usize) -> Settings {
+        let page_bytes = self.page_bytes(self.budget_bytes);
+        Settings {
+            budget_bytes: self.budget_bytes.saturating_sub(bytes),
+            paging: page_bytes.map(|page_bytes| Paging { page_bytes, least_bytes: page_bytes }),
+            ..self.clone()
+        }
+    }
+
     /// The smallest budget with room for so much.
     pub fn budget_for(&self, needed_bytes: usize) -> usize {
         let page_bytes = self.page_bytes(needed_bytes);

@@ -24,6 +24,8 @@ pub struct Blocks {
     ops: Vec<u32>,
     /// What is there when it begins, and in which interval.
     residents: Vec<(IntervalId, usize)>,
+    /// It began as it ended.
+    repeats: bool,
 }
 
 impl Blocks {
@@ -40,6 +42,9 @@ impl Blocks {
         let mut lifetimes = Vec::new();
         let mut places = HashMap::new();
         let mut moved = Vec::new();
+        let mut begun =
+            all[..first].iter().filter(|block| block.until.is_some_and(|until| until > begin)).count();
+        let mut repeats = true;
         for ((index, block), key) in (first..).zip(&all[first..]).zip(keys(&all[first..])) {
             let from = block.from - begin;
             places.insert(index, lifetimes.len());
@@ -48,6 +53,8 @@ impl Blocks {
                 None => {
                     let like = like.get(&key).map(|&like| all[like]).filter(|like| like.bytes == block.bytes);
                     let until = like.and_then(|like| like.until).filter(|&until| until > begin);
+                    repeats &= until.is_some();
+                    begun = begun.saturating_sub(1);
                     let until = until.map_or(period, |until| until - begin);
                     if until > from {
                         moved.push((index, until));
@@ -64,16 +71,14 @@ impl Blocks {
             lifetimes.push(Lifetime { bytes: all[index].bytes, from: 0, until });
         }
         let resident = |(interval, index): (IntervalId, usize)| Some((interval, *places.get(&index)?));
-        Blocks {
-            period,
-            lifetimes,
-            ops: all[first..].iter().map(|block| block.op).collect(),
-            residents: residents.into_iter().filter_map(resident).collect(),
-        }
+        let mut residents: Vec<_> = residents.into_iter().filter_map(resident).collect();
+        residents.sort_unstable_by_key(|&(interval, _)| interval);
+        let ops = all[first..].iter().map(|block| block.op).collect();
+        Blocks { period, lifetimes, ops, residents, repeats: repeats && begun == 0 }
     }
 
     fn none() -> Blocks {
-        Blocks { period: 0, lifetimes: Vec::new(), ops: Vec::new(), residents: Vec::new() }
+        Blocks { period: 0, lifetimes: Vec::new(), ops: Vec::new(), residents: Vec::new(), repeats: true }
     }
 
     /// Addresses for them, and how far these reach. `enough_bytes`: they are to reach no further; `limit_bytes`: the most bytes
@@ -94,6 +99,8 @@ impl Blocks {
 
 /// How often fewer bytes in blocks are tried, where the addresses of as many as there may be reach too far.
 const MOST_LIMITS: usize = 5;
+/// How often an iteration is tried again that does not end as it begins.
+const MOST_REPEATS: usize = 2;
 /// A plan with addresses is good enough if it takes no more times as long than one whose addresses have no end.
 const GOOD_ENOUGH: f64 = 1.002;
 
@@ -127,6 +134,16 @@ impl Planner<'_> {
         let budget_bytes = self.settings.whole_pages(self.settings.budget_bytes);
         let mut limit_bytes = budget_bytes;
         for _ in 0..MOST_LIMITS {
+            // What is followed is what was decided last, which comes to repeat itself if the rule alone does not.
+            for _ in 0..MOST_REPEATS {
+                if trial.blocks.as_ref().is_none_or(|blocks| blocks.repeats) {
+                    break;
+                }
+                let settings =
+                    Settings { endless: true, ..self.settings.with_less(budget_bytes - limit_bytes) };
+                let again = Arc::new(scheduled(schedule, trial));
+                trial = trial::run(self.iteration, self.profile, &settings, &again).ok()?;
+            }
             let (layout, footprint_bytes) = trial.blocks.take()?.layout(budget_bytes, limit_bytes);
             if footprint_bytes <= budget_bytes {
                 let layout = Some(Arc::new(layout));
@@ -137,7 +154,7 @@ impl Planner<'_> {
             }
             limit_bytes =
                 (limit_bytes as f64 * 0.999 * budget_bytes as f64 / footprint_bytes as f64) as usize;
-            let settings = Settings { endless: true, budget_bytes: limit_bytes, ..self.settings.clone() };
+            let settings = Settings { endless: true, ..self.settings.with_less(budget_bytes - limit_bytes) };
             trial = trial::run(self.iteration, self.profile, &settings, schedule).ok()?;
         }
         None

@@ -34,11 +34,16 @@ const WEIGHTS: [Weighed; 7] = [
 /// The best schedule found for an iteration; `None` if nothing was found that fits.
 pub fn plan(log: &Log, period: usize, props: &Props, settings: &Settings) -> Option<Schedule> {
     let iteration = Iteration::cut(log, period)?;
+    let settings = &settings.with_less(log.idle_bytes);
     let planner = Planner { profile: &profile(props), settings, iteration: &iteration };
-    match settings.placement {
-        Placement::SmartPool => planner.search_addresses(),
-        Placement::BestFit => planner.search().map(|(schedule, trial)| scheduled(&schedule, trial)),
+    let mut schedule = match settings.placement {
+        Placement::SmartPool => planner.search_addresses()?,
+        Placement::BestFit => planner.search().map(|(schedule, trial)| scheduled(&schedule, trial))?,
+    };
+    if let Some(layout) = &mut schedule.layout {
+        Arc::make_mut(layout).limit_bytes += log.idle_bytes;
     }
+    Some(schedule)
 }
 
 /// A schedule of what was decided when another was tried.

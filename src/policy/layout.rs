@@ -18,7 +18,7 @@ pub struct PlannedBlock {
 pub struct Layout {
     /// In the order in which they are taken.
     pub blocks: Vec<PlannedBlock>,
-    /// What is in device memory when the iteration begins: the storage in this interval, and where.
+    /// What is in device memory when the iteration begins: the storage in this interval, and where. By interval.
     pub residents: Vec<(IntervalId, usize)>,
     /// The most bytes in blocks at once.
     pub limit_bytes: usize,

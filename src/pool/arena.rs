@@ -8,7 +8,7 @@ use super::lease::Pending;
 use super::paged::Paged;
 use super::placement::Placement;
 use crate::engine::{ALIGN_BYTES, Engine, EngineError, Span, Tier, aligned};
-use crate::policy::Layout;
+use crate::policy::{IntervalId, Layout};
 use crate::trace::{Event, Journal};
 
 /// A range of a slab, or of addresses that pages are behind, that a storage, or an op's scratch, holds.
@@ -143,6 +143,11 @@ impl Arena {
         }
     }
 
+    /// A block comes for a storage that is in this interval.
+    pub fn expect(&mut self, interval: Option<IntervalId>) {
+        self.guide.expect(interval);
+    }
+
     /// Which blocks were taken, and when, if addresses have no end.
     pub fn takings(&self) -> Option<&Takings> {
         match &self.memory {
@@ -192,7 +197,9 @@ impl Arena {
     ) -> Result<Placed, EngineError> {
         let before_bytes = self.reserved_bytes();
         let placed = match &mut self.memory {
-            Memory::Slabs(memory) => memory.allocate_at(offset, bytes),
+            Memory::Slabs(memory) => {
+                memory.allocate_at(engine, self.tier, offset, bytes, self.limit_bytes - before_bytes)?
+            }
             Memory::Pages(paged) => paged.allocate_at(engine, offset, bytes)?,
             Memory::Endless(_) => None,
         };
@@ -316,12 +323,27 @@ impl Arena {
 }
 
 impl Slabs {
-    /// A block at an address of the first slab, if that is free.
-    fn allocate_at(&mut self, offset: usize, bytes: usize) -> Placed {
-        let placement = &mut self.slabs.first_mut()?.placement;
-        placement
-            .is_free(offset, bytes)
-            .then(|| (Block { slab: 0, offset, bytes }, placement.take(offset, bytes)))
+    /// A block at an address of the first slab, if that is free. There is one from now on.
+    fn allocate_at(
+        &mut self,
+        engine: &dyn Engine,
+        tier: Tier,
+        offset: usize,
+        bytes: usize,
+        room_bytes: usize,
+    ) -> Result<Placed, EngineError> {
+        if self.slabs.is_empty() {
+            self.map(engine, tier, self.slab_bytes.min(room_bytes))?;
+        }
+        let placement = &mut self.slabs[0].placement;
+        let is_free = placement.is_free(offset, bytes);
+        Ok(is_free.then(|| (Block { slab: 0, offset, bytes }, placement.take(offset, bytes))))
+    }
+
+    fn map(&mut self, engine: &dyn Engine, tier: Tier, bytes: usize) -> Result<(), EngineError> {
+        let span = engine.map(tier, bytes)?;
+        self.slabs.push(Slab { span, placement: Placement::new(bytes), reach_bytes: 0 });
+        Ok(())
     }
 
     fn reserved_bytes(&self) -> usize {
@@ -344,11 +366,11 @@ impl Slabs {
         if bytes > room_bytes {
             return Ok(None);
         }
-        let span = engine.map(tier, self.slab_bytes.max(bytes).min(room_bytes))?;
-        let mut placement = Placement::new(span.bytes);
-        let (offset, pending) = placement.allocate(bytes).expect("a fresh slab holds what it was mapped for");
-        self.slabs.push(Slab { span, placement, reach_bytes: 0 });
-        Ok(Some((Block { slab: self.slabs.len() as u32 - 1, offset, bytes }, pending)))
+        self.map(engine, tier, self.slab_bytes.max(bytes).min(room_bytes))?;
+        let index = self.slabs.len() - 1;
+        let placed = self.slabs[index].placement.allocate(bytes);
+        let (offset, pending) = placed.expect("a fresh slab holds what it was mapped for");
+        Ok(Some((Block { slab: index as u32, offset, bytes }, pending)))
     }
 
     /// How far blocks have reached, if this one reaches further than any before; else 0.

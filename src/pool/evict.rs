@@ -57,7 +57,7 @@ impl Pool {
     }
 
     /// Evicts a storage as the policy says. `false`: it wants the bytes kept, and the host tier has no room.
-    fn evict(&mut self, id: StorageId, host_room: bool) -> Result<bool, Error> {
+    pub(super) fn evict(&mut self, id: StorageId, host_room: bool) -> Result<bool, Error> {
         let clean = self.graph.storages[id].host.is_some();
         match if clean { Some(Eviction::Offload) } else { self.how(id, host_room) } {
             Some(Eviction::Offload) => self.offload(id, false),

@@ -13,8 +13,11 @@ use crate::policy::{IntervalId, Layout};
 #[derive(Debug, Default)]
 pub struct Guide {
     layout: Option<Arc<Layout>>,
+    begin: usize,
     next: usize,
     end: usize,
+    /// Where the next block is to be if it is not planned.
+    otherwise: Option<usize>,
 }
 
 impl Guide {
@@ -23,7 +26,8 @@ impl Guide {
         let Some(layout) = layout else { return *self = Guide::default() };
         let begin = layout.blocks.partition_point(|block| block.op < op);
         let count = layout.blocks[begin..].partition_point(|block| block.op == op);
-        *self = Guide { layout: Some(layout.clone()), next: begin, end: begin + count };
+        let (layout, end) = (Some(layout.clone()), begin + count);
+        *self = Guide { layout, begin, next: begin, end, otherwise: None };
     }
 
     /// The most bytes in blocks that the plan has at once.
@@ -31,23 +35,38 @@ impl Guide {
         Some(self.layout.as_ref()?.limit_bytes)
     }
 
-    /// Where a block of this size is to be, if one is planned. The next, or a later one of the op.
+    /// A block for what an iteration begins with comes: where the plan has it then, it is to be, unless a block is planned.
+    pub fn expect(&mut self, interval: Option<IntervalId>) {
+        self.otherwise = self.layout.as_ref().zip(interval).and_then(|(layout, interval)| {
+            let found = layout.residents.binary_search_by_key(&interval, |&(interval, _)| interval);
+            found.ok().map(|index| layout.residents[index].1)
+        });
+    }
+
+    /// Where a block of this size is to be, if that is planned. If it is not the next, an op departs, or begins to be followed:
+    /// then a resident is where it is expected, and other blocks are any of the op's that are as large.
     pub fn next(&self, bytes: usize) -> Option<Planned> {
         let layout = self.layout.as_ref()?;
-        let index = (self.next..self.end).find(|&index| layout.blocks[index].bytes == bytes)?;
-        Some(Planned { index, offset: layout.blocks[index].offset_bytes })
+        let is_so_large = |index: &usize| layout.blocks[*index].bytes == bytes;
+        let planned = |index| Planned { index: Some(index), offset: layout.blocks[index].offset_bytes };
+        let next = Some(self.next).filter(|&next| next < self.end && is_so_large(&next));
+        let resident = || self.otherwise.map(|offset| Planned { index: None, offset });
+        let other = || (self.next..self.end).chain(self.begin..self.next).find(is_so_large).map(planned);
+        next.map(planned).or_else(resident).or_else(other)
     }
 
     /// The block was taken, there or elsewhere.
     pub fn took(&mut self, planned: Planned) {
-        self.next = planned.index + 1;
+        self.next = planned.index.map_or(self.next, |index| self.next.max(index + 1));
+        self.otherwise = None;
     }
 }
 
 /// A block of a layout.
 #[derive(Clone, Copy, Debug)]
 pub struct Planned {
-    index: usize,
+    /// Which; none if it is not of the op.
+    index: Option<usize>,
     pub offset: usize,
 }
 
@@ -131,7 +150,8 @@ mod tests {
     fn an_op_that_departs_finds_the_next_of_its_size_and_confuses_no_other() {
         let block = |op, bytes, offset_bytes| PlannedBlock { op, bytes, offset_bytes };
         let blocks = vec![block(0, 256, 0), block(2, 256, 512), block(2, 512, 1024), block(2, 256, 2048)];
-        let layout = Arc::new(Layout { blocks, limit_bytes: 4096, ..Layout::default() });
+        let residents = vec![(IntervalId(5), 3072)];
+        let layout = Arc::new(Layout { blocks, residents, limit_bytes: 4096 });
         let mut guide = Guide::default();
         let take = |guide: &mut Guide, bytes| {
             let planned = guide.next(bytes);
@@ -140,11 +160,16 @@ mod tests {
         };
         assert_eq!((guide.limit_bytes(), take(&mut guide, 256)), (None, None));
         guide.begin_op(Some(&layout), 2);
-        assert_eq!([256, 256, 512].map(|bytes| take(&mut guide, bytes)), [Some(512), Some(2048), None]);
+        assert_eq!([256, 256, 128].map(|bytes| take(&mut guide, bytes)), [Some(512), Some(2048), None]);
+        assert_eq!(take(&mut guide, 512), Some(1024), "it comes later than planned");
         guide.begin_op(Some(&layout), 1);
         assert_eq!((guide.limit_bytes(), take(&mut guide, 256)), (Some(4096), None));
         guide.begin_op(Some(&layout), 0);
         assert_eq!(take(&mut guide, 256), Some(0));
+        guide.expect(Some(IntervalId(5)));
+        assert_eq!([256, 256].map(|bytes| take(&mut guide, bytes)), [Some(3072), None]);
+        guide.expect(Some(IntervalId(4)));
+        assert_eq!(take(&mut guide, 256), None);
         guide.begin_op(None, 0);
         assert_eq!(take(&mut guide, 256), None);
     }

@@ -16,9 +16,40 @@ impl Pool {
     /// be moved, once. What is made anew while its like of the iteration before is still there, such as a weight that is not
     /// updated in place, is moved in every iteration: by the offload lane, beside the ops that need none of it.
     pub(super) fn relocate_residents(&mut self, layout: &Layout) -> Result<(), Error> {
+        self.clear_away(layout)?;
         // First those whose place is free, as long as there are any.
         while self.relocate_all(layout, false)? > 0 {}
         self.relocate_all(layout, true).map(|_| ())
+    }
+
+    /// Evicts what is resident and not planned to be. What cannot be evicted goes to the highest addresses, where the plan has
+    /// nothing.
+    fn clear_away(&mut self, layout: &Layout) -> Result<(), Error> {
+        let following = self.following.as_ref();
+        let is_planned = |&id: &StorageId| {
+            let interval = self.graph.storages[id].interval;
+            interval.is_some_and(|interval| {
+                layout.residents.binary_search_by_key(&interval, |&(interval, _)| interval).is_ok()
+                    && following.and_then(|following| following.storage_in(interval, &self.graph.storages))
+                        == Some(id)
+            })
+        };
+        let mut others: Vec<StorageId> =
+            self.graph.storages.residents().filter(|id| !is_planned(id)).collect();
+        others.sort_unstable_by_key(|&id| self.graph.storages[id].number);
+        let mut end = self.device.limit_bytes();
+        for id in others {
+            if self.can_leave(&self.graph.storages[id]) {
+                self.evict(id, true)?;
+            }
+            if let Some(copy) = self.graph.storages[id].device {
+                end = end.saturating_sub(copy.block.bytes);
+                if !self.device.is_at(copy.block, end) && self.clear(end, copy.block.bytes)? {
+                    self.relocate(id, copy.block.bytes, end)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// `clear`: what is in the way is moved too. How many were moved.
