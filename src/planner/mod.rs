@@ -18,6 +18,7 @@ use crate::policy::{Schedule, Weighed};
 use crate::pool::Log;
 use bookings::Timeline;
 use iteration::Iteration;
+pub use smartpool::{Lifetime, peak_bytes, place};
 use trial::Trial;
 
 /// Powers that are tried: of the time since the last use, of that until the next.

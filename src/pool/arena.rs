@@ -143,6 +143,11 @@ impl Arena {
         }
     }
 
+    /// What the op under way has still to take is where it fits best.
+    pub fn depart(&mut self) {
+        self.guide = Guide::default();
+    }
+
     /// A block comes for a storage that is in this interval.
     pub fn expect(&mut self, interval: Option<IntervalId>) {
         self.guide.expect(interval);
@@ -223,6 +228,17 @@ impl Arena {
         };
         self.placed(placed, before_bytes);
         Ok(placed)
+    }
+
+    /// What is free within a range: offsets and sizes.
+    pub fn free_within(&self, offset: usize, bytes: usize) -> Vec<(usize, usize)> {
+        match &self.memory {
+            Memory::Slabs(memory) => {
+                memory.slabs.first().map_or(Vec::new(), |slab| slab.placement.free_within(offset, bytes))
+            }
+            Memory::Pages(paged) => paged.free_within(offset, bytes),
+            Memory::Endless(_) => Vec::new(),
+        }
     }
 
     /// Whether a block is at the planned address.

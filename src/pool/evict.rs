@@ -227,6 +227,8 @@ impl Pool {
     /// Offloads everything that is resident, pinned or not, so that free memory is in one piece.
     pub(super) fn compact(&mut self, op: &'static str) -> Result<(), Error> {
         self.counters.compactions += 1;
+        // Planned addresses would split what is joined.
+        self.device.depart();
         let used_bytes = self.device.used_bytes();
         self.settings.log(
             log::Level::Debug,

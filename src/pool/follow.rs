@@ -108,6 +108,8 @@ impl Pool {
         }
         for &(_, interval, how) in of_op(&schedule.evictions, at, |&(op, ..)| op) {
             let number = following.storage_in(interval, &self.graph.storages);
+            // By best fit, nothing is as it was when that was decided, and what was left over is better evicted too.
+            let number = number.filter(|_| schedule.layout.is_some());
             let number = number.map(|id| self.graph.storages[id].number);
             following.due.push_back(Due { interval, number, how });
         }

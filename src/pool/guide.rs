@@ -166,6 +166,7 @@ mod tests {
         assert_eq!((guide.limit_bytes(), take(&mut guide, 256)), (Some(4096), None));
         guide.begin_op(Some(&layout), 0);
         assert_eq!(take(&mut guide, 256), Some(0));
+        guide.begin_op(Some(&layout), 1);
         guide.expect(Some(IntervalId(5)));
         assert_eq!([256, 256].map(|bytes| take(&mut guide, bytes)), [Some(3072), None]);
         guide.expect(Some(IntervalId(4)));

@@ -124,6 +124,11 @@ impl Paged {
         self.at_home(engine, offset, bytes, pending)
     }
 
+    /// What is free within a range: offsets and sizes.
+    pub fn free_within(&self, offset: usize, bytes: usize) -> Vec<(usize, usize)> {
+        self.placement.free_within(offset, bytes)
+    }
+
     /// Whether a block has memory from `offset` on, so many bytes.
     pub fn overlaps(&self, block: Block, offset: usize, bytes: usize) -> bool {
         let meets = |begin: usize, size: usize| begin < offset + bytes && offset < begin + size;

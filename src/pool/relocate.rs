@@ -85,30 +85,33 @@ impl Pool {
             copy.is_some_and(|copy| self.device.overlaps(copy.block, offset, bytes))
         };
         let there: Vec<StorageId> = self.graph.storages.residents().filter(is_there).collect();
+        // What is free within the range is held meanwhile, so that nothing is moved there.
+        let mut held = Vec::new();
+        let mut moved = Ok(true);
         for id in there {
-            if !self.move_away(id, offset, bytes)? {
-                return Ok(false);
+            moved = self.hold(offset, bytes, &mut held).and_then(|()| self.move_away(id));
+            if !matches!(moved, Ok(true)) {
+                break;
             }
         }
-        Ok(true)
+        held.into_iter().for_each(|(block, busy)| self.device.free(block, busy));
+        moved
     }
 
-    /// Moves a storage to where it fits best outside a range. `false`: there is no room.
-    fn move_away(&mut self, id: StorageId, offset: usize, bytes: usize) -> Result<bool, Error> {
+    /// Takes all that is free within a range.
+    fn hold(&mut self, offset: usize, bytes: usize, held: &mut Vec<(Block, Pending)>) -> Result<(), Error> {
+        for (begin, size) in self.device.free_within(offset, bytes) {
+            let placed = self.device.allocate_at(&*self.submitter.engine, begin, size);
+            held.extend(placed.map_err(|error| self.engine_error(error))?);
+        }
+        Ok(())
+    }
+
+    /// Moves a storage to where it fits best. `false`: there is no room.
+    fn move_away(&mut self, id: StorageId) -> Result<bool, Error> {
         let Some(copy) = self.graph.storages[id].device else { return Ok(true) };
-        // What is free within the range is held meanwhile, so that it is not given out.
-        let mut held = Vec::new();
-        let placed = loop {
-            let placed = self.device.allocate_anywhere(&*self.submitter.engine, copy.block.bytes);
-            match placed.map_err(|error| self.engine_error(error)) {
-                Ok(Some((block, busy))) if self.device.overlaps(block, offset, bytes) => {
-                    held.push((block, busy))
-                }
-                other => break other,
-            }
-        };
-        held.into_iter().for_each(|(block, busy)| self.device.free(block, busy));
-        match placed? {
+        let placed = self.device.allocate_anywhere(&*self.submitter.engine, copy.block.bytes);
+        match placed.map_err(|error| self.engine_error(error))? {
             Some((block, busy)) => self.copy_within(id, block, busy).map(|()| true),
             None => Ok(false),
         }
