@@ -42,10 +42,12 @@ pub enum Variable {
     Trace,
     /// Whether device memory is mapped by page.
     PageMapping,
+    /// How addresses are chosen.
+    Placement,
 }
 
 /// Every variable: its name, what it takes, what it does if unset.
-pub const VARIABLES: [(Variable, &str, &str, &str); 9] = [
+pub const VARIABLES: [(Variable, &str, &str, &str); 10] = [
     (Variable::Device, "OVERCOMMIT_DEVICE", "cuda:N, host:N or sim:KEY", "the first GPU, else host:0"),
     (
         Variable::Budget,
@@ -76,6 +78,7 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 9] = [
         "true or false",
         "true where the engine can and the budget holds 64 pages",
     ),
+    (Variable::Placement, "OVERCOMMIT_PLACEMENT", "best-fit or smartpool", "smartpool"),
 ];
 
 impl Variable {
@@ -190,6 +193,29 @@ impl FromStr for Planning {
     }
 }
 
+/// How addresses in device memory are chosen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// The smallest free range that is large enough.
+    BestFit,
+    /// Where a plan is followed, as it says, if it has addresses: those of SmartPool (Zhang et al., arXiv:1903.06631, section
+    /// 3). Else by best fit.
+    #[default]
+    SmartPool,
+}
+
+impl FromStr for Placement {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "best-fit" => Ok(Placement::BestFit),
+            "smartpool" => Ok(Placement::SmartPool),
+            _ => Err(()),
+        }
+    }
+}
+
 impl FromStr for Exactness {
     type Err = ();
 
@@ -220,6 +246,7 @@ pub struct Config {
     planning: Option<Planning>,
     log: Option<LevelFilter>,
     page_mapping: Option<bool>,
+    placement: Option<Placement>,
     #[cfg(feature = "host")]
     lanes: LaneMode,
     #[cfg(feature = "host")]
@@ -287,6 +314,12 @@ impl Config {
     /// Without effect where the engine cannot, and for budgets of less than a page.
     pub fn page_mapping(mut self, on: bool) -> Self {
         self.page_mapping = Some(on);
+        self
+    }
+
+    /// How addresses in device memory are chosen.
+    pub fn placement(mut self, placement: Placement) -> Self {
+        self.placement = Some(placement);
         self
     }
 
@@ -391,6 +424,8 @@ impl Config {
             portrait_at: self.portrait_at,
             record: self.record,
             ways: self.ways,
+            placement: Variable::Placement.or_read(self.placement)?.unwrap_or_default(),
+            endless: false,
             foresight: self.foresight,
         })
     }
@@ -423,6 +458,9 @@ pub(crate) struct Settings {
     /// Whether all that happens is noted.
     pub record: bool,
     pub ways: AllowedWays,
+    pub placement: Placement,
+    /// Device memory has addresses without end: on a simulation, for plans.
+    pub endless: bool,
     /// What the policy is told of the program beforehand.
     pub foresight: Option<Arc<Foresight>>,
 }
@@ -453,6 +491,22 @@ impl Settings {
     pub fn page_bytes(&self, budget_bytes: usize) -> Option<usize> {
         let paging = self.paging.filter(|paging| budget_bytes >= paging.least_bytes)?;
         Some(paging.page_bytes)
+    }
+
+    /// What a budget comes to: where it is mapped by page, the rest of the last one is left out.
+    pub fn whole_pages(&self, budget_bytes: usize) -> usize {
+        self.page_bytes(budget_bytes)
+            .map_or(budget_bytes, |page_bytes| budget_bytes / page_bytes * page_bytes)
+    }
+
+    /// The same with fewer bytes of budget, which are mapped as these are.
+    pub fn with_less(&self, bytes: usize) -> Settings {
+        let page_bytes = self.page_bytes(self.budget_bytes);
+        Settings {
+            budget_bytes: self.budget_bytes.saturating_sub(bytes),
+            paging: page_bytes.map(|page_bytes| Paging { page_bytes, least_bytes: page_bytes }),
+            ..self.clone()
+        }
     }
 
     /// The smallest budget with room for so much.

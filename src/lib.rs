@@ -24,7 +24,7 @@ mod tests;
 pub mod trace;
 
 pub use backend::Overcommit;
-pub use config::{Amount, Config, Exactness, Planning, VARIABLES, Variable};
+pub use config::{Amount, Config, Exactness, Placement, Planning, VARIABLES, Variable};
 pub use device::{OvercommitDevice, SimProfile};
 #[cfg(feature = "host")]
 pub use engine::host::LaneMode;

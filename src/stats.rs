@@ -26,6 +26,8 @@ pub struct Counters {
     pub recomputed_ops: u64,
     /// Bytes these ops made.
     pub recomputed_bytes: u64,
+    /// Bytes moved within device memory, to where a plan has them.
+    pub relocated_bytes: u64,
     /// Times the arena was emptied because free memory was in pieces.
     pub compactions: u64,
     /// Pages mapped, each as often as it was: none in a loop that asks for the same memory again and again.
@@ -98,6 +100,7 @@ impl Stats {
             ("fetched_bytes.all.allocated", counters.fetched_bytes),
             ("prefetched_bytes.all.allocated", counters.prefetched_bytes),
             ("recomputed_bytes.all.allocated", counters.recomputed_bytes),
+            ("relocated_bytes.all.allocated", counters.relocated_bytes),
             ("recomputed_ops", counters.recomputed_ops),
             ("num_ops", counters.ops),
             ("num_evictions", counters.evictions),

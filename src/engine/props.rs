@@ -82,6 +82,11 @@ impl Props {
     pub fn copy_ns(&self, bytes: usize) -> u64 {
         self.overhead_ns + (bytes as f64 / self.link_bytes_per_second * 1e9) as u64
     }
+
+    /// Predicted time to move `bytes` within device memory, where they are read and written. In nanoseconds.
+    pub fn move_ns(&self, bytes: usize) -> u64 {
+        self.overhead_ns + (2.0 * bytes as f64 / self.memory_bytes_per_second * 1e9) as u64
+    }
 }
 
 #[cfg(test)]
@@ -112,6 +117,6 @@ mod tests {
         assert_eq!(props.launch_ns(&Work { dtype: Dtype::F64, ..work(1000, 10) }), 2010);
         assert_eq!(props.launch_ns(&work(10, 1000)), 1010);
         assert_eq!(props.launch_ns(&Work { measured_ns: Some(7), ..work(10, 1000) }), 7);
-        assert_eq!(props.copy_ns(1000), 2010);
+        assert_eq!((props.copy_ns(1000), props.move_ns(1000)), (2010, 2010));
     }
 }

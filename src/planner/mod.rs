@@ -2,22 +2,27 @@
 //!
 //! - [`iteration`]: what is planned. [`dataflow`]: how policies see it.
 //! - [`search`]: what is tried. [`bookings`]: what is spent on the host. [`trial`]: a plan is tried.
+//! - [`addresses`]: where its blocks are. [`smartpool`]: how these are chosen.
 
+mod addresses;
 mod bookings;
 mod dataflow;
 mod iteration;
 mod search;
+mod smartpool;
 mod trial;
 
 use std::sync::Arc;
 
-use crate::config::Settings;
+use crate::config::{Placement, Settings};
 use crate::engine::Props;
 use crate::engine::sim::{Profile, Workspace};
 use crate::policy::{Limits, Policy, Schedule};
 use crate::pool::Log;
 use iteration::Iteration;
 use search::Search;
+pub use smartpool::{Lifetime, peak_bytes, place};
+use trial::Trial;
 
 /// Hands on schedules for an iteration, each better than the one before, as long as `found` asks for more; none if nothing
 /// fits.
@@ -29,38 +34,97 @@ pub fn plan(
     mut found: impl FnMut(Schedule) -> bool,
 ) {
     let Some(iteration) = Iteration::cut(log, period) else { return };
+    let settings = &settings.with_less(log.idle_bytes);
     // A simulated device like the real one.
-    let profile = Profile { key: props.name.clone(), props: props.clone(), workspace: Workspace::Gpu };
+    let profile = &Profile { key: props.name.clone(), props: props.clone(), workspace: Workspace::Gpu };
+    let planner = Planner { iteration: &iteration, profile, settings };
     if settings.policy != Policy::Auto {
-        published(&iteration, &profile, settings).into_iter().for_each(|schedule| {
+        planner.published().into_iter().for_each(|schedule| {
             found(schedule);
         });
         return;
     }
-    let mut search = Search::new(&iteration, &profile, settings);
-    search.try_rules();
-    if search.best().is_none_or(&mut found)
-        && search.improve()
-        && let Some(schedule) = search.best()
-    {
-        found(schedule);
+    planner.search(|mut schedule| {
+        if let Some(layout) = &mut schedule.layout {
+            Arc::make_mut(layout).limit_bytes += log.idle_bytes;
+        }
+        found(schedule)
+    });
+}
+
+/// An iteration, and what it is planned for.
+#[derive(Clone, Copy)]
+struct Planner<'a> {
+    iteration: &'a Iteration,
+    profile: &'a Profile,
+    settings: &'a Settings,
+}
+
+impl Planner<'_> {
+    fn run(&self, schedule: Option<&Arc<Schedule>>) -> Option<Trial> {
+        trial::run(self.iteration, self.profile, self.settings, schedule).ok()
+    }
+
+    /// Hands on schedules that are faster than none, each faster than the one before.
+    ///
+    /// What is best is found with addresses without end, then addresses are chosen. Only if these reach too far, or the program
+    /// is slower with them, what best fit makes of schedules is searched as well.
+    fn search(&self, mut found: impl FnMut(Schedule) -> bool) {
+        let mut best_ns = self.run(None).map_or(u64::MAX, |trial| trial.step_ns);
+        let mut offer = |schedule: Option<(Schedule, u64)>| {
+            let faster = schedule.filter(|&(_, step_ns)| step_ns < best_ns);
+            faster.is_none_or(|(schedule, step_ns)| {
+                best_ns = step_ns;
+                found(schedule)
+            })
+        };
+        let endless = Settings { endless: true, ..self.settings.clone() };
+        if self.settings.placement == Placement::SmartPool {
+            let mut search = Search::new(Planner { settings: &endless, ..*self });
+            search.try_rules();
+            let mut placed = self.with_addresses(&search);
+            if !offer(placed.clone()) {
+                return;
+            }
+            if search.improve() {
+                placed = self.with_addresses(&search);
+                if !offer(placed.clone()) {
+                    return;
+                }
+            }
+            if placed.is_some_and(|(_, step_ns)| search.is_as_fast(step_ns)) {
+                return;
+            }
+        }
+        let mut search = Search::new(*self);
+        search.try_rules();
+        if offer(search.best()) && search.improve() {
+            offer(search.best());
+        }
+    }
+
+    /// The schedule of a policy that says itself what is to be done; the fastest, if it says that of several.
+    fn published(&self) -> Option<Schedule> {
+        let &Settings { policy, ways, budget_bytes, .. } = self.settings;
+        let limits = Limits { budget_bytes, offload: ways.offload, recompute: ways.recompute };
+        let flow = self.iteration.dataflow(&self.profile.props);
+        let plans = policy.reactive(ways.offload).plan(&flow, limits);
+        let mut schedules: Vec<Schedule> =
+            plans.iter().map(|plan| self.iteration.schedule().with(plan)).collect();
+        if schedules.len() < 2 {
+            return schedules.pop();
+        }
+        let timed = schedules.into_iter().map(Arc::new);
+        let timed = timed.filter_map(|schedule| Some((self.run(Some(&schedule))?.step_ns, schedule)));
+        timed.min_by_key(|&(step_ns, _)| step_ns).map(|(_, schedule)| Arc::unwrap_or_clone(schedule))
     }
 }
 
-/// The schedule of a policy that says itself what is to be done; the fastest, if it says that of several.
-fn published(iteration: &Iteration, profile: &Profile, settings: &Settings) -> Option<Schedule> {
-    let &Settings { policy, ways, budget_bytes, .. } = settings;
-    let limits = Limits { budget_bytes, offload: ways.offload, recompute: ways.recompute };
-    let plans = policy.reactive(ways.offload).plan(&iteration.dataflow(&profile.props), limits);
-    let mut schedules: Vec<Schedule> = plans.iter().map(|plan| iteration.schedule().with(plan)).collect();
-    if schedules.len() < 2 {
-        return schedules.pop();
-    }
-    let timed = schedules.into_iter().map(Arc::new).filter_map(|schedule| {
-        let trial = trial::run(iteration, profile, settings, Some(&schedule)).ok()?;
-        Some((trial.step_ns, schedule))
-    });
-    timed.min_by_key(|&(step_ns, _)| step_ns).map(|(_, schedule)| Arc::unwrap_or_clone(schedule))
+/// A schedule of what was decided when another was tried.
+fn scheduled(tried: &Schedule, trial: &Trial) -> Schedule {
+    let mut evictions = trial.decisions.clone();
+    evictions.sort_by_key(|&(op, ..)| op);
+    Schedule { evictions, ..tried.clone() }
 }
 
 /// An iteration as policies see it.

@@ -7,8 +7,7 @@ use hashbrown::{HashMap, HashSet};
 use super::bookings::Timeline;
 use super::iteration::Iteration;
 use super::trial::{self, Trial};
-use crate::config::Settings;
-use crate::engine::sim::Profile;
+use super::{Planner, scheduled};
 use crate::policy::{IntervalId, Schedule, Turn, Weighed};
 
 /// Powers that are tried: of the time since the last use, of that until the next.
@@ -47,31 +46,36 @@ enum Wish {
 
 /// A search for the fastest schedule of an iteration.
 pub struct Search<'a> {
-    iteration: &'a Iteration,
-    profile: &'a Profile,
-    settings: &'a Settings,
+    planner: Planner<'a>,
     /// Where copies are allowed.
     timeline: Option<Timeline>,
     best: Option<(Draft, Arc<Schedule>, Trial)>,
-    /// The time without a schedule.
-    reactive_ns: u64,
 }
 
+/// One that takes no more times as long is as fast.
+const AS_FAST: f64 = 1.002;
+
 impl<'a> Search<'a> {
-    pub fn new(iteration: &'a Iteration, profile: &'a Profile, settings: &'a Settings) -> Self {
-        let ways = settings.ways;
-        let timeline = ways.offload.then(|| Timeline::new(iteration, &profile.props, ways.recompute));
-        let reactive = trial::run(iteration, profile, settings, None);
-        let reactive_ns = reactive.map_or(u64::MAX, |trial| trial.step_ns);
-        Search { iteration, profile, settings, timeline, best: None, reactive_ns }
+    pub fn new(planner: Planner<'a>) -> Self {
+        let ways = planner.settings.ways;
+        let props = &planner.profile.props;
+        let timeline = ways.offload.then(|| Timeline::new(planner.iteration, props, ways.recompute));
+        Search { planner, timeline, best: None }
     }
 
-    /// The fastest schedule so far, if it is faster than none: the decisions that it led to, as a script.
-    pub fn best(&self) -> Option<Schedule> {
-        let (_, schedule, trial) = self.best.as_ref().filter(|(.., best)| best.step_ns < self.reactive_ns)?;
-        let mut evictions = trial.decisions.clone();
-        evictions.sort_by_key(|&(op, ..)| op);
-        Some(Schedule { evictions, ..Schedule::clone(schedule) })
+    /// The fastest schedule so far, and how it went.
+    pub fn tried(&self) -> Option<(&Arc<Schedule>, &Trial)> {
+        self.best.as_ref().map(|(_, schedule, trial)| (schedule, trial))
+    }
+
+    /// The decisions that it led to, as a script, and its time.
+    pub fn best(&self) -> Option<(Schedule, u64)> {
+        self.tried().map(|(schedule, trial)| (scheduled(schedule, trial), trial.step_ns))
+    }
+
+    /// Whether a time is almost that of the fastest schedule so far, or less.
+    pub fn is_as_fast(&self, step_ns: u64) -> bool {
+        self.tried().is_none_or(|(_, best)| step_ns as f64 <= best.step_ns as f64 * AS_FAST)
     }
 
     /// Tries every rule, with copies booked and without.
@@ -96,8 +100,8 @@ impl<'a> Search<'a> {
     /// Tries to spare what takes longest to make again: kinds of storages together, since layers are alike, then one by one.
     /// Whether that was of any use.
     pub fn improve(&mut self) -> bool {
-        let mut trials = MOST_OPS / (trial::ITERATIONS * self.iteration.ops.len().max(1));
-        let kinds = Kinds::of(self.iteration);
+        let mut trials = MOST_OPS / (trial::ITERATIONS * self.planner.iteration.ops.len().max(1));
+        let kinds = Kinds::of(self.planner.iteration);
         let mut improved = false;
         loop {
             let by_kind = self.spare(
@@ -152,9 +156,7 @@ impl<'a> Search<'a> {
     /// Tries a draft, and keeps it if it is the fastest so far.
     fn attempt(&mut self, draft: Draft) -> bool {
         let schedule = Arc::new(self.schedule(&draft));
-        let Ok(trial) = trial::run(self.iteration, self.profile, self.settings, Some(&schedule)) else {
-            return false;
-        };
+        let Some(trial) = self.planner.run(Some(&schedule)) else { return false };
         let faster = self.best.as_ref().is_none_or(|(_, _, best)| trial.step_ns < best.step_ns);
         if faster {
             self.best = Some((draft, schedule, trial));
@@ -163,14 +165,14 @@ impl<'a> Search<'a> {
     }
 
     fn schedule(&self, draft: &Draft) -> Schedule {
-        let mut schedule = Schedule { rule: Some(draft.rule), ..self.iteration.schedule() };
+        let mut schedule = Schedule { rule: Some(draft.rule), ..self.planner.iteration.schedule() };
         for (&interval, &wish) in &draft.wishes {
             if let Wish::Leave(turn) = wish {
                 schedule.intervals[interval.0 as usize].turn = turn;
             }
         }
         if let Some((timeline, part)) = self.timeline.as_ref().zip(draft.books) {
-            let budget_bytes = (self.settings.budget_bytes as f64 * part) as usize;
+            let budget_bytes = (self.planner.settings.budget_bytes as f64 * part) as usize;
             let first = |interval| draft.wishes.get(&interval) == Some(&Wish::Book);
             timeline.book(&mut schedule, budget_bytes, first);
         }

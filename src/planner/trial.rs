@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::addresses::Blocks;
 use super::iteration::{Iteration, Slot, Step};
 use crate::OvercommitDevice;
 use crate::config::{Planning, Settings};
@@ -23,6 +24,8 @@ pub struct Trial {
     pub decisions: Vec<Decision>,
     /// What was made again in it, by the interval that it was in, and how long that took.
     pub remade: Vec<(IntervalId, u64)>,
+    /// Where addresses have no end: the blocks that it took.
+    pub blocks: Option<Blocks>,
 }
 
 /// Runs an iteration as a schedule says, or by the policy's rule alone.
@@ -45,15 +48,20 @@ pub fn run(
     running.begin()?;
     let end_ns = |engine: &SimEngine| engine.times().map_or(0, |times| times.end_ns);
     let mut begin_ns = 0;
+    let mut begins = Vec::new();
     for _ in 0..ITERATIONS {
         begin_ns = end_ns(&engine);
+        begins.extend(running.pool.takings().map(|takings| takings.now()));
         running.pool.decisions();
         running.pool.remade();
         iteration.steps.iter().try_for_each(|step| running.step(step))?;
         running.succeed()?;
     }
+    let step_ns = end_ns(&engine) - begin_ns;
     let (decisions, remade) = (running.pool.decisions(), running.pool.remade());
-    Ok(Trial { step_ns: end_ns(&engine) - begin_ns, decisions, remade })
+    let residents = running.pool.residents_in_intervals();
+    let blocks = running.pool.takings().map(|takings| Blocks::new(takings, &begins, residents));
+    Ok(Trial { step_ns, decisions, remade, blocks })
 }
 
 struct Running<'a> {

@@ -7,6 +7,7 @@ mod autoswap;
 mod capuchin;
 mod dtr;
 mod evict_all;
+mod layout;
 mod layrub;
 mod published;
 mod recompute;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 
 use crate::liveness::Dataflow;
 
+pub use layout::{Layout, PlannedBlock};
 use published::Planned;
 pub use published::{Limits, Plan};
 pub use schedule::{Interval, IntervalId, Place, Schedule, ScheduledOp};

@@ -1,8 +1,10 @@
 //! A plan of a whole iteration: what the pool is to do, and when, by the ops of the iteration.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 
-use super::{Eviction, Turn, Weighed};
+use super::{Eviction, Layout, Turn, Weighed};
 
 /// Names an interval: the time from one touch of a storage by an op to the next, wherever in the iteration that is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -43,6 +45,8 @@ pub struct Schedule {
     pub fetches: Vec<(u32, IntervalId)>,
     /// How other storages are evicted, if that does not suffice; where none is named, by the policy's own rule.
     pub rule: Option<Weighed>,
+    /// Where blocks are, if that was planned.
+    pub layout: Option<Arc<Layout>>,
 }
 
 /// Ops that a place in the iteration is recognised by.

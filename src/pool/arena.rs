@@ -1,9 +1,14 @@
 //! The memory of one tier: slabs mapped from the engine as they are needed, or pages, up to a limit.
 
+use std::sync::Arc;
+
+use super::endless::Endless;
+use super::guide::{Guide, Takings};
 use super::lease::Pending;
 use super::paged::Paged;
 use super::placement::Placement;
 use crate::engine::{ALIGN_BYTES, Engine, EngineError, Span, Tier, aligned};
+use crate::policy::{IntervalId, Layout};
 use crate::trace::{Event, Journal};
 
 /// A range of a slab, or of addresses that pages are behind, that a storage, or an op's scratch, holds.
@@ -25,14 +30,19 @@ pub struct Arena {
     peak_bytes: usize,
     peak_reserved_bytes: usize,
     footprint_bytes: usize,
+    guide: Guide,
     journal: Journal,
 }
+
+/// A block and the work to wait for before writing it, if there is one.
+type Placed = Option<(Block, Pending)>;
 
 /// How a tier is mapped.
 #[derive(Debug)]
 enum Memory {
     Slabs(Slabs),
     Pages(Box<Paged>),
+    Endless(Box<Endless>),
 }
 
 /// Slabs of `slab_bytes`, or larger if one block needs it.
@@ -62,6 +72,12 @@ impl Arena {
         Arena::of(tier, pages.limit_bytes(), Memory::Pages(Box::new(pages)), journal)
     }
 
+    /// An arena of addresses without end, on an engine that has no data.
+    pub fn endless(tier: Tier, limit_bytes: usize, journal: Journal) -> Self {
+        let limit_bytes = limit_bytes / ALIGN_BYTES * ALIGN_BYTES;
+        Arena::of(tier, limit_bytes, Memory::Endless(Box::new(Endless::new(limit_bytes))), journal)
+    }
+
     fn of(tier: Tier, limit_bytes: usize, memory: Memory, journal: Journal) -> Self {
         let (used_bytes, peak_bytes, peak_reserved_bytes, footprint_bytes) = (0, 0, 0, 0);
         Arena {
@@ -72,6 +88,7 @@ impl Arena {
             peak_bytes,
             peak_reserved_bytes,
             footprint_bytes,
+            guide: Guide::default(),
             journal,
         }
     }
@@ -96,6 +113,7 @@ impl Arena {
         match &self.memory {
             Memory::Slabs(memory) => memory.reserved_bytes(),
             Memory::Pages(paged) => paged.reserved_bytes(),
+            Memory::Endless(_) => 0,
         }
     }
 
@@ -112,25 +130,131 @@ impl Arena {
     /// Pages mapped so far, each as often as it was.
     pub fn mapped_pages(&self) -> u64 {
         match &self.memory {
-            Memory::Slabs(_) => 0,
             Memory::Pages(paged) => paged.mapped_pages(),
+            _ => 0,
         }
     }
 
-    /// A block of at least `bytes`, with the work to wait for before writing it; `None` if there is no room.
-    pub fn allocate(
+    /// An op of a schedule begins, whose blocks are planned or not, or one that none knows.
+    pub fn begin_op(&mut self, layout: Option<&Arc<Layout>>, op: u32) {
+        self.guide.begin_op(layout, op);
+        if let Memory::Endless(endless) = &mut self.memory {
+            endless.takings.begin_op(op);
+        }
+    }
+
+    /// What the op under way has still to take is where it fits best.
+    pub fn depart(&mut self) {
+        self.guide = Guide::default();
+    }
+
+    /// A block comes for a storage that is in this interval.
+    pub fn expect(&mut self, interval: Option<IntervalId>) {
+        self.guide.expect(interval);
+    }
+
+    /// Which blocks were taken, and when, if addresses have no end.
+    pub fn takings(&self) -> Option<&Takings> {
+        match &self.memory {
+            Memory::Endless(endless) => Some(&endless.takings),
+            _ => None,
+        }
+    }
+
+    /// Bytes that are in no block, of as many as the plan has in blocks.
+    pub fn free_bytes(&self) -> usize {
+        let limit_bytes = self.guide.limit_bytes().unwrap_or(self.limit_bytes);
+        limit_bytes.saturating_sub(self.used_bytes)
+    }
+
+    /// A block of at least `bytes`, with the work to wait for before writing it; `None` if there is no room, or the plan has
+    /// no more bytes in blocks.
+    pub fn allocate(&mut self, engine: &dyn Engine, bytes: usize) -> Result<Placed, EngineError> {
+        if aligned(bytes) > self.free_bytes() {
+            return Ok(None);
+        }
+        self.allocate_beyond(engine, bytes)
+    }
+
+    /// [`allocate`](Arena::allocate), of all there is: at the planned address, if there is one and it is free.
+    pub fn allocate_beyond(&mut self, engine: &dyn Engine, bytes: usize) -> Result<Placed, EngineError> {
+        let bytes = aligned(bytes);
+        let planned = self.guide.next(bytes);
+        let mut placed = None;
+        if let Some(planned) = planned {
+            placed = self.allocate_at(engine, planned.offset, bytes)?;
+        }
+        if placed.is_none() {
+            placed = self.allocate_anywhere(engine, bytes)?;
+        }
+        if let (Some(planned), Some(_)) = (planned, placed) {
+            self.guide.took(planned);
+        }
+        Ok(placed)
+    }
+
+    /// A block at a certain address; `None` if it is not free.
+    pub fn allocate_at(
         &mut self,
         engine: &dyn Engine,
+        offset: usize,
         bytes: usize,
-    ) -> Result<Option<(Block, Pending)>, EngineError> {
-        let bytes = aligned(bytes);
+    ) -> Result<Placed, EngineError> {
+        let before_bytes = self.reserved_bytes();
+        let placed = match &mut self.memory {
+            Memory::Slabs(memory) => {
+                memory.allocate_at(engine, self.tier, offset, bytes, self.limit_bytes - before_bytes)?
+            }
+            Memory::Pages(paged) => paged.allocate_at(engine, offset, bytes)?,
+            Memory::Endless(_) => None,
+        };
+        self.placed(placed, before_bytes);
+        Ok(placed)
+    }
+
+    /// A block where it fits best.
+    pub fn allocate_anywhere(&mut self, engine: &dyn Engine, bytes: usize) -> Result<Placed, EngineError> {
         let before_bytes = self.reserved_bytes();
         let placed = match &mut self.memory {
             Memory::Slabs(memory) => {
                 memory.allocate(engine, self.tier, bytes, self.limit_bytes - before_bytes)?
             }
             Memory::Pages(paged) => paged.allocate(engine, bytes)?,
+            Memory::Endless(_) if bytes > self.limit_bytes - self.used_bytes => None,
+            Memory::Endless(endless) => {
+                let (offset, pending) = endless.allocate(bytes);
+                Some((Block { slab: 0, offset, bytes }, pending))
+            }
         };
+        self.placed(placed, before_bytes);
+        Ok(placed)
+    }
+
+    /// What is free within a range: offsets and sizes.
+    pub fn free_within(&self, offset: usize, bytes: usize) -> Vec<(usize, usize)> {
+        match &self.memory {
+            Memory::Slabs(memory) => {
+                memory.slabs.first().map_or(Vec::new(), |slab| slab.placement.free_within(offset, bytes))
+            }
+            Memory::Pages(paged) => paged.free_within(offset, bytes),
+            Memory::Endless(_) => Vec::new(),
+        }
+    }
+
+    /// Whether a block is at the planned address.
+    pub fn is_at(&self, block: Block, offset: usize) -> bool {
+        (block.slab, block.offset) == (0, offset)
+    }
+
+    /// Whether a block has memory from `offset` on, so many bytes.
+    pub fn overlaps(&self, block: Block, offset: usize, bytes: usize) -> bool {
+        match &self.memory {
+            Memory::Pages(paged) => paged.overlaps(block, offset, bytes),
+            _ => block.slab == 0 && block.offset < offset + bytes && offset < block.offset + block.bytes,
+        }
+    }
+
+    fn placed(&mut self, placed: Placed, before_bytes: usize) {
         if self.reserved_bytes() != before_bytes {
             self.peak_reserved_bytes = self.peak_reserved_bytes.max(self.reserved_bytes());
             self.note_reserved();
@@ -138,7 +262,6 @@ impl Arena {
         if let Some((block, _)) = placed {
             self.took(block);
         }
-        Ok(placed)
     }
 
     fn took(&mut self, block: Block) {
@@ -148,6 +271,7 @@ impl Arena {
         let reach_bytes = match &mut self.memory {
             Memory::Slabs(memory) => memory.reached(block),
             Memory::Pages(paged) => paged.reach_bytes(),
+            Memory::Endless(_) => self.used_bytes,
         };
         self.footprint_bytes = self.footprint_bytes.max(reach_bytes);
         let Span { address, bytes, .. } = self.span(block, block.bytes);
@@ -167,6 +291,7 @@ impl Arena {
                 memory.slabs[block.slab as usize].placement.free(block.offset, block.bytes, pending);
             }
             Memory::Pages(paged) => paged.free(block, pending),
+            Memory::Endless(endless) => endless.free(block.offset, block.bytes, pending),
         }
         self.journal.note(|| Event::Release { tier: self.tier, address, bytes });
     }
@@ -177,6 +302,7 @@ impl Arena {
         match &self.memory {
             Memory::Slabs(memory) => memory.slabs[block.slab as usize].span.slice(block.offset, bytes),
             Memory::Pages(paged) => paged.span(block).slice(0, bytes),
+            Memory::Endless(_) => Span { tier: self.tier, address: block.offset as u64, bytes },
         }
     }
 
@@ -192,6 +318,7 @@ impl Arena {
                 self.footprint_bytes = memory.reach_bytes();
             }
             Memory::Pages(paged) => self.footprint_bytes = paged.reach_bytes(),
+            Memory::Endless(_) => self.footprint_bytes = self.used_bytes,
         }
     }
 
@@ -202,8 +329,8 @@ impl Arena {
             Memory::Slabs(memory) if self.used_bytes == 0 => {
                 memory.slabs.drain(..).for_each(|slab| engine.unmap(slab.span));
             }
-            Memory::Slabs(_) => {}
             Memory::Pages(paged) => paged.release(engine),
+            _ => {}
         }
         if self.reserved_bytes() != before_bytes {
             self.note_reserved();
@@ -212,6 +339,29 @@ impl Arena {
 }
 
 impl Slabs {
+    /// A block at an address of the first slab, if that is free. There is one from now on.
+    fn allocate_at(
+        &mut self,
+        engine: &dyn Engine,
+        tier: Tier,
+        offset: usize,
+        bytes: usize,
+        room_bytes: usize,
+    ) -> Result<Placed, EngineError> {
+        if self.slabs.is_empty() {
+            self.map(engine, tier, self.slab_bytes.min(room_bytes))?;
+        }
+        let placement = &mut self.slabs[0].placement;
+        let is_free = placement.is_free(offset, bytes);
+        Ok(is_free.then(|| (Block { slab: 0, offset, bytes }, placement.take(offset, bytes))))
+    }
+
+    fn map(&mut self, engine: &dyn Engine, tier: Tier, bytes: usize) -> Result<(), EngineError> {
+        let span = engine.map(tier, bytes)?;
+        self.slabs.push(Slab { span, placement: Placement::new(bytes), reach_bytes: 0 });
+        Ok(())
+    }
+
     fn reserved_bytes(&self) -> usize {
         self.slabs.iter().map(|slab| slab.span.bytes).sum()
     }
@@ -232,11 +382,11 @@ impl Slabs {
         if bytes > room_bytes {
             return Ok(None);
         }
-        let span = engine.map(tier, self.slab_bytes.max(bytes).min(room_bytes))?;
-        let mut placement = Placement::new(span.bytes);
-        let (offset, pending) = placement.allocate(bytes).expect("a fresh slab holds what it was mapped for");
-        self.slabs.push(Slab { span, placement, reach_bytes: 0 });
-        Ok(Some((Block { slab: self.slabs.len() as u32 - 1, offset, bytes }, pending)))
+        self.map(engine, tier, self.slab_bytes.max(bytes).min(room_bytes))?;
+        let index = self.slabs.len() - 1;
+        let placed = self.slabs[index].placement.allocate(bytes);
+        let (offset, pending) = placed.expect("a fresh slab holds what it was mapped for");
+        Ok(Some((Block { slab: index as u32, offset, bytes }, pending)))
     }
 
     /// How far blocks have reached, if this one reaches further than any before; else 0.

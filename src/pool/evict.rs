@@ -26,7 +26,8 @@ impl Pool {
                 return Ok(Some(placed));
             }
             if !self.evict_one(op, aligned(bytes))? {
-                return Ok(None);
+                let placed = self.device.allocate_beyond(&*self.submitter.engine, bytes);
+                return placed.map_err(|error| self.engine_error(error));
             }
         }
     }
@@ -56,7 +57,7 @@ impl Pool {
     }
 
     /// Evicts a storage as the policy says. `false`: it wants the bytes kept, and the host tier has no room.
-    fn evict(&mut self, id: StorageId, host_room: bool) -> Result<bool, Error> {
+    pub(super) fn evict(&mut self, id: StorageId, host_room: bool) -> Result<bool, Error> {
         let clean = self.graph.storages[id].host.is_some();
         match if clean { Some(Eviction::Offload) } else { self.how(id, host_room) } {
             Some(Eviction::Offload) => self.offload(id, false),
@@ -259,6 +260,8 @@ impl Pool {
     /// Offloads everything that is resident, pinned or not, so that free memory is in one piece.
     pub(super) fn compact(&mut self, op: &'static str) -> Result<(), Error> {
         self.counters.compactions += 1;
+        // Planned addresses would split what is joined.
+        self.device.depart();
         let used_bytes = self.device.used_bytes();
         self.settings.log(
             log::Level::Debug,

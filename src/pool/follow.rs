@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Pool;
-use super::storage::{Storage, StorageId};
+use super::storage::{Storage, StorageId, Storages};
 use crate::error::Error;
 use crate::liveness::NextUse;
 use crate::policy::{Eviction, Interval, IntervalId, Place, Reactive, Schedule, Turn};
@@ -39,9 +39,8 @@ impl Following {
         self.schedule.rule.as_ref().map(|rule| rule as &dyn Reactive)
     }
 
-    fn storage_in(&self, interval: IntervalId, pool: &Pool) -> Option<StorageId> {
+    pub(super) fn storage_in(&self, interval: IntervalId, storages: &Storages) -> Option<StorageId> {
         let id = self.current[interval.0 as usize]?;
-        let storages = &pool.graph.storages;
         (storages.contains(id) && storages[id].interval == Some(interval)).then_some(id)
     }
 }
@@ -87,6 +86,7 @@ impl Pool {
         let schedule = following.schedule.clone();
         let at = following.place.advance(&schedule, signature);
         following.active = at.is_some() && roomy;
+        self.device.begin_op(schedule.layout.as_ref().filter(|_| following.active), at.unwrap_or_default());
         let Some(at) = at else {
             following.due.clear();
             following.lost_ops += 1;
@@ -114,7 +114,13 @@ impl Pool {
         let stale = following.due.len().saturating_sub(MOST_DUE);
         following.due.drain(..stale);
         let mut fetches = of_op(&schedule.fetches, at, |&(op, _)| op).iter();
-        fetches.try_for_each(|&(_, interval)| self.fetch_scheduled(interval))
+        fetches.try_for_each(|&(_, interval)| self.fetch_scheduled(interval))?;
+        if at == 0
+            && let Some(layout) = &schedule.layout
+        {
+            self.relocate_residents(layout)?;
+        }
+        Ok(())
     }
 
     /// Whether the host tier has room for all that device memory can hold. Then nothing that is done before it must be makes a
@@ -132,7 +138,7 @@ impl Pool {
     /// Fetches ahead of use; where there is no room, the op itself will.
     fn fetch_scheduled(&mut self, interval: IntervalId) -> Result<(), Error> {
         let Some(following) = &self.following else { return Ok(()) };
-        let Some(id) = following.storage_in(interval, self) else { return Ok(()) };
+        let Some(id) = following.storage_in(interval, &self.graph.storages) else { return Ok(()) };
         let storage = &self.graph.storages[id];
         if storage.device.is_some() || storage.host.is_none() || !storage.held {
             return Ok(());
@@ -180,7 +186,8 @@ impl Pool {
     /// Evicts without need; where that cannot be now, the storage stays.
     fn release_scheduled(&mut self, interval: IntervalId, how: Eviction) -> Result<(), Error> {
         let following = self.following.as_ref().filter(|following| following.active);
-        let Some(id) = following.and_then(|following| following.storage_in(interval, self)) else {
+        let Some(id) = following.and_then(|following| following.storage_in(interval, &self.graph.storages))
+        else {
             return Ok(());
         };
         let storage = &self.graph.storages[id];

@@ -8,7 +8,7 @@ use super::Pool;
 use super::plan::Input;
 use super::storage::StorageId;
 use crate::config::Planning;
-use crate::engine::Instruction;
+use crate::engine::{Instruction, aligned};
 use crate::op::{Inputs, PerOutput};
 
 /// Ops of a log at the most: an iteration of half as many can be planned.
@@ -35,6 +35,8 @@ pub struct Log {
     pub asked: Vec<Asked>,
     /// Of all storages that are named.
     pub size_bytes: HashMap<u64, usize>,
+    /// Device memory of storages that are not named and cannot leave.
+    pub idle_bytes: usize,
     ops: usize,
 }
 
@@ -77,7 +79,14 @@ impl Pool {
             return None;
         }
         self.learns = false;
-        self.log.take().map(|log| (*log, period))
+        let mut log = self.log.take()?;
+        let storages = &self.graph.storages;
+        let idle = storages
+            .residents()
+            .map(|id| &storages[id])
+            .filter(|storage| !log.size_bytes.contains_key(&storage.number) && !self.can_leave(storage));
+        log.idle_bytes = idle.map(|storage| aligned(storage.size_bytes)).sum();
+        Some((*log, period))
     }
 
     pub(super) fn log_op(&mut self, inputs: &[Input], instruction: &Arc<Instruction>, outputs: &[StorageId]) {

@@ -78,7 +78,7 @@ impl Submitter {
     /// Copies on `lane` after `pending`, and returns the mark of its end. The same contract as for `launch`.
     pub fn copy(&mut self, lane: Lane, from: Span, to: Span, pending: Pending) -> Result<Mark, EngineError> {
         self.order(lane, pending)?;
-        // SAFETY: both spans come from blocks in use, of one storage's size, in different tiers; see `launch`.
+        // SAFETY: both spans come from two blocks in use, of one storage's size; see `launch`.
         unsafe { self.engine.copy(lane, from, to)? };
         Ok(self.engine.mark(lane))
     }

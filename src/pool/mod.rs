@@ -1,7 +1,8 @@
 //! The unified pool: where every storage's bytes are, and how they get where an op needs them.
 //!
 //! - [`storage`]: the record of a storage and the states it can be in. [`table`]: what keeps records.
-//! - [`placement`], [`arena`]: where in a tier. [`paged`]: memory mapped by page. [`views`]: of pages from here and there.
+//! - [`placement`], [`arena`]: where in a tier. [`guide`], [`relocate`]: where a plan says. [`endless`]: where plans are made.
+//! - [`paged`]: memory mapped by page. [`views`]: of pages from here and there.
 //! - [`recipe`]: how a storage is made again, and what that keeps known. [`instruction`]: what recipes share.
 //! - [`components`]: what of the evicted depends on each other. [`evict`]: making room. [`transfer`]: offload, fetch, read, write. [`plan`]: an op from request to submission.
 //! - [`prefetch`]: what is fetched before it is needed.
@@ -13,9 +14,11 @@
 
 mod arena;
 mod components;
+mod endless;
 mod evict;
 mod follow;
 mod foresight;
+mod guide;
 mod instruction;
 mod learn;
 mod lease;
@@ -25,6 +28,7 @@ mod placement;
 mod plan;
 mod prefetch;
 mod recipe;
+mod relocate;
 mod remake;
 mod sabotage;
 mod storage;
@@ -36,6 +40,7 @@ use std::sync::Arc;
 
 pub use follow::Decision;
 pub use foresight::Foresight;
+pub use guide::{TakenBlock, Takings};
 pub use learn::{Asked, Log};
 pub use plan::Input;
 pub use sabotage::Sabotage;
@@ -127,6 +132,7 @@ impl Pool {
             name,
             submitter: Submitter::new(engine, settings.sabotage),
             device: match settings.page_bytes(budget) {
+                _ if settings.endless => Arena::endless(Tier::Device, budget, journal.clone()),
                 Some(page_bytes) => {
                     let early = settings.sabotage == Some(Sabotage::EarlyMapping);
                     let paged = Paged::new(budget / page_bytes, page_bytes, early);

@@ -50,7 +50,16 @@ impl Pool {
     pub(super) fn note_copy(&self, lane: Lane, id: StorageId) {
         self.journal.note(|| {
             let Made { storage, bytes } = self.made(id);
-            Event::Copy(Copied { lane, storage, bytes, ran: self.submitted(lane) })
+            Event::Copy(Copied { lane, storage, bytes, within: false, ran: self.submitted(lane) })
+        });
+    }
+
+    /// A storage was moved within device memory.
+    pub(super) fn note_move(&self, id: StorageId) {
+        self.journal.note(|| {
+            let Made { storage, bytes } = self.made(id);
+            let (lane, ran) = (Lane::Offload, self.submitted(Lane::Offload));
+            Event::Copy(Copied { lane, storage, bytes, within: true, ran })
         });
     }
 

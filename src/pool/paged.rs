@@ -103,6 +103,42 @@ impl Paged {
         self.at_home(engine, offset, bytes, pending)
     }
 
+    /// A block at a certain address; `None` if it is not free.
+    pub fn allocate_at(
+        &mut self,
+        engine: &dyn Engine,
+        offset: usize,
+        bytes: usize,
+    ) -> Result<Placed, EngineError> {
+        let (begin, end) = (self.placement.capacity_bytes(), offset + bytes);
+        if end > self.limit_bytes {
+            return Ok(None);
+        }
+        if end > begin {
+            self.placement.extend(end - begin, self.floor);
+        }
+        if !self.placement.is_free(offset, bytes) {
+            return Ok(None);
+        }
+        let pending = self.placement.take(offset, bytes);
+        self.at_home(engine, offset, bytes, pending)
+    }
+
+    /// What is free within a range: offsets and sizes.
+    pub fn free_within(&self, offset: usize, bytes: usize) -> Vec<(usize, usize)> {
+        self.placement.free_within(offset, bytes)
+    }
+
+    /// Whether a block has memory from `offset` on, so many bytes.
+    pub fn overlaps(&self, block: Block, offset: usize, bytes: usize) -> bool {
+        let meets = |begin: usize, size: usize| begin < offset + bytes && offset < begin + size;
+        if block.slab == 0 {
+            return meets(block.offset, block.bytes);
+        }
+        let runs = self.views.runs(self.first(block));
+        runs.iter().any(|run| meets(run.start as usize * self.page_bytes, run.len() * self.page_bytes))
+    }
+
     /// The block at a range of the placement, with memory behind it.
     fn at_home(
         &mut self,
@@ -208,6 +244,11 @@ impl Paged {
         Block { slab: 1 + range as u32, offset: first * self.page_bytes, bytes: count * self.page_bytes }
     }
 
+    /// The first address of a block's view, in pages.
+    fn first(&self, block: Block) -> usize {
+        (block.slab as usize - 1) * self.view_range_pages + block.offset / self.page_bytes
+    }
+
     /// Where a block is.
     pub fn span(&self, block: Block) -> Span {
         self.ranges[block.slab as usize].slice(block.offset, block.bytes)
@@ -218,7 +259,7 @@ impl Paged {
         if block.slab == 0 {
             self.placement.free(block.offset, block.bytes, pending);
         } else {
-            let first = (block.slab as usize - 1) * self.view_range_pages + block.offset / self.page_bytes;
+            let first = self.first(block);
             for run in self.views.runs(first) {
                 self.placement.free(
                     run.start as usize * self.page_bytes,

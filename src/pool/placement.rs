@@ -53,6 +53,15 @@ impl Placement {
         around.is_some_and(|(&at, free)| at + free.bytes >= offset + bytes)
     }
 
+    /// What is free within a range: offsets and sizes.
+    pub fn free_within(&self, offset: usize, bytes: usize) -> Vec<(usize, usize)> {
+        let end = offset + bytes;
+        let before = self.free.range(..offset).next_back();
+        let ranges = before.into_iter().chain(self.free.range(offset..end));
+        let within = ranges.map(|(&at, free)| (at.max(offset), (at + free.bytes).min(end)));
+        within.filter(|(begin, end)| begin < end).map(|(begin, end)| (begin, end - begin)).collect()
+    }
+
     /// Takes a certain range, which is free; the work on it.
     pub fn take(&mut self, offset: usize, bytes: usize) -> Pending {
         let around = self.free.range(..=offset).next_back().map(|(&at, free)| (at, free.bytes));
@@ -158,6 +167,16 @@ mod tests {
         placement.free(a, 512, Pending::default());
         placement.free(b, 256, Pending::default());
         assert_eq!(placement.allocate(256).unwrap().0, b);
+    }
+
+    #[test]
+    fn what_is_free_within_a_range_is_cut_off_at_its_ends() {
+        let mut placement = Placement::new(2048);
+        placement.take(512, 256);
+        placement.take(1024, 512);
+        assert_eq!(placement.free_within(256, 1536), [(256, 256), (768, 256), (1536, 256)]);
+        assert_eq!(placement.free_within(512, 256), []);
+        assert_eq!(placement.free_within(0, 512), [(0, 512)]);
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl Pool {
 
     /// Whether a storage of so many bytes, needed by op `at`, is to be fetched now.
     fn worth_fetching(&self, at: u64, bytes: usize, reserved_bytes: usize) -> bool {
-        let free_bytes = self.device.limit_bytes() - self.device.used_bytes();
+        let free_bytes = self.device.free_bytes();
         let soon_ns = self.ahead.0 * self.engine().props().copy_ns(bytes) / Ahead::PART;
         let op = at - self.clock + self.tracker.now();
         free_bytes >= bytes + reserved_bytes

@@ -1,13 +1,14 @@
 //! Recorded programs run again: through the production pool on the simulation, on any device, budget and policy.
 
 mod bound;
+mod footprint;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::config::Config;
+use crate::config::{Config, Placement};
 use crate::engine::sim::Profile;
 use crate::error::Error;
 use crate::op::{Dtype, Facts, Traced, Work};
@@ -17,6 +18,7 @@ use crate::runtime::{self, Tensor, configure, recording, reset_stats, stats};
 use crate::trace::{Event, Made, Program, Recording};
 use crate::{OvercommitDevice, Policy, SimProfile, Stats};
 use bound::Timeline;
+pub use footprint::Footprint;
 
 /// How often one iteration of a training loop is run: the first makes what stays, in the last all is as it will be.
 pub const ITERATIONS: usize = 5;
@@ -34,12 +36,24 @@ pub struct Settings {
     pub recompute: bool,
     /// Whether the policy knows the program beforehand.
     pub oracle: bool,
+    /// How addresses are chosen, if not as the environment says.
+    pub placement: Option<Placement>,
+    /// Whether device memory is mapped by page, if not as the environment says.
+    pub page_mapping: Option<bool>,
 }
 
 impl Settings {
     /// The policy by default, with both ways to evict, and no knowledge of what comes.
     pub fn new(budget_bytes: usize) -> Self {
-        Settings { budget_bytes, policy: Policy::Auto, offload: true, recompute: true, oracle: false }
+        Settings {
+            budget_bytes,
+            policy: Policy::Auto,
+            offload: true,
+            recompute: true,
+            oracle: false,
+            placement: None,
+            page_mapping: None,
+        }
     }
 }
 
@@ -181,12 +195,18 @@ impl<'a> Replay<'a> {
     }
 
     fn config(&self, settings: &Settings) -> Config {
-        let config = Config::new()
+        let mut config = Config::new()
             .budget_bytes(settings.budget_bytes)
             .host_limit_bytes(BOUNDLESS_BYTES)
             .policy(settings.policy)
             .offload(settings.offload)
             .recompute(settings.recompute);
+        if let Some(placement) = settings.placement {
+            config = config.placement(placement);
+        }
+        if let Some(on) = settings.page_mapping {
+            config = config.page_mapping(on);
+        }
         if settings.oracle { config.foresight(Arc::new(self.foresight())) } else { config }
     }
 

@@ -141,13 +141,17 @@ impl<W: Write> Trace<W> {
     }
 
     fn copy(&mut self, copied: &Copied) -> io::Result<()> {
-        let (category, way) = match copied.lane {
-            Lane::Offload => ("offload", "offload"),
-            _ => ("fetch", "fetch"),
+        let way = match copied.lane {
+            _ if copied.within => "move",
+            Lane::Offload => "offload",
+            _ => "fetch",
         };
         let name = format!("{way} {} of storage {}", ByteSize(copied.bytes as u64), copied.storage);
         let args = json!({ "storage": copied.storage, "bytes": copied.bytes });
-        self.work(copied.lane, category, name, copied.ran, args)?;
+        self.work(copied.lane, way, name, copied.ran, args)?;
+        if copied.within {
+            return Ok(());
+        }
         if copied.lane == Lane::Offload {
             self.offloads.insert(copied.storage, copied.ran);
         } else if let Some(offloaded) = self.offloads.remove(&copied.storage) {

@@ -70,7 +70,7 @@ impl Decisions {
                     op.bytes += recomputed.storages.iter().map(|made| made.bytes).sum::<usize>();
                     op.spent_ns += spent_ns;
                 }
-                Event::Copy(copied) => {
+                Event::Copy(copied) if !copied.within => {
                     let how = match (copied.lane, events.get(index + 1)) {
                         // An eviction that copies says so right after the copy.
                         (Lane::Offload, Some(Event::Evict(next))) if next.storage == copied.storage => {
@@ -114,7 +114,13 @@ mod tests {
     }
 
     fn copy(lane: Lane, storage: u64, end_ns: u64) -> Event {
-        Event::Copy(Copied { lane, storage, bytes: 10, ran: Ran { sequence: 0, begin_ns: 0, end_ns } })
+        Event::Copy(Copied {
+            lane,
+            storage,
+            bytes: 10,
+            within: false,
+            ran: Ran { sequence: 0, begin_ns: 0, end_ns },
+        })
     }
 
     #[test]

@@ -105,7 +105,8 @@ impl Ledger {
             Event::Copy(copied) => {
                 let made = Made { storage: copied.storage, bytes: copied.bytes };
                 self.know(&made, "made before", true);
-                let tier = if copied.lane == Lane::Fetch { Tier::Device } else { Tier::Host };
+                let to_host = copied.lane == Lane::Offload && !copied.within;
+                let tier = if to_host { Tier::Host } else { Tier::Device };
                 let block = self.placed[tier as usize].pop();
                 self.put(copied.storage, tier, block);
             }
@@ -167,7 +168,10 @@ impl Ledger {
         self.placed[tier as usize].retain(|&placed| placed != address);
         *self.used_bytes(tier) -= block.bytes;
         if let Some(number) = block.storage {
-            self.change(number, |storage| *storage.place(tier) = None);
+            // One that was moved is elsewhere by now.
+            self.change(number, |storage| {
+                storage.place(tier).take_if(|place| *place == address);
+            });
         }
     }
 

@@ -225,7 +225,8 @@ fn came<'a>(scene: &Scene<'a>, index: usize) -> Vec<Frame<'a>> {
     match scene.next_work(index).map(|work| &scene.events[work]) {
         Some(Event::Copy(copied)) => {
             let name = scene.made_by(copied.storage).into();
-            frames.push(Frame { name, filename: "fetch of storage", line: Number(copied.storage) });
+            let filename = if copied.within { "move of storage" } else { "fetch of storage" };
+            frames.push(Frame { name, filename, line: Number(copied.storage) });
         }
         Some(Event::Recompute(recomputed)) => {
             let line = recomputed.storages.first().map_or(0, |made| made.storage);

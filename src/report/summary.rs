@@ -94,7 +94,7 @@ impl Report {
         let measured_ns = end_ns(events) - end_ns(&events[..first]);
         let moved = |wanted: Lane| {
             let copies = events[first..].iter().filter_map(|event| match event {
-                Event::Copy(copied) if copied.lane == wanted => Some(copied.bytes),
+                Event::Copy(copied) if copied.lane == wanted && !copied.within => Some(copied.bytes),
                 _ => None,
             });
             copies.sum()

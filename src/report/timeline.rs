@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn columns_add_up_to_the_time_that_a_lane_was_busy() {
         let again = |ran| Event::Recompute(Recomputed { name: "op".into(), storages: Vec::new(), ran });
-        let copy = |ran| Event::Copy(Copied { lane: Lane::Fetch, storage: 0, bytes: 1, ran });
+        let copy = |ran| Event::Copy(Copied { lane: Lane::Fetch, storage: 0, bytes: 1, within: false, ran });
         let events = [again(ran(0, 150)), copy(ran(100, 103)), again(ran(160, 1100)), copy(ran(900, 5000))];
         let window = Window { begin_ns: 100, end_ns: 1100 };
         let [compute, offload, fetch] = lanes(&events, window);

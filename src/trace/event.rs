@@ -147,7 +147,7 @@ pub struct Recomputed {
     pub ran: Ran,
 }
 
-/// A copy between tiers.
+/// A copy between tiers, or within device memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Copied {
@@ -157,6 +157,9 @@ pub struct Copied {
     pub storage: u64,
     /// How many.
     pub bytes: usize,
+    /// Whether they were moved within device memory, and not to or from the host.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub within: bool,
     /// When it ran.
     #[serde(default)]
     pub ran: Ran,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use burn_overcommit::replay::{Outcome, Replay, Settings};
+use burn_overcommit::replay::{Outcome, Replay};
 use burn_overcommit::report::write_comparison;
 use burn_overcommit::{Amount, Policy};
 use bytesize::ByteSize;
@@ -63,13 +63,7 @@ fn run_all(options: &Options, replay: &Replay, policies: &[Policy]) -> Result<Ve
     for &policy in policies {
         let mut row = Vec::new();
         for budget in &options.budgets {
-            row.push(replay.run(&Settings {
-                budget_bytes: budget.of(replay.live_peak_bytes()),
-                policy,
-                offload: !options.ways.no_offload,
-                recompute: !options.ways.no_recompute,
-                oracle: options.ways.oracle,
-            })?);
+            row.push(replay.run(&options.ways.settings(budget.of(replay.live_peak_bytes()), policy))?);
             bar.inc(1);
         }
         rows.push(row);

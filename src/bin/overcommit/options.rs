@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use burn_overcommit::replay::{ITERATIONS, Replay};
+use burn_overcommit::replay::{ITERATIONS, Replay, Settings};
 use burn_overcommit::trace::Program;
-use burn_overcommit::{Amount, OvercommitDevice, Profile};
+use burn_overcommit::{Amount, OvercommitDevice, Placement, Policy, Profile};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -39,6 +39,31 @@ pub struct Ways {
     /// Tell the policy the whole trace first, which no policy has in practice.
     #[arg(long)]
     pub oracle: bool,
+    /// How addresses are chosen: smartpool, in plans, or best-fit alone.
+    #[arg(long, value_parser = placement)]
+    pub placement: Option<Placement>,
+    /// Whether device memory is mapped by page [default: true for budgets of 64 pages and more].
+    #[arg(long)]
+    pub page_mapping: Option<bool>,
+}
+
+fn placement(text: &str) -> Result<Placement, String> {
+    text.parse().map_err(|()| "expected smartpool or best-fit".into())
+}
+
+impl Ways {
+    /// A replay in these ways.
+    pub fn settings(&self, budget_bytes: usize, policy: Policy) -> Settings {
+        Settings {
+            policy,
+            offload: !self.no_offload,
+            recompute: !self.no_recompute,
+            oracle: self.oracle,
+            placement: self.placement,
+            page_mapping: self.page_mapping,
+            ..Settings::new(budget_bytes)
+        }
+    }
 }
 
 fn positive(text: &str) -> Result<f64, String> {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use burn_overcommit::replay::{Outcome, Settings};
+use burn_overcommit::replay::Outcome;
 use burn_overcommit::{Amount, Policy};
 use bytesize::ByteSize;
 use clap::Args;
@@ -41,13 +41,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let spinner = spinner(format!("replaying {}", options.source.file.display()));
     let program = options.source.program()?;
     let replay = options.source.replay(&program)?;
-    let settings = Settings {
-        budget_bytes: options.budget.map_or(UNLIMITED_BYTES, |budget| budget.of(replay.live_peak_bytes())),
-        policy: options.policy,
-        offload: !options.ways.no_offload,
-        recompute: !options.ways.no_recompute,
-        oracle: options.ways.oracle,
-    };
+    let budget_bytes = options.budget.map_or(UNLIMITED_BYTES, |budget| budget.of(replay.live_peak_bytes()));
+    let settings = options.ways.settings(budget_bytes, options.policy);
     let outcome = if options.outputs.is_empty() {
         replay.run(&settings)?
     } else {

@@ -115,7 +115,10 @@ impl Engine for SimEngine {
 
     unsafe fn copy(&self, lane: Lane, from: Span, to: Span) -> Result<(), EngineError> {
         debug_assert_eq!(from.bytes, to.bytes, "a copy between spans of equal size");
-        let duration_ns = self.props.copy_ns(from.bytes);
+        let duration_ns = match from.tier == to.tier {
+            true => self.props.move_ns(from.bytes),
+            false => self.props.copy_ns(from.bytes),
+        };
         self.state().clock.run(lane, duration_ns);
         Ok(())
     }

@@ -1,0 +1,189 @@
+//! From the blocks that a trial took to addresses for them.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::search::Search;
+use super::smartpool::{Lifetime, place};
+use super::{Planner, scheduled};
+use crate::config::Settings;
+use crate::policy::{IntervalId, Layout, PlannedBlock, Schedule};
+use crate::pool::{TakenBlock, Takings};
+
+/// Looks at blocks when addresses are chosen, and more for each block: a fifth of a second for 5,000.
+const STEPS: u64 = 50_000_000;
+const STEPS_PER_BLOCK: u64 = 10_000;
+
+/// The blocks of an iteration that repeats.
+#[derive(Clone, Debug)]
+pub struct Blocks {
+    period: u32,
+    /// First those that are taken in it, in order, then those that are always there.
+    lifetimes: Vec<Lifetime>,
+    /// The ops at which the first of these are taken.
+    ops: Vec<u32>,
+    /// What is there when it begins, and in which interval.
+    residents: Vec<(IntervalId, usize)>,
+    /// It began as it ended.
+    repeats: bool,
+}
+
+impl Blocks {
+    /// Of the last iteration of a trial. `begins`: when each began. `residents`: what is there now, in which interval, and
+    /// which of all blocks taken that is.
+    pub fn new(takings: &Takings, begins: &[u32], residents: Vec<(IntervalId, usize)>) -> Blocks {
+        let [.., before, begin] = *begins else { return Blocks::none() };
+        let (all, period) = (takings.blocks(), takings.now() - begin);
+        let first_of = |now: u32| all.partition_point(|block| block.from < now);
+        let (first_before, first) = (first_of(before), first_of(begin));
+        // What is still there when the next iteration begins is freed then as its like of the iteration before was in this one.
+        let like: HashMap<(u32, usize), usize> =
+            keys(&all[first_before..first]).zip(first_before..).collect();
+        let mut lifetimes = Vec::new();
+        let mut places = HashMap::new();
+        let mut moved = Vec::new();
+        let mut begun =
+            all[..first].iter().filter(|block| block.until.is_some_and(|until| until > begin)).count();
+        let mut repeats = true;
+        for ((index, block), key) in (first..).zip(&all[first..]).zip(keys(&all[first..])) {
+            let from = block.from - begin;
+            places.insert(index, lifetimes.len());
+            let until = match block.until {
+                Some(until) => until - begin,
+                None => {
+                    let like = like.get(&key).map(|&like| all[like]).filter(|like| like.bytes == block.bytes);
+                    let until = like.and_then(|like| like.until).filter(|&until| until > begin);
+                    repeats &= until.is_some();
+                    begun = begun.saturating_sub(1);
+                    let until = until.map_or(period, |until| until - begin);
+                    if until > from {
+                        moved.push((index, until));
+                    }
+                    if until > from { period } else { until + period }
+                }
+            };
+            lifetimes.push(Lifetime { bytes: block.bytes, from, until });
+        }
+        // Where its like is still there, it cannot be: it is moved there when the iteration is over.
+        let always = (0..first).filter(|&index| all[index].until.is_none()).map(|index| (index, period));
+        for (index, until) in moved.into_iter().chain(always) {
+            places.insert(index, lifetimes.len());
+            lifetimes.push(Lifetime { bytes: all[index].bytes, from: 0, until });
+        }
+        let resident = |(interval, index): (IntervalId, usize)| Some((interval, *places.get(&index)?));
+        let mut residents: Vec<_> = residents.into_iter().filter_map(resident).collect();
+        residents.sort_unstable_by_key(|&(interval, _)| interval);
+        let ops = all[first..].iter().map(|block| block.op).collect();
+        Blocks { period, lifetimes, ops, residents, repeats: repeats && begun == 0 }
+    }
+
+    fn none() -> Blocks {
+        Blocks { period: 0, lifetimes: Vec::new(), ops: Vec::new(), residents: Vec::new(), repeats: true }
+    }
+
+    /// Addresses for them, and how far these reach. `enough_bytes`: they are to reach no further; `limit_bytes`: the most bytes
+    /// in blocks at once.
+    pub fn layout(&self, enough_bytes: usize, limit_bytes: usize) -> (Layout, usize) {
+        let most_steps = STEPS + STEPS_PER_BLOCK * self.lifetimes.len() as u64;
+        let placed = place(&self.lifetimes, self.period, enough_bytes, most_steps);
+        let block = |(&op, index): (&u32, usize)| PlannedBlock {
+            op,
+            bytes: self.lifetimes[index].bytes,
+            offset_bytes: placed.offsets[index],
+        };
+        let blocks = self.ops.iter().zip(0..).map(block).collect();
+        let residents =
+            self.residents.iter().map(|&(interval, index)| (interval, placed.offsets[index])).collect();
+        (Layout { blocks, residents, limit_bytes }, placed.footprint_bytes)
+    }
+}
+
+/// How often fewer bytes in blocks are tried, where the addresses of as many as there may be reach too far.
+const MOST_LIMITS: usize = 5;
+/// How often an iteration is tried again that does not end as it begins.
+const MOST_REPEATS: usize = 2;
+
+impl Planner<'_> {
+    /// The fastest schedule of a search whose addresses have no end, with addresses within the budget, and how long it takes.
+    pub fn with_addresses(&self, search: &Search<'_>) -> Option<(Schedule, u64)> {
+        let (schedule, first) = search.tried()?;
+        let mut blocks = first.blocks.clone()?;
+        if blocks.ops.is_empty() {
+            return None;
+        }
+        let mut script = scheduled(schedule, first);
+        let budget_bytes = self.settings.whole_pages(self.settings.budget_bytes);
+        let mut limit_bytes = budget_bytes;
+        for _ in 0..MOST_LIMITS {
+            let settings = Settings { endless: true, ..self.settings.with_less(budget_bytes - limit_bytes) };
+            let endless = Planner { settings: &settings, ..*self };
+            // What is followed is what was decided last, which comes to repeat itself if the rule alone does not.
+            for _ in 0..MOST_REPEATS {
+                if blocks.repeats {
+                    break;
+                }
+                let trial = endless.run(Some(&Arc::new(script.clone())))?;
+                script = scheduled(schedule, &trial);
+                blocks = trial.blocks?;
+            }
+            let (layout, footprint_bytes) = blocks.layout(budget_bytes, limit_bytes);
+            if footprint_bytes <= budget_bytes {
+                let placed = Arc::new(Schedule { layout: Some(Arc::new(layout)), ..script });
+                let step_ns = self.run(Some(&placed))?.step_ns;
+                return Some((Arc::unwrap_or_clone(placed), step_ns));
+            }
+            limit_bytes =
+                (limit_bytes as f64 * 0.999 * budget_bytes as f64 / footprint_bytes as f64) as usize;
+            let settings = Settings { endless: true, ..self.settings.with_less(budget_bytes - limit_bytes) };
+            let trial = Planner { settings: &settings, ..*self }.run(Some(schedule))?;
+            script = scheduled(schedule, &trial);
+            blocks = trial.blocks?;
+        }
+        None
+    }
+}
+
+/// Of blocks in the order in which they were taken: at which op each was, and how many before it at the same.
+fn keys(blocks: &[TakenBlock]) -> impl Iterator<Item = (u32, usize)> {
+    let mut last = (u32::MAX, 0);
+    blocks.iter().map(move |block| {
+        last = if block.op == last.0 { (block.op, last.1 + 1) } else { (block.op, 0) };
+        last
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_iteration_leaves_to_the_next_ends_as_that_of_the_one_before_did() {
+        let mut takings = Takings::default();
+        let mut begins = Vec::new();
+        takings.begin_op(0);
+        takings.took(0, 1024);
+        for iteration in 1..=3 {
+            begins.push(takings.now());
+            takings.begin_op(0);
+            takings.took(10_000 * iteration, 256);
+            if iteration > 1 {
+                takings.freed(10_000 * (iteration - 1) + 1);
+            }
+            takings.freed(10_000 * iteration);
+            takings.begin_op(1);
+            takings.took(10_000 * iteration + 1, 512);
+        }
+        let residents = vec![(IntervalId(7), 0), (IntervalId(8), 6)];
+        let blocks = Blocks::new(&takings, &begins, residents);
+        let lifetime = |bytes, from, until| Lifetime { bytes, from, until };
+        assert_eq!(blocks.period, 4);
+        assert_eq!(blocks.lifetimes, [lifetime(256, 0, 2), lifetime(512, 3, 5), lifetime(1024, 0, 4)]);
+        let (layout, footprint_bytes) = blocks.layout(0, 4096);
+        assert_eq!((footprint_bytes, layout.limit_bytes), (1792, 4096));
+        let taken: Vec<_> = layout.blocks.iter().map(|block| (block.op, block.bytes)).collect();
+        assert_eq!(taken, [(0, 256), (1, 512)]);
+        let intervals: Vec<_> = layout.residents.iter().map(|&(interval, _)| interval.0).collect();
+        assert_eq!(intervals, [7, 8]);
+    }
+}

@@ -1,0 +1,138 @@
+//! Moves within device memory: what an iteration begins with is brought to the addresses that a plan has for it.
+
+use super::Pool;
+use super::arena::Block;
+use super::lease::Pending;
+use super::storage::{Copy, StorageId};
+use crate::engine::Lane;
+use crate::error::Error;
+use crate::policy::Layout;
+
+impl Pool {
+    /// Moves what is resident when an iteration begins to where the plan has it. Where something cannot be now, it is tried
+    /// again an iteration later.
+    ///
+    /// When a plan begins to be followed, blocks are anywhere. What does not outlive the iteration is soon gone; what stays has to
+    /// be moved, once. What is made anew while its like of the iteration before is still there, such as a weight that is not
+    /// updated in place, is moved in every iteration: by the offload lane, beside the ops that need none of it.
+    pub(super) fn relocate_residents(&mut self, layout: &Layout) -> Result<(), Error> {
+        self.clear_away(layout)?;
+        // First those whose place is free, as long as there are any.
+        while self.relocate_all(layout, false)? > 0 {}
+        self.relocate_all(layout, true).map(|_| ())
+    }
+
+    /// Evicts what is resident and not planned to be. What cannot be evicted goes to the highest addresses, where the plan has
+    /// nothing.
+    fn clear_away(&mut self, layout: &Layout) -> Result<(), Error> {
+        let following = self.following.as_ref();
+        let is_planned = |&id: &StorageId| {
+            let interval = self.graph.storages[id].interval;
+            interval.is_some_and(|interval| {
+                layout.residents.binary_search_by_key(&interval, |&(interval, _)| interval).is_ok()
+                    && following.and_then(|following| following.storage_in(interval, &self.graph.storages))
+                        == Some(id)
+            })
+        };
+        let mut others: Vec<StorageId> =
+            self.graph.storages.residents().filter(|id| !is_planned(id)).collect();
+        others.sort_unstable_by_key(|&id| self.graph.storages[id].number);
+        let mut end = self.device.limit_bytes();
+        for id in others {
+            if self.can_leave(&self.graph.storages[id]) {
+                self.evict(id, true)?;
+            }
+            if let Some(copy) = self.graph.storages[id].device {
+                end = end.saturating_sub(copy.block.bytes);
+                if !self.device.is_at(copy.block, end) && self.clear(end, copy.block.bytes)? {
+                    self.relocate(id, copy.block.bytes, end)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `clear`: what is in the way is moved too. How many were moved.
+    fn relocate_all(&mut self, layout: &Layout, clear: bool) -> Result<usize, Error> {
+        let mut count = 0;
+        for &(interval, offset) in &layout.residents {
+            let following = self.following.as_ref();
+            let id = following.and_then(|following| following.storage_in(interval, &self.graph.storages));
+            if let Some(id) = id
+                && let Some(copy) = self.graph.storages[id].device
+                && !self.device.is_at(copy.block, offset)
+                && (!clear || self.clear(offset, copy.block.bytes)?)
+            {
+                count += usize::from(self.relocate(id, copy.block.bytes, offset)?);
+            }
+        }
+        Ok(count)
+    }
+
+    /// Moves a storage to an address. `false`: that is not free.
+    fn relocate(&mut self, id: StorageId, bytes: usize, offset: usize) -> Result<bool, Error> {
+        let placed = self.device.allocate_at(&*self.submitter.engine, offset, bytes);
+        match placed.map_err(|error| self.engine_error(error))? {
+            Some((block, busy)) => self.copy_within(id, block, busy).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Moves what lies in a range out of it. `false`: there is no room.
+    fn clear(&mut self, offset: usize, bytes: usize) -> Result<bool, Error> {
+        let is_there = |&id: &StorageId| {
+            let copy = self.graph.storages[id].device;
+            copy.is_some_and(|copy| self.device.overlaps(copy.block, offset, bytes))
+        };
+        let there: Vec<StorageId> = self.graph.storages.residents().filter(is_there).collect();
+        // What is free within the range is held meanwhile, so that nothing is moved there.
+        let mut held = Vec::new();
+        let mut moved = Ok(true);
+        for id in there {
+            moved = self.hold(offset, bytes, &mut held).and_then(|()| self.move_away(id));
+            if !matches!(moved, Ok(true)) {
+                break;
+            }
+        }
+        held.into_iter().for_each(|(block, busy)| self.device.free(block, busy));
+        moved
+    }
+
+    /// Takes all that is free within a range.
+    fn hold(&mut self, offset: usize, bytes: usize, held: &mut Vec<(Block, Pending)>) -> Result<(), Error> {
+        for (begin, size) in self.device.free_within(offset, bytes) {
+            let placed = self.device.allocate_at(&*self.submitter.engine, begin, size);
+            held.extend(placed.map_err(|error| self.engine_error(error))?);
+        }
+        Ok(())
+    }
+
+    /// Moves a storage to where it fits best. `false`: there is no room.
+    fn move_away(&mut self, id: StorageId) -> Result<bool, Error> {
+        let Some(copy) = self.graph.storages[id].device else { return Ok(true) };
+        let placed = self.device.allocate_anywhere(&*self.submitter.engine, copy.block.bytes);
+        match placed.map_err(|error| self.engine_error(error))? {
+            Some((block, busy)) => self.copy_within(id, block, busy).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Copies a resident storage into a block that is its own from now on, and frees the one that was.
+    fn copy_within(&mut self, id: StorageId, block: Block, busy: Pending) -> Result<(), Error> {
+        let size_bytes = self.graph.storages[id].size_bytes;
+        let old = self.graph.storages[id].device.expect("only a resident storage is moved");
+        let (from, to) = (self.device.span(old.block, size_bytes), self.device.span(block, size_bytes));
+        let mark = match self.submitter.copy(Lane::Offload, from, to, old.written.and(busy)) {
+            Ok(mark) => mark,
+            Err(error) => {
+                self.device.free(block, busy);
+                return Err(self.engine_error(error));
+            }
+        };
+        self.graph.storages[id].device = Some(Copy::new(block, Pending::default().with(mark)));
+        self.device.free(old.block, old.touched.with(mark));
+        self.counters.relocated_bytes += size_bytes as u64;
+        self.note_move(id);
+        Ok(())
+    }
+}

@@ -1,0 +1,142 @@
+//! How small a footprint addresses can be chosen for where nothing is evicted.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use super::Replay;
+use crate::engine::aligned;
+use crate::planner::{Lifetime, peak_bytes, place};
+use crate::trace::{Event, OpEvent};
+
+/// What the storages and workspaces of an iteration take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Footprint {
+    /// Storages, those that take the memory of another not counted, and workspaces.
+    pub blocks: usize,
+    /// The most bytes in blocks at once, multiples of 256 each.
+    pub peak_bytes: usize,
+    /// How far they reach, by the addresses that were found.
+    pub footprint_bytes: usize,
+}
+
+impl Replay<'_> {
+    /// Chooses addresses for all that an iteration keeps in memory, as plans do, with so many steps of improvement: some hundred
+    /// million a second.
+    pub fn footprint(&self, most_steps: u64) -> Footprint {
+        let (blocks, period) = Blocks::of(&self.program.events);
+        let peak_bytes = peak_bytes(&blocks, period);
+        let placed = place(&blocks, period, 0, most_steps);
+        Footprint { blocks: blocks.len(), peak_bytes, footprint_bytes: placed.footprint_bytes }
+    }
+}
+
+/// The blocks of a program, by when they are in use.
+#[derive(Default)]
+struct Blocks {
+    lifetimes: Vec<Lifetime>,
+    /// By storage.
+    current: HashMap<u64, usize>,
+}
+
+impl Blocks {
+    /// Each event has two moments: when it runs, and when what it frees is free.
+    fn of(events: &[Event]) -> (Vec<Lifetime>, u32) {
+        let period = 2 * events.len() as u32;
+        let mut blocks = Blocks::default();
+        for (event, now) in events.iter().zip((0..).step_by(2)) {
+            match event {
+                Event::Op(op) => blocks.op(op, now, period),
+                Event::Constant(made) => {
+                    blocks.lifetimes.push(Lifetime { bytes: aligned(made.bytes), from: 0, until: period });
+                }
+                Event::Write(made) => blocks.begin(made.storage, made.bytes, now, period),
+                Event::Free(storage) => blocks.end(*storage, now),
+                _ => {}
+            }
+        }
+        (blocks.lifetimes, period)
+    }
+
+    /// Until it is freed, it stays until the next iteration has made its like.
+    fn begin(&mut self, storage: u64, bytes: usize, now: u32, period: u32) {
+        self.current.insert(storage, self.lifetimes.len());
+        self.lifetimes.push(Lifetime { bytes: aligned(bytes), from: now, until: now + period });
+    }
+
+    fn end(&mut self, storage: u64, now: u32) {
+        if let Some(index) = self.current.remove(&storage) {
+            self.lifetimes[index].until = now + 1;
+        }
+    }
+
+    fn op(&mut self, op: &OpEvent, now: u32, period: u32) {
+        let heir = op.outputs.first().and_then(|made| {
+            let takes = |storage: &&u64| {
+                let block = self.current.get(*storage).map(|&index| self.lifetimes[index].bytes);
+                block == Some(aligned(made.bytes))
+            };
+            let places = op.consumed.iter().filter(|place| op.in_place.contains(place));
+            places.map(|&place| &op.inputs[place]).find(takes).copied()
+        });
+        for (index, made) in op.outputs.iter().enumerate() {
+            match heir.filter(|_| index == 0).and_then(|storage| self.current.remove(&storage)) {
+                Some(block) => {
+                    self.current.insert(made.storage, block);
+                }
+                None => self.begin(made.storage, made.bytes, now, period),
+            }
+        }
+        if op.scratch_bytes > 0 {
+            let bytes = aligned(op.scratch_bytes);
+            self.lifetimes.push(Lifetime { bytes, from: now, until: now + 1 });
+        }
+        op.consumed.iter().for_each(|&place| self.end(op.inputs[place], now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::{Dtype, Work};
+    use crate::trace::Made;
+
+    #[test]
+    fn an_output_in_the_place_of_an_input_is_one_block_with_it() {
+        let made = |storage, bytes| Made { storage, bytes };
+        let work = Work { flops: 0, read_bytes: 0, written_bytes: 0, dtype: Dtype::U8, measured_ns: None };
+        let op = |inputs: &[u64], outputs: &[Made], consumed: &[usize]| {
+            Event::Op(OpEvent {
+                name: "op".into(),
+                inputs: inputs.to_vec(),
+                consumed: consumed.to_vec(),
+                in_place: vec![0],
+                outputs: outputs.to_vec(),
+                scratch_bytes: 100,
+                work,
+                exact: true,
+                ran: Default::default(),
+            })
+        };
+        let events = [
+            Event::Constant(made(0, 1000)),
+            op(&[0], &[made(1, 500)], &[]),
+            op(&[1], &[made(2, 500)], &[0]),
+            op(&[2], &[made(3, 500)], &[]),
+            Event::Free(2),
+        ];
+        let (blocks, period) = Blocks::of(&events);
+        let lifetime = |bytes, from, until| Lifetime { bytes, from, until };
+        let scratch = |now| lifetime(256, now, now + 1);
+        let expected = [
+            lifetime(1024, 0, 10),
+            lifetime(512, 2, 9),
+            scratch(2),
+            scratch(4),
+            lifetime(512, 6, 16),
+            scratch(6),
+        ];
+        assert_eq!((blocks.as_slice(), period), (expected.as_slice(), 10));
+    }
+}
