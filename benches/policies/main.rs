@@ -65,11 +65,10 @@ fn table(
 ) {
     progress.suspend(|| head(title));
     let settings = |percent: u32, policy| Settings {
-        budget_bytes: (replay.live_peak_bytes() as f64 * f64::from(percent) / 100.0) as usize,
         policy,
         offload,
         recompute,
-        oracle: false,
+        ..Settings::new((replay.live_peak_bytes() as f64 * f64::from(percent) / 100.0) as usize)
     };
     for policy in Policy::ALL {
         let overheads = PERCENTS.map(|percent| {
