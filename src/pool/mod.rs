@@ -4,7 +4,8 @@
 //! - [`placement`], [`arena`]: where in a tier. [`guide`], [`relocate`]: where a plan says. [`endless`]: where plans are made.
 //! - [`paged`]: memory mapped by page. [`views`]: of pages from here and there.
 //! - [`recipe`]: how a storage is made again, and what that keeps known. [`instruction`]: what recipes share.
-//! - [`components`]: what of the evicted depends on each other. [`evict`]: making room. [`transfer`]: offload, fetch, read, write. [`plan`]: an op from request to submission.
+//! - [`components`]: what of the evicted depends on each other. [`evict`]: making room.
+//! - [`transfer`]: offload, fetch, read, write. [`plan`]: an op from request to submission.
 //! - [`prefetch`]: what is fetched before it is needed.
 //! - [`note`]: what the journal is told. [`foresight`]: what a replay tells beforehand.
 //! - [`lease`]: the submission itself; with `engine/`, the only unsafe code.
