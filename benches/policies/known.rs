@@ -5,11 +5,13 @@
 pub enum Known {
     /// An overhead: time as a multiple of that with all memory.
     Overhead(f64),
+    /// It can be done, at whatever overhead.
+    Feasible,
     /// Nobody got there.
     Infeasible,
 }
 
-use Known::{Infeasible, Overhead};
+use Known::{Feasible, Overhead};
 
 /// Budgets of the columns, as percentages of the live peak.
 pub const PERCENTS: [u32; 5] = [70, 50, 40, 30, 20];
@@ -37,7 +39,7 @@ pub const LOGS: [Log; 4] = [
             Some(Overhead(1.085)),
             Some(Overhead(1.136)),
             Some(Overhead(1.270)),
-            Some(Infeasible),
+            Some(Feasible),
             None,
         ],
         both: [None, Some(Overhead(1.03)), None, Some(Overhead(1.06)), None],

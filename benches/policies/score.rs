@@ -16,18 +16,12 @@ pub struct Score {
 }
 
 impl Score {
-    /// One cell more; nothing if nothing is known.
+    /// One cell more; none if nothing is known, or if nobody gets there, neither do we.
     pub fn count(&mut self, ours: Option<f64>, known: Option<Known>) {
         let better = match (known, ours) {
-            (None, _) => return,
-            (Some(Known::Infeasible), ours) => {
-                if ours.is_some() {
-                    1.0
-                } else {
-                    0.0
-                }
-            }
-            (Some(Known::Overhead(_)), None) => -1.0,
+            (None, _) | (Some(Known::Infeasible), None) => return,
+            (Some(Known::Infeasible | Known::Feasible), Some(_)) => 1.0,
+            (Some(Known::Feasible | Known::Overhead(_)), None) => -1.0,
             (Some(Known::Overhead(known)), Some(ours)) => known - ours,
         };
         match better {
