@@ -54,7 +54,7 @@ impl Lane {
 }
 
 /// A point in a lane: all work submitted there up to `sequence`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mark {
     /// The lane.
     pub lane: Lane,

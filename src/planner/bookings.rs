@@ -8,7 +8,7 @@
 
 use super::iteration::{Iteration, Step};
 use crate::engine::{Props, aligned};
-use crate::policy::{IntervalId, Schedule};
+use crate::policy::{Eviction, IntervalId, Schedule};
 
 /// Times and needs of an iteration in which nothing is evicted.
 #[derive(Debug)]
@@ -104,15 +104,25 @@ impl Timeline {
     }
 
     /// Adds to a schedule what is to be on the host, and when it comes back, until the program fits the budget or the lanes
-    /// are full; `first`: the intervals that are booked before all others.
-    pub fn book(&self, schedule: &mut Schedule, budget_bytes: usize, first: impl Fn(IntervalId) -> bool) {
+    /// are at work for a part of the time. `rank`: those of lower ranks are booked before others, those of none never.
+    pub fn book(
+        &self,
+        schedule: &mut Schedule,
+        budget_bytes: usize,
+        lanes_part: f64,
+        rank: impl Fn(IntervalId) -> Option<u32>,
+    ) {
         let excess_bytes: Vec<i64> =
             self.need_bytes.iter().map(|&need| need as i64 - budget_bytes as i64).collect();
-        let mut lanes = Lanes { period_ns: self.begins_ns[self.ops()], ..Lanes::default() };
+        let period_ns = self.begins_ns[self.ops()];
+        let most_ns = (period_ns as f64 * lanes_part) as u64;
+        let mut lanes = Lanes { period_ns, most_ns, ..Lanes::default() };
         let mut left_bytes = excess_bytes.clone();
-        let (first, others): (Vec<&Candidate>, Vec<&Candidate>) =
-            self.candidates.iter().partition(|candidate| first(candidate.interval));
-        for candidate in first.into_iter().chain(others) {
+        let ranked =
+            self.candidates.iter().filter_map(|candidate| Some((rank(candidate.interval)?, candidate)));
+        let mut ranked: Vec<_> = ranked.collect();
+        ranked.sort_by_key(|&(rank, _)| rank);
+        for (_, candidate) in ranked {
             let copy = Copy {
                 interval: candidate.interval,
                 bytes: candidate.bytes as i64,
@@ -131,7 +141,7 @@ impl Timeline {
         }
         lanes.run();
         for copy in &lanes.copies {
-            schedule.intervals[copy.interval.0 as usize].offload = true;
+            schedule.intervals[copy.interval.0 as usize].how = Some(Eviction::Offload);
         }
         lanes.copies.sort_by_key(|copy| copy.back_ns % lanes.period_ns);
         let fetch = |copy: &Copy| ((self.op_at(copy.back_ns) % self.ops()) as u32, copy.interval);
@@ -169,6 +179,8 @@ struct Lanes {
     out: Vec<usize>,
     back: Vec<usize>,
     busy_ns: u64,
+    /// The longest that a lane may be busy.
+    most_ns: u64,
 }
 
 /// Out and back again. Times beyond the period are in the next iteration.
@@ -188,7 +200,7 @@ struct Copy {
 impl Lanes {
     /// Adds a copy, if all are away then for some time, and this one when it `is_short`.
     fn add(&mut self, copy: Copy, is_short: impl Fn(&Copy) -> bool) -> bool {
-        if 2 * copy.copy_ns > copy.until_ns - copy.from_ns || self.busy_ns + copy.copy_ns > self.period_ns {
+        if 2 * copy.copy_ns > copy.until_ns - copy.from_ns || self.busy_ns + copy.copy_ns > self.most_ns {
             return false;
         }
         let place = self.copies.len();
@@ -250,7 +262,7 @@ mod tests {
 
     #[test]
     fn copies_go_early_and_come_back_late() {
-        let mut lanes = Lanes { period_ns: 100, ..Lanes::default() };
+        let mut lanes = Lanes { period_ns: 100, most_ns: 100, ..Lanes::default() };
         assert!(lanes.add(copy(0, 10, 90, 20), |_| true));
         assert_eq!(times(&lanes), [(30, 70)]);
         // One that can begin later waits; one that is needed later comes back later, and the other before.
@@ -266,7 +278,7 @@ mod tests {
 
     #[test]
     fn what_is_needed_early_comes_back_in_the_iteration_before() {
-        let mut lanes = Lanes { period_ns: 100, ..Lanes::default() };
+        let mut lanes = Lanes { period_ns: 100, most_ns: 100, ..Lanes::default() };
         assert!(lanes.add(copy(0, 20, 105, 20), |_| true));
         assert_eq!(times(&lanes), [(40, 85)]);
         assert!(lanes.add(copy(1, 30, 90, 10), |_| true));
@@ -275,7 +287,7 @@ mod tests {
 
     #[test]
     fn no_lane_is_asked_for_more_than_it_can_do() {
-        let mut lanes = Lanes { period_ns: 100, ..Lanes::default() };
+        let mut lanes = Lanes { period_ns: 100, most_ns: 100, ..Lanes::default() };
         assert!(lanes.add(copy(0, 0, 100, 50), |_| true));
         assert!(!lanes.add(copy(1, 0, 120, 51), |_| true));
     }

@@ -209,7 +209,7 @@ impl Building {
         self.last[slot as usize] = Some(IntervalId(self.iteration.intervals.len() as u32));
         self.iteration.intervals.push(Interval {
             next_ops: None,
-            offload: false,
+            how: None,
             turn: Turn::Any,
             persists: false,
         });

@@ -82,12 +82,12 @@ impl Planner<'_> {
         if self.settings.placement == Placement::SmartPool {
             let mut search = Search::new(Planner { settings: &endless, ..*self });
             search.try_rules();
-            let mut placed = self.with_addresses(&search);
+            let mut placed = self.realised(&search);
             if !offer(placed.clone()) {
                 return;
             }
             if search.improve() {
-                placed = self.with_addresses(&search);
+                placed = self.realised(&search);
                 if !offer(placed.clone()) {
                     return;
                 }
@@ -101,6 +101,19 @@ impl Planner<'_> {
         if offer(search.best()) && search.improve() {
             offer(search.best());
         }
+    }
+
+    /// The schedule of a search whose addresses have no end, as memory is: with addresses for its blocks, or by best fit,
+    /// whichever is faster.
+    fn realised(&self, search: &Search) -> Option<(Schedule, u64)> {
+        let placed = self.with_addresses(search);
+        if placed.as_ref().is_some_and(|&(_, step_ns)| search.is_as_fast(step_ns)) {
+            return placed;
+        }
+        let (schedule, _) = search.best()?;
+        let schedule = Arc::new(schedule);
+        let fitted = self.run(Some(&schedule)).map(|trial| (Arc::unwrap_or_clone(schedule), trial.step_ns));
+        placed.into_iter().chain(fitted).min_by_key(|&(_, step_ns)| step_ns)
     }
 
     /// The schedule of a policy that says itself what is to be done; the fastest, if it says that of several.

@@ -8,7 +8,7 @@ use super::bookings::Timeline;
 use super::iteration::Iteration;
 use super::trial::{self, Trial};
 use super::{Planner, scheduled};
-use crate::policy::{IntervalId, Schedule, Turn, Weighed};
+use crate::policy::{Eviction, IntervalId, Schedule, Turn, Weighed};
 
 /// Powers that are tried: of the time since the last use, of that until the next.
 const RULES: [Weighed; 7] = [
@@ -21,19 +21,46 @@ const RULES: [Weighed; 7] = [
     Weighed { idle: 1.0, until_next: 0.0 },
 ];
 
-/// Parts of the budget that are tried: what is recomputed takes memory too, and memory is in pieces.
-const PARTS: [f64; 6] = [1.0, 0.99, 0.97, 0.94, 0.9, 0.8];
+/// Bookings that are tried: what is recomputed takes memory too, memory is in pieces, and copies that are not booked need
+/// lanes.
+const BOOKS: [Books; 10] = [
+    books(1.0, 1.0),
+    books(0.99, 1.0),
+    books(0.97, 1.0),
+    books(0.94, 1.0),
+    books(0.9, 1.0),
+    books(0.8, 1.0),
+    books(1.0, 0.8),
+    books(1.0, 0.6),
+    books(1.0, 0.4),
+    books(1.0, 0.2),
+];
+
+const fn books(budget: f64, lanes: f64) -> Books {
+    Books { budget, lanes }
+}
 
 /// Ops that are run for improvements, at the most.
-const MOST_OPS: usize = 600_000;
+const MOST_OPS: usize = 1_200_000;
+/// Schedules that changes begin from.
+const MOST_STARTS: usize = 4;
 
 /// What a schedule is made from.
 #[derive(Clone, Debug)]
 struct Draft {
     rule: Weighed,
-    /// Whether copies are booked, and the part of the budget that the program is to fit with them.
-    books: Option<f64>,
+    /// Whether copies are booked that nothing is wished of.
+    books: Option<Books>,
     wishes: HashMap<IntervalId, Wish>,
+}
+
+/// How much is booked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Books {
+    /// The part of the budget that the program is to fit.
+    budget: f64,
+    /// The part of the time in which a lane may be at work.
+    lanes: f64,
 }
 
 /// What to do with a storage in an interval, if it can be done.
@@ -41,7 +68,20 @@ struct Draft {
 enum Wish {
     /// Its copies are booked before others.
     Book,
+    /// It is recomputed.
+    Drop,
     Leave(Turn),
+}
+
+/// What is tried of a storage that takes long to recompute, in this order; of one whose copies others wait for.
+const SPARE_OPS: [Wish; 4] = [Wish::Book, Wish::Leave(Turn::Last), Wish::Leave(Turn::First), Wish::Drop];
+const SPARE_COPIES: [Wish; 4] = [Wish::Drop, Wish::Leave(Turn::Last), Wish::Book, Wish::Leave(Turn::First)];
+
+/// A draft that was tried.
+struct Tried {
+    draft: Draft,
+    schedule: Arc<Schedule>,
+    trial: Trial,
 }
 
 /// A search for the fastest schedule of an iteration.
@@ -49,7 +89,11 @@ pub struct Search<'a> {
     planner: Planner<'a>,
     /// Where copies are allowed.
     timeline: Option<Timeline>,
-    best: Option<(Draft, Arc<Schedule>, Trial)>,
+    best: Option<Tried>,
+    /// Drafts without wishes, and how long they take.
+    starts: Vec<(u64, Draft)>,
+    /// What was tried last.
+    last: Option<Arc<Schedule>>,
 }
 
 /// One that takes no more times as long is as fast.
@@ -60,12 +104,12 @@ impl<'a> Search<'a> {
         let ways = planner.settings.ways;
         let props = &planner.profile.props;
         let timeline = ways.offload.then(|| Timeline::new(planner.iteration, props, ways.recompute));
-        Search { planner, timeline, best: None }
+        Search { planner, timeline, best: None, starts: Vec::new(), last: None }
     }
 
     /// The fastest schedule so far, and how it went.
     pub fn tried(&self) -> Option<(&Arc<Schedule>, &Trial)> {
-        self.best.as_ref().map(|(_, schedule, trial)| (schedule, trial))
+        self.best.as_ref().map(|best| (&best.schedule, &best.trial))
     }
 
     /// The decisions that it led to, as a script, and its time.
@@ -81,39 +125,64 @@ impl<'a> Search<'a> {
     /// Tries every rule, with copies booked and without.
     pub fn try_rules(&mut self) {
         for rule in RULES {
-            self.attempt(Draft { rule, books: None, wishes: HashMap::new() });
+            self.attempt_start(rule, None);
         }
-        let Some(rule) = self.best.as_ref().filter(|_| self.timeline.is_some()).map(|(draft, ..)| draft.rule)
+        let Some(rule) = self.best.as_ref().filter(|_| self.timeline.is_some()).map(|best| best.draft.rule)
         else {
             return;
         };
-        for part in PARTS {
-            self.attempt(Draft { rule, books: Some(part), wishes: HashMap::new() });
+        for books in BOOKS {
+            self.attempt_start(rule, Some(books));
         }
-        if let Some((Draft { books: Some(part), .. }, ..)) = self.best {
+        if let Some(books) = self.best.as_ref().and_then(|best| best.draft.books) {
             for rule in RULES {
-                self.attempt(Draft { rule, books: Some(part), wishes: HashMap::new() });
+                self.attempt_start(rule, Some(books));
             }
         }
     }
 
-    /// Tries to spare what takes longest to make again: kinds of storages together, since layers are alike, then one by one.
+    fn attempt_start(&mut self, rule: Weighed, books: Option<Books>) {
+        let draft = Draft { rule, books, wishes: HashMap::new() };
+        let step_ns = self.attempt(draft.clone());
+        self.starts.extend(step_ns.map(|step_ns| (step_ns, draft)));
+    }
+
+    /// Tries changes, of the fastest schedule first, then of others: what is best to change is not always best at first.
     /// Whether that was of any use.
     pub fn improve(&mut self) -> bool {
+        let before_ns = self.best_ns();
         let mut trials = MOST_OPS / (trial::ITERATIONS * self.planner.iteration.ops.len().max(1));
         let kinds = Kinds::of(self.planner.iteration);
-        let mut improved = false;
+        let mut starts = std::mem::take(&mut self.starts);
+        starts.sort_by_key(|&(step_ns, _)| step_ns);
+        starts.dedup_by_key(|&mut (step_ns, _)| step_ns);
+        for (_, start) in starts.into_iter().take(MOST_STARTS) {
+            let champion = self.best.take();
+            self.last = None;
+            self.attempt(start);
+            self.climb(&kinds, &mut trials);
+            let tried = self.best.take().into_iter().chain(champion);
+            self.best = tried.min_by_key(|tried| tried.trial.step_ns);
+        }
+        self.best_ns() < before_ns
+    }
+
+    fn best_ns(&self) -> Option<u64> {
+        self.best.as_ref().map(|best| best.trial.step_ns)
+    }
+
+    /// Tries to spare what takes longest to have back: kinds of storages together, since layers are alike, then one by one.
+    fn climb(&mut self, kinds: &Kinds, trials: &mut usize) {
         loop {
             let by_kind = self.spare(
-                &mut trials,
+                trials,
                 |interval| kinds.of_interval[interval.0 as usize],
                 |&kind| kinds.members[&kind].clone(),
             );
-            let one_by_one = self.spare(&mut trials, |interval| interval, |&interval| vec![interval]);
+            let one_by_one = self.spare(trials, |interval| interval, |&interval| vec![interval]);
             if !by_kind && !one_by_one {
-                return improved;
+                return;
             }
-            improved = true;
         }
     }
 
@@ -127,24 +196,33 @@ impl<'a> Search<'a> {
         let mut tried = HashSet::new();
         let mut improved = false;
         while *trials > 0
-            && let Some((draft, _, trial)) = &self.best
+            && let Some(Tried { draft, trial, .. }) = &self.best
         {
-            let mut costs_ns: HashMap<K, u64> = HashMap::new();
-            for &(interval, cost_ns) in &trial.remade {
-                *costs_ns.entry(group(interval)).or_default() += cost_ns;
+            let mut costs_ns: HashMap<K, [u64; 2]> = HashMap::new();
+            for (way, costs) in [&trial.remade, &trial.awaited].into_iter().enumerate() {
+                for &(interval, cost_ns) in costs {
+                    costs_ns.entry(group(interval)).or_default()[way] += cost_ns;
+                }
             }
             let untried = costs_ns.into_iter().filter(|(key, _)| !tried.contains(key));
-            let Some((key, _)) = untried.max_by_key(|&(key, cost_ns)| (cost_ns, key)) else { break };
+            let dearest = untried.max_by_key(|&(key, [remade_ns, awaited_ns])| (remade_ns + awaited_ns, key));
+            let Some((key, [remade_ns, awaited_ns])) = dearest else { break };
             tried.insert(key);
-            let (draft, members) = (draft.clone(), members(&key));
-            for wish in [Wish::Book, Wish::Leave(Turn::Last), Wish::Leave(Turn::First)] {
-                if wish == Wish::Book && draft.books.is_none() || *trials == 0 {
+            let wishes = if remade_ns >= awaited_ns { SPARE_OPS } else { SPARE_COPIES };
+            let (draft, before_ns, members) = (draft.clone(), trial.step_ns, members(&key));
+            for wish in wishes {
+                let possible = match wish {
+                    Wish::Book => self.timeline.is_some(),
+                    Wish::Drop => self.planner.settings.ways.recompute,
+                    Wish::Leave(_) => true,
+                };
+                if !possible || *trials == 0 {
                     continue;
                 }
                 *trials -= 1;
                 let mut changed = draft.clone();
                 changed.wishes.extend(members.iter().map(|&member| (member, wish)));
-                if self.attempt(changed) {
+                if self.attempt(changed).is_some_and(|step_ns| step_ns < before_ns) {
                     improved = true;
                     break;
                 }
@@ -153,28 +231,43 @@ impl<'a> Search<'a> {
         improved
     }
 
-    /// Tries a draft, and keeps it if it is the fastest so far.
-    fn attempt(&mut self, draft: Draft) -> bool {
+    /// Tries a draft, and keeps it if it is the fastest so far. How long it takes; `None` if it fails, or is like the last.
+    fn attempt(&mut self, draft: Draft) -> Option<u64> {
         let schedule = Arc::new(self.schedule(&draft));
-        let Some(trial) = self.planner.run(Some(&schedule)) else { return false };
-        let faster = self.best.as_ref().is_none_or(|(_, _, best)| trial.step_ns < best.step_ns);
-        if faster {
-            self.best = Some((draft, schedule, trial));
+        if self.last.as_ref() == Some(&schedule) {
+            return None;
         }
-        faster
+        self.last = Some(schedule.clone());
+        let trial = self.planner.run(Some(&schedule))?;
+        let step_ns = trial.step_ns;
+        if self.best_ns().is_none_or(|best_ns| step_ns < best_ns) {
+            self.best = Some(Tried { draft, schedule, trial });
+        }
+        Some(step_ns)
     }
 
     fn schedule(&self, draft: &Draft) -> Schedule {
         let mut schedule = Schedule { rule: Some(draft.rule), ..self.planner.iteration.schedule() };
         for (&interval, &wish) in &draft.wishes {
-            if let Wish::Leave(turn) = wish {
-                schedule.intervals[interval.0 as usize].turn = turn;
+            let interval = &mut schedule.intervals[interval.0 as usize];
+            match wish {
+                Wish::Leave(turn) => interval.turn = turn,
+                Wish::Drop => interval.how = Some(Eviction::Drop),
+                Wish::Book => {}
             }
         }
-        if let Some((timeline, part)) = self.timeline.as_ref().zip(draft.books) {
-            let budget_bytes = (self.planner.settings.budget_bytes as f64 * part) as usize;
-            let first = |interval| draft.wishes.get(&interval) == Some(&Wish::Book);
-            timeline.book(&mut schedule, budget_bytes, first);
+        let wish = |interval| draft.wishes.get(&interval).copied();
+        if let Some(timeline) = &self.timeline
+            && (draft.books.is_some() || draft.wishes.values().any(|&wish| wish == Wish::Book))
+        {
+            let books = draft.books.unwrap_or(books(1.0, 1.0));
+            let budget_bytes = (self.planner.settings.budget_bytes as f64 * books.budget) as usize;
+            let rank = |interval| match wish(interval) {
+                Some(Wish::Book) => Some(0),
+                None => draft.books.map(|_| 1),
+                Some(_) => None,
+            };
+            timeline.book(&mut schedule, budget_bytes, books.lanes, rank);
         }
         schedule
     }

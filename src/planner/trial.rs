@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashMap;
+
 use super::addresses::Blocks;
 use super::iteration::{Iteration, Slot, Step};
 use crate::OvercommitDevice;
 use crate::config::{Planning, Settings};
-use crate::engine::Engine;
 use crate::engine::sim::{Profile, SimEngine};
+use crate::engine::{Engine, Lane, Mark, Ran};
 use crate::error::Error;
 use crate::policy::{IntervalId, Schedule};
 use crate::pool::{Decision, Input, Pool, StorageId};
@@ -24,6 +26,8 @@ pub struct Trial {
     pub decisions: Vec<Decision>,
     /// What was made again in it, by the interval that it was in, and how long that took.
     pub remade: Vec<(IntervalId, u64)>,
+    /// How long its ops waited for copies, by the interval of what was copied.
+    pub awaited: Vec<(IntervalId, u64)>,
     /// Where addresses have no end: the blocks that it took.
     pub blocks: Option<Blocks>,
 }
@@ -49,19 +53,49 @@ pub fn run(
     let end_ns = |engine: &SimEngine| engine.times().map_or(0, |times| times.end_ns);
     let mut begin_ns = 0;
     let mut begins = Vec::new();
+    engine.record();
     for _ in 0..ITERATIONS {
         begin_ns = end_ns(&engine);
         begins.extend(running.pool.takings().map(|takings| takings.now()));
         running.pool.decisions();
         running.pool.remade();
+        running.pool.copies();
+        engine.recorded();
         iteration.steps.iter().try_for_each(|step| running.step(step))?;
         running.succeed()?;
     }
     let step_ns = end_ns(&engine) - begin_ns;
     let (decisions, remade) = (running.pool.decisions(), running.pool.remade());
+    let awaited = awaited(&engine.recorded(), &running.pool.copies());
     let residents = running.pool.residents_in_intervals();
     let blocks = running.pool.takings().map(|takings| Blocks::new(takings, &begins, residents));
-    Ok(Trial { step_ns, decisions, remade, blocks })
+    Ok(Trial { step_ns, decisions, remade, awaited, blocks })
+}
+
+/// How long ops waited for copies, by the interval of what was copied meanwhile: on the lane of the copy that an op waited
+/// for, and while that lane was idle, on the other.
+fn awaited(ran: &[Ran], copies: &[(Mark, IntervalId)]) -> Vec<(IntervalId, u64)> {
+    let intervals: HashMap<Mark, IntervalId> = copies.iter().copied().collect();
+    let on = |lane| ran.iter().filter(move |piece| piece.mark.lane == lane);
+    let lanes = [Lane::Fetch, Lane::Offload].map(|lane| on(lane).copied().collect::<Vec<Ran>>());
+    let mut awaited = Vec::new();
+    let mut end_ns = on(Lane::Compute).next().map_or(0, |first| first.begin_ns);
+    for op in on(Lane::Compute) {
+        let mut left_ns = op.begin_ns.saturating_sub(end_ns);
+        let ends_then = |lane: &[Ran]| lane.binary_search_by_key(&op.begin_ns, |piece| piece.end_ns).is_ok();
+        let first = usize::from(!ends_then(&lanes[0]));
+        for lane in [&lanes[first], &lanes[1 - first]] {
+            let from = lane.partition_point(|piece| piece.end_ns <= end_ns);
+            let meanwhile = lane[from..].iter().take_while(|piece| piece.begin_ns < op.begin_ns);
+            for piece in meanwhile {
+                let ns = left_ns.min(piece.end_ns.min(op.begin_ns) - piece.begin_ns.max(end_ns));
+                left_ns -= ns;
+                awaited.extend(intervals.get(&piece.mark).map(|&interval| (interval, ns)));
+            }
+        }
+        end_ns = op.end_ns;
+    }
+    awaited
 }
 
 struct Running<'a> {

@@ -159,7 +159,7 @@ impl Schedule {
     /// A schedule of a plan; `self` names ops and intervals.
     pub fn with(mut self, plan: &Plan) -> Self {
         for &(op, gap, how) in &plan.releases {
-            self.intervals[gap].offload |= how == Eviction::Offload;
+            self.intervals[gap].how = Some(how);
             self.releases.push((op as u32, IntervalId(gap as u32), how));
         }
         self.fetches.extend(plan.fetches.iter().map(|&(op, gap)| (op as u32, IntervalId(gap as u32))));

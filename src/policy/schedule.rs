@@ -15,8 +15,9 @@ pub struct IntervalId(pub u32);
 pub struct Interval {
     /// Ops until the next touch; none if the storage is dropped before.
     pub next_ops: Option<u32>,
-    /// Its bytes are copied to the host as soon as the interval begins.
-    pub offload: bool,
+    /// How it leaves device memory, if that is decided: its bytes are copied to the host as soon as the interval begins, or
+    /// dropped even where moving them is cheaper.
+    pub how: Option<Eviction>,
     /// When it leaves device memory.
     pub turn: Turn,
     /// It outlives the iteration: it is a source from now on.

@@ -141,7 +141,7 @@ impl Pool {
         let allowed = self.settings.ways;
         let move_ns = (host_room && allowed.offload).then(|| self.move_ns(storage));
         let remake_ns = if allowed.recompute { self.remake_ns(id, storage) } else { None };
-        let dropped = self.is_recomputed_first(storage) && remake_ns.is_some();
+        let dropped = (self.is_recomputed_first(storage) || self.is_dropped(storage)) && remake_ns.is_some();
         let only = self.rule().how(Ways { move_ns: None, remake_ns }).filter(|_| dropped);
         only.or_else(|| self.rule().how(Ways { move_ns, remake_ns }))
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Pool;
 use super::storage::{Storage, StorageId, Storages};
+use crate::engine::Mark;
 use crate::error::Error;
 use crate::liveness::NextUse;
 use crate::policy::{Eviction, Interval, IntervalId, Place, Reactive, Schedule, Turn};
@@ -27,6 +28,8 @@ pub struct Following {
     decisions: Option<Vec<Decision>>,
     /// What it took to make storages again, by the interval that they were in.
     remade: Vec<(IntervalId, u64)>,
+    /// Copies, and the interval that the storage was in.
+    copies: Vec<(Mark, IntervalId)>,
     /// Ops since the program was last where the schedule knows it.
     lost_ops: usize,
     /// What it says is done now.
@@ -58,6 +61,7 @@ impl Pool {
             due: VecDeque::new(),
             decisions: None,
             remade: Vec::new(),
+            copies: Vec::new(),
             lost_ops: 0,
             active: false,
             schedule,
@@ -239,6 +243,21 @@ impl Pool {
         self.following.as_mut().map(|following| std::mem::take(&mut following.remade)).unwrap_or_default()
     }
 
+    /// Copies since this was last asked, and the interval that the storage was in; noted as decisions are.
+    pub fn copies(&mut self) -> Vec<(Mark, IntervalId)> {
+        self.following.as_mut().map(|following| std::mem::take(&mut following.copies)).unwrap_or_default()
+    }
+
+    /// Notes a copy.
+    pub(super) fn copied(&mut self, id: StorageId, mark: Mark) {
+        let interval = self.graph.storages[id].interval;
+        if let Some(following) = &mut self.following
+            && let (Some(_), Some(interval)) = (&following.decisions, interval)
+        {
+            following.copies.push((mark, interval));
+        }
+    }
+
     /// Notes what it took to make a storage again.
     pub(super) fn took_remaking(&mut self, id: StorageId, ns: u64) {
         let interval = self.graph.storages[id].interval;
@@ -251,9 +270,18 @@ impl Pool {
 
     /// When the schedule has a storage leave.
     pub(super) fn turn(&self, storage: &Storage) -> Turn {
-        let following = self.following.as_ref().filter(|following| following.active);
-        let interval = following.zip(storage.interval);
-        interval.map_or(Turn::Any, |(following, at)| following.schedule.intervals[at.0 as usize].turn)
+        self.interval(storage).map_or(Turn::Any, |interval| interval.turn)
+    }
+
+    /// Whether the schedule has a storage's bytes dropped.
+    pub(super) fn is_dropped(&self, storage: &Storage) -> bool {
+        self.interval(storage).is_some_and(|interval| interval.how == Some(Eviction::Drop))
+    }
+
+    /// What the schedule says of the interval that a storage is in.
+    fn interval(&self, storage: &Storage) -> Option<&Interval> {
+        let following = self.following.as_ref().filter(|following| following.active)?;
+        Some(&following.schedule.intervals[storage.interval?.0 as usize])
     }
 
     /// Ops until a use that comes after all that the schedule knows of.
@@ -276,7 +304,9 @@ impl Pool {
 }
 
 fn is_offloaded(storage: &Storage, schedule: &Schedule) -> bool {
-    storage.interval.is_some_and(|interval| schedule.intervals[interval.0 as usize].offload)
+    storage
+        .interval
+        .is_some_and(|interval| schedule.intervals[interval.0 as usize].how == Some(Eviction::Offload))
 }
 
 /// Those of an op, of a list by op.
@@ -299,7 +329,8 @@ mod tests {
         let settings =
             Config::new().budget_bytes(1 << 20).resolve(crate::engine::Engine::props(&*engine)).unwrap();
         let mut pool = Pool::new(OvercommitDevice::default(), engine, settings);
-        let offloaded = Interval { next_ops: Some(1), offload: true, turn: Turn::Any, persists: false };
+        let offloaded =
+            Interval { next_ops: Some(1), how: Some(Eviction::Offload), turn: Turn::Any, persists: false };
         let schedule =
             |count| Arc::new(Schedule { intervals: vec![offloaded; count], ..Schedule::default() });
         pool.follow(schedule(3), true);

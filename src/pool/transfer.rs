@@ -58,6 +58,7 @@ impl Pool {
         self.offloading_until_ns = self.offloading_until_ns.max(self.computed_ns) + copy_ns;
         storage.clean_at_ns = self.offloading_until_ns;
         self.counters.offloaded_bytes += size_bytes as u64;
+        self.copied(id, mark);
         self.note_copy(Lane::Offload, id);
         Ok(true)
     }
@@ -90,6 +91,7 @@ impl Pool {
         storages.set_device(id, Copy::new(block, Pending::default().with(mark)), self.computed_ns);
         self.absent.remove(id, &self.graph.storages[id]);
         self.counters.fetched_bytes += size_bytes as u64;
+        self.copied(id, mark);
         self.note_copy(Lane::Fetch, id);
         // Where nothing may be offloaded, a copy on the host is no way to evict.
         if !self.settings.ways.offload && self.graph.storages[id].host_pins == 0 {
