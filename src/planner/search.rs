@@ -1,4 +1,4 @@
-//! What is tried: rules, then changes that spare what a schedule recomputes.
+//! What is tried: rules, then changes that spare what a schedule recomputes, and copies that its ops wait for.
 
 use std::sync::Arc;
 

@@ -90,7 +90,7 @@ fn awaited(ran: &[Ran], copies: &[(Mark, IntervalId)]) -> Vec<(IntervalId, u64)>
             for piece in meanwhile {
                 let ns = left_ns.min(piece.end_ns.min(op.begin_ns) - piece.begin_ns.max(end_ns));
                 left_ns -= ns;
-                awaited.extend(intervals.get(&piece.mark).map(|&interval| (interval, ns)));
+                awaited.extend(intervals.get(&piece.mark).filter(|_| ns > 0).map(|&interval| (interval, ns)));
             }
         }
         end_ns = op.end_ns;
@@ -186,5 +186,29 @@ impl Running<'_> {
                 .map_err(|source| Error::Engine { device: OvercommitDevice::default(), source })?,
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_op_waits_for_all_that_is_copied_meanwhile() {
+        let ran = |lane, sequence, begin_ns, end_ns| Ran { mark: Mark { lane, sequence }, begin_ns, end_ns };
+        let pieces = [
+            ran(Lane::Compute, 1, 0, 10),
+            ran(Lane::Fetch, 1, 5, 14),
+            ran(Lane::Fetch, 2, 14, 20),
+            ran(Lane::Offload, 1, 0, 30),
+            ran(Lane::Compute, 2, 20, 25),
+            // While the lane is idle, what is copied in waits for what is copied out.
+            ran(Lane::Fetch, 3, 30, 32),
+            ran(Lane::Compute, 3, 32, 40),
+        ];
+        let copies = [(Lane::Fetch, 1, 7), (Lane::Fetch, 2, 8), (Lane::Offload, 1, 9), (Lane::Fetch, 3, 6)];
+        let copies = copies.map(|(lane, sequence, interval)| (Mark { lane, sequence }, IntervalId(interval)));
+        let expected = [(7, 4), (8, 6), (6, 2), (9, 5)];
+        assert_eq!(awaited(&pieces, &copies), expected.map(|(interval, ns)| (IntervalId(interval), ns)));
     }
 }

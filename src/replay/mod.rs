@@ -21,7 +21,7 @@ use bound::Timeline;
 pub use footprint::Footprint;
 
 /// How often one iteration of a training loop is run: the first makes what stays, in the last all is as it will be.
-pub const ITERATIONS: usize = 5;
+pub const ITERATIONS: usize = 8;
 
 /// How a program is to be run.
 #[derive(Clone, Debug, PartialEq)]

@@ -21,7 +21,7 @@ pub struct Source {
     /// The link between device and host instead of the device's own, in gigabytes (10^9) a second, each way.
     #[arg(long, value_name = "X", value_parser = positive)]
     pub link_gbps: Option<f64>,
-    /// How often to run it, as a training loop; figures are the last iteration's [default: 5 for the simulator's logs, which
+    /// How often to run it, as a training loop; figures are the last iteration's [default: 8 for the simulator's logs, which
     /// hold one iteration, 1 for other traces].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub iterations: Option<u32>,
