@@ -17,6 +17,7 @@ use std::sync::Arc;
 use crate::config::{Placement, Settings};
 use crate::engine::Props;
 use crate::engine::sim::{Profile, Workspace};
+use crate::liveness::Dataflow;
 use crate::policy::{Limits, Policy, Schedule};
 use crate::pool::Log;
 use iteration::Iteration;
@@ -128,7 +129,6 @@ fn scheduled(tried: &Schedule, trial: &Trial) -> Schedule {
 }
 
 /// An iteration as policies see it.
-#[cfg(test)]
-pub fn dataflow(log: &Log, period: usize, props: &Props) -> Option<crate::liveness::Dataflow> {
+pub fn dataflow(log: &Log, period: usize, props: &Props) -> Option<Dataflow> {
     Some(Iteration::cut(log, period)?.dataflow(props))
 }

@@ -156,7 +156,6 @@ impl Segment {
     }
 
     /// Layers that are run again, counted as in the paper, where a fork is a copy.
-    #[cfg(test)]
     fn recomputations(&self, memory_centric: bool) -> usize {
         let count = self.units.iter().rposition(|unit| unit.needed).map_or(0, |last| last + 1);
         let sum = |count: usize| count * (count + 1) / 2;
@@ -222,15 +221,28 @@ fn fetch_checkpoints(flow: &Dataflow, plan: &mut Plan) {
     }
 }
 
-/// Layers that are run again if none, those that are larger than the largest layer, or all are memory-centric.
-#[cfg(test)]
-pub fn recomputations(flow: &Dataflow) -> [usize; 3] {
-    let segments = segments(flow);
-    let largest_bytes = largest_layer_bytes(flow, &segments);
-    let count = |memory_centric: &dyn Fn(&Segment) -> bool| {
-        segments.iter().map(|segment| segment.recomputations(memory_centric(segment))).sum()
-    };
-    [count(&|_| false), count(&|segment| segment.bytes() > largest_bytes), count(&|_| true)]
+/// What the policy makes of an iteration, in layers as the paper counts them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LayerCounts {
+    /// Layers that are run again if no segment is memory-centric, if those that are larger than the largest layer are, which is
+    /// what the policy does, or if all are.
+    pub recomputed: [usize; 3],
+    /// The most that a layer's backward pass takes.
+    pub largest_bytes: usize,
+}
+
+impl LayerCounts {
+    /// Of an iteration.
+    pub fn of(flow: &Dataflow) -> Self {
+        let segments = segments(flow);
+        let largest_bytes = largest_layer_bytes(flow, &segments);
+        let count = |memory_centric: &dyn Fn(&Segment) -> bool| {
+            segments.iter().map(|segment| segment.recomputations(memory_centric(segment))).sum()
+        };
+        let recomputed =
+            [count(&|_| false), count(&|segment| segment.bytes() > largest_bytes), count(&|_| true)];
+        LayerCounts { recomputed, largest_bytes }
+    }
 }
 
 #[cfg(test)]
@@ -266,7 +278,7 @@ mod tests {
 
     #[test]
     fn the_papers_counts_of_alexnet() {
-        assert_eq!(recomputations(&chain(3 * 227 * 227, &ALEXNET)), [14, 17, 23]);
+        assert_eq!(LayerCounts::of(&chain(3 * 227 * 227, &ALEXNET)).recomputed, [14, 17, 23]);
     }
 
     #[test]

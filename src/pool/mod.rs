@@ -101,6 +101,8 @@ pub struct Pool {
     log: Option<Box<Log>>,
     /// Whether there is to be a log.
     learns: bool,
+    /// That of what was planned last, if in vain.
+    fruitless_period: Option<usize>,
     /// The plan.
     following: Option<Box<Following>>,
     /// Until when the offload lane is at work, by the predicted time of all ops until then.
@@ -158,6 +160,7 @@ impl Pool {
             tracker: Tracker::default(),
             log: None,
             learns: false,
+            fruitless_period: None,
             following: None,
             offloading_until_ns: 0,
             absent: Absent::default(),
