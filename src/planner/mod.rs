@@ -14,7 +14,7 @@ mod trial;
 
 use std::sync::Arc;
 
-use crate::config::{Placement, Settings};
+use crate::config::{Exactness, Placement, Settings};
 use crate::engine::Props;
 use crate::engine::sim::{Profile, Workspace};
 use crate::liveness::Dataflow;
@@ -106,8 +106,9 @@ impl Planner<'_> {
 
     /// The schedule of a policy that says itself what is to be done; the fastest, if it says that of several.
     fn published(&self) -> Option<Schedule> {
-        let &Settings { policy, ways, budget_bytes, .. } = self.settings;
-        let limits = Limits { budget_bytes, offload: ways.offload, recompute: ways.recompute };
+        let &Settings { policy, ways, budget_bytes, exactness, .. } = self.settings;
+        let algorithms = exactness == Exactness::Fast;
+        let limits = Limits { budget_bytes, offload: ways.offload, recompute: ways.recompute, algorithms };
         let flow = self.iteration.dataflow(&self.profile.props);
         let plans = policy.reactive(ways.offload).plan(&flow, limits);
         let mut schedules: Vec<Schedule> =

@@ -161,7 +161,7 @@ mod tests {
     }
 
     fn limits(budget_bytes: usize) -> Limits {
-        Limits { budget_bytes, offload: true, recompute: false }
+        Limits { budget_bytes, offload: true, recompute: false, algorithms: false }
     }
 
     #[test]

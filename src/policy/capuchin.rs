@@ -161,7 +161,7 @@ mod tests {
     const LAYERS: [(&str, usize); 4] = [("conv", 500), ("conv", 4000), ("relu", 500), ("matmul", 500)];
 
     fn planned(flow: &Dataflow, budget_bytes: usize, offload: bool, recompute: bool) -> Plan {
-        choose(flow, Limits { budget_bytes, offload, recompute })
+        choose(flow, Limits { budget_bytes, offload, recompute, algorithms: false })
     }
 
     #[test]

@@ -10,7 +10,8 @@
 //! The paper's layers are finer than ours: an activation, a pool, and a norm or a dropout are one each. They are *units* here.
 //! A fork makes a copy there, so that its input is recomputed; here that is the checkpoint itself.
 //!
-//! Its dynamic convolution workspace needs engines with several algorithms, and [`Exactness::Fast`](crate::Exactness::Fast).
+//! Its dynamic convolution workspace (section 3.5) is [`AlgorithmChoice::FastestThatFits`](super::AlgorithmChoice), which is how
+//! algorithms are chosen under any policy that does not say otherwise, under [`Exactness::Fast`](crate::Exactness::Fast).
 
 use crate::liveness::{Dataflow, LayerKind, Phase};
 
@@ -286,7 +287,7 @@ mod tests {
         let layers =
             [("conv", 400), ("batch_norm", 400), ("relu", 400), ("conv", 400), ("relu", 400), ("matmul", 9)];
         let flow = chain(3000, &layers);
-        let limits = Limits { budget_bytes: 0, offload: true, recompute: true };
+        let limits = Limits { budget_bytes: 0, offload: true, recompute: true, algorithms: false };
         let plan = SuperNeurons.plan(&flow, limits).remove(0);
         let mut dropped: Vec<usize> =
             plan.releases.iter().map(|release| flow.gaps[release.1].value).collect();
@@ -310,7 +311,7 @@ mod tests {
             ("matmul", 9),
         ];
         let flow = chain(3, &layers);
-        let limits = Limits { budget_bytes: 0, offload: false, recompute: true };
+        let limits = Limits { budget_bytes: 0, offload: false, recompute: true, algorithms: false };
         let plan = SuperNeurons.plan(&flow, limits).remove(0);
         let kept = flow.kept_for_backward(input_of(6, 2)).unwrap();
         let drops = plan.releases.iter().filter(|release| release.1 == kept.0).count();
