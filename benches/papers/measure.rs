@@ -10,8 +10,8 @@ use burn::optim::{Sgd, SgdConfig};
 use burn::tensor::backend::Backend;
 use burn_overcommit::runtime::layer_counts;
 use burn_overcommit::{
-    Config, LayerCounts, Overcommit, OvercommitDevice, Planning, Policy, Profile, SimProfile, Stats,
-    configure, reset_stats, stats,
+    Config, Exactness, LayerCounts, Overcommit, OvercommitDevice, Planning, Policy, Profile, SimProfile,
+    Stats, configure, reset_stats, stats,
 };
 use burn_overcommit_networks::{Network, Spec, by_name, training_step};
 
@@ -36,6 +36,8 @@ pub struct Workload {
     pub batch: usize,
     profile: Profile,
     host_limit_bytes: usize,
+    offload: bool,
+    exactness: Exactness,
 }
 
 /// A step that was run.
@@ -79,12 +81,22 @@ impl Workload {
         let profile = SimProfile::named(device).and_then(SimProfile::get);
         let profile = profile.unwrap_or_else(|| panic!("there is no device {device}"));
         let host_limit_bytes = profile.props.host_bytes / 2;
-        Workload { spec, batch, profile, host_limit_bytes }
+        Workload { spec, batch, profile, host_limit_bytes, offload: true, exactness: Exactness::Exact }
     }
 
     /// The same with so much host memory.
     pub fn with_host_limit(self, host_limit_bytes: usize) -> Self {
         Workload { host_limit_bytes, ..self }
+    }
+
+    /// The same with nothing kept on the host.
+    pub fn without_offload(&self) -> Self {
+        Workload { offload: false, ..self.clone() }
+    }
+
+    /// The same with algorithms chosen by what is free.
+    pub fn fast(&self) -> Self {
+        Workload { exactness: Exactness::Fast, ..self.clone() }
     }
 
     /// The network's name.
@@ -190,8 +202,12 @@ impl Workload {
 
     /// Steps on a device of their own; the last is measured.
     fn run(&self, policy: Policy, budget_bytes: usize, steps: usize) -> Result<Step, String> {
-        let config =
-            Config::new().policy(policy).budget_bytes(budget_bytes).host_limit_bytes(self.host_limit_bytes);
+        let config = Config::new()
+            .policy(policy)
+            .budget_bytes(budget_bytes)
+            .host_limit_bytes(self.host_limit_bytes)
+            .offload(self.offload)
+            .exactness(self.exactness);
         let device = self.device(config)?;
         let stats = refused(|| {
             let mut training = Steps::new(&self.spec, &device);

@@ -11,8 +11,8 @@ use crate::config::Planning;
 use crate::engine::{Instruction, aligned};
 use crate::op::{Inputs, PerOutput};
 
-/// Ops of a log at the most: an iteration of half as many can be planned.
-const MOST_OPS: usize = 1 << 18;
+/// Ops of a log at the most: twice the longest iteration that is recognised.
+const MOST_OPS: usize = 1 << 19;
 
 /// Something that the program asked for. Storages go by their numbers.
 #[derive(Clone, Debug)]

@@ -20,7 +20,7 @@ const DEEP_BATCH: usize = 16;
 /// The authors' deepest.
 const DEEP: usize = 2500;
 /// No deeper one is tried, because Burn's autodiff takes time quadratic in the layers.
-const DEEPEST: usize = 3500;
+const DEEPEST: usize = 3002;
 /// With as much host memory, and no slower than this.
 const HOST_BYTES: usize = 64 << 30;
 const SLOWDOWN: f64 = 1.3;
@@ -67,6 +67,14 @@ fn rows() -> Vec<Row> {
         Claim::new("extra recomputations a step, peak of the largest layer", paper, "unverified")
             .of(Workload::new(network, batch, DEVICE), move |workload| recomputed(workload, wanted))
     }));
+    rows.extend(RECOMPUTATIONS.map(|(network, batch, ..)| {
+        Claim::new("auto recomputes no more, nothing offloaded", "its own policy", "measured here")
+            .of(Workload::new(network, batch, DEVICE), no_more_recomputed)
+    }));
+    rows.push(
+        Claim::new("dynamic workspace, by its own policy", "faster", "abstract")
+            .of(Workload::new("vgg-16", 32, DEVICE), dynamic_workspace),
+    );
     rows
 }
 
@@ -144,5 +152,44 @@ fn recomputed(workload: &Workload, wanted: usize) -> Answer {
         let slower = times(step.slowdown(&unlimited));
         let peak = size(step.need_bytes());
         (format!("{layers}, {ops} ops; a peak of {peak}, {slower} the time"), layers == wanted)
+    })
+}
+
+/// Ops that are run again in the least memory, in tenths of the need, that the paper's policy does with where nothing can leave
+/// but by being dropped: a layer may be several.
+fn no_more_recomputed(workload: &Workload) -> Answer {
+    let unlimited = workload.unlimited();
+    let alone = workload.without_offload();
+    let budgets = (1..=10).map(|tenth| unlimited.need_bytes() / 10 * tenth);
+    let theirs =
+        budgets.filter_map(|budget_bytes| alone.under(Policy::SuperNeurons, budget_bytes).ok()).next();
+    let theirs = theirs.ok_or_else(|| "its own policy, at any budget".to_string());
+    let say = |step: &Step| {
+        let slower = times(step.slowdown(&unlimited));
+        format!("{} {} ({slower} the time)", step.policy, step.stats.counters.recomputed_ops)
+    };
+    let how = "ops run again in the least memory, in tenths of the need, that its own policy does with";
+    answer(theirs, how, |theirs| match alone.within(theirs.budget_bytes) {
+        Ok(ours) => {
+            let [ours_ops, theirs_ops] = [&ours, theirs].map(|step| step.stats.counters.recomputed_ops);
+            let budget = size(theirs.budget_bytes);
+            (format!("{}, {} in {budget}", say(&ours), say(theirs)), ours_ops <= theirs_ops)
+        }
+        Err(error) => (format!("refused: {error}"), false),
+    })
+}
+
+/// The fastest algorithm whose workspace fits what is free, beside the one that is taken for exact results.
+fn dynamic_workspace(workload: &Workload) -> Answer {
+    let budget_bytes = workload.unlimited().need_bytes() / 2;
+    let how = format!("a step in {}, half of what is needed, beside the exact one", size(budget_bytes));
+    let exact = workload.under(Policy::SuperNeurons, budget_bytes);
+    let fast = workload.fast().under(Policy::SuperNeurons, budget_bytes);
+    answer(fast, &how, |fast| match &exact {
+        Ok(exact) => {
+            let faster = exact.time_ns as f64 / fast.time_ns as f64;
+            (format!("{} faster", times(faster)), faster > 1.0)
+        }
+        Err(error) => (format!("the exact one is refused: {error}"), false),
     })
 }
