@@ -163,7 +163,8 @@ pub enum Exactness {
     /// One algorithm per shape: the same bits under every budget.
     #[default]
     Exact,
-    /// The engine may pick an algorithm by what is free.
+    /// Of the engine's algorithms for a convolution, the fastest whose workspace fits what is free, unless a policy's plan says
+    /// otherwise. What is recomputed is so by the algorithm that made it.
     Fast,
 }
 

@@ -31,6 +31,8 @@ pub use engine::host::LaneMode;
 pub use engine::sim::Profile;
 pub use error::{Error, WorkingSet};
 pub use plan::{Held, Plan, Run, plan};
+#[doc(hidden)]
+pub use policy::LayerCounts;
 pub use policy::Policy;
 #[doc(hidden)]
 pub use pool::Sabotage;

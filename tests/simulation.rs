@@ -3,11 +3,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn::backend::Autodiff;
+use burn::tensor::module::conv2d;
+use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Bool, Distribution, Int, Tensor, TensorData};
 use burn_overcommit::engine::sim::Workspace;
 use burn_overcommit::engine::{Flops, Props};
-use burn_overcommit::{Config, Overcommit, OvercommitDevice, Policy, Profile, Reads, SimProfile};
-use burn_overcommit::{Stats, configure, plan, stats};
+use burn_overcommit::trace::{Event, Ran};
+use burn_overcommit::{Config, Exactness, Overcommit, OvercommitDevice, Policy, Profile, Reads, SimProfile};
+use burn_overcommit::{Stats, configure, plan, recording, stats};
 
 type Ours = Overcommit<f32, i32>;
 
@@ -211,4 +214,65 @@ fn from_the_second_iteration_on_what_was_offloaded_is_back_in_time() {
     let (last_ns, fetched, ahead) = steps[3];
     assert!(ahead * 10 > fetched * 9, "{ahead} of {fetched}");
     assert!(last_ns < first_ns, "{last_ns} {first_ns}");
+}
+
+/// A training step of three convolutions of 3x3 pixels within a budget, in nanoseconds, and its smallest budget.
+fn convolutions(device: &OvercommitDevice) -> (u64, usize) {
+    type Training = Autodiff<Ours>;
+    let random = |dims: [usize; 4]| Tensor::<Training, 4>::random(dims, Distribution::Default, device);
+    let weights = [(); 3].map(|()| random([256, 256, 3, 3]).require_grad());
+    let image = random([4, 256, 32, 32]);
+    let options = ConvOptions::new([1, 1], [1, 1], [1, 1], 1);
+    let begun_ns = end_ns(device);
+    let y = weights.iter().fold(image, |x, weight| conv2d(x, weight.clone(), None, options.clone()));
+    let gradients = y.mean().backward();
+    assert!(weights.iter().all(|weight| weight.grad(&gradients).is_some()));
+    let step_ns = end_ns(device) - begun_ns;
+    (step_ns, stats(device).unwrap().smallest_budget_bytes)
+}
+
+#[test]
+fn the_fastest_algorithm_that_fits_is_taken_where_bits_may_differ() {
+    let run = |exactness, budget_bytes: usize| {
+        convolutions(&device(Config::new().exactness(exactness).budget_bytes(budget_bytes)))
+    };
+    let (exact_ns, exact_bytes) = run(Exactness::Exact, GIB);
+    let (fast_ns, least_bytes) = run(Exactness::Fast, GIB);
+    assert!(3 * fast_ns < exact_ns, "tiles take less than a third: {fast_ns} of {exact_ns}");
+    // Without room for any workspace, there is none.
+    assert!(least_bytes < exact_bytes);
+    let (tight_ns, _) = run(Exactness::Fast, least_bytes);
+    assert!(tight_ns > 2 * fast_ns, "no room for tiles: {tight_ns}");
+    // Between, some have room.
+    let (some_ns, _) = run(Exactness::Fast, 48 << 20);
+    assert!(fast_ns < some_ns && some_ns < tight_ns, "{fast_ns} {some_ns} {tight_ns}");
+    // Exact results have no choice.
+    let (again_ns, _) = run(Exactness::Exact, 2 * GIB);
+    assert_eq!(exact_ns, again_ns);
+}
+
+#[test]
+fn what_is_recomputed_is_by_the_algorithm_that_made_it() {
+    let config = Config::new().budget("96 MB").policy(Policy::Recompute).exactness(Exactness::Fast);
+    let device = device(config.record());
+    let random = |dims: [usize; 4]| Tensor::<Ours, 4>::random(dims, Distribution::Default, &device);
+    let (image, weight) = (random([4, 256, 32, 32]), random([256, 256, 3, 3]));
+    let made = conv2d(image.clone(), weight.clone(), None, ConvOptions::new([1, 1], [1, 1], [1, 1], 1));
+    // What fills the memory has the result dropped, and leaves less room than its workspace took.
+    let kept: Vec<_> = (0..22).map(|_| random([4, 256, 32, 32])).collect();
+    let _ = made.sum().into_data();
+    let events = recording(&device).unwrap().events;
+    let of = |name: &str, ran: &Ran| (name == "conv").then(|| ran.end_ns - ran.begin_ns);
+    let times: Vec<u64> = (events.iter())
+        .filter_map(|event| match event {
+            Event::Op(op) => of(&op.name, &op.ran),
+            Event::Recompute(again) => of(&again.name, &again.ran),
+            _ => None,
+        })
+        .collect();
+    let [first_ns, again_ns] = times[..] else { panic!("it is not recomputed once: {times:?}") };
+    let direct_ns = 2 * 9 * 256 * 4 * 256 * 32 * 32;
+    assert!(2 * first_ns < direct_ns, "{first_ns}");
+    assert_eq!(first_ns, again_ns);
+    drop((kept, image, weight));
 }

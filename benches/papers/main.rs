@@ -1,6 +1,6 @@
 //! The headline figures of the papers on training beyond device memory, each beside ours.
 //!
-//! `cargo bench --bench papers -- [--quick] [SEED]`. The paper's figure is quoted, with where it was read; one that was not
+//! `cargo bench --bench papers -- [--deep] [--claim TEXT] [SEED]`. The paper's figure is quoted, with where it was read; one that was not
 //! found in a text is `unverified`. Ours is computed in the same run, on the simulation of the paper's device.
 
 mod measure;
@@ -21,16 +21,20 @@ struct Options {
     /// Only papers whose name contains this.
     #[arg(default_value = "")]
     seed: String,
-    /// Leave out networks of a thousand layers and more.
+    /// Only rows whose claim contains this.
+    #[arg(long, default_value = "")]
+    claim: String,
+    /// Networks of a thousand layers and more too: an hour.
     #[arg(long)]
-    quick: bool,
+    deep: bool,
     /// Passed by cargo.
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-fn run(seed: &Seed, quick: bool, progress: &ProgressBar, tally: &mut Tally) {
-    let rows: Vec<Row> = (seed.rows)().into_iter().filter(|row| !(quick && row.deep)).collect();
+fn run(seed: &Seed, options: &Options, progress: &ProgressBar, tally: &mut Tally) {
+    let wanted = |row: &Row| (options.deep || !row.deep) && row.claim.claim.contains(&options.claim);
+    let rows: Vec<Row> = (seed.rows)().into_iter().filter(wanted).collect();
     if rows.is_empty() {
         return;
     }
@@ -50,7 +54,7 @@ fn main() {
     progress.enable_steady_tick(Duration::from_millis(100));
     let mut tally = Tally::default();
     for seed in SEEDS.iter().filter(|seed| seed.name.contains(&options.seed)) {
-        run(seed, options.quick, &progress, &mut tally);
+        run(seed, &options, &progress, &mut tally);
     }
     progress.finish_and_clear();
     println!("\n{tally}");

@@ -1,23 +1,33 @@
-//! What a network's second training step takes on a simulated device, under all memory and under less.
+//! What a network's training step takes on a simulated device once plans have settled, under all memory and under less.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 
 use burn::backend::Autodiff;
-use burn::optim::SgdConfig;
+use burn::optim::adaptor::OptimizerAdaptor;
 use burn::optim::momentum::MomentumConfig;
+use burn::optim::{Sgd, SgdConfig};
 use burn::tensor::backend::Backend;
+use burn_overcommit::runtime::layer_counts;
 use burn_overcommit::{
-    Config, Overcommit, OvercommitDevice, Policy, Profile, SimProfile, Stats, configure, reset_stats, stats,
+    Config, Exactness, LayerCounts, Overcommit, OvercommitDevice, Planning, Policy, Profile, SimProfile,
+    Stats, configure, reset_stats, stats,
 };
-use burn_overcommit_networks::{Spec, by_name, training_step};
+use burn_overcommit_networks::{Network, Spec, by_name, training_step};
 
 type Training = Autodiff<Overcommit>;
 
 /// Memory that no network here fills.
 const BOUNDLESS_BYTES: usize = 1 << 50;
-/// Budgets that are tried: multiples of this part of the need, from the least on.
+/// Budgets that are told apart: from the smallest that works to the need in so many parts.
 const PARTS: usize = 40;
+/// Budgets that an average is looked for in.
+const AVERAGED: usize = 12;
+/// Steps until plans have settled; the last is measured. An iteration is known after two, its plan is tried, and memory is
+/// brought in order.
+const STEPS: usize = 6;
+/// Steps where nothing is evicted, and so nothing planned; in the second, weights and momenta are there.
+const UNPLANNED_STEPS: usize = 2;
 
 /// A network, how many samples a step learns from, and the device.
 #[derive(Clone)]
@@ -25,6 +35,9 @@ pub struct Workload {
     spec: Spec,
     pub batch: usize,
     profile: Profile,
+    host_limit_bytes: usize,
+    offload: bool,
+    exactness: Exactness,
 }
 
 /// A step that was run.
@@ -33,9 +46,9 @@ pub struct Step {
     pub policy: Policy,
     pub budget_bytes: usize,
     pub time_ns: u64,
-    /// The smallest budget that is not refused, in the first step or the second.
+    /// The smallest budget that is not refused, in any of the steps.
     pub smallest_bytes: usize,
-    /// Of the second step.
+    /// Of the last step.
     pub stats: Stats,
 }
 
@@ -62,11 +75,28 @@ impl Step {
 }
 
 impl Workload {
-    /// A network and a device by name.
+    /// A network and a device by name. Of the profile's host memory half is to be used, as is the default.
     pub fn new(network: &str, batch: usize, device: &str) -> Self {
         let spec = by_name(network).unwrap_or_else(|| panic!("there is no network {network}"));
         let profile = SimProfile::named(device).and_then(SimProfile::get);
-        Workload { spec, batch, profile: profile.unwrap_or_else(|| panic!("there is no device {device}")) }
+        let profile = profile.unwrap_or_else(|| panic!("there is no device {device}"));
+        let host_limit_bytes = profile.props.host_bytes / 2;
+        Workload { spec, batch, profile, host_limit_bytes, offload: true, exactness: Exactness::Exact }
+    }
+
+    /// The same with so much host memory.
+    pub fn with_host_limit(self, host_limit_bytes: usize) -> Self {
+        Workload { host_limit_bytes, ..self }
+    }
+
+    /// The same with nothing kept on the host.
+    pub fn without_offload(&self) -> Self {
+        Workload { offload: false, ..self.clone() }
+    }
+
+    /// The same with algorithms chosen by what is free.
+    pub fn fast(&self) -> Self {
+        Workload { exactness: Exactness::Fast, ..self.clone() }
     }
 
     /// The network's name.
@@ -86,56 +116,55 @@ impl Workload {
 
     /// The step with all the memory it asks for.
     pub fn unlimited(&self) -> Step {
-        let step = self.run(Policy::Auto, BOUNDLESS_BYTES, BOUNDLESS_BYTES);
+        let all = Workload { host_limit_bytes: BOUNDLESS_BYTES, ..self.clone() };
+        let step = all.run(Policy::Auto, BOUNDLESS_BYTES, UNPLANNED_STEPS);
         step.unwrap_or_else(|error| panic!("{self} without a limit: {error}"))
     }
 
-    /// The step within a budget; the host's memory is the profile's, half of it to be used, as is the default.
+    /// The step within a budget.
     pub fn under(&self, policy: Policy, budget_bytes: usize) -> Result<Step, String> {
-        self.run(policy, budget_bytes, self.profile.props.host_bytes / 2)
+        self.run(policy, budget_bytes, STEPS)
     }
 
-    /// The fastest step within a budget. Of all policies, so that it improves as policies land, but the one that keeps
-    /// nothing.
-    pub fn fastest(&self, budget_bytes: usize) -> Result<Step, String> {
-        let policies = Policy::ALL.into_iter().filter(|policy| *policy != Policy::EvictAll);
-        let steps = policies.map(|policy| self.under(policy, budget_bytes));
-        let faster = |one: Result<Step, String>, other: Result<Step, String>| match (&one, &other) {
-            (Ok(a), Ok(b)) if a.time_ns <= b.time_ns => one,
-            (Ok(_), Err(_)) => one,
-            _ => other,
-        };
-        steps.reduce(faster).expect("there are policies")
+    /// The step within a budget by the default policy: what is ours unless a row names a policy.
+    pub fn within(&self, budget_bytes: usize) -> Result<Step, String> {
+        self.under(Policy::Auto, budget_bytes)
     }
 
-    /// The step with the smallest budget that is at most so many times slower; `None` if not even the need is enough,
-    /// since free memory is in pieces.
+    /// The step with the smallest budget that is at most so many times slower, taking it that less memory is not faster;
+    /// `None` if not even the need is enough, since free memory is in pieces.
     pub fn smallest_within(&self, unlimited: &Step, slowdown: f64) -> Option<Step> {
-        let need_bytes = unlimited.need_bytes();
-        let parts = (1..=PARTS).map(|part| need_bytes / PARTS * part);
-        let budgets = parts.filter(|&budget_bytes| budget_bytes > unlimited.smallest_bytes);
-        std::iter::once(unlimited.smallest_bytes)
-            .chain(budgets)
-            .filter_map(|budget_bytes| self.fastest(budget_bytes).ok())
-            .find(|step| step.slowdown(unlimited) <= slowdown)
+        let try_part = |part: usize| {
+            let step = self.within(between(unlimited, part, PARTS)).ok()?;
+            (step.slowdown(unlimited) <= slowdown).then_some(step)
+        };
+        let mut found = try_part(PARTS)?;
+        let (mut too_little, mut enough) = (-1, PARTS as isize);
+        while enough - too_little > 1 {
+            let middle = (too_little + enough) / 2;
+            match try_part(middle as usize) {
+                Some(step) => (found, enough) = (step, middle),
+                None => too_little = middle,
+            }
+        }
+        Some(found)
     }
 
     /// The step with the least memory on average that is at most so many times slower, and its budget.
-    pub fn least_average_within(&self, unlimited: &Step, slowdown: f64) -> Option<Step> {
-        let need_bytes = unlimited.need_bytes();
-        let budgets =
-            (1..=PARTS / 2).map(|part| (need_bytes / PARTS * 2 * part).max(unlimited.smallest_bytes));
-        let steps = budgets.flat_map(|budget_bytes| Policy::ALL.map(|policy| (policy, budget_bytes)));
+    pub fn least_average_within(&self, policy: Policy, unlimited: &Step, slowdown: f64) -> Option<Step> {
+        let budgets = (0..AVERAGED).map(|part| between(unlimited, part, AVERAGED));
+        let steps = budgets.filter_map(|budget_bytes| self.under(policy, budget_bytes).ok());
         steps
-            .filter_map(|(policy, budget_bytes)| self.under(policy, budget_bytes).ok())
             .filter(|step| step.slowdown(unlimited) <= slowdown)
             .min_by_key(|step| step.stats.average_allocated_bytes)
     }
 
     /// The largest batch that the device trains, to a sixteenth, from one that may be it.
     pub fn largest_batch(&self, around: usize) -> usize {
-        let trains =
-            |batch: usize| self.with_batch(batch).under(Policy::Auto, self.device_budget_bytes()).is_ok();
+        let trains = |batch: usize| {
+            let workload = self.with_batch(batch);
+            workload.run(Policy::Auto, self.device_budget_bytes(), UNPLANNED_STEPS).is_ok()
+        };
         let (mut trained, mut refused) = (0, around);
         while trains(refused) {
             (trained, refused) = (refused, 2 * refused);
@@ -147,39 +176,86 @@ impl Workload {
         trained
     }
 
-    /// Two steps on a device of their own; the second is measured, where weights and momenta are resident.
-    fn run(&self, policy: Policy, budget_bytes: usize, host_limit_bytes: usize) -> Result<Step, String> {
+    /// What SuperNeurons makes of the network.
+    pub fn layer_counts(&self) -> LayerCounts {
+        let device = self.device(Config::new().planning(Planning::Off)).expect("a valid configuration");
+        let counts = || layer_counts(&device).expect("a device in use");
+        let mut steps = Steps::new(&self.spec, &device);
+        let mut count = || {
+            // The iteration is logged from the first question on.
+            counts().or_else(|| {
+                steps.run(self.batch);
+                None
+            })
+        };
+        (0..STEPS).find_map(|_| count()).expect("an iteration is known after a few")
+    }
+
+    /// A device of its own.
+    fn device(&self, config: Config) -> Result<OvercommitDevice, String> {
         let mut profile = Profile { key: "papers".to_string(), ..self.profile.clone() };
         (profile.props.device_bytes, profile.props.host_bytes) = (BOUNDLESS_BYTES, BOUNDLESS_BYTES);
         let device = OvercommitDevice::Sim(SimProfile::add(profile));
-        let config =
-            Config::new().policy(policy).budget_bytes(budget_bytes).host_limit_bytes(host_limit_bytes);
         configure(&device, config).map_err(|error| error.to_string())?;
-        let [first, second] = refused(|| self.two_steps(&device))?;
+        Ok(device)
+    }
+
+    /// Steps on a device of their own; the last is measured.
+    fn run(&self, policy: Policy, budget_bytes: usize, steps: usize) -> Result<Step, String> {
+        let config = Config::new()
+            .policy(policy)
+            .budget_bytes(budget_bytes)
+            .host_limit_bytes(self.host_limit_bytes)
+            .offload(self.offload)
+            .exactness(self.exactness);
+        let device = self.device(config)?;
+        let stats = refused(|| {
+            let mut training = Steps::new(&self.spec, &device);
+            (0..steps).map(|_| training.run(self.batch)).collect::<Vec<Stats>>()
+        })?;
+        let [.., before, last] = &stats[..] else { panic!("of one step nothing is measured") };
+        let smallest_bytes = stats.iter().map(|stats| stats.smallest_budget_bytes).max();
         Ok(Step {
             policy,
             budget_bytes,
-            time_ns: end_ns(&second) - end_ns(&first),
-            smallest_bytes: first.smallest_budget_bytes.max(second.smallest_budget_bytes),
-            stats: second,
+            time_ns: end_ns(last) - end_ns(before),
+            smallest_bytes: smallest_bytes.expect("there are steps"),
+            stats: last.clone(),
         })
+    }
+}
+
+/// A network in training, by SGD with momentum, as in the papers.
+struct Steps<'a> {
+    spec: &'a Spec,
+    device: &'a OvercommitDevice,
+    network: Option<Network<Training>>,
+    optimizer: OptimizerAdaptor<Sgd<Overcommit>, Network<Training>, Training>,
+}
+
+impl<'a> Steps<'a> {
+    fn new(spec: &'a Spec, device: &'a OvercommitDevice) -> Self {
+        let momentum = MomentumConfig::new().with_momentum(0.9).with_dampening(0.0);
+        let optimizer = SgdConfig::new().with_momentum(Some(momentum)).init();
+        Steps { spec, device, network: Some(spec.network::<Training>(device)), optimizer }
     }
 
-    /// SGD with momentum, as in the papers.
-    fn two_steps(&self, device: &OvercommitDevice) -> [Stats; 2] {
-        let momentum = MomentumConfig::new().with_momentum(0.9).with_dampening(0.0);
-        let mut optimizer = SgdConfig::new().with_momentum(Some(momentum)).init();
-        let mut network = Some(self.spec.network::<Training>(device));
-        [(); 2].map(|()| {
-            reset_stats(device).expect("a device in use");
-            let before = network.take().expect("every step leaves a network");
-            let sample = self.spec.sample(self.batch, device);
-            let (after, _) = training_step(before, &mut optimizer, 0.01, sample);
-            network = Some(after);
-            Training::sync(device).expect("a simulation");
-            stats(device).expect("a device in use")
-        })
+    /// One step, and its figures.
+    fn run(&mut self, batch: usize) -> Stats {
+        reset_stats(self.device).expect("a device in use");
+        let before = self.network.take().expect("every step leaves a network");
+        let sample = self.spec.sample(batch, self.device);
+        let (after, _) = training_step(before, &mut self.optimizer, 0.01, sample);
+        self.network = Some(after);
+        Training::sync(self.device).expect("a simulation");
+        stats(self.device).expect("a device in use")
     }
+}
+
+/// A budget between the smallest that works, part zero, and the need, the last part.
+fn between(unlimited: &Step, part: usize, parts: usize) -> usize {
+    let (least_bytes, most_bytes) = (unlimited.smallest_bytes, unlimited.need_bytes());
+    least_bytes + (most_bytes - least_bytes) / parts * part
 }
 
 impl fmt::Display for Workload {

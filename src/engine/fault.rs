@@ -113,6 +113,14 @@ impl Engine for Fault {
         self.engine.algorithm(op, inputs)
     }
 
+    fn alternatives(&self, op: &Op, inputs: &[View]) -> Vec<Algorithm> {
+        self.engine.alternatives(op, inputs)
+    }
+
+    fn launch_ns(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> u64 {
+        self.engine.launch_ns(op, algorithm, inputs, outputs)
+    }
+
     fn scratch(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> usize {
         self.engine.scratch(op, algorithm, inputs, outputs)
     }

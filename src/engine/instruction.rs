@@ -1,4 +1,5 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use super::{Algorithm, Engine};
 use crate::op::{Op, Outputs, View};
@@ -20,6 +21,8 @@ pub struct Instruction {
     pub launch_ns: u64,
     /// Equal for ops on equal views that differ in scalars or seeds alone.
     pub signature: u64,
+    /// The same by the engine's other algorithms, where one may be chosen.
+    pub others: Box<[Arc<Instruction>]>,
 }
 
 impl Instruction {
@@ -27,12 +30,25 @@ impl Instruction {
     pub fn new(engine: &dyn Engine, op: Op, algorithm: Algorithm, views: &[View]) -> Self {
         let outputs = op.outputs(views);
         let scratch_bytes = engine.scratch(&op, algorithm, views, &outputs);
-        let launch_ns = engine.props().launch_ns(&op.work(views, &outputs));
+        let launch_ns = engine.launch_ns(&op, algorithm, views, &outputs);
         // Of fixed keys: the same in every run.
         let mut hasher = DefaultHasher::new();
         (op.template(), views).hash(&mut hasher);
         let signature = hasher.finish();
-        Instruction { op, algorithm, views: views.into(), outputs, scratch_bytes, launch_ns, signature }
+        let (views, others) = (views.into(), Box::default());
+        Instruction { op, algorithm, views, outputs, scratch_bytes, launch_ns, signature, others }
+    }
+
+    /// With all algorithms that the engine offers.
+    pub fn with_others(self, engine: &dyn Engine) -> Self {
+        let other = |algorithm| Arc::new(Instruction::new(engine, self.op, algorithm, &self.views));
+        let others = engine.alternatives(&self.op, &self.views).into_iter().map(other).collect();
+        Instruction { others, ..self }
+    }
+
+    /// By each algorithm that may be chosen.
+    pub fn ways(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Instruction>> {
+        std::iter::once(self).chain(&self.others)
     }
 
     /// Sizes of what must be placed: outputs, but for one done in place, then scratch.

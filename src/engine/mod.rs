@@ -198,6 +198,19 @@ pub trait Engine: Send + Sync + Debug {
         Algorithm::default()
     }
 
+    /// Other algorithms for `op`, of which one may be chosen where results need not be the same bits under every budget. None
+    /// unless the engine says so.
+    fn alternatives(&self, op: &Op, inputs: &[View]) -> Vec<Algorithm> {
+        let _ = (op, inputs);
+        Vec::new()
+    }
+
+    /// Predicted time of `op`, in nanoseconds: by the roofline, unless the engine knows its algorithm better.
+    fn launch_ns(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> u64 {
+        let _ = algorithm;
+        self.props().launch_ns(&op.work(inputs, outputs))
+    }
+
     /// Workspace that `op` needs: a function of shapes, algorithm and profile, never of free memory.
     fn scratch(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> usize;
 

@@ -14,9 +14,10 @@ mod trial;
 
 use std::sync::Arc;
 
-use crate::config::{Placement, Settings};
+use crate::config::{Exactness, Placement, Settings};
 use crate::engine::Props;
 use crate::engine::sim::{Profile, Workspace};
+use crate::liveness::Dataflow;
 use crate::policy::{Limits, Policy, Schedule};
 use crate::pool::Log;
 use iteration::Iteration;
@@ -118,8 +119,9 @@ impl Planner<'_> {
 
     /// The schedule of a policy that says itself what is to be done; the fastest, if it says that of several.
     fn published(&self) -> Option<Schedule> {
-        let &Settings { policy, ways, budget_bytes, .. } = self.settings;
-        let limits = Limits { budget_bytes, offload: ways.offload, recompute: ways.recompute };
+        let &Settings { policy, ways, budget_bytes, exactness, .. } = self.settings;
+        let algorithms = exactness == Exactness::Fast;
+        let limits = Limits { budget_bytes, offload: ways.offload, recompute: ways.recompute, algorithms };
         let flow = self.iteration.dataflow(&self.profile.props);
         let plans = policy.reactive(ways.offload).plan(&flow, limits);
         let mut schedules: Vec<Schedule> =
@@ -141,7 +143,6 @@ fn scheduled(tried: &Schedule, trial: &Trial) -> Schedule {
 }
 
 /// An iteration as policies see it.
-#[cfg(test)]
-pub fn dataflow(log: &Log, period: usize, props: &Props) -> Option<crate::liveness::Dataflow> {
+pub fn dataflow(log: &Log, period: usize, props: &Props) -> Option<Dataflow> {
     Some(Iteration::cut(log, period)?.dataflow(props))
 }

@@ -2,8 +2,8 @@
 //! Of the values that are untouched around the moment of the highest load, those with the highest priority are swapped until
 //! the load is within the limit: out as soon as they are untouched, in so late that none delays another.
 //!
-//! The paper finds the weights of a combination of its four scores by Bayesian optimisation on a simulation; here each score
-//! alone and their even combination are tried there.
+//! The paper finds the weights of a combination of its four scores by Bayesian optimisation on a simulation. Here all weights in
+//! thirds, each score alone among them, and the even combination are tried there, and the fastest is followed.
 
 use crate::liveness::Dataflow;
 
@@ -23,12 +23,26 @@ pub enum Score {
     Wdoa,
     /// The same, of the load that is left by what was chosen before (submodular).
     Swdoa,
-    /// The sum of all four, each as a part of its largest.
-    Combined,
 }
 
 impl Score {
-    const ALL: [Score; 5] = [Score::Combined, Score::Swdoa, Score::Wdoa, Score::Aoa, Score::Doa];
+    const ALL: [Score; 4] = [Score::Doa, Score::Aoa, Score::Wdoa, Score::Swdoa];
+}
+
+/// How much each of [`Score::ALL`] counts, in its order, as a part of its largest.
+type Weights = [u8; 4];
+
+/// Weights add up to so much.
+const PARTS: u8 = 3;
+
+/// All that are tried; the even combination first.
+fn weights() -> impl Iterator<Item = Weights> {
+    let combinations = (0..=PARTS).flat_map(|doa| {
+        (0..=PARTS - doa).flat_map(move |aoa| {
+            (0..=PARTS - doa - aoa).map(move |wdoa| [doa, aoa, wdoa, PARTS - doa - aoa - wdoa])
+        })
+    });
+    std::iter::once([1; 4]).chain(combinations)
 }
 
 /// What the limit is to cost.
@@ -46,8 +60,14 @@ impl Plans for AutoSwap {
             return vec![Plan::default()];
         }
         let swaps = swaps(flow);
-        let chosen = Score::ALL.map(|score| select(flow, &swaps, score, limits));
-        chosen.map(|chosen| self.plan_of(flow, chosen)).into()
+        let mut plans: Vec<Plan> = Vec::new();
+        for weights in weights() {
+            let plan = self.plan_of(flow, select(flow, &swaps, weights, limits));
+            if !plans.contains(&plan) {
+                plans.push(plan);
+            }
+        }
+        plans
     }
 }
 
@@ -70,10 +90,26 @@ fn swaps(flow: &Dataflow) -> Vec<Swap> {
     Swap::all(flow).filter(|swap| swap.size_bytes >= LEAST_BYTES && spans(swap)).collect()
 }
 
-fn scores(flow: &Dataflow, swaps: &[Swap], score: Score, initial: &[usize], left: &[usize]) -> Vec<f64> {
-    let weighed = |swap: &Swap, excess: &[usize]| -> f64 {
-        swap.ops().map(|op| excess[op] as f64 * flow.ops[op].launch_ns as f64).sum()
-    };
+/// The load above the limit, added up over time until each op begins.
+struct Load(Vec<u128>);
+
+impl Load {
+    fn new(flow: &Dataflow, excess_bytes: &[usize]) -> Self {
+        let mut sum = 0;
+        let sums = flow.ops.iter().zip(excess_bytes).map(|(op, &bytes)| {
+            sum += bytes as u128 * u128::from(op.launch_ns);
+            sum
+        });
+        Load(std::iter::once(0).chain(sums).collect())
+    }
+
+    fn during(&self, swap: &Swap) -> f64 {
+        let ops = swap.ops();
+        (self.0[ops.end] - self.0[ops.start]) as f64
+    }
+}
+
+fn scores(flow: &Dataflow, swaps: &[Swap], score: Score, initial: &Load, left: &Load) -> Vec<f64> {
     let one = |swap: &Swap| match score {
         Score::Doa => swap.absence_ns(flow) as f64,
         Score::Aoa => {
@@ -81,27 +117,30 @@ fn scores(flow: &Dataflow, swaps: &[Swap], score: Score, initial: &[usize], left
             // What cannot be hidden is the worse the smaller it is.
             if absence_ns >= 0.0 { absence_ns * size } else { absence_ns / size }
         }
-        Score::Wdoa => weighed(swap, initial),
-        Score::Swdoa | Score::Combined => weighed(swap, left),
+        Score::Wdoa => initial.during(swap),
+        Score::Swdoa => left.during(swap),
     };
-    if score != Score::Combined {
-        return swaps.iter().map(one).collect();
-    }
+    swaps.iter().map(one).collect()
+}
+
+/// The weighted sum of scores.
+fn worths(flow: &Dataflow, swaps: &[Swap], weights: Weights, initial: &Load, left: &Load) -> Vec<f64> {
     let mut sums = vec![0.0; swaps.len()];
-    for score in [Score::Doa, Score::Aoa, Score::Wdoa, Score::Swdoa] {
+    for (score, weight) in Score::ALL.into_iter().zip(weights).filter(|&(_, weight)| weight > 0) {
         let parts = scores(flow, swaps, score, initial, left);
         let largest = parts.iter().fold(1.0, |largest: f64, part| largest.max(part.abs()));
-        sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part / largest);
+        sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += f64::from(weight) * part / largest);
     }
     sums
 }
 
-/// Chooses until the load is within the limit, the highest score first.
-fn select(flow: &Dataflow, swaps: &[Swap], score: Score, limits: Limits) -> Vec<Swap> {
-    let initial = excess_bytes(flow, limits);
-    let mut left = initial.clone();
+/// Chooses until the load is within the limit, the highest worth first.
+fn select(flow: &Dataflow, swaps: &[Swap], weights: Weights, limits: Limits) -> Vec<Swap> {
+    let mut left = excess_bytes(flow, limits);
+    let initial = Load::new(flow, &left);
     let mut open = swaps.to_vec();
-    let mut known = scores(flow, &open, score, &initial, &left);
+    let mut known = worths(flow, &open, weights, &initial, &initial);
+    let [.., submodular] = weights;
     let mut chosen = Vec::new();
     while left.iter().any(|&bytes| bytes > 0) {
         let best = (0..open.len()).max_by(|&a, &b| known[a].total_cmp(&known[b]).then(b.cmp(&a)));
@@ -116,8 +155,8 @@ fn select(flow: &Dataflow, swaps: &[Swap], score: Score, limits: Limits) -> Vec<
             *excess = excess.saturating_sub(swap.size_bytes);
         }
         chosen.push(swap);
-        if matches!(score, Score::Swdoa | Score::Combined) {
-            known = scores(flow, &open, score, &initial, &left);
+        if submodular > 0 {
+            known = worths(flow, &open, weights, &initial, &Load::new(flow, &left));
         }
     }
     chosen
@@ -161,7 +200,7 @@ mod tests {
     }
 
     fn limits(budget_bytes: usize) -> Limits {
-        Limits { budget_bytes, offload: true, recompute: false }
+        Limits { budget_bytes, offload: true, recompute: false, algorithms: false }
     }
 
     #[test]
@@ -172,7 +211,8 @@ mod tests {
         // Three MiB too many from the third op on, while all three are there.
         let initial = excess_bytes(&flow, limits(4 * MIB));
         assert_eq!(initial[1..9], [0, 3, 3, 3, 3, 3, 3, 0].map(|excess| excess * MIB));
-        let of = |score, left: &[usize]| scores(&flow, &swaps, score, &initial, left);
+        let load = |left: &[usize]| Load::new(&flow, left);
+        let of = |score, left: &[usize]| scores(&flow, &swaps, score, &load(&initial), &load(left));
         // Eight ops less four milliseconds, six less two, four less eight.
         assert_eq!(of(Score::Doa, &initial), [76e6, 58e6, 32e6]);
         assert_eq!(of(Score::Aoa, &initial), [76e6 * 2.0, 58e6, 32e6 * 4.0].map(|area| area * MIB as f64));
@@ -181,22 +221,36 @@ mod tests {
         // With the first chosen, a MiB is left.
         let left: Vec<usize> = initial.iter().map(|excess| excess.saturating_sub(2 * MIB)).collect();
         assert_eq!(of(Score::Swdoa, &left), [weighed(6.0, 1.0), weighed(6.0, 1.0), weighed(4.0, 1.0)]);
-        let combined = of(Score::Combined, &initial);
-        assert_eq!(combined[0], 4.0);
+        let even = worths(&flow, &swaps, [1; 4], &load(&initial), &load(&initial));
+        assert_eq!(even[0], 4.0);
+        let doa = worths(&flow, &swaps, [3, 0, 0, 0], &load(&initial), &load(&initial));
+        assert_eq!(doa, [76.0, 58.0, 32.0].map(|part| 3.0 * part / 76.0));
     }
 
     #[test]
     fn as_many_are_swapped_as_keep_the_limit() {
         let flow = nested();
-        let chosen = |score| {
-            let mut values: Vec<usize> =
-                select(&flow, &swaps(&flow), score, limits(4 * MIB)).iter().map(|swap| swap.value).collect();
+        let chosen = |weights| {
+            let mut values: Vec<usize> = select(&flow, &swaps(&flow), weights, limits(4 * MIB))
+                .iter()
+                .map(|swap| swap.value)
+                .collect();
             values.sort_unstable();
             values
         };
-        assert_eq!(chosen(Score::Doa), [0, 1]);
+        assert_eq!(chosen([3, 0, 0, 0]), [0, 1]);
         // The op that makes the last value, and that reads it, need the first two gone too.
-        assert_eq!(chosen(Score::Aoa), [0, 1, 2]);
+        assert_eq!(chosen([0, 3, 0, 0]), [0, 1, 2]);
+    }
+
+    #[test]
+    fn every_weight_in_thirds_is_tried_and_no_plan_twice() {
+        let all: Vec<Weights> = weights().collect();
+        assert_eq!(all.len(), 1 + 20);
+        assert!(all[1..].iter().all(|weights| weights.iter().sum::<u8>() == PARTS));
+        assert!(Score::ALL.iter().enumerate().all(|(at, _)| all.iter().any(|weights| weights[at] == PARTS)));
+        // Of three values there are two sets to choose, as above.
+        assert_eq!(AutoSwap::StickToLimit.plan(&nested(), limits(4 * MIB)).len(), 2);
     }
 
     #[test]

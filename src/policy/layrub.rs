@@ -42,7 +42,7 @@ mod tests {
     fn all_that_layers_keep_migrates_and_is_back_one_layer_ahead() {
         let layers = [("conv", 800), ("max_pool2d", 200), ("conv", 800), ("matmul", 100)];
         let flow = chain(300, &layers);
-        let limits = Limits { budget_bytes: 0, offload: true, recompute: true };
+        let limits = Limits { budget_bytes: 0, offload: true, recompute: true, algorithms: false };
         let plan = Layrub.plan(&flow, limits).remove(0);
         let kept: Vec<usize> = (0..4).map(|at| kept_input(&flow, 4, at)).collect();
         assert!(kept.iter().all(|gap| plan.releases.iter().any(|release| release.1 == *gap)));

@@ -28,9 +28,8 @@ use crate::liveness::Dataflow;
 pub use layout::{Layout, PlannedBlock};
 use published::Planned;
 pub use published::{Limits, Plan};
-pub use schedule::{Interval, IntervalId, Place, Schedule, ScheduledOp};
-#[cfg(test)]
-pub use superneurons::recomputations;
+pub use schedule::{AlgorithmChoice, Interval, IntervalId, Place, Schedule, ScheduledOp};
+pub use superneurons::LayerCounts;
 pub use weighed::Weighed;
 
 /// A memory policy by name.

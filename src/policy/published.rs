@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::liveness::{Dataflow, Value};
 
 use super::tensor_cache::TensorCache;
-use super::{Candidate, Eviction, IntervalId, Reactive, Schedule, Ways};
+use super::{AlgorithmChoice, Candidate, Eviction, IntervalId, Reactive, Schedule, Ways};
 
 /// A policy that plans whole iterations.
 pub trait Plans: Debug + Send + Sync {
@@ -52,6 +52,8 @@ pub struct Limits {
     pub offload: bool,
     /// Whether bytes may be dropped and recomputed.
     pub recompute: bool,
+    /// Whether algorithms may be chosen.
+    pub algorithms: bool,
 }
 
 /// What is done in every iteration, by ops and gaps as the [`Dataflow`] numbers them.
@@ -61,6 +63,8 @@ pub struct Plan {
     pub releases: Vec<(usize, usize, Eviction)>,
     /// What comes back before an op, if it is away; other ops wait for what they need.
     pub fetches: Vec<(usize, usize)>,
+    /// By which algorithms ops run, where one may be chosen.
+    pub algorithms: AlgorithmChoice,
 }
 
 impl Plan {
@@ -165,6 +169,7 @@ impl Schedule {
         self.fetches.extend(plan.fetches.iter().map(|&(op, gap)| (op as u32, IntervalId(gap as u32))));
         self.releases.sort_by_key(|&(op, ..)| op);
         self.fetches.sort_by_key(|&(op, _)| op);
+        self.algorithms = plan.algorithms;
         self
     }
 }

@@ -33,6 +33,18 @@ pub struct ScheduledOp {
     pub first: IntervalId,
 }
 
+/// Which of an engine's algorithms an op is run by, where one may be chosen: under [`Exactness::Fast`](crate::Exactness::Fast).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AlgorithmChoice {
+    /// The fastest whose workspace fits what is free now.
+    #[default]
+    FastestThatFits,
+    /// The fastest, whatever has to leave for its workspace.
+    Fastest,
+    /// The one of the least workspace.
+    SmallestWorkspace,
+}
+
 /// What a pool does in every iteration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schedule {
@@ -46,6 +58,8 @@ pub struct Schedule {
     pub fetches: Vec<(u32, IntervalId)>,
     /// How other storages are evicted, if that does not suffice; where none is named, by the policy's own rule.
     pub rule: Option<Weighed>,
+    /// By which algorithms.
+    pub algorithms: AlgorithmChoice,
     /// Where blocks are, if that was planned.
     pub layout: Option<Arc<Layout>>,
 }

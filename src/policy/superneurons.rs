@@ -10,7 +10,8 @@
 //! The paper's layers are finer than ours: an activation, a pool, and a norm or a dropout are one each. They are *units* here.
 //! A fork makes a copy there, so that its input is recomputed; here that is the checkpoint itself.
 //!
-//! Its dynamic convolution workspace needs engines with several algorithms, and [`Exactness::Fast`](crate::Exactness::Fast).
+//! Its dynamic convolution workspace (section 3.5) is [`AlgorithmChoice::FastestThatFits`](super::AlgorithmChoice), which is how
+//! algorithms are chosen under any policy that does not say otherwise, under [`Exactness::Fast`](crate::Exactness::Fast).
 
 use crate::liveness::{Dataflow, LayerKind, Phase};
 
@@ -156,7 +157,6 @@ impl Segment {
     }
 
     /// Layers that are run again, counted as in the paper, where a fork is a copy.
-    #[cfg(test)]
     fn recomputations(&self, memory_centric: bool) -> usize {
         let count = self.units.iter().rposition(|unit| unit.needed).map_or(0, |last| last + 1);
         let sum = |count: usize| count * (count + 1) / 2;
@@ -222,15 +222,28 @@ fn fetch_checkpoints(flow: &Dataflow, plan: &mut Plan) {
     }
 }
 
-/// Layers that are run again if none, those that are larger than the largest layer, or all are memory-centric.
-#[cfg(test)]
-pub fn recomputations(flow: &Dataflow) -> [usize; 3] {
-    let segments = segments(flow);
-    let largest_bytes = largest_layer_bytes(flow, &segments);
-    let count = |memory_centric: &dyn Fn(&Segment) -> bool| {
-        segments.iter().map(|segment| segment.recomputations(memory_centric(segment))).sum()
-    };
-    [count(&|_| false), count(&|segment| segment.bytes() > largest_bytes), count(&|_| true)]
+/// What the policy makes of an iteration, in layers as the paper counts them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LayerCounts {
+    /// Layers that are run again if no segment is memory-centric, if those that are larger than the largest layer are, which is
+    /// what the policy does, or if all are.
+    pub recomputed: [usize; 3],
+    /// The most that a layer's backward pass takes.
+    pub largest_bytes: usize,
+}
+
+impl LayerCounts {
+    /// Of an iteration.
+    pub fn of(flow: &Dataflow) -> Self {
+        let segments = segments(flow);
+        let largest_bytes = largest_layer_bytes(flow, &segments);
+        let count = |memory_centric: &dyn Fn(&Segment) -> bool| {
+            segments.iter().map(|segment| segment.recomputations(memory_centric(segment))).sum()
+        };
+        let recomputed =
+            [count(&|_| false), count(&|segment| segment.bytes() > largest_bytes), count(&|_| true)];
+        LayerCounts { recomputed, largest_bytes }
+    }
 }
 
 #[cfg(test)]
@@ -266,7 +279,7 @@ mod tests {
 
     #[test]
     fn the_papers_counts_of_alexnet() {
-        assert_eq!(recomputations(&chain(3 * 227 * 227, &ALEXNET)), [14, 17, 23]);
+        assert_eq!(LayerCounts::of(&chain(3 * 227 * 227, &ALEXNET)).recomputed, [14, 17, 23]);
     }
 
     #[test]
@@ -274,7 +287,7 @@ mod tests {
         let layers =
             [("conv", 400), ("batch_norm", 400), ("relu", 400), ("conv", 400), ("relu", 400), ("matmul", 9)];
         let flow = chain(3000, &layers);
-        let limits = Limits { budget_bytes: 0, offload: true, recompute: true };
+        let limits = Limits { budget_bytes: 0, offload: true, recompute: true, algorithms: false };
         let plan = SuperNeurons.plan(&flow, limits).remove(0);
         let mut dropped: Vec<usize> =
             plan.releases.iter().map(|release| flow.gaps[release.1].value).collect();
@@ -298,7 +311,7 @@ mod tests {
             ("matmul", 9),
         ];
         let flow = chain(3, &layers);
-        let limits = Limits { budget_bytes: 0, offload: false, recompute: true };
+        let limits = Limits { budget_bytes: 0, offload: false, recompute: true, algorithms: false };
         let plan = SuperNeurons.plan(&flow, limits).remove(0);
         let kept = flow.kept_for_backward(input_of(6, 2)).unwrap();
         let drops = plan.releases.iter().filter(|release| release.1 == kept.0).count();

@@ -3,13 +3,15 @@
 //! layer above runs backward, by the search of figure 10. `vDNN_all` offloads all inputs, `vDNN_conv` those of
 //! convolutions.
 //!
-//! `vDNN_dyn` (section 3.2) tries by profiling no offload, then `conv`, then `all`, each with the fastest and the smallest
-//! algorithms. An engine has one algorithm for each convolution here, so that what is tried is which storages leave.
+//! `vDNN_dyn` (section 3.2) tries by profiling no offload, `conv` and `all`, with performance-optimal algorithms (p), with
+//! less workspace where these exceed the memory, layer by layer, and at last with memory-optimal ones (m). Here all are tried
+//! on the simulation and the fastest is followed; where all results are to be the same bits, only which storages leave is.
 //!
 //! In the paper, a layer waits for the copies of the one before. Here whoever takes the memory waits. Weights stay, as there.
 
 use crate::liveness::{Dataflow, LayerKind};
 
+use super::AlgorithmChoice;
 use super::published::{Limits, Plan, Plans};
 
 /// See the module.
@@ -28,9 +30,20 @@ impl Plans for Vdnn {
         match self {
             Vdnn::All => vec![plan(flow, false)],
             Vdnn::Conv => vec![plan(flow, true)],
-            Vdnn::Dyn => vec![Plan::default(), plan(flow, true), plan(flow, false)],
+            Vdnn::Dyn => search(flow, limits.algorithms),
         }
     }
+}
+
+/// What `vDNN_dyn` tries.
+fn search(flow: &Dataflow, algorithms: bool) -> Vec<Plan> {
+    let offloads = [Plan::default(), plan(flow, true), plan(flow, false)];
+    if !algorithms {
+        return offloads.into();
+    }
+    let by = |algorithms| offloads.iter().map(move |plan| Plan { algorithms, ..plan.clone() });
+    let smallest = by(AlgorithmChoice::SmallestWorkspace).next_back();
+    by(AlgorithmChoice::Fastest).chain(by(AlgorithmChoice::FastestThatFits)).chain(smallest).collect()
 }
 
 /// A layer as the search sees it.
@@ -143,10 +156,26 @@ mod tests {
     }
 
     #[test]
+    fn what_leaves_and_how_fast_algorithms_are_is_searched_together() {
+        let flow = chain(300, &LAYERS);
+        let limits = Limits { budget_bytes: 0, offload: true, recompute: false, algorithms: true };
+        let tried: Vec<_> = (Vdnn::Dyn.plan(&flow, limits).iter())
+            .map(|plan| (plan.releases.len(), plan.algorithms))
+            .collect();
+        use AlgorithmChoice::*;
+        let leaving = [0, plan(&flow, true).releases.len(), plan(&flow, false).releases.len()];
+        assert!(leaving.is_sorted_by(|less, more| less < more));
+        let [fastest, fitting] = [Fastest, FastestThatFits].map(|by| leaving.map(|count| (count, by)));
+        assert_eq!(tried, [&fastest[..], &fitting, &[(leaving[2], SmallestWorkspace)]].concat());
+        let exact = Vdnn::Dyn.plan(&flow, Limits { algorithms: false, ..limits });
+        assert!(exact.iter().map(|plan| plan.releases.len()).eq(leaving));
+    }
+
+    #[test]
     fn where_nothing_may_be_offloaded_nothing_is() {
         let flow = chain(300, &LAYERS);
         for policy in [Vdnn::All, Vdnn::Conv, Vdnn::Dyn] {
-            let limits = Limits { budget_bytes: 0, offload: false, recompute: true };
+            let limits = Limits { budget_bytes: 0, offload: false, recompute: true, algorithms: false };
             assert_eq!(policy.plan(&flow, limits), [Plan::default()]);
         }
     }

@@ -8,7 +8,7 @@ use super::storage::{Storage, StorageId, Storages};
 use crate::engine::Mark;
 use crate::error::Error;
 use crate::liveness::NextUse;
-use crate::policy::{Eviction, Interval, IntervalId, Place, Reactive, Schedule, Turn};
+use crate::policy::{AlgorithmChoice, Eviction, Interval, IntervalId, Place, Reactive, Schedule, Turn};
 
 /// Scheduled evictions that no op needed yet; more are forgotten, the oldest first.
 const MOST_DUE: usize = 256;
@@ -40,6 +40,11 @@ impl Following {
     /// The schedule's rule, if it has one of its own.
     pub fn rule(&self) -> Option<&dyn Reactive> {
         self.schedule.rule.as_ref().map(|rule| rule as &dyn Reactive)
+    }
+
+    /// How algorithms are chosen.
+    pub fn algorithms(&self) -> AlgorithmChoice {
+        self.schedule.algorithms
     }
 
     pub(super) fn storage_in(&self, interval: IntervalId, storages: &Storages) -> Option<StorageId> {

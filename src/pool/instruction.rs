@@ -6,6 +6,7 @@ use std::sync::Arc;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::plan::Input;
+use crate::config::Exactness;
 use crate::engine::{Engine, Instruction};
 use crate::error::Error;
 use crate::op::{Inputs, Op, View};
@@ -23,11 +24,17 @@ pub struct Instructions {
 }
 
 impl Instructions {
-    /// The instruction of `op` on these inputs.
+    /// The instruction of `op` on these inputs; where one of several algorithms may be chosen, with all of them.
     ///
     /// # Errors
     /// Element types that do not fit the op or each other.
-    pub fn get(&mut self, engine: &dyn Engine, op: Op, inputs: &[Input]) -> Result<Arc<Instruction>, Error> {
+    pub fn get(
+        &mut self,
+        engine: &dyn Engine,
+        exactness: Exactness,
+        op: Op,
+        inputs: &[Input],
+    ) -> Result<Arc<Instruction>, Error> {
         let mut state = self.hasher.build_hasher();
         op.hash(&mut state);
         inputs.iter().for_each(|input| input.view.hash(&mut state));
@@ -47,7 +54,11 @@ impl Instructions {
             self.known.retain(|known| Arc::strong_count(known) > 1);
             self.most = 2 * self.known.len() + SPARE;
         }
-        let made = Arc::new(Instruction::new(engine, op, engine.algorithm(&op, &views), &views));
+        let made = Instruction::new(engine, op, engine.algorithm(&op, &views), &views);
+        let made = Arc::new(match exactness {
+            Exactness::Exact => made,
+            Exactness::Fast => made.with_others(engine),
+        });
         let hasher = &self.hasher;
         let hash_of = |known: &Arc<Instruction>| {
             let mut state = hasher.build_hasher();
@@ -74,7 +85,7 @@ mod tests {
         let mut instructions = Instructions::default();
         let mut get = |op, count| {
             let view = View::contiguous(Dtype::F32, Shape::new(&[count]));
-            instructions.get(&engine, op, &[Input { id, view, consumed: false }]).unwrap()
+            instructions.get(&engine, Exactness::Exact, op, &[Input { id, view, consumed: false }]).unwrap()
         };
         let kept = get(Op::Unary(Unary::Exp), 10);
         assert!(Arc::ptr_eq(&kept, &get(Op::Unary(Unary::Exp), 10)));

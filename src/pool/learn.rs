@@ -11,8 +11,8 @@ use crate::config::Planning;
 use crate::engine::{Instruction, aligned};
 use crate::op::{Inputs, PerOutput};
 
-/// Ops of a log at the most: an iteration of half as many can be planned.
-const MOST_OPS: usize = 1 << 18;
+/// Ops of a log at the most: twice the longest iteration that is recognised.
+const MOST_OPS: usize = 1 << 19;
 
 /// Something that the program asked for. Storages go by their numbers.
 #[derive(Clone, Debug)]
@@ -54,14 +54,20 @@ impl Pool {
         self.learns = self.policy.plans() && self.settings.planning != Planning::Off;
     }
 
+    /// An iteration of so many ops was planned in vain: maybe it was part of one, such as the update of a weight.
+    pub fn learn_another(&mut self, period: usize) {
+        self.learn();
+        self.fruitless_period = Some(period);
+    }
+
     pub(super) fn log_from_now_on(&mut self) {
         if self.learns && self.log.is_none() {
             self.log = Some(Box::default());
         }
     }
 
-    #[cfg(test)]
-    pub fn log_for_a_test(&mut self) {
+    /// Logs from now on, whatever the policy, though nothing was evicted.
+    pub fn log_at_once(&mut self) {
         self.log.get_or_insert_default();
     }
 
@@ -75,7 +81,7 @@ impl Pool {
         let period = self.tracker.period()? as usize;
         // Until then, its beginning cannot be chosen freely. What repeats within an iteration, such as layers, leaves more
         // or less behind each time.
-        if log.ops() < 2 * period || !self.tracker.holds_as_much() {
+        if log.ops() < 2 * period || !self.tracker.holds_as_much() || self.fruitless_period == Some(period) {
             return None;
         }
         self.learns = false;

@@ -3,7 +3,8 @@
 //! - [`storage`]: the record of a storage and the states it can be in. [`table`]: what keeps records.
 //! - [`placement`], [`arena`]: where in a tier. [`guide`], [`relocate`]: where a plan says. [`endless`]: where plans are made.
 //! - [`paged`]: memory mapped by page. [`views`]: of pages from here and there.
-//! - [`recipe`]: how a storage is made again, and what that keeps known. [`instruction`]: what recipes share.
+//! - [`recipe`]: how a storage is made again, and what that keeps known. [`instruction`]: what recipes share. [`algorithm`]: which
+//!   of several.
 //! - [`components`]: what of the evicted depends on each other. [`evict`]: making room.
 //! - [`transfer`]: offload, fetch, read, write. [`plan`]: an op from request to submission.
 //! - [`prefetch`]: what is fetched before it is needed.
@@ -13,6 +14,7 @@
 //! Everything here runs under the runtime's short lock and waits for nothing. A block is free from the submission of its
 //! free: whoever gets it next makes its lane wait for the work still touching it.
 
+mod algorithm;
 mod arena;
 mod components;
 mod endless;
@@ -101,6 +103,8 @@ pub struct Pool {
     log: Option<Box<Log>>,
     /// Whether there is to be a log.
     learns: bool,
+    /// That of what was planned last, if in vain.
+    fruitless_period: Option<usize>,
     /// The plan.
     following: Option<Box<Following>>,
     /// Until when the offload lane is at work, by the predicted time of all ops until then.
@@ -158,6 +162,7 @@ impl Pool {
             tracker: Tracker::default(),
             log: None,
             learns: false,
+            fruitless_period: None,
             following: None,
             offloading_until_ns: 0,
             absent: Absent::default(),

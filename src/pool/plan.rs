@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::algorithm::least;
 use super::arena::Block;
 use super::lease::Pending;
 use super::sabotage::Sabotage;
@@ -33,34 +34,46 @@ impl Pool {
     /// Submits an op and returns what it makes: storages with one handle each, and how to read them. Handles that it
     /// consumes are gone, also after an error; nothing else is lost by one.
     pub fn run(&mut self, op: Op, inputs: &[Input]) -> Result<PerOutput<(StorageId, View)>, Error> {
-        let plan = match self.instructions.get(&*self.submitter.engine, op, inputs) {
-            Ok(plan) => plan,
+        let exactness = self.settings.exactness;
+        let asked = match self.instructions.get(&*self.submitter.engine, exactness, op, inputs) {
+            Ok(asked) => asked,
             Err(error) => {
                 let consumed = inputs.iter().filter(|input| input.consumed);
                 consumed.for_each(|input| self.release(input.id));
                 return Err(error);
             }
         };
-        self.run_instruction(&plan, inputs)
+        self.run_instruction(&asked, inputs)
     }
 
     /// [`run`](Pool::run), of an op that is known to fit its inputs.
     pub fn run_instruction(
         &mut self,
-        plan: &Arc<Instruction>,
+        asked: &Arc<Instruction>,
         inputs: &[Input],
     ) -> Result<PerOutput<(StorageId, View)>, Error> {
         self.clock += 1;
-        let advanced = self.advance(plan.signature);
+        let advanced = self.advance(asked.signature);
         let ids: Ids = inputs.iter().map(|input| input.id).collect();
-        let overwritten = self.overwritten_input(inputs, plan);
+        let least = least(asked);
+        let overwritten = self.overwritten_input(inputs, least);
+        let least_bytes = self.working_set_bytes(&ids, least, overwritten.is_some());
+        self.largest_op_bytes = self.largest_op_bytes.max(least_bytes);
+        let plan = &self.chosen(asked, &ids, overwritten.is_some());
         let reserved = advanced.and_then(|()| self.reserve(&ids, plan, overwritten));
         let result = reserved.and_then(|blocks| {
             let result = self.submit(&ids, plan, blocks, overwritten);
             self.unpin(&ids);
             result
         });
-        let outputs = result.map(|copies| self.keep_outputs(inputs, plan, copies, overwritten));
+        let outputs = result.map(|copies| {
+            let outputs = self.keep_outputs(inputs, plan, copies);
+            self.log_op(inputs, asked, &outputs);
+            if let Some(index) = overwritten {
+                self.give_up(inputs[index].id, outputs[0]);
+            }
+            outputs
+        });
         self.look_around();
         let given_up = overwritten.filter(|_| outputs.is_ok());
         for (index, input) in inputs.iter().enumerate() {
@@ -91,7 +104,6 @@ impl Pool {
         inputs: &[Input],
         plan: &Arc<Instruction>,
         copies: PerOutput<Copy>,
-        overwritten: Option<usize>,
     ) -> PerOutput<StorageId> {
         let outputs: PerOutput<StorageId> = (plan.outputs.iter().zip(copies))
             .map(|(view, copy)| {
@@ -104,10 +116,6 @@ impl Pool {
         self.track(inputs, plan, &outputs);
         self.graph.record(plan, inputs.iter().map(|input| input.id).collect(), &outputs);
         self.note_op(inputs, plan, &outputs);
-        self.log_op(inputs, plan, &outputs);
-        if let Some(index) = overwritten {
-            self.give_up(inputs[index].id, outputs[0]);
-        }
         outputs
     }
 
@@ -180,9 +188,6 @@ impl Pool {
         overwritten: Option<usize>,
     ) -> Result<Blocks, Error> {
         let needed_bytes = self.working_set_bytes(ids, plan, overwritten.is_some());
-        if !self.remaking {
-            self.largest_op_bytes = self.largest_op_bytes.max(needed_bytes);
-        }
         if needed_bytes > self.device.limit_bytes() {
             return Err(self.too_large(ids, plan, needed_bytes));
         }

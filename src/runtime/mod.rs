@@ -26,8 +26,10 @@ use crate::OvercommitDevice;
 use crate::config::Planning;
 use crate::engine::{Engine, EngineError, Lane, Mark};
 use crate::error::Error;
+use crate::liveness::Dataflow;
 use crate::op::{Dtype, Inputs, Op, PerOutput, Shape, Traced, View, bytes_view};
 use crate::planner;
+use crate::policy::LayerCounts;
 use crate::pool::{Input, Log, Pool, StorageId};
 
 /// One device at work.
@@ -96,19 +98,27 @@ impl Runtime {
                 best = Some(schedule);
                 true
             });
-            best.into_iter().for_each(|schedule| pool.follow(Arc::new(schedule), false));
+            match best {
+                Some(schedule) => pool.follow(Arc::new(schedule), false),
+                None => pool.learn_another(period),
+            }
             return;
         }
         let runtime = Arc::downgrade(self);
         let planner = std::thread::Builder::new().name("overcommit-planner".into());
         let spawned = planner.spawn(move || {
+            let mut is_planned = false;
             planner::plan(&log, period, engine.props(), &settings, |schedule| {
+                is_planned = true;
                 let runtime = runtime.upgrade();
                 runtime.is_some_and(|runtime| {
                     runtime.pool().follow(Arc::new(schedule), false);
                     true
                 })
             });
+            if let Some(runtime) = runtime.upgrade().filter(|_| !is_planned) {
+                runtime.pool().learn_another(period);
+            }
         });
         if let Err(error) = spawned {
             pool.settings.log(log::Level::Warn, format_args!("no thread to plan with: {error}"));
@@ -295,10 +305,17 @@ fn mix(mut bits: u64) -> u64 {
 }
 
 /// The program's iteration once it is known, of a device that plans nothing: logs from the first call on.
-#[cfg(test)]
-pub(crate) fn learned(device: &OvercommitDevice) -> Option<(Log, usize)> {
-    let runtime = registry::runtime(device).expect("a device that is there");
+pub(crate) fn learned(device: &OvercommitDevice) -> Result<Option<Dataflow>, Error> {
+    let runtime = registry::runtime(device)?;
     let mut pool = runtime.pool();
-    pool.log_for_a_test();
-    pool.learned()
+    pool.log_at_once();
+    let learned = pool.learned();
+    drop(pool);
+    Ok(learned.and_then(|(log, period)| planner::dataflow(&log, period, runtime.engine.props())))
+}
+
+/// What SuperNeurons makes of the program's iteration once that is known, as [`learned`]. For the comparison with its paper.
+#[doc(hidden)]
+pub fn layer_counts(device: &OvercommitDevice) -> Result<Option<LayerCounts>, Error> {
+    Ok(learned(device)?.map(|flow| LayerCounts::of(&flow)))
 }

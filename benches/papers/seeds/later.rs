@@ -100,7 +100,7 @@ fn in_part(workload: &Workload, part: f64, slowdown: f64) -> Answer {
         percent(part),
         size(unlimited.need_bytes())
     );
-    answer(workload.fastest(budget_bytes), &how, |step| {
+    answer(workload.within(budget_bytes), &how, |step| {
         let slower = step.slowdown(&unlimited);
         (
             format!("{} of the speed ({}, {} the time)", percent(1.0 / slower), step.policy, times(slower)),

@@ -25,7 +25,7 @@ fn rows() -> Vec<Row> {
                     "the least budget, of the {} needed; loss not asked",
                     size(unlimited.need_bytes())
                 );
-                answer(workload.fastest(unlimited.smallest_bytes), &how, |step| {
+                answer(workload.within(unlimited.smallest_bytes), &how, |step| {
                     let saved = step.saved(&unlimited);
                     let slower = times(step.slowdown(&unlimited));
                     (format!("{} ({}, {slower} the time)", percent(saved), step.policy), saved >= 0.989)

@@ -125,7 +125,7 @@ fn saving(step: Option<&Step>, unlimited: &Step) -> String {
 fn saved(workload: &Workload, slowdown: f64, wanted: f64) -> Answer {
     let unlimited = workload.unlimited();
     let within = workload.smallest_within(&unlimited, slowdown);
-    let least = workload.fastest(unlimited.smallest_bytes).ok();
+    let least = workload.within(unlimited.smallest_bytes).ok();
     let part = within.as_ref().map_or(0.0, |step| step.saved(&unlimited));
     Answer {
         ours: format!(

@@ -2,6 +2,7 @@
 //! lanes that overlap, marks that order them.
 
 mod clock;
+mod convolution;
 mod profiles;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -102,6 +103,14 @@ impl Engine for SimEngine {
         let mut state = self.state();
         let there = state.pages.remove(physical);
         state.mapped_bytes[Tier::Device as usize] -= there * self.props.page_bytes.unwrap_or(0);
+    }
+
+    fn alternatives(&self, op: &Op, inputs: &[View]) -> Vec<Algorithm> {
+        self.workspace.alternatives(op, inputs)
+    }
+
+    fn launch_ns(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> u64 {
+        convolution::launch_ns(&self.props, op, algorithm, inputs, outputs)
     }
 
     fn scratch(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> usize {

@@ -1,5 +1,6 @@
 //! Devices to simulate: a table of vendors' figures, and how much workspace an op takes there.
 
+use super::convolution;
 use crate::engine::props::PAGE_BYTES;
 use crate::engine::{Algorithm, Flops, Props};
 use crate::op::{Op, Outputs, View, lower};
@@ -18,8 +19,8 @@ pub struct Profile {
 /// How much workspace ops take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workspace {
-    /// As on a GPU: convolutions take the columns of one image, matrix products none, all other ops what their kernels
-    /// take anywhere.
+    /// As on a GPU: convolutions take the columns of one image unless another algorithm is chosen, matrix products none, all
+    /// other ops what their kernels take anywhere.
     Gpu,
     /// As on the host engine with so many workers.
     #[cfg(feature = "host")]
@@ -39,20 +40,20 @@ impl Workspace {
             }
             Workspace::Gpu => match op {
                 Op::Matmul => 0,
-                Op::Conv(_) => columns_bytes(&inputs[1], &outputs[0]),
-                Op::ConvBackwardInput { .. } => columns_bytes(&inputs[0], &inputs[1]),
-                Op::ConvBackwardWeight { .. } => columns_bytes(&outputs[0], &inputs[1]),
-                _ => lower::scratch_bytes(op, inputs, outputs),
+                _ => convolution::scratch_bytes(op, algorithm, inputs, outputs)
+                    .unwrap_or_else(|| lower::scratch_bytes(op, inputs, outputs)),
             },
         }
     }
-}
 
-/// What the windows of one image and group take, one beside the other: `[channels * taps, pixels]`.
-fn columns_bytes(weight: &View, output: &View) -> usize {
-    let taps: usize = weight.shape().dims()[1..].iter().product();
-    let pixels: usize = output.shape().dims()[2..].iter().product();
-    taps * pixels * weight.dtype.size_bytes()
+    /// Algorithms that may be chosen.
+    pub(super) fn alternatives(self, op: &Op, inputs: &[View]) -> Vec<Algorithm> {
+        match self {
+            #[cfg(feature = "host")]
+            Workspace::Host { .. } => Vec::new(),
+            Workspace::Gpu => convolution::alternatives(op, inputs),
+        }
+    }
 }
 
 /// Host memory that every profile comes with: what a server of its time has, at least.
