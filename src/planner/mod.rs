@@ -20,6 +20,8 @@ use crate::engine::sim::{Profile, Workspace};
 use crate::policy::{Limits, Policy, Schedule};
 use crate::pool::Log;
 use iteration::Iteration;
+#[cfg(test)]
+use iteration::Step;
 use search::Search;
 pub use smartpool::{Lifetime, peak_bytes, place};
 use trial::Trial;
@@ -131,4 +133,15 @@ fn scheduled(tried: &Schedule, trial: &Trial) -> Schedule {
 #[cfg(test)]
 pub fn dataflow(log: &Log, period: usize, props: &Props) -> Option<crate::liveness::Dataflow> {
     Some(Iteration::cut(log, period)?.dataflow(props))
+}
+
+/// What would be planned, in words; what is freed between two ops in order.
+#[cfg(test)]
+pub fn in_words(log: &Log, period: usize) -> Option<String> {
+    let mut iteration = Iteration::cut(log, period)?;
+    let is_free = |step: &Step| matches!(step, Step::Free(_));
+    for freed in iteration.steps.chunk_by_mut(|one, next| is_free(one) && is_free(next)) {
+        freed.sort_unstable_by_key(|step| if let Step::Free(slot) = step { *slot } else { 0 });
+    }
+    Some(format!("{iteration:?}"))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Pool;
 use super::storage::{Storage, StorageId, Storages};
+use super::streams::StreamId;
 use crate::error::Error;
 use crate::liveness::NextUse;
 use crate::policy::{Eviction, Interval, IntervalId, Place, Reactive, Schedule, Turn};
@@ -19,6 +20,8 @@ pub type Decision = (u32, IntervalId, Eviction);
 #[derive(Debug)]
 pub struct Following {
     schedule: Arc<Schedule>,
+    /// Whose ops it is of.
+    stream: StreamId,
     place: Place,
     /// By interval, the storage that was in it last.
     current: Vec<Option<StorageId>>,
@@ -46,13 +49,14 @@ impl Following {
 }
 
 impl Pool {
-    /// Does as a schedule says from now on; `before_first`: the next op is its first.
-    pub fn follow(&mut self, schedule: Arc<Schedule>, before_first: bool) {
+    /// Does as a schedule of a stream says from now on; `before_first`: the next op is its first.
+    pub fn follow(&mut self, schedule: Arc<Schedule>, stream: StreamId, before_first: bool) {
         self.counters.plans += 1;
         // Intervals of an earlier schedule mean nothing in this one.
         let known: Vec<StorageId> = self.graph.storages.iter().map(|(id, _)| id).collect();
         known.into_iter().for_each(|id| self.graph.storages[id].interval = None);
         self.following = Some(Box::new(Following {
+            stream,
             place: Place::new(&schedule, before_first),
             current: vec![None; schedule.intervals.len()],
             due: VecDeque::new(),
@@ -70,7 +74,7 @@ impl Pool {
         following.current[interval.0 as usize] = Some(id);
         let storage = &mut self.graph.storages[id];
         storage.interval = Some(interval);
-        storage.next_use = NextUse::At(self.clock + u64::from(next_ops));
+        storage.next_use = NextUse::At(self.streams[storage.stream].ops + u64::from(next_ops));
     }
 
     /// What was evicted since this was last asked; noted from the first time on.
@@ -79,10 +83,14 @@ impl Pool {
         decisions.unwrap_or_default()
     }
 
-    /// An op comes: its evictions are due, and its fetches are made.
+    /// An op comes: its evictions are due, and its fetches are made. One of another thread changes nothing.
     pub(super) fn advance(&mut self, signature: u64) -> Result<(), Error> {
         let roomy = self.is_roomy();
         let Some(following) = &mut self.following else { return Ok(()) };
+        if following.stream != self.streams.current() {
+            self.device.begin_op(None, 0);
+            return Ok(());
+        }
         let schedule = following.schedule.clone();
         let at = following.place.advance(&schedule, signature);
         following.active = at.is_some() && roomy;
@@ -157,7 +165,9 @@ impl Pool {
 
     /// The op touched these, inputs before outputs: intervals begin.
     pub(super) fn touched(&mut self, operands: &[StorageId]) -> Result<(), Error> {
-        let Some(following) = &mut self.following else { return Ok(()) };
+        let stream = self.streams.current();
+        let following = self.following.as_mut().filter(|following| following.stream == stream);
+        let Some(following) = following else { return Ok(()) };
         let Some(at) = following.place.at() else { return Ok(()) };
         let schedule = following.schedule.clone();
         for (operand, &id) in operands.iter().enumerate() {
@@ -170,7 +180,7 @@ impl Pool {
             storage.interval = Some(interval);
             let Interval { next_ops, persists, .. } = schedule.intervals[interval.0 as usize];
             storage.next_use =
-                next_ops.map_or(NextUse::Never, |ops| NextUse::At(self.clock + u64::from(ops)));
+                next_ops.map_or(NextUse::Never, |ops| NextUse::At(self.streams[stream].ops + u64::from(ops)));
             if persists {
                 self.graph.make_source(id);
             }
@@ -302,11 +312,11 @@ mod tests {
         let offloaded = Interval { next_ops: Some(1), offload: true, turn: Turn::Any, persists: false };
         let schedule =
             |count| Arc::new(Schedule { intervals: vec![offloaded; count], ..Schedule::default() });
-        pool.follow(schedule(3), true);
+        pool.follow(schedule(3), StreamId::default(), true);
         let (id, _) = pool.begin_write(256).unwrap();
         pool.put_in_interval(id, IntervalId(2), 1);
         assert!(pool.fetch_is_scheduled(&pool.graph.storages[id]));
-        pool.follow(schedule(1), true);
+        pool.follow(schedule(1), StreamId::default(), true);
         assert!(!pool.fetch_is_scheduled(&pool.graph.storages[id]));
     }
 }

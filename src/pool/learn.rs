@@ -1,4 +1,4 @@
-//! What the program asked for lately, kept until a whole iteration of it can be planned.
+//! What a thread of the program asked for lately, kept until a whole iteration of it can be planned.
 
 use std::sync::Arc;
 
@@ -6,7 +6,8 @@ use hashbrown::HashMap;
 
 use super::Pool;
 use super::plan::Input;
-use super::storage::StorageId;
+use super::storage::{Storage, StorageId};
+use super::streams::{StreamId, Streams};
 use crate::config::Planning;
 use crate::engine::{Instruction, aligned};
 use crate::op::{Inputs, PerOutput};
@@ -29,9 +30,13 @@ pub enum Asked {
     Sync,
 }
 
-/// What the program asked for, in order.
+/// What the thread of a stream asked for, in order. What it is given by another thread counts as written when it is first used.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
+    /// The stream.
+    pub stream: StreamId,
+    /// The number of the first storage that was made since the log began.
+    first: u64,
     pub asked: Vec<Asked>,
     /// Of all storages that are named.
     pub size_bytes: HashMap<u64, usize>,
@@ -45,7 +50,32 @@ impl Log {
     pub fn ops(&self) -> usize {
         self.ops
     }
+
+    /// The thread uses a storage; returns its number.
+    fn uses(&mut self, storage: &Storage) -> u64 {
+        let is_new = self.size_bytes.insert(storage.number, storage.size_bytes).is_none();
+        if is_new && storage.number >= self.first {
+            self.asked.push(Asked::Write(storage.number));
+        }
+        storage.number
+    }
+
+    /// It makes one.
+    fn makes(&mut self, storage: &Storage) -> u64 {
+        self.size_bytes.insert(storage.number, storage.size_bytes);
+        storage.number
+    }
+
+    /// A handle is gone, whichever thread had it.
+    fn loses(&mut self, storage: &Storage) {
+        if self.size_bytes.contains_key(&storage.number) {
+            self.asked.push(Asked::Free(storage.number));
+        }
+    }
 }
+
+/// A thread that computes so many times as much as the one whose ops are logged is the one to be planned.
+const LEAD: u64 = 2;
 
 impl Pool {
     /// Logs from the next eviction on, if the policy plans: a program that needs none is not to pay for a log.
@@ -54,28 +84,40 @@ impl Pool {
         self.learns = self.policy.plans() && self.settings.planning != Planning::Off;
     }
 
+    /// Logs what the thread asks for that computes the most.
     pub(super) fn log_from_now_on(&mut self) {
-        if self.learns && self.log.is_none() {
-            self.log = Some(Box::default());
+        if self.learns {
+            self.begin_log();
+        }
+    }
+
+    fn begin_log(&mut self) {
+        let leader = self.streams.leader();
+        let computed_ns = |stream| self.streams[stream].computed_ns;
+        let leads = |log: &Log| computed_ns(leader) > LEAD * computed_ns(log.stream);
+        if self.log.as_deref().is_none_or(leads) {
+            let first = self.graph.storages.made();
+            self.log = Some(Box::new(Log { stream: leader, first, ..Log::default() }));
         }
     }
 
     #[cfg(test)]
     pub fn log_for_a_test(&mut self) {
-        self.log.get_or_insert_default();
+        self.begin_log();
     }
 
     /// The log, and how many ops at its end are an iteration, once there are two of it.
     pub fn learned(&mut self) -> Option<(Log, usize)> {
-        let log = self.log.as_ref()?;
+        let log = self.log.as_ref().filter(|log| log.stream == self.streams.current())?;
         if log.ops() > MOST_OPS {
             self.learn();
             return None;
         }
-        let period = self.tracker.period()? as usize;
+        let tracker = &self.streams[log.stream].tracker;
+        let period = tracker.period()? as usize;
         // Until then, its beginning cannot be chosen freely. What repeats within an iteration, such as layers, leaves more
         // or less behind each time.
-        if log.ops() < 2 * period || !self.tracker.holds_as_much() {
+        if log.ops() < 2 * period || !tracker.holds_as_much() {
             return None;
         }
         self.learns = false;
@@ -92,27 +134,45 @@ impl Pool {
     pub(super) fn log_op(&mut self, inputs: &[Input], instruction: &Arc<Instruction>, outputs: &[StorageId]) {
         let Some(log) = &mut self.log else { return };
         let storages = &self.graph.storages;
-        let mut number = |id: StorageId| {
-            log.size_bytes.insert(storages[id].number, storages[id].size_bytes);
-            storages[id].number
-        };
-        let inputs = inputs.iter().map(|input| (number(input.id), input.consumed)).collect();
-        let outputs = outputs.iter().map(|&id| number(id)).collect();
+        if log.stream != self.streams.current() {
+            let consumed = inputs.iter().filter(|input| input.consumed);
+            consumed.for_each(|input| log.loses(&storages[input.id]));
+            return;
+        }
+        let inputs = inputs.iter().map(|input| (log.uses(&storages[input.id]), input.consumed)).collect();
+        let outputs = outputs.iter().map(|&id| log.makes(&storages[id])).collect();
         log.asked.push(Asked::Op { instruction: instruction.clone(), inputs, outputs });
         log.ops += 1;
     }
 
-    pub(super) fn log_storage(&mut self, id: StorageId, asked: impl FnOnce(u64) -> Asked) {
+    pub(super) fn log_write(&mut self, id: StorageId) {
+        if let Some(log) = log_of(&mut self.log, &self.streams) {
+            let number = log.makes(&self.graph.storages[id]);
+            log.asked.push(Asked::Write(number));
+        }
+    }
+
+    pub(super) fn log_read(&mut self, id: StorageId) {
+        if let Some(log) = log_of(&mut self.log, &self.streams) {
+            let number = log.uses(&self.graph.storages[id]);
+            log.asked.push(Asked::Read(number));
+        }
+    }
+
+    pub(super) fn log_free(&mut self, id: StorageId) {
         if let Some(log) = &mut self.log {
-            let storage = &self.graph.storages[id];
-            log.size_bytes.insert(storage.number, storage.size_bytes);
-            log.asked.push(asked(storage.number));
+            log.loses(&self.graph.storages[id]);
         }
     }
 
     pub(super) fn log_sync(&mut self) {
-        if let Some(log) = &mut self.log {
+        if let Some(log) = log_of(&mut self.log, &self.streams) {
             log.asked.push(Asked::Sync);
         }
     }
+}
+
+/// The log, if it is of the thread that submits.
+fn log_of<'a>(log: &'a mut Option<Box<Log>>, streams: &Streams) -> Option<&'a mut Log> {
+    log.as_deref_mut().filter(|log| log.stream == streams.current())
 }

@@ -6,7 +6,7 @@
 //! - [`recipe`]: how a storage is made again, and what that keeps known. [`instruction`]: what recipes share.
 //! - [`components`]: what of the evicted depends on each other. [`evict`]: making room.
 //! - [`transfer`]: offload, fetch, read, write. [`plan`]: an op from request to submission.
-//! - [`prefetch`]: what is fetched before it is needed.
+//! - [`streams`]: what each thread submits. [`prefetch`]: what is fetched before it is needed.
 //! - [`note`]: what the journal is told. [`foresight`]: what a replay tells beforehand.
 //! - [`lease`]: the submission itself; with `engine/`, the only unsafe code.
 //!
@@ -33,6 +33,7 @@ mod relocate;
 mod remake;
 mod sabotage;
 mod storage;
+mod streams;
 mod table;
 mod transfer;
 mod views;
@@ -46,12 +47,12 @@ pub use learn::{Asked, Log};
 pub use plan::Input;
 pub use sabotage::Sabotage;
 pub use storage::StorageId;
+pub use streams::StreamId;
 
 use crate::OvercommitDevice;
 use crate::config::Settings;
 use crate::engine::{Engine, EngineError, Lane, Tier, aligned};
 use crate::error::Error;
-use crate::liveness::Tracker;
 use crate::policy::Reactive;
 use crate::stats::Counters;
 use crate::trace::{Event, Header, Journal, Recording};
@@ -60,8 +61,9 @@ use follow::Following;
 use instruction::Instructions;
 use lease::Submitter;
 use paged::Paged;
-use prefetch::{Absent, Ahead};
+use prefetch::Ahead;
 use recipe::Graph;
+use streams::Streams;
 
 /// Host memory is mapped in slabs of this size: large enough that mapping (pinning, on a GPU) is rare.
 const HOST_SLAB_BYTES: usize = 64 << 20;
@@ -95,8 +97,8 @@ pub struct Pool {
     portrait: Residents,
     /// The largest need of one op so far.
     largest_op_bytes: usize,
-    /// What the program does, and what it did before.
-    tracker: Tracker,
+    /// What each thread submits.
+    streams: Streams,
     /// What it asked for since memory was short, until that is planned.
     log: Option<Box<Log>>,
     /// Whether there is to be a log.
@@ -105,19 +107,15 @@ pub struct Pool {
     following: Option<Box<Following>>,
     /// Until when the offload lane is at work, by the predicted time of all ops until then.
     offloading_until_ns: u64,
-    /// Storages that handles need and device memory has not, by when they are needed.
-    absent: Absent,
     /// How early storages are fetched.
     ahead: Ahead,
-    /// Bytes that handles need.
-    held_bytes: usize,
     /// A recomputation is under way, and how many ops it has run.
     remaking: bool,
     remade_ops: u32,
     /// Claims to take off; empty between operations.
     lost: Vec<StorageId>,
     /// Checkpointed scopes around what the program submits now: what is made in one is recomputed first.
-    pub scopes: u32,
+    scopes: u32,
     pub settings: Settings,
 }
 
@@ -155,14 +153,12 @@ impl Pool {
             use_over_time: (0, 0),
             portrait: Vec::new(),
             largest_op_bytes: 0,
-            tracker: Tracker::default(),
+            streams: Streams::default(),
             log: None,
             learns: false,
             following: None,
             offloading_until_ns: 0,
-            absent: Absent::default(),
             ahead: Ahead::default(),
-            held_bytes: 0,
             remaking: false,
             remade_ops: 0,
             lost: Vec::new(),
@@ -171,6 +167,12 @@ impl Pool {
         };
         pool.learn();
         pool
+    }
+
+    /// The thread of this number submits from now on, in so many checkpointed scopes.
+    pub fn enter(&mut self, thread: usize, scopes: u32) {
+        self.streams.enter(thread);
+        self.scopes = scopes;
     }
 
     /// The rule by which storages are evicted that no schedule names.
@@ -189,7 +191,7 @@ impl Pool {
     /// The last handle of a storage is gone.
     pub fn release(&mut self, id: StorageId) {
         self.journal.note(|| Event::Free(self.number(id)));
-        self.log_storage(id, Asked::Free);
+        self.log_free(id);
         self.let_go(id);
     }
 
@@ -203,9 +205,10 @@ impl Pool {
     fn no_handle(&mut self, id: StorageId) {
         let storage = &mut self.graph.storages[id];
         storage.held = false;
-        self.held_bytes -= aligned(storage.size_bytes);
-        self.tracker.dropped(storage.touch);
-        self.absent.remove(id, storage);
+        let stream = &mut self.streams[storage.stream];
+        stream.held_bytes -= aligned(storage.size_bytes);
+        stream.tracker.dropped(storage.touch);
+        stream.absent.remove(id, storage);
     }
 
     /// Takes off the claims in `lost`, and what follows from that.

@@ -6,6 +6,7 @@ mod registry;
 mod scope;
 mod supply;
 mod tensor;
+mod thread;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -70,7 +71,7 @@ impl Runtime {
         dropped.extend(std::iter::from_fn(|| self.dropped.pop()));
         dropped.sort_unstable();
         dropped.into_iter().for_each(|id| pool.release(id));
-        pool.scopes = scope::depth();
+        pool.enter(thread::number(), scope::depth());
         pool
     }
 
@@ -96,7 +97,7 @@ impl Runtime {
                 best = Some(schedule);
                 true
             });
-            best.into_iter().for_each(|schedule| pool.follow(Arc::new(schedule), false));
+            best.into_iter().for_each(|schedule| pool.follow(Arc::new(schedule), log.stream, false));
             return;
         }
         let runtime = Arc::downgrade(self);
@@ -105,7 +106,7 @@ impl Runtime {
             planner::plan(&log, period, engine.props(), &settings, |schedule| {
                 let runtime = runtime.upgrade();
                 runtime.is_some_and(|runtime| {
-                    runtime.pool().follow(Arc::new(schedule), false);
+                    runtime.pool().follow(Arc::new(schedule), log.stream, false);
                     true
                 })
             });
