@@ -12,6 +12,8 @@ use crate::{
     Variable, configure, planner, reset_stats, runtime, stats,
 };
 
+mod layers;
+mod several;
 mod threads;
 
 type Training = Autodiff<Overcommit>;

@@ -218,9 +218,13 @@ impl Building {
 
     fn step(&mut self, log: &Log, asked: &Asked) {
         let step = match asked {
-            Asked::Op { instruction, inputs, outputs } => {
+            Asked::Op { instruction, context, inputs, outputs } => {
                 let first = IntervalId(self.iteration.intervals.len() as u32);
-                self.iteration.ops.push(ScheduledOp { signature: instruction.signature, first });
+                self.iteration.ops.push(ScheduledOp {
+                    signature: instruction.signature,
+                    context: *context,
+                    first,
+                });
                 let slot = |building: &mut Self, number| building.slot(log, number);
                 let inputs: Inputs<(Slot, bool)> =
                     inputs.iter().map(|&(number, consumed)| (slot(self, number), consumed)).collect();

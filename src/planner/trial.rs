@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::engine::sim::{Profile, SimEngine};
 use crate::error::Error;
 use crate::policy::{IntervalId, Schedule};
-use crate::pool::{Decision, Input, Pool, StorageId, StreamId};
+use crate::pool::{Decision, Input, PlanId, Pool, StorageId, StreamId};
 
 /// How often the iteration is run: the last time, what there is at its beginning is what is left at its end.
 pub const ITERATIONS: usize = 3;
@@ -42,7 +42,7 @@ pub fn run(
     let settings = Settings { planning: Planning::Off, record: false, ..settings.clone() };
     let mut pool = Pool::new(OvercommitDevice::default(), engine.clone(), settings);
     if let Some(schedule) = schedule {
-        pool.follow(schedule.clone(), StreamId::default(), true);
+        pool.follow(PlanId::default(), schedule.clone(), StreamId::default(), true);
     }
     let mut running = Running { iteration, pool, handles: vec![None; iteration.size_bytes.len()] };
     running.begin()?;

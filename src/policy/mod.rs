@@ -28,7 +28,7 @@ use crate::liveness::Dataflow;
 pub use layout::{Layout, PlannedBlock};
 use published::Planned;
 pub use published::{Limits, Plan};
-pub use schedule::{Interval, IntervalId, Place, Schedule, ScheduledOp};
+pub use schedule::{Interval, IntervalId, Place, Recent, Schedule, ScheduledOp};
 #[cfg(test)]
 pub use superneurons::recomputations;
 pub use weighed::Weighed;

@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 
 use super::Pool;
 use super::plan::Input;
+use super::plans::PlanId;
 use super::storage::{Storage, StorageId};
 use super::streams::{StreamId, Streams};
 use crate::config::Planning;
@@ -18,8 +19,8 @@ const MOST_OPS: usize = 1 << 18;
 /// Something that the program asked for. Storages go by their numbers.
 #[derive(Clone, Debug)]
 pub enum Asked {
-    /// An op; with each input whether the op had its last handle.
-    Op { instruction: Arc<Instruction>, inputs: Inputs<(u64, bool)>, outputs: PerOutput<u64> },
+    /// An op, what it is like where it is, and with each input whether the op had its last handle.
+    Op { instruction: Arc<Instruction>, context: u64, inputs: Inputs<(u64, bool)>, outputs: PerOutput<u64> },
     /// A new storage with the program's data.
     Write(u64),
     /// To have the data.
@@ -35,6 +36,10 @@ pub enum Asked {
 pub struct Log {
     /// The stream.
     pub stream: StreamId,
+    /// Which plan comes of it.
+    pub plan: PlanId,
+    /// The pool sees whether the log is still there.
+    under_way: Arc<()>,
     /// The number of the first storage that was made since the log began.
     first: u64,
     pub asked: Vec<Asked>,
@@ -78,10 +83,29 @@ impl Log {
 const LEAD: u64 = 2;
 
 impl Pool {
+    /// Whether iterations are planned.
+    pub(super) fn plans_iterations(&self) -> bool {
+        self.policy.plans() && self.settings.planning != Planning::Off
+    }
+
     /// Logs from the next eviction on, if the policy plans: a program that needs none is not to pay for a log.
     pub(super) fn learn(&mut self) {
         self.log = None;
-        self.learns = self.policy.plans() && self.settings.planning != Planning::Off;
+        self.learns = self.plans_iterations();
+    }
+
+    /// As [`learn`](Pool::learn), unless that is so or something is planned just now.
+    pub(super) fn learn_again(&mut self) {
+        if !self.learns && Arc::strong_count(&self.planning) == 1 {
+            self.learn();
+        }
+    }
+
+    /// What the program does is planned already.
+    pub(super) fn stop_learning(&mut self) {
+        if self.learns {
+            (self.log, self.learns) = (None, false);
+        }
     }
 
     /// Logs what the thread asks for that computes the most.
@@ -95,7 +119,10 @@ impl Pool {
         let leader = self.streams.leader();
         let computed_ns = |stream| self.streams[stream].computed_ns;
         let leads = |log: &Log| computed_ns(leader) > LEAD * computed_ns(log.stream);
-        if self.log.as_deref().is_none_or(leads) {
+        // In vain once is enough.
+        let period = self.streams[leader].tracker.period();
+        let in_vain = period.is_some_and(|period| self.plans.is_fruitless(period as usize));
+        if self.log.as_deref().is_none_or(leads) && !in_vain {
             let first = self.graph.storages.made();
             self.log = Some(Box::new(Log { stream: leader, first, ..Log::default() }));
         }
@@ -121,7 +148,10 @@ impl Pool {
             return None;
         }
         self.learns = false;
+        self.counters.plannings += 1;
         let mut log = self.log.take()?;
+        log.plan = self.plans.begin(period);
+        log.under_way = self.planning.clone();
         let storages = &self.graph.storages;
         let idle = storages
             .residents()
@@ -141,7 +171,8 @@ impl Pool {
         }
         let inputs = inputs.iter().map(|input| (log.uses(&storages[input.id]), input.consumed)).collect();
         let outputs = outputs.iter().map(|&id| log.makes(&storages[id])).collect();
-        log.asked.push(Asked::Op { instruction: instruction.clone(), inputs, outputs });
+        let context = self.streams[log.stream].recent.context();
+        log.asked.push(Asked::Op { instruction: instruction.clone(), context, inputs, outputs });
         log.ops += 1;
     }
 

@@ -7,6 +7,7 @@
 //! - [`components`]: what of the evicted depends on each other. [`evict`]: making room.
 //! - [`transfer`]: offload, fetch, read, write. [`plan`]: an op from request to submission.
 //! - [`streams`]: what each thread submits. [`prefetch`]: what is fetched before it is needed.
+//! - [`learn`]: what is to be planned. [`plans`]: what was. [`follow`]: what a plan says is done.
 //! - [`note`]: what the journal is told. [`foresight`]: what a replay tells beforehand.
 //! - [`lease`]: the submission itself; with `engine/`, the only unsafe code.
 //!
@@ -27,6 +28,7 @@ mod note;
 mod paged;
 mod placement;
 mod plan;
+mod plans;
 mod prefetch;
 mod recipe;
 mod relocate;
@@ -45,6 +47,7 @@ pub use foresight::Foresight;
 pub use guide::{TakenBlock, Takings};
 pub use learn::{Asked, Log};
 pub use plan::Input;
+pub use plans::PlanId;
 pub use sabotage::Sabotage;
 pub use storage::StorageId;
 pub use streams::StreamId;
@@ -57,10 +60,10 @@ use crate::policy::Reactive;
 use crate::stats::Counters;
 use crate::trace::{Event, Header, Journal, Recording};
 use arena::Arena;
-use follow::Following;
 use instruction::Instructions;
 use lease::Submitter;
 use paged::Paged;
+use plans::Plans;
 use prefetch::Ahead;
 use recipe::Graph;
 use streams::Streams;
@@ -103,8 +106,10 @@ pub struct Pool {
     log: Option<Box<Log>>,
     /// Whether there is to be a log.
     learns: bool,
-    /// The plan.
-    following: Option<Box<Following>>,
+    /// What is planned.
+    plans: Plans,
+    /// Held by whoever plans.
+    planning: Arc<()>,
     /// Until when the offload lane is at work, by the predicted time of all ops until then.
     offloading_until_ns: u64,
     /// How early storages are fetched.
@@ -156,7 +161,8 @@ impl Pool {
             streams: Streams::default(),
             log: None,
             learns: false,
-            following: None,
+            plans: Plans::default(),
+            planning: Arc::default(),
             offloading_until_ns: 0,
             ahead: Ahead::default(),
             remaking: false,
@@ -177,10 +183,7 @@ impl Pool {
 
     /// The rule by which storages are evicted that no schedule names.
     fn rule(&self) -> &dyn Reactive {
-        match &self.following {
-            Some(following) if self.is_following() => following.rule().unwrap_or(&*self.policy),
-            _ => &*self.policy,
-        }
+        self.plans.active().and_then(|following| following.rule()).unwrap_or(&*self.policy)
     }
 
     /// A storage is a result of a scope, which is in `scopes` others: what it was made in does not count.

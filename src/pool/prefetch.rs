@@ -67,11 +67,11 @@ impl Pool {
     /// Tells the tracker of the thread of an op, and its operands what the tracker knows.
     pub(super) fn track(&mut self, inputs: &[Input], plan: &Instruction, outputs: &[StorageId]) {
         inputs.iter().for_each(|input| self.take_over(input.id));
-        if !self.policy.prefetches() && !self.learns {
+        if !self.policy.prefetches() && !self.plans_iterations() {
             return;
         }
-        let stream = self.streams.current();
-        let stream = &mut self.streams[stream];
+        let current = self.streams.current();
+        let stream = &mut self.streams[current];
         let ids = || inputs.iter().map(|input| input.id).chain(outputs.iter().copied());
         let operand = |id| Operand { touch: self.graph.storages[id].touch, next: NextUse::Unknown };
         let mut operands: Inputs<Operand> = ids().map(operand).collect();
@@ -81,7 +81,9 @@ impl Pool {
             scratch_bytes: plan.scratch_bytes,
             launch_ns: plan.launch_ns,
         };
-        stream.tracker.op(observed, &mut operands);
+        let context = stream.tracker.op(observed, &mut operands);
+        stream.recent.push(context);
+        self.plans.find(current, &stream.recent);
         for (id, operand) in ids().zip(operands) {
             let storage = &mut self.graph.storages[id];
             storage.touch = operand.touch;

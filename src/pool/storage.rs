@@ -5,11 +5,11 @@ use arrayvec::ArrayVec;
 use super::arena::Block;
 use super::components::Member;
 use super::lease::Pending;
+use super::plans::ScheduledInterval;
 use super::recipe::RecipeId;
 use super::streams::StreamId;
 use super::table::Table;
 use crate::liveness::{NextUse, Touch};
-use crate::policy::IntervalId;
 
 /// Names a storage while its record exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -78,7 +78,7 @@ pub struct Storage {
     /// When they will next, by the ops of the stream.
     pub next_use: NextUse,
     /// The interval of the schedule that it is in.
-    pub interval: Option<IntervalId>,
+    pub interval: Option<ScheduledInterval>,
     /// Its place among evicted storages, if the policy asks for these.
     pub member: Option<Member>,
     /// The checkpointed scopes that it was made in and is no result of; while there are any, its bytes are dropped first.

@@ -5,6 +5,7 @@ use std::ops::{Index, IndexMut};
 
 use super::prefetch::Absent;
 use crate::liveness::Tracker;
+use crate::policy::Recent;
 
 /// Names a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub struct Stream {
     pub computed_ns: u64,
     /// Bytes that handles need, of the storages that it touched last or made.
     pub held_bytes: usize,
+    /// The last ones.
+    pub recent: Recent,
     /// What it does, and what it did before.
     pub tracker: Tracker,
     /// Of its storages, those that handles need and device memory has not.

@@ -63,7 +63,8 @@ impl Pool {
 
     /// Brings a storage from the host tier into device memory. `false`: what is free there is in pieces too small.
     pub(super) fn fetch(&mut self, op: &'static str, id: StorageId) -> Result<bool, Error> {
-        self.device.expect(self.graph.storages[id].interval);
+        let storage = &self.graph.storages[id];
+        self.device.expect(self.plans.present().and_then(|following| following.interval(storage)));
         let Some((block, busy)) = self.place(op, self.graph.storages[id].size_bytes)? else {
             return Ok(false);
         };

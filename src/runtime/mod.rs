@@ -97,7 +97,8 @@ impl Runtime {
                 best = Some(schedule);
                 true
             });
-            best.into_iter().for_each(|schedule| pool.follow(Arc::new(schedule), log.stream, false));
+            best.into_iter()
+                .for_each(|schedule| pool.follow(log.plan, Arc::new(schedule), log.stream, false));
             return;
         }
         let runtime = Arc::downgrade(self);
@@ -106,7 +107,7 @@ impl Runtime {
             planner::plan(&log, period, engine.props(), &settings, |schedule| {
                 let runtime = runtime.upgrade();
                 runtime.is_some_and(|runtime| {
-                    runtime.pool().follow(Arc::new(schedule), log.stream, false);
+                    runtime.pool().follow(log.plan, Arc::new(schedule), log.stream, false);
                     true
                 })
             });
