@@ -12,6 +12,7 @@ use crate::{
     Variable, configure, planner, reset_stats, runtime, stats,
 };
 
+mod drift;
 mod layers;
 mod several;
 mod threads;

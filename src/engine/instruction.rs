@@ -1,4 +1,5 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Algorithm, Engine};
 use crate::op::{Op, Outputs, View};
@@ -20,6 +21,37 @@ pub struct Instruction {
     pub launch_ns: u64,
     /// Equal for ops on equal views that differ in scalars or seeds alone.
     pub signature: u64,
+    /// What it really took lately, where the engine measures that.
+    pub measured: Measured,
+}
+
+/// A measured time: a mean in which the last one counts for a quarter. It makes no difference between instructions.
+#[derive(Debug, Default)]
+pub struct Measured(AtomicU64);
+
+impl Measured {
+    /// It took so long. By one thread at a time.
+    pub fn note(&self, ns: u64) {
+        let mean_ns = self.ns().map_or(ns, |mean_ns| (3 * mean_ns + ns) / 4);
+        self.0.store(mean_ns.max(1), Ordering::Relaxed);
+    }
+
+    /// The mean, if it was ever measured.
+    pub fn ns(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|&ns| ns > 0)
+    }
+}
+
+impl Clone for Measured {
+    fn clone(&self) -> Self {
+        Measured(AtomicU64::new(self.0.load(Ordering::Relaxed)))
+    }
+}
+
+impl PartialEq for Measured {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 impl Instruction {
@@ -32,7 +64,9 @@ impl Instruction {
         let mut hasher = DefaultHasher::new();
         (op.template(), views).hash(&mut hasher);
         let signature = hasher.finish();
-        Instruction { op, algorithm, views: views.into(), outputs, scratch_bytes, launch_ns, signature }
+        let measured = Measured::default();
+        let views = views.into();
+        Instruction { op, algorithm, views, outputs, scratch_bytes, launch_ns, signature, measured }
     }
 
     /// Sizes of what must be placed: outputs, but for one done in place, then scratch.

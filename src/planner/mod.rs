@@ -42,7 +42,7 @@ pub fn plan(
     let planner = Planner { iteration: &iteration, profile, settings };
     if settings.policy != Policy::Auto {
         planner.published().into_iter().for_each(|schedule| {
-            found(schedule);
+            found(schedule.made_with(props.link_bytes_per_second));
         });
         return;
     }
@@ -50,7 +50,7 @@ pub fn plan(
         if let Some(layout) = &mut schedule.layout {
             Arc::make_mut(layout).limit_bytes += log.idle_bytes;
         }
-        found(schedule)
+        found(schedule.made_with(props.link_bytes_per_second))
     });
 }
 

@@ -126,8 +126,14 @@ impl Running<'_> {
                 for &(slot, _) in inputs.iter().filter(|(_, consumed)| *consumed) {
                     self.handles[slot as usize] = None;
                 }
+                let scopes = |slot: Slot| self.iteration.scopes[slot as usize];
+                let most = outputs.iter().map(|&slot| scopes(slot)).max().unwrap_or(0);
+                self.pool.enter(0, most);
                 let made = self.pool.run_instruction(instruction, &given)?;
                 for (&slot, (id, _)) in outputs.iter().zip(made) {
+                    if scopes(slot) < most {
+                        self.pool.keep_result(id, scopes(slot));
+                    }
                     self.handles[slot as usize] = Some(id);
                 }
             }

@@ -30,6 +30,8 @@ pub struct ScheduledOp {
     pub signature: u64,
     /// What it is like where it is, as the [`Tracker`](crate::liveness::Tracker) tells.
     pub context: u64,
+    /// The time that it was planned with.
+    pub launch_ns: u64,
     /// The interval that begins at its first operand, inputs before outputs; the others follow.
     pub first: IntervalId,
 }
@@ -49,6 +51,8 @@ pub struct Schedule {
     pub rule: Option<Weighed>,
     /// Where blocks are, if that was planned.
     pub layout: Option<Arc<Layout>>,
+    /// The bandwidth of copies that it was planned with.
+    pub link_bytes_per_second: f64,
 }
 
 /// Ops that a place in the iteration is recognised by.
@@ -113,6 +117,11 @@ impl Place {
 }
 
 impl Schedule {
+    /// The schedule was made with this bandwidth of copies in mind.
+    pub fn made_with(self, link_bytes_per_second: f64) -> Self {
+        Schedule { link_bytes_per_second, ..self }
+    }
+
     /// The interval that begins at an operand of an op.
     pub fn interval(&self, op: u32, operand: usize) -> Option<IntervalId> {
         let first = self.ops[op as usize].first.0;
@@ -127,7 +136,8 @@ mod tests {
     use super::*;
 
     fn schedule(signatures: &[u64]) -> Schedule {
-        let op = |&signature| ScheduledOp { signature, context: signature, first: IntervalId(0) };
+        let op =
+            |&signature| ScheduledOp { signature, context: signature, launch_ns: 0, first: IntervalId(0) };
         Schedule { ops: signatures.iter().map(op).collect(), ..Schedule::default() }
     }
 

@@ -6,6 +6,7 @@ use super::Pool;
 use super::plans::{Following, PlanId, Where};
 use super::storage::{Storage, StorageId};
 use super::streams::StreamId;
+use crate::engine::Instruction;
 use crate::error::Error;
 use crate::liveness::NextUse;
 use crate::policy::{Eviction, Interval, IntervalId, Schedule, Turn};
@@ -40,10 +41,10 @@ impl Pool {
     }
 
     /// An op comes: its evictions are due, and its fetches are made. One of another thread changes nothing.
-    pub(super) fn advance(&mut self, signature: u64) -> Result<(), Error> {
+    pub(super) fn advance(&mut self, op: &Instruction) -> Result<(), Error> {
         let roomy = self.is_roomy();
         let stream = self.streams.current();
-        let place = self.plans.advance(stream, signature);
+        let place = self.plans.advance(stream, op.signature);
         if self.plans.is_whole() {
             self.stop_learning();
         } else if self.plans.are_outdated() {
@@ -64,6 +65,7 @@ impl Pool {
             following.due.clear();
             return Ok(());
         }
+        self.look_for_drift(at, op);
         self.make_due(&schedule, at);
         let mut fetches = of_op(&schedule.fetches, at, |&(op, _)| op).iter();
         fetches.try_for_each(|&(_, interval)| self.fetch_scheduled(interval))?;

@@ -38,6 +38,8 @@ pub struct Log {
     pub stream: StreamId,
     /// Which plan comes of it.
     pub plan: PlanId,
+    /// It is one that is made anew.
+    renews: bool,
     /// The pool sees whether the log is still there.
     under_way: Arc<()>,
     /// The number of the first storage that was made since the log began.
@@ -45,6 +47,8 @@ pub struct Log {
     pub asked: Vec<Asked>,
     /// Of all storages that are named.
     pub size_bytes: HashMap<u64, usize>,
+    /// How many checkpointed scopes they were made in and are no results of, where there are any.
+    pub scopes: HashMap<u64, u32>,
     /// Device memory of storages that are not named and cannot leave.
     pub idle_bytes: usize,
     ops: usize,
@@ -54,6 +58,23 @@ impl Log {
     /// How many ops there are.
     pub fn ops(&self) -> usize {
         self.ops
+    }
+
+    /// The same with ops that take as long as was measured, where it was; and the predicted time of all of them before.
+    pub fn as_measured(&self) -> (Log, [u64; 2]) {
+        let mut log = self.clone();
+        let mut corrected: HashMap<*const Instruction, Arc<Instruction>> = HashMap::new();
+        let mut times_ns = [0; 2];
+        for asked in &mut log.asked {
+            let Asked::Op { instruction, .. } = asked else { continue };
+            times_ns[0] += instruction.launch_ns;
+            if let Some(launch_ns) = instruction.measured.ns() {
+                let correct = || Arc::new(Instruction { launch_ns, ..(**instruction).clone() });
+                *instruction = corrected.entry(Arc::as_ptr(instruction)).or_insert_with(correct).clone();
+            }
+            times_ns[1] += instruction.launch_ns;
+        }
+        (log, times_ns)
     }
 
     /// The thread uses a storage; returns its number.
@@ -67,6 +88,9 @@ impl Log {
 
     /// It makes one.
     fn makes(&mut self, storage: &Storage) -> u64 {
+        if storage.is_recomputed_first() {
+            self.scopes.insert(storage.number, storage.scopes());
+        }
         self.size_bytes.insert(storage.number, storage.size_bytes);
         storage.number
     }
@@ -88,6 +112,11 @@ impl Pool {
         self.policy.plans() && self.settings.planning != Planning::Off
     }
 
+    /// Whether something is planned just now.
+    pub fn is_planning(&self) -> bool {
+        Arc::strong_count(&self.planning) > 1
+    }
+
     /// Logs from the next eviction on, if the policy plans: a program that needs none is not to pay for a log.
     pub(super) fn learn(&mut self) {
         self.log = None;
@@ -96,15 +125,24 @@ impl Pool {
 
     /// As [`learn`](Pool::learn), unless that is so or something is planned just now.
     pub(super) fn learn_again(&mut self) {
-        if !self.learns && Arc::strong_count(&self.planning) == 1 {
+        if !self.learns && !self.is_planning() {
             self.learn();
         }
     }
 
     /// What the program does is planned already.
     pub(super) fn stop_learning(&mut self) {
-        if self.learns {
+        if self.learns && self.log.as_ref().is_none_or(|log| !log.renews) {
             (self.log, self.learns) = (None, false);
+        }
+    }
+
+    /// Logs from now on what a plan that is followed is made anew from.
+    pub(super) fn renew(&mut self, plan: PlanId) {
+        if !self.learns && !self.is_planning() {
+            let (stream, first) = (self.streams.current(), self.graph.storages.made());
+            self.log = Some(Box::new(Log { stream, plan, renews: true, first, ..Log::default() }));
+            self.learns = true;
         }
     }
 
@@ -149,8 +187,12 @@ impl Pool {
         }
         self.learns = false;
         self.counters.plannings += 1;
+        let renews = log.renews && self.plans.is_in(log.plan);
         let mut log = self.log.take()?;
-        log.plan = self.plans.begin(period);
+        let new = self.plans.begin(period);
+        if !renews {
+            log.plan = new;
+        }
         log.under_way = self.planning.clone();
         let storages = &self.graph.storages;
         let idle = storages
@@ -187,6 +229,14 @@ impl Pool {
         if let Some(log) = log_of(&mut self.log, &self.streams) {
             let number = log.uses(&self.graph.storages[id]);
             log.asked.push(Asked::Read(number));
+        }
+    }
+
+    pub(super) fn log_keep(&mut self, id: StorageId, scopes: u32) {
+        if let Some(log) = &mut self.log
+            && let Some(made_in) = log.scopes.get_mut(&self.graph.storages[id].number)
+        {
+            *made_in = scopes.min(*made_in);
         }
     }
 

@@ -7,7 +7,8 @@
 //! - [`components`]: what of the evicted depends on each other. [`evict`]: making room.
 //! - [`transfer`]: offload, fetch, read, write. [`plan`]: an op from request to submission.
 //! - [`streams`]: what each thread submits. [`prefetch`]: what is fetched before it is needed.
-//! - [`learn`]: what is to be planned. [`plans`]: what was. [`follow`]: what a plan says is done.
+//! - [`learn`]: what is to be planned. [`plans`]: what was. [`follow`]: what a plan says is done. [`drift`]: when
+//!   it is made anew.
 //! - [`note`]: what the journal is told. [`foresight`]: what a replay tells beforehand.
 //! - [`lease`]: the submission itself; with `engine/`, the only unsafe code.
 //!
@@ -16,6 +17,7 @@
 
 mod arena;
 mod components;
+mod drift;
 mod endless;
 mod evict;
 mod follow;
@@ -110,6 +112,8 @@ pub struct Pool {
     plans: Plans,
     /// Held by whoever plans.
     planning: Arc<()>,
+    /// Whether plans go by measured times.
+    measures: bool,
     /// Until when the offload lane is at work, by the predicted time of all ops until then.
     offloading_until_ns: u64,
     /// How early storages are fetched.
@@ -128,6 +132,7 @@ impl Pool {
     /// An empty pool on `engine`.
     pub fn new(name: OvercommitDevice, engine: Arc<dyn Engine>, settings: Settings) -> Self {
         let (budget, host_limit) = (settings.budget_bytes, settings.host_limit_bytes);
+        let measures = drift::measures(&*engine, settings.planning);
         let journal = if settings.record { Journal::recording() } else { Journal::default() };
         if settings.record {
             engine.record();
@@ -163,6 +168,7 @@ impl Pool {
             learns: false,
             plans: Plans::default(),
             planning: Arc::default(),
+            measures,
             offloading_until_ns: 0,
             ahead: Ahead::default(),
             remaking: false,
@@ -188,6 +194,7 @@ impl Pool {
 
     /// A storage is a result of a scope, which is in `scopes` others: what it was made in does not count.
     pub fn keep_result(&mut self, id: StorageId, scopes: u32) {
+        self.log_keep(id, scopes);
         self.graph.storages.limit_scopes(id, scopes);
     }
 

@@ -53,7 +53,7 @@ impl Pool {
         self.clock += 1;
         let stream = self.streams.current();
         self.streams[stream].ops += 1;
-        let advanced = self.advance(plan.signature);
+        let advanced = self.advance(plan);
         let ids: Ids = inputs.iter().map(|input| input.id).collect();
         let overwritten = self.overwritten_input(inputs, plan);
         let reserved = advanced.and_then(|()| self.reserve(&ids, plan, overwritten));

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::drift::Drift;
 use super::follow::Decision;
 use super::storage::{Storage, StorageId, Storages};
 use super::streams::StreamId;
@@ -38,7 +39,9 @@ pub struct Following {
     pub remade: Vec<(IntervalId, u64)>,
     /// What it says is done now.
     pub active: bool,
-    plan: PlanId,
+    /// Of the times that it was made with.
+    pub drift: Drift,
+    pub plan: PlanId,
     /// Which of all schedules.
     number: u32,
     /// The stream that its ops are of.
@@ -129,13 +132,14 @@ impl Plans {
     pub fn insert(&mut self, plan: PlanId, schedule: Arc<Schedule>, stream: StreamId, before_first: bool) {
         self.made += 1;
         (self.unplanned_ops, self.fruitless) = (0, None);
-        let following = Box::new(Following {
+        let mut following = Box::new(Following {
             place: Place::new(&schedule, before_first),
             current: vec![None; schedule.intervals.len()],
             due: VecDeque::new(),
             decisions: None,
             remade: Vec::new(),
             active: false,
+            drift: Drift::default(),
             schedule,
             plan,
             number: self.made,
@@ -143,6 +147,7 @@ impl Plans {
             followed_ops: 0,
         });
         if let Some(before) = self.kept.iter_mut().find(|kept| kept.plan == plan) {
+            following.drift = before.drift.anew();
             *before = following;
             return;
         }
@@ -184,6 +189,11 @@ impl Plans {
         }
     }
 
+    /// Whether the program goes through iterations of this plan.
+    pub fn is_in(&self, plan: PlanId) -> bool {
+        self.is_whole() && self.present().is_some_and(|present| present.plan == plan)
+    }
+
     /// Whether the program has just gone through a whole iteration as planned.
     pub fn is_whole(&self) -> bool {
         self.unplanned_ops == 0 && !self.kept.is_empty()
@@ -214,8 +224,12 @@ mod tests {
 
     /// A plan of ops that are like no other plan's.
     fn insert(plans: &mut Plans, plan: u64) {
-        let op =
-            |at| ScheduledOp { signature: 100 * plan + at, context: 100 * plan + at, first: IntervalId(0) };
+        let op = |at| ScheduledOp {
+            signature: 100 * plan + at,
+            context: 100 * plan + at,
+            launch_ns: 0,
+            first: IntervalId(0),
+        };
         let schedule = Arc::new(Schedule { ops: (0..20).map(op).collect(), ..Schedule::default() });
         plans.insert(PlanId(plan), schedule, StreamId::default(), false);
     }

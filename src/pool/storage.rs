@@ -100,6 +100,11 @@ impl Storage {
         self.held || self.claims > 0
     }
 
+    /// The checkpointed scopes that it was made in and is no result of.
+    pub fn scopes(&self) -> u32 {
+        self.scopes
+    }
+
     /// Whether its bytes are to be dropped before others leave.
     pub fn is_recomputed_first(&self) -> bool {
         self.scopes > 0

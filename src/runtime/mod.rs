@@ -24,8 +24,8 @@ pub(crate) use supply::Supply;
 pub use tensor::Tensor;
 
 use crate::OvercommitDevice;
-use crate::config::Planning;
-use crate::engine::{Engine, EngineError, Lane, Mark};
+use crate::config::{Planning, Settings};
+use crate::engine::{Engine, EngineError, Lane, Mark, Props};
 use crate::error::Error;
 use crate::op::{Dtype, Inputs, Op, PerOutput, Shape, Traced, View, bytes_view};
 use crate::planner;
@@ -104,7 +104,8 @@ impl Runtime {
         let runtime = Arc::downgrade(self);
         let planner = std::thread::Builder::new().name("overcommit-planner".into());
         let spawned = planner.spawn(move || {
-            planner::plan(&log, period, engine.props(), &settings, |schedule| {
+            let (log, props) = as_measured(&log, &*engine, &settings);
+            planner::plan(&log, period, &props, &settings, |schedule| {
                 let runtime = runtime.upgrade();
                 runtime.is_some_and(|runtime| {
                     runtime.pool().follow(log.plan, Arc::new(schedule), log.stream, false);
@@ -142,6 +143,23 @@ impl Runtime {
         let ends = self.pool().ends();
         ends.into_iter().try_for_each(|mark| self.engine.sync(mark)).map_err(|error| self.engine_error(error))
     }
+}
+
+/// What is planned, and for what device, with the times that were measured: what a plan made beside the program goes by.
+fn as_measured(log: &Log, engine: &dyn Engine, settings: &Settings) -> (Log, Props) {
+    let (log, [predicted_ns, measured_ns]) = log.as_measured();
+    let props = engine.props();
+    let link_bytes_per_second = engine.measured_link().unwrap_or(props.link_bytes_per_second);
+    settings.log(
+        log::Level::Info,
+        format_args!(
+            "planning {} ops that take {measured_ns} ns, predicted {predicted_ns}, with copies of {link_bytes_per_second:.3e} \
+             bytes/s, predicted {:.3e}",
+            log.ops(),
+            props.link_bytes_per_second
+        ),
+    );
+    (log, Props { link_bytes_per_second, ..props.clone() })
 }
 
 fn submit(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<PerOutput<Tensor>, Error> {
@@ -303,4 +321,10 @@ pub(crate) fn learned(device: &OvercommitDevice) -> Option<(Log, usize)> {
     let mut pool = runtime.pool();
     pool.log_for_a_test();
     pool.learned()
+}
+
+/// Whether an iteration is planned just now.
+#[cfg(test)]
+pub(crate) fn is_planning(device: &OvercommitDevice) -> bool {
+    registry::runtime(device).expect("a device that is there").pool().is_planning()
 }
