@@ -184,7 +184,7 @@ impl Pool {
     /// The thread of this number submits from now on, in so many checkpointed scopes.
     pub fn enter(&mut self, thread: usize, scopes: u32) {
         self.streams.enter(thread);
-        self.scopes = scopes;
+        self.scopes = if self.settings.sabotage == Some(Sabotage::LostMarks) { 0 } else { scopes };
     }
 
     /// The rule by which storages are evicted that no schedule names.
@@ -194,6 +194,9 @@ impl Pool {
 
     /// A storage is a result of a scope, which is in `scopes` others: what it was made in does not count.
     pub fn keep_result(&mut self, id: StorageId, scopes: u32) {
+        if self.settings.sabotage == Some(Sabotage::MarkedResults) {
+            return;
+        }
         self.log_keep(id, scopes);
         self.graph.storages.limit_scopes(id, scopes);
     }
