@@ -32,7 +32,9 @@ pub struct Counters {
     pub compactions: u64,
     /// Pages mapped, each as often as it was: none in a loop that asks for the same memory again and again.
     pub mapped_pages: u64,
-    /// Plans of an iteration that were made and followed from then on.
+    /// Iterations that were planned. A program that alternates between several kinds of them has each planned once.
+    pub plannings: u64,
+    /// Plans that came of it, each better than the one before of the same iteration.
     pub plans: u64,
     /// Ops refused because they did not fit.
     pub out_of_memory: u64,
@@ -108,6 +110,7 @@ impl Stats {
             ("num_drops", counters.drops),
             ("num_compactions", counters.compactions),
             ("num_mapped_pages", counters.mapped_pages),
+            ("num_plannings", counters.plannings),
             ("num_plans", counters.plans),
             ("num_ooms", counters.out_of_memory),
             ("num_reads", counters.reads),

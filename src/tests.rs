@@ -12,6 +12,11 @@ use crate::{
     Variable, configure, reset_stats, runtime, stats,
 };
 
+mod drift;
+mod layers;
+mod several;
+mod threads;
+
 type Training = Autodiff<Overcommit>;
 
 fn profile() -> Profile {

@@ -163,6 +163,10 @@ impl Engine for Fault {
         self.engine.times()
     }
 
+    fn measured_link(&self) -> Option<f64> {
+        self.engine.measured_link()
+    }
+
     fn record(&self) {
         self.engine.record();
     }

@@ -1,5 +1,6 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Algorithm, Engine};
 use crate::op::{Op, Outputs, View};
@@ -23,6 +24,37 @@ pub struct Instruction {
     pub signature: u64,
     /// The same by the engine's other algorithms, where one may be chosen.
     pub others: Box<[Arc<Instruction>]>,
+    /// What it really took lately, where the engine measures that.
+    pub measured: Measured,
+}
+
+/// A measured time: a mean in which the last one counts for a quarter. It makes no difference between instructions.
+#[derive(Debug, Default)]
+pub struct Measured(AtomicU64);
+
+impl Measured {
+    /// It took so long. By one thread at a time.
+    pub fn note(&self, ns: u64) {
+        let mean_ns = self.ns().map_or(ns, |mean_ns| (3 * mean_ns + ns) / 4);
+        self.0.store(mean_ns.max(1), Ordering::Relaxed);
+    }
+
+    /// The mean, if it was ever measured.
+    pub fn ns(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|&ns| ns > 0)
+    }
+}
+
+impl Clone for Measured {
+    fn clone(&self) -> Self {
+        Measured(AtomicU64::new(self.0.load(Ordering::Relaxed)))
+    }
+}
+
+impl PartialEq for Measured {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 impl Instruction {
@@ -35,8 +67,8 @@ impl Instruction {
         let mut hasher = DefaultHasher::new();
         (op.template(), views).hash(&mut hasher);
         let signature = hasher.finish();
-        let (views, others) = (views.into(), Box::default());
-        Instruction { op, algorithm, views, outputs, scratch_bytes, launch_ns, signature, others }
+        let (views, measured, others) = (views.into(), Measured::default(), Box::default());
+        Instruction { op, algorithm, views, outputs, scratch_bytes, launch_ns, signature, measured, others }
     }
 
     /// With all algorithms that the engine offers.

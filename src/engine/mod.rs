@@ -4,6 +4,8 @@ pub mod fault;
 #[cfg(feature = "host")]
 pub mod host;
 mod instruction;
+#[cfg(test)]
+pub mod measuring;
 mod pages;
 mod props;
 pub mod sim;
@@ -11,7 +13,7 @@ pub mod sim;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-pub use instruction::Instruction;
+pub use instruction::{Instruction, Measured};
 pub use props::{Flops, Props};
 use serde::{Deserialize, Serialize};
 pub use sim::Times;
@@ -246,6 +248,13 @@ pub trait Engine: Send + Sync + Debug {
 
     /// What the engine's own clock shows; `None` where time is the world's.
     fn times(&self) -> Option<Times> {
+        None
+    }
+
+    /// What one copy lane moved lately between tiers, in bytes per second; `None` where nothing is measured, such as on a
+    /// simulation. An engine that measures also notes how long each launch took, in its
+    /// [instruction](Instruction::measured). Plans that are made beside the program go by that; nothing else does.
+    fn measured_link(&self) -> Option<f64> {
         None
     }
 

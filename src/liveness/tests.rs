@@ -142,6 +142,52 @@ fn a_departure_is_noticed_at_once_and_the_stream_found_again() {
     assert!(tracker.follows());
 }
 
+/// A forward pass through layers that are alike, each with a weight of its own, and nothing that is kept; over batches that
+/// take turns.
+fn evaluation(layers: usize, batches: usize, iterations: usize) -> Vec<Step> {
+    let (begin, mut steps) = (layers + batches, Vec::new());
+    for iteration in 0..iterations {
+        let mut x = layers + iteration % batches;
+        for layer in 0..layers {
+            let made = begin + iteration * layers + layer;
+            let dropped = if layer == 0 { vec![] } else { vec![x] };
+            steps.push(Step { signature: 1, touched: vec![x, layer, made], dropped });
+            x = made;
+        }
+        steps.last_mut().unwrap().dropped.push(x);
+    }
+    steps
+}
+
+#[test]
+fn layers_that_are_alike_are_no_iterations() {
+    for layers in [20, 100] {
+        let steps = evaluation(layers, 1, 6);
+        let mut tracker = Tracker::default();
+        let said = told(&steps, &mut tracker, &mut Vec::new());
+        assert_eq!(tracker.period(), Some(layers as u64));
+        let (known, wrong) = share(&steps, &said, 4 * layers);
+        assert!(known > 0.9 && wrong == 0.0, "{known} {wrong}");
+    }
+}
+
+#[test]
+fn batches_that_take_turns_do_not_make_iterations_longer() {
+    let layers = 40;
+    let mut steps = training(layers, 4, 20);
+    let period = steps.len() / 20;
+    for (at, step) in steps.iter_mut().enumerate() {
+        step.touched.iter_mut().for_each(|storage| *storage += 5);
+        step.dropped.iter_mut().for_each(|storage| *storage += 5);
+        if at % period == 3 {
+            step.touched.push(at / period % 5);
+        }
+    }
+    let mut tracker = Tracker::default();
+    told(&steps, &mut tracker, &mut Vec::new());
+    assert_eq!(tracker.period(), Some(period as u64));
+}
+
 #[test]
 fn history_is_bounded() {
     let mut tracker = Tracker::default();

@@ -54,6 +54,12 @@ const MOST_PERIOD: usize = 1 << 18;
 /// evaluation.
 const LEAST_KEPT: usize = 1 << 15;
 
+/// Where one op of so many touches what was touched before all that is taken to be the iteration, it is none, but one layer of
+/// several that are alike, each with weights of its own. Fewer are none the less: of batches that take turns, say.
+const FAMILIAR: u64 = 8;
+/// Ops that are followed before that is judged.
+const LEAST_JUDGED: u64 = 16;
+
 /// Finds out where in its iteration a program is, and tells from the iteration before what comes.
 #[derive(Debug, Default)]
 pub struct Tracker {
@@ -62,21 +68,27 @@ pub struct Tracker {
     like: Option<(u64, u64)>,
     /// How long ago that was when the stream was last followed.
     period: u64,
+    /// Of the ops that were alike, those that touched something that had not been touched for longer than that.
+    strange: u64,
 }
 
 impl Tracker {
     /// An op. Its operands, inputs first, come with their last touch, outputs with none; they leave with this one, and with
-    /// what is known of the next.
-    pub fn op(&mut self, op: Observed, operands: &mut [Operand]) {
+    /// what is known of the next. Returns what the op is like where it is: equal for ops of equal signature whose operands
+    /// were touched as long ago, if that is not long.
+    pub fn op(&mut self, op: Observed, operands: &mut [Operand]) -> u64 {
         let now = self.history.next_op() + 1;
         let mut signature = op.signature.0;
+        let mut oldest = now;
         for operand in &*operands {
             self.touched_again(operand.touch, now);
             let near = if operand.touch.op == 0 { NEAR } else { (now - operand.touch.op).min(NEAR) };
+            oldest = if operand.touch.op == 0 { oldest } else { oldest.min(operand.touch.op) };
             signature = mix(signature ^ near);
         }
         self.history.push(signature, operands.len(), op);
         self.follow(signature);
+        self.judge(oldest - 1);
         for (place, operand) in operands.iter_mut().enumerate() {
             operand.touch = Touch { op: now, operand: place as u16 };
             operand.next = self.like.map_or(NextUse::Unknown, |(then, _)| self.next_after(then, place, now));
@@ -85,6 +97,7 @@ impl Tracker {
         if self.history.len() > 2 * kept {
             self.history.forget(kept);
         }
+        signature
     }
 
     /// The last handle of a storage that was touched here is gone.
@@ -104,7 +117,7 @@ impl Tracker {
     pub fn period(&self) -> Option<u64> {
         let (then, alike) = self.like?;
         let period = self.history.next_op() - 1 - then;
-        (alike >= period).then_some(period)
+        (alike >= period && !self.is_strange()).then_some(period)
     }
 
     /// Whether the program holds as many bytes as it did where it was last like this.
@@ -156,6 +169,21 @@ impl Tracker {
         // Most often it is the same iteration still, and one op was another.
         let same = last.checked_sub(self.period).filter(|&then| then < last && self.history.ends_alike(then));
         self.like = same.or(recognised).map(|then| (then, 0));
+    }
+
+    /// Looks whether what the last op touched was touched within the iteration, if it is one; else its last touch, by the op
+    /// `oldest`, may be the iteration before.
+    fn judge(&mut self, oldest: u64) {
+        let last = self.history.next_op() - 1;
+        let Some((then, alike)) = self.like else { return };
+        self.strange = if alike == 0 { 0 } else { self.strange } + u64::from(oldest < then);
+        if oldest < then && alike >= LEAST_JUDGED && self.is_strange() && self.history.ends_alike(oldest) {
+            (self.like, self.period, self.strange) = (Some((oldest, 0)), last - oldest, 0);
+        }
+    }
+
+    fn is_strange(&self) -> bool {
+        self.like.is_some_and(|(_, alike)| FAMILIAR * self.strange > alike)
     }
 
     /// When an operand of the last op, `now`, is touched next, if it fares as that of op `then` (from zero) did.

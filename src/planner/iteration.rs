@@ -33,6 +33,8 @@ pub struct Iteration {
     pub steps: Vec<Step>,
     /// By slot; the first are what is there when the iteration begins.
     pub size_bytes: Vec<usize>,
+    /// By slot, the checkpointed scopes that a storage is made in.
+    pub scopes: Vec<u32>,
     /// For each storage that is there when it begins: the one that is in its place when it ends, if there is one.
     pub successors: Vec<Option<Slot>>,
     /// Of each, the interval that it is in when the iteration begins, and the op that touches it first.
@@ -193,6 +195,7 @@ impl Building {
     fn slot(&mut self, log: &Log, number: u64) -> Slot {
         *self.slots.entry(number).or_insert_with(|| {
             self.iteration.size_bytes.push(log.size_bytes[&number]);
+            self.iteration.scopes.push(log.scopes.get(&number).copied().unwrap_or(0));
             self.last.push(None);
             self.first.push(None);
             (self.iteration.size_bytes.len() - 1) as Slot
@@ -218,9 +221,14 @@ impl Building {
 
     fn step(&mut self, log: &Log, asked: &Asked) {
         let step = match asked {
-            Asked::Op { instruction, inputs, outputs } => {
+            Asked::Op { instruction, context, inputs, outputs } => {
                 let first = IntervalId(self.iteration.intervals.len() as u32);
-                self.iteration.ops.push(ScheduledOp { signature: instruction.signature, first });
+                self.iteration.ops.push(ScheduledOp {
+                    signature: instruction.signature,
+                    context: *context,
+                    launch_ns: instruction.launch_ns,
+                    first,
+                });
                 let slot = |building: &mut Self, number| building.slot(log, number);
                 let inputs: Inputs<(Slot, bool)> =
                     inputs.iter().map(|&(number, consumed)| (slot(self, number), consumed)).collect();

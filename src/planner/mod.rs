@@ -21,6 +21,8 @@ use crate::liveness::Dataflow;
 use crate::policy::{Limits, Policy, Schedule};
 use crate::pool::Log;
 use iteration::Iteration;
+#[cfg(test)]
+use iteration::Step;
 use search::Search;
 pub use smartpool::{Lifetime, peak_bytes, place};
 use trial::Trial;
@@ -41,7 +43,7 @@ pub fn plan(
     let planner = Planner { iteration: &iteration, profile, settings };
     if settings.policy != Policy::Auto {
         planner.published().into_iter().for_each(|schedule| {
-            found(schedule);
+            found(schedule.made_with(props.link_bytes_per_second));
         });
         return;
     }
@@ -49,7 +51,7 @@ pub fn plan(
         if let Some(layout) = &mut schedule.layout {
             Arc::make_mut(layout).limit_bytes += log.idle_bytes;
         }
-        found(schedule)
+        found(schedule.made_with(props.link_bytes_per_second))
     });
 }
 
@@ -145,4 +147,15 @@ fn scheduled(tried: &Schedule, trial: &Trial) -> Schedule {
 /// An iteration as policies see it.
 pub fn dataflow(log: &Log, period: usize, props: &Props) -> Option<Dataflow> {
     Some(Iteration::cut(log, period)?.dataflow(props))
+}
+
+/// What would be planned, in words; what is freed between two ops in order.
+#[cfg(test)]
+pub fn in_words(log: &Log, period: usize) -> Option<String> {
+    let mut iteration = Iteration::cut(log, period)?;
+    let is_free = |step: &Step| matches!(step, Step::Free(_));
+    for freed in iteration.steps.chunk_by_mut(|one, next| is_free(one) && is_free(next)) {
+        freed.sort_unstable_by_key(|step| if let Step::Free(slot) = step { *slot } else { 0 });
+    }
+    Some(format!("{iteration:?}"))
 }

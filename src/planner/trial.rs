@@ -12,7 +12,7 @@ use crate::engine::sim::{Profile, SimEngine};
 use crate::engine::{Engine, Lane, Mark, Ran};
 use crate::error::Error;
 use crate::policy::{IntervalId, Schedule};
-use crate::pool::{Decision, Input, Pool, StorageId};
+use crate::pool::{Decision, Input, PlanId, Pool, StorageId, StreamId};
 
 /// How often the iteration is run: the last time, what there is at its beginning is what is left at its end.
 pub const ITERATIONS: usize = 3;
@@ -46,7 +46,7 @@ pub fn run(
     let settings = Settings { planning: Planning::Off, record: false, ..settings.clone() };
     let mut pool = Pool::new(OvercommitDevice::default(), engine.clone(), settings);
     if let Some(schedule) = schedule {
-        pool.follow(schedule.clone(), true);
+        pool.follow(PlanId::default(), schedule.clone(), StreamId::default(), true);
     }
     let mut running = Running { iteration, pool, handles: vec![None; iteration.size_bytes.len()] };
     running.begin()?;
@@ -160,8 +160,14 @@ impl Running<'_> {
                 for &(slot, _) in inputs.iter().filter(|(_, consumed)| *consumed) {
                     self.handles[slot as usize] = None;
                 }
+                let scopes = |slot: Slot| self.iteration.scopes[slot as usize];
+                let most = outputs.iter().map(|&slot| scopes(slot)).max().unwrap_or(0);
+                self.pool.enter(0, most);
                 let made = self.pool.run_instruction(instruction, &given)?;
                 for (&slot, (id, _)) in outputs.iter().zip(made) {
+                    if scopes(slot) < most {
+                        self.pool.keep_result(id, scopes(slot));
+                    }
                     self.handles[slot as usize] = Some(id);
                 }
             }

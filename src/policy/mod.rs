@@ -28,7 +28,7 @@ use crate::liveness::Dataflow;
 pub use layout::{Layout, PlannedBlock};
 use published::Planned;
 pub use published::{Limits, Plan};
-pub use schedule::{AlgorithmChoice, Interval, IntervalId, Place, Schedule, ScheduledOp};
+pub use schedule::{AlgorithmChoice, Interval, IntervalId, Place, Recent, Schedule, ScheduledOp};
 pub use superneurons::LayerCounts;
 pub use weighed::Weighed;
 

@@ -29,6 +29,10 @@ pub struct Interval {
 pub struct ScheduledOp {
     /// What it is like: [`Instruction::signature`](crate::engine::Instruction).
     pub signature: u64,
+    /// What it is like where it is, as the [`Tracker`](crate::liveness::Tracker) tells.
+    pub context: u64,
+    /// The time that it was planned with.
+    pub launch_ns: u64,
     /// The interval that begins at its first operand, inputs before outputs; the others follow.
     pub first: IntervalId,
 }
@@ -62,20 +66,37 @@ pub struct Schedule {
     pub algorithms: AlgorithmChoice,
     /// Where blocks are, if that was planned.
     pub layout: Option<Arc<Layout>>,
+    /// The bandwidth of copies that it was planned with.
+    pub link_bytes_per_second: f64,
 }
 
 /// Ops that a place in the iteration is recognised by.
 const GRAM: usize = 8;
+
+/// The last ops of a program, the newest first, by what they are like where they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Recent([u64; GRAM]);
+
+impl Recent {
+    /// An op has run.
+    pub fn push(&mut self, context: u64) {
+        self.0.rotate_right(1);
+        self.0[0] = context;
+    }
+
+    /// The newest.
+    pub fn context(&self) -> u64 {
+        self.0[0]
+    }
+}
 
 /// Where in a schedule a program is.
 #[derive(Debug)]
 pub struct Place {
     /// The op that came last, if that is known.
     at: Option<u32>,
-    /// The last signatures.
-    recent: [u64; GRAM],
     /// Where in the iteration ops end so, where there is one such place only.
-    places: HashMap<[u64; GRAM], Option<u32>>,
+    places: HashMap<Recent, Option<u32>>,
 }
 
 impl Place {
@@ -84,21 +105,23 @@ impl Place {
         let count = schedule.ops.len();
         let mut places = HashMap::with_capacity(count);
         for at in 0..count {
-            let gram = std::array::from_fn(|back| schedule.ops[(at + count * GRAM - back) % count].signature);
-            places.entry(gram).and_modify(|place| *place = None).or_insert(Some(at as u32));
+            let gram = std::array::from_fn(|back| schedule.ops[(at + count * GRAM - back) % count].context);
+            places.entry(Recent(gram)).and_modify(|place| *place = None).or_insert(Some(at as u32));
         }
         let at = before_first.then(|| count.saturating_sub(1) as u32);
-        Place { at, recent: [0; GRAM], places }
+        Place { at, places }
     }
 
-    /// The next op of the program; returns which of the schedule's it is, if it is one.
+    /// An op comes: which of the schedule's it is, if it is the next. Otherwise the place is lost.
     pub fn advance(&mut self, schedule: &Schedule, signature: u64) -> Option<u32> {
-        self.recent.rotate_right(1);
-        self.recent[0] = signature;
         let next = self.at.map(|at| (at + 1) % schedule.ops.len() as u32);
-        self.at = next
-            .filter(|&at| schedule.ops[at as usize].signature == signature)
-            .or_else(|| self.places.get(&self.recent).copied().flatten());
+        self.at = next.filter(|&at| schedule.ops[at as usize].signature == signature);
+        self.at
+    }
+
+    /// Where in the schedule these are the last ops.
+    pub fn find(&mut self, recent: &Recent) -> Option<u32> {
+        self.at = self.places.get(recent).copied().flatten();
         self.at
     }
 
@@ -109,6 +132,11 @@ impl Place {
 }
 
 impl Schedule {
+    /// The schedule was made with this bandwidth of copies in mind.
+    pub fn made_with(self, link_bytes_per_second: f64) -> Self {
+        Schedule { link_bytes_per_second, ..self }
+    }
+
     /// The interval that begins at an operand of an op.
     pub fn interval(&self, op: u32, operand: usize) -> Option<IntervalId> {
         let first = self.ops[op as usize].first.0;
@@ -123,30 +151,37 @@ mod tests {
     use super::*;
 
     fn schedule(signatures: &[u64]) -> Schedule {
-        let op = |&signature| ScheduledOp { signature, first: IntervalId(0) };
+        let op =
+            |&signature| ScheduledOp { signature, context: signature, launch_ns: 0, first: IntervalId(0) };
         Schedule { ops: signatures.iter().map(op).collect(), ..Schedule::default() }
+    }
+
+    /// Where a program is after each of these ops.
+    fn places(schedule: &Schedule, before_first: bool, signatures: &[u64]) -> Vec<Option<u32>> {
+        let (mut place, mut recent) = (Place::new(schedule, before_first), Recent::default());
+        let mut after = |&signature: &u64| {
+            recent.push(signature);
+            place.advance(schedule, signature).or_else(|| place.find(&recent))
+        };
+        signatures.iter().map(&mut after).collect()
     }
 
     #[test]
     fn a_program_that_departs_is_recognised_again() {
         let signatures: Vec<u64> = (0..20).chain(5..12).collect();
         let schedule = schedule(&signatures);
-        let mut place = Place::new(&schedule, true);
-        for (at, &signature) in signatures.iter().enumerate() {
-            assert_eq!(place.advance(&schedule, signature), Some(at as u32));
-        }
-        assert_eq!(place.advance(&schedule, 99), None);
-        let found: Vec<_> = (0..10).map(|signature| place.advance(&schedule, signature)).collect();
-        assert_eq!(found[..7], [None; 7]);
-        assert_eq!(found[7..], [Some(7), Some(8), Some(9)]);
+        let departing: Vec<u64> = signatures.iter().copied().chain([99]).chain(0..10).collect();
+        let found = places(&schedule, true, &departing);
+        let (followed, departed) = found.split_at(signatures.len());
+        assert!(followed.iter().enumerate().all(|(at, place)| *place == Some(at as u32)));
+        assert_eq!(departed[..8], [None; 8]);
+        assert_eq!(departed[8..], [Some(7), Some(8), Some(9)]);
     }
 
     #[test]
     fn of_two_places_that_are_alike_neither_is_taken() {
         let signatures = [[1; 12], [2; 12]].concat();
-        let schedule = schedule(&signatures);
-        let mut place = Place::new(&schedule, false);
-        let found: Vec<_> = signatures.iter().map(|&signature| place.advance(&schedule, signature)).collect();
+        let found = places(&schedule(&signatures), false, &signatures);
         assert_eq!(found[..12], [None; 12]);
         assert_eq!(found[12], Some(12));
     }

@@ -18,8 +18,7 @@ impl Pool {
         if asked.others.is_empty() {
             return asked.clone();
         }
-        let following = self.following.as_ref().filter(|_| self.is_following());
-        let choice = following.map(|following| following.algorithms()).unwrap_or_default();
+        let choice = self.plans.active().map(|following| following.algorithms()).unwrap_or_default();
         let taken_bytes = match choice {
             AlgorithmChoice::FastestThatFits => {
                 self.device.used_bytes() + self.missing_bytes(ids, asked, in_place)

@@ -233,7 +233,9 @@ impl Pool {
             return Some(known.next_use_ops(storage.number, self.clock));
         }
         match storage.next_use {
-            NextUse::At(clock) if self.is_following() => Some(clock.saturating_sub(self.clock)),
+            NextUse::At(op) if self.is_following() => {
+                Some(op.saturating_sub(self.streams[storage.stream].ops))
+            }
             NextUse::Never => self.beyond_schedule_ops(),
             _ => None,
         }
@@ -245,7 +247,7 @@ impl Pool {
         self.free_device(id);
         self.graph.dropped(id);
         self.lost_bytes(id);
-        self.absent.insert(id, &self.graph.storages[id]);
+        self.is_absent(id);
         self.counters.evictions += 1;
         self.counters.drops += 1;
     }

@@ -1,14 +1,15 @@
 //! Following a schedule: what it says of the op that comes, and of what that op touches.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Pool;
-use super::storage::{Storage, StorageId, Storages};
-use crate::engine::Mark;
+use super::plans::{Following, PlanId, Where};
+use super::storage::{Storage, StorageId};
+use super::streams::StreamId;
+use crate::engine::{Instruction, Mark};
 use crate::error::Error;
 use crate::liveness::NextUse;
-use crate::policy::{AlgorithmChoice, Eviction, Interval, IntervalId, Place, Reactive, Schedule, Turn};
+use crate::policy::{Eviction, Interval, IntervalId, Schedule, Turn};
 
 /// Scheduled evictions that no op needed yet; more are forgotten, the oldest first.
 const MOST_DUE: usize = 256;
@@ -16,112 +17,56 @@ const MOST_DUE: usize = 256;
 /// An eviction: during which op of the schedule, of the storage in which interval, and how.
 pub type Decision = (u32, IntervalId, Eviction);
 
-/// A schedule and how far it is.
-#[derive(Debug)]
-pub struct Following {
-    schedule: Arc<Schedule>,
-    place: Place,
-    /// By interval, the storage that was in it last.
-    current: Vec<Option<StorageId>>,
-    due: VecDeque<(StorageId, IntervalId, Eviction)>,
-    /// What was evicted since this was last asked, if it ever is.
-    decisions: Option<Vec<Decision>>,
-    /// What it took to make storages again, by the interval that they were in.
-    remade: Vec<(IntervalId, u64)>,
-    /// Copies, and the interval that the storage was in.
-    copies: Vec<(Mark, IntervalId)>,
-    /// Ops since the program was last where the schedule knows it.
-    lost_ops: usize,
-    /// What it says is done now.
-    active: bool,
-}
-
-impl Following {
-    /// The schedule's rule, if it has one of its own.
-    pub fn rule(&self) -> Option<&dyn Reactive> {
-        self.schedule.rule.as_ref().map(|rule| rule as &dyn Reactive)
-    }
-
-    /// How algorithms are chosen.
-    pub fn algorithms(&self) -> AlgorithmChoice {
-        self.schedule.algorithms
-    }
-
-    pub(super) fn storage_in(&self, interval: IntervalId, storages: &Storages) -> Option<StorageId> {
-        let id = self.current[interval.0 as usize]?;
-        (storages.contains(id) && storages[id].interval == Some(interval)).then_some(id)
-    }
-}
-
 impl Pool {
-    /// Does as a schedule says from now on; `before_first`: the next op is its first.
-    pub fn follow(&mut self, schedule: Arc<Schedule>, before_first: bool) {
+    /// Does as a schedule says when a stream is where it says; `before_first`: the next op is its first.
+    pub fn follow(&mut self, plan: PlanId, schedule: Arc<Schedule>, stream: StreamId, before_first: bool) {
         self.counters.plans += 1;
-        // Intervals of an earlier schedule mean nothing in this one.
-        let known: Vec<StorageId> = self.graph.storages.iter().map(|(id, _)| id).collect();
-        known.into_iter().for_each(|id| self.graph.storages[id].interval = None);
-        self.following = Some(Box::new(Following {
-            place: Place::new(&schedule, before_first),
-            current: vec![None; schedule.intervals.len()],
-            due: VecDeque::new(),
-            decisions: None,
-            remade: Vec::new(),
-            copies: Vec::new(),
-            lost_ops: 0,
-            active: false,
-            schedule,
-        }));
+        self.plans.insert(plan, schedule, stream, before_first);
     }
 
     /// Says in which interval of the schedule a storage is that no op has touched.
     pub fn put_in_interval(&mut self, id: StorageId, interval: IntervalId, next_ops: u32) {
-        let Some(following) = &mut self.following else { return };
+        let Some(following) = self.plans.present_mut() else { return };
         following.current[interval.0 as usize] = Some(id);
         let storage = &mut self.graph.storages[id];
-        storage.interval = Some(interval);
-        storage.next_use = NextUse::At(self.clock + u64::from(next_ops));
+        storage.interval = Some(following.scheduled(interval));
+        storage.next_use = NextUse::At(self.streams[storage.stream].ops + u64::from(next_ops));
     }
 
     /// What was evicted since this was last asked; noted from the first time on.
     pub fn decisions(&mut self) -> Vec<Decision> {
-        let decisions = self.following.as_mut().and_then(|following| following.decisions.replace(Vec::new()));
+        let following = self.plans.present_mut();
+        let decisions = following.and_then(|following| following.decisions.replace(Vec::new()));
         decisions.unwrap_or_default()
     }
 
-    /// An op comes: its evictions are due, and its fetches are made.
-    pub(super) fn advance(&mut self, signature: u64) -> Result<(), Error> {
+    /// An op comes: its evictions are due, and its fetches are made. One of another thread changes nothing.
+    pub(super) fn advance(&mut self, op: &Instruction) -> Result<(), Error> {
         let roomy = self.is_roomy();
-        let Some(following) = &mut self.following else { return Ok(()) };
-        let schedule = following.schedule.clone();
-        let at = following.place.advance(&schedule, signature);
-        following.active = at.is_some() && roomy;
-        self.device.begin_op(schedule.layout.as_ref().filter(|_| following.active), at.unwrap_or_default());
-        let Some(at) = at else {
-            following.due.clear();
-            following.lost_ops += 1;
-            if following.lost_ops > 2 * schedule.ops.len() {
-                self.following = None;
-                self.learn();
-            }
+        let stream = self.streams.current();
+        let place = self.plans.advance(stream, op.signature);
+        if self.plans.is_whole() {
+            self.stop_learning();
+        } else if self.plans.are_outdated() {
+            self.learn_again();
+        }
+        let following = match place {
+            Where::At(_) => self.plans.present_mut(),
+            Where::Unknown | Where::Beside => None,
+        };
+        let (Some(following), Where::At(at)) = (following, place) else {
+            self.device.begin_op(None, 0);
             return Ok(());
         };
-        following.lost_ops = 0;
+        following.active = roomy;
+        let schedule = following.schedule.clone();
+        self.device.begin_op(schedule.layout.as_ref().filter(|_| roomy), at);
         if !roomy {
             following.due.clear();
             return Ok(());
         }
-        let storages = &self.graph.storages;
-        let is_in = |id: StorageId, interval| {
-            storages.contains(id) && storages[id].interval == Some(interval) && storages[id].device.is_some()
-        };
-        // What was not needed while the interval lasted is not due in the next iteration's.
-        following.due.retain(|&(id, interval, _)| is_in(id, interval));
-        for &(_, interval, how) in of_op(&schedule.evictions, at, |&(op, ..)| op) {
-            let id = following.current[interval.0 as usize].filter(|&id| is_in(id, interval));
-            following.due.extend(id.map(|id| (id, interval, how)));
-        }
-        let stale = following.due.len().saturating_sub(MOST_DUE);
-        following.due.drain(..stale);
+        self.look_for_drift(at, op);
+        self.make_due(&schedule, at);
         let mut fetches = of_op(&schedule.fetches, at, |&(op, _)| op).iter();
         fetches.try_for_each(|&(_, interval)| self.fetch_scheduled(interval))?;
         if at == 0
@@ -130,6 +75,26 @@ impl Pool {
             self.relocate_residents(layout)?;
         }
         Ok(())
+    }
+
+    /// The evictions of an op may be made from now on.
+    fn make_due(&mut self, schedule: &Schedule, at: u32) {
+        let Some(following) = self.plans.present_mut() else { return };
+        let storages = &self.graph.storages;
+        // What was not needed while the interval lasted is not due in the next iteration's.
+        let mut due = std::mem::take(&mut following.due);
+        let is_resident = |following: &Following, id: StorageId, interval| {
+            following.is_in(id, interval, storages) && storages[id].device.is_some()
+        };
+        due.retain(|&(id, interval, _)| is_resident(following, id, interval));
+        for &(_, interval, how) in of_op(&schedule.evictions, at, |&(op, ..)| op) {
+            let id = following.current[interval.0 as usize];
+            let id = id.filter(|&id| is_resident(following, id, interval));
+            due.extend(id.map(|id| (id, interval, how)));
+        }
+        let stale = due.len().saturating_sub(MOST_DUE);
+        due.drain(..stale);
+        following.due = due;
     }
 
     /// Whether the host tier has room for all that device memory can hold. Then nothing that is done before it must be makes a
@@ -141,12 +106,12 @@ impl Pool {
 
     /// Whether what a schedule says is done now.
     pub(super) fn is_following(&self) -> bool {
-        self.following.as_ref().is_some_and(|following| following.active)
+        self.plans.active().is_some()
     }
 
     /// Fetches ahead of use; where there is no room, the op itself will.
     fn fetch_scheduled(&mut self, interval: IntervalId) -> Result<(), Error> {
-        let Some(following) = &self.following else { return Ok(()) };
+        let Some(following) = self.plans.present() else { return Ok(()) };
         let Some(id) = following.storage_in(interval, &self.graph.storages) else { return Ok(()) };
         let storage = &self.graph.storages[id];
         if storage.device.is_some() || storage.host.is_none() || !storage.held {
@@ -166,7 +131,8 @@ impl Pool {
 
     /// The op touched these, inputs before outputs: intervals begin.
     pub(super) fn touched(&mut self, operands: &[StorageId]) -> Result<(), Error> {
-        let Some(following) = &mut self.following else { return Ok(()) };
+        let stream = self.streams.current();
+        let Some(following) = self.plans.of_stream(stream) else { return Ok(()) };
         let Some(at) = following.place.at() else { return Ok(()) };
         let schedule = following.schedule.clone();
         for (operand, &id) in operands.iter().enumerate() {
@@ -176,10 +142,10 @@ impl Pool {
             }
             following.current[interval.0 as usize] = Some(id);
             let storage = &mut self.graph.storages[id];
-            storage.interval = Some(interval);
+            storage.interval = Some(following.scheduled(interval));
             let Interval { next_ops, persists, .. } = schedule.intervals[interval.0 as usize];
             storage.next_use =
-                next_ops.map_or(NextUse::Never, |ops| NextUse::At(self.clock + u64::from(ops)));
+                next_ops.map_or(NextUse::Never, |ops| NextUse::At(self.streams[stream].ops + u64::from(ops)));
             if persists {
                 self.graph.make_source(id);
             }
@@ -194,8 +160,8 @@ impl Pool {
 
     /// Evicts without need; where that cannot be now, the storage stays.
     fn release_scheduled(&mut self, interval: IntervalId, how: Eviction) -> Result<(), Error> {
-        let following = self.following.as_ref().filter(|following| following.active);
-        let Some(id) = following.and_then(|following| following.storage_in(interval, &self.graph.storages))
+        let Some(id) =
+            self.plans.active().and_then(|following| following.storage_in(interval, &self.graph.storages))
         else {
             return Ok(());
         };
@@ -211,7 +177,7 @@ impl Pool {
             return Ok(());
         }
         let storage = &self.graph.storages[id];
-        if is_offloaded(storage, schedule)
+        if self.is_offloaded(storage, schedule)
             && storage.held
             && storage.device.is_some()
             && storage.host.is_none()
@@ -223,41 +189,49 @@ impl Pool {
 
     /// Whether the schedule fetches a storage in time for its next use.
     pub(super) fn fetch_is_scheduled(&self, storage: &Storage) -> bool {
-        let following = self.following.as_ref();
-        !storage.prefetched && following.is_some_and(|following| is_offloaded(storage, &following.schedule))
+        let following = self.plans.present();
+        !storage.prefetched
+            && following.is_some_and(|following| self.is_offloaded(storage, &following.schedule))
+    }
+
+    fn is_offloaded(&self, storage: &Storage, schedule: &Schedule) -> bool {
+        let interval = self.plans.present().and_then(|following| following.interval(storage));
+        interval
+            .is_some_and(|interval| schedule.intervals[interval.0 as usize].how == Some(Eviction::Offload))
     }
 
     /// A storage that the schedule evicts by now, and how.
     pub(super) fn scheduled_victim(&mut self) -> Option<(StorageId, Eviction)> {
-        let following = self.following.as_ref()?;
+        let following = self.plans.present()?;
         let storages = &self.graph.storages;
         let can_leave = |&(id, interval, _): &(StorageId, IntervalId, Eviction)| {
-            storages.contains(id)
-                && storages[id].interval == Some(interval)
+            following.is_in(id, interval, storages)
                 && storages[id].device.is_some()
                 && self.can_leave(&storages[id])
         };
         let index = following.due.iter().position(can_leave)?;
-        let (id, _, how) = self.following.as_mut()?.due.remove(index)?;
+        let (id, _, how) = self.plans.present_mut()?.due.remove(index)?;
         Some((id, how))
     }
 
     /// What was made again since this was last asked, by the interval that it was in, and the predicted time of that; noted
     /// as decisions are.
     pub fn remade(&mut self) -> Vec<(IntervalId, u64)> {
-        self.following.as_mut().map(|following| std::mem::take(&mut following.remade)).unwrap_or_default()
+        let following = self.plans.present_mut();
+        following.map(|following| std::mem::take(&mut following.remade)).unwrap_or_default()
     }
 
     /// Copies since this was last asked, and the interval that the storage was in; noted as decisions are.
     pub fn copies(&mut self) -> Vec<(Mark, IntervalId)> {
-        self.following.as_mut().map(|following| std::mem::take(&mut following.copies)).unwrap_or_default()
+        let following = self.plans.present_mut();
+        following.map(|following| std::mem::take(&mut following.copies)).unwrap_or_default()
     }
 
     /// Notes a copy.
     pub(super) fn copied(&mut self, id: StorageId, mark: Mark) {
-        let interval = self.graph.storages[id].interval;
-        if let Some(following) = &mut self.following
-            && let (Some(_), Some(interval)) = (&following.decisions, interval)
+        let storage = &self.graph.storages[id];
+        if let Some(following) = self.plans.present_mut()
+            && let (Some(_), Some(interval)) = (&following.decisions, following.interval(storage))
         {
             following.copies.push((mark, interval));
         }
@@ -265,9 +239,9 @@ impl Pool {
 
     /// Notes what it took to make a storage again.
     pub(super) fn took_remaking(&mut self, id: StorageId, ns: u64) {
-        let interval = self.graph.storages[id].interval;
-        if let Some(following) = &mut self.following
-            && let (Some(_), Some(interval)) = (&following.decisions, interval)
+        let storage = &self.graph.storages[id];
+        if let Some(following) = self.plans.present_mut()
+            && let (Some(_), Some(interval)) = (&following.decisions, following.interval(storage))
         {
             following.remade.push((interval, ns));
         }
@@ -283,35 +257,29 @@ impl Pool {
         self.interval(storage).is_some_and(|interval| interval.how == Some(Eviction::Drop))
     }
 
-    /// What the schedule says of the interval that a storage is in.
+    /// What the schedule that is followed says of the interval that a storage is in.
     fn interval(&self, storage: &Storage) -> Option<&Interval> {
-        let following = self.following.as_ref().filter(|following| following.active)?;
-        Some(&following.schedule.intervals[storage.interval?.0 as usize])
+        let following = self.plans.active()?;
+        Some(&following.schedule.intervals[following.interval(storage)?.0 as usize])
     }
 
     /// Ops until a use that comes after all that the schedule knows of.
     pub(super) fn beyond_schedule_ops(&self) -> Option<u64> {
-        let following = self.following.as_ref().filter(|following| following.active)?;
+        let following = self.plans.active()?;
         Some(2 * following.schedule.ops.len() as u64)
     }
 
     /// Notes an eviction.
     pub(super) fn decided(&mut self, id: StorageId, how: Eviction) {
         self.log_from_now_on();
-        let interval = self.graph.storages[id].interval;
-        if let Some(following) = &mut self.following
-            && let (Some(decisions), Some(at), Some(interval)) =
-                (&mut following.decisions, following.place.at(), interval)
+        let storage = &self.graph.storages[id];
+        if let Some(following) = self.plans.present_mut()
+            && let (Some(at), Some(interval)) = (following.place.at(), following.interval(storage))
+            && let Some(decisions) = &mut following.decisions
         {
             decisions.push((at, interval, how));
         }
     }
-}
-
-fn is_offloaded(storage: &Storage, schedule: &Schedule) -> bool {
-    storage
-        .interval
-        .is_some_and(|interval| schedule.intervals[interval.0 as usize].how == Some(Eviction::Offload))
 }
 
 /// Those of an op, of a list by op.
@@ -338,11 +306,11 @@ mod tests {
             Interval { next_ops: Some(1), how: Some(Eviction::Offload), turn: Turn::Any, persists: false };
         let schedule =
             |count| Arc::new(Schedule { intervals: vec![offloaded; count], ..Schedule::default() });
-        pool.follow(schedule(3), true);
+        pool.follow(PlanId(0), schedule(3), StreamId::default(), true);
         let (id, _) = pool.begin_write(256).unwrap();
         pool.put_in_interval(id, IntervalId(2), 1);
         assert!(pool.fetch_is_scheduled(&pool.graph.storages[id]));
-        pool.follow(schedule(1), true);
+        pool.follow(PlanId(0), schedule(1), StreamId::default(), true);
         assert!(!pool.fetch_is_scheduled(&pool.graph.storages[id]));
     }
 }

@@ -135,7 +135,7 @@ impl Pool {
         let storages = &self.graph.storages;
         let resident = |id| {
             let offset = storages[id].device?.block.offset;
-            Some((storages[id].interval?, self.device.takings()?.at(offset)?))
+            Some((self.plans.present()?.interval(&storages[id])?, self.device.takings()?.at(offset)?))
         };
         storages.residents().filter_map(resident).collect()
     }

@@ -77,11 +77,12 @@ mod tests {
     use crate::engine::sim::{SimEngine, profiles};
     use crate::op::{Dtype, Shape, Unary};
     use crate::pool::storage::Storages;
+    use crate::pool::streams::StreamId;
 
     #[test]
     fn equal_ops_on_equal_views_are_one_and_unused_ones_go() {
         let engine = SimEngine::new(&profiles()[0]);
-        let id = Storages::default().insert(0, "test", 0);
+        let id = Storages::default().insert(0, "test", StreamId::default(), 0);
         let mut instructions = Instructions::default();
         let mut get = |op, count| {
             let view = View::contiguous(Dtype::F32, Shape::new(&[count]));

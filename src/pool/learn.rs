@@ -1,4 +1,4 @@
-//! What the program asked for lately, kept until a whole iteration of it can be planned.
+//! What a thread of the program asked for lately, kept until a whole iteration of it can be planned.
 
 use std::sync::Arc;
 
@@ -6,7 +6,9 @@ use hashbrown::HashMap;
 
 use super::Pool;
 use super::plan::Input;
-use super::storage::StorageId;
+use super::plans::PlanId;
+use super::storage::{Storage, StorageId};
+use super::streams::{StreamId, Streams};
 use crate::config::Planning;
 use crate::engine::{Instruction, aligned};
 use crate::op::{Inputs, PerOutput};
@@ -17,8 +19,8 @@ const MOST_OPS: usize = 1 << 19;
 /// Something that the program asked for. Storages go by their numbers.
 #[derive(Clone, Debug)]
 pub enum Asked {
-    /// An op; with each input whether the op had its last handle.
-    Op { instruction: Arc<Instruction>, inputs: Inputs<(u64, bool)>, outputs: PerOutput<u64> },
+    /// An op, what it is like where it is, and with each input whether the op had its last handle.
+    Op { instruction: Arc<Instruction>, context: u64, inputs: Inputs<(u64, bool)>, outputs: PerOutput<u64> },
     /// A new storage with the program's data.
     Write(u64),
     /// To have the data.
@@ -29,12 +31,24 @@ pub enum Asked {
     Sync,
 }
 
-/// What the program asked for, in order.
+/// What the thread of a stream asked for, in order. What it is given by another thread counts as written when it is first used.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
+    /// The stream.
+    pub stream: StreamId,
+    /// Which plan comes of it.
+    pub plan: PlanId,
+    /// It is one that is made anew.
+    renews: bool,
+    /// The pool sees whether the log is still there.
+    under_way: Arc<()>,
+    /// The number of the first storage that was made since the log began.
+    first: u64,
     pub asked: Vec<Asked>,
     /// Of all storages that are named.
     pub size_bytes: HashMap<u64, usize>,
+    /// How many checkpointed scopes they were made in and are no results of, where there are any.
+    pub scopes: HashMap<u64, u32>,
     /// Device memory of storages that are not named and cannot leave.
     pub idle_bytes: usize,
     ops: usize,
@@ -45,47 +59,142 @@ impl Log {
     pub fn ops(&self) -> usize {
         self.ops
     }
+
+    /// The same with ops that take as long as was measured, where it was; and the predicted time of all of them before.
+    pub fn as_measured(&self) -> (Log, [u64; 2]) {
+        let mut log = self.clone();
+        let mut corrected: HashMap<*const Instruction, Arc<Instruction>> = HashMap::new();
+        let mut times_ns = [0; 2];
+        for asked in &mut log.asked {
+            let Asked::Op { instruction, .. } = asked else { continue };
+            times_ns[0] += instruction.launch_ns;
+            if let Some(launch_ns) = instruction.measured.ns() {
+                let correct = || Arc::new(Instruction { launch_ns, ..(**instruction).clone() });
+                *instruction = corrected.entry(Arc::as_ptr(instruction)).or_insert_with(correct).clone();
+            }
+            times_ns[1] += instruction.launch_ns;
+        }
+        (log, times_ns)
+    }
+
+    /// The thread uses a storage; returns its number.
+    fn uses(&mut self, storage: &Storage) -> u64 {
+        let is_new = self.size_bytes.insert(storage.number, storage.size_bytes).is_none();
+        if is_new && storage.number >= self.first {
+            self.asked.push(Asked::Write(storage.number));
+        }
+        storage.number
+    }
+
+    /// It makes one.
+    fn makes(&mut self, storage: &Storage) -> u64 {
+        if storage.is_recomputed_first() {
+            self.scopes.insert(storage.number, storage.scopes());
+        }
+        self.size_bytes.insert(storage.number, storage.size_bytes);
+        storage.number
+    }
+
+    /// A handle is gone, whichever thread had it.
+    fn loses(&mut self, storage: &Storage) {
+        if self.size_bytes.contains_key(&storage.number) {
+            self.asked.push(Asked::Free(storage.number));
+        }
+    }
 }
 
+/// A thread that computes so many times as much as the one whose ops are logged is the one to be planned.
+const LEAD: u64 = 2;
+
 impl Pool {
+    /// Whether iterations are planned.
+    pub(super) fn plans_iterations(&self) -> bool {
+        self.policy.plans() && self.settings.planning != Planning::Off
+    }
+
+    /// Whether something is planned just now.
+    pub fn is_planning(&self) -> bool {
+        Arc::strong_count(&self.planning) > 1
+    }
+
     /// Logs from the next eviction on, if the policy plans: a program that needs none is not to pay for a log.
     pub(super) fn learn(&mut self) {
         self.log = None;
-        self.learns = self.policy.plans() && self.settings.planning != Planning::Off;
+        self.learns = self.plans_iterations();
     }
 
-    /// An iteration of so many ops was planned in vain: maybe it was part of one, such as the update of a weight.
-    pub fn learn_another(&mut self, period: usize) {
-        self.learn();
-        self.fruitless_period = Some(period);
+    /// As [`learn`](Pool::learn), unless that is so or something is planned just now.
+    pub(super) fn learn_again(&mut self) {
+        if !self.learns && !self.is_planning() {
+            self.learn();
+        }
     }
 
+    /// What the program does is planned already.
+    pub(super) fn stop_learning(&mut self) {
+        if self.learns && self.log.as_ref().is_none_or(|log| !log.renews) {
+            (self.log, self.learns) = (None, false);
+        }
+    }
+
+    /// Logs from now on what a plan that is followed is made anew from.
+    pub(super) fn renew(&mut self, plan: PlanId) {
+        if !self.learns && !self.is_planning() {
+            let (stream, first) = (self.streams.current(), self.graph.storages.made());
+            self.log = Some(Box::new(Log { stream, plan, renews: true, first, ..Log::default() }));
+            self.learns = true;
+        }
+    }
+
+    /// Logs what the thread asks for that computes the most.
     pub(super) fn log_from_now_on(&mut self) {
-        if self.learns && self.log.is_none() {
-            self.log = Some(Box::default());
+        if self.learns {
+            self.begin_log();
+        }
+    }
+
+    fn begin_log(&mut self) {
+        let leader = self.streams.leader();
+        let computed_ns = |stream| self.streams[stream].computed_ns;
+        let leads = |log: &Log| computed_ns(leader) > LEAD * computed_ns(log.stream);
+        // In vain once is enough.
+        let period = self.streams[leader].tracker.period();
+        let in_vain = period.is_some_and(|period| self.plans.is_fruitless(period as usize));
+        if self.log.as_deref().is_none_or(leads) && !in_vain {
+            let first = self.graph.storages.made();
+            self.log = Some(Box::new(Log { stream: leader, first, ..Log::default() }));
         }
     }
 
     /// Logs from now on, whatever the policy, though nothing was evicted.
     pub fn log_at_once(&mut self) {
-        self.log.get_or_insert_default();
+        self.begin_log();
     }
 
     /// The log, and how many ops at its end are an iteration, once there are two of it.
     pub fn learned(&mut self) -> Option<(Log, usize)> {
-        let log = self.log.as_ref()?;
+        let log = self.log.as_ref().filter(|log| log.stream == self.streams.current())?;
         if log.ops() > MOST_OPS {
             self.learn();
             return None;
         }
-        let period = self.tracker.period()? as usize;
+        let tracker = &self.streams[log.stream].tracker;
+        let period = tracker.period()? as usize;
         // Until then, its beginning cannot be chosen freely. What repeats within an iteration, such as layers, leaves more
         // or less behind each time.
-        if log.ops() < 2 * period || !self.tracker.holds_as_much() || self.fruitless_period == Some(period) {
+        let in_vain = self.plans.is_fruitless(period);
+        if log.ops() < 2 * period || !tracker.holds_as_much() || in_vain {
             return None;
         }
         self.learns = false;
+        self.counters.plannings += 1;
+        let renews = log.renews && self.plans.is_in(log.plan);
         let mut log = self.log.take()?;
+        let new = self.plans.begin(period);
+        if !renews {
+            log.plan = new;
+        }
+        log.under_way = self.planning.clone();
         let storages = &self.graph.storages;
         let idle = storages
             .residents()
@@ -98,27 +207,54 @@ impl Pool {
     pub(super) fn log_op(&mut self, inputs: &[Input], instruction: &Arc<Instruction>, outputs: &[StorageId]) {
         let Some(log) = &mut self.log else { return };
         let storages = &self.graph.storages;
-        let mut number = |id: StorageId| {
-            log.size_bytes.insert(storages[id].number, storages[id].size_bytes);
-            storages[id].number
-        };
-        let inputs = inputs.iter().map(|input| (number(input.id), input.consumed)).collect();
-        let outputs = outputs.iter().map(|&id| number(id)).collect();
-        log.asked.push(Asked::Op { instruction: instruction.clone(), inputs, outputs });
+        if log.stream != self.streams.current() {
+            let consumed = inputs.iter().filter(|input| input.consumed);
+            consumed.for_each(|input| log.loses(&storages[input.id]));
+            return;
+        }
+        let inputs = inputs.iter().map(|input| (log.uses(&storages[input.id]), input.consumed)).collect();
+        let outputs = outputs.iter().map(|&id| log.makes(&storages[id])).collect();
+        let context = self.streams[log.stream].recent.context();
+        log.asked.push(Asked::Op { instruction: instruction.clone(), context, inputs, outputs });
         log.ops += 1;
     }
 
-    pub(super) fn log_storage(&mut self, id: StorageId, asked: impl FnOnce(u64) -> Asked) {
+    pub(super) fn log_write(&mut self, id: StorageId) {
+        if let Some(log) = log_of(&mut self.log, &self.streams) {
+            let number = log.makes(&self.graph.storages[id]);
+            log.asked.push(Asked::Write(number));
+        }
+    }
+
+    pub(super) fn log_read(&mut self, id: StorageId) {
+        if let Some(log) = log_of(&mut self.log, &self.streams) {
+            let number = log.uses(&self.graph.storages[id]);
+            log.asked.push(Asked::Read(number));
+        }
+    }
+
+    pub(super) fn log_keep(&mut self, id: StorageId, scopes: u32) {
+        if let Some(log) = &mut self.log
+            && let Some(made_in) = log.scopes.get_mut(&self.graph.storages[id].number)
+        {
+            *made_in = scopes.min(*made_in);
+        }
+    }
+
+    pub(super) fn log_free(&mut self, id: StorageId) {
         if let Some(log) = &mut self.log {
-            let storage = &self.graph.storages[id];
-            log.size_bytes.insert(storage.number, storage.size_bytes);
-            log.asked.push(asked(storage.number));
+            log.loses(&self.graph.storages[id]);
         }
     }
 
     pub(super) fn log_sync(&mut self) {
-        if let Some(log) = &mut self.log {
+        if let Some(log) = log_of(&mut self.log, &self.streams) {
             log.asked.push(Asked::Sync);
         }
     }
+}
+
+/// The log, if it is of the thread that submits.
+fn log_of<'a>(log: &'a mut Option<Box<Log>>, streams: &Streams) -> Option<&'a mut Log> {
+    log.as_deref_mut().filter(|log| log.stream == streams.current())
 }

@@ -7,7 +7,9 @@
 //!   of several.
 //! - [`components`]: what of the evicted depends on each other. [`evict`]: making room.
 //! - [`transfer`]: offload, fetch, read, write. [`plan`]: an op from request to submission.
-//! - [`prefetch`]: what is fetched before it is needed.
+//! - [`streams`]: what each thread submits. [`prefetch`]: what is fetched before it is needed.
+//! - [`learn`]: what is to be planned. [`plans`]: what was. [`follow`]: what a plan says is done. [`drift`]: when
+//!   it is made anew.
 //! - [`note`]: what the journal is told. [`foresight`]: what a replay tells beforehand.
 //! - [`lease`]: the submission itself; with `engine/`, the only unsafe code.
 //!
@@ -17,6 +19,7 @@
 mod algorithm;
 mod arena;
 mod components;
+mod drift;
 mod endless;
 mod evict;
 mod follow;
@@ -29,12 +32,14 @@ mod note;
 mod paged;
 mod placement;
 mod plan;
+mod plans;
 mod prefetch;
 mod recipe;
 mod relocate;
 mod remake;
 mod sabotage;
 mod storage;
+mod streams;
 mod table;
 mod transfer;
 mod views;
@@ -46,24 +51,26 @@ pub use foresight::Foresight;
 pub use guide::{TakenBlock, Takings};
 pub use learn::{Asked, Log};
 pub use plan::Input;
+pub use plans::PlanId;
 pub use sabotage::Sabotage;
 pub use storage::StorageId;
+pub use streams::StreamId;
 
 use crate::OvercommitDevice;
 use crate::config::Settings;
 use crate::engine::{Engine, EngineError, Lane, Tier, aligned};
 use crate::error::Error;
-use crate::liveness::Tracker;
 use crate::policy::Reactive;
 use crate::stats::Counters;
 use crate::trace::{Event, Header, Journal, Recording};
 use arena::Arena;
-use follow::Following;
 use instruction::Instructions;
 use lease::Submitter;
 use paged::Paged;
-use prefetch::{Absent, Ahead};
+use plans::Plans;
+use prefetch::Ahead;
 use recipe::Graph;
+use streams::Streams;
 
 /// Host memory is mapped in slabs of this size: large enough that mapping (pinning, on a GPU) is rare.
 const HOST_SLAB_BYTES: usize = 64 << 20;
@@ -97,31 +104,29 @@ pub struct Pool {
     portrait: Residents,
     /// The largest need of one op so far.
     largest_op_bytes: usize,
-    /// What the program does, and what it did before.
-    tracker: Tracker,
+    /// What each thread submits.
+    streams: Streams,
     /// What it asked for since memory was short, until that is planned.
     log: Option<Box<Log>>,
     /// Whether there is to be a log.
     learns: bool,
-    /// That of what was planned last, if in vain.
-    fruitless_period: Option<usize>,
-    /// The plan.
-    following: Option<Box<Following>>,
+    /// What is planned.
+    plans: Plans,
+    /// Held by whoever plans.
+    planning: Arc<()>,
+    /// Whether plans go by measured times.
+    measures: bool,
     /// Until when the offload lane is at work, by the predicted time of all ops until then.
     offloading_until_ns: u64,
-    /// Storages that handles need and device memory has not, by when they are needed.
-    absent: Absent,
     /// How early storages are fetched.
     ahead: Ahead,
-    /// Bytes that handles need.
-    held_bytes: usize,
     /// A recomputation is under way, and how many ops it has run.
     remaking: bool,
     remade_ops: u32,
     /// Claims to take off; empty between operations.
     lost: Vec<StorageId>,
     /// Checkpointed scopes around what the program submits now: what is made in one is recomputed first.
-    pub scopes: u32,
+    scopes: u32,
     pub settings: Settings,
 }
 
@@ -129,6 +134,7 @@ impl Pool {
     /// An empty pool on `engine`.
     pub fn new(name: OvercommitDevice, engine: Arc<dyn Engine>, settings: Settings) -> Self {
         let (budget, host_limit) = (settings.budget_bytes, settings.host_limit_bytes);
+        let measures = drift::measures(&*engine, settings.planning);
         let journal = if settings.record { Journal::recording() } else { Journal::default() };
         if settings.record {
             engine.record();
@@ -159,15 +165,14 @@ impl Pool {
             use_over_time: (0, 0),
             portrait: Vec::new(),
             largest_op_bytes: 0,
-            tracker: Tracker::default(),
+            streams: Streams::default(),
             log: None,
             learns: false,
-            fruitless_period: None,
-            following: None,
+            plans: Plans::default(),
+            planning: Arc::default(),
+            measures,
             offloading_until_ns: 0,
-            absent: Absent::default(),
             ahead: Ahead::default(),
-            held_bytes: 0,
             remaking: false,
             remade_ops: 0,
             lost: Vec::new(),
@@ -178,23 +183,30 @@ impl Pool {
         pool
     }
 
+    /// The thread of this number submits from now on, in so many checkpointed scopes.
+    pub fn enter(&mut self, thread: usize, scopes: u32) {
+        self.streams.enter(thread);
+        self.scopes = if self.settings.sabotage == Some(Sabotage::LostMarks) { 0 } else { scopes };
+    }
+
     /// The rule by which storages are evicted that no schedule names.
     fn rule(&self) -> &dyn Reactive {
-        match &self.following {
-            Some(following) if self.is_following() => following.rule().unwrap_or(&*self.policy),
-            _ => &*self.policy,
-        }
+        self.plans.active().and_then(|following| following.rule()).unwrap_or(&*self.policy)
     }
 
     /// A storage is a result of a scope, which is in `scopes` others: what it was made in does not count.
     pub fn keep_result(&mut self, id: StorageId, scopes: u32) {
+        if self.settings.sabotage == Some(Sabotage::MarkedResults) {
+            return;
+        }
+        self.log_keep(id, scopes);
         self.graph.storages.limit_scopes(id, scopes);
     }
 
     /// The last handle of a storage is gone.
     pub fn release(&mut self, id: StorageId) {
         self.journal.note(|| Event::Free(self.number(id)));
-        self.log_storage(id, Asked::Free);
+        self.log_free(id);
         self.let_go(id);
     }
 
@@ -208,9 +220,10 @@ impl Pool {
     fn no_handle(&mut self, id: StorageId) {
         let storage = &mut self.graph.storages[id];
         storage.held = false;
-        self.held_bytes -= aligned(storage.size_bytes);
-        self.tracker.dropped(storage.touch);
-        self.absent.remove(id, storage);
+        let stream = &mut self.streams[storage.stream];
+        stream.held_bytes -= aligned(storage.size_bytes);
+        stream.tracker.dropped(storage.touch);
+        stream.absent.remove(id, storage);
     }
 
     /// Takes off the claims in `lost`, and what follows from that.

@@ -53,7 +53,9 @@ impl Pool {
         inputs: &[Input],
     ) -> Result<PerOutput<(StorageId, View)>, Error> {
         self.clock += 1;
-        let advanced = self.advance(asked.signature);
+        let stream = self.streams.current();
+        self.streams[stream].ops += 1;
+        let advanced = self.advance(asked);
         let ids: Ids = inputs.iter().map(|input| input.id).collect();
         let least = least(asked);
         let overwritten = self.overwritten_input(inputs, least);
@@ -105,11 +107,12 @@ impl Pool {
         plan: &Arc<Instruction>,
         copies: PerOutput<Copy>,
     ) -> PerOutput<StorageId> {
+        let stream = self.streams.current();
         let outputs: PerOutput<StorageId> = (plan.outputs.iter().zip(copies))
             .map(|(view, copy)| {
-                let id = self.graph.storages.insert(view.size_bytes(), plan.op.name(), self.scopes);
+                let id = self.graph.storages.insert(view.size_bytes(), plan.op.name(), stream, self.scopes);
                 self.graph.storages.set_device(id, copy, self.computed_ns);
-                self.held_bytes += aligned(view.size_bytes());
+                self.streams[stream].held_bytes += aligned(view.size_bytes());
                 id
             })
             .collect();
@@ -280,6 +283,8 @@ impl Pool {
         self.use_over_time.0 += self.device.used_bytes() as u128 * launch_ns;
         self.use_over_time.1 += launch_ns;
         self.computed_ns += plan.launch_ns;
+        let stream = self.streams.current();
+        self.streams[stream].computed_ns += plan.launch_ns;
         self.counters.ops += 1;
         self.counters.ops_after_read += u64::from(self.counters.reads > 0);
         for (&id, copy) in ids.iter().zip(&reads) {

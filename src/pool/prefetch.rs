@@ -8,11 +8,11 @@ use super::plan::Input;
 use super::storage::{Storage, StorageId};
 use crate::engine::{Instruction, aligned};
 use crate::error::Error;
-use crate::liveness::{NextUse, Observed, Operand, Signature};
+use crate::liveness::{NextUse, Observed, Operand, Signature, Touch};
 use crate::op::Inputs;
 
-/// Storages that the program holds and that are not in device memory, by the op that will touch them next; those of which
-/// that is not known are not here.
+/// A stream's storages that the program holds and that are not in device memory, by the op that will touch them next; those
+/// of which that is not known are not here.
 #[derive(Debug, Default)]
 pub struct Absent(BTreeMap<(u64, StorageId), usize>);
 
@@ -38,26 +38,57 @@ impl Absent {
 const MOST_LOOKED_AT: usize = 16;
 
 impl Pool {
-    /// Tells the tracker of an op, and its operands what the tracker knows.
-    pub(super) fn track(&mut self, inputs: &[Input], plan: &Instruction, outputs: &[StorageId]) {
-        if !self.policy.prefetches() && !self.learns {
+    /// The storage lost its device memory.
+    pub(super) fn is_absent(&mut self, id: StorageId) {
+        let storage = &self.graph.storages[id];
+        self.streams[storage.stream].absent.insert(id, storage);
+    }
+
+    /// It has device memory again.
+    pub(super) fn is_present(&mut self, id: StorageId) {
+        let storage = &self.graph.storages[id];
+        self.streams[storage.stream].absent.remove(id, storage);
+    }
+
+    /// The storage belongs to the stream whose op touched it. What another knew of it is no use here.
+    fn take_over(&mut self, id: StorageId) {
+        let (current, storage) = (self.streams.current(), &mut self.graph.storages[id]);
+        let owner = std::mem::replace(&mut storage.stream, current);
+        if owner == current {
             return;
         }
+        self.streams[owner].absent.remove(id, storage);
+        let bytes = if storage.held { aligned(storage.size_bytes) } else { 0 };
+        self.streams[owner].held_bytes -= bytes;
+        self.streams[current].held_bytes += bytes;
+        (storage.touch, storage.next_use) = (Touch::default(), NextUse::Unknown);
+    }
+
+    /// Tells the tracker of the thread of an op, and its operands what the tracker knows.
+    pub(super) fn track(&mut self, inputs: &[Input], plan: &Instruction, outputs: &[StorageId]) {
+        inputs.iter().for_each(|input| self.take_over(input.id));
+        if !self.policy.prefetches() && !self.plans_iterations() {
+            return;
+        }
+        let current = self.streams.current();
+        let stream = &mut self.streams[current];
         let ids = || inputs.iter().map(|input| input.id).chain(outputs.iter().copied());
         let operand = |id| Operand { touch: self.graph.storages[id].touch, next: NextUse::Unknown };
         let mut operands: Inputs<Operand> = ids().map(operand).collect();
         let observed = Observed {
             signature: Signature(plan.signature),
-            live_bytes: self.held_bytes,
+            live_bytes: stream.held_bytes,
             scratch_bytes: plan.scratch_bytes,
             launch_ns: plan.launch_ns,
         };
-        self.tracker.op(observed, &mut operands);
+        let context = stream.tracker.op(observed, &mut operands);
+        stream.recent.push(context);
+        self.plans.find(current, &stream.recent);
         for (id, operand) in ids().zip(operands) {
             let storage = &mut self.graph.storages[id];
             storage.touch = operand.touch;
             storage.next_use = match operand.next {
-                NextUse::At(op) => NextUse::At(self.clock + op - self.tracker.now()),
+                NextUse::At(op) => NextUse::At(stream.ops + op - stream.tracker.now()),
                 other => other,
             };
             if std::mem::take(&mut storage.prefetched) {
@@ -66,24 +97,25 @@ impl Pool {
         }
     }
 
-    /// Fetches what will be needed soon into memory that stays free until then: what the program will hold more by that
+    /// Fetches what the thread will need soon into memory that stays free until then: what the program will hold more by that
     /// time, and what is to be recomputed before, is left room.
     pub(super) fn prefetch(&mut self) -> Result<(), Error> {
         if !self.rule().prefetches() || !self.is_roomy() || !self.settings.ways.offload {
             return Ok(());
         }
+        let stream = self.streams.current();
         let mut reserved_bytes = 0;
         let mut after = (0, None);
         for _ in 0..MOST_LOOKED_AT {
             let next = match after.1 {
-                None => self.absent.0.iter().next(),
-                Some(id) => self.absent.0.range((after.0, id)..).nth(1),
+                None => self.streams[stream].absent.0.iter().next(),
+                Some(id) => self.streams[stream].absent.0.range((after.0, id)..).nth(1),
             };
             let Some((&(at, id), &bytes)) = next else { break };
             after = (at, Some(id));
-            if at <= self.clock {
+            if at <= self.streams[stream].ops {
                 // It was not touched when it should have been.
-                self.absent.0.remove(&(at, id));
+                self.streams[stream].absent.0.remove(&(at, id));
                 after = (0, None);
                 continue;
             }
@@ -105,14 +137,15 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether a storage of so many bytes, needed by op `at`, is to be fetched now.
+    /// Whether a storage of so many bytes, needed by op `at` of the thread, is to be fetched now.
     fn worth_fetching(&self, at: u64, bytes: usize, reserved_bytes: usize) -> bool {
+        let stream = &self.streams[self.streams.current()];
         let free_bytes = self.device.free_bytes();
         let soon_ns = self.ahead.0 * self.engine().props().copy_ns(bytes) / Ahead::PART;
-        let op = at - self.clock + self.tracker.now();
+        let op = at - stream.ops + stream.tracker.now();
         free_bytes >= bytes + reserved_bytes
-            && self.tracker.time_until_ns(op).is_some_and(|until_ns| until_ns <= soon_ns)
-            && (self.tracker.growth_bytes(op))
+            && stream.tracker.time_until_ns(op).is_some_and(|until_ns| until_ns <= soon_ns)
+            && (stream.tracker.growth_bytes(op))
                 .is_some_and(|growth_bytes| free_bytes >= bytes + reserved_bytes + growth_bytes)
     }
 }

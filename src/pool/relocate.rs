@@ -25,9 +25,10 @@ impl Pool {
     /// Evicts what is resident and not planned to be. What cannot be evicted goes to the highest addresses, where the plan has
     /// nothing.
     fn clear_away(&mut self, layout: &Layout) -> Result<(), Error> {
-        let following = self.following.as_ref();
+        let following = self.plans.present();
         let is_planned = |&id: &StorageId| {
-            let interval = self.graph.storages[id].interval;
+            let storage = &self.graph.storages[id];
+            let interval = following.and_then(|following| following.interval(storage));
             interval.is_some_and(|interval| {
                 layout.residents.binary_search_by_key(&interval, |&(interval, _)| interval).is_ok()
                     && following.and_then(|following| following.storage_in(interval, &self.graph.storages))
@@ -56,7 +57,7 @@ impl Pool {
     fn relocate_all(&mut self, layout: &Layout, clear: bool) -> Result<usize, Error> {
         let mut count = 0;
         for &(interval, offset) in &layout.residents {
-            let following = self.following.as_ref();
+            let following = self.plans.present();
             let id = following.and_then(|following| following.storage_in(interval, &self.graph.storages));
             if let Some(id) = id
                 && let Some(copy) = self.graph.storages[id].device

@@ -93,7 +93,7 @@ impl Pool {
                     self.graph.storages.limit_scopes(id, 0);
                     self.graph.storages.set_device(id, copy, self.computed_ns);
                     self.graph.has_bytes(id);
-                    self.absent.remove(id, &self.graph.storages[id]);
+                    self.is_present(id);
                     self.graph.unclaim(id, &mut self.lost);
                     self.counters.recomputed_bytes += self.graph.storages[id].size_bytes as u64;
                     if self.journal.is_recording() {

@@ -21,11 +21,15 @@ pub enum Sabotage {
     ChangedAlgorithm,
     /// Pages are mapped at addresses where work is still to run.
     EarlyMapping,
+    /// What is made in a checkpointed scope is like all else.
+    LostMarks,
+    /// A result of a checkpointed scope counts as made in it.
+    MarkedResults,
 }
 
 impl Sabotage {
     /// Every fault.
-    pub const ALL: [Sabotage; 7] = [
+    pub const ALL: [Sabotage; 9] = [
         Sabotage::MissingWait,
         Sabotage::StaleCleanCopy,
         Sabotage::InPlaceShared,
@@ -33,6 +37,8 @@ impl Sabotage {
         Sabotage::WrongLayout,
         Sabotage::ChangedAlgorithm,
         Sabotage::EarlyMapping,
+        Sabotage::LostMarks,
+        Sabotage::MarkedResults,
     ];
 }
 

@@ -5,10 +5,11 @@ use arrayvec::ArrayVec;
 use super::arena::Block;
 use super::components::Member;
 use super::lease::Pending;
+use super::plans::ScheduledInterval;
 use super::recipe::RecipeId;
+use super::streams::StreamId;
 use super::table::Table;
 use crate::liveness::{NextUse, Touch};
-use crate::policy::IntervalId;
 
 /// Names a storage while its record exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,12 +71,14 @@ pub struct Storage {
     pub prefetched: bool,
     /// When the host copy of a resident storage is complete, by the predicted time of all ops until then.
     pub clean_at_ns: u64,
-    /// Where the program's ops touched it last.
+    /// The stream that it belongs to: whose op touched it last, or that made it.
+    pub stream: StreamId,
+    /// Where that stream's ops touched it last.
     pub touch: Touch,
-    /// When they will next, by the pool's clock.
+    /// When they will next, by the ops of the stream.
     pub next_use: NextUse,
     /// The interval of the schedule that it is in.
-    pub interval: Option<IntervalId>,
+    pub interval: Option<ScheduledInterval>,
     /// Its place among evicted storages, if the policy asks for these.
     pub member: Option<Member>,
     /// The checkpointed scopes that it was made in and is no result of; while there are any, its bytes are dropped first.
@@ -95,6 +98,11 @@ impl Storage {
     /// Whether the bytes are needed.
     pub fn active(&self) -> bool {
         self.held || self.claims > 0
+    }
+
+    /// The checkpointed scopes that it was made in and is no result of.
+    pub fn scopes(&self) -> u32 {
+        self.scopes
     }
 
     /// Whether its bytes are to be dropped before others leave.
@@ -142,8 +150,14 @@ impl Default for Storages {
 }
 
 impl Storages {
-    /// A record for `size_bytes` bytes that are nowhere yet, held by a handle and made in so many checkpointed scopes.
-    pub fn insert(&mut self, size_bytes: usize, made_by: &'static str, scopes: u32) -> StorageId {
+    /// A record for `size_bytes` bytes that are nowhere yet, held by a handle, made by a stream in so many checkpointed scopes.
+    pub fn insert(
+        &mut self,
+        size_bytes: usize,
+        made_by: &'static str,
+        stream: StreamId,
+        scopes: u32,
+    ) -> StorageId {
         let storage = Storage {
             number: self.made,
             size_bytes,
@@ -161,6 +175,7 @@ impl Storages {
             used_ns: 0,
             prefetched: false,
             clean_at_ns: 0,
+            stream,
             touch: Touch::default(),
             next_use: NextUse::default(),
             interval: None,
@@ -185,6 +200,11 @@ impl Storages {
     /// Whether the record exists.
     pub fn contains(&self, id: StorageId) -> bool {
         self.records.get(id.0).is_some()
+    }
+
+    /// How many were made so far: the number that the next will have.
+    pub fn made(&self) -> u64 {
+        self.made
     }
 
     /// Number of records.
@@ -316,7 +336,8 @@ mod tests {
         let mut storages = Storages::default();
         let block = Block::default();
         let made = [(5000, 2), (300, 0), (70_000, 0), (0, 1), (300, 1), (9000, 0)];
-        let ids = made.map(|(size_bytes, scopes)| storages.insert(size_bytes, "test", scopes));
+        let ids =
+            made.map(|(size_bytes, scopes)| storages.insert(size_bytes, "test", StreamId::default(), scopes));
         for (now, &id) in ids.iter().enumerate() {
             storages.set_device(id, Copy::new(block, Pending::default()), now as u64);
         }

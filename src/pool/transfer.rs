@@ -2,7 +2,6 @@
 
 use super::Pool;
 use super::arena::Block;
-use super::learn::Asked;
 use super::lease::{HostAccess, Pending};
 use super::storage::{Copy, StorageId};
 use crate::engine::{Lane, aligned};
@@ -30,7 +29,7 @@ impl Pool {
         if std::mem::take(&mut self.graph.storages[id].prefetched) {
             self.ahead.wasted();
         }
-        self.absent.insert(id, &self.graph.storages[id]);
+        self.is_absent(id);
         self.counters.evictions += 1;
         Ok(true)
     }
@@ -65,7 +64,8 @@ impl Pool {
 
     /// Brings a storage from the host tier into device memory. `false`: what is free there is in pieces too small.
     pub(super) fn fetch(&mut self, op: &'static str, id: StorageId) -> Result<bool, Error> {
-        self.device.expect(self.graph.storages[id].interval);
+        let storage = &self.graph.storages[id];
+        self.device.expect(self.plans.present().and_then(|following| following.interval(storage)));
         let Some((block, busy)) = self.place(op, self.graph.storages[id].size_bytes)? else {
             return Ok(false);
         };
@@ -89,7 +89,7 @@ impl Pool {
         let storages = &mut self.graph.storages;
         storages[id].host = Some(Copy { touched: host.touched.with(mark), ..host });
         storages.set_device(id, Copy::new(block, Pending::default().with(mark)), self.computed_ns);
-        self.absent.remove(id, &self.graph.storages[id]);
+        self.is_present(id);
         self.counters.fetched_bytes += size_bytes as u64;
         self.copied(id, mark);
         self.note_copy(Lane::Fetch, id);
@@ -123,7 +123,7 @@ impl Pool {
     pub fn begin_read(&mut self, id: StorageId) -> Result<HostAccess, Error> {
         self.counters.reads += 1;
         self.journal.note(|| Event::Read(self.number(id)));
-        self.log_storage(id, Asked::Read);
+        self.log_read(id);
         self.remake(id)?;
         let size_bytes = self.graph.storages[id].size_bytes;
         if self.graph.storages[id].host.is_none() && !self.write_back(id, true)? {
@@ -141,10 +141,11 @@ impl Pool {
         let Some((block, busy)) = self.host_block(size_bytes, true)? else {
             return Err(self.host_tier_full("write", size_bytes));
         };
-        let id = self.graph.storages.insert(size_bytes, "upload", 0);
+        let stream = self.streams.current();
+        let id = self.graph.storages.insert(size_bytes, "upload", stream, 0);
         self.journal.note(|| Event::Write(self.made(id)));
-        self.log_storage(id, Asked::Write);
-        self.held_bytes += aligned(size_bytes);
+        self.log_write(id);
+        self.streams[stream].held_bytes += aligned(size_bytes);
         let storage = &mut self.graph.storages[id];
         let copy = Copy { block, written: Pending::default(), touched: busy };
         storage.host = Some(copy);

@@ -6,6 +6,7 @@ mod registry;
 mod scope;
 mod supply;
 mod tensor;
+mod thread;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,8 +24,8 @@ pub(crate) use supply::Supply;
 pub use tensor::Tensor;
 
 use crate::OvercommitDevice;
-use crate::config::Planning;
-use crate::engine::{Engine, EngineError, Lane, Mark};
+use crate::config::{Planning, Settings};
+use crate::engine::{Engine, EngineError, Lane, Mark, Props};
 use crate::error::Error;
 use crate::liveness::Dataflow;
 use crate::op::{Dtype, Inputs, Op, PerOutput, Shape, Traced, View, bytes_view};
@@ -72,7 +73,7 @@ impl Runtime {
         dropped.extend(std::iter::from_fn(|| self.dropped.pop()));
         dropped.sort_unstable();
         dropped.into_iter().for_each(|id| pool.release(id));
-        pool.scopes = scope::depth();
+        pool.enter(thread::number(), scope::depth());
         pool
     }
 
@@ -98,27 +99,21 @@ impl Runtime {
                 best = Some(schedule);
                 true
             });
-            match best {
-                Some(schedule) => pool.follow(Arc::new(schedule), false),
-                None => pool.learn_another(period),
-            }
+            best.into_iter()
+                .for_each(|schedule| pool.follow(log.plan, Arc::new(schedule), log.stream, false));
             return;
         }
         let runtime = Arc::downgrade(self);
         let planner = std::thread::Builder::new().name("overcommit-planner".into());
         let spawned = planner.spawn(move || {
-            let mut is_planned = false;
-            planner::plan(&log, period, engine.props(), &settings, |schedule| {
-                is_planned = true;
+            let (log, props) = as_measured(&log, &*engine, &settings);
+            planner::plan(&log, period, &props, &settings, |schedule| {
                 let runtime = runtime.upgrade();
                 runtime.is_some_and(|runtime| {
-                    runtime.pool().follow(Arc::new(schedule), false);
+                    runtime.pool().follow(log.plan, Arc::new(schedule), log.stream, false);
                     true
                 })
             });
-            if let Some(runtime) = runtime.upgrade().filter(|_| !is_planned) {
-                runtime.pool().learn_another(period);
-            }
         });
         if let Err(error) = spawned {
             pool.settings.log(log::Level::Warn, format_args!("no thread to plan with: {error}"));
@@ -150,6 +145,23 @@ impl Runtime {
         let ends = self.pool().ends();
         ends.into_iter().try_for_each(|mark| self.engine.sync(mark)).map_err(|error| self.engine_error(error))
     }
+}
+
+/// What is planned, and for what device, with the times that were measured: what a plan made beside the program goes by.
+fn as_measured(log: &Log, engine: &dyn Engine, settings: &Settings) -> (Log, Props) {
+    let (log, [predicted_ns, measured_ns]) = log.as_measured();
+    let props = engine.props();
+    let link_bytes_per_second = engine.measured_link().unwrap_or(props.link_bytes_per_second);
+    settings.log(
+        log::Level::Info,
+        format_args!(
+            "planning {} ops that take {measured_ns} ns, predicted {predicted_ns}, with copies of {link_bytes_per_second:.3e} \
+             bytes/s, predicted {:.3e}",
+            log.ops(),
+            props.link_bytes_per_second
+        ),
+    );
+    (log, Props { link_bytes_per_second, ..props.clone() })
 }
 
 fn submit(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<PerOutput<Tensor>, Error> {
@@ -304,18 +316,29 @@ fn mix(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// The program's iteration once it is known, of a device that plans nothing: logs from the first call on.
-pub(crate) fn learned(device: &OvercommitDevice) -> Result<Option<Dataflow>, Error> {
+/// What the program asked for once an iteration is known, and how many ops that has, of a device that plans nothing: logs from
+/// the first call on.
+pub(crate) fn learned_log(device: &OvercommitDevice) -> Result<Option<(Log, usize)>, Error> {
     let runtime = registry::runtime(device)?;
     let mut pool = runtime.pool();
     pool.log_at_once();
-    let learned = pool.learned();
-    drop(pool);
-    Ok(learned.and_then(|(log, period)| planner::dataflow(&log, period, runtime.engine.props())))
+    Ok(pool.learned())
+}
+
+/// The iteration of [`learned_log`].
+pub(crate) fn learned(device: &OvercommitDevice) -> Result<Option<Dataflow>, Error> {
+    let props = registry::runtime(device)?.engine.props().clone();
+    Ok(learned_log(device)?.and_then(|(log, period)| planner::dataflow(&log, period, &props)))
 }
 
 /// What SuperNeurons makes of the program's iteration once that is known, as [`learned`]. For the comparison with its paper.
 #[doc(hidden)]
 pub fn layer_counts(device: &OvercommitDevice) -> Result<Option<LayerCounts>, Error> {
     Ok(learned(device)?.map(|flow| LayerCounts::of(&flow)))
+}
+
+/// Whether an iteration is planned just now.
+#[cfg(test)]
+pub(crate) fn is_planning(device: &OvercommitDevice) -> bool {
+    registry::runtime(device).expect("a device that is there").pool().is_planning()
 }

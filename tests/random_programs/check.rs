@@ -40,7 +40,7 @@ pub struct Setting {
     pub page_bytes: Option<usize>,
     pub sabotage: Option<Sabotage>,
     /// Whether iterations are planned, which takes time.
-    pub plans: bool,
+    pub planning: Planning,
 }
 
 impl Default for Setting {
@@ -52,7 +52,7 @@ impl Default for Setting {
             host_limit_bytes: UNLIMITED,
             page_bytes: None,
             sabotage: None,
-            plans: false,
+            planning: Planning::Off,
         }
     }
 }
@@ -79,7 +79,7 @@ impl Setting {
             .budget_bytes(self.budget_bytes)
             .policy(self.policy)
             .lanes(self.lanes)
-            .planning(if self.plans { Planning::AtOnce } else { Planning::Off })
+            .planning(self.planning)
             .host_limit_bytes(self.host_limit_bytes)
             .page_mapping(self.page_bytes.is_some());
         let config = self.page_bytes.into_iter().fold(config, Config::page_bytes);
@@ -165,7 +165,8 @@ pub fn check(device: &OvercommitDevice, seed: u64) {
             let deferred = (seed + index as u64 + policy as u64).is_multiple_of(2);
             let lanes = if deferred { LaneMode::Deferred { seed } } else { LaneMode::Threads };
             let plans = seed.is_multiple_of(NETWORK_EVERY) && index == 2;
-            let setting = Setting { budget_bytes: budget, policy, lanes, plans, ..free };
+            let planning = if plans { Planning::AtOnce } else { Planning::Off };
+            let setting = Setting { budget_bytes: budget, policy, lanes, planning, ..free };
             within(&setting, || check_feasible(device, &case, &setting, expected));
         }
         let setting = Setting { budget_bytes: smallest - 256, policy, ..free };

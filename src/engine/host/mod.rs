@@ -352,6 +352,10 @@ impl Engine for HostEngine {
         Some(span.address as *mut u8)
     }
 
+    fn measured_link(&self) -> Option<f64> {
+        self.lanes.measured_link()
+    }
+
     fn record(&self) {
         self.lanes.record();
     }

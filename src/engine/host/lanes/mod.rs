@@ -1,6 +1,7 @@
 //! Ordered queues of work, and who runs them: a thread per lane and whoever waits, or (deferred) only whoever waits.
 
 mod deferred;
+mod link;
 mod queue;
 mod threads;
 
@@ -45,6 +46,11 @@ impl Lanes {
     /// When each ran, those of a lane in order.
     pub fn recorded(&self) -> Vec<Ran> {
         self.shared().recorded()
+    }
+
+    /// What copies between tiers moved lately, in bytes per second, if there were any.
+    pub fn measured_link(&self) -> Option<f64> {
+        self.shared().link.bytes_per_second()
     }
 
     fn shared(&self) -> &Shared {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
+use super::link::Link;
 use crate::engine::{EngineError, Lane, Launch, Mark, Ran, Span};
 
 /// One piece of a lane's work. Launches lie in the queue themselves, so that submitting allocates nothing.
@@ -88,6 +89,8 @@ pub(super) struct Shared {
     run: Run,
     has_failed: AtomicBool,
     failure: Mutex<Option<EngineError>>,
+    /// What copies took.
+    pub link: Link,
     /// When recording began, if it did.
     epoch: OnceLock<Instant>,
     /// When the pieces of each lane ran.
@@ -107,6 +110,7 @@ impl Shared {
             run,
             has_failed: AtomicBool::new(false),
             failure: Mutex::new(None),
+            link: Link::default(),
             epoch: OnceLock::new(),
             record: Default::default(),
         }
@@ -140,8 +144,14 @@ impl Shared {
     }
 
     fn execute(&self, piece: &Piece) {
+        let begin = Instant::now();
         let result =
             catch_unwind(AssertUnwindSafe(|| (self.run)(piece))).unwrap_or_else(|_| Err(panicked(piece)));
+        match piece {
+            Piece::Launch(launch) => launch.instruction.measured.note(begin.elapsed().as_nanos() as u64),
+            Piece::Copy { from, to } if from.tier != to.tier => self.link.note(from.bytes, begin.elapsed()),
+            _ => {}
+        }
         if let Err(error) = result {
             lock(&self.failure).get_or_insert(error);
             self.has_failed.store(true, Ordering::SeqCst);

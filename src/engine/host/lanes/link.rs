@@ -1,0 +1,46 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Bytes that are counted; of more, the older count less and less.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// How fast copies between tiers are.
+#[derive(Debug, Default)]
+pub(super) struct Link {
+    bytes: AtomicU64,
+    ns: AtomicU64,
+}
+
+impl Link {
+    /// A copy took so long. Two that end at once may be counted as one: nothing but a mean is lost.
+    pub fn note(&self, bytes: usize, took: Duration) {
+        let all = self.bytes.load(Ordering::Relaxed) + bytes as u64;
+        let ns = self.ns.load(Ordering::Relaxed) + took.as_nanos() as u64;
+        let part = if all > MOST_BYTES { 2 } else { 1 };
+        self.bytes.store(all / part, Ordering::Relaxed);
+        self.ns.store(ns / part, Ordering::Relaxed);
+    }
+
+    /// Nothing if there were none.
+    pub fn bytes_per_second(&self) -> Option<f64> {
+        let (bytes, ns) = (self.bytes.load(Ordering::Relaxed), self.ns.load(Ordering::Relaxed));
+        (bytes > 0 && ns > 0).then(|| bytes as f64 / ns as f64 * 1e9)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_that_becomes_slower_is_soon_known_to_be() {
+        let link = Link::default();
+        assert_eq!(link.bytes_per_second(), None);
+        link.note(1 << 20, Duration::from_millis(1));
+        assert_eq!(link.bytes_per_second(), Some((1u64 << 20) as f64 * 1e3));
+        (0..1000).for_each(|_| link.note(1 << 20, Duration::from_millis(1)));
+        (0..1000).for_each(|_| link.note(1 << 20, Duration::from_millis(4)));
+        let slow = (1u64 << 20) as f64 * 250.0;
+        assert!(link.bytes_per_second().is_some_and(|found| (found / slow - 1.0).abs() < 0.1));
+    }
+}
