@@ -1,7 +1,7 @@
 //! Every policy on recorded programs and on networks, at one budget after the other, beside what no schedule beats and what
 //! is known to have been reached.
 //!
-//! `cargo bench --bench policies -- [--logs FOLDER] [--only NAME]`. With the public logs of the DTR simulator in a folder,
+//! `cargo bench --bench policies -- [--logs FOLDER] [--only NAME] [--grid]`. With the public logs of the DTR simulator in a folder,
 //! they are replayed in a loop; the networks are trained on the simulation, and compared with the best of the other
 //! policies. Simulated time, so the figures are the same on every machine.
 
@@ -9,6 +9,7 @@ mod known;
 mod networks;
 mod score;
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::known::{Known, LOGS, Log, PERCENTS};
 use crate::score::Score;
 
+/// Hundredths of the live peak.
+const GRID: RangeInclusive<u32> = 20..=100;
 /// Bytes per second that a lane copies.
 const LINK: f64 = 12.5e9;
 
@@ -30,6 +33,9 @@ struct Options {
     /// Where the public logs are: resnet32.log, unet.log, transformer.log, treelstm.log.
     #[arg(long)]
     logs: Option<PathBuf>,
+    /// Only `auto`, at every hundredth of the live peak from a fifth on, and where a larger budget is slower.
+    #[arg(long)]
+    grid: bool,
     /// Only what has this in its name.
     #[arg(long, default_value = "")]
     only: String,
@@ -123,13 +129,47 @@ fn offload_only(replay: &Replay<'_>, score: &mut Score, progress: &ProgressBar) 
     }
 }
 
-fn replay_log(folder: &Path, log: &Log, score: &mut Score, progress: &ProgressBar) {
+/// How much longer a step takes with more memory, at the most; and the budgets at which it takes longer at all.
+fn grid(replay: &Replay<'_>, title: &str, (offload, recompute): (bool, bool), progress: &ProgressBar) {
+    let mut least = (f64::INFINITY, 0);
+    let (mut slower, mut most) = (Vec::new(), 1.0f64);
+    for percent in GRID {
+        progress.set_message(format!("{title}, {percent} %"));
+        let budget_bytes = (replay.live_peak_bytes() as f64 * f64::from(percent) / 100.0) as usize;
+        let settings = Settings { offload, recompute, ..Settings::new(budget_bytes) };
+        let outcome = replay.run(&settings).expect("the program is checked");
+        let overhead = outcome.overhead.unwrap_or(f64::INFINITY);
+        if overhead < least.0 {
+            least = (overhead, percent);
+        } else if overhead > least.0 {
+            most = most.max(overhead / least.0);
+            slower.push(format!("{percent} % {overhead:.4} ({} % {:.4})", least.1, least.0));
+        }
+    }
+    progress.suspend(|| {
+        println!(
+            "- {title}: of {} budgets, {} are slower than a smaller one, by a factor of {most:.4} at the most: {}",
+            GRID.count(),
+            slower.len(),
+            slower.join(", ")
+        )
+    });
+}
+
+fn replay_log(folder: &Path, log: &Log, options: &Options, score: &mut Score, progress: &ProgressBar) {
     let path = folder.join(format!("{}.log", log.name));
     let program = Program::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut profile = SimProfile::named("rtx4090").and_then(SimProfile::get).expect("a profile of the table");
     profile.props.link_bytes_per_second = LINK;
     let replay = Replay::new(&program, profile, ITERATIONS).expect("the program is checked");
     progress.suspend(|| println!("\n## {}", log.name));
+    if options.grid {
+        progress.suspend(|| println!());
+        grid(&replay, "Recompute only", (false, true), progress);
+        grid(&replay, "Offload and recompute", (true, true), progress);
+        grid(&replay, "Offload only", (true, false), progress);
+        return;
+    }
     table(&replay, "Recompute only", (false, true), &log.recompute, (score, progress));
     table(&replay, "Offload and recompute, 12.5 GB/s each way", (true, true), &log.both, (score, progress));
     progress.suspend(|| println!("\n### Offload only, 12.5 GB/s each way\n"));
@@ -144,11 +184,13 @@ fn main() {
     let mut score = Score::default();
     for log in LOGS.iter().filter(|log| log.name.contains(&options.only)) {
         match &options.logs {
-            Some(folder) => replay_log(folder, log, &mut score, &progress),
+            Some(folder) => replay_log(folder, log, &options, &mut score, &progress),
             None => progress.suspend(|| println!("{}: no --logs, so not replayed", log.name)),
         }
     }
-    networks::run(&options.only, &mut score, &progress);
+    if !options.grid {
+        networks::run(&options.only, &mut score, &progress);
+        progress.suspend(|| println!("\n{score}"));
+    }
     progress.finish_and_clear();
-    println!("\n{score}");
 }
