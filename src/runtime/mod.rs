@@ -26,10 +26,8 @@ use crate::OvercommitDevice;
 use crate::config::Planning;
 use crate::engine::{Engine, EngineError, Lane, Mark};
 use crate::error::Error;
-use crate::liveness::Dataflow;
 use crate::op::{Dtype, Inputs, Op, PerOutput, Shape, Traced, View, bytes_view};
 use crate::planner;
-use crate::policy::LayerCounts;
 use crate::pool::{Input, Log, Pool, StorageId};
 
 /// One device at work.
@@ -305,17 +303,16 @@ fn mix(mut bits: u64) -> u64 {
 }
 
 /// The program's iteration once it is known, of a device that plans nothing: logs from the first call on.
-pub(crate) fn learned(device: &OvercommitDevice) -> Result<Option<Dataflow>, Error> {
+pub(crate) fn learned(device: &OvercommitDevice) -> Result<Option<(Log, usize)>, Error> {
     let runtime = registry::runtime(device)?;
     let mut pool = runtime.pool();
     pool.log_at_once();
-    let learned = pool.learned();
-    drop(pool);
-    Ok(learned.and_then(|(log, period)| planner::dataflow(&log, period, runtime.engine.props())))
+    Ok(pool.learned())
 }
 
 /// What SuperNeurons makes of the program's iteration once that is known, as [`learned`]. For the comparison with its paper.
 #[doc(hidden)]
-pub fn layer_counts(device: &OvercommitDevice) -> Result<Option<LayerCounts>, Error> {
-    Ok(learned(device)?.map(|flow| LayerCounts::of(&flow)))
+pub fn layer_counts(device: &OvercommitDevice) -> Result<Option<planner::LayerCounts>, Error> {
+    let props = registry::runtime(device)?.engine.props().clone();
+    Ok(learned(device)?.and_then(|(log, period)| planner::layer_counts(&log, period, &props)))
 }
