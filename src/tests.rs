@@ -9,7 +9,7 @@ use crate::op::Reads;
 use crate::policy::LayerCounts;
 use crate::{
     Config, Counters, Overcommit, OvercommitDevice, Planning, Policy, Profile, SimProfile, VARIABLES,
-    Variable, configure, reset_stats, runtime, stats,
+    Variable, configure, planner, reset_stats, runtime, stats,
 };
 
 mod drift;
@@ -30,8 +30,8 @@ fn trained(name: &str, batch: usize, mut optimizer: impl Optimizer<Network<Train
     let mut network = spec.network::<Training>(&device);
     for _ in 0..5 {
         (network, _) = training_step(network, &mut optimizer, 1e-3, spec.sample(batch, &device));
-        if let Some(flow) = runtime::learned(&device).unwrap() {
-            return flow;
+        if let Some((log, period)) = runtime::learned(&device).unwrap() {
+            return planner::dataflow(&log, period, &profile().props).expect("two iterations");
         }
     }
     panic!("{name}: the iteration was not found");

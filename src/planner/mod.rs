@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crate::config::{Exactness, Placement, Settings};
 use crate::engine::Props;
 use crate::engine::sim::{Profile, Workspace};
-use crate::liveness::Dataflow;
+pub use crate::policy::LayerCounts;
 use crate::policy::{Limits, Policy, Schedule};
 use crate::pool::Log;
 use iteration::Iteration;
@@ -144,8 +144,14 @@ fn scheduled(tried: &Schedule, trial: &Trial) -> Schedule {
     Schedule { evictions, ..tried.clone() }
 }
 
+/// What SuperNeurons makes of an iteration.
+pub fn layer_counts(log: &Log, period: usize, props: &Props) -> Option<LayerCounts> {
+    Some(LayerCounts::of(&Iteration::cut(log, period)?.dataflow(props)))
+}
+
 /// An iteration as policies see it.
-pub fn dataflow(log: &Log, period: usize, props: &Props) -> Option<Dataflow> {
+#[cfg(test)]
+pub fn dataflow(log: &Log, period: usize, props: &Props) -> Option<crate::liveness::Dataflow> {
     Some(Iteration::cut(log, period)?.dataflow(props))
 }
 

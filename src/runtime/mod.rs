@@ -27,10 +27,8 @@ use crate::OvercommitDevice;
 use crate::config::{Planning, Settings};
 use crate::engine::{Engine, EngineError, Lane, Mark, Props};
 use crate::error::Error;
-use crate::liveness::Dataflow;
 use crate::op::{Dtype, Inputs, Op, PerOutput, Shape, Traced, View, bytes_view};
 use crate::planner;
-use crate::policy::LayerCounts;
 use crate::pool::{Input, Log, Pool, StorageId};
 
 /// One device at work.
@@ -316,25 +314,20 @@ fn mix(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// What the program asked for once an iteration is known, and how many ops that has, of a device that plans nothing: logs from
+/// What the program asked for once its iteration is known, and how many ops that has, of a device that plans nothing: logs from
 /// the first call on.
-pub(crate) fn learned_log(device: &OvercommitDevice) -> Result<Option<(Log, usize)>, Error> {
+pub(crate) fn learned(device: &OvercommitDevice) -> Result<Option<(Log, usize)>, Error> {
     let runtime = registry::runtime(device)?;
     let mut pool = runtime.pool();
     pool.log_at_once();
     Ok(pool.learned())
 }
 
-/// The iteration of [`learned_log`].
-pub(crate) fn learned(device: &OvercommitDevice) -> Result<Option<Dataflow>, Error> {
-    let props = registry::runtime(device)?.engine.props().clone();
-    Ok(learned_log(device)?.and_then(|(log, period)| planner::dataflow(&log, period, &props)))
-}
-
 /// What SuperNeurons makes of the program's iteration once that is known, as [`learned`]. For the comparison with its paper.
 #[doc(hidden)]
-pub fn layer_counts(device: &OvercommitDevice) -> Result<Option<LayerCounts>, Error> {
-    Ok(learned(device)?.map(|flow| LayerCounts::of(&flow)))
+pub fn layer_counts(device: &OvercommitDevice) -> Result<Option<planner::LayerCounts>, Error> {
+    let props = registry::runtime(device)?.engine.props().clone();
+    Ok(learned(device)?.and_then(|(log, period)| planner::layer_counts(&log, period, &props)))
 }
 
 /// Whether an iteration is planned just now.

@@ -89,7 +89,7 @@ fn trained(layers: usize, seed: Option<u64>, config: Config, learns: bool) -> (O
                 }
             }
             if learns && learned.is_none() {
-                let found = runtime::learned_log(&device).unwrap();
+                let found = runtime::learned(&device).unwrap();
                 learned = found.and_then(|(log, period)| planner::in_words(&log, period));
             }
         }

@@ -85,7 +85,7 @@ pub const REMATERIALIZATION: Seed = Seed {
     rows: || {
         let row =
             Claim::new("N layers in memory for their root, by recomputing alone", "O(N) ops", "abstract");
-        vec![row.not_yet("N linear layers", "recomputing without a host tier is not a policy yet")]
+        vec![row.not_yet("N linear layers", "such a network is not among those that are measured")]
     },
 };
 

@@ -50,10 +50,7 @@ fn pieces() -> Answer {
     let parts: Vec<f64> = workloads.iter().map(lost_to_pieces).collect();
     Answer {
         ours: format!("not yet; the pool takes up to {} over the live bytes", percent(largest(&parts))),
-        how: format!(
-            "nothing places ahead, and CnMem is not simulated; over the live bytes: {}",
-            each(&workloads, &parts)
-        ),
+        how: format!("CnMem is not simulated; over the live bytes: {}", each(&workloads, &parts)),
         verdict: Verdict::NotYet,
     }
 }
