@@ -41,7 +41,7 @@ impl Drift {
             return false;
         }
         let off = self.off_ns as f64 / self.planned_ns.max(1) as f64;
-        let drifted = off > MOST_OFF || link > 1.0 + MOST_OFF || link < 1.0 / (1.0 + MOST_OFF);
+        let drifted = off > MOST_OFF || link.max(link.recip()) > 1.0 + MOST_OFF;
         let most_iterations = if drifted { 2 * self.most_iterations } else { self.most_iterations };
         *self = Drift { most_iterations, ..Drift::default() };
         drifted

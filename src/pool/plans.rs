@@ -104,7 +104,7 @@ pub enum Where {
 #[derive(Debug, Default)]
 pub struct Plans {
     /// The one that the program is in, or was in last, and the others by when it was.
-    kept: Vec<Box<Following>>,
+    kept: Vec<Following>,
     /// Plans and schedules so far.
     begun: u64,
     made: u32,
@@ -118,12 +118,12 @@ pub struct Plans {
 impl Plans {
     /// The one that the program is in, or was in last.
     pub fn present(&self) -> Option<&Following> {
-        self.kept.first().map(|plan| &**plan)
+        self.kept.first()
     }
 
     /// The same.
     pub fn present_mut(&mut self) -> Option<&mut Following> {
-        self.kept.first_mut().map(|plan| &mut **plan)
+        self.kept.first_mut()
     }
 
     /// The one that is followed.
@@ -140,7 +140,7 @@ impl Plans {
     pub fn insert(&mut self, plan: PlanId, schedule: Arc<Schedule>, stream: StreamId, before_first: bool) {
         self.made += 1;
         (self.unplanned_ops, self.fruitless) = (0, None);
-        let mut following = Box::new(Following {
+        let mut following = Following {
             place: Place::new(&schedule, before_first),
             current: vec![None; schedule.intervals.len()],
             due: VecDeque::new(),
@@ -154,7 +154,7 @@ impl Plans {
             number: self.made,
             stream,
             followed_ops: 0,
-        });
+        };
         if let Some(before) = self.kept.iter_mut().find(|kept| kept.plan == plan) {
             following.drift = before.drift.anew();
             *before = following;
