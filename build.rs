@@ -1,10 +1,45 @@
-//! Compiles the kernels for the host engine.
+//! Compiles the kernels for the host engine, and puts their sources into the program for the CUDA engine.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=kernels");
     #[cfg(feature = "host")]
     host::compile();
+    #[cfg(feature = "cuda")]
+    cuda::embed();
+}
+
+/// The files of `kernels/` with one of these endings, by name.
+#[cfg(any(feature = "host", feature = "cuda"))]
+fn sources(endings: &[&str]) -> Vec<std::path::PathBuf> {
+    let mut files: Vec<std::path::PathBuf> = std::fs::read_dir("kernels")
+        .expect("the crate has a folder of kernels")
+        .map(|entry| entry.expect("the folder of kernels can be read").path())
+        .filter(|path| {
+            endings.iter().any(|ending| path.extension().is_some_and(|extension| extension == *ending))
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+#[cfg(feature = "cuda")]
+mod cuda {
+    use std::path::Path;
+
+    /// Names and texts of all sources: `SOURCES`.
+    pub fn embed() {
+        let rows: String = (super::sources(&["cu", "cuh"]).iter())
+            .map(|file| {
+                let path = std::fs::canonicalize(file).expect("a source that was listed");
+                let name = file.file_name().expect("a source has a name").to_string_lossy();
+                format!("    ({name:?}, include_str!({path:?})),\n")
+            })
+            .collect();
+        let folder = std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
+        let text = format!("pub(super) const SOURCES: &[(&str, &str)] = &[\n{rows}];\n");
+        std::fs::write(Path::new(&folder).join("sources.rs"), text).expect("OUT_DIR can be written");
+    }
 }
 
 #[cfg(feature = "host")]
@@ -13,7 +48,7 @@ mod host {
 
     /// One build per instruction set; the host engine chooses when it starts.
     pub fn compile() {
-        let files = sources();
+        let files = super::sources(&["cu"]);
         let has_v3 = std::env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64");
         // For old processors alone, where there is a better build.
         build(&files, "base", if has_v3 { 2 } else { 3 }, None);
@@ -76,15 +111,5 @@ mod host {
                  (set CXX to name it, or build without the feature): {error}"
             );
         }
-    }
-
-    fn sources() -> Vec<PathBuf> {
-        let mut files: Vec<PathBuf> = std::fs::read_dir("kernels")
-            .expect("the crate has a folder of kernels")
-            .map(|entry| entry.expect("the folder of kernels can be read").path())
-            .filter(|path| path.extension().is_some_and(|extension| extension == "cu"))
-            .collect();
-        files.sort();
-        files
     }
 }

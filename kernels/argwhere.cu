@@ -48,8 +48,8 @@ template <class Index> DEV void indices(const Argwhere& args) {
 }
 }  // namespace
 
-KERNEL(count_set_b8, Argwhere) { count(args); }
-KERNEL(argwhere_i32, Argwhere) { indices<i32>(args); }
-KERNEL(argwhere_i64, Argwhere) { indices<i64>(args); }
+#define COUNT_SET(T, ...) KERNEL(count_set_##T, Argwhere) { count(args); }
+#define ARGWHERE(T, ...) KERNEL(argwhere_##T, Argwhere) { indices<T>(args); }
+FOR(b8, COUNT_SET, ) FOR(i32, ARGWHERE, ) FOR(i64, ARGWHERE, )
 
 EXPORT_TABLE(argwhere)

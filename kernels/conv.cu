@@ -1,10 +1,11 @@
 // The data movement of convolution by matrix multiplication, and convolution of few channels without it: for the host
-// engine; a GPU has libraries for it.
+// engine alone. A GPU has libraries for it, and `columns.cu`.
 //
 // The column matrix has a row for every (channel, kernel z, kernel y, kernel x) and a column for every output pixel.
 // One block does a range of its rows for a band of output rows, which are counted through all planes of the output.
 #include "simt.cuh"
 
+#if !SIMT_DEVICE
 namespace {
 template <class T> struct ColumnsArgs {
   T* image;    // what windows move over
@@ -330,5 +331,6 @@ CONV(col2im)
 CONV(depthwise)
 CONV(depthwise_input)
 CONV(depthwise_weight)
+#endif
 
 EXPORT_TABLE(conv)

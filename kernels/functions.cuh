@@ -12,6 +12,9 @@
 
 namespace {
 #if SIMT_DEVICE
+#ifdef SIMT_EMULATED
+DEV float normcdff(float x) { return 0.5f * erfcf(x * -0.70710678f); }
+#endif
 DEV float vexp(float x) { return expf(x); }
 DEV float vlog(float x) { return logf(x); }
 DEV float vlog1p(float x) { return log1pf(x); }

@@ -250,8 +250,8 @@ template <class T> DEV void backward(const Interpolate& p) {
 }
 }  // namespace
 
-KERNEL(interpolate_tables_f32, Tables) { fill_tables<f32>(args); }
-KERNEL(interpolate_tables_f64, Tables) { fill_tables<f64>(args); }
+#define TABLES(T, ...) KERNEL(interpolate_tables_##T, Tables) { fill_tables<T>(args); }
+FOR(f64, TABLES, ) FOR(f32, TABLES, )
 #define INTERPOLATE(T, ...)                                                             \
   KERNEL(interpolate_forward_##T, Interpolate) {                                        \
     switch (args.tables.mode) {                                                         \

@@ -1,4 +1,5 @@
-// Products of matrices of integers, which wrap. The space runs over the outputs, in left, right and bias.
+// Products of matrices: of integers, which wrap, and of floats for devices without a library for it. The space runs over
+// the outputs, in left, right and bias.
 #include "math.cuh"
 #include "views.cuh"
 
@@ -59,8 +60,32 @@ template <class T> DEV void matmul(const Matmul& args) {
     }
   });
 }
+// Of floats, an output at a time. Halves are added up in f32 and rounded once; parts of the sum, before they join it.
+template <class T> DEV void product(const Matmul& args) {
+  typedef Compute<T> C;
+  constexpr u64 PART = 128;
+  const auto& strides = args.space.strides;
+  const i64 step_left = args.steps[0], step_right = args.steps[1];
+  for_runs<3>(args.space, block_range(args.space.count, args.chunk), [&](u64 i, const i64* offsets, u64 run) {
+    for (u64 k = 0; k < run; ++k) {
+      const T* left = static_cast<const T*>(args.left) + offsets[0] + i64(k) * strides[0][0];
+      const T* right = static_cast<const T*>(args.right) + offsets[1] + i64(k) * strides[1][0];
+      C total = 0;
+      for (u64 begin = 0; begin < args.inner; begin += PART) {
+        C sum = 0;
+        for (u64 n = begin; n < least(begin + PART, args.inner); ++n)
+          sum += widen(left[i64(n) * step_left]) * widen(right[i64(n) * step_right]);
+        total += sum;
+      }
+      if (args.bias) total += widen(static_cast<const T*>(args.bias)[offsets[2] + i64(k) * strides[2][0]]);
+      static_cast<T*>(args.out)[i + k] = narrow<T>(total);
+    }
+  });
+}
 }  // namespace
 
+#define PRODUCT(T, ...) KERNEL(matmul_##T, Matmul) { product<T>(args); }
+FOR_FLOATS(PRODUCT, )
 #define MATMUL(T, ...) KERNEL(matmul_##T, Matmul) { matmul<T>(args); }
 FOR_INTEGERS(MATMUL, )
 

@@ -236,11 +236,10 @@ template <class C> DEV void deform_backward_image(const Deform& f) {
 
 #define GRID(T, ...) KERNEL(grid_sample_##T, Grid) { grid_sample<T>(args); }
 FOR_FLOATS(GRID, )
-#define DEFORM(T)                                                                        \
+#define DEFORM(T, ...)                                                                   \
   KERNEL(deform_columns_##T, Deform) { deform_columns<T>(args); }                        \
   KERNEL(deform_backward_offset_##T, Deform) { deform_backward_offset<T>(args); }        \
   KERNEL(deform_backward_image_##T, Deform) { deform_backward_image<T>(args); }
-DEFORM(f32)
-DEFORM(f64)
+FOR(f64, DEFORM, ) FOR(f32, DEFORM, )
 
 EXPORT_TABLE(sample)

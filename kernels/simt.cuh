@@ -1,4 +1,5 @@
-// One kernel source, two compilers: NVRTC for the GPU, the C++ compiler for the host engine.
+// One kernel source, two compilers: NVRTC for the GPU, the C++ compiler for the host engine. The C++ compiler also makes
+// what NVRTC is given run on a CPU (SIMT_EMULATED), for tests: a block's threads one after the other.
 //
 // A kernel is `KERNEL(name, Args) { ... args.field ... }`: one plain-data argument struct, passed by value, mirrored in
 // Rust. On the host a block has one thread, which the compiler vectorises; blocks are spread over threads by the caller.
@@ -21,7 +22,11 @@ typedef long long i64;
 #define KERNEL(name, Args) extern "C" __global__ void name(const Args args)
 #define EXPORT_TABLE(file)
 #else
+#ifdef SIMT_EMULATED
+#define SIMT_DEVICE 1
+#else
 #define SIMT_DEVICE 0
+#endif
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -32,19 +37,41 @@ namespace {
 struct Dim3 {
   u32 x, y, z;
 };
+#ifdef SIMT_EMULATED
+// Executes `blocks` blocks of `threads` threads on the calling thread, the last first if `backward`.
+typedef void (*Run)(const void* args, u32 blocks, u32 threads, u32 backward);
+thread_local Dim3 threadIdx{0, 0, 0}, blockDim{1, 1, 1};
+#else
+// Executes blocks [begin, end) of `blocks` on the calling thread.
+typedef void (*Run)(const void* args, u32 blocks, u32 begin, u32 end);
 constexpr Dim3 threadIdx{0, 0, 0}, blockDim{1, 1, 1};
+#endif
 thread_local Dim3 blockIdx{0, 0, 0}, gridDim{1, 1, 1};
 
-// What Rust sees of a kernel. `run` executes blocks [begin, end) of `blocks` on the calling thread.
+// What Rust, or the driver that stands in for CUDA's, sees of a kernel.
 struct Entry {
   const char* name;
-  void (*run)(const void* args, u32 blocks, u32 begin, u32 end);
+  Run run;
   u64 args_bytes, args_align;
 };
 std::vector<Entry>& table() {
   static std::vector<Entry> entries;
   return entries;
 }
+#ifdef SIMT_EMULATED
+template <class Args>
+DEV void run_blocks(void (*kernel)(const Args&), const void* args, u32 blocks, u32 threads, u32 backward) {
+  gridDim = {blocks, 1, 1};
+  blockDim = {threads, 1, 1};
+  for (u32 b = 0; b < blocks; ++b) {
+    for (u32 t = 0; t < threads; ++t) {
+      blockIdx = {backward ? blocks - 1 - b : b, 0, 0};
+      threadIdx = {backward ? threads - 1 - t : t, 0, 0};
+      kernel(*static_cast<const Args*>(args));
+    }
+  }
+}
+#else
 template <class Args> DEV void run_blocks(void (*kernel)(const Args&), const void* args, u32 blocks, u32 begin, u32 end) {
   gridDim = {blocks, 1, 1};
   for (u32 block = begin; block < end; ++block) {
@@ -52,6 +79,7 @@ template <class Args> DEV void run_blocks(void (*kernel)(const Args&), const voi
     kernel(*static_cast<const Args*>(args));
   }
 }
+#endif
 struct Registration {
   explicit Registration(const Entry& entry) { table().push_back(entry); }
 };
@@ -59,8 +87,8 @@ struct Registration {
 
 #define KERNEL(name, Args)                                                                                  \
   static void name(const Args& args);                                                                       \
-  static void name##_run(const void* args, u32 blocks, u32 begin, u32 end) {                                \
-    run_blocks<Args>(&name, args, blocks, begin, end);                                                      \
+  static void name##_run(const void* args, u32 blocks, u32 a, u32 b) {                                      \
+    run_blocks<Args>(&name, args, blocks, a, b);                                                            \
   }                                                                                                         \
   static const Registration name##_registration({#name, &name##_run, sizeof(Args), alignof(Args)});         \
   static void name(const Args& args)

@@ -11,15 +11,36 @@ struct bf16 { u16 bits; };
 struct b8 { u8 bits; };
 struct b32 { u32 bits; };
 
-// Instances of a kernel: MACRO(type, ...) for every type of a class.
-#define FOR_HALVES(MACRO, ...) MACRO(f16, __VA_ARGS__) MACRO(bf16, __VA_ARGS__)
-#define FOR_FLOATS(MACRO, ...) MACRO(f64, __VA_ARGS__) MACRO(f32, __VA_ARGS__) FOR_HALVES(MACRO, __VA_ARGS__)
+// What a build has of a type's instances: all here; who builds those of one type alone defines SIMT_PARTIAL and, before
+// this, `ONLY_type(...)` as its arguments for that type, and as nothing for the others.
+#ifndef SIMT_PARTIAL
+#define ONLY_f64(...) __VA_ARGS__
+#define ONLY_f32(...) __VA_ARGS__
+#define ONLY_f16(...) __VA_ARGS__
+#define ONLY_bf16(...) __VA_ARGS__
+#define ONLY_i64(...) __VA_ARGS__
+#define ONLY_i32(...) __VA_ARGS__
+#define ONLY_i16(...) __VA_ARGS__
+#define ONLY_i8(...) __VA_ARGS__
+#define ONLY_u64(...) __VA_ARGS__
+#define ONLY_u32(...) __VA_ARGS__
+#define ONLY_u16(...) __VA_ARGS__
+#define ONLY_u8(...) __VA_ARGS__
+#define ONLY_b8(...) __VA_ARGS__
+#define ONLY_b32(...) __VA_ARGS__
+#endif
+
+// Instances of a kernel: MACRO(type, ...) for one type, or for every type of a class.
+#define FOR(T, MACRO, ...) ONLY_##T(MACRO(T, __VA_ARGS__))
+#define FOR_HALVES(MACRO, ...) FOR(f16, MACRO, __VA_ARGS__) FOR(bf16, MACRO, __VA_ARGS__)
+#define FOR_FLOATS(MACRO, ...) FOR(f64, MACRO, __VA_ARGS__) FOR(f32, MACRO, __VA_ARGS__) FOR_HALVES(MACRO, __VA_ARGS__)
 #define FOR_INTEGERS(MACRO, ...)                                                                          \
-  MACRO(i64, __VA_ARGS__) MACRO(i32, __VA_ARGS__) MACRO(i16, __VA_ARGS__) MACRO(i8, __VA_ARGS__)          \
-  FOR_RAW(MACRO, __VA_ARGS__)
-#define FOR_RAW(MACRO, ...) \
-  MACRO(u64, __VA_ARGS__) MACRO(u32, __VA_ARGS__) MACRO(u16, __VA_ARGS__) MACRO(u8, __VA_ARGS__)
-#define FOR_BOOLS(MACRO, ...) MACRO(b8, __VA_ARGS__) MACRO(b32, __VA_ARGS__)
+  FOR(i64, MACRO, __VA_ARGS__) FOR(i32, MACRO, __VA_ARGS__) FOR(i16, MACRO, __VA_ARGS__)                  \
+  FOR(i8, MACRO, __VA_ARGS__) FOR_RAW(MACRO, __VA_ARGS__)
+#define FOR_RAW(MACRO, ...)                                                                               \
+  FOR(u64, MACRO, __VA_ARGS__) FOR(u32, MACRO, __VA_ARGS__) FOR(u16, MACRO, __VA_ARGS__)                  \
+  FOR(u8, MACRO, __VA_ARGS__)
+#define FOR_BOOLS(MACRO, ...) FOR(b8, MACRO, __VA_ARGS__) FOR(b32, MACRO, __VA_ARGS__)
 #define FOR_NUMBERS(MACRO, ...) FOR_FLOATS(MACRO, __VA_ARGS__) FOR_INTEGERS(MACRO, __VA_ARGS__)
 #define FOR_ALL(MACRO, ...) FOR_NUMBERS(MACRO, __VA_ARGS__) FOR_BOOLS(MACRO, __VA_ARGS__)
 

@@ -21,9 +21,9 @@ FOR_FLOATS(UNARY, exp, Exp) FOR_FLOATS(UNARY, log, Log) FOR_FLOATS(UNARY, log1p,
 FOR_FLOATS(UNARY, sqrt, Sqrt) FOR_FLOATS(UNARY, recip, Recip) FOR_FLOATS(UNARY, erf, Erf)
 #define UNARY_FAR(T, kind, Function) \
   KERNEL(unary_##kind##_##T, Pointwise) { unary_far<T, Function>(args); }
-UNARY(f64, sin, Sin) UNARY_FAR(f32, sin, Sin) FOR_HALVES(UNARY_FAR, sin, Sin)
-UNARY(f64, cos, Cos) UNARY_FAR(f32, cos, Cos) FOR_HALVES(UNARY_FAR, cos, Cos)
-UNARY(f64, tan, Tan) UNARY_FAR(f32, tan, Tan) FOR_HALVES(UNARY_FAR, tan, Tan)
+FOR(f64, UNARY, sin, Sin) FOR(f32, UNARY_FAR, sin, Sin) FOR_HALVES(UNARY_FAR, sin, Sin)
+FOR(f64, UNARY, cos, Cos) FOR(f32, UNARY_FAR, cos, Cos) FOR_HALVES(UNARY_FAR, cos, Cos)
+FOR(f64, UNARY, tan, Tan) FOR(f32, UNARY_FAR, tan, Tan) FOR_HALVES(UNARY_FAR, tan, Tan)
 FOR_FLOATS(UNARY, sinh, Sinh) FOR_FLOATS(UNARY, cosh, Cosh) FOR_FLOATS(UNARY, tanh, Tanh)
 FOR_FLOATS(UNARY, asin, Asin) FOR_FLOATS(UNARY, acos, Acos) FOR_FLOATS(UNARY, atan, Atan)
 FOR_FLOATS(UNARY, asinh, Asinh) FOR_FLOATS(UNARY, acosh, Acosh) FOR_FLOATS(UNARY, atanh, Atanh)

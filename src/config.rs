@@ -1,5 +1,6 @@
 //! What a user can choose, and the environment variables for it: one table.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -7,6 +8,8 @@ use bytesize::ByteSize;
 use log::LevelFilter;
 
 use crate::engine::Props;
+#[cfg(feature = "cuda")]
+use crate::engine::cuda::CudaOptions;
 #[cfg(feature = "host")]
 use crate::engine::host::{HostOptions, LaneMode};
 use crate::error::Error;
@@ -44,11 +47,13 @@ pub enum Variable {
     PageMapping,
     /// How addresses are chosen.
     Placement,
+    /// Where NVIDIA's libraries are.
+    CudaLibraries,
 }
 
 /// Every variable: its name, what it takes, what it does if unset.
-pub const VARIABLES: [(Variable, &str, &str, &str); 10] = [
-    (Variable::Device, "OVERCOMMIT_DEVICE", "cuda:N, host:N or sim:KEY", "the first GPU, else host:0"),
+pub const VARIABLES: [(Variable, &str, &str, &str); 11] = [
+    (Variable::Device, "OVERCOMMIT_DEVICE", "cuda:N, host:N or sim:KEY", "host:0"),
     (
         Variable::Budget,
         "OVERCOMMIT_BUDGET",
@@ -79,6 +84,7 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 10] = [
         "true where the engine can and the budget holds 64 pages",
     ),
     (Variable::Placement, "OVERCOMMIT_PLACEMENT", "best-fit or smartpool", "smartpool"),
+    (Variable::CudaLibraries, "OVERCOMMIT_CUDA_LIBRARIES", "a folder", "the linker's and the usual folders"),
 ];
 
 impl Variable {
@@ -252,6 +258,7 @@ pub struct Config {
     lanes: LaneMode,
     #[cfg(feature = "host")]
     page_bytes: Option<usize>,
+    cuda_libraries: Option<PathBuf>,
     reads: Reads,
     density: Option<f64>,
     sabotage: Option<Sabotage>,
@@ -336,6 +343,13 @@ impl Config {
     #[cfg(feature = "host")]
     pub fn lanes(mut self, lanes: LaneMode) -> Self {
         self.lanes = lanes;
+        self
+    }
+
+    /// A folder in which NVIDIA's libraries are looked for before the linker's and the usual ones: those of the driver
+    /// (`libcuda`) and of the compiler of kernels (`libnvrtc`).
+    pub fn cuda_libraries(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cuda_libraries = Some(folder.into());
         self
     }
 
@@ -433,6 +447,12 @@ impl Config {
 
     pub(crate) fn supply(&self) -> Supply {
         Supply::new(self.reads.clone(), self.density)
+    }
+
+    #[cfg(feature = "cuda")]
+    pub(crate) fn cuda_options(&self, index: u16) -> CudaOptions {
+        let from_environment = || Variable::CudaLibraries.read().and_then(Result::ok);
+        CudaOptions { index, libraries: self.cuda_libraries.clone().or_else(from_environment) }
     }
 
     #[cfg(feature = "host")]

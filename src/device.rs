@@ -9,8 +9,8 @@ use crate::engine::sim::{self, Profile};
 
 /// Where tensors live and ops run.
 ///
-/// [`default`](OvercommitDevice::default) is the device the environment names, else the first GPU, else `Host(0)`; it
-/// is decided once per process and never fails.
+/// [`default`](OvercommitDevice::default) is the device the environment names, else `Host(0)`; it is decided once per process
+/// and never fails. A GPU has to be named as long as the CUDA engine has not been run on one.
 ///
 /// ```
 /// use burn_overcommit::OvercommitDevice;
@@ -100,13 +100,7 @@ impl OvercommitDevice {
 impl Default for OvercommitDevice {
     fn default() -> Self {
         static DEFAULT: OnceLock<OvercommitDevice> = OnceLock::new();
-        *DEFAULT.get_or_init(|| {
-            let fallback = match OvercommitDevice::count(0) {
-                0 => OvercommitDevice::Host(0),
-                _ => OvercommitDevice::Cuda(0),
-            };
-            config::device_from_environment().unwrap_or(fallback)
-        })
+        *DEFAULT.get_or_init(|| config::device_from_environment().unwrap_or(OvercommitDevice::Host(0)))
     }
 }
 

@@ -139,7 +139,7 @@ pub enum Error {
         /// The device.
         device: crate::OvercommitDevice,
         /// Why.
-        reason: &'static str,
+        reason: String,
     },
 
     /// The device already holds tensors.

@@ -1,5 +1,11 @@
 //! Engines: memory, lanes and launches. An engine knows nothing of tensors, Burn or policies.
 
+#[cfg(any(feature = "host", feature = "cuda"))]
+mod call;
+#[cfg(any(feature = "host", feature = "cuda"))]
+mod capacity;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod fault;
 #[cfg(feature = "host")]
 pub mod host;

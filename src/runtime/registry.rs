@@ -6,6 +6,8 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 use super::Runtime;
 use crate::config::Config;
 use crate::engine::Engine;
+#[cfg(feature = "cuda")]
+use crate::engine::cuda::CudaEngine;
 #[cfg(feature = "host")]
 use crate::engine::host::HostEngine;
 use crate::engine::sim::SimEngine;
@@ -143,8 +145,15 @@ fn start(
 }
 
 fn engine(device: OvercommitDevice, config: &Config) -> Result<Arc<dyn Engine>, Error> {
-    let missing = |reason| Err(Error::Device { device, reason });
+    let missing = |reason: &str| Err(Error::Device { device, reason: reason.into() });
     match device {
+        #[cfg(feature = "cuda")]
+        OvercommitDevice::Cuda(index) => match CudaEngine::new(&config.cuda_options(index)) {
+            Ok(engine) => Ok(Arc::new(engine)),
+            Err(reason) => Err(Error::Device { device, reason }),
+        },
+        #[cfg(not(feature = "cuda"))]
+        OvercommitDevice::Cuda(_) => missing("this build lacks the feature `cuda`"),
         #[cfg(feature = "host")]
         OvercommitDevice::Host(_) => Ok(Arc::new(HostEngine::new(config.host_options()))),
         #[cfg(not(feature = "host"))]
@@ -152,7 +161,6 @@ fn engine(device: OvercommitDevice, config: &Config) -> Result<Arc<dyn Engine>, 
             let _ = config;
             missing("this build lacks the feature `host`")
         }
-        OvercommitDevice::Cuda(_) => missing("this version has no CUDA engine yet"),
         OvercommitDevice::Sim(profile) => match profile.get() {
             Some(profile) => Ok(Arc::new(SimEngine::new(&profile))),
             None => missing("there is no such profile"),

@@ -15,7 +15,11 @@ use crate::value::Value;
 pub type Ours = Overcommit<f32, i32>;
 pub type Reference = burn::backend::Flex;
 
-pub const DEVICE: OvercommitDevice = OvercommitDevice::Host(0);
+/// The host engine, or what the environment names: `scripts/check-cuda` runs the table on the CUDA engine.
+pub fn device() -> OvercommitDevice {
+    let named = std::env::var("OVERCOMMIT_DEVICE");
+    named.map_or(OvercommitDevice::Host(0), |name| name.parse().unwrap_or_else(|error| panic!("{error}")))
+}
 
 thread_local! {
     static CAUGHT: Cell<bool> = const { Cell::new(false) };
@@ -33,7 +37,7 @@ pub fn pairs<A: Backend, B: Backend>() -> impl Iterator<Item = (Case<A>, Case<B>
 pub fn dtypes<B: Backend>(case: &Case<B>) -> Vec<DType> {
     let has = |dtype: &DType| {
         let multiplies = dtype.is_float() || matches!(dtype, DType::I32 | DType::I64);
-        Ours::supports_dtype(&DEVICE, *dtype) && (multiplies || !case.name.contains("matmul"))
+        Ours::supports_dtype(&device(), *dtype) && (multiplies || !case.name.contains("matmul"))
     };
     case.kind.dtypes().iter().copied().filter(has).collect()
 }

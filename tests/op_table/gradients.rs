@@ -6,7 +6,7 @@ use burn_backend::{AutodiffBackend, Backend, DType};
 use burn_overcommit::OvercommitDevice;
 
 use crate::case::{Case, Form, Kind};
-use crate::check::{DEVICE, Failures, Hosts, Ours, answer, caught, dtypes, pairs, upload};
+use crate::check::{Failures, Hosts, Ours, answer, caught, device, dtypes, pairs, upload};
 use crate::host::{Host, Values};
 use crate::value::Value;
 
@@ -52,7 +52,7 @@ fn weight(index: usize) -> f64 {
 
 /// The loss of a case at some inputs: the weighted sum of its float outputs.
 fn loss(case: &Case<Ours>, hosts: &Hosts, form: &Form) -> Result<f64, String> {
-    let outputs = answer(case, upload(hosts, &DEVICE), form)?;
+    let outputs = answer(case, upload(hosts, &device()), form)?;
     let weighted = |data| match Host::from_data(&data).values {
         Values::Float(values) => values.iter().enumerate().map(|(i, x)| weight(i) * x).sum(),
         _ => 0.0,
@@ -61,7 +61,7 @@ fn loss(case: &Case<Ours>, hosts: &Hosts, form: &Form) -> Result<f64, String> {
 }
 
 fn tracked<A: Backend<Device = OvercommitDevice>>(hosts: &Hosts) -> Vec<Value<A>> {
-    let values = upload::<A>(hosts, &DEVICE).into_iter();
+    let values = upload::<A>(hosts, &device()).into_iter();
     let track = |value| match value {
         Value::Float(x) => Value::Float(A::float_set_require_grad(x, true)),
         other => other,
@@ -75,7 +75,7 @@ fn weighted_sum<A: Backend<Device = OvercommitDevice>>(output: FloatTensor<A>) -
     let shape = output.shape();
     let weights = Values::Float((0..shape.num_elements()).map(weight).collect());
     let weights = Host::new(&shape.to_vec(), weights);
-    let weights = Value::<A>::new(&weights, DType::F64, &DEVICE).float();
+    let weights = Value::<A>::new(&weights, DType::F64, &device()).float();
     A::float_sum(A::float_mul(output, weights))
 }
 
@@ -133,7 +133,7 @@ fn check<A: Over>(ours: &Case<Ours>, tracked: &Case<A>, form: &Form) -> Result<(
 }
 
 fn check_all<A: Over>() {
-    assert!(Ours::supports_dtype(&DEVICE, DType::F64));
+    assert!(Ours::supports_dtype(&device(), DType::F64));
     let mut failures = Failures::default();
     for (ours, tracked) in pairs::<Ours, A>() {
         let each_rank_0 = |form: &&Form| form.shape.is_empty() && ours.forms().len() > 1;
@@ -168,11 +168,11 @@ fn sparing_values_are_the_same_bits() {
         for dtype in dtypes(&ours) {
             for form in ours.forms().iter().filter(|form| !form.is_long()) {
                 let hosts = ours.hosts(form, dtype);
-                let found = answer(&sparing, upload(&hosts, &DEVICE), form);
-                let composed = answer(&burns, upload(&hosts, &DEVICE), form);
+                let found = answer(&sparing, upload(&hosts, &device()), form);
+                let composed = answer(&burns, upload(&hosts, &device()), form);
                 let outcome = match (found, composed) {
                     (Ok(found), Ok(composed)) => same_bits(&found, &composed)
-                        .or_else(|_| same_bits(&found, &answer(&ours, upload(&hosts, &DEVICE), form)?)),
+                        .or_else(|_| same_bits(&found, &answer(&ours, upload(&hosts, &device()), form)?)),
                     // What Burn's autodiff has not, this has not, unless the default works here.
                     (Err(what), Ok(_)) => Err(what),
                     (_, Err(_)) => Ok(()),

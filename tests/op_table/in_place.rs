@@ -2,12 +2,12 @@
 
 use crate::case::{Case, Form};
 use crate::cases;
-use crate::check::{DEVICE, Failures, Hosts, Ours, answer, dtypes, same_bits, upload};
+use crate::check::{Failures, Hosts, Ours, answer, device, dtypes, same_bits, upload};
 use crate::value::Value;
 
 fn check(case: &Case<Ours>, hosts: &Hosts, form: &Form) -> Result<(), String> {
-    let consumed = answer(case, upload(hosts, &DEVICE), form)?;
-    let inputs = upload(hosts, &DEVICE);
+    let consumed = answer(case, upload(hosts, &device()), form)?;
+    let inputs = upload(hosts, &device());
     let shared = answer(case, inputs.clone(), form)?;
     same_bits(&consumed, &shared)?;
 

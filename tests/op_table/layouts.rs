@@ -4,7 +4,7 @@ use burn_backend::{DType, Shape, Slice, TensorData};
 
 use crate::case::{Case, Form};
 use crate::cases;
-use crate::check::{DEVICE, Failures, Hosts, Ours, answer, close, dtypes, same_bits, upload};
+use crate::check::{Failures, Hosts, Ours, answer, close, device, dtypes, same_bits, upload};
 use crate::host::{Host, number};
 use crate::tolerance;
 use crate::value::Value;
@@ -24,7 +24,7 @@ const LAYOUTS: [Layout; 5] = [
 ];
 
 fn value(host: &Host, dtype: DType) -> Value<Ours> {
-    Value::new(host, dtype, &DEVICE)
+    Value::new(host, dtype, &device())
 }
 
 fn transposed(host: &Host, dtype: DType) -> Value<Ours> {
@@ -97,7 +97,7 @@ fn against_contiguous(
     form: &Form,
     own: DType,
 ) -> Result<(), String> {
-    let expected = answer(case, upload(contiguous, &DEVICE), form)?;
+    let expected = answer(case, upload(contiguous, &device()), form)?;
     let actual = answer(case, views, form)?;
     if !adds_by_layout(case.name) {
         return same_bits(&actual, &expected);

@@ -4,7 +4,7 @@ use burn_backend::DType;
 
 use crate::case::{Case, Form, reference_dtype};
 use crate::check::{
-    DEVICE, Failures, Hosts, Ours, Reference, answer, caught, close, dtypes, orders_equals, pairs, upload,
+    Failures, Hosts, Ours, Reference, answer, caught, close, device, dtypes, orders_equals, pairs, upload,
 };
 use crate::host::Host;
 use crate::{reference, tolerance};
@@ -57,7 +57,7 @@ pub fn compare(
     own: DType,
 ) -> Result<(), String> {
     let expected = expected(reference, hosts, form, own)?;
-    let actual = answer(ours, upload(hosts, &DEVICE), form)?;
+    let actual = answer(ours, upload(hosts, &device()), form)?;
     if actual.len() != expected.len() {
         return Err(format!("{} outputs, expected {}", actual.len(), expected.len()));
     }

@@ -66,10 +66,14 @@ pub enum Failure {
     Panic(String),
 }
 
-/// A device that nobody else uses.
+/// A device that nobody else uses: of the host engine, or of the kind that the environment names.
 pub fn fresh_device() -> OvercommitDevice {
-    static NEXT: AtomicU16 = AtomicU16::new(100);
-    OvercommitDevice::Host(NEXT.fetch_add(1, Ordering::Relaxed))
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    match std::env::var("OVERCOMMIT_DEVICE") {
+        Ok(name) if name.starts_with("cuda") => OvercommitDevice::Cuda(next),
+        _ => OvercommitDevice::Host(100 + next),
+    }
 }
 
 impl Setting {

@@ -5,11 +5,11 @@ use std::ffi::{CStr, c_char, c_void};
 use std::sync::LazyLock;
 use std::sync::atomic::AtomicI64;
 
-use super::call::{Call, Operand};
+use super::call::{Call, Operand, out_of_range};
 use super::spread::spread;
 use crate::engine::EngineError;
 use crate::op::lower::{self, KernelCall, KernelName, NO_FAULT, Placed, Request};
-use crate::op::{Inputs, Op, PerOutput};
+use crate::op::{Inputs, PerOutput, View};
 
 /// Bytes that a block of cheap work reads or writes of its widest operand: some microseconds, about what it takes to wake
 /// a thread.
@@ -112,6 +112,12 @@ pub(super) fn find(name: &str) -> Kernel {
     *KERNELS.get(name).unwrap_or_else(|| panic!("there is no kernel `{name}`"))
 }
 
+/// Size of a kernel's argument struct.
+#[cfg(feature = "cuda")]
+pub(super) fn args_bytes(name: &str) -> Option<u64> {
+    KERNELS.get(name).map(|kernel| kernel.args_bytes)
+}
+
 /// Computes a call on the calling thread and, where there is enough work, on rayon's. Convolutions and the products of
 /// floats are not here.
 ///
@@ -119,8 +125,8 @@ pub(super) fn find(name: &str) -> Kernel {
 /// As for [`Engine::launch`](crate::engine::Engine::launch), until this returns.
 pub(super) unsafe fn run(call: &Call) -> Result<(), EngineError> {
     let fault = AtomicI64::new(NO_FAULT);
-    let inputs: Inputs<Placed> = call.inputs.iter().map(placed).collect();
-    let outputs: PerOutput<Placed> = call.outputs.iter().map(placed).collect();
+    let inputs: Inputs<Placed> = call.inputs.iter().map(Operand::placed).collect();
+    let outputs: PerOutput<Placed> = call.outputs.iter().map(Operand::placed).collect();
     let operands = inputs.iter().chain(&outputs);
     let element_bytes = operands.map(|operand| operand.view.dtype.size_bytes()).max().unwrap_or(1);
     let request = Request {
@@ -140,7 +146,10 @@ pub(super) unsafe fn run(call: &Call) -> Result<(), EngineError> {
     }
     match fault.into_inner() {
         NO_FAULT => Ok(()),
-        index => Err(error(out_of_range(call, index))),
+        index => {
+            let views: Inputs<View> = call.inputs.iter().map(|operand| operand.view).collect();
+            Err(error(out_of_range(&call.op, &views, index)))
+        }
     }
 }
 
@@ -159,29 +168,6 @@ unsafe fn run_blocks(kernel: &Kernel, call: &KernelCall) {
         // SAFETY: the caller upholds it; the blocks of a kernel write disjoint elements.
         unsafe { kernel.run(args, blocks, block, block + 1) }
     });
-}
-
-fn placed(operand: &Operand) -> Placed {
-    Placed { address: operand.span.address, view: operand.view }
-}
-
-/// What an index that a kernel left as its fault should have been.
-fn out_of_range(call: &Call, index: i64) -> String {
-    let shape = |input: usize| call.inputs[input].view.shape();
-    match call.op {
-        Op::CtcLoss { .. } | Op::CtcLossBackward { .. } => format!(
-            "{index} is no label or target length: there are {} classes, and targets of {} labels",
-            shape(0)[2],
-            shape(1)[1]
-        ),
-        Op::Gather { axis }
-        | Op::Select { axis }
-        | Op::Scatter { axis, .. }
-        | Op::SelectUpdate { axis, .. } => {
-            format!("index {index} is out of range for {} elements", shape(0)[axis])
-        }
-        _ => format!("index {index} is out of range"),
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The host engine: kernels compiled by the C++ compiler, memory mapped in bounded amounts, lanes run by threads.
 
-mod call;
 mod columns;
 mod conv;
 mod kernels;
@@ -20,10 +19,11 @@ use std::thread::available_parallelism;
 use memmap2::MmapMut;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
+use super::call::{self, Call};
+use super::capacity::Capacity;
 use super::props::PAGE_BYTES;
 use super::{Algorithm, Engine, EngineError, Flops, Lane, Launch, Mark, Props, Ran, Span, Tier};
 use crate::op::{Inputs, Op, Outputs, View, lower};
-use call::Call;
 use lanes::{Deferred, Lanes, Piece, Threads};
 #[cfg(target_os = "linux")]
 use pages::PageMemory;
@@ -134,21 +134,7 @@ struct Slabs {
     maps: HashMap<u64, MmapMut>,
     #[cfg(target_os = "linux")]
     pages: Option<PageMemory>,
-    mapped_bytes: [usize; 2],
-}
-
-impl Slabs {
-    /// Counts memory of a tier as mapped, if there is so much.
-    fn take(&mut self, props: &Props, tier: Tier, bytes: usize) -> Result<(), String> {
-        let (capacity_bytes, mapped_bytes) =
-            (props.capacity_bytes(tier), &mut self.mapped_bytes[tier as usize]);
-        let room_bytes = capacity_bytes - *mapped_bytes;
-        if bytes > room_bytes {
-            return Err(format!("{room_bytes} bytes of {capacity_bytes} are left"));
-        }
-        *mapped_bytes += bytes;
-        Ok(())
-    }
+    capacity: Capacity,
 }
 
 impl HostEngine {
@@ -232,6 +218,12 @@ fn execute(piece: &Piece, workers: usize) -> Result<(), EngineError> {
     }
 }
 
+/// Size of the argument struct of the kernel of that C name, if there is one.
+#[cfg(feature = "cuda")]
+pub(super) fn kernel_args_bytes(name: &str) -> Option<u64> {
+    kernels::args_bytes(name)
+}
+
 /// Workspace of an op on an engine of so many workers.
 pub fn scratch_bytes(
     op: &Op,
@@ -260,10 +252,10 @@ impl Engine for HostEngine {
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError> {
         let error = |reason: String| EngineError::Map { tier, bytes, reason };
         let mut slabs = lanes::lock(&self.slabs);
-        slabs.take(&self.props, tier, bytes).map_err(error)?;
+        slabs.capacity.take(&self.props, tier, bytes).map_err(error)?;
         // Pages are aligned far beyond ALIGN_BYTES, and the system provides them when they are first written.
         let map = MmapMut::map_anon(bytes.max(1)).map_err(|reason| {
-            slabs.mapped_bytes[tier as usize] -= bytes;
+            slabs.capacity.give(tier, bytes);
             error(reason.to_string())
         })?;
         let address = map.as_ptr() as u64;
@@ -276,7 +268,7 @@ impl Engine for HostEngine {
         let map = slabs.maps.remove(&span.address);
         debug_assert!(map.is_some(), "unmapped what was not mapped");
         if map.is_some() {
-            slabs.mapped_bytes[span.tier as usize] -= span.bytes;
+            slabs.capacity.give(span.tier, span.bytes);
         }
     }
 
@@ -294,20 +286,23 @@ impl Engine for HostEngine {
         let mut slabs = lanes::lock(&self.slabs);
         let Slabs { pages: Some(pages), .. } = &mut *slabs else { return Err(super::no_pages(at.bytes)) };
         let new_bytes = pages.missing(physical) * self.props.page_bytes.unwrap_or(0);
-        slabs.take(&self.props, Tier::Device, new_bytes).map_err(|reason| map_error(at.bytes, reason))?;
-        let Slabs { pages: Some(pages), mapped_bytes, .. } = &mut *slabs else { unreachable!("as above") };
+        slabs
+            .capacity
+            .take(&self.props, Tier::Device, new_bytes)
+            .map_err(|reason| map_error(at.bytes, reason))?;
+        let Slabs { pages: Some(pages), capacity, .. } = &mut *slabs else { unreachable!("as above") };
         // SAFETY: the caller's, and the work that `after` names is done.
         unsafe { pages.map(at, physical) }.map_err(|reason| {
-            mapped_bytes[Tier::Device as usize] -= new_bytes;
+            capacity.give(Tier::Device, new_bytes);
             map_error(at.bytes, reason.to_string())
         })
     }
 
     #[cfg(target_os = "linux")]
     fn release_pages(&self, physical: &[u32]) {
-        let Slabs { pages, mapped_bytes, .. } = &mut *lanes::lock(&self.slabs);
+        let Slabs { pages, capacity, .. } = &mut *lanes::lock(&self.slabs);
         let there = pages.as_mut().map_or(0, |pages| pages.release(physical));
-        mapped_bytes[Tier::Device as usize] -= there * self.props.page_bytes.unwrap_or(0);
+        capacity.give(Tier::Device, there * self.props.page_bytes.unwrap_or(0));
     }
 
     fn scratch(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> usize {

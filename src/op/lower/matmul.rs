@@ -4,7 +4,7 @@ use super::space::{Dim, Space};
 use super::{Calls, KernelCall, KernelName, Request};
 use crate::op::Dtype;
 
-/// Arguments of products of integers (`Matmul` in `matmul.cu`).
+/// Arguments of products (`Matmul` in `matmul.cu`).
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 pub struct Product {
@@ -18,7 +18,6 @@ pub struct Product {
     space: Space,
 }
 
-/// Of integers.
 pub fn product(request: &Request, calls: &mut Calls) {
     let (a, b, bias) = (&request.inputs[0], &request.inputs[1], request.inputs.get(2));
     let (left, right) = (&a.view.layout, &b.view.layout);
@@ -48,4 +47,5 @@ fn name(dtype: Dtype) -> KernelName {
 
 pub fn names(names: &mut Vec<KernelName>) {
     names.extend(Dtype::INTEGERS.map(name));
+    names.extend(Dtype::FLOATS.map(name));
 }

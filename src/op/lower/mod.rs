@@ -6,11 +6,13 @@ mod argwhere;
 mod create;
 mod ctc;
 mod cumulative;
+mod direct;
 mod fft;
 mod image;
 mod index;
 mod interpolate;
 mod matmul;
+mod name;
 mod norm;
 mod norm_backward;
 mod pointwise;
@@ -21,9 +23,8 @@ mod sort;
 mod space;
 mod transpose;
 
+pub use name::KernelName;
 pub(crate) use pointwise::bits;
-
-use std::fmt;
 
 use arrayvec::ArrayVec;
 use bytemuck::Pod;
@@ -65,56 +66,6 @@ pub struct Request<'a> {
 
 /// What the word at [`Request::fault`] holds while all is well.
 pub const NO_FAULT: i64 = i64::MIN;
-
-/// Which kernel: its C name is the parts joined by underscores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct KernelName {
-    family: &'static str,
-    kind: &'static str,
-    dtypes: [Option<Dtype>; 2],
-}
-
-impl KernelName {
-    fn new(family: &'static str, kind: &'static str, dtype: Dtype) -> Self {
-        KernelName { family, kind, dtypes: [Some(dtype.stored()), None] }
-    }
-
-    fn with(self, second: Dtype) -> Self {
-        KernelName { dtypes: [self.dtypes[0], Some(second.stored())], ..self }
-    }
-
-    /// Every kernel that [`lower`] can ask for.
-    pub fn all() -> Vec<KernelName> {
-        let mut names = Vec::new();
-        pointwise::names(&mut names);
-        create::names(&mut names);
-        reduce::names(&mut names);
-        norm::names(&mut names);
-        norm_backward::names(&mut names);
-        fft::names(&mut names);
-        index::names(&mut names);
-        matmul::names(&mut names);
-        cumulative::names(&mut names);
-        ctc::names(&mut names);
-        sort::names(&mut names);
-        argwhere::names(&mut names);
-        transpose::names(&mut names);
-        pool::names(&mut names);
-        interpolate::names(&mut names);
-        sample::names(&mut names);
-        names
-    }
-}
-
-impl fmt::Display for KernelName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.family)?;
-        if !self.kind.is_empty() {
-            write!(f, "_{}", self.kind)?;
-        }
-        self.dtypes.iter().flatten().try_for_each(|dtype| write!(f, "_{}", dtype.name()))
-    }
-}
 
 /// The bytes of a kernel's argument struct.
 #[derive(Clone, Copy, Debug)]
@@ -231,6 +182,16 @@ pub fn lower(request: &Request) -> Option<Calls> {
     Some(calls)
 }
 
+/// The kernel calls that compute a convolution or a product of floats where there is no better way.
+pub fn lower_directly(request: &Request) -> Calls {
+    let mut calls = Calls::new();
+    match request.op {
+        Op::Matmul => matmul::product(request, &mut calls),
+        _ => direct::convolution(request, &mut calls),
+    }
+    calls
+}
+
 /// Workspace that the kernels of an op need: a function of shapes alone.
 pub fn scratch_bytes(op: &Op, inputs: &[View], outputs: &[View]) -> usize {
     match *op {
@@ -263,6 +224,7 @@ pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
         family if norm_backward::has(family) => norm_backward::args_size(family),
         "fft" => size_of::<fft::Fourier>(),
         "gather" | "scatter" => size_of::<index::Indexed>(),
+        "direct" => size_of::<direct::Direct>(),
         "matmul" => size_of::<matmul::Product>(),
         "ctc" => size_of::<ctc::Ctc>(),
         "cumulative" => size_of::<cumulative::Scan>(),

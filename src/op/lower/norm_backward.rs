@@ -167,7 +167,6 @@ pub fn names(names: &mut Vec<KernelName>) {
     }
 }
 
-#[cfg(test)]
 pub fn has(family: &str) -> bool {
     family.starts_with("norm_") || family == "softmax_backward"
 }

@@ -1,0 +1,42 @@
+//! Compiles every kernel with NVRTC, without a GPU: `scripts/check-kernels` fetches the compiler and runs this.
+
+use std::num::ParseIntError;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread::available_parallelism;
+
+use burn_overcommit::engine::cuda::check_kernels;
+use clap::Parser;
+
+/// Compiles every kernel with NVRTC for some architectures and compares its arguments with the host engine's.
+#[derive(Parser)]
+struct Options {
+    /// The folder that NVRTC is in; by default it is looked for.
+    #[arg(long)]
+    folder: Option<PathBuf>,
+    /// Compute capabilities without their point.
+    #[arg(long, value_delimiter = ',', default_value = "75,80,90,100,120", value_parser = number)]
+    architectures: Vec<u32>,
+}
+
+fn number(text: &str) -> Result<u32, ParseIntError> {
+    text.parse()
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let threads = available_parallelism().map_or(1, usize::from);
+    let report = match check_kernels(options.folder.as_deref(), &options.architectures, threads) {
+        Ok(report) => report,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    report.messages.iter().for_each(|message| println!("{message}"));
+    println!("{report}");
+    match report.failed + report.mismatches {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}

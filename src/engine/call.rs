@@ -1,0 +1,77 @@
+//! A launch as kernels see it: each view beside the memory under it.
+
+use super::{Algorithm, Launch, Span};
+use crate::op::lower::Placed;
+use crate::op::{Inputs, Op, PerOutput, View};
+
+/// An op with everything a kernel needs.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub op: Op,
+    #[cfg_attr(not(feature = "host"), allow(dead_code))]
+    pub algorithm: Algorithm,
+    pub inputs: Inputs<Operand>,
+    pub outputs: PerOutput<Operand>,
+    pub scratch: Span,
+}
+
+/// A view and the span its storage occupies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operand {
+    pub span: Span,
+    pub view: View,
+}
+
+impl Operand {
+    /// As lowering takes it.
+    pub fn placed(&self) -> Placed {
+        Placed { address: self.span.address, view: self.view }
+    }
+}
+
+impl From<&Launch> for Call {
+    fn from(launch: &Launch) -> Self {
+        let operand = |(&span, &view): (&Span, &View)| Operand { span, view };
+        let instruction = &launch.instruction;
+        Call {
+            op: instruction.op,
+            algorithm: instruction.algorithm,
+            inputs: launch.inputs.iter().zip(instruction.views.iter()).map(operand).collect(),
+            outputs: launch.outputs.iter().zip(&instruction.outputs).map(operand).collect(),
+            scratch: launch.scratch,
+        }
+    }
+}
+
+/// What an index that a kernel of `op` left as its fault should have been.
+pub(super) fn out_of_range(op: &Op, inputs: &[View], index: i64) -> String {
+    let shape = |input: usize| inputs[input].shape();
+    match *op {
+        Op::CtcLoss { .. } | Op::CtcLossBackward { .. } => format!(
+            "{index} is no label or target length: there are {} classes, and targets of {} labels",
+            shape(0)[2],
+            shape(1)[1]
+        ),
+        Op::Gather { axis }
+        | Op::Select { axis }
+        | Op::Scatter { axis, .. }
+        | Op::SelectUpdate { axis, .. } => {
+            format!("index {index} is out of range for {} elements", shape(0)[axis])
+        }
+        _ => format!("index {index} is out of range"),
+    }
+}
+
+/// Whether an op's kernels look at indices, and so can leave a fault.
+#[cfg(feature = "cuda")]
+pub(super) fn has_indices(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::CtcLoss { .. }
+            | Op::CtcLossBackward { .. }
+            | Op::Gather { .. }
+            | Op::Select { .. }
+            | Op::Scatter { .. }
+            | Op::SelectUpdate { .. }
+    )
+}

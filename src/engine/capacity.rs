@@ -1,0 +1,28 @@
+//! How much of each tier is mapped.
+
+use super::{Props, Tier};
+
+/// Bytes mapped, by tier.
+#[derive(Debug, Default)]
+pub(super) struct Capacity {
+    mapped_bytes: [usize; 2],
+}
+
+impl Capacity {
+    /// Counts memory of a tier as mapped, if there is so much.
+    pub fn take(&mut self, props: &Props, tier: Tier, bytes: usize) -> Result<(), String> {
+        let (capacity_bytes, mapped_bytes) =
+            (props.capacity_bytes(tier), &mut self.mapped_bytes[tier as usize]);
+        let room_bytes = capacity_bytes - *mapped_bytes;
+        if bytes > room_bytes {
+            return Err(format!("{room_bytes} bytes of {capacity_bytes} are left"));
+        }
+        *mapped_bytes += bytes;
+        Ok(())
+    }
+
+    /// Counts memory as given back.
+    pub fn give(&mut self, tier: Tier, bytes: usize) {
+        self.mapped_bytes[tier as usize] -= bytes;
+    }
+}

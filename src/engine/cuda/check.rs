@@ -1,0 +1,138 @@
+//! Whether NVRTC makes of every kernel what the engine expects: for `scripts/check-kernels`.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::compile::{self, Target, Unit};
+use super::libraries::Library;
+use crate::engine::host;
+use crate::op::lower::KernelName;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Kernels made, for all architectures.
+    pub compiled: usize,
+    /// Kernels not made.
+    pub failed: usize,
+    /// Kernels whose arguments have another size than on the host, and kernels that nobody asks for.
+    pub mismatches: usize,
+    /// Architectures compiled for.
+    pub architectures: usize,
+    /// What is wrong, in words.
+    pub messages: Vec<String>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { compiled, failed, mismatches, architectures, .. } = self;
+        write!(
+            f,
+            "kernels: compiled={compiled} failed={failed} abi-mismatches={mismatches} architectures={architectures}"
+        )
+    }
+}
+
+impl Report {
+    fn add(&mut self, other: Report) {
+        self.compiled += other.compiled;
+        self.failed += other.failed;
+        self.mismatches += other.mismatches;
+        self.messages.extend(other.messages);
+    }
+}
+
+/// Compiles every kernel for some architectures with the NVRTC of a folder, and compares its arguments with those of the
+/// host engine. `threads` compile side by side.
+///
+/// # Errors
+/// If there is no NVRTC.
+pub fn check_kernels(folder: Option<&Path>, architectures: &[u32], threads: usize) -> Result<Report, String> {
+    Library::Nvrtc.open(folder).map_err(|missing| missing.to_string())?;
+    let (major, minor) = compile::version()?;
+    println!("NVRTC {major}.{minor}");
+    let mut units = BTreeMap::<(&str, &str), (Unit, Vec<String>)>::new();
+    for name in KernelName::all() {
+        let unit = Unit::of(&name);
+        let of = units.entry((unit.file, unit.instance.name())).or_insert((unit, Vec::new()));
+        of.1.push(name.to_string());
+    }
+    let work: Vec<(u32, &Unit, &[String])> = (architectures.iter())
+        .flat_map(|&number| units.values().map(move |(unit, names)| (number, unit, names.as_slice())))
+        .collect();
+    let next = AtomicUsize::new(0);
+    let report = Mutex::new(Report { architectures: architectures.len(), ..Report::default() });
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                while let Some(&(architecture, unit, names)) = work.get(next.fetch_add(1, Ordering::Relaxed))
+                {
+                    let found = check_unit(architecture, unit, names);
+                    report.lock().expect("no other thread panicked").add(found);
+                }
+            });
+        }
+    });
+    Ok(report.into_inner().expect("no thread panicked"))
+}
+
+fn check_unit(architecture: u32, unit: &Unit, names: &[String]) -> Report {
+    let mut report = Report::default();
+    let ptx = match compile::compile(unit, Target::Code(architecture)) {
+        Ok(compiled) => compiled.ptx,
+        Err(error) => {
+            return Report { failed: names.len(), messages: vec![error], ..report };
+        }
+    };
+    let found = entries(&ptx);
+    let wanted: HashSet<&str> = names.iter().map(String::as_str).collect();
+    for name in names {
+        let at = format!("{name} for sm_{architecture}");
+        match found.get(name.as_str()) {
+            None => {
+                report.failed += 1;
+                report.messages.push(format!("{at}: {}.cu has no such kernel", unit.file));
+            }
+            Some(&bytes) => {
+                report.compiled += 1;
+                let on_host = host::kernel_args_bytes(name);
+                if on_host != Some(bytes) {
+                    report.mismatches += 1;
+                    report.messages.push(format!("{at}: takes {bytes} bytes, on the host {on_host:?}"));
+                }
+            }
+        }
+    }
+    for name in found.keys().filter(|&&name| !wanted.contains(name)) {
+        report.mismatches += 1;
+        report.messages.push(format!("{name}: nobody asks for it in {}.cu", unit.file));
+    }
+    report
+}
+
+/// The kernels in intermediate code, and the bytes of their arguments: one struct each.
+fn entries(ptx: &str) -> BTreeMap<&str, u64> {
+    (ptx.split(".entry ").skip(1))
+        .filter_map(|text| {
+            let (name, rest) = text.split_once('(')?;
+            let parameters = rest.split_once(')')?.0;
+            let bytes = parameters.rsplit_once('[')?.1.split_once(']')?.0;
+            Some((name.trim(), bytes.parse().ok()?))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_read() {
+        let ptx = ".visible .entry add_f32(\n\t.param .align 8 .b8 add_f32_param_0[376]\n)\n{ ret; }\n\
+                   .visible .entry sub_f32(\n\t.param .align 8 .b8 sub_f32_param_0[8]\n)\n{ ret; }\n";
+        assert_eq!(entries(ptx).into_iter().collect::<Vec<_>>(), [("add_f32", 376), ("sub_f32", 8)]);
+    }
+}

@@ -1,0 +1,334 @@
+//! The CUDA engine: kernels compiled by NVRTC, NVIDIA's libraries opened while the program runs.
+//!
+//! It has been run on a driver that stands in for NVIDIA's (`tests/cuda`) and has not met a GPU.
+
+mod cache;
+#[cfg(feature = "host")]
+mod check;
+mod compile;
+mod device;
+mod driver;
+mod faults;
+mod lanes;
+mod libraries;
+mod memory;
+mod modules;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use super::call::{Call, Operand, has_indices, out_of_range};
+use super::capacity::Capacity;
+use super::{Algorithm, Engine, EngineError, Lane, Launch, Mark, Props, Ran, Span, Tier};
+use crate::op::lower::{self, Calls, Placed, Request};
+use crate::op::{Inputs, Op, Outputs, PerOutput, View};
+use cache::Cache;
+#[cfg(feature = "host")]
+#[doc(hidden)]
+pub use check::{Report, check_kernels};
+use driver::{Called, Context, Stream};
+use faults::Faults;
+use lanes::{Lanes, lock};
+use libraries::Library;
+use memory::{Pages, Slab};
+use modules::Modules;
+
+/// Which device, and where its libraries are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CudaOptions {
+    /// Which of the driver's devices.
+    pub index: u16,
+    /// A folder to look for NVIDIA's libraries in before all others.
+    pub libraries: Option<PathBuf>,
+}
+
+/// Threads of a block.
+const THREADS: u32 = 128;
+/// Elements of cheap work that a thread does.
+const ELEMENTS_PER_THREAD: usize = 8;
+
+/// The engine of an NVIDIA GPU.
+#[derive(Debug)]
+pub struct CudaEngine {
+    // In the order in which they are given back, once `Drop` has waited for all work.
+    modules: Modules,
+    faults: Mutex<Faults>,
+    /// What went wrong after submission, until a `sync` says it.
+    failure: Mutex<Option<EngineError>>,
+    memory: Mutex<Memory>,
+    lanes: Lanes,
+    props: Props,
+    context: Arc<Context>,
+}
+
+#[derive(Debug)]
+struct Memory {
+    slabs: HashMap<u64, Slab>,
+    pages: Option<Pages>,
+    capacity: Capacity,
+}
+
+/// How many devices NVIDIA's driver has: none where there is no driver.
+///
+/// # Errors
+/// No driver, one too old, or what it says.
+pub fn device_count(libraries: Option<&std::path::Path>) -> Result<usize, String> {
+    Library::Driver.open(libraries).map_err(|missing| missing.to_string())?;
+    let count = driver::device_count()?;
+    device::check_version(driver::version()?)?;
+    Ok(count)
+}
+
+impl CudaEngine {
+    /// An engine with nothing mapped.
+    ///
+    /// # Errors
+    /// What is missing, in words: driver, device, or NVRTC; or what the driver says.
+    pub fn new(options: &CudaOptions) -> Result<Self, String> {
+        let folder = options.libraries.as_deref();
+        let count = device_count(folder)?;
+        if usize::from(options.index) >= count {
+            return Err(format!("NVIDIA's driver has {count} devices, numbered from 0"));
+        }
+        Library::Nvrtc.open(folder).map_err(|missing| missing.to_string())?;
+        let context = Context::new(options.index)?;
+        let modules = Modules::new(&context, device::architecture(&context)?, Cache::of_user())?;
+        let (lanes, faults) = (Lanes::new(&context)?, Faults::new(&context)?);
+        // Last, so that what the others took is not counted.
+        let props = device::props(&context)?;
+        let pages = props.page_bytes.map(|page_bytes| Pages::new(&context, page_bytes));
+        let memory = Memory { slabs: HashMap::new(), pages, capacity: Capacity::default() };
+        Ok(CudaEngine {
+            modules,
+            faults: Mutex::new(faults),
+            failure: Mutex::default(),
+            memory: Mutex::new(memory),
+            lanes,
+            props,
+            context,
+        })
+    }
+
+    /// How an op's kernels are called: for floats that no lowering covers, directly.
+    fn lower(&self, request: &Request) -> Result<Calls, String> {
+        match request.op {
+            Op::Traced(_) => Err("has no kernel of its own".into()),
+            op => Ok(lower::lower(&Request { chunk: chunk(op, request.inputs), ..*request }).unwrap_or_else(
+                || lower::lower_directly(&Request { chunk: direct_chunk(op, request), ..*request }),
+            )),
+        }
+    }
+
+    /// Puts the kernels of a call into a stream.
+    ///
+    /// # Safety
+    /// As for [`Engine::launch`].
+    unsafe fn launch_kernels(&self, stream: &Stream, call: &Call, fault: u64) -> Called<()> {
+        let inputs: Inputs<Placed> = call.inputs.iter().map(Operand::placed).collect();
+        let outputs: PerOutput<Placed> = call.outputs.iter().map(Operand::placed).collect();
+        let request = Request {
+            op: &call.op,
+            inputs: &inputs,
+            outputs: &outputs,
+            scratch: call.scratch.address,
+            fault,
+            chunk: 0,
+        };
+        for kernel_call in &self.lower(&request)? {
+            let kernel = self.modules.kernel(&kernel_call.name)?;
+            let threads = if kernel_call.name.is_serial() { 1 } else { THREADS };
+            // SAFETY: lowering made the arguments for this kernel, `scripts/check-kernels` compares the structs, from
+            // spans that the caller vouches for and from `fault`, which is mapped as long as the engine lives.
+            unsafe { stream.launch(kernel, kernel_call.blocks, threads, kernel_call.args.bytes()) }?;
+        }
+        Ok(())
+    }
+
+    /// Looks at the words of launches that are done.
+    fn collect_faults(&self, mark: Mark) {
+        if mark.lane != Lane::Compute {
+            return;
+        }
+        let found = lock(&self.faults).take(mark.sequence);
+        for (instruction, index) in found {
+            let reason = out_of_range(&instruction.op, &instruction.views, index);
+            self.keep(EngineError::Kernel { op: instruction.op.name(), reason });
+        }
+    }
+
+    /// The first failure is the one that is told.
+    fn keep(&self, error: EngineError) {
+        lock(&self.failure).get_or_insert(error);
+    }
+}
+
+/// How many elements of an op a block takes: a few for each thread, or, where a thread takes a row, a row for each.
+fn chunk(op: &Op, inputs: &[Placed]) -> usize {
+    let row = |axis: usize| inputs[0].view.shape()[axis].max(1);
+    let last = || inputs[0].view.shape().dims().last().copied().unwrap_or(1).max(1);
+    let row = match *op {
+        Op::Reduce { axis, .. } | Op::ArgReduce { axis, .. } | Op::Cumulative { axis, .. } => row(axis),
+        Op::Softmax { axis, .. } | Op::SoftmaxBackward { axis, .. } => row(axis),
+        Op::AttentionWeights { .. } | Op::Norm { .. } | Op::NormBackward { .. } => last(),
+        Op::Matmul => last(),
+        _ => 1,
+    };
+    THREADS as usize * ELEMENTS_PER_THREAD * row
+}
+
+/// The same for products and convolutions of floats, whose elements are sums: one for each thread.
+fn direct_chunk(op: &Op, request: &Request) -> usize {
+    let inner = match op {
+        Op::Matmul => request.inputs[0].view.shape().dims().last().copied().unwrap_or(1).max(1),
+        _ => 1,
+    };
+    THREADS as usize * inner
+}
+
+fn wait_error(reason: String) -> EngineError {
+    EngineError::Kernel { op: "wait", reason }
+}
+
+impl Drop for CudaEngine {
+    fn drop(&mut self) {
+        // What is given back next may still be in use.
+        let _ = self.context.synchronize();
+    }
+}
+
+impl Engine for CudaEngine {
+    fn props(&self) -> &Props {
+        &self.props
+    }
+
+    fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError> {
+        let error = |reason: String| EngineError::Map { tier, bytes, reason };
+        let mut memory = lock(&self.memory);
+        memory.capacity.take(&self.props, tier, bytes).map_err(error)?;
+        let slab = Slab::new(&self.context, tier, bytes).map_err(|reason| {
+            memory.capacity.give(tier, bytes);
+            error(reason)
+        })?;
+        let span = slab.span();
+        memory.slabs.insert(span.address, slab);
+        Ok(span)
+    }
+
+    fn unmap(&self, span: Span) {
+        let mut memory = lock(&self.memory);
+        let slab = memory.slabs.remove(&span.address);
+        debug_assert!(slab.is_some(), "unmapped what was not mapped");
+        if slab.is_some() {
+            memory.capacity.give(span.tier, span.bytes);
+        }
+    }
+
+    fn reserve(&self, bytes: usize) -> Result<Span, EngineError> {
+        let mut memory = lock(&self.memory);
+        let pages = memory.pages.as_mut().ok_or_else(|| super::no_pages(bytes))?;
+        pages.reserve(bytes).map_err(|reason| EngineError::Map { tier: Tier::Device, bytes, reason })
+    }
+
+    unsafe fn map_pages(&self, at: Span, physical: &[u32], after: &[Mark]) -> Result<(), EngineError> {
+        let error = |reason: String| EngineError::Map { tier: Tier::Device, bytes: at.bytes, reason };
+        // What replaces a mapping must not pull it from under work that is still to run.
+        after.iter().try_for_each(|&mark| self.lanes.finish(mark)).map_err(error)?;
+        let mut memory = lock(&self.memory);
+        let Memory { pages: Some(pages), capacity, .. } = &mut *memory else {
+            return Err(super::no_pages(at.bytes));
+        };
+        let new_bytes = pages.missing(physical) * self.props.page_bytes.unwrap_or(0);
+        capacity.take(&self.props, Tier::Device, new_bytes).map_err(error)?;
+        // SAFETY: the caller's, and the work that `after` names is done.
+        unsafe { pages.map(at, physical) }.map_err(|reason| {
+            capacity.give(Tier::Device, new_bytes);
+            error(reason)
+        })
+    }
+
+    fn release_pages(&self, physical: &[u32]) {
+        let Memory { pages, capacity, .. } = &mut *lock(&self.memory);
+        let there = pages.as_mut().map_or(0, |pages| pages.release(physical));
+        capacity.give(Tier::Device, there * self.props.page_bytes.unwrap_or(0));
+    }
+
+    fn scratch(&self, op: &Op, _: Algorithm, inputs: &[View], outputs: &Outputs) -> usize {
+        lower::scratch_bytes(op, inputs, outputs)
+    }
+
+    unsafe fn launch(&self, lane: Lane, launch: &Launch) -> Result<(), EngineError> {
+        let call = Call::from(launch);
+        let error = |reason: String| EngineError::Kernel { op: call.op.name(), reason };
+        if !has_indices(&call.op) {
+            // SAFETY: the caller's; no kernel of the op looks at the word of faults.
+            return self
+                .lanes
+                .submit(lane, |stream| unsafe { self.launch_kernels(stream, &call, 0) })
+                .map_err(error);
+        }
+        let full = lock(&self.faults).full_until();
+        if let Some(sequence) = full {
+            let mark = Mark { lane, sequence };
+            self.lanes.finish(mark).map_err(error)?;
+            self.collect_faults(mark);
+        }
+        let mut faults = lock(&self.faults);
+        let fault = faults.word();
+        // SAFETY: the caller's.
+        self.lanes
+            .submit(lane, |stream| unsafe { self.launch_kernels(stream, &call, fault) })
+            .map_err(error)?;
+        faults.launched(self.lanes.mark(lane).sequence, launch.instruction.clone());
+        Ok(())
+    }
+
+    unsafe fn copy(&self, lane: Lane, from: Span, to: Span) -> Result<(), EngineError> {
+        let error = |reason: String| EngineError::Copy { bytes: from.bytes, reason };
+        if from.bytes != to.bytes {
+            return Err(error(format!("to a span of {} bytes", to.bytes)));
+        }
+        // SAFETY: the caller's.
+        let submitted = self.lanes.submit(lane, |stream| match from.bytes {
+            0 => Ok(()),
+            bytes => unsafe { stream.copy(from.address, to.address, bytes) },
+        });
+        submitted.map_err(error)
+    }
+
+    fn mark(&self, lane: Lane) -> Mark {
+        self.lanes.mark(lane)
+    }
+
+    fn wait(&self, lane: Lane, mark: Mark) -> Result<(), EngineError> {
+        self.lanes.wait(lane, mark).map_err(wait_error)
+    }
+
+    fn reached(&self, mark: Mark) -> bool {
+        self.lanes.reached(mark)
+    }
+
+    fn sync(&self, mark: Mark) -> Result<(), EngineError> {
+        self.lanes.finish(mark).map_err(wait_error)?;
+        self.collect_faults(mark);
+        lock(&self.failure).take().map_or(Ok(()), Err)
+    }
+
+    fn bytes(&self, span: Span) -> Option<*mut u8> {
+        debug_assert_eq!(span.tier, Tier::Host, "device memory has no place on the host");
+        Some(std::ptr::with_exposed_provenance_mut(span.address as usize))
+    }
+
+    fn record(&self) {
+        if let Err(error) = self.lanes.record() {
+            log::warn!(target: "burn_overcommit", "nothing is recorded: {error}");
+        }
+    }
+
+    fn recorded(&self) -> Vec<Ran> {
+        self.lanes.recorded().unwrap_or_else(|error| {
+            log::warn!(target: "burn_overcommit", "what was recorded is lost: {error}");
+            Vec::new()
+        })
+    }
+}

@@ -1,0 +1,72 @@
+//! Kernels by name, each unit compiled, or read from the cache, and loaded when the first of its kernels is asked for.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use super::cache::Cache;
+use super::compile::{self, Target, Unit};
+use super::driver::{Called, Context, Kernel, Module};
+use super::lanes::lock;
+use crate::op::lower::KernelName;
+
+/// The loaded code of a device.
+#[derive(Debug)]
+pub(super) struct Modules {
+    context: Arc<Context>,
+    target: Target,
+    /// Of the compiler: part of what an image is made from.
+    version: (i32, i32),
+    cache: Cache,
+    units: Mutex<HashMap<Unit, Arc<OnceLock<Module>>>>,
+    kernels: Mutex<HashMap<KernelName, Kernel>>,
+}
+
+impl Modules {
+    /// For a device of this architecture. NVRTC is open.
+    pub fn new(context: &Arc<Context>, architecture: u32, cache: Cache) -> Called<Self> {
+        Ok(Modules {
+            context: context.clone(),
+            target: compile::target(architecture)?,
+            version: compile::version()?,
+            cache,
+            units: Mutex::default(),
+            kernels: Mutex::default(),
+        })
+    }
+
+    /// The kernel of that name.
+    pub fn kernel(&self, name: &KernelName) -> Called<Kernel> {
+        if let Some(kernel) = lock(&self.kernels).get(name) {
+            return Ok(*kernel);
+        }
+        let unit = Unit::of(name);
+        let place = lock(&self.units).entry(unit).or_default().clone();
+        let module = match place.get() {
+            Some(module) => module,
+            None => {
+                let loaded = self.load(&unit)?;
+                place.get_or_init(|| loaded)
+            }
+        };
+        let kernel = module.kernel(&name.to_string())?;
+        lock(&self.kernels).insert(*name, kernel);
+        Ok(kernel)
+    }
+
+    fn load(&self, unit: &Unit) -> Called<Module> {
+        let (major, minor) = self.version;
+        let mut recipe = compile::recipe(unit, self.target);
+        recipe.extend(format!("NVRTC {major}.{minor}").into_bytes());
+        // One that the driver refuses is made anew, like one that is damaged.
+        let kept = self.cache.read(&recipe).and_then(|image| Module::load(&self.context, &image).ok());
+        if let Some(module) = kept {
+            return Ok(module);
+        }
+        let image = compile::compile(unit, self.target)?.image;
+        if let Err(error) = self.cache.write(&recipe, &image) {
+            log::debug!(target: "burn_overcommit", "a compiled kernel is not kept: {error}");
+        }
+        Module::load(&self.context, &image)
+            .map_err(|error| format!("{error}; the kernel was made by NVRTC {major}.{minor}"))
+    }
+}

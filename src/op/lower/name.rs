@@ -1,0 +1,94 @@
+use std::fmt;
+
+use super::*;
+use crate::op::Dtype;
+
+/// Which kernel: its C name is the parts joined by underscores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KernelName {
+    pub(super) family: &'static str,
+    pub(super) kind: &'static str,
+    dtypes: [Option<Dtype>; 2],
+}
+
+impl KernelName {
+    pub(super) fn new(family: &'static str, kind: &'static str, dtype: Dtype) -> Self {
+        KernelName { family, kind, dtypes: [Some(dtype.stored()), None] }
+    }
+
+    pub(super) fn with(self, second: Dtype) -> Self {
+        KernelName { dtypes: [self.dtypes[0], Some(second.stored())], ..self }
+    }
+
+    /// Every kernel that [`lower`] can ask for.
+    pub fn all() -> Vec<KernelName> {
+        let mut names = Vec::new();
+        pointwise::names(&mut names);
+        create::names(&mut names);
+        reduce::names(&mut names);
+        norm::names(&mut names);
+        norm_backward::names(&mut names);
+        fft::names(&mut names);
+        index::names(&mut names);
+        matmul::names(&mut names);
+        direct::names(&mut names);
+        cumulative::names(&mut names);
+        ctc::names(&mut names);
+        sort::names(&mut names);
+        argwhere::names(&mut names);
+        transpose::names(&mut names);
+        pool::names(&mut names);
+        interpolate::names(&mut names);
+        sample::names(&mut names);
+        names
+    }
+
+    /// The file of `kernels/` that has it, without the ending.
+    pub fn file(&self) -> &'static str {
+        match self.family {
+            "fill" | "arange" | "random" => "create",
+            "copy" if self.dtypes[0] == self.dtypes[1] => "move",
+            "copy" => "cast",
+            "transpose" | "where" | "mask_fill" => "move",
+            "binary_scalar" | "clamp" => "binary",
+            "compare_scalar" => "compare",
+            "best" => "reduce",
+            "softmax" | "layer_norm" | "rms_norm" => "norm",
+            family if norm_backward::has(family) => "norm_backward",
+            "gather" | "scatter" => "index",
+            "argsort" => "sort",
+            "count_set" => "argwhere",
+            "pool" if self.kind.starts_with("max") => "pool_max",
+            "pool" => "pool_average",
+            "grid_sample" | "deform" => "sample",
+            family => family,
+        }
+    }
+
+    /// The type whose instances it is one of (`FOR` in `types.cuh`).
+    pub fn instance(&self) -> Dtype {
+        let dtypes = self.dtypes.iter().flatten().copied();
+        // Between a type and what its sums are kept in, that is the narrower one.
+        let instance = if self.family == "reduce" {
+            dtypes.min_by_key(|dtype| dtype.size_bytes())
+        } else {
+            dtypes.into_iter().next()
+        };
+        instance.expect("every kernel has a type")
+    }
+
+    /// Whether a block is one thread: one that has workspace of its own, or counts what the block did before.
+    pub fn is_serial(&self) -> bool {
+        matches!(self.file(), "sort" | "argwhere" | "fft")
+    }
+}
+
+impl fmt::Display for KernelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.family)?;
+        if !self.kind.is_empty() {
+            write!(f, "_{}", self.kind)?;
+        }
+        self.dtypes.iter().flatten().try_for_each(|dtype| write!(f, "_{}", dtype.name()))
+    }
+}

@@ -1,0 +1,72 @@
+//! Compiles the kernels as the GPU is given them, with a driver and a compiler that run them on a CPU.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const KERNELS: &str = "../kernels";
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=driver");
+    println!("cargo::rerun-if-changed={KERNELS}");
+    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("linux") {
+        return;
+    }
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let files = kernels();
+    let mut build = compiler();
+    build.define("SIMT_EMULATED", None).define("SIMT_SUFFIX", "_emulated").files(&files);
+    let mut objects = build.compile_intermediates();
+    std::fs::write(out.join("tables.h"), tables(&files)).expect("OUT_DIR can be written");
+    objects.extend(compiler().include(&out).file("driver/driver.cpp").compile_intermediates());
+    link(&out.join("libcuda.so"), &objects);
+    link(&out.join("libnvrtc.so"), &compiler().file("driver/nvrtc.cpp").compile_intermediates());
+}
+
+fn kernels() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(KERNELS).expect("the workspace has a folder of kernels");
+    let paths = entries.map(|entry| entry.expect("the folder of kernels can be read").path());
+    let mut files: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|extension| extension == "cu")).collect();
+    files.sort();
+    files
+}
+
+/// Rounds as the host engine's build does; little is gained here by more than the first level.
+fn compiler() -> cc::Build {
+    let mut build = cc::Build::new();
+    build.cpp(true).std("c++17").opt_level(1).debug(false).pic(true).warnings(false).cargo_metadata(false);
+    for flag in
+        ["-fwrapv", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
+    {
+        build.flag(flag);
+    }
+    build.flag("-x").flag("c++");
+    build
+}
+
+/// What the driver includes: the tables that the kernels' files export.
+fn tables(files: &[PathBuf]) -> String {
+    let stem = |file: &PathBuf| file.file_stem().expect("a source has a name").to_string_lossy().into_owned();
+    let names: Vec<String> = files.iter().map(stem).collect();
+    let declarations: String = (names.iter())
+        .map(|name| format!("extern \"C\" const Entry* overcommit_kernels_{name}_emulated(u64*);\n"))
+        .collect();
+    let rows: String = (names.iter())
+        .map(|name| format!("  {{\"{name}\", overcommit_kernels_{name}_emulated}},\n"))
+        .collect();
+    format!("{declarations}const Table TABLES[] = {{\n{rows}}};\n")
+}
+
+/// Under the name that programs look for first, so that no other library takes its place.
+fn link(library: &Path, objects: &[PathBuf]) {
+    let name = library.file_name().expect("a library has a name").to_string_lossy();
+    let status = Command::new(compiler().get_compiler().path())
+        .args(["-shared", "-o"])
+        .arg(library)
+        .arg(format!("-Wl,-soname,{name}"))
+        .args(objects)
+        .status()
+        .unwrap_or_else(|error| panic!("the linker does not start: {error}"));
+    assert!(status.success(), "{name} cannot be linked");
+}

@@ -1,0 +1,401 @@
+// Stands in for NVIDIA's driver on a CPU, as far as the engine uses it.
+//
+// Work in streams is done when something waits for it, and no earlier: a missing wait gives wrong data every time. Device
+// memory is bounded and begins as garbage; copies are only between memory that the driver gave, within its bounds. Pages
+// are those of a file in memory, behind reserved addresses. Kernels are those of `kernels/` as a GPU is given them, a
+// block's threads one after the other, every other launch from the last to the first. `standin_*` is for tests.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+typedef unsigned char u8;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+#define API extern "C" __attribute__((visibility("default"))) int
+
+struct Entry {  // as in simt.cuh
+  const char* name;
+  void (*run)(const void* args, u32 blocks, u32 threads, u32 backward);
+  u64 args_bytes, args_align;
+};
+struct Table {
+  const char* file;
+  const Entry* (*entries)(u64* count);
+};
+#include "tables.h"
+
+namespace {
+// As the driver's results.
+enum {
+  SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
+  INVALID_CONTEXT = 201, NOT_FOUND = 500, NOT_READY = 600, UNKNOWN = 999
+};
+constexpr u64 PAGE = 2 << 20;
+constexpr u64 SMALL = 8 << 20;  // what is larger begins as zeros: a program that has room to spare touches little of it
+
+std::recursive_mutex mutex;
+
+// ---- what tests choose
+struct Settings {
+  u64 memory_bytes = 4ull << 30;
+  int version = 13000, devices = 64, maps_pages = 1;
+  u64 failing = 0;  // the number, from one, of the call that fails; 0: none
+} settings;
+u64 calls = 0;
+
+// ---- streams: work that was put in, and how much of it is done
+struct Stream {
+  std::deque<std::function<void()>> work;
+  u64 issued = 0, done = 0;
+};
+struct Event {
+  Stream* stream = nullptr;
+  u64 at = 0, time_ns = 0;
+};
+std::set<Stream*> streams;
+u64 clock_ns = 0;  // a microsecond for each piece of work
+
+void run_to(Stream* stream, u64 end) {
+  while (stream->done < end && !stream->work.empty()) {
+    const auto piece = std::move(stream->work.front());
+    stream->work.pop_front();
+    piece();
+    stream->done++;
+    clock_ns += 1000;
+  }
+}
+void drain(Stream* stream) { run_to(stream, stream->issued); }
+void drain_all() {
+  for (Stream* stream : streams) drain(stream);
+}
+void push(void* stream, std::function<void()> piece) {
+  Stream* s = static_cast<Stream*>(stream);
+  s->work.push_back(std::move(piece));
+  s->issued++;
+}
+
+// ---- memory
+std::map<u64, u64> device, pinned;  // sizes by address
+u64 used_bytes = 0;
+std::map<u64, u64> ranges;   // reserved
+std::map<u64, u64> mapped;   // handles by address of a page
+std::set<u64> readable;      // pages that were made so
+std::map<u64, u64> handles;  // how often each is mapped
+std::set<u64> released;      // handles that are gone once they are mapped nowhere
+std::vector<u64> spare;      // places in the file
+u64 file_pages = 0;
+int file = -1;
+thread_local void* context = nullptr;
+
+bool holds(const std::map<u64, u64>& memory, u64 address, u64 bytes) {
+  auto next = memory.upper_bound(address);
+  if (next == memory.begin()) return false;
+  --next;
+  return address + bytes <= next->first + next->second;
+}
+bool is_mapped(u64 address, u64 bytes) {
+  for (u64 page = address / PAGE * PAGE; page < address + bytes; page += PAGE)
+    if (!readable.count(page)) return false;
+  return true;
+}
+bool is_ours(u64 address, u64 bytes) {
+  return holds(device, address, bytes) || holds(pinned, address, bytes) || is_mapped(address, bytes);
+}
+void* at(u64 address) { return reinterpret_cast<void*>(address); }
+int give(std::map<u64, u64>& memory, u64 address) {
+  auto found = memory.find(address);
+  if (found == memory.end()) return INVALID_VALUE;
+  drain_all();
+  if (&memory == &device) used_bytes -= found->second;
+  munmap(at(address), found->second);
+  memory.erase(found);
+  return SUCCESS;
+}
+int take(std::map<u64, u64>& memory, u64* address, u64 bytes) {
+  if (bytes == 0) return INVALID_VALUE;
+  if (&memory == &device && used_bytes + bytes > settings.memory_bytes) return OUT_OF_MEMORY;
+  void* start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (start == MAP_FAILED) return OUT_OF_MEMORY;
+  if (bytes <= SMALL) memset(start, 0xCD, bytes);
+  if (&memory == &device) used_bytes += bytes;
+  *address = reinterpret_cast<u64>(start);
+  memory[*address] = bytes;
+  return SUCCESS;
+}
+void forget(u64 handle) {
+  if (handles[handle] > 0 || !released.count(handle)) return;
+  handles.erase(handle), released.erase(handle);
+  used_bytes -= PAGE;
+  spare.push_back(handle);
+}
+
+// ---- modules: the kernels of a file for a type
+struct Module {
+  std::string file, instance;
+};
+u64 launches = 0;
+
+// Whether this is the call that is to fail.
+bool fails() { return ++calls == settings.failing; }
+#define CALL                                            \
+  std::lock_guard<std::recursive_mutex> guard(mutex);   \
+  if (fails()) return UNKNOWN
+#define IN_CONTEXT \
+  CALL;            \
+  if (!context) return INVALID_CONTEXT
+}  // namespace
+
+// ---- for tests
+API standin_set(u64 memory_bytes, int version, int devices, int maps_pages) {
+  std::lock_guard<std::recursive_mutex> guard(mutex);
+  settings = {memory_bytes, version, devices, maps_pages, settings.failing};
+  return SUCCESS;
+}
+API standin_fail(u64 call) {
+  std::lock_guard<std::recursive_mutex> guard(mutex);
+  calls = 0, settings.failing = call;
+  return SUCCESS;
+}
+extern "C" __attribute__((visibility("default"))) u64 standin_calls() { return calls; }
+extern "C" __attribute__((visibility("default"))) u64 standin_used_bytes() { return used_bytes; }
+extern "C" __attribute__((visibility("default"))) u64 standin_objects() {
+  std::lock_guard<std::recursive_mutex> guard(mutex);
+  return streams.size() + device.size() + pinned.size() + ranges.size() + mapped.size() + handles.size();
+}
+
+// ---- the driver and its devices
+API cuInit(u32) { CALL; return settings.devices ? SUCCESS : NO_DEVICE; }
+API cuDriverGetVersion(int* version) { CALL; *version = settings.version; return SUCCESS; }
+API cuDeviceGetCount(int* count) { CALL; *count = settings.devices; return SUCCESS; }
+API cuDeviceGet(int* device, int index) { CALL; *device = index; return index < settings.devices ? SUCCESS : INVALID_DEVICE; }
+API cuDeviceGetName(char* text, int size, int) { CALL; snprintf(text, size, "stand-in"); return SUCCESS; }
+API cuDeviceGetAttribute(int* value, int attribute, int) {
+  CALL;
+  switch (attribute) {
+    case 75: *value = 9; break;                     // compute capability
+    case 76: *value = 0; break;
+    case 13: *value = 1000000; break;               // kHz
+    case 16: *value = 10; break;                    // multiprocessors
+    case 36: *value = 1000000; break;               // kHz of the memory
+    case 37: *value = 256; break;                   // bits of its bus
+    case 102: *value = settings.maps_pages; break;
+    default: return INVALID_VALUE;
+  }
+  return SUCCESS;
+}
+API cuDevicePrimaryCtxRetain(void** c, int) { CALL; static int only; *c = &only; return SUCCESS; }
+API cuDevicePrimaryCtxRelease_v2(int) { return SUCCESS; }
+API cuCtxSetCurrent(void* c) { CALL; context = c; return SUCCESS; }
+API cuCtxSynchronize() { IN_CONTEXT; drain_all(); return SUCCESS; }
+API cuMemGetInfo_v2(size_t* free, size_t* total) {
+  IN_CONTEXT;
+  *free = settings.memory_bytes - used_bytes, *total = settings.memory_bytes;
+  return SUCCESS;
+}
+API cuGetErrorString(int error, const char** text) {
+  *text = error == OUT_OF_MEMORY ? "out of memory" : error == UNKNOWN ? "unknown error" : "an error of the stand-in";
+  return SUCCESS;
+}
+API cuGetErrorName(int, const char** text) { *text = "STANDIN"; return SUCCESS; }
+
+// ---- streams and events
+API cuStreamCreate(void** stream, u32) {
+  IN_CONTEXT;
+  Stream* made = new Stream;
+  streams.insert(made);
+  *stream = made;
+  return SUCCESS;
+}
+API cuStreamDestroy_v2(void* stream) {
+  std::lock_guard<std::recursive_mutex> guard(mutex);
+  Stream* s = static_cast<Stream*>(stream);
+  drain(s);
+  streams.erase(s);
+  delete s;
+  return SUCCESS;
+}
+API cuStreamSynchronize(void* stream) { IN_CONTEXT; drain(static_cast<Stream*>(stream)); return SUCCESS; }
+API cuStreamWaitEvent(void* stream, void* event, u32) {
+  IN_CONTEXT;
+  const Event seen = *static_cast<Event*>(event);
+  if (seen.stream) push(stream, [seen] { run_to(seen.stream, seen.at); });
+  return SUCCESS;
+}
+API cuEventCreate(void** event, u32) { IN_CONTEXT; *event = new Event; return SUCCESS; }
+API cuEventDestroy_v2(void* event) {
+  std::lock_guard<std::recursive_mutex> guard(mutex);
+  drain_all();
+  delete static_cast<Event*>(event);
+  return SUCCESS;
+}
+API cuEventRecord(void* event, void* stream) {
+  IN_CONTEXT;
+  Event* e = static_cast<Event*>(event);
+  push(stream, [e] { e->time_ns = clock_ns; });
+  e->stream = static_cast<Stream*>(stream), e->at = e->stream->issued;
+  return SUCCESS;
+}
+API cuEventQuery(void* event) {
+  IN_CONTEXT;
+  const Event* e = static_cast<Event*>(event);
+  return !e->stream || e->stream->done >= e->at ? SUCCESS : NOT_READY;
+}
+API cuEventSynchronize(void* event) {
+  IN_CONTEXT;
+  const Event* e = static_cast<Event*>(event);
+  if (e->stream) run_to(e->stream, e->at);
+  return SUCCESS;
+}
+API cuEventElapsedTime_v2(float* ms, void* from, void* to) {
+  IN_CONTEXT;
+  *ms = float(double(static_cast<Event*>(to)->time_ns - static_cast<Event*>(from)->time_ns) / 1e6);
+  return SUCCESS;
+}
+
+// ---- memory
+API cuMemAlloc_v2(u64* address, size_t bytes) { IN_CONTEXT; return take(device, address, bytes); }
+API cuMemFree_v2(u64 address) { std::lock_guard<std::recursive_mutex> guard(mutex); return give(device, address); }
+API cuMemHostAlloc(void** start, size_t bytes, u32) {
+  IN_CONTEXT;
+  u64 address = 0;
+  const int result = take(pinned, &address, bytes);
+  *start = at(address);
+  return result;
+}
+API cuMemFreeHost(void* start) {
+  std::lock_guard<std::recursive_mutex> guard(mutex);
+  return give(pinned, reinterpret_cast<u64>(start));
+}
+API cuMemcpyAsync(u64 to, u64 from, size_t bytes, void* stream) {
+  IN_CONTEXT;
+  if (!is_ours(to, bytes) || !is_ours(from, bytes)) return INVALID_VALUE;
+  push(stream, [=] { memcpy(at(to), at(from), bytes); });
+  return SUCCESS;
+}
+
+// ---- pages
+API cuMemGetAllocationGranularity(size_t* bytes, const void*, int) { IN_CONTEXT; *bytes = PAGE; return SUCCESS; }
+API cuMemAddressReserve(u64* address, size_t bytes, size_t alignment, u64, u64) {
+  IN_CONTEXT;
+  if (bytes % PAGE || alignment % PAGE) return INVALID_VALUE;
+  void* start = mmap(nullptr, bytes + PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (start == MAP_FAILED) return OUT_OF_MEMORY;
+  *address = (reinterpret_cast<u64>(start) + PAGE - 1) / PAGE * PAGE;
+  ranges[*address] = bytes;
+  return SUCCESS;
+}
+API cuMemAddressFree(u64 address, size_t bytes) {
+  std::lock_guard<std::recursive_mutex> guard(mutex);
+  if (!ranges.count(address) || ranges[address] != bytes) return INVALID_VALUE;
+  for (u64 page = address; page < address + bytes; page += PAGE)
+    if (mapped.count(page)) return INVALID_VALUE;
+  ranges.erase(address);
+  munmap(at(address), bytes);
+  return SUCCESS;
+}
+API cuMemCreate(u64* handle, size_t bytes, const void*, u64) {
+  IN_CONTEXT;
+  if (bytes != PAGE) return INVALID_VALUE;
+  if (used_bytes + bytes > settings.memory_bytes) return OUT_OF_MEMORY;
+  if (file < 0) file = memfd_create("standin", 0);
+  if (spare.empty()) {
+    spare.push_back(++file_pages);
+    if (ftruncate(file, off_t(file_pages * PAGE))) return OUT_OF_MEMORY;
+  }
+  *handle = spare.back();
+  spare.pop_back();
+  handles[*handle] = 0;
+  used_bytes += bytes;
+  std::vector<u8> garbage(PAGE, 0xCD);
+  return pwrite(file, garbage.data(), PAGE, off_t((*handle - 1) * PAGE)) == ssize_t(PAGE) ? SUCCESS : OUT_OF_MEMORY;
+}
+API cuMemRelease(u64 handle) {
+  std::lock_guard<std::recursive_mutex> guard(mutex);
+  if (!handles.count(handle) || released.count(handle)) return INVALID_VALUE;
+  released.insert(handle);
+  forget(handle);
+  return SUCCESS;
+}
+API cuMemMap(u64 address, size_t bytes, size_t offset, u64 handle, u64) {
+  IN_CONTEXT;
+  if (bytes != PAGE || offset || mapped.count(address) || !holds(ranges, address, bytes)) return INVALID_VALUE;
+  if (!handles.count(handle) || released.count(handle)) return INVALID_VALUE;
+  void* there = mmap(at(address), PAGE, PROT_NONE, MAP_SHARED | MAP_FIXED, file, off_t((handle - 1) * PAGE));
+  if (there == MAP_FAILED) return OUT_OF_MEMORY;
+  mapped[address] = handle;
+  handles[handle]++;
+  return SUCCESS;
+}
+API cuMemUnmap(u64 address, size_t bytes) {
+  std::lock_guard<std::recursive_mutex> guard(mutex);
+  if (fails()) return UNKNOWN;
+  if (bytes != PAGE || !mapped.count(address)) return INVALID_VALUE;
+  mmap(at(address), PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  const u64 handle = mapped[address];
+  mapped.erase(address), readable.erase(address);
+  handles[handle]--;
+  forget(handle);
+  return SUCCESS;
+}
+API cuMemSetAccess(u64 address, size_t bytes, const void*, size_t) {
+  IN_CONTEXT;
+  for (u64 page = address; page < address + bytes; page += PAGE)
+    if (!mapped.count(page)) return INVALID_VALUE;
+  mprotect(at(address), bytes, PROT_READ | PROT_WRITE);
+  for (u64 page = address; page < address + bytes; page += PAGE) readable.insert(page);
+  return SUCCESS;
+}
+
+// ---- kernels
+API cuModuleLoadData(void** module, const void* image) {
+  IN_CONTEXT;
+  char file[64], instance[64];
+  if (sscanf(static_cast<const char*>(image), "standin %63s %63s", file, instance) != 2) return INVALID_IMAGE;
+  *module = new Module{file, instance};
+  return SUCCESS;
+}
+API cuModuleUnload(void* module) {
+  delete static_cast<Module*>(module);
+  return SUCCESS;
+}
+API cuModuleGetFunction(void** function, void* module, const char* name) {
+  IN_CONTEXT;
+  const Module* m = static_cast<Module*>(module);
+  for (const Table& table : TABLES) {
+    if (m->file != table.file) continue;
+    u64 count = 0;
+    const Entry* entries = table.entries(&count);
+    for (u64 n = 0; n < count; ++n)
+      if (!strcmp(entries[n].name, name) && strstr(name, m->instance.c_str())) {
+        *function = const_cast<Entry*>(entries + n);
+        return SUCCESS;
+      }
+  }
+  return NOT_FOUND;
+}
+API cuLaunchKernel(void* function, u32 blocks, u32 y, u32 z, u32 threads, u32 ty, u32 tz, u32, void* stream,
+                   void** parameters, void**) {
+  IN_CONTEXT;
+  if (!blocks || !threads || threads > 1024 || y * z * ty * tz != 1) return INVALID_VALUE;
+  const Entry* entry = static_cast<const Entry*>(function);
+  std::vector<u64> args((entry->args_bytes + 7) / 8);  // copied when launched, as the driver does
+  memcpy(args.data(), parameters[0], entry->args_bytes);
+  const u32 backward = launches++ % 2;
+  push(stream, [=] { entry->run(args.data(), blocks, threads, backward); });
+  return SUCCESS;
+}
+
+// NVRTC opens the driver and asks for this.
+API cuGetExportTable(const void** table, const void*) {
+  *table = nullptr;
+  return NOT_FOUND;
+}

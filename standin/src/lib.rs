@@ -1,0 +1,88 @@
+//! Libraries that stand in for NVIDIA's driver and NVRTC on a CPU (Linux): for tests of the CUDA engine where there is no
+//! GPU. What they do is said in `driver/driver.cpp`.
+
+use std::path::{Path, PathBuf};
+
+use libloading::{Library, Symbol};
+
+/// The folder that `libcuda.so` and `libnvrtc.so` are in.
+pub fn folder() -> &'static Path {
+    Path::new(env!("OUT_DIR"))
+}
+
+/// The driver, as tests change it.
+#[derive(Debug)]
+pub struct Driver(Library);
+
+/// What the driver says of itself and its device.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Device memory.
+    pub memory_bytes: u64,
+    /// The CUDA version that it is for, as NVIDIA's writes it: 13000.
+    pub version: i32,
+    /// How many devices there are.
+    pub devices: i32,
+    /// Whether they map pages.
+    pub maps_pages: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { memory_bytes: 4 << 30, version: 13000, devices: 64, maps_pages: true }
+    }
+}
+
+impl Driver {
+    /// The one that this process has, or will have.
+    ///
+    /// # Panics
+    /// If it cannot be opened.
+    pub fn open() -> Self {
+        let path: PathBuf = folder().join("libcuda.so");
+        // SAFETY: the library is this crate's own, and opening it does nothing.
+        let library = unsafe { Library::new(&path) };
+        Driver(library.unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+    }
+
+    fn function<T>(&self, name: &str) -> Symbol<'_, T> {
+        // SAFETY: each caller names a function of driver.cpp and its type.
+        unsafe { self.0.get(name.as_bytes()) }.unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        // SAFETY: as declared in driver.cpp, for each of the names below.
+        unsafe { self.function::<unsafe extern "C" fn() -> u64>(name)() }
+    }
+
+    /// Changes what it says from now on.
+    pub fn set(&self, settings: Settings) {
+        let Settings { memory_bytes, version, devices, maps_pages } = settings;
+        // SAFETY: as declared in driver.cpp.
+        unsafe {
+            let set = self.function::<unsafe extern "C" fn(u64, i32, i32, i32) -> i32>("standin_set");
+            set(memory_bytes, version, devices, i32::from(maps_pages));
+        }
+    }
+
+    /// Lets the call of this number fail, from one, counted from now on; with 0, none.
+    pub fn fail(&self, call: u64) {
+        // SAFETY: as declared in driver.cpp.
+        unsafe { self.function::<unsafe extern "C" fn(u64) -> i32>("standin_fail")(call) };
+    }
+
+    /// Calls since [`fail`](Driver::fail).
+    pub fn calls(&self) -> u64 {
+        self.number("standin_calls")
+    }
+
+    /// Device memory that is taken.
+    pub fn used_bytes(&self) -> u64 {
+        self.number("standin_used_bytes")
+    }
+
+    /// Streams, pieces of memory, pages and reserved addresses that were not given back.
+    pub fn objects(&self) -> u64 {
+        self.number("standin_objects")
+    }
+}

@@ -1,0 +1,101 @@
+//! An error at every call of the driver: it is told, nothing is left behind, and the next program is right.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+
+use burn::tensor::Tensor;
+use burn_overcommit::engine::cuda::CudaEngine;
+use burn_overcommit::{Config, Overcommit, OvercommitDevice, configure, runtime, stats};
+use burn_overcommit_standin::{Settings, folder};
+use serial_test::serial;
+
+use crate::{driver, options};
+
+const DEVICE: OvercommitDevice = OvercommitDevice::Cuda(2);
+
+/// A program that offloads, fetches and computes in device memory for a few of its tensors.
+fn program() -> Vec<f32> {
+    let ones = |value: f32| Tensor::<Overcommit, 2>::full([64, 64], value, &DEVICE);
+    let tensors: Vec<_> = (1..=6).map(|n| ones(n as f32)).collect();
+    let sum = tensors.iter().skip(1).fold(tensors[0].clone(), |sum, x| sum + x.clone());
+    let product = sum.matmul(tensors[5].clone() / 64.0);
+    product.sum_dim(1).into_data().to_vec().expect("floats")
+}
+
+fn start(page_mapping: bool) -> Result<(), String> {
+    let config = Config::new().cuda_libraries(folder()).host_limit_bytes(1 << 20);
+    let config = match page_mapping {
+        true => config.budget("2 MiB").page_mapping(true),
+        false => config.budget("80 KiB").page_mapping(false),
+    };
+    configure(&DEVICE, config).map_err(|error| error.to_string())
+}
+
+/// What the program gives, or what it was told.
+fn attempt(page_mapping: bool) -> Result<Vec<f32>, String> {
+    start(page_mapping)?;
+    catch_unwind(AssertUnwindSafe(program)).map_err(|panic| {
+        panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "a panic without text".into())
+    })
+}
+
+#[test]
+#[serial]
+fn an_engine_that_fails_to_start_leaves_nothing() {
+    let driver = driver();
+    drop(CudaEngine::new(&options()).unwrap());
+    driver.fail(0);
+    drop(CudaEngine::new(&options()).unwrap());
+    let calls = driver.calls();
+    assert!(calls > 10, "{calls}");
+    let before = driver.objects();
+    let mut failed = 0;
+    for call in 1..=calls {
+        driver.fail(call);
+        failed += usize::from(CudaEngine::new(&options()).is_err());
+        driver.fail(0);
+        assert_eq!(driver.objects(), before, "after call {call}");
+    }
+    assert!(failed > 10, "{failed} of {calls}");
+}
+
+#[test]
+#[serial]
+fn every_failed_call_is_told_once() {
+    let driver = driver();
+    let loud = take_hook();
+    set_hook(Box::new(|_| ()));
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        for page_mapping in [false, true] {
+            let expected = attempt(page_mapping).expect("nothing fails");
+            driver.fail(0);
+            assert_eq!(attempt(page_mapping).as_ref(), Ok(&expected));
+            let calls = driver.calls();
+            let (mut told, step) = (0, (calls / 150).max(1));
+            for call in (1..=calls).step_by(step as usize) {
+                driver.fail(call);
+                let result = attempt(page_mapping);
+                driver.fail(0);
+                // What only asks or gives back may fail without harm.
+                match result {
+                    Ok(values) => assert_eq!(values, expected, "call {call} of {calls}"),
+                    Err(error) => {
+                        told += 1;
+                        assert!(
+                            error.contains("unknown error") || error.contains("UNKNOWN"),
+                            "call {call}: {error}"
+                        );
+                    }
+                }
+                let _ = runtime::sync(&DEVICE);
+                if let Ok(stats) = stats(&DEVICE) {
+                    assert_eq!(stats.allocated_bytes, 0, "call {call}");
+                }
+                assert_eq!(attempt(page_mapping).as_ref(), Ok(&expected), "after call {call}");
+            }
+            assert!(told > 20, "{told} of {calls}");
+        }
+    }));
+    set_hook(loud);
+    driver.set(Settings::default());
+    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}

@@ -1,0 +1,27 @@
+//! The CUDA engine on libraries that stand in for NVIDIA's (`standin/`). `scripts/check-cuda` runs the op table and the
+//! random programs on them too.
+#![cfg(target_os = "linux")]
+
+mod device;
+mod engine;
+mod failures;
+mod training;
+
+use burn_overcommit::engine::cuda::{CudaEngine, CudaOptions};
+use burn_overcommit_standin::{Driver, Settings, folder};
+
+/// The driver as it is by default, with nothing failing.
+fn driver() -> Driver {
+    let driver = Driver::open();
+    driver.set(Settings::default());
+    driver.fail(0);
+    driver
+}
+
+fn options() -> CudaOptions {
+    CudaOptions { index: 0, libraries: Some(folder().into()) }
+}
+
+fn engine() -> CudaEngine {
+    CudaEngine::new(&options()).unwrap_or_else(|error| panic!("{error}"))
+}

@@ -1,0 +1,87 @@
+//! Programs through Burn, on the CUDA engine, beside the host engine and under budgets.
+
+use burn::backend::Autodiff;
+use burn::module::Module;
+use burn::nn::conv::{Conv2d, Conv2dConfig};
+use burn::nn::{Linear, LinearConfig};
+use burn::optim::{GradientsParams, Optimizer, SgdConfig};
+use burn::tensor::{Distribution, Tensor, activation, backend::Backend};
+use burn_overcommit::{Config, Overcommit, OvercommitDevice, Policy, configure, runtime, stats};
+use burn_overcommit_standin::folder;
+use serial_test::serial;
+
+use crate::driver;
+
+type B = Autodiff<Overcommit>;
+const DEVICE: OvercommitDevice = OvercommitDevice::Cuda(1);
+
+#[derive(Module, Debug)]
+struct Network<B: Backend> {
+    convolutions: Vec<Conv2d<B>>,
+    last: Linear<B>,
+}
+
+/// The losses of some steps.
+pub fn train(device: &OvercommitDevice) -> Vec<f32> {
+    runtime::seed(device, 7).expect("a device");
+    B::seed(device, 7);
+    let convolution = |from: usize| {
+        Conv2dConfig::new([from, 8], [3, 3]).with_padding(burn::nn::PaddingConfig2d::Same).init(device)
+    };
+    let mut network = Network::<B> {
+        convolutions: vec![convolution(1), convolution(8), convolution(8)],
+        last: LinearConfig::new(8 * 64, 10).init(device),
+    };
+    let mut optimizer = SgdConfig::new().init();
+    let images = Tensor::<B, 4>::random([16, 1, 8, 8], Distribution::Normal(0.0, 1.0), device);
+    let mut losses = Vec::new();
+    for _ in 0..4 {
+        let mut x = images.clone();
+        for convolution in &network.convolutions {
+            x = activation::relu(convolution.forward(x));
+        }
+        let loss = activation::log_softmax(network.last.forward(x.flatten::<2>(1, 3)), 1).mean().neg();
+        losses.push(loss.clone().into_scalar());
+        let gradients = GradientsParams::from_grads(loss.backward(), &network);
+        network = optimizer.step(0.1, network, gradients);
+    }
+    losses
+}
+
+fn config() -> Config {
+    Config::new().cuda_libraries(folder()).host_limit_bytes(64 << 20)
+}
+
+#[test]
+#[serial]
+fn training_is_the_host_engines_to_rounding() {
+    let _driver = driver();
+    configure(&DEVICE, config().budget("64 MiB")).unwrap();
+    let host = OvercommitDevice::Host(40);
+    configure(&host, Config::new().budget("64 MiB")).unwrap();
+    let (losses, expected) = (train(&DEVICE), train(&host));
+    for (loss, expected) in losses.iter().zip(&expected) {
+        assert!((loss - expected).abs() < 1e-4 * expected.abs(), "{losses:?}, on the host {expected:?}");
+    }
+    assert!(losses[3] < losses[0], "{losses:?}");
+}
+
+#[test]
+#[serial]
+fn budgets_give_the_same_bits() {
+    let _driver = driver();
+    configure(&DEVICE, config().budget("64 MiB")).unwrap();
+    let expected = train(&DEVICE);
+    let needed_bytes = stats(&DEVICE).unwrap().peak_allocated_bytes;
+    for policy in [Policy::Auto, Policy::EvictAll, Policy::Recompute] {
+        for share in [2, 3] {
+            // By page too: budgets of whole pages.
+            let budget_bytes = (needed_bytes / share).max(300 << 10);
+            configure(&DEVICE, config().budget_bytes(budget_bytes).policy(policy)).unwrap();
+            assert_eq!(train(&DEVICE), expected, "{policy} in {budget_bytes} bytes");
+            assert!(stats(&DEVICE).unwrap().peak_allocated_bytes <= budget_bytes);
+        }
+        configure(&DEVICE, config().budget("4 MiB").page_mapping(true).policy(policy)).unwrap();
+        assert_eq!(train(&DEVICE), expected, "{policy} by page");
+    }
+}
