@@ -54,7 +54,7 @@ template <class C> DEV void fill_twiddles(const Fourier& args) {
   const u64 m = args.length / 2;
   const f64 angle = -6.283185307179586 / f64(args.length);
   const auto turn = [angle](u64 k) { return Complex<f64>{cos(angle * f64(k)), sin(angle * f64(k))}; };
-  Complex<f64> low[LOW];
+  ALONE Complex<f64> low[LOW];
   for (u64 k = 0; k < least(LOW, m / 2 + 1); ++k) low[k] = turn(k);
   for (u64 begin = 0; begin <= m / 2; begin += LOW) {
     const Complex<f64> high = turn(begin);

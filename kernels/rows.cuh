@@ -31,7 +31,7 @@ struct LargestAbs {
 
 constexpr u32 LANES = 32;     // independent accumulators of a row
 constexpr u32 GROUP = 128;    // elements added up before they join the total: keeps float sums accurate
-constexpr u32 COLUMNS = 512;  // columns reduced side by side
+constexpr u32 COLUMNS = SIMT_DEVICE ? 1 : 512;  // columns reduced side by side, on the device by as many threads
 
 // The `size` values that `load` gives. Neighbours go to different lanes, so that loads of neighbours vectorise.
 template <class F, class C, class Load> DEV C reduce_values(u64 size, Load load) {

@@ -21,7 +21,11 @@ typedef long long i64;
 #define DEV static __device__ __forceinline__
 #define KERNEL(name, Args) extern "C" __global__ void name(const Args args)
 #define EXPORT_TABLE(file)
+#define ALONE __shared__
 #else
+// Arrays of a kernel whose blocks have one thread: on the device not in local memory, of which the driver sets aside as much
+// for every thread that there can be.
+#define ALONE
 #ifdef SIMT_EMULATED
 #define SIMT_DEVICE 1
 #else

@@ -75,13 +75,15 @@ template <class Item> DEV void insertion_sort(Item* items, u64 size) {
 // From the last digit to the first, back and forth between two arrays. Returns the one that the result is in.
 template <class Item> DEV Item* radix_sort(Item* items, Item* other, u64 size) {
   constexpr u32 PASSES = sizeof(Key<Item>);
-  u32 counts[PASSES][DIGITS] = {};
+  ALONE u32 counts[PASSES][DIGITS], next[DIGITS];
+  for (u32 pass = 0; pass < PASSES; ++pass)
+    for (u32 digit = 0; digit < DIGITS; ++digit) counts[pass][digit] = 0;
   for (u64 k = 0; k < size; ++k)
     for (u32 pass = 0; pass < PASSES; ++pass) ++counts[pass][key_of(items[k]) >> (DIGIT * pass) & (DIGITS - 1)];
   for (u32 pass = 0; pass < PASSES; ++pass) {
     const u32 shift = DIGIT * pass;
     if (counts[pass][key_of(items[0]) >> shift & (DIGITS - 1)] == size) continue;  // one digit for all
-    u32 next[DIGITS], before = 0;
+    u32 before = 0;
     for (u32 digit = 0; digit < DIGITS; ++digit) {
       next[digit] = before;
       before += counts[pass][digit];
@@ -98,9 +100,11 @@ template <class Item> DEV Item* radix_sort(Item* items, Item* other, u64 size) {
 // the order they were in.
 template <class Item> DEV u64 keep_first(Item* items, u64 size, u64 count) {
   typedef Key<Item> K;
+  ALONE u64 counts[DIGITS];
   K prefix = 0;  // the digits so far of the last that is wanted
   for (i32 shift = sizeof(K) * 8 - DIGIT; shift >= 0 && size > 2 * count; shift -= DIGIT) {
-    u64 counts[DIGITS] = {}, before = 0;
+    u64 before = 0;
+    for (u32 digit = 0; digit < DIGITS; ++digit) counts[digit] = 0;
     for (u64 k = 0; k < size; ++k) {
       const K key = K(key_of(items[k]) >> shift);
       if (u64(key) >> DIGIT == prefix) ++counts[key & (DIGITS - 1)];

@@ -62,6 +62,10 @@ pub fn configure_with_engine(
         if storages > 0 {
             return Err(Error::InUse { device: *device, storages });
         }
+        // What it still has mapped is not to be missing from what the new one finds free.
+        if runtime.wait_for_all().is_ok() {
+            runtime.pool().give_back();
+        }
     }
     runtimes.insert(*device, Arc::new(start(*device, config, wrap)?));
     Ok(())

@@ -22,7 +22,7 @@ std::string instance_of(const std::string& source) {
 }  // namespace
 
 API nvrtcVersion(int* major, int* minor) {
-  *major = 13, *minor = 0;
+  *major = 0, *minor = 0;  // so that nothing of it is taken for NVIDIA's in a cache
   return SUCCESS;
 }
 API nvrtcGetNumSupportedArchs(int* count) {

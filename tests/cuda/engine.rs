@@ -23,11 +23,18 @@ fn sum(engine: &CudaEngine, [a, b, to]: [Span; 3]) -> Launch {
     }
 }
 
-/// Floats of a host span.
-fn floats(engine: &CudaEngine, span: Span) -> &mut [f32] {
+/// The floats of a host span.
+fn floats(engine: &CudaEngine, span: Span) -> Vec<f32> {
     let start = engine.bytes(span).expect("host memory").cast();
     // SAFETY: the span is mapped as long as the engine lives, and the tests wait for all work on it.
-    unsafe { std::slice::from_raw_parts_mut(start, COUNT) }
+    unsafe { std::slice::from_raw_parts(start, COUNT) }.to_vec()
+}
+
+/// Sets the floats of a host span.
+fn fill(engine: &CudaEngine, span: Span, value: f32) {
+    let start = engine.bytes(span).expect("host memory").cast();
+    // SAFETY: as above, and nobody else writes it.
+    unsafe { std::slice::from_raw_parts_mut(start, COUNT) }.fill(value);
 }
 
 /// The sum of what two host spans hold, by way of the device; without the waits if `careless`.
@@ -57,8 +64,8 @@ fn a_round_trip_needs_its_waits() {
     let engine = engine();
     let host = engine.map(Tier::Host, 3 * BYTES).unwrap();
     let device = engine.map(Tier::Device, 3 * BYTES).unwrap();
-    floats(&engine, host).fill(1.5);
-    floats(&engine, host.slice(BYTES, BYTES)).fill(2.0);
+    fill(&engine, host, 1.5);
+    fill(&engine, host.slice(BYTES, BYTES), 2.0);
     let made = host.slice(2 * BYTES, BYTES);
     round_trip(&engine, host, device, true);
     assert!(floats(&engine, made).iter().all(|&x| x != 3.5), "the stand-in did not defer its work");
@@ -136,7 +143,7 @@ fn a_page_is_the_same_bytes_at_every_address() {
         engine.map_pages(at(0, 3), &[2, 0, 1], &[]).expect("it fits");
         engine.map_pages(at(5, 2), &[0, 1], &[]).expect("nothing new");
         for (index, value) in [(1, 7.0), (2, 8.0)] {
-            floats(&engine, from).fill(value);
+            fill(&engine, from, value);
             engine.copy(Lane::Fetch, from, at(index, 1).slice(0, BYTES)).unwrap();
             engine.sync(engine.mark(Lane::Fetch)).unwrap();
         }
