@@ -136,8 +136,10 @@ fn check(device: OvercommitDevice, seed: u64, totals: &Totals) {
                 case.forget();
                 let made = stats(&device).expect("a device that ran").counters.plans;
                 totals.plans.fetch_add(made, Ordering::Relaxed);
-                for _ in 0..FAILURES.min(clean.calls() as usize) {
-                    let failure = (kind, random.random_range(0..clean.calls()));
+                // Now, since the engine is called again when another takes its place.
+                let calls = clean.calls();
+                for _ in 0..FAILURES.min(calls as usize) {
+                    let failure = (kind, random.random_range(0..calls));
                     let run = || fails_and_goes_on(device, &case, &setting, failure, expected, totals);
                     if let Err(message) = quietly(run) {
                         panic!("{setting:?}, {failure:?}: {message}");
@@ -161,8 +163,9 @@ fn check_beside(device: OvercommitDevice, seed: u64, totals: &Totals) {
     for kind in Call::ALL {
         let clean = prepare(device, &setting, kind, u64::MAX);
         assert_eq!(run(device, &case), expected);
-        for _ in 0..FAILURES.min(clean.calls() as usize) {
-            let failure = (kind, random.random_range(0..clean.calls()));
+        let calls = clean.calls();
+        for _ in 0..FAILURES.min(calls as usize) {
+            let failure = (kind, random.random_range(0..calls));
             let run = || fails_and_goes_on(device, &case, &setting, failure, expected, totals);
             if let Err(message) = quietly(run) {
                 panic!("{setting:?}, {failure:?}: {message}");
