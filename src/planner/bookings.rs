@@ -6,6 +6,8 @@
 //! A lane makes one copy after the other, in the order in which they are asked for. So a booking that delays others is
 //! refused if one of them would not be away any more.
 
+use std::ops::Range;
+
 use super::iteration::{Iteration, Step};
 use crate::engine::{Props, aligned};
 use crate::policy::{Eviction, IntervalId, Schedule};
@@ -112,31 +114,31 @@ impl Timeline {
         lanes_part: f64,
         rank: impl Fn(IntervalId) -> Option<u32>,
     ) {
-        let excess_bytes: Vec<i64> =
-            self.need_bytes.iter().map(|&need| need as i64 - budget_bytes as i64).collect();
         let period_ns = self.begins_ns[self.ops()];
         let most_ns = (period_ns as f64 * lanes_part) as u64;
         let mut lanes = Lanes { period_ns, most_ns, ..Lanes::default() };
-        let mut left_bytes = excess_bytes.clone();
+        let mut excess = Excess::new(self, budget_bytes);
         let ranked =
             self.candidates.iter().filter_map(|candidate| Some((rank(candidate.interval)?, candidate)));
         let mut ranked: Vec<_> = ranked.collect();
         ranked.sort_by_key(|&(rank, _)| rank);
         for (_, candidate) in ranked {
+            if excess.is_none() {
+                break;
+            }
+            let (from_ns, until_ns) = (self.begin_ns(candidate.from), self.begin_ns(candidate.until));
             let copy = Copy {
                 interval: candidate.interval,
                 bytes: candidate.bytes as i64,
                 copy_ns: candidate.copy_ns,
-                from_ns: self.begin_ns(candidate.from),
-                until_ns: self.begin_ns(candidate.until),
-                ..Copy::default()
+                from_ns,
+                until_ns,
+                // At the best; other copies shorten that.
+                out_ns: from_ns + candidate.copy_ns,
+                back_ns: until_ns.saturating_sub(candidate.copy_ns),
             };
-            let is_short = |copy: &Copy| {
-                let mut away = self.op_at(copy.out_ns) + 1..self.op_at(copy.back_ns);
-                away.any(|op| left_bytes[op % self.ops()] > 0)
-            };
-            if lanes.add(copy, is_short) {
-                left_bytes = self.left_bytes(&excess_bytes, &lanes);
+            if excess.is_lessened_by(&copy) && lanes.add(copy, |copy| excess.is_lessened_by(copy)) {
+                excess.update(&lanes.copies);
             }
         }
         lanes.run();
@@ -148,24 +150,58 @@ impl Timeline {
         schedule.fetches = lanes.copies.iter().map(fetch).collect();
     }
 
-    /// By how much the program exceeds the budget at each op, with what is away.
-    fn left_bytes(&self, excess_bytes: &[i64], lanes: &Lanes) -> Vec<i64> {
-        let ops = self.ops();
-        let mut change = vec![0; 2 * ops + 1];
-        for copy in &lanes.copies {
-            let (from, until) = (self.op_at(copy.out_ns) + 1, self.op_at(copy.back_ns));
-            if from < until {
-                change[from.min(2 * ops)] += copy.bytes;
-                change[until.min(2 * ops)] -= copy.bytes;
+    /// The ops at which a storage is away.
+    fn away(&self, copy: &Copy) -> Range<usize> {
+        let from = self.op_at(copy.out_ns) + 1;
+        from..self.op_at(copy.back_ns).max(from)
+    }
+}
+
+/// By how much the program exceeds the budget at each op, with what is away.
+struct Excess<'a> {
+    timeline: &'a Timeline,
+    left_bytes: Vec<i64>,
+    /// Of each copy that is counted: when it is away, in time and in ops.
+    counted: Vec<([u64; 2], Range<usize>)>,
+}
+
+impl<'a> Excess<'a> {
+    fn new(timeline: &'a Timeline, budget_bytes: usize) -> Self {
+        let left_bytes = timeline.need_bytes.iter().map(|&need| need as i64 - budget_bytes as i64).collect();
+        Excess { timeline, left_bytes, counted: Vec::new() }
+    }
+
+    fn is_none(&self) -> bool {
+        self.left_bytes.iter().all(|&left_bytes| left_bytes <= 0)
+    }
+
+    fn is_lessened_by(&self, copy: &Copy) -> bool {
+        self.timeline.away(copy).any(|op| self.left_bytes[op % self.left_bytes.len()] > 0)
+    }
+
+    /// Counts copies, those that were counted before anew.
+    fn update(&mut self, copies: &[Copy]) {
+        for (index, copy) in copies.iter().enumerate() {
+            let times_ns = [copy.out_ns, copy.back_ns];
+            if self.counted.get(index).is_some_and(|(before_ns, _)| *before_ns == times_ns) {
+                continue;
             }
+            let away = self.timeline.away(copy);
+            if index == self.counted.len() {
+                self.counted.push((times_ns, away.start..away.start));
+            }
+            let before = std::mem::replace(&mut self.counted[index], (times_ns, away.clone())).1;
+            self.shift(before.start, away.start, copy.bytes);
+            self.shift(away.end, before.end, copy.bytes);
         }
-        let mut left_bytes = excess_bytes.to_vec();
-        let mut away_bytes = 0;
-        for (op, change) in change[..2 * ops].iter().enumerate() {
-            away_bytes += change;
-            left_bytes[op % ops] -= away_bytes;
-        }
-        left_bytes
+    }
+
+    /// Bytes are away from a later op on, or an earlier one.
+    fn shift(&mut self, before: usize, after: usize, bytes: i64) {
+        let (ops, bytes) =
+            (before.min(after)..before.max(after), if after > before { bytes } else { -bytes });
+        let count = self.left_bytes.len();
+        ops.for_each(|op| self.left_bytes[op % count] += bytes);
     }
 }
 

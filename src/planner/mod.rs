@@ -13,6 +13,7 @@ mod smartpool;
 mod trial;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::config::{Exactness, Placement, Settings};
 use crate::engine::Props;
@@ -28,19 +29,20 @@ pub use smartpool::{Lifetime, peak_bytes, place};
 use trial::Trial;
 
 /// Hands on schedules for an iteration, each better than the one before, as long as `found` asks for more; none if nothing
-/// fits.
+/// fits. As soon as there is one, `rests` so many times as long as it works: for a program on the same processor.
 pub fn plan(
     log: &Log,
     period: usize,
     props: &Props,
     settings: &Settings,
+    rests: u32,
     mut found: impl FnMut(Schedule) -> bool,
 ) {
     let Some(iteration) = Iteration::cut(log, period) else { return };
     let settings = &settings.with_less(log.idle_bytes);
     // A simulated device like the real one.
     let profile = &Profile { key: props.name.clone(), props: props.clone(), workspace: Workspace::Gpu };
-    let planner = Planner { iteration: &iteration, profile, settings };
+    let planner = Planner { iteration: &iteration, profile, settings, rests };
     if settings.policy != Policy::Auto {
         planner.published().into_iter().for_each(|schedule| {
             found(schedule.made_with(props.link_bytes_per_second));
@@ -61,11 +63,18 @@ struct Planner<'a> {
     iteration: &'a Iteration,
     profile: &'a Profile,
     settings: &'a Settings,
+    /// For how many times as long as it worked it rests.
+    rests: u32,
 }
 
 impl Planner<'_> {
     fn run(&self, schedule: Option<&Arc<Schedule>>) -> Option<Trial> {
-        trial::run(self.iteration, self.profile, self.settings, schedule).ok()
+        let begun = Instant::now();
+        let trial = trial::run(self.iteration, self.profile, self.settings, schedule).ok();
+        if self.rests > 0 {
+            std::thread::sleep(begun.elapsed() * self.rests);
+        }
+        trial
     }
 
     /// Hands on schedules that are faster than none, each faster than the one before.
@@ -81,10 +90,15 @@ impl Planner<'_> {
                 found(schedule)
             })
         };
+        let hurried = Planner { rests: 0, ..*self };
         let endless = Settings { endless: true, ..self.settings.clone() };
         if self.settings.placement == Placement::SmartPool {
-            let mut search = Search::new(Planner { settings: &endless, ..*self });
+            let mut search = Search::new(Planner { settings: &endless, ..hurried });
             search.try_rules();
+            if !offer(hurried.fitted(&search)) {
+                return;
+            }
+            search.rest(self.rests);
             let mut placed = self.realised(&search);
             if !offer(placed.clone()) {
                 return;
@@ -113,10 +127,14 @@ impl Planner<'_> {
         if placed.as_ref().is_some_and(|&(_, step_ns)| search.is_as_fast(step_ns)) {
             return placed;
         }
-        let (schedule, _) = search.best()?;
-        let schedule = Arc::new(schedule);
-        let fitted = self.run(Some(&schedule)).map(|trial| (Arc::unwrap_or_clone(schedule), trial.step_ns));
-        placed.into_iter().chain(fitted).min_by_key(|&(_, step_ns)| step_ns)
+        placed.into_iter().chain(self.fitted(search)).min_by_key(|&(_, step_ns)| step_ns)
+    }
+
+    /// The same by best fit.
+    fn fitted(&self, search: &Search) -> Option<(Schedule, u64)> {
+        let schedule = Arc::new(search.best()?.0);
+        let step_ns = self.run(Some(&schedule))?.step_ns;
+        Some((Arc::unwrap_or_clone(schedule), step_ns))
     }
 
     /// The schedule of a policy that says itself what is to be done; the fastest, if it says that of several.

@@ -107,6 +107,11 @@ impl<'a> Search<'a> {
         Search { planner, timeline, best: None, starts: Vec::new(), last: None }
     }
 
+    /// Rests from now on so many times as long as it works.
+    pub fn rest(&mut self, rests: u32) {
+        self.planner.rests = rests;
+    }
+
     /// The fastest schedule so far, and how it went.
     pub fn tried(&self) -> Option<(&Arc<Schedule>, &Trial)> {
         self.best.as_ref().map(|best| (&best.schedule, &best.trial))

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_queue::SegQueue;
 use smallvec::SmallVec;
+use thread_priority::ThreadPriority;
 
 pub(crate) use registry::portrait;
 pub use registry::{configure, recording, reset_stats, stats};
@@ -47,6 +48,8 @@ pub struct Runtime {
 /// The seed until one is set: fixed, so that a program without a seed is repeatable too.
 const DEFAULT_SEED: u64 = 0x6f76_6572_636f_6d6d;
 
+/// For how many times as long as it works a planner rests beside a program, which is to lose little time by it.
+const RESTS_BESIDE: u32 = 4;
 /// Ops that may be submitted and not done: enough to keep the device busy, few enough that the queue stays small.
 const MOST_AHEAD: u64 = 4096;
 
@@ -93,7 +96,7 @@ impl Runtime {
         let (engine, settings) = (self.engine.clone(), pool.settings.clone());
         if self.engine.times().is_some() || pool.settings.planning == Planning::AtOnce {
             let mut best = None;
-            planner::plan(&log, period, engine.props(), &settings, |schedule| {
+            planner::plan(&log, period, engine.props(), &settings, 0, |schedule| {
                 best = Some(schedule);
                 true
             });
@@ -104,8 +107,10 @@ impl Runtime {
         let runtime = Arc::downgrade(self);
         let planner = std::thread::Builder::new().name("overcommit-planner".into());
         let spawned = planner.spawn(move || {
+            // The program comes first; where that cannot be said, planning is in its way.
+            let _ = ThreadPriority::Min.set_for_current();
             let (log, props) = as_measured(&log, &*engine, &settings);
-            planner::plan(&log, period, &props, &settings, |schedule| {
+            planner::plan(&log, period, &props, &settings, RESTS_BESIDE, |schedule| {
                 let runtime = runtime.upgrade();
                 runtime.is_some_and(|runtime| {
                     runtime.pool().follow(log.plan, Arc::new(schedule), log.stream, false);
