@@ -42,7 +42,7 @@ pub struct Placed {
 
 impl Placed {
     /// Address of the element at index zero.
-    fn first(&self) -> u64 {
+    pub(crate) fn first(&self) -> u64 {
         self.address + (self.view.layout.offset() * self.view.dtype.size_bytes()) as u64
     }
 }
