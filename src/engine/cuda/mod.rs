@@ -28,13 +28,13 @@ use std::sync::{Arc, Mutex};
 use super::call::{Call, Operand, has_indices, out_of_range};
 use super::capacity::Capacity;
 use super::{ALIGN_BYTES, Algorithm, Engine, EngineError, Lane, Launch, Mark, Props, Ran, Span, Tier};
-use crate::op::lower::{self, Calls, Placed, Request};
+use crate::op::lower::{self, Calls, KernelCall, Placed, Request};
 use crate::op::{Inputs, Op, Outputs, PerOutput, View};
 use cache::Cache;
 #[cfg(feature = "host")]
 #[doc(hidden)]
 pub use check::{Report, check_kernels};
-use convolutions::Convolutions;
+use convolutions::{Convolutions, columns};
 use driver::{Called, Context, Stream};
 use faults::Faults;
 use lanes::{Lanes, lock};
@@ -159,12 +159,17 @@ impl CudaEngine {
             // SAFETY: from an operand of the call to another, or to its workspace.
             unsafe { self.launch_kernels(stream, &call, 0) }
         };
+        // SAFETY: the arguments were made for the kernel, from operands of the call and its workspace.
+        let kernels = |call: &KernelCall| unsafe { self.launch_kernel(stream, call) };
         // SAFETY: the caller's.
         unsafe {
             let is_done = match (call.op, &self.products, &self.convolutions) {
                 (Op::Matmul, Some(products), _) => products.run(stream, call, &copy)?,
                 (op, _, Some(convolutions)) if is_convolution(&op) => {
                     convolutions.run(stream, call, &copy)?
+                }
+                (op, Some(products), None) if is_convolution(&op) => {
+                    columns::run(products, stream, call, &copy, &kernels)?
                 }
                 _ => false,
             };
@@ -187,14 +192,18 @@ impl CudaEngine {
             fault,
             chunk: 0,
         };
-        for kernel_call in &self.lower(&request)? {
-            let kernel = self.modules.kernel(&kernel_call.name)?;
-            let threads = if kernel_call.name.is_serial() { 1 } else { THREADS };
-            // SAFETY: lowering made the arguments for this kernel, `scripts/check-kernels` compares the structs, from
-            // spans that the caller vouches for and from `fault`, which is mapped as long as the engine lives.
-            unsafe { stream.launch(kernel, kernel_call.blocks, threads, kernel_call.args.bytes()) }?;
-        }
-        Ok(())
+        // SAFETY: lowering made the arguments, `scripts/check-kernels` compares the structs, from spans that the caller
+        // vouches for and from `fault`, which is mapped as long as the engine lives.
+        self.lower(&request)?.iter().try_for_each(|call| unsafe { self.launch_kernel(stream, call) })
+    }
+
+    /// # Safety
+    /// The arguments were made for the kernel, from memory as [`Engine::launch`] asks.
+    unsafe fn launch_kernel(&self, stream: &Stream, call: &KernelCall) -> Called<()> {
+        let kernel = self.modules.kernel(&call.name)?;
+        let threads = if call.name.is_serial() { 1 } else { THREADS };
+        // SAFETY: the caller's.
+        unsafe { stream.launch(kernel, call.blocks, threads, call.args.bytes()) }
     }
 
     /// Loads what an op of these inputs takes: kernels, and a library's own.
@@ -220,6 +229,9 @@ impl CudaEngine {
             (Op::Matmul, Some(products), _) => products.scratch_bytes(inputs),
             (op, _, Some(convolutions)) if is_convolution(op) => {
                 convolutions.scratch_bytes(op, algorithm, inputs, &outputs[0])
+            }
+            (op, Some(products), None) if is_convolution(op) => {
+                columns::scratch_bytes(products, op, inputs, &outputs[0])
             }
             _ => None,
         }

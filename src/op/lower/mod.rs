@@ -23,6 +23,7 @@ mod sort;
 mod space;
 mod transpose;
 
+pub use direct::Columns;
 pub use name::KernelName;
 pub(crate) use pointwise::bits;
 

@@ -3,6 +3,7 @@
 //! Of its algorithms, only those that give the same bits every time; by default the first, in its own order, whose workspace
 //! is under a limit that follows from shapes.
 
+pub(super) mod columns;
 mod library;
 mod problem;
 
@@ -17,6 +18,13 @@ use crate::engine::call::{Call, Operand};
 use crate::op::{Inputs, Op, Shape, View};
 use library::{Addresses, Cudnn};
 use problem::Convolution;
+
+/// A bias, of one dimension, as the output that begins as it.
+fn bias_over(bias: &View, output: &View) -> Called<View> {
+    let column = Shape::new(&[bias.shape()[0], 1, 1, 1]);
+    let layout = bias.layout.reshape(column).ok_or("a bias has one dimension")?;
+    Ok(View { layout: layout.expand(*output.shape()), ..*bias })
+}
 
 /// Convolutions by the library.
 #[derive(Debug)]
@@ -82,10 +90,7 @@ impl Convolutions {
         let bias = call.inputs.get(2);
         if let Some(bias) = bias {
             // The output begins as the bias, so that the sum is rounded once.
-            let column = Shape::new(&[bias.view.shape()[0], 1, 1, 1]);
-            let layout = bias.view.layout.reshape(column).ok_or("a bias has one dimension")?;
-            let layout = layout.expand(*out.view.shape());
-            copy(Operand { view: View { layout, ..bias.view }, ..*bias }, out)?;
+            copy(Operand { view: bias_over(&bias.view, &out.view)?, ..*bias }, out)?;
         }
         let at = Addresses {
             inputs: [first, second],

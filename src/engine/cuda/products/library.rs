@@ -162,7 +162,7 @@ struct Plan {
 
 /// Where the operands of a product are.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Addresses {
+pub struct Addresses {
     pub left: u64,
     pub right: u64,
     pub bias: u64,
@@ -172,7 +172,7 @@ pub(super) struct Addresses {
 
 /// The library, and what it said so far.
 #[derive(Debug)]
-pub(super) struct CublasLt {
+pub struct CublasLt {
     context: Arc<Context>,
     tf32: bool,
     most_workspace_bytes: usize,

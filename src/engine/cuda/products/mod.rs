@@ -14,8 +14,9 @@ use super::libraries::{Library, Missing};
 use super::scratch::{Copier, Scratch};
 use crate::engine::call::{Call, Operand};
 use crate::op::{Inputs, View};
-use library::{Addresses, CublasLt};
-use problem::{Bias, Product};
+pub(super) use library::{Addresses, CublasLt};
+use problem::Product;
+pub(super) use problem::{Bias, Matrix, Problem, alignment};
 
 /// Products by the library.
 #[derive(Debug)]
@@ -36,6 +37,11 @@ impl Products {
             return Ok(Err(missing));
         }
         CublasLt::new(context, architecture, tf32).map(|library| Ok(Products(library)))
+    }
+
+    /// The library itself.
+    pub fn library(&self) -> &CublasLt {
+        &self.0
     }
 
     /// Workspace of a product; nothing if it is not the library's to make.

@@ -9,7 +9,7 @@ use crate::op::{Dtype, Layout, MAX_RANK, View};
 
 /// An operand as the library can read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Matrix {
+pub struct Matrix {
     /// Whether it lies column by column, not row by row.
     pub transposed: bool,
     /// Elements from one row (or column) to the next.
@@ -22,7 +22,7 @@ pub(super) struct Matrix {
 
 /// What becomes of the bias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Bias {
+pub enum Bias {
     None,
     /// The library adds it.
     Epilogue,
@@ -32,7 +32,7 @@ pub(super) enum Bias {
 
 /// All that an algorithm is chosen by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Problem {
+pub struct Problem {
     pub dtype: Dtype,
     /// Rows, inner, columns.
     pub sizes: [usize; 3],
@@ -89,7 +89,7 @@ impl Reading {
 }
 
 /// The largest power of two that all are multiples of, as far as memory is aligned at all.
-fn alignment(bytes: impl IntoIterator<Item = usize>) -> u32 {
+pub fn alignment(bytes: impl IntoIterator<Item = usize>) -> u32 {
     let any = bytes.into_iter().fold(ALIGN_BYTES, |any, bytes| any | bytes);
     1 << any.trailing_zeros()
 }
