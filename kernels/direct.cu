@@ -1,5 +1,6 @@
-// Convolution and its gradients as they are defined, an output element at a time: for devices without a library for it.
-// Halves are added up in f32 and rounded once. The order of additions depends on shapes alone.
+// Convolution and its gradients as they are defined, an output element at a time, and the column matrix of an image: for devices
+// without a library of convolutions. Halves are added up in f32 and rounded once. The order of additions depends on shapes
+// alone.
 #include "math.cuh"
 
 namespace {
@@ -116,6 +117,31 @@ template <class T> DEV Compute<T> backward_weight(const Direct& p, u64 index) {
   return total;
 }
 
+// The column matrix has a row for every (channel, tap) and a column for every place of the window. `a` is one image.
+template <class T> DEV Compute<T> columns(const Direct& p, u64 index) {
+  const Element column = element_of(index, 1, p.made);
+  const Element row = element_of(column.outer, 1, p.kernel);
+  i32 pixel[3];
+  if (!pixel_of(p, column.at, row.at, pixel)) return 0;
+  return read<T>(p.a, p.strides_a, 0, row.outer, pixel);
+}
+
+// What an image's pixel gets from the columns that it is in: `a` is the column matrix, `strides_a` are those of its rows by
+// channel and tap, and of its columns.
+template <class T> DEV Compute<T> from_columns(const Direct& p, u64 index) {
+  typedef Compute<T> C;
+  const Element image = element_of(index, 1, p.in);
+  i64 row = i64(image.outer) * p.strides_a[0];
+  return sum_over<C>(p.kernel, [&](const i32* tap) {
+    i32 made[3];
+    const i64 place = row;
+    row += p.strides_a[1];
+    if (!window_of(p, image.at, tap, made)) return C(0);
+    const i64 column = (i64(made[0]) * p.made[1] + made[1]) * p.made[2] + made[2];
+    return C(widen(static_cast<const T*>(p.a)[place + column]));
+  });
+}
+
 template <class T, class Body> DEV void for_elements(const Direct& p, Body body) {
   const Range range = block_range(p.count, p.chunk);
   for (u64 i = range.begin + threadIdx.x; i < range.end; i += blockDim.x) static_cast<T*>(p.out)[i] = narrow<T>(body(i));
@@ -125,5 +151,6 @@ template <class T, class Body> DEV void for_elements(const Direct& p, Body body)
 #define DIRECT(T, kind) \
   KERNEL(direct_##kind##_##T, Direct) { for_elements<T>(args, [&](u64 index) { return kind<T>(args, index); }); }
 FOR_FLOATS(DIRECT, forward) FOR_FLOATS(DIRECT, backward_input) FOR_FLOATS(DIRECT, backward_weight)
+FOR_FLOATS(DIRECT, columns) FOR_FLOATS(DIRECT, from_columns)
 
 EXPORT_TABLE(direct)

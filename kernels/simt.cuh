@@ -1,5 +1,6 @@
 // One kernel source, two compilers: NVRTC for the GPU, the C++ compiler for the host engine. The C++ compiler also makes
-// what NVRTC is given run on a CPU (SIMT_EMULATED), for tests: a block's threads one after the other.
+// what NVRTC is given run on a CPU (SIMT_EMULATED), for tests: a block's threads one after the other, or beside each other
+// (SIMT_THREADS) for ThreadSanitizer.
 //
 // A kernel is `KERNEL(name, Args) { ... args.field ... }`: one plain-data argument struct, passed by value, mirrored in
 // Rust. On the host a block has one thread, which the compiler vectorises; blocks are spread over threads by the caller.
@@ -34,6 +35,9 @@ typedef long long i64;
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#ifdef SIMT_THREADS
+#include <thread>
+#endif
 #include <vector>
 #define DEV static inline __attribute__((always_inline))
 
@@ -62,7 +66,30 @@ std::vector<Entry>& table() {
   static std::vector<Entry> entries;
   return entries;
 }
-#ifdef SIMT_EMULATED
+#ifdef SIMT_THREADS
+// A launch's threads dealt out to several of the processor, otherwise in every other launch.
+template <class Args>
+DEV void run_blocks(void (*kernel)(const Args&), const void* args, u32 blocks, u32 threads, u32 backward) {
+  constexpr u32 WORKERS = 4;
+  const auto work = [=](u32 worker) {
+    gridDim = {blocks, 1, 1};
+    blockDim = {threads, 1, 1};
+    for (u32 b = 0; b < blocks; ++b) {
+      for (u32 t = 0; t < threads; ++t) {
+        const u32 thread = b * threads + t;
+        if ((backward ? thread : thread * 0x9e3779b1u >> 16) % WORKERS != worker) continue;
+        blockIdx = {b, 0, 0};
+        threadIdx = {t, 0, 0};
+        kernel(*static_cast<const Args*>(args));
+      }
+    }
+  };
+  std::vector<std::thread> others;
+  for (u32 worker = 1; worker < WORKERS; ++worker) others.emplace_back(work, worker);
+  work(0);
+  for (std::thread& other : others) other.join();
+}
+#elif defined(SIMT_EMULATED)
 template <class Args>
 DEV void run_blocks(void (*kernel)(const Args&), const void* args, u32 blocks, u32 threads, u32 backward) {
   gridDim = {blocks, 1, 1};

@@ -49,10 +49,12 @@ pub enum Variable {
     Placement,
     /// Where NVIDIA's libraries are.
     CudaLibraries,
+    /// Whether products of `f32` may have fewer bits.
+    Tf32,
 }
 
 /// Every variable: its name, what it takes, what it does if unset.
-pub const VARIABLES: [(Variable, &str, &str, &str); 11] = [
+pub const VARIABLES: [(Variable, &str, &str, &str); 12] = [
     (Variable::Device, "OVERCOMMIT_DEVICE", "cuda:N, host:N or sim:KEY", "host:0"),
     (
         Variable::Budget,
@@ -85,6 +87,7 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 11] = [
     ),
     (Variable::Placement, "OVERCOMMIT_PLACEMENT", "best-fit or smartpool", "smartpool"),
     (Variable::CudaLibraries, "OVERCOMMIT_CUDA_LIBRARIES", "a folder", "the linker's and the usual folders"),
+    (Variable::Tf32, "OVERCOMMIT_TF32", "true or false", "false"),
 ];
 
 impl Variable {
@@ -259,6 +262,7 @@ pub struct Config {
     #[cfg(feature = "host")]
     page_bytes: Option<usize>,
     cuda_libraries: Option<PathBuf>,
+    tf32: Option<bool>,
     reads: Reads,
     density: Option<f64>,
     sabotage: Option<Sabotage>,
@@ -346,10 +350,17 @@ impl Config {
         self
     }
 
-    /// A folder in which NVIDIA's libraries are looked for before the linker's and the usual ones: those of the driver
-    /// (`libcuda`) and of the compiler of kernels (`libnvrtc`).
+    /// A folder in which NVIDIA's libraries are looked for before the linker's and the usual ones: the driver (`libcuda`), the
+    /// compiler of kernels (`libnvrtc`), `libcublasLt` and `libcudnn`.
     pub fn cuda_libraries(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cuda_libraries = Some(folder.into());
+        self
+    }
+
+    /// Whether products and convolutions of `f32` on a GPU may read their operands with 10 bits of fraction instead of 23
+    /// (TF32), which tensor cores multiply: faster, and no longer exact. Off unless asked for.
+    pub fn tf32(mut self, on: bool) -> Self {
+        self.tf32 = Some(on);
         self
     }
 
@@ -450,9 +461,13 @@ impl Config {
     }
 
     #[cfg(feature = "cuda")]
-    pub(crate) fn cuda_options(&self, index: u16) -> CudaOptions {
+    pub(crate) fn cuda_options(&self, index: u16) -> Result<CudaOptions, Error> {
         let from_environment = || Variable::CudaLibraries.read().and_then(Result::ok);
-        CudaOptions { index, libraries: self.cuda_libraries.clone().or_else(from_environment) }
+        Ok(CudaOptions {
+            index,
+            libraries: self.cuda_libraries.clone().or_else(from_environment),
+            tf32: Variable::Tf32.or_read(self.tf32)?.unwrap_or_default(),
+        })
     }
 
     #[cfg(feature = "host")]

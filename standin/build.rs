@@ -19,8 +19,14 @@ fn main() {
     let mut objects = build.compile_intermediates();
     std::fs::write(out.join("tables.h"), tables(&files)).expect("OUT_DIR can be written");
     objects.extend(compiler().include(&out).file("driver/driver.cpp").compile_intermediates());
-    link(&out.join("libcuda.so"), &objects);
-    link(&out.join("libnvrtc.so"), &compiler().file("driver/nvrtc.cpp").compile_intermediates());
+    link(&out.join("libcuda.so"), &objects, None);
+    link(&out.join("libnvrtc.so"), &compiler().file("driver/nvrtc.cpp").compile_intermediates(), None);
+    for (library, file) in [("libcublasLt.so", "driver/cublaslt.cpp"), ("libcudnn.so", "driver/cudnn.cpp")] {
+        // With the kernels' element types.
+        let mut build = compiler();
+        build.include(KERNELS).define("SIMT_EMULATED", None).file(file);
+        link(&out.join(library), &build.compile_intermediates(), Some(&out));
+    }
 }
 
 fn kernels() -> Vec<PathBuf> {
@@ -58,15 +64,15 @@ fn tables(files: &[PathBuf]) -> String {
     format!("{declarations}const Table TABLES[] = {{\n{rows}}};\n")
 }
 
-/// Under the name that programs look for first, so that no other library takes its place.
-fn link(library: &Path, objects: &[PathBuf]) {
+/// Under the name that programs look for first, so that no other library takes its place. With the driver of that folder, if
+/// one is named.
+fn link(library: &Path, objects: &[PathBuf], driver: Option<&Path>) {
     let name = library.file_name().expect("a library has a name").to_string_lossy();
-    let status = Command::new(compiler().get_compiler().path())
-        .args(["-shared", "-o"])
-        .arg(library)
-        .arg(format!("-Wl,-soname,{name}"))
-        .args(objects)
-        .status()
-        .unwrap_or_else(|error| panic!("the linker does not start: {error}"));
+    let mut command = Command::new(compiler().get_compiler().path());
+    command.args(["-shared", "-o"]).arg(library).arg(format!("-Wl,-soname,{name}")).args(objects);
+    if let Some(folder) = driver {
+        command.arg("-L").arg(folder).args(["-lcuda", "-Wl,-rpath,$ORIGIN"]);
+    }
+    let status = (command.status()).unwrap_or_else(|error| panic!("the linker does not start: {error}"));
     assert!(status.success(), "{name} cannot be linked");
 }

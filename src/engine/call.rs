@@ -43,6 +43,19 @@ impl From<&Launch> for Call {
     }
 }
 
+/// The stride of one dimension that runs over these dimensions in row-major order, where there is one.
+pub(super) fn collapse(sizes: &[usize], strides: &[isize]) -> Option<isize> {
+    let mut inner: Option<(usize, isize)> = None;
+    for (&size, &stride) in sizes.iter().zip(strides).rev().filter(|&(&size, _)| size != 1) {
+        match inner {
+            None => inner = Some((size, stride)),
+            Some((count, step)) if stride == step * count as isize => inner = Some((count * size, step)),
+            Some(_) => return None,
+        }
+    }
+    Some(inner.map_or(1, |(_, step)| step))
+}
+
 /// What an index that a kernel of `op` left as its fault should have been.
 pub(super) fn out_of_range(op: &Op, inputs: &[View], index: i64) -> String {
     let shape = |input: usize| inputs[input].shape();

@@ -77,6 +77,10 @@ impl Engine for Fault {
         self.engine.props()
     }
 
+    fn bound(&self, tier: Tier, bytes: usize) {
+        self.engine.bound(tier, bytes);
+    }
+
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError> {
         self.turn(Call::Allocation, || EngineError::Map { tier, bytes, reason: REASON.into() })?;
         self.engine.map(tier, bytes)
@@ -123,6 +127,10 @@ impl Engine for Fault {
 
     fn scratch(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> usize {
         self.engine.scratch(op, algorithm, inputs, outputs)
+    }
+
+    fn prepare(&self, op: &Op, inputs: &mut dyn Iterator<Item = &View>) {
+        self.engine.prepare(op, inputs);
     }
 
     unsafe fn launch(&self, lane: Lane, launch: &Launch) -> Result<(), EngineError> {

@@ -10,6 +10,8 @@ pub mod fault;
 #[cfg(feature = "host")]
 pub mod host;
 mod instruction;
+#[cfg(any(feature = "host", feature = "cuda"))]
+mod link;
 #[cfg(test)]
 pub mod measuring;
 mod pages;
@@ -168,6 +170,12 @@ pub trait Engine: Send + Sync + Debug {
     /// The device's profile.
     fn props(&self) -> &Props;
 
+    /// From now on, [`map`](Engine::map) is asked for no more than so many bytes of a tier altogether. An engine that gets
+    /// memory ready ahead of its use stays within that, and gets none ready before.
+    fn bound(&self, tier: Tier, bytes: usize) {
+        let _ = (tier, bytes);
+    }
+
     /// A slab of memory, aligned to [`ALIGN_BYTES`]. The pool carves it.
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError>;
 
@@ -221,6 +229,12 @@ pub trait Engine: Send + Sync + Debug {
 
     /// Workspace that `op` needs: a function of shapes, algorithm and profile, never of free memory.
     fn scratch(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> usize;
+
+    /// An op of these inputs is about to be launched: what takes long the first time, such as compiling a kernel, is done now,
+    /// where no lock is held, as far as it can be told beforehand.
+    fn prepare(&self, op: &Op, inputs: &mut dyn Iterator<Item = &View>) {
+        let _ = (op, inputs);
+    }
 
     /// Submits an op.
     ///

@@ -134,6 +134,7 @@ impl Pool {
     /// An empty pool on `engine`.
     pub fn new(name: OvercommitDevice, engine: Arc<dyn Engine>, settings: Settings) -> Self {
         let (budget, host_limit) = (settings.budget_bytes, settings.host_limit_bytes);
+        engine.bound(Tier::Host, host_limit);
         let measures = drift::measures(&*engine, settings.planning);
         let journal = if settings.record { Journal::recording() } else { Journal::default() };
         if settings.record {

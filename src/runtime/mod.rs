@@ -80,6 +80,7 @@ impl Runtime {
 
     fn submit(self: &Arc<Self>, op: Op, inputs: &[Input]) -> Result<PerOutput<Tensor>, Error> {
         self.keep_pace()?;
+        self.engine.prepare(&op, &mut inputs.iter().map(|input| &input.view));
         let mut pool = self.pool();
         let mut outputs = pool.run(op, inputs)?;
         if pool.settings.planning != Planning::Off

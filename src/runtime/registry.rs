@@ -152,7 +152,7 @@ fn engine(device: OvercommitDevice, config: &Config) -> Result<Arc<dyn Engine>, 
     let missing = |reason: &str| Err(Error::Device { device, reason: reason.into() });
     match device {
         #[cfg(feature = "cuda")]
-        OvercommitDevice::Cuda(index) => match CudaEngine::new(&config.cuda_options(index)) {
+        OvercommitDevice::Cuda(index) => match CudaEngine::new(&config.cuda_options(index)?) {
             Ok(engine) => Ok(Arc::new(engine)),
             Err(reason) => Err(Error::Device { device, reason }),
         },

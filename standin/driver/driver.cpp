@@ -7,20 +7,20 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
-typedef unsigned char u8;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-#define API extern "C" __attribute__((visibility("default"))) int
+#include "standin.h"
 
 struct Entry {  // as in simt.cuh
   const char* name;
@@ -144,6 +144,12 @@ struct Module {
 };
 u64 launches = 0;
 
+// ---- of other libraries
+u64 objects = 0;
+struct Work {
+  u64 count, reduced, workspace_bytes;
+} work;
+
 // Whether this is the call that is to fail.
 bool fails() { return ++calls == settings.failing; }
 #define CALL                                            \
@@ -153,6 +159,29 @@ bool fails() { return ++calls == settings.failing; }
   CALL;            \
   if (!context) return INVALID_CONTEXT
 }  // namespace
+
+// ---- for other libraries
+bool standin_call() {
+  std::lock_guard<std::recursive_mutex> guard(mutex);
+  return !fails() && context;
+}
+bool standin_owns(u64 address, u64 bytes) {
+  std::lock_guard<std::recursive_mutex> guard(mutex);
+  return is_ours(address, bytes);
+}
+void standin_push(void* stream, std::function<void()> piece) {
+  std::lock_guard<std::recursive_mutex> guard(mutex);
+  push(stream, std::move(piece));
+}
+void standin_count(int count) {
+  std::lock_guard<std::recursive_mutex> guard(mutex);
+  objects += count;
+}
+void standin_worked(u64 workspace_bytes, bool reduced) {
+  std::lock_guard<std::recursive_mutex> guard(mutex);
+  work.count++, work.reduced += reduced;
+  work.workspace_bytes = std::max(work.workspace_bytes, workspace_bytes);
+}
 
 // ---- for tests
 API standin_set(u64 memory_bytes, int version, int devices, int maps_pages) {
@@ -169,7 +198,13 @@ extern "C" __attribute__((visibility("default"))) u64 standin_calls() { return c
 extern "C" __attribute__((visibility("default"))) u64 standin_used_bytes() { return used_bytes; }
 extern "C" __attribute__((visibility("default"))) u64 standin_objects() {
   std::lock_guard<std::recursive_mutex> guard(mutex);
-  return streams.size() + device.size() + pinned.size() + ranges.size() + mapped.size() + handles.size();
+  return streams.size() + device.size() + pinned.size() + ranges.size() + mapped.size() + handles.size() + objects;
+}
+// What other libraries were given since this was last asked.
+API standin_work(Work* given) {
+  std::lock_guard<std::recursive_mutex> guard(mutex);
+  *given = std::exchange(work, Work{});
+  return SUCCESS;
 }
 
 // ---- the driver and its devices
@@ -390,6 +425,11 @@ API cuLaunchKernel(void* function, u32 blocks, u32 y, u32 z, u32 threads, u32 ty
   std::vector<u64> args((entry->args_bytes + 7) / 8);  // copied when launched, as the driver does
   memcpy(args.data(), parameters[0], entry->args_bytes);
   const u32 backward = launches++ % 2;
+  if (getenv("STANDIN_RACE")) {  // for who looks for races to find one
+    static int everybodys = 0;
+    std::thread([] { everybodys++; }).detach();
+    everybodys++;
+  }
   push(stream, [=] { entry->run(args.data(), blocks, threads, backward); });
   return SUCCESS;
 }

@@ -1,11 +1,11 @@
-//! Libraries that stand in for NVIDIA's driver and NVRTC on a CPU (Linux): for tests of the CUDA engine where there is no
-//! GPU. What they do is said in `driver/driver.cpp`.
+//! Libraries that stand in for NVIDIA's driver, NVRTC, cuBLASLt and cuDNN on a CPU (Linux): for tests of the CUDA engine
+//! where there is no GPU. What they do is said in `driver/`.
 
 use std::path::{Path, PathBuf};
 
 use libloading::{Library, Symbol};
 
-/// The folder that `libcuda.so` and `libnvrtc.so` are in.
+/// The folder that `libcuda.so`, `libnvrtc.so`, `libcublasLt.so` and `libcudnn.so` are in.
 pub fn folder() -> &'static Path {
     Path::new(env!("OUT_DIR"))
 }
@@ -31,6 +31,18 @@ impl Default for Settings {
     fn default() -> Self {
         Settings { memory_bytes: 4 << 30, version: 13000, devices: 64, maps_pages: true }
     }
+}
+
+/// What the libraries beside the driver were given.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LibraryWork {
+    /// How many products and convolutions.
+    pub count: u64,
+    /// How many of them on floats of 32 bits that may be read with fewer.
+    pub reduced: u64,
+    /// The largest workspace with one.
+    pub workspace_bytes: u64,
 }
 
 impl Driver {
@@ -81,7 +93,15 @@ impl Driver {
         self.number("standin_used_bytes")
     }
 
-    /// Streams, pieces of memory, pages and reserved addresses that were not given back.
+    /// What cuBLASLt and cuDNN were given since this was last asked.
+    pub fn library_work(&self) -> LibraryWork {
+        let mut work = LibraryWork::default();
+        // SAFETY: as declared in driver.cpp.
+        unsafe { self.function::<unsafe extern "C" fn(*mut LibraryWork) -> i32>("standin_work")(&mut work) };
+        work
+    }
+
+    /// Streams, pieces of memory, pages, reserved addresses and objects of libraries that were not given back.
     pub fn objects(&self) -> u64 {
         self.number("standin_objects")
     }

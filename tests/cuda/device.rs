@@ -1,6 +1,6 @@
 //! What is found, and what is said where something is missing.
 
-use burn_overcommit::engine::cuda::{CudaEngine, CudaOptions, device_count};
+use burn_overcommit::engine::cuda::{CudaEngine, CudaOptions, check_kernels, device_count};
 use burn_overcommit::engine::{Engine, Tier};
 use burn_overcommit_standin::{Settings, folder};
 use serial_test::serial;
@@ -48,4 +48,16 @@ fn a_device_without_pages_gives_slabs() {
     engine.unmap(slab);
     drop(engine);
     assert_eq!((driver.objects(), driver.used_bytes()), (0, 0));
+}
+
+#[test]
+#[serial]
+fn kernels_that_the_compiler_does_not_make_are_counted_and_named() {
+    // What the stand-in makes of a file names no kernel.
+    let report = check_kernels(Some(folder()), &[75, 90], 2).expect("NVRTC is there");
+    assert!(report.failed > 1000, "{report}");
+    assert_eq!((report.compiled, report.mismatches, report.architectures), (0, 0, 2), "{report}");
+    assert_eq!(report.messages.len(), report.failed);
+    assert!(report.messages.iter().any(|text| text.contains("has no such kernel") && text.contains("sm_75")));
+    assert!(report.to_string().starts_with("kernels: compiled=0 failed="), "{report}");
 }

@@ -253,3 +253,73 @@ fn a_copy_of_two_sizes_is_refused() {
     let error = unsafe { engine.copy(Lane::Fetch, host, host.slice(0, 8)) }.expect_err("sizes differ");
     assert!(error.to_string().contains("8 bytes"), "{error}");
 }
+
+#[test]
+#[serial]
+fn pinned_memory_is_made_ahead_of_its_use_within_the_bound() {
+    let driver = driver();
+    let engine = engine();
+    let before = driver.objects();
+    let slabs = |count: u64| {
+        let wanted = before + count;
+        (0..2000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            driver.objects() == wanted
+        })
+    };
+    engine.bound(Tier::Host, 3 * BYTES);
+    let first = engine.map(Tier::Host, BYTES).unwrap();
+    assert!(slabs(2), "one more than was asked for");
+    // The next needs nothing of the driver.
+    driver.fail(1);
+    let second = engine.map(Tier::Host, BYTES).expect("it is there");
+    // One that could not be made ahead is made when it is asked for; and beyond the bound there is none.
+    let third = engine.map(Tier::Host, BYTES).expect("there is room");
+    driver.fail(0);
+    assert!(slabs(3));
+    [first, second, third].into_iter().for_each(|slab| engine.unmap(slab));
+    assert_eq!(driver.objects(), before);
+    let first = engine.map(Tier::Host, BYTES).unwrap();
+    let larger = engine.map(Tier::Host, 2 * BYTES).expect("what was made ahead has another size");
+    [first, larger].into_iter().for_each(|slab| engine.unmap(slab));
+    assert_eq!(driver.objects(), before);
+}
+
+#[test]
+#[serial]
+fn what_takes_long_is_done_before_a_launch() {
+    let driver = driver();
+    let engine = engine();
+    let view = View::contiguous(Dtype::I16, Shape::new(&[COUNT]));
+    driver.fail(0);
+    let op = Op::Binary(Binary::Add);
+    engine.prepare(&op, &mut [view, view].iter());
+    let calls = driver.calls();
+    assert!(calls > 0, "a module was loaded");
+    engine.prepare(&op, &mut [view, view].iter());
+    engine.prepare(&op, &mut [view, View { dtype: Dtype::F32, ..view }].iter());
+    assert_eq!(driver.calls(), calls, "once, and not for what no op takes");
+}
+
+#[test]
+#[serial]
+fn launches_and_copies_are_timed() {
+    let _driver = driver();
+    let engine = engine();
+    let host = engine.map(Tier::Host, 3 * BYTES).unwrap();
+    let device = engine.map(Tier::Device, 3 * BYTES).unwrap();
+    assert_eq!(engine.measured_link(), None);
+    let launch = sum(&engine, [0, 1, 2].map(|part| device.slice(part * BYTES, BYTES)));
+    for _ in 0..20 {
+        // SAFETY: the spans are mapped and large enough, and all work is waited for.
+        unsafe {
+            engine.copy(Lane::Fetch, host, device).unwrap();
+            engine.wait(Lane::Compute, engine.mark(Lane::Fetch)).unwrap();
+            engine.launch(Lane::Compute, &launch).unwrap();
+        }
+        engine.sync(engine.mark(Lane::Compute)).unwrap();
+    }
+    // The stand-in's clock: a microsecond for each piece of work, and one for the event.
+    assert_eq!(launch.instruction.measured.ns(), Some(2000));
+    assert_eq!(engine.measured_link(), Some((3 * BYTES) as f64 / 2000e-9));
+}

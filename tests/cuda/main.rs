@@ -5,6 +5,7 @@
 mod device;
 mod engine;
 mod failures;
+mod libraries;
 mod training;
 
 use burn_overcommit::engine::cuda::{CudaEngine, CudaOptions};
@@ -19,7 +20,7 @@ fn driver() -> Driver {
 }
 
 fn options() -> CudaOptions {
-    CudaOptions { index: 0, libraries: Some(folder().into()) }
+    CudaOptions { libraries: Some(folder().into()), ..CudaOptions::default() }
 }
 
 fn engine() -> CudaEngine {

@@ -154,6 +154,11 @@ impl Stream {
         Ok(Stream { context: context.clone(), handle })
     }
 
+    /// What NVIDIA's libraries know it by.
+    pub fn raw(&self) -> sys::CUstream {
+        self.handle
+    }
+
     /// Copies between addresses of one space, as all are that the driver gave.
     ///
     /// # Safety

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::driver::{Called, Context, Event, Stream};
+use super::samples::{Samples, Timed};
+use crate::engine::link::Link;
 use crate::engine::{Lane, Mark, Ran};
 
 /// Events that a lane has. Where a mark is older, that of a later piece stands for it: a program runs half as many pieces
@@ -22,6 +24,8 @@ pub(super) struct Lanes {
     queues: [Queue; Lane::ALL.len()],
     /// When recording began, if it did.
     epoch: OnceLock<Event>,
+    /// What copies took.
+    link: Link,
 }
 
 #[derive(Debug)]
@@ -33,6 +37,7 @@ struct Queue {
     /// As far as is known.
     completed: AtomicU64,
     record: Mutex<Vec<(Mark, Event, Event)>>,
+    samples: Mutex<Samples>,
 }
 
 impl Lanes {
@@ -44,10 +49,11 @@ impl Lanes {
                 submitted: AtomicU64::new(0),
                 completed: AtomicU64::new(0),
                 record: Mutex::default(),
+                samples: Mutex::default(),
             })
         };
         let queues = [queue()?, queue()?, queue()?];
-        Ok(Lanes { context: context.clone(), queues, epoch: OnceLock::new() })
+        Ok(Lanes { context: context.clone(), queues, epoch: OnceLock::new(), link: Link::default() })
     }
 
     fn queue(&self, lane: Lane) -> &Queue {
@@ -56,14 +62,20 @@ impl Lanes {
 
     /// Submits what `work` puts into the lane's stream as one piece. If part of it fails, the rest is waited for: it has no
     /// mark, and nobody else would.
-    pub fn submit(&self, lane: Lane, work: impl FnOnce(&Stream) -> Called<()>) -> Called<()> {
+    pub fn submit(&self, lane: Lane, timed: Timed, work: impl FnOnce(&Stream) -> Called<()>) -> Called<()> {
         self.context.enter()?;
         let queue = self.queue(lane);
         let mut events = lock(&queue.events);
         let sequence = queue.submitted.load(Ordering::SeqCst) + 1;
+        let mut samples = lock(&queue.samples);
+        samples.collect(&self.link);
+        let pair = samples.begin(&self.context, &queue.stream, &timed, sequence);
         let begin = self.epoch.get().map(|_| self.timed(&queue.stream)).transpose()?;
         let submitted = self.event(&mut events, sequence).and_then(|event| {
             work(&queue.stream)?;
+            if let Some(pair) = pair {
+                samples.end(pair, &queue.stream, timed);
+            }
             // Before the mark, so that whoever waits for the mark has it.
             let end = self.epoch.get().map(|_| self.timed(&queue.stream)).transpose()?;
             event.record(&queue.stream)?;
@@ -75,6 +87,11 @@ impl Lanes {
             lock(&queue.record).push((Mark { lane, sequence }, begin, end));
         }
         Ok(())
+    }
+
+    /// What a copy lane moves per second, as far as copies were timed.
+    pub fn measured_link(&self) -> Option<f64> {
+        self.link.bytes_per_second()
     }
 
     /// The event of a new piece.

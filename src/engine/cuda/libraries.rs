@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cudarc::{driver, nvrtc};
+use cudarc::{cublaslt, cudnn, driver, nvrtc};
 
 /// A library that the engine opens while the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,10 @@ pub(super) enum Library {
     Driver,
     /// The compiler of kernels.
     Nvrtc,
+    /// Products of matrices.
+    CublasLt,
+    /// Convolutions.
+    Cudnn,
 }
 
 /// A library that is nowhere: what was looked for, and where.
@@ -31,6 +35,8 @@ impl Library {
         match self {
             Library::Driver => "cuda",
             Library::Nvrtc => "nvrtc",
+            Library::CublasLt => "cublasLt",
+            Library::Cudnn => "cudnn",
         }
     }
 
@@ -38,7 +44,8 @@ impl Library {
     fn majors(self) -> &'static [u32] {
         match self {
             Library::Driver => &[1],
-            Library::Nvrtc => &[13, 12],
+            Library::Nvrtc | Library::CublasLt => &[13, 12],
+            Library::Cudnn => &[9],
         }
     }
 
@@ -54,6 +61,8 @@ impl Library {
             match self {
                 Library::Driver => driver::sys::is_culib_present(),
                 Library::Nvrtc => nvrtc::sys::is_culib_present(),
+                Library::CublasLt => cublaslt::sys::is_culib_present(),
+                Library::Cudnn => cudnn::sys::is_culib_present(),
             }
         }
     }
@@ -181,14 +190,17 @@ impl fmt::Display for Missing {
         for reason in &self.refused {
             write!(f, "; {reason}")?;
         }
-        match self.library {
-            Library::Driver => write!(f, ". It comes with NVIDIA's driver"),
-            Library::Nvrtc => write!(
-                f,
-                ". It comes with the CUDA toolkit, and as a Python package (pip install nvidia-cuda-nvrtc-cu12); \
-                 OVERCOMMIT_CUDA_LIBRARIES names its folder"
-            ),
-        }
+        let (source, package) = match self.library {
+            Library::Driver => return write!(f, ". It comes with NVIDIA's driver"),
+            Library::Nvrtc => ("with the CUDA toolkit", "nvidia-cuda-nvrtc-cu12"),
+            Library::CublasLt => ("with the CUDA toolkit", "nvidia-cublas-cu12"),
+            Library::Cudnn => ("from NVIDIA", "nvidia-cudnn-cu12"),
+        };
+        write!(
+            f,
+            ". It comes {source}, and as a Python package (pip install {package}); OVERCOMMIT_CUDA_LIBRARIES names its \
+             folder"
+        )
     }
 }
 

@@ -6,13 +6,20 @@ mod cache;
 #[cfg(feature = "host")]
 mod check;
 mod compile;
+mod convolutions;
 mod device;
 mod driver;
+mod factor;
 mod faults;
 mod lanes;
 mod libraries;
 mod memory;
 mod modules;
+mod preparation;
+mod products;
+mod samples;
+mod scratch;
+mod spare;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -20,19 +27,24 @@ use std::sync::{Arc, Mutex};
 
 use super::call::{Call, Operand, has_indices, out_of_range};
 use super::capacity::Capacity;
-use super::{Algorithm, Engine, EngineError, Lane, Launch, Mark, Props, Ran, Span, Tier};
-use crate::op::lower::{self, Calls, Placed, Request};
+use super::{ALIGN_BYTES, Algorithm, Engine, EngineError, Lane, Launch, Mark, Props, Ran, Span, Tier};
+use crate::op::lower::{self, Calls, KernelCall, Placed, Request};
 use crate::op::{Inputs, Op, Outputs, PerOutput, View};
 use cache::Cache;
 #[cfg(feature = "host")]
 #[doc(hidden)]
 pub use check::{Report, check_kernels};
+use convolutions::{Convolutions, columns};
 use driver::{Called, Context, Stream};
 use faults::Faults;
 use lanes::{Lanes, lock};
-use libraries::Library;
+use libraries::{Library, Missing};
 use memory::{Pages, Slab};
 use modules::Modules;
+use preparation::Preparation;
+use products::Products;
+use samples::Timed;
+use spare::Spare;
 
 /// Which device, and where its libraries are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,6 +53,8 @@ pub struct CudaOptions {
     pub index: u16,
     /// A folder to look for NVIDIA's libraries in before all others.
     pub libraries: Option<PathBuf>,
+    /// Whether products and convolutions of `f32` may read their operands in 19 bits (TF32).
+    pub tf32: bool,
 }
 
 /// Threads of a block.
@@ -58,6 +72,10 @@ pub struct CudaEngine {
     failure: Mutex<Option<EngineError>>,
     memory: Mutex<Memory>,
     lanes: Lanes,
+    /// By libraries, where they are there.
+    products: Option<Products>,
+    convolutions: Option<Convolutions>,
+    preparation: Preparation,
     props: Props,
     context: Arc<Context>,
 }
@@ -66,6 +84,7 @@ pub struct CudaEngine {
 struct Memory {
     slabs: HashMap<u64, Slab>,
     pages: Option<Pages>,
+    spare: Spare,
     capacity: Capacity,
 }
 
@@ -93,18 +112,25 @@ impl CudaEngine {
         }
         Library::Nvrtc.open(folder).map_err(|missing| missing.to_string())?;
         let context = Context::new(options.index)?;
-        let modules = Modules::new(&context, device::architecture(&context)?, Cache::of_user())?;
+        let architecture = device::architecture(&context)?;
+        let modules = Modules::new(&context, architecture, Cache::of_user())?;
+        let products = or_kernels(Products::new(&context, folder, architecture, options.tf32)?);
+        let convolutions = or_kernels(Convolutions::new(&context, folder, options.tf32)?);
         let (lanes, faults) = (Lanes::new(&context)?, Faults::new(&context)?);
         // Last, so that what the others took is not counted.
         let props = device::props(&context)?;
         let pages = props.page_bytes.map(|page_bytes| Pages::new(&context, page_bytes));
-        let memory = Memory { slabs: HashMap::new(), pages, capacity: Capacity::default() };
+        let memory =
+            Memory { slabs: HashMap::new(), pages, spare: Spare::default(), capacity: Capacity::default() };
         Ok(CudaEngine {
             modules,
             faults: Mutex::new(faults),
             failure: Mutex::default(),
             memory: Mutex::new(memory),
             lanes,
+            products,
+            convolutions,
+            preparation: Preparation::default(),
             props,
             context,
         })
@@ -117,6 +143,37 @@ impl CudaEngine {
             op => Ok(lower::lower(&Request { chunk: chunk(op, request.inputs), ..*request }).unwrap_or_else(
                 || lower::lower_directly(&Request { chunk: direct_chunk(op, request), ..*request }),
             )),
+        }
+    }
+
+    /// Puts a call into a stream, by a library where one is there for it.
+    ///
+    /// # Safety
+    /// As for [`Engine::launch`].
+    unsafe fn submit(&self, stream: &Stream, call: &Call, fault: u64) -> Called<()> {
+        let copy = |from: Operand, to: Operand| {
+            let op = Op::Copy { dtype: from.view.dtype };
+            let (inputs, outputs) = ([from].into_iter().collect(), [to].into_iter().collect());
+            let scratch = Span::empty(Tier::Device);
+            let call = Call { op, algorithm: Algorithm::default(), inputs, outputs, scratch };
+            // SAFETY: from an operand of the call to another, or to its workspace.
+            unsafe { self.launch_kernels(stream, &call, 0) }
+        };
+        // SAFETY: the arguments were made for the kernel, from operands of the call and its workspace.
+        let kernels = |call: &KernelCall| unsafe { self.launch_kernel(stream, call) };
+        // SAFETY: the caller's.
+        unsafe {
+            let is_done = match (call.op, &self.products, &self.convolutions) {
+                (Op::Matmul, Some(products), _) => products.run(stream, call, &copy)?,
+                (op, _, Some(convolutions)) if is_convolution(&op) => {
+                    convolutions.run(stream, call, &copy)?
+                }
+                (op, Some(products), None) if is_convolution(&op) => {
+                    columns::run(products, stream, call, &copy, &kernels)?
+                }
+                _ => false,
+            };
+            if is_done { Ok(()) } else { self.launch_kernels(stream, call, fault) }
         }
     }
 
@@ -135,14 +192,49 @@ impl CudaEngine {
             fault,
             chunk: 0,
         };
-        for kernel_call in &self.lower(&request)? {
-            let kernel = self.modules.kernel(&kernel_call.name)?;
-            let threads = if kernel_call.name.is_serial() { 1 } else { THREADS };
-            // SAFETY: lowering made the arguments for this kernel, `scripts/check-kernels` compares the structs, from
-            // spans that the caller vouches for and from `fault`, which is mapped as long as the engine lives.
-            unsafe { stream.launch(kernel, kernel_call.blocks, threads, kernel_call.args.bytes()) }?;
+        // SAFETY: lowering made the arguments, `scripts/check-kernels` compares the structs, from spans that the caller
+        // vouches for and from `fault`, which is mapped as long as the engine lives.
+        self.lower(&request)?.iter().try_for_each(|call| unsafe { self.launch_kernel(stream, call) })
+    }
+
+    /// # Safety
+    /// The arguments were made for the kernel, from memory as [`Engine::launch`] asks.
+    unsafe fn launch_kernel(&self, stream: &Stream, call: &KernelCall) -> Called<()> {
+        let kernel = self.modules.kernel(&call.name)?;
+        let threads = if call.name.is_serial() { 1 } else { THREADS };
+        // SAFETY: the caller's.
+        unsafe { stream.launch(kernel, call.blocks, threads, call.args.bytes()) }
+    }
+
+    /// Loads what an op of these inputs takes: kernels, and a library's own.
+    fn make_ready(&self, op: &Op, views: &[View]) {
+        let outputs = op.outputs(views);
+        if self.by_library(op, Algorithm::default(), views, &outputs).is_some() {
+            return;
         }
-        Ok(())
+        let placed = |view: &View| Placed { address: ALIGN_BYTES as u64, view: *view };
+        let inputs: Inputs<Placed> = views.iter().map(placed).collect();
+        let outputs: PerOutput<Placed> = outputs.iter().map(placed).collect();
+        let (scratch, fault) = (ALIGN_BYTES as u64, ALIGN_BYTES as u64);
+        let request = Request { op, inputs: &inputs, outputs: &outputs, scratch, fault, chunk: 0 };
+        // What fails here fails again at the launch, which tells it.
+        for call in self.lower(&request).iter().flatten() {
+            let _ = self.modules.kernel(&call.name);
+        }
+    }
+
+    /// Workspace of an op by a library; nothing if none does it.
+    fn by_library(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> Option<usize> {
+        match (op, &self.products, &self.convolutions) {
+            (Op::Matmul, Some(products), _) => products.scratch_bytes(inputs),
+            (op, _, Some(convolutions)) if is_convolution(op) => {
+                convolutions.scratch_bytes(op, algorithm, inputs, &outputs[0])
+            }
+            (op, Some(products), None) if is_convolution(op) => {
+                columns::scratch_bytes(products, op, inputs, &outputs[0])
+            }
+            _ => None,
+        }
     }
 
     /// Looks at the words of launches that are done.
@@ -186,6 +278,19 @@ fn direct_chunk(op: &Op, request: &Request) -> usize {
     THREADS as usize * inner
 }
 
+fn is_convolution(op: &Op) -> bool {
+    matches!(op, Op::Conv(_) | Op::ConvBackwardInput { .. } | Op::ConvBackwardWeight { .. })
+}
+
+/// What a library is for, or a warning that kernels do it.
+fn or_kernels<T>(opened: Result<T, Missing>) -> Option<T> {
+    opened
+        .inspect_err(
+            |missing| log::warn!(target: "burn_overcommit", "slower kernels take its place: {missing}"),
+        )
+        .ok()
+}
+
 fn wait_error(reason: String) -> EngineError {
     EngineError::Kernel { op: "wait", reason }
 }
@@ -202,11 +307,21 @@ impl Engine for CudaEngine {
         &self.props
     }
 
+    fn bound(&self, tier: Tier, bytes: usize) {
+        if tier == Tier::Host {
+            lock(&self.memory).spare.bound(bytes);
+        }
+    }
+
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError> {
         let error = |reason: String| EngineError::Map { tier, bytes, reason };
         let mut memory = lock(&self.memory);
         memory.capacity.take(&self.props, tier, bytes).map_err(error)?;
-        let slab = Slab::new(&self.context, tier, bytes).map_err(|reason| {
+        let made = match tier {
+            Tier::Device => Slab::new(&self.context, tier, bytes),
+            Tier::Host => memory.spare.take(&self.context, bytes),
+        };
+        let slab = made.map_err(|reason| {
             memory.capacity.give(tier, bytes);
             error(reason)
         })?;
@@ -221,6 +336,9 @@ impl Engine for CudaEngine {
         debug_assert!(slab.is_some(), "unmapped what was not mapped");
         if slab.is_some() {
             memory.capacity.give(span.tier, span.bytes);
+        }
+        if span.tier == Tier::Host {
+            memory.spare.give(span.bytes);
         }
     }
 
@@ -253,19 +371,39 @@ impl Engine for CudaEngine {
         capacity.give(Tier::Device, there * self.props.page_bytes.unwrap_or(0));
     }
 
-    fn scratch(&self, op: &Op, _: Algorithm, inputs: &[View], outputs: &Outputs) -> usize {
-        lower::scratch_bytes(op, inputs, outputs)
+    fn alternatives(&self, op: &Op, inputs: &[View]) -> Vec<Algorithm> {
+        match &self.convolutions {
+            Some(convolutions) if is_convolution(op) => convolutions.alternatives(op, inputs),
+            _ => Vec::new(),
+        }
+    }
+
+    /// By the roofline. cuDNN says which algorithm is faster and not by how much: each is taken to be a sixteenth slower than
+    /// the one before.
+    fn launch_ns(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> u64 {
+        let fastest_ns = self.props.launch_ns(&op.work(inputs, outputs));
+        let convolutions = self.convolutions.as_ref().filter(|_| is_convolution(op));
+        let rank = convolutions.and_then(|library| library.rank(op, algorithm, inputs, &outputs[0]));
+        fastest_ns + fastest_ns * rank.unwrap_or(0) as u64 / 16
+    }
+
+    fn scratch(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> usize {
+        let by_library = self.by_library(op, algorithm, inputs, outputs);
+        by_library.unwrap_or_else(|| lower::scratch_bytes(op, inputs, outputs))
+    }
+
+    fn prepare(&self, op: &Op, inputs: &mut dyn Iterator<Item = &View>) {
+        self.preparation.once(op, inputs, |views| self.make_ready(op, views));
     }
 
     unsafe fn launch(&self, lane: Lane, launch: &Launch) -> Result<(), EngineError> {
         let call = Call::from(launch);
         let error = |reason: String| EngineError::Kernel { op: call.op.name(), reason };
+        let timed = Timed::Launch(launch.instruction.clone());
         if !has_indices(&call.op) {
             // SAFETY: the caller's; no kernel of the op looks at the word of faults.
-            return self
-                .lanes
-                .submit(lane, |stream| unsafe { self.launch_kernels(stream, &call, 0) })
-                .map_err(error);
+            let submitted = self.lanes.submit(lane, timed, |stream| unsafe { self.submit(stream, &call, 0) });
+            return submitted.map_err(error);
         }
         let full = lock(&self.faults).full_until();
         if let Some(sequence) = full {
@@ -277,7 +415,7 @@ impl Engine for CudaEngine {
         let fault = faults.word();
         // SAFETY: the caller's.
         self.lanes
-            .submit(lane, |stream| unsafe { self.launch_kernels(stream, &call, fault) })
+            .submit(lane, timed, |stream| unsafe { self.launch_kernels(stream, &call, fault) })
             .map_err(error)?;
         faults.launched(self.lanes.mark(lane).sequence, launch.instruction.clone());
         Ok(())
@@ -289,7 +427,11 @@ impl Engine for CudaEngine {
             return Err(error(format!("to a span of {} bytes", to.bytes)));
         }
         // SAFETY: the caller's.
-        let submitted = self.lanes.submit(lane, |stream| match from.bytes {
+        let timed = match from.tier != to.tier {
+            true => Timed::Copy { bytes: from.bytes },
+            false => Timed::Nothing,
+        };
+        let submitted = self.lanes.submit(lane, timed, |stream| match from.bytes {
             0 => Ok(()),
             bytes => unsafe { stream.copy(from.address, to.address, bytes) },
         });
@@ -317,6 +459,10 @@ impl Engine for CudaEngine {
     fn bytes(&self, span: Span) -> Option<*mut u8> {
         debug_assert_eq!(span.tier, Tier::Host, "device memory has no place on the host");
         Some(std::ptr::with_exposed_provenance_mut(span.address as usize))
+    }
+
+    fn measured_link(&self) -> Option<f64> {
+        self.lanes.measured_link()
     }
 
     fn record(&self) {

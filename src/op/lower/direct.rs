@@ -1,6 +1,6 @@
 use bytemuck::{Pod, Zeroable};
 
-use super::{Calls, KernelCall, KernelName, Request};
+use super::{Args, Calls, KernelCall, KernelName, Placed, Request};
 use crate::op::{Conv, Dtype, Op, View};
 
 /// Arguments of direct convolutions (`Direct` in `direct.cu`).
@@ -30,6 +30,82 @@ pub struct Direct {
 const FORWARD: &str = "forward";
 const INPUT: &str = "backward_input";
 const WEIGHT: &str = "backward_weight";
+const COLUMNS: &str = "columns";
+const FROM_COLUMNS: &str = "from_columns";
+
+/// One image of a convolution, and its column matrix: a row for every channel and place of the kernel, a column for every
+/// place of the window.
+#[derive(Clone, Copy, Debug)]
+pub struct Columns {
+    /// The convolution.
+    pub conv: Conv,
+    /// The images.
+    pub images: Placed,
+    /// Which of them.
+    pub index: usize,
+    /// Depth, height and width of the kernel.
+    pub kernel: [usize; 3],
+    /// Address of the matrix, row by row.
+    pub matrix: u64,
+    /// Elements that make a block.
+    pub chunk: usize,
+}
+
+impl Columns {
+    /// Rows and columns of the matrix.
+    pub fn sizes(&self) -> [usize; 2] {
+        let image = self.images.view.shape();
+        let places = self.conv.output_size(self.size(), self.kernel);
+        [image[1] * self.kernel.iter().product::<usize>(), places.iter().product()]
+    }
+
+    fn size(&self) -> [usize; 3] {
+        [2, 3, 4].map(|axis| self.images.view.shape()[axis])
+    }
+
+    /// The kernel that lays the matrix out.
+    pub fn lay_out(&self) -> KernelCall {
+        let strides = [0, 1, 2, 3, 4].map(|axis| self.images.view.layout.strides()[axis] as i64);
+        let [rows, columns] = self.sizes();
+        self.call(COLUMNS, rows * columns, [self.matrix, self.image()], strides)
+    }
+
+    /// The kernel that adds the matrix up to the image, which is row-major: each pixel becomes the sum of where it is.
+    pub fn add_up(&self) -> KernelCall {
+        let taps: usize = self.kernel.iter().product();
+        let columns = self.sizes()[1];
+        let strides = [(taps * columns) as i64, columns as i64, 1, 0, 0];
+        let count = self.images.view.shape().dims()[1..].iter().product();
+        self.call(FROM_COLUMNS, count, [self.image(), self.matrix], strides)
+    }
+
+    fn image(&self) -> u64 {
+        let step = self.images.view.layout.strides()[0] * self.images.view.dtype.size_bytes() as isize;
+        self.images.first().wrapping_add_signed((step * self.index as isize) as i64)
+    }
+
+    fn call(&self, kind: &'static str, count: usize, [out, a]: [u64; 2], strides_a: [i64; 5]) -> KernelCall {
+        let small = |sizes: [usize; 3]| sizes.map(|size| size as i32);
+        let args = Direct {
+            out,
+            a,
+            chunk: self.chunk as u64,
+            count: count as u64,
+            images: 1,
+            groups: 1,
+            strides_a,
+            input: small(self.size()),
+            made: small(self.conv.output_size(self.size(), self.kernel)),
+            kernel: small(self.kernel),
+            stride: small(self.conv.stride),
+            padding: small(self.conv.padding),
+            dilation: small(self.conv.dilation),
+            ..Direct::zeroed()
+        };
+        let name = KernelName::new("direct", kind, self.images.view.dtype);
+        KernelCall { name, blocks: args.count.div_ceil(args.chunk) as u32, args: Args::new(&args) }
+    }
+}
 
 /// The kernel of a convolution, and the views of its image, weight and output.
 fn parts<'a>(op: &Op, inputs: &[&'a View], made: &'a View) -> Option<(&'static str, Conv, [&'a View; 3])> {
@@ -77,7 +153,7 @@ pub fn convolution(request: &Request, calls: &mut Calls) {
 }
 
 pub fn names(names: &mut Vec<KernelName>) {
-    for kind in [FORWARD, INPUT, WEIGHT] {
+    for kind in [FORWARD, INPUT, WEIGHT, COLUMNS, FROM_COLUMNS] {
         names.extend(Dtype::FLOATS.map(|dtype| KernelName::new("direct", kind, dtype)));
     }
 }

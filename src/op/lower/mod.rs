@@ -23,6 +23,7 @@ mod sort;
 mod space;
 mod transpose;
 
+pub use direct::Columns;
 pub use name::KernelName;
 pub(crate) use pointwise::bits;
 
@@ -42,7 +43,7 @@ pub struct Placed {
 
 impl Placed {
     /// Address of the element at index zero.
-    fn first(&self) -> u64 {
+    pub(crate) fn first(&self) -> u64 {
         self.address + (self.view.layout.offset() * self.view.dtype.size_bytes()) as u64
     }
 }

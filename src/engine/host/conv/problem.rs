@@ -1,8 +1,8 @@
 //! A convolution's sizes, and its operands in memory.
 
-use super::super::call::Operand;
+use super::super::call::{Operand, collapse};
 use super::super::columns::{ColumnsArgs, Real};
-use super::super::matmul::{Matrix, PARALLEL_WORK, collapse};
+use super::super::matmul::{Matrix, PARALLEL_WORK};
 use super::super::spread::for_each;
 use crate::op::{Conv, View};
 

@@ -1,7 +1,6 @@
 //! Ordered queues of work, and who runs them: a thread per lane and whoever waits, or (deferred) only whoever waits.
 
 mod deferred;
-mod link;
 mod queue;
 mod threads;
 

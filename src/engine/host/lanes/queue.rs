@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use super::link::Link;
+use crate::engine::link::Link;
 use crate::engine::{EngineError, Lane, Launch, Mark, Ran, Span};
 
 /// One piece of a lane's work. Launches lie in the queue themselves, so that submitting allocates nothing.
@@ -147,9 +147,10 @@ impl Shared {
         let begin = Instant::now();
         let result =
             catch_unwind(AssertUnwindSafe(|| (self.run)(piece))).unwrap_or_else(|_| Err(panicked(piece)));
+        let took_ns = begin.elapsed().as_nanos() as u64;
         match piece {
-            Piece::Launch(launch) => launch.instruction.measured.note(begin.elapsed().as_nanos() as u64),
-            Piece::Copy { from, to } if from.tier != to.tier => self.link.note(from.bytes, begin.elapsed()),
+            Piece::Launch(launch) => launch.instruction.measured.note(took_ns),
+            Piece::Copy { from, to } if from.tier != to.tier => self.link.note(from.bytes, took_ns),
             _ => {}
         }
         if let Err(error) = result {

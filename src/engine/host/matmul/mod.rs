@@ -2,7 +2,7 @@
 
 mod gemm;
 
-use super::call::{Call, Operand};
+use super::call::{Call, Operand, collapse};
 use super::columns::Real;
 use super::kernels;
 use super::spread::for_each;
@@ -38,19 +38,6 @@ fn batch_offset(layout: &Layout, mut batch: usize) -> isize {
         batch /= size;
     }
     offset
-}
-
-/// The stride of one dimension that runs over these dimensions in row-major order, where there is one.
-pub(super) fn collapse(sizes: &[usize], strides: &[isize]) -> Option<isize> {
-    let mut inner: Option<(usize, isize)> = None;
-    for (&size, &stride) in sizes.iter().zip(strides).rev().filter(|&(&size, _)| size != 1) {
-        match inner {
-            None => inner = Some((size, stride)),
-            Some((count, step)) if stride == step * count as isize => inner = Some((count * size, step)),
-            Some(_) => return None,
-        }
-    }
-    Some(inner.map_or(1, |(_, step)| step))
 }
 
 /// The products of a call, one per batch, with the output contiguous.

@@ -1,10 +1,11 @@
+//! How fast copies between tiers are, as far as that was measured.
+
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 /// Bytes that are counted; of more, the older count less and less.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// How fast copies between tiers are.
+/// The mean of what copies took.
 #[derive(Debug, Default)]
 pub(super) struct Link {
     bytes: AtomicU64,
@@ -13,9 +14,9 @@ pub(super) struct Link {
 
 impl Link {
     /// A copy took so long. Two that end at once may be counted as one: nothing but a mean is lost.
-    pub fn note(&self, bytes: usize, took: Duration) {
+    pub fn note(&self, bytes: usize, took_ns: u64) {
         let all = self.bytes.load(Ordering::Relaxed) + bytes as u64;
-        let ns = self.ns.load(Ordering::Relaxed) + took.as_nanos() as u64;
+        let ns = self.ns.load(Ordering::Relaxed) + took_ns;
         let part = if all > MOST_BYTES { 2 } else { 1 };
         self.bytes.store(all / part, Ordering::Relaxed);
         self.ns.store(ns / part, Ordering::Relaxed);
@@ -36,10 +37,10 @@ mod tests {
     fn a_link_that_becomes_slower_is_soon_known_to_be() {
         let link = Link::default();
         assert_eq!(link.bytes_per_second(), None);
-        link.note(1 << 20, Duration::from_millis(1));
+        link.note(1 << 20, 1_000_000);
         assert_eq!(link.bytes_per_second(), Some((1u64 << 20) as f64 * 1e3));
-        (0..1000).for_each(|_| link.note(1 << 20, Duration::from_millis(1)));
-        (0..1000).for_each(|_| link.note(1 << 20, Duration::from_millis(4)));
+        (0..1000).for_each(|_| link.note(1 << 20, 1_000_000));
+        (0..1000).for_each(|_| link.note(1 << 20, 4_000_000));
         let slow = (1u64 << 20) as f64 * 250.0;
         assert!(link.bytes_per_second().is_some_and(|found| (found / slow - 1.0).abs() < 0.1));
     }

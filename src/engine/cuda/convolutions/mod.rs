@@ -1,0 +1,105 @@
+//! Convolutions and their gradients by cuDNN.
+//!
+//! Of its algorithms, only those that give the same bits every time; by default the first, in its own order, whose workspace
+//! is under a limit that follows from shapes.
+
+pub(super) mod columns;
+mod library;
+mod problem;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::driver::{Called, Context, Stream};
+use super::libraries::{Library, Missing};
+use super::scratch::{Copier, Scratch};
+use crate::engine::Algorithm;
+use crate::engine::call::{Call, Operand};
+use crate::op::{Inputs, Op, Shape, View};
+use library::{Addresses, Cudnn};
+use problem::Convolution;
+
+/// A bias, of one dimension, as the output that begins as it.
+fn bias_over(bias: &View, output: &View) -> Called<View> {
+    let column = Shape::new(&[bias.shape()[0], 1, 1, 1]);
+    let layout = bias.layout.reshape(column).ok_or("a bias has one dimension")?;
+    Ok(View { layout: layout.expand(*output.shape()), ..*bias })
+}
+
+/// Convolutions by the library.
+#[derive(Debug)]
+pub(super) struct Convolutions(Cudnn);
+
+impl Convolutions {
+    /// With the library in that folder, or where it usually is.
+    ///
+    /// # Errors
+    /// Inside, what is missing; else what the library says.
+    pub fn new(context: &Arc<Context>, folder: Option<&Path>, tf32: bool) -> Called<Result<Self, Missing>> {
+        if let Err(missing) = Library::Cudnn.open(folder) {
+            return Ok(Err(missing));
+        }
+        Cudnn::new(context, tf32).map(|library| Ok(Convolutions(library)))
+    }
+
+    /// As the library can do it: strided, or with copies.
+    fn find(&self, op: &Op, inputs: &[View], output: &View) -> Option<Convolution> {
+        [false, true].into_iter().find_map(|packed| {
+            let convolution = Convolution::new(op, inputs, output, packed)?;
+            (self.0.ways(&convolution.problem) > 0).then_some(convolution)
+        })
+    }
+
+    /// Workspace by an algorithm; nothing if the op is not the library's to do.
+    pub fn scratch_bytes(
+        &self,
+        op: &Op,
+        algorithm: Algorithm,
+        inputs: &[View],
+        output: &View,
+    ) -> Option<usize> {
+        let convolution = self.find(op, inputs, output)?;
+        let workspace_bytes = self.0.workspace_bytes(&convolution.problem, algorithm)?;
+        Some(convolution.copies_bytes() + workspace_bytes)
+    }
+
+    /// How many of the library's algorithms are faster, by what it expects.
+    pub fn rank(&self, op: &Op, algorithm: Algorithm, inputs: &[View], output: &View) -> Option<usize> {
+        self.0.rank(&self.find(op, inputs, output)?.problem, algorithm)
+    }
+
+    /// The algorithms beside the default.
+    pub fn alternatives(&self, op: &Op, inputs: &[View]) -> Vec<Algorithm> {
+        let found = self.find(op, inputs, &op.outputs(inputs)[0]);
+        found.map_or(Vec::new(), |convolution| self.0.alternatives(&convolution.problem))
+    }
+
+    /// Puts a convolution into a stream; false, and nothing is done, if it is not the library's to do.
+    ///
+    /// # Safety
+    /// As for [`Engine::launch`](crate::engine::Engine::launch).
+    pub unsafe fn run(&self, stream: &Stream, call: &Call, copy: &Copier) -> Called<bool> {
+        let views: Inputs<View> = call.inputs.iter().map(|input| input.view).collect();
+        let out = call.outputs[0];
+        let Some(convolution) = self.find(&call.op, &views, &out.view) else { return Ok(false) };
+        let problem = &convolution.problem;
+        let Some(workspace_bytes) = self.0.workspace_bytes(problem, call.algorithm) else { return Ok(false) };
+        let mut scratch = Scratch::new(call.scratch);
+        let first = scratch.place(&call.inputs[0], convolution.copies[0], copy)?;
+        let second = scratch.place(&call.inputs[1], convolution.copies[1], copy)?;
+        let bias = call.inputs.get(2);
+        if let Some(bias) = bias {
+            // The output begins as the bias, so that the sum is rounded once.
+            copy(Operand { view: bias_over(&bias.view, &out.view)?, ..*bias }, out)?;
+        }
+        let at = Addresses {
+            inputs: [first, second],
+            out: out.placed().first(),
+            is_added: bias.is_some(),
+            workspace: scratch.take(workspace_bytes)?,
+        };
+        // SAFETY: the addresses are those of the op's operands, which the caller vouches for, or of its workspace.
+        unsafe { self.0.run(stream, problem, call.algorithm, &at) }?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,257 @@
+//! Products and convolutions by cuBLASLt and cuDNN, and without them.
+
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use burn::tensor::Tensor;
+use burn::tensor::module::{conv_transpose2d, conv2d, conv3d, linear};
+use burn::tensor::ops::{ConvOptions, ConvTransposeOptions};
+use burn_overcommit::engine::{Algorithm, Instruction};
+use burn_overcommit::op::{Dtype, Op, Shape, View};
+use burn_overcommit::{Config, Exactness, Overcommit, OvercommitDevice, Policy, configure, stats};
+use burn_overcommit_standin::{Driver, folder};
+use serial_test::serial;
+
+use crate::training::train;
+use crate::{driver, engine};
+
+type T<const D: usize> = Tensor<Overcommit, D>;
+const DEVICE: OvercommitDevice = OvercommitDevice::Cuda(5);
+const HOST: OvercommitDevice = OvercommitDevice::Host(41);
+
+fn config() -> Config {
+    Config::new().cuda_libraries(folder()).budget("64 MiB").host_limit_bytes(64 << 20)
+}
+
+fn start(config: Config) -> Driver {
+    let driver = driver();
+    configure(&DEVICE, config).expect("it starts");
+    configure(&HOST, Config::new().budget("64 MiB")).expect("it starts");
+    driver
+}
+
+/// A program's results on a device.
+type Program = fn(&OvercommitDevice) -> Vec<f32>;
+
+/// The same tensor in every run.
+fn tensor<const D: usize>(sizes: [usize; D], device: &OvercommitDevice) -> T<D> {
+    let count: usize = sizes.iter().product();
+    let values = Tensor::<Overcommit, 1, burn::tensor::Int>::arange(0..count as i64, device).float();
+    ((values * 0.618).sin()).reshape(sizes)
+}
+
+fn floats<const D: usize>(tensor: T<D>) -> Vec<f32> {
+    tensor.into_data().convert::<f32>().to_vec().expect("floats")
+}
+
+/// Runs a program on both engines; how much of it the libraries were given.
+fn agree(driver: &Driver, name: &str, program: Program) -> u64 {
+    driver.library_work();
+    let (made, expected) = (program(&DEVICE), program(&HOST));
+    let given = driver.library_work().count;
+    assert_eq!(made.len(), expected.len());
+    for (made, expected) in made.iter().zip(&expected) {
+        assert!((made - expected).abs() <= 1e-4 * (1.0 + expected.abs()), "{name}: {made}, not {expected}");
+    }
+    given
+}
+
+#[test]
+#[serial]
+fn products_are_the_librarys_however_their_operands_lie() {
+    let driver = start(config());
+    let programs: [(&str, u64, Program); 10] = [
+        ("plain", 1, |d| floats(tensor([7, 20], d).matmul(tensor([20, 5], d)))),
+        ("transposed", 1, |d| floats(tensor([20, 7], d).transpose().matmul(tensor([5, 20], d).transpose()))),
+        ("part of a larger one", 1, |d| {
+            floats(tensor([9, 30], d).slice([1..8, 3..23]).matmul(tensor([20, 5], d)))
+        }),
+        ("batches", 1, |d| floats(tensor([3, 7, 20], d).matmul(tensor([3, 20, 5], d)))),
+        ("one right for all batches", 1, |d| floats(tensor([3, 7, 20], d).matmul(tensor([1, 20, 5], d)))),
+        ("one left for all batches", 1, |d| floats(tensor([1, 7, 20], d).matmul(tensor([3, 20, 5], d)))),
+        ("heads", 2, |d| {
+            let heads = tensor([2, 6, 3, 20], d).swap_dims(1, 2);
+            floats(heads.clone().matmul(heads.swap_dims(2, 3)))
+        }),
+        ("backwards", 1, |d| floats(tensor([7, 20], d).flip([1]).matmul(tensor([20, 5], d).flip([0])))),
+        ("neither by rows nor by columns", 1, |d| {
+            let left = tensor([20, 2, 7, 3], d).permute([1, 3, 2, 0]).slice([0..2, 0..3, 0..7, 0..20]);
+            floats(left.matmul(tensor([2, 3, 20, 5], d)))
+        }),
+        ("bias", 1, |d| floats(linear(tensor([7, 20], d), tensor([20, 5], d), Some(tensor([5], d))))),
+    ];
+    for (name, products, program) in programs {
+        assert_eq!(agree(&driver, name, program), products, "{name}");
+    }
+    // A bias that the library cannot read, and sums of nothing.
+    agree(&driver, "every other bias", |d| {
+        let bias = tensor([10], d).reshape([5, 2]).slice([0..5, 0..1]).reshape([5]);
+        floats(linear(tensor([7, 20], d), tensor([20, 5], d), Some(bias)))
+    });
+    let nothing: Program = |d| floats(T::<2>::empty([3, 0], d).matmul(T::empty([0, 2], d)));
+    assert_eq!(agree(&driver, "nothing to add up", nothing), 0);
+}
+
+/// Convolutions of tensors that lie in many ways, and a transposed one.
+const CONVOLUTIONS: [(&str, Program); 8] = [
+    ("plain", |d| {
+        let options = ConvOptions::new([1, 1], [1, 1], [1, 1], 1);
+        floats(conv2d(tensor([2, 3, 6, 5], d), tensor([4, 3, 3, 3], d), Some(tensor([4], d)), options))
+    }),
+    ("groups, strides and dilation", |d| {
+        let options = ConvOptions::new([2, 1], [1, 2], [2, 1], 2);
+        floats(conv2d(tensor([2, 4, 9, 7], d), tensor([6, 2, 3, 2], d), None, options))
+    }),
+    ("channels last", |d| {
+        let options = ConvOptions::new([1, 1], [0, 0], [1, 1], 1);
+        let image = tensor([2, 6, 5, 3], d).permute([0, 3, 1, 2]);
+        floats(conv2d(image, tensor([4, 3, 3, 3], d), None, options))
+    }),
+    ("part of the channels", |d| {
+        let options = ConvOptions::new([1, 1], [0, 0], [1, 1], 1);
+        let image = tensor([2, 8, 6, 6], d).slice([0..2, 4..7, 0..6, 0..6]);
+        floats(conv2d(image, tensor([4, 3, 3, 3], d), None, options))
+    }),
+    ("backwards", |d| {
+        let options = ConvOptions::new([1, 1], [1, 0], [1, 1], 1);
+        let (image, weight) = (tensor([2, 3, 6, 5], d).flip([2]), tensor([4, 3, 3, 3], d).flip([0]));
+        floats(conv2d(image, weight, None, options))
+    }),
+    ("turned weights", |d| {
+        let options = ConvOptions::new([1, 1], [1, 1], [1, 1], 1);
+        floats(conv2d(tensor([2, 3, 6, 5], d), tensor([3, 4, 3, 3], d).swap_dims(0, 1), None, options))
+    }),
+    ("space", |d| {
+        let options = ConvOptions::new([1, 2, 1], [1, 0, 1], [1, 1, 1], 1);
+        floats(conv3d(tensor([1, 2, 4, 5, 6], d), tensor([3, 2, 2, 3, 3], d), Some(tensor([3], d)), options))
+    }),
+    ("transposed", |d| {
+        let options = ConvTransposeOptions::new([2, 2], [1, 1], [1, 0], [1, 1], 1);
+        floats(conv_transpose2d(
+            tensor([2, 3, 5, 5], d),
+            tensor([3, 4, 3, 3], d),
+            Some(tensor([4], d)),
+            options,
+        ))
+    }),
+];
+
+#[test]
+#[serial]
+fn convolutions_are_the_librarys_however_their_operands_lie() {
+    let driver = start(config());
+    for (name, program) in CONVOLUTIONS {
+        assert!(agree(&driver, name, program) > 0, "{name}");
+    }
+}
+
+#[test]
+#[serial]
+fn workspace_is_asked_for_by_shapes_and_is_no_more_than_the_operands() {
+    let driver = driver();
+    let engine = engine();
+    let view = |sizes: &[usize]| View::contiguous(Dtype::F32, Shape::new(sizes));
+    let inputs = [view(&[64, 32]), view(&[32, 48])];
+    let instruction = || Instruction::new(&engine, Op::Matmul, Algorithm::default(), &inputs);
+    let bytes = instruction().scratch_bytes;
+    assert!(bytes > 0 && bytes <= (64 * 32 + 32 * 48 + 64 * 48) * 4, "{bytes}");
+    assert_eq!(instruction().scratch_bytes, bytes);
+    // Asked when it fails, it is not asked again: what was said of a shape stays.
+    let others = [view(&[64, 40]), view(&[40, 48])];
+    let of_others = || Instruction::new(&engine, Op::Matmul, Algorithm::default(), &others).scratch_bytes;
+    driver.fail(2);
+    assert_eq!(of_others(), 0);
+    driver.fail(0);
+    assert_eq!(of_others(), 0);
+}
+
+#[test]
+#[serial]
+fn fewer_bits_are_used_only_where_asked_for() {
+    for (tf32, config) in [(false, config()), (true, config().tf32(true))] {
+        let driver = start(config);
+        driver.library_work();
+        train(&DEVICE);
+        let work = driver.library_work();
+        assert!(work.count > 20, "{work:?}");
+        assert_eq!(work.reduced, if tf32 { work.count } else { 0 }, "{work:?}");
+    }
+}
+
+#[test]
+#[serial]
+fn convolutions_may_take_the_workspace_that_is_free() {
+    let driver = start(config());
+    let expected = train(&DEVICE);
+    let exact = driver.library_work();
+    let needed_bytes = stats(&DEVICE).unwrap().peak_allocated_bytes;
+    configure(&DEVICE, config().exactness(Exactness::Fast).policy(Policy::EvictAll)).unwrap();
+    let losses = train(&DEVICE);
+    assert_eq!(driver.library_work().workspace_bytes, exact.workspace_bytes, "there is room for all");
+    configure(&DEVICE, config().exactness(Exactness::Fast).budget_bytes(needed_bytes / 4)).unwrap();
+    let short = train(&DEVICE);
+    for (loss, expected) in losses.iter().chain(&short).zip(expected.iter().cycle()) {
+        assert!((loss - expected).abs() < 1e-4 * expected.abs(), "{losses:?}, {short:?}, not {expected:?}");
+    }
+}
+
+#[test]
+#[serial]
+fn nothing_is_taken_beside_what_the_pool_has() {
+    let driver = start(config());
+    let x = tensor([64, 64], &DEVICE);
+    let of_slabs = |driver: &Driver| driver.used_bytes();
+    let before = of_slabs(&driver);
+    floats(x.clone().matmul(x.clone()));
+    floats(conv2d(
+        x.clone().reshape([1, 1, 64, 64]),
+        x.slice([0..3, 0..3]).reshape([1, 1, 3, 3]),
+        None,
+        ConvOptions::new([1, 1], [0, 0], [1, 1], 1),
+    ));
+    assert!(driver.library_work().workspace_bytes > 0);
+    assert_eq!(of_slabs(&driver), before);
+}
+
+/// What a process of the next test runs: with some of the libraries, which a process that has opened others would find.
+#[test]
+#[ignore = "needs a process that has opened no other libraries"]
+fn alone() {
+    let driver = start(Config::new().budget("64 MiB").host_limit_bytes(64 << 20));
+    for (name, program) in CONVOLUTIONS {
+        agree(&driver, name, program);
+    }
+    let (losses, expected) = (train(&DEVICE), train(&HOST));
+    for (loss, expected) in losses.iter().zip(&expected) {
+        assert!((loss - expected).abs() < 1e-4 * expected.abs(), "{losses:?}, on the host {expected:?}");
+    }
+    println!("given to libraries: {}", driver.library_work().count);
+}
+
+/// What [`alone`] says with these libraries.
+fn with_libraries(names: &[&str]) -> String {
+    let some = tempfile::tempdir().unwrap();
+    for library in names {
+        symlink(folder().join(library), some.path().join(library)).unwrap();
+    }
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["libraries::alone", "--exact", "--ignored", "--nocapture"])
+        .env("OVERCOMMIT_CUDA_LIBRARIES", some.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success() && text.contains("1 passed"), "{text}");
+    text.into_owned()
+}
+
+#[test]
+fn kernels_take_the_place_of_missing_libraries() {
+    let kernels = with_libraries(&["libcuda.so", "libnvrtc.so"]);
+    assert!(kernels.contains("given to libraries: 0\n"), "{kernels}");
+    // Convolutions are products with columns.
+    let products = with_libraries(&["libcuda.so", "libnvrtc.so", "libcublasLt.so"]);
+    let count = products.split("given to libraries: ").nth(1).and_then(|rest| rest.lines().next());
+    let count: usize = count.expect("it says how many").parse().unwrap();
+    // A step has eight convolutions and gradients, of sixteen images each.
+    assert!(count > 4 * 8 * 16, "{products}");
+}
