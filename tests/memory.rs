@@ -72,7 +72,7 @@ fn message(panic: Box<dyn std::any::Any + Send>) -> String {
 
 #[test]
 fn bookkeeping_after_a_thousand_iterations_is_that_after_two() {
-    for (index, policy) in Policy::ALL.into_iter().enumerate() {
+    for (index, policy) in Policy::ALL.into_iter().filter(|policy| policy.is_lossless()).enumerate() {
         let config = Config::new().budget_bytes(200 << 10).policy(policy);
         let device = device(100 + index as u16, config);
         let mut sizes = Vec::new();

@@ -121,11 +121,11 @@ impl Planner<'_> {
 
     /// The schedule of a policy that says itself what is to be done; the fastest, if it says that of several.
     fn published(&self) -> Option<Schedule> {
-        let &Settings { policy, ways, budget_bytes, exactness, .. } = self.settings;
+        let &Settings { ways, budget_bytes, exactness, .. } = self.settings;
         let algorithms = exactness == Exactness::Fast;
         let limits = Limits { budget_bytes, offload: ways.offload, recompute: ways.recompute, algorithms };
         let flow = self.iteration.dataflow(&self.profile.props);
-        let plans = policy.reactive(ways.offload).plan(&flow, limits);
+        let plans = self.settings.reactive().plan(&flow, limits);
         let mut schedules: Vec<Schedule> =
             plans.iter().map(|plan| self.iteration.schedule().with(plan)).collect();
         if schedules.len() < 2 {

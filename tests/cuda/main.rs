@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 mod device;
+mod encodings;
 mod engine;
 mod failures;
 mod training;
