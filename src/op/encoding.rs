@@ -5,8 +5,10 @@ use super::{Dtype, Op, Pool2d, View};
 
 named! {
     /// A float format of fewer bits: sign, exponent and mantissa as in IEEE 754, subnormals, infinities and NaN among them.
+    #[derive(Default)]
     FloatFormat {
         /// 5 bits of exponent, 10 of mantissa.
+        #[default]
         F16 = "f16",
         /// 8 and 7.
         Bf16 = "bf16",
@@ -16,12 +18,6 @@ named! {
         Fp8E4m3 = "fp8_e4m3",
         /// 5 and 2.
         Fp8E5m2 = "fp8_e5m2",
-    }
-}
-
-impl Default for FloatFormat {
-    fn default() -> Self {
-        FloatFormat::F16
     }
 }
 

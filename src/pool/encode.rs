@@ -19,6 +19,9 @@ use crate::op::{Dtype, Encoding, Inputs, Op, Shape, View};
 use crate::policy::Eviction;
 use crate::trace::How;
 
+/// An op, and what it reads.
+pub(super) type OnEncoded = (Arc<Instruction>, Inputs<Input>);
+
 /// Words in a row.
 fn words(encoding: Encoding, count: usize) -> View {
     View::contiguous(Dtype::U32, Shape::new(&[encoding.words(count)]))
@@ -102,7 +105,7 @@ impl Pool {
         &mut self,
         asked: &Arc<Instruction>,
         inputs: &[Input],
-    ) -> Result<Option<(Arc<Instruction>, Inputs<Input>)>, Error> {
+    ) -> Result<Option<OnEncoded>, Error> {
         let found = inputs.iter().enumerate().find_map(|(at, input)| {
             let storage = &self.graph.storages[input.id];
             if storage.stored() {
