@@ -15,8 +15,9 @@ use burn::tensor::{Distribution, Tensor};
 use burn_overcommit::trace::Event;
 use burn_overcommit::{
     Config, Counters, FloatFormat, LaneMode, Overcommit, OvercommitDevice, Planning, Policy, SimProfile,
-    configure, recording, reset_stats, stats,
+    Stats, configure, recording, reset_stats, stats,
 };
+use burn_overcommit_networks::{by_name, training_step};
 
 type Training = Autodiff<Overcommit>;
 
@@ -203,4 +204,33 @@ fn what_is_encoded_travels_so() {
     let moved = train(&device(), config(Policy::TensorCache), false);
     assert!(encoded.counters.encodings > 0);
     assert!(encoded.counters.offloaded_bytes < moved.counters.offloaded_bytes);
+}
+
+/// The time of a step of a network on a simulated GPU, and its figures.
+fn simulated_step(config: Config) -> (u64, Stats) {
+    let profile = SimProfile::named("titan-x").and_then(SimProfile::get).expect("a profile");
+    let device = OvercommitDevice::Sim(SimProfile::add(profile));
+    configure(&device, config).unwrap();
+    let spec = by_name("nin").expect("a network of this name");
+    let (mut network, mut optimizer) = (spec.network::<Training>(&device), SgdConfig::new().init());
+    let end_ns = || stats(&device).unwrap().times.expect("a simulation has a clock").end_ns;
+    let mut begin_ns = 0;
+    for _ in 0..STEPS {
+        Training::sync(&device).unwrap();
+        begin_ns = end_ns();
+        reset_stats(&device).unwrap();
+        (network, _) = training_step(network, &mut optimizer, 1e-3, spec.sample(64, &device));
+    }
+    Training::sync(&device).unwrap();
+    (end_ns() - begin_ns, stats(&device).unwrap())
+}
+
+#[test]
+fn the_default_policy_encodes_where_that_is_faster() {
+    let (free_ns, free) = simulated_step(Config::new());
+    assert_eq!(free.counters.encodings, 0, "nothing is encoded where memory suffices");
+    let short = || Config::new().budget_bytes(free.peak_allocated_bytes / 2);
+    let (step_ns, seen) = simulated_step(short());
+    assert!(seen.counters.encodings > 0);
+    assert!(step_ns < free_ns + free_ns / 50, "{step_ns} of {free_ns}");
 }

@@ -43,10 +43,10 @@ impl Choice {
 
 impl Plans for Gist {
     fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
+        let least_bytes = flow.peak_bytes() / SMALL_PART;
         let fullest = (0..flow.ops.len()).max_by_key(|&op| flow.ops[op].need_bytes).unwrap_or(0);
         let choice = |(place, value): (usize, &Value)| {
-            let small = value.size_bytes < flow.peak_bytes() / SMALL_PART;
-            let left_alone = small || value.persists || value.is_read;
+            let left_alone = value.size_bytes < least_bytes || value.persists || value.is_read;
             if left_alone { None } else { self.choice(flow, limits, place, fullest) }
         };
         let mut choices: Vec<Choice> = flow.values.iter().enumerate().filter_map(choice).collect();
