@@ -3,10 +3,10 @@
 #![cfg(target_os = "linux")]
 
 mod device;
-mod encodings;
 mod engine;
 mod failures;
 mod training;
+mod values;
 
 use burn_overcommit::engine::cuda::{CudaEngine, CudaOptions};
 use burn_overcommit_standin::{Driver, Settings, folder};
