@@ -19,6 +19,7 @@ struct Pool {
   i32 pooled[2];   // height and width of the forward's output
   i32 kernel[2], stride[2], padding[2], dilation[2];
   u64 count_include_pad;
+  u64 per_word_log2;  // of indices by their places in windows: how many there are to a word
 };
 
 // The taps `begin..end` of a window that lie inside the image, and where the window starts.

@@ -70,13 +70,42 @@ template <bool INDEXED, class T, class Index> DEV void max_pool(const Pool& p) {
   });
 }
 
+// Where the maxima of a plane are: flat indices as the pool made them,
+template <class Index> struct Flat {
+  const Index* plane;
+  DEV Flat of(const Pool& p, u64 which) { return {::plane<Index>(p.indices, p.channels, which)}; }
+  DEV bool has_rows(const Pool& p) { return ::has_rows(p.indices); }
+  DEV i64 at(Flat places, const Pool& p, i32 oy, i32 ox) {
+    return places.plane[oy * p.indices.strides[2] + ox * p.indices.strides[3]];
+  }
+};
+
+// or the place of each in its window, in a few bits (taps.cu).
+struct Packed {
+  const u32* words;
+  u64 first;
+  DEV Packed of(const Pool& p, u64 which) {
+    return {static_cast<const u32*>(p.indices.data), which * p.pooled[0] * p.pooled[1]};
+  }
+  DEV bool has_rows(const Pool&) { return true; }
+  DEV i64 at(Packed places, const Pool& p, i32 oy, i32 ox) {
+    const u64 position = places.first + u64(oy) * p.pooled[1] + ox;
+    const u32 log2 = u32(p.per_word_log2), bits = 32u >> log2, mask = ~0u >> (32 - bits);
+    const u32 tap = places.words[position >> log2] >> ((u32(position) & ((1u << log2) - 1)) * bits) & mask;
+    const i32 i = i32(tap) / p.kernel[1], j = i32(tap) - i * p.kernel[1];
+    const i32 y = oy * p.stride[0] - p.padding[0] + i * p.dilation[0];
+    const i32 x = ox * p.stride[1] - p.padding[1] + j * p.dilation[1];
+    return i32(tap) >= p.kernel[0] * p.kernel[1] ? NOWHERE : i64(y) * p.in[1] + x;
+  }
+};
+
 // The most elements of a tile: with the gradients that meet in them, what the first cache holds.
 constexpr u64 TILE = 4096;
 
 // Elements `begin..end` of a plane by their flat index: every window that may have its maximum among them is read, in
 // order, and sends its gradient if it has.
-template <class T, class Index>
-DEV void scatter_tile(const Pool& p, const T* gradient, const Index* indices, u64 begin, u64 end, T* out) {
+template <class T, class Places>
+DEV void scatter_tile(const Pool& p, const T* gradient, Places places, u64 begin, u64 end, T* out) {
   const i32 width = p.in[1], top = i32(begin / width), bottom = i32((end - 1) / width);
   const Span rows{holders_of(p, 0, top).begin, holders_of(p, 0, bottom).end};
   const Span within{holders_of(p, 1, i32(begin % width)).begin, holders_of(p, 1, i32((end - 1) % width)).end};
@@ -88,9 +117,8 @@ DEV void scatter_tile(const Pool& p, const T* gradient, const Index* indices, u6
   for (u64 k = 0; k < count; ++k) total[k] = 0;
   for (i32 oy = rows.begin; oy < rows.end; ++oy) {
     const T* sent = gradient + oy * p.x.strides[2];
-    const Index* places = indices + oy * p.indices.strides[2];
     for (i32 ox = columns.begin; ox < columns.end; ++ox) {
-      const u64 place = u64(places[ox]) - begin;
+      const u64 place = u64(Places::at(places, p, oy, ox)) - begin;
       if (place < count) total[place] += widen(sent[ox]);
     }
   }
@@ -99,30 +127,30 @@ DEV void scatter_tile(const Pool& p, const T* gradient, const Index* indices, u6
 }
 
 // What the windows that hold an element send it, in their order.
-template <class T, class Index>
-DEV Compute<T> gathered(const Pool& p, const T* gradient, const Index* indices, i32 y, i32 x) {
+template <class T, class Places>
+DEV Compute<T> gathered(const Pool& p, const T* gradient, Places places, i32 y, i32 x) {
   const Span rows = holders_of(p, 0, y), columns = holders_of(p, 1, x);
-  const Index here = Index(y * p.in[1] + x);
+  const i64 here = i64(y) * p.in[1] + x;
   Compute<T> total = 0;
   for (i32 oy = rows.begin; oy < rows.end; ++oy)
     for (i32 ox = columns.begin; ox < columns.end; ++ox)
-      if (at(indices, p.indices, oy, ox) == here) total += at(gradient, p.x, oy, ox);
+      if (Places::at(places, p, oy, ox) == here) total += at(gradient, p.x, oy, ox);
   return total;
 }
 
-template <class T, class Index> DEV void max_pool_backward(const Pool& p) {
+template <class T, class Places> DEV void max_pool_backward(const Pool& p) {
   const u64 elements = u64(p.in[0]) * p.in[1], tiles = (elements + p.tile - 1) / p.tile;
   const Range range = block_range(p.count, p.chunk);
   for (u64 t = range.begin; t < range.end; ++t) {
     const u64 which = t / tiles, begin = t % tiles * p.tile, end = least(begin + p.tile, elements);
     const T* gradient = plane<T>(p.x, p.channels, which);
-    const Index* indices = plane<Index>(p.indices, p.channels, which);
+    const Places places = Places::of(p, which);
     T* out = static_cast<T*>(p.out) + which * elements;
-    if (has_rows(p.x) && has_rows(p.indices)) {
-      scatter_tile(p, gradient, indices, begin, end, out + begin);
+    if (has_rows(p.x) && Places::has_rows(p)) {
+      scatter_tile(p, gradient, places, begin, end, out + begin);
     } else {
       for (u64 k = begin + threadIdx.x; k < end; k += blockDim.x)
-        out[k] = narrow<T>(gathered(p, gradient, indices, i32(k / p.in[1]), i32(k % p.in[1])));
+        out[k] = narrow<T>(gathered(p, gradient, places, i32(k / p.in[1]), i32(k % p.in[1])));
     }
   }
 }
@@ -130,9 +158,10 @@ template <class T, class Index> DEV void max_pool_backward(const Pool& p) {
 
 #define POOL_INDEXED(T, Index)                                                             \
   KERNEL(pool_max_##T##_##Index, Pool) { max_pool<true, T, Index>(args); }                 \
-  KERNEL(pool_max_backward_##T##_##Index, Pool) { max_pool_backward<T, Index>(args); }
+  KERNEL(pool_max_backward_##T##_##Index, Pool) { max_pool_backward<T, Flat<Index>>(args); }
 #define POOL(T, ...)                                                                       \
   KERNEL(pool_max_##T, Pool) { max_pool<false, T, i32>(args); }                            \
+  KERNEL(pool_max_backward_taps_##T, Pool) { max_pool_backward<T, Packed>(args); }         \
   POOL_INDEXED(T, i32) POOL_INDEXED(T, i64)
 FOR_FLOATS(POOL, )
 

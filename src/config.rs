@@ -13,7 +13,8 @@ use crate::engine::cuda::CudaOptions;
 #[cfg(feature = "host")]
 use crate::engine::host::{HostOptions, LaneMode};
 use crate::error::Error;
-use crate::policy::Policy;
+use crate::op::FloatFormat;
+use crate::policy::{Policy, Reactive};
 use crate::pool::{Foresight, Sabotage};
 use crate::runtime::{Reads, Supply};
 use crate::{OvercommitDevice, policy};
@@ -47,6 +48,8 @@ pub enum Variable {
     PageMapping,
     /// How addresses are chosen.
     Placement,
+    /// What the policy `gist` rounds to.
+    GistFormat,
     /// Where NVIDIA's libraries are.
     CudaLibraries,
     /// Whether products of `f32` may have fewer bits.
@@ -72,7 +75,7 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 12] = [
         Variable::Policy,
         "OVERCOMMIT_POLICY",
         "auto, tensor-cache, recompute, evict-all, dtr, dtr-eq, vdnn-all, vdnn-conv, vdnn-dyn, superneurons, layrub, \
-         autoswap, autoswap-no-overhead or capuchin",
+         autoswap, autoswap-no-overhead, capuchin, gist-lossless or gist",
         "auto",
     ),
     (Variable::Exactness, "OVERCOMMIT_EXACTNESS", "exact or fast", "exact"),
@@ -86,6 +89,7 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 12] = [
         "true where the engine can and the budget holds 64 pages",
     ),
     (Variable::Placement, "OVERCOMMIT_PLACEMENT", "best-fit or smartpool", "smartpool"),
+    (Variable::GistFormat, "OVERCOMMIT_GIST_FORMAT", "f16, bf16, fp10, fp8_e4m3 or fp8_e5m2", "f16"),
     (Variable::CudaLibraries, "OVERCOMMIT_CUDA_LIBRARIES", "a folder", "the linker's and the usual folders"),
     (Variable::Tf32, "OVERCOMMIT_TF32", "true or false", "false"),
 ];
@@ -261,6 +265,7 @@ pub struct Config {
     lanes: LaneMode,
     #[cfg(feature = "host")]
     page_bytes: Option<usize>,
+    gist_format: Option<FloatFormat>,
     cuda_libraries: Option<PathBuf>,
     tf32: Option<bool>,
     reads: Reads,
@@ -332,6 +337,12 @@ impl Config {
     /// How addresses in device memory are chosen.
     pub fn placement(mut self, placement: Placement) -> Self {
         self.placement = Some(placement);
+        self
+    }
+
+    /// What [`Policy::Gist`] rounds values to that wait for the backward pass.
+    pub fn gist_format(mut self, format: FloatFormat) -> Self {
+        self.gist_format = Some(format);
         self
     }
 
@@ -451,6 +462,7 @@ impl Config {
             record: self.record,
             ways: self.ways,
             placement: Variable::Placement.or_read(self.placement)?.unwrap_or_default(),
+            gist_format: Variable::GistFormat.or_read(self.gist_format)?.unwrap_or_default(),
             endless: false,
             foresight: self.foresight,
         })
@@ -495,6 +507,7 @@ pub(crate) struct Settings {
     pub record: bool,
     pub ways: AllowedWays,
     pub placement: Placement,
+    pub gist_format: FloatFormat,
     /// Device memory has addresses without end: on a simulation, for plans.
     pub endless: bool,
     /// What the policy is told of the program beforehand.
@@ -523,6 +536,11 @@ impl Default for AllowedWays {
 }
 
 impl Settings {
+    /// The policy's rule.
+    pub fn reactive(&self) -> Arc<dyn Reactive> {
+        self.policy.reactive(self.ways.offload, self.gist_format)
+    }
+
     /// The size of the pages that a budget is mapped by, if it is.
     pub fn page_bytes(&self, budget_bytes: usize) -> Option<usize> {
         let paging = self.paging.filter(|paging| budget_bytes >= paging.least_bytes)?;

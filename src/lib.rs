@@ -4,6 +4,7 @@
 #[cfg(feature = "autodiff")]
 pub mod autodiff;
 pub mod backend;
+mod codec;
 mod config;
 mod device;
 pub mod engine;
@@ -30,6 +31,7 @@ pub use device::{OvercommitDevice, SimProfile};
 pub use engine::host::LaneMode;
 pub use engine::sim::Profile;
 pub use error::{Error, WorkingSet};
+pub use op::FloatFormat;
 pub use plan::{Held, Plan, Run, plan};
 #[doc(hidden)]
 pub use policy::LayerCounts;

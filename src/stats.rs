@@ -26,6 +26,12 @@ pub struct Counters {
     pub recomputed_ops: u64,
     /// Bytes these ops made.
     pub recomputed_bytes: u64,
+    /// Storages that were kept in fewer bits.
+    pub encodings: u64,
+    /// Bytes that these took before.
+    pub encoded_bytes: u64,
+    /// And as long as they were.
+    pub encoded_into_bytes: u64,
     /// Bytes moved within device memory, to where a plan has them.
     pub relocated_bytes: u64,
     /// Times the arena was emptied because free memory was in pieces.
@@ -102,6 +108,9 @@ impl Stats {
             ("fetched_bytes.all.allocated", counters.fetched_bytes),
             ("prefetched_bytes.all.allocated", counters.prefetched_bytes),
             ("recomputed_bytes.all.allocated", counters.recomputed_bytes),
+            ("encoded_bytes.all.allocated", counters.encoded_bytes),
+            ("encoded_into_bytes.all.allocated", counters.encoded_into_bytes),
+            ("num_encodings", counters.encodings),
             ("relocated_bytes.all.allocated", counters.relocated_bytes),
             ("recomputed_ops", counters.recomputed_ops),
             ("num_ops", counters.ops),

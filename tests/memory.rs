@@ -72,9 +72,9 @@ fn message(panic: Box<dyn std::any::Any + Send>) -> String {
 
 #[test]
 fn bookkeeping_after_a_thousand_iterations_is_that_after_two() {
-    for (index, policy) in Policy::ALL.into_iter().enumerate() {
+    for (index, policy) in Policy::ALL.into_iter().filter(|policy| policy.is_lossless()).enumerate() {
         let config = Config::new().budget_bytes(200 << 10).policy(policy);
-        let device = device(100 + index as u16, config);
+        let device = device(200 + index as u16, config);
         let mut sizes = Vec::new();
         train(&device, 1000, |_| {
             let stats = stats(&device).unwrap();
@@ -225,7 +225,8 @@ fn settings_that_cannot_be_understood_name_the_setting() {
     assert_eq!(
         text,
         "unknown policy \"best\": expected one of auto, tensor-cache, recompute, evict-all, dtr, \
-         dtr-eq, vdnn-all, vdnn-conv, vdnn-dyn, superneurons, layrub, autoswap, autoswap-no-overhead, capuchin"
+         dtr-eq, vdnn-all, vdnn-conv, vdnn-dyn, superneurons, layrub, autoswap, autoswap-no-overhead, capuchin, \
+         gist-lossless, gist"
     );
     let text = stats(&OvercommitDevice::Cuda(0)).unwrap_err().to_string();
     assert!(text.contains("is not available") && text.contains("use host:0"), "{text}");

@@ -27,6 +27,7 @@ fn count(name: &str) -> usize {
 fn parameters_are_as_published() {
     let published = [
         ("alexnet", 60_965_224),
+        ("nin", 7_595_176),
         ("overfeat", 145_920_872),
         ("vgg-16", 138_357_544),
         ("vgg-19", 143_667_240),

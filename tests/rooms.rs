@@ -4,10 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each room of `src/`, and the rooms its files may name by `crate::`. Rooms not listed may import anything.
-const ALLOWED: [(&str, &[&str]); 10] = [
+const ALLOWED: [(&str, &[&str]); 11] = [
     ("op", &["op"]),
     ("engine", &["engine", "op"]),
-    ("policy", &["policy", "liveness", "op"]),
+    ("codec", &["codec", "op"]),
+    ("policy", &["policy", "codec", "liveness", "op"]),
     ("liveness", &["liveness", "op"]),
     ("trace", &["trace", "engine", "op"]),
     (

@@ -121,6 +121,14 @@ impl Workload {
         step.unwrap_or_else(|error| panic!("{self} without a limit: {error}"))
     }
 
+    /// The step under a policy that encodes, with all the memory that it asks for.
+    pub fn encoded(&self, policy: Policy) -> Step {
+        let all = Workload { host_limit_bytes: BOUNDLESS_BYTES, ..self.clone() };
+        // Plans are followed where the host has room for what the device can hold.
+        let step = all.run(policy, BOUNDLESS_BYTES / 4, STEPS);
+        step.unwrap_or_else(|error| panic!("{self} without a limit: {error}"))
+    }
+
     /// The step within a budget.
     pub fn under(&self, policy: Policy, budget_bytes: usize) -> Result<Step, String> {
         self.run(policy, budget_bytes, STEPS)

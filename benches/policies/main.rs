@@ -76,7 +76,7 @@ fn table(
         recompute,
         ..Settings::new((replay.live_peak_bytes() as f64 * f64::from(percent) / 100.0) as usize)
     };
-    for policy in Policy::ALL {
+    for policy in Policy::ALL.into_iter().filter(|policy| policy.is_lossless()) {
         let overheads = PERCENTS.map(|percent| {
             progress.set_message(format!("{title}, {policy}, {percent} %"));
             replay.run(&settings(percent, policy)).expect("the program is checked").overhead
@@ -112,7 +112,7 @@ fn offload_only(replay: &Replay<'_>, score: &mut Score, progress: &ProgressBar) 
         let middle = (least + most) / 2.0;
         if hides(middle) { most = middle } else { least = middle }
     }
-    for policy in Policy::ALL {
+    for policy in Policy::ALL.into_iter().filter(|policy| policy.is_lossless()) {
         progress.set_message(format!("offload only, {policy}"));
         let outcome = replay.run(&settings(1.02 * most, policy)).expect("the program is checked");
         if policy == Policy::Auto {

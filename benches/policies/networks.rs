@@ -73,7 +73,7 @@ pub fn run(only: &str, score: &mut Score, progress: &ProgressBar) {
         for column in 0..PERCENTS.len() {
             let of = |wanted: bool| {
                 all.iter()
-                    .filter(move |(policy, _)| (*policy == Policy::Auto) == wanted)
+                    .filter(move |(policy, _)| policy.is_lossless() && (*policy == Policy::Auto) == wanted)
                     .filter_map(move |(_, row)| row[column])
             };
             let best = of(false).reduce(f64::min).map_or(Known::Infeasible, Known::Overhead);

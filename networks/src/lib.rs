@@ -24,6 +24,7 @@ mod layers;
 pub mod lstm;
 mod mixed;
 mod network;
+pub mod nin;
 pub mod overfeat;
 pub mod resnet;
 mod spec;

@@ -12,6 +12,7 @@ use crate::googlenet::GoogLeNet;
 use crate::gpt::Gpt;
 use crate::inception::InceptionV4;
 use crate::lstm::Recurrent;
+use crate::nin::NetworkInNetwork;
 use crate::overfeat::OverFeat;
 use crate::resnet::ResNet;
 use crate::spec::{Architecture, Input, Spec};
@@ -23,6 +24,7 @@ use crate::vgg::Vgg;
 #[expect(missing_docs, reason = "each variant has the name of its network")]
 pub enum Network<B: Backend> {
     AlexNet(AlexNet<B>),
+    NetworkInNetwork(NetworkInNetwork<B>),
     OverFeat(OverFeat<B>),
     Vgg(Vgg<B>),
     GoogLeNet(GoogLeNet<B>),
@@ -61,6 +63,9 @@ impl<B: Backend> Network<B> {
         };
         match &spec.architecture {
             Architecture::AlexNet => Network::AlexNet(AlexNet::new(channels, side, classes, device)),
+            Architecture::NetworkInNetwork => {
+                Network::NetworkInNetwork(NetworkInNetwork::new(channels, side, classes, device))
+            }
             Architecture::OverFeat => Network::OverFeat(OverFeat::new(channels, side, classes, device)),
             Architecture::Vgg { convolutions } => {
                 Network::Vgg(Vgg::new(*convolutions, channels, side, classes, device))
@@ -101,6 +106,7 @@ impl<B: Backend> Network<B> {
     fn image_scores(&self, images: Tensor<B, 4>) -> Tensor<B, 2> {
         match self {
             Network::AlexNet(network) => network.forward(images),
+            Network::NetworkInNetwork(network) => network.forward(images),
             Network::OverFeat(network) => network.forward(images),
             Network::Vgg(network) => network.forward(images),
             Network::GoogLeNet(network) => network.forward(images),

@@ -15,6 +15,8 @@ use crate::{unet, vgg};
 pub enum Architecture {
     /// [`AlexNet`](crate::alexnet::AlexNet)
     AlexNet,
+    /// [`NetworkInNetwork`](crate::nin::NetworkInNetwork)
+    NetworkInNetwork,
     /// [`OverFeat`](crate::overfeat::OverFeat)
     OverFeat,
     /// [`Vgg`](crate::vgg::Vgg)
@@ -72,8 +74,9 @@ pub struct Spec {
 }
 
 /// Names that [`by_name`] knows, one or more of each family.
-pub const EXAMPLES: [&str; 29] = [
+pub const EXAMPLES: [&str; 30] = [
     "alexnet",
+    "nin",
     "overfeat",
     "googlenet",
     "inception-v4",
@@ -108,7 +111,7 @@ pub const EXAMPLES: [&str; 29] = [
 ///
 /// | name | network |
 /// |---|---|
-/// | `alexnet`, `overfeat`, `googlenet`, `inception-v4`, `unet` | that one |
+/// | `alexnet`, `nin`, `overfeat`, `googlenet`, `inception-v4`, `unet` | that one |
 /// | `vgg-N` | 16, 19, or 16 and any multiple of five more: [`vgg::convolutions`] |
 /// | `resnet-N` | 18, 34, 50, 101, 152, or from 137 on: [`ResNetConfig::superneurons`] |
 /// | `resnet-basic-N` | basic blocks, from 24 on: [`ResNetConfig::basic`] |
@@ -120,6 +123,7 @@ pub fn by_name(name: &str) -> Option<Spec> {
     let image = |side| (Input::Image { channels: 3, side }, 1000);
     let (architecture, (input, classes)) = match name {
         "alexnet" => (Architecture::AlexNet, image(227)),
+        "nin" => (Architecture::NetworkInNetwork, image(224)),
         "overfeat" => (Architecture::OverFeat, image(231)),
         "googlenet" => (Architecture::GoogLeNet, image(224)),
         "inception-v4" => (Architecture::InceptionV4, image(299)),

@@ -1,7 +1,7 @@
 //! One iteration as data flow: what policies that plan look at. Ops by place, values by place; a storage's value never
 //! changes, so the two are one.
 
-use crate::op::Reads;
+use crate::op::{Origin, Reads};
 
 use super::layers::Layer;
 use super::phases::Phase;
@@ -17,6 +17,10 @@ pub struct Dataflow {
     pub gaps: Vec<Gap>,
     /// What the forward pass consists of, in order.
     pub layers: Vec<Layer>,
+    /// Device memory, read or written, per second; 0 where that is not known.
+    pub memory_bytes_per_second: f64,
+    /// Fixed cost of an op.
+    pub overhead_ns: u64,
 }
 
 /// An op of the iteration.
@@ -53,6 +57,10 @@ pub struct Value {
     pub size_bytes: usize,
     /// Predicted time of a copy, one way.
     pub copy_ns: u64,
+    /// The program asks for its data.
+    pub is_read: bool,
+    /// How it is made, if that is known.
+    pub origin: Option<Origin>,
     /// The op that makes it; none if it is there when the iteration begins, or written in it.
     pub made_by: Option<usize>,
     /// It is there when the iteration begins.
@@ -102,6 +110,8 @@ impl Dataflow {
         self.values.push(Value {
             size_bytes,
             copy_ns,
+            is_read: false,
+            origin: None,
             made_by: None,
             persists,
             successor: None,
@@ -206,6 +216,29 @@ impl Dataflow {
         gaps.map(|&place| (place, self.gaps[place])).find(|(_, gap)| turns(gap))
     }
 
+    /// The gap in which a value is held from its last touch in the forward pass into the backward pass, though nothing touches it
+    /// again, if it is.
+    pub fn held_in_vain(&self, value: usize) -> Option<(usize, Gap)> {
+        let place = *self.values[value].gaps.last()?;
+        let gap = self.gaps[place];
+        let freed_after = self.values[value].freed_after.filter(|_| gap.until.is_none())?;
+        let turns = self.ops[gap.from].phase == Phase::Forward
+            && self.ops.get(freed_after).is_some_and(|op| op.phase == Phase::Backward);
+        turns.then_some((place, gap))
+    }
+
+    /// The most that ops read of a value from the end of a gap on.
+    pub fn coming_reads(&self, value: usize, gap: usize) -> Reads {
+        let coming = self.values[value].gaps.iter().filter(|&&place| place >= gap);
+        let reads: Vec<Reads> =
+            coming.filter_map(|&place| self.gaps[place].until).map(|(_, reads)| reads).collect();
+        match () {
+            _ if reads.contains(&Reads::Values) => Reads::Values,
+            _ if reads.contains(&Reads::Signs) => Reads::Signs,
+            _ => Reads::Nothing,
+        }
+    }
+
     /// The first op of each layer's backward pass.
     pub fn backward_begins(&self) -> Vec<Option<usize>> {
         let mut begins = vec![None; self.layers.len()];
@@ -215,6 +248,13 @@ impl Dataflow {
             }
         }
         begins
+    }
+
+    /// Predicted time of an op that does no more than read and write so many bytes.
+    pub fn stream_ns(&self, bytes: usize) -> u64 {
+        let known = self.memory_bytes_per_second > 0.0;
+        let traffic_ns = if known { bytes as f64 / self.memory_bytes_per_second * 1e9 } else { 0.0 };
+        self.overhead_ns + traffic_ns as u64
     }
 
     /// Device memory at the fullest op if nothing is evicted.

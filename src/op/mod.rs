@@ -4,6 +4,7 @@
 //! (recompute), priced, predicted and traced. Everything the rest of the crate asks of an op is a total function here.
 
 mod dtype;
+mod encoding;
 mod kinds;
 mod layout;
 pub mod lower;
@@ -12,6 +13,7 @@ mod traced;
 mod work;
 
 pub use dtype::{Dtype, Scalar};
+pub use encoding::{Encoding, FloatFormat, Origin, Taps};
 pub use kinds::{
     ArgReduce, Binary, Compare, Conv, Cumulative, Deform2d, Distribution, GridPadding, GridSample,
     Interpolation, Norm, Pool2d, Reduce, Resize, Softmax, Unary, Update,
@@ -379,6 +381,27 @@ pub enum Op {
         /// The window.
         deform: Deform2d,
         /// Height and width of the image.
+        size: [usize; 2],
+    },
+    /// `(x[n]) -> u32[words]`: the values in fewer bits.
+    Encode(Encoding),
+    /// `(words) -> [count]`: the values that were encoded, or what is left of them. Any words will do: what they are not
+    /// meant to hold becomes values that mean nothing.
+    Decode {
+        /// How they are encoded; not [`Encoding::Signs`].
+        encoding: Encoding,
+        /// Element type of the output.
+        dtype: Dtype,
+        /// Number of elements.
+        count: usize,
+    },
+    /// `(signs: u32[words], gradient)`: [`Binary::ReluBackward`] of what the signs were encoded from, whole and row-major.
+    ReluBackwardSigns,
+    /// `(gradient, words) -> [n, c, h, w]`: [`Op::MaxPool2dBackward`] of the indices that were encoded, whole and row-major.
+    MaxPool2dBackwardTaps {
+        /// How they were encoded.
+        taps: Taps,
+        /// Height and width of the forward's input.
         size: [usize; 2],
     },
     /// An op of a recorded program, of any number of inputs and outputs: for engines that compute nothing.

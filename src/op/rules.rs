@@ -1,6 +1,6 @@
 //! Total functions of an op: what it makes, what it reads, what it may overwrite.
 
-use super::{COUNTED_RUN, Dtype, Norm, Op, Outputs, Reads, Scalar, Shape, View};
+use super::{COUNTED_RUN, Dtype, Encoding, Norm, Op, Outputs, Reads, Scalar, Shape, View};
 
 impl Op {
     /// What the op makes of these inputs. The caller has checked that they fit together.
@@ -94,8 +94,12 @@ impl Op {
             | Op::InterpolateBackward { size, .. }
             | Op::AdaptiveAvgPool2d { size }
             | Op::MaxPool2dBackward { size, .. }
+            | Op::MaxPool2dBackwardTaps { size, .. }
             | Op::AvgPool2dBackward { size, .. }
             | Op::AdaptiveAvgPool2dBackward { size } => (inputs[0].dtype, planes(0, size)),
+            Op::Encode(encoding) => (Dtype::U32, Shape::new(&[encoding.words(inputs[0].shape().count())])),
+            Op::Decode { dtype, count, .. } => (dtype, Shape::new(&[count])),
+            Op::ReluBackwardSigns => (inputs[1].dtype, *inputs[1].shape()),
             Op::Traced(traced) => return traced.outputs(),
         };
         [View::contiguous(dtype, shape)].into_iter().collect()
@@ -110,6 +114,10 @@ impl Op {
             (Op::Gather { .. } | Op::Select { .. } | Op::MaxPool2dBackward { .. }, 1)
             | (Op::Scatter { .. } | Op::SelectUpdate { .. }, 1) => Dtype::INDICES.contains(&view.dtype),
             (Op::CtcLoss { .. } | Op::CtcLossBackward { .. }, 1..) => view.dtype == Dtype::I64,
+            (Op::Encode(encoding), _) => encoding.takes(view.dtype),
+            (Op::Decode { .. } | Op::ReluBackwardSigns, 0) | (Op::MaxPool2dBackwardTaps { .. }, 1) => {
+                view.dtype == Dtype::U32
+            }
             // Copies convert.
             (Op::Copy { .. } | Op::SliceAssign { .. } | Op::ArgWhere { .. }, _) => true,
             _ => self.computes(view.dtype) && *data.get_or_insert(view.dtype.stored()) == view.dtype.stored(),
@@ -137,7 +145,20 @@ impl Op {
         match self {
             Op::Unary(super::Unary::Relu) => Reads::Values,
             Op::Binary(super::Binary::ReluBackward) if input == 0 => Reads::Signs,
+            Op::Encode(Encoding::Signs) => Reads::Signs,
             _ => Reads::Values,
+        }
+    }
+
+    /// The op that does the same with the encoded form of an input, which is whole and row-major, in its place.
+    pub fn on_encoded(&self, input: usize, encoding: &Encoding) -> Option<Op> {
+        match (*self, input, *encoding) {
+            (Op::Binary(super::Binary::ReluBackward), 0, Encoding::Signs) => Some(Op::ReluBackwardSigns),
+            (Op::MaxPool2dBackward { pool, size }, 1, Encoding::Taps(taps)) => {
+                let same = (pool, size[1]) == (taps.pool, taps.width);
+                same.then_some(Op::MaxPool2dBackwardTaps { taps, size })
+            }
+            _ => None,
         }
     }
 
@@ -153,6 +174,7 @@ impl Op {
             Op::SoftmaxBackward { .. } => true,
             // The weights' gradients read it all before.
             Op::NormBackward { .. } => input != 1,
+            Op::ReluBackwardSigns => input == 1,
             Op::Traced(traced) => traced.facts().in_place.contains(&input),
             _ => false,
         }
@@ -233,6 +255,10 @@ impl Op {
             Op::DeformColumns(_) => "deform_columns",
             Op::DeformBackwardOffset(_) => "deform_backward_offset",
             Op::DeformBackwardImage { .. } => "deform_backward_image",
+            Op::Encode(encoding) => encoding.encode_name(),
+            Op::Decode { encoding, .. } => encoding.decode_name(),
+            Op::ReluBackwardSigns => "relu_backward_signs",
+            Op::MaxPool2dBackwardTaps { .. } => "max_pool2d_backward_taps",
             Op::Traced(traced) => &traced.facts().name,
         }
     }

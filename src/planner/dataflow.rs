@@ -3,12 +3,16 @@
 use super::iteration::{Iteration, Step};
 use crate::engine::{Props, aligned};
 use crate::liveness::{Dataflow, NewOp};
-use crate::op::{Inputs, Reads};
+use crate::op::{Inputs, Origin, Reads};
 
 impl Iteration {
     /// As data flow: its values are the slots, its gaps the intervals.
     pub fn dataflow(&self, props: &Props) -> Dataflow {
-        let mut flow = Dataflow::default();
+        let mut flow = Dataflow {
+            memory_bytes_per_second: props.memory_bytes_per_second,
+            overhead_ns: props.overhead_ns,
+            ..Dataflow::default()
+        };
         for (slot, &size_bytes) in self.size_bytes.iter().enumerate() {
             let persists = slot < self.successors.len();
             flow.value(aligned(size_bytes), props.copy_ns(size_bytes), persists);
@@ -38,6 +42,10 @@ impl Iteration {
                         inputs: &read,
                         outputs: &made,
                     });
+                    for (place, (&slot, &view)) in outputs.iter().zip(&instruction.outputs).enumerate() {
+                        let input = instruction.views.first().copied();
+                        flow.values[slot as usize].origin = Some(Origin { op: *op, input, place, view });
+                    }
                     for &(slot, _) in inputs.iter().filter(|(_, consumed)| *consumed) {
                         flow.values[slot as usize].freed_after = Some(flow.ops.len() - 1);
                     }
@@ -45,7 +53,8 @@ impl Iteration {
                 Step::Free(slot) => {
                     flow.values[*slot as usize].freed_after = Some(flow.ops.len().saturating_sub(1));
                 }
-                Step::Write(_) | Step::Read(_) | Step::Sync => {}
+                Step::Read(slot) => flow.values[*slot as usize].is_read = true,
+                Step::Write(_) | Step::Sync => {}
             }
         }
         flow.finish();

@@ -2,11 +2,13 @@
 //!
 //! - [`iteration`]: what is planned. [`dataflow`]: how policies see it.
 //! - [`search`]: what is tried. [`bookings`]: what is spent on the host. [`trial`]: a plan is tried.
+//! - [`encodings`]: what waits in fewer bits.
 //! - [`addresses`]: where its blocks are. [`smartpool`]: how these are chosen.
 
 mod addresses;
 mod bookings;
 mod dataflow;
+mod encodings;
 mod iteration;
 mod search;
 mod smartpool;
@@ -49,12 +51,18 @@ pub fn plan(
         });
         return;
     }
+    let (mut best, mut wants_more) = (None, true);
     planner.search(|mut schedule| {
+        best = Some(Arc::new(schedule.clone()));
         if let Some(layout) = &mut schedule.layout {
             Arc::make_mut(layout).limit_bytes += log.idle_bytes;
         }
-        found(schedule.made_with(props.link_bytes_per_second))
+        wants_more = found(schedule.made_with(props.link_bytes_per_second));
+        wants_more
     });
+    if wants_more && let Some(schedule) = planner.encoded(best.as_ref(), planner.limits()) {
+        found(schedule.made_with(props.link_bytes_per_second));
+    }
 }
 
 /// An iteration, and what it is planned for.
@@ -137,13 +145,16 @@ impl Planner<'_> {
         Some((Arc::unwrap_or_clone(schedule), step_ns))
     }
 
+    fn limits(&self) -> Limits {
+        let &Settings { ways, budget_bytes, exactness, .. } = self.settings;
+        let algorithms = exactness == Exactness::Fast;
+        Limits { budget_bytes, offload: ways.offload, recompute: ways.recompute, algorithms }
+    }
+
     /// The schedule of a policy that says itself what is to be done; the fastest, if it says that of several.
     fn published(&self) -> Option<Schedule> {
-        let &Settings { policy, ways, budget_bytes, exactness, .. } = self.settings;
-        let algorithms = exactness == Exactness::Fast;
-        let limits = Limits { budget_bytes, offload: ways.offload, recompute: ways.recompute, algorithms };
         let flow = self.iteration.dataflow(&self.profile.props);
-        let plans = policy.reactive(ways.offload).plan(&flow, limits);
+        let plans = self.settings.reactive().plan(&flow, self.limits());
         let mut schedules: Vec<Schedule> =
             plans.iter().map(|plan| self.iteration.schedule().with(plan)).collect();
         if schedules.len() < 2 {

@@ -7,6 +7,7 @@ mod autoswap;
 mod capuchin;
 mod dtr;
 mod evict_all;
+mod gist;
 mod layout;
 mod layrub;
 mod published;
@@ -24,6 +25,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::liveness::Dataflow;
+use crate::op::{Encoding, FloatFormat};
 
 pub use layout::{Layout, PlannedBlock};
 use published::Planned;
@@ -69,11 +71,16 @@ pub enum Policy {
     AutoSwapNoOverhead,
     /// Capuchin: what can be swapped without delay is, and of the rest what is recomputed the fastest is.
     Capuchin,
+    /// Gist, what of it loses nothing: what waits for the backward pass is kept in fewer bits.
+    GistLossless,
+    /// Gist with delayed precision reduction: what is read for its values in the backward pass is rounded after its last use in
+    /// the forward pass. Results are not those of other policies.
+    Gist,
 }
 
 impl Policy {
     /// Every policy.
-    pub const ALL: [Policy; 14] = [
+    pub const ALL: [Policy; 16] = [
         Policy::Auto,
         Policy::TensorCache,
         Policy::Recompute,
@@ -88,7 +95,14 @@ impl Policy {
         Policy::AutoSwap,
         Policy::AutoSwapNoOverhead,
         Policy::Capuchin,
+        Policy::GistLossless,
+        Policy::Gist,
     ];
+
+    /// Whether results are the same bits as with unlimited memory.
+    pub fn is_lossless(self) -> bool {
+        self != Policy::Gist
+    }
 
     /// The name in configuration and reports.
     pub fn name(self) -> &'static str {
@@ -107,11 +121,13 @@ impl Policy {
             Policy::AutoSwap => "autoswap",
             Policy::AutoSwapNoOverhead => "autoswap-no-overhead",
             Policy::Capuchin => "capuchin",
+            Policy::GistLossless => "gist-lossless",
+            Policy::Gist => "gist",
         }
     }
 
-    /// Its rule for when memory is short. `may_offload`: bytes can be moved.
-    pub(crate) fn reactive(self, may_offload: bool) -> Arc<dyn Reactive> {
+    /// Its rule for when memory is short. `may_offload`: bytes can be moved. `format`: what is rounded is rounded to.
+    pub(crate) fn reactive(self, may_offload: bool, format: FloatFormat) -> Arc<dyn Reactive> {
         match self {
             Policy::Auto => {
                 let weighs = (!may_offload).then_some(Weighed { idle: 1.0, until_next: 0.0 });
@@ -130,6 +146,8 @@ impl Policy {
             Policy::AutoSwap => Arc::new(Planned(autoswap::AutoSwap::StickToLimit)),
             Policy::AutoSwapNoOverhead => Arc::new(Planned(autoswap::AutoSwap::NoOverhead)),
             Policy::Capuchin => Arc::new(Planned(capuchin::Capuchin)),
+            Policy::GistLossless => Arc::new(Planned(gist::Gist { lossy: None })),
+            Policy::Gist => Arc::new(Planned(gist::Gist { lossy: Some(format) })),
         }
     }
 }
@@ -186,6 +204,8 @@ pub enum Eviction {
     Offload,
     /// Forget the bytes; the recipe brings them back.
     Drop,
+    /// Keep the bytes in fewer bits.
+    Encode(Encoding),
 }
 
 /// What evicting a storage would cost.
@@ -247,6 +267,11 @@ pub trait Reactive: Debug + Send + Sync {
     fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
         let _ = (flow, limits);
         Vec::new()
+    }
+
+    /// Whether iterations are planned though memory is not short.
+    fn encodes(&self) -> bool {
+        false
     }
 
     /// Whether storages leave as soon as no op uses them, and not when memory is short.

@@ -14,6 +14,11 @@ pub trait Plans: Debug + Send + Sync {
     /// See [`Reactive::plan`].
     fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan>;
 
+    /// See [`Reactive::encodes`].
+    fn encodes(&self) -> bool {
+        false
+    }
+
     /// Whether it drops what can be recomputed where nothing can be moved.
     fn recomputes(&self) -> bool {
         false
@@ -36,6 +41,10 @@ impl<P: Plans> Reactive for Planned<P> {
 
     fn plans(&self) -> bool {
         true
+    }
+
+    fn encodes(&self) -> bool {
+        self.0.encodes()
     }
 
     fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
@@ -79,6 +88,11 @@ impl Plan {
         let Booked { swap, out_end_ns, in_begin_ns } = *booked;
         let op = flow.op_at(in_begin_ns.max(out_end_ns)).clamp(swap.from + 1, swap.until);
         self.swap(flow, swap.gap, Some(op));
+    }
+
+    /// A value leaves as soon as a gap begins.
+    pub fn release(&mut self, flow: &Dataflow, gap: usize, how: Eviction) {
+        self.releases.push((flow.gaps[gap].from, gap, how));
     }
 
     /// A value is dropped as soon as a gap begins.

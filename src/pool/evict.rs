@@ -65,6 +65,7 @@ impl Pool {
                 self.drop_bytes(id);
                 Ok(true)
             }
+            Some(Eviction::Encode(encoding)) => self.encode(id, encoding),
             None => Ok(false),
         }
     }
@@ -74,6 +75,9 @@ impl Pool {
         let storage = &self.graph.storages[id];
         if how == Eviction::Offload || storage.host.is_some() {
             return self.offload(id, false);
+        }
+        if let Eviction::Encode(encoding) = how {
+            return self.encode(id, encoding);
         }
         let allowed = self.settings.ways.recompute && self.remake_ns(id, storage).is_some();
         if allowed {
@@ -160,7 +164,7 @@ impl Pool {
     /// recipe, a recomputation under way reads them, or an op on the way does not fit the budget. Where evicted storages rely
     /// on it, bringing one of those back would take a recomputation within a recomputation: only where the policy weighs
     /// that, the program asked for it, or there is no other way.
-    fn remake_ns(&self, id: StorageId, storage: &Storage) -> Option<u64> {
+    pub(super) fn remake_ns(&self, id: StorageId, storage: &Storage) -> Option<u64> {
         let is_first = self.is_recomputed_first(storage);
         if storage.recipe.is_none()
             || !self.may_drop()
@@ -242,14 +246,20 @@ impl Pool {
     }
 
     fn drop_bytes(&mut self, id: StorageId) {
-        self.note_eviction(id, How::Drop, || self.remake_ns(id, &self.graph.storages[id]).unwrap_or(0));
-        self.decided(id, Eviction::Drop);
+        let cost_ns = self.remake_ns(id, &self.graph.storages[id]).unwrap_or(0);
+        self.forget_bytes(id, How::Drop, Eviction::Drop, cost_ns);
+        self.counters.drops += 1;
+    }
+
+    /// The bytes of a resident storage that has a recipe and no host copy go; `cost_ns`: what that was predicted to cost.
+    pub(super) fn forget_bytes(&mut self, id: StorageId, how: How, decision: Eviction, cost_ns: u64) {
+        self.note_eviction(id, how, || cost_ns);
+        self.decided(id, decision);
         self.free_device(id);
         self.graph.dropped(id);
         self.lost_bytes(id);
         self.is_absent(id);
         self.counters.evictions += 1;
-        self.counters.drops += 1;
     }
 
     /// A storage has no bytes any more.

@@ -166,7 +166,9 @@ impl Pool {
             return Ok(());
         };
         let storage = &self.graph.storages[id];
-        if storage.device.is_some() && storage.held && self.can_leave(storage) {
+        // What is encoded needs no other way to leave.
+        let may_leave = matches!(how, Eviction::Encode(_)) || self.can_leave(storage);
+        if storage.device.is_some() && storage.held && may_leave {
             self.evict_as_scheduled(id, how)?;
         }
         Ok(())

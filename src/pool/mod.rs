@@ -6,6 +6,7 @@
 //! - [`recipe`]: how a storage is made again, and what that keeps known. [`instruction`]: what recipes share. [`algorithm`]: which
 //!   of several.
 //! - [`components`]: what of the evicted depends on each other. [`evict`]: making room.
+//! - [`encode`]: fewer bits in place of bytes.
 //! - [`transfer`]: offload, fetch, read, write. [`plan`]: an op from request to submission.
 //! - [`streams`]: what each thread submits. [`prefetch`]: what is fetched before it is needed.
 //! - [`learn`]: what is to be planned. [`plans`]: what was. [`follow`]: what a plan says is done. [`drift`]: when
@@ -20,6 +21,7 @@ mod algorithm;
 mod arena;
 mod components;
 mod drift;
+mod encode;
 mod endless;
 mod evict;
 mod follow;
@@ -157,7 +159,7 @@ impl Pool {
             journal,
             graph: Graph::default(),
             instructions: Instructions::default(),
-            policy: settings.policy.reactive(settings.ways.offload),
+            policy: settings.reactive(),
             counters: Counters::default(),
             mapped_before: 0,
             clock: 0,
@@ -236,10 +238,11 @@ impl Pool {
     }
 
     fn lost_need(&mut self, id: StorageId) {
-        let storage = &self.graph.storages[id];
-        if storage.active() {
+        if self.graph.storages[id].active() {
             return;
         }
+        self.lost.extend(self.graph.storages[id].signs.take());
+        let storage = &self.graph.storages[id];
         if storage.stored() {
             self.free_device(id);
             self.free_host(id);

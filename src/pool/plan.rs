@@ -30,6 +30,13 @@ pub struct Input {
     pub consumed: bool,
 }
 
+/// What became of an op: the instruction that was submitted, the input whose memory its first output took, and its outputs.
+struct Ran {
+    plan: Arc<Instruction>,
+    overwritten: Option<usize>,
+    copies: Result<PerOutput<Copy>, Error>,
+}
+
 impl Pool {
     /// Submits an op and returns what it makes: storages with one handle each, and how to read them. Handles that it
     /// consumes are gone, also after an error; nothing else is lost by one.
@@ -55,20 +62,13 @@ impl Pool {
         self.clock += 1;
         let stream = self.streams.current();
         self.streams[stream].ops += 1;
+        if self.policy.encodes() {
+            self.log_from_now_on();
+        }
         let advanced = self.advance(asked);
-        let ids: Ids = inputs.iter().map(|input| input.id).collect();
-        let least = least(asked);
-        let overwritten = self.overwritten_input(inputs, least);
-        let least_bytes = self.working_set_bytes(&ids, least, overwritten.is_some());
-        self.largest_op_bytes = self.largest_op_bytes.max(least_bytes);
-        let plan = &self.chosen(asked, &ids, overwritten.is_some());
-        let reserved = advanced.and_then(|()| self.reserve(&ids, plan, overwritten));
-        let result = reserved.and_then(|blocks| {
-            let result = self.submit(&ids, plan, blocks, overwritten);
-            self.unpin(&ids);
-            result
-        });
-        let outputs = result.map(|copies| {
+        let Ran { plan, overwritten, copies } = self.run_on_encoded_or_not(asked, inputs, advanced);
+        let plan = &plan;
+        let outputs = copies.map(|copies| {
             let outputs = self.keep_outputs(inputs, plan, copies);
             self.log_op(inputs, asked, &outputs);
             if let Some(index) = overwritten {
@@ -89,7 +89,7 @@ impl Pool {
             self.counters.out_of_memory += 1;
         }
         let outputs = outputs?;
-        let touched: Ids = ids.iter().chain(&outputs).copied().collect();
+        let touched: Ids = inputs.iter().map(|input| input.id).chain(outputs.iter().copied()).collect();
         let after = self.touched(&touched);
         let after = after
             .and_then(|()| if self.policy.evicts_at_once() { self.evict_all() } else { self.prefetch() });
@@ -98,6 +98,48 @@ impl Pool {
             return Err(error);
         }
         Ok(outputs.iter().copied().zip(plan.outputs.iter().copied()).collect())
+    }
+
+    /// Submits an op, on the encoded form of an input where that is all that there is of it and suffices.
+    fn run_on_encoded_or_not(
+        &mut self,
+        asked: &Arc<Instruction>,
+        inputs: &[Input],
+        ready: Result<(), Error>,
+    ) -> Ran {
+        let (ready, on_encoded) = match ready.and_then(|()| self.on_encoded(asked, inputs)) {
+            Ok(on_encoded) => (Ok(()), on_encoded),
+            Err(error) => (Err(error), None),
+        };
+        let Some((instruction, read)) = on_encoded else { return self.run_on(asked, inputs, ready) };
+        self.largest_op_bytes = self.largest_op_bytes.max(self.least_bytes(asked, inputs));
+        let ran = self.run_on(&instruction, &read, ready);
+        self.used_form(&read, inputs);
+        // It is known and recomputed as what was asked for: the encoded form is not there for ever.
+        Ran { plan: asked.clone(), ..ran }
+    }
+
+    /// Device memory that an op needs at once, at the least.
+    pub(super) fn least_bytes(&self, asked: &Arc<Instruction>, inputs: &[Input]) -> usize {
+        let ids: Ids = inputs.iter().map(|input| input.id).collect();
+        let least = least(asked);
+        self.working_set_bytes(&ids, least, self.overwritten_input(inputs, least).is_some())
+    }
+
+    fn run_on(&mut self, asked: &Arc<Instruction>, inputs: &[Input], ready: Result<(), Error>) -> Ran {
+        let ids: Ids = inputs.iter().map(|input| input.id).collect();
+        let least = least(asked);
+        let overwritten = self.overwritten_input(inputs, least);
+        let least_bytes = self.working_set_bytes(&ids, least, overwritten.is_some());
+        self.largest_op_bytes = self.largest_op_bytes.max(least_bytes);
+        let plan = self.chosen(asked, &ids, overwritten.is_some());
+        let reserved = ready.and_then(|()| self.reserve(&ids, &plan, overwritten));
+        let copies = reserved.and_then(|blocks| {
+            let result = self.submit(&ids, &plan, blocks, overwritten);
+            self.unpin(&ids);
+            result
+        });
+        Ran { plan, overwritten, copies }
     }
 
     /// Records of what was submitted: its outputs, and how they are made again.
@@ -112,6 +154,7 @@ impl Pool {
             .map(|(view, copy)| {
                 let id = self.graph.storages.insert(view.size_bytes(), plan.op.name(), stream, self.scopes);
                 self.graph.storages.set_device(id, copy, self.computed_ns);
+                self.graph.storages[id].dtype = Some(view.dtype);
                 self.streams[stream].held_bytes += aligned(view.size_bytes());
                 id
             })

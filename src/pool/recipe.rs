@@ -155,6 +155,18 @@ impl Graph {
         }
     }
 
+    /// Whether a storage can be given another recipe: no other output of the one that it has is to be made again.
+    pub fn may_replace_recipe(&self, id: StorageId) -> bool {
+        self.storages[id].recipe.is_none_or(|recipe| self.recipe(recipe).claimants == 0)
+    }
+
+    /// A stored storage is made from `input` alone from now on, which no recipe makes.
+    pub fn replace_recipe(&mut self, id: StorageId, instruction: &Arc<Instruction>, input: StorageId) {
+        self.make_source(id);
+        debug_assert!(self.storages[id].recipe.is_none(), "the caller has asked whether that may be");
+        self.record(instruction, [input].into_iter().collect(), &[id]);
+    }
+
     /// Forgets how a stored storage was made, if no other output of its recipe is to be made again.
     pub fn make_source(&mut self, id: StorageId) {
         let Some(recipe) = self.storages[id].recipe else { return };

@@ -95,6 +95,7 @@ impl Pool {
                     self.graph.has_bytes(id);
                     self.is_present(id);
                     self.graph.unclaim(id, &mut self.lost);
+                    self.lost.extend(self.graph.storages[id].signs.take());
                     self.counters.recomputed_bytes += self.graph.storages[id].size_bytes as u64;
                     if self.journal.is_recording() {
                         restored.push(id);

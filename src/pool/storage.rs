@@ -10,6 +10,7 @@ use super::recipe::RecipeId;
 use super::streams::StreamId;
 use super::table::Table;
 use crate::liveness::{NextUse, Touch};
+use crate::op::Dtype;
 
 /// Names a storage while its record exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -43,6 +44,8 @@ pub struct Storage {
     pub number: u64,
     /// Exact size; blocks are rounded up.
     pub size_bytes: usize,
+    /// Element type, if an op made it.
+    pub dtype: Option<Dtype>,
     /// The name of the op that made it: for people.
     pub made_by: &'static str,
     /// In device memory.
@@ -51,6 +54,8 @@ pub struct Storage {
     pub host: Option<Copy>,
     /// How to make it again; `None` for a source.
     pub recipe: Option<RecipeId>,
+    /// The signs of its values, if they are kept in its place; never beside its bytes.
+    pub signs: Option<StorageId>,
     /// Recipes that read it.
     pub consumers: Vec<RecipeId>,
     /// A user's handle exists.
@@ -161,10 +166,12 @@ impl Storages {
         let storage = Storage {
             number: self.made,
             size_bytes,
+            dtype: None,
             made_by,
             device: None,
             host: None,
             recipe: None,
+            signs: None,
             consumers: self.spare_lists.pop().unwrap_or_default(),
             held: true,
             claims: 0,

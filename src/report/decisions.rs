@@ -98,7 +98,7 @@ impl Decisions {
         match how {
             Some(How::Offload) => &mut self.offload,
             Some(How::Clean) => &mut self.clean,
-            Some(How::Drop) => &mut self.drop,
+            Some(How::Drop | How::Encode) => &mut self.drop,
             None => &mut self.program,
         }
     }

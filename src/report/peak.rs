@@ -87,7 +87,7 @@ fn fates(events: &[Event]) -> HashMap<u64, Fate> {
                 match evicted.how {
                     How::Offload => fate.offloaded += 1,
                     How::Clean => fate.clean += 1,
-                    How::Drop => fate.dropped += 1,
+                    How::Drop | How::Encode => fate.dropped += 1,
                 }
             }
             Event::Recompute(recomputed) => {

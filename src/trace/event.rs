@@ -45,7 +45,7 @@ pub enum Event {
     Note(String),
 
     // What the pool did.
-    /// It ran an op again.
+    /// It ran an op of its own accord.
     Recompute(Recomputed),
     /// It moved a storage's bytes.
     Copy(Copied),
@@ -134,13 +134,13 @@ fn yes() -> bool {
     true
 }
 
-/// An op that ran again, because what it had made was dropped.
+/// An op that the pool ran of its own accord: again, because what it had made was dropped, or to encode or decode.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recomputed {
     /// The op.
     pub name: Cow<'static, str>,
-    /// The storages that it brought back.
+    /// The storages that it brought back, or made.
     pub storages: Vec<Made>,
     /// When it ran.
     #[serde(default)]
@@ -191,4 +191,6 @@ pub enum How {
     Clean,
     /// They were forgotten, to be recomputed.
     Drop,
+    /// They are kept in fewer bits.
+    Encode,
 }

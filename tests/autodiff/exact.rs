@@ -45,7 +45,7 @@ fn under_both_strategies_and_every_budget() {
     assert!(expected.iter().flatten().all(|&bits| f32::from_bits(bits).is_finite()));
     assert_eq!(bits::<Balanced>(&OvercommitDevice::Host(421)), expected);
     let needed = stats(&OvercommitDevice::Host(420)).unwrap();
-    for (n, policy) in Policy::ALL.into_iter().enumerate() {
+    for (n, policy) in Policy::ALL.into_iter().filter(|policy| policy.is_lossless()).enumerate() {
         for (m, balanced) in [false, true].into_iter().enumerate() {
             let device = OvercommitDevice::Host((1000 + 2 * n + m) as u16);
             let budget = (needed.smallest_budget_bytes * 5).div_ceil(4);

@@ -183,7 +183,7 @@ fn the_same_operations_give_the_same_bits() {
 
 #[test]
 fn a_tight_budget_changes_no_bit() {
-    for (n, policy) in Policy::ALL.into_iter().enumerate() {
+    for (n, policy) in Policy::ALL.into_iter().filter(|policy| policy.is_lossless()).enumerate() {
         let device = OvercommitDevice::Host(1100 + 2 * n as u16);
         let (expected, _) = train::<Ours, Words<Ours>>(&device, 3);
         let needed = stats(&device).unwrap();

@@ -7,6 +7,7 @@ mod engine;
 mod failures;
 mod libraries;
 mod training;
+mod values;
 
 use burn_overcommit::engine::cuda::{CudaEngine, CudaOptions};
 use burn_overcommit_standin::{Driver, Settings, folder};

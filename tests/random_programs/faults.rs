@@ -143,7 +143,11 @@ fn every_failure_of_the_engine_is_one_error_and_loses_nothing() {
     let small = |seed: &u64| generate::program(*seed).steps().count() < 60;
     let seeds: Vec<u64> = (0..).filter(small).take(9).collect();
     let mut calls = 0;
-    for (index, (seed, policy)) in seeds.into_iter().zip(Policy::ALL.into_iter().cycle()).enumerate() {
+    for (index, (seed, policy)) in seeds
+        .into_iter()
+        .zip(Policy::ALL.into_iter().filter(|policy| policy.is_lossless()).cycle())
+        .enumerate()
+    {
         let program = generate::program(seed);
         let device = fresh_device();
         let free = Setting { page_bytes: (index % 2 == 1).then_some(PAGE_BYTES), ..Setting::default() };

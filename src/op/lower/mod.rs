@@ -3,6 +3,7 @@
 //! Convolutions and the products of floats are not lowered: every engine has its own way with them.
 
 mod argwhere;
+mod coded;
 mod create;
 mod ctc;
 mod cumulative;
@@ -178,6 +179,10 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::Matmul | Op::Conv(_) | Op::ConvBackwardInput { .. } | Op::ConvBackwardWeight { .. } => {
             return None;
         }
+        Op::Encode(encoding) => coded::encode(request, encoding, &mut calls),
+        Op::Decode { encoding, .. } => coded::decode(request, encoding, &mut calls),
+        Op::MaxPool2dBackwardTaps { taps, .. } => pool::max_backward_taps(request, &taps, &mut calls),
+        Op::ReluBackwardSigns => pointwise::relu_backward_signs(request, &mut calls),
         Op::Traced(_) => return None,
     }
     Some(calls)
@@ -236,6 +241,8 @@ pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
         "interpolate" => interpolate::args_size(name.kind),
         "grid_sample" => size_of::<sample::Grid>(),
         "deform" => size_of::<sample::Deform>(),
+        "signs" if name.kind == pointwise::RELU_BACKWARD => size_of::<pointwise::Pointwise>(),
+        "signs" | "bools" | "taps" | "reduced" => size_of::<coded::Coded>(),
         _ => size_of::<pointwise::Pointwise>(),
     };
     KernelName::all().into_iter().map(|name| (name, size(&name))).collect()

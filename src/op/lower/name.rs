@@ -40,6 +40,7 @@ impl KernelName {
         pool::names(&mut names);
         interpolate::names(&mut names);
         sample::names(&mut names);
+        coded::names(&mut names);
         names
     }
 

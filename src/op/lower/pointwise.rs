@@ -34,6 +34,22 @@ pub fn binary(request: &Request, kind: Binary, calls: &mut Calls) {
     elementwise(request, name, [0; 2], cost(kind), calls);
 }
 
+/// The kind of the kernel that takes signs.
+pub const RELU_BACKWARD: &str = "relu_backward";
+
+pub fn relu_backward_signs(request: &Request, calls: &mut Calls) {
+    let [signs, gradient] = request.inputs else { unreachable!("it has two inputs") };
+    let args = Pointwise {
+        out: request.outputs[0].first(),
+        inputs: [gradient.first(), signs.first(), 0],
+        scalars: [0; 2],
+        chunk: request.chunk as u64,
+        space: Space::of(&[&gradient.view.layout]),
+    };
+    let name = KernelName::new("signs", RELU_BACKWARD, gradient.view.dtype);
+    KernelCall::push(calls, name, args.space.count, args.chunk, &args);
+}
+
 pub fn binary_scalar(request: &Request, kind: Binary, value: Scalar, calls: &mut Calls) {
     let dtype = request.inputs[0].view.dtype;
     // Squares are by far the most frequent powers, and a product is exact to the last bit.

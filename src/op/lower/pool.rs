@@ -2,7 +2,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::image::{Image, pair, size};
 use super::{Calls, KernelCall, KernelName, Request};
-use crate::op::{Dtype, Pool2d};
+use crate::op::{Dtype, Pool2d, Taps};
 
 /// Arguments of every pooling kernel (`Pool` in `pool.cuh`).
 #[repr(C)]
@@ -23,6 +23,7 @@ pub struct Pool {
     padding: [i32; 2],
     dilation: [i32; 2],
     count_include_pad: u64,
+    per_word_log2: u64,
 }
 
 /// How many times the work of an addition one tap of a window takes.
@@ -32,6 +33,7 @@ const TILE: usize = 4096;
 
 const MAX: &str = "max";
 const MAX_BACKWARD: &str = "max_backward";
+const MAX_BACKWARD_TAPS: &str = "max_backward_taps";
 const AVERAGE: &str = "average";
 const AVERAGE_BACKWARD: &str = "average_backward";
 const ADAPTIVE: &str = "adaptive";
@@ -48,7 +50,20 @@ pub fn max(request: &Request, pool: &Pool2d, calls: &mut Calls) {
 }
 
 pub fn max_backward(request: &Request, pool: &Pool2d, calls: &mut Calls) {
-    let mut args = args(request, Direction::Backward, Some(pool));
+    let name = name(request, MAX_BACKWARD).with(request.inputs[1].view.dtype);
+    push_backward(request, name, args(request, Direction::Backward, Some(pool)), calls);
+}
+
+pub fn max_backward_taps(request: &Request, taps: &Taps, calls: &mut Calls) {
+    let [gradient, words] = request.inputs else { unreachable!("it has two inputs") };
+    let gradient = Request { inputs: std::slice::from_ref(gradient), ..*request };
+    let mut args = args(&gradient, Direction::Backward, Some(&taps.pool));
+    args.indices.data = words.first();
+    args.per_word_log2 = u64::from((u32::BITS / taps.bits()).ilog2());
+    push_backward(request, name(request, MAX_BACKWARD_TAPS), args, calls);
+}
+
+fn push_backward(request: &Request, name: KernelName, mut args: Pool, calls: &mut Calls) {
     let [height, width] = args.input.map(|size| size as usize);
     // Whole rows, where they fit: what windows send to other tiles is read in vain.
     let tile = if width <= TILE { TILE / width.max(1) * width } else { TILE };
@@ -57,7 +72,6 @@ pub fn max_backward(request: &Request, pool: &Pool2d, calls: &mut Calls) {
     args.count = count as u64;
     args.tile = tile as u64;
     args.chunk = (request.chunk / (TAP_COST * tile.min(height * width).max(1))).max(1) as u64;
-    let name = name(request, MAX_BACKWARD).with(request.inputs[1].view.dtype);
     KernelCall::push(calls, name, args.count, args.chunk, &args);
 }
 
@@ -117,6 +131,7 @@ fn args(request: &Request, direction: Direction, pool: Option<&Pool2d>) -> Pool 
         padding: of(|pool| pool.padding),
         dilation: of(|pool| pool.dilation),
         count_include_pad: u64::from(pool.is_some_and(|pool| pool.count_include_pad)),
+        per_word_log2: 0,
     })
 }
 
@@ -148,7 +163,7 @@ fn push(request: &Request, name: KernelName, mut args: Pool, size: [i32; 2], cal
 
 pub fn names(names: &mut Vec<KernelName>) {
     for dtype in Dtype::FLOATS {
-        let kinds = [MAX, AVERAGE, AVERAGE_BACKWARD, ADAPTIVE, ADAPTIVE_BACKWARD];
+        let kinds = [MAX, MAX_BACKWARD_TAPS, AVERAGE, AVERAGE_BACKWARD, ADAPTIVE, ADAPTIVE_BACKWARD];
         names.extend(kinds.map(|kind| KernelName::new("pool", kind, dtype)));
         for index in Dtype::INDICES {
             names.extend([MAX, MAX_BACKWARD].map(|kind| KernelName::new("pool", kind, dtype).with(index)));

@@ -1,6 +1,7 @@
 //! Every op against a reference in `f64`, on views of all kinds, in place and not.
 
 mod case;
+mod coded;
 mod indexing;
 mod norms;
 mod ordering;

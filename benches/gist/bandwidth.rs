@@ -1,0 +1,81 @@
+//! How fast the host engine encodes and decodes, beside a plain copy of the values in the same run.
+
+use std::time::Instant;
+
+use burn_overcommit::op::{
+    Compare, Distribution, Dtype, Encoding, FloatFormat, Op, Pool2d, Shape, Taps, Unary, View,
+};
+use burn_overcommit::runtime::{self, Tensor};
+use burn_overcommit::{Config, OvercommitDevice, configure};
+
+const DEVICE: OvercommitDevice = OvercommitDevice::Host(0);
+/// Images, channels, height and width of what is encoded: more than any cache holds.
+const SIZES: [usize; 4] = [64, 64, 112, 112];
+/// The least time of so many counts: what else the machine does only adds.
+const ROUNDS: usize = 9;
+
+/// Seconds that an op takes on a tensor.
+fn seconds(op: Op, x: &Tensor) -> f64 {
+    let time = || {
+        runtime::sync(&DEVICE).expect("the host engine");
+        let begin = Instant::now();
+        let made = runtime::run(op, [x.clone()]).expect("enough memory");
+        runtime::sync(&DEVICE).expect("the op runs");
+        drop(made);
+        begin.elapsed().as_secs_f64()
+    };
+    (0..ROUNDS).map(|_| time()).fold(f64::INFINITY, f64::min)
+}
+
+fn run(op: Op, x: &Tensor) -> Tensor {
+    runtime::run(op, [x.clone()]).expect("enough memory")
+}
+
+fn flat(x: Tensor) -> Tensor {
+    let count = x.shape().count();
+    let layout = View::contiguous(x.dtype(), Shape::new(&[count])).layout;
+    x.with_layout(layout)
+}
+
+fn row(name: &str, encoding: Encoding, x: &Tensor) {
+    let (dtype, count) = (x.dtype(), x.shape().count());
+    let copy = seconds(Op::Copy { dtype }, x);
+    let encode = seconds(Op::Encode(encoding), x);
+    let bytes = (count * dtype.size_bytes()) as f64;
+    let speed = |seconds: f64| format!("{:.1} GB/s | {:.2}", bytes / seconds / 1e9, copy / seconds);
+    let decode = match encoding {
+        Encoding::Signs => "read as they are |".to_string(),
+        _ => speed(seconds(Op::Decode { encoding, dtype, count }, &run(Op::Encode(encoding), x))),
+    };
+    println!("| {name} | {:.1} GB/s | {} | {decode} |", bytes / copy / 1e9, speed(encode));
+}
+
+/// Prints a row for each codec.
+pub fn print() {
+    configure(&DEVICE, Config::new()).expect("a valid configuration");
+    println!("\n| values | copy | encode | of a copy | decode | of a copy |");
+    println!("|---|---:|---:|---:|---:|---:|");
+    let distribution = Distribution::Normal { mean: 0.0.into(), deviation: 1.0.into() };
+    let random = Op::Random { shape: Shape::new(&SIZES), dtype: Dtype::F32, distribution, seed: 1 };
+    let image = runtime::create(&DEVICE, random).expect("enough memory");
+    let x = flat(run(Op::Unary(Unary::Relu), &image));
+    row("signs", Encoding::Signs, &x);
+    let mask = run(Op::CompareScalar(Compare::Lower, 0.5.into()), &x);
+    row("bools", Encoding::Bools, &mask);
+    let (kernel, stride) = ([3, 3], [2, 2]);
+    let pool = Pool2d {
+        kernel,
+        stride,
+        padding: [0, 0],
+        dilation: [1, 1],
+        ceil_mode: false,
+        count_include_pad: false,
+    };
+    let op = Op::MaxPool2d { pool, indices: Some(Dtype::I32) };
+    let [_, indices] = runtime::run_pair(op, [image]).expect("enough memory");
+    let pooled = pool.output_size([SIZES[2], SIZES[3]]);
+    row("places of maxima", Encoding::Taps(Taps { pool, width: SIZES[3], pooled }), &flat(indices));
+    for &format in FloatFormat::ALL {
+        row(format.name(), Encoding::Reduced(format), &x);
+    }
+}

@@ -1,0 +1,112 @@
+//! What Gist's encodings save and cost: Jain et al., *Gist: Efficient Data Encoding for Deep Neural Network Training*,
+//! ISCA 2018, section 5, on its networks at its batch, on the simulation of its device.
+//!
+//! `cargo bench --bench gist [-- NETWORK]`. For each network, beside the same step without encodings:
+//! - *stash*: what of activations is in device memory when the forward pass has ended. What the step begins with, weights,
+//!   momenta and the batch, is not counted.
+//! - *peak*: the most device memory in use at once in the step, less the same.
+//! - *time* of the step.
+//!
+//! Then, of each codec, what the host engine encodes and decodes in a second, and as a part of what it copies.
+//!
+//! The last line has, of the stash, the average over networks without loss and with delayed precision reduction, each network
+//! with the format that the paper trains it with, the best of these, the best of the peak, and the most time that is added in
+//! any of these.
+
+mod bandwidth;
+mod measure;
+
+use burn_overcommit::{FloatFormat, Policy};
+use clap::Parser;
+
+use crate::measure::{Measured, measure};
+
+const BATCH: usize = 64;
+
+/// The networks, and what the paper rounds to in each (section 5.3): the narrowest format that trains as well.
+const NETWORKS: [(&str, FloatFormat); 5] = [
+    ("alexnet", FloatFormat::Fp8E4m3),
+    ("nin", FloatFormat::Fp10),
+    ("overfeat", FloatFormat::Fp8E4m3),
+    ("vgg-16", FloatFormat::F16),
+    ("googlenet", FloatFormat::Fp10),
+];
+
+/// Memory and time of training steps with encoded activations, on the simulation.
+#[derive(Parser)]
+struct Options {
+    /// Only networks whose name contains this.
+    #[arg(default_value = "")]
+    network: String,
+    /// The simulated device.
+    #[arg(long, default_value = "titan-x")]
+    device: String,
+    /// Passed by cargo.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// What a policy does to a network, beside none.
+#[derive(Clone, Copy)]
+struct Row {
+    stash: f64,
+    peak: f64,
+    time: f64,
+}
+
+impl Row {
+    fn new(with: Measured, without: Measured) -> Self {
+        Row {
+            stash: without.stash_bytes as f64 / with.stash_bytes as f64,
+            peak: without.peak_bytes as f64 / with.peak_bytes as f64,
+            time: with.step_ns as f64 / without.step_ns as f64,
+        }
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let values: Vec<f64> = values.collect();
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn main() {
+    let options = Options::parse();
+    println!("| network | policy | stash | | peak | | time | |");
+    println!("|---|---|---:|---:|---:|---:|---:|---:|");
+    let (mut lossless, mut reduced) = (Vec::new(), Vec::new());
+    for (network, format) in NETWORKS.into_iter().filter(|(name, _)| name.contains(&options.network)) {
+        let run = |policy, format| measure(network, BATCH, &options.device, policy, format);
+        let without = run(Policy::Auto, format);
+        let show = |name: &str, measured: Measured| {
+            let row = Row::new(measured, without);
+            let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);
+            println!(
+                "| {network} | {name} | {:.0} MiB | {:.2}x | {:.0} MiB | {:.2}x | {:.1} ms | {:+.1} % |",
+                mib(measured.stash_bytes),
+                row.stash,
+                mib(measured.peak_bytes),
+                row.peak,
+                measured.step_ns as f64 / 1e6,
+                100.0 * (row.time - 1.0),
+            );
+            row
+        };
+        show("none", without);
+        lossless.push(show("lossless", run(Policy::GistLossless, format)));
+        for &other in FloatFormat::ALL {
+            let row = show(other.name(), run(Policy::Gist, other));
+            reduced.extend((other == format).then_some(row));
+        }
+    }
+    bandwidth::print();
+    let best = |of: fn(&Row) -> f64| reduced.iter().map(of).fold(0.0, f64::max);
+    let slowest = lossless.iter().chain(&reduced).map(|row| row.time).fold(0.0, f64::max);
+    println!(
+        "gist: lossless={:.2} dpr={:.2} best={:.2} dynamic={:.2} overhead={:.1}",
+        mean(lossless.iter().map(|row| row.stash)),
+        mean(reduced.iter().map(|row| row.stash)),
+        best(|row| row.stash),
+        best(|row| row.peak),
+        100.0 * (slowest - 1.0),
+    );
+}

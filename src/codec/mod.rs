@@ -1,0 +1,87 @@
+//! Encodings of what waits for the backward pass: Jain et al., *Gist: Efficient Data Encoding for Deep Neural Network
+//! Training*, ISCA 2018. Each says what it is for; it encodes and decodes by ops (`op/encoding.rs` has their sizes).
+//!
+//! To add one: a file here, its row in [`ALL`], an [`Encoding`], its lowering in `op/lower/coded.rs`, a file of `kernels/`.
+
+mod bools;
+mod reduced;
+mod signs;
+mod taps;
+
+use crate::op::{Encoding, FloatFormat, Origin, Reads};
+
+/// A way to keep storages in fewer bits.
+#[derive(Clone, Copy, Debug)]
+pub struct Codec {
+    /// Whether what comes back, or what is computed without, is the same to the bit.
+    pub lossless: bool,
+    /// The most that coming uses may read.
+    pub serves: Reads,
+    /// How it keeps what was made so, if it can; floats in `format`, where they lose bits.
+    pub encoding: fn(origin: &Origin, format: FloatFormat) -> Option<Encoding>,
+}
+
+/// Every codec, the one of the fewest bits first.
+pub const ALL: [Codec; 4] = [signs::CODEC, bools::CODEC, taps::CODEC, reduced::CODEC];
+
+impl Codec {
+    /// Whether it is enough for uses that read so much.
+    pub fn is_enough_for(&self, reads: Reads) -> bool {
+        let rank = |reads| match reads {
+            Reads::Nothing => 0,
+            Reads::Signs => 1,
+            Reads::Values => 2,
+        };
+        rank(reads) <= rank(self.serves)
+    }
+}
+
+/// The encoding of the fewest bits for a storage whose coming uses read so much; without `lossy`, of those that lose nothing.
+pub fn smallest(origin: &Origin, reads: Reads, lossy: Option<FloatFormat>) -> Option<Encoding> {
+    let serves = |codec: &&Codec| codec.is_enough_for(reads) && (codec.lossless || lossy.is_some());
+    ALL.iter()
+        .filter(serves)
+        .filter_map(|codec| (codec.encoding)(origin, lossy.unwrap_or_default()))
+        .find(|encoding| encoding.size_bytes(origin.view.shape().count()) < origin.view.size_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::{Compare, Dtype, Op, Pool2d, Shape, Unary, View};
+
+    fn origin(op: Op, dtype: Dtype, place: usize) -> Origin {
+        let view = |dtype| View::contiguous(dtype, Shape::new(&[2, 3, 8, 8]));
+        Origin { op, input: Some(view(Dtype::F32)), place, view: view(dtype) }
+    }
+
+    #[test]
+    fn what_is_kept_follows_from_what_is_read() {
+        let relu = origin(Op::Unary(Unary::Relu), Dtype::F32, 0);
+        assert_eq!(smallest(&relu, Reads::Signs, None), Some(Encoding::Signs));
+        assert_eq!(smallest(&relu, Reads::Values, None), None);
+        let half = Some(FloatFormat::F16);
+        assert_eq!(smallest(&relu, Reads::Signs, half), Some(Encoding::Signs));
+        assert_eq!(smallest(&relu, Reads::Values, half), Some(Encoding::Reduced(FloatFormat::F16)));
+        let narrow = origin(Op::Unary(Unary::Relu), Dtype::F16, 0);
+        assert_eq!(smallest(&narrow, Reads::Values, half), None);
+        let mask = origin(Op::Compare(Compare::Lower), Dtype::Bool, 0);
+        assert_eq!(smallest(&mask, Reads::Values, None), Some(Encoding::Bools));
+    }
+
+    #[test]
+    fn places_of_maxima_take_four_bits_in_windows_of_three() {
+        let pool = Pool2d {
+            kernel: [3, 3],
+            stride: [2, 2],
+            padding: [0, 0],
+            dilation: [1, 1],
+            ceil_mode: false,
+            count_include_pad: false,
+        };
+        let op = Op::MaxPool2d { pool, indices: Some(Dtype::I32) };
+        let encoding = smallest(&origin(op, Dtype::I32, 1), Reads::Values, None).unwrap();
+        assert_eq!(encoding.per_word(), 8);
+        assert_eq!(smallest(&origin(op, Dtype::F32, 0), Reads::Values, None), None);
+    }
+}

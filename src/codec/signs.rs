@@ -1,0 +1,12 @@
+//! Binarize (section 4.1): where all coming uses read no more than whether a value is greater than zero, as the gradient of a
+//! rectifier does of its output, a bit a value is kept. That gradient reads the bits; the values themselves come back, if
+//! they are asked for after all, by the op that made them.
+
+use super::Codec;
+use crate::op::{Encoding, Reads};
+
+pub const CODEC: Codec = Codec {
+    lossless: true,
+    serves: Reads::Signs,
+    encoding: |origin, _| Some(Encoding::Signs).filter(|encoding| encoding.takes(origin.view.dtype)),
+};

@@ -1,0 +1,185 @@
+//! How values are kept in fewer bits between their uses: how many bits, in words of 32.
+
+use super::kinds::named;
+use super::{Dtype, Op, Pool2d, View};
+
+named! {
+    /// A float format of fewer bits: sign, exponent and mantissa as in IEEE 754, subnormals, infinities and NaN among them.
+    #[derive(Default)]
+    FloatFormat {
+        /// 5 bits of exponent, 10 of mantissa.
+        #[default]
+        F16 = "f16",
+        /// 8 and 7.
+        Bf16 = "bf16",
+        /// 5 and 4; three values to four bytes.
+        Fp10 = "fp10",
+        /// 4 and 3.
+        Fp8E4m3 = "fp8_e4m3",
+        /// 5 and 2.
+        Fp8E5m2 = "fp8_e5m2",
+    }
+}
+
+impl std::str::FromStr for FloatFormat {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        FloatFormat::ALL.iter().copied().find(|format| format.name() == text).ok_or(())
+    }
+}
+
+impl FloatFormat {
+    /// Bits of exponent and mantissa.
+    pub const fn layout(self) -> (u32, u32) {
+        match self {
+            FloatFormat::F16 => (5, 10),
+            FloatFormat::Bf16 => (8, 7),
+            FloatFormat::Fp10 => (5, 4),
+            FloatFormat::Fp8E4m3 => (4, 3),
+            FloatFormat::Fp8E5m2 => (5, 2),
+        }
+    }
+
+    /// Bits of a value.
+    pub const fn bits(self) -> u32 {
+        let (exponent, mantissa) = self.layout();
+        1 + exponent + mantissa
+    }
+}
+
+/// Places of maxima, each in the window of its output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Taps {
+    /// The window.
+    pub pool: Pool2d,
+    /// Width of the pool's input.
+    pub width: usize,
+    /// Height and width of its output.
+    pub pooled: [usize; 2],
+}
+
+impl Taps {
+    /// Elements of a window.
+    pub fn window(&self) -> usize {
+        self.pool.kernel[0] * self.pool.kernel[1]
+    }
+
+    /// What a place can be: an element of the window, or none, where a window may lie outside the image.
+    fn codes(&self) -> usize {
+        let Pool2d { kernel, padding, dilation, ceil_mode, .. } = self.pool;
+        let outside = |axis: usize| padding[axis] > (kernel[axis].max(1) - 1) * dilation[axis];
+        self.window() + usize::from(ceil_mode || outside(0) || outside(1))
+    }
+
+    /// Bits of a place: 1, 2, 4, 8, 16 or 32.
+    pub fn bits(&self) -> u32 {
+        self.codes().max(2).next_power_of_two().ilog2().next_power_of_two()
+    }
+}
+
+/// How the values of a storage are kept in fewer bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// A bit for each float: whether it is greater than zero. There is no way back to the values.
+    Signs,
+    /// A bit for each bool.
+    Bools,
+    /// The indices that a max-pool makes, by the place in the window.
+    Taps(Taps),
+    /// Floats, rounded to nearest even; beyond the largest number, that.
+    Reduced(FloatFormat),
+}
+
+impl Encoding {
+    /// How many values there are to a word.
+    pub fn per_word(&self) -> usize {
+        let bits = match self {
+            Encoding::Signs | Encoding::Bools => 1,
+            Encoding::Taps(taps) => taps.bits(),
+            Encoding::Reduced(format) => format.bits(),
+        };
+        (u32::BITS / bits) as usize
+    }
+
+    /// Words that so many values take.
+    pub fn words(&self, count: usize) -> usize {
+        count.div_ceil(self.per_word())
+    }
+
+    /// Bytes that so many values take.
+    pub fn size_bytes(&self, count: usize) -> usize {
+        size_of::<u32>() * self.words(count)
+    }
+
+    /// Whether what reads the values reads the encoded form as it is: [`Op::on_encoded`].
+    pub fn is_read_as_it_is(&self) -> bool {
+        matches!(self, Encoding::Signs | Encoding::Taps(_))
+    }
+
+    /// Whether values of this type can be kept so.
+    pub fn takes(&self, dtype: Dtype) -> bool {
+        match self {
+            Encoding::Signs | Encoding::Reduced(_) => dtype.is_float(),
+            Encoding::Bools => dtype.is_bool(),
+            Encoding::Taps(_) => Dtype::INDICES.contains(&dtype),
+        }
+    }
+
+    /// The name of the op that encodes.
+    pub(super) fn encode_name(&self) -> &'static str {
+        match self {
+            Encoding::Signs => "encode_signs",
+            Encoding::Bools => "encode_bools",
+            Encoding::Taps(_) => "encode_taps",
+            Encoding::Reduced(_) => "encode_reduced",
+        }
+    }
+
+    /// The name of the op that decodes.
+    pub(super) fn decode_name(&self) -> &'static str {
+        match self {
+            Encoding::Signs => "decode_signs",
+            Encoding::Bools => "decode_bools",
+            Encoding::Taps(_) => "decode_taps",
+            Encoding::Reduced(_) => "decode_reduced",
+        }
+    }
+}
+
+/// How a storage was made: what the ways to encode it follow from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The op.
+    pub op: Op,
+    /// How it read its first input, if it has one.
+    pub input: Option<View>,
+    /// Which of its outputs the storage is.
+    pub place: usize,
+    /// The output.
+    pub view: View,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_hold_as_many_values_as_fit() {
+        let pool = |side: usize, ceil_mode| Pool2d {
+            kernel: [side; 2],
+            stride: [2; 2],
+            padding: [0; 2],
+            dilation: [1; 2],
+            ceil_mode,
+            count_include_pad: false,
+        };
+        let taps = |side, ceil_mode| Taps { pool: pool(side, ceil_mode), width: 9, pooled: [4; 2] };
+        let bits = [(2, false, 2), (2, true, 4), (3, false, 4), (4, false, 4), (4, true, 8), (17, false, 16)];
+        for (side, ceil_mode, bits) in bits {
+            assert_eq!(taps(side, ceil_mode).bits(), bits, "{side} {ceil_mode}");
+        }
+        assert_eq!(Encoding::Reduced(FloatFormat::Fp10).words(7), 3);
+        assert_eq!(Encoding::Signs.words(33), 2);
+    }
+}

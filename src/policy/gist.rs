@@ -1,0 +1,192 @@
+//! Jain, Phanishayee, Mars, Tang, Pekhimenko, *Gist: Efficient Data Encoding for Deep Neural Network Training*, ISCA 2018:
+//! what waits between its last use in the forward pass and its use in the backward pass is kept in fewer bits, by what that
+//! use reads (section 4). Which encodings there are, `codec/` tells.
+//!
+//! In the paper the execution graph is rewritten before training; here a plan says what is encoded once the iteration is
+//! known. What is held into the backward pass without being read there, such as the input of a max-pool, is dropped, and so is
+//! what was made from nothing, such as the random numbers of a dropout. Beyond the paper, whatever is idle while the most
+//! memory is needed is encoded too, if that loses nothing; and of what is rounded, that is left out which saves the least for
+//! its time, as long as all together takes more than 4 % of the step, which is what the paper measures (section 5).
+
+use crate::codec::smallest;
+use crate::liveness::{Dataflow, Gap, Value};
+use crate::op::{Encoding, FloatFormat, Reads};
+
+use super::Eviction;
+use super::published::{Limits, Plan, Plans};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Gist {
+    /// What values are rounded to, if they may be.
+    pub lossy: Option<FloatFormat>,
+}
+
+/// What is smaller than the need by so many times is not worth two ops.
+const SMALL_PART: usize = 4096;
+/// The part of the step's time that all is to take. What loses nothing counts, and is done in any case.
+const MOST_OVERHEAD: f64 = 0.04;
+
+/// A value that could wait in fewer bits.
+struct Choice {
+    gap: usize,
+    how: Eviction,
+    saved_bytes: usize,
+    cost_ns: u64,
+}
+
+impl Choice {
+    fn ns_per_byte(&self) -> f64 {
+        self.cost_ns as f64 / self.saved_bytes.max(1) as f64
+    }
+}
+
+impl Plans for Gist {
+    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
+        let least_bytes = flow.peak_bytes() / SMALL_PART;
+        let fullest = (0..flow.ops.len()).max_by_key(|&op| flow.ops[op].need_bytes).unwrap_or(0);
+        let choice = |(place, value): (usize, &Value)| {
+            let left_alone = value.size_bytes < least_bytes || value.persists || value.is_read;
+            if left_alone { None } else { self.choice(flow, limits, place, fullest) }
+        };
+        let mut choices: Vec<Choice> = flow.values.iter().enumerate().filter_map(choice).collect();
+        let mut left_ns = (flow.end_ns() as f64 * MOST_OVERHEAD) as u64;
+        let mut plan = Plan::default();
+        let is_rounded = |choice: &Choice| matches!(choice.how, Eviction::Encode(Encoding::Reduced(_)));
+        choices.sort_by(|a, b| {
+            is_rounded(a).cmp(&is_rounded(b)).then(a.ns_per_byte().total_cmp(&b.ns_per_byte()))
+        });
+        for choice in choices {
+            if is_rounded(&choice) && choice.cost_ns > left_ns {
+                continue;
+            }
+            left_ns = left_ns.saturating_sub(choice.cost_ns);
+            plan.release(flow, choice.gap, choice.how);
+        }
+        vec![plan]
+    }
+
+    fn encodes(&self) -> bool {
+        true
+    }
+}
+
+impl Gist {
+    /// What is best done with a value; `fullest`: the op that needs the most memory.
+    fn choice(&self, flow: &Dataflow, limits: Limits, place: usize, fullest: usize) -> Option<Choice> {
+        let value = &flow.values[place];
+        let origin = value.origin.as_ref()?;
+        let dropped = |gap: usize, cost_ns: u64| {
+            let choice = Choice { gap, how: Eviction::Drop, saved_bytes: value.size_bytes, cost_ns };
+            Some(choice).filter(|_| limits.recompute)
+        };
+        if let Some((gap, _)) = flow.held_in_vain(place) {
+            return dropped(gap, 0);
+        }
+        let waits = flow.kept_for_backward(place);
+        if let (Some((gap, _)), None, Some(op)) = (waits, origin.input, value.made_by) {
+            return dropped(gap, flow.ops[op].launch_ns);
+        }
+        let is_idle_then = |gap: &Gap| {
+            gap.from < fullest
+                && gap.until.is_some_and(|(until, _)| (fullest + 1..flow.ops.len()).contains(&until))
+        };
+        let idle = || value.gaps.iter().map(|&gap| (gap, flow.gaps[gap])).find(|(_, gap)| is_idle_then(gap));
+        let (gap, _) = waits.or_else(idle)?;
+        // Without a way back to the values, they are kept whatever is read of them.
+        let reads = if limits.recompute { flow.coming_reads(place, gap) } else { Reads::Values };
+        // What is not known to wait for the backward pass may be anything.
+        let encoding = smallest(origin, reads, self.lossy.filter(|_| waits.is_some()))?;
+        let bytes = encoding.size_bytes(origin.view.shape().count());
+        let ops = if encoding.is_read_as_it_is() { 1 } else { 2 };
+        Some(Choice {
+            gap,
+            how: Eviction::Encode(encoding),
+            saved_bytes: value.size_bytes.saturating_sub(bytes),
+            cost_ns: ops * flow.stream_ns(value.size_bytes + bytes),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::{Dtype, Op, Origin, Shape, Unary, View};
+    use crate::policy::testing::{chain, input_of, kept_input};
+
+    const LIMITS: Limits = Limits { budget_bytes: 0, offload: true, recompute: true, algorithms: false };
+    const LAYERS: [(&str, usize); 3] = [("conv", 4096), ("conv", 8192), ("matmul", 1024)];
+
+    /// A chain whose values are floats that a rectifier made.
+    fn flow() -> Dataflow {
+        let mut flow = chain(2048, &LAYERS);
+        for value in flow.values.iter_mut().filter(|value| value.made_by.is_some()) {
+            let view = View::contiguous(Dtype::F32, Shape::new(&[value.size_bytes / 4]));
+            value.origin = Some(Origin { op: Op::Unary(Unary::Relu), input: Some(view), place: 0, view });
+        }
+        flow
+    }
+
+    /// What is encoded, and how.
+    fn planned(flow: &Dataflow, lossy: Option<FloatFormat>) -> Vec<(usize, Eviction)> {
+        let releases = Gist { lossy }.plan(flow, LIMITS).remove(0).releases;
+        let encoded = releases.into_iter().filter(|(_, _, how)| *how != Eviction::Drop);
+        encoded.map(|(_, gap, how)| (gap, how)).collect()
+    }
+
+    #[test]
+    fn what_waits_for_the_backward_pass_is_rounded_only_where_that_is_asked_for() {
+        let flow = flow();
+        assert_eq!(planned(&flow, None), []);
+        let half = Eviction::Encode(Encoding::Reduced(FloatFormat::F16));
+        let releases = planned(&flow, Some(FloatFormat::F16));
+        let kept = [1, 2].map(|place| kept_input(&flow, LAYERS.len(), place));
+        assert!(kept.iter().all(|&gap| releases.contains(&(gap, half))), "{releases:?}");
+    }
+
+    #[test]
+    fn what_the_program_reads_is_left_alone() {
+        let mut flow = flow();
+        flow.values[input_of(LAYERS.len(), 1)].is_read = true;
+        let releases = planned(&flow, Some(FloatFormat::F16));
+        let [read, other] = [1, 2].map(|place| kept_input(&flow, LAYERS.len(), place));
+        assert!(
+            releases.iter().all(|&(gap, _)| gap != read) && releases.iter().any(|&(gap, _)| gap == other)
+        );
+    }
+
+    #[test]
+    fn rounding_takes_a_part_of_the_time_at_the_most() {
+        let mut flow = flow();
+        // One of the two takes half of what may be taken, the larger one more than the rest.
+        let most_ns = flow.end_ns() as f64 * MOST_OVERHEAD;
+        flow.memory_bytes_per_second = 2.0 * 1.5 * 4096.0 / (0.5 * most_ns) * 1e9;
+        let releases = planned(&flow, Some(FloatFormat::F16));
+        let [small, large] = [1, 2].map(|place| kept_input(&flow, LAYERS.len(), place));
+        let gaps: Vec<usize> = releases.iter().map(|&(gap, _)| gap).collect();
+        assert!(gaps.contains(&small) != gaps.contains(&large), "{gaps:?}");
+    }
+
+    #[test]
+    fn what_is_held_in_vain_is_dropped() {
+        // What the last layer makes is read as the backward pass begins, and held until it is there.
+        let flow = flow();
+        let scores = input_of(LAYERS.len(), LAYERS.len());
+        let (gap, _) = flow.held_in_vain(scores).expect("it is");
+        let releases = Gist { lossy: None }.plan(&flow, LIMITS).remove(0).releases;
+        assert_eq!(releases, [(flow.gaps[gap].from, gap, Eviction::Drop)]);
+        let limits = Limits { recompute: false, ..LIMITS };
+        assert_eq!(Gist { lossy: None }.plan(&flow, limits), [Plan::default()]);
+    }
+
+    #[test]
+    fn signs_suffice_where_they_are_all_that_is_read() {
+        let mut flow = flow();
+        let value = input_of(LAYERS.len(), 1);
+        for place in flow.values[value].gaps.clone() {
+            flow.gaps[place].until = flow.gaps[place].until.map(|(op, _)| (op, Reads::Signs));
+        }
+        let expected = (kept_input(&flow, LAYERS.len(), 1), Eviction::Encode(Encoding::Signs));
+        assert_eq!(planned(&flow, None), [expected]);
+    }
+}

@@ -1,0 +1,152 @@
+//! Storages kept in fewer bits: each in a storage of the pool's own, its *encoded form*, which has no recipe and so is only
+//! ever moved.
+//!
+//! What can be decoded gets that as its recipe, in place of the one that it had, and its bytes go: all else is
+//! recomputation. The encoded form is claimed as an input of that recipe, so it goes when the storage is back, or is needed
+//! no more. [Signs](Encoding::Signs) cannot be decoded: the storage's own recipe stays, and its bytes are dropped. An op that
+//! can runs on the encoded form itself; any other decodes, or recomputes.
+
+use std::sync::Arc;
+
+use smallvec::smallvec;
+
+use super::Pool;
+use super::plan::Input;
+use super::storage::{Copy, Storage, StorageId};
+use crate::engine::{Instruction, aligned};
+use crate::error::Error;
+use crate::op::{Dtype, Encoding, Inputs, Op, Shape, View};
+use crate::policy::Eviction;
+use crate::trace::How;
+
+/// An op, and what it reads.
+pub(super) type OnEncoded = (Arc<Instruction>, Inputs<Input>);
+
+/// Words in a row.
+fn words(encoding: Encoding, count: usize) -> View {
+    View::contiguous(Dtype::U32, Shape::new(&[encoding.words(count)]))
+}
+
+impl Pool {
+    /// Keeps a resident storage encoded. `false`: that cannot be, would save nothing, or there is no room for the encoded form
+    /// just now, for which nothing else leaves.
+    pub(super) fn encode(&mut self, id: StorageId, encoding: Encoding) -> Result<bool, Error> {
+        let Some(view) = self.encodable(id, encoding) else { return Ok(false) };
+        let encode = self.instruction(Op::Encode(encoding), Input { id, view, consumed: false })?;
+        let decode = match encoding {
+            Encoding::Signs => None,
+            _ => {
+                let (dtype, count) = (view.dtype, view.shape().count());
+                let read = Input { id, view: encode.outputs[0], consumed: false };
+                Some(self.instruction(Op::Decode { encoding, dtype, count }, read)?)
+            }
+        };
+        let placed = self.device.allocate(&*self.submitter.engine, encode.outputs[0].size_bytes());
+        let Some(block) = placed.map_err(|error| self.engine_error(error))? else { return Ok(false) };
+        let copy = self.submit(&[id], &encode, smallvec![block], None)?.remove(0);
+        let form = self.insert_form(id, &encode, copy);
+        match &decode {
+            Some(decode) => self.graph.replace_recipe(id, decode, form),
+            None => self.graph.storages[id].signs = Some(form),
+        }
+        let (before_bytes, after_bytes) = (view.size_bytes(), encode.outputs[0].size_bytes());
+        self.forget_bytes(id, How::Encode, Eviction::Encode(encoding), encode.launch_ns);
+        if decode.is_some() {
+            // The recipe claims it by now.
+            self.lost.push(form);
+            self.settle_claims();
+        }
+        self.counters.encodings += 1;
+        self.counters.encoded_bytes += before_bytes as u64;
+        self.counters.encoded_into_bytes += after_bytes as u64;
+        Ok(true)
+    }
+
+    fn instruction(&mut self, op: Op, input: Input) -> Result<Arc<Instruction>, Error> {
+        self.instructions.get(&*self.submitter.engine, self.settings.exactness, op, &[input])
+    }
+
+    /// All elements of a storage in a row, if it can be encoded now, has a way back, and takes less then.
+    fn encodable(&self, id: StorageId, encoding: Encoding) -> Option<View> {
+        let storage = &self.graph.storages[id];
+        let dtype = storage.dtype.filter(|&dtype| encoding.takes(dtype))?;
+        let in_use = storage.pins + storage.host_pins + storage.wanted > 0;
+        let count = storage.size_bytes / dtype.size_bytes();
+        let bytes = aligned(encoding.size_bytes(count));
+        if in_use || storage.device.is_none() || bytes >= aligned(storage.size_bytes) {
+            return None;
+        }
+        let returns = match encoding {
+            Encoding::Signs => self.settings.ways.recompute && self.remake_ns(id, storage).is_some(),
+            _ => {
+                self.graph.may_replace_recipe(id)
+                    && bytes + aligned(storage.size_bytes) <= self.device.limit_bytes()
+            }
+        };
+        returns.then(|| View::contiguous(dtype, Shape::new(&[count])))
+    }
+
+    /// A record for what a storage was encoded into, with one claim.
+    fn insert_form(&mut self, of: StorageId, encode: &Instruction, copy: Copy) -> StorageId {
+        let storage = &self.graph.storages[of];
+        let (stream, next_use) = (storage.stream, storage.next_use);
+        let size_bytes = encode.outputs[0].size_bytes();
+        let form = self.graph.storages.insert(size_bytes, encode.op.name(), stream, 0);
+        self.graph.storages.set_device(form, copy, self.computed_ns);
+        let record = &mut self.graph.storages[form];
+        (record.held, record.claims, record.next_use) = (false, 1, next_use);
+        self.note_recompute(encode.op.name(), &[form]);
+        form
+    }
+
+    /// The op that does the same with the encoded form of an input that is not stored otherwise, where there is one; the form
+    /// counts as in use until [`used_form`](Pool::used_form).
+    pub(super) fn on_encoded(
+        &mut self,
+        asked: &Arc<Instruction>,
+        inputs: &[Input],
+    ) -> Result<Option<OnEncoded>, Error> {
+        let found = inputs.iter().enumerate().find_map(|(at, input)| {
+            let storage = &self.graph.storages[input.id];
+            if storage.stored() {
+                return None;
+            }
+            let (form, encoding) = self.form_of(storage)?;
+            let whole = View::contiguous(storage.dtype?, *input.view.shape());
+            let alone = inputs.iter().filter(|other| other.id == input.id).count() == 1;
+            let fits = alone && input.view == whole && whole.size_bytes() == storage.size_bytes;
+            Some((at, form, encoding, asked.op.on_encoded(at, &encoding).filter(|_| fits)?))
+        });
+        let Some((at, form, encoding, op)) = found else { return Ok(None) };
+        let mut read: Inputs<Input> = inputs.into();
+        let view = words(encoding, inputs[at].view.shape().count());
+        read[at] = Input { id: form, view, consumed: false };
+        // As large as without: what is refused does not depend on what is encoded.
+        if self.least_bytes(asked, inputs) > self.device.limit_bytes() {
+            return Ok(None);
+        }
+        let instruction =
+            self.instructions.get(&*self.submitter.engine, self.settings.exactness, op, &read)?;
+        self.graph.storages[form].claims += 1;
+        Ok(Some((instruction, read)))
+    }
+
+    /// An op has run on an encoded form, or could not.
+    pub(super) fn used_form(&mut self, read: &[Input], inputs: &[Input]) {
+        let forms = read.iter().zip(inputs).filter(|(read, input)| read.id != input.id);
+        self.lost.extend(forms.map(|(read, _)| read.id));
+        self.settle_claims();
+    }
+
+    /// What a storage without bytes is encoded into, if it is.
+    fn form_of(&self, storage: &Storage) -> Option<(StorageId, Encoding)> {
+        if let Some(signs) = storage.signs {
+            return Some((signs, Encoding::Signs));
+        }
+        let recipe = self.graph.recipe(storage.recipe?);
+        match recipe.instruction.op {
+            Op::Decode { encoding, .. } => Some((recipe.inputs[0], encoding)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Gist: the same bits in less memory, or nearly the same numbers in still less.
+#![cfg(feature = "host")]
+
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use burn::backend::Autodiff;
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::nn::conv::{Conv2d, Conv2dConfig};
+use burn::nn::pool::{MaxPool2d, MaxPool2dConfig};
+use burn::nn::{Linear, LinearConfig, PaddingConfig2d};
+use burn::optim::{GradientsParams, Optimizer, SgdConfig};
+use burn::tensor::activation::relu;
+use burn::tensor::backend::Backend;
+use burn::tensor::{Distribution, Tensor};
+use burn_overcommit::trace::Event;
+use burn_overcommit::{
+    Config, Counters, FloatFormat, LaneMode, Overcommit, OvercommitDevice, Planning, Policy, SimProfile,
+    Stats, configure, recording, reset_stats, stats,
+};
+use burn_overcommit_networks::{by_name, training_step};
+
+type Training = Autodiff<Overcommit>;
+
+const STEPS: usize = 6;
+const SIDE: usize = 32;
+
+/// Convolutions with rectifiers, of which one is read by a convolution and two by pools.
+#[derive(Module, Debug)]
+struct Model<B: Backend> {
+    convolutions: Vec<Conv2d<B>>,
+    pool: MaxPool2d,
+    linear: Linear<B>,
+}
+
+impl<B: Backend> Model<B> {
+    fn new(device: &B::Device) -> Self {
+        let convolution = |[from, to]: [usize; 2]| {
+            Conv2dConfig::new([from, to], [3, 3]).with_padding(PaddingConfig2d::Same).init(device)
+        };
+        Model {
+            convolutions: [[3, 32], [32, 32], [32, 32]].map(convolution).into(),
+            pool: MaxPool2dConfig::new([2, 2]).with_strides([2, 2]).init(),
+            linear: LinearConfig::new(32 * (SIDE / 4).pow(2), 10).init(device),
+        }
+    }
+
+    /// The scores, and what the first pool reads.
+    fn forward(&self, images: Tensor<B, 4>) -> (Tensor<B, 2>, Tensor<B, 4>) {
+        let [first, second, third] = &self.convolutions[..] else { unreachable!("there are three") };
+        let rectified = relu(second.forward(relu(first.forward(images))));
+        let features = self.pool.forward(relu(third.forward(self.pool.forward(rectified.clone()))));
+        (self.linear.forward(features.flatten(1, 3)), rectified)
+    }
+}
+
+/// All weights.
+struct Weights(Vec<f32>);
+
+impl<B: Backend> ModuleVisitor<B> for Weights {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+        self.0.extend(param.val().into_data().iter::<f32>());
+    }
+}
+
+/// What a run leaves: losses and weights, the peak of the last step, and its totals.
+#[derive(Debug)]
+struct Run {
+    losses: Vec<f32>,
+    weights: Vec<f32>,
+    /// What the first pool read in the last step, where the program asked for that.
+    looked_at: Vec<f32>,
+    peak_bytes: usize,
+    smallest_budget_bytes: usize,
+    counters: Counters,
+}
+
+impl Run {
+    /// Whether the same bits were computed.
+    fn is_as(&self, other: &Run) -> bool {
+        let bits = |run: &Run| -> Vec<u32> {
+            run.losses.iter().chain(&run.weights).map(|value| value.to_bits()).collect()
+        };
+        bits(self) == bits(other)
+    }
+}
+
+fn device() -> OvercommitDevice {
+    static NEXT: AtomicU16 = AtomicU16::new(300);
+    OvercommitDevice::Host(NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Trains; in the last step the program looks at an activation between the passes if `looks`.
+fn train(device: &OvercommitDevice, config: Config, looks: bool) -> Run {
+    configure(device, config.planning(Planning::AtOnce)).unwrap();
+    Training::seed(device, 5);
+    let (mut model, mut optimizer) = (Model::<Training>::new(device), SgdConfig::new().init());
+    let (mut losses, mut looked_at) = (Vec::new(), Vec::new());
+    for step in 0..STEPS {
+        reset_stats(device).unwrap();
+        let images = Tensor::random([4, 3, SIDE, SIDE], Distribution::Default, device);
+        let (scores, rectified) = model.forward(images);
+        let loss = scores.powf_scalar(2.0).mean();
+        if looks && step == STEPS - 1 {
+            looked_at = rectified.clone().into_data().iter::<f32>().collect();
+        }
+        let gradients = GradientsParams::from_grads(loss.backward(), &model);
+        losses.push(loss.into_scalar());
+        model = optimizer.step(0.05, model, gradients);
+    }
+    let seen = stats(device).unwrap();
+    let mut weights = Weights(Vec::new());
+    model.visit(&mut weights);
+    Run {
+        losses,
+        weights: weights.0,
+        looked_at,
+        peak_bytes: seen.peak_allocated_bytes,
+        smallest_budget_bytes: seen.smallest_budget_bytes,
+        counters: seen.counters,
+    }
+}
+
+fn free(looks: bool) -> Run {
+    train(&device(), Config::new(), looks)
+}
+
+#[test]
+fn lossless_encodings_leave_every_bit_and_take_less_memory() {
+    let expected = free(false);
+    for lanes in [LaneMode::Threads, LaneMode::Deferred { seed: 3 }] {
+        let run = train(&device(), Config::new().policy(Policy::GistLossless).lanes(lanes), false);
+        assert!(run.is_as(&expected));
+        let Counters { encodings, drops, encoded_bytes, encoded_into_bytes, .. } = run.counters;
+        // What three rectifiers read and the indices of two pools; the random images, and what a pool reads and nothing after it.
+        assert_eq!((encodings, drops), (5, 2));
+        assert!(encoded_into_bytes * 16 < encoded_bytes, "{encoded_into_bytes} of {encoded_bytes}");
+        assert!(run.peak_bytes < expected.peak_bytes, "{} of {}", run.peak_bytes, expected.peak_bytes);
+    }
+}
+
+#[test]
+fn gradients_read_encoded_forms_and_nothing_is_recomputed() {
+    let device = device();
+    train(&device, Config::new().policy(Policy::GistLossless).record(), false);
+    let recording = recording(&device).unwrap();
+    let names: Vec<&str> = (recording.events.iter())
+        .filter_map(|event| match event {
+            Event::Recompute(ran) => Some(ran.name.as_ref()),
+            _ => None,
+        })
+        .collect();
+    assert!(names.contains(&"encode_signs") && names.contains(&"encode_taps"), "{names:?}");
+    // The images are drawn again.
+    let is_expected = |name: &&str| name.starts_with("encode_") || *name == "random";
+    assert!(names.iter().all(is_expected), "{names:?}");
+}
+
+#[test]
+fn values_that_are_asked_for_after_all_are_the_same() {
+    let expected = free(true);
+    let run = train(&device(), Config::new().policy(Policy::GistLossless), true);
+    assert!(run.counters.encodings > 0);
+    assert!(!run.looked_at.is_empty() && run.looked_at == expected.looked_at);
+    assert!(run.is_as(&expected));
+}
+
+#[test]
+fn fewer_bits_take_less_memory_and_train_nearly_alike() {
+    let expected = free(false);
+    let mut before_bytes = train(&device(), Config::new().policy(Policy::GistLossless), false).peak_bytes;
+    for (format, error) in [(FloatFormat::F16, 1e-3), (FloatFormat::Fp10, 0.05), (FloatFormat::Fp8E4m3, 0.1)]
+    {
+        let run = train(&device(), Config::new().policy(Policy::Gist).gist_format(format), false);
+        assert!(run.peak_bytes <= before_bytes, "{format:?}: {} after {before_bytes}", run.peak_bytes);
+        assert!(run.weights != expected.weights, "{format:?} is to round");
+        for (loss, exact) in run.losses.iter().zip(&expected.losses) {
+            assert!((loss - exact).abs() <= error * exact.abs(), "{format:?}: {loss}, not {exact}");
+        }
+        before_bytes = run.peak_bytes;
+    }
+}
+
+#[test]
+fn a_simulation_encodes_as_the_host_engine_does() {
+    let profile = SimProfile::named("host").and_then(SimProfile::get).expect("a profile of this machine");
+    let simulated = OvercommitDevice::Sim(SimProfile::add(profile));
+    for policy in [Policy::GistLossless, Policy::Gist] {
+        let budget_bytes = 4 << 20;
+        let config = || Config::new().policy(policy).budget_bytes(budget_bytes).page_mapping(false);
+        let [host, simulated] = [device(), simulated].map(|device| train(&device, config(), false));
+        assert!(host.counters.encodings > 0);
+        assert_eq!((host.peak_bytes, host.counters), (simulated.peak_bytes, simulated.counters), "{policy}");
+    }
+}
+
+#[test]
+fn what_is_encoded_travels_so() {
+    // Little enough that encoded forms are moved too.
+    let expected = free(false);
+    let budget_bytes = expected.smallest_budget_bytes;
+    let config = |policy| Config::new().policy(policy).budget_bytes(budget_bytes);
+    let encoded = train(&device(), config(Policy::GistLossless), false);
+    assert!(encoded.is_as(&expected));
+    let moved = train(&device(), config(Policy::TensorCache), false);
+    assert!(encoded.counters.encodings > 0);
+    assert!(encoded.counters.offloaded_bytes < moved.counters.offloaded_bytes);
+}
+
+/// The time of a step of a network on a simulated GPU, and its figures.
+fn simulated_step(config: Config) -> (u64, Stats) {
+    let profile = SimProfile::named("titan-x").and_then(SimProfile::get).expect("a profile");
+    let device = OvercommitDevice::Sim(SimProfile::add(profile));
+    configure(&device, config).unwrap();
+    let spec = by_name("nin").expect("a network of this name");
+    let (mut network, mut optimizer) = (spec.network::<Training>(&device), SgdConfig::new().init());
+    let end_ns = || stats(&device).unwrap().times.expect("a simulation has a clock").end_ns;
+    let mut begin_ns = 0;
+    for _ in 0..STEPS {
+        Training::sync(&device).unwrap();
+        begin_ns = end_ns();
+        reset_stats(&device).unwrap();
+        (network, _) = training_step(network, &mut optimizer, 1e-3, spec.sample(64, &device));
+    }
+    Training::sync(&device).unwrap();
+    (end_ns() - begin_ns, stats(&device).unwrap())
+}
+
+#[test]
+fn the_default_policy_encodes_where_that_is_faster() {
+    let (free_ns, free) = simulated_step(Config::new());
+    assert_eq!(free.counters.encodings, 0, "nothing is encoded where memory suffices");
+    let short = || Config::new().budget_bytes(free.peak_allocated_bytes / 2);
+    let (step_ns, seen) = simulated_step(short());
+    assert!(seen.counters.encodings > 0);
+    assert!(step_ns < free_ns + free_ns / 50, "{step_ns} of {free_ns}");
+}
