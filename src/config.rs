@@ -57,7 +57,7 @@ pub enum Variable {
 }
 
 /// Every variable: its name, what it takes, what it does if unset.
-pub const VARIABLES: [(Variable, &str, &str, &str); 12] = [
+pub const VARIABLES: [(Variable, &str, &str, &str); 13] = [
     (Variable::Device, "OVERCOMMIT_DEVICE", "cuda:N, host:N or sim:KEY", "host:0"),
     (
         Variable::Budget,
