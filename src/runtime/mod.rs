@@ -111,6 +111,8 @@ impl Runtime {
             // The program comes first; where that cannot be said, planning is in its way.
             let _ = ThreadPriority::Min.set_for_current();
             let (log, props) = as_measured(&log, &*engine, &settings);
+            // The device is given back when the program is done with it, though this may go on.
+            drop(engine);
             planner::plan(&log, period, &props, &settings, RESTS_BESIDE, |schedule| {
                 let runtime = runtime.upgrade();
                 runtime.is_some_and(|runtime| {
