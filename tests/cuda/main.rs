@@ -20,6 +20,11 @@ fn driver() -> Driver {
     driver
 }
 
+/// Objects of the driver, and bytes of device memory: tests that train leave some, and may come first.
+fn in_use(driver: &Driver) -> (u64, u64) {
+    (driver.objects(), driver.used_bytes())
+}
+
 fn options() -> CudaOptions {
     CudaOptions { libraries: Some(folder().into()), ..CudaOptions::default() }
 }

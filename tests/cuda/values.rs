@@ -1,5 +1,5 @@
 //! What is encoded, decoded and computed from encoded forms, beside the host engine. As in `training`, the device stays in
-//! use: what looks at what is left comes before, by name.
+//! use.
 
 use burn_overcommit::op::{Binary, Compare, Dtype, Encoding, FloatFormat, Op, Pool2d, Shape, Taps, View};
 use burn_overcommit::runtime::{self, Tensor};
