@@ -297,7 +297,6 @@ fn pinned_memory_is_made_ahead_of_its_use_within_the_bound() {
 #[serial]
 fn what_takes_long_is_done_before_a_launch() {
     let driver = driver();
-    let before = in_use(&driver);
     let engine = engine();
     let view = View::contiguous(Dtype::I16, Shape::new(&[COUNT]));
     driver.fail(0);
