@@ -2,14 +2,18 @@
 //!
 //! - [`iteration`]: what is planned. [`dataflow`]: how policies see it.
 //! - [`search`]: what is tried. [`bookings`]: what is spent on the host. [`trial`]: a plan is tried.
+//! - [`choices`]: what to keep, move and recompute costs, predicted. [`relaxation`]: by prices. [`annealing`]: bettered.
 //! - [`encodings`]: what waits in fewer bits.
 //! - [`addresses`]: where its blocks are. [`smartpool`]: how these are chosen.
 
 mod addresses;
+mod annealing;
 mod bookings;
+mod choices;
 mod dataflow;
 mod encodings;
 mod iteration;
+mod relaxation;
 mod search;
 mod smartpool;
 mod trial;
@@ -26,7 +30,7 @@ use crate::pool::Log;
 use iteration::Iteration;
 #[cfg(test)]
 use iteration::Step;
-use search::Search;
+use search::{Chosen, Search};
 pub use smartpool::{Lifetime, peak_bytes, place};
 use trial::Trial;
 
@@ -99,9 +103,10 @@ impl Planner<'_> {
             })
         };
         let hurried = Planner { rests: 0, ..*self };
+        let chosen = Chosen::new();
         let endless = Settings { endless: true, ..self.settings.clone() };
         if self.settings.placement == Placement::SmartPool {
-            let mut search = Search::new(Planner { settings: &endless, ..hurried });
+            let mut search = Search::new(Planner { settings: &endless, ..hurried }, &chosen);
             search.try_rules();
             if !offer(hurried.fitted(&search)) {
                 return;
@@ -121,7 +126,7 @@ impl Planner<'_> {
                 return;
             }
         }
-        let mut search = Search::new(*self);
+        let mut search = Search::new(*self, &chosen);
         search.try_rules();
         if offer(search.best()) && search.improve() {
             offer(search.best());
@@ -194,3 +199,6 @@ pub fn in_words(log: &Log, period: usize) -> Option<String> {
     }
     Some(format!("{iteration:?}"))
 }
+
+#[cfg(test)]
+mod tests;
