@@ -5,8 +5,8 @@
 //! In the paper the execution graph is rewritten before training; here a plan says what is encoded once the iteration is
 //! known. What is held into the backward pass without being read there, such as the input of a max-pool, is dropped, and so is
 //! what was made from nothing, such as the random numbers of a dropout. Beyond the paper, whatever is idle while the most
-//! memory is needed is encoded too, if that loses nothing; and of what is rounded, that is left out which saves the least for
-//! its time, as long as all together takes more than 4 % of the step, which is what the paper measures (section 5).
+//! memory is needed is encoded too, if that loses nothing; and of what is rounded, that is left out, or kept sparse, which saves
+//! the least for its time, as long as all together takes more than 4 % of the step, which is what the paper measures (section 5).
 
 use crate::codec::smallest;
 use crate::liveness::{Dataflow, Gap, Value};
@@ -47,7 +47,7 @@ impl Plans for Gist {
         let fullest = (0..flow.ops.len()).max_by_key(|&op| flow.ops[op].need_bytes).unwrap_or(0);
         let choice = |(place, value): (usize, &Value)| {
             let left_alone = value.size_bytes < least_bytes || value.persists || value.is_read;
-            if left_alone { None } else { self.choice(flow, limits, place, fullest) }
+            if left_alone { None } else { self.choice(flow, limits, place, fullest, self.lossy) }
         };
         let mut choices: Vec<Choice> = flow.values.iter().enumerate().filter_map(choice).collect();
         let mut left_ns = (flow.end_ns() as f64 * MOST_OVERHEAD) as u64;
@@ -57,8 +57,11 @@ impl Plans for Gist {
             is_rounded(a).cmp(&is_rounded(b)).then(a.ns_per_byte().total_cmp(&b.ns_per_byte()))
         });
         for choice in choices {
+            let mut choice = choice;
             if is_rounded(&choice) && choice.cost_ns > left_ns {
-                continue;
+                let place = flow.gaps[choice.gap].value;
+                let Some(lossless) = self.choice(flow, limits, place, fullest, None) else { continue };
+                choice = lossless;
             }
             left_ns = left_ns.saturating_sub(choice.cost_ns);
             plan.release(flow, choice.gap, choice.how);
@@ -73,7 +76,14 @@ impl Plans for Gist {
 
 impl Gist {
     /// What is best done with a value; `fullest`: the op that needs the most memory.
-    fn choice(&self, flow: &Dataflow, limits: Limits, place: usize, fullest: usize) -> Option<Choice> {
+    fn choice(
+        &self,
+        flow: &Dataflow,
+        limits: Limits,
+        place: usize,
+        fullest: usize,
+        lossy: Option<FloatFormat>,
+    ) -> Option<Choice> {
         let value = &flow.values[place];
         let origin = value.origin.as_ref()?;
         let dropped = |gap: usize, cost_ns: u64| {
@@ -96,7 +106,7 @@ impl Gist {
         // Without a way back to the values, they are kept whatever is read of them.
         let reads = if limits.recompute { flow.coming_reads(place, gap) } else { Reads::Values };
         // What is not known to wait for the backward pass may be anything.
-        let encoding = smallest(origin, reads, self.lossy.filter(|_| waits.is_some()))?;
+        let encoding = smallest(origin, reads, lossy.filter(|_| waits.is_some()))?;
         let bytes = encoding.size_bytes(origin.view.shape().count());
         let ops = if encoding.is_read_as_it_is() { 1 } else { 2 };
         Some(Choice {
@@ -122,7 +132,13 @@ mod tests {
         let mut flow = chain(2048, &LAYERS);
         for value in flow.values.iter_mut().filter(|value| value.made_by.is_some()) {
             let view = View::contiguous(Dtype::F32, Shape::new(&[value.size_bytes / 4]));
-            value.origin = Some(Origin { op: Op::Unary(Unary::Relu), input: Some(view), place: 0, view });
+            value.origin = Some(Origin {
+                op: Op::Unary(Unary::Relu),
+                input: Some(view),
+                place: 0,
+                view,
+                nonzeros: None,
+            });
         }
         flow
     }
