@@ -32,7 +32,7 @@ const BATCH: usize = 64;
 const EPOCHS: usize = 10;
 const RATE: f64 = 0.02;
 /// Of weights and batches; figures are means.
-const SEEDS: u64 = 8;
+const SEEDS: u64 = 3;
 
 /// A rectified sum of what comes in and two convolutions of it (He et al., CVPR 2016).
 #[derive(Module, Debug)]
