@@ -145,11 +145,16 @@ template <class T> DEV void decode_bits(const Sparse& p) {
       T side_by_side[ROW + 1];
       for (u32 k = 0; k < kept; ++k) side_by_side[k] = from[k];
       side_by_side[kept] = T(0);
-      u32 next = 0;
-      for (u32 k = 0; k < some; ++k) {
-        const T is_kept = T(marks[k >> 5] >> (k & 31) & 1);
-        out[k] = T(side_by_side[next] & T(T(0) - is_kept));
-        next += u32(is_kept);
+      const T* next = side_by_side;
+      for (u32 w = 0; w * 32 < some; ++w) {
+        u32 word = marks[w];
+        const u32 end = u32(least(some, u64(w + 1) * 32));
+        for (u32 k = w * 32; k < end; ++k) {
+          const u32 is_kept = word & 1;
+          word >>= 1;
+          out[k] = T(*next & T(T(0) - T(is_kept)));
+          next += is_kept;
+        }
       }
     }
   });
