@@ -270,6 +270,7 @@ pub struct Config {
     tf32: Option<bool>,
     reads: Reads,
     density: Option<f64>,
+    sparsity: Vec<f64>,
     sabotage: Option<Sabotage>,
     portrait_at: Option<u64>,
     record: bool,
@@ -388,6 +389,14 @@ impl Config {
         self
     }
 
+    /// The parts, 0 to 1, that are taken to be zeros of what rectifiers and max-pools make, instead of being counted: in the order
+    /// in which an iteration makes these values, the last for all others. On an engine without data, which cannot count,
+    /// nothing is sparse unless this says so.
+    pub fn sparsity(mut self, parts: impl Into<Vec<f64>>) -> Self {
+        self.sparsity = parts.into();
+        self
+    }
+
     /// Notes all that happens, for [`recording`](crate::recording): some hundred bytes of memory for every op.
     pub fn record(mut self) -> Self {
         self.record = true;
@@ -463,6 +472,7 @@ impl Config {
             ways: self.ways,
             placement: Variable::Placement.or_read(self.placement)?.unwrap_or_default(),
             gist_format: Variable::GistFormat.or_read(self.gist_format)?.unwrap_or_default(),
+            sparsity: self.sparsity.into(),
             endless: false,
             foresight: self.foresight,
         })
@@ -508,6 +518,8 @@ pub(crate) struct Settings {
     pub ways: AllowedWays,
     pub placement: Placement,
     pub gist_format: FloatFormat,
+    /// Of what cannot be counted.
+    pub sparsity: Arc<[f64]>,
     /// Device memory has addresses without end: on a simulation, for plans.
     pub endless: bool,
     /// What the policy is told of the program beforehand.

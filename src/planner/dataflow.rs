@@ -44,7 +44,9 @@ impl Iteration {
                     });
                     for (place, (&slot, &view)) in outputs.iter().zip(&instruction.outputs).enumerate() {
                         let input = instruction.views.first().copied();
-                        flow.values[slot as usize].origin = Some(Origin { op: *op, input, place, view });
+                        let nonzeros = self.nonzeros[slot as usize];
+                        let origin = Origin { op: *op, input, place, view, nonzeros };
+                        flow.values[slot as usize].origin = Some(origin);
                     }
                     for &(slot, _) in inputs.iter().filter(|(_, consumed)| *consumed) {
                         flow.values[slot as usize].freed_after = Some(flow.ops.len() - 1);

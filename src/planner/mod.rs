@@ -44,7 +44,8 @@ pub fn plan(
     rests: u32,
     mut found: impl FnMut(Schedule) -> bool,
 ) {
-    let Some(iteration) = Iteration::cut(log, period) else { return };
+    let Some(mut iteration) = Iteration::cut(log, period) else { return };
+    iteration.suppose(&settings.sparsity);
     let settings = &settings.with_less(log.idle_bytes);
     // A simulated device like the real one.
     let profile = &Profile { key: props.name.clone(), props: props.clone(), workspace: Workspace::Gpu };
@@ -181,6 +182,11 @@ fn scheduled(tried: &Schedule, trial: &Trial) -> Schedule {
 /// What SuperNeurons makes of an iteration.
 pub fn layer_counts(log: &Log, period: usize, props: &Props) -> Option<LayerCounts> {
     Some(LayerCounts::of(&Iteration::cut(log, period)?.dataflow(props)))
+}
+
+/// The parts that are zeros of what may be sparse, in the order in which an iteration makes it, if they were counted.
+pub fn sparsity(log: &Log, period: usize) -> Option<Vec<f64>> {
+    Iteration::cut(log, period)?.sparsity()
 }
 
 /// An iteration as policies see it.

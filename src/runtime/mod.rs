@@ -83,10 +83,14 @@ impl Runtime {
         self.engine.prepare(&op, &mut inputs.iter().map(|input| &input.view));
         let mut pool = self.pool();
         let mut outputs = pool.run(op, inputs)?;
-        if pool.settings.planning != Planning::Off
-            && let Some((log, period)) = pool.learned()
-        {
-            self.plan(&mut pool, log, period);
+        let learned = if pool.settings.planning == Planning::Off { Ok(None) } else { pool.learned() };
+        match learned {
+            Ok(Some((log, period))) => self.plan(&mut pool, log, period),
+            Ok(None) => {}
+            Err(error) => {
+                outputs.iter().for_each(|&(id, _)| pool.release(id));
+                return Err(error);
+            }
         }
         drop(pool);
         Ok(outputs.drain(..).map(|(id, view)| Tensor::new(self.clone(), id, view)).collect())
@@ -328,7 +332,7 @@ pub(crate) fn learned(device: &OvercommitDevice) -> Result<Option<(Log, usize)>,
     let runtime = registry::runtime(device)?;
     let mut pool = runtime.pool();
     pool.log_at_once();
-    Ok(pool.learned())
+    pool.learned()
 }
 
 /// What SuperNeurons makes of the program's iteration once that is known, as [`learned`]. For the comparison with its paper.
@@ -336,6 +340,13 @@ pub(crate) fn learned(device: &OvercommitDevice) -> Result<Option<(Log, usize)>,
 pub fn layer_counts(device: &OvercommitDevice) -> Result<Option<planner::LayerCounts>, Error> {
     let props = registry::runtime(device)?.engine.props().clone();
     Ok(learned(device)?.and_then(|(log, period)| planner::layer_counts(&log, period, &props)))
+}
+
+/// The parts that are zeros of what rectifiers and max-pools make, as [`Config::sparsity`](crate::Config::sparsity) takes them,
+/// once the program's iteration is known, as [`learned`]. For the comparison with Gist's paper.
+#[doc(hidden)]
+pub fn sparsity(device: &OvercommitDevice) -> Result<Option<Vec<f64>>, Error> {
+    Ok(learned(device)?.and_then(|(log, period)| planner::sparsity(&log, period)))
 }
 
 /// Whether an iteration is planned just now.

@@ -8,6 +8,7 @@ mod ordering;
 mod pooling;
 mod reductions;
 mod reference;
+mod sparse;
 mod vision;
 
 use std::collections::HashSet;
