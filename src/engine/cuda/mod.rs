@@ -13,6 +13,7 @@ mod factor;
 mod faults;
 mod lanes;
 mod libraries;
+mod library;
 mod memory;
 mod modules;
 mod preparation;
@@ -22,7 +23,7 @@ mod scratch;
 mod spare;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::call::{Call, Operand, has_indices, out_of_range};
@@ -35,7 +36,7 @@ use cache::Cache;
 #[doc(hidden)]
 pub use check::{Report, check_kernels};
 use convolutions::{Convolutions, columns};
-use driver::{Called, Context, Stream};
+use driver::{Called, Context, Device, Stream};
 use faults::Faults;
 use lanes::{Lanes, lock};
 use libraries::{Library, Missing};
@@ -92,11 +93,31 @@ struct Memory {
 ///
 /// # Errors
 /// No driver, one too old, or what it says.
-pub fn device_count(libraries: Option<&std::path::Path>) -> Result<usize, String> {
+pub fn device_count(libraries: Option<&Path>) -> Result<usize, String> {
     Library::Driver.open(libraries).map_err(|missing| missing.to_string())?;
     let count = driver::device_count()?;
     device::check_version(driver::version()?)?;
     Ok(count)
+}
+
+/// Whether an engine can be made: driver, device and NVRTC are there, and new enough. Takes nothing of the device's memory.
+///
+/// # Errors
+/// What is missing, in words, and where it was looked for; or what the driver says.
+pub fn check_device(options: &CudaOptions) -> Result<(), String> {
+    let architecture = device::architecture(open(options)?)?;
+    compile::target(architecture).map(|_| ())
+}
+
+/// The device, with driver and NVRTC open.
+fn open(options: &CudaOptions) -> Result<Device, String> {
+    let folder = options.libraries.as_deref();
+    let count = device_count(folder)?;
+    if usize::from(options.index) >= count {
+        return Err(format!("NVIDIA's driver has {count} devices, numbered from 0"));
+    }
+    Library::Nvrtc.open(folder).map_err(|missing| missing.to_string())?;
+    Device::new(options.index)
 }
 
 impl CudaEngine {
@@ -105,14 +126,10 @@ impl CudaEngine {
     /// # Errors
     /// What is missing, in words: driver, device, or NVRTC; or what the driver says.
     pub fn new(options: &CudaOptions) -> Result<Self, String> {
+        let device = open(options)?;
         let folder = options.libraries.as_deref();
-        let count = device_count(folder)?;
-        if usize::from(options.index) >= count {
-            return Err(format!("NVIDIA's driver has {count} devices, numbered from 0"));
-        }
-        Library::Nvrtc.open(folder).map_err(|missing| missing.to_string())?;
-        let context = Context::new(options.index)?;
-        let architecture = device::architecture(&context)?;
+        let architecture = device::architecture(device)?;
+        let context = Context::new(device)?;
         let modules = Modules::new(&context, architecture, Cache::of_user())?;
         let products = or_kernels(Products::new(&context, folder, architecture, options.tf32)?);
         let convolutions = or_kernels(Convolutions::new(&context, folder, options.tf32)?);
