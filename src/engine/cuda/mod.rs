@@ -59,7 +59,7 @@ pub struct CudaOptions {
 }
 
 /// Threads of a block.
-const THREADS: u32 = 128;
+const THREADS: usize = lower::TEAM;
 /// Elements of cheap work that a thread does.
 const ELEMENTS_PER_THREAD: usize = 8;
 
@@ -208,6 +208,7 @@ impl CudaEngine {
             scratch: call.scratch.address,
             fault,
             chunk: 0,
+            threads: THREADS,
         };
         // SAFETY: lowering made the arguments, `scripts/check-kernels` compares the structs, from spans that the caller
         // vouches for and from `fault`, which is mapped as long as the engine lives.
@@ -218,7 +219,7 @@ impl CudaEngine {
     /// The arguments were made for the kernel, from memory as [`Engine::launch`] asks.
     unsafe fn launch_kernel(&self, stream: &Stream, call: &KernelCall) -> Called<()> {
         let kernel = self.modules.kernel(&call.name)?;
-        let threads = if call.name.is_serial() { 1 } else { THREADS };
+        let threads = if call.name.is_serial() { 1 } else { THREADS as u32 };
         // SAFETY: the caller's.
         unsafe { stream.launch(kernel, call.blocks, threads, call.args.bytes()) }
     }
@@ -233,7 +234,8 @@ impl CudaEngine {
         let inputs: Inputs<Placed> = views.iter().map(placed).collect();
         let outputs: PerOutput<Placed> = outputs.iter().map(placed).collect();
         let (scratch, fault) = (ALIGN_BYTES as u64, ALIGN_BYTES as u64);
-        let request = Request { op, inputs: &inputs, outputs: &outputs, scratch, fault, chunk: 0 };
+        let (inputs, outputs) = (inputs.as_slice(), outputs.as_slice());
+        let request = Request { op, inputs, outputs, scratch, fault, chunk: 0, threads: THREADS };
         // What fails here fails again at the launch, which tells it.
         for call in self.lower(&request).iter().flatten() {
             let _ = self.modules.kernel(&call.name);
@@ -272,18 +274,15 @@ impl CudaEngine {
     }
 }
 
-/// How many elements of an op a block takes: a few for each thread, or, where a thread takes a row, a row for each.
+/// How many elements of an op a block takes: a few for each thread, or, where a thread always takes a row, a row for each.
 fn chunk(op: &Op, inputs: &[Placed]) -> usize {
-    let row = |axis: usize| inputs[0].view.shape()[axis].max(1);
-    let last = || inputs[0].view.shape().dims().last().copied().unwrap_or(1).max(1);
+    let shape = |input: usize| inputs[input].view.shape();
     let row = match *op {
-        Op::Reduce { axis, .. } | Op::ArgReduce { axis, .. } | Op::Cumulative { axis, .. } => row(axis),
-        Op::Softmax { axis, .. } | Op::SoftmaxBackward { axis, .. } => row(axis),
-        Op::AttentionWeights { .. } | Op::Norm { .. } | Op::NormBackward { .. } => last(),
-        Op::Matmul => last(),
+        Op::Cumulative { axis, .. } => shape(0)[axis],
+        Op::Matmul => shape(0).dims().last().copied().unwrap_or(1),
         _ => 1,
     };
-    THREADS as usize * ELEMENTS_PER_THREAD * row
+    THREADS * ELEMENTS_PER_THREAD * row.max(1)
 }
 
 /// The same for products and convolutions of floats, whose elements are sums: one for each thread.
@@ -292,7 +291,7 @@ fn direct_chunk(op: &Op, request: &Request) -> usize {
         Op::Matmul => request.inputs[0].view.shape().dims().last().copied().unwrap_or(1).max(1),
         _ => 1,
     };
-    THREADS as usize * inner
+    THREADS * inner
 }
 
 fn is_convolution(op: &Op) -> bool {
