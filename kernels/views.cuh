@@ -23,20 +23,25 @@ struct Space {
   i64 strides[MAX_OPERANDS][MAX_RANK];
 };
 
+// Where the element of a flat index lies in each operand.
+template <u32 N> DEV void place(const Space& space, u64 i, i64* offsets) {
+  for (u32 n = 0; n < N; ++n) offsets[n] = 0;
+  for (u32 axis = 0; axis < space.rank; ++axis) {
+    const u64 next = i / space.sizes[axis];
+    const i64 index = i - next * space.sizes[axis];
+    for (u32 n = 0; n < N; ++n) offsets[n] += index * space.strides[n][axis];
+    i = next;
+  }
+}
+
 // Calls `body(position, offsets, run)` for consecutive pieces of `range`: `run` elements from flat index `position`
 // along dimension 0, the first of them at `offsets[n]` in operand n. On the device every thread has runs of one.
 template <u32 N, class Body> DEV void for_runs(const Space& space, Range range, Body body) {
 #if SIMT_DEVICE
   for (u64 i = range.begin + threadIdx.x; i < range.end; i += blockDim.x) {
-    i64 offsets[N] = {};
-    u64 rest = i;
-    for (u32 axis = 0; axis < space.rank; ++axis) {
-      const u64 next = rest / space.sizes[axis];
-      const i64 index = rest - next * space.sizes[axis];
-      for (u32 n = 0; n < N; ++n) offsets[n] += index * space.strides[n][axis];
-      rest = next;
-    }
-    body(i, offsets, u64(1));
+    i64 offsets[N];
+    place<N>(space, i, offsets);
+    body(i, static_cast<const i64*>(offsets), u64(1));
   }
 #else
   if (range.begin >= range.end) return;

@@ -25,6 +25,9 @@ pub(crate) const BUDGET_SHARE: f64 = 0.9;
 /// Budgets of fewer pages are not mapped by page unless it is asked for: what rounding takes would be a large part of them.
 pub(crate) const LEAST_PAGES: usize = 64;
 
+/// What is logged unless something is set.
+const DEFAULT_LOG: LevelFilter = LevelFilter::Warn;
+
 /// The environment variables. Each sets the default of one field of [`Config`]; `configure` overrides it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variable {
@@ -58,7 +61,12 @@ pub enum Variable {
 
 /// Every variable: its name, what it takes, what it does if unset.
 pub const VARIABLES: [(Variable, &str, &str, &str); 13] = [
-    (Variable::Device, "OVERCOMMIT_DEVICE", "cuda:N, host:N or sim:KEY", "host:0"),
+    (
+        Variable::Device,
+        "OVERCOMMIT_DEVICE",
+        "cuda:N, host:N or sim:KEY",
+        "cuda:0 where it can be used, else host:0",
+    ),
     (
         Variable::Budget,
         "OVERCOMMIT_BUDGET",
@@ -131,6 +139,15 @@ pub(crate) fn device_from_environment() -> Option<OvercommitDevice> {
             log::error!("{error}");
             None
         }
+    }
+}
+
+/// Hands a message of no device's to the [`log`] facade, if the environment asks for such detail.
+#[cfg(feature = "cuda")]
+pub(crate) fn log_by_environment(level: log::Level, message: std::fmt::Arguments) {
+    let most = Variable::Log.read().and_then(Result::ok).unwrap_or(DEFAULT_LOG);
+    if level <= most {
+        log::log!(target: "burn_overcommit", level, "{message}");
     }
 }
 
@@ -465,7 +482,7 @@ impl Config {
             policy: Variable::Policy.or_read(self.policy)?.unwrap_or_default(),
             exactness: Variable::Exactness.or_read(self.exactness)?.unwrap_or_default(),
             planning: Variable::Planning.or_read(self.planning)?.unwrap_or_default(),
-            log: Variable::Log.or_read(self.log)?.unwrap_or(LevelFilter::Warn),
+            log: Variable::Log.or_read(self.log)?.unwrap_or(DEFAULT_LOG),
             sabotage: self.sabotage,
             portrait_at: self.portrait_at,
             record: self.record,

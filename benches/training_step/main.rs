@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use burn::backend::{Autodiff, Flex, NdArray};
 use burn::tensor::backend::AutodiffBackend;
-use burn_overcommit::Overcommit;
+use burn_overcommit::{Overcommit, OvercommitDevice};
 use clap::Parser;
 
 use crate::data::{Batch, Digits};
@@ -45,11 +45,10 @@ struct Options {
 type Step = Box<dyn FnMut() -> f32>;
 
 /// The example's network: residual convolutions, batch normalization, dropout.
-fn convolutional<B: AutodiffBackend>(depth: usize) -> Step {
-    let device = B::Device::default();
+fn convolutional<B: AutodiffBackend>(depth: usize, device: &B::Device) -> Step {
     let digits = Digits::load().expect("the shipped file is well formed");
-    let batch = Batch::<B>::new(&digits.train[..BATCH], &device);
-    let mut learner = Some(Learner::<B>::new(depth, SEED, &device));
+    let batch = Batch::<B>::new(&digits.train[..BATCH], device);
+    let mut learner = Some(Learner::<B>::new(depth, SEED, device));
     Box::new(move || {
         let before = learner.take().expect("every step leaves a learner");
         let (after, loss) = before.step(batch.clone(), LEARNING_RATE);
@@ -58,12 +57,12 @@ fn convolutional<B: AutodiffBackend>(depth: usize) -> Step {
     })
 }
 
-fn steps<B: AutodiffBackend>() -> Vec<(&'static str, Step)> {
+fn steps<B: AutodiffBackend>(device: &B::Device) -> Vec<(&'static str, Step)> {
     vec![
-        ("convolutional, 8 blocks", convolutional::<B>(8)),
-        ("convolutional, 32 blocks", convolutional::<B>(32)),
-        ("transformer", networks::transformer::<B>()),
-        ("lstm", networks::lstm::<B>()),
+        ("convolutional, 8 blocks", convolutional::<B>(8, device)),
+        ("convolutional, 32 blocks", convolutional::<B>(32, device)),
+        ("transformer", networks::transformer::<B>(device)),
+        ("lstm", networks::lstm::<B>(device)),
     ]
 }
 
@@ -92,8 +91,11 @@ fn main() {
         "{:26}{:>12}{:>12}{:>12}{:>12}{:>12}",
         "ms a step", "overcommit", "flex", "ndarray", "/ flex", "/ ndarray"
     );
-    let others = steps::<Autodiff<Flex>>().into_iter().zip(steps::<Autodiff<NdArray>>());
-    for ((name, ours), ((_, flex), (_, ndarray))) in steps::<Autodiff<Overcommit>>().into_iter().zip(others) {
+    // All on the processor, also where there is a GPU.
+    let ours = steps::<Autodiff<Overcommit>>(&OvercommitDevice::Host(0));
+    let flex = steps::<Autodiff<Flex>>(&Default::default());
+    let others = flex.into_iter().zip(steps::<Autodiff<NdArray>>(&Default::default()));
+    for ((name, ours), ((_, flex), (_, ndarray))) in ours.into_iter().zip(others) {
         if !name.contains(&options.network) {
             continue;
         }

@@ -28,6 +28,7 @@ mod transpose;
 pub use direct::Columns;
 pub use name::KernelName;
 pub(crate) use pointwise::bits;
+pub(crate) use reduce::TEAM;
 
 use arrayvec::ArrayVec;
 use bytemuck::Pod;
@@ -65,6 +66,8 @@ pub struct Request<'a> {
     pub fault: u64,
     /// How many elements of cheap work make a block. Results do not depend on it.
     pub chunk: usize,
+    /// Threads of a block.
+    pub threads: usize,
 }
 
 /// What the word at [`Request::fault`] holds while all is well.
