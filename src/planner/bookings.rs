@@ -357,6 +357,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_is_what_a_recount_says() {
+        let props = crate::engine::sim::profiles().swap_remove(0).props;
+        let begins_ns = (0..=10).map(|op| op * 10).collect();
+        let timeline = Timeline { begins_ns, need_bytes: vec![100; 10], candidates: Vec::new(), props };
+        let (mut lanes, mut excess) = (timeline.lanes(), Excess::new(&timeline, 60));
+        // Each makes those before it wait, or come back earlier; the last two are away across the iteration's end.
+        let copies = [(10, 90, 10), (5, 95, 10), (0, 100, 5), (60, 140, 10), (70, 120, 5)];
+        for (interval, (from_ns, until_ns, copy_ns)) in (0..).zip(copies) {
+            assert!(lanes.add(Copy { bytes: 10, ..copy(interval, from_ns, until_ns, copy_ns) }, |_| true));
+            excess.update(&lanes.copies);
+            let mut left_bytes = vec![40; 10];
+            for copy in &lanes.copies {
+                timeline.away(copy).for_each(|op| left_bytes[op % 10] -= 10);
+            }
+            assert_eq!(excess.left_bytes, left_bytes);
+            assert_eq!(excess.is_none(), left_bytes.iter().all(|&bytes| bytes <= 0));
+        }
+    }
+
+    #[test]
     fn what_is_taken_out_leaves_no_trace() {
         let mut lanes = Lanes { period_ns: 100, most_ns: 100, ..Lanes::default() };
         assert!(lanes.add(copy(0, 10, 90, 20), |_| true));
