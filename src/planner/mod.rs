@@ -82,12 +82,17 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     fn run(&self, schedule: Option<&Arc<Schedule>>) -> Option<Trial> {
+        self.at_leisure(|| trial::run(self.iteration, self.profile, self.settings, schedule).ok())
+    }
+
+    /// Works, then rests.
+    fn at_leisure<T>(&self, work: impl FnOnce() -> T) -> T {
         let begun = Instant::now();
-        let trial = trial::run(self.iteration, self.profile, self.settings, schedule).ok();
+        let made = work();
         if self.rests > 0 {
             std::thread::sleep(begun.elapsed() * self.rests);
         }
-        trial
+        made
     }
 
     /// Hands on schedules that are faster than none, each faster than the one before.
@@ -113,6 +118,7 @@ impl Planner<'_> {
                 return;
             }
             search.rest(self.rests);
+            search.try_choices();
             let mut placed = self.realised(&search);
             if !offer(placed.clone()) {
                 return;
@@ -129,6 +135,7 @@ impl Planner<'_> {
         }
         let mut search = Search::new(*self, &chosen);
         search.try_rules();
+        search.try_choices();
         if offer(search.best()) && search.improve() {
             offer(search.best());
         }

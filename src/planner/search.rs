@@ -143,7 +143,7 @@ impl<'a> Search<'a> {
         self.tried().is_none_or(|(_, best)| step_ns as f64 <= best.step_ns as f64 * AS_FAST)
     }
 
-    /// Tries every rule, with copies booked and without; then what was chosen with all of an iteration in view.
+    /// Tries every rule, with copies booked and without.
     pub fn try_rules(&mut self) {
         for rule in RULES {
             self.attempt_start(rule, None);
@@ -151,7 +151,6 @@ impl<'a> Search<'a> {
         if self.planner.settings.ways.offload {
             self.try_books();
         }
-        self.try_choices();
     }
 
     fn try_books(&mut self) {
@@ -166,7 +165,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn try_choices(&mut self) {
+    /// Tries what is chosen with all of an iteration in view.
+    pub fn try_choices(&mut self) {
         let rule = self.best.as_ref().map_or(RULES[0], |best| best.draft.rule);
         for wishes in self.chosen.get_or_init(|| self.choose()) {
             self.attempt_draft(Draft { rule, books: None, wishes: wishes.clone() });
@@ -178,8 +178,11 @@ impl<'a> Search<'a> {
         let mut model = Model::new(iteration, &self.timeline, settings.ways);
         PARTS.map(|part| {
             let budget_bytes = (settings.budget_bytes as f64 * part) as usize;
-            let start = relax(&mut model, budget_bytes);
-            let (dropped, moved) = anneal(&mut model, start, budget_bytes).leaving();
+            let choices = self.planner.at_leisure(|| {
+                let start = relax(&mut model, budget_bytes);
+                anneal(&mut model, start, budget_bytes)
+            });
+            let (dropped, moved) = choices.leaving();
             let dropped = dropped.into_iter().map(|interval| (interval, Wish::Drop(Turn::First)));
             let moved = moved.into_iter().zip(1..).map(|(interval, rank)| (interval, Wish::Book(rank)));
             dropped.chain(moved).collect()

@@ -25,7 +25,9 @@ impl Pool {
     pub(super) fn tally(&mut self, made_by: &Instruction, outputs: &[StorageId]) -> Result<(), Error> {
         let settings = &self.settings;
         let may_encode = settings.policy.may_encode() && settings.ways.offload;
-        if self.log.is_none() || !may_encode || !settings.sparsity.is_empty() {
+        // Where time is the engine's own there is nothing to count, and a replay has none of these ops.
+        let counts = self.engine().times().is_none() && settings.sparsity.is_empty();
+        if self.log.is_none() || !may_encode || !counts {
             return Ok(());
         }
         for (place, (&id, view)) in outputs.iter().zip(&made_by.outputs).enumerate() {
