@@ -17,25 +17,30 @@ constexpr u32 MAX_RANK = 8, MAX_OPERANDS = 3;
 
 // Dimensions innermost first, with one row of steps (in elements) per operand. The caller has merged the dimensions
 // that step evenly, so that the usual case is rank 1. The rank is never 0.
-struct Space {
+template <u32 OPERANDS> struct SpaceOf {
   u64 count, rank;
   u64 sizes[MAX_RANK];
-  i64 strides[MAX_OPERANDS][MAX_RANK];
+  i64 strides[OPERANDS][MAX_RANK];
 };
+typedef SpaceOf<MAX_OPERANDS> Space;
+
+// Where the element at flat index `at` lies in the first N operands; `offsets` begin at zero.
+template <u32 N, u32 OPERANDS> DEV void locate(const SpaceOf<OPERANDS>& space, u64 at, i64* offsets) {
+  for (u32 axis = 0; axis < space.rank; ++axis) {
+    const u64 next = at / space.sizes[axis];
+    const i64 index = at - next * space.sizes[axis];
+    for (u32 n = 0; n < N; ++n) offsets[n] += index * space.strides[n][axis];
+    at = next;
+  }
+}
 
 // Calls `body(position, offsets, run)` for consecutive pieces of `range`: `run` elements from flat index `position`
 // along dimension 0, the first of them at `offsets[n]` in operand n. On the device every thread has runs of one.
-template <u32 N, class Body> DEV void for_runs(const Space& space, Range range, Body body) {
+template <u32 N, u32 OPERANDS, class Body> DEV void for_runs(const SpaceOf<OPERANDS>& space, Range range, Body body) {
 #if SIMT_DEVICE
   for (u64 i = range.begin + threadIdx.x; i < range.end; i += blockDim.x) {
     i64 offsets[N] = {};
-    u64 rest = i;
-    for (u32 axis = 0; axis < space.rank; ++axis) {
-      const u64 next = rest / space.sizes[axis];
-      const i64 index = rest - next * space.sizes[axis];
-      for (u32 n = 0; n < N; ++n) offsets[n] += index * space.strides[n][axis];
-      rest = next;
-    }
+    locate<N>(space, i, offsets);
     body(i, offsets, u64(1));
   }
 #else

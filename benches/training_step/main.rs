@@ -1,4 +1,4 @@
-//! The time of one training step of three networks, backend beside backend.
+//! The time of one training step of three networks, backend beside backend, and without fused launches.
 //!
 //! Backends take turns, step by step, so that what else the machine does meets them all. Every backend computes on
 //! rayon's global pool, as wide as the machine or `RAYON_NUM_THREADS`; the matrix product of ndarray has threads of its
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use burn::backend::{Autodiff, Flex, NdArray};
 use burn::tensor::backend::AutodiffBackend;
-use burn_overcommit::Overcommit;
+use burn_overcommit::{Config, Overcommit, OvercommitDevice, configure};
 use clap::Parser;
 
 use crate::data::{Batch, Digits};
@@ -45,11 +45,10 @@ struct Options {
 type Step = Box<dyn FnMut() -> f32>;
 
 /// The example's network: residual convolutions, batch normalization, dropout.
-fn convolutional<B: AutodiffBackend>(depth: usize) -> Step {
-    let device = B::Device::default();
+fn convolutional<B: AutodiffBackend>(device: &B::Device, depth: usize) -> Step {
     let digits = Digits::load().expect("the shipped file is well formed");
-    let batch = Batch::<B>::new(&digits.train[..BATCH], &device);
-    let mut learner = Some(Learner::<B>::new(depth, SEED, &device));
+    let batch = Batch::<B>::new(&digits.train[..BATCH], device);
+    let mut learner = Some(Learner::<B>::new(depth, SEED, device));
     Box::new(move || {
         let before = learner.take().expect("every step leaves a learner");
         let (after, loss) = before.step(batch.clone(), LEARNING_RATE);
@@ -58,12 +57,12 @@ fn convolutional<B: AutodiffBackend>(depth: usize) -> Step {
     })
 }
 
-fn steps<B: AutodiffBackend>() -> Vec<(&'static str, Step)> {
+fn steps<B: AutodiffBackend>(device: &B::Device) -> Vec<(&'static str, Step)> {
     vec![
-        ("convolutional, 8 blocks", convolutional::<B>(8)),
-        ("convolutional, 32 blocks", convolutional::<B>(32)),
-        ("transformer", networks::transformer::<B>()),
-        ("lstm", networks::lstm::<B>()),
+        ("convolutional, 8 blocks", convolutional::<B>(device, 8)),
+        ("convolutional, 32 blocks", convolutional::<B>(device, 32)),
+        ("transformer", networks::transformer::<B>(device)),
+        ("lstm", networks::lstm::<B>(device)),
     ]
 }
 
@@ -89,16 +88,25 @@ fn main() {
     let options = Options::parse();
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
     println!(
-        "{:26}{:>12}{:>12}{:>12}{:>12}{:>12}",
-        "ms a step", "overcommit", "flex", "ndarray", "/ flex", "/ ndarray"
+        "{:26}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}",
+        "ms a step", "overcommit", "unfused", "flex", "ndarray", "/ unfused", "/ flex", "/ ndarray"
     );
-    let others = steps::<Autodiff<Flex>>().into_iter().zip(steps::<Autodiff<NdArray>>());
-    for ((name, ours), ((_, flex), (_, ndarray))) in steps::<Autodiff<Overcommit>>().into_iter().zip(others) {
+    let [fused, unfused] = [true, false].map(|fusion| {
+        let device = OvercommitDevice::Host(u16::from(!fusion));
+        configure(&device, Config::new().fusion(fusion)).expect("a device that nothing uses");
+        steps::<Autodiff<Overcommit>>(&device)
+    });
+    let flex = steps::<Autodiff<Flex>>(&Default::default());
+    let ndarray = steps::<Autodiff<NdArray>>(&Default::default());
+    let others = unfused.into_iter().zip(flex).zip(ndarray);
+    for ((name, ours), (((_, unfused), (_, flex)), (_, ndarray))) in fused.into_iter().zip(others) {
         if !name.contains(&options.network) {
             continue;
         }
-        let times = medians(&mut [ours, flex, ndarray], options.steps.max(1));
-        let [ours, flex, ndarray] = [0, 1, 2].map(|which| milliseconds(times[which]));
-        println!("{name:26}{ours:12.2}{flex:12.2}{ndarray:12.2}{:12.2}{:12.2}", ours / flex, ours / ndarray);
+        let times = medians(&mut [ours, unfused, flex, ndarray], options.steps.max(1));
+        let [ours, others @ ..] = [0, 1, 2, 3].map(|which| milliseconds(times[which]));
+        let columns = [ours].into_iter().chain(others).chain(others.map(|other| ours / other));
+        let columns: String = columns.map(|column| format!("{column:12.2}")).collect();
+        println!("{name:26}{columns}");
     }
 }

@@ -51,35 +51,37 @@ impl<B: Backend> Classifier<B> for Recurrent<B> {
     }
 }
 
-pub fn transformer<B: AutodiffBackend>() -> Step {
-    let device = B::Device::default();
-    B::seed(&device, SEED);
-    train(Transformer {
-        embedding: EmbeddingConfig::new(VOCABULARY, WIDTH).init::<B>(&device),
-        encoder: TransformerEncoderConfig::new(WIDTH, 4 * WIDTH, 8, 4).init(&device),
-        head: LinearConfig::new(WIDTH, CLASSES).init(&device),
-    })
+pub fn transformer<B: AutodiffBackend>(device: &B::Device) -> Step {
+    B::seed(device, SEED);
+    let network = Transformer {
+        embedding: EmbeddingConfig::new(VOCABULARY, WIDTH).init::<B>(device),
+        encoder: TransformerEncoderConfig::new(WIDTH, 4 * WIDTH, 8, 4).init(device),
+        head: LinearConfig::new(WIDTH, CLASSES).init(device),
+    };
+    train(network, device)
 }
 
-pub fn lstm<B: AutodiffBackend>() -> Step {
-    let device = B::Device::default();
-    B::seed(&device, SEED);
-    train(Recurrent {
-        embedding: EmbeddingConfig::new(VOCABULARY, WIDTH).init::<B>(&device),
-        lstm: LstmConfig::new(WIDTH, WIDTH, true).init(&device),
-        head: LinearConfig::new(WIDTH, CLASSES).init(&device),
-    })
+pub fn lstm<B: AutodiffBackend>(device: &B::Device) -> Step {
+    B::seed(device, SEED);
+    let network = Recurrent {
+        embedding: EmbeddingConfig::new(VOCABULARY, WIDTH).init::<B>(device),
+        lstm: LstmConfig::new(WIDTH, WIDTH, true).init(device),
+        head: LinearConfig::new(WIDTH, CLASSES).init(device),
+    };
+    train(network, device)
 }
 
 /// Steps of Adam over one batch.
-fn train<B: AutodiffBackend, M: AutodiffModule<B> + Classifier<B> + 'static>(network: M) -> Step {
-    let device = B::Device::default();
+fn train<B: AutodiffBackend, M: AutodiffModule<B> + Classifier<B> + 'static>(
+    network: M,
+    device: &B::Device,
+) -> Step {
     let numbers = |count: usize, below: usize| (0..count).map(|i| ((i * 7919 + 13) % below) as i32).collect();
     let tokens = TensorData::new(numbers(BATCH * TOKENS, VOCABULARY), [BATCH, TOKENS]);
-    let tokens = Tensor::<B, 2, Int>::from_data(tokens, &device);
-    let labels = Tensor::<B, 1, Int>::from_data(TensorData::new(numbers(BATCH, CLASSES), [BATCH]), &device);
+    let tokens = Tensor::<B, 2, Int>::from_data(tokens, device);
+    let labels = Tensor::<B, 1, Int>::from_data(TensorData::new(numbers(BATCH, CLASSES), [BATCH]), device);
     let mut optimizer = AdamConfig::new().init();
-    let mut network = Some(network);
+    let (mut network, device) = (Some(network), device.clone());
     Box::new(move || {
         let before = network.take().expect("every step leaves a network");
         let scores = before.scores(tokens.clone());

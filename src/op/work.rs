@@ -64,10 +64,16 @@ impl Op {
             Op::Sort { .. } | Op::ArgSort { .. } => {
                 4 * count(&inputs[0]) * inputs[0].dtype.size_bytes() as u64
             }
+            Op::Fused { program, .. } => made * program.steps().len() as u64,
             _ => inputs.iter().map(count).max().unwrap_or(made).max(made),
         };
         let dtype = inputs.first().or(outputs.first()).map_or(Dtype::F32, |view| view.dtype);
-        let (read_bytes, written_bytes) = (bytes(inputs), bytes(outputs));
+        let read_bytes = match self {
+            // Several tensors are often one over and over: what a norm has of each channel.
+            Op::Fused { .. } => inputs.iter().map(|view| view.distinct_bytes() as u64).sum(),
+            _ => bytes(inputs),
+        };
+        let written_bytes = bytes(outputs);
         Work { flops, read_bytes, written_bytes, dtype, measured_ns: None }
     }
 }

@@ -53,12 +53,43 @@ impl Pool {
         self.run_instruction(&asked, inputs)
     }
 
+    /// [`run`](Pool::run), but after an error the handles that the op was to consume are still there. Where something went wrong
+    /// only after the op, that comes beside what it made.
+    pub fn run_or_keep(
+        &mut self,
+        op: Op,
+        inputs: &[Input],
+    ) -> Result<(PerOutput<(StorageId, View)>, Result<(), Error>), Error> {
+        let exactness = self.settings.exactness;
+        let asked = self.instructions.get(&*self.submitter.engine, exactness, op, inputs)?;
+        self.run_or_keep_instruction(&asked, inputs)
+    }
+
     /// [`run`](Pool::run), of an op that is known to fit its inputs.
     pub fn run_instruction(
         &mut self,
         asked: &Arc<Instruction>,
         inputs: &[Input],
     ) -> Result<PerOutput<(StorageId, View)>, Error> {
+        match self.run_or_keep_instruction(asked, inputs) {
+            Ok((outputs, Ok(()))) => Ok(outputs),
+            Ok((outputs, Err(error))) => {
+                outputs.into_iter().for_each(|(id, _)| self.release(id));
+                Err(error)
+            }
+            Err(error) => {
+                let consumed = inputs.iter().filter(|input| input.consumed);
+                consumed.for_each(|input| self.release(input.id));
+                Err(error)
+            }
+        }
+    }
+
+    fn run_or_keep_instruction(
+        &mut self,
+        asked: &Arc<Instruction>,
+        inputs: &[Input],
+    ) -> Result<(PerOutput<(StorageId, View)>, Result<(), Error>), Error> {
         self.clock += 1;
         let stream = self.streams.current();
         self.streams[stream].ops += 1;
@@ -79,9 +110,7 @@ impl Pool {
         self.look_around();
         let given_up = overwritten.filter(|_| outputs.is_ok());
         for (index, input) in inputs.iter().enumerate() {
-            if input.consumed && outputs.is_err() {
-                self.release(input.id);
-            } else if input.consumed && given_up != Some(index) {
+            if input.consumed && outputs.is_ok() && given_up != Some(index) {
                 self.let_go(input.id);
             }
         }
@@ -93,11 +122,7 @@ impl Pool {
         let after = self.touched(&touched);
         let after = after
             .and_then(|()| if self.policy.evicts_at_once() { self.evict_all() } else { self.prefetch() });
-        if let Err(error) = after {
-            outputs.into_iter().for_each(|id| self.release(id));
-            return Err(error);
-        }
-        Ok(outputs.iter().copied().zip(plan.outputs.iter().copied()).collect())
+        Ok((outputs.iter().copied().zip(plan.outputs.iter().copied()).collect(), after))
     }
 
     /// Submits an op, on the encoded form of an input where that is all that there is of it and suffices.
@@ -130,8 +155,11 @@ impl Pool {
         let ids: Ids = inputs.iter().map(|input| input.id).collect();
         let least = least(asked);
         let overwritten = self.overwritten_input(inputs, least);
-        let least_bytes = self.working_set_bytes(&ids, least, overwritten.is_some());
-        self.largest_op_bytes = self.largest_op_bytes.max(least_bytes);
+        // A fused op is run in parts where it does not fit, which were counted when they came.
+        if !matches!(asked.op, Op::Fused { .. }) {
+            let least_bytes = self.working_set_bytes(&ids, least, overwritten.is_some());
+            self.largest_op_bytes = self.largest_op_bytes.max(least_bytes);
+        }
         let plan = self.chosen(asked, &ids, overwritten.is_some());
         let reserved = ready.and_then(|()| self.reserve(&ids, &plan, overwritten));
         let copies = reserved.and_then(|blocks| {
@@ -186,6 +214,25 @@ impl Pool {
             self.lost_bytes(id);
         }
         self.graph.settle(id);
+    }
+
+    /// Whether an op that needs so much device memory at once could be run; it counts as one that was.
+    pub fn allows(&mut self, need_bytes: usize) -> bool {
+        let is_allowed = need_bytes <= self.budget_bytes();
+        if is_allowed {
+            self.largest_op_bytes = self.largest_op_bytes.max(need_bytes);
+        }
+        is_allowed
+    }
+
+    /// Device memory that there is.
+    pub fn budget_bytes(&self) -> usize {
+        self.device.limit_bytes()
+    }
+
+    /// What a storage holds.
+    pub fn size_bytes(&self, id: StorageId) -> usize {
+        self.graph.storages[id].size_bytes
     }
 
     /// Device memory that an op needs at once, without its first output if that is made in place.

@@ -36,7 +36,12 @@ impl Drop for Scope {
 
 /// The tensor is a result of the scope that this thread was in until now: it counts as made outside of it.
 pub fn keep_result(tensor: &Tensor) {
-    tensor.runtime().pool().keep_result(tensor.id(), depth());
+    // What cannot be made just now tells so when it is asked for.
+    if let Ok(mut front) = tensor.runtime().settled([tensor])
+        && let Some(id) = tensor.try_id()
+    {
+        front.pool.keep_result(id, depth());
+    }
 }
 
 #[cfg(test)]
