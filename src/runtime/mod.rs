@@ -93,11 +93,7 @@ impl Runtime {
     /// The pool and what waits, with all dropped handles taken account of, in the order of their ids.
     fn lock(&self) -> MutexGuard<'_, Front> {
         let mut front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
-        // Most often there are none or a few.
-        let mut dropped = SmallVec::<[StorageId; 32]>::new();
-        dropped.extend(std::iter::from_fn(|| self.dropped.pop()));
-        dropped.sort_unstable();
-        dropped.into_iter().for_each(|id| front.pool.release(id));
+        self.release_dropped(&mut front.pool);
         (front.thread, front.scopes) = (thread::number(), scope::depth());
         if front.runs.len() <= front.thread {
             let count = front.thread + 1;
@@ -106,6 +102,14 @@ impl Runtime {
         let (thread, scopes) = (front.thread, front.scopes);
         front.pool.enter(thread, scopes);
         front
+    }
+
+    fn release_dropped(&self, pool: &mut Pool) {
+        // Most often there are none or a few.
+        let mut dropped = SmallVec::<[StorageId; 32]>::new();
+        dropped.extend(std::iter::from_fn(|| self.dropped.pop()));
+        dropped.sort_unstable();
+        dropped.into_iter().for_each(|id| pool.release(id));
     }
 
     /// The same once nothing of this thread waits, nor what makes these tensors.
@@ -136,6 +140,8 @@ impl Runtime {
         }
         pool.enter(thread, run.scopes());
         let submitted = run.submit(self, pool);
+        // What the run had and nobody else has any more.
+        self.release_dropped(pool);
         pool.enter(front.thread, front.scopes);
         submitted
     }
