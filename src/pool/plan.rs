@@ -18,6 +18,8 @@ use crate::op::{Inputs, MAX_OUTPUTS, Op, PerOutput, View};
 const MAX_BLOCKS: usize = MAX_OUTPUTS + 1;
 type Blocks = SmallVec<[(Block, Pending); MAX_BLOCKS]>;
 type Ids = Inputs<StorageId>;
+/// What an op made, and how to read it.
+type Outputs = PerOutput<(StorageId, View)>;
 
 /// A tensor passed to an op.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +42,7 @@ struct Ran {
 impl Pool {
     /// Submits an op and returns what it makes: storages with one handle each, and how to read them. Handles that it
     /// consumes are gone, also after an error; nothing else is lost by one.
-    pub fn run(&mut self, op: Op, inputs: &[Input]) -> Result<PerOutput<(StorageId, View)>, Error> {
+    pub fn run(&mut self, op: Op, inputs: &[Input]) -> Result<Outputs, Error> {
         let exactness = self.settings.exactness;
         let asked = match self.instructions.get(&*self.submitter.engine, exactness, op, inputs) {
             Ok(asked) => asked,
@@ -55,22 +57,14 @@ impl Pool {
 
     /// [`run`](Pool::run), but after an error the handles that the op was to consume are still there. Where something went wrong
     /// only after the op, that comes beside what it made.
-    pub fn run_or_keep(
-        &mut self,
-        op: Op,
-        inputs: &[Input],
-    ) -> Result<(PerOutput<(StorageId, View)>, Result<(), Error>), Error> {
+    pub fn run_or_keep(&mut self, op: Op, inputs: &[Input]) -> Result<(Outputs, Result<(), Error>), Error> {
         let exactness = self.settings.exactness;
         let asked = self.instructions.get(&*self.submitter.engine, exactness, op, inputs)?;
         self.run_or_keep_instruction(&asked, inputs)
     }
 
     /// [`run`](Pool::run), of an op that is known to fit its inputs.
-    pub fn run_instruction(
-        &mut self,
-        asked: &Arc<Instruction>,
-        inputs: &[Input],
-    ) -> Result<PerOutput<(StorageId, View)>, Error> {
+    pub fn run_instruction(&mut self, asked: &Arc<Instruction>, inputs: &[Input]) -> Result<Outputs, Error> {
         match self.run_or_keep_instruction(asked, inputs) {
             Ok((outputs, Ok(()))) => Ok(outputs),
             Ok((outputs, Err(error))) => {
@@ -89,7 +83,7 @@ impl Pool {
         &mut self,
         asked: &Arc<Instruction>,
         inputs: &[Input],
-    ) -> Result<(PerOutput<(StorageId, View)>, Result<(), Error>), Error> {
+    ) -> Result<(Outputs, Result<(), Error>), Error> {
         self.clock += 1;
         let stream = self.streams.current();
         self.streams[stream].ops += 1;
