@@ -17,6 +17,9 @@ struct Options {
     /// Compute capabilities without their point.
     #[arg(long, value_delimiter = ',', default_value = "75,80,90,100,120", value_parser = number)]
     architectures: Vec<u32>,
+    /// Files of `kernels/` without their ending; by default all.
+    #[arg(long, value_delimiter = ',')]
+    files: Vec<String>,
 }
 
 fn number(text: &str) -> Result<u32, ParseIntError> {
@@ -26,13 +29,14 @@ fn number(text: &str) -> Result<u32, ParseIntError> {
 fn main() -> ExitCode {
     let options = Options::parse();
     let threads = available_parallelism().map_or(1, usize::from);
-    let report = match check_kernels(options.folder.as_deref(), &options.architectures, threads) {
-        Ok(report) => report,
-        Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::FAILURE;
-        }
-    };
+    let report =
+        match check_kernels(options.folder.as_deref(), &options.architectures, &options.files, threads) {
+            Ok(report) => report,
+            Err(error) => {
+                eprintln!("{error}");
+                return ExitCode::FAILURE;
+            }
+        };
     report.messages.iter().for_each(|message| println!("{message}"));
     println!("{report}");
     match report.failed + report.mismatches {

@@ -60,7 +60,7 @@ template <class T> DEV void run_step(u8 code, T* out, const T* a, const T* b, u6
 template <class T> DEV void gather(const Fused& args, u64 at, u64 count, T (*values)[PIECE]) {
 #if SIMT_DEVICE
   i64 offsets[MAX_INPUTS] = {};
-  if (args.strided) locate<MAX_INPUTS>(args.space, at, offsets);
+  if (args.strided) place<MAX_INPUTS>(args.space, at, offsets);
   for (u32 n = 0; n < args.input_count; ++n) {
     values[n][0] = static_cast<const T*>(args.inputs[n])[args.strided >> n & 1 ? offsets[n] : i64(at)];
   }

@@ -22,26 +22,26 @@ template <bool limited, class C> DEV C shift_of(C largest) { return limited && l
 template <bool limited, class C> DEV C total_of(C sum) { return limited && sum == 0 ? C(1) : sum; }
 
 // exp(x - max) / sum(exp(x - max)), or its logarithm.
-template <bool log, bool limited, class T>
+template <class Worker, bool log, bool limited, class T>
 DEV void softmax_row(T* out, i64 step_out, const T* x, i64 step, u64 size) {
   typedef Compute<T> C;
-  const C shift = shift_of<limited>(reduce_row<Largest>(x, size, step));
+  const C shift = shift_of<limited>(reduce_row<Largest, T, C, Worker>(x, size, step));
   if constexpr (!log && is_computed<T>) {
     if (step == 1 && step_out == 1) {
-      INDEPENDENT for (u64 k = 0; k < size; ++k) out[k] = Exp::f(x[k] - shift);
-      const C sum = total_of<limited>(reduce_row<Sum>(out, size, 1));
-      for (u64 k = 0; k < size; ++k) out[k] /= sum;
+      Worker::each(size, [=](u64 k) { out[k] = Exp::f(x[k] - shift); });
+      const C sum = total_of<limited>(reduce_row<Sum, T, C, Worker>(out, size, 1));
+      Worker::each(size, [=](u64 k) { out[k] /= sum; });
       return;
     }
   }
   const auto shifted = [=](u64 k) { return widen(x[i64(k) * step]) - shift; };
-  const C sum = reduce_values<Sum, C>(size, [=](u64 k) { return Exp::f(shifted(k)); });
+  const C sum = Worker::template reduce<Sum, C>(size, [=](u64 k) { return Exp::f(shifted(k)); });
   if constexpr (log) {
     const C less = Log::f(sum);
-    INDEPENDENT for (u64 k = 0; k < size; ++k) out[i64(k) * step_out] = narrow<T>(shifted(k) - less);
+    Worker::each(size, [=](u64 k) { out[i64(k) * step_out] = narrow<T>(shifted(k) - less); });
   } else {
     const C total = total_of<limited>(sum);
-    INDEPENDENT for (u64 k = 0; k < size; ++k) out[i64(k) * step_out] = narrow<T>(Exp::f(shifted(k)) / total);
+    Worker::each(size, [=](u64 k) { out[i64(k) * step_out] = narrow<T>(Exp::f(shifted(k)) / total); });
   }
 }
 
@@ -68,7 +68,8 @@ template <bool log, class T> DEV void softmax(const Softmax& args) {
   const T* x = static_cast<const T*>(args.x);
   const i64 across_x = args.space.strides[0][0], across_out = args.space.strides[1][0];
   const bool columnwise = across_x == 1 && across_out == 1 && by_column(1, args.step_x);
-  for_runs<2>(args.space, block_range(args.space.count, args.chunk), [&](u64, const i64* offsets, u64 run) {
+  const Range range = block_range(args.space.count, args.chunk);
+  for_rows<2>(args.space, range, args.step_x, args.size, [&](auto worker, u64, const i64* offsets, u64 run) {
     for (u64 done = 0; done < run;) {
       const u32 columns = columnwise ? u32(least(run - done, u64(COLUMNS))) : 1;
       const T* from = x + offsets[0] + i64(done) * across_x;
@@ -76,30 +77,30 @@ template <bool log, class T> DEV void softmax(const Softmax& args) {
       if (columns > 1)
         softmax_columns<log>(to, args.step_out, from, args.step_x, args.size, columns);
       else
-        softmax_row<log, false>(to, args.step_out, from, args.step_x, args.size);
+        softmax_row<decltype(worker), log, false>(to, args.step_out, from, args.step_x, args.size);
       done += columns;
     }
   });
 }
 
 // One row of attention weights: scores times the scale, softmax over those that count.
-template <class T> DEV void masked_row(const Softmax& args, T* out, const T* x, const b8* mask, u64 seen) {
+template <class Worker, class T>
+DEV void masked_row(const Softmax& args, T* out, const T* x, const b8* mask, u64 seen) {
   typedef Compute<T> C;
   const C scale = C(args.scale), none = lowest<C>();
   const i64 step = args.step_x, step_mask = args.step_mask;
   const auto score = [=](T value, b8 hidden) { return narrow<T>(widen(hidden) ? none : widen(value) * scale); };
   if (step == 1 && !mask) {
-    INDEPENDENT for (u64 k = 0; k < seen; ++k) out[k] = score(x[k], b8{0});
+    Worker::each(seen, [=](u64 k) { out[k] = score(x[k], b8{0}); });
   } else if (step == 1 && step_mask == 1) {
-    INDEPENDENT for (u64 k = 0; k < seen; ++k) out[k] = score(x[k], mask[k]);
+    Worker::each(seen, [=](u64 k) { out[k] = score(x[k], mask[k]); });
   } else {
-    for (u64 k = 0; k < seen; ++k)
-      out[k] = score(x[i64(k) * step], mask ? mask[i64(k) * step_mask] : b8{0});
+    Worker::each(seen, [=](u64 k) { out[k] = score(x[i64(k) * step], mask ? mask[i64(k) * step_mask] : b8{0}); });
   }
-  softmax_row<false, true>(out, 1, out, 1, seen);
+  softmax_row<Worker, false, true>(out, 1, out, 1, seen);
   // What is not seen counts nothing, unless the sum is NaN: then so is the row.
   const T rest = seen > 0 && is_nan(widen(out[0])) ? out[0] : narrow<T>(C(0));
-  for (u64 k = seen; k < args.size; ++k) out[k] = rest;
+  Worker::each(args.size - seen, [=](u64 k) { out[seen + k] = rest; });
 }
 
 template <class T> DEV void softmax_masked(const Softmax& args) {
@@ -107,15 +108,16 @@ template <class T> DEV void softmax_masked(const Softmax& args) {
   const T* x = static_cast<const T*>(args.x);
   const b8* mask = static_cast<const b8*>(args.mask);
   const i64* across[3] = {args.space.strides[0], args.space.strides[1], args.space.strides[2]};
-  for_runs<3>(args.space, block_range(args.space.count, args.chunk), [&](u64 at, const i64* offsets, u64 run) {
+  const Range range = block_range(args.space.count, args.chunk);
+  for_rows<3>(args.space, range, args.step_x, args.size, [&](auto worker, u64 at, const i64* offsets, u64 run) {
     for (u64 c = 0; c < run; ++c) {
       u64 seen = args.size;
       if (args.queries != 0) {
         const i64 last = i64((at + c) % args.queries + args.size + 1) - i64(args.queries);
         seen = u64(least(most(last, i64(0)), i64(args.size)));
       }
-      masked_row(args, out + offsets[1] + i64(c) * across[1][0], x + offsets[0] + i64(c) * across[0][0],
-                 mask ? mask + offsets[2] + i64(c) * across[2][0] : nullptr, seen);
+      masked_row<decltype(worker)>(args, out + offsets[1] + i64(c) * across[1][0], x + offsets[0] + i64(c) * across[0][0],
+                                   mask ? mask + offsets[2] + i64(c) * across[2][0] : nullptr, seen);
     }
   });
 }
@@ -132,23 +134,24 @@ struct Norm {
   Space space;       // of the rows
 };
 
-template <bool centred, class T, class Read>
+template <bool centred, class Worker, class T, class Read>
 DEV void norm_row(T* out, u64 size, Compute<T> epsilon, Read read, const Norm& args) {
   typedef Compute<T> C;
   const T* gamma = static_cast<const T*>(args.gamma);
   const T* beta = static_cast<const T*>(args.beta);
-  const Moments<C> of = moments<centred, C>(size, epsilon, read);
+  const i64 step_gamma = args.step_gamma, step_beta = args.step_beta;
+  const Moments<C> of = moments<centred, Worker, C>(size, epsilon, read);
   const C mean = of.mean, deviation = of.deviation;
   const auto scaled = [=](u64 k, const T& weight) { return (read(k) - mean) / deviation * widen(weight); };
-  if (args.step_gamma == 1 && beta && args.step_beta == 1) {
-    INDEPENDENT for (u64 k = 0; k < size; ++k) out[k] = narrow<T>(scaled(k, gamma[k]) + widen(beta[k]));
-  } else if (args.step_gamma == 1 && !beta) {
-    INDEPENDENT for (u64 k = 0; k < size; ++k) out[k] = narrow<T>(scaled(k, gamma[k]));
+  if (step_gamma == 1 && beta && step_beta == 1) {
+    Worker::each(size, [=](u64 k) { out[k] = narrow<T>(scaled(k, gamma[k]) + widen(beta[k])); });
+  } else if (step_gamma == 1 && !beta) {
+    Worker::each(size, [=](u64 k) { out[k] = narrow<T>(scaled(k, gamma[k])); });
   } else {
-    for (u64 k = 0; k < size; ++k) {
-      const C value = scaled(k, gamma[i64(k) * args.step_gamma]);
-      out[k] = narrow<T>(beta ? value + widen(beta[i64(k) * args.step_beta]) : value);
-    }
+    Worker::each(size, [=](u64 k) {
+      const C value = scaled(k, gamma[i64(k) * step_gamma]);
+      out[k] = narrow<T>(beta ? value + widen(beta[i64(k) * step_beta]) : value);
+    });
   }
 }
 
@@ -157,25 +160,27 @@ template <bool centred, class T> DEV void norm(const Norm& args) {
   const T* x = static_cast<const T*>(args.x);
   const Compute<T> epsilon = Compute<T>(args.epsilon);
   const i64 across = args.space.strides[0][0], step = args.step_x;
-  for_runs<1>(args.space, block_range(args.space.count, args.chunk), [&](u64 i, const i64* offsets, u64 run) {
+  const Range range = block_range(args.space.count, args.chunk);
+  for_rows<1>(args.space, range, step, args.size, [&](auto worker, u64 i, const i64* offsets, u64 run) {
+    typedef decltype(worker) Worker;
     for (u64 c = 0; c < run; ++c) {
       const T* row = x + offsets[0] + i64(c) * across;
       T* to = out + (i + c) * args.size;
       if (step == 1)
-        norm_row<centred>(to, args.size, epsilon, [row](u64 k) { return widen(row[k]); }, args);
+        norm_row<centred, Worker>(to, args.size, epsilon, [row](u64 k) { return widen(row[k]); }, args);
       else
-        norm_row<centred>(to, args.size, epsilon, [row, step](u64 k) { return widen(row[i64(k) * step]); }, args);
+        norm_row<centred, Worker>(to, args.size, epsilon, [row, step](u64 k) { return widen(row[i64(k) * step]); }, args);
     }
   });
 }
 }  // namespace
 
 #define NORMS(T, ...)                                                    \
-  KERNEL(softmax_##T, Softmax) { softmax<false, T>(args); }               \
-  KERNEL(softmax_log_##T, Softmax) { softmax<true, T>(args); }            \
-  KERNEL(softmax_masked_##T, Softmax) { softmax_masked<T>(args); }        \
-  KERNEL(layer_norm_##T, Norm) { norm<true, T>(args); }                   \
-  KERNEL(rms_norm_##T, Norm) { norm<false, T>(args); }
+  TEAM_KERNEL(softmax_##T, Softmax) { softmax<false, T>(args); }               \
+  TEAM_KERNEL(softmax_log_##T, Softmax) { softmax<true, T>(args); }            \
+  TEAM_KERNEL(softmax_masked_##T, Softmax) { softmax_masked<T>(args); }        \
+  TEAM_KERNEL(layer_norm_##T, Norm) { norm<true, T>(args); }                   \
+  TEAM_KERNEL(rms_norm_##T, Norm) { norm<false, T>(args); }
 FOR_FLOATS(NORMS, )
 
 EXPORT_TABLE(norm)

@@ -22,23 +22,23 @@ template <bool log, class C> DEV C slope(C y, C gradient, C sum, C scale) {
   else return y * (gradient - sum) * scale;
 }
 
-template <bool log, class T, class Y, class G, class Out>
+template <class Worker, bool log, class T, class Y, class G, class Out>
 DEV void softmax_slopes(u64 size, Compute<T> scale, Y y, G gradient, Out out) {
   typedef Compute<T> C;
-  const C sum = reduce_values<Sum, C>(size, [=](u64 k) { return summand<log>(y(k), gradient(k)); });
-  INDEPENDENT for (u64 k = 0; k < size; ++k) out(k) = narrow<T>(slope<log>(y(k), gradient(k), sum, scale));
+  const C sum = Worker::template reduce<Sum, C>(size, [=](u64 k) { return summand<log>(y(k), gradient(k)); });
+  Worker::each(size, [=](u64 k) { out(k) = narrow<T>(slope<log>(y(k), gradient(k), sum, scale)); });
 }
 
-template <bool log, class T>
+template <class Worker, bool log, class T>
 DEV void softmax_slopes(const SoftmaxBackward& args, T* out, const T* y, const T* gradient) {
   const Compute<T> scale = Compute<T>(args.scale);
   const i64 step_y = args.step_y, step_gradient = args.step_gradient, step_out = args.step_out;
   if (step_y == 1 && step_gradient == 1 && step_out == 1)
-    softmax_slopes<log, T>(
+    softmax_slopes<Worker, log, T>(
         args.size, scale, [=](u64 k) { return widen(y[k]); }, [=](u64 k) { return widen(gradient[k]); },
         [=](u64 k) -> T& { return out[k]; });
   else
-    softmax_slopes<log, T>(
+    softmax_slopes<Worker, log, T>(
         args.size, scale, [=](u64 k) { return widen(y[i64(k) * step_y]); },
         [=](u64 k) { return widen(gradient[i64(k) * step_gradient]); },
         [=](u64 k) -> T& { return out[i64(k) * step_out]; });
@@ -46,7 +46,7 @@ DEV void softmax_slopes(const SoftmaxBackward& args, T* out, const T* y, const T
 
 // The same for neighbouring columns of rows a step apart.
 template <bool log, class T>
-DEV void softmax_slopes(const SoftmaxBackward& args, T* out, const T* y, const T* gradient, u32 columns) {
+DEV void softmax_column_slopes(const SoftmaxBackward& args, T* out, const T* y, const T* gradient, u32 columns) {
   typedef Compute<T> C;
   const C scale = C(args.scale);
   const i64 step_y = args.step_y, step_gradient = args.step_gradient;
@@ -69,16 +69,17 @@ template <bool log, class T> DEV void softmax_backward(const SoftmaxBackward& ar
   const i64 across[3] = {args.space.strides[0][0], args.space.strides[1][0], args.space.strides[2][0]};
   const bool columnwise =
       across[0] == 1 && across[1] == 1 && across[2] == 1 && by_column(1, args.step_y);
-  for_runs<3>(args.space, block_range(args.space.count, args.chunk), [&](u64, const i64* offsets, u64 run) {
+  const Range range = block_range(args.space.count, args.chunk);
+  for_rows<3>(args.space, range, args.step_y, args.size, [&](auto worker, u64, const i64* offsets, u64 run) {
     for (u64 done = 0; done < run;) {
       const u32 columns = columnwise ? u32(least(run - done, u64(COLUMNS))) : 1;
       const T* from = y + offsets[0] + i64(done) * across[0];
       const T* slopes = gradient + offsets[1] + i64(done) * across[1];
       T* to = out + offsets[2] + i64(done) * across[2];
       if (columns > 1)
-        softmax_slopes<log>(args, to, from, slopes, columns);
+        softmax_column_slopes<log>(args, to, from, slopes, columns);
       else
-        softmax_slopes<log>(args, to, from, slopes);
+        softmax_slopes<decltype(worker), log>(args, to, from, slopes);
       done += columns;
     }
   });
@@ -108,35 +109,36 @@ template <class T> DEV const T* gradient_of(const NormBackward& args) { return s
 
 // The gradient of x: with n = (x - mean) / deviation and g = gradient * gamma, (g - mean(g) - n * mean(g * n)) /
 // deviation. Without centring, mean(g) does not count.
-template <bool centred, class T, class X, class G, class W>
+template <bool centred, class Worker, class T, class X, class G, class W>
 DEV void norm_slopes(T* out, u64 size, Compute<T> epsilon, X x, G gradient, W gamma) {
   typedef Compute<T> C;
-  const Moments<C> of = moments<centred, C>(size, epsilon, x);
+  const Moments<C> of = moments<centred, Worker, C>(size, epsilon, x);
   const C mean = of.mean, scale = C(1) / of.deviation;
   const auto normal = [=](u64 k) { return (x(k) - mean) * scale; };
   const auto weighed = [=](u64 k) { return gradient(k) * gamma(k); };
-  const C shift = centred ? reduce_values<Sum, C>(size, weighed) / C(size) : C(0);
-  const C along =
-      reduce_values<Sum, C>(size, [=](u64 k) { return weighed(k) * normal(k); }) / C(size);
-  INDEPENDENT for (u64 k = 0; k < size; ++k)
-    out[k] = narrow<T>((weighed(k) - shift - normal(k) * along) * scale);
+  C shift = C(0);
+  if constexpr (centred) shift = Worker::template reduce<Sum, C>(size, weighed) / C(size);
+  const C along = Worker::template reduce<Sum, C>(size, [=](u64 k) { return weighed(k) * normal(k); }) / C(size);
+  Worker::each(size, [=](u64 k) { out[k] = narrow<T>((weighed(k) - shift - normal(k) * along) * scale); });
 }
 
 template <bool centred, class T> DEV void norm_backward(const NormBackward& args) {
   const Compute<T> epsilon = Compute<T>(args.epsilon);
   const T* gamma = static_cast<const T*>(args.gamma);
   const i64 step_x = args.step_x, step_gamma = args.step_gamma, step_gradient = args.step_gradient;
-  for_runs<2>(args.space, block_range(args.rows, args.chunk), [&](u64 at, const i64* offsets, u64 run) {
+  const Range range = block_range(args.rows, args.chunk);
+  for_rows<2>(args.space, range, step_x, args.size, [&](auto worker, u64 at, const i64* offsets, u64 run) {
+    typedef decltype(worker) Worker;
     for (u64 row = 0; row < run; ++row) {
       T* out = static_cast<T*>(args.out) + (at + row) * args.size;
       const T* x = x_of<T>(args) + offsets[0] + i64(row) * args.row_x;
       const T* gradient = gradient_of<T>(args) + offsets[1] + i64(row) * args.row_gradient;
       if (step_x == 1 && step_gamma == 1 && step_gradient == 1)
-        norm_slopes<centred>(
+        norm_slopes<centred, Worker>(
             out, args.size, epsilon, [=](u64 k) { return widen(x[k]); },
             [=](u64 k) { return widen(gradient[k]); }, [=](u64 k) { return widen(gamma[k]); });
       else
-        norm_slopes<centred>(
+        norm_slopes<centred, Worker>(
             out, args.size, epsilon, [=](u64 k) { return widen(x[i64(k) * step_x]); },
             [=](u64 k) { return widen(gradient[i64(k) * step_gradient]); },
             [=](u64 k) { return widen(gamma[i64(k) * step_gamma]); });
@@ -148,14 +150,16 @@ template <bool centred, class T> DEV void norm_moments(const NormBackward& args)
   typedef Compute<T> C;
   C* out = static_cast<C*>(args.moments);
   const i64 step = args.step_x;
-  for_runs<1>(args.space, block_range(args.rows, args.chunk), [&](u64 at, const i64* offsets, u64 run) {
+  const Range range = block_range(args.rows, args.chunk);
+  for_rows<1>(args.space, range, step, args.size, [&](auto worker, u64 at, const i64* offsets, u64 run) {
+    typedef decltype(worker) Worker;
+    const auto of_row = [&](auto read) { return moments<centred, Worker, C>(args.size, C(args.epsilon), read); };
     for (u64 row = 0; row < run; ++row) {
       const T* x = x_of<T>(args) + offsets[0] + i64(row) * args.row_x;
-      const Moments<C> of =
-          step == 1 ? moments<centred, C>(args.size, C(args.epsilon), [=](u64 k) { return widen(x[k]); })
-                    : moments<centred, C>(args.size, C(args.epsilon), [=](u64 k) { return widen(x[i64(k) * step]); });
-      out[2 * (at + row)] = of.mean;
-      out[2 * (at + row) + 1] = C(1) / of.deviation;
+      const Moments<C> of = step == 1 ? of_row([=](u64 k) { return widen(x[k]); })
+                                      : of_row([=](u64 k) { return widen(x[i64(k) * step]); });
+      C* to = out + 2 * (at + row);
+      Worker::each(1, [=](u64) { to[0] = of.mean, to[1] = C(1) / of.deviation; });
     }
   });
 }
@@ -219,12 +223,12 @@ template <class T> DEV void norm_totals(const NormBackward& args) {
 }  // namespace
 
 #define GRADIENTS(T, ...)                                                       \
-  KERNEL(softmax_backward_##T, SoftmaxBackward) { softmax_backward<false, T>(args); }    \
-  KERNEL(softmax_backward_log_##T, SoftmaxBackward) { softmax_backward<true, T>(args); } \
-  KERNEL(norm_backward_layer_##T, NormBackward) { norm_backward<true, T>(args); }        \
-  KERNEL(norm_backward_rms_##T, NormBackward) { norm_backward<false, T>(args); }         \
-  KERNEL(norm_moments_layer_##T, NormBackward) { norm_moments<true, T>(args); }          \
-  KERNEL(norm_moments_rms_##T, NormBackward) { norm_moments<false, T>(args); }           \
+  TEAM_KERNEL(softmax_backward_##T, SoftmaxBackward) { softmax_backward<false, T>(args); }    \
+  TEAM_KERNEL(softmax_backward_log_##T, SoftmaxBackward) { softmax_backward<true, T>(args); } \
+  TEAM_KERNEL(norm_backward_layer_##T, NormBackward) { norm_backward<true, T>(args); }        \
+  TEAM_KERNEL(norm_backward_rms_##T, NormBackward) { norm_backward<false, T>(args); }         \
+  TEAM_KERNEL(norm_moments_layer_##T, NormBackward) { norm_moments<true, T>(args); }          \
+  TEAM_KERNEL(norm_moments_rms_##T, NormBackward) { norm_moments<false, T>(args); }           \
   KERNEL(norm_weights_##T, NormBackward) { norm_weights<T>(args); }                      \
   KERNEL(norm_totals_##T, NormBackward) { norm_totals<T>(args); }
 FOR_FLOATS(GRADIENTS, )

@@ -22,16 +22,18 @@ struct Reduce {
 
 // Calls `body(output, first, begin, size, columns)` for tiles of neighbouring outputs of one piece: `columns` outputs
 // from `output`, whose rows begin at element `first` of x, which is element `begin` of the axis, and have `size` elements.
-template <class Body> DEV void for_tiles(const Reduce& args, Body body) {
+template <class Body> DEV void for_tiles(const Reduce& args, u64 i, i64 first, u64 run, Body body) {
   const i64 across = args.space.strides[0][0];
-  for_runs<1>(args.space, block_range(args.space.count, args.chunk), [&](u64 i, const i64* offsets, u64 run) {
-    for (u64 done = 0; done < run;) {
-      const u64 at = i + done, begin = at / args.outputs * args.piece;
-      const u64 columns = least(least(run - done, args.outputs - at % args.outputs), u64(COLUMNS));
-      body(at, offsets[0] + i64(done) * across, begin, least(args.piece, args.size - begin), u32(columns));
-      done += columns;
-    }
-  });
+  for (u64 done = 0; done < run;) {
+    const u64 at = i + done, begin = at / args.outputs * args.piece;
+    const u64 columns = least(least(run - done, args.outputs - at % args.outputs), u64(COLUMNS));
+    body(at, first + i64(done) * across, begin, least(args.piece, args.size - begin), u32(columns));
+    done += columns;
+  }
+}
+template <class Body> DEV void for_tiles(const Reduce& args, Body body) {
+  for_runs<1>(args.space, block_range(args.space.count, args.chunk),
+              [&](u64 i, const i64* offsets, u64 run) { for_tiles(args, i, offsets[0], run, body); });
 }
 
 // Totals are of type C.
@@ -40,13 +42,18 @@ template <class Out, class T, class F, class C, class Finish> DEV void reduce(co
   const T* x = static_cast<const T*>(args.x);
   const i64 across = args.space.strides[0][0];
   const bool columnwise = by_column(across, args.step);
-  for_tiles(args, [&](u64 at, i64 first, u64, u64 size, u32 columns) {
-    C totals[COLUMNS];
-    if (columnwise && columns > 1)
-      reduce_columns<F>(totals, x + first, columns, across, size, args.step);
-    else
-      for (u32 c = 0; c < columns; ++c) totals[c] = reduce_row<F, T, C>(x + first + i64(c) * across, size, args.step);
-    for (u32 c = 0; c < columns; ++c) out[at + c] = narrow<Out>(finish(totals[c]));
+  const Range range = block_range(args.space.count, args.chunk);
+  for_rows<1>(args.space, range, args.step, args.piece, [&](auto worker, u64 i, const i64* offsets, u64 run) {
+    typedef decltype(worker) Worker;
+    for_tiles(args, i, offsets[0], run, [&](u64 at, i64 first, u64, u64 size, u32 columns) {
+      C totals[COLUMNS];
+      if (columnwise && columns > 1)
+        reduce_columns<F>(totals, x + first, columns, across, size, args.step);
+      else
+        for (u32 c = 0; c < columns; ++c)
+          totals[c] = reduce_row<F, T, C, Worker>(x + first + i64(c) * across, size, args.step);
+      Worker::each(columns, [&](u64 c) { out[at + c] = narrow<Out>(finish(totals[c])); });
+    });
   });
 }
 
@@ -170,18 +177,18 @@ template <class T, class F> DEV void arg_best(const Reduce& args) {
 }  // namespace
 
 #define REDUCE(T, kind, F) \
-  KERNEL(reduce_##kind##_##T, Reduce) { reduce<T, T, F>(args); }
+  TEAM_KERNEL(reduce_##kind##_##T, Reduce) { reduce<T, T, F>(args); }
 // Long rows of halves: pieces are kept as f32, and rounded once.
 #define REDUCE_LONG(T, kind, F)                                            \
-  KERNEL(reduce_##kind##_##T##_f32, Reduce) { reduce<f32, T, F>(args); }    \
-  KERNEL(reduce_##kind##_f32_##T, Reduce) { reduce<T, f32, F>(args); }
-#define MEAN(T, ...) KERNEL(reduce_mean_##T, Reduce) { mean<T, T>(args); }
-#define MEAN_LONG(T, ...) KERNEL(reduce_mean_f32_##T, Reduce) { mean<T, f32>(args); }
+  TEAM_KERNEL(reduce_##kind##_##T##_f32, Reduce) { reduce<f32, T, F>(args); }    \
+  TEAM_KERNEL(reduce_##kind##_f32_##T, Reduce) { reduce<T, f32, F>(args); }
+#define MEAN(T, ...) TEAM_KERNEL(reduce_mean_##T, Reduce) { mean<T, T>(args); }
+#define MEAN_LONG(T, ...) TEAM_KERNEL(reduce_mean_f32_##T, Reduce) { mean<T, f32>(args); }
 // Means of integers: sums are as wide as there are, so that none wraps before it is divided.
 #define MEAN_INTEGER(T, Wide)                                                    \
-  KERNEL(reduce_mean_##T, Reduce) { mean<T, T, Wide>(args); }                     \
-  KERNEL(reduce_sum_##T##_##Wide, Reduce) { reduce<Wide, T, Sum, Wide>(args); }   \
-  KERNEL(reduce_mean_##Wide##_##T, Reduce) { mean<T, Wide>(args); }
+  TEAM_KERNEL(reduce_mean_##T, Reduce) { mean<T, T, Wide>(args); }                     \
+  TEAM_KERNEL(reduce_sum_##T##_##Wide, Reduce) { reduce<Wide, T, Sum, Wide>(args); }   \
+  TEAM_KERNEL(reduce_mean_##Wide##_##T, Reduce) { mean<T, Wide>(args); }
 FOR_NUMBERS(REDUCE, sum, Sum) FOR_NUMBERS(REDUCE, prod, Prod)
 FOR_NUMBERS(REDUCE, max, Largest) FOR_NUMBERS(REDUCE, min, Smallest) FOR_NUMBERS(REDUCE, max_abs, LargestAbs)
 FOR_HALVES(REDUCE_LONG, sum, Sum) FOR_HALVES(REDUCE_LONG, prod, Prod)

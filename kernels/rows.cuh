@@ -51,9 +51,85 @@ template <class F, class C, class Load> DEV C reduce_values(u64 size, Load load)
   return total;
 }
 
-template <class F, class T, class C = Compute<T>> DEV C reduce_row(const T* x, u64 size, i64 step) {
-  if (step == 1) return reduce_values<F, C>(size, [x](u64 k) { return C(widen(x[k])); });
-  return reduce_values<F, C>(size, [x, step](u64 k) { return C(widen(x[i64(k) * step])); });
+// Who works on a row. A thread by itself:
+struct Alone {
+  template <class F, class C, class Load> DEV C reduce(u64 size, Load load) { return reduce_values<F, C>(size, load); }
+  template <class Body> DEV void each(u64 size, Body body) {
+    INDEPENDENT for (u64 k = 0; k < size; ++k) body(k);
+  }
+};
+
+#if SIMT_DEVICE
+// Or all threads of a block, neighbours on neighbours. They call these together, and all get the result.
+struct Together {
+  template <class F, class C, class Load> DEV C reduce(u64 size, Load load) {
+    constexpr u32 FEW = 16;
+    SHARED(C, parts, TEAM);
+    each_thread([&] { parts[threadIdx.x] = own_part<F, C>(size, load); });
+    each_thread([&] {
+      if (threadIdx.x >= FEW) return;
+      C part = parts[threadIdx.x];
+      for (u32 t = threadIdx.x + FEW; t < TEAM; t += FEW) part = F::f(part, parts[t]);
+      parts[threadIdx.x] = part;
+    });
+    C total = parts[0];
+    for (u32 t = 1; t < FEW; ++t) total = F::f(total, parts[t]);
+    wait_for_all();  // before anybody writes parts of something else
+    return total;
+  }
+
+  template <class Body> DEV void each(u64 size, Body body) {
+    each_thread([&] {
+      for (u64 k = threadIdx.x; k < size; k += TEAM) body(k);
+    });
+  }
+
+ private:
+  // What one thread takes of a row: four elements at once, so that loads do not wait for each other.
+  template <class F, class C, class Load> DEV C own_part(u64 size, Load load) {
+    C total = F::template start<C>();
+    u64 k = threadIdx.x;
+    while (k + 3 * TEAM < size) {
+      C group = F::template start<C>();
+      for (u32 n = 0; n < GROUP && k + 3 * TEAM < size; n += 4, k += 4 * TEAM)
+        group = F::f(group, F::f(F::f(load(k), load(k + TEAM)), F::f(load(k + 2 * TEAM), load(k + 3 * TEAM))));
+      total = F::f(total, group);
+    }
+    for (; k < size; k += TEAM) total = F::f(total, load(k));
+    return total;
+  }
+};
+
+// Whether a block's threads share rows of a space: where they are long, and neighbours in them not further apart than
+// neighbouring rows.
+DEV bool are_shared(const Space& space, i64 step, u64 size) {
+  const i64 across = space.strides[0][0];
+  const bool side_by_side = space.sizes[0] >= 32 && most(across, -across) < most(step, -step);
+  return size >= TEAM && !side_by_side;
+}
+#endif
+
+// Calls `body(worker, position, offsets, run)` for the rows of a team's block, as `for_runs` does. The rows are `size` elements,
+// `step` apart.
+template <u32 N, class Body> DEV void for_rows(const Space& space, Range range, i64 step, u64 size, Body body) {
+#if SIMT_DEVICE
+  if (are_shared(space, step, size)) {
+    for (u64 i = range.begin; i < range.end; ++i) {
+      i64 offsets[N];
+      place<N>(space, i, offsets);
+      body(Together(), i, static_cast<const i64*>(offsets), u64(1));
+    }
+    return;
+  }
+#endif
+  each_thread([&] {
+    for_runs<N>(space, range, [&](u64 i, const i64* offsets, u64 run) { body(Alone(), i, offsets, run); });
+  });
+}
+
+template <class F, class T, class C = Compute<T>, class Worker = Alone> DEV C reduce_row(const T* x, u64 size, i64 step) {
+  if (step == 1) return Worker::template reduce<F, C>(size, [x](u64 k) { return C(widen(x[k])); });
+  return Worker::template reduce<F, C>(size, [x, step](u64 k) { return C(widen(x[i64(k) * step])); });
 }
 
 // `columns` columns whose element k of column c is `load(k, c)`. The inner loop runs across them; if loads are cheap,
@@ -115,9 +191,10 @@ DEV void reduce_columns(C* totals, const T* x, u32 columns, i64 across, u64 size
 template <class C> struct Moments {
   C mean, deviation;
 };
-template <bool centred, class C, class Read> DEV Moments<C> moments(u64 size, C epsilon, Read read) {
-  const C mean = centred ? reduce_values<Sum, C>(size, read) / C(size) : C(0);
-  const C squares = reduce_values<Sum, C>(size, [=](u64 k) {
+template <bool centred, class Worker, class C, class Read> DEV Moments<C> moments(u64 size, C epsilon, Read read) {
+  C mean = C(0);
+  if constexpr (centred) mean = Worker::template reduce<Sum, C>(size, read) / C(size);
+  const C squares = Worker::template reduce<Sum, C>(size, [=](u64 k) {
     const C from_mean = read(k) - mean;
     return from_mean * from_mean;
   });

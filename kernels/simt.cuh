@@ -5,6 +5,9 @@
 // A kernel is `KERNEL(name, Args) { ... args.field ... }`: one plain-data argument struct, passed by value, mirrored in
 // Rust. On the host a block has one thread, which the compiler vectorises; blocks are spread over threads by the caller.
 //
+// The threads of a `KERNEL`'s block know nothing of each other. Those of a `TEAM_KERNEL`'s can share work: what each does by itself
+// is in phases (`each_thread`), after which all have what any has written; all else every thread does alike.
+//
 // Rules: bodies are templates in an anonymous namespace. A block works on a contiguous chunk (`block_range`), never a
 // grid-stride loop. No float atomics. Inputs may be the output (in place), so nothing is `restrict` but by proof.
 #pragma once
@@ -21,8 +24,10 @@ typedef long long i64;
 #define SIMT_DEVICE 1
 #define DEV static __device__ __forceinline__
 #define KERNEL(name, Args) extern "C" __global__ void name(const Args args)
+#define TEAM_KERNEL KERNEL
 #define EXPORT_TABLE(file)
 #define ALONE __shared__
+#define SHARED(T, name, count) __shared__ T name[count]
 #else
 // Arrays of a kernel whose blocks have one thread: on the device not in local memory, of which the driver sets aside as much
 // for every thread that there can be.
@@ -36,6 +41,8 @@ typedef long long i64;
 #include <cstddef>
 #include <cstring>
 #ifdef SIMT_THREADS
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 #endif
 #include <vector>
@@ -49,6 +56,13 @@ struct Dim3 {
 // Executes `blocks` blocks of `threads` threads on the calling thread, the last first if `backward`.
 typedef void (*Run)(const void* args, u32 blocks, u32 threads, u32 backward);
 thread_local Dim3 threadIdx{0, 0, 0}, blockDim{1, 1, 1};
+// Of a team's block: memory of all its threads, and whether they come the last first.
+constexpr u32 SHARED_WORDS = 256;
+thread_local u64* shared_memory = nullptr;
+thread_local bool is_backward = false;
+#define SHARED(T, name, count)                                     \
+  static_assert(sizeof(T) * (count) <= sizeof(u64) * SHARED_WORDS); \
+  T* const name = reinterpret_cast<T*>(shared_memory)
 #else
 // Executes blocks [begin, end) of `blocks` on the calling thread.
 typedef void (*Run)(const void* args, u32 blocks, u32 begin, u32 end);
@@ -67,11 +81,36 @@ std::vector<Entry>& table() {
   return entries;
 }
 #ifdef SIMT_THREADS
+constexpr u32 WORKERS = 4;
+// Where all workers wait for each other.
+struct Barrier {
+  std::mutex mutex;
+  std::condition_variable all_here;
+  u32 missing = WORKERS;
+  u64 round = 0;
+  void wait() {
+    std::unique_lock<std::mutex> lock(mutex);
+    const u64 now = round;
+    if (--missing == 0) missing = WORKERS, ++round, all_here.notify_all();
+    else all_here.wait(lock, [&] { return round != now; });
+  }
+};
+// Of workers that are the threads of one block; null where each has blocks of its own.
+thread_local Barrier* barrier = nullptr;
+thread_local u32 worker_index = 0;
+
+// Calls work(worker) on several threads.
+template <class Work> DEV void work_together(Work work) {
+  std::vector<std::thread> others;
+  for (u32 worker = 1; worker < WORKERS; ++worker) others.emplace_back(work, worker);
+  work(0);
+  for (std::thread& other : others) other.join();
+}
+
 // A launch's threads dealt out to several of the processor, otherwise in every other launch.
 template <class Args>
 DEV void run_blocks(void (*kernel)(const Args&), const void* args, u32 blocks, u32 threads, u32 backward) {
-  constexpr u32 WORKERS = 4;
-  const auto work = [=](u32 worker) {
+  work_together([=](u32 worker) {
     gridDim = {blocks, 1, 1};
     blockDim = {threads, 1, 1};
     for (u32 b = 0; b < blocks; ++b) {
@@ -83,11 +122,27 @@ DEV void run_blocks(void (*kernel)(const Args&), const void* args, u32 blocks, u
         kernel(*static_cast<const Args*>(args));
       }
     }
-  };
-  std::vector<std::thread> others;
-  for (u32 worker = 1; worker < WORKERS; ++worker) others.emplace_back(work, worker);
-  work(0);
-  for (std::thread& other : others) other.join();
+  });
+}
+
+// In every other launch the workers are the threads of one block after the other, else each takes whole blocks.
+template <class Args>
+DEV void run_teams(void (*kernel)(const Args&), const void* args, u32 blocks, u32 threads, u32 backward) {
+  Barrier together;
+  u64 everybodys[SHARED_WORDS];
+  work_together([&](u32 worker) {
+    u64 own[SHARED_WORDS];
+    shared_memory = backward ? own : everybodys;
+    barrier = backward ? nullptr : &together;
+    worker_index = worker;
+    gridDim = {blocks, 1, 1};
+    blockDim = {threads, 1, 1};
+    for (u32 b = 0; b < blocks; ++b) {
+      if (backward && b % WORKERS != worker) continue;
+      blockIdx = {b, 0, 0};
+      kernel(*static_cast<const Args*>(args));
+    }
+  });
 }
 #elif defined(SIMT_EMULATED)
 template <class Args>
@@ -100,6 +155,19 @@ DEV void run_blocks(void (*kernel)(const Args&), const void* args, u32 blocks, u
       threadIdx = {backward ? threads - 1 - t : t, 0, 0};
       kernel(*static_cast<const Args*>(args));
     }
+  }
+}
+
+template <class Args>
+DEV void run_teams(void (*kernel)(const Args&), const void* args, u32 blocks, u32 threads, u32 backward) {
+  u64 memory[SHARED_WORDS];
+  shared_memory = memory;
+  is_backward = backward;
+  gridDim = {blocks, 1, 1};
+  blockDim = {threads, 1, 1};
+  for (u32 b = 0; b < blocks; ++b) {
+    blockIdx = {backward ? blocks - 1 - b : b, 0, 0};
+    kernel(*static_cast<const Args*>(args));
   }
 }
 #else
@@ -116,13 +184,17 @@ struct Registration {
 };
 }  // namespace
 
-#define KERNEL(name, Args)                                                                                  \
+#define KERNEL_RUN_BY(run, name, Args)                                                                      \
   static void name(const Args& args);                                                                       \
-  static void name##_run(const void* args, u32 blocks, u32 a, u32 b) {                                      \
-    run_blocks<Args>(&name, args, blocks, a, b);                                                            \
-  }                                                                                                         \
+  static void name##_run(const void* args, u32 blocks, u32 a, u32 b) { run<Args>(&name, args, blocks, a, b); } \
   static const Registration name##_registration({#name, &name##_run, sizeof(Args), alignof(Args)});         \
   static void name(const Args& args)
+#define KERNEL(name, Args) KERNEL_RUN_BY(run_blocks, name, Args)
+#ifdef SIMT_EMULATED
+#define TEAM_KERNEL(name, Args) KERNEL_RUN_BY(run_teams, name, Args)
+#else
+#define TEAM_KERNEL KERNEL
+#endif
 
 // Every file ends with one of these; SIMT_SUFFIX tells builds for different instruction sets apart.
 #define SIMT_JOIN_(a, b, c) a##b##c
@@ -145,5 +217,36 @@ struct Range {
 DEV Range block_range(u64 count, u64 chunk) {
   const u64 begin = blockIdx.x * chunk;
   return {least(begin, count), least(begin + chunk, count)};
+}
+
+#if SIMT_DEVICE
+// A team has as many threads.
+constexpr u32 TEAM = 128;
+
+DEV void wait_for_all() {
+#ifndef SIMT_EMULATED
+  __syncthreads();
+#elif defined(SIMT_THREADS)
+  if (barrier) barrier->wait();
+#endif
+}
+#endif
+
+// A phase: what each thread does, and then all are done.
+template <class Phase> DEV void each_thread(Phase phase) {
+#ifdef SIMT_EMULATED
+  for (u32 t = 0; t < blockDim.x; ++t) {
+    threadIdx = {is_backward ? blockDim.x - 1 - t : t, 0, 0};
+#ifdef SIMT_THREADS
+    if (barrier && t % WORKERS != worker_index) continue;
+#endif
+    phase();
+  }
+#else
+  phase();
+#endif
+#if SIMT_DEVICE
+  wait_for_all();
+#endif
 }
 }  // namespace

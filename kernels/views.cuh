@@ -24,13 +24,14 @@ template <u32 OPERANDS> struct SpaceOf {
 };
 typedef SpaceOf<MAX_OPERANDS> Space;
 
-// Where the element at flat index `at` lies in the first N operands; `offsets` begin at zero.
-template <u32 N, u32 OPERANDS> DEV void locate(const SpaceOf<OPERANDS>& space, u64 at, i64* offsets) {
+// Where the element of a flat index lies in each operand.
+template <u32 N, u32 OPERANDS> DEV void place(const SpaceOf<OPERANDS>& space, u64 i, i64* offsets) {
+  for (u32 n = 0; n < N; ++n) offsets[n] = 0;
   for (u32 axis = 0; axis < space.rank; ++axis) {
-    const u64 next = at / space.sizes[axis];
-    const i64 index = at - next * space.sizes[axis];
+    const u64 next = i / space.sizes[axis];
+    const i64 index = i - next * space.sizes[axis];
     for (u32 n = 0; n < N; ++n) offsets[n] += index * space.strides[n][axis];
-    at = next;
+    i = next;
   }
 }
 
@@ -39,9 +40,9 @@ template <u32 N, u32 OPERANDS> DEV void locate(const SpaceOf<OPERANDS>& space, u
 template <u32 N, u32 OPERANDS, class Body> DEV void for_runs(const SpaceOf<OPERANDS>& space, Range range, Body body) {
 #if SIMT_DEVICE
   for (u64 i = range.begin + threadIdx.x; i < range.end; i += blockDim.x) {
-    i64 offsets[N] = {};
-    locate<N>(space, i, offsets);
-    body(i, offsets, u64(1));
+    i64 offsets[N];
+    place<N>(space, i, offsets);
+    body(i, static_cast<const i64*>(offsets), u64(1));
   }
 #else
   if (range.begin >= range.end) return;

@@ -25,6 +25,9 @@ pub(crate) const BUDGET_SHARE: f64 = 0.9;
 /// Budgets of fewer pages are not mapped by page unless it is asked for: what rounding takes would be a large part of them.
 pub(crate) const LEAST_PAGES: usize = 64;
 
+/// What is logged unless something is set.
+const DEFAULT_LOG: LevelFilter = LevelFilter::Warn;
+
 /// The environment variables. Each sets the default of one field of [`Config`]; `configure` overrides it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variable {
@@ -60,7 +63,12 @@ pub enum Variable {
 
 /// Every variable: its name, what it takes, what it does if unset.
 pub const VARIABLES: [(Variable, &str, &str, &str); 14] = [
-    (Variable::Device, "OVERCOMMIT_DEVICE", "cuda:N, host:N or sim:KEY", "host:0"),
+    (
+        Variable::Device,
+        "OVERCOMMIT_DEVICE",
+        "cuda:N, host:N or sim:KEY",
+        "cuda:0 where it can be used, else host:0",
+    ),
     (
         Variable::Budget,
         "OVERCOMMIT_BUDGET",
@@ -134,6 +142,15 @@ pub(crate) fn device_from_environment() -> Option<OvercommitDevice> {
             log::error!("{error}");
             None
         }
+    }
+}
+
+/// Hands a message of no device's to the [`log`] facade, if the environment asks for such detail.
+#[cfg(feature = "cuda")]
+pub(crate) fn log_by_environment(level: log::Level, message: std::fmt::Arguments) {
+    let most = Variable::Log.read().and_then(Result::ok).unwrap_or(DEFAULT_LOG);
+    if level <= most {
+        log::log!(target: "burn_overcommit", level, "{message}");
     }
 }
 
@@ -274,6 +291,7 @@ pub struct Config {
     fusion: Option<bool>,
     reads: Reads,
     density: Option<f64>,
+    sparsity: Vec<f64>,
     sabotage: Option<Sabotage>,
     portrait_at: Option<u64>,
     record: bool,
@@ -399,6 +417,14 @@ impl Config {
         self
     }
 
+    /// The parts, 0 to 1, that are taken to be zeros of what rectifiers and max-pools make, instead of being counted: in the order
+    /// in which an iteration makes these values, the last for all others. On an engine without data, which cannot count,
+    /// nothing is sparse unless this says so.
+    pub fn sparsity(mut self, parts: impl Into<Vec<f64>>) -> Self {
+        self.sparsity = parts.into();
+        self
+    }
+
     /// Notes all that happens, for [`recording`](crate::recording): some hundred bytes of memory for every op.
     pub fn record(mut self) -> Self {
         self.record = true;
@@ -468,13 +494,14 @@ impl Config {
             exactness: Variable::Exactness.or_read(self.exactness)?.unwrap_or_default(),
             planning: Variable::Planning.or_read(self.planning)?.unwrap_or_default(),
             fusion: Variable::Fusion.or_read(self.fusion)?.unwrap_or_default(),
-            log: Variable::Log.or_read(self.log)?.unwrap_or(LevelFilter::Warn),
+            log: Variable::Log.or_read(self.log)?.unwrap_or(DEFAULT_LOG),
             sabotage: self.sabotage,
             portrait_at: self.portrait_at,
             record: self.record,
             ways: self.ways,
             placement: Variable::Placement.or_read(self.placement)?.unwrap_or_default(),
             gist_format: Variable::GistFormat.or_read(self.gist_format)?.unwrap_or_default(),
+            sparsity: self.sparsity.into(),
             endless: false,
             foresight: self.foresight,
         })
@@ -522,6 +549,8 @@ pub(crate) struct Settings {
     pub ways: AllowedWays,
     pub placement: Placement,
     pub gist_format: FloatFormat,
+    /// Of what cannot be counted.
+    pub sparsity: Arc<[f64]>,
     /// Device memory has addresses without end: on a simulation, for plans.
     pub endless: bool,
     /// What the policy is told of the program beforehand.

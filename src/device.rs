@@ -5,12 +5,17 @@ use std::sync::{LazyLock, OnceLock, PoisonError, RwLock};
 use burn_backend::{DeviceId, DeviceOps};
 
 use crate::config;
+#[cfg(feature = "cuda")]
+use crate::config::Variable;
+#[cfg(feature = "cuda")]
+use crate::engine::cuda;
 use crate::engine::sim::{self, Profile};
 
 /// Where tensors live and ops run.
 ///
-/// [`default`](OvercommitDevice::default) is the device the environment names, else `Host(0)`; it is decided once per process
-/// and never fails. A GPU has to be named as long as the CUDA engine has not been run on one.
+/// [`default`](OvercommitDevice::default) is the device the environment names, else the first NVIDIA GPU where driver, GPU and
+/// NVRTC are there and new enough, else `Host(0)`, and a warning in the log says what was looked for and where. It is decided
+/// once per process and never fails.
 ///
 /// ```
 /// use burn_overcommit::OvercommitDevice;
@@ -90,18 +95,58 @@ impl OvercommitDevice {
         })
     }
 
-    /// How many devices of this device's kind there are; asks no driver.
+    /// How many devices of this kind there are.
     pub(crate) fn count(kind: u16) -> usize {
-        // Any number of host devices can be made; the first is the one that programs mean.
-        usize::from(kind == 1)
+        match kind {
+            0 => cuda_devices(),
+            // Any number can be made; the first is the one that programs mean.
+            1 => 1,
+            _ => 0,
+        }
     }
 }
 
 impl Default for OvercommitDevice {
     fn default() -> Self {
         static DEFAULT: OnceLock<OvercommitDevice> = OnceLock::new();
-        *DEFAULT.get_or_init(|| config::device_from_environment().unwrap_or(OvercommitDevice::Host(0)))
+        *DEFAULT.get_or_init(|| config::device_from_environment().unwrap_or_else(found))
     }
+}
+
+/// The first GPU if it can be used, else the host.
+#[cfg(feature = "cuda")]
+fn found() -> OvercommitDevice {
+    let options = config::Config::new().cuda_options(0).map_err(|error| error.to_string());
+    match options.and_then(|options| cuda::check_device(&options)) {
+        Ok(()) => OvercommitDevice::Cuda(0),
+        Err(reason) => {
+            let device = OvercommitDevice::Host(0);
+            config::log_by_environment(
+                log::Level::Warn,
+                format_args!(
+                    "{device} is the default device ({}=host:0 chooses it unasked): {reason}",
+                    Variable::Device.name()
+                ),
+            );
+            device
+        }
+    }
+}
+
+#[cfg(not(feature = "cuda"))]
+fn found() -> OvercommitDevice {
+    OvercommitDevice::Host(0)
+}
+
+#[cfg(feature = "cuda")]
+fn cuda_devices() -> usize {
+    let options = config::Config::new().cuda_options(0);
+    options.map_or(0, |options| cuda::device_count(options.libraries.as_deref()).unwrap_or(0))
+}
+
+#[cfg(not(feature = "cuda"))]
+fn cuda_devices() -> usize {
+    0
 }
 
 impl fmt::Display for OvercommitDevice {

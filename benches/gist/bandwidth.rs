@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use burn_overcommit::op::{
-    Compare, Distribution, Dtype, Encoding, FloatFormat, Op, Pool2d, Shape, Taps, Unary, View,
+    Binary, Compare, Distribution, Dtype, Encoding, FloatFormat, Op, Pool2d, Shape, Sparse, Taps, Unary, View,
 };
 use burn_overcommit::runtime::{self, Tensor};
 use burn_overcommit::{Config, OvercommitDevice, configure};
@@ -14,12 +14,12 @@ const SIZES: [usize; 4] = [64, 64, 112, 112];
 /// The least time of so many counts: what else the machine does only adds.
 const ROUNDS: usize = 9;
 
-/// Seconds that an op takes on a tensor.
-fn seconds(op: Op, x: &Tensor) -> f64 {
+/// Seconds that an op takes on tensors.
+fn seconds<const N: usize>(op: Op, inputs: [&Tensor; N]) -> f64 {
     let time = || {
         runtime::sync(&DEVICE).expect("the host engine");
         let begin = Instant::now();
-        let made = runtime::run(op, [x.clone()]).expect("enough memory");
+        let made = runtime::run(op, inputs.map(Tensor::clone)).expect("enough memory");
         runtime::sync(&DEVICE).expect("the op runs");
         drop(made);
         begin.elapsed().as_secs_f64()
@@ -39,13 +39,20 @@ fn flat(x: Tensor) -> Tensor {
 
 fn row(name: &str, encoding: Encoding, x: &Tensor) {
     let (dtype, count) = (x.dtype(), x.shape().count());
-    let copy = seconds(Op::Copy { dtype }, x);
-    let encode = seconds(Op::Encode(encoding), x);
+    let copy = seconds(Op::Copy { dtype }, [x]);
     let bytes = (count * dtype.size_bytes()) as f64;
     let speed = |seconds: f64| format!("{:.1} GB/s | {:.2}", bytes / seconds / 1e9, copy / seconds);
-    let decode = match encoding {
-        Encoding::Signs => "read as they are |".to_string(),
-        _ => speed(seconds(Op::Decode { encoding, dtype, count }, &run(Op::Encode(encoding), x))),
+    let (to, from) = (Op::Encode(encoding), Op::Decode { encoding, dtype, count });
+    let (encode, decode) = match encoding.beside(dtype, count) {
+        // Not in the host tier, which is the same memory here.
+        Some(View { dtype, layout }) => {
+            let unset = Op::Unset { shape: *layout.shape(), dtype };
+            let beside = runtime::create(&DEVICE, unset).expect("enough memory");
+            let form = runtime::run(to, [x.clone(), beside.clone()]).expect("enough memory");
+            (seconds(to, [x, &beside]), speed(seconds(from, [&form, &beside])))
+        }
+        None if encoding == Encoding::Signs => (seconds(to, [x]), "read as they are |".to_string()),
+        None => (seconds(to, [x]), speed(seconds(from, [&run(to, x)]))),
     };
     println!("| {name} | {:.1} GB/s | {} | {decode} |", bytes / copy / 1e9, speed(encode));
 }
@@ -60,6 +67,16 @@ pub fn print() {
     let image = runtime::create(&DEVICE, random).expect("enough memory");
     let x = flat(run(Op::Unary(Unary::Relu), &image));
     row("signs", Encoding::Signs, &x);
+    // Half of these are zero, and nine of ten, and as good as all.
+    let above = |least: f64| {
+        run(Op::Unary(Unary::Relu), &run(Op::BinaryScalar(Binary::Add, (-least).into()), &image))
+    };
+    for (zeros, least) in [(0.5, 0.0), (0.9, 1.2816), (0.99, 2.3263)] {
+        let (x, width) = (flat(above(least)), Dtype::F32.size_bytes());
+        let count = x.shape().count();
+        let room = Sparse::with_room_for(((1.0 - zeros) * count as f64) as usize, count, width);
+        row(&format!("sparse, {:.0} % zeros", 100.0 * zeros), Encoding::Sparse(room), &x);
+    }
     let mask = run(Op::CompareScalar(Compare::Lower, 0.5.into()), &x);
     row("bools", Encoding::Bools, &mask);
     let (kernel, stride) = ([3, 3], [2, 2]);

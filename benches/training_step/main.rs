@@ -45,7 +45,7 @@ struct Options {
 type Step = Box<dyn FnMut() -> f32>;
 
 /// The example's network: residual convolutions, batch normalization, dropout.
-fn convolutional<B: AutodiffBackend>(device: &B::Device, depth: usize) -> Step {
+fn convolutional<B: AutodiffBackend>(depth: usize, device: &B::Device) -> Step {
     let digits = Digits::load().expect("the shipped file is well formed");
     let batch = Batch::<B>::new(&digits.train[..BATCH], device);
     let mut learner = Some(Learner::<B>::new(depth, SEED, device));
@@ -59,8 +59,8 @@ fn convolutional<B: AutodiffBackend>(device: &B::Device, depth: usize) -> Step {
 
 fn steps<B: AutodiffBackend>(device: &B::Device) -> Vec<(&'static str, Step)> {
     vec![
-        ("convolutional, 8 blocks", convolutional::<B>(device, 8)),
-        ("convolutional, 32 blocks", convolutional::<B>(device, 32)),
+        ("convolutional, 8 blocks", convolutional::<B>(8, device)),
+        ("convolutional, 32 blocks", convolutional::<B>(32, device)),
         ("transformer", networks::transformer::<B>(device)),
         ("lstm", networks::lstm::<B>(device)),
     ]
@@ -91,6 +91,7 @@ fn main() {
         "{:26}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}",
         "ms a step", "overcommit", "unfused", "flex", "ndarray", "/ unfused", "/ flex", "/ ndarray"
     );
+    // All on the processor, also where there is a GPU.
     let [fused, unfused] = [true, false].map(|fusion| {
         let device = OvercommitDevice::Host(u16::from(!fusion));
         configure(&device, Config::new().fusion(fusion)).expect("a device that nothing uses");

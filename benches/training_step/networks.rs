@@ -53,22 +53,26 @@ impl<B: Backend> Classifier<B> for Recurrent<B> {
 
 pub fn transformer<B: AutodiffBackend>(device: &B::Device) -> Step {
     B::seed(device, SEED);
-    let network = Transformer {
-        embedding: EmbeddingConfig::new(VOCABULARY, WIDTH).init::<B>(device),
-        encoder: TransformerEncoderConfig::new(WIDTH, 4 * WIDTH, 8, 4).init(device),
-        head: LinearConfig::new(WIDTH, CLASSES).init(device),
-    };
-    train(network, device)
+    train(
+        Transformer {
+            embedding: EmbeddingConfig::new(VOCABULARY, WIDTH).init::<B>(device),
+            encoder: TransformerEncoderConfig::new(WIDTH, 4 * WIDTH, 8, 4).init(device),
+            head: LinearConfig::new(WIDTH, CLASSES).init(device),
+        },
+        device,
+    )
 }
 
 pub fn lstm<B: AutodiffBackend>(device: &B::Device) -> Step {
     B::seed(device, SEED);
-    let network = Recurrent {
-        embedding: EmbeddingConfig::new(VOCABULARY, WIDTH).init::<B>(device),
-        lstm: LstmConfig::new(WIDTH, WIDTH, true).init(device),
-        head: LinearConfig::new(WIDTH, CLASSES).init(device),
-    };
-    train(network, device)
+    train(
+        Recurrent {
+            embedding: EmbeddingConfig::new(VOCABULARY, WIDTH).init::<B>(device),
+            lstm: LstmConfig::new(WIDTH, WIDTH, true).init(device),
+            head: LinearConfig::new(WIDTH, CLASSES).init(device),
+        },
+        device,
+    )
 }
 
 /// Steps of Adam over one batch.

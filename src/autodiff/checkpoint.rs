@@ -35,7 +35,7 @@ use crate::runtime::{self, Scope};
 ///
 /// type B = Autodiff<Overcommit>;
 ///
-/// let device = OvercommitDevice::default();
+/// let device = OvercommitDevice::Host(0);
 /// let blocks: Vec<_> = (0..4).map(|_| LinearConfig::new(8, 8).init::<B>(&device)).collect();
 /// let x = Tensor::<B, 2>::random([16, 8], Distribution::Default, &device);
 /// let y = blocks.iter().fold(x, |x, block| checkpoint(|x| activation::gelu(block.forward(x)), x));

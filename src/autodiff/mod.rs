@@ -23,7 +23,7 @@
 //!
 //! type B = Autodiff<Overcommit>;
 //!
-//! let device = OvercommitDevice::default();
+//! let device = OvercommitDevice::Host(0);
 //! let x = Tensor::<B, 2>::from_floats([[1.0, 2.0], [3.0, 5.0]], &device).require_grad();
 //! let gradients = autodiff::softmax(x.clone(), 1).slice([0..2, 0..1]).sum().backward();
 //! let gradient = x.grad(&gradients).unwrap().into_data().to_vec::<f32>().unwrap();

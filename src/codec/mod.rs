@@ -6,6 +6,7 @@
 mod bools;
 mod reduced;
 mod signs;
+mod sparse;
 mod taps;
 
 use crate::op::{Encoding, FloatFormat, Origin, Reads};
@@ -21,8 +22,8 @@ pub struct Codec {
     pub encoding: fn(origin: &Origin, format: FloatFormat) -> Option<Encoding>,
 }
 
-/// Every codec, the one of the fewest bits first.
-pub const ALL: [Codec; 4] = [signs::CODEC, bools::CODEC, taps::CODEC, reduced::CODEC];
+/// Every codec; of those that keep a storage in as many bits, the first is chosen.
+pub const ALL: [Codec; 5] = [signs::CODEC, bools::CODEC, taps::CODEC, sparse::CODEC, reduced::CODEC];
 
 impl Codec {
     /// Whether it is enough for uses that read so much.
@@ -39,10 +40,12 @@ impl Codec {
 /// The encoding of the fewest bits for a storage whose coming uses read so much; without `lossy`, of those that lose nothing.
 pub fn smallest(origin: &Origin, reads: Reads, lossy: Option<FloatFormat>) -> Option<Encoding> {
     let serves = |codec: &&Codec| codec.is_enough_for(reads) && (codec.lossless || lossy.is_some());
+    let size_bytes = |encoding: &Encoding| encoding.size_bytes(origin.view.shape().count());
     ALL.iter()
         .filter(serves)
         .filter_map(|codec| (codec.encoding)(origin, lossy.unwrap_or_default()))
-        .find(|encoding| encoding.size_bytes(origin.view.shape().count()) < origin.view.size_bytes())
+        .filter(|encoding| size_bytes(encoding) < origin.view.size_bytes())
+        .min_by_key(size_bytes)
 }
 
 #[cfg(test)]
@@ -52,7 +55,7 @@ mod tests {
 
     fn origin(op: Op, dtype: Dtype, place: usize) -> Origin {
         let view = |dtype| View::contiguous(dtype, Shape::new(&[2, 3, 8, 8]));
-        Origin { op, input: Some(view(Dtype::F32)), place, view: view(dtype) }
+        Origin { op, input: Some(view(Dtype::F32)), place, view: view(dtype), nonzeros: None }
     }
 
     #[test]
@@ -70,6 +73,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_mostly_zero_is_kept_without_the_zeros() {
+        let counted = |of: usize| {
+            let relu = origin(Op::Unary(Unary::Relu), Dtype::F32, 0);
+            Origin { nonzeros: Some(2 * 3 * 8 * 8 / of), ..relu }
+        };
+        let kept = |of, lossy| smallest(&counted(of), Reads::Values, lossy);
+        assert!(matches!(kept(4, None), Some(Encoding::Sparse(sparse)) if !sparse.has_columns()));
+        assert!(matches!(kept(16, None), Some(Encoding::Sparse(sparse)) if sparse.has_columns()));
+        assert_eq!(kept(1, None), None, "what is dense is left alone");
+        let half = Some(FloatFormat::F16);
+        assert!(matches!(kept(4, half), Some(Encoding::Sparse(_))));
+        assert_eq!(kept(2, half), Some(Encoding::Reduced(FloatFormat::F16)));
+        assert_eq!(smallest(&counted(4), Reads::Signs, half), Some(Encoding::Signs));
+    }
+
+    #[test]
     fn places_of_maxima_take_four_bits_in_windows_of_three() {
         let pool = Pool2d {
             kernel: [3, 3],
@@ -81,7 +100,7 @@ mod tests {
         };
         let op = Op::MaxPool2d { pool, indices: Some(Dtype::I32) };
         let encoding = smallest(&origin(op, Dtype::I32, 1), Reads::Values, None).unwrap();
-        assert_eq!(encoding.per_word(), 8);
+        assert_eq!(encoding.per_word(), Some(8));
         assert_eq!(smallest(&origin(op, Dtype::F32, 0), Reads::Values, None), None);
     }
 }

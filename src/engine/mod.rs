@@ -1,5 +1,7 @@
 //! Engines: memory, lanes and launches. An engine knows nothing of tensors, Burn or policies.
 
+pub mod apart;
+pub mod around;
 #[cfg(any(feature = "host", feature = "cuda"))]
 mod call;
 #[cfg(any(feature = "host", feature = "cuda"))]

@@ -1,7 +1,7 @@
 //! How values are kept in fewer bits between their uses: how many bits, in words of 32.
 
 use super::kinds::named;
-use super::{Dtype, Op, Pool2d, View};
+use super::{Dtype, Op, Pool2d, Shape, Sparse, Unary, View};
 
 named! {
     /// A float format of fewer bits: sign, exponent and mantissa as in IEEE 754, subnormals, infinities and NaN among them.
@@ -87,24 +87,36 @@ pub enum Encoding {
     Bools,
     /// The indices that a max-pool makes, by the place in the window.
     Taps(Taps),
+    /// Floats, those that are not zero. What finds no room is kept in the host tier.
+    Sparse(Sparse),
     /// Floats, rounded to nearest even; beyond the largest number, that.
     Reduced(FloatFormat),
 }
 
 impl Encoding {
-    /// How many values there are to a word.
-    pub fn per_word(&self) -> usize {
+    /// How many values there are to a word, if all take as much.
+    pub fn per_word(&self) -> Option<usize> {
         let bits = match self {
             Encoding::Signs | Encoding::Bools => 1,
             Encoding::Taps(taps) => taps.bits(),
+            Encoding::Sparse(_) => return None,
             Encoding::Reduced(format) => format.bits(),
         };
-        (u32::BITS / bits) as usize
+        Some((u32::BITS / bits) as usize)
     }
 
     /// Words that so many values take.
     pub fn words(&self, count: usize) -> usize {
-        count.div_ceil(self.per_word())
+        match (self, self.per_word()) {
+            (Encoding::Sparse(sparse), _) => sparse.parts(count).words,
+            (_, per_word) => count.div_ceil(per_word.unwrap_or(1)),
+        }
+    }
+
+    /// How what may lie beside the encoded form of so many values, in the host tier, is read.
+    pub fn beside(&self, dtype: Dtype, count: usize) -> Option<View> {
+        let Encoding::Sparse(sparse) = self else { return None };
+        Some(View::contiguous(dtype, Shape::new(&[sparse.uncertain(count)])))
     }
 
     /// Bytes that so many values take.
@@ -121,6 +133,7 @@ impl Encoding {
     pub fn takes(&self, dtype: Dtype) -> bool {
         match self {
             Encoding::Signs | Encoding::Reduced(_) => dtype.is_float(),
+            Encoding::Sparse(sparse) => dtype.is_float() && dtype.size_bytes() == usize::from(sparse.width),
             Encoding::Bools => dtype.is_bool(),
             Encoding::Taps(_) => Dtype::INDICES.contains(&dtype),
         }
@@ -132,6 +145,7 @@ impl Encoding {
             Encoding::Signs => "encode_signs",
             Encoding::Bools => "encode_bools",
             Encoding::Taps(_) => "encode_taps",
+            Encoding::Sparse(_) => "encode_sparse",
             Encoding::Reduced(_) => "encode_reduced",
         }
     }
@@ -142,6 +156,7 @@ impl Encoding {
             Encoding::Signs => "decode_signs",
             Encoding::Bools => "decode_bools",
             Encoding::Taps(_) => "decode_taps",
+            Encoding::Sparse(_) => "decode_sparse",
             Encoding::Reduced(_) => "decode_reduced",
         }
     }
@@ -158,6 +173,16 @@ pub struct Origin {
     pub place: usize,
     /// The output.
     pub view: View,
+    /// How many of its values are not zero, if they were counted.
+    pub nonzeros: Option<usize>,
+}
+
+impl Origin {
+    /// Whether many of its values are likely to be zero, so that it is worth while to count them: it is what a rectifier or a
+    /// max-pool makes.
+    pub fn may_be_sparse(op: &Op, place: usize) -> bool {
+        matches!((op, place), (Op::Unary(Unary::Relu) | Op::MaxPool2d { .. }, 0))
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod kinds;
 mod layout;
 pub mod lower;
 mod rules;
+mod sparse;
 mod traced;
 mod work;
 
@@ -24,6 +25,7 @@ pub use kinds::{
     Interpolation, Norm, Pool2d, Reduce, Resize, Softmax, Unary, Update,
 };
 pub use layout::{Layout, MAX_RANK, Shape};
+pub use sparse::{PIECE, ROW, Sparse, SparseParts};
 pub use traced::{Facts, Traced, bytes_view};
 pub use work::Work;
 
@@ -395,10 +397,11 @@ pub enum Op {
         /// Height and width of the image.
         size: [usize; 2],
     },
-    /// `(x[n]) -> u32[words]`: the values in fewer bits.
+    /// `(x[n]) -> u32[words]`: the values in fewer bits. Where there is something [beside](Encoding::beside) these, it is a
+    /// second input, in the host tier, that is written.
     Encode(Encoding),
     /// `(words) -> [count]`: the values that were encoded, or what is left of them. Any words will do: what they are not
-    /// meant to hold becomes values that mean nothing.
+    /// meant to hold becomes values that mean nothing. A second input as in [`Op::Encode`].
     Decode {
         /// How they are encoded; not [`Encoding::Signs`].
         encoding: Encoding,
@@ -407,6 +410,8 @@ pub enum Op {
         /// Number of elements.
         count: usize,
     },
+    /// `(x[n], u32[1])`: writes into its second input, which is in the host tier, how many values are not zero (all bits clear).
+    Tally,
     /// `(signs: u32[words], gradient)`: [`Binary::ReluBackward`] of what the signs were encoded from, whole and row-major.
     ReluBackwardSigns,
     /// `(gradient, words) -> [n, c, h, w]`: [`Op::MaxPool2dBackward`] of the indices that were encoded, whole and row-major.

@@ -99,6 +99,7 @@ impl Op {
             | Op::AdaptiveAvgPool2dBackward { size } => (inputs[0].dtype, planes(0, size)),
             Op::Encode(encoding) => (Dtype::U32, Shape::new(&[encoding.words(inputs[0].shape().count())])),
             Op::Decode { dtype, count, .. } => (dtype, Shape::new(&[count])),
+            Op::Tally => return Outputs::new(),
             Op::ReluBackwardSigns => (inputs[1].dtype, *inputs[1].shape()),
             Op::Fused { program, .. } => {
                 let made = View::contiguous(inputs[0].dtype, *inputs[0].shape());
@@ -119,9 +120,8 @@ impl Op {
             | (Op::Scatter { .. } | Op::SelectUpdate { .. }, 1) => Dtype::INDICES.contains(&view.dtype),
             (Op::CtcLoss { .. } | Op::CtcLossBackward { .. }, 1..) => view.dtype == Dtype::I64,
             (Op::Encode(encoding), _) => encoding.takes(view.dtype),
-            (Op::Decode { .. } | Op::ReluBackwardSigns, 0) | (Op::MaxPool2dBackwardTaps { .. }, 1) => {
-                view.dtype == Dtype::U32
-            }
+            (Op::Decode { .. } | Op::ReluBackwardSigns, 0)
+            | (Op::MaxPool2dBackwardTaps { .. } | Op::Tally, 1) => view.dtype == Dtype::U32,
             // Copies convert.
             (Op::Copy { .. } | Op::SliceAssign { .. } | Op::ArgWhere { .. }, _) => true,
             _ => self.computes(view.dtype) && *data.get_or_insert(view.dtype.stored()) == view.dtype.stored(),
@@ -263,6 +263,7 @@ impl Op {
             Op::DeformBackwardImage { .. } => "deform_backward_image",
             Op::Encode(encoding) => encoding.encode_name(),
             Op::Decode { encoding, .. } => encoding.decode_name(),
+            Op::Tally => "tally",
             Op::ReluBackwardSigns => "relu_backward_signs",
             Op::MaxPool2dBackwardTaps { .. } => "max_pool2d_backward_taps",
             // One that may end a branch is to be known by that.

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::{Dtype, Op, Outputs, View};
+use super::{Dtype, Encoding, Op, Outputs, View};
 
 /// What an op costs, apart from where it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ impl Op {
         if let Op::Traced(traced) = self {
             return traced.facts().work;
         }
-        let bytes = |views: &[View]| views.iter().map(|view| view.size_bytes() as u64).sum();
+        let bytes = |views: &[View]| -> u64 { views.iter().map(|view| view.size_bytes() as u64).sum() };
         let count = |view: &View| view.shape().count() as u64;
         let made = outputs.first().map_or(0, count);
         let flops = match self {
@@ -65,12 +65,16 @@ impl Op {
                 4 * count(&inputs[0]) * inputs[0].dtype.size_bytes() as u64
             }
             Op::Fused { program, .. } => made * program.steps().len() as u64,
+            Op::Encode(_) | Op::Decode { .. } | Op::Tally => count(&inputs[0]).max(made),
             _ => inputs.iter().map(count).max().unwrap_or(made).max(made),
         };
         let dtype = inputs.first().or(outputs.first()).map_or(Dtype::F32, |view| view.dtype);
         let read_bytes = match self {
             // Several tensors are often one over and over: what a norm has of each channel.
             Op::Fused { .. } => inputs.iter().map(|view| view.distinct_bytes() as u64).sum(),
+            // What is in the host tier is hardly ever used.
+            Op::Encode(Encoding::Sparse(_)) => 2 * bytes(&inputs[..1]),
+            Op::Decode { .. } | Op::Tally => bytes(&inputs[..1]),
             _ => bytes(inputs),
         };
         let written_bytes = bytes(outputs);

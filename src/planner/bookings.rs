@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use super::iteration::{Iteration, Step};
-use crate::engine::{Props, aligned};
+use crate::engine::{ALIGN_BYTES, Props, aligned};
 use crate::policy::{Eviction, IntervalId, Schedule};
 
 /// Times and needs of an iteration in which nothing is evicted.
@@ -21,13 +21,13 @@ pub struct Timeline {
     need_bytes: Vec<usize>,
     /// Intervals that could be spent on the host, the dearest to have back otherwise first.
     candidates: Vec<Candidate>,
+    props: Props,
 }
 
 #[derive(Debug)]
 struct Candidate {
     interval: IntervalId,
     bytes: usize,
-    copy_ns: u64,
     /// The op after which it begins, and that before which it ends: later than `end` of the iteration if in the next.
     from: usize,
     until: usize,
@@ -53,7 +53,7 @@ impl Timeline {
                     let in_place = (0..inputs.len()).any(|at| inputs[at].1 && instruction.op.in_place(at));
                     let saved_bytes =
                         if in_place { outputs.first().map_or(0, |&slot| bytes(slot)) } else { 0 };
-                    let scratch_bytes = aligned(instruction.scratch_bytes);
+                    let scratch_bytes = instruction.scratch_bytes.next_multiple_of(ALIGN_BYTES);
                     need_bytes.push(live_bytes + scratch_bytes - saved_bytes.min(consumed_bytes));
                     live_bytes -= consumed_bytes;
                     if instruction.op.replays_exactly() {
@@ -65,7 +65,7 @@ impl Timeline {
                 Step::Read(_) | Step::Sync => {}
             }
         }
-        let mut timeline = Timeline { begins_ns, need_bytes, candidates: Vec::new() };
+        let mut timeline = Timeline { begins_ns, need_bytes, candidates: Vec::new(), props: props.clone() };
         for (index, (interval, &(slot, op))) in
             iteration.intervals.iter().zip(&iteration.of_interval).enumerate()
         {
@@ -75,7 +75,6 @@ impl Timeline {
             timeline.candidates.push(Candidate {
                 interval: IntervalId(index as u32),
                 bytes: aligned(size_bytes),
-                copy_ns: props.copy_ns(size_bytes),
                 from: op as usize + 1,
                 until: (op + next_ops) as usize,
                 cost_per_byte: cost_ns.map_or(f64::INFINITY, |ns| ns as f64 / size_bytes as f64),
@@ -90,6 +89,41 @@ impl Timeline {
 
     fn ops(&self) -> usize {
         self.need_bytes.len()
+    }
+
+    /// Device memory at each op, if nothing leaves.
+    pub fn need_bytes(&self) -> &[usize] {
+        &self.need_bytes
+    }
+
+    /// The time of all ops.
+    pub fn period_ns(&self) -> u64 {
+        self.begins_ns[self.ops()]
+    }
+
+    /// The time of a copy.
+    pub fn copy_ns(&self, bytes: usize) -> u64 {
+        self.props.copy_ns(bytes)
+    }
+
+    /// Lanes without copies.
+    pub fn lanes(&self) -> Lanes {
+        Lanes { period_ns: self.period_ns(), most_ns: self.period_ns(), ..Lanes::default() }
+    }
+
+    /// A copy out when the first of these ops begins, and back before the one after them, as if there were no others.
+    pub fn copy_of(&self, interval: IntervalId, ops: Range<usize>, bytes: usize) -> Copy {
+        let (from_ns, until_ns) = (self.begin_ns(ops.start), self.begin_ns(ops.end));
+        let copy_ns = self.copy_ns(bytes);
+        Copy {
+            interval,
+            bytes: aligned(bytes) as i64,
+            copy_ns,
+            from_ns,
+            until_ns,
+            out_ns: from_ns + copy_ns,
+            back_ns: until_ns.saturating_sub(copy_ns),
+        }
     }
 
     /// When an op begins; ops beyond the last are those of the next iteration.
@@ -114,9 +148,8 @@ impl Timeline {
         lanes_part: f64,
         rank: impl Fn(IntervalId) -> Option<u32>,
     ) {
-        let period_ns = self.begins_ns[self.ops()];
-        let most_ns = (period_ns as f64 * lanes_part) as u64;
-        let mut lanes = Lanes { period_ns, most_ns, ..Lanes::default() };
+        let most_ns = (self.period_ns() as f64 * lanes_part) as u64;
+        let mut lanes = Lanes { most_ns, ..self.lanes() };
         let mut excess = Excess::new(self, budget_bytes);
         let ranked =
             self.candidates.iter().filter_map(|candidate| Some((rank(candidate.interval)?, candidate)));
@@ -126,17 +159,8 @@ impl Timeline {
             if excess.is_none() {
                 break;
             }
-            let (from_ns, until_ns) = (self.begin_ns(candidate.from), self.begin_ns(candidate.until));
-            let copy = Copy {
-                interval: candidate.interval,
-                bytes: candidate.bytes as i64,
-                copy_ns: candidate.copy_ns,
-                from_ns,
-                until_ns,
-                // At the best; other copies shorten that.
-                out_ns: from_ns + candidate.copy_ns,
-                back_ns: until_ns.saturating_sub(candidate.copy_ns),
-            };
+            let Candidate { interval, bytes, from, until, .. } = *candidate;
+            let copy = self.copy_of(interval, from..until, bytes);
             if excess.is_lessened_by(&copy) && lanes.add(copy, |copy| excess.is_lessened_by(copy)) {
                 excess.update(&lanes.copies);
             }
@@ -151,7 +175,7 @@ impl Timeline {
     }
 
     /// The ops at which a storage is away.
-    fn away(&self, copy: &Copy) -> Range<usize> {
+    pub fn away(&self, copy: &Copy) -> Range<usize> {
         let from = self.op_at(copy.out_ns) + 1;
         from..self.op_at(copy.back_ns).max(from)
     }
@@ -207,10 +231,10 @@ impl<'a> Excess<'a> {
 
 /// Both lanes, in an iteration that repeats: out, copies are made in the order in which they can begin, back in that in which
 /// they must have ended.
-#[derive(Debug, Default)]
-struct Lanes {
+#[derive(Clone, Debug, Default)]
+pub struct Lanes {
     period_ns: u64,
-    copies: Vec<Copy>,
+    pub copies: Vec<Copy>,
     /// Places in `copies`.
     out: Vec<usize>,
     back: Vec<usize>,
@@ -221,8 +245,8 @@ struct Lanes {
 
 /// Out and back again. Times beyond the period are in the next iteration.
 #[derive(Clone, Copy, Debug, Default)]
-struct Copy {
-    interval: IntervalId,
+pub struct Copy {
+    pub interval: IntervalId,
     bytes: i64,
     copy_ns: u64,
     from_ns: u64,
@@ -235,7 +259,7 @@ struct Copy {
 
 impl Lanes {
     /// Adds a copy, if all are away then for some time, and this one when it `is_short`.
-    fn add(&mut self, copy: Copy, is_short: impl Fn(&Copy) -> bool) -> bool {
+    pub fn add(&mut self, copy: Copy, is_short: impl Fn(&Copy) -> bool) -> bool {
         if 2 * copy.copy_ns > copy.until_ns - copy.from_ns || self.busy_ns + copy.copy_ns > self.most_ns {
             return false;
         }
@@ -256,6 +280,17 @@ impl Lanes {
         self.back.remove(back);
         self.copies.pop();
         false
+    }
+
+    /// Takes the copies of an interval out, if there are any.
+    pub fn remove(&mut self, interval: IntervalId) {
+        let Some(place) = self.copies.iter().position(|copy| copy.interval == interval) else { return };
+        self.busy_ns -= self.copies.remove(place).copy_ns;
+        for order in [&mut self.out, &mut self.back] {
+            order.retain(|&at| at != place);
+            order.iter_mut().filter(|at| **at > place).for_each(|at| *at -= 1);
+        }
+        self.run();
     }
 
     /// Finds when each copy is made.
@@ -319,6 +354,17 @@ mod tests {
         assert_eq!(times(&lanes), [(40, 85)]);
         assert!(lanes.add(copy(1, 30, 90, 10), |_| true));
         assert_eq!(times(&lanes), [(40, 85), (50, 75)]);
+    }
+
+    #[test]
+    fn what_is_taken_out_leaves_no_trace() {
+        let mut lanes = Lanes { period_ns: 100, most_ns: 100, ..Lanes::default() };
+        assert!(lanes.add(copy(0, 10, 90, 20), |_| true));
+        assert!(lanes.add(copy(1, 15, 95, 20), |_| true));
+        assert!(lanes.add(copy(2, 0, 100, 5), |_| true));
+        lanes.remove(IntervalId(1));
+        lanes.remove(IntervalId(7));
+        assert_eq!((times(&lanes), lanes.busy_ns), (vec![(30, 70), (5, 95)], 25));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! An iteration as policies see it.
 
 use super::iteration::{Iteration, Step};
-use crate::engine::{Props, aligned};
+use crate::engine::{ALIGN_BYTES, Props, aligned};
 use crate::liveness::{Dataflow, NewOp};
 use crate::op::{Inputs, Origin, Reads};
 
@@ -36,7 +36,7 @@ impl Iteration {
                     flow.op(&NewOp {
                         name: op.name(),
                         launch_ns: instruction.launch_ns,
-                        extra_bytes: aligned(instruction.scratch_bytes) as isize
+                        extra_bytes: instruction.scratch_bytes.next_multiple_of(ALIGN_BYTES) as isize
                             - overwritten.map_or(0, taken) as isize,
                         exact: op.replays_exactly(),
                         inputs: &read,
@@ -44,7 +44,9 @@ impl Iteration {
                     });
                     for (place, (&slot, &view)) in outputs.iter().zip(&instruction.outputs).enumerate() {
                         let input = instruction.views.first().copied();
-                        flow.values[slot as usize].origin = Some(Origin { op: *op, input, place, view });
+                        let nonzeros = self.nonzeros[slot as usize];
+                        let origin = Origin { op: *op, input, place, view, nonzeros };
+                        flow.values[slot as usize].origin = Some(origin);
                     }
                     for &(slot, _) in inputs.iter().filter(|(_, consumed)| *consumed) {
                         flow.values[slot as usize].freed_after = Some(flow.ops.len() - 1);

@@ -2,14 +2,18 @@
 //!
 //! - [`iteration`]: what is planned. [`dataflow`]: how policies see it.
 //! - [`search`]: what is tried. [`bookings`]: what is spent on the host. [`trial`]: a plan is tried.
+//! - [`choices`]: what to keep, move and recompute costs, predicted. [`relaxation`]: by prices. [`annealing`]: bettered.
 //! - [`encodings`]: what waits in fewer bits.
 //! - [`addresses`]: where its blocks are. [`smartpool`]: how these are chosen.
 
 mod addresses;
+mod annealing;
 mod bookings;
+mod choices;
 mod dataflow;
 mod encodings;
 mod iteration;
+mod relaxation;
 mod search;
 mod smartpool;
 mod trial;
@@ -26,7 +30,7 @@ use crate::pool::Log;
 use iteration::Iteration;
 #[cfg(test)]
 use iteration::Step;
-use search::Search;
+use search::{Chosen, Search};
 pub use smartpool::{Lifetime, peak_bytes, place};
 use trial::Trial;
 
@@ -40,7 +44,8 @@ pub fn plan(
     rests: u32,
     mut found: impl FnMut(Schedule) -> bool,
 ) {
-    let Some(iteration) = Iteration::cut(log, period) else { return };
+    let Some(mut iteration) = Iteration::cut(log, period) else { return };
+    iteration.suppose(&settings.sparsity);
     let settings = &settings.with_less(log.idle_bytes);
     // A simulated device like the real one.
     let profile = &Profile { key: props.name.clone(), props: props.clone(), workspace: Workspace::Gpu };
@@ -99,9 +104,10 @@ impl Planner<'_> {
             })
         };
         let hurried = Planner { rests: 0, ..*self };
+        let chosen = Chosen::new();
         let endless = Settings { endless: true, ..self.settings.clone() };
         if self.settings.placement == Placement::SmartPool {
-            let mut search = Search::new(Planner { settings: &endless, ..hurried });
+            let mut search = Search::new(Planner { settings: &endless, ..hurried }, &chosen);
             search.try_rules();
             if !offer(hurried.fitted(&search)) {
                 return;
@@ -121,7 +127,7 @@ impl Planner<'_> {
                 return;
             }
         }
-        let mut search = Search::new(*self);
+        let mut search = Search::new(*self, &chosen);
         search.try_rules();
         if offer(search.best()) && search.improve() {
             offer(search.best());
@@ -178,6 +184,11 @@ pub fn layer_counts(log: &Log, period: usize, props: &Props) -> Option<LayerCoun
     Some(LayerCounts::of(&Iteration::cut(log, period)?.dataflow(props)))
 }
 
+/// The parts that are zeros of what may be sparse, in the order in which an iteration makes it, if they were counted.
+pub fn sparsity(log: &Log, period: usize) -> Option<Vec<f64>> {
+    Iteration::cut(log, period)?.sparsity()
+}
+
 /// An iteration as policies see it.
 #[cfg(test)]
 pub fn dataflow(log: &Log, period: usize, props: &Props) -> Option<crate::liveness::Dataflow> {
@@ -194,3 +205,6 @@ pub fn in_words(log: &Log, period: usize) -> Option<String> {
     }
     Some(format!("{iteration:?}"))
 }
+
+#[cfg(test)]
+mod tests;

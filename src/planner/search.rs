@@ -1,11 +1,16 @@
-//! What is tried: rules, then changes that spare what a schedule recomputes, and copies that its ops wait for.
+//! What is tried: rules, and what is chosen with all of an iteration in view; then changes that spare what a schedule
+//! recomputes, and copies that its ops wait for.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
+use super::annealing::anneal;
 use super::bookings::Timeline;
+use super::choices::Model;
 use super::iteration::Iteration;
+use super::relaxation::relax;
 use super::trial::{self, Trial};
 use super::{Planner, scheduled};
 use crate::policy::{Eviction, IntervalId, Schedule, Turn, Weighed};
@@ -40,6 +45,10 @@ const fn books(budget: f64, lanes: f64) -> Books {
     Books { budget, lanes }
 }
 
+/// Parts of the budget that choices are made for: what is recomputed takes memory too, and ops do not take the same time when
+/// others are run between.
+const PARTS: [f64; 3] = [1.0, 0.97, 0.94];
+
 /// Ops that are run for improvements, at the most.
 const MOST_OPS: usize = 1_200_000;
 /// Schedules that changes begin from.
@@ -51,8 +60,13 @@ struct Draft {
     rule: Weighed,
     /// Whether copies are booked that nothing is wished of.
     books: Option<Books>,
-    wishes: HashMap<IntervalId, Wish>,
+    wishes: Wishes,
 }
+
+type Wishes = HashMap<IntervalId, Wish>;
+
+/// What is wished with all of an iteration in view, for each part of the budget.
+pub type Chosen = OnceCell<[Wishes; PARTS.len()]>;
 
 /// How much is booked.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,17 +79,19 @@ struct Books {
 
 /// What to do with a storage in an interval, if it can be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
-    /// Its copies are booked before others.
-    Book,
-    /// It is recomputed.
-    Drop,
+pub enum Wish {
+    /// Its copies are booked, before those of higher ranks.
+    Book(u32),
+    /// It is recomputed, and leaves in its turn.
+    Drop(Turn),
     Leave(Turn),
 }
 
 /// What is tried of a storage that takes long to recompute, in this order; of one whose copies others wait for.
-const SPARE_OPS: [Wish; 4] = [Wish::Book, Wish::Leave(Turn::Last), Wish::Leave(Turn::First), Wish::Drop];
-const SPARE_COPIES: [Wish; 4] = [Wish::Drop, Wish::Leave(Turn::Last), Wish::Book, Wish::Leave(Turn::First)];
+const SPARE_OPS: [Wish; 4] =
+    [Wish::Book(0), Wish::Leave(Turn::Last), Wish::Leave(Turn::First), Wish::Drop(Turn::Any)];
+const SPARE_COPIES: [Wish; 4] =
+    [Wish::Drop(Turn::Any), Wish::Leave(Turn::Last), Wish::Book(0), Wish::Leave(Turn::First)];
 
 /// A draft that was tried.
 struct Tried {
@@ -87,10 +103,11 @@ struct Tried {
 /// A search for the fastest schedule of an iteration.
 pub struct Search<'a> {
     planner: Planner<'a>,
-    /// Where copies are allowed.
-    timeline: Option<Timeline>,
+    timeline: Timeline,
+    /// The same wherever addresses end.
+    chosen: &'a Chosen,
     best: Option<Tried>,
-    /// Drafts without wishes, and how long they take.
+    /// Drafts that changes may begin from, and how long they take.
     starts: Vec<(u64, Draft)>,
     /// What was tried last.
     last: Option<Arc<Schedule>>,
@@ -100,11 +117,10 @@ pub struct Search<'a> {
 const AS_FAST: f64 = 1.002;
 
 impl<'a> Search<'a> {
-    pub fn new(planner: Planner<'a>) -> Self {
-        let ways = planner.settings.ways;
-        let props = &planner.profile.props;
-        let timeline = ways.offload.then(|| Timeline::new(planner.iteration, props, ways.recompute));
-        Search { planner, timeline, best: None, starts: Vec::new(), last: None }
+    pub fn new(planner: Planner<'a>, chosen: &'a Chosen) -> Self {
+        let timeline =
+            Timeline::new(planner.iteration, &planner.profile.props, planner.settings.ways.recompute);
+        Search { planner, timeline, chosen, best: None, starts: Vec::new(), last: None }
     }
 
     /// Rests from now on so many times as long as it works.
@@ -127,15 +143,19 @@ impl<'a> Search<'a> {
         self.tried().is_none_or(|(_, best)| step_ns as f64 <= best.step_ns as f64 * AS_FAST)
     }
 
-    /// Tries every rule, with copies booked and without.
+    /// Tries every rule, with copies booked and without; then what was chosen with all of an iteration in view.
     pub fn try_rules(&mut self) {
         for rule in RULES {
             self.attempt_start(rule, None);
         }
-        let Some(rule) = self.best.as_ref().filter(|_| self.timeline.is_some()).map(|best| best.draft.rule)
-        else {
-            return;
-        };
+        if self.planner.settings.ways.offload {
+            self.try_books();
+        }
+        self.try_choices();
+    }
+
+    fn try_books(&mut self) {
+        let Some(rule) = self.best.as_ref().map(|best| best.draft.rule) else { return };
         for books in BOOKS {
             self.attempt_start(rule, Some(books));
         }
@@ -146,8 +166,31 @@ impl<'a> Search<'a> {
         }
     }
 
+    fn try_choices(&mut self) {
+        let rule = self.best.as_ref().map_or(RULES[0], |best| best.draft.rule);
+        for wishes in self.chosen.get_or_init(|| self.choose()) {
+            self.attempt_draft(Draft { rule, books: None, wishes: wishes.clone() });
+        }
+    }
+
+    fn choose(&self) -> [Wishes; PARTS.len()] {
+        let Planner { iteration, settings, .. } = self.planner;
+        let mut model = Model::new(iteration, &self.timeline, settings.ways);
+        PARTS.map(|part| {
+            let budget_bytes = (settings.budget_bytes as f64 * part) as usize;
+            let start = relax(&mut model, budget_bytes);
+            let (dropped, moved) = anneal(&mut model, start, budget_bytes).leaving();
+            let dropped = dropped.into_iter().map(|interval| (interval, Wish::Drop(Turn::First)));
+            let moved = moved.into_iter().zip(1..).map(|(interval, rank)| (interval, Wish::Book(rank)));
+            dropped.chain(moved).collect()
+        })
+    }
+
     fn attempt_start(&mut self, rule: Weighed, books: Option<Books>) {
-        let draft = Draft { rule, books, wishes: HashMap::new() };
+        self.attempt_draft(Draft { rule, books, wishes: HashMap::new() });
+    }
+
+    fn attempt_draft(&mut self, draft: Draft) {
         let step_ns = self.attempt(draft.clone());
         self.starts.extend(step_ns.map(|step_ns| (step_ns, draft)));
     }
@@ -217,8 +260,8 @@ impl<'a> Search<'a> {
             let (draft, before_ns, members) = (draft.clone(), trial.step_ns, members(&key));
             for wish in wishes {
                 let possible = match wish {
-                    Wish::Book => self.timeline.is_some(),
-                    Wish::Drop => self.planner.settings.ways.recompute,
+                    Wish::Book(_) => self.planner.settings.ways.offload,
+                    Wish::Drop(_) => self.planner.settings.ways.recompute,
                     Wish::Leave(_) => true,
                 };
                 if !possible || *trials == 0 {
@@ -257,22 +300,21 @@ impl<'a> Search<'a> {
             let interval = &mut schedule.intervals[interval.0 as usize];
             match wish {
                 Wish::Leave(turn) => interval.turn = turn,
-                Wish::Drop => interval.how = Some(Eviction::Drop),
-                Wish::Book => {}
+                Wish::Drop(turn) => (interval.how, interval.turn) = (Some(Eviction::Drop), turn),
+                Wish::Book(_) => {}
             }
         }
         let wish = |interval| draft.wishes.get(&interval).copied();
-        if let Some(timeline) = &self.timeline
-            && (draft.books.is_some() || draft.wishes.values().any(|&wish| wish == Wish::Book))
-        {
+        let is_booked = |wish: &Wish| matches!(wish, Wish::Book(_));
+        if draft.books.is_some() || draft.wishes.values().any(is_booked) {
             let books = draft.books.unwrap_or(books(1.0, 1.0));
             let budget_bytes = (self.planner.settings.budget_bytes as f64 * books.budget) as usize;
             let rank = |interval| match wish(interval) {
-                Some(Wish::Book) => Some(0),
-                None => draft.books.map(|_| 1),
+                Some(Wish::Book(rank)) => Some(rank),
+                None => draft.books.map(|_| u32::MAX),
                 Some(_) => None,
             };
-            timeline.book(&mut schedule, budget_bytes, books.lanes, rank);
+            self.timeline.book(&mut schedule, budget_bytes, books.lanes, rank);
         }
         schedule
     }

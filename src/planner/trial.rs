@@ -17,6 +17,9 @@ use crate::pool::{Decision, Input, PlanId, Pool, StorageId, StreamId};
 /// How often the iteration is run: the last time, what there is at its beginning is what is left at its end.
 pub const ITERATIONS: usize = 3;
 
+/// What errors of a trial name, which no program gets to see.
+const DEVICE: OvercommitDevice = OvercommitDevice::Host(0);
+
 /// What came out.
 #[derive(Debug)]
 pub struct Trial {
@@ -44,7 +47,7 @@ pub fn run(
 ) -> Result<Trial, Error> {
     let engine = Arc::new(SimEngine::new(profile));
     let settings = Settings { planning: Planning::Off, record: false, ..settings.clone() };
-    let mut pool = Pool::new(OvercommitDevice::default(), engine.clone(), settings);
+    let mut pool = Pool::new(DEVICE, engine.clone(), settings);
     if let Some(schedule) = schedule {
         pool.follow(PlanId::default(), schedule.clone(), StreamId::default(), true);
     }
@@ -114,7 +117,7 @@ impl Running<'_> {
         let waited = access.wait();
         self.pool.end_host_access(id);
         self.handles[slot as usize] = Some(id);
-        waited.map_err(|source| Error::Engine { device: OvercommitDevice::default(), source })?;
+        waited.map_err(|source| Error::Engine { device: DEVICE, source })?;
         Ok(())
     }
 
@@ -177,7 +180,7 @@ impl Running<'_> {
                 let access = self.pool.begin_read(id)?;
                 let waited = access.wait();
                 self.pool.end_host_access(id);
-                waited.map_err(|source| Error::Engine { device: OvercommitDevice::default(), source })?;
+                waited.map_err(|source| Error::Engine { device: DEVICE, source })?;
             }
             Step::Free(slot) => {
                 if let Some(id) = self.handles[*slot as usize].take() {
@@ -189,7 +192,7 @@ impl Running<'_> {
                 .ends()
                 .into_iter()
                 .try_for_each(|mark| self.pool.engine().sync(mark))
-                .map_err(|source| Error::Engine { device: OvercommitDevice::default(), source })?,
+                .map_err(|source| Error::Engine { device: DEVICE, source })?,
         }
         Ok(())
     }

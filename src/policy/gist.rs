@@ -5,8 +5,8 @@
 //! In the paper the execution graph is rewritten before training; here a plan says what is encoded once the iteration is
 //! known. What is held into the backward pass without being read there, such as the input of a max-pool, is dropped, and so is
 //! what was made from nothing, such as the random numbers of a dropout. Beyond the paper, whatever is idle while the most
-//! memory is needed is encoded too, if that loses nothing; and of what is rounded, that is left out which saves the least for
-//! its time, as long as all together takes more than 4 % of the step, which is what the paper measures (section 5).
+//! memory is needed is encoded too, if that loses nothing; and of what is rounded or sparse, that is left out which saves the least
+//! for its time, as long as all together takes more than 4 % of the step, which is what the paper measures (section 5).
 
 use crate::codec::smallest;
 use crate::liveness::{Dataflow, Gap, Value};
@@ -24,7 +24,7 @@ pub struct Gist {
 
 /// What is smaller than the need by so many times is not worth two ops.
 const SMALL_PART: usize = 4096;
-/// The part of the step's time that all is to take. What loses nothing counts, and is done in any case.
+/// The part of the step's time that all is to take. What is neither rounded nor sparse counts, and is done in any case.
 const MOST_OVERHEAD: f64 = 0.04;
 
 /// A value that could wait in fewer bits.
@@ -47,21 +47,31 @@ impl Plans for Gist {
         let fullest = (0..flow.ops.len()).max_by_key(|&op| flow.ops[op].need_bytes).unwrap_or(0);
         let choice = |(place, value): (usize, &Value)| {
             let left_alone = value.size_bytes < least_bytes || value.persists || value.is_read;
-            if left_alone { None } else { self.choice(flow, limits, place, fullest) }
+            if left_alone { None } else { self.choice(flow, limits, place, fullest, self.lossy) }
         };
         let mut choices: Vec<Choice> = flow.values.iter().enumerate().filter_map(choice).collect();
         let mut left_ns = (flow.end_ns() as f64 * MOST_OVERHEAD) as u64;
         let mut plan = Plan::default();
-        let is_rounded = |choice: &Choice| matches!(choice.how, Eviction::Encode(Encoding::Reduced(_)));
-        choices.sort_by(|a, b| {
-            is_rounded(a).cmp(&is_rounded(b)).then(a.ns_per_byte().total_cmp(&b.ns_per_byte()))
-        });
-        for choice in choices {
-            if is_rounded(&choice) && choice.cost_ns > left_ns {
-                continue;
+        let is_weighed = |choice: &Choice| {
+            matches!(choice.how, Eviction::Encode(Encoding::Reduced(_) | Encoding::Sparse(_)))
+        };
+        let by_worth = |a: &Choice, b: &Choice| {
+            is_weighed(a).cmp(&is_weighed(b)).then(a.ns_per_byte().total_cmp(&b.ns_per_byte()))
+        };
+        // What takes too long as it would be rounded may take less as it is.
+        for lossy in [self.lossy, None] {
+            choices.sort_by(by_worth);
+            let mut too_dear = Vec::new();
+            for choice in choices {
+                if is_weighed(&choice) && choice.cost_ns > left_ns {
+                    too_dear.push(flow.gaps[choice.gap].value);
+                    continue;
+                }
+                left_ns = left_ns.saturating_sub(choice.cost_ns);
+                plan.release(flow, choice.gap, choice.how);
             }
-            left_ns = left_ns.saturating_sub(choice.cost_ns);
-            plan.release(flow, choice.gap, choice.how);
+            let lossless = |place: usize| self.choice(flow, limits, place, fullest, None);
+            choices = too_dear.into_iter().filter(|_| lossy.is_some()).filter_map(lossless).collect();
         }
         vec![plan]
     }
@@ -73,7 +83,14 @@ impl Plans for Gist {
 
 impl Gist {
     /// What is best done with a value; `fullest`: the op that needs the most memory.
-    fn choice(&self, flow: &Dataflow, limits: Limits, place: usize, fullest: usize) -> Option<Choice> {
+    fn choice(
+        &self,
+        flow: &Dataflow,
+        limits: Limits,
+        place: usize,
+        fullest: usize,
+        lossy: Option<FloatFormat>,
+    ) -> Option<Choice> {
         let value = &flow.values[place];
         let origin = value.origin.as_ref()?;
         let dropped = |gap: usize, cost_ns: u64| {
@@ -96,14 +113,19 @@ impl Gist {
         // Without a way back to the values, they are kept whatever is read of them.
         let reads = if limits.recompute { flow.coming_reads(place, gap) } else { Reads::Values };
         // What is not known to wait for the backward pass may be anything.
-        let encoding = smallest(origin, reads, self.lossy.filter(|_| waits.is_some()))?;
+        let encoding = smallest(origin, reads, lossy.filter(|_| waits.is_some()))?;
         let bytes = encoding.size_bytes(origin.view.shape().count());
         let ops = if encoding.is_read_as_it_is() { 1 } else { 2 };
+        // What is counted is read once more.
+        let counting_ns = match encoding {
+            Encoding::Sparse(_) => flow.stream_ns(value.size_bytes),
+            _ => 0,
+        };
         Some(Choice {
             gap,
             how: Eviction::Encode(encoding),
             saved_bytes: value.size_bytes.saturating_sub(bytes),
-            cost_ns: ops * flow.stream_ns(value.size_bytes + bytes),
+            cost_ns: ops * flow.stream_ns(value.size_bytes + bytes) + counting_ns,
         })
     }
 }
@@ -122,7 +144,13 @@ mod tests {
         let mut flow = chain(2048, &LAYERS);
         for value in flow.values.iter_mut().filter(|value| value.made_by.is_some()) {
             let view = View::contiguous(Dtype::F32, Shape::new(&[value.size_bytes / 4]));
-            value.origin = Some(Origin { op: Op::Unary(Unary::Relu), input: Some(view), place: 0, view });
+            value.origin = Some(Origin {
+                op: Op::Unary(Unary::Relu),
+                input: Some(view),
+                place: 0,
+                view,
+                nonzeros: None,
+            });
         }
         flow
     }

@@ -104,6 +104,11 @@ impl Policy {
         self != Policy::Gist
     }
 
+    /// Whether storages may be kept encoded.
+    pub fn may_encode(self) -> bool {
+        matches!(self, Policy::Auto | Policy::GistLossless | Policy::Gist)
+    }
+
     /// The name in configuration and reports.
     pub fn name(self) -> &'static str {
         match self {

@@ -3,7 +3,8 @@
 //!
 //! What can be decoded gets that as its recipe, in place of the one that it had, and its bytes go: all else is
 //! recomputation. The encoded form is claimed as an input of that recipe, so it goes when the storage is back, or is needed
-//! no more. [Signs](Encoding::Signs) cannot be decoded: the storage's own recipe stays, and its bytes are dropped. An op that
+//! no more. What a form has no room for lies [beside](Encoding::beside) it in the host tier, where kernels read and write it, in a
+//! block for the worst case: so nobody has to know how much that is. [Signs](Encoding::Signs) cannot be decoded: the storage's own recipe stays, and its bytes are dropped. An op that
 //! can runs on the encoded form itself; any other decodes, or recomputes.
 
 use std::sync::Arc;
@@ -11,6 +12,8 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use super::Pool;
+use super::arena::Block;
+use super::lease::Pending;
 use super::plan::Input;
 use super::storage::{Copy, Storage, StorageId};
 use crate::engine::{Instruction, aligned};
@@ -22,6 +25,9 @@ use crate::trace::How;
 /// An op, and what it reads.
 pub(super) type OnEncoded = (Arc<Instruction>, Inputs<Input>);
 
+/// Memory of an encoded form, and beside it.
+type Placed = ((Block, Pending), Option<Copy>);
+
 /// Words in a row.
 fn words(encoding: Encoding, count: usize) -> View {
     View::contiguous(Dtype::U32, Shape::new(&[encoding.words(count)]))
@@ -32,19 +38,26 @@ impl Pool {
     /// just now, for which nothing else leaves.
     pub(super) fn encode(&mut self, id: StorageId, encoding: Encoding) -> Result<bool, Error> {
         let Some(view) = self.encodable(id, encoding) else { return Ok(false) };
-        let encode = self.instruction(Op::Encode(encoding), Input { id, view, consumed: false })?;
+        let (dtype, count) = (view.dtype, view.shape().count());
+        let beside = encoding.beside(dtype, count);
+        let encode = self.instruction(Op::Encode(encoding), id, view, beside)?;
         let decode = match encoding {
             Encoding::Signs => None,
             _ => {
-                let (dtype, count) = (view.dtype, view.shape().count());
-                let read = Input { id, view: encode.outputs[0], consumed: false };
-                Some(self.instruction(Op::Decode { encoding, dtype, count }, read)?)
+                let op = Op::Decode { encoding, dtype, count };
+                Some(self.instruction(op, id, encode.outputs[0], beside)?)
             }
         };
-        let placed = self.device.allocate(&*self.submitter.engine, encode.outputs[0].size_bytes());
-        let Some(block) = placed.map_err(|error| self.engine_error(error))? else { return Ok(false) };
-        let copy = self.submit(&[id], &encode, smallvec![block], None)?.remove(0);
-        let form = self.insert_form(id, &encode, copy);
+        let Some((form, beside)) = self.place_form(&encode, beside)? else { return Ok(false) };
+        let (mut copies, done) = match self.submit_beside(&[id], &encode, smallvec![form], beside) {
+            Ok(submitted) => submitted,
+            Err(error) => {
+                beside.into_iter().for_each(|copy| self.host.free(copy.block, copy.touched));
+                return Err(error);
+            }
+        };
+        let form = self.insert_form(id, &encode, copies.remove(0));
+        self.graph.storages[form].beside = beside.map(|copy| Box::new(Copy::new(copy.block, done)));
         match &decode {
             Some(decode) => self.graph.replace_recipe(id, decode, form),
             None => self.graph.storages[id].signs = Some(form),
@@ -62,8 +75,34 @@ impl Pool {
         Ok(true)
     }
 
-    fn instruction(&mut self, op: Op, input: Input) -> Result<Arc<Instruction>, Error> {
-        self.instructions.get(&*self.submitter.engine, self.settings.exactness, op, &[input])
+    fn instruction(
+        &mut self,
+        op: Op,
+        id: StorageId,
+        view: View,
+        beside: Option<View>,
+    ) -> Result<Arc<Instruction>, Error> {
+        let views = [view].into_iter().chain(beside);
+        let inputs: Inputs<Input> = views.map(|view| Input { id, view, consumed: false }).collect();
+        self.instructions.get(&*self.submitter.engine, self.settings.exactness, op, &inputs)
+    }
+
+    /// Memory for an encoded form, and for what may lie beside it, where there is some. What lies in the host tier is not to be in
+    /// the way of what the plan does else.
+    fn place_form(&mut self, encode: &Instruction, beside: Option<View>) -> Result<Option<Placed>, Error> {
+        let placed = self.device.allocate(&*self.submitter.engine, encode.outputs[0].size_bytes());
+        let Some(form) = placed.map_err(|error| self.engine_error(error))? else { return Ok(None) };
+        let Some(view) = beside else { return Ok(Some((form, None))) };
+        let beside = self.host_block(view.size_bytes(), false);
+        match beside {
+            Ok(Some((block, busy))) if self.is_roomy() => {
+                return Ok(Some((form, Some(Copy { block, written: busy, touched: busy }))));
+            }
+            Ok(Some((block, busy))) => self.host.free(block, busy),
+            _ => {}
+        }
+        self.device.free(form.0, form.1);
+        beside.map(|_| None)
     }
 
     /// All elements of a storage in a row, if it can be encoded now, has a way back, and takes less then.
@@ -81,6 +120,7 @@ impl Pool {
             _ => {
                 self.graph.may_replace_recipe(id)
                     && bytes + aligned(storage.size_bytes) <= self.device.limit_bytes()
+                    && (self.settings.ways.offload || encoding.beside(dtype, count).is_none())
             }
         };
         returns.then(|| View::contiguous(dtype, Shape::new(&[count])))

@@ -303,7 +303,7 @@ mod tests {
         let engine = Arc::new(SimEngine::new(&profiles()[0]));
         let settings =
             Config::new().budget_bytes(1 << 20).resolve(crate::engine::Engine::props(&*engine)).unwrap();
-        let mut pool = Pool::new(OvercommitDevice::default(), engine, settings);
+        let mut pool = Pool::new(OvercommitDevice::Host(0), engine, settings);
         let offloaded =
             Interval { next_ops: Some(1), how: Some(Eviction::Offload), turn: Turn::Any, persists: false };
         let schedule =

@@ -11,6 +11,7 @@ use super::storage::{Storage, StorageId};
 use super::streams::{StreamId, Streams};
 use crate::config::Planning;
 use crate::engine::{Instruction, aligned};
+use crate::error::Error;
 use crate::op::{Inputs, PerOutput};
 
 /// Ops of a log at the most: twice the longest iteration that is recognised.
@@ -49,6 +50,8 @@ pub struct Log {
     pub size_bytes: HashMap<u64, usize>,
     /// How many checkpointed scopes they were made in and are no results of, where there are any.
     pub scopes: HashMap<u64, u32>,
+    /// How many of their values are not zero, where that was counted.
+    pub nonzeros: HashMap<u64, usize>,
     /// Device memory of storages that are not named and cannot leave.
     pub idle_bytes: usize,
     ops: usize,
@@ -119,7 +122,7 @@ impl Pool {
 
     /// Logs from the next eviction on, if the policy plans: a program that needs none is not to pay for a log.
     pub(super) fn learn(&mut self) {
-        self.log = None;
+        self.begin_anew(None);
         self.learns = self.plans_iterations();
     }
 
@@ -133,7 +136,8 @@ impl Pool {
     /// What the program does is planned already.
     pub(super) fn stop_learning(&mut self) {
         if self.learns && self.log.as_ref().is_none_or(|log| !log.renews) {
-            (self.log, self.learns) = (None, false);
+            self.begin_anew(None);
+            self.learns = false;
         }
     }
 
@@ -141,7 +145,7 @@ impl Pool {
     pub(super) fn renew(&mut self, plan: PlanId) {
         if !self.learns && !self.is_planning() {
             let (stream, first) = (self.streams.current(), self.graph.storages.made());
-            self.log = Some(Box::new(Log { stream, plan, renews: true, first, ..Log::default() }));
+            self.begin_anew(Some(Log { stream, plan, renews: true, first, ..Log::default() }));
             self.learns = true;
         }
     }
@@ -162,8 +166,14 @@ impl Pool {
         let in_vain = period.is_some_and(|period| self.plans.is_fruitless(period as usize));
         if self.log.as_deref().is_none_or(leads) && !in_vain {
             let first = self.graph.storages.made();
-            self.log = Some(Box::new(Log { stream: leader, first, ..Log::default() }));
+            self.begin_anew(Some(Log { stream: leader, first, ..Log::default() }));
         }
+    }
+
+    /// What was logged before is of no use.
+    fn begin_anew(&mut self, log: Option<Log>) {
+        self.log = log.map(Box::new);
+        self.forget_tallies();
     }
 
     /// Logs from now on, whatever the policy, though nothing was evicted.
@@ -171,8 +181,17 @@ impl Pool {
         self.begin_log();
     }
 
-    /// The log, and how many ops at its end are an iteration, once there are two of it.
-    pub fn learned(&mut self) -> Option<(Log, usize)> {
+    /// The log, and how many ops at its end are an iteration, once there are two of it. Waits for what was counted.
+    ///
+    /// # Errors
+    /// A failure of work that was submitted before.
+    pub fn learned(&mut self) -> Result<Option<(Log, usize)>, Error> {
+        let Some((mut log, period)) = self.whole_log() else { return Ok(None) };
+        log.nonzeros = self.tallied()?;
+        Ok(Some((log, period)))
+    }
+
+    fn whole_log(&mut self) -> Option<(Log, usize)> {
         let log = self.log.as_ref().filter(|log| log.stream == self.streams.current())?;
         if log.ops() > MOST_OPS {
             self.learn();

@@ -9,12 +9,13 @@
 //! - [`encode`]: fewer bits in place of bytes.
 //! - [`transfer`]: offload, fetch, read, write. [`plan`]: an op from request to submission.
 //! - [`streams`]: what each thread submits. [`prefetch`]: what is fetched before it is needed.
-//! - [`learn`]: what is to be planned. [`plans`]: what was. [`follow`]: what a plan says is done. [`drift`]: when
+//! - [`learn`]: what is to be planned. [`tally`]: what is counted for that. [`plans`]: what was. [`follow`]: what a plan says is done. [`drift`]: when
 //!   it is made anew.
 //! - [`note`]: what the journal is told. [`foresight`]: what a replay tells beforehand.
 //! - [`lease`]: the submission itself; with `engine/`, the only unsafe code.
 //!
-//! Everything here runs under the runtime's short lock and waits for nothing. A block is free from the submission of its
+//! Everything here runs under the runtime's short lock and waits for nothing, but for what was counted when an iteration has been
+//! logged. A block is free from the submission of its
 //! free: whoever gets it next makes its lane wait for the work still touching it.
 
 mod algorithm;
@@ -43,6 +44,7 @@ mod sabotage;
 mod storage;
 mod streams;
 mod table;
+mod tally;
 mod transfer;
 mod views;
 
@@ -73,6 +75,7 @@ use plans::Plans;
 use prefetch::Ahead;
 use recipe::Graph;
 use streams::Streams;
+use tally::Tallied;
 
 /// Host memory is mapped in slabs of this size: large enough that mapping (pinning, on a GPU) is rare.
 const HOST_SLAB_BYTES: usize = 64 << 20;
@@ -112,6 +115,8 @@ pub struct Pool {
     log: Option<Box<Log>>,
     /// Whether there is to be a log.
     learns: bool,
+    /// What is counted for the log.
+    tallies: Vec<Tallied>,
     /// What is planned.
     plans: Plans,
     /// Held by whoever plans.
@@ -171,6 +176,7 @@ impl Pool {
             streams: Streams::default(),
             log: None,
             learns: false,
+            tallies: Vec::new(),
             plans: Plans::default(),
             planning: Arc::default(),
             measures,
@@ -218,6 +224,9 @@ impl Pool {
         self.no_handle(id);
         self.lost_need(id);
         self.settle_claims();
+        if self.graph.storages.len() == 0 {
+            self.forget_tallies();
+        }
     }
 
     fn no_handle(&mut self, id: StorageId) {
@@ -246,6 +255,7 @@ impl Pool {
         if storage.stored() {
             self.free_device(id);
             self.free_host(id);
+            self.free_beside(id);
             self.lost_bytes(id);
         } else if storage.recipe.is_some() {
             self.graph.unclaim(id, &mut self.lost);
@@ -261,6 +271,12 @@ impl Pool {
 
     fn free_host(&mut self, id: StorageId) {
         if let Some(copy) = self.graph.storages[id].host.take() {
+            self.host.free(copy.block, copy.touched);
+        }
+    }
+
+    fn free_beside(&mut self, id: StorageId) {
+        if let Some(copy) = self.graph.storages[id].beside.take() {
             self.host.free(copy.block, copy.touched);
         }
     }

@@ -113,7 +113,7 @@ impl Pool {
         }
         let outputs = outputs?;
         let touched: Ids = inputs.iter().map(|input| input.id).chain(outputs.iter().copied()).collect();
-        let after = self.touched(&touched);
+        let after = self.tally(plan, &outputs).and_then(|()| self.touched(&touched));
         let after = after
             .and_then(|()| if self.policy.evicts_at_once() { self.evict_all() } else { self.prefetch() });
         Ok((outputs.iter().copied().zip(plan.outputs.iter().copied()).collect(), after))
@@ -339,9 +339,38 @@ impl Pool {
         &mut self,
         ids: &[StorageId],
         plan: &Arc<Instruction>,
-        mut blocks: Blocks,
+        blocks: Blocks,
         overwritten: Option<usize>,
     ) -> Result<PerOutput<Copy>, Error> {
+        // What decodes a form also reads what lies beside it.
+        let form = ids.first().copied().filter(|&id| self.graph.storages[id].beside.is_some());
+        let beside = form.and_then(|id| self.graph.storages[id].beside.as_deref().copied());
+        let (copies, done) = self.submit_on(ids, plan, blocks, overwritten, beside)?;
+        if let Some(beside) = form.and_then(|id| self.graph.storages[id].beside.as_deref_mut()) {
+            beside.touched = beside.touched.and(done);
+        }
+        Ok(copies)
+    }
+
+    /// The same of an op whose last input lies in the host tier, `beside` the others; with when it is done.
+    pub(super) fn submit_beside(
+        &mut self,
+        ids: &[StorageId],
+        plan: &Arc<Instruction>,
+        blocks: Blocks,
+        beside: Option<Copy>,
+    ) -> Result<(PerOutput<Copy>, Pending), Error> {
+        self.submit_on(ids, plan, blocks, None, beside)
+    }
+
+    fn submit_on(
+        &mut self,
+        ids: &[StorageId],
+        plan: &Arc<Instruction>,
+        mut blocks: Blocks,
+        overwritten: Option<usize>,
+        beside: Option<Copy>,
+    ) -> Result<(PerOutput<Copy>, Pending), Error> {
         let scratch = (plan.scratch_bytes > 0).then(|| blocks.pop().expect("scratch is placed last"));
         if let Some(index) = overwritten {
             let copy = self.graph.storages[ids[index]].device.expect("inputs are resident");
@@ -349,9 +378,12 @@ impl Pool {
         }
         let resident = |&id: &StorageId| self.graph.storages[id].device.expect("inputs are resident");
         let reads: Inputs<Copy> = ids.iter().map(resident).collect();
-        let launch = self.launch(ids, plan, &blocks, scratch);
+        let mut launch = self.launch(ids, plan, &blocks, scratch);
+        if let (Some(beside), Some(view)) = (beside, plan.views.last()) {
+            launch.inputs.push(self.host.span(beside.block, view.size_bytes()));
+        }
         let written = blocks.iter().chain(&scratch).fold(Pending::default(), |all, (_, busy)| all.and(*busy));
-        let pending = reads.iter().fold(written, |all, copy| all.and(copy.written));
+        let pending = reads.iter().chain(&beside).fold(written, |all, copy| all.and(copy.written));
         let launched = self.submitter.launch(&launch, pending);
         if self.settings.sabotage == Some(Sabotage::InPlaceShared) {
             self.overwrite_shared_input(&launch);
@@ -380,7 +412,8 @@ impl Pool {
         if let Some(index) = overwritten {
             self.graph.storages.take_device(ids[index]);
         }
-        Ok(blocks.iter().map(|(block, _)| Copy::new(*block, Pending::default().with(mark))).collect())
+        let done = Pending::default().with(mark);
+        Ok((blocks.iter().map(|(block, _)| Copy::new(*block, done)).collect(), done))
     }
 
     /// The instruction with the memory under its views.

@@ -54,6 +54,8 @@ pub struct Storage {
     pub host: Option<Copy>,
     /// How to make it again; `None` for a source.
     pub recipe: Option<RecipeId>,
+    /// Of an encoded form: where in the host tier lies what it has no room for. Apart from `host`, which is a copy of the form.
+    pub beside: Option<Box<Copy>>,
     /// The signs of its values, if they are kept in its place; never beside its bytes.
     pub signs: Option<StorageId>,
     /// Recipes that read it.
@@ -171,6 +173,7 @@ impl Storages {
             device: None,
             host: None,
             recipe: None,
+            beside: None,
             signs: None,
             consumers: self.spare_lists.pop().unwrap_or_default(),
             held: true,

@@ -101,7 +101,11 @@ impl Pool {
     }
 
     /// A block of the host tier; with `displace` if need be in place of clean copies, least recently used first.
-    fn host_block(&mut self, bytes: usize, displace: bool) -> Result<Option<(Block, Pending)>, Error> {
+    pub(super) fn host_block(
+        &mut self,
+        bytes: usize,
+        displace: bool,
+    ) -> Result<Option<(Block, Pending)>, Error> {
         loop {
             let placed = self.host.allocate(&*self.submitter.engine, bytes);
             if let Some(placed) = placed.map_err(|error| self.engine_error(error))? {

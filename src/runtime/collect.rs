@@ -314,8 +314,8 @@ impl Run {
                 *place -= count as u8;
             }
         }
-        runtime.plan_what_was_learned(pool);
-        after
+        let planned = runtime.plan_what_was_learned(pool);
+        after.and(planned)
     }
 
     /// What the first step reads, as its own op is given it.

@@ -202,18 +202,22 @@ impl Runtime {
         tensors.iter().try_for_each(|tensor| self.end_run_of(&mut front, tensor))?;
         let inputs: Inputs<Input> = tensors.into_iter().map(Tensor::into_input).collect();
         let outputs = front.pool.run(op, &inputs)?;
-        self.plan_what_was_learned(&mut front.pool);
+        if let Err(error) = self.plan_what_was_learned(&mut front.pool) {
+            outputs.iter().for_each(|&(id, _)| front.pool.release(id));
+            return Err(error);
+        }
         drop(front);
         Ok(outputs.into_iter().map(|(id, view)| Tensor::new(self.clone(), id, view)).collect())
     }
 
     /// Plans an iteration, if the program has shown one that is worth it.
-    fn plan_what_was_learned(self: &Arc<Self>, pool: &mut Pool) {
+    fn plan_what_was_learned(self: &Arc<Self>, pool: &mut Pool) -> Result<(), Error> {
         if pool.settings.planning != Planning::Off
-            && let Some((log, period)) = pool.learned()
+            && let Some((log, period)) = pool.learned()?
         {
             self.plan(pool, log, period);
         }
+        Ok(())
     }
 
     /// Plans an iteration: beside the program, or at once where no time passes or the same decisions are wanted every time.
@@ -450,7 +454,7 @@ pub(crate) fn learned(device: &OvercommitDevice) -> Result<Option<(Log, usize)>,
     let runtime = registry::runtime(device)?;
     let mut front = runtime.settled([])?;
     front.pool.log_at_once();
-    Ok(front.pool.learned())
+    front.pool.learned()
 }
 
 /// What SuperNeurons makes of the program's iteration once that is known, as [`learned`]. For the comparison with its paper.
@@ -458,6 +462,13 @@ pub(crate) fn learned(device: &OvercommitDevice) -> Result<Option<(Log, usize)>,
 pub fn layer_counts(device: &OvercommitDevice) -> Result<Option<planner::LayerCounts>, Error> {
     let props = registry::runtime(device)?.engine.props().clone();
     Ok(learned(device)?.and_then(|(log, period)| planner::layer_counts(&log, period, &props)))
+}
+
+/// The parts that are zeros of what rectifiers and max-pools make, as [`Config::sparsity`](crate::Config::sparsity) takes them,
+/// once the program's iteration is known, as [`learned`]. For the comparison with Gist's paper.
+#[doc(hidden)]
+pub fn sparsity(device: &OvercommitDevice) -> Result<Option<Vec<f64>>, Error> {
+    Ok(learned(device)?.and_then(|(log, period)| planner::sparsity(&log, period)))
 }
 
 /// Whether an iteration is planned just now.

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "standin.h"
+#include "library.h"
 #include "types.cuh"
 
 namespace {
@@ -116,9 +116,6 @@ template <class T> void multiply(const Call& call) {
   });
 }
 
-bool is_aligned(u64 address, u32 bytes) { return bytes && address % bytes == 0; }
-bool overlap(u64 a, u64 a_bytes, u64 b, u64 b_bytes) { return a < b + b_bytes && b < a + a_bytes; }
-
 // Whether everything a product touches is where it may be.
 bool is_valid(const Call& call) {
   const Algorithm& algorithm = call.algorithm;
@@ -142,18 +139,6 @@ bool is_valid(const Call& call) {
   return is_aligned(call.workspace, 256) && standin_owns(call.workspace, algorithm.workspace_bytes);
 }
 
-#define CALL \
-  if (!standin_call()) return INTERNAL_ERROR
-template <class T> int make(void** to, T* object) {
-  standin_count(1);
-  *to = object;
-  return SUCCESS;
-}
-template <class T> int give_back(void* object) {
-  standin_count(-1);
-  delete static_cast<T*>(object);
-  return SUCCESS;
-}
 template <class T> int set(T& to, const void* from, size_t bytes) {
   if (bytes != sizeof(T)) return INVALID_VALUE;
   memcpy(&to, from, bytes);
@@ -229,12 +214,11 @@ API cublasLtMatmul(void* handle, void* description, const void* alpha, const voi
   CALL;
   const Description& d = *static_cast<Description*>(description);
   const auto layout = [](void* of) { return *static_cast<Layout*>(of); };
-  const auto address = [](const void* of) { return reinterpret_cast<u64>(of); };
   const auto factor = [&](const void* of) {
     return d.scale == R_64F ? *static_cast<const double*>(of) : double(*static_cast<const float*>(of));
   };
-  Call call{d,          layout(layout_a), layout(layout_b), layout(layout_out), {}, address(a), address(b), address(out),
-            address(workspace), factor(alpha),    factor(beta)};
+  Call call{d,          layout(layout_a), layout(layout_b), layout(layout_out), {}, address_of(a), address_of(b), address_of(out),
+            address_of(workspace), factor(alpha),    factor(beta)};
   memcpy(&call.algorithm, algo, sizeof call.algorithm);
   if (!handle || c != out || layout_c != layout_out || workspace_bytes < call.algorithm.workspace_bytes) return INVALID_VALUE;
   if (!is_valid(call)) return INVALID_VALUE;

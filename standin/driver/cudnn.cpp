@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "standin.h"
+#include "library.h"
 #include "types.cuh"
 
 namespace {
@@ -164,8 +164,6 @@ template <class T> void convolve(const Call& call) {
   });
 }
 
-bool overlap(u64 a, u64 a_bytes, u64 b, u64 b_bytes) { return a < b + b_bytes && b < a + a_bytes; }
-
 // Whether everything a convolution touches is where it may be.
 bool is_valid(const Call& call, u64 workspace_bytes) {
   const Problem& p = call.p;
@@ -173,25 +171,13 @@ bool is_valid(const Call& call, u64 workspace_bytes) {
   const u64 starts[3] = {call.image, call.weight, call.result};
   const int made = p.pass == FORWARD ? 2 : p.pass == INPUT ? 0 : 1;
   for (int n = 0; n < 3; ++n) {
-    if (starts[n] % 16 || !standin_owns(starts[n], spaces[n]->bytes)) return false;
+    if (!is_aligned(starts[n], 16) || !standin_owns(starts[n], spaces[n]->bytes)) return false;
     if (n != made && overlap(starts[n], spaces[n]->bytes, starts[made], spaces[made]->bytes)) return false;
     if (call.roomy && overlap(starts[n], spaces[n]->bytes, call.workspace, workspace_bytes)) return false;
   }
-  return !call.roomy || (call.workspace % 16 == 0 && standin_owns(call.workspace, workspace_bytes));
+  return !call.roomy || (is_aligned(call.workspace, 16) && standin_owns(call.workspace, workspace_bytes));
 }
 
-#define CALL \
-  if (!standin_call()) return INTERNAL_ERROR
-template <class T> int make(void** to, T* object) {
-  standin_count(1);
-  *to = object;
-  return SUCCESS;
-}
-template <class T> int give_back(void* object) {
-  standin_count(-1);
-  delete static_cast<T*>(object);
-  return SUCCESS;
-}
 bool is_type(int type) { return type == FLOAT || type == DOUBLE || type == HALF || type == BFLOAT16; }
 
 // What each pass's algorithms say of themselves. Arithmetic of tensor cores is offered whatever was asked for.
@@ -225,12 +211,17 @@ int run(int pass, void* handle, const void* alpha, void* image, const void* at_i
   if (!problem_of(pass, *static_cast<Tensor*>(image), *static_cast<Filter*>(filter), *static_cast<Tensor*>(result), w, &p))
     return BAD_PARAM;
   if (algorithm != ROOMY[pass] && algorithm != PLAIN[pass]) return NOT_SUPPORTED;
-  const auto address = [](const void* of) { return reinterpret_cast<u64>(of); };
   const auto factor = [&](const void* of) {
     return p.type == DOUBLE ? *static_cast<const double*>(of) : double(*static_cast<const float*>(of));
   };
-  const Call call{p,       address(at_image), address(at_weight), address(at_result), address(workspace), factor(alpha),
-                  factor(beta), algorithm == ROOMY[pass]};
+  const Call call{p,
+                  address_of(at_image),
+                  address_of(at_weight),
+                  address_of(at_result),
+                  address_of(workspace),
+                  factor(alpha),
+                  factor(beta),
+                  algorithm == ROOMY[pass]};
   const u64 needed_bytes = workspace_of(p, algorithm);
   if (workspace_bytes < needed_bytes || !is_valid(call, needed_bytes)) return BAD_PARAM;
   standin_worked(needed_bytes, p.type == FLOAT && w.math != FMA_MATH);

@@ -1,8 +1,13 @@
 //! What is found, and what is said where something is missing.
 
-use burn_overcommit::engine::cuda::{CudaEngine, CudaOptions, check_kernels, device_count};
+use std::path::Path;
+use std::process::Command;
+
+use burn::tensor::backend::Backend;
+use burn_overcommit::engine::cuda::{CudaEngine, CudaOptions, check_device, check_kernels, device_count};
 use burn_overcommit::engine::{Engine, Tier};
-use burn_overcommit_standin::{Settings, folder};
+use burn_overcommit::{Overcommit, OvercommitDevice};
+use burn_overcommit_standin::{Driver, Settings, folder};
 use serial_test::serial;
 
 use crate::{driver, engine, in_use, options};
@@ -34,6 +39,79 @@ fn what_is_missing_is_said() {
     assert!(text.contains("cuInit") && text.contains("NO_DEVICE"), "{text}");
     driver.set(Settings::default());
     assert_eq!(device_count(Some(folder())), Ok(64));
+    assert_eq!(check_device(&options()), Ok(()));
+    assert!(check_device(&CudaOptions { index: 64, ..options() }).unwrap_err().contains("64 devices"));
+}
+
+/// Tells the test what the program's log says.
+struct Printed;
+
+impl log::Log for Printed {
+    fn enabled(&self, _: &log::Metadata) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record) {
+        println!("{}: {}", record.level(), record.args());
+    }
+
+    fn flush(&self) {}
+}
+
+/// What a process of the next test runs: the default is decided once in each.
+#[test]
+#[ignore = "needs a process that has not asked yet"]
+fn default_alone() {
+    log::set_logger(&Printed).expect("there is no other");
+    log::set_max_level(log::LevelFilter::Trace);
+    if let Ok(version) = std::env::var("STANDIN_VERSION") {
+        let version = version.parse().expect("a number");
+        Driver::open().set(Settings { version, ..Settings::default() });
+    }
+    println!("default: {}, of {} GPUs", OvercommitDevice::default(), Overcommit::<f32, i32>::device_count(0));
+}
+
+/// What [`default_alone`] says with these libraries, and variables of the environment.
+fn default_device(libraries: &Path, variables: &[(&str, &str)]) -> String {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["device::default_alone", "--exact", "--ignored", "--nocapture"])
+        .env_remove("OVERCOMMIT_DEVICE")
+        .env("OVERCOMMIT_CUDA_LIBRARIES", libraries)
+        // So that what is found elsewhere has no device.
+        .env("CUDA_VISIBLE_DEVICES", "")
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&child.stdout).into_owned();
+    assert!(child.status.success() && text.contains("1 passed"), "{text}");
+    text
+}
+
+#[test]
+fn the_gpu_is_the_default_where_it_can_be_used() {
+    let text = default_device(folder(), &[]);
+    assert!(text.contains("default: cuda:0, of 64 GPUs") && !text.contains("WARN"), "{text}");
+    let text = default_device(folder(), &[("OVERCOMMIT_DEVICE", "host:0")]);
+    assert!(text.contains("default: host:0") && !text.contains("WARN"), "{text}");
+}
+
+#[test]
+fn the_host_is_the_default_where_no_gpu_can_be_used() {
+    let nothing = tempfile::tempdir().unwrap();
+    let text = default_device(nothing.path(), &[]);
+    assert!(
+        text.contains("default: host:0, of 0 GPUs") && text.contains("WARN: host:0 is the default device"),
+        "{text}"
+    );
+    assert!(text.contains("OVERCOMMIT_DEVICE=host:0"), "{text}");
+    // No driver, or the system's, to which no device is visible.
+    let folder_is_named = text.contains("libcuda.so.1") && text.contains(nothing.path().to_str().unwrap());
+    assert!(folder_is_named || text.contains("NO_DEVICE"), "{text}");
+
+    let text = default_device(folder(), &[("STANDIN_VERSION", "12040")]);
+    assert!(text.contains("default: host:0") && text.contains("12.4") && text.contains("12.8"), "{text}");
+    let text = default_device(nothing.path(), &[("OVERCOMMIT_LOG", "error")]);
+    assert!(text.contains("default: host:0") && !text.contains("WARN"), "{text}");
 }
 
 #[test]
@@ -55,10 +133,12 @@ fn a_device_without_pages_gives_slabs() {
 #[serial]
 fn kernels_that_the_compiler_does_not_make_are_counted_and_named() {
     // What the stand-in makes of a file names no kernel.
-    let report = check_kernels(Some(folder()), &[75, 90], 2).expect("NVRTC is there");
+    let report = check_kernels(Some(folder()), &[75, 90], &[], 2).expect("NVRTC is there");
     assert!(report.failed > 1000, "{report}");
     assert_eq!((report.compiled, report.mismatches, report.architectures), (0, 0, 2), "{report}");
     assert_eq!(report.messages.len(), report.failed);
     assert!(report.messages.iter().any(|text| text.contains("has no such kernel") && text.contains("sm_75")));
     assert!(report.to_string().starts_with("kernels: compiled=0 failed="), "{report}");
+    let some = check_kernels(Some(folder()), &[90], &["norm".into()], 1).expect("NVRTC is there");
+    assert!(some.failed > 0 && some.failed < report.failed / 10, "{some}");
 }

@@ -6,6 +6,7 @@ mod device;
 mod engine;
 mod failures;
 mod libraries;
+mod rows;
 mod training;
 mod values;
 

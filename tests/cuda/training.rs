@@ -6,7 +6,7 @@ use burn::nn::conv::{Conv2d, Conv2dConfig};
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::{GradientsParams, Optimizer, SgdConfig};
 use burn::tensor::{Distribution, Tensor, activation, backend::Backend};
-use burn_overcommit::{Config, Overcommit, OvercommitDevice, Policy, configure, runtime, stats};
+use burn_overcommit::{Config, Overcommit, OvercommitDevice, Planning, Policy, configure, runtime, stats};
 use burn_overcommit_standin::folder;
 use serial_test::serial;
 
@@ -35,7 +35,7 @@ pub fn train(device: &OvercommitDevice) -> Vec<f32> {
     let mut optimizer = SgdConfig::new().init();
     let images = Tensor::<B, 4>::random([16, 1, 8, 8], Distribution::Normal(0.0, 1.0), device);
     let mut losses = Vec::new();
-    for _ in 0..4 {
+    for _ in 0..6 {
         let mut x = images.clone();
         for convolution in &network.convolutions {
             x = activation::relu(convolution.forward(x));
@@ -83,5 +83,19 @@ fn budgets_give_the_same_bits() {
         }
         configure(&DEVICE, config().budget("4 MiB").page_mapping(true).policy(policy)).unwrap();
         assert_eq!(train(&DEVICE), expected, "{policy} by page");
+    }
+}
+
+#[test]
+#[serial]
+fn encodings_give_the_same_bits_also_where_sparse_forms_have_no_room() {
+    let _driver = driver();
+    configure(&DEVICE, config().budget("64 MiB")).unwrap();
+    let expected = train(&DEVICE);
+    let gist = || config().budget("16 MiB").policy(Policy::GistLossless).planning(Planning::AtOnce);
+    for config in [gist(), gist().sparsity([0.9])] {
+        configure(&DEVICE, config).unwrap();
+        assert_eq!(train(&DEVICE), expected);
+        assert!(stats(&DEVICE).unwrap().counters.encodings > 0);
     }
 }

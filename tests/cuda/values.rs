@@ -1,7 +1,9 @@
 //! What is encoded, decoded and computed from encoded forms, beside the host engine. As in `training`, the device stays in
 //! use.
 
-use burn_overcommit::op::{Binary, Compare, Dtype, Encoding, FloatFormat, Op, Pool2d, Shape, Taps, View};
+use burn_overcommit::op::{
+    Binary, Compare, Dtype, Encoding, FloatFormat, Op, Pool2d, Shape, Sparse, Taps, Unary, View,
+};
 use burn_overcommit::runtime::{self, Tensor};
 use burn_overcommit::{Config, OvercommitDevice, configure};
 use burn_overcommit_standin::folder;
@@ -36,7 +38,7 @@ fn answers(device: &OvercommitDevice) -> Vec<Vec<u8>> {
     let image = runtime::write(device, &bytes, Dtype::F32, shape).expect("enough memory");
     let x = in_a_row(&image);
     let mut made = Vec::new();
-    let mut encoded = |encoding: Encoding, x: &Tensor| {
+    let encoded = |made: &mut Vec<Tensor>, encoding: Encoding, x: &Tensor| {
         let form = run(Op::Encode(encoding), &[x]);
         if encoding != Encoding::Signs {
             let (dtype, count) = (x.dtype(), x.shape().count());
@@ -46,15 +48,26 @@ fn answers(device: &OvercommitDevice) -> Vec<Vec<u8>> {
         form
     };
     for &format in FloatFormat::ALL {
-        encoded(Encoding::Reduced(format), &x);
+        encoded(&mut made, Encoding::Reduced(format), &x);
     }
-    let signs = encoded(Encoding::Signs, &x);
-    encoded(Encoding::Bools, &run(Op::CompareScalar(Compare::Lower, 1.5.into()), &[&x]));
+    let signs = encoded(&mut made, Encoding::Signs, &x);
+    let rectified = run(Op::Unary(Unary::Relu), &[&x]);
+    for per_row in [3, 20, 60, 200] {
+        // Columns and bits, with too little room for most rows and with enough.
+        let (dtype, count) = (x.dtype(), x.shape().count());
+        let encoding = Encoding::Sparse(Sparse { per_row, width: 4 });
+        let View { dtype: of_rest, layout } = encoding.beside(dtype, count).expect("there may be");
+        let unset = Op::Unset { shape: *layout.shape(), dtype: of_rest };
+        let beside = runtime::create(device, unset).expect("enough memory");
+        let form = run(Op::Encode(encoding), &[&rectified, &beside]);
+        made.push(run(Op::Decode { encoding, dtype, count }, &[&form, &beside]));
+    }
+    encoded(&mut made, Encoding::Bools, &run(Op::CompareScalar(Compare::Lower, 1.5.into()), &[&x]));
     let op = Op::MaxPool2d { pool: POOL, indices: Some(Dtype::I32) };
     let [gradient, indices] = runtime::run_pair(op, [image]).expect("enough memory");
     let size = [SIZES[2], SIZES[3]];
     let taps = Taps { pool: POOL, width: size[1], pooled: POOL.output_size(size) };
-    let places = encoded(Encoding::Taps(taps), &in_a_row(&indices));
+    let places = encoded(&mut made, Encoding::Taps(taps), &in_a_row(&indices));
     made.push(run(Op::ReluBackwardSigns, &[&signs, &x]));
     made.push(run(Op::Binary(Binary::ReluBackward), &[&x, &x]));
     made.push(run(Op::MaxPool2dBackwardTaps { taps, size }, &[&gradient, &places]));

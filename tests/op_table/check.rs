@@ -2,10 +2,12 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
-use std::sync::Once;
+use std::sync::{Arc, LazyLock, Once};
 
 use burn_backend::{Backend, DType, TensorData};
-use burn_overcommit::{Overcommit, OvercommitDevice};
+use burn_overcommit::engine::apart::Apart;
+use burn_overcommit::runtime::configure_with_engine;
+use burn_overcommit::{Config, Overcommit, OvercommitDevice};
 
 use crate::case::{Case, Form};
 use crate::cases;
@@ -15,10 +17,20 @@ use crate::value::Value;
 pub type Ours = Overcommit<f32, i32>;
 pub type Reference = burn::backend::Flex;
 
-/// The host engine, or what the environment names: `scripts/check-cuda` runs the table on the CUDA engine.
+/// The host engine, or what the environment names: `scripts/check-cuda` runs the table on the CUDA engine, and
+/// `scripts/check-sanitizers` with the operands in memory of their own.
 pub fn device() -> OvercommitDevice {
-    let named = std::env::var("OVERCOMMIT_DEVICE");
-    named.map_or(OvercommitDevice::Host(0), |name| name.parse().unwrap_or_else(|error| panic!("{error}")))
+    static DEVICE: LazyLock<OvercommitDevice> = LazyLock::new(|| {
+        let named = std::env::var("OVERCOMMIT_DEVICE");
+        let device = named
+            .map_or(OvercommitDevice::Host(0), |name| name.parse().unwrap_or_else(|error| panic!("{error}")));
+        if std::env::var_os("OPERANDS_APART").is_some() {
+            let apart = |engine| Arc::new(Apart::new(engine)) as _;
+            configure_with_engine(&device, Config::new(), apart).unwrap_or_else(|error| panic!("{error}"));
+        }
+        device
+    });
+    *DEVICE
 }
 
 thread_local! {

@@ -41,6 +41,8 @@ pub struct Setting {
     pub sabotage: Option<Sabotage>,
     /// Whether iterations are planned, which takes time.
     pub planning: Planning,
+    /// How many zeros what may be sparse is taken to have, whatever it has; otherwise they are counted.
+    pub sparsity: Option<f64>,
 }
 
 impl Default for Setting {
@@ -53,6 +55,7 @@ impl Default for Setting {
             page_bytes: None,
             sabotage: None,
             planning: Planning::Off,
+            sparsity: None,
         }
     }
 }
@@ -85,7 +88,8 @@ impl Setting {
             .lanes(self.lanes)
             .planning(self.planning)
             .host_limit_bytes(self.host_limit_bytes)
-            .page_mapping(self.page_bytes.is_some());
+            .page_mapping(self.page_bytes.is_some())
+            .sparsity(self.sparsity.as_slice());
         let config = self.page_bytes.into_iter().fold(config, Config::page_bytes);
         self.sabotage.into_iter().fold(config, Config::sabotage)
     }

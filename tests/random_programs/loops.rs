@@ -129,7 +129,8 @@ fn check(device: OvercommitDevice, seed: u64, totals: &Totals) {
                 true => LaneMode::Deferred { seed },
                 false => LaneMode::Threads,
             };
-            let setting = Setting { budget_bytes, policy, lanes, ..free };
+            let sparsity = random.random_bool(0.5).then_some(0.9);
+            let setting = Setting { budget_bytes, policy, lanes, sparsity, ..free };
             for kind in Call::ALL {
                 let clean = prepare(device, &setting, kind, u64::MAX);
                 assert_eq!(run(device, &case), expected);

@@ -8,7 +8,7 @@
 //! use burn_overcommit::autodiff::nn::LayerNormConfig;
 //! use burn_overcommit::{Overcommit, OvercommitDevice};
 //!
-//! let device = OvercommitDevice::default();
+//! let device = OvercommitDevice::Host(0);
 //! let norm = LayerNormConfig::new(4).init::<Autodiff<Overcommit>>(&device);
 //! let y = norm.forward(Tensor::<_, 2>::from_floats([[1.0, 2.0, 3.0, 4.0]], &device));
 //! assert!(y.sum().into_scalar().abs() < 1e-5);

@@ -73,7 +73,7 @@ use crate::runtime::Tensor;
 ///
 /// type B = Sparing<Overcommit>; // was: Autodiff<Overcommit>
 ///
-/// let x = Tensor::<B, 1>::from_floats([-1.0, 2.0], &OvercommitDevice::default()).require_grad();
+/// let x = Tensor::<B, 1>::from_floats([-1.0, 2.0], &OvercommitDevice::Host(0)).require_grad();
 /// let gradients = activation::relu(x.clone()).sum().backward();
 /// assert_eq!(x.grad(&gradients).unwrap().into_data().to_vec::<f32>().unwrap(), [0.0, 1.0]);
 /// ```

@@ -45,18 +45,27 @@ impl Report {
     }
 }
 
-/// Compiles every kernel for some architectures with the NVRTC of a folder, and compares its arguments with those of the
-/// host engine. `threads` compile side by side.
+/// Compiles every kernel, or those of some files, for some architectures with the NVRTC of a folder, and compares its arguments with
+/// those of the host engine. `threads` compile side by side.
 ///
 /// # Errors
 /// If there is no NVRTC.
-pub fn check_kernels(folder: Option<&Path>, architectures: &[u32], threads: usize) -> Result<Report, String> {
+pub fn check_kernels(
+    folder: Option<&Path>,
+    architectures: &[u32],
+    files: &[String],
+    threads: usize,
+) -> Result<Report, String> {
     Library::Nvrtc.open(folder).map_err(|missing| missing.to_string())?;
     let (major, minor) = compile::version()?;
     println!("NVRTC {major}.{minor}");
     let mut units = BTreeMap::<(&str, &str), (Unit, Vec<String>)>::new();
+    let is_asked = |unit: &Unit| files.is_empty() || files.iter().any(|file| file == unit.file);
     for name in KernelName::all() {
         let unit = Unit::of(&name);
+        if !is_asked(&unit) {
+            continue;
+        }
         let of = units.entry((unit.file, unit.instance.name())).or_insert((unit, Vec::new()));
         of.1.push(name.to_string());
     }

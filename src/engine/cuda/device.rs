@@ -2,7 +2,7 @@
 
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
-use super::driver::{Attribute, Called, Context};
+use super::driver::{Attribute, Called, Context, Device};
 use super::memory;
 use crate::engine::props::PAGE_BYTES;
 use crate::engine::{Flops, Props};
@@ -31,9 +31,9 @@ pub(super) fn check_version(version: u32) -> Called<()> {
 }
 
 /// Compute capability without its point.
-pub(super) fn architecture(context: &Context) -> Called<u32> {
-    let major = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
-    let minor = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+pub(super) fn architecture(device: Device) -> Called<u32> {
+    let major = device.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+    let minor = device.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
     let architecture = u32::try_from(10 * major + minor).unwrap_or(0);
     match architecture >= LEAST_ARCHITECTURE {
         true => Ok(architecture),
@@ -56,8 +56,9 @@ fn rates(architecture: u32) -> (f64, [f64; 3]) {
 
 /// The profile of a device as it is now. Never measured: decisions are to be the same in every run.
 pub(super) fn props(context: &Context) -> Called<Props> {
-    let architecture = architecture(context)?;
-    let number = |attribute| context.attribute(attribute).map(f64::from);
+    let device = context.device();
+    let architecture = architecture(device)?;
+    let number = |attribute| device.attribute(attribute).map(f64::from);
     let clock_hz = 1e3 * number(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?;
     let units = number(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
     let memory_hz = 1e3 * number(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?;
@@ -68,7 +69,7 @@ pub(super) fn props(context: &Context) -> Called<Props> {
     let link = LINKS.iter().find(|(least, _)| architecture >= *least).map_or(12.4e9, |(_, link)| *link);
     let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
     Ok(Props {
-        name: context.name()?,
+        name: device.name()?,
         device_bytes: context.free_bytes()?,
         host_bytes: System::new_with_specifics(memory).available_memory() as usize,
         flops: Flops { f64: f64 * f32, f32, f16: f16 * f32, bf16: bf16 * f32 },

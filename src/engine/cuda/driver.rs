@@ -46,10 +46,44 @@ pub(super) fn version() -> Called<u32> {
     Ok(u32::try_from(version).unwrap_or(0))
 }
 
+/// One of the driver's devices, which can be asked about itself without a context.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Device(sys::CUdevice);
+
+impl Device {
+    /// By index.
+    pub fn new(index: u16) -> Called<Self> {
+        let mut device = 0;
+        // SAFETY: the driver is open and was initialised by `device_count`; `device` is an integer.
+        unsafe { call!(cuDeviceGet(&mut device, i32::from(index))) }?;
+        Ok(Device(device))
+    }
+
+    pub fn attribute(self, attribute: Attribute) -> Called<i32> {
+        let mut value = 0;
+        // SAFETY: `value` is an integer.
+        unsafe { call!(cuDeviceGetAttribute(&mut value, attribute, self.0)) }?;
+        Ok(value)
+    }
+
+    pub fn name(self) -> Called<String> {
+        let mut text = [0u8; 128];
+        // SAFETY: the driver writes at most so many bytes, a zero at the end.
+        unsafe { call!(cuDeviceGetName(text.as_mut_ptr().cast(), text.len() as i32, self.0)) }?;
+        let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+        Ok(String::from_utf8_lossy(&text[..end]).into_owned())
+    }
+
+    /// What the driver knows it by.
+    pub fn raw(self) -> sys::CUdevice {
+        self.0
+    }
+}
+
 /// A device's primary context.
 #[derive(Debug)]
 pub(super) struct Context {
-    device: i32,
+    device: Device,
     handle: sys::CUcontext,
 }
 
@@ -61,7 +95,7 @@ unsafe impl Sync for Context {}
 impl Drop for Context {
     fn drop(&mut self) {
         // SAFETY: it was retained once.
-        let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
+        let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device.0) };
     }
 }
 
@@ -69,14 +103,10 @@ impl Drop for Context {
 pub(super) type Attribute = sys::CUdevice_attribute;
 
 impl Context {
-    /// That of a device by index.
-    pub fn new(index: u16) -> Called<Arc<Self>> {
-        let (mut device, mut handle) = (0, ptr::null_mut());
-        // SAFETY: the driver is open and was initialised by `device_count`; both are written before they are read.
-        unsafe {
-            call!(cuDeviceGet(&mut device, i32::from(index)))?;
-            call!(cuDevicePrimaryCtxRetain(&mut handle, device))?;
-        }
+    pub fn new(device: Device) -> Called<Arc<Self>> {
+        let mut handle = ptr::null_mut();
+        // SAFETY: the device is one of the driver's, and `handle` is written before it is read.
+        unsafe { call!(cuDevicePrimaryCtxRetain(&mut handle, device.0)) }?;
         let context = Context { device, handle };
         context.enter()?;
         Ok(Arc::new(context))
@@ -88,23 +118,8 @@ impl Context {
         unsafe { call!(cuCtxSetCurrent(self.handle)) }
     }
 
-    pub fn device(&self) -> i32 {
+    pub fn device(&self) -> Device {
         self.device
-    }
-
-    pub fn name(&self) -> Called<String> {
-        let mut text = [0u8; 128];
-        // SAFETY: the driver writes at most so many bytes, a zero at the end.
-        unsafe { call!(cuDeviceGetName(text.as_mut_ptr().cast(), text.len() as i32, self.device)) }?;
-        let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
-        Ok(String::from_utf8_lossy(&text[..end]).into_owned())
-    }
-
-    pub fn attribute(&self, attribute: Attribute) -> Called<i32> {
-        let mut value = 0;
-        // SAFETY: `value` is an integer.
-        unsafe { call!(cuDeviceGetAttribute(&mut value, attribute, self.device)) }?;
-        Ok(value)
     }
 
     /// Bytes of device memory that nobody has.

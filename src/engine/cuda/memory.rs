@@ -86,15 +86,19 @@ struct Page {
 /// The size of pages that a device can map, a multiple of `least_bytes`; nothing if it cannot.
 pub(super) fn page_bytes(context: &Context, least_bytes: usize) -> Option<usize> {
     let supported = Attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED;
-    if context.attribute(supported).ok()? == 0 {
+    if context.device().attribute(supported).ok()? == 0 {
         return None;
     }
     let mut granularity_bytes = 0;
     let option = sys::CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_MINIMUM;
     // SAFETY: the properties are whole, and `granularity_bytes` is a size.
     unsafe {
-        call!(cuMemGetAllocationGranularity(&mut granularity_bytes, &properties(context.device()), option))
-            .ok()?;
+        call!(cuMemGetAllocationGranularity(
+            &mut granularity_bytes,
+            &properties(context.device().raw()),
+            option
+        ))
+        .ok()?;
     }
     (granularity_bytes > 0).then(|| least_bytes.next_multiple_of(granularity_bytes))
 }
@@ -165,7 +169,7 @@ impl Pages {
 
     fn create(&mut self, page: u32) -> Called<()> {
         let mut handle = 0;
-        let properties = properties(self.context.device());
+        let properties = properties(self.context.device().raw());
         // SAFETY: the context is current; the size is a multiple of the granularity.
         unsafe { call!(cuMemCreate(&mut handle, self.page_bytes, &properties, 0)) }?;
         self.existing.insert(page, Page { handle, addresses: SmallVec::new() });
@@ -183,7 +187,7 @@ impl Pages {
 
     fn allow(&self, at: Span) -> Called<()> {
         let access = sys::CUmemAccessDesc {
-            location: location(self.context.device()),
+            location: location(self.context.device().raw()),
             flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
         };
         // SAFETY: pages are behind the whole span.

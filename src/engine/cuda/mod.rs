@@ -13,6 +13,7 @@ mod factor;
 mod faults;
 mod lanes;
 mod libraries;
+mod library;
 mod memory;
 mod modules;
 mod preparation;
@@ -22,7 +23,7 @@ mod scratch;
 mod spare;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::call::{Call, Operand, has_indices, out_of_range};
@@ -35,7 +36,7 @@ use cache::Cache;
 #[doc(hidden)]
 pub use check::{Report, check_kernels};
 use convolutions::{Convolutions, columns};
-use driver::{Called, Context, Stream};
+use driver::{Called, Context, Device, Stream};
 use faults::Faults;
 use lanes::{Lanes, lock};
 use libraries::{Library, Missing};
@@ -58,7 +59,7 @@ pub struct CudaOptions {
 }
 
 /// Threads of a block.
-const THREADS: u32 = 128;
+const THREADS: usize = lower::TEAM;
 /// Elements of cheap work that a thread does.
 const ELEMENTS_PER_THREAD: usize = 8;
 
@@ -92,11 +93,31 @@ struct Memory {
 ///
 /// # Errors
 /// No driver, one too old, or what it says.
-pub fn device_count(libraries: Option<&std::path::Path>) -> Result<usize, String> {
+pub fn device_count(libraries: Option<&Path>) -> Result<usize, String> {
     Library::Driver.open(libraries).map_err(|missing| missing.to_string())?;
     let count = driver::device_count()?;
     device::check_version(driver::version()?)?;
     Ok(count)
+}
+
+/// Whether an engine can be made: driver, device and NVRTC are there, and new enough. Takes nothing of the device's memory.
+///
+/// # Errors
+/// What is missing, in words, and where it was looked for; or what the driver says.
+pub fn check_device(options: &CudaOptions) -> Result<(), String> {
+    let architecture = device::architecture(open(options)?)?;
+    compile::target(architecture).map(|_| ())
+}
+
+/// The device, with driver and NVRTC open.
+fn open(options: &CudaOptions) -> Result<Device, String> {
+    let folder = options.libraries.as_deref();
+    let count = device_count(folder)?;
+    if usize::from(options.index) >= count {
+        return Err(format!("NVIDIA's driver has {count} devices, numbered from 0"));
+    }
+    Library::Nvrtc.open(folder).map_err(|missing| missing.to_string())?;
+    Device::new(options.index)
 }
 
 impl CudaEngine {
@@ -105,14 +126,10 @@ impl CudaEngine {
     /// # Errors
     /// What is missing, in words: driver, device, or NVRTC; or what the driver says.
     pub fn new(options: &CudaOptions) -> Result<Self, String> {
+        let device = open(options)?;
         let folder = options.libraries.as_deref();
-        let count = device_count(folder)?;
-        if usize::from(options.index) >= count {
-            return Err(format!("NVIDIA's driver has {count} devices, numbered from 0"));
-        }
-        Library::Nvrtc.open(folder).map_err(|missing| missing.to_string())?;
-        let context = Context::new(options.index)?;
-        let architecture = device::architecture(&context)?;
+        let architecture = device::architecture(device)?;
+        let context = Context::new(device)?;
         let modules = Modules::new(&context, architecture, Cache::of_user())?;
         let products = or_kernels(Products::new(&context, folder, architecture, options.tf32)?);
         let convolutions = or_kernels(Convolutions::new(&context, folder, options.tf32)?);
@@ -191,6 +208,7 @@ impl CudaEngine {
             scratch: call.scratch.address,
             fault,
             chunk: 0,
+            threads: THREADS,
         };
         // SAFETY: lowering made the arguments, `scripts/check-kernels` compares the structs, from spans that the caller
         // vouches for and from `fault`, which is mapped as long as the engine lives.
@@ -201,7 +219,7 @@ impl CudaEngine {
     /// The arguments were made for the kernel, from memory as [`Engine::launch`] asks.
     unsafe fn launch_kernel(&self, stream: &Stream, call: &KernelCall) -> Called<()> {
         let kernel = self.modules.kernel(&call.name)?;
-        let threads = if call.name.is_serial() { 1 } else { THREADS };
+        let threads = if call.name.is_serial() { 1 } else { THREADS as u32 };
         // SAFETY: the caller's.
         unsafe { stream.launch(kernel, call.blocks, threads, call.args.bytes()) }
     }
@@ -216,7 +234,8 @@ impl CudaEngine {
         let inputs: Inputs<Placed> = views.iter().map(placed).collect();
         let outputs: PerOutput<Placed> = outputs.iter().map(placed).collect();
         let (scratch, fault) = (ALIGN_BYTES as u64, ALIGN_BYTES as u64);
-        let request = Request { op, inputs: &inputs, outputs: &outputs, scratch, fault, chunk: 0 };
+        let (inputs, outputs) = (inputs.as_slice(), outputs.as_slice());
+        let request = Request { op, inputs, outputs, scratch, fault, chunk: 0, threads: THREADS };
         // What fails here fails again at the launch, which tells it.
         for call in self.lower(&request).iter().flatten() {
             let _ = self.modules.kernel(&call.name);
@@ -255,18 +274,15 @@ impl CudaEngine {
     }
 }
 
-/// How many elements of an op a block takes: a few for each thread, or, where a thread takes a row, a row for each.
+/// How many elements of an op a block takes: a few for each thread, or, where a thread always takes a row, a row for each.
 fn chunk(op: &Op, inputs: &[Placed]) -> usize {
-    let row = |axis: usize| inputs[0].view.shape()[axis].max(1);
-    let last = || inputs[0].view.shape().dims().last().copied().unwrap_or(1).max(1);
+    let shape = |input: usize| inputs[input].view.shape();
     let row = match *op {
-        Op::Reduce { axis, .. } | Op::ArgReduce { axis, .. } | Op::Cumulative { axis, .. } => row(axis),
-        Op::Softmax { axis, .. } | Op::SoftmaxBackward { axis, .. } => row(axis),
-        Op::AttentionWeights { .. } | Op::Norm { .. } | Op::NormBackward { .. } => last(),
-        Op::Matmul => last(),
+        Op::Cumulative { axis, .. } => shape(0)[axis],
+        Op::Matmul => shape(0).dims().last().copied().unwrap_or(1),
         _ => 1,
     };
-    THREADS as usize * ELEMENTS_PER_THREAD * row
+    THREADS * ELEMENTS_PER_THREAD * row.max(1)
 }
 
 /// The same for products and convolutions of floats, whose elements are sums: one for each thread.
@@ -275,7 +291,7 @@ fn direct_chunk(op: &Op, request: &Request) -> usize {
         Op::Matmul => request.inputs[0].view.shape().dims().last().copied().unwrap_or(1).max(1),
         _ => 1,
     };
-    THREADS as usize * inner
+    THREADS * inner
 }
 
 fn is_convolution(op: &Op) -> bool {

@@ -136,6 +136,7 @@ pub(super) unsafe fn run(call: &Call) -> Result<(), EngineError> {
         scratch: call.scratch.address,
         fault: fault.as_ptr() as u64,
         chunk: CHUNK_BYTES / element_bytes,
+        threads: 1,
     };
     let error = |reason: String| EngineError::Kernel { op: call.op.name(), reason };
     let calls = lower::lower(&request).ok_or_else(|| error("has no kernel of its own".into()))?;

@@ -38,7 +38,7 @@ fn push(request: &Request, (family, kind): Kind, encoding: Encoding, dtype: Dtyp
     let mut args = Coded {
         out: out.first(),
         x: x.first(),
-        chunk: (request.chunk / encoding.per_word()).max(1) as u64,
+        chunk: (request.chunk / encoding.per_word().unwrap_or(1)).max(1) as u64,
         words: encoding.words(count) as u64,
         count: count as u64,
         ..Coded::zeroed()
@@ -87,6 +87,7 @@ fn kind(encoding: Encoding, way: usize) -> Kind {
             let row = TAPS.iter().find(|row| row.0 == (u32::BITS / taps.bits()) as usize);
             ("taps", row.expect("bits are a power of two").1[way])
         }
+        Encoding::Sparse(_) => unreachable!("sparse forms have a lowering of their own"),
         Encoding::Reduced(format) => ("reduced", REDUCED[format as usize].1[way]),
     }
 }

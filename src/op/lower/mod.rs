@@ -23,16 +23,18 @@ mod reduce;
 mod sample;
 mod sort;
 mod space;
+mod sparse;
 mod transpose;
 
 pub use direct::Columns;
 pub use name::KernelName;
 pub(crate) use pointwise::bits;
+pub(crate) use reduce::TEAM;
 
 use arrayvec::ArrayVec;
 use bytemuck::Pod;
 
-use super::{Dtype, Op, View};
+use super::{Dtype, Encoding, Op, View};
 
 /// A view and the address of the first byte of its storage.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +67,8 @@ pub struct Request<'a> {
     pub fault: u64,
     /// How many elements of cheap work make a block. Results do not depend on it.
     pub chunk: usize,
+    /// Threads of a block.
+    pub threads: usize,
 }
 
 /// What the word at [`Request::fault`] holds while all is well.
@@ -180,6 +184,9 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::Matmul | Op::Conv(_) | Op::ConvBackwardInput { .. } | Op::ConvBackwardWeight { .. } => {
             return None;
         }
+        Op::Encode(Encoding::Sparse(sparse)) => sparse::encode(request, sparse, &mut calls),
+        Op::Decode { encoding: Encoding::Sparse(sparse), .. } => sparse::decode(request, sparse, &mut calls),
+        Op::Tally => sparse::tally(request, &mut calls),
         Op::Encode(encoding) => coded::encode(request, encoding, &mut calls),
         Op::Decode { encoding, .. } => coded::decode(request, encoding, &mut calls),
         Op::MaxPool2dBackwardTaps { taps, .. } => pool::max_backward_taps(request, &taps, &mut calls),
@@ -217,6 +224,7 @@ pub fn scratch_bytes(op: &Op, inputs: &[View], outputs: &[View]) -> usize {
         Op::InterpolateBackward { resize, .. } => {
             interpolate::scratch_bytes(&inputs[0], resize.mode, &inputs[0])
         }
+        Op::Tally => sparse::tally_scratch_bytes(inputs[0].shape().count()),
         Op::Traced(traced) => traced.facts().scratch_bytes,
         _ => 0,
     }
@@ -245,6 +253,7 @@ pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
         "grid_sample" => size_of::<sample::Grid>(),
         "deform" => size_of::<sample::Deform>(),
         "signs" if name.kind == pointwise::RELU_BACKWARD => size_of::<pointwise::Pointwise>(),
+        "sparse" => size_of::<sparse::SparseArgs>(),
         "signs" | "bools" | "taps" | "reduced" => size_of::<coded::Coded>(),
         _ => size_of::<pointwise::Pointwise>(),
     };

@@ -42,6 +42,7 @@ impl KernelName {
         interpolate::names(&mut names);
         sample::names(&mut names);
         coded::names(&mut names);
+        sparse::names(&mut names);
         names
     }
 

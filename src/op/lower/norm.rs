@@ -1,6 +1,5 @@
 use bytemuck::{Pod, Zeroable};
 
-use super::reduce::rows_per_block;
 use super::space::{Dim, Space};
 use super::{Calls, Dtype, KernelCall, KernelName, Placed, Request, dtypes};
 use crate::op::{self, Scalar, Softmax};
@@ -90,7 +89,7 @@ fn weights(
         args.queries = if causal { shape[axis - 1] as u64 } else { 0 };
     }
     let count = args.space.count;
-    args.chunk = rows_per_block(&args.space, args.step_x, args.size, count, request.chunk / WEIGHT);
+    args.chunk = request.per_block(WEIGHT).rows(&args.space, args.step_x, args.size, count);
     KernelCall::push(calls, KernelName::new("softmax", kind, x.view.dtype), count, args.chunk, &args);
 }
 
@@ -113,7 +112,7 @@ pub fn norm(request: &Request, kind: op::Norm, epsilon: Scalar, calls: &mut Call
         epsilon: epsilon.as_f64(),
         space: rows(&[x], axis),
     };
-    args.chunk = (request.chunk as u64 / args.size.max(1) / 2).max(1);
+    args.chunk = request.per_block(2).rows(&args.space, args.step_x, args.size, 1);
     KernelCall::push(
         calls,
         KernelName::new(kind.name(), "", x.view.dtype),

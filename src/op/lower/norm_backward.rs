@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::norm::{WEIGHT, rows, step};
-use super::reduce::{COLUMNS, rows_per_block};
+use super::reduce::COLUMNS;
 use super::space::{Dim, Space};
 use super::{Calls, Dtype, KernelCall, KernelName, Request, dtypes};
 use crate::op::{Norm, Scalar, Softmax, View};
@@ -63,7 +63,7 @@ pub fn softmax(request: &Request, kind: Softmax, axis: usize, scale: Scalar, cal
         space: rows(&[y, gradient, out], axis),
     };
     let (count, weight) = (args.space.count, if kind == Softmax::Log { WEIGHT } else { 2 });
-    args.chunk = rows_per_block(&args.space, args.step_y, args.size, count, request.chunk / weight);
+    args.chunk = request.per_block(weight).rows(&args.space, args.step_y, args.size, count);
     let kind = if kind == Softmax::Log { "log" } else { "" };
     KernelCall::push(
         calls,
@@ -111,6 +111,7 @@ pub fn norm(request: &Request, kind: Norm, epsilon: Scalar, calls: &mut Calls) {
     let [rows, width] = [x.view.shape()[0], x.view.shape()[1]];
     let piece = rows_per_piece(width);
     let (step_x, step_gradient) = (step(x, 1), step(gradient, 1));
+    let space = Space::new([Dim::of(&[&x.view.layout, &gradient.view.layout], 0)].into_iter());
     let args = NormBackward {
         out: request.outputs[0].first(),
         x: x.first(),
@@ -118,7 +119,7 @@ pub fn norm(request: &Request, kind: Norm, epsilon: Scalar, calls: &mut Calls) {
         gradient: gradient.first(),
         moments: request.scratch,
         sums: request.scratch + moments_bytes(&x.view) as u64,
-        chunk: (request.chunk as u64 / width.max(1) as u64 / 4).max(1),
+        chunk: request.per_block(4).rows(&space, step_x, width as u64, 1),
         size: width as u64,
         rows: rows as u64,
         piece: piece as u64,
@@ -129,7 +130,7 @@ pub fn norm(request: &Request, kind: Norm, epsilon: Scalar, calls: &mut Calls) {
         step_gamma: step(gamma, 0),
         step_gradient,
         epsilon: epsilon.as_f64(),
-        space: Space::new([Dim::of(&[&x.view.layout, &gradient.view.layout], 0)].into_iter()),
+        space,
     };
     let name = |family, kind| KernelName::new(family, kind, dtype);
     if let Some(weights) = request.outputs.get(1) {
@@ -138,14 +139,16 @@ pub fn norm(request: &Request, kind: Norm, epsilon: Scalar, calls: &mut Calls) {
             steps: [args.row_x as isize * piece as isize, args.row_gradient as isize * piece as isize, 0],
         };
         let columns = Dim { size: width, steps: [step_x as isize, step_gradient as isize, 0] };
-        let tiles = COLUMNS.min(width).max(1) as u64;
+        // A thread takes neighbouring columns, or several threads one each.
+        let columns_per_block = if request.threads == 1 { COLUMNS } else { request.threads };
+        let tiles = columns_per_block.min(width).max(1) as u64;
         let chunk = (request.chunk as u64 / 4 / piece as u64).max(tiles);
         let sums = NormBackward { chunk, space: Space::new([pieces, columns].into_iter()), ..args };
         let count = parts(kind) * width;
         let all = Dim { size: count, steps: [1, 0, 0] };
         let totals = NormBackward {
             out: weights.first(),
-            chunk: COLUMNS as u64,
+            chunk: columns_per_block as u64,
             space: Space::new([all].into_iter()),
             ..args
         };

@@ -31,6 +31,9 @@ const FEW: usize = 64;
 /// Neighbouring outputs that are reduced side by side: whole runs of cache lines (`COLUMNS` in `rows.cuh`).
 pub const COLUMNS: usize = 512;
 
+/// Threads of a block that share rows, and the least size of such rows (`TEAM` in `simt.cuh`).
+pub const TEAM: usize = 128;
+
 /// The dimensions of a view but one.
 pub fn others(layout: &Layout, axis: usize) -> impl DoubleEndedIterator<Item = Dim> {
     (0..layout.shape().rank()).filter(move |&other| other != axis).map(move |other| Dim::of(&[layout], other))
@@ -111,10 +114,10 @@ pub fn reduce(request: &Request, kind: Reduce, axis: usize, calls: &mut Calls) {
     let partial = partial(kind, dtype);
     let mut first = reduction(request, axis, piece(&x.view, axis));
     if first.pieces == 1 {
-        return push(calls, name(kind, dtype, dtype), &mut first, request.chunk);
+        return push(calls, name(kind, dtype, dtype), &mut first, request.per_block(1));
     }
     first.out = request.scratch;
-    push(calls, name(of_pieces(kind), dtype, partial), &mut first, request.chunk);
+    push(calls, name(of_pieces(kind), dtype, partial), &mut first, request.per_block(1));
     let outputs = first.outputs as usize;
     let mut second = Reduction {
         out: out.first(),
@@ -125,7 +128,7 @@ pub fn reduce(request: &Request, kind: Reduce, axis: usize, calls: &mut Calls) {
         space: Space::new([Dim { size: outputs, steps: [1, 0, 0] }].into_iter()),
         ..first
     };
-    push(calls, name(kind, partial, dtype), &mut second, request.chunk);
+    push(calls, name(kind, partial, dtype), &mut second, request.per_block(1));
 }
 
 pub fn arg_reduce(request: &Request, kind: ArgReduce, axis: usize, calls: &mut Calls) {
@@ -136,13 +139,14 @@ pub fn arg_reduce(request: &Request, kind: ArgReduce, axis: usize, calls: &mut C
         outputs => (0, &outputs[0]),
     };
     let place_bytes = out.view.dtype.size_bytes() as u64;
+    let per_block = request.per_block(1).apart();
     let mut first = reduction(request, axis, piece(&x.view, axis));
     if first.pieces == 1 {
         let mut only = Reduction { out: out.first(), values, place_bytes, ..first };
-        return push(calls, name("reduce"), &mut only, request.chunk);
+        return push(calls, name("reduce"), &mut only, per_block);
     }
     (first.out, first.place_bytes) = (request.scratch, size_of::<i64>() as u64);
-    push(calls, name("reduce"), &mut first, request.chunk);
+    push(calls, name("reduce"), &mut first, per_block);
     let mut second = Reduction {
         out: out.first(),
         values,
@@ -151,7 +155,7 @@ pub fn arg_reduce(request: &Request, kind: ArgReduce, axis: usize, calls: &mut C
         place_bytes,
         ..reduction(request, axis, first.size as usize)
     };
-    push(calls, name("best"), &mut second, request.chunk);
+    push(calls, name("best"), &mut second, per_block);
 }
 
 /// A reduction of `axis`, over an outermost dimension of pieces of `piece` elements.
@@ -178,16 +182,48 @@ fn reduction(request: &Request, axis: usize, piece: usize) -> Reduction {
     }
 }
 
-fn push(calls: &mut Calls, name: KernelName, args: &mut Reduction, chunk: usize) {
-    args.chunk = rows_per_block(&args.space, args.step, args.piece, args.outputs, chunk);
+fn push(calls: &mut Calls, name: KernelName, args: &mut Reduction, per_block: PerBlock) {
+    args.chunk = per_block.rows(&args.space, args.step, args.piece, args.outputs);
     KernelCall::push(calls, name, args.space.count, args.chunk, args);
 }
 
-/// How many rows of `size` elements, `step` apart, make a block: whole tiles of columns, where they lie side by side.
-pub fn rows_per_block(space: &Space, step: i64, size: u64, most: u64, chunk: usize) -> u64 {
-    let by_column = space.strides[0][0].abs() < step.abs();
-    let least = if by_column { most.clamp(1, COLUMNS as u64) } else { 1 };
-    (chunk as u64 / size.max(1)).max(least)
+/// How rows are shared out to blocks.
+#[derive(Clone, Copy, Debug)]
+pub struct PerBlock {
+    /// Elements that make a block.
+    elements: usize,
+    /// Threads of a block.
+    threads: usize,
+    /// Whether they may share a row.
+    is_team: bool,
+}
+
+impl Request<'_> {
+    /// For rows whose elements cost so many times cheap work.
+    pub(super) fn per_block(&self, weight: usize) -> PerBlock {
+        PerBlock { elements: self.chunk / weight, threads: self.threads, is_team: true }
+    }
+}
+
+impl PerBlock {
+    /// Where a row is always one thread's.
+    fn apart(self) -> Self {
+        PerBlock { is_team: false, ..self }
+    }
+
+    /// How many rows of `size` elements, `step` apart, make a block. A thread that is alone takes whole tiles of columns where they
+    /// lie side by side, `most` of them in a row. Of several, all take one row (`are_shared` in `rows.cuh`), or each its own.
+    pub fn rows(self, space: &Space, step: i64, size: u64, most: u64) -> u64 {
+        let by_column = space.strides[0][0].abs() < step.abs();
+        let is_shared = self.is_team && size >= TEAM as u64 && !(by_column && space.sizes[0] >= 32);
+        let least = match self.threads {
+            1 if by_column => most.clamp(1, COLUMNS as u64),
+            1 => 1,
+            _ if is_shared => 1,
+            threads => threads as u64,
+        };
+        (self.elements as u64 / size.max(1)).max(least)
+    }
 }
 
 pub fn names(names: &mut Vec<KernelName>) {

@@ -1,9 +1,8 @@
 //! The calls of cuDNN: descriptions of convolutions, and algorithms for each.
 
-use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use cudarc::cudnn::sys;
 use cudarc::cudnn::sys::{
@@ -14,7 +13,7 @@ use cudarc::cudnn::sys::{
 use super::problem::{Pass, Problem, Tensor};
 use crate::engine::cuda::driver::{Called, Context, Stream};
 use crate::engine::cuda::factor::Factor;
-use crate::engine::cuda::lanes::lock;
+use crate::engine::cuda::library::{Remembered, call, of_float, owned};
 use crate::engine::{Algorithm, Span};
 use crate::op::Dtype;
 
@@ -22,57 +21,17 @@ use crate::op::Dtype;
 const MOST_WORKSPACE_BYTES: usize = 256 << 20;
 /// More algorithms than any pass has.
 const MOST_WAYS: usize = 16;
-/// Convolutions that are remembered. Asked again, the library says the same.
-const MOST_PLANS: usize = 4096;
-
-/// Calls a function of the library and says if it failed.
-macro_rules! call {
-    ($name:ident($($argument:expr),* $(,)?)) => {
-        sys::$name($($argument),*).result().map_err(|error| format!("{}: {:?}", stringify!($name), error.0))
-    };
-}
-
-/// Something of the library's, given back when dropped.
-macro_rules! owned {
-    ($($name:ident($handle:ty), $create:ident, $destroy:ident;)*) => {$(
-        #[derive(Debug)]
-        struct $name($handle);
-
-        // SAFETY: the library takes it from any thread, from one at a time; it is behind a lock.
-        unsafe impl Send for $name {}
-
-        impl $name {
-            fn create() -> Called<Self> {
-                let mut handle = ptr::null_mut();
-                // SAFETY: the library is open, and a context is current.
-                unsafe { call!($create(&mut handle)) }?;
-                Ok($name(handle))
-            }
-        }
-
-        impl Drop for $name {
-            fn drop(&mut self) {
-                // SAFETY: it was created, and nobody uses it any more.
-                let _ = unsafe { sys::$destroy(self.0) };
-            }
-        }
-    )*};
-}
-
 owned! {
-    Handle(sys::cudnnHandle_t), cudnnCreate, cudnnDestroy;
-    TensorDescription(sys::cudnnTensorDescriptor_t), cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor;
-    FilterDescription(sys::cudnnFilterDescriptor_t), cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor;
-    WindowDescription(sys::cudnnConvolutionDescriptor_t), cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor;
+    Handle(sys::cudnnHandle_t), cudnnCreate(), cudnnDestroy;
+    TensorDescription(sys::cudnnTensorDescriptor_t), cudnnCreateTensorDescriptor(), cudnnDestroyTensorDescriptor;
+    FilterDescription(sys::cudnnFilterDescriptor_t), cudnnCreateFilterDescriptor(), cudnnDestroyFilterDescriptor;
+    WindowDescription(sys::cudnnConvolutionDescriptor_t), cudnnCreateConvolutionDescriptor(),
+        cudnnDestroyConvolutionDescriptor;
 }
 
 fn data_type(dtype: Dtype) -> DataType {
-    match dtype {
-        Dtype::F64 => DataType::CUDNN_DATA_DOUBLE,
-        Dtype::F16 => DataType::CUDNN_DATA_HALF,
-        Dtype::BF16 => DataType::CUDNN_DATA_BFLOAT16,
-        _ => DataType::CUDNN_DATA_FLOAT,
-    }
+    use DataType::{CUDNN_DATA_BFLOAT16, CUDNN_DATA_DOUBLE, CUDNN_DATA_FLOAT, CUDNN_DATA_HALF};
+    of_float(dtype, [CUDNN_DATA_DOUBLE, CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16])
 }
 
 /// Without the depth, where planes are convolved.
@@ -193,16 +152,8 @@ pub(super) struct Addresses {
 /// The library, and what it said so far.
 #[derive(Debug)]
 pub(super) struct Cudnn {
-    context: Arc<Context>,
     tf32: bool,
-    state: Mutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    /// Nothing for what the library cannot do.
-    plans: HashMap<Problem, Option<Plan>>,
-    handle: Handle,
+    remembered: Remembered<Handle, Problem, Plan>,
 }
 
 /// The algorithms of a pass that give the same bits every time.
@@ -241,26 +192,14 @@ impl Cudnn {
     /// With the library open.
     pub fn new(context: &Arc<Context>, tf32: bool) -> Called<Self> {
         context.enter()?;
-        let state = State { plans: HashMap::new(), handle: Handle::create()? };
-        Ok(Cudnn { context: context.clone(), tf32, state: Mutex::new(state) })
+        Ok(Cudnn { tf32, remembered: Remembered::new("cuDNN", context, Handle::create()?) })
     }
 
     fn with_plan<R>(&self, problem: &Problem, use_plan: impl FnOnce(&Handle, &Plan) -> R) -> Option<R> {
-        let State { plans, handle } = &mut *lock(&self.state);
-        if plans.len() >= MOST_PLANS && !plans.contains_key(problem) {
-            plans.clear();
-        }
-        let plan = plans.entry(*problem).or_insert_with(|| {
-            let plan = self.context.enter().and_then(|()| self.plan(handle, problem));
-            plan.inspect_err(|error| {
-                log::warn!(target: "burn_overcommit", "cuDNN does not do {problem:?} as it lies: {error}");
-            })
-            .ok()
-        });
-        plan.as_ref().map(|plan| use_plan(handle, plan))
+        self.remembered.with(problem, |handle| self.plan(handle, problem), use_plan)
     }
 
-    /// How many algorithms there are. What was said once stays.
+    /// How many algorithms there are.
     pub fn ways(&self, problem: &Problem) -> usize {
         self.with_plan(problem, |_, plan| plan.ways.len()).unwrap_or(0)
     }
@@ -382,7 +321,7 @@ impl Cudnn {
                 }
             }
         };
-        self.with_plan(problem, run).ok_or("cuDNN was not asked before")?
+        self.with_plan(problem, run).ok_or("cuDNN cannot do this convolution")?
     }
 }
 
@@ -392,11 +331,4 @@ fn default_way(ways: &[Way], problem: &Problem) -> Option<usize> {
     let limit_bytes = problem.operands_bytes().min(MOST_WORKSPACE_BYTES);
     let fits = ways.iter().position(|way| way.workspace_bytes <= limit_bytes);
     fits.or_else(|| (0..ways.len()).min_by_key(|&place| ways[place].workspace_bytes))
-}
-
-impl Drop for Cudnn {
-    fn drop(&mut self) {
-        // The handle goes next, in its context.
-        let _ = self.context.enter();
-    }
 }

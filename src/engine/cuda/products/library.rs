@@ -1,9 +1,8 @@
 //! The calls of cuBLASLt: descriptions of products, and an algorithm for each.
 
-use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use cudarc::cublaslt::sys;
 use cudarc::cublaslt::sys::{
@@ -15,64 +14,22 @@ use cudarc::cublaslt::sys::{
 use super::problem::{Bias, Matrix, Problem};
 use crate::engine::cuda::driver::{Called, Context, Stream};
 use crate::engine::cuda::factor::Factor;
-use crate::engine::cuda::lanes::lock;
+use crate::engine::cuda::library::{Remembered, call, of_float, owned};
 use crate::engine::{ALIGN_BYTES, Span};
 use crate::op::Dtype;
 
 /// Workspace that an algorithm may take, by architecture: what NVIDIA's own default is.
 const MOST_WORKSPACE_BYTES: [(u32, usize); 2] = [(90, 32 << 20), (0, 4 << 20)];
-/// Products that are remembered. Asked again, the library says the same.
-const MOST_PLANS: usize = 4096;
-
-/// Calls a function of the library and says if it failed.
-macro_rules! call {
-    ($name:ident($($argument:expr),* $(,)?)) => {
-        sys::$name($($argument),*).result().map_err(|error| format!("{}: {:?}", stringify!($name), error.0))
-    };
-}
-
-/// Something of the library's, given back when dropped.
-macro_rules! owned {
-    ($($name:ident($handle:ty), $destroy:ident;)*) => {$(
-        #[derive(Debug)]
-        struct $name($handle);
-
-        // SAFETY: the library takes it from any thread, from one at a time; it is behind a lock.
-        unsafe impl Send for $name {}
-
-        impl Drop for $name {
-            fn drop(&mut self) {
-                // SAFETY: it was created, and nobody uses it any more.
-                let _ = unsafe { sys::$destroy(self.0) };
-            }
-        }
-    )*};
-}
-
 owned! {
-    Handle(sys::cublasLtHandle_t), cublasLtDestroy;
-    Description(sys::cublasLtMatmulDesc_t), cublasLtMatmulDescDestroy;
-    MatrixLayout(sys::cublasLtMatrixLayout_t), cublasLtMatrixLayoutDestroy;
-    Preference(sys::cublasLtMatmulPreference_t), cublasLtMatmulPreferenceDestroy;
-}
-
-impl Handle {
-    fn new() -> Called<Self> {
-        let mut handle = ptr::null_mut();
-        // SAFETY: the library is open, and a context is current.
-        unsafe { call!(cublasLtCreate(&mut handle)) }?;
-        Ok(Handle(handle))
-    }
+    Handle(sys::cublasLtHandle_t), cublasLtCreate(), cublasLtDestroy;
+    Description(sys::cublasLtMatmulDesc_t), cublasLtMatmulDescCreate(compute: Compute, scale: DataType),
+        cublasLtMatmulDescDestroy;
+    MatrixLayout(sys::cublasLtMatrixLayout_t),
+        cublasLtMatrixLayoutCreate(dtype: DataType, rows: u64, columns: u64, leading: i64), cublasLtMatrixLayoutDestroy;
+    Preference(sys::cublasLtMatmulPreference_t), cublasLtMatmulPreferenceCreate(), cublasLtMatmulPreferenceDestroy;
 }
 
 impl Description {
-    fn new(compute: Compute, scale: DataType) -> Called<Self> {
-        let mut description = ptr::null_mut();
-        // SAFETY: the library is open.
-        unsafe { call!(cublasLtMatmulDescCreate(&mut description, compute, scale)) }?;
-        Ok(Description(description))
-    }
-
     fn set<T>(&self, attribute: DescriptionAttribute, value: T) -> Called<()> {
         let start = (&raw const value).cast();
         // SAFETY: the description lives; each caller gives the attribute's type.
@@ -83,12 +40,7 @@ impl Description {
 impl MatrixLayout {
     /// `rows` by `columns`, column by column.
     fn new(dtype: Dtype, [rows, columns]: [usize; 2], leading: usize) -> Called<Self> {
-        let (mut layout, dtype) = (ptr::null_mut(), data_type(dtype));
-        // SAFETY: the library is open.
-        unsafe {
-            call!(cublasLtMatrixLayoutCreate(&mut layout, dtype, rows as u64, columns as u64, leading as i64))
-        }?;
-        Ok(MatrixLayout(layout))
+        MatrixLayout::create(data_type(dtype), rows as u64, columns as u64, leading as i64)
     }
 
     fn set<T>(&self, attribute: LayoutAttribute, value: T) -> Called<()> {
@@ -113,10 +65,7 @@ impl MatrixLayout {
 impl Preference {
     fn new(problem: &Problem, most_workspace_bytes: usize) -> Called<Self> {
         use PreferenceAttribute as Attribute;
-        let mut preference = ptr::null_mut();
-        // SAFETY: the library is open.
-        unsafe { call!(cublasLtMatmulPreferenceCreate(&mut preference)) }?;
-        let preference = Preference(preference);
+        let preference = Preference::create()?;
         preference.set(Attribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_workspace_bytes as u64)?;
         // Parts of a sum are added in the type that they were added up in, so that halves are rounded once.
         let scheme = sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
@@ -141,12 +90,8 @@ impl Preference {
 }
 
 fn data_type(dtype: Dtype) -> DataType {
-    match dtype {
-        Dtype::F64 => DataType::CUDA_R_64F,
-        Dtype::F16 => DataType::CUDA_R_16F,
-        Dtype::BF16 => DataType::CUDA_R_16BF,
-        _ => DataType::CUDA_R_32F,
-    }
+    use DataType::{CUDA_R_16BF, CUDA_R_16F, CUDA_R_32F, CUDA_R_64F};
+    of_float(dtype, [CUDA_R_64F, CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF])
 }
 
 /// How a product is made.
@@ -173,17 +118,9 @@ pub struct Addresses {
 /// The library, and what it said so far.
 #[derive(Debug)]
 pub struct CublasLt {
-    context: Arc<Context>,
     tf32: bool,
     most_workspace_bytes: usize,
-    state: Mutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    /// Nothing for products that the library cannot make.
-    plans: HashMap<Problem, Option<Plan>>,
-    handle: Handle,
+    remembered: Remembered<Handle, Problem, Plan>,
 }
 
 impl CublasLt {
@@ -191,29 +128,20 @@ impl CublasLt {
     pub fn new(context: &Arc<Context>, architecture: u32, tf32: bool) -> Called<Self> {
         context.enter()?;
         let most = MOST_WORKSPACE_BYTES.iter().find(|(least, _)| architecture >= *least);
-        let state = State { plans: HashMap::new(), handle: Handle::new()? };
         Ok(CublasLt {
-            context: context.clone(),
             tf32,
             most_workspace_bytes: most.map_or(0, |(_, bytes)| *bytes),
-            state: Mutex::new(state),
+            remembered: Remembered::new("cuBLASLt", context, Handle::create()?),
         })
     }
 
-    /// Workspace of a product; nothing if the library cannot make it. What was said once stays.
+    fn with_plan<R>(&self, problem: &Problem, use_plan: impl FnOnce(&Handle, &Plan) -> R) -> Option<R> {
+        self.remembered.with(problem, |handle| self.plan(handle, problem), use_plan)
+    }
+
+    /// Workspace of a product; nothing if the library cannot make it.
     pub fn workspace_bytes(&self, problem: &Problem) -> Option<usize> {
-        let State { plans, handle } = &mut *lock(&self.state);
-        if plans.len() >= MOST_PLANS && !plans.contains_key(problem) {
-            plans.clear();
-        }
-        let plan = plans.entry(*problem).or_insert_with(|| {
-            let plan = self.context.enter().and_then(|()| self.plan(handle, problem));
-            plan.inspect_err(|error| {
-                log::warn!(target: "burn_overcommit", "cuBLASLt does not make {problem:?}, kernels do: {error}");
-            })
-            .ok()
-        });
-        plan.as_ref().map(|plan| plan.workspace_bytes)
+        self.with_plan(problem, |_, plan| plan.workspace_bytes)
     }
 
     /// An algorithm takes no more workspace than the operands take themselves, so that what an op needs at most doubles.
@@ -230,7 +158,7 @@ impl CublasLt {
             _ => (Compute::CUBLAS_COMPUTE_32F, DataType::CUDA_R_32F),
         };
         let [rows, inner, columns] = problem.sizes;
-        let description = Description::new(compute, scale)?;
+        let description = Description::create(compute, scale)?;
         // As `cublasOperation_t`: CUBLAS_OP_N is 0, CUBLAS_OP_T is 1.
         let operation = |matrix: &Matrix| i32::from(matrix.transposed);
         // The transpose of the product is the product of the transposes, the right one first.
@@ -282,42 +210,36 @@ impl CublasLt {
     /// [`workspace_bytes`](CublasLt::workspace_bytes) says, and all is as
     /// [`Engine::launch`](crate::engine::Engine::launch) asks.
     pub unsafe fn multiply(&self, stream: &Stream, problem: &Problem, at: &Addresses) -> Called<()> {
-        let State { plans, handle } = &mut *lock(&self.state);
-        let plan = plans.get(problem).and_then(Option::as_ref).ok_or("cuBLASLt was not asked before")?;
-        if problem.bias == Bias::Epilogue {
-            plan.description.set(DescriptionAttribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, at.bias)?;
-        }
         let one = Factor::new(problem.dtype, 1.0);
         let kept = Factor::new(problem.dtype, f64::from(u8::from(problem.bias == Bias::InOutput)));
         let pointer = |address: u64| ptr::with_exposed_provenance_mut::<c_void>(address as usize);
         let (out, workspace) = (pointer(at.out), pointer(at.workspace.address));
-        // SAFETY: the caller's; factors are read before the call returns, and all else lives as long as the library.
-        unsafe {
-            call!(cublasLtMatmul(
-                handle.0,
-                plan.description.0,
-                one.start(),
-                pointer(at.right),
-                plan.right.0,
-                pointer(at.left),
-                plan.left.0,
-                kept.start(),
-                out,
-                plan.out.0,
-                out,
-                plan.out.0,
-                &plan.algorithm,
-                workspace,
-                plan.workspace_bytes,
-                stream.raw().cast()
-            ))
-        }
-    }
-}
-
-impl Drop for CublasLt {
-    fn drop(&mut self) {
-        // The handle goes next, in its context.
-        let _ = self.context.enter();
+        let multiply = |handle: &Handle, plan: &Plan| {
+            if problem.bias == Bias::Epilogue {
+                plan.description.set(DescriptionAttribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, at.bias)?;
+            }
+            // SAFETY: the caller's; factors are read before the call returns, and all else lives as long as the library.
+            unsafe {
+                call!(cublasLtMatmul(
+                    handle.0,
+                    plan.description.0,
+                    one.start(),
+                    pointer(at.right),
+                    plan.right.0,
+                    pointer(at.left),
+                    plan.left.0,
+                    kept.start(),
+                    out,
+                    plan.out.0,
+                    out,
+                    plan.out.0,
+                    &plan.algorithm,
+                    workspace,
+                    plan.workspace_bytes,
+                    stream.raw().cast()
+                ))
+            }
+        };
+        self.with_plan(problem, multiply).ok_or("cuBLASLt cannot make this product")?
     }
 }

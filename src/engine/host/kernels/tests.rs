@@ -9,6 +9,7 @@ mod pooling;
 mod programs;
 mod reductions;
 mod reference;
+mod sparse;
 mod vision;
 
 use std::collections::HashSet;

@@ -140,7 +140,7 @@ fn halves_are_those_of_the_field() {
 fn what_a_format_holds_comes_back() {
     for format in FORMATS {
         let (count, encoding) = (1usize << format.bits(), Encoding::Reduced(format));
-        let per_word = encoding.per_word();
+        let per_word = encoding.per_word().unwrap();
         let code = |n: usize| (n as u64) << (format.bits() as usize * (n % per_word));
         let words: Vec<f64> = (0..count.div_ceil(per_word))
             .map(|word| (word * per_word..count.min((word + 1) * per_word)).map(code).sum::<u64>() as f64)
@@ -196,7 +196,8 @@ proptest! {
         let taps = Encoding::Taps(Taps { pool, width: 9, pooled: [5, 6] });
         let reduced = FORMATS.map(Encoding::Reduced);
         for encoding in reduced.into_iter().chain([taps, Encoding::Bools]) {
-            let count = (words.len() * encoding.per_word()).saturating_sub(less % encoding.per_word());
+            let per_word = encoding.per_word().unwrap();
+            let count = (words.len() * per_word).saturating_sub(less % per_word);
             let dtypes: &[Dtype] = match encoding {
                 Encoding::Bools => &[Dtype::Bool, Dtype::Bool32],
                 Encoding::Taps(_) => &Dtype::INDICES,

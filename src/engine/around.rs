@@ -1,0 +1,150 @@
+//! Engines around other engines: for tests.
+
+use std::fmt::Debug;
+
+use super::{Algorithm, Engine, EngineError, Lane, Launch, Mark, Props, Ran, Span, Tier, Times};
+use crate::op::{Op, Outputs, View};
+
+/// Calls of an engine that can fail, by what they are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// `map`, `reserve` and `map_pages`.
+    Allocation,
+    /// `launch`.
+    Launch,
+    /// `copy`.
+    Copy,
+    /// `wait` and `sync`.
+    Wait,
+}
+
+impl Call {
+    /// Every kind.
+    pub const ALL: [Call; 4] = [Call::Allocation, Call::Launch, Call::Copy, Call::Wait];
+}
+
+/// What an engine that forwards to another does besides.
+pub trait Around: Send + Sync + Debug {
+    /// The other.
+    fn engine(&self) -> &dyn Engine;
+
+    /// Before a call that can fail, which is not made after an error; `error` makes one of a reason.
+    fn before(&self, call: Call, error: &dyn Fn(String) -> EngineError) -> Result<(), EngineError> {
+        let _ = (call, error);
+        Ok(())
+    }
+
+    /// In place of a launch.
+    ///
+    /// # Safety
+    /// As for [`Engine::launch`].
+    unsafe fn around_launch(&self, lane: Lane, launch: &Launch) -> Result<(), EngineError> {
+        // SAFETY: the caller upholds the same contract.
+        unsafe { self.engine().launch(lane, launch) }
+    }
+}
+
+impl<T: Around> Engine for T {
+    fn props(&self) -> &Props {
+        self.engine().props()
+    }
+
+    fn bound(&self, tier: Tier, bytes: usize) {
+        self.engine().bound(tier, bytes);
+    }
+
+    fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError> {
+        self.before(Call::Allocation, &|reason| EngineError::Map { tier, bytes, reason })?;
+        self.engine().map(tier, bytes)
+    }
+
+    fn unmap(&self, span: Span) {
+        self.engine().unmap(span);
+    }
+
+    fn reserve(&self, bytes: usize) -> Result<Span, EngineError> {
+        self.before(Call::Allocation, &|reason| EngineError::Map { tier: Tier::Device, bytes, reason })?;
+        self.engine().reserve(bytes)
+    }
+
+    unsafe fn map_pages(&self, at: Span, physical: &[u32], after: &[Mark]) -> Result<(), EngineError> {
+        self.before(Call::Allocation, &|reason| EngineError::Map { tier: at.tier, bytes: at.bytes, reason })?;
+        // SAFETY: the caller upholds the same contract.
+        unsafe { self.engine().map_pages(at, physical, after) }
+    }
+
+    fn release_pages(&self, physical: &[u32]) {
+        self.engine().release_pages(physical);
+    }
+
+    fn algorithm(&self, op: &Op, inputs: &[View]) -> Algorithm {
+        self.engine().algorithm(op, inputs)
+    }
+
+    fn alternatives(&self, op: &Op, inputs: &[View]) -> Vec<Algorithm> {
+        self.engine().alternatives(op, inputs)
+    }
+
+    fn launch_ns(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> u64 {
+        self.engine().launch_ns(op, algorithm, inputs, outputs)
+    }
+
+    fn scratch(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> usize {
+        self.engine().scratch(op, algorithm, inputs, outputs)
+    }
+
+    fn prepare(&self, op: &Op, inputs: &mut dyn Iterator<Item = &View>) {
+        self.engine().prepare(op, inputs);
+    }
+
+    unsafe fn launch(&self, lane: Lane, launch: &Launch) -> Result<(), EngineError> {
+        let op = launch.instruction.op.name();
+        self.before(Call::Launch, &|reason| EngineError::Kernel { op, reason })?;
+        // SAFETY: the caller upholds the same contract.
+        unsafe { self.around_launch(lane, launch) }
+    }
+
+    unsafe fn copy(&self, lane: Lane, from: Span, to: Span) -> Result<(), EngineError> {
+        self.before(Call::Copy, &|reason| EngineError::Copy { bytes: from.bytes, reason })?;
+        // SAFETY: the caller upholds the same contract.
+        unsafe { self.engine().copy(lane, from, to) }
+    }
+
+    fn mark(&self, lane: Lane) -> Mark {
+        self.engine().mark(lane)
+    }
+
+    fn wait(&self, lane: Lane, mark: Mark) -> Result<(), EngineError> {
+        self.before(Call::Wait, &|reason| EngineError::Kernel { op: "wait", reason })?;
+        self.engine().wait(lane, mark)
+    }
+
+    fn reached(&self, mark: Mark) -> bool {
+        self.engine().reached(mark)
+    }
+
+    fn sync(&self, mark: Mark) -> Result<(), EngineError> {
+        self.before(Call::Wait, &|reason| EngineError::Kernel { op: "sync", reason })?;
+        self.engine().sync(mark)
+    }
+
+    fn bytes(&self, span: Span) -> Option<*mut u8> {
+        self.engine().bytes(span)
+    }
+
+    fn times(&self) -> Option<Times> {
+        self.engine().times()
+    }
+
+    fn measured_link(&self) -> Option<f64> {
+        self.engine().measured_link()
+    }
+
+    fn record(&self) {
+        self.engine().record();
+    }
+
+    fn recorded(&self) -> Vec<Ran> {
+        self.engine().recorded()
+    }
+}

@@ -1,0 +1,158 @@
+//! Choices, on a chain of layers whose best plans are known.
+
+use std::sync::Arc;
+
+use super::annealing::anneal;
+use super::bookings::Timeline;
+use super::choices::{Choice, Choices, Model};
+use super::iteration::Iteration;
+use super::relaxation::relax;
+use super::trial;
+use crate::config::{AllowedWays, Config};
+use crate::engine::sim::{Profile, SimEngine, profiles};
+use crate::engine::{Algorithm, Instruction};
+use crate::op::{Dtype, Facts, Op, Traced, Work, bytes_view};
+use crate::policy::{Eviction, Schedule, Turn};
+use crate::pool::{Asked, Log};
+
+const LAYERS: u64 = 12;
+const BYTES: usize = 8 << 20;
+const LAYER_NS: u64 = 1_000_000;
+
+/// A forward pass of so many layers, and a backward pass that reads what each of them made, twice.
+fn chain() -> (Iteration, Profile) {
+    let profile = profiles().swap_remove(0);
+    let engine = SimEngine::new(&profile);
+    let mut log = Log::default();
+    let (mut number, mut context) = (0, 0);
+    let mut op = |log: &mut Log, name: &str, inputs: &[(u64, bool)]| {
+        (number, context) = (number + 1, context + 1);
+        log.size_bytes.insert(number, BYTES);
+        let views: Vec<_> = inputs.iter().map(|_| bytes_view(BYTES)).collect();
+        let facts = Facts {
+            name: name.into(),
+            output_bytes: vec![BYTES],
+            scratch_bytes: 0,
+            work: Work {
+                flops: 0,
+                read_bytes: 0,
+                written_bytes: 0,
+                dtype: Dtype::F32,
+                measured_ns: Some(LAYER_NS),
+            },
+            in_place: Vec::new(),
+            exact: name != "input",
+        };
+        let instruction =
+            Instruction::new(&engine, Op::Traced(Traced::new(facts)), Algorithm::default(), &views);
+        log.asked.push(Asked::Op {
+            instruction: Arc::new(instruction),
+            context,
+            inputs: inputs.iter().copied().collect(),
+            outputs: [number].into_iter().collect(),
+        });
+        number
+    };
+    for _ in 0..2 {
+        let first = op(&mut log, "input", &[]);
+        let mut made = vec![first];
+        for _ in 0..LAYERS {
+            let last = made[made.len() - 1];
+            made.push(op(&mut log, "forward", &[(last, false)]));
+        }
+        let mut gradient = op(&mut log, "loss", &[(made.pop().unwrap(), true)]);
+        while let Some(activation) = made.pop() {
+            gradient = op(&mut log, "backward", &[(gradient, true), (activation, true)]);
+        }
+        log.asked.push(Asked::Free(gradient));
+    }
+    let period = log.asked.iter().filter(|asked| matches!(asked, Asked::Op { .. })).count() / 2;
+    (Iteration::cut(&log, period).expect("two iterations"), profile)
+}
+
+fn ways(offload: bool, recompute: bool) -> AllowedWays {
+    AllowedWays { offload, recompute }
+}
+
+/// The interval of the activation that a forward op makes until its backward op, by the number of the op.
+fn waiting(model: &Model<'_>, op: usize) -> usize {
+    let is_it = |&at: &usize| model.gaps[at].from == op + 2 && model.gaps[at].can_drop;
+    (0..model.gaps.len())
+        .find(is_it)
+        .expect("an activation is read by the next layer, and waits from then on")
+}
+
+/// What is dropped, as the pool does it: the time of what it made again, and whether it fitted.
+fn tried(iteration: &Iteration, profile: &Profile, choices: &Choices, budget_bytes: usize) -> Option<u64> {
+    let mut schedule = Schedule { ..iteration.schedule() };
+    for (at, choice) in choices.of.iter().enumerate() {
+        assert_ne!(*choice, Choice::Move, "where nothing may be moved");
+        let interval = &mut schedule.intervals[at];
+        if *choice == Choice::Drop {
+            (interval.how, interval.turn) = (Some(Eviction::Drop), Turn::First);
+        }
+    }
+    let config = Config::new().budget_bytes(budget_bytes).offload(false).page_mapping(false);
+    let settings = config.resolve(&profile.props).unwrap();
+    let trial = trial::run(iteration, profile, &settings, Some(&Arc::new(schedule))).ok()?;
+    Some(trial.remade.iter().map(|&(_, ns)| ns).sum())
+}
+
+#[test]
+fn what_is_made_from_others_brings_them_back() {
+    let (iteration, profile) = chain();
+    let timeline = Timeline::new(&iteration, &profile.props, true);
+    let mut model = Model::new(&iteration, &timeline, ways(false, true));
+    let mut choices = model.kept();
+    assert_eq!(model.outcome(&choices, 1e12).recompute_ns, 0.0);
+    let need_bytes: Vec<f64> = timeline.need_bytes().iter().map(|&bytes| bytes as f64).collect();
+    assert_eq!(model.held_bytes, need_bytes);
+    let run = [3, 4, 5].map(|op| waiting(&model, op));
+    run.iter().for_each(|&at| choices.of[at] = Choice::Drop);
+    let outcome = model.outcome(&choices, 1e12);
+    assert_eq!(outcome.recompute_ns, 3.0 * LAYER_NS as f64, "each once");
+    let first_back = model.gaps[run[2]].until;
+    assert_eq!(run.map(|at| model.back[at]), [first_back; 3], "the last is made from the others");
+    let saved = |op: usize| (need_bytes[op] - model.held_bytes[op]) / BYTES as f64;
+    assert_eq!(saved(first_back - 1), 3.0);
+    assert_eq!(saved(first_back), 0.0);
+    assert!(model.outcome(&choices, need_bytes[first_back]).excess > 0.0);
+}
+
+#[test]
+fn what_is_chosen_fits_and_is_what_the_pool_then_does() {
+    let (iteration, profile) = chain();
+    let timeline = Timeline::new(&iteration, &profile.props, true);
+    let peak_bytes = *timeline.need_bytes().iter().max().unwrap();
+    for part in [0.8, 0.6] {
+        let budget_bytes = (peak_bytes as f64 * part) as usize / BYTES * BYTES;
+        let mut model = Model::new(&iteration, &timeline, ways(false, true));
+        let relaxed = relax(&mut model, budget_bytes);
+        let before = model.outcome(&relaxed, budget_bytes as f64);
+        let choices = anneal(&mut model, relaxed.clone(), budget_bytes);
+        let after = model.outcome(&choices, budget_bytes as f64);
+        assert_eq!(after.excess, 0.0, "{part}");
+        assert!(before.excess > 0.0 || after.recompute_ns <= before.recompute_ns);
+        assert_eq!(anneal(&mut model, relaxed, budget_bytes).of, choices.of, "the same every time");
+        let least = (peak_bytes - budget_bytes) / BYTES;
+        assert!(after.recompute_ns >= (least as u64 * LAYER_NS) as f64, "so many have to leave");
+        let remade_ns = tried(&iteration, &profile, &choices, budget_bytes).expect("it fits");
+        assert!(remade_ns as f64 <= after.recompute_ns, "{part}: {remade_ns} {after:?}");
+    }
+}
+
+#[test]
+fn what_lanes_have_time_for_is_moved_and_nothing_is_recomputed() {
+    let (iteration, mut profile) = chain();
+    // A copy takes half as long as an op.
+    profile.props.link_bytes_per_second = BYTES as f64 / (LAYER_NS as f64 / 2e9);
+    let timeline = Timeline::new(&iteration, &profile.props, true);
+    let budget_bytes = timeline.need_bytes().iter().max().unwrap() * 6 / 10;
+    let mut model = Model::new(&iteration, &timeline, ways(true, true));
+    let relaxed = relax(&mut model, budget_bytes);
+    let choices = anneal(&mut model, relaxed, budget_bytes);
+    let outcome = model.outcome(&choices, budget_bytes as f64);
+    assert_eq!((outcome.recompute_ns, outcome.excess), (0.0, 0.0));
+    let (dropped, moved) = choices.leaving();
+    assert!(dropped.is_empty() && !moved.is_empty());
+}
