@@ -247,7 +247,8 @@ impl Pool {
     }
 
     /// The input whose span the first output takes: one that this op consumes and that lies just as the output will.
-    /// If evicted storages need it, only where there is no other way to fit the budget.
+    /// If evicted storages need it, only where there is no other way to fit the budget; so too where what makes room for the
+    /// rest may come to need it, and it cannot be kept.
     fn overwritten_input(&self, inputs: &[Input], plan: &Instruction) -> Option<usize> {
         let output = plan.outputs.first()?;
         let possible = |index: &usize| {
@@ -258,7 +259,8 @@ impl Pool {
                 && storage.size_bytes == output.size_bytes()
                 && lies_alike(inputs, *index, plan)
         };
-        let claimed = |index: &usize| self.graph.storages[inputs[*index].id].claims > 0;
+        let may_be_claimed = !self.settings.ways.offload && plan.new_bytes(true).next().is_some();
+        let claimed = |index: &usize| may_be_claimed || self.graph.storages[inputs[*index].id].claims > 0;
         let unclaimed = (0..inputs.len()).find(|index| possible(index) && !claimed(index));
         unclaimed.or_else(|| {
             let ids: Ids = inputs.iter().map(|input| input.id).collect();
@@ -309,22 +311,22 @@ impl Pool {
                 return Ok(None);
             }
         }
-        if let Some(index) = overwritten {
-            self.keep_claimed(op, ids[index])?;
-        }
         let mut blocks = Blocks::new();
+        let mut placed = Ok(true);
         for bytes in plan.new_bytes(overwritten.is_some()) {
-            match self.place(op, bytes) {
-                Ok(Some(placed)) => blocks.push(placed),
-                other => {
-                    for (block, pending) in blocks {
-                        self.device.free(block, pending);
-                    }
-                    return other.map(|_| None);
-                }
+            placed = self.place(op, bytes).map(|placed| placed.map(|placed| blocks.push(placed)).is_some());
+            if !matches!(placed, Ok(true)) {
+                break;
             }
         }
-        Ok(Some(blocks))
+        // Only now: what was dropped to make room may need what is overwritten, or have taken its place in the host tier.
+        if let (Ok(true), Some(index)) = (&placed, overwritten) {
+            placed = self.keep_claimed(op, ids[index]).map(|()| true);
+        }
+        if !matches!(placed, Ok(true)) {
+            blocks.drain(..).for_each(|(block, pending)| self.device.free(block, pending));
+        }
+        Ok(placed?.then_some(blocks))
     }
 
     pub(super) fn unpin(&mut self, ids: &[StorageId]) {
