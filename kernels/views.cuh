@@ -17,14 +17,15 @@ constexpr u32 MAX_RANK = 8, MAX_OPERANDS = 3;
 
 // Dimensions innermost first, with one row of steps (in elements) per operand. The caller has merged the dimensions
 // that step evenly, so that the usual case is rank 1. The rank is never 0.
-struct Space {
+template <u32 OPERANDS> struct SpaceOf {
   u64 count, rank;
   u64 sizes[MAX_RANK];
-  i64 strides[MAX_OPERANDS][MAX_RANK];
+  i64 strides[OPERANDS][MAX_RANK];
 };
+typedef SpaceOf<MAX_OPERANDS> Space;
 
 // Where the element of a flat index lies in each operand.
-template <u32 N> DEV void place(const Space& space, u64 i, i64* offsets) {
+template <u32 N, u32 OPERANDS> DEV void place(const SpaceOf<OPERANDS>& space, u64 i, i64* offsets) {
   for (u32 n = 0; n < N; ++n) offsets[n] = 0;
   for (u32 axis = 0; axis < space.rank; ++axis) {
     const u64 next = i / space.sizes[axis];
@@ -36,7 +37,7 @@ template <u32 N> DEV void place(const Space& space, u64 i, i64* offsets) {
 
 // Calls `body(position, offsets, run)` for consecutive pieces of `range`: `run` elements from flat index `position`
 // along dimension 0, the first of them at `offsets[n]` in operand n. On the device every thread has runs of one.
-template <u32 N, class Body> DEV void for_runs(const Space& space, Range range, Body body) {
+template <u32 N, u32 OPERANDS, class Body> DEV void for_runs(const SpaceOf<OPERANDS>& space, Range range, Body body) {
 #if SIMT_DEVICE
   for (u64 i = range.begin + threadIdx.x; i < range.end; i += blockDim.x) {
     i64 offsets[N];

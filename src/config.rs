@@ -57,10 +57,12 @@ pub enum Variable {
     CudaLibraries,
     /// Whether products of `f32` may have fewer bits.
     Tf32,
+    /// Whether elementwise ops are launched together.
+    Fusion,
 }
 
 /// Every variable: its name, what it takes, what it does if unset.
-pub const VARIABLES: [(Variable, &str, &str, &str); 13] = [
+pub const VARIABLES: [(Variable, &str, &str, &str); 14] = [
     (
         Variable::Device,
         "OVERCOMMIT_DEVICE",
@@ -100,6 +102,7 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 13] = [
     (Variable::GistFormat, "OVERCOMMIT_GIST_FORMAT", "f16, bf16, fp10, fp8_e4m3 or fp8_e5m2", "f16"),
     (Variable::CudaLibraries, "OVERCOMMIT_CUDA_LIBRARIES", "a folder", "the linker's and the usual folders"),
     (Variable::Tf32, "OVERCOMMIT_TF32", "true or false", "false"),
+    (Variable::Fusion, "OVERCOMMIT_FUSION", "true or false", "false"),
 ];
 
 impl Variable {
@@ -285,6 +288,7 @@ pub struct Config {
     gist_format: Option<FloatFormat>,
     cuda_libraries: Option<PathBuf>,
     tf32: Option<bool>,
+    fusion: Option<bool>,
     reads: Reads,
     density: Option<f64>,
     sparsity: Vec<f64>,
@@ -393,6 +397,13 @@ impl Config {
         self
     }
 
+    /// Whether elementwise ops on floats that follow each other are launched together, so that what is between them is never in
+    /// memory. The bits are the same, but for the signs of NaN on the host. Off unless asked for.
+    pub fn fusion(mut self, on: bool) -> Self {
+        self.fusion = Some(on);
+        self
+    }
+
     /// What reads give on an engine without data.
     pub fn reads(mut self, reads: Reads) -> Self {
         self.reads = reads;
@@ -482,6 +493,7 @@ impl Config {
             policy: Variable::Policy.or_read(self.policy)?.unwrap_or_default(),
             exactness: Variable::Exactness.or_read(self.exactness)?.unwrap_or_default(),
             planning: Variable::Planning.or_read(self.planning)?.unwrap_or_default(),
+            fusion: Variable::Fusion.or_read(self.fusion)?.unwrap_or_default(),
             log: Variable::Log.or_read(self.log)?.unwrap_or(DEFAULT_LOG),
             sabotage: self.sabotage,
             portrait_at: self.portrait_at,
@@ -526,6 +538,8 @@ pub(crate) struct Settings {
     pub policy: policy::Policy,
     pub exactness: Exactness,
     pub planning: Planning,
+    /// Whether elementwise ops wait for others.
+    pub fusion: bool,
     pub log: LevelFilter,
     pub sabotage: Option<Sabotage>,
     /// The op after which it is noted what is resident.

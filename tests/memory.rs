@@ -10,7 +10,7 @@ use burn::tensor::backend::Backend;
 use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Int, Tensor, TensorData};
-use burn_overcommit::op::{Binary, Dtype, Op, Shape};
+use burn_overcommit::op::{Binary, Dtype, Norm, Op, Scalar, Shape, Unary};
 use burn_overcommit::runtime;
 use burn_overcommit::{Config, Overcommit, OvercommitDevice, Policy, configure, reset_stats, stats};
 
@@ -288,4 +288,40 @@ fn threads_share_a_device_and_its_budget() {
     let stats = stats(&device).unwrap();
     assert!(stats.counters.evictions > 100);
     assert_eq!((stats.allocated_bytes, stats.host_bytes, stats.storages), (0, 0, 0));
+}
+
+/// A norm's gradient in the place of its last input, and what was made of that and another input before.
+fn in_place_beside_others(device: &OvercommitDevice) -> Vec<Vec<u8>> {
+    const SIZES: [usize; 2] = [64, 16];
+    let upload = |shape: &[usize], seed: usize| {
+        let count = shape.iter().product();
+        let values: Vec<u8> =
+            (0..count).flat_map(|at: usize| (((at * 31 + seed) % 17) as f32 - 8.0).to_ne_bytes()).collect();
+        runtime::write(device, &values, Dtype::F32, Shape::new(shape)).unwrap()
+    };
+    let [x, gradient, gamma] = [upload(&SIZES, 1), upload(&SIZES, 2), upload(&SIZES[1..], 3)];
+    let made = [gradient.clone(), x.clone()].map(|x| runtime::run(Op::Unary(Unary::Neg), [x]).unwrap());
+    let op = Op::NormBackward { kind: Norm::Layer, epsilon: Scalar::from(1e-5), weights: true };
+    let gradients = runtime::run_pair(op, [x.clone(), gamma, gradient]).unwrap();
+    drop(x);
+    gradients.into_iter().chain(made).map(|tensor| runtime::read(tensor).unwrap()).collect()
+}
+
+#[test]
+fn what_is_dropped_while_an_op_is_placed_keeps_the_input_that_the_op_overwrites() {
+    let run = |config: Config| {
+        let device = device(121, config.fusion(false).policy(Policy::Dtr));
+        let read = in_place_beside_others(&device);
+        let stats = stats(&device).unwrap();
+        assert_eq!((stats.storages, stats.allocated_bytes), (0, 0));
+        (read, stats.counters.drops)
+    };
+    let (expected, drops) = run(Config::new());
+    assert_eq!(drops, 0);
+    for offload in [true, false] {
+        // Room for the inputs and what was made of them, but not for the op's second output and workspace.
+        let (read, drops) = run(Config::new().budget_bytes(4 * 4096 + 512).offload(offload));
+        assert!(drops > 0, "the test needs a budget under which something is dropped");
+        assert_eq!(read, expected, "offload: {offload}");
+    }
 }

@@ -1,4 +1,4 @@
-//! The time of one training step of three networks, backend beside backend.
+//! The time of one training step of three networks, backend beside backend, and without fused launches.
 //!
 //! Backends take turns, step by step, so that what else the machine does meets them all. Every backend computes on
 //! rayon's global pool, as wide as the machine or `RAYON_NUM_THREADS`; the matrix product of ndarray has threads of its
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use burn::backend::{Autodiff, Flex, NdArray};
 use burn::tensor::backend::AutodiffBackend;
-use burn_overcommit::{Overcommit, OvercommitDevice};
+use burn_overcommit::{Config, Overcommit, OvercommitDevice, configure};
 use clap::Parser;
 
 use crate::data::{Batch, Digits};
@@ -88,19 +88,26 @@ fn main() {
     let options = Options::parse();
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
     println!(
-        "{:26}{:>12}{:>12}{:>12}{:>12}{:>12}",
-        "ms a step", "overcommit", "flex", "ndarray", "/ flex", "/ ndarray"
+        "{:26}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}",
+        "ms a step", "overcommit", "unfused", "flex", "ndarray", "/ unfused", "/ flex", "/ ndarray"
     );
     // All on the processor, also where there is a GPU.
-    let ours = steps::<Autodiff<Overcommit>>(&OvercommitDevice::Host(0));
+    let [fused, unfused] = [true, false].map(|fusion| {
+        let device = OvercommitDevice::Host(u16::from(!fusion));
+        configure(&device, Config::new().fusion(fusion)).expect("a device that nothing uses");
+        steps::<Autodiff<Overcommit>>(&device)
+    });
     let flex = steps::<Autodiff<Flex>>(&Default::default());
-    let others = flex.into_iter().zip(steps::<Autodiff<NdArray>>(&Default::default()));
-    for ((name, ours), ((_, flex), (_, ndarray))) in ours.into_iter().zip(others) {
+    let ndarray = steps::<Autodiff<NdArray>>(&Default::default());
+    let others = unfused.into_iter().zip(flex).zip(ndarray);
+    for ((name, ours), (((_, unfused), (_, flex)), (_, ndarray))) in fused.into_iter().zip(others) {
         if !name.contains(&options.network) {
             continue;
         }
-        let times = medians(&mut [ours, flex, ndarray], options.steps.max(1));
-        let [ours, flex, ndarray] = [0, 1, 2].map(|which| milliseconds(times[which]));
-        println!("{name:26}{ours:12.2}{flex:12.2}{ndarray:12.2}{:12.2}{:12.2}", ours / flex, ours / ndarray);
+        let times = medians(&mut [ours, unfused, flex, ndarray], options.steps.max(1));
+        let [ours, others @ ..] = [0, 1, 2, 3].map(|which| milliseconds(times[which]));
+        let columns = [ours].into_iter().chain(others).chain(others.map(|other| ours / other));
+        let columns: String = columns.map(|column| format!("{column:12.2}")).collect();
+        println!("{name:26}{columns}");
     }
 }

@@ -3,6 +3,7 @@
 use burn::tensor::{Bool, Float, Int, Tensor, TensorPrimitive};
 
 use super::SavesLess;
+use crate::backend::fail;
 use crate::runtime::{self, Scope};
 
 /// `f(x)`, with what `f` makes on its way, all but the result, marked *recompute first*: gradient checkpointing (Chen, Xu,
@@ -49,6 +50,10 @@ pub fn checkpoint<X, Y: Outcome>(f: impl FnOnce(X) -> Y, x: X) -> Y {
     result
 }
 
+fn keep(result: &runtime::Tensor) {
+    runtime::keep_result(result).unwrap_or_else(|error| fail(error));
+}
+
 /// What a function in [`checkpoint`] may return: a tensor, or several.
 pub trait Outcome {
     /// The tensors are results: the scope that was left last does not mark them.
@@ -59,20 +64,20 @@ impl<B: SavesLess, const D: usize> Outcome for Tensor<B, D, Float> {
     fn keep(&self) {
         // A quantized result stays marked: no gradient reads it.
         if let TensorPrimitive::Float(x) = self.clone().into_primitive() {
-            runtime::keep_result(B::plain(&x));
+            keep(B::plain(&x));
         }
     }
 }
 
 impl<B: SavesLess, const D: usize> Outcome for Tensor<B, D, Int> {
     fn keep(&self) {
-        runtime::keep_result(&self.clone().into_primitive());
+        keep(&self.clone().into_primitive());
     }
 }
 
 impl<B: SavesLess, const D: usize> Outcome for Tensor<B, D, Bool> {
     fn keep(&self) {
-        runtime::keep_result(&self.clone().into_primitive());
+        keep(&self.clone().into_primitive());
     }
 }
 

@@ -102,7 +102,8 @@ impl Finding<'_> {
             "slice_assign" if op.inputs.first().is_some_and(|&input| maker(input) == Some("unset")) => {
                 Some(LayerKind::Concatenation)
             }
-            "add" | "add_" => {
+            // An elementwise op may be part of a fused one.
+            "add" | "add_" | "fused_add" => {
                 let size_bytes = |value: &usize| self.flow.values[*value].size_bytes;
                 let made = op.outputs.first().map(size_bytes);
                 let mut layers: Vec<usize> = (op.inputs.iter())
@@ -124,6 +125,7 @@ impl Finding<'_> {
         let layers = || op.inputs.iter().filter_map(|&input| self.of_value[input]);
         let returns = self.flow.layers[pool].kind == LayerKind::Pool
             && !op.name.starts_with("add")
+            && op.name != "fused_add"
             && kind_of(op.name).is_none()
             && layers().any(|layer| layer == pool)
             && layers().any(|layer| Some(layer) == self.sources[pool]);

@@ -5,6 +5,7 @@
 
 mod dtype;
 mod encoding;
+mod fused;
 mod kinds;
 mod layout;
 pub mod lower;
@@ -15,6 +16,10 @@ mod work;
 
 pub use dtype::{Dtype, Scalar};
 pub use encoding::{Encoding, FloatFormat, Origin, Taps};
+pub use fused::{
+    BINARY_STEPS, MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, MAX_SCALARS, MAX_STEPS, Program, Source, Step,
+    StepKind, UNARY_STEPS,
+};
 pub use kinds::{
     ArgReduce, Binary, Compare, Conv, Cumulative, Deform2d, Distribution, GridPadding, GridSample,
     Interpolation, Norm, Pool2d, Reduce, Resize, Softmax, Unary, Update,
@@ -26,9 +31,9 @@ pub use work::Work;
 
 use smallvec::SmallVec;
 
-/// The most tensors that an op of ours reads; one of a recorded program may read more.
+/// The most tensors that an op of ours reads; a fused one, and one of a recorded program, may read more.
 pub const MAX_INPUTS: usize = 4;
-/// The most tensors that an op of ours makes.
+/// The most tensors that an op of ours makes; a fused one may make more.
 pub const MAX_OUTPUTS: usize = 2;
 
 /// Something for each tensor an op reads.
@@ -59,6 +64,13 @@ impl View {
     /// Elements times their size; what a contiguous copy of this view would take.
     pub fn size_bytes(&self) -> usize {
         self.shape().count() * self.dtype.size_bytes()
+    }
+
+    /// The same without what is there more than once, since a dimension has no stride.
+    pub fn distinct_bytes(&self) -> usize {
+        let dims = self.shape().dims().iter().zip(self.layout.strides());
+        let distinct = dims.map(|(&size, &stride)| if stride == 0 { size.min(1) } else { size });
+        distinct.product::<usize>() * self.dtype.size_bytes()
     }
 }
 
@@ -408,6 +420,13 @@ pub enum Op {
         taps: Taps,
         /// Height and width of the forward's input.
         size: [usize; 2],
+    },
+    /// `(x, ..) -> one or more, shaped as the inputs`: several elementwise ops of floats in one pass.
+    Fused {
+        /// The steps.
+        program: Program,
+        /// The bits of their scalars as `f64`; those that there are not are zero.
+        scalars: [u64; MAX_SCALARS],
     },
     /// An op of a recorded program, of any number of inputs and outputs: for engines that compute nothing.
     Traced(Traced),

@@ -1,6 +1,6 @@
 //! Total functions of an op: what it makes, what it reads, what it may overwrite.
 
-use super::{COUNTED_RUN, Dtype, Encoding, Norm, Op, Outputs, Reads, Scalar, Shape, View};
+use super::{COUNTED_RUN, Dtype, Encoding, MAX_SCALARS, Norm, Op, Outputs, Reads, Scalar, Shape, View};
 
 impl Op {
     /// What the op makes of these inputs. The caller has checked that they fit together.
@@ -101,6 +101,10 @@ impl Op {
             Op::Decode { dtype, count, .. } => (dtype, Shape::new(&[count])),
             Op::Tally => return Outputs::new(),
             Op::ReluBackwardSigns => (inputs[1].dtype, *inputs[1].shape()),
+            Op::Fused { program, .. } => {
+                let made = View::contiguous(inputs[0].dtype, *inputs[0].shape());
+                return program.outputs().iter().map(|_| made).collect();
+            }
             Op::Traced(traced) => return traced.outputs(),
         };
         [View::contiguous(dtype, shape)].into_iter().collect()
@@ -175,6 +179,7 @@ impl Op {
             // The weights' gradients read it all before.
             Op::NormBackward { .. } => input != 1,
             Op::ReluBackwardSigns => input == 1,
+            Op::Fused { .. } => true,
             Op::Traced(traced) => traced.facts().in_place.contains(&input),
             _ => false,
         }
@@ -198,6 +203,7 @@ impl Op {
             Op::Norm { epsilon, .. } | Op::NormBackward { epsilon, .. } => *epsilon = ALIKE,
             Op::Clamp(low, high) => (*low, *high) = (ALIKE, ALIKE),
             Op::Random { seed, .. } => *seed = 0,
+            Op::Fused { scalars, .. } => *scalars = [0; MAX_SCALARS],
             _ => {}
         }
         self
@@ -260,6 +266,14 @@ impl Op {
             Op::Tally => "tally",
             Op::ReluBackwardSigns => "relu_backward_signs",
             Op::MaxPool2dBackwardTaps { .. } => "max_pool2d_backward_taps",
+            // One that may end a branch is to be known by that.
+            Op::Fused { program, .. } => {
+                if program.adds() {
+                    "fused_add"
+                } else {
+                    "fused"
+                }
+            }
             Op::Traced(traced) => &traced.facts().name,
         }
     }

@@ -64,11 +64,14 @@ impl Op {
             Op::Sort { .. } | Op::ArgSort { .. } => {
                 4 * count(&inputs[0]) * inputs[0].dtype.size_bytes() as u64
             }
+            Op::Fused { program, .. } => made * program.steps().len() as u64,
             Op::Encode(_) | Op::Decode { .. } | Op::Tally => count(&inputs[0]).max(made),
             _ => inputs.iter().map(count).max().unwrap_or(made).max(made),
         };
         let dtype = inputs.first().or(outputs.first()).map_or(Dtype::F32, |view| view.dtype);
         let read_bytes = match self {
+            // Several tensors are often one over and over: what a norm has of each channel.
+            Op::Fused { .. } => inputs.iter().map(|view| view.distinct_bytes() as u64).sum(),
             // What is in the host tier is hardly ever used.
             Op::Encode(Encoding::Sparse(_)) => 2 * bytes(&inputs[..1]),
             Op::Decode { .. } | Op::Tally => bytes(&inputs[..1]),

@@ -18,6 +18,8 @@ use crate::op::{Inputs, MAX_OUTPUTS, Op, PerOutput, View};
 const MAX_BLOCKS: usize = MAX_OUTPUTS + 1;
 type Blocks = SmallVec<[(Block, Pending); MAX_BLOCKS]>;
 type Ids = Inputs<StorageId>;
+/// What an op made, and how to read it.
+type Outputs = PerOutput<(StorageId, View)>;
 
 /// A tensor passed to an op.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +42,7 @@ struct Ran {
 impl Pool {
     /// Submits an op and returns what it makes: storages with one handle each, and how to read them. Handles that it
     /// consumes are gone, also after an error; nothing else is lost by one.
-    pub fn run(&mut self, op: Op, inputs: &[Input]) -> Result<PerOutput<(StorageId, View)>, Error> {
+    pub fn run(&mut self, op: Op, inputs: &[Input]) -> Result<Outputs, Error> {
         let exactness = self.settings.exactness;
         let asked = match self.instructions.get(&*self.submitter.engine, exactness, op, inputs) {
             Ok(asked) => asked,
@@ -53,12 +55,35 @@ impl Pool {
         self.run_instruction(&asked, inputs)
     }
 
+    /// [`run`](Pool::run), but after an error the handles that the op was to consume are still there. Where something went wrong
+    /// only after the op, that comes beside what it made.
+    pub fn run_or_keep(&mut self, op: Op, inputs: &[Input]) -> Result<(Outputs, Result<(), Error>), Error> {
+        let exactness = self.settings.exactness;
+        let asked = self.instructions.get(&*self.submitter.engine, exactness, op, inputs)?;
+        self.run_or_keep_instruction(&asked, inputs)
+    }
+
     /// [`run`](Pool::run), of an op that is known to fit its inputs.
-    pub fn run_instruction(
+    pub fn run_instruction(&mut self, asked: &Arc<Instruction>, inputs: &[Input]) -> Result<Outputs, Error> {
+        match self.run_or_keep_instruction(asked, inputs) {
+            Ok((outputs, Ok(()))) => Ok(outputs),
+            Ok((outputs, Err(error))) => {
+                outputs.into_iter().for_each(|(id, _)| self.release(id));
+                Err(error)
+            }
+            Err(error) => {
+                let consumed = inputs.iter().filter(|input| input.consumed);
+                consumed.for_each(|input| self.release(input.id));
+                Err(error)
+            }
+        }
+    }
+
+    fn run_or_keep_instruction(
         &mut self,
         asked: &Arc<Instruction>,
         inputs: &[Input],
-    ) -> Result<PerOutput<(StorageId, View)>, Error> {
+    ) -> Result<(Outputs, Result<(), Error>), Error> {
         self.clock += 1;
         let stream = self.streams.current();
         self.streams[stream].ops += 1;
@@ -79,9 +104,7 @@ impl Pool {
         self.look_around();
         let given_up = overwritten.filter(|_| outputs.is_ok());
         for (index, input) in inputs.iter().enumerate() {
-            if input.consumed && outputs.is_err() {
-                self.release(input.id);
-            } else if input.consumed && given_up != Some(index) {
+            if input.consumed && outputs.is_ok() && given_up != Some(index) {
                 self.let_go(input.id);
             }
         }
@@ -93,11 +116,7 @@ impl Pool {
         let after = self.tally(plan, &outputs).and_then(|()| self.touched(&touched));
         let after = after
             .and_then(|()| if self.policy.evicts_at_once() { self.evict_all() } else { self.prefetch() });
-        if let Err(error) = after {
-            outputs.into_iter().for_each(|id| self.release(id));
-            return Err(error);
-        }
-        Ok(outputs.iter().copied().zip(plan.outputs.iter().copied()).collect())
+        Ok((outputs.iter().copied().zip(plan.outputs.iter().copied()).collect(), after))
     }
 
     /// Submits an op, on the encoded form of an input where that is all that there is of it and suffices.
@@ -130,8 +149,11 @@ impl Pool {
         let ids: Ids = inputs.iter().map(|input| input.id).collect();
         let least = least(asked);
         let overwritten = self.overwritten_input(inputs, least);
-        let least_bytes = self.working_set_bytes(&ids, least, overwritten.is_some());
-        self.largest_op_bytes = self.largest_op_bytes.max(least_bytes);
+        // A fused op is run in parts where it does not fit, which were counted when they came.
+        if !matches!(asked.op, Op::Fused { .. }) {
+            let least_bytes = self.working_set_bytes(&ids, least, overwritten.is_some());
+            self.largest_op_bytes = self.largest_op_bytes.max(least_bytes);
+        }
         let plan = self.chosen(asked, &ids, overwritten.is_some());
         let reserved = ready.and_then(|()| self.reserve(&ids, &plan, overwritten));
         let copies = reserved.and_then(|blocks| {
@@ -188,6 +210,25 @@ impl Pool {
         self.graph.settle(id);
     }
 
+    /// Whether an op that needs so much device memory at once could be run; it counts as one that was.
+    pub fn allows(&mut self, need_bytes: usize) -> bool {
+        let is_allowed = need_bytes <= self.budget_bytes();
+        if is_allowed {
+            self.largest_op_bytes = self.largest_op_bytes.max(need_bytes);
+        }
+        is_allowed
+    }
+
+    /// Device memory that there is.
+    pub fn budget_bytes(&self) -> usize {
+        self.device.limit_bytes()
+    }
+
+    /// What a storage holds.
+    pub fn size_bytes(&self, id: StorageId) -> usize {
+        self.graph.storages[id].size_bytes
+    }
+
     /// Device memory that an op needs at once, without its first output if that is made in place.
     pub(super) fn working_set_bytes(
         &self,
@@ -206,7 +247,8 @@ impl Pool {
     }
 
     /// The input whose span the first output takes: one that this op consumes and that lies just as the output will.
-    /// If evicted storages need it, only where there is no other way to fit the budget.
+    /// If evicted storages need it, only where there is no other way to fit the budget; so too where what makes room for the
+    /// rest may come to need it, and it cannot be kept.
     fn overwritten_input(&self, inputs: &[Input], plan: &Instruction) -> Option<usize> {
         let output = plan.outputs.first()?;
         let possible = |index: &usize| {
@@ -217,7 +259,8 @@ impl Pool {
                 && storage.size_bytes == output.size_bytes()
                 && lies_alike(inputs, *index, plan)
         };
-        let claimed = |index: &usize| self.graph.storages[inputs[*index].id].claims > 0;
+        let may_be_claimed = !self.settings.ways.offload && plan.new_bytes(true).next().is_some();
+        let claimed = |index: &usize| may_be_claimed || self.graph.storages[inputs[*index].id].claims > 0;
         let unclaimed = (0..inputs.len()).find(|index| possible(index) && !claimed(index));
         unclaimed.or_else(|| {
             let ids: Ids = inputs.iter().map(|input| input.id).collect();
@@ -268,22 +311,22 @@ impl Pool {
                 return Ok(None);
             }
         }
-        if let Some(index) = overwritten {
-            self.keep_claimed(op, ids[index])?;
-        }
         let mut blocks = Blocks::new();
+        let mut placed = Ok(true);
         for bytes in plan.new_bytes(overwritten.is_some()) {
-            match self.place(op, bytes) {
-                Ok(Some(placed)) => blocks.push(placed),
-                other => {
-                    for (block, pending) in blocks {
-                        self.device.free(block, pending);
-                    }
-                    return other.map(|_| None);
-                }
+            placed = self.place(op, bytes).map(|placed| placed.map(|placed| blocks.push(placed)).is_some());
+            if !matches!(placed, Ok(true)) {
+                break;
             }
         }
-        Ok(Some(blocks))
+        // Only now: what was dropped to make room may need what is overwritten, or have taken its place in the host tier.
+        if let (Ok(true), Some(index)) = (&placed, overwritten) {
+            placed = self.keep_claimed(op, ids[index]).map(|()| true);
+        }
+        if !matches!(placed, Ok(true)) {
+            blocks.drain(..).for_each(|(block, pending)| self.device.free(block, pending));
+        }
+        Ok(placed?.then_some(blocks))
     }
 
     pub(super) fn unpin(&mut self, ids: &[StorageId]) {

@@ -71,7 +71,7 @@ impl Pool {
 
     /// Runs a recipe whose inputs are stored and wanted; they are wanted no more if it could be run.
     fn replay(&mut self, recipe: RecipeId) -> Result<(), Error> {
-        let Recipe { instruction, inputs: ids, outputs, .. } = self.graph.recipe(recipe).clone();
+        let Recipe { instruction, inputs: ids, .. } = self.graph.recipe(recipe).clone();
         let plan = match self.settings.sabotage {
             None => instruction,
             Some(fault) => fault.spoil(&**self.engine(), &instruction),
@@ -81,6 +81,8 @@ impl Pool {
         self.unpin(&ids);
         let copies = submitted?;
         self.unwant(&ids);
+        // Only now: what made room may have been the end of an output that nothing claims.
+        let outputs = self.graph.recipe(recipe).outputs.clone();
         let mut restored = Vec::new();
         for (output, copy) in outputs.into_iter().zip(copies) {
             let wanted = output.filter(|&id| {

@@ -1,9 +1,11 @@
 //! The front door: run an op, read, write, sync. Each device has one runtime: an engine, a pool under a short lock, and
 //! the queue of dropped handles.
 
+mod collect;
 mod exit;
 mod registry;
 mod scope;
+mod segments;
 mod supply;
 mod tensor;
 mod thread;
@@ -15,6 +17,7 @@ use crossbeam_queue::SegQueue;
 use smallvec::SmallVec;
 use thread_priority::ThreadPriority;
 
+use collect::{AsStep, Run};
 pub(crate) use registry::portrait;
 pub use registry::{configure, recording, reset_stats, stats};
 #[doc(hidden)]
@@ -37,12 +40,32 @@ use crate::pool::{Input, Log, Pool, StorageId};
 pub struct Runtime {
     device: OvercommitDevice,
     engine: Arc<dyn Engine>,
-    pool: Mutex<Pool>,
+    front: Mutex<Front>,
+    /// Whether elementwise ops wait for others.
+    fuses: bool,
     /// Storages whose last handle went; a `Drop` may happen anywhere, also under Burn's graph lock, so it only queues.
     dropped: SegQueue<StorageId>,
     seed: AtomicU64,
     drawn: AtomicU64,
     supply: Supply,
+}
+
+/// What the lock guards.
+#[derive(Debug)]
+struct Front {
+    pool: Pool,
+    /// By the number of the thread, what of its ops waits.
+    runs: Vec<Run>,
+    /// The thread that has the lock.
+    thread: usize,
+    scopes: u32,
+}
+
+impl Front {
+    /// The run of the thread that has the lock.
+    fn run(&mut self) -> &mut Run {
+        &mut self.runs[self.thread]
+    }
 }
 
 /// The seed until one is set: fixed, so that a program without a seed is repeatable too.
@@ -58,7 +81,8 @@ impl Runtime {
         Runtime {
             device,
             engine,
-            pool: Mutex::new(pool),
+            fuses: pool.settings.fusion,
+            front: Mutex::new(Front { pool, runs: Vec::new(), thread: 0, scopes: 0 }),
             dropped: SegQueue::new(),
             seed: AtomicU64::new(DEFAULT_SEED),
             drawn: AtomicU64::new(0),
@@ -66,34 +90,134 @@ impl Runtime {
         }
     }
 
-    /// The pool, with all dropped handles taken account of, in the order of their ids.
-    fn pool(&self) -> MutexGuard<'_, Pool> {
-        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The pool and what waits, with all dropped handles taken account of, in the order of their ids.
+    fn lock(&self) -> MutexGuard<'_, Front> {
+        let mut front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
+        self.release_dropped(&mut front.pool);
+        (front.thread, front.scopes) = (thread::number(), scope::depth());
+        if front.runs.len() <= front.thread {
+            let count = front.thread + 1;
+            front.runs.resize_with(count, Run::default);
+        }
+        let (thread, scopes) = (front.thread, front.scopes);
+        front.pool.enter(thread, scopes);
+        front
+    }
+
+    fn release_dropped(&self, pool: &mut Pool) {
         // Most often there are none or a few.
         let mut dropped = SmallVec::<[StorageId; 32]>::new();
         dropped.extend(std::iter::from_fn(|| self.dropped.pop()));
         dropped.sort_unstable();
         dropped.into_iter().for_each(|id| pool.release(id));
-        pool.enter(thread::number(), scope::depth());
-        pool
     }
 
-    fn submit(self: &Arc<Self>, op: Op, inputs: &[Input]) -> Result<PerOutput<Tensor>, Error> {
-        self.keep_pace()?;
-        self.engine.prepare(&op, &mut inputs.iter().map(|input| &input.view));
-        let mut pool = self.pool();
-        let mut outputs = pool.run(op, inputs)?;
-        let learned = if pool.settings.planning == Planning::Off { Ok(None) } else { pool.learned() };
-        match learned {
-            Ok(Some((log, period))) => self.plan(&mut pool, log, period),
-            Ok(None) => {}
-            Err(error) => {
-                outputs.iter().for_each(|&(id, _)| pool.release(id));
-                return Err(error);
+    /// The same once nothing of this thread waits, nor what makes these tensors.
+    fn settled<'a>(
+        self: &'a Arc<Self>,
+        tensors: impl IntoIterator<Item = &'a Tensor>,
+    ) -> Result<MutexGuard<'a, Front>, Error> {
+        let mut front = self.lock();
+        let thread = front.thread;
+        self.end_run(&mut front, thread)?;
+        tensors.into_iter().try_for_each(|tensor| self.end_run_of(&mut front, tensor))?;
+        Ok(front)
+    }
+
+    /// The same once nothing waits.
+    fn all_settled(self: &Arc<Self>) -> Result<MutexGuard<'_, Front>, Error> {
+        let mut front = self.lock();
+        (0..front.runs.len()).try_for_each(|thread| self.end_run(&mut front, thread))?;
+        Ok(front)
+    }
+
+    /// Submits what waits of a thread's ops.
+    fn end_run(self: &Arc<Self>, front: &mut Front, thread: usize) -> Result<(), Error> {
+        let Front { pool, runs, .. } = front;
+        let run = &mut runs[thread];
+        if run.is_empty() {
+            return Ok(());
+        }
+        pool.enter(thread, run.scopes());
+        let submitted = run.submit(self, pool);
+        // What the run had and nobody else has any more.
+        self.release_dropped(pool);
+        pool.enter(front.thread, front.scopes);
+        submitted
+    }
+
+    /// Submits what makes a tensor, if that waits.
+    fn end_run_of(self: &Arc<Self>, front: &mut Front, tensor: &Tensor) -> Result<(), Error> {
+        if tensor.try_id().is_some() {
+            return Ok(());
+        }
+        let thread = front.runs.iter().position(|run| run.promises(tensor));
+        thread.map_or(Ok(()), |thread| self.end_run(front, thread))
+    }
+
+    /// Takes an op in as the next of the thread's run; gives the tensors back if it is to be submitted by itself.
+    fn collect(
+        self: &Arc<Self>,
+        front: &mut Front,
+        op: Op,
+        step: AsStep,
+        tensors: Inputs<Tensor>,
+    ) -> Result<Result<Tensor, Inputs<Tensor>>, Error> {
+        let (thread, scopes) = (front.thread, front.scopes);
+        let made = View::contiguous(tensors[0].dtype(), *tensors[0].shape());
+        if !front.run().continues(&made, scopes) {
+            self.end_run(front, thread)?;
+            front.run().begin(made, scopes);
+        }
+        for tensor in tensors.iter().filter(|tensor| tensor.try_id().is_none()) {
+            if !front.run().has_whole(tensor) {
+                self.end_run_of(front, tensor)?;
             }
         }
-        drop(pool);
-        Ok(outputs.drain(..).map(|(id, view)| Tensor::new(self.clone(), id, view)).collect())
+        let need_bytes = front.runs[thread].need_bytes(&front.pool, &tensors);
+        // What is refused is refused at once.
+        if !front.pool.allows(need_bytes) {
+            return Ok(Err(tensors));
+        }
+        Ok(Ok(front.run().push(self, op, step, tensors)))
+    }
+
+    fn submit(self: &Arc<Self>, op: Op, tensors: Inputs<Tensor>) -> Result<PerOutput<Tensor>, Error> {
+        self.keep_pace()?;
+        let step = if self.fuses { collect::as_step(&op, &tensors) } else { None };
+        self.engine.prepare(&op, &mut tensors.iter().map(Tensor::view));
+        if step.is_some() {
+            self.engine.prepare(&collect::sample(), &mut tensors.iter().take(1).map(Tensor::view));
+        }
+        let mut front = self.lock();
+        let tensors = match step {
+            None => tensors,
+            Some(step) => match self.collect(&mut front, op, step, tensors)? {
+                Ok(promised) => return Ok([promised].into_iter().collect()),
+                Err(tensors) => tensors,
+            },
+        };
+        let thread = front.thread;
+        self.end_run(&mut front, thread)?;
+        tensors.iter().try_for_each(|tensor| self.end_run_of(&mut front, tensor))?;
+        let inputs: Inputs<Input> = tensors.into_iter().map(Tensor::into_input).collect();
+        let outputs = front.pool.run(op, &inputs)?;
+        if let Err(error) = self.plan_what_was_learned(&mut front.pool) {
+            outputs.iter().for_each(|&(id, _)| front.pool.release(id));
+            return Err(error);
+        }
+        drop(front);
+        Ok(outputs.into_iter().map(|(id, view)| Tensor::new(self.clone(), id, view)).collect())
+    }
+
+    /// Plans an iteration, if the program has shown one that is worth it.
+    fn plan_what_was_learned(self: &Arc<Self>, pool: &mut Pool) -> Result<(), Error> {
+        if pool.settings.planning != Planning::Off
+            && let Some((log, period)) = pool.learned()?
+        {
+            self.plan(pool, log, period);
+        }
+        Ok(())
     }
 
     /// Plans an iteration: beside the program, or at once where no time passes or the same decisions are wanted every time.
@@ -120,7 +244,7 @@ impl Runtime {
             planner::plan(&log, period, &props, &settings, RESTS_BESIDE, |schedule| {
                 let runtime = runtime.upgrade();
                 runtime.is_some_and(|runtime| {
-                    runtime.pool().follow(log.plan, Arc::new(schedule), log.stream, false);
+                    runtime.lock().pool.follow(log.plan, Arc::new(schedule), log.stream, false);
                     true
                 })
             });
@@ -145,14 +269,14 @@ impl Runtime {
     }
 
     /// Waits for all work submitted so far, as the program asked.
-    fn sync(&self) -> Result<(), Error> {
-        self.pool().note_sync();
+    fn sync(self: &Arc<Self>) -> Result<(), Error> {
+        self.all_settled()?.pool.note_sync();
         self.wait_for_all()
     }
 
     /// Waits for all work submitted so far.
     fn wait_for_all(&self) -> Result<(), Error> {
-        let ends = self.pool().ends();
+        let ends = self.lock().pool.ends();
         ends.into_iter().try_for_each(|mark| self.engine.sync(mark)).map_err(|error| self.engine_error(error))
     }
 }
@@ -175,13 +299,12 @@ fn as_measured(log: &Log, engine: &dyn Engine, settings: &Settings) -> (Log, Pro
 }
 
 fn submit(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<PerOutput<Tensor>, Error> {
-    let mut tensors: Inputs<Tensor> = inputs.into_iter().collect();
+    let tensors: Inputs<Tensor> = inputs.into_iter().collect();
     let runtime = tensors[0].runtime().clone();
     if let Some(other) = tensors.iter().find(|tensor| !Arc::ptr_eq(tensor.runtime(), &runtime)) {
         return Err(Error::MixedDevices { op: op.name(), devices: [runtime.device, other.device()] });
     }
-    let inputs: Inputs<Input> = tensors.drain(..).map(Tensor::into_input).collect();
-    runtime.submit(op, &inputs)
+    runtime.submit(op, tensors)
 }
 
 /// Runs an op with one output on the device of its inputs. Inputs passed by their last handle may be overwritten.
@@ -197,7 +320,7 @@ pub fn run_pair(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<[Ten
 
 /// Runs an op without inputs on `device`.
 pub fn create(device: &OvercommitDevice, op: Op) -> Result<Tensor, Error> {
-    Ok(registry::runtime(device)?.submit(op, &[])?.swap_remove(0))
+    Ok(registry::runtime(device)?.submit(op, Inputs::new())?.swap_remove(0))
 }
 
 /// Runs an op of a recorded program.
@@ -206,17 +329,16 @@ pub(crate) fn run_traced(
     op: Traced,
     inputs: Vec<Tensor>,
 ) -> Result<PerOutput<Tensor>, Error> {
-    let inputs: Inputs<Input> = inputs.into_iter().map(Tensor::into_input).collect();
-    registry::runtime(device)?.submit(Op::Traced(op), &inputs)
+    registry::runtime(device)?.submit(Op::Traced(op), inputs.into())
 }
 
 /// A tensor as [`write`] makes it, on an engine without data.
 pub(crate) fn claim(device: &OvercommitDevice, size_bytes: usize) -> Result<Tensor, Error> {
     let runtime = registry::runtime(device)?;
-    let (id, access) = runtime.pool().begin_write(size_bytes)?;
+    let (id, access) = runtime.settled([])?.pool.begin_write(size_bytes)?;
     let tensor = Tensor::new(runtime.clone(), id, bytes_view(size_bytes));
     let waited = access.wait();
-    runtime.pool().end_host_access(id);
+    runtime.lock().pool.end_host_access(id);
     waited.map_err(|error| runtime.engine_error(error))?;
     Ok(tensor)
 }
@@ -224,9 +346,9 @@ pub(crate) fn claim(device: &OvercommitDevice, size_bytes: usize) -> Result<Tens
 /// Waits for a tensor's data as [`read`] does, on an engine without data.
 pub(crate) fn wait_for(tensor: &Tensor) -> Result<(), Error> {
     let runtime = tensor.runtime();
-    let access = runtime.pool().begin_read(tensor.id())?;
+    let access = runtime.settled([tensor])?.pool.begin_read(tensor.id())?;
     let waited = access.wait();
-    runtime.pool().end_host_access(tensor.id());
+    runtime.lock().pool.end_host_access(tensor.id());
     waited.map_err(|error| runtime.engine_error(error))
 }
 
@@ -235,7 +357,7 @@ pub(crate) fn wait_for(tensor: &Tensor) -> Result<(), Error> {
 /// # Errors
 /// A device that this build cannot run.
 pub fn note(device: &OvercommitDevice, text: &str) -> Result<(), Error> {
-    registry::runtime(device)?.pool().note(text);
+    registry::runtime(device)?.settled([])?.pool.note(text);
     Ok(())
 }
 
@@ -247,11 +369,11 @@ pub fn write(device: &OvercommitDevice, bytes: &[u8], dtype: Dtype, shape: Shape
         return Err(Error::DataSize { dtype, shape, needed_bytes, had_bytes });
     }
     let runtime = registry::runtime(device)?;
-    let (id, access) = runtime.pool().begin_write(bytes.len())?;
+    let (id, access) = runtime.settled([])?.pool.begin_write(bytes.len())?;
     let tensor = Tensor::new(runtime.clone(), id, view);
     // Outside the lock: this may wait for the device.
     let written = access.write(bytes);
-    runtime.pool().end_host_access(id);
+    runtime.lock().pool.end_host_access(id);
     written.map_err(|error| runtime.engine_error(error))?;
     Ok(tensor)
 }
@@ -279,10 +401,10 @@ fn download(tensor: Tensor) -> Result<Option<Vec<u8>>, Error> {
     let tensor =
         if view.layout.is_contiguous() { tensor } else { run(Op::Copy { dtype: view.dtype }, [tensor])? };
     let runtime = tensor.runtime();
-    let access = runtime.pool().begin_read(tensor.id())?;
+    let access = runtime.settled([&tensor])?.pool.begin_read(tensor.id())?;
     // Outside the lock, as in `write`.
     let bytes = access.read();
-    runtime.pool().end_host_access(tensor.id());
+    runtime.lock().pool.end_host_access(tensor.id());
     let Some(mut bytes) = bytes.map_err(|error| runtime.engine_error(error))? else { return Ok(None) };
     // A view without elements may begin anywhere.
     let begin = tensor.layout().offset() * view.dtype.size_bytes();
@@ -300,7 +422,7 @@ pub fn sync(device: &OvercommitDevice) -> Result<(), Error> {
 pub fn cleanup(device: &OvercommitDevice) -> Result<(), Error> {
     let runtime = registry::runtime(device)?;
     runtime.sync()?;
-    runtime.pool().give_back();
+    runtime.lock().pool.give_back();
     Ok(())
 }
 
@@ -330,9 +452,9 @@ fn mix(mut bits: u64) -> u64 {
 /// the first call on.
 pub(crate) fn learned(device: &OvercommitDevice) -> Result<Option<(Log, usize)>, Error> {
     let runtime = registry::runtime(device)?;
-    let mut pool = runtime.pool();
-    pool.log_at_once();
-    pool.learned()
+    let mut front = runtime.settled([])?;
+    front.pool.log_at_once();
+    front.pool.learned()
 }
 
 /// What SuperNeurons makes of the program's iteration once that is known, as [`learned`]. For the comparison with its paper.
@@ -352,5 +474,5 @@ pub fn sparsity(device: &OvercommitDevice) -> Result<Option<Vec<f64>>, Error> {
 /// Whether an iteration is planned just now.
 #[cfg(test)]
 pub(crate) fn is_planning(device: &OvercommitDevice) -> bool {
-    registry::runtime(device).expect("a device that is there").pool().is_planning()
+    registry::runtime(device).expect("a device that is there").lock().pool.is_planning()
 }

@@ -58,13 +58,13 @@ pub fn configure_with_engine(
 ) -> Result<(), Error> {
     let mut runtimes = RUNTIMES.write().unwrap_or_else(PoisonError::into_inner);
     if let Some(runtime) = runtimes.get(device) {
-        let storages = runtime.pool().live_storages();
+        let storages = runtime.all_settled()?.pool.live_storages();
         if storages > 0 {
             return Err(Error::InUse { device: *device, storages });
         }
         // What it still has mapped is not to be missing from what the new one finds free.
         if runtime.wait_for_all().is_ok() {
-            runtime.pool().give_back();
+            runtime.lock().pool.give_back();
         }
     }
     runtimes.insert(*device, Arc::new(start(*device, config, wrap)?));
@@ -76,21 +76,21 @@ pub fn configure_with_engine(
 /// # Errors
 /// A device that this build cannot run.
 pub fn stats(device: &OvercommitDevice) -> Result<Stats, Error> {
-    Ok(runtime(device)?.pool().stats())
+    Ok(runtime(device)?.all_settled()?.pool.stats())
 }
 
 /// Storages that an op or a read holds in place: none between them. For tests.
 #[doc(hidden)]
 pub fn pinned_storages(device: &OvercommitDevice) -> Result<usize, Error> {
-    Ok(runtime(device)?.pool().pinned_storages())
+    Ok(runtime(device)?.all_settled()?.pool.pinned_storages())
 }
 
 /// The number of the op at which the most device memory was in use, and what was resident after the op that the
 /// configuration names.
 pub(crate) fn portrait(device: &OvercommitDevice) -> Result<(u64, Residents), Error> {
     let runtime = runtime(device)?;
-    let pool = runtime.pool();
-    Ok((pool.peak_op(), pool.portrait().clone()))
+    let front = runtime.all_settled()?;
+    Ok((front.pool.peak_op(), front.pool.portrait().clone()))
 }
 
 /// What happened on a device since its first use, or since this was last asked. Waits for all work.
@@ -110,8 +110,9 @@ pub(crate) fn portrait(device: &OvercommitDevice) -> Result<(u64, Residents), Er
 /// A device that was not configured to [`record`](Config::record), or work that failed.
 pub fn recording(device: &OvercommitDevice) -> Result<Recording, Error> {
     let runtime = runtime(device)?;
+    drop(runtime.all_settled()?);
     runtime.wait_for_all()?;
-    let recording = runtime.pool().take_recording();
+    let recording = runtime.lock().pool.take_recording();
     recording.ok_or(Error::NotRecording { device: *device })
 }
 
@@ -120,7 +121,7 @@ pub fn recording(device: &OvercommitDevice) -> Result<Recording, Error> {
 /// # Errors
 /// A device that this build cannot run.
 pub fn reset_stats(device: &OvercommitDevice) -> Result<(), Error> {
-    runtime(device)?.pool().reset_stats();
+    runtime(device)?.all_settled()?.pool.reset_stats();
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 
 use super::Tensor;
+use crate::error::Error;
 
 thread_local! {
     /// How many scopes this thread is in.
@@ -35,8 +36,12 @@ impl Drop for Scope {
 }
 
 /// The tensor is a result of the scope that this thread was in until now: it counts as made outside of it.
-pub fn keep_result(tensor: &Tensor) {
-    tensor.runtime().pool().keep_result(tensor.id(), depth());
+///
+/// # Errors
+/// What makes it waited until now, and failed.
+pub fn keep_result(tensor: &Tensor) -> Result<(), Error> {
+    tensor.runtime().settled([tensor])?.pool.keep_result(tensor.id(), depth());
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::Runtime;
 use crate::OvercommitDevice;
@@ -14,15 +14,15 @@ pub struct Tensor {
 
 /// A program's claim on a storage. The last one to go frees it at the next plan, `stats` or `sync`.
 #[derive(Debug)]
-struct Handle {
+pub struct Handle {
     runtime: Arc<Runtime>,
-    /// `None` once an op has consumed the handle.
-    id: Option<StorageId>,
+    /// Nothing while the op that makes the storage [waits](super::collect), and once an op has consumed the handle.
+    id: OnceLock<StorageId>,
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if let Some(id) = self.id {
+        if let Some(id) = self.id.take() {
             self.runtime.dropped.push(id);
         }
     }
@@ -30,7 +30,32 @@ impl Drop for Handle {
 
 impl Tensor {
     pub(super) fn new(runtime: Arc<Runtime>, id: StorageId, view: View) -> Self {
-        Tensor { handle: Arc::new(Handle { runtime, id: Some(id) }), view }
+        Tensor { handle: Arc::new(Handle { runtime, id: id.into() }), view }
+    }
+
+    /// What an op is to make that waits.
+    pub(super) fn promised(runtime: Arc<Runtime>, view: View) -> Self {
+        Tensor { handle: Arc::new(Handle { runtime, id: OnceLock::new() }), view }
+    }
+
+    /// What was promised by a handle.
+    pub(super) fn keeping(handle: Arc<Handle>, id: StorageId, view: View) -> Self {
+        handle.id.set(id).expect("a promise is kept once");
+        Tensor { handle, view }
+    }
+
+    pub(super) fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    /// How many tensors there are of the storage.
+    pub(super) fn handles(&self) -> usize {
+        Arc::strong_count(&self.handle)
+    }
+
+    /// The storage, unless the op that makes it waits.
+    pub(super) fn try_id(&self) -> Option<StorageId> {
+        self.handle.id.get().copied()
     }
 
     pub(super) fn runtime(&self) -> &Arc<Runtime> {
@@ -38,7 +63,7 @@ impl Tensor {
     }
 
     pub(super) fn id(&self) -> StorageId {
-        self.handle.id.expect("a tensor's handle is not consumed while the tensor exists")
+        self.try_id().expect("what waits is submitted before its storage is asked for")
     }
 
     /// Gives the tensor to an op. If this was the storage's last handle, freeing it is now up to the pool.

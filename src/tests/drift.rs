@@ -22,7 +22,7 @@ struct Training {
 impl Training {
     fn new(planning: Planning) -> Self {
         let device = device(Config::new());
-        let config = Config::new().budget_bytes(bytes_of(11)).planning(planning);
+        let config = Config::new().budget_bytes(bytes_of(11)).planning(planning).fusion(false);
         let mut engine = None;
         let wrap = |sim| engine.insert(Arc::new(Measuring::new(sim, "tanh"))).clone() as _;
         configure_with_engine(&device, config, wrap).unwrap();

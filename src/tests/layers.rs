@@ -29,7 +29,8 @@ pub fn device(config: Config) -> OvercommitDevice {
     };
     let profile = Profile { key: "test".to_string(), props, workspace: Workspace::Gpu };
     let device = OvercommitDevice::Sim(SimProfile::add(profile));
-    configure(&device, config).expect("a valid configuration");
+    // Elementwise ops stand for layers here.
+    configure(&device, config.fusion(false)).expect("a valid configuration");
     device
 }
 

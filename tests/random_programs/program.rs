@@ -136,7 +136,7 @@ impl Machine {
             Step::Enter => self.scopes.push(Scope::enter()),
             Step::Leave => {
                 drop(self.scopes.pop());
-                self.slots.last_key_value().iter().for_each(|(_, tensor)| runtime::keep_result(tensor));
+                self.slots.last_key_value().map_or(Ok(()), |(_, tensor)| runtime::keep_result(tensor))?;
             }
         }
         self.position += 1;

@@ -9,6 +9,7 @@ mod ctc;
 mod cumulative;
 mod direct;
 mod fft;
+mod fused;
 mod image;
 mod index;
 mod interpolate;
@@ -81,7 +82,7 @@ pub struct Args {
 }
 
 impl Args {
-    const WORDS: usize = 52;
+    const WORDS: usize = 107;
 
     fn new<T: Pod>(args: &T) -> Self {
         let mut words = [0; Args::WORDS];
@@ -190,6 +191,7 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::Decode { encoding, .. } => coded::decode(request, encoding, &mut calls),
         Op::MaxPool2dBackwardTaps { taps, .. } => pool::max_backward_taps(request, &taps, &mut calls),
         Op::ReluBackwardSigns => pointwise::relu_backward_signs(request, &mut calls),
+        Op::Fused { program, scalars } => fused::fused(request, &program, &scalars, &mut calls),
         Op::Traced(_) => return None,
     }
     Some(calls)
@@ -237,6 +239,7 @@ pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
         "softmax" | "layer_norm" | "rms_norm" => norm::args_size(name.family),
         family if norm_backward::has(family) => norm_backward::args_size(family),
         "fft" => size_of::<fft::Fourier>(),
+        "fused" => size_of::<fused::Fused>(),
         "gather" | "scatter" => size_of::<index::Indexed>(),
         "direct" => size_of::<direct::Direct>(),
         "matmul" => size_of::<matmul::Product>(),

@@ -29,6 +29,7 @@ impl KernelName {
         norm::names(&mut names);
         norm_backward::names(&mut names);
         fft::names(&mut names);
+        fused::names(&mut names);
         index::names(&mut names);
         matmul::names(&mut names);
         direct::names(&mut names);

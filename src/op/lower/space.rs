@@ -16,17 +16,26 @@ pub struct Space {
     pub strides: [[i64; MAX_RANK]; MAX_OPERANDS],
 }
 
-/// One dimension: its size and each operand's step along it.
+/// The same for any number of operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dim {
-    pub size: usize,
-    pub steps: [isize; MAX_OPERANDS],
+pub struct SpaceOf<const OPERANDS: usize> {
+    pub count: u64,
+    pub rank: u64,
+    pub sizes: [u64; MAX_RANK],
+    pub strides: [[i64; MAX_RANK]; OPERANDS],
 }
 
-impl Dim {
+/// One dimension: its size and each operand's step along it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dim<const OPERANDS: usize = MAX_OPERANDS> {
+    pub size: usize,
+    pub steps: [isize; OPERANDS],
+}
+
+impl<const OPERANDS: usize> Dim<OPERANDS> {
     /// Dimension `axis` of views of equal shape.
     pub fn of(layouts: &[&Layout], axis: usize) -> Self {
-        let mut steps = [0; MAX_OPERANDS];
+        let mut steps = [0; OPERANDS];
         for (step, layout) in steps.iter_mut().zip(layouts) {
             *step = layout.strides()[axis];
         }
@@ -41,10 +50,25 @@ impl Space {
         Space::new((0..rank).map(|axis| Dim::of(layouts, axis)))
     }
 
+    /// The space of these dimensions, outermost first, as [`SpaceOf::new`].
+    pub fn new(dims: impl DoubleEndedIterator<Item = Dim>) -> Self {
+        let SpaceOf { count, rank, sizes, strides } = SpaceOf::new(dims);
+        Space { count, rank, sizes, strides }
+    }
+}
+
+impl<const OPERANDS: usize> SpaceOf<OPERANDS> {
+    /// The space of views of equal shape.
+    pub fn of(layouts: &[&Layout]) -> Self {
+        let rank = layouts[0].shape().rank();
+        SpaceOf::new((0..rank).map(|axis| Dim::of(layouts, axis)))
+    }
+
     /// The space of these dimensions, outermost first. Those of size one are dropped and neighbours that every operand
     /// steps through evenly become one: the order of the elements stays.
-    pub fn new(dims: impl DoubleEndedIterator<Item = Dim>) -> Self {
-        let mut space = Space { count: 1, rank: 0, ..Space::zeroed() };
+    pub fn new(dims: impl DoubleEndedIterator<Item = Dim<OPERANDS>>) -> Self {
+        let (sizes, strides) = ([0; MAX_RANK], [[0; MAX_RANK]; OPERANDS]);
+        let mut space = SpaceOf { count: 1, rank: 0, sizes, strides };
         for dim in dims.rev() {
             space.count *= dim.size as u64;
             if dim.size != 1 && !space.merge(&dim) {
@@ -63,7 +87,7 @@ impl Space {
     }
 
     /// Makes `outer` part of the outermost dimension, if all operands step evenly from one to the other.
-    fn merge(&mut self, outer: &Dim) -> bool {
+    fn merge(&mut self, outer: &Dim<OPERANDS>) -> bool {
         let Some(axis) = (self.rank as usize).checked_sub(1) else {
             return false;
         };

@@ -6,6 +6,7 @@ mod indexing;
 mod norms;
 mod ordering;
 mod pooling;
+mod programs;
 mod reductions;
 mod reference;
 mod sparse;

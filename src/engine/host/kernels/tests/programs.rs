@@ -1,0 +1,105 @@
+//! Programs of elementwise steps: each step gives the bits that its op gives by itself.
+
+use super::*;
+
+/// The bits that an op makes, in place of an input too if that may be; NaN as one.
+fn bits(op: Op, inputs: &[Data], in_place: Option<usize>) -> Vec<Vec<u64>> {
+    let outputs = run_on(op, inputs, in_place).expect("the op runs");
+    let bits = |x: f64| if x.is_nan() { f64::NAN.to_bits() } else { x.to_bits() };
+    outputs.into_iter().map(|values| values.into_iter().map(bits).collect()).collect()
+}
+
+fn program(steps: &[Step], outputs: &[u8], scalars: &[f64]) -> Op {
+    let mut bits = [0; MAX_SCALARS];
+    bits.iter_mut().zip(scalars).for_each(|(bits, scalar)| *bits = scalar.to_bits());
+    Op::Fused { program: Program::new(steps, outputs), scalars: bits }
+}
+
+/// The program of one op.
+fn alone(op: Op) -> Op {
+    let (kind, scalar) = StepKind::of(&op).expect("the op can be a step");
+    let second = match (op, scalar) {
+        (Op::Binary(_), _) => Source::Input(1),
+        (_, Some(_)) => Source::Scalar(0),
+        _ => Source::Input(0),
+    };
+    let scalars: Vec<f64> = scalar.into_iter().map(Scalar::as_f64).collect();
+    program(&[Step { kind, sources: [Source::Input(0), second] }], &[0], &scalars)
+}
+
+/// Compares an op with the program that it is the only step of, on views of all kinds.
+fn check_alone(op: Op, inputs: usize) {
+    for dtype in Dtype::FLOATS {
+        let shapes = shapes_for(dtype).into_iter().filter(|shape| shape.count() > 0);
+        for (seed, shape) in shapes.chain([Shape::new(&[300]), Shape::new(&[7, 90])]).enumerate() {
+            let (a, b) =
+                (Data::views(dtype, shape, seed as u64), Data::views(dtype, shape, seed as u64 + 50));
+            for (at, a) in a.into_iter().enumerate() {
+                let x = [a, b[(at + seed) % b.len()].clone()];
+                assert_eq!(
+                    bits(alone(op), &x[..inputs], None),
+                    bits(op, &x[..inputs], None),
+                    "{op:?} of {dtype} {shape:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn each_step_gives_the_bits_of_its_op() {
+    UNARY_STEPS.into_iter().for_each(|kind| check_alone(Op::Unary(kind), 1));
+    for kind in BINARY_STEPS {
+        check_alone(Op::Binary(kind), 2);
+        check_alone(Op::BinaryScalar(kind, Scalar::from(-1.375)), 1);
+    }
+    check_alone(Op::BinaryScalar(Binary::Pow, Scalar::from(2.0)), 1);
+}
+
+/// As many inputs, outputs, steps and scalars as there can be.
+#[test]
+fn a_full_program_gives_the_bits_of_its_ops() {
+    let step = |kind, a, b| Step { kind: StepKind::Binary(kind), sources: [a, b] };
+    let mut steps = vec![step(Binary::Mul, Source::Input(0), Source::Scalar(0))];
+    for n in 1..8 {
+        steps.push(step(Binary::Add, Source::Step(2 * n - 2), Source::Input(n)));
+        steps.push(step(Binary::Mul, Source::Step(2 * n - 1), Source::Scalar(n)));
+    }
+    steps.push(step(Binary::ReverseSub, Source::Step(14), Source::Step(3)));
+    assert_eq!(steps.len(), MAX_STEPS);
+    let scalars: Vec<f64> = (0..8).map(|n| 0.75 + f64::from(n) / 8.0).collect();
+    let outputs = [15, 0, 7, 14];
+    let op = program(&steps, &outputs, &scalars);
+    for dtype in Dtype::FLOATS {
+        // Several pieces, and several blocks.
+        for shape in [Shape::new(&[5, 7]), Shape::new(&[3, 40, 31]), Shape::new(&[2, 9, 9001])] {
+            let views: Vec<Vec<Data>> = (0..8).map(|n| Data::views(dtype, shape, n)).collect();
+            for turn in 0..views[0].len() {
+                let inputs: Vec<Data> = (views.iter().enumerate())
+                    .map(|(n, views)| views[if n == 0 { 0 } else { (n + turn) % views.len() }].clone())
+                    .collect();
+                let mut made: Vec<Data> = Vec::new();
+                for step in &steps {
+                    let StepKind::Binary(kind) = step.kind else { unreachable!("all take two values") };
+                    let value = |source| match source {
+                        Source::Input(n) => inputs[n as usize].clone(),
+                        Source::Step(n) => made[n as usize].clone(),
+                        Source::Scalar(_) => unreachable!("taken apart below"),
+                    };
+                    let (op, read) = match step.sources {
+                        [a, Source::Scalar(n)] => {
+                            (Op::BinaryScalar(kind, scalars[n as usize].into()), vec![value(a)])
+                        }
+                        [a, b] => (Op::Binary(kind), vec![value(a), value(b)]),
+                    };
+                    made.push(Data::from(dtype, shape.dims(), &values(op, &read)));
+                }
+                let expected: Vec<Vec<u64>> = outputs
+                    .map(|at| made[at as usize].storage.iter().map(|x| x.to_bits()).collect())
+                    .to_vec();
+                assert_eq!(bits(op, &inputs, None), expected, "{dtype} {shape:?} {turn}");
+                assert_eq!(bits(op, &inputs, Some(0)), expected, "{dtype} {shape:?} {turn}, in place");
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Several elementwise ops of floats as one: what lies between them is never in memory. Each step rounds to the element type
+//! as the op that it stands for, so that the bits are the same.
+
+use super::{Binary, Op, Scalar, Unary};
+
+/// The most tensors that a program reads.
+pub const MAX_FUSED_INPUTS: usize = 8;
+/// The most tensors that a program makes.
+pub const MAX_FUSED_OUTPUTS: usize = 4;
+/// The most steps of a program.
+pub const MAX_STEPS: usize = 16;
+/// The most scalars of a program.
+pub const MAX_SCALARS: usize = 8;
+
+/// What can be a step, of one value; in the order of `kernels/fused.cu`. Others take many registers, which all steps of a
+/// kernel would then pay for.
+pub const UNARY_STEPS: [Unary; 19] = [
+    Unary::Neg,
+    Unary::Abs,
+    Unary::Sign,
+    Unary::Square,
+    Unary::Relu,
+    Unary::Recip,
+    Unary::Exp,
+    Unary::Log,
+    Unary::Log1p,
+    Unary::Sqrt,
+    Unary::Tanh,
+    Unary::Erf,
+    Unary::Floor,
+    Unary::Ceil,
+    Unary::Round,
+    Unary::Trunc,
+    Unary::Sigmoid,
+    Unary::LogSigmoid,
+    Unary::Gelu,
+];
+
+/// What can be a step, of two values; in the order of `kernels/fused.cu`. Not the gradient of a rectifier: by itself it can
+/// read signs in place of values.
+pub const BINARY_STEPS: [Binary; 12] = [
+    Binary::Add,
+    Binary::Sub,
+    Binary::Mul,
+    Binary::Div,
+    Binary::Max,
+    Binary::Min,
+    Binary::ReverseSub,
+    Binary::ReverseDiv,
+    Binary::LeakyRelu,
+    Binary::SigmoidBackward,
+    Binary::LogSigmoidBackward,
+    Binary::GeluBackward,
+];
+
+/// What a step computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StepKind {
+    /// A function of one value.
+    Unary(Unary),
+    /// A function of two values.
+    Binary(Binary),
+}
+
+impl StepKind {
+    /// What the kernel knows it by.
+    pub fn code(self) -> u8 {
+        let place = match self {
+            StepKind::Unary(kind) => UNARY_STEPS.iter().position(|&other| other == kind),
+            StepKind::Binary(kind) => {
+                let place = BINARY_STEPS.iter().position(|&other| other == kind);
+                place.map(|place| UNARY_STEPS.len() + place)
+            }
+        };
+        place.expect("programs have steps of these kinds alone") as u8
+    }
+
+    /// How an op is a step, if it can be one: what it computes, and the scalar that is its second value, if there is one.
+    pub fn of(op: &Op) -> Option<(StepKind, Option<Scalar>)> {
+        match *op {
+            Op::Unary(kind) if UNARY_STEPS.contains(&kind) => Some((StepKind::Unary(kind), None)),
+            Op::Binary(kind) if BINARY_STEPS.contains(&kind) => Some((StepKind::Binary(kind), None)),
+            // As the op is lowered by itself.
+            Op::BinaryScalar(Binary::Pow, value) if value.as_f64() == 2.0 => {
+                Some((StepKind::Unary(Unary::Square), None))
+            }
+            Op::BinaryScalar(kind, value) if BINARY_STEPS.contains(&kind) => {
+                Some((StepKind::Binary(kind), Some(value)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Where a step's value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// This input.
+    Input(u8),
+    /// This scalar.
+    Scalar(u8),
+    /// What this step made, an earlier one.
+    Step(u8),
+}
+
+/// One of a program's steps. A function of one value has it as both sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Step {
+    /// What it computes.
+    pub kind: StepKind,
+    /// Of what.
+    pub sources: [Source; 2],
+}
+
+/// Steps, and which of them are outputs. Its scalars are beside it, since they may change from one iteration to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Program {
+    steps: [Step; MAX_STEPS],
+    step_count: u8,
+    outputs: [u8; MAX_FUSED_OUTPUTS],
+    output_count: u8,
+}
+
+impl Program {
+    /// These steps, of which `outputs` are written.
+    ///
+    /// # Panics
+    /// If there are more than a program can have, or none.
+    pub fn new(steps: &[Step], outputs: &[u8]) -> Self {
+        assert!(!steps.is_empty() && !outputs.is_empty(), "a program makes something");
+        let mut program = Program {
+            steps: [steps[0]; MAX_STEPS],
+            step_count: steps.len() as u8,
+            outputs: [outputs[0]; MAX_FUSED_OUTPUTS],
+            output_count: outputs.len() as u8,
+        };
+        program.steps[..steps.len()].copy_from_slice(steps);
+        program.outputs[..outputs.len()].copy_from_slice(outputs);
+        program
+    }
+
+    /// The steps, in order.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps[..self.step_count as usize]
+    }
+
+    /// The steps whose values are written, in the order of the outputs.
+    pub fn outputs(&self) -> &[u8] {
+        &self.outputs[..self.output_count as usize]
+    }
+
+    /// Whether it adds values that were both made from tensors: it may be the end of a branch.
+    pub fn adds(&self) -> bool {
+        let is_scalar = |source: &Source| matches!(source, Source::Scalar(_));
+        let adds = |step: &Step| step.kind == StepKind::Binary(Binary::Add);
+        self.steps().iter().any(|step| adds(step) && !step.sources.iter().any(is_scalar))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ops_that_differ_in_scalars_alone_have_one_template() {
+        let step =
+            Step { kind: StepKind::Binary(Binary::Mul), sources: [Source::Input(0), Source::Scalar(0)] };
+        let op = |scalar: f64| {
+            let mut scalars = [0; MAX_SCALARS];
+            scalars[0] = scalar.to_bits();
+            Op::Fused { program: Program::new(&[step], &[0]), scalars }
+        };
+        assert_ne!(op(1.0), op(2.0));
+        assert_eq!(op(1.0).template(), op(2.0).template());
+        let other = Step { kind: StepKind::Binary(Binary::Add), ..step };
+        let program = Program::new(&[other], &[0]);
+        assert_ne!(op(1.0).template(), Op::Fused { program, scalars: [0; MAX_SCALARS] });
+    }
+
+    #[test]
+    fn a_square_asked_for_as_a_power_is_the_step_that_it_is_lowered_to() {
+        let power = |exponent: f64| StepKind::of(&Op::BinaryScalar(Binary::Pow, Scalar::from(exponent)));
+        assert_eq!(power(2.0), Some((StepKind::Unary(Unary::Square), None)));
+        assert_eq!(power(3.0), None);
+    }
+}

@@ -1,0 +1,372 @@
+//! Runs of elementwise ops: those that a thread asks for one after the other are not submitted at once. What of them is still
+//! wanted when the run ends is submitted as few ops, and what was only passed on inside the run is never in memory.
+//!
+//! A run ends with an op that does not belong to it, with a read, or when anything else is asked of the device. All follows
+//! from the order of the program, not from time or memory.
+
+use std::sync::{Arc, Weak};
+
+use arrayvec::ArrayVec;
+
+use super::segments::{self, Given, Operand};
+use super::tensor::Handle;
+use super::{Runtime, Tensor};
+use crate::engine::aligned;
+use crate::error::Error;
+use crate::op::{
+    Dtype, Inputs, MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, MAX_SCALARS, MAX_STEPS, Op, Program, Scalar, Shape,
+    Source, Step, StepKind, View,
+};
+use crate::pool::{Input, Pool};
+
+/// The most tensors from outside that there are in a run: two for each step, and what was made of those that are done.
+pub const MOST_GIVEN: usize = 3 * MAX_STEPS;
+
+/// An op that can be a step.
+#[derive(Debug)]
+struct Pending {
+    op: Op,
+    kind: StepKind,
+    scalar: Option<Scalar>,
+    operands: ArrayVec<Operand, 2>,
+    /// The handle of what it makes.
+    made: Weak<Handle>,
+    /// Whether it existed when that was last asked.
+    kept: bool,
+}
+
+/// The ops of a thread that are not submitted yet: elementwise, of one shape and one type of float.
+#[derive(Debug, Default)]
+pub struct Run {
+    view: Option<View>,
+    /// Checkpointed scopes that the thread was in.
+    scopes: u32,
+    steps: Vec<Pending>,
+    /// What they read of other ops; nothing where that is done.
+    given: Vec<Option<Tensor>>,
+}
+
+/// What a step computes, and its scalar, if it has one.
+pub type AsStep = (StepKind, Option<Scalar>);
+
+/// How an op on these tensors could be a step of a run.
+pub fn as_step(op: &Op, tensors: &[Tensor]) -> Option<AsStep> {
+    let (dtype, shape): (Dtype, &Shape) = (tensors.first()?.dtype(), tensors[0].shape());
+    let alike = tensors.iter().all(|tensor| tensor.dtype() == dtype && tensor.shape() == shape);
+    (alike && dtype.is_float() && shape.count() > 0).then(|| StepKind::of(op)).flatten()
+}
+
+/// A program of one step, for engines that get ready for programs.
+pub fn sample() -> Op {
+    let kind = StepKind::Unary(crate::op::Unary::Neg);
+    let step = Step { kind, sources: [Source::Input(0); 2] };
+    Op::Fused { program: Program::new(&[step], &[0]), scalars: [0; MAX_SCALARS] }
+}
+
+impl Run {
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty() && self.given.is_empty()
+    }
+
+    /// The scopes that it was collected in.
+    pub fn scopes(&self) -> u32 {
+        self.scopes
+    }
+
+    /// Whether an op that makes this, in so many scopes, can be the next step.
+    pub fn continues(&self, view: &View, scopes: u32) -> bool {
+        self.view.as_ref() == Some(view) && self.scopes == scopes && self.steps.len() < MAX_STEPS
+    }
+
+    /// Begins anew.
+    pub fn begin(&mut self, view: View, scopes: u32) {
+        debug_assert!(self.is_empty(), "what waits is submitted before");
+        (self.view, self.scopes) = (Some(view), scopes);
+    }
+
+    /// Whether one of its steps is to make the tensor's storage.
+    pub fn promises(&self, tensor: &Tensor) -> bool {
+        self.step_of(tensor).is_some()
+    }
+
+    fn step_of(&self, tensor: &Tensor) -> Option<usize> {
+        let handle = Arc::as_ptr(tensor.handle());
+        self.steps.iter().position(|step| step.made.as_ptr() == handle)
+    }
+
+    /// Whether the tensor is what a step makes, as it makes it.
+    pub fn has_whole(&self, tensor: &Tensor) -> bool {
+        self.view.as_ref() == Some(tensor.view()) && self.promises(tensor)
+    }
+
+    /// Device memory that the op needs at once, submitted by itself.
+    pub fn need_bytes(&self, pool: &Pool, tensors: &[Tensor]) -> usize {
+        let made = View::contiguous(tensors[0].dtype(), *tensors[0].shape());
+        let size_bytes =
+            |tensor: &Tensor| tensor.try_id().map_or(made.size_bytes(), |id| pool.size_bytes(id));
+        let is_same = |a: &Tensor, b: &Tensor| Arc::ptr_eq(a.handle(), b.handle());
+        let is_new = |at: &usize| !tensors[..*at].iter().any(|other| is_same(other, &tensors[*at]));
+        let read: usize = (0..tensors.len()).filter(is_new).map(|at| aligned(size_bytes(&tensors[at]))).sum();
+        let in_place = tensors.iter().any(|tensor| {
+            let own = tensors.iter().filter(|other| is_same(other, tensor)).count();
+            let waiting = self.given.iter().flatten().filter(|other| is_same(other, tensor)).count();
+            *tensor.view() == made
+                && size_bytes(tensor) == made.size_bytes()
+                && tensor.handles() == own + waiting
+        });
+        read + if in_place { 0 } else { aligned(made.size_bytes()) }
+    }
+
+    /// Takes an op in as the next step; returns what it is to make.
+    pub fn push(
+        &mut self,
+        runtime: &Arc<Runtime>,
+        op: Op,
+        (kind, scalar): AsStep,
+        tensors: Inputs<Tensor>,
+    ) -> Tensor {
+        let made = Tensor::promised(runtime.clone(), self.view.expect("a run has begun"));
+        let operands = tensors.into_iter().map(|tensor| self.operand(tensor)).collect();
+        self.steps.push(Pending {
+            op,
+            kind,
+            scalar,
+            operands,
+            made: Arc::downgrade(made.handle()),
+            kept: true,
+        });
+        made
+    }
+
+    fn operand(&mut self, tensor: Tensor) -> Operand {
+        if let Some(step) = self.step_of(&tensor) {
+            return Operand::Step(step as u8);
+        }
+        let same = |given: &Option<Tensor>| {
+            let given = given.as_ref();
+            given.is_some_and(|given| {
+                Arc::ptr_eq(given.handle(), tensor.handle()) && given.view() == tensor.view()
+            })
+        };
+        let place = self.given.iter().position(same).unwrap_or_else(|| {
+            self.given.push(Some(tensor));
+            self.given.len() - 1
+        });
+        Operand::Given(place as u8)
+    }
+
+    /// Submits what is wanted of the run. After an error, what could not be submitted is still there, and is tried again when
+    /// the run next ends.
+    pub fn submit(&mut self, runtime: &Arc<Runtime>, pool: &mut Pool) -> Result<(), Error> {
+        loop {
+            self.forget_unwanted();
+            if self.steps.is_empty() {
+                self.given.clear();
+                return Ok(());
+            }
+            match self.first_segment() {
+                1 => self.submit_first(runtime, pool, 1, true)?,
+                count if self.fits(pool, count) => self.submit_first(runtime, pool, count, false)?,
+                // By the kernel that would have run them together: an op's own may give a NaN another sign.
+                count => (0..count).try_for_each(|_| self.submit_first(runtime, pool, 1, false))?,
+            }
+        }
+    }
+
+    /// Leaves out steps whose values nobody can ask for, and what only these read.
+    fn forget_unwanted(&mut self) {
+        let mut wanted = [false; MAX_STEPS];
+        let mut read = [false; MOST_GIVEN];
+        for (at, step) in self.steps.iter_mut().enumerate().rev() {
+            step.kept = step.made.strong_count() > 0;
+            wanted[at] |= step.kept;
+            if !wanted[at] {
+                continue;
+            }
+            for operand in &step.operands {
+                match *operand {
+                    Operand::Given(place) => read[place as usize] = true,
+                    Operand::Step(place) => wanted[place as usize] = true,
+                }
+            }
+        }
+        let unread = self.given.iter_mut().zip(read).filter(|(_, read)| !read);
+        unread.for_each(|(given, _)| *given = None);
+        if wanted[..self.steps.len()].iter().all(|wanted| *wanted) {
+            return;
+        }
+        let place_of = |step: u8| wanted[..step as usize].iter().filter(|wanted| **wanted).count() as u8;
+        let mut at = 0;
+        self.steps.retain_mut(|step| {
+            at += 1;
+            for operand in &mut step.operands {
+                if let Operand::Step(place) = operand {
+                    *place = place_of(*place);
+                }
+            }
+            wanted[at - 1]
+        });
+    }
+
+    /// How many of the first steps are to be one op.
+    fn first_segment(&self) -> usize {
+        if self.steps.len() == 1 {
+            return 1;
+        }
+        let view = self.view.expect("a run has begun");
+        let given: ArrayVec<Given, MOST_GIVEN> = (self.given.iter())
+            .map(|tensor| {
+                let tensor = tensor.as_ref();
+                let is_large = |tensor: &Tensor| tensor.view().distinct_bytes() >= view.size_bytes();
+                let goes = |tensor: &Tensor| *tensor.view() == view && tensor.handles() == 1;
+                Given { is_large: tensor.is_some_and(is_large), goes: tensor.is_some_and(goes) }
+            })
+            .collect();
+        let steps: ArrayVec<segments::Step, MAX_STEPS> = (self.steps.iter())
+            .map(|step| segments::Step {
+                operands: step.operands.clone(),
+                has_scalar: step.scalar.is_some(),
+                kept: step.kept,
+            })
+            .collect();
+        segments::first(&steps, &given)
+    }
+
+    /// Whether a handle or a step after the first `count` wants what a step makes.
+    fn outlives(&self, at: usize, count: usize) -> bool {
+        let reads = |step: &Pending| step.operands.contains(&Operand::Step(at as u8));
+        self.steps[at].kept || self.steps[count..].iter().any(reads)
+    }
+
+    /// The tensors from outside that the first `count` steps read, each once.
+    fn inputs(&self, count: usize) -> ArrayVec<u8, MAX_FUSED_INPUTS> {
+        let mut inputs = ArrayVec::new();
+        for operand in self.steps[..count].iter().flat_map(|step| &step.operands) {
+            if let Operand::Given(place) = operand
+                && !inputs.contains(place)
+            {
+                inputs.push(*place);
+            }
+        }
+        inputs
+    }
+
+    fn given(&self, place: u8) -> &Tensor {
+        self.given[place as usize].as_ref().expect("what a step reads is there until it is done")
+    }
+
+    /// Whether the first `count` steps are as one op within the budget, which they are one by one.
+    fn fits(&self, pool: &Pool, count: usize) -> bool {
+        let inputs = self.inputs(count);
+        let ids: ArrayVec<_, MAX_FUSED_INPUTS> = inputs.iter().map(|&place| self.given(place).id()).collect();
+        let distinct = (0..ids.len()).filter(|&at| !ids[..at].contains(&ids[at]));
+        let read: usize = distinct.map(|at| aligned(pool.size_bytes(ids[at]))).sum();
+        let outputs = (0..count).filter(|&at| self.outlives(at, count)).count();
+        let view = self.view.expect("a run has begun");
+        read + outputs * aligned(view.size_bytes()) <= pool.budget_bytes()
+    }
+
+    /// Submits the first `count` steps as one op: as a program, or the only one as its own op, where `alone`.
+    fn submit_first(
+        &mut self,
+        runtime: &Arc<Runtime>,
+        pool: &mut Pool,
+        count: usize,
+        alone: bool,
+    ) -> Result<(), Error> {
+        let outputs: ArrayVec<u8, MAX_FUSED_OUTPUTS> =
+            (0..count).filter(|&at| self.outlives(at, count)).map(|at| at as u8).collect();
+        let (op, read) =
+            if alone { (self.steps[0].op, self.operands_alone()) } else { self.fused(count, &outputs) };
+        let later = |place: u8| {
+            let reads = |step: &Pending| step.operands.contains(&Operand::Given(place));
+            self.steps[count..].iter().any(reads)
+        };
+        let inputs: Inputs<Input> = (read.iter().enumerate())
+            .map(|(at, &place)| {
+                let tensor = self.given(place);
+                let is_last = !read[at + 1..].contains(&place) && !later(place);
+                Input { id: tensor.id(), view: *tensor.view(), consumed: is_last && tensor.handles() == 1 }
+            })
+            .collect();
+        let (made, after) = pool.run_or_keep(op, &inputs)?;
+        for (&place, input) in read.iter().zip(&inputs) {
+            // The pool has it.
+            if input.consumed
+                && let Some(tensor) = self.given[place as usize].take()
+            {
+                tensor.into_input();
+            }
+        }
+        let view = self.view.expect("a run has begun");
+        let made = made.into_iter().map(|(id, _)| id);
+        for (&at, id) in outputs.iter().zip(made) {
+            let tensor = match self.steps[at as usize].made.upgrade() {
+                Some(handle) => Tensor::keeping(handle, id, view),
+                None => Tensor::new(runtime.clone(), id, view),
+            };
+            self.passes_on(at, count, tensor);
+        }
+        self.steps.drain(..count);
+        for operand in self.steps.iter_mut().flat_map(|step| &mut step.operands) {
+            if let Operand::Step(place) = operand {
+                *place -= count as u8;
+            }
+        }
+        let planned = runtime.plan_what_was_learned(pool);
+        after.and(planned)
+    }
+
+    /// What the first step reads, as its own op is given it.
+    fn operands_alone(&self) -> ArrayVec<u8, MAX_FUSED_INPUTS> {
+        let place = |operand: &Operand| match *operand {
+            Operand::Given(place) => place,
+            Operand::Step(_) => unreachable!("no step is before the first"),
+        };
+        self.steps[0].operands.iter().map(place).collect()
+    }
+
+    /// The first `count` steps as one op, and what it reads.
+    fn fused(&self, count: usize, outputs: &[u8]) -> (Op, ArrayVec<u8, MAX_FUSED_INPUTS>) {
+        let inputs = self.inputs(count);
+        let mut scalars = ArrayVec::<u64, MAX_SCALARS>::new();
+        let mut steps = ArrayVec::<Step, MAX_STEPS>::new();
+        for step in &self.steps[..count] {
+            let source = |operand: &Operand| match *operand {
+                Operand::Step(place) => Source::Step(place),
+                Operand::Given(place) => {
+                    let at = inputs.iter().position(|&other| other == place);
+                    Source::Input(at.expect("it is among the inputs") as u8)
+                }
+            };
+            let first = source(&step.operands[0]);
+            let second = match (step.operands.get(1), step.scalar) {
+                (Some(operand), _) => source(operand),
+                (None, None) => first,
+                (None, Some(value)) => {
+                    scalars.push(value.as_f64().to_bits());
+                    Source::Scalar(scalars.len() as u8 - 1)
+                }
+            };
+            steps.push(Step { kind: step.kind, sources: [first, second] });
+        }
+        let mut bits = [0; MAX_SCALARS];
+        bits[..scalars.len()].copy_from_slice(&scalars);
+        (Op::Fused { program: Program::new(&steps, outputs), scalars: bits }, inputs)
+    }
+
+    /// Steps after the first `count` read this tensor for what step `at` made.
+    fn passes_on(&mut self, at: u8, count: usize, tensor: Tensor) {
+        let place = self.given.len() as u8;
+        let mut is_read = false;
+        for operand in self.steps[count..].iter_mut().flat_map(|step| &mut step.operands) {
+            if *operand == Operand::Step(at) {
+                (*operand, is_read) = (Operand::Given(place), true);
+            }
+        }
+        if is_read {
+            self.given.push(Some(tensor));
+        }
+    }
+}

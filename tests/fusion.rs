@@ -1,0 +1,257 @@
+//! Elementwise ops that are launched together: the same bits, fewer launches, and nothing lost by an error.
+#![cfg(feature = "host")]
+
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use burn::backend::Autodiff;
+use burn::nn::BatchNormConfig;
+use burn::tensor::{Distribution, Tensor as BurnTensor};
+use burn_overcommit::op::{BINARY_STEPS, Binary, Dtype, Op, Reduce, Scalar, Shape, UNARY_STEPS, Unary};
+use burn_overcommit::runtime::{self, Tensor};
+use burn_overcommit::{
+    Config, LaneMode, Overcommit, OvercommitDevice, Policy, configure, reset_stats, stats,
+};
+use half::{bf16, f16};
+use rand::seq::IndexedRandom;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+static DEVICES: AtomicU16 = AtomicU16::new(0);
+
+/// Whatever the default and the environment say.
+fn fusing() -> Config {
+    Config::new().fusion(true)
+}
+
+/// A device of its own.
+fn device(config: Config) -> OvercommitDevice {
+    let device = OvercommitDevice::Host(DEVICES.fetch_add(1, Ordering::Relaxed));
+    configure(&device, config).unwrap();
+    device
+}
+
+fn elements(dtype: Dtype, values: impl Iterator<Item = f64>) -> Vec<u8> {
+    values
+        .flat_map(|value| match dtype {
+            Dtype::F64 => value.to_ne_bytes().to_vec(),
+            Dtype::F32 => (value as f32).to_ne_bytes().to_vec(),
+            Dtype::F16 => f16::from_f64(value).to_ne_bytes().to_vec(),
+            _ => bf16::from_f64(value).to_ne_bytes().to_vec(),
+        })
+        .collect()
+}
+
+fn upload(device: &OvercommitDevice, dtype: Dtype, shape: Shape, random: &mut impl Rng) -> Tensor {
+    let values = (0..shape.count()).map(|_| random.random_range(-3.0..3.0));
+    runtime::write(device, &elements(dtype, values), dtype, shape).unwrap()
+}
+
+/// A tensor of this shape: one of the live ones, a view that repeats or flips elements, or a new one.
+fn operand(live: &mut Vec<Tensor>, device: &OvercommitDevice, shape: Shape, random: &mut impl Rng) -> Tensor {
+    let dtype = live[0].dtype();
+    let axis = random.random_range(0..shape.rank());
+    match random.random_range(0..12) {
+        0 => {
+            let narrow = upload(device, dtype, shape.with(axis, 1), random);
+            let layout = narrow.layout().expand(shape);
+            narrow.with_layout(layout)
+        }
+        1 => {
+            let tensor = live.choose(random).unwrap().clone();
+            let layout = tensor.layout().slice(axis, shape[axis] - 1, shape[axis], -1);
+            tensor.with_layout(layout)
+        }
+        // The last handle, perhaps.
+        2..5 if live.len() > 2 => live.swap_remove(random.random_range(0..live.len())),
+        _ => live.choose(random).unwrap().clone(),
+    }
+}
+
+/// What was read of a tensor.
+#[derive(Debug, PartialEq)]
+struct Values {
+    dtype: Dtype,
+    bytes: Vec<u8>,
+}
+
+impl Values {
+    fn of(tensor: Tensor) -> Self {
+        Values { dtype: tensor.dtype(), bytes: runtime::read(tensor).unwrap() }
+    }
+
+    fn bits(&self) -> impl Iterator<Item = u64> {
+        let dtype = self.dtype;
+        self.bytes.chunks(dtype.size_bytes()).map(move |element| {
+            let mut bits = [0; 8];
+            bits[..element.len()].copy_from_slice(element);
+            let bits = u64::from_le_bytes(bits);
+            let is_nan = match dtype {
+                Dtype::F64 => f64::from_bits(bits).is_nan(),
+                Dtype::F32 => f32::from_bits(bits as u32).is_nan(),
+                Dtype::F16 => f16::from_bits(bits as u16).is_nan(),
+                _ => bf16::from_bits(bits as u16).is_nan(),
+            };
+            if is_nan { u64::MAX } else { bits }
+        })
+    }
+
+    /// The same bits, but for the signs of NaN: on this processor, that of a sum of two NaN is that of the first, and which
+    /// one is the first is the compiler's choice.
+    fn is_as(&self, other: &Values) -> bool {
+        self.dtype == other.dtype && self.bits().eq(other.bits())
+    }
+}
+
+/// What a random program reads, which depends on the seed alone.
+fn program(device: &OvercommitDevice, seed: u64) -> Vec<Values> {
+    let random = &mut ChaCha8Rng::seed_from_u64(seed);
+    let dtype = *Dtype::FLOATS.choose(random).unwrap();
+    let shape = *[Shape::new(&[700]), Shape::new(&[5, 60]), Shape::new(&[3, 4, 37])].choose(random).unwrap();
+    let mut live: Vec<Tensor> = (0..3).map(|_| upload(device, dtype, shape, random)).collect();
+    let mut read = Vec::new();
+    for _ in 0..80 {
+        let a = operand(&mut live, device, shape, random);
+        let scalar = Scalar::from(random.random_range(-2.0..2.0));
+        let op = match random.random_range(0..20) {
+            0..8 => Op::Unary(*UNARY_STEPS.choose(random).unwrap()),
+            8..12 => Op::BinaryScalar(*BINARY_STEPS.choose(random).unwrap(), scalar),
+            12 => Op::BinaryScalar(Binary::Pow, 2.0.into()),
+            // Ops that can be no steps.
+            13 => Op::Unary(Unary::Sin),
+            14 => Op::Clamp(Scalar::from(-1.0), Scalar::from(1.0)),
+            _ => Op::Binary(*BINARY_STEPS.choose(random).unwrap()),
+        };
+        let inputs = match op {
+            Op::Binary(_) => vec![a, operand(&mut live, device, shape, random)],
+            _ => vec![a],
+        };
+        live.push(runtime::run(op, inputs).unwrap());
+        while live.len() > 6 || (live.len() > 3 && random.random_bool(0.2)) {
+            live.swap_remove(random.random_range(0..live.len()));
+        }
+        if random.random_bool(0.04) {
+            read.push(Values::of(live.choose(random).unwrap().clone()));
+        }
+    }
+    read.extend(live.into_iter().map(Values::of));
+    read
+}
+
+/// How many programs there are: `FUSED_PROGRAMS`, or a few.
+fn programs() -> u64 {
+    std::env::var("FUSED_PROGRAMS").map_or(60, |text| text.parse().unwrap())
+}
+
+#[test]
+fn random_programs_compute_the_same_bits_in_fewer_launches() {
+    let (fused, plain) = (device(fusing()), device(Config::new().fusion(false)));
+    for seed in 0..programs() {
+        let [fused, plain] = [&fused, &plain].map(|device| program(device, seed));
+        assert_eq!(fused.len(), plain.len());
+        assert!(fused.iter().zip(&plain).all(|(a, b)| a.is_as(b)), "program {seed}");
+    }
+    let ops = |device| stats(device).unwrap().counters.ops;
+    assert!(ops(&fused) * 10 < ops(&plain) * 8, "{} of {}", ops(&fused), ops(&plain));
+    let left = |device| stats(device).unwrap().storages;
+    assert_eq!((left(&fused), left(&plain)), (0, 0));
+}
+
+#[test]
+fn they_do_under_every_budget_and_policy() {
+    let fused = device(fusing());
+    for seed in 0..programs() / 4 {
+        reset_stats(&fused).unwrap();
+        let expected = program(&fused, seed);
+        let least_bytes = stats(&fused).unwrap().smallest_budget_bytes;
+        for policy in [Policy::Auto, Policy::EvictAll, Policy::Recompute, Policy::Dtr, Policy::Gist] {
+            // What Gist rounds, it rounds in the backward pass of an iteration; there is none.
+            let lanes = LaneMode::Deferred { seed };
+            let config = fusing().policy(policy).budget_bytes(least_bytes).lanes(lanes);
+            configure(&fused, config).unwrap();
+            assert!(program(&fused, seed) == expected, "program {seed}, {policy}, {least_bytes} bytes");
+        }
+        configure(&fused, fusing()).unwrap();
+    }
+}
+
+/// Launches of a batch norm's forward and backward pass in training.
+fn launches_of_batch_norm(config: Config) -> [u64; 2] {
+    type B = Autodiff<Overcommit>;
+    let device = device(config);
+    let norm = BatchNormConfig::new(8).init::<B>(&device);
+    let image = || BurnTensor::<B, 4>::random([4, 8, 16, 16], Distribution::Default, &device).require_grad();
+    let pass = || {
+        let (x, weights) = (image(), image().inner());
+        reset_stats(&device).unwrap();
+        let made = norm.forward(x.clone());
+        let forward = stats(&device).unwrap().counters.ops;
+        let gradients = (made * BurnTensor::from_inner(weights)).sum().backward();
+        assert!(x.grad(&gradients).is_some());
+        [forward, stats(&device).unwrap().counters.ops - forward]
+    };
+    pass();
+    pass()
+}
+
+#[test]
+fn a_batch_norm_takes_fewer_launches() {
+    let plain = launches_of_batch_norm(Config::new().fusion(false));
+    let fused = launches_of_batch_norm(fusing());
+    println!("launches of a batch norm, forward and backward: {plain:?}, fused {fused:?}");
+    assert!(fused[0] < plain[0] && fused[1] < plain[1], "{fused:?} of {plain:?}");
+}
+
+#[test]
+fn what_is_never_asked_for_is_never_made() {
+    let device = device(fusing());
+    let x = upload(&device, Dtype::F32, Shape::new(&[1000]), &mut ChaCha8Rng::seed_from_u64(0));
+    drop(runtime::run(Op::Unary(Unary::Exp), [x.clone()]).unwrap());
+    let counters = stats(&device).unwrap().counters;
+    assert_eq!(counters.ops, 0);
+    let sum = runtime::run(Op::Binary(Binary::Add), [x.clone(), x.clone()]).unwrap();
+    let square = runtime::run(Op::Unary(Unary::Square), [sum.clone()]).unwrap();
+    assert_eq!(stats(&device).unwrap().counters.ops, 1, "both in one");
+    let [sum, square] = [sum, square].map(|tensor| runtime::read(tensor).unwrap());
+    let floats = |bytes: Vec<u8>| -> Vec<f32> { bytemuck::pod_collect_to_vec(&bytes) };
+    let expected: Vec<f32> = floats(runtime::read(x).unwrap()).into_iter().map(|x| x + x).collect();
+    assert_eq!(floats(sum), expected);
+    assert_eq!(floats(square), expected.iter().map(|sum| sum * sum).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_a_thread_makes_another_can_read() {
+    let device = device(fusing());
+    let x = upload(&device, Dtype::F32, Shape::new(&[64]), &mut ChaCha8Rng::seed_from_u64(0));
+    let made = std::thread::scope(|scope| {
+        let negate = || runtime::run(Op::Unary(Unary::Neg), [x.clone()]).unwrap();
+        scope.spawn(negate).join().unwrap()
+    });
+    let back = runtime::run(Op::Unary(Unary::Neg), [made]).unwrap();
+    assert_eq!(runtime::read(back).unwrap(), runtime::read(x).unwrap());
+}
+
+#[test]
+fn what_cannot_fit_is_refused_at_once_and_what_fits_one_by_one_runs() {
+    let mebibyte = 1 << 20;
+    let shape = Shape::new(&[mebibyte / 4]);
+    let random = &mut ChaCha8Rng::seed_from_u64(0);
+    // Room for two inputs and an output.
+    let device = device(fusing().budget_bytes(3 * mebibyte));
+    let given: Vec<Tensor> = (0..5).map(|_| upload(&device, Dtype::F32, shape, random)).collect();
+    let sum = given.iter().skip(1).fold(given[0].clone(), |sum, next| {
+        runtime::run(Op::Binary(Binary::Add), [sum, next.clone()]).unwrap()
+    });
+    let floats =
+        |tensor: Tensor| -> Vec<f32> { bytemuck::pod_collect_to_vec(&runtime::read(tensor).unwrap()) };
+    let given: Vec<Vec<f32>> = given.into_iter().map(floats).collect();
+    let expected =
+        (0..shape.count()).map(|at| given.iter().skip(1).fold(given[0][at], |sum, next| sum + next[at]));
+    assert_eq!(floats(sum), expected.collect::<Vec<_>>());
+
+    let tight = self::device(fusing().budget_bytes(mebibyte + mebibyte / 2));
+    let x = upload(&tight, Dtype::F32, shape, random);
+    let kept = x.clone();
+    let error = runtime::run(Op::Unary(Unary::Exp), [x]).expect_err("two mebibytes are needed").to_string();
+    assert!(error.contains("exp"), "{error}");
+    assert!(runtime::run(Op::Reduce { kind: Reduce::Sum, axis: 0 }, [kept]).is_ok());
+}
