@@ -29,6 +29,7 @@ mod transpose;
 pub use direct::Columns;
 pub use name::KernelName;
 pub(crate) use pointwise::bits;
+#[cfg(feature = "cuda")]
 pub(crate) use reduce::TEAM;
 
 use arrayvec::ArrayVec;
