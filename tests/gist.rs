@@ -77,6 +77,21 @@ struct Run {
 }
 
 impl Run {
+    /// What a training ends with.
+    fn of(device: &OvercommitDevice, model: &Model<Training>, losses: Vec<f32>, looked_at: Vec<f32>) -> Self {
+        let seen = stats(device).unwrap();
+        let mut weights = Weights(Vec::new());
+        model.visit(&mut weights);
+        Run {
+            losses,
+            weights: weights.0,
+            looked_at,
+            peak_bytes: seen.peak_allocated_bytes,
+            smallest_budget_bytes: seen.smallest_budget_bytes,
+            counters: seen.counters,
+        }
+    }
+
     /// Whether the same bits were computed.
     fn is_as(&self, other: &Run) -> bool {
         let bits = |run: &Run| -> Vec<u32> {
@@ -109,17 +124,7 @@ fn train(device: &OvercommitDevice, config: Config, looks: bool) -> Run {
         losses.push(loss.into_scalar());
         model = optimizer.step(0.05, model, gradients);
     }
-    let seen = stats(device).unwrap();
-    let mut weights = Weights(Vec::new());
-    model.visit(&mut weights);
-    Run {
-        losses,
-        weights: weights.0,
-        looked_at,
-        peak_bytes: seen.peak_allocated_bytes,
-        smallest_budget_bytes: seen.smallest_budget_bytes,
-        counters: seen.counters,
-    }
+    Run::of(device, &model, losses, looked_at)
 }
 
 fn free(looks: bool) -> Run {
@@ -234,17 +239,7 @@ fn brighten(device: &OvercommitDevice, config: Config) -> Run {
         losses.push(loss.into_scalar());
         model = optimizer.step(0.01, model, gradients);
     }
-    let seen = stats(device).unwrap();
-    let mut weights = Weights(Vec::new());
-    model.visit(&mut weights);
-    Run {
-        losses,
-        weights: weights.0,
-        looked_at: Vec::new(),
-        peak_bytes: seen.peak_allocated_bytes,
-        smallest_budget_bytes: seen.smallest_budget_bytes,
-        counters: seen.counters,
-    }
+    Run::of(device, &model, losses, Vec::new())
 }
 
 #[test]

@@ -258,7 +258,8 @@ pub struct Copy {
 }
 
 impl Lanes {
-    /// Adds a copy, if all are away then for some time, and this one when it `is_short`.
+    /// Adds a copy, if all are away then for some time, and this one when it `is_short`. If it is refused, the others keep the
+    /// times that they would have had with it until [`run`](Lanes::run) is next called.
     pub fn add(&mut self, copy: Copy, is_short: impl Fn(&Copy) -> bool) -> bool {
         if 2 * copy.copy_ns > copy.until_ns - copy.from_ns || self.busy_ns + copy.copy_ns > self.most_ns {
             return false;

@@ -12,14 +12,14 @@ use crate::config::{AllowedWays, Config};
 use crate::engine::sim::{Profile, SimEngine, profiles};
 use crate::engine::{Algorithm, Instruction};
 use crate::op::{Dtype, Facts, Op, Traced, Work, bytes_view};
-use crate::policy::{Eviction, Schedule, Turn};
+use crate::policy::{Eviction, Turn};
 use crate::pool::{Asked, Log};
 
 const LAYERS: u64 = 12;
 const BYTES: usize = 8 << 20;
 const LAYER_NS: u64 = 1_000_000;
 
-/// A forward pass of so many layers, and a backward pass that reads what each of them made, twice.
+/// A forward pass of so many layers, and a backward pass that reads what each of them read.
 fn chain() -> (Iteration, Profile) {
     let profile = profiles().swap_remove(0);
     let engine = SimEngine::new(&profile);
@@ -82,9 +82,9 @@ fn waiting(model: &Model<'_>, op: usize) -> usize {
         .expect("an activation is read by the next layer, and waits from then on")
 }
 
-/// What is dropped, as the pool does it: the time of what it made again, and whether it fitted.
+/// The time of what the pool makes again if it drops what is chosen; `None` if that does not fit.
 fn tried(iteration: &Iteration, profile: &Profile, choices: &Choices, budget_bytes: usize) -> Option<u64> {
-    let mut schedule = Schedule { ..iteration.schedule() };
+    let mut schedule = iteration.schedule();
     for (at, choice) in choices.of.iter().enumerate() {
         assert_ne!(*choice, Choice::Move, "where nothing may be moved");
         let interval = &mut schedule.intervals[at];
