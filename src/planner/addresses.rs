@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use super::pages::assign;
 use super::search::Search;
 use super::smartpool::{Lifetime, place};
 use super::{Planner, scheduled};
 use crate::config::Settings;
-use crate::policy::{IntervalId, Layout, PlannedBlock, Schedule};
+use crate::policy::{IntervalId, Layout, PlannedBlock, Schedule, Spot};
 use crate::pool::{TakenBlock, Takings};
 
 /// Looks at blocks when addresses are chosen, and more for each block: a fifth of a second for 5,000.
@@ -82,20 +83,51 @@ impl Blocks {
         Blocks { period: 0, lifetimes: Vec::new(), ops: Vec::new(), residents: Vec::new(), repeats: true }
     }
 
-    /// Addresses for them, and how far these reach. `enough_bytes`: they are to reach no further; `limit_bytes`: the most bytes
-    /// in blocks at once.
-    pub fn layout(&self, enough_bytes: usize, limit_bytes: usize) -> (Layout, usize) {
-        let most_steps = STEPS + STEPS_PER_BLOCK * self.lifetimes.len() as u64;
-        let placed = place(&self.lifetimes, self.period, enough_bytes, most_steps);
+    /// Where they are, and how far that reaches. `enough_bytes`: they are to reach no further; `limit_bytes`: the most bytes in
+    /// blocks at once; `page_bytes`: what is no smaller is on whole pages.
+    pub fn layout(
+        &self,
+        enough_bytes: usize,
+        limit_bytes: usize,
+        page_bytes: Option<usize>,
+    ) -> (Layout, usize) {
+        let (spots, footprint_bytes) = match page_bytes {
+            Some(page_bytes) => self.on_pages(page_bytes, enough_bytes),
+            None => self.at_addresses(&self.lifetimes, enough_bytes),
+        };
         let block = |(&op, index): (&u32, usize)| PlannedBlock {
             op,
             bytes: self.lifetimes[index].bytes,
-            offset_bytes: placed.offsets[index],
+            spot: spots[index].clone(),
         };
         let blocks = self.ops.iter().zip(0..).map(block).collect();
         let residents =
-            self.residents.iter().map(|&(interval, index)| (interval, placed.offsets[index])).collect();
-        (Layout { blocks, residents, limit_bytes }, placed.footprint_bytes)
+            self.residents.iter().map(|&(interval, index)| (interval, spots[index].clone())).collect();
+        (Layout { blocks, residents, limit_bytes }, footprint_bytes)
+    }
+
+    fn at_addresses(&self, lifetimes: &[Lifetime], enough_bytes: usize) -> (Vec<Spot>, usize) {
+        let most_steps = STEPS + STEPS_PER_BLOCK * lifetimes.len() as u64;
+        let placed = place(lifetimes, self.period, enough_bytes, most_steps);
+        (placed.offsets.into_iter().map(Spot::At).collect(), placed.footprint_bytes)
+    }
+
+    /// What is smaller than a page comes first, at addresses, and then pages.
+    fn on_pages(&self, page_bytes: usize, enough_bytes: usize) -> (Vec<Spot>, usize) {
+        let (large, small): (Vec<usize>, Vec<usize>) =
+            (0..self.lifetimes.len()).partition(|&at| self.lifetimes[at].bytes >= page_bytes);
+        let lifetimes = |which: &[usize]| which.iter().map(|&at| self.lifetimes[at]).collect::<Vec<_>>();
+        let (offsets, reach_bytes) = self.at_addresses(&lifetimes(&small), 0);
+        let mut spots = vec![Spot::At(0); self.lifetimes.len()];
+        for (&at, offset) in small.iter().zip(offsets) {
+            spots[at] = offset;
+        }
+        let pages = reach_bytes.div_ceil(page_bytes) as u32..(enough_bytes / page_bytes) as u32;
+        let (assigned, missing) = assign(&lifetimes(&large), self.period, page_bytes, pages);
+        for (&at, pages) in large.iter().zip(assigned) {
+            spots[at] = Spot::On(pages.into());
+        }
+        (spots, enough_bytes + missing * page_bytes)
     }
 }
 
@@ -127,14 +159,15 @@ impl Planner<'_> {
                 script = scheduled(schedule, &trial);
                 blocks = trial.blocks?;
             }
-            let (layout, footprint_bytes) = blocks.layout(budget_bytes, limit_bytes);
+            let page_bytes = self.settings.page_bytes(self.settings.budget_bytes);
+            let (layout, footprint_bytes) = blocks.layout(budget_bytes, limit_bytes, page_bytes);
             if footprint_bytes <= budget_bytes {
                 let placed = Arc::new(Schedule { layout: Some(Arc::new(layout)), ..script });
-                let step_ns = self.run(Some(&placed))?.step_ns;
+                let step_ns = self.settled_ns(Some(&placed))?;
                 return Some((Arc::unwrap_or_clone(placed), step_ns));
             }
             limit_bytes =
-                (limit_bytes as f64 * 0.999 * budget_bytes as f64 / footprint_bytes as f64) as usize;
+                (limit_bytes as f64 * 0.996 * budget_bytes as f64 / footprint_bytes as f64) as usize;
             let settings = Settings { endless: true, ..self.settings.with_less(budget_bytes - limit_bytes) };
             let trial = Planner { settings: &settings, ..*self }.run(Some(schedule))?;
             script = scheduled(schedule, &trial);
@@ -179,7 +212,7 @@ mod tests {
         let lifetime = |bytes, from, until| Lifetime { bytes, from, until };
         assert_eq!(blocks.period, 4);
         assert_eq!(blocks.lifetimes, [lifetime(256, 0, 2), lifetime(512, 3, 5), lifetime(1024, 0, 4)]);
-        let (layout, footprint_bytes) = blocks.layout(0, 4096);
+        let (layout, footprint_bytes) = blocks.layout(0, 4096, None);
         assert_eq!((footprint_bytes, layout.limit_bytes), (1792, 4096));
         let taken: Vec<_> = layout.blocks.iter().map(|block| (block.op, block.bytes)).collect();
         assert_eq!(taken, [(0, 256), (1, 512)]);

@@ -4,7 +4,7 @@
 //! - [`search`]: what is tried. [`bookings`]: what is spent on the host. [`trial`]: a plan is tried.
 //! - [`choices`]: what to keep, move and recompute costs, predicted. [`relaxation`]: by prices. [`annealing`]: bettered.
 //! - [`encodings`]: what waits in fewer bits.
-//! - [`addresses`]: where its blocks are. [`smartpool`]: how these are chosen.
+//! - [`addresses`]: where its blocks are. [`smartpool`], [`pages`]: how these are chosen.
 
 mod addresses;
 mod annealing;
@@ -13,6 +13,7 @@ mod choices;
 mod dataflow;
 mod encodings;
 mod iteration;
+mod pages;
 mod relaxation;
 mod search;
 mod smartpool;
@@ -82,7 +83,16 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     fn run(&self, schedule: Option<&Arc<Schedule>>) -> Option<Trial> {
-        self.at_leisure(|| trial::run(self.iteration, self.profile, self.settings, schedule).ok())
+        self.run_often(schedule, trial::ITERATIONS)
+    }
+
+    /// The time of an iteration in the long run.
+    fn settled_ns(&self, schedule: Option<&Arc<Schedule>>) -> Option<u64> {
+        self.run_often(schedule, trial::MANY_ITERATIONS).map(|trial| trial.step_ns)
+    }
+
+    fn run_often(&self, schedule: Option<&Arc<Schedule>>, iterations: usize) -> Option<Trial> {
+        self.at_leisure(|| trial::run(self.iteration, self.profile, self.settings, schedule, iterations).ok())
     }
 
     /// Works, then rests.
@@ -100,7 +110,7 @@ impl Planner<'_> {
     /// What is best is found with addresses without end, then addresses are chosen. Only if these reach too far, or the program
     /// is slower with them, what best fit makes of schedules is searched as well.
     fn search(&self, mut found: impl FnMut(Schedule) -> bool) {
-        let mut best_ns = self.run(None).map_or(u64::MAX, |trial| trial.step_ns);
+        let mut best_ns = self.settled_ns(None).unwrap_or(u64::MAX);
         let mut offer = |schedule: Option<(Schedule, u64)>| {
             let faster = schedule.filter(|&(_, step_ns)| step_ns < best_ns);
             faster.is_none_or(|(schedule, step_ns)| {
@@ -124,7 +134,8 @@ impl Planner<'_> {
                 return;
             }
             if search.improve() {
-                placed = self.realised(&search);
+                let improved = self.realised(&search);
+                placed = placed.into_iter().chain(improved).min_by_key(|&(_, step_ns)| step_ns);
                 if !offer(placed.clone()) {
                     return;
                 }
@@ -136,8 +147,8 @@ impl Planner<'_> {
         let mut search = Search::new(*self, &chosen);
         search.try_rules();
         search.try_choices();
-        if offer(search.best()) && search.improve() {
-            offer(search.best());
+        if offer(self.fitted(&search)) && search.improve() {
+            offer(self.fitted(&search));
         }
     }
 
@@ -154,7 +165,7 @@ impl Planner<'_> {
     /// The same by best fit.
     fn fitted(&self, search: &Search) -> Option<(Schedule, u64)> {
         let schedule = Arc::new(search.best()?.0);
-        let step_ns = self.run(Some(&schedule))?.step_ns;
+        let step_ns = self.settled_ns(Some(&schedule))?;
         Some((Arc::unwrap_or_clone(schedule), step_ns))
     }
 

@@ -14,8 +14,11 @@ use crate::error::Error;
 use crate::policy::{IntervalId, Schedule};
 use crate::pool::{Decision, Input, PlanId, Pool, StorageId, StreamId};
 
-/// How often the iteration is run: the last time, what there is at its beginning is what is left at its end.
+/// How often the iteration is run at the least: the last time, what there is at its beginning is what is left at its end.
 pub const ITERATIONS: usize = 3;
+/// How often it is run to tell whether it goes on like that. Iterations may take turns, since each begins with what the one before
+/// left, wherever that is.
+pub const MANY_ITERATIONS: usize = 8;
 
 /// What errors of a trial name, which no program gets to see.
 const DEVICE: OvercommitDevice = OvercommitDevice::Host(0);
@@ -23,7 +26,7 @@ const DEVICE: OvercommitDevice = OvercommitDevice::Host(0);
 /// What came out.
 #[derive(Debug)]
 pub struct Trial {
-    /// The time of the last iteration.
+    /// The time of an iteration, once what there is at its beginning is what is left at its end.
     pub step_ns: u64,
     /// What was evicted in it.
     pub decisions: Vec<Decision>,
@@ -35,7 +38,7 @@ pub struct Trial {
     pub blocks: Option<Blocks>,
 }
 
-/// Runs an iteration as a schedule says, or by the policy's rule alone.
+/// Runs an iteration so many times as a schedule says, or by the policy's rule alone.
 ///
 /// # Errors
 /// What the program would get: memory that does not suffice.
@@ -44,6 +47,7 @@ pub fn run(
     profile: &Profile,
     settings: &Settings,
     schedule: Option<&Arc<Schedule>>,
+    iterations: usize,
 ) -> Result<Trial, Error> {
     let engine = Arc::new(SimEngine::new(profile));
     let settings = Settings { planning: Planning::Off, record: false, ..settings.clone() };
@@ -54,11 +58,11 @@ pub fn run(
     let mut running = Running { iteration, pool, handles: vec![None; iteration.size_bytes.len()] };
     running.begin()?;
     let end_ns = |engine: &SimEngine| engine.times().map_or(0, |times| times.end_ns);
-    let mut begin_ns = 0;
+    let mut begins_ns = Vec::new();
     let mut begins = Vec::new();
     engine.record();
-    for _ in 0..ITERATIONS {
-        begin_ns = end_ns(&engine);
+    for _ in 0..iterations {
+        begins_ns.push(end_ns(&engine));
         begins.extend(running.pool.takings().map(|takings| takings.now()));
         running.pool.decisions();
         running.pool.remade();
@@ -67,7 +71,8 @@ pub fn run(
         iteration.steps.iter().try_for_each(|step| running.step(step))?;
         running.succeed()?;
     }
-    let step_ns = end_ns(&engine) - begin_ns;
+    let settled = ITERATIONS - 1;
+    let step_ns = (end_ns(&engine) - begins_ns[settled]) / (iterations - settled) as u64;
     let (decisions, remade) = (running.pool.decisions(), running.pool.remade());
     let awaited = awaited(&engine.recorded(), &running.pool.copies());
     let residents = running.pool.residents_in_intervals();

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use crate::liveness::Dataflow;
 use crate::op::{Encoding, FloatFormat};
 
-pub use layout::{Layout, PlannedBlock};
+pub use layout::{Layout, PlannedBlock, Spot};
 use published::Planned;
 pub use published::{Limits, Plan};
 pub use schedule::{AlgorithmChoice, Interval, IntervalId, Place, Recent, Schedule, ScheduledOp};

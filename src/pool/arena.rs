@@ -8,7 +8,7 @@ use super::lease::Pending;
 use super::paged::Paged;
 use super::placement::Placement;
 use crate::engine::{ALIGN_BYTES, Engine, EngineError, Span, Tier, aligned};
-use crate::policy::{IntervalId, Layout};
+use crate::policy::{IntervalId, Layout, Spot};
 use crate::trace::{Event, Journal};
 
 /// A range of a slab, or of addresses that pages are behind, that a storage, or an op's scratch, holds.
@@ -73,9 +73,14 @@ impl Arena {
     }
 
     /// An arena of addresses without end, on an engine that has no data.
-    pub fn endless(tier: Tier, limit_bytes: usize, journal: Journal) -> Self {
+    pub fn endless(tier: Tier, limit_bytes: usize, page_bytes: Option<usize>, journal: Journal) -> Self {
         let limit_bytes = limit_bytes / ALIGN_BYTES * ALIGN_BYTES;
-        Arena::of(tier, limit_bytes, Memory::Endless(Box::new(Endless::new(limit_bytes))), journal)
+        Arena::of(
+            tier,
+            limit_bytes,
+            Memory::Endless(Box::new(Endless::new(limit_bytes, page_bytes))),
+            journal,
+        )
     }
 
     fn of(tier: Tier, limit_bytes: usize, memory: Memory, journal: Journal) -> Self {
@@ -181,32 +186,33 @@ impl Arena {
         let bytes = aligned(bytes);
         let planned = self.guide.next(bytes);
         let mut placed = None;
-        if let Some(planned) = planned {
-            placed = self.allocate_at(engine, planned.offset, bytes)?;
+        if let Some(planned) = &planned {
+            placed = self.allocate_at(engine, &planned.spot, bytes)?;
         }
         if placed.is_none() {
             placed = self.allocate_anywhere(engine, bytes)?;
         }
-        if let (Some(planned), Some(_)) = (planned, placed) {
+        if let (Some(planned), Some(_)) = (&planned, placed) {
             self.guide.took(planned);
         }
         Ok(placed)
     }
 
-    /// A block at a certain address; `None` if it is not free.
+    /// A block at a certain spot; `None` if it is not free.
     pub fn allocate_at(
         &mut self,
         engine: &dyn Engine,
-        offset: usize,
+        spot: &Spot,
         bytes: usize,
     ) -> Result<Placed, EngineError> {
         let before_bytes = self.reserved_bytes();
-        let placed = match &mut self.memory {
-            Memory::Slabs(memory) => {
+        let placed = match (&mut self.memory, spot) {
+            (Memory::Slabs(memory), &Spot::At(offset)) => {
                 memory.allocate_at(engine, self.tier, offset, bytes, self.limit_bytes - before_bytes)?
             }
-            Memory::Pages(paged) => paged.allocate_at(engine, offset, bytes)?,
-            Memory::Endless(_) => None,
+            (Memory::Pages(paged), &Spot::At(offset)) => paged.allocate_at(engine, offset, bytes)?,
+            (Memory::Pages(paged), Spot::On(pages)) => paged.allocate_on(engine, pages, bytes)?,
+            (Memory::Slabs(_) | Memory::Endless(_), _) => None,
         };
         self.placed(placed, before_bytes);
         Ok(placed)
@@ -220,10 +226,12 @@ impl Arena {
                 memory.allocate(engine, self.tier, bytes, self.limit_bytes - before_bytes)?
             }
             Memory::Pages(paged) => paged.allocate(engine, bytes)?,
-            Memory::Endless(_) if bytes > self.limit_bytes - self.used_bytes => None,
             Memory::Endless(endless) => {
-                let (offset, pending) = endless.allocate(bytes);
-                Some((Block { slab: 0, offset, bytes }, pending))
+                let bytes_in_memory = endless.bytes_in_memory(bytes);
+                (bytes_in_memory <= self.limit_bytes - self.used_bytes).then(|| {
+                    let (offset, pending) = endless.allocate(bytes);
+                    (Block { slab: 0, offset, bytes: bytes_in_memory }, pending)
+                })
             }
         };
         self.placed(placed, before_bytes);
@@ -241,9 +249,22 @@ impl Arena {
         }
     }
 
-    /// Whether a block is at the planned address.
-    pub fn is_at(&self, block: Block, offset: usize) -> bool {
-        (block.slab, block.offset) == (0, offset)
+    /// Whether a block is at a spot.
+    pub fn is_at(&self, block: Block, spot: &Spot) -> bool {
+        match (&self.memory, spot) {
+            (_, &Spot::At(offset)) => (block.slab, block.offset) == (0, offset),
+            (Memory::Pages(paged), Spot::On(pages)) => paged.is_on(block, pages),
+            (Memory::Slabs(_) | Memory::Endless(_), Spot::On(_)) => false,
+        }
+    }
+
+    /// The memory of a spot for so many bytes: offsets and sizes.
+    pub fn ranges(&self, spot: &Spot, bytes: usize) -> Vec<(usize, usize)> {
+        match (&self.memory, spot) {
+            (_, &Spot::At(offset)) => vec![(offset, bytes)],
+            (Memory::Pages(paged), Spot::On(pages)) => paged.ranges(pages),
+            (Memory::Slabs(_) | Memory::Endless(_), Spot::On(_)) => Vec::new(),
+        }
     }
 
     /// Whether a block has memory from `offset` on, so many bytes.

@@ -9,6 +9,8 @@ use super::lease::Pending;
 /// Memory of so many bytes. No address is used twice.
 #[derive(Debug)]
 pub struct Endless {
+    /// What is no smaller takes whole pages.
+    page_bytes: Option<usize>,
     next: usize,
     /// What no block has used so far.
     fresh_bytes: usize,
@@ -18,12 +20,25 @@ pub struct Endless {
 }
 
 impl Endless {
-    pub fn new(limit_bytes: usize) -> Self {
-        Endless { next: 0, fresh_bytes: limit_bytes, freed: VecDeque::new(), takings: Takings::default() }
+    pub fn new(limit_bytes: usize, page_bytes: Option<usize>) -> Self {
+        Endless {
+            page_bytes,
+            next: 0,
+            fresh_bytes: limit_bytes,
+            freed: VecDeque::new(),
+            takings: Takings::default(),
+        }
+    }
+
+    /// The bytes of memory that a block takes.
+    pub fn bytes_in_memory(&self, bytes: usize) -> usize {
+        let page_bytes = self.page_bytes.filter(|&page_bytes| bytes >= page_bytes);
+        page_bytes.map_or(bytes, |page_bytes| bytes.next_multiple_of(page_bytes))
     }
 
     /// An address for a block, of which there is room, and the work to wait for: as if it took what was left the longest ago.
-    pub fn allocate(&mut self, bytes: usize) -> (usize, Pending) {
+    pub fn allocate(&mut self, asked_bytes: usize) -> (usize, Pending) {
+        let bytes = self.bytes_in_memory(asked_bytes);
         let fresh_bytes = bytes.min(self.fresh_bytes);
         self.fresh_bytes -= fresh_bytes;
         let (mut missing_bytes, mut pending) = (bytes - fresh_bytes, Pending::default());
@@ -38,7 +53,7 @@ impl Endless {
         }
         let offset = self.next;
         self.next += bytes;
-        self.takings.took(offset, bytes);
+        self.takings.took(offset, asked_bytes);
         (offset, pending)
     }
 
@@ -56,7 +71,7 @@ mod tests {
     #[test]
     fn what_was_left_first_is_used_first() {
         let work = |sequence| Pending::default().with(Mark { lane: Lane::Offload, sequence });
-        let mut endless = Endless::new(1024);
+        let mut endless = Endless::new(1024, None);
         assert_eq!(endless.allocate(512), (0, Pending::default()));
         assert_eq!(endless.allocate(512), (512, Pending::default()));
         endless.free(512, 512, work(3));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::Pool;
-use crate::policy::{IntervalId, Layout};
+use crate::policy::{IntervalId, Layout, Spot};
 
 /// A place in a layout: the blocks that the op under way has still to take.
 ///
@@ -17,7 +17,7 @@ pub struct Guide {
     next: usize,
     end: usize,
     /// Where the next block is to be if it is not planned.
-    otherwise: Option<usize>,
+    otherwise: Option<Spot>,
 }
 
 impl Guide {
@@ -39,7 +39,7 @@ impl Guide {
     pub fn expect(&mut self, interval: Option<IntervalId>) {
         self.otherwise = self.layout.as_ref().zip(interval).and_then(|(layout, interval)| {
             let found = layout.residents.binary_search_by_key(&interval, |&(interval, _)| interval);
-            found.ok().map(|index| layout.residents[index].1)
+            found.ok().map(|index| layout.residents[index].1.clone())
         });
     }
 
@@ -48,26 +48,26 @@ impl Guide {
     pub fn next(&self, bytes: usize) -> Option<Planned> {
         let layout = self.layout.as_ref()?;
         let is_so_large = |index: &usize| layout.blocks[*index].bytes == bytes;
-        let planned = |index| Planned { index: Some(index), offset: layout.blocks[index].offset_bytes };
+        let planned = |index| Planned { index: Some(index), spot: layout.blocks[index].spot.clone() };
         let next = Some(self.next).filter(|&next| next < self.end && is_so_large(&next));
-        let resident = || self.otherwise.map(|offset| Planned { index: None, offset });
+        let resident = || self.otherwise.clone().map(|spot| Planned { index: None, spot });
         let other = || (self.next..self.end).chain(self.begin..self.next).find(is_so_large).map(planned);
         next.map(planned).or_else(resident).or_else(other)
     }
 
     /// The block was taken, there or elsewhere.
-    pub fn took(&mut self, planned: Planned) {
+    pub fn took(&mut self, planned: &Planned) {
         self.next = planned.index.map_or(self.next, |index| self.next.max(index + 1));
         self.otherwise = None;
     }
 }
 
 /// A block of a layout.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Planned {
     /// Which; none if it is not of the op.
     index: Option<usize>,
-    pub offset: usize,
+    pub spot: Spot,
 }
 
 /// A block that was taken. Time is counted in blocks taken and freed.
@@ -148,15 +148,18 @@ mod tests {
 
     #[test]
     fn an_op_that_departs_finds_the_next_of_its_size_and_confuses_no_other() {
-        let block = |op, bytes, offset_bytes| PlannedBlock { op, bytes, offset_bytes };
+        let block = |op, bytes, offset| PlannedBlock { op, bytes, spot: Spot::At(offset) };
         let blocks = vec![block(0, 256, 0), block(2, 256, 512), block(2, 512, 1024), block(2, 256, 2048)];
-        let residents = vec![(IntervalId(5), 3072)];
+        let residents = vec![(IntervalId(5), Spot::At(3072))];
         let layout = Arc::new(Layout { blocks, residents, limit_bytes: 4096 });
         let mut guide = Guide::default();
         let take = |guide: &mut Guide, bytes| {
             let planned = guide.next(bytes);
-            planned.into_iter().for_each(|planned| guide.took(planned));
-            planned.map(|planned| planned.offset)
+            planned.iter().for_each(|planned| guide.took(planned));
+            planned.map(|planned| match planned.spot {
+                Spot::At(offset) => offset,
+                Spot::On(_) => unreachable!("all spots are offsets"),
+            })
         };
         assert_eq!((guide.limit_bytes(), take(&mut guide, 256)), (None, None));
         guide.begin_op(Some(&layout), 2);

@@ -27,6 +27,14 @@ impl Pending {
         self
     }
 
+    /// What is in both.
+    pub fn common(mut self, other: Pending) -> Self {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine = theirs.min(*mine);
+        }
+        self
+    }
+
     /// One mark per lane that has work.
     pub fn marks(self) -> impl Iterator<Item = Mark> {
         let marks = Lane::ALL.into_iter().map(move |lane| Mark { lane, sequence: self.0[lane as usize] });

@@ -151,7 +151,9 @@ impl Pool {
             name,
             submitter: Submitter::new(engine, settings.sabotage),
             device: match settings.page_bytes(budget) {
-                _ if settings.endless => Arena::endless(Tier::Device, budget, journal.clone()),
+                page_bytes if settings.endless => {
+                    Arena::endless(Tier::Device, budget, page_bytes, journal.clone())
+                }
                 Some(page_bytes) => {
                     let early = settings.sabotage == Some(Sabotage::EarlyMapping);
                     let paged = Paged::new(budget / page_bytes, page_bytes, early);

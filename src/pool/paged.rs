@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::arena::Block;
 use super::lease::{self, Pending};
 use super::placement::Placement;
-use super::views::Views;
+use super::views::{self, Runs, Views};
 use crate::engine::{Engine, EngineError, Span};
 
 /// Addresses that are reserved at a time for views, as a multiple of the pages there may be: views are remembered until
@@ -26,6 +26,8 @@ pub struct Paged {
     /// Work on memory that blocks have not reached since they were all gone.
     floor: Pending,
     pages: Vec<Page>,
+    /// Work on each page: less than on the free range that it is in, which may have grown together from many.
+    work: Vec<Pending>,
     views: Views,
     view_range_pages: usize,
     /// Addresses: first those where every page has its own, then those of views.
@@ -58,6 +60,7 @@ impl Paged {
             placement: Placement::new(0),
             floor: Pending::default(),
             pages: Vec::new(),
+            work: vec![Pending::default(); limit],
             views: Views::new(view_range_pages),
             view_range_pages,
             ranges: Vec::new(),
@@ -92,7 +95,7 @@ impl Paged {
                 pages = self.placement.free_pages(self.page_bytes, count);
             }
             if pages.len() == count {
-                return self.gather(engine, &pages);
+                return self.gather(engine, &views::runs(&pages));
             }
         }
         if end_with_block > self.limit_bytes {
@@ -124,6 +127,45 @@ impl Paged {
         self.at_home(engine, offset, bytes, pending)
     }
 
+    /// A block on certain pages, joined where they are neighbours; `None` if they are not free, or too few.
+    pub fn allocate_on(
+        &mut self,
+        engine: &dyn Engine,
+        pages: &Runs,
+        bytes: usize,
+    ) -> Result<Placed, EngineError> {
+        let ranges = self.ranges(pages);
+        let end = ranges.iter().map(|&(offset, bytes)| offset + bytes).max().unwrap_or(0);
+        let size: usize = ranges.iter().map(|&(_, bytes)| bytes).sum();
+        if end > self.limit_bytes || bytes > size {
+            return Ok(None);
+        }
+        if let [(offset, bytes)] = ranges[..] {
+            return self.allocate_at(engine, offset, bytes);
+        }
+        let capacity_bytes = self.placement.capacity_bytes();
+        if end > capacity_bytes {
+            self.placement.extend(end - capacity_bytes, self.floor);
+        }
+        if !ranges.iter().all(|&(offset, bytes)| self.placement.is_free(offset, bytes)) {
+            return Ok(None);
+        }
+        self.gather(engine, pages)
+    }
+
+    /// Whether a block is on just these pages.
+    pub fn is_on(&self, block: Block, pages: &Runs) -> bool {
+        if block.slab == 0 {
+            return self.ranges(pages) == [(block.offset, block.bytes)];
+        }
+        self.views.runs(self.first(block)) == pages
+    }
+
+    /// Where pages are at home: offsets and sizes.
+    pub fn ranges(&self, pages: &[Range<u32>]) -> Vec<(usize, usize)> {
+        pages.iter().map(|run| (run.start as usize * self.page_bytes, run.len() * self.page_bytes)).collect()
+    }
+
     /// What is free within a range: offsets and sizes.
     pub fn free_within(&self, offset: usize, bytes: usize) -> Vec<(usize, usize)> {
         self.placement.free_within(offset, bytes)
@@ -147,7 +189,9 @@ impl Paged {
         bytes: usize,
         pending: Pending,
     ) -> Result<Placed, EngineError> {
-        let pages = (offset / self.page_bytes) as u32..(offset + bytes).div_ceil(self.page_bytes) as u32;
+        let pages = self.pages_of(offset, bytes);
+        let pending = pending.common(self.work_on(pages.clone()));
+        let pages = pages.start as u32..pages.end as u32;
         match self.back(engine, pages) {
             Ok(()) => Ok(Some((Block { slab: 0, offset, bytes }, pending))),
             Err(error) => {
@@ -176,12 +220,13 @@ impl Paged {
     }
 
     /// A block of these pages, which are free, at addresses where they are already or are put now.
-    fn gather(&mut self, engine: &dyn Engine, pages: &[u32]) -> Result<Placed, EngineError> {
+    fn gather(&mut self, engine: &dyn Engine, pages: &Runs) -> Result<Placed, EngineError> {
         let first = match self.views.find(pages) {
             Some(first) => first,
             None => {
                 let (first, after) = self.views.add(pages);
-                if let Err(error) = self.map_view(engine, first, pages, after) {
+                let pages: Vec<u32> = pages.iter().cloned().flatten().collect();
+                if let Err(error) = self.map_view(engine, first, &pages, after) {
                     self.views.discard(first);
                     return Err(error);
                 }
@@ -191,8 +236,10 @@ impl Paged {
         let page_bytes = self.page_bytes;
         let take =
             |run: &Range<u32>| self.placement.take(run.start as usize * page_bytes, run.len() * page_bytes);
-        let pending = self.views.runs(first).iter().map(take).fold(Pending::default(), Pending::and);
-        Ok(Some((self.block(first, pages.len()), pending)))
+        let mut pending = self.views.runs(first).iter().map(take).fold(Pending::default(), Pending::and);
+        let work = |run: &Range<u32>| self.work_on(run.start as usize..run.end as usize);
+        pending = pending.common(pages.iter().map(work).fold(Pending::default(), Pending::and));
+        Ok(Some((self.block(first, pages.iter().map(|run| run.len()).sum()), pending)))
     }
 
     fn map_view(
@@ -257,10 +304,13 @@ impl Paged {
     /// Returns a block, free from now on for whoever waits for `pending`.
     pub fn free(&mut self, block: Block, pending: Pending) {
         if block.slab == 0 {
+            self.worked_on(self.pages_of(block.offset, block.bytes), pending);
             self.placement.free(block.offset, block.bytes, pending);
         } else {
             let first = self.first(block);
-            for run in self.views.runs(first) {
+            let runs = self.views.runs(first).clone();
+            for run in &*runs {
+                self.worked_on(run.start as usize..run.end as usize, pending);
                 self.placement.free(
                     run.start as usize * self.page_bytes,
                     run.len() * self.page_bytes,
@@ -274,6 +324,19 @@ impl Paged {
             let whole = std::mem::replace(&mut self.placement, Placement::new(0));
             self.floor = self.floor.and(whole.pending());
         }
+    }
+
+    /// The pages that a range has a part of.
+    fn pages_of(&self, offset: usize, bytes: usize) -> Range<usize> {
+        offset / self.page_bytes..(offset + bytes).div_ceil(self.page_bytes)
+    }
+
+    fn work_on(&self, pages: Range<usize>) -> Pending {
+        self.work[pages].iter().fold(Pending::default(), |all, &work| all.and(work))
+    }
+
+    fn worked_on(&mut self, pages: Range<usize>, pending: Pending) {
+        self.work[pages].iter_mut().for_each(|work| *work = work.and(pending));
     }
 
     /// Where the last block ends in physical memory.

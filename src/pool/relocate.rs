@@ -6,7 +6,7 @@ use super::lease::Pending;
 use super::storage::{Copy, StorageId};
 use crate::engine::Lane;
 use crate::error::Error;
-use crate::policy::Layout;
+use crate::policy::{Layout, Spot};
 
 impl Pool {
     /// Moves what is resident when an iteration begins to where the plan has it. Where something cannot be now, it is tried
@@ -45,8 +45,9 @@ impl Pool {
             }
             if let Some(copy) = self.graph.storages[id].device {
                 end = end.saturating_sub(copy.block.bytes);
-                if !self.device.is_at(copy.block, end) && self.clear(end, copy.block.bytes)? {
-                    self.relocate(id, copy.block.bytes, end)?;
+                let spot = Spot::At(end);
+                if !self.device.is_at(copy.block, &spot) && self.clear(&spot, copy.block.bytes)? {
+                    self.relocate(id, copy.block.bytes, &spot)?;
                 }
             }
         }
@@ -56,41 +57,43 @@ impl Pool {
     /// `clear`: what is in the way is moved too. How many were moved.
     fn relocate_all(&mut self, layout: &Layout, clear: bool) -> Result<usize, Error> {
         let mut count = 0;
-        for &(interval, offset) in &layout.residents {
+        for (interval, spot) in &layout.residents {
             let following = self.plans.present();
-            let id = following.and_then(|following| following.storage_in(interval, &self.graph.storages));
+            let id = following.and_then(|following| following.storage_in(*interval, &self.graph.storages));
             if let Some(id) = id
                 && let Some(copy) = self.graph.storages[id].device
-                && !self.device.is_at(copy.block, offset)
-                && (!clear || self.clear(offset, copy.block.bytes)?)
+                && !self.device.is_at(copy.block, spot)
+                && (!clear || self.clear(spot, copy.block.bytes)?)
             {
-                count += usize::from(self.relocate(id, copy.block.bytes, offset)?);
+                count += usize::from(self.relocate(id, copy.block.bytes, spot)?);
             }
         }
         Ok(count)
     }
 
-    /// Moves a storage to an address. `false`: that is not free.
-    fn relocate(&mut self, id: StorageId, bytes: usize, offset: usize) -> Result<bool, Error> {
-        let placed = self.device.allocate_at(&*self.submitter.engine, offset, bytes);
+    /// Moves a storage to a spot. `false`: that is not free.
+    fn relocate(&mut self, id: StorageId, bytes: usize, spot: &Spot) -> Result<bool, Error> {
+        let placed = self.device.allocate_at(&*self.submitter.engine, spot, bytes);
         match placed.map_err(|error| self.engine_error(error))? {
             Some((block, busy)) => self.copy_within(id, block, busy).map(|()| true),
             None => Ok(false),
         }
     }
 
-    /// Moves what lies in a range out of it. `false`: there is no room.
-    fn clear(&mut self, offset: usize, bytes: usize) -> Result<bool, Error> {
+    /// Moves what lies in a spot out of it. `false`: there is no room.
+    fn clear(&mut self, spot: &Spot, bytes: usize) -> Result<bool, Error> {
+        let ranges = self.device.ranges(spot, bytes);
         let is_there = |&id: &StorageId| {
             let copy = self.graph.storages[id].device;
-            copy.is_some_and(|copy| self.device.overlaps(copy.block, offset, bytes))
+            let overlaps = |block| ranges.iter().any(|&(at, bytes)| self.device.overlaps(block, at, bytes));
+            copy.is_some_and(|copy| overlaps(copy.block))
         };
         let there: Vec<StorageId> = self.graph.storages.residents().filter(is_there).collect();
-        // What is free within the range is held meanwhile, so that nothing is moved there.
+        // What is free within the spot is held meanwhile, so that nothing is moved there.
         let mut held = Vec::new();
         let mut moved = Ok(true);
         for id in there {
-            moved = self.hold(offset, bytes, &mut held).and_then(|()| self.move_away(id));
+            moved = self.hold(&ranges, &mut held).and_then(|()| self.move_away(id));
             if !matches!(moved, Ok(true)) {
                 break;
             }
@@ -99,11 +102,13 @@ impl Pool {
         moved
     }
 
-    /// Takes all that is free within a range.
-    fn hold(&mut self, offset: usize, bytes: usize, held: &mut Vec<(Block, Pending)>) -> Result<(), Error> {
-        for (begin, size) in self.device.free_within(offset, bytes) {
-            let placed = self.device.allocate_at(&*self.submitter.engine, begin, size);
-            held.extend(placed.map_err(|error| self.engine_error(error))?);
+    /// Takes all that is free within ranges.
+    fn hold(&mut self, ranges: &[(usize, usize)], held: &mut Vec<(Block, Pending)>) -> Result<(), Error> {
+        for &(offset, bytes) in ranges {
+            for (begin, size) in self.device.free_within(offset, bytes) {
+                let placed = self.device.allocate_at(&*self.submitter.engine, &Spot::At(begin), size);
+                held.extend(placed.map_err(|error| self.engine_error(error))?);
+            }
         }
         Ok(())
     }

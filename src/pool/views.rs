@@ -38,9 +38,9 @@ struct View {
 }
 
 /// Pages, joined where they are neighbours.
-type Runs = Arc<[Range<u32>]>;
+pub type Runs = Arc<[Range<u32>]>;
 
-fn runs(pages: &[u32]) -> Runs {
+pub fn runs(pages: &[u32]) -> Runs {
     let mut runs: Vec<Range<u32>> = Vec::new();
     for &page in pages {
         match runs.last_mut() {
@@ -70,16 +70,16 @@ impl Views {
     }
 
     /// The first address of the view of these pages, none of them in use, if it is remembered. It is in use from now on.
-    pub fn find(&mut self, pages: &[u32]) -> Option<usize> {
-        let first = self.unused.remove(&runs(pages))?;
+    pub fn find(&mut self, pages: &Runs) -> Option<usize> {
+        let first = self.unused.remove(pages)?;
         self.get(first).in_use = true;
         Some(first)
     }
 
     /// A view of these pages, in use: its first address, and the work to be done before it is mapped. Other views there are
     /// forgotten.
-    pub fn add(&mut self, pages: &[u32]) -> (usize, Pending) {
-        let count = pages.len();
+    pub fn add(&mut self, pages: &Runs) -> (usize, Pending) {
+        let count = pages.iter().map(|run| run.len()).sum();
         let found = self.gap(self.cursor, count).or_else(|| self.gap(0, count));
         let first = found.unwrap_or_else(|| {
             self.ranges += 1;
@@ -97,12 +97,12 @@ impl Views {
                 self.forgotten = self.forgotten.and(view.touched);
             }
         }
-        self.views.insert(first, View { runs: runs(pages), count, touched: after, in_use: true });
+        self.views.insert(first, View { runs: pages.clone(), count, touched: after, in_use: true });
         (first, after)
     }
 
     /// The pages of a view, joined where they are neighbours.
-    pub fn runs(&self, first: usize) -> &[Range<u32>] {
+    pub fn runs(&self, first: usize) -> &Runs {
         &self.views[&first].runs
     }
 

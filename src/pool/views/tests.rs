@@ -51,11 +51,12 @@ impl Model {
             pages.sort_unstable();
             pages.truncate(count);
         }
-        let found = views.find(&pages);
+        let pages_in_runs = runs(&pages);
+        let found = views.find(&pages_in_runs);
         self.found += usize::from(found.is_some());
         let first = found.unwrap_or_else(|| {
             let pages = &pages[..];
-            let (first, after) = views.add(pages);
+            let (first, after) = views.add(&pages_in_runs);
             self.addresses.resize(views.ranges() * self.range_pages, (None, false, 0));
             for (address, &page) in self.addresses[first..first + count].iter_mut().zip(pages) {
                 assert!(!address.1, "two views in use at an address");
@@ -119,7 +120,7 @@ proptest! {
 fn a_view_is_remembered_until_its_addresses_are_used_again() {
     let mut views = Views::new(6);
     let mut add = |pages: &[u32], sequence| {
-        let (first, after) = views.add(pages);
+        let (first, after) = views.add(&runs(pages));
         views.free(first, work(sequence));
         (first, after)
     };
@@ -127,9 +128,9 @@ fn a_view_is_remembered_until_its_addresses_are_used_again() {
     assert_eq!(add(&[3, 4, 5], 2), (2, work(0)));
     // The range has six addresses.
     assert_eq!(add(&[1, 2, 3], 3), (0, work(2)));
-    assert_eq!(views.find(&[0, 2]), None);
-    assert_eq!(views.find(&[3, 4, 5]), None);
-    assert_eq!(views.find(&[1, 2, 3]), Some(0));
-    assert_eq!(views.find(&[1, 2, 3]), None, "it is in use");
+    assert_eq!(views.find(&runs(&[0, 2])), None);
+    assert_eq!(views.find(&runs(&[3, 4, 5])), None);
+    assert_eq!(views.find(&runs(&[1, 2, 3])), Some(0));
+    assert_eq!(views.find(&runs(&[1, 2, 3])), None, "it is in use");
     assert_eq!(views.runs(0).iter().map(ExactSizeIterator::len).collect::<Vec<_>>(), [3]);
 }
