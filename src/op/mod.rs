@@ -421,6 +421,18 @@ pub enum Op {
         /// Height and width of the forward's input.
         size: [usize; 2],
     },
+    /// `(words, gradient) -> [o, c / groups, kd, kh, kw]`: [`Op::ConvBackwardWeight`] of the images that were encoded, whole and
+    /// row-major, of `f32` or `f64`. A third input as the second in [`Op::Encode`].
+    ConvBackwardWeightEncoded {
+        /// The forward convolution.
+        conv: Conv,
+        /// Depth, height and width of the kernel.
+        kernel: [usize; 3],
+        /// Channels, depth, height and width of an image.
+        image: [usize; 4],
+        /// How they were encoded.
+        encoding: Encoding,
+    },
     /// `(x, ..) -> one or more, shaped as the inputs`: several elementwise ops of floats in one pass.
     Fused {
         /// The steps.

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use bytemuck::{Pod, Zeroable};
 
 use super::image::pair;
@@ -53,6 +55,30 @@ fn push(request: &Request, (family, kind): Kind, encoding: Encoding, dtype: Dtyp
         (args.padding, args.dilation) = (pair(pool.padding), pair(pool.dilation));
     }
     KernelCall::push(calls, KernelName::new(family, kind, dtype), args.words, args.chunk, &args);
+}
+
+/// Words in which some values of `count` are, by one block; values that all take as much.
+pub fn decode_some(
+    encoding: Encoding,
+    dtype: Dtype,
+    count: usize,
+    some: &Range<usize>,
+    [to, form, _]: [u64; 3],
+    calls: &mut Calls,
+) {
+    let per_word = encoding.per_word().unwrap_or(1);
+    let (first, end) = (some.start / per_word, some.end.div_ceil(per_word));
+    let words = (end - first) as u64;
+    let args = Coded {
+        out: to,
+        x: form + (first * size_of::<u32>()) as u64,
+        chunk: words,
+        words,
+        count: (end * per_word).min(count).saturating_sub(first * per_word) as u64,
+        ..Coded::zeroed()
+    };
+    let (family, kind) = kind(encoding, DECODE);
+    KernelCall::push(calls, KernelName::new(family, kind, dtype), words, words, &args);
 }
 
 /// Family and kind of a kernel.

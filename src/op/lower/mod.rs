@@ -32,10 +32,12 @@ pub(crate) use pointwise::bits;
 #[cfg(feature = "cuda")]
 pub(crate) use reduce::TEAM;
 
+use std::ops::Range;
+
 use arrayvec::ArrayVec;
 use bytemuck::Pod;
 
-use super::{Dtype, Encoding, Op, View};
+use super::{Dtype, Encoding, Op, ROW, View};
 
 /// A view and the address of the first byte of its storage.
 #[derive(Clone, Copy, Debug)]
@@ -185,6 +187,7 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::Matmul | Op::Conv(_) | Op::ConvBackwardInput { .. } | Op::ConvBackwardWeight { .. } => {
             return None;
         }
+        Op::ConvBackwardWeightEncoded { .. } => return None,
         Op::Encode(Encoding::Sparse(sparse)) => sparse::encode(request, sparse, &mut calls),
         Op::Decode { encoding: Encoding::Sparse(sparse), .. } => sparse::decode(request, sparse, &mut calls),
         Op::Tally => sparse::tally(request, &mut calls),
@@ -206,6 +209,44 @@ pub fn lower_directly(request: &Request) -> Calls {
         _ => direct::convolution(request, &mut calls),
     }
     calls
+}
+
+/// The kernel that decodes some neighbours of `count` values, in one block; it writes at most [`decoded_count`] values, of which
+/// the first that is wanted is the [`decoded_at`]th. Addresses: of what it writes, of the form, and of what lies beside it.
+pub fn decode_some(
+    encoding: Encoding,
+    dtype: Dtype,
+    count: usize,
+    some: &Range<usize>,
+    addresses: [u64; 3],
+) -> Calls {
+    let mut calls = Calls::new();
+    match encoding {
+        Encoding::Sparse(sparse) => {
+            sparse::decode_some(sparse, dtype, count, some, addresses, &mut calls);
+        }
+        _ => coded::decode_some(encoding, dtype, count, some, addresses, &mut calls),
+    }
+    calls
+}
+
+/// How many values are decoded before the one with that number, since they are together with it.
+pub fn decoded_at(encoding: Encoding, first: usize) -> usize {
+    first % grain(encoding)
+}
+
+/// The most values that are decoded together with `some` neighbours, these included.
+pub fn decoded_count(encoding: Encoding, some: usize) -> usize {
+    let grain = grain(encoding);
+    some.next_multiple_of(grain) + grain
+}
+
+/// Values that are decoded together.
+fn grain(encoding: Encoding) -> usize {
+    match encoding {
+        Encoding::Sparse(_) => ROW,
+        _ => encoding.per_word().unwrap_or(1),
+    }
 }
 
 /// Workspace that the kernels of an op need: a function of shapes alone.
