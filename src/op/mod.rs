@@ -15,7 +15,7 @@ mod traced;
 mod work;
 
 pub use dtype::{Dtype, Scalar};
-pub use encoding::{Encoding, FloatFormat, Origin, Taps};
+pub use encoding::{Encoding, FloatFormat, InParts, Origin, SCALED, Taps, scale_words};
 pub use fused::{
     BINARY_STEPS, MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, MAX_SCALARS, MAX_STEPS, Program, Source, Step,
     StepKind, UNARY_STEPS,
@@ -431,7 +431,7 @@ pub enum Op {
         /// Channels, depth, height and width of an image.
         image: [usize; 4],
         /// How they were encoded.
-        encoding: Encoding,
+        encoding: InParts,
     },
     /// `(x, ..) -> one or more, shaped as the inputs`: several elementwise ops of floats in one pass.
     Fused {

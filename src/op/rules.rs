@@ -1,6 +1,8 @@
 //! Total functions of an op: what it makes, what it reads, what it may overwrite.
 
-use super::{COUNTED_RUN, Dtype, Encoding, MAX_SCALARS, Norm, Op, Outputs, Reads, Scalar, Shape, View};
+use super::{
+    COUNTED_RUN, Dtype, Encoding, InParts, MAX_SCALARS, Norm, Op, Outputs, Reads, Scalar, Shape, View,
+};
 
 impl Op {
     /// What the op makes of these inputs. The caller has checked that they fit together.
@@ -129,7 +131,7 @@ impl Op {
             (Op::Copy { .. } | Op::SliceAssign { .. } | Op::ArgWhere { .. }, _) => true,
             (Op::ConvBackwardWeightEncoded { encoding, .. }, _) => {
                 is_decoded_in_parts(view.dtype)
-                    && encoding.takes(view.dtype)
+                    && Encoding::from(*encoding).takes(view.dtype)
                     && *data.get_or_insert(view.dtype) == view.dtype
             }
             _ => self.computes(view.dtype) && *data.get_or_insert(view.dtype.stored()) == view.dtype.stored(),
@@ -170,10 +172,10 @@ impl Op {
                 let same = (pool, size[1]) == (taps.pool, taps.width);
                 same.then_some(Op::MaxPool2dBackwardTaps { taps, size })
             }
-            (Op::ConvBackwardWeight { conv, kernel }, 0, Encoding::Sparse(_) | Encoding::Reduced(_)) => {
+            (Op::ConvBackwardWeight { conv, kernel }, 0, _) => {
                 let image = [1, 2, 3, 4].map(|axis| view.shape()[axis]);
-                let op = Op::ConvBackwardWeightEncoded { conv, kernel, image, encoding: *encoding };
-                is_decoded_in_parts(view.dtype).then_some(op)
+                let encoding = InParts::of(encoding).filter(|_| is_decoded_in_parts(view.dtype))?;
+                Some(Op::ConvBackwardWeightEncoded { conv, kernel, image, encoding })
             }
             _ => None,
         }
@@ -189,7 +191,8 @@ impl Op {
         let gradient = &inputs[1];
         let shape = Shape::new(&[gradient.shape()[0], channels, z, y, x]);
         let values = View::contiguous(gradient.dtype, shape);
-        let decode = Op::Decode { encoding, dtype: gradient.dtype, count: shape.count() };
+        let (encoding, dtype) = (encoding.into(), gradient.dtype);
+        let decode = Op::Decode { encoding, dtype, count: shape.count() };
         Some((decode, values, Op::ConvBackwardWeight { conv, kernel }))
     }
 

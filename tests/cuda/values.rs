@@ -2,7 +2,8 @@
 //! use.
 
 use burn_overcommit::op::{
-    Binary, Compare, Conv, Dtype, Encoding, FloatFormat, Op, Pool2d, Shape, Sparse, Taps, Unary, View,
+    ArgReduce, Binary, Compare, Conv, Dtype, Encoding, FloatFormat, Op, Pool2d, Shape, Sparse, Taps, Unary,
+    View,
 };
 use burn_overcommit::runtime::{self, Tensor};
 use burn_overcommit::{Config, OvercommitDevice, configure};
@@ -63,6 +64,8 @@ fn answers(device: &OvercommitDevice) -> Vec<Vec<u8>> {
         made.push(run(Op::Decode { encoding, dtype, count }, &[&form, &beside]));
     }
     encoded(&mut made, Encoding::Bools, &run(Op::CompareScalar(Compare::Lower, 1.5.into()), &[&x]));
+    let places = Op::ArgReduce { kind: ArgReduce::Max, axis: 3, dtype: Dtype::I64, values: false };
+    encoded(&mut made, Encoding::Integers { bits: 8 }, &in_a_row(&run(places, &[&image])));
     let op = Op::MaxPool2d { pool: POOL, indices: Some(Dtype::I32) };
     let [gradient, indices] = runtime::run_pair(op, [image]).expect("enough memory");
     let size = [SIZES[2], SIZES[3]];

@@ -97,6 +97,12 @@ const TAPS: [(usize, [&str; 2]); 6] = [
     (32, ["encode_32", "decode_32"]),
 ];
 
+/// Of integers, which have kernels for as many to a word as taps.
+fn integers(bits: u8, way: usize) -> Kind {
+    let row = TAPS.iter().find(|row| row.0 == u32::BITS as usize / usize::from(bits));
+    ("integers", row.expect("bits are a power of two").1[way])
+}
+
 const REDUCED: [(FloatFormat, [&str; 2]); 5] = [
     (FloatFormat::F16, ["encode_f16", "decode_f16"]),
     (FloatFormat::Bf16, ["encode_bf16", "decode_bf16"]),
@@ -113,6 +119,7 @@ fn kind(encoding: Encoding, way: usize) -> Kind {
             let row = TAPS.iter().find(|row| row.0 == (u32::BITS / taps.bits()) as usize);
             ("taps", row.expect("bits are a power of two").1[way])
         }
+        Encoding::Integers { bits } => integers(bits, way),
         Encoding::Sparse(_) => unreachable!("sparse forms have a lowering of their own"),
         Encoding::Reduced(format) => ("reduced", REDUCED[format as usize].1[way]),
     }
@@ -127,5 +134,6 @@ pub fn names(names: &mut Vec<KernelName>) {
     add("signs", &["encode", pointwise::RELU_BACKWARD], &Dtype::FLOATS);
     add("bools", &["encode", "decode"], &[Dtype::Bool, Dtype::Bool32]);
     TAPS.iter().for_each(|(_, kinds)| add("taps", kinds, &Dtype::INDICES));
+    TAPS.iter().for_each(|(_, kinds)| add("integers", kinds, &Dtype::INDICES));
     REDUCED.iter().for_each(|(_, kinds)| add("reduced", kinds, &Dtype::FLOATS));
 }

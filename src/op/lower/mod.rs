@@ -21,6 +21,7 @@ mod pointwise;
 mod pool;
 mod reduce;
 mod sample;
+mod scaled;
 mod sort;
 mod space;
 mod sparse;
@@ -37,7 +38,7 @@ use std::ops::Range;
 use arrayvec::ArrayVec;
 use bytemuck::Pod;
 
-use super::{Dtype, Encoding, Op, ROW, View};
+use super::{Dtype, Encoding, Op, ROW, SCALED, View};
 
 /// A view and the address of the first byte of its storage.
 #[derive(Clone, Copy, Debug)]
@@ -191,6 +192,12 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::Encode(Encoding::Sparse(sparse)) => sparse::encode(request, sparse, &mut calls),
         Op::Decode { encoding: Encoding::Sparse(sparse), .. } => sparse::decode(request, sparse, &mut calls),
         Op::Tally => sparse::tally(request, &mut calls),
+        Op::Encode(Encoding::Reduced(format)) if format.has_scales() => {
+            scaled::encode(request, format, &mut calls);
+        }
+        Op::Decode { encoding: Encoding::Reduced(format), .. } if format.has_scales() => {
+            scaled::decode(request, format, &mut calls);
+        }
         Op::Encode(encoding) => coded::encode(request, encoding, &mut calls),
         Op::Decode { encoding, .. } => coded::decode(request, encoding, &mut calls),
         Op::MaxPool2dBackwardTaps { taps, .. } => pool::max_backward_taps(request, &taps, &mut calls),
@@ -225,6 +232,9 @@ pub fn decode_some(
         Encoding::Sparse(sparse) => {
             sparse::decode_some(sparse, dtype, count, some, addresses, &mut calls);
         }
+        Encoding::Reduced(format) if format.has_scales() => {
+            scaled::decode_some(format, dtype, count, some, addresses, &mut calls);
+        }
         _ => coded::decode_some(encoding, dtype, count, some, addresses, &mut calls),
     }
     calls
@@ -245,6 +255,7 @@ pub fn decoded_count(encoding: Encoding, some: usize) -> usize {
 fn grain(encoding: Encoding) -> usize {
     match encoding {
         Encoding::Sparse(_) => ROW,
+        Encoding::Reduced(format) if format.has_scales() => SCALED,
         _ => encoding.per_word().unwrap_or(1),
     }
 }
@@ -296,7 +307,8 @@ pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
         "deform" => size_of::<sample::Deform>(),
         "signs" if name.kind == pointwise::RELU_BACKWARD => size_of::<pointwise::Pointwise>(),
         "sparse" => size_of::<sparse::SparseArgs>(),
-        "signs" | "bools" | "taps" | "reduced" => size_of::<coded::Coded>(),
+        "scaled" => size_of::<scaled::ScaledArgs>(),
+        "signs" | "bools" | "taps" | "integers" | "reduced" => size_of::<coded::Coded>(),
         _ => size_of::<pointwise::Pointwise>(),
     };
     KernelName::all().into_iter().map(|name| (name, size(&name))).collect()
