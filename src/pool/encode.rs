@@ -162,15 +162,14 @@ impl Pool {
         let mut read: Inputs<Input> = inputs.into();
         let values = inputs[at].view;
         let (dtype, count) = (values.dtype, values.shape().count());
-        let in_place = |view| Input { id: form, view, consumed: false };
-        read[at] = in_place(words(encoding, count));
+        read[at] = Input { id: form, view: words(encoding, count), consumed: false };
         // As large as without: what is refused does not depend on what is encoded.
         if self.least_bytes(asked, inputs) > self.device.limit_bytes() {
             return Ok(None);
         }
         let mut all = read.clone();
         // What lies beside a form is read too, but is no storage.
-        all.extend(encoding.beside(dtype, count).map(in_place));
+        all.extend(encoding.beside(dtype, count).map(|view| Input { view, ..read[at] }));
         let instruction =
             self.instructions.get(&*self.submitter.engine, self.settings.exactness, op, &all)?;
         // Where all is decoded into workspace nothing is gained.
