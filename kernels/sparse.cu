@@ -15,6 +15,7 @@ struct Sparse {
   void* rest;    // rows from `certain` on, as they are
   u64 chunk;     // rows or pieces per block
   u64 rows, count, capacity, certain;
+  u64 first, wanted;  // decoding: so many rows from that one on, the first of which goes to where `x` begins
 };
 
 DEV u64 length(const Sparse& p, u64 row) { return least(u64(ROW), p.count - row * ROW); }
@@ -131,8 +132,9 @@ template <class T> DEV void encode_bits(const Sparse& p) {
   });
 }
 template <class T> DEV void decode_bits(const Sparse& p) {
-  for_rows(p, p.rows, [&](u64 row) {
-    T* out = static_cast<T*>(p.x) + row * ROW;
+  for_rows(p, p.wanted, [&](u64 place) {
+    T* out = static_cast<T*>(p.x) + place * ROW;
+    const u64 row = p.first + place;
     const u64 some = length(p, row), first = start(p, row);
     const u32* marks = static_cast<const u32*>(p.marks) + row * MARK_WORDS;
     u32 kept = 0;
@@ -184,8 +186,9 @@ template <class T> DEV void encode_columns(const Sparse& p) {
   });
 }
 template <class T> DEV void decode_columns(const Sparse& p) {
-  for_rows(p, p.rows, [&](u64 row) {
-    T* out = static_cast<T*>(p.x) + row * ROW;
+  for_rows(p, p.wanted, [&](u64 place) {
+    T* out = static_cast<T*>(p.x) + place * ROW;
+    const u64 row = p.first + place;
     const u64 some = length(p, row), first = start(p, row), end = row + 1 < p.rows ? start(p, row + 1) : *p.total;
     const u64 kept = end - first;
     if (kept > ROW || !has_room(p, first, kept)) return take_whole(p, row, out);

@@ -99,7 +99,12 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 14] = [
         "true where the engine can and the budget holds 64 pages",
     ),
     (Variable::Placement, "OVERCOMMIT_PLACEMENT", "best-fit or smartpool", "smartpool"),
-    (Variable::GistFormat, "OVERCOMMIT_GIST_FORMAT", "f16, bf16, fp10, fp8_e4m3 or fp8_e5m2", "f16"),
+    (
+        Variable::GistFormat,
+        "OVERCOMMIT_GIST_FORMAT",
+        "f16, bf16, fp10, fp8_e4m3 or fp8_e5m2; the last three with _scaled too",
+        "f16",
+    ),
     (Variable::CudaLibraries, "OVERCOMMIT_CUDA_LIBRARIES", "a folder", "the linker's and the usual folders"),
     (Variable::Tf32, "OVERCOMMIT_TF32", "true or false", "false"),
     (Variable::Fusion, "OVERCOMMIT_FUSION", "true or false", "false"),
@@ -362,7 +367,7 @@ impl Config {
         self
     }
 
-    /// What [`Policy::Gist`] rounds values to that wait for the backward pass.
+    /// What [`Policy::Gist`] rounds values to that wait for the backward pass; with a scale for each block of values, or without.
     pub fn gist_format(mut self, format: FloatFormat) -> Self {
         self.gist_format = Some(format);
         self

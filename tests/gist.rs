@@ -12,10 +12,11 @@ use burn::optim::{GradientsParams, Optimizer, SgdConfig};
 use burn::tensor::activation::relu;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Distribution, Tensor};
+use burn_overcommit::op::{Conv, Dtype, Encoding, Op, Shape, Sparse, Unary, View};
 use burn_overcommit::trace::Event;
 use burn_overcommit::{
     Config, Counters, FloatFormat, LaneMode, Overcommit, OvercommitDevice, Planning, Policy, SimProfile,
-    Stats, configure, recording, reset_stats, stats,
+    Stats, configure, recording, reset_stats, runtime, stats,
 };
 use burn_overcommit_networks::{by_name, training_step};
 
@@ -147,7 +148,7 @@ fn lossless_encodings_leave_every_bit_and_take_less_memory() {
 }
 
 #[test]
-fn gradients_read_encoded_forms_and_only_sparse_ones_are_decoded() {
+fn gradients_read_encoded_forms_and_only_a_product_decodes() {
     let device = device();
     train(&device, Config::new().policy(Policy::GistLossless).record(), false);
     let recording = recording(&device).unwrap();
@@ -157,11 +158,16 @@ fn gradients_read_encoded_forms_and_only_sparse_ones_are_decoded() {
             _ => None,
         })
         .collect();
-    assert!(names.contains(&"encode_signs") && names.contains(&"encode_taps"), "{names:?}");
+    for encoding in ["encode_signs", "encode_taps", "encode_sparse"] {
+        assert!(names.contains(&encoding), "{names:?}");
+    }
     // The images are drawn again.
     let is_expected =
         |name: &&str| name.starts_with("encode_") || ["random", "tally", "decode_sparse"].contains(name);
     assert!(names.iter().all(is_expected), "{names:?}");
+    // What the second convolution reads, and the linear layer.
+    let times = |wanted: &str| names.iter().filter(|&&name| name == wanted).count();
+    assert_eq!(2 * times("decode_sparse"), times("encode_sparse"), "{names:?}");
 }
 
 #[test]
@@ -297,4 +303,70 @@ fn the_default_policy_encodes_where_that_is_faster() {
     let (step_ns, seen) = simulated_step(short());
     assert!(seen.counters.encodings > 0);
     assert!(step_ns < free_ns + free_ns / 50, "{step_ns} of {free_ns}");
+}
+
+/// Convolutions for which weights' gradients go different ways, and the images.
+fn convolutions() -> Vec<(Conv, [usize; 3], usize, [usize; 5])> {
+    let conv = |stride, padding: usize, dilation, groups| Conv {
+        stride: [1, stride, stride],
+        padding: [0, padding, padding],
+        dilation: [1, dilation, 1],
+        groups,
+    };
+    vec![
+        (conv(1, 1, 1, 1), [1, 3, 3], 8, [2, 48, 1, 30, 31]),
+        (conv(1, 0, 1, 1), [1, 1, 1], 7, [3, 40, 1, 9, 20]),
+        // Several images together.
+        (conv(1, 1, 1, 1), [1, 3, 3], 5, [23, 37, 1, 5, 4]),
+        (conv(2, 2, 3, 2), [1, 3, 2], 6, [2, 6, 1, 17, 19]),
+        // Groups of a channel.
+        (conv(1, 1, 1, 6), [1, 3, 3], 12, [3, 6, 1, 13, 11]),
+        (conv(2, 0, 1, 1), [2, 3, 3], 4, [2, 5, 3, 9, 8]),
+        (conv(1, 0, 1, 1), [1, 3, 3], 4, [2, 3, 1, 2, 2]),
+    ]
+}
+
+#[test]
+fn gradients_of_weights_are_the_same_of_encoded_images() {
+    let device = &device();
+    configure(device, Config::new()).unwrap();
+    let normal = |shape: &[usize], dtype, seed| {
+        let distribution =
+            burn_overcommit::op::Distribution::Normal { mean: 0.0.into(), deviation: 1.0.into() };
+        runtime::create(device, Op::Random { shape: Shape::new(shape), dtype, distribution, seed }).unwrap()
+    };
+    let run = |op, inputs: &[&runtime::Tensor]| {
+        runtime::run(op, inputs.iter().map(|&input| input.clone())).unwrap()
+    };
+    for (seed, (conv, kernel, filters, sizes)) in convolutions().into_iter().enumerate() {
+        for dtype in [Dtype::F32, Dtype::F64] {
+            let images = run(Op::Unary(Unary::Relu), &[&normal(&sizes, dtype, seed as u64)]);
+            let count = images.shape().count();
+            let row = images.clone().with_layout(View::contiguous(dtype, Shape::new(&[count])).layout);
+            let [z, y, x] = conv.output_size([sizes[2], sizes[3], sizes[4]], kernel);
+            let gradient = normal(&[sizes[0], filters, z, y, x], dtype, 99);
+            let width = dtype.size_bytes() as u8;
+            // By columns and by bits, with too little room for most rows and with enough.
+            let sparse = [3, 20, 60, 200].map(|per_row| Encoding::Sparse(Sparse { per_row, width }));
+            let reduced = FloatFormat::ALL.iter().map(|&format| Encoding::Reduced(format));
+            for encoding in sparse.into_iter().chain(reduced) {
+                let beside = encoding.beside(dtype, count).map(|view| {
+                    let unset = Op::Unset { shape: *view.shape(), dtype };
+                    runtime::create(device, unset).unwrap()
+                });
+                let with = |first| [first].into_iter().chain(&beside).collect::<Vec<_>>();
+                let form = run(Op::Encode(encoding), &with(&row));
+                let decoded = run(Op::Decode { encoding, dtype, count }, &with(&form));
+                let decoded = decoded.with_layout(View::contiguous(dtype, Shape::new(&sizes)).layout);
+                let plain = Op::ConvBackwardWeight { conv, kernel };
+                let op = plain.on_encoded(0, &encoding, &View::contiguous(dtype, Shape::new(&sizes)));
+                let mut inputs = with(&form);
+                inputs.insert(1, &gradient);
+                let found = run(op.expect("there is one"), &inputs);
+                let expected = run(plain, &[&decoded, &gradient]);
+                let [found, expected] = [found, expected].map(|made| runtime::read(made).unwrap());
+                assert!(found == expected, "{conv:?} {kernel:?} {encoding:?} {dtype}");
+            }
+        }
+    }
 }

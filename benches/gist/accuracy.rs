@@ -31,8 +31,6 @@ const BLOCKS: usize = 3;
 const BATCH: usize = 64;
 const EPOCHS: usize = 10;
 const RATE: f64 = 0.02;
-/// Of weights and batches; figures are means.
-const SEEDS: u64 = 3;
 
 /// A rectified sum of what comes in and two convolutions of it (He et al., CVPR 2016).
 #[derive(Module, Debug)]
@@ -88,9 +86,9 @@ struct Course {
 }
 
 /// Trains in full precision, or with values rounded.
-fn train(format: Option<FloatFormat>, digits: &Digits) -> Course {
+fn train(format: Option<FloatFormat>, seeds: u64, digits: &Digits) -> Course {
     let (mut losses, mut accuracy, mut kept) = (vec![0.0; EPOCHS], 0.0, 1.0);
-    for seed in 0..SEEDS {
+    for seed in 0..seeds {
         let device = &OvercommitDevice::Host(10 + seed as u16);
         let policy = format.map_or(Policy::Auto, |_| Policy::Gist);
         let config = Config::new().policy(policy).planning(Planning::AtOnce);
@@ -109,7 +107,7 @@ fn train(format: Option<FloatFormat>, digits: &Digits) -> Course {
                 let loss = criterion.forward(network.scores(images), labels);
                 let gradients = GradientsParams::from_grads(loss.backward(), &network);
                 network = optimizer.step(RATE, network, gradients);
-                *sum += f64::from(loss.into_scalar()) / count / SEEDS as f64;
+                *sum += f64::from(loss.into_scalar()) / count / seeds as f64;
             }
         }
         let counters = stats(device).expect("a device in use").counters;
@@ -119,21 +117,21 @@ fn train(format: Option<FloatFormat>, digits: &Digits) -> Course {
         let Batch { images, labels } = Batch::<Overcommit>::new(&digits.held_out, device);
         let told = network.valid().scores(images).argmax(1).flatten::<1>(0, 1);
         let right: i64 = told.equal(labels).int().sum().into_scalar().into();
-        accuracy += right as f64 / digits.held_out.len() as f64 / SEEDS as f64;
+        accuracy += right as f64 / digits.held_out.len() as f64 / seeds as f64;
     }
     let name = format.map_or("full precision", FloatFormat::name).to_string();
     Course { name, losses, accuracy, kept }
 }
 
-/// Prints accuracies and draws the losses of all epochs side by side.
-pub fn print(image: &Path) -> Result<(), Box<dyn Error>> {
+/// Prints accuracies and draws the losses of all epochs side by side: means over `seeds` of weights and batches.
+pub fn print(image: &Path, seeds: u64) -> Result<(), Box<dyn Error>> {
     let digits = Digits::load()?;
     let formats = [None].into_iter().chain(FloatFormat::ALL.iter().copied().map(Some));
     println!("| kept in | accuracy | last loss | encoded bytes |");
     println!("|---|---:|---:|---:|");
     let mut courses = Vec::new();
     for format in formats {
-        let course = train(format, &digits);
+        let course = train(format, seeds, &digits);
         let last = course.losses.last().copied().unwrap_or_default();
         println!("| {} | {:.2} % | {last:.4} | {:.2}x |", course.name, 100.0 * course.accuracy, course.kept);
         courses.push(course);

@@ -90,8 +90,10 @@ pub fn print() {
     };
     let op = Op::MaxPool2d { pool, indices: Some(Dtype::I32) };
     let [_, indices] = runtime::run_pair(op, [image]).expect("enough memory");
+    let indices = flat(indices);
     let pooled = pool.output_size([SIZES[2], SIZES[3]]);
-    row("places of maxima", Encoding::Taps(Taps { pool, width: SIZES[3], pooled }), &flat(indices));
+    row("places of maxima", Encoding::Taps(Taps { pool, width: SIZES[3], pooled }), &indices);
+    row("integers of 16 bits", Encoding::Integers { bits: 16 }, &indices);
     for &format in FloatFormat::ALL {
         row(format.name(), Encoding::Reduced(format), &x);
     }

@@ -58,6 +58,9 @@ struct Options {
     /// Trains a small residual network in each format, prints accuracies and draws the losses into this image.
     #[arg(long)]
     accuracy: Option<PathBuf>,
+    /// How often each format is trained with then.
+    #[arg(long, default_value_t = 3)]
+    seeds: u64,
     /// Passed by cargo.
     #[arg(long, hide = true)]
     bench: bool,
@@ -99,7 +102,7 @@ fn main() {
         return;
     }
     if let Some(image) = &options.accuracy {
-        accuracy::print(image).unwrap_or_else(|error| panic!("{error}"));
+        accuracy::print(image, options.seeds).unwrap_or_else(|error| panic!("{error}"));
         return;
     }
     println!("| network | policy | stash | | peak | | dynamic | | time | |");

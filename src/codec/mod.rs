@@ -4,6 +4,7 @@
 //! To add one: a file here, its row in [`ALL`], an [`Encoding`], its lowering in `op/lower/coded.rs`, a file of `kernels/`.
 
 mod bools;
+mod integers;
 mod reduced;
 mod signs;
 mod sparse;
@@ -23,7 +24,8 @@ pub struct Codec {
 }
 
 /// Every codec; of those that keep a storage in as many bits, the first is chosen.
-pub const ALL: [Codec; 5] = [signs::CODEC, bools::CODEC, taps::CODEC, sparse::CODEC, reduced::CODEC];
+pub const ALL: [Codec; 6] =
+    [signs::CODEC, bools::CODEC, taps::CODEC, integers::CODEC, sparse::CODEC, reduced::CODEC];
 
 impl Codec {
     /// Whether it is enough for uses that read so much.
@@ -51,7 +53,7 @@ pub fn smallest(origin: &Origin, reads: Reads, lossy: Option<FloatFormat>) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::{Compare, Dtype, Op, Pool2d, Shape, Unary, View};
+    use crate::op::{ArgReduce, Compare, Dtype, Op, Pool2d, Shape, Unary, View};
 
     fn origin(op: Op, dtype: Dtype, place: usize) -> Origin {
         let view = |dtype| View::contiguous(dtype, Shape::new(&[2, 3, 8, 8]));
@@ -86,6 +88,20 @@ mod tests {
         assert!(matches!(kept(4, half), Some(Encoding::Sparse(_))));
         assert_eq!(kept(2, half), Some(Encoding::Reduced(FloatFormat::F16)));
         assert_eq!(smallest(&counted(4), Reads::Signs, half), Some(Encoding::Signs));
+    }
+
+    #[test]
+    fn integers_take_the_bits_that_their_op_can_make() {
+        let kept = |op, place| smallest(&origin(op, Dtype::I64, place), Reads::Values, None);
+        let places = |axis, values| Op::ArgReduce { kind: ArgReduce::Max, axis, dtype: Dtype::I64, values };
+        // Of axes of 8, 3 and 2.
+        assert_eq!(kept(places(2, false), 0), Some(Encoding::Integers { bits: 4 }));
+        assert_eq!(kept(places(1, true), 1), Some(Encoding::Integers { bits: 2 }));
+        assert_eq!(kept(places(0, false), 0), Some(Encoding::Integers { bits: 1 }));
+        let sorted = Op::ArgSort { axis: 3, descending: false, count: 8, dtype: Dtype::I64 };
+        assert_eq!(kept(sorted, 0), Some(Encoding::Integers { bits: 4 }));
+        // Of floats nothing is known.
+        assert_eq!(kept(Op::Copy { dtype: Dtype::I64 }, 0), None);
     }
 
     #[test]

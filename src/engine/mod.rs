@@ -226,7 +226,7 @@ pub trait Engine: Send + Sync + Debug {
     /// Predicted time of `op`, in nanoseconds: by the roofline, unless the engine knows its algorithm better.
     fn launch_ns(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> u64 {
         let _ = algorithm;
-        self.props().launch_ns(&op.work(inputs, outputs))
+        self.props().op_ns(op, inputs, outputs)
     }
 
     /// Workspace that `op` needs: a function of shapes, algorithm and profile, never of free memory.

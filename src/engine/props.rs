@@ -1,5 +1,5 @@
 use super::Tier;
-use crate::op::{Dtype, Work};
+use crate::op::{Dtype, Op, Outputs, View, Work};
 
 /// What an engine's device is like: what the cost model works on.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +76,16 @@ impl Props {
         let arithmetic = work.flops as f64 / self.flops.of(work.dtype);
         let traffic = (work.read_bytes + work.written_bytes) as f64 / self.memory_bytes_per_second;
         self.overhead_ns + (arithmetic.max(traffic) * 1e9) as u64
+    }
+
+    /// Predicted time of an op: of each after the other, if it is two.
+    pub fn op_ns(&self, op: &Op, inputs: &[View], outputs: &Outputs) -> u64 {
+        let Some((decode, values, then)) = op.in_two(inputs) else {
+            return self.launch_ns(&op.work(inputs, outputs));
+        };
+        let decoded = [values].into_iter().collect();
+        self.launch_ns(&decode.work(inputs, &decoded))
+            + self.launch_ns(&then.work(&[values, inputs[1]], outputs))
     }
 
     /// Predicted time to copy `bytes` between tiers, one way. In nanoseconds.

@@ -18,6 +18,12 @@ named! {
         Fp8E4m3 = "fp8_e4m3",
         /// 5 and 2.
         Fp8E5m2 = "fp8_e5m2",
+        /// [`Fp10`](FloatFormat::Fp10), in blocks of [`SCALED`] values that are each scaled by a power of two.
+        Fp10Scaled = "fp10_scaled",
+        /// [`Fp8E4m3`](FloatFormat::Fp8E4m3), so too.
+        Fp8E4m3Scaled = "fp8_e4m3_scaled",
+        /// [`Fp8E5m2`](FloatFormat::Fp8E5m2), so too.
+        Fp8E5m2Scaled = "fp8_e5m2_scaled",
     }
 }
 
@@ -35,10 +41,15 @@ impl FloatFormat {
         match self {
             FloatFormat::F16 => (5, 10),
             FloatFormat::Bf16 => (8, 7),
-            FloatFormat::Fp10 => (5, 4),
-            FloatFormat::Fp8E4m3 => (4, 3),
-            FloatFormat::Fp8E5m2 => (5, 2),
+            FloatFormat::Fp10 | FloatFormat::Fp10Scaled => (5, 4),
+            FloatFormat::Fp8E4m3 | FloatFormat::Fp8E4m3Scaled => (4, 3),
+            FloatFormat::Fp8E5m2 | FloatFormat::Fp8E5m2Scaled => (5, 2),
         }
+    }
+
+    /// Whether each block of [`SCALED`] values has a scale of its own.
+    pub const fn has_scales(self) -> bool {
+        matches!(self, FloatFormat::Fp10Scaled | FloatFormat::Fp8E4m3Scaled | FloatFormat::Fp8E5m2Scaled)
     }
 
     /// Bits of a value.
@@ -46,6 +57,14 @@ impl FloatFormat {
         let (exponent, mantissa) = self.layout();
         1 + exponent + mantissa
     }
+}
+
+/// Values that have a scale together. Their codes fill words, whether two, three or four go into one.
+pub const SCALED: usize = 96;
+
+/// Where the codes of so many scaled values begin, in words: first comes a byte for each block.
+pub fn scale_words(count: usize) -> usize {
+    count.div_ceil(SCALED).div_ceil(size_of::<u32>())
 }
 
 /// Places of maxima, each in the window of its output.
@@ -87,6 +106,11 @@ pub enum Encoding {
     Bools,
     /// The indices that a max-pool makes, by the place in the window.
     Taps(Taps),
+    /// Integers from zero on, of so many bits: 1, 2, 4, 8, 16 or 32.
+    Integers {
+        /// Bits of each.
+        bits: u8,
+    },
     /// Floats, those that are not zero. What finds no room is kept in the host tier.
     Sparse(Sparse),
     /// Floats, rounded to nearest even; beyond the largest number, that.
@@ -94,12 +118,14 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// How many values there are to a word, if all take as much.
+    /// How many values there are to a word, if all take as much and nothing else is there.
     pub fn per_word(&self) -> Option<usize> {
         let bits = match self {
             Encoding::Signs | Encoding::Bools => 1,
             Encoding::Taps(taps) => taps.bits(),
+            Encoding::Integers { bits } => u32::from(*bits),
             Encoding::Sparse(_) => return None,
+            Encoding::Reduced(format) if format.has_scales() => return None,
             Encoding::Reduced(format) => format.bits(),
         };
         Some((u32::BITS / bits) as usize)
@@ -109,6 +135,10 @@ impl Encoding {
     pub fn words(&self, count: usize) -> usize {
         match (self, self.per_word()) {
             (Encoding::Sparse(sparse), _) => sparse.parts(count).words,
+            (Encoding::Reduced(format), None) => {
+                let block_words = SCALED / (u32::BITS / format.bits()) as usize;
+                scale_words(count) + count.div_ceil(SCALED) * block_words
+            }
             (_, per_word) => count.div_ceil(per_word.unwrap_or(1)),
         }
     }
@@ -135,7 +165,7 @@ impl Encoding {
             Encoding::Signs | Encoding::Reduced(_) => dtype.is_float(),
             Encoding::Sparse(sparse) => dtype.is_float() && dtype.size_bytes() == usize::from(sparse.width),
             Encoding::Bools => dtype.is_bool(),
-            Encoding::Taps(_) => Dtype::INDICES.contains(&dtype),
+            Encoding::Taps(_) | Encoding::Integers { .. } => Dtype::INDICES.contains(&dtype),
         }
     }
 
@@ -145,6 +175,7 @@ impl Encoding {
             Encoding::Signs => "encode_signs",
             Encoding::Bools => "encode_bools",
             Encoding::Taps(_) => "encode_taps",
+            Encoding::Integers { .. } => "encode_integers",
             Encoding::Sparse(_) => "encode_sparse",
             Encoding::Reduced(_) => "encode_reduced",
         }
@@ -156,8 +187,38 @@ impl Encoding {
             Encoding::Signs => "decode_signs",
             Encoding::Bools => "decode_bools",
             Encoding::Taps(_) => "decode_taps",
+            Encoding::Integers { .. } => "decode_integers",
             Encoding::Sparse(_) => "decode_sparse",
             Encoding::Reduced(_) => "decode_reduced",
+        }
+    }
+}
+
+/// Encodings of floats of which some can be decoded without the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InParts {
+    /// [`Encoding::Sparse`].
+    Sparse(Sparse),
+    /// [`Encoding::Reduced`].
+    Reduced(FloatFormat),
+}
+
+impl InParts {
+    /// The encoding, if it is one of these.
+    pub fn of(encoding: &Encoding) -> Option<Self> {
+        match *encoding {
+            Encoding::Sparse(sparse) => Some(InParts::Sparse(sparse)),
+            Encoding::Reduced(format) => Some(InParts::Reduced(format)),
+            _ => None,
+        }
+    }
+}
+
+impl From<InParts> for Encoding {
+    fn from(encoding: InParts) -> Self {
+        match encoding {
+            InParts::Sparse(sparse) => Encoding::Sparse(sparse),
+            InParts::Reduced(format) => Encoding::Reduced(format),
         }
     }
 }
@@ -206,5 +267,8 @@ mod tests {
         }
         assert_eq!(Encoding::Reduced(FloatFormat::Fp10).words(7), 3);
         assert_eq!(Encoding::Signs.words(33), 2);
+        assert_eq!(Encoding::Integers { bits: 8 }.words(5), 2);
+        // Two blocks of 32 words, and a word of scales.
+        assert_eq!(Encoding::Reduced(FloatFormat::Fp10Scaled).words(97), 65);
     }
 }

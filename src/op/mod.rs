@@ -15,7 +15,7 @@ mod traced;
 mod work;
 
 pub use dtype::{Dtype, Scalar};
-pub use encoding::{Encoding, FloatFormat, Origin, Taps};
+pub use encoding::{Encoding, FloatFormat, InParts, Origin, SCALED, Taps, scale_words};
 pub use fused::{
     BINARY_STEPS, MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, MAX_SCALARS, MAX_STEPS, Program, Source, Step,
     StepKind, UNARY_STEPS,
@@ -420,6 +420,18 @@ pub enum Op {
         taps: Taps,
         /// Height and width of the forward's input.
         size: [usize; 2],
+    },
+    /// `(words, gradient) -> [o, c / groups, kd, kh, kw]`: [`Op::ConvBackwardWeight`] of the images that were encoded, whole and
+    /// row-major, of `f32` or `f64`. A third input as the second in [`Op::Encode`].
+    ConvBackwardWeightEncoded {
+        /// The forward convolution.
+        conv: Conv,
+        /// Depth, height and width of the kernel.
+        kernel: [usize; 3],
+        /// Channels, depth, height and width of an image.
+        image: [usize; 4],
+        /// How they were encoded.
+        encoding: InParts,
     },
     /// `(x, ..) -> one or more, shaped as the inputs`: several elementwise ops of floats in one pass.
     Fused {

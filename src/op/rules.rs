@@ -1,6 +1,8 @@
 //! Total functions of an op: what it makes, what it reads, what it may overwrite.
 
-use super::{COUNTED_RUN, Dtype, Encoding, MAX_SCALARS, Norm, Op, Outputs, Reads, Scalar, Shape, View};
+use super::{
+    COUNTED_RUN, Dtype, Encoding, InParts, MAX_SCALARS, Norm, Op, Outputs, Reads, Scalar, Shape, View,
+};
 
 impl Op {
     /// What the op makes of these inputs. The caller has checked that they fit together.
@@ -101,6 +103,9 @@ impl Op {
             Op::Decode { dtype, count, .. } => (dtype, Shape::new(&[count])),
             Op::Tally => return Outputs::new(),
             Op::ReluBackwardSigns => (inputs[1].dtype, *inputs[1].shape()),
+            Op::ConvBackwardWeightEncoded { conv, kernel, image, .. } => {
+                (inputs[1].dtype, spaces(inputs[1].shape()[1], image[0] / conv.groups, kernel))
+            }
             Op::Fused { program, .. } => {
                 let made = View::contiguous(inputs[0].dtype, *inputs[0].shape());
                 return program.outputs().iter().map(|_| made).collect();
@@ -120,10 +125,15 @@ impl Op {
             | (Op::Scatter { .. } | Op::SelectUpdate { .. }, 1) => Dtype::INDICES.contains(&view.dtype),
             (Op::CtcLoss { .. } | Op::CtcLossBackward { .. }, 1..) => view.dtype == Dtype::I64,
             (Op::Encode(encoding), _) => encoding.takes(view.dtype),
-            (Op::Decode { .. } | Op::ReluBackwardSigns, 0)
+            (Op::Decode { .. } | Op::ReluBackwardSigns | Op::ConvBackwardWeightEncoded { .. }, 0)
             | (Op::MaxPool2dBackwardTaps { .. } | Op::Tally, 1) => view.dtype == Dtype::U32,
             // Copies convert.
             (Op::Copy { .. } | Op::SliceAssign { .. } | Op::ArgWhere { .. }, _) => true,
+            (Op::ConvBackwardWeightEncoded { encoding, .. }, _) => {
+                is_decoded_in_parts(view.dtype)
+                    && Encoding::from(*encoding).takes(view.dtype)
+                    && *data.get_or_insert(view.dtype) == view.dtype
+            }
             _ => self.computes(view.dtype) && *data.get_or_insert(view.dtype.stored()) == view.dtype.stored(),
         })
     }
@@ -154,16 +164,36 @@ impl Op {
         }
     }
 
-    /// The op that does the same with the encoded form of an input, which is whole and row-major, in its place.
-    pub fn on_encoded(&self, input: usize, encoding: &Encoding) -> Option<Op> {
+    /// The op that does the same with the encoded form of an input, which is `view`, whole and row-major, in its place.
+    pub fn on_encoded(&self, input: usize, encoding: &Encoding, view: &View) -> Option<Op> {
         match (*self, input, *encoding) {
             (Op::Binary(super::Binary::ReluBackward), 0, Encoding::Signs) => Some(Op::ReluBackwardSigns),
             (Op::MaxPool2dBackward { pool, size }, 1, Encoding::Taps(taps)) => {
                 let same = (pool, size[1]) == (taps.pool, taps.width);
                 same.then_some(Op::MaxPool2dBackwardTaps { taps, size })
             }
+            (Op::ConvBackwardWeight { conv, kernel }, 0, _) => {
+                let image = [1, 2, 3, 4].map(|axis| view.shape()[axis]);
+                let encoding = InParts::of(encoding).filter(|_| is_decoded_in_parts(view.dtype))?;
+                Some(Op::ConvBackwardWeightEncoded { conv, kernel, image, encoding })
+            }
             _ => None,
         }
+    }
+
+    /// The two ops that one is which decodes, where it does not do so with an element at a time: the first decodes its first
+    /// input into these values, which the other reads in its place.
+    pub fn in_two(&self, inputs: &[View]) -> Option<(Op, View, Op)> {
+        let Op::ConvBackwardWeightEncoded { conv, kernel, image: [channels, z, y, x], encoding } = *self
+        else {
+            return None;
+        };
+        let gradient = &inputs[1];
+        let shape = Shape::new(&[gradient.shape()[0], channels, z, y, x]);
+        let values = View::contiguous(gradient.dtype, shape);
+        let (encoding, dtype) = (encoding.into(), gradient.dtype);
+        let decode = Op::Decode { encoding, dtype, count: shape.count() };
+        Some((decode, values, Op::ConvBackwardWeight { conv, kernel }))
     }
 
     /// Whether the first output may take the span of input `input`, given that both views are contiguous, whole and of
@@ -266,6 +296,7 @@ impl Op {
             Op::Tally => "tally",
             Op::ReluBackwardSigns => "relu_backward_signs",
             Op::MaxPool2dBackwardTaps { .. } => "max_pool2d_backward_taps",
+            Op::ConvBackwardWeightEncoded { .. } => "conv_backward_weight_encoded",
             // One that may end a branch is to be known by that.
             Op::Fused { program, .. } => {
                 if program.adds() {
@@ -277,4 +308,9 @@ impl Op {
             Op::Traced(traced) => &traced.facts().name,
         }
     }
+}
+
+/// Floats of which an op decodes some at a time: 16-bit ones are widened as a whole anyway.
+fn is_decoded_in_parts(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::F32 | Dtype::F64)
 }

@@ -25,6 +25,18 @@ impl Op {
         if let Op::Traced(traced) = self {
             return traced.facts().work;
         }
+        if let Some((decode, values, then)) = self.in_two(inputs) {
+            let (first, second) = (
+                decode.work(inputs, &[values].into_iter().collect()),
+                then.work(&[values, inputs[1]], outputs),
+            );
+            return Work {
+                flops: first.flops + second.flops,
+                read_bytes: first.read_bytes + second.read_bytes,
+                written_bytes: first.written_bytes + second.written_bytes,
+                ..second
+            };
+        }
         let bytes = |views: &[View]| -> u64 { views.iter().map(|view| view.size_bytes() as u64).sum() };
         let count = |view: &View| view.shape().count() as u64;
         let made = outputs.first().map_or(0, count);

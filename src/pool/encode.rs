@@ -155,18 +155,27 @@ impl Pool {
             let whole = View::contiguous(storage.dtype?, *input.view.shape());
             let alone = inputs.iter().filter(|other| other.id == input.id).count() == 1;
             let fits = alone && input.view == whole && whole.size_bytes() == storage.size_bytes;
-            Some((at, form, encoding, asked.op.on_encoded(at, &encoding).filter(|_| fits)?))
+            fits.then_some(())?;
+            Some((at, form, encoding, asked.op.on_encoded(at, &encoding, &whole)?))
         });
         let Some((at, form, encoding, op)) = found else { return Ok(None) };
         let mut read: Inputs<Input> = inputs.into();
-        let view = words(encoding, inputs[at].view.shape().count());
-        read[at] = Input { id: form, view, consumed: false };
+        let values = inputs[at].view;
+        let (dtype, count) = (values.dtype, values.shape().count());
+        read[at] = Input { id: form, view: words(encoding, count), consumed: false };
         // As large as without: what is refused does not depend on what is encoded.
         if self.least_bytes(asked, inputs) > self.device.limit_bytes() {
             return Ok(None);
         }
+        let mut all = read.clone();
+        // What lies beside a form is read too, but is no storage.
+        all.extend(encoding.beside(dtype, count).map(|view| Input { view, ..read[at] }));
         let instruction =
-            self.instructions.get(&*self.submitter.engine, self.settings.exactness, op, &read)?;
+            self.instructions.get(&*self.submitter.engine, self.settings.exactness, op, &all)?;
+        // Where all is decoded into workspace nothing is gained.
+        if instruction.scratch_bytes >= asked.scratch_bytes + values.size_bytes() {
+            return Ok(None);
+        }
         self.graph.storages[form].claims += 1;
         Ok(Some((instruction, read)))
     }

@@ -2,7 +2,8 @@
 //! use.
 
 use burn_overcommit::op::{
-    Binary, Compare, Dtype, Encoding, FloatFormat, Op, Pool2d, Shape, Sparse, Taps, Unary, View,
+    ArgReduce, Binary, Compare, Conv, Dtype, Encoding, FloatFormat, Op, Pool2d, Shape, Sparse, Taps, Unary,
+    View,
 };
 use burn_overcommit::runtime::{self, Tensor};
 use burn_overcommit::{Config, OvercommitDevice, configure};
@@ -63,6 +64,8 @@ fn answers(device: &OvercommitDevice) -> Vec<Vec<u8>> {
         made.push(run(Op::Decode { encoding, dtype, count }, &[&form, &beside]));
     }
     encoded(&mut made, Encoding::Bools, &run(Op::CompareScalar(Compare::Lower, 1.5.into()), &[&x]));
+    let places = Op::ArgReduce { kind: ArgReduce::Max, axis: 3, dtype: Dtype::I64, values: false };
+    encoded(&mut made, Encoding::Integers { bits: 8 }, &in_a_row(&run(places, &[&image])));
     let op = Op::MaxPool2d { pool: POOL, indices: Some(Dtype::I32) };
     let [gradient, indices] = runtime::run_pair(op, [image]).expect("enough memory");
     let size = [SIZES[2], SIZES[3]];
@@ -87,4 +90,42 @@ fn encoded_forms_are_the_host_engines() {
     }
     let [.., by_signs, by_values, by_places, by_indices] = &made[..] else { unreachable!("there are more") };
     assert!(by_signs == by_values && by_places == by_indices);
+}
+
+/// The gradient of a convolution's weights of encoded images, which are decoded into workspace here, beside that of decoded ones.
+#[test]
+#[serial]
+fn gradients_of_weights_read_encoded_images() {
+    let _driver = driver();
+    let device = &OvercommitDevice::Cuda(4);
+    configure(device, Config::new().cuda_libraries(folder()).budget("8 MiB").host_limit("8 MiB")).unwrap();
+    let dtype = Dtype::F32;
+    let write = |shape: Shape| {
+        let value = |i: usize| (((i * 7919 + 104_729) % 1009) as f32 / 50.0 - 10.0).max(0.0);
+        let bytes: Vec<u8> = (0..shape.count()).flat_map(|i| value(i).to_ne_bytes()).collect();
+        runtime::write(device, &bytes, dtype, shape).expect("enough memory")
+    };
+    let images = write(Shape::new(&[2, 3, 1, 21, 18]));
+    let gradient = write(Shape::new(&[2, 4, 1, 21, 18]));
+    let view = View::contiguous(dtype, *images.shape());
+    let count = images.shape().count();
+    let conv = Conv { stride: [1; 3], padding: [0, 1, 1], dilation: [1; 3], groups: 1 };
+    let plain = Op::ConvBackwardWeight { conv, kernel: [1, 3, 3] };
+    let sparse = [3, 60, 200].map(|per_row| Encoding::Sparse(Sparse { per_row, width: 4 }));
+    for encoding in sparse.into_iter().chain([Encoding::Reduced(FloatFormat::Fp10)]) {
+        let beside = encoding.beside(dtype, count).map(|view| {
+            let unset = Op::Unset { shape: *view.shape(), dtype };
+            runtime::create(device, unset).expect("enough memory")
+        });
+        let with = |first| [first].into_iter().chain(&beside).collect::<Vec<_>>();
+        let row = in_a_row(&images);
+        let form = run(Op::Encode(encoding), &with(&row));
+        let decoded = run(Op::Decode { encoding, dtype, count }, &with(&form)).with_layout(view.layout);
+        let mut inputs = with(&form);
+        inputs.insert(1, &gradient);
+        let found = run(plain.on_encoded(0, &encoding, &view).expect("there is one"), &inputs);
+        let expected = run(plain, &[&decoded, &gradient]);
+        let [found, expected] = [found, expected].map(|made| runtime::read(made).expect("the ops run"));
+        assert!(found == expected, "{encoding:?}");
+    }
 }

@@ -28,7 +28,9 @@ use std::sync::{Arc, Mutex};
 
 use super::call::{Call, Operand, has_indices, out_of_range};
 use super::capacity::Capacity;
-use super::{ALIGN_BYTES, Algorithm, Engine, EngineError, Lane, Launch, Mark, Props, Ran, Span, Tier};
+use super::{
+    ALIGN_BYTES, Algorithm, Engine, EngineError, Lane, Launch, Mark, Props, Ran, Span, Tier, aligned,
+};
 use crate::op::lower::{self, Calls, KernelCall, Placed, Request};
 use crate::op::{Inputs, Op, Outputs, PerOutput, View};
 use cache::Cache;
@@ -45,6 +47,7 @@ use modules::Modules;
 use preparation::Preparation;
 use products::Products;
 use samples::Timed;
+use scratch::Scratch;
 use spare::Spare;
 
 /// Which device, and where its libraries are.
@@ -168,6 +171,22 @@ impl CudaEngine {
     /// # Safety
     /// As for [`Engine::launch`].
     unsafe fn submit(&self, stream: &Stream, call: &Call, fault: u64) -> Called<()> {
+        let views: Inputs<View> = call.inputs.iter().map(|operand| operand.view).collect();
+        if let Some((decode, view, of_values)) = call.op.in_two(&views) {
+            // All at once: by parts a library would add up in another order.
+            let mut scratch = Scratch::new(call.scratch);
+            let values = Operand { span: scratch.take(view.size_bytes())?, view };
+            let form = call.inputs.iter().enumerate().filter(|(place, _)| *place != 1);
+            let outputs = [Operand { view: decode.outputs(&views)[0], ..values }].into_iter().collect();
+            let inputs = form.map(|(_, &operand)| operand).collect();
+            let decode = Call { op: decode, inputs, outputs, ..call.clone() };
+            let inputs = [values, call.inputs[1]].into_iter().collect();
+            let then = Call { op: of_values, inputs, scratch: scratch.rest(), ..call.clone() };
+            // SAFETY: the caller's; the values are in the call's workspace, apart from what is left of it.
+            return unsafe {
+                self.launch_kernels(stream, &decode, fault).and_then(|()| self.submit(stream, &then, fault))
+            };
+        }
         let copy = |from: Operand, to: Operand| {
             let op = Op::Copy { dtype: from.view.dtype };
             let (inputs, outputs) = ([from].into_iter().collect(), [to].into_iter().collect());
@@ -226,6 +245,11 @@ impl CudaEngine {
 
     /// Loads what an op of these inputs takes: kernels, and a library's own.
     fn make_ready(&self, op: &Op, views: &[View]) {
+        if let Some((decode, values, then)) = op.in_two(views) {
+            let form: Inputs<View> = [&views[..1], &views[2..]].concat().into();
+            self.make_ready(&decode, &form);
+            return self.make_ready(&then, &[values, views[1]]);
+        }
         let outputs = op.outputs(views);
         if self.by_library(op, Algorithm::default(), views, &outputs).is_some() {
             return;
@@ -397,13 +421,17 @@ impl Engine for CudaEngine {
     /// By the roofline. cuDNN says which algorithm is faster and not by how much: each is taken to be a sixteenth slower than
     /// the one before.
     fn launch_ns(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> u64 {
-        let fastest_ns = self.props.launch_ns(&op.work(inputs, outputs));
+        let fastest_ns = self.props.op_ns(op, inputs, outputs);
         let convolutions = self.convolutions.as_ref().filter(|_| is_convolution(op));
         let rank = convolutions.and_then(|library| library.rank(op, algorithm, inputs, &outputs[0]));
         fastest_ns + fastest_ns * rank.unwrap_or(0) as u64 / 16
     }
 
     fn scratch(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> usize {
+        if let Some((_, values, then)) = op.in_two(inputs) {
+            return aligned(values.size_bytes())
+                + self.scratch(&then, algorithm, &[values, inputs[1]], outputs);
+        }
         let by_library = self.by_library(op, algorithm, inputs, outputs);
         by_library.unwrap_or_else(|| lower::scratch_bytes(op, inputs, outputs))
     }

@@ -31,6 +31,11 @@ impl Scratch {
         Ok(Span { bytes, ..span })
     }
 
+    /// All that is left.
+    pub fn rest(self) -> Span {
+        self.0
+    }
+
     /// The address of an operand's first element: where it lies, or, if `copied`, in a copy of that view of it.
     pub fn place(&mut self, operand: &Operand, copied: Option<View>, copy: &Copier) -> Called<u64> {
         let Some(view) = copied else { return Ok(operand.placed().first()) };

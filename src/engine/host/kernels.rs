@@ -154,6 +154,16 @@ pub(super) unsafe fn run(call: &Call) -> Result<(), EngineError> {
     }
 }
 
+/// Runs a lowered kernel of one block on this thread.
+///
+/// # Safety
+/// As for [`Kernel::run`].
+pub(super) unsafe fn run_alone(call: &KernelCall) {
+    debug_assert_eq!(call.blocks, 1);
+    // SAFETY: the caller upholds it.
+    unsafe { LOWERED[&call.name].run(call.args.bytes(), 1, 0, 1) }
+}
+
 /// Runs all blocks of a kernel.
 ///
 /// # Safety

@@ -174,7 +174,14 @@ fn failure(call: &Call, reason: &str) -> EngineError {
 
 /// Whether an op is computed by [`matmul`] or [`conv`].
 fn is_product(op: &Op) -> bool {
-    matches!(op, Op::Matmul | Op::Conv(_) | Op::ConvBackwardInput { .. } | Op::ConvBackwardWeight { .. })
+    matches!(
+        op,
+        Op::Matmul
+            | Op::Conv(_)
+            | Op::ConvBackwardInput { .. }
+            | Op::ConvBackwardWeight { .. }
+            | Op::ConvBackwardWeightEncoded { .. }
+    )
 }
 
 /// # Safety

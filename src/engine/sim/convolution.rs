@@ -100,13 +100,18 @@ pub(super) fn alternatives(op: &Op, inputs: &[View]) -> Vec<Algorithm> {
     }
 }
 
-/// Workspace of a convolution; nothing for other ops.
+/// Workspace of a convolution; nothing for other ops. Images that are encoded are decoded one at a time, as their columns are laid
+/// out: so the products, and their bits, are those of images as they are.
 pub(super) fn scratch_bytes(
     op: &Op,
     algorithm: Algorithm,
     inputs: &[View],
     outputs: &Outputs,
 ) -> Option<usize> {
+    if let Some((_, images, of_images)) = op.in_two(inputs) {
+        let columns_bytes = scratch_bytes(&of_images, algorithm, &[images, inputs[1]], outputs)?;
+        return Some(columns_bytes + images.size_bytes() / images.shape()[0].max(1));
+    }
     let problem = Problem::of(op, inputs, outputs)?;
     Some(match algorithm {
         IMPLICIT_GEMM => 0,
@@ -125,7 +130,7 @@ pub(super) fn launch_ns(
 ) -> u64 {
     match Problem::of(op, inputs, outputs) {
         Some(problem) if algorithm == WINOGRAD => problem.tiles_ns(op, props),
-        _ => props.launch_ns(&op.work(inputs, outputs)),
+        _ => props.op_ns(op, inputs, outputs),
     }
 }
 

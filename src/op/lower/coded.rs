@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use bytemuck::{Pod, Zeroable};
 
 use super::image::pair;
@@ -55,6 +57,30 @@ fn push(request: &Request, (family, kind): Kind, encoding: Encoding, dtype: Dtyp
     KernelCall::push(calls, KernelName::new(family, kind, dtype), args.words, args.chunk, &args);
 }
 
+/// Words in which some values of `count` are, by one block; values that all take as much.
+pub fn decode_some(
+    encoding: Encoding,
+    dtype: Dtype,
+    count: usize,
+    some: &Range<usize>,
+    [to, form, _]: [u64; 3],
+    calls: &mut Calls,
+) {
+    let per_word = encoding.per_word().unwrap_or(1);
+    let (first, end) = (some.start / per_word, some.end.div_ceil(per_word));
+    let words = (end - first) as u64;
+    let args = Coded {
+        out: to,
+        x: form + (first * size_of::<u32>()) as u64,
+        chunk: words,
+        words,
+        count: (end * per_word).min(count).saturating_sub(first * per_word) as u64,
+        ..Coded::zeroed()
+    };
+    let (family, kind) = kind(encoding, DECODE);
+    KernelCall::push(calls, KernelName::new(family, kind, dtype), words, words, &args);
+}
+
 /// Family and kind of a kernel.
 type Kind = (&'static str, &'static str);
 
@@ -70,6 +96,12 @@ const TAPS: [(usize, [&str; 2]); 6] = [
     (16, ["encode_16", "decode_16"]),
     (32, ["encode_32", "decode_32"]),
 ];
+
+/// Of integers, which have kernels for as many to a word as taps.
+fn integers(bits: u8, way: usize) -> Kind {
+    let row = TAPS.iter().find(|row| row.0 == u32::BITS as usize / usize::from(bits));
+    ("integers", row.expect("bits are a power of two").1[way])
+}
 
 const REDUCED: [(FloatFormat, [&str; 2]); 5] = [
     (FloatFormat::F16, ["encode_f16", "decode_f16"]),
@@ -87,6 +119,7 @@ fn kind(encoding: Encoding, way: usize) -> Kind {
             let row = TAPS.iter().find(|row| row.0 == (u32::BITS / taps.bits()) as usize);
             ("taps", row.expect("bits are a power of two").1[way])
         }
+        Encoding::Integers { bits } => integers(bits, way),
         Encoding::Sparse(_) => unreachable!("sparse forms have a lowering of their own"),
         Encoding::Reduced(format) => ("reduced", REDUCED[format as usize].1[way]),
     }
@@ -101,5 +134,6 @@ pub fn names(names: &mut Vec<KernelName>) {
     add("signs", &["encode", pointwise::RELU_BACKWARD], &Dtype::FLOATS);
     add("bools", &["encode", "decode"], &[Dtype::Bool, Dtype::Bool32]);
     TAPS.iter().for_each(|(_, kinds)| add("taps", kinds, &Dtype::INDICES));
+    TAPS.iter().for_each(|(_, kinds)| add("integers", kinds, &Dtype::INDICES));
     REDUCED.iter().for_each(|(_, kinds)| add("reduced", kinds, &Dtype::FLOATS));
 }

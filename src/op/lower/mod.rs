@@ -21,6 +21,7 @@ mod pointwise;
 mod pool;
 mod reduce;
 mod sample;
+mod scaled;
 mod sort;
 mod space;
 mod sparse;
@@ -32,10 +33,12 @@ pub(crate) use pointwise::bits;
 #[cfg(feature = "cuda")]
 pub(crate) use reduce::TEAM;
 
+use std::ops::Range;
+
 use arrayvec::ArrayVec;
 use bytemuck::Pod;
 
-use super::{Dtype, Encoding, Op, View};
+use super::{Dtype, Encoding, Op, ROW, SCALED, View};
 
 /// A view and the address of the first byte of its storage.
 #[derive(Clone, Copy, Debug)]
@@ -185,9 +188,16 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::Matmul | Op::Conv(_) | Op::ConvBackwardInput { .. } | Op::ConvBackwardWeight { .. } => {
             return None;
         }
+        Op::ConvBackwardWeightEncoded { .. } => return None,
         Op::Encode(Encoding::Sparse(sparse)) => sparse::encode(request, sparse, &mut calls),
         Op::Decode { encoding: Encoding::Sparse(sparse), .. } => sparse::decode(request, sparse, &mut calls),
         Op::Tally => sparse::tally(request, &mut calls),
+        Op::Encode(Encoding::Reduced(format)) if format.has_scales() => {
+            scaled::encode(request, format, &mut calls);
+        }
+        Op::Decode { encoding: Encoding::Reduced(format), .. } if format.has_scales() => {
+            scaled::decode(request, format, &mut calls);
+        }
         Op::Encode(encoding) => coded::encode(request, encoding, &mut calls),
         Op::Decode { encoding, .. } => coded::decode(request, encoding, &mut calls),
         Op::MaxPool2dBackwardTaps { taps, .. } => pool::max_backward_taps(request, &taps, &mut calls),
@@ -206,6 +216,48 @@ pub fn lower_directly(request: &Request) -> Calls {
         _ => direct::convolution(request, &mut calls),
     }
     calls
+}
+
+/// The kernel that decodes some neighbours of `count` values, in one block; it writes at most [`decoded_count`] values, of which
+/// the first that is wanted is the [`decoded_at`]th. Addresses: of what it writes, of the form, and of what lies beside it.
+pub fn decode_some(
+    encoding: Encoding,
+    dtype: Dtype,
+    count: usize,
+    some: &Range<usize>,
+    addresses: [u64; 3],
+) -> Calls {
+    let mut calls = Calls::new();
+    match encoding {
+        Encoding::Sparse(sparse) => {
+            sparse::decode_some(sparse, dtype, count, some, addresses, &mut calls);
+        }
+        Encoding::Reduced(format) if format.has_scales() => {
+            scaled::decode_some(format, dtype, count, some, addresses, &mut calls);
+        }
+        _ => coded::decode_some(encoding, dtype, count, some, addresses, &mut calls),
+    }
+    calls
+}
+
+/// How many values are decoded before the one with that number, since they are together with it.
+pub fn decoded_at(encoding: Encoding, first: usize) -> usize {
+    first % grain(encoding)
+}
+
+/// The most values that are decoded together with `some` neighbours, these included.
+pub fn decoded_count(encoding: Encoding, some: usize) -> usize {
+    let grain = grain(encoding);
+    some.next_multiple_of(grain) + grain
+}
+
+/// Values that are decoded together.
+fn grain(encoding: Encoding) -> usize {
+    match encoding {
+        Encoding::Sparse(_) => ROW,
+        Encoding::Reduced(format) if format.has_scales() => SCALED,
+        _ => encoding.per_word().unwrap_or(1),
+    }
 }
 
 /// Workspace that the kernels of an op need: a function of shapes alone.
@@ -255,7 +307,8 @@ pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
         "deform" => size_of::<sample::Deform>(),
         "signs" if name.kind == pointwise::RELU_BACKWARD => size_of::<pointwise::Pointwise>(),
         "sparse" => size_of::<sparse::SparseArgs>(),
-        "signs" | "bools" | "taps" | "reduced" => size_of::<coded::Coded>(),
+        "scaled" => size_of::<scaled::ScaledArgs>(),
+        "signs" | "bools" | "taps" | "integers" | "reduced" => size_of::<coded::Coded>(),
         _ => size_of::<pointwise::Pointwise>(),
     };
     KernelName::all().into_iter().map(|name| (name, size(&name))).collect()

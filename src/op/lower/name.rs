@@ -43,6 +43,7 @@ impl KernelName {
         sample::names(&mut names);
         coded::names(&mut names);
         sparse::names(&mut names);
+        scaled::names(&mut names);
         names
     }
 

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use bytemuck::{Pod, Zeroable};
 
 use super::{Calls, KernelCall, KernelName, Request};
@@ -19,15 +21,17 @@ pub struct SparseArgs {
     count: u64,
     capacity: u64,
     certain: u64,
+    first: u64,
+    wanted: u64,
 }
 
 /// Of values at `x`, and counts of rows at `starts`, followed by those of pieces and that of all.
-fn args(request: &Request, x: u64, count: usize, starts: u64) -> SparseArgs {
+fn args(chunk: usize, x: u64, count: usize, starts: u64) -> SparseArgs {
     let word = size_of::<u32>() as u64;
     let rows = count.div_ceil(ROW) as u64;
     let pieces = starts + rows * word;
     let total = pieces + rows.div_ceil(PIECE as u64) * word;
-    let chunk = (request.chunk / ROW).max(PIECE) as u64;
+    let chunk = (chunk / ROW).max(PIECE) as u64;
     SparseArgs { x, starts, pieces, total, chunk, rows, count: count as u64, ..SparseArgs::zeroed() }
 }
 
@@ -44,7 +48,7 @@ fn count(args: &SparseArgs, dtype: Dtype, calls: &mut Calls) {
 /// How many values are not zero, into a word.
 pub fn tally(request: &Request, calls: &mut Calls) {
     let [x, word] = [&request.inputs[0], &request.inputs[1]];
-    let args = args(request, x.first(), x.view.shape().count(), request.scratch);
+    let args = args(request.chunk, x.first(), x.view.shape().count(), request.scratch);
     count(&SparseArgs { total: word.first(), ..args }, x.view.dtype, calls);
 }
 
@@ -55,33 +59,50 @@ pub fn tally_scratch_bytes(count: usize) -> usize {
 }
 
 /// Of a form at `form`, what is beside it at `rest`, and values at `x`.
-fn coded(request: &Request, sparse: Sparse, [x, form, rest]: [u64; 3], count: usize) -> SparseArgs {
+fn coded(chunk: usize, sparse: Sparse, [x, form, rest]: [u64; 3], count: usize) -> SparseArgs {
     let SparseParts { capacity, marks, values, .. } = sparse.parts(count);
     let at = |words: usize| form + (words * size_of::<u32>()) as u64;
     let (marks, values) = (at(marks), at(values));
     let (capacity, certain) = (capacity as u64, sparse.certain_rows(count) as u64);
-    SparseArgs { marks, values, rest, capacity, certain, ..args(request, x, count, form) }
+    SparseArgs { marks, values, rest, capacity, certain, ..args(chunk, x, count, form) }
 }
 
 pub fn encode(request: &Request, sparse: Sparse, calls: &mut Calls) {
     let ([x, rest], form) = ([&request.inputs[0], &request.inputs[1]], &request.outputs[0]);
     let addresses = [x.first(), form.first(), rest.first()];
-    let args = coded(request, sparse, addresses, x.view.shape().count());
+    let args = coded(request.chunk, sparse, addresses, x.view.shape().count());
     count(&args, x.view.dtype, calls);
     let kind = if sparse.has_columns() { "encode_columns" } else { "encode_bits" };
-    push(&args, kind, x.view.dtype, calls);
+    let name = KernelName::new("sparse", kind, x.view.dtype.raw());
+    KernelCall::push(calls, name, args.rows, args.chunk, &args);
 }
 
 pub fn decode(request: &Request, sparse: Sparse, calls: &mut Calls) {
     let ([form, rest], x) = ([&request.inputs[0], &request.inputs[1]], &request.outputs[0]);
     let addresses = [x.first(), form.first(), rest.first()];
-    let args = coded(request, sparse, addresses, x.view.shape().count());
-    let kind = if sparse.has_columns() { "decode_columns" } else { "decode_bits" };
-    push(&args, kind, x.view.dtype, calls);
+    let args = coded(request.chunk, sparse, addresses, x.view.shape().count());
+    decode_rows(&SparseArgs { wanted: args.rows, ..args }, sparse, x.view.dtype, calls);
 }
 
-fn push(args: &SparseArgs, kind: &'static str, dtype: Dtype, calls: &mut Calls) {
-    KernelCall::push(calls, KernelName::new("sparse", kind, dtype.raw()), args.rows, args.chunk, args);
+/// Rows in which some values of `count` are, by one block.
+pub fn decode_some(
+    sparse: Sparse,
+    dtype: Dtype,
+    count: usize,
+    some: &Range<usize>,
+    addresses: [u64; 3],
+    calls: &mut Calls,
+) {
+    let (first, end) = (some.start / ROW, some.end.div_ceil(ROW));
+    let args = coded(end * ROW, sparse, addresses, count);
+    let args = SparseArgs { first: first as u64, wanted: (end - first) as u64, ..args };
+    decode_rows(&args, sparse, dtype, calls);
+}
+
+fn decode_rows(args: &SparseArgs, sparse: Sparse, dtype: Dtype, calls: &mut Calls) {
+    let kind = if sparse.has_columns() { "decode_columns" } else { "decode_bits" };
+    let name = KernelName::new("sparse", kind, dtype.raw());
+    KernelCall::push(calls, name, args.wanted, args.chunk, args);
 }
 
 pub fn names(names: &mut Vec<KernelName>) {

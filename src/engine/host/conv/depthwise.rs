@@ -4,6 +4,7 @@ use super::super::columns::{ColumnsArgs, Real};
 use super::super::matmul::Matrix;
 use super::forward::depthwise_bands;
 use super::problem::{Bands, Image, Problem, pixel_step};
+use super::source::{Channels, Coding, Source};
 use super::workspace::{Workspace, aligned};
 use crate::op::View;
 
@@ -15,35 +16,44 @@ pub(super) struct DepthwiseGradientPlan {
     copies: bool,
     bands: Bands,
     copy_count: usize,
+    /// Where the channels of a group are decoded, in a worker's elements.
+    decoded_at: usize,
     pub workspace: Workspace,
 }
 
 impl DepthwiseGradientPlan {
-    pub fn new(problem: Problem, gradient: &View, workers: usize) -> Self {
+    pub fn new(problem: Problem, gradient: &View, coding: Option<Coding>, workers: usize) -> Self {
         let bands = depthwise_bands(&problem);
         let copies = pixel_step(gradient) != Some(1);
         let copy_count = if copies { aligned(bands.rows * problem.width()) } else { 0 };
-        let each = copy_count + problem.plane_count(bands.rows);
+        let decoded_at = aligned(copy_count + problem.plane_count(bands.rows));
+        let group = problem.channels * problem.image_pixels();
+        let each = decoded_at + coding.map_or(0, |coding| coding.room(group));
         let (tasks, work) = (problem.groups * problem.filters, problem.images * problem.image_work());
         let workspace = Workspace::new(0, each, tasks, work, workers);
-        DepthwiseGradientPlan { problem, copies, bands, copy_count, workspace }
+        DepthwiseGradientPlan { problem, copies, bands, copy_count, decoded_at, workspace }
     }
 
     /// # Safety
     /// The operands fit the plan; `scratch` is as large as the workspace; nothing else touches it or the output.
-    pub unsafe fn run<T: Real>(&self, image: Image<T>, gradient: Image<T>, output: *mut T, scratch: *mut T) {
+    pub unsafe fn run<T: Real>(&self, image: Source<T>, gradient: Image<T>, output: *mut T, scratch: *mut T) {
         let problem = &self.problem;
         let output = Matrix { start: output, row: problem.rows() as isize, column: 1 };
         let bands = if problem.pixels() == 0 { 0 } else { self.bands.count };
         let body = |filter: usize, scratch: *mut T| {
-            let image = image.at(0, filter / problem.filters * problem.channels);
+            let first = filter / problem.filters * problem.channels;
             let sums = output.offset(filter as isize * output.row).start;
+            let decoded = scratch.wrapping_add(self.decoded_at);
             // SAFETY: the filter's weights are this task's alone, and scratch is this worker's.
             unsafe {
                 sums.write_bytes(0, problem.rows());
-                for (index, band) in (0..problem.images).flat_map(|index| (0..bands).map(move |b| (index, b)))
-                {
-                    self.add(image.at(index, 0), gradient.at(index, filter), band, sums, scratch);
+                for index in 0..if bands == 0 { 0 } else { problem.images } {
+                    let channels = Channels { image: index, first, range: 0..problem.channels };
+                    image.decode(problem, &channels, decoded);
+                    let image = image.image(problem, &channels, decoded);
+                    for band in 0..bands {
+                        self.add(image, gradient.at(index, filter), band, sums, scratch);
+                    }
                 }
             }
         };

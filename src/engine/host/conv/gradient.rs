@@ -3,6 +3,7 @@
 use super::super::columns::{ColumnsArgs, Real};
 use super::super::matmul::{Matrix, gemm};
 use super::problem::{Bands, Image, Problem, pixel_step};
+use super::source::{Channels, Coding, Source};
 use super::workspace::{Workspace, aligned};
 use crate::op::View;
 
@@ -25,11 +26,21 @@ pub(super) struct GradientPlan {
     columns_count: usize,
     copy_count: usize,
     sums_count: usize,
+    plane_count: usize,
+    /// Of an image's decoded channels; zero where images are not encoded.
+    decoded_count: usize,
     pub workspace: Workspace,
 }
 
 impl GradientPlan {
-    pub fn new(problem: Problem, image: &View, gradient: &View, whole_batch: bool, workers: usize) -> Self {
+    /// The image as it is, or as it will be once it is decoded by `coding`.
+    pub fn new(
+        problem: Problem,
+        [image, gradient]: [&View; 2],
+        coding: Option<Coding>,
+        whole_batch: bool,
+        workers: usize,
+    ) -> Self {
         let most_pixels = if whole_batch { usize::MAX } else { PIECE_PIXELS };
         let bands = Bands::new(problem.out_rows(), most_pixels / problem.width().max(1));
         let images = most_pixels / problem.pixels().max(1);
@@ -43,7 +54,10 @@ impl GradientPlan {
         let columns_count = image_step.map_or(aligned(block_rows * piece_pixels), |_| 0);
         let copy_count = gradient_step.map_or(aligned(problem.filters * piece_pixels), |_| 0);
         let sums_count = aligned(block_rows * problem.filters);
-        let each = columns_count + copy_count + sums_count + problem.plane_count(bands.rows);
+        let plane_count = aligned(problem.plane_count(bands.rows));
+        let block_channels = (block_rows.div_ceil(problem.taps().max(1)) + 1).min(problem.channels);
+        let decoded_count = coding.map_or(0, |coding| coding.room(block_channels * problem.image_pixels()));
+        let each = columns_count + copy_count + sums_count + plane_count + piece_images * decoded_count;
         let tasks = problem.groups * problem.rows().div_ceil(block_rows);
         let work = problem.images * problem.image_work();
         GradientPlan {
@@ -56,13 +70,15 @@ impl GradientPlan {
             columns_count,
             copy_count,
             sums_count,
+            plane_count,
+            decoded_count,
             workspace: Workspace::new(0, each, tasks, work, workers),
         }
     }
 
     /// # Safety
     /// The operands fit the plan; `scratch` is as large as the workspace; nothing else touches it or the output.
-    pub unsafe fn run<T: Real>(&self, image: Image<T>, gradient: Image<T>, output: *mut T, scratch: *mut T) {
+    pub unsafe fn run<T: Real>(&self, image: Source<T>, gradient: Image<T>, output: *mut T, scratch: *mut T) {
         let problem = &self.problem;
         let (rows, filters) = (problem.rows(), problem.filters);
         if problem.images * problem.pixels() == 0 {
@@ -75,10 +91,10 @@ impl GradientPlan {
         let body = |task: usize, scratch: *mut T| {
             let (group, begin) = (task / blocks, task % blocks * self.block_rows);
             let block = [begin, self.block_rows.min(rows - begin)];
-            let (image, gradient) = (image.at(0, group * problem.channels), gradient.at(0, group * filters));
+            let (first, gradient) = (group * problem.channels, gradient.at(0, group * filters));
             // SAFETY: scratch is this worker's, and these columns of the group's weights are this task's.
             unsafe {
-                let sums = self.add_up(image, gradient, block, scratch);
+                let sums = self.add_up(&image, first, gradient, block, scratch);
                 let to = output.offset((group * filters * rows + begin) as isize);
                 for filter in 0..filters {
                     for row in 0..block[1] {
@@ -90,23 +106,39 @@ impl GradientPlan {
         self.workspace.run(scratch, problem.groups * blocks, body);
     }
 
-    /// The sums of a block of rows of the column matrix, `[rows][filters]`, in `scratch`.
+    /// The sums of a block of rows of the column matrix, `[rows][filters]`, in `scratch`; `first`: the group's first channel.
     ///
     /// # Safety
     /// As for [`run`](Self::run); `scratch` is one worker's.
     unsafe fn add_up<T: Real>(
         &self,
-        image: Image<T>,
+        source: &Source<T>,
+        first_channel: usize,
         gradient: Image<T>,
         block: [usize; 2],
         scratch: *mut T,
     ) -> *mut T {
+        let taps = self.problem.taps();
+        let range = block[0] / taps..(block[0] + block[1]).div_ceil(taps);
         let (problem, filters) = (&self.problem, self.problem.filters);
         let sums = scratch.wrapping_add(self.columns_count + self.copy_count);
         let to = Matrix { start: sums, row: filters as isize, column: 1 };
+        let decoded = sums.wrapping_add(self.sums_count + self.plane_count);
         let mut first = true;
         for index in (0..problem.images).step_by(self.piece_images) {
             let images = self.piece_images.min(problem.images - index);
+            let image = |place: usize| {
+                let channels = Channels { image: index + place, first: first_channel, range: range.clone() };
+                (channels, decoded.wrapping_add(place * self.decoded_count))
+            };
+            for (channels, at) in (0..images).map(image) {
+                // SAFETY: the form is the caller's, and the plan made room for these channels.
+                unsafe { source.decode(problem, &channels, at) };
+            }
+            let image = |place: usize| {
+                let (channels, at) = image(place);
+                source.image(problem, &channels, at)
+            };
             for band in 0..self.bands.count {
                 let (begin, out_rows) = self.bands.get(band);
                 let band = [begin, out_rows];
@@ -114,7 +146,7 @@ impl GradientPlan {
                 // SAFETY: the plan sized the worker's elements for a whole piece.
                 unsafe {
                     let (left, right) =
-                        self.piece(image.at(index, 0), gradient.at(index, 0), images, band, block, scratch);
+                        self.piece(image, gradient.at(index, 0), images, band, block, scratch);
                     gemm([block[1], pixels, filters], to, left, right, !first, false);
                 }
                 first = false;
@@ -129,7 +161,7 @@ impl GradientPlan {
     /// As for [`add_up`](Self::add_up).
     unsafe fn piece<T: Real>(
         &self,
-        image: Image<T>,
+        image: impl Fn(usize) -> Image<T>,
         gradient: Image<T>,
         images: usize,
         [begin, out_rows]: [usize; 2],
@@ -142,7 +174,7 @@ impl GradientPlan {
         let mut left = Matrix { start: scratch, row: pitch as isize, column: 1 };
         let mut right = Matrix { start: copy, ..left };
         for index in 0..images {
-            let (image, gradient) = (image.at(index, 0), gradient.at(index, 0));
+            let (image, gradient) = (image(index), gradient.at(index, 0));
             // SAFETY: this image's pixels of the columns and of the copy, which the plan made room for.
             unsafe {
                 if let Some(step) = self.gradient_step {

@@ -8,18 +8,20 @@ mod forward;
 mod gradient;
 mod problem;
 mod scatter;
+mod source;
 mod workspace;
 
 use super::call::Call;
 use super::columns::Real;
 use super::failure;
 use crate::engine::{Algorithm, EngineError};
-use crate::op::{Dtype, Op, View};
+use crate::op::{Dtype, Inputs, Op, View};
 use depthwise::DepthwiseGradientPlan;
 use forward::ForwardPlan;
 use gradient::GradientPlan;
 use problem::{Image, Problem, WeightLayout};
 use scatter::ScatterPlan;
+use source::{Coding, Source};
 use workspace::Workspace;
 
 /// How a call will run.
@@ -33,6 +35,20 @@ enum Plan {
 
 impl Plan {
     fn new(op: &Op, algorithm: Algorithm, inputs: &[View], workers: usize) -> Option<Self> {
+        let Some((decode, image, of_values)) = op.in_two(inputs) else {
+            return Self::of_values(op, algorithm, inputs, None, workers);
+        };
+        Self::of_values(&of_values, algorithm, &[image, inputs[1]], Coding::of(&decode), workers)
+    }
+
+    /// Of images as they are, or as they will be once they are decoded by `coding`.
+    fn of_values(
+        op: &Op,
+        algorithm: Algorithm,
+        inputs: &[View],
+        coding: Option<Coding>,
+        workers: usize,
+    ) -> Option<Self> {
         let shape = |of: usize| -> [usize; 5] { std::array::from_fn(|axis| inputs[of].shape()[axis]) };
         Some(match *op {
             Op::Conv(conv) => {
@@ -56,10 +72,11 @@ impl Plan {
             Op::ConvBackwardWeight { conv, kernel } => {
                 let problem = Problem::new(&conv, shape(0), shape(1)[1], kernel);
                 if problem.is_depthwise() {
-                    Plan::DepthwiseGradient(DepthwiseGradientPlan::new(problem, &inputs[1], workers))
+                    Plan::DepthwiseGradient(DepthwiseGradientPlan::new(problem, &inputs[1], coding, workers))
                 } else {
                     let whole_batch = algorithm == WHOLE_BATCH;
-                    let plan = GradientPlan::new(problem, &inputs[0], &inputs[1], whole_batch, workers);
+                    let plan =
+                        GradientPlan::new(problem, [&inputs[0], &inputs[1]], coding, whole_batch, workers);
                     Plan::Gradient(plan)
                 }
             }
@@ -86,7 +103,7 @@ pub(super) const WHOLE_BATCH: Algorithm = Algorithm(1);
 
 /// Workspace of a convolution in bytes, with so many `workers`.
 pub(super) fn scratch_bytes(op: &Op, algorithm: Algorithm, inputs: &[View], workers: usize) -> usize {
-    Plan::new(op, algorithm, inputs, workers).map_or(0, |plan| plan.scratch_bytes(inputs[0].dtype))
+    Plan::new(op, algorithm, inputs, workers).map_or(0, |plan| plan.scratch_bytes(inputs[1].dtype))
 }
 
 /// Runs a convolution or one of its backward passes with so many `workers`.
@@ -98,7 +115,7 @@ pub(super) fn scratch_bytes(op: &Op, algorithm: Algorithm, inputs: &[View], work
 /// As for [`Engine::launch`](crate::engine::Engine::launch).
 pub(super) unsafe fn run(call: &Call, workers: usize) -> Result<(), EngineError> {
     let views: Vec<View> = call.inputs.iter().map(|operand| operand.view).collect();
-    let dtype = views[0].dtype;
+    let dtype = views[1].dtype;
     let plan = Plan::new(&call.op, call.algorithm, &views, workers)
         .ok_or_else(|| failure(call, "is no convolution"))?;
     let needed_bytes = plan.scratch_bytes(dtype);
@@ -121,6 +138,15 @@ pub(super) unsafe fn run(call: &Call, workers: usize) -> Result<(), EngineError>
 unsafe fn run_plan<T: Real>(call: &Call, plan: &Plan) {
     let scratch = call.scratch.address as *mut T;
     let operand = |index: usize| Image::<T>::new(&call.inputs[index]);
+    let views: Inputs<View> = call.inputs.iter().map(|operand| operand.view).collect();
+    let coding = call.op.in_two(&views).and_then(|(decode, ..)| Coding::of(&decode));
+    let source = || match coding {
+        None => Source::Plain(operand(0)),
+        Some(coding) => {
+            let address = |index: usize| call.inputs.get(index).map_or(0, |input| input.span.address);
+            Source::Encoded { coding, form: address(0), beside: address(2) }
+        }
+    };
     let weights = |index: usize| call.inputs[index].span.address as *mut T;
     let output = call.outputs[0].span.address as *mut T;
     // SAFETY: the caller's.
@@ -136,8 +162,8 @@ unsafe fn run_plan<T: Real>(call: &Call, plan: &Plan) {
             }
             Plan::Forward(plan) => plan.run(operand(1), weights(0), None, output, scratch),
             Plan::Scatter(plan) => plan.run(operand(1), weights(0), output, scratch),
-            Plan::Gradient(plan) => plan.run(operand(0), operand(1), output, scratch),
-            Plan::DepthwiseGradient(plan) => plan.run(operand(0), operand(1), output, scratch),
+            Plan::Gradient(plan) => plan.run(source(), operand(1), output, scratch),
+            Plan::DepthwiseGradient(plan) => plan.run(source(), operand(1), output, scratch),
         }
     }
 }

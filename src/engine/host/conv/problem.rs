@@ -43,9 +43,14 @@ impl Problem {
         }
     }
 
+    /// Elements of a window in one channel.
+    pub fn taps(&self) -> usize {
+        self.kernel.iter().product()
+    }
+
     /// Rows of the column matrix of one group.
     pub fn rows(&self) -> usize {
-        self.channels * self.kernel.iter().product::<usize>()
+        self.channels * self.taps()
     }
 
     /// Rows of one output channel, through all its planes.

@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use proptest::prelude::*;
 
 use super::*;
-use crate::op::{Encoding, FloatFormat, Taps};
+use crate::op::{Encoding, FloatFormat, SCALED, Taps};
 
 fn row(dtype: Dtype, values: &[f64]) -> Data {
     Data::from(dtype, &[values.len()], values)
@@ -25,6 +25,22 @@ fn bools_come_back() {
         for (seed, count) in COUNTS.into_iter().enumerate() {
             let x = Data::new(dtype, Shape::new(&[count]), seed as u64);
             assert_eq!(there_and_back(Encoding::Bools, &x), x.storage);
+        }
+    }
+}
+
+#[test]
+fn integers_come_back() {
+    for dtype in Dtype::INDICES {
+        for bits in [1u8, 2, 4, 8, 16, 32] {
+            let most = (1u64 << bits) - 1;
+            let most = if dtype == Dtype::I32 { most.min(i32::MAX as u64) } else { most };
+            for count in COUNTS {
+                let value = |k: usize| (k as u64).wrapping_mul(2_654_435_761) % (most + 1);
+                let x: Vec<f64> = [most].into_iter().chain((1..count).map(value)).map(|x| x as f64).collect();
+                let x = row(dtype, &x[..count]);
+                assert_eq!(there_and_back(Encoding::Integers { bits }, &x), x.storage, "{dtype} {bits}");
+            }
         }
     }
 }
@@ -155,6 +171,30 @@ fn what_a_format_holds_comes_back() {
     }
 }
 
+const SCALED_FORMATS: [FloatFormat; 3] =
+    [FloatFormat::Fp10Scaled, FloatFormat::Fp8E4m3Scaled, FloatFormat::Fp8E5m2Scaled];
+
+/// The most that a value of a block may be off by, whose largest finite number is `top`.
+fn off_by(format: FloatFormat, x: f64, top: f64) -> f64 {
+    let (exponent, mantissa) = format.layout();
+    let (bias, place) = ((1 << (exponent - 1)) - 1, 2f64.powi(-(mantissa as i32)));
+    // Half a unit; a whole one where the next number up lies above the largest of the block.
+    let units = if x.abs() > top * (1.0 - place) { 1.0 } else { 0.5 };
+    let highest = (top.log2().floor() as i32 + 1).max(bias - 125);
+    let smallest = 2f64.powi(highest + 1 - 2 * bias - mantissa as i32);
+    (x.abs() * place * units).max(smallest) + f64::from(f32::from_bits(1))
+}
+
+#[test]
+fn blocks_have_scales_of_their_own() {
+    let x: Vec<f64> = [1e30f32, 1e-30, 3.0].iter().flat_map(|&x| vec![f64::from(x); SCALED]).collect();
+    for format in SCALED_FORMATS {
+        let place = 2f64.powi(-(format.layout().1 as i32));
+        let back = there_and_back(Encoding::Reduced(format), &row(Dtype::F32, &x));
+        assert!(back.iter().zip(&x).all(|(found, x)| (found - x).abs() <= place * x), "{format:?}");
+    }
+}
+
 /// Any bits of a float.
 fn floats() -> impl Strategy<Value = Vec<f64>> {
     prop::collection::vec(any::<u32>().prop_map(|bits| f64::from(f32::from_bits(bits))), 0..200)
@@ -189,18 +229,44 @@ proptest! {
     }
 
     #[test]
+    fn scaled_floats_are_off_by_a_part_of_their_block(
+        x in prop_oneof![floats(), usual()],
+        format in 0..SCALED_FORMATS.len(),
+    ) {
+        let format = SCALED_FORMATS[format];
+        for dtype in [Dtype::F32, Dtype::F64] {
+            let back = there_and_back(Encoding::Reduced(format), &row(dtype, &x));
+            for (found, x) in back.chunks(SCALED).zip(x.chunks(SCALED)) {
+                let top = x.iter().filter(|x| x.is_finite()).fold(0.0, |top: f64, x| top.max(x.abs()));
+                for (&found, &x) in found.iter().zip(x) {
+                    let is_kept = if x.is_finite() {
+                        found.abs() <= top && (found - x).abs() <= off_by(format, x, top)
+                    } else {
+                        found == x || (found.is_nan() && x.is_nan())
+                    };
+                    prop_assert!(is_kept, "{format:?}: {x:e} became {found:e} beside {top:e}");
+                    prop_assert!(x.is_nan() || found.is_sign_negative() == x.is_sign_negative());
+                }
+            }
+        }
+    }
+
+    #[test]
     fn any_words_decode_to_something(words in prop::collection::vec(any::<u32>(), 1..40), less in 0usize..31) {
         // Writes beyond the output, or reads beyond the words, are seen in the word behind or by the sanitizer.
         let words: Vec<f64> = words.into_iter().map(f64::from).collect();
         let pool = pools()[2].0;
         let taps = Encoding::Taps(Taps { pool, width: 9, pooled: [5, 6] });
         let reduced = FORMATS.map(Encoding::Reduced);
-        for encoding in reduced.into_iter().chain([taps, Encoding::Bools]) {
-            let per_word = encoding.per_word().unwrap();
-            let count = (words.len() * per_word).saturating_sub(less % per_word);
+        let scaled = SCALED_FORMATS.map(Encoding::Reduced);
+        let others = [taps, Encoding::Bools, Encoding::Integers { bits: 4 }];
+        for encoding in reduced.into_iter().chain(scaled).chain(others) {
+            let fits = |&count: &usize| encoding.words(count) <= words.len();
+            let most = (0..=32 * words.len()).rev().find(fits).unwrap_or(0);
+            let count = most.saturating_sub(less % encoding.per_word().unwrap_or(32));
             let dtypes: &[Dtype] = match encoding {
                 Encoding::Bools => &[Dtype::Bool, Dtype::Bool32],
-                Encoding::Taps(_) => &Dtype::INDICES,
+                Encoding::Taps(_) | Encoding::Integers { .. } => &Dtype::INDICES,
                 _ => &Dtype::FLOATS,
             };
             for &dtype in dtypes {
