@@ -11,9 +11,9 @@ use crate::config::Settings;
 use crate::policy::{IntervalId, Layout, PlannedBlock, Schedule};
 use crate::pool::{TakenBlock, Takings};
 
-/// Looks at blocks when addresses are chosen, and more for each block: a fifth of a second for 5,000.
-const STEPS: u64 = 50_000_000;
-const STEPS_PER_BLOCK: u64 = 10_000;
+/// Looks at blocks when addresses are chosen, and more for each block: half a second for 5,000.
+const STEPS: u64 = 100_000_000;
+const STEPS_PER_BLOCK: u64 = 20_000;
 
 /// The blocks of an iteration that repeats.
 #[derive(Clone, Debug)]
@@ -99,8 +99,10 @@ impl Blocks {
     }
 }
 
-/// How often fewer bytes in blocks are tried, where the addresses of as many as there may be reach too far.
-const MOST_LIMITS: usize = 5;
+/// How often fewer bytes in blocks are tried, where the addresses of as many as there may be reach too far; by how much fewer
+/// than would do if others were placed as well, at first, and then twice as much each time.
+const MOST_LIMITS: usize = 6;
+const FIRST_MARGIN: f64 = 0.001;
 /// How often an iteration is tried again that does not end as it begins.
 const MOST_REPEATS: usize = 2;
 
@@ -115,7 +117,7 @@ impl Planner<'_> {
         let mut script = scheduled(schedule, first);
         let budget_bytes = self.settings.whole_pages(self.settings.budget_bytes);
         let mut limit_bytes = budget_bytes;
-        for _ in 0..MOST_LIMITS {
+        for tried in 0..MOST_LIMITS {
             let settings = Settings { endless: true, ..self.settings.with_less(budget_bytes - limit_bytes) };
             let endless = Planner { settings: &settings, ..*self };
             // What is followed is what was decided last, which comes to repeat itself if the rule alone does not.
@@ -133,8 +135,8 @@ impl Planner<'_> {
                 let step_ns = self.run(Some(&placed))?.step_ns;
                 return Some((Arc::unwrap_or_clone(placed), step_ns));
             }
-            limit_bytes =
-                (limit_bytes as f64 * 0.999 * budget_bytes as f64 / footprint_bytes as f64) as usize;
+            let part = budget_bytes as f64 / footprint_bytes as f64;
+            limit_bytes = (limit_bytes as f64 * part * (1.0 - FIRST_MARGIN * f64::from(1 << tried))) as usize;
             let settings = Settings { endless: true, ..self.settings.with_less(budget_bytes - limit_bytes) };
             let trial = Planner { settings: &settings, ..*self }.run(Some(schedule))?;
             script = scheduled(schedule, &trial);
