@@ -304,12 +304,16 @@ mod tests {
         };
         let mut offsets: Vec<usize> = blocks.iter().scan(0, below).collect();
         better(&blocks, 16, &mut offsets, 4 * 256, 1_000_000);
-        let end = |at: usize| offsets[at] + blocks[at].bytes;
-        assert_eq!((0..blocks.len()).map(end).max(), Some(4 * 256));
+        let placed: Vec<(u32, usize, usize)> = (0..)
+            .zip(blocks.iter().zip(&offsets))
+            .map(|(at, (block, &offset))| (at, offset, offset + block.bytes))
+            .collect();
+        assert_eq!(placed.iter().map(|&(.., end)| end).max(), Some(4 * 256));
         let together = Together::new(&blocks, 16);
-        for one in 0..blocks.len() {
-            for other in (0..one).filter(|&other| is_in(together.with(one as u32), other as u32)) {
-                assert!(end(one) <= offsets[other] || end(other) <= offsets[one], "{one} and {other}");
+        for &(one, begin, end) in &placed {
+            for &(other, other_begin, other_end) in &placed {
+                let apart = end <= other_begin || other_end <= begin;
+                assert!(one == other || apart || !is_in(together.with(one), other), "{one} and {other}");
             }
         }
     }
