@@ -23,8 +23,8 @@ struct Options {
     bench: bool,
 }
 
-/// Steps of improvement where nothing is evicted: a second.
-const STEPS: u64 = 500_000_000;
+/// Steps of improvement where nothing is evicted: a second or two.
+const STEPS: u64 = 1_000_000_000;
 
 #[derive(Default)]
 struct Summary {

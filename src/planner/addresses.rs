@@ -6,15 +6,15 @@ use hashbrown::HashMap;
 
 use super::pages::assign;
 use super::search::Search;
-use super::smartpool::{Lifetime, place};
+use super::smartpool::{Lifetime, peak_bytes, place};
 use super::{Planner, scheduled};
 use crate::config::Settings;
 use crate::policy::{IntervalId, Layout, PlannedBlock, Schedule, Spot};
 use crate::pool::{TakenBlock, Takings};
 
-/// Looks at blocks when addresses are chosen, and more for each block: a fifth of a second for 5,000.
-const STEPS: u64 = 50_000_000;
-const STEPS_PER_BLOCK: u64 = 10_000;
+/// Looks at blocks when addresses are chosen, and more for each block: half a second for 5,000.
+const STEPS: u64 = 100_000_000;
+const STEPS_PER_BLOCK: u64 = 20_000;
 
 /// The blocks of an iteration that repeats.
 #[derive(Clone, Debug)]
@@ -117,7 +117,9 @@ impl Blocks {
         let (large, small): (Vec<usize>, Vec<usize>) =
             (0..self.lifetimes.len()).partition(|&at| self.lifetimes[at].bytes >= page_bytes);
         let lifetimes = |which: &[usize]| which.iter().map(|&at| self.lifetimes[at]).collect::<Vec<_>>();
-        let (offsets, reach_bytes) = self.at_addresses(&lifetimes(&small), 0);
+        let small_lifetimes = lifetimes(&small);
+        let enough_small_bytes = peak_bytes(&small_lifetimes, self.period).next_multiple_of(page_bytes);
+        let (offsets, reach_bytes) = self.at_addresses(&small_lifetimes, enough_small_bytes);
         let mut spots = vec![Spot::At(0); self.lifetimes.len()];
         for (&at, offset) in small.iter().zip(offsets) {
             spots[at] = offset;
@@ -131,8 +133,10 @@ impl Blocks {
     }
 }
 
-/// How often fewer bytes in blocks are tried, where the addresses of as many as there may be reach too far.
-const MOST_LIMITS: usize = 5;
+/// How often fewer bytes in blocks are tried, where the addresses of as many as there may be reach too far; by how much fewer
+/// than would do if others were placed as well, at first, and then twice as much each time.
+const MOST_LIMITS: usize = 6;
+const FIRST_MARGIN: f64 = 0.001;
 /// How often an iteration is tried again that does not end as it begins.
 const MOST_REPEATS: usize = 2;
 
@@ -147,7 +151,7 @@ impl Planner<'_> {
         let mut script = scheduled(schedule, first);
         let budget_bytes = self.settings.whole_pages(self.settings.budget_bytes);
         let mut limit_bytes = budget_bytes;
-        for _ in 0..MOST_LIMITS {
+        for tried in 0..MOST_LIMITS {
             let settings = Settings { endless: true, ..self.settings.with_less(budget_bytes - limit_bytes) };
             let endless = Planner { settings: &settings, ..*self };
             // What is followed is what was decided last, which comes to repeat itself if the rule alone does not.
@@ -166,8 +170,8 @@ impl Planner<'_> {
                 let step_ns = self.settled_ns(Some(&placed))?;
                 return Some((Arc::unwrap_or_clone(placed), step_ns));
             }
-            limit_bytes =
-                (limit_bytes as f64 * 0.996 * budget_bytes as f64 / footprint_bytes as f64) as usize;
+            let part = budget_bytes as f64 / footprint_bytes as f64;
+            limit_bytes = (limit_bytes as f64 * part * (1.0 - FIRST_MARGIN * f64::from(1 << tried))) as usize;
             let settings = Settings { endless: true, ..self.settings.with_less(budget_bytes - limit_bytes) };
             let trial = Planner { settings: &settings, ..*self }.run(Some(schedule))?;
             script = scheduled(schedule, &trial);

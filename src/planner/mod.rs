@@ -4,13 +4,14 @@
 //! - [`search`]: what is tried. [`bookings`]: what is spent on the host. [`trial`]: a plan is tried.
 //! - [`choices`]: what to keep, move and recompute costs, predicted. [`relaxation`]: by prices. [`annealing`]: bettered.
 //! - [`encodings`]: what waits in fewer bits.
-//! - [`addresses`]: where its blocks are. [`smartpool`], [`pages`]: how these are chosen.
+//! - [`addresses`]: where its blocks are. [`smartpool`], [`pages`]: how these are chosen. [`ejection`]: bettered.
 
 mod addresses;
 mod annealing;
 mod bookings;
 mod choices;
 mod dataflow;
+mod ejection;
 mod encodings;
 mod iteration;
 mod pages;

@@ -51,6 +51,8 @@ const PARTS: [f64; 3] = [1.0, 0.97, 0.94];
 
 /// Ops that are run for improvements, at the most.
 const MOST_OPS: usize = 1_200_000;
+/// Ops that are run for rules, and for bookings, at the most.
+const MOST_START_OPS: usize = 1_500_000;
 /// Schedules that changes begin from.
 const MOST_STARTS: usize = 4;
 
@@ -145,7 +147,7 @@ impl<'a> Search<'a> {
 
     /// Tries every rule, with copies booked and without.
     pub fn try_rules(&mut self) {
-        for rule in RULES {
+        for &rule in self.first(&RULES) {
             self.attempt_start(rule, None);
         }
         if self.planner.settings.ways.offload {
@@ -155,14 +157,20 @@ impl<'a> Search<'a> {
 
     fn try_books(&mut self) {
         let Some(rule) = self.best.as_ref().map(|best| best.draft.rule) else { return };
-        for books in BOOKS {
+        for &books in self.first(&BOOKS) {
             self.attempt_start(rule, Some(books));
         }
         if let Some(books) = self.best.as_ref().and_then(|best| best.draft.books) {
-            for rule in RULES {
+            for &rule in self.first(&RULES) {
                 self.attempt_start(rule, Some(books));
             }
         }
+    }
+
+    /// As many as there is time for; one.
+    fn first<'b, T>(&self, all: &'b [T]) -> &'b [T] {
+        let most = MOST_START_OPS / (trial::ITERATIONS * self.planner.iteration.ops.len().max(1));
+        &all[..most.clamp(1, all.len())]
     }
 
     /// Tries what is chosen with all of an iteration in view.
@@ -207,7 +215,7 @@ impl<'a> Search<'a> {
         let mut starts = std::mem::take(&mut self.starts);
         starts.sort_by_key(|&(step_ns, _)| step_ns);
         starts.dedup_by_key(|&mut (step_ns, _)| step_ns);
-        for (_, start) in starts.into_iter().take(MOST_STARTS) {
+        for (_, start) in starts.into_iter().take(MOST_STARTS.min(trials)) {
             let champion = self.best.take();
             self.last = None;
             self.attempt(start);

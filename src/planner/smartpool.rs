@@ -4,7 +4,10 @@
 //! what an iteration leaves to the next keeps its address.
 //!
 //! There the largest comes first. That is best for few programs, so other orders are tried too; and each is improved as in
-//! Joslin and Clements, *Squeaky Wheel Optimization* (JAIR 10, 1999): what came to lie too high is placed earlier next time.
+//! Joslin and Clements, *Squeaky Wheel Optimization* (JAIR 10, 1999): what came to lie too high is placed earlier next time. What that
+//! leaves is left to [`ejection`](super::ejection).
+
+use super::ejection;
 
 /// Memory that is in use for part of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,6 +57,11 @@ const ORDERS: [fn(&Lifetime) -> u128; 5] = [
     |block| u128::MAX - u128::from(block.until),
 ];
 
+/// The part of the steps that orders are improved for, before blocks are moved by themselves.
+const ORDERED_PART: u64 = 2;
+/// The part of the memory that the smallest blocks take together, which find room between the others.
+const SMALL_PART: usize = 500;
+
 fn length(block: &Lifetime) -> u128 {
     u128::from(block.until - block.from)
 }
@@ -62,39 +70,13 @@ fn length(block: &Lifetime) -> u128 {
 /// or, if some placement was found, after so many steps; a step is one look at a block that was placed before.
 pub fn place(blocks: &[Lifetime], period: u32, enough_bytes: usize, most_steps: u64) -> Placed {
     let goal_bytes = peak_bytes(blocks, period).max(enough_bytes);
-    let mut orders = ORDERS.map(|key| {
-        let mut order: Vec<u32> = (0..blocks.len() as u32).collect();
-        order.sort_by_key(|&at| key(&blocks[at as usize]));
-        order
-    });
     let mut placing = Placing { blocks, period, taken: Vec::with_capacity(blocks.len()), steps: 0 };
-    let mut best: Option<Placed> = None;
-    let mut least_bytes = [usize::MAX; ORDERS.len()];
-    for round in 0.. {
-        for (order, least_bytes) in orders.iter_mut().zip(&mut least_bytes) {
-            let placed = placing.in_order(order);
-            let footprint_bytes = placed.footprint_bytes;
-            *least_bytes = footprint_bytes.min(*least_bytes);
-            let high = |at: u32, limit_bytes: usize| {
-                placed.offsets[at as usize] + blocks[at as usize].bytes > limit_bytes
-            };
-            if round % 2 == 0 {
-                bring_forward(order, |at| high(at, goal_bytes), |place, count| 4 * place - count, 4);
-            } else {
-                let limit_bytes = (goal_bytes + *least_bytes) / 2;
-                bring_forward(order, |at| high(at, limit_bytes), |place, _| 7 * place - 5, 10);
-            }
-            if best.as_ref().is_none_or(|best| footprint_bytes < best.footprint_bytes) {
-                best = Some(placed);
-            }
-            if let Some(best) =
-                best.take_if(|best| best.footprint_bytes <= goal_bytes || placing.steps > most_steps)
-            {
-                return best;
-            }
-        }
+    let ordered = placing.in_orders(goal_bytes, most_steps / ORDERED_PART);
+    let most_steps = most_steps.saturating_sub(placing.steps);
+    if ordered.footprint_bytes <= goal_bytes || most_steps == 0 {
+        return ordered;
     }
-    unreachable!("every placement takes a step, so that they come to an end")
+    placing.one_by_one(ordered, goal_bytes, most_steps)
 }
 
 /// Changes an order: what lies too high comes earlier. `earlier`: where, by its place and the number of blocks, in parts of a
@@ -125,19 +107,119 @@ struct Placing<'a> {
 }
 
 impl Placing<'_> {
+    /// The best of all orders, each improved, until one is good enough or for so many steps.
+    fn in_orders(&mut self, goal_bytes: usize, most_steps: u64) -> Placed {
+        let blocks = self.blocks;
+        let mut orders = ORDERS.map(|key| {
+            let mut order: Vec<u32> = (0..blocks.len() as u32).collect();
+            order.sort_by_key(|&at| key(&blocks[at as usize]));
+            order
+        });
+        let mut best: Option<Placed> = None;
+        let mut least_bytes = [usize::MAX; ORDERS.len()];
+        for round in 0.. {
+            for (order, least_bytes) in orders.iter_mut().zip(&mut least_bytes) {
+                let placed = self.in_order(order);
+                let footprint_bytes = placed.footprint_bytes;
+                *least_bytes = footprint_bytes.min(*least_bytes);
+                let high = |at: u32, limit_bytes: usize| {
+                    placed.offsets[at as usize] + blocks[at as usize].bytes > limit_bytes
+                };
+                if round % 2 == 0 {
+                    bring_forward(order, |at| high(at, goal_bytes), |place, count| 4 * place - count, 4);
+                } else {
+                    let limit_bytes = (goal_bytes + *least_bytes) / 2;
+                    bring_forward(order, |at| high(at, limit_bytes), |place, _| 7 * place - 5, 10);
+                }
+                if best.as_ref().is_none_or(|best| footprint_bytes < best.footprint_bytes) {
+                    best = Some(placed);
+                }
+                if let Some(best) =
+                    best.take_if(|best| best.footprint_bytes <= goal_bytes || self.steps > most_steps)
+                {
+                    return best;
+                }
+            }
+        }
+        unreachable!("every placement takes a step, so that they come to an end")
+    }
+
+    /// What is always there at the bottom, the large blocks by ejection search, and the small ones where they find room: if
+    /// they do not find it, by ejection search as well.
+    fn one_by_one(&mut self, ordered: Placed, goal_bytes: usize, most_steps: u64) -> Placed {
+        let Placing { blocks, period, .. } = *self;
+        let lasts = |at: &u32| length(&blocks[*at as usize]) >= u128::from(period);
+        let mut order: Vec<u32> = (0..blocks.len() as u32).collect();
+        order.sort_by_key(|at| (!lasts(at), blocks[*at as usize].bytes));
+        let (lasting, rest) = order.split_at(order.partition_point(lasts));
+        let mut placed = ordered;
+        let mut used_steps = 0;
+        for (small, most_steps) in [(self.small(rest, goal_bytes), most_steps / 2), (0, most_steps)] {
+            let (small, large) = rest.split_at(small);
+            let mut large = large.to_vec();
+            large.sort_by_key(|&at| placed.offsets[at as usize]);
+            let before =
+                std::mem::replace(&mut placed, Placed { offsets: vec![0; blocks.len()], footprint_bytes: 0 });
+            self.taken.clear();
+            lasting.iter().for_each(|&at| self.take(&mut placed, at));
+            let base_bytes = placed.footprint_bytes;
+            let those: Vec<Lifetime> = large.iter().map(|&at| blocks[at as usize]).collect();
+            let mut placing = Placing { blocks: &those, period, taken: Vec::new(), steps: 0 };
+            let mut found = placing.in_order(&Vec::from_iter(0..those.len() as u32));
+            used_steps += ejection::better(
+                &those,
+                period,
+                &mut found.offsets,
+                goal_bytes - base_bytes,
+                most_steps - used_steps,
+            );
+            for (&at, offset) in large.iter().zip(&found.offsets) {
+                self.take_at(&mut placed, at, base_bytes + offset);
+            }
+            small.iter().rev().for_each(|&at| self.take(&mut placed, at));
+            if placed.footprint_bytes > before.footprint_bytes {
+                placed = before;
+            }
+            if placed.footprint_bytes <= goal_bytes {
+                break;
+            }
+        }
+        placed
+    }
+
+    /// How many of these, the smallest first, are small.
+    fn small(&self, order: &[u32], goal_bytes: usize) -> usize {
+        let (mut small, mut large) = (0, order.len() + 1);
+        while large - small > 1 {
+            let middle = usize::midpoint(small, large);
+            let those: Vec<Lifetime> = order[..middle].iter().map(|&at| self.blocks[at as usize]).collect();
+            let is_small = peak_bytes(&those, self.period) <= goal_bytes / SMALL_PART;
+            if is_small { small = middle } else { large = middle }
+        }
+        small
+    }
+
     fn in_order(&mut self, order: &[u32]) -> Placed {
         self.taken.clear();
         let mut placed = Placed { offsets: vec![0; self.blocks.len()], footprint_bytes: 0 };
         for &at in order {
-            let block = &self.blocks[at as usize];
-            let offset = self.lowest(block);
-            let place = self.taken.partition_point(|&(begin, ..)| begin < offset);
-            self.taken.insert(place, (offset, offset + block.bytes, block.from, block.until));
-            placed.offsets[at as usize] = offset;
-            placed.footprint_bytes = placed.footprint_bytes.max(offset + block.bytes);
+            self.take(&mut placed, at);
         }
         self.steps += 1;
         placed
+    }
+
+    fn take(&mut self, placed: &mut Placed, at: u32) {
+        let offset = self.lowest(&self.blocks[at as usize]);
+        self.take_at(placed, at, offset);
+    }
+
+    fn take_at(&mut self, placed: &mut Placed, at: u32, offset: usize) {
+        let block = &self.blocks[at as usize];
+        let place = self.taken.partition_point(|&(begin, ..)| begin < offset);
+        self.taken.insert(place, (offset, offset + block.bytes, block.from, block.until));
+        placed.offsets[at as usize] = offset;
+        placed.footprint_bytes = placed.footprint_bytes.max(offset + block.bytes);
     }
 
     /// The lowest address that is free as long as a block is alive.

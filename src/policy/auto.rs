@@ -35,6 +35,10 @@ impl Reactive for Auto {
         used_last.map(|(_, index)| index)
     }
 
+    fn precedes(&self, one: &Candidate, other: &Candidate) -> bool {
+        self.weighs.is_none_or(|weighed| weighed.precedes(one, other))
+    }
+
     fn prefetches(&self) -> bool {
         true
     }

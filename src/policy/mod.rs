@@ -243,6 +243,13 @@ pub trait Reactive: Debug + Send + Sync {
     /// The iterator is lazy: what is not looked at costs nothing.
     fn pick(&self, need_bytes: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize>;
 
+    /// Whether the first of two candidates may be picked where the second one could be. What may not is not asked for all of its
+    /// cost.
+    fn precedes(&self, one: &Candidate, other: &Candidate) -> bool {
+        let _ = (one, other);
+        true
+    }
+
     /// Storages of fewer bytes are candidates only where there are no larger ones.
     fn least_bytes(&self, need_bytes: usize) -> usize {
         let _ = need_bytes;

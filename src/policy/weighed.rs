@@ -21,10 +21,21 @@ const SMALL_PART: usize = 1024;
 impl Weighed {
     fn score(&self, candidate: &Candidate) -> f64 {
         let until_next = candidate.next_use_ops.map_or(1.0, |ops| (ops as f64).min(MOST_OPS));
-        let idle = (candidate.idle_ns as f64).max(1.0).powf(self.idle);
+        let idle = power((candidate.idle_ns as f64).max(1.0), self.idle);
         // One nanosecond, so that of what costs nothing the one goes that is needed last.
         (candidate.cost_ns as f64 + 1.0)
-            / (candidate.size_bytes as f64 * idle * until_next.powf(self.until_next))
+            / (candidate.size_bytes as f64 * idle * power(until_next, self.until_next))
+    }
+}
+
+/// A power: those that plans are searched with without a logarithm, since every storage is asked whenever one leaves.
+fn power(value: f64, exponent: f64) -> f64 {
+    match exponent {
+        0.0 => 1.0,
+        0.25 => value.sqrt().sqrt(),
+        0.5 => value.sqrt(),
+        1.0 => value,
+        _ => value.powf(exponent),
     }
 }
 
@@ -32,6 +43,10 @@ impl Reactive for Weighed {
     fn pick(&self, _: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
         let scored = candidates.map(|candidate| (candidate.turn, self.score(&candidate))).enumerate();
         scored.reduce(|least, other| if other.1 < least.1 { other } else { least }).map(|(index, _)| index)
+    }
+
+    fn precedes(&self, one: &Candidate, other: &Candidate) -> bool {
+        (one.turn, self.score(one)) < (other.turn, self.score(other))
     }
 
     fn least_bytes(&self, need_bytes: usize) -> usize {
@@ -48,5 +63,40 @@ impl Reactive for Weighed {
 
     fn how(&self, ways: Ways) -> Option<Eviction> {
         super::auto::Auto::default().how(ways)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Turn;
+
+    #[test]
+    fn what_precedes_another_is_picked_in_its_place() {
+        let weighed = Weighed { idle: 0.5, until_next: 0.25 };
+        let mut candidates = Vec::new();
+        for (cost_ns, size_bytes) in [(0, 256), (700, 256), (700, 4096), (90_000, 4096)] {
+            for (idle_ns, next_use_ops) in [(1, None), (40, Some(9)), (40, Some(u64::MAX))] {
+                for turn in [Turn::First, Turn::Any] {
+                    let clean = false;
+                    candidates.push(Candidate { size_bytes, idle_ns, cost_ns, clean, next_use_ops, turn });
+                }
+            }
+        }
+        for one in &candidates {
+            for other in &candidates {
+                let picked = weighed.pick(4096, &mut [*other, *one].into_iter());
+                assert_eq!(weighed.precedes(one, other), picked == Some(1), "{one:?}, {other:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn powers_are_those_of_the_library() {
+        for exponent in [0.0, 0.25, 0.5, 0.7, 1.0, 2.0] {
+            for value in [1.0f64, 3.0, 1e12] {
+                assert!((power(value, exponent) / value.powf(exponent) - 1.0).abs() < 1e-12);
+            }
+        }
     }
 }

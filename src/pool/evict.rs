@@ -115,18 +115,26 @@ impl Pool {
     ) -> Option<StorageId> {
         let storages = &self.graph.storages;
         let evictable = || residents().filter(|&id| self.can_leave(&storages[id]) && may_go(id));
+        let rule = self.rule();
+        let mut first: Option<Candidate> = None;
         let mut candidates = evictable().map(|id| {
             let storage = &storages[id];
-            Candidate {
+            let mut candidate = Candidate {
                 size_bytes: aligned(storage.size_bytes),
                 idle_ns: self.computed_ns - storage.used_ns,
-                cost_ns: self.cost_ns(id),
+                cost_ns: self.cost_ns(id, false),
                 clean: storage.host.is_some(),
                 next_use_ops: self.next_use_ops(storage),
                 turn: self.turn(storage),
+            };
+            // What is not picked though it costs the least that it can is not picked for more.
+            if first.is_none_or(|first| rule.precedes(&candidate, &first)) {
+                candidate.cost_ns = self.cost_ns(id, true);
+                first = first.filter(|first| !rule.precedes(&candidate, first)).or(Some(candidate));
             }
+            candidate
         });
-        let index = self.rule().pick(need_bytes, &mut candidates)?;
+        let index = rule.pick(need_bytes, &mut candidates)?;
         evictable().nth(index)
     }
 
@@ -193,8 +201,8 @@ impl Pool {
         fits.then_some(recipe.instruction.launch_ns)
     }
 
-    /// What the policy is told of the cost of having a storage back.
-    fn cost_ns(&self, id: StorageId) -> u64 {
+    /// What the policy is told of the cost of having a storage back; without what is `around` it, the least that this can be.
+    fn cost_ns(&self, id: StorageId, around: bool) -> u64 {
         let knows = self.rule().knows();
         if knows == Knowledge::Recency {
             return 0;
@@ -206,6 +214,7 @@ impl Pool {
             return storage.clean_at_ns.saturating_sub(self.computed_ns) + fetch_ns;
         }
         let around_ns = match knows {
+            _ if !around => 0,
             Knowledge::Neighbourhood { most } => {
                 let neighbours = self.graph.evicted_neighbourhood(id, most);
                 neighbours.into_iter().map(|id| self.graph.own_ns(id)).sum()

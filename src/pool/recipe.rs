@@ -276,14 +276,14 @@ impl Graph {
             if found.len() < end && !self.storages[id].stored() && !found.contains(&id) {
                 found.push(id);
             }
+            found.len() < end
         };
         let mut next = 0;
         let mut at = Some(id);
         while let Some(id) = at {
-            if let Some(recipe) = self.storages[id].recipe {
-                self.recipe(recipe).inputs.iter().for_each(|&input| add(&mut found, end, input));
-            }
-            at = found.get(next).copied();
+            let recipe = self.storages[id].recipe;
+            let mut inputs = recipe.into_iter().flat_map(|recipe| &self.recipe(recipe).inputs);
+            at = inputs.all(|&input| add(&mut found, end, input)).then(|| found.get(next).copied()).flatten();
             next += 1;
         }
         let ancestors = found.len();
@@ -291,11 +291,12 @@ impl Graph {
         let mut at = Some(id);
         next = ancestors;
         while let Some(id) = at {
-            for &consumer in &self.storages[id].consumers {
-                let outputs = self.recipe(consumer).outputs.iter().flatten();
-                outputs.for_each(|&output| add(&mut found, end, output));
-            }
-            at = found.get(next).copied();
+            let consumers = self.storages[id].consumers.iter();
+            let mut outputs = consumers.flat_map(|&consumer| self.recipe(consumer).outputs.iter().flatten());
+            at = outputs
+                .all(|&output| add(&mut found, end, output))
+                .then(|| found.get(next).copied())
+                .flatten();
             next += 1;
         }
         found
