@@ -17,7 +17,7 @@ mod work;
 pub use dtype::{Dtype, Scalar};
 pub use encoding::{Encoding, FloatFormat, Origin, Taps};
 pub use fused::{
-    BINARY_STEPS, MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, MAX_SCALARS, MAX_STEPS, Program, Source, Step,
+    BINARY_STEPS, Ending, MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, MAX_SCALARS, MAX_STEPS, Program, Source, Step,
     StepKind, UNARY_STEPS,
 };
 pub use kinds::{
@@ -421,7 +421,8 @@ pub enum Op {
         /// Height and width of the forward's input.
         size: [usize; 2],
     },
-    /// `(x, ..) -> one or more, shaped as the inputs`: several elementwise ops of floats in one pass.
+    /// `(x, ..) -> one or more, shaped as the inputs`: several elementwise ops of floats in one pass, and perhaps the sum or mean
+    /// of what one of them makes.
     Fused {
         /// The steps.
         program: Program,

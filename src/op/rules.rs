@@ -1,6 +1,8 @@
 //! Total functions of an op: what it makes, what it reads, what it may overwrite.
 
-use super::{COUNTED_RUN, Dtype, Encoding, MAX_SCALARS, Norm, Op, Outputs, Reads, Scalar, Shape, View};
+use super::{
+    COUNTED_RUN, Dtype, Encoding, MAX_SCALARS, Norm, Op, Outputs, Reads, Reduce, Scalar, Shape, View,
+};
 
 impl Op {
     /// What the op makes of these inputs. The caller has checked that they fit together.
@@ -103,7 +105,10 @@ impl Op {
             Op::ReluBackwardSigns => (inputs[1].dtype, *inputs[1].shape()),
             Op::Fused { program, .. } => {
                 let made = View::contiguous(inputs[0].dtype, *inputs[0].shape());
-                return program.outputs().iter().map(|_| made).collect();
+                let ending = program
+                    .ending()
+                    .map(|ending| View::contiguous(made.dtype, ending.sizes(made.shape()).with(1, 1)));
+                return program.outputs().iter().map(|_| made).chain(ending).collect();
             }
             Op::Traced(traced) => return traced.outputs(),
         };
@@ -179,7 +184,7 @@ impl Op {
             // The weights' gradients read it all before.
             Op::NormBackward { .. } => input != 1,
             Op::ReluBackwardSigns => input == 1,
-            Op::Fused { .. } => true,
+            Op::Fused { program, .. } => !program.outputs().is_empty(),
             Op::Traced(traced) => traced.facts().in_place.contains(&input),
             _ => false,
         }
@@ -267,13 +272,12 @@ impl Op {
             Op::ReluBackwardSigns => "relu_backward_signs",
             Op::MaxPool2dBackwardTaps { .. } => "max_pool2d_backward_taps",
             // One that may end a branch is to be known by that.
-            Op::Fused { program, .. } => {
-                if program.adds() {
-                    "fused_add"
-                } else {
-                    "fused"
-                }
-            }
+            Op::Fused { program, .. } => match program.ending().map(|ending| ending.kind) {
+                _ if program.adds() => "fused_add",
+                Some(Reduce::Mean) => "fused_mean",
+                Some(_) => "fused_sum",
+                None => "fused",
+            },
             Op::Traced(traced) => &traced.facts().name,
         }
     }
