@@ -32,7 +32,7 @@ struct Fused {
   u32 input_count, step_count, output_count;
   u32 strided;    // a bit for each input whose elements do not simply follow each other
   u32 scattered;  // whether those of the outputs do not
-  u32 reduced;    // the value that is reduced, if one is
+  u32 reduced;    // the value that is reduced; if none is, that of a step
   u32 made[MAX_OUTPUTS];
   Step steps[MAX_STEPS];
   SpaceOf<MAX_INPUTS + MAX_OUTPUTS> space;  // inputs, then outputs
@@ -127,9 +127,14 @@ template <class T> DEV const T* run_piece(const Fused& args, u64 at, u64 count, 
     const Step step = args.steps[n];
     run_step<T>(step.code, values[FIRST_STEP + n], source(step.a), source(step.b), count);
   }
+  const T* reduced = source(args.reduced);
+  if (args.output_count > 0 && reduced != values[args.reduced]) {
+    copy_run(values[args.reduced], reduced, count);
+    reduced = values[args.reduced];
+  }
   // Only now, as an output may be an input.
   put<T>(args, at, count, values);
-  return source(args.reduced);
+  return reduced;
 }
 
 template <class T> DEV void fused(const Fused& args) {

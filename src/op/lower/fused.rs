@@ -98,7 +98,7 @@ fn arguments(request: &Request, program: &Program, scalars: &[u64; MAX_SCALARS])
         step_count: program.steps().len() as u32,
         output_count: program.outputs().len() as u32,
         scattered: is_scattered.into(),
-        reduced: program.ending().map_or(0, |ending| place_of(ending.source).into()),
+        reduced: place_of(program.ending().map_or(Source::Step(0), |ending| ending.source)).into(),
         count,
         rank,
         sizes,

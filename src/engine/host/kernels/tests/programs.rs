@@ -131,6 +131,14 @@ fn check_ending(dtype: Dtype, shape: Shape, order: &[u8], reduced: [u8; 2], kind
         let what = format!("{kind:?} of {dtype} {shape:?} {order:?} {reduced:?}, {at}");
         assert_eq!(bits(op(&[0]), &inputs, None), [kept, sum.clone()], "{what}");
         assert_eq!(bits(op(&[]), &inputs, None), [sum], "{what}, alone");
+        if at == 0 {
+            // An input that is written over is reduced as it was before.
+            let of_input = Ending { source: Source::Input(0), ..ending };
+            let alone = Op::Fused { program: Program::new(&[], &[], Some(of_input)), scalars };
+            let both = Op::Fused { program: Program::new(&steps[..1], &[0], Some(of_input)), scalars };
+            let sum = bits(alone, &inputs[..1], None).remove(0);
+            assert_eq!(bits(both, &inputs, Some(0))[1], sum, "{what}, in place");
+        }
     }
 }
 
