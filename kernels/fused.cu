@@ -1,7 +1,7 @@
 // Several elementwise functions in one pass. A piece of each operand at a time goes through all steps of a program: as many
 // elements as stay in the nearest cache, on the device one. Each step rounds to the storage type, as a pass of its own would.
-#include "math.cuh"
-#include "views.cuh"
+// One of the values may be reduced, in the order in which it would be if it were in memory.
+#include "reduce.cuh"
 
 namespace {
 constexpr u32 MAX_INPUTS = 8, MAX_SCALARS = 8, MAX_OUTPUTS = 4, MAX_STEPS = 16;
@@ -30,10 +30,17 @@ struct Fused {
   u64 scalars[MAX_SCALARS];
   u64 chunk;
   u32 input_count, step_count, output_count;
-  u32 strided;  // a bit for each input whose elements do not simply follow each other
+  u32 strided;    // a bit for each input whose elements do not simply follow each other
+  u32 scattered;  // whether those of the outputs do not
+  u32 reduced;    // the value that is reduced; if none is, that of a step
   u32 made[MAX_OUTPUTS];
   Step steps[MAX_STEPS];
-  SpaceOf<MAX_INPUTS> space;
+  SpaceOf<MAX_INPUTS + MAX_OUTPUTS> space;  // inputs, then outputs
+};
+
+struct FusedReduce {
+  Fused program;
+  Reduce rows;  // of the elements in the order of the space
 };
 
 template <class T, class Function> DEV void one(T* out, const T* a, u64 count) {
@@ -78,33 +85,137 @@ template <class T> DEV void gather(const Fused& args, u64 at, u64 count, T (*val
 #endif
 }
 
-template <class T> DEV void fused(const Fused& args) {
-  T values[FIRST_STEP + MAX_STEPS][PIECE];
+// The outputs' elements at `at`, to where they belong.
+template <class T> DEV void put(const Fused& args, u64 at, u64 count, T (*values)[PIECE]) {
+  if (!args.scattered) {
+    for (u32 n = 0; n < args.output_count; ++n)
+      copy_run(static_cast<T*>(args.outputs[n]) + at, values[FIRST_STEP + args.made[n]], count);
+    return;
+  }
+  const auto put_run = [&](u64 i, const i64* offsets, u64 run) {
+    for (u32 n = 0; n < args.output_count; ++n) {
+      T* to = static_cast<T*>(args.outputs[n]) + offsets[MAX_INPUTS + n];
+      const i64 step = args.space.strides[MAX_INPUTS + n][0];
+      const T* from = values[FIRST_STEP + args.made[n]] + (i - at);
+      for (u64 k = 0; k < run; ++k) to[i64(k) * step] = from[k];
+    }
+  };
+#if SIMT_DEVICE
+  i64 offsets[MAX_INPUTS + MAX_OUTPUTS];
+  place<MAX_INPUTS + MAX_OUTPUTS>(args.space, at, offsets);
+  put_run(at, offsets, 1);
+#else
+  if (args.output_count > 0) for_runs<MAX_INPUTS + MAX_OUTPUTS>(args.space, {at, at + count}, put_run);
+#endif
+}
+
+template <class T> DEV void put_scalars(const Fused& args, T (*values)[PIECE]) {
   for (u32 n = 0; n < MAX_SCALARS; ++n) {
     const T scalar = *reinterpret_cast<const T*>(&args.scalars[n]);
     for (u64 k = 0; k < PIECE; ++k) values[MAX_INPUTS + n][k] = scalar;
   }
-  const Range range = block_range(args.space.count, args.chunk);
-  for (u64 at = range.begin + threadIdx.x * PIECE; at < range.end; at += blockDim.x * PIECE) {
-    const u64 count = SIMT_DEVICE ? 1 : least(PIECE, range.end - at);
-    gather<T>(args, at, count, values);
-    const auto source = [&](u32 n) {
-      const bool is_in_place = !SIMT_DEVICE && n < MAX_INPUTS && !(args.strided >> n & 1);
-      return is_in_place ? static_cast<const T*>(args.inputs[n]) + at : values[n];
-    };
-    for (u32 n = 0; n < args.step_count; ++n) {
-      const Step step = args.steps[n];
-      run_step<T>(step.code, values[FIRST_STEP + n], source(step.a), source(step.b), count);
-    }
-    // Only now, as an output may be an input.
-    for (u32 n = 0; n < args.output_count; ++n) {
-      copy_run(static_cast<T*>(args.outputs[n]) + at, values[FIRST_STEP + args.made[n]], count);
-    }
+}
+
+// All values of the elements at `at`, once; the scalars are there. Returns those that are to be reduced.
+template <class T> DEV const T* run_piece(const Fused& args, u64 at, u64 count, T (*values)[PIECE]) {
+  gather<T>(args, at, count, values);
+  const auto source = [&](u32 n) {
+    const bool is_in_place = !SIMT_DEVICE && n < MAX_INPUTS && !(args.strided >> n & 1);
+    return is_in_place ? static_cast<const T*>(args.inputs[n]) + at : values[n];
+  };
+  for (u32 n = 0; n < args.step_count; ++n) {
+    const Step step = args.steps[n];
+    run_step<T>(step.code, values[FIRST_STEP + n], source(step.a), source(step.b), count);
   }
+  const T* reduced = source(args.reduced);
+  if (args.output_count > 0 && reduced != values[args.reduced]) {
+    copy_run(values[args.reduced], reduced, count);
+    reduced = values[args.reduced];
+  }
+  // Only now, as an output may be an input.
+  put<T>(args, at, count, values);
+  return reduced;
+}
+
+template <class T> DEV void fused(const Fused& args) {
+  T values[FIRST_STEP + MAX_STEPS][PIECE];
+  put_scalars<T>(args, values);
+  const Range range = block_range(args.space.count, args.chunk);
+  for (u64 at = range.begin + threadIdx.x * PIECE; at < range.end; at += blockDim.x * PIECE)
+    run_piece<T>(args, at, SIMT_DEVICE ? 1 : least(PIECE, range.end - at), values);
+}
+
+#if SIMT_DEVICE
+// By a call: what a row's elements are read by is there many times.
+template <class T> CALLED T value_at(const Fused& args, u64 at, T (*values)[PIECE]) {
+  return *run_piece<T>(args, at, 1, values);
+}
+#else
+// The values of `count` elements that follow each other from `at`, by a call, since all steps are in it.
+template <class T> CALLED void make(const Fused& args, u64 at, u64 count, T (*values)[PIECE], T* made) {
+  for (u64 done = 0; done < count; done += PIECE) {
+    const u64 piece = least(PIECE, count - done);
+    copy_run(made + done, run_piece<T>(args, at + done, piece, values), piece);
+  }
+}
+#endif
+
+template <class Out, class T, class Finish> DEV void fused_reduce(const FusedReduce& args, Finish finish) {
+  typedef Compute<T> C;
+  const Fused& program = args.program;
+  T values[FIRST_STEP + MAX_STEPS][PIECE];
+  put_scalars<T>(program, values);
+#if SIMT_DEVICE
+  const auto row = [&](auto worker, i64 first, u64 size, i64 step) {
+    return decltype(worker)::template reduce<Sum, C>(
+        size, [&](u64 k) { return C(widen(value_at<T>(program, u64(first + i64(k) * step), values))); });
+  };
+  reduce<Out, C>(args.rows, row, [](C*, i64, u32, i64, u64, i64) {}, finish);
+#else
+  static_assert(ROWS_AT_ONCE * COLUMNS <= GROUP * LANES, "both fit");
+  T made[GROUP * LANES];
+  u64 begin = 0;
+  const auto row = [&](auto, i64 first, u64 size, i64 step) {
+    return reduce_values<Sum, C>(
+        size, [&](u64 k) { return C(widen(made[k - begin])); },
+        [&](u64 k, u64 end) {
+          begin = k;
+          if (step == 1) return make<T>(program, u64(first) + k, end - k, values, made);
+          for (; k < end; ++k) make<T>(program, u64(first + i64(k) * step), 1, values, made + (k - begin));
+        });
+  };
+  // Columns of elements in row-major order are side by side.
+  const auto by_columns = [&](C* totals, i64 first, u32 columns, i64, u64 size, i64 step) {
+    u64 width = 0;
+    reduce_neighbours<Sum>(
+        totals, columns, size, step,
+        [&](u64 k, u32 c, i64) { return C(widen(made[(k - begin) * width + c])); },
+        [&](u64 k, u64 end, u32 together, i64 apart) {
+          begin = k;
+          width = together;
+          for (; k < end; ++k)
+            make<T>(program, u64(first + i64(k) * apart), together, values, made + (k - begin) * width);
+        });
+  };
+  reduce<Out, C>(args.rows, row, by_columns, finish);
+#endif
+}
+
+template <class Out, class T> DEV void fused_sum(const FusedReduce& args) {
+  fused_reduce<Out, T>(args, [](Compute<T> total) { return Compute<Out>(total); });
+}
+template <class T> DEV void fused_mean(const FusedReduce& args) {
+  const Compute<T> divisor = Compute<T>(args.rows.divisor);
+  fused_reduce<T, T>(args, [divisor](Compute<T> total) { return Div::f(total, divisor); });
 }
 }  // namespace
 
-#define FUSED(T, ...) KERNEL(fused_##T, Fused) { fused<T>(args); }
-FOR_FLOATS(FUSED, )
+#define FUSED(T, ...)                                                    \
+  KERNEL(fused_##T, Fused) { fused<T>(args); }                           \
+  TEAM_KERNEL(fused_sum_##T, FusedReduce) { fused_sum<T, T>(args); }     \
+  TEAM_KERNEL(fused_mean_##T, FusedReduce) { fused_mean<T>(args); }
+// Long rows of halves: pieces are kept as f32, and rounded once.
+#define FUSED_LONG(T, ...) TEAM_KERNEL(fused_sum_##T##_f32, FusedReduce) { fused_sum<f32, T>(args); }
+FOR_FLOATS(FUSED, ) FOR_HALVES(FUSED_LONG, )
 
 EXPORT_TABLE(fused)

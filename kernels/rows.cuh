@@ -33,12 +33,14 @@ constexpr u32 LANES = 32;     // independent accumulators of a row
 constexpr u32 GROUP = 128;    // elements added up before they join the total: keeps float sums accurate
 constexpr u32 COLUMNS = SIMT_DEVICE ? 1 : 512;  // columns reduced side by side, on the device by as many threads
 
-// The `size` values that `load` gives. Neighbours go to different lanes, so that loads of neighbours vectorise.
-template <class F, class C, class Load> DEV C reduce_values(u64 size, Load load) {
+// The `size` values that `load` gives, once `ready(k, end)` was called for them. Neighbours go to different lanes, so that loads
+// of neighbours vectorise.
+template <class F, class C, class Load, class Ready> DEV C reduce_values(u64 size, Load load, Ready ready) {
   C total = F::template start<C>();
   u64 k = 0;
   while (size - k >= LANES) {
     const u64 end = k + least(size - k, u64(GROUP * LANES)) / LANES * LANES;
+    ready(k, end);
     C lanes[LANES];
     for (u32 lane = 0; lane < LANES; ++lane) lanes[lane] = F::template start<C>();
     for (; k < end; k += LANES)
@@ -47,8 +49,12 @@ template <class F, class C, class Load> DEV C reduce_values(u64 size, Load load)
       for (u32 lane = 0; lane < width; ++lane) lanes[lane] = F::f(lanes[lane], lanes[lane + width]);
     total = F::f(total, lanes[0]);
   }
+  ready(k, size);
   for (; k < size; ++k) total = F::f(total, load(k));
   return total;
+}
+template <class F, class C, class Load> DEV C reduce_values(u64 size, Load load) {
+  return reduce_values<F, C>(size, load, [](u64, u64) {});
 }
 
 // Who works on a row. A thread by itself:
@@ -132,58 +138,77 @@ template <class F, class T, class C = Compute<T>, class Worker = Alone> DEV C re
   return Worker::template reduce<F, C>(size, [x, step](u64 k) { return C(widen(x[i64(k) * step])); });
 }
 
-// `columns` columns whose element k of column c is `load(k, c)`. The inner loop runs across them; if loads are cheap,
-// eight rows at a time, so that totals are read and written seldom.
-template <class F, bool cheap, class C, class Load>
-DEV void reduce_columns(C* totals, u32 columns, u64 size, Load load) {
+// `columns` columns whose element k of column c is `load(k, c)`, once `ready(k, end)` was called for its row. The inner loop runs
+// across them; if loads are cheap, so many rows at a time that totals are read and written seldom.
+constexpr u32 ROWS_AT_ONCE = 8;
+template <class F, bool cheap, class C, class Load, class Ready>
+DEV void reduce_columns(C* totals, u32 columns, u64 size, Load load, Ready ready) {
   C group[COLUMNS];
   for (u32 c = 0; c < columns; ++c) totals[c] = F::template start<C>();
   for (u64 k = 0; k < size;) {
     const u64 end = least(size, k + GROUP);
     C* sums = k == 0 ? totals : group;
     for (u32 c = 0; c < columns; ++c) sums[c] = F::template start<C>();
-    for (; cheap && end - k >= 8; k += 8) {
+    for (; cheap && end - k >= ROWS_AT_ONCE; k += ROWS_AT_ONCE) {
+      ready(k, k + ROWS_AT_ONCE);
       for (u32 c = 0; c < columns; ++c) {
         const auto pair = [&](u32 row) { return F::f(load(k + row, c), load(k + row + 1, c)); };
         const C first = F::f(pair(0), pair(2)), second = F::f(pair(4), pair(6));
         sums[c] = F::f(sums[c], F::f(first, second));
       }
     }
-    for (; k < end; ++k)
+    for (; k < end; ++k) {
+      ready(k, k + 1);
       for (u32 c = 0; c < columns; ++c) sums[c] = F::f(sums[c], load(k, c));
+    }
     if (sums == group)
       for (u32 c = 0; c < columns; ++c) totals[c] = F::f(totals[c], group[c]);
   }
 }
 
-// Columns `across` apart of rows `step` apart.
-template <class F, class T, class C>
-DEV void reduce_columns(C* totals, const T* x, u32 columns, i64 across, u64 size, i64 step) {
+template <class F, bool cheap, class C, class Load>
+DEV void reduce_columns(C* totals, u32 columns, u64 size, Load load) {
+  reduce_columns<F, cheap>(totals, columns, size, load, [](u64, u64) {});
+}
+
+// Columns side by side of rows `step` apart, whose element k of column c is `load(k, c, step)`, once `ready(k, end, columns, step)`
+// was called for its row; the step may be that of several rows which count as one.
+template <class F, class C, class Load, class Ready>
+DEV void reduce_neighbours(C* totals, u32 columns, u64 size, i64 step, Load load, Ready ready) {
   // Few columns without gaps: several rows count as one, so that the inner loop is long.
-  u32 rows = across == 1 && step == i64(columns) ? COLUMNS / columns : 1;
+  u32 rows = step == i64(columns) ? COLUMNS / columns : 1;
   if (size < 2 * rows) rows = 1;
   C wide[COLUMNS];
   C* sums = rows > 1 ? wide : totals;
   const u64 whole = size / rows;
-  if (across == 1) {
-    const i64 wide_step = step * rows;
-    reduce_columns<F, true>(sums, rows * columns, whole, [=](u64 k, u32 c) {
-      return C(widen(x[i64(k) * wide_step + c]));
-    });
-  } else {
-    for (u32 c = 0; c < columns; ++c) totals[c] = F::template start<C>();
-    for (u64 k = 0; k < size; ++k)
-      for (u32 c = 0; c < columns; ++c) totals[c] = F::f(totals[c], C(widen(x[i64(k) * step + i64(c) * across])));
-  }
+  const i64 wide_step = step * rows;
+  const u32 width = rows * columns;
+  reduce_columns<F, true>(
+      sums, width, whole, [=](u64 k, u32 c) { return load(k, c, wide_step); },
+      [=](u64 k, u64 end) { ready(k, end, width, wide_step); });
   if (rows == 1) return;
-  for (u64 k = whole * rows; k < size; ++k)
-    for (u32 c = 0; c < columns; ++c) wide[c] = F::f(wide[c], C(widen(x[i64(k) * step + c])));
+  for (u64 k = whole * rows; k < size; ++k) {
+    ready(k, k + 1, columns, step);
+    for (u32 c = 0; c < columns; ++c) wide[c] = F::f(wide[c], load(k, c, step));
+  }
   // Halves of the wide row are added while there are two; then row by row.
   for (; rows % 2 == 0; rows /= 2)
     for (u32 c = 0; c < rows / 2 * columns; ++c) wide[c] = F::f(wide[c], wide[rows / 2 * columns + c]);
   for (u32 c = 0; c < columns; ++c) totals[c] = wide[c];
   for (u32 k = 1; k < rows; ++k)
     for (u32 c = 0; c < columns; ++c) totals[c] = F::f(totals[c], wide[k * columns + c]);
+}
+
+// Columns `across` apart of rows `step` apart.
+template <class F, class T, class C>
+DEV void reduce_columns(C* totals, const T* x, u32 columns, i64 across, u64 size, i64 step) {
+  if (across == 1) {
+    const auto load = [x](u64 k, u32 c, i64 step) { return C(widen(x[i64(k) * step + c])); };
+    return reduce_neighbours<F>(totals, columns, size, step, load, [](u64, u64, u32, i64) {});
+  }
+  for (u32 c = 0; c < columns; ++c) totals[c] = F::template start<C>();
+  for (u64 k = 0; k < size; ++k)
+    for (u32 c = 0; c < columns; ++c) totals[c] = F::f(totals[c], C(widen(x[i64(k) * step + i64(c) * across])));
 }
 
 // Mean of a row, or zero where it is not to be centred, and the root of its mean square distance from it. In two passes,

@@ -23,7 +23,9 @@ typedef long long i64;
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define SIMT_DEVICE 1
 #define DEV static __device__ __forceinline__
-#define KERNEL(name, Args) extern "C" __global__ void name(const Args args)
+#define CALLED static __device__ __noinline__
+// Where what is called has the arguments by address, they stay where they are.
+#define KERNEL(name, Args) extern "C" __global__ void name(const __grid_constant__ Args args)
 #define TEAM_KERNEL KERNEL
 #define EXPORT_TABLE(file)
 #define ALONE __shared__
@@ -47,6 +49,7 @@ typedef long long i64;
 #endif
 #include <vector>
 #define DEV static inline __attribute__((always_inline))
+#define CALLED static __attribute__((noinline))
 
 namespace {
 struct Dim3 {

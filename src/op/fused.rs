@@ -1,11 +1,11 @@
 //! Several elementwise ops of floats as one: what lies between them is never in memory. Each step rounds to the element type
 //! as the op that it stands for, so that the bits are the same.
 
-use super::{Binary, Op, Scalar, Unary};
+use super::{Binary, Layout, MAX_RANK, Op, Reduce, Scalar, Shape, Unary};
 
 /// The most tensors that a program reads.
 pub const MAX_FUSED_INPUTS: usize = 8;
-/// The most tensors that a program makes.
+/// The most tensors that a program makes, what it ends in included.
 pub const MAX_FUSED_OUTPUTS: usize = 4;
 /// The most steps of a program.
 pub const MAX_STEPS: usize = 16;
@@ -112,6 +112,36 @@ pub struct Step {
     pub sources: [Source; 2],
 }
 
+/// A sum or mean of one of a program's values along some of its dimensions, in the order in which it would be taken if the value
+/// were in memory, row-major. It is the program's last output, of three dimensions, of which the second has size one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ending {
+    /// Which: a sum or a mean.
+    pub kind: Reduce,
+    /// Of what.
+    pub source: Source,
+    /// The inputs' dimensions, in the order in which the values are reduced.
+    pub order: [u8; MAX_RANK],
+    /// Where in this order those that are reduced begin and end.
+    pub reduced: [u8; 2],
+}
+
+impl Ending {
+    /// What comes before the reduced dimensions, in them, and after.
+    pub fn sizes(&self, shape: &Shape) -> Shape {
+        let [begin, end] = self.reduced.map(usize::from);
+        let size = |axes: &[u8]| axes.iter().map(|&axis| shape[axis as usize]).product();
+        let order = &self.order[..shape.rank()];
+        Shape::new(&[size(&order[..begin]), size(&order[begin..end]), size(&order[end..])])
+    }
+
+    /// A view of the inputs' shape in the order in which it is reduced.
+    pub fn ordered(&self, layout: &Layout) -> Layout {
+        let axes = self.order.map(usize::from);
+        layout.permute(&axes[..layout.shape().rank()])
+    }
+}
+
 /// Steps, and which of them are outputs. Its scalars are beside it, since they may change from one iteration to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Program {
@@ -119,20 +149,23 @@ pub struct Program {
     step_count: u8,
     outputs: [u8; MAX_FUSED_OUTPUTS],
     output_count: u8,
+    ending: Option<Ending>,
 }
 
 impl Program {
-    /// These steps, of which `outputs` are written.
+    /// These steps, of which `outputs` are written, and what it ends in.
     ///
     /// # Panics
-    /// If there are more than a program can have, or none.
-    pub fn new(steps: &[Step], outputs: &[u8]) -> Self {
-        assert!(!steps.is_empty() && !outputs.is_empty(), "a program makes something");
+    /// If there are more than a program can have, or it makes nothing.
+    pub fn new(steps: &[Step], outputs: &[u8], ending: Option<Ending>) -> Self {
+        assert!(!outputs.is_empty() || ending.is_some(), "a program makes something");
+        let none = Step { kind: StepKind::Unary(Unary::Neg), sources: [Source::Input(0); 2] };
         let mut program = Program {
-            steps: [steps[0]; MAX_STEPS],
+            steps: [none; MAX_STEPS],
             step_count: steps.len() as u8,
-            outputs: [outputs[0]; MAX_FUSED_OUTPUTS],
+            outputs: [0; MAX_FUSED_OUTPUTS],
             output_count: outputs.len() as u8,
+            ending,
         };
         program.steps[..steps.len()].copy_from_slice(steps);
         program.outputs[..outputs.len()].copy_from_slice(outputs);
@@ -147,6 +180,11 @@ impl Program {
     /// The steps whose values are written, in the order of the outputs.
     pub fn outputs(&self) -> &[u8] {
         &self.outputs[..self.output_count as usize]
+    }
+
+    /// The reduction that it ends in, if it does.
+    pub fn ending(&self) -> Option<&Ending> {
+        self.ending.as_ref()
     }
 
     /// Whether it adds values that were both made from tensors: it may be the end of a branch.
@@ -168,12 +206,12 @@ mod tests {
         let op = |scalar: f64| {
             let mut scalars = [0; MAX_SCALARS];
             scalars[0] = scalar.to_bits();
-            Op::Fused { program: Program::new(&[step], &[0]), scalars }
+            Op::Fused { program: Program::new(&[step], &[0], None), scalars }
         };
         assert_ne!(op(1.0), op(2.0));
         assert_eq!(op(1.0).template(), op(2.0).template());
         let other = Step { kind: StepKind::Binary(Binary::Add), ..step };
-        let program = Program::new(&[other], &[0]);
+        let program = Program::new(&[other], &[0], None);
         assert_ne!(op(1.0).template(), Op::Fused { program, scalars: [0; MAX_SCALARS] });
     }
 

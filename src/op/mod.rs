@@ -17,7 +17,7 @@ mod work;
 pub use dtype::{Dtype, Scalar};
 pub use encoding::{Encoding, FloatFormat, InParts, Origin, SCALED, Taps, scale_words};
 pub use fused::{
-    BINARY_STEPS, MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, MAX_SCALARS, MAX_STEPS, Program, Source, Step,
+    BINARY_STEPS, Ending, MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, MAX_SCALARS, MAX_STEPS, Program, Source, Step,
     StepKind, UNARY_STEPS,
 };
 pub use kinds::{
@@ -433,7 +433,8 @@ pub enum Op {
         /// How they were encoded.
         encoding: InParts,
     },
-    /// `(x, ..) -> one or more, shaped as the inputs`: several elementwise ops of floats in one pass.
+    /// `(x, ..) -> one or more, shaped as the inputs`: several elementwise ops of floats in one pass, and perhaps the sum or mean
+    /// of what one of them makes.
     Fused {
         /// The steps.
         program: Program,

@@ -1,7 +1,7 @@
 //! Total functions of an op: what it makes, what it reads, what it may overwrite.
 
 use super::{
-    COUNTED_RUN, Dtype, Encoding, InParts, MAX_SCALARS, Norm, Op, Outputs, Reads, Scalar, Shape, View,
+    COUNTED_RUN, Dtype, Encoding, InParts, MAX_SCALARS, Norm, Op, Outputs, Reads, Reduce, Scalar, Shape, View,
 };
 
 impl Op {
@@ -108,7 +108,10 @@ impl Op {
             }
             Op::Fused { program, .. } => {
                 let made = View::contiguous(inputs[0].dtype, *inputs[0].shape());
-                return program.outputs().iter().map(|_| made).collect();
+                let ending = program
+                    .ending()
+                    .map(|ending| View::contiguous(made.dtype, ending.sizes(made.shape()).with(1, 1)));
+                return program.outputs().iter().map(|_| made).chain(ending).collect();
             }
             Op::Traced(traced) => return traced.outputs(),
         };
@@ -209,7 +212,7 @@ impl Op {
             // The weights' gradients read it all before.
             Op::NormBackward { .. } => input != 1,
             Op::ReluBackwardSigns => input == 1,
-            Op::Fused { .. } => true,
+            Op::Fused { program, .. } => !program.outputs().is_empty(),
             Op::Traced(traced) => traced.facts().in_place.contains(&input),
             _ => false,
         }
@@ -298,13 +301,12 @@ impl Op {
             Op::MaxPool2dBackwardTaps { .. } => "max_pool2d_backward_taps",
             Op::ConvBackwardWeightEncoded { .. } => "conv_backward_weight_encoded",
             // One that may end a branch is to be known by that.
-            Op::Fused { program, .. } => {
-                if program.adds() {
-                    "fused_add"
-                } else {
-                    "fused"
-                }
-            }
+            Op::Fused { program, .. } => match program.ending().map(|ending| ending.kind) {
+                _ if program.adds() => "fused_add",
+                Some(Reduce::Mean) => "fused_mean",
+                Some(_) => "fused_sum",
+                None => "fused",
+            },
             Op::Traced(traced) => &traced.facts().name,
         }
     }

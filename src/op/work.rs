@@ -76,7 +76,10 @@ impl Op {
             Op::Sort { .. } | Op::ArgSort { .. } => {
                 4 * count(&inputs[0]) * inputs[0].dtype.size_bytes() as u64
             }
-            Op::Fused { program, .. } => made * program.steps().len() as u64,
+            Op::Fused { program, .. } => {
+                let steps = program.steps().len() + usize::from(program.ending().is_some());
+                count(&inputs[0]) * steps as u64
+            }
             Op::Encode(_) | Op::Decode { .. } | Op::Tally => count(&inputs[0]).max(made),
             _ => inputs.iter().map(count).max().unwrap_or(made).max(made),
         };

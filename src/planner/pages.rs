@@ -85,9 +85,9 @@ mod tests {
             let (assigned, missing) = assign(&blocks, PERIOD, PAGE, 3..3 + pages);
             prop_assert_eq!(missing == 0, assigned.iter().all(|pages| !pages.is_empty()));
             let pages_of = |at: usize| -> Vec<u32> { assigned[at].iter().cloned().flatten().collect() };
-            for at in 0..blocks.len() {
+            for (at, block) in blocks.iter().enumerate() {
                 let count = pages_of(at).len();
-                prop_assert!(count == 0 || count == blocks[at].bytes.div_ceil(PAGE));
+                prop_assert!(count == 0 || count == block.bytes.div_ceil(PAGE));
                 prop_assert!(pages_of(at).iter().all(|page| (3..3 + pages).contains(page)));
             }
             for now in 0..PERIOD {

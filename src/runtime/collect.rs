@@ -8,7 +8,8 @@ use std::sync::{Arc, Weak};
 
 use arrayvec::ArrayVec;
 
-use super::segments::{self, Given, Operand};
+use super::ending::{Copied, End};
+use super::segments::{self, Given, MOST_STEPS, Operand};
 use super::tensor::Handle;
 use super::{Runtime, Tensor};
 use crate::engine::aligned;
@@ -24,7 +25,7 @@ pub const MOST_GIVEN: usize = 3 * MAX_STEPS;
 
 /// An op that can be a step.
 #[derive(Debug)]
-struct Pending {
+pub(super) struct Pending {
     op: Op,
     kind: StepKind,
     scalar: Option<Scalar>,
@@ -38,12 +39,16 @@ struct Pending {
 /// The ops of a thread that are not submitted yet: elementwise, of one shape and one type of float.
 #[derive(Debug, Default)]
 pub struct Run {
-    view: Option<View>,
+    pub(super) view: Option<View>,
     /// Checkpointed scopes that the thread was in.
     scopes: u32,
-    steps: Vec<Pending>,
+    pub(super) steps: Vec<Pending>,
     /// What they read of other ops; nothing where that is done.
-    given: Vec<Option<Tensor>>,
+    pub(super) given: Vec<Option<Tensor>>,
+    /// A copy in another order, which waits for a reduction of it, and is submitted last.
+    pub(super) copied: Option<Copied>,
+    /// The reduction that it ends in.
+    pub(super) end: Option<End>,
 }
 
 /// What a step computes, and its scalar, if it has one.
@@ -60,13 +65,13 @@ pub fn as_step(op: &Op, tensors: &[Tensor]) -> Option<AsStep> {
 pub fn sample() -> Op {
     let kind = StepKind::Unary(crate::op::Unary::Neg);
     let step = Step { kind, sources: [Source::Input(0); 2] };
-    Op::Fused { program: Program::new(&[step], &[0]), scalars: [0; MAX_SCALARS] }
+    Op::Fused { program: Program::new(&[step], &[0], None), scalars: [0; MAX_SCALARS] }
 }
 
 impl Run {
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.steps.is_empty() && self.given.is_empty()
+        self.steps.is_empty() && self.given.is_empty() && self.copied.is_none() && self.end.is_none()
     }
 
     /// The scopes that it was collected in.
@@ -87,17 +92,18 @@ impl Run {
 
     /// Whether one of its steps is to make the tensor's storage.
     pub fn promises(&self, tensor: &Tensor) -> bool {
-        self.step_of(tensor).is_some()
+        let is_copied = self.copied.as_ref().is_some_and(|copied| copied.makes(tensor));
+        is_copied || self.step_of(tensor).is_some()
     }
 
-    fn step_of(&self, tensor: &Tensor) -> Option<usize> {
+    pub(super) fn step_of(&self, tensor: &Tensor) -> Option<usize> {
         let handle = Arc::as_ptr(tensor.handle());
         self.steps.iter().position(|step| step.made.as_ptr() == handle)
     }
 
     /// Whether the tensor is what a step makes, as it makes it.
     pub fn has_whole(&self, tensor: &Tensor) -> bool {
-        self.view.as_ref() == Some(tensor.view()) && self.promises(tensor)
+        self.view.as_ref() == Some(tensor.view()) && self.step_of(tensor).is_some()
     }
 
     /// Device memory that the op needs at once, submitted by itself.
@@ -139,7 +145,7 @@ impl Run {
         made
     }
 
-    fn operand(&mut self, tensor: Tensor) -> Operand {
+    pub(super) fn operand(&mut self, tensor: Tensor) -> Operand {
         if let Some(step) = self.step_of(&tensor) {
             return Operand::Step(step as u8);
         }
@@ -161,12 +167,13 @@ impl Run {
     pub fn submit(&mut self, runtime: &Arc<Runtime>, pool: &mut Pool) -> Result<(), Error> {
         loop {
             self.forget_unwanted();
-            if self.steps.is_empty() {
+            if self.steps.is_empty() && self.end.is_none() {
+                self.submit_copied(runtime, pool)?;
                 self.given.clear();
                 return Ok(());
             }
             match self.first_segment() {
-                1 => self.submit_first(runtime, pool, 1, true)?,
+                1 => self.submit_first(runtime, pool, 1, !self.steps.is_empty())?,
                 count if self.fits(pool, count) => self.submit_first(runtime, pool, count, false)?,
                 // By the kernel that would have run them together: an op's own may give a NaN another sign.
                 count => (0..count).try_for_each(|_| self.submit_first(runtime, pool, 1, false))?,
@@ -178,6 +185,13 @@ impl Run {
     fn forget_unwanted(&mut self) {
         let mut wanted = [false; MAX_STEPS];
         let mut read = [false; MOST_GIVEN];
+        self.end.take_if(|end| !end.is_wanted());
+        self.copied.take_if(|copied| !copied.is_wanted());
+        match self.end.as_ref().map(|end| end.operand) {
+            Some(Operand::Given(place)) => read[place as usize] = true,
+            Some(Operand::Step(place)) => wanted[place as usize] = true,
+            None => {}
+        }
         for (at, step) in self.steps.iter_mut().enumerate().rev() {
             step.kept = step.made.strong_count() > 0;
             wanted[at] |= step.kept;
@@ -197,21 +211,31 @@ impl Run {
             return;
         }
         let place_of = |step: u8| wanted[..step as usize].iter().filter(|wanted| **wanted).count() as u8;
-        let mut at = 0;
-        self.steps.retain_mut(|step| {
-            at += 1;
-            for operand in &mut step.operands {
-                if let Operand::Step(place) = operand {
-                    *place = place_of(*place);
-                }
+        self.operands().for_each(|operand| {
+            if let Operand::Step(place) = operand {
+                *place = place_of(*place);
             }
-            wanted[at - 1]
         });
+        let mut wanted = wanted.iter();
+        self.steps.retain(|_| wanted.next() == Some(&true));
     }
 
-    /// How many of the first steps are to be one op.
+    /// What its steps and its end read.
+    fn operands(&mut self) -> impl Iterator<Item = &mut Operand> {
+        let end = self.end.iter_mut().map(|end| &mut end.operand);
+        self.steps.iter_mut().flat_map(|step| &mut step.operands).chain(end)
+    }
+
+    /// Whether what it ends in, or a step after the first `count`, reads this.
+    fn reads_after(&self, count: usize, operand: Operand) -> bool {
+        let end = self.end.as_ref().filter(|_| count <= self.steps.len());
+        let mut steps = self.steps.iter().skip(count);
+        steps.any(|step| step.operands.contains(&operand)) || end.is_some_and(|end| end.operand == operand)
+    }
+
+    /// How many of the first steps, with what they end in, are to be one op.
     fn first_segment(&self) -> usize {
-        if self.steps.len() == 1 {
+        if self.steps.len() + usize::from(self.end.is_some()) == 1 {
             return 1;
         }
         let view = self.view.expect("a run has begun");
@@ -223,30 +247,47 @@ impl Run {
                 Given { is_large: tensor.is_some_and(is_large), goes: tensor.is_some_and(goes) }
             })
             .collect();
-        let steps: ArrayVec<segments::Step, MAX_STEPS> = (self.steps.iter())
-            .map(|step| segments::Step {
-                operands: step.operands.clone(),
-                has_scalar: step.scalar.is_some(),
-                kept: step.kept,
-            })
-            .collect();
+        let steps = self.steps.iter().map(|step| segments::Step {
+            operands: step.operands.clone(),
+            has_scalar: step.scalar.is_some(),
+            kept: step.kept,
+            reduces: false,
+        });
+        let end = self.end.iter().map(|end| segments::Step {
+            operands: [end.operand].into_iter().collect(),
+            has_scalar: false,
+            kept: true,
+            reduces: true,
+        });
+        let steps: ArrayVec<segments::Step, MOST_STEPS> = steps.chain(end).collect();
         segments::first(&steps, &given)
     }
 
     /// Whether a handle or a step after the first `count` wants what a step makes.
     fn outlives(&self, at: usize, count: usize) -> bool {
-        let reads = |step: &Pending| step.operands.contains(&Operand::Step(at as u8));
-        self.steps[at].kept || self.steps[count..].iter().any(reads)
+        self.steps[at].kept || self.reads_after(count, Operand::Step(at as u8))
+    }
+
+    /// What the first `count` steps read, and what they end in.
+    fn operands_of(&self, count: usize) -> impl Iterator<Item = Operand> {
+        let end = self.end.iter().filter(move |_| count > self.steps.len()).map(|end| end.operand);
+        self.steps.iter().take(count).flat_map(|step| step.operands.iter().copied()).chain(end)
+    }
+
+    /// Of the first `count` steps those whose values are written.
+    fn outputs(&self, count: usize) -> ArrayVec<u8, MAX_FUSED_OUTPUTS> {
+        let steps = 0..count.min(self.steps.len());
+        steps.filter(|&at| self.outlives(at, count)).map(|at| at as u8).collect()
     }
 
     /// The tensors from outside that the first `count` steps read, each once.
     fn inputs(&self, count: usize) -> ArrayVec<u8, MAX_FUSED_INPUTS> {
         let mut inputs = ArrayVec::new();
-        for operand in self.steps[..count].iter().flat_map(|step| &step.operands) {
+        for operand in self.operands_of(count) {
             if let Operand::Given(place) = operand
-                && !inputs.contains(place)
+                && !inputs.contains(&place)
             {
-                inputs.push(*place);
+                inputs.push(place);
             }
         }
         inputs
@@ -262,9 +303,10 @@ impl Run {
         let ids: ArrayVec<_, MAX_FUSED_INPUTS> = inputs.iter().map(|&place| self.given(place).id()).collect();
         let distinct = (0..ids.len()).filter(|&at| !ids[..at].contains(&ids[at]));
         let read: usize = distinct.map(|at| aligned(pool.size_bytes(ids[at]))).sum();
-        let outputs = (0..count).filter(|&at| self.outlives(at, count)).count();
         let view = self.view.expect("a run has begun");
-        read + outputs * aligned(view.size_bytes()) <= pool.budget_bytes()
+        let made = self.outputs(count).len() * aligned(view.size_bytes());
+        let end = self.end.as_ref().filter(|_| count > self.steps.len());
+        read + made + end.map_or(0, |end| end.need_bytes(&view)) <= pool.budget_bytes()
     }
 
     /// Submits the first `count` steps as one op: as a program, or the only one as its own op, where `alone`.
@@ -275,14 +317,10 @@ impl Run {
         count: usize,
         alone: bool,
     ) -> Result<(), Error> {
-        let outputs: ArrayVec<u8, MAX_FUSED_OUTPUTS> =
-            (0..count).filter(|&at| self.outlives(at, count)).map(|at| at as u8).collect();
+        let outputs = self.outputs(count);
         let (op, read) =
             if alone { (self.steps[0].op, self.operands_alone()) } else { self.fused(count, &outputs) };
-        let later = |place: u8| {
-            let reads = |step: &Pending| step.operands.contains(&Operand::Given(place));
-            self.steps[count..].iter().any(reads)
-        };
+        let later = |place: u8| self.reads_after(count, Operand::Given(place));
         let inputs: Inputs<Input> = (read.iter().enumerate())
             .map(|(at, &place)| {
                 let tensor = self.given(place);
@@ -300,16 +338,22 @@ impl Run {
             }
         }
         let view = self.view.expect("a run has begun");
-        let made = made.into_iter().map(|(id, _)| id);
-        for (&at, id) in outputs.iter().zip(made) {
+        let mut made = made.into_iter().map(|(id, _)| id);
+        for (&at, id) in outputs.iter().zip(&mut made) {
             let tensor = match self.steps[at as usize].made.upgrade() {
                 Some(handle) => Tensor::keeping(handle, id, view),
                 None => Tensor::new(runtime.clone(), id, view),
             };
             self.passes_on(at, count, tensor);
         }
+        if let Some(id) = made.next()
+            && let Some(end) = self.end.take()
+        {
+            end.keep(runtime, id);
+        }
+        let count = count.min(self.steps.len());
         self.steps.drain(..count);
-        for operand in self.steps.iter_mut().flat_map(|step| &mut step.operands) {
+        for operand in self.operands() {
             if let Operand::Step(place) = operand {
                 *place -= count as u8;
             }
@@ -332,14 +376,14 @@ impl Run {
         let inputs = self.inputs(count);
         let mut scalars = ArrayVec::<u64, MAX_SCALARS>::new();
         let mut steps = ArrayVec::<Step, MAX_STEPS>::new();
-        for step in &self.steps[..count] {
-            let source = |operand: &Operand| match *operand {
-                Operand::Step(place) => Source::Step(place),
-                Operand::Given(place) => {
-                    let at = inputs.iter().position(|&other| other == place);
-                    Source::Input(at.expect("it is among the inputs") as u8)
-                }
-            };
+        let source = |operand: &Operand| match *operand {
+            Operand::Step(place) => Source::Step(place),
+            Operand::Given(place) => {
+                let at = inputs.iter().position(|&other| other == place);
+                Source::Input(at.expect("it is among the inputs") as u8)
+            }
+        };
+        for step in self.steps.iter().take(count) {
             let first = source(&step.operands[0]);
             let second = match (step.operands.get(1), step.scalar) {
                 (Some(operand), _) => source(operand),
@@ -353,14 +397,19 @@ impl Run {
         }
         let mut bits = [0; MAX_SCALARS];
         bits[..scalars.len()].copy_from_slice(&scalars);
-        (Op::Fused { program: Program::new(&steps, outputs), scalars: bits }, inputs)
+        let end = self.end.as_ref().filter(|_| count > self.steps.len());
+        let ending = end.map(|end| end.ending(source(&end.operand)));
+        (Op::Fused { program: Program::new(&steps, outputs, ending), scalars: bits }, inputs)
     }
 
     /// Steps after the first `count` read this tensor for what step `at` made.
     fn passes_on(&mut self, at: u8, count: usize, tensor: Tensor) {
         let place = self.given.len() as u8;
         let mut is_read = false;
-        for operand in self.steps[count..].iter_mut().flat_map(|step| &mut step.operands) {
+        let is_later = count <= self.steps.len();
+        let end = self.end.iter_mut().filter(|_| is_later).map(|end| &mut end.operand);
+        let steps = self.steps.iter_mut().skip(count).flat_map(|step| &mut step.operands);
+        for operand in steps.chain(end) {
             if *operand == Operand::Step(at) {
                 (*operand, is_read) = (Operand::Given(place), true);
             }

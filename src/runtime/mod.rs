@@ -2,6 +2,7 @@
 //! the queue of dropped handles.
 
 mod collect;
+mod ending;
 mod exit;
 mod registry;
 mod scope;
@@ -29,9 +30,9 @@ pub use tensor::Tensor;
 
 use crate::OvercommitDevice;
 use crate::config::{Planning, Settings};
-use crate::engine::{Engine, EngineError, Lane, Mark, Props};
+use crate::engine::{Engine, EngineError, Lane, Mark, Props, aligned};
 use crate::error::Error;
-use crate::op::{Dtype, Inputs, Op, PerOutput, Shape, Traced, View, bytes_view};
+use crate::op::{Dtype, Inputs, Op, PerOutput, Reduce, Shape, Traced, View, bytes_view};
 use crate::planner;
 use crate::pool::{Input, Log, Pool, StorageId};
 
@@ -65,6 +66,13 @@ impl Front {
     /// The run of the thread that has the lock.
     fn run(&mut self) -> &mut Run {
         &mut self.runs[self.thread]
+    }
+
+    /// Whether an op may be submitted before what waits of the thread's.
+    fn lets_pass(&mut self, op: &Op, tensors: &[Tensor]) -> bool {
+        let scopes = self.scopes;
+        let run = self.run();
+        run.scopes() == scopes && run.lets_pass(op, tensors)
     }
 }
 
@@ -166,6 +174,9 @@ impl Runtime {
         let (thread, scopes) = (front.thread, front.scopes);
         let made = View::contiguous(tensors[0].dtype(), *tensors[0].shape());
         if !front.run().continues(&made, scopes) {
+            if front.lets_pass(&op, &tensors) {
+                return Ok(Err(tensors));
+            }
             self.end_run(front, thread)?;
             front.run().begin(made, scopes);
         }
@@ -182,23 +193,98 @@ impl Runtime {
         Ok(Ok(front.run().push(self, op, step, tensors)))
     }
 
+    /// Takes a copy in another order in, which may be reduced next; gives the tensors back if it is to be submitted by itself.
+    fn collect_copy(
+        self: &Arc<Self>,
+        front: &mut Front,
+        op: Op,
+        mut tensors: Inputs<Tensor>,
+    ) -> Result<Result<Tensor, Inputs<Tensor>>, Error> {
+        let (thread, scopes, from) = (front.thread, front.scopes, &tensors[0]);
+        let made = View::contiguous(from.dtype(), *from.shape());
+        let joins = front.run().scopes() == scopes && front.run().can_copy(from);
+        if !joins && (front.lets_pass(&op, &tensors) || from.try_id().is_none()) {
+            return Ok(Err(tensors));
+        }
+        let read_bytes = from.try_id().map_or(made.size_bytes(), |id| front.pool.size_bytes(id));
+        // What is refused is refused at once.
+        if !front.pool.allows(aligned(read_bytes) + aligned(made.size_bytes())) {
+            return Ok(Err(tensors));
+        }
+        if !joins {
+            self.end_run(front, thread)?;
+            front.run().begin(made, scopes);
+        }
+        Ok(Ok(front.run().copy(self, op, tensors.swap_remove(0))))
+    }
+
+    /// Submits what waits with a reduction of it as its end; gives the tensors back if that cannot be.
+    fn end_in(
+        self: &Arc<Self>,
+        front: &mut Front,
+        reduce: (Reduce, usize),
+        mut tensors: Inputs<Tensor>,
+    ) -> Result<Result<Tensor, Inputs<Tensor>>, Error> {
+        let Front { pool, runs, thread, scopes } = front;
+        let run = &mut runs[*thread];
+        if run.scopes() != *scopes {
+            return Ok(Err(tensors));
+        }
+        match run.end_in(self, pool, reduce, tensors.swap_remove(0)) {
+            Err(tensor) => Ok(Err([tensor].into_iter().collect())),
+            Ok(made) => {
+                let thread = *thread;
+                self.end_run(front, thread)?;
+                Ok(Ok(made))
+            }
+        }
+    }
+
+    /// Has an op wait for others, or others that wait end in it; gives the tensors back if it is to be submitted by itself.
+    fn fuse(
+        self: &Arc<Self>,
+        front: &mut Front,
+        op: Op,
+        tensors: Inputs<Tensor>,
+    ) -> Result<Result<Tensor, Inputs<Tensor>>, Error> {
+        if let Some(step) = collect::as_step(&op, &tensors) {
+            return self.collect(front, op, step, tensors);
+        }
+        match op {
+            Op::Reduce { kind: kind @ (Reduce::Sum | Reduce::Mean), axis } => {
+                self.end_in(front, (kind, axis), tensors)
+            }
+            _ if ending::reorders(&op, &tensors) => self.collect_copy(front, op, tensors),
+            _ => Ok(Err(tensors)),
+        }
+    }
+
+    /// Gets the engine ready for an op, and for those that it may become part of.
+    fn prepare(&self, op: &Op, tensors: &[Tensor]) {
+        self.engine.prepare(op, &mut tensors.iter().map(Tensor::view));
+        let fused = match *op {
+            Op::Reduce { kind: kind @ (Reduce::Sum | Reduce::Mean), axis } => {
+                Some(ending::sample(kind, axis)).filter(|_| tensors[0].dtype().is_float())
+            }
+            _ => collect::as_step(op, tensors).map(|_| collect::sample()),
+        };
+        if let Some(fused) = fused.filter(|_| self.fuses) {
+            self.engine.prepare(&fused, &mut tensors.iter().take(1).map(Tensor::view));
+        }
+    }
+
     fn submit(self: &Arc<Self>, op: Op, tensors: Inputs<Tensor>) -> Result<PerOutput<Tensor>, Error> {
         self.keep_pace()?;
-        let step = if self.fuses { collect::as_step(&op, &tensors) } else { None };
-        self.engine.prepare(&op, &mut tensors.iter().map(Tensor::view));
-        if step.is_some() {
-            self.engine.prepare(&collect::sample(), &mut tensors.iter().take(1).map(Tensor::view));
-        }
+        self.prepare(&op, &tensors);
         let mut front = self.lock();
-        let tensors = match step {
-            None => tensors,
-            Some(step) => match self.collect(&mut front, op, step, tensors)? {
-                Ok(promised) => return Ok([promised].into_iter().collect()),
-                Err(tensors) => tensors,
-            },
+        let tensors = match if self.fuses { self.fuse(&mut front, op, tensors)? } else { Err(tensors) } {
+            Ok(promised) => return Ok([promised].into_iter().collect()),
+            Err(tensors) => tensors,
         };
         let thread = front.thread;
-        self.end_run(&mut front, thread)?;
+        if !front.lets_pass(&op, &tensors) {
+            self.end_run(&mut front, thread)?;
+        }
         tensors.iter().try_for_each(|tensor| self.end_run_of(&mut front, tensor))?;
         let inputs: Inputs<Input> = tensors.into_iter().map(Tensor::into_input).collect();
         let outputs = front.pool.run(op, &inputs)?;

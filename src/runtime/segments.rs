@@ -5,6 +5,9 @@ use arrayvec::ArrayVec;
 use super::collect::MOST_GIVEN;
 use crate::op::{MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, MAX_SCALARS, MAX_STEPS};
 
+/// The most steps of a run, with what it ends in.
+pub const MOST_STEPS: usize = MAX_STEPS + 1;
+
 /// What a step reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operand {
@@ -23,6 +26,8 @@ pub struct Step {
     pub has_scalar: bool,
     /// Whether a handle exists of what it makes.
     pub kept: bool,
+    /// Whether it is what the program ends in, a reduction: then what it makes is small.
+    pub reduces: bool,
 }
 
 /// A tensor from outside.
@@ -58,10 +63,10 @@ struct Segment<'a> {
     steps: &'a [Step],
     given: &'a [Given],
     /// The last step that reads each step's value, or each tensor from outside.
-    last_of_step: ArrayVec<Option<usize>, MAX_STEPS>,
+    last_of_step: ArrayVec<Option<usize>, MOST_STEPS>,
     last_of_given: ArrayVec<Option<usize>, MOST_GIVEN>,
     /// Steps with the same number belong together.
-    groups: ArrayVec<usize, MAX_STEPS>,
+    groups: ArrayVec<usize, MOST_STEPS>,
     /// That of the steps that read a large tensor from outside.
     group_of_given: ArrayVec<Option<usize>, MOST_GIVEN>,
     inputs: usize,
@@ -127,8 +132,9 @@ impl<'a> Segment<'a> {
             }
         }
         // What goes makes place for what comes.
-        self.most_new = self.most_new.max(self.new + isize::from(freed == 0));
-        self.new += 1 - freed;
+        let made = isize::from(!step.reduces);
+        self.most_new = self.most_new.max(self.new + isize::from(freed == 0).min(made));
+        self.new += made - freed;
         self.inputs <= MAX_FUSED_INPUTS && self.scalars <= MAX_SCALARS
     }
 
@@ -146,9 +152,11 @@ impl<'a> Segment<'a> {
         let outlives =
             |at: usize| self.steps[at].kept || self.last_of_step[at].is_some_and(|last| last >= end);
         let outputs = (0..end).filter(|&at| outlives(at)).count();
+        let small = self.steps[..end].iter().filter(|step| step.reduces).count();
         let goes = |at: usize| self.given[at].goes && self.last_of_given[at].is_some_and(|last| last < end);
         let in_place = (0..self.given.len()).any(goes);
-        outputs <= MAX_FUSED_OUTPUTS && outputs as isize - isize::from(in_place) <= self.most_new
+        let large = outputs - small;
+        outputs <= MAX_FUSED_OUTPUTS && large as isize - isize::from(in_place && large > 0) <= self.most_new
     }
 }
 
@@ -158,7 +166,7 @@ mod tests {
     use super::*;
 
     fn step(operands: &[Operand], kept: bool) -> Step {
-        Step { operands: operands.iter().copied().collect(), has_scalar: false, kept }
+        Step { operands: operands.iter().copied().collect(), has_scalar: false, kept, reduces: false }
     }
 
     const STAYS: Given = Given { is_large: true, goes: false };
@@ -200,6 +208,18 @@ mod tests {
         assert_eq!(first(&steps, &[STAYS]), MAX_SCALARS);
         let kept: Vec<Step> = (0..8).map(|_| step(&[G(0)], true)).collect();
         assert_eq!(first(&kept, &[STAYS]), MAX_FUSED_OUTPUTS);
+    }
+
+    #[test]
+    fn a_reduction_is_the_end_of_what_it_reads() {
+        let sum = |of: Operand| Step { reduces: true, ..step(&[of], true) };
+        assert_eq!(first(&[sum(G(0))], &[STAYS]), 1);
+        assert_eq!(first(&[step(&[G(0), G(1)], true), step(&[S(0)], false), sum(S(1))], &[STAYS, SMALL]), 3);
+        // What it makes takes no memory to speak of.
+        assert_eq!(first(&[step(&[G(0)], true), sum(S(0))], &[GOES]), 2);
+        let full = [step(&[G(0)], true), step(&[G(0)], true), step(&[G(0)], true), step(&[G(0)], true)];
+        let with_end: Vec<Step> = full.into_iter().chain([sum(S(3))]).collect();
+        assert_eq!(first(&with_end, &[STAYS]), 4, "it is an output too");
     }
 
     #[test]

@@ -1,12 +1,15 @@
 use bytemuck::{Pod, Zeroable};
 use smallvec::SmallVec;
 
-use super::space::SpaceOf;
-use super::{Calls, KernelCall, KernelName, Request, bits};
+use super::reduce::{self, Reduction};
+use super::space::{Dim, SpaceOf};
+use super::{Calls, KernelCall, KernelName, Placed, Request, bits};
 use crate::op::{
-    Dtype, Layout, MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, MAX_RANK, MAX_SCALARS, MAX_STEPS, Program, Scalar,
-    Source, Step, StepKind, Unary,
+    Dtype, Ending, Layout, MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, MAX_RANK, MAX_SCALARS, MAX_STEPS, Program,
+    Reduce, Scalar, Shape, Source, Step, StepKind, Unary, View,
 };
+
+const OPERANDS: usize = MAX_FUSED_INPUTS + MAX_FUSED_OUTPUTS;
 
 /// Arguments of the kernel that runs programs (`Fused` in `fused.cu`).
 #[repr(C)]
@@ -21,35 +24,90 @@ pub struct Fused {
     output_count: u32,
     /// A bit for each input whose elements do not simply follow each other.
     strided: u32,
+    scattered: u32,
+    reduced: u32,
     made: [u32; MAX_FUSED_OUTPUTS],
     steps: [[u8; 4]; MAX_STEPS],
     count: u64,
     rank: u64,
     sizes: [u64; MAX_RANK],
-    strides: [[i64; MAX_RANK]; MAX_FUSED_INPUTS],
+    strides: [[i64; MAX_RANK]; OPERANDS],
+}
+
+/// Arguments of the kernel that reduces what they make (`FusedReduce` in `fused.cu`).
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+pub struct FusedReduce {
+    program: Fused,
+    rows: Reduction,
 }
 
 pub fn fused(request: &Request, program: &Program, scalars: &[u64; MAX_SCALARS], calls: &mut Calls) {
+    let dtype = request.inputs[0].view.dtype;
+    let Some(ending) = program.ending() else {
+        let args = arguments(request, program, scalars);
+        return KernelCall::push(calls, KernelName::new("fused", "", dtype), args.count, args.chunk, &args);
+    };
+    let made = made(ending, request.inputs[0].view.shape(), dtype);
+    let rows = Request {
+        inputs: &[Placed { address: 0, view: made }],
+        outputs: &request.outputs[program.outputs().len()..],
+        ..*request
+    };
+    reduce::reduce_by(&rows, ending.kind, 1, calls, |calls, kind, to, mut rows| {
+        let count = rows.deal(request.per_block(cost(program).max(1)));
+        let name = name(kind, dtype, to);
+        let args = FusedReduce { program: arguments(request, program, scalars), rows };
+        KernelCall::push(calls, name, count, rows.chunk(), &args);
+    });
+}
+
+/// What a program ends in, as if it were in memory: a sum or mean of the second of three dimensions.
+fn made(ending: &Ending, shape: &Shape, dtype: Dtype) -> View {
+    View::contiguous(dtype, ending.sizes(shape))
+}
+
+pub fn scratch_bytes(program: &Program, inputs: &[View], outputs: &[View]) -> usize {
+    let Some((ending, out)) = program.ending().zip(outputs.last()) else { return 0 };
+    reduce::scratch_bytes(ending.kind, &made(ending, inputs[0].shape(), inputs[0].dtype), 1, out)
+}
+
+fn arguments(request: &Request, program: &Program, scalars: &[u64; MAX_SCALARS]) -> Fused {
     let inputs = request.inputs;
-    let layouts: SmallVec<[&Layout; MAX_FUSED_INPUTS]> =
-        inputs.iter().map(|input| &input.view.layout).collect();
+    let ordered = |layout: &Layout| program.ending().map_or(*layout, |ending| ending.ordered(layout));
+    let layouts: SmallVec<[Layout; MAX_FUSED_INPUTS]> =
+        inputs.iter().map(|input| ordered(&input.view.layout)).collect();
     let dtype = inputs[0].view.dtype;
-    let SpaceOf { count, rank, sizes, strides } = SpaceOf::of(&layouts);
+    let made = ordered(&Layout::contiguous(*inputs[0].view.shape()));
+    // Outputs that simply follow have no steps, which fit any others.
+    let is_scattered = !program.outputs().is_empty() && !made.is_contiguous();
+    let SpaceOf { count, rank, sizes, strides } = SpaceOf::new((0..made.shape().rank()).map(|axis| {
+        let mut steps = [0; OPERANDS];
+        for (step, layout) in steps.iter_mut().zip(&layouts) {
+            *step = layout.strides()[axis];
+        }
+        if is_scattered {
+            steps[MAX_FUSED_INPUTS..].fill(made.strides()[axis]);
+        }
+        Dim { size: made.shape()[axis], steps }
+    }));
     let mut args = Fused {
-        chunk: (request.chunk / cost(program)).max(1) as u64,
+        chunk: (request.chunk / cost(program).max(1)).max(1) as u64,
         scalars: scalars.map(|scalar| bits(dtype, Scalar::Float(scalar))),
         input_count: inputs.len() as u32,
         step_count: program.steps().len() as u32,
         output_count: program.outputs().len() as u32,
+        scattered: is_scattered.into(),
+        reduced: place_of(program.ending().map_or(Source::Step(0), |ending| ending.source)).into(),
         count,
         rank,
         sizes,
         strides,
         ..Fused::zeroed()
     };
-    for (n, input) in inputs.iter().enumerate() {
+    for (n, (input, layout)) in inputs.iter().zip(&layouts).enumerate() {
         args.inputs[n] = input.first();
-        args.strided |= u32::from(!input.view.layout.is_contiguous()) << n;
+        args.strided |= u32::from(!layout.is_contiguous()) << n;
     }
     for (n, (output, &step)) in request.outputs.iter().zip(program.outputs()).enumerate() {
         (args.outputs[n], args.made[n]) = (output.first(), step.into());
@@ -58,7 +116,7 @@ pub fn fused(request: &Request, program: &Program, scalars: &[u64; MAX_SCALARS],
         let [a, b] = step.sources.map(place_of);
         *place = [step.kind.code(), a, b, 0];
     }
-    KernelCall::push(calls, KernelName::new("fused", "", dtype), count, args.chunk, &args);
+    args
 }
 
 /// Where the kernel has a value: inputs come first, then scalars, then what steps make.
@@ -81,6 +139,23 @@ fn cost(program: &Program) -> usize {
     program.steps().iter().map(cost).sum::<usize>().div_ceil(4)
 }
 
+/// The kernel that reduces what a program makes, to elements of a type.
+fn name(kind: Reduce, dtype: Dtype, to: Dtype) -> KernelName {
+    let name = KernelName::new("fused", kind.name(), dtype);
+    if dtype == to { name } else { name.with(to) }
+}
+
 pub fn names(names: &mut Vec<KernelName>) {
-    names.extend(Dtype::FLOATS.map(|dtype| KernelName::new("fused", "", dtype)));
+    for dtype in Dtype::FLOATS {
+        names.push(KernelName::new("fused", "", dtype));
+        names.extend([Reduce::Sum, Reduce::Mean].map(|kind| name(kind, dtype, dtype)));
+        if dtype.is_half() {
+            names.push(name(Reduce::Sum, dtype, Dtype::F32));
+        }
+    }
+}
+
+#[cfg(test)]
+pub fn args_size(kind: &str) -> usize {
+    if kind.is_empty() { size_of::<Fused>() } else { size_of::<FusedReduce>() }
 }

@@ -86,7 +86,7 @@ pub struct Args {
 }
 
 impl Args {
-    const WORDS: usize = 107;
+    const WORDS: usize = 186;
 
     fn new<T: Pod>(args: &T) -> Self {
         let mut words = [0; Args::WORDS];
@@ -277,6 +277,7 @@ pub fn scratch_bytes(op: &Op, inputs: &[View], outputs: &[View]) -> usize {
         Op::InterpolateBackward { resize, .. } => {
             interpolate::scratch_bytes(&inputs[0], resize.mode, &inputs[0])
         }
+        Op::Fused { program, .. } => fused::scratch_bytes(&program, inputs, outputs),
         Op::Tally => sparse::tally_scratch_bytes(inputs[0].shape().count()),
         Op::Traced(traced) => traced.facts().scratch_bytes,
         _ => 0,
@@ -292,7 +293,7 @@ pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
         "softmax" | "layer_norm" | "rms_norm" => norm::args_size(name.family),
         family if norm_backward::has(family) => norm_backward::args_size(family),
         "fft" => size_of::<fft::Fourier>(),
-        "fused" => size_of::<fused::Fused>(),
+        "fused" => fused::args_size(name.kind),
         "gather" | "scatter" => size_of::<index::Indexed>(),
         "direct" => size_of::<direct::Direct>(),
         "matmul" => size_of::<matmul::Product>(),

@@ -73,7 +73,7 @@ impl KernelName {
     pub fn instance(&self) -> Dtype {
         let dtypes = self.dtypes.iter().flatten().copied();
         // Between a type and what its sums are kept in, that is the narrower one.
-        let instance = if self.family == "reduce" {
+        let instance = if matches!(self.family, "reduce" | "fused") {
             dtypes.min_by_key(|dtype| dtype.size_bytes())
         } else {
             dtypes.into_iter().next()

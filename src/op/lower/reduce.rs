@@ -110,14 +110,28 @@ pub fn reduce(request: &Request, kind: Reduce, axis: usize, calls: &mut Calls) {
     if dtype.is_bool() && size == 0 {
         return create::fill(request, Scalar::from(i64::from(kind == Reduce::Min)), calls);
     }
+    reduce_by(request, kind, axis, calls, |calls, kind, to, mut rows| {
+        push(calls, name(kind, dtype, to), &mut rows, request.per_block(1));
+    });
+}
+
+/// A reduction whose rows, or pieces of rows, are reduced by another kernel: `push` gets what it is to make of which rows.
+pub fn reduce_by(
+    request: &Request,
+    kind: Reduce,
+    axis: usize,
+    calls: &mut Calls,
+    push_first: impl FnOnce(&mut Calls, Reduce, Dtype, Reduction),
+) {
     let (x, out) = (&request.inputs[0], &request.outputs[0]);
+    let dtype = x.view.dtype;
     let partial = partial(kind, dtype);
     let mut first = reduction(request, axis, piece(&x.view, axis));
     if first.pieces == 1 {
-        return push(calls, name(kind, dtype, dtype), &mut first, request.per_block(1));
+        return push_first(calls, kind, dtype, first);
     }
     first.out = request.scratch;
-    push(calls, name(of_pieces(kind), dtype, partial), &mut first, request.per_block(1));
+    push_first(calls, of_pieces(kind), partial, first);
     let outputs = first.outputs as usize;
     let mut second = Reduction {
         out: out.first(),
@@ -183,8 +197,21 @@ fn reduction(request: &Request, axis: usize, piece: usize) -> Reduction {
 }
 
 fn push(calls: &mut Calls, name: KernelName, args: &mut Reduction, per_block: PerBlock) {
-    args.chunk = per_block.rows(&args.space, args.step, args.piece, args.outputs);
-    KernelCall::push(calls, name, args.space.count, args.chunk, args);
+    let count = args.deal(per_block);
+    KernelCall::push(calls, name, count, args.chunk, args);
+}
+
+impl Reduction {
+    /// Says how many rows make a block; returns how many there are.
+    pub(super) fn deal(&mut self, per_block: PerBlock) -> u64 {
+        self.chunk = per_block.rows(&self.space, self.step, self.piece, self.outputs);
+        self.space.count
+    }
+
+    /// Rows that make a block.
+    pub(super) fn chunk(&self) -> u64 {
+        self.chunk
+    }
 }
 
 /// How rows are shared out to blocks.

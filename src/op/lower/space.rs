@@ -58,12 +58,6 @@ impl Space {
 }
 
 impl<const OPERANDS: usize> SpaceOf<OPERANDS> {
-    /// The space of views of equal shape.
-    pub fn of(layouts: &[&Layout]) -> Self {
-        let rank = layouts[0].shape().rank();
-        SpaceOf::new((0..rank).map(|axis| Dim::of(layouts, axis)))
-    }
-
     /// The space of these dimensions, outermost first. Those of size one are dropped and neighbours that every operand
     /// steps through evenly become one: the order of the elements stays.
     pub fn new(dims: impl DoubleEndedIterator<Item = Dim<OPERANDS>>) -> Self {

@@ -9,6 +9,7 @@ mod compare;
 mod conv;
 mod convert;
 mod create;
+mod fused;
 mod index;
 mod linear;
 mod pointwise;
@@ -27,6 +28,7 @@ pub fn all<B: Backend>() -> Vec<Case<B>> {
         view::cases,
         index::cases,
         reduce::cases,
+        fused::cases,
         sort::cases,
         linear::cases,
         activation::cases,

@@ -12,7 +12,7 @@ fn bits(op: Op, inputs: &[Data], in_place: Option<usize>) -> Vec<Vec<u64>> {
 fn program(steps: &[Step], outputs: &[u8], scalars: &[f64]) -> Op {
     let mut bits = [0; MAX_SCALARS];
     bits.iter_mut().zip(scalars).for_each(|(bits, scalar)| *bits = scalar.to_bits());
-    Op::Fused { program: Program::new(steps, outputs), scalars: bits }
+    Op::Fused { program: Program::new(steps, outputs, None), scalars: bits }
 }
 
 /// The program of one op.
@@ -99,6 +99,67 @@ fn a_full_program_gives_the_bits_of_its_ops() {
                     .to_vec();
                 assert_eq!(bits(op, &inputs, None), expected, "{dtype} {shape:?} {turn}");
                 assert_eq!(bits(op, &inputs, Some(0)), expected, "{dtype} {shape:?} {turn}, in place");
+            }
+        }
+    }
+}
+
+/// A difference, which is kept, times a number, of which the sum or mean is taken in some order of the dimensions.
+fn check_ending(dtype: Dtype, shape: Shape, order: &[u8], reduced: [u8; 2], kind: Reduce) {
+    let step = |kind, a, b| Step { kind: StepKind::Binary(kind), sources: [a, b] };
+    let steps = [
+        step(Binary::Sub, Source::Input(0), Source::Input(1)),
+        step(Binary::Mul, Source::Step(0), Source::Scalar(0)),
+    ];
+    let mut ordered = [0; MAX_RANK];
+    ordered[..order.len()].copy_from_slice(order);
+    let ending = Ending { kind, source: Source::Step(1), order: ordered, reduced };
+    let mut scalars = [0; MAX_SCALARS];
+    scalars[0] = 0.375f64.to_bits();
+    let op = |outputs: &[u8]| Op::Fused { program: Program::new(&steps, outputs, Some(ending)), scalars };
+    let (a, b) = (Data::views(dtype, shape, 3), Data::views(dtype, shape, 5));
+    for (at, a) in a.into_iter().enumerate() {
+        let inputs = [a, b[(at + 1) % b.len()].clone()];
+        let difference = values(Op::Binary(Binary::Sub), &inputs);
+        let kept = Data::from(dtype, shape.dims(), &difference);
+        let product = values(Op::BinaryScalar(Binary::Mul, 0.375.into()), std::slice::from_ref(&kept));
+        let seen = Data::from(dtype, shape.dims(), &product).with_layout(|layout| ending.ordered(layout));
+        let copied = values(Op::Copy { dtype }, &[seen]);
+        let whole = Data::from(dtype, ending.sizes(&shape).dims(), &copied);
+        let sum = bits(Op::Reduce { kind, axis: 1 }, &[whole], None).remove(0);
+        let kept: Vec<u64> = kept.storage.iter().map(|x| x.to_bits()).collect();
+        let what = format!("{kind:?} of {dtype} {shape:?} {order:?} {reduced:?}, {at}");
+        assert_eq!(bits(op(&[0]), &inputs, None), [kept, sum.clone()], "{what}");
+        assert_eq!(bits(op(&[]), &inputs, None), [sum], "{what}, alone");
+        if at == 0 {
+            // An input that is written over is reduced as it was before.
+            let of_input = Ending { source: Source::Input(0), ..ending };
+            let alone = Op::Fused { program: Program::new(&[], &[], Some(of_input)), scalars };
+            let both = Op::Fused { program: Program::new(&steps[..1], &[0], Some(of_input)), scalars };
+            let sum = bits(alone, &inputs[..1], None).remove(0);
+            assert_eq!(bits(both, &inputs, Some(0))[1], sum, "{what}, in place");
+        }
+    }
+}
+
+#[test]
+fn an_ending_gives_the_bits_of_its_reduction() {
+    // Short rows; rows and columns of several dimensions; pieces of rows; several short rows as one; tiles of columns.
+    let cases: [(&[usize], &[u8], [u8; 2]); 9] = [
+        (&[3, 5, 40], &[0, 1, 2], [2, 3]),
+        (&[3, 5, 40], &[1, 0, 2], [1, 3]),
+        (&[3, 5, 40], &[2, 0, 1], [0, 2]),
+        (&[2, 33_001], &[0, 1], [1, 2]),
+        (&[4, 2, 9001], &[1, 0, 2], [1, 3]),
+        (&[12_001, 3], &[0, 1], [0, 1]),
+        (&[300, 1300], &[0, 1], [0, 1]),
+        (&[20, 70, 13], &[0, 1, 2], [1, 2]),
+        (&[6, 50], &[0, 1], [0, 2]),
+    ];
+    for dtype in Dtype::FLOATS {
+        for (sizes, order, reduced) in cases {
+            for kind in [Reduce::Sum, Reduce::Mean] {
+                check_ending(dtype, Shape::new(sizes), order, reduced, kind);
             }
         }
     }
