@@ -145,12 +145,16 @@ impl Arena {
         self.guide.begin_op(layout, op);
         if let Memory::Endless(endless) = &mut self.memory {
             endless.takings.begin_op(op);
+            endless.takes_pages = true;
         }
     }
 
-    /// What the op under way has still to take is where it fits best.
+    /// What the op under way has still to take is where it fits best, and no larger than it is.
     pub fn depart(&mut self) {
         self.guide = Guide::default();
+        if let Memory::Endless(endless) = &mut self.memory {
+            endless.takes_pages = false;
+        }
     }
 
     /// A block comes for a storage that is in this interval.

@@ -9,8 +9,10 @@ use super::lease::Pending;
 /// Memory of so many bytes. No address is used twice.
 #[derive(Debug)]
 pub struct Endless {
-    /// What is no smaller takes whole pages.
+    /// What is no smaller takes whole pages,
     page_bytes: Option<usize>,
+    /// unless that is too much.
+    pub takes_pages: bool,
     next: usize,
     /// What no block has used so far.
     fresh_bytes: usize,
@@ -23,6 +25,7 @@ impl Endless {
     pub fn new(limit_bytes: usize, page_bytes: Option<usize>) -> Self {
         Endless {
             page_bytes,
+            takes_pages: true,
             next: 0,
             fresh_bytes: limit_bytes,
             freed: VecDeque::new(),
@@ -32,7 +35,7 @@ impl Endless {
 
     /// The bytes of memory that a block takes.
     pub fn bytes_in_memory(&self, bytes: usize) -> usize {
-        let page_bytes = self.page_bytes.filter(|&page_bytes| bytes >= page_bytes);
+        let page_bytes = self.page_bytes.filter(|&page_bytes| self.takes_pages && bytes >= page_bytes);
         page_bytes.map_or(bytes, |page_bytes| bytes.next_multiple_of(page_bytes))
     }
 

@@ -26,8 +26,6 @@ pub struct Paged {
     /// Work on memory that blocks have not reached since they were all gone.
     floor: Pending,
     pages: Vec<Page>,
-    /// Work on each page: less than on the free range that it is in, which may have grown together from many.
-    work: Vec<Pending>,
     views: Views,
     view_range_pages: usize,
     /// Addresses: first those where every page has its own, then those of views.
@@ -44,6 +42,8 @@ struct Page {
     exists: bool,
     /// It is mapped at the address of its own.
     at_home: bool,
+    /// Work on it: less than on the free range that it is in, which may have grown together from many.
+    work: Pending,
 }
 
 type Placed = Option<(Block, Pending)>;
@@ -60,7 +60,6 @@ impl Paged {
             placement: Placement::new(0),
             floor: Pending::default(),
             pages: Vec::new(),
-            work: vec![Pending::default(); limit],
             views: Views::new(view_range_pages),
             view_range_pages,
             ranges: Vec::new(),
@@ -332,11 +331,12 @@ impl Paged {
     }
 
     fn work_on(&self, pages: Range<usize>) -> Pending {
-        self.work[pages].iter().fold(Pending::default(), |all, &work| all.and(work))
+        let known = pages.start.min(self.pages.len())..pages.end.min(self.pages.len());
+        self.pages[known].iter().fold(Pending::default(), |all, page| all.and(page.work))
     }
 
     fn worked_on(&mut self, pages: Range<usize>, pending: Pending) {
-        self.work[pages].iter_mut().for_each(|work| *work = work.and(pending));
+        self.pages[pages].iter_mut().for_each(|page| page.work = page.work.and(pending));
     }
 
     /// Where the last block ends in physical memory.
