@@ -72,6 +72,16 @@ mod tests {
     use crate::engine::{Lane, Mark};
 
     #[test]
+    fn what_is_no_smaller_than_a_page_takes_whole_ones_unless_that_is_too_much() {
+        let mut endless = Endless::new(4096, Some(1024));
+        assert_eq!([768, 1024, 1280].map(|bytes| endless.bytes_in_memory(bytes)), [768, 1024, 2048]);
+        assert_eq!([1280, 256].map(|bytes| endless.allocate(bytes).0), [0, 2048]);
+        assert_eq!(endless.takings.blocks()[0].bytes, 1280, "what was asked for is what is planned");
+        endless.takes_pages = false;
+        assert_eq!(endless.bytes_in_memory(1280), 1280);
+    }
+
+    #[test]
     fn what_was_left_first_is_used_first() {
         let work = |sequence| Pending::default().with(Mark { lane: Lane::Offload, sequence });
         let mut endless = Endless::new(1024, None);

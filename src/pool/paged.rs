@@ -12,7 +12,7 @@ use crate::engine::{Engine, EngineError, Span};
 
 /// Addresses that are reserved at a time for views, as a multiple of the pages there may be: views are remembered until
 /// their addresses come up again, and a loop that finds all its own maps nothing.
-const ADDRESSES: usize = 8;
+const ADDRESSES: usize = 24;
 /// Unless they are more than this. Linux gives a process 65,530 mappings, and each page may be one.
 const MOST_ADDRESSES: usize = 32_768;
 

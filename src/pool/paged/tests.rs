@@ -164,6 +164,45 @@ proptest! {
 }
 
 #[test]
+fn pages_that_a_plan_names_are_taken_when_all_of_them_are_free() {
+    let mut model = Model::new(6);
+    let page_bytes = model.page_bytes;
+    let engine = model.engine.clone();
+    let runs = |pages: &[u32]| super::super::views::runs(pages);
+    let take = |paged: &mut Paged, pages: &[u32], bytes: usize| {
+        let placed = paged.allocate_on(&*engine, &runs(pages), bytes).expect("nothing fails");
+        placed.map(|(block, _)| block)
+    };
+    let scattered = take(&mut model.paged, &[1, 4], page_bytes + 256).expect("both are free");
+    assert_eq!((scattered.bytes, model.paged.mapped_pages()), (2 * page_bytes, 2));
+    assert!(model.paged.is_on(scattered, &runs(&[1, 4])) && !model.paged.is_on(scattered, &runs(&[1, 5])));
+    assert_eq!(take(&mut model.paged, &[4, 5], page_bytes), None, "one is in use");
+    assert_eq!(take(&mut model.paged, &[5, 6], page_bytes), None, "there are six");
+    assert_eq!(take(&mut model.paged, &[5], page_bytes + 256), None, "they are too few");
+    let neighbours = take(&mut model.paged, &[2, 3], page_bytes).expect("both are free");
+    assert!(model.paged.is_on(neighbours, &runs(&[2, 3])));
+    model.paged.free(scattered, Pending::default());
+    assert_eq!(take(&mut model.paged, &[1, 4], 2 * page_bytes), Some(scattered), "the view is remembered");
+    assert_eq!(model.paged.mapped_pages(), 4);
+}
+
+#[test]
+fn a_page_is_given_away_with_the_work_on_it_and_not_its_neighbours() {
+    let mut model = Model::new(2);
+    let page_bytes = model.page_bytes;
+    let engine = model.engine.clone();
+    let blocks = [0, 1].map(|_| {
+        model.paged.allocate(&*engine, page_bytes).expect("nothing fails").expect("there is room").0
+    });
+    let work = |sequence| Pending::default().with(Mark { lane: Lane::Offload, sequence });
+    // The two become one free range.
+    model.paged.free(blocks[0], work(1));
+    model.paged.free(blocks[1], work(9));
+    let first = model.paged.allocate_at(&*engine, 0, page_bytes).expect("nothing fails");
+    assert_eq!(first.map(|(_, pending)| pending), Some(work(1)));
+}
+
+#[test]
 fn free_pages_in_pieces_make_one_block() {
     let mut model = Model::new(5);
     let page_bytes = model.page_bytes;
