@@ -1,5 +1,7 @@
 //! What a user can choose, and the environment variables for it: one table.
 
+mod settings;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -7,6 +9,9 @@ use std::sync::Arc;
 use bytesize::ByteSize;
 use log::LevelFilter;
 
+use self::settings::Paging;
+pub(crate) use self::settings::{AllowedWays, Settings};
+use crate::OvercommitDevice;
 use crate::engine::Props;
 #[cfg(feature = "cuda")]
 use crate::engine::cuda::CudaOptions;
@@ -14,10 +19,9 @@ use crate::engine::cuda::CudaOptions;
 use crate::engine::host::{HostOptions, LaneMode};
 use crate::error::Error;
 use crate::op::FloatFormat;
-use crate::policy::{Policy, Reactive};
+use crate::policy::Policy;
 use crate::pool::{Foresight, Sabotage};
 use crate::runtime::{Reads, Supply};
-use crate::{OvercommitDevice, policy};
 
 /// The part of the free memory that is the budget unless one is set.
 pub(crate) const BUDGET_SHARE: f64 = 0.9;
@@ -107,7 +111,7 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 14] = [
     ),
     (Variable::CudaLibraries, "OVERCOMMIT_CUDA_LIBRARIES", "a folder", "the linker's and the usual folders"),
     (Variable::Tf32, "OVERCOMMIT_TF32", "true or false", "false"),
-    (Variable::Fusion, "OVERCOMMIT_FUSION", "true or false", "false"),
+    (Variable::Fusion, "OVERCOMMIT_FUSION", "true or false", "true"),
 ];
 
 impl Variable {
@@ -403,7 +407,7 @@ impl Config {
     }
 
     /// Whether elementwise ops on floats that follow each other are launched together, so that what is between them is never in
-    /// memory. The bits are the same, but for the signs of NaN on the host. Off unless asked for.
+    /// memory. The bits are the same, but for the signs of NaN on the host. On unless set to `false`.
     pub fn fusion(mut self, on: bool) -> Self {
         self.fusion = Some(on);
         self
@@ -498,7 +502,7 @@ impl Config {
             policy: Variable::Policy.or_read(self.policy)?.unwrap_or_default(),
             exactness: Variable::Exactness.or_read(self.exactness)?.unwrap_or_default(),
             planning: Variable::Planning.or_read(self.planning)?.unwrap_or_default(),
-            fusion: Variable::Fusion.or_read(self.fusion)?.unwrap_or_default(),
+            fusion: Variable::Fusion.or_read(self.fusion)?.unwrap_or(true),
             log: Variable::Log.or_read(self.log)?.unwrap_or(DEFAULT_LOG),
             sabotage: self.sabotage,
             portrait_at: self.portrait_at,
@@ -530,97 +534,5 @@ impl Config {
     pub(crate) fn host_options(&self) -> HostOptions {
         let free = HostOptions::default();
         HostOptions { mode: self.lanes, page_bytes: self.page_bytes.unwrap_or(free.page_bytes), ..free }
-    }
-}
-
-/// A [`Config`] with every choice made.
-#[derive(Debug, Clone)]
-pub(crate) struct Settings {
-    pub budget_bytes: usize,
-    /// Which budgets are mapped by page, if any are.
-    pub paging: Option<Paging>,
-    pub host_limit_bytes: usize,
-    pub policy: policy::Policy,
-    pub exactness: Exactness,
-    pub planning: Planning,
-    /// Whether elementwise ops wait for others.
-    pub fusion: bool,
-    pub log: LevelFilter,
-    pub sabotage: Option<Sabotage>,
-    /// The op after which it is noted what is resident.
-    pub portrait_at: Option<u64>,
-    /// Whether all that happens is noted.
-    pub record: bool,
-    pub ways: AllowedWays,
-    pub placement: Placement,
-    pub gist_format: FloatFormat,
-    /// Of what cannot be counted.
-    pub sparsity: Arc<[f64]>,
-    /// Device memory has addresses without end: on a simulation, for plans.
-    pub endless: bool,
-    /// What the policy is told of the program beforehand.
-    pub foresight: Option<Arc<Foresight>>,
-}
-
-/// Device memory mapped by page.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Paging {
-    page_bytes: usize,
-    /// The smallest budget that is.
-    least_bytes: usize,
-}
-
-/// How storages may be evicted.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct AllowedWays {
-    pub offload: bool,
-    pub recompute: bool,
-}
-
-impl Default for AllowedWays {
-    fn default() -> Self {
-        AllowedWays { offload: true, recompute: true }
-    }
-}
-
-impl Settings {
-    /// The policy's rule.
-    pub fn reactive(&self) -> Arc<dyn Reactive> {
-        self.policy.reactive(self.ways.offload, self.gist_format)
-    }
-
-    /// The size of the pages that a budget is mapped by, if it is.
-    pub fn page_bytes(&self, budget_bytes: usize) -> Option<usize> {
-        let paging = self.paging.filter(|paging| budget_bytes >= paging.least_bytes)?;
-        Some(paging.page_bytes)
-    }
-
-    /// What a budget comes to: where it is mapped by page, the rest of the last one is left out.
-    pub fn whole_pages(&self, budget_bytes: usize) -> usize {
-        self.page_bytes(budget_bytes)
-            .map_or(budget_bytes, |page_bytes| budget_bytes / page_bytes * page_bytes)
-    }
-
-    /// The same with fewer bytes of budget, which are mapped as these are.
-    pub fn with_less(&self, bytes: usize) -> Settings {
-        let page_bytes = self.page_bytes(self.budget_bytes);
-        Settings {
-            budget_bytes: self.budget_bytes.saturating_sub(bytes),
-            paging: page_bytes.map(|page_bytes| Paging { page_bytes, least_bytes: page_bytes }),
-            ..self.clone()
-        }
-    }
-
-    /// The smallest budget with room for so much.
-    pub fn budget_for(&self, needed_bytes: usize) -> usize {
-        let page_bytes = self.page_bytes(needed_bytes);
-        page_bytes.map_or(needed_bytes, |page_bytes| needed_bytes.next_multiple_of(page_bytes))
-    }
-
-    /// Hands a message to the [`log`] facade if the user wants such detail.
-    pub fn log(&self, level: log::Level, message: std::fmt::Arguments) {
-        if level <= self.log {
-            log::log!(target: "burn_overcommit", level, "{message}");
-        }
     }
 }

@@ -204,7 +204,8 @@ impl Workload {
         let mut profile = Profile { key: "papers".to_string(), ..self.profile.clone() };
         (profile.props.device_bytes, profile.props.host_bytes) = (BOUNDLESS_BYTES, BOUNDLESS_BYTES);
         let device = OvercommitDevice::Sim(SimProfile::add(profile));
-        configure(&device, config).map_err(|error| error.to_string())?;
+        // The papers' networks run an op a layer.
+        configure(&device, config.fusion(false)).map_err(|error| error.to_string())?;
         Ok(device)
     }
 

@@ -90,7 +90,7 @@ class UNet(nn.Module):
         self.down = nn.ModuleList(Pair(inputs, outputs) for inputs, outputs in zip([1] + levels, levels[:4]))
         self.bottom = Pair(levels[3], levels[4])
         self.dropout = nn.Dropout(0.5)
-        self.double = nn.ModuleList(nn.ConvTranspose2d(2 * level, level, 2, 2) for level in reversed(levels[:4]))
+        self.upsample = nn.ModuleList(nn.ConvTranspose2d(2 * level, level, 2, 2) for level in reversed(levels[:4]))
         self.up = nn.ModuleList(Pair(2 * level, level) for level in reversed(levels[:4]))
         self.head = nn.Conv2d(width, classes, 1)
         self.recomputes = False
@@ -104,8 +104,8 @@ class UNet(nn.Module):
             skipped.append(self.run(pair, x))
             x = functional.max_pool2d(skipped[-1], 2)
         x = self.dropout(self.run(self.bottom, x))
-        for double, up in zip(self.double, self.up):
-            x, level = double(x), skipped.pop()
+        for upsample, up in zip(self.upsample, self.up):
+            x, level = upsample(x), skipped.pop()
             margin = (level.shape[2] - x.shape[2]) // 2
             middle = level[:, :, margin : margin + x.shape[2], margin : margin + x.shape[2]]
             x = self.run(up, torch.cat([middle, x], 1))

@@ -242,7 +242,11 @@ impl Origin {
     /// Whether many of its values are likely to be zero, so that it is worth while to count them: it is what a rectifier or a
     /// max-pool makes.
     pub fn may_be_sparse(op: &Op, place: usize) -> bool {
-        matches!((op, place), (Op::Unary(Unary::Relu) | Op::MaxPool2d { .. }, 0))
+        match op {
+            Op::Unary(Unary::Relu) | Op::MaxPool2d { .. } => place == 0,
+            Op::Fused { program, .. } => program.rectifies(place),
+            _ => false,
+        }
     }
 }
 

@@ -187,6 +187,12 @@ impl Program {
         self.ending.as_ref()
     }
 
+    /// Whether what it makes at this place comes out of a rectifier.
+    pub fn rectifies(&self, place: usize) -> bool {
+        let step = self.outputs().get(place).map(|&step| self.steps[step as usize]);
+        step.is_some_and(|step| step.kind == StepKind::Unary(Unary::Relu))
+    }
+
     /// Whether it adds values that were both made from tensors: it may be the end of a branch.
     pub fn adds(&self) -> bool {
         let is_scalar = |source: &Source| matches!(source, Source::Scalar(_));

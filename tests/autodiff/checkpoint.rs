@@ -285,53 +285,52 @@ fn a_plan_is_not_slower_than_marks_without_one() {
     }
 }
 
-/// So little that the blocks' results are to leave too.
-const LITTLE: f64 = 0.1;
-
-#[test]
-fn an_outer_scope_marks_the_results_of_inner_ones() {
-    let unmarked = |scopes| {
-        let (recording, _) = simulated(scopes, LITTLE, Config::new());
-        let (marked, evicted) = forward(&recording);
-        evicted.into_iter().filter(|(storage, _)| !marked.contains(storage)).count()
-    };
-    let [blocks, nested] = [Scopes::Blocks, Scopes::Nested].map(unmarked);
-    println!("evicted that were not marked: {blocks}, with outer scopes {nested}");
-    assert!(nested < blocks);
-}
-
 #[test]
 fn marks_mean_nothing_where_nothing_may_be_dropped() {
     for config in [Config::new().policy(Policy::TensorCache), Config::new().recompute(false)] {
         let counters =
-            [Scopes::None, Scopes::Nested].map(|scopes| simulated(scopes, LITTLE, config.clone()).1.counters);
+            [Scopes::None, Scopes::Nested].map(|scopes| simulated(scopes, 0.1, config.clone()).1.counters);
         assert!(counters[0] == counters[1] && counters[0].offloaded_bytes > 0 && counters[0].drops == 0);
     }
 }
 
+/// The storage that is evicted first of what `make` made and others; the first of all is not marked, and was used before them.
+fn first_evicted(index: u16, make: impl Fn(&OvercommitDevice) -> Tensor<Overcommit, 1>) -> u64 {
+    let device = OvercommitDevice::Host(index);
+    let config = Config::new().budget_bytes(8 << 20).policy(Policy::Auto).planning(Planning::Off);
+    configure(&device, config.record()).unwrap();
+    let before = Tensor::<Overcommit, 1>::ones([1 << 18], &device);
+    let made = make(&device);
+    let other = Tensor::<Overcommit, 1>::ones([7 << 18], &device);
+    drop((before, made, other));
+    let first = recording(&device).unwrap().events.into_iter().find_map(|event| match event {
+        Event::Evict(eviction) => Some(eviction.storage),
+        _ => None,
+    });
+    first.expect("the budget binds")
+}
+
+#[test]
+fn an_outer_scope_marks_the_results_of_inner_ones() {
+    let block = |x: Tensor<Overcommit, 1>| checkpoint(|x: Tensor<Overcommit, 1>| x + 1.0, x);
+    let result = |device: &OvercommitDevice| block(ones(device));
+    assert_eq!(first_evicted(523, result), 0, "a result is not marked");
+    let inner_result = |device: &OvercommitDevice| {
+        let mut made = None;
+        checkpoint(|x| made.insert(block(x)).clone() * 2.0, ones(device));
+        made.unwrap()
+    };
+    assert_eq!(first_evicted(524, inner_result), 2, "but by the outer scope");
+}
+
 #[test]
 fn scopes_are_of_one_thread_and_end_with_a_panic() {
-    let config = || Config::new().budget_bytes(8 << 20).policy(Policy::Auto).planning(Planning::Off);
-    let how = |index, make: fn(&OvercommitDevice) -> Tensor<Overcommit, 1>| {
-        let device = OvercommitDevice::Host(index);
-        configure(&device, config().record()).unwrap();
-        // Not marked, and not used for longer than what is made.
-        let before = Tensor::<Overcommit, 1>::ones([1 << 18], &device);
-        let made = make(&device);
-        let other = Tensor::<Overcommit, 1>::ones([7 << 18], &device);
-        drop((before, made, other));
-        let first = recording(&device).unwrap().events.into_iter().find_map(|event| match event {
-            Event::Evict(eviction) => Some(eviction.storage),
-            _ => None,
-        });
-        first.expect("the budget binds")
-    };
     let inside = |device: &OvercommitDevice| {
         let mut made = None;
         checkpoint(|x: Tensor<Overcommit, 1>| made.insert(x.clone() + 1.0).clone() * 2.0, ones(device));
         made.unwrap()
     };
-    assert_eq!(how(520, inside), 2, "what a scope made goes first");
+    assert_eq!(first_evicted(520, inside), 2, "what a scope made goes first");
     let by_another_thread = |device: &OvercommitDevice| {
         let mut made = None;
         let device = *device;
@@ -341,14 +340,14 @@ fn scopes_are_of_one_thread_and_end_with_a_panic() {
         );
         made.unwrap()
     };
-    assert_eq!(how(521, by_another_thread), 0, "the least recently used goes first");
+    assert_eq!(first_evicted(521, by_another_thread), 0, "the least recently used goes first");
     let after_a_panic = |device: &OvercommitDevice| {
         let panics =
             || checkpoint(|_| -> Tensor<Overcommit, 1> { std::panic::resume_unwind(Box::new(())) }, ());
         assert!(std::panic::catch_unwind(panics).is_err());
         ones(device) + 1.0
     };
-    assert_eq!(how(522, after_a_panic), 0, "the least recently used goes first");
+    assert_eq!(first_evicted(522, after_a_panic), 0, "the least recently used goes first");
 }
 
 fn ones(device: &OvercommitDevice) -> Tensor<Overcommit, 1> {

@@ -1,0 +1,102 @@
+//! What a device works by, once every choice is made.
+
+use std::sync::Arc;
+
+use log::LevelFilter;
+
+use super::{Exactness, Placement, Planning};
+use crate::op::FloatFormat;
+use crate::policy::{Policy, Reactive};
+use crate::pool::{Foresight, Sabotage};
+
+/// A [`Config`] with every choice made.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub budget_bytes: usize,
+    /// Which budgets are mapped by page, if any are.
+    pub paging: Option<Paging>,
+    pub host_limit_bytes: usize,
+    pub policy: Policy,
+    pub exactness: Exactness,
+    pub planning: Planning,
+    /// Whether elementwise ops wait for others.
+    pub fusion: bool,
+    pub log: LevelFilter,
+    pub sabotage: Option<Sabotage>,
+    /// The op after which it is noted what is resident.
+    pub portrait_at: Option<u64>,
+    /// Whether all that happens is noted.
+    pub record: bool,
+    pub ways: AllowedWays,
+    pub placement: Placement,
+    pub gist_format: FloatFormat,
+    /// Of what cannot be counted.
+    pub sparsity: Arc<[f64]>,
+    /// Device memory has addresses without end: on a simulation, for plans.
+    pub endless: bool,
+    /// What the policy is told of the program beforehand.
+    pub foresight: Option<Arc<Foresight>>,
+}
+
+/// Device memory mapped by page.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Paging {
+    pub page_bytes: usize,
+    /// The smallest budget that is.
+    pub least_bytes: usize,
+}
+
+/// How storages may be evicted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AllowedWays {
+    pub offload: bool,
+    pub recompute: bool,
+}
+
+impl Default for AllowedWays {
+    fn default() -> Self {
+        AllowedWays { offload: true, recompute: true }
+    }
+}
+
+impl Settings {
+    /// The policy's rule.
+    pub fn reactive(&self) -> Arc<dyn Reactive> {
+        self.policy.reactive(self.ways.offload, self.gist_format)
+    }
+
+    /// The size of the pages that a budget is mapped by, if it is.
+    pub fn page_bytes(&self, budget_bytes: usize) -> Option<usize> {
+        let paging = self.paging.filter(|paging| budget_bytes >= paging.least_bytes)?;
+        Some(paging.page_bytes)
+    }
+
+    /// What a budget comes to: where it is mapped by page, the rest of the last one is left out.
+    pub fn whole_pages(&self, budget_bytes: usize) -> usize {
+        self.page_bytes(budget_bytes)
+            .map_or(budget_bytes, |page_bytes| budget_bytes / page_bytes * page_bytes)
+    }
+
+    /// The same with fewer bytes of budget, which are mapped as these are.
+    pub fn with_less(&self, bytes: usize) -> Settings {
+        let page_bytes = self.page_bytes(self.budget_bytes);
+        Settings {
+            budget_bytes: self.budget_bytes.saturating_sub(bytes),
+            paging: page_bytes.map(|page_bytes| Paging { page_bytes, least_bytes: page_bytes }),
+            ..self.clone()
+        }
+    }
+
+    /// The smallest budget with room for so much.
+    pub fn budget_for(&self, needed_bytes: usize) -> usize {
+        let page_bytes = self.page_bytes(needed_bytes);
+        page_bytes.map_or(needed_bytes, |page_bytes| needed_bytes.next_multiple_of(page_bytes))
+    }
+
+    /// Hands a message to the [`log`] facade if the user wants such detail.
+    pub fn log(&self, level: log::Level, message: std::fmt::Arguments) {
+        if level <= self.log {
+            log::log!(target: "burn_overcommit", level, "{message}");
+        }
+    }
+}
