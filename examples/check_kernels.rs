@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread::available_parallelism;
 
-use burn_overcommit::engine::cuda::check_kernels;
+use burn_overcommit::engine::cuda::{Selection, check_kernels};
 use clap::Parser;
 
 /// Compiles every kernel with NVRTC for some architectures and compares its arguments with the host engine's.
@@ -20,6 +20,9 @@ struct Options {
     /// Files of `kernels/` without their ending; by default all.
     #[arg(long, value_delimiter = ',')]
     files: Vec<String>,
+    /// Of each file one type of element alone, another for each architecture.
+    #[arg(long)]
+    sample: bool,
 }
 
 fn number(text: &str) -> Result<u32, ParseIntError> {
@@ -29,14 +32,15 @@ fn number(text: &str) -> Result<u32, ParseIntError> {
 fn main() -> ExitCode {
     let options = Options::parse();
     let threads = available_parallelism().map_or(1, usize::from);
-    let report =
-        match check_kernels(options.folder.as_deref(), &options.architectures, &options.files, threads) {
-            Ok(report) => report,
-            Err(error) => {
-                eprintln!("{error}");
-                return ExitCode::FAILURE;
-            }
-        };
+    let Options { folder, architectures, files, sample } = options;
+    let selection = Selection { architectures, files, sample };
+    let report = match check_kernels(folder.as_deref(), &selection, threads) {
+        Ok(report) => report,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
     report.messages.iter().for_each(|message| println!("{message}"));
     println!("{report}");
     match report.failed + report.mismatches {

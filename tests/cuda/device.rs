@@ -4,7 +4,9 @@ use std::path::Path;
 use std::process::Command;
 
 use burn::tensor::backend::Backend;
-use burn_overcommit::engine::cuda::{CudaEngine, CudaOptions, check_device, check_kernels, device_count};
+use burn_overcommit::engine::cuda::{
+    CudaEngine, CudaOptions, Selection, check_device, check_kernels, device_count,
+};
 use burn_overcommit::engine::{Engine, Tier};
 use burn_overcommit::{Overcommit, OvercommitDevice};
 use burn_overcommit_standin::{Driver, Settings, folder};
@@ -133,12 +135,18 @@ fn a_device_without_pages_gives_slabs() {
 #[serial]
 fn kernels_that_the_compiler_does_not_make_are_counted_and_named() {
     // What the stand-in makes of a file names no kernel.
-    let report = check_kernels(Some(folder()), &[75, 90], &[], 2).expect("NVRTC is there");
+    let check = |selection: &Selection, threads| {
+        check_kernels(Some(folder()), selection, threads).expect("NVRTC is there")
+    };
+    let all = Selection { architectures: vec![75, 90], ..Selection::default() };
+    let report = check(&all, 2);
     assert!(report.failed > 1000, "{report}");
     assert_eq!((report.compiled, report.mismatches, report.architectures), (0, 0, 2), "{report}");
     assert_eq!(report.messages.len(), report.failed);
     assert!(report.messages.iter().any(|text| text.contains("has no such kernel") && text.contains("sm_75")));
     assert!(report.to_string().starts_with("kernels: compiled=0 failed="), "{report}");
-    let some = check_kernels(Some(folder()), &[90], &["norm".into()], 1).expect("NVRTC is there");
+    let some = check(&Selection { architectures: vec![90], files: vec!["norm".into()], sample: false }, 1);
     assert!(some.failed > 0 && some.failed < report.failed / 10, "{some}");
+    let sample = check(&Selection { sample: true, ..all }, 1);
+    assert!(sample.failed > some.failed && sample.failed < report.failed / 2, "{sample}");
 }

@@ -45,39 +45,65 @@ impl Report {
     }
 }
 
-/// Compiles every kernel, or those of some files, for some architectures with the NVRTC of a folder, and compares its arguments with
-/// those of the host engine. `threads` compile side by side.
+/// Which kernels are compiled, and for what.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// Compute capabilities without their point.
+    pub architectures: Vec<u32>,
+    /// Files of `kernels/` without their ending; all, if there are none.
+    pub files: Vec<String>,
+    /// Of each file for one type of element alone, another for each architecture.
+    pub sample: bool,
+}
+
+/// A file for one type of element, and the kernels that are asked for in it.
+type Work = (Unit, Vec<String>);
+
+impl Selection {
+    /// File by file.
+    fn units(&self) -> Vec<Vec<Work>> {
+        let mut units = BTreeMap::<&str, BTreeMap<&str, Work>>::new();
+        for name in KernelName::all() {
+            let unit = Unit::of(&name);
+            if self.files.is_empty() || self.files.iter().any(|file| file == unit.file) {
+                let of_file = units.entry(unit.file).or_default();
+                of_file.entry(unit.instance.name()).or_insert((unit, Vec::new())).1.push(name.to_string());
+            }
+        }
+        units.into_values().map(|of_file| of_file.into_values().collect()).collect()
+    }
+
+    /// Of a file's units those that are compiled for the architecture at this place.
+    fn of_file<'a>(&self, units: &'a [Work], architecture: usize) -> &'a [Work] {
+        let one = architecture % units.len();
+        if self.sample { &units[one..=one] } else { units }
+    }
+}
+
+/// Compiles kernels with the NVRTC of a folder, and compares their arguments with those of the host engine. `threads` compile side by
+/// side.
 ///
 /// # Errors
 /// If there is no NVRTC.
-pub fn check_kernels(
-    folder: Option<&Path>,
-    architectures: &[u32],
-    files: &[String],
-    threads: usize,
-) -> Result<Report, String> {
+pub fn check_kernels(folder: Option<&Path>, selection: &Selection, threads: usize) -> Result<Report, String> {
     Library::Nvrtc.open(folder).map_err(|missing| missing.to_string())?;
     let (major, minor) = compile::version()?;
     println!("NVRTC {major}.{minor}");
-    let mut units = BTreeMap::<(&str, &str), (Unit, Vec<String>)>::new();
-    let is_asked = |unit: &Unit| files.is_empty() || files.iter().any(|file| file == unit.file);
-    for name in KernelName::all() {
-        let unit = Unit::of(&name);
-        if !is_asked(&unit) {
-            continue;
-        }
-        let of = units.entry((unit.file, unit.instance.name())).or_insert((unit, Vec::new()));
-        of.1.push(name.to_string());
-    }
-    let work: Vec<(u32, &Unit, &[String])> = (architectures.iter())
-        .flat_map(|&number| units.values().map(move |(unit, names)| (number, unit, names.as_slice())))
+    let architectures = &selection.architectures;
+    let units = selection.units();
+    let work: Vec<(u32, &Work)> = (architectures.iter().enumerate())
+        .flat_map(|(at, &number)| {
+            let of_file = units.iter().flat_map(move |of_file| selection.of_file(of_file, at));
+            of_file.map(move |work| (number, work))
+        })
         .collect();
     let next = AtomicUsize::new(0);
     let report = Mutex::new(Report { architectures: architectures.len(), ..Report::default() });
     std::thread::scope(|scope| {
         for _ in 0..threads.max(1) {
             scope.spawn(|| {
-                while let Some(&(architecture, unit, names)) = work.get(next.fetch_add(1, Ordering::Relaxed))
+                while let Some(&(architecture, (unit, names))) =
+                    work.get(next.fetch_add(1, Ordering::Relaxed))
                 {
                     let found = check_unit(architecture, unit, names);
                     report.lock().expect("no other thread panicked").add(found);

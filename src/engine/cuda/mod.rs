@@ -36,7 +36,7 @@ use crate::op::{Inputs, Op, Outputs, PerOutput, View};
 use cache::Cache;
 #[cfg(feature = "host")]
 #[doc(hidden)]
-pub use check::{Report, check_kernels};
+pub use check::{Report, Selection, check_kernels};
 use convolutions::{Convolutions, columns};
 use driver::{Called, Context, Device, Stream};
 use faults::Faults;
