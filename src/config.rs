@@ -297,6 +297,7 @@ pub struct Config {
     reads: Reads,
     density: Option<f64>,
     sparsity: Vec<f64>,
+    packed: Vec<f64>,
     sabotage: Option<Sabotage>,
     portrait_at: Option<u64>,
     record: bool,
@@ -430,6 +431,15 @@ impl Config {
         self
     }
 
+    /// The parts, 0 to 1, of their memory that floats and integers are taken to need where each byte of them is packed to the bits
+    /// that it needs, instead of being counted: in the order in which an iteration makes values (of 1024 and more), the last for all
+    /// others. Where this or [`sparsity`](Config::sparsity) is said, nothing is counted; on an engine without data nothing is packed
+    /// so unless this says so.
+    pub fn packed(mut self, parts: impl Into<Vec<f64>>) -> Self {
+        self.packed = parts.into();
+        self
+    }
+
     /// Notes all that happens, for [`recording`](crate::recording): some hundred bytes of memory for every op.
     pub fn record(mut self) -> Self {
         self.record = true;
@@ -507,6 +517,7 @@ impl Config {
             placement: Variable::Placement.or_read(self.placement)?.unwrap_or_default(),
             gist_format: Variable::GistFormat.or_read(self.gist_format)?.unwrap_or_default(),
             sparsity: self.sparsity.into(),
+            packed: self.packed.into(),
             endless: false,
             foresight: self.foresight,
         })
@@ -556,6 +567,7 @@ pub(crate) struct Settings {
     pub gist_format: FloatFormat,
     /// Of what cannot be counted.
     pub sparsity: Arc<[f64]>,
+    pub packed: Arc<[f64]>,
     /// Device memory has addresses without end: on a simulation, for plans.
     pub endless: bool,
     /// What the policy is told of the program beforehand.
@@ -584,6 +596,11 @@ impl Default for AllowedWays {
 }
 
 impl Settings {
+    /// Whether it is said what values are like, so that nothing is to be counted.
+    pub fn states_counts(&self) -> bool {
+        !self.sparsity.is_empty() || !self.packed.is_empty()
+    }
+
     /// The policy's rule.
     pub fn reactive(&self) -> Arc<dyn Reactive> {
         self.policy.reactive(self.ways.offload, self.gist_format)

@@ -73,7 +73,7 @@ fn with(schedule: &Schedule, plan: &Plan) -> Schedule {
 mod tests {
     use super::*;
     use crate::liveness::NewOp;
-    use crate::op::{Dtype, Encoding, Op, Origin, Reads, Shape, Unary, View};
+    use crate::op::{Counts, Dtype, Encoding, Op, Origin, Reads, Shape, Unary, View};
 
     #[test]
     fn what_saves_the_most_for_its_time_is_in_the_smallest_part() {
@@ -91,7 +91,7 @@ mod tests {
             let view = View::contiguous(Dtype::F32, Shape::new(&[count]));
             let op = Op::Unary(Unary::Relu);
             flow.values[value].origin =
-                Some(Origin { op, input: Some(view), place: 0, view, nonzeros: None });
+                Some(Origin { op, input: Some(view), place: 0, view, counts: Counts::default() });
         }
         flow.finish();
         let mut plan = Plan::default();

@@ -47,7 +47,7 @@ pub fn plan(
     mut found: impl FnMut(Schedule) -> bool,
 ) {
     let Some(mut iteration) = Iteration::cut(log, period) else { return };
-    iteration.suppose(&settings.sparsity);
+    iteration.suppose(&settings.sparsity, &settings.packed);
     let settings = &settings.with_less(log.idle_bytes);
     // A simulated device like the real one.
     let profile = &Profile { key: props.name.clone(), props: props.clone(), workspace: Workspace::Gpu };

@@ -10,7 +10,7 @@
 
 use crate::codec::smallest;
 use crate::liveness::{Dataflow, Gap, Value};
-use crate::op::{Encoding, FloatFormat, Reads};
+use crate::op::{Counts, Encoding, FloatFormat, Origin, Reads};
 
 use super::Eviction;
 use super::published::{Limits, Plan, Plans};
@@ -52,9 +52,7 @@ impl Plans for Gist {
         let mut choices: Vec<Choice> = flow.values.iter().enumerate().filter_map(choice).collect();
         let mut left_ns = (flow.end_ns() as f64 * MOST_OVERHEAD) as u64;
         let mut plan = Plan::default();
-        let is_weighed = |choice: &Choice| {
-            matches!(choice.how, Eviction::Encode(Encoding::Reduced(_) | Encoding::Sparse(_)))
-        };
+        let is_weighed = |choice: &Choice| matches!(choice.how, Eviction::Encode(encoding) if encoding.is_counted() || matches!(encoding, Encoding::Reduced(_)));
         let by_worth = |a: &Choice, b: &Choice| {
             is_weighed(a).cmp(&is_weighed(b)).then(a.ns_per_byte().total_cmp(&b.ns_per_byte()))
         };
@@ -110,6 +108,9 @@ impl Gist {
         };
         let idle = || value.gaps.iter().map(|&gap| (gap, flow.gaps[gap])).find(|(_, gap)| is_idle_then(gap));
         let (gap, _) = waits.or_else(idle)?;
+        // What planes save is too little for what is no activation.
+        let counts = Counts { units: origin.counts.units.filter(|_| waits.is_some()), ..origin.counts };
+        let origin = &Origin { counts, ..*origin };
         // Without a way back to the values, they are kept whatever is read of them.
         let reads = if limits.recompute { flow.coming_reads(place, gap) } else { Reads::Values };
         // What is not known to wait for the backward pass may be anything.
@@ -117,10 +118,7 @@ impl Gist {
         let bytes = encoding.size_bytes(origin.view.shape().count());
         let ops = if encoding.is_read_as_it_is() { 1 } else { 2 };
         // What is counted is read once more.
-        let counting_ns = match encoding {
-            Encoding::Sparse(_) => flow.stream_ns(value.size_bytes),
-            _ => 0,
-        };
+        let counting_ns = if encoding.is_counted() { flow.stream_ns(value.size_bytes) } else { 0 };
         Some(Choice {
             gap,
             how: Eviction::Encode(encoding),
@@ -133,7 +131,7 @@ impl Gist {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::{Dtype, Op, Origin, Shape, Unary, View};
+    use crate::op::{Dtype, Op, Shape, Unary, View};
     use crate::policy::testing::{chain, input_of, kept_input};
 
     const LIMITS: Limits = Limits { budget_bytes: 0, offload: true, recompute: true, algorithms: false };
@@ -149,7 +147,7 @@ mod tests {
                 input: Some(view),
                 place: 0,
                 view,
-                nonzeros: None,
+                counts: Counts::default(),
             });
         }
         flow
