@@ -27,6 +27,18 @@ const SMALL_PART: usize = 4096;
 /// The part of the step's time that all is to take. What is neither rounded nor sparse counts, and is done in any case.
 const MOST_OVERHEAD: f64 = 0.04;
 
+/// What can wait in fewer bits without loss, or need not be kept, whatever time that takes: the gap that it waits in, and how it
+/// leaves.
+pub fn lossless(flow: &Dataflow, limits: Limits) -> Vec<(usize, Eviction)> {
+    let choices = Gist { lossy: None }.choices(flow, limits);
+    choices.into_iter().map(|choice| (choice.gap, choice.how)).collect()
+}
+
+/// The op that needs the most memory.
+fn fullest(flow: &Dataflow) -> usize {
+    (0..flow.ops.len()).max_by_key(|&op| flow.ops[op].need_bytes).unwrap_or(0)
+}
+
 /// A value that could wait in fewer bits.
 struct Choice {
     gap: usize,
@@ -43,13 +55,7 @@ impl Choice {
 
 impl Plans for Gist {
     fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
-        let least_bytes = flow.peak_bytes() / SMALL_PART;
-        let fullest = (0..flow.ops.len()).max_by_key(|&op| flow.ops[op].need_bytes).unwrap_or(0);
-        let choice = |(place, value): (usize, &Value)| {
-            let left_alone = value.size_bytes < least_bytes || value.persists || value.is_read;
-            if left_alone { None } else { self.choice(flow, limits, place, fullest, self.lossy) }
-        };
-        let mut choices: Vec<Choice> = flow.values.iter().enumerate().filter_map(choice).collect();
+        let mut choices = self.choices(flow, limits);
         let mut left_ns = (flow.end_ns() as f64 * MOST_OVERHEAD) as u64;
         let mut plan = Plan::default();
         let is_weighed = |choice: &Choice| matches!(choice.how, Eviction::Encode(encoding) if encoding.is_counted() || matches!(encoding, Encoding::Reduced(_)));
@@ -68,7 +74,7 @@ impl Plans for Gist {
                 left_ns = left_ns.saturating_sub(choice.cost_ns);
                 plan.release(flow, choice.gap, choice.how);
             }
-            let lossless = |place: usize| self.choice(flow, limits, place, fullest, None);
+            let lossless = |place: usize| self.choice(flow, limits, place, fullest(flow), None);
             choices = too_dear.into_iter().filter(|_| lossy.is_some()).filter_map(lossless).collect();
         }
         vec![plan]
@@ -80,6 +86,16 @@ impl Plans for Gist {
 }
 
 impl Gist {
+    /// What is best done with each value of some size.
+    fn choices(&self, flow: &Dataflow, limits: Limits) -> Vec<Choice> {
+        let (least_bytes, fullest) = (flow.peak_bytes() / SMALL_PART, fullest(flow));
+        let choice = |(place, value): (usize, &Value)| {
+            let left_alone = value.size_bytes < least_bytes || value.persists || value.is_read;
+            if left_alone { None } else { self.choice(flow, limits, place, fullest, self.lossy) }
+        };
+        flow.values.iter().enumerate().filter_map(choice).collect()
+    }
+
     /// What is best done with a value; `fullest`: the op that needs the most memory.
     fn choice(
         &self,
