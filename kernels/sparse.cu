@@ -26,24 +26,25 @@ template <class T> DEV void count(const Form& p) {
   });
 }
 
-// Puts the values of a row that are not zero side by side, and says which they are; returns how many. Without a branch, so what
-// is written beyond the last one means nothing.
-template <class T> DEV u32 gather(const T* x, u64 some, T* to, u8* columns) {
-  u32 kept = 0;
-  for (u32 k = 0; k < some; ++k) {
-    to[kept] = x[k];
-    columns[kept] = u8(k);
-    kept += u32(x[k] != T(0));
+// Which of 32 values are not zero, of a row of `some`.
+template <class T> DEV u32 marks_of(const T* x, u64 some, u32 from) {
+  u32 word = 0;
+  if (from + 32 <= some) {
+    for (u32 k = 0; k < 32; ++k) word |= u32(x[from + k] != T(0)) << k;
+  } else {
+    for (u32 k = from; k < some; ++k) word |= u32(x[k] != T(0)) << (k - from);
   }
-  return kept;
+  return word;
 }
-template <class T> DEV u32 gather(const T* x, u64 some, T* to) {
-  u32 kept = 0;
-  for (u32 k = 0; k < some; ++k) {
-    to[kept] = x[k];
-    kept += u32(x[k] != T(0));
-  }
-  return kept;
+
+// Calls keep(k) for each value that a word marks, the word of those from `from` on.
+template <class Keep> DEV void for_marked(u32 word, u32 from, Keep keep) {
+#if SIMT_DEVICE
+  for (u32 k = from; word; ++k, word >>= 1)
+    if (word & 1) keep(k);
+#else
+  for (; word; word &= word - 1) keep(from + u32(__builtin_ctz(word)));
+#endif
 }
 
 template <class T> DEV void encode_bits(const Form& p) {
@@ -53,26 +54,13 @@ template <class T> DEV void encode_bits(const Form& p) {
     u32* marks = static_cast<u32*>(p.marks) + row * MARK_WORDS;
     u32 kept = 0;
     for (u32 w = 0; w < MARK_WORDS; ++w) {
-      u32 word = 0;
-      const u32 from = w * 32;
-      if (from + 32 <= some) {
-        for (u32 k = 0; k < 32; ++k) word |= u32(x[from + k] != T(0)) << k;
-      } else {
-        for (u32 k = from; k < some; ++k) word |= u32(x[k] != T(0)) << (k - from);
-      }
+      const u32 word = marks_of(x, some, w * 32);
       marks[w] = word;
       kept += bits_set(word);
     }
     if (!has_room(p, first, kept)) return keep_whole(p, row, x);
     T* to = static_cast<T*>(p.values) + first;
-    if (SIMT_DEVICE) {
-      for (u32 k = 0; k < some; ++k)
-        if (x[k] != T(0)) *to++ = x[k];
-    } else {
-      T side_by_side[ROW + 1];
-      gather(x, some, side_by_side);
-      for (u32 k = 0; k < kept; ++k) to[k] = side_by_side[k];
-    }
+    for (u32 w = 0; w < MARK_WORDS; ++w) for_marked(marks[w], w * 32, [&](u32 k) { *to++ = x[k]; });
   });
 }
 template <class T> DEV void decode_bits(const Form& p) {
@@ -114,18 +102,11 @@ template <class T> DEV void encode_columns(const Form& p) {
     if (!has_room(p, first, kept)) return keep_whole(p, row, x);
     T* to = static_cast<T*>(p.values) + first;
     u8* columns = static_cast<u8*>(p.marks) + first;
-    if (SIMT_DEVICE) {
-      for (u32 k = 0; k < some; ++k) {
-        if (x[k] == T(0)) continue;
+    for (u32 from = 0; from < some; from += 32) {
+      for_marked(marks_of(x, some, from), from, [&](u32 k) {
         *to++ = x[k];
         *columns++ = u8(k);
-      }
-    } else {
-      T side_by_side[ROW + 1];
-      u8 places[ROW + 1];
-      gather(x, some, side_by_side, places);
-      for (u32 k = 0; k < kept; ++k) to[k] = side_by_side[k];
-      for (u32 k = 0; k < kept; ++k) columns[k] = places[k];
+      });
     }
   });
 }
