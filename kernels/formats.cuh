@@ -9,7 +9,8 @@ template <u32 EXPONENT, u32 MANTISSA> struct Format {
   // As f32: the smallest normal number, and a number whose last place is the smallest subnormal.
   static constexpr u32 LEAST = (128 - BIAS) << 23, UNIT = LEAST + (SHIFT << 23);
 
-  DEV u32 encode(f32 x) {
+  // Nothing becomes larger than `most`.
+  DEV u32 encode(f32 x, u32 most = INFINITE - 1) {
     const u32 bits = bits_as<u32>(x), rest = bits & 0x7fffffffu, sign = bits >> 31 ? SIGN : 0u;
     u32 code;
     if constexpr (EXPONENT == 8) {
@@ -20,7 +21,7 @@ template <u32 EXPONENT, u32 MANTISSA> struct Format {
       const u32 subnormal = bits_as<u32>(bits_as<f32>(rest) + bits_as<f32>(UNIT)) - UNIT;
       code = rest < LEAST ? subnormal : normal;
     }
-    code = least(code, INFINITE - 1);
+    code = least(code, most);
     const u32 special = rest > 0x7f800000u ? INFINITE | 1u << (MANTISSA - 1) : INFINITE;
     return sign | (rest >= 0x7f800000u ? special : code);
   }

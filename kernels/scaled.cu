@@ -1,7 +1,7 @@
 // Floats in formats of fewer bits, in blocks that are each scaled by a power of two, so that the largest number of a block lies in
 // the highest binade of the format. Nothing becomes larger than that number.
+#include "coded.cuh"
 #include "formats.cuh"
-#include "views.cuh"
 
 namespace {
 constexpr u32 BLOCK = 96;
@@ -27,28 +27,37 @@ template <u32 PER, class F, class T> DEV void encode(const Scaled& p) {
   constexpr u32 BITS = 32 / PER, WORDS = BLOCK / PER;
   for_blocks(p, [&](u64 block, u32 count) {
     const T* x = static_cast<const T*>(p.x) + block * BLOCK;
-    f32 values[BLOCK];
-    for (u32 k = 0; k < BLOCK; ++k) values[k] = k < count ? single(x[k]) : 0.0f;
+    // Loops of a known length are vectorised.
+    T filled[BLOCK];
+    if (count < BLOCK) {
+      for (u32 k = 0; k < BLOCK; ++k) filled[k] = k < count ? x[k] : T{};
+      x = filled;
+    }
     u32 top = 0;
     for (u32 k = 0; k < BLOCK; ++k) {
-      const u32 rest = bits_as<u32>(values[k]) & 0x7fffffffu, finite = rest < 0x7f800000u ? rest : 0u;
-      top = finite > top ? finite : top;
+      // A mask instead of a choice: compilers do not vectorise a choice inside of a maximum.
+      const u32 rest = bits_as<u32>(single(x[k])) & 0x7fffffffu, finite = rest & (0u - u32(rest < 0x7f800000u));
+      top = most(top, finite);
     }
     const u32 exponent = usable<F>(top >> 23);
     const f32 scale = bits_as<f32>((254 + F::BIAS - exponent) << 23);
     const u32 scaled = bits_as<u32>(bits_as<f32>(top) * scale);
-    const u32 most = scaled < F::LEAST ? F::INFINITE - 1 : (scaled - ((127 - F::BIAS) << 23)) >> F::SHIFT;
+    const u32 highest = scaled < F::LEAST ? F::INFINITE - 1 : (scaled - ((127 - F::BIAS) << 23)) >> F::SHIFT;
     p.scales[block] = u8(exponent);
-    u32 codes[BLOCK];
-    INDEPENDENT for (u32 k = 0; k < BLOCK; ++k) {
-      const u32 code = F::encode(values[k] * scale), rest = code & (F::SIGN - 1);
-      codes[k] = rest < F::INFINITE && rest > most ? (code & F::SIGN) | most : code;
-    }
     u32* out = p.codes + block * WORDS;
-    for (u32 i = 0; i < WORDS; ++i) {
-      u32 word = 0;
-      for (u32 j = 0; j < PER; ++j) word |= codes[i * PER + j] << (j * BITS);
-      out[i] = word;
+    const auto code_of = [&](u32 k) { return F::encode(single(x[k]) * scale, highest); };
+    if constexpr (are_elements<PER>) {
+      typedef typename CodesOf<PER>::type Code;
+      Code* codes = reinterpret_cast<Code*>(out);
+      INDEPENDENT for (u32 k = 0; k < BLOCK; ++k) codes[k] = Code(code_of(k));
+    } else {
+      u32 codes[BLOCK];
+      INDEPENDENT for (u32 k = 0; k < BLOCK; ++k) codes[k] = code_of(k);
+      INDEPENDENT for (u32 i = 0; i < WORDS; ++i) {
+        u32 word = 0;
+        for (u32 j = 0; j < PER; ++j) word |= codes[i * PER + j] << (j * BITS);
+        out[i] = word;
+      }
     }
   });
 }
@@ -59,10 +68,13 @@ template <u32 PER, class F, class T> DEV void decode(const Scaled& p) {
     T* out = static_cast<T*>(p.x) + block * BLOCK;
     const f32 scale = bits_as<f32>((usable<F>(p.scales[block]) - F::BIAS) << 23);
     const u32* from = p.codes + block * WORDS;
-    f32 values[BLOCK];
-    for (u32 i = 0; i < WORDS; ++i)
-      for (u32 j = 0; j < PER; ++j) values[i * PER + j] = F::decode(from[i] >> (j * BITS) & MASK) * scale;
-    for (u32 k = 0; k < count; ++k) out[k] = narrow<T>(Compute<T>(values[k]));
+    T filled[BLOCK];
+    T* to = count < BLOCK ? filled : out;
+    INDEPENDENT for (u32 i = 0; i < WORDS; ++i)
+      for (u32 j = 0; j < PER; ++j)
+        to[i * PER + j] = narrow<T>(Compute<T>(F::decode(from[i] >> (j * BITS) & MASK) * scale));
+    if (count < BLOCK)
+      for (u32 k = 0; k < count; ++k) out[k] = filled[k];
   });
 }
 }  // namespace

@@ -1,32 +1,9 @@
-// Values of which few are not zero: rows of 256, in which the others lie side by side. Where they begin follows from counts,
-// and a row for which there is no room is kept as it is beside the form. No thread needs what another of its block did.
-#include "views.cuh"
+// Values of which few are not zero: of a row, the others lie side by side, and marks say which they are: a bit for each value, or a
+// byte for each that is kept.
+#include "form.cuh"
 
 namespace {
-constexpr u32 ROW = 256, PIECE = 128, MARK_WORDS = ROW / 32;
-
-struct Sparse {
-  void* x;       // the values
-  u32* starts;   // by row: kept values of the rows before it in its piece
-  u32* pieces;   // by piece: those of all before
-  u32* total;    // how many there are
-  void* marks;   // which: a bit for each value, or a byte for each that is kept
-  void* values;  // room for `capacity`
-  void* rest;    // rows from `certain` on, as they are
-  u64 chunk;     // rows or pieces per block
-  u64 rows, count, capacity, certain;
-  u64 first, wanted;  // decoding: so many rows from that one on, the first of which goes to where `x` begins
-};
-
-DEV u64 length(const Sparse& p, u64 row) { return least(u64(ROW), p.count - row * ROW); }
-DEV u64 start(const Sparse& p, u64 row) { return u64(p.starts[row]) + p.pieces[row / PIECE]; }
-// Also of a form that holds anything: no row has more, and none is taken for kept that would lie beyond the end.
-DEV bool has_room(const Sparse& p, u64 first, u64 some) { return first + some <= p.capacity; }
-
-template <class Body> DEV void for_rows(const Sparse& p, u64 count, Body body) {
-  const Range range = block_range(count, p.chunk);
-  for (u64 row = range.begin + threadIdx.x; row < range.end; row += blockDim.x) body(row);
-}
+constexpr u32 MARK_WORDS = ROW / 32;
 
 DEV u32 bits_set(u32 word) {
   word -= word >> 1 & 0x55555555u;
@@ -34,7 +11,7 @@ DEV u32 bits_set(u32 word) {
   return ((word + (word >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24;
 }
 
-template <class T> DEV void count(const Sparse& p) {
+template <class T> DEV void count(const Form& p) {
   for_rows(p, p.rows, [&](u64 row) {
     const T* x = static_cast<const T*>(p.x) + row * ROW;
     const u64 some = length(p, row);
@@ -49,89 +26,44 @@ template <class T> DEV void count(const Sparse& p) {
   });
 }
 
-// Sums of the counts before each, in a piece; then of pieces.
-DEV void add_rows(const Sparse& p) {
-  for_rows(p, (p.rows + PIECE - 1) / PIECE, [&](u64 piece) {
-    u32 sum = 0;
-    for (u64 row = piece * PIECE; row < least(p.rows, (piece + 1) * PIECE); ++row) {
-      const u32 kept = p.starts[row];
-      p.starts[row] = sum;
-      sum += kept;
-    }
-    p.pieces[piece] = sum;
-  });
-}
-DEV void add_pieces(const Sparse& p) {
-  if (threadIdx.x != 0) return;
-  u32 sum = 0;
-  for (u64 piece = 0; piece * PIECE < p.rows; ++piece) {
-    const u32 kept = p.pieces[piece];
-    p.pieces[piece] = sum;
-    sum += kept;
+// Which of 32 values are not zero, of a row of `some`.
+template <class T> DEV u32 marks_of(const T* x, u64 some, u32 from) {
+  u32 word = 0;
+  if (from + 32 <= some) {
+    for (u32 k = 0; k < 32; ++k) word |= u32(x[from + k] != T(0)) << k;
+  } else {
+    for (u32 k = from; k < some; ++k) word |= u32(x[k] != T(0)) << (k - from);
   }
-  *p.total = sum;
+  return word;
 }
 
-template <class T> DEV void keep_whole(const Sparse& p, u64 row, const T* x) {
-  T* to = static_cast<T*>(p.rest) + (row - p.certain) * ROW;
-  for (u64 k = 0; k < length(p, row); ++k) to[k] = x[k];
-}
-template <class T> DEV void take_whole(const Sparse& p, u64 row, T* out) {
-  // A corrupt form may ask for a row that is never kept so.
-  const T* from = static_cast<const T*>(p.rest) + (row < p.certain ? 0 : row - p.certain) * ROW;
-  for (u64 k = 0; k < length(p, row); ++k) out[k] = row < p.certain ? T(0) : from[k];
-}
-
-// Puts the values of a row that are not zero side by side, and says which they are; returns how many. Without a branch, so what
-// is written beyond the last one means nothing.
-template <class T> DEV u32 gather(const T* x, u64 some, T* to, u8* columns) {
-  u32 kept = 0;
-  for (u32 k = 0; k < some; ++k) {
-    to[kept] = x[k];
-    columns[kept] = u8(k);
-    kept += u32(x[k] != T(0));
-  }
-  return kept;
-}
-template <class T> DEV u32 gather(const T* x, u64 some, T* to) {
-  u32 kept = 0;
-  for (u32 k = 0; k < some; ++k) {
-    to[kept] = x[k];
-    kept += u32(x[k] != T(0));
-  }
-  return kept;
+// Calls keep(k) for each value that a word marks, the word of those from `from` on.
+template <class Keep> DEV void for_marked(u32 word, u32 from, Keep keep) {
+#if SIMT_DEVICE
+  for (u32 k = from; word; ++k, word >>= 1)
+    if (word & 1) keep(k);
+#else
+  for (; word; word &= word - 1) keep(from + u32(__builtin_ctz(word)));
+#endif
 }
 
-template <class T> DEV void encode_bits(const Sparse& p) {
+template <class T> DEV void encode_bits(const Form& p) {
   for_rows(p, p.rows, [&](u64 row) {
     const T* x = static_cast<const T*>(p.x) + row * ROW;
     const u64 some = length(p, row), first = start(p, row);
     u32* marks = static_cast<u32*>(p.marks) + row * MARK_WORDS;
     u32 kept = 0;
     for (u32 w = 0; w < MARK_WORDS; ++w) {
-      u32 word = 0;
-      const u32 from = w * 32;
-      if (from + 32 <= some) {
-        for (u32 k = 0; k < 32; ++k) word |= u32(x[from + k] != T(0)) << k;
-      } else {
-        for (u32 k = from; k < some; ++k) word |= u32(x[k] != T(0)) << (k - from);
-      }
+      const u32 word = marks_of(x, some, w * 32);
       marks[w] = word;
       kept += bits_set(word);
     }
     if (!has_room(p, first, kept)) return keep_whole(p, row, x);
     T* to = static_cast<T*>(p.values) + first;
-    if (SIMT_DEVICE) {
-      for (u32 k = 0; k < some; ++k)
-        if (x[k] != T(0)) *to++ = x[k];
-    } else {
-      T side_by_side[ROW + 1];
-      gather(x, some, side_by_side);
-      for (u32 k = 0; k < kept; ++k) to[k] = side_by_side[k];
-    }
+    for (u32 w = 0; w < MARK_WORDS; ++w) for_marked(marks[w], w * 32, [&](u32 k) { *to++ = x[k]; });
   });
 }
-template <class T> DEV void decode_bits(const Sparse& p) {
+template <class T> DEV void decode_bits(const Form& p) {
   for_rows(p, p.wanted, [&](u64 place) {
     T* out = static_cast<T*>(p.x) + place * ROW;
     const u64 row = p.first + place;
@@ -162,7 +94,7 @@ template <class T> DEV void decode_bits(const Sparse& p) {
   });
 }
 
-template <class T> DEV void encode_columns(const Sparse& p) {
+template <class T> DEV void encode_columns(const Form& p) {
   for_rows(p, p.rows, [&](u64 row) {
     const T* x = static_cast<const T*>(p.x) + row * ROW;
     const u64 some = length(p, row), first = start(p, row);
@@ -170,22 +102,15 @@ template <class T> DEV void encode_columns(const Sparse& p) {
     if (!has_room(p, first, kept)) return keep_whole(p, row, x);
     T* to = static_cast<T*>(p.values) + first;
     u8* columns = static_cast<u8*>(p.marks) + first;
-    if (SIMT_DEVICE) {
-      for (u32 k = 0; k < some; ++k) {
-        if (x[k] == T(0)) continue;
+    for (u32 from = 0; from < some; from += 32) {
+      for_marked(marks_of(x, some, from), from, [&](u32 k) {
         *to++ = x[k];
         *columns++ = u8(k);
-      }
-    } else {
-      T side_by_side[ROW + 1];
-      u8 places[ROW + 1];
-      gather(x, some, side_by_side, places);
-      for (u32 k = 0; k < kept; ++k) to[k] = side_by_side[k];
-      for (u32 k = 0; k < kept; ++k) columns[k] = places[k];
+      });
     }
   });
 }
-template <class T> DEV void decode_columns(const Sparse& p) {
+template <class T> DEV void decode_columns(const Form& p) {
   for_rows(p, p.wanted, [&](u64 place) {
     T* out = static_cast<T*>(p.x) + place * ROW;
     const u64 row = p.first + place;
@@ -202,14 +127,11 @@ template <class T> DEV void decode_columns(const Sparse& p) {
 }  // namespace
 
 #define SPARSE(T, ...)                                                      \
-  KERNEL(sparse_count_##T, Sparse) { count<T>(args); }                      \
-  KERNEL(sparse_encode_bits_##T, Sparse) { encode_bits<T>(args); }          \
-  KERNEL(sparse_decode_bits_##T, Sparse) { decode_bits<T>(args); }          \
-  KERNEL(sparse_encode_columns_##T, Sparse) { encode_columns<T>(args); }    \
-  KERNEL(sparse_decode_columns_##T, Sparse) { decode_columns<T>(args); }
-#define SUMS(T, ...)                                                  \
-  KERNEL(sparse_add_rows_##T, Sparse) { add_rows(args); }             \
-  KERNEL(sparse_add_pieces_##T, Sparse) { add_pieces(args); }
-FOR(u64, SPARSE, ) FOR(u32, SPARSE, ) FOR(u16, SPARSE, ) FOR(u32, SUMS, )
+  KERNEL(sparse_count_##T, Form) { count<T>(args); }                      \
+  KERNEL(sparse_encode_bits_##T, Form) { encode_bits<T>(args); }          \
+  KERNEL(sparse_decode_bits_##T, Form) { decode_bits<T>(args); }          \
+  KERNEL(sparse_encode_columns_##T, Form) { encode_columns<T>(args); }    \
+  KERNEL(sparse_decode_columns_##T, Form) { decode_columns<T>(args); }
+FOR(u64, SPARSE, ) FOR(u32, SPARSE, ) FOR(u16, SPARSE, ) FOR(u32, SUMS, sparse)
 
 EXPORT_TABLE(sparse)

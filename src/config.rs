@@ -301,6 +301,7 @@ pub struct Config {
     reads: Reads,
     density: Option<f64>,
     sparsity: Vec<f64>,
+    packed: Vec<f64>,
     sabotage: Option<Sabotage>,
     portrait_at: Option<u64>,
     record: bool,
@@ -434,6 +435,15 @@ impl Config {
         self
     }
 
+    /// The parts, 0 to 1, of their memory that floats and integers are taken to need where each byte of them is packed to the bits
+    /// that it needs, instead of being counted: in the order in which an iteration makes values (of 1024 and more), the last for all
+    /// others. Where this or [`sparsity`](Config::sparsity) is said, nothing is counted; on an engine without data nothing is packed
+    /// so unless this says so.
+    pub fn packed(mut self, parts: impl Into<Vec<f64>>) -> Self {
+        self.packed = parts.into();
+        self
+    }
+
     /// Notes all that happens, for [`recording`](crate::recording): some hundred bytes of memory for every op.
     pub fn record(mut self) -> Self {
         self.record = true;
@@ -511,6 +521,7 @@ impl Config {
             placement: Variable::Placement.or_read(self.placement)?.unwrap_or_default(),
             gist_format: Variable::GistFormat.or_read(self.gist_format)?.unwrap_or_default(),
             sparsity: self.sparsity.into(),
+            packed: self.packed.into(),
             endless: false,
             foresight: self.foresight,
         })

@@ -12,7 +12,7 @@ use burn::optim::{GradientsParams, Optimizer, SgdConfig};
 use burn::tensor::activation::relu;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Distribution, Tensor};
-use burn_overcommit::op::{Conv, Dtype, Encoding, Op, Shape, Sparse, Unary, View};
+use burn_overcommit::op::{Conv, Dtype, Encoding, Op, Planes, Shape, Sparse, Unary, View};
 use burn_overcommit::trace::Event;
 use burn_overcommit::{
     Config, Counters, FloatFormat, LaneMode, Overcommit, OvercommitDevice, Planning, Policy, SimProfile,
@@ -205,7 +205,7 @@ fn a_simulation_encodes_as_the_host_engine_does() {
         let budget_bytes = 16 << 20;
         let config = || {
             let config = Config::new().policy(policy).budget_bytes(budget_bytes).page_mapping(false);
-            config.sparsity([0.5, 0.5, 0.1, 0.6, 0.0])
+            config.sparsity([0.5, 0.5, 0.1, 0.6, 0.0]).packed([0.9, 0.5, 0.95, 1.0])
         };
         let [host, simulated] = [device(), simulated].map(|device| train(&device, config(), false));
         assert!(host.counters.encodings > 0);
@@ -273,6 +273,24 @@ fn what_is_taken_to_be_sparse_and_is_not_is_not_lost() {
         // Also where encoded forms are moved.
         let short = Config::new().policy(Policy::GistLossless).budget_bytes(expected.smallest_budget_bytes);
         assert!(train(&device(), short.sparsity([part]), false).is_as(&expected), "{part}");
+    }
+}
+
+#[test]
+fn planes_have_room_for_whatever_they_are_said_to_take() {
+    let expected = free(false);
+    for part in [0.02, 0.5, 0.85] {
+        let device = device();
+        let config = Config::new().policy(Policy::GistLossless).packed([part]).record();
+        let run = train(&device, config, false);
+        assert!(run.is_as(&expected), "{part}");
+        let recording = recording(&device).unwrap();
+        let is_packed =
+            |event: &&Event| matches!(event, Event::Recompute(ran) if ran.name == "encode_planes");
+        assert!(recording.events.iter().any(|event| is_packed(&event)), "{part}");
+        // Also where forms are moved.
+        let short = Config::new().policy(Policy::GistLossless).budget_bytes(expected.smallest_budget_bytes);
+        assert!(train(&self::device(), short.packed([part]), false).is_as(&expected), "{part}");
     }
 }
 
@@ -348,8 +366,9 @@ fn gradients_of_weights_are_the_same_of_encoded_images() {
             let width = dtype.size_bytes() as u8;
             // By columns and by bits, with too little room for most rows and with enough.
             let sparse = [3, 20, 60, 200].map(|per_row| Encoding::Sparse(Sparse { per_row, width }));
+            let planes = [100, 2000, 8000].map(|per_piece| Encoding::Planes(Planes { per_piece, width }));
             let reduced = FloatFormat::ALL.iter().map(|&format| Encoding::Reduced(format));
-            for encoding in sparse.into_iter().chain(reduced) {
+            for encoding in sparse.into_iter().chain(planes).chain(reduced) {
                 let beside = encoding.beside(dtype, count).map(|view| {
                     let unset = Op::Unset { shape: *view.shape(), dtype };
                     runtime::create(device, unset).unwrap()

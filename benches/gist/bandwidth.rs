@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use burn_overcommit::op::{
-    Binary, Compare, Distribution, Dtype, Encoding, FloatFormat, Op, Pool2d, Shape, Sparse, Taps, Unary, View,
+    Binary, Compare, Distribution, Dtype, Encoding, FloatFormat, Op, Planes, Pool2d, ROW, Shape, Sparse,
+    Taps, Unary, View,
 };
 use burn_overcommit::runtime::{self, Tensor};
 use burn_overcommit::{Config, OvercommitDevice, configure};
@@ -89,11 +90,17 @@ pub fn print() {
         count_include_pad: false,
     };
     let op = Op::MaxPool2d { pool, indices: Some(Dtype::I32) };
-    let [_, indices] = runtime::run_pair(op, [image]).expect("enough memory");
+    let [_, indices] = runtime::run_pair(op, [image.clone()]).expect("enough memory");
     let indices = flat(indices);
     let pooled = pool.output_size([SIZES[2], SIZES[3]]);
     row("places of maxima", Encoding::Taps(Taps { pool, width: SIZES[3], pooled }), &indices);
     row("integers of 16 bits", Encoding::Integers { bits: 16 }, &indices);
+    // Normal numbers, and indices below 2 to the 14th: of 32 units, so many are taken.
+    for (name, x, units) in [("planes, floats", &flat(image), 29), ("planes, integers", &indices, 15)] {
+        let (count, width) = (x.shape().count(), x.dtype().size_bytes());
+        let planes = Planes::with_room_for(count.div_ceil(ROW) * units, count, width);
+        row(name, Encoding::Planes(planes), x);
+    }
     for &format in FloatFormat::ALL {
         row(format.name(), Encoding::Reduced(format), &x);
     }

@@ -1,10 +1,12 @@
 //! Encodings of what waits for the backward pass: Jain et al., *Gist: Efficient Data Encoding for Deep Neural Network
 //! Training*, ISCA 2018. Each says what it is for; it encodes and decodes by ops (`op/encoding.rs` has their sizes).
 //!
-//! To add one: a file here, its row in [`ALL`], an [`Encoding`], its lowering in `op/lower/coded.rs`, a file of `kernels/`.
+//! To add one: a file here, its row in [`ALL`], an [`Encoding`], its lowering in `op/lower/coded.rs` (or `form.rs`, where its size
+//! is counted), a file of `kernels/`.
 
 mod bools;
 mod integers;
+mod planes;
 mod reduced;
 mod signs;
 mod sparse;
@@ -24,8 +26,8 @@ pub struct Codec {
 }
 
 /// Every codec; of those that keep a storage in as many bits, the first is chosen.
-pub const ALL: [Codec; 6] =
-    [signs::CODEC, bools::CODEC, taps::CODEC, integers::CODEC, sparse::CODEC, reduced::CODEC];
+pub const ALL: [Codec; 7] =
+    [signs::CODEC, bools::CODEC, taps::CODEC, integers::CODEC, sparse::CODEC, planes::CODEC, reduced::CODEC];
 
 impl Codec {
     /// Whether it is enough for uses that read so much.
@@ -53,11 +55,11 @@ pub fn smallest(origin: &Origin, reads: Reads, lossy: Option<FloatFormat>) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::{ArgReduce, Compare, Dtype, Op, Pool2d, Shape, Unary, View};
+    use crate::op::{ArgReduce, Compare, Counts, Dtype, Op, Pool2d, Shape, Unary, View};
 
     fn origin(op: Op, dtype: Dtype, place: usize) -> Origin {
         let view = |dtype| View::contiguous(dtype, Shape::new(&[2, 3, 8, 8]));
-        Origin { op, input: Some(view(Dtype::F32)), place, view: view(dtype), nonzeros: None }
+        Origin { op, input: Some(view(Dtype::F32)), place, view: view(dtype), counts: Counts::default() }
     }
 
     #[test]
@@ -78,7 +80,7 @@ mod tests {
     fn what_is_mostly_zero_is_kept_without_the_zeros() {
         let counted = |of: usize| {
             let relu = origin(Op::Unary(Unary::Relu), Dtype::F32, 0);
-            Origin { nonzeros: Some(2 * 3 * 8 * 8 / of), ..relu }
+            Origin { counts: Counts { nonzeros: Some(2 * 3 * 8 * 8 / of), units: None }, ..relu }
         };
         let kept = |of, lossy| smallest(&counted(of), Reads::Values, lossy);
         assert!(matches!(kept(4, None), Some(Encoding::Sparse(sparse)) if !sparse.has_columns()));
@@ -88,6 +90,22 @@ mod tests {
         assert!(matches!(kept(4, half), Some(Encoding::Sparse(_))));
         assert_eq!(kept(2, half), Some(Encoding::Reduced(FloatFormat::F16)));
         assert_eq!(smallest(&counted(4), Reads::Signs, half), Some(Encoding::Signs));
+    }
+
+    #[test]
+    fn what_is_much_alike_is_kept_in_planes_unless_fewer_bits_will_do() {
+        let counted = |dtype, units| {
+            let sum = origin(Op::Unary(Unary::Tanh), dtype, 0);
+            Origin { counts: Counts { units: Some(units), nonzeros: None }, ..sum }
+        };
+        // Two rows of 32 or 64 units.
+        let kept = |dtype, units, lossy| smallest(&counted(dtype, units), Reads::Values, lossy);
+        assert!(matches!(kept(Dtype::F32, 40, None), Some(Encoding::Planes(planes)) if planes.width == 4));
+        assert!(matches!(kept(Dtype::I64, 20, None), Some(Encoding::Planes(planes)) if planes.width == 8));
+        assert_eq!(kept(Dtype::F32, 63, None), None, "what saves next to nothing is left alone");
+        let half = Some(FloatFormat::F16);
+        assert_eq!(kept(Dtype::F32, 40, half), Some(Encoding::Reduced(FloatFormat::F16)));
+        assert!(matches!(kept(Dtype::F32, 16, half), Some(Encoding::Planes(_))));
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub const CODEC: Codec = Codec {
     serves: Reads::Values,
     encoding: |origin, _| {
         let (count, dtype) = (origin.view.shape().count(), origin.view.dtype);
-        let nonzeros = origin.nonzeros.filter(|_| Origin::may_be_sparse(&origin.op, origin.place))?;
+        let nonzeros = origin.counts.nonzeros.filter(|_| Origin::may_be_sparse(&origin.op, origin.place))?;
         let encoding = Encoding::Sparse(Sparse::with_room_for(nonzeros, count, dtype.size_bytes()));
         let is_small = MOST.1 * encoding.size_bytes(count) <= MOST.0 * origin.view.size_bytes();
         (is_small && encoding.takes(dtype)).then_some(encoding)

@@ -32,6 +32,7 @@ pub(crate) struct Settings {
     pub gist_format: FloatFormat,
     /// Of what cannot be counted.
     pub sparsity: Arc<[f64]>,
+    pub packed: Arc<[f64]>,
     /// Device memory has addresses without end: on a simulation, for plans.
     pub endless: bool,
     /// What the policy is told of the program beforehand.
@@ -60,6 +61,11 @@ impl Default for AllowedWays {
 }
 
 impl Settings {
+    /// Whether it is said what values are like, so that nothing is to be counted.
+    pub fn states_counts(&self) -> bool {
+        !self.sparsity.is_empty() || !self.packed.is_empty()
+    }
+
     /// The policy's rule.
     pub fn reactive(&self) -> Arc<dyn Reactive> {
         self.policy.reactive(self.ways.offload, self.gist_format)

@@ -1,7 +1,7 @@
 //! How values are kept in fewer bits between their uses: how many bits, in words of 32.
 
 use super::kinds::named;
-use super::{Dtype, Op, Pool2d, Shape, Sparse, Unary, View};
+use super::{Counts, Dtype, FormParts, Op, Planes, Pool2d, ROW, Shape, Sparse, Tally, Unary, View};
 
 named! {
     /// A float format of fewer bits: sign, exponent and mantissa as in IEEE 754, subnormals, infinities and NaN among them.
@@ -113,6 +113,8 @@ pub enum Encoding {
     },
     /// Floats, those that are not zero. What finds no room is kept in the host tier.
     Sparse(Sparse),
+    /// Floats or integers, without the bits that all of a row share in. What finds no room is kept in the host tier.
+    Planes(Planes),
     /// Floats, rounded to nearest even; beyond the largest number, that.
     Reduced(FloatFormat),
 }
@@ -124,7 +126,7 @@ impl Encoding {
             Encoding::Signs | Encoding::Bools => 1,
             Encoding::Taps(taps) => taps.bits(),
             Encoding::Integers { bits } => u32::from(*bits),
-            Encoding::Sparse(_) => return None,
+            Encoding::Sparse(_) | Encoding::Planes(_) => return None,
             Encoding::Reduced(format) if format.has_scales() => return None,
             Encoding::Reduced(format) => format.bits(),
         };
@@ -134,7 +136,7 @@ impl Encoding {
     /// Words that so many values take.
     pub fn words(&self, count: usize) -> usize {
         match (self, self.per_word()) {
-            (Encoding::Sparse(sparse), _) => sparse.parts(count).words,
+            _ if self.is_counted() => self.parts(count).map_or(0, |parts| parts.words),
             (Encoding::Reduced(format), None) => {
                 let block_words = SCALED / (u32::BITS / format.bits()) as usize;
                 scale_words(count) + count.div_ceil(SCALED) * block_words
@@ -145,8 +147,21 @@ impl Encoding {
 
     /// How what may lie beside the encoded form of so many values, in the host tier, is read.
     pub fn beside(&self, dtype: Dtype, count: usize) -> Option<View> {
-        let Encoding::Sparse(sparse) = self else { return None };
-        Some(View::contiguous(dtype, Shape::new(&[sparse.uncertain(count)])))
+        Some(View::contiguous(dtype, Shape::new(&[self.parts(count)?.uncertain()])))
+    }
+
+    /// The parts of so many values, if they take as much as they need.
+    pub fn parts(&self, count: usize) -> Option<FormParts> {
+        match self {
+            Encoding::Sparse(sparse) => Some(sparse.parts(count)),
+            Encoding::Planes(planes) => Some(planes.parts(count)),
+            _ => None,
+        }
+    }
+
+    /// Whether what they take is to be counted, since it depends on what they are.
+    pub fn is_counted(&self) -> bool {
+        matches!(self, Encoding::Sparse(_) | Encoding::Planes(_))
     }
 
     /// Bytes that so many values take.
@@ -164,6 +179,7 @@ impl Encoding {
         match self {
             Encoding::Signs | Encoding::Reduced(_) => dtype.is_float(),
             Encoding::Sparse(sparse) => dtype.is_float() && dtype.size_bytes() == usize::from(sparse.width),
+            Encoding::Planes(planes) => !dtype.is_bool() && dtype.size_bytes() == usize::from(planes.width),
             Encoding::Bools => dtype.is_bool(),
             Encoding::Taps(_) | Encoding::Integers { .. } => Dtype::INDICES.contains(&dtype),
         }
@@ -177,6 +193,7 @@ impl Encoding {
             Encoding::Taps(_) => "encode_taps",
             Encoding::Integers { .. } => "encode_integers",
             Encoding::Sparse(_) => "encode_sparse",
+            Encoding::Planes(_) => "encode_planes",
             Encoding::Reduced(_) => "encode_reduced",
         }
     }
@@ -189,6 +206,7 @@ impl Encoding {
             Encoding::Taps(_) => "decode_taps",
             Encoding::Integers { .. } => "decode_integers",
             Encoding::Sparse(_) => "decode_sparse",
+            Encoding::Planes(_) => "decode_planes",
             Encoding::Reduced(_) => "decode_reduced",
         }
     }
@@ -199,6 +217,8 @@ impl Encoding {
 pub enum InParts {
     /// [`Encoding::Sparse`].
     Sparse(Sparse),
+    /// [`Encoding::Planes`].
+    Planes(Planes),
     /// [`Encoding::Reduced`].
     Reduced(FloatFormat),
 }
@@ -208,6 +228,7 @@ impl InParts {
     pub fn of(encoding: &Encoding) -> Option<Self> {
         match *encoding {
             Encoding::Sparse(sparse) => Some(InParts::Sparse(sparse)),
+            Encoding::Planes(planes) => Some(InParts::Planes(planes)),
             Encoding::Reduced(format) => Some(InParts::Reduced(format)),
             _ => None,
         }
@@ -218,10 +239,14 @@ impl From<InParts> for Encoding {
     fn from(encoding: InParts) -> Self {
         match encoding {
             InParts::Sparse(sparse) => Encoding::Sparse(sparse),
+            InParts::Planes(planes) => Encoding::Planes(planes),
             InParts::Reduced(format) => Encoding::Reduced(format),
         }
     }
 }
+
+/// Values of which fewer are not packed into planes.
+const LEAST_PACKED: usize = 4 * ROW;
 
 /// How a storage was made: what the ways to encode it follow from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,8 +259,8 @@ pub struct Origin {
     pub place: usize,
     /// The output.
     pub view: View,
-    /// How many of its values are not zero, if they were counted.
-    pub nonzeros: Option<usize>,
+    /// What was counted of its values.
+    pub counts: Counts,
 }
 
 impl Origin {
@@ -247,6 +272,14 @@ impl Origin {
             Op::Fused { program, .. } => program.rectifies(place),
             _ => false,
         }
+    }
+
+    /// What is worth while to be counted of an output.
+    pub fn tallies(op: &Op, place: usize, view: &View) -> impl Iterator<Item = Tally> {
+        let sparse = Origin::may_be_sparse(op, place) && view.dtype.is_float();
+        let planes = !view.dtype.is_bool() && view.shape().count() >= LEAST_PACKED;
+        let of = |tally, is: bool| is.then_some(tally);
+        [of(Tally::Nonzeros, sparse), of(Tally::Units, planes)].into_iter().flatten()
     }
 }
 

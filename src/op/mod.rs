@@ -5,17 +5,18 @@
 
 mod dtype;
 mod encoding;
+mod form;
 mod fused;
 mod kinds;
 mod layout;
 pub mod lower;
 mod rules;
-mod sparse;
 mod traced;
 mod work;
 
 pub use dtype::{Dtype, Scalar};
 pub use encoding::{Encoding, FloatFormat, InParts, Origin, SCALED, Taps, scale_words};
+pub use form::{Counts, FormParts, PIECE, Planes, ROW, Sparse, Tally};
 pub use fused::{
     BINARY_STEPS, Ending, MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, MAX_SCALARS, MAX_STEPS, Program, Source, Step,
     StepKind, UNARY_STEPS,
@@ -25,7 +26,6 @@ pub use kinds::{
     Interpolation, Norm, Pool2d, Reduce, Resize, Softmax, Unary, Update,
 };
 pub use layout::{Layout, MAX_RANK, Shape};
-pub use sparse::{PIECE, ROW, Sparse, SparseParts};
 pub use traced::{Facts, Traced, bytes_view};
 pub use work::Work;
 
@@ -410,8 +410,8 @@ pub enum Op {
         /// Number of elements.
         count: usize,
     },
-    /// `(x[n], u32[1])`: writes into its second input, which is in the host tier, how many values are not zero (all bits clear).
-    Tally,
+    /// `(x[n], u32[1])`: writes into its second input, which is in the host tier, what is counted of the values.
+    Tally(Tally),
     /// `(signs: u32[words], gradient)`: [`Binary::ReluBackward`] of what the signs were encoded from, whole and row-major.
     ReluBackwardSigns,
     /// `(gradient, words) -> [n, c, h, w]`: [`Op::MaxPool2dBackward`] of the indices that were encoded, whole and row-major.

@@ -1,7 +1,8 @@
 //! Total functions of an op: what it makes, what it reads, what it may overwrite.
 
 use super::{
-    COUNTED_RUN, Dtype, Encoding, InParts, MAX_SCALARS, Norm, Op, Outputs, Reads, Reduce, Scalar, Shape, View,
+    COUNTED_RUN, Dtype, Encoding, InParts, MAX_SCALARS, Norm, Op, Outputs, Reads, Reduce, Scalar, Shape,
+    Tally, View,
 };
 
 impl Op {
@@ -101,7 +102,7 @@ impl Op {
             | Op::AdaptiveAvgPool2dBackward { size } => (inputs[0].dtype, planes(0, size)),
             Op::Encode(encoding) => (Dtype::U32, Shape::new(&[encoding.words(inputs[0].shape().count())])),
             Op::Decode { dtype, count, .. } => (dtype, Shape::new(&[count])),
-            Op::Tally => return Outputs::new(),
+            Op::Tally(_) => return Outputs::new(),
             Op::ReluBackwardSigns => (inputs[1].dtype, *inputs[1].shape()),
             Op::ConvBackwardWeightEncoded { conv, kernel, image, .. } => {
                 (inputs[1].dtype, spaces(inputs[1].shape()[1], image[0] / conv.groups, kernel))
@@ -128,8 +129,10 @@ impl Op {
             | (Op::Scatter { .. } | Op::SelectUpdate { .. }, 1) => Dtype::INDICES.contains(&view.dtype),
             (Op::CtcLoss { .. } | Op::CtcLossBackward { .. }, 1..) => view.dtype == Dtype::I64,
             (Op::Encode(encoding), _) => encoding.takes(view.dtype),
+            (Op::Decode { dtype, .. }, 1) => view.dtype == *dtype,
+            (Op::Tally(Tally::Units), 0) => !view.dtype.is_bool(),
             (Op::Decode { .. } | Op::ReluBackwardSigns | Op::ConvBackwardWeightEncoded { .. }, 0)
-            | (Op::MaxPool2dBackwardTaps { .. } | Op::Tally, 1) => view.dtype == Dtype::U32,
+            | (Op::MaxPool2dBackwardTaps { .. } | Op::Tally(_), 1) => view.dtype == Dtype::U32,
             // Copies convert.
             (Op::Copy { .. } | Op::SliceAssign { .. } | Op::ArgWhere { .. }, _) => true,
             (Op::ConvBackwardWeightEncoded { encoding, .. }, _) => {
@@ -296,7 +299,7 @@ impl Op {
             Op::DeformBackwardImage { .. } => "deform_backward_image",
             Op::Encode(encoding) => encoding.encode_name(),
             Op::Decode { encoding, .. } => encoding.decode_name(),
-            Op::Tally => "tally",
+            Op::Tally(_) => "tally",
             Op::ReluBackwardSigns => "relu_backward_signs",
             Op::MaxPool2dBackwardTaps { .. } => "max_pool2d_backward_taps",
             Op::ConvBackwardWeightEncoded { .. } => "conv_backward_weight_encoded",

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::{Dtype, Encoding, Op, Outputs, View};
+use super::{Dtype, Op, Outputs, View};
 
 /// What an op costs, apart from where it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -80,7 +80,7 @@ impl Op {
                 let steps = program.steps().len() + usize::from(program.ending().is_some());
                 count(&inputs[0]) * steps as u64
             }
-            Op::Encode(_) | Op::Decode { .. } | Op::Tally => count(&inputs[0]).max(made),
+            Op::Encode(_) | Op::Decode { .. } | Op::Tally(_) => count(&inputs[0]).max(made),
             _ => inputs.iter().map(count).max().unwrap_or(made).max(made),
         };
         let dtype = inputs.first().or(outputs.first()).map_or(Dtype::F32, |view| view.dtype);
@@ -88,8 +88,8 @@ impl Op {
             // Several tensors are often one over and over: what a norm has of each channel.
             Op::Fused { .. } => inputs.iter().map(|view| view.distinct_bytes() as u64).sum(),
             // What is in the host tier is hardly ever used.
-            Op::Encode(Encoding::Sparse(_)) => 2 * bytes(&inputs[..1]),
-            Op::Decode { .. } | Op::Tally => bytes(&inputs[..1]),
+            Op::Encode(encoding) if encoding.is_counted() => 2 * bytes(&inputs[..1]),
+            Op::Decode { .. } | Op::Tally(_) => bytes(&inputs[..1]),
             _ => bytes(inputs),
         };
         let written_bytes = bytes(outputs);

@@ -44,8 +44,8 @@ impl Iteration {
                     });
                     for (place, (&slot, &view)) in outputs.iter().zip(&instruction.outputs).enumerate() {
                         let input = instruction.views.first().copied();
-                        let nonzeros = self.nonzeros[slot as usize];
-                        let origin = Origin { op: *op, input, place, view, nonzeros };
+                        let counts = self.counts[slot as usize];
+                        let origin = Origin { op: *op, input, place, view, counts };
                         flow.values[slot as usize].origin = Some(origin);
                     }
                     for &(slot, _) in inputs.iter().filter(|(_, consumed)| *consumed) {

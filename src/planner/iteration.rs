@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::engine::{Instruction, aligned};
-use crate::op::{Inputs, Origin, PerOutput};
+use crate::op::{Counts, Inputs, Origin, PerOutput, Planes, Tally, View};
 use crate::policy::{Interval, IntervalId, Schedule, ScheduledOp, Turn};
 use crate::pool::{Asked, Log};
 
@@ -35,8 +35,8 @@ pub struct Iteration {
     pub size_bytes: Vec<usize>,
     /// By slot, the checkpointed scopes that a storage is made in.
     pub scopes: Vec<u32>,
-    /// By slot, how many values are not zero, where that was counted.
-    pub nonzeros: Vec<Option<usize>>,
+    /// By slot, what was counted of values.
+    pub counts: Vec<Counts>,
     /// For each storage that is there when it begins: the one that is in its place when it ends, if there is one.
     pub successors: Vec<Option<Slot>>,
     /// Of each, the interval that it is in when the iteration begins, and the op that touches it first.
@@ -159,31 +159,40 @@ impl Iteration {
         Schedule { ops: self.ops.clone(), intervals: self.intervals.clone(), ..Schedule::default() }
     }
 
-    /// What may be sparse has so many zeros, where they were not counted: the parts given, in the order in which such values are
-    /// made, the last for all that are left.
-    pub fn suppose(&mut self, sparsity: &[f64]) {
-        for (index, (slot, count)) in self.sparse_values().into_iter().enumerate() {
-            let part = sparsity.get(index).or(sparsity.last());
-            let nonzeros = part.map(|zeros| (count as f64 * (1.0 - zeros)).round() as usize);
-            self.nonzeros[slot as usize] = self.nonzeros[slot as usize].or(nonzeros);
+    /// What may be counted comes to so much, where it was not: the parts given, in the order in which such values are made, the last
+    /// for all that are left. `sparsity`: that are zeros; `packed`: of their memory, in planes.
+    pub fn suppose(&mut self, sparsity: &[f64], packed: &[f64]) {
+        for (tally, parts) in [(Tally::Nonzeros, sparsity), (Tally::Units, packed)] {
+            for (index, (slot, view)) in self.counted_values(tally).into_iter().enumerate() {
+                let count = view.shape().count();
+                let come_to = |part: &f64| match tally {
+                    Tally::Nonzeros => (count as f64 * (1.0 - part)).round() as usize,
+                    Tally::Units => Planes::units_of(*part, count, view.dtype.size_bytes()),
+                };
+                let supposed = parts.get(index).or(parts.last()).map(come_to);
+                let counted = self.counts[slot as usize].of(tally);
+                *counted = counted.or(supposed);
+            }
         }
     }
 
     /// The parts that are zeros of what may be sparse, in the order in which such values are made. `None`: they were not counted.
     pub fn sparsity(&self) -> Option<Vec<f64>> {
-        let zeros = |nonzeros: usize, count: usize| 1.0 - nonzeros as f64 / count.max(1) as f64;
-        let values = self.sparse_values().into_iter();
-        values.map(|(slot, count)| Some(zeros(self.nonzeros[slot as usize]?, count))).collect()
+        let zeros = |nonzeros: usize, view: View| 1.0 - nonzeros as f64 / view.shape().count().max(1) as f64;
+        let values = self.counted_values(Tally::Nonzeros).into_iter();
+        values.map(|(slot, view)| Some(zeros(self.counts[slot as usize].nonzeros?, view))).collect()
     }
 
-    /// What may be sparse, in the order in which it is made, and how many values it has.
-    fn sparse_values(&self) -> Vec<(Slot, usize)> {
+    /// What is counted so, in the order in which it is made.
+    fn counted_values(&self, tally: Tally) -> Vec<(Slot, View)> {
         let mut found = Vec::new();
         for step in &self.steps {
             let Step::Op { instruction, outputs, .. } = step else { continue };
             let made = outputs.iter().zip(&instruction.outputs).enumerate();
-            let sparse = made.filter(|(place, _)| Origin::may_be_sparse(&instruction.op, *place));
-            found.extend(sparse.map(|(_, (&slot, view))| (slot, view.shape().count())));
+            let counted = made.filter(|(place, (_, view))| {
+                Origin::tallies(&instruction.op, *place, view).any(|of| of == tally)
+            });
+            found.extend(counted.map(|(_, (&slot, &view))| (slot, view)));
         }
         found
     }
@@ -227,7 +236,7 @@ impl Building {
         *self.slots.entry(number).or_insert_with(|| {
             self.iteration.size_bytes.push(log.size_bytes[&number]);
             self.iteration.scopes.push(log.scopes.get(&number).copied().unwrap_or(0));
-            self.iteration.nonzeros.push(log.nonzeros.get(&number).copied());
+            self.iteration.counts.push(log.counts.get(&number).copied().unwrap_or_default());
             self.last.push(None);
             self.first.push(None);
             (self.iteration.size_bytes.len() - 1) as Slot

@@ -47,7 +47,7 @@ pub fn plan(
     mut found: impl FnMut(Schedule) -> bool,
 ) {
     let Some(mut iteration) = Iteration::cut(log, period) else { return };
-    iteration.suppose(&settings.sparsity);
+    iteration.suppose(&settings.sparsity, &settings.packed);
     let settings = &settings.with_less(log.idle_bytes);
     // A simulated device like the real one.
     let profile = &Profile { key: props.name.clone(), props: props.clone(), workspace: Workspace::Gpu };
@@ -58,19 +58,16 @@ pub fn plan(
         });
         return;
     }
-    let (mut best, mut wants_more) = (None, true);
     planner.search(|mut schedule| {
-        best = Some(Arc::new(schedule.clone()));
         if let Some(layout) = &mut schedule.layout {
             Arc::make_mut(layout).limit_bytes += log.idle_bytes;
         }
-        wants_more = found(schedule.made_with(props.link_bytes_per_second));
-        wants_more
+        found(schedule.made_with(props.link_bytes_per_second))
     });
-    if wants_more && let Some(schedule) = planner.encoded(best.as_ref(), planner.limits()) {
-        found(schedule.made_with(props.link_bytes_per_second));
-    }
 }
+
+/// A schedule with addresses that takes so many times as long is taken for as fast as one without.
+const ABOUT_AS_FAST: f64 = 1.01;
 
 /// An iteration, and what it is planned for.
 #[derive(Clone, Copy)]
@@ -112,45 +109,55 @@ impl Planner<'_> {
     /// is slower with them, what best fit makes of schedules is searched as well.
     fn search(&self, mut found: impl FnMut(Schedule) -> bool) {
         let mut best_ns = self.settled_ns(None).unwrap_or(u64::MAX);
-        let mut offer = |schedule: Option<(Schedule, u64)>| {
+        let mut best = None;
+        let mut offer = |schedule: Option<(Schedule, u64)>, best: &mut Option<Arc<Schedule>>| {
             let faster = schedule.filter(|&(_, step_ns)| step_ns < best_ns);
             faster.is_none_or(|(schedule, step_ns)| {
                 best_ns = step_ns;
+                *best = Some(Arc::new(schedule.clone()));
                 found(schedule)
             })
         };
         let hurried = Planner { rests: 0, ..*self };
         let chosen = Chosen::new();
         let endless = Settings { endless: true, ..self.settings.clone() };
-        if self.settings.placement == Placement::SmartPool {
-            let mut search = Search::new(Planner { settings: &endless, ..hurried }, &chosen);
+        let has_addresses = self.settings.placement == Placement::SmartPool;
+        let mut search = Search::new(Planner { settings: &endless, ..hurried }, &chosen);
+        let mut is_fast = false;
+        if has_addresses {
             search.try_rules();
-            if !offer(hurried.fitted(&search)) {
+            if !offer(hurried.fitted(&search), &mut best) {
                 return;
             }
             search.rest(self.rests);
             search.try_choices();
             let mut placed = self.realised(&search);
-            if !offer(placed.clone()) {
+            if !offer(placed.clone(), &mut best) {
                 return;
             }
             if search.improve() {
                 let improved = self.realised(&search);
                 placed = placed.into_iter().chain(improved).min_by_key(|&(_, step_ns)| step_ns);
-                if !offer(placed.clone()) {
+                if !offer(placed.clone(), &mut best) {
                     return;
                 }
             }
-            if placed.is_some_and(|(_, step_ns)| search.is_as_fast(step_ns)) {
+            is_fast = placed.is_some_and(|(_, step_ns)| search.is_as_fast(step_ns));
+        }
+        if !is_fast {
+            let mut fitted = Search::new(*self, &chosen);
+            fitted.try_rules();
+            fitted.try_choices();
+            if !offer(self.fitted(&fitted), &mut best)
+                || fitted.improve() && !offer(self.fitted(&fitted), &mut best)
+            {
                 return;
             }
+            if !has_addresses {
+                search = fitted;
+            }
         }
-        let mut search = Search::new(*self, &chosen);
-        search.try_rules();
-        search.try_choices();
-        if offer(self.fitted(&search)) && search.improve() {
-            offer(self.fitted(&search));
-        }
+        offer(self.encoded(&mut search, best.as_ref()), &mut best);
     }
 
     /// The schedule of a search whose addresses have no end, as memory is: with addresses for its blocks, or by best fit,
@@ -168,6 +175,22 @@ impl Planner<'_> {
         let schedule = Arc::new(search.best()?.0);
         let step_ns = self.settled_ns(Some(&schedule))?;
         Some((Arc::unwrap_or_clone(schedule), step_ns))
+    }
+
+    /// The fastest in the long run of schedules that a search makes with encodings; with addresses, if it knows blocks and that is
+    /// about as fast, since without them the program may well do otherwise than the simulation.
+    fn encoded(&self, search: &mut Search, found: Option<&Arc<Schedule>>) -> Option<(Schedule, u64)> {
+        let contenders = search.encode(&self.encodings(), found);
+        let placed = if contenders.is_empty() { None } else { self.with_addresses(search) };
+        let settled = contenders.into_iter().filter_map(|schedule| {
+            let step_ns = self.settled_ns(Some(&schedule))?;
+            Some((Arc::unwrap_or_clone(schedule), step_ns))
+        });
+        let fitted = settled.min_by_key(|&(_, step_ns)| step_ns);
+        let is_about_as_fast = |step_ns: u64| {
+            fitted.as_ref().is_none_or(|fitted| step_ns as f64 <= fitted.1 as f64 * ABOUT_AS_FAST)
+        };
+        placed.filter(|placed| is_about_as_fast(placed.1)).or(fitted)
     }
 
     fn limits(&self) -> Limits {
@@ -194,6 +217,7 @@ impl Planner<'_> {
 /// A schedule of what was decided when another was tried.
 fn scheduled(tried: &Schedule, trial: &Trial) -> Schedule {
     let mut evictions = trial.decisions.clone();
+    evictions.retain(|decision| !tried.releases.contains(decision));
     evictions.sort_by_key(|&(op, ..)| op);
     Schedule { evictions, ..tried.clone() }
 }

@@ -55,10 +55,16 @@ const MOST_OPS: usize = 1_200_000;
 const MOST_START_OPS: usize = 1_500_000;
 /// Schedules that changes begin from.
 const MOST_STARTS: usize = 4;
+/// Ops that are run to weigh what is encoded, at the most.
+const MOST_ENCODING_OPS: usize = 400_000;
+/// Parts of what can be encoded that are tried first, of those that save the most for their time.
+const ENCODED_PARTS: [f64; 6] = [1.0, 0.75, 0.5, 0.25, 0.125, 0.0625];
 
 /// What a schedule is made from.
 #[derive(Clone, Debug)]
 struct Draft {
+    /// A schedule that does something already, and has its own rule.
+    base: Option<Arc<Schedule>>,
     rule: Weighed,
     /// Whether copies are booked that nothing is wished of.
     books: Option<Books>,
@@ -87,6 +93,8 @@ pub enum Wish {
     /// It is recomputed, and leaves in its turn.
     Drop(Turn),
     Leave(Turn),
+    /// It leaves as soon as the interval begins, above all encoded.
+    Release(Eviction),
 }
 
 /// What is tried of a storage that takes long to recompute, in this order; of one whose copies others wait for.
@@ -113,7 +121,12 @@ pub struct Search<'a> {
     starts: Vec<(u64, Draft)>,
     /// What was tried last.
     last: Option<Arc<Schedule>>,
+    /// While encodings are weighed: what was tried, and how long it took.
+    contenders: Option<Vec<(u64, Arc<Schedule>)>>,
 }
+
+/// Of schedules that encodings are exchanged in, those that are run for longer afterwards.
+const MOST_CONTENDERS: usize = 4;
 
 /// One that takes no more times as long is as fast.
 const AS_FAST: f64 = 1.002;
@@ -122,7 +135,7 @@ impl<'a> Search<'a> {
     pub fn new(planner: Planner<'a>, chosen: &'a Chosen) -> Self {
         let timeline =
             Timeline::new(planner.iteration, &planner.profile.props, planner.settings.ways.recompute);
-        Search { planner, timeline, chosen, best: None, starts: Vec::new(), last: None }
+        Search { planner, timeline, chosen, best: None, starts: Vec::new(), last: None, contenders: None }
     }
 
     /// Rests from now on so many times as long as it works.
@@ -177,7 +190,7 @@ impl<'a> Search<'a> {
     pub fn try_choices(&mut self) {
         let rule = self.best.as_ref().map_or(RULES[0], |best| best.draft.rule);
         for wishes in self.chosen.get_or_init(|| self.choose()) {
-            self.attempt_draft(Draft { rule, books: None, wishes: wishes.clone() });
+            self.attempt_draft(Draft { base: None, rule, books: None, wishes: wishes.clone() });
         }
     }
 
@@ -198,7 +211,7 @@ impl<'a> Search<'a> {
     }
 
     fn attempt_start(&mut self, rule: Weighed, books: Option<Books>) {
-        self.attempt_draft(Draft { rule, books, wishes: HashMap::new() });
+        self.attempt_draft(Draft { base: None, rule, books, wishes: HashMap::new() });
     }
 
     fn attempt_draft(&mut self, draft: Draft) {
@@ -224,6 +237,84 @@ impl<'a> Search<'a> {
             self.best = tried.min_by_key(|tried| tried.trial.step_ns);
         }
         self.best_ns() < before_ns
+    }
+
+    /// Weighs what can be encoded, by what it is worth: first all and parts of it, beside what the fastest draft does, what was `found`
+    /// by all searches, and nothing; then kinds of storages and single ones, each the other way round, for as long as that is faster.
+    /// What was tried first, and the fastest of the rest.
+    pub fn encode(
+        &mut self,
+        ranked: &[(IntervalId, Eviction)],
+        found: Option<&Arc<Schedule>>,
+    ) -> Vec<Arc<Schedule>> {
+        let costs_nothing = |trial: &Trial| trial.remade.is_empty() && trial.awaited.is_empty();
+        if ranked.is_empty() || self.best.as_ref().is_some_and(|best| costs_nothing(&best.trial)) {
+            return Vec::new();
+        }
+        self.contenders = Some(Vec::new());
+        let plain = Arc::new(self.planner.iteration.schedule());
+        // Addresses that were planned are for other blocks.
+        let found = found.map(|found| Arc::new(Schedule { layout: None, ..(**found).clone() }));
+        let based = [plain].into_iter().chain(found).map(|base| Draft {
+            base: Some(base),
+            rule: RULES[0],
+            books: None,
+            wishes: HashMap::new(),
+        });
+        let fastest = self.best.as_ref().map(|best| best.draft.clone());
+        let starts: Vec<Draft> = fastest.into_iter().chain(based).collect();
+        let free = ranked.iter().take_while(|(_, how)| *how == Eviction::Drop).count();
+        for part in ENCODED_PARTS {
+            let count = free + ((ranked.len() - free) as f64 * part).ceil() as usize;
+            for start in &starts {
+                let released = ranked[..count].iter().map(|&(interval, how)| (interval, Wish::Release(how)));
+                let mut draft = start.clone();
+                draft.wishes.extend(released);
+                self.attempt(draft);
+            }
+        }
+        let first = self.contenders.replace(Vec::new());
+        let mut trials = MOST_ENCODING_OPS / (trial::ITERATIONS * self.planner.iteration.ops.len().max(1));
+        while self.exchange(&starts[0], ranked, &mut trials) {}
+        let mut exchanged = self.contenders.take().unwrap_or_default();
+        exchanged.sort_by_key(|&(step_ns, _)| step_ns);
+        exchanged.truncate(MOST_CONTENDERS);
+        first.into_iter().flatten().chain(exchanged).map(|(_, schedule)| schedule).collect()
+    }
+
+    /// Encodes what is not, kind by kind and then one by one, and has what is do as in another draft; keeps what is faster.
+    fn exchange(&mut self, other: &Draft, ranked: &[(IntervalId, Eviction)], trials: &mut usize) -> bool {
+        let before_ns = self.best_ns();
+        let kinds = Kinds::of(self.planner.iteration);
+        let kind = |&(interval, _): &(IntervalId, Eviction)| kinds.of_interval[interval.0 as usize];
+        let mut groups: Vec<Vec<(IntervalId, Eviction)>> = Vec::new();
+        for one in ranked {
+            match groups.iter_mut().find(|group| kind(&group[0]) == kind(one)) {
+                Some(group) => group.push(*one),
+                None => groups.push(vec![*one]),
+            }
+        }
+        groups.retain(|group| group.len() > 1);
+        groups.extend(ranked.iter().map(|&one| vec![one]));
+        for group in groups {
+            let Some(Tried { draft, .. }) = &self.best else { return false };
+            if *trials == 0 {
+                return false;
+            }
+            *trials -= 1;
+            let mut draft = draft.clone();
+            let is_released = |&(interval, how)| draft.wishes.get(&interval) == Some(&Wish::Release(how));
+            let all_are = group.iter().all(is_released);
+            for (interval, how) in group {
+                match (all_are, other.wishes.get(&interval)) {
+                    (false, _) => draft.wishes.insert(interval, Wish::Release(how)),
+                    (true, Some(&wish)) => draft.wishes.insert(interval, wish),
+                    (true, None) => draft.wishes.remove(&interval),
+                };
+            }
+            self.attempt(draft);
+        }
+        self.best_ns() != before_ns
     }
 
     fn best_ns(&self) -> Option<u64> {
@@ -273,7 +364,7 @@ impl<'a> Search<'a> {
                 let possible = match wish {
                     Wish::Book(_) => self.planner.settings.ways.offload,
                     Wish::Drop(_) => self.planner.settings.ways.recompute,
-                    Wish::Leave(_) => true,
+                    Wish::Leave(_) | Wish::Release(_) => true,
                 };
                 if !possible || *trials == 0 {
                     continue;
@@ -299,6 +390,9 @@ impl<'a> Search<'a> {
         self.last = Some(schedule.clone());
         let trial = self.planner.run(Some(&schedule))?;
         let step_ns = trial.step_ns;
+        if let Some(contenders) = &mut self.contenders {
+            contenders.push((step_ns, schedule.clone()));
+        }
         if self.best_ns().is_none_or(|best_ns| step_ns < best_ns) {
             self.best = Some(Tried { draft, schedule, trial });
         }
@@ -306,15 +400,22 @@ impl<'a> Search<'a> {
     }
 
     fn schedule(&self, draft: &Draft) -> Schedule {
-        let mut schedule = Schedule { rule: Some(draft.rule), ..self.planner.iteration.schedule() };
+        let ruled = || Schedule { rule: Some(draft.rule), ..self.planner.iteration.schedule() };
+        let mut schedule = draft.base.as_ref().map_or_else(ruled, |base| (**base).clone());
         for (&interval, &wish) in &draft.wishes {
-            let interval = &mut schedule.intervals[interval.0 as usize];
+            let at = interval.0 as usize;
+            let interval = &mut schedule.intervals[at];
             match wish {
                 Wish::Leave(turn) => interval.turn = turn,
                 Wish::Drop(turn) => (interval.how, interval.turn) = (Some(Eviction::Drop), turn),
+                Wish::Release(how) => {
+                    let (_, op) = self.planner.iteration.of_interval[at];
+                    schedule.releases.push((op, IntervalId(at as u32), how));
+                }
                 Wish::Book(_) => {}
             }
         }
+        schedule.releases.sort_unstable_by_key(|&(op, interval, _)| (op, interval));
         let wish = |interval| draft.wishes.get(&interval).copied();
         let is_booked = |wish: &Wish| matches!(wish, Wish::Book(_));
         if draft.books.is_some() || draft.wishes.values().any(is_booked) {

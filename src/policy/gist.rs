@@ -10,7 +10,7 @@
 
 use crate::codec::smallest;
 use crate::liveness::{Dataflow, Gap, Value};
-use crate::op::{Encoding, FloatFormat, Reads};
+use crate::op::{Counts, Encoding, FloatFormat, Origin, Reads};
 
 use super::Eviction;
 use super::published::{Limits, Plan, Plans};
@@ -26,6 +26,18 @@ pub struct Gist {
 const SMALL_PART: usize = 4096;
 /// The part of the step's time that all is to take. What is neither rounded nor sparse counts, and is done in any case.
 const MOST_OVERHEAD: f64 = 0.04;
+
+/// What can wait in fewer bits without loss, or need not be kept, whatever time that takes: the gap that it waits in, and how it
+/// leaves.
+pub fn lossless(flow: &Dataflow, limits: Limits) -> Vec<(usize, Eviction)> {
+    let choices = Gist { lossy: None }.choices(flow, limits);
+    choices.into_iter().map(|choice| (choice.gap, choice.how)).collect()
+}
+
+/// The op that needs the most memory.
+fn fullest(flow: &Dataflow) -> usize {
+    (0..flow.ops.len()).max_by_key(|&op| flow.ops[op].need_bytes).unwrap_or(0)
+}
 
 /// A value that could wait in fewer bits.
 struct Choice {
@@ -43,18 +55,10 @@ impl Choice {
 
 impl Plans for Gist {
     fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
-        let least_bytes = flow.peak_bytes() / SMALL_PART;
-        let fullest = (0..flow.ops.len()).max_by_key(|&op| flow.ops[op].need_bytes).unwrap_or(0);
-        let choice = |(place, value): (usize, &Value)| {
-            let left_alone = value.size_bytes < least_bytes || value.persists || value.is_read;
-            if left_alone { None } else { self.choice(flow, limits, place, fullest, self.lossy) }
-        };
-        let mut choices: Vec<Choice> = flow.values.iter().enumerate().filter_map(choice).collect();
+        let mut choices = self.choices(flow, limits);
         let mut left_ns = (flow.end_ns() as f64 * MOST_OVERHEAD) as u64;
         let mut plan = Plan::default();
-        let is_weighed = |choice: &Choice| {
-            matches!(choice.how, Eviction::Encode(Encoding::Reduced(_) | Encoding::Sparse(_)))
-        };
+        let is_weighed = |choice: &Choice| matches!(choice.how, Eviction::Encode(encoding) if encoding.is_counted() || matches!(encoding, Encoding::Reduced(_)));
         let by_worth = |a: &Choice, b: &Choice| {
             is_weighed(a).cmp(&is_weighed(b)).then(a.ns_per_byte().total_cmp(&b.ns_per_byte()))
         };
@@ -70,7 +74,7 @@ impl Plans for Gist {
                 left_ns = left_ns.saturating_sub(choice.cost_ns);
                 plan.release(flow, choice.gap, choice.how);
             }
-            let lossless = |place: usize| self.choice(flow, limits, place, fullest, None);
+            let lossless = |place: usize| self.choice(flow, limits, place, fullest(flow), None);
             choices = too_dear.into_iter().filter(|_| lossy.is_some()).filter_map(lossless).collect();
         }
         vec![plan]
@@ -82,6 +86,16 @@ impl Plans for Gist {
 }
 
 impl Gist {
+    /// What is best done with each value of some size.
+    fn choices(&self, flow: &Dataflow, limits: Limits) -> Vec<Choice> {
+        let (least_bytes, fullest) = (flow.peak_bytes() / SMALL_PART, fullest(flow));
+        let choice = |(place, value): (usize, &Value)| {
+            let left_alone = value.size_bytes < least_bytes || value.persists || value.is_read;
+            if left_alone { None } else { self.choice(flow, limits, place, fullest, self.lossy) }
+        };
+        flow.values.iter().enumerate().filter_map(choice).collect()
+    }
+
     /// What is best done with a value; `fullest`: the op that needs the most memory.
     fn choice(
         &self,
@@ -110,6 +124,9 @@ impl Gist {
         };
         let idle = || value.gaps.iter().map(|&gap| (gap, flow.gaps[gap])).find(|(_, gap)| is_idle_then(gap));
         let (gap, _) = waits.or_else(idle)?;
+        // What planes save is too little for what is no activation.
+        let counts = Counts { units: origin.counts.units.filter(|_| waits.is_some()), ..origin.counts };
+        let origin = &Origin { counts, ..*origin };
         // Without a way back to the values, they are kept whatever is read of them.
         let reads = if limits.recompute { flow.coming_reads(place, gap) } else { Reads::Values };
         // What is not known to wait for the backward pass may be anything.
@@ -117,10 +134,7 @@ impl Gist {
         let bytes = encoding.size_bytes(origin.view.shape().count());
         let ops = if encoding.is_read_as_it_is() { 1 } else { 2 };
         // What is counted is read once more.
-        let counting_ns = match encoding {
-            Encoding::Sparse(_) => flow.stream_ns(value.size_bytes),
-            _ => 0,
-        };
+        let counting_ns = if encoding.is_counted() { flow.stream_ns(value.size_bytes) } else { 0 };
         Some(Choice {
             gap,
             how: Eviction::Encode(encoding),
@@ -133,7 +147,7 @@ impl Gist {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::{Dtype, Op, Origin, Shape, Unary, View};
+    use crate::op::{Dtype, Op, Shape, Unary, View};
     use crate::policy::testing::{chain, input_of, kept_input};
 
     const LIMITS: Limits = Limits { budget_bytes: 0, offload: true, recompute: true, algorithms: false };
@@ -149,7 +163,7 @@ mod tests {
                 input: Some(view),
                 place: 0,
                 view,
-                nonzeros: None,
+                counts: Counts::default(),
             });
         }
         flow

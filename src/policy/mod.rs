@@ -27,6 +27,7 @@ use std::sync::Arc;
 use crate::liveness::Dataflow;
 use crate::op::{Encoding, FloatFormat};
 
+pub use gist::lossless;
 pub use layout::{Layout, PlannedBlock, Spot};
 use published::Planned;
 pub use published::{Limits, Plan};

@@ -12,7 +12,7 @@ use super::streams::{StreamId, Streams};
 use crate::config::Planning;
 use crate::engine::{Instruction, aligned};
 use crate::error::Error;
-use crate::op::{Inputs, PerOutput};
+use crate::op::{Counts, Inputs, PerOutput};
 
 /// Ops of a log at the most: twice the longest iteration that is recognised.
 const MOST_OPS: usize = 1 << 19;
@@ -50,8 +50,8 @@ pub struct Log {
     pub size_bytes: HashMap<u64, usize>,
     /// How many checkpointed scopes they were made in and are no results of, where there are any.
     pub scopes: HashMap<u64, u32>,
-    /// How many of their values are not zero, where that was counted.
-    pub nonzeros: HashMap<u64, usize>,
+    /// What was counted of their values.
+    pub counts: HashMap<u64, Counts>,
     /// Device memory of storages that are not named and cannot leave.
     pub idle_bytes: usize,
     ops: usize,
@@ -187,7 +187,7 @@ impl Pool {
     /// A failure of work that was submitted before.
     pub fn learned(&mut self) -> Result<Option<(Log, usize)>, Error> {
         let Some((mut log, period)) = self.whole_log() else { return Ok(None) };
-        log.nonzeros = self.tallied()?;
+        log.counts = self.tallied()?;
         Ok(Some((log, period)))
     }
 

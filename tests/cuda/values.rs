@@ -2,8 +2,8 @@
 //! use.
 
 use burn_overcommit::op::{
-    ArgReduce, Binary, Compare, Conv, Dtype, Encoding, FloatFormat, Op, Pool2d, Shape, Sparse, Taps, Unary,
-    View,
+    ArgReduce, Binary, Compare, Conv, Dtype, Encoding, FloatFormat, Op, Planes, Pool2d, Shape, Sparse, Taps,
+    Unary, View,
 };
 use burn_overcommit::runtime::{self, Tensor};
 use burn_overcommit::{Config, OvercommitDevice, configure};
@@ -53,10 +53,11 @@ fn answers(device: &OvercommitDevice) -> Vec<Vec<u8>> {
     }
     let signs = encoded(&mut made, Encoding::Signs, &x);
     let rectified = run(Op::Unary(Unary::Relu), &[&x]);
-    for per_row in [3, 20, 60, 200] {
-        // Columns and bits, with too little room for most rows and with enough.
+    // Columns and bits, and planes, with too little room for most rows and with enough.
+    let sparse = [3, 20, 60, 200].map(|per_row| Encoding::Sparse(Sparse { per_row, width: 4 }));
+    let planes = [400, 2000, 4096].map(|per_piece| Encoding::Planes(Planes { per_piece, width: 4 }));
+    for encoding in sparse.into_iter().chain(planes) {
         let (dtype, count) = (x.dtype(), x.shape().count());
-        let encoding = Encoding::Sparse(Sparse { per_row, width: 4 });
         let View { dtype: of_rest, layout } = encoding.beside(dtype, count).expect("there may be");
         let unset = Op::Unset { shape: *layout.shape(), dtype: of_rest };
         let beside = runtime::create(device, unset).expect("enough memory");
@@ -112,7 +113,8 @@ fn gradients_of_weights_read_encoded_images() {
     let conv = Conv { stride: [1; 3], padding: [0, 1, 1], dilation: [1; 3], groups: 1 };
     let plain = Op::ConvBackwardWeight { conv, kernel: [1, 3, 3] };
     let sparse = [3, 60, 200].map(|per_row| Encoding::Sparse(Sparse { per_row, width: 4 }));
-    for encoding in sparse.into_iter().chain([Encoding::Reduced(FloatFormat::Fp10)]) {
+    let planes = Encoding::Planes(Planes { per_piece: 2000, width: 4 });
+    for encoding in sparse.into_iter().chain([planes, Encoding::Reduced(FloatFormat::Fp10)]) {
         let beside = encoding.beside(dtype, count).map(|view| {
             let unset = Op::Unset { shape: *view.shape(), dtype };
             runtime::create(device, unset).expect("enough memory")

@@ -120,7 +120,9 @@ fn kind(encoding: Encoding, way: usize) -> Kind {
             ("taps", row.expect("bits are a power of two").1[way])
         }
         Encoding::Integers { bits } => integers(bits, way),
-        Encoding::Sparse(_) => unreachable!("sparse forms have a lowering of their own"),
+        Encoding::Sparse(_) | Encoding::Planes(_) => {
+            unreachable!("what is counted has a lowering of its own")
+        }
         Encoding::Reduced(format) => ("reduced", REDUCED[format as usize].1[way]),
     }
 }

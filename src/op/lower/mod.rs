@@ -9,6 +9,7 @@ mod ctc;
 mod cumulative;
 mod direct;
 mod fft;
+mod form;
 mod fused;
 mod image;
 mod index;
@@ -24,7 +25,6 @@ mod sample;
 mod scaled;
 mod sort;
 mod space;
-mod sparse;
 mod transpose;
 
 pub use direct::Columns;
@@ -189,23 +189,30 @@ pub fn lower(request: &Request) -> Option<Calls> {
             return None;
         }
         Op::ConvBackwardWeightEncoded { .. } => return None,
-        Op::Encode(Encoding::Sparse(sparse)) => sparse::encode(request, sparse, &mut calls),
-        Op::Decode { encoding: Encoding::Sparse(sparse), .. } => sparse::decode(request, sparse, &mut calls),
-        Op::Tally => sparse::tally(request, &mut calls),
-        Op::Encode(Encoding::Reduced(format)) if format.has_scales() => {
-            scaled::encode(request, format, &mut calls);
-        }
-        Op::Decode { encoding: Encoding::Reduced(format), .. } if format.has_scales() => {
-            scaled::decode(request, format, &mut calls);
-        }
-        Op::Encode(encoding) => coded::encode(request, encoding, &mut calls),
-        Op::Decode { encoding, .. } => coded::decode(request, encoding, &mut calls),
+        Op::Tally(tally) => form::tally(request, tally, &mut calls),
+        Op::Encode(encoding) | Op::Decode { encoding, .. } => code(request, encoding, &mut calls),
         Op::MaxPool2dBackwardTaps { taps, .. } => pool::max_backward_taps(request, &taps, &mut calls),
         Op::ReluBackwardSigns => pointwise::relu_backward_signs(request, &mut calls),
         Op::Fused { program, scalars } => fused::fused(request, &program, &scalars, &mut calls),
         Op::Traced(_) => return None,
     }
     Some(calls)
+}
+
+/// Encodes or decodes.
+fn code(request: &Request, encoding: Encoding, calls: &mut Calls) {
+    let encodes = matches!(request.op, Op::Encode(_));
+    let values = if encodes { &request.inputs[0] } else { &request.outputs[0] };
+    match (encoding, encoding.parts(values.view.shape().count())) {
+        (_, Some(parts)) if encodes => form::encode(request, encoding, &parts, calls),
+        (_, Some(parts)) => form::decode(request, encoding, &parts, calls),
+        (Encoding::Reduced(format), _) if format.has_scales() && encodes => {
+            scaled::encode(request, format, calls);
+        }
+        (Encoding::Reduced(format), _) if format.has_scales() => scaled::decode(request, format, calls),
+        _ if encodes => coded::encode(request, encoding, calls),
+        _ => coded::decode(request, encoding, calls),
+    }
 }
 
 /// The kernel calls that compute a convolution or a product of floats where there is no better way.
@@ -228,11 +235,11 @@ pub fn decode_some(
     addresses: [u64; 3],
 ) -> Calls {
     let mut calls = Calls::new();
-    match encoding {
-        Encoding::Sparse(sparse) => {
-            sparse::decode_some(sparse, dtype, count, some, addresses, &mut calls);
+    match (encoding, encoding.parts(count)) {
+        (_, Some(parts)) => {
+            form::decode_some((encoding, &parts), dtype, count, some, addresses, &mut calls);
         }
-        Encoding::Reduced(format) if format.has_scales() => {
+        (Encoding::Reduced(format), _) if format.has_scales() => {
             scaled::decode_some(format, dtype, count, some, addresses, &mut calls);
         }
         _ => coded::decode_some(encoding, dtype, count, some, addresses, &mut calls),
@@ -254,7 +261,7 @@ pub fn decoded_count(encoding: Encoding, some: usize) -> usize {
 /// Values that are decoded together.
 fn grain(encoding: Encoding) -> usize {
     match encoding {
-        Encoding::Sparse(_) => ROW,
+        Encoding::Sparse(_) | Encoding::Planes(_) => ROW,
         Encoding::Reduced(format) if format.has_scales() => SCALED,
         _ => encoding.per_word().unwrap_or(1),
     }
@@ -278,7 +285,7 @@ pub fn scratch_bytes(op: &Op, inputs: &[View], outputs: &[View]) -> usize {
             interpolate::scratch_bytes(&inputs[0], resize.mode, &inputs[0])
         }
         Op::Fused { program, .. } => fused::scratch_bytes(&program, inputs, outputs),
-        Op::Tally => sparse::tally_scratch_bytes(inputs[0].shape().count()),
+        Op::Tally(_) => form::tally_scratch_bytes(inputs[0].shape().count()),
         Op::Traced(traced) => traced.facts().scratch_bytes,
         _ => 0,
     }
@@ -307,7 +314,7 @@ pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
         "grid_sample" => size_of::<sample::Grid>(),
         "deform" => size_of::<sample::Deform>(),
         "signs" if name.kind == pointwise::RELU_BACKWARD => size_of::<pointwise::Pointwise>(),
-        "sparse" => size_of::<sparse::SparseArgs>(),
+        "sparse" | "planes" => size_of::<form::FormArgs>(),
         "scaled" => size_of::<scaled::ScaledArgs>(),
         "signs" | "bools" | "taps" | "integers" | "reduced" => size_of::<coded::Coded>(),
         _ => size_of::<pointwise::Pointwise>(),

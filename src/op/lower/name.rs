@@ -42,7 +42,7 @@ impl KernelName {
         interpolate::names(&mut names);
         sample::names(&mut names);
         coded::names(&mut names);
-        sparse::names(&mut names);
+        form::names(&mut names);
         scaled::names(&mut names);
         names
     }

@@ -2,6 +2,7 @@
 
 mod case;
 mod coded;
+mod forms;
 mod indexing;
 mod norms;
 mod ordering;
@@ -9,7 +10,6 @@ mod pooling;
 mod programs;
 mod reductions;
 mod reference;
-mod sparse;
 mod vision;
 
 use std::collections::HashSet;
