@@ -9,6 +9,8 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=driver");
     println!("cargo::rerun-if-changed={KERNELS}");
+    // Sanitizers are asked for by them.
+    ["CXX", "CXXFLAGS"].iter().for_each(|name| println!("cargo::rerun-if-env-changed={name}"));
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("linux") {
         return;
     }
