@@ -1,6 +1,7 @@
 // Several elementwise functions in one pass. A piece of each operand at a time goes through all steps of a program: as many
 // elements as stay in the nearest cache, on the device one. Each step rounds to the storage type, as a pass of its own would.
 // One of the values may be reduced, in the order in which it would be if it were in memory.
+#include "pointwise.cuh"
 #include "reduce.cuh"
 
 namespace {
@@ -77,9 +78,7 @@ template <class T> DEV void gather(const Fused& args, u64 at, u64 count, T (*val
     for (u32 n = 0; n < args.input_count; ++n) {
       if (!(args.strided >> n & 1)) continue;
       const T* from = static_cast<const T*>(args.inputs[n]) + offsets[n];
-      const i64 step = args.space.strides[n][0];
-      T* to = values[n] + (i - at);
-      for (u64 k = 0; k < run; ++k) to[k] = from[i64(k) * step];
+      map(values[n] + (i - at), from, args.space.strides[n][0], run, [](T x) { return x; });
     }
   });
 #endif
@@ -95,9 +94,10 @@ template <class T> DEV void put(const Fused& args, u64 at, u64 count, T (*values
   const auto put_run = [&](u64 i, const i64* offsets, u64 run) {
     for (u32 n = 0; n < args.output_count; ++n) {
       T* to = static_cast<T*>(args.outputs[n]) + offsets[MAX_INPUTS + n];
-      const i64 step = args.space.strides[MAX_INPUTS + n][0];
       const T* from = values[FIRST_STEP + args.made[n]] + (i - at);
-      for (u64 k = 0; k < run; ++k) to[i64(k) * step] = from[k];
+      const i64 step = args.space.strides[MAX_INPUTS + n][0];
+      if (step == 1) copy_run(to, from, run);
+      else for (u64 k = 0; k < run; ++k) to[i64(k) * step] = from[k];
     }
   };
 #if SIMT_DEVICE
