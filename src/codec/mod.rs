@@ -52,6 +52,13 @@ pub fn smallest(origin: &Origin, reads: Reads, lossy: Option<FloatFormat>) -> Op
         .min_by_key(size_bytes)
 }
 
+/// An encoding, if it is one of such values and takes no more than a part `most` of what they do: two passes over them are to be
+/// worth while.
+fn worthwhile(encoding: Encoding, origin: &Origin, most: f64) -> Option<Encoding> {
+    let (encoded_bytes, bytes) = (encoding.size_bytes(origin.view.shape().count()), origin.view.size_bytes());
+    (encoding.takes(origin.view.dtype) && encoded_bytes as f64 <= most * bytes as f64).then_some(encoding)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

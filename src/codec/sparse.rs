@@ -2,11 +2,8 @@
 //! there is one with a bit for each value, which takes less where more than one of eight is not zero. How many are is counted
 //! while the iteration is logged; what does not fit into the room for these, an eighth more, is kept in the host tier.
 
-use super::Codec;
+use super::{Codec, worthwhile};
 use crate::op::{Encoding, Origin, Reads, Sparse};
-
-/// The most that an encoded form may take of what the values do, as a fraction: two passes over them are to be worth while.
-const MOST: (usize, usize) = (3, 4);
 
 pub const CODEC: Codec = Codec {
     lossless: true,
@@ -14,8 +11,7 @@ pub const CODEC: Codec = Codec {
     encoding: |origin, _| {
         let (count, dtype) = (origin.view.shape().count(), origin.view.dtype);
         let nonzeros = origin.counts.nonzeros.filter(|_| Origin::may_be_sparse(&origin.op, origin.place))?;
-        let encoding = Encoding::Sparse(Sparse::with_room_for(nonzeros, count, dtype.size_bytes()));
-        let is_small = MOST.1 * encoding.size_bytes(count) <= MOST.0 * origin.view.size_bytes();
-        (is_small && encoding.takes(dtype)).then_some(encoding)
+        let sparse = Sparse::with_room_for(nonzeros, count, dtype.size_bytes());
+        worthwhile(Encoding::Sparse(sparse), origin, 3.0 / 4.0)
     },
 };

@@ -1,5 +1,5 @@
-//! How much encoded forms of values would take: counted by ops while an iteration is logged, since what an encoded form needs room for is to be known
-//! before it is made. The counts lie in the host tier until the log is planned.
+//! How much encoded forms of values would take: counted by ops while an iteration is logged, since what an encoded form needs room
+//! for is to be known before it is made. The counts lie in the host tier until the log is planned.
 
 use hashbrown::HashMap;
 use smallvec::{SmallVec, smallvec};
