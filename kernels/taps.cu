@@ -43,12 +43,13 @@ DEV void encode_any(const Coded& p, Code* codes, const Index* indices, i32 run, 
 
 template <class Float, class Code, class Index>
 DEV void decode_row(const Coded& p, const Code* codes, Index* indices, i32 run, i32 top, i32 left) {
-  const i32 start = top * p.width + left, stride = p.stride[1], right = p.dilation[1], outside = p.outside;
+  const i32 start = top * p.width + left, stride = p.stride[1], right = p.dilation[1];
   const i32 down = p.dilation[0] * p.width - p.kernel[1] * right;
+  const Code outside = Code(p.outside);
   const f64 inverse = p.inverse_kernel;
   INDEPENDENT for (i32 k = 0; k < run; ++k) {
     const i32 tap = i32(codes[k]), index = start + k * stride + quotient<Float>(tap, inverse) * down + tap * right;
-    indices[k] = Index(tap == outside ? -1 : index);
+    indices[k] = Index(codes[k] >= outside ? -1 : index);
   }
 }
 

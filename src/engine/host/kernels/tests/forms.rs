@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::*;
 use crate::engine::{Algorithm, Span, Tier};
-use crate::op::{FloatFormat, Planes, ROW, Sparse, Tally};
+use crate::op::{FloatFormat, Planes, Pool2d, ROW, Sparse, Tally, Taps};
 
 const GUARD: u64 = 0xabab_abab_abab_abab;
 
@@ -316,5 +316,36 @@ proptest! {
             let expected = &whole.bytes()[width * some.start..width * some.end];
             prop_assert!(found == expected, "{encoding:?} {dtype} {some:?} of {count}");
         }
+    }
+
+    #[test]
+    fn any_places_in_windows_stay_within_their_plane(
+        seed in any::<u64>(),
+        kernel in prop::array::uniform2(1usize..5),
+        stride in prop::array::uniform2(1usize..4),
+        padding in prop::array::uniform2(0usize..3),
+        dilation in prop::array::uniform2(1usize..3),
+        size in prop::array::uniform2(1usize..14),
+        ceil_mode in any::<bool>(),
+    ) {
+        let pool = Pool2d { kernel, stride, padding, dilation, ceil_mode, count_include_pad: false };
+        let pooled = pool.output_size(size);
+        prop_assume!(pooled.iter().all(|&side| side > 0));
+        let (taps, shape) = (Taps { pool, width: size[1], pooled }, Shape::new(&[2, 3, pooled[0], pooled[1]]));
+        let (encoding, count) = (Encoding::Taps(taps), shape.count());
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let anything = (0..encoding.size_bytes(count)).map(|_| random.random()).collect::<Vec<u8>>();
+        let mut words = Memory::of(&anything);
+        let sent: Vec<f32> = (0..count).map(|_| random.random_range(-1.0..1.0)).collect();
+        let mut gradient = Memory::of(bytemuck::cast_slice(&sent));
+        let view = |dtype| View::contiguous(dtype, shape);
+        let mut indices = decode(encoding, Dtype::I32, count, &mut words, &mut Memory::new(0));
+        let of_words = [view(Dtype::F32), flat(Dtype::U32, encoding.words(count))];
+        let by_places =
+            run_op(Op::MaxPool2dBackwardTaps { taps, size }, &of_words, [&mut gradient, &mut words]);
+        let of_indices = [view(Dtype::F32), view(Dtype::I32)];
+        let by_indices =
+            run_op(Op::MaxPool2dBackward { pool, size }, &of_indices, [&mut gradient, &mut indices]);
+        prop_assert!(by_places.bytes() == by_indices.bytes(), "{taps:?}");
     }
 }
