@@ -408,7 +408,8 @@ impl Config {
     }
 
     /// Whether elementwise ops on floats that follow each other are launched together, so that what is between them is never in
-    /// memory. The bits are the same, but for the signs of NaN on the host. On unless set to `false`.
+    /// memory; and whether the gradient of a convolution's input waits for those beside it, so that the input is gone by then. The
+    /// bits are the same, but for the signs of NaN on the host. On unless set to `false`.
     pub fn fusion(mut self, on: bool) -> Self {
         self.fusion = Some(on);
         self

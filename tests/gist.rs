@@ -12,6 +12,7 @@ use burn::optim::{GradientsParams, Optimizer, SgdConfig};
 use burn::tensor::activation::relu;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Distribution, Tensor};
+use burn_overcommit::engine::Tier;
 use burn_overcommit::op::{Conv, Dtype, Encoding, Op, Planes, Shape, Sparse, Unary, View};
 use burn_overcommit::trace::Event;
 use burn_overcommit::{
@@ -168,6 +169,32 @@ fn gradients_read_encoded_forms_and_only_a_product_decodes() {
     // What the second convolution reads, and the linear layer.
     let times = |wanted: &str| names.iter().filter(|&&name| name == wanted).count();
     assert_eq!(2 * times("decode_sparse"), times("encode_sparse"), "{names:?}");
+}
+
+#[test]
+fn a_rectifier_takes_the_memory_of_what_it_has_encoded() {
+    let device = device();
+    let run = train(&device, Config::new().policy(Policy::GistLossless).record(), false);
+    assert!(run.is_as(&free(false)));
+    let events = recording(&device).unwrap().events;
+    // Of the last step: since the op before, what was allocated.
+    let begin = events.iter().rposition(|event| matches!(event, Event::Op(op) if op.name == "random"));
+    let (mut most_bytes, mut rectifiers) = (0, 0);
+    for event in &events[begin.expect("there are steps")..] {
+        match event {
+            Event::Allocate { tier: Tier::Device, bytes, .. } => most_bytes = most_bytes.max(*bytes),
+            Event::Op(op) => {
+                if op.name == "relu" {
+                    // An encoded form, of it or of what the op before read, is smaller.
+                    assert!(most_bytes < op.outputs[0].bytes, "{most_bytes} {op:?}");
+                    rectifiers += 1;
+                }
+                most_bytes = 0;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(rectifiers, 3);
 }
 
 #[test]

@@ -4,8 +4,8 @@
 //! What can be decoded gets that as its recipe, in place of the one that it had, and its bytes go: all else is
 //! recomputation. The encoded form is claimed as an input of that recipe, so it goes when the storage is back, or is needed
 //! no more. What a form has no room for lies [beside](Encoding::beside) it in the host tier, where kernels read and write it, in a
-//! block for the worst case: so nobody has to know how much that is. [Signs](Encoding::Signs) cannot be decoded: the storage's own recipe stays, and its bytes are dropped. An op that
-//! can runs on the encoded form itself; any other decodes, or recomputes.
+//! block for the worst case: so nobody has to know how much that is. [Signs](Encoding::Signs) cannot be decoded: the storage's own
+//! recipe stays, and its bytes are dropped. An op that can runs on the encoded form itself; any other decodes, or recomputes.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use smallvec::smallvec;
 use super::Pool;
 use super::arena::Block;
 use super::lease::Pending;
-use super::plan::Input;
+use super::plan::{Input, lies_alike};
 use super::storage::{Copy, Storage, StorageId};
 use crate::engine::{Instruction, aligned};
 use crate::error::Error;
@@ -28,6 +28,17 @@ pub(super) type OnEncoded = (Arc<Instruction>, Inputs<Input>);
 /// Memory of an encoded form, and beside it.
 type Placed = ((Block, Pending), Option<Copy>);
 
+/// A storage whose encoded form is there, and how that was made.
+#[derive(Debug)]
+pub(super) struct Encoded {
+    id: StorageId,
+    /// Which input of the op it is, if that runs over it.
+    pub place: usize,
+    encoding: Encoding,
+    form: StorageId,
+    encode: Arc<Instruction>,
+}
+
 /// Words in a row.
 fn words(encoding: Encoding, count: usize) -> View {
     View::contiguous(Dtype::U32, Shape::new(&[encoding.words(count)]))
@@ -37,7 +48,33 @@ impl Pool {
     /// Keeps a resident storage encoded. `false`: that cannot be, would save nothing, or there is no room for the encoded form
     /// just now, for which nothing else leaves.
     pub(super) fn encode(&mut self, id: StorageId, encoding: Encoding) -> Result<bool, Error> {
-        let Some(view) = self.encodable(id, encoding) else { return Ok(false) };
+        let made = self.make_form(id, encoding)?;
+        Ok(made.map(|made| self.leave_encoded(made)).is_some())
+    }
+
+    /// Has an input that is to leave encoded after the op do so before: then the first output can take its memory. Its bytes
+    /// stay until the op has read them and [`leave_encoded`](Pool::leave_encoded) is called.
+    pub(super) fn encode_ahead(
+        &mut self,
+        inputs: &[Input],
+        plan: &Instruction,
+    ) -> Result<Option<Encoded>, Error> {
+        for (place, interval, encoding) in self.encoded_after(inputs.len()) {
+            let id = inputs[place].id;
+            let storage = &self.graph.storages[id];
+            let is_as_large =
+                plan.outputs.first().is_some_and(|made| made.size_bytes() == storage.size_bytes);
+            if is_as_large && storage.held && storage.host.is_none() && lies_alike(inputs, place, plan) {
+                self.begin_interval(id, interval);
+                return Ok(self.make_form(id, encoding)?.map(|made| Encoded { place, ..made }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A storage's encoded form, which takes its place once it has no bytes any more.
+    fn make_form(&mut self, id: StorageId, encoding: Encoding) -> Result<Option<Encoded>, Error> {
+        let Some(view) = self.encodable(id, encoding) else { return Ok(None) };
         let (dtype, count) = (view.dtype, view.shape().count());
         let beside = encoding.beside(dtype, count);
         let encode = self.instruction(Op::Encode(encoding), id, view, beside)?;
@@ -48,7 +85,7 @@ impl Pool {
                 Some(self.instruction(op, id, encode.outputs[0], beside)?)
             }
         };
-        let Some((form, beside)) = self.place_form(&encode, beside)? else { return Ok(false) };
+        let Some((form, beside)) = self.place_form(&encode, beside)? else { return Ok(None) };
         let (mut copies, done) = match self.submit_beside(&[id], &encode, smallvec![form], beside) {
             Ok(submitted) => submitted,
             Err(error) => {
@@ -62,9 +99,18 @@ impl Pool {
             Some(decode) => self.graph.replace_recipe(id, decode, form),
             None => self.graph.storages[id].signs = Some(form),
         }
-        let (before_bytes, after_bytes) = (view.size_bytes(), encode.outputs[0].size_bytes());
+        Ok(Some(Encoded { id, place: 0, encoding, form, encode }))
+    }
+
+    /// What an encoded form was made of has no bytes any more.
+    pub(super) fn leave_encoded(&mut self, made: Encoded) {
+        let Encoded { id, encoding, form, encode, .. } = made;
+        // What made room for the op may have put it there.
+        self.free_host(id);
+        let (before_bytes, after_bytes) =
+            (self.graph.storages[id].size_bytes, encode.outputs[0].size_bytes());
         self.forget_bytes(id, How::Encode, Eviction::Encode(encoding), encode.launch_ns);
-        if decode.is_some() {
+        if encoding != Encoding::Signs {
             // The recipe claims it by now.
             self.lost.push(form);
             self.settle_claims();
@@ -72,7 +118,6 @@ impl Pool {
         self.counters.encodings += 1;
         self.counters.encoded_bytes += before_bytes as u64;
         self.counters.encoded_into_bytes += after_bytes as u64;
-        Ok(true)
     }
 
     fn instruction(
@@ -185,6 +230,11 @@ impl Pool {
         let forms = read.iter().zip(inputs).filter(|(read, input)| read.id != input.id);
         self.lost.extend(forms.map(|(read, _)| read.id));
         self.settle_claims();
+    }
+
+    /// Whether there is an encoded form of a storage.
+    pub(super) fn is_encoded(&self, storage: &Storage) -> bool {
+        self.form_of(storage).is_some()
     }
 
     /// What a storage without bytes is encoded into, if it is.

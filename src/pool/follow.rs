@@ -9,6 +9,7 @@ use super::streams::StreamId;
 use crate::engine::{Instruction, Mark};
 use crate::error::Error;
 use crate::liveness::NextUse;
+use crate::op::Encoding;
 use crate::policy::{Eviction, Interval, IntervalId, Schedule, Turn};
 
 /// Scheduled evictions that no op needed yet; more are forgotten, the oldest first.
@@ -129,25 +130,48 @@ impl Pool {
         }
     }
 
+    /// Of the first operands of the op that comes those that leave encoded once it has run, and the intervals that they are in
+    /// from then on.
+    pub(super) fn encoded_after(&mut self, operands: usize) -> Vec<(usize, IntervalId, Encoding)> {
+        let following = self.plans.of_stream(self.streams.current()).filter(|following| following.active);
+        let Some((schedule, at)) = following.and_then(|it| Some((&it.schedule, it.place.at()?))) else {
+            return Vec::new();
+        };
+        let releases = of_op(&schedule.releases, at, |&(op, ..)| op).iter();
+        let encoded = releases.filter_map(|&(_, interval, how)| match how {
+            Eviction::Encode(encoding) => {
+                let place = (0..operands).find(|&place| schedule.interval(at, place) == Some(interval));
+                place.map(|place| (place, interval, encoding))
+            }
+            _ => None,
+        });
+        encoded.collect()
+    }
+
+    /// An op of the stream touches a storage, with which this begins.
+    pub(super) fn begin_interval(&mut self, id: StorageId, interval: IntervalId) {
+        let stream = self.streams.current();
+        let Some(following) = self.plans.of_stream(stream) else { return };
+        following.current[interval.0 as usize] = Some(id);
+        let Interval { next_ops, persists, .. } = following.schedule.intervals[interval.0 as usize];
+        let storage = &mut self.graph.storages[id];
+        storage.interval = Some(following.scheduled(interval));
+        storage.next_use =
+            next_ops.map_or(NextUse::Never, |ops| NextUse::At(self.streams[stream].ops + u64::from(ops)));
+        if persists {
+            self.graph.make_source(id);
+        }
+    }
+
     /// The op touched these, inputs before outputs: intervals begin.
     pub(super) fn touched(&mut self, operands: &[StorageId]) -> Result<(), Error> {
-        let stream = self.streams.current();
-        let Some(following) = self.plans.of_stream(stream) else { return Ok(()) };
+        let Some(following) = self.plans.of_stream(self.streams.current()) else { return Ok(()) };
         let Some(at) = following.place.at() else { return Ok(()) };
         let schedule = following.schedule.clone();
         for (operand, &id) in operands.iter().enumerate() {
             let Some(interval) = schedule.interval(at, operand) else { break };
-            if !self.graph.storages.contains(id) {
-                continue;
-            }
-            following.current[interval.0 as usize] = Some(id);
-            let storage = &mut self.graph.storages[id];
-            storage.interval = Some(following.scheduled(interval));
-            let Interval { next_ops, persists, .. } = schedule.intervals[interval.0 as usize];
-            storage.next_use =
-                next_ops.map_or(NextUse::Never, |ops| NextUse::At(self.streams[stream].ops + u64::from(ops)));
-            if persists {
-                self.graph.make_source(id);
+            if self.graph.storages.contains(id) {
+                self.begin_interval(id, interval);
             }
         }
         for &id in operands {

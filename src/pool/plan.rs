@@ -155,12 +155,18 @@ impl Pool {
             self.largest_op_bytes = self.largest_op_bytes.max(least_bytes);
         }
         let plan = self.chosen(asked, &ids, overwritten.is_some());
-        let reserved = ready.and_then(|()| self.reserve(&ids, &plan, overwritten));
-        let copies = reserved.and_then(|blocks| {
-            let result = self.submit(&ids, &plan, blocks, overwritten);
+        let mut ahead = None;
+        let copies = ready.and_then(|()| {
+            if overwritten.is_none() {
+                ahead = self.encode_ahead(inputs, &plan)?;
+            }
+            let taken = overwritten.or(ahead.as_ref().map(|ahead| ahead.place));
+            let blocks = self.reserve(&ids, &plan, taken)?;
+            let result = self.submit(&ids, &plan, blocks, taken);
             self.unpin(&ids);
             result
         });
+        ahead.into_iter().for_each(|ahead| self.leave_encoded(ahead));
         Ran { plan, overwritten, copies }
     }
 
@@ -187,10 +193,10 @@ impl Pool {
         outputs
     }
 
-    /// An input that is about to be overwritten, but that an evicted storage needs, is kept in the host tier.
+    /// An input that is about to be overwritten, but that an evicted storage needs, is kept in the host tier, if nowhere else.
     fn keep_claimed(&mut self, op: &'static str, id: StorageId) -> Result<(), Error> {
         let storage = &self.graph.storages[id];
-        let kept = storage.claims == 0 || storage.host.is_some();
+        let kept = storage.claims == 0 || storage.host.is_some() || self.is_encoded(storage);
         if kept || (self.settings.ways.offload && self.write_back(id, true)?) {
             return Ok(());
         }
@@ -217,6 +223,15 @@ impl Pool {
             self.largest_op_bytes = self.largest_op_bytes.max(need_bytes);
         }
         is_allowed
+    }
+
+    /// The same of an op by itself.
+    pub fn allows_op(&mut self, op: Op, inputs: &[Input]) -> bool {
+        let asked = self.instructions.get(&*self.submitter.engine, self.settings.exactness, op, inputs);
+        asked.is_ok_and(|asked| {
+            let need_bytes = self.least_bytes(&asked, inputs);
+            self.allows(need_bytes)
+        })
     }
 
     /// Device memory that there is.

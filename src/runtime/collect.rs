@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 
 use arrayvec::ArrayVec;
 
+use super::defer::Deferred;
 use super::ending::{Copied, End};
 use super::segments::{self, Given, MOST_STEPS, Operand};
 use super::tensor::Handle;
@@ -49,6 +50,8 @@ pub struct Run {
     pub(super) copied: Option<Copied>,
     /// The reduction that it ends in.
     pub(super) end: Option<End>,
+    /// An op that waits instead of all that.
+    pub(super) deferred: Option<Deferred>,
 }
 
 /// What a step computes, and its scalar, if it has one.
@@ -71,7 +74,8 @@ pub fn sample() -> Op {
 impl Run {
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.steps.is_empty() && self.given.is_empty() && self.copied.is_none() && self.end.is_none()
+        let has_steps = !self.steps.is_empty() || !self.given.is_empty();
+        !has_steps && self.copied.is_none() && self.end.is_none() && self.deferred.is_none()
     }
 
     /// The scopes that it was collected in.
@@ -84,16 +88,17 @@ impl Run {
         self.view.as_ref() == Some(view) && self.scopes == scopes && self.steps.len() < MAX_STEPS
     }
 
-    /// Begins anew.
-    pub fn begin(&mut self, view: View, scopes: u32) {
+    /// Begins anew, with steps that make this, if any.
+    pub fn begin(&mut self, view: Option<View>, scopes: u32) {
         debug_assert!(self.is_empty(), "what waits is submitted before");
-        (self.view, self.scopes) = (Some(view), scopes);
+        (self.view, self.scopes) = (view, scopes);
     }
 
     /// Whether one of its steps is to make the tensor's storage.
     pub fn promises(&self, tensor: &Tensor) -> bool {
         let is_copied = self.copied.as_ref().is_some_and(|copied| copied.makes(tensor));
-        is_copied || self.step_of(tensor).is_some()
+        let is_deferred = self.deferred.as_ref().is_some_and(|deferred| deferred.makes(tensor));
+        is_copied || is_deferred || self.step_of(tensor).is_some()
     }
 
     pub(super) fn step_of(&self, tensor: &Tensor) -> Option<usize> {
@@ -165,6 +170,7 @@ impl Run {
     /// Submits what is wanted of the run. After an error, what could not be submitted is still there, and is tried again when
     /// the run next ends.
     pub fn submit(&mut self, runtime: &Arc<Runtime>, pool: &mut Pool) -> Result<(), Error> {
+        self.submit_deferred(runtime, pool)?;
         loop {
             self.forget_unwanted();
             if self.steps.is_empty() && self.end.is_none() {

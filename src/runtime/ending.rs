@@ -72,7 +72,8 @@ impl End {
     }
 }
 
-fn keep(made: &Weak<Handle>, runtime: &Arc<Runtime>, id: StorageId, view: View) -> Tensor {
+/// What was promised is there.
+pub fn keep(made: &Weak<Handle>, runtime: &Arc<Runtime>, id: StorageId, view: View) -> Tensor {
     match made.upgrade() {
         Some(handle) => Tensor::keeping(handle, id, view),
         None => Tensor::new(runtime.clone(), id, view),
@@ -96,15 +97,17 @@ pub fn reorders(op: &Op, tensors: &[Tensor]) -> bool {
 }
 
 impl Run {
-    /// Whether an op can be submitted before what waits: it reads nothing of that, and is small beside it.
+    /// Whether an op can be submitted before what waits: it reads nothing of that, and is small beside it or what that waits for.
     pub fn lets_pass(&self, op: &Op, tensors: &[Tensor]) -> bool {
-        let most = self.view.map_or(0, |view| view.size_bytes() / SMALL);
+        let deferred = self.deferred.as_ref();
+        let view = self.view.or(deferred.map(|deferred| deferred.view));
+        let most = view.map_or(0, |view| view.size_bytes() / SMALL);
         let read: Vec<View> = tensors.iter().map(|tensor| *tensor.view()).collect();
         let is_small = |views: &[View]| views.iter().map(View::size_bytes).sum::<usize>() <= most;
         !self.is_empty()
             && tensors.iter().all(|tensor| tensor.try_id().is_some())
-            && is_small(&read)
-            && is_small(&op.outputs(&read))
+            && (deferred.is_some_and(|deferred| deferred.is_after(op, tensors))
+                || is_small(&read) && is_small(&op.outputs(&read)))
     }
 
     /// Whether a copy of this can wait with what waits.

@@ -2,6 +2,7 @@
 //! the queue of dropped handles.
 
 mod collect;
+mod defer;
 mod ending;
 mod exit;
 mod registry;
@@ -178,7 +179,7 @@ impl Runtime {
                 return Ok(Err(tensors));
             }
             self.end_run(front, thread)?;
-            front.run().begin(made, scopes);
+            front.run().begin(Some(made), scopes);
         }
         for tensor in tensors.iter().filter(|tensor| tensor.try_id().is_none()) {
             if !front.run().has_whole(tensor) {
@@ -213,7 +214,7 @@ impl Runtime {
         }
         if !joins {
             self.end_run(front, thread)?;
-            front.run().begin(made, scopes);
+            front.run().begin(Some(made), scopes);
         }
         Ok(Ok(front.run().copy(self, op, tensors.swap_remove(0))))
     }
@@ -240,6 +241,23 @@ impl Runtime {
         }
     }
 
+    /// Has an op wait for those that read what it reads; gives the tensors back if it is to be submitted by itself.
+    fn defer(
+        self: &Arc<Self>,
+        front: &mut Front,
+        op: Op,
+        tensors: Inputs<Tensor>,
+    ) -> Result<Result<Tensor, Inputs<Tensor>>, Error> {
+        let (thread, scopes) = (front.thread, front.scopes);
+        self.end_run(front, thread)?;
+        tensors.iter().try_for_each(|tensor| self.end_run_of(front, tensor))?;
+        // What is refused is refused at once.
+        if !front.pool.allows_op(op, &defer::as_inputs(&tensors)) {
+            return Ok(Err(tensors));
+        }
+        Ok(Ok(front.run().defer(self, op, tensors, scopes)))
+    }
+
     /// Has an op wait for others, or others that wait end in it; gives the tensors back if it is to be submitted by itself.
     fn fuse(
         self: &Arc<Self>,
@@ -254,6 +272,7 @@ impl Runtime {
             Op::Reduce { kind: kind @ (Reduce::Sum | Reduce::Mean), axis } => {
                 self.end_in(front, (kind, axis), tensors)
             }
+            _ if defer::waits(&op) => self.defer(front, op, tensors),
             _ if ending::reorders(&op, &tensors) => self.collect_copy(front, op, tensors),
             _ => Ok(Err(tensors)),
         }
