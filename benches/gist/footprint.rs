@@ -1,4 +1,5 @@
-//! Memory as the paper counts it (section 5): what a step makes until its gradients are there, without weights' gradients.
+//! Memory as the paper counts it (section 5): what a step makes until its gradients are there, without weights' gradients and
+//! without its batch.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,8 +17,10 @@ pub struct Footprint {
 }
 
 /// Of what was recorded of a step; weights are of these sizes, and their gradients.
-pub fn footprint(events: &[Event], weights: &HashSet<usize>) -> Footprint {
-    Footprint { dynamic_bytes: dynamic_bytes(events, weights), fixed_bytes: fixed_bytes(events, weights) }
+pub fn footprint(events: &[Event], weights: &HashSet<usize>, batch_bytes: usize) -> Footprint {
+    // The first op fetches the batch.
+    let dynamic_bytes = dynamic_bytes(events, weights) - batch_bytes;
+    Footprint { dynamic_bytes, fixed_bytes: fixed_bytes(events, weights) }
 }
 
 fn consumed(op: &OpEvent) -> impl Iterator<Item = u64> {
@@ -44,8 +47,8 @@ fn dynamic_bytes(events: &[Event], weights: &HashSet<usize>) -> usize {
             Event::Free(storage) => gradient_bytes -= gradients.remove(storage).unwrap_or(0),
             _ => {}
         }
-        // Between two events of one op, what it made may be counted already and not be known yet.
-        if let Event::Op(_) = event {
+        // Between two events of one op, what it made may be counted already and not be known yet. What is encoded is there twice.
+        if let Event::Op(_) | Event::Recompute(_) = event {
             most_bytes = most_bytes.max(used_bytes - gradient_bytes);
         }
     }

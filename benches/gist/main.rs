@@ -20,16 +20,27 @@
 
 mod accuracy;
 mod bandwidth;
+#[path = "../../examples/deeper_than_memory/data.rs"]
+#[allow(dead_code, unused_imports, reason = "the example's, and its tests run with it")]
+mod data;
 mod footprint;
+#[path = "../../examples/deeper_than_memory/learner.rs"]
+mod learner;
 mod measure;
+#[path = "../../examples/deeper_than_memory/model.rs"]
+mod model;
+mod residual;
 mod sparsity;
 
 use std::path::PathBuf;
 
-use burn_overcommit::{FloatFormat, Policy};
+use burn::backend::Autodiff;
+use burn_overcommit::{FloatFormat, Overcommit, Policy};
 use clap::Parser;
 
 use crate::measure::{Measured, measure};
+
+type Training = Autodiff<Overcommit>;
 
 const BATCH: usize = 64;
 
@@ -55,11 +66,11 @@ struct Options {
     /// Measures how sparse values are and prints that, as `benches/gist/sparsity.txt` has it.
     #[arg(long)]
     sparsity: bool,
-    /// Trains a small residual network in each format, prints accuracies and draws the losses into this image.
+    /// Trains small networks with each format, prints accuracies and draws the losses into this image.
     #[arg(long)]
     accuracy: Option<PathBuf>,
     /// How often each format is trained with then.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(2..))]
     seeds: u64,
     /// Passed by cargo.
     #[arg(long, hide = true)]

@@ -2,22 +2,20 @@
 
 use std::collections::HashSet;
 
-use burn::backend::Autodiff;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::momentum::MomentumConfig;
 use burn::optim::{GradientsParams, Optimizer, SgdConfig};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
 use burn_overcommit::{
-    Config, FloatFormat, Overcommit, OvercommitDevice, Policy, Profile, SimProfile, configure, recording,
-    reset_stats, stats,
+    Config, FloatFormat, OvercommitDevice, Policy, Profile, SimProfile, configure, recording, reset_stats,
+    stats,
 };
 use burn_overcommit_networks::{Input, Sample, SampleInput, Spec, by_name};
 
+use crate::Training;
 use crate::footprint::{Footprint, footprint};
 use crate::sparsity;
-
-type Training = Autodiff<Overcommit>;
 
 /// Memory that no network here fills.
 const BOUNDLESS_BYTES: usize = 1 << 50;
@@ -59,7 +57,7 @@ pub fn measure(network: &str, batch: usize, device: &str, policy: Policy, format
     };
     let mut measured = None;
     for _ in 0..STEPS {
-        let sample = uploaded(&spec, batch, device);
+        let (sample, batch_bytes) = uploaded(&spec, batch, device);
         let begin_ns = end_ns();
         reset_stats(device).expect("a device in use");
         let begin_bytes = allocated_bytes();
@@ -67,7 +65,8 @@ pub fn measure(network: &str, batch: usize, device: &str, policy: Policy, format
         let loss = network.loss(sample);
         let stash_bytes = allocated_bytes() - begin_bytes;
         let gradients = GradientsParams::from_grads(loss.backward(), &network);
-        let footprint = footprint(&recording(device).expect("a recorded device").events, &weights.0);
+        let recorded = recording(device).expect("a recorded device");
+        let footprint = footprint(&recorded.events, &weights.0, batch_bytes);
         network = optimizer.step(0.01, network, gradients);
         let step_ns = end_ns() - begin_ns;
         let peak_bytes = stats(device).expect("a device in use").peak_allocated_bytes - begin_bytes;
@@ -86,10 +85,11 @@ impl ModuleVisitor<Training> for WeightSizes {
     }
 }
 
-/// A batch that the program gives: one that the device draws could be drawn again.
-fn uploaded(spec: &Spec, batch: usize, device: &OvercommitDevice) -> Sample<Training> {
+/// A batch that the program gives, and its size: one that the device draws could be drawn again.
+fn uploaded(spec: &Spec, batch: usize, device: &OvercommitDevice) -> (Sample<Training>, usize) {
     let Input::Image { channels, side } = spec.input else { panic!("{} reads no images", spec.name) };
     let zeros = TensorData::zeros::<f32, _>([batch, channels, side, side]);
+    let bytes = zeros.bytes.len();
     let input = SampleInput::Images(Tensor::from_data(zeros, device));
-    Sample { input, ..spec.sample(batch, device) }
+    (Sample { input, ..spec.sample(batch, device) }, bytes)
 }

@@ -1,15 +1,14 @@
 //! How sparse the networks' values are after some training: measured on the host engine, at a reduced size of images, and kept in
 //! `sparsity.txt`, which the simulation goes by.
 
-use burn::backend::Autodiff;
 use burn::optim::momentum::MomentumConfig;
 use burn::optim::{GradientsParams, Optimizer, SgdConfig};
 use burn::tensor::{Tensor, TensorData};
 use burn_overcommit::runtime::sparsity;
-use burn_overcommit::{Config, Overcommit, OvercommitDevice, Planning, configure};
+use burn_overcommit::{Config, OvercommitDevice, Planning, configure};
 use burn_overcommit_networks::{Input, Sample, SampleInput, Spec, by_name};
 
-type Training = Autodiff<Overcommit>;
+use crate::Training;
 
 /// What was measured: a network a line, and the parts that are zeros.
 const MEASURED: &str = include_str!("sparsity.txt");

@@ -14,8 +14,8 @@ pub const CLASSES: usize = 10;
 const PIXELS: usize = SIDE * SIDE;
 const RECORD_BYTES: usize = PIXELS + 1;
 const PIXEL_MAX: u8 = 16;
-/// Every sixth image is held out: other images than the network has seen, by the same writers.
-const HELD_OUT_EVERY: usize = 6;
+/// Of so many images one is held out: other images than the network has seen, by the same writers.
+pub const FOLDS: usize = 6;
 
 static FILE: &[u8] = include_bytes!("../../data/optdigits.bin");
 
@@ -46,10 +46,14 @@ pub struct Digits {
 impl Digits {
     /// The digits that ship with the crate.
     pub fn load() -> Result<Self, DataError> {
+        Digits::without_fold(FOLDS - 1)
+    }
+
+    /// The same with another of the [`FOLDS`] held out.
+    pub fn without_fold(fold: usize) -> Result<Self, DataError> {
         let (mut train, mut held_out) = (Vec::new(), Vec::new());
         for (image, digit) in parse(FILE)?.into_iter().enumerate() {
-            let is_held_out = image % HELD_OUT_EVERY == HELD_OUT_EVERY - 1;
-            if is_held_out { &mut held_out } else { &mut train }.push(digit);
+            if image % FOLDS == fold { &mut held_out } else { &mut train }.push(digit);
         }
         Ok(Digits { train, held_out })
     }

@@ -34,7 +34,7 @@ impl<B: AutodiffBackend> Learner<B> {
     }
 
     /// The network as it predicts: no dropout, no gradients, the batch norms' running statistics up to date.
-    pub fn into_valid(self) -> Network<B::InnerBackend> {
+    pub fn valid(&self) -> Network<B::InnerBackend> {
         self.network.valid()
     }
 }

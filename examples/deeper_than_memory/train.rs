@@ -83,7 +83,7 @@ pub fn run<B: AutodiffBackend>(
     }
     let usage = memory.usage();
     progress.finish();
-    let network = learner.into_valid();
+    let network = learner.valid();
     Ok(Outcome {
         plan,
         losses,
