@@ -30,8 +30,9 @@ pub(crate) struct Settings {
     pub ways: AllowedWays,
     pub placement: Placement,
     pub gist_format: FloatFormat,
-    /// Of what cannot be counted.
+    /// Parts of zeros, where they are not counted.
     pub sparsity: Arc<[f64]>,
+    /// Parts of memory that are left in byte planes, where they are not counted.
     pub packed: Arc<[f64]>,
     /// Device memory has addresses without end: on a simulation, for plans.
     pub endless: bool,
@@ -68,7 +69,7 @@ impl Settings {
 
     /// The policy's rule.
     pub fn reactive(&self) -> Arc<dyn Reactive> {
-        self.policy.reactive(self.ways.offload, self.gist_format)
+        self.policy.reactive(self.gist_format)
     }
 
     /// The size of the pages that a budget is mapped by, if it is.

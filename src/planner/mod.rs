@@ -27,7 +27,7 @@ use crate::config::{Exactness, Placement, Settings};
 use crate::engine::Props;
 use crate::engine::sim::{Profile, Workspace};
 pub use crate::policy::LayerCounts;
-use crate::policy::{Limits, Policy, Schedule};
+use crate::policy::{Eviction, Limits, Policy, Schedule};
 use crate::pool::Log;
 use iteration::Iteration;
 #[cfg(test)]
@@ -180,7 +180,12 @@ impl Planner<'_> {
     /// The fastest in the long run of schedules that a search makes with encodings; with addresses, if it knows blocks and that is
     /// about as fast, since without them the program may well do otherwise than the simulation.
     fn encoded(&self, search: &mut Search, found: Option<&Arc<Schedule>>) -> Option<(Schedule, u64)> {
-        let contenders = search.encode(&self.encodings(), found);
+        let ranked = self.encodings();
+        // Where all that helps is dropped, a search has tried that: what it chose is in its evictions.
+        if ranked.iter().all(|(_, how)| *how == Eviction::Drop) {
+            return None;
+        }
+        let contenders = search.encode(&ranked, found);
         let placed = if contenders.is_empty() { None } else { self.with_addresses(search) };
         let settled = contenders.into_iter().filter_map(|schedule| {
             let step_ns = self.settled_ns(Some(&schedule))?;

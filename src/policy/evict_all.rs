@@ -9,15 +9,15 @@ pub struct EvictAll;
 
 impl Reactive for EvictAll {
     fn pick(&self, need_bytes: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
-        Auto::default().pick(need_bytes, candidates)
+        Auto.pick(need_bytes, candidates)
     }
 
     fn how(&self, ways: Ways) -> Option<Eviction> {
-        Auto::default().how(ways)
+        Auto.how(ways)
     }
 
     fn least_bytes(&self, need_bytes: usize) -> usize {
-        Auto::default().least_bytes(need_bytes)
+        Auto.least_bytes(need_bytes)
     }
 
     fn evicts_at_once(&self) -> bool {

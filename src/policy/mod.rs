@@ -132,13 +132,10 @@ impl Policy {
         }
     }
 
-    /// Its rule for when memory is short. `may_offload`: bytes can be moved. `format`: what is rounded is rounded to.
-    pub(crate) fn reactive(self, may_offload: bool, format: FloatFormat) -> Arc<dyn Reactive> {
+    /// Its rule for when memory is short. `format`: what is rounded is rounded to.
+    pub(crate) fn reactive(self, format: FloatFormat) -> Arc<dyn Reactive> {
         match self {
-            Policy::Auto => {
-                let weighs = (!may_offload).then_some(Weighed { idle: 1.0, until_next: 0.0 });
-                Arc::new(auto::Auto { weighs })
-            }
+            Policy::Auto => Arc::new(auto::Auto),
             Policy::TensorCache => Arc::new(tensor_cache::TensorCache),
             Policy::Recompute => Arc::new(recompute::Recompute),
             Policy::EvictAll => Arc::new(evict_all::EvictAll),

@@ -1,5 +1,5 @@
-//! Costs against gains: what is cheap to have back, large, and not needed for long goes first. For plans, which know the
-//! future; without that, what was not used for long is taken to stay so.
+//! Costs against gains: what is cheap to have back, large, and not needed for long goes first. Where the future is not known, what was
+//! not used for long is taken to stay so.
 
 use super::{Candidate, Eviction, Knowledge, Reactive, Ways};
 
@@ -62,7 +62,12 @@ impl Reactive for Weighed {
     }
 
     fn how(&self, ways: Ways) -> Option<Eviction> {
-        super::auto::Auto::default().how(ways)
+        match (ways.move_ns, ways.remake_ns) {
+            (Some(move_ns), Some(remake_ns)) if remake_ns < move_ns => Some(Eviction::Drop),
+            (Some(_), _) => Some(Eviction::Offload),
+            (None, Some(_)) => Some(Eviction::Drop),
+            (None, None) => None,
+        }
     }
 }
 
@@ -89,6 +94,16 @@ mod tests {
                 assert_eq!(weighed.precedes(one, other), picked == Some(1), "{one:?}, {other:?}");
             }
         }
+    }
+
+    #[test]
+    fn the_cheaper_way_is_taken() {
+        let how = |move_ns, remake_ns| Weighed::default().how(Ways { move_ns, remake_ns });
+        assert_eq!(how(Some(100), Some(99)), Some(Eviction::Drop));
+        assert_eq!(how(Some(100), Some(100)), Some(Eviction::Offload));
+        assert_eq!(how(Some(100), None), Some(Eviction::Offload));
+        assert_eq!(how(None, Some(1000)), Some(Eviction::Drop));
+        assert_eq!(how(None, None), None);
     }
 
     #[test]
