@@ -32,8 +32,6 @@ type Placed = ((Block, Pending), Option<Copy>);
 #[derive(Debug)]
 pub(super) struct Encoded {
     id: StorageId,
-    /// Which input of the op it is, if that runs over it.
-    pub place: usize,
     encoding: Encoding,
     form: StorageId,
     encode: Arc<Instruction>,
@@ -52,13 +50,13 @@ impl Pool {
         Ok(made.map(|made| self.leave_encoded(made)).is_some())
     }
 
-    /// Has an input that is to leave encoded after the op do so before: then the first output can take its memory. Its bytes
-    /// stay until the op has read them and [`leave_encoded`](Pool::leave_encoded) is called.
+    /// Has an input, by place, that is to leave encoded after the op do so before: then the first output can take its memory. Its
+    /// bytes stay until the op has read them and [`leave_encoded`](Pool::leave_encoded) is called.
     pub(super) fn encode_ahead(
         &mut self,
         inputs: &[Input],
         plan: &Instruction,
-    ) -> Result<Option<Encoded>, Error> {
+    ) -> Result<Option<(usize, Encoded)>, Error> {
         for (place, interval, encoding) in self.encoded_after(inputs.len()) {
             let id = inputs[place].id;
             let storage = &self.graph.storages[id];
@@ -66,7 +64,7 @@ impl Pool {
                 plan.outputs.first().is_some_and(|made| made.size_bytes() == storage.size_bytes);
             if is_as_large && storage.held && storage.host.is_none() && lies_alike(inputs, place, plan) {
                 self.begin_interval(id, interval);
-                return Ok(self.make_form(id, encoding)?.map(|made| Encoded { place, ..made }));
+                return Ok(self.make_form(id, encoding)?.map(|made| (place, made)));
             }
         }
         Ok(None)
@@ -99,12 +97,12 @@ impl Pool {
             Some(decode) => self.graph.replace_recipe(id, decode, form),
             None => self.graph.storages[id].signs = Some(form),
         }
-        Ok(Some(Encoded { id, place: 0, encoding, form, encode }))
+        Ok(Some(Encoded { id, encoding, form, encode }))
     }
 
     /// What an encoded form was made of has no bytes any more.
     pub(super) fn leave_encoded(&mut self, made: Encoded) {
-        let Encoded { id, encoding, form, encode, .. } = made;
+        let Encoded { id, encoding, form, encode } = made;
         // What made room for the op may have put it there.
         self.free_host(id);
         let (before_bytes, after_bytes) =

@@ -160,13 +160,13 @@ impl Pool {
             if overwritten.is_none() {
                 ahead = self.encode_ahead(inputs, &plan)?;
             }
-            let taken = overwritten.or(ahead.as_ref().map(|ahead| ahead.place));
+            let taken = overwritten.or(ahead.as_ref().map(|(place, _)| *place));
             let blocks = self.reserve(&ids, &plan, taken)?;
             let result = self.submit(&ids, &plan, blocks, taken);
             self.unpin(&ids);
             result
         });
-        ahead.into_iter().for_each(|ahead| self.leave_encoded(ahead));
+        ahead.into_iter().for_each(|(_, made)| self.leave_encoded(made));
         Ran { plan, overwritten, copies }
     }
 
