@@ -149,6 +149,11 @@ impl Tracker {
         self.history.time_ns(then, until.checked_sub(self.now() + 1)?)
     }
 
+    /// How many ops ago a storage was touched, one if by the last, and by which operand.
+    pub fn ago(&self, touch: Touch) -> Option<(u64, usize)> {
+        (touch.op > 0).then(|| (self.now() + 1 - touch.op, touch.operand.into()))
+    }
+
     fn touched_again(&mut self, touch: Touch, now: u64) {
         let Some(before) = touch.op.checked_sub(1) else { return };
         if let Some(slot) = self.history.slot(before, touch.operand.into()) {

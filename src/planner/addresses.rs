@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::pages::assign;
+use super::pages::{assign, in_use};
 use super::search::Search;
-use super::smartpool::{Lifetime, peak_bytes, place};
-use super::{Planner, scheduled};
+use super::smartpool::{Lifetime, Placed, in_each_order, peak_bytes, place};
+use super::{Planner, Settled, scheduled};
 use crate::config::Settings;
 use crate::policy::{IntervalId, Layout, PlannedBlock, Schedule, Spot};
 use crate::pool::{TakenBlock, Takings};
@@ -93,7 +93,10 @@ impl Blocks {
     ) -> (Layout, usize) {
         let (spots, footprint_bytes) = match page_bytes {
             Some(page_bytes) => self.on_pages(page_bytes, enough_bytes),
-            None => self.at_addresses(&self.lifetimes, enough_bytes),
+            None => {
+                let Placed { offsets, footprint_bytes } = self.placed(&self.lifetimes, enough_bytes);
+                (offsets.into_iter().map(Spot::At).collect(), footprint_bytes)
+            }
         };
         let block = |(&op, index): (&u32, usize)| PlannedBlock {
             op,
@@ -106,10 +109,8 @@ impl Blocks {
         (Layout { blocks, residents, limit_bytes }, footprint_bytes)
     }
 
-    fn at_addresses(&self, lifetimes: &[Lifetime], enough_bytes: usize) -> (Vec<Spot>, usize) {
-        let most_steps = STEPS + STEPS_PER_BLOCK * lifetimes.len() as u64;
-        let placed = place(lifetimes, self.period, enough_bytes, most_steps);
-        (placed.offsets.into_iter().map(Spot::At).collect(), placed.footprint_bytes)
+    fn placed(&self, lifetimes: &[Lifetime], enough_bytes: usize) -> Placed {
+        place(lifetimes, self.period, enough_bytes, STEPS + STEPS_PER_BLOCK * lifetimes.len() as u64)
     }
 
     /// What is smaller than a page comes first, at addresses, and then pages.
@@ -117,32 +118,41 @@ impl Blocks {
         let (large, small): (Vec<usize>, Vec<usize>) =
             (0..self.lifetimes.len()).partition(|&at| self.lifetimes[at].bytes >= page_bytes);
         let lifetimes = |which: &[usize]| which.iter().map(|&at| self.lifetimes[at]).collect::<Vec<_>>();
-        let small_lifetimes = lifetimes(&small);
+        let (small_lifetimes, large_lifetimes) = (lifetimes(&small), lifetimes(&large));
+        let assigned = |placed: Placed| {
+            let used = in_use(&small_lifetimes, &placed.offsets, self.period, page_bytes);
+            let pages = used.len().max(enough_bytes / page_bytes);
+            let (assigned, missing) = assign(&large_lifetimes, self.period, page_bytes, pages as u32, &used);
+            (pages + missing, placed, assigned)
+        };
         let enough_small_bytes = peak_bytes(&small_lifetimes, self.period).next_multiple_of(page_bytes);
-        let (offsets, reach_bytes) = self.at_addresses(&small_lifetimes, enough_small_bytes);
+        let improved = self.placed(&small_lifetimes, enough_small_bytes);
+        let all = [improved].into_iter().chain(in_each_order(&small_lifetimes, self.period)).map(assigned);
+        let (pages, placed, assigned) = all.min_by_key(|&(pages, ..)| pages).expect("there are several");
         let mut spots = vec![Spot::At(0); self.lifetimes.len()];
-        for (&at, offset) in small.iter().zip(offsets) {
-            spots[at] = offset;
+        for (&at, &offset) in small.iter().zip(&placed.offsets) {
+            spots[at] = Spot::At(offset);
         }
-        let pages = reach_bytes.div_ceil(page_bytes) as u32..(enough_bytes / page_bytes) as u32;
-        let (assigned, missing) = assign(&lifetimes(&large), self.period, page_bytes, pages);
         for (&at, pages) in large.iter().zip(assigned) {
             spots[at] = Spot::On(pages.into());
         }
-        (spots, enough_bytes + missing * page_bytes)
+        (spots, pages * page_bytes)
     }
 }
 
-/// How often fewer bytes in blocks are tried, where the addresses of as many as there may be reach too far; by how much fewer
-/// than would do if others were placed as well, at first, and then twice as much each time.
-const MOST_LIMITS: usize = 6;
-const FIRST_MARGIN: f64 = 0.001;
+/// How often fewer bytes in blocks are tried, where the addresses of as many as there may be reach too far; by how much fewer at the
+/// least at first, and how many times that each time.
+const MOST_LIMITS: i32 = 12;
+const FIRST_MARGIN: f64 = 0.002;
+const MARGIN_FACTOR: f64 = 1.35;
+/// The part of what is beyond the budget by which there are fewer: others come to be in the way.
+const EXCESS_PART: f64 = 0.25;
 /// How often an iteration is tried again that does not end as it begins.
 const MOST_REPEATS: usize = 2;
 
 impl Planner<'_> {
     /// The fastest schedule of a search whose addresses have no end, with addresses within the budget, and how long it takes.
-    pub fn with_addresses(&self, search: &Search<'_>) -> Option<(Schedule, u64)> {
+    pub fn with_addresses(&self, search: &Search<'_>) -> Option<Settled> {
         let (schedule, first) = search.tried()?;
         let mut blocks = first.blocks.clone()?;
         if blocks.ops.is_empty() {
@@ -166,12 +176,11 @@ impl Planner<'_> {
             let page_bytes = self.settings.page_bytes(self.settings.budget_bytes);
             let (layout, footprint_bytes) = blocks.layout(budget_bytes, limit_bytes, page_bytes);
             if footprint_bytes <= budget_bytes {
-                let placed = Arc::new(Schedule { layout: Some(Arc::new(layout)), ..script });
-                let step_ns = self.settled_ns(Some(&placed))?;
-                return Some((Arc::unwrap_or_clone(placed), step_ns));
+                return self.settled(Arc::new(Schedule { layout: Some(Arc::new(layout)), ..script }));
             }
-            let part = budget_bytes as f64 / footprint_bytes as f64;
-            limit_bytes = (limit_bytes as f64 * part * (1.0 - FIRST_MARGIN * f64::from(1 << tried))) as usize;
+            let excess = footprint_bytes as f64 / budget_bytes as f64 - 1.0;
+            let margin = (excess * EXCESS_PART).max(FIRST_MARGIN * MARGIN_FACTOR.powi(tried));
+            limit_bytes = (limit_bytes as f64 * (1.0 - margin)) as usize;
             let settings = Settings { endless: true, ..self.settings.with_less(budget_bytes - limit_bytes) };
             let trial = Planner { settings: &settings, ..*self }.run(Some(schedule))?;
             script = scheduled(schedule, &trial);

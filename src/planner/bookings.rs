@@ -40,7 +40,10 @@ impl Timeline {
         let mut begins_ns = vec![0];
         let mut need_bytes = Vec::new();
         let bytes = |slot: u32| aligned(iteration.size_bytes[slot as usize]);
-        let mut live_bytes: usize = (0..iteration.successors.len()).map(|slot| bytes(slot as u32)).sum();
+        // What the iteration before left and nothing uses leaves before all else.
+        let is_left = |slot: usize| iteration.begun.get(slot).is_some_and(Option::is_none);
+        let begun = (0..iteration.successors.len()).filter(|&slot| !is_left(slot));
+        let mut live_bytes: usize = begun.map(|slot| bytes(slot as u32)).sum();
         let mut cost_ns = vec![None; iteration.size_bytes.len()];
         for step in &iteration.steps {
             match step {
@@ -61,6 +64,7 @@ impl Timeline {
                     }
                 }
                 Step::Write(slot) => live_bytes += bytes(*slot),
+                Step::Free(slot) if is_left(*slot as usize) => {}
                 Step::Free(slot) => live_bytes -= bytes(*slot),
                 Step::Read(_) | Step::Sync => {}
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use crate::engine::{Instruction, aligned};
 use crate::op::{Counts, Inputs, Origin, PerOutput, Planes, Tally, View};
@@ -64,28 +64,31 @@ struct Census {
 }
 
 impl Census {
-    /// All that was there before the log began.
+    /// All that was there before the log began and is named in it.
     fn before(log: &Log) -> Self {
         let mut census = Census::default();
-        let mut made = hashbrown::HashSet::new();
-        let mut first = 0;
+        let mut made = HashSet::new();
+        let mut written = 0;
         for asked in &log.asked {
-            let mut used = |census: &mut Census, number: u64| {
+            let mut named = |census: &mut Census, number: u64| {
                 if made.insert(number) {
-                    first += 1;
-                    census.add(log, number, (-1, WRITTEN + first));
+                    written += 1;
+                    let touched = log.begun.get(&number).and_then(|begun| begun.touched);
+                    let touch =
+                        touched.map_or((-1, WRITTEN + written), |(ago, operand)| (-(ago as isize), operand));
+                    census.add(log, number, touch);
                 }
             };
             match asked {
                 Asked::Op { inputs, outputs, .. } => {
-                    inputs.iter().for_each(|&(number, _)| used(&mut census, number));
+                    inputs.iter().for_each(|&(number, _)| named(&mut census, number));
                     made.extend(outputs.iter().copied());
                 }
                 Asked::Write(number) => {
                     made.insert(*number);
                 }
-                Asked::Read(number) => used(&mut census, *number),
-                Asked::Free(_) | Asked::Sync => {}
+                Asked::Read(number) | Asked::Free(number) => named(&mut census, *number),
+                Asked::Sync => {}
             }
         }
         census
@@ -130,28 +133,39 @@ impl Census {
 }
 
 impl Iteration {
-    /// Of a log whose last ops repeat with this period. `None`: it has not two of them.
+    /// Of a log whose last ops repeat with this period, from where the program holds least and will hold as much again: the first
+    /// time, it did not hold what an iteration leaves to the next. `None`: the log has not two of them.
     pub fn cut(log: &Log, period: usize) -> Option<Iteration> {
         let op_places: Vec<usize> =
             (0..log.asked.len()).filter(|&at| matches!(log.asked[at], Asked::Op { .. })).collect();
         let earliest = op_places.len().checked_sub(2 * period)?;
-        let latest = op_places.len() - period;
-        let mut census = Census::before(log);
-        let mut least: Option<(usize, Census)> = None;
-        let mut end = None;
-        for (at, asked) in log.asked.iter().enumerate() {
-            let op = census.ops as usize;
-            if let Asked::Op { .. } = asked
-                && (earliest..latest).contains(&op)
-                && least.as_ref().is_none_or(|(_, least)| census.live_bytes < least.live_bytes)
-            {
-                least = Some((at, census.clone()));
-                end = op_places.get(op + period).copied().or(Some(log.asked.len()));
+        let start = Census::before(log);
+        let mut census = start.clone();
+        let mut held_bytes = Vec::with_capacity(op_places.len());
+        for asked in &log.asked {
+            if let Asked::Op { .. } = asked {
+                held_bytes.push(census.live_bytes);
             }
             census.next(log, asked);
         }
-        let (begin, census) = least?;
-        Some(Iteration::between(log, census, begin, end?))
+        let differs = |op: usize| held_bytes[op] != held_bytes[op + period];
+        let first = (earliest..earliest + period).min_by_key(|&op| (differs(op), held_bytes[op]))?;
+        let (begin, end) = (op_places[first], op_places[first + period]);
+        let mut begun = start;
+        log.asked[..begin].iter().for_each(|asked| begun.next(log, asked));
+        Some(Iteration::between(log, begun, begin, end))
+    }
+
+    /// The intervals of what is there when the iteration begins, though none of its ops uses it, until it is freed.
+    pub fn left_over(&self) -> Vec<IntervalId> {
+        let mut last: HashMap<Slot, IntervalId> = HashMap::new();
+        for (&(slot, _), interval) in self.of_interval.iter().zip(0..) {
+            last.insert(slot, IntervalId(interval));
+        }
+        let begun = self.begun.iter().zip(&self.successors).filter(|(begun, _)| begun.is_none());
+        let mut left: Vec<IntervalId> = begun.filter_map(|(_, end)| last.get(&(*end)?).copied()).collect();
+        left.sort_unstable();
+        left
     }
 
     /// A schedule that says nothing yet.
@@ -209,16 +223,37 @@ impl Iteration {
             building.slot(log, number);
         }
         log.asked[begin..end].iter().for_each(|asked| building.step(log, asked));
-        let places: HashMap<Touch, u64> =
-            ended.alive.iter().map(|(&number, touch)| ((touch.0 - period, touch.1), number)).collect();
-        // What stays is its own successor: where it was touched last before the log began is not known.
-        let stays = |number: u64| ended.alive.contains_key(&number).then_some(number);
-        let successors = state.iter().map(|(number, touch)| {
-            stays(*number).or_else(|| places.get(touch).copied()).map(|then| building.slots[&then])
-        });
-        let successors: Vec<Option<Slot>> = successors.collect();
+        let successors = successors(log, &state, &ended, period);
+        let slot = |number: Option<u64>| number.map(|number| building.slots[&number]);
+        let successors: Vec<Option<Slot>> = successors.into_iter().map(slot).collect();
         building.finish(successors, period as u32)
     }
+}
+
+/// For each storage that is there when an iteration begins, the one that is in its place when it ends: itself if it stays; what was
+/// touched last by the same op one period later; of what is left, as after ops that came in the first iteration alone, what is as
+/// large and was touched as the same operand, the last by the last.
+fn successors(log: &Log, state: &[(u64, Touch)], ended: &Census, period: isize) -> Vec<Option<u64>> {
+    let mut left: Vec<(u64, Touch)> = ended.alive.iter().map(|(&number, &touch)| (number, touch)).collect();
+    left.sort_unstable_by_key(|&(number, touch)| (touch, number));
+    let places: HashMap<Touch, u64> =
+        left.iter().map(|&(number, (op, operand))| ((op - period, operand), number)).collect();
+    let stays = |number: u64| ended.alive.contains_key(&number).then_some(number);
+    let found = |&(number, ref touch): &(u64, Touch)| stays(number).or_else(|| places.get(touch).copied());
+    let mut successors: Vec<Option<u64>> = state.iter().map(found).collect();
+    let taken: HashSet<u64> = successors.iter().flatten().copied().collect();
+    let kind = |number: u64, touch: Touch| (log.size_bytes[&number], touch.1);
+    let mut alike: HashMap<(usize, usize), Vec<u64>> = HashMap::new();
+    for &(number, touch) in left.iter().filter(|(number, _)| !taken.contains(number)) {
+        alike.entry(kind(number, touch)).or_default().push(number);
+    }
+    let mut alone: Vec<usize> = (0..state.len()).filter(|&at| successors[at].is_none()).collect();
+    alone.sort_unstable_by_key(|&at| (state[at].1, state[at].0));
+    for at in alone.into_iter().rev() {
+        let (number, touch) = state[at];
+        successors[at] = alike.get_mut(&kind(number, touch)).and_then(Vec::pop);
+    }
+    successors
 }
 
 /// An iteration in the making.

@@ -66,8 +66,32 @@ pub fn plan(
     });
 }
 
-/// A schedule with addresses that takes so many times as long is taken for as fast as one without.
+/// How many times as long a schedule with addresses may take to be preferred to one without. With addresses the program goes as the
+/// trial did; by best fit each iteration leaves memory in other pieces for the next, and few go as any trial did.
 const ABOUT_AS_FAST: f64 = 1.01;
+
+/// A schedule, and the time of an iteration in the long run.
+#[derive(Clone)]
+struct Settled {
+    schedule: Schedule,
+    step_ns: u64,
+}
+
+impl Settled {
+    /// What it is compared by.
+    fn weighed_ns(&self) -> u64 {
+        weighed_ns(self.step_ns, self.schedule.layout.is_some())
+    }
+
+    fn better(of: impl IntoIterator<Item = Settled>) -> Option<Settled> {
+        of.into_iter().min_by_key(Settled::weighed_ns)
+    }
+}
+
+fn weighed_ns(step_ns: u64, has_addresses: bool) -> u64 {
+    let factor = if has_addresses { 1.0 } else { ABOUT_AS_FAST };
+    (step_ns as f64 * factor) as u64
+}
 
 /// An iteration, and what it is planned for.
 #[derive(Clone, Copy)]
@@ -103,19 +127,18 @@ impl Planner<'_> {
         made
     }
 
-    /// Hands on schedules that are faster than none, each faster than the one before.
+    /// Hands on schedules that are better than none, each better than the one before.
     ///
     /// What is best is found with addresses without end, then addresses are chosen. Only if these reach too far, or the program
     /// is slower with them, what best fit makes of schedules is searched as well.
     fn search(&self, mut found: impl FnMut(Schedule) -> bool) {
-        let mut best_ns = self.settled_ns(None).unwrap_or(u64::MAX);
+        let mut best_ns = self.settled_ns(None).map_or(u64::MAX, |step_ns| weighed_ns(step_ns, false));
         let mut best = None;
-        let mut offer = |schedule: Option<(Schedule, u64)>, best: &mut Option<Arc<Schedule>>| {
-            let faster = schedule.filter(|&(_, step_ns)| step_ns < best_ns);
-            faster.is_none_or(|(schedule, step_ns)| {
-                best_ns = step_ns;
-                *best = Some(Arc::new(schedule.clone()));
-                found(schedule)
+        let mut offer = |settled: Option<Settled>, best: &mut Option<Arc<Schedule>>| {
+            settled.filter(|settled| settled.weighed_ns() < best_ns).is_none_or(|settled| {
+                best_ns = settled.weighed_ns();
+                *best = Some(Arc::new(settled.schedule.clone()));
+                found(settled.schedule)
             })
         };
         let hurried = Planner { rests: 0, ..*self };
@@ -137,12 +160,12 @@ impl Planner<'_> {
             }
             if search.improve() {
                 let improved = self.realised(&search);
-                placed = placed.into_iter().chain(improved).min_by_key(|&(_, step_ns)| step_ns);
+                placed = Settled::better(placed.into_iter().chain(improved));
                 if !offer(placed.clone(), &mut best) {
                     return;
                 }
             }
-            is_fast = placed.is_some_and(|(_, step_ns)| search.is_as_fast(step_ns));
+            is_fast = placed.is_some_and(|settled| search.is_as_fast(settled.step_ns));
         }
         if !is_fast {
             let mut fitted = Search::new(*self, &chosen);
@@ -162,24 +185,26 @@ impl Planner<'_> {
 
     /// The schedule of a search whose addresses have no end, as memory is: with addresses for its blocks, or by best fit,
     /// whichever is faster.
-    fn realised(&self, search: &Search) -> Option<(Schedule, u64)> {
+    fn realised(&self, search: &Search) -> Option<Settled> {
         let placed = self.with_addresses(search);
-        if placed.as_ref().is_some_and(|&(_, step_ns)| search.is_as_fast(step_ns)) {
+        if placed.as_ref().is_some_and(|settled| search.is_as_fast(settled.step_ns)) {
             return placed;
         }
-        placed.into_iter().chain(self.fitted(search)).min_by_key(|&(_, step_ns)| step_ns)
+        Settled::better(placed.into_iter().chain(self.fitted(search)))
     }
 
     /// The same by best fit.
-    fn fitted(&self, search: &Search) -> Option<(Schedule, u64)> {
-        let schedule = Arc::new(search.best()?.0);
-        let step_ns = self.settled_ns(Some(&schedule))?;
-        Some((Arc::unwrap_or_clone(schedule), step_ns))
+    fn fitted(&self, search: &Search) -> Option<Settled> {
+        self.settled(Arc::new(search.best()?.0))
     }
 
-    /// The fastest in the long run of schedules that a search makes with encodings; with addresses, if it knows blocks and that is
-    /// about as fast, since without them the program may well do otherwise than the simulation.
-    fn encoded(&self, search: &mut Search, found: Option<&Arc<Schedule>>) -> Option<(Schedule, u64)> {
+    fn settled(&self, schedule: Arc<Schedule>) -> Option<Settled> {
+        let step_ns = self.settled_ns(Some(&schedule))?;
+        Some(Settled { schedule: Arc::unwrap_or_clone(schedule), step_ns })
+    }
+
+    /// The best of schedules that a search makes with encodings; with addresses too, if it knows blocks.
+    fn encoded(&self, search: &mut Search, found: Option<&Arc<Schedule>>) -> Option<Settled> {
         let ranked = self.encodings();
         // Where all that helps is dropped, a search has tried that: what it chose is in its evictions.
         if ranked.iter().all(|(_, how)| *how == Eviction::Drop) {
@@ -187,15 +212,16 @@ impl Planner<'_> {
         }
         let contenders = search.encode(&ranked, found);
         let placed = if contenders.is_empty() { None } else { self.with_addresses(search) };
-        let settled = contenders.into_iter().filter_map(|schedule| {
-            let step_ns = self.settled_ns(Some(&schedule))?;
-            Some((Arc::unwrap_or_clone(schedule), step_ns))
-        });
-        let fitted = settled.min_by_key(|&(_, step_ns)| step_ns);
-        let is_about_as_fast = |step_ns: u64| {
-            fitted.as_ref().is_none_or(|fitted| step_ns as f64 <= fitted.1 as f64 * ABOUT_AS_FAST)
-        };
-        placed.filter(|placed| is_about_as_fast(placed.1)).or(fitted)
+        let fitted = contenders.into_iter().filter_map(|schedule| self.settled(schedule));
+        Settled::better(placed.into_iter().chain(fitted))
+    }
+
+    /// A schedule that drops what the iteration before left and nothing uses, as the next begins, and says nothing else.
+    fn schedule(&self) -> Schedule {
+        let schedule = self.iteration.schedule();
+        let left = if self.settings.ways.recompute { self.iteration.left_over() } else { Vec::new() };
+        let releases = left.into_iter().map(|interval| (0, interval, Eviction::Drop)).collect();
+        Schedule { releases, ..schedule }
     }
 
     fn limits(&self) -> Limits {

@@ -252,7 +252,7 @@ impl<'a> Search<'a> {
             return Vec::new();
         }
         self.contenders = Some(Vec::new());
-        let plain = Arc::new(self.planner.iteration.schedule());
+        let plain = Arc::new(self.planner.schedule());
         // Addresses that were planned are for other blocks.
         let found = found.map(|found| Arc::new(Schedule { layout: None, ..(**found).clone() }));
         let based = [plain].into_iter().chain(found).map(|base| Draft {
@@ -400,7 +400,7 @@ impl<'a> Search<'a> {
     }
 
     fn schedule(&self, draft: &Draft) -> Schedule {
-        let ruled = || Schedule { rule: Some(draft.rule), ..self.planner.iteration.schedule() };
+        let ruled = || Schedule { rule: Some(draft.rule), ..self.planner.schedule() };
         let mut schedule = draft.base.as_ref().map_or_else(ruled, |base| (**base).clone());
         for (&interval, &wish) in &draft.wishes {
             let at = interval.0 as usize;

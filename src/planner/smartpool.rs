@@ -79,6 +79,18 @@ pub fn place(blocks: &[Lifetime], period: u32, enough_bytes: usize, most_steps: 
     placing.one_by_one(ordered, goal_bytes, most_steps)
 }
 
+/// What each order makes of them by itself: some have few blocks at high addresses for most of the time.
+pub fn in_each_order(blocks: &[Lifetime], period: u32) -> [Placed; ORDERS.len()] {
+    let mut placing = Placing { blocks, period, taken: Vec::with_capacity(blocks.len()), steps: 0 };
+    ORDERS.map(|key| placing.in_order(&ordered(blocks, key)))
+}
+
+fn ordered(blocks: &[Lifetime], key: fn(&Lifetime) -> u128) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..blocks.len() as u32).collect();
+    order.sort_by_key(|&at| key(&blocks[at as usize]));
+    order
+}
+
 /// Changes an order: what lies too high comes earlier. `earlier`: where, by its place and the number of blocks, in parts of a
 /// place.
 fn bring_forward(
@@ -110,11 +122,7 @@ impl Placing<'_> {
     /// The best of all orders, each improved, until one is good enough or for so many steps.
     fn in_orders(&mut self, goal_bytes: usize, most_steps: u64) -> Placed {
         let blocks = self.blocks;
-        let mut orders = ORDERS.map(|key| {
-            let mut order: Vec<u32> = (0..blocks.len() as u32).collect();
-            order.sort_by_key(|&at| key(&blocks[at as usize]));
-            order
-        });
+        let mut orders = ORDERS.map(|key| ordered(blocks, key));
         let mut best: Option<Placed> = None;
         let mut least_bytes = [usize::MAX; ORDERS.len()];
         for round in 0.. {

@@ -19,15 +19,22 @@ const LAYERS: u64 = 12;
 const BYTES: usize = 8 << 20;
 const LAYER_NS: u64 = 1_000_000;
 
-/// A forward pass of so many layers, and a backward pass that reads what each of them read.
-fn chain() -> (Iteration, Profile) {
-    let profile = profiles().swap_remove(0);
-    let engine = SimEngine::new(&profile);
-    let mut log = Log::default();
-    let (mut number, mut context) = (0, 0);
-    let mut op = |log: &mut Log, name: &str, inputs: &[(u64, bool)]| {
-        (number, context) = (number + 1, context + 1);
-        log.size_bytes.insert(number, BYTES);
+/// Ops of layers.
+struct Layers {
+    engine: SimEngine,
+    log: Log,
+    number: u64,
+}
+
+impl Layers {
+    fn new(profile: &Profile) -> Self {
+        Layers { engine: SimEngine::new(profile), log: Log::default(), number: 0 }
+    }
+
+    fn op(&mut self, name: &str, inputs: &[(u64, bool)]) -> u64 {
+        self.number += 1;
+        let number = self.number;
+        self.log.size_bytes.insert(number, BYTES);
         let views: Vec<_> = inputs.iter().map(|_| bytes_view(BYTES)).collect();
         let facts = Facts {
             name: name.into(),
@@ -44,30 +51,78 @@ fn chain() -> (Iteration, Profile) {
             exact: name != "input",
         };
         let instruction =
-            Instruction::new(&engine, Op::Traced(Traced::new(facts)), Algorithm::default(), &views);
-        log.asked.push(Asked::Op {
+            Instruction::new(&self.engine, Op::Traced(Traced::new(facts)), Algorithm::default(), &views);
+        self.log.asked.push(Asked::Op {
             instruction: Arc::new(instruction),
-            context,
+            context: number,
             inputs: inputs.iter().copied().collect(),
             outputs: [number].into_iter().collect(),
         });
         number
-    };
-    for _ in 0..2 {
-        let first = op(&mut log, "input", &[]);
-        let mut made = vec![first];
+    }
+
+    fn free(&mut self, number: u64) {
+        self.log.asked.push(Asked::Free(number));
+    }
+
+    fn ops(&self) -> usize {
+        self.log.asked.iter().filter(|asked| matches!(asked, Asked::Op { .. })).count()
+    }
+
+    /// A forward pass of so many layers.
+    fn forward(&mut self) -> Vec<u64> {
+        let mut made = vec![self.op("input", &[])];
         for _ in 0..LAYERS {
             let last = made[made.len() - 1];
-            made.push(op(&mut log, "forward", &[(last, false)]));
+            made.push(self.op("forward", &[(last, false)]));
         }
-        let mut gradient = op(&mut log, "loss", &[(made.pop().unwrap(), true)]);
-        while let Some(activation) = made.pop() {
-            gradient = op(&mut log, "backward", &[(gradient, true), (activation, true)]);
-        }
-        log.asked.push(Asked::Free(gradient));
+        made
     }
-    let period = log.asked.iter().filter(|asked| matches!(asked, Asked::Op { .. })).count() / 2;
-    (Iteration::cut(&log, period).expect("two iterations"), profile)
+}
+
+/// A forward pass of so many layers, and a backward pass that reads what each of them read.
+fn chain() -> (Iteration, Profile) {
+    let profile = profiles().swap_remove(0);
+    let mut layers = Layers::new(&profile);
+    for _ in 0..2 {
+        let mut made = layers.forward();
+        let mut gradient = layers.op("loss", &[(made.pop().unwrap(), true)]);
+        while let Some(activation) = made.pop() {
+            gradient = layers.op("backward", &[(gradient, true), (activation, true)]);
+        }
+        layers.free(gradient);
+    }
+    let period = layers.ops() / 2;
+    (Iteration::cut(&layers.log, period).expect("two iterations"), profile)
+}
+
+#[test]
+fn what_an_iteration_leaves_to_the_next_is_found_though_the_first_had_more_ops() {
+    let mut layers = Layers::new(&profiles().swap_remove(0));
+    let (mut left, mut period) = (Vec::new(), 0);
+    for iteration in 0..3 {
+        let begun = layers.ops();
+        let made = layers.forward();
+        let mut gradients = Vec::new();
+        for activation in made.into_iter().rev() {
+            gradients.push(layers.op("backward", &[(activation, true)]));
+            left.pop().into_iter().for_each(|gradient| layers.free(gradient));
+        }
+        left = gradients;
+        period = layers.ops() - begun;
+        if iteration == 0 {
+            let extra = layers.op("extra", &[]);
+            layers.free(extra);
+        }
+    }
+    // The log ends before the third is over, so that what is planned begins with the second.
+    layers.log.asked.truncate(layers.log.asked.len() - 3);
+    let iteration = Iteration::cut(&layers.log, period).expect("two iterations");
+    assert_eq!(iteration.successors.len() as u64, LAYERS + 1);
+    let mut successors: Vec<_> = iteration.successors.iter().flatten().collect();
+    successors.sort_unstable();
+    successors.dedup();
+    assert_eq!(successors.len(), iteration.successors.len(), "each has its own");
 }
 
 fn ways(offload: bool, recompute: bool) -> AllowedWays {

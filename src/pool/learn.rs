@@ -32,6 +32,14 @@ pub enum Asked {
     Sync,
 }
 
+/// A storage that was there before.
+#[derive(Clone, Copy, Debug)]
+pub struct Begun {
+    size_bytes: usize,
+    /// How many ops before the log an op touched it last, one if the last did, and by which operand, if any did.
+    pub touched: Option<(u64, usize)>,
+}
+
 /// What the thread of a stream asked for, in order. What it is given by another thread counts as written when it is first used.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
@@ -45,6 +53,8 @@ pub struct Log {
     under_way: Arc<()>,
     /// The number of the first storage that was made since the log began.
     first: u64,
+    /// What the stream held when the log began.
+    pub begun: HashMap<u64, Begun>,
     pub asked: Vec<Asked>,
     /// Of all storages that are named.
     pub size_bytes: HashMap<u64, usize>,
@@ -100,8 +110,12 @@ impl Log {
 
     /// A handle is gone, whichever thread had it.
     fn loses(&mut self, storage: &Storage) {
-        if self.size_bytes.contains_key(&storage.number) {
-            self.asked.push(Asked::Free(storage.number));
+        let number = storage.number;
+        if let Some(begun) = self.begun.get(&number) {
+            self.size_bytes.insert(number, begun.size_bytes);
+        }
+        if self.size_bytes.contains_key(&number) {
+            self.asked.push(Asked::Free(number));
         }
     }
 }
@@ -144,8 +158,8 @@ impl Pool {
     /// Logs from now on what a plan that is followed is made anew from.
     pub(super) fn renew(&mut self, plan: PlanId) {
         if !self.learns && !self.is_planning() {
-            let (stream, first) = (self.streams.current(), self.graph.storages.made());
-            self.begin_anew(Some(Log { stream, plan, renews: true, first, ..Log::default() }));
+            let log = Log { plan, renews: true, ..self.new_log(self.streams.current()) };
+            self.begin_anew(Some(log));
             self.learns = true;
         }
     }
@@ -165,9 +179,18 @@ impl Pool {
         let period = self.streams[leader].tracker.period();
         let in_vain = period.is_some_and(|period| self.plans.is_fruitless(period as usize));
         if self.log.as_deref().is_none_or(leads) && !in_vain {
-            let first = self.graph.storages.made();
-            self.begin_anew(Some(Log { stream: leader, first, ..Log::default() }));
+            self.begin_anew(Some(self.new_log(leader)));
         }
+    }
+
+    fn new_log(&self, stream: StreamId) -> Log {
+        let tracker = &self.streams[stream].tracker;
+        let held = self.graph.storages.iter().map(|(_, storage)| storage);
+        let held = held.filter(|storage| storage.held && storage.stream == stream);
+        let begun =
+            |storage: &Storage| Begun { size_bytes: storage.size_bytes, touched: tracker.ago(storage.touch) };
+        let begun = held.map(|storage| (storage.number, begun(storage))).collect();
+        Log { stream, first: self.graph.storages.made(), begun, ..Log::default() }
     }
 
     /// What was logged before is of no use.
