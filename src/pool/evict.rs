@@ -1,5 +1,7 @@
 //! Making room: candidates for the policy, and what it decided.
 
+use smallvec::SmallVec;
+
 use super::Pool;
 use super::arena::Block;
 use super::lease::Pending;
@@ -11,6 +13,9 @@ use crate::error::Error;
 use crate::liveness::NextUse;
 use crate::policy::{Candidate, Eviction, Knowledge, Ways};
 use crate::trace::How;
+
+/// Storages that are looked at when one is to leave, if there are no more, without an allocation.
+const MOST_CANDIDATES: usize = 256;
 
 impl Pool {
     /// A block of device memory, evicting until there is one. `None`: nothing more can be evicted, and what is free is
@@ -101,23 +106,25 @@ impl Pool {
     fn pick(&self, need_bytes: usize, may_go: impl Fn(StorageId) -> bool) -> Option<StorageId> {
         let storages = &self.graph.storages;
         [self.rule().least_bytes(need_bytes), 0].into_iter().find_map(|least_bytes| {
-            let first = || storages.recomputed_first_of(least_bytes).filter(|&id| self.goes_first(id));
-            let others = || storages.residents_of(least_bytes);
-            self.pick_of(need_bytes, first, &may_go).or_else(|| self.pick_of(need_bytes, others, &may_go))
+            let first = storages.recomputed_first_of(least_bytes).filter(|&id| self.goes_first(id));
+            let picked = self.pick_of(need_bytes, first, &may_go);
+            picked.or_else(|| self.pick_of(need_bytes, storages.residents_of(least_bytes), &may_go))
         })
     }
 
-    fn pick_of<I: Iterator<Item = StorageId>>(
+    fn pick_of(
         &self,
         need_bytes: usize,
-        residents: impl Fn() -> I,
+        residents: impl Iterator<Item = StorageId>,
         may_go: &impl Fn(StorageId) -> bool,
     ) -> Option<StorageId> {
         let storages = &self.graph.storages;
-        let evictable = || residents().filter(|&id| self.can_leave(&storages[id]) && may_go(id));
+        let evictable = residents.filter(|&id| self.can_leave(&storages[id]) && may_go(id));
         let rule = self.rule();
         let mut first: Option<Candidate> = None;
-        let mut candidates = evictable().map(|id| {
+        let mut ids: SmallVec<[StorageId; MOST_CANDIDATES]> = SmallVec::new();
+        let mut candidates = evictable.map(|id| {
+            ids.push(id);
             let storage = &storages[id];
             let mut candidate = Candidate {
                 size_bytes: aligned(storage.size_bytes),
@@ -135,7 +142,7 @@ impl Pool {
             candidate
         });
         let index = rule.pick(need_bytes, &mut candidates)?;
-        evictable().nth(index)
+        Some(ids[index])
     }
 
     /// Whether there is any way to evict a resident storage.

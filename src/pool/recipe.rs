@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashSet;
+use smallvec::SmallVec;
 
 use super::components::{Components, Member};
 use super::storage::{StorageId, Storages};
@@ -19,6 +20,9 @@ use crate::op::{Inputs, PerOutput};
 const MAX_DEPTH: u32 = 1024;
 /// A storage is dropped only if at most this many ops bring it back.
 const MAX_REMAKE_OPS: usize = 32;
+
+/// Recipes in the order in which they run.
+pub type Order = SmallVec<[RecipeId; MAX_REMAKE_OPS]>;
 
 /// Names a recipe while it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -203,11 +207,17 @@ impl Graph {
 
     /// The recipes that bring `id` back, in the order to run them: those of its ancestors that are not stored, then its
     /// own. `None` if that is impossible, or takes more than [`MAX_REMAKE_OPS`] where `bounded`.
-    pub fn remake_order(&self, id: StorageId, bounded: bool) -> Option<Vec<RecipeId>> {
-        let mut order = Vec::new();
+    pub fn remake_order(&self, id: StorageId, bounded: bool) -> Option<Order> {
+        let last = self.storages[id].recipe?;
+        let mut order = Order::new();
+        if self.recipe(last).inputs.iter().all(|&input| self.storages[input].stored()) {
+            order.push(last);
+            return Some(order);
+        }
         // Depth first, with an explicit stack: a recipe is placed once all its inputs are.
-        let mut stack = vec![(self.storages[id].recipe?, 0)];
-        let mut entered: HashSet<RecipeId> = HashSet::from([stack[0].0]);
+        let mut stack: SmallVec<[(RecipeId, usize); MAX_REMAKE_OPS]> = SmallVec::new();
+        stack.push((last, 0));
+        let mut entered: HashSet<RecipeId> = HashSet::from([last]);
         while let Some((recipe, next)) = stack.pop() {
             let Some(&input) = self.recipe(recipe).inputs.get(next) else {
                 order.push(recipe);

@@ -119,14 +119,27 @@ impl Storage {
 }
 
 /// All records, and the resident ones in order of use.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Storages {
     records: Table<Storage>,
     spare_lists: Vec<Vec<RecipeId>>,
     made: u64,
     /// Residents in order of use, by class of size: first those that are not recomputed first, then those that are.
-    classes: [[Ends; CLASSES]; 2],
+    lists: [Lists; 2],
     turns: u64,
+}
+
+/// A list for each class, and a bit for each that has members.
+#[derive(Debug)]
+struct Lists {
+    ends: [Ends; CLASSES],
+    members: u64,
+}
+
+impl Default for Lists {
+    fn default() -> Self {
+        Lists { ends: [Ends::default(); CLASSES], members: 0 }
+    }
 }
 
 /// Class `n` is of `2^n` bytes and more, less than twice that. So those that are large enough are found without passing by
@@ -142,18 +155,6 @@ struct Ends {
 
 fn class(bytes: usize) -> usize {
     bytes.max(1).ilog2() as usize
-}
-
-impl Default for Storages {
-    fn default() -> Self {
-        Storages {
-            records: Table::default(),
-            spare_lists: Vec::new(),
-            made: 0,
-            classes: [[Ends::default(); CLASSES]; 2],
-            turns: 0,
-        }
-    }
 }
 
 impl Storages {
@@ -256,21 +257,28 @@ impl Storages {
 
     /// Those of at least so many bytes.
     pub fn residents_of(&self, least_bytes: usize) -> impl Iterator<Item = StorageId> {
-        self.in_order(&self.classes, least_bytes)
+        self.in_order(&self.lists, least_bytes)
     }
 
     /// Of these, those that are recomputed first.
     pub fn recomputed_first_of(&self, least_bytes: usize) -> impl Iterator<Item = StorageId> {
-        self.in_order(&self.classes[1..], least_bytes)
+        self.in_order(&self.lists[1..], least_bytes)
     }
 
-    fn in_order(&self, lists: &[[Ends; CLASSES]], least_bytes: usize) -> impl Iterator<Item = StorageId> {
-        let lists = lists.iter().flat_map(|classes| &classes[class(least_bytes)..]);
-        let mut oldest: ArrayVec<StorageId, { 2 * CLASSES }> = lists.filter_map(|ends| ends.oldest).collect();
+    fn in_order(&self, lists: &[Lists], least_bytes: usize) -> impl Iterator<Item = StorageId> {
+        let mut oldest = ArrayVec::<(u64, StorageId), { 2 * CLASSES }>::new();
+        for list in lists {
+            let mut members = list.members & (u64::MAX << class(least_bytes));
+            while members != 0 {
+                let id = list.ends[members.trailing_zeros() as usize].oldest.expect("it has members");
+                oldest.push((self[id].turn, id));
+                members &= members - 1;
+            }
+        }
         let in_order = std::iter::from_fn(move || {
-            let (at, &id) = oldest.iter().enumerate().min_by_key(|&(_, &id)| self[id].turn)?;
+            let (at, &(_, id)) = oldest.iter().enumerate().min_by_key(|(_, (turn, _))| *turn)?;
             match self[id].newer {
-                Some(newer) => oldest[at] = newer,
+                Some(newer) => oldest[at] = (self[newer].turn, newer),
                 None => {
                     oldest.swap_remove(at);
                 }
@@ -292,34 +300,43 @@ impl Storages {
         }
     }
 
-    /// The list that a storage is in while it is resident.
-    fn list(&mut self, id: StorageId) -> &mut Ends {
+    /// The lists that a storage is in one of while it is resident, and which.
+    fn lists(&mut self, id: StorageId) -> (&mut Lists, usize) {
         let storage = &self[id];
         let (first, class) = (storage.is_recomputed_first(), class(storage.size_bytes));
-        &mut self.classes[usize::from(first)][class]
+        (&mut self.lists[usize::from(first)], class)
     }
 
     fn link_newest(&mut self, id: StorageId, now_ns: u64) {
         self.turns += 1;
         let turn = self.turns;
-        let before = self.list(id).newest.replace(id);
+        let (lists, class) = self.lists(id);
+        lists.members |= 1 << class;
+        let before = lists.ends[class].newest.replace(id);
+        if before.is_none() {
+            lists.ends[class].oldest = Some(id);
+        }
         let storage = &mut self[id];
         (storage.older, storage.newer, storage.used_ns, storage.turn) = (before, None, now_ns, turn);
-        match before {
-            Some(before) => self[before].newer = Some(id),
-            None => self.list(id).oldest = Some(id),
+        if let Some(before) = before {
+            self[before].newer = Some(id);
         }
     }
 
     fn unlink(&mut self, id: StorageId) {
         let (older, newer) = (self[id].older.take(), self[id].newer.take());
-        match older {
-            Some(older) => self[older].newer = newer,
-            None => self.list(id).oldest = newer,
+        if let Some(older) = older {
+            self[older].newer = newer;
         }
-        match newer {
-            Some(newer) => self[newer].older = older,
-            None => self.list(id).newest = older,
+        if let Some(newer) = newer {
+            self[newer].older = older;
+        }
+        let (lists, class) = self.lists(id);
+        let ends = &mut lists.ends[class];
+        ends.oldest = if older.is_none() { newer } else { ends.oldest };
+        ends.newest = if newer.is_none() { older } else { ends.newest };
+        if ends.oldest.is_none() {
+            lists.members &= !(1 << class);
         }
     }
 }
