@@ -70,6 +70,9 @@ pub fn plan(
 /// trial did; by best fit each iteration leaves memory in other pieces for the next, and few go as any trial did.
 const ABOUT_AS_FAST: f64 = 1.01;
 
+/// How many times as long it takes without the first plan.
+const CLEARLY_FASTER: f64 = 1.01;
+
 /// A schedule, and the time of an iteration in the long run.
 #[derive(Clone)]
 struct Settled {
@@ -132,6 +135,13 @@ impl Planner<'_> {
     /// What is best is found with addresses without end, then addresses are chosen. Only if these reach too far, or the program
     /// is slower with them, what best fit makes of schedules is searched as well.
     fn search(&self, mut found: impl FnMut(Schedule) -> bool) {
+        let hurried = Planner { rests: 0, ..*self };
+        let chosen = Chosen::new();
+        if let Some(first) = hurried.first(&chosen)
+            && !found(first)
+        {
+            return;
+        }
         let mut best_ns = self.settled_ns(None).map_or(u64::MAX, |step_ns| weighed_ns(step_ns, false));
         let mut best = None;
         let mut offer = |settled: Option<Settled>, best: &mut Option<Arc<Schedule>>| {
@@ -141,8 +151,6 @@ impl Planner<'_> {
                 found(settled.schedule)
             })
         };
-        let hurried = Planner { rests: 0, ..*self };
-        let chosen = Chosen::new();
         let endless = Settings { endless: true, ..self.settings.clone() };
         let has_addresses = self.settings.placement == Placement::SmartPool;
         let mut search = Search::new(Planner { settings: &endless, ..hurried }, &chosen);
@@ -181,6 +189,16 @@ impl Planner<'_> {
             }
         }
         offer(self.encoded(&mut search, best.as_ref()), &mut best);
+    }
+
+    /// What a rule makes of the iteration, if that is clearly faster than none: not judged in the long run, so that a program has a plan
+    /// soon.
+    fn first(&self, chosen: &Chosen) -> Option<Schedule> {
+        let mut search = Search::new(*self, chosen);
+        search.try_one();
+        let (schedule, step_ns) = search.best()?;
+        let is_faster = |none: Trial| step_ns as f64 * CLEARLY_FASTER < none.step_ns as f64;
+        self.run(None).is_none_or(is_faster).then_some(schedule)
     }
 
     /// The schedule of a search whose addresses have no end, as memory is: with addresses for its blocks, or by best fit,

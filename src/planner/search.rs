@@ -158,6 +158,11 @@ impl<'a> Search<'a> {
         self.tried().is_none_or(|(_, best)| step_ns as f64 <= best.step_ns as f64 * AS_FAST)
     }
 
+    /// Tries one rule, with copies booked if there may be any.
+    pub fn try_one(&mut self) {
+        self.attempt_start(RULES[0], self.planner.settings.ways.offload.then_some(BOOKS[0]));
+    }
+
     /// Tries every rule, with copies booked and without.
     pub fn try_rules(&mut self) {
         for &rule in self.first(&RULES) {
