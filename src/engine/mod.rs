@@ -38,6 +38,13 @@ pub const fn aligned(bytes: usize) -> usize {
     if bytes == 0 { ALIGN_BYTES } else { bytes.next_multiple_of(ALIGN_BYTES) }
 }
 
+/// What a block takes: where memory is mapped by page, what is no smaller than one takes whole pages.
+pub fn in_memory(bytes: usize, page_bytes: Option<usize>) -> usize {
+    let bytes = aligned(bytes);
+    let page_bytes = page_bytes.filter(|&page_bytes| bytes >= page_bytes);
+    page_bytes.map_or(bytes, |page_bytes| bytes.next_multiple_of(page_bytes))
+}
+
 /// Where bytes can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

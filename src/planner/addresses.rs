@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::pages::{assign, in_use};
-use super::search::Search;
+use super::pages::{Copied, assign, in_use};
 use super::smartpool::{Lifetime, Placed, in_each_order, peak_bytes, place};
+use super::trial::Trial;
 use super::{Planner, Settled, scheduled};
 use crate::config::Settings;
 use crate::policy::{IntervalId, Layout, PlannedBlock, Schedule, Spot};
-use crate::pool::{TakenBlock, Takings};
+use crate::pool::{Pending, TakenBlock, Takings};
 
 /// Looks at blocks when addresses are chosen, and more for each block: half a second for 5,000.
 const STEPS: u64 = 100_000_000;
@@ -22,6 +22,8 @@ pub struct Blocks {
     period: u32,
     /// First those that are taken in it, in order, then those that are always there.
     lifetimes: Vec<Lifetime>,
+    /// Of each, what copies need of it.
+    copied: Vec<Copied>,
     /// The ops at which the first of these are taken.
     ops: Vec<u32>,
     /// What is there when it begins, and in which interval.
@@ -32,8 +34,13 @@ pub struct Blocks {
 
 impl Blocks {
     /// Of the last iteration of a trial. `begins`: when each began. `residents`: what is there now, in which interval, and
-    /// which of all blocks taken that is.
-    pub fn new(takings: &Takings, begins: &[u32], residents: Vec<(IntervalId, usize)>) -> Blocks {
+    /// which of all blocks taken that is. `ready`: when work is done.
+    pub fn new(
+        takings: &Takings,
+        begins: &[u32],
+        residents: Vec<(IntervalId, usize)>,
+        ready: impl Fn(Pending) -> u32,
+    ) -> Blocks {
         let [.., before, begin] = *begins else { return Blocks::none() };
         let (all, period) = (takings.blocks(), takings.now() - begin);
         let first_of = |now: u32| all.partition_point(|block| block.from < now);
@@ -41,7 +48,10 @@ impl Blocks {
         // What is still there when the next iteration begins is freed then as its like of the iteration before was in this one.
         let like: HashMap<(u32, usize), usize> =
             keys(&all[first_before..first]).zip(first_before..).collect();
+        // When it is free, and when it can be used.
+        let freed = |block: &TakenBlock| block.until.map(|until| (until, ready(block.left).max(until)));
         let mut lifetimes = Vec::new();
+        let mut copied = Vec::new();
         let mut places = HashMap::new();
         let mut moved = Vec::new();
         let mut begun =
@@ -50,37 +60,50 @@ impl Blocks {
         for ((index, block), key) in (first..).zip(&all[first..]).zip(keys(&all[first..])) {
             let from = block.from - begin;
             places.insert(index, lifetimes.len());
-            let until = match block.until {
-                Some(until) => until - begin,
+            let (until, ready) = match freed(block) {
+                Some((until, ready)) => (until - begin, ready - begin),
                 None => {
                     let like = like.get(&key).map(|&like| all[like]).filter(|like| like.bytes == block.bytes);
-                    let until = like.and_then(|like| like.until).filter(|&until| until > begin);
-                    repeats &= until.is_some();
+                    let freed = like.and_then(|like| freed(&like)).filter(|&(until, _)| until > begin);
+                    repeats &= freed.is_some();
                     begun = begun.saturating_sub(1);
-                    let until = until.map_or(period, |until| until - begin);
+                    let (until, ready) =
+                        freed.map_or((period, period), |(until, ready)| (until - begin, ready - begin));
                     if until > from {
-                        moved.push((index, until));
+                        moved.push((index, until, ready));
+                        (period, period)
+                    } else {
+                        (until + period, ready + period)
                     }
-                    if until > from { period } else { until + period }
                 }
             };
             lifetimes.push(Lifetime { bytes: block.bytes, from, until });
+            copied.push(Copied { ready, is_fetched: block.is_fetched });
         }
         // Where its like is still there, it cannot be: it is moved there when the iteration is over.
-        let always = (0..first).filter(|&index| all[index].until.is_none()).map(|index| (index, period));
-        for (index, until) in moved.into_iter().chain(always) {
+        let always = (0..first).filter(|&index| all[index].until.is_none());
+        let always = always.map(|index| (index, period, period));
+        for (index, until, ready) in moved.into_iter().chain(always) {
             places.insert(index, lifetimes.len());
+            copied.push(Copied { ready, is_fetched: false });
             lifetimes.push(Lifetime { bytes: all[index].bytes, from: 0, until });
         }
         let resident = |(interval, index): (IntervalId, usize)| Some((interval, *places.get(&index)?));
         let mut residents: Vec<_> = residents.into_iter().filter_map(resident).collect();
         residents.sort_unstable_by_key(|&(interval, _)| interval);
         let ops = all[first..].iter().map(|block| block.op).collect();
-        Blocks { period, lifetimes, ops, residents, repeats: repeats && begun == 0 }
+        Blocks { period, lifetimes, copied, ops, residents, repeats: repeats && begun == 0 }
     }
 
     fn none() -> Blocks {
-        Blocks { period: 0, lifetimes: Vec::new(), ops: Vec::new(), residents: Vec::new(), repeats: true }
+        Blocks {
+            period: 0,
+            lifetimes: Vec::new(),
+            copied: Vec::new(),
+            ops: Vec::new(),
+            residents: Vec::new(),
+            repeats: true,
+        }
     }
 
     /// Where they are, and how far that reaches. `enough_bytes`: they are to reach no further; `limit_bytes`: the most bytes in
@@ -119,10 +142,12 @@ impl Blocks {
             (0..self.lifetimes.len()).partition(|&at| self.lifetimes[at].bytes >= page_bytes);
         let lifetimes = |which: &[usize]| which.iter().map(|&at| self.lifetimes[at]).collect::<Vec<_>>();
         let (small_lifetimes, large_lifetimes) = (lifetimes(&small), lifetimes(&large));
+        let copied: Vec<Copied> = large.iter().map(|&at| self.copied[at]).collect();
         let assigned = |placed: Placed| {
             let used = in_use(&small_lifetimes, &placed.offsets, self.period, page_bytes);
             let pages = used.len().max(enough_bytes / page_bytes);
-            let (assigned, missing) = assign(&large_lifetimes, self.period, page_bytes, pages as u32, &used);
+            let (assigned, missing) =
+                assign(&large_lifetimes, &copied, self.period, page_bytes, pages as u32, &used);
             (pages + missing, placed, assigned)
         };
         let enough_small_bytes = peak_bytes(&small_lifetimes, self.period).next_multiple_of(page_bytes);
@@ -151,9 +176,8 @@ const EXCESS_PART: f64 = 0.25;
 const MOST_REPEATS: usize = 2;
 
 impl Planner<'_> {
-    /// The fastest schedule of a search whose addresses have no end, with addresses within the budget, and how long it takes.
-    pub fn with_addresses(&self, search: &Search<'_>) -> Option<Settled> {
-        let (schedule, first) = search.tried()?;
+    /// A schedule that was tried with addresses without end, with addresses within the budget, and how long it takes.
+    pub fn with_addresses(&self, schedule: &Arc<Schedule>, first: &Trial) -> Option<Settled> {
         let mut blocks = first.blocks.clone()?;
         if blocks.ops.is_empty() {
             return None;
@@ -214,14 +238,14 @@ mod tests {
             takings.begin_op(0);
             takings.took(10_000 * iteration, 256);
             if iteration > 1 {
-                takings.freed(10_000 * (iteration - 1) + 1);
+                takings.freed(10_000 * (iteration - 1) + 1, Pending::default());
             }
-            takings.freed(10_000 * iteration);
+            takings.freed(10_000 * iteration, Pending::default());
             takings.begin_op(1);
             takings.took(10_000 * iteration + 1, 512);
         }
         let residents = vec![(IntervalId(7), 0), (IntervalId(8), 6)];
-        let blocks = Blocks::new(&takings, &begins, residents);
+        let blocks = Blocks::new(&takings, &begins, residents, |_| 0);
         let lifetime = |bytes, from, until| Lifetime { bytes, from, until };
         assert_eq!(blocks.period, 4);
         assert_eq!(blocks.lifetimes, [lifetime(256, 0, 2), lifetime(512, 3, 5), lifetime(1024, 0, 4)]);

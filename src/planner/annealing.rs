@@ -71,8 +71,9 @@ fn change(model: &Model<'_>, choices: &mut Choices, at: usize, first: bool) -> O
         return None;
     }
     let lanes = (before == Choice::Move || after == Choice::Move).then(|| choices.lanes.clone());
-    if before == Choice::Move {
-        choices.lanes.remove(IntervalId(at as u32));
+    if before == Choice::Move && !choices.lanes.remove(IntervalId(at as u32)) {
+        undo(choices, at, (before, lanes));
+        return None;
     }
     if after == Choice::Move && !model.book(&mut choices.lanes, at) {
         return None;

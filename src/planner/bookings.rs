@@ -1,15 +1,16 @@
 //! Which intervals are spent on the host, such that no op waits: each copy is booked on its lane, out as early and back as
 //! late as possible, as in Zhang et al., *Efficient Memory Management for GPU-based Deep Learning Systems*
 //! (arXiv:1903.06631), section 4 (AutoSwap), but by what it would cost to have the bytes back otherwise, and with time as a
-//! circle: what an iteration leaves to the next may be away in between.
+//! circle: what an iteration leaves to the next may be away in between. A copy out is made beside the op that reads the
+//! storage last before it is away, and once: what comes back is on the host still.
 //!
 //! A lane makes one copy after the other, in the order in which they are asked for. So a booking that delays others is
 //! refused if one of them would not be away any more.
 
 use std::ops::Range;
 
-use super::iteration::{Iteration, Step};
-use crate::engine::{ALIGN_BYTES, Props, aligned};
+use super::iteration::{Iteration, Slot, Step};
+use crate::engine::{Props, in_memory};
 use crate::policy::{Eviction, IntervalId, Schedule};
 
 /// Times and needs of an iteration in which nothing is evicted.
@@ -21,13 +22,27 @@ pub struct Timeline {
     need_bytes: Vec<usize>,
     /// Intervals that could be spent on the host, the dearest to have back otherwise first.
     candidates: Vec<Candidate>,
+    /// By interval.
+    sources: Vec<Source>,
     props: Props,
+    /// What is no smaller takes whole pages.
+    page_bytes: Option<usize>,
+}
+
+/// From when on a copy to the host is made: an op that reads a storage need not have run for its bytes to be copied.
+#[derive(Clone, Copy, Debug)]
+struct Source {
+    slot: Slot,
+    size_bytes: usize,
+    /// The interval before; the first of the iteration has none.
+    interval: IntervalId,
+    /// The op after which that begins.
+    op: usize,
 }
 
 #[derive(Debug)]
 struct Candidate {
     interval: IntervalId,
-    bytes: usize,
     /// The op after which it begins, and that before which it ends: later than `end` of the iteration if in the next.
     from: usize,
     until: usize,
@@ -36,12 +51,12 @@ struct Candidate {
 }
 
 impl Timeline {
-    pub fn new(iteration: &Iteration, props: &Props, recompute: bool) -> Self {
+    pub fn new(iteration: &Iteration, props: &Props, recompute: bool, page_bytes: Option<usize>) -> Self {
         let mut begins_ns = vec![0];
         let mut need_bytes = Vec::new();
-        let bytes = |slot: u32| aligned(iteration.size_bytes[slot as usize]);
-        // What the iteration before left and nothing uses leaves before all else.
-        let is_left = |slot: usize| iteration.begun.get(slot).is_some_and(Option::is_none);
+        let bytes = |slot: u32| in_memory(iteration.size_bytes[slot as usize], page_bytes);
+        // What the iteration before left and nothing uses is dropped before all else.
+        let is_left = |slot: usize| recompute && iteration.begun.get(slot).is_some_and(Option::is_none);
         let begun = (0..iteration.successors.len()).filter(|&slot| !is_left(slot));
         let mut live_bytes: usize = begun.map(|slot| bytes(slot as u32)).sum();
         let mut cost_ns = vec![None; iteration.size_bytes.len()];
@@ -56,7 +71,8 @@ impl Timeline {
                     let in_place = (0..inputs.len()).any(|at| inputs[at].1 && instruction.op.in_place(at));
                     let saved_bytes =
                         if in_place { outputs.first().map_or(0, |&slot| bytes(slot)) } else { 0 };
-                    let scratch_bytes = instruction.scratch_bytes.next_multiple_of(ALIGN_BYTES);
+                    let scratch_bytes = Some(instruction.scratch_bytes).filter(|&bytes| bytes > 0);
+                    let scratch_bytes = scratch_bytes.map_or(0, |bytes| in_memory(bytes, page_bytes));
                     need_bytes.push(live_bytes + scratch_bytes - saved_bytes.min(consumed_bytes));
                     live_bytes -= consumed_bytes;
                     if instruction.op.replays_exactly() {
@@ -69,7 +85,10 @@ impl Timeline {
                 Step::Read(_) | Step::Sync => {}
             }
         }
-        let mut timeline = Timeline { begins_ns, need_bytes, candidates: Vec::new(), props: props.clone() };
+        let sources = sources(iteration);
+        let candidates = Vec::new();
+        let props = props.clone();
+        let mut timeline = Timeline { begins_ns, need_bytes, candidates, sources, props, page_bytes };
         for (index, (interval, &(slot, op))) in
             iteration.intervals.iter().zip(&iteration.of_interval).enumerate()
         {
@@ -78,7 +97,6 @@ impl Timeline {
             let cost_ns = cost_ns[slot as usize].filter(|_| recompute);
             timeline.candidates.push(Candidate {
                 interval: IntervalId(index as u32),
-                bytes: aligned(size_bytes),
                 from: op as usize + 1,
                 until: (op + next_ops) as usize,
                 cost_per_byte: cost_ns.map_or(f64::INFINITY, |ns| ns as f64 / size_bytes as f64),
@@ -100,6 +118,11 @@ impl Timeline {
         &self.need_bytes
     }
 
+    /// What a storage takes.
+    pub fn in_memory(&self, size_bytes: usize) -> usize {
+        in_memory(size_bytes, self.page_bytes)
+    }
+
     /// The time of all ops.
     pub fn period_ns(&self) -> u64 {
         self.begins_ns[self.ops()]
@@ -116,16 +139,21 @@ impl Timeline {
     }
 
     /// A copy out when the first of these ops begins, and back before the one after them, as if there were no others.
-    pub fn copy_of(&self, interval: IntervalId, ops: Range<usize>, bytes: usize) -> Copy {
+    pub fn copy_of(&self, interval: IntervalId, ops: Range<usize>) -> Copy {
         let (from_ns, until_ns) = (self.begin_ns(ops.start), self.begin_ns(ops.end));
-        let copy_ns = self.copy_ns(bytes);
+        let Source { slot, size_bytes, op, .. } = self.sources[interval.0 as usize];
+        let copy_ns = self.copy_ns(size_bytes);
+        let ready_ns = self.begin_ns(op + 1);
         Copy {
             interval,
-            bytes: aligned(bytes) as i64,
+            slot,
+            bytes: self.in_memory(size_bytes) as i64,
             copy_ns,
+            ready_ns,
             from_ns,
             until_ns,
-            out_ns: from_ns + copy_ns,
+            is_clean: false,
+            out_ns: from_ns.max(ready_ns + copy_ns),
             back_ns: until_ns.saturating_sub(copy_ns),
         }
     }
@@ -144,12 +172,14 @@ impl Timeline {
     }
 
     /// Adds to a schedule what is to be on the host, and when it comes back, until the program fits the budget or the lanes
-    /// are at work for a part of the time. `rank`: those of lower ranks are booked before others, those of none never.
+    /// are at work for a part of the time. `at_once`: it leaves when it is predicted to be there, not when room is needed. `rank`:
+    /// those of lower ranks are booked before others, those of none never.
     pub fn book(
         &self,
         schedule: &mut Schedule,
         budget_bytes: usize,
         lanes_part: f64,
+        at_once: bool,
         rank: impl Fn(IntervalId) -> Option<u32>,
     ) {
         let most_ns = (self.period_ns() as f64 * lanes_part) as u64;
@@ -163,8 +193,8 @@ impl Timeline {
             if excess.is_none() {
                 break;
             }
-            let Candidate { interval, bytes, from, until, .. } = *candidate;
-            let copy = self.copy_of(interval, from..until, bytes);
+            let Candidate { interval, from, until, .. } = *candidate;
+            let copy = self.copy_of(interval, from..until);
             if excess.is_lessened_by(&copy) && lanes.add(copy, |copy| excess.is_lessened_by(copy)) {
                 excess.update(&lanes.copies);
             }
@@ -172,9 +202,21 @@ impl Timeline {
         lanes.run();
         for copy in &lanes.copies {
             schedule.intervals[copy.interval.0 as usize].how = Some(Eviction::Offload);
+            if !copy.is_clean {
+                let source = self.sources[copy.interval.0 as usize].interval;
+                schedule.intervals[source.0 as usize].copied = true;
+            }
         }
         lanes.copies.sort_by_key(|copy| copy.back_ns % lanes.period_ns);
         let fetch = |copy: &Copy| ((self.op_at(copy.back_ns) % self.ops()) as u32, copy.interval);
+        if at_once {
+            let away = lanes.copies.iter().map(|copy| (copy.interval, self.away(copy)));
+            let away = away.filter(|(_, ops)| !ops.is_empty());
+            let release = |(interval, ops): (_, Range<usize>)| {
+                (((ops.start - 1) % self.ops()) as u32, interval, Eviction::Offload)
+            };
+            schedule.releases.extend(away.map(release));
+        }
         schedule.fetches = lanes.copies.iter().map(fetch).collect();
     }
 
@@ -183,6 +225,16 @@ impl Timeline {
         let from = self.op_at(copy.out_ns) + 1;
         from..self.op_at(copy.back_ns).max(from)
     }
+}
+
+fn sources(iteration: &Iteration) -> Vec<Source> {
+    let mut last = vec![None; iteration.size_bytes.len()];
+    let sources = iteration.of_interval.iter().zip(0..).map(|(&(slot, op), index)| {
+        let size_bytes = iteration.size_bytes[slot as usize];
+        let source = Source { slot, size_bytes, interval: IntervalId(index), op: op as usize };
+        last[slot as usize].replace(source).unwrap_or(source)
+    });
+    sources.collect()
 }
 
 /// By how much the program exceeds the budget at each op, with what is away.
@@ -251,10 +303,16 @@ pub struct Lanes {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Copy {
     pub interval: IntervalId,
+    slot: Slot,
     bytes: i64,
     copy_ns: u64,
+    /// When the copy out can begin.
+    ready_ns: u64,
+    /// When it can be away.
     from_ns: u64,
     until_ns: u64,
+    /// It was away before, in the same iteration: the host has the bytes still.
+    is_clean: bool,
     /// When the copy out has ended.
     out_ns: u64,
     /// When the copy back begins.
@@ -265,37 +323,56 @@ impl Lanes {
     /// Adds a copy, if all are away then for some time, and this one when it `is_short`. If it is refused, the others keep the
     /// times that they would have had with it until [`run`](Lanes::run) is next called.
     pub fn add(&mut self, copy: Copy, is_short: impl Fn(&Copy) -> bool) -> bool {
-        if 2 * copy.copy_ns > copy.until_ns - copy.from_ns || self.busy_ns + copy.copy_ns > self.most_ns {
+        if copy.copy_ns > copy.until_ns - copy.from_ns || self.busy_ns + copy.copy_ns > self.most_ns {
             return false;
         }
         let place = self.copies.len();
         self.copies.push(copy);
-        let out = self.out.partition_point(|&at| self.copies[at].from_ns <= copy.from_ns);
+        self.find_clean(copy.slot);
+        let out = self.out.partition_point(|&at| self.copies[at].ready_ns <= copy.ready_ns);
         self.out.insert(out, place);
         let until_ns = copy.until_ns % self.period_ns;
         let back = self.back.partition_point(|&at| self.copies[at].until_ns % self.period_ns >= until_ns);
         self.back.insert(back, place);
         self.run();
-        let fits = self.copies.iter().all(|copy| copy.out_ns <= copy.back_ns);
-        if fits && is_short(&self.copies[place]) {
+        if self.are_away() && is_short(&self.copies[place]) {
             self.busy_ns += copy.copy_ns;
             return true;
         }
         self.out.remove(out);
         self.back.remove(back);
         self.copies.pop();
+        self.find_clean(copy.slot);
         false
     }
 
-    /// Takes the copies of an interval out, if there are any.
-    pub fn remove(&mut self, interval: IntervalId) {
-        let Some(place) = self.copies.iter().position(|copy| copy.interval == interval) else { return };
-        self.busy_ns -= self.copies.remove(place).copy_ns;
+    /// Finds which copies of a storage need not be made.
+    fn find_clean(&mut self, slot: Slot) {
+        let of_slot = || self.copies.iter().filter(|copy| copy.slot == slot);
+        let Some(first_ns) = of_slot().map(|copy| copy.from_ns).min() else { return };
+        for copy in self.copies.iter_mut().filter(|copy| copy.slot == slot) {
+            copy.is_clean = copy.from_ns > first_ns;
+        }
+    }
+
+    /// Takes the copies of an interval out, if there are any. `false`: another of the storage was clean by it, and now not all are
+    /// away for some time.
+    pub fn remove(&mut self, interval: IntervalId) -> bool {
+        let place = self.copies.iter().position(|copy| copy.interval == interval);
+        let Some(place) = place else { return true };
+        let Copy { slot, copy_ns, .. } = self.copies.remove(place);
+        self.busy_ns -= copy_ns;
+        self.find_clean(slot);
         for order in [&mut self.out, &mut self.back] {
             order.retain(|&at| at != place);
             order.iter_mut().filter(|at| **at > place).for_each(|at| *at -= 1);
         }
         self.run();
+        self.are_away()
+    }
+
+    fn are_away(&self) -> bool {
+        self.copies.iter().all(|copy| copy.out_ns <= copy.back_ns)
     }
 
     /// Finds when each copy is made.
@@ -304,8 +381,12 @@ impl Lanes {
         for _ in 0..2 {
             for &at in &self.out {
                 let copy = &mut self.copies[at];
-                free_ns = copy.from_ns.max(free_ns) + copy.copy_ns;
-                copy.out_ns = free_ns;
+                if copy.is_clean {
+                    copy.out_ns = copy.from_ns;
+                } else {
+                    free_ns = copy.ready_ns.max(free_ns) + copy.copy_ns;
+                    copy.out_ns = free_ns.max(copy.from_ns);
+                }
             }
             // What is not done by the end delays the next iteration.
             free_ns = free_ns.saturating_sub(self.period_ns);
@@ -329,7 +410,16 @@ mod tests {
     use super::*;
 
     fn copy(interval: u32, from_ns: u64, until_ns: u64, copy_ns: u64) -> Copy {
-        Copy { interval: IntervalId(interval), copy_ns, from_ns, until_ns, ..Copy::default() }
+        let ready_ns = from_ns;
+        Copy {
+            interval: IntervalId(interval),
+            slot: interval,
+            copy_ns,
+            ready_ns,
+            from_ns,
+            until_ns,
+            ..Copy::default()
+        }
     }
 
     fn times(lanes: &Lanes) -> Vec<(u64, u64)> {
@@ -353,6 +443,26 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_out_is_made_beside_the_last_reader_and_once() {
+        let mut lanes = Lanes { period_ns: 100, most_ns: 100, ..Lanes::default() };
+        let of_slot = |interval, from_ns, until_ns| Copy { slot: 0, ..copy(interval, from_ns, until_ns, 10) };
+        // It is there when it may leave; half of it is there.
+        assert!(lanes.add(Copy { ready_ns: 30, ..of_slot(0, 40, 60) }, |_| true));
+        assert_eq!(times(&lanes), [(40, 50)]);
+        assert!(lanes.add(Copy { ready_ns: 35, ..copy(1, 45, 95, 10) }, |_| true));
+        assert_eq!(times(&lanes), [(40, 50), (50, 85)]);
+        // Again, and it need not be copied again: not even the time for that is needed.
+        assert!(lanes.add(of_slot(2, 70, 91), |_| true));
+        assert_eq!(times(&lanes), [(40, 50), (50, 85), (70, 75)]);
+        // One that is away before makes the others' copies.
+        assert!(lanes.add(of_slot(3, 5, 30), |_| true));
+        assert_eq!(times(&lanes), [(40, 50), (45, 85), (70, 75), (15, 20)]);
+        assert!(lanes.remove(IntervalId(3)));
+        assert!(!lanes.remove(IntervalId(0)), "what now has to be copied has no time for it");
+        assert_eq!(times(&lanes), [(45, 85), (80, 75)]);
+    }
+
+    #[test]
     fn what_is_needed_early_comes_back_in_the_iteration_before() {
         let mut lanes = Lanes { period_ns: 100, most_ns: 100, ..Lanes::default() };
         assert!(lanes.add(copy(0, 20, 105, 20), |_| true));
@@ -365,7 +475,14 @@ mod tests {
     fn what_is_left_is_what_a_recount_says() {
         let props = crate::engine::sim::profiles().swap_remove(0).props;
         let begins_ns = (0..=10).map(|op| op * 10).collect();
-        let timeline = Timeline { begins_ns, need_bytes: vec![100; 10], candidates: Vec::new(), props };
+        let timeline = Timeline {
+            begins_ns,
+            need_bytes: vec![100; 10],
+            candidates: Vec::new(),
+            sources: Vec::new(),
+            props,
+            page_bytes: None,
+        };
         let (mut lanes, mut excess) = (timeline.lanes(), Excess::new(&timeline, 60));
         // Each makes those before it wait, or come back earlier; the last two are away across the iteration's end.
         let copies = [(10, 90, 10), (5, 95, 10), (0, 100, 5), (60, 140, 10), (70, 120, 5)];
@@ -387,8 +504,8 @@ mod tests {
         assert!(lanes.add(copy(0, 10, 90, 20), |_| true));
         assert!(lanes.add(copy(1, 15, 95, 20), |_| true));
         assert!(lanes.add(copy(2, 0, 100, 5), |_| true));
-        lanes.remove(IntervalId(1));
-        lanes.remove(IntervalId(7));
+        assert!(lanes.remove(IntervalId(1)));
+        assert!(lanes.remove(IntervalId(7)));
         assert_eq!((times(&lanes), lanes.busy_ns), (vec![(30, 70), (5, 95)], 25));
     }
 

@@ -7,7 +7,6 @@ use std::ops::Range;
 use super::bookings::{Lanes, Timeline};
 use super::iteration::{Iteration, Slot, Step};
 use crate::config::AllowedWays;
-use crate::engine::aligned;
 use crate::policy::IntervalId;
 
 /// What becomes of a storage in an interval.
@@ -141,7 +140,7 @@ impl<'a> Model<'a> {
                 let can_leave = ops > 1 && size_bytes > 0;
                 Gap {
                     slot,
-                    bytes: aligned(size_bytes) as f64,
+                    bytes: timeline.in_memory(size_bytes) as f64,
                     from: op as usize + 1,
                     until: op as usize + ops,
                     copy_ns: timeline.copy_ns(size_bytes) as f64,
@@ -162,7 +161,7 @@ impl<'a> Model<'a> {
             gaps,
             gaps_of,
             makers,
-            bytes_of: iteration.size_bytes.iter().map(|&bytes| aligned(bytes) as f64).collect(),
+            bytes_of: iteration.size_bytes.iter().map(|&bytes| timeline.in_memory(bytes) as f64).collect(),
             held_bytes: vec![0.0; count],
             scratch,
         }
@@ -192,8 +191,8 @@ impl<'a> Model<'a> {
 
     /// Adds copies of an interval to lanes, if they have time for that and it is away for some ops.
     pub fn book(&self, lanes: &mut Lanes, gap: usize) -> bool {
-        let Gap { from, until, bytes, .. } = self.gaps[gap];
-        let copy = self.timeline.copy_of(IntervalId(gap as u32), from..until, bytes as usize);
+        let Gap { from, until, .. } = self.gaps[gap];
+        let copy = self.timeline.copy_of(IntervalId(gap as u32), from..until);
         lanes.add(copy, |copy| self.timeline.away(copy).len() > 1)
     }
 

@@ -289,6 +289,7 @@ impl Building {
         self.iteration.intervals.push(Interval {
             next_ops: None,
             how: None,
+            copied: false,
             turn: Turn::Any,
             persists: false,
         });

@@ -32,7 +32,7 @@ use crate::pool::Log;
 use iteration::Iteration;
 #[cfg(test)]
 use iteration::Step;
-use search::{Chosen, Search};
+use search::{Chosen, Search, is_as_fast};
 pub use smartpool::{Lifetime, peak_bytes, place};
 use trial::Trial;
 
@@ -201,14 +201,26 @@ impl Planner<'_> {
         self.run(None).is_none_or(is_faster).then_some(schedule)
     }
 
-    /// The schedule of a search whose addresses have no end, as memory is: with addresses for its blocks, or by best fit,
+    /// The schedules of a search whose addresses have no end, as memory is: with addresses for their blocks, or by best fit,
     /// whichever is faster.
     fn realised(&self, search: &Search) -> Option<Settled> {
-        let placed = self.with_addresses(search);
+        let placed = self.placed(search);
         if placed.as_ref().is_some_and(|settled| search.is_as_fast(settled.step_ns)) {
             return placed;
         }
         Settled::better(placed.into_iter().chain(self.fitted(search)))
+    }
+
+    /// With addresses. What is slower than another without may be faster with them.
+    fn placed(&self, search: &Search) -> Option<Settled> {
+        let mut best: Option<Settled> = None;
+        for (schedule, trial) in search.tried() {
+            if best.as_ref().is_some_and(|best| is_as_fast(best.step_ns, trial.step_ns)) {
+                break;
+            }
+            best = Settled::better(best.into_iter().chain(self.with_addresses(schedule, trial)));
+        }
+        best
     }
 
     /// The same by best fit.
@@ -229,7 +241,7 @@ impl Planner<'_> {
             return None;
         }
         let contenders = search.encode(&ranked, found);
-        let placed = if contenders.is_empty() { None } else { self.with_addresses(search) };
+        let placed = if contenders.is_empty() { None } else { self.placed(search) };
         let fitted = contenders.into_iter().filter_map(|schedule| self.settled(schedule));
         Settled::better(placed.into_iter().chain(fitted))
     }

@@ -14,6 +14,15 @@ use arrayvec::ArrayVec;
 
 use super::smartpool::Lifetime;
 
+/// What copies need of a block.
+#[derive(Clone, Copy, Debug)]
+pub struct Copied {
+    /// When it can be used by others without a wait for what is copied out of it: when it is free, or later.
+    pub ready: u32,
+    /// It is copied into: that can begin before the op that it is for, on pages that are ready by then.
+    pub is_fetched: bool,
+}
+
 /// Times without gaps, in order, none beyond the period.
 type Times = Vec<Range<u32>>;
 
@@ -45,16 +54,17 @@ fn times_of(block: &Lifetime, period: u32) -> ArrayVec<Range<u32>, 2> {
 }
 
 /// Some pages for each block, joined where they are neighbours; fewer than it needs for one that there are too few for, and how many are
-/// missing in all. `used`: when pages are in use already, those that are not named never.
+/// missing in all. `copied`: by block. `used`: when pages are in use already, those that are not named never.
 pub fn assign(
     blocks: &[Lifetime],
+    copied: &[Copied],
     period: u32,
     page_bytes: usize,
     pages: u32,
     used: &[Times],
 ) -> (Vec<Vec<Range<u32>>>, usize) {
     let counts: Vec<usize> = blocks.iter().map(|block| block.bytes.div_ceil(page_bytes)).collect();
-    let pages_of = sweep(blocks, &counts, period, pages, used);
+    let pages_of = sweep(blocks, copied, &counts, period, pages, used);
     let missing = pages_of.iter().zip(&counts).map(|(pages, count)| count - pages.len()).sum();
     (pages_of.into_iter().map(joined).collect(), missing)
 }
@@ -66,13 +76,20 @@ fn joined(mut pages: Vec<u32>) -> Vec<Range<u32>> {
 
 /// As many pages for each block as are free when it comes, in the order in which blocks come. What is over the iteration's end takes
 /// pages that are never in use.
-fn sweep(blocks: &[Lifetime], counts: &[usize], period: u32, pages: u32, used: &[Times]) -> Vec<Vec<u32>> {
+fn sweep(
+    blocks: &[Lifetime],
+    copied: &[Copied],
+    counts: &[usize],
+    period: u32,
+    pages: u32,
+    used: &[Times],
+) -> Vec<Vec<u32>> {
     let mut order: Vec<usize> = (0..blocks.len()).collect();
     // What is there both when the iteration begins and when it ends comes first, all of it.
     order.sort_by_key(|&at| (blocks[at].until <= period, blocks[at].from));
     let mut pages_of: Vec<Vec<u32>> = vec![Vec::new(); blocks.len()];
     let is_ever_used = |page: u32| used.get(page as usize).is_some_and(|times| !times.is_empty());
-    // Until when a page is free, since when, and which.
+    // Until when a page is free, when it is ready, and which.
     let mut free: BTreeSet<(u32, u32, u32)> =
         (0..pages).filter(|&page| !is_ever_used(page)).map(|page| (period, 0, page)).collect();
     // What else is free, and for how long, what comes next last.
@@ -97,13 +114,24 @@ fn sweep(blocks: &[Lifetime], counts: &[usize], period: u32, pages: u32, used: &
             && end <= now
         {
             ends.pop();
-            free.extend(pages_of[before].iter().map(|&page| (free_until[page as usize], end, page)));
+            let ready = copied[before].ready - (blocks[before].until - end);
+            free.extend(pages_of[before].iter().map(|&page| (free_until[page as usize], ready, page)));
         }
         while let Some((gap, page)) = gaps.pop_if(|(gap, _)| !is_over && gap.start <= now) {
             free_until[page as usize] = gap.end;
             free.insert((gap.end, gap.start, page));
         }
-        let taken: Vec<(u32, u32, u32)> = free.range((until, 0, 0)..).take(counts[at]).copied().collect();
+        let long_enough = || free.range((until, 0, 0)..).copied();
+        // What is copied into takes what has been ready the longest.
+        let ready_by = if copied[at].is_fetched { 0 } else { now };
+        let mut taken: Vec<(u32, u32, u32)> =
+            long_enough().filter(|&(_, ready, _)| ready <= ready_by).take(counts[at]).collect();
+        if taken.len() < counts[at] {
+            let mut later: Vec<_> = long_enough().filter(|&(_, ready, _)| ready > ready_by).collect();
+            later.sort_unstable_by_key(|&(until, ready, page)| (ready, until, page));
+            later.truncate(counts[at] - taken.len());
+            taken.extend(later);
+        }
         for page in taken {
             assert!(free.remove(&page), "what is taken was free");
             pages_of[at].push(page.2);
@@ -140,6 +168,10 @@ mod tests {
         })
     }
 
+    fn uncopied(blocks: &[Lifetime]) -> Vec<Copied> {
+        blocks.iter().map(|block| Copied { ready: block.until, is_fetched: false }).collect()
+    }
+
     fn is_alive(block: &Lifetime, now: u32) -> bool {
         (block.from..block.until).contains(&now) || (block.from..block.until).contains(&(now + PERIOD))
     }
@@ -148,12 +180,18 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
         #[test]
-        fn a_page_is_one_block_s_at_a_time(blocks in prop::collection::vec(block(), 0..30), pages in 4u32..40) {
+        fn a_page_is_one_block_s_at_a_time(
+            blocks in prop::collection::vec(block(), 0..30),
+            pages in 4u32..40,
+            late in 0u32..5,
+        ) {
             let (small, blocks): (Vec<_>, Vec<_>) = blocks.into_iter().partition(|block| block.bytes < PAGE);
             let offsets: Vec<usize> = (0..small.len()).map(|at| 700 * at).collect();
             let used = in_use(&small, &offsets, PERIOD, PAGE);
+            let copy = |block: &Lifetime| Copied { ready: block.until + late, is_fetched: block.from.is_multiple_of(2) };
+            let copied: Vec<Copied> = blocks.iter().map(copy).collect();
             prop_assume!(used.len() <= pages as usize);
-            let (assigned, missing) = assign(&blocks, PERIOD, PAGE, pages, &used);
+            let (assigned, missing) = assign(&blocks, &copied, PERIOD, PAGE, pages, &used);
             let pages_of = |at: usize| -> Vec<u32> { assigned[at].iter().cloned().flatten().collect() };
             let needed: usize = blocks.iter().map(|block| block.bytes.div_ceil(PAGE)).sum();
             prop_assert_eq!((0..blocks.len()).map(|at| pages_of(at).len()).sum::<usize>() + missing, needed);
@@ -181,23 +219,38 @@ mod tests {
             let count = |block: &Lifetime| block.bytes.div_ceil(PAGE) as u32;
             let alive = |now| within.iter().filter(move |block| is_alive(block, now)).map(count).sum::<u32>();
             let most = (0..PERIOD).map(alive).max().unwrap_or(0);
-            prop_assert_eq!(assign(&within, PERIOD, PAGE, most, &[]).1, 0);
+            prop_assert_eq!(assign(&within, &uncopied(&within), PERIOD, PAGE, most, &[]).1, 0);
         }
     }
 
     #[test]
-    fn what_has_been_free_the_longest_is_taken() {
+    fn what_can_be_used_first_is_taken() {
         let block = |from, until| Lifetime { bytes: PAGE, from, until };
         let blocks = [block(0, 3), block(1, 2), block(4, 5), block(5, 6)];
         let pages = |blocks: &[Lifetime]| -> Vec<u32> {
-            let (assigned, missing) = assign(blocks, 8, PAGE, 3, &[]);
+            let (assigned, missing) = assign(blocks, &uncopied(blocks), 8, PAGE, 3, &[]);
             assert_eq!(missing, 0);
             assigned.iter().map(|pages| pages[0].start).collect()
         };
         assert_eq!(pages(&blocks), [0, 1, 2, 1]);
+        // What is copied out of the second takes longer.
+        let third = |ready: [u32; 3]| {
+            let copied = ready.map(|ready| Copied { ready, is_fetched: false });
+            let blocks = [block(0, 2), block(0, 3), block(4, 5)];
+            assign(&blocks, &copied, 8, PAGE, 2, &[]).0[2][0].start
+        };
+        assert_eq!([[2, 3, 5], [5, 3, 5], [6, 5, 5]].map(third), [0, 1, 1]);
+        // What is copied into takes what has been ready the longest, though something else would fit better.
+        let third = |is_fetched| {
+            let copied = [12, 3, 5].map(|ready| Copied { ready, is_fetched });
+            let blocks = [block(6, 9), block(0, 3), block(4, 5)];
+            assign(&blocks, &copied, 8, PAGE, 2, &[]).0[2][0].start
+        };
+        assert_eq!([true, false].map(third), [1, 0]);
         // Of a page that is in use for a part of the time the rest is as good, and no longer than is needed.
         let used = in_use(&[Lifetime { bytes: 2, from: 3, until: 5 }], &[PAGE], 8, PAGE);
-        let (assigned, missing) = assign(&[block(0, 3), block(1, 4), block(5, 8)], 8, PAGE, 2, &used);
+        let blocks = [block(0, 3), block(1, 4), block(5, 8)];
+        let (assigned, missing) = assign(&blocks, &uncopied(&blocks), 8, PAGE, 2, &used);
         assert_eq!((assigned, missing), (vec![vec![1..2], vec![0..1], vec![0..1]], 0));
         // Where something comes that is over the end, only what has gone by then is before it.
         assert_eq!(pages(&[block(7, 9), block(2, 8), block(3, 7)]), [0, 1, 0]);

@@ -68,6 +68,9 @@ struct Draft {
     rule: Weighed,
     /// Whether copies are booked that nothing is wished of.
     books: Option<Books>,
+    /// What is booked leaves as soon as its copy is made: a program that is not full all the time finds addresses more easily. What
+    /// something is to be made from does better to stay.
+    at_once: bool,
     wishes: Wishes,
 }
 
@@ -119,6 +122,8 @@ pub struct Search<'a> {
     best: Option<Tried>,
     /// Drafts that changes may begin from, and how long they take.
     starts: Vec<(u64, Draft)>,
+    /// What changes led to, from each.
+    ends: Vec<Tried>,
     /// What was tried last.
     last: Option<Arc<Schedule>>,
     /// While encodings are weighed: what was tried, and how long it took.
@@ -131,11 +136,18 @@ const MOST_CONTENDERS: usize = 4;
 /// One that takes no more times as long is as fast.
 const AS_FAST: f64 = 1.002;
 
+/// Whether one time is almost another, or less.
+pub fn is_as_fast(step_ns: u64, other_ns: u64) -> bool {
+    step_ns as f64 <= other_ns as f64 * AS_FAST
+}
+
 impl<'a> Search<'a> {
     pub fn new(planner: Planner<'a>, chosen: &'a Chosen) -> Self {
-        let timeline =
-            Timeline::new(planner.iteration, &planner.profile.props, planner.settings.ways.recompute);
-        Search { planner, timeline, chosen, best: None, starts: Vec::new(), last: None, contenders: None }
+        let Planner { iteration, profile, settings, .. } = planner;
+        let page_bytes = settings.page_bytes(settings.budget_bytes);
+        let timeline = Timeline::new(iteration, &profile.props, settings.ways.recompute, page_bytes);
+        let (starts, ends) = (Vec::new(), Vec::new());
+        Search { planner, timeline, chosen, best: None, starts, ends, last: None, contenders: None }
     }
 
     /// Rests from now on so many times as long as it works.
@@ -143,19 +155,21 @@ impl<'a> Search<'a> {
         self.planner.rests = rests;
     }
 
-    /// The fastest schedule so far, and how it went.
-    pub fn tried(&self) -> Option<(&Arc<Schedule>, &Trial)> {
-        self.best.as_ref().map(|best| (&best.schedule, &best.trial))
+    /// The fastest schedules so far, the fastest first, and how they went.
+    pub fn tried(&self) -> Vec<(&Arc<Schedule>, &Trial)> {
+        let mut tried: Vec<&Tried> = self.best.iter().chain(&self.ends).collect();
+        tried.sort_by_key(|tried| tried.trial.step_ns);
+        tried.into_iter().map(|tried| (&tried.schedule, &tried.trial)).collect()
     }
 
-    /// The decisions that it led to, as a script, and its time.
+    /// The decisions that the fastest led to, as a script, and its time.
     pub fn best(&self) -> Option<(Schedule, u64)> {
-        self.tried().map(|(schedule, trial)| (scheduled(schedule, trial), trial.step_ns))
+        self.best.as_ref().map(|best| (scheduled(&best.schedule, &best.trial), best.trial.step_ns))
     }
 
     /// Whether a time is almost that of the fastest schedule so far, or less.
     pub fn is_as_fast(&self, step_ns: u64) -> bool {
-        self.tried().is_none_or(|(_, best)| step_ns as f64 <= best.step_ns as f64 * AS_FAST)
+        self.best_ns().is_none_or(|best_ns| is_as_fast(step_ns, best_ns))
     }
 
     /// Tries one rule, with copies booked if there may be any.
@@ -195,7 +209,9 @@ impl<'a> Search<'a> {
     pub fn try_choices(&mut self) {
         let rule = self.best.as_ref().map_or(RULES[0], |best| best.draft.rule);
         for wishes in self.chosen.get_or_init(|| self.choose()) {
-            self.attempt_draft(Draft { base: None, rule, books: None, wishes: wishes.clone() });
+            for at_once in [true, false] {
+                self.attempt_draft(Draft { base: None, rule, books: None, at_once, wishes: wishes.clone() });
+            }
         }
     }
 
@@ -216,7 +232,7 @@ impl<'a> Search<'a> {
     }
 
     fn attempt_start(&mut self, rule: Weighed, books: Option<Books>) {
-        self.attempt_draft(Draft { base: None, rule, books, wishes: HashMap::new() });
+        self.attempt_draft(Draft { base: None, rule, books, at_once: false, wishes: HashMap::new() });
     }
 
     fn attempt_draft(&mut self, draft: Draft) {
@@ -238,8 +254,11 @@ impl<'a> Search<'a> {
             self.last = None;
             self.attempt(start);
             self.climb(&kinds, &mut trials);
-            let tried = self.best.take().into_iter().chain(champion);
-            self.best = tried.min_by_key(|tried| tried.trial.step_ns);
+            let mut tried: Vec<Tried> = self.best.take().into_iter().chain(champion).collect();
+            tried.sort_by_key(|tried| tried.trial.step_ns);
+            let mut tried = tried.into_iter();
+            self.best = tried.next();
+            self.ends.extend(tried);
         }
         self.best_ns() < before_ns
     }
@@ -264,6 +283,7 @@ impl<'a> Search<'a> {
             base: Some(base),
             rule: RULES[0],
             books: None,
+            at_once: false,
             wishes: HashMap::new(),
         });
         let fastest = self.best.as_ref().map(|best| best.draft.clone());
@@ -420,7 +440,6 @@ impl<'a> Search<'a> {
                 Wish::Book(_) => {}
             }
         }
-        schedule.releases.sort_unstable_by_key(|&(op, interval, _)| (op, interval));
         let wish = |interval| draft.wishes.get(&interval).copied();
         let is_booked = |wish: &Wish| matches!(wish, Wish::Book(_));
         if draft.books.is_some() || draft.wishes.values().any(is_booked) {
@@ -431,8 +450,9 @@ impl<'a> Search<'a> {
                 None => draft.books.map(|_| u32::MAX),
                 Some(_) => None,
             };
-            self.timeline.book(&mut schedule, budget_bytes, books.lanes, rank);
+            self.timeline.book(&mut schedule, budget_bytes, books.lanes, draft.at_once, rank);
         }
+        schedule.releases.sort_unstable_by_key(|&(op, interval, _)| (op, interval));
         schedule
     }
 }

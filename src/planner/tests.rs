@@ -157,7 +157,7 @@ fn tried(iteration: &Iteration, profile: &Profile, choices: &Choices, budget_byt
 #[test]
 fn what_is_made_from_others_brings_them_back() {
     let (iteration, profile) = chain();
-    let timeline = Timeline::new(&iteration, &profile.props, true);
+    let timeline = Timeline::new(&iteration, &profile.props, true, None);
     let mut model = Model::new(&iteration, &timeline, ways(false, true));
     let mut choices = model.kept();
     assert_eq!(model.outcome(&choices, 1e12).recompute_ns, 0.0);
@@ -178,7 +178,7 @@ fn what_is_made_from_others_brings_them_back() {
 #[test]
 fn what_is_chosen_fits_and_is_what_the_pool_then_does() {
     let (iteration, profile) = chain();
-    let timeline = Timeline::new(&iteration, &profile.props, true);
+    let timeline = Timeline::new(&iteration, &profile.props, true, None);
     let peak_bytes = *timeline.need_bytes().iter().max().unwrap();
     for part in [0.8, 0.6] {
         let budget_bytes = (peak_bytes as f64 * part) as usize / BYTES * BYTES;
@@ -202,7 +202,7 @@ fn what_lanes_have_time_for_is_moved_and_nothing_is_recomputed() {
     let (iteration, mut profile) = chain();
     // A copy takes half as long as an op.
     profile.props.link_bytes_per_second = BYTES as f64 / (LAYER_NS as f64 / 2e9);
-    let timeline = Timeline::new(&iteration, &profile.props, true);
+    let timeline = Timeline::new(&iteration, &profile.props, true, None);
     let budget_bytes = timeline.need_bytes().iter().max().unwrap() * 6 / 10;
     let mut model = Model::new(&iteration, &timeline, ways(true, true));
     let relaxed = relax(&mut model, budget_bytes);

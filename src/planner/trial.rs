@@ -12,7 +12,7 @@ use crate::engine::sim::{Profile, SimEngine};
 use crate::engine::{Engine, Lane, Mark, Ran};
 use crate::error::Error;
 use crate::policy::{IntervalId, Schedule};
-use crate::pool::{Decision, Input, PlanId, Pool, StorageId, StreamId};
+use crate::pool::{Decision, Input, Pending, PlanId, Pool, StorageId, StreamId, Takings};
 
 /// How often the iteration is run at the least: the last time, what there is at its beginning is what is left at its end.
 pub const ITERATIONS: usize = 3;
@@ -55,7 +55,8 @@ pub fn run(
     if let Some(schedule) = schedule {
         pool.follow(PlanId::default(), schedule.clone(), StreamId::default(), true);
     }
-    let mut running = Running { iteration, pool, handles: vec![None; iteration.size_bytes.len()] };
+    let handles = vec![None; iteration.size_bytes.len()];
+    let mut running = Running { iteration, pool, handles, launches: Vec::new() };
     running.begin()?;
     let end_ns = |engine: &SimEngine| engine.times().map_or(0, |times| times.end_ns);
     let mut begins_ns = Vec::new();
@@ -68,15 +69,21 @@ pub fn run(
         running.pool.remade();
         running.pool.copies();
         engine.recorded();
+        running.launches.clear();
         iteration.steps.iter().try_for_each(|step| running.step(step))?;
         running.succeed()?;
     }
     let settled = ITERATIONS - 1;
     let step_ns = (end_ns(&engine) - begins_ns[settled]) / (iterations - settled) as u64;
     let (decisions, remade) = (running.pool.decisions(), running.pool.remade());
-    let awaited = awaited(&engine.recorded(), &running.pool.copies());
+    let ran = engine.recorded();
+    let awaited = awaited(&ran, &running.pool.copies());
     let residents = running.pool.residents_in_intervals();
-    let blocks = running.pool.takings().map(|takings| Blocks::new(takings, &begins, residents));
+    let blocks = running.pool.takings().map(|takings| {
+        let taken = takings.now() - begins[iterations - 1];
+        let ready = Ready::new(&ran, &running.launches, taken);
+        Blocks::new(takings, &begins, residents, |work| ready.at(work))
+    });
     Ok(Trial { step_ns, decisions, remade, awaited, blocks })
 }
 
@@ -106,10 +113,43 @@ fn awaited(ran: &[Ran], copies: &[(Mark, IntervalId)]) -> Vec<(IntervalId, u64)>
     awaited
 }
 
+/// When the work of an iteration is done, counted in blocks taken and freed.
+struct Ready {
+    ends_ns: HashMap<Mark, u64>,
+    /// When each op began, and the first of the blocks that it took; also of an iteration like it that follows.
+    begins: Vec<(u64, u32)>,
+}
+
+impl Ready {
+    /// `launches`: the first block of each op, and its launch. `taken`: how many blocks the iteration took and freed.
+    fn new(ran: &[Ran], launches: &[(u32, Mark)], taken: u32) -> Ready {
+        let begins_ns: HashMap<Mark, u64> = ran.iter().map(|piece| (piece.mark, piece.begin_ns)).collect();
+        let begin = |&(first, mark): &(u32, Mark)| Some((*begins_ns.get(&mark)?, first));
+        let mut begins: Vec<(u64, u32)> = launches.iter().filter_map(begin).collect();
+        let end_ns =
+            ran.iter().filter(|piece| piece.mark.lane == Lane::Compute).map(|piece| piece.end_ns).max();
+        let period_ns = end_ns.unwrap_or(0) - begins.first().map_or(0, |&(begin_ns, _)| begin_ns);
+        let next = begins.clone().into_iter().map(|(begin_ns, first)| (begin_ns + period_ns, first + taken));
+        begins.extend(next);
+        Ready { ends_ns: ran.iter().map(|piece| (piece.mark, piece.end_ns)).collect(), begins }
+    }
+
+    /// The first block of the first op that begins when work is done. What was done in an earlier iteration is.
+    fn at(&self, work: Pending) -> u32 {
+        let ends_ns = work.marks().filter_map(|mark| self.ends_ns.get(&mark).copied());
+        let end_ns = ends_ns.max().unwrap_or(0);
+        let begins = &self.begins;
+        let op = begins.partition_point(|&(begin_ns, _)| begin_ns < end_ns);
+        begins.get(op).or(begins.last()).map_or(0, |&(_, first)| first)
+    }
+}
+
 struct Running<'a> {
     iteration: &'a Iteration,
     pool: Pool,
     handles: Vec<Option<StorageId>>,
+    /// Where addresses have no end, the first block that an op took, and its launch.
+    launches: Vec<(u32, Mark)>,
 }
 
 impl Running<'_> {
@@ -171,7 +211,9 @@ impl Running<'_> {
                 let scopes = |slot: Slot| self.iteration.scopes[slot as usize];
                 let most = outputs.iter().map(|&slot| scopes(slot)).max().unwrap_or(0);
                 self.pool.enter(0, most);
+                let first = self.pool.takings().map(Takings::now);
                 let made = self.pool.run_instruction(instruction, &given)?;
+                self.launches.extend(first.map(|first| (first, self.pool.engine().mark(Lane::Compute))));
                 for (&slot, (id, _)) in outputs.iter().zip(made) {
                     if scopes(slot) < most {
                         self.pool.keep_result(id, scopes(slot));

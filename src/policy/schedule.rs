@@ -18,6 +18,8 @@ pub struct Interval {
     /// How it leaves device memory, if that is decided: its bytes are copied to the host as soon as the interval begins, or
     /// dropped even where moving them is cheaper.
     pub how: Option<Eviction>,
+    /// Its bytes are copied to the host as soon as the interval begins, for it to leave in a later one.
+    pub copied: bool,
     /// When it leaves device memory.
     pub turn: Turn,
     /// It outlives the iteration: it is a source from now on.

@@ -157,9 +157,12 @@ impl Arena {
         }
     }
 
-    /// A block comes for a storage that is in this interval.
+    /// A block comes for a storage that is in this interval, to be copied into.
     pub fn expect(&mut self, interval: Option<IntervalId>) {
         self.guide.expect(interval);
+        if let Memory::Endless(endless) = &mut self.memory {
+            endless.takings.expect_copy();
+        }
     }
 
     /// Which blocks were taken, and when, if addresses have no end.

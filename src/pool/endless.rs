@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use super::guide::Takings;
 use super::lease::Pending;
+use crate::engine::in_memory;
 
 /// Memory of so many bytes. No address is used twice.
 #[derive(Debug)]
@@ -35,8 +36,7 @@ impl Endless {
 
     /// The bytes of memory that a block takes.
     pub fn bytes_in_memory(&self, bytes: usize) -> usize {
-        let page_bytes = self.page_bytes.filter(|&page_bytes| self.takes_pages && bytes >= page_bytes);
-        page_bytes.map_or(bytes, |page_bytes| bytes.next_multiple_of(page_bytes))
+        in_memory(bytes, self.page_bytes.filter(|_| self.takes_pages))
     }
 
     /// An address for a block, of which there is room, and the work to wait for: as if it took what was left the longest ago.
@@ -61,7 +61,7 @@ impl Endless {
     }
 
     pub fn free(&mut self, offset: usize, bytes: usize, pending: Pending) {
-        self.takings.freed(offset);
+        self.takings.freed(offset, pending);
         self.freed.push_back((bytes, pending));
     }
 }

@@ -203,11 +203,12 @@ impl Pool {
             return Ok(());
         }
         let storage = &self.graph.storages[id];
-        if self.is_offloaded(storage, schedule)
-            && storage.held
-            && storage.device.is_some()
-            && storage.host.is_none()
-        {
+        let following = self.plans.present();
+        let is_copied = following.and_then(|following| following.interval(storage)).is_some_and(|interval| {
+            let interval = &schedule.intervals[interval.0 as usize];
+            interval.copied || interval.how == Some(Eviction::Offload)
+        });
+        if is_copied && storage.held && storage.device.is_some() && storage.host.is_none() {
             self.write_back(id, false)?;
         }
         Ok(())
@@ -328,8 +329,13 @@ mod tests {
         let settings =
             Config::new().budget_bytes(1 << 20).resolve(crate::engine::Engine::props(&*engine)).unwrap();
         let mut pool = Pool::new(OvercommitDevice::Host(0), engine, settings);
-        let offloaded =
-            Interval { next_ops: Some(1), how: Some(Eviction::Offload), turn: Turn::Any, persists: false };
+        let offloaded = Interval {
+            next_ops: Some(1),
+            how: Some(Eviction::Offload),
+            copied: false,
+            turn: Turn::Any,
+            persists: false,
+        };
         let schedule =
             |count| Arc::new(Schedule { intervals: vec![offloaded; count], ..Schedule::default() });
         pool.follow(PlanId(0), schedule(3), StreamId::default(), true);

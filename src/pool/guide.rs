@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::Pool;
+use super::lease::Pending;
 use crate::policy::{IntervalId, Layout, Spot};
 
 /// A place in a layout: the blocks that the op under way has still to take.
@@ -79,6 +80,10 @@ pub struct TakenBlock {
     pub from: u32,
     /// Nothing if it is not free yet.
     pub until: Option<u32>,
+    /// The work on it when it was freed.
+    pub left: Pending,
+    /// It was for a copy from the host.
+    pub is_fetched: bool,
 }
 
 /// Which blocks are taken, and when.
@@ -89,22 +94,32 @@ pub struct Takings {
     blocks: Vec<TakenBlock>,
     /// By address, those that are not free: none is used twice.
     in_use: HashMap<usize, usize>,
+    /// The next is for a copy from the host.
+    is_fetched: bool,
 }
 
 impl Takings {
     pub fn begin_op(&mut self, op: u32) {
-        self.op = op;
+        (self.op, self.is_fetched) = (op, false);
+    }
+
+    /// The next is for a copy from the host.
+    pub fn expect_copy(&mut self) {
+        self.is_fetched = true;
     }
 
     pub fn took(&mut self, offset: usize, bytes: usize) {
         self.in_use.insert(offset, self.blocks.len());
-        self.blocks.push(TakenBlock { op: self.op, bytes, from: self.now, until: None });
+        let (op, from, left) = (self.op, self.now, Pending::default());
+        let is_fetched = std::mem::take(&mut self.is_fetched);
+        self.blocks.push(TakenBlock { op, bytes, from, until: None, left, is_fetched });
         self.now += 1;
     }
 
-    pub fn freed(&mut self, offset: usize) {
+    pub fn freed(&mut self, offset: usize, left: Pending) {
         let index = self.in_use.remove(&offset).expect("what is freed was taken");
-        self.blocks[index].until = Some(self.now);
+        let block = &mut self.blocks[index];
+        (block.until, block.left) = (Some(self.now), left);
         self.now += 1;
     }
 

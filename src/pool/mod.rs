@@ -54,6 +54,7 @@ pub use follow::Decision;
 pub use foresight::Foresight;
 pub use guide::{TakenBlock, Takings};
 pub use learn::{Asked, Log};
+pub use lease::Pending;
 pub use plan::Input;
 pub use plans::PlanId;
 pub use sabotage::Sabotage;
