@@ -55,8 +55,8 @@ impl Timeline {
         let mut begins_ns = vec![0];
         let mut need_bytes = Vec::new();
         let bytes = |slot: u32| in_memory(iteration.size_bytes[slot as usize], page_bytes);
-        // What the iteration before left and nothing uses is dropped before all else.
-        let is_left = |slot: usize| recompute && iteration.begun.get(slot).is_some_and(Option::is_none);
+        // What the iteration before left and nothing uses leaves before all else.
+        let is_left = |slot: usize| iteration.begun.get(slot).is_some_and(Option::is_none);
         let begun = (0..iteration.successors.len()).filter(|&slot| !is_left(slot));
         let mut live_bytes: usize = begun.map(|slot| bytes(slot as u32)).sum();
         let mut cost_ns = vec![None; iteration.size_bytes.len()];

@@ -246,12 +246,16 @@ impl Planner<'_> {
         Settled::better(placed.into_iter().chain(fitted))
     }
 
-    /// A schedule that drops what the iteration before left and nothing uses, as the next begins, and says nothing else.
+    /// A schedule by which what the iteration before left and nothing uses leaves as the next begins, and that says nothing else.
     fn schedule(&self) -> Schedule {
-        let schedule = self.iteration.schedule();
-        let left = if self.settings.ways.recompute { self.iteration.left_over() } else { Vec::new() };
-        let releases = left.into_iter().map(|interval| (0, interval, Eviction::Drop)).collect();
-        Schedule { releases, ..schedule }
+        let mut schedule = self.iteration.schedule();
+        let how = if self.settings.ways.recompute { Eviction::Drop } else { Eviction::Offload };
+        for interval in self.iteration.left_over() {
+            // Copied when it was made: in an iteration's second half little else is.
+            schedule.intervals[interval.0 as usize].copied = how == Eviction::Offload;
+            schedule.releases.push((0, interval, how));
+        }
+        schedule
     }
 
     fn limits(&self) -> Limits {
