@@ -1,10 +1,13 @@
 //! What the pool costs: plan and submit of a small op when nothing is evicted, and of one that evicts and fetches, in
-//! nanoseconds an op on one core.
+//! nanoseconds an op on one core; and what the tracker takes of that, by itself.
 //!
 //! The lanes are deferred, so that nothing but the submitting thread runs; the queued work is run outside the timing.
 
+use std::collections::VecDeque;
+use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use burn_overcommit::liveness::{NextUse, Observed, Operand, Signature, Touch, Tracker};
 use burn_overcommit::op::{Binary, Dtype, Op, Shape, Unary};
 use burn_overcommit::runtime::{self, Tensor};
 use burn_overcommit::{Config, LaneMode, OvercommitDevice, Policy, SimProfile, configure, stats};
@@ -93,6 +96,53 @@ fn eviction(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Ops of an iteration.
+const PERIOD: u64 = 3000;
+
+/// The tracker follows ops of two inputs and an output: what the op before made, and what another did, half an iteration ago. That is
+/// dropped. An iteration repeats, or nothing does.
+fn tracked(tracker: &mut Tracker, outputs: &mut VecDeque<Touch>, op: u64, repeats: bool) {
+    let kind = if repeats { op % PERIOD } else { op };
+    let observed = Observed {
+        signature: Signature(kind.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+        live_bytes: kind as usize,
+        scratch_bytes: 0,
+        launch_ns: 1000,
+    };
+    let touch = |touch: Option<&Touch>| touch.copied().unwrap_or_default();
+    let mut operands = [touch(outputs.back()), touch(outputs.front()), Touch::default()]
+        .map(|touch| Operand { touch, next: NextUse::Unknown });
+    black_box(tracker.op(observed, &mut operands));
+    let [before, old, made] = operands.map(|operand| operand.touch);
+    if let Some(last) = outputs.back_mut() {
+        *last = before;
+    }
+    if outputs.len() as u64 == PERIOD / 2 {
+        outputs.pop_front();
+        tracker.dropped(old);
+    }
+    outputs.push_back(made);
+}
+
+fn tracking(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("the tracker, per op");
+    for (name, repeats) in [("an iteration that repeats", true), ("nothing repeats", false)] {
+        let (mut tracker, mut outputs, mut op) = (Tracker::default(), VecDeque::new(), 0);
+        for _ in 0..4 * PERIOD {
+            tracked(&mut tracker, &mut outputs, op, repeats);
+            op += 1;
+        }
+        assert_eq!(tracker.period(), repeats.then_some(PERIOD));
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                tracked(&mut tracker, &mut outputs, op, repeats);
+                op += 1;
+            })
+        });
+    }
+    group.finish();
+}
+
 /// Storages that are alive together, a quarter of a million.
 const MANY: usize = 1 << 18;
 
@@ -124,6 +174,7 @@ fn main() {
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_secs(2))
         .configure_from_args();
+    tracking(&mut criterion);
     bookkeeping(&mut criterion);
     eviction(&mut criterion);
     criterion.final_summary();
