@@ -50,7 +50,8 @@ pub fn run(
     iterations: usize,
 ) -> Result<Trial, Error> {
     let engine = Arc::new(SimEngine::new(profile));
-    let settings = Settings { planning: Planning::Off, record: false, ..settings.clone() };
+    // What a replay knows beforehand is of other storages.
+    let settings = Settings { planning: Planning::Off, record: false, foresight: None, ..settings.clone() };
     let mut pool = Pool::new(DEVICE, engine.clone(), settings);
     if let Some(schedule) = schedule {
         pool.follow(PlanId::default(), schedule.clone(), StreamId::default(), true);

@@ -247,18 +247,17 @@ impl Pool {
         wait_ns + 2 * self.engine().props().copy_ns(storage.size_bytes)
     }
 
-    /// Ops until a storage's next use, if that is known.
+    /// Ops until a storage's next use, if that is known: from a plan that is followed, or beforehand.
     fn next_use_ops(&self, storage: &Storage) -> Option<u64> {
-        if let Some(known) = &self.settings.foresight {
-            return Some(known.next_use_ops(storage.number, self.clock));
-        }
-        match storage.next_use {
+        let planned = match storage.next_use {
             NextUse::At(op) if self.is_following() => {
                 Some(op.saturating_sub(self.streams[storage.stream].ops))
             }
             NextUse::Never => self.beyond_schedule_ops(),
             _ => None,
-        }
+        };
+        let foresight = self.settings.foresight.as_ref();
+        planned.or_else(|| foresight.map(|known| known.next_use_ops(storage.number, self.clock)))
     }
 
     fn drop_bytes(&mut self, id: StorageId) {

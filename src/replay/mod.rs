@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::config::{Config, Placement};
+use crate::config::{Config, Placement, Planning};
 use crate::engine::sim::Profile;
 use crate::error::Error;
 use crate::op::{Dtype, Facts, Traced, Work};
 use crate::plan::BOUNDLESS_BYTES;
-use crate::pool::Foresight;
+use crate::pool::{Foresight, Log};
 use crate::runtime::{self, Tensor, configure, recording, reset_stats, stats};
 use crate::trace::{Event, Made, Program, Recording};
 use crate::{OvercommitDevice, Policy, SimProfile, Stats};
@@ -34,7 +34,7 @@ pub struct Settings {
     pub offload: bool,
     /// Whether bytes may be forgotten and recomputed.
     pub recompute: bool,
-    /// Whether the policy knows the program beforehand.
+    /// Whether the policy knows the program beforehand; one that plans has its plan of a loop from the first iteration on.
     pub oracle: bool,
     /// How addresses are chosen, if not as the environment says.
     pub placement: Option<Placement>,
@@ -167,7 +167,7 @@ impl<'a> Replay<'a> {
     /// # Errors
     /// None for a budget that is too small: that is an outcome.
     pub fn run(&self, settings: &Settings) -> Result<Outcome, Error> {
-        configure(&self.device, self.config(settings))?;
+        self.begin(settings, |config| config)?;
         self.outcome(settings, &mut Tensors::new())
     }
 
@@ -176,7 +176,7 @@ impl<'a> Replay<'a> {
     /// # Errors
     /// As [`run`](Replay::run).
     pub fn record(&self, settings: &Settings) -> Result<(Outcome, Recording), Error> {
-        configure(&self.device, self.config(settings).record())?;
+        self.begin(settings, Config::record)?;
         // Until the recording is taken, what is left at the end is there.
         let mut tensors = Tensors::new();
         let outcome = self.outcome(settings, &mut tensors)?;
@@ -192,6 +192,28 @@ impl<'a> Replay<'a> {
         let least_ns = self.timeline.least_ns(settings.budget_bytes, link, settings.recompute)?;
         // The time with all memory has waits for what the program uploads, which a schedule might hide.
         Some(least_ns / self.base_ns.max(1) as f64)
+    }
+
+    /// Configures the device. A policy that plans and knows the program has its plan from the first op on.
+    fn begin(&self, settings: &Settings, change: impl Fn(Config) -> Config) -> Result<(), Error> {
+        let plans = settings.oracle && settings.policy == Policy::Auto && self.iterations > 1;
+        let learned = if plans { self.learned()? } else { None };
+        configure(&self.device, change(self.config(settings)))?;
+        learned.map_or(Ok(()), |(log, period)| runtime::plan_ahead(&self.device, log, period))
+    }
+
+    /// What the program asks for in an iteration, from as many as it takes to know that, with all the memory that they ask for.
+    fn learned(&self) -> Result<Option<(Log, usize)>, Error> {
+        let boundless = self.config(&Settings::new(BOUNDLESS_BYTES)).planning(Planning::Off);
+        configure(&self.device, boundless)?;
+        let mut tensors = Tensors::new();
+        for iteration in 0..self.iterations {
+            if let Some(learned) = runtime::learned(&self.device)? {
+                return Ok(Some(learned));
+            }
+            self.program.events.iter().try_for_each(|event| self.step(event, iteration, &mut tensors))?;
+        }
+        Ok(None)
     }
 
     fn config(&self, settings: &Settings) -> Config {

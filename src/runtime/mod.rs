@@ -562,6 +562,14 @@ pub(crate) fn learned(device: &OvercommitDevice) -> Result<Option<(Log, usize)>,
     front.pool.learned()
 }
 
+/// Plans an iteration that was [`learned`] elsewhere, for a device whose program is still to begin.
+pub(crate) fn plan_ahead(device: &OvercommitDevice, log: Log, period: usize) -> Result<(), Error> {
+    let runtime = registry::runtime(device)?;
+    let mut front = runtime.settled([])?;
+    runtime.plan(&mut front.pool, log, period);
+    Ok(())
+}
+
 /// What SuperNeurons makes of the program's iteration once that is known, as [`learned`]. For the comparison with its paper.
 #[doc(hidden)]
 pub fn layer_counts(device: &OvercommitDevice) -> Result<Option<planner::LayerCounts>, Error> {

@@ -36,7 +36,7 @@ pub struct Ways {
     /// Recompute nothing.
     #[arg(long)]
     pub no_recompute: bool,
-    /// Tell the policy the whole trace first, which no policy has in practice.
+    /// Tell the policy the whole trace first, which no policy has in practice. One that plans has its plan of a loop at once.
     #[arg(long)]
     pub oracle: bool,
     /// How addresses are chosen: smartpool, in plans, or best-fit alone.
