@@ -240,21 +240,6 @@ fn knowing_the_program_beforehand_is_said_and_helps() {
 }
 
 #[test]
-fn a_policy_that_plans_and_knows_the_program_follows_a_plan_from_the_first_iteration_on() {
-    let device = OvercommitDevice::Sim(SimProfile::add(profile("titan-x")));
-    let (_, recording) = train(&device, Config::new());
-    let program = recording.program();
-    let replay = Replay::new(&program, profile("titan-x"), 2).unwrap();
-    let budget_bytes = replay.live_peak_bytes() / 2;
-    let run = |oracle| {
-        let settings = Settings { oracle, recompute: false, ..Settings::new(budget_bytes) };
-        replay.run(&settings).unwrap().overhead.expect("it fits")
-    };
-    let (blind, told) = (run(false), run(true));
-    assert!(told < blind, "{told} {blind}");
-}
-
-#[test]
 fn no_run_beats_the_bound() {
     let device = OvercommitDevice::Sim(SimProfile::add(profile("titan-x")));
     let (_, recording) = train(&device, Config::new());

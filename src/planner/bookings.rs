@@ -34,7 +34,7 @@ pub struct Timeline {
 struct Source {
     slot: Slot,
     size_bytes: usize,
-    /// The interval before; the first of the iteration has none.
+    /// The one before in the iteration; itself if there is none.
     interval: IntervalId,
     /// The op after which that begins.
     op: usize,

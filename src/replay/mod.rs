@@ -360,3 +360,33 @@ fn constant(made: &Made) -> Facts {
         exact: false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_that_plans_and_knows_the_program_has_its_plan_before_the_first_op() {
+        let op = |args: &str, result: &str, bytes: usize| {
+            format!(
+                "{{\"INSTRUCTION\":\"CALL\",\"NAME\":\"op\",\"ARGS\":[{args}],\"RESULT\":[\"{result}\"],\"TIME\":\"100000\"}}\n\
+                 {{\"INSTRUCTION\":\"MEMORY\",\"NAME\":\"{result}\",\"MEMORY\":\"{bytes}\"}}\n\
+                 {{\"INSTRUCTION\":\"ALIAS\",\"NAME\":\"{result}\",\"ALIAS\":\"-1\"}}\n"
+            )
+        };
+        let forward = (0..8).map(|at| op("", &format!("x{at}"), (8 + at) << 17));
+        let backward = (0..8).rev().map(|at| op(&format!("\"x{at}\""), &format!("y{at}"), 256));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("simrd.log");
+        std::fs::write(&path, forward.chain(backward).collect::<String>()).unwrap();
+        let program = Program::open(&path).unwrap();
+        let profile = SimProfile::named("titan-x").and_then(SimProfile::get).unwrap();
+        let replay = Replay::new(&program, profile, ITERATIONS).unwrap();
+        let plans = |oracle| {
+            let settings = Settings { oracle, ..Settings::new(6 << 20) };
+            replay.begin(&settings, |config| config).unwrap();
+            stats(&replay.device).unwrap().counters.plans
+        };
+        assert_eq!([false, true].map(plans), [0, 1]);
+    }
+}
