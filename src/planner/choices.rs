@@ -76,6 +76,8 @@ pub struct Model<'a> {
     bytes_of: Vec<f64>,
     /// By interval: the op at which the storage is there again. What is dropped comes back early for what is made from it.
     pub back: Vec<usize>,
+    /// By interval: the op from which on what is moved is away.
+    left: Vec<usize>,
     /// Bytes held at each op.
     pub held_bytes: Vec<f64>,
     scratch: Scratch,
@@ -158,6 +160,7 @@ impl<'a> Model<'a> {
         Model {
             timeline,
             back: gaps.iter().map(|gap| gap.until).collect(),
+            left: vec![usize::MAX; gaps.len()],
             gaps,
             gaps_of,
             makers,
@@ -207,15 +210,11 @@ impl<'a> Model<'a> {
         for (back, gap) in self.back.iter_mut().zip(&self.gaps) {
             *back = gap.until;
         }
-        let away = |change_bytes: &mut [f64], ops: Range<usize>, bytes: f64| {
-            let last = change_bytes.len() - 1;
-            change_bytes[ops.start.min(last)] -= bytes;
-            change_bytes[ops.end.min(last)] += bytes;
-        };
         for copy in &choices.lanes.copies {
             let gap = copy.interval.0 as usize;
             let ops = self.timeline.away(copy);
             self.back[gap] = ops.end;
+            self.left[gap] = ops.start;
             away(&mut scratch.change_bytes, ops, self.gaps[gap].bytes);
         }
         let is_dropped = |&gap: &u32| choices.of[gap as usize] == Choice::Drop;
@@ -269,6 +268,16 @@ impl<'a> Model<'a> {
                     Some(held) if choices[held] == Choice::Drop && self.back[held] > op => {
                         self.back[held] = op;
                     }
+                    // It comes back at once, and this waits.
+                    Some(held)
+                        if choices[held] == Choice::Move && (self.left[held]..self.back[held]).contains(&op) =>
+                    {
+                        let Gap { bytes, copy_ns, .. } = self.gaps[held];
+                        away(&mut scratch.change_bytes, op..self.back[held], -bytes);
+                        self.back[held] = op;
+                        cost_ns += copy_ns;
+                        continue;
+                    }
                     Some(_) => continue,
                     // Nothing but this needs it any more.
                     None => {
@@ -311,6 +320,9 @@ impl<'a> Model<'a> {
                 if choices[held] != Choice::Keep {
                     cost_ns += worth(&self.gaps[held], op..self.back[held]);
                 }
+                if choices[held] == Choice::Move && (self.left[held]..self.back[held]).contains(&op) {
+                    cost_ns += self.gaps[held].copy_ns;
+                }
                 continue;
             }
             if let Some(maker) = &self.makers[slot as usize] {
@@ -321,6 +333,13 @@ impl<'a> Model<'a> {
         self.scratch = scratch;
         cost_ns
     }
+}
+
+/// Bytes are not held at some ops.
+fn away(change_bytes: &mut [f64], ops: Range<usize>, bytes: f64) {
+    let last = change_bytes.len() - 1;
+    change_bytes[ops.start.min(last)] -= bytes;
+    change_bytes[ops.end.min(last)] += bytes;
 }
 
 impl Choices {
