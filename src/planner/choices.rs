@@ -270,7 +270,8 @@ impl<'a> Model<'a> {
                     }
                     // It comes back at once, and this waits.
                     Some(held)
-                        if choices[held] == Choice::Move && (self.left[held]..self.back[held]).contains(&op) =>
+                        if choices[held] == Choice::Move
+                            && (self.left[held]..self.back[held]).contains(&op) =>
                     {
                         let Gap { bytes, copy_ns, .. } = self.gaps[held];
                         away(&mut scratch.change_bytes, op..self.back[held], -bytes);
