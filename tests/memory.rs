@@ -118,6 +118,44 @@ fn an_op_too_large_for_the_budget_is_refused_and_a_smaller_step_works() {
     assert_eq!((stats.allocated_bytes, stats.storages, stats.counters.out_of_memory), (0, 0, 1));
 }
 
+/// Two products, after others took their place; to bring the second back takes all there is beside it, so the first has to leave
+/// once more.
+fn product_of_products(device: &OvercommitDevice) -> Vec<f32> {
+    let values = (0..SIDE * SIDE).map(|place| (place * 31 % 17) as f32 / 16.0).collect();
+    let x = Tensor::<Inner, 2>::from_data(TensorData::new::<f32, _>(values, [SIDE, SIDE]), device);
+    let (forth, back) = (|| x.clone(), || x.clone().transpose());
+    let first = forth().matmul(forth());
+    let second = forth().matmul(back()).matmul(back().matmul(forth()));
+    drop(back().matmul(back()).matmul(forth().matmul(forth())));
+    first.matmul(second).into_data().to_vec().unwrap()
+}
+
+const SIDE: usize = 64;
+
+#[test]
+fn what_is_remade_for_an_op_may_leave_once_more_while_its_other_input_is_remade() {
+    let unlimited = product_of_products(&device(140, Config::new()));
+    let product_bytes = SIDE * SIDE * 4;
+    let budget = |products: usize| Config::new().budget_bytes(products * product_bytes).offload(false);
+    let limited = device(141, budget(4));
+    assert_eq!(product_of_products(&limited), unlimited);
+    // Nothing went to the host but what was read.
+    assert_eq!(stats(&limited).unwrap().counters.offloaded_bytes, product_bytes as u64);
+}
+
+#[test]
+fn where_nothing_can_leave_the_error_says_what_was_to_have_room() {
+    let config = Config::new().budget("64 KiB").offload(false).recompute(false).fusion(false);
+    let device = device(142, config);
+    let kept = [1, 48].map(|kib| Tensor::<Inner, 1>::ones([kib * 256], &device).exp());
+    let error = kept[0].clone().repeat_dim(0, 20).try_into_data().map(|_| ()).unwrap_err();
+    let text = format!("{error:?}");
+    assert!(
+        text.contains("20.0 KiB more of device memory are needed, 49.0 KiB of 64.0 KiB are in use"),
+        "{text}"
+    );
+}
+
 /// One step of a convolution; only the forward if `backward` is not asked for.
 fn convolve(device: &OvercommitDevice, batch: usize, backward: bool) -> Option<Vec<f32>> {
     let x = Tensor::<Training, 4>::full([batch, 4, 16, 16], 0.25, device).require_grad();

@@ -17,6 +17,9 @@ use crate::trace::How;
 /// Storages that are looked at when one is to leave, if there are no more, without an allocation.
 const MOST_CANDIDATES: usize = 256;
 
+/// Ops that are run again for one op before nothing is made twice any more to have room.
+const MOST_REMADE: u32 = 4096;
+
 impl Pool {
     /// A block of device memory, evicting until there is one. `None`: nothing more can be evicted, and what is free is
     /// in pieces too small.
@@ -45,7 +48,7 @@ impl Pool {
             }
         }
         let Some(id) = self.pick(need_bytes, |_| true) else {
-            return Ok(false);
+            return Ok(self.drop_wanted(need_bytes));
         };
         if self.evict(id, true)? {
             return Ok(true);
@@ -55,10 +58,31 @@ impl Pool {
         if let Some(id) = self.pick(need_bytes, without_host_room) {
             return self.evict(id, false);
         }
-        if self.offload(id, true)? {
+        if self.offload(id, true)? || self.drop_wanted(need_bytes) {
             return Ok(true);
         }
-        Err(self.host_tier_full(op, self.graph.storages[id].size_bytes))
+        Err(self.nowhere_to_go(op, id, need_bytes))
+    }
+
+    /// Drops what a recomputation under way has made for later, where nothing else can leave: it is made once more. `false`:
+    /// there is none, or that has been done too often.
+    fn drop_wanted(&mut self, need_bytes: usize) -> bool {
+        if !self.remaking || self.settings.ways.offload || self.remade_ops > MOST_REMADE {
+            return false;
+        }
+        self.drops_wanted = true;
+        let can_be_remade = |id| self.remake_ns(id, &self.graph.storages[id]).is_some();
+        let picked = self.pick(need_bytes, can_be_remade);
+        if let Some(id) = picked {
+            self.drop_bytes(id);
+        }
+        self.drops_wanted = false;
+        picked.is_some()
+    }
+
+    /// Whether a recomputation under way keeps a storage.
+    fn is_wanted(&self, storage: &Storage) -> bool {
+        storage.wanted > 0 && !self.drops_wanted
     }
 
     /// Evicts a storage as the policy says. `false`: it wants the bytes kept, and the host tier has no room.
@@ -151,7 +175,7 @@ impl Pool {
         storage.pins == 0
             && (storage.host.is_some()
                 || allowed.offload
-                || (allowed.recompute && storage.recipe.is_some() && storage.wanted == 0))
+                || (allowed.recompute && storage.recipe.is_some() && !self.is_wanted(storage)))
     }
 
     /// How the policy evicts a storage that is not clean. One that is recomputed first is dropped, if the policy ever drops.
@@ -183,7 +207,7 @@ impl Pool {
         let is_first = self.is_recomputed_first(storage);
         if storage.recipe.is_none()
             || !self.may_drop()
-            || storage.wanted > 0
+            || self.is_wanted(storage)
             || (storage.claims > 0 && !is_first && !self.nests())
         {
             return None;
@@ -284,8 +308,8 @@ impl Pool {
         }
     }
 
-    /// Offloads everything that is resident, pinned or not, so that free memory is in one piece.
-    pub(super) fn compact(&mut self, op: &'static str) -> Result<(), Error> {
+    /// Offloads everything that is resident, pinned or not, so that free memory is in one piece, towards room for `need_bytes`.
+    pub(super) fn compact(&mut self, op: &'static str, need_bytes: usize) -> Result<(), Error> {
         self.counters.compactions += 1;
         // Planned addresses would split what is joined.
         self.device.depart();
@@ -297,17 +321,22 @@ impl Pool {
         let residents: Vec<StorageId> = self.graph.storages.residents().collect();
         for id in residents {
             if !self.offload(id, true)? {
-                return Err(self.host_tier_full(op, self.graph.storages[id].size_bytes));
+                return Err(self.nowhere_to_go(op, id, need_bytes));
             }
         }
         Ok(())
     }
 
-    pub(super) fn host_tier_full(&self, op: &'static str, needed_bytes: usize) -> Error {
-        if !self.settings.ways.offload {
-            let (used_bytes, budget_bytes) = (self.device.used_bytes(), self.device.limit_bytes());
-            return Error::NothingToEvict { op, needed_bytes, used_bytes, budget_bytes };
+    /// A storage would have to leave for `need_bytes`, and cannot.
+    pub(super) fn nowhere_to_go(&self, op: &'static str, id: StorageId, need_bytes: usize) -> Error {
+        if self.settings.ways.offload {
+            return self.host_tier_full(op, self.graph.storages[id].size_bytes);
         }
+        let (used_bytes, budget_bytes) = (self.device.used_bytes(), self.device.limit_bytes());
+        Error::NothingToEvict { op, needed_bytes: need_bytes, used_bytes, budget_bytes }
+    }
+
+    pub(super) fn host_tier_full(&self, op: &'static str, needed_bytes: usize) -> Error {
         let alive = self.graph.storages.iter().filter(|(_, storage)| storage.active());
         Error::HostTierFull {
             op,

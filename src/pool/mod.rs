@@ -130,6 +130,8 @@ pub struct Pool {
     ahead: Ahead,
     /// A recomputation is under way, and how many ops it has run.
     remaking: bool,
+    /// While what it has made for later may leave.
+    drops_wanted: bool,
     remade_ops: u32,
     /// Claims to take off; empty between operations.
     lost: Vec<StorageId>,
@@ -186,6 +188,7 @@ impl Pool {
             offloading_until_ns: 0,
             ahead: Ahead::default(),
             remaking: false,
+            drops_wanted: false,
             remade_ops: 0,
             lost: Vec::new(),
             scopes: 0,

@@ -200,7 +200,7 @@ impl Pool {
         if kept || (self.settings.ways.offload && self.write_back(id, true)?) {
             return Ok(());
         }
-        Err(self.host_tier_full(op, self.graph.storages[id].size_bytes))
+        Err(self.nowhere_to_go(op, id, self.graph.storages[id].size_bytes))
     }
 
     /// The storage's block and last handle went to `heir`. What is left is a host copy, if an evicted storage needs it.
@@ -295,16 +295,17 @@ impl Pool {
         if needed_bytes > self.device.limit_bytes() {
             return Err(self.too_large(ids, plan, needed_bytes));
         }
-        self.want(ids);
-        let remade = ids.iter().try_for_each(|&id| self.remake(id));
-        self.unwant(ids);
-        remade?;
+        self.remake_all(ids)?;
         for &id in ids {
             self.graph.storages[id].pins += 1;
         }
         let result = self.place_all(ids, plan, overwritten).and_then(|placed| match placed {
             Some(blocks) => Ok(Some(blocks)),
-            None => self.compact(plan.op.name()).and_then(|()| self.place_all(ids, plan, overwritten)),
+            None => {
+                let need_bytes = plan.new_bytes(overwritten.is_some()).sum();
+                let compacted = self.compact(plan.op.name(), need_bytes);
+                compacted.and_then(|()| self.place_all(ids, plan, overwritten))
+            }
         });
         if result.is_err() {
             self.unpin(ids);

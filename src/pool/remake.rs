@@ -10,18 +10,32 @@ use crate::error::Error;
 const MOST_DROPPING: u32 = 128;
 
 impl Pool {
+    /// Brings all of these back. One may have to leave for another.
+    pub(super) fn remake_all(&mut self, ids: &[StorageId]) -> Result<(), Error> {
+        if !self.remaking {
+            self.remade_ops = 0;
+        }
+        self.want(ids);
+        let mut result = Ok(());
+        while let Some(&id) = ids.iter().find(|&&id| result.is_ok() && !self.graph.storages[id].stored()) {
+            result = self.remake(id);
+        }
+        self.unwant(ids);
+        result
+    }
+
     /// Brings a storage that is active but not stored back into device memory, by running recipes; nothing if it is stored.
     ///
     /// An explicit worklist: the recipe on top runs once all it reads is stored. What is stored for a recipe on the list is
-    /// *wanted* until that has run, so it is not dropped again, at the worst moved; each recipe runs once while it is on the
-    /// list, and none can come to be above itself. So this ends.
-    pub(super) fn remake(&mut self, id: StorageId) -> Result<(), Error> {
+    /// *wanted* until that has run: it is not dropped again, at the worst moved, unless nothing else can leave. Each recipe but
+    /// those that make such a storage again runs once while it is on the list, and none can come to be above itself. So this
+    /// ends.
+    fn remake(&mut self, id: StorageId) -> Result<(), Error> {
         if self.graph.storages[id].stored() {
             return Ok(());
         }
         let begin_ns = self.computed_ns;
         let mut work = vec![self.begin_remake(id)];
-        self.remade_ops = 0;
         self.remaking = true;
 
         let result = loop {

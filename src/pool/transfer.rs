@@ -128,7 +128,7 @@ impl Pool {
         self.counters.reads += 1;
         self.journal.note(|| Event::Read(self.number(id)));
         self.log_read(id);
-        self.remake(id)?;
+        self.remake_all(&[id])?;
         let size_bytes = self.graph.storages[id].size_bytes;
         if self.graph.storages[id].host.is_none() && !self.write_back(id, true)? {
             return Err(self.host_tier_full("read", size_bytes));
