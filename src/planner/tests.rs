@@ -150,7 +150,7 @@ fn tried(iteration: &Iteration, profile: &Profile, choices: &Choices, budget_byt
     let config = Config::new().budget_bytes(budget_bytes).offload(false).page_mapping(false);
     let settings = config.resolve(&profile.props).unwrap();
     let trial =
-        trial::run(iteration, profile, &settings, Some(&Arc::new(schedule)), trial::ITERATIONS).ok()?;
+        trial::run(iteration, profile, &settings, Some(&Arc::new(schedule)), 0, trial::ITERATIONS).ok()?;
     Some(trial.remade.iter().map(|&(_, ns)| ns).sum())
 }
 

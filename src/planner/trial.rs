@@ -19,6 +19,8 @@ pub const ITERATIONS: usize = 3;
 /// How often it is run to tell whether it goes on like that. Iterations may take turns, since each begins with what the one before
 /// left, wherever that is.
 pub const MANY_ITERATIONS: usize = 8;
+/// How often it is run without a schedule before: memory is then as a program leaves it that begins to follow one.
+pub const UNPLANNED: usize = 2;
 
 /// What errors of a trial name, which no program gets to see.
 const DEVICE: OvercommitDevice = OvercommitDevice::Host(0);
@@ -47,18 +49,23 @@ pub fn run(
     profile: &Profile,
     settings: &Settings,
     schedule: Option<&Arc<Schedule>>,
+    unplanned: usize,
     iterations: usize,
 ) -> Result<Trial, Error> {
     let engine = Arc::new(SimEngine::new(profile));
     // What a replay knows beforehand is of other storages.
     let settings = Settings { planning: Planning::Off, record: false, foresight: None, ..settings.clone() };
-    let mut pool = Pool::new(DEVICE, engine.clone(), settings);
-    if let Some(schedule) = schedule {
-        pool.follow(PlanId::default(), schedule.clone(), StreamId::default(), true);
-    }
+    let pool = Pool::new(DEVICE, engine.clone(), settings);
     let handles = vec![None; iteration.size_bytes.len()];
     let mut running = Running { iteration, pool, handles, launches: Vec::new() };
     running.begin()?;
+    for _ in 0..unplanned {
+        iteration.steps.iter().try_for_each(|step| running.step(step))?;
+        running.succeed()?;
+    }
+    if let Some(schedule) = schedule {
+        running.follow(schedule);
+    }
     let end_ns = |engine: &SimEngine| engine.times().map_or(0, |times| times.end_ns);
     let mut begins_ns = Vec::new();
     let mut begins = Vec::new();
@@ -177,10 +184,20 @@ impl Running<'_> {
 
     fn renew(&mut self, slot: usize) -> Result<(), Error> {
         self.write(slot as Slot)?;
+        self.put_in_interval(slot);
+        Ok(())
+    }
+
+    fn put_in_interval(&mut self, slot: usize) {
         if let Some((interval, op)) = self.iteration.begun[slot] {
             self.pool.put_in_interval(self.handle(slot as Slot), interval, op + 1);
         }
-        Ok(())
+    }
+
+    /// From now on; what the iteration begins with is there.
+    fn follow(&mut self, schedule: &Arc<Schedule>) {
+        self.pool.follow(PlanId::default(), schedule.clone(), StreamId::default(), true);
+        (0..self.iteration.successors.len()).for_each(|slot| self.put_in_interval(slot));
     }
 
     /// What is left takes the place of what was there, and the iteration can begin again.
