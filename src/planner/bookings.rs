@@ -14,7 +14,7 @@ use crate::engine::{Props, in_memory};
 use crate::policy::{Eviction, IntervalId, Schedule};
 
 /// Times and needs of an iteration in which nothing is evicted.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Timeline {
     /// When each op begins, and when the last one ends.
     begins_ns: Vec<u64>,
@@ -40,7 +40,7 @@ struct Source {
     op: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Candidate {
     interval: IntervalId,
     /// The op after which it begins, and that before which it ends: later than `end` of the iteration if in the next.
@@ -107,6 +107,20 @@ impl Timeline {
             b.cost_per_byte.total_cmp(&a.cost_per_byte).then(length(b).cmp(&length(a)))
         });
         timeline
+    }
+
+    /// The same with some time before each op, for what is made again then: lanes have that time too.
+    pub fn with_pauses(&self, pauses_ns: &[f64]) -> Timeline {
+        let mut paused_ns = 0.0;
+        let pauses_ns = pauses_ns.iter().map(|pause_ns| {
+            paused_ns += pause_ns;
+            paused_ns as u64
+        });
+        let begins_ns = std::iter::once(0).chain(pauses_ns).zip(&self.begins_ns);
+        Timeline {
+            begins_ns: begins_ns.map(|(paused_ns, begin_ns)| begin_ns + paused_ns).collect(),
+            ..self.clone()
+        }
     }
 
     fn ops(&self) -> usize {

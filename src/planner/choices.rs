@@ -80,6 +80,8 @@ pub struct Model<'a> {
     left: Vec<usize>,
     /// Bytes held at each op.
     pub held_bytes: Vec<f64>,
+    /// Time to make again what was dropped, before each op.
+    pub remake_ns: Vec<f64>,
     scratch: Scratch,
 }
 
@@ -166,6 +168,7 @@ impl<'a> Model<'a> {
             makers,
             bytes_of: iteration.size_bytes.iter().map(|&bytes| timeline.in_memory(bytes) as f64).collect(),
             held_bytes: vec![0.0; count],
+            remake_ns: vec![0.0; count],
             scratch,
         }
     }
@@ -203,6 +206,7 @@ impl<'a> Model<'a> {
     pub fn outcome(&mut self, choices: &Choices, budget_bytes: f64) -> Outcome {
         let (ops, mut scratch) = (self.ops(), std::mem::take(&mut self.scratch));
         scratch.rerun_at.fill(usize::MAX);
+        self.remake_ns.fill(0.0);
         for changes in [&mut scratch.change_bytes, &mut scratch.beside_bytes] {
             changes.clear();
             changes.resize(2 * ops + 1, 0.0);
@@ -290,6 +294,7 @@ impl<'a> Model<'a> {
             if scratch.rerun_at[maker.op] != op {
                 scratch.rerun_at[maker.op] = op;
                 cost_ns += maker.cost_ns;
+                self.remake_ns[op % self.held_bytes.len()] += maker.cost_ns;
                 scratch.see(&maker.inputs);
             }
         }
@@ -349,6 +354,13 @@ impl Choices {
         let dropped = (0..self.of.len()).filter(|&gap| self.of[gap] == Choice::Drop);
         let moved = self.lanes.copies.iter().map(|copy| copy.interval);
         (dropped.map(|gap| IntervalId(gap as u32)).collect(), moved.collect())
+    }
+
+    /// The same at the times of another model.
+    pub fn booked_anew(mut self, model: &Model<'_>) -> Self {
+        let order: Vec<usize> = self.lanes.copies.iter().map(|copy| copy.interval.0 as usize).collect();
+        self.book(model, &order);
+        self
     }
 
     /// Nothing is moved that lanes have no time for.

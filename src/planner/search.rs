@@ -8,7 +8,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::annealing::anneal;
 use super::bookings::Timeline;
-use super::choices::Model;
+use super::choices::{Choices, Model};
 use super::iteration::Iteration;
 use super::relaxation::relax;
 use super::trial::{self, Trial};
@@ -71,13 +71,15 @@ struct Draft {
     /// What is booked leaves as soon as its copy is made: a program that is not full all the time finds addresses more easily. What
     /// something is to be made from does better to stay.
     at_once: bool,
+    /// By which copies are booked.
+    timeline: Arc<Timeline>,
     wishes: Wishes,
 }
 
 type Wishes = HashMap<IntervalId, Wish>;
 
-/// What is wished with all of an iteration in view, for each part of the budget.
-pub type Chosen = OnceCell<[Wishes; PARTS.len()]>;
+/// What is wished with all of an iteration in view, for each part of the budget, and the time that this takes.
+pub type Chosen = OnceCell<Vec<(Wishes, Arc<Timeline>)>>;
 
 /// How much is booked.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -116,7 +118,8 @@ struct Tried {
 /// A search for the fastest schedule of an iteration.
 pub struct Search<'a> {
     planner: Planner<'a>,
-    timeline: Timeline,
+    /// Nothing is evicted.
+    timeline: Arc<Timeline>,
     /// The same wherever addresses end.
     chosen: &'a Chosen,
     best: Option<Tried>,
@@ -146,7 +149,7 @@ impl<'a> Search<'a> {
         let Planner { iteration, profile, settings, .. } = planner;
         let page_bytes = settings.page_bytes(settings.budget_bytes);
         let timeline = Timeline::new(iteration, &profile.props, settings.ways.recompute, page_bytes);
-        let (starts, ends) = (Vec::new(), Vec::new());
+        let (timeline, starts, ends) = (Arc::new(timeline), Vec::new(), Vec::new());
         Search { planner, timeline, chosen, best: None, starts, ends, last: None, contenders: None }
     }
 
@@ -208,31 +211,49 @@ impl<'a> Search<'a> {
     /// Tries what is chosen with all of an iteration in view.
     pub fn try_choices(&mut self) {
         let rule = self.best.as_ref().map_or(RULES[0], |best| best.draft.rule);
-        for wishes in self.chosen.get_or_init(|| self.choose()) {
+        for (wishes, timeline) in
+            self.chosen.get_or_init(|| PARTS.map(|part| self.choose(part)).into_iter().flatten().collect())
+        {
             for at_once in [true, false] {
-                self.attempt_draft(Draft { base: None, rule, books: None, at_once, wishes: wishes.clone() });
+                let (timeline, wishes) = (timeline.clone(), wishes.clone());
+                self.attempt_draft(Draft { base: None, rule, books: None, at_once, timeline, wishes });
             }
         }
     }
 
-    fn choose(&self) -> [Wishes; PARTS.len()] {
+    /// What is wished for a part of the budget; and what is once it is known what time it takes to make again what was dropped: lanes
+    /// have that time too.
+    fn choose(&self, part: f64) -> Vec<(Wishes, Arc<Timeline>)> {
         let Planner { iteration, settings, .. } = self.planner;
+        let budget_bytes = (settings.budget_bytes as f64 * part) as usize;
         let mut model = Model::new(iteration, &self.timeline, settings.ways);
-        PARTS.map(|part| {
-            let budget_bytes = (settings.budget_bytes as f64 * part) as usize;
-            let choices = self.planner.at_leisure(|| {
-                let start = relax(&mut model, budget_bytes);
-                anneal(&mut model, start, budget_bytes)
-            });
-            let (dropped, moved) = choices.leaving();
-            let dropped = dropped.into_iter().map(|interval| (interval, Wish::Drop(Turn::First)));
-            let moved = moved.into_iter().zip(1..).map(|(interval, rank)| (interval, Wish::Book(rank)));
-            dropped.chain(moved).collect()
-        })
+        let choices = self.planner.at_leisure(|| {
+            let start = relax(&mut model, budget_bytes);
+            anneal(&mut model, start, budget_bytes)
+        });
+        let mut chosen = vec![(wishes(&choices), self.timeline.clone())];
+        let outcome = model.outcome(&choices, budget_bytes as f64);
+        if choices.lanes.copies.is_empty() || outcome.recompute_ns == 0.0 {
+            return chosen;
+        }
+        let timeline = Arc::new(self.timeline.with_pauses(&model.remake_ns));
+        let mut model = Model::new(iteration, &timeline, settings.ways);
+        let start = choices.booked_anew(&model);
+        let choices = self.planner.at_leisure(|| anneal(&mut model, start, budget_bytes));
+        chosen.push((wishes(&choices), timeline));
+        chosen
     }
 
     fn attempt_start(&mut self, rule: Weighed, books: Option<Books>) {
-        self.attempt_draft(Draft { base: None, rule, books, at_once: false, wishes: HashMap::new() });
+        let timeline = self.timeline.clone();
+        self.attempt_draft(Draft {
+            base: None,
+            rule,
+            books,
+            at_once: false,
+            timeline,
+            wishes: HashMap::new(),
+        });
     }
 
     fn attempt_draft(&mut self, draft: Draft) {
@@ -284,6 +305,7 @@ impl<'a> Search<'a> {
             rule: RULES[0],
             books: None,
             at_once: false,
+            timeline: self.timeline.clone(),
             wishes: HashMap::new(),
         });
         let fastest = self.best.as_ref().map(|best| best.draft.clone());
@@ -450,11 +472,18 @@ impl<'a> Search<'a> {
                 None => draft.books.map(|_| u32::MAX),
                 Some(_) => None,
             };
-            self.timeline.book(&mut schedule, budget_bytes, books.lanes, draft.at_once, rank);
+            draft.timeline.book(&mut schedule, budget_bytes, books.lanes, draft.at_once, rank);
         }
         schedule.releases.sort_unstable_by_key(|&(op, interval, _)| (op, interval));
         schedule
     }
+}
+
+fn wishes(choices: &Choices) -> Wishes {
+    let (dropped, moved) = choices.leaving();
+    let dropped = dropped.into_iter().map(|interval| (interval, Wish::Drop(Turn::First)));
+    let moved = moved.into_iter().zip(1..).map(|(interval, rank)| (interval, Wish::Book(rank)));
+    dropped.chain(moved).collect()
 }
 
 /// Which intervals are alike: those that begin at the same operand of like ops, and end at like ops.
