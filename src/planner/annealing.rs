@@ -1,11 +1,12 @@
 //! Better choices, by simulated annealing: Kirkpatrick, Gelatt and Vecchi, *Optimization by Simulated Annealing* (Science 220,
 //! 1983). One interval after the other, by chance, is decided anew; what is worse is kept ever more rarely.
 
+use rand::seq::IteratorRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::bookings::Lanes;
-use super::choices::{Choice, Choices, Model, Outcome};
+use super::choices::{Choice, Choices, Gap, Model, Outcome};
 use crate::policy::IntervalId;
 
 /// Changes that are tried: of each storage so many, in all so many, and how much work they may be.
@@ -21,7 +22,7 @@ const COLD: f64 = 3e-5;
 const EXCESS_WEIGHT: f64 = 0.3;
 
 /// The best that was found; the same every time.
-pub fn anneal(model: &mut Model<'_>, start: Choices, budget_bytes: usize) -> Choices {
+pub fn anneal(model: &mut Model<'_>, start: Choices, budget_bytes: usize, drops: &[Choice]) -> Choices {
     let budget_bytes = budget_bytes as f64;
     let is_worth_it = |&at: &usize| {
         let gap = &model.gaps[at];
@@ -41,7 +42,8 @@ pub fn anneal(model: &mut Model<'_>, start: Choices, budget_bytes: usize) -> Cho
     for step in 0..steps {
         let heat_ns = period_ns * HOT * (COLD / HOT).powf(step as f64 / steps as f64);
         let at = candidates[random.random_range(0..candidates.len())];
-        let Some(before) = change(model, &mut now, at, random.random()) else { continue };
+        let after = another(&model.gaps[at], now.of[at], drops, &mut random);
+        let Some(before) = change(model, &mut now, at, after) else { continue };
         let then_ns = energy(model.outcome(&now, budget_bytes));
         if then_ns <= now_ns || random.random::<f64>() < ((now_ns - then_ns) / heat_ns).exp() {
             now_ns = then_ns;
@@ -58,18 +60,17 @@ pub fn anneal(model: &mut Model<'_>, start: Choices, budget_bytes: usize) -> Cho
 /// What was chosen before, and the lanes where they were changed.
 type Before = (Choice, Option<Lanes>);
 
-/// Decides an interval otherwise, in one of two ways. `None`: that cannot be.
-fn change(model: &Model<'_>, choices: &mut Choices, at: usize, first: bool) -> Option<Before> {
+/// Another of what may become of an interval.
+fn another(gap: &Gap, now: Choice, drops: &[Choice], random: &mut impl RngExt) -> Choice {
+    let moved = gap.can_move.then_some(Choice::Move);
+    let dropped = drops.iter().copied().filter(|_| gap.can_drop);
+    let others = [Choice::Keep].into_iter().chain(moved).chain(dropped).filter(|choice| *choice != now);
+    others.choose(random).unwrap_or(now)
+}
+
+/// Decides an interval otherwise. `None`: that cannot be.
+fn change(model: &Model<'_>, choices: &mut Choices, at: usize, after: Choice) -> Option<Before> {
     let before = choices.of[at];
-    let after = match (before, first) {
-        (Choice::Keep | Choice::Move, true) => Choice::Drop,
-        (Choice::Keep, false) | (Choice::Drop, true) => Choice::Move,
-        (Choice::Move | Choice::Drop, false) => Choice::Keep,
-    };
-    let gap = &model.gaps[at];
-    if after == Choice::Drop && !gap.can_drop || after == Choice::Move && !gap.can_move {
-        return None;
-    }
     let lanes = (before == Choice::Move || after == Choice::Move).then(|| choices.lanes.clone());
     if before == Choice::Move && !choices.lanes.remove(IntervalId(at as u32)) {
         undo(choices, at, (before, lanes));

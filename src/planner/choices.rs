@@ -16,8 +16,16 @@ pub enum Choice {
     Keep,
     /// It is on the host as long as lanes allow.
     Move,
-    /// Its bytes are dropped, and made again.
+    /// Its bytes are dropped, and made again, early if something else is made from them.
     Drop,
+    /// They are dropped again as well if they were made again for something else.
+    DropAgain,
+}
+
+impl Choice {
+    pub fn drops(self) -> bool {
+        matches!(self, Choice::Drop | Choice::DropAgain)
+    }
 }
 
 /// A choice for each interval, and the copies that come of them.
@@ -221,7 +229,7 @@ impl<'a> Model<'a> {
             self.left[gap] = ops.start;
             away(&mut scratch.change_bytes, ops, self.gaps[gap].bytes);
         }
-        let is_dropped = |&gap: &u32| choices.of[gap as usize] == Choice::Drop;
+        let is_dropped = |&gap: &u32| choices.of[gap as usize].drops();
         scratch.dropped.clear();
         scratch.dropped.extend((0..self.gaps.len() as u32).filter(is_dropped));
         scratch.dropped.sort_unstable_by_key(|&gap| self.gaps[gap as usize].until);
@@ -282,6 +290,9 @@ impl<'a> Model<'a> {
                         self.back[held] = op;
                         cost_ns += copy_ns;
                         continue;
+                    }
+                    Some(held) if choices[held] == Choice::DropAgain && self.back[held] > op => {
+                        scratch.beside_bytes[op % self.held_bytes.len()] += self.bytes_of[slot as usize] / 2.0
                     }
                     Some(_) => continue,
                     // Nothing but this needs it any more.
@@ -351,7 +362,7 @@ fn away(change_bytes: &mut [f64], ops: Range<usize>, bytes: f64) {
 impl Choices {
     /// What is dropped; and what is moved, in an order in which all of it can be booked.
     pub fn leaving(&self) -> (Vec<IntervalId>, Vec<IntervalId>) {
-        let dropped = (0..self.of.len()).filter(|&gap| self.of[gap] == Choice::Drop);
+        let dropped = (0..self.of.len()).filter(|&gap| self.of[gap].drops());
         let moved = self.lanes.copies.iter().map(|copy| copy.interval);
         (dropped.map(|gap| IntervalId(gap as u32)).collect(), moved.collect())
     }

@@ -258,9 +258,10 @@ impl Planner<'_> {
     /// A schedule by which what the iteration before left and nothing uses leaves as the next begins, and that says nothing else.
     fn schedule(&self) -> Schedule {
         let mut schedule = self.iteration.schedule();
-        let how = if self.settings.ways.recompute { Eviction::Drop } else { Eviction::Offload };
+        let how = if self.settings.ways.offload { Eviction::Offload } else { Eviction::Drop };
         for interval in self.iteration.left_over() {
-            // Copied when it was made: in an iteration's second half little else is.
+            // Copied when it was made, in an iteration's second half, when little else is. Where it comes of a long chain, it could not
+            // be dropped any more.
             schedule.intervals[interval.0 as usize].copied = how == Eviction::Offload;
             schedule.releases.push((0, interval, how));
         }

@@ -8,7 +8,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::annealing::anneal;
 use super::bookings::Timeline;
-use super::choices::{Choices, Model};
+use super::choices::{Choice, Choices, Model};
 use super::iteration::Iteration;
 use super::relaxation::relax;
 use super::trial::{self, Trial};
@@ -221,27 +221,23 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What is wished for a part of the budget; and what is once it is known what time it takes to make again what was dropped: lanes
-    /// have that time too.
-    fn choose(&self, part: f64) -> Vec<(Wishes, Arc<Timeline>)> {
+    /// What is wished for a part of the budget: first as if nothing took time to be made again; then with that time, which lanes have
+    /// too, and what is made again for something else may be dropped again.
+    fn choose(&self, part: f64) -> [(Wishes, Arc<Timeline>); 2] {
         let Planner { iteration, settings, .. } = self.planner;
         let budget_bytes = (settings.budget_bytes as f64 * part) as usize;
         let mut model = Model::new(iteration, &self.timeline, settings.ways);
-        let choices = self.planner.at_leisure(|| {
+        let first = self.planner.at_leisure(|| {
             let start = relax(&mut model, budget_bytes);
-            anneal(&mut model, start, budget_bytes)
+            anneal(&mut model, start, budget_bytes, &[Choice::Drop])
         });
-        let mut chosen = vec![(wishes(&choices), self.timeline.clone())];
-        let outcome = model.outcome(&choices, budget_bytes as f64);
-        if choices.lanes.copies.is_empty() || outcome.recompute_ns == 0.0 {
-            return chosen;
-        }
-        let timeline = Arc::new(self.timeline.with_pauses(&model.remake_ns));
-        let mut model = Model::new(iteration, &timeline, settings.ways);
-        let start = choices.booked_anew(&model);
-        let choices = self.planner.at_leisure(|| anneal(&mut model, start, budget_bytes));
-        chosen.push((wishes(&choices), timeline));
-        chosen
+        model.outcome(&first, budget_bytes as f64);
+        let paused = Arc::new(self.timeline.with_pauses(&model.remake_ns));
+        let mut model = Model::new(iteration, &paused, settings.ways);
+        let start = first.clone().booked_anew(&model);
+        let drops = [Choice::Drop, Choice::DropAgain];
+        let then = self.planner.at_leisure(|| anneal(&mut model, start, budget_bytes, &drops));
+        [(wishes(&first), self.timeline.clone()), (wishes(&then), paused)]
     }
 
     fn attempt_start(&mut self, rule: Weighed, books: Option<Books>) {
@@ -374,7 +370,7 @@ impl<'a> Search<'a> {
             let by_kind = self.spare(
                 trials,
                 |interval| kinds.of_interval[interval.0 as usize],
-                |&kind| kinds.members[&kind].clone(),
+                |&kind| kinds.members[kind].clone(),
             );
             let one_by_one = self.spare(trials, |interval| interval, |&interval| vec![interval]);
             if !by_kind && !one_by_one {
@@ -488,21 +484,27 @@ fn wishes(choices: &Choices) -> Wishes {
 
 /// Which intervals are alike: those that begin at the same operand of like ops, and end at like ops.
 struct Kinds {
-    of_interval: Vec<(u64, usize, u64)>,
-    members: HashMap<(u64, usize, u64), Vec<IntervalId>>,
+    /// Numbered as they first occur: what an op is like is told otherwise in every process.
+    of_interval: Vec<usize>,
+    members: Vec<Vec<IntervalId>>,
 }
 
 impl Kinds {
     fn of(iteration: &Iteration) -> Self {
         let ops = &iteration.ops;
-        let mut kinds = Kinds { of_interval: Vec::new(), members: HashMap::new() };
+        let mut kinds = Kinds { of_interval: Vec::new(), members: Vec::new() };
+        let mut numbers = HashMap::new();
         for (index, interval) in iteration.intervals.iter().enumerate() {
             let (_, op) = iteration.of_interval[index];
             let op = op as usize;
             let next = interval.next_ops.map_or(0, |next| ops[(op + next as usize) % ops.len()].signature);
-            let kind = (ops[op].signature, index - ops[op].first.0 as usize, next);
+            let like = (ops[op].signature, index - ops[op].first.0 as usize, next);
+            let kind = *numbers.entry(like).or_insert(kinds.members.len());
+            if kind == kinds.members.len() {
+                kinds.members.push(Vec::new());
+            }
             kinds.of_interval.push(kind);
-            kinds.members.entry(kind).or_default().push(IntervalId(index as u32));
+            kinds.members[kind].push(IntervalId(index as u32));
         }
         kinds
     }

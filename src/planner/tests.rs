@@ -176,6 +176,41 @@ fn what_is_made_from_others_brings_them_back() {
 }
 
 #[test]
+fn what_is_made_for_something_else_may_be_dropped_again() {
+    let (iteration, profile) = chain();
+    let timeline = Timeline::new(&iteration, &profile.props, true, None);
+    let mut model = Model::new(&iteration, &timeline, ways(false, true));
+    let mut choices = model.kept();
+    let run = [3, 4, 5].map(|op| waiting(&model, op));
+    run.iter().for_each(|&at| choices.of[at] = Choice::DropAgain);
+    let outcome = model.outcome(&choices, 1e12);
+    let ends = run.map(|at| model.gaps[at].until);
+    assert_eq!(run.map(|at| model.back[at]), ends, "each comes back for its own use");
+    assert_eq!(ends.map(|op| model.remake_ns[op]), [1, 2, 3].map(|layers| (layers * LAYER_NS) as f64));
+    assert_eq!(outcome.recompute_ns, 6.0 * LAYER_NS as f64, "the first is made three times");
+}
+
+#[test]
+fn lanes_have_the_time_too_that_it_takes_to_make_something_again() {
+    let (iteration, mut profile) = chain();
+    let longest = Timeline::new(&iteration, &profile.props, true, None);
+    let gap = waiting(&Model::new(&iteration, &longest, ways(true, true)), 2);
+    // Both copies take so long that it would be away for no time.
+    let ops = |model: &Model<'_>| model.gaps[gap].until - model.gaps[gap].from;
+    let between_ns = ops(&Model::new(&iteration, &longest, ways(true, true))) as u64 * LAYER_NS;
+    profile.props.link_bytes_per_second = BYTES as f64 / ((between_ns - LAYER_NS) as f64 / 2e9);
+    let timeline = Timeline::new(&iteration, &profile.props, true, None);
+    let mut model = Model::new(&iteration, &timeline, ways(true, true));
+    assert!(!model.book(&mut timeline.lanes(), gap));
+    let mut choices = model.kept();
+    [3, 4, 5].iter().for_each(|&op| choices.of[waiting(&model, op)] = Choice::Drop);
+    model.outcome(&choices, 1e12);
+    let paused = timeline.with_pauses(&model.remake_ns);
+    assert_eq!(paused.period_ns(), timeline.period_ns() + 3 * LAYER_NS);
+    assert!(Model::new(&iteration, &paused, ways(true, true)).book(&mut paused.lanes(), gap));
+}
+
+#[test]
 fn what_is_chosen_fits_and_is_what_the_pool_then_does() {
     let (iteration, profile) = chain();
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
@@ -185,11 +220,15 @@ fn what_is_chosen_fits_and_is_what_the_pool_then_does() {
         let mut model = Model::new(&iteration, &timeline, ways(false, true));
         let relaxed = relax(&mut model, budget_bytes);
         let before = model.outcome(&relaxed, budget_bytes as f64);
-        let choices = anneal(&mut model, relaxed.clone(), budget_bytes);
+        let choices = anneal(&mut model, relaxed.clone(), budget_bytes, &[Choice::Drop]);
         let after = model.outcome(&choices, budget_bytes as f64);
         assert_eq!(after.excess, 0.0, "{part}");
         assert!(before.excess > 0.0 || after.recompute_ns <= before.recompute_ns);
-        assert_eq!(anneal(&mut model, relaxed, budget_bytes).of, choices.of, "the same every time");
+        assert_eq!(
+            anneal(&mut model, relaxed, budget_bytes, &[Choice::Drop]).of,
+            choices.of,
+            "the same every time"
+        );
         let least = (peak_bytes - budget_bytes) / BYTES;
         assert!(after.recompute_ns >= (least as u64 * LAYER_NS) as f64, "so many have to leave");
         let remade_ns = tried(&iteration, &profile, &choices, budget_bytes).expect("it fits");
@@ -206,7 +245,7 @@ fn what_lanes_have_time_for_is_moved_and_nothing_is_recomputed() {
     let budget_bytes = timeline.need_bytes().iter().max().unwrap() * 6 / 10;
     let mut model = Model::new(&iteration, &timeline, ways(true, true));
     let relaxed = relax(&mut model, budget_bytes);
-    let choices = anneal(&mut model, relaxed, budget_bytes);
+    let choices = anneal(&mut model, relaxed, budget_bytes, &[Choice::Drop, Choice::DropAgain]);
     let outcome = model.outcome(&choices, budget_bytes as f64);
     assert_eq!((outcome.recompute_ns, outcome.excess), (0.0, 0.0));
     let (dropped, moved) = choices.leaving();
