@@ -21,7 +21,7 @@ const COLD: f64 = 3e-5;
 /// How much time an excess of the whole budget at one op counts as: this part of the iteration's.
 const EXCESS_WEIGHT: f64 = 0.3;
 
-/// The best that was found; the same every time.
+/// The best that was found; the same every time. `drops`: in which ways something may be dropped.
 pub fn anneal(model: &mut Model<'_>, start: Choices, budget_bytes: usize, drops: &[Choice]) -> Choices {
     let budget_bytes = budget_bytes as f64;
     let is_worth_it = |&at: &usize| {

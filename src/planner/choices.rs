@@ -291,12 +291,9 @@ impl<'a> Model<'a> {
                         cost_ns += copy_ns;
                         continue;
                     }
-                    Some(held) if choices[held] == Choice::DropAgain && self.back[held] > op => {
-                        scratch.beside_bytes[op % self.held_bytes.len()] += self.bytes_of[slot as usize] / 2.0
-                    }
-                    Some(_) => continue,
-                    // Nothing but this needs it any more.
-                    None => {
+                    Some(held) if choices[held] != Choice::DropAgain || self.back[held] <= op => continue,
+                    // Nothing but this needs it now.
+                    _ => {
                         scratch.beside_bytes[op % self.held_bytes.len()] += self.bytes_of[slot as usize] / 2.0
                     }
                 }

@@ -118,7 +118,7 @@ struct Tried {
 /// A search for the fastest schedule of an iteration.
 pub struct Search<'a> {
     planner: Planner<'a>,
-    /// Nothing is evicted.
+    /// Of an iteration in which nothing is evicted.
     timeline: Arc<Timeline>,
     /// The same wherever addresses end.
     chosen: &'a Chosen,

@@ -130,9 +130,9 @@ pub struct Pool {
     ahead: Ahead,
     /// A recomputation is under way, and how many ops it has run.
     remaking: bool,
-    /// While what it has made for later may leave.
-    drops_wanted: bool,
     remade_ops: u32,
+    /// While what a recomputation has made for later may leave.
+    drops_wanted: bool,
     /// Claims to take off; empty between operations.
     lost: Vec<StorageId>,
     /// Checkpointed scopes around what the program submits now: what is made in one is recomputed first.
