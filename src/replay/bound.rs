@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use crate::engine::Props;
 use crate::trace::{Event, Program};
 
-/// Ops for which the bound is computed exactly, at the most.
+/// Ops for which the bound is estimated, and for which it is computed exactly, at the most.
+const MOST_ESTIMATED: usize = 4096;
 const MOST_EXACT: usize = 64;
 
 /// One iteration, op by op.
@@ -131,12 +132,21 @@ impl Timeline {
     /// The least time that an iteration can take, in nanoseconds; see [`Replay::bound`](super::Replay::bound). `link`: bytes
     /// per nanosecond, if bytes may go to the host.
     pub fn least_ns(&self, budget_bytes: usize, link: Option<f64>, recompute: bool) -> Option<f64> {
-        let short = self.live_bytes.iter().enumerate().filter(|&(_, &live)| live > budget_bytes);
+        let short_bytes = |op: usize| {
+            let hidden_bytes = link.unwrap_or(0.0) * self.around_ns(op);
+            self.live_bytes[op] as f64 - budget_bytes as f64 - hidden_bytes
+        };
+        // Any of the ops gives a bound, and those where the most is too much, or the estimate is high, give the best.
+        let mut short: Vec<(f64, usize)> = (0..self.live_bytes.len())
+            .map(|op| (short_bytes(op), op))
+            .filter(|short| short.0 > 0.0)
+            .collect();
+        short.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut delays: Vec<(f64, usize)> = Vec::new();
-        for (op, &live) in short {
-            delays.push((self.delay_ns(op, live - budget_bytes, link, recompute, false)?, op));
+        for &(_, op) in short.iter().take(MOST_ESTIMATED) {
+            let excess = self.live_bytes[op] - budget_bytes;
+            delays.push((self.delay_ns(op, excess, link, recompute, false)?, op));
         }
-        // Any of the ops gives a bound; the exact one takes longer, and those where the estimate is high give the best.
         delays.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut longest_ns = 0.0f64;
         for &(_, op) in delays.iter().take(MOST_EXACT) {
@@ -163,9 +173,8 @@ impl Timeline {
                 || !storage.known_to_host && !storage.uses.iter().any(|&at| at > op)
         };
         let gone: usize = self.storages.iter().filter(away).filter(free).map(|storage| storage.bytes).sum();
-        let around_ns = self.begins_ns[op].min(self.end_ns - self.begins_ns[op]) as f64;
         let rate = link.unwrap_or(0.0);
-        let mut left = excess as f64 - gone as f64 - rate * around_ns;
+        let mut left = excess as f64 - gone as f64 - rate * self.around_ns(op);
         let mut delay_ns = 0.0;
         let groups = self.groups.iter().take(if recompute { usize::MAX } else { 0 }).map(|group| {
             let members = group.members.iter().map(|&member| &self.storages[member]);
@@ -191,6 +200,11 @@ impl Timeline {
             (true, true) => Some(delay_ns + left / rate),
             (true, false) => None,
         }
+    }
+
+    /// For how long before or after an op bytes may be copied that are away while it runs.
+    fn around_ns(&self, op: usize) -> f64 {
+        self.begins_ns[op].min(self.end_ns - self.begins_ns[op]) as f64
     }
 
     /// Whether a storage is live while `op` runs, which does not touch it.
