@@ -1,57 +1,95 @@
 //! Better choices, by simulated annealing: Kirkpatrick, Gelatt and Vecchi, *Optimization by Simulated Annealing* (Science 220,
-//! 1983). One interval after the other, by chance, is decided anew; what is worse is kept ever more rarely.
+//! 1983). One interval after the other, by chance, is decided anew; what is worse is kept ever more rarely, and memory beyond the
+//! budget costs ever more.
 
 use rand::seq::IteratorRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::bookings::Lanes;
-use super::choices::{Choice, Choices, Gap, Model, Outcome};
+use super::choices::{Choice, Choices, Gap, Model};
+use super::evaluation::{Evaluation, Outcome};
 use crate::policy::IntervalId;
 
 /// Changes that are tried: of each storage so many, in all so many, and how much work they may be.
-const STEPS_EACH: usize = 300;
-const MOST_STEPS: usize = 40_000;
-const MOST_WORK: usize = 60_000_000;
+const STEPS_EACH: usize = 1400;
+const MOST_STEPS: usize = 200_000;
+const MOST_WORK: usize = 100_000_000;
 /// Storages that are less than this part of the budget are left as they are.
 const LEAST_PART: f64 = 5e-4;
-/// What is as good as before: at first, and in the end. Parts of the iteration's time.
-const HOT: f64 = 3e-3;
-const COLD: f64 = 3e-5;
-/// How much time an excess of the whole budget at one op counts as: this part of the iteration's.
+/// What is as good as before: at first, and in the end. Parts of the time that a storage takes to be there again, on average.
+const HOT: f64 = 1.0;
+const COLD: f64 = 1e-2;
+/// How much time an excess of the whole budget at one op counts as in the end: this part of the iteration's.
 const EXCESS_WEIGHT: f64 = 0.3;
 
+/// What choices are compared by, in the end.
+pub fn energy_ns(model: &Model<'_>, outcome: Outcome) -> f64 {
+    outcome.with_excess_ns(EXCESS_WEIGHT * model.timeline.period_ns() as f64)
+}
+
+/// What changes from the beginning to the end.
+struct Course {
+    heat_ns: [f64; 2],
+    /// How much time an excess of the whole budget at one op counts as. At first what it takes on average to spare as much.
+    excess_ns: [f64; 2],
+}
+
+impl Course {
+    fn new(model: &Model<'_>, candidates: &[usize], budget_bytes: usize) -> Self {
+        let gaps = || candidates.iter().map(|&at| &model.gaps[at]);
+        let cost_ns = |gap: &Gap| {
+            let maker = model.makers[gap.slot as usize].as_ref();
+            maker.map_or(gap.copy_ns, |maker| maker.cost_ns) as f64
+        };
+        let costs_ns: f64 = gaps().map(cost_ns).sum();
+        let sparing: f64 = gaps().map(|gap| gap.bytes as f64 * (gap.until - gap.from) as f64).sum();
+        let last_ns = EXCESS_WEIGHT * model.timeline.period_ns() as f64;
+        let first_ns = (costs_ns / sparing * budget_bytes as f64).clamp(f64::MIN_POSITIVE, last_ns);
+        let mean_ns = costs_ns / candidates.len() as f64;
+        Course { heat_ns: [HOT * mean_ns, COLD * mean_ns], excess_ns: [first_ns, last_ns] }
+    }
+
+    fn at([first, last]: [f64; 2], done: f64) -> f64 {
+        first * (last / first).powf(done)
+    }
+}
+
 /// The best that was found; the same every time. `drops`: in which ways something may be dropped.
-pub fn anneal(model: &mut Model<'_>, start: Choices, budget_bytes: usize, drops: &[Choice]) -> Choices {
-    let budget_bytes = budget_bytes as f64;
+pub fn anneal(model: &Model<'_>, start: Choices, budget_bytes: usize, drops: &[Choice]) -> Choices {
     let is_worth_it = |&at: &usize| {
         let gap = &model.gaps[at];
-        (gap.can_move || gap.can_drop) && gap.bytes > LEAST_PART * budget_bytes
+        (gap.can_move || gap.can_drop) && gap.bytes as f64 > LEAST_PART * budget_bytes as f64
     };
     let candidates: Vec<usize> = (0..model.gaps.len()).filter(is_worth_it).collect();
     if candidates.is_empty() {
         return start;
     }
-    let period_ns = model.timeline.period_ns() as f64;
-    let energy = |outcome: Outcome| outcome.recompute_ns + EXCESS_WEIGHT * period_ns * outcome.excess;
+    let course = Course::new(model, &candidates, budget_bytes);
     let mut random = ChaCha8Rng::seed_from_u64(0);
-    let mut now = start;
-    let mut now_ns = energy(model.outcome(&now, budget_bytes));
-    let mut best = (now_ns, now.clone());
-    let steps = (STEPS_EACH * candidates.len()).min(MOST_STEPS).min(MOST_WORK / model.size());
+    let mut evaluation = Evaluation::new(model, &start, budget_bytes);
+    let mut now = evaluation.outcome();
+    let mut best = (energy_ns(model, now), start);
+    let steps = (STEPS_EACH * candidates.len()).min(MOST_STEPS);
     for step in 0..steps {
-        let heat_ns = period_ns * HOT * (COLD / HOT).powf(step as f64 / steps as f64);
+        let done = (step as f64 / steps as f64).max(evaluation.work() as f64 / MOST_WORK as f64);
+        if done >= 1.0 {
+            break;
+        }
+        let [heat_ns, excess_ns] = [course.heat_ns, course.excess_ns].map(|range| Course::at(range, done));
         let at = candidates[random.random_range(0..candidates.len())];
-        let after = another(&model.gaps[at], now.of[at], drops, &mut random);
-        let Some(before) = change(model, &mut now, at, after) else { continue };
-        let then_ns = energy(model.outcome(&now, budget_bytes));
-        if then_ns <= now_ns || random.random::<f64>() < ((now_ns - then_ns) / heat_ns).exp() {
-            now_ns = then_ns;
-            if now_ns < best.0 {
-                best = (now_ns, now.clone());
+        let after = another(&model.gaps[at], evaluation.choices().of[at], drops, &mut random);
+        let Some((choice, lanes)) = change(model, &mut evaluation, at, after) else { continue };
+        let then = evaluation.outcome();
+        let worse_ns = then.with_excess_ns(excess_ns) - now.with_excess_ns(excess_ns);
+        if worse_ns <= 0.0 || random.random::<f64>() < (-worse_ns / heat_ns).exp() {
+            now = then;
+            let energy_ns = energy_ns(model, now);
+            if energy_ns < best.0 {
+                best = (energy_ns, evaluation.choices().clone());
             }
         } else {
-            undo(&mut now, at, before);
+            evaluation.set(at, choice, lanes);
         }
     }
     best.1
@@ -69,23 +107,18 @@ fn another(gap: &Gap, now: Choice, drops: &[Choice], random: &mut impl RngExt) -
 }
 
 /// Decides an interval otherwise. `None`: that cannot be.
-fn change(model: &Model<'_>, choices: &mut Choices, at: usize, after: Choice) -> Option<Before> {
-    let before = choices.of[at];
-    let lanes = (before == Choice::Move || after == Choice::Move).then(|| choices.lanes.clone());
-    if before == Choice::Move && !choices.lanes.remove(IntervalId(at as u32)) {
-        undo(choices, at, (before, lanes));
-        return None;
+fn change(model: &Model<'_>, evaluation: &mut Evaluation<'_>, at: usize, after: Choice) -> Option<Before> {
+    let Choices { of, lanes } = evaluation.choices();
+    let before = of[at];
+    if before != Choice::Move && after != Choice::Move {
+        evaluation.set(at, after, None);
+        return Some((before, None));
     }
-    if after == Choice::Move && !model.book(&mut choices.lanes, at) {
-        return None;
-    }
-    choices.of[at] = after;
-    Some((before, lanes))
-}
-
-fn undo(choices: &mut Choices, at: usize, (choice, lanes): Before) {
-    choices.of[at] = choice;
-    if let Some(lanes) = lanes {
-        choices.lanes = lanes;
-    }
+    let (before_lanes, mut lanes) = (lanes.clone(), lanes.clone());
+    let can_be =
+        if after == Choice::Move { model.book(&mut lanes, at) } else { lanes.remove(IntervalId(at as u32)) };
+    can_be.then(|| {
+        evaluation.set(at, after, Some(lanes));
+        (before, Some(before_lanes))
+    })
 }

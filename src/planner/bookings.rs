@@ -9,6 +9,8 @@
 
 use std::ops::Range;
 
+use hashbrown::HashMap;
+
 use super::iteration::{Iteration, Slot, Step};
 use crate::engine::{Props, in_memory};
 use crate::policy::{Eviction, IntervalId, Schedule};
@@ -60,6 +62,13 @@ impl Timeline {
         let begun = (0..iteration.successors.len()).filter(|&slot| !is_left(slot));
         let mut live_bytes: usize = begun.map(|slot| bytes(slot as u32)).sum();
         let mut cost_ns = vec![None; iteration.size_bytes.len()];
+        // So does what nothing uses any more.
+        let mut left_bytes = vec![0; iteration.ops.len()];
+        let in_vain = if recompute { iteration.held_in_vain() } else { Vec::new() };
+        let left = iteration.left_over().into_iter().chain(in_vain);
+        let left = left.map(|interval| iteration.of_interval[interval.0 as usize]);
+        let left: HashMap<Slot, u32> = left.collect();
+        left.iter().for_each(|(&slot, &op)| left_bytes[op as usize] += bytes(slot));
         for step in &iteration.steps {
             match step {
                 Step::Op { instruction, inputs, outputs } => {
@@ -75,12 +84,13 @@ impl Timeline {
                     let scratch_bytes = scratch_bytes.map_or(0, |bytes| in_memory(bytes, page_bytes));
                     need_bytes.push(live_bytes + scratch_bytes - saved_bytes.min(consumed_bytes));
                     live_bytes -= consumed_bytes;
+                    live_bytes -= left_bytes[need_bytes.len() - 1];
                     if instruction.op.replays_exactly() {
                         outputs.iter().for_each(|&slot| cost_ns[slot as usize] = Some(instruction.launch_ns));
                     }
                 }
                 Step::Write(slot) => live_bytes += bytes(*slot),
-                Step::Free(slot) if is_left(*slot as usize) => {}
+                Step::Free(slot) if is_left(*slot as usize) || left.contains_key(slot) => {}
                 Step::Free(slot) => live_bytes -= bytes(*slot),
                 Step::Read(_) | Step::Sync => {}
             }
@@ -110,11 +120,11 @@ impl Timeline {
     }
 
     /// The same with some time before each op, for what is made again then: lanes have that time too.
-    pub fn with_pauses(&self, pauses_ns: &[f64]) -> Timeline {
-        let mut paused_ns = 0.0;
+    pub fn with_pauses(&self, pauses_ns: &[u64]) -> Timeline {
+        let mut paused_ns = 0;
         let pauses_ns = pauses_ns.iter().map(|pause_ns| {
             paused_ns += pause_ns;
-            paused_ns as u64
+            paused_ns
         });
         let begins_ns = std::iter::once(0).chain(pauses_ns).zip(&self.begins_ns);
         Timeline {
@@ -331,6 +341,13 @@ pub struct Copy {
     out_ns: u64,
     /// When the copy back begins.
     back_ns: u64,
+}
+
+impl Copy {
+    /// When the copy out has ended, and when that back begins.
+    pub fn times_ns(&self) -> [u64; 2] {
+        [self.out_ns, self.back_ns]
+    }
 }
 
 impl Lanes {

@@ -168,6 +168,32 @@ impl Iteration {
         left
     }
 
+    /// The intervals of what can be made again and is held, though neither an op nor the host uses it any more.
+    pub fn held_in_vain(&self) -> Vec<IntervalId> {
+        let mut wanted = vec![true; self.size_bytes.len()];
+        let mut consumed_at = vec![None; self.size_bytes.len()];
+        let mut ops = 0;
+        for step in &self.steps {
+            match step {
+                Step::Op { instruction, inputs, outputs } => {
+                    let consumed = inputs.iter().filter(|(_, consumed)| *consumed);
+                    consumed.for_each(|&(slot, _)| consumed_at[slot as usize] = Some(ops));
+                    let exact = instruction.op.replays_exactly();
+                    outputs.iter().for_each(|&slot| wanted[slot as usize] = !exact);
+                    ops += 1;
+                }
+                Step::Read(slot) => wanted[*slot as usize] = true,
+                _ => {}
+            }
+        }
+        let intervals = self.intervals.iter().zip(&self.of_interval).zip(0..);
+        let in_vain = intervals.filter(|((interval, (slot, op)), _)| {
+            let slot = *slot as usize;
+            interval.next_ops.is_none() && !wanted[slot] && consumed_at[slot] != Some(*op)
+        });
+        in_vain.map(|(_, index)| IntervalId(index)).collect()
+    }
+
     /// A schedule that says nothing yet.
     pub fn schedule(&self) -> Schedule {
         Schedule { ops: self.ops.clone(), intervals: self.intervals.clone(), ..Schedule::default() }

@@ -2,7 +2,8 @@
 //!
 //! - [`iteration`]: what is planned. [`dataflow`]: how policies see it.
 //! - [`search`]: what is tried. [`bookings`]: what is spent on the host. [`trial`]: a plan is tried.
-//! - [`choices`]: what to keep, move and recompute costs, predicted. [`relaxation`]: by prices. [`annealing`]: bettered.
+//! - [`choices`]: what to keep, move and recompute. [`evaluation`]: what that comes to, predicted. [`relaxation`]: by prices.
+//!   [`annealing`]: bettered.
 //! - [`encodings`]: what waits in fewer bits.
 //! - [`addresses`]: where its blocks are. [`smartpool`], [`pages`]: how these are chosen. [`ejection`]: bettered.
 
@@ -13,6 +14,7 @@ mod choices;
 mod dataflow;
 mod ejection;
 mod encodings;
+mod evaluation;
 mod iteration;
 mod pages;
 mod relaxation;
@@ -27,7 +29,7 @@ use crate::config::{Exactness, Placement, Settings};
 use crate::engine::Props;
 use crate::engine::sim::{Profile, Workspace};
 pub use crate::policy::LayerCounts;
-use crate::policy::{Eviction, Limits, Policy, Schedule};
+use crate::policy::{Eviction, Limits, Policy, Schedule, Turn};
 use crate::pool::Log;
 use iteration::Iteration;
 #[cfg(test)]
@@ -259,6 +261,12 @@ impl Planner<'_> {
     fn schedule(&self) -> Schedule {
         let mut schedule = self.iteration.schedule();
         let how = if self.settings.ways.offload { Eviction::Offload } else { Eviction::Drop };
+        if self.settings.ways.recompute {
+            for interval in self.iteration.held_in_vain() {
+                let interval = &mut schedule.intervals[interval.0 as usize];
+                (interval.how, interval.turn) = (Some(Eviction::Drop), Turn::First);
+            }
+        }
         for interval in self.iteration.left_over() {
             // Copied when it was made, in an iteration's second half, when little else is. Where it comes of a long chain, it could not
             // be dropped any more.

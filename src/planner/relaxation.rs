@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use super::choices::{Choice, Choices, Gap, Model};
+use super::evaluation::Evaluation;
 
 /// Rounds of prices, and how much work they may be in all.
 const MOST_ROUNDS: usize = 200;
@@ -42,38 +43,41 @@ impl Prices {
         if ops.is_empty() {
             0.0
         } else {
-            gap.bytes * (self.sums[ops.end.min(self.sums.len() - 1)] - self.sums[ops.start])
+            gap.bytes as f64 * (self.sums[ops.end.min(self.sums.len() - 1)] - self.sums[ops.start])
         }
     }
 }
 
 /// The choices of the round that came closest to the budget for the least time.
-pub fn relax(model: &mut Model<'_>, budget_bytes: usize) -> Choices {
+pub fn relax(model: &Model<'_>, budget_bytes: usize) -> Choices {
+    let mut choices = model.kept();
+    let mut evaluation = Evaluation::new(model, &choices, budget_bytes);
     let budget_bytes = budget_bytes as f64;
     let ops = model.ops();
-    let total_ns: f64 = model.makers.iter().flatten().map(|maker| maker.cost_ns).sum();
+    let total_ns = model.makers.iter().flatten().map(|maker| maker.cost_ns).sum::<i64>() as f64;
     let typical = (total_ns / budget_bytes / ops as f64).max(f64::MIN_POSITIVE);
     let need_bytes = model.timeline.need_bytes();
     let first = |&need_bytes: &usize| typical * if need_bytes as f64 > budget_bytes { 0.1 } else { 1e-4 };
     let mut prices = Prices { ns_per_byte: need_bytes.iter().map(first).collect(), sums: Vec::new() };
     let rounds = (MOST_WORK / model.size().max(1)).clamp(LAST_ROUNDS, MOST_ROUNDS);
-    let mut choices = model.kept();
     let mut best: Option<(f64, Choices)> = None;
     for round in 0..rounds {
         prices.sum();
         if round % ROUNDS_BETWEEN_BOOKINGS == 0 || round + LAST_ROUNDS >= rounds {
-            book(model, &prices, &mut choices);
+            book(model, &mut evaluation, &prices, &mut choices);
+            evaluation.set_all(&choices);
         }
-        decide(model, &prices, &mut choices);
-        let outcome = model.outcome(&choices, budget_bytes);
-        let over = |&held_bytes: &f64| (held_bytes - budget_bytes) / budget_bytes;
-        let most_over = model.held_bytes.iter().map(over).fold(0.0, f64::max);
+        decide(model, &mut evaluation, &prices, &mut choices);
+        evaluation.set_all(&choices);
+        let outcome = evaluation.outcome();
+        let over = |&held_bytes: &i64| (held_bytes as f64 - budget_bytes) / budget_bytes;
+        let most_over = evaluation.held_bytes().iter().map(over).fold(0.0, f64::max);
         let score = outcome.recompute_ns * (1.0 + EXCESS_WEIGHT * most_over) + total_ns * most_over;
         if round >= rounds / 4 && best.as_ref().is_none_or(|&(least, _)| score < least) {
             best = Some((score, choices.clone()));
         }
         let step = 2.0 / (1.0 + 8.0 * round as f64 / rounds as f64);
-        for (price, held_bytes) in prices.ns_per_byte.iter_mut().zip(&model.held_bytes) {
+        for (price, held_bytes) in prices.ns_per_byte.iter_mut().zip(evaluation.held_bytes()) {
             let factor = (step * over(held_bytes).clamp(-0.5, 0.5)).exp();
             *price = (*price * factor).clamp(typical * FACTORS.start, typical * FACTORS.end);
         }
@@ -82,15 +86,16 @@ pub fn relax(model: &mut Model<'_>, budget_bytes: usize) -> Choices {
 }
 
 /// Moves what saves the most for the time of its copy.
-fn book(model: &mut Model<'_>, prices: &Prices, choices: &mut Choices) {
+fn book(model: &Model<'_>, evaluation: &mut Evaluation<'_>, prices: &Prices, choices: &mut Choices) {
     let mut ranked: Vec<(f64, usize)> = Vec::new();
     for at in 0..model.gaps.len() {
         let gap = model.gaps[at];
         if gap.can_move {
             let kept_ns = prices.worth_ns(&gap, gap.from..gap.until);
-            let saved_ns = kept_ns.min(dropped_ns(model, prices, choices, at, gap.until));
-            if saved_ns > LEAST_WORTH * gap.copy_ns {
-                ranked.push((saved_ns / gap.copy_ns, at));
+            let saved_ns = kept_ns.min(dropped_ns(model, evaluation, prices, choices, at, gap.until));
+            let copy_ns = gap.copy_ns as f64;
+            if saved_ns > LEAST_WORTH * copy_ns {
+                ranked.push((saved_ns / copy_ns, at));
             }
         }
     }
@@ -103,23 +108,31 @@ fn book(model: &mut Model<'_>, prices: &Prices, choices: &mut Choices) {
 }
 
 /// Keeps or drops what is not moved.
-fn decide(model: &mut Model<'_>, prices: &Prices, choices: &mut Choices) {
+fn decide(model: &Model<'_>, evaluation: &mut Evaluation<'_>, prices: &Prices, choices: &mut Choices) {
     for at in 0..model.gaps.len() {
         let gap = model.gaps[at];
         if choices.of[at] == Choice::Move || !gap.can_drop {
             continue;
         }
-        let until = if choices.of[at] == Choice::Drop { model.back[at] } else { gap.until };
+        let until = if choices.of[at] == Choice::Drop { evaluation.back(at) } else { gap.until };
         let kept_ns = prices.worth_ns(&gap, gap.from..until);
-        let is_dear = dropped_ns(model, prices, choices, at, until) >= kept_ns;
+        let is_dear = dropped_ns(model, evaluation, prices, choices, at, until) >= kept_ns;
         choices.of[at] = if is_dear { Choice::Keep } else { Choice::Drop };
     }
 }
 
-fn dropped_ns(model: &mut Model<'_>, prices: &Prices, choices: &Choices, at: usize, until: usize) -> f64 {
+fn dropped_ns(
+    model: &Model<'_>,
+    evaluation: &mut Evaluation<'_>,
+    prices: &Prices,
+    choices: &Choices,
+    at: usize,
+    until: usize,
+) -> f64 {
     let gap = model.gaps[at];
-    let own_ns = model.makers[gap.slot as usize].as_ref().filter(|_| gap.can_drop).map(|maker| maker.cost_ns);
-    own_ns.map_or(f64::INFINITY, |own_ns| {
-        own_ns + model.needs_ns(&choices.of, at, until, |gap, ops| prices.worth_ns(gap, ops))
+    let maker = model.makers[gap.slot as usize].as_ref().filter(|_| gap.can_drop);
+    maker.map_or(f64::INFINITY, |maker| {
+        let needs_ns = evaluation.needs_ns(&choices.of, at, until, |gap, ops| prices.worth_ns(gap, ops));
+        maker.cost_ns as f64 + needs_ns
     })
 }

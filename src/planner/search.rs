@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::annealing::anneal;
+use super::annealing::{anneal, energy_ns};
 use super::bookings::Timeline;
 use super::choices::{Choice, Choices, Model};
+use super::evaluation::Evaluation;
 use super::iteration::Iteration;
 use super::relaxation::relax;
 use super::trial::{self, Trial};
@@ -226,17 +227,23 @@ impl<'a> Search<'a> {
     fn choose(&self, part: f64) -> [(Wishes, Arc<Timeline>); 2] {
         let Planner { iteration, settings, .. } = self.planner;
         let budget_bytes = (settings.budget_bytes as f64 * part) as usize;
-        let mut model = Model::new(iteration, &self.timeline, settings.ways);
+        let model = Model::new(iteration, &self.timeline, settings.ways);
         let first = self.planner.at_leisure(|| {
-            let start = relax(&mut model, budget_bytes);
-            anneal(&mut model, start, budget_bytes, &[Choice::Drop])
+            let ruled = self.best.as_ref();
+            let ruled = ruled.map(|best| Choices::of_decisions(&model, &best.trial.decisions));
+            let starts = [relax(&model, budget_bytes)].into_iter().chain(ruled);
+            let energy_ns =
+                |start: &Choices| energy_ns(&model, Evaluation::new(&model, start, budget_bytes).outcome());
+            let start = starts.min_by(|one, other| energy_ns(one).total_cmp(&energy_ns(other)));
+            let start = start.expect("there is at least one");
+            anneal(&model, start, budget_bytes, &[Choice::Drop])
         });
-        model.outcome(&first, budget_bytes as f64);
-        let paused = Arc::new(self.timeline.with_pauses(&model.remake_ns));
-        let mut model = Model::new(iteration, &paused, settings.ways);
+        let pauses_ns = Evaluation::new(&model, &first, budget_bytes).remake_ns();
+        let paused = Arc::new(self.timeline.with_pauses(&pauses_ns));
+        let model = Model::new(iteration, &paused, settings.ways);
         let start = first.clone().booked_anew(&model);
         let drops = [Choice::Drop, Choice::DropAgain];
-        let then = self.planner.at_leisure(|| anneal(&mut model, start, budget_bytes, &drops));
+        let then = self.planner.at_leisure(|| anneal(&model, start, budget_bytes, &drops));
         [(wishes(&first), self.timeline.clone()), (wishes(&then), paused)]
     }
 

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use proptest::prelude::*;
+
 use super::annealing::anneal;
 use super::bookings::Timeline;
 use super::choices::{Choice, Choices, Model};
+use super::evaluation::{Evaluation, Outcome};
 use super::iteration::Iteration;
 use super::relaxation::relax;
 use super::trial;
@@ -12,12 +15,13 @@ use crate::config::{AllowedWays, Config};
 use crate::engine::sim::{Profile, SimEngine, profiles};
 use crate::engine::{Algorithm, Instruction};
 use crate::op::{Dtype, Facts, Op, Traced, Work, bytes_view};
-use crate::policy::{Eviction, Turn};
+use crate::policy::{Eviction, IntervalId, Turn};
 use crate::pool::{Asked, Log};
 
 const LAYERS: u64 = 12;
 const BYTES: usize = 8 << 20;
 const LAYER_NS: u64 = 1_000_000;
+const PLENTY_BYTES: usize = 1 << 40;
 
 /// Ops of layers.
 struct Layers {
@@ -69,23 +73,30 @@ impl Layers {
         self.log.asked.iter().filter(|asked| matches!(asked, Asked::Op { .. })).count()
     }
 
-    /// A forward pass of so many layers.
-    fn forward(&mut self) -> Vec<u64> {
+    /// A forward pass of so many layers. What a layer reads besides: so many layers before.
+    fn forward(&mut self, skips: &[usize]) -> Vec<u64> {
         let mut made = vec![self.op("input", &[])];
-        for _ in 0..LAYERS {
-            let last = made[made.len() - 1];
-            made.push(self.op("forward", &[(last, false)]));
+        for layer in 0..LAYERS as usize {
+            let skip = skips.get(layer).filter(|&&skip| skip > 0 && skip < made.len());
+            let read = skip.map(|skip| made[made.len() - 1 - skip]);
+            let inputs: Vec<(u64, bool)> =
+                made.last().copied().into_iter().chain(read).map(|number| (number, false)).collect();
+            made.push(self.op("forward", &inputs));
         }
         made
     }
 }
 
-/// A forward pass of so many layers, and a backward pass that reads what each of them read.
 fn chain() -> (Iteration, Profile) {
+    chain_with(&[])
+}
+
+/// A forward pass of so many layers, and a backward pass that reads what each of them read.
+fn chain_with(skips: &[usize]) -> (Iteration, Profile) {
     let profile = profiles().swap_remove(0);
     let mut layers = Layers::new(&profile);
     for _ in 0..2 {
-        let mut made = layers.forward();
+        let mut made = layers.forward(skips);
         let mut gradient = layers.op("loss", &[(made.pop().unwrap(), true)]);
         while let Some(activation) = made.pop() {
             gradient = layers.op("backward", &[(gradient, true), (activation, true)]);
@@ -102,7 +113,7 @@ fn what_an_iteration_leaves_to_the_next_is_found_though_the_first_had_more_ops()
     let (mut left, mut period) = (Vec::new(), 0);
     for iteration in 0..3 {
         let begun = layers.ops();
-        let made = layers.forward();
+        let made = layers.forward(&[]);
         let mut gradients = Vec::new();
         for activation in made.into_iter().rev() {
             gradients.push(layers.op("backward", &[(activation, true)]));
@@ -158,36 +169,107 @@ fn tried(iteration: &Iteration, profile: &Profile, choices: &Choices, budget_byt
 fn what_is_made_from_others_brings_them_back() {
     let (iteration, profile) = chain();
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
-    let mut model = Model::new(&iteration, &timeline, ways(false, true));
+    let model = Model::new(&iteration, &timeline, ways(false, true));
     let mut choices = model.kept();
-    assert_eq!(model.outcome(&choices, 1e12).recompute_ns, 0.0);
-    let need_bytes: Vec<f64> = timeline.need_bytes().iter().map(|&bytes| bytes as f64).collect();
-    assert_eq!(model.held_bytes, need_bytes);
+    let mut evaluation = Evaluation::new(&model, &choices, PLENTY_BYTES);
+    assert_eq!(evaluation.outcome(), Outcome::default());
+    let need_bytes: Vec<i64> = timeline.need_bytes().iter().map(|&bytes| bytes as i64).collect();
+    assert_eq!(evaluation.held_bytes(), need_bytes);
     let run = [3, 4, 5].map(|op| waiting(&model, op));
     run.iter().for_each(|&at| choices.of[at] = Choice::Drop);
-    let outcome = model.outcome(&choices, 1e12);
-    assert_eq!(outcome.recompute_ns, 3.0 * LAYER_NS as f64, "each once");
+    evaluation.set_all(&choices);
+    assert_eq!(evaluation.outcome().recompute_ns, 3.0 * LAYER_NS as f64, "each once");
     let first_back = model.gaps[run[2]].until;
-    assert_eq!(run.map(|at| model.back[at]), [first_back; 3], "the last is made from the others");
-    let saved = |op: usize| (need_bytes[op] - model.held_bytes[op]) / BYTES as f64;
-    assert_eq!(saved(first_back - 1), 3.0);
-    assert_eq!(saved(first_back), 0.0);
-    assert!(model.outcome(&choices, need_bytes[first_back]).excess > 0.0);
+    assert_eq!(run.map(|at| evaluation.back(at)), [first_back; 3], "the last is made from the others");
+    let saved = |op: usize| (need_bytes[op] - evaluation.held_bytes()[op]) / BYTES as i64;
+    assert_eq!(saved(first_back - 1), 3);
+    assert_eq!(saved(first_back), 0);
+    assert!(Evaluation::new(&model, &choices, timeline.need_bytes()[first_back]).outcome().excess > 0.0);
 }
 
 #[test]
 fn what_is_made_for_something_else_may_be_dropped_again() {
     let (iteration, profile) = chain();
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
-    let mut model = Model::new(&iteration, &timeline, ways(false, true));
+    let model = Model::new(&iteration, &timeline, ways(false, true));
     let mut choices = model.kept();
     let run = [3, 4, 5].map(|op| waiting(&model, op));
     run.iter().for_each(|&at| choices.of[at] = Choice::DropAgain);
-    let outcome = model.outcome(&choices, 1e12);
+    let evaluation = Evaluation::new(&model, &choices, PLENTY_BYTES);
     let ends = run.map(|at| model.gaps[at].until);
-    assert_eq!(run.map(|at| model.back[at]), ends, "each comes back for its own use");
-    assert_eq!(ends.map(|op| model.remake_ns[op]), [1, 2, 3].map(|layers| (layers * LAYER_NS) as f64));
-    assert_eq!(outcome.recompute_ns, 6.0 * LAYER_NS as f64, "the first is made three times");
+    assert_eq!(run.map(|at| evaluation.back(at)), ends, "each comes back for its own use");
+    assert_eq!(ends.map(|op| evaluation.remake_ns()[op]), [1, 2, 3].map(|layers| layers * LAYER_NS));
+    assert_eq!(evaluation.outcome().recompute_ns, 6.0 * LAYER_NS as f64, "the first is made three times");
+}
+
+/// One interval after the other is chosen otherwise, as annealing does it.
+fn choose(model: &Model<'_>, evaluation: &mut Evaluation<'_>, at: usize, choice: Choice) {
+    let gap = &model.gaps[at];
+    let mut lanes = evaluation.choices().lanes.clone();
+    let before = evaluation.choices().of[at];
+    let can_be = match choice {
+        Choice::Move if before == choice => false,
+        Choice::Move => gap.can_move && model.book(&mut lanes, at),
+        Choice::Keep => true,
+        Choice::Drop | Choice::DropAgain => gap.can_drop,
+    };
+    let is_free = before != Choice::Move || lanes.remove(IntervalId(at as u32));
+    if can_be && is_free {
+        evaluation.set(at, choice, Some(lanes));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+
+    #[test]
+    fn what_changes_come_to_is_what_the_same_choices_come_to_at_once(
+        skips in prop::collection::vec(0usize..6, LAYERS as usize),
+        changes in prop::collection::vec((0usize..1 << 16, 0usize..4), 1..60),
+    ) {
+        let (iteration, mut profile) = chain_with(&skips);
+        profile.props.link_bytes_per_second = BYTES as f64 / (LAYER_NS as f64 / 2e9);
+        let timeline = Timeline::new(&iteration, &profile.props, true, None);
+        let model = Model::new(&iteration, &timeline, ways(true, true));
+        let budget_bytes = timeline.need_bytes().iter().max().unwrap() / 2;
+        let mut evaluation = Evaluation::new(&model, &model.kept(), budget_bytes);
+        for (at, choice) in changes {
+            let choice = [Choice::Keep, Choice::Move, Choice::Drop, Choice::DropAgain][choice];
+            choose(&model, &mut evaluation, at % model.gaps.len(), choice);
+            let anew = Evaluation::new(&model, evaluation.choices(), budget_bytes);
+            prop_assert_eq!(evaluation.outcome(), anew.outcome());
+            prop_assert_eq!(evaluation.held_bytes(), anew.held_bytes());
+            prop_assert_eq!(evaluation.remake_ns(), anew.remake_ns());
+            let gaps = 0..model.gaps.len();
+            prop_assert!(gaps.clone().all(|gap| evaluation.back(gap) == anew.back(gap)));
+        }
+    }
+}
+
+#[test]
+fn what_is_held_in_vain_needs_no_memory() {
+    let profile = profiles().swap_remove(0);
+    let mut layers = Layers::new(&profile);
+    for _ in 0..2 {
+        let made = layers.forward(&[]);
+        let last = made[made.len() - 1];
+        let loss = layers.op("loss", &[(last, false)]);
+        // Nothing is read again, and freed at the end. What is read by the host is not held in vain.
+        layers.log.asked.push(Asked::Read(last));
+        made.into_iter().chain([loss]).for_each(|number| layers.free(number));
+    }
+    let iteration = Iteration::cut(&layers.log, layers.ops() / 2).expect("two iterations");
+    let ops: Vec<u32> = (iteration.held_in_vain().iter())
+        .map(|interval| iteration.of_interval[interval.0 as usize].1)
+        .collect();
+    // All but the input, which cannot be made again, and the last layer's output: after the op that reads it, and the loss.
+    let layers = LAYERS as u32;
+    assert_eq!(ops, (2..=layers).chain([layers + 1]).collect::<Vec<_>>());
+    let peak_bytes = |recompute| {
+        let timeline = Timeline::new(&iteration, &profile.props, recompute, None);
+        timeline.need_bytes().iter().copied().max().unwrap() / BYTES
+    };
+    assert_eq!([true, false].map(peak_bytes), [3, LAYERS as usize + 2]);
 }
 
 #[test]
@@ -200,12 +282,11 @@ fn lanes_have_the_time_too_that_it_takes_to_make_something_again() {
     let between_ns = ops(&Model::new(&iteration, &longest, ways(true, true))) as u64 * LAYER_NS;
     profile.props.link_bytes_per_second = BYTES as f64 / ((between_ns - LAYER_NS) as f64 / 2e9);
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
-    let mut model = Model::new(&iteration, &timeline, ways(true, true));
+    let model = Model::new(&iteration, &timeline, ways(true, true));
     assert!(!model.book(&mut timeline.lanes(), gap));
     let mut choices = model.kept();
     [3, 4, 5].iter().for_each(|&op| choices.of[waiting(&model, op)] = Choice::Drop);
-    model.outcome(&choices, 1e12);
-    let paused = timeline.with_pauses(&model.remake_ns);
+    let paused = timeline.with_pauses(&Evaluation::new(&model, &choices, PLENTY_BYTES).remake_ns());
     assert_eq!(paused.period_ns(), timeline.period_ns() + 3 * LAYER_NS);
     assert!(Model::new(&iteration, &paused, ways(true, true)).book(&mut paused.lanes(), gap));
 }
@@ -217,15 +298,16 @@ fn what_is_chosen_fits_and_is_what_the_pool_then_does() {
     let peak_bytes = *timeline.need_bytes().iter().max().unwrap();
     for part in [0.8, 0.6] {
         let budget_bytes = (peak_bytes as f64 * part) as usize / BYTES * BYTES;
-        let mut model = Model::new(&iteration, &timeline, ways(false, true));
-        let relaxed = relax(&mut model, budget_bytes);
-        let before = model.outcome(&relaxed, budget_bytes as f64);
-        let choices = anneal(&mut model, relaxed.clone(), budget_bytes, &[Choice::Drop]);
-        let after = model.outcome(&choices, budget_bytes as f64);
+        let model = Model::new(&iteration, &timeline, ways(false, true));
+        let relaxed = relax(&model, budget_bytes);
+        let outcome = |choices: &Choices| Evaluation::new(&model, choices, budget_bytes).outcome();
+        let before = outcome(&relaxed);
+        let choices = anneal(&model, relaxed.clone(), budget_bytes, &[Choice::Drop]);
+        let after = outcome(&choices);
         assert_eq!(after.excess, 0.0, "{part}");
         assert!(before.excess > 0.0 || after.recompute_ns <= before.recompute_ns);
         assert_eq!(
-            anneal(&mut model, relaxed, budget_bytes, &[Choice::Drop]).of,
+            anneal(&model, relaxed, budget_bytes, &[Choice::Drop]).of,
             choices.of,
             "the same every time"
         );
@@ -243,10 +325,10 @@ fn what_lanes_have_time_for_is_moved_and_nothing_is_recomputed() {
     profile.props.link_bytes_per_second = BYTES as f64 / (LAYER_NS as f64 / 2e9);
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
     let budget_bytes = timeline.need_bytes().iter().max().unwrap() * 6 / 10;
-    let mut model = Model::new(&iteration, &timeline, ways(true, true));
-    let relaxed = relax(&mut model, budget_bytes);
-    let choices = anneal(&mut model, relaxed, budget_bytes, &[Choice::Drop, Choice::DropAgain]);
-    let outcome = model.outcome(&choices, budget_bytes as f64);
+    let model = Model::new(&iteration, &timeline, ways(true, true));
+    let relaxed = relax(&model, budget_bytes);
+    let choices = anneal(&model, relaxed, budget_bytes, &[Choice::Drop, Choice::DropAgain]);
+    let outcome = Evaluation::new(&model, &choices, budget_bytes).outcome();
     assert_eq!((outcome.recompute_ns, outcome.excess), (0.0, 0.0));
     let (dropped, moved) = choices.leaving();
     assert!(dropped.is_empty() && !moved.is_empty());

@@ -6,7 +6,7 @@ use crate::engine::Props;
 use crate::trace::{Event, Program};
 
 /// Ops for which the bound is estimated, and for which it is computed exactly, at the most.
-const MOST_ESTIMATED: usize = 4096;
+const MOST_ESTIMATED: usize = 1024;
 const MOST_EXACT: usize = 64;
 
 /// One iteration, op by op.
