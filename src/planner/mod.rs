@@ -71,6 +71,8 @@ pub fn plan(
 /// How many times as long a schedule with addresses may take to be preferred to one without. With addresses the program goes as the
 /// trial did; by best fit each iteration leaves memory in other pieces for the next, and few go as any trial did.
 const ABOUT_AS_FAST: f64 = 1.002;
+/// The same where storages may be copied: what is free then also depends on which copies are done.
+const ABOUT_AS_FAST_WITH_COPIES: f64 = 1.01;
 
 /// How many times as long it takes without the first plan.
 const CLEARLY_FASTER: f64 = 1.01;
@@ -80,22 +82,14 @@ const CLEARLY_FASTER: f64 = 1.01;
 struct Settled {
     schedule: Schedule,
     step_ns: u64,
+    /// What it is compared by.
+    weighed_ns: u64,
 }
 
 impl Settled {
-    /// What it is compared by.
-    fn weighed_ns(&self) -> u64 {
-        weighed_ns(self.step_ns, self.schedule.layout.is_some())
-    }
-
     fn better(of: impl IntoIterator<Item = Settled>) -> Option<Settled> {
-        of.into_iter().min_by_key(Settled::weighed_ns)
+        of.into_iter().min_by_key(|settled| settled.weighed_ns)
     }
-}
-
-fn weighed_ns(step_ns: u64, has_addresses: bool) -> u64 {
-    let factor = if has_addresses { 1.0 } else { ABOUT_AS_FAST };
-    (step_ns as f64 * factor) as u64
 }
 
 /// An iteration, and what it is planned for.
@@ -153,11 +147,11 @@ impl Planner<'_> {
         {
             return;
         }
-        let mut best_ns = self.settled_ns(None).map_or(u64::MAX, |step_ns| weighed_ns(step_ns, false));
+        let mut best_ns = self.settled_ns(None).map_or(u64::MAX, |step_ns| self.weighed_ns(step_ns, false));
         let mut best = None;
         let mut offer = |settled: Option<Settled>, best: &mut Option<Arc<Schedule>>| {
-            settled.filter(|settled| settled.weighed_ns() < best_ns).is_none_or(|settled| {
-                best_ns = settled.weighed_ns();
+            settled.filter(|settled| settled.weighed_ns < best_ns).is_none_or(|settled| {
+                best_ns = settled.weighed_ns;
                 *best = Some(Arc::new(settled.schedule.clone()));
                 found(settled.schedule)
             })
@@ -241,7 +235,17 @@ impl Planner<'_> {
 
     fn settled(&self, schedule: Arc<Schedule>) -> Option<Settled> {
         let step_ns = self.settled_ns(Some(&schedule))?;
-        Some(Settled { schedule: Arc::unwrap_or_clone(schedule), step_ns })
+        let weighed_ns = self.weighed_ns(step_ns, schedule.layout.is_some());
+        Some(Settled { schedule: Arc::unwrap_or_clone(schedule), step_ns, weighed_ns })
+    }
+
+    fn weighed_ns(&self, step_ns: u64, has_addresses: bool) -> u64 {
+        let factor = match (has_addresses, self.settings.ways.offload) {
+            (true, _) => 1.0,
+            (false, true) => ABOUT_AS_FAST_WITH_COPIES,
+            (false, false) => ABOUT_AS_FAST,
+        };
+        (step_ns as f64 * factor) as u64
     }
 
     /// The best of schedules that a search makes with encodings; with addresses too, if it knows blocks.
