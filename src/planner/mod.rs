@@ -74,6 +74,13 @@ const ABOUT_AS_FAST: f64 = 1.002;
 /// The same where storages may be copied: what is free then also depends on which copies are done.
 const ABOUT_AS_FAST_WITH_COPIES: f64 = 1.01;
 
+/// How many times as long a schedule with addresses may take as without end for no room to be left to them.
+const NEAR: f64 = 1.01;
+/// The parts of memory that are left to addresses where they reach too far.
+const ROOMS: [f64; 2] = [0.02, 0.04];
+/// Ops of iterations that room is tried for, at the most: all of the search is done again.
+const MOST_ROOMY_OPS: usize = 10_000;
+
 /// How many times as long it takes without the first plan.
 const CLEARLY_FASTER: f64 = 1.01;
 
@@ -138,7 +145,7 @@ impl Planner<'_> {
     /// Hands on schedules that are better than none, each better than the one before.
     ///
     /// What is best is found with addresses without end, then addresses are chosen. Only if these reach too far, or the program
-    /// is slower with them, what best fit makes of schedules is searched as well.
+    /// is slower with them, the same is done with room left for them, and then what best fit makes of schedules is searched as well.
     fn search(&self, mut found: impl FnMut(Schedule) -> bool) {
         let hurried = Planner { rests: 0, ..*self };
         let chosen = Chosen::new();
@@ -178,7 +185,18 @@ impl Planner<'_> {
                     return;
                 }
             }
-            is_fast = placed.is_some_and(|settled| search.is_as_fast(settled.step_ns));
+            let is_short = self.iteration.ops.len() <= MOST_ROOMY_OPS;
+            let mut rooms = if is_short { &ROOMS[..] } else { &[] }.iter();
+            while placed.as_ref().is_none_or(|placed| !search.is_within(NEAR, placed.step_ns))
+                && let Some(&room) = rooms.next()
+            {
+                let roomy = self.placed_with_room(room);
+                placed = Settled::better(placed.into_iter().chain(roomy));
+                if !offer(placed.clone(), &mut best) {
+                    return;
+                }
+            }
+            is_fast = placed.is_some_and(|placed| search.is_as_fast(placed.step_ns));
         }
         if !is_fast {
             let mut fitted = Search::new(*self, &chosen);
@@ -228,7 +246,20 @@ impl Planner<'_> {
         best
     }
 
-    /// The same by best fit.
+    /// With addresses in all of memory, what is chosen where a part of it is left as room. Where the addresses of what fills memory
+    /// reach too far, more has to leave, and a rule says what; here it is chosen with all of the iteration in view.
+    fn placed_with_room(&self, room: f64) -> Option<Settled> {
+        let room_bytes = (self.settings.budget_bytes as f64 * room) as usize;
+        let settings = Settings { endless: true, ..self.settings.with_less(room_bytes) };
+        let chosen = Chosen::new();
+        let mut search = Search::new(Planner { settings: &settings, ..*self }, &chosen);
+        search.try_rules();
+        search.try_choices();
+        search.improve();
+        self.placed(&search)
+    }
+
+    /// The schedule that is fastest by itself, by best fit.
     fn fitted(&self, search: &Search) -> Option<Settled> {
         self.settled(Arc::new(search.best()?.0))
     }

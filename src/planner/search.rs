@@ -173,7 +173,12 @@ impl<'a> Search<'a> {
 
     /// Whether a time is almost that of the fastest schedule so far, or less.
     pub fn is_as_fast(&self, step_ns: u64) -> bool {
-        self.best_ns().is_none_or(|best_ns| is_as_fast(step_ns, best_ns))
+        self.is_within(AS_FAST, step_ns)
+    }
+
+    /// Whether a time is at most so many times that of the fastest schedule so far.
+    pub fn is_within(&self, factor: f64, step_ns: u64) -> bool {
+        self.best_ns().is_none_or(|best_ns| step_ns as f64 <= best_ns as f64 * factor)
     }
 
     /// Tries one rule, with copies booked if there may be any.
