@@ -463,6 +463,14 @@ impl Config {
         self
     }
 
+    /// Of what the forward pass of a planned iteration makes, only *checkpoints* may be kept in host memory: what convolutions,
+    /// matrix products, joins and concatenations make, and what several layers read, as in Wang et al., *SuperNeurons*, PPoPP 2018,
+    /// section 3.3. Everything else that it makes is kept, or recomputed; weights and gradients may be kept there as ever.
+    pub fn offload_checkpoints_only(mut self) -> Self {
+        self.ways.checkpoints_only = true;
+        self
+    }
+
     /// Whether evicted bytes may be forgotten, to be recomputed.
     pub fn recompute(mut self, allowed: bool) -> Self {
         self.ways.recompute = allowed;

@@ -1,10 +1,15 @@
 //! The papers' networks: as many parameters as published, and one training step of each family.
 
+use std::collections::HashSet;
+
 use burn::backend::Autodiff;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::{AdamConfig, GradientsParams, SgdConfig};
 use burn::tensor::Tensor;
-use burn_overcommit::{Config, Counters, Overcommit, OvercommitDevice, SimProfile, configure, stats};
+use burn_overcommit::trace::{Event, How};
+use burn_overcommit::{
+    Config, Counters, Overcommit, OvercommitDevice, SimProfile, configure, recording, stats,
+};
 use burn_overcommit_networks::resnet::{ResNetConfig, Residual};
 use burn_overcommit_networks::{
     Architecture, EXAMPLES, Spec, by_name, densenet, gpt, lstm, parameter_count, training_step,
@@ -217,6 +222,43 @@ fn every_family_is_simulated_to_the_byte() {
         }
         assert!(evictions > 0, "{}: no budget binds", spec.name);
     }
+}
+
+/// The ops that made what the last of some training steps offloads, in a third of the memory that they need.
+fn offloaded(restrict: impl Fn(Config) -> Config) -> HashSet<String> {
+    let spec = spec("nin");
+    let steps = |config: Config| {
+        let mut profile = SimProfile::named("k40c").and_then(SimProfile::get).expect("a vendor's device");
+        // So fast that moving is cheaper than any op.
+        profile.props.link_bytes_per_second = 1e12;
+        let device = OvercommitDevice::Sim(SimProfile::add(profile));
+        configure(&device, config.record()).unwrap();
+        let (mut network, mut optimizer) = (spec.network::<B>(&device), SgdConfig::new().init());
+        for _ in 0..5 {
+            network = training_step(network, &mut optimizer, 0.01, spec.sample(64, &device)).0;
+        }
+        recording(&device).unwrap();
+        training_step(network, &mut optimizer, 0.01, spec.sample(64, &device));
+        (recording(&device).unwrap(), stats(&device).unwrap())
+    };
+    let (_, unlimited) = steps(Config::new());
+    let config = Config::new().fusion(false).budget_bytes(unlimited.peak_allocated_bytes / 3);
+    let (last, stats) = steps(restrict(config));
+    assert!(stats.counters.plans > 0);
+    let evicted = last.events.into_iter().filter_map(|event| match event {
+        Event::Evict(evicted) if evicted.how != How::Drop => Some(evicted.made_by.into_owned()),
+        _ => None,
+    });
+    evicted.collect()
+}
+
+#[test]
+fn checkpoints_alone_are_offloaded_where_that_is_said() {
+    let is_checkpoint = |name: &String| name != "relu" && !name.contains("pool");
+    let all = offloaded(|config| config);
+    assert!(!all.iter().all(is_checkpoint), "{all:?}");
+    let restricted = offloaded(Config::offload_checkpoints_only);
+    assert!(!restricted.is_empty() && restricted.iter().all(is_checkpoint), "{restricted:?}");
 }
 
 /// What follows a token has no part in its score.

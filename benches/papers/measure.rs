@@ -36,7 +36,7 @@ pub struct Workload {
     pub batch: usize,
     profile: Profile,
     host_limit_bytes: usize,
-    offload: bool,
+    checkpoints_only: bool,
     exactness: Exactness,
 }
 
@@ -81,7 +81,8 @@ impl Workload {
         let profile = SimProfile::named(device).and_then(SimProfile::get);
         let profile = profile.unwrap_or_else(|| panic!("there is no device {device}"));
         let host_limit_bytes = profile.props.host_bytes / 2;
-        Workload { spec, batch, profile, host_limit_bytes, offload: true, exactness: Exactness::Exact }
+        let exactness = Exactness::Exact;
+        Workload { spec, batch, profile, host_limit_bytes, checkpoints_only: false, exactness }
     }
 
     /// The same with so much host memory.
@@ -89,9 +90,9 @@ impl Workload {
         Workload { host_limit_bytes, ..self }
     }
 
-    /// The same with nothing kept on the host.
-    pub fn without_offload(&self) -> Self {
-        Workload { offload: false, ..self.clone() }
+    /// The same with nothing that the forward pass makes kept on the host but checkpoints.
+    pub fn with_checkpoints_only(&self) -> Self {
+        Workload { checkpoints_only: true, ..self.clone() }
     }
 
     /// The same with algorithms chosen by what is free.
@@ -215,8 +216,8 @@ impl Workload {
             .policy(policy)
             .budget_bytes(budget_bytes)
             .host_limit_bytes(self.host_limit_bytes)
-            .offload(self.offload)
             .exactness(self.exactness);
+        let config = if self.checkpoints_only { config.offload_checkpoints_only() } else { config };
         let device = self.device(config)?;
         let stats = refused(|| {
             let mut training = Steps::new(&self.spec, &device);

@@ -52,12 +52,21 @@ pub(crate) struct Paging {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AllowedWays {
     pub offload: bool,
+    /// Of what the forward pass makes, only checkpoints are offloaded.
+    pub checkpoints_only: bool,
     pub recompute: bool,
 }
 
 impl Default for AllowedWays {
     fn default() -> Self {
-        AllowedWays { offload: true, recompute: true }
+        AllowedWays { offload: true, checkpoints_only: false, recompute: true }
+    }
+}
+
+impl AllowedWays {
+    /// Whether whatever is evicted may be kept on the host.
+    pub fn offloads_all(self) -> bool {
+        self.offload && !self.checkpoints_only
     }
 }
 

@@ -103,7 +103,8 @@ impl Timeline {
             iteration.intervals.iter().zip(&iteration.of_interval).enumerate()
         {
             let size_bytes = iteration.size_bytes[slot as usize];
-            let Some(next_ops) = interval.next_ops.filter(|&ops| ops > 1 && size_bytes > 0) else { continue };
+            let may_leave = |&ops: &u32| ops > 1 && size_bytes > 0 && interval.may_move;
+            let Some(next_ops) = interval.next_ops.filter(may_leave) else { continue };
             let cost_ns = cost_ns[slot as usize].filter(|_| recompute);
             timeline.candidates.push(Candidate {
                 interval: IntervalId(index as u32),

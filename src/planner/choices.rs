@@ -103,7 +103,7 @@ impl<'a> Model<'a> {
                     from: op as usize + 1,
                     until: op as usize + ops,
                     copy_ns: timeline.copy_ns(size_bytes) as i64,
-                    can_move: can_leave && ways.offload,
+                    can_move: can_leave && ways.offload && interval.may_move,
                     can_drop: can_leave
                         && ways.recompute
                         && !interval.persists

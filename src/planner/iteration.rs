@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::engine::{Instruction, aligned};
+use crate::engine::{Instruction, Props, aligned};
 use crate::op::{Counts, Inputs, Origin, PerOutput, Planes, Tally, View};
-use crate::policy::{Interval, IntervalId, Schedule, ScheduledOp, Turn};
+use crate::policy::{Interval, IntervalId, Schedule, ScheduledOp, Turn, superneurons_recomputes};
 use crate::pool::{Asked, Log};
 
 /// A place for a storage; each storage of the iteration has its own.
@@ -194,6 +194,14 @@ impl Iteration {
         in_vain.map(|(_, index)| IntervalId(index)).collect()
     }
 
+    /// Of what the forward pass makes and can be made again, only checkpoints may be kept on the host.
+    pub fn move_checkpoints_only(&mut self, props: &Props) {
+        let flow = self.dataflow(props);
+        for (interval, &(slot, _)) in self.intervals.iter_mut().zip(&self.of_interval) {
+            interval.may_move = interval.persists || !superneurons_recomputes(&flow, slot as usize);
+        }
+    }
+
     /// A schedule that says nothing yet.
     pub fn schedule(&self) -> Schedule {
         Schedule { ops: self.ops.clone(), intervals: self.intervals.clone(), ..Schedule::default() }
@@ -317,6 +325,7 @@ impl Building {
             how: None,
             copied: false,
             turn: Turn::Any,
+            may_move: true,
             persists: false,
         });
         self.iteration.of_interval.push((slot, op));

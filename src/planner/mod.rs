@@ -50,6 +50,9 @@ pub fn plan(
 ) {
     let Some(mut iteration) = Iteration::cut(log, period) else { return };
     iteration.suppose(&settings.sparsity, &settings.packed);
+    if settings.ways.checkpoints_only {
+        iteration.move_checkpoints_only(props);
+    }
     let settings = &settings.with_less(log.idle_bytes);
     // A simulated device like the real one.
     let profile = &Profile { key: props.name.clone(), props: props.clone(), workspace: Workspace::Gpu };
@@ -154,7 +157,8 @@ impl Planner<'_> {
         {
             return;
         }
-        let mut best_ns = self.settled_ns(None).map_or(u64::MAX, |step_ns| self.weighed_ns(step_ns, false));
+        let unplanned_ns = if self.needs_a_schedule() { None } else { self.settled_ns(None) };
+        let mut best_ns = unplanned_ns.map_or(u64::MAX, |step_ns| self.weighed_ns(step_ns, false));
         let mut best = None;
         let mut offer = |settled: Option<Settled>, best: &mut Option<Arc<Schedule>>| {
             settled.filter(|settled| settled.weighed_ns < best_ns).is_none_or(|settled| {
@@ -221,7 +225,12 @@ impl Planner<'_> {
         search.try_one();
         let (schedule, step_ns) = search.best()?;
         let is_faster = |none: Trial| step_ns as f64 * CLEARLY_FASTER < none.step_ns as f64;
-        self.run(None).is_none_or(is_faster).then_some(schedule)
+        (self.needs_a_schedule() || self.run(None).is_none_or(is_faster)).then_some(schedule)
+    }
+
+    /// Whether what runs without one does what is not allowed.
+    fn needs_a_schedule(&self) -> bool {
+        self.settings.ways.checkpoints_only
     }
 
     /// The schedules of a search whose addresses have no end, as memory is: with addresses for their blocks, or by best fit,
@@ -295,7 +304,7 @@ impl Planner<'_> {
     /// A schedule by which what the iteration before left and nothing uses leaves as the next begins, and that says nothing else.
     fn schedule(&self) -> Schedule {
         let mut schedule = self.iteration.schedule();
-        let how = if self.settings.ways.offload { Eviction::Offload } else { Eviction::Drop };
+        let offload = self.settings.ways.offload;
         if self.settings.ways.recompute {
             for interval in self.iteration.held_in_vain() {
                 let interval = &mut schedule.intervals[interval.0 as usize];
@@ -305,7 +314,9 @@ impl Planner<'_> {
         for interval in self.iteration.left_over() {
             // Copied when it was made, in an iteration's second half, when little else is. Where it comes of a long chain, it could not
             // be dropped any more.
-            schedule.intervals[interval.0 as usize].copied = how == Eviction::Offload;
+            let left = &mut schedule.intervals[interval.0 as usize];
+            left.copied = offload && left.may_move;
+            let how = if left.copied { Eviction::Offload } else { Eviction::Drop };
             schedule.releases.push((0, interval, how));
         }
         schedule

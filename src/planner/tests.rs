@@ -137,7 +137,7 @@ fn what_an_iteration_leaves_to_the_next_is_found_though_the_first_had_more_ops()
 }
 
 fn ways(offload: bool, recompute: bool) -> AllowedWays {
-    AllowedWays { offload, recompute }
+    AllowedWays { offload, recompute, ..AllowedWays::default() }
 }
 
 /// The interval of the activation that a forward op makes until its backward op, by the number of the op.

@@ -32,7 +32,7 @@ pub use layout::{Layout, PlannedBlock, Spot};
 use published::Planned;
 pub use published::{Limits, Plan};
 pub use schedule::{AlgorithmChoice, Interval, IntervalId, Place, Recent, Schedule, ScheduledOp};
-pub use superneurons::LayerCounts;
+pub use superneurons::{LayerCounts, superneurons_recomputes};
 pub use weighed::Weighed;
 
 /// A memory policy by name.

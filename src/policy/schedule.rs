@@ -22,6 +22,8 @@ pub struct Interval {
     pub copied: bool,
     /// When it leaves device memory.
     pub turn: Turn,
+    /// Its bytes may be kept on the host.
+    pub may_move: bool,
     /// It outlives the iteration: it is a source from now on.
     pub persists: bool,
 }

@@ -92,6 +92,14 @@ fn is_checkpoint(flow: &Dataflow, op: usize) -> bool {
     })
 }
 
+/// Whether the forward pass makes a value that is no checkpoint and can be made again.
+pub fn superneurons_recomputes(flow: &Dataflow, value: usize) -> bool {
+    flow.values[value].made_by.is_some_and(|op| {
+        let made = &flow.ops[op];
+        made.phase == Phase::Forward && made.exact && !is_checkpoint(flow, op) && !forks(flow, value)
+    })
+}
+
 /// Whether an op is a layer of the paper by itself.
 fn stands_alone(flow: &Dataflow, op: usize) -> bool {
     let activations = ["relu", "sigmoid", "tanh", "gelu", "log_sigmoid", "leaky_relu", "threshold", "elu"];

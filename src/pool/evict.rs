@@ -7,7 +7,6 @@ use super::arena::Block;
 use super::lease::Pending;
 use super::recipe::RecipeId;
 use super::storage::{Storage, StorageId};
-use crate::config::AllowedWays;
 use crate::engine::aligned;
 use crate::error::Error;
 use crate::liveness::NextUse;
@@ -67,7 +66,7 @@ impl Pool {
     /// Drops what a recomputation under way has made for later, where nothing else can leave: it is made once more. `false`:
     /// there is none, or that has been done too often.
     fn drop_wanted(&mut self, need_bytes: usize) -> bool {
-        if !self.remaking || self.settings.ways.offload || self.remade_ops > MOST_REMADE {
+        if !self.remaking || self.settings.ways.offloads_all() || self.remade_ops > MOST_REMADE {
             return false;
         }
         self.drops_wanted = true;
@@ -174,15 +173,21 @@ impl Pool {
         let allowed = self.settings.ways;
         storage.pins == 0
             && (storage.host.is_some()
-                || allowed.offload
+                || self.may_move(storage)
                 || (allowed.recompute && storage.recipe.is_some() && !self.is_wanted(storage)))
+    }
+
+    /// Whether a storage's bytes may be kept on the host.
+    pub(super) fn may_move(&self, storage: &Storage) -> bool {
+        let allowed = self.settings.ways;
+        allowed.offload && (!allowed.checkpoints_only || self.is_scheduled_to_move(storage))
     }
 
     /// How the policy evicts a storage that is not clean. One that is recomputed first is dropped, if the policy ever drops.
     fn how(&self, id: StorageId, host_room: bool) -> Option<Eviction> {
         let storage = &self.graph.storages[id];
         let allowed = self.settings.ways;
-        let move_ns = (host_room && allowed.offload).then(|| self.move_ns(storage));
+        let move_ns = (host_room && self.may_move(storage)).then(|| self.move_ns(storage));
         let remake_ns = if allowed.recompute { self.remake_ns(id, storage) } else { None };
         let dropped = (self.is_recomputed_first(storage) || self.is_dropped(storage)) && remake_ns.is_some();
         let only = self.rule().how(Ways { move_ns: None, remake_ns }).filter(|_| dropped);
@@ -212,7 +217,7 @@ impl Pool {
         {
             return None;
         }
-        if !self.settings.ways.offload {
+        if !self.may_move(storage) {
             return self.replay_ns(storage.recipe?);
         }
         // A chain that may be long is one that grows: what is dropped on the way lengthens others.
@@ -222,7 +227,7 @@ impl Pool {
 
     /// Whether what evicted storages rely on may be dropped too.
     fn nests(&self) -> bool {
-        self.is_following() || self.rule().knows() != Knowledge::Recency || !self.settings.ways.offload
+        self.is_following() || self.rule().knows() != Knowledge::Recency || !self.settings.ways.offloads_all()
     }
 
     fn replay_ns(&self, id: RecipeId) -> Option<u64> {
@@ -254,12 +259,10 @@ impl Pool {
             Knowledge::Recency => 0,
         };
         let remake_ns = self.graph.own_ns(id) + around_ns;
-        match self.settings.ways {
-            AllowedWays { offload: false, .. } => remake_ns,
-            AllowedWays { recompute: true, .. } if storage.recipe.is_some() => {
-                remake_ns.min(self.move_ns(storage))
-            }
-            _ => self.move_ns(storage),
+        match (self.may_move(storage), self.settings.ways.recompute && storage.recipe.is_some()) {
+            (false, _) => remake_ns,
+            (true, true) => remake_ns.min(self.move_ns(storage)),
+            (true, false) => self.move_ns(storage),
         }
     }
 
@@ -320,7 +323,7 @@ impl Pool {
         );
         let residents: Vec<StorageId> = self.graph.storages.residents().collect();
         for id in residents {
-            if !self.offload(id, true)? {
+            if !self.move_out(id, true)? {
                 return Err(self.nowhere_to_go(op, id, need_bytes));
             }
         }

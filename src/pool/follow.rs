@@ -199,7 +199,7 @@ impl Pool {
     }
 
     fn offload_early(&mut self, schedule: &Schedule, id: StorageId) -> Result<(), Error> {
-        if !self.graph.storages.contains(id) || !self.settings.ways.offload || !self.is_following() {
+        if !self.graph.storages.contains(id) || !self.is_following() {
             return Ok(());
         }
         let storage = &self.graph.storages[id];
@@ -208,7 +208,8 @@ impl Pool {
             let interval = &schedule.intervals[interval.0 as usize];
             interval.copied || interval.how == Some(Eviction::Offload)
         });
-        if is_copied && storage.held && storage.device.is_some() && storage.host.is_none() {
+        let may_leave = storage.held && self.may_move(storage);
+        if is_copied && may_leave && storage.device.is_some() && storage.host.is_none() {
             self.write_back(id, false)?;
         }
         Ok(())
@@ -284,6 +285,11 @@ impl Pool {
         self.interval(storage).is_some_and(|interval| interval.how == Some(Eviction::Drop))
     }
 
+    /// Whether the schedule lets a storage's bytes be kept on the host.
+    pub(super) fn is_scheduled_to_move(&self, storage: &Storage) -> bool {
+        self.interval(storage).is_none_or(|interval| interval.may_move)
+    }
+
     /// What the schedule that is followed says of the interval that a storage is in.
     fn interval(&self, storage: &Storage) -> Option<&Interval> {
         let following = self.plans.active()?;
@@ -334,6 +340,7 @@ mod tests {
             how: Some(Eviction::Offload),
             copied: false,
             turn: Turn::Any,
+            may_move: true,
             persists: false,
         };
         let schedule =

@@ -274,7 +274,7 @@ impl Pool {
                 && storage.size_bytes == output.size_bytes()
                 && lies_alike(inputs, *index, plan)
         };
-        let may_be_claimed = !self.settings.ways.offload && plan.new_bytes(true).next().is_some();
+        let may_be_claimed = !self.settings.ways.offloads_all() && plan.new_bytes(true).next().is_some();
         let claimed = |index: &usize| may_be_claimed || self.graph.storages[inputs[*index].id].claims > 0;
         let unclaimed = (0..inputs.len()).find(|index| possible(index) && !claimed(index));
         unclaimed.or_else(|| {

@@ -63,7 +63,7 @@ impl Pool {
 
     /// Whether the recomputation under way, if there is one, may drop what it does not want.
     pub(super) fn may_drop(&self) -> bool {
-        !self.remaking || self.remade_ops < MOST_DROPPING || !self.settings.ways.offload
+        !self.remaking || self.remade_ops < MOST_DROPPING || !self.settings.ways.offloads_all()
     }
 
     /// What the recipe of a storage reads is wanted from now on.

@@ -13,6 +13,13 @@ impl Pool {
     /// Frees a storage's device copy, keeping its bytes in the host tier. `false`: there is no room for them.
     /// `displace`: clean copies of other storages may be given up for it.
     pub(super) fn offload(&mut self, id: StorageId, displace: bool) -> Result<bool, Error> {
+        let storage = &self.graph.storages[id];
+        let allowed = storage.host.is_some() || self.may_move(storage);
+        Ok(allowed && self.move_out(id, displace)?)
+    }
+
+    /// The same of a storage that is to be kept, to come back at another address.
+    pub(super) fn move_out(&mut self, id: StorageId, displace: bool) -> Result<bool, Error> {
         let clean = self.graph.storages[id].host.is_some();
         if clean {
             self.counters.clean_evictions += 1;
