@@ -1,7 +1,7 @@
 //! The default. Where no plan says more, costs are weighed against gains: what is cheap to have back, large, was not used for long
 //! and is not needed for long goes first, in the cheaper of the two ways.
 
-use super::{Candidate, Eviction, Knowledge, Reactive, Ways, Weighed};
+use super::{Eviction, Knowledge, Reactive, Ways, Weighed};
 
 /// Both times count, since the next use is often not known.
 const RULE: Weighed = Weighed { idle: 0.5, until_next: 0.5 };
@@ -15,12 +15,8 @@ const SMALL_PART: usize = 16;
 pub struct Auto;
 
 impl Reactive for Auto {
-    fn pick(&self, need_bytes: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
-        RULE.pick(need_bytes, candidates)
-    }
-
-    fn precedes(&self, one: &Candidate, other: &Candidate) -> bool {
-        RULE.precedes(one, other)
+    fn weighs(&self) -> Option<&Weighed> {
+        Some(&RULE)
     }
 
     fn prefetches(&self) -> bool {

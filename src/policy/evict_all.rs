@@ -1,15 +1,15 @@
 //! Nothing stays: the floor that other policies are measured from, in device memory the least, in traffic the most.
 
 use super::auto::Auto;
-use super::{Candidate, Eviction, Reactive, Ways};
+use super::{Eviction, Reactive, Ways, Weighed};
 
 /// See the module.
 #[derive(Debug)]
 pub struct EvictAll;
 
 impl Reactive for EvictAll {
-    fn pick(&self, need_bytes: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
-        Auto.pick(need_bytes, candidates)
+    fn weighs(&self) -> Option<&Weighed> {
+        Auto.weighs()
     }
 
     fn how(&self, ways: Ways) -> Option<Eviction> {

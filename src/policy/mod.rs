@@ -237,15 +237,17 @@ pub enum Knowledge {
 
 /// A policy that acts when memory is short.
 pub trait Reactive: Debug + Send + Sync {
-    /// Which of the candidates, least recently used first, to evict, by index, to make room for a block of `need_bytes`.
-    /// The iterator is lazy: what is not looked at costs nothing.
-    fn pick(&self, need_bytes: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize>;
+    /// The weights by which it picks, if it does so by weights: of the candidates whose [`Turn`] comes first the one that weighs the
+    /// least, of equals the least recently used.
+    fn weighs(&self) -> Option<&Weighed> {
+        None
+    }
 
-    /// Whether the first of two candidates may be picked where the second one could be. What may not is not asked for all of its
-    /// cost.
-    fn precedes(&self, one: &Candidate, other: &Candidate) -> bool {
-        let _ = (one, other);
-        true
+    /// Otherwise: which of the candidates, least recently used first, to evict, by index, to make room for a block of `need_bytes`.
+    /// The iterator is lazy: what is not looked at costs nothing.
+    fn pick(&self, need_bytes: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
+        let _ = (need_bytes, candidates);
+        None
     }
 
     /// Storages of fewer bytes are candidates only where there are no larger ones.

@@ -19,7 +19,8 @@ const MOST_OPS: f64 = 1e12;
 const SMALL_PART: usize = 1024;
 
 impl Weighed {
-    fn score(&self, candidate: &Candidate) -> f64 {
+    /// What is evicted weighs the least.
+    pub fn weight(&self, candidate: &Candidate) -> f64 {
         let until_next = candidate.next_use_ops.map_or(1.0, |ops| (ops as f64).min(MOST_OPS));
         let idle = power((candidate.idle_ns as f64).max(1.0), self.idle);
         // One nanosecond, so that of what costs nothing the one goes that is needed last.
@@ -40,13 +41,8 @@ fn power(value: f64, exponent: f64) -> f64 {
 }
 
 impl Reactive for Weighed {
-    fn pick(&self, _: usize, candidates: &mut dyn Iterator<Item = Candidate>) -> Option<usize> {
-        let scored = candidates.map(|candidate| (candidate.turn, self.score(&candidate))).enumerate();
-        scored.reduce(|least, other| if other.1 < least.1 { other } else { least }).map(|(index, _)| index)
-    }
-
-    fn precedes(&self, one: &Candidate, other: &Candidate) -> bool {
-        (one.turn, self.score(one)) < (other.turn, self.score(other))
+    fn weighs(&self) -> Option<&Weighed> {
+        Some(self)
     }
 
     fn least_bytes(&self, need_bytes: usize) -> usize {
@@ -74,27 +70,6 @@ impl Reactive for Weighed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Turn;
-
-    #[test]
-    fn what_precedes_another_is_picked_in_its_place() {
-        let weighed = Weighed { idle: 0.5, until_next: 0.25 };
-        let mut candidates = Vec::new();
-        for (cost_ns, size_bytes) in [(0, 256), (700, 256), (700, 4096), (90_000, 4096)] {
-            for (idle_ns, next_use_ops) in [(1, None), (40, Some(9)), (40, Some(u64::MAX))] {
-                for turn in [Turn::First, Turn::Any] {
-                    let clean = false;
-                    candidates.push(Candidate { size_bytes, idle_ns, cost_ns, clean, next_use_ops, turn });
-                }
-            }
-        }
-        for one in &candidates {
-            for other in &candidates {
-                let picked = weighed.pick(4096, &mut [*other, *one].into_iter());
-                assert_eq!(weighed.precedes(one, other), picked == Some(1), "{one:?}, {other:?}");
-            }
-        }
-    }
 
     #[test]
     fn the_cheaper_way_is_taken() {

@@ -1,20 +1,15 @@
 //! Making room: candidates for the policy, and what it decided.
 
-use smallvec::SmallVec;
-
 use super::Pool;
 use super::arena::Block;
 use super::lease::Pending;
 use super::recipe::RecipeId;
+use super::storage::Residents;
 use super::storage::{Storage, StorageId};
 use crate::engine::aligned;
 use crate::error::Error;
-use crate::liveness::NextUse;
-use crate::policy::{Candidate, Eviction, Knowledge, Ways};
+use crate::policy::{Eviction, Knowledge, Ways};
 use crate::trace::How;
-
-/// Storages that are looked at when one is to leave, if there are no more, without an allocation.
-const MOST_CANDIDATES: usize = 256;
 
 /// Ops that are run again for one op before nothing is made twice any more to have room.
 const MOST_REMADE: u32 = 4096;
@@ -127,45 +122,11 @@ impl Pool {
 
     /// What the policy evicts next of the resident storages that are not pinned and may go.
     fn pick(&self, need_bytes: usize, may_go: impl Fn(StorageId) -> bool) -> Option<StorageId> {
-        let storages = &self.graph.storages;
+        let first = |id| self.goes_first(id) && may_go(id);
         [self.rule().least_bytes(need_bytes), 0].into_iter().find_map(|least_bytes| {
-            let first = storages.recomputed_first_of(least_bytes).filter(|&id| self.goes_first(id));
-            let picked = self.pick_of(need_bytes, first, &may_go);
-            picked.or_else(|| self.pick_of(need_bytes, storages.residents_of(least_bytes), &may_go))
+            let picked = self.pick_of(need_bytes, Residents { least_bytes, first: true }, &first);
+            picked.or_else(|| self.pick_of(need_bytes, Residents { least_bytes, first: false }, &may_go))
         })
-    }
-
-    fn pick_of(
-        &self,
-        need_bytes: usize,
-        residents: impl Iterator<Item = StorageId>,
-        may_go: &impl Fn(StorageId) -> bool,
-    ) -> Option<StorageId> {
-        let storages = &self.graph.storages;
-        let evictable = residents.filter(|&id| self.can_leave(&storages[id]) && may_go(id));
-        let rule = self.rule();
-        let mut first: Option<Candidate> = None;
-        let mut ids: SmallVec<[StorageId; MOST_CANDIDATES]> = SmallVec::new();
-        let mut candidates = evictable.map(|id| {
-            ids.push(id);
-            let storage = &storages[id];
-            let mut candidate = Candidate {
-                size_bytes: aligned(storage.size_bytes),
-                idle_ns: self.computed_ns - storage.used_ns,
-                cost_ns: self.cost_ns(id, false),
-                clean: storage.host.is_some(),
-                next_use_ops: self.next_use_ops(storage),
-                turn: self.turn(storage),
-            };
-            // What is not picked though it costs the least that it can is not picked for more.
-            if first.is_none_or(|first| rule.precedes(&candidate, &first)) {
-                candidate.cost_ns = self.cost_ns(id, true);
-                first = first.filter(|first| !rule.precedes(&candidate, first)).or(Some(candidate));
-            }
-            candidate
-        });
-        let index = rule.pick(need_bytes, &mut candidates)?;
-        Some(ids[index])
     }
 
     /// Whether there is any way to evict a resident storage.
@@ -237,54 +198,9 @@ impl Pool {
         fits.then_some(recipe.instruction.launch_ns)
     }
 
-    /// What the policy is told of the cost of having a storage back; without what is `around` it, the least that this can be.
-    fn cost_ns(&self, id: StorageId, around: bool) -> u64 {
-        let knows = self.rule().knows();
-        if knows == Knowledge::Recency {
-            return 0;
-        }
-        let storage = &self.graph.storages[id];
-        let copy_ns = self.engine().props().copy_ns(storage.size_bytes);
-        if storage.host.is_some() {
-            let fetch_ns = if self.fetch_is_scheduled(storage) { 0 } else { copy_ns };
-            return storage.clean_at_ns.saturating_sub(self.computed_ns) + fetch_ns;
-        }
-        let around_ns = match knows {
-            _ if !around => 0,
-            Knowledge::Neighbourhood { most } => {
-                let neighbours = self.graph.evicted_neighbourhood(id, most);
-                neighbours.into_iter().map(|id| self.graph.own_ns(id)).sum()
-            }
-            Knowledge::Components => self.graph.components_around_ns(id),
-            Knowledge::Recency => 0,
-        };
-        let remake_ns = self.graph.own_ns(id) + around_ns;
-        match (self.may_move(storage), self.settings.ways.recompute && storage.recipe.is_some()) {
-            (false, _) => remake_ns,
-            (true, true) => remake_ns.min(self.move_ns(storage)),
-            (true, false) => self.move_ns(storage),
-        }
-    }
-
     /// Predicted time of moving a storage away and back, once the copies before it are done.
     fn move_ns(&self, storage: &Storage) -> u64 {
-        let wait_ns = self.offloading_until_ns.saturating_sub(self.computed_ns);
-        // Where room is short, the same program is to fit every time, whatever was copied before.
-        let wait_ns = if self.is_roomy() { wait_ns } else { 0 };
-        wait_ns + 2 * self.engine().props().copy_ns(storage.size_bytes)
-    }
-
-    /// Ops until a storage's next use, if that is known: from a plan that is followed, or beforehand.
-    fn next_use_ops(&self, storage: &Storage) -> Option<u64> {
-        let planned = match storage.next_use {
-            NextUse::At(op) if self.is_following() => {
-                Some(op.saturating_sub(self.streams[storage.stream].ops))
-            }
-            NextUse::Never => self.beyond_schedule_ops(),
-            _ => None,
-        };
-        let foresight = self.settings.foresight.as_ref();
-        planned.or_else(|| foresight.map(|known| known.next_use_ops(storage.number, self.clock)))
+        self.offload_wait_ns() + 2 * self.engine().props().copy_ns(storage.size_bytes)
     }
 
     fn drop_bytes(&mut self, id: StorageId) {

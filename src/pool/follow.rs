@@ -10,7 +10,7 @@ use crate::engine::{Instruction, Mark};
 use crate::error::Error;
 use crate::liveness::NextUse;
 use crate::op::Encoding;
-use crate::policy::{Eviction, Interval, IntervalId, Schedule, Turn};
+use crate::policy::{Eviction, Interval, IntervalId, Schedule};
 
 /// Scheduled evictions that no op needed yet; more are forgotten, the oldest first.
 const MOST_DUE: usize = 256;
@@ -275,11 +275,6 @@ impl Pool {
         }
     }
 
-    /// When the schedule has a storage leave.
-    pub(super) fn turn(&self, storage: &Storage) -> Turn {
-        self.interval(storage).map_or(Turn::Any, |interval| interval.turn)
-    }
-
     /// Whether the schedule has a storage's bytes dropped.
     pub(super) fn is_dropped(&self, storage: &Storage) -> bool {
         self.interval(storage).is_some_and(|interval| interval.how == Some(Eviction::Drop))
@@ -292,14 +287,7 @@ impl Pool {
 
     /// What the schedule that is followed says of the interval that a storage is in.
     fn interval(&self, storage: &Storage) -> Option<&Interval> {
-        let following = self.plans.active()?;
-        Some(&following.schedule.intervals[following.interval(storage)?.0 as usize])
-    }
-
-    /// Ops until a use that comes after all that the schedule knows of.
-    pub(super) fn beyond_schedule_ops(&self) -> Option<u64> {
-        let following = self.plans.active()?;
-        Some(2 * following.schedule.ops.len() as u64)
+        self.plans.active()?.scheduled_as(storage)
     }
 
     /// Notes an eviction.
@@ -328,6 +316,7 @@ mod tests {
     use crate::OvercommitDevice;
     use crate::config::Config;
     use crate::engine::sim::{SimEngine, profiles};
+    use crate::policy::Turn;
 
     #[test]
     fn intervals_of_a_schedule_end_with_it() {

@@ -5,7 +5,7 @@
 //! - [`paged`]: memory mapped by page. [`views`]: of pages from here and there.
 //! - [`recipe`]: how a storage is made again, and what that keeps known. [`instruction`]: what recipes share. [`algorithm`]: which
 //!   of several.
-//! - [`components`]: what of the evicted depends on each other. [`evict`]: making room.
+//! - [`components`]: what of the evicted depends on each other. [`evict`]: making room. [`candidates`]: of which storages.
 //! - [`encode`]: fewer bits in place of bytes.
 //! - [`transfer`]: offload, fetch, read, write. [`plan`]: an op from request to submission.
 //! - [`streams`]: what each thread submits. [`prefetch`]: what is fetched before it is needed.
@@ -20,6 +20,7 @@
 
 mod algorithm;
 mod arena;
+mod candidates;
 mod components;
 mod drift;
 mod encode;

@@ -9,7 +9,7 @@ use super::follow::Decision;
 use super::storage::{Storage, StorageId, Storages};
 use super::streams::StreamId;
 use crate::engine::Mark;
-use crate::policy::{AlgorithmChoice, Eviction, IntervalId, Place, Reactive, Recent, Schedule};
+use crate::policy::{AlgorithmChoice, Eviction, Interval, IntervalId, Place, Reactive, Recent, Schedule};
 
 /// Plans that are kept. Of more, the one goes that was not followed for the longest.
 const MOST_PLANS: usize = 4;
@@ -67,6 +67,11 @@ impl Following {
     /// The interval that a storage is in.
     pub fn interval(&self, storage: &Storage) -> Option<IntervalId> {
         storage.interval.filter(|at| at.schedule == self.number).map(|at| at.interval)
+    }
+
+    /// What the schedule says of the interval that a storage is in.
+    pub fn scheduled_as(&self, storage: &Storage) -> Option<&Interval> {
+        Some(&self.schedule.intervals[self.interval(storage)?.0 as usize])
     }
 
     /// What a storage in an interval is told.

@@ -112,10 +112,24 @@ impl Storage {
         self.scopes
     }
 
+    /// The greater, the later it was used or came back; of no other resident the same.
+    pub fn recency(&self) -> u64 {
+        self.turn
+    }
+
     /// Whether its bytes are to be dropped before others leave.
     pub fn is_recomputed_first(&self) -> bool {
         self.scopes > 0
     }
+}
+
+/// Which residents are looked at.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Residents {
+    /// Those of at least so many bytes.
+    pub least_bytes: usize,
+    /// Only those that are recomputed first.
+    pub first: bool,
 }
 
 /// All records, and the resident ones in order of use.
@@ -252,29 +266,13 @@ impl Storages {
 
     /// Resident storages, least recently used first.
     pub fn residents(&self) -> impl Iterator<Item = StorageId> {
-        self.residents_of(0)
+        self.in_order(Residents::default())
     }
 
-    /// Those of at least so many bytes.
-    pub fn residents_of(&self, least_bytes: usize) -> impl Iterator<Item = StorageId> {
-        self.in_order(&self.lists, least_bytes)
-    }
-
-    /// Of these, those that are recomputed first.
-    pub fn recomputed_first_of(&self, least_bytes: usize) -> impl Iterator<Item = StorageId> {
-        self.in_order(&self.lists[1..], least_bytes)
-    }
-
-    fn in_order(&self, lists: &[Lists], least_bytes: usize) -> impl Iterator<Item = StorageId> {
-        let mut oldest = ArrayVec::<(u64, StorageId), { 2 * CLASSES }>::new();
-        for list in lists {
-            let mut members = list.members & (u64::MAX << class(least_bytes));
-            while members != 0 {
-                let id = list.ends[members.trailing_zeros() as usize].oldest.expect("it has members");
-                oldest.push((self[id].turn, id));
-                members &= members - 1;
-            }
-        }
+    /// Some of them, least recently used first.
+    pub fn in_order(&self, residents: Residents) -> impl Iterator<Item = StorageId> {
+        let heads = self.oldest(residents).map(|id| (self[id].turn, id));
+        let mut oldest: ArrayVec<(u64, StorageId), { 2 * CLASSES }> = heads.collect();
         let in_order = std::iter::from_fn(move || {
             let (at, &(_, id)) = oldest.iter().enumerate().min_by_key(|(_, (turn, _))| *turn)?;
             match self[id].newer {
@@ -285,7 +283,27 @@ impl Storages {
             }
             Some(id)
         });
-        in_order.filter(move |&id| self[id].size_bytes >= least_bytes)
+        in_order.filter(move |&id| self[id].size_bytes >= residents.least_bytes)
+    }
+
+    /// The same, list by list, which takes less time.
+    pub fn in_any_order(&self, residents: Residents) -> impl Iterator<Item = StorageId> {
+        let newer = |&id: &StorageId| self[id].newer;
+        let lists = self.oldest(residents).flat_map(move |oldest| std::iter::successors(Some(oldest), newer));
+        lists.filter(move |&id| self[id].size_bytes >= residents.least_bytes)
+    }
+
+    /// The least recently used of each list.
+    fn oldest(&self, residents: Residents) -> impl Iterator<Item = StorageId> {
+        let lists = &self.lists[usize::from(residents.first)..];
+        lists.iter().flat_map(move |lists| {
+            let mut members = lists.members & (u64::MAX << class(residents.least_bytes));
+            std::iter::from_fn(move || {
+                let class = (members != 0).then(|| members.trailing_zeros())?;
+                members &= members - 1;
+                Some(lists.ends[class as usize].oldest.expect("it has members"))
+            })
+        })
     }
 
     /// A storage counts as made in so many checkpointed scopes at the most from now on.
@@ -368,7 +386,14 @@ mod tests {
         for (now, &id) in ids.iter().enumerate() {
             storages.set_device(id, Copy::new(block, Pending::default()), now as u64);
         }
-        let order = |storages: &Storages, least_bytes| storages.residents_of(least_bytes).collect::<Vec<_>>();
+        let order = |storages: &Storages, least_bytes| {
+            let residents = Residents { least_bytes, first: false };
+            let ordered: Vec<_> = storages.in_order(residents).collect();
+            let mut listed: Vec<_> = storages.in_any_order(residents).collect();
+            listed.sort_unstable_by_key(|&id| storages[id].recency());
+            assert_eq!(listed, ordered);
+            ordered
+        };
         assert_eq!(order(&storages, 0), ids);
         storages.touch(ids[1], 7);
         storages.touch(ids[1], 8);
@@ -377,7 +402,8 @@ mod tests {
         assert_eq!(order(&storages, 5000), [0, 2, 5].map(|index| ids[index]));
         assert_eq!(order(&storages, 5001), [2, 5].map(|index| ids[index]));
         assert_eq!(order(&storages, 1 << 40), []);
-        let first = |storages: &Storages| storages.recomputed_first_of(0).collect::<Vec<_>>();
+        let recomputed_first = Residents { least_bytes: 0, first: true };
+        let first = |storages: &Storages| storages.in_order(recomputed_first).collect::<Vec<_>>();
         assert_eq!(first(&storages), [0, 4].map(|index| ids[index]));
         storages.limit_scopes(ids[0], 1);
         storages.limit_scopes(ids[4], 0);
