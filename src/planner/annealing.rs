@@ -20,12 +20,28 @@ const LEAST_PART: f64 = 5e-4;
 /// What is as good as before: at first, and in the end. Parts of the time that a storage takes to be there again, on average.
 const HOT: f64 = 1.0;
 const COLD: f64 = 1e-2;
-/// How much time an excess of the whole budget at one op counts as in the end: this part of the iteration's.
+/// How much time an excess of the whole budget at one op counts as in the end: this part of the iteration's; and where storages may
+/// come back in between, so that there are more ways to fit.
 const EXCESS_WEIGHT: f64 = 0.3;
+const EXCESS_WEIGHT_WITH_VISITS: f64 = 1.0;
 
-/// What choices are compared by, in the end.
-pub fn energy_ns(model: &Model<'_>, outcome: Outcome) -> f64 {
-    outcome.with_excess_ns(EXCESS_WEIGHT * model.timeline.period_ns() as f64)
+/// What may become of an interval, beside that it is kept, moved or dropped.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Allowed {
+    pub drop_again: bool,
+    pub visit: bool,
+}
+
+impl Allowed {
+    /// What choices are compared by, in the end.
+    pub fn energy_ns(self, model: &Model<'_>, outcome: Outcome) -> f64 {
+        outcome.with_excess_ns(self.excess_ns(model))
+    }
+
+    fn excess_ns(self, model: &Model<'_>) -> f64 {
+        let weight = if self.visit { EXCESS_WEIGHT_WITH_VISITS } else { EXCESS_WEIGHT };
+        weight * model.timeline.period_ns() as f64
+    }
 }
 
 /// What changes from the beginning to the end.
@@ -36,7 +52,7 @@ struct Course {
 }
 
 impl Course {
-    fn new(model: &Model<'_>, candidates: &[usize], budget_bytes: usize) -> Self {
+    fn new(model: &Model<'_>, candidates: &[usize], budget_bytes: usize, last_ns: f64) -> Self {
         let gaps = || candidates.iter().map(|&at| &model.gaps[at]);
         let cost_ns = |gap: &Gap| {
             let maker = model.makers[gap.slot as usize].as_ref();
@@ -44,7 +60,6 @@ impl Course {
         };
         let costs_ns: f64 = gaps().map(cost_ns).sum();
         let sparing: f64 = gaps().map(|gap| gap.bytes as f64 * (gap.until - gap.from) as f64).sum();
-        let last_ns = EXCESS_WEIGHT * model.timeline.period_ns() as f64;
         let first_ns = (costs_ns / sparing * budget_bytes as f64).clamp(f64::MIN_POSITIVE, last_ns);
         let mean_ns = costs_ns / candidates.len() as f64;
         Course { heat_ns: [HOT * mean_ns, COLD * mean_ns], excess_ns: [first_ns, last_ns] }
@@ -55,8 +70,8 @@ impl Course {
     }
 }
 
-/// The best that was found; the same every time. `drops`: in which ways something may be dropped.
-pub fn anneal(model: &Model<'_>, start: Choices, budget_bytes: usize, drops: &[Choice]) -> Choices {
+/// The best that was found; the same every time.
+pub fn anneal(model: &Model<'_>, start: Choices, budget_bytes: usize, allowed: Allowed) -> Choices {
     let is_worth_it = |&at: &usize| {
         let gap = &model.gaps[at];
         (gap.can_move || gap.can_drop) && gap.bytes as f64 > LEAST_PART * budget_bytes as f64
@@ -65,11 +80,11 @@ pub fn anneal(model: &Model<'_>, start: Choices, budget_bytes: usize, drops: &[C
     if candidates.is_empty() {
         return start;
     }
-    let course = Course::new(model, &candidates, budget_bytes);
+    let course = Course::new(model, &candidates, budget_bytes, allowed.excess_ns(model));
     let mut random = ChaCha8Rng::seed_from_u64(0);
     let mut evaluation = Evaluation::new(model, &start, budget_bytes);
     let mut now = evaluation.outcome();
-    let mut best = (energy_ns(model, now), start);
+    let mut best = (allowed.energy_ns(model, now), start);
     let steps = (STEPS_EACH * candidates.len()).min(MOST_STEPS);
     for step in 0..steps {
         let done = (step as f64 / steps as f64).max(evaluation.work() as f64 / MOST_WORK as f64);
@@ -78,13 +93,13 @@ pub fn anneal(model: &Model<'_>, start: Choices, budget_bytes: usize, drops: &[C
         }
         let [heat_ns, excess_ns] = [course.heat_ns, course.excess_ns].map(|range| Course::at(range, done));
         let at = candidates[random.random_range(0..candidates.len())];
-        let after = another(&model.gaps[at], evaluation.choices().of[at], drops, &mut random);
+        let after = another(model, &evaluation, at, allowed, &mut random);
         let Some((choice, lanes)) = change(model, &mut evaluation, at, after) else { continue };
         let then = evaluation.outcome();
         let worse_ns = then.with_excess_ns(excess_ns) - now.with_excess_ns(excess_ns);
         if worse_ns <= 0.0 || random.random::<f64>() < (-worse_ns / heat_ns).exp() {
             now = then;
-            let energy_ns = energy_ns(model, now);
+            let energy_ns = allowed.energy_ns(model, now);
             if energy_ns < best.0 {
                 best = (energy_ns, evaluation.choices().clone());
             }
@@ -99,24 +114,34 @@ pub fn anneal(model: &Model<'_>, start: Choices, budget_bytes: usize, drops: &[C
 type Before = (Choice, Option<Lanes>);
 
 /// Another of what may become of an interval.
-fn another(gap: &Gap, now: Choice, drops: &[Choice], random: &mut impl RngExt) -> Choice {
+fn another(
+    model: &Model<'_>,
+    evaluation: &Evaluation<'_>,
+    at: usize,
+    allowed: Allowed,
+    random: &mut impl RngExt,
+) -> Choice {
+    let (gap, now) = (&model.gaps[at], evaluation.choices().of[at]);
+    let visitors = evaluation.visitors(at).filter(|_| allowed.visit && gap.can_move);
+    let visit = visitors.choose(random).map(Choice::Visit);
     let moved = gap.can_move.then_some(Choice::Move);
-    let dropped = drops.iter().copied().filter(|_| gap.can_drop);
-    let others = [Choice::Keep].into_iter().chain(moved).chain(dropped).filter(|choice| *choice != now);
-    others.choose(random).unwrap_or(now)
+    let dropped = gap.can_drop.then_some(Choice::Drop);
+    let dropped_again = dropped.and(allowed.drop_again.then_some(Choice::DropAgain));
+    let others = [Some(Choice::Keep), moved, dropped, dropped_again, visit].into_iter().flatten();
+    others.filter(|choice| *choice != now).choose(random).unwrap_or(now)
 }
 
 /// Decides an interval otherwise. `None`: that cannot be.
 fn change(model: &Model<'_>, evaluation: &mut Evaluation<'_>, at: usize, after: Choice) -> Option<Before> {
     let Choices { of, lanes } = evaluation.choices();
     let before = of[at];
-    if before != Choice::Move && after != Choice::Move {
+    if !before.moves() && !after.moves() {
         evaluation.set(at, after, None);
         return Some((before, None));
     }
     let (before_lanes, mut lanes) = (lanes.clone(), lanes.clone());
-    let can_be =
-        if after == Choice::Move { model.book(&mut lanes, at) } else { lanes.remove(IntervalId(at as u32)) };
+    let is_removed = !before.moves() || lanes.remove(IntervalId(at as u32)) || after.moves();
+    let can_be = is_removed && (!after.moves() || model.book(&mut lanes, at, after.visited()));
     can_be.then(|| {
         evaluation.set(at, after, Some(lanes));
         (before, Some(before_lanes))

@@ -178,9 +178,22 @@ impl Timeline {
             from_ns,
             until_ns,
             is_clean: false,
+            is_visit: false,
             out_ns: from_ns.max(ready_ns + copy_ns),
             back_ns: until_ns.saturating_sub(copy_ns),
         }
+    }
+
+    /// A copy back for an op while another copy has the storage away.
+    pub fn visit(&self, copy: Copy, op: usize) -> Copy {
+        let until_ns = self.begin_ns(op);
+        let back_ns = until_ns.saturating_sub(copy.copy_ns);
+        Copy { is_clean: true, is_visit: true, until_ns, back_ns, ..copy }
+    }
+
+    /// The ops at which it is there in between.
+    pub fn visited(&self, copy: &Copy) -> Range<usize> {
+        self.op_at(copy.back_ns)..self.op_at(copy.until_ns) + 1
     }
 
     /// When an op begins; ops beyond the last are those of the next iteration.
@@ -198,14 +211,14 @@ impl Timeline {
 
     /// Adds to a schedule what is to be on the host, and when it comes back, until the program fits the budget or the lanes
     /// are at work for a part of the time. `at_once`: it leaves when it is predicted to be there, not when room is needed. `rank`:
-    /// those of lower ranks are booked before others, those of none never.
+    /// those of lower ranks are booked before others, those of none never; and at which op it comes back in between, if it does.
     pub fn book(
         &self,
         schedule: &mut Schedule,
         budget_bytes: usize,
         lanes_part: f64,
         at_once: bool,
-        rank: impl Fn(IntervalId) -> Option<u32>,
+        rank: impl Fn(IntervalId) -> Option<(u32, Option<u32>)>,
     ) {
         let most_ns = (self.period_ns() as f64 * lanes_part) as u64;
         let mut lanes = Lanes { most_ns, ..self.lanes() };
@@ -213,14 +226,19 @@ impl Timeline {
         let ranked =
             self.candidates.iter().filter_map(|candidate| Some((rank(candidate.interval)?, candidate)));
         let mut ranked: Vec<_> = ranked.collect();
-        ranked.sort_by_key(|&(rank, _)| rank);
-        for (_, candidate) in ranked {
+        ranked.sort_by_key(|&((rank, _), _)| rank);
+        for ((_, visited), candidate) in ranked {
             if excess.is_none() {
                 break;
             }
             let Candidate { interval, from, until, .. } = *candidate;
             let copy = self.copy_of(interval, from..until);
             if excess.is_lessened_by(&copy) && lanes.add(copy, |copy| excess.is_lessened_by(copy)) {
+                if let Some(op) = visited
+                    && lanes.add(self.visit(copy, op as usize), |_| true)
+                {
+                    schedule.releases.push((op % self.ops() as u32, interval, Eviction::Offload));
+                }
                 excess.update(&lanes.copies);
             }
         }
@@ -235,7 +253,8 @@ impl Timeline {
         lanes.copies.sort_by_key(|copy| copy.back_ns % lanes.period_ns);
         let fetch = |copy: &Copy| ((self.op_at(copy.back_ns) % self.ops()) as u32, copy.interval);
         if at_once {
-            let away = lanes.copies.iter().map(|copy| (copy.interval, self.away(copy)));
+            let away = lanes.copies.iter().filter(|copy| !copy.is_visit);
+            let away = away.map(|copy| (copy.interval, self.away(copy)));
             let away = away.filter(|(_, ops)| !ops.is_empty());
             let release = |(interval, ops): (_, Range<usize>)| {
                 (((ops.start - 1) % self.ops()) as u32, interval, Eviction::Offload)
@@ -288,7 +307,11 @@ impl<'a> Excess<'a> {
     fn update(&mut self, copies: &[Copy]) {
         for (index, copy) in copies.iter().enumerate() {
             let times_ns = [copy.out_ns, copy.back_ns];
-            if self.counted.get(index).is_some_and(|(before_ns, _)| *before_ns == times_ns) {
+            if copy.is_visit && index == self.counted.len() {
+                // That it is there in between does not count.
+                self.counted.push((times_ns, 0..0));
+            }
+            if copy.is_visit || self.counted.get(index).is_some_and(|(before_ns, _)| *before_ns == times_ns) {
                 continue;
             }
             let away = self.timeline.away(copy);
@@ -338,6 +361,8 @@ pub struct Copy {
     until_ns: u64,
     /// It was away before, in the same iteration: the host has the bytes still.
     is_clean: bool,
+    /// It comes back while another copy of the interval has it away, for the op before which it is to be there.
+    pub is_visit: bool,
     /// When the copy out has ended.
     out_ns: u64,
     /// When the copy back begins.
@@ -380,27 +405,31 @@ impl Lanes {
 
     /// Finds which copies of a storage need not be made.
     fn find_clean(&mut self, slot: Slot) {
-        let of_slot = || self.copies.iter().filter(|copy| copy.slot == slot);
+        let of_slot = || self.copies.iter().filter(|copy| copy.slot == slot && !copy.is_visit);
         let Some(first_ns) = of_slot().map(|copy| copy.from_ns).min() else { return };
         for copy in self.copies.iter_mut().filter(|copy| copy.slot == slot) {
-            copy.is_clean = copy.from_ns > first_ns;
+            copy.is_clean = copy.is_visit || copy.from_ns > first_ns;
         }
     }
 
     /// Takes the copies of an interval out, if there are any. `false`: another of the storage was clean by it, and now not all are
     /// away for some time.
     pub fn remove(&mut self, interval: IntervalId) -> bool {
-        let place = self.copies.iter().position(|copy| copy.interval == interval);
-        let Some(place) = place else { return true };
-        let Copy { slot, copy_ns, .. } = self.copies.remove(place);
-        self.busy_ns -= copy_ns;
-        self.find_clean(slot);
-        for order in [&mut self.out, &mut self.back] {
-            order.retain(|&at| at != place);
-            order.iter_mut().filter(|at| **at > place).for_each(|at| *at -= 1);
+        let mut is_found = false;
+        while let Some(place) = self.copies.iter().position(|copy| copy.interval == interval) {
+            let Copy { slot, copy_ns, .. } = self.copies.remove(place);
+            self.busy_ns -= copy_ns;
+            self.find_clean(slot);
+            for order in [&mut self.out, &mut self.back] {
+                order.retain(|&at| at != place);
+                order.iter_mut().filter(|at| **at > place).for_each(|at| *at -= 1);
+            }
+            is_found = true;
         }
-        self.run();
-        self.are_away()
+        if is_found {
+            self.run();
+        }
+        !is_found || self.are_away()
     }
 
     fn are_away(&self) -> bool {
@@ -422,6 +451,14 @@ impl Lanes {
             }
             // What is not done by the end delays the next iteration.
             free_ns = free_ns.saturating_sub(self.period_ns);
+        }
+        for place in 0..self.copies.len() {
+            if self.copies[place].is_visit {
+                // Once it is away.
+                let main =
+                    self.copies[..place].iter().rfind(|copy| copy.interval == self.copies[place].interval);
+                self.copies[place].out_ns = main.expect("what is visited is away").out_ns;
+            }
         }
         let mut begin_ns = i64::MAX;
         for _ in 0..2 {
@@ -501,6 +538,19 @@ mod tests {
         assert_eq!(times(&lanes), [(40, 85)]);
         assert!(lanes.add(copy(1, 30, 90, 10), |_| true));
         assert_eq!(times(&lanes), [(40, 85), (50, 75)]);
+    }
+
+    #[test]
+    fn a_visit_comes_back_once_it_is_away_and_goes_with_its_copies() {
+        let mut lanes = Lanes { period_ns: 100, most_ns: 100, ..Lanes::default() };
+        let main = copy(0, 10, 90, 20);
+        let visit = |until_ns| Copy { is_clean: true, is_visit: true, until_ns, ..main };
+        assert!(lanes.add(main, |_| true));
+        assert!(!lanes.add(visit(45), |_| true), "it is away from 30 on");
+        assert!(lanes.add(visit(55), |_| true));
+        assert_eq!(times(&lanes), [(30, 70), (30, 35)]);
+        assert!(lanes.remove(IntervalId(0)));
+        assert_eq!((times(&lanes), lanes.busy_ns), (vec![], 0));
     }
 
     #[test]

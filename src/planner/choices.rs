@@ -1,7 +1,7 @@
 //! What may become of each storage in each interval, and what an iteration is made of, as far as that is needed to tell what
 //! choices come to without running anything; see [`evaluation`](super::evaluation).
 
-use super::bookings::{Lanes, Timeline};
+use super::bookings::{Copy, Lanes, Timeline};
 use super::iteration::{Iteration, Slot, Step};
 use crate::config::AllowedWays;
 use crate::policy::{Eviction, IntervalId};
@@ -14,6 +14,8 @@ pub enum Choice {
     Keep,
     /// It is on the host as long as lanes allow.
     Move,
+    /// It is, and comes back for one op in between, at which something is made again from it.
+    Visit(u32),
     /// Its bytes are dropped, and made again, early if something else is made from them.
     Drop,
     /// They are dropped again as well if they were made again for something else.
@@ -23,6 +25,15 @@ pub enum Choice {
 impl Choice {
     pub fn drops(self) -> bool {
         matches!(self, Choice::Drop | Choice::DropAgain)
+    }
+
+    pub fn moves(self) -> bool {
+        matches!(self, Choice::Move | Choice::Visit(_))
+    }
+
+    /// At which op it comes back in between.
+    pub fn visited(self) -> Option<u32> {
+        if let Choice::Visit(op) = self { Some(op) } else { None }
     }
 }
 
@@ -141,11 +152,14 @@ impl<'a> Model<'a> {
         (op <= self.gaps[gap].until).then_some(gap)
     }
 
-    /// Adds copies of an interval to lanes, if they have time for that and it is away for some ops.
-    pub fn book(&self, lanes: &mut Lanes, gap: usize) -> bool {
+    /// Adds copies of an interval to lanes, if they have time for that and it is away for some ops. `visited`: the op for which it
+    /// comes back in between.
+    pub fn book(&self, lanes: &mut Lanes, gap: usize, visited: Option<u32>) -> bool {
         let Gap { from, until, .. } = self.gaps[gap];
         let copy = self.timeline.copy_of(IntervalId(gap as u32), from..until);
-        lanes.add(copy, |copy| self.timeline.away(copy).len() > 1)
+        let is_away = |copy: &Copy| self.timeline.away(copy).len() > 1;
+        lanes.add(copy, is_away)
+            && visited.is_none_or(|op| lanes.add(self.timeline.visit(copy, op as usize), |_| true))
     }
 }
 
@@ -169,16 +183,17 @@ impl Choices {
         choices
     }
 
-    /// What is dropped; and what is moved, in an order in which all of it can be booked.
-    pub fn leaving(&self) -> (Vec<IntervalId>, Vec<IntervalId>) {
+    /// What is dropped; and what is moved, and visited when, in an order in which all of it can be booked.
+    pub fn leaving(&self) -> (Vec<IntervalId>, Vec<(IntervalId, Option<u32>)>) {
         let dropped = (0..self.of.len()).filter(|&gap| self.of[gap].drops());
-        let moved = self.lanes.copies.iter().map(|copy| copy.interval);
-        (dropped.map(|gap| IntervalId(gap as u32)).collect(), moved.collect())
+        let moved = self.lanes.copies.iter().filter(|copy| !copy.is_visit).map(|copy| copy.interval);
+        let visited = |interval: IntervalId| (interval, self.of[interval.0 as usize].visited());
+        (dropped.map(|gap| IntervalId(gap as u32)).collect(), moved.map(visited).collect())
     }
 
     /// The same at the times of another model.
     pub fn booked_anew(mut self, model: &Model<'_>) -> Self {
-        let order: Vec<usize> = self.lanes.copies.iter().map(|copy| copy.interval.0 as usize).collect();
+        let order: Vec<usize> = self.leaving().1.iter().map(|&(interval, _)| interval.0 as usize).collect();
         self.book(model, &order);
         self
     }
@@ -187,7 +202,12 @@ impl Choices {
     pub fn book(&mut self, model: &Model<'_>, order: &[usize]) {
         self.lanes = model.timeline.lanes();
         for &gap in order {
-            self.of[gap] = if model.book(&mut self.lanes, gap) { Choice::Move } else { Choice::Keep };
+            let choice = Some(self.of[gap]).filter(|choice| choice.moves()).unwrap_or(Choice::Move);
+            let is_booked = model.book(&mut self.lanes, gap, choice.visited());
+            if !is_booked {
+                self.lanes.remove(IntervalId(gap as u32));
+            }
+            self.of[gap] = if is_booked { choice } else { Choice::Keep };
         }
     }
 }

@@ -61,8 +61,9 @@ pub struct Evaluation<'a> {
     /// By interval: when the storage is to be away, and which event brings it back before.
     away: Vec<Range<u32>>,
     back: Vec<u32>,
-    /// By interval, of what is moved: when its copies are made.
+    /// By interval, of what is moved: when its copies are made; and when it is there in between.
     copied_ns: Vec<[u64; 2]>,
+    visited: Vec<Range<u32>>,
     /// By op of this iteration and the next.
     events: Vec<Event>,
     /// By interval, the ops of events that depend on it.
@@ -128,6 +129,7 @@ impl<'a> Evaluation<'a> {
             away: vec![0..0; gaps],
             back: vec![NEVER; gaps],
             copied_ns: vec![[u64::MAX; 2]; gaps],
+            visited: vec![0..0; gaps],
             events: vec![Event::default(); 2 * ops],
             lookers: vec![Vec::new(); gaps],
             excess_bytes: excess.sum(),
@@ -209,6 +211,7 @@ impl<'a> Evaluation<'a> {
         let away = if choice.drops() { from as u32..until as u32 } else { 0..0 };
         self.copied_ns[gap] = [u64::MAX; 2];
         self.shift(gap, away, NEVER);
+        self.visit(gap, 0..0);
     }
 
     fn set_lanes(&mut self, lanes: Lanes) {
@@ -216,6 +219,11 @@ impl<'a> Evaluation<'a> {
         for at in 0..self.choices.lanes.copies.len() {
             let copy = &self.choices.lanes.copies[at];
             let gap = copy.interval.0 as usize;
+            if copy.is_visit {
+                let ops = self.model.timeline.visited(copy);
+                self.visit(gap, ops.start as u32..ops.end as u32);
+                continue;
+            }
             let times_ns = copy.times_ns();
             if std::mem::replace(&mut self.copied_ns[gap], times_ns) == times_ns {
                 continue;
@@ -227,6 +235,24 @@ impl<'a> Evaluation<'a> {
             self.shift(gap, away, self.back[gap]);
         }
         self.work += self.choices.lanes.copies.len();
+    }
+
+    /// A storage that is moved is there in between at these ops.
+    fn visit(&mut self, gap: usize, ops: Range<u32>) {
+        let before = std::mem::replace(&mut self.visited[gap], ops.clone());
+        if before == ops {
+            return;
+        }
+        let bytes = self.model.gaps[gap].bytes;
+        self.hold(before.start as usize..before.end as usize, -bytes);
+        self.hold(ops.start as usize..ops.end as usize, bytes);
+        self.changes_for(gap, |op| before.contains(&op) != ops.contains(&op));
+    }
+
+    /// Ops at which something is made again that an interval is looked at for.
+    pub fn visitors(&self, gap: usize) -> impl Iterator<Item = u32> {
+        let Gap { from, until, .. } = self.model.gaps[gap];
+        self.lookers[gap].iter().copied().filter(move |&op| (from + 1..until).contains(&(op as usize)))
     }
 
     /// Events that looked at an interval find it otherwise now.
@@ -321,6 +347,12 @@ impl<'a> Evaluation<'a> {
                 }
                 let held = held.filter(|&held| self.choices.of[held] != Choice::DropAgain);
                 match held {
+                    // It comes back once more, and this waits.
+                    Some(held) if self.choices.of[held].visited().is_some() => {
+                        cost_ns += model.gaps[held].copy_ns;
+                        event.beside_bytes += model.gaps[held].bytes / 2;
+                        continue;
+                    }
                     Some(held) => {
                         self.end_early(held, op, event, ended);
                         if self.choices.of[held] == Choice::Move {
@@ -355,7 +387,7 @@ impl<'a> Evaluation<'a> {
     }
 
     fn is_away(&self, gap: usize, op: u32) -> bool {
-        self.away[gap].contains(&op) && op < self.back[gap]
+        self.away[gap].contains(&op) && op < self.back[gap] && !self.visited[gap].contains(&op)
     }
 
     /// Another event ends an interval than before, or none does.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::annealing::{anneal, energy_ns};
+use super::annealing::{Allowed, anneal};
 use super::bookings::Timeline;
-use super::choices::{Choice, Choices, Model};
+use super::choices::{Choices, Model};
 use super::evaluation::Evaluation;
 use super::iteration::Iteration;
 use super::relaxation::relax;
@@ -55,7 +55,7 @@ const MOST_OPS: usize = 1_200_000;
 /// Ops that are run for rules, and for bookings, at the most.
 const MOST_START_OPS: usize = 1_500_000;
 /// Schedules that changes begin from.
-const MOST_STARTS: usize = 4;
+const MOST_STARTS: usize = 5;
 /// Ops that are run to weigh what is encoded, at the most.
 const MOST_ENCODING_OPS: usize = 400_000;
 /// Parts of what can be encoded that are tried first, of those that save the most for their time.
@@ -96,6 +96,8 @@ struct Books {
 pub enum Wish {
     /// Its copies are booked, before those of higher ranks.
     Book(u32),
+    /// So they are, and another back for an op in between.
+    Visit(u32, u32),
     /// It is recomputed, and leaves in its turn.
     Drop(Turn),
     Leave(Turn),
@@ -227,28 +229,43 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What is wished for a part of the budget: first as if nothing took time to be made again; then with that time, which lanes have
-    /// too, and what is made again for something else may be dropped again.
-    fn choose(&self, part: f64) -> [(Wishes, Arc<Timeline>); 2] {
+    /// What is wished for a part of the budget; and where both ways are allowed, if what is moved may come back for what is made from
+    /// it.
+    fn choose(&self, part: f64) -> Vec<(Wishes, Arc<Timeline>)> {
         let Planner { iteration, settings, .. } = self.planner;
         let budget_bytes = (settings.budget_bytes as f64 * part) as usize;
         let model = Model::new(iteration, &self.timeline, settings.ways);
-        let first = self.planner.at_leisure(|| {
-            let ruled = self.best.as_ref();
-            let ruled = ruled.map(|best| Choices::of_decisions(&model, &best.trial.decisions));
-            let starts = [relax(&model, budget_bytes)].into_iter().chain(ruled);
-            let energy_ns =
-                |start: &Choices| energy_ns(&model, Evaluation::new(&model, start, budget_bytes).outcome());
-            let start = starts.min_by(|one, other| energy_ns(one).total_cmp(&energy_ns(other)));
-            let start = start.expect("there is at least one");
-            anneal(&model, start, budget_bytes, &[Choice::Drop])
-        });
-        let pauses_ns = Evaluation::new(&model, &first, budget_bytes).remake_ns();
+        let ruled = self.best.as_ref();
+        let ruled = ruled.map(|best| Choices::of_decisions(&model, &best.trial.decisions));
+        let relaxed = self.planner.at_leisure(|| relax(&model, budget_bytes));
+        let starts: Vec<Choices> = [relaxed].into_iter().chain(ruled).collect();
+        let both_ways = settings.ways.offload && settings.ways.recompute;
+        let visits = if both_ways { &[false, true][..] } else { &[false] };
+        visits.iter().flat_map(|&visit| self.chosen_from(&starts, &model, budget_bytes, visit)).collect()
+    }
+
+    /// First as if nothing took time to be made again; then with that time, which lanes have too, and what is made again for something
+    /// else may be dropped again.
+    fn chosen_from(
+        &self,
+        starts: &[Choices],
+        model: &Model<'_>,
+        budget_bytes: usize,
+        visit: bool,
+    ) -> [(Wishes, Arc<Timeline>); 2] {
+        let allowed = Allowed { visit, drop_again: false };
+        let energy_ns = |start: &&Choices| {
+            allowed.energy_ns(model, Evaluation::new(model, start, budget_bytes).outcome())
+        };
+        let start = starts.iter().min_by(|one, other| energy_ns(one).total_cmp(&energy_ns(other)));
+        let start = start.expect("there is at least one").clone();
+        let first = self.planner.at_leisure(|| anneal(model, start, budget_bytes, allowed));
+        let pauses_ns = Evaluation::new(model, &first, budget_bytes).remake_ns();
         let paused = Arc::new(self.timeline.with_pauses(&pauses_ns));
-        let model = Model::new(iteration, &paused, settings.ways);
+        let model = Model::new(self.planner.iteration, &paused, self.planner.settings.ways);
         let start = first.clone().booked_anew(&model);
-        let drops = [Choice::Drop, Choice::DropAgain];
-        let then = self.planner.at_leisure(|| anneal(&model, start, budget_bytes, &drops));
+        let allowed = Allowed { visit, drop_again: true };
+        let then = self.planner.at_leisure(|| anneal(&model, start, budget_bytes, allowed));
         [(wishes(&first), self.timeline.clone()), (wishes(&then), paused)]
     }
 
@@ -417,7 +434,7 @@ impl<'a> Search<'a> {
             let (draft, before_ns, members) = (draft.clone(), trial.step_ns, members(&key));
             for wish in wishes {
                 let possible = match wish {
-                    Wish::Book(_) => self.planner.settings.ways.offload,
+                    Wish::Book(_) | Wish::Visit(..) => self.planner.settings.ways.offload,
                     Wish::Drop(_) => self.planner.settings.ways.recompute,
                     Wish::Leave(_) | Wish::Release(_) => true,
                 };
@@ -467,17 +484,18 @@ impl<'a> Search<'a> {
                     let (_, op) = self.planner.iteration.of_interval[at];
                     schedule.releases.push((op, IntervalId(at as u32), how));
                 }
-                Wish::Book(_) => {}
+                Wish::Book(_) | Wish::Visit(..) => {}
             }
         }
         let wish = |interval| draft.wishes.get(&interval).copied();
-        let is_booked = |wish: &Wish| matches!(wish, Wish::Book(_));
+        let is_booked = |wish: &Wish| matches!(wish, Wish::Book(_) | Wish::Visit(..));
         if draft.books.is_some() || draft.wishes.values().any(is_booked) {
             let books = draft.books.unwrap_or(books(1.0, 1.0));
             let budget_bytes = (self.planner.settings.budget_bytes as f64 * books.budget) as usize;
             let rank = |interval| match wish(interval) {
-                Some(Wish::Book(rank)) => Some(rank),
-                None => draft.books.map(|_| u32::MAX),
+                Some(Wish::Book(rank)) => Some((rank, None)),
+                Some(Wish::Visit(rank, op)) => Some((rank, Some(op))),
+                None => draft.books.map(|_| (u32::MAX, None)),
                 Some(_) => None,
             };
             draft.timeline.book(&mut schedule, budget_bytes, books.lanes, draft.at_once, rank);
@@ -490,7 +508,9 @@ impl<'a> Search<'a> {
 fn wishes(choices: &Choices) -> Wishes {
     let (dropped, moved) = choices.leaving();
     let dropped = dropped.into_iter().map(|interval| (interval, Wish::Drop(Turn::First)));
-    let moved = moved.into_iter().zip(1..).map(|(interval, rank)| (interval, Wish::Book(rank)));
+    let moved = moved.into_iter().zip(1..).map(|((interval, visited), rank)| {
+        (interval, visited.map_or(Wish::Book(rank), |op| Wish::Visit(rank, op)))
+    });
     dropped.chain(moved).collect()
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::annealing::anneal;
+use super::annealing::{Allowed, anneal};
 use super::bookings::Timeline;
 use super::choices::{Choice, Choices, Model};
 use super::evaluation::{Evaluation, Outcome};
@@ -202,18 +202,51 @@ fn what_is_made_for_something_else_may_be_dropped_again() {
     assert_eq!(evaluation.outcome().recompute_ns, 6.0 * LAYER_NS as f64, "the first is made three times");
 }
 
+#[test]
+fn what_is_on_the_host_comes_back_in_between_for_what_is_made_from_it() {
+    // The ninth layer reads what the fourth made, too, and is made again for the op 16.
+    let (iteration, mut profile) = chain_with(&[0, 0, 0, 0, 0, 0, 0, 0, 4]);
+    profile.props.link_bytes_per_second = BYTES as f64 / (LAYER_NS as f64 / 2e9);
+    let timeline = Timeline::new(&iteration, &profile.props, true, None);
+    let model = Model::new(&iteration, &timeline, ways(true, true));
+    let (again, skipped) = (waiting(&model, 9), model.gaps.iter().position(|gap| gap.until == 21).unwrap());
+    assert_eq!((model.gaps[again].until, model.gaps[skipped].from), (16, 10));
+    let mut choices = model.kept();
+    choices.of[again] = Choice::Drop;
+    assert!(model.book(&mut choices.lanes, skipped, Some(16)));
+    choices.of[skipped] = Choice::Visit(16);
+    let evaluation = Evaluation::new(&model, &choices, PLENTY_BYTES);
+    assert_eq!(evaluation.outcome().recompute_ns, LAYER_NS as f64, "it waits for no copy");
+    let saved = |op: usize| (timeline.need_bytes()[op] as i64 - evaluation.held_bytes()[op]) / BYTES as i64;
+    assert_eq!([14, 15, 16, 17].map(saved), [2, 1, 0, 1]);
+    let mut schedule = iteration.schedule();
+    let is_it = |interval: IntervalId| (interval.0 as usize == skipped).then_some((0, Some(16)));
+    timeline.book(&mut schedule, 0, 1.0, true, is_it);
+    let (again, skipped) = (IntervalId(again as u32), IntervalId(skipped as u32));
+    schedule.releases.push((10, again, Eviction::Drop));
+    schedule.releases.sort_unstable_by_key(|&(op, interval, _)| (op, interval));
+    assert_eq!(schedule.fetches, [(15, skipped), (20, skipped)]);
+    let settings = Config::new().budget_bytes(8 << 30).resolve(&profile.props).unwrap();
+    let run =
+        |schedule| trial::run(&iteration, &profile, &settings, Some(&Arc::new(schedule)), 0, 3).unwrap();
+    let trial = run(schedule);
+    let decisions =
+        [(10, skipped, Eviction::Offload), (10, again, Eviction::Drop), (16, skipped, Eviction::Offload)];
+    assert_eq!(trial.decisions, decisions);
+    assert_eq!((trial.remade, trial.awaited), (vec![(again, LAYER_NS)], vec![]));
+}
+
 /// One interval after the other is chosen otherwise, as annealing does it.
 fn choose(model: &Model<'_>, evaluation: &mut Evaluation<'_>, at: usize, choice: Choice) {
     let gap = &model.gaps[at];
     let mut lanes = evaluation.choices().lanes.clone();
     let before = evaluation.choices().of[at];
+    let is_free = !before.moves() || lanes.remove(IntervalId(at as u32)) || choice.moves();
     let can_be = match choice {
-        Choice::Move if before == choice => false,
-        Choice::Move => gap.can_move && model.book(&mut lanes, at),
+        Choice::Move | Choice::Visit(_) => gap.can_move && model.book(&mut lanes, at, choice.visited()),
         Choice::Keep => true,
         Choice::Drop | Choice::DropAgain => gap.can_drop,
     };
-    let is_free = before != Choice::Move || lanes.remove(IntervalId(at as u32));
     if can_be && is_free {
         evaluation.set(at, choice, Some(lanes));
     }
@@ -225,7 +258,7 @@ proptest! {
     #[test]
     fn what_changes_come_to_is_what_the_same_choices_come_to_at_once(
         skips in prop::collection::vec(0usize..6, LAYERS as usize),
-        changes in prop::collection::vec((0usize..1 << 16, 0usize..4), 1..60),
+        changes in prop::collection::vec((0usize..1 << 16, 0usize..5), 1..60),
     ) {
         let (iteration, mut profile) = chain_with(&skips);
         profile.props.link_bytes_per_second = BYTES as f64 / (LAYER_NS as f64 / 2e9);
@@ -234,8 +267,10 @@ proptest! {
         let budget_bytes = timeline.need_bytes().iter().max().unwrap() / 2;
         let mut evaluation = Evaluation::new(&model, &model.kept(), budget_bytes);
         for (at, choice) in changes {
-            let choice = [Choice::Keep, Choice::Move, Choice::Drop, Choice::DropAgain][choice];
-            choose(&model, &mut evaluation, at % model.gaps.len(), choice);
+            let at = at % model.gaps.len();
+            let visit = evaluation.visitors(at).min().map_or(Choice::Move, Choice::Visit);
+            let choice = [Choice::Keep, Choice::Move, Choice::Drop, Choice::DropAgain, visit][choice];
+            choose(&model, &mut evaluation, at, choice);
             let anew = Evaluation::new(&model, evaluation.choices(), budget_bytes);
             prop_assert_eq!(evaluation.outcome(), anew.outcome());
             prop_assert_eq!(evaluation.held_bytes(), anew.held_bytes());
@@ -283,12 +318,12 @@ fn lanes_have_the_time_too_that_it_takes_to_make_something_again() {
     profile.props.link_bytes_per_second = BYTES as f64 / ((between_ns - LAYER_NS) as f64 / 2e9);
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
     let model = Model::new(&iteration, &timeline, ways(true, true));
-    assert!(!model.book(&mut timeline.lanes(), gap));
+    assert!(!model.book(&mut timeline.lanes(), gap, None));
     let mut choices = model.kept();
     [3, 4, 5].iter().for_each(|&op| choices.of[waiting(&model, op)] = Choice::Drop);
     let paused = timeline.with_pauses(&Evaluation::new(&model, &choices, PLENTY_BYTES).remake_ns());
     assert_eq!(paused.period_ns(), timeline.period_ns() + 3 * LAYER_NS);
-    assert!(Model::new(&iteration, &paused, ways(true, true)).book(&mut paused.lanes(), gap));
+    assert!(Model::new(&iteration, &paused, ways(true, true)).book(&mut paused.lanes(), gap, None));
 }
 
 #[test]
@@ -302,15 +337,12 @@ fn what_is_chosen_fits_and_is_what_the_pool_then_does() {
         let relaxed = relax(&model, budget_bytes);
         let outcome = |choices: &Choices| Evaluation::new(&model, choices, budget_bytes).outcome();
         let before = outcome(&relaxed);
-        let choices = anneal(&model, relaxed.clone(), budget_bytes, &[Choice::Drop]);
+        let choices = anneal(&model, relaxed.clone(), budget_bytes, Allowed::default());
         let after = outcome(&choices);
         assert_eq!(after.excess, 0.0, "{part}");
         assert!(before.excess > 0.0 || after.recompute_ns <= before.recompute_ns);
-        assert_eq!(
-            anneal(&model, relaxed, budget_bytes, &[Choice::Drop]).of,
-            choices.of,
-            "the same every time"
-        );
+        let again = anneal(&model, relaxed, budget_bytes, Allowed::default());
+        assert_eq!(again.of, choices.of, "the same every time");
         let least = (peak_bytes - budget_bytes) / BYTES;
         assert!(after.recompute_ns >= (least as u64 * LAYER_NS) as f64, "so many have to leave");
         let remade_ns = tried(&iteration, &profile, &choices, budget_bytes).expect("it fits");
@@ -327,7 +359,8 @@ fn what_lanes_have_time_for_is_moved_and_nothing_is_recomputed() {
     let budget_bytes = timeline.need_bytes().iter().max().unwrap() * 6 / 10;
     let model = Model::new(&iteration, &timeline, ways(true, true));
     let relaxed = relax(&model, budget_bytes);
-    let choices = anneal(&model, relaxed, budget_bytes, &[Choice::Drop, Choice::DropAgain]);
+    let allowed = Allowed { drop_again: true, visit: true };
+    let choices = anneal(&model, relaxed, budget_bytes, allowed);
     let outcome = Evaluation::new(&model, &choices, budget_bytes).outcome();
     assert_eq!((outcome.recompute_ns, outcome.excess), (0.0, 0.0));
     let (dropped, moved) = choices.leaving();
