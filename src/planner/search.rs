@@ -317,8 +317,7 @@ impl<'a> Search<'a> {
         ranked: &[(IntervalId, Eviction)],
         found: Option<&Arc<Schedule>>,
     ) -> Vec<Arc<Schedule>> {
-        let costs_nothing = |trial: &Trial| trial.remade.is_empty() && trial.awaited.is_empty();
-        if ranked.is_empty() || self.best.as_ref().is_some_and(|best| costs_nothing(&best.trial)) {
+        if ranked.is_empty() || self.best.as_ref().is_some_and(|best| best.trial.costs_nothing()) {
             return Vec::new();
         }
         self.contenders = Some(Vec::new());
