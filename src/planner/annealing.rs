@@ -20,8 +20,8 @@ const LEAST_PART: f64 = 5e-4;
 /// What is as good as before: at first, and in the end. Parts of the time that a storage takes to be there again, on average.
 const HOT: f64 = 1.0;
 const COLD: f64 = 1e-2;
-/// How much time an excess of the whole budget at one op counts as in the end: this part of the iteration's; and where storages may
-/// come back in between, so that there are more ways to fit.
+/// How much time an excess of the whole budget at one op counts as in the end: this part of the iteration's. It is more where storages
+/// may come back in between, since there are more ways to fit then.
 const EXCESS_WEIGHT: f64 = 0.3;
 const EXCESS_WEIGHT_WITH_VISITS: f64 = 1.0;
 

@@ -52,6 +52,15 @@ struct Candidate {
     cost_per_byte: f64,
 }
 
+/// That copies of an interval are to be booked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Booking {
+    /// Before those of higher ranks.
+    pub rank: u32,
+    /// The op for which it comes back in between, if there is one.
+    pub visited: Option<u32>,
+}
+
 impl Timeline {
     pub fn new(iteration: &Iteration, props: &Props, recompute: bool, page_bytes: Option<usize>) -> Self {
         let mut begins_ns = vec![0];
@@ -210,24 +219,23 @@ impl Timeline {
     }
 
     /// Adds to a schedule what is to be on the host, and when it comes back, until the program fits the budget or the lanes
-    /// are at work for a part of the time. `at_once`: it leaves when it is predicted to be there, not when room is needed. `rank`:
-    /// those of lower ranks are booked before others, those of none never; and at which op it comes back in between, if it does.
+    /// are at work for a part of the time. `at_once`: it leaves when it is predicted to be there, not when room is needed.
     pub fn book(
         &self,
         schedule: &mut Schedule,
         budget_bytes: usize,
         lanes_part: f64,
         at_once: bool,
-        rank: impl Fn(IntervalId) -> Option<(u32, Option<u32>)>,
+        booking: impl Fn(IntervalId) -> Option<Booking>,
     ) {
         let most_ns = (self.period_ns() as f64 * lanes_part) as u64;
         let mut lanes = Lanes { most_ns, ..self.lanes() };
         let mut excess = Excess::new(self, budget_bytes);
         let ranked =
-            self.candidates.iter().filter_map(|candidate| Some((rank(candidate.interval)?, candidate)));
+            self.candidates.iter().filter_map(|candidate| Some((booking(candidate.interval)?, candidate)));
         let mut ranked: Vec<_> = ranked.collect();
-        ranked.sort_by_key(|&((rank, _), _)| rank);
-        for ((_, visited), candidate) in ranked {
+        ranked.sort_by_key(|(booking, _)| booking.rank);
+        for (Booking { visited, .. }, candidate) in ranked {
             if excess.is_none() {
                 break;
             }
@@ -415,7 +423,7 @@ impl Lanes {
     /// Takes the copies of an interval out, if there are any. `false`: another of the storage was clean by it, and now not all are
     /// away for some time.
     pub fn remove(&mut self, interval: IntervalId) -> bool {
-        let mut is_found = false;
+        let before = self.copies.len();
         while let Some(place) = self.copies.iter().position(|copy| copy.interval == interval) {
             let Copy { slot, copy_ns, .. } = self.copies.remove(place);
             self.busy_ns -= copy_ns;
@@ -424,12 +432,12 @@ impl Lanes {
                 order.retain(|&at| at != place);
                 order.iter_mut().filter(|at| **at > place).for_each(|at| *at -= 1);
             }
-            is_found = true;
         }
-        if is_found {
-            self.run();
+        if self.copies.len() == before {
+            return true;
         }
-        !is_found || self.are_away()
+        self.run();
+        self.are_away()
     }
 
     fn are_away(&self) -> bool {

@@ -117,11 +117,11 @@ impl Planner<'_> {
         self.run_often(schedule, 0, trial::ITERATIONS)
     }
 
-    /// As it goes on in the long run.
-    fn run_settled(&self, schedule: Option<&Arc<Schedule>>) -> Option<Trial> {
+    /// The time of an iteration in the long run.
+    fn settled_ns(&self, schedule: Option<&Arc<Schedule>>) -> Option<u64> {
         // What knows the program follows a plan from its first op on.
         let unplanned = if self.settings.foresight.is_some() { 0 } else { trial::UNPLANNED };
-        self.run_often(schedule, unplanned, trial::MANY_ITERATIONS)
+        self.run_often(schedule, unplanned, trial::MANY_ITERATIONS).map(|trial| trial.step_ns)
     }
 
     fn run_often(
@@ -157,8 +157,8 @@ impl Planner<'_> {
         {
             return;
         }
-        let unplanned = if self.needs_a_schedule() { None } else { self.run_settled(None) };
-        let mut best_ns = unplanned.map_or(u64::MAX, |trial| self.weighed_ns(trial.step_ns, false));
+        let unplanned_ns = if self.needs_a_schedule() { None } else { self.settled_ns(None) };
+        let mut best_ns = unplanned_ns.map_or(u64::MAX, |step_ns| self.weighed_ns(step_ns, false));
         let mut best = None;
         let mut offer = |settled: Option<Settled>, best: &mut Option<Arc<Schedule>>| {
             settled.filter(|settled| settled.weighed_ns < best_ns).is_none_or(|settled| {
@@ -274,21 +274,14 @@ impl Planner<'_> {
         self.settled(Arc::new(search.best()?.0))
     }
 
-    /// Where copies decide what is free when, and addresses are those that fit best, memory goes on as it began: the slower of two
-    /// beginnings counts. Where neither waits for anything, nothing is preferred to it.
     fn settled(&self, schedule: Arc<Schedule>) -> Option<Settled> {
-        let mut trials = vec![self.run_settled(Some(&schedule))?];
-        if schedule.layout.is_none() && self.settings.ways.offload {
-            trials.push(self.run_often(Some(&schedule), 0, trial::MANY_ITERATIONS)?);
-        }
-        let step_ns = trials.iter().map(|trial| trial.step_ns).max().expect("there is one");
-        let is_preferred = schedule.layout.is_some() || trials.iter().all(Trial::costs_nothing);
-        let weighed_ns = self.weighed_ns(step_ns, is_preferred);
+        let step_ns = self.settled_ns(Some(&schedule))?;
+        let weighed_ns = self.weighed_ns(step_ns, schedule.layout.is_some());
         Some(Settled { schedule: Arc::unwrap_or_clone(schedule), step_ns, weighed_ns })
     }
 
-    fn weighed_ns(&self, step_ns: u64, is_preferred: bool) -> u64 {
-        let factor = match (is_preferred, self.settings.ways.offload) {
+    fn weighed_ns(&self, step_ns: u64, has_addresses: bool) -> u64 {
+        let factor = match (has_addresses, self.settings.ways.offload) {
             (true, _) => 1.0,
             (false, true) => ABOUT_AS_FAST_WITH_COPIES,
             (false, false) => ABOUT_AS_FAST,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 
 use super::annealing::{Allowed, anneal};
-use super::bookings::Timeline;
+use super::bookings::{Booking, Timeline};
 use super::choices::{Choices, Model};
 use super::evaluation::Evaluation;
 use super::iteration::Iteration;
@@ -94,10 +94,8 @@ struct Books {
 /// What to do with a storage in an interval, if it can be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// Its copies are booked, before those of higher ranks.
-    Book(u32),
-    /// So they are, and another back for an op in between.
-    Visit(u32, u32),
+    /// Its copies are booked.
+    Book(Booking),
     /// It is recomputed, and leaves in its turn.
     Drop(Turn),
     Leave(Turn),
@@ -105,11 +103,15 @@ pub enum Wish {
     Release(Eviction),
 }
 
+/// Before all else, and after all that is wished.
+const FIRST: Booking = Booking { rank: 0, visited: None };
+const LAST: Booking = Booking { rank: u32::MAX, visited: None };
+
 /// What is tried of a storage that takes long to recompute, in this order; of one whose copies others wait for.
 const SPARE_OPS: [Wish; 4] =
-    [Wish::Book(0), Wish::Leave(Turn::Last), Wish::Leave(Turn::First), Wish::Drop(Turn::Any)];
+    [Wish::Book(FIRST), Wish::Leave(Turn::Last), Wish::Leave(Turn::First), Wish::Drop(Turn::Any)];
 const SPARE_COPIES: [Wish; 4] =
-    [Wish::Drop(Turn::Any), Wish::Leave(Turn::Last), Wish::Book(0), Wish::Leave(Turn::First)];
+    [Wish::Drop(Turn::Any), Wish::Leave(Turn::Last), Wish::Book(FIRST), Wish::Leave(Turn::First)];
 
 /// A draft that was tried.
 struct Tried {
@@ -317,7 +319,8 @@ impl<'a> Search<'a> {
         ranked: &[(IntervalId, Eviction)],
         found: Option<&Arc<Schedule>>,
     ) -> Vec<Arc<Schedule>> {
-        if ranked.is_empty() || self.best.as_ref().is_some_and(|best| best.trial.costs_nothing()) {
+        let costs_nothing = |trial: &Trial| trial.remade.is_empty() && trial.awaited.is_empty();
+        if ranked.is_empty() || self.best.as_ref().is_some_and(|best| costs_nothing(&best.trial)) {
             return Vec::new();
         }
         self.contenders = Some(Vec::new());
@@ -433,7 +436,7 @@ impl<'a> Search<'a> {
             let (draft, before_ns, members) = (draft.clone(), trial.step_ns, members(&key));
             for wish in wishes {
                 let possible = match wish {
-                    Wish::Book(_) | Wish::Visit(..) => self.planner.settings.ways.offload,
+                    Wish::Book(_) => self.planner.settings.ways.offload,
                     Wish::Drop(_) => self.planner.settings.ways.recompute,
                     Wish::Leave(_) | Wish::Release(_) => true,
                 };
@@ -483,21 +486,20 @@ impl<'a> Search<'a> {
                     let (_, op) = self.planner.iteration.of_interval[at];
                     schedule.releases.push((op, IntervalId(at as u32), how));
                 }
-                Wish::Book(_) | Wish::Visit(..) => {}
+                Wish::Book(_) => {}
             }
         }
         let wish = |interval| draft.wishes.get(&interval).copied();
-        let is_booked = |wish: &Wish| matches!(wish, Wish::Book(_) | Wish::Visit(..));
+        let is_booked = |wish: &Wish| matches!(wish, Wish::Book(_));
         if draft.books.is_some() || draft.wishes.values().any(is_booked) {
             let books = draft.books.unwrap_or(books(1.0, 1.0));
             let budget_bytes = (self.planner.settings.budget_bytes as f64 * books.budget) as usize;
-            let rank = |interval| match wish(interval) {
-                Some(Wish::Book(rank)) => Some((rank, None)),
-                Some(Wish::Visit(rank, op)) => Some((rank, Some(op))),
-                None => draft.books.map(|_| (u32::MAX, None)),
+            let booking = |interval| match wish(interval) {
+                Some(Wish::Book(booking)) => Some(booking),
+                None => draft.books.map(|_| LAST),
                 Some(_) => None,
             };
-            draft.timeline.book(&mut schedule, budget_bytes, books.lanes, draft.at_once, rank);
+            draft.timeline.book(&mut schedule, budget_bytes, books.lanes, draft.at_once, booking);
         }
         schedule.releases.sort_unstable_by_key(|&(op, interval, _)| (op, interval));
         schedule
@@ -507,9 +509,8 @@ impl<'a> Search<'a> {
 fn wishes(choices: &Choices) -> Wishes {
     let (dropped, moved) = choices.leaving();
     let dropped = dropped.into_iter().map(|interval| (interval, Wish::Drop(Turn::First)));
-    let moved = moved.into_iter().zip(1..).map(|((interval, visited), rank)| {
-        (interval, visited.map_or(Wish::Book(rank), |op| Wish::Visit(rank, op)))
-    });
+    let moved = moved.into_iter().zip(1..);
+    let moved = moved.map(|((interval, visited), rank)| (interval, Wish::Book(Booking { rank, visited })));
     dropped.chain(moved).collect()
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::annealing::{Allowed, anneal};
-use super::bookings::Timeline;
+use super::bookings::{Booking, Timeline};
 use super::choices::{Choice, Choices, Model};
 use super::evaluation::{Evaluation, Outcome};
 use super::iteration::Iteration;
@@ -220,7 +220,8 @@ fn what_is_on_the_host_comes_back_in_between_for_what_is_made_from_it() {
     let saved = |op: usize| (timeline.need_bytes()[op] as i64 - evaluation.held_bytes()[op]) / BYTES as i64;
     assert_eq!([14, 15, 16, 17].map(saved), [2, 1, 0, 1]);
     let mut schedule = iteration.schedule();
-    let is_it = |interval: IntervalId| (interval.0 as usize == skipped).then_some((0, Some(16)));
+    let booking = Booking { rank: 0, visited: Some(16) };
+    let is_it = |interval: IntervalId| (interval.0 as usize == skipped).then_some(booking);
     timeline.book(&mut schedule, 0, 1.0, true, is_it);
     let (again, skipped) = (IntervalId(again as u32), IntervalId(skipped as u32));
     schedule.releases.push((10, again, Eviction::Drop));

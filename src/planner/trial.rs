@@ -40,13 +40,6 @@ pub struct Trial {
     pub blocks: Option<Blocks>,
 }
 
-impl Trial {
-    /// Nothing was made again, and no op waited for a copy.
-    pub fn costs_nothing(&self) -> bool {
-        self.remade.is_empty() && self.awaited.is_empty()
-    }
-}
-
 /// Runs an iteration so many times as a schedule says, or by the policy's rule alone.
 ///
 /// # Errors
