@@ -141,7 +141,8 @@ impl Pool {
     fn worth_fetching(&self, at: u64, bytes: usize, reserved_bytes: usize) -> bool {
         let stream = &self.streams[self.streams.current()];
         let free_bytes = self.device.free_bytes();
-        let soon_ns = self.ahead.0 * self.engine().props().copy_ns(bytes) / Ahead::PART;
+        let parts = if self.is_following() { Ahead::MOST } else { self.ahead.0 };
+        let soon_ns = parts * self.engine().props().copy_ns(bytes) / Ahead::PART;
         let op = at - stream.ops + stream.tracker.now();
         free_bytes >= bytes + reserved_bytes
             && stream.tracker.time_until_ns(op).is_some_and(|until_ns| until_ns <= soon_ns)
@@ -151,7 +152,8 @@ impl Pool {
 }
 
 /// How long before its use a storage is fetched: so many parts of the time that its copy takes, since others wait for the
-/// lane too. Halved by every storage that is evicted before it was used, and grows again with those that were.
+/// lane too. Halved by every storage that is evicted before it was used, and grows again with those that were. Not where a
+/// schedule is followed: there it is the most, in every iteration as in the trial.
 #[derive(Debug)]
 pub struct Ahead(u64);
 
