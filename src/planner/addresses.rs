@@ -19,6 +19,8 @@ const STEPS_PER_BLOCK: u64 = 20_000;
 /// The blocks of an iteration that repeats.
 #[derive(Clone, Debug)]
 pub struct Blocks {
+    /// The most bytes in blocks at once.
+    limit_bytes: usize,
     period: u32,
     /// First those that are taken in it, in order, then those that are always there.
     lifetimes: Vec<Lifetime>,
@@ -33,15 +35,16 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Of the last iteration of a trial. `begins`: when each began. `residents`: what is there now, in which interval, and
+    /// Of the last iteration of a trial in so much memory. `begins`: when each began. `residents`: what is there now, in which interval, and
     /// which of all blocks taken that is. `ready`: when work is done.
     pub fn new(
+        limit_bytes: usize,
         takings: &Takings,
         begins: &[u32],
         residents: Vec<(IntervalId, usize)>,
         ready: impl Fn(Pending) -> u32,
     ) -> Blocks {
-        let [.., before, begin] = *begins else { return Blocks::none() };
+        let [.., before, begin] = *begins else { return Blocks::none(limit_bytes) };
         let (all, period) = (takings.blocks(), takings.now() - begin);
         let first_of = |now: u32| all.partition_point(|block| block.from < now);
         let (first_before, first) = (first_of(before), first_of(begin));
@@ -55,7 +58,7 @@ impl Blocks {
         let mut places = HashMap::new();
         let mut moved = Vec::new();
         let mut begun =
-            all[..first].iter().filter(|block| block.until.is_some_and(|until| until > begin)).count();
+            all[..first].iter().filter(|block| block.until.is_some_and(|until| until >= begin)).count();
         let mut repeats = true;
         for ((index, block), key) in (first..).zip(&all[first..]).zip(keys(&all[first..])) {
             let from = block.from - begin;
@@ -64,7 +67,7 @@ impl Blocks {
                 Some((until, ready)) => (until - begin, ready - begin),
                 None => {
                     let like = like.get(&key).map(|&like| all[like]).filter(|like| like.bytes == block.bytes);
-                    let freed = like.and_then(|like| freed(&like)).filter(|&(until, _)| until > begin);
+                    let freed = like.and_then(|like| freed(&like)).filter(|&(until, _)| until >= begin);
                     repeats &= freed.is_some();
                     begun = begun.saturating_sub(1);
                     let (until, ready) =
@@ -92,11 +95,12 @@ impl Blocks {
         let mut residents: Vec<_> = residents.into_iter().filter_map(resident).collect();
         residents.sort_unstable_by_key(|&(interval, _)| interval);
         let ops = all[first..].iter().map(|block| block.op).collect();
-        Blocks { period, lifetimes, copied, ops, residents, repeats: repeats && begun == 0 }
+        Blocks { limit_bytes, period, lifetimes, copied, ops, residents, repeats: repeats && begun == 0 }
     }
 
-    fn none() -> Blocks {
+    fn none(limit_bytes: usize) -> Blocks {
         Blocks {
+            limit_bytes,
             period: 0,
             lifetimes: Vec::new(),
             copied: Vec::new(),
@@ -106,14 +110,9 @@ impl Blocks {
         }
     }
 
-    /// Where they are, and how far that reaches. `enough_bytes`: they are to reach no further; `limit_bytes`: the most bytes in
-    /// blocks at once; `page_bytes`: what is no smaller is on whole pages.
-    pub fn layout(
-        &self,
-        enough_bytes: usize,
-        limit_bytes: usize,
-        page_bytes: Option<usize>,
-    ) -> (Layout, usize) {
+    /// Where they are, and how far that reaches. `enough_bytes`: they are to reach no further; `page_bytes`: what is no smaller is
+    /// on whole pages.
+    pub fn layout(&self, enough_bytes: usize, page_bytes: Option<usize>) -> (Layout, usize) {
         let (spots, footprint_bytes) = match page_bytes {
             Some(page_bytes) => self.on_pages(page_bytes, enough_bytes),
             None => {
@@ -129,7 +128,7 @@ impl Blocks {
         let blocks = self.ops.iter().zip(0..).map(block).collect();
         let residents =
             self.residents.iter().map(|&(interval, index)| (interval, spots[index].clone())).collect();
-        (Layout { blocks, residents, limit_bytes }, footprint_bytes)
+        (Layout { blocks, residents, limit_bytes: self.limit_bytes }, footprint_bytes)
     }
 
     fn placed(&self, lifetimes: &[Lifetime], enough_bytes: usize) -> Placed {
@@ -184,7 +183,7 @@ impl Planner<'_> {
         }
         let mut script = scheduled(schedule, first);
         let budget_bytes = self.settings.whole_pages(self.settings.budget_bytes);
-        let mut limit_bytes = budget_bytes;
+        let mut limit_bytes = blocks.limit_bytes;
         for tried in 0..MOST_LIMITS {
             let settings = Settings { endless: true, ..self.settings.with_less(budget_bytes - limit_bytes) };
             let endless = Planner { settings: &settings, ..*self };
@@ -198,7 +197,7 @@ impl Planner<'_> {
                 blocks = trial.blocks?;
             }
             let page_bytes = self.settings.page_bytes(self.settings.budget_bytes);
-            let (layout, footprint_bytes) = blocks.layout(budget_bytes, limit_bytes, page_bytes);
+            let (layout, footprint_bytes) = blocks.layout(budget_bytes, page_bytes);
             if footprint_bytes <= budget_bytes {
                 return self.settled(Arc::new(Schedule { layout: Some(Arc::new(layout)), ..script }));
             }
@@ -245,15 +244,39 @@ mod tests {
             takings.took(10_000 * iteration + 1, 512);
         }
         let residents = vec![(IntervalId(7), 0), (IntervalId(8), 6)];
-        let blocks = Blocks::new(&takings, &begins, residents, |_| 0);
+        let blocks = Blocks::new(4096, &takings, &begins, residents, |_| 0);
         let lifetime = |bytes, from, until| Lifetime { bytes, from, until };
         assert_eq!(blocks.period, 4);
         assert_eq!(blocks.lifetimes, [lifetime(256, 0, 2), lifetime(512, 3, 5), lifetime(1024, 0, 4)]);
-        let (layout, footprint_bytes) = blocks.layout(0, 4096, None);
+        let (layout, footprint_bytes) = blocks.layout(0, None);
         assert_eq!((footprint_bytes, layout.limit_bytes), (1792, 4096));
         let taken: Vec<_> = layout.blocks.iter().map(|block| (block.op, block.bytes)).collect();
         assert_eq!(taken, [(0, 256), (1, 512)]);
         let intervals: Vec<_> = layout.residents.iter().map(|&(interval, _)| interval.0).collect();
         assert_eq!(intervals, [7, 8]);
+    }
+
+    #[test]
+    fn what_an_iteration_frees_before_all_else_makes_room_for_its_like() {
+        let mut takings = Takings::default();
+        let mut begins = Vec::new();
+        for iteration in 0..3 {
+            begins.push(takings.now());
+            takings.begin_op(0);
+            if iteration > 0 {
+                takings.freed(iteration - 1, Pending::default());
+            }
+            takings.took(iteration, 256);
+        }
+        let blocks = Blocks::new(4096, &takings, &begins, vec![(IntervalId(7), 2)], |_| 0);
+        assert!(blocks.repeats);
+        assert_eq!(blocks.lifetimes, [Lifetime { bytes: 256, from: 1, until: 2 }]);
+        let (layout, footprint_bytes) = blocks.layout(0, None);
+        assert_eq!(footprint_bytes, 256);
+        assert_eq!(
+            layout.residents,
+            [(IntervalId(7), layout.blocks[0].spot.clone())],
+            "it need not be moved"
+        );
     }
 }

@@ -10,8 +10,8 @@ use super::choices::{Choice, Choices, Model};
 use super::evaluation::{Evaluation, Outcome};
 use super::iteration::Iteration;
 use super::relaxation::relax;
-use super::trial;
-use crate::config::{AllowedWays, Config};
+use super::{Planner, trial};
+use crate::config::{AllowedWays, Config, Settings};
 use crate::engine::sim::{Profile, SimEngine, profiles};
 use crate::engine::{Algorithm, Instruction};
 use crate::op::{Dtype, Facts, Op, Traced, Work, bytes_view};
@@ -366,4 +366,42 @@ fn what_lanes_have_time_for_is_moved_and_nothing_is_recomputed() {
     assert_eq!((outcome.recompute_ns, outcome.excess), (0.0, 0.0));
     let (dropped, moved) = choices.leaving();
     assert!(dropped.is_empty() && !moved.is_empty());
+}
+
+#[test]
+fn addresses_are_planned_for_as_much_memory_as_was_tried() {
+    let (iteration, mut profile) = chain();
+    profile.props.link_bytes_per_second = BYTES as f64 / (LAYER_NS as f64 / 2e9);
+    let config = Config::new().budget_bytes(10 * BYTES).page_mapping(false);
+    let settings = config.resolve(&profile.props).unwrap();
+    let planner = Planner { iteration: &iteration, profile: &profile, settings: &settings, rests: 0 };
+    let with_room = Settings { endless: true, ..settings.with_less(BYTES) };
+    let schedule = Arc::new(planner.schedule());
+    let trial = Planner { settings: &with_room, ..planner }.run(Some(&schedule)).expect("it fits");
+    let placed = planner.with_addresses(&schedule, &trial).expect("there is room");
+    let layout = placed.schedule.layout.expect("it has addresses");
+    assert_eq!((layout.limit_bytes, placed.step_ns), (9 * BYTES, trial.step_ns));
+}
+
+#[test]
+fn a_schedule_takes_the_same_time_whatever_was_before() {
+    let (iteration, mut profile) = chain();
+    for copy_ns in [LAYER_NS, 2 * LAYER_NS, 4 * LAYER_NS] {
+        profile.props.link_bytes_per_second = BYTES as f64 / (copy_ns as f64 / 1e9);
+        for blocks in 4..=LAYERS as usize {
+            let config = Config::new().budget_bytes(blocks * BYTES).page_mapping(false).recompute(false);
+            let settings = config.resolve(&profile.props).unwrap();
+            let planner = Planner { iteration: &iteration, profile: &profile, settings: &settings, rests: 0 };
+            let endless = Settings { endless: true, ..settings.clone() };
+            let schedule = Arc::new(planner.schedule());
+            let trial = Planner { settings: &endless, ..planner }.run(Some(&schedule)).expect("it fits");
+            let Some(placed) = planner.with_addresses(&schedule, &trial) else { continue };
+            let placed = Arc::new(placed.schedule);
+            // Without a schedule, it is learned from what was fetched in vain how far ahead to look.
+            let step_ns = [0, 1, 5].map(|unplanned| {
+                planner.run_often(Some(&placed), unplanned, trial::MANY_ITERATIONS).unwrap().step_ns
+            });
+            assert_eq!(step_ns, [trial.step_ns; 3], "{blocks} blocks, copies of {copy_ns} ns");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use crate::engine::sim::{Profile, SimEngine};
 use crate::engine::{Engine, Lane, Mark, Ran};
 use crate::error::Error;
 use crate::policy::{IntervalId, Schedule};
-use crate::pool::{Decision, Input, Pending, PlanId, Pool, StorageId, StreamId, Takings};
+use crate::pool::{Decision, Done, Input, Pending, PlanId, Pool, StorageId, StreamId, Takings};
 
 /// How often the iteration is run at the least: the last time, what there is at its beginning is what is left at its end.
 pub const ITERATIONS: usize = 3;
@@ -55,6 +55,7 @@ pub fn run(
     let engine = Arc::new(SimEngine::new(profile));
     // What a replay knows beforehand is of other storages.
     let settings = Settings { planning: Planning::Off, record: false, foresight: None, ..settings.clone() };
+    let limit_bytes = settings.whole_pages(settings.budget_bytes);
     let pool = Pool::new(DEVICE, engine.clone(), settings);
     let handles = vec![None; iteration.size_bytes.len()];
     let mut running = Running { iteration, pool, handles, launches: Vec::new() };
@@ -73,9 +74,7 @@ pub fn run(
     for _ in 0..iterations {
         begins_ns.push(end_ns(&engine));
         begins.extend(running.pool.takings().map(|takings| takings.now()));
-        running.pool.decisions();
-        running.pool.remade();
-        running.pool.copies();
+        running.pool.done();
         engine.recorded();
         running.launches.clear();
         iteration.steps.iter().try_for_each(|step| running.step(step))?;
@@ -83,14 +82,14 @@ pub fn run(
     }
     let settled = ITERATIONS - 1;
     let step_ns = (end_ns(&engine) - begins_ns[settled]) / (iterations - settled) as u64;
-    let (decisions, remade) = (running.pool.decisions(), running.pool.remade());
+    let Done { evicted: decisions, remade, copied } = running.pool.done();
     let ran = engine.recorded();
-    let awaited = awaited(&ran, &running.pool.copies());
+    let awaited = awaited(&ran, &copied);
     let residents = running.pool.residents_in_intervals();
     let blocks = running.pool.takings().map(|takings| {
         let taken = takings.now() - begins[iterations - 1];
         let ready = Ready::new(&ran, &running.launches, taken);
-        Blocks::new(takings, &begins, residents, |work| ready.at(work))
+        Blocks::new(limit_bytes, takings, &begins, residents, |work| ready.at(work))
     });
     Ok(Trial { step_ns, decisions, remade, awaited, blocks })
 }

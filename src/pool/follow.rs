@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Pool;
-use super::plans::{Following, PlanId, Where};
+use super::plans::{Done, Following, PlanId, Where};
 use super::storage::{Storage, StorageId};
 use super::streams::StreamId;
 use crate::engine::{Instruction, Mark};
@@ -34,11 +34,10 @@ impl Pool {
         storage.next_use = NextUse::At(self.streams[storage.stream].ops + u64::from(next_ops));
     }
 
-    /// What was evicted since this was last asked; noted from the first time on.
-    pub fn decisions(&mut self) -> Vec<Decision> {
+    /// What was done since this was last asked; noted from the first time on.
+    pub fn done(&mut self) -> Done {
         let following = self.plans.present_mut();
-        let decisions = following.and_then(|following| following.decisions.replace(Vec::new()));
-        decisions.unwrap_or_default()
+        following.and_then(|following| following.done.replace(Done::default())).unwrap_or_default()
     }
 
     /// An op comes: its evictions are due, and its fetches are made. One of another thread changes nothing.
@@ -242,36 +241,24 @@ impl Pool {
         Some((id, how))
     }
 
-    /// What was made again since this was last asked, by the interval that it was in, and the predicted time of that; noted
-    /// as decisions are.
-    pub fn remade(&mut self) -> Vec<(IntervalId, u64)> {
-        let following = self.plans.present_mut();
-        following.map(|following| std::mem::take(&mut following.remade)).unwrap_or_default()
-    }
-
-    /// Copies since this was last asked, and the interval that the storage was in; noted as decisions are.
-    pub fn copies(&mut self) -> Vec<(Mark, IntervalId)> {
-        let following = self.plans.present_mut();
-        following.map(|following| std::mem::take(&mut following.copies)).unwrap_or_default()
+    /// Where what is done with a storage is noted, the op of the schedule, and the interval that the storage is in.
+    fn noted(&mut self, id: StorageId) -> Option<(&mut Done, u32, IntervalId)> {
+        let following = self.plans.present_mut()?;
+        let (at, interval) = (following.place.at()?, following.interval(&self.graph.storages[id])?);
+        Some((following.done.as_mut()?, at, interval))
     }
 
     /// Notes a copy.
     pub(super) fn copied(&mut self, id: StorageId, mark: Mark) {
-        let storage = &self.graph.storages[id];
-        if let Some(following) = self.plans.present_mut()
-            && let (Some(_), Some(interval)) = (&following.decisions, following.interval(storage))
-        {
-            following.copies.push((mark, interval));
+        if let Some((done, _, interval)) = self.noted(id) {
+            done.copied.push((mark, interval));
         }
     }
 
     /// Notes what it took to make a storage again.
     pub(super) fn took_remaking(&mut self, id: StorageId, ns: u64) {
-        let storage = &self.graph.storages[id];
-        if let Some(following) = self.plans.present_mut()
-            && let (Some(_), Some(interval)) = (&following.decisions, following.interval(storage))
-        {
-            following.remade.push((interval, ns));
+        if let Some((done, _, interval)) = self.noted(id) {
+            done.remade.push((interval, ns));
         }
     }
 
@@ -293,12 +280,8 @@ impl Pool {
     /// Notes an eviction.
     pub(super) fn decided(&mut self, id: StorageId, how: Eviction) {
         self.log_from_now_on();
-        let storage = &self.graph.storages[id];
-        if let Some(following) = self.plans.present_mut()
-            && let (Some(at), Some(interval)) = (following.place.at(), following.interval(storage))
-            && let Some(decisions) = &mut following.decisions
-        {
-            decisions.push((at, interval, how));
+        if let Some((done, at, interval)) = self.noted(id) {
+            done.evicted.push((at, interval, how));
         }
     }
 }

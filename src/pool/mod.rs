@@ -57,7 +57,7 @@ pub use guide::{TakenBlock, Takings};
 pub use learn::{Asked, Log};
 pub use lease::Pending;
 pub use plan::Input;
-pub use plans::PlanId;
+pub use plans::{Done, PlanId};
 pub use sabotage::Sabotage;
 pub use storage::StorageId;
 pub use streams::StreamId;
@@ -156,7 +156,8 @@ impl Pool {
             submitter: Submitter::new(engine, settings.sabotage),
             device: match settings.page_bytes(budget) {
                 page_bytes if settings.endless => {
-                    Arena::endless(Tier::Device, budget, page_bytes, journal.clone())
+                    let whole_pages = settings.whole_pages(budget);
+                    Arena::endless(Tier::Device, whole_pages, page_bytes, journal.clone())
                 }
                 Some(page_bytes) => {
                     let early = settings.sabotage == Some(Sabotage::EarlyMapping);

@@ -25,6 +25,17 @@ pub struct ScheduledInterval {
     interval: IntervalId,
 }
 
+/// What was done with storages while a schedule was followed, by the intervals that they were in.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// What was evicted.
+    pub evicted: Vec<Decision>,
+    /// What was made again, and the predicted time of that.
+    pub remade: Vec<(IntervalId, u64)>,
+    /// What was copied.
+    pub copied: Vec<(Mark, IntervalId)>,
+}
+
 /// A schedule and how far it is.
 #[derive(Debug)]
 pub struct Following {
@@ -34,12 +45,8 @@ pub struct Following {
     /// By interval, the storage that was in it last.
     pub current: Vec<Option<StorageId>>,
     pub due: VecDeque<(StorageId, IntervalId, Eviction)>,
-    /// What was evicted since this was last asked, if it ever is.
-    pub decisions: Option<Vec<Decision>>,
-    /// What it took to make storages again, by the interval that they were in.
-    pub remade: Vec<(IntervalId, u64)>,
-    /// Copies, and the interval that the storage was in.
-    pub copies: Vec<(Mark, IntervalId)>,
+    /// What was done since this was last asked, if it ever is.
+    pub done: Option<Done>,
     /// What it says is done now.
     pub active: bool,
     /// Of the times that it was made with.
@@ -149,9 +156,7 @@ impl Plans {
             place: Place::new(&schedule, before_first),
             current: vec![None; schedule.intervals.len()],
             due: VecDeque::new(),
-            decisions: None,
-            remade: Vec::new(),
-            copies: Vec::new(),
+            done: None,
             active: false,
             drift: Drift::default(),
             schedule,
