@@ -14,7 +14,7 @@ use super::iteration::Iteration;
 use super::relaxation::relax;
 use super::trial::{self, Trial};
 use super::{Planner, scheduled};
-use crate::policy::{Eviction, IntervalId, Schedule, Turn, Weighed};
+use crate::policy::{Eviction, IntervalId, MOST_REACH, Schedule, Turn, Weighed};
 
 /// Powers that are tried: of the time since the last use, of that until the next.
 const RULES: [Weighed; 7] = [
@@ -46,6 +46,9 @@ const fn books(budget: f64, lanes: f64) -> Books {
     Books { budget, lanes }
 }
 
+/// How far ahead is fetched what is not booked, besides the most: what is fetched too early takes the room of what is used before.
+const REACHES: [u64; 5] = [MOST_REACH / 2, MOST_REACH / 4, 3 * MOST_REACH / 16, MOST_REACH / 8, 0];
+
 /// Parts of the budget that choices are made for: what is recomputed takes memory too, and ops do not take the same time when
 /// others are run between.
 const PARTS: [f64; 3] = [1.0, 0.97, 0.94];
@@ -67,6 +70,8 @@ struct Draft {
     /// A schedule that does something already, and has its own rule.
     base: Option<Arc<Schedule>>,
     rule: Weighed,
+    /// How far ahead is fetched what is not booked.
+    reach: u64,
     /// Whether copies are booked that nothing is wished of.
     books: Option<Books>,
     /// What is booked leaves as soon as its copy is made: a program that is not full all the time finds addresses more easily. What
@@ -195,8 +200,18 @@ impl<'a> Search<'a> {
         for &rule in self.first(&RULES) {
             self.attempt_start(rule, None);
         }
+        self.try_reaches();
         if self.planner.settings.ways.offload {
             self.try_books();
+        }
+    }
+
+    /// Tries how far ahead the fastest draft best fetches what it does not book.
+    fn try_reaches(&mut self) {
+        let best = self.best.as_ref().filter(|_| self.planner.settings.ways.offload);
+        let Some(draft) = best.map(|best| best.draft.clone()) else { return };
+        for &reach in self.first(&REACHES) {
+            self.attempt_draft(Draft { reach, ..draft.clone() });
         }
     }
 
@@ -220,15 +235,17 @@ impl<'a> Search<'a> {
 
     /// Tries what is chosen with all of an iteration in view.
     pub fn try_choices(&mut self) {
-        let rule = self.best.as_ref().map_or(RULES[0], |best| best.draft.rule);
+        let best = self.best.as_ref().map(|best| &best.draft);
+        let (rule, reach) = best.map_or((RULES[0], MOST_REACH), |best| (best.rule, best.reach));
         for (wishes, timeline) in
             self.chosen.get_or_init(|| PARTS.map(|part| self.choose(part)).into_iter().flatten().collect())
         {
             for at_once in [true, false] {
                 let (timeline, wishes) = (timeline.clone(), wishes.clone());
-                self.attempt_draft(Draft { base: None, rule, books: None, at_once, timeline, wishes });
+                self.attempt_draft(Draft { base: None, rule, reach, books: None, at_once, timeline, wishes });
             }
         }
+        self.try_reaches();
     }
 
     /// What is wished for a part of the budget; and where both ways are allowed, if what is moved may come back for what is made from
@@ -272,10 +289,12 @@ impl<'a> Search<'a> {
     }
 
     fn attempt_start(&mut self, rule: Weighed, books: Option<Books>) {
+        let reach = self.best.as_ref().map_or(MOST_REACH, |best| best.draft.reach);
         let timeline = self.timeline.clone();
         self.attempt_draft(Draft {
             base: None,
             rule,
+            reach,
             books,
             at_once: false,
             timeline,
@@ -330,6 +349,7 @@ impl<'a> Search<'a> {
         let based = [plain].into_iter().chain(found).map(|base| Draft {
             base: Some(base),
             rule: RULES[0],
+            reach: MOST_REACH,
             books: None,
             at_once: false,
             timeline: self.timeline.clone(),
@@ -474,7 +494,8 @@ impl<'a> Search<'a> {
     }
 
     fn schedule(&self, draft: &Draft) -> Schedule {
-        let ruled = || Schedule { rule: Some(draft.rule), ..self.planner.schedule() };
+        let Draft { rule, reach, .. } = *draft;
+        let ruled = || Schedule { rule: Some(rule), reach, ..self.planner.schedule() };
         let mut schedule = draft.base.as_ref().map_or_else(ruled, |base| (**base).clone());
         for (&interval, &wish) in &draft.wishes {
             let at = interval.0 as usize;

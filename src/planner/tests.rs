@@ -15,7 +15,7 @@ use crate::config::{AllowedWays, Config, Settings};
 use crate::engine::sim::{Profile, SimEngine, profiles};
 use crate::engine::{Algorithm, Instruction};
 use crate::op::{Dtype, Facts, Op, Traced, Work, bytes_view};
-use crate::policy::{Eviction, IntervalId, Turn};
+use crate::policy::{Eviction, IntervalId, MOST_REACH, Schedule, Turn};
 use crate::pool::{Asked, Log};
 
 const LAYERS: u64 = 12;
@@ -404,4 +404,22 @@ fn a_schedule_takes_the_same_time_whatever_was_before() {
             assert_eq!(step_ns, [trial.step_ns; 3], "{blocks} blocks, copies of {copy_ns} ns");
         }
     }
+}
+
+#[test]
+fn what_would_be_fetched_too_early_is_not() {
+    let (iteration, mut profile) = chain();
+    profile.props.link_bytes_per_second = BYTES as f64 / (2.0 * LAYER_NS as f64 / 1e9);
+    let config = Config::new().budget_bytes(8 * BYTES).page_mapping(false).recompute(false);
+    let settings = config.resolve(&profile.props).unwrap();
+    let planner = Planner { iteration: &iteration, profile: &profile, settings: &settings, rests: 0 };
+    let mut found = None;
+    planner.search(|schedule| {
+        found = Some(schedule);
+        true
+    });
+    let found = Arc::new(found.expect("it fits"));
+    let step_ns = |schedule| planner.run_often(Some(schedule), 0, trial::MANY_ITERATIONS).unwrap().step_ns;
+    let too_early = Arc::new(Schedule { reach: MOST_REACH, ..(*found).clone() });
+    assert!(2 * step_ns(&found) < 57 * LAYER_NS && 4 * step_ns(&found) < 3 * step_ns(&too_early));
 }

@@ -31,7 +31,9 @@ pub use gist::lossless;
 pub use layout::{Layout, PlannedBlock, Spot};
 use published::Planned;
 pub use published::{Limits, Plan};
-pub use schedule::{AlgorithmChoice, Interval, IntervalId, Place, Recent, Schedule, ScheduledOp};
+pub use schedule::{
+    AlgorithmChoice, Interval, IntervalId, MOST_REACH, Place, REACH_PARTS, Recent, Schedule, ScheduledOp,
+};
 pub use superneurons::{LayerCounts, superneurons_recomputes};
 pub use weighed::Weighed;
 

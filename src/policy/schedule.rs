@@ -53,6 +53,11 @@ pub enum AlgorithmChoice {
     SmallestWorkspace,
 }
 
+/// What is in parts of the time of a copy.
+pub const REACH_PARTS: u64 = 16;
+/// The most of these that may be: others wait for the lane, too.
+pub const MOST_REACH: u64 = 8 * REACH_PARTS;
+
 /// What a pool does in every iteration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schedule {
@@ -64,6 +69,9 @@ pub struct Schedule {
     pub releases: Vec<(u32, IntervalId, Eviction)>,
     /// What is fetched before an op. By op.
     pub fetches: Vec<(u32, IntervalId)>,
+    /// How long before its use whatever else is absent is fetched, if there is room: in parts of the time that its copy takes, of
+    /// which there are [`REACH_PARTS`].
+    pub reach: u64,
     /// How other storages are evicted, if that does not suffice; where none is named, by the policy's own rule.
     pub rule: Option<Weighed>,
     /// By which algorithms.

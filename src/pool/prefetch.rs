@@ -10,6 +10,7 @@ use crate::engine::{Instruction, aligned};
 use crate::error::Error;
 use crate::liveness::{NextUse, Observed, Operand, Signature, Touch};
 use crate::op::Inputs;
+use crate::policy::{MOST_REACH, REACH_PARTS};
 
 /// A stream's storages that the program holds and that are not in device memory, by the op that will touch them next; those
 /// of which that is not known are not here.
@@ -143,8 +144,8 @@ impl Pool {
     fn worth_fetching(&self, at: u64, bytes: usize, reserved_bytes: usize) -> bool {
         let stream = &self.streams[self.streams.current()];
         let free_bytes = self.device.free_bytes();
-        let parts = if self.is_following() { Ahead::MOST } else { self.ahead.0 };
-        let soon_ns = parts * self.engine().props().copy_ns(bytes) / Ahead::PART;
+        let reach = self.plans.active().map_or(self.ahead.0, |following| following.schedule.reach);
+        let soon_ns = reach * self.engine().props().copy_ns(bytes) / REACH_PARTS;
         let op = at - stream.ops + stream.tracker.now();
         free_bytes >= bytes + reserved_bytes
             && stream.tracker.time_until_ns(op).is_some_and(|until_ns| until_ns <= soon_ns)
@@ -153,18 +154,14 @@ impl Pool {
     }
 }
 
-/// How long before its use a storage is fetched: so many parts of the time that its copy takes, since others wait for the
-/// lane too. Halved by every storage that is evicted before it was used, and grows again with those that were. Not where a
-/// schedule is followed: there it is the most, in every iteration as in the trial.
+/// How long before its use a storage is fetched where no schedule says that, in parts of the time that its copy takes: halved by
+/// every storage that is evicted before it was used, and grows again with those that were.
 #[derive(Debug)]
 pub struct Ahead(u64);
 
 impl Ahead {
-    const PART: u64 = 16;
-    const MOST: u64 = 8 * Ahead::PART;
-
     pub fn used(&mut self) {
-        self.0 = (self.0 + 1).min(Ahead::MOST);
+        self.0 = (self.0 + 1).min(MOST_REACH);
     }
 
     pub fn wasted(&mut self) {
@@ -174,6 +171,6 @@ impl Ahead {
 
 impl Default for Ahead {
     fn default() -> Self {
-        Ahead(Ahead::MOST)
+        Ahead(MOST_REACH)
     }
 }
