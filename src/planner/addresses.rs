@@ -35,8 +35,8 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Of the last iteration of a trial in so much memory. `begins`: when each began. `residents`: what is there now, in which interval, and
-    /// which of all blocks taken that is. `ready`: when work is done.
+    /// Of the last iteration of a trial. `limit_bytes`: the memory that it had. `begins`: when each began. `residents`: what is there
+    /// now, in which interval, and which of all blocks taken that is. `ready`: when work is done.
     pub fn new(
         limit_bytes: usize,
         takings: &Takings,

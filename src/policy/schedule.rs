@@ -53,9 +53,9 @@ pub enum AlgorithmChoice {
     SmallestWorkspace,
 }
 
-/// What is in parts of the time of a copy.
+/// The parts of the time of a copy that [`Schedule::reach`] counts.
 pub const REACH_PARTS: u64 = 16;
-/// The most of these that may be: others wait for the lane, too.
+/// The most that [`Schedule::reach`] is: more than one copy, since others wait for the lane, too.
 pub const MOST_REACH: u64 = 8 * REACH_PARTS;
 
 /// What a pool does in every iteration.
@@ -69,8 +69,8 @@ pub struct Schedule {
     pub releases: Vec<(u32, IntervalId, Eviction)>,
     /// What is fetched before an op. By op.
     pub fetches: Vec<(u32, IntervalId)>,
-    /// How long before its use whatever else is absent is fetched, if there is room: in parts of the time that its copy takes, of
-    /// which there are [`REACH_PARTS`].
+    /// How long before its use a storage is fetched that `fetches` does not name, if there is room by then: in parts of the time that
+    /// its copy takes, each one of [`REACH_PARTS`]. With 0 it is fetched when it is used.
     pub reach: u64,
     /// How other storages are evicted, if that does not suffice; where none is named, by the policy's own rule.
     pub rule: Option<Weighed>,
