@@ -6,9 +6,9 @@ use rand::seq::IteratorRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::bookings::Lanes;
 use super::choices::{Choice, Choices, Gap, Model};
 use super::evaluation::{Evaluation, Outcome};
+use super::lanes::Lanes;
 use crate::policy::IntervalId;
 
 /// Changes that are tried: of each storage so many, in all so many, and how much work they may be.

@@ -1,8 +1,9 @@
 //! What may become of each storage in each interval, and what an iteration is made of, as far as that is needed to tell what
 //! choices come to without running anything; see [`evaluation`](super::evaluation).
 
-use super::bookings::{Copy, Lanes, Timeline};
+use super::bookings::Timeline;
 use super::iteration::{Iteration, Slot, Step};
+use super::lanes::{Copy, Lanes};
 use crate::config::AllowedWays;
 use crate::policy::{Eviction, IntervalId};
 use crate::pool::Decision;

@@ -10,9 +10,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use super::bookings::Lanes;
 use super::choices::{Choice, Choices, Gap, Model};
 use super::iteration::Slot;
+use super::lanes::Lanes;
 
 /// Storages that are looked at to make one again, at the most; what takes more counts as too dear.
 const MOST_ANCESTORS: usize = 256;

@@ -127,8 +127,7 @@ impl Pool {
             if !self.worth_fetching(at, bytes, reserved_bytes) {
                 break;
             }
-            let storage = &self.graph.storages[id];
-            self.device.expect(self.plans.present().and_then(|following| following.interval(storage)));
+            self.expect_copy(id);
             let placed = self.device.allocate(&*self.submitter.engine, bytes);
             let Some((block, busy)) = placed.map_err(|error| self.engine_error(error))? else { break };
             self.fetch_into(id, block, busy)?;

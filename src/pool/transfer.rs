@@ -71,13 +71,18 @@ impl Pool {
 
     /// Brings a storage from the host tier into device memory. `false`: what is free there is in pieces too small.
     pub(super) fn fetch(&mut self, op: &'static str, id: StorageId) -> Result<bool, Error> {
-        let storage = &self.graph.storages[id];
-        self.device.expect(self.plans.present().and_then(|following| following.interval(storage)));
+        self.expect_copy(id);
         let Some((block, busy)) = self.place(op, self.graph.storages[id].size_bytes)? else {
             return Ok(false);
         };
         self.fetch_into(id, block, busy)?;
         Ok(true)
+    }
+
+    /// The next block is for a copy of a storage.
+    pub(super) fn expect_copy(&mut self, id: StorageId) {
+        let storage = &self.graph.storages[id];
+        self.device.expect(self.plans.present().and_then(|following| following.interval(storage)));
     }
 
     /// Brings a storage from the host tier into a block that is its own from now on.
