@@ -1,6 +1,7 @@
 //! The front door: run an op, read, write, sync. Each device has one runtime: an engine, a pool under a short lock, and
 //! the queue of dropped handles.
 
+mod beside;
 mod collect;
 mod defer;
 mod ending;
@@ -17,7 +18,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_queue::SegQueue;
 use smallvec::SmallVec;
-use thread_priority::ThreadPriority;
 
 use collect::{AsStep, Run};
 pub(crate) use registry::portrait;
@@ -30,8 +30,8 @@ pub(crate) use supply::Supply;
 pub use tensor::Tensor;
 
 use crate::OvercommitDevice;
-use crate::config::{Planning, Settings};
-use crate::engine::{Engine, EngineError, Lane, Mark, Props, aligned};
+use crate::config::Planning;
+use crate::engine::{Engine, EngineError, Lane, Mark, aligned};
 use crate::error::Error;
 use crate::op::{Dtype, Inputs, Op, PerOutput, Reduce, Shape, Traced, View, bytes_view};
 use crate::planner;
@@ -80,8 +80,6 @@ impl Front {
 /// The seed until one is set: fixed, so that a program without a seed is repeatable too.
 const DEFAULT_SEED: u64 = 0x6f76_6572_636f_6d6d;
 
-/// For how many times as long as it works a planner rests beside a program, which is to lose little time by it.
-const RESTS_BESIDE: u32 = 4;
 /// Ops that may be submitted and not done: enough to keep the device busy, few enough that the queue stays small.
 const MOST_AHEAD: u64 = 4096;
 
@@ -327,10 +325,10 @@ impl Runtime {
 
     /// Plans an iteration: beside the program, or at once where no time passes or the same decisions are wanted every time.
     fn plan(self: &Arc<Self>, pool: &mut Pool, log: Log, period: usize) {
-        let (engine, settings) = (self.engine.clone(), pool.settings.clone());
+        let settings = pool.settings.clone();
         if self.engine.times().is_some() || pool.settings.planning == Planning::AtOnce {
             let mut best = None;
-            planner::plan(&log, period, engine.props(), &settings, 0, |schedule| {
+            planner::plan(&log, period, self.engine.props(), &settings, 0, |schedule| {
                 best = Some(schedule);
                 true
             });
@@ -338,23 +336,7 @@ impl Runtime {
                 .for_each(|schedule| pool.follow(log.plan, Arc::new(schedule), log.stream, false));
             return;
         }
-        let runtime = Arc::downgrade(self);
-        let planner = std::thread::Builder::new().name("overcommit-planner".into());
-        let spawned = planner.spawn(move || {
-            // The program comes first; where that cannot be said, planning is in its way.
-            let _ = ThreadPriority::Min.set_for_current();
-            let (log, props) = as_measured(&log, &*engine, &settings);
-            // The device is given back when the program is done with it, though this may go on.
-            drop(engine);
-            planner::plan(&log, period, &props, &settings, RESTS_BESIDE, |schedule| {
-                let runtime = runtime.upgrade();
-                runtime.is_some_and(|runtime| {
-                    runtime.lock().pool.follow(log.plan, Arc::new(schedule), log.stream, false);
-                    true
-                })
-            });
-        });
-        if let Err(error) = spawned {
+        if let Err(error) = beside::plan(self, settings, log, period) {
             pool.settings.log(log::Level::Warn, format_args!("no thread to plan with: {error}"));
         }
     }
@@ -384,23 +366,6 @@ impl Runtime {
         let ends = self.lock().pool.ends();
         ends.into_iter().try_for_each(|mark| self.engine.sync(mark)).map_err(|error| self.engine_error(error))
     }
-}
-
-/// What is planned, and for what device, with the times that were measured: what a plan made beside the program goes by.
-fn as_measured(log: &Log, engine: &dyn Engine, settings: &Settings) -> (Log, Props) {
-    let (log, [predicted_ns, measured_ns]) = log.as_measured();
-    let props = engine.props();
-    let link_bytes_per_second = engine.measured_link().unwrap_or(props.link_bytes_per_second);
-    settings.log(
-        log::Level::Info,
-        format_args!(
-            "planning {} ops that take {measured_ns} ns, predicted {predicted_ns}, with copies of {link_bytes_per_second:.3e} \
-             bytes/s, predicted {:.3e}",
-            log.ops(),
-            props.link_bytes_per_second
-        ),
-    );
-    (log, Props { link_bytes_per_second, ..props.clone() })
 }
 
 fn submit(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<PerOutput<Tensor>, Error> {
