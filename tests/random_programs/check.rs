@@ -21,6 +21,8 @@ pub const UNLIMITED: usize = 256 << 20;
 pub const PAGE_BYTES: usize = 4 << 10;
 /// Of this many programs one is a network.
 const NETWORK_EVERY: u64 = 10;
+/// And of this many, one is a network that the default policy plans.
+const SEARCHED_EVERY: u64 = 30;
 
 /// A program of either kind.
 #[derive(Debug)]
@@ -172,7 +174,9 @@ pub fn check(device: &OvercommitDevice, seed: u64) {
             // Either order at every budget, by turns.
             let deferred = (seed + index as u64 + policy as u64).is_multiple_of(2);
             let lanes = if deferred { LaneMode::Deferred { seed } } else { LaneMode::Threads };
-            let plans = seed.is_multiple_of(NETWORK_EVERY) && index == 2;
+            // One search takes as long as all else that a network is run for.
+            let searched = policy != Policy::Auto || seed.is_multiple_of(SEARCHED_EVERY);
+            let plans = seed.is_multiple_of(NETWORK_EVERY) && searched && index == 2;
             let planning = if plans { Planning::AtOnce } else { Planning::Off };
             let setting = Setting { budget_bytes: budget, policy, lanes, planning, ..free };
             within(&setting, || check_feasible(device, &case, &setting, expected));
