@@ -19,6 +19,7 @@ const RESTS: u32 = 4;
 pub(super) fn plan(runtime: &Arc<Runtime>, settings: Settings, log: Log, period: usize) -> io::Result<()> {
     let (engine, runtime) = (runtime.engine.clone(), Arc::downgrade(runtime));
     let (plan, stream) = (log.plan, log.stream);
+    let device = runtime.clone();
     let (found, schedules) = mpsc::channel();
     spawn("overcommit-planner", move || {
         give_way();
@@ -26,7 +27,7 @@ pub(super) fn plan(runtime: &Arc<Runtime>, settings: Settings, log: Log, period:
         // The device is given back when the program is done with it, though this may go on.
         drop(engine);
         planner::plan(&log, period, &props, &settings, RESTS, |schedule| {
-            found.send(Arc::new(schedule)).is_ok()
+            device.strong_count() > 0 && found.send(Arc::new(schedule)).is_ok()
         });
     })?;
     // The planner may be kept from going on at any time, and the program would wait for what it has locked.
