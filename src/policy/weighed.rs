@@ -19,13 +19,17 @@ const MOST_OPS: f64 = 1e12;
 const SMALL_PART: usize = 1024;
 
 impl Weighed {
-    /// What is evicted weighs the least.
-    pub fn weight(&self, candidate: &Candidate) -> f64 {
+    /// What it gains that a storage is away.
+    pub fn gain(&self, candidate: &Candidate) -> f64 {
         let until_next = candidate.next_use_ops.map_or(1.0, |ops| (ops as f64).min(MOST_OPS));
         let idle = power((candidate.idle_ns as f64).max(1.0), self.idle);
+        candidate.size_bytes as f64 * idle * power(until_next, self.until_next)
+    }
+
+    /// What is evicted weighs the least.
+    pub fn weight(&self, cost_ns: u64, gain: f64) -> f64 {
         // One nanosecond, so that of what costs nothing the one goes that is needed last.
-        (candidate.cost_ns as f64 + 1.0)
-            / (candidate.size_bytes as f64 * idle * power(until_next, self.until_next))
+        (cost_ns as f64 + 1.0) / gain
     }
 }
 

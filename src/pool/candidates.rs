@@ -31,7 +31,7 @@ impl Pool {
         let mut evictable = evictable.map(|id| {
             ids.push(id);
             let storage = &storages[id];
-            let cost_ns = candidates.cost_ns(id, storage, true);
+            let cost_ns = candidates.cost_ns(id, storage, u64::MAX);
             candidates.candidate(storage, candidates.turn(storage), cost_ns)
         });
         let index = self.rule().pick(need_bytes, &mut evictable)?;
@@ -82,16 +82,15 @@ impl<'a> Candidates<'a> {
             if lightest.is_some_and(|lightest| turn > lightest.0) || !self.pool.can_leave(storage) {
                 continue;
             }
-            let weight = |cost_ns| {
-                let weight = weighed.weight(&self.candidate(storage, turn, cost_ns));
-                let weight = (turn, weight, storage.recency());
-                lightest.is_none_or(|lightest| weight < lightest).then_some(weight)
-            };
-            // What weighs more though it costs the least that it can is not asked for all of its cost.
-            let least = weight(self.cost_ns(id, storage, false));
-            let found = least.and_then(|_| weight(self.cost_ns(id, storage, true)));
-            if found.is_some() && may_go(id) {
-                (lightest, picked) = (found, Some(id));
+            let gain = weighed.gain(&self.candidate(storage, turn, 0));
+            // What costs more weighs more.
+            let same_turn = lightest.filter(|lightest| lightest.0 == turn);
+            let most_ns =
+                same_turn.map_or(u64::MAX, |(_, weight, _)| ((weight * gain) as u64).saturating_add(1));
+            let cost_ns = self.cost_ns(id, storage, most_ns);
+            let weight = (turn, weighed.weight(cost_ns, gain), storage.recency());
+            if lightest.is_none_or(|lightest| weight < lightest) && may_go(id) {
+                (lightest, picked) = (Some(weight), Some(id));
             }
         }
         picked
@@ -114,8 +113,8 @@ impl<'a> Candidates<'a> {
         interval.map_or(Turn::Any, |interval| interval.turn)
     }
 
-    /// The cost of having a storage back; without what is `around` it, the least that this can be.
-    fn cost_ns(&self, id: StorageId, storage: &Storage, around: bool) -> u64 {
+    /// The cost of having a storage back; if that is more than `most_ns`, anything that is.
+    fn cost_ns(&self, id: StorageId, storage: &Storage, most_ns: u64) -> u64 {
         if self.knows == Knowledge::Recency {
             return 0;
         }
@@ -126,21 +125,23 @@ impl<'a> Candidates<'a> {
             return storage.clean_at_ns.saturating_sub(pool.computed_ns) + fetch_ns;
         }
         let move_ns = self.offload_wait_ns + 2 * copy_ns;
-        let remake_ns = || pool.graph.own_ns(id) + if around { self.around_ns(id) } else { 0 };
+        let remake_ns = |most_ns: u64| {
+            let own_ns = pool.graph.own_ns(id);
+            own_ns
+                + if own_ns > most_ns { 0 } else { self.around_ns(id, (most_ns - own_ns).saturating_add(1)) }
+        };
         match (pool.may_move(storage), pool.settings.ways.recompute && storage.recipe.is_some()) {
-            (false, _) => remake_ns(),
-            (true, true) => remake_ns().min(move_ns),
+            (false, _) => remake_ns(most_ns),
+            (true, true) => remake_ns(most_ns.min(move_ns)).min(move_ns),
             (true, false) => move_ns,
         }
     }
 
-    /// The time of what a storage would be remade through, and of what would be through it.
-    fn around_ns(&self, id: StorageId) -> u64 {
+    /// The time of what a storage would be remade through, and of what would be through it. From `most_ns` on it may be less.
+    fn around_ns(&self, id: StorageId, most_ns: u64) -> u64 {
         let graph = &self.pool.graph;
         match self.knows {
-            Knowledge::Neighbourhood { most } => {
-                graph.evicted_neighbourhood(id, most).into_iter().map(|id| graph.own_ns(id)).sum()
-            }
+            Knowledge::Neighbourhood { most } => graph.evicted_neighbourhood_ns(id, most, most_ns),
             Knowledge::Components => graph.components_around_ns(id),
             Knowledge::Recency => 0,
         }

@@ -41,14 +41,15 @@ impl Pool {
                 return Ok(true);
             }
         }
-        let Some(id) = self.pick(need_bytes, |_| true) else {
+        let Some(id) = self.pick(need_bytes, |_, _| true) else {
             return Ok(self.drop_wanted(need_bytes));
         };
         if self.evict(id, true)? {
             return Ok(true);
         }
         // The host tier is full. Better than to give up clean copies there is to make use of them, or of recipes.
-        let without_host_room = |id| self.graph.storages[id].host.is_some() || self.how(id, false).is_some();
+        let without_host_room =
+            |pool: &Pool, id| pool.graph.storages[id].host.is_some() || pool.how(id, false).is_some();
         if let Some(id) = self.pick(need_bytes, without_host_room) {
             return self.evict(id, false);
         }
@@ -65,7 +66,7 @@ impl Pool {
             return false;
         }
         self.drops_wanted = true;
-        let can_be_remade = |id| self.remake_ns(id, &self.graph.storages[id]).is_some();
+        let can_be_remade = |pool: &Pool, id| pool.remake_ns(id, &pool.graph.storages[id]).is_some();
         let picked = self.pick(need_bytes, can_be_remade);
         if let Some(id) = picked {
             self.drop_bytes(id);
@@ -121,11 +122,16 @@ impl Pool {
     }
 
     /// What the policy evicts next of the resident storages that are not pinned and may go.
-    fn pick(&self, need_bytes: usize, may_go: impl Fn(StorageId) -> bool) -> Option<StorageId> {
-        let first = |id| self.goes_first(id) && may_go(id);
-        [self.rule().least_bytes(need_bytes), 0].into_iter().find_map(|least_bytes| {
-            let picked = self.pick_of(need_bytes, Residents { least_bytes, first: true }, &first);
-            picked.or_else(|| self.pick_of(need_bytes, Residents { least_bytes, first: false }, &may_go))
+    fn pick(&mut self, need_bytes: usize, may_go: impl Fn(&Self, StorageId) -> bool) -> Option<StorageId> {
+        if let Knowledge::Neighbourhood { most } = self.rule().knows() {
+            self.graph.heed_changes(most);
+        }
+        let pool = &*self;
+        let may_go = |id| may_go(pool, id);
+        let first = |id| pool.goes_first(id) && may_go(id);
+        [pool.rule().least_bytes(need_bytes), 0].into_iter().find_map(|least_bytes| {
+            let picked = pool.pick_of(need_bytes, Residents { least_bytes, first: true }, &first);
+            picked.or_else(|| pool.pick_of(need_bytes, Residents { least_bytes, first: false }, &may_go))
         })
     }
 

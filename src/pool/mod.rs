@@ -32,6 +32,7 @@ mod guide;
 mod instruction;
 mod learn;
 mod lease;
+mod neighbourhood;
 mod note;
 mod paged;
 mod placement;
@@ -278,7 +279,7 @@ impl Pool {
     }
 
     fn free_host(&mut self, id: StorageId) {
-        if let Some(copy) = self.graph.storages[id].host.take() {
+        if let Some(copy) = self.graph.storages.take_host(id) {
             self.host.free(copy.block, copy.touched);
         }
     }

@@ -90,8 +90,11 @@ impl Graph {
             self.storages[input].consumers.push(id);
         }
         for &output in outputs {
-            self.storages[output].recipe = Some(id);
-            self.storages[output].depth = depth;
+            let storage = &mut self.storages[output];
+            (storage.recipe, storage.depth, storage.made_in_ns) = (Some(id), depth, instruction.launch_ns);
+            if !storage.stored() {
+                self.storages.changed(output);
+            }
         }
     }
 
@@ -147,7 +150,8 @@ impl Graph {
                 self.forget(consumer);
             }
             if let Some(recipe) = self.storages[id].recipe.take() {
-                let outputs = &mut self.recipe_mut(recipe).outputs;
+                let Recipe { inputs, outputs, .. } = &mut self.recipes[recipe.0];
+                inputs.iter().for_each(|&input| self.storages.changed(input));
                 for output in outputs.iter_mut().filter(|output| **output == Some(id)) {
                     *output = None;
                 }
@@ -178,6 +182,7 @@ impl Graph {
             return;
         }
         (self.storages[id].recipe, self.storages[id].depth) = (None, 0);
+        self.storages.changed(id);
         let outputs = &mut self.recipe_mut(recipe).outputs;
         outputs.iter_mut().filter(|output| **output == Some(id)).for_each(|output| *output = None);
         if outputs.iter().all(Option::is_none) {
@@ -197,10 +202,12 @@ impl Graph {
             if consumers.is_empty() {
                 self.unsettled.push(*input);
             }
+            self.storages.changed(*input);
         }
         for output in recipe.outputs.into_iter().flatten() {
             self.storages[output].recipe = None;
             self.storages[output].depth = 0;
+            self.storages.changed(output);
             self.unsettled.push(output);
         }
     }
@@ -241,7 +248,8 @@ impl Graph {
 
     /// The predicted time of the op that made a storage.
     pub fn own_ns(&self, id: StorageId) -> u64 {
-        self.storages[id].recipe.map_or(0, |recipe| self.recipe(recipe).instruction.launch_ns)
+        let storage = &self.storages[id];
+        if storage.recipe.is_some() { storage.made_in_ns } else { 0 }
     }
 
     /// The storage has no bytes any more: joins it to the evicted ones around it.
@@ -275,40 +283,5 @@ impl Graph {
         let outputs =
             storage.consumers.iter().flat_map(|&consumer| self.recipe(consumer).outputs.iter().flatten());
         inputs.chain(outputs.copied()).filter_map(|id| self.storages[id].member).collect()
-    }
-
-    /// Storages without bytes that `id` would be remade through, or that would be remade through it, directly or by others.
-    /// At most `most` in each direction, the nearest.
-    pub fn evicted_neighbourhood(&self, id: StorageId, most: usize) -> Vec<StorageId> {
-        let mut found = Vec::new();
-        let mut end = most;
-        let add = |found: &mut Vec<StorageId>, end: usize, id: StorageId| {
-            if found.len() < end && !self.storages[id].stored() && !found.contains(&id) {
-                found.push(id);
-            }
-            found.len() < end
-        };
-        let mut next = 0;
-        let mut at = Some(id);
-        while let Some(id) = at {
-            let recipe = self.storages[id].recipe;
-            let mut inputs = recipe.into_iter().flat_map(|recipe| &self.recipe(recipe).inputs);
-            at = inputs.all(|&input| add(&mut found, end, input)).then(|| found.get(next).copied()).flatten();
-            next += 1;
-        }
-        let ancestors = found.len();
-        end = end.saturating_add(ancestors);
-        let mut at = Some(id);
-        next = ancestors;
-        while let Some(id) = at {
-            let consumers = self.storages[id].consumers.iter();
-            let mut outputs = consumers.flat_map(|&consumer| self.recipe(consumer).outputs.iter().flatten());
-            at = outputs
-                .all(|&output| add(&mut found, end, output))
-                .then(|| found.get(next).copied())
-                .flatten();
-            next += 1;
-        }
-        found
     }
 }

@@ -5,6 +5,7 @@ use arrayvec::ArrayVec;
 use super::arena::Block;
 use super::components::Member;
 use super::lease::Pending;
+use super::neighbourhood::{Around, Changes};
 use super::plans::ScheduledInterval;
 use super::recipe::RecipeId;
 use super::streams::StreamId;
@@ -54,6 +55,8 @@ pub struct Storage {
     pub host: Option<Copy>,
     /// How to make it again; `None` for a source.
     pub recipe: Option<RecipeId>,
+    /// The predicted time of the op of that recipe.
+    pub made_in_ns: u64,
     /// Of an encoded form: where in the host tier lies what it has no room for. Apart from `host`, which is a copy of the form.
     pub beside: Option<Box<Copy>>,
     /// The signs of its values, if they are kept in its place; never beside its bytes.
@@ -88,6 +91,8 @@ pub struct Storage {
     pub interval: Option<ScheduledInterval>,
     /// Its place among evicted storages, if the policy asks for these.
     pub member: Option<Member>,
+    /// What it takes to remake what it would be remade through, and what would be remade through it.
+    pub around: Around,
     /// The checkpointed scopes that it was made in and is no result of; while there are any, its bytes are dropped first.
     scopes: u32,
     /// How many storages became the most recently used before it did.
@@ -141,6 +146,8 @@ pub struct Storages {
     /// Residents in order of use, by class of size: first those that are not recomputed first, then those that are.
     lists: [Lists; 2],
     turns: u64,
+    /// Storages that others are not to be remade through as before.
+    pub changes: Changes,
 }
 
 /// A list for each class, and a bit for each that has members.
@@ -188,6 +195,7 @@ impl Storages {
             device: None,
             host: None,
             recipe: None,
+            made_in_ns: 0,
             beside: None,
             signs: None,
             consumers: self.spare_lists.pop().unwrap_or_default(),
@@ -205,6 +213,7 @@ impl Storages {
             next_use: NextUse::default(),
             interval: None,
             member: None,
+            around: Around::default(),
             scopes,
             turn: 0,
             newer: None,
@@ -244,6 +253,9 @@ impl Storages {
 
     /// Gives a storage its device copy and makes it the most recently used.
     pub fn set_device(&mut self, id: StorageId, copy: Copy, now_ns: u64) {
+        if !self[id].stored() {
+            self.changed(id);
+        }
         self[id].device = Some(copy);
         self.link_newest(id, now_ns);
     }
@@ -252,7 +264,24 @@ impl Storages {
     pub fn take_device(&mut self, id: StorageId) -> Option<Copy> {
         let copy = self[id].device.take()?;
         self.unlink(id);
+        if !self[id].stored() {
+            self.changed(id);
+        }
         Some(copy)
+    }
+
+    /// Takes the host copy away.
+    pub fn take_host(&mut self, id: StorageId) -> Option<Copy> {
+        let copy = self[id].host.take()?;
+        if !self[id].stored() {
+            self.changed(id);
+        }
+        Some(copy)
+    }
+
+    /// What a storage is made from or through, or whether its bytes are stored, is not what it was.
+    pub fn changed(&mut self, id: StorageId) {
+        self.changes.add(id);
     }
 
     /// Makes a resident storage the most recently used.
