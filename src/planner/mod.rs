@@ -85,6 +85,13 @@ const ROOMS: [f64; 2] = [0.02, 0.04];
 /// Ops of iterations that room is tried for, at the most: all of the search is done again.
 const MOST_ROOMY_OPS: usize = 10_000;
 
+/// Ops of iterations that what best fit makes of schedules is searched for where there are addresses, at the most.
+const MOST_REFITTED_OPS: usize = 100_000;
+/// Ops of an iteration from which on each takes longer, since more storages are there to choose from when one is to leave.
+const LONG_OPS: usize = 50_000;
+/// Ops that are run to tell what an iteration takes in the long run, at the most.
+const MOST_SETTLING_OPS: usize = 800_000;
+
 /// How many times as long it takes without the first plan.
 const CLEARLY_FASTER: f64 = 1.01;
 
@@ -122,7 +129,9 @@ impl Planner<'_> {
     fn settled_ns(&self, schedule: Option<&Arc<Schedule>>) -> Option<u64> {
         // What knows the program follows a plan from its first op on.
         let unplanned = if self.settings.foresight.is_some() { 0 } else { trial::UNPLANNED };
-        self.run_often(schedule, unplanned, trial::MANY_ITERATIONS).map(|trial| trial.step_ns)
+        let iterations = MOST_SETTLING_OPS / self.iteration.ops.len().max(1);
+        let iterations = iterations.clamp(trial::ITERATIONS, trial::MANY_ITERATIONS);
+        self.run_often(schedule, unplanned, iterations).map(|trial| trial.step_ns)
     }
 
     fn run_often(
@@ -134,6 +143,12 @@ impl Planner<'_> {
         self.at_leisure(|| {
             trial::run(self.iteration, self.profile, self.settings, schedule, unplanned, iterations).ok()
         })
+    }
+
+    /// How many trials there are in so many ops.
+    fn trials_in(&self, ops: usize) -> usize {
+        let of_trial = trial::ITERATIONS * self.iteration.ops.len().max(1);
+        ops / (of_trial * (self.iteration.ops.len() / LONG_OPS).max(1))
     }
 
     /// Works, then rests.
@@ -184,7 +199,9 @@ impl Planner<'_> {
                 return;
             }
             // What is as fast may have addresses that fit better.
-            if search.improve() || !placed.as_ref().is_some_and(|placed| search.is_as_fast(placed.step_ns)) {
+            let is_as_fast =
+                |search: &Search| placed.as_ref().is_some_and(|placed| search.is_as_fast(placed.step_ns));
+            if search.may_improve() && (search.improve() || !is_as_fast(&search)) {
                 let improved = self.realised(&search);
                 placed = Settled::better(placed.into_iter().chain(improved));
                 if !offer(placed.clone(), &mut best) {
@@ -204,7 +221,7 @@ impl Planner<'_> {
             }
             is_fast = placed.is_some_and(|placed| search.is_as_fast(placed.step_ns));
         }
-        if !is_fast {
+        if !is_fast && (!has_addresses || self.iteration.ops.len() <= MOST_REFITTED_OPS) {
             let mut fitted = Search::new(*self, &chosen);
             fitted.try_rules();
             fitted.try_choices();
@@ -248,7 +265,7 @@ impl Planner<'_> {
     /// With addresses. What is slower than another without may be faster with them.
     fn placed(&self, search: &Search) -> Option<Settled> {
         let mut best: Option<Settled> = None;
-        for (schedule, trial) in search.tried() {
+        for &(schedule, trial) in search.first(&search.tried()) {
             if best.as_ref().is_some_and(|best| is_as_fast(best.step_ns, trial.step_ns)) {
                 break;
             }

@@ -12,7 +12,7 @@ use super::choices::{Choices, Model};
 use super::evaluation::Evaluation;
 use super::iteration::Iteration;
 use super::relaxation::relax;
-use super::trial::{self, Trial};
+use super::trial::Trial;
 use super::{Planner, scheduled};
 use crate::policy::{Eviction, IntervalId, MOST_REACH, Schedule, Turn, Weighed};
 
@@ -227,23 +227,22 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// As many as there is time for; one.
-    fn first<'b, T>(&self, all: &'b [T]) -> &'b [T] {
-        let most = MOST_START_OPS / (trial::ITERATIONS * self.planner.iteration.ops.len().max(1));
-        &all[..most.clamp(1, all.len())]
+    /// As many as there is time to try; one at the least.
+    pub fn first<'b, T>(&self, all: &'b [T]) -> &'b [T] {
+        &all[..self.planner.trials_in(MOST_START_OPS).max(1).min(all.len())]
     }
 
     /// Tries what is chosen with all of an iteration in view.
     pub fn try_choices(&mut self) {
         let best = self.best.as_ref().map(|best| &best.draft);
         let (rule, reach) = best.map_or((RULES[0], MOST_REACH), |best| (best.rule, best.reach));
-        for (wishes, timeline) in
-            self.chosen.get_or_init(|| PARTS.map(|part| self.choose(part)).into_iter().flatten().collect())
-        {
-            for at_once in [true, false] {
-                let (timeline, wishes) = (timeline.clone(), wishes.clone());
-                self.attempt_draft(Draft { base: None, rule, reach, books: None, at_once, timeline, wishes });
-            }
+        let most = self.planner.trials_in(MOST_START_OPS).max(1);
+        let choose = || PARTS.iter().flat_map(|&part| self.choose(part)).take(most).collect();
+        let chosen = self.chosen.get_or_init(choose);
+        let drafts = chosen.iter().flat_map(|chosen| [true, false].map(|at_once| (chosen, at_once)));
+        for ((wishes, timeline), at_once) in drafts.take(most) {
+            let (timeline, wishes) = (timeline.clone(), wishes.clone());
+            self.attempt_draft(Draft { base: None, rule, reach, books: None, at_once, timeline, wishes });
         }
         self.try_reaches();
     }
@@ -307,11 +306,16 @@ impl<'a> Search<'a> {
         self.starts.extend(step_ns.map(|step_ns| (step_ns, draft)));
     }
 
+    /// Whether there is time for changes.
+    pub fn may_improve(&self) -> bool {
+        self.planner.trials_in(MOST_OPS) > 0
+    }
+
     /// Tries changes, of the fastest schedule first, then of others: what is best to change is not always best at first.
     /// Whether that was of any use.
     pub fn improve(&mut self) -> bool {
         let before_ns = self.best_ns();
-        let mut trials = MOST_OPS / (trial::ITERATIONS * self.planner.iteration.ops.len().max(1));
+        let mut trials = self.planner.trials_in(MOST_OPS);
         let kinds = Kinds::of(self.planner.iteration);
         let mut starts = std::mem::take(&mut self.starts);
         starts.sort_by_key(|&(step_ns, _)| step_ns);
@@ -358,7 +362,7 @@ impl<'a> Search<'a> {
         let fastest = self.best.as_ref().map(|best| best.draft.clone());
         let starts: Vec<Draft> = fastest.into_iter().chain(based).collect();
         let free = ranked.iter().take_while(|(_, how)| *how == Eviction::Drop).count();
-        for part in ENCODED_PARTS {
+        for part in self.first(&ENCODED_PARTS) {
             let count = free + ((ranked.len() - free) as f64 * part).ceil() as usize;
             for start in &starts {
                 let released = ranked[..count].iter().map(|&(interval, how)| (interval, Wish::Release(how)));
@@ -368,7 +372,7 @@ impl<'a> Search<'a> {
             }
         }
         let first = self.contenders.replace(Vec::new());
-        let mut trials = MOST_ENCODING_OPS / (trial::ITERATIONS * self.planner.iteration.ops.len().max(1));
+        let mut trials = self.planner.trials_in(MOST_ENCODING_OPS);
         while self.exchange(&starts[0], ranked, &mut trials) {}
         let mut exchanged = self.contenders.take().unwrap_or_default();
         exchanged.sort_by_key(|&(step_ns, _)| step_ns);
