@@ -78,10 +78,8 @@ const ABOUT_AS_FAST: f64 = 1.002;
 /// The same where storages may be copied: what is free then also depends on which copies are done.
 const ABOUT_AS_FAST_WITH_COPIES: f64 = 1.01;
 
-/// How many times as long a schedule with addresses may take as without end for no room to be left to them.
-const NEAR: f64 = 1.01;
 /// The parts of memory that are left to addresses where they reach too far.
-const ROOMS: [f64; 2] = [0.02, 0.04];
+const ROOMS: [f64; 3] = [0.01, 0.02, 0.04];
 /// Ops of iterations that room is tried for, at the most: all of the search is done again.
 const MOST_ROOMY_OPS: usize = 10_000;
 
@@ -186,7 +184,7 @@ impl Planner<'_> {
         let endless = Settings { endless: true, ..self.settings.clone() };
         let has_addresses = self.settings.placement == Placement::SmartPool;
         let mut search = Search::new(Planner { settings: &endless, ..hurried }, &chosen);
-        let mut is_fast = false;
+        let mut is_met = false;
         if has_addresses {
             search.try_rules();
             if !offer(hurried.fitted(&search), &mut best) {
@@ -199,9 +197,7 @@ impl Planner<'_> {
                 return;
             }
             // What is as fast may have addresses that fit better.
-            let is_as_fast =
-                |search: &Search| placed.as_ref().is_some_and(|placed| search.is_as_fast(placed.step_ns));
-            if search.may_improve() && (search.improve() || !is_as_fast(&search)) {
+            if search.may_improve() && (search.improve() || !search.is_met_by(placed.as_ref())) {
                 let improved = self.realised(&search);
                 placed = Settled::better(placed.into_iter().chain(improved));
                 if !offer(placed.clone(), &mut best) {
@@ -210,7 +206,7 @@ impl Planner<'_> {
             }
             let is_short = self.iteration.ops.len() <= MOST_ROOMY_OPS;
             let mut rooms = if is_short { &ROOMS[..] } else { &[] }.iter();
-            while placed.as_ref().is_none_or(|placed| !search.is_within(NEAR, placed.step_ns))
+            while !search.is_met_by(placed.as_ref())
                 && let Some(&room) = rooms.next()
             {
                 let roomy = self.placed_with_room(room);
@@ -219,9 +215,9 @@ impl Planner<'_> {
                     return;
                 }
             }
-            is_fast = placed.is_some_and(|placed| search.is_as_fast(placed.step_ns));
+            is_met = search.is_met_by(placed.as_ref());
         }
-        if !is_fast && (!has_addresses || self.iteration.ops.len() <= MOST_REFITTED_OPS) {
+        if !is_met && (!has_addresses || self.iteration.ops.len() <= MOST_REFITTED_OPS) {
             let mut fitted = Search::new(*self, &chosen);
             fitted.try_rules();
             fitted.try_choices();
@@ -256,7 +252,7 @@ impl Planner<'_> {
     /// whichever is faster.
     fn realised(&self, search: &Search) -> Option<Settled> {
         let placed = self.placed(search);
-        if placed.as_ref().is_some_and(|settled| search.is_as_fast(settled.step_ns)) {
+        if search.is_met_by(placed.as_ref()) {
             return placed;
         }
         Settled::better(placed.into_iter().chain(self.fitted(search)))

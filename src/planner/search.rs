@@ -13,7 +13,7 @@ use super::evaluation::Evaluation;
 use super::iteration::Iteration;
 use super::relaxation::relax;
 use super::trial::Trial;
-use super::{Planner, scheduled};
+use super::{Planner, Settled, scheduled};
 use crate::policy::{Eviction, IntervalId, MOST_REACH, Schedule, Turn, Weighed};
 
 /// Powers that are tried: of the time since the last use, of that until the next.
@@ -180,14 +180,10 @@ impl<'a> Search<'a> {
         self.best.as_ref().map(|best| (scheduled(&best.schedule, &best.trial), best.trial.step_ns))
     }
 
-    /// Whether a time is almost that of the fastest schedule so far, or less.
-    pub fn is_as_fast(&self, step_ns: u64) -> bool {
-        self.is_within(AS_FAST, step_ns)
-    }
-
-    /// Whether a time is at most so many times that of the fastest schedule so far.
-    pub fn is_within(&self, factor: f64, step_ns: u64) -> bool {
-        self.best_ns().is_none_or(|best_ns| step_ns as f64 <= best_ns as f64 * factor)
+    /// Whether a schedule takes almost the time of the fastest so far, or less.
+    pub fn is_met_by(&self, settled: Option<&Settled>) -> bool {
+        settled
+            .is_some_and(|settled| self.best_ns().is_none_or(|best_ns| is_as_fast(settled.step_ns, best_ns)))
     }
 
     /// Tries one rule, with copies booked if there may be any.
