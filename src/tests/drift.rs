@@ -8,7 +8,7 @@ use crate::engine::measuring::Measuring;
 use crate::runtime::{configure_with_engine, is_planning};
 use crate::{Config, OvercommitDevice, Planning, stats};
 
-const LAYERS: usize = 12;
+const LAYERS: usize = 8;
 /// More than it takes until times are looked at, at first and again.
 const MANY: usize = 40;
 /// Planning has the lowest priority: beside other work, it takes minutes.
@@ -24,7 +24,7 @@ struct Training {
 impl Training {
     fn new(planning: Planning) -> Self {
         let device = device(Config::new());
-        let config = Config::new().budget_bytes(bytes_of(11)).planning(planning).fusion(false);
+        let config = Config::new().budget_bytes(bytes_of(LAYERS - 1)).planning(planning).fusion(false);
         let mut engine = None;
         let wrap = |sim| engine.insert(Arc::new(Measuring::new(sim, "tanh"))).clone() as _;
         configure_with_engine(&device, config, wrap).unwrap();
