@@ -91,7 +91,7 @@ impl Graph {
         }
         for &output in outputs {
             let storage = &mut self.storages[output];
-            (storage.recipe, storage.depth, storage.made_in_ns) = (Some(id), depth, instruction.launch_ns);
+            (storage.recipe, storage.depth) = (Some(id), depth);
             if !storage.stored() {
                 self.storages.changed(output);
             }
@@ -248,8 +248,7 @@ impl Graph {
 
     /// The predicted time of the op that made a storage.
     pub fn own_ns(&self, id: StorageId) -> u64 {
-        let storage = &self.storages[id];
-        if storage.recipe.is_some() { storage.made_in_ns } else { 0 }
+        self.storages[id].recipe.map_or(0, |recipe| self.recipe(recipe).instruction.launch_ns)
     }
 
     /// The storage has no bytes any more: joins it to the evicted ones around it.

@@ -55,8 +55,6 @@ pub struct Storage {
     pub host: Option<Copy>,
     /// How to make it again; `None` for a source.
     pub recipe: Option<RecipeId>,
-    /// The predicted time of the op of that recipe.
-    pub made_in_ns: u64,
     /// Of an encoded form: where in the host tier lies what it has no room for. Apart from `host`, which is a copy of the form.
     pub beside: Option<Box<Copy>>,
     /// The signs of its values, if they are kept in its place; never beside its bytes.
@@ -195,7 +193,6 @@ impl Storages {
             device: None,
             host: None,
             recipe: None,
-            made_in_ns: 0,
             beside: None,
             signs: None,
             consumers: self.spare_lists.pop().unwrap_or_default(),
