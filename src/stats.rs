@@ -32,7 +32,7 @@ pub struct Counters {
     pub encoded_bytes: u64,
     /// And as long as they were.
     pub encoded_into_bytes: u64,
-    /// Bytes moved within device memory, to where a plan has them.
+    /// Bytes moved within device memory: to where a plan has them, or to join what is free between them.
     pub relocated_bytes: u64,
     /// Times the arena was emptied because free memory was in pieces.
     pub compactions: u64,

@@ -328,6 +328,23 @@ fn threads_share_a_device_and_its_budget() {
     assert_eq!((stats.allocated_bytes, stats.host_bytes, stats.storages), (0, 0, 0));
 }
 
+#[test]
+fn free_memory_in_pieces_is_joined_before_anything_leaves() {
+    const COUNT: usize = 1024;
+    let device = device(123, Config::new().budget_bytes(8 * 4 * COUNT).page_mapping(false).fusion(false));
+    let filled =
+        |value: usize, units: usize| Tensor::<Inner, 1>::full([units * COUNT], value as f32, &device);
+    let mut tensors: Vec<Option<Tensor<Inner, 1>>> = (0..8).map(|value| Some(filled(value, 1))).collect();
+    [1, 3, 5, 7].into_iter().for_each(|index| drop(tensors[index].take()));
+    let large = filled(8, 3);
+    let counters = stats(&device).unwrap().counters;
+    assert_eq!((counters.relocated_bytes, counters.evictions), (4 * COUNT as u64, 0));
+    let rest = tensors.into_iter().flatten().chain([large]);
+    let sums: Vec<f32> = rest.map(|tensor| tensor.sum().into_scalar()).collect();
+    let expected = [0, 2, 4, 6, 3 * 8].map(|value| (value * COUNT) as f32);
+    assert_eq!(sums, expected);
+}
+
 /// A norm's gradient in the place of its last input, and what was made of that and another input before.
 fn in_place_beside_others(device: &OvercommitDevice) -> Vec<Vec<u8>> {
     const SIZES: [usize; 2] = [64, 16];

@@ -97,33 +97,28 @@ fn table(
     });
 }
 
-/// The least budget, as a part of the live peak, in which copies could be hidden; and what `auto` takes at 1.02 times it.
+/// What each policy takes in 1.02 times the memory beyond which copies could hide all.
 fn offload_only(replay: &Replay<'_>, score: &mut Score, progress: &ProgressBar) {
-    let settings = |part: f64, policy| Settings {
+    let bound = replay.offload_bound_bytes() as f64 / replay.live_peak_bytes() as f64;
+    let part = 1.02 * bound;
+    let settings = |policy| Settings {
         budget_bytes: (replay.live_peak_bytes() as f64 * part) as usize,
         policy,
         recompute: false,
         ..Settings::new(0)
     };
-    let hides =
-        |part: f64| replay.bound(&settings(part, Policy::Auto)).is_some_and(|bound| bound < 1.0 + 1e-6);
-    let (mut least, mut most) = (0.0, 1.0);
-    while most - least > 1e-4 {
-        let middle = (least + most) / 2.0;
-        if hides(middle) { most = middle } else { least = middle }
-    }
     for policy in Policy::ALL.into_iter().filter(|policy| policy.is_lossless()) {
         progress.set_message(format!("offload only, {policy}"));
-        let outcome = replay.run(&settings(1.02 * most, policy)).expect("the program is checked");
+        let outcome = replay.run(&settings(policy)).expect("the program is checked");
         if policy == Policy::Auto {
             score.count(outcome.overhead, Some(Known::Overhead(1.0)));
         }
         progress.suspend(|| match outcome.overhead {
             Some(overhead) => {
-                println!("- {policy}: {overhead:.4} in {:.3} of the live peak (bound {most:.3})", 1.02 * most)
+                println!("- {policy}: {overhead:.4} in {part:.3} of the live peak (bound {bound:.3})")
             }
             None => {
-                println!("- {policy}: infeasible in {:.3} of the live peak (bound {most:.3})", 1.02 * most)
+                println!("- {policy}: infeasible in {part:.3} of the live peak (bound {bound:.3})")
             }
         });
     }

@@ -12,9 +12,8 @@ use crate::config::Settings;
 use crate::policy::{IntervalId, Layout, PlannedBlock, Schedule, Spot};
 use crate::pool::{Pending, TakenBlock, Takings};
 
-/// Looks at blocks when addresses are chosen, and more for each block: half a second for 5,000.
-const STEPS: u64 = 100_000_000;
-const STEPS_PER_BLOCK: u64 = 20_000;
+/// Looks at blocks when addresses are chosen, for each of the first thousand, and for each: half a second for 5,000.
+const STEPS_PER_BLOCK: [u64; 2] = [100_000, 20_000];
 
 /// The blocks of an iteration that repeats.
 #[derive(Clone, Debug)]
@@ -132,7 +131,9 @@ impl Blocks {
     }
 
     fn placed(&self, lifetimes: &[Lifetime], enough_bytes: usize) -> Placed {
-        place(lifetimes, self.period, enough_bytes, STEPS + STEPS_PER_BLOCK * lifetimes.len() as u64)
+        let blocks = lifetimes.len() as u64;
+        let steps = STEPS_PER_BLOCK[0] * blocks.min(1000) + STEPS_PER_BLOCK[1] * blocks;
+        place(lifetimes, self.period, enough_bytes, steps)
     }
 
     /// What is smaller than a page comes first, at addresses, and then pages.
@@ -164,8 +165,8 @@ impl Blocks {
     }
 }
 
-/// How often fewer bytes in blocks are tried, where the addresses of as many as there may be reach too far; by how much fewer at the
-/// least at first, and how many times that each time.
+/// How often fewer bytes in blocks are tried, where storages are copied and the addresses of as many as there may be reach too far; by how
+/// much fewer at the least at first, and how many times that each time.
 const MOST_LIMITS: i32 = 12;
 const FIRST_MARGIN: f64 = 0.002;
 const MARGIN_FACTOR: f64 = 1.35;
@@ -175,7 +176,8 @@ const EXCESS_PART: f64 = 0.25;
 const MOST_REPEATS: usize = 2;
 
 impl Planner<'_> {
-    /// A schedule that was tried with addresses without end, with addresses within the budget, and how long it takes.
+    /// A schedule that was tried with addresses without end, with addresses for its blocks, and how long it takes. Where nothing is copied
+    /// they may reach beyond the budget: what is there comes to lie where it fits best, and blocks are moved together for it.
     pub fn with_addresses(&self, schedule: &Arc<Schedule>, first: &Trial) -> Option<Settled> {
         let mut blocks = first.blocks.clone()?;
         if blocks.ops.is_empty() {
@@ -198,7 +200,7 @@ impl Planner<'_> {
             }
             let page_bytes = self.settings.page_bytes(self.settings.budget_bytes);
             let (layout, footprint_bytes) = blocks.layout(budget_bytes, page_bytes);
-            if footprint_bytes <= budget_bytes {
+            if footprint_bytes <= budget_bytes || !self.settings.ways.offload {
                 return self.settled(Arc::new(Schedule { layout: Some(Arc::new(layout)), ..script }));
             }
             let excess = footprint_bytes as f64 / budget_bytes as f64 - 1.0;

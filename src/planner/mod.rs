@@ -35,7 +35,7 @@ use crate::pool::Log;
 use iteration::Iteration;
 #[cfg(test)]
 use iteration::Step;
-use search::{Chosen, Search, is_as_fast};
+use search::{Chosen, Search};
 pub use smartpool::{Lifetime, peak_bytes, place};
 use trial::Trial;
 
@@ -78,8 +78,13 @@ const ABOUT_AS_FAST: f64 = 1.002;
 /// The same where storages may be copied: what is free then also depends on which copies are done.
 const ABOUT_AS_FAST_WITH_COPIES: f64 = 1.01;
 
-/// The parts of memory that are left to addresses where they reach too far.
-const ROOMS: [f64; 3] = [0.01, 0.02, 0.04];
+/// How many times as long a trial may take to be as fast as another, and where storages may be copied.
+const AS_FAST: f64 = 1.0005;
+const AS_FAST_WITH_COPIES: f64 = 1.002;
+
+/// The parts of memory that are left as room where it takes longer with addresses; where storages are copied, nothing is moved together.
+const ROOMS: [f64; 1] = [0.01];
+const ROOMS_WITH_COPIES: [f64; 3] = [0.01, 0.02, 0.04];
 /// Ops of iterations that room is tried for, at the most: all of the search is done again.
 const MOST_ROOMY_OPS: usize = 10_000;
 
@@ -204,8 +209,7 @@ impl Planner<'_> {
                     return;
                 }
             }
-            let is_short = self.iteration.ops.len() <= MOST_ROOMY_OPS;
-            let mut rooms = if is_short { &ROOMS[..] } else { &[] }.iter();
+            let mut rooms = self.rooms().iter();
             while !search.is_met_by(placed.as_ref())
                 && let Some(&room) = rooms.next()
             {
@@ -262,7 +266,7 @@ impl Planner<'_> {
     fn placed(&self, search: &Search) -> Option<Settled> {
         let mut best: Option<Settled> = None;
         for &(schedule, trial) in search.first(&search.tried()) {
-            if best.as_ref().is_some_and(|best| is_as_fast(best.step_ns, trial.step_ns)) {
+            if best.as_ref().is_some_and(|best| self.is_as_fast(best.step_ns, trial.step_ns)) {
                 break;
             }
             best = Settled::better(best.into_iter().chain(self.with_addresses(schedule, trial)));
@@ -270,8 +274,16 @@ impl Planner<'_> {
         best
     }
 
+    fn rooms(&self) -> &'static [f64] {
+        match self.iteration.ops.len() {
+            MOST_ROOMY_OPS.. => &[],
+            _ if self.settings.ways.offload => &ROOMS_WITH_COPIES,
+            _ => &ROOMS,
+        }
+    }
+
     /// With addresses in all of memory, what is chosen where a part of it is left as room. Where the addresses of what fills memory
-    /// reach too far, more has to leave, and a rule says what; here it is chosen with all of the iteration in view.
+    /// reach too far, more may have to leave, and a rule says what; here it is chosen with all of the iteration in view.
     fn placed_with_room(&self, room: f64) -> Option<Settled> {
         let room_bytes = (self.settings.budget_bytes as f64 * room) as usize;
         let settings = Settings { endless: true, ..self.settings.with_less(room_bytes) };
@@ -292,6 +304,12 @@ impl Planner<'_> {
         let step_ns = self.settled_ns(Some(&schedule))?;
         let weighed_ns = self.weighed_ns(step_ns, schedule.layout.is_some());
         Some(Settled { schedule: Arc::unwrap_or_clone(schedule), step_ns, weighed_ns })
+    }
+
+    /// Whether one time is almost another, or less.
+    fn is_as_fast(&self, step_ns: u64, other_ns: u64) -> bool {
+        let factor = if self.settings.ways.offload { AS_FAST_WITH_COPIES } else { AS_FAST };
+        step_ns as f64 <= other_ns as f64 * factor
     }
 
     fn weighed_ns(&self, step_ns: u64, has_addresses: bool) -> u64 {

@@ -146,14 +146,6 @@ pub struct Search<'a> {
 /// Of schedules that encodings are exchanged in, those that are run for longer afterwards.
 const MOST_CONTENDERS: usize = 4;
 
-/// One that takes no more times as long is as fast.
-const AS_FAST: f64 = 1.002;
-
-/// Whether one time is almost another, or less.
-pub fn is_as_fast(step_ns: u64, other_ns: u64) -> bool {
-    step_ns as f64 <= other_ns as f64 * AS_FAST
-}
-
 impl<'a> Search<'a> {
     pub fn new(planner: Planner<'a>, chosen: &'a Chosen) -> Self {
         let Planner { iteration, profile, settings, .. } = planner;
@@ -182,8 +174,9 @@ impl<'a> Search<'a> {
 
     /// Whether a schedule takes almost the time of the fastest so far, or less.
     pub fn is_met_by(&self, settled: Option<&Settled>) -> bool {
-        settled
-            .is_some_and(|settled| self.best_ns().is_none_or(|best_ns| is_as_fast(settled.step_ns, best_ns)))
+        settled.is_some_and(|settled| {
+            self.best_ns().is_none_or(|best_ns| self.planner.is_as_fast(settled.step_ns, best_ns))
+        })
     }
 
     /// Tries one rule, with copies booked if there may be any.

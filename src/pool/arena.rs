@@ -165,6 +165,11 @@ impl Arena {
         }
     }
 
+    /// Whether the op under way has planned blocks.
+    pub fn has_layout(&self) -> bool {
+        self.guide.limit_bytes().is_some()
+    }
+
     /// Which blocks were taken, and when, if addresses have no end.
     pub fn takings(&self) -> Option<&Takings> {
         match &self.memory {
@@ -253,6 +258,15 @@ impl Arena {
             }
             Memory::Pages(paged) => paged.free_within(offset, bytes),
             Memory::Endless(_) => Vec::new(),
+        }
+    }
+
+    /// The memory of a block: offsets and sizes.
+    pub fn ranges_of(&self, block: Block) -> Vec<(usize, usize)> {
+        match &self.memory {
+            Memory::Pages(paged) => paged.ranges_of(block),
+            _ if block.slab == 0 => vec![(block.offset, block.bytes)],
+            _ => Vec::new(),
         }
     }
 

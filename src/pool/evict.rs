@@ -23,9 +23,16 @@ impl Pool {
         bytes: usize,
     ) -> Result<Option<(Block, Pending)>, Error> {
         loop {
-            let placed = self.device.allocate(&*self.submitter.engine, bytes);
-            if let Some(placed) = placed.map_err(|error| self.engine_error(error))? {
-                return Ok(Some(placed));
+            let mut placed = self.allocate(bytes)?;
+            // What a plan has leave makes room where the plan has the block.
+            if placed.is_none() && self.evict_scheduled()? {
+                continue;
+            }
+            if placed.is_none() && self.may_join(bytes) && self.join(bytes)? {
+                placed = self.allocate(bytes)?;
+            }
+            if placed.is_some() {
+                return Ok(placed);
             }
             if !self.evict_one(op, aligned(bytes))? {
                 let placed = self.device.allocate_beyond(&*self.submitter.engine, bytes);
@@ -34,13 +41,19 @@ impl Pool {
         }
     }
 
+    /// Where enough is free. A plan that copies is followed best with all at its address: what was moved would be in the way of what comes.
+    fn may_join(&self, bytes: usize) -> bool {
+        self.device.free_bytes() >= aligned(bytes)
+            && !(self.settings.ways.offload && self.device.has_layout())
+    }
+
+    fn allocate(&mut self, bytes: usize) -> Result<Option<(Block, Pending)>, Error> {
+        let placed = self.device.allocate(&*self.submitter.engine, bytes);
+        placed.map_err(|error| self.engine_error(error))
+    }
+
     /// Takes the device copy of one storage that is not pinned, towards room for `need_bytes`. `false`: there is none.
     fn evict_one(&mut self, op: &'static str, need_bytes: usize) -> Result<bool, Error> {
-        while let Some((id, how)) = self.scheduled_victim() {
-            if self.evict_as_scheduled(id, how)? {
-                return Ok(true);
-            }
-        }
         let Some(id) = self.pick(need_bytes, |_, _| true) else {
             return Ok(self.drop_wanted(need_bytes));
         };
@@ -57,6 +70,16 @@ impl Pool {
             return Ok(true);
         }
         Err(self.nowhere_to_go(op, id, need_bytes))
+    }
+
+    /// The same of one that the schedule evicts by now.
+    fn evict_scheduled(&mut self) -> Result<bool, Error> {
+        while let Some((id, how)) = self.scheduled_victim() {
+            if self.evict_as_scheduled(id, how)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Drops what a recomputation under way has made for later, where nothing else can leave: it is made once more. `false`:

@@ -2,6 +2,7 @@
 //!
 //! - [`storage`]: the record of a storage and the states it can be in. [`table`]: what keeps records.
 //! - [`placement`], [`arena`]: where in a tier. [`guide`], [`relocate`]: where a plan says. [`endless`]: where plans are made.
+//!   [`join`]: where what is free is in pieces.
 //! - [`paged`]: memory mapped by page. [`views`]: of pages from here and there.
 //! - [`recipe`]: how a storage is made again, and what that keeps known. [`instruction`]: what recipes share. [`algorithm`]: which
 //!   of several.
@@ -30,6 +31,7 @@ mod follow;
 mod foresight;
 mod guide;
 mod instruction;
+mod join;
 mod learn;
 mod lease;
 mod neighbourhood;

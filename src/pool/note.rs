@@ -55,10 +55,10 @@ impl Pool {
     }
 
     /// A storage was moved within device memory.
-    pub(super) fn note_move(&self, id: StorageId) {
+    pub(super) fn note_move(&self, lane: Lane, id: StorageId) {
         self.journal.note(|| {
             let Made { storage, bytes } = self.made(id);
-            let (lane, ran) = (Lane::Offload, self.submitted(Lane::Offload));
+            let ran = self.submitted(lane);
             Event::Copy(Copied { lane, storage, bytes, within: true, ran })
         });
     }

@@ -165,9 +165,21 @@ impl Paged {
         pages.iter().map(|run| (run.start as usize * self.page_bytes, run.len() * self.page_bytes)).collect()
     }
 
-    /// What is free within a range: offsets and sizes.
+    /// What is free within a range, reached or not: offsets and sizes.
     pub fn free_within(&self, offset: usize, bytes: usize) -> Vec<(usize, usize)> {
-        self.placement.free_within(offset, bytes)
+        let mut free = self.placement.free_within(offset, bytes);
+        let (begin, end) =
+            (self.placement.capacity_bytes().max(offset), self.limit_bytes.min(offset + bytes));
+        free.extend((begin < end).then(|| (begin, end - begin)));
+        free
+    }
+
+    /// The memory of a block: offsets and sizes.
+    pub fn ranges_of(&self, block: Block) -> Vec<(usize, usize)> {
+        match block.slab {
+            0 => vec![(block.offset, block.bytes)],
+            _ => self.ranges(self.views.runs(self.first(block))),
+        }
     }
 
     /// Whether a block has memory from `offset` on, so many bytes.

@@ -46,7 +46,9 @@ impl Pool {
             if let Some(copy) = self.graph.storages[id].device {
                 end = end.saturating_sub(copy.block.bytes);
                 let spot = Spot::At(end);
-                if !self.device.is_at(copy.block, &spot) && self.clear(&spot, copy.block.bytes)? {
+                if !self.device.is_at(copy.block, &spot)
+                    && self.clear(Lane::Offload, &spot, copy.block.bytes)?
+                {
                     self.relocate(id, copy.block.bytes, &spot)?;
                 }
             }
@@ -63,7 +65,7 @@ impl Pool {
             if let Some(id) = id
                 && let Some(copy) = self.graph.storages[id].device
                 && !self.device.is_at(copy.block, spot)
-                && (!clear || self.clear(spot, copy.block.bytes)?)
+                && (!clear || self.clear(Lane::Offload, spot, copy.block.bytes)?)
             {
                 count += usize::from(self.relocate(id, copy.block.bytes, spot)?);
             }
@@ -75,13 +77,13 @@ impl Pool {
     fn relocate(&mut self, id: StorageId, bytes: usize, spot: &Spot) -> Result<bool, Error> {
         let placed = self.device.allocate_at(&*self.submitter.engine, spot, bytes);
         match placed.map_err(|error| self.engine_error(error))? {
-            Some((block, busy)) => self.copy_within(id, block, busy).map(|()| true),
+            Some((block, busy)) => self.copy_within(Lane::Offload, id, block, busy).map(|()| true),
             None => Ok(false),
         }
     }
 
     /// Moves what lies in a spot out of it. `false`: there is no room.
-    fn clear(&mut self, spot: &Spot, bytes: usize) -> Result<bool, Error> {
+    pub(super) fn clear(&mut self, lane: Lane, spot: &Spot, bytes: usize) -> Result<bool, Error> {
         let ranges = self.device.ranges(spot, bytes);
         let is_there = |&id: &StorageId| {
             let copy = self.graph.storages[id].device;
@@ -93,7 +95,7 @@ impl Pool {
         let mut held = Vec::new();
         let mut moved = Ok(true);
         for id in there {
-            moved = self.hold(&ranges, &mut held).and_then(|()| self.move_away(id));
+            moved = self.hold(&ranges, &mut held).and_then(|()| self.move_away(lane, id));
             if !matches!(moved, Ok(true)) {
                 break;
             }
@@ -114,21 +116,21 @@ impl Pool {
     }
 
     /// Moves a storage to where it fits best. `false`: there is no room.
-    fn move_away(&mut self, id: StorageId) -> Result<bool, Error> {
+    fn move_away(&mut self, lane: Lane, id: StorageId) -> Result<bool, Error> {
         let Some(copy) = self.graph.storages[id].device else { return Ok(true) };
         let placed = self.device.allocate_anywhere(&*self.submitter.engine, copy.block.bytes);
         match placed.map_err(|error| self.engine_error(error))? {
-            Some((block, busy)) => self.copy_within(id, block, busy).map(|()| true),
+            Some((block, busy)) => self.copy_within(lane, id, block, busy).map(|()| true),
             None => Ok(false),
         }
     }
 
     /// Copies a resident storage into a block that is its own from now on, and frees the one that was.
-    fn copy_within(&mut self, id: StorageId, block: Block, busy: Pending) -> Result<(), Error> {
+    fn copy_within(&mut self, lane: Lane, id: StorageId, block: Block, busy: Pending) -> Result<(), Error> {
         let size_bytes = self.graph.storages[id].size_bytes;
         let old = self.graph.storages[id].device.expect("only a resident storage is moved");
         let (from, to) = (self.device.span(old.block, size_bytes), self.device.span(block, size_bytes));
-        let mark = match self.submitter.copy(Lane::Offload, from, to, old.written.and(busy)) {
+        let mark = match self.submitter.copy(lane, from, to, old.written.and(busy)) {
             Ok(mark) => mark,
             Err(error) => {
                 self.device.free(block, busy);
@@ -138,7 +140,7 @@ impl Pool {
         self.graph.storages[id].device = Some(Copy::new(block, Pending::default().with(mark)));
         self.device.free(old.block, old.touched.with(mark));
         self.counters.relocated_bytes += size_bytes as u64;
-        self.note_move(id);
+        self.note_move(lane, id);
         Ok(())
     }
 }

@@ -194,6 +194,12 @@ impl<'a> Replay<'a> {
         Some(least_ns / self.base_ns.max(1) as f64)
     }
 
+    /// The most of `live(t) - link * min(t, T - t)` over an iteration: memory beyond that can hide in copies, if all that is live has to
+    /// go to the host and come back. What the host has already may do with less.
+    pub fn offload_bound_bytes(&self) -> usize {
+        self.timeline.unhidden_bytes(self.link_bytes_per_ns)
+    }
+
     /// Configures the device. A policy that plans and knows the program has its plan from the first op on.
     fn begin(&self, settings: &Settings, change: impl Fn(Config) -> Config) -> Result<(), Error> {
         let plans = settings.oracle && settings.policy == Policy::Auto && self.iterations > 1;

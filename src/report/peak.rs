@@ -45,8 +45,10 @@ pub(super) fn peak(events: &[Event], moments: &[u64], first: usize) -> Peak {
     events[..=at].iter().for_each(|event| ledger.take(event));
     let (bytes, mut blocks) = (ledger.totals().device_bytes, ledger.device_blocks());
     // Whose the blocks are that were placed just now is known once the op is submitted.
-    let is_compute = |event: &Event| event.ran().is_some_and(|(lane, _)| lane == Lane::Compute);
-    let work = (at + 1..events.len()).find(|&index| is_compute(&events[index]));
+    let computes = |event: &Event| {
+        !matches!(event, Event::Copy(_)) && event.ran().is_some_and(|(lane, _)| lane == Lane::Compute)
+    };
+    let work = (at + 1..events.len()).find(|&index| computes(&events[index]));
     for event in &events[at + 1..=work.unwrap_or(at)] {
         ledger.take(event);
     }
