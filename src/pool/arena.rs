@@ -364,6 +364,11 @@ impl Arena {
         }
     }
 
+    /// Takes back what was counted since the peak was this.
+    pub fn reset_peak_to(&mut self, peak_bytes: usize) {
+        self.peak_bytes = peak_bytes.max(self.used_bytes);
+    }
+
     /// Gives memory that no block uses back: single pages, but slabs only all at once. All submitted work must be done.
     pub fn release(&mut self, engine: &dyn Engine) {
         let before_bytes = self.reserved_bytes();

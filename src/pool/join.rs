@@ -31,12 +31,17 @@ impl Pool {
         ranges.sort_unstable();
         // Beside ops that need none of it, unless it would wait for other copies.
         let lane = if self.offload_wait_ns() == 0 { Lane::Offload } else { Lane::Compute };
+        let peak_bytes = self.device.peak_bytes();
+        let mut joined = Ok(false);
         for (_, offset) in ranges.into_iter().take(MOST_RANGES) {
-            if self.clear(lane, &Spot::At(offset), bytes)? {
-                return Ok(true);
+            joined = self.clear(lane, &Spot::At(offset), bytes);
+            if !matches!(joined, Ok(false)) {
+                break;
             }
         }
-        Ok(false)
+        // What is held free meanwhile, and what is on its way, is no more in use than before.
+        self.device.reset_peak_to(peak_bytes);
+        joined
     }
 
     /// What is free and what residents lie in, in order. What else is in use is left out: it cannot be moved.
