@@ -71,9 +71,10 @@ fn all_work_is_there_once_on_named_lanes() {
         let expected = |kind: &str| kinds.get(kind).copied().unwrap_or(0);
         assert_eq!(count("compute", "op"), expected("op"));
         assert_eq!(count("compute", "recompute"), expected("recompute"));
-        let copies = [("offload", "offload"), ("offload", "move"), ("fetch", "fetch"), ("fetch", "move")];
+        let moves = ["compute", "offload", "fetch"].map(|lane| (lane, "move"));
+        let copies = [("offload", "offload"), ("fetch", "fetch")].into_iter().chain(moves);
         let copies = copies.map(|(lane, category)| count(lane, category));
-        assert_eq!(copies.into_iter().sum::<usize>(), expected("copy"));
+        assert_eq!(copies.sum::<usize>(), expected("copy"));
         let drops =
             recording.events.iter().filter(|event| matches!(event, Event::Evict(e) if e.how == How::Drop));
         let notes = expected("note");
