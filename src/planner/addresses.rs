@@ -12,8 +12,9 @@ use crate::config::Settings;
 use crate::policy::{IntervalId, Layout, PlannedBlock, Schedule, Spot};
 use crate::pool::{Pending, TakenBlock, Takings};
 
-/// Looks at blocks when addresses are chosen, for each of the first thousand, and for each: half a second for 5,000.
-const STEPS_PER_BLOCK: [u64; 2] = [100_000, 20_000];
+/// Looks at blocks when addresses are chosen, for each block, and more for each of the first thousand: half a second for 5,000.
+const STEPS_PER_BLOCK: u64 = 20_000;
+const MORE_STEPS_PER_BLOCK: u64 = 100_000;
 
 /// The blocks of an iteration that repeats.
 #[derive(Clone, Debug)]
@@ -132,7 +133,7 @@ impl Blocks {
 
     fn placed(&self, lifetimes: &[Lifetime], enough_bytes: usize) -> Placed {
         let blocks = lifetimes.len() as u64;
-        let steps = STEPS_PER_BLOCK[0] * blocks.min(1000) + STEPS_PER_BLOCK[1] * blocks;
+        let steps = STEPS_PER_BLOCK * blocks + MORE_STEPS_PER_BLOCK * blocks.min(1000);
         place(lifetimes, self.period, enough_bytes, steps)
     }
 

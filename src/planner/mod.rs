@@ -82,7 +82,8 @@ const ABOUT_AS_FAST_WITH_COPIES: f64 = 1.01;
 const AS_FAST: f64 = 1.0005;
 const AS_FAST_WITH_COPIES: f64 = 1.002;
 
-/// The parts of memory that are left as room where it takes longer with addresses; where storages are copied, nothing is moved together.
+/// The parts of memory that are left as room where it takes longer with addresses: more where storages are copied, since nothing is moved
+/// together there.
 const ROOMS: [f64; 1] = [0.01];
 const ROOMS_WITH_COPIES: [f64; 3] = [0.01, 0.02, 0.04];
 /// Ops of iterations that room is tried for, at the most: all of the search is done again.

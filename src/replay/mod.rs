@@ -194,8 +194,9 @@ impl<'a> Replay<'a> {
         Some(least_ns / self.base_ns.max(1) as f64)
     }
 
-    /// The most of `live(t) - link * min(t, T - t)` over an iteration: memory beyond that can hide in copies, if all that is live has to
-    /// go to the host and come back. What the host has already may do with less.
+    /// The device memory, in bytes, below which copies cannot be hidden where nothing is recomputed: the most of
+    /// `live(t) - link * min(t, T - t)` over an iteration of length `T`, with `link` bytes per nanosecond each way. What the host has already, such
+    /// as constants, counts as if it had to go there; a program that has much of that may do with less.
     pub fn offload_bound_bytes(&self) -> usize {
         self.timeline.unhidden_bytes(self.link_bytes_per_ns)
     }
