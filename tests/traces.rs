@@ -215,20 +215,37 @@ fn damaged_logs_are_told_by_line_and_reason() {
     assert_eq!(released, "log:20: a was released before");
 }
 
+/// The log of eight tensors of a MiB, made one after the other and used in the same order, each for 256 bytes, in ops of 0.1 ms.
+fn made_and_used() -> String {
+    let call = |args: &str, result: &str, bytes: usize| {
+        format!(
+            "{{\"INSTRUCTION\":\"CALL\",\"NAME\":\"op\",\"ARGS\":[{args}],\"RESULT\":[\"{result}\"],\"TIME\":\"100000\"}}\n\
+             {{\"INSTRUCTION\":\"MEMORY\",\"NAME\":\"{result}\",\"MEMORY\":\"{bytes}\"}}\n\
+             {{\"INSTRUCTION\":\"ALIAS\",\"NAME\":\"{result}\",\"ALIAS\":\"-1\"}}\n"
+        )
+    };
+    let made = (0..8).map(|index| call("", &format!("x{index}"), 1 << 20));
+    made.chain((0..8).map(|index| call(&format!("\"x{index}\""), &format!("y{index}"), 256))).collect()
+}
+
+#[test]
+fn copies_hide_what_lanes_have_time_for() {
+    let program = program(&made_and_used()).unwrap();
+    let bound_bytes = |link_bytes_per_second| {
+        let mut profile = Profile { key: "copies_hide".to_string(), ..profile("titan-x") };
+        profile.props.link_bytes_per_second = link_bytes_per_second;
+        Replay::new(&program, profile, 1).unwrap().offload_bound_bytes()
+    };
+    // All of it is there when the last op begins, 0.1 ms from the end; half a MiB is copied until then.
+    let all_bytes = (8 << 20) + 8 * 256;
+    assert_eq!(bound_bytes(1e4 * f64::from(1 << 19)), all_bytes - (1 << 19));
+    assert_eq!(bound_bytes(1.0), all_bytes);
+}
+
 #[test]
 fn knowing_the_program_beforehand_is_said_and_helps() {
-    // Eight tensors made one after the other and used in the same order: the one used longest ago is used next.
-    let mut log = String::new();
-    let mut call = |args: &str, result: &str, bytes: usize| {
-        log += &format!(
-            "{{\"INSTRUCTION\":\"CALL\",\"NAME\":\"op\",\"ARGS\":[{args}],\"RESULT\":[\"{result}\"],\"TIME\":\"100000\"}}\n"
-        );
-        log += &format!("{{\"INSTRUCTION\":\"MEMORY\",\"NAME\":\"{result}\",\"MEMORY\":\"{bytes}\"}}\n");
-        log += &format!("{{\"INSTRUCTION\":\"ALIAS\",\"NAME\":\"{result}\",\"ALIAS\":\"-1\"}}\n");
-    };
-    (0..8).for_each(|index| call("", &format!("x{index}"), 1 << 20));
-    (0..8).for_each(|index| call(&format!("\"x{index}\""), &format!("y{index}"), 256));
-    let program = program(&log).unwrap();
+    // The one used longest ago is used next.
+    let program = program(&made_and_used()).unwrap();
     let replay = Replay::new(&program, profile("titan-x"), 1).unwrap();
     let run = |oracle| {
         let settings = Settings { oracle, recompute: false, ..Settings::new(6 << 20) };

@@ -261,12 +261,12 @@ impl Arena {
         }
     }
 
-    /// The memory of a block: offsets and sizes.
-    pub fn ranges_of(&self, block: Block) -> Vec<(usize, usize)> {
+    /// The memory of a block, range by range, where blocks have addresses that can be chosen: offsets and sizes.
+    pub fn each_range(&self, block: Block, mut found: impl FnMut(usize, usize)) {
         match &self.memory {
-            Memory::Pages(paged) => paged.ranges_of(block),
-            _ if block.slab == 0 => vec![(block.offset, block.bytes)],
-            _ => Vec::new(),
+            Memory::Pages(paged) => paged.each_range(block, found),
+            _ if block.slab == 0 => found(block.offset, block.bytes),
+            _ => {}
         }
     }
 
@@ -290,10 +290,9 @@ impl Arena {
 
     /// Whether a block has memory from `offset` on, so many bytes.
     pub fn overlaps(&self, block: Block, offset: usize, bytes: usize) -> bool {
-        match &self.memory {
-            Memory::Pages(paged) => paged.overlaps(block, offset, bytes),
-            _ => block.slab == 0 && block.offset < offset + bytes && offset < block.offset + block.bytes,
-        }
+        let mut overlaps = false;
+        self.each_range(block, |at, size| overlaps |= at < offset + bytes && offset < at + size);
+        overlaps
     }
 
     fn placed(&mut self, placed: Placed, before_bytes: usize) {

@@ -2,20 +2,33 @@
 //!
 //! Within device memory, that takes a fraction of what it takes to copy bytes to the host or to make them again.
 
+use std::cmp::Reverse;
+
 use super::Pool;
 use super::sabotage::Sabotage;
+use super::storage::{Residents, StorageId};
 use crate::engine::{Lane, aligned};
 use crate::error::Error;
-use crate::policy::Spot;
 
-/// Ranges that are tried for a block, those first that the fewest bytes lie in.
-const MOST_RANGES: usize = 4;
+/// Ranges of which it is looked what lies in them, those first that the most is free in; and that are tried for a block, those first that the
+/// fewest bytes have to be moved for.
+const MOST_RANGES: usize = 64;
+const MOST_TRIED: usize = 4;
 
 /// What is moved for a block, as a multiple of its size, at the most.
 const MOST_PARTS: usize = 4;
 
-/// A part of memory: where it begins, how large it is, and how much of it is in use, all or nothing.
-type Piece = (usize, usize, usize);
+/// A part of memory that a block might have.
+#[derive(Debug, PartialEq, Eq)]
+struct Range {
+    offset: usize,
+    bytes: usize,
+    /// What is free in it, and what is not but could be: bytes of residents.
+    clear_bytes: usize,
+    /// Those that lie in it, and what they take there and around it.
+    residents: Vec<StorageId>,
+    resident_bytes: usize,
+}
 
 impl Pool {
     /// Makes a free range of so many bytes, of which there are enough in pieces. `false`: what is in the way has no other place, or is too
@@ -25,16 +38,13 @@ impl Pool {
         if self.settings.sabotage == Some(Sabotage::EarlyMapping) {
             return Ok(false);
         }
-        let bytes = aligned(bytes);
-        let mut ranges = ranges(&self.pieces(), bytes);
-        ranges.retain(|&(used_bytes, _)| used_bytes <= MOST_PARTS * bytes);
-        ranges.sort_unstable();
         // Beside ops that need none of it, unless it would wait for other copies.
         let lane = if self.offload_wait_ns() == 0 { Lane::Offload } else { Lane::Compute };
         let peak_bytes = self.device.peak_bytes();
         let mut joined = Ok(false);
-        for (_, offset) in ranges.into_iter().take(MOST_RANGES) {
-            joined = self.clear(lane, &Spot::At(offset), bytes);
+        for Range { offset, bytes, residents, .. } in self.ranges(aligned(bytes)).into_iter().take(MOST_TRIED)
+        {
+            joined = self.clear_of(lane, &[(offset, bytes)], residents);
             if !matches!(joined, Ok(false)) {
                 break;
             }
@@ -44,66 +54,101 @@ impl Pool {
         joined
     }
 
-    /// What is free and what residents lie in, in order. What else is in use is left out: it cannot be moved.
-    fn pieces(&self) -> Vec<Piece> {
+    /// Ranges of so many bytes in which all can be moved that lies there, if it is not too much, the least first.
+    fn ranges(&self, bytes: usize) -> Vec<Range> {
+        let limit_bytes = self.device.limit_bytes();
+        let mut ranges = ranges(&self.device.free_within(0, limit_bytes), bytes, limit_bytes);
         let storages = &self.graph.storages;
-        let blocks = storages.residents().filter_map(|id| storages[id].device.map(|copy| copy.block));
-        let in_use =
-            blocks.flat_map(|block| self.device.ranges_of(block)).map(|(at, bytes)| (at, bytes, bytes));
-        let free = self.device.free_within(0, self.device.limit_bytes()).into_iter();
-        let free = free.map(|(at, bytes)| (at, bytes, 0));
-        let mut pieces: Vec<Piece> = in_use.chain(free).collect();
-        pieces.sort_unstable();
-        pieces
+        for id in storages.in_any_order(Residents::default()) {
+            let block = storages[id].device.expect("it is resident").block;
+            self.device.each_range(block, |at, size| note(&mut ranges, id, at, size));
+        }
+        ranges.retain(|range| {
+            range.clear_bytes == range.bytes && range.resident_bytes <= MOST_PARTS * range.bytes
+        });
+        ranges.sort_unstable_by_key(|range| (range.resident_bytes, range.offset));
+        ranges
     }
 }
 
-/// How much is in use in ranges of so many bytes, and where they begin: of those that end with a piece, and of neighbouring pieces.
-fn ranges(pieces: &[Piece], bytes: usize) -> Vec<(usize, usize)> {
-    let mut found = Vec::new();
-    let (mut first, mut used_bytes, mut end) = (0, 0, 0);
-    for (last, &(at, size, used)) in pieces.iter().enumerate() {
-        if at != end {
-            (first, used_bytes) = (last, 0);
-        }
-        used_bytes += used;
-        end = at + size;
-        while first < last && pieces[first + 1].0 + bytes <= end {
-            used_bytes -= pieces[first].2;
-            first += 1;
-        }
-        let (begin, _, first_used) = pieces[first];
-        if begin + bytes <= end {
-            found.push((used_bytes, if first_used == 0 { begin } else { end - bytes }));
+/// The ranges of so many bytes, in order, that the most is free in: they begin or end with what is.
+fn ranges(free: &[(usize, usize)], bytes: usize, limit_bytes: usize) -> Vec<Range> {
+    let mut before_bytes = 0;
+    let sums: Vec<usize> = free
+        .iter()
+        .map(|&(_, size)| {
+            before_bytes += size;
+            before_bytes - size
+        })
+        .collect();
+    let free_below = |end: usize| {
+        let pieces = free.partition_point(|&(at, _)| at < end);
+        let last = pieces.checked_sub(1);
+        last.map_or(0, |last| sums[last] + free[last].1.min(end - free[last].0))
+    };
+    let begins = free.iter().map(|&(at, _)| at);
+    let ends = free.iter().filter_map(|&(at, size)| (at + size).checked_sub(bytes));
+    let mut ranges: Vec<Range> = begins
+        .chain(ends)
+        .filter(|offset| offset + bytes <= limit_bytes)
+        .map(|offset| {
+            let clear_bytes = free_below(offset + bytes) - free_below(offset);
+            Range { offset, bytes, clear_bytes, residents: Vec::new(), resident_bytes: 0 }
+        })
+        .collect();
+    ranges.sort_unstable_by_key(|range| (Reverse(range.clear_bytes), range.offset));
+    ranges.truncate(MOST_RANGES);
+    ranges.sort_unstable_by_key(|range| range.offset);
+    ranges.dedup_by_key(|range| range.offset);
+    ranges
+}
+
+/// Part of a resident lies at `at`: notes it in those of some ranges, in order, that it reaches into.
+fn note(ranges: &mut [Range], id: StorageId, at: usize, size: usize) {
+    let end = at + size;
+    let first = ranges.partition_point(|range| range.offset + range.bytes <= at);
+    for range in ranges[first..].iter_mut().take_while(|range| range.offset < end) {
+        range.clear_bytes += end.min(range.offset + range.bytes) - at.max(range.offset);
+        range.resident_bytes += size;
+        if range.residents.last() != Some(&id) {
+            range.residents.push(id);
         }
     }
-    found
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A piece per character, each as long as it is repeated: `.` is free, a blank cannot be moved.
-    fn pieces(memory: &str) -> Vec<Piece> {
-        let bytes = memory.as_bytes();
+    /// What is to be moved for so many bytes, and for which range, in memory of a byte per character: `.` is free, a blank cannot be
+    /// moved.
+    fn least(memory: &str, bytes: usize) -> Option<(String, usize)> {
         let mut at = 0;
-        let runs = bytes.chunk_by(|one, next| one == next).map(|run| {
-            let piece = (at, run.len(), if run[0] == b'.' { 0 } else { run.len() });
+        let mut runs = Vec::new();
+        for run in memory.as_bytes().chunk_by(|one, next| one == next) {
+            runs.push((run[0], at, run.len()));
             at += run.len();
-            (run[0], piece)
-        });
-        runs.filter(|&(name, _)| name != b' ').map(|(_, piece)| piece).collect()
+        }
+        let free: Vec<(usize, usize)> =
+            runs.iter().filter(|run| run.0 == b'.').map(|&(_, at, size)| (at, size)).collect();
+        let mut ranges = ranges(&free, bytes, memory.len());
+        for &(name, at, size) in runs.iter().filter(|(name, ..)| !b". ".contains(name)) {
+            note(&mut ranges, StorageId(name.into()), at, size);
+        }
+        ranges.retain(|range| range.clear_bytes == bytes);
+        let least = ranges.into_iter().min_by_key(|range| (range.resident_bytes, range.offset))?;
+        Some((least.residents.iter().map(|id| id.0 as u8 as char).collect(), least.offset))
     }
 
     #[test]
     fn the_fewest_bytes_are_moved_and_what_cannot_be_is_left() {
-        let least = |memory: &str, bytes| ranges(&pieces(memory), bytes).into_iter().min();
-        assert_eq!(least("aaa..bbbb...c.", 4), Some((1, 9)));
-        assert_eq!(least("aaa..bbbb...c", 4), Some((1, 9)));
-        assert_eq!(least("aa..b...", 5), Some((1, 2)), "free at both ends");
-        assert_eq!(least("aaaa..b..", 6), Some((4, 0)), "what is in part in the way is moved too");
-        assert_eq!(least("aa..   ..bbb", 4), Some((2, 0)));
+        let some = |names: &str, offset| Some((names.to_string(), offset));
+        assert_eq!(least("aaa..bbbb...c.", 4), some("c", 9));
+        assert_eq!(least("aaa..bbbb...c", 4), some("c", 9));
+        assert_eq!(least("aa..b...", 5), some("b", 2), "free at both ends");
+        assert_eq!(least("aaaa..b..", 6), some("a", 0), "what is in part in the way is moved too");
+        assert_eq!(least("aa..   ..bbb", 4), some("a", 0));
         assert_eq!(least("a.. ..a", 4), None);
+        assert_eq!(least("..ab.c", 4), some("ab", 0), "two are smaller than three");
     }
 }

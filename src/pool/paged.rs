@@ -174,22 +174,14 @@ impl Paged {
         free
     }
 
-    /// The memory of a block: offsets and sizes.
-    pub fn ranges_of(&self, block: Block) -> Vec<(usize, usize)> {
-        match block.slab {
-            0 => vec![(block.offset, block.bytes)],
-            _ => self.ranges(self.views.runs(self.first(block))),
-        }
-    }
-
-    /// Whether a block has memory from `offset` on, so many bytes.
-    pub fn overlaps(&self, block: Block, offset: usize, bytes: usize) -> bool {
-        let meets = |begin: usize, size: usize| begin < offset + bytes && offset < begin + size;
+    /// The memory of a block, range by range: offsets and sizes.
+    pub fn each_range(&self, block: Block, mut found: impl FnMut(usize, usize)) {
         if block.slab == 0 {
-            return meets(block.offset, block.bytes);
+            return found(block.offset, block.bytes);
         }
-        let runs = self.views.runs(self.first(block));
-        runs.iter().any(|run| meets(run.start as usize * self.page_bytes, run.len() * self.page_bytes))
+        for run in &**self.views.runs(self.first(block)) {
+            found(run.start as usize * self.page_bytes, run.len() * self.page_bytes);
+        }
     }
 
     /// The block at a range of the placement, with memory behind it.

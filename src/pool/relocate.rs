@@ -3,7 +3,7 @@
 use super::Pool;
 use super::arena::Block;
 use super::lease::Pending;
-use super::storage::{Copy, StorageId};
+use super::storage::{Copy, Residents, StorageId};
 use crate::engine::Lane;
 use crate::error::Error;
 use crate::policy::{Layout, Spot};
@@ -46,9 +46,7 @@ impl Pool {
             if let Some(copy) = self.graph.storages[id].device {
                 end = end.saturating_sub(copy.block.bytes);
                 let spot = Spot::At(end);
-                if !self.device.is_at(copy.block, &spot)
-                    && self.clear(Lane::Offload, &spot, copy.block.bytes)?
-                {
+                if !self.device.is_at(copy.block, &spot) && self.clear(&spot, copy.block.bytes)? {
                     self.relocate(id, copy.block.bytes, &spot)?;
                 }
             }
@@ -65,7 +63,7 @@ impl Pool {
             if let Some(id) = id
                 && let Some(copy) = self.graph.storages[id].device
                 && !self.device.is_at(copy.block, spot)
-                && (!clear || self.clear(Lane::Offload, spot, copy.block.bytes)?)
+                && (!clear || self.clear(spot, copy.block.bytes)?)
             {
                 count += usize::from(self.relocate(id, copy.block.bytes, spot)?);
             }
@@ -83,19 +81,30 @@ impl Pool {
     }
 
     /// Moves what lies in a spot out of it. `false`: there is no room.
-    pub(super) fn clear(&mut self, lane: Lane, spot: &Spot, bytes: usize) -> Result<bool, Error> {
+    fn clear(&mut self, spot: &Spot, bytes: usize) -> Result<bool, Error> {
         let ranges = self.device.ranges(spot, bytes);
-        let is_there = |&id: &StorageId| {
-            let copy = self.graph.storages[id].device;
+        let there = self.graph.storages.in_any_order(Residents::default()).collect();
+        self.clear_of(Lane::Offload, &ranges, there)
+    }
+
+    /// The same of memory that only these may lie in, those first that were used longest ago.
+    pub(super) fn clear_of(
+        &mut self,
+        lane: Lane,
+        ranges: &[(usize, usize)],
+        mut there: Vec<StorageId>,
+    ) -> Result<bool, Error> {
+        let storages = &self.graph.storages;
+        there.retain(|&id| {
             let overlaps = |block| ranges.iter().any(|&(at, bytes)| self.device.overlaps(block, at, bytes));
-            copy.is_some_and(|copy| overlaps(copy.block))
-        };
-        let there: Vec<StorageId> = self.graph.storages.residents().filter(is_there).collect();
-        // What is free within the spot is held meanwhile, so that nothing is moved there.
+            storages[id].device.is_some_and(|copy| overlaps(copy.block))
+        });
+        there.sort_unstable_by_key(|&id| storages[id].recency());
+        // What is free within them is held meanwhile, so that nothing is moved there.
         let mut held = Vec::new();
         let mut moved = Ok(true);
         for id in there {
-            moved = self.hold(&ranges, &mut held).and_then(|()| self.move_away(lane, id));
+            moved = self.hold(ranges, &mut held).and_then(|()| self.move_away(lane, id));
             if !matches!(moved, Ok(true)) {
                 break;
             }

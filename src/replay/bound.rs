@@ -159,7 +159,7 @@ impl Timeline {
     /// See [`Replay::offload_bound_bytes`](super::Replay::offload_bound_bytes).
     pub fn unhidden_bytes(&self, link: f64) -> usize {
         let unhidden = |op: usize| self.live_bytes[op] as f64 - link * self.around_ns(op);
-        (0..self.live_bytes.len()).map(unhidden).fold(0.0, f64::max) as usize
+        (0..self.live_bytes.len()).map(unhidden).fold(0.0, f64::max).ceil() as usize
     }
 
     /// How much longer the iteration must get for `excess` bytes to be away while `op` runs. Not `exact`: as if what ops made
