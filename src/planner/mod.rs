@@ -57,7 +57,8 @@ pub fn plan(
     let settings = &settings.with_less(log.idle_bytes);
     // A simulated device like the real one.
     let profile = &Profile { key: props.name.clone(), props: props.clone(), workspace: Workspace::Gpu };
-    let planner = Planner { iteration: &iteration, profile, settings, rests };
+    let step_ops = iteration.ops.len();
+    let planner = Planner { iteration: &iteration, profile, settings, step_ops, rests };
     if settings.policy != Policy::Auto {
         planner.published().into_iter().for_each(|schedule| {
             found(schedule.made_with(props.link_bytes_per_second));
@@ -86,13 +87,12 @@ const AS_FAST_WITH_COPIES: f64 = 1.002;
 /// together there.
 const ROOMS: [f64; 1] = [0.01];
 const ROOMS_WITH_COPIES: [f64; 3] = [0.01, 0.02, 0.04];
-/// Ops of iterations that room is tried for, at the most: all of the search is done again.
+/// Ops of iterations that room is tried for, at the most, and where storages are copied: all of the search is done again.
 const MOST_ROOMY_OPS: usize = 10_000;
+const MOST_ROOMY_OPS_WITH_COPIES: usize = 3_000;
 
 /// Ops of iterations that what best fit makes of schedules is searched for where there are addresses, at the most.
 const MOST_REFITTED_OPS: usize = 100_000;
-/// Ops of an iteration from which on each takes longer, since more storages are there to choose from when one is to leave.
-const LONG_OPS: usize = 50_000;
 /// Ops that are run to tell what an iteration takes in the long run, at the most.
 const MOST_SETTLING_OPS: usize = 800_000;
 
@@ -120,6 +120,8 @@ struct Planner<'a> {
     iteration: &'a Iteration,
     profile: &'a Profile,
     settings: &'a Settings,
+    /// What it takes to run it, in ops.
+    step_ops: usize,
     /// For how many times as long as it worked it rests.
     rests: u32,
 }
@@ -133,7 +135,7 @@ impl Planner<'_> {
     fn settled_ns(&self, schedule: Option<&Arc<Schedule>>) -> Option<u64> {
         // What knows the program follows a plan from its first op on.
         let unplanned = if self.settings.foresight.is_some() { 0 } else { trial::UNPLANNED };
-        let iterations = MOST_SETTLING_OPS / self.iteration.ops.len().max(1);
+        let iterations = MOST_SETTLING_OPS / self.step_ops.max(1);
         let iterations = iterations.clamp(trial::ITERATIONS, trial::MANY_ITERATIONS);
         self.run_often(schedule, unplanned, iterations).map(|trial| trial.step_ns)
     }
@@ -151,8 +153,7 @@ impl Planner<'_> {
 
     /// How many trials there are in so many ops.
     fn trials_in(&self, ops: usize) -> usize {
-        let of_trial = trial::ITERATIONS * self.iteration.ops.len().max(1);
-        ops / (of_trial * (self.iteration.ops.len() / LONG_OPS).max(1))
+        ops / (trial::ITERATIONS * self.step_ops.max(1))
     }
 
     /// Works, then rests.
@@ -166,17 +167,21 @@ impl Planner<'_> {
     }
 
     /// Hands on schedules that are better than none, each better than the one before.
-    ///
+    fn search(&self, mut found: impl FnMut(Schedule) -> bool) {
+        let chosen = Chosen::new();
+        let hurried = Planner { rests: 0, ..*self };
+        let mut first = Search::new(hurried, &chosen);
+        first.try_one();
+        let step_ops = first.step_ops().unwrap_or(self.step_ops);
+        if hurried.first(&first).is_none_or(&mut found) {
+            Planner { step_ops, ..*self }.search_on(&chosen, found);
+        }
+    }
+
     /// What is best is found with addresses without end, then addresses are chosen. Only if these reach too far, or the program
     /// is slower with them, the same is done with room left for them, and then what best fit makes of schedules is searched as well.
-    fn search(&self, mut found: impl FnMut(Schedule) -> bool) {
+    fn search_on(&self, chosen: &Chosen, mut found: impl FnMut(Schedule) -> bool) {
         let hurried = Planner { rests: 0, ..*self };
-        let chosen = Chosen::new();
-        if let Some(first) = hurried.first(&chosen)
-            && !found(first)
-        {
-            return;
-        }
         let unplanned_ns = if self.needs_a_schedule() { None } else { self.settled_ns(None) };
         let mut best_ns = unplanned_ns.map_or(u64::MAX, |step_ns| self.weighed_ns(step_ns, false));
         let mut best = None;
@@ -189,7 +194,7 @@ impl Planner<'_> {
         };
         let endless = Settings { endless: true, ..self.settings.clone() };
         let has_addresses = self.settings.placement == Placement::SmartPool;
-        let mut search = Search::new(Planner { settings: &endless, ..hurried }, &chosen);
+        let mut search = Search::new(Planner { settings: &endless, ..hurried }, chosen);
         let mut is_met = false;
         if has_addresses {
             search.try_rules();
@@ -223,7 +228,7 @@ impl Planner<'_> {
             is_met = search.is_met_by(placed.as_ref());
         }
         if !is_met && (!has_addresses || self.iteration.ops.len() <= MOST_REFITTED_OPS) {
-            let mut fitted = Search::new(*self, &chosen);
+            let mut fitted = Search::new(*self, chosen);
             fitted.try_rules();
             fitted.try_choices();
             if !offer(self.fitted(&fitted), &mut best)
@@ -240,9 +245,7 @@ impl Planner<'_> {
 
     /// What a rule makes of the iteration, if that is clearly faster than none: not judged in the long run, so that a program has a plan
     /// soon.
-    fn first(&self, chosen: &Chosen) -> Option<Schedule> {
-        let mut search = Search::new(*self, chosen);
-        search.try_one();
+    fn first(&self, search: &Search) -> Option<Schedule> {
         let (schedule, step_ns) = search.best()?;
         let is_faster = |none: Trial| step_ns as f64 * CLEARLY_FASTER < none.step_ns as f64;
         (self.needs_a_schedule() || self.run(None).is_none_or(is_faster)).then_some(schedule)
@@ -276,11 +279,11 @@ impl Planner<'_> {
     }
 
     fn rooms(&self) -> &'static [f64] {
-        match self.iteration.ops.len() {
-            MOST_ROOMY_OPS.. => &[],
-            _ if self.settings.ways.offload => &ROOMS_WITH_COPIES,
-            _ => &ROOMS,
-        }
+        let (most_ops, rooms): (usize, &[f64]) = match self.settings.ways.offload {
+            true => (MOST_ROOMY_OPS_WITH_COPIES, &ROOMS_WITH_COPIES),
+            false => (MOST_ROOMY_OPS, &ROOMS),
+        };
+        if self.iteration.ops.len() < most_ops { rooms } else { &[] }
     }
 
     /// With addresses in all of memory, what is chosen where a part of it is left as room. Where the addresses of what fills memory

@@ -155,6 +155,11 @@ impl<'a> Search<'a> {
         Search { planner, timeline, chosen, best: None, starts, ends, last: None, contenders: None }
     }
 
+    /// What it takes to run an iteration as the fastest does, in ops.
+    pub fn step_ops(&self) -> Option<usize> {
+        self.best.as_ref().map(|best| best.trial.step_ops)
+    }
+
     /// Rests from now on so many times as long as it works.
     pub fn rest(&mut self, rests: u32) {
         self.planner.rests = rests;

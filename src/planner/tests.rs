@@ -374,7 +374,8 @@ fn addresses_are_planned_for_as_much_memory_as_was_tried() {
     profile.props.link_bytes_per_second = BYTES as f64 / (LAYER_NS as f64 / 2e9);
     let config = Config::new().budget_bytes(10 * BYTES).page_mapping(false);
     let settings = config.resolve(&profile.props).unwrap();
-    let planner = Planner { iteration: &iteration, profile: &profile, settings: &settings, rests: 0 };
+    let planner =
+        Planner { iteration: &iteration, profile: &profile, settings: &settings, step_ops: 0, rests: 0 };
     let with_room = Settings { endless: true, ..settings.with_less(BYTES) };
     let schedule = Arc::new(planner.schedule());
     let trial = Planner { settings: &with_room, ..planner }.run(Some(&schedule)).expect("it fits");
@@ -391,7 +392,13 @@ fn a_schedule_takes_the_same_time_whatever_was_before() {
         for blocks in 4..=LAYERS as usize {
             let config = Config::new().budget_bytes(blocks * BYTES).page_mapping(false).recompute(false);
             let settings = config.resolve(&profile.props).unwrap();
-            let planner = Planner { iteration: &iteration, profile: &profile, settings: &settings, rests: 0 };
+            let planner = Planner {
+                iteration: &iteration,
+                profile: &profile,
+                settings: &settings,
+                step_ops: 0,
+                rests: 0,
+            };
             let endless = Settings { endless: true, ..settings.clone() };
             let schedule = Arc::new(planner.schedule());
             let trial = Planner { settings: &endless, ..planner }.run(Some(&schedule)).expect("it fits");
@@ -412,7 +419,8 @@ fn what_would_be_fetched_too_early_is_not() {
     profile.props.link_bytes_per_second = BYTES as f64 / (2.0 * LAYER_NS as f64 / 1e9);
     let config = Config::new().budget_bytes(8 * BYTES).page_mapping(false).recompute(false);
     let settings = config.resolve(&profile.props).unwrap();
-    let planner = Planner { iteration: &iteration, profile: &profile, settings: &settings, rests: 0 };
+    let planner =
+        Planner { iteration: &iteration, profile: &profile, settings: &settings, step_ops: 0, rests: 0 };
     let mut found = None;
     planner.search(|schedule| {
         found = Some(schedule);

@@ -22,6 +22,9 @@ pub const MANY_ITERATIONS: usize = 8;
 /// How often it is run without a schedule before: memory is then as a program leaves it that begins to follow one.
 pub const UNPLANNED: usize = 2;
 
+/// Storages that are looked at for what is to leave, in the time of an op.
+const LOOKS_PER_OP: u64 = 256;
+
 /// What errors of a trial name, which no program gets to see.
 const DEVICE: OvercommitDevice = OvercommitDevice::Host(0);
 
@@ -38,6 +41,8 @@ pub struct Trial {
     pub awaited: Vec<(IntervalId, u64)>,
     /// Where addresses have no end: the blocks that it took.
     pub blocks: Option<Blocks>,
+    /// What it took to run it, in ops: one that much is evicted for takes longer.
+    pub step_ops: usize,
 }
 
 /// Runs an iteration so many times as a schedule says, or by the policy's rule alone.
@@ -86,12 +91,14 @@ pub fn run(
     let ran = engine.recorded();
     let awaited = awaited(&ran, &copied);
     let residents = running.pool.residents_in_intervals();
+    let looks = running.pool.looks() / (unplanned + iterations) as u64;
+    let step_ops = iteration.ops.len().max((looks / LOOKS_PER_OP) as usize);
     let blocks = running.pool.takings().map(|takings| {
         let taken = takings.now() - begins[iterations - 1];
         let ready = Ready::new(&ran, &running.launches, taken);
         Blocks::new(limit_bytes, takings, &begins, residents, |work| ready.at(work))
     });
-    Ok(Trial { step_ns, decisions, remade, awaited, blocks })
+    Ok(Trial { step_ns, decisions, remade, awaited, blocks, step_ops })
 }
 
 /// How long ops waited for copies, by the interval of what was copied meanwhile: on the lane of the copy that an op waited

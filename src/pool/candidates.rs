@@ -76,7 +76,9 @@ impl<'a> Candidates<'a> {
         let storages = &self.pool.graph.storages;
         let mut lightest: Option<(Turn, f64, u64)> = None;
         let mut picked = None;
+        let mut looks = 0;
         for id in storages.in_any_order(residents) {
+            looks += 1;
             let storage = &storages[id];
             let turn = self.turn(storage);
             if lightest.is_some_and(|lightest| turn > lightest.0) || !self.pool.can_leave(storage) {
@@ -93,6 +95,7 @@ impl<'a> Candidates<'a> {
                 (lightest, picked) = (Some(weight), Some(id));
             }
         }
+        self.pool.looks.set(self.pool.looks.get() + looks);
         picked
     }
 

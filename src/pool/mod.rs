@@ -52,6 +52,7 @@ mod tally;
 mod transfer;
 mod views;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 pub use follow::Decision;
@@ -102,6 +103,8 @@ pub struct Pool {
     counters: Counters,
     /// Pages mapped before totals were last counted anew.
     mapped_before: u64,
+    /// Storages looked at so far for what is to leave.
+    looks: Cell<u64>,
     /// Ops run so far: the time that recency is measured in.
     clock: u64,
     /// Predicted time of all ops so far, those run again included.
@@ -177,6 +180,7 @@ impl Pool {
             policy: settings.reactive(),
             counters: Counters::default(),
             mapped_before: 0,
+            looks: Cell::new(0),
             clock: 0,
             computed_ns: 0,
             peak: (0, 0),
@@ -300,6 +304,11 @@ impl Pool {
         }
         self.device.release(&*engine);
         self.host.release(&*engine);
+    }
+
+    /// Storages looked at so far for what is to leave.
+    pub fn looks(&self) -> u64 {
+        self.looks.get()
     }
 
     /// The engine.
