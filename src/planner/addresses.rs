@@ -16,6 +16,9 @@ use crate::pool::{Pending, TakenBlock, Takings};
 const STEPS_PER_BLOCK: u64 = 20_000;
 const MORE_STEPS_PER_BLOCK: u64 = 100_000;
 
+/// Blocks that addresses are chosen for, at the most: each is compared with most others.
+const MOST_BLOCKS: usize = 100_000;
+
 /// The blocks of an iteration that repeats.
 #[derive(Clone, Debug)]
 pub struct Blocks {
@@ -177,11 +180,11 @@ const EXCESS_PART: f64 = 0.25;
 const MOST_REPEATS: usize = 2;
 
 impl Planner<'_> {
-    /// A schedule that was tried with addresses without end, with addresses for its blocks, and how long it takes. Where nothing is copied
+    /// A schedule that was tried with addresses without end, with addresses for its blocks unless there are too many, and how long it takes. Where nothing is copied
     /// they may reach beyond the budget: what is there comes to lie where it fits best, and blocks are moved together for it.
     pub fn with_addresses(&self, schedule: &Arc<Schedule>, first: &Trial) -> Option<Settled> {
         let mut blocks = first.blocks.clone()?;
-        if blocks.ops.is_empty() {
+        if blocks.ops.is_empty() || blocks.ops.len() > MOST_BLOCKS {
             return None;
         }
         let mut script = scheduled(schedule, first);
