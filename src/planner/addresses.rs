@@ -16,6 +16,15 @@ use crate::pool::{Pending, TakenBlock, Takings};
 const STEPS_PER_BLOCK: u64 = 20_000;
 const MORE_STEPS_PER_BLOCK: u64 = 100_000;
 
+/// Which of the pages that it need not wait for a block takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// Those that others need the soonest; if it is copied into, those that were left the longest ago.
+    Fitting,
+    /// Those that were left the longest ago, as where addresses have no end.
+    Oldest,
+}
+
 /// Blocks that addresses are chosen for, at the most: each is compared with most others.
 const MOST_BLOCKS: usize = 100_000;
 
@@ -114,10 +123,10 @@ impl Blocks {
     }
 
     /// Where they are, and how far that reaches. `enough_bytes`: they are to reach no further; `page_bytes`: what is no smaller is
-    /// on whole pages.
-    pub fn layout(&self, enough_bytes: usize, page_bytes: Option<usize>) -> (Layout, usize) {
+    /// on whole pages, and which.
+    pub fn layout(&self, enough_bytes: usize, page_bytes: Option<(usize, Pages)>) -> (Layout, usize) {
         let (spots, footprint_bytes) = match page_bytes {
-            Some(page_bytes) => self.on_pages(page_bytes, enough_bytes),
+            Some((page_bytes, which)) => self.on_pages(page_bytes, which, enough_bytes),
             None => {
                 let Placed { offsets, footprint_bytes } = self.placed(&self.lifetimes, enough_bytes);
                 (offsets.into_iter().map(Spot::At).collect(), footprint_bytes)
@@ -141,12 +150,15 @@ impl Blocks {
     }
 
     /// What is smaller than a page comes first, at addresses, and then pages.
-    fn on_pages(&self, page_bytes: usize, enough_bytes: usize) -> (Vec<Spot>, usize) {
+    fn on_pages(&self, page_bytes: usize, which: Pages, enough_bytes: usize) -> (Vec<Spot>, usize) {
         let (large, small): (Vec<usize>, Vec<usize>) =
             (0..self.lifetimes.len()).partition(|&at| self.lifetimes[at].bytes >= page_bytes);
         let lifetimes = |which: &[usize]| which.iter().map(|&at| self.lifetimes[at]).collect::<Vec<_>>();
         let (small_lifetimes, large_lifetimes) = (lifetimes(&small), lifetimes(&large));
-        let copied: Vec<Copied> = large.iter().map(|&at| self.copied[at]).collect();
+        // As if all were copied into.
+        let oldest =
+            |copied: Copied| Copied { is_fetched: copied.is_fetched || which == Pages::Oldest, ..copied };
+        let copied: Vec<Copied> = large.iter().map(|&at| oldest(self.copied[at])).collect();
         let assigned = |placed: Placed| {
             let used = in_use(&small_lifetimes, &placed.offsets, self.period, page_bytes);
             let pages = used.len().max(enough_bytes / page_bytes);
@@ -202,10 +214,16 @@ impl Planner<'_> {
                 script = scheduled(schedule, &trial);
                 blocks = trial.blocks?;
             }
-            let page_bytes = self.settings.page_bytes(self.settings.budget_bytes);
-            let (layout, footprint_bytes) = blocks.layout(budget_bytes, page_bytes);
+            let layouts = self.layouts(&blocks, budget_bytes);
+            let footprint_bytes =
+                layouts.iter().map(|&(_, footprint_bytes)| footprint_bytes).min().unwrap_or(0);
             if footprint_bytes <= budget_bytes || !self.settings.ways.offload {
-                return self.settled(Arc::new(Schedule { layout: Some(Arc::new(layout)), ..script }));
+                let fit = layouts
+                    .into_iter()
+                    .filter(|&(_, reach_bytes)| reach_bytes <= budget_bytes.max(footprint_bytes));
+                let schedule =
+                    |layout| Arc::new(Schedule { layout: Some(Arc::new(layout)), ..script.clone() });
+                return Settled::better(fit.filter_map(|(layout, _)| self.settled(schedule(layout))));
             }
             let excess = footprint_bytes as f64 / budget_bytes as f64 - 1.0;
             let margin = (excess * EXCESS_PART).max(FIRST_MARGIN * MARGIN_FACTOR.powi(tried));
@@ -216,6 +234,18 @@ impl Planner<'_> {
             blocks = trial.blocks?;
         }
         None
+    }
+
+    /// Where blocks might be, and how far that reaches: on pages of either kind where what is copied out of them makes a difference.
+    fn layouts(&self, blocks: &Blocks, budget_bytes: usize) -> Vec<(Layout, usize)> {
+        let which =
+            if self.settings.ways.offload { &[Pages::Fitting, Pages::Oldest][..] } else { &[Pages::Fitting] };
+        match self.settings.page_bytes(self.settings.budget_bytes) {
+            None => vec![blocks.layout(budget_bytes, None)],
+            Some(page_bytes) => {
+                which.iter().map(|&which| blocks.layout(budget_bytes, Some((page_bytes, which)))).collect()
+            }
+        }
     }
 }
 
