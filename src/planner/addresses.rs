@@ -192,8 +192,9 @@ const EXCESS_PART: f64 = 0.25;
 const MOST_REPEATS: usize = 2;
 
 impl Planner<'_> {
-    /// A schedule that was tried with addresses without end, with addresses for its blocks unless there are too many, and how long it takes. Where nothing is copied
-    /// they may reach beyond the budget: what is there comes to lie where it fits best, and blocks are moved together for it.
+    /// A schedule that was tried with addresses without end, with addresses for its blocks unless there are too many, and how long it takes.
+    /// Where nothing is copied they may reach beyond the budget: what is there comes to lie where it fits best, and blocks are moved together
+    /// for it.
     pub fn with_addresses(&self, schedule: &Arc<Schedule>, first: &Trial) -> Option<Settled> {
         let mut blocks = first.blocks.clone()?;
         if blocks.ops.is_empty() || blocks.ops.len() > MOST_BLOCKS {

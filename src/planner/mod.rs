@@ -120,7 +120,7 @@ struct Planner<'a> {
     iteration: &'a Iteration,
     profile: &'a Profile,
     settings: &'a Settings,
-    /// What it takes to run it, in ops.
+    /// What it takes to run the iteration once, in ops: see [`Trial::step_ops`].
     step_ops: usize,
     /// For how many times as long as it worked it rests.
     rests: u32,
@@ -178,6 +178,8 @@ impl Planner<'_> {
         }
     }
 
+    /// The same beside a first one.
+    ///
     /// What is best is found with addresses without end, then addresses are chosen. Only if these reach too far, or the program
     /// is slower with them, the same is done with room left for them, and then what best fit makes of schedules is searched as well.
     fn search_on(&self, chosen: &Chosen, mut found: impl FnMut(Schedule) -> bool) {
