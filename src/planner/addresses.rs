@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::pages::{Copied, assign, in_use};
+use super::pages::{Copied, Pages, assign, in_use};
 use super::smartpool::{Lifetime, Placed, in_each_order, peak_bytes, place};
 use super::trial::Trial;
 use super::{Planner, Settled, scheduled};
@@ -15,15 +15,6 @@ use crate::pool::{Pending, TakenBlock, Takings};
 /// Looks at blocks when addresses are chosen, for each block, and more for each of the first thousand: half a second for 5,000.
 const STEPS_PER_BLOCK: u64 = 20_000;
 const MORE_STEPS_PER_BLOCK: u64 = 100_000;
-
-/// Which of the pages that it need not wait for a block takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pages {
-    /// Those that others need the soonest; if it is copied into, those that were left the longest ago.
-    Fitting,
-    /// Those that were left the longest ago, as where addresses have no end.
-    Oldest,
-}
 
 /// Blocks that addresses are chosen for, at the most: each is compared with most others.
 const MOST_BLOCKS: usize = 100_000;
@@ -48,13 +39,13 @@ pub struct Blocks {
 
 impl Blocks {
     /// Of the last iteration of a trial. `limit_bytes`: the memory that it had. `begins`: when each began. `residents`: what is there
-    /// now, in which interval, and which of all blocks taken that is. `ready`: when work is done.
+    /// now, in which interval, and which of all blocks taken that is. `ready_at`: when work is done.
     pub fn new(
         limit_bytes: usize,
         takings: &Takings,
         begins: &[u32],
         residents: Vec<(IntervalId, usize)>,
-        ready: impl Fn(Pending) -> u32,
+        ready_at: impl Fn(Pending) -> u32,
     ) -> Blocks {
         let [.., before, begin] = *begins else { return Blocks::none(limit_bytes) };
         let (all, period) = (takings.blocks(), takings.now() - begin);
@@ -64,7 +55,7 @@ impl Blocks {
         let like: HashMap<(u32, usize), usize> =
             keys(&all[first_before..first]).zip(first_before..).collect();
         // When it is free, and when it can be used.
-        let freed = |block: &TakenBlock| block.until.map(|until| (until, ready(block.left).max(until)));
+        let freed = |block: &TakenBlock| block.until.map(|until| (until, ready_at(block.left).max(until)));
         let mut lifetimes = Vec::new();
         let mut copied = Vec::new();
         let mut places = HashMap::new();
@@ -93,14 +84,15 @@ impl Blocks {
                 }
             };
             lifetimes.push(Lifetime { bytes: block.bytes, from, until });
-            copied.push(Copied { ready, is_fetched: block.is_fetched });
+            let lead = block.found.map_or(0, |found| block.from.saturating_sub(ready_at(found).max(begin)));
+            copied.push(Copied { ready, lead });
         }
         // Where its like is still there, it cannot be: it is moved there when the iteration is over.
         let always = (0..first).filter(|&index| all[index].until.is_none());
         let always = always.map(|index| (index, period, period));
         for (index, until, ready) in moved.into_iter().chain(always) {
             places.insert(index, lifetimes.len());
-            copied.push(Copied { ready, is_fetched: false });
+            copied.push(Copied { ready, lead: 0 });
             lifetimes.push(Lifetime { bytes: all[index].bytes, from: 0, until });
         }
         let resident = |(interval, index): (IntervalId, usize)| Some((interval, *places.get(&index)?));
@@ -149,21 +141,25 @@ impl Blocks {
         place(lifetimes, self.period, enough_bytes, steps)
     }
 
+    /// A block until others can use its memory without a wait for what is copied out of it; no longer than until it comes again.
+    fn until_ready(&self, at: usize) -> Lifetime {
+        let (block, ready) = (self.lifetimes[at], self.copied[at].ready);
+        Lifetime { until: block.until.max(ready.min(block.from + self.period)), ..block }
+    }
+
     /// What is smaller than a page comes first, at addresses, and then pages.
     fn on_pages(&self, page_bytes: usize, which: Pages, enough_bytes: usize) -> (Vec<Spot>, usize) {
         let (large, small): (Vec<usize>, Vec<usize>) =
             (0..self.lifetimes.len()).partition(|&at| self.lifetimes[at].bytes >= page_bytes);
         let lifetimes = |which: &[usize]| which.iter().map(|&at| self.lifetimes[at]).collect::<Vec<_>>();
         let (small_lifetimes, large_lifetimes) = (lifetimes(&small), lifetimes(&large));
-        // As if all were copied into.
-        let oldest =
-            |copied: Copied| Copied { is_fetched: copied.is_fetched || which == Pages::Oldest, ..copied };
-        let copied: Vec<Copied> = large.iter().map(|&at| oldest(self.copied[at])).collect();
+        let copied: Vec<Copied> = large.iter().map(|&at| self.copied[at]).collect();
+        let small_uses: Vec<Lifetime> = small.iter().map(|&at| self.until_ready(at)).collect();
         let assigned = |placed: Placed| {
-            let used = in_use(&small_lifetimes, &placed.offsets, self.period, page_bytes);
+            let used = in_use(&small_uses, &placed.offsets, self.period, page_bytes);
             let pages = used.len().max(enough_bytes / page_bytes);
             let (assigned, missing) =
-                assign(&large_lifetimes, &copied, self.period, page_bytes, pages as u32, &used);
+                assign(&large_lifetimes, &copied, self.period, page_bytes, pages as u32, &used, which);
             (pages + missing, placed, assigned)
         };
         let enough_small_bytes = peak_bytes(&small_lifetimes, self.period).next_multiple_of(page_bytes);
@@ -237,10 +233,9 @@ impl Planner<'_> {
         None
     }
 
-    /// Where blocks might be, and how far that reaches: on pages of either kind where what is copied out of them makes a difference.
+    /// Where blocks might be, and how far that reaches: on pages of each kind where what is copied out of them makes a difference.
     fn layouts(&self, blocks: &Blocks, budget_bytes: usize) -> Vec<(Layout, usize)> {
-        let which =
-            if self.settings.ways.offload { &[Pages::Fitting, Pages::Oldest][..] } else { &[Pages::Fitting] };
+        let which = if self.settings.ways.offload { &Pages::ALL[..] } else { &[Pages::Fitting] };
         match self.settings.page_bytes(self.settings.budget_bytes) {
             None => vec![blocks.layout(budget_bytes, None)],
             Some(page_bytes) => {
@@ -268,17 +263,17 @@ mod tests {
         let mut takings = Takings::default();
         let mut begins = Vec::new();
         takings.begin_op(0);
-        takings.took(0, 1024);
+        takings.took(0, 1024, Pending::default());
         for iteration in 1..=3 {
             begins.push(takings.now());
             takings.begin_op(0);
-            takings.took(10_000 * iteration, 256);
+            takings.took(10_000 * iteration, 256, Pending::default());
             if iteration > 1 {
                 takings.freed(10_000 * (iteration - 1) + 1, Pending::default());
             }
             takings.freed(10_000 * iteration, Pending::default());
             takings.begin_op(1);
-            takings.took(10_000 * iteration + 1, 512);
+            takings.took(10_000 * iteration + 1, 512, Pending::default());
         }
         let residents = vec![(IntervalId(7), 0), (IntervalId(8), 6)];
         let blocks = Blocks::new(4096, &takings, &begins, residents, |_| 0);
@@ -303,7 +298,7 @@ mod tests {
             if iteration > 0 {
                 takings.freed(iteration - 1, Pending::default());
             }
-            takings.took(iteration, 256);
+            takings.took(iteration, 256, Pending::default());
         }
         let blocks = Blocks::new(4096, &takings, &begins, vec![(IntervalId(7), 2)], |_| 0);
         assert!(blocks.repeats);

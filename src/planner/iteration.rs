@@ -265,16 +265,19 @@ impl Iteration {
     }
 }
 
-/// For each storage that is there when an iteration begins, the one that is in its place when it ends: itself if it stays; what was
-/// touched last by the same op one period later; of what is left, as after ops that came in the first iteration alone, what is as
-/// large and was touched as the same operand, the last by the last.
+/// For each storage that is there when an iteration begins, the one that is in its place when it ends: itself if it stays; what is as
+/// large and was touched last by the same op one period later; of what is left, as after ops that came in the first iteration alone, what
+/// is as large and was touched as the same operand, the last by the last.
 fn successors(log: &Log, state: &[(u64, Touch)], ended: &Census, period: isize) -> Vec<Option<u64>> {
     let mut left: Vec<(u64, Touch)> = ended.alive.iter().map(|(&number, &touch)| (number, touch)).collect();
     left.sort_unstable_by_key(|&(number, touch)| (touch, number));
     let places: HashMap<Touch, u64> =
         left.iter().map(|&(number, (op, operand))| ((op - period, operand), number)).collect();
     let stays = |number: u64| ended.alive.contains_key(&number).then_some(number);
-    let found = |&(number, ref touch): &(u64, Touch)| stays(number).or_else(|| places.get(touch).copied());
+    let is_as_large = |number: u64, other: &u64| log.size_bytes[&number] == log.size_bytes[other];
+    let found = |&(number, ref touch): &(u64, Touch)| {
+        stays(number).or_else(|| places.get(touch).copied().filter(|other| is_as_large(number, other)))
+    };
     let mut successors: Vec<Option<u64>> = state.iter().map(found).collect();
     let taken: HashSet<u64> = successors.iter().flatten().copied().collect();
     let kind = |number: u64, touch: Touch| (log.size_bytes[&number], touch.1);
@@ -375,5 +378,21 @@ impl Building {
         }
         iteration.successors = successors;
         iteration
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_a_place_when_an_iteration_ends_is_as_large_as_what_was_there() {
+        let mut log = Log::default();
+        log.size_bytes.extend([(1, 64), (2, 32), (3, 64), (4, 32)]);
+        // In the first iteration ops were made sooner: the like of the second is where the first would be.
+        let state = [(1, (-14, 1)), (2, (10, 1))];
+        let alive = [(3, (110, 1)), (4, (134, 1))].into_iter().collect();
+        let ended = Census { alive, ..Census::default() };
+        assert_eq!(successors(&log, &state, &ended, 100), [Some(3), Some(4)]);
     }
 }

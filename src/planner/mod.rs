@@ -340,9 +340,12 @@ impl Planner<'_> {
         Settled::better(placed.into_iter().chain(fitted))
     }
 
-    /// A schedule by which what the iteration before left and nothing uses leaves as the next begins, and that says nothing else.
-    fn schedule(&self) -> Schedule {
+    /// A schedule that says nothing; or, with `clears`, that what the iteration before left and nothing uses leaves as the next begins.
+    fn schedule(&self, clears: bool) -> Schedule {
         let mut schedule = self.iteration.schedule();
+        if !clears {
+            return schedule;
+        }
         let offload = self.settings.ways.offload;
         if self.settings.ways.recompute {
             for interval in self.iteration.held_in_vain() {

@@ -1,10 +1,10 @@
 //! Whole pages for blocks whose lifetimes are known. Where each page is mapped by itself, memory is never in pieces: of pages that
-//! are free any will do, so that what is alive together fits whenever it is no more than there is. Taken first is what has been
-//! free the longest: what was copied out of it is gone the soonest.
+//! are free any will do, so that what is alive together fits whenever it is no more than there is. What differs is when what was
+//! copied out of them is gone.
 //!
 //! What is smaller than a page is at addresses of its own. It uses pages for a part of the time; the rest of it they are as good as any.
 //!
-//! Time is a circle: what an iteration leaves to the next has the same pages in both.
+//! Time is a circle: what an iteration leaves to the next has the same pages in both. It is cut where that is the least.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -19,8 +19,23 @@ use super::smartpool::Lifetime;
 pub struct Copied {
     /// When it can be used by others without a wait for what is copied out of it: when it is free, or later.
     pub ready: u32,
-    /// It is copied into: that can begin before the op that it is for, on pages that are ready by then.
-    pub is_fetched: bool,
+    /// How long before it is taken its memory is to be ready. What is copied into it can begin before its op does.
+    pub lead: u32,
+}
+
+/// Which of the pages that it need not wait for a block takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// Those that others need the soonest, of these the last to be ready: what was left long ago is for what is copied into.
+    Fitting,
+    /// The same, and what has pages already as the sweep begins has them ready in its time too.
+    Reserved,
+    /// Those that were left the longest ago, as where addresses have no end.
+    Oldest,
+}
+
+impl Pages {
+    pub const ALL: [Pages; 3] = [Pages::Reserved, Pages::Fitting, Pages::Oldest];
 }
 
 /// Times without gaps, in order, none beyond the period.
@@ -62,9 +77,14 @@ pub fn assign(
     page_bytes: usize,
     pages: u32,
     used: &[Times],
+    which: Pages,
 ) -> (Vec<Vec<Range<u32>>>, usize) {
     let counts: Vec<usize> = blocks.iter().map(|block| block.bytes.div_ceil(page_bytes)).collect();
-    let pages_of = sweep(blocks, copied, &counts, period, pages, used);
+    let cut = quietest(blocks, copied, &counts, period);
+    let (blocks, copied): (Vec<_>, Vec<_>) =
+        blocks.iter().zip(copied).map(|(block, copied)| turned(block, copied, cut, period)).unzip();
+    let used: Vec<Times> = used.iter().map(|times| turned_times(times, cut, period)).collect();
+    let pages_of = sweep(&blocks, &copied, &counts, period, pages, &used, which);
     let missing = pages_of.iter().zip(&counts).map(|(pages, count)| count - pages.len()).sum();
     (pages_of.into_iter().map(joined).collect(), missing)
 }
@@ -74,8 +94,66 @@ fn joined(mut pages: Vec<u32>) -> Vec<Range<u32>> {
     pages.chunk_by(|one, next| one + 1 == *next).map(|run| run[0]..run[run.len() - 1] + 1).collect()
 }
 
-/// As many pages for each block as are free when it comes, in the order in which blocks come. What is over the iteration's end takes
-/// pages that are never in use.
+/// When the fewest pages are in use, or about to be copied out of, by what is not always there.
+fn quietest(blocks: &[Lifetime], copied: &[Copied], counts: &[usize], period: u32) -> u32 {
+    let mut changes: Vec<(u32, i64)> = Vec::new();
+    let mut in_use = 0;
+    for ((block, copied), &count) in blocks.iter().zip(copied).zip(counts) {
+        if copied.ready - block.from < period {
+            let count = count as i64;
+            in_use += if copied.ready > period { count } else { 0 };
+            changes.extend([(copied.ready % period, -count), (block.from, count)]);
+        }
+    }
+    changes.sort_unstable();
+    let mut least = (in_use, 0);
+    for (now, change) in changes {
+        in_use += change;
+        least = least.min((in_use, now));
+    }
+    least.1
+}
+
+/// A block where the circle begins at `cut`.
+fn turned(block: &Lifetime, copied: &Copied, cut: u32, period: u32) -> (Lifetime, Copied) {
+    let from = (block.from + period - cut) % period;
+    let until = from + (block.until - block.from);
+    let ready = until + (copied.ready - block.until);
+    (Lifetime { from, until, ..*block }, Copied { ready, ..*copied })
+}
+
+/// The same of times.
+fn turned_times(times: &Times, cut: u32, period: u32) -> Times {
+    let parts = |time: &Range<u32>| {
+        let before = time.start.min(cut)..time.end.min(cut);
+        let after = time.start.max(cut)..time.end.max(cut);
+        [after.start - cut..after.end - cut, before.start + period - cut..before.end + period - cut]
+    };
+    let mut turned: Times = times.iter().flat_map(parts).filter(|time| !time.is_empty()).collect();
+    turned.sort_unstable_by_key(|time| time.start);
+    turned
+}
+
+/// Until when a page is free, when it is ready, and which.
+type Free = (u32, Reverse<u32>, u32);
+
+/// Of free pages so many that stay free until a time, the soonest needed by others of those that are ready by another, of these the
+/// last to be ready; then the first to be ready of the rest.
+fn chosen(free: &BTreeSet<Free>, until: u32, ready_by: u32, count: usize) -> Vec<Free> {
+    let long_enough = || free.range((until, Reverse(u32::MAX), 0)..).copied();
+    let mut chosen: Vec<Free> =
+        long_enough().filter(|&(_, Reverse(ready), _)| ready <= ready_by).take(count).collect();
+    if chosen.len() < count {
+        let mut later: Vec<Free> = long_enough().filter(|&(_, Reverse(ready), _)| ready > ready_by).collect();
+        later.sort_unstable_by_key(|&(until, Reverse(ready), page)| (ready, until, page));
+        later.truncate(count - chosen.len());
+        chosen.extend(later);
+    }
+    chosen
+}
+
+/// As many pages for each block as are free when it comes, in the order in which blocks come. What is over the end takes pages that
+/// are never in use by what is smaller.
 fn sweep(
     blocks: &[Lifetime],
     copied: &[Copied],
@@ -83,15 +161,15 @@ fn sweep(
     period: u32,
     pages: u32,
     used: &[Times],
+    which: Pages,
 ) -> Vec<Vec<u32>> {
     let mut order: Vec<usize> = (0..blocks.len()).collect();
     // What is there both when the iteration begins and when it ends comes first, all of it.
     order.sort_by_key(|&at| (blocks[at].until <= period, blocks[at].from));
     let mut pages_of: Vec<Vec<u32>> = vec![Vec::new(); blocks.len()];
     let is_ever_used = |page: u32| used.get(page as usize).is_some_and(|times| !times.is_empty());
-    // Until when a page is free, when it is ready, and which.
-    let mut free: BTreeSet<(u32, u32, u32)> =
-        (0..pages).filter(|&page| !is_ever_used(page)).map(|page| (period, 0, page)).collect();
+    let mut free: BTreeSet<Free> =
+        (0..pages).filter(|&page| !is_ever_used(page)).map(|page| (period, Reverse(0), page)).collect();
     // What else is free, and for how long, what comes next last.
     let mut gaps: Vec<(Range<u32>, u32)> = (0..pages)
         .zip(used)
@@ -115,28 +193,22 @@ fn sweep(
         {
             ends.pop();
             let ready = copied[before].ready - (blocks[before].until - end);
-            free.extend(pages_of[before].iter().map(|&page| (free_until[page as usize], ready, page)));
+            free.extend(
+                pages_of[before].iter().map(|&page| (free_until[page as usize], Reverse(ready), page)),
+            );
         }
         while let Some((gap, page)) = gaps.pop_if(|(gap, _)| !is_over && gap.start <= now) {
             free_until[page as usize] = gap.end;
-            free.insert((gap.end, gap.start, page));
+            free.insert((gap.end, Reverse(gap.start), page));
         }
-        let long_enough = || free.range((until, 0, 0)..).copied();
-        // What is copied into takes what has been ready the longest.
-        let ready_by = if copied[at].is_fetched { 0 } else { now };
-        let mut taken: Vec<(u32, u32, u32)> =
-            long_enough().filter(|&(_, ready, _)| ready <= ready_by).take(counts[at]).collect();
-        if taken.len() < counts[at] {
-            let mut later: Vec<_> = long_enough().filter(|&(_, ready, _)| ready > ready_by).collect();
-            later.sort_unstable_by_key(|&(until, ready, page)| (ready, until, page));
-            later.truncate(counts[at] - taken.len());
-            taken.extend(later);
-        }
-        for page in taken {
+        let ready_by = if which == Pages::Oldest { 0 } else { now.saturating_sub(copied[at].lead) };
+        let is_reserved = is_over && which == Pages::Reserved;
+        let reserved = if is_reserved { copied[at].lead.min(from - until) } else { 0 };
+        for page in chosen(&free, until, ready_by, counts[at]) {
             assert!(free.remove(&page), "what is taken was free");
             pages_of[at].push(page.2);
             if is_over {
-                free_until[page.2 as usize] = from;
+                free_until[page.2 as usize] = from - reserved;
             }
         }
         ends.push(Reverse((until, at)));
@@ -169,7 +241,7 @@ mod tests {
     }
 
     fn uncopied(blocks: &[Lifetime]) -> Vec<Copied> {
-        blocks.iter().map(|block| Copied { ready: block.until, is_fetched: false }).collect()
+        blocks.iter().map(|block| Copied { ready: block.until, lead: 0 }).collect()
     }
 
     fn is_alive(block: &Lifetime, now: u32) -> bool {
@@ -184,14 +256,15 @@ mod tests {
             blocks in prop::collection::vec(block(), 0..30),
             pages in 4u32..40,
             late in 0u32..5,
+            which in prop::sample::select(&Pages::ALL),
         ) {
             let (small, blocks): (Vec<_>, Vec<_>) = blocks.into_iter().partition(|block| block.bytes < PAGE);
             let offsets: Vec<usize> = (0..small.len()).map(|at| 700 * at).collect();
             let used = in_use(&small, &offsets, PERIOD, PAGE);
-            let copy = |block: &Lifetime| Copied { ready: block.until + late, is_fetched: block.from.is_multiple_of(2) };
+            let copy = |block: &Lifetime| Copied { ready: block.until + late, lead: block.from % 3 };
             let copied: Vec<Copied> = blocks.iter().map(copy).collect();
             prop_assume!(used.len() <= pages as usize);
-            let (assigned, missing) = assign(&blocks, &copied, PERIOD, PAGE, pages, &used);
+            let (assigned, missing) = assign(&blocks, &copied, PERIOD, PAGE, pages, &used, which);
             let pages_of = |at: usize| -> Vec<u32> { assigned[at].iter().cloned().flatten().collect() };
             let needed: usize = blocks.iter().map(|block| block.bytes.div_ceil(PAGE)).sum();
             prop_assert_eq!((0..blocks.len()).map(|at| pages_of(at).len()).sum::<usize>() + missing, needed);
@@ -219,7 +292,7 @@ mod tests {
             let count = |block: &Lifetime| block.bytes.div_ceil(PAGE) as u32;
             let alive = |now| within.iter().filter(move |block| is_alive(block, now)).map(count).sum::<u32>();
             let most = (0..PERIOD).map(alive).max().unwrap_or(0);
-            prop_assert_eq!(assign(&within, &uncopied(&within), PERIOD, PAGE, most, &[]).1, 0);
+            prop_assert_eq!(assign(&within, &uncopied(&within), PERIOD, PAGE, most, &[], Pages::Fitting).1, 0);
         }
     }
 
@@ -228,31 +301,52 @@ mod tests {
         let block = |from, until| Lifetime { bytes: PAGE, from, until };
         let blocks = [block(0, 3), block(1, 2), block(4, 5), block(5, 6)];
         let pages = |blocks: &[Lifetime]| -> Vec<u32> {
-            let (assigned, missing) = assign(blocks, &uncopied(blocks), 8, PAGE, 3, &[]);
+            let (assigned, missing) = assign(blocks, &uncopied(blocks), 8, PAGE, 3, &[], Pages::Fitting);
             assert_eq!(missing, 0);
             assigned.iter().map(|pages| pages[0].start).collect()
         };
-        assert_eq!(pages(&blocks), [0, 1, 2, 1]);
-        // What is copied out of the second takes longer.
+        assert_eq!(pages(&blocks), [0, 1, 0, 0]);
+        // Of those that are ready the last, or the first that is.
         let third = |ready: [u32; 3]| {
-            let copied = ready.map(|ready| Copied { ready, is_fetched: false });
+            let copied = ready.map(|ready| Copied { ready, lead: 0 });
             let blocks = [block(0, 2), block(0, 3), block(4, 5)];
-            assign(&blocks, &copied, 8, PAGE, 2, &[]).0[2][0].start
+            assign(&blocks, &copied, 8, PAGE, 2, &[], Pages::Fitting).0[2][0].start
         };
-        assert_eq!([[2, 3, 5], [5, 3, 5], [6, 5, 5]].map(third), [0, 1, 1]);
-        // What is copied into takes what has been ready the longest, though something else would fit better.
-        let third = |is_fetched| {
-            let copied = [12, 3, 5].map(|ready| Copied { ready, is_fetched });
-            let blocks = [block(6, 9), block(0, 3), block(4, 5)];
-            assign(&blocks, &copied, 8, PAGE, 2, &[]).0[2][0].start
+        assert_eq!([[2, 3, 5], [2, 5, 5], [6, 5, 5]].map(third), [1, 0, 1]);
+        // What is copied into takes what is ready before.
+        let third = |lead, which| {
+            let copied = [(1, 0), (3, 0), (7, lead)].map(|(ready, lead)| Copied { ready, lead });
+            let blocks = [block(0, 1), block(0, 3), block(5, 7)];
+            assign(&blocks, &copied, 8, PAGE, 2, &[], which).0[2][0].start
         };
-        assert_eq!([true, false].map(third), [1, 0]);
+        assert_eq!([0, 2, 4].map(|lead| third(lead, Pages::Fitting)), [1, 1, 0]);
+        assert_eq!(third(0, Pages::Oldest), 0);
         // Of a page that is in use for a part of the time the rest is as good, and no longer than is needed.
         let used = in_use(&[Lifetime { bytes: 2, from: 3, until: 5 }], &[PAGE], 8, PAGE);
         let blocks = [block(0, 3), block(1, 4), block(5, 8)];
-        let (assigned, missing) = assign(&blocks, &uncopied(&blocks), 8, PAGE, 2, &used);
-        assert_eq!((assigned, missing), (vec![vec![1..2], vec![0..1], vec![0..1]], 0));
+        let (assigned, missing) = assign(&blocks, &uncopied(&blocks), 8, PAGE, 2, &used, Pages::Fitting);
+        assert_eq!((assigned, missing), (vec![vec![1..2], vec![0..1], vec![1..2]], 0));
         // Where something comes that is over the end, only what has gone by then is before it.
         assert_eq!(pages(&[block(7, 9), block(2, 8), block(3, 7)]), [0, 1, 0]);
+    }
+    #[test]
+    fn what_is_there_at_the_cut_has_its_pages_ready_in_time() {
+        let block = |from, until| Lifetime { bytes: PAGE, from, until };
+        // One of the first two is always there, and the circle is cut at 2.
+        let blocks = [block(6, 12), block(3, 10), block(4, 5)];
+        let copied = [12, 10, 5].map(|ready| Copied { ready, lead: if ready == 12 { 2 } else { 0 } });
+        let third = |which| assign(&blocks, &copied, 8, PAGE, 3, &[], which).0[2][0].start;
+        assert_eq!([Pages::Fitting, Pages::Reserved].map(third), [0, 2]);
+    }
+
+    #[test]
+    fn the_circle_is_cut_where_no_copy_is_under_way() {
+        let block = |from, until| Lifetime { bytes: PAGE, from, until };
+        let blocks = [block(6, 9), block(2, 4), block(0, 8)];
+        let copied = [11, 5, 8].map(|ready| Copied { ready, lead: 0 });
+        assert_eq!(quietest(&blocks, &copied, &[1, 1, 1], 8), 5);
+        let (turned, copied) = turned(&blocks[0], &copied[0], 5, 8);
+        assert_eq!((turned.from, turned.until, copied.ready), (1, 4, 6));
+        assert_eq!(turned_times(&vec![0..2, 4..7], 5, 8), [0..2, 3..5, 7..8]);
     }
 }

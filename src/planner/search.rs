@@ -16,16 +16,22 @@ use super::trial::Trial;
 use super::{Planner, Settled, scheduled};
 use crate::policy::{Eviction, IntervalId, MOST_REACH, Schedule, Turn, Weighed};
 
-/// Powers that are tried: of the time since the last use, of that until the next.
-const RULES: [Weighed; 7] = [
-    Weighed { idle: 0.0, until_next: 0.5 },
-    Weighed { idle: 0.5, until_next: 0.5 },
-    Weighed { idle: 0.0, until_next: 0.25 },
-    Weighed { idle: 0.0, until_next: 1.0 },
-    Weighed { idle: 0.0, until_next: 2.0 },
-    Weighed { idle: 1.0, until_next: 0.5 },
-    Weighed { idle: 1.0, until_next: 0.0 },
+/// Rules that are tried: powers of the time since the last use, and of that until the next; and the policy's own, which spares what is
+/// small.
+const RULES: [Option<Weighed>; 8] = [
+    weighed(0.0, 0.5),
+    weighed(0.5, 0.5),
+    weighed(0.0, 0.25),
+    weighed(0.0, 1.0),
+    weighed(0.0, 2.0),
+    weighed(1.0, 0.5),
+    weighed(1.0, 0.0),
+    None,
 ];
+
+const fn weighed(idle: f64, until_next: f64) -> Option<Weighed> {
+    Some(Weighed { idle, until_next })
+}
 
 /// Bookings that are tried: what is recomputed takes memory too, memory is in pieces, and copies that are not booked need
 /// lanes.
@@ -47,7 +53,8 @@ const fn books(budget: f64, lanes: f64) -> Books {
 }
 
 /// How far ahead is fetched what is not booked, besides the most: what is fetched too early takes the room of what is used before.
-const REACHES: [u64; 5] = [MOST_REACH / 2, MOST_REACH / 4, 3 * MOST_REACH / 16, MOST_REACH / 8, 0];
+const REACHES: [u64; 6] =
+    [MOST_REACH / 2, MOST_REACH / 4, MOST_REACH / 8, 3 * MOST_REACH / 32, MOST_REACH / 16, 0];
 
 /// Parts of the budget that choices are made for: what is recomputed takes memory too, and ops do not take the same time when
 /// others are run between.
@@ -69,7 +76,9 @@ const ENCODED_PARTS: [f64; 6] = [1.0, 0.75, 0.5, 0.25, 0.125, 0.0625];
 struct Draft {
     /// A schedule that does something already, and has its own rule.
     base: Option<Arc<Schedule>>,
-    rule: Weighed,
+    /// Whether what the iteration before left leaves at once: see [`Planner::schedule`].
+    clears: bool,
+    rule: Option<Weighed>,
     /// How far ahead is fetched what is not booked.
     reach: u64,
     /// Whether copies are booked that nothing is wished of.
@@ -194,9 +203,21 @@ impl<'a> Search<'a> {
         for &rule in self.first(&RULES) {
             self.attempt_start(rule, None);
         }
+        self.try_uncleared();
         self.try_reaches();
         if self.planner.settings.ways.offload {
             self.try_books();
+        }
+    }
+
+    /// Tries the fastest draft with what the iteration before left there until it is in the way; the other rules too if that is faster.
+    fn try_uncleared(&mut self) {
+        let Some(draft) = self.best.as_ref().map(|best| best.draft.clone()) else { return };
+        self.attempt_draft(Draft { clears: false, ..draft.clone() });
+        if self.best.as_ref().is_some_and(|best| !best.draft.clears) {
+            for &rule in self.first(&RULES).iter().filter(|rule| **rule != draft.rule) {
+                self.attempt_start(rule, None);
+            }
         }
     }
 
@@ -229,14 +250,16 @@ impl<'a> Search<'a> {
     /// Tries what is chosen with all of an iteration in view.
     pub fn try_choices(&mut self) {
         let best = self.best.as_ref().map(|best| &best.draft);
-        let (rule, reach) = best.map_or((RULES[0], MOST_REACH), |best| (best.rule, best.reach));
+        let (rule, reach, clears) =
+            best.map_or((RULES[0], MOST_REACH, true), |best| (best.rule, best.reach, best.clears));
         let most = self.planner.trials_in(MOST_START_OPS).max(1);
         let choose = || PARTS.iter().flat_map(|&part| self.choose(part)).take(most).collect();
         let chosen = self.chosen.get_or_init(choose);
         let drafts = chosen.iter().flat_map(|chosen| [true, false].map(|at_once| (chosen, at_once)));
         for ((wishes, timeline), at_once) in drafts.take(most) {
             let (timeline, wishes) = (timeline.clone(), wishes.clone());
-            self.attempt_draft(Draft { base: None, rule, reach, books: None, at_once, timeline, wishes });
+            let base = None;
+            self.attempt_draft(Draft { base, clears, rule, reach, books: None, at_once, timeline, wishes });
         }
         self.try_reaches();
     }
@@ -281,11 +304,13 @@ impl<'a> Search<'a> {
         [(wishes(&first), self.timeline.clone()), (wishes(&then), paused)]
     }
 
-    fn attempt_start(&mut self, rule: Weighed, books: Option<Books>) {
-        let reach = self.best.as_ref().map_or(MOST_REACH, |best| best.draft.reach);
+    fn attempt_start(&mut self, rule: Option<Weighed>, books: Option<Books>) {
+        let best = self.best.as_ref().map(|best| &best.draft);
+        let (clears, reach) = best.map_or((true, MOST_REACH), |best| (best.clears, best.reach));
         let timeline = self.timeline.clone();
         self.attempt_draft(Draft {
             base: None,
+            clears,
             rule,
             reach,
             books,
@@ -341,11 +366,13 @@ impl<'a> Search<'a> {
             return Vec::new();
         }
         self.contenders = Some(Vec::new());
-        let plain = Arc::new(self.planner.schedule());
+        let clears = self.best.as_ref().is_none_or(|best| best.draft.clears);
+        let plain = Arc::new(self.planner.schedule(clears));
         // Addresses that were planned are for other blocks.
         let found = found.map(|found| Arc::new(Schedule { layout: None, ..(**found).clone() }));
         let based = [plain].into_iter().chain(found).map(|base| Draft {
             base: Some(base),
+            clears,
             rule: RULES[0],
             reach: MOST_REACH,
             books: None,
@@ -492,8 +519,8 @@ impl<'a> Search<'a> {
     }
 
     fn schedule(&self, draft: &Draft) -> Schedule {
-        let Draft { rule, reach, .. } = *draft;
-        let ruled = || Schedule { rule: Some(rule), reach, ..self.planner.schedule() };
+        let Draft { clears, rule, reach, .. } = *draft;
+        let ruled = || Schedule { rule, reach, ..self.planner.schedule(clears) };
         let mut schedule = draft.base.as_ref().map_or_else(ruled, |base| (**base).clone());
         for (&interval, &wish) in &draft.wishes {
             let at = interval.0 as usize;

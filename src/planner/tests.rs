@@ -377,7 +377,7 @@ fn addresses_are_planned_for_as_much_memory_as_was_tried() {
     let planner =
         Planner { iteration: &iteration, profile: &profile, settings: &settings, step_ops: 0, rests: 0 };
     let with_room = Settings { endless: true, ..settings.with_less(BYTES) };
-    let schedule = Arc::new(planner.schedule());
+    let schedule = Arc::new(planner.schedule(true));
     let trial = Planner { settings: &with_room, ..planner }.run(Some(&schedule)).expect("it fits");
     let placed = planner.with_addresses(&schedule, &trial).expect("there is room");
     let layout = placed.schedule.layout.expect("it has addresses");
@@ -400,7 +400,7 @@ fn a_schedule_takes_the_same_time_whatever_was_before() {
                 rests: 0,
             };
             let endless = Settings { endless: true, ..settings.clone() };
-            let schedule = Arc::new(planner.schedule());
+            let schedule = Arc::new(planner.schedule(true));
             let trial = Planner { settings: &endless, ..planner }.run(Some(&schedule)).expect("it fits");
             let Some(placed) = planner.with_addresses(&schedule, &trial) else { continue };
             let placed = Arc::new(placed.schedule);

@@ -75,12 +75,13 @@ pub fn run(
     let end_ns = |engine: &SimEngine| engine.times().map_or(0, |times| times.end_ns);
     let mut begins_ns = Vec::new();
     let mut begins = Vec::new();
+    let mut ran_before = Vec::new();
     engine.record();
     for _ in 0..iterations {
         begins_ns.push(end_ns(&engine));
         begins.extend(running.pool.takings().map(|takings| takings.now()));
         running.pool.done();
-        engine.recorded();
+        ran_before = engine.recorded();
         running.launches.clear();
         iteration.steps.iter().try_for_each(|step| running.step(step))?;
         running.succeed()?;
@@ -95,7 +96,7 @@ pub fn run(
     let step_ops = iteration.ops.len().max((looks / LOOKS_PER_OP) as usize);
     let blocks = running.pool.takings().map(|takings| {
         let taken = takings.now() - begins[iterations - 1];
-        let ready = Ready::new(&ran, &running.launches, taken);
+        let ready = Ready::new(&ran_before, &ran, &running.launches, taken);
         Blocks::new(limit_bytes, takings, &begins, residents, |work| ready.at(work))
     });
     Ok(Trial { step_ns, decisions, remade, awaited, blocks, step_ops })
@@ -135,8 +136,9 @@ struct Ready {
 }
 
 impl Ready {
-    /// `launches`: the first block of each op, and its launch. `taken`: how many blocks the iteration took and freed.
-    fn new(ran: &[Ran], launches: &[(u32, Mark)], taken: u32) -> Ready {
+    /// `before`: what ran in the iteration before. `launches`: the first block of each op, and its launch. `taken`: how many blocks the
+    /// iteration took and freed.
+    fn new(before: &[Ran], ran: &[Ran], launches: &[(u32, Mark)], taken: u32) -> Ready {
         let begins_ns: HashMap<Mark, u64> = ran.iter().map(|piece| (piece.mark, piece.begin_ns)).collect();
         let begin = |&(first, mark): &(u32, Mark)| Some((*begins_ns.get(&mark)?, first));
         let mut begins: Vec<(u64, u32)> = launches.iter().filter_map(begin).collect();
@@ -145,10 +147,10 @@ impl Ready {
         let period_ns = end_ns.unwrap_or(0) - begins.first().map_or(0, |&(begin_ns, _)| begin_ns);
         let next = begins.clone().into_iter().map(|(begin_ns, first)| (begin_ns + period_ns, first + taken));
         begins.extend(next);
-        Ready { ends_ns: ran.iter().map(|piece| (piece.mark, piece.end_ns)).collect(), begins }
+        Ready { ends_ns: before.iter().chain(ran).map(|piece| (piece.mark, piece.end_ns)).collect(), begins }
     }
 
-    /// The first block of the first op that begins when work is done. What was done in an earlier iteration is.
+    /// The first block of the first op that begins when work is done. What was done before these iterations is.
     fn at(&self, work: Pending) -> u32 {
         let ends_ns = work.marks().filter_map(|mark| self.ends_ns.get(&mark).copied());
         let end_ns = ends_ns.max().unwrap_or(0);

@@ -56,7 +56,7 @@ pub enum AlgorithmChoice {
 /// The parts of the time of a copy that [`Schedule::reach`] counts.
 pub const REACH_PARTS: u64 = 16;
 /// The most that [`Schedule::reach`] is: more than one copy, since others wait for the lane, too.
-pub const MOST_REACH: u64 = 8 * REACH_PARTS;
+pub const MOST_REACH: u64 = 16 * REACH_PARTS;
 
 /// What a pool does in every iteration.
 #[derive(Clone, Debug, Default, PartialEq)]

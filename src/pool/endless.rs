@@ -56,7 +56,7 @@ impl Endless {
         }
         let offset = self.next;
         self.next += bytes;
-        self.takings.took(offset, asked_bytes);
+        self.takings.took(offset, asked_bytes, pending);
         (offset, pending)
     }
 

@@ -82,8 +82,8 @@ pub struct TakenBlock {
     pub until: Option<u32>,
     /// The work on it when it was freed.
     pub left: Pending,
-    /// It was for a copy from the host.
-    pub is_fetched: bool,
+    /// It was for a copy from the host, and this is the work on it that the copy waited for.
+    pub found: Option<Pending>,
 }
 
 /// Which blocks are taken, and when.
@@ -108,11 +108,12 @@ impl Takings {
         self.is_fetched = true;
     }
 
-    pub fn took(&mut self, offset: usize, bytes: usize) {
+    /// `found`: the work on it.
+    pub fn took(&mut self, offset: usize, bytes: usize, found: Pending) {
         self.in_use.insert(offset, self.blocks.len());
         let (op, from, left) = (self.op, self.now, Pending::default());
-        let is_fetched = std::mem::take(&mut self.is_fetched);
-        self.blocks.push(TakenBlock { op, bytes, from, until: None, left, is_fetched });
+        let found = std::mem::take(&mut self.is_fetched).then_some(found);
+        self.blocks.push(TakenBlock { op, bytes, from, until: None, left, found });
         self.now += 1;
     }
 
