@@ -327,7 +327,7 @@ mod tests {
         let (assigned, missing) = assign(&blocks, &uncopied(&blocks), 8, PAGE, 2, &used, Pages::Fitting);
         assert_eq!((assigned, missing), (vec![vec![1..2], vec![0..1], vec![1..2]], 0));
         // Where something comes that is over the end, only what has gone by then is before it.
-        assert_eq!(pages(&[block(7, 9), block(2, 8), block(3, 7)]), [0, 1, 0]);
+        assert_eq!(pages(&[block(7, 9), block(2, 8), block(3, 7)]), [1, 0, 1]);
     }
     #[test]
     fn what_is_there_at_the_cut_has_its_pages_ready_in_time() {
