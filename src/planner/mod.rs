@@ -65,6 +65,13 @@ pub fn plan(
         });
         return;
     }
+    if step_ops > MOST_PLANNED_OPS {
+        settings.log(
+            log::Level::Info,
+            format_args!("iterations of {step_ops} ops are not planned: that would take hours"),
+        );
+        return;
+    }
     planner.search(|mut schedule| {
         if let Some(layout) = &mut schedule.layout {
             Arc::make_mut(layout).limit_bytes += log.idle_bytes;
@@ -90,6 +97,9 @@ const ROOMS_WITH_COPIES: [f64; 3] = [0.01, 0.02, 0.04];
 /// Ops of iterations that room is tried for, at the most, and where storages are copied: all of the search is done again.
 const MOST_ROOMY_OPS: usize = 10_000;
 const MOST_ROOMY_OPS_WITH_COPIES: usize = 3_000;
+
+/// Ops of iterations that `auto` plans, at the most: of longer ones each trial takes minutes.
+const MOST_PLANNED_OPS: usize = 200_000;
 
 /// Ops of iterations that what best fit makes of schedules is searched for where there are addresses, at the most.
 const MOST_REFITTED_OPS: usize = 100_000;

@@ -203,22 +203,22 @@ impl<'a> Search<'a> {
         for &rule in self.first(&RULES) {
             self.attempt_start(rule, None);
         }
-        self.try_uncleared();
+        self.try_clearing();
+        if self.best.as_ref().is_some_and(|best| !best.draft.clears) {
+            self.first(&RULES).iter().for_each(|&rule| self.attempt_start(rule, None));
+        }
         self.try_reaches();
         if self.planner.settings.ways.offload {
             self.try_books();
         }
     }
 
-    /// Tries the fastest draft with what the iteration before left there until it is in the way; the other rules too if that is faster.
-    fn try_uncleared(&mut self) {
-        let Some(draft) = self.best.as_ref().map(|best| best.draft.clone()) else { return };
-        self.attempt_draft(Draft { clears: false, ..draft.clone() });
-        if self.best.as_ref().is_some_and(|best| !best.draft.clears) {
-            for &rule in self.first(&RULES).iter().filter(|rule| **rule != draft.rule) {
-                self.attempt_start(rule, None);
-            }
-        }
+    /// Tries the fastest draft with what the iteration before left leaving at once if it stays, or the other way round, where it may
+    /// have to be copied.
+    fn try_clearing(&mut self) {
+        let best = self.best.as_ref().filter(|_| self.planner.settings.ways.offload);
+        let Some(draft) = best.map(|best| best.draft.clone()) else { return };
+        self.attempt_draft(Draft { clears: !draft.clears, ..draft });
     }
 
     /// Tries how far ahead the fastest draft best fetches what it does not book.
@@ -250,17 +250,17 @@ impl<'a> Search<'a> {
     /// Tries what is chosen with all of an iteration in view.
     pub fn try_choices(&mut self) {
         let best = self.best.as_ref().map(|best| &best.draft);
-        let (rule, reach, clears) =
-            best.map_or((RULES[0], MOST_REACH, true), |best| (best.rule, best.reach, best.clears));
+        let (rule, reach) = best.map_or((RULES[0], MOST_REACH), |best| (best.rule, best.reach));
         let most = self.planner.trials_in(MOST_START_OPS).max(1);
         let choose = || PARTS.iter().flat_map(|&part| self.choose(part)).take(most).collect();
         let chosen = self.chosen.get_or_init(choose);
         let drafts = chosen.iter().flat_map(|chosen| [true, false].map(|at_once| (chosen, at_once)));
         for ((wishes, timeline), at_once) in drafts.take(most) {
             let (timeline, wishes) = (timeline.clone(), wishes.clone());
-            let base = None;
+            let (base, clears) = (None, true);
             self.attempt_draft(Draft { base, clears, rule, reach, books: None, at_once, timeline, wishes });
         }
+        self.try_clearing();
         self.try_reaches();
     }
 
