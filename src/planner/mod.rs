@@ -65,13 +65,6 @@ pub fn plan(
         });
         return;
     }
-    if step_ops > MOST_PLANNED_OPS {
-        settings.log(
-            log::Level::Info,
-            format_args!("iterations of {step_ops} ops are not planned: that would take hours"),
-        );
-        return;
-    }
     planner.search(|mut schedule| {
         if let Some(layout) = &mut schedule.layout {
             Arc::make_mut(layout).limit_bytes += log.idle_bytes;
@@ -98,8 +91,9 @@ const ROOMS_WITH_COPIES: [f64; 3] = [0.01, 0.02, 0.04];
 const MOST_ROOMY_OPS: usize = 10_000;
 const MOST_ROOMY_OPS_WITH_COPIES: usize = 3_000;
 
-/// Ops of iterations that `auto` plans, at the most: of longer ones each trial takes minutes.
-const MOST_PLANNED_OPS: usize = 200_000;
+/// Ops that it takes to run an iteration once, at the most, if schedules are searched for that are better than a first one: where it takes
+/// more, each trial takes minutes.
+const MOST_SEARCHED_OPS: usize = 500_000;
 
 /// Ops of iterations that what best fit makes of schedules is searched for where there are addresses, at the most.
 const MOST_REFITTED_OPS: usize = 100_000;
@@ -183,7 +177,7 @@ impl Planner<'_> {
         let mut first = Search::new(hurried, &chosen);
         first.try_one();
         let step_ops = first.step_ops().unwrap_or(self.step_ops);
-        if hurried.first(&first).is_none_or(&mut found) {
+        if hurried.first(&first).is_none_or(&mut found) && step_ops <= MOST_SEARCHED_OPS {
             Planner { step_ops, ..*self }.search_on(&chosen, found);
         }
     }
