@@ -69,7 +69,7 @@ fn times_of(block: &Lifetime, period: u32) -> ArrayVec<Range<u32>, 2> {
 }
 
 /// Some pages for each block, joined where they are neighbours; fewer than it needs for one that there are too few for, and how many are
-/// missing in all. `copied`: by block. `used`: when pages are in use already, those that are not named never.
+/// missing in all. `copied`: by block. `used`: when pages are in use already, those that are not named never. `which`: of those that are free.
 pub fn assign(
     blocks: &[Lifetime],
     copied: &[Copied],
