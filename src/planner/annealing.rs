@@ -15,6 +15,10 @@ use crate::policy::IntervalId;
 const STEPS_EACH: usize = 1400;
 const MOST_STEPS: usize = 200_000;
 const MOST_WORK: usize = 100_000_000;
+/// How often it is begun anew, and the changes of each storage that are tried each time. Where few storages fill memory, it ends
+/// elsewhere each time, and with more changes no better.
+const MOST_COURSES: usize = 10;
+const LEAST_STEPS_EACH: usize = 140;
 /// Storages that are less than this part of the budget are left as they are.
 const LEAST_PART: f64 = 5e-4;
 /// What is as good as before: at first, and in the end. Parts of the time that a storage takes to be there again, on average.
@@ -45,13 +49,13 @@ impl Allowed {
 }
 
 /// What changes from the beginning to the end.
-struct Course {
+struct Cooling {
     heat_ns: [f64; 2],
     /// How much time an excess of the whole budget at one op counts as. At first what it takes on average to spare as much.
     excess_ns: [f64; 2],
 }
 
-impl Course {
+impl Cooling {
     fn new(model: &Model<'_>, candidates: &[usize], budget_bytes: usize, last_ns: f64) -> Self {
         let gaps = || candidates.iter().map(|&at| &model.gaps[at]);
         let cost_ns = |gap: &Gap| {
@@ -62,7 +66,7 @@ impl Course {
         let sparing: f64 = gaps().map(|gap| gap.bytes as f64 * (gap.until - gap.from) as f64).sum();
         let first_ns = (costs_ns / sparing * budget_bytes as f64).clamp(f64::MIN_POSITIVE, last_ns);
         let mean_ns = costs_ns / candidates.len() as f64;
-        Course { heat_ns: [HOT * mean_ns, COLD * mean_ns], excess_ns: [first_ns, last_ns] }
+        Cooling { heat_ns: [HOT * mean_ns, COLD * mean_ns], excess_ns: [first_ns, last_ns] }
     }
 
     fn at([first, last]: [f64; 2], done: f64) -> f64 {
@@ -70,28 +74,53 @@ impl Course {
     }
 }
 
-/// The best that was found; the same every time.
-pub fn anneal(model: &Model<'_>, start: Choices, budget_bytes: usize, allowed: Allowed) -> Choices {
+/// Intervals that are decided.
+fn candidates(model: &Model<'_>, budget_bytes: usize) -> Vec<usize> {
     let is_worth_it = |&at: &usize| {
         let gap = &model.gaps[at];
         (gap.can_move || gap.can_drop) && gap.bytes as f64 > LEAST_PART * budget_bytes as f64
     };
-    let candidates: Vec<usize> = (0..model.gaps.len()).filter(is_worth_it).collect();
+    (0..model.gaps.len()).filter(is_worth_it).collect()
+}
+
+/// One of so many, each by other chances and with its part of the changes that are tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Course {
+    pub number: usize,
+    pub of: usize,
+}
+
+/// As many as it is worth to begin anew, instead of trying more changes.
+pub fn courses(model: &Model<'_>, budget_bytes: usize) -> impl Iterator<Item = Course> + use<> {
+    let least_steps = LEAST_STEPS_EACH * candidates(model, budget_bytes).len();
+    let of = (MOST_STEPS / least_steps.max(1)).clamp(1, MOST_COURSES);
+    (0..of).map(move |number| Course { number, of })
+}
+
+/// The best that was found; the same every time.
+pub fn anneal(
+    model: &Model<'_>,
+    start: Choices,
+    budget_bytes: usize,
+    allowed: Allowed,
+    course: Course,
+) -> Choices {
+    let candidates = candidates(model, budget_bytes);
     if candidates.is_empty() {
         return start;
     }
-    let course = Course::new(model, &candidates, budget_bytes, allowed.excess_ns(model));
-    let mut random = ChaCha8Rng::seed_from_u64(0);
+    let cooling = Cooling::new(model, &candidates, budget_bytes, allowed.excess_ns(model));
+    let mut random = ChaCha8Rng::seed_from_u64(course.number as u64);
     let mut evaluation = Evaluation::new(model, &start, budget_bytes);
     let mut now = evaluation.outcome();
     let mut best = (allowed.energy_ns(model, now), start);
-    let steps = (STEPS_EACH * candidates.len()).min(MOST_STEPS);
+    let steps = (STEPS_EACH * candidates.len()).min(MOST_STEPS) / course.of;
     for step in 0..steps {
-        let done = (step as f64 / steps as f64).max(evaluation.work() as f64 / MOST_WORK as f64);
+        let done = (step as f64 / steps as f64).max((course.of * evaluation.work()) as f64 / MOST_WORK as f64);
         if done >= 1.0 {
             break;
         }
-        let [heat_ns, excess_ns] = [course.heat_ns, course.excess_ns].map(|range| Course::at(range, done));
+        let [heat_ns, excess_ns] = [cooling.heat_ns, cooling.excess_ns].map(|range| Cooling::at(range, done));
         let at = candidates[random.random_range(0..candidates.len())];
         let after = another(model, &evaluation, at, allowed, &mut random);
         let Some((choice, lanes)) = change(model, &mut evaluation, at, after) else { continue };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::annealing::{Allowed, anneal};
+use super::annealing::{Allowed, Course, anneal, courses};
 use super::bookings::{Booking, Timeline};
 use super::choices::{Choices, Model};
 use super::evaluation::Evaluation;
@@ -252,8 +252,7 @@ impl<'a> Search<'a> {
         let best = self.best.as_ref().map(|best| &best.draft);
         let (rule, reach) = best.map_or((RULES[0], MOST_REACH), |best| (best.rule, best.reach));
         let most = self.planner.trials_in(MOST_START_OPS).max(1);
-        let choose = || PARTS.iter().flat_map(|&part| self.choose(part)).take(most).collect();
-        let chosen = self.chosen.get_or_init(choose);
+        let chosen = self.chosen.get_or_init(|| self.choose(most));
         let drafts = chosen.iter().flat_map(|chosen| [true, false].map(|at_once| (chosen, at_once)));
         for ((wishes, timeline), at_once) in drafts.take(most) {
             let (timeline, wishes) = (timeline.clone(), wishes.clone());
@@ -264,19 +263,32 @@ impl<'a> Search<'a> {
         self.try_reaches();
     }
 
-    /// What is wished for a part of the budget; and where both ways are allowed, if what is moved may come back for what is made from
+    /// What is wished for parts of the budget; and where both ways are allowed, if what is moved may come back for what is made from
     /// it.
-    fn choose(&self, part: f64) -> Vec<(Wishes, Arc<Timeline>)> {
+    fn choose(&self, most: usize) -> Vec<(Wishes, Arc<Timeline>)> {
         let Planner { iteration, settings, .. } = self.planner;
-        let budget_bytes = (settings.budget_bytes as f64 * part) as usize;
         let model = Model::new(iteration, &self.timeline, settings.ways);
         let ruled = self.best.as_ref();
         let ruled = ruled.map(|best| Choices::of_decisions(&model, &best.trial.decisions));
-        let relaxed = self.planner.at_leisure(|| relax(&model, budget_bytes));
-        let starts: Vec<Choices> = [relaxed].into_iter().chain(ruled).collect();
+        let parts = PARTS.map(|part| {
+            let budget_bytes = (settings.budget_bytes as f64 * part) as usize;
+            let relaxed = self.planner.at_leisure(|| relax(&model, budget_bytes));
+            (budget_bytes, [relaxed].into_iter().chain(ruled.clone()).collect::<Vec<Choices>>())
+        });
         let both_ways = settings.ways.offload && settings.ways.recompute;
         let visits = if both_ways { &[false, true][..] } else { &[false] };
-        visits.iter().flat_map(|&visit| self.chosen_from(&starts, &model, budget_bytes, visit)).collect()
+        let mut chosen = Vec::new();
+        for course in courses(&model, settings.budget_bytes) {
+            for (budget_bytes, starts) in &parts {
+                for &visit in visits {
+                    if chosen.len() < most {
+                        chosen.extend(self.chosen_from(starts, &model, *budget_bytes, visit, course));
+                    }
+                }
+            }
+        }
+        chosen.truncate(most);
+        chosen
     }
 
     /// First as if nothing took time to be made again; then with that time, which lanes have too, and what is made again for something
@@ -287,6 +299,7 @@ impl<'a> Search<'a> {
         model: &Model<'_>,
         budget_bytes: usize,
         visit: bool,
+        course: Course,
     ) -> [(Wishes, Arc<Timeline>); 2] {
         let allowed = Allowed { visit, drop_again: false };
         let energy_ns = |start: &&Choices| {
@@ -294,13 +307,15 @@ impl<'a> Search<'a> {
         };
         let start = starts.iter().min_by(|one, other| energy_ns(one).total_cmp(&energy_ns(other)));
         let start = start.expect("there is at least one").clone();
-        let first = self.planner.at_leisure(|| anneal(model, start, budget_bytes, allowed));
+        let anneal = |model: &Model<'_>, start: Choices, allowed: Allowed| {
+            self.planner.at_leisure(|| anneal(model, start, budget_bytes, allowed, course))
+        };
+        let first = anneal(model, start, allowed);
         let pauses_ns = Evaluation::new(model, &first, budget_bytes).remake_ns();
         let paused = Arc::new(self.timeline.with_pauses(&pauses_ns));
         let model = Model::new(self.planner.iteration, &paused, self.planner.settings.ways);
         let start = first.clone().booked_anew(&model);
-        let allowed = Allowed { visit, drop_again: true };
-        let then = self.planner.at_leisure(|| anneal(&model, start, budget_bytes, allowed));
+        let then = anneal(&model, start, Allowed { visit, drop_again: true });
         [(wishes(&first), self.timeline.clone()), (wishes(&then), paused)]
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::annealing::{Allowed, anneal};
+use super::annealing::{Allowed, Course, anneal};
 use super::bookings::{Booking, Timeline};
 use super::choices::{Choice, Choices, Model};
 use super::evaluation::{Evaluation, Outcome};
@@ -327,6 +327,8 @@ fn lanes_have_the_time_too_that_it_takes_to_make_something_again() {
     assert!(Model::new(&iteration, &paused, ways(true, true)).book(&mut paused.lanes(), gap, None));
 }
 
+const ALONE: Course = Course { number: 0, of: 1 };
+
 #[test]
 fn what_is_chosen_fits_and_is_what_the_pool_then_does() {
     let (iteration, profile) = chain();
@@ -338,11 +340,11 @@ fn what_is_chosen_fits_and_is_what_the_pool_then_does() {
         let relaxed = relax(&model, budget_bytes);
         let outcome = |choices: &Choices| Evaluation::new(&model, choices, budget_bytes).outcome();
         let before = outcome(&relaxed);
-        let choices = anneal(&model, relaxed.clone(), budget_bytes, Allowed::default());
+        let choices = anneal(&model, relaxed.clone(), budget_bytes, Allowed::default(), ALONE);
         let after = outcome(&choices);
         assert_eq!(after.excess, 0.0, "{part}");
         assert!(before.excess > 0.0 || after.recompute_ns <= before.recompute_ns);
-        let again = anneal(&model, relaxed, budget_bytes, Allowed::default());
+        let again = anneal(&model, relaxed, budget_bytes, Allowed::default(), ALONE);
         assert_eq!(again.of, choices.of, "the same every time");
         let least = (peak_bytes - budget_bytes) / BYTES;
         assert!(after.recompute_ns >= (least as u64 * LAYER_NS) as f64, "so many have to leave");
@@ -361,7 +363,7 @@ fn what_lanes_have_time_for_is_moved_and_nothing_is_recomputed() {
     let model = Model::new(&iteration, &timeline, ways(true, true));
     let relaxed = relax(&model, budget_bytes);
     let allowed = Allowed { drop_again: true, visit: true };
-    let choices = anneal(&model, relaxed, budget_bytes, allowed);
+    let choices = anneal(&model, relaxed, budget_bytes, allowed, ALONE);
     let outcome = Evaluation::new(&model, &choices, budget_bytes).outcome();
     assert_eq!((outcome.recompute_ns, outcome.excess), (0.0, 0.0));
     let (dropped, moved) = choices.leaving();
