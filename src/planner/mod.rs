@@ -83,8 +83,8 @@ const ABOUT_AS_FAST_WITH_COPIES: f64 = 1.01;
 const AS_FAST: f64 = 1.0005;
 const AS_FAST_WITH_COPIES: f64 = 1.002;
 
-/// The parts of memory that are left as room where it takes longer with addresses: more where storages are copied, since nothing is moved
-/// together there.
+/// The parts of memory that are left as room: the first where a schedule costs anything, all where it takes longer with addresses, more
+/// where storages are copied, since nothing is moved together there.
 const ROOMS: [f64; 1] = [0.01];
 const ROOMS_WITH_COPIES: [f64; 3] = [0.01, 0.02, 0.04];
 /// Ops of iterations that room is tried for, at the most, and where storages are copied: all of the search is done again.
@@ -184,8 +184,9 @@ impl Planner<'_> {
 
     /// The same beside a first one.
     ///
-    /// What is best is found with addresses without end, then addresses are chosen. Only if these reach too far, or the program
-    /// is slower with them, the same is done with room left for them, and then what best fit makes of schedules is searched as well.
+    /// What is best is found with addresses without end, then addresses are chosen; the same is done with a little room left. Only if
+    /// these reach too far, or the program is slower with them, it is done with more room, and then what best fit makes of schedules is
+    /// searched as well.
     fn search_on(&self, chosen: &Chosen, mut found: impl FnMut(Schedule) -> bool) {
         let hurried = Planner { rests: 0, ..*self };
         let unplanned_ns = if self.needs_a_schedule() { None } else { self.settled_ns(None) };
@@ -221,10 +222,12 @@ impl Planner<'_> {
                     return;
                 }
             }
-            let mut rooms = self.rooms().iter();
-            while !search.is_met_by(placed.as_ref())
-                && let Some(&room) = rooms.next()
-            {
+            for (tried, &room) in self.rooms().iter().enumerate() {
+                // With less memory some search comes upon what is faster.
+                let is_tried = tried > 0 || search.costs_nothing();
+                if is_tried && search.is_met_by(placed.as_ref()) {
+                    break;
+                }
                 let roomy = self.placed_with_room(room);
                 placed = Settled::better(placed.into_iter().chain(roomy));
                 if !offer(placed.clone(), &mut best) {

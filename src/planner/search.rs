@@ -193,6 +193,12 @@ impl<'a> Search<'a> {
         })
     }
 
+    /// Whether nothing is made again in the fastest, and no op waits.
+    pub fn costs_nothing(&self) -> bool {
+        let costs_nothing = |best: &Tried| best.trial.remade.is_empty() && best.trial.awaited.is_empty();
+        self.best.as_ref().is_some_and(costs_nothing)
+    }
+
     /// Tries one rule, with copies booked if there may be any.
     pub fn try_one(&mut self) {
         self.attempt_start(RULES[0], self.planner.settings.ways.offload.then_some(BOOKS[0]));
@@ -376,8 +382,7 @@ impl<'a> Search<'a> {
         ranked: &[(IntervalId, Eviction)],
         found: Option<&Arc<Schedule>>,
     ) -> Vec<Arc<Schedule>> {
-        let costs_nothing = |trial: &Trial| trial.remade.is_empty() && trial.awaited.is_empty();
-        if ranked.is_empty() || self.best.as_ref().is_some_and(|best| costs_nothing(&best.trial)) {
+        if ranked.is_empty() || self.costs_nothing() {
             return Vec::new();
         }
         self.contenders = Some(Vec::new());
