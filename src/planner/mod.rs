@@ -83,10 +83,12 @@ const ABOUT_AS_FAST_WITH_COPIES: f64 = 1.01;
 const AS_FAST: f64 = 1.0005;
 const AS_FAST_WITH_COPIES: f64 = 1.002;
 
-/// The parts of memory that are left as room: the first where a schedule costs anything, all where it takes longer with addresses, more
-/// where storages are copied, since nothing is moved together there.
+/// The parts of memory that are left as room where it takes longer with addresses: more where storages are copied, since nothing is moved
+/// together there.
 const ROOMS: [f64; 1] = [0.01];
 const ROOMS_WITH_COPIES: [f64; 3] = [0.01, 0.02, 0.04];
+/// How many of them are tried in any case, unless a schedule costs nothing: a search is as lucky with less memory at times as with more.
+const ROOMS_ALWAYS_TRIED: usize = 2;
 /// Ops of iterations that room is tried for, at the most, and where storages are copied: all of the search is done again.
 const MOST_ROOMY_OPS: usize = 10_000;
 const MOST_ROOMY_OPS_WITH_COPIES: usize = 3_000;
@@ -223,9 +225,8 @@ impl Planner<'_> {
                 }
             }
             for (tried, &room) in self.rooms().iter().enumerate() {
-                // With less memory some search comes upon what is faster.
-                let is_tried = tried > 0 || search.costs_nothing();
-                if is_tried && search.is_met_by(placed.as_ref()) {
+                let is_enough = tried >= ROOMS_ALWAYS_TRIED || search.costs_nothing();
+                if is_enough && search.is_met_by(placed.as_ref()) {
                     break;
                 }
                 let roomy = self.placed_with_room(room);
