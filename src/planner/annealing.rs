@@ -116,7 +116,8 @@ pub fn anneal(
     let mut best = (allowed.energy_ns(model, now), start);
     let steps = (STEPS_EACH * candidates.len()).min(MOST_STEPS) / course.of;
     for step in 0..steps {
-        let done = (step as f64 / steps as f64).max((course.of * evaluation.work()) as f64 / MOST_WORK as f64);
+        let done =
+            (step as f64 / steps as f64).max((course.of * evaluation.work()) as f64 / MOST_WORK as f64);
         if done >= 1.0 {
             break;
         }

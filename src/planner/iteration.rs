@@ -6,7 +6,7 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::engine::{Instruction, Props, aligned};
 use crate::op::{Counts, Inputs, Origin, PerOutput, Planes, Tally, View};
-use crate::policy::{Interval, IntervalId, MOST_REACH, Schedule, ScheduledOp, Turn, superneurons_recomputes};
+use crate::policy::{Interval, IntervalId, Reach, Schedule, ScheduledOp, Turn, superneurons_recomputes};
 use crate::pool::{Asked, Log};
 
 /// A place for a storage; each storage of the iteration has its own.
@@ -205,7 +205,7 @@ impl Iteration {
     /// A schedule that says nothing yet.
     pub fn schedule(&self) -> Schedule {
         let (ops, intervals) = (self.ops.clone(), self.intervals.clone());
-        Schedule { ops, intervals, reach: MOST_REACH, ..Schedule::default() }
+        Schedule { ops, intervals, reach: Reach::MOST, ..Schedule::default() }
     }
 
     /// What may be counted comes to so much, where it was not: the parts given, in the order in which such values are made, the last

@@ -14,7 +14,7 @@ use super::iteration::Iteration;
 use super::relaxation::relax;
 use super::trial::Trial;
 use super::{Planner, Settled, scheduled};
-use crate::policy::{Eviction, IntervalId, MOST_REACH, Schedule, Turn, Weighed};
+use crate::policy::{Eviction, IntervalId, MOST_REACH, Reach, Schedule, Turn, Weighed};
 
 /// Rules that are tried: powers of the time since the last use, and of that until the next; and the policy's own, which spares what is
 /// small.
@@ -80,7 +80,7 @@ struct Draft {
     clears: bool,
     rule: Option<Weighed>,
     /// How far ahead is fetched what is not booked.
-    reach: u64,
+    reach: Reach,
     /// Whether copies are booked that nothing is wished of.
     books: Option<Books>,
     /// What is booked leaves as soon as its copy is made: a program that is not full all the time finds addresses more easily. What
@@ -227,13 +227,17 @@ impl<'a> Search<'a> {
         self.attempt_draft(Draft { clears: !draft.clears, ..draft });
     }
 
-    /// Tries how far ahead the fastest draft best fetches what it does not book.
+    /// Tries how far ahead the fastest draft best fetches what it does not book, and whether it best hurries with what is small.
     fn try_reaches(&mut self) {
         let best = self.best.as_ref().filter(|_| self.planner.settings.ways.offload);
         let Some(draft) = best.map(|best| best.draft.clone()) else { return };
-        for &reach in self.first(&REACHES) {
+        for &parts in self.first(&REACHES) {
+            let reach = Reach { parts, ..draft.reach };
             self.attempt_draft(Draft { reach, ..draft.clone() });
         }
+        let Some(draft) = self.best.as_ref().map(|best| best.draft.clone()) else { return };
+        let reach = Reach { hurries_small: !draft.reach.hurries_small, ..draft.reach };
+        self.attempt_draft(Draft { reach, ..draft });
     }
 
     fn try_books(&mut self) {
@@ -256,7 +260,7 @@ impl<'a> Search<'a> {
     /// Tries what is chosen with all of an iteration in view.
     pub fn try_choices(&mut self) {
         let best = self.best.as_ref().map(|best| &best.draft);
-        let (rule, reach) = best.map_or((RULES[0], MOST_REACH), |best| (best.rule, best.reach));
+        let (rule, reach) = best.map_or((RULES[0], Reach::MOST), |best| (best.rule, best.reach));
         let most = self.planner.trials_in(MOST_START_OPS).max(1);
         let chosen = self.chosen.get_or_init(|| self.choose(most));
         let drafts = chosen.iter().flat_map(|chosen| [true, false].map(|at_once| (chosen, at_once)));
@@ -327,7 +331,7 @@ impl<'a> Search<'a> {
 
     fn attempt_start(&mut self, rule: Option<Weighed>, books: Option<Books>) {
         let best = self.best.as_ref().map(|best| &best.draft);
-        let (clears, reach) = best.map_or((true, MOST_REACH), |best| (best.clears, best.reach));
+        let (clears, reach) = best.map_or((true, Reach::MOST), |best| (best.clears, best.reach));
         let timeline = self.timeline.clone();
         self.attempt_draft(Draft {
             base: None,
@@ -394,7 +398,7 @@ impl<'a> Search<'a> {
             base: Some(base),
             clears,
             rule: RULES[0],
-            reach: MOST_REACH,
+            reach: Reach::MOST,
             books: None,
             at_once: false,
             timeline: self.timeline.clone(),

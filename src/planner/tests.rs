@@ -15,7 +15,7 @@ use crate::config::{AllowedWays, Config, Settings};
 use crate::engine::sim::{Profile, SimEngine, profiles};
 use crate::engine::{Algorithm, Instruction};
 use crate::op::{Dtype, Facts, Op, Traced, Work, bytes_view};
-use crate::policy::{Eviction, IntervalId, MOST_REACH, Schedule, Turn};
+use crate::policy::{Eviction, IntervalId, Reach, Schedule, Turn};
 use crate::pool::{Asked, Log};
 
 const LAYERS: u64 = 12;
@@ -430,7 +430,7 @@ fn what_would_be_fetched_too_early_is_not() {
     });
     let found = Arc::new(found.expect("it fits"));
     let step_ns = |schedule| planner.run_often(Some(schedule), 0, trial::MANY_ITERATIONS).unwrap().step_ns;
-    let too_early = Arc::new(Schedule { reach: MOST_REACH, ..(*found).clone() });
+    let too_early = Arc::new(Schedule { reach: Reach::MOST, ..(*found).clone() });
     let (found_ns, too_early_ns) = (step_ns(&found), step_ns(&too_early));
     assert!(found_ns < 29 * LAYER_NS, "{found_ns} of at least {}", iteration.ops.len() as u64 * LAYER_NS);
     assert!(too_early_ns > 37 * LAYER_NS, "{too_early_ns}");

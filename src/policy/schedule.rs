@@ -58,6 +58,20 @@ pub const REACH_PARTS: u64 = 16;
 /// The most that [`Schedule::reach`] is: more than one copy, since others wait for the lane, too.
 pub const MOST_REACH: u64 = 16 * REACH_PARTS;
 
+/// How long before its use a storage is fetched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// In parts of the time that its copy takes, each one of [`REACH_PARTS`]. With 0 it is fetched when it is used.
+    pub parts: u64,
+    /// What is small is fetched as early as a larger storage would be: a copy of a few bytes waits behind large ones too.
+    pub hurries_small: bool,
+}
+
+impl Reach {
+    /// The longest.
+    pub const MOST: Reach = Reach { parts: MOST_REACH, hurries_small: true };
+}
+
 /// What a pool does in every iteration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schedule {
@@ -69,9 +83,8 @@ pub struct Schedule {
     pub releases: Vec<(u32, IntervalId, Eviction)>,
     /// What is fetched before an op. By op.
     pub fetches: Vec<(u32, IntervalId)>,
-    /// How long before its use a storage is fetched that `fetches` does not name, if there is room by then: in parts of the time that
-    /// its copy takes, each one of [`REACH_PARTS`]. With 0 it is fetched when it is used.
-    pub reach: u64,
+    /// How long before its use a storage is fetched that `fetches` does not name, if there is room by then.
+    pub reach: Reach,
     /// How other storages are evicted, if that does not suffice; where none is named, by the policy's own rule.
     pub rule: Option<Weighed>,
     /// By which algorithms.
