@@ -227,15 +227,22 @@ impl<'a> Search<'a> {
         self.attempt_draft(Draft { clears: !draft.clears, ..draft });
     }
 
-    /// Tries how far ahead the fastest draft best fetches what it does not book, and whether it best hurries with what is small.
+    /// Tries how far ahead the fastest draft best fetches what it does not book, and before and after whether it hurries with what is
+    /// small.
     fn try_reaches(&mut self) {
+        self.try_hurry();
         let best = self.best.as_ref().filter(|_| self.planner.settings.ways.offload);
         let Some(draft) = best.map(|best| best.draft.clone()) else { return };
         for &parts in self.first(&REACHES) {
             let reach = Reach { parts, ..draft.reach };
             self.attempt_draft(Draft { reach, ..draft.clone() });
         }
-        let Some(draft) = self.best.as_ref().map(|best| best.draft.clone()) else { return };
+        self.try_hurry();
+    }
+
+    fn try_hurry(&mut self) {
+        let best = self.best.as_ref().filter(|_| self.planner.settings.ways.offload);
+        let Some(draft) = best.map(|best| best.draft.clone()) else { return };
         let reach = Reach { hurries_small: !draft.reach.hurries_small, ..draft.reach };
         self.attempt_draft(Draft { reach, ..draft });
     }
