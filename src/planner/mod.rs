@@ -81,7 +81,7 @@ const ABOUT_AS_FAST_WITH_COPIES: f64 = 1.01;
 
 /// How many times as long a trial may take to be as fast as another, and where storages may be copied.
 const AS_FAST: f64 = 1.0005;
-const AS_FAST_WITH_COPIES: f64 = 1.002;
+const AS_FAST_WITH_COPIES: f64 = 1.0002;
 
 /// The parts of memory that are left as room where it takes longer with addresses: more where storages are copied, since nothing is moved
 /// together there.

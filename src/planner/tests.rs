@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::annealing::{Allowed, Course, anneal};
+use super::annealing::{Allowed, Course, anneal, courses};
 use super::bookings::{Booking, Timeline};
 use super::choices::{Choice, Choices, Model};
 use super::evaluation::{Evaluation, Outcome};
@@ -351,6 +351,18 @@ fn what_is_chosen_fits_and_is_what_the_pool_then_does() {
         let remade_ns = tried(&iteration, &profile, &choices, budget_bytes).expect("it fits");
         assert!(remade_ns as f64 <= after.recompute_ns, "{part}: {remade_ns} {after:?}");
     }
+}
+
+#[test]
+fn few_storages_are_chosen_anew_in_several_courses_each_the_same_every_time() {
+    let (iteration, profile) = chain_with(&[0, 0, 0, 2, 0, 3, 0, 4]);
+    let timeline = Timeline::new(&iteration, &profile.props, true, None);
+    let budget_bytes = timeline.need_bytes().iter().max().unwrap() * 6 / 10;
+    let model = Model::new(&iteration, &timeline, ways(false, true));
+    let choose = |course| anneal(&model, model.kept(), budget_bytes, Allowed::default(), course).of;
+    let chosen: Vec<_> = courses(&model, budget_bytes).map(choose).collect();
+    assert!(chosen.len() > 1 && chosen.iter().any(|other| *other != chosen[0]), "{}", chosen.len());
+    assert_eq!(courses(&model, budget_bytes).map(choose).collect::<Vec<_>>(), chosen);
 }
 
 #[test]
