@@ -1,7 +1,8 @@
 //! Plans of whole iterations: made from what the program asked for, judged by running it through the pool on the simulation.
 //!
 //! - [`iteration`]: what is planned. [`dataflow`]: how policies see it.
-//! - [`search`]: what is tried. [`bookings`]: what is spent on the host. [`lanes`]: when it is copied. [`trial`]: a plan is tried.
+//! - [`search`]: what is tried. [`kinds`]: what is changed together. [`trial`]: a plan is tried.
+//! - [`bookings`]: what is spent on the host. [`lanes`]: when it is copied.
 //! - [`choices`]: what to keep, move and recompute. [`evaluation`]: what that comes to, predicted. [`relaxation`]: by prices.
 //!   [`annealing`]: bettered.
 //! - [`encodings`]: what waits in fewer bits.
@@ -16,6 +17,7 @@ mod ejection;
 mod encodings;
 mod evaluation;
 mod iteration;
+mod kinds;
 mod lanes;
 mod pages;
 mod relaxation;

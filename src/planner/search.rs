@@ -10,7 +10,7 @@ use super::annealing::{Allowed, Course, anneal, courses};
 use super::bookings::{Booking, Timeline};
 use super::choices::{Choices, Model};
 use super::evaluation::Evaluation;
-use super::iteration::Iteration;
+use super::kinds::Kinds;
 use super::relaxation::relax;
 use super::trial::Trial;
 use super::{Planner, Settled, scheduled};
@@ -219,11 +219,16 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// The fastest draft, where storages may be copied.
+    fn fastest_with_copies(&self) -> Option<Draft> {
+        let best = self.best.as_ref().filter(|_| self.planner.settings.ways.offload);
+        best.map(|best| best.draft.clone())
+    }
+
     /// Tries the fastest draft with what the iteration before left leaving at once if it stays, or the other way round, where it may
     /// have to be copied.
     fn try_clearing(&mut self) {
-        let best = self.best.as_ref().filter(|_| self.planner.settings.ways.offload);
-        let Some(draft) = best.map(|best| best.draft.clone()) else { return };
+        let Some(draft) = self.fastest_with_copies() else { return };
         self.attempt_draft(Draft { clears: !draft.clears, ..draft });
     }
 
@@ -231,8 +236,7 @@ impl<'a> Search<'a> {
     /// small.
     fn try_reaches(&mut self) {
         self.try_hurry();
-        let best = self.best.as_ref().filter(|_| self.planner.settings.ways.offload);
-        let Some(draft) = best.map(|best| best.draft.clone()) else { return };
+        let Some(draft) = self.fastest_with_copies() else { return };
         for &parts in self.first(&REACHES) {
             let reach = Reach { parts, ..draft.reach };
             self.attempt_draft(Draft { reach, ..draft.clone() });
@@ -241,8 +245,7 @@ impl<'a> Search<'a> {
     }
 
     fn try_hurry(&mut self) {
-        let best = self.best.as_ref().filter(|_| self.planner.settings.ways.offload);
-        let Some(draft) = best.map(|best| best.draft.clone()) else { return };
+        let Some(draft) = self.fastest_with_copies() else { return };
         let reach = Reach { hurries_small: !draft.reach.hurries_small, ..draft.reach };
         self.attempt_draft(Draft { reach, ..draft });
     }
@@ -280,7 +283,7 @@ impl<'a> Search<'a> {
         self.try_reaches();
     }
 
-    /// What is wished for parts of the budget; and where both ways are allowed, if what is moved may come back for what is made from
+    /// What is wished for parts of the budget, at most so often; and where both ways are allowed, if what is moved may come back for what is made from
     /// it.
     fn choose(&self, most: usize) -> Vec<(Wishes, Arc<Timeline>)> {
         let Planner { iteration, settings, .. } = self.planner;
@@ -589,32 +592,4 @@ fn wishes(choices: &Choices) -> Wishes {
     let moved = moved.into_iter().zip(1..);
     let moved = moved.map(|((interval, visited), rank)| (interval, Wish::Book(Booking { rank, visited })));
     dropped.chain(moved).collect()
-}
-
-/// Which intervals are alike: those that begin at the same operand of like ops, and end at like ops.
-struct Kinds {
-    /// Numbered as they first occur: what an op is like is told otherwise in every process.
-    of_interval: Vec<usize>,
-    members: Vec<Vec<IntervalId>>,
-}
-
-impl Kinds {
-    fn of(iteration: &Iteration) -> Self {
-        let ops = &iteration.ops;
-        let mut kinds = Kinds { of_interval: Vec::new(), members: Vec::new() };
-        let mut numbers = HashMap::new();
-        for (index, interval) in iteration.intervals.iter().enumerate() {
-            let (_, op) = iteration.of_interval[index];
-            let op = op as usize;
-            let next = interval.next_ops.map_or(0, |next| ops[(op + next as usize) % ops.len()].signature);
-            let like = (ops[op].signature, index - ops[op].first.0 as usize, next);
-            let kind = *numbers.entry(like).or_insert(kinds.members.len());
-            if kind == kinds.members.len() {
-                kinds.members.push(Vec::new());
-            }
-            kinds.of_interval.push(kind);
-            kinds.members[kind].push(IntervalId(index as u32));
-        }
-        kinds
-    }
 }
