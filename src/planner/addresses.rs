@@ -189,8 +189,9 @@ const MOST_REPEATS: usize = 2;
 
 impl Planner<'_> {
     /// A schedule that was tried with addresses without end, with addresses for its blocks unless there are too many, and how long it takes.
-    /// Where nothing is copied they may reach beyond the budget: what is there comes to lie where it fits best, and blocks are moved together
-    /// for it.
+    /// They may reach beyond the budget where memory is not in pieces, or can be put in order: where it is mapped by page, what finds its
+    /// pages in use takes others that are free; where nothing is copied, blocks are moved together. Where storages are copied, fewer bytes in
+    /// blocks are tried then too, as long as that could be faster.
     pub fn with_addresses(&self, schedule: &Arc<Schedule>, first: &Trial) -> Option<Settled> {
         let mut blocks = first.blocks.clone()?;
         if blocks.ops.is_empty() || blocks.ops.len() > MOST_BLOCKS {
@@ -198,39 +199,59 @@ impl Planner<'_> {
         }
         let mut script = scheduled(schedule, first);
         let budget_bytes = self.settings.whole_pages(self.settings.budget_bytes);
+        let needs_to_fit = self.settings.ways.offload && self.settings.page_bytes(budget_bytes).is_none();
         let mut limit_bytes = blocks.limit_bytes;
+        let mut best: Option<Settled> = None;
         for tried in 0..MOST_LIMITS {
-            let settings = Settings { endless: true, ..self.settings.with_less(budget_bytes - limit_bytes) };
-            let endless = Planner { settings: &settings, ..*self };
-            // What is followed is what was decided last, which comes to repeat itself if the rule alone does not.
-            for _ in 0..MOST_REPEATS {
-                if blocks.repeats {
-                    break;
-                }
-                let trial = endless.run(Some(&Arc::new(script.clone())))?;
-                script = scheduled(schedule, &trial);
-                blocks = trial.blocks?;
+            if self.repeat(schedule, &mut script, &mut blocks).is_none() {
+                break;
             }
             let layouts = self.layouts(&blocks, budget_bytes);
             let footprint_bytes =
                 layouts.iter().map(|&(_, footprint_bytes)| footprint_bytes).min().unwrap_or(0);
-            if footprint_bytes <= budget_bytes || !self.settings.ways.offload {
-                let fit = layouts
-                    .into_iter()
-                    .filter(|&(_, reach_bytes)| reach_bytes <= budget_bytes.max(footprint_bytes));
+            let fits = footprint_bytes <= budget_bytes;
+            if fits || !needs_to_fit {
+                let reach_bytes = budget_bytes.max(footprint_bytes);
+                let nearest = layouts.into_iter().filter(|&(_, bytes)| bytes <= reach_bytes);
                 let schedule =
                     |layout| Arc::new(Schedule { layout: Some(Arc::new(layout)), ..script.clone() });
-                return Settled::better(fit.filter_map(|(layout, _)| self.settled(schedule(layout))));
+                let settled = nearest.filter_map(|(layout, _)| self.settled(schedule(layout)));
+                best = Settled::better(best.into_iter().chain(settled));
+            }
+            if fits || !self.settings.ways.offload {
+                break;
             }
             let excess = footprint_bytes as f64 / budget_bytes as f64 - 1.0;
             let margin = (excess * EXCESS_PART).max(FIRST_MARGIN * MARGIN_FACTOR.powi(tried));
             limit_bytes = (limit_bytes as f64 * (1.0 - margin)) as usize;
-            let settings = Settings { endless: true, ..self.settings.with_less(budget_bytes - limit_bytes) };
-            let trial = Planner { settings: &settings, ..*self }.run(Some(schedule))?;
+            let Some(trial) = self.run_endless(limit_bytes, schedule) else { break };
+            if best.as_ref().is_some_and(|best| best.step_ns <= trial.step_ns) {
+                break;
+            }
             script = scheduled(schedule, &trial);
             blocks = trial.blocks?;
         }
-        None
+        best
+    }
+
+    /// Has an iteration end as it begins: what is followed is what was decided last, which comes to repeat itself if the rule alone does not.
+    fn repeat(&self, schedule: &Schedule, script: &mut Schedule, blocks: &mut Blocks) -> Option<()> {
+        for _ in 0..MOST_REPEATS {
+            if blocks.repeats {
+                break;
+            }
+            let trial = self.run_endless(blocks.limit_bytes, &Arc::new(script.clone()))?;
+            *script = scheduled(schedule, &trial);
+            *blocks = trial.blocks?;
+        }
+        Some(())
+    }
+
+    /// With addresses without end, and so many bytes in blocks at the most.
+    fn run_endless(&self, limit_bytes: usize, schedule: &Arc<Schedule>) -> Option<Trial> {
+        let budget_bytes = self.settings.whole_pages(self.settings.budget_bytes);
+        let settings = Settings { endless: true, ..self.settings.with_less(budget_bytes - limit_bytes) };
+        Planner { settings: &settings, ..*self }.run(Some(schedule))
     }
 
     /// Where blocks might be, and how far that reaches: on pages of each kind where what is copied out of them makes a difference.

@@ -85,12 +85,14 @@ const ABOUT_AS_FAST_WITH_COPIES: f64 = 1.01;
 const AS_FAST: f64 = 1.0005;
 const AS_FAST_WITH_COPIES: f64 = 1.0002;
 
-/// The parts of memory that are left as room where it takes longer with addresses: more where storages are copied, since nothing is moved
-/// together there.
+/// The parts of memory that are left as room: more where storages are copied, since nothing is moved together there.
 const ROOMS: [f64; 1] = [0.01];
 const ROOMS_WITH_COPIES: [f64; 3] = [0.01, 0.02, 0.04];
-/// How many of them are tried in any case, unless a schedule costs nothing: a search is as lucky with less memory at times as with more.
-const ROOMS_ALWAYS_TRIED: usize = 2;
+/// How many whole hundredths of what an iteration needs are tried besides, the next smaller ones.
+const HUNDREDTHS: usize = 2;
+/// How many of these are tried in any case, unless a schedule costs nothing, and not only where it takes longer with addresses: a search is
+/// as lucky with less memory at times as with more.
+const ROOMS_ALWAYS_TRIED: usize = 4;
 /// Ops of iterations that room is tried for, at the most, and where storages are copied: all of the search is done again.
 const MOST_ROOMY_OPS: usize = 10_000;
 const MOST_ROOMY_OPS_WITH_COPIES: usize = 3_000;
@@ -226,12 +228,12 @@ impl Planner<'_> {
                     return;
                 }
             }
-            for (tried, &room) in self.rooms().iter().enumerate() {
+            for (tried, room_bytes) in self.rooms_bytes(search.need_bytes()).into_iter().enumerate() {
                 let is_enough = tried >= ROOMS_ALWAYS_TRIED || search.costs_nothing();
                 if is_enough && search.is_met_by(placed.as_ref()) {
                     break;
                 }
-                let roomy = self.placed_with_room(room);
+                let roomy = self.placed_with_room(room_bytes);
                 placed = Settled::better(placed.into_iter().chain(roomy));
                 if !offer(placed.clone(), &mut best) {
                     return;
@@ -290,18 +292,27 @@ impl Planner<'_> {
         best
     }
 
-    fn rooms(&self) -> &'static [f64] {
-        let (most_ops, rooms): (usize, &[f64]) = match self.settings.ways.offload {
-            true => (MOST_ROOMY_OPS_WITH_COPIES, &ROOMS_WITH_COPIES),
-            false => (MOST_ROOMY_OPS, &ROOMS),
+    /// How much less memory all of the search is done for again: first, what leaves whole hundredths of `need_bytes`, so that budgets that
+    /// are close find what each other do.
+    fn rooms_bytes(&self, need_bytes: usize) -> Vec<usize> {
+        let Settings { ways, budget_bytes, .. } = *self.settings;
+        let (most_ops, rooms) = match ways.offload {
+            true => (MOST_ROOMY_OPS_WITH_COPIES, &ROOMS_WITH_COPIES[..]),
+            false => (MOST_ROOMY_OPS, &ROOMS[..]),
         };
-        if self.iteration.ops.len() < most_ops { rooms } else { &[] }
+        if self.iteration.ops.len() >= most_ops {
+            return Vec::new();
+        }
+        let hundredth_bytes = (need_bytes / 100).max(1);
+        let last_bytes = budget_bytes.saturating_sub(1) % hundredth_bytes + 1;
+        let hundredths = (0..HUNDREDTHS).map(|more| last_bytes + more * hundredth_bytes);
+        let parts = rooms.iter().map(|part| (budget_bytes as f64 * part) as usize);
+        hundredths.chain(parts).filter(|&room_bytes| room_bytes < budget_bytes).collect()
     }
 
     /// With addresses in all of memory, what is chosen where a part of it is left as room. Where the addresses of what fills memory
     /// reach too far, more may have to leave, and a rule says what; here it is chosen with all of the iteration in view.
-    fn placed_with_room(&self, room: f64) -> Option<Settled> {
-        let room_bytes = (self.settings.budget_bytes as f64 * room) as usize;
+    fn placed_with_room(&self, room_bytes: usize) -> Option<Settled> {
         let settings = Settings { endless: true, ..self.settings.with_less(room_bytes) };
         let chosen = Chosen::new();
         let mut search = Search::new(Planner { settings: &settings, ..*self }, &chosen);

@@ -65,7 +65,7 @@ const MOST_OPS: usize = 1_200_000;
 /// Ops that are run for rules, and for bookings, at the most.
 const MOST_START_OPS: usize = 1_500_000;
 /// Schedules that changes begin from.
-const MOST_STARTS: usize = 5;
+const MOST_STARTS: usize = 20;
 /// Ops that are run to weigh what is encoded, at the most.
 const MOST_ENCODING_OPS: usize = 400_000;
 /// Parts of what can be encoded that are tried first, of those that save the most for their time.
@@ -167,6 +167,11 @@ impl<'a> Search<'a> {
     /// What it takes to run an iteration as the fastest does, in ops.
     pub fn step_ops(&self) -> Option<usize> {
         self.best.as_ref().map(|best| best.trial.step_ops)
+    }
+
+    /// The most device memory at once, if nothing leaves.
+    pub fn need_bytes(&self) -> usize {
+        self.timeline.need_bytes().iter().copied().max().unwrap_or(0)
     }
 
     /// Rests from now on so many times as long as it works.

@@ -15,7 +15,7 @@ use crate::config::{AllowedWays, Config, Settings};
 use crate::engine::sim::{Profile, SimEngine, profiles};
 use crate::engine::{Algorithm, Instruction};
 use crate::op::{Dtype, Facts, Op, Traced, Work, bytes_view};
-use crate::policy::{Eviction, IntervalId, Reach, Schedule, Turn};
+use crate::policy::{Eviction, IntervalId, PlannedBlock, Reach, Schedule, Spot, Turn};
 use crate::pool::{Asked, Log};
 
 const LAYERS: u64 = 12;
@@ -396,6 +396,34 @@ fn addresses_are_planned_for_as_much_memory_as_was_tried() {
     let placed = planner.with_addresses(&schedule, &trial).expect("there is room");
     let layout = placed.schedule.layout.expect("it has addresses");
     assert_eq!((layout.limit_bytes, placed.step_ns), (9 * BYTES, trial.step_ns));
+}
+
+/// Three weights, each absent for a third of an iteration: no more than two at once, and no page is free for all of the time of any third.
+#[test]
+fn what_finds_its_pages_in_use_takes_others() {
+    // Of three weights only two are used at once, but none can have the same pages in every iteration.
+    let profile = &profiles().swap_remove(0);
+    let mut layers = Layers::new(profile);
+    let weights = [0; 3].map(|_| layers.op("input", &[]));
+    let mut last = layers.op("input", &[]);
+    for _ in 0..3 {
+        for op in 0..6 {
+            let [one, other] = [op / 2, (op / 2 + 1) % 3].map(|at| (weights[at], false));
+            last = layers.op("forward", &[one, other, (last, true)]);
+        }
+    }
+    let iteration = Iteration::cut(&layers.log, 6).expect("three iterations");
+    let config = Config::new().budget_bytes(4 * BYTES).page_mapping(true).recompute(false);
+    let settings = config.resolve(&profile.props).unwrap();
+    let planner = Planner { iteration: &iteration, profile, settings: &settings, step_ops: 0, rests: 0 };
+    let endless = Settings { endless: true, ..settings.clone() };
+    let schedule = Arc::new(planner.schedule(true));
+    let trial = Planner { settings: &endless, ..planner }.run(Some(&schedule)).expect("it fits");
+    let placed = planner.with_addresses(&schedule, &trial).expect("pages are never in pieces");
+    let layout = placed.schedule.layout.expect("it has addresses");
+    let has_none = |block: &PlannedBlock| matches!(&block.spot, Spot::On(pages) if pages.is_empty());
+    assert!(layout.blocks.iter().any(has_none));
+    assert_eq!(layout.limit_bytes, 4 * BYTES);
 }
 
 #[test]
