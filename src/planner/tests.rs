@@ -400,6 +400,23 @@ fn addresses_are_planned_for_as_much_memory_as_was_tried() {
 
 /// Three weights, each absent for a third of an iteration: no more than two at once, and no page is free for all of the time of any third.
 #[test]
+fn budgets_that_are_close_are_searched_for_the_same_smaller_ones() {
+    let (iteration, profile) = chain();
+    let smaller = |budget_bytes, recompute_only: bool| -> Vec<usize> {
+        let config = Config::new().budget_bytes(budget_bytes).page_mapping(false).offload(!recompute_only);
+        let settings = config.resolve(&profile.props).unwrap();
+        let planner =
+            Planner { iteration: &iteration, profile: &profile, settings: &settings, step_ops: 0, rests: 0 };
+        planner.rooms_bytes(100 * BYTES).into_iter().map(|room_bytes| budget_bytes - room_bytes).collect()
+    };
+    for budget_bytes in [30 * BYTES + 1, 30 * BYTES + BYTES / 2, 31 * BYTES] {
+        assert_eq!(smaller(budget_bytes, false)[..2], [30 * BYTES, 29 * BYTES]);
+        assert!(smaller(budget_bytes, true).iter().all(|&smaller| smaller < budget_bytes));
+    }
+    assert!(smaller(31 * BYTES, false).len() > smaller(31 * BYTES, true).len());
+}
+
+#[test]
 fn what_finds_its_pages_in_use_takes_others() {
     // Of three weights only two are used at once, but none can have the same pages in every iteration.
     let profile = &profiles().swap_remove(0);

@@ -32,8 +32,7 @@ pub use layout::{Layout, PlannedBlock, Spot};
 use published::Planned;
 pub use published::{Limits, Plan};
 pub use schedule::{
-    AlgorithmChoice, Interval, IntervalId, MOST_REACH, Place, REACH_PARTS, Reach, Recent, Schedule,
-    ScheduledOp,
+    AlgorithmChoice, Interval, IntervalId, MOST_REACH, Place, Reach, Recent, Schedule, ScheduledOp,
 };
 pub use superneurons::{LayerCounts, superneurons_recomputes};
 pub use weighed::Weighed;

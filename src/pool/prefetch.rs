@@ -10,7 +10,7 @@ use crate::engine::{Instruction, aligned};
 use crate::error::Error;
 use crate::liveness::{NextUse, Observed, Operand, Signature, Touch};
 use crate::op::Inputs;
-use crate::policy::{MOST_REACH, REACH_PARTS, Reach};
+use crate::policy::{MOST_REACH, Reach};
 
 /// A stream's storages that the program holds and that are not in device memory, by the op that will touch them next; those
 /// of which that is not known are not here.
@@ -34,10 +34,6 @@ impl Absent {
         }
     }
 }
-
-/// What is smaller than one of so many parts of the budget is fetched as early as if it were as large, where small storages are hurried
-/// with.
-const LEAST_PARTS: usize = 64;
 
 /// Storages looked at for one op, at the most.
 const MOST_LOOKED_AT: usize = 16;
@@ -149,8 +145,8 @@ impl Pool {
         let free_bytes = self.device.free_bytes();
         let unplanned = Reach { parts: self.ahead.0, hurries_small: true };
         let reach = self.plans.active().map_or(unplanned, |following| following.schedule.reach);
-        let least_bytes = if reach.hurries_small { self.device.limit_bytes() / LEAST_PARTS } else { 0 };
-        let soon_ns = reach.parts * self.engine().props().copy_ns(bytes.max(least_bytes)) / REACH_PARTS;
+        let copy_ns = |bytes| self.engine().props().copy_ns(bytes);
+        let soon_ns = reach.ahead_ns(bytes, self.device.limit_bytes(), copy_ns);
         let op = at - stream.ops + stream.tracker.now();
         free_bytes >= bytes + reserved_bytes
             && stream.tracker.time_until_ns(op).is_some_and(|until_ns| until_ns <= soon_ns)
