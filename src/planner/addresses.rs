@@ -199,7 +199,8 @@ impl Planner<'_> {
         }
         let mut script = scheduled(schedule, first);
         let budget_bytes = self.settings.whole_pages(self.settings.budget_bytes);
-        let needs_to_fit = self.settings.ways.offload && self.settings.page_bytes(budget_bytes).is_none();
+        let needs_to_fit =
+            self.settings.ways.offload && self.settings.page_bytes(self.settings.budget_bytes).is_none();
         let mut limit_bytes = blocks.limit_bytes;
         let mut best: Option<Settled> = None;
         for tried in 0..MOST_LIMITS {

@@ -191,11 +191,11 @@ impl<'a> Search<'a> {
         self.best.as_ref().map(|best| (scheduled(&best.schedule, &best.trial), best.trial.step_ns))
     }
 
-    /// Whether a schedule takes almost the time of the fastest so far, or less.
+    /// Whether a schedule takes almost the time of the fastest so far, or less; no more, where that costs nothing.
     pub fn is_met_by(&self, settled: Option<&Settled>) -> bool {
-        settled.is_some_and(|settled| {
-            self.best_ns().is_none_or(|best_ns| self.planner.is_as_fast(settled.step_ns, best_ns))
-        })
+        let (Some(settled), Some(best_ns)) = (settled, self.best_ns()) else { return settled.is_some() };
+        let is_as_fast = || self.planner.is_as_fast(settled.step_ns, best_ns);
+        if self.costs_nothing() { settled.step_ns <= best_ns } else { is_as_fast() }
     }
 
     /// Whether nothing is made again in the fastest, and no op waits.
