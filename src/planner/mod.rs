@@ -292,20 +292,20 @@ impl Planner<'_> {
         best
     }
 
-    /// How much less memory all of the search is done for again: first, what leaves whole hundredths of `need_bytes`, so that budgets that
-    /// are close find what each other do.
+    /// How much less memory all of the search is done for again: where storages are copied, first what leaves whole hundredths of
+    /// `need_bytes`, so that budgets that are close find what each other do.
     fn rooms_bytes(&self, need_bytes: usize) -> Vec<usize> {
         let Settings { ways, budget_bytes, .. } = *self.settings;
-        let (most_ops, rooms) = match ways.offload {
-            true => (MOST_ROOMY_OPS_WITH_COPIES, &ROOMS_WITH_COPIES[..]),
-            false => (MOST_ROOMY_OPS, &ROOMS[..]),
+        let (most_ops, hundredths, rooms) = match ways.offload {
+            true => (MOST_ROOMY_OPS_WITH_COPIES, HUNDREDTHS, &ROOMS_WITH_COPIES[..]),
+            false => (MOST_ROOMY_OPS, 0, &ROOMS[..]),
         };
         if self.iteration.ops.len() >= most_ops {
             return Vec::new();
         }
         let hundredth_bytes = (need_bytes / 100).max(1);
         let last_bytes = budget_bytes.saturating_sub(1) % hundredth_bytes + 1;
-        let hundredths = (0..HUNDREDTHS).map(|more| last_bytes + more * hundredth_bytes);
+        let hundredths = (0..hundredths).map(|more| last_bytes + more * hundredth_bytes);
         let parts = rooms.iter().map(|part| (budget_bytes as f64 * part) as usize);
         hundredths.chain(parts).filter(|&room_bytes| room_bytes < budget_bytes).collect()
     }

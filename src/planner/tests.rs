@@ -411,9 +411,9 @@ fn budgets_that_are_close_are_searched_for_the_same_smaller_ones() {
     };
     for budget_bytes in [30 * BYTES + 1, 30 * BYTES + BYTES / 2, 31 * BYTES] {
         assert_eq!(smaller(budget_bytes, false)[..2], [30 * BYTES, 29 * BYTES]);
-        assert!(smaller(budget_bytes, true).iter().all(|&smaller| smaller < budget_bytes));
     }
-    assert!(smaller(31 * BYTES, false).len() > smaller(31 * BYTES, true).len());
+    // What fits well anyway is to use all of its memory.
+    assert!(smaller(31 * BYTES, true).iter().all(|&smaller| smaller > 30 * BYTES));
 }
 
 #[test]
