@@ -92,7 +92,7 @@ const ROOMS_WITH_COPIES: [f64; 3] = [0.01, 0.02, 0.04];
 const HUNDREDTHS: usize = 2;
 /// How many of these are tried in any case, unless a schedule costs nothing, and not only where it takes longer with addresses: a search is
 /// as lucky with less memory at times as with more.
-const ROOMS_ALWAYS_TRIED: usize = 4;
+const ROOMS_ALWAYS_TRIED: usize = HUNDREDTHS + 2;
 /// Ops of iterations that room is tried for, at the most, and where storages are copied: all of the search is done again.
 const MOST_ROOMY_OPS: usize = 10_000;
 const MOST_ROOMY_OPS_WITH_COPIES: usize = 3_000;

@@ -64,7 +64,7 @@ const PARTS: [f64; 3] = [1.0, 0.97, 0.94];
 const MOST_OPS: usize = 1_200_000;
 /// Ops that are run for rules, and for bookings, at the most.
 const MOST_START_OPS: usize = 1_500_000;
-/// Schedules that changes begin from.
+/// Schedules that changes begin from, at the most.
 const MOST_STARTS: usize = 20;
 /// Ops that are run to weigh what is encoded, at the most.
 const MOST_ENCODING_OPS: usize = 400_000;
@@ -288,8 +288,8 @@ impl<'a> Search<'a> {
         self.try_reaches();
     }
 
-    /// What is wished for parts of the budget, at most so often; and where both ways are allowed, if what is moved may come back for what is made from
-    /// it.
+    /// What is wished for parts of the budget, at most so often; and where both ways are allowed, if what is moved may come back for what is
+    /// made from it.
     fn choose(&self, most: usize) -> Vec<(Wishes, Arc<Timeline>)> {
         let Planner { iteration, settings, .. } = self.planner;
         let model = Model::new(iteration, &self.timeline, settings.ways);

@@ -398,7 +398,6 @@ fn addresses_are_planned_for_as_much_memory_as_was_tried() {
     assert_eq!((layout.limit_bytes, placed.step_ns), (9 * BYTES, trial.step_ns));
 }
 
-/// Three weights, each absent for a third of an iteration: no more than two at once, and no page is free for all of the time of any third.
 #[test]
 fn budgets_that_are_close_are_searched_for_the_same_smaller_ones() {
     let (iteration, profile) = chain();
@@ -418,7 +417,7 @@ fn budgets_that_are_close_are_searched_for_the_same_smaller_ones() {
 
 #[test]
 fn what_finds_its_pages_in_use_takes_others() {
-    // Of three weights only two are used at once, but none can have the same pages in every iteration.
+    // Two of three weights are there at once; for each to have the same pages in every iteration there would have to be room for all three.
     let profile = &profiles().swap_remove(0);
     let mut layers = Layers::new(profile);
     let weights = [0; 3].map(|_| layers.op("input", &[]));
