@@ -44,6 +44,8 @@ pub struct Counters {
     pub plans: u64,
     /// Ops refused because they did not fit.
     pub out_of_memory: u64,
+    /// Ops that failed when they ran, by an index out of range: what they made, and what descends from it, tells so when read.
+    pub failed_ops: u64,
     /// Times the program read a tensor.
     pub reads: u64,
     /// Ops submitted after the first read. On an engine without data, they may not be those of a real run.
@@ -122,6 +124,7 @@ impl Stats {
             ("num_plannings", counters.plannings),
             ("num_plans", counters.plans),
             ("num_ooms", counters.out_of_memory),
+            ("num_failed_ops", counters.failed_ops),
             ("num_reads", counters.reads),
         ]
     }

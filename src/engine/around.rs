@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use super::{Algorithm, Engine, EngineError, Lane, Launch, Mark, Props, Ran, Span, Tier, Times};
+use super::{Algorithm, Engine, EngineError, Failure, Lane, Launch, Mark, Props, Ran, Span, Tier, Times};
 use crate::op::{Op, Outputs, View};
 
 /// Calls of an engine that can fail, by what they are for.
@@ -126,6 +126,10 @@ impl<T: Around> Engine for T {
     fn sync(&self, mark: Mark) -> Result<(), EngineError> {
         self.before(Call::Wait, &|reason| EngineError::Kernel { op: "sync", reason })?;
         self.engine().sync(mark)
+    }
+
+    fn failures(&self) -> Vec<Failure> {
+        self.engine().failures()
     }
 
     fn bytes(&self, span: Span) -> Option<*mut u8> {

@@ -1,6 +1,6 @@
 //! A launch as kernels see it: each view beside the memory under it.
 
-use super::{Algorithm, Launch, Span};
+use super::{Algorithm, EngineError, Launch, Span};
 use crate::op::lower::Placed;
 use crate::op::{Inputs, Op, PerOutput, View};
 
@@ -56,10 +56,10 @@ pub(super) fn collapse(sizes: &[usize], strides: &[isize]) -> Option<isize> {
     Some(inner.map_or(1, |(_, step)| step))
 }
 
-/// What an index that a kernel of `op` left as its fault should have been.
-pub(super) fn out_of_range(op: &Op, inputs: &[View], index: i64) -> String {
+/// The error of a launch of `op` whose kernel left an index as its fault.
+pub(super) fn out_of_range(op: &Op, inputs: &[View], index: i64) -> EngineError {
     let shape = |input: usize| inputs[input].shape();
-    match *op {
+    let reason = match *op {
         Op::CtcLoss { .. } | Op::CtcLossBackward { .. } => format!(
             "{index} is no label or target length: there are {} classes, and targets of {} labels",
             shape(0)[2],
@@ -72,19 +72,6 @@ pub(super) fn out_of_range(op: &Op, inputs: &[View], index: i64) -> String {
             format!("index {index} is out of range for {} elements", shape(0)[axis])
         }
         _ => format!("index {index} is out of range"),
-    }
-}
-
-/// Whether an op's kernels look at indices, and so can leave a fault.
-#[cfg(feature = "cuda")]
-pub(super) fn has_indices(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::CtcLoss { .. }
-            | Op::CtcLossBackward { .. }
-            | Op::Gather { .. }
-            | Op::Select { .. }
-            | Op::Scatter { .. }
-            | Op::SelectUpdate { .. }
-    )
+    };
+    EngineError::Index { op: op.name(), reason }
 }

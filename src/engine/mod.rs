@@ -92,6 +92,15 @@ pub struct Ran {
     pub end_ns: u64,
 }
 
+/// A piece of work that failed after its submission. What it was to write means nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Its own end.
+    pub mark: Mark,
+    /// What went wrong.
+    pub error: EngineError,
+}
+
 /// A piece of memory. `address` is what kernels are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -155,6 +164,14 @@ pub enum EngineError {
         /// The op's name.
         op: &'static str,
         /// What went wrong.
+        reason: String,
+    },
+    /// An index was out of range: known when the kernel has run, and told by what it made.
+    #[error("{op}: {reason}")]
+    Index {
+        /// The op's name.
+        op: &'static str,
+        /// The index, and what it may be.
         reason: String,
     },
     /// A copy failed.
@@ -268,8 +285,15 @@ pub trait Engine: Send + Sync + Debug {
     /// Whether all work up to `mark` is done.
     fn reached(&self, mark: Mark) -> bool;
 
-    /// Blocks until `mark` is reached. Reports a failure of work on any lane since the last `sync`, once.
+    /// Blocks until `mark` is reached. An error is of the device: what failed by itself is among the
+    /// [`failures`](Engine::failures).
     fn sync(&self, mark: Mark) -> Result<(), EngineError>;
+
+    /// Work that failed after its submission, of all that is [reached](Engine::reached) by now: each piece once, those of a
+    /// lane in order. Waits for nothing.
+    fn failures(&self) -> Vec<Failure> {
+        Vec::new()
+    }
 
     /// The host's pointer to a span of a host tier (on an engine whose device is the host: of any tier); `None` on an
     /// engine without data.

@@ -193,6 +193,32 @@ impl Program {
         step.is_some_and(|step| step.kind == StepKind::Unary(Unary::Relu))
     }
 
+    /// Whether what it makes at this place is computed from an input.
+    pub fn depends(&self, place: usize, input: usize) -> bool {
+        let source = self.outputs().get(place).map(|&step| Source::Step(step));
+        let source = source.or_else(|| self.ending.map(|ending| ending.source));
+        source.is_some_and(|source| self.reads(source, input))
+    }
+
+    /// Whether a value is computed from an input.
+    fn reads(&self, source: Source, input: usize) -> bool {
+        // Steps come after what they read, so that one pass from the last to the first finds all.
+        let mut wanted = [false; MAX_STEPS];
+        let mut reads = false;
+        let mut want = |source: Source, wanted: &mut [bool; MAX_STEPS]| match source {
+            Source::Input(read) => reads |= usize::from(read) == input,
+            Source::Step(step) => wanted[usize::from(step)] = true,
+            Source::Scalar(_) => {}
+        };
+        want(source, &mut wanted);
+        for place in (0..self.steps().len()).rev() {
+            if wanted[place] {
+                self.steps[place].sources.iter().for_each(|&source| want(source, &mut wanted));
+            }
+        }
+        reads
+    }
+
     /// Whether it adds values that were both made from tensors: it may be the end of a branch.
     pub fn adds(&self) -> bool {
         let is_scalar = |source: &Source| matches!(source, Source::Scalar(_));

@@ -221,6 +221,27 @@ impl Op {
         }
     }
 
+    /// Whether the op looks at indices, and fails after its submission where one is out of range.
+    pub fn checks_indices(&self) -> bool {
+        matches!(
+            self,
+            Op::CtcLoss { .. }
+                | Op::CtcLossBackward { .. }
+                | Op::Gather { .. }
+                | Op::Select { .. }
+                | Op::Scatter { .. }
+                | Op::SelectUpdate { .. }
+        )
+    }
+
+    /// Whether an output is computed from an input.
+    pub fn depends(&self, output: usize, input: usize) -> bool {
+        match self {
+            Op::Fused { program, .. } => program.depends(output, input),
+            _ => true,
+        }
+    }
+
     /// Whether running the op again on the same inputs gives the same bits. All of ours do: random ops carry their seed
     /// and no reduction depends on the number of threads.
     pub fn replays_exactly(&self) -> bool {

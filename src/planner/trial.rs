@@ -176,7 +176,7 @@ impl Running<'_> {
     fn write(&mut self, slot: Slot) -> Result<(), Error> {
         let (id, access) = self.pool.begin_write(self.iteration.size_bytes[slot as usize])?;
         let waited = access.wait();
-        self.pool.end_host_access(id);
+        self.pool.end_write(id);
         self.handles[slot as usize] = Some(id);
         waited.map_err(|source| Error::Engine { device: DEVICE, source })?;
         Ok(())
@@ -252,7 +252,7 @@ impl Running<'_> {
                 let id = self.handle(*slot);
                 let access = self.pool.begin_read(id)?;
                 let waited = access.wait();
-                self.pool.end_host_access(id);
+                self.pool.end_read(id)?;
                 waited.map_err(|source| Error::Engine { device: DEVICE, source })?;
             }
             Step::Free(slot) => {

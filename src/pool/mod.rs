@@ -12,6 +12,7 @@
 //! - [`streams`]: what each thread submits. [`prefetch`]: what is fetched before it is needed.
 //! - [`learn`]: what is to be planned. [`tally`]: what is counted for that. [`plans`]: what was. [`follow`]: what a plan says is done. [`drift`]: when
 //!   it is made anew.
+//! - [`failures`]: launches that failed after their submission, and what descends from them.
 //! - [`note`]: what the journal is told. [`foresight`]: what a replay tells beforehand.
 //! - [`lease`]: the submission itself; with `engine/`, the only unsafe code.
 //!
@@ -27,6 +28,7 @@ mod drift;
 mod encode;
 mod endless;
 mod evict;
+mod failures;
 mod follow;
 mod foresight;
 mod guide;
@@ -74,6 +76,7 @@ use crate::policy::Reactive;
 use crate::stats::Counters;
 use crate::trace::{Event, Header, Journal, Recording};
 use arena::Arena;
+use failures::Failures;
 use instruction::Instructions;
 use lease::Submitter;
 use paged::Paged;
@@ -101,6 +104,8 @@ pub struct Pool {
     instructions: Instructions,
     policy: Arc<dyn Reactive>,
     counters: Counters,
+    /// Launches that failed after their submission.
+    failures: Failures,
     /// Pages mapped before totals were last counted anew.
     mapped_before: u64,
     /// Storages looked at so far for what is to leave.
@@ -179,6 +184,7 @@ impl Pool {
             instructions: Instructions::default(),
             policy: settings.reactive(),
             counters: Counters::default(),
+            failures: Failures::default(),
             mapped_before: 0,
             looks: Cell::new(0),
             clock: 0,

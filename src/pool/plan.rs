@@ -190,6 +190,7 @@ impl Pool {
         self.track(inputs, plan, &outputs);
         self.graph.record(plan, inputs.iter().map(|input| input.id).collect(), &outputs);
         self.note_op(inputs, plan, &outputs);
+        self.inherit(inputs, plan, &outputs);
         outputs
     }
 

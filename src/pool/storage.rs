@@ -4,6 +4,7 @@ use arrayvec::ArrayVec;
 
 use super::arena::Block;
 use super::components::Member;
+use super::failures::Cause;
 use super::lease::Pending;
 use super::neighbourhood::{Around, Changes};
 use super::plans::ScheduledInterval;
@@ -61,6 +62,8 @@ pub struct Storage {
     pub signs: Option<StorageId>,
     /// Recipes that read it.
     pub consumers: Vec<RecipeId>,
+    /// The launch that failed which its values descend from: they mean nothing.
+    pub failure: Option<Cause>,
     /// A user's handle exists.
     pub held: bool,
     /// Recipes of evicted storages that will read it.
@@ -196,6 +199,7 @@ impl Storages {
             beside: None,
             signs: None,
             consumers: self.spare_lists.pop().unwrap_or_default(),
+            failure: None,
             held: true,
             claims: 0,
             pins: 0,

@@ -134,8 +134,7 @@ impl Pool {
         }
     }
 
-    /// Makes a storage's bytes readable in the host tier and pins them there, until
-    /// [`end_host_access`](Pool::end_host_access).
+    /// Makes a storage's bytes readable in the host tier and pins them there, until [`end_read`](Pool::end_read).
     pub fn begin_read(&mut self, id: StorageId) -> Result<HostAccess, Error> {
         self.counters.reads += 1;
         self.journal.note(|| Event::Read(self.number(id)));
@@ -151,7 +150,7 @@ impl Pool {
         Ok(self.host_access(copy, copy.written, size_bytes))
     }
 
-    /// A new storage of `size_bytes` that the program writes, until [`end_host_access`](Pool::end_host_access). It
+    /// A new storage of `size_bytes` that the program writes, until [`end_write`](Pool::end_write). It
     /// begins life in the host tier and is fetched when first used.
     pub fn begin_write(&mut self, size_bytes: usize) -> Result<(StorageId, HostAccess), Error> {
         let Some((block, busy)) = self.host_block(size_bytes, true)? else {
@@ -173,8 +172,14 @@ impl Pool {
         HostAccess::new(self.engine().clone(), self.host.span(copy.block, size_bytes), pending)
     }
 
+    /// The program has read the bytes. An error is that of a launch that they descend from.
+    pub fn end_read(&mut self, id: StorageId) -> Result<(), Error> {
+        self.end_write(id);
+        self.check(id)
+    }
+
     /// The program is done with the bytes.
-    pub fn end_host_access(&mut self, id: StorageId) {
+    pub fn end_write(&mut self, id: StorageId) {
         self.graph.storages[id].host_pins -= 1;
         if !self.settings.ways.offload && self.graph.storages[id].device.is_some() {
             self.free_host(id);

@@ -358,7 +358,8 @@ impl Runtime {
     /// Waits for all work submitted so far, as the program asked.
     fn sync(self: &Arc<Self>) -> Result<(), Error> {
         self.all_settled()?.pool.note_sync();
-        self.wait_for_all()
+        self.wait_for_all()?;
+        self.lock().pool.failure()
     }
 
     /// Waits for all work submitted so far.
@@ -408,7 +409,7 @@ pub(crate) fn claim(device: &OvercommitDevice, size_bytes: usize) -> Result<Tens
     let (id, access) = runtime.settled([])?.pool.begin_write(size_bytes)?;
     let tensor = Tensor::new(runtime.clone(), id, bytes_view(size_bytes));
     let waited = access.wait();
-    runtime.lock().pool.end_host_access(id);
+    runtime.lock().pool.end_write(id);
     waited.map_err(|error| runtime.engine_error(error))?;
     Ok(tensor)
 }
@@ -418,8 +419,8 @@ pub(crate) fn wait_for(tensor: &Tensor) -> Result<(), Error> {
     let runtime = tensor.runtime();
     let access = runtime.settled([tensor])?.pool.begin_read(tensor.id())?;
     let waited = access.wait();
-    runtime.lock().pool.end_host_access(tensor.id());
-    waited.map_err(|error| runtime.engine_error(error))
+    let right = runtime.lock().pool.end_read(tensor.id());
+    waited.map_err(|error| runtime.engine_error(error)).and(right)
 }
 
 /// Writes where the program is into its recording, such as the beginning of an epoch.
@@ -443,7 +444,7 @@ pub fn write(device: &OvercommitDevice, bytes: &[u8], dtype: Dtype, shape: Shape
     let tensor = Tensor::new(runtime.clone(), id, view);
     // Outside the lock: this may wait for the device.
     let written = access.write(bytes);
-    runtime.lock().pool.end_host_access(id);
+    runtime.lock().pool.end_write(id);
     written.map_err(|error| runtime.engine_error(error))?;
     Ok(tensor)
 }
@@ -474,8 +475,9 @@ fn download(tensor: Tensor) -> Result<Option<Vec<u8>>, Error> {
     let access = runtime.settled([&tensor])?.pool.begin_read(tensor.id())?;
     // Outside the lock, as in `write`.
     let bytes = access.read();
-    runtime.lock().pool.end_host_access(tensor.id());
-    let Some(mut bytes) = bytes.map_err(|error| runtime.engine_error(error))? else { return Ok(None) };
+    let right = runtime.lock().pool.end_read(tensor.id());
+    let bytes = bytes.map_err(|error| runtime.engine_error(error)).and_then(|bytes| right.map(|()| bytes))?;
+    let Some(mut bytes) = bytes else { return Ok(None) };
     // A view without elements may begin anywhere.
     let begin = tensor.layout().offset() * view.dtype.size_bytes();
     bytes.drain(..begin.min(bytes.len()));
@@ -483,7 +485,7 @@ fn download(tensor: Tensor) -> Result<Option<Vec<u8>>, Error> {
     Ok(Some(bytes))
 }
 
-/// Waits for all work submitted to `device`, and reports the first failure since the last `sync` or read.
+/// Waits for all work submitted to `device`, and reports the first failure that no read and no `sync` has told.
 pub fn sync(device: &OvercommitDevice) -> Result<(), Error> {
     registry::runtime(device)?.sync()
 }

@@ -192,7 +192,7 @@ fn what_does_not_fit_leaves_nothing_mapped() {
 
 #[test]
 #[serial]
-fn an_index_out_of_range_is_an_error_of_sync() {
+fn an_index_out_of_range_is_told_once_with_the_launch() {
     let _driver = driver();
     let engine = engine();
     let host = engine.map(Tier::Host, 3 * BYTES).unwrap();
@@ -219,12 +219,17 @@ fn an_index_out_of_range_is_an_error_of_sync() {
             engine.wait(Lane::Compute, engine.mark(Lane::Fetch)).unwrap();
             engine.launch(Lane::Compute, &launch).unwrap();
         }
-        engine.sync(engine.mark(Lane::Compute))
+        let mark = engine.mark(Lane::Compute);
+        engine.sync(mark).unwrap();
+        (mark, engine.failures())
     };
-    assert_eq!(run(9), Ok(()));
-    let error = run(10).expect_err("there are ten").to_string();
+    assert_eq!(run(9).1, []);
+    let (mark, failures) = run(10);
+    assert_eq!(failures.len(), 1);
+    assert_eq!(failures[0].mark, mark);
+    let error = failures[0].error.to_string();
     assert!(error.starts_with("gather") && error.contains("index 10 is out of range for 10"), "{error}");
-    assert_eq!(run(9), Ok(()), "a failure is told once");
+    assert_eq!(run(9).1, [], "a failure is told once");
     // More launches than there are words for their faults.
     for _ in 0..9000 {
         // SAFETY: as above.

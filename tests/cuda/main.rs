@@ -5,6 +5,8 @@
 mod device;
 mod engine;
 mod failures;
+#[path = "../support/labels.rs"]
+mod labels;
 mod libraries;
 mod rows;
 mod training;

@@ -10,7 +10,7 @@ use burn_overcommit::{Config, Overcommit, OvercommitDevice, Planning, Policy, co
 use burn_overcommit_standin::folder;
 use serial_test::serial;
 
-use crate::driver;
+use crate::{driver, labels};
 
 type B = Autodiff<Overcommit>;
 const DEVICE: OvercommitDevice = OvercommitDevice::Cuda(1);
@@ -97,5 +97,15 @@ fn encodings_give_the_same_bits_also_where_sparse_forms_have_no_room() {
         configure(&DEVICE, config).unwrap();
         assert_eq!(train(&DEVICE), expected);
         assert!(stats(&DEVICE).unwrap().counters.encodings > 0);
+    }
+}
+
+#[test]
+#[serial]
+fn weights_that_were_updated_from_a_label_that_there_is_not_say_so() {
+    let _driver = driver();
+    for config in [config(), config().budget("8 KiB").policy(Policy::EvictAll)] {
+        configure(&DEVICE, config).unwrap();
+        labels::check(&DEVICE, 8, 3);
     }
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::driver::{Called, Context};
 use super::memory::Slab;
-use crate::engine::{Instruction, Tier};
+use crate::engine::call::out_of_range;
+use crate::engine::{Failure, Instruction, Mark, Tier};
 use crate::op::lower::NO_FAULT;
 
 /// Launches that may be on their way with a word each: twice as many as a program runs ahead.
@@ -17,14 +18,15 @@ const WORDS: usize = 8192;
 pub(super) struct Faults {
     words: Slab,
     next: usize,
-    /// By the number of their piece.
-    launches: VecDeque<(u64, usize, Arc<Instruction>)>,
+    launches: VecDeque<(Mark, usize, Arc<Instruction>)>,
+    /// What was found and not yet asked for.
+    found: Vec<Failure>,
 }
 
 impl Faults {
     pub fn new(context: &Arc<Context>) -> Called<Self> {
         let words = Slab::new(context, Tier::Host, WORDS * size_of::<i64>())?;
-        let faults = Faults { words, next: 0, launches: VecDeque::new() };
+        let faults = Faults { words, next: 0, launches: VecDeque::new(), found: Vec::new() };
         (0..WORDS).for_each(|word| faults.set(word));
         Ok(faults)
     }
@@ -43,30 +45,34 @@ impl Faults {
         self.address(self.next)
     }
 
-    /// Where no word is left, the piece up to which to look: one that was launched so long ago that it is done.
-    pub fn full_until(&self) -> Option<u64> {
+    /// Where no word is left, the launch up to which to look: one of so long ago that it is done.
+    pub fn full_until(&self) -> Option<Mark> {
         (self.launches.len() == WORDS).then(|| self.launches[WORDS / 2].0)
     }
 
-    /// The launch that got [`word`](Faults::word) is the lane's piece `sequence`.
-    pub fn launched(&mut self, sequence: u64, instruction: Arc<Instruction>) {
-        self.launches.push_back((sequence, self.next, instruction));
+    /// The launch that got [`word`](Faults::word) ends at `mark`.
+    pub fn launched(&mut self, mark: Mark, instruction: Arc<Instruction>) {
+        self.launches.push_back((mark, self.next, instruction));
         self.next = (self.next + 1) % WORDS;
     }
 
-    /// The faults of launches up to `completed`, which are done, first of them first.
-    pub fn take(&mut self, completed: u64) -> Vec<(Arc<Instruction>, i64)> {
-        let mut found = Vec::new();
-        while self.launches.front().is_some_and(|(sequence, ..)| *sequence <= completed) {
-            let Some((_, word, instruction)) = self.launches.pop_front() else { break };
+    /// Looks at the words of launches that are done.
+    pub fn look(&mut self, reached: impl Fn(Mark) -> bool) {
+        while self.launches.front().is_some_and(|(mark, ..)| reached(*mark)) {
+            let Some((mark, word, instruction)) = self.launches.pop_front() else { break };
             // SAFETY: the word is mapped, and the launch that writes it is done.
             let fault = unsafe { self.at(word).read_volatile() };
             if fault != NO_FAULT {
                 self.set(word);
-                found.push((instruction, fault));
+                let error = out_of_range(&instruction.op, &instruction.views, fault);
+                self.found.push(Failure { mark, error });
             }
         }
-        found
+    }
+
+    /// The launches that were found to have failed since this was last asked.
+    pub fn found(&mut self) -> Vec<Failure> {
+        std::mem::take(&mut self.found)
     }
 
     fn set(&self, word: usize) {

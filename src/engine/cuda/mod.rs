@@ -26,10 +26,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::call::{Call, Operand, has_indices, out_of_range};
+use super::call::{Call, Operand};
 use super::capacity::Capacity;
 use super::{
-    ALIGN_BYTES, Algorithm, Engine, EngineError, Lane, Launch, Mark, Props, Ran, Span, Tier, aligned,
+    ALIGN_BYTES, Algorithm, Engine, EngineError, Failure, Lane, Launch, Mark, Props, Ran, Span, Tier, aligned,
 };
 use crate::op::lower::{self, Calls, KernelCall, Placed, Request};
 use crate::op::{Inputs, Op, Outputs, PerOutput, View};
@@ -72,8 +72,6 @@ pub struct CudaEngine {
     // In the order in which they are given back, once `Drop` has waited for all work.
     modules: Modules,
     faults: Mutex<Faults>,
-    /// What went wrong after submission, until a `sync` says it.
-    failure: Mutex<Option<EngineError>>,
     memory: Mutex<Memory>,
     lanes: Lanes,
     /// By libraries, where they are there.
@@ -145,7 +143,6 @@ impl CudaEngine {
         Ok(CudaEngine {
             modules,
             faults: Mutex::new(faults),
-            failure: Mutex::default(),
             memory: Mutex::new(memory),
             lanes,
             products,
@@ -278,23 +275,6 @@ impl CudaEngine {
             }
             _ => None,
         }
-    }
-
-    /// Looks at the words of launches that are done.
-    fn collect_faults(&self, mark: Mark) {
-        if mark.lane != Lane::Compute {
-            return;
-        }
-        let found = lock(&self.faults).take(mark.sequence);
-        for (instruction, index) in found {
-            let reason = out_of_range(&instruction.op, &instruction.views, index);
-            self.keep(EngineError::Kernel { op: instruction.op.name(), reason });
-        }
-    }
-
-    /// The first failure is the one that is told.
-    fn keep(&self, error: EngineError) {
-        lock(&self.failure).get_or_insert(error);
     }
 }
 
@@ -444,16 +424,15 @@ impl Engine for CudaEngine {
         let call = Call::from(launch);
         let error = |reason: String| EngineError::Kernel { op: call.op.name(), reason };
         let timed = Timed::Launch(launch.instruction.clone());
-        if !has_indices(&call.op) {
+        if !call.op.checks_indices() {
             // SAFETY: the caller's; no kernel of the op looks at the word of faults.
             let submitted = self.lanes.submit(lane, timed, |stream| unsafe { self.submit(stream, &call, 0) });
             return submitted.map_err(error);
         }
         let full = lock(&self.faults).full_until();
-        if let Some(sequence) = full {
-            let mark = Mark { lane, sequence };
+        if let Some(mark) = full {
             self.lanes.finish(mark).map_err(error)?;
-            self.collect_faults(mark);
+            lock(&self.faults).look(|launch| launch.sequence <= mark.sequence);
         }
         let mut faults = lock(&self.faults);
         let fault = faults.word();
@@ -461,7 +440,7 @@ impl Engine for CudaEngine {
         self.lanes
             .submit(lane, timed, |stream| unsafe { self.launch_kernels(stream, &call, fault) })
             .map_err(error)?;
-        faults.launched(self.lanes.mark(lane).sequence, launch.instruction.clone());
+        faults.launched(self.lanes.mark(lane), launch.instruction.clone());
         Ok(())
     }
 
@@ -495,9 +474,13 @@ impl Engine for CudaEngine {
     }
 
     fn sync(&self, mark: Mark) -> Result<(), EngineError> {
-        self.lanes.finish(mark).map_err(wait_error)?;
-        self.collect_faults(mark);
-        lock(&self.failure).take().map_or(Ok(()), Err)
+        self.lanes.finish(mark).map_err(wait_error)
+    }
+
+    fn failures(&self) -> Vec<Failure> {
+        let mut faults = lock(&self.faults);
+        faults.look(|mark| self.lanes.reached(mark));
+        faults.found()
     }
 
     fn bytes(&self, span: Span) -> Option<*mut u8> {

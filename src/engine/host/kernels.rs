@@ -149,7 +149,7 @@ pub(super) unsafe fn run(call: &Call) -> Result<(), EngineError> {
         NO_FAULT => Ok(()),
         index => {
             let views: Inputs<View> = call.inputs.iter().map(|operand| operand.view).collect();
-            Err(error(out_of_range(&call.op, &views, index)))
+            Err(out_of_range(&call.op, &views, index))
         }
     }
 }

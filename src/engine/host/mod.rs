@@ -22,7 +22,7 @@ use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 use super::call::{self, Call};
 use super::capacity::Capacity;
 use super::props::PAGE_BYTES;
-use super::{Algorithm, Engine, EngineError, Flops, Lane, Launch, Mark, Props, Ran, Span, Tier};
+use super::{Algorithm, Engine, EngineError, Failure, Flops, Lane, Launch, Mark, Props, Ran, Span, Tier};
 use crate::op::{Inputs, Op, Outputs, View, lower};
 use lanes::{Deferred, Lanes, Piece, Threads};
 #[cfg(target_os = "linux")]
@@ -347,7 +347,12 @@ impl Engine for HostEngine {
     }
 
     fn sync(&self, mark: Mark) -> Result<(), EngineError> {
-        self.lanes.sync(mark)
+        self.lanes.finish(mark);
+        Ok(())
+    }
+
+    fn failures(&self) -> Vec<Failure> {
+        self.lanes.failures()
     }
 
     fn bytes(&self, span: Span) -> Option<*mut u8> {

@@ -77,15 +77,20 @@ fn a_round_trip_through_both_tiers() {
 }
 
 #[test]
-fn failed_work_is_an_error_of_sync() {
+fn failed_work_is_told_once_with_its_mark() {
     let engine = engine(LaneMode::Threads);
     let slab = engine.map(Tier::Device, 4096).expect("it fits");
     let spans = [slab, slab, slab.slice(256, 256)];
     let product = product(&*engine, [Dtype::Bool, Dtype::F32], [[2, 2], [2, 2]], spans);
     // SAFETY: the spans are mapped and large enough.
     unsafe { engine.launch(Lane::Compute, &product).expect("submitted") };
-    let error = engine.sync(engine.mark(Lane::Compute)).expect_err("it failed");
-    assert!(error.to_string().starts_with("matmul"), "{error}");
+    let mark = engine.mark(Lane::Compute);
+    engine.sync(mark).expect("the device is well");
+    let failures = engine.failures();
+    assert_eq!(failures.len(), 1);
+    assert_eq!(failures[0].mark, mark);
+    assert!(failures[0].error.to_string().starts_with("matmul"), "{failures:?}");
+    assert_eq!(engine.failures(), []);
     // SAFETY: as above.
     let error = unsafe { engine.copy(Lane::Fetch, slab, slab.slice(0, 8)) }.expect_err("sizes differ");
     assert!(error.to_string().contains("8 bytes"), "{error}");

@@ -9,7 +9,7 @@ use queue::Shared;
 pub(super) use queue::{Piece, lock};
 pub(super) use threads::{Threads, spin};
 
-use crate::engine::{EngineError, Lane, Mark, Ran};
+use crate::engine::{Failure, Lane, Mark, Ran};
 
 /// How submitted work gets run.
 #[derive(Debug)]
@@ -59,13 +59,12 @@ impl Lanes {
         }
     }
 
-    /// Blocks until `mark` is reached; the first failure since the last call, if any.
-    pub fn sync(&self, mark: Mark) -> Result<(), EngineError> {
-        self.finish(mark);
-        self.shared().take_failure()
+    /// The pieces that failed since this was last asked.
+    pub fn failures(&self) -> Vec<Failure> {
+        self.shared().failures()
     }
 
-    /// Blocks until `mark` is reached, and leaves failures for [`sync`](Lanes::sync).
+    /// Blocks until `mark` is reached.
     pub fn finish(&self, mark: Mark) {
         match self {
             Lanes::Threads(lanes) => lanes.finish(mark),

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use crate::engine::link::Link;
-use crate::engine::{EngineError, Lane, Launch, Mark, Ran, Span};
+use crate::engine::{EngineError, Failure, Lane, Launch, Mark, Ran, Span};
 
 /// One piece of a lane's work. Launches lie in the queue themselves, so that submitting allocates nothing.
 #[allow(clippy::large_enum_variant)]
@@ -83,12 +83,12 @@ impl Queue {
     }
 }
 
-/// All lanes, and the first failure of a piece.
+/// All lanes, and the pieces that failed.
 pub(super) struct Shared {
     pub queues: [Queue; 3],
     run: Run,
     has_failed: AtomicBool,
-    failure: Mutex<Option<EngineError>>,
+    failures: Mutex<Vec<Failure>>,
     /// What copies took.
     pub link: Link,
     /// When recording began, if it did.
@@ -109,7 +109,7 @@ impl Shared {
             queues: Default::default(),
             run,
             has_failed: AtomicBool::new(false),
-            failure: Mutex::new(None),
+            failures: Mutex::default(),
             link: Link::default(),
             epoch: OnceLock::new(),
             record: Default::default(),
@@ -135,15 +135,16 @@ impl Shared {
         self.record.iter().flat_map(|record| std::mem::take(&mut *lock(record))).collect()
     }
 
-    pub fn take_failure(&self) -> Result<(), EngineError> {
-        if self.has_failed.swap(false, Ordering::SeqCst) {
-            lock(&self.failure).take().map_or(Ok(()), Err)
-        } else {
-            Ok(())
+    /// The failures since this was last asked.
+    pub fn failures(&self) -> Vec<Failure> {
+        match self.has_failed.swap(false, Ordering::SeqCst) {
+            true => std::mem::take(&mut *lock(&self.failures)),
+            false => Vec::new(),
         }
     }
 
-    fn execute(&self, piece: &Piece) {
+    /// Runs the piece that ends at a mark.
+    fn execute(&self, piece: &Piece, mark: Mark) {
         let begin = Instant::now();
         let result =
             catch_unwind(AssertUnwindSafe(|| (self.run)(piece))).unwrap_or_else(|_| Err(panicked(piece)));
@@ -154,7 +155,7 @@ impl Shared {
             _ => {}
         }
         if let Err(error) = result {
-            lock(&self.failure).get_or_insert(error);
+            lock(&self.failures).push(Failure { mark, error });
             self.has_failed.store(true, Ordering::SeqCst);
         }
     }
@@ -170,11 +171,10 @@ fn panicked(piece: &Piece) -> EngineError {
 }
 
 impl Holder<'_> {
-    fn time(&self, piece: &Piece, epoch: &Instant) {
+    fn time(&self, piece: &Piece, mark: Mark, epoch: &Instant) {
         let now_ns = || epoch.elapsed().as_nanos() as u64;
         let begin_ns = now_ns();
-        self.shared.execute(piece);
-        let mark = Mark { lane: self.lane, sequence: self.queue.completed() + 1 };
+        self.shared.execute(piece, mark);
         lock(&self.shared.record[self.lane as usize]).push(Ran { mark, begin_ns, end_ns: now_ns() });
     }
 
@@ -188,16 +188,17 @@ impl Holder<'_> {
                 Some(_) => pieces.pop_front(),
             }
         };
+        let mark = Mark { lane: self.lane, sequence: self.queue.completed() + 1 };
         match piece {
             None | Some(Piece::Wait(_)) => {}
             Some(piece) => match self.shared.epoch.get() {
-                None => self.shared.execute(&piece),
-                Some(epoch) => self.time(&piece, epoch),
+                None => self.shared.execute(&piece, mark),
+                Some(epoch) => self.time(&piece, mark, epoch),
             },
         }
-        // Only the holder counts, so load and store need not be one operation. What the piece wrote is visible to
-        // whoever sees the count.
-        self.queue.completed.store(self.queue.completed() + 1, Ordering::SeqCst);
+        // Only the holder counts, so load and store need not be one operation. What the piece wrote, and that it failed, is
+        // visible to whoever sees the count.
+        self.queue.completed.store(mark.sequence, Ordering::SeqCst);
         Step::Ran
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::queue::Run;
 use super::*;
-use crate::engine::{Span, Tier};
+use crate::engine::{EngineError, Span, Tier};
 
 /// A copy that stands for anything: `address` tells pieces apart.
 fn piece(number: u64) -> Piece {
@@ -57,12 +57,12 @@ fn a_lane_keeps_its_order() {
         for number in 100..900 {
             lanes.submit(Lane::Compute, piece(number));
             if number % 7 == 0 {
-                lanes.sync(lanes.mark(Lane::Compute)).expect("nothing failed");
+                lanes.finish(lanes.mark(Lane::Compute));
                 assert_eq!(queue::lock(&log).len() as u64, number - 99);
             }
         }
         let mark = lanes.mark(Lane::Compute);
-        lanes.sync(mark).expect("nothing failed");
+        lanes.finish(mark);
         assert!(lanes.reached(mark));
         assert_eq!(*queue::lock(&log), (100..900).collect::<Vec<_>>());
     });
@@ -79,7 +79,7 @@ fn waits_order_lanes() {
                 lanes.submit(next, Piece::Wait(lanes.mark(lane)));
             }
         }
-        lanes.sync(lanes.mark(Lane::Compute)).expect("nothing failed");
+        lanes.finish(lanes.mark(Lane::Compute));
         assert_eq!(*queue::lock(&log), (1000..1300).collect::<Vec<_>>());
     });
 }
@@ -100,11 +100,11 @@ fn many_callers_may_wait() {
                         lanes.submit(other, Piece::Wait(lanes.mark(lane)));
                     }
                     if round % 5 == 0 {
-                        lanes.sync(lanes.mark(other)).expect("nothing failed");
+                        lanes.finish(lanes.mark(other));
                     }
                 }
                 for lane in Lane::ALL {
-                    lanes.sync(lanes.mark(lane)).expect("nothing failed");
+                    lanes.finish(lanes.mark(lane));
                 }
             });
         }
@@ -142,7 +142,7 @@ fn a_caller_helps() {
     let lanes = Lanes::Threads(Box::new(Threads::new(run)));
     for _ in 0..2000 {
         lanes.submit(Lane::Compute, piece(1));
-        lanes.sync(lanes.mark(Lane::Compute)).expect("nothing failed");
+        lanes.finish(lanes.mark(Lane::Compute));
     }
     assert!(ran_here.load(Ordering::SeqCst) > 0, "the caller never ran a piece");
 }
@@ -155,8 +155,10 @@ fn a_failure_is_reported_once() {
                 lanes.submit(Lane::Compute, piece(number));
             }
             let mark = lanes.mark(Lane::Compute);
-            lanes.sync(mark).expect_err("a piece failed");
-            lanes.sync(mark).expect("it was reported");
+            lanes.finish(mark);
+            let failed = lanes.failures().into_iter().map(|failure| failure.mark.sequence);
+            assert_eq!(failed.collect::<Vec<_>>(), [mark.sequence - 1]);
+            assert_eq!(lanes.failures(), []);
         }
         assert_eq!(*queue::lock(&log), [1, 13, 2, 1, 14, 2]);
     });
@@ -172,7 +174,7 @@ fn lanes_can_be_dropped_with_work_queued() {
                 lanes.submit(Lane::Offload, piece(number + 20));
             }
             if round % 2 == 0 {
-                lanes.sync(Mark { lane: Lane::Offload, sequence: 3 }).ok();
+                lanes.finish(Mark { lane: Lane::Offload, sequence: 3 });
             }
         });
     }
