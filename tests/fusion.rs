@@ -12,7 +12,7 @@ use burn_overcommit::op::{
 use burn_overcommit::runtime::{self, Tensor};
 use burn_overcommit::trace::Event;
 use burn_overcommit::{
-    Config, LaneMode, Overcommit, OvercommitDevice, Policy, configure, reset_stats, stats,
+    Config, Error, LaneMode, Overcommit, OvercommitDevice, Policy, configure, reset_stats, stats,
 };
 use half::{bf16, f16};
 use rand::seq::IndexedRandom;
@@ -304,6 +304,50 @@ fn what_cannot_fit_is_refused_at_once_and_what_fits_one_by_one_runs() {
     let error = runtime::run(Op::Unary(Unary::Exp), [x]).expect_err("two mebibytes are needed").to_string();
     assert!(error.contains("exp"), "{error}");
     assert!(runtime::run(Op::Reduce { kind: Reduce::Sum, axis: 0 }, [kept]).is_ok());
+}
+
+/// A program runs within the smallest budget that is said to be enough, and not within less. What that is.
+fn assert_smallest_budget(program: impl Fn(&OvercommitDevice) -> Result<Vec<u8>, Error>) -> usize {
+    let device = device(fusing());
+    let expected = program(&device).unwrap();
+    let smallest_bytes = stats(&device).unwrap().smallest_budget_bytes;
+    configure(&device, fusing().budget_bytes(smallest_bytes)).unwrap();
+    assert_eq!(program(&device).unwrap(), expected);
+    configure(&device, fusing().budget_bytes(smallest_bytes - 256)).unwrap();
+    match program(&device) {
+        Err(Error::WorkingSet(error)) => assert_eq!(error.needed_bytes, smallest_bytes),
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("less than {smallest_bytes} bytes are enough"),
+    }
+    smallest_bytes
+}
+
+#[test]
+fn an_op_takes_the_memory_of_what_only_ops_before_it_read_through_another_view() {
+    let shape = Shape::new(&[1024]);
+    let smallest_bytes = assert_smallest_budget(|device| {
+        let random = &mut ChaCha8Rng::seed_from_u64(2);
+        let x = upload(device, Dtype::F32, shape, random);
+        let large = upload(device, Dtype::F32, shape.with(0, 8 * 1024), random);
+        let backwards = x.clone().with_layout(x.layout().slice(0, 1023, 1024, -1));
+        let part = large.layout().slice(0, 0, 1024, 1);
+        let one = runtime::run(Op::Unary(Unary::Exp), [backwards])?;
+        let other = runtime::run(Op::Binary(Binary::Add), [x, large.with_layout(part)])?;
+        runtime::read(runtime::run(Op::Binary(Binary::Mul), [one, other])?)
+    });
+    assert_eq!(smallest_bytes, 9 * shape.count() * size_of::<f32>(), "what is read of it");
+}
+
+#[test]
+fn an_op_takes_no_memory_that_it_reads_through_two_views() {
+    let shape = Shape::new(&[32, 32]);
+    let smallest_bytes = assert_smallest_budget(|device| {
+        let x = upload(device, Dtype::F32, shape, &mut ChaCha8Rng::seed_from_u64(3));
+        let transposed = x.clone().with_layout(x.layout().permute(&[1, 0]));
+        let sum = runtime::run(Op::Binary(Binary::Add), [x, transposed])?;
+        runtime::read(runtime::run(Op::Unary(Unary::Exp), [sum])?)
+    });
+    assert_eq!(smallest_bytes, 2 * shape.count() * size_of::<f32>());
 }
 
 /// What a convolution reads, and a gradient of its output.

@@ -64,6 +64,11 @@ pub fn as_step(op: &Op, tensors: &[Tensor]) -> Option<AsStep> {
     (alike && dtype.is_float() && shape.count() > 0).then(|| StepKind::of(op)).flatten()
 }
 
+/// Whether two tensors are of one storage.
+fn is_same(a: &Tensor, b: &Tensor) -> bool {
+    Arc::ptr_eq(a.handle(), b.handle())
+}
+
 /// A program of one step, for engines that get ready for programs.
 pub fn sample() -> Op {
     let kind = StepKind::Unary(crate::op::Unary::Neg);
@@ -116,15 +121,14 @@ impl Run {
         let made = View::contiguous(tensors[0].dtype(), *tensors[0].shape());
         let size_bytes =
             |tensor: &Tensor| tensor.try_id().map_or(made.size_bytes(), |id| pool.size_bytes(id));
-        let is_same = |a: &Tensor, b: &Tensor| Arc::ptr_eq(a.handle(), b.handle());
         let is_new = |at: &usize| !tensors[..*at].iter().any(|other| is_same(other, &tensors[*at]));
         let read: usize = (0..tensors.len()).filter(is_new).map(|at| aligned(size_bytes(&tensors[at]))).sum();
         let in_place = tensors.iter().any(|tensor| {
             let own = tensors.iter().filter(|other| is_same(other, tensor)).count();
-            let waiting = self.given.iter().flatten().filter(|other| is_same(other, tensor)).count();
-            *tensor.view() == made
+            let seen_whole = tensors.iter().all(|other| !is_same(other, tensor) || *other.view() == made);
+            seen_whole
                 && size_bytes(tensor) == made.size_bytes()
-                && tensor.handles() == own + waiting
+                && tensor.handles() == own + self.waiting(tensor).count()
         });
         read + if in_place { 0 } else { aligned(made.size_bytes()) }
     }
@@ -156,9 +160,7 @@ impl Run {
         }
         let same = |given: &Option<Tensor>| {
             let given = given.as_ref();
-            given.is_some_and(|given| {
-                Arc::ptr_eq(given.handle(), tensor.handle()) && given.view() == tensor.view()
-            })
+            given.is_some_and(|given| is_same(given, &tensor) && given.view() == tensor.view())
         };
         let place = self.given.iter().position(same).unwrap_or_else(|| {
             self.given.push(Some(tensor));
@@ -299,6 +301,20 @@ impl Run {
         inputs
     }
 
+    /// The places of the tensors from outside that are of a tensor's storage, through whatever view.
+    fn waiting(&self, tensor: &Tensor) -> impl Iterator<Item = u8> {
+        let places = (0..).zip(&self.given);
+        places
+            .filter(|(_, given)| given.as_ref().is_some_and(|given| is_same(given, tensor)))
+            .map(|(place, _)| place)
+    }
+
+    /// Whether nothing wants a tensor's storage after the first `count` steps, through whatever view.
+    fn is_done_with(&self, count: usize, tensor: &Tensor) -> bool {
+        let is_later = |place| self.reads_after(count, Operand::Given(place));
+        tensor.handles() == self.waiting(tensor).count() && !self.waiting(tensor).any(is_later)
+    }
+
     fn given(&self, place: u8) -> &Tensor {
         self.given[place as usize].as_ref().expect("what a step reads is there until it is done")
     }
@@ -326,21 +342,19 @@ impl Run {
         let outputs = self.outputs(count);
         let (op, read) =
             if alone { (self.steps[0].op, self.operands_alone()) } else { self.fused(count, &outputs) };
-        let later = |place: u8| self.reads_after(count, Operand::Given(place));
         let inputs: Inputs<Input> = (read.iter().enumerate())
             .map(|(at, &place)| {
                 let tensor = self.given(place);
-                let is_last = !read[at + 1..].contains(&place) && !later(place);
-                Input { id: tensor.id(), view: *tensor.view(), consumed: is_last && tensor.handles() == 1 }
+                let is_last = !read[at + 1..].iter().any(|&other| is_same(self.given(other), tensor));
+                let consumed = is_last && self.is_done_with(count, tensor);
+                Input { id: tensor.id(), view: *tensor.view(), consumed }
             })
             .collect();
         let (made, after) = pool.run_or_keep(op, &inputs)?;
         for (&place, input) in read.iter().zip(&inputs) {
             // The pool has it.
-            if input.consumed
-                && let Some(tensor) = self.given[place as usize].take()
-            {
-                tensor.into_input();
+            if input.consumed {
+                self.hand_over(place);
             }
         }
         let view = self.view.expect("a run has begun");
@@ -366,6 +380,14 @@ impl Run {
         }
         let planned = runtime.plan_what_was_learned(pool);
         after.and(planned)
+    }
+
+    /// The pool has the last handle of a tensor's storage.
+    fn hand_over(&mut self, place: u8) {
+        let tensor = self.given(place).clone();
+        let places: ArrayVec<u8, MOST_GIVEN> = self.waiting(&tensor).collect();
+        places.into_iter().for_each(|place| self.given[place as usize] = None);
+        tensor.into_input();
     }
 
     /// What the first step reads, as its own op is given it.

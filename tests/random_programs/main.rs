@@ -37,6 +37,15 @@ fn pages_and_slabs_give_the_same_bits() {
     run("pages_and_slabs", setting("RANDOM_PROGRAMS", 300), check::check_paged);
 }
 
+/// Programs that once found something that is mended.
+const MENDED: [u64; 2] = [2809, 501_722];
+
+#[test]
+fn programs_that_once_failed_do_not() {
+    let device = check::fresh_device();
+    MENDED.into_iter().for_each(|seed| check::check(&device, seed));
+}
+
 /// A check, of a device and a seed.
 type Check = fn(&OvercommitDevice, u64);
 
