@@ -21,8 +21,8 @@ pub type Decision = (u32, IntervalId, Eviction);
 impl Pool {
     /// Does as a schedule says when a stream is where it says; `before_first`: the next op is its first.
     pub fn follow(&mut self, plan: PlanId, schedule: Arc<Schedule>, stream: StreamId, before_first: bool) {
-        self.counters.plans += 1;
-        self.plans.insert(plan, schedule, stream, before_first);
+        let is_wanted = self.plans.insert(plan, schedule, stream, before_first);
+        self.counters.plans += u64::from(is_wanted);
     }
 
     /// Says in which interval of the schedule a storage is that no op has touched.

@@ -246,8 +246,17 @@ impl Pool {
         self.lost_need(id);
         self.settle_claims();
         if self.graph.storages.len() == 0 {
-            self.forget_tallies();
+            self.begin_again();
         }
+    }
+
+    /// Nothing is there any more: what comes is decided as in a new pool, so that whether it fits depends on nothing that was before.
+    fn begin_again(&mut self) {
+        self.streams.forget();
+        self.plans.forget_learned();
+        self.learn();
+        self.ahead = Ahead::default();
+        self.offloading_until_ns = 0;
     }
 
     fn no_handle(&mut self, id: StorageId) {

@@ -120,6 +120,8 @@ pub struct Plans {
     /// Plans and schedules so far.
     begun: u64,
     made: u32,
+    /// Plans up to this one are forgotten, also those that are still to come.
+    forgotten: u64,
     /// Ops of the planned thread since it followed a plan through a whole iteration, and how many there may be.
     unplanned_ops: usize,
     patience_ops: usize,
@@ -149,7 +151,17 @@ impl Plans {
     }
 
     /// A plan for the ops of a stream; `before_first`: the next op is its first.
-    pub fn insert(&mut self, plan: PlanId, schedule: Arc<Schedule>, stream: StreamId, before_first: bool) {
+    /// `false`: what it is for is forgotten.
+    pub fn insert(
+        &mut self,
+        plan: PlanId,
+        schedule: Arc<Schedule>,
+        stream: StreamId,
+        before_first: bool,
+    ) -> bool {
+        if self.is_forgotten(plan) {
+            return false;
+        }
         self.made += 1;
         (self.unplanned_ops, self.fruitless) = (0, None);
         let mut following = Following {
@@ -168,12 +180,13 @@ impl Plans {
         if let Some(before) = self.kept.iter_mut().find(|kept| kept.plan == plan) {
             following.drift = before.drift.anew();
             *before = following;
-            return;
+            return true;
         }
         // It is found by its ops; what is followed now goes on.
         let place = usize::from(self.kept.first().is_some_and(|kept| kept.active));
         self.kept.insert(place, following);
         self.kept.truncate(MOST_PLANS);
+        true
     }
 
     /// An op of a stream comes.
@@ -228,6 +241,19 @@ impl Plans {
         self.begun += 1;
         (self.unplanned_ops, self.patience_ops, self.fruitless) = (0, 2 * period, Some(period));
         PlanId(self.begun)
+    }
+
+    /// Forgets what was planned of this program. What was planned elsewhere, before it began, stays.
+    pub fn forget_learned(&mut self) {
+        self.forgotten = self.begun;
+        let mut kept = std::mem::take(&mut self.kept);
+        kept.retain(|following| !self.is_forgotten(following.plan));
+        self.kept = kept;
+        (self.unplanned_ops, self.patience_ops, self.fruitless) = (0, 0, None);
+    }
+
+    fn is_forgotten(&self, plan: PlanId) -> bool {
+        (1..=self.forgotten).contains(&plan.0)
     }
 
     /// Whether an iteration of so many ops is the one that was planned last, and nothing came of it.
@@ -285,6 +311,23 @@ mod tests {
         assert!(plans.are_outdated());
         assert_eq!(run(&mut plans, &mut recent, 1, 2), 32);
         assert!(!plans.are_outdated());
+    }
+
+    #[test]
+    fn what_was_learned_is_forgotten_and_what_was_given_stays() {
+        let mut plans = Plans::default();
+        insert(&mut plans, 1);
+        plans.forget_learned();
+        assert_eq!(plans.kept.len(), 1);
+        assert_eq!(plans.begin(20), PlanId(1));
+        insert(&mut plans, 1);
+        plans.forget_learned();
+        assert!(plans.kept.is_empty() && !plans.is_fruitless(20));
+        insert(&mut plans, 1);
+        assert!(plans.kept.is_empty(), "it was planned for what is gone");
+        let next = plans.begin(20);
+        insert(&mut plans, next.0);
+        assert_eq!(plans.kept.len(), 1);
     }
 
     #[test]

@@ -55,6 +55,11 @@ impl Streams {
         self.current
     }
 
+    /// Forgets all that they did; no storage is there.
+    pub fn forget(&mut self) {
+        self.all.fill_with(Stream::default);
+    }
+
     /// The one that computes the most, by predicted time.
     pub fn leader(&self) -> StreamId {
         // The first of those that are equal.

@@ -42,6 +42,11 @@ impl<T> Table<T> {
     pub fn remove(&mut self, place: u32) -> T {
         let record = self.slot(place).take().expect("a record is removed once");
         self.vacant.push(place);
+        // What ran before is not to decide the order of what comes.
+        if self.len() == 0 {
+            self.vacant.clear();
+            self.used = 0;
+        }
         record
     }
 
@@ -82,6 +87,20 @@ impl<T> IndexMut<u32> for Table<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_empty_table_gives_places_as_a_new_one() {
+        let mut table = Table::default();
+        let mut places = || -> Vec<u32> {
+            let places: Vec<u32> = (0..5).map(|number| table.insert(number)).collect();
+            for at in [3, 0, 4, 1, 2] {
+                table.remove(places[at]);
+            }
+            places
+        };
+        assert_eq!(places(), [0, 1, 2, 3, 4]);
+        assert_eq!(places(), [0, 1, 2, 3, 4]);
+    }
 
     #[test]
     fn places_are_reused_and_records_stay_where_they_are() {
