@@ -177,7 +177,7 @@ pub fn check(device: &OvercommitDevice, seed: u64) {
             // One search takes as long as all else that a network is run for.
             let searched = policy != Policy::Auto || seed.is_multiple_of(SEARCHED_EVERY);
             let plans = seed.is_multiple_of(NETWORK_EVERY) && searched && index == 2;
-            let planning = if plans { Planning::AtOnce } else { Planning::Off };
+            let planning = if plans { Planning::AtOnce } else { asked_planning() };
             let setting = Setting { budget_bytes: budget, policy, lanes, planning, ..free };
             within(&setting, || check_feasible(device, &case, &setting, expected));
         }
@@ -186,9 +186,18 @@ pub fn check(device: &OvercommitDevice, seed: u64) {
     }
     for policy in Policy::ALL.into_iter().filter(|policy| policy.is_lossless()) {
         let host_limit_bytes = seen.peak_allocated_bytes / 4;
-        let setting = Setting { budget_bytes: smallest, policy, host_limit_bytes, ..free };
+        let planning = asked_planning();
+        let setting = Setting { budget_bytes: smallest, policy, host_limit_bytes, planning, ..free };
         within(&setting, || check_full_host(device, &case, &setting, expected));
     }
+}
+
+/// When iterations are planned that need not be: `RANDOM_PLANNING` is `off`, `beside` or `at-once`.
+fn asked_planning() -> Planning {
+    let asked = std::env::var("RANDOM_PLANNING").ok();
+    asked.map_or(Planning::Off, |asked| {
+        asked.parse().unwrap_or_else(|()| panic!("RANDOM_PLANNING: \"{asked}\" is no planning"))
+    })
 }
 
 /// What a program is run with: all it wants, parts of that, and the least.

@@ -1,7 +1,8 @@
 //! Random programs, run over policies and budgets: the same bits as with unlimited memory, or one clean error.
 //!
 //! `RANDOM_PROGRAMS=10000 RANDOM_SEED=123 cargo test --release --test random_programs -- --nocapture` runs more of
-//! them, from another seed on. A failure prints the line that replays its program alone.
+//! them, from another seed on; `RANDOM_PLANNING=at-once` has all of them planned that can be, `beside` too. A failure prints
+//! the line that replays its program alone.
 #![cfg(feature = "host")]
 
 mod again;
