@@ -9,7 +9,7 @@ use super::step::{Tracked, apply};
 use crate::backend::gradient::{self, Attention};
 use crate::backend::norm::{self, Dropout};
 use crate::backend::pointwise::{scalar, unary};
-use crate::backend::{FloatElement, IntElement, Overcommit, fail};
+use crate::backend::{FloatElement, IntElement, Overcommit, ok};
 use crate::op::{Binary, Norm, Softmax, Unary};
 use crate::runtime::{self, Tensor};
 
@@ -40,8 +40,10 @@ pub trait SavesLess: Backend<IntTensorPrimitive = Tensor, BoolTensorPrimitive = 
     /// What a primitive computes with.
     fn plain(x: &FloatTensor<Self>) -> &Tensor;
     /// Softmax or its logarithm along an axis.
+    #[track_caller]
     fn normalised(kind: Softmax, x: FloatTensor<Self>, axis: usize) -> FloatTensor<Self>;
     /// Layer norm or RMS norm over the last axis.
+    #[track_caller]
     fn row_norm(
         kind: Norm,
         x: FloatTensor<Self>,
@@ -50,6 +52,7 @@ pub trait SavesLess: Backend<IntTensorPrimitive = Tensor, BoolTensorPrimitive = 
         epsilon: f64,
     ) -> FloatTensor<Self>;
     /// Batch norm by the moments of the batch, and these: mean and variance, `[1, channels, 1, ..]`, without gradients.
+    #[track_caller]
     fn trained_batch_norm(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
@@ -57,14 +60,17 @@ pub trait SavesLess: Backend<IntTensorPrimitive = Tensor, BoolTensorPrimitive = 
         epsilon: f64,
     ) -> [FloatTensor<Self>; 3];
     /// Scaled dot-product attention.
+    #[track_caller]
     fn attended(input: AttentionInput<Self>) -> FloatTensor<Self>;
     /// Dropout, whether or not anything is to be learnt.
+    #[track_caller]
     fn dropped(x: FloatTensor<Self>, probability: f64) -> FloatTensor<Self>;
 }
 
 /// A dropout with random numbers of its own, drawn as Burn's module draws them.
+#[track_caller]
 fn draw(x: &Tensor, probability: f64) -> Dropout {
-    let seed = runtime::next_seed(&x.device()).unwrap_or_else(|error| fail(error));
+    let seed = ok(runtime::next_seed(&x.device()));
     Dropout { probability, seed }
 }
 
@@ -73,31 +79,37 @@ impl<F: FloatElement, I: IntElement> SavesLess for Overcommit<F, I> {
         x
     }
 
+    #[track_caller]
     fn normalised(kind: Softmax, x: Tensor, axis: usize) -> Tensor {
         norm::softmax(kind, x, axis)
     }
 
+    #[track_caller]
     fn row_norm(kind: Norm, x: Tensor, gamma: Tensor, beta: Option<Tensor>, epsilon: f64) -> Tensor {
         norm::norm(kind, x, gamma, beta, epsilon)
     }
 
+    #[track_caller]
     fn trained_batch_norm(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: f64) -> [Tensor; 3] {
         let (mean, variance) = gradient::channel_moments(x.clone());
         let deviation = deviation(variance.clone(), epsilon);
         [gradient::batch_norm(x, mean.clone(), deviation, gamma, beta), mean, variance]
     }
 
+    #[track_caller]
     fn attended(input: AttentionInput<Self>) -> Tensor {
         let AttentionInput { query, key, value, mask, bias, options, dropout } = input;
         let dropout = dropout.map(|probability| draw(&query, probability));
         Attention { mask, options, dropout }.forward(query, key, value, bias)
     }
 
+    #[track_caller]
     fn dropped(x: Tensor, probability: f64) -> Tensor {
         draw(&x, probability).apply(x)
     }
 }
 
+#[track_caller]
 fn deviation(variance: Tensor, epsilon: f64) -> Tensor {
     unary(Unary::Sqrt, scalar(Binary::Add, variance, epsilon))
 }
@@ -107,10 +119,12 @@ impl<F: FloatElement, I: IntElement, C: CheckpointStrategy> SavesLess for Autodi
         &x.primitive
     }
 
+    #[track_caller]
     fn normalised(kind: Softmax, x: Tracked<F, I>, axis: usize) -> Tracked<F, I> {
         apply::<F, I, C, _, 1>(Normalised { kind, axis }, [x])
     }
 
+    #[track_caller]
     fn row_norm(
         kind: Norm,
         x: Tracked<F, I>,
@@ -125,6 +139,7 @@ impl<F: FloatElement, I: IntElement, C: CheckpointStrategy> SavesLess for Autodi
         }
     }
 
+    #[track_caller]
     fn trained_batch_norm(
         x: Tracked<F, I>,
         gamma: Tracked<F, I>,
@@ -138,6 +153,7 @@ impl<F: FloatElement, I: IntElement, C: CheckpointStrategy> SavesLess for Autodi
         [out, Self::from_inner(mean), Self::from_inner(variance)]
     }
 
+    #[track_caller]
     fn attended(input: AttentionInput<Self>) -> Tracked<F, I> {
         let AttentionInput { query, key, value, mask, bias, options, dropout } = input;
         let dropout = dropout.map(|probability| draw(&query.primitive, probability));
@@ -148,6 +164,7 @@ impl<F: FloatElement, I: IntElement, C: CheckpointStrategy> SavesLess for Autodi
         }
     }
 
+    #[track_caller]
     fn dropped(x: Tracked<F, I>, probability: f64) -> Tracked<F, I> {
         let formula = draw(&x.primitive, probability);
         apply::<F, I, C, _, 1>(formula, [x])

@@ -3,7 +3,7 @@
 use burn::tensor::{Bool, Float, Int, Tensor, TensorPrimitive};
 
 use super::SavesLess;
-use crate::backend::fail;
+use crate::backend::ok;
 use crate::runtime::{self, Scope};
 
 /// `f(x)`, with what `f` makes on its way, all but the result, marked *recompute first*: gradient checkpointing (Chen, Xu,
@@ -42,6 +42,7 @@ use crate::runtime::{self, Scope};
 /// let gradients = y.sum().backward();
 /// assert!(blocks[0].weight.grad(&gradients).is_some());
 /// ```
+#[track_caller]
 pub fn checkpoint<X, Y: Outcome>(f: impl FnOnce(X) -> Y, x: X) -> Y {
     let scope = Scope::enter();
     let result = f(x);
@@ -50,17 +51,20 @@ pub fn checkpoint<X, Y: Outcome>(f: impl FnOnce(X) -> Y, x: X) -> Y {
     result
 }
 
+#[track_caller]
 fn keep(result: &runtime::Tensor) {
-    runtime::keep_result(result).unwrap_or_else(|error| fail(error));
+    ok(runtime::keep_result(result));
 }
 
 /// What a function in [`checkpoint`] may return: a tensor, or several.
 pub trait Outcome {
     /// The tensors are results: the scope that was left last does not mark them.
+    #[track_caller]
     fn keep(&self);
 }
 
 impl<B: SavesLess, const D: usize> Outcome for Tensor<B, D, Float> {
+    #[track_caller]
     fn keep(&self) {
         // A quantized result stays marked: no gradient reads it.
         if let TensorPrimitive::Float(x) = self.clone().into_primitive() {
@@ -70,30 +74,35 @@ impl<B: SavesLess, const D: usize> Outcome for Tensor<B, D, Float> {
 }
 
 impl<B: SavesLess, const D: usize> Outcome for Tensor<B, D, Int> {
+    #[track_caller]
     fn keep(&self) {
         keep(&self.clone().into_primitive());
     }
 }
 
 impl<B: SavesLess, const D: usize> Outcome for Tensor<B, D, Bool> {
+    #[track_caller]
     fn keep(&self) {
         keep(&self.clone().into_primitive());
     }
 }
 
 impl<Y: Outcome> Outcome for Option<Y> {
+    #[track_caller]
     fn keep(&self) {
         self.iter().for_each(Y::keep);
     }
 }
 
 impl<Y: Outcome> Outcome for Vec<Y> {
+    #[track_caller]
     fn keep(&self) {
         self.iter().for_each(Y::keep);
     }
 }
 
 impl<Y: Outcome, const N: usize> Outcome for [Y; N] {
+    #[track_caller]
     fn keep(&self) {
         self.iter().for_each(Y::keep);
     }
@@ -103,6 +112,7 @@ macro_rules! outcomes {
     ($($name:ident)*) => {
         impl<$($name: Outcome),*> Outcome for ($($name,)*) {
             #[allow(non_snake_case)]
+            #[track_caller]
             fn keep(&self) {
                 let ($($name,)*) = self;
                 $($name.keep();)*

@@ -67,6 +67,7 @@ fn check_axis<const D: usize>(name: &str, axis: usize) {
 ///
 /// # Panics
 /// If the tensor has no such axis, or does not fit the budget.
+#[track_caller]
 pub fn softmax<B: SavesLess, const D: usize>(x: Tensor<B, D>, axis: usize) -> Tensor<B, D> {
     check_axis::<D>("softmax", axis);
     tensor(B::normalised(Softmax::Plain, primitive(x), axis))
@@ -76,6 +77,7 @@ pub fn softmax<B: SavesLess, const D: usize>(x: Tensor<B, D>, axis: usize) -> Te
 ///
 /// # Panics
 /// As [`softmax`].
+#[track_caller]
 pub fn log_softmax<B: SavesLess, const D: usize>(x: Tensor<B, D>, axis: usize) -> Tensor<B, D> {
     check_axis::<D>("log_softmax", axis);
     tensor(B::normalised(Softmax::Log, primitive(x), axis))
@@ -86,6 +88,7 @@ pub fn log_softmax<B: SavesLess, const D: usize>(x: Tensor<B, D>, axis: usize) -
 ///
 /// # Panics
 /// If gamma or beta is not as long as the last axis, or what is needed does not fit the budget.
+#[track_caller]
 pub fn layer_norm<B: SavesLess, const D: usize>(
     x: Tensor<B, D>,
     gamma: Tensor<B, 1>,
@@ -103,6 +106,7 @@ pub fn layer_norm<B: SavesLess, const D: usize>(
 ///
 /// # Panics
 /// As [`layer_norm`].
+#[track_caller]
 pub fn rms_norm<B: SavesLess, const D: usize>(
     x: Tensor<B, D>,
     gamma: Tensor<B, 1>,
@@ -112,6 +116,7 @@ pub fn rms_norm<B: SavesLess, const D: usize>(
     tensor(B::row_norm(Norm::Rms, primitive(x), primitive(gamma), None, epsilon))
 }
 
+#[track_caller]
 fn check_width<const D: usize>(name: &str, x: [usize; D], weight: [usize; 1]) {
     if x[D - 1] != weight[0] {
         fail(format!("burn-overcommit: {name} of {x:?} by {} weights", weight[0]));
@@ -124,6 +129,7 @@ fn check_width<const D: usize>(name: &str, x: [usize; D], weight: [usize; 1]) {
 /// # Panics
 /// If the tensor has fewer than two dimensions, if there is not one gamma and beta a channel, or if what is needed does
 /// not fit the budget.
+#[track_caller]
 pub fn batch_norm<B: SavesLess, const D: usize>(
     x: Tensor<B, D>,
     gamma: Tensor<B, 1>,
@@ -148,6 +154,7 @@ pub fn batch_norm<B: SavesLess, const D: usize>(
 ///
 /// # Panics
 /// If shapes do not fit, if a cap is not positive, or if what is needed does not fit the budget.
+#[track_caller]
 pub fn attention<B: SavesLess>(
     query: Tensor<B, 4>,
     key: Tensor<B, 4>,
@@ -173,6 +180,7 @@ pub fn attention<B: SavesLess>(
 ///
 /// # Panics
 /// If the probability is not at least 0 and less than 1, or what is needed does not fit the budget.
+#[track_caller]
 pub fn dropout<B: SavesLess, const D: usize>(x: Tensor<B, D>, probability: f64) -> Tensor<B, D> {
     if !(0.0..1.0).contains(&probability) {
         fail(format!("burn-overcommit: dropout with a probability of {probability}"));

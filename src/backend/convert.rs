@@ -20,6 +20,7 @@ impl TensorMetadata for Tensor {
 }
 
 /// Our element type for one of Burn's, if there is one: all but quantized values.
+#[track_caller]
 pub fn known_dtype(dtype: DType) -> Option<Dtype> {
     Some(match dtype {
         DType::F64 => Dtype::F64,
@@ -43,11 +44,13 @@ pub fn known_dtype(dtype: DType) -> Option<Dtype> {
 }
 
 /// [`known_dtype`] for a dtype that the caller asked for.
+#[track_caller]
 pub fn dtype(dtype: impl Into<DType>) -> Dtype {
     let wanted = dtype.into();
-    known_dtype(wanted).unwrap_or_else(|| {
+    let Some(known) = known_dtype(wanted) else {
         fail(format!("burn-overcommit: {wanted:?} is no element type of a plain tensor; quantize for it"))
-    })
+    };
+    known
 }
 
 impl From<Dtype> for DType {
@@ -72,6 +75,7 @@ impl From<Dtype> for DType {
     }
 }
 
+#[track_caller]
 pub fn shape(sizes: &[usize]) -> Shape {
     if sizes.len() > MAX_RANK {
         fail(format!(
@@ -83,6 +87,7 @@ pub fn shape(sizes: &[usize]) -> Shape {
 }
 
 /// A number for tensors of `dtype`. Floats stay floats and the rest are integers, so that equal ops are equal values.
+#[track_caller]
 pub fn scalar(value: burn_backend::Scalar, dtype: Dtype) -> Scalar {
     use burn_backend::Scalar as Burn;
     match value {
@@ -96,6 +101,7 @@ pub fn scalar(value: burn_backend::Scalar, dtype: Dtype) -> Scalar {
 }
 
 /// Rows and columns of the last two dimensions.
+#[track_caller]
 pub fn plane(layout: &Layout) -> [usize; 2] {
     match layout.shape().dims() {
         [.., rows, columns] => [*rows, *columns],

@@ -8,26 +8,31 @@ use burn_backend::{BoolStore, DType, ExecutionError, TensorData};
 use std::fmt::Display;
 use std::ops::Range;
 
+#[track_caller]
 fn create(device: &OvercommitDevice, op: Op) -> Tensor {
     ok(runtime::create(device, op))
 }
 
 /// Every element the same.
+#[track_caller]
 pub fn fill(shape: Shape, value: Scalar, device: &OvercommitDevice, dtype: Dtype) -> Tensor {
     create(device, Op::Fill { shape, dtype, value })
 }
 
 /// For what is written before it is read.
+#[track_caller]
 pub fn unset(shape: Shape, device: &OvercommitDevice, dtype: Dtype) -> Tensor {
     create(device, Op::Unset { shape, dtype })
 }
 
 /// Every element zero.
+#[track_caller]
 pub fn zeros(shape: Shape, device: &OvercommitDevice, dtype: Dtype) -> Tensor {
     fill(shape, convert::scalar(0.into(), dtype), device, dtype)
 }
 
 /// For the face: Burn's shape, scalar and dtype.
+#[track_caller]
 pub fn full(
     sizes: &[usize],
     value: impl Into<burn_backend::Scalar>,
@@ -39,6 +44,7 @@ pub fn full(
 }
 
 /// The integers of a range, `step` apart.
+#[track_caller]
 pub fn arange(range: Range<i64>, step: usize, device: &OvercommitDevice, dtype: impl Into<DType>) -> Tensor {
     if step == 0 {
         fail(format!("burn-overcommit: int_arange of {range:?}: the step must be at least 1, and was 0"));
@@ -54,6 +60,7 @@ pub fn arange(range: Range<i64>, step: usize, device: &OvercommitDevice, dtype: 
 }
 
 /// Random numbers; `standard` is the range of Burn's default distribution, which depends on the element type.
+#[track_caller]
 pub fn random(
     sizes: &[usize],
     distribution: burn_backend::Distribution,
@@ -81,12 +88,14 @@ pub fn random(
 }
 
 /// One where a number is kept, with this probability, else zero: by the seed alone.
+#[track_caller]
 pub fn kept(shape: Shape, device: &OvercommitDevice, dtype: Dtype, probability: f64, seed: u64) -> Tensor {
     let distribution = Distribution::Bernoulli { probability: probability.into() };
     create(device, Op::Random { shape, dtype, distribution, seed })
 }
 
 /// Uploads floats.
+#[track_caller]
 pub fn float_from_data(data: TensorData, device: &OvercommitDevice) -> Tensor {
     if !data.dtype.is_float() {
         fail(format!("burn-overcommit: a float tensor was asked for from {:?} data", data.dtype));
@@ -95,6 +104,7 @@ pub fn float_from_data(data: TensorData, device: &OvercommitDevice) -> Tensor {
 }
 
 /// Uploads integers.
+#[track_caller]
 pub fn int_from_data(data: TensorData, device: &OvercommitDevice) -> Tensor {
     if !data.dtype.is_int() && !data.dtype.is_uint() {
         fail(format!("burn-overcommit: an int tensor was asked for from {:?} data", data.dtype));
@@ -103,6 +113,7 @@ pub fn int_from_data(data: TensorData, device: &OvercommitDevice) -> Tensor {
 }
 
 /// Uploads bools, however stored.
+#[track_caller]
 pub fn bool_from_data(data: TensorData, device: &OvercommitDevice) -> Tensor {
     let store = match data.dtype {
         DType::Bool(store) => store,
@@ -114,6 +125,7 @@ pub fn bool_from_data(data: TensorData, device: &OvercommitDevice) -> Tensor {
     upload(TensorData { dtype: DType::Bool(store), ..data }, device)
 }
 
+#[track_caller]
 fn upload(data: TensorData, device: &OvercommitDevice) -> Tensor {
     let shape = convert::shape(&data.shape);
     let (needed, had) = (shape.count() * data.dtype.size(), data.bytes.len());
@@ -127,6 +139,7 @@ fn upload(data: TensorData, device: &OvercommitDevice) -> Tensor {
 }
 
 /// Downloads a tensor, row-major.
+#[track_caller]
 pub fn into_data(tensor: Tensor) -> Result<TensorData, ExecutionError> {
     let (sizes, dtype) = (tensor.shape().dims().to_vec(), tensor.dtype().into());
     let bytes = runtime::read(tensor).map_err(execution_error)?;
@@ -134,14 +147,14 @@ pub fn into_data(tensor: Tensor) -> Result<TensorData, ExecutionError> {
 }
 
 /// The tensor on `device`, through the host unless it is there already.
+#[track_caller]
 pub fn to_device(tensor: Tensor, device: &OvercommitDevice) -> Tensor {
     if tensor.device() == *device {
         return tensor;
     }
     let (dtype, shape) = (tensor.dtype(), *tensor.shape());
-    runtime::read(tensor)
-        .and_then(|bytes| runtime::write(device, &bytes, dtype, shape))
-        .unwrap_or_else(|error| fail(error))
+    let bytes = ok(runtime::read(tensor));
+    ok(runtime::write(device, &bytes, dtype, shape))
 }
 
 pub fn execution_error(error: impl Display) -> ExecutionError {

@@ -18,6 +18,7 @@ pub struct Sequences {
 
 impl Sequences {
     /// The inputs of the ops, if they fit together.
+    #[track_caller]
     fn inputs(self, blank: usize) -> [Tensor; 4] {
         let shapes = [&self.log_probs, &self.targets, &self.input_lengths, &self.target_lengths]
             .map(|tensor| tensor.shape().dims().to_vec());
@@ -42,11 +43,13 @@ impl Sequences {
 }
 
 /// One loss for each sequence.
+#[track_caller]
 pub fn loss(sequences: Sequences, blank: usize) -> Tensor {
     run(Op::CtcLoss { blank }, sequences.inputs(blank))
 }
 
 /// The gradient with respect to the log-probabilities.
+#[track_caller]
 pub fn loss_backward(sequences: Sequences, gradient: Tensor, blank: usize) -> Tensor {
     let count = gradient.shape().count();
     let own = run(Op::CtcLossBackward { blank }, sequences.inputs(blank));

@@ -7,11 +7,13 @@ use crate::runtime::Tensor;
 use burn_backend::ops::AttentionModuleOptions;
 
 /// The gradient of a softmax's input, from what it gave.
+#[track_caller]
 pub fn softmax(kind: Softmax, output: Tensor, gradient: Tensor, axis: usize, scale: f64) -> Tensor {
     run(Op::SoftmaxBackward { kind, axis, scale: Scalar::from(scale) }, [output, gradient])
 }
 
 /// The gradients of a norm's input and, if asked for, of gamma and, in a layer norm, beta.
+#[track_caller]
 pub fn norm(
     kind: Norm,
     x: Tensor,
@@ -34,6 +36,7 @@ pub fn norm(
 }
 
 /// What batch norm makes of each channel, the second axis: mean and variance, `[1, channels, 1, ..]`.
+#[track_caller]
 pub fn channel_moments(x: Tensor) -> (Tensor, Tensor) {
     let mean = over_channels(Reduce::Mean, x.clone());
     let from_mean = pointwise::binary(Binary::Sub, x, mean.clone());
@@ -41,6 +44,7 @@ pub fn channel_moments(x: Tensor) -> (Tensor, Tensor) {
 }
 
 /// A reduction of all axes but the second, the last ones first.
+#[track_caller]
 fn over_channels(kind: Reduce, x: Tensor) -> Tensor {
     let shape = *x.shape();
     let inner = shape.dims()[2..].iter().product();
@@ -56,6 +60,7 @@ fn over_channels(kind: Reduce, x: Tensor) -> Tensor {
 }
 
 /// One number a channel, shaped to meet a tensor of `rank` dimensions.
+#[track_caller]
 fn by_channel(x: Tensor, rank: usize) -> Tensor {
     let mut sizes = vec![1; rank];
     sizes[1] = x.shape().count();
@@ -63,6 +68,7 @@ fn by_channel(x: Tensor, rank: usize) -> Tensor {
 }
 
 /// `(x - mean) / deviation * gamma + beta`, channel by channel.
+#[track_caller]
 pub fn batch_norm(x: Tensor, mean: Tensor, deviation: Tensor, gamma: Tensor, beta: Tensor) -> Tensor {
     let rank = x.shape().rank();
     let scale = pointwise::binary(Binary::Div, by_channel(gamma, rank), deviation);
@@ -72,6 +78,7 @@ pub fn batch_norm(x: Tensor, mean: Tensor, deviation: Tensor, gamma: Tensor, bet
 }
 
 /// The gradients of x, gamma and beta, mean and deviation being those of x.
+#[track_caller]
 pub fn batch_norm_backward(
     x: Tensor,
     mean: Tensor,
@@ -108,6 +115,7 @@ pub struct Attention {
 
 impl Attention {
     /// The weighted sums of values.
+    #[track_caller]
     pub fn forward(&self, query: Tensor, key: Tensor, value: Tensor, bias: Option<Tensor>) -> Tensor {
         let (mask, options) = (self.mask.clone(), self.options);
         linear::matmul(norm::attention_weights(query, key, mask, bias, options, self.dropout).0, value)
@@ -115,6 +123,7 @@ impl Attention {
 
     /// The gradients of query, key, value and, if there is one, the bias, which is that of the scores. The weights are made again,
     /// as in Rabe and Staats, "Self-attention does not need O(n^2) memory" (2021), section 3.
+    #[track_caller]
     pub fn backward(
         &self,
         query: Tensor,
@@ -157,12 +166,14 @@ impl Attention {
 }
 
 /// The gradient of what was broadcast to its shape: the sum over the axes that were.
+#[track_caller]
 pub fn sum_to(gradient: Tensor, shape: &Shape) -> Tensor {
     let spread = (0..shape.rank()).filter(|&axis| gradient.shape()[axis] != shape[axis]).collect::<Vec<_>>();
     spread.into_iter().fold(gradient, |gradient, axis| reduce::dim(Reduce::Sum, gradient, axis))
 }
 
 /// The gradient of what a function of single numbers was given, from what it gave.
+#[track_caller]
 pub fn of_output(kind: Unary, output: Tensor, gradient: Tensor) -> Tensor {
     let times = |a, b| pointwise::binary(Binary::Mul, a, b);
     match kind {
@@ -181,21 +192,25 @@ pub fn of_output(kind: Unary, output: Tensor, gradient: Tensor) -> Tensor {
 }
 
 /// The gradient of an image of this size.
+#[track_caller]
 pub fn avg_pool2d(gradient: Tensor, pool: Pool2d, size: [usize; 2]) -> Tensor {
     run(Op::AvgPool2dBackward { pool, size }, [gradient])
 }
 
 /// The gradient of an image of this size.
+#[track_caller]
 pub fn adaptive_avg_pool2d(gradient: Tensor, size: [usize; 2]) -> Tensor {
     run(Op::AdaptiveAvgPool2dBackward { size }, [gradient])
 }
 
 /// The gradient of an image of this size, whose maxima were at the indices.
+#[track_caller]
 pub fn max_pool2d(gradient: Tensor, indices: Tensor, pool: Pool2d, size: [usize; 2]) -> Tensor {
     run(Op::MaxPool2dBackward { pool, size }, [gradient, indices])
 }
 
 /// The gradient of an image of this size.
+#[track_caller]
 pub fn interpolate(gradient: Tensor, resize: Resize, size: [usize; 2]) -> Tensor {
     run(Op::InterpolateBackward { resize, size }, [gradient])
 }

@@ -7,6 +7,7 @@ use burn_backend::DType;
 use burn_backend::tensor::IndexingUpdateOp;
 
 /// Indices for an op, which knows two types of them.
+#[track_caller]
 fn indices(index: Tensor) -> Tensor {
     match index.dtype() {
         Dtype::I64 | Dtype::I32 => index,
@@ -16,12 +17,14 @@ fn indices(index: Tensor) -> Tensor {
 }
 
 /// Indices that an op makes, as any type of integer.
+#[track_caller]
 pub fn as_indices(dtype: impl Into<DType>, make: impl FnOnce(Dtype) -> Tensor) -> Tensor {
     let dtype = convert::dtype(dtype);
     cast(make(made_for(dtype)), dtype)
 }
 
 /// The type of indices that an op makes where `dtype` is wanted.
+#[track_caller]
 pub fn made_for(dtype: Dtype) -> Dtype {
     match dtype {
         Dtype::I64 | Dtype::U64 | Dtype::U32 => Dtype::I64,
@@ -29,25 +32,30 @@ pub fn made_for(dtype: Dtype) -> Dtype {
     }
 }
 
+#[track_caller]
 pub fn gather(axis: usize, x: Tensor, index: Tensor) -> Tensor {
     run(Op::Gather { axis }, [x, indices(index)])
 }
 
 /// Adding bools is `or`.
+#[track_caller]
 pub fn scatter_add(axis: usize, x: Tensor, index: Tensor, value: Tensor) -> Tensor {
     run(Op::Scatter { axis, update: Update::Add }, [x, indices(index), value])
 }
 
+#[track_caller]
 pub fn select(x: Tensor, axis: usize, index: Tensor) -> Tensor {
     run(Op::Select { axis }, [x, indices(index)])
 }
 
 /// Adding bools is `or`.
+#[track_caller]
 pub fn select_add(x: Tensor, axis: usize, index: Tensor, value: Tensor) -> Tensor {
     run(Op::SelectUpdate { axis, update: Update::Add }, [x, indices(index), value])
 }
 
 /// Slices of `x` that the last dimension of `index` names by their leading indices.
+#[track_caller]
 pub fn gather_nd(x: Tensor, index: Tensor) -> Tensor {
     let (named, rest) = nd_sizes(&x, &index);
     let lead = index.shape().dims()[..index.shape().rank() - 1].to_vec();
@@ -58,6 +66,7 @@ pub fn gather_nd(x: Tensor, index: Tensor) -> Tensor {
 }
 
 /// `x` with the slices that [`gather_nd`] would read updated by those of `value`, one after another.
+#[track_caller]
 pub fn scatter_nd(x: Tensor, index: Tensor, value: Tensor, update: IndexingUpdateOp) -> Tensor {
     let update = match update {
         IndexingUpdateOp::Assign => Update::Assign,
@@ -76,6 +85,7 @@ pub fn scatter_nd(x: Tensor, index: Tensor, value: Tensor, update: IndexingUpdat
 }
 
 /// The indices of the bools that are set. How many there are is known once they are counted: this waits for the device.
+#[track_caller]
 pub fn argwhere(mask: Tensor, dtype: impl Into<DType>) -> Tensor {
     let mask = cast(mask, Dtype::Bool);
     let ends = run(Op::CountSet, [mask.clone()]);
@@ -91,6 +101,7 @@ pub fn argwhere(mask: Tensor, dtype: impl Into<DType>) -> Tensor {
 }
 
 /// The sizes that an index names, and those of the slices it names.
+#[track_caller]
 fn nd_sizes(x: &Tensor, index: &Tensor) -> (Vec<usize>, Vec<usize>) {
     match index.shape().dims().last() {
         Some(&depth) if depth <= x.shape().rank() => {
@@ -106,6 +117,7 @@ fn nd_sizes(x: &Tensor, index: &Tensor) -> (Vec<usize>, Vec<usize>) {
 }
 
 /// Row-major positions in `sizes`, one per entry of all but the last dimension of `index`.
+#[track_caller]
 fn flat_index(index: Tensor, sizes: &[usize]) -> Tensor {
     let index = indices(index);
     let count = index.shape().dims()[..index.shape().rank() - 1].iter().product();

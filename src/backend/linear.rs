@@ -5,11 +5,13 @@ use crate::op::{Binary, Op, Reduce, Shape};
 use crate::runtime::Tensor;
 
 /// `a[.., m, k] b[.., k, n]`; batch dimensions are broadcast.
+#[track_caller]
 pub fn matmul(a: Tensor, b: Tensor) -> Tensor {
     product(a, b, None)
 }
 
 /// [`matmul`], with a bias added to every row.
+#[track_caller]
 fn product(a: Tensor, b: Tensor, bias: Option<Tensor>) -> Tensor {
     let ([m, k], [inner, n]) = (convert::plane(a.layout()), convert::plane(b.layout()));
     let lead = pointwise::common_shape(&lead(&a), &lead(&b));
@@ -33,28 +35,34 @@ fn product(a: Tensor, b: Tensor, bias: Option<Tensor>) -> Tensor {
     }
 }
 
+#[track_caller]
 fn lead(x: &Tensor) -> Shape {
     Shape::new(&x.shape().dims()[..x.shape().rank() - 2])
 }
 
+#[track_caller]
 fn with_plane(lead: &Shape, rows: usize, columns: usize) -> Shape {
     convert::shape(&[lead.dims(), &[rows, columns]].concat())
 }
 
 /// `x[.., i] weight[i, o] + bias[o]`.
+#[track_caller]
 pub fn linear(x: Tensor, weight: Tensor, bias: Option<Tensor>) -> Tensor {
     product(x, weight, bias)
 }
 
+#[track_caller]
 pub fn linear_x_backward(weight: Tensor, gradient: Tensor) -> Tensor {
     matmul(gradient, view::swap_dims(weight, 0, 1))
 }
 
 /// One product over the rows of all batches.
+#[track_caller]
 pub fn linear_weight_backward(x: Tensor, gradient: Tensor) -> Tensor {
     matmul(view::swap_dims(rows(x), 0, 1), rows(gradient))
 }
 
+#[track_caller]
 pub fn linear_bias_backward(gradient: Tensor) -> Tensor {
     let sum = reduce::dim(Reduce::Sum, rows(gradient), 0);
     let width = sum.shape().count();
@@ -62,6 +70,7 @@ pub fn linear_bias_backward(gradient: Tensor) -> Tensor {
 }
 
 /// All but the last dimension as one.
+#[track_caller]
 fn rows(x: Tensor) -> Tensor {
     let [_, width] = convert::plane(x.layout());
     let count = x.shape().count() / width.max(1);
@@ -69,6 +78,7 @@ fn rows(x: Tensor) -> Tensor {
 }
 
 /// The vector product along an axis of size three.
+#[track_caller]
 pub fn cross(a: Tensor, b: Tensor, axis: usize) -> Tensor {
     let part = |x: &Tensor, index: usize| view::narrow(x.clone(), axis, index % 3, 1);
     let product =

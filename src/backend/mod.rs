@@ -42,20 +42,27 @@ pub struct Overcommit<F = f32, I = i32>(PhantomData<(F, I)>);
 
 /// The one place that panics: Burn's ops return values, so an error has nowhere else to go.
 #[cold]
+#[track_caller]
 pub(crate) fn fail(error: impl Display) -> ! {
     panic!("{error}")
 }
 
 /// What the runtime gave, or a panic with its error.
-fn ok<T>(result: Result<T, Error>) -> T {
-    result.unwrap_or_else(|error| fail(error))
+#[track_caller]
+pub(crate) fn ok<T>(result: Result<T, Error>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => fail(error),
+    }
 }
 
+#[track_caller]
 pub(crate) fn run(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Tensor {
     ok(runtime::run(op, inputs))
 }
 
 /// The tensor as `dtype`; itself if it is that already, but for the name.
+#[track_caller]
 fn cast(x: Tensor, dtype: Dtype) -> Tensor {
     if x.dtype().stored() == dtype.stored() {
         return x.with_dtype(dtype);

@@ -9,6 +9,7 @@ use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 use burn_backend::{DType, Slice};
 
 /// `values` for the innermost dimensions, `missing` for the others.
+#[track_caller]
 fn spatial<const N: usize>(values: [usize; N], missing: usize) -> [usize; 3] {
     let mut all = [missing; 3];
     all[3 - N..].copy_from_slice(&values);
@@ -39,6 +40,7 @@ impl<const N: usize> From<&ConvTransposeOptions<N>> for Conv {
 }
 
 /// `[a, b, spatial..]` as `[a, b, d, h, w]`.
+#[track_caller]
 fn deepened(x: Tensor) -> Tensor {
     let dims = x.shape().dims();
     let missing = 5_usize.saturating_sub(dims.len());
@@ -47,6 +49,7 @@ fn deepened(x: Tensor) -> Tensor {
 }
 
 /// The reverse of [`deepened`], for `N` spatial dimensions.
+#[track_caller]
 fn flattened<const N: usize>(x: Tensor) -> Tensor {
     let dims = x.shape().dims();
     let dims = [&dims[..2], &dims[5 - N..]].concat();
@@ -54,10 +57,12 @@ fn flattened<const N: usize>(x: Tensor) -> Tensor {
 }
 
 /// Depth, height and width of `[a, b, d, h, w]`.
+#[track_caller]
 fn space(x: &Tensor) -> [usize; 3] {
     [2, 3, 4].map(|axis| x.shape()[axis])
 }
 
+#[track_caller]
 pub fn conv<const N: usize>(
     x: Tensor,
     weight: Tensor,
@@ -69,6 +74,7 @@ pub fn conv<const N: usize>(
 }
 
 /// `x` gives its shape only.
+#[track_caller]
 pub fn conv_x_backward<const N: usize>(
     x: Tensor,
     weight: Tensor,
@@ -82,6 +88,7 @@ pub fn conv_x_backward<const N: usize>(
 }
 
 /// `weight` gives its shape only.
+#[track_caller]
 pub fn conv_weight_backward<const N: usize>(
     x: Tensor,
     weight: Tensor,
@@ -95,6 +102,7 @@ pub fn conv_weight_backward<const N: usize>(
 }
 
 /// Sums over each image and then over images, so that the gradient needs no copy in another order.
+#[track_caller]
 pub fn conv_bias_backward(gradient: Tensor) -> Tensor {
     let dims = gradient.shape().dims();
     let (images, channels) = (dims[0], dims[1]);
@@ -105,6 +113,7 @@ pub fn conv_bias_backward(gradient: Tensor) -> Tensor {
 }
 
 /// A transposed convolution is the gradient of a convolution whose output is `x`.
+#[track_caller]
 pub fn conv_transpose<const N: usize>(
     x: Tensor,
     weight: Tensor,
@@ -131,6 +140,7 @@ pub fn conv_transpose<const N: usize>(
 }
 
 /// The convolution of the gradient, without what output padding adds beyond the forward's input.
+#[track_caller]
 pub fn conv_transpose_x_backward<const N: usize>(
     weight: Tensor,
     gradient: Tensor,
@@ -145,6 +155,7 @@ pub fn conv_transpose_x_backward<const N: usize>(
 }
 
 /// In a transposed convolution input and gradient change places.
+#[track_caller]
 pub fn conv_transpose_weight_backward<const N: usize>(
     x: Tensor,
     weight: Tensor,
@@ -159,6 +170,7 @@ pub fn conv_transpose_weight_backward<const N: usize>(
 }
 
 /// `x` with zeros after its elements up to `size`: output padding of a stride or more reaches beyond `x`.
+#[track_caller]
 fn padded(x: Tensor, size: [usize; 3]) -> Tensor {
     if space(&x) == size {
         return x;
@@ -170,38 +182,45 @@ fn padded(x: Tensor, size: [usize; 3]) -> Tensor {
     view::slice_assign(zeros, &slices, x)
 }
 
+#[track_caller]
 pub fn max_pool2d(x: Tensor, pool: Pool2d) -> Tensor {
     run(Op::MaxPool2d { pool, indices: None }, [x])
 }
 
+#[track_caller]
 pub fn max_pool2d_with_indices(x: Tensor, pool: Pool2d, dtype: impl Into<DType>) -> [Tensor; 2] {
     let indices = Some(convert::dtype(dtype));
     ok(runtime::run_pair(Op::MaxPool2d { pool, indices }, [x]))
 }
 
 /// `x` gives its shape only.
+#[track_caller]
 pub fn max_pool2d_backward(x: Tensor, gradient: Tensor, indices: Tensor, pool: Pool2d) -> Tensor {
     let size = convert::plane(x.layout());
     drop(x);
     run(Op::MaxPool2dBackward { pool, size }, [gradient, indices])
 }
 
+#[track_caller]
 pub fn avg_pool2d(x: Tensor, pool: Pool2d) -> Tensor {
     run(Op::AvgPool2d(pool), [x])
 }
 
 /// `x` gives its shape only.
+#[track_caller]
 pub fn avg_pool2d_backward(x: Tensor, gradient: Tensor, pool: Pool2d) -> Tensor {
     let size = convert::plane(x.layout());
     drop(x);
     run(Op::AvgPool2dBackward { pool, size }, [gradient])
 }
 
+#[track_caller]
 pub fn adaptive_avg_pool2d(x: Tensor, size: [usize; 2]) -> Tensor {
     run(Op::AdaptiveAvgPool2d { size }, [x])
 }
 
 /// `x` gives its shape only.
+#[track_caller]
 pub fn adaptive_avg_pool2d_backward(x: Tensor, gradient: Tensor) -> Tensor {
     let size = convert::plane(x.layout());
     drop(x);

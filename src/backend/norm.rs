@@ -5,21 +5,25 @@ use crate::op::{Binary, Dtype, Norm, Op, Scalar, Softmax, Unary};
 use crate::runtime::Tensor;
 use burn_backend::ops::AttentionModuleOptions;
 
+#[track_caller]
 pub fn softmax(kind: Softmax, x: Tensor, axis: usize) -> Tensor {
     run(Op::Softmax { kind, axis }, [x])
 }
 
 /// A norm over the last axis.
+#[track_caller]
 pub fn norm(kind: Norm, x: Tensor, gamma: Tensor, beta: Option<Tensor>, epsilon: f64) -> Tensor {
     run(Op::Norm { kind, epsilon: Scalar::from(epsilon) }, [x, gamma].into_iter().chain(beta))
 }
 
 /// [`norm`] as Burn names it.
+#[track_caller]
 pub fn layer_norm(x: Tensor, gamma: Tensor, beta: Option<Tensor>, epsilon: f64) -> Tensor {
     norm(Norm::Layer, x, gamma, beta, epsilon)
 }
 
 /// `softmax(query keyᵗ scale) value` over the keys that count.
+#[track_caller]
 pub fn attention(
     query: Tensor,
     key: Tensor,
@@ -42,6 +46,7 @@ pub struct Dropout {
 
 impl Dropout {
     /// As Burn's module does it, number by number.
+    #[track_caller]
     pub fn apply(self, x: Tensor) -> Tensor {
         let keep = 1.0 - self.probability;
         let kept = create::kept(*x.shape(), &x.device(), x.dtype(), keep, self.seed);
@@ -50,12 +55,14 @@ impl Dropout {
 }
 
 /// Factor of the scores; without one, the root of the queries' width divides them.
+#[track_caller]
 pub fn attention_scale(query: &Tensor, options: &AttentionModuleOptions) -> f64 {
     options.scale.unwrap_or_else(|| 1.0 / (query.shape()[3] as f64).sqrt())
 }
 
 /// The weights, and where scores are capped, the hyperbolic tangents that they were capped by. A cap, a bias and a
 /// dropout come between scale and softmax, so that only with them the scores are scaled by an op of its own.
+#[track_caller]
 pub fn attention_weights(
     query: Tensor,
     key: Tensor,

@@ -5,25 +5,30 @@ use crate::op::{Binary, Compare, Dtype, Op, Shape, Unary};
 use crate::runtime::Tensor;
 use burn_backend::{DType, Scalar};
 
+#[track_caller]
 pub fn unary(kind: Unary, x: Tensor) -> Tensor {
     run(Op::Unary(kind), [x])
 }
 
+#[track_caller]
 pub fn binary(kind: Binary, a: Tensor, b: Tensor) -> Tensor {
     run(Op::Binary(kind), broadcast([a, b]))
 }
 
 /// `a kind scalar`.
+#[track_caller]
 pub fn scalar(kind: Binary, a: Tensor, value: impl Into<Scalar>) -> Tensor {
     let value = convert::scalar(value.into(), a.dtype());
     run(Op::BinaryScalar(kind, value), [a])
 }
 
+#[track_caller]
 pub fn compare(kind: Compare, a: Tensor, b: Tensor, store: impl Into<DType>) -> Tensor {
     cast(run(Op::Compare(kind), broadcast([a, b])), convert::dtype(store))
 }
 
 /// An integer that the element type cannot hold compares the same with every element.
+#[track_caller]
 pub fn compare_scalar(kind: Compare, a: Tensor, value: Scalar, store: impl Into<DType>) -> Tensor {
     let (value, store) = (convert::scalar(value, a.dtype()), convert::dtype(store));
     let (least, greatest) = if a.dtype().is_float() { (i128::MIN, i128::MAX) } else { a.dtype().range() };
@@ -40,17 +45,20 @@ pub fn compare_scalar(kind: Compare, a: Tensor, value: Scalar, store: impl Into<
 }
 
 /// `mask ? value : x`.
+#[track_caller]
 pub fn mask_where(x: Tensor, mask: Tensor, value: Tensor) -> Tensor {
     run(Op::Where, broadcast([cast(mask, Dtype::Bool), value, x]))
 }
 
 /// `mask ? value : x`.
+#[track_caller]
 pub fn mask_fill(x: Tensor, mask: Tensor, value: Scalar) -> Tensor {
     let value = convert::scalar(value, x.dtype());
     run(Op::MaskFill(value), broadcast([x, cast(mask, Dtype::Bool)]))
 }
 
 /// Limits from below and above. NaN stays.
+#[track_caller]
 pub fn clamp(x: Tensor, low: Scalar, high: Scalar) -> Tensor {
     let [low, high] = [low, high].map(|limit| convert::scalar(limit, x.dtype()));
     run(Op::Clamp(low, high), [x])
@@ -58,6 +66,7 @@ pub fn clamp(x: Tensor, low: Scalar, high: Scalar) -> Tensor {
 
 /// Powers with a constant exponent. The exponents that `Pow` would round otherwise take the product itself; a square
 /// root does not, as it differs from `pow` for negative zero and infinity.
+#[track_caller]
 pub fn power(x: Tensor, exponent: Scalar) -> Tensor {
     let float = x.dtype().is_float();
     let value = exponent.elem::<f64>();
@@ -77,23 +86,25 @@ pub fn power(x: Tensor, exponent: Scalar) -> Tensor {
 }
 
 /// Whether each bool equals `value`.
+#[track_caller]
 pub fn bool_equal_scalar(a: Tensor, value: bool) -> Tensor {
     if value { a } else { unary(Unary::Not, a) }
 }
 
 /// To another element type of the same or another kind.
+#[track_caller]
 pub fn convert_to(x: Tensor, dtype: impl Into<DType>) -> Tensor {
     cast(x, convert::dtype(dtype))
 }
 
 /// The operands expanded to their common shape.
+#[track_caller]
 pub fn broadcast<const N: usize>(tensors: [Tensor; N]) -> [Tensor; N] {
     let shapes = || tensors.iter().map(|tensor| tensor.shape());
-    let common = shapes().fold(Shape::new(&[]), |common, shape| {
-        common_shape(&common, shape).unwrap_or_else(|| {
-            fail(format!("burn-overcommit: shapes do not broadcast: {:?}", shapes().collect::<Vec<_>>()))
-        })
-    });
+    let common = shapes().try_fold(Shape::new(&[]), |common, shape| common_shape(&common, shape));
+    let Some(common) = common else {
+        fail(format!("burn-overcommit: shapes do not broadcast: {:?}", shapes().collect::<Vec<_>>()))
+    };
     tensors.map(|tensor| {
         if *tensor.shape() == common {
             return tensor;
@@ -104,6 +115,7 @@ pub fn broadcast<const N: usize>(tensors: [Tensor; N]) -> [Tensor; N] {
 }
 
 /// The shape that both expand to.
+#[track_caller]
 pub fn common_shape(a: &Shape, b: &Shape) -> Option<Shape> {
     let (long, short) = if a.rank() < b.rank() { (b, a) } else { (a, b) };
     let lead = long.rank() - short.rank();

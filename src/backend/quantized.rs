@@ -58,12 +58,14 @@ impl Quantized {
     }
 
     /// The same integers elsewhere, in another order, or some of them.
+    #[track_caller]
     pub fn with_values(self, change: impl FnOnce(Tensor) -> Tensor) -> Self {
         Quantized { values: change(self.values), ..self }
     }
 }
 
 /// Of Burn's data, whatever its store.
+#[track_caller]
 pub fn from_data(data: TensorData, device: &OvercommitDevice) -> Quantized {
     let DType::QFloat(scheme) = data.dtype else {
         fail(format!("burn-overcommit: a quantized tensor was asked for from {:?} data", data.dtype))
@@ -79,6 +81,7 @@ pub fn from_data(data: TensorData, device: &OvercommitDevice) -> Quantized {
 }
 
 /// Downloads integers and scales.
+#[track_caller]
 pub fn into_data(x: Quantized) -> Result<TensorData, ExecutionError> {
     let sizes = x.values.shape().dims().to_vec();
     let bytes = |tensor| runtime::read(tensor).map_err(create::execution_error);
@@ -88,12 +91,14 @@ pub fn into_data(x: Quantized) -> Result<TensorData, ExecutionError> {
 }
 
 /// The tensor on `device`.
+#[track_caller]
 pub fn to_device(x: Quantized, device: &OvercommitDevice) -> Quantized {
     let [values, scales] = [x.values, x.scales].map(|tensor| create::to_device(tensor, device));
     Quantized { values, scales, ..x }
 }
 
 /// The nearest integers, at the limits of the scheme's values.
+#[track_caller]
 pub fn quantize(x: Tensor, scheme: &QuantScheme, scales: Tensor) -> Quantized {
     check(scheme);
     let shape = *x.shape();
@@ -109,6 +114,7 @@ pub fn quantize(x: Tensor, scheme: &QuantScheme, scales: Tensor) -> Quantized {
 }
 
 /// The values as floats.
+#[track_caller]
 pub fn dequantize(x: Quantized, dtype: impl Into<DType>) -> Tensor {
     let shape = *x.values.shape();
     let blocks = in_blocks(cast(x.values, Dtype::F32), &x.scheme);
@@ -117,6 +123,7 @@ pub fn dequantize(x: Quantized, dtype: impl Into<DType>) -> Tensor {
 }
 
 /// `[blocks, elements of a block]`; with one scale, all elements are one block.
+#[track_caller]
 fn in_blocks(x: Tensor, scheme: &QuantScheme) -> Tensor {
     let count = x.shape().count();
     let block = match scheme.level {
@@ -133,10 +140,12 @@ fn in_blocks(x: Tensor, scheme: &QuantScheme) -> Tensor {
 }
 
 /// The scales beside their blocks.
+#[track_caller]
 fn per_block(scales: &Tensor) -> Tensor {
     view::reshape_to(scales.clone(), &[scales.shape().count(), 1])
 }
 
+#[track_caller]
 fn check(scheme: &QuantScheme) {
     if matches!(scheme.value, QuantValue::E5M2 | QuantValue::E4M3 | QuantValue::E2M1) {
         fail(format!(

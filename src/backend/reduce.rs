@@ -5,12 +5,14 @@ use crate::op::{ArgReduce, Cumulative, Dtype, Op, Reduce, Shape};
 use crate::runtime::{self, Tensor};
 use burn_backend::DType;
 
+#[track_caller]
 pub fn dim(kind: Reduce, x: Tensor, axis: usize) -> Tensor {
     run(Op::Reduce { kind, axis }, [x])
 }
 
 /// One element, of shape `[1]`. Views that are not one run of memory in any order are reduced along one axis first,
 /// which leaves a run; what would round twice is copied rather.
+#[track_caller]
 pub fn all(kind: Reduce, x: Tensor) -> Tensor {
     let x = view::in_memory_order(x);
     let flat = Shape::new(&[x.shape().count()]);
@@ -25,17 +27,20 @@ pub fn all(kind: Reduce, x: Tensor) -> Tensor {
     all(kind, dim(kind, x, inner.unwrap_or(0)))
 }
 
+#[track_caller]
 pub fn arg(kind: ArgReduce, x: Tensor, axis: usize, dtype: impl Into<DType>) -> Tensor {
     index::as_indices(dtype, |dtype| run(Op::ArgReduce { kind, axis, dtype, values: false }, [x]))
 }
 
 /// Indices of the integers' own type.
+#[track_caller]
 pub fn arg_like(kind: ArgReduce, x: Tensor, axis: usize) -> Tensor {
     let dtype = x.dtype();
     arg(kind, x, axis, dtype)
 }
 
 /// The extremes along an axis, and where they are.
+#[track_caller]
 pub fn with_indices(kind: ArgReduce, x: Tensor, axis: usize, dtype: impl Into<DType>) -> (Tensor, Tensor) {
     let dtype = convert::dtype(dtype);
     let op = Op::ArgReduce { kind, axis, dtype: index::made_for(dtype), values: true };
@@ -44,21 +49,25 @@ pub fn with_indices(kind: ArgReduce, x: Tensor, axis: usize, dtype: impl Into<DT
 }
 
 /// What the elements along an axis come to, up to each.
+#[track_caller]
 pub fn cumulative(kind: Cumulative, x: Tensor, axis: usize) -> Tensor {
     run(Op::Cumulative { kind, axis }, [x])
 }
 
 /// Whether any element is not zero, along an axis or of all.
+#[track_caller]
 pub fn any(x: Tensor, axis: Option<usize>, store: impl Into<DType>) -> Tensor {
     bools(Reduce::Max, x, axis, store)
 }
 
 /// Whether every element is not zero, along an axis or of all.
+#[track_caller]
 pub fn every(x: Tensor, axis: Option<usize>, store: impl Into<DType>) -> Tensor {
     bools(Reduce::Min, x, axis, store)
 }
 
 /// The largest bool says whether there is one that is set, the smallest whether all are.
+#[track_caller]
 fn bools(kind: Reduce, x: Tensor, axis: Option<usize>, store: impl Into<DType>) -> Tensor {
     let set = cast(x, Dtype::Bool);
     let out = match axis {

@@ -6,12 +6,14 @@ use crate::runtime::Tensor;
 use burn_backend::DType;
 
 /// The first `count` elements in order, or all.
+#[track_caller]
 pub fn values(x: Tensor, axis: usize, descending: bool, count: Option<usize>) -> Tensor {
     let count = first(&x, axis, count);
     run(Op::Sort { axis, descending, count }, [x])
 }
 
 /// Where the first `count` elements in order are, or all.
+#[track_caller]
 pub fn indices(
     x: Tensor,
     axis: usize,
@@ -23,12 +25,14 @@ pub fn indices(
 }
 
 /// The elements in order, and where they were.
+#[track_caller]
 pub fn both(x: Tensor, axis: usize, descending: bool, dtype: impl Into<DType>) -> (Tensor, Tensor) {
     let dtype = convert::dtype(dtype);
     let indices = argsort(x.clone(), axis, descending, None, index::made_for(dtype));
     (index::gather(axis, x, indices.clone()), cast(indices, dtype))
 }
 
+#[track_caller]
 fn argsort(x: Tensor, axis: usize, descending: bool, count: Option<usize>, dtype: Dtype) -> Tensor {
     if u32::try_from(x.shape()[axis]).is_err() {
         fail(format!("burn-overcommit: argsort of {:?}: axis {axis} is not shorter than 2^32", x.shape()));
@@ -38,6 +42,7 @@ fn argsort(x: Tensor, axis: usize, descending: bool, count: Option<usize>, dtype
 }
 
 /// How many elements of the axis are wanted.
+#[track_caller]
 fn first(x: &Tensor, axis: usize, count: Option<usize>) -> usize {
     let size = x.shape()[axis];
     match count {

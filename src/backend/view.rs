@@ -5,12 +5,14 @@ use crate::op::{Layout, MAX_RANK, Op, Shape};
 use crate::runtime::Tensor;
 use burn_backend::Slice;
 
+#[track_caller]
 fn seen(x: Tensor, change: impl FnOnce(&Layout) -> Layout) -> Tensor {
     let layout = change(x.layout());
     x.with_layout(layout)
 }
 
 /// The same elements in row-major order under another shape; copies only what cannot be a view.
+#[track_caller]
 pub fn reshape(x: Tensor, shape: Shape) -> Tensor {
     if x.shape().count() != shape.count() {
         fail(format!(
@@ -26,29 +28,35 @@ pub fn reshape(x: Tensor, shape: Shape) -> Tensor {
 }
 
 /// [`reshape`] to the sizes of a slice.
+#[track_caller]
 pub fn reshape_to(x: Tensor, sizes: &[usize]) -> Tensor {
     reshape(x, convert::shape(sizes))
 }
 
+#[track_caller]
 pub fn permute(x: Tensor, axes: &[usize]) -> Tensor {
     seen(x, |layout| layout.permute(axes))
 }
 
+#[track_caller]
 pub fn swap_dims(x: Tensor, first: usize, second: usize) -> Tensor {
     let mut axes: Vec<usize> = (0..x.shape().rank()).collect();
     axes.swap(first, second);
     permute(x, &axes)
 }
 
+#[track_caller]
 pub fn flip(x: Tensor, axes: &[usize]) -> Tensor {
     seen(x, |layout| axes.iter().fold(*layout, |layout, &axis| layout.flip(axis)))
 }
 
+#[track_caller]
 pub fn expand(x: Tensor, sizes: &[usize]) -> Tensor {
     seen(x, |layout| layout.expand(convert::shape(sizes)))
 }
 
 /// The dimensions sorted by their steps, so that elements follow each other as they lie in memory.
+#[track_caller]
 pub fn in_memory_order(x: Tensor) -> Tensor {
     let mut axes: Vec<usize> = (0..x.shape().rank()).collect();
     axes.sort_by_key(|&axis| std::cmp::Reverse(x.layout().strides()[axis].unsigned_abs()));
@@ -56,6 +64,7 @@ pub fn in_memory_order(x: Tensor) -> Tensor {
 }
 
 /// Overlapping windows of `size` along `axis`, as a last dimension.
+#[track_caller]
 pub fn windows(x: Tensor, axis: usize, size: usize, step: usize) -> Tensor {
     if x.shape().rank() == MAX_RANK {
         fail(format!("burn-overcommit: unfold of {:?} would have {} dimensions", x.shape(), MAX_RANK + 1));
@@ -64,11 +73,13 @@ pub fn windows(x: Tensor, axis: usize, size: usize, step: usize) -> Tensor {
 }
 
 /// Indices `start..start + size` of one axis.
+#[track_caller]
 pub fn narrow(x: Tensor, axis: usize, start: usize, size: usize) -> Tensor {
     seen(x, |layout| layout.slice(axis, start, size, 1))
 }
 
 /// Burn's slices: with a negative step the range is walked from its end.
+#[track_caller]
 pub fn slice(x: Tensor, slices: &[Slice]) -> Tensor {
     seen(x, |layout| {
         let regions = regions(layout.shape(), slices);
@@ -79,6 +90,7 @@ pub fn slice(x: Tensor, slices: &[Slice]) -> Tensor {
 }
 
 /// `x` with the sliced region replaced by `value`.
+#[track_caller]
 pub fn slice_assign(x: Tensor, slices: &[Slice], value: Tensor) -> Tensor {
     let regions = regions(x.shape(), slices);
     let sizes: Vec<usize> = regions.iter().map(|region| region.size).collect();
@@ -90,6 +102,7 @@ pub fn slice_assign(x: Tensor, slices: &[Slice], value: Tensor) -> Tensor {
     assign(x, starts, steps, value)
 }
 
+#[track_caller]
 fn assign(x: Tensor, starts: [usize; MAX_RANK], steps: [isize; MAX_RANK], value: Tensor) -> Tensor {
     if value.shape().count() == 0 {
         return x;
@@ -104,6 +117,7 @@ struct Region {
 }
 
 /// What slices name of a shape; axes without a slice are whole.
+#[track_caller]
 fn regions(shape: &Shape, slices: &[Slice]) -> Vec<Region> {
     let sizes = shape.dims().iter().enumerate();
     let named = sizes.map(|(axis, &length)| {
@@ -122,6 +136,7 @@ fn regions(shape: &Shape, slices: &[Slice]) -> Vec<Region> {
 
 /// The tensors one after another along `axis`: one copy per input into a common destination, which is theirs to
 /// consume, so that no input outlives its copy.
+#[track_caller]
 pub fn cat(tensors: Vec<Tensor>, axis: usize) -> Tensor {
     let Some(first) = tensors.first() else { fail("burn-overcommit: nothing to concatenate") };
     let length = tensors.iter().map(|tensor| tensor.shape()[axis]).sum();
@@ -140,6 +155,7 @@ pub fn cat(tensors: Vec<Tensor>, axis: usize) -> Tensor {
 }
 
 /// The tensor `times` times along `axis`: a view if the axis has size one, else one copy.
+#[track_caller]
 pub fn repeat_dim(x: Tensor, axis: usize, times: usize) -> Tensor {
     let (shape, size) = (*x.shape(), x.shape()[axis]);
     let repeated = shape.with(axis, size * times);

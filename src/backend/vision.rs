@@ -21,6 +21,7 @@ impl From<InterpolateOptions> for Resize {
     }
 }
 
+#[track_caller]
 pub fn interpolate(x: Tensor, size: [usize; 2], resize: Resize) -> Tensor {
     if convert::plane(x.layout()).contains(&0) {
         fail(format!("burn-overcommit: interpolate of {:?} has no pixels to read", x.shape()));
@@ -29,12 +30,14 @@ pub fn interpolate(x: Tensor, size: [usize; 2], resize: Resize) -> Tensor {
 }
 
 /// `x` gives its shape only.
+#[track_caller]
 pub fn interpolate_backward(x: Tensor, gradient: Tensor, resize: Resize) -> Tensor {
     let size = convert::plane(x.layout());
     drop(x);
     run(Op::InterpolateBackward { resize, size }, [gradient])
 }
 
+#[track_caller]
 pub fn grid_sample(x: Tensor, grid: Tensor, options: GridSampleOptions) -> Tensor {
     let nearest = match options.mode {
         InterpolateMode::Nearest => true,
@@ -55,6 +58,7 @@ pub fn grid_sample(x: Tensor, grid: Tensor, options: GridSampleOptions) -> Tenso
 }
 
 /// `[n, c, h, w] -> [n, c * kh * kw, windows]`: a view of every window, copied once.
+#[track_caller]
 pub fn unfold4d(x: Tensor, kernel: [usize; 2], options: UnfoldOptions) -> Tensor {
     let windows = (0..2).fold(bordered(x, options.padding), |x, k| {
         let (step, reach) = (options.dilation[k], options.dilation[k] * (kernel[k].max(1) - 1) + 1);
@@ -69,6 +73,7 @@ pub fn unfold4d(x: Tensor, kernel: [usize; 2], options: UnfoldOptions) -> Tensor
 }
 
 /// `x` with zeros around its images.
+#[track_caller]
 fn bordered(x: Tensor, border: [usize; 2]) -> Tensor {
     if border == [0, 0] {
         return x;
@@ -101,6 +106,7 @@ pub struct DeformedGradients {
 }
 
 impl Deformed {
+    #[track_caller]
     fn widened(self) -> Self {
         Deformed {
             x: widened(self.x),
@@ -111,6 +117,7 @@ impl Deformed {
     }
 
     /// The window, if all shapes fit together.
+    #[track_caller]
     fn window(&self, options: &DeformConvOptions<2>) -> Deform2d {
         let kernel = convert::plane(self.weight.layout());
         let (groups, taps) = (options.offset_groups, kernel[0] * kernel[1]);
@@ -141,18 +148,21 @@ impl Deformed {
         }
     }
 
+    #[track_caller]
     fn columns(&self, window: Deform2d) -> Tensor {
         let image = [self.x.clone(), self.offset.clone()];
         run(Op::DeformColumns(window), image.into_iter().chain(self.mask.clone()))
     }
 }
 
+#[track_caller]
 fn widened(x: Tensor) -> Tensor {
     let dtype = if x.dtype().is_half() { Dtype::F32 } else { x.dtype() };
     cast(x, dtype)
 }
 
 /// The product of the weights with the sampled columns (Dai et al. 2017, "Deformable convolutional networks").
+#[track_caller]
 pub fn deform_conv2d(parts: Deformed, bias: Option<Tensor>, options: DeformConvOptions<2>) -> Tensor {
     let (window, dtype) = (parts.window(&options), parts.x.dtype());
     let parts = parts.widened();
@@ -174,6 +184,7 @@ pub fn deform_conv2d(parts: Deformed, bias: Option<Tensor>, options: DeformConvO
     cast(out, dtype)
 }
 
+#[track_caller]
 pub fn deform_conv2d_backward(
     parts: Deformed,
     gradient: Tensor,

@@ -1,10 +1,11 @@
 //! Burn 0.21's traits, one file each. Methods that are not here keep Burn's default, which is built from those that
 //! are.
 
-/// Methods that only forward, one line each: `name(arguments) -> output = expression;`
+/// Methods that only forward, one line each: `name(arguments) -> output = expression;` A panic is said to be where they are called.
 macro_rules! forward {
     ($($name:ident($($argument:ident: $type:ty),* $(,)?) -> $output:ty = $body:expr;)*) => {
         $(#[allow(clippy::too_many_arguments)]
+        #[track_caller]
         fn $name($($argument: $type),*) -> $output { $body })*
     };
 }
