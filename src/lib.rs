@@ -39,4 +39,4 @@ pub use policy::Policy;
 #[doc(hidden)]
 pub use pool::Sabotage;
 pub use runtime::{Reads, configure, note, recording, reset_stats, stats};
-pub use stats::{Counters, Stats};
+pub use stats::{Counters, PlanningState, Stats};

@@ -1,7 +1,10 @@
+mod planning;
+
 use std::fmt;
 
 use bytesize::ByteSize;
 
+pub use self::planning::PlanningState;
 use crate::OvercommitDevice;
 use crate::engine::Times;
 
@@ -42,7 +45,7 @@ pub struct Counters {
     pub plannings: u64,
     /// Plans that came of it, each better than the one before of the same iteration.
     pub plans: u64,
-    /// Ops refused because they did not fit.
+    /// Ops, writes and reads refused for want of memory.
     pub out_of_memory: u64,
     /// Ops that failed when they ran, by an index out of range: what they made, and what descends from it, tells so when read.
     pub failed_ops: u64,
@@ -90,6 +93,8 @@ pub struct Stats {
     pub counters: Counters,
     /// What the engine's clock shows; `None` where time is the world's.
     pub times: Option<Times>,
+    /// Where planning stands.
+    pub planning: PlanningState,
 }
 
 impl Stats {
@@ -167,6 +172,7 @@ impl fmt::Display for Stats {
             counters.out_of_memory,
             counters.ops
         )?;
+        write!(f, "\nplanning: {}", self.planning)?;
         let Some(times) = self.times else { return Ok(()) };
         let milliseconds = |ns: u64| ns as f64 / 1e6;
         let [compute, offload, fetch] = times.busy_ns.map(milliseconds);

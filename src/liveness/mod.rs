@@ -14,7 +14,7 @@ mod tracker;
 pub use dataflow::{Dataflow, Gap, NewOp, Operation, Value};
 pub use layers::{Layer, LayerKind};
 pub use phases::Phase;
-pub use tracker::{NextUse, Observed, Operand, Touch, Tracker};
+pub use tracker::{MOST_PERIOD, NextUse, Observed, Operand, Touch, Tracker};
 
 /// What an op is like, apart from what changes from one iteration to the next: kind, element types, shapes and layouts, but
 /// no scalars or seeds.

@@ -49,7 +49,7 @@ pub enum NextUse {
 /// touched at other distances after an evaluation or a longer epoch, in an iteration that is the same otherwise.
 const NEAR: u64 = 16;
 /// The longest iteration that is recognised, in ops.
-const MOST_PERIOD: usize = 1 << 18;
+pub const MOST_PERIOD: usize = 1 << 18;
 /// Ops that are remembered once the period is known, though it be short: enough for what comes between, such as an
 /// evaluation.
 const LEAST_KEPT: usize = 1 << 15;
@@ -118,6 +118,13 @@ impl Tracker {
         let (then, alike) = self.like?;
         let period = self.history.next_op() - 1 - then;
         (alike >= period && !self.is_strange()).then_some(period)
+    }
+
+    /// Where a whole iteration has not come twice yet: after how many ops they seem to repeat, and how many of the last were alike.
+    pub fn likeness(&self) -> Option<(u64, u64)> {
+        let (then, alike) = self.like?;
+        let period = self.history.next_op() - 1 - then;
+        (alike < period && !self.is_strange()).then_some((period, alike))
     }
 
     /// Whether the program holds as many bytes as it did where it was last like this.

@@ -58,6 +58,9 @@ impl Pool {
             self.device.begin_op(None, 0);
             return Ok(());
         };
+        if roomy && !following.active {
+            following.since_op = self.clock;
+        }
         following.active = roomy;
         let schedule = following.schedule.clone();
         self.device.begin_op(schedule.layout.as_ref().filter(|_| roomy), at);

@@ -1,6 +1,7 @@
 //! What a thread of the program asked for lately, kept until a whole iteration of it can be planned.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use hashbrown::HashMap;
 
@@ -217,6 +218,7 @@ impl Pool {
     fn whole_log(&mut self) -> Option<(Log, usize)> {
         let log = self.log.as_ref().filter(|log| log.stream == self.streams.current())?;
         if log.ops() > MOST_OPS {
+            self.found_none = true;
             self.learn();
             return None;
         }
@@ -228,7 +230,8 @@ impl Pool {
         if log.ops() < 2 * period || !tracker.holds_as_much() || in_vain {
             return None;
         }
-        self.learns = false;
+        (self.learns, self.found_none) = (false, false);
+        self.planning_begun = Some(Instant::now());
         self.counters.plannings += 1;
         let renews = log.renews && self.plans.is_in(log.plan);
         let mut log = self.log.take()?;

@@ -11,7 +11,7 @@
 //! - [`transfer`]: offload, fetch, read, write. [`plan`]: an op from request to submission.
 //! - [`streams`]: what each thread submits. [`prefetch`]: what is fetched before it is needed.
 //! - [`learn`]: what is to be planned. [`tally`]: what is counted for that. [`plans`]: what was. [`follow`]: what a plan says is done. [`drift`]: when
-//!   it is made anew.
+//!   it is made anew. [`state`]: where that stands.
 //! - [`failures`]: launches that failed after their submission, and what descends from them.
 //! - [`note`]: what the journal is told. [`foresight`]: what a replay tells beforehand.
 //! - [`lease`]: the submission itself; with `engine/`, the only unsafe code.
@@ -47,6 +47,7 @@ mod recipe;
 mod relocate;
 mod remake;
 mod sabotage;
+mod state;
 mod storage;
 mod streams;
 mod table;
@@ -56,6 +57,7 @@ mod views;
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Instant;
 
 pub use follow::Decision;
 pub use foresight::Foresight;
@@ -134,6 +136,10 @@ pub struct Pool {
     plans: Plans,
     /// Held by whoever plans.
     planning: Arc<()>,
+    /// When that was last begun.
+    planning_begun: Option<Instant>,
+    /// No iteration was found in as much of the program as is looked at.
+    found_none: bool,
     /// Whether plans go by measured times.
     measures: bool,
     /// Until when the offload lane is at work, by the predicted time of all ops until then.
@@ -199,6 +205,8 @@ impl Pool {
             tallies: Vec::new(),
             plans: Plans::default(),
             planning: Arc::default(),
+            planning_begun: None,
+            found_none: false,
             measures,
             offloading_until_ns: 0,
             ahead: Ahead::default(),
@@ -372,6 +380,7 @@ impl Pool {
                 ..self.counters
             },
             times: self.engine().times(),
+            planning: self.planning_state(),
         }
     }
 

@@ -52,6 +52,8 @@ pub struct Following {
     /// Of the times that it was made with.
     pub drift: Drift,
     pub plan: PlanId,
+    /// The pool's op since which it is done as it says.
+    pub since_op: u64,
     /// Which of all schedules.
     number: u32,
     /// The stream that its ops are of.
@@ -61,6 +63,11 @@ pub struct Following {
 }
 
 impl Following {
+    /// The stream that its ops are of.
+    pub fn stream(&self) -> StreamId {
+        self.stream
+    }
+
     /// The schedule's rule, if it has one of its own.
     pub fn rule(&self) -> Option<&dyn Reactive> {
         self.schedule.rule.as_ref().map(|rule| rule as &dyn Reactive)
@@ -173,6 +180,7 @@ impl Plans {
             drift: Drift::default(),
             schedule,
             plan,
+            since_op: 0,
             number: self.made,
             stream,
             followed_ops: 0,
@@ -254,6 +262,16 @@ impl Plans {
 
     fn is_forgotten(&self, plan: PlanId) -> bool {
         (1..=self.forgotten).contains(&plan.0)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Ops of the iteration that was planned last, or is being planned, if nothing has come of it.
+    pub fn fruitless_ops(&self) -> Option<usize> {
+        self.fruitless
     }
 
     /// Whether an iteration of so many ops is the one that was planned last, and nothing came of it.
