@@ -1,6 +1,7 @@
 //! Storages: the bytes behind tensors, and the states they can be in.
 
 use arrayvec::ArrayVec;
+use std::fmt;
 
 use super::arena::Block;
 use super::components::Member;
@@ -17,6 +18,12 @@ use crate::op::Dtype;
 /// Names a storage while its record exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StorageId(pub(super) u32);
+
+impl fmt::Display for StorageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// Bytes on one tier, and the work submitted on them.
 #[derive(Debug, Clone, Copy)]

@@ -13,6 +13,7 @@ mod supply;
 mod tensor;
 mod thread;
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -38,7 +39,6 @@ use crate::planner;
 use crate::pool::{Input, Log, Pool, StorageId};
 
 /// One device at work.
-#[derive(Debug)]
 pub struct Runtime {
     device: OvercommitDevice,
     engine: Arc<dyn Engine>,
@@ -50,6 +50,13 @@ pub struct Runtime {
     seed: AtomicU64,
     drawn: AtomicU64,
     supply: Supply,
+}
+
+/// All of it would be pages.
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Runtime({})", self.device)
+    }
 }
 
 /// What the lock guards.

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::Runtime;
@@ -6,18 +7,28 @@ use crate::op::{Dtype, Layout, Shape, View};
 use crate::pool::{Input, StorageId};
 
 /// A view of a storage: what Burn calls a tensor primitive. Cloning shares the storage; nothing is ever written twice.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Tensor {
     handle: Arc<Handle>,
     view: View,
 }
 
 /// A program's claim on a storage. The last one to go frees it at the next plan, `stats` or `sync`.
-#[derive(Debug)]
 pub struct Handle {
     runtime: Arc<Runtime>,
     /// Nothing while the op that makes the storage [waits](super::collect), and once an op has consumed the handle.
     id: OnceLock<StorageId>,
+}
+
+/// One line, whatever the format: device, shape, element type and storage, which is not known while the op that makes it waits.
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tensor({}, {:?}, {}, ", self.device(), self.shape(), self.dtype())?;
+        match self.try_id() {
+            Some(id) => write!(f, "storage {id})"),
+            None => f.write_str("not made yet)"),
+        }
+    }
 }
 
 impl Drop for Handle {
