@@ -1,14 +1,17 @@
 //! What a user can choose, and the environment variables for it: one table.
 
+mod amount;
 mod settings;
 
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use bytesize::ByteSize;
 use log::LevelFilter;
 
+pub use self::amount::Amount;
+use self::amount::Given;
+pub(crate) use self::amount::LEAST_BUDGET_BYTES;
 use self::settings::Paging;
 pub(crate) use self::settings::{AllowedWays, Settings};
 use crate::OvercommitDevice;
@@ -25,6 +28,9 @@ use crate::runtime::{Reads, Supply};
 
 /// The part of the free memory that is the budget unless one is set.
 pub(crate) const BUDGET_SHARE: f64 = 0.9;
+
+/// The part of the free host memory that is the host tier's limit unless one is set.
+const HOST_SHARE: f64 = 0.5;
 
 /// Budgets of fewer pages are not mapped by page unless it is asked for: what rounding takes would be a large part of them.
 pub(crate) const LEAST_PAGES: usize = 64;
@@ -76,7 +82,7 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 14] = [
     (
         Variable::Budget,
         "OVERCOMMIT_BUDGET",
-        "bytes such as 8 GiB, or a share such as 50%",
+        "bytes such as 8 GiB, at least 256, or a share such as 50%",
         "what is free, less a tenth",
     ),
     (
@@ -130,28 +136,27 @@ impl Variable {
         set.map_or_else(|| self.read().transpose(), |value| Ok(Some(value)))
     }
 
+    /// What the environment says, if anything; what is no text has signs in it that no value has.
+    fn text(self) -> Option<String> {
+        let value = std::env::var_os(self.name()).filter(|value| !value.is_empty())?;
+        Some(value.to_string_lossy().trim().into())
+    }
+
     pub(crate) fn read<T: FromStr>(self) -> Option<Result<T, Error>> {
-        let (name, expected) = self.row();
-        let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
-        Some(parse(name, expected, &value))
+        let value = self.text()?;
+        Some(value.parse().map_err(|_| self.refuse(value, self.row().1)))
+    }
+
+    /// The error that a value of it is.
+    pub(crate) fn refuse(self, value: impl Into<String>, expected: impl Into<String>) -> Error {
+        Error::Setting { setting: self.name(), value: value.into(), expected: expected.into() }
     }
 }
 
-fn parse<T: FromStr>(setting: &'static str, expected: &str, value: &str) -> Result<T, Error> {
-    let error = |_| Error::Setting { setting, value: value.into(), expected: expected.into() };
-    value.trim().parse().map_err(error)
-}
-
-/// The device named by the environment; one that cannot be understood is logged and left out, since
-/// `OvercommitDevice::default` must not fail.
-pub(crate) fn device_from_environment() -> Option<OvercommitDevice> {
-    match Variable::Device.read()? {
-        Ok(device) => Some(device),
-        Err(error) => {
-            log::error!("{error}");
-            None
-        }
-    }
+/// The device named by the environment.
+pub(crate) fn device_from_environment() -> Option<Result<OvercommitDevice, Error>> {
+    let value = Variable::Device.text()?;
+    Some(OvercommitDevice::named(&value).map_err(|expected| Variable::Device.refuse(value, expected)))
 }
 
 /// Hands a message of no device's to the [`log`] facade, if the environment asks for such detail.
@@ -160,42 +165,6 @@ pub(crate) fn log_by_environment(level: log::Level, message: std::fmt::Arguments
     let most = Variable::Log.read().and_then(Result::ok).unwrap_or(DEFAULT_LOG);
     if level <= most {
         log::log!(target: "burn_overcommit", level, "{message}");
-    }
-}
-
-/// An amount of memory: bytes, or a share of what is free.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Amount {
-    /// This many bytes.
-    Bytes(usize),
-    /// This part, 0 to 1, of what is free when the device is first used.
-    Share(f64),
-}
-
-impl Amount {
-    /// In bytes, where there are so many.
-    pub fn of(self, free_bytes: usize) -> usize {
-        match self {
-            Amount::Bytes(bytes) => bytes,
-            Amount::Share(share) => (free_bytes as f64 * share) as usize,
-        }
-    }
-}
-
-impl FromStr for Amount {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        if let Some(percent) = text.strip_suffix('%') {
-            let percent: f64 = percent.trim().parse().map_err(|_| ())?;
-            return if (0.0..=100.0).contains(&percent) {
-                Ok(Amount::Share(percent / 100.0))
-            } else {
-                Err(())
-            };
-        }
-        let size: ByteSize = text.parse().map_err(|_| ())?;
-        usize::try_from(size.as_u64()).map(Amount::Bytes).map_err(|_| ())
     }
 }
 
@@ -282,8 +251,8 @@ impl FromStr for Exactness {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Config {
-    budget: Option<Result<Amount, Error>>,
-    host_limit: Option<Result<Amount, Error>>,
+    budget: Option<Given>,
+    host_limit: Option<Given>,
     policy: Option<Policy>,
     exactness: Option<Exactness>,
     planning: Option<Planning>,
@@ -298,7 +267,7 @@ pub struct Config {
     cuda_libraries: Option<PathBuf>,
     tf32: Option<bool>,
     fusion: Option<bool>,
-    reads: Reads,
+    reads: Option<Reads>,
     density: Option<f64>,
     sparsity: Vec<f64>,
     packed: Vec<f64>,
@@ -315,28 +284,30 @@ impl Config {
         Config::default()
     }
 
-    /// Device memory that may be used: `"8 GiB"`, `"500 MB"`, a number of bytes, or a share of what is free, `"50%"`.
-    /// [`configure`](crate::configure) reports one that cannot be understood.
+    /// Device memory that may be used: `"8 GiB"`, `"500 MB"`, a number of bytes, or a share of what is free, `"50%"`; at least 256
+    /// bytes, and rounded down to a multiple of that, in which memory is given out. [`configure`](crate::configure) reports one
+    /// that cannot be understood or had.
     pub fn budget(mut self, amount: &str) -> Self {
-        self.budget = Some(parse("budget", Variable::Budget.row().1, amount));
+        self.budget = Some(Given::text("Config::budget", amount));
         self
     }
 
     /// Device memory that may be used, in bytes.
     pub fn budget_bytes(mut self, bytes: usize) -> Self {
-        self.budget = Some(Ok(Amount::Bytes(bytes)));
+        self.budget = Some(Given::bytes("Config::budget_bytes", bytes));
         self
     }
 
-    /// Host memory that may be used for offloaded bytes, written as for [`budget`](Config::budget).
+    /// Host memory that may be used for offloaded bytes, written as for [`budget`](Config::budget). What a program writes to a
+    /// device and reads from it passes through it, so that with none there can be neither.
     pub fn host_limit(mut self, amount: &str) -> Self {
-        self.host_limit = Some(parse("host_limit", Variable::HostLimit.row().1, amount));
+        self.host_limit = Some(Given::text("Config::host_limit", amount));
         self
     }
 
     /// Host memory that may be used for offloaded bytes.
     pub fn host_limit_bytes(mut self, bytes: usize) -> Self {
-        self.host_limit = Some(Ok(Amount::Bytes(bytes)));
+        self.host_limit = Some(Given::bytes("Config::host_limit_bytes", bytes));
         self
     }
 
@@ -415,9 +386,9 @@ impl Config {
         self
     }
 
-    /// What reads give on an engine without data.
+    /// What reads give on an engine without data: zeros, and a warning in the log, unless this says so.
     pub fn reads(mut self, reads: Reads) -> Self {
-        self.reads = reads;
+        self.reads = Some(reads);
         self
     }
 
@@ -497,27 +468,25 @@ impl Config {
 
     /// Fills what is not set from the environment and the device.
     pub(crate) fn resolve(self, props: &Props) -> Result<Settings, Error> {
-        let bytes =
-            |set: Option<Result<Amount, Error>>, variable: Variable, share: f64, free_bytes: usize| {
-                let amount = set.or_else(|| variable.read()).unwrap_or(Ok(Amount::Share(share)))?;
-                let bytes = amount.of(free_bytes);
-                if bytes <= free_bytes {
-                    return Ok(bytes);
-                }
-                let (value, expected) =
-                    (format!("{bytes} bytes"), format!("at most the {free_bytes} bytes there are"));
-                Err(Error::Setting { setting: variable.name(), value, expected })
-            };
-        let budget_bytes = bytes(self.budget, Variable::Budget, BUDGET_SHARE, props.device_bytes)?;
+        self.check_parts()?;
+        let budget = self.budget.or_else(|| Given::read(Variable::Budget));
+        let budget_bytes = match &budget {
+            Some(given) => given.resolve(props.device_bytes, LEAST_BUDGET_BYTES)?,
+            None => Amount::Share(BUDGET_SHARE).of(props.device_bytes),
+        };
+        let host_limit_bytes = match self.host_limit.or_else(|| Given::read(Variable::HostLimit)) {
+            Some(given) => given.resolve(props.host_bytes, 0)?,
+            None => Amount::Share(HOST_SHARE).of(props.host_bytes),
+        };
         let page_mapping = Variable::PageMapping.or_read(self.page_mapping)?;
         let paging = props.page_bytes.map(|page_bytes| Paging {
             page_bytes,
             least_bytes: if page_mapping.is_some() { page_bytes } else { LEAST_PAGES * page_bytes },
         });
-        Ok(Settings {
+        let settings = Settings {
             budget_bytes,
             paging: paging.filter(|_| page_mapping != Some(false)),
-            host_limit_bytes: bytes(self.host_limit, Variable::HostLimit, 0.5, props.host_bytes)?,
+            host_limit_bytes,
             policy: Variable::Policy.or_read(self.policy)?.unwrap_or_default(),
             exactness: Variable::Exactness.or_read(self.exactness)?.unwrap_or_default(),
             planning: Variable::Planning.or_read(self.planning)?.unwrap_or_default(),
@@ -533,7 +502,23 @@ impl Config {
             packed: self.packed.into(),
             endless: false,
             foresight: self.foresight,
-        })
+        };
+        if let Some(given) = &budget {
+            settings.tell_of_rounding(given);
+        }
+        Ok(settings)
+    }
+
+    /// Refuses what is no part of a whole.
+    fn check_parts(&self) -> Result<(), Error> {
+        let named = |setting, part: f64| {
+            let error =
+                || Error::Setting { setting, value: part.to_string(), expected: "a part, 0 to 1".into() };
+            if (0.0..=1.0).contains(&part) { Ok(()) } else { Err(error()) }
+        };
+        self.density.map_or(Ok(()), |part| named("Config::density", part))?;
+        self.sparsity.iter().try_for_each(|&part| named("Config::sparsity", part))?;
+        self.packed.iter().try_for_each(|&part| named("Config::packed", part))
     }
 
     pub(crate) fn supply(&self) -> Supply {

@@ -10,12 +10,13 @@ use crate::config::Variable;
 #[cfg(feature = "cuda")]
 use crate::engine::cuda;
 use crate::engine::sim::{self, Profile};
+use crate::error::Error;
 
 /// Where tensors live and ops run.
 ///
 /// [`default`](OvercommitDevice::default) is the device the environment names, else the first NVIDIA GPU where driver, GPU and
 /// NVRTC are there and new enough, else `Host(0)`, and a warning in the log says what was looked for and where. It is decided
-/// once per process and never fails.
+/// once per process and never fails; where the environment names no device that there is, its first use does.
 ///
 /// ```
 /// use burn_overcommit::OvercommitDevice;
@@ -29,6 +30,9 @@ pub enum OvercommitDevice {
     Host(u16),
     /// No data and a virtual clock, on the device profile with this index.
     Sim(SimProfile),
+    /// What the environment names, where there is no such device: [`default`](OvercommitDevice::default) never fails, and the first
+    /// use of this says what was expected.
+    Misnamed,
 }
 
 /// A row of the table of simulated devices: `sim:h200` by name, [`named`](SimProfile::named) or
@@ -68,13 +72,14 @@ impl SimProfile {
         PROFILES.read().unwrap_or_else(PoisonError::into_inner).get(usize::from(self.0)).cloned()
     }
 
-    fn keys() -> String {
+    /// The devices of all profiles.
+    fn names() -> String {
         let profiles = PROFILES.read().unwrap_or_else(PoisonError::into_inner);
-        profiles.iter().map(|profile| profile.key.as_str()).collect::<Vec<_>>().join(", ")
+        profiles.iter().map(|profile| format!("sim:{}", profile.key)).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// The kinds of device, by the type id they have in Burn's [`DeviceId`].
+/// The kinds of device that have a name, by the type id they have in Burn's [`DeviceId`].
 const KINDS: [&str; 3] = ["cuda", "host", "sim"];
 
 impl OvercommitDevice {
@@ -83,6 +88,7 @@ impl OvercommitDevice {
             OvercommitDevice::Cuda(index) => (0, index),
             OvercommitDevice::Host(index) => (1, index),
             OvercommitDevice::Sim(SimProfile(index)) => (2, index),
+            OvercommitDevice::Misnamed => (3, 0),
         }
     }
 
@@ -91,8 +97,27 @@ impl OvercommitDevice {
             0 => OvercommitDevice::Cuda(index),
             1 => OvercommitDevice::Host(index),
             2 => OvercommitDevice::Sim(SimProfile(index)),
+            3 => OvercommitDevice::Misnamed,
             _ => return None,
         })
+    }
+
+    /// The device of this name; else what was expected.
+    pub(crate) fn named(text: &str) -> Result<Self, String> {
+        let unknown = || String::from("cuda:N, host:N or sim:KEY such as sim:h200");
+        let (kind, index) = text.split_once(':').unwrap_or((text, "0"));
+        if kind == "sim" {
+            let no_profile = || format!("one of {}", SimProfile::names());
+            return SimProfile::named(index).map(OvercommitDevice::Sim).ok_or_else(no_profile);
+        }
+        let kind = KINDS.iter().position(|name| *name == kind).ok_or_else(unknown)?;
+        let index = index.parse().map_err(|_| unknown())?;
+        OvercommitDevice::from_parts(kind as u16, index).ok_or_else(unknown)
+    }
+
+    /// Why [`Misnamed`](OvercommitDevice::Misnamed) is the default, if it is.
+    pub(crate) fn misnaming() -> Option<Error> {
+        decided().as_ref().err().cloned()
     }
 
     /// How many devices of this kind there are.
@@ -106,19 +131,25 @@ impl OvercommitDevice {
     }
 }
 
+/// The default device, or why what the environment names is none.
+fn decided() -> &'static Result<OvercommitDevice, Error> {
+    static DEFAULT: OnceLock<Result<OvercommitDevice, Error>> = OnceLock::new();
+    DEFAULT.get_or_init(|| config::device_from_environment().unwrap_or_else(|| Ok(found())))
+}
+
 impl Default for OvercommitDevice {
     fn default() -> Self {
-        static DEFAULT: OnceLock<OvercommitDevice> = OnceLock::new();
-        *DEFAULT.get_or_init(|| config::device_from_environment().unwrap_or_else(found))
+        decided().as_ref().map_or(OvercommitDevice::Misnamed, |device| *device)
     }
 }
 
-/// The first GPU if it can be used, else the host.
+/// The first GPU if it can be used, else the host; in a build without the host engine the GPU all the same, whose error says why.
 #[cfg(feature = "cuda")]
 fn found() -> OvercommitDevice {
     let options = config::Config::new().cuda_options(0).map_err(|error| error.to_string());
     match options.and_then(|options| cuda::check_device(&options)) {
         Ok(()) => OvercommitDevice::Cuda(0),
+        Err(_) if cfg!(not(feature = "host")) => OvercommitDevice::Cuda(0),
         Err(reason) => {
             let device = OvercommitDevice::Host(0);
             config::log_by_environment(
@@ -157,7 +188,10 @@ impl fmt::Display for OvercommitDevice {
         {
             return write!(f, "sim:{key}");
         }
-        write!(f, "{}:{index}", KINDS[kind as usize])
+        match KINDS.get(usize::from(kind)) {
+            Some(kind) => write!(f, "{kind}:{index}"),
+            None => write!(f, "no device"),
+        }
     }
 }
 
@@ -165,16 +199,8 @@ impl FromStr for OvercommitDevice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let unknown =
-            || format!("unknown device \"{text}\": expected cuda:N, host:N or sim:KEY such as sim:h200");
-        let (kind, index) = text.split_once(':').unwrap_or((text, "0"));
-        if kind == "sim" {
-            let no_profile = || format!("unknown device \"{text}\": expected one of {}", SimProfile::keys());
-            return SimProfile::named(index).map(OvercommitDevice::Sim).ok_or_else(no_profile);
-        }
-        let kind = KINDS.iter().position(|name| *name == kind).ok_or_else(unknown)?;
-        let index = index.parse().map_err(|_| unknown())?;
-        OvercommitDevice::from_parts(kind as u16, index).ok_or_else(unknown)
+        OvercommitDevice::named(text)
+            .map_err(|expected| format!("unknown device \"{text}\": expected {expected}"))
     }
 }
 
@@ -208,9 +234,13 @@ mod tests {
 
     #[test]
     fn unknown_names_say_what_was_expected() {
-        for text in ["gpu", "host:x", "host:99999", "sim", "sim:gtx", ""] {
+        for text in ["gpu", "host:x", "host:99999", "cdua:0", ""] {
             let error = text.parse::<OvercommitDevice>().unwrap_err();
-            assert!(error.contains("expected"), "{error}");
+            assert!(error.contains("expected cuda:N, host:N or sim:KEY"), "{error}");
+        }
+        for text in ["sim", "sim:h2000"] {
+            let error = text.parse::<OvercommitDevice>().unwrap_err();
+            assert!(error.contains("expected one of sim:k40c, ") && error.contains("sim:h200"), "{error}");
         }
     }
 }

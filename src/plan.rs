@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytesize::ByteSize;
 
-use crate::config::{BUDGET_SHARE, Config, LEAST_PAGES};
+use crate::config::{BUDGET_SHARE, Config, LEAST_BUDGET_BYTES, LEAST_PAGES};
 use crate::engine::sim::Profile;
 use crate::error::Error;
 use crate::runtime::{configure, portrait, stats};
@@ -93,7 +93,10 @@ pub fn plan(profile: &Profile, config: Config, program: impl Fn(&OvercommitDevic
     let mut boundless = profile.clone();
     (boundless.props.device_bytes, boundless.props.host_bytes) = (BOUNDLESS_BYTES, BOUNDLESS_BYTES);
     let device = OvercommitDevice::Sim(SimProfile::add(boundless));
-    let config = |budget_bytes| config.clone().host_limit_bytes(BOUNDLESS_BYTES).budget_bytes(budget_bytes);
+    let config = |budget_bytes: usize| {
+        let budget_bytes = budget_bytes.max(LEAST_BUDGET_BYTES);
+        config.clone().host_limit_bytes(BOUNDLESS_BYTES).budget_bytes(budget_bytes)
+    };
     let run = |config: Config| {
         configure(&device, config)?;
         program(&device);

@@ -140,7 +140,7 @@ fn what_cannot_be_done_is_told_by_text_and_exit_code() {
     let (code, message) = refused(&["replay", path, "--budget", "lots"]);
     assert!(code == 2 && message.contains("expected bytes such as 8 GiB"), "{message}");
     let (code, message) = refused(&["replay", path, "--device", "gtx"]);
-    assert!(code == 1 && message.contains("expected one of k40c"), "{message}");
+    assert!(code == 1 && message.contains("expected one of sim:k40c"), "{message}");
     let (code, message) = refused(&["replay", path, "--policy", "best"]);
     assert!(code == 2 && message.contains("expected one of auto"), "{message}");
     let (code, message) = refused(&["record", "--model", "skynet", "-o", cut.to_str().unwrap()]);

@@ -1,9 +1,13 @@
-//! Settings from the environment. Only one test here touches it, in a process of its own.
+//! Settings from the environment. Only one test here changes it; others do so for processes of their own.
 
-use burn_overcommit::{Config, OvercommitDevice, VARIABLES, configure, stats};
+use std::process::Command;
+
+use burn::tensor::backend::Backend;
+use burn::tensor::{DType, Tensor};
+use burn_overcommit::{Config, Overcommit, OvercommitDevice, VARIABLES, configure, stats};
 
 fn set(name: &str, value: &str) {
-    // SAFETY: this is the process's only test, and nothing it has started reads the environment.
+    // SAFETY: the process's other tests read the environment only through std, which locks it, and nothing else does.
     unsafe { std::env::set_var(name, value) };
 }
 
@@ -37,6 +41,9 @@ fn the_environment_sets_what_configure_does_not() {
         ("OVERCOMMIT_LOG", "loud"),
         ("OVERCOMMIT_EXACTNESS", "no"),
         ("OVERCOMMIT_PAGE_MAPPING", "maybe"),
+        ("OVERCOMMIT_BUDGET", "101%"),
+        ("OVERCOMMIT_BUDGET", "999 TiB"),
+        ("OVERCOMMIT_HOST_LIMIT", "lots"),
     ] {
         let before = std::env::var(name).unwrap();
         set(name, value);
@@ -45,9 +52,46 @@ fn the_environment_sets_what_configure_does_not() {
         set(name, &before);
     }
 
-    // The default device is decided once, and a bad name never stops a program.
+    // What is set in the program is not laid at the environment's door.
+    let text = configure(&device, Config::new().budget("999 TiB")).unwrap_err().to_string();
+    assert!(text.starts_with("Config::budget: ") && !text.contains("OVERCOMMIT"), "{text}");
+
+    // The default device is decided once.
     set("OVERCOMMIT_DEVICE", "toaster");
     assert_eq!(OvercommitDevice::default(), device);
+}
+
+/// Told by the variable that the test below sets for processes of its own.
+const CHILD: &str = "OVERCOMMIT_TEST_CHILD";
+
+#[test]
+fn a_misspelt_device_is_refused_with_those_that_there_are() {
+    if std::env::var_os(CHILD).is_some() {
+        // Neither this nor what Burn's test-suite asks before `main` may fail.
+        let device = OvercommitDevice::default();
+        let _ = Overcommit::<f32, i32>::dtype_usage(&device, DType::F32);
+        println!("configure: {}", configure(&device, Config::new()).unwrap_err());
+        let _ = Tensor::<Overcommit, 1>::ones([1], &device);
+        return;
+    }
+    for (name, expected) in [
+        ("cdua:0", "expected cuda:N, host:N or sim:KEY such as sim:h200"),
+        ("cuda:x", "expected cuda:N, host:N or sim:KEY such as sim:h200"),
+        ("sim:h2000", "expected one of sim:k40c, "),
+    ] {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_misspelt_device_is_refused_with_those_that_there_are", "--nocapture"])
+            .env(CHILD, "1")
+            .env("OVERCOMMIT_DEVICE", name)
+            .output()
+            .unwrap();
+        assert!(!child.status.success(), "{name}");
+        let expected = format!("OVERCOMMIT_DEVICE: \"{name}\" was given; {expected}");
+        let (told, panicked) =
+            (String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
+        assert!(told.contains(&format!("configure: {expected}")), "{told}");
+        assert!(panicked.contains(&expected), "{panicked}");
+    }
 }
 
 /// README.md shows the table that the program has.

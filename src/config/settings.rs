@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use log::LevelFilter;
 
+use super::amount::Given;
 use super::{Exactness, Placement, Planning};
+use crate::engine::ALIGN_BYTES;
 use crate::op::FloatFormat;
 use crate::policy::{Policy, Reactive};
 use crate::pool::{Foresight, Sabotage};
@@ -107,6 +109,14 @@ impl Settings {
     pub fn budget_for(&self, needed_bytes: usize) -> usize {
         let page_bytes = self.page_bytes(needed_bytes);
         page_bytes.map_or(needed_bytes, |page_bytes| needed_bytes.next_multiple_of(page_bytes))
+    }
+
+    /// Says so where a budget in bytes comes to clearly less.
+    pub(super) fn tell_of_rounding(&self, given: &Given) {
+        let to_bytes = self.whole_pages(self.budget_bytes) / ALIGN_BYTES * ALIGN_BYTES;
+        if given.asked_bytes().is_some_and(|asked_bytes| asked_bytes - to_bytes > asked_bytes / 100) {
+            self.log(log::Level::Warn, format_args!("{}", given.rounded(to_bytes)));
+        }
     }
 
     /// Hands a message to the [`log`] facade if the user wants such detail.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::config::{Config, Placement, Planning};
+use crate::config::{Config, LEAST_BUDGET_BYTES, Placement, Planning};
 use crate::engine::sim::Profile;
 use crate::error::Error;
 use crate::op::{Dtype, Facts, Traced, Work};
@@ -225,7 +225,7 @@ impl<'a> Replay<'a> {
 
     fn config(&self, settings: &Settings) -> Config {
         let mut config = Config::new()
-            .budget_bytes(settings.budget_bytes)
+            .budget_bytes(settings.budget_bytes.max(LEAST_BUDGET_BYTES))
             .host_limit_bytes(BOUNDLESS_BYTES)
             .policy(settings.policy)
             .offload(settings.offload)

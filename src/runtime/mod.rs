@@ -460,7 +460,13 @@ pub fn write(device: &OvercommitDevice, bytes: &[u8], dtype: Dtype, shape: Shape
 /// gives what [`Config::reads`](crate::Config::reads) says.
 pub fn read(tensor: Tensor) -> Result<Vec<u8>, Error> {
     let (runtime, view) = (tensor.runtime().clone(), *tensor.view());
-    download(tensor)?.map_or_else(|| runtime.supply.elements(runtime.device, &view), Ok)
+    let Some(bytes) = download(tensor)? else {
+        if let Some(warning) = runtime.supply.warning(runtime.device) {
+            runtime.lock().pool.settings.log(log::Level::Warn, format_args!("{warning}"));
+        }
+        return runtime.supply.elements(runtime.device, &view);
+    };
+    Ok(bytes)
 }
 
 /// A number that the program goes on with: the only element of an `i64` tensor. An engine without data takes it to be

@@ -170,5 +170,9 @@ fn engine(device: OvercommitDevice, config: &Config) -> Result<Arc<dyn Engine>, 
             Some(profile) => Ok(Arc::new(SimEngine::new(&profile))),
             None => missing("there is no such profile"),
         },
+        OvercommitDevice::Misnamed => match OvercommitDevice::misnaming() {
+            Some(error) => Err(error),
+            None => missing("the environment names another"),
+        },
     }
 }

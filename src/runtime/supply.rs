@@ -1,6 +1,8 @@
 //! What a program is given where an engine has no data.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::OvercommitDevice;
 use crate::error::Error;
@@ -21,14 +23,26 @@ pub enum Reads {
 /// What stands in for data.
 #[derive(Debug)]
 pub struct Supply {
-    reads: Reads,
+    /// What was said of reads, if anything.
+    reads: Option<Reads>,
     density: Option<f64>,
     count: AtomicUsize,
 }
 
 impl Supply {
-    pub fn new(reads: Reads, density: Option<f64>) -> Self {
+    pub fn new(reads: Option<Reads>, density: Option<f64>) -> Self {
         Supply { reads, density, count: AtomicUsize::new(0) }
+    }
+
+    /// What a program is told that reads before anything was said of reads: once for each device, however often that is configured.
+    pub fn warning(&self, device: OvercommitDevice) -> Option<String> {
+        static WARNED: LazyLock<Mutex<HashSet<OvercommitDevice>>> = LazyLock::new(Mutex::default);
+        if self.reads.is_some() || !WARNED.lock().unwrap_or_else(PoisonError::into_inner).insert(device) {
+            return None;
+        }
+        Some(format!(
+            "{device} has no data, so that all that is read from it is zeros; say with Config::reads what is to be read"
+        ))
     }
 
     /// The elements of the next read, as bytes.
@@ -36,7 +50,7 @@ impl Supply {
         let read = self.count.fetch_add(1, Ordering::Relaxed);
         let count = view.shape().count();
         let error = |reason: String| Error::Reads { device, read: read + 1, reason };
-        match &self.reads {
+        match self.reads.as_ref().unwrap_or(&Reads::Zeros) {
             Reads::Zeros => Ok(vec![0; view.size_bytes()]),
             &Reads::Value(value) => Ok(bytes(view.dtype, std::iter::repeat_n(value, count))),
             Reads::Log(log) => match log.get(read) {

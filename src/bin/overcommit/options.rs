@@ -75,7 +75,7 @@ fn positive(text: &str) -> Result<f64, String> {
 
 /// An amount of memory on the command line.
 pub fn amount(text: &str) -> Result<Amount, String> {
-    text.trim().parse().map_err(|()| "expected bytes such as 8 GiB or 500000, or a share such as 50%".into())
+    text.trim().parse().map_err(|expected: String| format!("expected {expected}"))
 }
 
 /// A simulated device by its key, with or without `sim:`.
