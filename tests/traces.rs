@@ -97,6 +97,47 @@ fn the_environment_records_a_process() {
     assert!(matches!(program.events.last(), Some(Event::Free(_) | Event::Read(_))), "{:?}", program.events);
 }
 
+#[test]
+fn a_recording_that_cannot_be_written_is_refused_at_once() {
+    if std::env::var_os(CHILD).is_some() {
+        let device = OvercommitDevice::Host(3);
+        println!("configure: {}", configure(&device, Config::new()).unwrap_err());
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nowhere/trace.jsonl");
+    let child = recorded_child("a_recording_that_cannot_be_written_is_refused_at_once", &path);
+    let text = String::from_utf8_lossy(&child.stdout);
+    let expected = format!("configure: OVERCOMMIT_TRACE: \"{}\" was given; expected a file", path.display());
+    assert!(child.status.success() && text.contains(&expected), "{text}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_recording_that_is_not_written_fails_the_process() {
+    if std::env::var_os(CHILD).is_some() {
+        let device = OvercommitDevice::Host(3);
+        burn::tensor::Tensor::<Overcommit, 1>::ones([1000], &device).exp().into_data();
+        return;
+    }
+    // It can be opened, and nothing can be written to it.
+    let child = recorded_child("a_recording_that_is_not_written_fails_the_process", "/dev/full".as_ref());
+    let (told, text) = (String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
+    assert!(told.contains("1 passed"), "{told}");
+    assert_eq!(child.status.code(), Some(1), "{text}");
+    assert!(text.contains("OVERCOMMIT_TRACE: ") && text.contains("/dev/full"), "{text}");
+}
+
+/// Runs a test in a process of its own that is recorded.
+fn recorded_child(test: &str, path: &std::path::Path) -> std::process::Output {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(CHILD, "1")
+        .env("OVERCOMMIT_TRACE", path)
+        .output()
+        .unwrap()
+}
+
 /// What the prototype of the DTR simulator might have written.
 const LOG: &str = r#"{"INSTRUCTION":"CONSTANT","NAME":"before"}
 {"INSTRUCTION":"MEMORY","MEMORY":"1000000","NAME":"before"}

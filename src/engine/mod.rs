@@ -17,6 +17,7 @@ mod link;
 #[cfg(test)]
 pub mod measuring;
 mod pages;
+mod process;
 mod props;
 pub mod sim;
 
@@ -24,6 +25,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 pub use instruction::{Instruction, Measured};
+pub(crate) use process::fail_process;
 pub use props::{Flops, Props};
 use serde::{Deserialize, Serialize};
 pub use sim::Times;

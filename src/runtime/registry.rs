@@ -130,10 +130,10 @@ fn start(
     config: Config,
     wrap: impl FnOnce(Arc<dyn Engine>) -> Arc<dyn Engine>,
 ) -> Result<Runtime, Error> {
-    let config = if super::exit::is_recorded(device) { config.record() } else { config };
     let engine = wrap(engine(device, &config)?);
     let supply = config.supply();
-    let settings = config.resolve(engine.props())?;
+    let mut settings = config.resolve(engine.props())?;
+    settings.record |= super::exit::is_recorded(device)?;
     settings.log(
         log::Level::Info,
         format_args!(
