@@ -1,3 +1,4 @@
+use crate::OvercommitDevice;
 use crate::op::Dtype;
 use std::fmt;
 
@@ -13,24 +14,27 @@ pub enum Error {
     #[error(transparent)]
     WorkingSet(Box<WorkingSet>),
 
-    /// Bytes must leave the device and the host tier has no room for them.
+    /// Bytes have to lie in the host tier, and it has no room for them.
     #[error(
-        "the host tier is full: {op} has to offload {} and {} of {} are in use; raise the limit \
-         (Config::host_limit or {}) or the budget, which must hold {} to get by without it",
-        ByteSize(*.needed_bytes as u64), ByteSize(*.used_bytes as u64), ByteSize(*.limit_bytes as u64),
-        crate::config::Variable::HostLimit.name(), ByteSize(*.live_bytes as u64)
+        "the host tier is full: {op} needs {needed_bytes} bytes of it, and {used_bytes} of its {limit_bytes} are in use; raise \
+         the limit (Config::host_limit or {}) to at least {least_limit_bytes} bytes{}. What comes later may need more: \
+         Stats::peak_host_bytes of a run with enough says how much",
+        crate::config::Variable::HostLimit.name(), or_budget(*.least_budget_bytes)
     )]
     HostTierFull {
         /// What was being done.
         op: &'static str,
-        /// Bytes that had to move.
+        /// Bytes that had to lie there.
         needed_bytes: usize,
         /// Bytes in the host tier.
         used_bytes: usize,
         /// The host tier's limit.
         limit_bytes: usize,
-        /// Bytes alive on all tiers, the op's included.
-        live_bytes: usize,
+        /// A limit with room for this, and at least for this.
+        least_limit_bytes: usize,
+        /// A budget in which this takes no room in the host tier, and at least this; nothing where no budget helps, since what a
+        /// program writes and reads passes through the host tier.
+        least_budget_bytes: Option<usize>,
     },
 
     /// Memory is short, and nothing that may be evicted is left.
@@ -134,7 +138,7 @@ pub enum Error {
     },
 
     /// A device this build cannot run.
-    #[error("device {device} is not available: {reason}; use host:0")]
+    #[error("device {device} is not available: {reason}; {}", instead(*.device, cfg!(feature = "host"), cfg!(feature = "cuda")))]
     Device {
         /// The device.
         device: crate::OvercommitDevice,
@@ -211,6 +215,36 @@ impl fmt::Display for WorkingSet {
     }
 }
 
+fn or_budget(least_bytes: Option<usize>) -> String {
+    let name = crate::config::Variable::Budget.name();
+    least_bytes.map_or_else(String::new, |bytes| {
+        format!(", or the budget (Config::budget or {name}) to at least {bytes}, to do without")
+    })
+}
+
+/// What to do without a device, in a build with these engines.
+fn instead(device: OvercommitDevice, has_host: bool, has_cuda: bool) -> &'static str {
+    match device {
+        OvercommitDevice::Host(_) if !has_host && has_cuda => "use cuda:0, or build with the feature `host`",
+        _ if has_host => "use host:0",
+        _ => "build with the feature `host` to use host:0, or simulate it (sim:h200)",
+    }
+}
+
 fn listed(dtypes: &[Dtype]) -> String {
     dtypes.iter().map(Dtype::to_string).collect::<Vec<_>>().join(" and ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_device_is_advised_that_the_build_has_no_engine_for() {
+        let (cuda, host) = (OvercommitDevice::Cuda(0), OvercommitDevice::Host(1));
+        assert_eq!(instead(cuda, true, true), "use host:0");
+        assert!(instead(cuda, false, true).starts_with("build with the feature `host`"));
+        assert!(instead(host, false, true).starts_with("use cuda:0"));
+        assert!(instead(host, false, false).starts_with("build with the feature `host`"));
+    }
 }

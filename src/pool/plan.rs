@@ -108,10 +108,7 @@ impl Pool {
                 self.let_go(input.id);
             }
         }
-        if outputs.as_ref().is_err_and(Error::is_out_of_memory) {
-            self.counters.out_of_memory += 1;
-        }
-        let outputs = outputs?;
+        let outputs = self.counted(outputs)?;
         let touched: Ids = inputs.iter().map(|input| input.id).chain(outputs.iter().copied()).collect();
         let after = self.tally(plan, &outputs).and_then(|()| self.touched(&touched));
         let after = after

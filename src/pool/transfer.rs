@@ -136,6 +136,11 @@ impl Pool {
 
     /// Makes a storage's bytes readable in the host tier and pins them there, until [`end_read`](Pool::end_read).
     pub fn begin_read(&mut self, id: StorageId) -> Result<HostAccess, Error> {
+        let begun = self.make_readable(id);
+        self.counted(begun)
+    }
+
+    fn make_readable(&mut self, id: StorageId) -> Result<HostAccess, Error> {
         self.counters.reads += 1;
         self.journal.note(|| Event::Read(self.number(id)));
         self.log_read(id);
@@ -153,6 +158,11 @@ impl Pool {
     /// A new storage of `size_bytes` that the program writes, until [`end_write`](Pool::end_write). It
     /// begins life in the host tier and is fetched when first used.
     pub fn begin_write(&mut self, size_bytes: usize) -> Result<(StorageId, HostAccess), Error> {
+        let begun = self.make_writable(size_bytes);
+        self.counted(begun)
+    }
+
+    fn make_writable(&mut self, size_bytes: usize) -> Result<(StorageId, HostAccess), Error> {
         let Some((block, busy)) = self.host_block(size_bytes, true)? else {
             return Err(self.host_tier_full("write", size_bytes));
         };

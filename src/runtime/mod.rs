@@ -145,6 +145,19 @@ impl Runtime {
         Ok(front)
     }
 
+    /// The same but for what finds no memory, which waits on: that is not told here, but when the program next asks for it.
+    fn settled_as_far_as_can_be(self: &Arc<Self>) -> Result<MutexGuard<'_, Front>, Error> {
+        let mut front = self.lock();
+        for thread in 0..front.runs.len() {
+            let refused = front.pool.refused_ops();
+            match self.end_run(&mut front, thread) {
+                Err(error) if error.is_out_of_memory() => front.pool.refused_only(refused),
+                submitted => submitted?,
+            }
+        }
+        Ok(front)
+    }
+
     /// Submits what waits of a thread's ops.
     fn end_run(self: &Arc<Self>, front: &mut Front, thread: usize) -> Result<(), Error> {
         let Front { pool, runs, .. } = front;

@@ -76,7 +76,7 @@ pub fn configure_with_engine(
 /// # Errors
 /// A device that this build cannot run.
 pub fn stats(device: &OvercommitDevice) -> Result<Stats, Error> {
-    Ok(runtime(device)?.all_settled()?.pool.stats())
+    Ok(runtime(device)?.settled_as_far_as_can_be()?.pool.stats())
 }
 
 /// Storages that an op or a read holds in place: none between them. For tests.
@@ -121,7 +121,7 @@ pub fn recording(device: &OvercommitDevice) -> Result<Recording, Error> {
 /// # Errors
 /// A device that this build cannot run.
 pub fn reset_stats(device: &OvercommitDevice) -> Result<(), Error> {
-    runtime(device)?.all_settled()?.pool.reset_stats();
+    runtime(device)?.settled_as_far_as_can_be()?.pool.reset_stats();
     Ok(())
 }
 
