@@ -1,6 +1,8 @@
+use std::any::Any;
+use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::{Algorithm, Engine};
 use crate::op::{Op, Outputs, View};
@@ -26,6 +28,42 @@ pub struct Instruction {
     pub others: Box<[Arc<Instruction>]>,
     /// What it really took lately, where the engine measures that.
     pub measured: Measured,
+    /// What the engine lowers it to; the second, where its first output lies where its first input does.
+    pub lowered: [Kept; 2],
+}
+
+/// What an engine works out the first time, and keeps. It makes no difference between instructions.
+#[derive(Default)]
+pub struct Kept(OnceLock<Option<Box<dyn Any + Send + Sync>>>);
+
+impl Kept {
+    /// What `make` gave the first time.
+    ///
+    /// # Panics
+    /// If that was of another type.
+    pub fn get<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> Option<T>) -> Option<&T> {
+        let made = self.0.get_or_init(|| make().map(|made| Box::new(made) as _));
+        made.as_ref().map(|made| made.downcast_ref().expect("an instruction is of one engine"))
+    }
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kept").finish_non_exhaustive()
+    }
+}
+
+impl Clone for Kept {
+    /// With nothing in it.
+    fn clone(&self) -> Self {
+        Kept::default()
+    }
+}
+
+impl PartialEq for Kept {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// A measured time: a mean in which the last one counts for a quarter. It makes no difference between instructions.
@@ -67,8 +105,20 @@ impl Instruction {
         let mut hasher = DefaultHasher::new();
         (op.template(), views).hash(&mut hasher);
         let signature = hasher.finish();
-        let (views, measured, others) = (views.into(), Measured::default(), Box::default());
-        Instruction { op, algorithm, views, outputs, scratch_bytes, launch_ns, signature, measured, others }
+        let (views, others) = (views.into(), Box::default());
+        let (measured, lowered) = Default::default();
+        Instruction {
+            op,
+            algorithm,
+            views,
+            outputs,
+            scratch_bytes,
+            launch_ns,
+            signature,
+            others,
+            measured,
+            lowered,
+        }
     }
 
     /// With all algorithms that the engine offers.

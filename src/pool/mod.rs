@@ -264,7 +264,7 @@ impl Pool {
         self.plans.forget_learned();
         self.learn();
         self.ahead = Ahead::default();
-        self.offloading_until_ns = 0;
+        (self.found_none, self.offloading_until_ns) = (false, 0);
     }
 
     fn no_handle(&mut self, id: StorageId) {

@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicI64;
 use super::call::{Call, Operand, out_of_range};
 use super::spread::spread;
 use crate::engine::EngineError;
-use crate::op::lower::{self, KernelCall, KernelName, NO_FAULT, Placed, Request};
-use crate::op::{Inputs, PerOutput, View};
+use crate::op::lower::{self, Calls, KernelCall, KernelName, NO_FAULT, Placed, Request};
+use crate::op::{Inputs, Op, PerOutput, View};
 
 /// Bytes that a block of cheap work reads or writes of its widest operand: some microseconds, about what it takes to wake
 /// a thread.
@@ -17,7 +17,7 @@ const CHUNK_BYTES: usize = 256 * 1024;
 
 /// A kernel (`Entry` in `simt.cuh`).
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Kernel {
     name: *const c_char,
     run: unsafe extern "C" fn(args: *const c_void, blocks: u32, begin: u32, end: u32),
@@ -118,6 +118,24 @@ pub(super) fn args_bytes(name: &str) -> Option<u64> {
     KERNELS.get(name).map(|kernel| kernel.args_bytes)
 }
 
+/// The kernel that lowering asks for by this name.
+pub(super) fn lowered(name: &KernelName) -> Kernel {
+    LOWERED[name]
+}
+
+/// The kernel calls of an op on this engine; last come the addresses of its workspace and of the word for a fault.
+pub(super) fn lower(
+    op: &Op,
+    inputs: &[Placed],
+    outputs: &[Placed],
+    [scratch, fault]: [u64; 2],
+) -> Option<Calls> {
+    let operands = inputs.iter().chain(outputs);
+    let element_bytes = operands.map(|operand| operand.view.dtype.size_bytes()).max().unwrap_or(1);
+    let chunk = CHUNK_BYTES / element_bytes;
+    lower::lower(&Request { op, inputs, outputs, scratch, fault, chunk, threads: 1 })
+}
+
 /// Computes a call on the calling thread and, where there is enough work, on rayon's. Convolutions and the products of
 /// floats are not here.
 ///
@@ -127,23 +145,13 @@ pub(super) unsafe fn run(call: &Call) -> Result<(), EngineError> {
     let fault = AtomicI64::new(NO_FAULT);
     let inputs: Inputs<Placed> = call.inputs.iter().map(Operand::placed).collect();
     let outputs: PerOutput<Placed> = call.outputs.iter().map(Operand::placed).collect();
-    let operands = inputs.iter().chain(&outputs);
-    let element_bytes = operands.map(|operand| operand.view.dtype.size_bytes()).max().unwrap_or(1);
-    let request = Request {
-        op: &call.op,
-        inputs: &inputs,
-        outputs: &outputs,
-        scratch: call.scratch.address,
-        fault: fault.as_ptr() as u64,
-        chunk: CHUNK_BYTES / element_bytes,
-        threads: 1,
-    };
     let error = |reason: String| EngineError::Kernel { op: call.op.name(), reason };
-    let calls = lower::lower(&request).ok_or_else(|| error("has no kernel of its own".into()))?;
-    for kernel_call in &calls {
+    let calls = lower(&call.op, &inputs, &outputs, [call.scratch.address, fault.as_ptr() as u64])
+        .ok_or_else(|| error("has no kernel of its own".into()))?;
+    for KernelCall { name, blocks, args } in &calls {
         // SAFETY: lowering made the arguments for this kernel (a test compares the structs) from spans that the caller
         // vouches for, and from `fault`, which outlives the call.
-        unsafe { run_blocks(&LOWERED[&kernel_call.name], kernel_call) };
+        unsafe { run_blocks(&lowered(name), args.bytes(), *blocks) };
     }
     match fault.into_inner() {
         NO_FAULT => Ok(()),
@@ -168,8 +176,7 @@ pub(super) unsafe fn run_alone(call: &KernelCall) {
 ///
 /// # Safety
 /// As for [`Kernel::run`].
-unsafe fn run_blocks(kernel: &Kernel, call: &KernelCall) {
-    let (args, blocks) = (call.args.bytes(), call.blocks);
+pub(super) unsafe fn run_blocks(kernel: &Kernel, args: &[u8], blocks: u32) {
     if blocks == 1 {
         // SAFETY: the caller upholds it.
         return unsafe { kernel.run(args, 1, 0, 1) };

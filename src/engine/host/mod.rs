@@ -4,6 +4,7 @@ mod columns;
 mod conv;
 mod kernels;
 mod lanes;
+mod lowered;
 mod matmul;
 #[cfg(target_os = "linux")]
 mod pages;
@@ -22,7 +23,9 @@ use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 use super::call::{self, Call};
 use super::capacity::Capacity;
 use super::props::PAGE_BYTES;
-use super::{Algorithm, Engine, EngineError, Failure, Flops, Lane, Launch, Mark, Props, Ran, Span, Tier};
+use super::{
+    Algorithm, Engine, EngineError, Failure, Flops, Instruction, Lane, Launch, Mark, Props, Ran, Span, Tier,
+};
 use crate::op::{Inputs, Op, Outputs, View, lower};
 use lanes::{Deferred, Lanes, Piece, Threads};
 #[cfg(target_os = "linux")]
@@ -191,8 +194,7 @@ unsafe fn compute_as_is(call: &Call, workers: usize) -> Result<(), EngineError> 
     unsafe {
         match call.op {
             Op::Matmul => matmul::run(call),
-            _ if is_product(&call.op) => conv::run(call, workers),
-            _ => kernels::run(call),
+            _ => conv::run(call, workers),
         }
     }
 }
@@ -203,7 +205,7 @@ unsafe fn compute(call: &Call, workers: usize) -> Result<(), EngineError> {
     let views: Inputs<View> = call.inputs.iter().map(|operand| operand.view).collect();
     // SAFETY: the caller's; the call inside is on parts of its scratch.
     unsafe {
-        match is_product(&call.op) && widen::applies(&views) {
+        match widen::applies(&views) {
             true => widen::run(call, |call| compute_as_is(call, workers)),
             false => compute_as_is(call, workers),
         }
@@ -213,7 +215,15 @@ unsafe fn compute(call: &Call, workers: usize) -> Result<(), EngineError> {
 fn execute(piece: &Piece, workers: usize) -> Result<(), EngineError> {
     match piece {
         // SAFETY: whoever launched it keeps its spans as `Engine::launch` asks until the lane has passed it.
-        Piece::Launch(launch) => unsafe { compute(&Call::from(launch), workers) },
+        Piece::Launch(launch) => unsafe {
+            let Instruction { op, measured, .. } = &*launch.instruction;
+            match (is_product(op), measured.ns()) {
+                (true, _) => compute(&Call::from(launch), workers),
+                // What runs for the first time may never run again: its scalars may be others each time.
+                (false, None) => kernels::run(&Call::from(launch)),
+                (false, Some(_)) => lowered::run(launch),
+            }
+        },
         &Piece::Copy { from, to } => {
             // SAFETY: both spans are mapped, equally large and apart, as `Engine::copy` asks of whoever submits.
             unsafe {

@@ -98,6 +98,11 @@ impl Args {
     pub fn bytes(&self) -> &[u8] {
         &bytemuck::cast_slice(&self.words)[..self.bytes]
     }
+
+    /// The same, of which an address is always a whole one.
+    pub fn words(&self) -> &[u64] {
+        &self.words[..self.bytes.div_ceil(size_of::<u64>())]
+    }
 }
 
 /// One kernel to launch.
