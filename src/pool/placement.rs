@@ -105,20 +105,19 @@ impl Placement {
     pub fn free(&mut self, offset: usize, bytes: usize, pending: Pending) {
         debug_assert!(offset + bytes <= self.capacity_bytes, "freed range lies outside the slab");
         let mut range = Free { bytes, pending };
-        let mut begin = offset;
-        let before = self.free.range(..offset).next_back().map(|(&at, &free)| (at, free));
-        if let Some((at, free)) = before
-            && at + free.bytes == offset
-        {
-            self.remove(at, free.bytes);
-            range = Free { bytes: range.bytes + free.bytes, pending: range.pending.and(free.pending) };
-            begin = at;
-        }
-        if let Some(&free) = self.free.get(&(offset + bytes)) {
+        if let Some(free) = self.free.get(&(offset + bytes)).copied() {
             self.remove(offset + bytes, free.bytes);
             range = Free { bytes: range.bytes + free.bytes, pending: range.pending.and(free.pending) };
         }
-        self.insert(begin, range);
+        // Most often something before it is free already, which then only grows.
+        match self.free.range_mut(..offset).next_back() {
+            Some((&at, free)) if at + free.bytes == offset => {
+                self.by_size.remove(&(free.bytes, at));
+                *free = Free { bytes: free.bytes + range.bytes, pending: free.pending.and(range.pending) };
+                self.by_size.insert((free.bytes, at));
+            }
+            _ => self.insert(offset, range),
+        }
     }
 
     /// Where the last range in use ends.

@@ -48,7 +48,7 @@ pub fn first(steps: &[Step], given: &[Given]) -> usize {
     let mut segment = Segment::new(steps, given);
     let mut longest = 1;
     for end in 1..=steps.len() {
-        if !segment.add(end - 1) {
+        if !segment.add(end as u8 - 1) {
             break;
         }
         if segment.is_one() && segment.is_worth_it(end) {
@@ -63,12 +63,12 @@ struct Segment<'a> {
     steps: &'a [Step],
     given: &'a [Given],
     /// The last step that reads each step's value, or each tensor from outside.
-    last_of_step: ArrayVec<Option<usize>, MOST_STEPS>,
-    last_of_given: ArrayVec<Option<usize>, MOST_GIVEN>,
+    last_of_step: ArrayVec<Option<u8>, MOST_STEPS>,
+    last_of_given: ArrayVec<Option<u8>, MOST_GIVEN>,
     /// Steps with the same number belong together.
-    groups: ArrayVec<usize, MOST_STEPS>,
+    groups: ArrayVec<u8, MOST_STEPS>,
     /// That of the steps that read a large tensor from outside.
-    group_of_given: ArrayVec<Option<usize>, MOST_GIVEN>,
+    group_of_given: ArrayVec<Option<u8>, MOST_GIVEN>,
     inputs: usize,
     scalars: usize,
     /// Tensors in memory that were not before, one step after the other; and the most of them.
@@ -90,7 +90,7 @@ impl<'a> Segment<'a> {
             new: 0,
             most_new: 0,
         };
-        for (at, step) in steps.iter().enumerate() {
+        for (at, step) in (0..).zip(steps) {
             for &operand in &step.operands {
                 match operand {
                     Operand::Given(place) => segment.last_of_given[place as usize] = Some(at),
@@ -102,8 +102,8 @@ impl<'a> Segment<'a> {
     }
 
     /// Takes the next step in, if a program can have so many inputs and scalars.
-    fn add(&mut self, at: usize) -> bool {
-        let step = &self.steps[at];
+    fn add(&mut self, at: u8) -> bool {
+        let (before, step) = (&self.steps[..at as usize], &self.steps[at as usize]);
         self.scalars += usize::from(step.has_scalar);
         self.groups.push(at);
         let mut freed = 0;
@@ -119,7 +119,7 @@ impl<'a> Segment<'a> {
                 }
                 Operand::Given(place) => {
                     let given = self.given[place as usize];
-                    let is_first = !self.steps[..at].iter().any(|step| step.operands.contains(&operand));
+                    let is_first = !before.iter().any(|step| step.operands.contains(&operand));
                     self.inputs += usize::from(is_first);
                     if given.is_large {
                         if let Some(group) = self.group_of_given[place as usize] {
@@ -138,7 +138,7 @@ impl<'a> Segment<'a> {
         self.inputs <= MAX_FUSED_INPUTS && self.scalars <= MAX_SCALARS
     }
 
-    fn join(&mut self, group: usize, with: usize) {
+    fn join(&mut self, group: u8, with: u8) {
         let given = self.group_of_given.iter_mut().flatten();
         self.groups.iter_mut().chain(given).filter(|other| **other == group).for_each(|other| *other = with);
     }
@@ -149,11 +149,14 @@ impl<'a> Segment<'a> {
 
     /// Whether the steps before `end` can be written by one op, which needs no more new memory than they do.
     fn is_worth_it(&self, end: usize) -> bool {
-        let outlives =
-            |at: usize| self.steps[at].kept || self.last_of_step[at].is_some_and(|last| last >= end);
+        let outlives = |at: usize| {
+            self.steps[at].kept || self.last_of_step[at].is_some_and(|last| usize::from(last) >= end)
+        };
         let outputs = (0..end).filter(|&at| outlives(at)).count();
         let small = self.steps[..end].iter().filter(|step| step.reduces).count();
-        let goes = |at: usize| self.given[at].goes && self.last_of_given[at].is_some_and(|last| last < end);
+        let goes = |at: usize| {
+            self.given[at].goes && self.last_of_given[at].is_some_and(|last| usize::from(last) < end)
+        };
         let in_place = (0..self.given.len()).any(goes);
         let large = outputs - small;
         outputs <= MAX_FUSED_OUTPUTS && large as isize - isize::from(in_place && large > 0) <= self.most_new
