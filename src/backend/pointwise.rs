@@ -100,6 +100,9 @@ pub fn convert_to(x: Tensor, dtype: impl Into<DType>) -> Tensor {
 /// The operands expanded to their common shape.
 #[track_caller]
 pub fn broadcast<const N: usize>(tensors: [Tensor; N]) -> [Tensor; N] {
+    if tensors.iter().all(|tensor| tensor.shape() == tensors[0].shape()) {
+        return tensors;
+    }
     let shapes = || tensors.iter().map(|tensor| tensor.shape());
     let common = shapes().try_fold(Shape::new(&[]), |common, shape| common_shape(&common, shape));
     let Some(common) = common else {

@@ -93,6 +93,10 @@ impl<T: Around> Engine for T {
         self.engine().scratch(op, algorithm, inputs, outputs)
     }
 
+    fn prepares(&self) -> bool {
+        self.engine().prepares()
+    }
+
     fn prepare(&self, op: &Op, inputs: &mut dyn Iterator<Item = &View>) {
         self.engine().prepare(op, inputs);
     }

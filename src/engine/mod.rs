@@ -258,6 +258,11 @@ pub trait Engine: Send + Sync + Debug {
     /// Workspace that `op` needs: a function of shapes, algorithm and profile, never of free memory.
     fn scratch(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> usize;
 
+    /// Whether [`prepare`](Engine::prepare) does anything.
+    fn prepares(&self) -> bool {
+        false
+    }
+
     /// An op of these inputs is about to be launched: what takes long the first time, such as compiling a kernel, is done now,
     /// where no lock is held, as far as it can be told beforehand.
     fn prepare(&self, op: &Op, inputs: &mut dyn Iterator<Item = &View>) {

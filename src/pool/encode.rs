@@ -127,7 +127,7 @@ impl Pool {
     ) -> Result<Arc<Instruction>, Error> {
         let views = [view].into_iter().chain(beside);
         let inputs: Inputs<Input> = views.map(|view| Input { id, view, consumed: false }).collect();
-        self.instructions.get(&*self.submitter.engine, self.settings.exactness, op, &inputs)
+        self.instructions.get(&*self.submitter.engine, self.settings.exactness, &op, &inputs)
     }
 
     /// Memory for an encoded form, and for what may lie beside it, where there is some. What lies in the host tier is not to be in
@@ -214,7 +214,7 @@ impl Pool {
         // What lies beside a form is read too, but is no storage.
         all.extend(encoding.beside(dtype, count).map(|view| Input { view, ..read[at] }));
         let instruction =
-            self.instructions.get(&*self.submitter.engine, self.settings.exactness, op, &all)?;
+            self.instructions.get(&*self.submitter.engine, self.settings.exactness, &op, &all)?;
         // Where all is decoded into workspace nothing is gained.
         if instruction.scratch_bytes >= asked.scratch_bytes + values.size_bytes() {
             return Ok(None);

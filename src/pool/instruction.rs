@@ -32,7 +32,7 @@ impl Instructions {
         &mut self,
         engine: &dyn Engine,
         exactness: Exactness,
-        op: Op,
+        op: &Op,
         inputs: &[Input],
     ) -> Result<Arc<Instruction>, Error> {
         let mut state = self.hasher.build_hasher();
@@ -40,7 +40,7 @@ impl Instructions {
         inputs.iter().for_each(|input| input.view.hash(&mut state));
         let hash = state.finish();
         let same = |known: &Arc<Instruction>| {
-            known.op == op && known.views.iter().eq(inputs.iter().map(|input| &input.view))
+            known.op == *op && known.views.iter().eq(inputs.iter().map(|input| &input.view))
         };
         if let Some(known) = self.known.find(hash, same) {
             return Ok(known.clone());
@@ -54,7 +54,7 @@ impl Instructions {
             self.known.retain(|known| Arc::strong_count(known) > 1);
             self.most = 2 * self.known.len() + SPARE;
         }
-        let made = Instruction::new(engine, op, engine.algorithm(&op, &views), &views);
+        let made = Instruction::new(engine, *op, engine.algorithm(op, &views), &views);
         let made = Arc::new(match exactness {
             Exactness::Exact => made,
             Exactness::Fast => made.with_others(engine),
@@ -86,7 +86,7 @@ mod tests {
         let mut instructions = Instructions::default();
         let mut get = |op, count| {
             let view = View::contiguous(Dtype::F32, Shape::new(&[count]));
-            instructions.get(&engine, Exactness::Exact, op, &[Input { id, view, consumed: false }]).unwrap()
+            instructions.get(&engine, Exactness::Exact, &op, &[Input { id, view, consumed: false }]).unwrap()
         };
         let kept = get(Op::Unary(Unary::Exp), 10);
         assert!(Arc::ptr_eq(&kept, &get(Op::Unary(Unary::Exp), 10)));

@@ -268,11 +268,11 @@ mod tests {
                             let id = if consumed { held.swap_remove(at) } else { held[at] };
                             inputs.push(Input { id, view, consumed });
                         }
-                        let made = pool.run(Op::Binary(Binary::Add), &inputs);
+                        let made = pool.run(&Op::Binary(Binary::Add), &inputs);
                         held.extend(made.into_iter().flatten().map(|(id, _)| id));
                     }
                     _ => {
-                        let made = pool.run(Op::Fill { shape, dtype, value: Scalar::Int(1) }, &[]);
+                        let made = pool.run(&Op::Fill { shape, dtype, value: Scalar::Int(1) }, &[]);
                         held.extend(made.into_iter().flatten().map(|(id, _)| id));
                     }
                 }

@@ -42,7 +42,7 @@ struct Ran {
 impl Pool {
     /// Submits an op and returns what it makes: storages with one handle each, and how to read them. Handles that it
     /// consumes are gone, also after an error; nothing else is lost by one.
-    pub fn run(&mut self, op: Op, inputs: &[Input]) -> Result<Outputs, Error> {
+    pub fn run(&mut self, op: &Op, inputs: &[Input]) -> Result<Outputs, Error> {
         let exactness = self.settings.exactness;
         let asked = match self.instructions.get(&*self.submitter.engine, exactness, op, inputs) {
             Ok(asked) => asked,
@@ -57,7 +57,7 @@ impl Pool {
 
     /// [`run`](Pool::run), but after an error the handles that the op was to consume are still there. Where something went wrong
     /// only after the op, that comes beside what it made.
-    pub fn run_or_keep(&mut self, op: Op, inputs: &[Input]) -> Result<(Outputs, Result<(), Error>), Error> {
+    pub fn run_or_keep(&mut self, op: &Op, inputs: &[Input]) -> Result<(Outputs, Result<(), Error>), Error> {
         let exactness = self.settings.exactness;
         let asked = self.instructions.get(&*self.submitter.engine, exactness, op, inputs)?;
         self.run_or_keep_instruction(&asked, inputs)
@@ -224,7 +224,7 @@ impl Pool {
     }
 
     /// The same of an op by itself.
-    pub fn allows_op(&mut self, op: Op, inputs: &[Input]) -> bool {
+    pub fn allows_op(&mut self, op: &Op, inputs: &[Input]) -> bool {
         let asked = self.instructions.get(&*self.submitter.engine, self.settings.exactness, op, inputs);
         asked.is_ok_and(|asked| {
             let need_bytes = self.least_bytes(&asked, inputs);

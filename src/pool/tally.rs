@@ -45,7 +45,7 @@ impl Pool {
         let word = View::contiguous(Dtype::U32, Shape::new(&[1]));
         let inputs = [view, word].map(|view| Input { id, view, consumed: false });
         let engine = self.engine().clone();
-        let plan = self.instructions.get(&*engine, self.settings.exactness, Op::Tally(tally), &inputs)?;
+        let plan = self.instructions.get(&*engine, self.settings.exactness, &Op::Tally(tally), &inputs)?;
         let scratch = self.device.allocate(&*engine, plan.scratch_bytes);
         let Some(scratch) = scratch.map_err(|error| self.engine_error(error))? else { return Ok(()) };
         let placed = self.host_block(aligned(WORD_BYTES), false);

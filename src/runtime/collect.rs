@@ -139,10 +139,10 @@ impl Run {
         runtime: &Arc<Runtime>,
         op: Op,
         (kind, scalar): AsStep,
-        tensors: Inputs<Tensor>,
+        tensors: impl Iterator<Item = Tensor>,
     ) -> Tensor {
         let made = Tensor::promised(runtime.clone(), self.view.expect("a run has begun"));
-        let operands = tensors.into_iter().map(|tensor| self.operand(tensor)).collect();
+        let operands = tensors.map(|tensor| self.operand(tensor)).collect();
         self.steps.push(Pending {
             op,
             kind,
@@ -350,7 +350,7 @@ impl Run {
                 Input { id: tensor.id(), view: *tensor.view(), consumed }
             })
             .collect();
-        let (made, after) = pool.run_or_keep(op, &inputs)?;
+        let (made, after) = pool.run_or_keep(&op, &inputs)?;
         for (&place, input) in read.iter().zip(&inputs) {
             // The pool has it.
             if input.consumed {

@@ -63,7 +63,7 @@ impl Run {
         self.deferred.take_if(|deferred| deferred.made.strong_count() == 0);
         let Some(deferred) = &self.deferred else { return Ok(()) };
         let inputs = as_inputs(&deferred.inputs);
-        let (made, after) = pool.run_or_keep(deferred.op, &inputs)?;
+        let (made, after) = pool.run_or_keep(&deferred.op, &inputs)?;
         if let Some(Deferred { inputs: tensors, made: promised, view, .. }) = self.deferred.take() {
             // The pool has what was consumed.
             let consumed = tensors.into_iter().zip(&inputs).filter(|(_, input)| input.consumed);

@@ -9,7 +9,7 @@ use super::tensor::Handle;
 use super::{Runtime, Tensor};
 use crate::engine::aligned;
 use crate::error::Error;
-use crate::op::{Ending, MAX_RANK, MAX_SCALARS, Op, Program, Reduce, Shape, Source, View, lower};
+use crate::op::{Ending, Inputs, MAX_RANK, MAX_SCALARS, Op, Program, Reduce, Shape, Source, View, lower};
 use crate::pool::{Input, Pool, StorageId};
 
 /// So many times smaller than what waits is an op that may be submitted before it.
@@ -99,13 +99,15 @@ pub fn reorders(op: &Op, tensors: &[Tensor]) -> bool {
 impl Run {
     /// Whether an op can be submitted before what waits: it reads nothing of that, and is small beside it or what that waits for.
     pub fn lets_pass(&self, op: &Op, tensors: &[Tensor]) -> bool {
+        if self.is_empty() {
+            return false;
+        }
         let deferred = self.deferred.as_ref();
         let view = self.view.or(deferred.map(|deferred| deferred.view));
         let most = view.map_or(0, |view| view.size_bytes() / SMALL);
-        let read: Vec<View> = tensors.iter().map(|tensor| *tensor.view()).collect();
+        let read: Inputs<View> = tensors.iter().map(|tensor| *tensor.view()).collect();
         let is_small = |views: &[View]| views.iter().map(View::size_bytes).sum::<usize>() <= most;
-        !self.is_empty()
-            && tensors.iter().all(|tensor| tensor.try_id().is_some())
+        tensors.iter().all(|tensor| tensor.try_id().is_some())
             && (deferred.is_some_and(|deferred| deferred.is_after(op, tensors))
                 || is_small(&read) && is_small(&op.outputs(&read)))
     }
@@ -172,7 +174,7 @@ impl Run {
         let Some(copied) = &self.copied else { return Ok(()) };
         let (from, view) = (&copied.from, View::contiguous(copied.from.dtype(), *copied.from.shape()));
         let input = Input { id: from.id(), view: *from.view(), consumed: from.handles() == 1 };
-        let (made, after) = pool.run_or_keep(copied.op, std::slice::from_ref(&input))?;
+        let (made, after) = pool.run_or_keep(&copied.op, std::slice::from_ref(&input))?;
         if let Some(Copied { from, made: promised, .. }) = self.copied.take() {
             if input.consumed {
                 // The pool has it.

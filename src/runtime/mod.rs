@@ -45,6 +45,8 @@ pub struct Runtime {
     front: Mutex<Front>,
     /// Whether elementwise ops wait for others.
     fuses: bool,
+    /// Whether the engine is told what comes.
+    prepares: bool,
     /// Storages whose last handle went; a `Drop` may happen anywhere, also under Burn's graph lock, so it only queues.
     dropped: SegQueue<StorageId>,
     seed: AtomicU64,
@@ -94,6 +96,7 @@ impl Runtime {
     fn new(device: OvercommitDevice, engine: Arc<dyn Engine>, pool: Pool, supply: Supply) -> Self {
         Runtime {
             device,
+            prepares: engine.prepares(),
             engine,
             fuses: pool.settings.fusion,
             front: Mutex::new(Front { pool, runs: Vec::new(), thread: 0, scopes: 0 }),
@@ -182,19 +185,19 @@ impl Runtime {
         thread.map_or(Ok(()), |thread| self.end_run(front, thread))
     }
 
-    /// Takes an op in as the next of the thread's run; gives the tensors back if it is to be submitted by itself.
+    /// Takes an op in as the next of the thread's run, with its tensors, unless it is to be submitted by itself.
     fn collect(
         self: &Arc<Self>,
         front: &mut Front,
-        op: Op,
+        op: &Op,
         step: AsStep,
-        tensors: Inputs<Tensor>,
-    ) -> Result<Result<Tensor, Inputs<Tensor>>, Error> {
+        tensors: &mut Inputs<Tensor>,
+    ) -> Result<Option<Tensor>, Error> {
         let (thread, scopes) = (front.thread, front.scopes);
         let made = View::contiguous(tensors[0].dtype(), *tensors[0].shape());
         if !front.run().continues(&made, scopes) {
-            if front.lets_pass(&op, &tensors) {
-                return Ok(Err(tensors));
+            if front.lets_pass(op, tensors) {
+                return Ok(None);
             }
             self.end_run(front, thread)?;
             front.run().begin(Some(made), scopes);
@@ -204,95 +207,98 @@ impl Runtime {
                 self.end_run_of(front, tensor)?;
             }
         }
-        let need_bytes = front.runs[thread].need_bytes(&front.pool, &tensors);
+        let need_bytes = front.runs[thread].need_bytes(&front.pool, tensors);
         // What is refused is refused at once.
         if !front.pool.allows(need_bytes) {
-            return Ok(Err(tensors));
+            return Ok(None);
         }
-        Ok(Ok(front.run().push(self, op, step, tensors)))
+        Ok(Some(front.run().push(self, *op, step, tensors.drain(..))))
     }
 
-    /// Takes a copy in another order in, which may be reduced next; gives the tensors back if it is to be submitted by itself.
+    /// Takes a copy in another order in, which may be reduced next, with its tensor, unless it is to be submitted by itself.
     fn collect_copy(
         self: &Arc<Self>,
         front: &mut Front,
-        op: Op,
-        mut tensors: Inputs<Tensor>,
-    ) -> Result<Result<Tensor, Inputs<Tensor>>, Error> {
+        op: &Op,
+        tensors: &mut Inputs<Tensor>,
+    ) -> Result<Option<Tensor>, Error> {
         let (thread, scopes, from) = (front.thread, front.scopes, &tensors[0]);
         let made = View::contiguous(from.dtype(), *from.shape());
         let joins = front.run().scopes() == scopes && front.run().can_copy(from);
-        if !joins && (front.lets_pass(&op, &tensors) || from.try_id().is_none()) {
-            return Ok(Err(tensors));
+        if !joins && (front.lets_pass(op, tensors) || from.try_id().is_none()) {
+            return Ok(None);
         }
         let read_bytes = from.try_id().map_or(made.size_bytes(), |id| front.pool.size_bytes(id));
         // What is refused is refused at once.
         if !front.pool.allows(aligned(read_bytes) + aligned(made.size_bytes())) {
-            return Ok(Err(tensors));
+            return Ok(None);
         }
         if !joins {
             self.end_run(front, thread)?;
             front.run().begin(Some(made), scopes);
         }
-        Ok(Ok(front.run().copy(self, op, tensors.swap_remove(0))))
+        Ok(Some(front.run().copy(self, *op, tensors.swap_remove(0))))
     }
 
-    /// Submits what waits with a reduction of it as its end; gives the tensors back if that cannot be.
+    /// Submits what waits with a reduction of it as its end, unless that cannot be.
     fn end_in(
         self: &Arc<Self>,
         front: &mut Front,
         reduce: (Reduce, usize),
-        mut tensors: Inputs<Tensor>,
-    ) -> Result<Result<Tensor, Inputs<Tensor>>, Error> {
+        tensors: &mut Inputs<Tensor>,
+    ) -> Result<Option<Tensor>, Error> {
         let Front { pool, runs, thread, scopes } = front;
         let run = &mut runs[*thread];
         if run.scopes() != *scopes {
-            return Ok(Err(tensors));
+            return Ok(None);
         }
         match run.end_in(self, pool, reduce, tensors.swap_remove(0)) {
-            Err(tensor) => Ok(Err([tensor].into_iter().collect())),
+            Err(tensor) => {
+                tensors.push(tensor);
+                Ok(None)
+            }
             Ok(made) => {
                 let thread = *thread;
                 self.end_run(front, thread)?;
-                Ok(Ok(made))
+                Ok(Some(made))
             }
         }
     }
 
-    /// Has an op wait for those that read what it reads; gives the tensors back if it is to be submitted by itself.
+    /// Has an op wait, with its tensors, for those that read what it reads, unless it is to be submitted by itself.
     fn defer(
         self: &Arc<Self>,
         front: &mut Front,
-        op: Op,
-        tensors: Inputs<Tensor>,
-    ) -> Result<Result<Tensor, Inputs<Tensor>>, Error> {
+        op: &Op,
+        tensors: &mut Inputs<Tensor>,
+    ) -> Result<Option<Tensor>, Error> {
         let (thread, scopes) = (front.thread, front.scopes);
         self.end_run(front, thread)?;
         tensors.iter().try_for_each(|tensor| self.end_run_of(front, tensor))?;
         // What is refused is refused at once.
-        if !front.pool.allows_op(op, &defer::as_inputs(&tensors)) {
-            return Ok(Err(tensors));
+        if !front.pool.allows_op(op, &defer::as_inputs(tensors)) {
+            return Ok(None);
         }
-        Ok(Ok(front.run().defer(self, op, tensors, scopes)))
+        Ok(Some(front.run().defer(self, *op, std::mem::take(tensors), scopes)))
     }
 
-    /// Has an op wait for others, or others that wait end in it; gives the tensors back if it is to be submitted by itself.
+    /// Has an op wait, with its tensors, for others, or others that wait end in it, unless it is to be submitted by itself.
     fn fuse(
         self: &Arc<Self>,
         front: &mut Front,
-        op: Op,
-        tensors: Inputs<Tensor>,
-    ) -> Result<Result<Tensor, Inputs<Tensor>>, Error> {
-        if let Some(step) = collect::as_step(&op, &tensors) {
+        op: &Op,
+        tensors: &mut Inputs<Tensor>,
+    ) -> Result<Option<Tensor>, Error> {
+        if let Some(step) = collect::as_step(op, tensors) {
             return self.collect(front, op, step, tensors);
         }
-        match op {
+        match *op {
             Op::Reduce { kind: kind @ (Reduce::Sum | Reduce::Mean), axis } => {
                 self.end_in(front, (kind, axis), tensors)
             }
-            _ if defer::waits(&op) => self.defer(front, op, tensors),
-            _ if ending::reorders(&op, &tensors) => self.collect_copy(front, op, tensors),
-            _ => Ok(Err(tensors)),
+            _ if defer::waits(op) => self.defer(front, op, tensors),
+            _ if ending::reorders(op, tensors) => self.collect_copy(front, op, tensors),
+            _ => Ok(None),
         }
     }
 
@@ -310,16 +316,19 @@ impl Runtime {
         }
     }
 
-    fn submit(self: &Arc<Self>, op: Op, tensors: Inputs<Tensor>) -> Result<PerOutput<Tensor>, Error> {
+    fn submit(self: &Arc<Self>, op: &Op, mut tensors: Inputs<Tensor>) -> Result<PerOutput<Tensor>, Error> {
         self.keep_pace()?;
-        self.prepare(&op, &tensors);
+        if self.prepares {
+            self.prepare(op, &tensors);
+        }
         let mut front = self.lock();
-        let tensors = match if self.fuses { self.fuse(&mut front, op, tensors)? } else { Err(tensors) } {
-            Ok(promised) => return Ok([promised].into_iter().collect()),
-            Err(tensors) => tensors,
-        };
+        if self.fuses
+            && let Some(promised) = self.fuse(&mut front, op, &mut tensors)?
+        {
+            return Ok([promised].into_iter().collect());
+        }
         let thread = front.thread;
-        if !front.lets_pass(&op, &tensors) {
+        if !front.lets_pass(op, &tensors) {
             self.end_run(&mut front, thread)?;
         }
         tensors.iter().try_for_each(|tensor| self.end_run_of(&mut front, tensor))?;
@@ -389,7 +398,7 @@ impl Runtime {
     }
 }
 
-fn submit(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<PerOutput<Tensor>, Error> {
+fn submit(op: &Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<PerOutput<Tensor>, Error> {
     let tensors: Inputs<Tensor> = inputs.into_iter().collect();
     let runtime = tensors[0].runtime().clone();
     if let Some(other) = tensors.iter().find(|tensor| !Arc::ptr_eq(tensor.runtime(), &runtime)) {
@@ -400,18 +409,18 @@ fn submit(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<PerOutput<
 
 /// Runs an op with one output on the device of its inputs. Inputs passed by their last handle may be overwritten.
 pub fn run(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<Tensor, Error> {
-    Ok(submit(op, inputs)?.swap_remove(0))
+    Ok(submit(&op, inputs)?.swap_remove(0))
 }
 
 /// Runs an op with two outputs.
 pub fn run_pair(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<[Tensor; 2], Error> {
-    let outputs = submit(op, inputs)?;
+    let outputs = submit(&op, inputs)?;
     Ok(outputs.into_inner().expect("an op with two outputs"))
 }
 
 /// Runs an op without inputs on `device`.
 pub fn create(device: &OvercommitDevice, op: Op) -> Result<Tensor, Error> {
-    Ok(registry::runtime(device)?.submit(op, Inputs::new())?.swap_remove(0))
+    Ok(registry::runtime(device)?.submit(&op, Inputs::new())?.swap_remove(0))
 }
 
 /// Runs an op of a recorded program.
@@ -420,7 +429,7 @@ pub(crate) fn run_traced(
     op: Traced,
     inputs: Vec<Tensor>,
 ) -> Result<PerOutput<Tensor>, Error> {
-    registry::runtime(device)?.submit(Op::Traced(op), inputs.into())
+    registry::runtime(device)?.submit(&Op::Traced(op), inputs.into())
 }
 
 /// A tensor as [`write`] makes it, on an engine without data.

@@ -10,7 +10,8 @@ use crate::pool::{Input, StorageId};
 #[derive(Clone)]
 pub struct Tensor {
     handle: Arc<Handle>,
-    view: View,
+    /// Apart, since tensors go by value from call to call, and a view is large.
+    view: Arc<View>,
 }
 
 /// A program's claim on a storage. The last one to go frees it at the next plan, `stats` or `sync`.
@@ -41,18 +42,18 @@ impl Drop for Handle {
 
 impl Tensor {
     pub(super) fn new(runtime: Arc<Runtime>, id: StorageId, view: View) -> Self {
-        Tensor { handle: Arc::new(Handle { runtime, id: id.into() }), view }
+        Tensor { handle: Arc::new(Handle { runtime, id: id.into() }), view: Arc::new(view) }
     }
 
     /// What an op is to make that waits.
     pub(super) fn promised(runtime: Arc<Runtime>, view: View) -> Self {
-        Tensor { handle: Arc::new(Handle { runtime, id: OnceLock::new() }), view }
+        Tensor { handle: Arc::new(Handle { runtime, id: OnceLock::new() }), view: Arc::new(view) }
     }
 
     /// What was promised by a handle.
     pub(super) fn keeping(handle: Arc<Handle>, id: StorageId, view: View) -> Self {
         handle.id.set(id).expect("a promise is kept once");
-        Tensor { handle, view }
+        Tensor { handle, view: Arc::new(view) }
     }
 
     pub(super) fn handle(&self) -> &Arc<Handle> {
@@ -79,7 +80,7 @@ impl Tensor {
 
     /// Gives the tensor to an op. If this was the storage's last handle, freeing it is now up to the pool.
     pub(super) fn into_input(self) -> Input {
-        let (id, view) = (self.id(), self.view);
+        let (id, view) = (self.id(), *self.view);
         let consumed = Arc::into_inner(self.handle).is_some_and(|mut handle| handle.id.take().is_some());
         Input { id, view, consumed }
     }
@@ -112,13 +113,15 @@ impl Tensor {
     /// The same bytes as elements of another type, which must be stored alike.
     pub fn with_dtype(mut self, dtype: Dtype) -> Self {
         debug_assert_eq!(self.view.dtype.stored(), dtype.stored(), "not a view");
-        self.view.dtype = dtype;
+        Arc::make_mut(&mut self.view).dtype = dtype;
         self
     }
 
     /// The same storage seen through another layout, which must lie inside it.
     pub fn with_layout(mut self, layout: Layout) -> Self {
-        self.view.layout = layout;
+        if self.view.layout != layout {
+            Arc::make_mut(&mut self.view).layout = layout;
+        }
         self
     }
 }

@@ -416,6 +416,10 @@ impl Engine for CudaEngine {
         by_library.unwrap_or_else(|| lower::scratch_bytes(op, inputs, outputs))
     }
 
+    fn prepares(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, op: &Op, inputs: &mut dyn Iterator<Item = &View>) {
         self.preparation.once(op, inputs, |views| self.make_ready(op, views));
     }
