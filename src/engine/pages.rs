@@ -2,12 +2,21 @@
 
 /// Physical pages, by number.
 #[derive(Debug, Default)]
-pub(super) struct PageSet(Vec<bool>);
+pub(super) struct PageSet {
+    is_in: Vec<bool>,
+    len: usize,
+}
 
 impl PageSet {
+    /// How many are in it.
+    #[cfg_attr(not(all(feature = "host", target_os = "linux")), allow(dead_code))]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
     /// How many of these are not in it.
     pub fn missing(&self, pages: &[u32]) -> usize {
-        pages.iter().filter(|&&page| !self.0.get(page as usize).copied().unwrap_or(false)).count()
+        pages.iter().filter(|&&page| !self.is_in.get(page as usize).copied().unwrap_or(false)).count()
     }
 
     /// Puts pages in; how many were not there.
@@ -15,9 +24,10 @@ impl PageSet {
         let missing = self.missing(pages);
         for &page in pages {
             let end = page as usize + 1;
-            self.0.resize(self.0.len().max(end), false);
-            self.0[page as usize] = true;
+            self.is_in.resize(self.is_in.len().max(end), false);
+            self.is_in[page as usize] = true;
         }
+        self.len += missing;
         missing
     }
 
@@ -25,10 +35,11 @@ impl PageSet {
     pub fn remove(&mut self, pages: &[u32]) -> usize {
         let there = pages.len() - self.missing(pages);
         for &page in pages {
-            if let Some(is_there) = self.0.get_mut(page as usize) {
+            if let Some(is_there) = self.is_in.get_mut(page as usize) {
                 *is_there = false;
             }
         }
+        self.len -= there;
         there
     }
 }
@@ -55,7 +66,7 @@ mod tests {
     fn a_set_counts_what_changes() {
         let mut set = PageSet::default();
         assert_eq!((set.insert(&[3, 1]), set.insert(&[1, 2])), (2, 1));
-        assert_eq!((set.missing(&[0, 1, 2, 3, 9]), set.remove(&[2, 9])), (2, 1));
+        assert_eq!((set.missing(&[0, 1, 2, 3, 9]), set.remove(&[2, 9]), set.len()), (2, 1, 2));
         assert_eq!(set.missing(&[1, 2]), 1);
     }
 

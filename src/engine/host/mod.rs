@@ -8,6 +8,8 @@ mod lowered;
 mod matmul;
 #[cfg(target_os = "linux")]
 mod pages;
+#[cfg(target_os = "linux")]
+mod resident;
 mod spread;
 #[cfg(test)]
 mod testing;
@@ -30,6 +32,8 @@ use crate::op::{Inputs, Op, Outputs, View, lower};
 use lanes::{Deferred, Lanes, Piece, Threads};
 #[cfg(target_os = "linux")]
 use pages::PageMemory;
+#[cfg(target_os = "linux")]
+use resident::Resident;
 
 #[cfg(target_os = "linux")]
 fn possible_page_bytes(bytes: usize) -> Option<usize> {
@@ -147,11 +151,6 @@ impl HostEngine {
     /// If the system gives no threads.
     pub fn new(options: HostOptions) -> Self {
         let workers = options.workers.max(1);
-        let run = Box::new(move |piece: &Piece| execute(piece, workers));
-        let lanes = match options.mode {
-            LaneMode::Threads => Lanes::Threads(Box::new(Threads::new(run))),
-            LaneMode::Deferred { seed } => Lanes::Deferred(Box::new(Deferred::new(run, seed))),
-        };
         #[allow(unused_mut, reason = "only Linux has pages")]
         let (mut props, mut slabs) = (options.props(), Slabs::default());
         #[cfg(target_os = "linux")]
@@ -160,6 +159,19 @@ impl HostEngine {
             // A system that forbids them is one without.
             props.page_bytes = slabs.pages.is_some().then_some(page_bytes);
         }
+        #[cfg(target_os = "linux")]
+        let resident = slabs.pages.as_ref().map(|pages| pages.resident.clone());
+        let run = Box::new(move |piece: &Piece| {
+            #[cfg(target_os = "linux")]
+            if let Some(resident) = &resident {
+                touch(resident, piece);
+            }
+            execute(piece, workers)
+        });
+        let lanes = match options.mode {
+            LaneMode::Threads => Lanes::Threads(Box::new(Threads::new(run))),
+            LaneMode::Deferred { seed } => Lanes::Deferred(Box::new(Deferred::new(run, seed))),
+        };
         HostEngine { lanes, slabs: Mutex::new(slabs), props, workers }
     }
 }
@@ -209,6 +221,18 @@ unsafe fn compute(call: &Call, workers: usize) -> Result<(), EngineError> {
             true => widen::run(call, |call| compute_as_is(call, workers)),
             false => compute_as_is(call, workers),
         }
+    }
+}
+
+/// Says which memory a piece of work is about to touch.
+#[cfg(target_os = "linux")]
+fn touch(resident: &Resident, piece: &Piece) {
+    match piece {
+        Piece::Launch(launch) => {
+            resident.touch(launch.inputs.iter().chain(&launch.outputs).chain([&launch.scratch]).copied());
+        }
+        Piece::Copy { from, to } => resident.touch([*from, *to].into_iter()),
+        Piece::Wait(_) => {}
     }
 }
 

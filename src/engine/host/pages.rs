@@ -4,10 +4,12 @@ use std::ffi::c_void;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
+use super::resident::Resident;
 use crate::engine::pages::{PageSet, runs};
 use crate::engine::{Span, Tier};
 
@@ -19,6 +21,7 @@ pub(super) struct PageMemory {
     page_bytes: usize,
     existing: PageSet,
     reserved: Vec<Reserved>,
+    pub resident: Arc<Resident>,
 }
 
 /// Addresses that are ours until this is dropped.
@@ -47,16 +50,23 @@ impl PageMemory {
     /// No pages and no addresses; fails where the system has no such files.
     pub fn new(page_bytes: usize) -> io::Result<Self> {
         let file = memfd_create("overcommit-pages", MemfdFlags::CLOEXEC)?;
-        Ok(PageMemory { file, file_pages: 0, page_bytes, existing: PageSet::default(), reserved: Vec::new() })
+        let resident = Arc::new(Resident::new(page_bytes));
+        let (existing, reserved) = (PageSet::default(), Vec::new());
+        Ok(PageMemory { file, file_pages: 0, page_bytes, existing, reserved, resident })
     }
 
+    /// Addresses that begin at a multiple of the page, so that the system may map all of a page at once.
     pub fn reserve(&mut self, bytes: usize) -> io::Result<Span> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let reserved_bytes = bytes + self.page_bytes;
         // SAFETY: a new mapping at an address that the system picks touches nothing that exists.
-        let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::empty(), flags) }?;
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), reserved_bytes, ProtFlags::empty(), flags) }?;
         let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
-        self.reserved.push(Reserved { start, bytes });
-        Ok(Span { tier: Tier::Device, address: start.as_ptr() as u64, bytes })
+        self.reserved.push(Reserved { start, bytes: reserved_bytes });
+        let address = start.as_ptr().expose_provenance().next_multiple_of(self.page_bytes) as u64;
+        let range = Span { tier: Tier::Device, address, bytes };
+        self.resident.add(range);
+        Ok(range)
     }
 
     /// How many of these pages there are not yet.
@@ -79,18 +89,23 @@ impl PageMemory {
             let address = at.address as usize + begin * self.page_bytes;
             let offset = u64::from(physical[begin]) * self.page_bytes as u64;
             let bytes = count * self.page_bytes;
+            let address = ptr::with_exposed_provenance_mut(address);
             // SAFETY: the caller says that these addresses are reserved and unused, so what is replaced there is ours.
             unsafe {
-                mmap(ptr::with_exposed_provenance_mut(address), bytes, access, flags, &self.file, offset)?
-            };
+                mmap(address, bytes, access, flags, &self.file, offset)?;
+                // Where the system has no large pages, it takes longer to touch memory again that counts no more.
+                let _ = madvise(address, bytes, Advice::LinuxHugepage);
+            }
         }
         self.existing.insert(physical);
+        self.resident.set_pages(self.existing.len());
         Ok(())
     }
 
     /// Gives pages back to the system; how many there were. What is mapped there reads as zeros from now on.
     pub fn release(&mut self, physical: &[u32]) -> usize {
         let there = self.existing.remove(physical);
+        self.resident.set_pages(self.existing.len());
         for (begin, count) in runs(physical) {
             let offset = u64::from(physical[begin]) * self.page_bytes as u64;
             let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
