@@ -89,7 +89,7 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 14] = [
         Variable::HostLimit,
         "OVERCOMMIT_HOST_LIMIT",
         "bytes such as 16 GiB, or a share such as 25%",
-        "half of free memory",
+        "half of free memory; on the host engine auto then recomputes what it can",
     ),
     (
         Variable::Policy,
@@ -299,7 +299,8 @@ impl Config {
     }
 
     /// Host memory that may be used for offloaded bytes, written as for [`budget`](Config::budget). What a program writes to a
-    /// device and reads from it passes through it, so that with none there can be neither.
+    /// device and reads from it passes through it, so that with none there can be neither. Unless it is set, [`Policy::Auto`] spares
+    /// it on the host engine, where it is the memory that device memory is a part of: what can be recomputed is.
     pub fn host_limit(mut self, amount: &str) -> Self {
         self.host_limit = Some(Given::text("Config::host_limit", amount));
         self
@@ -474,10 +475,14 @@ impl Config {
             Some(given) => given.resolve(props.device_bytes, LEAST_BUDGET_BYTES)?,
             None => Amount::Share(BUDGET_SHARE).of(props.device_bytes),
         };
-        let host_limit_bytes = match self.host_limit.or_else(|| Given::read(Variable::HostLimit)) {
+        let host_limit = self.host_limit.or_else(|| Given::read(Variable::HostLimit));
+        let host_limit_bytes = match &host_limit {
             Some(given) => given.resolve(props.host_bytes, 0)?,
             None => Amount::Share(HOST_SHARE).of(props.host_bytes),
         };
+        let policy = Variable::Policy.or_read(self.policy)?.unwrap_or_default();
+        // Whoever says how much host memory may be used wants it used.
+        let spares_host = props.shares_memory && policy == Policy::Auto && host_limit.is_none();
         let page_mapping = Variable::PageMapping.or_read(self.page_mapping)?;
         let paging = props.page_bytes.map(|page_bytes| Paging {
             page_bytes,
@@ -487,7 +492,7 @@ impl Config {
             budget_bytes,
             paging: paging.filter(|_| page_mapping != Some(false)),
             host_limit_bytes,
-            policy: Variable::Policy.or_read(self.policy)?.unwrap_or_default(),
+            policy,
             exactness: Variable::Exactness.or_read(self.exactness)?.unwrap_or_default(),
             planning: Variable::Planning.or_read(self.planning)?.unwrap_or_default(),
             fusion: Variable::Fusion.or_read(self.fusion)?.unwrap_or(true),
@@ -495,7 +500,7 @@ impl Config {
             sabotage: self.sabotage,
             portrait_at: self.portrait_at,
             record: self.record,
-            ways: self.ways,
+            ways: AllowedWays { spares_host, ..self.ways },
             placement: Variable::Placement.or_read(self.placement)?.unwrap_or_default(),
             gist_format: Variable::GistFormat.or_read(self.gist_format)?.unwrap_or_default(),
             sparsity: self.sparsity.into(),

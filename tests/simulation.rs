@@ -22,6 +22,7 @@ fn device(config: Config) -> OvercommitDevice {
         name: "test".to_string(),
         device_bytes: 64 * GIB,
         host_bytes: 256 * GIB,
+        shares_memory: false,
         flops: Flops::all(1e9),
         memory_bytes_per_second: 1e9,
         link_bytes_per_second: 1e9,

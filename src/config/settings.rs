@@ -56,12 +56,17 @@ pub(crate) struct AllowedWays {
     pub offload: bool,
     /// Of what the forward pass makes, only checkpoints are offloaded.
     pub checkpoints_only: bool,
+    /// What is offloaded takes memory that is to be spared: above all what can be recomputed is not.
+    pub spares_host: bool,
     pub recompute: bool,
 }
 
+/// How many times as long it may take to recompute than to move, where host memory is to be spared.
+const OUT_OF_PROPORTION: u64 = 256;
+
 impl Default for AllowedWays {
     fn default() -> Self {
-        AllowedWays { offload: true, checkpoints_only: false, recompute: true }
+        AllowedWays { offload: true, checkpoints_only: false, spares_host: false, recompute: true }
     }
 }
 
@@ -69,6 +74,11 @@ impl AllowedWays {
     /// Whether whatever is evicted may be kept on the host.
     pub fn offloads_all(self) -> bool {
         self.offload && !self.checkpoints_only
+    }
+
+    /// What it costs to move a storage away and back in so much time, beside what others cost.
+    pub fn price_of_moving(self, move_ns: u64) -> u64 {
+        if self.spares_host { OUT_OF_PROPORTION * move_ns } else { move_ns }
     }
 }
 

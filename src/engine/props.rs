@@ -10,6 +10,8 @@ pub struct Props {
     pub device_bytes: usize,
     /// Host memory there is for offloaded bytes.
     pub host_bytes: usize,
+    /// Whether both are parts of the same memory: what is moved from one to the other is not gone.
+    pub shares_memory: bool,
     /// Arithmetic.
     pub flops: Flops,
     /// Device memory, read or written, per second.
@@ -109,6 +111,7 @@ mod tests {
             name: "test".into(),
             device_bytes: 0,
             host_bytes: 0,
+            shares_memory: false,
             flops: Flops { f64: 5e8, ..Flops::all(1e9) },
             memory_bytes_per_second: 1e9,
             link_bytes_per_second: 5e8,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
+use crate::config::AllowedWays;
 use crate::engine::{Instruction, Props, aligned};
 use crate::op::{Counts, Inputs, Origin, PerOutput, Planes, Tally, View};
 use crate::policy::{Interval, IntervalId, Reach, Schedule, ScheduledOp, Turn, superneurons_recomputes};
@@ -199,6 +200,23 @@ impl Iteration {
         let flow = self.dataflow(props);
         for (interval, &(slot, _)) in self.intervals.iter_mut().zip(&self.of_interval) {
             interval.may_move = interval.persists || !superneurons_recomputes(&flow, slot as usize);
+        }
+    }
+
+    /// What can be made again is not kept on the host, unless moving it costs less by these `ways`.
+    pub fn spare_host(&mut self, props: &Props, ways: AllowedWays) {
+        let mut remake_ns: HashMap<Slot, u64> = HashMap::new();
+        for step in &self.steps {
+            if let Step::Op { instruction, outputs, .. } = step
+                && instruction.op.replays_exactly()
+            {
+                remake_ns.extend(outputs.iter().map(|&slot| (slot, instruction.launch_ns)));
+            }
+        }
+        for (interval, (slot, _)) in self.intervals.iter_mut().zip(&self.of_interval) {
+            let price_ns = ways.price_of_moving(2 * props.copy_ns(self.size_bytes[*slot as usize]));
+            let is_dearer = |&remake_ns: &u64| remake_ns > price_ns;
+            interval.may_move = interval.persists || remake_ns.get(slot).is_none_or(is_dearer);
         }
     }
 

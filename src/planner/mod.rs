@@ -56,6 +56,9 @@ pub fn plan(
     if settings.ways.checkpoints_only {
         iteration.move_checkpoints_only(props);
     }
+    if settings.ways.spares_host && settings.ways.recompute {
+        iteration.spare_host(props, settings.ways);
+    }
     let settings = &settings.with_less(log.idle_bytes);
     // A simulated device like the real one.
     let profile = &Profile { key: props.name.clone(), props: props.clone(), workspace: Workspace::Gpu };

@@ -127,7 +127,7 @@ impl<'a> Candidates<'a> {
             let fetch_ns = if pool.fetch_is_scheduled(storage) { 0 } else { copy_ns };
             return storage.clean_at_ns.saturating_sub(pool.computed_ns) + fetch_ns;
         }
-        let move_ns = self.offload_wait_ns + 2 * copy_ns;
+        let move_ns = pool.settings.ways.price_of_moving(self.offload_wait_ns + 2 * copy_ns);
         let remake_ns = |most_ns: u64| {
             let own_ns = pool.graph.own_ns(id);
             own_ns

@@ -227,9 +227,10 @@ impl Pool {
         fits.then_some(recipe.instruction.launch_ns)
     }
 
-    /// Predicted time of moving a storage away and back, once the copies before it are done.
+    /// What it costs to move a storage away and back: the predicted time, once the copies before it are done.
     fn move_ns(&self, storage: &Storage) -> u64 {
-        self.offload_wait_ns() + 2 * self.engine().props().copy_ns(storage.size_bytes)
+        let move_ns = self.offload_wait_ns() + 2 * self.engine().props().copy_ns(storage.size_bytes);
+        self.settings.ways.price_of_moving(move_ns)
     }
 
     fn drop_bytes(&mut self, id: StorageId) {

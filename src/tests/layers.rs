@@ -20,6 +20,7 @@ pub fn device(config: Config) -> OvercommitDevice {
         name: "test".to_string(),
         device_bytes: 1 << 40,
         host_bytes: 1 << 40,
+        shares_memory: false,
         flops: Flops::all(1e12),
         memory_bytes_per_second: 1e9,
         link_bytes_per_second: 1e9,

@@ -37,7 +37,8 @@ pub struct Setting {
     pub budget_bytes: usize,
     pub policy: Policy,
     pub lanes: LaneMode,
-    pub host_limit_bytes: usize,
+    /// What the device chooses, if nothing is said.
+    pub host_limit_bytes: Option<usize>,
     /// The size of pages that device memory is mapped by, if it is.
     pub page_bytes: Option<usize>,
     pub sabotage: Option<Sabotage>,
@@ -53,7 +54,7 @@ impl Default for Setting {
             budget_bytes: UNLIMITED,
             policy: Policy::Auto,
             lanes: LaneMode::Threads,
-            host_limit_bytes: UNLIMITED,
+            host_limit_bytes: Some(UNLIMITED),
             page_bytes: None,
             sabotage: None,
             planning: Planning::Off,
@@ -89,9 +90,9 @@ impl Setting {
             .policy(self.policy)
             .lanes(self.lanes)
             .planning(self.planning)
-            .host_limit_bytes(self.host_limit_bytes)
             .page_mapping(self.page_bytes.is_some())
             .sparsity(self.sparsity.as_slice());
+        let config = self.host_limit_bytes.into_iter().fold(config, Config::host_limit_bytes);
         let config = self.page_bytes.into_iter().fold(config, Config::page_bytes);
         self.sabotage.into_iter().fold(config, Config::sabotage)
     }
@@ -180,12 +181,16 @@ pub fn check(device: &OvercommitDevice, seed: u64) {
             let planning = if plans { Planning::AtOnce } else { asked_planning() };
             let setting = Setting { budget_bytes: budget, policy, lanes, planning, ..free };
             within(&setting, || check_feasible(device, &case, &setting, expected));
+            if policy == Policy::Auto {
+                let setting = Setting { host_limit_bytes: None, ..setting };
+                within(&setting, || check_feasible(device, &case, &setting, expected));
+            }
         }
         let setting = Setting { budget_bytes: smallest - 256, policy, ..free };
         within(&setting, || check_too_small(device, &case, &setting, smallest));
     }
     for policy in Policy::ALL.into_iter().filter(|policy| policy.is_lossless()) {
-        let host_limit_bytes = seen.peak_allocated_bytes / 4;
+        let host_limit_bytes = Some(seen.peak_allocated_bytes / 4);
         let planning = asked_planning();
         let setting = Setting { budget_bytes: smallest, policy, host_limit_bytes, planning, ..free };
         within(&setting, || check_full_host(device, &case, &setting, expected));
@@ -231,8 +236,11 @@ pub fn check_paged(device: &OvercommitDevice, seed: u64) {
         if smallest > PAGE_BYTES {
             within(&setting, || check_too_small(device, &case, &setting, smallest));
         }
-        let setting =
-            Setting { budget_bytes: smallest, host_limit_bytes: seen.peak_allocated_bytes / 4, ..setting };
+        let setting = Setting {
+            budget_bytes: smallest,
+            host_limit_bytes: Some(seen.peak_allocated_bytes / 4),
+            ..setting
+        };
         within(&setting, || check_full_host(device, &case, &setting, expected));
     }
 }

@@ -25,18 +25,17 @@ fn figures(stats: &Stats) -> ([usize; 5], Counters) {
     (sizes, stats.counters)
 }
 
-/// Runs programs on both engines under all policies and budgets; how often something was evicted.
-fn agree(page_bytes: Option<usize>) -> u64 {
+/// Runs programs on both engines under some policies and all budgets; how often something was evicted.
+fn agree(free: Setting, policies: &[Policy]) -> u64 {
     let mut profile = SimProfile::named("host").and_then(SimProfile::get).expect("a profile of this machine");
-    profile.props.page_bytes = page_bytes;
+    profile.props.page_bytes = free.page_bytes;
     let devices = [fresh_device(), OvercommitDevice::Sim(SimProfile::add(profile))];
     let first = setting("RANDOM_SEED", 1);
     let mut evictions = 0;
     for seed in first..first + setting("RANDOM_PROGRAMS", 300) / 5 {
         let case = Case::new(seed);
-        let free = Setting { page_bytes, ..Setting::default() };
         let unlimited = seen(&devices[0], &case, &free);
-        for policy in Policy::ALL {
+        for &policy in policies {
             for budget_bytes in budgets(&unlimited) {
                 let setting = Setting { budget_bytes, policy, ..free };
                 let [host, simulated] = devices.each_ref().map(|device| seen(device, &case, &setting));
@@ -50,12 +49,18 @@ fn agree(page_bytes: Option<usize>) -> u64 {
 
 #[test]
 fn a_simulation_evicts_and_moves_what_the_host_engine_does() {
-    let evictions = agree(None);
+    let evictions = agree(Setting::default(), &Policy::ALL);
     assert!(evictions > 10_000, "the budgets hardly bind: {evictions} evictions");
 }
 
 #[test]
 fn a_simulation_maps_the_pages_that_the_host_engine_does() {
-    let evictions = agree(Some(PAGE_BYTES));
+    let evictions = agree(Setting { page_bytes: Some(PAGE_BYTES), ..Setting::default() }, &Policy::ALL);
     assert!(evictions > 10_000, "the budgets hardly bind: {evictions} evictions");
+}
+
+#[test]
+fn a_simulation_spares_the_host_tier_as_the_host_engine_does() {
+    let evictions = agree(Setting { host_limit_bytes: None, ..Setting::default() }, &[Policy::Auto]);
+    assert!(evictions > 1_000, "the budgets hardly bind: {evictions} evictions");
 }

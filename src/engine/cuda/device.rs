@@ -72,6 +72,7 @@ pub(super) fn props(context: &Context) -> Called<Props> {
         name: device.name()?,
         device_bytes: context.free_bytes()?,
         host_bytes: System::new_with_specifics(memory).available_memory() as usize,
+        shares_memory: false,
         flops: Flops { f64: f64 * f32, f32, f16: f16 * f32, bf16: bf16 * f32 },
         // Both edges of the clock.
         memory_bytes_per_second: (2.0 * memory_hz * bus_bytes).max(1e9),

@@ -112,6 +112,7 @@ impl HostOptions {
             name: format!("host, {} threads", self.workers),
             device_bytes: self.device_bytes,
             host_bytes: self.host_bytes,
+            shares_memory: true,
             flops: Flops {
                 f64: cores * CORE_FLOPS_PER_SECOND / 2.0,
                 ..Flops::all(cores * CORE_FLOPS_PER_SECOND)

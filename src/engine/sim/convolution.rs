@@ -146,6 +146,7 @@ mod tests {
             name: "test".into(),
             device_bytes: 0,
             host_bytes: 0,
+            shares_memory: false,
             flops: Flops::all(1e9),
             memory_bytes_per_second: 1e9,
             link_bytes_per_second: 1e9,

@@ -103,6 +103,7 @@ pub fn profiles() -> Vec<Profile> {
             name: name.to_string(),
             device_bytes: gib << 30,
             host_bytes: HOST_BYTES,
+            shares_memory: false,
             flops: Flops { f64, f32, f16, bf16 },
             memory_bytes_per_second: bandwidth * 1e9,
             link_bytes_per_second: link * 1e9,
