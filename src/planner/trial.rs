@@ -240,7 +240,7 @@ impl Running<'_> {
                 let first = self.pool.takings().map(Takings::now);
                 let made = self.pool.run_instruction(instruction, &given)?;
                 self.launches.extend(first.map(|first| (first, self.pool.engine().mark(Lane::Compute))));
-                for (&slot, (id, _)) in outputs.iter().zip(made) {
+                for (&slot, id) in outputs.iter().zip(made) {
                     if scopes(slot) < most {
                         self.pool.keep_result(id, scopes(slot));
                     }

@@ -166,17 +166,17 @@ impl Pool {
     }
 
     /// The op touched these, inputs before outputs: intervals begin.
-    pub(super) fn touched(&mut self, operands: &[StorageId]) -> Result<(), Error> {
+    pub(super) fn touched(&mut self, operands: impl Iterator<Item = StorageId> + Clone) -> Result<(), Error> {
         let Some(following) = self.plans.of_stream(self.streams.current()) else { return Ok(()) };
         let Some(at) = following.place.at() else { return Ok(()) };
         let schedule = following.schedule.clone();
-        for (operand, &id) in operands.iter().enumerate() {
+        for (operand, id) in operands.clone().enumerate() {
             let Some(interval) = schedule.interval(at, operand) else { break };
             if self.graph.storages.contains(id) {
                 self.begin_interval(id, interval);
             }
         }
-        for &id in operands {
+        for id in operands {
             self.offload_early(&schedule, id)?;
         }
         of_op(&schedule.releases, at, |&(op, ..)| op)

@@ -52,23 +52,32 @@ impl Pool {
                 return Err(error);
             }
         };
-        self.run_instruction(&asked, inputs)
+        let outputs = self.run_instruction(&asked, inputs)?;
+        Ok(outputs.into_iter().zip(asked.outputs.iter().copied()).collect())
     }
 
     /// [`run`](Pool::run), but after an error the handles that the op was to consume are still there. Where something went wrong
     /// only after the op, that comes beside what it made.
-    pub fn run_or_keep(&mut self, op: &Op, inputs: &[Input]) -> Result<(Outputs, Result<(), Error>), Error> {
+    pub fn run_or_keep(
+        &mut self,
+        op: &Op,
+        inputs: &[Input],
+    ) -> Result<(PerOutput<StorageId>, Result<(), Error>), Error> {
         let exactness = self.settings.exactness;
         let asked = self.instructions.get(&*self.submitter.engine, exactness, op, inputs)?;
         self.run_or_keep_instruction(&asked, inputs)
     }
 
     /// [`run`](Pool::run), of an op that is known to fit its inputs.
-    pub fn run_instruction(&mut self, asked: &Arc<Instruction>, inputs: &[Input]) -> Result<Outputs, Error> {
+    pub fn run_instruction(
+        &mut self,
+        asked: &Arc<Instruction>,
+        inputs: &[Input],
+    ) -> Result<PerOutput<StorageId>, Error> {
         match self.run_or_keep_instruction(asked, inputs) {
             Ok((outputs, Ok(()))) => Ok(outputs),
             Ok((outputs, Err(error))) => {
-                outputs.into_iter().for_each(|(id, _)| self.release(id));
+                outputs.into_iter().for_each(|id| self.release(id));
                 Err(error)
             }
             Err(error) => {
@@ -83,7 +92,7 @@ impl Pool {
         &mut self,
         asked: &Arc<Instruction>,
         inputs: &[Input],
-    ) -> Result<(Outputs, Result<(), Error>), Error> {
+    ) -> Result<(PerOutput<StorageId>, Result<(), Error>), Error> {
         self.clock += 1;
         let stream = self.streams.current();
         self.streams[stream].ops += 1;
@@ -109,11 +118,11 @@ impl Pool {
             }
         }
         let outputs = self.counted(outputs)?;
-        let touched: Ids = inputs.iter().map(|input| input.id).chain(outputs.iter().copied()).collect();
-        let after = self.tally(plan, &outputs).and_then(|()| self.touched(&touched));
+        let touched = inputs.iter().map(|input| input.id).chain(outputs.iter().copied());
+        let after = self.tally(plan, &outputs).and_then(|()| self.touched(touched));
         let after = after
             .and_then(|()| if self.policy.evicts_at_once() { self.evict_all() } else { self.prefetch() });
-        Ok((outputs.iter().copied().zip(plan.outputs.iter().copied()).collect(), after))
+        Ok((outputs, after))
     }
 
     /// Submits an op, on the encoded form of an input where that is all that there is of it and suffices.
@@ -230,6 +239,11 @@ impl Pool {
             let need_bytes = self.least_bytes(&asked, inputs);
             self.allows(need_bytes)
         })
+    }
+
+    /// Whether an op that needs as much counted as one that was run: then it changes nothing to ask for this one.
+    pub fn has_allowed(&self, need_bytes: usize) -> bool {
+        need_bytes <= self.largest_op_bytes.min(self.budget_bytes())
     }
 
     /// Device memory that there is.
@@ -516,10 +530,10 @@ impl Pool {
 /// Whether the first output may lie where an input does: the input is whole, its elements are as wide, the op reads it
 /// through no other view, and does not mind.
 pub(super) fn lies_alike(inputs: &[Input], index: usize, plan: &Instruction) -> bool {
-    let Input { id, view, .. } = inputs[index];
+    let Input { id, view, .. } = &inputs[index];
     plan.op.in_place(index)
         && view.layout.is_contiguous()
         && view.layout.offset() == 0
         && plan.outputs.first().is_some_and(|output| output.dtype.size_bytes() == view.dtype.size_bytes())
-        && inputs.iter().all(|other| other.id != id || other.view == view)
+        && inputs.iter().all(|other| other.id != *id || other.view == *view)
 }

@@ -116,6 +116,13 @@ impl Run {
         self.view.as_ref() == Some(tensor.view()) && self.step_of(tensor).is_some()
     }
 
+    /// No less than [`need_bytes`](Run::need_bytes), and sooner known.
+    pub fn most_bytes(&self, pool: &Pool, tensors: &[Tensor]) -> usize {
+        let made_bytes = self.view.map_or(0, |view| view.size_bytes());
+        let size_bytes = |tensor: &Tensor| tensor.try_id().map_or(made_bytes, |id| pool.size_bytes(id));
+        aligned(made_bytes) + tensors.iter().map(size_bytes).map(aligned).sum::<usize>()
+    }
+
     /// Device memory that the op needs at once, submitted by itself.
     pub fn need_bytes(&self, pool: &Pool, tensors: &[Tensor]) -> usize {
         let made = View::contiguous(tensors[0].dtype(), *tensors[0].shape());
@@ -358,7 +365,7 @@ impl Run {
             }
         }
         let view = self.view.expect("a run has begun");
-        let mut made = made.into_iter().map(|(id, _)| id);
+        let mut made = made.into_iter();
         for (&at, id) in outputs.iter().zip(&mut made) {
             let tensor = match self.steps[at as usize].made.upgrade() {
                 Some(handle) => Tensor::keeping(handle, id, view),

@@ -180,7 +180,7 @@ impl Run {
                 // The pool has it.
                 from.into_input();
             }
-            made.into_iter().for_each(|(id, _)| drop(keep(&promised, runtime, id, view)));
+            made.into_iter().for_each(|id| drop(keep(&promised, runtime, id, view)));
         }
         let planned = runtime.plan_what_was_learned(pool);
         after.and(planned)

@@ -207,9 +207,13 @@ impl Runtime {
                 self.end_run_of(front, tensor)?;
             }
         }
-        let need_bytes = front.runs[thread].need_bytes(&front.pool, tensors);
         // What is refused is refused at once.
-        if !front.pool.allows(need_bytes) {
+        let run = &front.runs[thread];
+        let is_allowed = front.pool.has_allowed(run.most_bytes(&front.pool, tensors)) || {
+            let need_bytes = run.need_bytes(&front.pool, tensors);
+            front.pool.allows(need_bytes)
+        };
+        if !is_allowed {
             return Ok(None);
         }
         Ok(Some(front.run().push(self, *op, step, tensors.drain(..))))
