@@ -72,10 +72,12 @@ impl SimProfile {
         PROFILES.read().unwrap_or_else(PoisonError::into_inner).get(usize::from(self.0)).cloned()
     }
 
-    /// The devices of all profiles.
+    /// The devices of all profiles, each name once.
     fn names() -> String {
         let profiles = PROFILES.read().unwrap_or_else(PoisonError::into_inner);
-        profiles.iter().map(|profile| format!("sim:{}", profile.key)).collect::<Vec<_>>().join(", ")
+        let is_first = |at: &usize| profiles[..*at].iter().all(|before| before.key != profiles[*at].key);
+        let names = (0..profiles.len()).filter(is_first).map(|at| format!("sim:{}", profiles[at].key));
+        names.collect::<Vec<_>>().join(", ")
     }
 }
 

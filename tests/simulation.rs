@@ -184,7 +184,11 @@ fn the_vendors_devices_are_there_by_name() {
         assert!(stats(&device).unwrap().times.unwrap().end_ns > 0);
     }
     let text = "sim:gtx".parse::<OvercommitDevice>().unwrap_err();
-    assert!(text.contains("expected one of k40c, titan-x"), "{text}");
+    assert!(text.contains("expected one of sim:k40c, sim:titan-x"), "{text}");
+    // A profile that was added under a name that there is takes its place.
+    SimProfile::add(SimProfile::named("h200").and_then(SimProfile::get).unwrap());
+    let text = "sim:gtx".parse::<OvercommitDevice>().unwrap_err();
+    assert_eq!(text.matches("sim:h200").count(), 1, "{text}");
 }
 
 #[test]
