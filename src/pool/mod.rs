@@ -146,6 +146,8 @@ pub struct Pool {
     offloading_until_ns: u64,
     /// How early storages are fetched.
     ahead: Ahead,
+    /// The host tier once had no room for all that device memory can hold.
+    has_filled: bool,
     /// A recomputation is under way, and how many ops it has run.
     remaking: bool,
     remade_ops: u32,
@@ -210,6 +212,7 @@ impl Pool {
             measures,
             offloading_until_ns: 0,
             ahead: Ahead::default(),
+            has_filled: false,
             remaking: false,
             drops_wanted: false,
             remade_ops: 0,
@@ -258,13 +261,17 @@ impl Pool {
         }
     }
 
-    /// Nothing is there any more: what comes is decided as in a new pool, so that whether it fits depends on nothing that was before.
+    /// Nothing is there any more. Where the host tier may fill, what comes is decided as in a new pool: what was learned before is
+    /// not to decide whether it fits.
     fn begin_again(&mut self) {
-        self.streams.forget();
-        self.plans.forget_learned();
-        self.learn();
-        self.ahead = Ahead::default();
-        (self.found_none, self.offloading_until_ns) = (false, 0);
+        self.forget_tallies();
+        if self.has_filled || !self.is_roomy() {
+            self.streams.forget();
+            self.plans.forget_learned();
+            self.learn();
+            self.ahead = Ahead::default();
+            (self.found_none, self.offloading_until_ns) = (false, 0);
+        }
     }
 
     fn no_handle(&mut self, id: StorageId) {

@@ -118,6 +118,8 @@ impl Pool {
         bytes: usize,
         displace: bool,
     ) -> Result<Option<(Block, Pending)>, Error> {
+        let left_bytes = (self.host.limit_bytes() - self.host.used_bytes()).saturating_sub(aligned(bytes));
+        self.has_filled |= left_bytes < self.device.limit_bytes();
         loop {
             let placed = self.host.allocate(&*self.submitter.engine, bytes);
             if let Some(placed) = placed.map_err(|error| self.engine_error(error))? {

@@ -32,15 +32,18 @@ fn run(device: &OvercommitDevice, program: &Program) -> Course {
     }
 }
 
-/// Runs a program in a new pool, and again after others; what came of it.
+/// Runs a program in a new pool, and again after others; what came of it. Where the host tier never fills, only what was read has to
+/// be the same.
 fn check(device: &OvercommitDevice, program: &Program, before: &Program, setting: Setting) -> Course {
     setting.apply(device);
     let first = run(device, program);
-    for program in [before, program, before] {
-        run(device, program);
-    }
+    let between = [before, program, before].map(|program| run(device, program));
     let again = run(device, program);
-    assert_eq!(first, again, "program {}, {setting:?}", program.seed);
+    let fills = |course: &Course| course.peak_bytes[1] + setting.budget_bytes > setting.host_limit_bytes;
+    if fills(&first) || between.iter().any(fills) {
+        assert_eq!(first, again, "program {}, {setting:?}", program.seed);
+    }
+    assert_eq!(first.result, again.result, "program {}, {setting:?}", program.seed);
     first
 }
 
