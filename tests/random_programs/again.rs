@@ -39,7 +39,9 @@ fn check(device: &OvercommitDevice, program: &Program, before: &Program, setting
     let first = run(device, program);
     let between = [before, program, before].map(|program| run(device, program));
     let again = run(device, program);
-    let fills = |course: &Course| course.peak_bytes[1] + setting.budget_bytes > setting.host_limit_bytes;
+    let fills = |course: &Course| {
+        setting.host_limit_bytes.is_some_and(|limit| course.peak_bytes[1] + setting.budget_bytes > limit)
+    };
     if fills(&first) || between.iter().any(fills) {
         assert_eq!(first, again, "program {}, {setting:?}", program.seed);
     }
@@ -68,7 +70,7 @@ fn a_program_does_in_a_pool_that_others_were_in_what_it_does_in_a_new_one() {
         let [_, half, _, smallest] = budgets(&seen);
         for policy in Policy::ALL.into_iter().filter(|policy| policy.is_lossless()) {
             for (budget_bytes, parts) in [(smallest, 4), (smallest, 1), (half, 2)] {
-                let host_limit_bytes = seen.peak_allocated_bytes / parts;
+                let host_limit_bytes = Some(seen.peak_allocated_bytes / parts);
                 let setting = Setting { budget_bytes, policy, host_limit_bytes, ..Setting::default() };
                 too_small += u32::from(check(&device, &program, &before, setting).result.is_err());
                 runs += 1;
@@ -88,7 +90,7 @@ fn it_does_so_where_iterations_are_planned() {
         let ([program, before], seen) = programs(&device, seed, Some(ITERATIONS));
         let budget_bytes = budgets(&seen)[1];
         for policy in [Policy::Auto, Policy::AutoSwap, Policy::Capuchin, Policy::VdnnAll] {
-            for host_limit_bytes in [seen.peak_allocated_bytes, UNLIMITED] {
+            for host_limit_bytes in [seen.peak_allocated_bytes, UNLIMITED].map(Some) {
                 let planning = Planning::AtOnce;
                 let setting =
                     Setting { budget_bytes, policy, host_limit_bytes, planning, ..Setting::default() };
