@@ -162,9 +162,6 @@ impl Cell {
             step_ms: last[last.len() / 2],
             bits: losses.iter().fold(0, |all: u64, loss| all.rotate_left(7) ^ u64::from(loss.to_bits())),
         };
-        if std::env::var_os("HOST_MEMORY_STATS").is_some() {
-            eprintln!("{stats}\n{times_ms:?}");
-        }
         drop(network);
         measured
     }
