@@ -82,8 +82,8 @@ impl State {
         let Some(range) = self.ranges.iter().position(inside) else { return };
         let (begin, slots) = &mut self.ranges[range];
         let first = (span.address - *begin) as usize;
-        for place in first / page_bytes..(first + span.bytes).div_ceil(page_bytes) {
-            let slot = &mut slots[place];
+        let places = first / page_bytes..(first + span.bytes).div_ceil(page_bytes);
+        for (place, slot) in places.clone().zip(&mut slots[places]) {
             if !slot.counts {
                 self.counted.push_back((range as u32, place as u32));
             }
