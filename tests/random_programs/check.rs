@@ -182,7 +182,7 @@ pub fn check(device: &OvercommitDevice, seed: u64) {
             let setting = Setting { budget_bytes: budget, policy, lanes, planning, ..free };
             within(&setting, || check_feasible(device, &case, &setting, expected));
             if policy == Policy::Auto {
-                let setting = Setting { host_limit_bytes: None, ..setting };
+                let setting = Setting { host_limit_bytes: None, planning: asked_planning(), ..setting };
                 within(&setting, || check_feasible(device, &case, &setting, expected));
             }
         }
