@@ -20,6 +20,9 @@ use crate::op::{Inputs, PerOutput};
 /// Ops after which it is asked again which launches are done.
 const ASK_EVERY: usize = 256;
 
+/// Failures that are kept for a `sync` to tell.
+const MOST_UNTOLD: usize = 64;
+
 /// What a storage that descends from a failed launch tells.
 pub type Cause = Arc<EngineError>;
 
@@ -48,8 +51,8 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// Marks what descends from a launch that failed; whether it is one of the program's. A launch that is not known made again what a known one had made, which
-    /// has told the same; but only indices fail in ways that are known beforehand.
+    /// Marks what descends from a launch that failed. `false` if the launch is not among those remembered. One that met an index
+    /// out of range was then a recomputation, which repeats a failure that is known. Any other may have spoiled anything.
     fn descend(&mut self, storages: &mut Storages, Failure { mark, error }: Failure) -> bool {
         let cause = Arc::new(error);
         let Some(at) = self.submitted.iter().position(|op| op.mark == mark) else {
@@ -73,7 +76,9 @@ impl Failures {
                 }
             }
         }
-        self.untold.push(cause);
+        if self.untold.len() < MOST_UNTOLD {
+            self.untold.push(cause);
+        }
         true
     }
 

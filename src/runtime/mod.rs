@@ -54,7 +54,7 @@ pub struct Runtime {
     supply: Supply,
 }
 
-/// All of it would be pages.
+/// One line: everything in it would fill pages.
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Runtime({})", self.device)
