@@ -162,7 +162,8 @@ impl Shared {
 }
 
 fn panicked(piece: &Piece) -> EngineError {
-    let reason = "the kernel panicked".to_string();
+    let reason = "the kernel panicked, and what it spoiled is not known: begin anew in another process, and report it as a bug";
+    let reason = reason.to_string();
     match piece {
         Piece::Copy { from, .. } => EngineError::Copy { bytes: from.bytes, reason },
         Piece::Launch(launch) => EngineError::Kernel { op: launch.instruction.op.name(), reason },
