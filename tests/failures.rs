@@ -82,13 +82,14 @@ fn outputs_of_one_fused_op_descend_from_what_they_read_alone() {
     let gathered = bad(&x, 9);
     runtime::sync(&device).expect_err("a gather failed");
     runtime::sync(&device).expect("that was told");
+    let ops = || stats(&device).unwrap().counters.ops;
+    let before = ops();
     let sum = x.clone() + 1.0;
     let good = sum.clone().exp();
     let spoiled = sum * gathered;
-    let ops = stats(&device).unwrap().counters.ops;
+    assert_eq!(ops(), before + 1, "both are of one op");
     assert_eq!(read(good), Ok([2.0f32, 3.0, 4.0].map(f32::exp).to_vec()));
     tells(&spoiled, "index 9");
-    assert!(stats(&device).unwrap().counters.ops <= ops + 1, "both are of one op");
 }
 
 #[test]
@@ -121,7 +122,7 @@ fn what_is_recomputed_tells_the_same() {
             spoiled.iter().for_each(|tensor| tells(tensor, "index 5000 is out of range for 4096 elements"));
             good.iter().for_each(|tensor| assert!(read(tensor.clone()).is_ok()));
         }
-        assert!(stats(&device).unwrap().counters.evictions > 0);
+        assert!(stats(&device).unwrap().counters.recomputed_ops > 0, "{policy}");
     }
 }
 
