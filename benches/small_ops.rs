@@ -29,6 +29,9 @@ struct Options {
     /// Steps of each backend that count, after as many as a tenth of them that do not.
     #[arg(long, default_value_t = 100)]
     steps: usize,
+    /// One of them alone, for a profiler: `burn-overcommit` or `burn-flex`.
+    #[arg(long)]
+    only: Option<String>,
     /// Passed by cargo.
     #[arg(long, hide = true)]
     bench: bool,
@@ -135,7 +138,7 @@ fn steps<B: AutodiffBackend>(device: B::Device) -> Step {
 
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort();
-    times[times.len() / 2]
+    times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
 fn main() {
@@ -143,6 +146,7 @@ fn main() {
     let device = OvercommitDevice::Host(0);
     configure(&device, Config::new()).expect("a device that nothing uses");
     let mut backends = [steps::<Autodiff<Overcommit>>(device), steps::<Autodiff<Flex>>(Default::default())];
+    let names = ["burn-overcommit", "burn-flex"];
     let mut times = [Vec::new(), Vec::new()];
     let (count, warm) = (options.steps.max(1), options.steps / 10);
     let ops = || stats(&device).expect("a device that is there").counters.ops;
@@ -151,7 +155,10 @@ fn main() {
         if round == warm {
             before = ops();
         }
-        for (step, times) in backends.iter_mut().zip(&mut times) {
+        for ((name, step), times) in names.iter().zip(&mut backends).zip(&mut times) {
+            if options.only.as_ref().is_some_and(|only| only != name) {
+                continue;
+            }
             let start = Instant::now();
             let loss = step();
             let spent = start.elapsed();

@@ -311,35 +311,41 @@ impl Pool {
         for &id in ids {
             self.graph.storages[id].pins += 1;
         }
-        let result = self.place_all(ids, plan, overwritten).and_then(|placed| match placed {
-            Some(blocks) => Ok(Some(blocks)),
-            None => {
-                let need_bytes = plan.new_bytes(overwritten.is_some()).sum();
-                let compacted = self.compact(plan.op.name(), need_bytes);
-                compacted.and_then(|()| self.place_all(ids, plan, overwritten))
-            }
-        });
-        if result.is_err() {
-            self.unpin(ids);
+        let mut blocks = Blocks::new();
+        let mut placed = self.place_all(ids, plan, overwritten, &mut blocks);
+        if let Ok(false) = placed {
+            let need_bytes = plan.new_bytes(overwritten.is_some()).sum();
+            let compacted = self.compact(plan.op.name(), need_bytes);
+            placed = compacted.and_then(|()| self.place_all(ids, plan, overwritten, &mut blocks));
         }
-        result.map(|blocks| blocks.expect("an empty arena holds what fits the budget"))
+        match placed {
+            Ok(placed) => {
+                assert!(placed, "an empty arena holds what fits the budget");
+                Ok(blocks)
+            }
+            Err(error) => {
+                self.unpin(ids);
+                Err(error)
+            }
+        }
     }
 
+    /// Whether there was room for all; if not, nothing is placed.
     fn place_all(
         &mut self,
         ids: &[StorageId],
         plan: &Instruction,
         overwritten: Option<usize>,
-    ) -> Result<Option<Blocks>, Error> {
+        blocks: &mut Blocks,
+    ) -> Result<bool, Error> {
         let op = plan.op.name();
         for &id in ids {
             if self.graph.storages[id].device.is_some() {
                 self.graph.storages.touch(id, self.computed_ns);
             } else if !self.fetch(op, id)? {
-                return Ok(None);
+                return Ok(false);
             }
         }
-        let mut blocks = Blocks::new();
         let mut placed = Ok(true);
         for bytes in plan.new_bytes(overwritten.is_some()) {
             placed = self.place(op, bytes).map(|placed| placed.map(|placed| blocks.push(placed)).is_some());
@@ -354,7 +360,7 @@ impl Pool {
         if !matches!(placed, Ok(true)) {
             blocks.drain(..).for_each(|(block, pending)| self.device.free(block, pending));
         }
-        Ok(placed?.then_some(blocks))
+        placed
     }
 
     pub(super) fn unpin(&mut self, ids: &[StorageId]) {

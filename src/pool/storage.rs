@@ -1,7 +1,9 @@
 //! Storages: the bytes behind tensors, and the states they can be in.
 
-use arrayvec::ArrayVec;
 use std::fmt;
+
+use arrayvec::ArrayVec;
+use smallvec::SmallVec;
 
 use super::arena::Block;
 use super::components::Member;
@@ -43,6 +45,9 @@ impl Copy {
     }
 }
 
+/// Consumers that take no memory apart from the record.
+const FEW_CONSUMERS: usize = 4;
+
 /// The record of one storage. Its value never changes.
 ///
 /// It is *stored* if its bytes are on a tier, and *active* if a handle or a claim needs them. Not active is not stored.
@@ -60,7 +65,7 @@ pub struct Storage {
     /// In device memory.
     pub device: Option<Copy>,
     /// In host memory; beside `device`, a clean copy.
-    pub host: Option<Copy>,
+    pub host: Option<Box<Copy>>,
     /// How to make it again; `None` for a source.
     pub recipe: Option<RecipeId>,
     /// Of an encoded form: where in the host tier lies what it has no room for. Apart from `host`, which is a copy of the form.
@@ -68,7 +73,7 @@ pub struct Storage {
     /// The signs of its values, if they are kept in its place; never beside its bytes.
     pub signs: Option<StorageId>,
     /// Recipes that read it.
-    pub consumers: Vec<RecipeId>,
+    pub consumers: SmallVec<[RecipeId; FEW_CONSUMERS]>,
     /// The launch that failed which its values descend from: they mean nothing.
     pub failure: Option<Cause>,
     /// A user's handle exists.
@@ -149,7 +154,6 @@ pub struct Residents {
 #[derive(Debug, Default)]
 pub struct Storages {
     records: Table<Storage>,
-    spare_lists: Vec<Vec<RecipeId>>,
     made: u64,
     /// Residents in order of use, by class of size: first those that are not recomputed first, then those that are.
     lists: [Lists; 2],
@@ -205,7 +209,7 @@ impl Storages {
             recipe: None,
             beside: None,
             signs: None,
-            consumers: self.spare_lists.pop().unwrap_or_default(),
+            consumers: SmallVec::new(),
             failure: None,
             held: true,
             claims: 0,
@@ -233,10 +237,9 @@ impl Storages {
 
     /// Forgets a record that holds no bytes.
     pub fn remove(&mut self, id: StorageId) {
-        let mut storage = self.records.remove(id.0);
+        let storage = &self[id];
         debug_assert!(!storage.stored() && !storage.active() && storage.recipe.is_none());
-        storage.consumers.clear();
-        self.spare_lists.push(storage.consumers);
+        self.records.remove(id.0);
     }
 
     /// Whether the record exists.
@@ -279,7 +282,7 @@ impl Storages {
     }
 
     /// Takes the host copy away.
-    pub fn take_host(&mut self, id: StorageId) -> Option<Copy> {
+    pub fn take_host(&mut self, id: StorageId) -> Option<Box<Copy>> {
         let copy = self[id].host.take()?;
         if !self[id].stored() {
             self.changed(id);

@@ -23,6 +23,7 @@ impl<T> Default for Table<T> {
 
 impl<T> Table<T> {
     /// Keeps a record, and returns its place.
+    #[inline]
     pub fn insert(&mut self, record: T) -> u32 {
         let place = self.vacant.pop().unwrap_or_else(|| {
             if self.used as usize == self.pages.len() * PAGE {
@@ -39,6 +40,7 @@ impl<T> Table<T> {
     ///
     /// # Panics
     /// If there is none at this place.
+    #[inline]
     pub fn remove(&mut self, place: u32) -> T {
         let record = self.slot(place).take().expect("a record is removed once");
         self.vacant.push(place);

@@ -59,7 +59,7 @@ impl Pool {
             }
         };
         let storage = &mut self.graph.storages[id];
-        storage.host = Some(Copy::new(block, Pending::default().with(mark)));
+        storage.host = Some(Box::new(Copy::new(block, Pending::default().with(mark))));
         storage.device = Some(Copy { touched: device.touched.with(mark), ..device });
         self.offloading_until_ns = self.offloading_until_ns.max(self.computed_ns) + copy_ns;
         storage.clean_at_ns = self.offloading_until_ns;
@@ -88,7 +88,8 @@ impl Pool {
     /// Brings a storage from the host tier into a block that is its own from now on.
     pub(super) fn fetch_into(&mut self, id: StorageId, block: Block, busy: Pending) -> Result<(), Error> {
         let size_bytes = self.graph.storages[id].size_bytes;
-        let host = self.graph.storages[id].host.expect("only a storage in the host tier is fetched");
+        let host = self.graph.storages[id].host.as_deref().copied();
+        let host = host.expect("only a storage in the host tier is fetched");
         let from = self.host.span(host.block, size_bytes);
         let to = self.device.span(block, size_bytes);
         let mark = match self.submitter.copy(Lane::Fetch, from, to, host.written.and(busy)) {
@@ -99,7 +100,7 @@ impl Pool {
             }
         };
         let storages = &mut self.graph.storages;
-        storages[id].host = Some(Copy { touched: host.touched.with(mark), ..host });
+        storages[id].host = Some(Box::new(Copy { touched: host.touched.with(mark), ..host }));
         storages.set_device(id, Copy::new(block, Pending::default().with(mark)), self.computed_ns);
         self.is_present(id);
         self.counters.fetched_bytes += size_bytes as u64;
@@ -153,7 +154,7 @@ impl Pool {
         }
         let storage = &mut self.graph.storages[id];
         storage.host_pins += 1;
-        let copy = storage.host.expect("just made");
+        let copy = storage.host.as_deref().copied().expect("just made");
         Ok(self.host_access(copy, copy.written, size_bytes))
     }
 
@@ -175,7 +176,7 @@ impl Pool {
         self.streams[stream].held_bytes += aligned(size_bytes);
         let storage = &mut self.graph.storages[id];
         let copy = Copy { block, written: Pending::default(), touched: busy };
-        storage.host = Some(copy);
+        storage.host = Some(Box::new(copy));
         storage.host_pins += 1;
         Ok((id, self.host_access(copy, busy, size_bytes)))
     }
