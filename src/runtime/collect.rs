@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use arrayvec::ArrayVec;
 
 use super::defer::Deferred;
-use super::ending::{Copied, End};
+use super::ending::{Copied, End, keep};
 use super::segments::{self, Given, MOST_STEPS, Operand};
 use super::tensor::Handle;
 use super::{Runtime, Tensor};
@@ -367,10 +367,7 @@ impl Run {
         let view = self.view.expect("a run has begun");
         let mut made = made.into_iter();
         for (&at, id) in outputs.iter().zip(&mut made) {
-            let tensor = match self.steps[at as usize].made.upgrade() {
-                Some(handle) => Tensor::keeping(handle, id, view),
-                None => Tensor::new(runtime.clone(), id, view),
-            };
+            let tensor = keep(&self.steps[at as usize].made, runtime, id, view);
             self.passes_on(at, count, tensor);
         }
         if let Some(id) = made.next()

@@ -75,7 +75,7 @@ impl End {
 /// What was promised is there.
 pub fn keep(made: &Weak<Handle>, runtime: &Arc<Runtime>, id: StorageId, view: View) -> Tensor {
     match made.upgrade() {
-        Some(handle) => Tensor::keeping(handle, id, view),
+        Some(handle) => Tensor::keeping(handle, id),
         None => Tensor::new(runtime.clone(), id, view),
     }
 }

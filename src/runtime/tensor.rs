@@ -10,8 +10,8 @@ use crate::pool::{Input, StorageId};
 #[derive(Clone)]
 pub struct Tensor {
     handle: Arc<Handle>,
-    /// Apart, since tensors go by value from call to call, and a view is large.
-    view: Arc<View>,
+    /// Where it is not the handle's. Apart, since tensors go by value from call to call, and a view is large.
+    view: Option<Arc<View>>,
 }
 
 /// A program's claim on a storage. The last one to go frees it at the next plan, `stats` or `sync`.
@@ -19,6 +19,8 @@ pub struct Handle {
     runtime: Arc<Runtime>,
     /// Nothing while the op that makes the storage [waits](super::collect), and once an op has consumed the handle.
     id: OnceLock<StorageId>,
+    /// What the op makes: how the storage is seen unless a tensor says otherwise.
+    view: View,
 }
 
 /// One line, whatever the format: device, shape, element type and storage, which is not known while the op that makes it waits.
@@ -42,18 +44,18 @@ impl Drop for Handle {
 
 impl Tensor {
     pub(super) fn new(runtime: Arc<Runtime>, id: StorageId, view: View) -> Self {
-        Tensor { handle: Arc::new(Handle { runtime, id: id.into() }), view: Arc::new(view) }
+        Tensor { handle: Arc::new(Handle { runtime, id: id.into(), view }), view: None }
     }
 
     /// What an op is to make that waits.
     pub(super) fn promised(runtime: Arc<Runtime>, view: View) -> Self {
-        Tensor { handle: Arc::new(Handle { runtime, id: OnceLock::new() }), view: Arc::new(view) }
+        Tensor { handle: Arc::new(Handle { runtime, id: OnceLock::new(), view }), view: None }
     }
 
     /// What was promised by a handle.
-    pub(super) fn keeping(handle: Arc<Handle>, id: StorageId, view: View) -> Self {
+    pub(super) fn keeping(handle: Arc<Handle>, id: StorageId) -> Self {
         handle.id.set(id).expect("a promise is kept once");
-        Tensor { handle, view: Arc::new(view) }
+        Tensor { handle, view: None }
     }
 
     pub(super) fn handle(&self) -> &Arc<Handle> {
@@ -80,29 +82,29 @@ impl Tensor {
 
     /// Gives the tensor to an op. If this was the storage's last handle, freeing it is now up to the pool.
     pub(super) fn into_input(self) -> Input {
-        let (id, view) = (self.id(), *self.view);
+        let (id, view) = (self.id(), *self.view());
         let consumed = Arc::into_inner(self.handle).is_some_and(|mut handle| handle.id.take().is_some());
         Input { id, view, consumed }
     }
 
     /// Element type and layout.
     pub fn view(&self) -> &View {
-        &self.view
+        self.view.as_deref().unwrap_or(&self.handle.view)
     }
 
     /// Element type.
     pub fn dtype(&self) -> Dtype {
-        self.view.dtype
+        self.view().dtype
     }
 
     /// Shape.
     pub fn shape(&self) -> &Shape {
-        self.view.shape()
+        self.view().shape()
     }
 
     /// Layout.
     pub fn layout(&self) -> &Layout {
-        &self.view.layout
+        &self.view().layout
     }
 
     /// The device it lives on.
@@ -112,16 +114,21 @@ impl Tensor {
 
     /// The same bytes as elements of another type, which must be stored alike.
     pub fn with_dtype(mut self, dtype: Dtype) -> Self {
-        debug_assert_eq!(self.view.dtype.stored(), dtype.stored(), "not a view");
-        Arc::make_mut(&mut self.view).dtype = dtype;
+        debug_assert_eq!(self.dtype().stored(), dtype.stored(), "not a view");
+        self.view_mut().dtype = dtype;
         self
     }
 
     /// The same storage seen through another layout, which must lie inside it.
     pub fn with_layout(mut self, layout: Layout) -> Self {
-        if self.view.layout != layout {
-            Arc::make_mut(&mut self.view).layout = layout;
+        if *self.layout() != layout {
+            self.view_mut().layout = layout;
         }
         self
+    }
+
+    /// Its own view.
+    fn view_mut(&mut self) -> &mut View {
+        Arc::make_mut(self.view.get_or_insert_with(|| Arc::new(self.handle.view)))
     }
 }

@@ -25,14 +25,17 @@ pub(in super::super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A lane: pieces not yet begun, and how many were submitted and done. On lines of its own, so that lanes do not slow
-/// each other down.
+/// On a line of the cache of its own: threads that write it do not slow down those that read what lies beside it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
+struct Apart<T>(T);
+
+/// A lane: pieces not yet begun, and how many were submitted and done.
+#[derive(Debug, Default)]
 pub(in super::super) struct Queue {
-    pieces: Mutex<VecDeque<Piece>>,
-    submitted: AtomicU64,
-    completed: AtomicU64,
+    pieces: Apart<Mutex<VecDeque<Piece>>>,
+    submitted: Apart<AtomicU64>,
+    completed: Apart<AtomicU64>,
     /// Whether some thread is running pieces of this lane.
     held: AtomicBool,
 }
@@ -59,19 +62,19 @@ impl Drop for Holder<'_> {
 
 impl Queue {
     pub fn push(&self, piece: Piece) {
-        let mut pieces = lock(&self.pieces);
+        let mut pieces = lock(&self.pieces.0);
         pieces.push_back(piece);
         // Counted under the lock, so that counts follow the order of the queue.
-        let count = self.submitted.load(Ordering::Relaxed) + 1;
-        self.submitted.store(count, Ordering::SeqCst);
+        let count = self.submitted.0.load(Ordering::Relaxed) + 1;
+        self.submitted.0.store(count, Ordering::SeqCst);
     }
 
     pub fn submitted(&self) -> u64 {
-        self.submitted.load(Ordering::SeqCst)
+        self.submitted.0.load(Ordering::SeqCst)
     }
 
     pub fn completed(&self) -> u64 {
-        self.completed.load(Ordering::SeqCst)
+        self.completed.0.load(Ordering::SeqCst)
     }
 
     pub fn reached(&self, mark: Mark) -> bool {
@@ -182,7 +185,7 @@ impl Holder<'_> {
     /// Runs the lane's oldest piece, if it may run.
     pub fn step(&self) -> Step {
         let piece = {
-            let mut pieces = lock(&self.queue.pieces);
+            let mut pieces = lock(&self.queue.pieces.0);
             match pieces.front() {
                 None => return Step::Empty,
                 Some(&Piece::Wait(mark)) if !self.shared.reached(mark) => return Step::Blocked(mark),
@@ -199,7 +202,7 @@ impl Holder<'_> {
         }
         // Only the holder counts, so load and store need not be one operation. What the piece wrote, and that it failed, is
         // visible to whoever sees the count.
-        self.queue.completed.store(mark.sequence, Ordering::SeqCst);
+        self.queue.completed.0.store(mark.sequence, Ordering::SeqCst);
         Step::Ran
     }
 }

@@ -10,6 +10,9 @@ const SPINS: u32 = 200;
 /// Of these, the last ones let other threads run, which matters where cores are few.
 const YIELDS: u32 = 8;
 
+/// How often a worker that has nothing to do looks so for work before it sleeps: to be woken takes longer than a small op.
+const ROUNDS: u32 = 5;
+
 /// One worker per lane, and callers that help.
 #[derive(Debug)]
 pub(in super::super) struct Threads {
@@ -100,7 +103,7 @@ impl State {
                 } else if !spin(|| self.shared.reached(mark)) {
                     self.sleep_until(mark);
                 }
-            } else if !spin(|| !queue.is_idle() || stopping()) {
+            } else if !(0..ROUNDS).any(|_| spin(|| !queue.is_idle() || stopping())) {
                 self.park(lane);
             } else if self.shared.hold(lane).is_none() {
                 // A caller runs the lane; it wakes this worker if it leaves work behind.
