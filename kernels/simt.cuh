@@ -51,14 +51,20 @@ typedef long long i64;
 #define DEV static inline __attribute__((always_inline))
 #define CALLED static __attribute__((noinline))
 
-namespace {
 struct Dim3 {
   u32 x, y, z;
 };
+// Where accesses are counted (SIMT_COUNTED), whoever counts sees which thread it is.
+#ifdef SIMT_COUNTED
+extern thread_local Dim3 threadIdx, blockDim, blockIdx, gridDim;
+#endif
+namespace {
 #ifdef SIMT_EMULATED
 // Executes `blocks` blocks of `threads` threads on the calling thread, the last first if `backward`.
 typedef void (*Run)(const void* args, u32 blocks, u32 threads, u32 backward);
+#ifndef SIMT_COUNTED
 thread_local Dim3 threadIdx{0, 0, 0}, blockDim{1, 1, 1};
+#endif
 // Of a team's block: memory of all its threads, and whether they come the last first.
 constexpr u32 SHARED_WORDS = 256;
 thread_local u64* shared_memory = nullptr;
@@ -71,7 +77,9 @@ thread_local bool is_backward = false;
 typedef void (*Run)(const void* args, u32 blocks, u32 begin, u32 end);
 constexpr Dim3 threadIdx{0, 0, 0}, blockDim{1, 1, 1};
 #endif
+#ifndef SIMT_COUNTED
 thread_local Dim3 blockIdx{0, 0, 0}, gridDim{1, 1, 1};
+#endif
 
 // What Rust, or the driver that stands in for CUDA's, sees of a kernel.
 struct Entry {

@@ -13,7 +13,7 @@ pub use self::amount::Amount;
 use self::amount::Given;
 pub(crate) use self::amount::LEAST_BUDGET_BYTES;
 use self::settings::Paging;
-pub(crate) use self::settings::{AllowedWays, Settings};
+pub(crate) use self::settings::{AllowedWays, Fusion, Settings};
 use crate::OvercommitDevice;
 use crate::engine::Props;
 #[cfg(feature = "cuda")]
@@ -381,7 +381,8 @@ impl Config {
 
     /// Whether elementwise ops on floats that follow each other are launched together, so that what is between them is never in
     /// memory; and whether the gradient of a convolution's input waits for those beside it, so that the input is gone by then. The
-    /// bits are the same, but for the signs of NaN on the host. On unless set to `false`.
+    /// bits are the same, but for the signs of NaN on the host. Unless this is said, all is, but on a GPU whose memory is fast beside its
+    /// arithmetic, such as an H100, only ops on tensors that are whole and in order, and no sums.
     pub fn fusion(mut self, on: bool) -> Self {
         self.fusion = Some(on);
         self
@@ -495,7 +496,7 @@ impl Config {
             policy,
             exactness: Variable::Exactness.or_read(self.exactness)?.unwrap_or_default(),
             planning: Variable::Planning.or_read(self.planning)?.unwrap_or_default(),
-            fusion: Variable::Fusion.or_read(self.fusion)?.unwrap_or(true),
+            fusion: Fusion::of(Variable::Fusion.or_read(self.fusion)?, props),
             log: Variable::Log.or_read(self.log)?.unwrap_or(DEFAULT_LOG),
             sabotage: self.sabotage,
             portrait_at: self.portrait_at,

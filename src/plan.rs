@@ -197,6 +197,7 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let props = &self.profile.props;
         writeln!(f, "{}, {} of device memory", props.name, size(props.device_bytes))?;
+        writeln!(f, "{}", props.pricing())?;
         writeln!(
             f,
             "needs {} if nothing is evicted, {} at the least; takes {} then",

@@ -29,6 +29,7 @@ fn device(config: Config) -> OvercommitDevice {
         overhead_ns: 0,
         page_bytes: Some(2 << 20),
         map_page_ns: 0,
+        kernels: None,
     };
     let profile = Profile { key: "test".to_string(), props, workspace: Workspace::Gpu };
     let device = OvercommitDevice::Sim(SimProfile::add(profile));

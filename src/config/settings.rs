@@ -6,7 +6,7 @@ use log::LevelFilter;
 
 use super::amount::Given;
 use super::{Exactness, Placement, Planning};
-use crate::engine::ALIGN_BYTES;
+use crate::engine::{ALIGN_BYTES, Props};
 use crate::op::FloatFormat;
 use crate::policy::{Policy, Reactive};
 use crate::pool::{Foresight, Sabotage};
@@ -22,7 +22,7 @@ pub(crate) struct Settings {
     pub exactness: Exactness,
     pub planning: Planning,
     /// Whether elementwise ops wait for others.
-    pub fusion: bool,
+    pub fusion: Fusion,
     pub log: LevelFilter,
     pub sabotage: Option<Sabotage>,
     /// The op after which it is noted what is resident.
@@ -61,8 +61,34 @@ pub(crate) struct AllowedWays {
     pub recompute: bool,
 }
 
-/// How many times as long it may take to recompute than to move, where host memory is to be spared.
-const OUT_OF_PROPORTION: u64 = 256;
+/// Which elementwise ops wait for others, to become one with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fusion {
+    /// None.
+    Off,
+    /// Those whose operands are whole and in order, and nothing that reduces.
+    InOrder,
+    /// All that can be steps of a program, and what they end in.
+    All,
+}
+
+impl Fusion {
+    /// As the program said, or else what suits the device.
+    pub fn of(asked: Option<bool>, props: &Props) -> Self {
+        match asked {
+            Some(true) => Fusion::All,
+            Some(false) => Fusion::Off,
+            None => match props.kernels {
+                Some(kernels) if !kernels.favour_programs() => Fusion::InOrder,
+                _ => Fusion::All,
+            },
+        }
+    }
+}
+
+/// How many times as long it may take to recompute than to move, where host memory is to be spared: with more, hardly less of it is
+/// taken, and with a quarter of that much more (`benches/results/2026-11-26-host-memory.md`).
+const OUT_OF_PROPORTION: u64 = 16;
 
 impl Default for AllowedWays {
     fn default() -> Self {

@@ -12,6 +12,7 @@ pub mod fault;
 #[cfg(feature = "host")]
 pub mod host;
 mod instruction;
+mod kernels;
 #[cfg(any(feature = "host", feature = "cuda"))]
 mod link;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 pub use instruction::{Instruction, Measured};
+pub use kernels::{KernelPrice, KernelRates};
 pub(crate) use process::fail_process;
 pub use props::{Flops, Props};
 use serde::{Deserialize, Serialize};

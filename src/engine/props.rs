@@ -1,5 +1,5 @@
-use super::Tier;
-use crate::op::{Dtype, Op, Outputs, View, Work};
+use super::{KernelRates, Tier};
+use crate::op::{Dtype, Inputs, Op, Outputs, View, Work};
 
 /// What an engine's device is like: what the cost model works on.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +25,9 @@ pub struct Props {
     pub page_bytes: Option<usize>,
     /// What mapping one page takes of the program's time; 0 where that is not known.
     pub map_page_ns: u64,
+    /// What this crate's own CUDA kernels take, where that is known: they are far from the roofline. `None`: they are at it, as libraries
+    /// are taken to be.
+    pub kernels: Option<KernelRates>,
 }
 
 /// The page size of NVIDIA's GPUs, and so of the other engines: what they decide is to be the same.
@@ -83,11 +86,25 @@ impl Props {
     /// Predicted time of an op: of each after the other, if it is two.
     pub fn op_ns(&self, op: &Op, inputs: &[View], outputs: &Outputs) -> u64 {
         let Some((decode, values, then)) = op.in_two(inputs) else {
-            return self.launch_ns(&op.work(inputs, outputs));
+            return self.one_op_ns(op, inputs, outputs);
         };
+        let form: Inputs<View> = inputs[..1].iter().chain(&inputs[2..]).copied().collect();
         let decoded = [values].into_iter().collect();
-        self.launch_ns(&decode.work(inputs, &decoded))
-            + self.launch_ns(&then.work(&[values, inputs[1]], outputs))
+        self.one_op_ns(&decode, &form, &decoded) + self.one_op_ns(&then, &[values, inputs[1]], outputs)
+    }
+
+    fn one_op_ns(&self, op: &Op, inputs: &[View], outputs: &Outputs) -> u64 {
+        let prices = self.kernels.and_then(|kernels| kernels.prices(op, inputs, outputs));
+        let Some(prices) = prices else { return self.launch_ns(&op.work(inputs, outputs)) };
+        prices.iter().map(|price| self.overhead_ns + price.ns as u64).sum()
+    }
+
+    /// What predicted times go by, in words.
+    pub fn pricing(&self) -> &'static str {
+        match self.kernels {
+            Some(_) => "own kernels priced by their machine code, libraries by the roofline",
+            None => "all ops priced by the roofline",
+        }
     }
 
     /// Predicted time to copy `bytes` between tiers, one way. In nanoseconds.
@@ -118,6 +135,7 @@ mod tests {
             overhead_ns: 10,
             page_bytes: None,
             map_page_ns: 0,
+            kernels: None,
         };
         let work = |flops, read_bytes| Work {
             flops,

@@ -395,7 +395,12 @@ impl Pool {
     pub fn take_recording(&mut self) -> Option<Recording> {
         let header = Header {
             trace: 1,
-            device: format!("{} ({})", self.name, self.engine().props().name),
+            device: format!(
+                "{} ({}; {})",
+                self.name,
+                self.engine().props().name,
+                self.engine().props().pricing()
+            ),
             budget_bytes: self.device.limit_bytes(),
             host_limit_bytes: self.host.limit_bytes(),
             policy: self.settings.policy.to_string(),

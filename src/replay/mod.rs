@@ -139,6 +139,8 @@ impl<'a> Replay<'a> {
     pub fn new(program: &'a Program, mut profile: Profile, iterations: usize) -> Result<Self, Error> {
         assert!(iterations > 0, "a program is run at least once");
         (profile.props.device_bytes, profile.props.host_bytes) = (BOUNDLESS_BYTES, BOUNDLESS_BYTES);
+        // A recording tells an op's work and not its kernels: all of it goes by the roofline.
+        profile.props.kernels = None;
         let link_bytes_per_ns = profile.props.link_bytes_per_second / 1e9;
         let (name, props) = (profile.key.clone(), profile.props.clone());
         let device = OvercommitDevice::Sim(SimProfile::add(profile));

@@ -31,7 +31,7 @@ pub(crate) use supply::Supply;
 pub use tensor::Tensor;
 
 use crate::OvercommitDevice;
-use crate::config::Planning;
+use crate::config::{Fusion, Planning};
 use crate::engine::{Engine, EngineError, Lane, Mark, aligned};
 use crate::error::Error;
 use crate::op::{Dtype, Inputs, Op, PerOutput, Reduce, Shape, Traced, View, bytes_view};
@@ -43,8 +43,8 @@ pub struct Runtime {
     device: OvercommitDevice,
     engine: Arc<dyn Engine>,
     front: Mutex<Front>,
-    /// Whether elementwise ops wait for others.
-    fuses: bool,
+    /// Which elementwise ops wait for others.
+    fuses: Fusion,
     /// Whether the engine is told what comes.
     prepares: bool,
     /// Storages whose last handle went; a `Drop` may happen anywhere, also under Burn's graph lock, so it only queues.
@@ -52,6 +52,8 @@ pub struct Runtime {
     seed: AtomicU64,
     drawn: AtomicU64,
     supply: Supply,
+    /// The piece of work from which on is next looked how far the device is.
+    looks_at: AtomicU64,
 }
 
 /// One line: everything in it would fill pages.
@@ -89,6 +91,9 @@ impl Front {
 /// The seed until one is set: fixed, so that a program without a seed is repeatable too.
 const DEFAULT_SEED: u64 = 0x6f76_6572_636f_6d6d;
 
+/// Pieces of work between two looks at how far the device is.
+const PIECES_A_LOOK: u64 = 256;
+
 /// Ops that may be submitted and not done: enough to keep the device busy, few enough that the queue stays small.
 const MOST_AHEAD: u64 = 4096;
 
@@ -104,6 +109,7 @@ impl Runtime {
             seed: AtomicU64::new(DEFAULT_SEED),
             drawn: AtomicU64::new(0),
             supply,
+            looks_at: AtomicU64::new(0),
         }
     }
 
@@ -293,29 +299,40 @@ impl Runtime {
         op: &Op,
         tensors: &mut Inputs<Tensor>,
     ) -> Result<Option<Tensor>, Error> {
-        if let Some(step) = collect::as_step(op, tensors) {
+        if let Some(step) = self.as_step(op, tensors) {
             return self.collect(front, op, step, tensors);
         }
+        let fuses_all = self.fuses == Fusion::All;
         match *op {
-            Op::Reduce { kind: kind @ (Reduce::Sum | Reduce::Mean), axis } => {
+            Op::Reduce { kind: kind @ (Reduce::Sum | Reduce::Mean), axis } if fuses_all => {
                 self.end_in(front, (kind, axis), tensors)
             }
             _ if defer::waits(op) => self.defer(front, op, tensors),
-            _ if ending::reorders(op, tensors) => self.collect_copy(front, op, tensors),
+            _ if fuses_all && ending::reorders(op, tensors) => self.collect_copy(front, op, tensors),
             _ => Ok(None),
         }
+    }
+
+    /// How an op on these tensors is a step of a run, if it is to be one.
+    fn as_step(&self, op: &Op, tensors: &[Tensor]) -> Option<AsStep> {
+        let is_wanted = match self.fuses {
+            Fusion::Off => false,
+            Fusion::InOrder => tensors.iter().all(|tensor| tensor.layout().is_contiguous()),
+            Fusion::All => true,
+        };
+        is_wanted.then(|| collect::as_step(op, tensors)).flatten()
     }
 
     /// Gets the engine ready for an op, and for those that it may become part of.
     fn prepare(&self, op: &Op, tensors: &[Tensor]) {
         self.engine.prepare(op, &mut tensors.iter().map(Tensor::view));
         let fused = match *op {
-            Op::Reduce { kind: kind @ (Reduce::Sum | Reduce::Mean), axis } => {
+            Op::Reduce { kind: kind @ (Reduce::Sum | Reduce::Mean), axis } if self.fuses == Fusion::All => {
                 Some(ending::sample(kind, axis)).filter(|_| tensors[0].dtype().is_float())
             }
-            _ => collect::as_step(op, tensors).map(|_| collect::sample()),
+            _ => self.as_step(op, tensors).map(|_| collect::sample()),
         };
-        if let Some(fused) = fused.filter(|_| self.fuses) {
+        if let Some(fused) = fused {
             self.engine.prepare(&fused, &mut tensors.iter().take(1).map(Tensor::view));
         }
     }
@@ -326,7 +343,7 @@ impl Runtime {
             self.prepare(op, &tensors);
         }
         let mut front = self.lock();
-        if self.fuses
+        if self.fuses != Fusion::Off
             && let Some(promised) = self.fuse(&mut front, op, &mut tensors)?
         {
             return Ok([promised].into_iter().collect());
@@ -377,6 +394,10 @@ impl Runtime {
     /// Waits, outside the lock, if the program is too far ahead of the device.
     fn keep_pace(&self) -> Result<(), Error> {
         let end = self.engine.mark(Lane::Compute);
+        if end.sequence < self.looks_at.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.looks_at.store(end.sequence + PIECES_A_LOOK, Ordering::Relaxed);
         let mark = Mark { sequence: end.sequence.saturating_sub(MOST_AHEAD), ..end };
         if self.engine.reached(mark) {
             return Ok(());

@@ -137,8 +137,9 @@ fn start(
     settings.log(
         log::Level::Info,
         format_args!(
-            "{device} ({}): budget {} bytes, host tier {} bytes, policy {}, {:?}",
+            "{device} ({}; {}): budget {} bytes, host tier {} bytes, policy {}, {:?}",
             engine.props().name,
+            engine.props().pricing(),
             settings.budget_bytes,
             settings.host_limit_bytes,
             settings.policy,

@@ -27,6 +27,7 @@ pub fn device(config: Config) -> OvercommitDevice {
         overhead_ns: 0,
         page_bytes: None,
         map_page_ns: 0,
+        kernels: None,
     };
     let profile = Profile { key: "test".to_string(), props, workspace: Workspace::Gpu };
     let device = OvercommitDevice::Sim(SimProfile::add(profile));

@@ -208,6 +208,7 @@ API standin_fail(u64 call) {
   return SUCCESS;
 }
 extern "C" __attribute__((visibility("default"))) u64 standin_calls() { return calls; }
+extern "C" __attribute__((visibility("default"))) u64 standin_launches() { return launches; }
 extern "C" __attribute__((visibility("default"))) u64 standin_used_bytes() { return used_bytes; }
 extern "C" __attribute__((visibility("default"))) u64 standin_objects() {
   std::lock_guard<std::recursive_mutex> guard(mutex);
@@ -242,6 +243,7 @@ API cuDeviceGetAttribute(int* value, int attribute, int) {
 }
 API cuDevicePrimaryCtxRetain(void** c, int) { CALL; static int only; *c = &only; return SUCCESS; }
 API cuDevicePrimaryCtxRelease_v2(int) { return SUCCESS; }
+API cuCtxGetCurrent(void** c) { CALL; *c = context; return SUCCESS; }
 API cuCtxSetCurrent(void* c) { CALL; context = c; return SUCCESS; }
 API cuCtxSynchronize() { IN_CONTEXT; drain_all(); return SUCCESS; }
 API cuMemGetInfo_v2(size_t* free, size_t* total) {

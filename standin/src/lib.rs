@@ -88,6 +88,11 @@ impl Driver {
         self.number("standin_calls")
     }
 
+    /// Kernels launched so far.
+    pub fn launches(&self) -> u64 {
+        self.number("standin_launches")
+    }
+
     /// Device memory that is taken.
     pub fn used_bytes(&self) -> u64 {
         self.number("standin_used_bytes")

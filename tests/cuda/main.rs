@@ -2,6 +2,7 @@
 //! random programs on them too.
 #![cfg(target_os = "linux")]
 
+mod calls;
 mod device;
 mod engine;
 mod failures;

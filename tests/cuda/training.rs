@@ -13,7 +13,9 @@ use serial_test::serial;
 use crate::{driver, labels};
 
 type B = Autodiff<Overcommit>;
-const DEVICE: OvercommitDevice = OvercommitDevice::Cuda(1);
+pub const DEVICE: OvercommitDevice = OvercommitDevice::Cuda(1);
+/// Steps that [`train`] takes.
+pub const STEPS: usize = 6;
 
 #[derive(Module, Debug)]
 struct Network<B: Backend> {
@@ -35,7 +37,7 @@ pub fn train(device: &OvercommitDevice) -> Vec<f32> {
     let mut optimizer = SgdConfig::new().init();
     let images = Tensor::<B, 4>::random([16, 1, 8, 8], Distribution::Normal(0.0, 1.0), device);
     let mut losses = Vec::new();
-    for _ in 0..6 {
+    for _ in 0..STEPS {
         let mut x = images.clone();
         for convolution in &network.convolutions {
             x = activation::relu(convolution.forward(x));
@@ -48,7 +50,7 @@ pub fn train(device: &OvercommitDevice) -> Vec<f32> {
     losses
 }
 
-fn config() -> Config {
+pub fn config() -> Config {
     Config::new().cuda_libraries(folder()).host_limit_bytes(64 << 20)
 }
 

@@ -26,6 +26,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
                 "key": profile.key, "name": props.name, "memory_bytes": props.device_bytes,
                 "memory_bytes_per_second": props.memory_bytes_per_second,
                 "link_bytes_per_second": props.link_bytes_per_second, "launch_ns": props.overhead_ns,
+                "pricing": props.pricing(),
                 "flops": { "f64": props.flops.f64, "f32": props.flops.f32, "f16": props.flops.f16, "bf16": props.flops.bf16 },
             })
         });
@@ -34,7 +35,17 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     let mut table = Table::new();
     table.load_preset(presets::ASCII_MARKDOWN);
-    table.set_header(["key", "name", "memory", "GB/s", "TFLOP/s f32", "f16", "link GB/s", "launch us"]);
+    table.set_header([
+        "key",
+        "name",
+        "memory",
+        "GB/s",
+        "TFLOP/s f32",
+        "f16",
+        "link GB/s",
+        "launch us",
+        "own kernels",
+    ]);
     for profile in &profiles {
         let props = &profile.props;
         let rounded = |value: f64| format!("{value:.1}");
@@ -47,6 +58,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             rounded(props.flops.f16 / 1e12),
             rounded(props.link_bytes_per_second / 1e9),
             rounded(props.overhead_ns as f64 / 1e3),
+            if props.kernels.is_some() { "priced".into() } else { "roofline".into() },
         ]);
     }
     table.column_iter_mut().skip(2).for_each(|column| column.set_cell_alignment(CellAlignment::Right));

@@ -5,7 +5,7 @@ use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 use super::driver::{Attribute, Called, Context, Device};
 use super::memory;
 use crate::engine::props::PAGE_BYTES;
-use crate::engine::{Flops, Props};
+use crate::engine::{Flops, KernelRates, Props};
 
 /// The oldest driver that will do, as it says it: of CUDA 12.8.
 const LEAST_VERSION: u32 = 12080;
@@ -68,18 +68,20 @@ pub(super) fn props(context: &Context) -> Called<Props> {
     let f32 = (2.0 * units * lanes * clock_hz).max(1e9);
     let link = LINKS.iter().find(|(least, _)| architecture >= *least).map_or(12.4e9, |(_, link)| *link);
     let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
+    // Both edges of the clock.
+    let memory_bytes_per_second = (2.0 * memory_hz * bus_bytes).max(1e9);
     Ok(Props {
         name: device.name()?,
         device_bytes: context.free_bytes()?,
         host_bytes: System::new_with_specifics(memory).available_memory() as usize,
         shares_memory: false,
         flops: Flops { f64: f64 * f32, f32, f16: f16 * f32, bf16: bf16 * f32 },
-        // Both edges of the clock.
-        memory_bytes_per_second: (2.0 * memory_hz * bus_bytes).max(1e9),
+        memory_bytes_per_second,
         link_bytes_per_second: link,
         overhead_ns: OVERHEAD_NS,
         page_bytes: memory::page_bytes(context, PAGE_BYTES),
         map_page_ns: 0,
+        kernels: Some(KernelRates::of(memory_bytes_per_second, units as u32, clock_hz)),
     })
 }
 

@@ -1,16 +1,16 @@
-//! Lanes as streams: an event after each piece of work, by which marks are waited for.
+//! Lanes as streams: marks are waited for by events, which some pieces of work have.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::driver::{Called, Context, Event, Stream};
+use super::marks::Marks;
 use super::samples::{Samples, Timed};
 use crate::engine::link::Link;
 use crate::engine::{Lane, Mark, Ran};
 
-/// Events that a lane has. Where a mark is older, that of a later piece stands for it: a program runs half as many pieces
-/// ahead at most.
-const RING: u64 = 8192;
+/// Pieces between two looks at those that were timed.
+const PIECES_A_LOOK: u64 = 64;
 
 /// Locks, whatever happened to an earlier holder: nothing below leaves a locked value half changed.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -31,8 +31,7 @@ pub(super) struct Lanes {
 #[derive(Debug)]
 struct Queue {
     stream: Stream,
-    /// The event of piece `n` is number `n % RING`.
-    events: Mutex<Vec<Arc<Event>>>,
+    marks: Mutex<Marks>,
     submitted: AtomicU64,
     /// As far as is known.
     completed: AtomicU64,
@@ -45,7 +44,7 @@ impl Lanes {
         let queue = || -> Called<Queue> {
             Ok(Queue {
                 stream: Stream::new(context)?,
-                events: Mutex::default(),
+                marks: Mutex::default(),
                 submitted: AtomicU64::new(0),
                 completed: AtomicU64::new(0),
                 record: Mutex::default(),
@@ -65,20 +64,24 @@ impl Lanes {
     pub fn submit(&self, lane: Lane, timed: Timed, work: impl FnOnce(&Stream) -> Called<()>) -> Called<()> {
         self.context.enter()?;
         let queue = self.queue(lane);
-        let mut events = lock(&queue.events);
+        let mut marks = lock(&queue.marks);
         let sequence = queue.submitted.load(Ordering::SeqCst) + 1;
         let mut samples = lock(&queue.samples);
-        samples.collect(&self.link);
+        if sequence.is_multiple_of(PIECES_A_LOOK) {
+            samples.collect(&self.link);
+        }
+        let is_marked = marks.wants(sequence, timed.is_waited_for());
         let pair = samples.begin(&self.context, &queue.stream, &timed, sequence);
         let begin = self.epoch.get().map(|_| self.timed(&queue.stream)).transpose()?;
-        let submitted = self.event(&mut events, sequence).and_then(|event| {
-            work(&queue.stream)?;
+        let submitted = work(&queue.stream).and_then(|()| {
             if let Some(pair) = pair {
                 samples.end(pair, &queue.stream, timed);
             }
             // Before the mark, so that whoever waits for the mark has it.
             let end = self.epoch.get().map(|_| self.timed(&queue.stream)).transpose()?;
-            event.record(&queue.stream)?;
+            if is_marked {
+                marks.record(&self.context, &queue.stream, sequence)?;
+            }
             Ok(end)
         });
         let end = submitted.inspect_err(|_| drop(queue.stream.synchronize()))?;
@@ -91,16 +94,10 @@ impl Lanes {
 
     /// What a copy lane moves per second, as far as copies were timed.
     pub fn measured_link(&self) -> Option<f64> {
-        self.link.bytes_per_second()
-    }
-
-    /// The event of a new piece.
-    fn event(&self, events: &mut Vec<Arc<Event>>, sequence: u64) -> Called<Arc<Event>> {
-        let place = (sequence % RING) as usize;
-        while events.len() <= place {
-            events.push(Arc::new(Event::new(&self.context, false)?));
+        if self.context.enter().is_ok() {
+            self.queues.iter().for_each(|queue| lock(&queue.samples).collect(&self.link));
         }
-        Ok(events[place].clone())
+        self.link.bytes_per_second()
     }
 
     /// An event at the stream's end as it is now, with its time.
@@ -110,13 +107,22 @@ impl Lanes {
         Ok(event)
     }
 
-    /// The event of a mark, or of a later piece; nothing if the mark is known to be reached.
-    fn pending(&self, mark: Mark) -> Option<Arc<Event>> {
+    /// The event of a mark or of a later piece, and that piece's mark; nothing if the mark is known to be reached.
+    fn pending(&self, mark: Mark) -> Called<Option<(Mark, Arc<Event>)>> {
         let queue = self.queue(mark.lane);
         if mark.sequence <= queue.completed.load(Ordering::SeqCst) {
-            return None;
+            return Ok(None);
         }
-        lock(&queue.events).get((mark.sequence % RING) as usize).cloned()
+        self.context.enter()?;
+        let mut marks = lock(&queue.marks);
+        let (sequence, event) = match marks.of(mark.sequence) {
+            Some(there) => there,
+            None => {
+                let last = queue.submitted.load(Ordering::SeqCst);
+                (last, marks.record(&self.context, &queue.stream, last)?)
+            }
+        };
+        Ok(Some((Mark { sequence, ..mark }, event)))
     }
 
     /// The lane's end as it is now.
@@ -130,30 +136,36 @@ impl Lanes {
         if mark.lane == lane {
             return Ok(());
         }
-        self.context.enter()?;
-        self.pending(mark).map_or(Ok(()), |event| self.queue(lane).stream.wait(&event))
+        self.pending(mark)?.map_or(Ok(()), |(_, event)| self.queue(lane).stream.wait(&event))
     }
 
     pub fn reached(&self, mark: Mark) -> bool {
-        let Some(event) = self.pending(mark) else { return true };
-        let reached = self.context.enter().is_ok() && event.reached();
-        if reached {
-            self.completed(mark);
+        match self.pending(mark) {
+            Ok(None) => true,
+            Ok(Some((mark, event))) if event.reached() => {
+                drop(event);
+                self.completed(mark);
+                true
+            }
+            // A failure is told by whoever waits.
+            _ => false,
         }
-        reached
     }
 
     /// Blocks until `mark` is reached.
     pub fn finish(&self, mark: Mark) -> Called<()> {
-        let Some(event) = self.pending(mark) else { return Ok(()) };
-        self.context.enter()?;
+        let Some((mark, event)) = self.pending(mark)? else { return Ok(()) };
         event.synchronize()?;
+        drop(event);
         self.completed(mark);
+        lock(&self.queue(mark.lane).samples).collect(&self.link);
         Ok(())
     }
 
     fn completed(&self, mark: Mark) {
-        self.queue(mark.lane).completed.fetch_max(mark.sequence, Ordering::SeqCst);
+        let queue = self.queue(mark.lane);
+        queue.completed.fetch_max(mark.sequence, Ordering::SeqCst);
+        lock(&queue.marks).completed(mark.sequence);
     }
 
     /// Notes from now on when each piece runs.

@@ -14,6 +14,7 @@ mod faults;
 mod lanes;
 mod libraries;
 mod library;
+mod marks;
 mod memory;
 mod modules;
 mod preparation;
@@ -31,7 +32,7 @@ use super::capacity::Capacity;
 use super::{
     ALIGN_BYTES, Algorithm, Engine, EngineError, Failure, Lane, Launch, Mark, Props, Ran, Span, Tier, aligned,
 };
-use crate::op::lower::{self, Calls, KernelCall, Placed, Request};
+use crate::op::lower::{self, Calls, KernelCall, Placed, Request, gpu};
 use crate::op::{Inputs, Op, Outputs, PerOutput, View};
 use cache::Cache;
 #[cfg(feature = "host")]
@@ -60,11 +61,6 @@ pub struct CudaOptions {
     /// Whether products and convolutions of `f32` may read their operands in 19 bits (TF32).
     pub tf32: bool,
 }
-
-/// Threads of a block.
-const THREADS: usize = lower::TEAM;
-/// Elements of cheap work that a thread does.
-const ELEMENTS_PER_THREAD: usize = 8;
 
 /// The engine of an NVIDIA GPU.
 #[derive(Debug)]
@@ -157,9 +153,10 @@ impl CudaEngine {
     fn lower(&self, request: &Request) -> Result<Calls, String> {
         match request.op {
             Op::Traced(_) => Err("has no kernel of its own".into()),
-            op => Ok(lower::lower(&Request { chunk: chunk(op, request.inputs), ..*request }).unwrap_or_else(
-                || lower::lower_directly(&Request { chunk: direct_chunk(op, request), ..*request }),
-            )),
+            op => Ok(lower::lower(&Request { chunk: gpu::chunk(op, request.inputs), ..*request })
+                .unwrap_or_else(|| {
+                    lower::lower_directly(&Request { chunk: gpu::direct_chunk(op, request), ..*request })
+                })),
         }
     }
 
@@ -224,7 +221,7 @@ impl CudaEngine {
             scratch: call.scratch.address,
             fault,
             chunk: 0,
-            threads: THREADS,
+            threads: gpu::THREADS,
         };
         // SAFETY: lowering made the arguments, `scripts/check-kernels` compares the structs, from spans that the caller
         // vouches for and from `fault`, which is mapped as long as the engine lives.
@@ -235,7 +232,7 @@ impl CudaEngine {
     /// The arguments were made for the kernel, from memory as [`Engine::launch`] asks.
     unsafe fn launch_kernel(&self, stream: &Stream, call: &KernelCall) -> Called<()> {
         let kernel = self.modules.kernel(&call.name)?;
-        let threads = if call.name.is_serial() { 1 } else { THREADS as u32 };
+        let threads = if call.name.is_serial() { 1 } else { gpu::THREADS as u32 };
         // SAFETY: the caller's.
         unsafe { stream.launch(kernel, call.blocks, threads, call.args.bytes()) }
     }
@@ -256,7 +253,7 @@ impl CudaEngine {
         let outputs: PerOutput<Placed> = outputs.iter().map(placed).collect();
         let (scratch, fault) = (ALIGN_BYTES as u64, ALIGN_BYTES as u64);
         let (inputs, outputs) = (inputs.as_slice(), outputs.as_slice());
-        let request = Request { op, inputs, outputs, scratch, fault, chunk: 0, threads: THREADS };
+        let request = Request { op, inputs, outputs, scratch, fault, chunk: 0, threads: gpu::THREADS };
         // What fails here fails again at the launch, which tells it.
         for call in self.lower(&request).iter().flatten() {
             let _ = self.modules.kernel(&call.name);
@@ -276,26 +273,6 @@ impl CudaEngine {
             _ => None,
         }
     }
-}
-
-/// How many elements of an op a block takes: a few for each thread, or, where a thread always takes a row, a row for each.
-fn chunk(op: &Op, inputs: &[Placed]) -> usize {
-    let shape = |input: usize| inputs[input].view.shape();
-    let row = match *op {
-        Op::Cumulative { axis, .. } => shape(0)[axis],
-        Op::Matmul => shape(0).dims().last().copied().unwrap_or(1),
-        _ => 1,
-    };
-    THREADS * ELEMENTS_PER_THREAD * row.max(1)
-}
-
-/// The same for products and convolutions of floats, whose elements are sums: one for each thread.
-fn direct_chunk(op: &Op, request: &Request) -> usize {
-    let inner = match op {
-        Op::Matmul => request.inputs[0].view.shape().dims().last().copied().unwrap_or(1).max(1),
-        _ => 1,
-    };
-    THREADS * inner
 }
 
 fn is_convolution(op: &Op) -> bool {

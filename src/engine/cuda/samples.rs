@@ -37,6 +37,19 @@ impl Timed {
     }
 }
 
+/// Work on as many bytes is likely to be waited for by itself, since such storages are worth moving.
+const LARGE_BYTES: usize = 256 << 10;
+
+impl Timed {
+    /// Whether someone is likely to wait for the piece, and not only for all of the lane: another lane, that copies what a launch
+    /// made, or that runs on what was copied.
+    pub fn is_waited_for(&self) -> bool {
+        let Timed::Launch(instruction) = self else { return true };
+        let mut views = instruction.views.iter().chain(&instruction.outputs);
+        views.any(|view| view.size_bytes() >= LARGE_BYTES)
+    }
+}
+
 /// Events before and after a piece.
 type Pair = (Event, Event);
 

@@ -122,6 +122,7 @@ impl HostOptions {
             overhead_ns: OVERHEAD_NS,
             page_bytes: possible_page_bytes(self.page_bytes),
             map_page_ns: 0,
+            kernels: None,
         }
     }
 }

@@ -153,6 +153,7 @@ mod tests {
             overhead_ns: 0,
             page_bytes: None,
             map_page_ns: 0,
+            kernels: None,
         }
     }
 

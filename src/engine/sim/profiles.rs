@@ -2,7 +2,7 @@
 
 use super::convolution;
 use crate::engine::props::PAGE_BYTES;
-use crate::engine::{Algorithm, Flops, Props};
+use crate::engine::{Algorithm, Flops, KernelRates, Props};
 use crate::op::{Op, Outputs, View, lower};
 
 /// A device to simulate.
@@ -95,6 +95,15 @@ const ROWS: [Row; 10] = [
     ("h200", "NVIDIA H200 SXM 141 GB",       141, 4800.0, [33.5, 66.9, 989.4, 989.4],   52.8, 2.7),
 ];
 
+/// Multiprocessors and boost clock in GHz of the devices whose kernels were read: H100 and H200 by the architecture's whitepaper and as
+/// seen under load, the RTX 4090 by Ada's. The instruction counts are sm_90's for all three.
+const KERNELS: [(&str, u32, f64); 3] = [("rtx4090", 128, 2.52), ("h100", 132, 1.7), ("h200", 132, 1.7)];
+
+fn kernel_rates(key: &str, memory_bytes_per_second: f64) -> Option<KernelRates> {
+    let row = KERNELS.iter().find(|row| row.0 == key);
+    row.map(|&(_, multiprocessors, ghz)| KernelRates::of(memory_bytes_per_second, multiprocessors, ghz * 1e9))
+}
+
 /// The vendors' devices and, with the feature `host`, the host engine of this machine under the key `host`.
 pub fn profiles() -> Vec<Profile> {
     let profile = |&(key, name, gib, bandwidth, tflops, link, launch_us): &Row| {
@@ -110,6 +119,7 @@ pub fn profiles() -> Vec<Profile> {
             overhead_ns: (launch_us * 1e3) as u64,
             page_bytes: Some(PAGE_BYTES),
             map_page_ns: 0,
+            kernels: kernel_rates(key, bandwidth * 1e9),
         };
         Profile { key: key.to_string(), props, workspace: Workspace::Gpu }
     };

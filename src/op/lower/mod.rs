@@ -11,6 +11,7 @@ mod direct;
 mod fft;
 mod form;
 mod fused;
+pub mod gpu;
 mod image;
 mod index;
 mod interpolate;
@@ -30,8 +31,7 @@ mod transpose;
 pub use direct::Columns;
 pub use name::KernelName;
 pub(crate) use pointwise::bits;
-#[cfg(feature = "cuda")]
-pub(crate) use reduce::TEAM;
+use reduce::TEAM;
 
 use std::ops::Range;
 

@@ -1,0 +1,298 @@
+//! What this crate's own CUDA kernels take on a GPU, as far as their machine code tells: a kernel takes the time of its memory traffic
+//! or of its instructions, whichever is more, on as many multiprocessors as it has blocks for.
+//!
+//! The instructions of an element were read off the SASS that NVRTC 13.0 makes for sm_90; the rates are a device's published ones, and
+//! what is commonly reached of them. None of it has been measured: it may well be 40 % off.
+
+use super::ALIGN_BYTES;
+use crate::op::lower::{self, KernelCall, Placed, Request, gpu};
+use crate::op::{Binary, Dtype, Inputs, Layout, Op, PerOutput, Program, StepKind, Unary, View};
+
+/// What a GPU does for kernels that are not NVIDIA's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KernelRates {
+    /// Device memory that a kernel reads or writes at the most, per second.
+    pub memory_bytes_per_second: f64,
+    /// Instructions of single threads that it issues at the most, per second.
+    pub instructions_per_second: f64,
+    /// Its multiprocessors.
+    pub multiprocessors: u32,
+}
+
+/// Of the vendor's memory bandwidth, what a kernel that only copies reaches: 2.9 of 3.35 TB/s on an H100.
+const REACHED_OF_MEMORY: f64 = 0.87;
+/// Of the instructions that could be issued, those that are, while other threads wait for memory.
+const REACHED_OF_ISSUE: f64 = 0.7;
+/// Threads whose instructions a multiprocessor issues in a cycle.
+const LANES: f64 = 128.0;
+/// Blocks of a multiprocessor that hide each other's waits.
+const BLOCKS: f64 = 4.0;
+
+/// Instructions issued in the time of a byte of device memory, from which on programs are worth interpreting: 7 on an H100, 33 on an
+/// RTX 4090.
+const INSTRUCTIONS_A_BYTE: f64 = 12.0;
+
+impl KernelRates {
+    /// Of a device with so much bandwidth by its vendor's figures, so many multiprocessors, and their clock.
+    pub fn of(memory_bytes_per_second: f64, multiprocessors: u32, clock_hz: f64) -> Self {
+        KernelRates {
+            memory_bytes_per_second: REACHED_OF_MEMORY * memory_bytes_per_second,
+            instructions_per_second: REACHED_OF_ISSUE * LANES * f64::from(multiprocessors) * clock_hz,
+            multiprocessors,
+        }
+    }
+
+    /// Whether interpreted programs of strided operands and sums, which take some hundred instructions an element, are sooner done
+    /// than their ops one after the other: where memory is slow beside arithmetic. A choice between GPUs with HBM, for which the model
+    /// has fused steps of ResNet-50 and GPT-2 take longer, and others, for which it has them take less.
+    pub fn favour_programs(&self) -> bool {
+        self.instructions_per_second >= INSTRUCTIONS_A_BYTE * self.memory_bytes_per_second
+    }
+
+    /// The kernels of an op and what each takes; `None` for products and convolutions of floats, which libraries compute. The first
+    /// kernel is taken to do all of the work, others to finish what it left.
+    pub fn prices(&self, op: &Op, inputs: &[View], outputs: &[View]) -> Option<Vec<KernelPrice>> {
+        let calls = calls(op, inputs, outputs)?;
+        let work = op.work(inputs, &outputs.iter().copied().collect());
+        let bytes = work.read_bytes + work.written_bytes;
+        let price = |(place, call): (usize, &KernelCall)| match place {
+            0 => self.price(call, bytes, &Facts::of(op, inputs, outputs)),
+            _ => KernelPrice { name: call.name.to_string(), blocks: call.blocks, bytes: 0, ns: 0.0 },
+        };
+        Some(calls.iter().enumerate().map(price).collect())
+    }
+
+    fn price(&self, call: &KernelCall, bytes: u64, facts: &Facts) -> KernelPrice {
+        let cost = Cost::of(call, facts);
+        let filled = f64::from(call.blocks) / (BLOCKS * f64::from(self.multiprocessors));
+        let part = if cost.waits_for_blocks { filled.min(1.0) } else { 1.0 };
+        let memory = self.memory_bytes_per_second.min(cost.most_bytes_per_second);
+        let traffic_s = bytes as f64 / memory * cost.passes;
+        let issued_s = cost.instructions * facts.elements / (self.instructions_per_second * part);
+        let ns = (traffic_s.max(issued_s) + cost.serial_s) * 1e9;
+        KernelPrice { name: call.name.to_string(), blocks: call.blocks, bytes, ns }
+    }
+}
+
+/// A kernel and its time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelPrice {
+    /// The kernel.
+    pub name: String,
+    /// Its blocks.
+    pub blocks: u32,
+    /// What it reads and writes of operands.
+    pub bytes: u64,
+    /// Its time, without what launching it takes.
+    pub ns: f64,
+}
+
+/// The kernels of an op, as the CUDA engine calls them.
+fn calls(op: &Op, inputs: &[View], outputs: &[View]) -> Option<lower::Calls> {
+    let placed = |view: &View| Placed { address: ALIGN_BYTES as u64, view: *view };
+    let inputs: Inputs<Placed> = inputs.iter().map(placed).collect();
+    let outputs: PerOutput<Placed> = outputs.iter().map(placed).collect();
+    let [scratch, fault] = [ALIGN_BYTES as u64; 2];
+    let (inputs, outputs, chunk) = (inputs.as_slice(), outputs.as_slice(), gpu::chunk(op, &inputs));
+    lower::lower(&Request { op, inputs, outputs, scratch, fault, chunk, threads: gpu::THREADS })
+}
+
+/// What the instructions of an op's elements depend on.
+struct Facts<'a> {
+    program: Option<&'a Program>,
+    inputs: f64,
+    elements: f64,
+    /// Dimensions that an index is divided into, where several operands lie alike.
+    dimensions: f64,
+    /// Whether some operand is not in the order of the elements.
+    is_strided: bool,
+    /// Indices that one thread walks by itself.
+    walked: f64,
+}
+
+impl<'a> Facts<'a> {
+    fn of(op: &'a Op, inputs: &[View], outputs: &[View]) -> Self {
+        let all = || inputs.iter().chain(outputs);
+        let elements = all().map(|view| view.shape().count()).max().unwrap_or(0);
+        let alike = all().map(|view| &view.layout).filter(|layout| layout.shape().count() == elements);
+        let dimensions = dimensions(&alike.collect::<Vec<_>>());
+        let program = if let Op::Fused { program, .. } = op { Some(program) } else { None };
+        let walked = match *op {
+            Op::Scatter { axis, .. } => inputs[1].shape()[axis],
+            Op::SelectUpdate { .. } => inputs[1].shape().count(),
+            _ => 0,
+        };
+        Facts {
+            program,
+            inputs: inputs.len() as f64,
+            elements: elements as f64,
+            dimensions: dimensions as f64,
+            is_strided: dimensions > 1,
+            walked: walked as f64,
+        }
+    }
+}
+
+/// Of layouts of as many elements, the dimensions that are left where neighbours that lie alike in all are one. Views of other shapes
+/// count by themselves.
+fn dimensions(layouts: &[&Layout]) -> usize {
+    let Some(first) = layouts.first() else { return 1 };
+    let shape = first.shape();
+    let alike: Vec<_> = layouts.iter().filter(|layout| layout.shape() == shape).collect();
+    let dims: Vec<usize> = (0..shape.rank()).filter(|&axis| shape[axis] > 1).collect();
+    let joins = |pair: &[usize]| {
+        let size = shape[pair[1]] as isize;
+        alike.iter().all(|layout| layout.strides()[pair[0]] == layout.strides()[pair[1]] * size)
+    };
+    1 + dims.windows(2).filter(|pair| !joins(pair)).count()
+}
+
+/// What a kernel takes for an element, and what holds it up.
+struct Cost {
+    instructions: f64,
+    /// Times that its bytes are passed over.
+    passes: f64,
+    most_bytes_per_second: f64,
+    /// Fewer blocks than fill the device take longer.
+    waits_for_blocks: bool,
+    /// What one thread does by itself, in seconds.
+    serial_s: f64,
+}
+
+/// What a block moves at the most where a thread reads one element after the other: 2.9 GB/s.
+const BLOCK_BYTES_PER_SECOND: f64 = 2.9e9;
+/// What the kernels move that keep most threads of a block idle: places of extremes, transposing copies, pools.
+const ARG_BYTES_PER_SECOND: f64 = 0.3e12;
+const TRANSPOSE_BYTES_PER_SECOND: f64 = 0.5e12;
+const POOL_BYTES_PER_SECOND: f64 = 1e12;
+/// What a thread takes for the next of the indices that it walks: a read that waits for the one before.
+const WALK_S: f64 = 0.9e-6;
+
+impl Cost {
+    fn of(call: &KernelCall, facts: &Facts) -> Self {
+        let name = call.name.to_string();
+        let family = name.split('_').next().expect("a name has a part");
+        // Halves are widened and rounded in between.
+        let halves = if is_half(call) { 1.0 } else { 0.0 };
+        let simple = |instructions: f64| Cost {
+            instructions,
+            passes: 1.0,
+            most_bytes_per_second: f64::INFINITY,
+            waits_for_blocks: false,
+            serial_s: 0.0,
+        };
+        let limited = |bytes_per_second| Cost { most_bytes_per_second: bytes_per_second, ..simple(0.0) };
+        match family {
+            "fused" => fused(facts, halves, simple),
+            "fill" => simple(12.0),
+            "random" => simple(45.0),
+            "reduce" => limited(f64::from(call.blocks) * BLOCK_BYTES_PER_SECOND).with(9.0),
+            "best" => limited(ARG_BYTES_PER_SECOND.min(f64::from(call.blocks) * BLOCK_BYTES_PER_SECOND)),
+            "transpose" => limited(TRANSPOSE_BYTES_PER_SECOND),
+            "pool" => limited(POOL_BYTES_PER_SECOND),
+            "softmax" | "layer" | "rms" => Cost { passes: 1.2, ..simple(1.2 * (70.0 + 20.0 * halves)) },
+            "norm" => Cost { passes: 1.3, ..simple(1.3 * 60.0) },
+            "gather" => simple(30.0 + 56.0 * facts.dimensions),
+            "scatter" => Cost { serial_s: WALK_S * facts.walked, ..simple(0.0) },
+            _ => simple(pointwise(&name, family, facts, halves)),
+        }
+    }
+
+    fn with(self, instructions: f64) -> Self {
+        Cost { instructions, ..self }
+    }
+}
+
+fn is_half(call: &KernelCall) -> bool {
+    matches!(call.name.instance(), Dtype::F16 | Dtype::BF16)
+}
+
+fn pointwise(name: &str, family: &str, facts: &Facts, halves: f64) -> f64 {
+    const FAMILIES: [&str; 9] =
+        ["binary", "unary", "compare", "clamp", "where", "mask", "copy", "signs", "bools"];
+    if !FAMILIES.contains(&family) {
+        return 50.0;
+    }
+    let is_function = ["gelu", "tanh", "exp"].iter().any(|function| name.contains(function));
+    26.0 + 54.0 * facts.dimensions + 20.0 * halves + if is_function { 25.0 } else { 0.0 }
+}
+
+/// An interpreted program: each element walks its inputs, steps and outputs.
+fn fused(facts: &Facts, halves: f64, simple: impl Fn(f64) -> Cost) -> Cost {
+    let program = facts.program.expect("only programs are run by this kernel");
+    let (inputs, steps) = (facts.inputs, program.steps().len() as f64);
+    let outputs = program.outputs().len() as f64;
+    let strided = |each: f64, more: f64| if facts.is_strided { each * facts.dimensions + more } else { 0.0 };
+    if program.ending().is_some() {
+        let count = 60.0 + strided(115.0, 10.0) + 22.0 * inputs + 32.0 * steps + 20.0 * outputs;
+        let issue = REACHED_OF_ISSUE / 0.5;
+        return Cost { waits_for_blocks: true, ..simple((count + 8.0 * halves * steps) * issue) };
+    }
+    let functions: f64 = program.steps().iter().map(|step| function(step.kind)).sum();
+    let count = 27.0 + strided(92.0, 8.0) + 16.0 * inputs + 28.0 * steps + functions + 17.0 * outputs;
+    simple(count + halves * (6.0 * inputs + 8.0 * steps))
+}
+
+/// Instructions of a step beyond those of an addition.
+fn function(kind: StepKind) -> f64 {
+    match kind {
+        StepKind::Unary(Unary::Recip) => 12.0,
+        StepKind::Unary(Unary::Exp) => 14.0,
+        StepKind::Unary(Unary::Sqrt) => 16.0,
+        StepKind::Unary(Unary::Log | Unary::Tanh | Unary::Erf | Unary::Sigmoid) => 25.0,
+        StepKind::Unary(Unary::Log1p) => 30.0,
+        StepKind::Unary(Unary::LogSigmoid | Unary::Gelu) => 40.0,
+        StepKind::Binary(Binary::Div | Binary::ReverseDiv) => 16.0,
+        StepKind::Binary(Binary::GeluBackward) => 60.0,
+        _ => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::{Reduce, Shape};
+
+    const RATES: KernelRates =
+        KernelRates { memory_bytes_per_second: 1e12, instructions_per_second: 1e13, multiprocessors: 100 };
+
+    fn view(dims: &[usize]) -> View {
+        View::contiguous(Dtype::F32, Shape::new(dims))
+    }
+
+    fn priced(op: Op, inputs: &[View]) -> Vec<KernelPrice> {
+        RATES.prices(&op, inputs, &op.outputs(inputs)).expect("it has kernels")
+    }
+
+    #[test]
+    fn the_slower_of_traffic_and_instructions_counts() {
+        let whole = view(&[1 << 20]);
+        let [price] = &priced(Op::Binary(Binary::Add), &[whole, whole])[..] else { panic!("one kernel") };
+        let (traffic_ns, issued_ns) = (3.0 * 4.0 * (1 << 20) as f64 / 1e3, 80.0 * (1 << 20) as f64 / 1e4);
+        assert_eq!((price.bytes, price.ns), (3 << 22, traffic_ns.max(issued_ns)));
+        let turned = View { layout: view(&[1024, 1024]).layout.permute(&[1, 0]), ..whole };
+        let [price] = &priced(Op::Binary(Binary::Add), &[turned, view(&[1024, 1024])])[..] else {
+            panic!("one kernel")
+        };
+        assert_eq!(price.ns, 134.0 * (1 << 20) as f64 / 1e4, "two dimensions");
+    }
+
+    #[test]
+    fn few_blocks_and_walks_take_longer() {
+        let sum = Op::Reduce { kind: Reduce::Sum, axis: 1 };
+        let of = |dims: &[usize]| priced(sum, &[view(dims)])[0].ns;
+        assert!(of(&[1, 1 << 12]) > 100.0 * of(&[1 << 20, 4]) / 1024.0);
+        let update = |count| {
+            let op = Op::SelectUpdate { axis: 0, update: crate::op::Update::Add };
+            let index = View::contiguous(Dtype::I32, Shape::new(&[count]));
+            let prices = priced(op, &[view(&[100, 8]), index, view(&[count, 8])]);
+            prices.iter().map(|price| price.ns).sum::<f64>()
+        };
+        assert!(update(4096) > 3.9 * update(1024), "a thread walks all indices");
+    }
+
+    #[test]
+    fn libraries_have_their_own_prices() {
+        assert_eq!(RATES.prices(&Op::Matmul, &[view(&[8, 8]); 2], &[view(&[8, 8])]), None);
+    }
+}
