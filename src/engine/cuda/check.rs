@@ -1,4 +1,5 @@
-//! Whether NVRTC makes of every kernel what the engine expects: for `scripts/check-kernels`.
+//! What NVRTC makes of every kernel: for `scripts/check-kernels`, whether it is what the engine expects; for `scripts/check-sass`, the
+//! machine code.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -57,7 +58,18 @@ pub struct Selection {
 }
 
 /// A file for one type of element, and the kernels that are asked for in it.
-type Work = (Unit, Vec<String>);
+type Work = (Unit, Vec<KernelName>);
+
+/// Machine code of a file of kernels for one type of element.
+#[derive(Debug)]
+pub struct Cubin {
+    /// The compute capability without its point.
+    pub architecture: u32,
+    /// What the driver loads.
+    pub image: Vec<u8>,
+    /// The kernels in it that the engine launches.
+    pub kernels: Vec<KernelName>,
+}
 
 impl Selection {
     /// File by file.
@@ -67,7 +79,7 @@ impl Selection {
             let unit = Unit::of(&name);
             if self.files.is_empty() || self.files.iter().any(|file| file == unit.file) {
                 let of_file = units.entry(unit.file).or_default();
-                of_file.entry(unit.instance.name()).or_insert((unit, Vec::new())).1.push(name.to_string());
+                of_file.entry(unit.instance.name()).or_insert((unit, Vec::new())).1.push(name);
             }
         }
         units.into_values().map(|of_file| of_file.into_values().collect()).collect()
@@ -86,35 +98,64 @@ impl Selection {
 /// # Errors
 /// If there is no NVRTC.
 pub fn check_kernels(folder: Option<&Path>, selection: &Selection, threads: usize) -> Result<Report, String> {
-    Library::Nvrtc.open(folder).map_err(|missing| missing.to_string())?;
+    open(folder)?;
     let (major, minor) = compile::version()?;
     println!("NVRTC {major}.{minor}");
-    let architectures = &selection.architectures;
+    let architectures = selection.architectures.len();
+    let report = Mutex::new(Report { architectures, ..Report::default() });
+    for_each_unit(selection, threads, |architecture, (unit, names), _| {
+        let found = check_unit(architecture, unit, names);
+        report.lock().expect("no other thread panicked").add(found);
+    });
+    Ok(report.into_inner().expect("no thread panicked"))
+}
+
+/// Compiles kernels with the NVRTC of a folder. `threads` compile side by side, and each gives what it made to `take`, with how many
+/// units there are.
+///
+/// # Errors
+/// If there is no NVRTC; what it says of a kernel is given to `take`.
+pub fn cubins(
+    folder: Option<&Path>,
+    selection: &Selection,
+    threads: usize,
+    take: impl Fn(Result<Cubin, String>, usize) + Sync,
+) -> Result<(), String> {
+    open(folder)?;
+    for_each_unit(selection, threads, |architecture, (unit, kernels), units| {
+        let compiled = compile::compile(unit, Target::Code(architecture));
+        let image = compiled.map(|compiled| compiled.image);
+        take(image.map(|image| Cubin { architecture, image, kernels: kernels.clone() }), units);
+    });
+    Ok(())
+}
+
+fn open(folder: Option<&Path>) -> Result<(), String> {
+    Library::Nvrtc.open(folder).map_err(|missing| missing.to_string())
+}
+
+/// Does each unit of a selection for each architecture, on so many threads; the last argument is how many there are.
+fn for_each_unit(selection: &Selection, threads: usize, run: impl Fn(u32, &Work, usize) + Sync) {
     let units = selection.units();
-    let work: Vec<(u32, &Work)> = (architectures.iter().enumerate())
+    let work: Vec<(u32, &Work)> = (selection.architectures.iter().enumerate())
         .flat_map(|(at, &number)| {
             let of_file = units.iter().flat_map(move |of_file| selection.of_file(of_file, at));
             of_file.map(move |work| (number, work))
         })
         .collect();
     let next = AtomicUsize::new(0);
-    let report = Mutex::new(Report { architectures: architectures.len(), ..Report::default() });
     std::thread::scope(|scope| {
         for _ in 0..threads.max(1) {
             scope.spawn(|| {
-                while let Some(&(architecture, (unit, names))) =
-                    work.get(next.fetch_add(1, Ordering::Relaxed))
-                {
-                    let found = check_unit(architecture, unit, names);
-                    report.lock().expect("no other thread panicked").add(found);
+                while let Some(&(architecture, unit)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    run(architecture, unit, work.len());
                 }
             });
         }
     });
-    Ok(report.into_inner().expect("no thread panicked"))
 }
 
-fn check_unit(architecture: u32, unit: &Unit, names: &[String]) -> Report {
+fn check_unit(architecture: u32, unit: &Unit, names: &[KernelName]) -> Report {
     let mut report = Report::default();
     let ptx = match compile::compile(unit, Target::Code(architecture)) {
         Ok(compiled) => compiled.ptx,
@@ -123,8 +164,9 @@ fn check_unit(architecture: u32, unit: &Unit, names: &[String]) -> Report {
         }
     };
     let found = entries(&ptx);
+    let names: Vec<String> = names.iter().map(KernelName::to_string).collect();
     let wanted: HashSet<&str> = names.iter().map(String::as_str).collect();
-    for name in names {
+    for name in &names {
         let at = format!("{name} for sm_{architecture}");
         match found.get(name.as_str()) {
             None => {

@@ -20,6 +20,9 @@ mod modules;
 mod preparation;
 mod products;
 mod samples;
+#[cfg(feature = "host")]
+#[doc(hidden)]
+pub mod sass;
 mod scratch;
 mod spare;
 
@@ -37,7 +40,7 @@ use crate::op::{Inputs, Op, Outputs, PerOutput, View};
 use cache::Cache;
 #[cfg(feature = "host")]
 #[doc(hidden)]
-pub use check::{Report, Selection, check_kernels};
+pub use check::{Cubin, Report, Selection, check_kernels, cubins};
 use convolutions::{Convolutions, columns};
 use driver::{Called, Context, Device, Stream};
 use faults::Faults;

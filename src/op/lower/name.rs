@@ -81,6 +81,16 @@ impl KernelName {
         instance.expect("every kernel has a type")
     }
 
+    /// What it does, whatever the types: its name without them.
+    pub fn of_all_types(&self) -> KernelName {
+        KernelName { dtypes: [None, None], ..*self }
+    }
+
+    /// Bytes of an element of the widest of its types.
+    pub fn widest_bytes(&self) -> usize {
+        self.dtypes.iter().flatten().map(|dtype| dtype.size_bytes()).max().expect("every kernel has a type")
+    }
+
     /// Whether a block is one thread: one that has workspace of its own, or counts what the block did before.
     pub fn is_serial(&self) -> bool {
         matches!(self.file(), "sort" | "argwhere" | "fft")
