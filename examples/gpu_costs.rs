@@ -17,7 +17,7 @@ struct Options {
     /// Which of the driver's devices.
     #[arg(long, default_value_t = 0)]
     index: u16,
-    /// The folder of NVIDIA's libraries; else OVERCOMMIT_CUDA_LIBRARIES.
+    /// The folders of NVIDIA's libraries, separated as in PATH; else OVERCOMMIT_CUDA_LIBRARIES.
     #[arg(long)]
     libraries: Option<PathBuf>,
     /// Rows and columns of the matrices that are multiplied.

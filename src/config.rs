@@ -115,7 +115,12 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 14] = [
         "f16, bf16, fp10, fp8_e4m3 or fp8_e5m2; the last three with _scaled too",
         "f16",
     ),
-    (Variable::CudaLibraries, "OVERCOMMIT_CUDA_LIBRARIES", "a folder", "the linker's and the usual folders"),
+    (
+        Variable::CudaLibraries,
+        "OVERCOMMIT_CUDA_LIBRARIES",
+        "folders, separated as in PATH",
+        "the linker's, the usual and Python's folders",
+    ),
     (Variable::Tf32, "OVERCOMMIT_TF32", "true or false", "false"),
     (Variable::Fusion, "OVERCOMMIT_FUSION", "true or false", "true"),
 ];
@@ -365,10 +370,10 @@ impl Config {
         self
     }
 
-    /// A folder in which NVIDIA's libraries are looked for before the linker's and the usual ones: the driver (`libcuda`), the
-    /// compiler of kernels (`libnvrtc`), `libcublasLt` and `libcudnn`.
-    pub fn cuda_libraries(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.cuda_libraries = Some(folder.into());
+    /// Folders, separated as in `PATH`, in which NVIDIA's libraries are looked for before the linker's and the usual ones: the driver
+    /// (`libcuda`), the compiler of kernels (`libnvrtc`), `libcublasLt` and `libcudnn`.
+    pub fn cuda_libraries(mut self, folders: impl Into<PathBuf>) -> Self {
+        self.cuda_libraries = Some(folders.into());
         self
     }
 

@@ -1,4 +1,5 @@
-//! Finding the libraries of CUDA: where the linker looks, else in the usual folders, which are opened by their path.
+//! Finding the libraries of CUDA: where the linker looks, else in the usual folders, which are opened by their path; else where Python
+//! looks (`python`).
 
 use std::env;
 use std::fmt;
@@ -6,6 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cudarc::{cublaslt, cudnn, driver, nvrtc};
+
+use super::python;
 
 /// A library that the engine opens while the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +70,8 @@ impl Library {
         }
     }
 
-    /// Opens it, for as long as the process lives: from the configured folder if it is there, else by the linker, else from
-    /// the usual folders.
+    /// Opens it, for as long as the process lives: from the configured folders if it is there, else by the linker, else from
+    /// the usual folders, else from those of the Python on the PATH. The configured ones are separated as in PATH.
     pub fn open(self, configured: Option<&Path>) -> Result<(), Missing> {
         let mut refused = Vec::new();
         let mut open_in = |folders: &[PathBuf]| {
@@ -76,11 +79,17 @@ impl Library {
                 self.open_file(&file).map_err(|reason| refused.push(reason)).is_ok() && self.is_open()
             })
         };
-        let configured: Vec<PathBuf> = configured.map(Path::to_path_buf).into_iter().collect();
+        let configured = configured_folders(configured);
         let usual = usual_folders();
-        match open_in(&configured) || self.is_open() || open_in(&usual) {
+        if open_in(&configured) || self.is_open() || open_in(&usual) {
+            return Ok(());
+        }
+        // Asked only now, since it is a process; no package has the driver.
+        let python = if self == Library::Driver { &[][..] } else { python::folders() };
+        let python: Vec<PathBuf> = python.iter().filter(|folder| !usual.contains(*folder)).cloned().collect();
+        match open_in(&python) {
             true => Ok(()),
-            false => Err(Missing { library: self, folders: [configured, usual].concat(), refused }),
+            false => Err(Missing { library: self, folders: [configured, usual, python].concat(), refused }),
         }
     }
 
@@ -98,6 +107,12 @@ impl Library {
         let files = companions.iter().map(|(_, path)| path.as_path()).chain([file]);
         files.into_iter().try_for_each(keep_open)
     }
+}
+
+/// The folders of a list that is separated as PATH is.
+fn configured_folders(list: Option<&Path>) -> Vec<PathBuf> {
+    let folders = list.into_iter().flat_map(|list| env::split_paths(list).collect::<Vec<_>>());
+    folders.filter(|folder| !folder.as_os_str().is_empty()).collect()
 }
 
 /// The files `libSTEM.so` and `libSTEM.so.MAJOR..` of a folder, with their major versions.
@@ -165,7 +180,7 @@ fn python_folders() -> Vec<PathBuf> {
 }
 
 /// `nvidia/*/lib` of a folder of Python packages.
-fn nvidia_folders(site: &Path) -> Vec<PathBuf> {
+pub(super) fn nvidia_folders(site: &Path) -> Vec<PathBuf> {
     subfolders(&site.join("nvidia")).into_iter().map(|package| package.join("lib")).collect()
 }
 
@@ -198,8 +213,8 @@ impl fmt::Display for Missing {
         };
         write!(
             f,
-            ". It comes {source}, and as a Python package (pip install {package}); OVERCOMMIT_CUDA_LIBRARIES names its \
-             folder"
+            ". It comes {source}, and as a Python package (pip install {package}); OVERCOMMIT_CUDA_LIBRARIES names \
+             folders"
         )
     }
 }
@@ -219,6 +234,15 @@ mod tests {
         assert_eq!(Library::Driver.find(folder.path()), None);
         fs::write(folder.path().join("libcuda.so"), "").unwrap();
         assert_eq!(Library::Driver.find(folder.path()), Some(folder.path().join("libcuda.so")));
+    }
+
+    #[test]
+    fn several_folders_can_be_configured() {
+        let list = env::join_paths(["/opt/cudnn/lib", "/opt/cublas/lib"]).unwrap();
+        let expected = ["/opt/cudnn/lib", "/opt/cublas/lib"].map(PathBuf::from);
+        assert_eq!(configured_folders(Some(list.as_ref())), expected);
+        assert_eq!(configured_folders(Some("/opt/cuda".as_ref())), [PathBuf::from("/opt/cuda")]);
+        assert!(configured_folders(None).is_empty() && configured_folders(Some("".as_ref())).is_empty());
     }
 
     #[test]

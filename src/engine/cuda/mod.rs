@@ -19,6 +19,7 @@ mod memory;
 mod modules;
 mod preparation;
 mod products;
+mod python;
 mod samples;
 #[cfg(feature = "host")]
 #[doc(hidden)]
@@ -59,7 +60,7 @@ use spare::Spare;
 pub struct CudaOptions {
     /// Which of the driver's devices.
     pub index: u16,
-    /// A folder to look for NVIDIA's libraries in before all others.
+    /// Folders to look for NVIDIA's libraries in before all others, separated as in `PATH`.
     pub libraries: Option<PathBuf>,
     /// Whether products and convolutions of `f32` may read their operands in 19 bits (TF32).
     pub tf32: bool,
