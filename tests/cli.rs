@@ -182,6 +182,13 @@ fn runs_are_written_for_people_and_viewers() {
 fn devices_and_help_are_told() {
     let (_, devices) = json(&["devices", "--json"]);
     assert!(devices.as_array().unwrap().iter().any(|device| device["key"] == "h200"));
+    #[cfg(feature = "cuda")]
+    {
+        let (code, libraries) = json(&["info", "--json"]);
+        let names = libraries.as_array().unwrap().iter().map(|library| library["library"].as_str().unwrap());
+        assert_eq!((code, names.collect::<Vec<_>>()), (Some(0), vec!["cuda", "nvrtc", "cublasLt", "cudnn"]));
+        assert!(overcommit(&["info"]).status.success());
+    }
     for command in ["record", "replay", "compare", "report", "devices"] {
         assert!(overcommit(&[command, "--help"]).status.success());
     }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use burn::tensor::backend::Backend;
 use burn_overcommit::engine::cuda::{
-    CudaEngine, CudaOptions, Selection, check_device, check_kernels, device_count,
+    CudaEngine, CudaOptions, Selection, check_device, check_kernels, device_count, found_libraries,
 };
 use burn_overcommit::engine::{Engine, Tier};
 use burn_overcommit::{Overcommit, OvercommitDevice};
@@ -25,6 +25,21 @@ fn the_profile_is_the_devices() {
     // 10 multiprocessors of 128 lanes at 1 GHz; 256 bits at 1 GHz, both edges.
     assert_eq!((props.flops.f32, props.memory_bytes_per_second), (2560e9, 64e9));
     assert!(props.device_bytes <= 4 << 30 && props.device_bytes > 3 << 30, "{}", props.device_bytes);
+}
+
+#[test]
+#[serial]
+fn what_is_found_is_told() {
+    let _driver = driver();
+    for (name, found) in found_libraries(Some(folder())) {
+        let found = found.expect("it is there");
+        assert_eq!(found.file.expect("Linux tells").parent(), Some(folder()));
+        // What stands in for these has no version.
+        let is_versioned = ["cuda", "nvrtc"].contains(&name);
+        assert_eq!(found.version.is_some(), is_versioned, "{name}");
+        assert!(found.missing.iter().all(|symbol| symbol.ends_with("GetVersion")), "{:?}", found.missing);
+        assert!(found.symbols > 10);
+    }
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 mod compare;
 mod devices;
+#[cfg(feature = "cuda")]
+mod info;
 mod options;
 mod outputs;
 mod record;
@@ -34,6 +36,7 @@ Examples:
   overcommit compare resnet.jsonl --device rtx4090 --plot policies.svg
   overcommit report resnet.jsonl
   overcommit devices
+  overcommit info
 
 Exit codes: 0 done, 1 failed, 2 not understood, 3 done, and the budget is too small.";
 
@@ -49,6 +52,9 @@ enum Command {
     Report(report::Options),
     /// Lists the devices that can be simulated.
     Devices(devices::Options),
+    /// Tells which of NVIDIA's libraries are found, where, and of which version.
+    #[cfg(feature = "cuda")]
+    Info(info::Options),
 }
 
 fn main() -> ExitCode {
@@ -58,6 +64,8 @@ fn main() -> ExitCode {
         Command::Compare(options) => compare::run(&options),
         Command::Report(options) => report::run(&options),
         Command::Devices(options) => devices::run(&options),
+        #[cfg(feature = "cuda")]
+        Command::Info(options) => info::run(&options),
     };
     result.unwrap_or_else(|error| {
         eprintln!("overcommit: {error:#}");

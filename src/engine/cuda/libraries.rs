@@ -33,8 +33,10 @@ pub(super) struct Missing {
 }
 
 impl Library {
+    pub const ALL: [Library; 4] = [Library::Driver, Library::Nvrtc, Library::CublasLt, Library::Cudnn];
+
     /// The name without `lib` and `.so`.
-    fn stem(self) -> &'static str {
+    pub fn stem(self) -> &'static str {
         match self {
             Library::Driver => "cuda",
             Library::Nvrtc => "nvrtc",
