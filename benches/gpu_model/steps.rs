@@ -17,6 +17,9 @@ use burn_overcommit_networks::{Spec, training_step};
 /// Steps before the one that is recorded.
 const WARM_STEPS: usize = 2;
 
+/// More than any step takes.
+const BOUNDLESS_BYTES: usize = 1 << 46;
+
 /// What a step is of.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
@@ -63,8 +66,9 @@ impl Cell {
     /// The launches of a step with Adam, where ops are fused as the device has it by default, or as is said.
     pub fn launches(&self, profile: &Profile, fusion: Option<bool>) -> Vec<Launch> {
         // A device has one element type by default, whatever asks for it first.
-        let key = format!("{}-{}", profile.key, self.dtype);
-        let device = OvercommitDevice::Sim(SimProfile::add(Profile { key, ..profile.clone() }));
+        let mut profile = Profile { key: format!("{}-{}", profile.key, self.dtype), ..profile.clone() };
+        profile.props.device_bytes = BOUNDLESS_BYTES;
+        let device = OvercommitDevice::Sim(SimProfile::add(profile));
         let launches = Arc::default();
         let config = Config::new().planning(Planning::Off);
         let config = fusion.map_or(config.clone(), |on| config.fusion(on));

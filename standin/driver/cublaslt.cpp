@@ -197,6 +197,7 @@ API cublasLtMatmulAlgoGetHeuristic(void* handle, void* description, void* a, voi
   *count = 0;
   if (!handle || wanted < 1 || c != out || p.schemes != COMPUTE_TYPE_SCHEME) return INVALID_VALUE;
   const Description& d = *static_cast<Description*>(description);
+  if (d.epilogue == EPILOGUE_BIAS && (!d.bias || !is_aligned(d.bias, 16))) return INVALID_VALUE;
   if (!sizes_of(d, layout(a), layout(b), layout(out), sizes)) return INVALID_VALUE;
   const u64 batches = u64(layout(out).batches);
   const u64 parts_bytes = sizes[0] * sizes[1] * batches * size_of(sum_type(d));

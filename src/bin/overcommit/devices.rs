@@ -63,5 +63,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     table.column_iter_mut().skip(2).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     println!("{table}");
+    #[cfg(feature = "cuda")]
+    {
+        println!("\nFor cuda:N, this machine has:");
+        crate::info::print_found();
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use burn_overcommit::Variable;
-use burn_overcommit::engine::cuda::found_libraries;
+use burn_overcommit::engine::cuda::{FoundLibrary, found_libraries};
 use clap::Args;
 use serde_json::json;
 
@@ -34,18 +34,22 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         println!("{:#}", json!(rows.collect::<Vec<_>>()));
         return Ok(ExitCode::SUCCESS);
     }
-    for (name, found) in &libraries {
+    print(&libraries);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what is found, or where it was looked for.
+fn print(libraries: &[(&'static str, Result<FoundLibrary, String>)]) {
+    for (name, found) in libraries {
         match found {
-            Ok(found) => {
-                let version = found.version.as_deref().unwrap_or("of an unknown version");
-                let file = found.file.as_ref().map_or("found".into(), |file| file.display().to_string());
-                println!("{name} {version}: {file}");
-                if !found.missing.is_empty() {
-                    println!("  lacks {}", found.missing.join(", "));
-                }
-            }
+            Ok(found) => println!("{name} {found}"),
             Err(reason) => println!("{name}: {reason}"),
         }
     }
-    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what is found by default.
+pub fn print_found() {
+    let folders = std::env::var_os(Variable::CudaLibraries.name()).map(PathBuf::from);
+    print(&found_libraries(folders.as_deref()));
 }

@@ -1,5 +1,6 @@
 //! Which of NVIDIA's libraries are found, where, of which version, and whether they have what the engine calls.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::libraries::Library;
@@ -16,6 +17,20 @@ pub struct FoundLibrary {
     pub symbols: usize,
     /// Those of them that it does not have.
     pub missing: Vec<&'static str>,
+}
+
+/// Its version and file, and what it lacks, if anything.
+impl fmt::Display for FoundLibrary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.version.as_deref().unwrap_or("of an unknown version"))?;
+        if let Some(file) = &self.file {
+            write!(f, ": {}", file.display())?;
+        }
+        if !self.missing.is_empty() {
+            write!(f, ", which lacks {}", self.missing.join(", "))?;
+        }
+        Ok(())
+    }
 }
 
 /// The driver, NVRTC, cuBLASLt and cuDNN by their names; or, in words, what was looked for and where. The folders, separated as in `PATH`,

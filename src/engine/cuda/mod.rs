@@ -141,6 +141,7 @@ impl CudaEngine {
         // Last, so that what the others took is not counted.
         let props = device::props(&context)?;
         let pages = props.page_bytes.map(|page_bytes| Pages::new(&context, page_bytes));
+        tell(&props, folder);
         let memory =
             Memory { slabs: HashMap::new(), pages, spare: Spare::default(), capacity: Capacity::default() };
         Ok(CudaEngine {
@@ -284,6 +285,23 @@ impl CudaEngine {
 
 fn is_convolution(op: &Op) -> bool {
     matches!(op, Op::Conv(_) | Op::ConvBackwardInput { .. } | Op::ConvBackwardWeight { .. })
+}
+
+/// Says in the log what the engine runs on.
+fn tell(props: &Props, folder: Option<&Path>) {
+    if !log::log_enabled!(target: "burn_overcommit", log::Level::Info) {
+        return;
+    }
+    let [memory, link] =
+        [props.memory_bytes_per_second, props.link_bytes_per_second].map(|bytes| bytes / 1e9);
+    let Props { name, device_bytes, .. } = props;
+    log::info!(target: "burn_overcommit", "{name}: {device_bytes} bytes free, {memory:.0} GB/s, link {link:.1} GB/s");
+    for (library, found) in found_libraries(folder) {
+        match found {
+            Ok(found) => log::info!(target: "burn_overcommit", "{library} {found}"),
+            Err(reason) => log::info!(target: "burn_overcommit", "{library}: {reason}"),
+        }
+    }
 }
 
 /// What a library is for, or a warning that kernels do it.

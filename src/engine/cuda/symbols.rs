@@ -24,7 +24,8 @@ impl Library {
 }
 
 /// The driver's.
-const DRIVER: [&str; 39] = [
+const DRIVER: [&str; 40] = [
+    "cuCtxGetCurrent",
     "cuCtxSetCurrent",
     "cuCtxSynchronize",
     "cuDeviceGet",

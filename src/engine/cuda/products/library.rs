@@ -167,6 +167,8 @@ impl CublasLt {
         if problem.bias == Bias::Epilogue {
             let epilogue = sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS;
             description.set(DescriptionAttribute::CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue)?;
+            // Algorithms are chosen by how the bias is aligned, and none is found for a bias that is nowhere.
+            description.set(DescriptionAttribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, ALIGN_BYTES as u64)?;
         }
         let left = MatrixLayout::of(problem, &problem.left, [rows, inner])?;
         let right = MatrixLayout::of(problem, &problem.right, [inner, columns])?;
