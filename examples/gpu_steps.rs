@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Result, anyhow, ensure};
 use burn::backend::Autodiff;
 use burn::optim::AdamConfig;
+use burn_overcommit::engine::Fallback;
 use burn_overcommit::{Config, Overcommit, OvercommitDevice, configure, runtime, stats};
 use burn_overcommit_networks::{Spec, training_step};
 use clap::Parser;
@@ -47,6 +48,8 @@ struct Found {
     evictions: u64,
     /// Of the last step, as bits.
     loss: f32,
+    /// Ops that no library did, and why.
+    fallbacks: Vec<Fallback>,
 }
 
 impl Options {
@@ -75,6 +78,7 @@ impl Options {
             peak_bytes: stats.peak_allocated_bytes,
             evictions: stats.counters.evictions,
             loss,
+            fallbacks: stats.fallbacks,
         })
     }
 }
@@ -96,6 +100,7 @@ fn main() -> Result<()> {
         );
     };
     say("all it needs", &whole);
+    ensure!(whole.fallbacks.is_empty(), "NVIDIA's libraries did not do all: {:?}", whole.fallbacks);
     for percent in &options.percent {
         let budget_bytes = whole.peak_bytes * percent / 100;
         let found = options.run(&device, Some(budget_bytes))?;

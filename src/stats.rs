@@ -6,7 +6,7 @@ use bytesize::ByteSize;
 
 pub use self::planning::PlanningState;
 use crate::OvercommitDevice;
-use crate::engine::Times;
+use crate::engine::{Fallback, Times};
 
 /// Totals since the device's first use, or since `reset_stats`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -95,6 +95,8 @@ pub struct Stats {
     pub times: Option<Times>,
     /// Where planning stands.
     pub planning: PlanningState,
+    /// Ops that slower kernels computed since NVIDIA's libraries did not, and why; since the engine began.
+    pub fallbacks: Vec<Fallback>,
 }
 
 impl Stats {
@@ -131,6 +133,7 @@ impl Stats {
             ("num_ooms", counters.out_of_memory),
             ("num_failed_ops", counters.failed_ops),
             ("num_reads", counters.reads),
+            ("num_fallbacks", self.fallbacks.iter().map(|fallback| fallback.count).sum()),
         ]
     }
 }
@@ -173,6 +176,9 @@ impl fmt::Display for Stats {
             counters.ops
         )?;
         write!(f, "\nplanning: {}", self.planning)?;
+        for Fallback { op, reason, count } in &self.fallbacks {
+            write!(f, "\n{count} times {op} by slower kernels: {reason}")?;
+        }
         let Some(times) = self.times else { return Ok(()) };
         let milliseconds = |ns: u64| ns as f64 / 1e6;
         let [compute, offload, fetch] = times.busy_ns.map(milliseconds);

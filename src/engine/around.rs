@@ -2,7 +2,9 @@
 
 use std::fmt::Debug;
 
-use super::{Algorithm, Engine, EngineError, Failure, Lane, Launch, Mark, Props, Ran, Span, Tier, Times};
+use super::{
+    Algorithm, Engine, EngineError, Failure, Fallback, Lane, Launch, Mark, Props, Ran, Span, Tier, Times,
+};
 use crate::op::{Op, Outputs, View};
 
 /// Calls of an engine that can fail, by what they are for.
@@ -142,6 +144,10 @@ impl<T: Around> Engine for T {
 
     fn times(&self) -> Option<Times> {
         self.engine().times()
+    }
+
+    fn fallbacks(&self) -> Vec<Fallback> {
+        self.engine().fallbacks()
     }
 
     fn measured_link(&self) -> Option<f64> {

@@ -149,6 +149,17 @@ pub struct Launch {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Algorithm(pub u8);
 
+/// Ops of a kind that slower kernels of this crate computed, since NVIDIA's library did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fallback {
+    /// The op's name.
+    pub op: &'static str,
+    /// Why no library did.
+    pub reason: &'static str,
+    /// How many there were.
+    pub count: u64,
+}
+
 /// What an engine could not do.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum EngineError {
@@ -311,6 +322,11 @@ pub trait Engine: Send + Sync + Debug {
     /// What the engine's own clock shows; `None` where time is the world's.
     fn times(&self) -> Option<Times> {
         None
+    }
+
+    /// Ops that libraries were to compute and did not, since the engine began.
+    fn fallbacks(&self) -> Vec<Fallback> {
+        Vec::new()
     }
 
     /// What one copy lane moved lately between tiers, in bytes per second; `None` where nothing is measured, such as on a

@@ -388,6 +388,7 @@ impl Pool {
             },
             times: self.engine().times(),
             planning: self.planning_state(),
+            fallbacks: self.engine().fallbacks(),
         }
     }
 

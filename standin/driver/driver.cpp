@@ -388,12 +388,16 @@ API cuMemMap(u64 address, size_t bytes, size_t offset, u64 handle, u64) {
 API cuMemUnmap(u64 address, size_t bytes) {
   std::lock_guard<std::recursive_mutex> guard(mutex);
   if (fails()) return UNKNOWN;
-  if (bytes != PAGE || !mapped.count(address)) return INVALID_VALUE;
-  mmap(at(address), PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  const u64 handle = mapped[address];
-  mapped.erase(address), readable.erase(address);
-  handles[handle]--;
-  forget(handle);
+  if (!bytes || bytes % PAGE || !holds(ranges, address, bytes)) return INVALID_VALUE;
+  for (u64 page = address; page < address + bytes; page += PAGE)
+    if (!mapped.count(page)) return INVALID_VALUE;
+  mmap(at(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  for (u64 page = address; page < address + bytes; page += PAGE) {
+    const u64 handle = mapped[page];
+    mapped.erase(page), readable.erase(page);
+    handles[handle]--;
+    forget(handle);
+  }
   return SUCCESS;
 }
 API cuMemSetAccess(u64 address, size_t bytes, const void*, size_t) {

@@ -226,6 +226,9 @@ fn alone() {
         assert!((loss - expected).abs() < 1e-4 * expected.abs(), "{losses:?}, on the host {expected:?}");
     }
     println!("given to libraries: {}", driver.library_work().count);
+    for fallback in stats(&DEVICE).unwrap().fallbacks {
+        println!("{}: {}", fallback.op, fallback.reason);
+    }
 }
 
 /// What [`alone`] says with these libraries.
@@ -248,8 +251,11 @@ fn with_libraries(names: &[&str]) -> String {
 fn kernels_take_the_place_of_missing_libraries() {
     let kernels = with_libraries(&["libcuda.so", "libnvrtc.so"]);
     assert!(kernels.contains("given to libraries: 0\n"), "{kernels}");
+    assert!(kernels.contains("matmul: cuBLASLt was not found\n"), "{kernels}");
+    assert!(kernels.contains("conv: cuDNN was not found\n"), "{kernels}");
     // Convolutions are products with columns.
     let products = with_libraries(&["libcuda.so", "libnvrtc.so", "libcublasLt.so"]);
+    assert!(!products.contains("cuBLASLt was not found") && products.contains("conv: cuDNN was not found\n"));
     let count = products.split("given to libraries: ").nth(1).and_then(|rest| rest.lines().next());
     let count: usize = count.expect("it says how many").parse().unwrap();
     // A step has eight convolutions and gradients, of sixteen images each.

@@ -66,6 +66,7 @@ fn training_is_the_host_engines_to_rounding() {
         assert!((loss - expected).abs() < 1e-4 * expected.abs(), "{losses:?}, on the host {expected:?}");
     }
     assert!(losses[3] < losses[0], "{losses:?}");
+    assert_eq!(stats(&DEVICE).unwrap().fallbacks, [], "libraries did all that they are for");
 }
 
 #[test]

@@ -155,13 +155,13 @@ impl Pages {
             physical.iter().copied().filter(|page| !self.existing.contains_key(page)).collect();
         let addresses: Vec<u64> =
             (0..physical.len()).map(|place| at.address + (place * self.page_bytes) as u64).collect();
-        let mapped = addresses.iter().try_for_each(|&address| self.unmap(address)).and_then(|()| {
+        let mapped = self.unmap(&addresses).and_then(|()| {
             new.iter().try_for_each(|&page| self.create(page))?;
             addresses.iter().zip(physical).try_for_each(|(&address, &page)| self.put(address, page))?;
             self.allow(at)
         });
         if mapped.is_err() {
-            addresses.iter().for_each(|&address| drop(self.unmap(address)));
+            let _ = self.unmap(&addresses);
             self.release(&new);
         }
         mapped
@@ -194,16 +194,31 @@ impl Pages {
         unsafe { call!(cuMemSetAccess(at.address, at.bytes, &access, 1)) }
     }
 
-    /// Takes away what is behind an address, if there is something.
-    fn unmap(&mut self, address: u64) -> Called<()> {
-        let Some(&page) = self.behind.get(&address) else { return Ok(()) };
-        // SAFETY: a page was mapped there by itself, and the callers say that no work uses it.
-        unsafe { call!(cuMemUnmap(address, self.page_bytes)) }?;
-        self.behind.remove(&address);
-        if let Some(page) = self.existing.get_mut(&page) {
+    /// Takes away what is behind addresses, where there is something: neighbours in one call, each of which takes the driver tens of
+    /// microseconds. Tries all, and gives the first error.
+    fn unmap(&mut self, addresses: &[u64]) -> Called<()> {
+        let page_bytes = self.page_bytes as u64;
+        let there: Vec<u64> =
+            addresses.iter().copied().filter(|address| self.behind.contains_key(address)).collect();
+        let mut unmapped = Ok(());
+        for neighbours in there.chunk_by(|&address, &next| next == address + page_bytes) {
+            let bytes = neighbours.len() * self.page_bytes;
+            // SAFETY: pages were mapped there, each as a whole, and the callers say that no work uses them.
+            let gone = unsafe { call!(cuMemUnmap(neighbours[0], bytes)) };
+            if gone.is_ok() {
+                neighbours.iter().for_each(|&address| self.forget(address));
+            }
+            unmapped = unmapped.and(gone);
+        }
+        unmapped
+    }
+
+    /// Nothing is behind an address any more.
+    fn forget(&mut self, address: u64) {
+        let page = self.behind.remove(&address);
+        if let Some(page) = page.and_then(|page| self.existing.get_mut(&page)) {
             page.addresses.retain(|other| *other != address);
         }
-        Ok(())
     }
 
     /// Gives pages back to the driver, from wherever they are; how many there were. No work uses them.
@@ -215,7 +230,8 @@ impl Pages {
         for page in physical {
             let Some(of) = self.existing.get(page) else { continue };
             let addresses = of.addresses.clone();
-            addresses.iter().for_each(|&address| drop(self.unmap(address)));
+            // One by one: neighbours need not be of one range.
+            addresses.iter().for_each(|&address| drop(self.unmap(&[address])));
             if let Some(page) = self.existing.remove(page) {
                 // SAFETY: the handle is given back once.
                 let _ = unsafe { sys::cuMemRelease(page.handle) };

@@ -10,6 +10,7 @@ mod convolutions;
 mod device;
 mod driver;
 mod factor;
+mod fallbacks;
 mod faults;
 mod found;
 mod lanes;
@@ -36,7 +37,8 @@ use std::sync::{Arc, Mutex};
 use super::call::{Call, Operand};
 use super::capacity::Capacity;
 use super::{
-    ALIGN_BYTES, Algorithm, Engine, EngineError, Failure, Lane, Launch, Mark, Props, Ran, Span, Tier, aligned,
+    ALIGN_BYTES, Algorithm, Engine, EngineError, Failure, Fallback, Lane, Launch, Mark, Props, Ran, Span,
+    Tier, aligned,
 };
 use crate::op::lower::{self, Calls, KernelCall, Placed, Request, gpu};
 use crate::op::{Inputs, Op, Outputs, PerOutput, View};
@@ -46,6 +48,7 @@ use cache::Cache;
 pub use check::{Cubin, Report, Selection, check_kernels, cubins};
 use convolutions::{Convolutions, columns};
 use driver::{Called, Context, Device, Stream};
+use fallbacks::Fallbacks;
 use faults::Faults;
 pub use found::{FoundLibrary, found_libraries};
 use lanes::{Lanes, lock};
@@ -81,6 +84,7 @@ pub struct CudaEngine {
     products: Option<Products>,
     convolutions: Option<Convolutions>,
     preparation: Preparation,
+    fallbacks: Fallbacks,
     props: Props,
     context: Arc<Context>,
 }
@@ -152,6 +156,7 @@ impl CudaEngine {
             products,
             convolutions,
             preparation: Preparation::default(),
+            fallbacks: Fallbacks::default(),
             props,
             context,
         })
@@ -201,16 +206,24 @@ impl CudaEngine {
         let kernels = |call: &KernelCall| unsafe { self.launch_kernel(stream, call) };
         // SAFETY: the caller's.
         unsafe {
-            let is_done = match (call.op, &self.products, &self.convolutions) {
-                (Op::Matmul, Some(products), _) => products.run(stream, call, &copy)?,
+            let (is_done, fallback) = match (call.op, &self.products, &self.convolutions) {
+                (Op::Matmul, ..) if views[0].dtype.is_integer() => (false, None),
+                (Op::Matmul, Some(products), _) => {
+                    or_why(products.run(stream, call, &copy)?, NOT_BY_CUBLASLT)
+                }
+                (Op::Matmul, None, _) => (false, Some(NO_CUBLASLT)),
                 (op, _, Some(convolutions)) if is_convolution(&op) => {
-                    convolutions.run(stream, call, &copy)?
+                    or_why(convolutions.run(stream, call, &copy)?, NOT_BY_CUDNN)
                 }
                 (op, Some(products), None) if is_convolution(&op) => {
-                    columns::run(products, stream, call, &copy, &kernels)?
+                    (columns::run(products, stream, call, &copy, &kernels)?, Some(NO_CUDNN))
                 }
-                _ => false,
+                (op, None, None) if is_convolution(&op) => (false, Some(NO_CUDNN)),
+                _ => (false, None),
             };
+            if let Some(reason) = fallback {
+                self.fallbacks.note(call.op.name(), reason);
+            }
             if is_done { Ok(()) } else { self.launch_kernels(stream, call, fault) }
         }
     }
@@ -281,6 +294,17 @@ impl CudaEngine {
             _ => None,
         }
     }
+}
+
+const NO_CUBLASLT: &str = "cuBLASLt was not found";
+const NO_CUDNN: &str = "cuDNN was not found";
+
+const NOT_BY_CUBLASLT: &str = "cuBLASLt has no algorithm for it as it lies";
+const NOT_BY_CUDNN: &str = "cuDNN has no algorithm for it as it lies";
+
+/// Whether a library did it, or else why not.
+fn or_why(is_done: bool, reason: &'static str) -> (bool, Option<&'static str>) {
+    (is_done, (!is_done).then_some(reason))
 }
 
 fn is_convolution(op: &Op) -> bool {
@@ -492,6 +516,10 @@ impl Engine for CudaEngine {
     fn bytes(&self, span: Span) -> Option<*mut u8> {
         debug_assert_eq!(span.tier, Tier::Host, "device memory has no place on the host");
         Some(std::ptr::with_exposed_provenance_mut(span.address as usize))
+    }
+
+    fn fallbacks(&self) -> Vec<Fallback> {
+        self.fallbacks.all()
     }
 
     fn measured_link(&self) -> Option<f64> {
