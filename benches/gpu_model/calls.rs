@@ -7,8 +7,13 @@ use burn_overcommit::engine::{Launch, Span};
 use burn_overcommit::op::View;
 use burn_overcommit::op::lower::{self, KernelCall, Placed, Request, gpu};
 
-/// Where storages begin: a process has nothing of its own there.
+/// Where storages begin, and how far they reach at the most: a process has nothing of its own there. Two may lie at one place.
 const BEGIN: u64 = 1 << 36;
+const REACH: u64 = 1 << 38;
+
+fn address(span: &Span) -> u64 {
+    BEGIN + span.address % REACH
+}
 
 /// A line for each call: the label, the kernel and its file, its blocks, and the words of its arguments. Calls of the same op on the same views
 /// are alike, so each is there once.
@@ -28,11 +33,11 @@ pub fn of(label: &str, launches: &[Launch]) -> String {
 
 fn kernel_calls(launch: &Launch) -> Vec<KernelCall> {
     let instruction = &launch.instruction;
-    let placed = |(span, view): (&Span, &View)| Placed { address: BEGIN + span.address, view: *view };
+    let placed = |(span, view): (&Span, &View)| Placed { address: address(span), view: *view };
     let inputs: Vec<Placed> = launch.inputs.iter().zip(&instruction.views).map(placed).collect();
     let outputs: Vec<Placed> = launch.outputs.iter().zip(&instruction.outputs).map(placed).collect();
     let op = &instruction.op;
-    let (scratch, fault) = (BEGIN + launch.scratch.address, BEGIN);
+    let (scratch, fault) = (address(&launch.scratch), BEGIN);
     let (inputs, outputs, chunk) = (inputs.as_slice(), outputs.as_slice(), gpu::chunk(op, &inputs));
     let request = Request { op, inputs, outputs, scratch, fault, chunk, threads: gpu::THREADS };
     lower::lower(&request).map_or(Vec::new(), |calls| calls.to_vec())
