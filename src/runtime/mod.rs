@@ -6,6 +6,7 @@ mod collect;
 mod defer;
 mod ending;
 mod exit;
+mod pace;
 mod registry;
 mod scope;
 mod segments;
@@ -21,6 +22,7 @@ use crossbeam_queue::SegQueue;
 use smallvec::SmallVec;
 
 use collect::{AsStep, Run};
+use pace::Pace;
 pub(crate) use registry::portrait;
 pub use registry::{configure, recording, reset_stats, stats};
 #[doc(hidden)]
@@ -32,7 +34,7 @@ pub use tensor::Tensor;
 
 use crate::OvercommitDevice;
 use crate::config::{Fusion, Planning};
-use crate::engine::{Engine, EngineError, Lane, Mark, aligned};
+use crate::engine::{Engine, EngineError, aligned};
 use crate::error::Error;
 use crate::op::{Dtype, Inputs, Op, PerOutput, Reduce, Shape, Traced, View, bytes_view};
 use crate::planner;
@@ -52,8 +54,7 @@ pub struct Runtime {
     seed: AtomicU64,
     drawn: AtomicU64,
     supply: Supply,
-    /// The piece of work from which on is next looked how far the device is.
-    looks_at: AtomicU64,
+    pace: Pace,
 }
 
 /// One line: everything in it would fill pages.
@@ -91,12 +92,6 @@ impl Front {
 /// The seed until one is set: fixed, so that a program without a seed is repeatable too.
 const DEFAULT_SEED: u64 = 0x6f76_6572_636f_6d6d;
 
-/// Pieces of work between two looks at how far the device is.
-const PIECES_A_LOOK: u64 = 256;
-
-/// Ops that may be submitted and not done: enough to keep the device busy, few enough that the queue stays small.
-const MOST_AHEAD: u64 = 4096;
-
 impl Runtime {
     fn new(device: OvercommitDevice, engine: Arc<dyn Engine>, pool: Pool, supply: Supply) -> Self {
         Runtime {
@@ -109,7 +104,7 @@ impl Runtime {
             seed: AtomicU64::new(DEFAULT_SEED),
             drawn: AtomicU64::new(0),
             supply,
-            looks_at: AtomicU64::new(0),
+            pace: Pace::default(),
         }
     }
 
@@ -338,7 +333,8 @@ impl Runtime {
     }
 
     fn submit(self: &Arc<Self>, op: &Op, mut tensors: Inputs<Tensor>) -> Result<PerOutput<Tensor>, Error> {
-        self.keep_pace()?;
+        // Outside the lock: this may wait.
+        self.pace.keep(&*self.engine).map_err(|error| self.engine_error(error))?;
         if self.prepares {
             self.prepare(op, &tensors);
         }
@@ -389,20 +385,6 @@ impl Runtime {
         if let Err(error) = beside::plan(self, settings, log, period) {
             pool.settings.log(log::Level::Warn, format_args!("no thread to plan with: {error}"));
         }
-    }
-
-    /// Waits, outside the lock, if the program is too far ahead of the device.
-    fn keep_pace(&self) -> Result<(), Error> {
-        let end = self.engine.mark(Lane::Compute);
-        if end.sequence < self.looks_at.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        self.looks_at.store(end.sequence + PIECES_A_LOOK, Ordering::Relaxed);
-        let mark = Mark { sequence: end.sequence.saturating_sub(MOST_AHEAD), ..end };
-        if self.engine.reached(mark) {
-            return Ok(());
-        }
-        self.engine.sync(mark).map_err(|error| self.engine_error(error))
     }
 
     fn engine_error(&self, source: EngineError) -> Error {

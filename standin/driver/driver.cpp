@@ -22,15 +22,7 @@
 
 #include "standin.h"
 
-struct Entry {  // as in simt.cuh
-  const char* name;
-  void (*run)(const void* args, u32 blocks, u32 threads, u32 backward);
-  u64 args_bytes, args_align;
-};
-struct Table {
-  const char* file;
-  const Entry* (*entries)(u64* count);
-};
+#include "entry.h"
 #include "tables.h"
 
 namespace {

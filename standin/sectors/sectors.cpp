@@ -29,15 +29,7 @@ struct Dim3 {  // as in simt.cuh
   u32 x, y, z;
 };
 thread_local Dim3 threadIdx{0, 0, 0}, blockDim{1, 1, 1}, blockIdx{0, 0, 0}, gridDim{1, 1, 1};
-struct Entry {
-  const char* name;
-  void (*run)(const void* args, u32 blocks, u32 threads, u32 backward);
-  u64 args_bytes, args_align;
-};
-struct Table {
-  const char* file;
-  const Entry* (*entries)(u64* count);
-};
+#include "../driver/entry.h"
 #include "tables.h"
 
 namespace {

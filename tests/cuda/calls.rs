@@ -52,7 +52,7 @@ fn a_training_step_takes_few_launches() {
     let launches = (driver.launches() - launches) as f64 / training::STEPS as f64;
     let library = driver.library_work().count as f64 / training::STEPS as f64;
     assert!(
-        launches <= 60.0 && library <= 12.0,
+        launches <= 42.0 && library <= 11.0,
         "{launches} kernels and {library} calls of libraries a step"
     );
 }
