@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread::available_parallelism;
 
-use burn_overcommit::engine::cuda::{Selection, check_kernels};
+use burn_overcommit::engine::cuda::{Selection, check_kernels, fill_cache};
 use clap::Parser;
 
 /// Compiles every kernel with NVRTC for some architectures and compares its arguments with the host engine's.
@@ -23,6 +23,9 @@ struct Options {
     /// Of each file one type of element alone, another for each architecture.
     #[arg(long)]
     sample: bool,
+    /// Keeps what is made where the engine looks for it, in burn-overcommit/kernels below XDG_CACHE_HOME or ~/.cache, and compares nothing.
+    #[arg(long)]
+    fill_cache: bool,
 }
 
 fn number(text: &str) -> Result<u32, ParseIntError> {
@@ -32,8 +35,20 @@ fn number(text: &str) -> Result<u32, ParseIntError> {
 fn main() -> ExitCode {
     let options = Options::parse();
     let threads = available_parallelism().map_or(1, usize::from);
-    let Options { folder, architectures, files, sample } = options;
+    let Options { folder, architectures, files, sample, fill_cache: fills } = options;
     let selection = Selection { architectures, files, sample };
+    if fills {
+        return match fill_cache(folder.as_deref(), &selection, threads) {
+            Ok(count) => {
+                println!("kernels: cached={count}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let report = match check_kernels(folder.as_deref(), &selection, threads) {
         Ok(report) => report,
         Err(error) => {

@@ -76,7 +76,7 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 14] = [
     (
         Variable::Device,
         "OVERCOMMIT_DEVICE",
-        "cuda:N, host:N or sim:KEY",
+        "cuda:N, host:N, sim:KEY or sim:FILE.json",
         "cuda:0 where it can be used, else host:0",
     ),
     (

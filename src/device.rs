@@ -1,4 +1,5 @@
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::{LazyLock, OnceLock, PoisonError, RwLock};
 
@@ -36,7 +37,7 @@ pub enum OvercommitDevice {
 }
 
 /// A row of the table of simulated devices: `sim:h200` by name, [`named`](SimProfile::named) or
-/// [`add`](SimProfile::add)ed.
+/// [`add`](SimProfile::add)ed; `sim:FILE.json` is [read](Profile::read) from a file once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SimProfile(u16);
 
@@ -70,6 +71,17 @@ impl SimProfile {
     /// The profile.
     pub fn get(self) -> Option<Profile> {
         PROFILES.read().unwrap_or_else(PoisonError::into_inner).get(usize::from(self.0)).cloned()
+    }
+
+    /// The profile of this key, or of the JSON file there; else what was expected.
+    fn of_key_or_file(key: &str) -> Result<Self, String> {
+        match SimProfile::named(key) {
+            Some(profile) => Ok(profile),
+            None if key.ends_with(".json") => Profile::read(Path::new(key))
+                .map(SimProfile::add)
+                .map_err(|error| format!("a file of a device's figures; {error}")),
+            None => Err(format!("one of {}, or sim:FILE.json", SimProfile::names())),
+        }
     }
 
     /// The devices of all profiles, each name once.
@@ -109,8 +121,7 @@ impl OvercommitDevice {
         let unknown = || String::from("cuda:N, host:N or sim:KEY such as sim:h200");
         let (kind, index) = text.split_once(':').unwrap_or((text, "0"));
         if kind == "sim" {
-            let no_profile = || format!("one of {}", SimProfile::names());
-            return SimProfile::named(index).map(OvercommitDevice::Sim).ok_or_else(no_profile);
+            return SimProfile::of_key_or_file(index).map(OvercommitDevice::Sim);
         }
         let kind = KINDS.iter().position(|name| *name == kind).ok_or_else(unknown)?;
         let index = index.parse().map_err(|_| unknown())?;
@@ -235,11 +246,29 @@ mod tests {
     }
 
     #[test]
+    fn a_device_is_read_from_a_file_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("measured.json");
+        let h100 = SimProfile::named("h100").unwrap().get().unwrap();
+        std::fs::write(&path, serde_json::to_string(&h100.props).unwrap()).unwrap();
+        let name = format!("sim:{}", path.display());
+        let device: OvercommitDevice = name.parse().unwrap();
+        assert_eq!((device.to_string(), name.parse()), (name, Ok(device)));
+        let OvercommitDevice::Sim(profile) = device else { panic!("{device} is not simulated") };
+        assert_eq!(profile.get().unwrap().props, h100.props);
+    }
+
+    #[test]
     fn unknown_names_say_what_was_expected() {
         for text in ["gpu", "host:x", "host:99999", "cdua:0", ""] {
             let error = text.parse::<OvercommitDevice>().unwrap_err();
             assert!(error.contains("expected cuda:N, host:N or sim:KEY"), "{error}");
         }
+        let error = "sim:nowhere.json".parse::<OvercommitDevice>().unwrap_err();
+        assert!(
+            error.contains("expected a file of a device's figures; nowhere.json: No such file"),
+            "{error}"
+        );
         for text in ["sim", "sim:h2000"] {
             let error = text.parse::<OvercommitDevice>().unwrap_err();
             assert!(error.contains("expected one of sim:k40c, ") && error.contains("sim:h200"), "{error}");

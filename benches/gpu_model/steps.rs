@@ -2,6 +2,7 @@
 //! nothing is computed.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::backend::Autodiff;
@@ -21,14 +22,42 @@ const WARM_STEPS: usize = 2;
 const BOUNDLESS_BYTES: usize = 1 << 46;
 
 /// What a step is of.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Cell {
     /// A network of the papers.
-    pub network: &'static str,
-    /// What the last line calls it.
-    pub short: &'static str,
+    pub network: String,
     pub batch: usize,
     pub dtype: Floats,
+    /// Side of the images, or length of the sequences, if not the paper's.
+    pub size: Option<usize>,
+}
+
+/// `resnet-50:64:bf16`, with a side or a length at the end, if it is not the paper's.
+impl FromStr for Cell {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || format!("{text}: expected NETWORK:BATCH:f32 or bf16, and perhaps :SIZE");
+        let mut parts = text.split(':');
+        let (Some(network), Some(batch), Some(dtype)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(expected());
+        };
+        let number = |text: &str| text.parse::<usize>().map_err(|_| expected());
+        let dtype = match dtype {
+            "f32" => Floats::F32,
+            "bf16" => Floats::Bf16,
+            _ => return Err(expected()),
+        };
+        let size = parts.next().map(number).transpose()?;
+        let cell = Cell { network: network.to_owned(), batch: number(batch)?, dtype, size };
+        cell.spec().map(|_| cell)
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} batch {} {}", self.network, self.batch, self.dtype)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +92,11 @@ impl Around for Recorder {
 }
 
 impl Cell {
+    fn spec(&self) -> Result<Spec, String> {
+        let by_size = Spec::named(&self.network, self.size, None);
+        by_size.or_else(|error| Spec::named(&self.network, None, self.size).map_err(|_| error))
+    }
+
     /// The launches of a step with Adam, where ops are fused as the device has it by default, or as is said.
     pub fn launches(&self, profile: &Profile, fusion: Option<bool>) -> Vec<Launch> {
         // A device has one element type by default, whatever asks for it first.
@@ -86,7 +120,7 @@ impl Cell {
         device: &OvercommitDevice,
         launches: &Mutex<Vec<Launch>>,
     ) {
-        let spec = Spec::named(self.network, None, None).expect("a network of the papers");
+        let spec = self.spec().unwrap_or_else(|error| panic!("{error}"));
         let mut network = spec.network::<B>(device);
         let mut optimizer = AdamConfig::new().init();
         for _ in 0..=WARM_STEPS {

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Training steps of PyTorch, for `scripts/gpu-check peers`: the networks of `networks/`, layer by layer, with Adam.
+"""Training steps of PyTorch, for `scripts/gpu-check`: the networks of `networks/`, layer by layer, with Adam.
 
 One line of JSON for each run: model, dtype, batch, system, mode, cap_bytes, step_ms (the median), peak_bytes (the most in use by
-tensors) or out_of_memory. `--device cpu` runs them without a GPU, to see that they run.
+tensors) or out_of_memory. `--device cpu` runs them without a GPU, to see that they run. With `--convolutions FILE` it times the
+convolutions that lines of that file describe, and prints a line for each.
 """
 
 import argparse
@@ -204,6 +205,43 @@ def train(options, device, dtype):
     return statistics.median(times)
 
 
+KEY = ["pass", "dtype", "image", "weight", "stride", "padding", "dilation", "groups"]
+
+
+def convolve(line, device):
+    """Microseconds of a convolution, or of one of its gradients."""
+    # Planes have no depth here.
+    sizes = {name: line[name][-2:] for name in ["stride", "padding", "dilation"]}
+    image, weight = (line[name][:2] + line[name][-2:] for name in ["image", "weight"])
+    dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[line["dtype"]]
+    image, weight = (torch.randn(shape, device=device, dtype=dtype) for shape in [image, weight])
+    forward = lambda: functional.conv2d(image, weight, None, *sizes.values(), line["groups"])
+    run = forward
+    if line["pass"] != "forward":
+        mask = [line["pass"] == "input", line["pass"] == "weight", False]
+        gradient = torch.randn_like(forward())
+        fixed = [None, *sizes.values(), False, [0, 0], line["groups"], mask]
+        run = lambda: torch.ops.aten.convolution_backward(gradient, image, weight, *fixed)
+    times = []
+    for _ in range(4):
+        begin = time.perf_counter()
+        for _ in range(3):
+            run()
+        if device != "cpu":
+            torch.cuda.synchronize()
+        times.append((time.perf_counter() - begin) / 3)
+    return min(times) * 1e6
+
+
+def convolutions(path, device):
+    with open(path, encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    for line in lines:
+        if line["kind"] == "convolution" and line["image"][2] == line["weight"][2] == 1:
+            key = json.dumps([line[name] for name in KEY])
+            print(json.dumps({"kind": "convolution-pytorch", "key": key, "us": convolve(line, device)}), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="resnet-50", choices=["resnet-50", "resnet-152", "unet", "gpt2-small", "gpt2-medium"])
@@ -216,16 +254,20 @@ def main():
     parser.add_argument("--length", type=int, help="of the sequences, if not the paper's")
     parser.add_argument("--tf32", action="store_true", help="whether f32 may be multiplied with fewer bits")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    parser.add_argument("--convolutions", help="a file of lines of JSON, of kind `convolution`")
     options = parser.parse_args()
 
     torch.manual_seed(7)
     torch.backends.cuda.matmul.allow_tf32 = options.tf32
     torch.backends.cudnn.allow_tf32 = options.tf32
+    if options.convolutions:
+        return convolutions(options.convolutions, options.device)
     is_gpu = options.device == "cuda"
     if options.cap_bytes is not None and is_gpu:
         total_bytes = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.set_per_process_memory_fraction(min(options.cap_bytes / total_bytes, 1.0))
     said = {
+        "kind": "train",
         "model": options.model,
         "dtype": options.dtype,
         "batch": options.batch,

@@ -4,12 +4,15 @@
 //! The instructions of an element were read off the SASS that NVRTC 13.0 makes for sm_90; the rates are a device's published ones, and
 //! what is commonly reached of them. None of it has been measured: it may well be 40 % off.
 
+use serde::{Deserialize, Serialize};
+
 use super::ALIGN_BYTES;
 use crate::op::lower::{self, KernelCall, Placed, Request, gpu};
 use crate::op::{Binary, Dtype, Inputs, Layout, Op, PerOutput, Program, StepKind, Unary, View};
 
 /// What a GPU does for kernels that are not NVIDIA's.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KernelRates {
     /// Device memory that a kernel reads or writes at the most, per second.
     pub memory_bytes_per_second: f64,

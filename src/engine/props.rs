@@ -1,8 +1,11 @@
+use serde::{Deserialize, Serialize};
+
 use super::{KernelRates, Tier};
 use crate::op::{Dtype, Inputs, Op, Outputs, View, Work};
 
 /// What an engine's device is like: what the cost model works on.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Props {
     /// For people.
     pub name: String,
@@ -34,7 +37,8 @@ pub struct Props {
 pub(super) const PAGE_BYTES: usize = 2 << 20;
 
 /// Arithmetic operations per second, by element type. Integers count as f32.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Flops {
     /// Of 64-bit floats.
     pub f64: f64,

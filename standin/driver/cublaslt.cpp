@@ -146,6 +146,7 @@ template <class T> int set(T& to, const void* from, size_t bytes) {
 }
 }  // namespace
 
+extern "C" __attribute__((visibility("default"))) size_t cublasLtGetVersion() { return 130000; }
 API cublasLtCreate(void** handle) { CALL; return make(handle, new Handle); }
 API cublasLtDestroy(void* handle) { return give_back<Handle>(handle); }
 API cublasLtMatmulDescCreate(void** description, int compute, int scale) {

@@ -237,6 +237,7 @@ int run(int pass, void* handle, const void* alpha, void* image, const void* at_i
 }
 }  // namespace
 
+extern "C" __attribute__((visibility("default"))) size_t cudnnGetVersion() { return 91000; }
 API cudnnCreate(void** handle) { CALL; return make(handle, new Handle); }
 API cudnnDestroy(void* handle) { return give_back<Handle>(handle); }
 API cudnnSetStream(void* handle, void* stream) {

@@ -9,6 +9,7 @@ use burn_cuda::{Cuda, CudaDevice};
 use burn_overcommit_peers::{Floats, Options};
 use clap::Parser;
 use cudarc::driver::{CudaContext, result};
+use serde_json::json;
 
 const SYSTEM: &str = "burn-cuda 0.21";
 
@@ -36,7 +37,7 @@ fn main() -> Result<()> {
     let mut least = before;
     let look = || least = least.min(free_bytes().unwrap_or(least));
     let device = CudaDevice::default();
-    let step_ms = match (options.dtype, &*options.mode) {
+    let (step_ms, _) = match (options.dtype, &*options.mode) {
         (Floats::F32, "autodiff") => options.train::<Autodiff<Cuda>>(&device, look),
         (Floats::F32, "balanced") => options.train::<Autodiff<Cuda, BalancedCheckpointing>>(&device, look),
         (Floats::Bf16, "autodiff") => options.train::<Autodiff<Cuda<bf16>>>(&device, look),
@@ -45,6 +46,6 @@ fn main() -> Result<()> {
         }
         (_, mode) => bail!("there is no mode {mode}: autodiff or balanced"),
     }?;
-    options.say_time(SYSTEM, step_ms, before - least);
+    options.say(SYSTEM, json!({ "step_ms": step_ms, "peak_bytes": before - least }));
     Ok(())
 }

@@ -20,6 +20,16 @@ pub enum Floats {
     Bf16,
 }
 
+impl Floats {
+    /// As it is written everywhere.
+    pub fn name(self) -> &'static str {
+        match self {
+            Floats::F32 => "f32",
+            Floats::Bf16 => "bf16",
+        }
+    }
+}
+
 /// Training steps of a network with Adam; a line of JSON tells how long they take.
 #[derive(Clone, Debug, Parser)]
 pub struct Options {
@@ -53,33 +63,38 @@ pub struct Options {
 }
 
 impl Options {
-    /// The median time of a step, in milliseconds. `look` is called after each.
-    pub fn train<B: AutodiffBackend>(&self, device: &B::Device, mut look: impl FnMut()) -> Result<f64> {
+    /// The median time of a step, in milliseconds, and the last loss. `look` is called after each step.
+    pub fn train<B: AutodiffBackend>(
+        &self,
+        device: &B::Device,
+        mut look: impl FnMut(),
+    ) -> Result<(f64, f32)> {
         B::seed(device, 7);
         let spec = Spec::named(&self.model, self.side, self.length).map_err(|error| anyhow!(error))?;
         let mut network = spec.network::<B>(device);
         let mut optimizer = AdamConfig::new().init();
-        let mut times = Vec::new();
+        let (mut times, mut last) = (Vec::new(), 0.0);
         for step in 0..2 * self.steps.max(1) {
             let begin = Instant::now();
             let (next, loss) = training_step(network, &mut optimizer, 1e-4, spec.sample(self.batch, device));
             network = next;
-            let loss: f32 = loss.into_scalar().elem();
-            anyhow::ensure!(loss.is_finite(), "the loss is {loss}");
+            last = loss.into_scalar().elem::<f32>();
+            anyhow::ensure!(last.is_finite(), "the loss is {last}");
             look();
             if step >= self.steps.max(1) {
                 times.push(1e3 * begin.elapsed().as_secs_f64());
             }
         }
         times.sort_by(f64::total_cmp);
-        Ok(times[times.len() / 2])
+        Ok((times[times.len() / 2], last))
     }
 
-    fn say(&self, system: &str, found: serde_json::Value) {
-        let dtype = if self.dtype == Floats::F32 { "f32" } else { "bf16" };
+    /// Prints a line of JSON: what was trained, and what was found.
+    pub fn say(&self, system: &str, found: serde_json::Value) {
         let mut said = json!({
+            "kind": "train",
             "model": self.model,
-            "dtype": dtype,
+            "dtype": self.dtype.name(),
             "batch": self.batch,
             "system": system,
             "mode": self.mode,
@@ -91,12 +106,7 @@ impl Options {
         println!("{said}");
     }
 
-    /// Prints the time of a step and the most memory in use.
-    pub fn say_time(&self, system: &str, step_ms: f64, peak_bytes: usize) {
-        self.say(system, json!({ "step_ms": step_ms, "peak_bytes": peak_bytes }));
-    }
-
-    /// From now on, a panic of any thread that says that memory ran out is told as a result, and ends the program.
+    /// From now on, a panic of any thread that says that memory ran out is printed as a result, and ends the program.
     pub fn say_when_out_of_memory(&self, system: &'static str) {
         let (options, before) = (self.clone(), panic::take_hook());
         panic::set_hook(Box::new(move |info| {

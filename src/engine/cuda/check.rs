@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::cache::Cache;
 use super::compile::{self, Target, Unit};
 use super::libraries::Library;
 use crate::engine::host;
@@ -128,6 +129,26 @@ pub fn cubins(
         take(image.map(|image| Cubin { architecture, image, kernels: kernels.clone() }), units);
     });
     Ok(())
+}
+
+/// Compiles kernels with the NVRTC of a folder, and keeps them where engines of this user find them. `threads` compile side by side.
+/// Gives how many files there are now, each for a type and an architecture.
+///
+/// # Errors
+/// If there is no NVRTC, what it says of a kernel, or what the file system does.
+pub fn fill_cache(folder: Option<&Path>, selection: &Selection, threads: usize) -> Result<usize, String> {
+    open(folder)?;
+    let version = compile::version()?;
+    let (cache, kept) = (Cache::of_user(), Mutex::new(Ok(0)));
+    for_each_unit(selection, threads, |architecture, (unit, _), _| {
+        let target = Target::Code(architecture);
+        let recipe = compile::recipe(unit, target, version);
+        let written = compile::compile(unit, target)
+            .and_then(|compiled| cache.write(&recipe, &compiled.image).map_err(|error| error.to_string()));
+        let mut kept = kept.lock().expect("no other thread panicked");
+        *kept = written.and_then(|()| kept.as_ref().map(|count| count + 1).map_err(String::clone));
+    });
+    kept.into_inner().expect("no thread panicked")
 }
 
 fn open(folder: Option<&Path>) -> Result<(), String> {

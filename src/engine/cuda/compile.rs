@@ -66,13 +66,14 @@ fn headers() -> impl Iterator<Item = (&'static str, &'static str)> {
     SOURCES.iter().copied().filter(|(name, _)| name.ends_with(".cuh"))
 }
 
-/// Everything that decides what a unit becomes, but for the compiler: what a cache goes by.
-pub(super) fn recipe(unit: &Unit, target: Target) -> Vec<u8> {
+/// Everything that decides what a unit becomes, the compiler's version included: what a cache goes by.
+pub(super) fn recipe(unit: &Unit, target: Target, (major, minor): (i32, i32)) -> Vec<u8> {
     let mut bytes = unit.source().into_bytes();
     for (name, text) in headers() {
         bytes.extend([name.as_bytes(), text.as_bytes()].concat());
     }
     bytes.extend(options(target).join(" ").into_bytes());
+    bytes.extend(format!("NVRTC {major}.{minor}").into_bytes());
     bytes
 }
 

@@ -45,7 +45,7 @@ use crate::op::{Inputs, Op, Outputs, PerOutput, View};
 use cache::Cache;
 #[cfg(feature = "host")]
 #[doc(hidden)]
-pub use check::{Cubin, Report, Selection, check_kernels, cubins};
+pub use check::{Cubin, Report, Selection, check_kernels, cubins, fill_cache};
 use convolutions::{Convolutions, columns};
 use driver::{Called, Context, Device, Stream};
 use fallbacks::Fallbacks;

@@ -55,8 +55,7 @@ impl Modules {
 
     fn load(&self, unit: &Unit) -> Called<Module> {
         let (major, minor) = self.version;
-        let mut recipe = compile::recipe(unit, self.target);
-        recipe.extend(format!("NVRTC {major}.{minor}").into_bytes());
+        let recipe = compile::recipe(unit, self.target, self.version);
         // One that the driver refuses is made anew, like one that is damaged.
         let kept = self.cache.read(&recipe).and_then(|image| Module::load(&self.context, &image).ok());
         if let Some(module) = kept {

@@ -1,4 +1,7 @@
-//! Devices to simulate: a table of vendors' figures, and how much workspace an op takes there.
+//! Devices to simulate: a table of vendors' figures, files of measured ones, and how much workspace an op takes there.
+
+use std::fs;
+use std::path::Path;
 
 use super::convolution;
 use crate::engine::props::PAGE_BYTES;
@@ -14,6 +17,19 @@ pub struct Profile {
     pub props: Props,
     /// The workspace of its ops.
     pub workspace: Workspace,
+}
+
+impl Profile {
+    /// The GPU whose [`Props`] a JSON file holds, as `scripts/gpu-check` measures them. Its key is the file's path.
+    ///
+    /// # Errors
+    /// Those of the file, and what it lacks, in words.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let told = |error: String| format!("{}: {error}", path.display());
+        let text = fs::read_to_string(path).map_err(|error| told(error.to_string()))?;
+        let props = serde_json::from_str(&text).map_err(|error| told(error.to_string()))?;
+        Ok(Profile { key: path.display().to_string(), props, workspace: Workspace::Gpu })
+    }
 }
 
 /// How much workspace ops take.
