@@ -15,6 +15,8 @@ mod instruction;
 mod kernels;
 #[cfg(any(feature = "host", feature = "cuda"))]
 mod link;
+#[cfg(any(feature = "host", feature = "cuda"))]
+mod lowered;
 #[cfg(test)]
 pub mod measuring;
 mod pages;

@@ -13,6 +13,7 @@ mod factor;
 mod fallbacks;
 mod faults;
 mod found;
+mod kept;
 mod lanes;
 mod libraries;
 mod library;
@@ -36,11 +37,12 @@ use std::sync::{Arc, Mutex};
 
 use super::call::{Call, Operand};
 use super::capacity::Capacity;
+use super::lowered::{Lowered, addresses, is_in_place};
 use super::{
     ALIGN_BYTES, Algorithm, Engine, EngineError, Failure, Fallback, Lane, Launch, Mark, Props, Ran, Span,
     Tier, aligned,
 };
-use crate::op::lower::{self, Calls, KernelCall, Placed, Request, gpu};
+use crate::op::lower::{self, Calls, KernelCall, KernelName, Placed, Request, gpu};
 use crate::op::{Inputs, Op, Outputs, PerOutput, View};
 use cache::Cache;
 #[cfg(feature = "host")]
@@ -51,6 +53,7 @@ use driver::{Called, Context, Device, Stream};
 use fallbacks::Fallbacks;
 use faults::Faults;
 pub use found::{FoundLibrary, found_libraries};
+use kept::Kept;
 use lanes::{Lanes, lock};
 use libraries::{Library, Missing};
 use memory::{Pages, Slab};
@@ -253,9 +256,28 @@ impl CudaEngine {
     /// The arguments were made for the kernel, from memory as [`Engine::launch`] asks.
     unsafe fn launch_kernel(&self, stream: &Stream, call: &KernelCall) -> Called<()> {
         let kernel = self.modules.kernel(&call.name)?;
-        let threads = if call.name.is_serial() { 1 } else { gpu::THREADS as u32 };
         // SAFETY: the caller's.
-        unsafe { stream.launch(kernel, call.blocks, threads, call.args.bytes()) }
+        unsafe { stream.launch(kernel, call.blocks, threads(&call.name), call.args.bytes()) }
+    }
+
+    /// The kernels of a launch, lowered once for its instruction; `None` where a library does it, or more than one op.
+    fn kept<'a>(&self, launch: &'a Launch) -> Option<&'a Kept> {
+        let (instruction, in_place) = (&*launch.instruction, is_in_place(launch));
+        instruction.lowered[usize::from(in_place)].get(|| {
+            let is_product = instruction.op == Op::Matmul && !instruction.views[0].dtype.is_integer();
+            if is_product
+                || is_convolution(&instruction.op)
+                || instruction.op.in_two(&instruction.views).is_some()
+            {
+                return None;
+            }
+            let lower = |op: &Op, inputs: &[Placed], outputs: &[Placed], [scratch, fault]: [u64; 2]| {
+                let request =
+                    Request { op, inputs, outputs, scratch, fault, chunk: 0, threads: gpu::THREADS };
+                self.lower(&request).ok()
+            };
+            Lowered::new(instruction, in_place, &lower, kept::LoadedKernel::new)
+        })
     }
 
     /// Loads what an op of these inputs takes: kernels, and a library's own.
@@ -309,6 +331,11 @@ fn or_why(is_done: bool, reason: &'static str) -> (bool, Option<&'static str>) {
 
 fn is_convolution(op: &Op) -> bool {
     matches!(op, Op::Conv(_) | Op::ConvBackwardInput { .. } | Op::ConvBackwardWeight { .. })
+}
+
+/// Threads of a kernel's blocks.
+fn threads(name: &KernelName) -> u32 {
+    if name.is_serial() { 1 } else { gpu::THREADS as u32 }
 }
 
 /// Says in the log what the engine runs on.
@@ -451,13 +478,19 @@ impl Engine for CudaEngine {
     }
 
     unsafe fn launch(&self, lane: Lane, launch: &Launch) -> Result<(), EngineError> {
-        let call = Call::from(launch);
-        let error = |reason: String| EngineError::Kernel { op: call.op.name(), reason };
+        let op = &launch.instruction.op;
+        let error = |reason: String| EngineError::Kernel { op: op.name(), reason };
         let timed = Timed::Launch(launch.instruction.clone());
-        if !call.op.checks_indices() {
-            // SAFETY: the caller's; no kernel of the op looks at the word of faults.
-            let submitted = self.lanes.submit(lane, timed, |stream| unsafe { self.submit(stream, &call, 0) });
-            return submitted.map_err(error);
+        // SAFETY: the caller's; a word of faults is one that no other launch has.
+        let submit = |stream: &Stream, fault: u64| unsafe {
+            match self.kept(launch) {
+                Some(kernels) => kept::launch(&self.modules, stream, kernels, &addresses(launch, fault)),
+                None => self.submit(stream, &Call::from(launch), fault),
+            }
+        };
+        if !op.checks_indices() {
+            // No kernel of the op looks at the word.
+            return self.lanes.submit(lane, timed, |stream| submit(stream, 0)).map_err(error);
         }
         let full = lock(&self.faults).full_until();
         if let Some(mark) = full {
@@ -466,10 +499,7 @@ impl Engine for CudaEngine {
         }
         let mut faults = lock(&self.faults);
         let fault = faults.word();
-        // SAFETY: the caller's.
-        self.lanes
-            .submit(lane, timed, |stream| unsafe { self.launch_kernels(stream, &call, fault) })
-            .map_err(error)?;
+        self.lanes.submit(lane, timed, |stream| submit(stream, fault)).map_err(error)?;
         faults.launched(self.lanes.mark(lane), launch.instruction.clone());
         Ok(())
     }

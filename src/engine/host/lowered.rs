@@ -1,118 +1,31 @@
-//! What an instruction is lowered to, once: its launches differ in addresses alone.
+//! Launches whose instruction is lowered once.
 
 use std::sync::atomic::AtomicI64;
 
-use arrayvec::ArrayVec;
-use smallvec::SmallVec;
-
 use super::call::out_of_range;
 use super::kernels::{self, Kernel};
-use crate::engine::{EngineError, Instruction, Launch, Span};
-use crate::op::lower::{Calls, KernelCall, NO_FAULT, Placed};
-use crate::op::{Inputs, MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, PerOutput, View};
-
-/// The most addresses of a launch: of inputs, outputs, workspace, and the word for a fault.
-const MOST_ADDRESSES: usize = MAX_FUSED_INPUTS + MAX_FUSED_OUTPUTS + 2;
-
-/// How far apart everything seems to lie when an instruction is lowered.
-const APART: u64 = 1 << 40;
-
-/// Enough for any kernel's arguments.
-type Words = SmallVec<[u64; 192]>;
-
-/// The kernels of an instruction, one after the other.
-#[derive(Debug)]
-pub(super) struct Lowered(Box<[LoweredKernel]>);
-
-/// A kernel and its arguments, as if everything lay at zero.
-#[derive(Debug)]
-struct LoweredKernel {
-    kernel: Kernel,
-    blocks: u32,
-    words: Box<[u64]>,
-    /// Which words are addresses, and which address each is.
-    addresses: Box<[(usize, usize)]>,
-}
-
-impl Lowered {
-    /// `None` if the op has no kernels of its own. Arguments that are addresses are those that differ once everything lies
-    /// elsewhere.
-    fn new(instruction: &Instruction, in_place: bool) -> Option<Self> {
-        let [here, there] =
-            [APART, 2 * APART].map(|apart| lower(instruction, in_place, |place| address(place, apart)));
-        let calls = here?.into_iter().zip(there?);
-        Some(Lowered(calls.map(|(here, there)| LoweredKernel::new(&here, &there)).collect()))
-    }
-}
-
-impl LoweredKernel {
-    fn new(here: &KernelCall, there: &KernelCall) -> Self {
-        let [mut words, others] = [here, there].map(|call| Box::<[u64]>::from(call.args.words()));
-        let moved = (0..words.len()).filter(|&word| words[word] != others[word]);
-        let addresses: Box<[_]> =
-            moved.map(|word| (word, (others[word].wrapping_sub(words[word]) / APART) as usize - 1)).collect();
-        for &(word, place) in &addresses {
-            words[word] = words[word].wrapping_sub(address(place, APART));
-        }
-        LoweredKernel { kernel: kernels::lowered(&here.name), blocks: here.blocks, words, addresses }
-    }
-
-    /// The arguments where everything is at these addresses.
-    fn arguments(&self, addresses: &[u64]) -> Words {
-        let mut words = Words::from_slice(&self.words);
-        for &(word, place) in &self.addresses {
-            words[word] = words[word].wrapping_add(addresses[place]);
-        }
-        words
-    }
-
-    /// # Safety
-    /// As for [`Kernel::run`], of the arguments with these addresses.
-    unsafe fn run(&self, addresses: &[u64]) {
-        let words = self.arguments(addresses);
-        // SAFETY: the caller upholds it.
-        unsafe { kernels::run_blocks(&self.kernel, bytemuck::cast_slice(&words), self.blocks) };
-    }
-}
-
-fn address(place: usize, apart: u64) -> u64 {
-    (place as u64 + 1) * apart
-}
-
-/// The kernel calls of an instruction whose operands lie at these addresses.
-fn lower(instruction: &Instruction, in_place: bool, address: impl Fn(usize) -> u64) -> Option<Calls> {
-    let Instruction { op, views, outputs, .. } = instruction;
-    let (inputs, made) = (views.len(), outputs.len());
-    let placed = |place: usize, view: &View| Placed { address: address(place), view: *view };
-    let inputs_placed: Inputs<Placed> = (0..).zip(views).map(|(at, view)| placed(at, view)).collect();
-    let output = |(at, view)| placed(if in_place && at == 0 { 0 } else { inputs + at }, view);
-    let outputs_placed: PerOutput<Placed> = (0..).zip(outputs).map(output).collect();
-    let [scratch, fault] = [0, 1].map(|at| address(inputs + made + at));
-    kernels::lower(op, &inputs_placed, &outputs_placed, [scratch, fault])
-}
-
-/// Whether the first output lies where the first input does, which an op may be lowered by.
-fn in_place(launch: &Launch) -> bool {
-    let first = |spans: &[Span]| spans.first().map(|span| span.address);
-    first(&launch.inputs) == first(&launch.outputs)
-}
+use crate::engine::lowered::{Lowered, addresses, is_in_place};
+use crate::engine::{EngineError, Launch};
+use crate::op::lower::NO_FAULT;
 
 /// Computes a launch on the calling thread and, where there is enough work, on rayon's. Convolutions and products are not here.
 ///
 /// # Safety
 /// As for [`Engine::launch`](crate::engine::Engine::launch), until this returns.
 pub(super) unsafe fn run(launch: &Launch) -> Result<(), EngineError> {
-    let (instruction, in_place) = (&*launch.instruction, in_place(launch));
+    let (instruction, in_place) = (&*launch.instruction, is_in_place(launch));
     let error = |reason: String| EngineError::Kernel { op: instruction.op.name(), reason };
-    let kept = instruction.lowered[usize::from(in_place)].get(|| Lowered::new(instruction, in_place));
-    let lowered: &Lowered = kept.ok_or_else(|| error("has no kernel of its own".into()))?;
+    let make = || Lowered::new(instruction, in_place, &kernels::lower, kernels::lowered);
+    let kept = instruction.lowered[usize::from(in_place)].get(make);
+    let lowered: &Lowered<Kernel> = kept.ok_or_else(|| error("has no kernel of its own".into()))?;
     let fault = AtomicI64::new(NO_FAULT);
-    let spans = launch.inputs.iter().chain(&launch.outputs).chain([&launch.scratch]);
-    let addresses: ArrayVec<u64, MOST_ADDRESSES> =
-        spans.map(|span| span.address).chain([fault.as_ptr() as u64]).collect();
-    // SAFETY: lowering made the arguments for these kernels (a test compares the structs), from spans that the caller vouches
-    // for, and from `fault`, which outlives the calls.
-    lowered.0.iter().for_each(|kernel| unsafe { kernel.run(&addresses) });
+    let addresses = addresses(launch, fault.as_ptr() as u64);
+    for kernel in lowered.kernels() {
+        let words = kernel.arguments(&addresses);
+        // SAFETY: lowering made the arguments for this kernel (a test compares the structs), from spans that the caller vouches
+        // for, and from `fault`, which outlives the call.
+        unsafe { kernels::run_blocks(&kernel.kernel, bytemuck::cast_slice(&words), kernel.blocks) };
+    }
     match fault.into_inner() {
         NO_FAULT => Ok(()),
         index => Err(out_of_range(&instruction.op, &instruction.views, index)),
@@ -123,10 +36,11 @@ pub(super) unsafe fn run(launch: &Launch) -> Result<(), EngineError> {
 mod tests {
     use super::super::{HostEngine, HostOptions, LaneMode};
     use super::*;
-    use crate::engine::Algorithm;
+    use crate::engine::lowered::calls;
+    use crate::engine::{Algorithm, Instruction};
     use crate::op::{
         Binary, Dtype, Layout, MAX_RANK, MAX_SCALARS, Op, Program, Reduce, Scalar, Shape, Source, Step,
-        StepKind, Unary,
+        StepKind, Unary, View,
     };
 
     fn ops() -> Vec<(Op, Vec<View>)> {
@@ -160,14 +74,16 @@ mod tests {
         for (op, views) in ops() {
             let instruction = Instruction::new(&engine, op, Algorithm::default(), &views);
             for in_place in [false, true] {
-                let lowered = Lowered::new(&instruction, in_place).expect("it has kernels");
+                let lowered = Lowered::new(&instruction, in_place, &kernels::lower, kernels::lowered)
+                    .expect("it has kernels");
                 let mut addresses: Vec<u64> =
                     (0..16).map(|place| 0x7f3a_0123_4000 - 0x9100 * place).collect();
                 if in_place {
                     addresses[views.len()] = addresses[0];
                 }
-                let there = lower(&instruction, in_place, |place| addresses[place]).expect("as above");
-                let own = lowered.0.iter().map(|kernel| kernel.arguments(&addresses).to_vec());
+                let there = calls(&instruction, in_place, &kernels::lower, |place| addresses[place])
+                    .expect("as above");
+                let own = lowered.kernels().iter().map(|kernel| kernel.arguments(&addresses).to_vec());
                 let expected: Vec<_> = there.iter().map(|call| call.args.words().to_vec()).collect();
                 assert_eq!(own.collect::<Vec<_>>(), expected, "{op:?}");
             }

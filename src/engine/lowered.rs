@@ -1,0 +1,110 @@
+//! What an instruction is lowered to, once: its launches differ in addresses alone.
+
+use arrayvec::ArrayVec;
+use smallvec::SmallVec;
+
+use super::{Instruction, Launch, Span};
+use crate::op::lower::{Calls, KernelCall, KernelName, Placed};
+use crate::op::{Inputs, MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, Op, PerOutput, View};
+
+/// The most addresses of a launch: of inputs, outputs, workspace, and the word for a fault.
+const MOST_ADDRESSES: usize = MAX_FUSED_INPUTS + MAX_FUSED_OUTPUTS + 2;
+
+/// How far apart everything seems to lie when an instruction is lowered.
+const APART: u64 = 1 << 40;
+
+/// Enough for any kernel's arguments.
+pub(super) type Words = SmallVec<[u64; 192]>;
+
+/// An engine's way to lower an op; last come the addresses of its workspace and of the word for a fault.
+pub(super) type Lower<'a> = &'a dyn Fn(&Op, &[Placed], &[Placed], [u64; 2]) -> Option<Calls>;
+
+/// The kernels of an instruction, one after the other; `K` is what an engine knows of each.
+#[derive(Debug)]
+pub(super) struct Lowered<K>(Box<[LoweredKernel<K>]>);
+
+/// A kernel and its arguments, as if everything lay at zero.
+#[derive(Debug)]
+pub(super) struct LoweredKernel<K> {
+    pub kernel: K,
+    pub blocks: u32,
+    words: Box<[u64]>,
+    /// Which words are addresses, and which address each is.
+    addresses: Box<[(usize, usize)]>,
+}
+
+impl<K> Lowered<K> {
+    /// `None` if the op has no kernels of its own. Arguments that are addresses are those that differ once everything lies
+    /// elsewhere. `in_place`: the first output lies where the first input does, which an op may be lowered by.
+    pub fn new(
+        instruction: &Instruction,
+        in_place: bool,
+        lower: Lower,
+        kernel: impl Fn(&KernelName) -> K,
+    ) -> Option<Self> {
+        let [here, there] = [APART, 2 * APART]
+            .map(|apart| calls(instruction, in_place, lower, |place| address(place, apart)));
+        let both = here?.into_iter().zip(there?);
+        let kernels = both.map(|(here, there)| LoweredKernel::new(kernel(&here.name), &here, &there));
+        Some(Lowered(kernels.collect()))
+    }
+
+    pub fn kernels(&self) -> &[LoweredKernel<K>] {
+        &self.0
+    }
+}
+
+impl<K> LoweredKernel<K> {
+    fn new(kernel: K, here: &KernelCall, there: &KernelCall) -> Self {
+        let [mut words, others] = [here, there].map(|call| Box::<[u64]>::from(call.args.words()));
+        let moved = (0..words.len()).filter(|&word| words[word] != others[word]);
+        let addresses: Box<[_]> =
+            moved.map(|word| (word, (others[word].wrapping_sub(words[word]) / APART) as usize - 1)).collect();
+        for &(word, place) in &addresses {
+            words[word] = words[word].wrapping_sub(address(place, APART));
+        }
+        LoweredKernel { kernel, blocks: here.blocks, words, addresses }
+    }
+
+    /// The arguments where everything is at these [addresses].
+    pub fn arguments(&self, addresses: &[u64]) -> Words {
+        let mut words = Words::from_slice(&self.words);
+        for &(word, place) in &self.addresses {
+            words[word] = words[word].wrapping_add(addresses[place]);
+        }
+        words
+    }
+}
+
+fn address(place: usize, apart: u64) -> u64 {
+    (place as u64 + 1) * apart
+}
+
+/// The kernel calls of an instruction whose operands lie at these addresses.
+pub(super) fn calls(
+    instruction: &Instruction,
+    in_place: bool,
+    lower: Lower,
+    address: impl Fn(usize) -> u64,
+) -> Option<Calls> {
+    let Instruction { op, views, outputs, .. } = instruction;
+    let (inputs, made) = (views.len(), outputs.len());
+    let placed = |place: usize, view: &View| Placed { address: address(place), view: *view };
+    let inputs_placed: Inputs<Placed> = (0..).zip(views).map(|(at, view)| placed(at, view)).collect();
+    let output = |(at, view)| placed(if in_place && at == 0 { 0 } else { inputs + at }, view);
+    let outputs_placed: PerOutput<Placed> = (0..).zip(outputs).map(output).collect();
+    let [scratch, fault] = [0, 1].map(|at| address(inputs + made + at));
+    lower(op, &inputs_placed, &outputs_placed, [scratch, fault])
+}
+
+/// Whether the first output lies where the first input does.
+pub(super) fn is_in_place(launch: &Launch) -> bool {
+    let first = |spans: &[Span]| spans.first().map(|span| span.address);
+    first(&launch.inputs) == first(&launch.outputs)
+}
+
+/// Where everything lies, the word for a fault last.
+pub(super) fn addresses(launch: &Launch, fault: u64) -> ArrayVec<u64, MOST_ADDRESSES> {
+    let spans = launch.inputs.iter().chain(&launch.outputs).chain([&launch.scratch]);
+    spans.map(|span| span.address).chain([fault]).collect()
+}
