@@ -8,6 +8,7 @@ use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Bool, Distribution, Int, Tensor, TensorData};
 use burn_overcommit::engine::sim::Workspace;
 use burn_overcommit::engine::{Flops, Props};
+use burn_overcommit::runtime::sync;
 use burn_overcommit::trace::{Event, Ran};
 use burn_overcommit::{Config, Exactness, Overcommit, OvercommitDevice, Policy, Profile, Reads, SimProfile};
 use burn_overcommit::{Stats, configure, plan, recording, stats};
@@ -28,6 +29,7 @@ fn device(config: Config) -> OvercommitDevice {
         link_bytes_per_second: 1e9,
         overhead_ns: 0,
         page_bytes: Some(2 << 20),
+        map_call_ns: 0,
         map_page_ns: 0,
         kernels: None,
     };
@@ -44,6 +46,26 @@ fn refused<T>(run: impl FnOnce() -> T) -> String {
 
 fn end_ns(device: &OvercommitDevice) -> u64 {
     stats(device).unwrap().times.expect("a clock").end_ns
+}
+
+/// An H100 on which a call that maps pages takes so long.
+fn h100_that_maps_in(map_call_ns: u64) -> OvercommitDevice {
+    let mut profile = SimProfile::named("h100").and_then(SimProfile::get).expect("a device of the table");
+    profile.key = format!("h100-that-maps-in-{map_call_ns}");
+    profile.props.map_call_ns = map_call_ns;
+    OvercommitDevice::Sim(SimProfile::add(profile))
+}
+
+#[test]
+fn mapping_pages_takes_the_programs_time() {
+    let filled_ns = |map_call_ns| {
+        let device = h100_that_maps_in(map_call_ns);
+        let filled = Tensor::<Ours, 1>::ones([64 << 20], &device);
+        sync(&device).unwrap();
+        drop(filled);
+        end_ns(&device)
+    };
+    assert!(filled_ns(10_000_000) >= filled_ns(0) + 10_000_000);
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub fn run(options: &Options) -> Result<()> {
         json!({ "kind": "device", "name": props.name, "free_bytes": props.device_bytes, "host_bytes": props.host_bytes,
         "published_memory_gbps": props.memory_bytes_per_second / 1e9 }),
     );
-    let map_page_us = pages(&made)?;
+    let [map_call_us, map_page_us] = pages(&made)?;
     let device_bytes = (4 * bytes).max(5 * options.size * options.size * 8).min(props.device_bytes / 2);
     let bed = Bed::new(made, device_bytes)?;
     let small = View::contiguous(Dtype::F32, Shape::new(&[MARKED - 64]));
@@ -74,6 +74,7 @@ pub fn run(options: &Options) -> Result<()> {
         memory_bytes_per_second: own_gbps * 1e9,
         link_bytes_per_second: link_gbps * 1e9,
         overhead_ns: (launch_us.max(host_us) * 1e3) as u64,
+        map_call_ns: (map_call_us * 1e3) as u64,
         map_page_ns: (map_page_us * 1e3) as u64,
         kernels: rates,
         ..props
@@ -110,9 +111,9 @@ fn submission_us(index: u16, launches: usize) -> Result<f64> {
     Ok(least_us)
 }
 
-/// What mapping a page anew takes, in microseconds: 0 where device memory is not mapped by page.
-fn pages(engine: &dyn Engine) -> Result<f64> {
-    let Some(page_bytes) = engine.props().page_bytes else { return Ok(0.0) };
+/// What a call that maps pages anew takes beside its pages, and a page, in microseconds: 0 where device memory is not mapped by page.
+fn pages(engine: &dyn Engine) -> Result<[f64; 2]> {
+    let Some(page_bytes) = engine.props().page_bytes else { return Ok([0.0; 2]) };
     let range = engine.reserve(PAGES * page_bytes)?;
     let pages: Vec<u32> = (0..PAGES as u32).collect();
     let turned: Vec<u32> = pages.iter().rev().copied().collect();
@@ -126,19 +127,22 @@ fn pages(engine: &dyn Engine) -> Result<f64> {
     let map = |at: Span, pages: &[u32]| -> Result<()> { Ok(unsafe { engine.map_pages(at, pages, &[]) }?) };
     cost("page mapped the first time", timed(&mut || map(range, &pages))?, "us");
     let anew = least(|| map(range, &turned))?;
-    cost("page mapped anew, with its neighbours", per_page_us(anew), "us");
+    let anew = per_page_us(anew);
+    cost("page mapped anew, with its neighbours", anew, "us");
     let alone = least(|| {
         let each = pages.iter().enumerate();
         each.into_iter()
             .try_for_each(|(place, &page)| map(range.slice(place * page_bytes, page_bytes), &[page]))
     })?;
-    cost("page mapped anew, alone", per_page_us(alone), "us");
+    let alone = per_page_us(alone);
+    cost("page mapped anew, alone", alone, "us");
     let released = timed(&mut || {
         engine.release_pages(&pages);
         Ok(())
     })?;
     cost("page given back", released, "us");
-    Ok(per_page_us(anew))
+    // What a page takes alone is a call and a page.
+    Ok([(alone - anew).max(0.0), anew])
 }
 
 /// Copies between tiers: alone, both ways at once, and beside a kernel that keeps device memory busy. GB/s of the slower way alone.

@@ -26,6 +26,8 @@ pub struct Props {
     /// Size of the pages that device memory can be mapped by, a multiple of [`ALIGN_BYTES`](super::ALIGN_BYTES);
     /// `None` where it cannot.
     pub page_bytes: Option<usize>,
+    /// What each call that maps pages side by side takes of the program's time, beside the pages; 0 where that is not known.
+    pub map_call_ns: u64,
     /// What mapping one page takes of the program's time; 0 where that is not known.
     pub map_page_ns: u64,
     /// What this crate's own CUDA kernels take, where that is known: they are far from the roofline. `None`: they are at it, as libraries
@@ -138,6 +140,7 @@ mod tests {
             link_bytes_per_second: 5e8,
             overhead_ns: 10,
             page_bytes: None,
+            map_call_ns: 0,
             map_page_ns: 0,
             kernels: None,
         };

@@ -26,6 +26,7 @@ pub fn device(config: Config) -> OvercommitDevice {
         link_bytes_per_second: 1e9,
         overhead_ns: 0,
         page_bytes: None,
+        map_call_ns: 0,
         map_page_ns: 0,
         kernels: None,
     };

@@ -80,6 +80,7 @@ pub(super) fn props(context: &Context) -> Called<Props> {
         link_bytes_per_second: link,
         overhead_ns: OVERHEAD_NS,
         page_bytes: memory::page_bytes(context, PAGE_BYTES),
+        map_call_ns: 0,
         map_page_ns: 0,
         kernels: Some(KernelRates::of(memory_bytes_per_second, units as u32, clock_hz)),
     })

@@ -121,6 +121,7 @@ impl HostOptions {
             link_bytes_per_second: LINK_BYTES_PER_SECOND,
             overhead_ns: OVERHEAD_NS,
             page_bytes: possible_page_bytes(self.page_bytes),
+            map_call_ns: 0,
             map_page_ns: 0,
             kernels: None,
         }

@@ -95,7 +95,7 @@ impl Engine for SimEngine {
         state.take(&self.props, Tier::Device, new_bytes)?;
         state.pages.insert(physical);
         after.iter().for_each(|&mark| state.clock.sync(mark));
-        state.clock.spend(physical.len() as u64 * self.props.map_page_ns);
+        state.clock.spend(self.props.map_call_ns + physical.len() as u64 * self.props.map_page_ns);
         Ok(())
     }
 

@@ -115,6 +115,11 @@ const ROWS: [Row; 10] = [
 /// seen under load, the RTX 4090 by Ada's. The instruction counts are sm_90's for all three.
 const KERNELS: [(&str, u32, f64); 3] = [("rtx4090", 128, 2.52), ("h100", 132, 1.7), ("h200", 132, 1.7)];
 
+/// Mapping pages, on the same devices: `cuMemUnmap` and `cuMemSetAccess` take about 35 us each for a range, `cuMemMap` about 2 us for a
+/// page of 2 MiB (Prabhu et al., *vAttention*, ASPLOS 2025, section 6, on an A100; unverified). Assumed for all three.
+const MAP_CALL_NS: u64 = 70_000;
+const MAP_PAGE_NS: u64 = 2_000;
+
 fn kernel_rates(key: &str, memory_bytes_per_second: f64) -> Option<KernelRates> {
     let row = KERNELS.iter().find(|row| row.0 == key);
     row.map(|&(_, multiprocessors, ghz)| KernelRates::of(memory_bytes_per_second, multiprocessors, ghz * 1e9))
@@ -124,6 +129,7 @@ fn kernel_rates(key: &str, memory_bytes_per_second: f64) -> Option<KernelRates> 
 pub fn profiles() -> Vec<Profile> {
     let profile = |&(key, name, gib, bandwidth, tflops, link, launch_us): &Row| {
         let [f64, f32, f16, bf16] = tflops.map(|rate| rate * 1e12);
+        let kernels = kernel_rates(key, bandwidth * 1e9);
         let props = Props {
             name: name.to_string(),
             device_bytes: gib << 30,
@@ -134,8 +140,9 @@ pub fn profiles() -> Vec<Profile> {
             link_bytes_per_second: link * 1e9,
             overhead_ns: (launch_us * 1e3) as u64,
             page_bytes: Some(PAGE_BYTES),
-            map_page_ns: 0,
-            kernels: kernel_rates(key, bandwidth * 1e9),
+            map_call_ns: if kernels.is_some() { MAP_CALL_NS } else { 0 },
+            map_page_ns: if kernels.is_some() { MAP_PAGE_NS } else { 0 },
+            kernels,
         };
         Profile { key: key.to_string(), props, workspace: Workspace::Gpu }
     };

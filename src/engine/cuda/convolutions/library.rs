@@ -17,8 +17,11 @@ use crate::engine::cuda::library::{Remembered, call, of_float, owned};
 use crate::engine::{Algorithm, Span};
 use crate::op::Dtype;
 
-/// Workspace that the default algorithm may take, if the operands take as much themselves.
-const MOST_WORKSPACE_BYTES: usize = 256 << 20;
+/// Workspace of the default algorithm beside the operands: Winograd's transformed tiles take 2.25 times as much, channels that are
+/// padded for tensor cores up to 2.7 times.
+const WORKSPACE_OF_OPERANDS: usize = 3;
+/// Where that is more than the operands take themselves, it ends here.
+const MOST_WORKSPACE_BYTES: usize = 1 << 30;
 /// More algorithms than any pass has.
 const MOST_WAYS: usize = 16;
 owned! {
@@ -325,10 +328,28 @@ impl Cudnn {
     }
 }
 
-/// The first whose workspace is no larger than the operands together, so that what an op needs at most doubles; else that
-/// of the smallest.
+/// The first, by the library's order, that takes no more workspace than it may; else that of the smallest. It follows from the shape
+/// alone.
 fn default_way(ways: &[Way], problem: &Problem) -> Option<usize> {
-    let limit_bytes = problem.operands_bytes().min(MOST_WORKSPACE_BYTES);
+    let limit_bytes = workspace_limit(problem.operands_bytes());
     let fits = ways.iter().position(|way| way.workspace_bytes <= limit_bytes);
     fits.or_else(|| (0..ways.len()).min_by_key(|&place| ways[place].workspace_bytes))
+}
+
+/// Workspace that an op with so large operands may take. As much as they do is always in order: then an op's need doubles at most.
+fn workspace_limit(operands_bytes: usize) -> usize {
+    operands_bytes.max((WORKSPACE_OF_OPERANDS * operands_bytes).min(MOST_WORKSPACE_BYTES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workspace_is_bounded_by_the_operands() {
+        let mib = |count: usize| count << 20;
+        assert_eq!(workspace_limit(mib(10)), mib(30));
+        assert_eq!(workspace_limit(mib(500)), mib(1024));
+        assert_eq!(workspace_limit(mib(3000)), mib(3000));
+    }
 }
