@@ -1,6 +1,6 @@
 //! Tells what training a network will need on a GPU, without the GPU.
 //!
-//! `cargo run --release --example will_it_fit -- --model gpt2-medium --batch 8 --device rtx4090`; `-- --help` lists the
+//! `cargo run --release -p burn-overcommit-examples --bin will_it_fit -- --model gpt2-medium --batch 8 --device rtx4090`; `-- --help` lists the
 //! options.
 
 use std::process::ExitCode;

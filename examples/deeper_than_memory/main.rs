@@ -1,6 +1,6 @@
 //! Trains networks that are deeper than the memory they are given, and proves that nothing changed.
 //!
-//! `cargo run --release --example deeper_than_memory`; `-- --help` lists the options.
+//! `cargo run --release -p burn-overcommit-examples --bin deeper_than_memory`; `-- --help` lists the options.
 
 mod compare;
 mod data;
@@ -15,7 +15,12 @@ mod train;
 use std::error::Error;
 use std::process::ExitCode;
 
-use burn::backend::{Autodiff, Flex, NdArray};
+#[cfg(any(feature = "flex", feature = "ndarray"))]
+use burn::backend::Autodiff;
+#[cfg(feature = "flex")]
+use burn::backend::Flex;
+#[cfg(feature = "ndarray")]
+use burn::backend::NdArray;
 use burn::tensor::backend::AutodiffBackend;
 use clap::Parser;
 
@@ -30,7 +35,9 @@ fn main() -> ExitCode {
     let options = Options::parse();
     let result = match options.backend {
         BackendChoice::Overcommit => train_overcommitted(&options),
+        #[cfg(feature = "ndarray")]
         BackendChoice::Ndarray => train_elsewhere::<Autodiff<NdArray>>(&options),
+        #[cfg(feature = "flex")]
         BackendChoice::Flex => train_elsewhere::<Autodiff<Flex>>(&options),
     };
     result.unwrap_or_else(|error| {
@@ -49,6 +56,7 @@ fn train_overcommitted(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 /// The same network on another backend: nothing but the type differs.
+#[cfg_attr(not(any(feature = "flex", feature = "ndarray")), expect(dead_code))]
 fn train_elsewhere<B: AutodiffBackend>(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let outcome = run::<B>(Plan::from(options), &Digits::load()?, &B::Device::default(), &Unmetered)?;
     println!("{}", report::single(&outcome));

@@ -25,7 +25,7 @@ pub struct Options {
     /// How memory is regained: auto, tensor-cache, recompute or evict-all.
     #[arg(long, default_value_t)]
     pub policy: Policy,
-    /// What computes. Of the other backends only the loss, the accuracy and the time of a step are shown.
+    /// What computes: other backends are there if built with the features `flex` and `ndarray`. Of them only the loss, the accuracy and the time of a step are shown.
     #[arg(long, value_enum, default_value_t = BackendChoice::Overcommit)]
     pub backend: BackendChoice,
     /// Decides the weights, the dropout and the order of the images.
@@ -36,7 +36,9 @@ pub struct Options {
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 pub enum BackendChoice {
     Overcommit,
+    #[cfg(feature = "ndarray")]
     Ndarray,
+    #[cfg(feature = "flex")]
     Flex,
 }
 
