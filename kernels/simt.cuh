@@ -30,7 +30,9 @@ typedef long long i64;
 #define EXPORT_TABLE(file)
 #define ALONE __shared__
 #define SHARED(T, name, count) __shared__ T name[count]
+#define UNROLLED _Pragma("unroll")
 #else
+#define UNROLLED
 // Arrays of a kernel whose blocks have one thread: on the device not in local memory, of which the driver sets aside as much
 // for every thread that there can be.
 #define ALONE
