@@ -68,7 +68,7 @@ typedef void (*Run)(const void* args, u32 blocks, u32 threads, u32 backward);
 thread_local Dim3 threadIdx{0, 0, 0}, blockDim{1, 1, 1};
 #endif
 // Of a team's block: memory of all its threads, and whether they come the last first.
-constexpr u32 SHARED_WORDS = 256;
+constexpr u32 SHARED_WORDS = 1088;
 thread_local u64* shared_memory = nullptr;
 thread_local bool is_backward = false;
 #define SHARED(T, name, count)                                     \

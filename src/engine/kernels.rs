@@ -161,9 +161,8 @@ struct Cost {
 
 /// What a block moves at the most where a thread reads one element after the other: 2.9 GB/s.
 const BLOCK_BYTES_PER_SECOND: f64 = 2.9e9;
-/// What the kernels move that keep most threads of a block idle: places of extremes, transposing copies, pools.
+/// What the kernels move that keep most threads of a block idle: places of extremes, pools.
 const ARG_BYTES_PER_SECOND: f64 = 0.3e12;
-const TRANSPOSE_BYTES_PER_SECOND: f64 = 0.5e12;
 const POOL_BYTES_PER_SECOND: f64 = 1e12;
 /// What a thread takes for the next of the indices that it walks: a read that waits for the one before.
 const WALK_S: f64 = 0.9e-6;
@@ -188,7 +187,7 @@ impl Cost {
             "random" => simple(45.0),
             "reduce" => limited(f64::from(call.blocks) * BLOCK_BYTES_PER_SECOND).with(9.0),
             "best" => limited(ARG_BYTES_PER_SECOND.min(f64::from(call.blocks) * BLOCK_BYTES_PER_SECOND)),
-            "transpose" => limited(TRANSPOSE_BYTES_PER_SECOND),
+            "transpose" => simple(36.0),
             "pool" => limited(POOL_BYTES_PER_SECOND),
             "softmax" | "layer" | "rms" => Cost { passes: 1.2, ..simple(1.2 * (70.0 + 20.0 * halves)) },
             "norm" => Cost { passes: 1.3, ..simple(1.3 * 60.0) },
