@@ -85,6 +85,15 @@ DEV bool in_range(i64 index, u64 size, i64* fault) {
   return false;
 }
 
+// Which is the lowest bit that is set; there is one.
+DEV u32 lowest_bit(u64 bits) {
+#if defined(__CUDACC_RTC__)
+  return u32(__ffsll(i64(bits))) - 1;
+#else
+  return u32(__builtin_ctzll(bits));
+#endif
+}
+
 // Neighbouring elements; `to` may be `from`.
 template <class T> DEV void copy_run(T* to, const T* from, u64 run) {
 #if SIMT_DEVICE

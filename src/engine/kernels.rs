@@ -119,7 +119,9 @@ impl<'a> Facts<'a> {
         let program = if let Op::Fused { program, .. } = op { Some(program) } else { None };
         let walked = match *op {
             Op::Scatter { axis, .. } => inputs[1].shape()[axis],
-            Op::SelectUpdate { .. } => inputs[1].shape().count(),
+            Op::SelectUpdate { axis, .. } => {
+                inputs[1].shape().count() / lower::update_teams(&outputs[0], &inputs[2], axis)
+            }
             _ => 0,
         };
         Facts {
@@ -250,7 +252,7 @@ fn function(kind: StepKind) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::{Reduce, Shape};
+    use crate::op::{Reduce, Shape, Update};
 
     const RATES: KernelRates =
         KernelRates { memory_bytes_per_second: 1e12, instructions_per_second: 1e13, multiprocessors: 100 };
@@ -281,13 +283,15 @@ mod tests {
         let sum = Op::Reduce { kind: Reduce::Sum, axis: 1 };
         let of = |dims: &[usize]| priced(sum, &[view(dims)])[0].ns;
         assert!(of(&[1, 1 << 12]) > 100.0 * of(&[1 << 20, 4]) / 1024.0);
-        let update = |count| {
-            let op = Op::SelectUpdate { axis: 0, update: crate::op::Update::Add };
-            let index = View::contiguous(Dtype::I32, Shape::new(&[count]));
-            let prices = priced(op, &[view(&[100, 8]), index, view(&[count, 8])]);
+        let update = |op, index: &[usize]| {
+            let index = View::contiguous(Dtype::I32, Shape::new(index));
+            let prices = priced(op, &[view(&[64, 8]), index, view(&[index.shape()[0], 8])]);
             prices.iter().map(|price| price.ns).sum::<f64>()
         };
-        assert!(update(4096) > 3.9 * update(1024), "a thread walks all indices");
+        let elements = |count| update(Op::Scatter { axis: 0, update: Update::Add }, &[count, 8]);
+        let slices = |count| update(Op::SelectUpdate { axis: 0, update: Update::Add }, &[count]);
+        assert!(elements(4096) > 3.9 * elements(1024), "a thread walks all indices");
+        assert!(elements(4096) > 50.0 * slices(4096), "64 teams share them");
     }
 
     #[test]
