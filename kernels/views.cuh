@@ -2,16 +2,6 @@
 #pragma once
 #include "types.cuh"
 
-// Asserts that a loop's iterations are independent. An output is either apart from an input or exactly on it (in place,
-// each element at its own position), so this holds for every elementwise loop; the compiler cannot know.
-#if SIMT_DEVICE
-#define INDEPENDENT
-#elif defined(__clang__)
-#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
 namespace {
 constexpr u32 MAX_RANK = 8, MAX_OPERANDS = 3;
 
@@ -71,6 +61,25 @@ template <u32 N, u32 OPERANDS, class Body> DEV void for_runs(const SpaceOf<OPERA
       index[axis] = 0;
     }
   }
+#endif
+}
+
+// Calls `body(offsets)` for each row of a team's block, by all its threads together.
+template <u32 N, class Body> DEV void for_team_rows(const Space& space, Range range, Body body) {
+#if SIMT_DEVICE
+  for (u64 i = range.begin; i < range.end; ++i) {
+    i64 offsets[N];
+    place<N>(space, i, offsets);
+    body(static_cast<const i64*>(offsets));
+  }
+#else
+  for_runs<N>(space, range, [&](u64, const i64* offsets, u64 run) {
+    for (u64 k = 0; k < run; ++k) {
+      i64 row[N];
+      for (u32 n = 0; n < N; ++n) row[n] = offsets[n] + i64(k) * space.strides[n][0];
+      body(static_cast<const i64*>(row));
+    }
+  });
 #endif
 }
 

@@ -253,9 +253,8 @@ impl CudaEngine {
     /// The arguments were made for the kernel, from memory as [`Engine::launch`] asks.
     unsafe fn launch_kernel(&self, stream: &Stream, call: &KernelCall) -> Called<()> {
         let kernel = self.modules.kernel(&call.name)?;
-        let threads = if call.name.is_serial() { 1 } else { gpu::THREADS as u32 };
         // SAFETY: the caller's.
-        unsafe { stream.launch(kernel, call.blocks, threads, call.args.bytes()) }
+        unsafe { stream.launch(kernel, call.blocks, gpu::THREADS as u32, call.args.bytes()) }
     }
 
     /// Loads what an op of these inputs takes: kernels, and a library's own.
