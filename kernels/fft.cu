@@ -54,22 +54,23 @@ template <class C> DEV void fill_twiddles(const Fourier& args) {
   const u64 m = args.length / 2;
   const f64 angle = -6.283185307179586 / f64(args.length);
   const auto turn = [angle](u64 k) { return Complex<f64>{cos(angle * f64(k)), sin(angle * f64(k))}; };
-  ALONE Complex<f64> low[LOW];
-  for (u64 k = 0; k < least(LOW, m / 2 + 1); ++k) low[k] = turn(k);
-  for (u64 begin = 0; begin <= m / 2; begin += LOW) {
+  SHARED(Complex<f64>, low, LOW);
+  share(least(LOW, m / 2 + 1), [&](u64 k) { low[k] = turn(k); });
+  share(m / 2 / LOW + 1, [&](u64 some) {
+    const u64 begin = some * LOW;
     const Complex<f64> high = turn(begin);
     for (u64 k = begin; k < least(begin + LOW, m / 2 + 1); ++k) {
       const Complex<f64> w = high * low[k - begin];
       put(twiddles.real, k, {C(w.re), C(w.im)});
     }
-  }
+  });
   for (u32 j = 1; j <= 3; ++j) {
-    for (u64 p = 0; p < m / 4; ++p) {
+    share(m / 4, [&](u64 p) {
       const u64 k = 2 * j * p, quarters = k / (m / 2);
       Complex<C> w = at(twiddles.real, k % (m / 2));
       for (u64 q = 0; q < quarters; ++q) w = conjugate(times_i(conjugate(w)));  // -i w
       put(twiddles.quarter[j - 1], p, w);
-    }
+    });
   }
 }
 
@@ -88,6 +89,13 @@ DEV void butterfly(const Parts<C>& to, u64 out, u64 step, const Parts<C>& from, 
 template <class C> DEV void stage(const Parts<C>& to, const Parts<C>& from, u64 m, u64 s, const Twiddles<C>& twiddles) {
   const Parts<C>* quarter = twiddles.quarter;
   const u64 groups = m / 4 / s;
+#if SIMT_DEVICE
+  share(m / 4, [&](u64 i) {
+    const u64 q = i & (s - 1), turned = i - q;
+    const Complex<C> w[3] = {at(quarter[0], turned), at(quarter[1], turned), at(quarter[2], turned)};
+    butterfly(to, 4 * turned + q, s, from, i, m / 4, w);
+  });
+#else
   if (s == 1) {
     INDEPENDENT for (u64 p = 0; p < groups; ++p) {
       const Complex<C> w[3] = {at(quarter[0], p), at(quarter[1], p), at(quarter[2], p)};
@@ -103,6 +111,7 @@ template <class C> DEV void stage(const Parts<C>& to, const Parts<C>& from, u64 
       INDEPENDENT for (u64 q = 0; q < s; ++q) butterfly(to, 4 * s * p + q, s, from, s * p + q, m / 4, w);
     }
   }
+#endif
 }
 
 // The transform of `z`, in `z` or in `other`; whichever it is, is returned.
@@ -114,10 +123,10 @@ template <class C> DEV Parts<C> transform(Parts<C> z, Parts<C> other, u64 m, con
     other = z, z = made;
   }
   if (s == m) return z;
-  INDEPENDENT for (u64 q = 0; q < s; ++q) {  // m = 2 s: a last stage of radix 2
+  share(s, [&](u64 q) {  // m = 2 s: a last stage of radix 2
     const Complex<C> a = at(z, q), b = at(z, q + s);
     put(other, q, a + b), put(other, q + s, a - b);
-  }
+  });
   return other;
 }
 
@@ -126,14 +135,8 @@ template <class C, class Body> DEV void for_rows(const Fourier& args, Body body)
   const u64 m = args.length / 2;
   C* buffer = static_cast<C*>(args.buffers) + blockIdx.x * 4 * m;
   const Parts<C> buffers[2] = {{buffer, buffer + m}, {buffer + 2 * m, buffer + 3 * m}};
-  const i64(&across)[MAX_OPERANDS][MAX_RANK] = args.space.strides;
-  for_runs<3>(args.space, block_range(args.space.count, args.chunk), [&](u64, const i64* offsets, u64 run) {
-    for (u64 c = 0; c < run; ++c) {
-      const i64 row[3] = {offsets[0] + i64(c) * across[0][0], offsets[1] + i64(c) * across[1][0],
-                          offsets[2] + i64(c) * across[2][0]};
-      body(row, buffers);
-    }
-  });
+  for_team_rows<3>(args.space, block_range(args.space.count, args.chunk),
+                   [&](const i64* offsets) { body(offsets, buffers); });
 }
 
 template <class T> DEV void forward(const Fourier& args) {
@@ -149,16 +152,18 @@ template <class T> DEV void forward(const Fourier& args) {
     const auto store = [=](u64 k, Complex<C> value) {
       re[i64(k) * args.step_out] = narrow<T>(value.re), im[i64(k) * args.step_out] = narrow<T>(value.im);
     };
-    if (m == 0) return store(0, {load(0), C(0)});
+    if (m == 0) return share(1, [&](u64) { store(0, {load(0), C(0)}); });
     const Parts<C> packed = buffers[0];
     if (step == 1 && given >= args.length) {
-      for (u64 k = 0; k < m; ++k) put(packed, k, {widen(x[2 * k]), widen(x[2 * k + 1])});
+      share(m, [&](u64 k) { put(packed, k, {widen(x[2 * k]), widen(x[2 * k + 1])}); });
     } else {
-      for (u64 k = 0; k < m; ++k) put(packed, k, {load(2 * k), load(2 * k + 1)});
+      share(m, [&](u64 k) { put(packed, k, {load(2 * k), load(2 * k + 1)}); });
     }
     const Parts<C> z = transform(packed, buffers[1], m, twiddles);
-    store(0, {z.re[0] + z.im[0], C(0)});
-    store(m, {z.re[0] - z.im[0], C(0)});
+    share(1, [&](u64) {
+      store(0, {z.re[0] + z.im[0], C(0)});
+      store(m, {z.re[0] - z.im[0], C(0)});
+    });
     // The transforms of the even and of the odd elements, whose spectra repeat, give k and m - k.
     const auto join = [=](u64 k, i64 step_out) {
       const Complex<C> a = at(z, k), b = conjugate(at(z, m - k));
@@ -168,9 +173,9 @@ template <class T> DEV void forward(const Fourier& args) {
       re[i64(m - k) * step_out] = narrow<T>(rest.re), im[i64(m - k) * step_out] = narrow<T>(rest.im);
     };
     if (args.step_out == 1) {
-      INDEPENDENT for (u64 k = 1; k <= m / 2; ++k) join(k, 1);
+      share(m / 2, [&](u64 k) { join(k + 1, 1); });
     } else {
-      for (u64 k = 1; k <= m / 2; ++k) join(k, args.step_out);
+      share(m / 2, [&](u64 k) { join(k + 1, args.step_out); });
     }
   });
 }
@@ -189,14 +194,13 @@ template <class T> DEV void inverse(const Fourier& args) {
       if (k >= given) return Complex<C>{C(0), C(0)};
       return Complex<C>{widen(re[i64(k) * step_re]), widen(im[i64(k) * step_im])};
     };
-    if (m == 0) {
-      out[0] = narrow<T>(load(0).re);
-      return;
-    }
+    if (m == 0) return share(1, [&](u64) { out[0] = narrow<T>(load(0).re); });
     const Parts<C> packed = buffers[0];
     const C scale = C(0.5) / C(m);
-    const C first = load(0).re, last = load(m).re;  // their imaginary parts are zero by symmetry
-    put(packed, 0, {scale * (first - last), scale * (first + last)});
+    share(1, [&](u64) {
+      const C first = load(0).re, last = load(m).re;  // their imaginary parts are zero by symmetry
+      put(packed, 0, {scale * (first - last), scale * (first + last)});
+    });
     const auto split = [=](u64 k, Complex<C> a, Complex<C> b) {
       const Complex<C> even = a + b, odd = times_i((a - b) * conjugate(at(twiddles.real, k)));
       const Complex<C> sum = even + odd, rest = conjugate(even - odd);
@@ -204,28 +208,30 @@ template <class T> DEV void inverse(const Fourier& args) {
       put(packed, m - k, {scale * rest.im, scale * rest.re});
     };
     if (step_re == 1 && step_im == 1 && given > m) {
-      INDEPENDENT for (u64 k = 1; k <= m / 2; ++k)
+      share(m / 2, [&](u64 n) {
+        const u64 k = n + 1;
         split(k, {widen(re[k]), widen(im[k])}, {widen(re[m - k]), -widen(im[m - k])});
+      });
     } else {
-      for (u64 k = 1; k <= m / 2; ++k) split(k, load(k), conjugate(load(m - k)));
+      share(m / 2, [&](u64 n) { split(n + 1, load(n + 1), conjugate(load(m - n - 1))); });
     }
     const Parts<C> z = transform(packed, buffers[1], m, twiddles);
     if (step_out == 1) {
-      for (u64 k = 0; k < m; ++k) out[2 * k] = narrow<T>(z.im[k]), out[2 * k + 1] = narrow<T>(z.re[k]);
+      share(m, [&](u64 k) { out[2 * k] = narrow<T>(z.im[k]), out[2 * k + 1] = narrow<T>(z.re[k]); });
     } else {
-      for (u64 k = 0; k < m; ++k) {
+      share(m, [&](u64 k) {
         out[i64(2 * k) * step_out] = narrow<T>(z.im[k]);
         out[i64(2 * k + 1) * step_out] = narrow<T>(z.re[k]);
-      }
+      });
     }
   });
 }
 }  // namespace
 
 #define FFT(T, ...)                                           \
-  KERNEL(fft_##T, Fourier) { forward<T>(args); }               \
-  KERNEL(fft_inverse_##T, Fourier) { inverse<T>(args); }       \
-  KERNEL(fft_twiddles_##T, Fourier) { fill_twiddles<Compute<T>>(args); }
+  TEAM_KERNEL(fft_##T, Fourier) { forward<T>(args); }               \
+  TEAM_KERNEL(fft_inverse_##T, Fourier) { inverse<T>(args); }       \
+  TEAM_KERNEL(fft_twiddles_##T, Fourier) { fill_twiddles<Compute<T>>(args); }
 FOR_FLOATS(FFT, )
 
 EXPORT_TABLE(fft)

@@ -13,6 +13,7 @@ struct Indexed {
   u64 chunk;
   u64 size;         // of the indexed axis
   u64 count;        // of indices along the axis (scatter)
+  u64 teams;        // that share the indices of a slice, a power of two; none where each element has its own
   i64 steps[3];     // along the axis, in the order of the operands (gather: x is the second)
   Space space;
 };
@@ -68,8 +69,48 @@ template <class U, class T> DEV void update_slice(T* out, i64 step_out, const T*
   }
 }
 
+#if SIMT_DEVICE
+// Where one index is for a whole slice, blocks share the indices by their lowest bits: still one thread puts to an element whatever
+// goes there, in the order of the index. Each block looks at all indices, some a thread, and notes a bit for each of its own.
+template <class T, class Index, class U> DEV void scatter_slices(const Indexed& args) {
+  constexpr u32 EACH = 8, AT_ONCE = TEAM * EACH, WORDS = AT_ONCE / 64;
+  SHARED(u64, noted, WORDS);
+  const Index* index = static_cast<const Index*>(args.index);
+  const u64 part = blockIdx.x % args.teams, begin = blockIdx.x / args.teams * args.chunk;
+  const u64 end = least(begin + args.chunk, args.space.count);
+  for (u64 first = 0; first < args.count; first += AT_ONCE) {
+    each_thread([&] {
+      u32 bits = 0;
+      for (u32 k = 0; k < EACH; ++k) {
+        const u64 n = first + threadIdx.x * EACH + k;
+        if (n >= args.count) break;
+        const i64 row = index[i64(n) * args.steps[1]];
+        const bool is_own = (u64(row) & (args.teams - 1)) == part;
+        if (is_own && in_range(row, args.size, args.fault)) bits |= 1u << k;
+      }
+      reinterpret_cast<u8*>(noted)[threadIdx.x] = u8(bits);
+    });
+    each_thread([&] {
+      for (u64 i = begin + threadIdx.x; i < end; i += blockDim.x) {
+        i64 offsets[3];
+        place<3>(args.space, i, offsets);
+        T* out = static_cast<T*>(args.out) + offsets[0];
+        const T* value = static_cast<const T*>(args.data) + offsets[2];
+        for (u32 w = 0; w < WORDS; ++w) {
+          for (u64 bits = noted[w]; bits; bits &= bits - 1) {
+            const i64 n = i64(first + w * 64 + lowest_bit(bits));
+            T& element = out[i64(index[n * args.steps[1]]) * args.steps[0]];
+            element = U::of(element, value[n * args.steps[2]]);
+          }
+        }
+      }
+    });
+  }
+}
+#endif
+
 // The space leaves out the axis: what goes to one element is put there by one thread, in the order of the index.
-template <class T, class Index, class U> DEV void scatter(const Indexed& args) {
+template <class T, class Index, class U> DEV void scatter_each(const Indexed& args) {
   const auto& strides = args.space.strides;
   const i64 step_out = strides[0][0], step_index = strides[1][0], step_value = strides[2][0];
   const bool by_row = args.space.count == 1 || step_out > args.steps[0];
@@ -98,14 +139,21 @@ template <class T, class Index, class U> DEV void scatter(const Indexed& args) {
     }
   });
 }
+
+template <class T, class Index, class U> DEV void scatter(const Indexed& args) {
+#if SIMT_DEVICE
+  if (args.teams > 0) return scatter_slices<T, Index, U>(args);
+#endif
+  each_thread([&] { scatter_each<T, Index, U>(args); });
+}
 }  // namespace
 
 #define GATHER(T, ...)                                                   \
   KERNEL(gather_##T##_i32, Indexed) { gather<T, i32>(args); }             \
   KERNEL(gather_##T##_i64, Indexed) { gather<T, i64>(args); }
 #define SCATTER(T, kind, U)                                                    \
-  KERNEL(scatter_##kind##_##T##_i32, Indexed) { scatter<T, i32, U>(args); }     \
-  KERNEL(scatter_##kind##_##T##_i64, Indexed) { scatter<T, i64, U>(args); }
+  TEAM_KERNEL(scatter_##kind##_##T##_i32, Indexed) { scatter<T, i32, U>(args); }     \
+  TEAM_KERNEL(scatter_##kind##_##T##_i64, Indexed) { scatter<T, i64, U>(args); }
 FOR_RAW(GATHER, ) FOR_RAW(SCATTER, assign, Assign) FOR_ALL(SCATTER, add, AddTo)
 FOR_NUMBERS(SCATTER, mul, MulTo) FOR_NUMBERS(SCATTER, min, MinTo) FOR_NUMBERS(SCATTER, max, MaxTo)
 

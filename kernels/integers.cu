@@ -18,7 +18,7 @@ template <u32 PER, class T> DEV void decode(const Coded& args) {
 }  // namespace
 
 #define INTEGERS_OF(PER, T)                                              \
-  KERNEL(integers_encode_##PER##_##T, Coded) { encode<PER, T>(args); }   \
+  TEAM_KERNEL(integers_encode_##PER##_##T, Coded) { encode<PER, T>(args); }   \
   KERNEL(integers_decode_##PER##_##T, Coded) { decode<PER, T>(args); }
 #define INTEGERS(T, ...)                                                     \
   INTEGERS_OF(1, T) INTEGERS_OF(2, T) INTEGERS_OF(4, T) INTEGERS_OF(8, T)    \

@@ -36,6 +36,13 @@ DEV f64 lanczos(f64 distance) {
   return Sin::f(x) * Sin::f(x / 3) / (x * (x / 3));
 }
 
+// Calls `body(k)` for each tap. Unrolled, so that what a thread has for each stays in registers.
+constexpr i32 MOST_TAPS = 6;
+template <class Body> DEV void for_taps(const Tables& t, Body body) {
+  UNROLLED for (i32 k = 0; k < MOST_TAPS; ++k)
+    if (k < i32(t.taps)) body(k);
+}
+
 // The weights of the taps around the place of output o, and the index of the first tap.
 DEV i32 weigh(const Tables& t, u32 d, i32 o, f64* weights) {
   const i32 in = t.in[d], made = t.made[d];
@@ -53,14 +60,13 @@ DEV i32 weigh(const Tables& t, u32 d, i32 o, f64* weights) {
   }
   const i32 first = i32(Floor::f(place)) - (i32(t.taps) / 2 - 1);
   f64 total = 0;
-  for (i32 k = 0; k < i32(t.taps); ++k) {
+  for_taps(t, [&](i32 k) {
     const bool outside = first + k < 0 || first + k >= in;
     weights[k] = t.mode == BICUBIC ? cubic(place - (first + k)) : outside ? 0 : lanczos(place - (first + k));
     total += weights[k];
-  }
+  });
   // Elements outside are the nearest inside for the cubic, and left out for the windowed sine.
-  if (t.mode == LANCZOS && total != 0)
-    for (i32 k = 0; k < i32(t.taps); ++k) weights[k] /= total;
+  if (t.mode == LANCZOS && total != 0) for_taps(t, [&](i32 k) { weights[k] /= total; });
   return first;
 }
 
@@ -69,12 +75,12 @@ template <class C> DEV void fill_tables(const Tables& t) {
   for (u64 item = range.begin + threadIdx.x; item < range.end; item += blockDim.x) {
     const u32 d = item >= u64(t.made[0]);
     const i32 o = i32(item) - (d ? t.made[0] : 0);
-    f64 weights[6];
+    f64 weights[MOST_TAPS];
     const i32 first = weigh(t, d, o, weights);
-    for (i32 k = 0; k < i32(t.taps); ++k) {
+    for_taps(t, [&](i32 k) {
       static_cast<C*>(t.weights[d])[k * t.made[d] + o] = C(weights[k]);
       t.indices[d][k * t.made[d] + o] = most(0, least(first + k, t.in[d] - 1));
-    }
+    });
   }
 }
 

@@ -34,8 +34,7 @@ template <class T> DEV void where(const Pointwise& args) {
   });
 }
 
-// A copy whose input runs along another dimension than its output. Square tiles go through a local buffer, so that
-// whole cache lines are read and written even where the lines of a tile take each other's place in a cache.
+// A copy whose input runs along another dimension than its output, tile by tile.
 struct Transpose {
   void* out;
   const void* x;
@@ -45,44 +44,101 @@ struct Transpose {
   Space space;   // of the other dimensions: input, output
 };
 
-constexpr u64 TILE = 16;
+constexpr u32 TILE = 32;
 
-template <class T> DEV void transpose_tile(T* out, i64 step_out, const T* x, i64 step_x, u64 rows, u64 columns) {
-  T tile[TILE][TILE];
-  if (rows == TILE && columns == TILE) {
-    for (u64 r = 0; r < TILE; ++r)
-      for (u64 c = 0; c < TILE; ++c) tile[c][r] = x[i64(r) * step_x + i64(c)];
-    for (u64 c = 0; c < TILE; ++c)
-      for (u64 r = 0; r < TILE; ++r) out[i64(c) * step_out + i64(r)] = tile[c][r];
+// Where a tile lies, and how much of it there is.
+template <class T> struct Tile {
+  T* out;
+  const T* x;
+  u32 rows, columns;  // along the output, along the input
+};
+// In 32 bits, for which a GPU takes far less than for 64: there are not more tiles, as blocks are counted so.
+template <class T> DEV Tile<T> tile_of(const Transpose& args, u32 across, u32 down, u32 tile) {
+  const u32 strip = tile / across, plane = strip / down;
+  const u64 row = u64(tile - strip * across) * TILE, column = u64(strip - plane * down) * TILE;
+  T* out = static_cast<T*>(args.out) + i64(row) + i64(column) * args.steps[1];
+  const T* x = static_cast<const T*>(args.x) + i64(row) * args.steps[0] + i64(column);
+  u32 rest = plane;
+  for (u32 axis = 0; rest > 0; ++axis) {
+    const u32 next = rest / u32(args.space.sizes[axis]), index = rest - next * u32(args.space.sizes[axis]);
+    x += i64(index) * args.space.strides[0][axis];
+    out += i64(index) * args.space.strides[1][axis];
+    rest = next;
+  }
+  return {out, x, u32(least(args.sizes[0] - row, u64(TILE))), u32(least(args.sizes[1] - column, u64(TILE)))};
+}
+DEV u32 tiles(u64 size) { return u32((size + TILE - 1) / TILE); }
+
+#if SIMT_DEVICE
+// What waits in shared memory for its new place: words at least, and a row of them longer than a tile, so that a column is spread
+// over the banks.
+template <class T, bool is_word> struct Waiting { typedef T type; };
+template <class T> struct Waiting<T, false> { typedef u32 type; };
+constexpr u32 ROOM = TILE + 1;
+
+// A warp reads neighbours along the input, and writes neighbours along the output.
+template <class T> DEV void transpose(const Transpose& args) {
+  typedef typename Waiting<T, (sizeof(T) >= sizeof(u32))>::type Word;
+  SHARED(Word, waiting, TILE * ROOM);
+  const u32 across = tiles(args.sizes[0]), down = tiles(args.sizes[1]);
+  const Range range = block_range(args.space.count * across * down, args.chunk);
+  for (u64 i = range.begin; i < range.end; ++i) {
+    const Tile<T> tile = tile_of<T>(args, across, down, u32(i));
+    // Calls `body(other, neighbour)` for the thread's part of a tile, unrolled so that loads do not wait for each other.
+    const auto for_part = [&](auto body) {
+      each_thread([&] {
+        UNROLLED for (u32 n = 0; n < TILE; n += TEAM / TILE) body(n + threadIdx.x / TILE, threadIdx.x % TILE);
+      });
+    };
+    for_part([&](u32 row, u32 column) {
+      if (row < tile.rows && column < tile.columns)
+        waiting[row * ROOM + column] = tile.x[i64(row) * args.steps[0] + column];
+    });
+    for_part([&](u32 column, u32 row) {
+      if (row < tile.rows && column < tile.columns)
+        tile.out[i64(column) * args.steps[1] + row] = T(waiting[row * ROOM + column]);
+    });
+  }
+}
+#else
+// Squares of a tile go through a local buffer, so that whole cache lines are read and written even where the lines of a square take
+// each other's place in a cache.
+constexpr u32 SQUARE = 16;
+
+template <class T> DEV void transpose_square(T* out, i64 step_out, const T* x, i64 step_x, u32 rows, u32 columns) {
+  T square[SQUARE][SQUARE];
+  if (rows == SQUARE && columns == SQUARE) {
+    for (u32 r = 0; r < SQUARE; ++r)
+      for (u32 c = 0; c < SQUARE; ++c) square[c][r] = x[i64(r) * step_x + i64(c)];
+    for (u32 c = 0; c < SQUARE; ++c)
+      for (u32 r = 0; r < SQUARE; ++r) out[i64(c) * step_out + i64(r)] = square[c][r];
     return;
   }
-  for (u64 c = 0; c < columns; ++c)
-    for (u64 r = 0; r < rows; ++r) out[i64(c) * step_out + i64(r)] = x[i64(r) * step_x + i64(c)];
+  for (u32 c = 0; c < columns; ++c)
+    for (u32 r = 0; r < rows; ++r) out[i64(c) * step_out + i64(r)] = x[i64(r) * step_x + i64(c)];
 }
 
 template <class T> DEV void transpose(const Transpose& args) {
-  const u64 across = (args.sizes[0] + TILE - 1) / TILE, down = (args.sizes[1] + TILE - 1) / TILE;
+  const u32 across = tiles(args.sizes[0]), down = tiles(args.sizes[1]);
   const Range range = block_range(args.space.count * across * down, args.chunk);
-  for (u64 i = range.begin + threadIdx.x; i < range.end; i += blockDim.x) {
-    const i64 row = i64(i % across * TILE), column = i64(i / across % down * TILE);
-    T* to = static_cast<T*>(args.out) + row + column * args.steps[1];
-    const T* from = static_cast<const T*>(args.x) + row * args.steps[0] + column;
-    u64 plane = i / (across * down);
-    for (u32 axis = 0; axis < args.space.rank; ++axis) {
-      const i64 index = i64(plane % args.space.sizes[axis]);
-      from += index * args.space.strides[0][axis];
-      to += index * args.space.strides[1][axis];
-      plane /= args.space.sizes[axis];
-    }
-    transpose_tile(to, args.steps[1], from, args.steps[0], least(args.sizes[0] - u64(row), TILE),
-                   least(args.sizes[1] - u64(column), TILE));
+  for (u64 i = range.begin; i < range.end;) {
+    // Tiles that follow each other along the output, so that it is written in long runs.
+    const u64 some = least(u64(across - i % across), range.end - i);
+    const Tile<T> first = tile_of<T>(args, across, down, u32(i));
+    const u32 rows = u32(least(args.sizes[0] - i % across * TILE, some * TILE));
+    for (u32 column = 0; column < first.columns; column += SQUARE)
+      for (u32 row = 0; row < rows; row += SQUARE)
+        transpose_square(first.out + row + column * args.steps[1], args.steps[1], first.x + row * args.steps[0] + column,
+                         args.steps[0], least(rows - row, SQUARE), least(first.columns - column, SQUARE));
+    i += some;
   }
 }
+#endif
 }  // namespace
 
 #define MOVES(T, ...)                                                      \
   COPY(T, T)                                                               \
-  KERNEL(transpose_##T, Transpose) { transpose<T>(args); }                  \
+  TEAM_KERNEL(transpose_##T, Transpose) { transpose<T>(args); }                  \
   KERNEL(where_##T, Pointwise) { where<T>(args); }                          \
   KERNEL(mask_fill_##T, Pointwise) { mask_fill<T>(args); }
 FOR_RAW(MOVES, )

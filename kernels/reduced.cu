@@ -18,7 +18,7 @@ template <u32 PER, class F, class T> DEV void decode(const Coded& args) {
 }  // namespace
 
 #define REDUCED(T, kind, PER, EXPONENT, MANTISSA)                                                     \
-  KERNEL(reduced_encode_##kind##_##T, Coded) { encode<PER, Format<EXPONENT, MANTISSA>, T>(args); }    \
+  TEAM_KERNEL(reduced_encode_##kind##_##T, Coded) { encode<PER, Format<EXPONENT, MANTISSA>, T>(args); }    \
   KERNEL(reduced_decode_##kind##_##T, Coded) { decode<PER, Format<EXPONENT, MANTISSA>, T>(args); }
 FOR_FLOATS(REDUCED, f16, 2, 5, 10) FOR_FLOATS(REDUCED, bf16, 2, 8, 7) FOR_FLOATS(REDUCED, fp10, 3, 5, 4)
 FOR_FLOATS(REDUCED, fp8_e4m3, 4, 4, 3) FOR_FLOATS(REDUCED, fp8_e5m2, 4, 5, 2)

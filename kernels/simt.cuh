@@ -28,12 +28,10 @@ typedef long long i64;
 #define KERNEL(name, Args) extern "C" __global__ void name(const __grid_constant__ Args args)
 #define TEAM_KERNEL KERNEL
 #define EXPORT_TABLE(file)
-#define ALONE __shared__
 #define SHARED(T, name, count) __shared__ T name[count]
+#define UNROLLED _Pragma("unroll")
 #else
-// Arrays of a kernel whose blocks have one thread: on the device not in local memory, of which the driver sets aside as much
-// for every thread that there can be.
-#define ALONE
+#define UNROLLED
 #ifdef SIMT_EMULATED
 #define SIMT_DEVICE 1
 #else
@@ -66,13 +64,14 @@ typedef void (*Run)(const void* args, u32 blocks, u32 threads, u32 backward);
 thread_local Dim3 threadIdx{0, 0, 0}, blockDim{1, 1, 1};
 #endif
 // Of a team's block: memory of all its threads, and whether they come the last first.
-constexpr u32 SHARED_WORDS = 256;
+constexpr u32 SHARED_WORDS = 1088;
 thread_local u64* shared_memory = nullptr;
 thread_local bool is_backward = false;
 #define SHARED(T, name, count)                                     \
   static_assert(sizeof(T) * (count) <= sizeof(u64) * SHARED_WORDS); \
   T* const name = reinterpret_cast<T*>(shared_memory)
 #else
+#define SHARED(T, name, count) T name[count]
 // Executes blocks [begin, end) of `blocks` on the calling thread.
 typedef void (*Run)(const void* args, u32 blocks, u32 begin, u32 end);
 constexpr Dim3 threadIdx{0, 0, 0}, blockDim{1, 1, 1};
@@ -217,6 +216,16 @@ struct Registration {
   }
 #endif
 
+// Asserts that a loop's iterations are independent. An output is either apart from an input or exactly on it (in place,
+// each element at its own position), so this holds for every elementwise loop; the compiler cannot know.
+#if SIMT_DEVICE
+#define INDEPENDENT
+#elif defined(__clang__)
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 namespace {
 template <class T> DEV T least(T a, T b) { return a < b ? a : b; }
 template <class T> DEV T most(T a, T b) { return a > b ? a : b; }
@@ -230,10 +239,10 @@ DEV Range block_range(u64 count, u64 chunk) {
   return {least(begin, count), least(begin + chunk, count)};
 }
 
-#if SIMT_DEVICE
 // A team has as many threads.
-constexpr u32 TEAM = 128;
+constexpr u32 TEAM = SIMT_DEVICE ? 128 : 1;
 
+#if SIMT_DEVICE
 DEV void wait_for_all() {
 #ifndef SIMT_EMULATED
   __syncthreads();
@@ -259,5 +268,12 @@ template <class Phase> DEV void each_thread(Phase phase) {
 #if SIMT_DEVICE
   wait_for_all();
 #endif
+}
+
+// A phase in which a team's threads share independent pieces of work, neighbours on neighbours.
+template <class Body> DEV void share(u64 count, Body body) {
+  each_thread([&] {
+    INDEPENDENT for (u64 k = threadIdx.x; k < count; k += blockDim.x) body(k);
+  });
 }
 }  // namespace

@@ -5,8 +5,10 @@ namespace {
 // Calls `body(k, run, top, left)` for values of one row of an output: `run` values from number `k` of those given; the window
 // of the first begins at row `top` and column `left` of the image, that of each other a stride further.
 template <class Body> DEV void for_rows(const Coded& p, u64 first, u64 count, Body body) {
-  const u64 plane = first % (u64(p.pooled[0]) * p.pooled[1]);
-  i32 y = i32(plane / p.pooled[1]), x = i32(plane % p.pooled[1]);
+  // In 32 bits where that does: a GPU takes far longer for 64.
+  const u32 size = u32(p.pooled[0]) * u32(p.pooled[1]), width = u32(p.pooled[1]);
+  const u32 place = first >> 32 ? u32(first % size) : u32(first) % size;
+  i32 y = i32(place / width), x = i32(place % width);
   for (u64 k = 0; k < count;) {
     const u64 run = least(count - k, u64(p.pooled[1] - x));
     body(k, i32(run), y * p.stride[0] - p.padding[0], x * p.stride[1] - p.padding[1]);
@@ -77,7 +79,7 @@ template <u32 PER, class Index> DEV void decode(const Coded& p) {
 }  // namespace
 
 #define TAPS_OF(PER, T)                                          \
-  KERNEL(taps_encode_##PER##_##T, Coded) { encode<PER, T>(args); } \
+  TEAM_KERNEL(taps_encode_##PER##_##T, Coded) { encode<PER, T>(args); } \
   KERNEL(taps_decode_##PER##_##T, Coded) { decode<PER, T>(args); }
 #define TAPS(T, ...) TAPS_OF(1, T) TAPS_OF(2, T) TAPS_OF(4, T) TAPS_OF(8, T) TAPS_OF(16, T) TAPS_OF(32, T)
 FOR(i32, TAPS, ) FOR(i64, TAPS, )

@@ -2,16 +2,6 @@
 #pragma once
 #include "types.cuh"
 
-// Asserts that a loop's iterations are independent. An output is either apart from an input or exactly on it (in place,
-// each element at its own position), so this holds for every elementwise loop; the compiler cannot know.
-#if SIMT_DEVICE
-#define INDEPENDENT
-#elif defined(__clang__)
-#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
 namespace {
 constexpr u32 MAX_RANK = 8, MAX_OPERANDS = 3;
 
@@ -74,6 +64,25 @@ template <u32 N, u32 OPERANDS, class Body> DEV void for_runs(const SpaceOf<OPERA
 #endif
 }
 
+// Calls `body(offsets)` for each row of a team's block, by all its threads together.
+template <u32 N, class Body> DEV void for_team_rows(const Space& space, Range range, Body body) {
+#if SIMT_DEVICE
+  for (u64 i = range.begin; i < range.end; ++i) {
+    i64 offsets[N];
+    place<N>(space, i, offsets);
+    body(static_cast<const i64*>(offsets));
+  }
+#else
+  for_runs<N>(space, range, [&](u64, const i64* offsets, u64 run) {
+    for (u64 k = 0; k < run; ++k) {
+      i64 row[N];
+      for (u32 n = 0; n < N; ++n) row[n] = offsets[n] + i64(k) * space.strides[n][0];
+      body(static_cast<const i64*>(row));
+    }
+  });
+#endif
+}
+
 // Whether an index is below `size`; one that is not is left at `fault`.
 DEV bool in_range(i64 index, u64 size, i64* fault) {
   if (u64(index) < size) return true;
@@ -83,6 +92,15 @@ DEV bool in_range(i64 index, u64 size, i64* fault) {
   __atomic_store_n(fault, index, __ATOMIC_RELAXED);
 #endif
   return false;
+}
+
+// Which is the lowest bit that is set; there is one.
+DEV u32 lowest_bit(u64 bits) {
+#if defined(__CUDACC_RTC__)
+  return u32(__ffsll(i64(bits))) - 1;
+#else
+  return u32(__builtin_ctzll(bits));
+#endif
 }
 
 // Neighbouring elements; `to` may be `from`.

@@ -122,7 +122,9 @@ impl<'a> Facts<'a> {
         let program = if let Op::Fused { program, .. } = op { Some(program) } else { None };
         let walked = match *op {
             Op::Scatter { axis, .. } => inputs[1].shape()[axis],
-            Op::SelectUpdate { .. } => inputs[1].shape().count(),
+            Op::SelectUpdate { axis, .. } => {
+                inputs[1].shape().count() / lower::update_teams(&outputs[0], &inputs[2], axis)
+            }
             _ => 0,
         };
         Facts {
@@ -164,9 +166,8 @@ struct Cost {
 
 /// What a block moves at the most where a thread reads one element after the other: 2.9 GB/s.
 const BLOCK_BYTES_PER_SECOND: f64 = 2.9e9;
-/// What the kernels move that keep most threads of a block idle: places of extremes, transposing copies, pools.
+/// What the kernels move that keep most threads of a block idle: places of extremes, pools.
 const ARG_BYTES_PER_SECOND: f64 = 0.3e12;
-const TRANSPOSE_BYTES_PER_SECOND: f64 = 0.5e12;
 const POOL_BYTES_PER_SECOND: f64 = 1e12;
 /// What a thread takes for the next of the indices that it walks: a read that waits for the one before.
 const WALK_S: f64 = 0.9e-6;
@@ -191,7 +192,7 @@ impl Cost {
             "random" => simple(45.0),
             "reduce" => limited(f64::from(call.blocks) * BLOCK_BYTES_PER_SECOND).with(9.0),
             "best" => limited(ARG_BYTES_PER_SECOND.min(f64::from(call.blocks) * BLOCK_BYTES_PER_SECOND)),
-            "transpose" => limited(TRANSPOSE_BYTES_PER_SECOND),
+            "transpose" => simple(36.0),
             "pool" => limited(POOL_BYTES_PER_SECOND),
             "softmax" | "layer" | "rms" => Cost { passes: 1.2, ..simple(1.2 * (70.0 + 20.0 * halves)) },
             "norm" => Cost { passes: 1.3, ..simple(1.3 * 60.0) },
@@ -254,7 +255,7 @@ fn function(kind: StepKind) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::{Reduce, Shape};
+    use crate::op::{Reduce, Shape, Update};
 
     const RATES: KernelRates =
         KernelRates { memory_bytes_per_second: 1e12, instructions_per_second: 1e13, multiprocessors: 100 };
@@ -285,13 +286,15 @@ mod tests {
         let sum = Op::Reduce { kind: Reduce::Sum, axis: 1 };
         let of = |dims: &[usize]| priced(sum, &[view(dims)])[0].ns;
         assert!(of(&[1, 1 << 12]) > 100.0 * of(&[1 << 20, 4]) / 1024.0);
-        let update = |count| {
-            let op = Op::SelectUpdate { axis: 0, update: crate::op::Update::Add };
-            let index = View::contiguous(Dtype::I32, Shape::new(&[count]));
-            let prices = priced(op, &[view(&[100, 8]), index, view(&[count, 8])]);
+        let update = |op, index: &[usize]| {
+            let index = View::contiguous(Dtype::I32, Shape::new(index));
+            let prices = priced(op, &[view(&[64, 8]), index, view(&[index.shape()[0], 8])]);
             prices.iter().map(|price| price.ns).sum::<f64>()
         };
-        assert!(update(4096) > 3.9 * update(1024), "a thread walks all indices");
+        let elements = |count| update(Op::Scatter { axis: 0, update: Update::Add }, &[count, 8]);
+        let slices = |count| update(Op::SelectUpdate { axis: 0, update: Update::Add }, &[count]);
+        assert!(elements(4096) > 3.9 * elements(1024), "a thread walks all indices");
+        assert!(elements(4096) > 50.0 * slices(4096), "64 teams share them");
     }
 
     #[test]

@@ -18,17 +18,16 @@ pub struct Row {
     pub occupancy_percent: usize,
 }
 
-/// Threads of a block, where it is not one alone.
+/// Threads of a block.
 const THREADS: usize = 128;
 
 impl Row {
     pub fn new(architecture: u32, kernel: &KernelName, figures: Figures) -> Self {
-        let threads = if kernel.is_serial() { 1 } else { THREADS };
         Row {
             architecture,
             kernel: kernel.to_string(),
             family: kernel.of_all_types().to_string(),
-            occupancy_percent: occupancy::percent(architecture, threads, &figures.resources),
+            occupancy_percent: occupancy::percent(architecture, THREADS, &figures.resources),
             figures,
         }
     }

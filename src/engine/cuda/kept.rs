@@ -4,9 +4,8 @@ use std::sync::OnceLock;
 
 use super::driver::{Called, Kernel, Stream};
 use super::modules::Modules;
-use super::threads;
 use crate::engine::lowered::Lowered;
-use crate::op::lower::KernelName;
+use crate::op::lower::{KernelName, gpu};
 
 /// The kernels of an instruction.
 pub(super) type Kept = Lowered<LoadedKernel>;
@@ -43,10 +42,9 @@ pub(super) unsafe fn launch(
 ) -> Called<()> {
     for kernel in kernels.kernels() {
         let (words, loaded) = (kernel.arguments(addresses), kernel.kernel.get(modules)?);
-        let threads = threads(&kernel.kernel.name);
         // SAFETY: lowering made the arguments for the kernel, `scripts/check-kernels` compares the structs, from memory that the
         // caller vouches for.
-        unsafe { stream.launch(loaded, kernel.blocks, threads, bytemuck::cast_slice(&words)) }?;
+        unsafe { stream.launch(loaded, kernel.blocks, gpu::THREADS as u32, bytemuck::cast_slice(&words)) }?;
     }
     Ok(())
 }

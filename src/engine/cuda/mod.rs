@@ -42,7 +42,7 @@ use super::{
     ALIGN_BYTES, Algorithm, Engine, EngineError, Failure, Fallback, Lane, Launch, Mark, Props, Ran, Span,
     Tier, aligned,
 };
-use crate::op::lower::{self, Calls, KernelCall, KernelName, Placed, Request, gpu};
+use crate::op::lower::{self, Calls, KernelCall, Placed, Request, gpu};
 use crate::op::{Inputs, Op, Outputs, PerOutput, View};
 use cache::Cache;
 #[cfg(feature = "host")]
@@ -257,7 +257,7 @@ impl CudaEngine {
     unsafe fn launch_kernel(&self, stream: &Stream, call: &KernelCall) -> Called<()> {
         let kernel = self.modules.kernel(&call.name)?;
         // SAFETY: the caller's.
-        unsafe { stream.launch(kernel, call.blocks, threads(&call.name), call.args.bytes()) }
+        unsafe { stream.launch(kernel, call.blocks, gpu::THREADS as u32, call.args.bytes()) }
     }
 
     /// The kernels of a launch, lowered once for its instruction; `None` where a library does it, or more than one op.
@@ -331,11 +331,6 @@ fn or_why(is_done: bool, reason: &'static str) -> (bool, Option<&'static str>) {
 
 fn is_convolution(op: &Op) -> bool {
     matches!(op, Op::Conv(_) | Op::ConvBackwardInput { .. } | Op::ConvBackwardWeight { .. })
-}
-
-/// Threads of a kernel's blocks.
-fn threads(name: &KernelName) -> u32 {
-    if name.is_serial() { 1 } else { gpu::THREADS as u32 }
 }
 
 /// Says in the log what the engine runs on.

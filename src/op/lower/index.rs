@@ -2,8 +2,8 @@ use bytemuck::{Pod, Zeroable};
 
 use super::pointwise::copy_view;
 use super::space::{Dim, Space};
-use super::{Calls, KernelCall, KernelName, Placed, RAW, Request, dtypes};
-use crate::op::{Dtype, MAX_RANK, Update};
+use super::{Calls, KernelCall, KernelName, Placed, RAW, Request, TEAM, dtypes};
+use crate::op::{Dtype, MAX_RANK, Update, View};
 
 /// Arguments of reading and updating by index (`Indexed` in `index.cu`).
 #[repr(C)]
@@ -16,6 +16,7 @@ pub struct Indexed {
     chunk: u64,
     size: u64,
     count: u64,
+    teams: u64,
     steps: [i64; 3],
     space: Space,
 }
@@ -77,6 +78,7 @@ fn push_gather(request: &Request, axis: usize, space: Space, calls: &mut Calls) 
         chunk: (request.chunk / COST).max(1) as u64,
         size: x.view.shape()[axis] as u64,
         count: 0,
+        teams: 0,
         steps: [0, x.view.layout.strides()[axis] as i64, 0],
         space,
     };
@@ -86,21 +88,40 @@ fn push_gather(request: &Request, axis: usize, space: Space, calls: &mut Calls) 
 
 pub fn scatter(request: &Request, axis: usize, update: Update, calls: &mut Calls) {
     let index = request.inputs[1].view.layout;
-    push_scatter(request, axis, update, |k| index.strides()[k], index.strides()[axis], calls);
+    push_scatter(request, axis, update, |k| index.strides()[k], index.strides()[axis], 0, calls);
 }
 
 pub fn select_update(request: &Request, axis: usize, update: Update, calls: &mut Calls) {
     let step = request.inputs[1].view.layout.strides()[0];
-    push_scatter(request, axis, update, |_| 0, step, calls);
+    let teams = match request.threads {
+        1 => 0,
+        _ => update_teams(&request.outputs[0].view, &request.inputs[2].view, axis),
+    };
+    push_scatter(request, axis, update, |_| 0, step, teams, calls);
 }
 
-/// `across(k)` is the index's step along dimension `k`, `along` its step along the axis.
+/// Indices that a team has for itself at least: it looks at all of them.
+const OWN: usize = 32;
+/// The most teams of one update: about as many as a large device has at once.
+const MOST_TEAMS: usize = 2048;
+
+/// Teams that share the indices of a part of each slice, by their lowest bits: a power of two.
+pub fn update_teams(out: &View, value: &View, axis: usize) -> usize {
+    let (count, size) = (value.shape()[axis], out.shape()[axis]);
+    let parts = value.shape().with(axis, 1).count().div_ceil(TEAM).max(1);
+    let most = (count / OWN).min(size).min(MOST_TEAMS / parts).max(1);
+    1 << most.ilog2()
+}
+
+/// `across(k)` is the index's step along dimension `k`, `along` its step along the axis. If there are teams that share the indices,
+/// each has an element of a slice for each of its threads.
 fn push_scatter(
     request: &Request,
     axis: usize,
     update: Update,
     across: impl Fn(usize) -> isize,
     along: isize,
+    teams: usize,
     calls: &mut Calls,
 ) {
     begin(request, calls);
@@ -113,7 +134,7 @@ fn push_scatter(
     let count = layout.shape()[axis];
     // Rows of the innermost axis are updated one by one, others side by side.
     let least = if strides[axis] == 1 { 1 } else { LANES };
-    let args = Indexed {
+    let mut args = Indexed {
         out: out.first(),
         index: index.first(),
         data: value.first(),
@@ -121,11 +142,16 @@ fn push_scatter(
         chunk: (request.chunk / COST / count.max(1)).max(least) as u64,
         size: out.view.shape()[axis] as u64,
         count: count as u64,
+        teams: teams as u64,
         steps: [strides[axis], along, layout.strides()[axis]].map(|step| step as i64),
         space: Space::new(dims),
     };
     let name = scatter_name(update, out.view.dtype).with(index.view.dtype);
-    KernelCall::push(calls, name, args.space.count, args.chunk, &args);
+    if teams == 0 {
+        return KernelCall::push(calls, name, args.space.count, args.chunk, &args);
+    }
+    args.chunk = request.threads as u64;
+    KernelCall::push(calls, name, args.space.count.div_ceil(args.chunk) * args.teams, 1, &args);
 }
 
 /// Assignments only move bytes.

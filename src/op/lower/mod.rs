@@ -29,6 +29,7 @@ mod space;
 mod transpose;
 
 pub use direct::Columns;
+pub(crate) use index::update_teams;
 pub use name::KernelName;
 pub(crate) use pointwise::bits;
 use reduce::TEAM;

@@ -90,11 +90,6 @@ impl KernelName {
     pub fn widest_bytes(&self) -> usize {
         self.dtypes.iter().flatten().map(|dtype| dtype.size_bytes()).max().expect("every kernel has a type")
     }
-
-    /// Whether a block is one thread: one that has workspace of its own, or counts what the block did before.
-    pub fn is_serial(&self) -> bool {
-        matches!(self.file(), "sort" | "argwhere" | "fft")
-    }
 }
 
 impl fmt::Display for KernelName {

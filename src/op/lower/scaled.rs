@@ -17,9 +17,13 @@ pub struct ScaledArgs {
     count: u64,
 }
 
+/// Blocks that a team has at once (`BLOCKS_AT_ONCE` in `scaled.cu`).
+const AT_ONCE: usize = 4;
+
 /// Of values at `x` and a form, where elements of cheap work are so many.
 fn args(chunk: usize, [x, form]: [u64; 2], count: usize) -> ScaledArgs {
-    let (blocks, chunk) = (count.div_ceil(SCALED) as u64, (chunk / SCALED).max(1) as u64);
+    let (blocks, chunk) =
+        (count.div_ceil(SCALED) as u64, (chunk / SCALED).max(1).next_multiple_of(AT_ONCE) as u64);
     let codes = form + (scale_words(count) * size_of::<u32>()) as u64;
     ScaledArgs { x, scales: form, codes, chunk, blocks, count: count as u64 }
 }

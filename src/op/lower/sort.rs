@@ -1,7 +1,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::space::{Dim, Space};
-use super::{Calls, KernelCall, KernelName, Request, dtypes};
+use super::{Calls, KernelCall, KernelName, Request, TEAM, dtypes};
 use crate::op::{Dtype, Op, View};
 
 /// Arguments of sorting (`Sort` in `sort.cu`).
@@ -53,12 +53,15 @@ pub fn sort(request: &Request, axis: usize, descending: bool, calls: &mut Calls)
     let indices = matches!(request.op, Op::ArgSort { .. });
     let others = (0..from.shape().rank()).filter(|&other| other != axis);
     let rows = rows(&x.view, axis);
+    // A team sorts rows that have no more elements than it has threads without workspace (`sort_short` in `sort.cu`).
+    let needs_room = request.threads == 1 || size > TEAM;
+    let least = if needs_room { rows.div_ceil(MOST_BLOCKS) } else { TEAM / size };
     let args = Sort {
         out: out.first(),
         x: x.first(),
         scratch: request.scratch,
         room: room_bytes(&x.view, axis, indices) as u64,
-        chunk: rows.div_ceil(MOST_BLOCKS).max(request.chunk / COST / size) as u64,
+        chunk: least.max(request.chunk / COST / size) as u64,
         size: size as u64,
         count: count as u64,
         steps: [from, to].map(|layout| layout.strides()[axis] as i64),

@@ -16,8 +16,8 @@ pub struct Transpose {
     space: Space,
 }
 
-/// Elements of the side of a tile.
-const TILE: u64 = 16;
+/// Elements of the side of a tile (`TILE` in `move.cu`).
+const TILE: u64 = 32;
 /// Both dimensions have at least this many elements, or a copy in the output's order does as well.
 const LEAST: u64 = 8;
 
