@@ -11,7 +11,9 @@ use burn::backend::Autodiff;
 use burn::optim::SgdConfig;
 use burn_overcommit::replay::{Replay, Settings};
 use burn_overcommit::trace::{Program, Recording};
-use burn_overcommit::{Config, Overcommit, OvercommitDevice, Policy, Profile, SimProfile, configure, recording};
+use burn_overcommit::{
+    Config, Overcommit, OvercommitDevice, Policy, Profile, SimProfile, configure, recording,
+};
 use burn_overcommit_networks::{Spec, training_step};
 
 /// Iterations of each run; of `auto` one, before it plans: plans are held to elsewhere.
@@ -89,8 +91,15 @@ fn check(name: &str, side: Option<usize>, length: Option<usize>) {
         fs::write(&path, &text).unwrap();
     }
     let expected = fs::read_to_string(&path).unwrap_or_default();
-    let changed: Vec<&str> = text.lines().filter(|line| !expected.lines().any(|other| other == *line)).collect();
-    assert!(changed.is_empty(), "{} runs of {} are others:\n{}", changed.len(), found.len(), changed.join("\n"));
+    let changed: Vec<&str> =
+        text.lines().filter(|line| !expected.lines().any(|other| other == *line)).collect();
+    assert!(
+        changed.is_empty(),
+        "{} runs of {} are others:\n{}",
+        changed.len(),
+        found.len(),
+        changed.join("\n")
+    );
     assert_eq!(text.lines().count(), expected.lines().count(), "runs are missing");
 }
 
