@@ -32,7 +32,7 @@ fn agree(free: Setting, policies: &[Policy]) -> u64 {
     let devices = [fresh_device(), OvercommitDevice::Sim(SimProfile::add(profile))];
     let first = setting("RANDOM_SEED", 1);
     let mut evictions = 0;
-    for seed in first..first + setting("RANDOM_PROGRAMS", 300) / 5 {
+    for seed in first..first + setting("RANDOM_PROGRAMS", 300).div_ceil(5) {
         let case = Case::new(seed);
         let unlimited = seen(&devices[0], &case, &free);
         for &policy in policies {
