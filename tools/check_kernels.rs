@@ -1,28 +1,23 @@
 //! Compiles every kernel with NVRTC, without a GPU: `scripts/check-kernels` fetches the compiler and runs this.
 
+mod chosen;
+
 use std::num::ParseIntError;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread::available_parallelism;
 
-use burn_overcommit::engine::cuda::{Selection, check_kernels, fill_cache};
+use burn_overcommit::engine::cuda::{check_kernels, fill_cache};
+use chosen::Chosen;
 use clap::Parser;
 
 /// Compiles every kernel with NVRTC for some architectures and compares its arguments with the host engine's.
 #[derive(Parser)]
 struct Options {
-    /// The folder that NVRTC is in; by default it is looked for.
-    #[arg(long)]
-    folder: Option<PathBuf>,
+    #[command(flatten)]
+    chosen: Chosen,
     /// Compute capabilities without their point.
     #[arg(long, value_delimiter = ',', default_value = "75,80,90,100,120", value_parser = number)]
     architectures: Vec<u32>,
-    /// Files of `kernels/` without their ending; by default all.
-    #[arg(long, value_delimiter = ',')]
-    files: Vec<String>,
-    /// Of each file one type of element alone, another for each architecture.
-    #[arg(long)]
-    sample: bool,
     /// Keeps what is made where the engine looks for it, in burn-overcommit/kernels below XDG_CACHE_HOME or ~/.cache, and compares nothing.
     #[arg(long)]
     fill_cache: bool,
@@ -35,10 +30,10 @@ fn number(text: &str) -> Result<u32, ParseIntError> {
 fn main() -> ExitCode {
     let options = Options::parse();
     let threads = available_parallelism().map_or(1, usize::from);
-    let Options { folder, architectures, files, sample, fill_cache: fills } = options;
-    let selection = Selection { architectures, files, sample };
-    if fills {
-        return match fill_cache(folder.as_deref(), &selection, threads) {
+    let (folder, selection) =
+        (options.chosen.folder.as_deref(), options.chosen.selection(&options.architectures));
+    if options.fill_cache {
+        return match fill_cache(folder, &selection, threads) {
             Ok(count) => {
                 println!("kernels: cached={count}");
                 ExitCode::SUCCESS
@@ -49,7 +44,7 @@ fn main() -> ExitCode {
             }
         };
     }
-    let report = match check_kernels(folder.as_deref(), &selection, threads) {
+    let report = match check_kernels(folder, &selection, threads) {
         Ok(report) => report,
         Err(error) => {
             eprintln!("{error}");

@@ -3,6 +3,8 @@
 //! What is counted, and how, is in `src/engine/cuda/sass.rs`.
 
 mod budgets;
+#[path = "../chosen.rs"]
+mod chosen;
 mod occupancy;
 mod table;
 
@@ -15,10 +17,11 @@ use std::thread::available_parallelism;
 
 use anyhow::{Context, Result, anyhow, bail};
 use burn_overcommit::engine::cuda::sass;
-use burn_overcommit::engine::cuda::{Cubin, Selection, cubins};
+use burn_overcommit::engine::cuda::{Cubin, cubins};
 use clap::Parser;
 
 use budgets::Budgets;
+use chosen::Chosen;
 use table::{Row, Sums};
 
 /// The architecture whose table is kept.
@@ -28,21 +31,14 @@ const FOLDER: &str = "data/sass";
 /// Compiles every kernel with NVRTC for some architectures, and holds its machine code against the budgets in `data/sass`.
 #[derive(Parser)]
 struct Options {
-    /// The folder that NVRTC is in; by default it is looked for.
-    #[arg(long)]
-    folder: Option<PathBuf>,
+    #[command(flatten)]
+    chosen: Chosen,
     /// The program that writes machine code as text; it takes `nvdisasm` beside itself or on the PATH.
     #[arg(long, default_value = "cuobjdump")]
     cuobjdump: PathBuf,
     /// Compute capabilities without their point.
     #[arg(long, value_delimiter = ',', default_value = "80,90", value_parser = occupancy::known)]
     architectures: Vec<u32>,
-    /// Files of `kernels/` without their ending; by default all.
-    #[arg(long, value_delimiter = ',')]
-    files: Vec<String>,
-    /// Of each file one type of element alone, another for each architecture.
-    #[arg(long)]
-    sample: bool,
     /// Prints the figures of every kernel.
     #[arg(long)]
     table: bool,
@@ -84,11 +80,11 @@ fn budgets_path() -> PathBuf {
 
 /// The kernels' figures, sorted by name and architecture, and what went wrong.
 fn read_all(options: &Options) -> Result<(Vec<Row>, Vec<String>)> {
-    let Options { folder, cuobjdump, architectures, files, sample, .. } = options;
-    let selection = Selection { architectures: architectures.clone(), files: files.clone(), sample: *sample };
+    let Options { chosen, cuobjdump, architectures, .. } = options;
+    let selection = chosen.selection(architectures);
     let threads = available_parallelism().map_or(1, usize::from);
     let found = Mutex::new((Vec::new(), Vec::new(), 0));
-    let made = cubins(folder.as_deref(), &selection, threads, |cubin, units| {
+    let made = cubins(chosen.folder.as_deref(), &selection, threads, |cubin, units| {
         let read = cubin.map_err(|error| anyhow!(error)).and_then(|cubin| rows_of(&cubin, cuobjdump));
         let (rows, errors, done) = &mut *found.lock().expect("no other thread panicked");
         *done += 1;
