@@ -16,7 +16,7 @@ use burn_overcommit::{
 };
 use burn_overcommit_networks::{Spec, training_step};
 
-/// Iterations of each run; of `auto` one, before it plans: plans are held to elsewhere.
+/// Iterations of each run; of `auto` one, before it plans, which takes long. A small network is planned.
 const ITERATIONS: usize = 3;
 
 fn profile(key: &str) -> Profile {
@@ -56,34 +56,38 @@ fn ways(policy: Policy) -> &'static [(bool, bool)] {
     }
 }
 
-/// The runs of a program under every policy, by name.
-fn runs(program: &Program) -> BTreeMap<String, u64> {
+/// The runs of a program on a device under every policy, by name.
+fn runs_on(key: &str, program: &Program) -> BTreeMap<String, u64> {
     let mut runs = BTreeMap::new();
-    for key in ["v100", "rtx4090"] {
-        for policy in Policy::ALL {
-            let iterations = if policy == Policy::Auto { 1 } else { ITERATIONS };
-            let replay = Replay::new(program, profile(key), iterations).unwrap();
-            for percent in [70, 50, 30] {
-                for &(offload, recompute) in ways(policy) {
-                    let budget_bytes = replay.live_peak_bytes() * percent / 100;
-                    let settings = Settings { policy, offload, recompute, ..Settings::new(budget_bytes) };
-                    let (_, recording) = replay.record(&settings).unwrap();
-                    let way = match (offload, recompute) {
-                        (true, true) => "",
-                        (true, false) => " offload",
-                        _ => " recompute",
-                    };
-                    runs.insert(format!("{key} {policy}{way} {percent}%"), hash(&recording));
-                }
+    for policy in Policy::ALL {
+        let iterations = if policy == Policy::Auto { 1 } else { ITERATIONS };
+        let replay = Replay::new(program, profile(key), iterations).unwrap();
+        for percent in [70, 50, 30] {
+            for &(offload, recompute) in ways(policy) {
+                let budget_bytes = replay.live_peak_bytes() * percent / 100;
+                let settings = Settings { policy, offload, recompute, ..Settings::new(budget_bytes) };
+                let (_, recording) = replay.record(&settings).unwrap();
+                let way = match (offload, recompute) {
+                    (true, true) => "",
+                    (true, false) => " offload",
+                    _ => " recompute",
+                };
+                runs.insert(format!("{key} {policy}{way} {percent}%"), hash(&recording));
             }
         }
     }
     runs
 }
 
+/// The runs of a network's training on two devices.
 fn check(name: &str, side: Option<usize>, length: Option<usize>) {
-    let spec = Spec::named(name, side, length).unwrap();
-    let found = runs(&program(&spec, 4));
+    let program = program(&Spec::named(name, side, length).unwrap(), 4);
+    let runs = ["v100", "rtx4090"].into_iter().flat_map(|key| runs_on(key, &program));
+    compare(name, &runs.collect());
+}
+
+/// Compares hashes with those of the fixture of this name, or makes them the fixture.
+fn compare(name: &str, found: &BTreeMap<String, u64>) {
     let text: String = found.iter().map(|(run, hash)| format!("{hash:016x} {run}\n")).collect();
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("data/recorded_runs/{name}.txt"));
     if std::env::var("RECORDED_RUNS").as_deref() == Ok("write") {
@@ -121,4 +125,30 @@ fn a_transformers_events_are_known() {
 #[test]
 fn a_recurrent_networks_events_are_known() {
     check("lstm-small", None, None);
+}
+
+#[test]
+#[ignore = "a search takes a minute: the long tests"]
+fn a_planned_networks_events_are_known() {
+    let program = program(&Spec::named("lstm-small", None, Some(6)).unwrap(), 1);
+    let replay = Replay::new(&program, profile("v100"), 6).unwrap();
+    let planned = |percent| {
+        let settings = Settings::new(replay.live_peak_bytes() * percent / 100);
+        let (_, recording) = replay.record(&settings).unwrap();
+        (format!("v100 auto {percent}%"), hash(&recording))
+    };
+    compare("planned", &[60].into_iter().map(planned).collect());
+}
+
+/// `PUBLIC_TRACES` names the folder of the DTR simulator's logs, which this repository does not have.
+#[test]
+fn the_events_of_public_traces_are_known() {
+    let Some(folder) = std::env::var_os("PUBLIC_TRACES").map(PathBuf::from) else {
+        println!("PUBLIC_TRACES is not set: the public traces were not replayed");
+        return;
+    };
+    for name in ["resnet32", "transformer", "treelstm", "unet"] {
+        let program = Program::open(folder.join(name).with_extension("log")).unwrap();
+        compare(&format!("trace-{name}"), &runs_on("titan-x", &program));
+    }
 }

@@ -99,7 +99,12 @@ impl Setting {
 
     /// Sets an idle device up.
     pub fn apply(&self, device: &OvercommitDevice) {
-        configure(device, self.config()).unwrap_or_else(|error| panic!("{error}"));
+        self.apply_with(device, |config| config);
+    }
+
+    /// The same, where more is set.
+    fn apply_with(&self, device: &OvercommitDevice, more: impl FnOnce(Config) -> Config) {
+        configure(device, more(self.config())).unwrap_or_else(|error| panic!("{error}"));
     }
 }
 
@@ -114,7 +119,17 @@ impl Case {
 
     /// Runs the program on an idle device and drops all it made. The digest is of all it read.
     pub fn run(&self, device: &OvercommitDevice, setting: &Setting) -> Result<u64, Failure> {
-        setting.apply(device);
+        self.run_with(device, setting, |config| config)
+    }
+
+    /// The same on a device of which more is set.
+    pub fn run_with(
+        &self,
+        device: &OvercommitDevice,
+        setting: &Setting,
+        more: impl FnOnce(Config) -> Config,
+    ) -> Result<u64, Failure> {
+        setting.apply_with(device, more);
         let run = || match self {
             Case::Ops(program) => Machine::new(*device).run(program).map_err(Failure::Error),
             Case::Network(network) => Ok(network.run(device)),

@@ -13,6 +13,7 @@ mod loops;
 mod networks;
 mod ops;
 mod program;
+mod recorded;
 mod simulate;
 
 use std::sync::atomic::{AtomicU64, Ordering};
