@@ -19,11 +19,15 @@ pub mod replay;
 #[cfg(feature = "report")]
 pub mod report;
 pub mod runtime;
+mod schedule;
 mod stats;
 #[cfg(test)]
 mod tests;
 pub mod trace;
 
+#[doc(hidden)]
+pub use crate::config::Sabotage;
+pub use crate::config::{Policy, Reads};
 pub use backend::Overcommit;
 pub use config::{Amount, Config, Exactness, Placement, Planning, VARIABLES, Variable};
 pub use device::{OvercommitDevice, SimProfile};
@@ -35,8 +39,5 @@ pub use op::FloatFormat;
 pub use plan::{Held, Plan, Run, plan};
 #[doc(hidden)]
 pub use policy::LayerCounts;
-pub use policy::Policy;
-#[doc(hidden)]
-pub use pool::Sabotage;
-pub use runtime::{Reads, configure, note, recording, reset_stats, stats};
+pub use runtime::{configure, note, recording, reset_stats, stats};
 pub use stats::{Counters, PlanningState, Stats};

@@ -9,8 +9,8 @@ use burn::tensor::quantization::{QuantScheme, QuantStore};
 use burn::tensor::{Int, Tensor, TensorData};
 use burn_backend::ops::FloatTensorOps;
 use burn_overcommit::op::{Dtype, Op, Scalar, Shape};
-use burn_overcommit::runtime::{self, Reads};
 use burn_overcommit::{Config, Error, Overcommit, OvercommitDevice, Policy, SimProfile, configure, stats};
+use burn_overcommit::{Reads, runtime};
 
 type Inner = Overcommit<f32, i32>;
 

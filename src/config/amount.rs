@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use bytesize::ByteSize;
 
-use super::Variable;
+use super::variable::Variable;
 use crate::engine::ALIGN_BYTES;
 use crate::error::Error;
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use log::LevelFilter;
 
 use super::amount::Given;
-use super::{Exactness, Placement, Planning};
+use super::choices::{Exactness, Placement, Planning};
+use super::fault::Sabotage;
+use super::oracle::Foresight;
+use super::policy::Policy;
 use crate::engine::{ALIGN_BYTES, Props};
 use crate::op::FloatFormat;
-use crate::policy::{Policy, Reactive};
-use crate::pool::{Foresight, Sabotage};
 
 /// A [`Config`] with every choice made.
 #[derive(Debug, Clone)]
@@ -112,11 +113,6 @@ impl Settings {
     /// Whether it is said what values are like, so that nothing is to be counted.
     pub fn states_counts(&self) -> bool {
         !self.sparsity.is_empty() || !self.packed.is_empty()
-    }
-
-    /// The policy's rule.
-    pub fn reactive(&self) -> Arc<dyn Reactive> {
-        self.policy.reactive(self.gist_format)
     }
 
     /// The size of the pages that a budget is mapped by, if it is.

@@ -9,8 +9,8 @@ use super::smartpool::{Lifetime, Placed, in_each_order, peak_bytes, place};
 use super::trial::Trial;
 use super::{Planner, Settled, scheduled};
 use crate::config::Settings;
-use crate::policy::{IntervalId, Layout, PlannedBlock, Schedule, Spot};
 use crate::pool::{Pending, TakenBlock, Takings};
+use crate::schedule::{IntervalId, Layout, PlannedBlock, Schedule, Spot};
 
 /// Looks at blocks when addresses are chosen, for each block, and more for each of the first thousand: half a second for 5,000.
 const STEPS_PER_BLOCK: u64 = 20_000;

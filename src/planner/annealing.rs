@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use super::choices::{Choice, Choices, Gap, Model};
 use super::evaluation::{Evaluation, Outcome};
 use super::lanes::Lanes;
-use crate::policy::IntervalId;
+use crate::schedule::IntervalId;
 
 /// Changes that are tried: of each storage so many, in all so many, and how much work they may be.
 const STEPS_EACH: usize = 1400;

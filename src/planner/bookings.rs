@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use super::iteration::{Iteration, Slot, Step};
 use super::lanes::{Copy, Lanes};
 use crate::engine::{Props, in_memory};
-use crate::policy::{Eviction, IntervalId, Schedule};
+use crate::schedule::{Eviction, IntervalId, Schedule};
 
 /// Times and needs of an iteration in which nothing is evicted.
 #[derive(Clone, Debug)]

@@ -5,8 +5,7 @@ use super::bookings::Timeline;
 use super::iteration::{Iteration, Slot, Step};
 use super::lanes::{Copy, Lanes};
 use crate::config::AllowedWays;
-use crate::policy::{Eviction, IntervalId};
-use crate::pool::Decision;
+use crate::schedule::{Decision, Eviction, IntervalId};
 
 /// What becomes of a storage in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

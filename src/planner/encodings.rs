@@ -2,7 +2,8 @@
 
 use super::Planner;
 use crate::liveness::{Dataflow, Gap};
-use crate::policy::{Eviction, IntervalId, lossless};
+use crate::policy::lossless;
+use crate::schedule::{Eviction, IntervalId};
 
 impl Planner<'_> {
     /// What can leave as soon as it waits, and how; what saves the most for its time first, and before it what costs nothing.

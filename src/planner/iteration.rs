@@ -7,8 +7,8 @@ use hashbrown::{HashMap, HashSet};
 use crate::config::AllowedWays;
 use crate::engine::{Instruction, Props, aligned};
 use crate::op::{Counts, Inputs, Origin, PerOutput, Planes, Tally, View};
-use crate::policy::{Interval, IntervalId, Reach, Schedule, ScheduledOp, Turn, superneurons_recomputes};
-use crate::pool::{Asked, Log};
+use crate::policy::superneurons_recomputes;
+use crate::schedule::{Asked, Interval, IntervalId, Log, Reach, Schedule, ScheduledOp, Turn};
 
 /// A place for a storage; each storage of the iteration has its own.
 pub type Slot = u32;

@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 
 use super::iteration::Iteration;
-use crate::policy::IntervalId;
+use crate::schedule::IntervalId;
 
 /// Which intervals are alike: those that begin at the same operand of like ops, and end at like ops.
 pub struct Kinds {

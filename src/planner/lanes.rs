@@ -2,7 +2,7 @@
 //! others is refused if one of them would not be away any more.
 
 use super::iteration::Slot;
-use crate::policy::IntervalId;
+use crate::schedule::IntervalId;
 
 /// Both lanes, in an iteration that repeats: out, copies are made in the order in which they can begin, back in that in which
 /// they must have ended.

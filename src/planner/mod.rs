@@ -28,12 +28,12 @@ mod trial;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::config::{Exactness, Placement, Settings};
+use crate::config::{Exactness, Placement, Policy, Settings};
 use crate::engine::Props;
 use crate::engine::sim::{Profile, Workspace};
 pub use crate::policy::LayerCounts;
-use crate::policy::{Eviction, Limits, Policy, Schedule, Turn};
-use crate::pool::Log;
+use crate::policy::{self, Limits};
+use crate::schedule::{Eviction, Log, Schedule, Turn};
 use iteration::Iteration;
 #[cfg(test)]
 use iteration::Step;
@@ -397,7 +397,7 @@ impl Planner<'_> {
     /// The schedule of a policy that says itself what is to be done; the fastest, if it says that of several.
     fn published(&self) -> Option<Schedule> {
         let flow = self.iteration.dataflow(&self.profile.props);
-        let plans = self.settings.reactive().plan(&flow, self.limits());
+        let plans = policy::rule(self.settings.policy, self.settings.gist_format).plan(&flow, self.limits());
         let mut schedules: Vec<Schedule> =
             plans.iter().map(|plan| self.iteration.schedule().with(plan)).collect();
         if schedules.len() < 2 {

@@ -14,7 +14,7 @@ use super::kinds::Kinds;
 use super::relaxation::relax;
 use super::trial::Trial;
 use super::{Planner, Settled, scheduled};
-use crate::policy::{Eviction, IntervalId, MOST_REACH, Reach, Schedule, Turn, Weighed};
+use crate::schedule::{Eviction, IntervalId, MOST_REACH, Reach, Schedule, Turn, Weighed};
 
 /// Rules that are tried: powers of the time since the last use, and of that until the next; and the policy's own, which spares what is
 /// small.

@@ -15,8 +15,7 @@ use crate::config::{AllowedWays, Config, Settings};
 use crate::engine::sim::{Profile, SimEngine, profiles};
 use crate::engine::{Algorithm, Instruction};
 use crate::op::{Dtype, Facts, Op, Traced, Work, bytes_view};
-use crate::policy::{Eviction, IntervalId, PlannedBlock, Reach, Schedule, Spot, Turn};
-use crate::pool::{Asked, Log};
+use crate::schedule::{Asked, Eviction, IntervalId, Log, PlannedBlock, Reach, Schedule, Spot, Turn};
 
 const LAYERS: u64 = 12;
 const BYTES: usize = 8 << 20;

@@ -11,8 +11,8 @@ use crate::config::{Planning, Settings};
 use crate::engine::sim::{Profile, SimEngine};
 use crate::engine::{Engine, Lane, Mark, Ran};
 use crate::error::Error;
-use crate::policy::{IntervalId, Schedule};
-use crate::pool::{Decision, Done, Input, Pending, PlanId, Pool, StorageId, StreamId, Takings};
+use crate::pool::{Input, Pending, Pool, StorageId, Takings};
+use crate::schedule::{Decision, Done, IntervalId, PlanId, Schedule, StreamId};
 
 /// How often the iteration is run at the least: the last time, what there is at its beginning is what is left at its end.
 pub const ITERATIONS: usize = 3;

@@ -1,7 +1,8 @@
 //! The default. Where no plan says more, costs are weighed against gains: what is cheap to have back, large, was not used for long
 //! and is not needed for long goes first, in the cheaper of the two ways.
 
-use super::{Eviction, Knowledge, Reactive, Ways, Weighed};
+use super::{Knowledge, Reactive, Ways};
+use crate::schedule::{Eviction, Weighed};
 
 /// Both times count, since the next use is often not known.
 const RULE: Weighed = Weighed { idle: 0.5, until_next: 0.5 };

@@ -170,8 +170,8 @@ impl Choosing<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Eviction;
     use crate::policy::testing::{chain, input_of, kept_input};
+    use crate::schedule::Eviction;
 
     /// Four layers; what the second makes is large.
     const LAYERS: [(&str, usize); 4] = [("conv", 500), ("conv", 4000), ("relu", 500), ("matmul", 500)];

@@ -3,7 +3,8 @@
 //! or that depend on it (`h_DTR`, with the evicted neighbourhood `e*`). Of that, the nearest are counted; or, as `h_DTR_eq`,
 //! whole sets of storages that were evicted next to each other (section 4.1).
 
-use super::{Candidate, Eviction, Knowledge, Reactive, Ways};
+use super::{Candidate, Knowledge, Reactive, Ways};
+use crate::schedule::Eviction;
 
 /// Neighbours counted in each direction: enough that the figures are those of all, and thousands of small storages are
 /// looked through in time.

@@ -1,7 +1,8 @@
 //! Nothing stays: the floor that other policies are measured from, in device memory the least, in traffic the most.
 
 use super::auto::Auto;
-use super::{Eviction, Reactive, Ways, Weighed};
+use super::{Reactive, Ways};
+use crate::schedule::{Eviction, Weighed};
 
 /// See the module.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use crate::codec::smallest;
 use crate::liveness::{Dataflow, Gap, Value};
 use crate::op::{Counts, Encoding, FloatFormat, Origin, Reads};
 
-use super::Eviction;
 use super::published::{Limits, Plan, Plans};
+use crate::schedule::Eviction;
 
 /// See the module.
 #[derive(Debug)]

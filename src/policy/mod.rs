@@ -8,11 +8,9 @@ mod capuchin;
 mod dtr;
 mod evict_all;
 mod gist;
-mod layout;
 mod layrub;
 mod published;
 mod recompute;
-mod schedule;
 mod superneurons;
 mod tensor_cache;
 #[cfg(test)]
@@ -20,156 +18,38 @@ mod testing;
 mod vdnn;
 mod weighed;
 
-use std::fmt::{self, Debug};
-use std::str::FromStr;
+use std::fmt::Debug;
 use std::sync::Arc;
 
+use crate::config::Policy;
 use crate::liveness::Dataflow;
-use crate::op::{Encoding, FloatFormat};
+use crate::op::FloatFormat;
+use crate::schedule::{Eviction, Turn, Weighed};
 
 pub use gist::lossless;
-pub use layout::{Layout, PlannedBlock, Spot};
 use published::Planned;
 pub use published::{Limits, Plan};
-pub use schedule::{
-    AlgorithmChoice, Interval, IntervalId, MOST_REACH, Place, Reach, Recent, Schedule, ScheduledOp,
-};
 pub use superneurons::{LayerCounts, superneurons_recomputes};
-pub use weighed::Weighed;
 
-/// A memory policy by name.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Policy {
-    /// The best there is: whole iterations are planned, once the program repeats itself. Before that, and where it departs
-    /// from the plan: least recently used first, by whichever of dropping and offloading costs less.
-    #[default]
-    Auto,
-    /// SuperNeurons' tensor cache: least recently used first, always offloaded.
-    TensorCache,
-    /// Least recently used first, dropped wherever a recipe can bring it back, whatever that costs.
-    Recompute,
-    /// What an op has read and made is evicted as soon as it has run, by whichever way costs less: the least device
-    /// memory there is to need, and the most traffic.
-    EvictAll,
-    /// Dynamic tensor rematerialization: what costs least to have back by its size and by how long it was not used is
-    /// dropped.
-    Dtr,
-    /// The same, with costs counted by sets of storages that were evicted next to each other.
-    DtrEq,
-    /// vDNN: the inputs of all layers are offloaded in the forward pass and prefetched in the backward pass.
-    VdnnAll,
-    /// vDNN: those of convolutions are.
-    VdnnConv,
-    /// vDNN: none, those of convolutions, or all, whichever is fastest.
-    VdnnDyn,
-    /// SuperNeurons: what lies between convolutions, linear layers, joins and concatenations is recomputed, and their
-    /// outputs are offloaded by the tensor cache when memory is short.
-    SuperNeurons,
-    /// Layrub: what layers keep is migrated as they end, and comes back one layer ahead.
-    Layrub,
-    /// AutoSwap: as many values are swapped as keep the load within the budget, by priority.
-    AutoSwap,
-    /// AutoSwap: those of them whose copies cost no time.
-    AutoSwapNoOverhead,
-    /// Capuchin: what can be swapped without delay is, and of the rest what is recomputed the fastest is.
-    Capuchin,
-    /// Gist, what of it loses nothing: what waits for the backward pass is kept in fewer bits.
-    GistLossless,
-    /// Gist with delayed precision reduction: what is read for its values in the backward pass is rounded after its last use in
-    /// the forward pass. Results are not those of other policies.
-    Gist,
-}
-
-impl Policy {
-    /// Every policy.
-    pub const ALL: [Policy; 16] = [
-        Policy::Auto,
-        Policy::TensorCache,
-        Policy::Recompute,
-        Policy::EvictAll,
-        Policy::Dtr,
-        Policy::DtrEq,
-        Policy::VdnnAll,
-        Policy::VdnnConv,
-        Policy::VdnnDyn,
-        Policy::SuperNeurons,
-        Policy::Layrub,
-        Policy::AutoSwap,
-        Policy::AutoSwapNoOverhead,
-        Policy::Capuchin,
-        Policy::GistLossless,
-        Policy::Gist,
-    ];
-
-    /// Whether results are the same bits as with unlimited memory.
-    pub fn is_lossless(self) -> bool {
-        self != Policy::Gist
-    }
-
-    /// Whether storages may be kept encoded.
-    pub fn may_encode(self) -> bool {
-        matches!(self, Policy::Auto | Policy::GistLossless | Policy::Gist)
-    }
-
-    /// The name in configuration and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Policy::Auto => "auto",
-            Policy::TensorCache => "tensor-cache",
-            Policy::Recompute => "recompute",
-            Policy::EvictAll => "evict-all",
-            Policy::Dtr => "dtr",
-            Policy::DtrEq => "dtr-eq",
-            Policy::VdnnAll => "vdnn-all",
-            Policy::VdnnConv => "vdnn-conv",
-            Policy::VdnnDyn => "vdnn-dyn",
-            Policy::SuperNeurons => "superneurons",
-            Policy::Layrub => "layrub",
-            Policy::AutoSwap => "autoswap",
-            Policy::AutoSwapNoOverhead => "autoswap-no-overhead",
-            Policy::Capuchin => "capuchin",
-            Policy::GistLossless => "gist-lossless",
-            Policy::Gist => "gist",
-        }
-    }
-
-    /// Its rule for when memory is short. `format`: what is rounded is rounded to.
-    pub(crate) fn reactive(self, format: FloatFormat) -> Arc<dyn Reactive> {
-        match self {
-            Policy::Auto => Arc::new(auto::Auto),
-            Policy::TensorCache => Arc::new(tensor_cache::TensorCache),
-            Policy::Recompute => Arc::new(recompute::Recompute),
-            Policy::EvictAll => Arc::new(evict_all::EvictAll),
-            Policy::Dtr => Arc::new(dtr::Dtr::Neighbourhood),
-            Policy::DtrEq => Arc::new(dtr::Dtr::Components),
-            Policy::VdnnAll => Arc::new(Planned(vdnn::Vdnn::All)),
-            Policy::VdnnConv => Arc::new(Planned(vdnn::Vdnn::Conv)),
-            Policy::VdnnDyn => Arc::new(Planned(vdnn::Vdnn::Dyn)),
-            Policy::SuperNeurons => Arc::new(Planned(superneurons::SuperNeurons)),
-            Policy::Layrub => Arc::new(Planned(layrub::Layrub)),
-            Policy::AutoSwap => Arc::new(Planned(autoswap::AutoSwap::StickToLimit)),
-            Policy::AutoSwapNoOverhead => Arc::new(Planned(autoswap::AutoSwap::NoOverhead)),
-            Policy::Capuchin => Arc::new(Planned(capuchin::Capuchin)),
-            Policy::GistLossless => Arc::new(Planned(gist::Gist { lossy: None })),
-            Policy::Gist => Arc::new(Planned(gist::Gist { lossy: Some(format) })),
-        }
-    }
-}
-
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Policy {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let names: Vec<_> = Policy::ALL.iter().map(|policy| policy.name()).collect();
-        let found = Policy::ALL.into_iter().find(|policy| policy.name() == text);
-        found.ok_or_else(|| format!("unknown policy \"{text}\": expected one of {}", names.join(", ")))
+/// A policy's rule for when memory is short. `format`: what is rounded is rounded to.
+pub fn rule(policy: Policy, format: FloatFormat) -> Arc<dyn Reactive> {
+    match policy {
+        Policy::Auto => Arc::new(auto::Auto),
+        Policy::TensorCache => Arc::new(tensor_cache::TensorCache),
+        Policy::Recompute => Arc::new(recompute::Recompute),
+        Policy::EvictAll => Arc::new(evict_all::EvictAll),
+        Policy::Dtr => Arc::new(dtr::Dtr::Neighbourhood),
+        Policy::DtrEq => Arc::new(dtr::Dtr::Components),
+        Policy::VdnnAll => Arc::new(Planned(vdnn::Vdnn::All)),
+        Policy::VdnnConv => Arc::new(Planned(vdnn::Vdnn::Conv)),
+        Policy::VdnnDyn => Arc::new(Planned(vdnn::Vdnn::Dyn)),
+        Policy::SuperNeurons => Arc::new(Planned(superneurons::SuperNeurons)),
+        Policy::Layrub => Arc::new(Planned(layrub::Layrub)),
+        Policy::AutoSwap => Arc::new(Planned(autoswap::AutoSwap::StickToLimit)),
+        Policy::AutoSwapNoOverhead => Arc::new(Planned(autoswap::AutoSwap::NoOverhead)),
+        Policy::Capuchin => Arc::new(Planned(capuchin::Capuchin)),
+        Policy::GistLossless => Arc::new(Planned(gist::Gist { lossy: None })),
+        Policy::Gist => Arc::new(Planned(gist::Gist { lossy: Some(format) })),
     }
 }
 
@@ -188,29 +68,6 @@ pub struct Candidate {
     pub next_use_ops: Option<u64>,
     /// What the schedule says, if one is followed.
     pub turn: Turn,
-}
-
-/// When a storage leaves device memory, among others that can.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Turn {
-    /// Before them.
-    First,
-    /// When a rule says so.
-    #[default]
-    Any,
-    /// After them.
-    Last,
-}
-
-/// How to evict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Eviction {
-    /// Keep the bytes in the host tier.
-    Offload,
-    /// Forget the bytes; the recipe brings them back.
-    Drop,
-    /// Keep the bytes in fewer bits.
-    Encode(Encoding),
 }
 
 /// What evicting a storage would cost.

@@ -7,7 +7,8 @@ use std::ops::Range;
 use crate::liveness::{Dataflow, Value};
 
 use super::tensor_cache::TensorCache;
-use super::{AlgorithmChoice, Candidate, Eviction, IntervalId, Reactive, Schedule, Ways};
+use super::{Candidate, Reactive, Ways};
+use crate::schedule::{AlgorithmChoice, Eviction, IntervalId, Schedule};
 
 /// A policy that plans whole iterations.
 pub trait Plans: Debug + Send + Sync {

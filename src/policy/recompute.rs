@@ -1,6 +1,7 @@
 //! Drop first: the limit of rematerialisation. For comparison, and where the link is very slow.
 
-use super::{Candidate, Eviction, Reactive, Ways};
+use super::{Candidate, Reactive, Ways};
+use crate::schedule::Eviction;
 
 /// See the module.
 #[derive(Debug)]

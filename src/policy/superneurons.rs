@@ -10,13 +10,13 @@
 //! The paper's layers are finer than ours: an activation, a pool, and a norm or a dropout are one each. They are *units* here.
 //! A fork makes a copy there, so that its input is recomputed; here that is the checkpoint itself.
 //!
-//! Its dynamic convolution workspace (section 3.5) is [`AlgorithmChoice::FastestThatFits`](super::AlgorithmChoice), which is how
+//! Its dynamic convolution workspace (section 3.5) is [`AlgorithmChoice::FastestThatFits`](crate::schedule::AlgorithmChoice), which is how
 //! algorithms are chosen under any policy that does not say otherwise, under [`Exactness::Fast`](crate::Exactness::Fast).
 
 use crate::liveness::{Dataflow, LayerKind, Phase};
 
-use super::Eviction;
 use super::published::{Limits, Plan, Plans};
+use crate::schedule::Eviction;
 
 /// See the module.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! Wang et al., *SuperNeurons: Dynamic GPU Memory Management for Training Deep Neural Networks*, PPoPP 2018,
 //! section 3.3.2: the tensor cache. Tensors stay until memory is short; then the least recently used is offloaded.
 
-use super::{Candidate, Eviction, Reactive, Ways};
+use super::{Candidate, Reactive, Ways};
+use crate::schedule::Eviction;
 
 /// See the module.
 #[derive(Debug)]

@@ -11,8 +11,8 @@
 
 use crate::liveness::{Dataflow, LayerKind};
 
-use super::AlgorithmChoice;
 use super::published::{Limits, Plan, Plans};
+use crate::schedule::AlgorithmChoice;
 
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,8 +105,8 @@ fn find_prefetch_layer(layers: &mut [Searched], current: usize) -> Option<usize>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Eviction;
     use crate::policy::testing::{chain, kept_input};
+    use crate::schedule::Eviction;
 
     const LAYERS: [(&str, usize); 5] =
         [("conv", 800), ("conv", 800), ("max_pool2d", 200), ("conv", 400), ("matmul", 100)];

@@ -1,17 +1,8 @@
 //! Costs against gains: what is cheap to have back, large, and not needed for long goes first. Where the future is not known, what was
 //! not used for long is taken to stay so.
 
-use super::{Candidate, Eviction, Knowledge, Reactive, Ways};
-
-/// How much time counts, as powers: with `idle` 1 and `until_next` 0 this is `h_DTR` of [`dtr`](super::dtr); with 0 and 1 it
-/// is Belady's rule with costs; in between lies what is best, and that differs from program to program.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Weighed {
-    /// Of the time since the last use.
-    pub idle: f64,
-    /// Of the ops until the next.
-    pub until_next: f64,
-}
+use super::{Candidate, Knowledge, Reactive, Ways};
+use crate::schedule::{Eviction, Weighed};
 
 /// Ops until the next use that count as many, and so do all beyond.
 const MOST_OPS: f64 = 1e12;

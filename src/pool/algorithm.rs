@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::Pool;
-use super::storage::StorageId;
+use super::remat::storage::StorageId;
 use crate::engine::{Instruction, aligned};
-use crate::policy::AlgorithmChoice;
+use crate::schedule::AlgorithmChoice;
 
 impl Pool {
     /// The instruction by the algorithm that is chosen now; itself, where none may be chosen.

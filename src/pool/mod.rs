@@ -21,72 +21,44 @@
 //! free: whoever gets it next makes its lane wait for the work still touching it.
 
 mod algorithm;
-mod arena;
-mod candidates;
-mod components;
-mod drift;
-mod encode;
-mod endless;
 mod evict;
-mod failures;
+mod faults;
 mod follow;
-mod foresight;
-mod guide;
-mod instruction;
-mod join;
-mod learn;
-mod lease;
-mod neighbourhood;
-mod note;
-mod paged;
-mod placement;
-mod plan;
-mod plans;
-mod prefetch;
-mod recipe;
-mod relocate;
-mod remake;
-mod sabotage;
-mod state;
-mod storage;
-mod streams;
-mod table;
-mod tally;
-mod transfer;
-mod views;
+mod instructions;
+mod memory;
+mod observe;
+mod remat;
+mod run;
+mod submit;
 
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
-pub use follow::Decision;
-pub use foresight::Foresight;
-pub use guide::{TakenBlock, Takings};
-pub use learn::{Asked, Log};
-pub use lease::Pending;
-pub use plan::Input;
-pub use plans::{Done, PlanId};
-pub use sabotage::Sabotage;
-pub use storage::StorageId;
-pub use streams::StreamId;
+pub use memory::layout_cursor::{TakenBlock, Takings};
+pub use remat::storage::StorageId;
+pub use run::Input;
+pub use submit::Pending;
 
 use crate::OvercommitDevice;
-use crate::config::Settings;
+use crate::config::{Sabotage, Settings};
 use crate::engine::{Engine, EngineError, Lane, Tier, aligned};
 use crate::error::Error;
-use crate::policy::Reactive;
+use crate::policy::{self, Reactive};
+use crate::pool::remat::storage::Storage;
+use crate::schedule::Log;
 use crate::stats::Counters;
 use crate::trace::{Event, Header, Journal, Recording};
-use arena::Arena;
-use failures::Failures;
-use instruction::Instructions;
-use lease::Submitter;
-use paged::Paged;
-use plans::Plans;
-use prefetch::Ahead;
-use recipe::Graph;
-use streams::Streams;
-use tally::Tallied;
+use follow::plans::Plans;
+use follow::prefetch::Ahead;
+use follow::streams::Streams;
+use instructions::Instructions;
+use memory::arena::Arena;
+use memory::pages::Paged;
+use observe::failures::Failures;
+use observe::tallies::Tallied;
+use remat::recipe::Graph;
+use submit::Submitter;
 
 /// Host memory is mapped in slabs of this size: large enough that mapping (pinning, on a GPU) is rare.
 const HOST_SLAB_BYTES: usize = 64 << 20;
@@ -165,7 +137,7 @@ impl Pool {
     pub fn new(name: OvercommitDevice, engine: Arc<dyn Engine>, settings: Settings) -> Self {
         let (budget, host_limit) = (settings.budget_bytes, settings.host_limit_bytes);
         engine.bound(Tier::Host, host_limit);
-        let measures = drift::measures(&*engine, settings.planning);
+        let measures = follow::drift::measures(&*engine, settings.planning);
         let journal = if settings.record { Journal::recording() } else { Journal::default() };
         if settings.record {
             engine.record();
@@ -190,7 +162,7 @@ impl Pool {
             journal,
             graph: Graph::default(),
             instructions: Instructions::default(),
-            policy: settings.reactive(),
+            policy: policy::rule(settings.policy, settings.gist_format),
             counters: Counters::default(),
             failures: Failures::default(),
             mapped_before: 0,
@@ -358,7 +330,7 @@ impl Pool {
 
     /// Number of storages that must stay where they are.
     pub fn pinned_storages(&self) -> usize {
-        let pinned = |storage: &storage::Storage| storage.pins + storage.host_pins + storage.wanted > 0;
+        let pinned = |storage: &Storage| storage.pins + storage.host_pins + storage.wanted > 0;
         self.graph.storages.iter().filter(|(_, storage)| pinned(storage)).count()
     }
 

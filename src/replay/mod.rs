@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::config::{Config, LEAST_BUDGET_BYTES, Placement, Planning};
+use crate::config::{Config, Foresight, LEAST_BUDGET_BYTES, Placement, Planning};
 use crate::engine::sim::Profile;
 use crate::error::Error;
 use crate::op::{Dtype, Facts, Traced, Work};
 use crate::plan::BOUNDLESS_BYTES;
-use crate::pool::{Foresight, Log};
 use crate::runtime::{self, Tensor, configure, recording, reset_stats, stats};
+use crate::schedule::Log;
 use crate::trace::{Event, Made, Program, Recording};
 use crate::{OvercommitDevice, Policy, SimProfile, Stats};
 use bound::Timeline;

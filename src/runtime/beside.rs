@@ -10,7 +10,7 @@ use super::Runtime;
 use crate::config::Settings;
 use crate::engine::{Engine, Props};
 use crate::planner;
-use crate::pool::Log;
+use crate::schedule::Log;
 
 /// For how many times as long as it works the planner rests: the program is to lose little time by it.
 const RESTS: u32 = 4;

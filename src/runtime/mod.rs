@@ -10,7 +10,6 @@ mod pace;
 mod registry;
 mod scope;
 mod segments;
-mod supply;
 mod tensor;
 mod thread;
 
@@ -28,17 +27,16 @@ pub use registry::{configure, recording, reset_stats, stats};
 #[doc(hidden)]
 pub use registry::{configure_with_engine, pinned_storages};
 pub use scope::{Scope, keep_result};
-pub use supply::Reads;
-pub(crate) use supply::Supply;
 pub use tensor::Tensor;
 
 use crate::OvercommitDevice;
-use crate::config::{Fusion, Planning};
+use crate::config::{Fusion, Planning, Supply};
 use crate::engine::{Engine, EngineError, aligned};
 use crate::error::Error;
 use crate::op::{Dtype, Inputs, Op, PerOutput, Reduce, Shape, Traced, View, bytes_view};
 use crate::planner;
-use crate::pool::{Input, Log, Pool, StorageId};
+use crate::pool::{Input, Pool, StorageId};
+use crate::schedule::Log;
 
 /// One device at work.
 pub struct Runtime {

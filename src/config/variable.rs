@@ -1,0 +1,105 @@
+//! The environment variables: one table.
+
+/// The environment variables. Each sets the default of one field of [`Config`](crate::Config); `configure` overrides it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Variable {
+    /// The default device.
+    Device,
+    /// Device memory that may be used.
+    Budget,
+    /// Host memory that may be used for offloaded bytes.
+    HostLimit,
+    /// The memory policy.
+    Policy,
+    /// Whether choices may change rounding.
+    Exactness,
+    /// When iterations are planned.
+    Planning,
+    /// How much is logged.
+    Log,
+    /// Where a recording of the process goes.
+    Trace,
+    /// Whether device memory is mapped by page.
+    PageMapping,
+    /// How addresses are chosen.
+    Placement,
+    /// What the policy `gist` rounds to.
+    GistFormat,
+    /// Where NVIDIA's libraries are.
+    CudaLibraries,
+    /// Whether products of `f32` may have fewer bits.
+    Tf32,
+    /// Whether elementwise ops are launched together.
+    Fusion,
+}
+
+/// Every variable: its name, what it takes, what it does if unset.
+pub const VARIABLES: [(Variable, &str, &str, &str); 14] = [
+    (
+        Variable::Device,
+        "OVERCOMMIT_DEVICE",
+        "cuda:N, host:N, sim:KEY or sim:FILE.json",
+        "cuda:0 where it can be used, else host:0",
+    ),
+    (
+        Variable::Budget,
+        "OVERCOMMIT_BUDGET",
+        "bytes such as 8 GiB, at least 256, or a share such as 50%",
+        "what is free, less a tenth",
+    ),
+    (
+        Variable::HostLimit,
+        "OVERCOMMIT_HOST_LIMIT",
+        "bytes such as 16 GiB, or a share such as 25%",
+        "half of free memory; on the host engine auto then recomputes what it can",
+    ),
+    (
+        Variable::Policy,
+        "OVERCOMMIT_POLICY",
+        "auto, tensor-cache, recompute, evict-all, dtr, dtr-eq, vdnn-all, vdnn-conv, vdnn-dyn, superneurons, layrub, \
+         autoswap, autoswap-no-overhead, capuchin, gist-lossless or gist",
+        "auto",
+    ),
+    (Variable::Exactness, "OVERCOMMIT_EXACTNESS", "exact or fast", "exact"),
+    (Variable::Planning, "OVERCOMMIT_PLANNING", "beside, at-once or off", "beside"),
+    (Variable::Log, "OVERCOMMIT_LOG", "off, error, warn, info, debug or trace", "warn"),
+    (Variable::Trace, "OVERCOMMIT_TRACE", "a file", "nothing is recorded"),
+    (
+        Variable::PageMapping,
+        "OVERCOMMIT_PAGE_MAPPING",
+        "true or false",
+        "true where the engine can and the budget holds 64 pages",
+    ),
+    (Variable::Placement, "OVERCOMMIT_PLACEMENT", "best-fit or smartpool", "smartpool"),
+    (
+        Variable::GistFormat,
+        "OVERCOMMIT_GIST_FORMAT",
+        "f16, bf16, fp10, fp8_e4m3 or fp8_e5m2; the last three with _scaled too",
+        "f16",
+    ),
+    (
+        Variable::CudaLibraries,
+        "OVERCOMMIT_CUDA_LIBRARIES",
+        "folders, separated as in PATH",
+        "the linker's, the usual and Python's folders",
+    ),
+    (Variable::Tf32, "OVERCOMMIT_TF32", "true or false", "false"),
+    (
+        Variable::Fusion,
+        "OVERCOMMIT_FUSION",
+        "true or false",
+        "true; on GPUs such as an H100 of ops on whole tensors in order alone",
+    ),
+];
+
+impl Variable {
+    /// The variable's name.
+    pub fn name(self) -> &'static str {
+        VARIABLES[self as usize].1
+    }
+
+    /// What it takes.
+    pub(super) fn expected(self) -> &'static str {
+        VARIABLES[self as usize].2
+    }
+}

@@ -1,0 +1,148 @@
+//! Free memory in pieces too small for a block: what lies between them is moved.
+//!
+//! Within device memory, that takes a fraction of what it takes to copy bytes to the host or to make them again.
+
+use crate::config::Sabotage;
+use crate::engine::{Lane, aligned};
+use crate::error::Error;
+use crate::pool::Pool;
+use crate::pool::remat::storage::{Residents, StorageId};
+
+/// Ranges that are tried for a block, those first that the fewest bytes lie in.
+const MOST_RANGES: usize = 4;
+
+/// What is moved for a block, as a multiple of its size, at the most.
+const MOST_PARTS: usize = 4;
+
+/// A part of memory that is free, or that a resident lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece {
+    offset: usize,
+    bytes: usize,
+    resident: Option<StorageId>,
+}
+
+impl Piece {
+    fn end(&self) -> usize {
+        self.offset + self.bytes
+    }
+
+    fn used_bytes(&self) -> usize {
+        if self.resident.is_some() { self.bytes } else { 0 }
+    }
+}
+
+impl Pool {
+    /// Makes a free range of so many bytes, of which there are enough in pieces. `false`: what is in the way has no other place, or is too
+    /// much.
+    pub(in crate::pool) fn join(&mut self, bytes: usize) -> Result<bool, Error> {
+        // Planted fault: it shows where pages are put side by side.
+        if self.settings.sabotage == Some(Sabotage::EarlyMapping) {
+            return Ok(false);
+        }
+        let bytes = aligned(bytes);
+        let pieces = self.pieces();
+        let mut ranges = ranges(&pieces, bytes);
+        ranges.retain(|&(used_bytes, _)| used_bytes <= MOST_PARTS * bytes);
+        ranges.sort_unstable();
+        // Beside ops that need none of it, unless it would wait for other copies.
+        let lane = if self.offload_wait_ns() == 0 { Lane::Offload } else { Lane::Compute };
+        let peak_bytes = self.device.peak_bytes();
+        let mut joined = Ok(false);
+        for (_, offset) in ranges.into_iter().take(MOST_RANGES) {
+            joined = self.clear_of(lane, &[(offset, bytes)], residents_in(&pieces, offset, bytes));
+            if !matches!(joined, Ok(false)) {
+                break;
+            }
+        }
+        // What is held free meanwhile, and what is on its way, is no more in use than before.
+        self.device.reset_peak_to(peak_bytes);
+        joined
+    }
+
+    /// What is free and what residents lie in, in order. What else is in use is left out: it cannot be moved.
+    fn pieces(&self) -> Vec<Piece> {
+        let storages = &self.graph.storages;
+        let free = self.device.free_within(0, self.device.limit_bytes()).into_iter();
+        let mut pieces: Vec<Piece> =
+            free.map(|(offset, bytes)| Piece { offset, bytes, resident: None }).collect();
+        for id in storages.in_any_order(Residents::default()) {
+            let block = storages[id].device.expect("it is resident").block;
+            let mut add = |offset, bytes| pieces.push(Piece { offset, bytes, resident: Some(id) });
+            self.device.each_range(block, &mut add);
+        }
+        pieces.sort_unstable_by_key(|piece| piece.offset);
+        pieces
+    }
+}
+
+/// How much is in use in ranges of so many bytes, and where they begin: of those that end with a piece, and of neighbouring pieces.
+fn ranges(pieces: &[Piece], bytes: usize) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    let (mut first, mut used_bytes, mut end) = (0, 0, 0);
+    for (last, piece) in pieces.iter().enumerate() {
+        if piece.offset != end {
+            (first, used_bytes) = (last, 0);
+        }
+        used_bytes += piece.used_bytes();
+        end = piece.end();
+        while first < last && pieces[first + 1].offset + bytes <= end {
+            used_bytes -= pieces[first].used_bytes();
+            first += 1;
+        }
+        let begin = pieces[first].offset;
+        if begin + bytes <= end {
+            found.push((used_bytes, if pieces[first].resident.is_none() { begin } else { end - bytes }));
+        }
+    }
+    found
+}
+
+/// Those that lie in a range.
+fn residents_in(pieces: &[Piece], offset: usize, bytes: usize) -> Vec<StorageId> {
+    let first = pieces.partition_point(|piece| piece.end() <= offset);
+    let within = pieces[first..].iter().take_while(|piece| piece.offset < offset + bytes);
+    let mut residents: Vec<StorageId> = within.filter_map(|piece| piece.resident).collect();
+    residents.sort_unstable();
+    residents.dedup();
+    residents
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A piece per character, each as long as it is repeated: `.` is free, a blank cannot be moved.
+    fn pieces(memory: &str) -> Vec<Piece> {
+        let mut at = 0;
+        let runs = memory.as_bytes().chunk_by(|one, next| one == next).map(|run| {
+            let resident = (run[0] != b'.').then(|| StorageId(run[0].into()));
+            let piece = Piece { offset: at, bytes: run.len(), resident };
+            at += run.len();
+            (run[0], piece)
+        });
+        runs.filter(|&(name, _)| name != b' ').map(|(_, piece)| piece).collect()
+    }
+
+    #[test]
+    fn the_fewest_bytes_are_moved_and_what_cannot_be_is_left() {
+        let least = |memory: &str, bytes| ranges(&pieces(memory), bytes).into_iter().min();
+        assert_eq!(least("aaa..bbbb...c.", 4), Some((1, 9)));
+        assert_eq!(least("aaa..bbbb...c", 4), Some((1, 9)));
+        assert_eq!(least("aa..b...", 5), Some((1, 2)), "free at both ends");
+        assert_eq!(least("aaaa..b..", 6), Some((4, 0)), "what is in part in the way is moved too");
+        assert_eq!(least("aa..   ..bbb", 4), Some((2, 0)));
+        assert_eq!(least("a.. ..a", 4), None);
+    }
+
+    #[test]
+    fn what_lies_in_a_range_is_named_once() {
+        let named = |offset, bytes| {
+            let residents = residents_in(&pieces("aaa..bb.a"), offset, bytes).into_iter();
+            residents.map(|StorageId(name)| name as u8 as char).collect::<String>()
+        };
+        assert_eq!(named(0, 9), "ab");
+        assert_eq!(named(3, 2), "");
+        assert_eq!(named(2, 4), "ab");
+    }
+}

@@ -1,0 +1,249 @@
+//! Storages kept in fewer bits: each in a storage of the pool's own, its *encoded form*, which has no recipe and so is only
+//! ever moved.
+//!
+//! What can be decoded gets that as its recipe, in place of the one that it had, and its bytes go: all else is
+//! recomputation. The encoded form is claimed as an input of that recipe, so it goes when the storage is back, or is needed
+//! no more. What a form has no room for lies [beside](Encoding::beside) it in the host tier, where kernels read and write it, in a
+//! block for the worst case: so nobody has to know how much that is. [Signs](Encoding::Signs) cannot be decoded: the storage's own
+//! recipe stays, and its bytes are dropped. An op that can runs on the encoded form itself; any other decodes, or recomputes.
+
+use std::sync::Arc;
+
+use smallvec::smallvec;
+
+use crate::engine::{Instruction, aligned};
+use crate::error::Error;
+use crate::op::{Dtype, Encoding, Inputs, Op, Shape, View};
+use crate::pool::Pool;
+use crate::pool::memory::arena::Block;
+use crate::pool::remat::storage::{Copy, Storage, StorageId};
+use crate::pool::run::{Input, lies_alike};
+use crate::pool::submit::Pending;
+use crate::schedule::Eviction;
+use crate::trace::How;
+
+/// An op, and what it reads.
+pub(in crate::pool) type OnEncoded = (Arc<Instruction>, Inputs<Input>);
+
+/// Memory of an encoded form, and beside it.
+type Placed = ((Block, Pending), Option<Copy>);
+
+/// A storage whose encoded form is there, and how that was made.
+#[derive(Debug)]
+pub(in crate::pool) struct Encoded {
+    id: StorageId,
+    encoding: Encoding,
+    form: StorageId,
+    encode: Arc<Instruction>,
+}
+
+/// Words in a row.
+fn words(encoding: Encoding, count: usize) -> View {
+    View::contiguous(Dtype::U32, Shape::new(&[encoding.words(count)]))
+}
+
+impl Pool {
+    /// Keeps a resident storage encoded. `false`: that cannot be, would save nothing, or there is no room for the encoded form
+    /// just now, for which nothing else leaves.
+    pub(in crate::pool) fn encode(&mut self, id: StorageId, encoding: Encoding) -> Result<bool, Error> {
+        let made = self.make_form(id, encoding)?;
+        Ok(made.map(|made| self.leave_encoded(made)).is_some())
+    }
+
+    /// Has an input, by place, that is to leave encoded after the op do so before: then the first output can take its memory. Its
+    /// bytes stay until the op has read them and [`leave_encoded`](Pool::leave_encoded) is called.
+    pub(in crate::pool) fn encode_ahead(
+        &mut self,
+        inputs: &[Input],
+        plan: &Instruction,
+    ) -> Result<Option<(usize, Encoded)>, Error> {
+        for (place, interval, encoding) in self.encoded_after(inputs.len()) {
+            let id = inputs[place].id;
+            let storage = &self.graph.storages[id];
+            let is_as_large =
+                plan.outputs.first().is_some_and(|made| made.size_bytes() == storage.size_bytes);
+            if is_as_large && storage.held && storage.host.is_none() && lies_alike(inputs, place, plan) {
+                self.begin_interval(id, interval);
+                return Ok(self.make_form(id, encoding)?.map(|made| (place, made)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A storage's encoded form, which takes its place once it has no bytes any more.
+    fn make_form(&mut self, id: StorageId, encoding: Encoding) -> Result<Option<Encoded>, Error> {
+        let Some(view) = self.encodable(id, encoding) else { return Ok(None) };
+        let (dtype, count) = (view.dtype, view.shape().count());
+        let beside = encoding.beside(dtype, count);
+        let encode = self.instruction(Op::Encode(encoding), id, view, beside)?;
+        let decode = match encoding {
+            Encoding::Signs => None,
+            _ => {
+                let op = Op::Decode { encoding, dtype, count };
+                Some(self.instruction(op, id, encode.outputs[0], beside)?)
+            }
+        };
+        let Some((form, beside)) = self.place_form(&encode, beside)? else { return Ok(None) };
+        let (mut copies, done) = match self.submit_beside(&[id], &encode, smallvec![form], beside) {
+            Ok(submitted) => submitted,
+            Err(error) => {
+                beside.into_iter().for_each(|copy| self.host.free(copy.block, copy.touched));
+                return Err(error);
+            }
+        };
+        let form = self.insert_form(id, &encode, copies.remove(0));
+        self.graph.storages[form].beside = beside.map(|copy| Box::new(Copy::new(copy.block, done)));
+        match &decode {
+            Some(decode) => self.graph.replace_recipe(id, decode, form),
+            None => self.graph.storages[id].signs = Some(form),
+        }
+        Ok(Some(Encoded { id, encoding, form, encode }))
+    }
+
+    /// What an encoded form was made of has no bytes any more.
+    pub(in crate::pool) fn leave_encoded(&mut self, made: Encoded) {
+        let Encoded { id, encoding, form, encode } = made;
+        // What made room for the op may have put it there.
+        self.free_host(id);
+        let (before_bytes, after_bytes) =
+            (self.graph.storages[id].size_bytes, encode.outputs[0].size_bytes());
+        self.forget_bytes(id, How::Encode, Eviction::Encode(encoding), encode.launch_ns);
+        if encoding != Encoding::Signs {
+            // The recipe claims it by now.
+            self.lost.push(form);
+            self.settle_claims();
+        }
+        self.counters.encodings += 1;
+        self.counters.encoded_bytes += before_bytes as u64;
+        self.counters.encoded_into_bytes += after_bytes as u64;
+    }
+
+    fn instruction(
+        &mut self,
+        op: Op,
+        id: StorageId,
+        view: View,
+        beside: Option<View>,
+    ) -> Result<Arc<Instruction>, Error> {
+        let views = [view].into_iter().chain(beside);
+        let inputs: Inputs<Input> = views.map(|view| Input { id, view, consumed: false }).collect();
+        self.instructions.get(&*self.submitter.engine, self.settings.exactness, &op, &inputs)
+    }
+
+    /// Memory for an encoded form, and for what may lie beside it, where there is some. What lies in the host tier is not to be in
+    /// the way of what the plan does else.
+    fn place_form(&mut self, encode: &Instruction, beside: Option<View>) -> Result<Option<Placed>, Error> {
+        let placed = self.device.allocate(&*self.submitter.engine, encode.outputs[0].size_bytes());
+        let Some(form) = placed.map_err(|error| self.engine_error(error))? else { return Ok(None) };
+        let Some(view) = beside else { return Ok(Some((form, None))) };
+        let beside = self.host_block(view.size_bytes(), false);
+        match beside {
+            Ok(Some((block, busy))) if self.is_roomy() => {
+                return Ok(Some((form, Some(Copy { block, written: busy, touched: busy }))));
+            }
+            Ok(Some((block, busy))) => self.host.free(block, busy),
+            _ => {}
+        }
+        self.device.free(form.0, form.1);
+        beside.map(|_| None)
+    }
+
+    /// All elements of a storage in a row, if it can be encoded now, has a way back, and takes less then.
+    fn encodable(&self, id: StorageId, encoding: Encoding) -> Option<View> {
+        let storage = &self.graph.storages[id];
+        let dtype = storage.dtype.filter(|&dtype| encoding.takes(dtype))?;
+        let in_use = storage.pins + storage.host_pins + storage.wanted > 0;
+        let count = storage.size_bytes / dtype.size_bytes();
+        let bytes = aligned(encoding.size_bytes(count));
+        if in_use || storage.device.is_none() || bytes >= aligned(storage.size_bytes) {
+            return None;
+        }
+        let returns = match encoding {
+            Encoding::Signs => self.settings.ways.recompute && self.remake_ns(id, storage).is_some(),
+            _ => {
+                self.graph.may_replace_recipe(id)
+                    && bytes + aligned(storage.size_bytes) <= self.device.limit_bytes()
+                    && (self.settings.ways.offload || encoding.beside(dtype, count).is_none())
+            }
+        };
+        returns.then(|| View::contiguous(dtype, Shape::new(&[count])))
+    }
+
+    /// A record for what a storage was encoded into, with one claim.
+    fn insert_form(&mut self, of: StorageId, encode: &Instruction, copy: Copy) -> StorageId {
+        let storage = &self.graph.storages[of];
+        let (stream, next_use) = (storage.stream, storage.next_use);
+        let size_bytes = encode.outputs[0].size_bytes();
+        let form = self.graph.storages.insert(size_bytes, encode.op.name(), stream, 0);
+        self.graph.storages.set_device(form, copy, self.computed_ns);
+        let record = &mut self.graph.storages[form];
+        (record.held, record.claims, record.next_use) = (false, 1, next_use);
+        self.note_recompute(encode.op.name(), &[form]);
+        form
+    }
+
+    /// The op that does the same with the encoded form of an input that is not stored otherwise, where there is one; the form
+    /// counts as in use until [`used_form`](Pool::used_form).
+    pub(in crate::pool) fn on_encoded(
+        &mut self,
+        asked: &Arc<Instruction>,
+        inputs: &[Input],
+    ) -> Result<Option<OnEncoded>, Error> {
+        let found = inputs.iter().enumerate().find_map(|(at, input)| {
+            let storage = &self.graph.storages[input.id];
+            if storage.stored() {
+                return None;
+            }
+            let (form, encoding) = self.form_of(storage)?;
+            let whole = View::contiguous(storage.dtype?, *input.view.shape());
+            let alone = inputs.iter().filter(|other| other.id == input.id).count() == 1;
+            let fits = alone && input.view == whole && whole.size_bytes() == storage.size_bytes;
+            fits.then_some(())?;
+            Some((at, form, encoding, asked.op.on_encoded(at, &encoding, &whole)?))
+        });
+        let Some((at, form, encoding, op)) = found else { return Ok(None) };
+        let mut read: Inputs<Input> = inputs.into();
+        let values = inputs[at].view;
+        let (dtype, count) = (values.dtype, values.shape().count());
+        read[at] = Input { id: form, view: words(encoding, count), consumed: false };
+        // As large as without: what is refused does not depend on what is encoded.
+        if self.least_bytes(asked, inputs) > self.device.limit_bytes() {
+            return Ok(None);
+        }
+        let mut all = read.clone();
+        // What lies beside a form is read too, but is no storage.
+        all.extend(encoding.beside(dtype, count).map(|view| Input { view, ..read[at] }));
+        let instruction =
+            self.instructions.get(&*self.submitter.engine, self.settings.exactness, &op, &all)?;
+        // Where all is decoded into workspace nothing is gained.
+        if instruction.scratch_bytes >= asked.scratch_bytes + values.size_bytes() {
+            return Ok(None);
+        }
+        self.graph.storages[form].claims += 1;
+        Ok(Some((instruction, read)))
+    }
+
+    /// An op has run on an encoded form, or could not.
+    pub(in crate::pool) fn used_form(&mut self, read: &[Input], inputs: &[Input]) {
+        let forms = read.iter().zip(inputs).filter(|(read, input)| read.id != input.id);
+        self.lost.extend(forms.map(|(read, _)| read.id));
+        self.settle_claims();
+    }
+
+    /// Whether there is an encoded form of a storage.
+    pub(in crate::pool) fn is_encoded(&self, storage: &Storage) -> bool {
+        self.form_of(storage).is_some()
+    }
+
+    /// What a storage without bytes is encoded into, if it is.
+    fn form_of(&self, storage: &Storage) -> Option<(StorageId, Encoding)> {
+        if let Some(signs) = storage.signs {
+            return Some((signs, Encoding::Signs));
+        }
+        let recipe = self.graph.recipe(storage.recipe?);
+        match recipe.instruction.op {
+            Op::Decode { encoding, .. } => Some((recipe.inputs[0], encoding)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Doing what a plan says while the program is where the plan knows it.
+
+pub mod drift;
+pub mod following;
+pub mod plans;
+pub mod prefetch;
+pub mod relocation;
+pub mod streams;

@@ -1,0 +1,177 @@
+//! What is fetched before it is needed: storages that the host tier keeps, in the order in which the program will ask for
+//! them, as far as memory stays free by it.
+
+use std::collections::BTreeMap;
+
+use crate::engine::{Instruction, aligned};
+use crate::error::Error;
+use crate::liveness::{NextUse, Observed, Operand, Signature, Touch};
+use crate::op::Inputs;
+use crate::pool::Pool;
+use crate::pool::remat::storage::{Storage, StorageId};
+use crate::pool::run::Input;
+use crate::schedule::{MOST_REACH, Reach};
+
+/// A stream's storages that the program holds and that are not in device memory, by the op that will touch them next; those
+/// of which that is not known are not here.
+#[derive(Debug, Default)]
+pub struct Absent(BTreeMap<(u64, StorageId), usize>);
+
+impl Absent {
+    /// The storage lost its device memory.
+    pub fn insert(&mut self, id: StorageId, storage: &Storage) {
+        if let NextUse::At(op) = storage.next_use
+            && storage.held
+        {
+            self.0.insert((op, id), aligned(storage.size_bytes));
+        }
+    }
+
+    /// It has device memory again, or no handle.
+    pub fn remove(&mut self, id: StorageId, storage: &Storage) {
+        if let NextUse::At(op) = storage.next_use {
+            self.0.remove(&(op, id));
+        }
+    }
+}
+
+/// Storages looked at for one op, at the most.
+const MOST_LOOKED_AT: usize = 16;
+
+impl Pool {
+    /// The storage lost its device memory.
+    pub(in crate::pool) fn is_absent(&mut self, id: StorageId) {
+        let storage = &self.graph.storages[id];
+        self.streams[storage.stream].absent.insert(id, storage);
+    }
+
+    /// It has device memory again.
+    pub(in crate::pool) fn is_present(&mut self, id: StorageId) {
+        let storage = &self.graph.storages[id];
+        self.streams[storage.stream].absent.remove(id, storage);
+    }
+
+    /// The storage belongs to the stream whose op touched it. What another knew of it is no use here.
+    fn take_over(&mut self, id: StorageId) {
+        let (current, storage) = (self.streams.current(), &mut self.graph.storages[id]);
+        let owner = std::mem::replace(&mut storage.stream, current);
+        if owner == current {
+            return;
+        }
+        self.streams[owner].absent.remove(id, storage);
+        let bytes = if storage.held { aligned(storage.size_bytes) } else { 0 };
+        self.streams[owner].held_bytes -= bytes;
+        self.streams[current].held_bytes += bytes;
+        (storage.touch, storage.next_use) = (Touch::default(), NextUse::Unknown);
+    }
+
+    /// Tells the tracker of the thread of an op, and its operands what the tracker knows.
+    pub(in crate::pool) fn track(&mut self, inputs: &[Input], plan: &Instruction, outputs: &[StorageId]) {
+        inputs.iter().for_each(|input| self.take_over(input.id));
+        if !self.policy.prefetches() && !self.plans_iterations() {
+            return;
+        }
+        let current = self.streams.current();
+        let stream = &mut self.streams[current];
+        let ids = || inputs.iter().map(|input| input.id).chain(outputs.iter().copied());
+        let operand = |id| Operand { touch: self.graph.storages[id].touch, next: NextUse::Unknown };
+        let mut operands: Inputs<Operand> = ids().map(operand).collect();
+        let observed = Observed {
+            signature: Signature(plan.signature),
+            live_bytes: stream.held_bytes,
+            scratch_bytes: plan.scratch_bytes,
+            launch_ns: plan.launch_ns,
+        };
+        let context = stream.tracker.op(observed, &mut operands);
+        stream.recent.push(context);
+        self.plans.find(current, &stream.recent);
+        for (id, operand) in ids().zip(operands) {
+            let storage = &mut self.graph.storages[id];
+            storage.touch = operand.touch;
+            storage.next_use = match operand.next {
+                NextUse::At(op) => NextUse::At(stream.ops + op - stream.tracker.now()),
+                other => other,
+            };
+            if std::mem::take(&mut storage.prefetched) {
+                self.ahead.used();
+            }
+        }
+    }
+
+    /// Fetches what the thread will need soon into memory that stays free until then: what the program will hold more by that
+    /// time, and what is to be recomputed before, is left room.
+    pub(in crate::pool) fn prefetch(&mut self) -> Result<(), Error> {
+        if !self.rule().prefetches() || !self.is_roomy() || !self.settings.ways.offload {
+            return Ok(());
+        }
+        let stream = self.streams.current();
+        let mut reserved_bytes = 0;
+        let mut after = (0, None);
+        for _ in 0..MOST_LOOKED_AT {
+            let next = match after.1 {
+                None => self.streams[stream].absent.0.iter().next(),
+                Some(id) => self.streams[stream].absent.0.range((after.0, id)..).nth(1),
+            };
+            let Some((&(at, id), &bytes)) = next else { break };
+            after = (at, Some(id));
+            if at <= self.streams[stream].ops {
+                // It was not touched when it should have been.
+                self.streams[stream].absent.0.remove(&(at, id));
+                after = (0, None);
+                continue;
+            }
+            if self.graph.storages[id].host.is_none() {
+                reserved_bytes += bytes;
+                continue;
+            }
+            if !self.worth_fetching(at, bytes, reserved_bytes) {
+                break;
+            }
+            self.expect_copy(id);
+            let placed = self.device.allocate(&*self.submitter.engine, bytes);
+            let Some((block, busy)) = placed.map_err(|error| self.engine_error(error))? else { break };
+            self.fetch_into(id, block, busy)?;
+            self.graph.storages[id].prefetched = true;
+            self.counters.prefetched_bytes += self.graph.storages[id].size_bytes as u64;
+            after = (0, None);
+            reserved_bytes = 0;
+        }
+        Ok(())
+    }
+
+    /// Whether a storage of so many bytes, needed by op `at` of the thread, is to be fetched now.
+    fn worth_fetching(&self, at: u64, bytes: usize, reserved_bytes: usize) -> bool {
+        let stream = &self.streams[self.streams.current()];
+        let free_bytes = self.device.free_bytes();
+        let unplanned = Reach { parts: self.ahead.0, hurries_small: true };
+        let reach = self.plans.active().map_or(unplanned, |following| following.schedule.reach);
+        let copy_ns = |bytes| self.engine().props().copy_ns(bytes);
+        let soon_ns = reach.ahead_ns(bytes, self.device.limit_bytes(), copy_ns);
+        let op = at - stream.ops + stream.tracker.now();
+        free_bytes >= bytes + reserved_bytes
+            && stream.tracker.time_until_ns(op).is_some_and(|until_ns| until_ns <= soon_ns)
+            && (stream.tracker.growth_bytes(op))
+                .is_some_and(|growth_bytes| free_bytes >= bytes + reserved_bytes + growth_bytes)
+    }
+}
+
+/// How long before its use a storage is fetched where no schedule says that, in parts of the time that its copy takes: halved by
+/// every storage that is evicted before it was used, and grows again with those that were.
+#[derive(Debug)]
+pub struct Ahead(u64);
+
+impl Ahead {
+    pub fn used(&mut self) {
+        self.0 = (self.0 + 1).min(MOST_REACH);
+    }
+
+    pub fn wasted(&mut self) {
+        self.0 /= 2;
+    }
+}
+
+impl Default for Ahead {
+    fn default() -> Self {
+        Ahead(MOST_REACH)
+    }
+}

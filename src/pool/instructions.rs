@@ -1,0 +1,101 @@
+//! Training repeats itself, so each instruction is worked out and kept once, however many recipes refer to it.
+
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use super::run::Input;
+use crate::config::Exactness;
+use crate::engine::{Engine, Instruction};
+use crate::error::Error;
+use crate::op::{Inputs, Op, View};
+
+/// Unused instructions that are kept, in case they come back.
+const SPARE: usize = 1024;
+
+/// All instructions.
+#[derive(Debug, Default)]
+pub struct Instructions {
+    known: HashTable<Arc<Instruction>>,
+    hasher: DefaultHashBuilder,
+    /// How many there may be before unused ones are looked for.
+    most: usize,
+}
+
+impl Instructions {
+    /// The instruction of `op` on these inputs; where one of several algorithms may be chosen, with all of them.
+    ///
+    /// # Errors
+    /// Element types that do not fit the op or each other.
+    pub fn get(
+        &mut self,
+        engine: &dyn Engine,
+        exactness: Exactness,
+        op: &Op,
+        inputs: &[Input],
+    ) -> Result<Arc<Instruction>, Error> {
+        let mut state = self.hasher.build_hasher();
+        op.hash(&mut state);
+        inputs.iter().for_each(|input| input.view.hash(&mut state));
+        let hash = state.finish();
+        let same = |known: &Arc<Instruction>| {
+            known.op == *op && known.views.iter().eq(inputs.iter().map(|input| &input.view))
+        };
+        if let Some(known) = self.known.find(hash, same) {
+            return Ok(known.clone());
+        }
+        let views: Inputs<View> = inputs.iter().map(|input| input.view).collect();
+        if !op.accepts(&views) {
+            let dtypes = views.iter().map(|view| view.dtype).collect();
+            return Err(Error::Dtypes { op: op.name(), dtypes });
+        }
+        if self.known.len() >= self.most {
+            self.known.retain(|known| Arc::strong_count(known) > 1);
+            self.most = 2 * self.known.len() + SPARE;
+        }
+        let made = Instruction::new(engine, *op, engine.algorithm(op, &views), &views);
+        let made = Arc::new(match exactness {
+            Exactness::Exact => made,
+            Exactness::Fast => made.with_others(engine),
+        });
+        let hasher = &self.hasher;
+        let hash_of = |known: &Arc<Instruction>| {
+            let mut state = hasher.build_hasher();
+            known.op.hash(&mut state);
+            known.views.iter().for_each(|view| view.hash(&mut state));
+            state.finish()
+        };
+        self.known.insert_unique(hash, made.clone(), hash_of);
+        Ok(made)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::remat::storage::Storages;
+    use super::*;
+    use crate::engine::sim::{SimEngine, profiles};
+    use crate::op::{Dtype, Shape, Unary};
+    use crate::schedule::StreamId;
+
+    #[test]
+    fn equal_ops_on_equal_views_are_one_and_unused_ones_go() {
+        let engine = SimEngine::new(&profiles()[0]);
+        let id = Storages::default().insert(0, "test", StreamId::default(), 0);
+        let mut instructions = Instructions::default();
+        let mut get = |op, count| {
+            let view = View::contiguous(Dtype::F32, Shape::new(&[count]));
+            instructions.get(&engine, Exactness::Exact, &op, &[Input { id, view, consumed: false }]).unwrap()
+        };
+        let kept = get(Op::Unary(Unary::Exp), 10);
+        assert!(Arc::ptr_eq(&kept, &get(Op::Unary(Unary::Exp), 10)));
+        assert!(!Arc::ptr_eq(&kept, &get(Op::Unary(Unary::Exp), 11)));
+        assert!(!Arc::ptr_eq(&kept, &get(Op::Unary(Unary::Log), 10)));
+        for count in 0..10 * SPARE {
+            get(Op::Unary(Unary::Log), count);
+        }
+        assert!(Arc::ptr_eq(&kept, &get(Op::Unary(Unary::Exp), 10)));
+        assert!(instructions.known.len() <= SPARE + 2);
+    }
+}

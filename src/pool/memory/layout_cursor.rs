@@ -1,0 +1,196 @@
+//! Which of a plan's addresses comes next, and notes of what is taken, for plans to be made of.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::pool::Pool;
+use crate::pool::submit::Pending;
+use crate::schedule::{IntervalId, Layout, Spot};
+
+/// A place in a layout: the blocks that the op under way has still to take.
+///
+/// It begins anew with every op, so that an op that takes other blocks than planned confuses no other.
+#[derive(Debug, Default)]
+pub struct Guide {
+    layout: Option<Arc<Layout>>,
+    begin: usize,
+    next: usize,
+    end: usize,
+    /// Where the next block is to be if it is not planned.
+    otherwise: Option<Spot>,
+}
+
+impl Guide {
+    /// An op of a schedule begins, or one that none knows.
+    pub fn begin_op(&mut self, layout: Option<&Arc<Layout>>, op: u32) {
+        let Some(layout) = layout else { return *self = Guide::default() };
+        let begin = layout.blocks.partition_point(|block| block.op < op);
+        let count = layout.blocks[begin..].partition_point(|block| block.op == op);
+        let (layout, end) = (Some(layout.clone()), begin + count);
+        *self = Guide { layout, begin, next: begin, end, otherwise: None };
+    }
+
+    /// The most bytes in blocks that the plan has at once.
+    pub fn limit_bytes(&self) -> Option<usize> {
+        Some(self.layout.as_ref()?.limit_bytes)
+    }
+
+    /// A block for what an iteration begins with comes: where the plan has it then, it is to be, unless a block is planned.
+    pub fn expect(&mut self, interval: Option<IntervalId>) {
+        self.otherwise = self.layout.as_ref().zip(interval).and_then(|(layout, interval)| {
+            let found = layout.residents.binary_search_by_key(&interval, |&(interval, _)| interval);
+            found.ok().map(|index| layout.residents[index].1.clone())
+        });
+    }
+
+    /// Where a block of this size is to be, if that is planned. If it is not the next, an op departs, or begins to be followed:
+    /// then a resident is where it is expected, and other blocks are any of the op's that are as large.
+    pub fn next(&self, bytes: usize) -> Option<Planned> {
+        let layout = self.layout.as_ref()?;
+        let is_so_large = |index: &usize| layout.blocks[*index].bytes == bytes;
+        let planned = |index| Planned { index: Some(index), spot: layout.blocks[index].spot.clone() };
+        let next = Some(self.next).filter(|&next| next < self.end && is_so_large(&next));
+        let resident = || self.otherwise.clone().map(|spot| Planned { index: None, spot });
+        let other = || (self.next..self.end).chain(self.begin..self.next).find(is_so_large).map(planned);
+        next.map(planned).or_else(resident).or_else(other)
+    }
+
+    /// The block was taken, there or elsewhere.
+    pub fn took(&mut self, planned: &Planned) {
+        self.next = planned.index.map_or(self.next, |index| self.next.max(index + 1));
+        self.otherwise = None;
+    }
+}
+
+/// A block of a layout.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// Which; none if it is not of the op.
+    index: Option<usize>,
+    pub spot: Spot,
+}
+
+/// A block that was taken. Time is counted in blocks taken and freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TakenBlock {
+    /// The op of the schedule that the program was at.
+    pub op: u32,
+    pub bytes: usize,
+    pub from: u32,
+    /// Nothing if it is not free yet.
+    pub until: Option<u32>,
+    /// The work on it when it was freed.
+    pub left: Pending,
+    /// It was for a copy from the host, and this is the work on it that the copy waited for.
+    pub found: Option<Pending>,
+}
+
+/// Which blocks are taken, and when.
+#[derive(Debug, Default)]
+pub struct Takings {
+    op: u32,
+    now: u32,
+    blocks: Vec<TakenBlock>,
+    /// By address, those that are not free: none is used twice.
+    in_use: HashMap<usize, usize>,
+    /// The next is for a copy from the host.
+    is_fetched: bool,
+}
+
+impl Takings {
+    pub fn begin_op(&mut self, op: u32) {
+        (self.op, self.is_fetched) = (op, false);
+    }
+
+    /// The next is for a copy from the host.
+    pub fn expect_copy(&mut self) {
+        self.is_fetched = true;
+    }
+
+    /// `found`: the work on it.
+    pub fn took(&mut self, offset: usize, bytes: usize, found: Pending) {
+        self.in_use.insert(offset, self.blocks.len());
+        let (op, from, left) = (self.op, self.now, Pending::default());
+        let found = std::mem::take(&mut self.is_fetched).then_some(found);
+        self.blocks.push(TakenBlock { op, bytes, from, until: None, left, found });
+        self.now += 1;
+    }
+
+    pub fn freed(&mut self, offset: usize, left: Pending) {
+        let index = self.in_use.remove(&offset).expect("what is freed was taken");
+        let block = &mut self.blocks[index];
+        (block.until, block.left) = (Some(self.now), left);
+        self.now += 1;
+    }
+
+    /// The time.
+    pub fn now(&self) -> u32 {
+        self.now
+    }
+
+    /// All blocks, in the order in which they were taken.
+    pub fn blocks(&self) -> &[TakenBlock] {
+        &self.blocks
+    }
+
+    /// Which of the blocks is at an address.
+    pub fn at(&self, offset: usize) -> Option<usize> {
+        self.in_use.get(&offset).copied()
+    }
+}
+
+impl Pool {
+    /// The blocks that were taken, if addresses have no end.
+    pub fn takings(&self) -> Option<&Takings> {
+        self.device.takings()
+    }
+
+    /// Which of the taken blocks are in use, and the intervals that their storages are in.
+    pub fn residents_in_intervals(&self) -> Vec<(IntervalId, usize)> {
+        let storages = &self.graph.storages;
+        let resident = |id| {
+            let offset = storages[id].device?.block.offset;
+            Some((self.plans.present()?.interval(&storages[id])?, self.device.takings()?.at(offset)?))
+        };
+        storages.residents().filter_map(resident).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::PlannedBlock;
+
+    #[test]
+    fn an_op_that_departs_finds_the_next_of_its_size_and_confuses_no_other() {
+        let block = |op, bytes, offset| PlannedBlock { op, bytes, spot: Spot::At(offset) };
+        let blocks = vec![block(0, 256, 0), block(2, 256, 512), block(2, 512, 1024), block(2, 256, 2048)];
+        let residents = vec![(IntervalId(5), Spot::At(3072))];
+        let layout = Arc::new(Layout { blocks, residents, limit_bytes: 4096 });
+        let mut guide = Guide::default();
+        let take = |guide: &mut Guide, bytes| {
+            let planned = guide.next(bytes);
+            planned.iter().for_each(|planned| guide.took(planned));
+            planned.map(|planned| match planned.spot {
+                Spot::At(offset) => offset,
+                Spot::On(_) => unreachable!("all spots are offsets"),
+            })
+        };
+        assert_eq!((guide.limit_bytes(), take(&mut guide, 256)), (None, None));
+        guide.begin_op(Some(&layout), 2);
+        assert_eq!([256, 256, 128].map(|bytes| take(&mut guide, bytes)), [Some(512), Some(2048), None]);
+        assert_eq!(take(&mut guide, 512), Some(1024), "it comes later than planned");
+        guide.begin_op(Some(&layout), 1);
+        assert_eq!((guide.limit_bytes(), take(&mut guide, 256)), (Some(4096), None));
+        guide.begin_op(Some(&layout), 0);
+        assert_eq!(take(&mut guide, 256), Some(0));
+        guide.begin_op(Some(&layout), 1);
+        guide.expect(Some(IntervalId(5)));
+        assert_eq!([256, 256].map(|bytes| take(&mut guide, bytes)), [Some(3072), None]);
+        guide.expect(Some(IntervalId(4)));
+        assert_eq!(take(&mut guide, 256), None);
+        guide.begin_op(None, 0);
+        assert_eq!(take(&mut guide, 256), None);
+    }
+}

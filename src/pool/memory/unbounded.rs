@@ -1,0 +1,96 @@
+//! Addresses without end, for plans: bytes are bounded, addresses are not, so that free memory is never in pieces. Where blocks
+//! are to be is found afterwards, when it is known how long each is there.
+
+use std::collections::VecDeque;
+
+use super::layout_cursor::Takings;
+use crate::engine::in_memory;
+use crate::pool::submit::Pending;
+
+/// Memory of so many bytes. No address is used twice.
+#[derive(Debug)]
+pub struct Endless {
+    /// What is no smaller takes whole pages,
+    page_bytes: Option<usize>,
+    /// unless that is too much.
+    pub takes_pages: bool,
+    next: usize,
+    /// What no block has used so far.
+    fresh_bytes: usize,
+    /// What blocks have used and left, in this order, and the work on it.
+    freed: VecDeque<(usize, Pending)>,
+    pub takings: Takings,
+}
+
+impl Endless {
+    pub fn new(limit_bytes: usize, page_bytes: Option<usize>) -> Self {
+        Endless {
+            page_bytes,
+            takes_pages: true,
+            next: 0,
+            fresh_bytes: limit_bytes,
+            freed: VecDeque::new(),
+            takings: Takings::default(),
+        }
+    }
+
+    /// The bytes of memory that a block takes.
+    pub fn bytes_in_memory(&self, bytes: usize) -> usize {
+        in_memory(bytes, self.page_bytes.filter(|_| self.takes_pages))
+    }
+
+    /// An address for a block, of which there is room, and the work to wait for: as if it took what was left the longest ago.
+    pub fn allocate(&mut self, asked_bytes: usize) -> (usize, Pending) {
+        let bytes = self.bytes_in_memory(asked_bytes);
+        let fresh_bytes = bytes.min(self.fresh_bytes);
+        self.fresh_bytes -= fresh_bytes;
+        let (mut missing_bytes, mut pending) = (bytes - fresh_bytes, Pending::default());
+        while missing_bytes > 0 {
+            let (free_bytes, on_it) = self.freed.front_mut().expect("what is not in use was left");
+            let taken_bytes = missing_bytes.min(*free_bytes);
+            pending = pending.and(*on_it);
+            (*free_bytes, missing_bytes) = (*free_bytes - taken_bytes, missing_bytes - taken_bytes);
+            if *free_bytes == 0 {
+                self.freed.pop_front();
+            }
+        }
+        let offset = self.next;
+        self.next += bytes;
+        self.takings.took(offset, asked_bytes, pending);
+        (offset, pending)
+    }
+
+    pub fn free(&mut self, offset: usize, bytes: usize, pending: Pending) {
+        self.takings.freed(offset, pending);
+        self.freed.push_back((bytes, pending));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Lane, Mark};
+
+    #[test]
+    fn what_is_no_smaller_than_a_page_takes_whole_ones_unless_that_is_too_much() {
+        let mut endless = Endless::new(4096, Some(1024));
+        assert_eq!([768, 1024, 1280].map(|bytes| endless.bytes_in_memory(bytes)), [768, 1024, 2048]);
+        assert_eq!([1280, 256].map(|bytes| endless.allocate(bytes).0), [0, 2048]);
+        assert_eq!(endless.takings.blocks()[0].bytes, 1280, "what was asked for is what is planned");
+        endless.takes_pages = false;
+        assert_eq!(endless.bytes_in_memory(1280), 1280);
+    }
+
+    #[test]
+    fn what_was_left_first_is_used_first() {
+        let work = |sequence| Pending::default().with(Mark { lane: Lane::Offload, sequence });
+        let mut endless = Endless::new(1024, None);
+        assert_eq!(endless.allocate(512), (0, Pending::default()));
+        assert_eq!(endless.allocate(512), (512, Pending::default()));
+        endless.free(512, 512, work(3));
+        endless.free(0, 512, work(5));
+        assert_eq!(endless.allocate(256), (1024, work(3)));
+        assert_eq!(endless.allocate(512), (1280, work(5)));
+        assert_eq!(endless.allocate(256), (1792, work(5)));
+    }
+}

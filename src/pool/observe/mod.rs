@@ -1,0 +1,7 @@
+//! What happened: for plans, for users, for the journal.
+
+pub mod failures;
+pub mod journal;
+pub mod planning_state;
+pub mod requests;
+pub mod tallies;

@@ -1,0 +1,99 @@
+//! How much encoded forms of values would take: counted by ops while an iteration is logged, since what an encoded form needs room
+//! for is to be known before it is made. The counts lie in the host tier until the log is planned.
+
+use hashbrown::HashMap;
+use smallvec::{SmallVec, smallvec};
+
+use crate::engine::{Instruction, aligned};
+use crate::error::Error;
+use crate::op::{Counts, Dtype, Op, Origin, Shape, Tally, View};
+use crate::pool::Pool;
+use crate::pool::remat::storage::{Copy, StorageId};
+use crate::pool::run::Input;
+use crate::pool::submit::HostAccess;
+
+/// Counts that are kept at the most.
+const MOST: usize = 1 << 14;
+
+/// The number of a storage, what was counted of it, and where that is.
+pub type Tallied = (u64, Tally, Copy);
+
+const WORD_BYTES: usize = size_of::<u32>();
+
+impl Pool {
+    /// Counts what forms of an op's outputs would take, if it is to be planned; nothing where there is no room for it.
+    pub(in crate::pool) fn tally(
+        &mut self,
+        made_by: &Instruction,
+        outputs: &[StorageId],
+    ) -> Result<(), Error> {
+        let settings = &self.settings;
+        let may_encode = settings.policy.may_encode() && settings.ways.offload;
+        // Where time is the engine's own there is nothing to count, and a replay has none of these ops.
+        let counts = self.engine().times().is_none() && !settings.states_counts();
+        if self.log.is_none() || !may_encode || !counts {
+            return Ok(());
+        }
+        for (place, (&id, view)) in outputs.iter().zip(&made_by.outputs).enumerate() {
+            for tally in Origin::tallies(&made_by.op, place, view) {
+                if self.tallies.len() < MOST && self.graph.storages[id].device.is_some() {
+                    let row = View::contiguous(view.dtype, Shape::new(&[view.shape().count()]));
+                    self.tally_one(tally, id, row)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn tally_one(&mut self, tally: Tally, id: StorageId, view: View) -> Result<(), Error> {
+        let word = View::contiguous(Dtype::U32, Shape::new(&[1]));
+        let inputs = [view, word].map(|view| Input { id, view, consumed: false });
+        let engine = self.engine().clone();
+        let plan = self.instructions.get(&*engine, self.settings.exactness, &Op::Tally(tally), &inputs)?;
+        let scratch = self.device.allocate(&*engine, plan.scratch_bytes);
+        let Some(scratch) = scratch.map_err(|error| self.engine_error(error))? else { return Ok(()) };
+        let placed = self.host_block(aligned(WORD_BYTES), false);
+        let Ok(Some((block, busy))) = placed else {
+            self.device.free(scratch.0, scratch.1);
+            return placed.map(|_| ());
+        };
+        let beside = Copy { block, written: busy, touched: busy };
+        match self.submit_beside(&[id], &plan, smallvec![scratch], Some(beside)) {
+            Ok((_, done)) => {
+                let number = self.graph.storages[id].number;
+                self.tallies.push((number, tally, Copy::new(block, done)));
+                self.note_recompute(plan.op.name(), &[]);
+                Ok(())
+            }
+            Err(error) => {
+                self.host.free(block, busy);
+                Err(error)
+            }
+        }
+    }
+
+    /// What was counted, by the numbers of storages; none on an engine without data.
+    pub(in crate::pool) fn tallied(&mut self) -> Result<HashMap<u64, Counts>, Error> {
+        let tallies = std::mem::take(&mut self.tallies);
+        let read = |&(number, tally, copy): &Tallied| {
+            let span = self.host.span(copy.block, WORD_BYTES);
+            let bytes = HostAccess::new(self.engine().clone(), span, copy.written).read()?;
+            let count = bytes.map(|bytes| u32::from_ne_bytes(bytes.try_into().expect("a word")));
+            Ok(count.map(|count| (number, tally, count as usize)))
+        };
+        let counts: Result<SmallVec<[_; 64]>, _> = tallies.iter().map(read).collect();
+        tallies.iter().for_each(|(_, _, copy)| self.host.free(copy.block, copy.touched));
+        let counts = counts.map_err(|error| self.engine_error(error))?;
+        let mut of = HashMap::<u64, Counts>::new();
+        for (number, tally, count) in counts.into_iter().flatten() {
+            *of.entry(number).or_default().of(tally) = Some(count);
+        }
+        Ok(of)
+    }
+
+    pub(in crate::pool) fn forget_tallies(&mut self) {
+        for (_, _, Copy { block, touched, .. }) in std::mem::take(&mut self.tallies) {
+            self.host.free(block, touched);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! What is known of storages: their records, how each is made again, and what that keeps known.
+
+pub mod components;
+pub mod neighbourhood;
+pub mod recipe;
+pub mod rematerialize;
+pub mod storage;
+pub mod table;

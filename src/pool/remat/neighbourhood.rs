@@ -1,0 +1,283 @@
+//! What would have to be remade with a storage if its bytes were dropped: its evicted neighbourhood, Kirisame et al., *Dynamic Tensor
+//! Rematerialization* (ICLR 2021), section 3. Of every storage that could leave its cost is asked whenever one does, and between two
+//! evictions few change: so each is remembered until a change near it.
+
+use std::cell::Cell;
+
+use smallvec::SmallVec;
+
+use super::recipe::Graph;
+use super::storage::StorageId;
+
+/// Changes that are looked at one by one; of more, all that is remembered is forgotten.
+const MOST_CHANGES: usize = 256;
+/// Storages near changes that are looked at, in all.
+const MOST_STIRRED: usize = 16 * 1024;
+/// Neighbours found without an allocation.
+const FEW: usize = 32;
+
+/// What is remembered of a storage.
+#[derive(Debug, Clone, Default)]
+pub struct Around {
+    known: Cell<Known>,
+    /// The last walk of changes that came by.
+    stirred: Cell<u64>,
+}
+
+/// A walk that was made.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    /// When: of another age nothing is true any more. The first age is 1.
+    age: u32,
+    cost_ns: u64,
+    /// Where it would have ended early.
+    most_ns: u64,
+}
+
+/// Storages near which what is remembered may not be true any more.
+#[derive(Debug)]
+pub struct Changes {
+    ids: Vec<StorageId>,
+    age: u32,
+    walks: u64,
+}
+
+impl Default for Changes {
+    fn default() -> Self {
+        Changes { ids: Vec::new(), age: 1, walks: 0 }
+    }
+}
+
+impl Changes {
+    pub fn add(&mut self, id: StorageId) {
+        // One more says that there were too many.
+        if self.ids.len() <= MOST_CHANGES && self.ids.last() != Some(&id) {
+            self.ids.push(id);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Towards {
+    Inputs,
+    Outputs,
+}
+
+impl Graph {
+    /// The time of the ops that made the storages without bytes that `id` would be remade through, or that would be remade
+    /// through it, directly or by others: at most `most` in each direction, the nearest. From `most_ns` on it may be less.
+    /// [`heed_changes`](Graph::heed_changes) comes first, with the same `most`.
+    pub fn evicted_neighbourhood_ns(&self, id: StorageId, most: usize, most_ns: u64) -> u64 {
+        let (around, age) = (&self.storages[id].around, self.storages.changes.age);
+        let known = around.known.get();
+        if known.age == age && (known.cost_ns < known.most_ns || known.cost_ns >= most_ns) {
+            debug_assert_eq!(known.cost_ns, self.walked_ns(id, most, known.most_ns));
+            return known.cost_ns;
+        }
+        let cost_ns = self.walked_ns(id, most, most_ns);
+        around.known.set(Known { age, cost_ns, most_ns });
+        cost_ns
+    }
+
+    fn walked_ns(&self, id: StorageId, most: usize, most_ns: u64) -> u64 {
+        let mut walk = Walk { graph: self, found: SmallVec::new(), end: most, cost_ns: 0, most_ns };
+        walk.through(id, 0, Towards::Inputs);
+        let ancestors = walk.found.len();
+        walk.end = most.saturating_add(ancestors);
+        walk.through(id, ancestors, Towards::Outputs);
+        walk.cost_ns
+    }
+
+    /// Forgets what changes may have made untrue.
+    pub fn heed_changes(&mut self, most: usize) {
+        let changes = &mut self.storages.changes;
+        let mut ids = std::mem::take(&mut changes.ids);
+        let are_few = ids.len() <= MOST_CHANGES;
+        let mut left = MOST_STIRRED;
+        if !are_few || !ids.iter().all(|&id| self.stir(id, most, &mut left)) {
+            self.storages.changes.age += 1;
+        }
+        ids.clear();
+        self.storages.changes.ids = ids;
+    }
+
+    /// Forgets what is remembered of all that a walk can come from to a storage: each storage on its way is found by it. `false`:
+    /// there are too many.
+    fn stir(&mut self, id: StorageId, most: usize, left: &mut usize) -> bool {
+        if !self.storages.contains(id) {
+            // What was around it has changed as well.
+            return true;
+        }
+        self.storages[id].around.known.take();
+        for towards in [Towards::Inputs, Towards::Outputs] {
+            self.storages.changes.walks += 1;
+            let walk = self.storages.changes.walks;
+            let mut reached: SmallVec<[StorageId; FEW]> = [id].into_iter().collect();
+            let mut from = 0;
+            for _ in 0..most {
+                let to = reached.len();
+                for at in from..to {
+                    self.each_neighbour(reached[at], towards, |neighbour| {
+                        let storage = &self.storages[neighbour];
+                        if storage.around.stirred.replace(walk) != walk {
+                            storage.around.known.take();
+                            *left = left.saturating_sub(1);
+                            if !storage.stored() {
+                                reached.push(neighbour);
+                            }
+                        }
+                        *left > 0
+                    });
+                }
+                from = to;
+            }
+        }
+        *left > 0
+    }
+
+    /// What a storage is made from, or what is made from it, for as long as `more` says so. Whether it always did.
+    fn each_neighbour(
+        &self,
+        id: StorageId,
+        towards: Towards,
+        mut more: impl FnMut(StorageId) -> bool,
+    ) -> bool {
+        let storage = &self.storages[id];
+        match towards {
+            Towards::Inputs => {
+                storage.recipe.is_none_or(|recipe| self.recipe(recipe).inputs.iter().all(|&id| more(id)))
+            }
+            Towards::Outputs => storage
+                .consumers
+                .iter()
+                .all(|&consumer| self.recipe(consumer).outputs.iter().flatten().all(|&id| more(id))),
+        }
+    }
+}
+
+/// A walk from a storage through those without bytes.
+struct Walk<'a> {
+    graph: &'a Graph,
+    found: SmallVec<[StorageId; FEW]>,
+    /// How many are to be found.
+    end: usize,
+    /// Of those found; where the walk ends if it is so much.
+    cost_ns: u64,
+    most_ns: u64,
+}
+
+impl Walk<'_> {
+    /// From `id`, then from what is found, `next` first.
+    fn through(&mut self, id: StorageId, mut next: usize, towards: Towards) {
+        let graph = self.graph;
+        let mut at = Some(id);
+        while let Some(id) = at {
+            if !graph.each_neighbour(id, towards, |neighbour| self.add(neighbour)) {
+                return;
+            }
+            at = self.found.get(next).copied();
+            next += 1;
+        }
+    }
+
+    /// Whether the walk goes on.
+    fn add(&mut self, id: StorageId) -> bool {
+        if self.found.len() < self.end && !self.graph.storages[id].stored() && !self.found.contains(&id) {
+            self.found.push(id);
+            self.cost_ns += self.graph.own_ns(id);
+        }
+        self.found.len() < self.end && self.cost_ns < self.most_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+
+    use crate::OvercommitDevice;
+    use crate::config::Config;
+    use crate::engine::Engine;
+    use crate::engine::sim::{SimEngine, profiles};
+    use crate::op::{Binary, Dtype, Op, Scalar, Shape, View};
+    use crate::policy::Knowledge;
+    use crate::pool::Pool;
+    use crate::pool::run::Input;
+
+    const SIZE: usize = 1024;
+    /// Blocks that memory is of.
+    const ROOM: usize = 8;
+
+    /// What a program does next.
+    #[derive(Debug, Clone)]
+    enum Step {
+        Make,
+        /// The sum of two that it holds; those are freed, or not.
+        Add([(Index, bool); 2]),
+        Free(Index),
+        /// What is remembered is compared with a walk that may end early.
+        Ask(u64),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            1 => Just(Step::Make),
+            8 => any::<[(Index, bool); 2]>().prop_map(Step::Add),
+            2 => any::<Index>().prop_map(Step::Free),
+            4 => prop_oneof![0..200_000u64, Just(u64::MAX)].prop_map(Step::Ask),
+        ];
+        prop::collection::vec(step, 1..300)
+    }
+
+    /// All that could leave are asked for.
+    fn ask(pool: &mut Pool, most_ns: u64) {
+        let Knowledge::Neighbourhood { most } = pool.rule().knows() else { panic!("the default knows it") };
+        pool.graph.heed_changes(most);
+        let graph = &pool.graph;
+        for id in graph.storages.residents() {
+            let known_ns = graph.evicted_neighbourhood_ns(id, most, most_ns);
+            let all_ns = graph.walked_ns(id, most, u64::MAX);
+            let is_known = known_ns == all_ns || (most_ns..=all_ns).contains(&known_ns);
+            assert!(is_known, "{known_ns} are remembered of {all_ns}, where {most_ns} are asked for");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_remembered_is_true(steps in steps(), offload: bool) {
+            let engine = Arc::new(SimEngine::new(&profiles()[0]));
+            let config = Config::new().offload(offload).budget_bytes(ROOM * 4 * SIZE).host_limit_bytes(1 << 30);
+            let mut pool =
+                Pool::new(OvercommitDevice::Host(0), engine.clone(), config.resolve(engine.props()).unwrap());
+            let (shape, dtype) = (Shape::new(&[SIZE]), Dtype::F32);
+            let view = View::contiguous(dtype, shape);
+            let mut held = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Ask(most_ns) => ask(&mut pool, most_ns),
+                    Step::Free(index) if !held.is_empty() => {
+                        let id = held.swap_remove(index.index(held.len()));
+                        pool.release(id);
+                    }
+                    Step::Add(operands) if held.len() > 2 => {
+                        let mut inputs = Vec::new();
+                        for (index, consumed) in operands {
+                            let at = index.index(held.len());
+                            let id = if consumed { held.swap_remove(at) } else { held[at] };
+                            inputs.push(Input { id, view, consumed });
+                        }
+                        let made = pool.run(&Op::Binary(Binary::Add), &inputs);
+                        held.extend(made.into_iter().flatten().map(|(id, _)| id));
+                    }
+                    _ => {
+                        let made = pool.run(&Op::Fill { shape, dtype, value: Scalar::Int(1) }, &[]);
+                        held.extend(made.into_iter().flatten().map(|(id, _)| id));
+                    }
+                }
+            }
+            ask(&mut pool, u64::MAX);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Recomputation: the bytes of a storage that were dropped, made again by its recipe.
+
+use super::recipe::{Recipe, RecipeId};
+use super::storage::StorageId;
+use crate::error::Error;
+use crate::pool::Pool;
+
+/// Ops that a recomputation runs before it drops nothing more where bytes can be moved: what is dropped on the way may be
+/// needed again on the way, and that again.
+const MOST_DROPPING: u32 = 128;
+
+impl Pool {
+    /// Brings all of these back. One may have to leave for another.
+    pub(in crate::pool) fn remake_all(&mut self, ids: &[StorageId]) -> Result<(), Error> {
+        if !self.remaking {
+            self.remade_ops = 0;
+        }
+        self.want(ids);
+        let mut result = Ok(());
+        while let Some(&id) = ids.iter().find(|&&id| result.is_ok() && !self.graph.storages[id].stored()) {
+            result = self.remake(id);
+        }
+        self.unwant(ids);
+        result
+    }
+
+    /// Brings a storage that is active but not stored back into device memory, by running recipes; nothing if it is stored.
+    ///
+    /// An explicit worklist: the recipe on top runs once all it reads is stored. What is stored for a recipe on the list is
+    /// *wanted* until that has run: it is not dropped again, at the worst moved, unless nothing else can leave. Each recipe but
+    /// those that make such a storage again runs once while it is on the list, and none can come to be above itself. So this
+    /// ends.
+    fn remake(&mut self, id: StorageId) -> Result<(), Error> {
+        if self.graph.storages[id].stored() {
+            return Ok(());
+        }
+        let begin_ns = self.computed_ns;
+        let mut work = vec![self.begin_remake(id)];
+        self.remaking = true;
+
+        let result = loop {
+            let Some(&recipe) = work.last() else { break Ok(()) };
+            let inputs = &self.graph.recipe(recipe).inputs;
+            match inputs.iter().copied().find(|&input| !self.graph.storages[input].stored()) {
+                Some(input) => work.push(self.begin_remake(input)),
+                None => {
+                    let replayed = self.replay(recipe);
+                    if replayed.is_err() {
+                        break replayed;
+                    }
+                    work.pop();
+                }
+            }
+        };
+        for recipe in work {
+            let inputs = self.graph.recipe(recipe).inputs.clone();
+            self.unwant(&inputs);
+        }
+        self.remaking = false;
+        self.took_remaking(id, self.computed_ns - begin_ns);
+        result
+    }
+
+    /// Whether the recomputation under way, if there is one, may drop what it does not want.
+    pub(in crate::pool) fn may_drop(&self) -> bool {
+        !self.remaking || self.remade_ops < MOST_DROPPING || !self.settings.ways.offloads_all()
+    }
+
+    /// What the recipe of a storage reads is wanted from now on.
+    fn begin_remake(&mut self, id: StorageId) -> RecipeId {
+        let recipe = self.graph.storages[id].recipe;
+        let recipe = recipe.expect("an active storage is stored or can be made again");
+        let inputs = self.graph.recipe(recipe).inputs.clone();
+        self.want(&inputs);
+        recipe
+    }
+
+    pub(in crate::pool) fn want(&mut self, ids: &[StorageId]) {
+        ids.iter().for_each(|&id| self.graph.storages[id].wanted += 1);
+    }
+
+    pub(in crate::pool) fn unwant(&mut self, ids: &[StorageId]) {
+        ids.iter().for_each(|&id| self.graph.storages[id].wanted -= 1);
+    }
+
+    /// Runs a recipe whose inputs are stored and wanted; they are wanted no more if it could be run.
+    fn replay(&mut self, recipe: RecipeId) -> Result<(), Error> {
+        let Recipe { instruction, inputs: ids, .. } = self.graph.recipe(recipe).clone();
+        let plan = match self.settings.sabotage {
+            None => instruction,
+            Some(fault) => fault.spoil(&**self.engine(), &instruction),
+        };
+        let blocks = self.reserve(&ids, &plan, None)?;
+        let submitted = self.submit(&ids, &plan, blocks, None);
+        self.unpin(&ids);
+        let copies = submitted?;
+        self.unwant(&ids);
+        // Only now: what made room may have been the end of an output that nothing claims.
+        let outputs = self.graph.recipe(recipe).outputs.clone();
+        let mut restored = Vec::new();
+        for (output, copy) in outputs.into_iter().zip(copies) {
+            let wanted = output.filter(|&id| {
+                let storage = &self.graph.storages[id];
+                storage.active() && !storage.stored()
+            });
+            match wanted {
+                Some(id) => {
+                    // Its next use is near: from now on it is like others.
+                    self.graph.storages.limit_scopes(id, 0);
+                    self.graph.storages.set_device(id, copy, self.computed_ns);
+                    self.graph.has_bytes(id);
+                    self.is_present(id);
+                    self.graph.unclaim(id, &mut self.lost);
+                    self.lost.extend(self.graph.storages[id].signs.take());
+                    self.counters.recomputed_bytes += self.graph.storages[id].size_bytes as u64;
+                    if self.journal.is_recording() {
+                        restored.push(id);
+                    }
+                }
+                None => self.device.free(copy.block, copy.touched),
+            }
+        }
+        self.note_recompute(plan.op.name(), &restored);
+        self.settle_claims();
+        self.counters.recomputed_ops += 1;
+        self.remade_ops += 1;
+        Ok(())
+    }
+}
