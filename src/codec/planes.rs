@@ -4,8 +4,8 @@
 //! Integers take the bits of their range in a row. Floats lose what their exponents share: of normal numbers in 32 bits
 //! 4 of these, in 16 bits (BF16) 4 too. So little is saved of floats with a long mantissa. A value whose planes take
 //! more than 15/16 of its memory stays as it is, since encoding and decoding are two passes over it. The size is
-//! counted while the iteration is logged. What does not fit into the capacity, which is a 32nd larger, is kept in the
-//! host tier.
+//! counted while the iteration is logged. Rows that do not fit into the capacity, which is a 32nd larger, are kept in
+//! the host tier.
 
 use super::{Codec, worthwhile};
 use crate::op::{Encoding, Planes, Reads};

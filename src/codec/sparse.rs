@@ -3,8 +3,8 @@
 //!
 //! Besides the paper's form, with a byte for the place of each value that is kept, there is one with a bit for each
 //! value of the row, which takes less where more than one of eight is not zero. How many are not zero is counted while
-//! the iteration is logged. What does not fit into the capacity, which is an eighth larger, is kept in the host tier. A
-//! value whose form takes more than three quarters of its memory stays as it is.
+//! the iteration is logged. Rows that do not fit into the capacity, which is an eighth larger, are kept in the host
+//! tier. A value whose form takes more than three quarters of its memory stays as it is.
 
 use super::{Codec, worthwhile};
 use crate::op::{Encoding, Origin, Reads, Sparse};

@@ -10,8 +10,8 @@
 //!   and of those below alone, so that the number falls from layer to layer, and that of the forward pass is the one
 //!   that most ops share. The gradient of the loss itself, before the topmost weights are reached, counts as forward.
 //! - *Update* ops read no activation, lead to nothing that does, and touch what persists.
-//! - *Backward* ops are the rest. What leads nowhere, such as a metric or running statistics, belongs to the phase of
-//!   the op before it.
+//! - *Backward* ops are the rest. An op that leads nowhere, such as one of a metric or of running statistics, belongs
+//!   to the phase of the op before it.
 //!
 //! A program that trains two networks by two losses has no such topmost weight. Policies that need phases then evict
 //! less.

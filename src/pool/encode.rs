@@ -6,7 +6,7 @@
 //! is needed no more. A form of counted size has an overflow in the host tier for the worst case, where kernels read
 //! and write rows that find no room. [Signs](Encoding::Signs) cannot be decoded: the storage's own recipe stays, and
 //! its bytes are dropped where `drop` would be allowed. An op that can runs on the encoded form itself; any other
-//! decodes, or recomputes. What encodings there are, and what is left alone, is in `codec/`.
+//! decodes, or recomputes. `codec/` lists the encodings, and the values that are left alone.
 
 use std::sync::Arc;
 

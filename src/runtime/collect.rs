@@ -10,17 +10,18 @@
 //!   device, another checkpointed scope, 16 ops, or when another thread needs what was promised to it. All of that
 //!   follows from program order, not from time or free memory.
 //! - *Which steps become one op* is decided in `segments`; a step that stays alone is submitted as the op that was
-//!   asked for. What a run can end in is in `ending`. The gradient of a convolution's input waits in the same place
-//!   (`defer`).
+//!   asked for. `ending` has the reductions that a run can end in. The gradient of a convolution's input waits in the
+//!   same place (`defer`).
 //! - *An op that is small beside a run*, with at most a sixteenth of its bytes, and that reads nothing of it, goes
 //!   ahead of it: what a norm computes for each channel does not end the run over its image.
 //! - *The budget* allows a fused op what its steps need. Where the op does not fit as a whole, its steps run one by
 //!   one, by the same kernel. So the smallest budget is that of the steps, and an op that does not fit by itself is
 //!   refused when it is asked for.
-//! - *Inputs are held by the run.* What the program drops meanwhile is consumed by the last op that reads it, through
-//!   whatever views it was read before. So a step takes no more memory in a run than it was said to need.
-//! - *An error* (of the engine, or a full host tier) comes with the call that ends the run. What was not submitted
-//!   waits on with its inputs, and is tried again when the run next ends, unless its handles are gone by then.
+//! - *Inputs are held by the run.* An input that the program drops meanwhile is consumed by the last op that reads it,
+//!   through whatever views it was read before. So a step takes no more memory in a run than it was said to need.
+//! - *An error* (of the engine, or a full host tier) comes with the call that ends the run. Steps that were not
+//!   submitted wait on with their inputs, and are tried again when the run next ends, unless their handles are gone by
+//!   then.
 //! - *The bits* are those of the ops by themselves: each step rounds to the element type (`kernels/fused.cu`, which
 //!   interprets a program, 256 elements at a time on the host and one on the device). The exception is a NaN's sign on
 //!   the host: a sum of two NaN has that of the first, and which is the first is the compiler's choice.

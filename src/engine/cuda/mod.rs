@@ -11,8 +11,8 @@
 //!   kept open, so that others find the same ones by name. The driver's version is checked before a context is made.
 //! - *Kernels* are compiled by file and element type, and cached on disk (`compile`, `cache`, `modules`). Before the
 //!   pool's lock is taken, [`Engine::prepare`] compiles or loads what the first op of a kind and its types takes, and
-//!   the libraries load their own code. What cannot be known then (a square that is asked for as a power, a copy that a
-//!   product needs) is compiled at the launch, under the lock.
+//!   the libraries load their own code. Kernels that cannot be foreseen (of a square that is asked for as a power, of a
+//!   copy that a product needs) are compiled at the launch, under the lock.
 //! - *A launch* writes addresses into arguments that exist already, since an instruction is lowered once (`kept`).
 //!   Library calls, and images that are decoded first, are put together at each launch. An op takes two to four driver
 //!   calls (`tests/cuda/calls.rs`): whether the context is current, the launch, perhaps an event, and of some the
@@ -39,9 +39,9 @@
 //! - *Props* are computed from clocks, units and bus width; the link is assumed by architecture. Nothing in them is
 //!   measured, so that decisions are the same in every run.
 //!
-//! How work is cut for blocks and threads is in `op/lower/gpu.rs`. What can be checked without a GPU:
-//! `scripts/check-cuda`, `check-kernels`, `check-sass`, `check-libraries`, `check-sanitizers`; on one,
-//! `scripts/gpu-check`.
+//! `op/lower/gpu.rs` describes how work is cut for blocks and threads. Without a GPU, `scripts/check-cuda`,
+//! `check-kernels`, `check-sass`, `check-libraries` and `check-sanitizers` check the engine; with one,
+//! `scripts/gpu-check` does.
 
 mod cache;
 #[cfg(feature = "host")]
