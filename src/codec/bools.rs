@@ -1,4 +1,4 @@
-//! Masks, a bit an element. Not in the paper, whose masks are those of rectifiers.
+//! Masks, one bit an element. They are not in the paper, whose masks are those of rectifiers.
 
 use super::Codec;
 use crate::op::{Encoding, Reads};

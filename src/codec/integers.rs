@@ -1,5 +1,5 @@
-//! Integers of which the op and its shapes tell how large they can be: places along an axis, and bools that were converted. Not in
-//! the paper.
+//! Small integers whose range follows from the op and its shapes: places along an axis, and bools that were converted.
+//! They are not in the paper.
 
 use super::Codec;
 use crate::op::{Encoding, Op, Origin, Reads};

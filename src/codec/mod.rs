@@ -1,8 +1,48 @@
-//! Encodings of what waits for the backward pass: Jain et al., *Gist: Efficient Data Encoding for Deep Neural Network
-//! Training*, ISCA 2018. Each says what it is for; it encodes and decodes by ops (`op/encoding.rs` has their sizes).
+//! Encodings: how values that wait for their next use are kept in fewer bits. Those that wait for the backward pass are
+//! the case of Jain et al., *Gist: Efficient Data Encoding for Deep Neural Network Training*, ISCA 2018.
 //!
-//! To add one: a file here, its row in [`ALL`], an [`Encoding`], its lowering in `op/lower/coded.rs` (or `form.rs`, where its size
-//! is counted), a file of `kernels/`.
+//! Encoding is an eviction method beside offload and drop. `Op::Encode` and `Op::Decode` are ops like others: they are
+//! priced, simulated, traced and recorded as recipes. An encoded form is a storage of the pool's own, which is only
+//! ever moved (`pool/encode.rs`). Each codec of this module states for which uses it is enough, and how it encodes a
+//! value of a given origin; [`smallest`] chooses among them. `op/encoding.rs` has their sizes.
+//!
+//! | codec | keeps | loses |
+//! |---|---|---|
+//! | `signs` | a bit a float, where all coming uses read no more than whether it is greater than zero | the values |
+//! | `bools` | a bit a bool | nothing |
+//! | `taps` | a max-pool's indices, by the place in the window | nothing |
+//! | `integers` | integers whose range follows from op and shapes | nothing |
+//! | `sparse` | floats that are not zero | nothing |
+//! | `planes` | floats and integers of any type, by what they share with their row | nothing |
+//! | `reduced` | floats in a format of fewer bits | bits |
+//!
+//! - *Signs* cannot be decoded. The storage keeps its recipe and its bytes are dropped; the signs are kept in their
+//!   place.
+//! - *Any other form* can. Its storage gets the decoding as its recipe, and its old recipe is forgotten, with what that
+//!   kept known.
+//! - *Some ops run on the form itself* (`Op::on_encoded`): a rectifier's gradient on signs, a max-pool's on taps, and,
+//!   of `f32` and `f64`, a convolution's gradient of weights on sparse, packed and rounded images. The host engine
+//!   decodes a few channels of one image at a time for the latter, a simulated GPU one image. The CUDA engine's
+//!   libraries take all images at once, and in parts they would add up in another order; there everything would be
+//!   decoded into workspace, which saves nothing, so the pool decodes first. Each op that reads a form decodes it for
+//!   itself. It is logged, recorded and refused as the op that was asked for.
+//! - *A storage that leaves encoded after an op is encoded before it* where the op can run over it: the op then takes
+//!   its memory. Gist's in-place rectifiers follow from that.
+//! - *Not encoded* are values that the program wrote, whose copy in the host tier lets them leave for nothing, and
+//!   values whose decoding would not fit the budget. Nothing else leaves to make room for a form. Like the rest of a
+//!   plan, encoding happens only while the host tier has room for all that device memory can hold.
+//! - *Lossy formats* are for the policy `gist` alone. They change a storage's value once, after its last use in the
+//!   forward pass. What is recomputed from such a storage is computed from the rounded values.
+//!
+//! How large sparse and packed forms are depends on values: see `op/form.rs`, and
+//! `docs/decisions/037-forms-of-counted-size.md`. How `auto` weighs encodings is in
+//! `docs/decisions/036-encodings-are-ops-and-storages.md`.
+//!
+//! Two things are absent. Values that the program wrote, such as tokens, are not packed, since no op tells what they
+//! are. The kernels of counted forms take a row a thread, which is correct on a GPU, and not fast.
+//!
+//! To add an encoding: a file here, its row in [`ALL`], an [`Encoding`], its lowering in `op/lower/coded.rs` (or
+//! `form.rs`, where its size is counted), and a file of `kernels/`.
 
 mod bools;
 mod integers;

@@ -1,6 +1,6 @@
-//! Binarize (section 4.1): where all coming uses read no more than whether a value is greater than zero, as the gradient of a
-//! rectifier does of its output, a bit a value is kept. That gradient reads the bits; the values themselves come back, if
-//! they are asked for after all, by the op that made them.
+//! Binarize (section 4.1): where all coming uses read no more than whether a value is greater than zero, as the
+//! gradient of a rectifier does, one bit of each value is kept. That gradient reads the bits. If the values themselves
+//! are asked for after all, the op that made them runs again.
 
 use super::Codec;
 use crate::op::{Encoding, Reads};

@@ -1,6 +1,10 @@
-//! Sparse storage, dense compute (section 4.2): values that are mostly zero are kept without the zeros. Besides the paper's form
-//! there is one with a bit for each value, which takes less where more than one of eight is not zero. How many are is counted
-//! while the iteration is logged; what does not fit into the room for these, an eighth more, is kept in the host tier.
+//! Sparse storage, dense compute (section 4.2, SSDC): values that are mostly zero are kept without the zeros. Zero
+//! means that all bits are clear.
+//!
+//! Besides the paper's form, with a byte for the place of each value that is kept, there is one with a bit for each
+//! value of the row, which takes less where more than one of eight is not zero. How many are not zero is counted while
+//! the iteration is logged. Rows that do not fit into the capacity, which is an eighth larger, are kept in the host
+//! tier. A value whose form takes more than three quarters of its memory stays as it is.
 
 use super::{Codec, worthwhile};
 use crate::op::{Encoding, Origin, Reads, Sparse};

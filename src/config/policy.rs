@@ -8,7 +8,8 @@ use std::str::FromStr;
 #[non_exhaustive]
 pub enum Policy {
     /// The best there is: whole iterations are planned, once the program repeats itself. Before that, and where it departs
-    /// from the plan: least recently used first, by whichever of dropping and offloading costs less.
+    /// from the plan: what costs the least for its size and for how long it is not needed goes first, by whichever of
+    /// dropping and offloading costs less.
     #[default]
     Auto,
     /// SuperNeurons' tensor cache: least recently used first, always offloaded.

@@ -1,5 +1,9 @@
-//! Layers, from names of ops and data flow: a convolution, matrix product, pool, concatenation or join, with the pointwise
-//! and norm ops after it.
+//! Layers, from dataflow and the names that this crate's and PyTorch's ops have.
+//!
+//! A layer begins at a convolution, a matrix product, a pool, a concatenation (a copy into a destination that nothing
+//! has written) or a join (an addition of two layers' values of its size). An op that begins none belongs to the latest
+//! layer that it reads. A pool that is multiplied with what it was made from is local response normalization, and part
+//! of that layer. Means over all pixels are no pools, since they are reductions here.
 
 use super::dataflow::Dataflow;
 use super::phases::Phase;

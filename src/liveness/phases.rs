@@ -1,14 +1,20 @@
-//! Forward, backward and update, from data flow alone.
+//! Forward, backward and update, from dataflow alone. No op's name is asked, and no order but that of the data, so that
+//! branches, skip connections, shared weights and accumulated gradients need no rules of their own.
 //!
-//! What an iteration is for is what it leaves or makes without reading it: new weights, or gradients where nothing updates them.
-//! Of these, what descends from the topmost weight counts, so that running statistics do not: of all that persists, is touched
-//! more than once and leads to a large part of the results, that which is touched first the latest.
+//! The results of an iteration are what it leaves, or makes without reading it: new weights and moments, or gradients
+//! where nothing updates them. Of these, those count that descend from the topmost weight, so that running statistics
+//! do not. The topmost weight is, of all storages that persist, are touched more than once and lead to a large part of
+//! the results, the one that is touched first the latest.
 //!
-//! - *Forward* is what leads to as many of these as the input does. A backward op leads to the gradients of its own layer and
-//!   of those below alone, so that their number falls from op to op, and that of the forward pass is the one that most ops
-//!   share. The gradient of the loss itself, before the topmost weights are reached, counts as forward.
-//! - *Update* is what reads no activation, leads to nothing that does, and touches what persists.
-//! - *Backward* is the rest. What leads nowhere, such as a metric or running statistics, belongs to the op before it.
+//! - *Forward* ops lead to as many of these as the input does. A backward op leads to the gradients of its own layer
+//!   and of those below alone, so that the number falls from layer to layer, and that of the forward pass is the one
+//!   that most ops share. The gradient of the loss itself, before the topmost weights are reached, counts as forward.
+//! - *Update* ops read no activation, lead to nothing that does, and touch what persists.
+//! - *Backward* ops are the rest. An op that leads nowhere, such as one of a metric or of running statistics, belongs
+//!   to the phase of the op before it.
+//!
+//! A program that trains two networks by two losses has no such topmost weight. Policies that need phases then evict
+//! less.
 
 use hashbrown::HashMap;
 

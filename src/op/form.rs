@@ -1,5 +1,16 @@
-//! Forms whose rows take as much room as their values need, side by side: what values are like says how much that is, so it is
-//! known only after encoding. There is room for so much; a row that finds none is kept as it is, in memory beside the form.
+//! Encoded forms whose rows take as much room as their values need, side by side: [`Sparse`] and [`Planes`].
+//!
+//! How large such a form is follows from its values, and is known only after encoding. The pool does not wait for that.
+//! A form has a capacity that is chosen when the iteration is planned, and a row that finds no room is kept as it is in
+//! a block of the host tier, the overflow, which holds the worst case. The same kernels write and read it. So a form is
+//! right whatever the values are, and values that were not foreseen cost time alone.
+//!
+//! Both kinds share one machinery (`kernels/form.cuh`, `op/lower/form.rs`): where rows begin, which rows overflow,
+//! which rows are decoded alone. They differ in how a row is counted and written. [`Tally`] counts what a form of some
+//! values would take, while an iteration is logged: zeros of what rectifiers and max-pools make, and planes of any
+//! output of 1,024 values and more. The planner reads the counts, which is the one place where the pool waits for data.
+//! On a simulation, which has no values, `Config::sparsity` and `Config::packed` state the counts. Where the overflow
+//! would leave the host tier less room than plans need, or nothing may be offloaded, values stay dense.
 
 /// Values of a row.
 pub const ROW: usize = 256;

@@ -1,9 +1,14 @@
-//! Zhang et al., *Efficient Memory Management for GPU-based Deep Learning Systems*, arXiv:1903.06631, section 4: AutoSwap.
-//! Of the values that are untouched around the moment of the highest load, those with the highest priority are swapped until
-//! the load is within the limit: out as soon as they are untouched, in so late that none delays another.
+//! Zhang et al., *Efficient Memory Management for GPU-based Deep Learning Systems*, arXiv:1903.06631, section 4:
+//! AutoSwap. Of the values that are untouched around the moment of the highest load, those with the highest priority
+//! are swapped until the load is within the limit: out as soon as they are untouched, in so late that none delays
+//! another.
 //!
-//! The paper finds the weights of a combination of its four scores by Bayesian optimisation on a simulation. Here all weights in
-//! thirds, each score alone among them, and the even combination are tried there, and the fastest is followed.
+//! Departures from the paper:
+//!
+//! - It finds the weights of a combination of its four scores by Bayesian optimisation on a simulation. Here all
+//!   weights in thirds, each score alone among them, and the even combination are tried there, and the fastest is
+//!   followed.
+//! - Weights may be swapped too.
 
 use crate::liveness::Dataflow;
 

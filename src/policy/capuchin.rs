@@ -1,11 +1,14 @@
-//! Peng et al., *Capuchin: Tensor-based GPU Memory Management for Deep Learning*, ASPLOS 2020, section 4: of what is accessed
-//! again after the peak, that with the longest free time (FT) is swapped, as long as the time hides both copies; what is still
-//! missing is swapped or recomputed, whichever delays less, and recomputed in order of memory saving per second (MSPS).
-//! Swapped values come back at an in-trigger, an access one copy's time before they are needed, or earlier if others need the
-//! lane; recomputation is on demand.
+//! Peng et al., *Capuchin: Tensor-based GPU Memory Management for Deep Learning*, ASPLOS 2020, section 4: of what is
+//! accessed again after the peak, the value with the longest free time (FT) is swapped, as long as the time hides both
+//! copies; what is still missing is swapped or recomputed, whichever delays less, and recomputed in order of memory
+//! saving per second (MSPS). Swapped values come back at an in-trigger, an access one copy's time before they are
+//! needed, or earlier if others need the lane; recomputation is on demand.
 //!
-//! In the paper, an in-trigger moves earlier, iteration by iteration, when the access that it is for had to wait. Here all move
-//! together, by parts of their copies' times, and the fastest on the simulation is followed.
+//! Departures from the paper:
+//!
+//! - The time of copies is predicted, with the contention of the lanes.
+//! - There an in-trigger moves earlier, iteration by iteration, when the access that it is for had to wait. Here all
+//!   move together, by parts of their copies' times, and the fastest on the simulation is followed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,7 +1,12 @@
-//! Kirisame et al., *Dynamic Tensor Rematerialization*, ICLR 2021, section 3 and appendix C: what is dropped is the storage
-//! with the least cost / (size x staleness), its cost being that of its op and of all evicted storages that it depends on
-//! or that depend on it (`h_DTR`, with the evicted neighbourhood `e*`). Of that, the nearest are counted; or, as `h_DTR_eq`,
-//! whole sets of storages that were evicted next to each other (section 4.1).
+//! Kirisame et al., *Dynamic Tensor Rematerialization*, ICLR 2021, section 3 and appendix C: the storage with the least
+//! cost / (size x staleness) is dropped, its cost being that of its op and of all evicted storages that it depends on
+//! or that depend on it (`h_DTR`, with the evicted neighbourhood `e*`). Of that, the nearest are counted; or, as
+//! `h_DTR_eq`, whole sets of storages that were evicted next to each other (section 4.1).
+//!
+//! Departures from the paper:
+//!
+//! - Evicted storages count as long as the pool knows them; the authors' simulator also counts dead ones.
+//! - Sets are not split, as there; but a storage that is forgotten takes its cost out of its set.
 
 use super::{Candidate, Knowledge, Reactive, Ways};
 use crate::schedule::Eviction;

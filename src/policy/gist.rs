@@ -1,12 +1,20 @@
-//! Jain, Phanishayee, Mars, Tang, Pekhimenko, *Gist: Efficient Data Encoding for Deep Neural Network Training*, ISCA 2018:
-//! what waits between its last use in the forward pass and its use in the backward pass is kept in fewer bits, by what that
-//! use reads (section 4). Which encodings there are, `codec/` tells.
+//! Jain, Phanishayee, Mars, Tang, Pekhimenko, *Gist: Efficient Data Encoding for Deep Neural Network Training*, ISCA
+//! 2018: what waits between its last use in the forward pass and its use in the backward pass is kept in fewer bits, by
+//! what that use reads (section 4). Which encodings there are, `codec/` lists. It acts whether or not memory is short,
+//! as in the paper, and so logs from the first op on.
 //!
-//! In the paper the execution graph is rewritten before training; here a plan says what is encoded once the iteration is
-//! known. What is held into the backward pass without being read there, such as the input of a max-pool, is dropped, and so is
-//! what was made from nothing, such as the random numbers of a dropout. Beyond the paper, whatever is idle while the most
-//! memory is needed is encoded too, if that loses nothing; and of what is rounded or sparse, that is left out which saves the least
-//! for its time, as long as all together takes more than 4 % of the step, which is what the paper measures (section 5).
+//! Values that are held into the backward pass without being read there, such as the input of a max-pool, are dropped,
+//! and so are values that were made from nothing, such as the random numbers of a dropout. Values that the program
+//! reads are left alone.
+//!
+//! Departures from the paper:
+//!
+//! - No execution graph is rewritten: a plan states what is encoded once the iteration is known.
+//! - The input of a rectifier is kept, not its output, since that is what Burn's gradient reads.
+//! - Whatever is idle while the most memory is needed is encoded too, if that loses nothing.
+//! - Of what is rounded or counted (sparse forms, planes), that is left out which saves the least for its time, as long
+//!   as all together takes more than 4 % of the step, which is what the paper measures (section 5). Rounding that is
+//!   left out gives way to what loses nothing.
 
 use crate::codec::smallest;
 use crate::liveness::{Dataflow, Gap, Value};

@@ -1,10 +1,10 @@
 //! Liu, Jin et al., *Layer-Centric Memory Reuse and Data Migration for Extreme-Scale Deep Learning on Many-Core
 //! Architectures* (Layrub), ACM TACO 15(3), 2018, section 4.
 //!
-//! - *Inter-layer reuse*: what each layer keeps for the backward pass is migrated to the host as the layer ends, and comes back
-//!   one layer ahead, while the layer above runs backward; layers share the device memory that this leaves.
-//! - *Intra-layer reuse*: a gradient takes the place of the feature map that it belongs to. That is no decision here: an op
-//!   that has the last handle of what it reads writes over it, where its kind allows.
+//! - *Inter-layer reuse*: what each layer keeps for the backward pass is migrated to the host as the layer ends, and
+//!   comes back one layer ahead, while the layer above runs backward; layers share the device memory that this leaves.
+//! - *Intra-layer reuse*: a gradient takes the place of the feature map that it belongs to. Here that is decided op by
+//!   op, under every policy: an op that has the last handle of what it reads writes over it, where its kind allows.
 
 use crate::liveness::Dataflow;
 

@@ -1,6 +1,20 @@
 //! Memory policies: which storage to evict, and how. Pure: they see numbers, never the pool or an engine.
 //!
-//! To add one: a file with a [`Reactive`] implementation, and a row in [`Policy`]. What plans whole iterations says so there.
+//! A policy is a rule for when memory is short ([`Reactive::pick`], [`Reactive::how`]), or a plan of whole iterations
+//! ([`Reactive::plan`]), or both. Plans are pure functions of a [`Dataflow`]: one iteration with its ops (name, time,
+//! need), its values, and the time from one touch of a value to the next, with what the next touch reads (values,
+//! signs, nothing). They state what leaves at once when an op has run, and how, and what comes back before an op. A
+//! policy may answer with several plans, of which the fastest on the simulation is followed; `auto` answers with none,
+//! and the planner searches.
+//!
+//! What a plan does not state is done by the schedule's rule, or the policy's own. No policy that plans does anything
+//! until the iteration is known, which takes two of them, and unless memory is short; only Gist acts though it is not.
+//!
+//! Each file of a published policy lists where it departs from its paper. The papers' texts were not at hand when these
+//! were written, but for what is public of them (authors' code, summaries): section numbers, and the exact form of
+//! AutoSwap's scores, are unverified.
+//!
+//! To add one: a file with a [`Reactive`] implementation, and a row in [`Policy`].
 
 mod auto;
 mod autoswap;

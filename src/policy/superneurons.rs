@@ -1,17 +1,22 @@
 //! Wang et al., *SuperNeurons: Dynamic GPU Memory Management for Training Deep Neural Networks*, PPoPP 2018, section 3.
 //!
-//! - *Checkpoints* are the outputs of convolutions, linear layers, joins and concatenations, and what forks. They stay, as long
-//!   as there is room: the [tensor cache](super::tensor_cache) offloads the least recently used, and one that is away comes back
-//!   while the layer above runs backward.
-//! - All else that the backward pass needs is dropped after the forward pass and recomputed from the checkpoint before it
-//!   (section 3.4, cost-aware recomputation). A *segment* of layers that takes no more memory than the largest layer does is
-//!   recomputed once (speed-centric), others for each layer that needs them anew (memory-centric).
+//! - *Checkpoints* are the outputs of convolutions, linear layers, joins and concatenations, and values that fork. They
+//!   stay as long as there is room: the [tensor cache](super::tensor_cache) offloads the least recently used, and one
+//!   that is away comes back while the layer above runs backward.
+//! - All else that the backward pass needs is dropped after the forward pass and recomputed from the checkpoint before
+//!   it (section 3.4, cost-aware recomputation). A *segment* of layers that takes no more memory than the largest layer
+//!   does is recomputed once (speed-centric), others for each layer that needs them anew (memory-centric).
 //!
-//! The paper's layers are finer than ours: an activation, a pool, and a norm or a dropout are one each. They are *units* here.
-//! A fork makes a copy there, so that its input is recomputed; here that is the checkpoint itself.
+//! The paper's layers are finer than ours: an activation, a pool, and a norm or a dropout are one each. They are
+//! *units* here.
 //!
-//! Its dynamic convolution workspace (section 3.5) is [`AlgorithmChoice::FastestThatFits`](crate::schedule::AlgorithmChoice), which is how
-//! algorithms are chosen under any policy that does not say otherwise, under [`Exactness::Fast`](crate::Exactness::Fast).
+//! Departures from the paper:
+//!
+//! - A fork makes a copy there, so that its input is recomputed. Here the forking value is the checkpoint itself. The
+//!   counts of [`LayerCounts`] take the copy into account.
+//! - Its dynamic convolution workspace (section 3.5) is [`AlgorithmChoice::FastestThatFits`](crate::schedule::AlgorithmChoice),
+//!   which is how algorithms are chosen under any policy that does not state otherwise, under
+//!   [`Exactness::Fast`](crate::Exactness::Fast).
 
 use crate::liveness::{Dataflow, LayerKind, Phase};
 

@@ -1,13 +1,17 @@
-//! Rhu et al., *vDNN: Virtualized Deep Neural Networks for Scalable, Memory-Efficient Neural Network Design*, MICRO 2016,
-//! section 3: the input of a layer (`X`) is offloaded while its last consumer in the forward pass runs, and comes back while a
-//! layer above runs backward, by the search of figure 10. `vDNN_all` offloads all inputs, `vDNN_conv` those of
-//! convolutions.
+//! Rhu et al., *vDNN: Virtualized Deep Neural Networks for Scalable, Memory-Efficient Neural Network Design*, MICRO
+//! 2016, section 3: the input of a layer (`X`) is offloaded while its last consumer in the forward pass runs, and comes
+//! back while a layer above runs backward, by the search of figure 10. `vDNN_all` offloads all inputs, `vDNN_conv`
+//! those of convolutions.
 //!
-//! `vDNN_dyn` (section 3.2) tries by profiling no offload, `conv` and `all`, with performance-optimal algorithms (p), with
-//! less workspace where these exceed the memory, layer by layer, and at last with memory-optimal ones (m). Here all are tried
-//! on the simulation and the fastest is followed; where all results are to be the same bits, only which storages leave is.
+//! `vDNN_dyn` (section 3.2) tries by profiling no offload, `conv` and `all`, with performance-optimal algorithms (p),
+//! with less workspace where these exceed the memory, layer by layer, and at last with memory-optimal ones (m).
 //!
-//! In the paper, a layer waits for the copies of the one before. Here whoever takes the memory waits. Weights stay, as there.
+//! Departures from the paper:
+//!
+//! - `vDNN_dyn` tries all combinations on the simulation and follows the fastest, instead of stopping at the first that
+//!   passes. Algorithms are chosen only where results may differ in bits.
+//! - A layer does not wait for the copies of the one before. Whoever takes the memory waits.
+//! - Fully connected layers count as layers. Weights stay, as there.
 
 use crate::liveness::{Dataflow, LayerKind};
 

@@ -1,4 +1,8 @@
-//! Which of an engine's algorithms runs an op, where results need not be the same bits under every budget.
+//! Which of an engine's algorithms runs an op, where results need not be the same bits under every budget: the fastest
+//! whose workspace fits what is free besides the op's inputs and outputs, or as the plan states. It is chosen when the
+//! op comes, and nothing is evicted for a workspace that a smaller one can do without. The recipe has the algorithm
+//! that was chosen, and so has a recomputation. The request log has the op with all its algorithms, so that a trial
+//! chooses by its own free memory.
 
 use std::sync::Arc;
 

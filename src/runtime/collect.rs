@@ -1,8 +1,37 @@
-//! Runs of elementwise ops: those that a thread asks for one after the other are not submitted at once. What of them is still
-//! wanted when the run ends is submitted as few ops, and what was only passed on inside the run is never in memory.
+//! Runs of elementwise ops, which are fused into few ops.
 //!
-//! A run ends with an op that does not belong to it, with a read, or when anything else is asked of the device. All follows
-//! from the order of the program, not from time or memory.
+//! Elementwise ops of floats that a thread asks for one after the other, of one shape and type, are not submitted at
+//! once. Each returns a *promise*, a handle without a storage. When the run ends, steps whose results nobody needs are
+//! left out, and the rest is submitted as few `Op::Fused`: programs of at most 16 steps, 8 inputs, 4 outputs and 8
+//! scalars, by value in the op. Scalars lie apart from the steps, so that those that change from step to step make no
+//! new template. To the pool a fused op is an op like others.
+//!
+//! - *A run ends* with an op that does not belong to it, a reduction, a read or anything else that is asked of the
+//!   device, another checkpointed scope, 16 ops, or when another thread needs what was promised to it. All of that
+//!   follows from program order, not from time or free memory.
+//! - *Which steps become one op* is decided in `segments`; a step that stays alone is submitted as the op that was
+//!   asked for. `ending` has the reductions that a run can end in. The gradient of a convolution's input waits in the
+//!   same place (`defer`).
+//! - *An op that is small beside a run*, with at most a sixteenth of its bytes, and that reads nothing of it, goes
+//!   ahead of it: what a norm computes for each channel does not end the run over its image.
+//! - *The budget* allows a fused op what its steps need. Where the op does not fit as a whole, its steps run one by
+//!   one, by the same kernel. So the smallest budget is that of the steps, and an op that does not fit by itself is
+//!   refused when it is asked for.
+//! - *Inputs are held by the run.* An input that the program drops meanwhile is consumed by the last op that reads it,
+//!   through whatever views it was read before. So a step takes no more memory in a run than it was said to need.
+//! - *An error* (of the engine, or a full host tier) comes with the call that ends the run. Steps that were not
+//!   submitted wait on with their inputs, and are tried again when the run next ends, unless their handles are gone by
+//!   then.
+//! - *The bits* are those of the ops by themselves: each step rounds to the element type (`kernels/fused.cu`, which
+//!   interprets a program, 256 elements at a time on the host and one on the device). The exception is a NaN's sign on
+//!   the host: a sum of two NaN has that of the first, and which is the first is the compiler's choice.
+//! - *Not steps* are functions that take many registers, which all programs would pay for; the gradient of a rectifier,
+//!   which by itself can read signs; clamps, comparisons, masks, casts and integers.
+//! - *The name* of a fused op is `fused`, `fused_sum` or `fused_mean` by what it ends in, or `fused_add` if it adds two
+//!   tensors, which can be the end of a branch, by which layers are found.
+//!
+//! `Config::fusion` turns runs on and off. Without it, a device whose memory is fast for its arithmetic fuses only ops
+//! on whole tensors in order, without reductions. Decision record 38 has the reasons.
 
 use std::sync::{Arc, Weak};
 

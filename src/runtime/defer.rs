@@ -1,5 +1,7 @@
-//! The gradient of a convolution's input waits for those of its weights and bias, which Burn asks for next. What only they read
-//! is then free before it is made: the input and its gradient are not in memory together.
+//! The gradient of a convolution's input waits until something other than the gradients of the same convolution's
+//! weights and bias is asked for, which Burn asks for next. Inputs that only these read are then free before it is
+//! made: the convolution's input and its gradient are not in memory together. Products are not deferred, since the
+//! gradient of one looks like any other product.
 
 use std::sync::{Arc, Weak};
 

@@ -1,5 +1,8 @@
-//! What a run of elementwise ops can end in: a sum or mean of what one of them makes, or of a copy of that in another order.
-//! Neither is then in memory.
+//! What a run of elementwise ops can end in: a sum or mean of what one of its steps makes, or of a copy of that in
+//! another order of dimensions. Values are added up as they are made, in the order in which they would be if they were
+//! in memory, so that the bits are the same, and neither the values nor the copy need be in memory. Burn's batch norm
+//! sums each channel over all images through such a copy. Values that are kept besides are written to their own
+//! storage.
 
 use std::sync::{Arc, Weak};
 

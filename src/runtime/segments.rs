@@ -1,4 +1,6 @@
-//! Which ops of a run become one: pure.
+//! Which steps of a run become one op; pure. It is the longest beginning of what is left whose steps belong together,
+//! by what they make or by a large tensor that they both read, and that takes no more new memory at once than one op
+//! after the other would.
 
 use arrayvec::ArrayVec;
 

@@ -1,4 +1,4 @@
-//! Words in pinned memory where kernels leave an index that was out of range, one for each launch that can.
+//! Words in pinned memory where kernels leave an index that was out of range, one for each launch under way that can.
 
 use std::collections::VecDeque;
 use std::ptr;

@@ -1,4 +1,4 @@
-//! Kernels of instructions that are lowered once: each launch writes addresses into arguments that are there.
+//! Kernels of instructions that are lowered once: each launch writes its addresses into arguments that exist already.
 
 use std::sync::OnceLock;
 

@@ -1,5 +1,5 @@
-//! Finding the libraries of CUDA: where the linker looks, else in the usual folders, which are opened by their path; else where Python
-//! looks (`python`).
+//! Finding the libraries of CUDA: where the linker looks, else in the usual folders, where they are opened by their
+//! paths; else where Python looks ([`python`]).
 
 use std::env;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! Memory: slabs of device memory and of pinned host memory, and pages of device memory behind reserved addresses.
+//! Memory: slabs of device memory and of pinned host memory, and pages of device memory behind reserved addresses. Each
+//! page is a handle of its own, since the pool maps any page next to any other.
 
 use std::collections::HashMap;
 use std::ffi::c_void;

@@ -1,6 +1,47 @@
 //! The CUDA engine: kernels compiled by NVRTC, NVIDIA's libraries opened while the program runs.
 //!
-//! It has been run on a driver that stands in for NVIDIA's (`tests/cuda`) and has not met a GPU.
+//! It has never met a GPU. Every test run executes it on `standin/`, a driver, NVRTC, cuBLASLt and cuDNN for a CPU
+//! (`docs/decisions/045-cuda-runs-on-a-stand-in.md`). By the model of the kernels' machine code (`engine/kernels.rs`)
+//! they are 4 to 20 times slower than the bytes that they could do with. Alternatives that were rejected are in
+//! `docs/decisions/046-choices-of-the-cuda-engine.md`.
+//!
+//! - *The default device* is `cuda:0` where an engine could be made ([`check_device`]: driver, its version, the device,
+//!   NVRTC). That is asked once, without a context or memory; otherwise the default is `host:0`, with a warning.
+//! - *Libraries* (`libraries`, `python`, `symbols`) are opened by their paths where the linker does not find them, and
+//!   kept open, so that others find the same ones by name. The driver's version is checked before a context is made.
+//! - *Kernels* are compiled by file and element type, and cached on disk (`compile`, `cache`, `modules`). Before the
+//!   pool's lock is taken, [`Engine::prepare`] compiles or loads what the first op of a kind and its types takes, and
+//!   the libraries load their own code. Kernels that cannot be foreseen (of a square that is asked for as a power, of a
+//!   copy that a product needs) are compiled at the launch, under the lock.
+//! - *A launch* writes addresses into arguments that exist already, since an instruction is lowered once (`kept`).
+//!   Library calls, and images that are decoded first, are put together at each launch. An op takes two to four driver
+//!   calls (`tests/cuda/calls.rs`): whether the context is current, the launch, perhaps an event, and of some the
+//!   events that time it.
+//! - *Memory* is pages by the driver's virtual-memory calls, or slabs by plain allocation for budgets that are not
+//!   mapped by page and devices that cannot. Host slabs are pinned, one ahead of its use (`memory`, `spare`).
+//! - *Lanes* are streams, and marks are events, which not every piece of work has (`lanes`, `marks`). If a part of an
+//!   op cannot be submitted, what was submitted of it has no mark and is waited for before the error is returned. Some
+//!   pieces are timed by events (`samples`).
+//! - *Failures* of kernels, indices out of range, are words in pinned memory (`faults`). They are read when the pool
+//!   asks, of the launches whose events state that they are done.
+//! - *Products and convolutions* of floats are cuBLASLt's and cuDNN's (`products`, `convolutions`). Where a library is
+//!   missing or has no algorithm, `matmul.cu` and `direct.cu` take its place, an output element for each thread, with a
+//!   warning. Whatever a library answers for a shape is kept for the engine's life, also a failure: an op's workspace
+//!   and bits must not change.
+//! - *Workspace* is what the chosen algorithm takes, so it follows from shapes and the library, and is the pool's. The
+//!   libraries' own code in device memory, like modules, is outside of the budget, in the tenth of free memory that the
+//!   budget leaves.
+//! - *Fused ops* are interpreted, which takes some hundred instructions an element of strided operands and sums. On
+//!   devices whose memory is fast for their arithmetic, `KernelRates::favour_programs` limits programs to whole tensors
+//!   in order.
+//! - *Rounding*: `--fmad=false`, so that floats round after each operation as on the host engine; elementary functions
+//!   are CUDA's own. `f32` products and convolutions use `f32` unless `Config::tf32`.
+//! - *Props* are computed from clocks, units and bus width; the link is assumed by architecture. Nothing in them is
+//!   measured, so that decisions are the same in every run.
+//!
+//! `op/lower/gpu.rs` describes how work is cut for blocks and threads. Without a GPU, `scripts/check-cuda`,
+//! `check-kernels`, `check-sass`, `check-libraries` and `check-sanitizers` check the engine; with one,
+//! `scripts/gpu-check` does.
 
 mod cache;
 #[cfg(feature = "host")]

@@ -1,5 +1,5 @@
-//! Where the Python on the PATH has its packages, among which NVIDIA's libraries may be: also those of an environment that is not
-//! active.
+//! Where the Python on the PATH has its packages, among which NVIDIA's libraries may be, also those of an environment
+//! that is not active. It is asked only where a library is nowhere else, once, and never for the driver.
 
 use std::env;
 use std::ffi::OsStr;

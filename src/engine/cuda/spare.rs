@@ -1,4 +1,5 @@
-//! Pinned slabs ahead of their use: the system takes long to pin memory, and the program waits for it.
+//! Pinned slabs ahead of their use. The system takes long to pin memory and the program would wait, so a thread pins
+//! one slab more than was asked for, within the host limit ([`Engine::bound`](super::Engine::bound)).
 
 use std::sync::Arc;
 use std::thread::JoinHandle;

@@ -1,4 +1,5 @@
-//! The functions of NVIDIA's libraries that the engine calls, itself or through `cudarc`, by their names.
+//! The functions of NVIDIA's libraries that the engine calls, itself or through `cudarc`, by their names. A test
+//! compares the list with the sources, and `scripts/check-libraries` finds all of them in NVIDIA's own libraries.
 
 use super::libraries::Library;
 

@@ -1,4 +1,19 @@
-//! How the work of a call is cut for a GPU's blocks.
+//! How the work of a call is cut for a GPU's blocks, each of 128 threads.
+//!
+//! - *Rows* of reductions, softmax, norms, attention weights and their gradients: those of 128 elements and more are
+//!   shared by all threads of a block (`Together` in `rows.cuh`); shorter ones, and those that lie side by side, are a
+//!   thread's each, as all are on the host. A row's code is the same: what a thread does by itself is in phases
+//!   (`each_thread` in `simt.cuh`), between which the block waits. The last steps of a sum go through shared memory.
+//!   Places of extremes, running sums and totals of the norms' weights are still a thread's each.
+//! - *Local memory*: the driver sets it aside for every thread that there can be, outside of the budget. So no kernel
+//!   has more than 64 bytes of it a thread, but for the interpreter of programs; what a thread would keep in an array
+//!   passes through shared memory.
+//! - *Updates of slices by index*, such as an embedding's gradient: teams share the indices by their lowest bits, and a
+//!   team's threads the elements of a slice. Each team looks at all indices, so that one thread adds what goes to one
+//!   element, in the order of the index, as on the host. Where most indices are the same, most of the work is one
+//!   team's.
+//! - *Sorting, Fourier transforms and `argwhere`* keep workspace or counts of their own for each block and share each
+//!   row. Sorting has at most 16 blocks where rows need workspace, Fourier transforms 32.
 
 use super::{Placed, Request, TEAM};
 use crate::op::Op;

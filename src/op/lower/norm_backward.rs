@@ -1,4 +1,7 @@
 //! Gradients of softmax and of the norms.
+//!
+//! A norm's gradient takes rows and columns that are evenly apart; other views are copied first. The sums over rows,
+//! for gamma and beta, are those of pieces of rows whose length depends on the width alone, added up in order.
 
 use bytemuck::{Pod, Zeroable};
 

@@ -1,11 +1,12 @@
-//! Storages kept in fewer bits: each in a storage of the pool's own, its *encoded form*, which has no recipe and so is only
-//! ever moved.
+//! Storages kept in fewer bits: each in a storage of the pool's own, its *encoded form*, which has no handle, no recipe
+//! and one claim, and so is only ever moved. It travels where the values would have.
 //!
-//! What can be decoded gets that as its recipe, in place of the one that it had, and its bytes go: all else is
-//! recomputation. The encoded form is claimed as an input of that recipe, so it goes when the storage is back, or is needed
-//! no more. What a form has no room for lies [beside](Encoding::beside) it in the host tier, where kernels read and write it, in a
-//! block for the worst case: so nobody has to know how much that is. [Signs](Encoding::Signs) cannot be decoded: the storage's own
-//! recipe stays, and its bytes are dropped. An op that can runs on the encoded form itself; any other decodes, or recomputes.
+//! A storage that can be decoded gets the decoding as its recipe, in place of the one that it had, and its bytes go:
+//! all else is recomputation. The form is claimed as an input of that recipe, so it goes when the storage is back, or
+//! is needed no more. A form of counted size has an overflow in the host tier for the worst case, where kernels read
+//! and write rows that find no room. [Signs](Encoding::Signs) cannot be decoded: the storage's own recipe stays, and
+//! its bytes are dropped where `drop` would be allowed. An op that can runs on the encoded form itself; any other
+//! decodes, or recomputes. `codec/` lists the encodings, and the values that are left alone.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
-//! Convolutions as products with the column matrix of one image after the other (im2col; Chellapilla, Puri, Simard, 2006): for
-//! devices with cuBLASLt and without cuDNN.
+//! Convolutions as products with the column matrix of one image after the other (im2col; Chellapilla, Puri, Simard,
+//! 2006), by cuBLASLt: for `f32` and `f64` on devices without cuDNN, but for groups of one channel. The kernels are in
+//! `direct.cu`.
 //!
-//! Of halves there are none: parts of a sum would be rounded to 16 bits on their way.
+//! Halves are not covered: parts of a sum would be rounded to 16 bits on their way.
 
 use crate::engine::call::{Call, Operand};
 use crate::engine::cuda::driver::{Called, Stream};

@@ -1,7 +1,14 @@
-//! Convolutions and their gradients by cuDNN.
+//! Convolutions and their gradients by cuDNN, by the calls of its version 7.
 //!
-//! Of its algorithms, only those that give the same bits every time; by default the first, in its own order, whose workspace
-//! is under a limit that follows from shapes.
+//! - Operands are strided where every element has a place of its own, else copied. Where the depth is one, they are
+//!   planes.
+//! - Only algorithms that cuDNN calls deterministic are used. The default is the first in its order whose workspace is
+//!   under a limit that follows from shapes: as much as the operands, so that what the op needs at most doubles, or
+//!   three times as much where that is below 1 GiB, since Winograd's tiles and channels padded for tensor cores take
+//!   more than the operands do.
+//! - `Exactness::Fast` may take other algorithms. cuDNN does not tell what they take, so each counts as a sixteenth
+//!   slower than the one before.
+//! - `f32` asks for FMA arithmetic, without which cuDNN uses TF32.
 
 pub(super) mod columns;
 mod library;

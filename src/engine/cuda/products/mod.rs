@@ -1,7 +1,17 @@
 //! Products of floats by cuBLASLt.
 //!
-//! The workspace of a product is what its algorithm takes, and the algorithm follows from shapes, strides and the library:
-//! it is asked once for each.
+//! - To the library a row-major matrix is the transpose of itself, so it makes the transpose of the product.
+//! - It is asked for an algorithm once for each combination of sizes, strides and alignments. The workspace of a
+//!   product is what that algorithm takes: at most as much as the operands, and 4 MiB (32 MiB from compute capability 9
+//!   on).
+//! - Where one right matrix serves all batches, they are one product. Batches whose strides are uneven are several
+//!   calls.
+//! - A matrix that lies neither by rows nor by columns (flipped, overlapping, with two steps) is copied into workspace,
+//!   repeated matrices once.
+//! - Parts of a sum are added only in the type that they were added up in, so that halves are rounded once.
+//! - A bias whose elements lie side by side is added by the library. Others, and those of doubles, are written first
+//!   and added to. No other epilogue is used: a rectifier or GELU after a linear layer is another call of Burn's, whose
+//!   gradient reads what the layer made.
 
 mod library;
 mod problem;
