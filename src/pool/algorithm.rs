@@ -22,14 +22,14 @@ impl Pool {
         if asked.others.is_empty() {
             return asked.clone();
         }
-        let choice = self.plans.active().map(|following| following.algorithms()).unwrap_or_default();
+        let choice = self.follower.plans.active().map(|following| following.algorithms()).unwrap_or_default();
         let taken_bytes = match choice {
             AlgorithmChoice::FastestThatFits => {
-                self.device.used_bytes() + self.missing_bytes(ids, asked, in_place)
+                self.memory.device.used_bytes() + self.missing_bytes(ids, asked, in_place)
             }
             _ => self.working_set_bytes(ids, asked, in_place) - aligned_scratch(asked),
         };
-        let room_bytes = self.device.limit_bytes().saturating_sub(taken_bytes);
+        let room_bytes = self.memory.device.limit_bytes().saturating_sub(taken_bytes);
         let fits = |way: &&Arc<Instruction>| {
             choice != AlgorithmChoice::SmallestWorkspace && aligned_scratch(way) <= room_bytes
         };

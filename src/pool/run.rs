@@ -44,7 +44,7 @@ impl Pool {
     /// consumes are gone, also after an error; nothing else is lost by one.
     pub fn run(&mut self, op: &Op, inputs: &[Input]) -> Result<Outputs, Error> {
         let exactness = self.settings.exactness;
-        let asked = match self.instructions.get(&*self.submitter.engine, exactness, op, inputs) {
+        let asked = match self.submitter.instruction(exactness, op, inputs) {
             Ok(asked) => asked,
             Err(error) => {
                 let consumed = inputs.iter().filter(|input| input.consumed);
@@ -64,7 +64,7 @@ impl Pool {
         inputs: &[Input],
     ) -> Result<(PerOutput<StorageId>, Result<(), Error>), Error> {
         let exactness = self.settings.exactness;
-        let asked = self.instructions.get(&*self.submitter.engine, exactness, op, inputs)?;
+        let asked = self.submitter.instruction(exactness, op, inputs)?;
         self.run_or_keep_instruction(&asked, inputs)
     }
 
@@ -93,10 +93,10 @@ impl Pool {
         asked: &Arc<Instruction>,
         inputs: &[Input],
     ) -> Result<(PerOutput<StorageId>, Result<(), Error>), Error> {
-        self.clock += 1;
-        let stream = self.streams.current();
-        self.streams[stream].ops += 1;
-        if self.policy.encodes() {
+        self.observer.clock += 1;
+        let stream = self.follower.streams.current();
+        self.follower.streams[stream].ops += 1;
+        if self.follower.policy.encodes() {
             self.log_from_now_on();
         }
         let advanced = self.advance(asked);
@@ -120,8 +120,9 @@ impl Pool {
         let outputs = self.counted(outputs)?;
         let touched = inputs.iter().map(|input| input.id).chain(outputs.iter().copied());
         let after = self.tally(plan, &outputs).and_then(|()| self.touched(touched));
-        let after = after
-            .and_then(|()| if self.policy.evicts_at_once() { self.evict_all() } else { self.prefetch() });
+        let after = after.and_then(|()| {
+            if self.follower.policy.evicts_at_once() { self.evict_all() } else { self.prefetch() }
+        });
         Ok((outputs, after))
     }
 
@@ -137,7 +138,8 @@ impl Pool {
             Err(error) => (Err(error), None),
         };
         let Some((instruction, read)) = on_encoded else { return self.run_on(asked, inputs, ready) };
-        self.largest_op_bytes = self.largest_op_bytes.max(self.least_bytes(asked, inputs));
+        self.observer.usage.largest_op_bytes =
+            self.observer.usage.largest_op_bytes.max(self.least_bytes(asked, inputs));
         let ran = self.run_on(&instruction, &read, ready);
         self.used_form(&read, inputs);
         // It is known and recomputed as what was asked for: the encoded form is not there for ever.
@@ -158,7 +160,7 @@ impl Pool {
         // A fused op is run in parts where it does not fit, which were counted when they came.
         if !matches!(asked.op, Op::Fused { .. }) {
             let least_bytes = self.working_set_bytes(&ids, least, overwritten.is_some());
-            self.largest_op_bytes = self.largest_op_bytes.max(least_bytes);
+            self.observer.usage.largest_op_bytes = self.observer.usage.largest_op_bytes.max(least_bytes);
         }
         let plan = self.chosen(asked, &ids, overwritten.is_some());
         let mut ahead = None;
@@ -183,13 +185,18 @@ impl Pool {
         plan: &Arc<Instruction>,
         copies: PerOutput<Copy>,
     ) -> PerOutput<StorageId> {
-        let stream = self.streams.current();
+        let stream = self.follower.streams.current();
         let outputs: PerOutput<StorageId> = (plan.outputs.iter().zip(copies))
             .map(|(view, copy)| {
-                let id = self.graph.storages.insert(view.size_bytes(), plan.op.name(), stream, self.scopes);
-                self.graph.storages.set_device(id, copy, self.computed_ns);
+                let id = self.graph.storages.insert(
+                    view.size_bytes(),
+                    plan.op.name(),
+                    stream,
+                    self.follower.streams.scopes,
+                );
+                self.graph.storages.set_device(id, copy, self.observer.computed_ns);
                 self.graph.storages[id].dtype = Some(view.dtype);
-                self.streams[stream].held_bytes += aligned(view.size_bytes());
+                self.follower.streams[stream].held_bytes += aligned(view.size_bytes());
                 id
             })
             .collect();
@@ -217,8 +224,8 @@ impl Pool {
         }
         self.no_handle(id);
         if !self.graph.storages[id].active() {
-            self.free_host(id);
-            self.lost_bytes(id);
+            self.graph.free_host(id, &mut self.memory);
+            self.graph.lost_bytes(id);
         }
         self.graph.settle(id);
     }
@@ -227,14 +234,14 @@ impl Pool {
     pub fn allows(&mut self, need_bytes: usize) -> bool {
         let is_allowed = need_bytes <= self.budget_bytes();
         if is_allowed {
-            self.largest_op_bytes = self.largest_op_bytes.max(need_bytes);
+            self.observer.usage.largest_op_bytes = self.observer.usage.largest_op_bytes.max(need_bytes);
         }
         is_allowed
     }
 
     /// The same of an op by itself.
     pub fn allows_op(&mut self, op: &Op, inputs: &[Input]) -> bool {
-        let asked = self.instructions.get(&*self.submitter.engine, self.settings.exactness, op, inputs);
+        let asked = self.submitter.instruction(self.settings.exactness, op, inputs);
         asked.is_ok_and(|asked| {
             let need_bytes = self.least_bytes(&asked, inputs);
             self.allows(need_bytes)
@@ -243,12 +250,12 @@ impl Pool {
 
     /// Whether an op that needs as much counted as one that was run: then it changes nothing to ask for this one.
     pub fn has_allowed(&self, need_bytes: usize) -> bool {
-        need_bytes <= self.largest_op_bytes.min(self.budget_bytes())
+        need_bytes <= self.observer.usage.largest_op_bytes.min(self.budget_bytes())
     }
 
     /// Device memory that there is.
     pub fn budget_bytes(&self) -> usize {
-        self.device.limit_bytes()
+        self.memory.device.limit_bytes()
     }
 
     /// What a storage holds.
@@ -292,7 +299,7 @@ impl Pool {
         unclaimed.or_else(|| {
             let ids: Ids = inputs.iter().map(|input| input.id).collect();
             let bytes = self.working_set_bytes(&ids, plan, false);
-            (0..inputs.len()).find(|index| bytes > self.device.limit_bytes() && possible(index))
+            (0..inputs.len()).find(|index| bytes > self.memory.device.limit_bytes() && possible(index))
         })
     }
 
@@ -304,7 +311,7 @@ impl Pool {
         overwritten: Option<usize>,
     ) -> Result<Blocks, Error> {
         let needed_bytes = self.working_set_bytes(ids, plan, overwritten.is_some());
-        if needed_bytes > self.device.limit_bytes() {
+        if needed_bytes > self.memory.device.limit_bytes() {
             return Err(self.too_large(ids, plan, needed_bytes));
         }
         self.remake_all(ids)?;
@@ -341,7 +348,7 @@ impl Pool {
         let op = plan.op.name();
         for &id in ids {
             if self.graph.storages[id].device.is_some() {
-                self.graph.storages.touch(id, self.computed_ns);
+                self.graph.storages.touch(id, self.observer.computed_ns);
             } else if !self.fetch(op, id)? {
                 return Ok(false);
             }
@@ -358,7 +365,7 @@ impl Pool {
             placed = self.keep_claimed(op, ids[index]).map(|()| true);
         }
         if !matches!(placed, Ok(true)) {
-            blocks.drain(..).for_each(|(block, pending)| self.device.free(block, pending));
+            blocks.drain(..).for_each(|(block, pending)| self.memory.device.free(block, pending));
         }
         placed
     }
@@ -416,7 +423,7 @@ impl Pool {
         let reads: Inputs<Copy> = ids.iter().map(resident).collect();
         let mut launch = self.launch(ids, plan, &blocks, scratch);
         if let (Some(beside), Some(view)) = (beside, plan.views.last()) {
-            launch.inputs.push(self.host.span(beside.block, view.size_bytes()));
+            launch.inputs.push(self.memory.host.span(beside.block, view.size_bytes()));
         }
         let written = blocks.iter().chain(&scratch).fold(Pending::default(), |all, (_, busy)| all.and(*busy));
         let pending = reads.iter().chain(&beside).fold(written, |all, copy| all.and(copy.written));
@@ -427,23 +434,23 @@ impl Pool {
         let mark = launched.map_err(|error| {
             let placed = blocks.iter().skip(usize::from(overwritten.is_some())).chain(&scratch);
             for &(block, busy) in placed {
-                self.device.free(block, busy);
+                self.memory.device.free(block, busy);
             }
-            self.engine_error(error)
+            self.memory.error(error)
         })?;
         let launch_ns = u128::from(plan.launch_ns);
-        self.use_over_time.0 += self.device.used_bytes() as u128 * launch_ns;
-        self.use_over_time.1 += launch_ns;
-        self.computed_ns += plan.launch_ns;
-        let stream = self.streams.current();
-        self.streams[stream].computed_ns += plan.launch_ns;
-        self.counters.ops += 1;
-        self.counters.ops_after_read += u64::from(self.counters.reads > 0);
+        self.observer.usage.use_over_time.0 += self.memory.device.used_bytes() as u128 * launch_ns;
+        self.observer.usage.use_over_time.1 += launch_ns;
+        self.observer.computed_ns += plan.launch_ns;
+        let stream = self.follower.streams.current();
+        self.follower.streams[stream].computed_ns += plan.launch_ns;
+        self.observer.counters.ops += 1;
+        self.observer.counters.ops_after_read += u64::from(self.observer.counters.reads > 0);
         for (&id, copy) in ids.iter().zip(&reads) {
             self.graph.storages[id].device = Some(Copy { touched: copy.touched.with(mark), ..*copy });
         }
         if let Some((block, _)) = scratch {
-            self.device.free(block, Pending::default().with(mark));
+            self.memory.device.free(block, Pending::default().with(mark));
         }
         if let Some(index) = overwritten {
             self.graph.storages.take_device(ids[index]);
@@ -462,11 +469,12 @@ impl Pool {
     ) -> Launch {
         let input = |&id: &StorageId| {
             let storage = &self.graph.storages[id];
-            self.device.span(storage.device.expect("inputs are resident").block, storage.size_bytes)
+            self.memory.device.span(storage.device.expect("inputs are resident").block, storage.size_bytes)
         };
-        let output =
-            |(&(block, _), view): (&(Block, Pending), &View)| self.device.span(block, view.size_bytes());
-        let workspace = scratch.map(|(block, _)| self.device.span(block, plan.scratch_bytes));
+        let output = |(&(block, _), view): (&(Block, Pending), &View)| {
+            self.memory.device.span(block, view.size_bytes())
+        };
+        let workspace = scratch.map(|(block, _)| self.memory.device.span(block, plan.scratch_bytes));
         Launch {
             instruction: plan.clone(),
             inputs: ids.iter().map(input).collect(),
@@ -495,7 +503,7 @@ impl Pool {
             op: plan.op.name(),
             parts,
             needed_bytes: self.settings.budget_for(needed_bytes),
-            budget_bytes: self.device.limit_bytes(),
+            budget_bytes: self.memory.device.limit_bytes(),
             residents,
         }))
     }
@@ -511,11 +519,11 @@ impl Pool {
 
     /// Remembers when the most memory was in use, and what was there at the op that the settings name.
     fn look_around(&mut self) {
-        if self.device.peak_bytes() > self.peak.0 {
-            self.peak = (self.device.peak_bytes(), self.clock);
+        if self.memory.device.peak_bytes() > self.observer.usage.peak.0 {
+            self.observer.usage.peak = (self.memory.device.peak_bytes(), self.observer.clock);
         }
-        if self.settings.portrait_at == Some(self.clock) {
-            self.portrait = self.residents();
+        if self.settings.portrait_at == Some(self.observer.clock) {
+            self.observer.snapshot = self.residents();
         }
     }
 

@@ -4,8 +4,12 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 
-use crate::config::Sabotage;
-use crate::engine::{Engine, EngineError, Lane, Launch, Mark, Span};
+use super::instructions::Instructions;
+use crate::config::{Exactness, Sabotage};
+use crate::engine::{Engine, EngineError, Instruction, Lane, Launch, Mark, Span};
+use crate::error::Error;
+use crate::op::Op;
+use crate::pool::Input;
 
 /// For each lane, the last work that touches a range of memory. Zero: none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,13 +52,33 @@ pub struct Submitter {
     pub engine: Arc<dyn Engine>,
     /// `waited[a].0[b]`: how far lane `a` already waits for lane `b`; a second wait for less is left out.
     waited: [Pending; Lane::ALL.len()],
+    /// What is submitted, worked out once.
+    instructions: Instructions,
+    /// Until when the offload lane is at work, by the predicted time of all ops until then.
+    pub offloading_until_ns: u64,
     pub sabotage: Option<Sabotage>,
 }
 
 impl Submitter {
     /// A submitter to `engine`, to whose lanes nothing else submits.
     pub fn new(engine: Arc<dyn Engine>, sabotage: Option<Sabotage>) -> Self {
-        Submitter { engine, waited: Default::default(), sabotage }
+        Submitter {
+            engine,
+            waited: Default::default(),
+            instructions: Instructions::default(),
+            offloading_until_ns: 0,
+            sabotage,
+        }
+    }
+
+    /// The instruction of `op` on these inputs: see [`Instructions::get`].
+    pub fn instruction(
+        &mut self,
+        exactness: Exactness,
+        op: &Op,
+        inputs: &[Input],
+    ) -> Result<Arc<Instruction>, Error> {
+        self.instructions.get(&*self.engine, exactness, op, inputs)
     }
 
     /// Work submitted to `lane` from now on runs after `pending`.

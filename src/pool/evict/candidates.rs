@@ -22,7 +22,7 @@ impl Pool {
         may_go: &impl Fn(StorageId) -> bool,
     ) -> Option<StorageId> {
         let candidates = Candidates::of(self);
-        if let Some(weighed) = self.rule().weighs() {
+        if let Some(weighed) = self.follower.rule().weighs() {
             return candidates.lightest(weighed, residents, may_go);
         }
         let storages = &self.graph.storages;
@@ -35,14 +35,18 @@ impl Pool {
             let cost_ns = candidates.cost_ns(id, storage, u64::MAX);
             candidates.candidate(storage, candidates.turn(storage), cost_ns)
         });
-        let index = self.rule().pick(need_bytes, &mut evictable)?;
+        let index = self.follower.rule().pick(need_bytes, &mut evictable)?;
         Some(ids[index])
     }
 
     /// Predicted time until the copies to the host that are under way are done.
     pub(in crate::pool) fn offload_wait_ns(&self) -> u64 {
         // Where room is short, the same program is to fit every time, whatever was copied before.
-        if self.is_roomy() { self.offloading_until_ns.saturating_sub(self.computed_ns) } else { 0 }
+        if self.is_roomy() {
+            self.submitter.offloading_until_ns.saturating_sub(self.observer.computed_ns)
+        } else {
+            0
+        }
     }
 }
 
@@ -60,8 +64,8 @@ impl<'a> Candidates<'a> {
     fn of(pool: &'a Pool) -> Self {
         Candidates {
             pool,
-            knows: pool.rule().knows(),
-            following: pool.plans.active(),
+            knows: pool.follower.rule().knows(),
+            following: pool.follower.plans.active(),
             props: pool.engine().props(),
             offload_wait_ns: pool.offload_wait_ns(),
         }
@@ -96,14 +100,14 @@ impl<'a> Candidates<'a> {
                 (lightest, picked) = (Some(weight), Some(id));
             }
         }
-        self.pool.looks.set(self.pool.looks.get() + looks);
+        self.pool.observer.scanned(looks);
         picked
     }
 
     fn candidate(&self, storage: &Storage, turn: Turn, cost_ns: u64) -> Candidate {
         Candidate {
             size_bytes: aligned(storage.size_bytes),
-            idle_ns: self.pool.computed_ns - storage.used_ns,
+            idle_ns: self.pool.observer.computed_ns - storage.used_ns,
             cost_ns,
             clean: storage.host.is_some(),
             next_use_ops: self.next_use_ops(storage),
@@ -126,7 +130,7 @@ impl<'a> Candidates<'a> {
         let copy_ns = self.props.copy_ns(storage.size_bytes);
         if storage.host.is_some() {
             let fetch_ns = if pool.fetch_is_scheduled(storage) { 0 } else { copy_ns };
-            return storage.clean_at_ns.saturating_sub(pool.computed_ns) + fetch_ns;
+            return storage.clean_at_ns.saturating_sub(pool.observer.computed_ns) + fetch_ns;
         }
         let move_ns = pool.settings.ways.price_of_moving(self.offload_wait_ns + 2 * copy_ns);
         let remake_ns = |most_ns: u64| {
@@ -155,12 +159,12 @@ impl<'a> Candidates<'a> {
     fn next_use_ops(&self, storage: &Storage) -> Option<u64> {
         let pool = self.pool;
         let planned = match (storage.next_use, self.following) {
-            (NextUse::At(op), Some(_)) => Some(op.saturating_sub(pool.streams[storage.stream].ops)),
+            (NextUse::At(op), Some(_)) => Some(op.saturating_sub(pool.follower.streams[storage.stream].ops)),
             // After all that the schedule knows of.
             (NextUse::Never, Some(following)) => Some(2 * following.schedule.ops.len() as u64),
             _ => None,
         };
         let foresight = pool.settings.foresight.as_ref();
-        planned.or_else(|| foresight.map(|known| known.next_use_ops(storage.number, pool.clock)))
+        planned.or_else(|| foresight.map(|known| known.next_use_ops(storage.number, pool.observer.clock)))
     }
 }

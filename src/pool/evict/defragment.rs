@@ -47,7 +47,7 @@ impl Pool {
         ranges.sort_unstable();
         // Beside ops that need none of it, unless it would wait for other copies.
         let lane = if self.offload_wait_ns() == 0 { Lane::Offload } else { Lane::Compute };
-        let peak_bytes = self.device.peak_bytes();
+        let peak_bytes = self.memory.device.peak_bytes();
         let mut joined = Ok(false);
         for (_, offset) in ranges.into_iter().take(MOST_RANGES) {
             joined = self.clear_of(lane, &[(offset, bytes)], residents_in(&pieces, offset, bytes));
@@ -56,20 +56,20 @@ impl Pool {
             }
         }
         // What is held free meanwhile, and what is on its way, is no more in use than before.
-        self.device.reset_peak_to(peak_bytes);
+        self.memory.device.reset_peak_to(peak_bytes);
         joined
     }
 
     /// What is free and what residents lie in, in order. What else is in use is left out: it cannot be moved.
     fn pieces(&self) -> Vec<Piece> {
         let storages = &self.graph.storages;
-        let free = self.device.free_within(0, self.device.limit_bytes()).into_iter();
+        let free = self.memory.device.free_within(0, self.memory.device.limit_bytes()).into_iter();
         let mut pieces: Vec<Piece> =
             free.map(|(offset, bytes)| Piece { offset, bytes, resident: None }).collect();
         for id in storages.in_any_order(Residents::default()) {
             let block = storages[id].device.expect("it is resident").block;
             let mut add = |offset, bytes| pieces.push(Piece { offset, bytes, resident: Some(id) });
-            self.device.each_range(block, &mut add);
+            self.memory.device.each_range(block, &mut add);
         }
         pieces.sort_unstable_by_key(|piece| piece.offset);
         pieces

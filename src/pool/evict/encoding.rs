@@ -88,7 +88,7 @@ impl Pool {
         let (mut copies, done) = match self.submit_beside(&[id], &encode, smallvec![form], beside) {
             Ok(submitted) => submitted,
             Err(error) => {
-                beside.into_iter().for_each(|copy| self.host.free(copy.block, copy.touched));
+                beside.into_iter().for_each(|copy| self.memory.host.free(copy.block, copy.touched));
                 return Err(error);
             }
         };
@@ -105,18 +105,18 @@ impl Pool {
     pub(in crate::pool) fn leave_encoded(&mut self, made: Encoded) {
         let Encoded { id, encoding, form, encode } = made;
         // What made room for the op may have put it there.
-        self.free_host(id);
+        self.graph.free_host(id, &mut self.memory);
         let (before_bytes, after_bytes) =
             (self.graph.storages[id].size_bytes, encode.outputs[0].size_bytes());
         self.forget_bytes(id, How::Encode, Eviction::Encode(encoding), encode.launch_ns);
         if encoding != Encoding::Signs {
             // The recipe claims it by now.
-            self.lost.push(form);
-            self.settle_claims();
+            self.graph.lost.push(form);
+            self.graph.settle_claims(&mut self.memory);
         }
-        self.counters.encodings += 1;
-        self.counters.encoded_bytes += before_bytes as u64;
-        self.counters.encoded_into_bytes += after_bytes as u64;
+        self.observer.counters.encodings += 1;
+        self.observer.counters.encoded_bytes += before_bytes as u64;
+        self.observer.counters.encoded_into_bytes += after_bytes as u64;
     }
 
     fn instruction(
@@ -128,24 +128,24 @@ impl Pool {
     ) -> Result<Arc<Instruction>, Error> {
         let views = [view].into_iter().chain(beside);
         let inputs: Inputs<Input> = views.map(|view| Input { id, view, consumed: false }).collect();
-        self.instructions.get(&*self.submitter.engine, self.settings.exactness, &op, &inputs)
+        self.submitter.instruction(self.settings.exactness, &op, &inputs)
     }
 
     /// Memory for an encoded form, and for what may lie beside it, where there is some. What lies in the host tier is not to be in
     /// the way of what the plan does else.
     fn place_form(&mut self, encode: &Instruction, beside: Option<View>) -> Result<Option<Placed>, Error> {
-        let placed = self.device.allocate(&*self.submitter.engine, encode.outputs[0].size_bytes());
-        let Some(form) = placed.map_err(|error| self.engine_error(error))? else { return Ok(None) };
+        let placed = self.memory.allocate(encode.outputs[0].size_bytes());
+        let Some(form) = placed? else { return Ok(None) };
         let Some(view) = beside else { return Ok(Some((form, None))) };
         let beside = self.host_block(view.size_bytes(), false);
         match beside {
             Ok(Some((block, busy))) if self.is_roomy() => {
                 return Ok(Some((form, Some(Copy { block, written: busy, touched: busy }))));
             }
-            Ok(Some((block, busy))) => self.host.free(block, busy),
+            Ok(Some((block, busy))) => self.memory.host.free(block, busy),
             _ => {}
         }
-        self.device.free(form.0, form.1);
+        self.memory.device.free(form.0, form.1);
         beside.map(|_| None)
     }
 
@@ -163,7 +163,7 @@ impl Pool {
             Encoding::Signs => self.settings.ways.recompute && self.remake_ns(id, storage).is_some(),
             _ => {
                 self.graph.may_replace_recipe(id)
-                    && bytes + aligned(storage.size_bytes) <= self.device.limit_bytes()
+                    && bytes + aligned(storage.size_bytes) <= self.memory.device.limit_bytes()
                     && (self.settings.ways.offload || encoding.beside(dtype, count).is_none())
             }
         };
@@ -176,7 +176,7 @@ impl Pool {
         let (stream, next_use) = (storage.stream, storage.next_use);
         let size_bytes = encode.outputs[0].size_bytes();
         let form = self.graph.storages.insert(size_bytes, encode.op.name(), stream, 0);
-        self.graph.storages.set_device(form, copy, self.computed_ns);
+        self.graph.storages.set_device(form, copy, self.observer.computed_ns);
         let record = &mut self.graph.storages[form];
         (record.held, record.claims, record.next_use) = (false, 1, next_use);
         self.note_recompute(encode.op.name(), &[form]);
@@ -208,14 +208,13 @@ impl Pool {
         let (dtype, count) = (values.dtype, values.shape().count());
         read[at] = Input { id: form, view: words(encoding, count), consumed: false };
         // As large as without: what is refused does not depend on what is encoded.
-        if self.least_bytes(asked, inputs) > self.device.limit_bytes() {
+        if self.least_bytes(asked, inputs) > self.memory.device.limit_bytes() {
             return Ok(None);
         }
         let mut all = read.clone();
         // What lies beside a form is read too, but is no storage.
         all.extend(encoding.beside(dtype, count).map(|view| Input { view, ..read[at] }));
-        let instruction =
-            self.instructions.get(&*self.submitter.engine, self.settings.exactness, &op, &all)?;
+        let instruction = self.submitter.instruction(self.settings.exactness, &op, &all)?;
         // Where all is decoded into workspace nothing is gained.
         if instruction.scratch_bytes >= asked.scratch_bytes + values.size_bytes() {
             return Ok(None);
@@ -227,8 +226,8 @@ impl Pool {
     /// An op has run on an encoded form, or could not.
     pub(in crate::pool) fn used_form(&mut self, read: &[Input], inputs: &[Input]) {
         let forms = read.iter().zip(inputs).filter(|(read, input)| read.id != input.id);
-        self.lost.extend(forms.map(|(read, _)| read.id));
-        self.settle_claims();
+        self.graph.lost.extend(forms.map(|(read, _)| read.id));
+        self.graph.settle_claims(&mut self.memory);
     }
 
     /// Whether there is an encoded form of a storage.

@@ -23,33 +23,28 @@ impl Pool {
         bytes: usize,
     ) -> Result<Option<(Block, Pending)>, Error> {
         loop {
-            let mut placed = self.allocate(bytes)?;
+            let mut placed = self.memory.allocate(bytes)?;
             // What a plan has leave makes room where the plan has the block.
             if placed.is_none() && self.evict_scheduled()? {
                 continue;
             }
             if placed.is_none() && self.may_join(bytes) && self.join(bytes)? {
-                placed = self.allocate(bytes)?;
+                placed = self.memory.allocate(bytes)?;
             }
             if placed.is_some() {
                 return Ok(placed);
             }
             if !self.evict_one(op, aligned(bytes))? {
-                let placed = self.device.allocate_beyond(&*self.submitter.engine, bytes);
-                return placed.map_err(|error| self.engine_error(error));
+                let placed = self.memory.allocate_beyond(bytes);
+                return placed;
             }
         }
     }
 
     /// Where enough is free. A plan that copies is followed best with all at its address: what was moved would be in the way of what comes.
     fn may_join(&self, bytes: usize) -> bool {
-        self.device.free_bytes() >= aligned(bytes)
-            && !(self.settings.ways.offload && self.device.has_layout())
-    }
-
-    fn allocate(&mut self, bytes: usize) -> Result<Option<(Block, Pending)>, Error> {
-        let placed = self.device.allocate(&*self.submitter.engine, bytes);
-        placed.map_err(|error| self.engine_error(error))
+        self.memory.device.free_bytes() >= aligned(bytes)
+            && !(self.settings.ways.offload && self.memory.device.has_layout())
     }
 
     /// Takes the device copy of one storage that is not pinned, towards room for `need_bytes`. `false`: there is none.
@@ -85,22 +80,25 @@ impl Pool {
     /// Drops what a recomputation under way has made for later, where nothing else can leave: it is made once more. `false`:
     /// there is none, or that has been done too often.
     fn drop_wanted(&mut self, need_bytes: usize) -> bool {
-        if !self.remaking || self.settings.ways.offloads_all() || self.remade_ops > MOST_REMADE {
+        if !self.graph.rematerialization.under_way
+            || self.settings.ways.offloads_all()
+            || self.graph.rematerialization.ops > MOST_REMADE
+        {
             return false;
         }
-        self.drops_wanted = true;
+        self.graph.rematerialization.drops_wanted = true;
         let can_be_remade = |pool: &Pool, id| pool.remake_ns(id, &pool.graph.storages[id]).is_some();
         let picked = self.pick(need_bytes, can_be_remade);
         if let Some(id) = picked {
             self.drop_bytes(id);
         }
-        self.drops_wanted = false;
+        self.graph.rematerialization.drops_wanted = false;
         picked.is_some()
     }
 
     /// Whether a recomputation under way keeps a storage.
     fn is_wanted(&self, storage: &Storage) -> bool {
-        storage.wanted > 0 && !self.drops_wanted
+        storage.wanted > 0 && !self.graph.rematerialization.drops_wanted
     }
 
     /// Evicts a storage as the policy says. `false`: it wants the bytes kept, and the host tier has no room.
@@ -150,13 +148,13 @@ impl Pool {
 
     /// What the policy evicts next of the resident storages that are not pinned and may go.
     fn pick(&mut self, need_bytes: usize, may_go: impl Fn(&Self, StorageId) -> bool) -> Option<StorageId> {
-        if let Knowledge::Neighbourhood { most } = self.rule().knows() {
+        if let Knowledge::Neighbourhood { most } = self.follower.rule().knows() {
             self.graph.heed_changes(most);
         }
         let pool = &*self;
         let may_go = |id| may_go(pool, id);
         let first = |id| pool.goes_first(id) && may_go(id);
-        [pool.rule().least_bytes(need_bytes), 0].into_iter().find_map(|least_bytes| {
+        [pool.follower.rule().least_bytes(need_bytes), 0].into_iter().find_map(|least_bytes| {
             let picked = pool.pick_of(need_bytes, Residents { least_bytes, first: true }, &first);
             picked.or_else(|| pool.pick_of(need_bytes, Residents { least_bytes, first: false }, &may_go))
         })
@@ -184,13 +182,13 @@ impl Pool {
         let move_ns = (host_room && self.may_move(storage)).then(|| self.move_ns(storage));
         let remake_ns = if allowed.recompute { self.remake_ns(id, storage) } else { None };
         let dropped = (self.is_recomputed_first(storage) || self.is_dropped(storage)) && remake_ns.is_some();
-        let only = self.rule().how(Ways { move_ns: None, remake_ns }).filter(|_| dropped);
-        only.or_else(|| self.rule().how(Ways { move_ns, remake_ns }))
+        let only = self.follower.rule().how(Ways { move_ns: None, remake_ns }).filter(|_| dropped);
+        only.or_else(|| self.follower.rule().how(Ways { move_ns, remake_ns }))
     }
 
     /// Whether a storage's bytes are to be dropped before others leave. A plan knows better.
     fn is_recomputed_first(&self, storage: &Storage) -> bool {
-        storage.is_recomputed_first() && !self.is_following()
+        storage.is_recomputed_first() && !self.follower.is_following()
     }
 
     /// Whether that can be.
@@ -221,13 +219,15 @@ impl Pool {
 
     /// Whether what evicted storages rely on may be dropped too.
     fn nests(&self) -> bool {
-        self.is_following() || self.rule().knows() != Knowledge::Recency || !self.settings.ways.offloads_all()
+        self.follower.is_following()
+            || self.follower.rule().knows() != Knowledge::Recency
+            || !self.settings.ways.offloads_all()
     }
 
     fn replay_ns(&self, id: RecipeId) -> Option<u64> {
         let recipe = self.graph.recipe(id);
-        let fits =
-            self.working_set_bytes(&recipe.inputs, &recipe.instruction, false) <= self.device.limit_bytes();
+        let fits = self.working_set_bytes(&recipe.inputs, &recipe.instruction, false)
+            <= self.memory.device.limit_bytes();
         fits.then_some(recipe.instruction.launch_ns)
     }
 
@@ -240,7 +240,7 @@ impl Pool {
     fn drop_bytes(&mut self, id: StorageId) {
         let cost_ns = self.remake_ns(id, &self.graph.storages[id]).unwrap_or(0);
         self.forget_bytes(id, How::Drop, Eviction::Drop, cost_ns);
-        self.counters.drops += 1;
+        self.observer.counters.drops += 1;
     }
 
     /// The bytes of a resident storage that has a recipe and no host copy go; `cost_ns`: what that was predicted to cost.
@@ -253,26 +253,19 @@ impl Pool {
     ) {
         self.note_eviction(id, how, || cost_ns);
         self.decided(id, decision);
-        self.free_device(id);
+        self.graph.free_device(id, &mut self.memory);
         self.graph.dropped(id);
-        self.lost_bytes(id);
+        self.graph.lost_bytes(id);
         self.is_absent(id);
-        self.counters.evictions += 1;
-    }
-
-    /// A storage has no bytes any more.
-    pub(in crate::pool) fn lost_bytes(&mut self, id: StorageId) {
-        if self.policy.knows() == Knowledge::Components {
-            self.graph.lost_bytes(id);
-        }
+        self.observer.counters.evictions += 1;
     }
 
     /// Offloads everything that is resident, pinned or not, so that free memory is in one piece, towards room for `need_bytes`.
     pub(in crate::pool) fn compact(&mut self, op: &'static str, need_bytes: usize) -> Result<(), Error> {
-        self.counters.compactions += 1;
+        self.observer.counters.compactions += 1;
         // Planned addresses would split what is joined.
-        self.device.depart();
-        let used_bytes = self.device.used_bytes();
+        self.memory.device.depart();
+        let used_bytes = self.memory.device.used_bytes();
         self.settings.log(
             log::Level::Debug,
             format_args!("{op}: emptying the arena of {used_bytes} bytes to join its gaps"),
@@ -288,7 +281,7 @@ impl Pool {
 
     /// A storage would have to leave for `need_bytes`, and cannot.
     pub(in crate::pool) fn nowhere_to_go(&self, op: &'static str, id: StorageId, need_bytes: usize) -> Error {
-        let (used_bytes, budget_bytes) = (self.device.used_bytes(), self.device.limit_bytes());
+        let (used_bytes, budget_bytes) = (self.memory.device.used_bytes(), self.memory.device.limit_bytes());
         if !self.settings.ways.offload {
             return Error::NothingToEvict { op, needed_bytes: need_bytes, used_bytes, budget_bytes };
         }
@@ -303,7 +296,7 @@ impl Pool {
         };
         let (alive_bytes, in_blocks_bytes) =
             alive.fold((0, 0), |(sum, in_blocks_sum), bytes| (sum + bytes, in_blocks_sum + in_blocks(bytes)));
-        let op_bytes = self.largest_op_bytes.max(in_blocks(aligned(need_bytes)));
+        let op_bytes = self.observer.usage.largest_op_bytes.max(in_blocks(aligned(need_bytes)));
         self.full(op, needed_bytes, alive_bytes, Some(self.settings.budget_for(in_blocks_bytes + op_bytes)))
     }
 
@@ -320,7 +313,7 @@ impl Pool {
         enough_bytes: usize,
         least_budget_bytes: Option<usize>,
     ) -> Error {
-        let (used_bytes, limit_bytes) = (self.host.used_bytes(), self.host.limit_bytes());
+        let (used_bytes, limit_bytes) = (self.memory.host.used_bytes(), self.memory.host.limit_bytes());
         // Where there would be room, it is in pieces.
         let taken_bytes =
             if used_bytes + aligned(needed_bytes) > limit_bytes { used_bytes } else { limit_bytes };
@@ -338,18 +331,18 @@ impl Pool {
     /// Counts what is refused for want of memory.
     pub(in crate::pool) fn counted<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
         if result.as_ref().is_err_and(Error::is_out_of_memory) {
-            self.counters.out_of_memory += 1;
+            self.observer.counters.out_of_memory += 1;
         }
         result
     }
 
     /// What was refused so far.
     pub fn refused_ops(&self) -> u64 {
-        self.counters.out_of_memory
+        self.observer.counters.out_of_memory
     }
 
     /// What was refused since was only tried, and not asked for.
     pub fn refused_only(&mut self, ops: u64) {
-        self.counters.out_of_memory = ops;
+        self.observer.counters.out_of_memory = ops;
     }
 }

@@ -22,7 +22,7 @@ impl Pool {
     pub(in crate::pool) fn move_out(&mut self, id: StorageId, displace: bool) -> Result<bool, Error> {
         let clean = self.graph.storages[id].host.is_some();
         if clean {
-            self.counters.clean_evictions += 1;
+            self.observer.counters.clean_evictions += 1;
         } else if !self.settings.ways.offload || !self.write_back(id, displace)? {
             return Ok(false);
         }
@@ -32,12 +32,12 @@ impl Pool {
             false => self.note_eviction(id, How::Offload, || 2 * copy_ns),
         }
         self.decided(id, Eviction::Offload);
-        self.free_device(id);
+        self.graph.free_device(id, &mut self.memory);
         if std::mem::take(&mut self.graph.storages[id].prefetched) {
-            self.ahead.wasted();
+            self.follower.prefetch_distance.wasted();
         }
         self.is_absent(id);
-        self.counters.evictions += 1;
+        self.observer.counters.evictions += 1;
         Ok(true)
     }
 
@@ -48,22 +48,23 @@ impl Pool {
             return Ok(false);
         };
         let device = self.graph.storages[id].device.expect("only a resident storage is written back");
-        let from = self.device.span(device.block, size_bytes);
-        let to = self.host.span(block, size_bytes);
+        let from = self.memory.device.span(device.block, size_bytes);
+        let to = self.memory.host.span(block, size_bytes);
         let copy_ns = self.engine().props().copy_ns(size_bytes);
         let mark = match self.submitter.copy(Lane::Offload, from, to, device.written.and(busy)) {
             Ok(mark) => mark,
             Err(error) => {
-                self.host.free(block, busy);
-                return Err(self.engine_error(error));
+                self.memory.host.free(block, busy);
+                return Err(self.memory.error(error));
             }
         };
         let storage = &mut self.graph.storages[id];
         storage.host = Some(Box::new(Copy::new(block, Pending::default().with(mark))));
         storage.device = Some(Copy { touched: device.touched.with(mark), ..device });
-        self.offloading_until_ns = self.offloading_until_ns.max(self.computed_ns) + copy_ns;
-        storage.clean_at_ns = self.offloading_until_ns;
-        self.counters.offloaded_bytes += size_bytes as u64;
+        self.submitter.offloading_until_ns =
+            self.submitter.offloading_until_ns.max(self.observer.computed_ns) + copy_ns;
+        storage.clean_at_ns = self.submitter.offloading_until_ns;
+        self.observer.counters.offloaded_bytes += size_bytes as u64;
         self.copied(id, mark);
         self.note_copy(Lane::Offload, id);
         Ok(true)
@@ -82,7 +83,9 @@ impl Pool {
     /// The next block is for a copy of a storage.
     pub(in crate::pool) fn expect_copy(&mut self, id: StorageId) {
         let storage = &self.graph.storages[id];
-        self.device.expect(self.plans.present().and_then(|following| following.interval(storage)));
+        self.memory
+            .device
+            .expect(self.follower.plans.present().and_then(|following| following.interval(storage)));
     }
 
     /// Brings a storage from the host tier into a block that is its own from now on.
@@ -95,25 +98,25 @@ impl Pool {
         let size_bytes = self.graph.storages[id].size_bytes;
         let host = self.graph.storages[id].host.as_deref().copied();
         let host = host.expect("only a storage in the host tier is fetched");
-        let from = self.host.span(host.block, size_bytes);
-        let to = self.device.span(block, size_bytes);
+        let from = self.memory.host.span(host.block, size_bytes);
+        let to = self.memory.device.span(block, size_bytes);
         let mark = match self.submitter.copy(Lane::Fetch, from, to, host.written.and(busy)) {
             Ok(mark) => mark,
             Err(error) => {
-                self.device.free(block, busy);
-                return Err(self.engine_error(error));
+                self.memory.device.free(block, busy);
+                return Err(self.memory.error(error));
             }
         };
         let storages = &mut self.graph.storages;
         storages[id].host = Some(Box::new(Copy { touched: host.touched.with(mark), ..host }));
-        storages.set_device(id, Copy::new(block, Pending::default().with(mark)), self.computed_ns);
+        storages.set_device(id, Copy::new(block, Pending::default().with(mark)), self.observer.computed_ns);
         self.is_present(id);
-        self.counters.fetched_bytes += size_bytes as u64;
+        self.observer.counters.fetched_bytes += size_bytes as u64;
         self.copied(id, mark);
         self.note_copy(Lane::Fetch, id);
         // Where nothing may be offloaded, a copy on the host is no way to evict.
         if !self.settings.ways.offload && self.graph.storages[id].host_pins == 0 {
-            self.free_host(id);
+            self.graph.free_host(id, &mut self.memory);
         }
         Ok(())
     }
@@ -124,11 +127,8 @@ impl Pool {
         bytes: usize,
         displace: bool,
     ) -> Result<Option<(Block, Pending)>, Error> {
-        let left_bytes = (self.host.limit_bytes() - self.host.used_bytes()).saturating_sub(aligned(bytes));
-        self.has_filled |= left_bytes < self.device.limit_bytes();
         loop {
-            let placed = self.host.allocate(&*self.submitter.engine, bytes);
-            if let Some(placed) = placed.map_err(|error| self.engine_error(error))? {
+            if let Some(placed) = self.memory.allocate_host(bytes)? {
                 return Ok(Some(placed));
             }
             let clean = |id: &StorageId| {
@@ -138,7 +138,7 @@ impl Pool {
             let Some(id) = self.graph.storages.residents().find(clean) else {
                 return Ok(None);
             };
-            self.free_host(id);
+            self.graph.free_host(id, &mut self.memory);
         }
     }
 
@@ -149,8 +149,8 @@ impl Pool {
     }
 
     fn make_readable(&mut self, id: StorageId) -> Result<HostAccess, Error> {
-        self.counters.reads += 1;
-        self.journal.note(|| Event::Read(self.number(id)));
+        self.observer.counters.reads += 1;
+        self.observer.journal.note(|| Event::Read(self.number(id)));
         self.log_read(id);
         self.remake_all(&[id])?;
         let size_bytes = self.graph.storages[id].size_bytes;
@@ -174,11 +174,11 @@ impl Pool {
         let Some((block, busy)) = self.host_block(size_bytes, true)? else {
             return Err(self.host_tier_full("write", size_bytes));
         };
-        let stream = self.streams.current();
+        let stream = self.follower.streams.current();
         let id = self.graph.storages.insert(size_bytes, "upload", stream, 0);
-        self.journal.note(|| Event::Write(self.made(id)));
+        self.observer.journal.note(|| Event::Write(self.made(id)));
         self.log_write(id);
-        self.streams[stream].held_bytes += aligned(size_bytes);
+        self.follower.streams[stream].held_bytes += aligned(size_bytes);
         let storage = &mut self.graph.storages[id];
         let copy = Copy { block, written: Pending::default(), touched: busy };
         storage.host = Some(Box::new(copy));
@@ -187,7 +187,7 @@ impl Pool {
     }
 
     fn host_access(&self, copy: Copy, pending: Pending, size_bytes: usize) -> HostAccess {
-        HostAccess::new(self.engine().clone(), self.host.span(copy.block, size_bytes), pending)
+        HostAccess::new(self.engine().clone(), self.memory.host.span(copy.block, size_bytes), pending)
     }
 
     /// The program has read the bytes. An error is that of a launch that they descend from.
@@ -200,7 +200,7 @@ impl Pool {
     pub fn end_write(&mut self, id: StorageId) {
         self.graph.storages[id].host_pins -= 1;
         if !self.settings.ways.offload && self.graph.storages[id].device.is_some() {
-            self.free_host(id);
+            self.graph.free_host(id, &mut self.memory);
         }
     }
 }

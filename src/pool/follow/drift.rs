@@ -63,7 +63,10 @@ impl Pool {
     /// The op comes that is this one of the plan. When an iteration begins, and times are others than those that the plan was
     /// made with, it is made anew.
     pub(in crate::pool) fn look_for_drift(&mut self, at: u32, op: &Instruction) {
-        let Some(following) = self.plans.present_mut().filter(|_| self.measures) else { return };
+        let Some(following) = self.follower.plans.present_mut().filter(|_| self.follower.requests.measures)
+        else {
+            return;
+        };
         let planned_ns = following.schedule.ops[at as usize].launch_ns;
         following.drift.note(planned_ns, op.measured.ns().unwrap_or(planned_ns));
         if at > 0 {

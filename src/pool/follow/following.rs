@@ -17,49 +17,49 @@ const MOST_DUE: usize = 256;
 impl Pool {
     /// Does as a schedule says when a stream is where it says; `before_first`: the next op is its first.
     pub fn follow(&mut self, plan: PlanId, schedule: Arc<Schedule>, stream: StreamId, before_first: bool) {
-        let is_wanted = self.plans.insert(plan, schedule, stream, before_first);
-        self.counters.plans += u64::from(is_wanted);
+        let is_wanted = self.follower.plans.insert(plan, schedule, stream, before_first);
+        self.observer.counters.plans += u64::from(is_wanted);
     }
 
     /// Says in which interval of the schedule a storage is that no op has touched.
     pub fn put_in_interval(&mut self, id: StorageId, interval: IntervalId, next_ops: u32) {
-        let Some(following) = self.plans.present_mut() else { return };
+        let Some(following) = self.follower.plans.present_mut() else { return };
         following.current[interval.0 as usize] = Some(id);
         let storage = &mut self.graph.storages[id];
         storage.interval = Some(following.scheduled(interval));
-        storage.next_use = NextUse::At(self.streams[storage.stream].ops + u64::from(next_ops));
+        storage.next_use = NextUse::At(self.follower.streams[storage.stream].ops + u64::from(next_ops));
     }
 
     /// What was done since this was last asked; noted from the first time on.
     pub fn done(&mut self) -> Done {
-        let following = self.plans.present_mut();
+        let following = self.follower.plans.present_mut();
         following.and_then(|following| following.done.replace(Done::default())).unwrap_or_default()
     }
 
     /// An op comes: its evictions are due, and its fetches are made. One of another thread changes nothing.
     pub(in crate::pool) fn advance(&mut self, op: &Instruction) -> Result<(), Error> {
         let roomy = self.is_roomy();
-        let stream = self.streams.current();
-        let place = self.plans.advance(stream, op.signature);
-        if self.plans.is_whole() {
+        let stream = self.follower.streams.current();
+        let place = self.follower.plans.advance(stream, op.signature);
+        if self.follower.plans.is_whole() {
             self.stop_learning();
-        } else if self.plans.are_outdated() {
+        } else if self.follower.plans.are_outdated() {
             self.learn_again();
         }
         let following = match place {
-            Where::At(_) => self.plans.present_mut(),
+            Where::At(_) => self.follower.plans.present_mut(),
             Where::Unknown | Where::Beside => None,
         };
         let (Some(following), Where::At(at)) = (following, place) else {
-            self.device.begin_op(None, 0);
+            self.memory.device.begin_op(None, 0);
             return Ok(());
         };
         if roomy && !following.active {
-            following.since_op = self.clock;
+            following.since_op = self.observer.clock;
         }
         following.active = roomy;
         let schedule = following.schedule.clone();
-        self.device.begin_op(schedule.layout.as_ref().filter(|_| roomy), at);
+        self.memory.device.begin_op(schedule.layout.as_ref().filter(|_| roomy), at);
         if !roomy {
             following.due.clear();
             return Ok(());
@@ -78,7 +78,7 @@ impl Pool {
 
     /// The evictions of an op may be made from now on.
     fn make_due(&mut self, schedule: &Schedule, at: u32) {
-        let Some(following) = self.plans.present_mut() else { return };
+        let Some(following) = self.follower.plans.present_mut() else { return };
         let storages = &self.graph.storages;
         // What was not needed while the interval lasted is not due in the next iteration's.
         let mut due = std::mem::take(&mut following.due);
@@ -99,18 +99,13 @@ impl Pool {
     /// Whether the host tier has room for all that device memory can hold. Then nothing that is done before it must be makes a
     /// program fail: what it displaces has somewhere to go.
     pub(in crate::pool) fn is_roomy(&self) -> bool {
-        let host_room_bytes = self.host.limit_bytes() - self.host.used_bytes();
-        host_room_bytes >= self.device.limit_bytes() || !self.settings.ways.offload
-    }
-
-    /// Whether what a schedule says is done now.
-    pub(in crate::pool) fn is_following(&self) -> bool {
-        self.plans.active().is_some()
+        let host_room_bytes = self.memory.host.limit_bytes() - self.memory.host.used_bytes();
+        host_room_bytes >= self.memory.device.limit_bytes() || !self.settings.ways.offload
     }
 
     /// Fetches ahead of use; where there is no room, the op itself will.
     fn fetch_scheduled(&mut self, interval: IntervalId) -> Result<(), Error> {
-        let Some(following) = self.plans.present() else { return Ok(()) };
+        let Some(following) = self.follower.plans.present() else { return Ok(()) };
         let Some(id) = following.storage_in(interval, &self.graph.storages) else { return Ok(()) };
         let storage = &self.graph.storages[id];
         if storage.device.is_some() || storage.host.is_none() || !storage.held {
@@ -120,7 +115,7 @@ impl Pool {
             Ok(true) => {
                 let storage = &mut self.graph.storages[id];
                 storage.prefetched = true;
-                self.counters.prefetched_bytes += storage.size_bytes as u64;
+                self.observer.counters.prefetched_bytes += storage.size_bytes as u64;
                 Ok(())
             }
             Err(error) if !error.is_out_of_memory() => Err(error),
@@ -131,7 +126,11 @@ impl Pool {
     /// Of the first operands of the op that comes those that leave encoded once it has run, and the intervals that they are in
     /// from then on.
     pub(in crate::pool) fn encoded_after(&mut self, operands: usize) -> Vec<(usize, IntervalId, Encoding)> {
-        let following = self.plans.of_stream(self.streams.current()).filter(|following| following.active);
+        let following = self
+            .follower
+            .plans
+            .of_stream(self.follower.streams.current())
+            .filter(|following| following.active);
         let Some((schedule, at)) = following.and_then(|it| Some((&it.schedule, it.place.at()?))) else {
             return Vec::new();
         };
@@ -148,14 +147,14 @@ impl Pool {
 
     /// An op of the stream touches a storage, with which this begins.
     pub(in crate::pool) fn begin_interval(&mut self, id: StorageId, interval: IntervalId) {
-        let stream = self.streams.current();
-        let Some(following) = self.plans.of_stream(stream) else { return };
+        let stream = self.follower.streams.current();
+        let Some(following) = self.follower.plans.of_stream(stream) else { return };
         following.current[interval.0 as usize] = Some(id);
         let Interval { next_ops, persists, .. } = following.schedule.intervals[interval.0 as usize];
         let storage = &mut self.graph.storages[id];
         storage.interval = Some(following.scheduled(interval));
-        storage.next_use =
-            next_ops.map_or(NextUse::Never, |ops| NextUse::At(self.streams[stream].ops + u64::from(ops)));
+        storage.next_use = next_ops
+            .map_or(NextUse::Never, |ops| NextUse::At(self.follower.streams[stream].ops + u64::from(ops)));
         if persists {
             self.graph.make_source(id);
         }
@@ -166,7 +165,9 @@ impl Pool {
         &mut self,
         operands: impl Iterator<Item = StorageId> + Clone,
     ) -> Result<(), Error> {
-        let Some(following) = self.plans.of_stream(self.streams.current()) else { return Ok(()) };
+        let Some(following) = self.follower.plans.of_stream(self.follower.streams.current()) else {
+            return Ok(());
+        };
         let Some(at) = following.place.at() else { return Ok(()) };
         let schedule = following.schedule.clone();
         for (operand, id) in operands.clone().enumerate() {
@@ -185,8 +186,11 @@ impl Pool {
 
     /// Evicts without need; where that cannot be now, the storage stays.
     fn release_scheduled(&mut self, interval: IntervalId, how: Eviction) -> Result<(), Error> {
-        let Some(id) =
-            self.plans.active().and_then(|following| following.storage_in(interval, &self.graph.storages))
+        let Some(id) = self
+            .follower
+            .plans
+            .active()
+            .and_then(|following| following.storage_in(interval, &self.graph.storages))
         else {
             return Ok(());
         };
@@ -200,11 +204,11 @@ impl Pool {
     }
 
     fn offload_early(&mut self, schedule: &Schedule, id: StorageId) -> Result<(), Error> {
-        if !self.graph.storages.contains(id) || !self.is_following() {
+        if !self.graph.storages.contains(id) || !self.follower.is_following() {
             return Ok(());
         }
         let storage = &self.graph.storages[id];
-        let following = self.plans.present();
+        let following = self.follower.plans.present();
         let is_copied = following.and_then(|following| following.interval(storage)).is_some_and(|interval| {
             let interval = &schedule.intervals[interval.0 as usize];
             interval.copied || interval.how == Some(Eviction::Offload)
@@ -218,20 +222,20 @@ impl Pool {
 
     /// Whether the schedule fetches a storage in time for its next use.
     pub(in crate::pool) fn fetch_is_scheduled(&self, storage: &Storage) -> bool {
-        let following = self.plans.present();
+        let following = self.follower.plans.present();
         !storage.prefetched
             && following.is_some_and(|following| self.is_offloaded(storage, &following.schedule))
     }
 
     fn is_offloaded(&self, storage: &Storage, schedule: &Schedule) -> bool {
-        let interval = self.plans.present().and_then(|following| following.interval(storage));
+        let interval = self.follower.plans.present().and_then(|following| following.interval(storage));
         interval
             .is_some_and(|interval| schedule.intervals[interval.0 as usize].how == Some(Eviction::Offload))
     }
 
     /// A storage that the schedule evicts by now, and how.
     pub(in crate::pool) fn scheduled_victim(&mut self) -> Option<(StorageId, Eviction)> {
-        let following = self.plans.present()?;
+        let following = self.follower.plans.present()?;
         let storages = &self.graph.storages;
         let can_leave = |&(id, interval, _): &(StorageId, IntervalId, Eviction)| {
             following.is_in(id, interval, storages)
@@ -239,13 +243,13 @@ impl Pool {
                 && self.can_leave(&storages[id])
         };
         let index = following.due.iter().position(can_leave)?;
-        let (id, _, how) = self.plans.present_mut()?.due.remove(index)?;
+        let (id, _, how) = self.follower.plans.present_mut()?.due.remove(index)?;
         Some((id, how))
     }
 
     /// Where what is done with a storage is noted, the op of the schedule, and the interval that the storage is in.
     fn noted(&mut self, id: StorageId) -> Option<(&mut Done, u32, IntervalId)> {
-        let following = self.plans.present_mut()?;
+        let following = self.follower.plans.present_mut()?;
         let (at, interval) = (following.place.at()?, following.interval(&self.graph.storages[id])?);
         Some((following.done.as_mut()?, at, interval))
     }
@@ -276,7 +280,7 @@ impl Pool {
 
     /// What the schedule that is followed says of the interval that a storage is in.
     fn interval(&self, storage: &Storage) -> Option<&Interval> {
-        self.plans.active()?.scheduled_as(storage)
+        self.follower.plans.active()?.scheduled_as(storage)
     }
 
     /// Notes an eviction.

@@ -1,6 +1,7 @@
 //! Doing what a plan says while the program is where the plan knows it.
 
 pub mod drift;
+pub mod follower;
 pub mod following;
 pub mod plans;
 pub mod prefetch;

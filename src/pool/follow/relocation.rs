@@ -25,7 +25,7 @@ impl Pool {
     /// Evicts what is resident and not planned to be. What cannot be evicted goes to the highest addresses, where the plan has
     /// nothing.
     fn clear_away(&mut self, layout: &Layout) -> Result<(), Error> {
-        let following = self.plans.present();
+        let following = self.follower.plans.present();
         let is_planned = |&id: &StorageId| {
             let storage = &self.graph.storages[id];
             let interval = following.and_then(|following| following.interval(storage));
@@ -38,7 +38,7 @@ impl Pool {
         let mut others: Vec<StorageId> =
             self.graph.storages.residents().filter(|id| !is_planned(id)).collect();
         others.sort_unstable_by_key(|&id| self.graph.storages[id].number);
-        let mut end = self.device.limit_bytes();
+        let mut end = self.memory.device.limit_bytes();
         for id in others {
             if self.can_leave(&self.graph.storages[id]) {
                 self.evict(id, true)?;
@@ -46,7 +46,7 @@ impl Pool {
             if let Some(copy) = self.graph.storages[id].device {
                 end = end.saturating_sub(copy.block.bytes);
                 let spot = Spot::At(end);
-                if !self.device.is_at(copy.block, &spot) && self.clear(&spot, copy.block.bytes)? {
+                if !self.memory.device.is_at(copy.block, &spot) && self.clear(&spot, copy.block.bytes)? {
                     self.relocate(id, copy.block.bytes, &spot)?;
                 }
             }
@@ -58,11 +58,11 @@ impl Pool {
     fn relocate_all(&mut self, layout: &Layout, clear: bool) -> Result<usize, Error> {
         let mut count = 0;
         for (interval, spot) in &layout.residents {
-            let following = self.plans.present();
+            let following = self.follower.plans.present();
             let id = following.and_then(|following| following.storage_in(*interval, &self.graph.storages));
             if let Some(id) = id
                 && let Some(copy) = self.graph.storages[id].device
-                && !self.device.is_at(copy.block, spot)
+                && !self.memory.device.is_at(copy.block, spot)
                 && (!clear || self.clear(spot, copy.block.bytes)?)
             {
                 count += usize::from(self.relocate(id, copy.block.bytes, spot)?);
@@ -73,8 +73,8 @@ impl Pool {
 
     /// Moves a storage to a spot. `false`: that is not free.
     fn relocate(&mut self, id: StorageId, bytes: usize, spot: &Spot) -> Result<bool, Error> {
-        let placed = self.device.allocate_at(&*self.submitter.engine, spot, bytes);
-        match placed.map_err(|error| self.engine_error(error))? {
+        let placed = self.memory.allocate_at(spot, bytes);
+        match placed? {
             Some((block, busy)) => self.copy_within(Lane::Offload, id, block, busy).map(|()| true),
             None => Ok(false),
         }
@@ -82,7 +82,7 @@ impl Pool {
 
     /// Moves what lies in a spot out of it. `false`: there is no room.
     fn clear(&mut self, spot: &Spot, bytes: usize) -> Result<bool, Error> {
-        let ranges = self.device.ranges(spot, bytes);
+        let ranges = self.memory.device.ranges(spot, bytes);
         let there = self.graph.storages.in_any_order(Residents::default()).collect();
         self.clear_of(Lane::Offload, &ranges, there)
     }
@@ -96,7 +96,8 @@ impl Pool {
     ) -> Result<bool, Error> {
         let storages = &self.graph.storages;
         there.retain(|&id| {
-            let overlaps = |block| ranges.iter().any(|&(at, bytes)| self.device.overlaps(block, at, bytes));
+            let overlaps =
+                |block| ranges.iter().any(|&(at, bytes)| self.memory.device.overlaps(block, at, bytes));
             storages[id].device.is_some_and(|copy| overlaps(copy.block))
         });
         there.sort_unstable_by_key(|&id| storages[id].recency());
@@ -109,16 +110,16 @@ impl Pool {
                 break;
             }
         }
-        held.into_iter().for_each(|(block, busy)| self.device.free(block, busy));
+        held.into_iter().for_each(|(block, busy)| self.memory.device.free(block, busy));
         moved
     }
 
     /// Takes all that is free within ranges.
     fn hold(&mut self, ranges: &[(usize, usize)], held: &mut Vec<(Block, Pending)>) -> Result<(), Error> {
         for &(offset, bytes) in ranges {
-            for (begin, size) in self.device.free_within(offset, bytes) {
-                let placed = self.device.allocate_at(&*self.submitter.engine, &Spot::At(begin), size);
-                held.extend(placed.map_err(|error| self.engine_error(error))?);
+            for (begin, size) in self.memory.device.free_within(offset, bytes) {
+                let placed = self.memory.allocate_at(&Spot::At(begin), size);
+                held.extend(placed?);
             }
         }
         Ok(())
@@ -127,8 +128,8 @@ impl Pool {
     /// Moves a storage to where it fits best. `false`: there is no room.
     fn move_away(&mut self, lane: Lane, id: StorageId) -> Result<bool, Error> {
         let Some(copy) = self.graph.storages[id].device else { return Ok(true) };
-        let placed = self.device.allocate_anywhere(&*self.submitter.engine, copy.block.bytes);
-        match placed.map_err(|error| self.engine_error(error))? {
+        let placed = self.memory.allocate_anywhere(copy.block.bytes);
+        match placed? {
             Some((block, busy)) => self.copy_within(lane, id, block, busy).map(|()| true),
             None => Ok(false),
         }
@@ -138,17 +139,18 @@ impl Pool {
     fn copy_within(&mut self, lane: Lane, id: StorageId, block: Block, busy: Pending) -> Result<(), Error> {
         let size_bytes = self.graph.storages[id].size_bytes;
         let old = self.graph.storages[id].device.expect("only a resident storage is moved");
-        let (from, to) = (self.device.span(old.block, size_bytes), self.device.span(block, size_bytes));
+        let (from, to) =
+            (self.memory.device.span(old.block, size_bytes), self.memory.device.span(block, size_bytes));
         let mark = match self.submitter.copy(lane, from, to, old.written.and(busy)) {
             Ok(mark) => mark,
             Err(error) => {
-                self.device.free(block, busy);
-                return Err(self.engine_error(error));
+                self.memory.device.free(block, busy);
+                return Err(self.memory.error(error));
             }
         };
         self.graph.storages[id].device = Some(Copy::new(block, Pending::default().with(mark)));
-        self.device.free(old.block, old.touched.with(mark));
-        self.counters.relocated_bytes += size_bytes as u64;
+        self.memory.device.free(old.block, old.touched.with(mark));
+        self.observer.counters.relocated_bytes += size_bytes as u64;
         self.note_move(lane, id);
         Ok(())
     }

@@ -29,21 +29,23 @@ pub struct Stream {
 pub struct Streams {
     all: Vec<Stream>,
     current: StreamId,
+    /// Checkpointed scopes around what it submits now: what is made in one is recomputed first.
+    pub scopes: u32,
 }
 
 impl Default for Streams {
     fn default() -> Self {
-        Streams { all: vec![Stream::default()], current: StreamId::default() }
+        Streams { all: vec![Stream::default()], current: StreamId::default(), scopes: 0 }
     }
 }
 
 impl Streams {
-    /// The thread of this number submits from now on.
-    pub fn enter(&mut self, number: usize) {
+    /// The thread of this number submits from now on, in so many checkpointed scopes.
+    pub fn enter(&mut self, number: usize, scopes: u32) {
         if number >= self.all.len() {
             self.all.resize_with(number + 1, Stream::default);
         }
-        self.current = StreamId(number as u32);
+        (self.current, self.scopes) = (StreamId(number as u32), scopes);
     }
 
     /// The stream whose thread submits.

@@ -143,7 +143,7 @@ impl Takings {
 impl Pool {
     /// The blocks that were taken, if addresses have no end.
     pub fn takings(&self) -> Option<&Takings> {
-        self.device.takings()
+        self.memory.device.takings()
     }
 
     /// Which of the taken blocks are in use, and the intervals that their storages are in.
@@ -151,7 +151,10 @@ impl Pool {
         let storages = &self.graph.storages;
         let resident = |id| {
             let offset = storages[id].device?.block.offset;
-            Some((self.plans.present()?.interval(&storages[id])?, self.device.takings()?.at(offset)?))
+            Some((
+                self.follower.plans.present()?.interval(&storages[id])?,
+                self.memory.device.takings()?.at(offset)?,
+            ))
         };
         storages.residents().filter_map(resident).collect()
     }

@@ -4,5 +4,6 @@ pub mod arena;
 pub mod free_list;
 pub mod layout_cursor;
 pub mod pages;
+pub mod tiers;
 pub mod unbounded;
 pub mod views;

@@ -122,19 +122,19 @@ impl Pool {
                 }
             }
         }
-        if self.failures.submitted.is_empty() && !instruction.op.checks_indices() {
+        if self.observer.failures.submitted.is_empty() && !instruction.op.checks_indices() {
             return;
         }
         let mark = self.submitter.engine.mark(Lane::Compute);
         let number = |id: StorageId| self.graph.storages[id].number;
-        self.failures.submitted.push_back(Submitted {
+        self.observer.failures.submitted.push_back(Submitted {
             mark,
             instruction: instruction.clone(),
             inputs: inputs.iter().map(|input| number(input.id)).collect(),
             outputs: outputs.iter().map(|&id| (number(id), id)).collect(),
         });
-        self.failures.unasked += 1;
-        if self.failures.unasked >= ASK_EVERY {
+        self.observer.failures.unasked += 1;
+        if self.observer.failures.unasked >= ASK_EVERY {
             self.ask_for_failures();
         }
     }
@@ -143,30 +143,31 @@ impl Pool {
     fn ask_for_failures(&mut self) {
         let engine = self.submitter.engine.clone();
         // Asked first: a launch that is done by now is among the failures, if it failed.
-        let until = self.failures.done(&*engine);
+        let until = self.observer.failures.done(&*engine);
         for failure in engine.failures() {
-            let is_new = self.failures.descend(&mut self.graph.storages, failure);
-            self.counters.failed_ops += u64::from(is_new);
+            let is_new = self.observer.failures.descend(&mut self.graph.storages, failure);
+            self.observer.counters.failed_ops += u64::from(is_new);
         }
-        self.failures.forget(until);
-        self.failures.unasked = 0;
+        self.observer.failures.forget(until);
+        self.observer.failures.unasked = 0;
     }
 
     /// Whether what was read is right, once the work that made it is done.
     pub(in crate::pool) fn check(&mut self, id: StorageId) -> Result<(), Error> {
         self.ask_for_failures();
-        let cause = self.failures.of_all.as_ref().or(self.graph.storages[id].failure.as_ref()).cloned();
+        let cause =
+            self.observer.failures.of_all.as_ref().or(self.graph.storages[id].failure.as_ref()).cloned();
         cause.map_or(Ok(()), |cause| {
-            self.failures.told(&cause);
-            Err(self.engine_error((*cause).clone()))
+            self.observer.failures.told(&cause);
+            Err(self.memory.error((*cause).clone()))
         })
     }
 
     /// The first failure that was not told yet, of all work that is done.
     pub fn failure(&mut self) -> Result<(), Error> {
         self.ask_for_failures();
-        let untold = std::mem::take(&mut self.failures.untold).into_iter().next();
-        let cause = self.failures.of_all.clone().or(untold);
-        cause.map_or(Ok(()), |cause| Err(self.engine_error((*cause).clone())))
+        let untold = std::mem::take(&mut self.observer.failures.untold).into_iter().next();
+        let cause = self.observer.failures.of_all.clone().or(untold);
+        cause.map_or(Ok(()), |cause| Err(self.memory.error((*cause).clone())))
     }
 }

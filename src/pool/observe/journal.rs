@@ -9,12 +9,12 @@ use crate::trace::{Copied, Event, Evicted, How, Made, OpEvent, Ran, Recomputed};
 impl Pool {
     /// The program says where it is.
     pub fn note(&self, text: &str) {
-        self.journal.note(|| Event::Note(text.into()));
+        self.observer.journal.note(|| Event::Note(text.into()));
     }
 
     /// The program waits for all work.
     pub fn note_sync(&mut self) {
-        self.journal.note(|| Event::Sync);
+        self.observer.journal.note(|| Event::Sync);
         self.log_sync();
     }
 
@@ -24,7 +24,7 @@ impl Pool {
         instruction: &Instruction,
         outputs: &[StorageId],
     ) {
-        self.journal.note(|| {
+        self.observer.journal.note(|| {
             let places =
                 |wanted: &dyn Fn(usize) -> bool| (0..inputs.len()).filter(|&at| wanted(at)).collect();
             let Instruction { op, views, scratch_bytes, .. } = instruction;
@@ -43,7 +43,7 @@ impl Pool {
     }
 
     pub(in crate::pool) fn note_recompute(&self, op: &'static str, restored: &[StorageId]) {
-        self.journal.note(|| {
+        self.observer.journal.note(|| {
             Event::Recompute(Recomputed {
                 name: op.into(),
                 storages: restored.iter().map(|&id| self.made(id)).collect(),
@@ -53,7 +53,7 @@ impl Pool {
     }
 
     pub(in crate::pool) fn note_copy(&self, lane: Lane, id: StorageId) {
-        self.journal.note(|| {
+        self.observer.journal.note(|| {
             let Made { storage, bytes } = self.made(id);
             Event::Copy(Copied { lane, storage, bytes, within: false, ran: self.submitted(lane) })
         });
@@ -61,7 +61,7 @@ impl Pool {
 
     /// A storage was moved within device memory.
     pub(in crate::pool) fn note_move(&self, lane: Lane, id: StorageId) {
-        self.journal.note(|| {
+        self.observer.journal.note(|| {
             let Made { storage, bytes } = self.made(id);
             let ran = self.submitted(lane);
             Event::Copy(Copied { lane, storage, bytes, within: true, ran })
@@ -70,7 +70,7 @@ impl Pool {
 
     /// `cost_ns`: what the eviction was predicted to cost.
     pub(in crate::pool) fn note_eviction(&self, id: StorageId, how: How, cost_ns: impl FnOnce() -> u64) {
-        self.journal.note(|| {
+        self.observer.journal.note(|| {
             let Made { storage, bytes } = self.made(id);
             let made_by = self.graph.storages[id].made_by.into();
             Event::Evict(Evicted { storage, bytes, made_by, how, cost_ns: cost_ns() })

@@ -2,6 +2,7 @@
 
 pub mod failures;
 pub mod journal;
+pub mod observer;
 pub mod planning_state;
 pub mod requests;
 pub mod tallies;

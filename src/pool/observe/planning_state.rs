@@ -9,8 +9,8 @@ use crate::stats::PlanningState as State;
 impl Pool {
     /// Where planning stands.
     pub(in crate::pool) fn planning_state(&self) -> State {
-        let planned_ops = self.plans.fruitless_ops();
-        if let Some(following) = self.plans.active() {
+        let planned_ops = self.follower.plans.fruitless_ops();
+        if let Some(following) = self.follower.plans.active() {
             let iteration_ops = following.schedule.ops.len();
             return State::Followed {
                 iteration_ops,
@@ -25,41 +25,41 @@ impl Pool {
             return State::NotByPolicy;
         }
         if let (true, Some(iteration_ops), Some(begun)) =
-            (self.is_planning(), planned_ops, self.planning_begun)
+            (self.is_planning(), planned_ops, self.follower.requests.planning_begun)
         {
             return State::Planning { iteration_ops, elapsed: begun.elapsed() };
         }
         if let Some(state) = self.why_not_followed() {
             return state;
         }
-        match (&self.log, planned_ops) {
+        match (&self.follower.requests.log, planned_ops) {
             (Some(log), _) => self.state_of_log(log),
             (None, Some(iteration_ops)) => State::NoneBetter { iteration_ops },
-            (None, None) if self.found_none => State::TooLong { most_ops: MOST_PERIOD },
+            (None, None) if self.follower.requests.found_none => State::TooLong { most_ops: MOST_PERIOD },
             (None, None) => State::MemoryNotShort,
         }
     }
 
     /// Why no plan is followed, if there is one.
     fn why_not_followed(&self) -> Option<State> {
-        let present = self.plans.present()?;
+        let present = self.follower.plans.present()?;
         Some(if !self.is_roomy() {
-            let room_bytes = self.host.limit_bytes() - self.host.used_bytes();
-            State::HostTierTooSmall { room_bytes, needed_bytes: self.device.limit_bytes() }
-        } else if present.stream() != self.streams.leader() {
+            let room_bytes = self.memory.host.limit_bytes() - self.memory.host.used_bytes();
+            State::HostTierTooSmall { room_bytes, needed_bytes: self.memory.device.limit_bytes() }
+        } else if present.stream() != self.follower.streams.leader() {
             State::OtherThread
         } else {
-            State::NotFollowed { plans: self.plans.len() }
+            State::NotFollowed { plans: self.follower.plans.len() }
         })
     }
 
     /// What the log lacks.
     fn state_of_log(&self, log: &Log) -> State {
-        let (tracker, logged_ops) = (&self.streams[log.stream].tracker, log.ops());
+        let (tracker, logged_ops) = (&self.follower.streams[log.stream].tracker, log.ops());
         match (tracker.period(), tracker.likeness()) {
             (Some(period), _) => {
                 let iteration_ops = period as usize;
-                if self.plans.is_fruitless(iteration_ops) {
+                if self.follower.plans.is_fruitless(iteration_ops) {
                     State::NoneBetter { iteration_ops }
                 } else if logged_ops < 2 * iteration_ops {
                     State::Repeats { iteration_ops, logged_ops }
@@ -67,7 +67,7 @@ impl Pool {
                     State::HoldsDifferently { iteration_ops }
                 }
             }
-            (None, _) if self.found_none => State::TooLong { most_ops: MOST_PERIOD },
+            (None, _) if self.follower.requests.found_none => State::TooLong { most_ops: MOST_PERIOD },
             (None, Some((period, alike))) => {
                 State::Differs { iteration_ops: period as usize, alike_ops: alike as usize }
             }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::tallies::Tallied;
 use crate::config::Planning;
 use crate::engine::{Instruction, aligned};
 use crate::error::Error;
@@ -15,71 +16,91 @@ use crate::schedule::{Asked, Begun, Log, PlanId, StreamId};
 /// Ops of a log at the most: twice the longest iteration that is recognised.
 const MOST_OPS: usize = 1 << 19;
 
+/// What is kept of what the program asked for.
+#[derive(Debug, Default)]
+pub struct Requests {
+    /// Since memory was short, until that is planned.
+    pub log: Option<Box<Log>>,
+    /// Whether there is to be a log.
+    pub learns: bool,
+    /// What is counted for the log.
+    pub tallies: Vec<Tallied>,
+    /// Held by whoever plans.
+    pub planning: Arc<()>,
+    /// When that was last begun.
+    pub planning_begun: Option<Instant>,
+    /// No iteration was found in as much of the program as is looked at.
+    pub found_none: bool,
+    /// Whether plans go by measured times.
+    pub measures: bool,
+}
+
 /// A thread that computes so many times as much as the one whose ops are logged is the one to be planned.
 const LEAD: u64 = 2;
 
 impl Pool {
     /// Whether iterations are planned.
     pub(in crate::pool) fn plans_iterations(&self) -> bool {
-        self.policy.plans() && self.settings.planning != Planning::Off
+        self.follower.policy.plans() && self.settings.planning != Planning::Off
     }
 
     /// Whether something is planned just now.
     pub fn is_planning(&self) -> bool {
-        Arc::strong_count(&self.planning) > 1
+        Arc::strong_count(&self.follower.requests.planning) > 1
     }
 
     /// Logs from the next eviction on, if the policy plans: a program that needs none is not to pay for a log.
     pub(in crate::pool) fn learn(&mut self) {
         self.begin_anew(None);
-        self.learns = self.plans_iterations();
+        self.follower.requests.learns = self.plans_iterations();
     }
 
     /// As [`learn`](Pool::learn), unless that is so or something is planned just now.
     pub(in crate::pool) fn learn_again(&mut self) {
-        if !self.learns && !self.is_planning() {
+        if !self.follower.requests.learns && !self.is_planning() {
             self.learn();
         }
     }
 
     /// What the program does is planned already.
     pub(in crate::pool) fn stop_learning(&mut self) {
-        if self.learns && self.log.as_ref().is_none_or(|log| !log.renews) {
+        if self.follower.requests.learns && self.follower.requests.log.as_ref().is_none_or(|log| !log.renews)
+        {
             self.begin_anew(None);
-            self.learns = false;
+            self.follower.requests.learns = false;
         }
     }
 
     /// Logs from now on what a plan that is followed is made anew from.
     pub(in crate::pool) fn renew(&mut self, plan: PlanId) {
-        if !self.learns && !self.is_planning() {
-            let log = Log { plan, renews: true, ..self.new_log(self.streams.current()) };
+        if !self.follower.requests.learns && !self.is_planning() {
+            let log = Log { plan, renews: true, ..self.new_log(self.follower.streams.current()) };
             self.begin_anew(Some(log));
-            self.learns = true;
+            self.follower.requests.learns = true;
         }
     }
 
     /// Logs what the thread asks for that computes the most.
     pub(in crate::pool) fn log_from_now_on(&mut self) {
-        if self.learns {
+        if self.follower.requests.learns {
             self.begin_log();
         }
     }
 
     fn begin_log(&mut self) {
-        let leader = self.streams.leader();
-        let computed_ns = |stream| self.streams[stream].computed_ns;
+        let leader = self.follower.streams.leader();
+        let computed_ns = |stream| self.follower.streams[stream].computed_ns;
         let leads = |log: &Log| computed_ns(leader) > LEAD * computed_ns(log.stream);
         // In vain once is enough.
-        let period = self.streams[leader].tracker.period();
-        let in_vain = period.is_some_and(|period| self.plans.is_fruitless(period as usize));
-        if self.log.as_deref().is_none_or(leads) && !in_vain {
+        let period = self.follower.streams[leader].tracker.period();
+        let in_vain = period.is_some_and(|period| self.follower.plans.is_fruitless(period as usize));
+        if self.follower.requests.log.as_deref().is_none_or(leads) && !in_vain {
             self.begin_anew(Some(self.new_log(leader)));
         }
     }
 
     fn new_log(&self, stream: StreamId) -> Log {
-        let tracker = &self.streams[stream].tracker;
+        let tracker = &self.follower.streams[stream].tracker;
         let held = self.graph.storages.iter().map(|(_, storage)| storage);
         let held = held.filter(|storage| storage.held && storage.stream == stream);
         let begun =
@@ -90,7 +111,7 @@ impl Pool {
 
     /// What was logged before is of no use.
     fn begin_anew(&mut self, log: Option<Log>) {
-        self.log = log.map(Box::new);
+        self.follower.requests.log = log.map(Box::new);
         self.forget_tallies();
     }
 
@@ -110,30 +131,35 @@ impl Pool {
     }
 
     fn whole_log(&mut self) -> Option<(Log, usize)> {
-        let log = self.log.as_ref().filter(|log| log.stream == self.streams.current())?;
+        let log = self
+            .follower
+            .requests
+            .log
+            .as_ref()
+            .filter(|log| log.stream == self.follower.streams.current())?;
         if log.ops() > MOST_OPS {
-            self.found_none = true;
+            self.follower.requests.found_none = true;
             self.learn();
             return None;
         }
-        let tracker = &self.streams[log.stream].tracker;
+        let tracker = &self.follower.streams[log.stream].tracker;
         let period = tracker.period()? as usize;
         // Until then, its beginning cannot be chosen freely. What repeats within an iteration, such as layers, leaves more
         // or less behind each time.
-        let in_vain = self.plans.is_fruitless(period);
+        let in_vain = self.follower.plans.is_fruitless(period);
         if log.ops() < 2 * period || !tracker.holds_as_much() || in_vain {
             return None;
         }
-        (self.learns, self.found_none) = (false, false);
-        self.planning_begun = Some(Instant::now());
-        self.counters.plannings += 1;
-        let renews = log.renews && self.plans.is_in(log.plan);
-        let mut log = self.log.take()?;
-        let new = self.plans.begin(period);
+        (self.follower.requests.learns, self.follower.requests.found_none) = (false, false);
+        self.follower.requests.planning_begun = Some(Instant::now());
+        self.observer.counters.plannings += 1;
+        let renews = log.renews && self.follower.plans.is_in(log.plan);
+        let mut log = self.follower.requests.log.take()?;
+        let new = self.follower.plans.begin(period);
         if !renews {
             log.plan = new;
         }
-        log.under_way = self.planning.clone();
+        log.under_way = self.follower.requests.planning.clone();
         let storages = &self.graph.storages;
         let idle = storages
             .residents()
@@ -149,9 +175,9 @@ impl Pool {
         instruction: &Arc<Instruction>,
         outputs: &[StorageId],
     ) {
-        let Some(log) = &mut self.log else { return };
+        let Some(log) = &mut self.follower.requests.log else { return };
         let storages = &self.graph.storages;
-        if log.stream != self.streams.current() {
+        if log.stream != self.follower.streams.current() {
             let consumed = inputs.iter().filter(|input| input.consumed);
             consumed.for_each(|input| log.loses(storages[input.id].number));
             return;
@@ -166,13 +192,13 @@ impl Pool {
             log.makes(storage.number, storage.size_bytes, storage.scopes())
         };
         let outputs = outputs.iter().map(makes).collect();
-        let context = self.streams[log.stream].recent.context();
+        let context = self.follower.streams[log.stream].recent.context();
         log.asked.push(Asked::Op { instruction: instruction.clone(), context, inputs, outputs });
         log.ops += 1;
     }
 
     pub(in crate::pool) fn log_write(&mut self, id: StorageId) {
-        if let Some(log) = log_of(&mut self.log, &self.streams) {
+        if let Some(log) = log_of(&mut self.follower.requests.log, &self.follower.streams) {
             let storage = &self.graph.storages[id];
             let number = log.makes(storage.number, storage.size_bytes, storage.scopes());
             log.asked.push(Asked::Write(number));
@@ -180,7 +206,7 @@ impl Pool {
     }
 
     pub(in crate::pool) fn log_read(&mut self, id: StorageId) {
-        if let Some(log) = log_of(&mut self.log, &self.streams) {
+        if let Some(log) = log_of(&mut self.follower.requests.log, &self.follower.streams) {
             let storage = &self.graph.storages[id];
             let number = log.uses(storage.number, storage.size_bytes);
             log.asked.push(Asked::Read(number));
@@ -188,7 +214,7 @@ impl Pool {
     }
 
     pub(in crate::pool) fn log_keep(&mut self, id: StorageId, scopes: u32) {
-        if let Some(log) = &mut self.log
+        if let Some(log) = &mut self.follower.requests.log
             && let Some(made_in) = log.scopes.get_mut(&self.graph.storages[id].number)
         {
             *made_in = scopes.min(*made_in);
@@ -196,13 +222,13 @@ impl Pool {
     }
 
     pub(in crate::pool) fn log_free(&mut self, id: StorageId) {
-        if let Some(log) = &mut self.log {
+        if let Some(log) = &mut self.follower.requests.log {
             log.loses(self.graph.storages[id].number);
         }
     }
 
     pub(in crate::pool) fn log_sync(&mut self) {
-        if let Some(log) = log_of(&mut self.log, &self.streams) {
+        if let Some(log) = log_of(&mut self.follower.requests.log, &self.follower.streams) {
             log.asked.push(Asked::Sync);
         }
     }

@@ -31,12 +31,12 @@ impl Pool {
         let may_encode = settings.policy.may_encode() && settings.ways.offload;
         // Where time is the engine's own there is nothing to count, and a replay has none of these ops.
         let counts = self.engine().times().is_none() && !settings.states_counts();
-        if self.log.is_none() || !may_encode || !counts {
+        if self.follower.requests.log.is_none() || !may_encode || !counts {
             return Ok(());
         }
         for (place, (&id, view)) in outputs.iter().zip(&made_by.outputs).enumerate() {
             for tally in Origin::tallies(&made_by.op, place, view) {
-                if self.tallies.len() < MOST && self.graph.storages[id].device.is_some() {
+                if self.follower.requests.tallies.len() < MOST && self.graph.storages[id].device.is_some() {
                     let row = View::contiguous(view.dtype, Shape::new(&[view.shape().count()]));
                     self.tally_one(tally, id, row)?;
                 }
@@ -48,25 +48,24 @@ impl Pool {
     fn tally_one(&mut self, tally: Tally, id: StorageId, view: View) -> Result<(), Error> {
         let word = View::contiguous(Dtype::U32, Shape::new(&[1]));
         let inputs = [view, word].map(|view| Input { id, view, consumed: false });
-        let engine = self.engine().clone();
-        let plan = self.instructions.get(&*engine, self.settings.exactness, &Op::Tally(tally), &inputs)?;
-        let scratch = self.device.allocate(&*engine, plan.scratch_bytes);
-        let Some(scratch) = scratch.map_err(|error| self.engine_error(error))? else { return Ok(()) };
+        let plan = self.submitter.instruction(self.settings.exactness, &Op::Tally(tally), &inputs)?;
+        let scratch = self.memory.allocate(plan.scratch_bytes);
+        let Some(scratch) = scratch? else { return Ok(()) };
         let placed = self.host_block(aligned(WORD_BYTES), false);
         let Ok(Some((block, busy))) = placed else {
-            self.device.free(scratch.0, scratch.1);
+            self.memory.device.free(scratch.0, scratch.1);
             return placed.map(|_| ());
         };
         let beside = Copy { block, written: busy, touched: busy };
         match self.submit_beside(&[id], &plan, smallvec![scratch], Some(beside)) {
             Ok((_, done)) => {
                 let number = self.graph.storages[id].number;
-                self.tallies.push((number, tally, Copy::new(block, done)));
+                self.follower.requests.tallies.push((number, tally, Copy::new(block, done)));
                 self.note_recompute(plan.op.name(), &[]);
                 Ok(())
             }
             Err(error) => {
-                self.host.free(block, busy);
+                self.memory.host.free(block, busy);
                 Err(error)
             }
         }
@@ -74,16 +73,16 @@ impl Pool {
 
     /// What was counted, by the numbers of storages; none on an engine without data.
     pub(in crate::pool) fn tallied(&mut self) -> Result<HashMap<u64, Counts>, Error> {
-        let tallies = std::mem::take(&mut self.tallies);
+        let tallies = std::mem::take(&mut self.follower.requests.tallies);
         let read = |&(number, tally, copy): &Tallied| {
-            let span = self.host.span(copy.block, WORD_BYTES);
+            let span = self.memory.host.span(copy.block, WORD_BYTES);
             let bytes = HostAccess::new(self.engine().clone(), span, copy.written).read()?;
             let count = bytes.map(|bytes| u32::from_ne_bytes(bytes.try_into().expect("a word")));
             Ok(count.map(|count| (number, tally, count as usize)))
         };
         let counts: Result<SmallVec<[_; 64]>, _> = tallies.iter().map(read).collect();
-        tallies.iter().for_each(|(_, _, copy)| self.host.free(copy.block, copy.touched));
-        let counts = counts.map_err(|error| self.engine_error(error))?;
+        tallies.iter().for_each(|(_, _, copy)| self.memory.host.free(copy.block, copy.touched));
+        let counts = counts.map_err(|error| self.memory.error(error))?;
         let mut of = HashMap::<u64, Counts>::new();
         for (number, tally, count) in counts.into_iter().flatten() {
             *of.entry(number).or_default().of(tally) = Some(count);
@@ -92,8 +91,8 @@ impl Pool {
     }
 
     pub(in crate::pool) fn forget_tallies(&mut self) {
-        for (_, _, Copy { block, touched, .. }) in std::mem::take(&mut self.tallies) {
-            self.host.free(block, touched);
+        for (_, _, Copy { block, touched, .. }) in std::mem::take(&mut self.follower.requests.tallies) {
+            self.memory.host.free(block, touched);
         }
     }
 }

@@ -3,6 +3,7 @@
 pub mod components;
 pub mod neighbourhood;
 pub mod recipe;
+pub mod release;
 pub mod rematerialize;
 pub mod storage;
 pub mod table;

@@ -233,7 +233,9 @@ mod tests {
 
     /// All that could leave are asked for.
     fn ask(pool: &mut Pool, most_ns: u64) {
-        let Knowledge::Neighbourhood { most } = pool.rule().knows() else { panic!("the default knows it") };
+        let Knowledge::Neighbourhood { most } = pool.follower.rule().knows() else {
+            panic!("the default knows it")
+        };
         pool.graph.heed_changes(most);
         let graph = &pool.graph;
         for id in graph.storages.residents() {

@@ -44,13 +44,32 @@ pub struct Recipe {
 pub struct Graph {
     pub storages: Storages,
     /// Evicted storages that depend on each other, if the policy asks for these.
-    pub components: Components,
+    components: Option<Components>,
     recipes: Table<Recipe>,
     /// Storages whose state changed; settled before any method returns.
     unsettled: Vec<StorageId>,
+    /// Claims to take off; empty between operations.
+    pub lost: Vec<StorageId>,
+    pub rematerialization: Rematerialization,
+}
+
+/// How far the rematerialization is that is under way.
+#[derive(Debug, Default)]
+pub struct Rematerialization {
+    /// Whether there is one.
+    pub under_way: bool,
+    /// Ops that it has run.
+    pub ops: u32,
+    /// While what it has made for later may leave.
+    pub drops_wanted: bool,
 }
 
 impl Graph {
+    /// No storages; `counts_components`: the policy asks for evicted storages that depend on each other.
+    pub fn new(counts_components: bool) -> Self {
+        Graph { components: counts_components.then(Components::default), ..Graph::default() }
+    }
+
     /// Number of recipes.
     pub fn recipe_count(&self) -> usize {
         self.recipes.len()
@@ -122,12 +141,12 @@ impl Graph {
 
     /// The storage, active and recomputable until now, has bytes again or is no longer active. Claims that this ends
     /// are added to `lost`, a storage once per claim; the caller takes them off one by one.
-    pub fn unclaim(&mut self, id: StorageId, lost: &mut Vec<StorageId>) {
+    pub fn unclaim(&mut self, id: StorageId) {
         let recipe = self.storages[id].recipe.expect("a recomputable storage has a recipe");
-        let recipe = self.recipe_mut(recipe);
+        let recipe = &mut self.recipes[recipe.0];
         recipe.claimants -= 1;
         if recipe.claimants == 0 {
-            lost.extend(recipe.inputs.iter().copied());
+            self.lost.extend(recipe.inputs.iter().copied());
         }
     }
 
@@ -253,26 +272,28 @@ impl Graph {
 
     /// The storage has no bytes any more: joins it to the evicted ones around it.
     pub fn lost_bytes(&mut self, id: StorageId) {
-        if self.storages[id].member.is_none() {
-            let member = self.components.join(self.own_ns(id), self.evicted_around(id));
-            self.storages[id].member = Some(member);
-        }
+        let (own_ns, around) = match self.components {
+            Some(_) if self.storages[id].member.is_none() => (self.own_ns(id), self.evicted_around(id)),
+            _ => return,
+        };
+        self.storages[id].member = self.components.as_mut().map(|components| components.join(own_ns, around));
     }
 
     /// The storage has bytes again, or is forgotten.
     pub fn has_bytes(&mut self, id: StorageId) {
-        if let Some(member) = self.storages[id].member.take() {
-            self.components.leave(member);
+        if let (Some(member), Some(components)) = (self.storages[id].member.take(), &mut self.components) {
+            components.leave(member);
         }
     }
 
     /// The costs of the sets of evicted storages that `id` touches.
     pub fn components_around_ns(&self, id: StorageId) -> u64 {
-        let mut roots: Vec<_> =
-            self.evicted_around(id).into_iter().map(|member| self.components.root(member)).collect();
+        let Some(components) = &self.components else { return 0 };
+        let around = self.evicted_around(id).into_iter();
+        let mut roots: Vec<_> = around.map(|member| components.root(member)).collect();
         roots.sort_unstable();
         roots.dedup();
-        roots.into_iter().map(|root| self.components.cost_ns(root)).sum()
+        roots.into_iter().map(|root| components.cost_ns(root)).sum()
     }
 
     /// What is evicted of the storages that `id` is made from or that are made from it.

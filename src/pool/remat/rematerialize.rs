@@ -12,8 +12,8 @@ const MOST_DROPPING: u32 = 128;
 impl Pool {
     /// Brings all of these back. One may have to leave for another.
     pub(in crate::pool) fn remake_all(&mut self, ids: &[StorageId]) -> Result<(), Error> {
-        if !self.remaking {
-            self.remade_ops = 0;
+        if !self.graph.rematerialization.under_way {
+            self.graph.rematerialization.ops = 0;
         }
         self.want(ids);
         let mut result = Ok(());
@@ -34,9 +34,9 @@ impl Pool {
         if self.graph.storages[id].stored() {
             return Ok(());
         }
-        let begin_ns = self.computed_ns;
+        let begin_ns = self.observer.computed_ns;
         let mut work = vec![self.begin_remake(id)];
-        self.remaking = true;
+        self.graph.rematerialization.under_way = true;
 
         let result = loop {
             let Some(&recipe) = work.last() else { break Ok(()) };
@@ -56,14 +56,16 @@ impl Pool {
             let inputs = self.graph.recipe(recipe).inputs.clone();
             self.unwant(&inputs);
         }
-        self.remaking = false;
-        self.took_remaking(id, self.computed_ns - begin_ns);
+        self.graph.rematerialization.under_way = false;
+        self.took_remaking(id, self.observer.computed_ns - begin_ns);
         result
     }
 
     /// Whether the recomputation under way, if there is one, may drop what it does not want.
     pub(in crate::pool) fn may_drop(&self) -> bool {
-        !self.remaking || self.remade_ops < MOST_DROPPING || !self.settings.ways.offloads_all()
+        !self.graph.rematerialization.under_way
+            || self.graph.rematerialization.ops < MOST_DROPPING
+            || !self.settings.ways.offloads_all()
     }
 
     /// What the recipe of a storage reads is wanted from now on.
@@ -107,23 +109,23 @@ impl Pool {
                 Some(id) => {
                     // Its next use is near: from now on it is like others.
                     self.graph.storages.limit_scopes(id, 0);
-                    self.graph.storages.set_device(id, copy, self.computed_ns);
+                    self.graph.storages.set_device(id, copy, self.observer.computed_ns);
                     self.graph.has_bytes(id);
                     self.is_present(id);
-                    self.graph.unclaim(id, &mut self.lost);
-                    self.lost.extend(self.graph.storages[id].signs.take());
-                    self.counters.recomputed_bytes += self.graph.storages[id].size_bytes as u64;
-                    if self.journal.is_recording() {
+                    self.graph.unclaim(id);
+                    self.graph.lost.extend(self.graph.storages[id].signs.take());
+                    self.observer.counters.recomputed_bytes += self.graph.storages[id].size_bytes as u64;
+                    if self.observer.journal.is_recording() {
                         restored.push(id);
                     }
                 }
-                None => self.device.free(copy.block, copy.touched),
+                None => self.memory.device.free(copy.block, copy.touched),
             }
         }
         self.note_recompute(plan.op.name(), &restored);
-        self.settle_claims();
-        self.counters.recomputed_ops += 1;
-        self.remade_ops += 1;
+        self.graph.settle_claims(&mut self.memory);
+        self.observer.counters.recomputed_ops += 1;
+        self.graph.rematerialization.ops += 1;
         Ok(())
     }
 }

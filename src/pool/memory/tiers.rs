@@ -1,0 +1,107 @@
+//! Both tiers of one device.
+
+use std::sync::Arc;
+
+use super::arena::{Arena, Block};
+use super::pages::Paged;
+use crate::OvercommitDevice;
+use crate::config::{Sabotage, Settings};
+use crate::engine::{ALIGN_BYTES, Engine, EngineError, Tier};
+use crate::error::Error;
+use crate::pool::submit::Pending;
+use crate::schedule::Spot;
+use crate::trace::Journal;
+
+/// Host memory is mapped in slabs of this size: large enough that mapping (pinning, on a GPU) is rare.
+const HOST_SLAB_BYTES: usize = 64 << 20;
+
+/// A block, and the work to wait for before writing it.
+pub type Placed = (Block, Pending);
+
+/// Device memory and host memory: which ranges are in blocks.
+#[derive(Debug)]
+pub struct Memory {
+    /// The device, for errors.
+    name: OvercommitDevice,
+    engine: Arc<dyn Engine>,
+    pub device: Arena,
+    pub host: Arena,
+    /// The host tier once had no room for all that device memory can hold.
+    pub has_filled: bool,
+}
+
+impl Memory {
+    /// Empty tiers of an engine's memory, within a budget and a limit.
+    pub fn new(
+        name: OvercommitDevice,
+        engine: Arc<dyn Engine>,
+        settings: &Settings,
+        journal: &Journal,
+    ) -> Self {
+        let (budget, host_limit) = (settings.budget_bytes, settings.host_limit_bytes);
+        engine.bound(Tier::Host, host_limit);
+        let device = match settings.page_bytes(budget) {
+            page_bytes if settings.endless => {
+                let whole_pages = settings.whole_pages(budget);
+                Arena::endless(Tier::Device, whole_pages, page_bytes, journal.clone())
+            }
+            Some(page_bytes) => {
+                let early = settings.sabotage == Some(Sabotage::EarlyMapping);
+                let paged = Paged::new(budget / page_bytes, page_bytes, early);
+                Arena::of_pages(Tier::Device, paged, journal.clone())
+            }
+            // One slab, so that no block boundary splits the budget.
+            None => Arena::new(Tier::Device, budget, budget, journal.clone()),
+        };
+        let host = Arena::new(Tier::Host, host_limit, HOST_SLAB_BYTES, journal.clone());
+        Memory { name, engine, device, host, has_filled: false }
+    }
+
+    /// A block of device memory within what the active plan has in blocks; `None` if there is no room.
+    pub fn allocate(&mut self, bytes: usize) -> Result<Option<Placed>, Error> {
+        let placed = self.device.allocate(&*self.engine, bytes);
+        placed.map_err(|error| self.error(error))
+    }
+
+    /// A block of all the device memory that there is.
+    pub fn allocate_beyond(&mut self, bytes: usize) -> Result<Option<Placed>, Error> {
+        let placed = self.device.allocate_beyond(&*self.engine, bytes);
+        placed.map_err(|error| self.error(error))
+    }
+
+    /// A block of device memory at a certain place; `None` if that is not free.
+    pub fn allocate_at(&mut self, spot: &Spot, bytes: usize) -> Result<Option<Placed>, Error> {
+        let placed = self.device.allocate_at(&*self.engine, spot, bytes);
+        placed.map_err(|error| self.error(error))
+    }
+
+    /// A block of device memory where it fits best, wherever the active plan would have it.
+    pub fn allocate_anywhere(&mut self, bytes: usize) -> Result<Option<Placed>, Error> {
+        let placed = self.device.allocate_anywhere(&*self.engine, bytes);
+        placed.map_err(|error| self.error(error))
+    }
+
+    /// A block of the host tier; `None` if there is no room.
+    pub fn allocate_host(&mut self, bytes: usize) -> Result<Option<Placed>, Error> {
+        let left_bytes = self.host_room_bytes().saturating_sub(bytes.next_multiple_of(ALIGN_BYTES));
+        self.has_filled |= left_bytes < self.device.limit_bytes();
+        let placed = self.host.allocate(&*self.engine, bytes);
+        placed.map_err(|error| self.error(error))
+    }
+
+    /// Bytes of the host tier that are in no block.
+    pub fn host_room_bytes(&self) -> usize {
+        self.host.limit_bytes() - self.host.used_bytes()
+    }
+
+    /// Gives memory that no block is in back to the system.
+    pub fn release(&mut self) {
+        self.device.release(&*self.engine);
+        self.host.release(&*self.engine);
+    }
+
+    /// An engine's error, with the device's name.
+    pub fn error(&self, source: EngineError) -> Error {
+        Error::Engine { device: self.name, source }
+    }
+}
