@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::Pool;
-use super::remat::storage::StorageId;
+use super::remat::ids::StorageId;
 use crate::engine::{Instruction, aligned};
 use crate::schedule::AlgorithmChoice;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::run::Input;
+use super::input::Input;
 use crate::config::Exactness;
 use crate::engine::{Engine, Instruction};
 use crate::error::Error;

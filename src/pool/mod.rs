@@ -24,6 +24,7 @@ mod algorithm;
 mod evict;
 mod faults;
 mod follow;
+mod input;
 mod instructions;
 mod memory;
 mod observe;
@@ -33,10 +34,10 @@ mod submit;
 
 use std::sync::Arc;
 
-pub use memory::layout_cursor::{TakenBlock, Takings};
+pub use memory::allocation_trace::{TakenBlock, Takings};
 pub use observe::observer::Residents;
-pub use remat::storage::StorageId;
-pub use run::Input;
+pub use remat::ids::StorageId;
+pub use input::Input;
 pub use submit::Pending;
 
 use crate::OvercommitDevice;

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::algorithm::least;
-use super::memory::arena::Block;
-use super::remat::storage::{Copy, StorageId};
+use super::memory::block::Block;
+use super::remat::storage::TierCopy;
+use super::remat::ids::StorageId;
 use super::submit::Pending;
 use super::{Pool, Residents};
 use crate::config::Sabotage;
 use crate::engine::{Instruction, Launch, Span, Tier, aligned};
 use crate::error::{Error, WorkingSet};
 use crate::op::{Inputs, MAX_OUTPUTS, Op, PerOutput, View};
+use crate::pool::input::{Input, lies_alike};
 
 /// Outputs and scratch.
 const MAX_BLOCKS: usize = MAX_OUTPUTS + 1;
@@ -21,22 +23,11 @@ type Ids = Inputs<StorageId>;
 /// What an op made, and how to read it.
 type Outputs = PerOutput<(StorageId, View)>;
 
-/// A tensor passed to an op.
-#[derive(Debug, Clone, Copy)]
-pub struct Input {
-    /// The storage.
-    pub id: StorageId,
-    /// How the op reads it.
-    pub view: View,
-    /// The op takes the storage's last handle.
-    pub consumed: bool,
-}
-
 /// What became of an op: the instruction that was submitted, the input whose memory its first output took, and its outputs.
 struct Ran {
     plan: Arc<Instruction>,
     overwritten: Option<usize>,
-    copies: Result<PerOutput<Copy>, Error>,
+    copies: Result<PerOutput<TierCopy>, Error>,
 }
 
 impl Pool {
@@ -183,7 +174,7 @@ impl Pool {
         &mut self,
         inputs: &[Input],
         plan: &Arc<Instruction>,
-        copies: PerOutput<Copy>,
+        copies: PerOutput<TierCopy>,
     ) -> PerOutput<StorageId> {
         let stream = self.follower.streams.current();
         let outputs: PerOutput<StorageId> = (plan.outputs.iter().zip(copies))
@@ -384,7 +375,7 @@ impl Pool {
         plan: &Arc<Instruction>,
         blocks: Blocks,
         overwritten: Option<usize>,
-    ) -> Result<PerOutput<Copy>, Error> {
+    ) -> Result<PerOutput<TierCopy>, Error> {
         // What decodes a form also reads what lies beside it.
         let form = ids.first().copied().filter(|&id| self.graph.storages[id].beside.is_some());
         let beside = form.and_then(|id| self.graph.storages[id].beside.as_deref().copied());
@@ -401,8 +392,8 @@ impl Pool {
         ids: &[StorageId],
         plan: &Arc<Instruction>,
         blocks: Blocks,
-        beside: Option<Copy>,
-    ) -> Result<(PerOutput<Copy>, Pending), Error> {
+        beside: Option<TierCopy>,
+    ) -> Result<(PerOutput<TierCopy>, Pending), Error> {
         self.submit_on(ids, plan, blocks, None, beside)
     }
 
@@ -412,15 +403,15 @@ impl Pool {
         plan: &Arc<Instruction>,
         mut blocks: Blocks,
         overwritten: Option<usize>,
-        beside: Option<Copy>,
-    ) -> Result<(PerOutput<Copy>, Pending), Error> {
+        beside: Option<TierCopy>,
+    ) -> Result<(PerOutput<TierCopy>, Pending), Error> {
         let scratch = (plan.scratch_bytes > 0).then(|| blocks.pop().expect("scratch is placed last"));
         if let Some(index) = overwritten {
             let copy = self.graph.storages[ids[index]].device.expect("inputs are resident");
             blocks.insert(0, (copy.block, copy.touched));
         }
         let resident = |&id: &StorageId| self.graph.storages[id].device.expect("inputs are resident");
-        let reads: Inputs<Copy> = ids.iter().map(resident).collect();
+        let reads: Inputs<TierCopy> = ids.iter().map(resident).collect();
         let mut launch = self.launch(ids, plan, &blocks, scratch);
         if let (Some(beside), Some(view)) = (beside, plan.views.last()) {
             launch.inputs.push(self.memory.host.span(beside.block, view.size_bytes()));
@@ -447,7 +438,7 @@ impl Pool {
         self.observer.counters.ops += 1;
         self.observer.counters.ops_after_read += u64::from(self.observer.counters.reads > 0);
         for (&id, copy) in ids.iter().zip(&reads) {
-            self.graph.storages[id].device = Some(Copy { touched: copy.touched.with(mark), ..*copy });
+            self.graph.storages[id].device = Some(TierCopy { touched: copy.touched.with(mark), ..*copy });
         }
         if let Some((block, _)) = scratch {
             self.memory.device.free(block, Pending::default().with(mark));
@@ -456,7 +447,7 @@ impl Pool {
             self.graph.storages.take_device(ids[index]);
         }
         let done = Pending::default().with(mark);
-        Ok((blocks.iter().map(|(block, _)| Copy::new(*block, done)).collect(), done))
+        Ok((blocks.iter().map(|(block, _)| TierCopy::new(*block, done)).collect(), done))
     }
 
     /// The instruction with the memory under its views.
@@ -539,15 +530,4 @@ impl Pool {
             let _ = self.submitter.launch(&launch, Pending::default());
         }
     }
-}
-
-/// Whether the first output may lie where an input does: the input is whole, its elements are as wide, the op reads it
-/// through no other view, and does not mind.
-pub(super) fn lies_alike(inputs: &[Input], index: usize, plan: &Instruction) -> bool {
-    let Input { id, view, .. } = &inputs[index];
-    plan.op.in_place(index)
-        && view.layout.is_contiguous()
-        && view.layout.offset() == 0
-        && plan.outputs.first().is_some_and(|output| output.dtype.size_bytes() == view.dtype.size_bytes())
-        && inputs.iter().all(|other| other.id != *id || other.view == *view)
 }

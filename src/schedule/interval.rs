@@ -23,3 +23,10 @@ pub struct Interval {
     /// It outlives the iteration: it is a source from now on.
     pub persists: bool,
 }
+
+/// An interval of one schedule, told apart from those of all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScheduledInterval {
+    pub schedule: u32,
+    pub interval: IntervalId,
+}

@@ -12,7 +12,7 @@ mod requests;
 pub use cursor::{Place, Recent};
 pub use decision::{Decision, Done};
 pub use eviction::{Eviction, Turn, Weighed};
-pub use interval::{Interval, IntervalId};
+pub use interval::{Interval, IntervalId, ScheduledInterval};
 pub use iteration::{AlgorithmChoice, Schedule, ScheduledOp};
 pub use layout::{Layout, PlannedBlock, Spot};
 pub use prefetch::{MOST_REACH, Reach};

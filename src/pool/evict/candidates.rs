@@ -7,7 +7,8 @@ use crate::liveness::NextUse;
 use crate::policy::{Candidate, Knowledge};
 use crate::pool::Pool;
 use crate::pool::follow::plans::Following;
-use crate::pool::remat::storage::{Residents, Storage, StorageId};
+use crate::pool::remat::storage::{Residents, Storage};
+use crate::pool::remat::ids::StorageId;
 use crate::schedule::{Turn, Weighed};
 
 /// Storages that are looked at when one is to leave, if there are no more, without an allocation.

@@ -6,7 +6,8 @@ use crate::config::Sabotage;
 use crate::engine::{Lane, aligned};
 use crate::error::Error;
 use crate::pool::Pool;
-use crate::pool::remat::storage::{Residents, StorageId};
+use crate::pool::remat::storage::Residents;
+use crate::pool::remat::ids::StorageId;
 
 /// Ranges that are tried for a block, those first that the fewest bytes lie in.
 const MOST_RANGES: usize = 4;

@@ -16,9 +16,10 @@ use crate::engine::{Instruction, aligned};
 use crate::error::Error;
 use crate::op::{Dtype, Encoding, Inputs, Op, Shape, View};
 use crate::pool::Pool;
-use crate::pool::memory::arena::Block;
-use crate::pool::remat::storage::{Copy, Storage, StorageId};
-use crate::pool::run::{Input, lies_alike};
+use crate::pool::memory::block::Block;
+use crate::pool::remat::storage::{TierCopy, Storage};
+use crate::pool::remat::ids::StorageId;
+use crate::pool::input::{Input, lies_alike};
 use crate::pool::submit::Pending;
 use crate::schedule::Eviction;
 use crate::trace::How;
@@ -27,7 +28,7 @@ use crate::trace::How;
 pub(in crate::pool) type OnEncoded = (Arc<Instruction>, Inputs<Input>);
 
 /// Memory of an encoded form, and beside it.
-type Placed = ((Block, Pending), Option<Copy>);
+type Placed = ((Block, Pending), Option<TierCopy>);
 
 /// A storage whose encoded form is there, and how that was made.
 #[derive(Debug)]
@@ -93,7 +94,7 @@ impl Pool {
             }
         };
         let form = self.insert_form(id, &encode, copies.remove(0));
-        self.graph.storages[form].beside = beside.map(|copy| Box::new(Copy::new(copy.block, done)));
+        self.graph.storages[form].beside = beside.map(|copy| Box::new(TierCopy::new(copy.block, done)));
         match &decode {
             Some(decode) => self.graph.replace_recipe(id, decode, form),
             None => self.graph.storages[id].signs = Some(form),
@@ -140,7 +141,7 @@ impl Pool {
         let beside = self.host_block(view.size_bytes(), false);
         match beside {
             Ok(Some((block, busy))) if self.is_roomy() => {
-                return Ok(Some((form, Some(Copy { block, written: busy, touched: busy }))));
+                return Ok(Some((form, Some(TierCopy { block, written: busy, touched: busy }))));
             }
             Ok(Some((block, busy))) => self.memory.host.free(block, busy),
             _ => {}
@@ -171,7 +172,7 @@ impl Pool {
     }
 
     /// A record for what a storage was encoded into, with one claim.
-    fn insert_form(&mut self, of: StorageId, encode: &Instruction, copy: Copy) -> StorageId {
+    fn insert_form(&mut self, of: StorageId, encode: &Instruction, copy: TierCopy) -> StorageId {
         let storage = &self.graph.storages[of];
         let (stream, next_use) = (storage.stream, storage.next_use);
         let size_bytes = encode.outputs[0].size_bytes();

@@ -3,8 +3,9 @@
 use crate::engine::{Lane, aligned};
 use crate::error::Error;
 use crate::pool::Pool;
-use crate::pool::memory::arena::Block;
-use crate::pool::remat::storage::{Copy, StorageId};
+use crate::pool::memory::block::Block;
+use crate::pool::remat::storage::TierCopy;
+use crate::pool::remat::ids::StorageId;
 use crate::pool::submit::{HostAccess, Pending};
 use crate::schedule::Eviction;
 use crate::trace::{Event, How};
@@ -59,8 +60,8 @@ impl Pool {
             }
         };
         let storage = &mut self.graph.storages[id];
-        storage.host = Some(Box::new(Copy::new(block, Pending::default().with(mark))));
-        storage.device = Some(Copy { touched: device.touched.with(mark), ..device });
+        storage.host = Some(Box::new(TierCopy::new(block, Pending::default().with(mark))));
+        storage.device = Some(TierCopy { touched: device.touched.with(mark), ..device });
         self.submitter.offloading_until_ns =
             self.submitter.offloading_until_ns.max(self.observer.computed_ns) + copy_ns;
         storage.clean_at_ns = self.submitter.offloading_until_ns;
@@ -108,8 +109,8 @@ impl Pool {
             }
         };
         let storages = &mut self.graph.storages;
-        storages[id].host = Some(Box::new(Copy { touched: host.touched.with(mark), ..host }));
-        storages.set_device(id, Copy::new(block, Pending::default().with(mark)), self.observer.computed_ns);
+        storages[id].host = Some(Box::new(TierCopy { touched: host.touched.with(mark), ..host }));
+        storages.set_device(id, TierCopy::new(block, Pending::default().with(mark)), self.observer.computed_ns);
         self.is_present(id);
         self.observer.counters.fetched_bytes += size_bytes as u64;
         self.copied(id, mark);
@@ -180,13 +181,13 @@ impl Pool {
         self.log_write(id);
         self.follower.streams[stream].held_bytes += aligned(size_bytes);
         let storage = &mut self.graph.storages[id];
-        let copy = Copy { block, written: Pending::default(), touched: busy };
+        let copy = TierCopy { block, written: Pending::default(), touched: busy };
         storage.host = Some(Box::new(copy));
         storage.host_pins += 1;
         Ok((id, self.host_access(copy, busy, size_bytes)))
     }
 
-    fn host_access(&self, copy: Copy, pending: Pending, size_bytes: usize) -> HostAccess {
+    fn host_access(&self, copy: TierCopy, pending: Pending, size_bytes: usize) -> HostAccess {
         HostAccess::new(self.engine().clone(), self.memory.host.span(copy.block, size_bytes), pending)
     }
 

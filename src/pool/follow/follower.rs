@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::plans::Plans;
-use super::prefetch::Ahead;
+use super::prefetch_distance::Ahead;
 use super::streams::Streams;
 use crate::policy::Reactive;
 use crate::pool::observe::requests::Requests;

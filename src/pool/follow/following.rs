@@ -8,7 +8,8 @@ use crate::error::Error;
 use crate::liveness::NextUse;
 use crate::op::Encoding;
 use crate::pool::Pool;
-use crate::pool::remat::storage::{Storage, StorageId};
+use crate::pool::remat::storage::Storage;
+use crate::pool::remat::ids::StorageId;
 use crate::schedule::{Done, Eviction, Interval, IntervalId, PlanId, Schedule, StreamId};
 
 /// Scheduled evictions that no op needed yet; more are forgotten, the oldest first.

@@ -6,20 +6,12 @@ use std::sync::Arc;
 
 use super::drift::Drift;
 use crate::policy::Reactive;
-use crate::pool::remat::storage::{Storage, StorageId, Storages};
-use crate::schedule::{
-    AlgorithmChoice, Done, Eviction, Interval, IntervalId, Place, PlanId, Recent, Schedule, StreamId,
-};
+use crate::pool::remat::storage::{Storage, Storages};
+use crate::pool::remat::ids::StorageId;
+use crate::schedule::{AlgorithmChoice, Done, Eviction, Interval, IntervalId, Place, PlanId, Recent, Schedule, StreamId, ScheduledInterval};
 
 /// Plans that are kept. Of more, the one goes that was not followed for the longest.
 const MOST_PLANS: usize = 4;
-
-/// An interval of one schedule, told apart from those of all others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ScheduledInterval {
-    schedule: u32,
-    interval: IntervalId,
-}
 
 /// A schedule and how far it is.
 #[derive(Debug)]

@@ -1,39 +1,15 @@
 //! What is fetched before it is needed: storages that the host tier keeps, in the order in which the program will ask for
 //! them, as far as memory stays free by it.
 
-use std::collections::BTreeMap;
 
 use crate::engine::{Instruction, aligned};
 use crate::error::Error;
 use crate::liveness::{NextUse, Observed, Operand, Signature, Touch};
 use crate::op::Inputs;
 use crate::pool::Pool;
-use crate::pool::remat::storage::{Storage, StorageId};
-use crate::pool::run::Input;
-use crate::schedule::{MOST_REACH, Reach};
-
-/// A stream's storages that the program holds and that are not in device memory, by the op that will touch them next; those
-/// of which that is not known are not here.
-#[derive(Debug, Default)]
-pub struct Absent(BTreeMap<(u64, StorageId), usize>);
-
-impl Absent {
-    /// The storage lost its device memory.
-    pub fn insert(&mut self, id: StorageId, storage: &Storage) {
-        if let NextUse::At(op) = storage.next_use
-            && storage.held
-        {
-            self.0.insert((op, id), aligned(storage.size_bytes));
-        }
-    }
-
-    /// It has device memory again, or no handle.
-    pub fn remove(&mut self, id: StorageId, storage: &Storage) {
-        if let NextUse::At(op) = storage.next_use {
-            self.0.remove(&(op, id));
-        }
-    }
-}
+use crate::pool::remat::ids::StorageId;
+use crate::pool::input::Input;
+use crate::schedule::Reach;
 
 /// Storages looked at for one op, at the most.
 const MOST_LOOKED_AT: usize = 16;
@@ -152,26 +128,5 @@ impl Pool {
             && stream.tracker.time_until_ns(op).is_some_and(|until_ns| until_ns <= soon_ns)
             && (stream.tracker.growth_bytes(op))
                 .is_some_and(|growth_bytes| free_bytes >= bytes + reserved_bytes + growth_bytes)
-    }
-}
-
-/// How long before its use a storage is fetched where no schedule says that, in parts of the time that its copy takes: halved by
-/// every storage that is evicted before it was used, and grows again with those that were.
-#[derive(Debug)]
-pub struct Ahead(u64);
-
-impl Ahead {
-    pub fn used(&mut self) {
-        self.0 = (self.0 + 1).min(MOST_REACH);
-    }
-
-    pub fn wasted(&mut self) {
-        self.0 /= 2;
-    }
-}
-
-impl Default for Ahead {
-    fn default() -> Self {
-        Ahead(MOST_REACH)
     }
 }

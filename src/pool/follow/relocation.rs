@@ -3,8 +3,9 @@
 use crate::engine::Lane;
 use crate::error::Error;
 use crate::pool::Pool;
-use crate::pool::memory::arena::Block;
-use crate::pool::remat::storage::{Copy, Residents, StorageId};
+use crate::pool::memory::block::Block;
+use crate::pool::remat::storage::{TierCopy, Residents};
+use crate::pool::remat::ids::StorageId;
 use crate::pool::submit::Pending;
 use crate::schedule::{Layout, Spot};
 
@@ -148,7 +149,7 @@ impl Pool {
                 return Err(self.memory.error(error));
             }
         };
-        self.graph.storages[id].device = Some(Copy::new(block, Pending::default().with(mark)));
+        self.graph.storages[id].device = Some(TierCopy::new(block, Pending::default().with(mark)));
         self.memory.device.free(old.block, old.touched.with(mark));
         self.observer.counters.relocated_bytes += size_bytes as u64;
         self.note_move(lane, id);

@@ -3,7 +3,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use super::prefetch::Absent;
+use super::absent::Absent;
 use crate::liveness::Tracker;
 use crate::schedule::{Recent, StreamId};
 

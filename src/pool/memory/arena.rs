@@ -3,22 +3,15 @@
 use std::sync::Arc;
 
 use super::free_list::Placement;
-use super::layout_cursor::{Guide, Takings};
+use super::layout_cursor::Guide;
+use super::allocation_trace::Takings;
 use super::pages::Paged;
 use super::unbounded::Endless;
 use crate::engine::{ALIGN_BYTES, Engine, EngineError, Span, Tier, aligned};
 use crate::pool::submit::Pending;
 use crate::schedule::{IntervalId, Layout, Spot};
 use crate::trace::{Event, Journal};
-
-/// A range of a slab, or of addresses that pages are behind, that a storage, or an op's scratch, holds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Block {
-    pub(in crate::pool) slab: u32,
-    pub(in crate::pool) offset: usize,
-    /// Size, rounded up to the alignment, or to whole pages: what the budget counts.
-    pub bytes: usize,
-}
+use crate::pool::memory::block::Block;
 
 /// All memory of one tier.
 #[derive(Debug)]

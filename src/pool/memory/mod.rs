@@ -1,6 +1,8 @@
 //! The memory of the tiers: which ranges and pages are free, and which block is where.
 
+pub mod allocation_trace;
 pub mod arena;
+pub mod block;
 pub mod free_list;
 pub mod layout_cursor;
 pub mod pages;

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::arena::Block;
+use super::block::Block;
 use super::free_list::Placement;
 use super::views::{self, Runs, Views};
 use crate::engine::{Engine, EngineError, Span};

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::arena::{Arena, Block};
+use super::arena::Arena;
+use super::block::Block;
 use super::pages::Paged;
 use crate::OvercommitDevice;
 use crate::config::{Sabotage, Settings};

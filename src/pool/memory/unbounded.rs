@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::layout_cursor::Takings;
+use super::allocation_trace::Takings;
 use crate::engine::in_memory;
 use crate::pool::submit::Pending;
 

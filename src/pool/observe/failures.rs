@@ -14,17 +14,15 @@ use crate::engine::{Engine, EngineError, Failure, Instruction, Lane, Mark};
 use crate::error::Error;
 use crate::op::{Inputs, PerOutput};
 use crate::pool::Pool;
-use crate::pool::remat::storage::{StorageId, Storages};
-use crate::pool::run::Input;
+use crate::pool::remat::storage::{Storages, Cause};
+use crate::pool::remat::ids::StorageId;
+use crate::pool::input::Input;
 
 /// Ops after which it is asked again which launches are done.
 const ASK_EVERY: usize = 256;
 
 /// Failures that are kept for a `sync` to tell.
 const MOST_UNTOLD: usize = 64;
-
-/// What a storage that descends from a failed launch tells.
-pub type Cause = Arc<EngineError>;
 
 /// An op of the program.
 #[derive(Debug)]

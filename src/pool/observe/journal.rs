@@ -2,8 +2,8 @@
 
 use crate::engine::{Instruction, Lane};
 use crate::pool::Pool;
-use crate::pool::remat::storage::StorageId;
-use crate::pool::run::{Input, lies_alike};
+use crate::pool::remat::ids::StorageId;
+use crate::pool::input::{Input, lies_alike};
 use crate::trace::{Copied, Event, Evicted, How, Made, OpEvent, Ran, Recomputed};
 
 impl Pool {

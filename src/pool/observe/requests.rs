@@ -3,18 +3,22 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::tallies::Tallied;
 use crate::config::Planning;
 use crate::engine::{Instruction, aligned};
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::follow::streams::Streams;
-use crate::pool::remat::storage::{Storage, StorageId};
-use crate::pool::run::Input;
+use crate::pool::remat::storage::{Storage, TierCopy};
+use crate::pool::remat::ids::StorageId;
+use crate::pool::input::Input;
 use crate::schedule::{Asked, Begun, Log, PlanId, StreamId};
+use crate::op::Tally;
 
 /// Ops of a log at the most: twice the longest iteration that is recognised.
 const MOST_OPS: usize = 1 << 19;
+
+/// The number of a storage, what was counted of it, and where that is.
+pub type Tallied = (u64, Tally, TierCopy);
 
 /// What is kept of what the program asked for.
 #[derive(Debug, Default)]

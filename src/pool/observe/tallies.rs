@@ -8,15 +8,14 @@ use crate::engine::{Instruction, aligned};
 use crate::error::Error;
 use crate::op::{Counts, Dtype, Op, Origin, Shape, Tally, View};
 use crate::pool::Pool;
-use crate::pool::remat::storage::{Copy, StorageId};
-use crate::pool::run::Input;
+use crate::pool::remat::storage::TierCopy;
+use crate::pool::remat::ids::StorageId;
+use crate::pool::input::Input;
 use crate::pool::submit::HostAccess;
+use crate::pool::observe::requests::Tallied;
 
 /// Counts that are kept at the most.
 const MOST: usize = 1 << 14;
-
-/// The number of a storage, what was counted of it, and where that is.
-pub type Tallied = (u64, Tally, Copy);
 
 const WORD_BYTES: usize = size_of::<u32>();
 
@@ -56,11 +55,11 @@ impl Pool {
             self.memory.device.free(scratch.0, scratch.1);
             return placed.map(|_| ());
         };
-        let beside = Copy { block, written: busy, touched: busy };
+        let beside = TierCopy { block, written: busy, touched: busy };
         match self.submit_beside(&[id], &plan, smallvec![scratch], Some(beside)) {
             Ok((_, done)) => {
                 let number = self.graph.storages[id].number;
-                self.follower.requests.tallies.push((number, tally, Copy::new(block, done)));
+                self.follower.requests.tallies.push((number, tally, TierCopy::new(block, done)));
                 self.note_recompute(plan.op.name(), &[]);
                 Ok(())
             }
@@ -91,7 +90,7 @@ impl Pool {
     }
 
     pub(in crate::pool) fn forget_tallies(&mut self) {
-        for (_, _, Copy { block, touched, .. }) in std::mem::take(&mut self.follower.requests.tallies) {
+        for (_, _, TierCopy { block, touched, .. }) in std::mem::take(&mut self.follower.requests.tallies) {
             self.memory.host.free(block, touched);
         }
     }

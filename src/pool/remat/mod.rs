@@ -1,7 +1,9 @@
 //! What is known of storages: their records, how each is made again, and what that keeps known.
 
 pub mod components;
+pub mod ids;
 pub mod neighbourhood;
+pub mod remembered;
 pub mod recipe;
 pub mod release;
 pub mod rematerialize;

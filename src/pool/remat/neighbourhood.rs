@@ -2,60 +2,17 @@
 //! Rematerialization* (ICLR 2021), section 3. Of every storage that could leave its cost is asked whenever one does, and between two
 //! evictions few change: so each is remembered until a change near it.
 
-use std::cell::Cell;
 
 use smallvec::SmallVec;
 
 use super::recipe::Graph;
-use super::storage::StorageId;
+use super::ids::StorageId;
+use crate::pool::remat::remembered::{Known, MOST_CHANGES};
 
-/// Changes that are looked at one by one; of more, all that is remembered is forgotten.
-const MOST_CHANGES: usize = 256;
 /// Storages near changes that are looked at, in all.
 const MOST_STIRRED: usize = 16 * 1024;
 /// Neighbours found without an allocation.
 const FEW: usize = 32;
-
-/// What is remembered of a storage.
-#[derive(Debug, Clone, Default)]
-pub struct Around {
-    known: Cell<Known>,
-    /// The last walk of changes that came by.
-    stirred: Cell<u64>,
-}
-
-/// A walk that was made.
-#[derive(Debug, Clone, Copy, Default)]
-struct Known {
-    /// When: of another age nothing is true any more. The first age is 1.
-    age: u32,
-    cost_ns: u64,
-    /// Where it would have ended early.
-    most_ns: u64,
-}
-
-/// Storages near which what is remembered may not be true any more.
-#[derive(Debug)]
-pub struct Changes {
-    ids: Vec<StorageId>,
-    age: u32,
-    walks: u64,
-}
-
-impl Default for Changes {
-    fn default() -> Self {
-        Changes { ids: Vec::new(), age: 1, walks: 0 }
-    }
-}
-
-impl Changes {
-    pub fn add(&mut self, id: StorageId) {
-        // One more says that there were too many.
-        if self.ids.len() <= MOST_CHANGES && self.ids.last() != Some(&id) {
-            self.ids.push(id);
-        }
-    }
-}
 
 #[derive(Clone, Copy)]
 enum Towards {
@@ -204,7 +161,7 @@ mod tests {
     use crate::op::{Binary, Dtype, Op, Scalar, Shape, View};
     use crate::policy::Knowledge;
     use crate::pool::Pool;
-    use crate::pool::run::Input;
+    use crate::pool::input::Input;
 
     const SIZE: usize = 1024;
     /// Blocks that memory is of.

@@ -11,10 +11,12 @@ use hashbrown::HashSet;
 use smallvec::SmallVec;
 
 use super::components::{Components, Member};
-use super::storage::{StorageId, Storages};
+use super::storage::Storages;
+use super::ids::StorageId;
 use super::table::Table;
 use crate::engine::Instruction;
 use crate::op::{Inputs, PerOutput};
+use crate::pool::remat::ids::RecipeId;
 
 /// More ops than this between a storage and bytes that no recipe makes, and it becomes a source.
 const MAX_DEPTH: u32 = 1024;
@@ -23,10 +25,6 @@ const MAX_REMAKE_OPS: usize = 32;
 
 /// Recipes in the order in which they run.
 pub type Order = SmallVec<[RecipeId; MAX_REMAKE_OPS]>;
-
-/// Names a recipe while it exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RecipeId(u32);
 
 /// The op that made a storage, and what it read.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! Recomputation: the bytes of a storage that were dropped, made again by its recipe.
 
-use super::recipe::{Recipe, RecipeId};
-use super::storage::StorageId;
+use super::recipe::Recipe;
+use super::ids::{RecipeId, StorageId};
 use crate::error::Error;
 use crate::pool::Pool;
 

@@ -1,35 +1,25 @@
 //! Storages: the bytes behind tensors, and the states they can be in.
 
-use std::fmt;
+use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use smallvec::SmallVec;
 
 use super::components::Member;
-use super::neighbourhood::{Around, Changes};
-use super::recipe::RecipeId;
+use super::remembered::{Around, Changes};
+use super::ids::RecipeId;
 use super::table::Table;
 use crate::liveness::{NextUse, Touch};
 use crate::op::Dtype;
-use crate::pool::follow::plans::ScheduledInterval;
-use crate::pool::memory::arena::Block;
-use crate::pool::observe::failures::Cause;
+use crate::schedule::{ScheduledInterval, StreamId};
+use crate::pool::memory::block::Block;
 use crate::pool::submit::Pending;
-use crate::schedule::StreamId;
-
-/// Names a storage while its record exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct StorageId(pub(in crate::pool) u32);
-
-impl fmt::Display for StorageId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+use crate::engine::EngineError;
+use crate::pool::remat::ids::StorageId;
 
 /// Bytes on one tier, and the work submitted on them.
 #[derive(Debug, Clone, Copy)]
-pub struct Copy {
+pub struct TierCopy {
     /// Where.
     pub block: Block,
     /// Writes that must be done before the bytes are right.
@@ -38,12 +28,15 @@ pub struct Copy {
     pub touched: Pending,
 }
 
-impl Copy {
+impl TierCopy {
     /// A copy that `written` makes right.
     pub fn new(block: Block, written: Pending) -> Self {
-        Copy { block, written, touched: written }
+        TierCopy { block, written, touched: written }
     }
 }
+
+/// What a storage that descends from a failed launch tells.
+pub type Cause = Arc<EngineError>;
 
 /// Consumers that take no memory apart from the record.
 const FEW_CONSUMERS: usize = 4;
@@ -63,13 +56,13 @@ pub struct Storage {
     /// The name of the op that made it: for people.
     pub made_by: &'static str,
     /// In device memory.
-    pub device: Option<Copy>,
+    pub device: Option<TierCopy>,
     /// In host memory; beside `device`, a clean copy.
-    pub host: Option<Box<Copy>>,
+    pub host: Option<Box<TierCopy>>,
     /// How to make it again; `None` for a source.
     pub recipe: Option<RecipeId>,
     /// Of an encoded form: where in the host tier lies what it has no room for. Apart from `host`, which is a copy of the form.
-    pub beside: Option<Box<Copy>>,
+    pub beside: Option<Box<TierCopy>>,
     /// The signs of its values, if they are kept in its place; never beside its bytes.
     pub signs: Option<StorageId>,
     /// Recipes that read it.
@@ -263,7 +256,7 @@ impl Storages {
     }
 
     /// Gives a storage its device copy and makes it the most recently used.
-    pub fn set_device(&mut self, id: StorageId, copy: Copy, now_ns: u64) {
+    pub fn set_device(&mut self, id: StorageId, copy: TierCopy, now_ns: u64) {
         if !self[id].stored() {
             self.changed(id);
         }
@@ -272,7 +265,7 @@ impl Storages {
     }
 
     /// Takes the device copy away.
-    pub fn take_device(&mut self, id: StorageId) -> Option<Copy> {
+    pub fn take_device(&mut self, id: StorageId) -> Option<TierCopy> {
         let copy = self[id].device.take()?;
         self.unlink(id);
         if !self[id].stored() {
@@ -282,7 +275,7 @@ impl Storages {
     }
 
     /// Takes the host copy away.
-    pub fn take_host(&mut self, id: StorageId) -> Option<Box<Copy>> {
+    pub fn take_host(&mut self, id: StorageId) -> Option<Box<TierCopy>> {
         let copy = self[id].host.take()?;
         if !self[id].stored() {
             self.changed(id);
@@ -424,7 +417,7 @@ mod tests {
         let ids =
             made.map(|(size_bytes, scopes)| storages.insert(size_bytes, "test", StreamId::default(), scopes));
         for (now, &id) in ids.iter().enumerate() {
-            storages.set_device(id, Copy::new(block, Pending::default()), now as u64);
+            storages.set_device(id, TierCopy::new(block, Pending::default()), now as u64);
         }
         let order = |storages: &Storages, least_bytes| {
             let residents = Residents { least_bytes, first: false };

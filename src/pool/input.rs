@@ -1,0 +1,27 @@
+//! What an op is passed.
+
+use super::remat::ids::StorageId;
+use crate::engine::Instruction;
+use crate::op::View;
+
+/// A tensor passed to an op.
+#[derive(Debug, Clone, Copy)]
+pub struct Input {
+    /// The storage.
+    pub id: StorageId,
+    /// How the op reads it.
+    pub view: View,
+    /// The op takes the storage's last handle.
+    pub consumed: bool,
+}
+
+/// Whether the first output may lie where an input does: the input is whole, its elements are as wide, the op reads it
+/// through no other view, and does not mind.
+pub fn lies_alike(inputs: &[Input], index: usize, plan: &Instruction) -> bool {
+    let Input { id, view, .. } = &inputs[index];
+    plan.op.in_place(index)
+        && view.layout.is_contiguous()
+        && view.layout.offset() == 0
+        && plan.outputs.first().is_some_and(|output| output.dtype.size_bytes() == view.dtype.size_bytes())
+        && inputs.iter().all(|other| other.id != *id || other.view == *view)
+}
