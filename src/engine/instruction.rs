@@ -1,10 +1,10 @@
+use super::{Algorithm, Engine, aligned};
 use std::any::Any;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::{Algorithm, Engine};
 use crate::op::{Op, Outputs, View};
 
 /// An op on views, and all that follows from them alone: what an engine is given to run.
@@ -131,6 +131,11 @@ impl Instruction {
     /// By each algorithm that may be chosen.
     pub fn ways(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Instruction>> {
         std::iter::once(self).chain(&self.others)
+    }
+
+    /// Device memory that its workspace takes.
+    pub fn aligned_scratch_bytes(&self) -> usize {
+        if self.scratch_bytes == 0 { 0 } else { aligned(self.scratch_bytes) }
     }
 
     /// Sizes of what must be placed: outputs, but for one done in place, then scratch.

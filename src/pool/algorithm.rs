@@ -8,8 +8,13 @@ use std::sync::Arc;
 
 use super::Pool;
 use super::remat::ids::StorageId;
-use crate::engine::{Instruction, aligned};
+use crate::engine::Instruction;
 use crate::schedule::AlgorithmChoice;
+
+/// The instruction by the algorithm of the least workspace.
+pub(super) fn least(asked: &Arc<Instruction>) -> &Arc<Instruction> {
+    asked.ways().min_by_key(|way| (way.scratch_bytes, way.launch_ns)).expect("it is one itself")
+}
 
 impl Pool {
     /// The instruction by the algorithm that is chosen now; itself, where none may be chosen.
@@ -25,34 +30,15 @@ impl Pool {
         let choice = self.follower.plans.active().map(|following| following.algorithms()).unwrap_or_default();
         let taken_bytes = match choice {
             AlgorithmChoice::FastestThatFits => {
-                self.memory.device.used_bytes() + self.missing_bytes(ids, asked, in_place)
+                self.memory.device.used_bytes() + self.graph.missing_bytes(ids, asked, in_place)
             }
-            _ => self.working_set_bytes(ids, asked, in_place) - aligned_scratch(asked),
+            _ => self.graph.working_set_bytes(ids, asked, in_place) - asked.aligned_scratch_bytes(),
         };
         let room_bytes = self.memory.device.limit_bytes().saturating_sub(taken_bytes);
         let fits = |way: &&Arc<Instruction>| {
-            choice != AlgorithmChoice::SmallestWorkspace && aligned_scratch(way) <= room_bytes
+            choice != AlgorithmChoice::SmallestWorkspace && way.aligned_scratch_bytes() <= room_bytes
         };
         let fastest = asked.ways().filter(fits).min_by_key(|way| (way.launch_ns, way.scratch_bytes));
         fastest.unwrap_or_else(|| least(asked)).clone()
     }
-
-    /// Device memory that what an op reads and makes takes in addition to what is there, without its workspace.
-    fn missing_bytes(&self, ids: &[StorageId], plan: &Instruction, in_place: bool) -> usize {
-        let there = |&id: &StorageId| self.graph.storages[id].device.is_some();
-        let mut resident: Vec<StorageId> = ids.iter().copied().filter(there).collect();
-        resident.sort_unstable();
-        resident.dedup();
-        let resident = resident.into_iter().map(|id| aligned(self.graph.storages[id].size_bytes));
-        self.working_set_bytes(ids, plan, in_place) - aligned_scratch(plan) - resident.sum::<usize>()
-    }
-}
-
-fn aligned_scratch(plan: &Instruction) -> usize {
-    if plan.scratch_bytes == 0 { 0 } else { aligned(plan.scratch_bytes) }
-}
-
-/// The instruction by the algorithm of the least workspace.
-pub(super) fn least(asked: &Arc<Instruction>) -> &Arc<Instruction> {
-    asked.ways().min_by_key(|way| (way.scratch_bytes, way.launch_ns)).expect("it is one itself")
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::config::Sabotage;
-
 use crate::engine::{Engine, Instruction};
 use crate::op::{Op, View};
 

@@ -24,35 +24,38 @@ mod algorithm;
 mod evict;
 mod faults;
 mod follow;
+mod handles;
+mod host_access;
 mod input;
 mod instructions;
+mod launch;
 mod memory;
+mod needs;
 mod observe;
+mod operands;
+mod refusals;
 mod remat;
 mod run;
 mod submit;
 
 use std::sync::Arc;
 
-pub use memory::allocation_trace::{TakenBlock, Takings};
-pub use observe::observer::Residents;
-pub use remat::ids::StorageId;
-pub use input::Input;
-pub use submit::Pending;
-
 use crate::OvercommitDevice;
 use crate::config::{Sabotage, Settings};
-use crate::engine::{Engine, Lane, aligned};
+use crate::engine::Engine;
 use crate::policy::{self, Knowledge};
-use crate::stats::Counters;
-use crate::trace::{Event, Header, Journal, Recording};
+use crate::trace::Journal;
 use follow::follower::Follower;
-use memory::arena::Arena;
 use memory::tiers::Memory;
 use observe::observer::Observer;
 use remat::recipe::Graph;
-use remat::storage::Storage;
 use submit::Submitter;
+
+pub use input::Input;
+pub use memory::allocation_trace::{TakenBlock, Takings};
+pub use observe::observer::Residents;
+pub use remat::ids::StorageId;
+pub use submit::Pending;
 
 /// All memory of one device and what is in it.
 #[derive(Debug)]
@@ -87,11 +90,11 @@ impl Pool {
             memory: Memory::new(name, engine.clone(), &settings, &journal),
             graph: Graph::new(policy.knows() == Knowledge::Components),
             submitter: Submitter::new(engine, settings.sabotage),
-            follower: Follower::new(policy, measures),
+            follower: Follower::new(policy, &settings, measures),
             observer: Observer::new(journal),
             settings,
         };
-        pool.learn();
+        pool.follower.learn(&mut pool.memory);
         pool
     }
 
@@ -99,159 +102,5 @@ impl Pool {
     pub fn enter(&mut self, thread: usize, scopes: u32) {
         let scopes = if self.settings.sabotage == Some(Sabotage::LostMarks) { 0 } else { scopes };
         self.follower.streams.enter(thread, scopes);
-    }
-
-    /// A storage is a result of a scope, which is in `scopes` others: what it was made in does not count.
-    pub fn keep_result(&mut self, id: StorageId, scopes: u32) {
-        if self.settings.sabotage == Some(Sabotage::MarkedResults) {
-            return;
-        }
-        self.log_keep(id, scopes);
-        self.graph.storages.limit_scopes(id, scopes);
-    }
-
-    /// The last handle of a storage is gone.
-    pub fn release(&mut self, id: StorageId) {
-        self.observer.journal.note(|| Event::Free(self.number(id)));
-        self.log_free(id);
-        self.let_go(id);
-    }
-
-    /// The storage has no handle any more.
-    fn let_go(&mut self, id: StorageId) {
-        self.no_handle(id);
-        self.graph.lost_need(id, &mut self.memory);
-        self.graph.settle_claims(&mut self.memory);
-        if self.graph.storages.len() == 0 {
-            self.begin_again();
-        }
-    }
-
-    /// Nothing is there any more. Where the host tier may fill, what comes is decided as in a new pool: what was learned before is
-    /// not to decide whether it fits.
-    fn begin_again(&mut self) {
-        self.forget_tallies();
-        if self.memory.has_filled || !self.is_roomy() {
-            self.follower.forget();
-            self.learn();
-            self.submitter.offloading_until_ns = 0;
-        }
-    }
-
-    fn no_handle(&mut self, id: StorageId) {
-        let storage = &mut self.graph.storages[id];
-        storage.held = false;
-        let stream = &mut self.follower.streams[storage.stream];
-        stream.held_bytes -= aligned(storage.size_bytes);
-        stream.tracker.dropped(storage.touch);
-        stream.absent.remove(id, storage);
-    }
-
-    /// Gives memory that nothing uses back to the system, unless work is submitted meanwhile.
-    pub fn give_back(&mut self) {
-        let engine = self.engine().clone();
-        if !self.ends().into_iter().all(|end| engine.reached(end)) {
-            return;
-        }
-        self.memory.release();
-    }
-
-    /// Storages looked at so far for what is to leave.
-    pub fn looks(&self) -> u64 {
-        self.observer.candidates_scanned.get()
-    }
-
-    /// The engine.
-    pub fn engine(&self) -> &Arc<dyn Engine> {
-        &self.submitter.engine
-    }
-
-    /// The ends of all lanes as they are now.
-    pub fn ends(&self) -> [crate::engine::Mark; Lane::ALL.len()] {
-        Lane::ALL.map(|lane| self.engine().mark(lane))
-    }
-
-    /// Number of storages that handles or claims need.
-    pub fn live_storages(&self) -> usize {
-        self.graph.storages.iter().filter(|(_, storage)| storage.active()).count()
-    }
-
-    /// Number of storages that must stay where they are.
-    pub fn pinned_storages(&self) -> usize {
-        let pinned = |storage: &Storage| storage.pins + storage.host_pins + storage.wanted > 0;
-        self.graph.storages.iter().filter(|(_, storage)| pinned(storage)).count()
-    }
-
-    /// The figures a user sees.
-    pub fn stats(&self) -> crate::Stats {
-        let needed = |tier: &Arena| (tier.used_bytes(), tier.peak_bytes(), tier.limit_bytes());
-        let (allocated_bytes, peak_allocated_bytes, budget_bytes) = needed(&self.memory.device);
-        let (host_bytes, peak_host_bytes, host_limit_bytes) = needed(&self.memory.host);
-        crate::Stats {
-            device: self.name,
-            allocated_bytes,
-            peak_allocated_bytes,
-            average_allocated_bytes: (self.observer.usage.use_over_time.0
-                / self.observer.usage.use_over_time.1.max(1)) as usize,
-            footprint_bytes: self.memory.device.footprint_bytes(),
-            reserved_bytes: self.memory.device.reserved_bytes(),
-            peak_reserved_bytes: self.memory.device.peak_reserved_bytes(),
-            budget_bytes,
-            smallest_budget_bytes: self.settings.budget_for(self.observer.usage.largest_op_bytes),
-            host_bytes,
-            peak_host_bytes,
-            host_limit_bytes,
-            storages: self.graph.storages.len(),
-            recipes: self.graph.recipe_count(),
-            counters: Counters {
-                mapped_pages: self.memory.device.mapped_pages() - self.observer.usage.mapped_before,
-                ..self.observer.counters
-            },
-            times: self.engine().times(),
-            planning: self.planning_state(),
-            fallbacks: self.engine().fallbacks(),
-        }
-    }
-
-    /// What was recorded since this was last asked, if anything is. All submitted work must be done.
-    pub fn take_recording(&mut self) -> Option<Recording> {
-        let header = Header {
-            trace: 1,
-            device: format!(
-                "{} ({}; {})",
-                self.name,
-                self.engine().props().name,
-                self.engine().props().pricing()
-            ),
-            budget_bytes: self.memory.device.limit_bytes(),
-            host_limit_bytes: self.memory.host.limit_bytes(),
-            policy: self.settings.policy.to_string(),
-            simulated: self.engine().times().is_some(),
-        };
-        self.observer
-            .journal
-            .is_recording()
-            .then(|| self.observer.journal.take(header, &self.engine().recorded()))
-    }
-
-    /// The number of the op at which the most device memory was in use.
-    pub fn peak_op(&self) -> u64 {
-        self.observer.usage.peak.1
-    }
-
-    /// What was resident after the op that the settings name: sizes, and the ops that made them, the largest first.
-    pub fn portrait(&self) -> &Residents {
-        &self.observer.snapshot
-    }
-
-    /// Starts counting peaks and totals anew.
-    pub fn reset_stats(&mut self) {
-        self.memory.device.reset_peak();
-        self.memory.host.reset_peak();
-        self.observer.counters = Counters::default();
-        self.observer.usage.mapped_before = self.memory.device.mapped_pages();
-        self.observer.usage.largest_op_bytes = 0;
-        self.observer.usage.use_over_time = (0, 0);
-        self.observer.usage.peak = (self.memory.device.peak_bytes(), self.observer.clock);
     }
 }

@@ -10,6 +10,7 @@ use crate::engine::{Engine, EngineError, Instruction, Lane, Launch, Mark, Span};
 use crate::error::Error;
 use crate::op::Op;
 use crate::pool::Input;
+use crate::trace::Ran;
 
 /// For each lane, the last work that touches a range of memory. Zero: none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -79,6 +80,11 @@ impl Submitter {
         inputs: &[Input],
     ) -> Result<Arc<Instruction>, Error> {
         self.instructions.get(&*self.engine, exactness, op, inputs)
+    }
+
+    /// The last piece of work of a lane.
+    pub fn last(&self, lane: Lane) -> Ran {
+        Ran { sequence: self.engine.mark(lane).sequence, ..Ran::default() }
     }
 
     /// Work submitted to `lane` from now on runs after `pending`.

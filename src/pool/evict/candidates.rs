@@ -7,14 +7,32 @@ use crate::liveness::NextUse;
 use crate::policy::{Candidate, Knowledge};
 use crate::pool::Pool;
 use crate::pool::follow::plans::Following;
-use crate::pool::remat::storage::{Residents, Storage};
 use crate::pool::remat::ids::StorageId;
+use crate::pool::remat::storage::{Residents, Storage};
 use crate::schedule::{Turn, Weighed};
 
 /// Storages that are looked at when one is to leave, if there are no more, without an allocation.
 const MOST_CANDIDATES: usize = 256;
 
 impl Pool {
+    /// What the policy evicts next of the resident storages that are not pinned and may go.
+    pub(in crate::pool) fn pick(
+        &mut self,
+        need_bytes: usize,
+        may_go: impl Fn(&Self, StorageId) -> bool,
+    ) -> Option<StorageId> {
+        if let Knowledge::Neighbourhood { most } = self.follower.rule().knows() {
+            self.graph.heed_changes(most);
+        }
+        let pool = &*self;
+        let may_go = |id| may_go(pool, id);
+        let first = |id| pool.goes_first(id) && may_go(id);
+        [pool.follower.rule().least_bytes(need_bytes), 0].into_iter().find_map(|least_bytes| {
+            let picked = pool.pick_of(need_bytes, Residents { least_bytes, first: true }, &first);
+            picked.or_else(|| pool.pick_of(need_bytes, Residents { least_bytes, first: false }, &may_go))
+        })
+    }
+
     /// What the policy evicts next of some residents.
     pub(in crate::pool) fn pick_of(
         &self,
@@ -28,8 +46,9 @@ impl Pool {
         }
         let storages = &self.graph.storages;
         let mut ids: SmallVec<[StorageId; MOST_CANDIDATES]> = SmallVec::new();
-        let evictable =
-            storages.in_order(residents).filter(|&id| self.can_leave(&storages[id]) && may_go(id));
+        let evictable = storages
+            .in_order(residents)
+            .filter(|&id| self.follower.can_leave(&self.graph, &storages[id]) && may_go(id));
         let mut evictable = evictable.map(|id| {
             ids.push(id);
             let storage = &storages[id];
@@ -38,16 +57,6 @@ impl Pool {
         });
         let index = self.follower.rule().pick(need_bytes, &mut evictable)?;
         Some(ids[index])
-    }
-
-    /// Predicted time until the copies to the host that are under way are done.
-    pub(in crate::pool) fn offload_wait_ns(&self) -> u64 {
-        // Where room is short, the same program is to fit every time, whatever was copied before.
-        if self.is_roomy() {
-            self.submitter.offloading_until_ns.saturating_sub(self.observer.computed_ns)
-        } else {
-            0
-        }
     }
 }
 
@@ -67,7 +76,7 @@ impl<'a> Candidates<'a> {
             pool,
             knows: pool.follower.rule().knows(),
             following: pool.follower.plans.active(),
-            props: pool.engine().props(),
+            props: pool.submitter.engine.props(),
             offload_wait_ns: pool.offload_wait_ns(),
         }
     }
@@ -87,7 +96,9 @@ impl<'a> Candidates<'a> {
             looks += 1;
             let storage = &storages[id];
             let turn = self.turn(storage);
-            if lightest.is_some_and(|lightest| turn > lightest.0) || !self.pool.can_leave(storage) {
+            if lightest.is_some_and(|lightest| turn > lightest.0)
+                || !self.pool.follower.can_leave(&self.pool.graph, storage)
+            {
                 continue;
             }
             let gain = weighed.gain(&self.candidate(storage, turn, 0));
@@ -130,18 +141,18 @@ impl<'a> Candidates<'a> {
         let pool = self.pool;
         let copy_ns = self.props.copy_ns(storage.size_bytes);
         if storage.host.is_some() {
-            let fetch_ns = if pool.fetch_is_scheduled(storage) { 0 } else { copy_ns };
+            let fetch_ns = if pool.follower.fetch_is_scheduled(storage) { 0 } else { copy_ns };
             return storage.clean_at_ns.saturating_sub(pool.observer.computed_ns) + fetch_ns;
         }
         let move_ns = pool.settings.ways.price_of_moving(self.offload_wait_ns + 2 * copy_ns);
-        let remake_ns = |most_ns: u64| {
+        let rematerialize_ns = |most_ns: u64| {
             let own_ns = pool.graph.own_ns(id);
             own_ns
                 + if own_ns > most_ns { 0 } else { self.around_ns(id, (most_ns - own_ns).saturating_add(1)) }
         };
-        match (pool.may_move(storage), pool.settings.ways.recompute && storage.recipe.is_some()) {
-            (false, _) => remake_ns(most_ns),
-            (true, true) => remake_ns(most_ns.min(move_ns)).min(move_ns),
+        match (pool.follower.may_move(storage), pool.settings.ways.recompute && storage.recipe.is_some()) {
+            (false, _) => rematerialize_ns(most_ns),
+            (true, true) => rematerialize_ns(most_ns.min(move_ns)).min(move_ns),
             (true, false) => move_ns,
         }
     }

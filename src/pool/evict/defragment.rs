@@ -6,8 +6,8 @@ use crate::config::Sabotage;
 use crate::engine::{Lane, aligned};
 use crate::error::Error;
 use crate::pool::Pool;
-use crate::pool::remat::storage::Residents;
 use crate::pool::remat::ids::StorageId;
+use crate::pool::remat::storage::Residents;
 
 /// Ranges that are tried for a block, those first that the fewest bytes lie in.
 const MOST_RANGES: usize = 4;
@@ -36,7 +36,7 @@ impl Piece {
 impl Pool {
     /// Makes a free range of so many bytes, of which there are enough in pieces. `false`: what is in the way has no other place, or is too
     /// much.
-    pub(in crate::pool) fn join(&mut self, bytes: usize) -> Result<bool, Error> {
+    pub(in crate::pool) fn defragment(&mut self, bytes: usize) -> Result<bool, Error> {
         // Planted fault: it shows where pages are put side by side.
         if self.settings.sabotage == Some(Sabotage::EarlyMapping) {
             return Ok(false);

@@ -14,18 +14,15 @@ use smallvec::smallvec;
 
 use crate::engine::{Instruction, aligned};
 use crate::error::Error;
-use crate::op::{Dtype, Encoding, Inputs, Op, Shape, View};
+use crate::op::{Encoding, Inputs, Op, Shape, View};
 use crate::pool::Pool;
-use crate::pool::memory::block::Block;
-use crate::pool::remat::storage::{TierCopy, Storage};
-use crate::pool::remat::ids::StorageId;
 use crate::pool::input::{Input, lies_alike};
+use crate::pool::memory::block::Block;
+use crate::pool::remat::ids::StorageId;
+use crate::pool::remat::storage::TierCopy;
 use crate::pool::submit::Pending;
 use crate::schedule::Eviction;
 use crate::trace::How;
-
-/// An op, and what it reads.
-pub(in crate::pool) type OnEncoded = (Arc<Instruction>, Inputs<Input>);
 
 /// Memory of an encoded form, and beside it.
 type Placed = ((Block, Pending), Option<TierCopy>);
@@ -37,11 +34,6 @@ pub(in crate::pool) struct Encoded {
     encoding: Encoding,
     form: StorageId,
     encode: Arc<Instruction>,
-}
-
-/// Words in a row.
-fn words(encoding: Encoding, count: usize) -> View {
-    View::contiguous(Dtype::U32, Shape::new(&[encoding.words(count)]))
 }
 
 impl Pool {
@@ -59,13 +51,13 @@ impl Pool {
         inputs: &[Input],
         plan: &Instruction,
     ) -> Result<Option<(usize, Encoded)>, Error> {
-        for (place, interval, encoding) in self.encoded_after(inputs.len()) {
+        for (place, interval, encoding) in self.follower.encoded_after(inputs.len()) {
             let id = inputs[place].id;
             let storage = &self.graph.storages[id];
             let is_as_large =
                 plan.outputs.first().is_some_and(|made| made.size_bytes() == storage.size_bytes);
             if is_as_large && storage.held && storage.host.is_none() && lies_alike(inputs, place, plan) {
-                self.begin_interval(id, interval);
+                self.follower.begin_interval(&mut self.graph, id, interval);
                 return Ok(self.make_form(id, encoding)?.map(|made| (place, made)));
             }
         }
@@ -140,7 +132,7 @@ impl Pool {
         let Some(view) = beside else { return Ok(Some((form, None))) };
         let beside = self.host_block(view.size_bytes(), false);
         match beside {
-            Ok(Some((block, busy))) if self.is_roomy() => {
+            Ok(Some((block, busy))) if self.memory.is_roomy() => {
                 return Ok(Some((form, Some(TierCopy { block, written: busy, touched: busy }))));
             }
             Ok(Some((block, busy))) => self.memory.host.free(block, busy),
@@ -161,7 +153,7 @@ impl Pool {
             return None;
         }
         let returns = match encoding {
-            Encoding::Signs => self.settings.ways.recompute && self.remake_ns(id, storage).is_some(),
+            Encoding::Signs => self.settings.ways.recompute && self.rematerialize_ns(id, storage).is_some(),
             _ => {
                 self.graph.may_replace_recipe(id)
                     && bytes + aligned(storage.size_bytes) <= self.memory.device.limit_bytes()
@@ -180,71 +172,7 @@ impl Pool {
         self.graph.storages.set_device(form, copy, self.observer.computed_ns);
         let record = &mut self.graph.storages[form];
         (record.held, record.claims, record.next_use) = (false, 1, next_use);
-        self.note_recompute(encode.op.name(), &[form]);
+        self.observer.note_recompute(&self.graph, &self.submitter, encode.op.name(), &[form]);
         form
-    }
-
-    /// The op that does the same with the encoded form of an input that is not stored otherwise, where there is one; the form
-    /// counts as in use until [`used_form`](Pool::used_form).
-    pub(in crate::pool) fn on_encoded(
-        &mut self,
-        asked: &Arc<Instruction>,
-        inputs: &[Input],
-    ) -> Result<Option<OnEncoded>, Error> {
-        let found = inputs.iter().enumerate().find_map(|(at, input)| {
-            let storage = &self.graph.storages[input.id];
-            if storage.stored() {
-                return None;
-            }
-            let (form, encoding) = self.form_of(storage)?;
-            let whole = View::contiguous(storage.dtype?, *input.view.shape());
-            let alone = inputs.iter().filter(|other| other.id == input.id).count() == 1;
-            let fits = alone && input.view == whole && whole.size_bytes() == storage.size_bytes;
-            fits.then_some(())?;
-            Some((at, form, encoding, asked.op.on_encoded(at, &encoding, &whole)?))
-        });
-        let Some((at, form, encoding, op)) = found else { return Ok(None) };
-        let mut read: Inputs<Input> = inputs.into();
-        let values = inputs[at].view;
-        let (dtype, count) = (values.dtype, values.shape().count());
-        read[at] = Input { id: form, view: words(encoding, count), consumed: false };
-        // As large as without: what is refused does not depend on what is encoded.
-        if self.least_bytes(asked, inputs) > self.memory.device.limit_bytes() {
-            return Ok(None);
-        }
-        let mut all = read.clone();
-        // What lies beside a form is read too, but is no storage.
-        all.extend(encoding.beside(dtype, count).map(|view| Input { view, ..read[at] }));
-        let instruction = self.submitter.instruction(self.settings.exactness, &op, &all)?;
-        // Where all is decoded into workspace nothing is gained.
-        if instruction.scratch_bytes >= asked.scratch_bytes + values.size_bytes() {
-            return Ok(None);
-        }
-        self.graph.storages[form].claims += 1;
-        Ok(Some((instruction, read)))
-    }
-
-    /// An op has run on an encoded form, or could not.
-    pub(in crate::pool) fn used_form(&mut self, read: &[Input], inputs: &[Input]) {
-        let forms = read.iter().zip(inputs).filter(|(read, input)| read.id != input.id);
-        self.graph.lost.extend(forms.map(|(read, _)| read.id));
-        self.graph.settle_claims(&mut self.memory);
-    }
-
-    /// Whether there is an encoded form of a storage.
-    pub(in crate::pool) fn is_encoded(&self, storage: &Storage) -> bool {
-        self.form_of(storage).is_some()
-    }
-
-    /// What a storage without bytes is encoded into, if it is.
-    fn form_of(&self, storage: &Storage) -> Option<(StorageId, Encoding)> {
-        if let Some(signs) = storage.signs {
-            return Some((signs, Encoding::Signs));
-        }
-        let recipe = self.graph.recipe(storage.recipe?);
-        match recipe.instruction.op {
-            Op::Decode { encoding, .. } => Some((recipe.inputs[0], encoding)),
-            _ => None,
-        }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::engine::aligned;
 use crate::liveness::NextUse;
-use crate::pool::remat::storage::Storage;
 use crate::pool::remat::ids::StorageId;
+use crate::pool::remat::storage::Storage;
 
 /// A stream's storages that the program holds and that are not in device memory, by the op that will touch them next; those
 /// of which that is not known are not here.
@@ -29,4 +29,3 @@ impl Absent {
         }
     }
 }
-

@@ -1,8 +1,7 @@
 //! Whether ops and copies still take the times that a plan was made with.
 
 use crate::config::Planning;
-use crate::engine::{Engine, Instruction};
-use crate::pool::Pool;
+use crate::engine::Engine;
 
 /// Iterations after which that is looked at, to begin with.
 const FIRST_ITERATIONS: u32 = 8;
@@ -57,28 +56,6 @@ impl Drift {
 /// a plan is there.
 pub fn measures(engine: &dyn Engine, planning: Planning) -> bool {
     planning == Planning::Beside && engine.times().is_none()
-}
-
-impl Pool {
-    /// The op comes that is this one of the plan. When an iteration begins, and times are others than those that the plan was
-    /// made with, it is made anew.
-    pub(in crate::pool) fn look_for_drift(&mut self, at: u32, op: &Instruction) {
-        let Some(following) = self.follower.plans.present_mut().filter(|_| self.follower.requests.measures)
-        else {
-            return;
-        };
-        let planned_ns = following.schedule.ops[at as usize].launch_ns;
-        following.drift.note(planned_ns, op.measured.ns().unwrap_or(planned_ns));
-        if at > 0 {
-            return;
-        }
-        let planned_link = following.schedule.link_bytes_per_second;
-        let link = self.submitter.engine.measured_link().map_or(1.0, |link| link / planned_link);
-        if following.drift.is_time(link) {
-            let plan = following.plan;
-            self.renew(plan);
-        }
-    }
 }
 
 #[cfg(test)]

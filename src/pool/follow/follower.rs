@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::plans::Plans;
 use super::prefetch_distance::Ahead;
 use super::streams::Streams;
+use crate::config::{AllowedWays, Planning, Settings};
 use crate::policy::Reactive;
 use crate::pool::observe::requests::Requests;
 
@@ -13,6 +14,8 @@ use crate::pool::observe::requests::Requests;
 pub struct Follower {
     /// The rule where no plan has one of its own.
     pub policy: Arc<dyn Reactive>,
+    /// How storages may be evicted.
+    pub ways: AllowedWays,
     pub plans: Plans,
     /// What each thread submits.
     pub streams: Streams,
@@ -24,13 +27,20 @@ pub struct Follower {
 
 impl Follower {
     /// Nothing is known yet.
-    pub fn new(policy: Arc<dyn Reactive>, measures: bool) -> Self {
+    pub fn new(policy: Arc<dyn Reactive>, settings: &Settings, measures: bool) -> Self {
+        let plans_iterations = policy.plans() && settings.planning != Planning::Off;
         Follower {
             policy,
+            ways: settings.ways,
             plans: Plans::default(),
             streams: Streams::default(),
             prefetch_distance: Ahead::default(),
-            requests: Requests { measures, ..Requests::default() },
+            requests: Requests {
+                plans_iterations,
+                learns: plans_iterations,
+                measures,
+                ..Requests::default()
+            },
         }
     }
 

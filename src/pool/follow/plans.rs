@@ -6,9 +6,12 @@ use std::sync::Arc;
 
 use super::drift::Drift;
 use crate::policy::Reactive;
-use crate::pool::remat::storage::{Storage, Storages};
 use crate::pool::remat::ids::StorageId;
-use crate::schedule::{AlgorithmChoice, Done, Eviction, Interval, IntervalId, Place, PlanId, Recent, Schedule, StreamId, ScheduledInterval};
+use crate::pool::remat::storage::{Storage, Storages};
+use crate::schedule::{
+    AlgorithmChoice, Done, Eviction, Interval, IntervalId, Place, PlanId, Recent, Schedule,
+    ScheduledInterval, StreamId,
+};
 
 /// Plans that are kept. Of more, the one goes that was not followed for the longest.
 const MOST_PLANS: usize = 4;

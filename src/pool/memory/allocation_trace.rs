@@ -72,4 +72,3 @@ impl Takings {
         self.in_use.get(&offset).copied()
     }
 }
-

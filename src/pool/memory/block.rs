@@ -8,4 +8,3 @@ pub struct Block {
     /// Size, rounded up to the alignment, or to whole pages: what the budget counts.
     pub bytes: usize,
 }
-

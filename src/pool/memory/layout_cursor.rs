@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::pool::Pool;
 use crate::schedule::{IntervalId, Layout, Spot};
-use crate::pool::memory::allocation_trace::Takings;
 
 /// A place in a layout: the blocks that the op under way has still to take.
 ///
@@ -67,26 +65,6 @@ pub struct Planned {
     /// Which; none if it is not of the op.
     index: Option<usize>,
     pub spot: Spot,
-}
-
-impl Pool {
-    /// The blocks that were taken, if addresses have no end.
-    pub fn takings(&self) -> Option<&Takings> {
-        self.memory.device.takings()
-    }
-
-    /// Which of the taken blocks are in use, and the intervals that their storages are in.
-    pub fn residents_in_intervals(&self) -> Vec<(IntervalId, usize)> {
-        let storages = &self.graph.storages;
-        let resident = |id| {
-            let offset = storages[id].device?.block.offset;
-            Some((
-                self.follower.plans.present()?.interval(&storages[id])?,
-                self.memory.device.takings()?.at(offset)?,
-            ))
-        };
-        storages.residents().filter_map(resident).collect()
-    }
 }
 
 #[cfg(test)]

@@ -4,11 +4,13 @@
 
 use std::ops::Range;
 
+use super::address_space::{AddressSpace, Placed, Room};
 use super::block::Block;
 use super::free_list::Placement;
 use super::views::{self, Runs, Views};
 use crate::engine::{Engine, EngineError, Span};
 use crate::pool::submit::{self, Pending};
+use crate::schedule::Spot;
 
 /// Addresses that are reserved at a time for views, as a multiple of the pages there may be: views are remembered until
 /// their addresses come up again, and a loop that finds all its own maps nothing.
@@ -46,8 +48,6 @@ struct Page {
     work: Pending,
 }
 
-type Placed = Option<(Block, Pending)>;
-
 impl Paged {
     /// At most `limit` pages.
     pub fn new(limit: usize, page_bytes: usize, early: bool) -> Self {
@@ -74,39 +74,8 @@ impl Paged {
         self.limit_bytes
     }
 
-    /// A block of at least `bytes`, a multiple of the alignment, with the work to wait for before writing it. `None` if
-    /// no free range is so large, and not so many whole pages are free.
-    ///
-    /// As little memory as can be is taken where no block was yet.
-    pub fn allocate(&mut self, engine: &dyn Engine, bytes: usize) -> Result<Placed, EngineError> {
-        if let Some((offset, pending)) = self.placement.allocate(bytes) {
-            return self.at_home(engine, offset, bytes, pending);
-        }
-        let end = self.placement.capacity_bytes();
-        let end_with_block = self.placement.reach_bytes() + bytes;
-        if bytes >= self.page_bytes {
-            let count = bytes.div_ceil(self.page_bytes);
-            let mut pages = self.placement.free_pages(self.page_bytes, count);
-            let missing_bytes = (count - pages.len()) * self.page_bytes;
-            let end_with_pages = end.next_multiple_of(self.page_bytes) + missing_bytes;
-            if missing_bytes > 0 && end_with_pages < end_with_block && end_with_pages <= self.limit_bytes {
-                self.placement.extend(end_with_pages - end, self.floor);
-                pages = self.placement.free_pages(self.page_bytes, count);
-            }
-            if pages.len() == count {
-                return self.gather(engine, &views::runs(&pages));
-            }
-        }
-        if end_with_block > self.limit_bytes {
-            return Ok(None);
-        }
-        self.placement.extend(end_with_block - end, self.floor);
-        let (offset, pending) = self.placement.allocate(bytes).expect("it was made as large");
-        self.at_home(engine, offset, bytes, pending)
-    }
-
     /// A block at a certain address; `None` if it is not free.
-    pub fn allocate_at(
+    fn allocate_from(
         &mut self,
         engine: &dyn Engine,
         offset: usize,
@@ -127,20 +96,20 @@ impl Paged {
     }
 
     /// A block on certain pages, joined where they are neighbours; `None` if they are not free, or too few.
-    pub fn allocate_on(
+    fn allocate_on(
         &mut self,
         engine: &dyn Engine,
         pages: &Runs,
         bytes: usize,
     ) -> Result<Placed, EngineError> {
-        let ranges = self.ranges(pages);
+        let ranges = self.ranges_of(pages);
         let end = ranges.iter().map(|&(offset, bytes)| offset + bytes).max().unwrap_or(0);
         let size: usize = ranges.iter().map(|&(_, bytes)| bytes).sum();
         if end > self.limit_bytes || bytes > size {
             return Ok(None);
         }
         if let [(offset, bytes)] = ranges[..] {
-            return self.allocate_at(engine, offset, bytes);
+            return self.allocate_from(engine, offset, bytes);
         }
         let capacity_bytes = self.placement.capacity_bytes();
         if end > capacity_bytes {
@@ -153,35 +122,16 @@ impl Paged {
     }
 
     /// Whether a block is on just these pages.
-    pub fn is_on(&self, block: Block, pages: &Runs) -> bool {
+    fn is_on(&self, block: Block, pages: &Runs) -> bool {
         if block.slab == 0 {
-            return self.ranges(pages) == [(block.offset, block.bytes)];
+            return self.ranges_of(pages) == [(block.offset, block.bytes)];
         }
         self.views.runs(self.first(block)) == pages
     }
 
     /// Where pages are at home: offsets and sizes.
-    pub fn ranges(&self, pages: &[Range<u32>]) -> Vec<(usize, usize)> {
+    fn ranges_of(&self, pages: &[Range<u32>]) -> Vec<(usize, usize)> {
         pages.iter().map(|run| (run.start as usize * self.page_bytes, run.len() * self.page_bytes)).collect()
-    }
-
-    /// What is free within a range, reached or not: offsets and sizes.
-    pub fn free_within(&self, offset: usize, bytes: usize) -> Vec<(usize, usize)> {
-        let mut free = self.placement.free_within(offset, bytes);
-        let (begin, end) =
-            (self.placement.capacity_bytes().max(offset), self.limit_bytes.min(offset + bytes));
-        free.extend((begin < end).then(|| (begin, end - begin)));
-        free
-    }
-
-    /// The memory of a block, range by range: offsets and sizes.
-    pub fn each_range(&self, block: Block, mut found: impl FnMut(usize, usize)) {
-        if block.slab == 0 {
-            return found(block.offset, block.bytes);
-        }
-        for run in &**self.views.runs(self.first(block)) {
-            found(run.start as usize * self.page_bytes, run.len() * self.page_bytes);
-        }
     }
 
     /// The block at a range of the placement, with memory behind it.
@@ -255,7 +205,7 @@ impl Paged {
         self.reserve(engine, self.views.ranges())?;
         let last = pages.last().map_or(0, |&page| page as usize + 1);
         self.pages.resize(self.pages.len().max(last), Page::default());
-        let at = self.span(self.block(first, pages.len()));
+        let at = self.whole(self.block(first, pages.len()));
         self.map(engine, at, pages, if self.early { Pending::default() } else { after })
     }
 
@@ -294,18 +244,77 @@ impl Paged {
         Block { slab: 1 + range as u32, offset: first * self.page_bytes, bytes: count * self.page_bytes }
     }
 
+    /// Where a block is.
+    fn whole(&self, block: Block) -> Span {
+        self.ranges[block.slab as usize].slice(block.offset, block.bytes)
+    }
+
     /// The first address of a block's view, in pages.
     fn first(&self, block: Block) -> usize {
         (block.slab as usize - 1) * self.view_range_pages + block.offset / self.page_bytes
     }
 
-    /// Where a block is.
-    pub fn span(&self, block: Block) -> Span {
-        self.ranges[block.slab as usize].slice(block.offset, block.bytes)
+    /// The pages that a range has a part of.
+    fn pages_of(&self, offset: usize, bytes: usize) -> Range<usize> {
+        offset / self.page_bytes..(offset + bytes).div_ceil(self.page_bytes)
     }
 
-    /// Returns a block, free from now on for whoever waits for `pending`.
-    pub fn free(&mut self, block: Block, pending: Pending) {
+    fn work_on(&self, pages: Range<usize>) -> Pending {
+        let known = pages.start.min(self.pages.len())..pages.end.min(self.pages.len());
+        self.pages[known].iter().fold(Pending::default(), |all, page| all.and(page.work))
+    }
+
+    fn worked_on(&mut self, pages: Range<usize>, pending: Pending) {
+        self.pages[pages].iter_mut().for_each(|page| page.work = page.work.and(pending));
+    }
+}
+
+impl AddressSpace for Paged {
+    /// A block of at least `bytes`, a multiple of the alignment, with the work to wait for before writing it. `None` if
+    /// no free range is so large, and not so many whole pages are free.
+    ///
+    /// As little memory as can be is taken where no block was yet.
+    fn allocate(&mut self, engine: &dyn Engine, bytes: usize, _: Room) -> Result<Placed, EngineError> {
+        if let Some((offset, pending)) = self.placement.allocate(bytes) {
+            return self.at_home(engine, offset, bytes, pending);
+        }
+        let end = self.placement.capacity_bytes();
+        let end_with_block = self.placement.reach_bytes() + bytes;
+        if bytes >= self.page_bytes {
+            let count = bytes.div_ceil(self.page_bytes);
+            let mut pages = self.placement.free_pages(self.page_bytes, count);
+            let missing_bytes = (count - pages.len()) * self.page_bytes;
+            let end_with_pages = end.next_multiple_of(self.page_bytes) + missing_bytes;
+            if missing_bytes > 0 && end_with_pages < end_with_block && end_with_pages <= self.limit_bytes {
+                self.placement.extend(end_with_pages - end, self.floor);
+                pages = self.placement.free_pages(self.page_bytes, count);
+            }
+            if pages.len() == count {
+                return self.gather(engine, &views::runs(&pages));
+            }
+        }
+        if end_with_block > self.limit_bytes {
+            return Ok(None);
+        }
+        self.placement.extend(end_with_block - end, self.floor);
+        let (offset, pending) = self.placement.allocate(bytes).expect("it was made as large");
+        self.at_home(engine, offset, bytes, pending)
+    }
+
+    fn allocate_at(
+        &mut self,
+        engine: &dyn Engine,
+        spot: &Spot,
+        bytes: usize,
+        _: Room,
+    ) -> Result<Placed, EngineError> {
+        match spot {
+            &Spot::At(offset) => self.allocate_from(engine, offset, bytes),
+            Spot::On(pages) => self.allocate_on(engine, pages, bytes),
+        }
+    }
+
+    fn free(&mut self, block: Block, pending: Pending) {
         if block.slab == 0 {
             self.worked_on(self.pages_of(block.offset, block.bytes), pending);
             self.placement.free(block.offset, block.bytes, pending);
@@ -329,37 +338,16 @@ impl Paged {
         }
     }
 
-    /// The pages that a range has a part of.
-    fn pages_of(&self, offset: usize, bytes: usize) -> Range<usize> {
-        offset / self.page_bytes..(offset + bytes).div_ceil(self.page_bytes)
-    }
-
-    fn work_on(&self, pages: Range<usize>) -> Pending {
-        let known = pages.start.min(self.pages.len())..pages.end.min(self.pages.len());
-        self.pages[known].iter().fold(Pending::default(), |all, page| all.and(page.work))
-    }
-
-    fn worked_on(&mut self, pages: Range<usize>, pending: Pending) {
-        self.pages[pages].iter_mut().for_each(|page| page.work = page.work.and(pending));
+    fn span(&self, block: Block, bytes: usize) -> Span {
+        self.whole(block).slice(0, bytes)
     }
 
     /// Where the last block ends in physical memory.
-    pub fn reach_bytes(&self) -> usize {
+    fn reach_bytes(&mut self, _: Option<Block>) -> usize {
         self.placement.reach_bytes()
     }
 
-    /// Bytes of pages that exist.
-    pub fn reserved_bytes(&self) -> usize {
-        self.reserved_bytes
-    }
-
-    /// Pages mapped so far, each as often as it was.
-    pub fn mapped_pages(&self) -> u64 {
-        self.mapped_pages
-    }
-
-    /// Gives pages that nothing uses back. All submitted work must be done.
-    pub fn release(&mut self, engine: &dyn Engine) {
+    fn release(&mut self, engine: &dyn Engine) {
         self.views.clear();
         let end = self.placement.capacity_bytes();
         let is_free = |page: usize| {
@@ -373,6 +361,46 @@ impl Paged {
         given.iter().for_each(|&page| self.pages[page as usize] = Page::default());
         self.reserved_bytes -= given.len() * self.page_bytes;
         engine.release_pages(&given);
+    }
+
+    fn reserved_bytes(&self) -> usize {
+        self.reserved_bytes
+    }
+
+    fn mapped_pages(&self) -> u64 {
+        self.mapped_pages
+    }
+
+    /// What is free within a range, reached or not: offsets and sizes.
+    fn free_within(&self, offset: usize, bytes: usize) -> Vec<(usize, usize)> {
+        let mut free = self.placement.free_within(offset, bytes);
+        let (begin, end) =
+            (self.placement.capacity_bytes().max(offset), self.limit_bytes.min(offset + bytes));
+        free.extend((begin < end).then(|| (begin, end - begin)));
+        free
+    }
+
+    fn each_range(&self, block: Block, found: &mut dyn FnMut(usize, usize)) {
+        if block.slab == 0 {
+            return found(block.offset, block.bytes);
+        }
+        for run in &**self.views.runs(self.first(block)) {
+            found(run.start as usize * self.page_bytes, run.len() * self.page_bytes);
+        }
+    }
+
+    fn is_at(&self, block: Block, spot: &Spot) -> bool {
+        match spot {
+            &Spot::At(offset) => (block.slab, block.offset) == (0, offset),
+            Spot::On(pages) => self.is_on(block, pages),
+        }
+    }
+
+    fn ranges(&self, spot: &Spot, bytes: usize) -> Vec<(usize, usize)> {
+        match spot {
+            &Spot::At(offset) => vec![(offset, bytes)],
+            Spot::On(pages) => self.ranges_of(pages),
+        }
     }
 }
 

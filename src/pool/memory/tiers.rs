@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use super::address_space::AddressSpace;
 use super::arena::Arena;
 use super::block::Block;
 use super::pages::Paged;
+use super::slabs::Slabs;
+use super::unbounded::Endless;
 use crate::OvercommitDevice;
 use crate::config::{Sabotage, Settings};
 use crate::engine::{ALIGN_BYTES, Engine, EngineError, Tier};
@@ -27,6 +30,8 @@ pub struct Memory {
     engine: Arc<dyn Engine>,
     pub device: Arena,
     pub host: Arena,
+    /// Whether evicted bytes may be kept in the host tier.
+    offloads: bool,
     /// The host tier once had no room for all that device memory can hold.
     pub has_filled: bool,
 }
@@ -41,21 +46,23 @@ impl Memory {
     ) -> Self {
         let (budget, host_limit) = (settings.budget_bytes, settings.host_limit_bytes);
         engine.bound(Tier::Host, host_limit);
-        let device = match settings.page_bytes(budget) {
+        let (limit_bytes, addresses): (usize, Box<dyn AddressSpace>) = match settings.page_bytes(budget) {
             page_bytes if settings.endless => {
-                let whole_pages = settings.whole_pages(budget);
-                Arena::endless(Tier::Device, whole_pages, page_bytes, journal.clone())
+                let whole_pages = settings.whole_pages(budget) / ALIGN_BYTES * ALIGN_BYTES;
+                (whole_pages, Box::new(Endless::new(Tier::Device, whole_pages, page_bytes)))
             }
             Some(page_bytes) => {
                 let early = settings.sabotage == Some(Sabotage::EarlyMapping);
-                let paged = Paged::new(budget / page_bytes, page_bytes, early);
-                Arena::of_pages(Tier::Device, paged, journal.clone())
+                let pages = Paged::new(budget / page_bytes, page_bytes, early);
+                (pages.limit_bytes(), Box::new(pages))
             }
             // One slab, so that no block boundary splits the budget.
-            None => Arena::new(Tier::Device, budget, budget, journal.clone()),
+            None => (budget, Box::new(Slabs::new(Tier::Device, budget))),
         };
-        let host = Arena::new(Tier::Host, host_limit, HOST_SLAB_BYTES, journal.clone());
-        Memory { name, engine, device, host, has_filled: false }
+        let device = Arena::new(Tier::Device, limit_bytes, addresses, journal.clone());
+        let slabs = Box::new(Slabs::new(Tier::Host, HOST_SLAB_BYTES));
+        let host = Arena::new(Tier::Host, host_limit, slabs, journal.clone());
+        Memory { name, engine, device, host, offloads: settings.ways.offload, has_filled: false }
     }
 
     /// A block of device memory within what the active plan has in blocks; `None` if there is no room.
@@ -93,6 +100,12 @@ impl Memory {
     /// Bytes of the host tier that are in no block.
     pub fn host_room_bytes(&self) -> usize {
         self.host.limit_bytes() - self.host.used_bytes()
+    }
+
+    /// Whether the host tier has room for all that device memory can hold. Then nothing that is done before it must be makes a
+    /// program fail: what it displaces has somewhere to go.
+    pub fn is_roomy(&self) -> bool {
+        self.host_room_bytes() >= self.device.limit_bytes() || !self.offloads
     }
 
     /// Gives memory that no block is in back to the system.

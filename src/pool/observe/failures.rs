@@ -11,12 +11,12 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 
 use crate::engine::{Engine, EngineError, Failure, Instruction, Lane, Mark};
-use crate::error::Error;
 use crate::op::{Inputs, PerOutput};
-use crate::pool::Pool;
-use crate::pool::remat::storage::{Storages, Cause};
-use crate::pool::remat::ids::StorageId;
 use crate::pool::input::Input;
+use crate::pool::remat::ids::StorageId;
+use crate::pool::remat::recipe::Graph;
+use crate::pool::remat::storage::{Cause, Storage, Storages};
+use crate::pool::submit::Submitter;
 
 /// Ops after which it is asked again which launches are done.
 const ASK_EVERY: usize = 256;
@@ -85,6 +85,63 @@ impl Failures {
         self.untold.retain(|untold| !Arc::ptr_eq(untold, cause));
     }
 
+    /// An op was submitted: what it made has the failures of what it read. How many launches are newly known to have failed.
+    pub fn inherit(
+        &mut self,
+        graph: &mut Graph,
+        submitter: &Submitter,
+        inputs: &[Input],
+        instruction: &Arc<Instruction>,
+        outputs: &[StorageId],
+    ) -> u64 {
+        let storages = &mut graph.storages;
+        for (place, input) in inputs.iter().enumerate() {
+            let Some(cause) = storages[input.id].failure.clone() else { continue };
+            for (output, &id) in outputs.iter().enumerate() {
+                if instruction.op.depends(output, place) {
+                    storages[id].failure.get_or_insert_with(|| cause.clone());
+                }
+            }
+        }
+        if self.submitted.is_empty() && !instruction.op.checks_indices() {
+            return 0;
+        }
+        let mark = submitter.engine.mark(Lane::Compute);
+        self.submitted.push_back(Submitted {
+            mark,
+            instruction: instruction.clone(),
+            inputs: inputs.iter().map(|input| storages.number(input.id)).collect(),
+            outputs: outputs.iter().map(|&id| (storages.number(id), id)).collect(),
+        });
+        self.unasked += 1;
+        if self.unasked >= ASK_EVERY { self.ask(graph, submitter) } else { 0 }
+    }
+
+    /// Finds out which launches have failed, of those that are done. How many that was not known of.
+    pub fn ask(&mut self, graph: &mut Graph, submitter: &Submitter) -> u64 {
+        let engine = &*submitter.engine;
+        // Asked first: a launch that is done by now is among the failures, if it failed.
+        let until = self.done(engine);
+        let failures = engine.failures().into_iter();
+        let new = failures.filter(|failure| self.descend(&mut graph.storages, failure.clone())).count();
+        self.forget(until);
+        self.unasked = 0;
+        new as u64
+    }
+
+    /// What a read of a storage is to tell, if anything.
+    pub fn of(&mut self, storage: &Storage) -> Option<Cause> {
+        let cause = self.of_all.as_ref().or(storage.failure.as_ref()).cloned()?;
+        self.told(&cause);
+        Some(cause)
+    }
+
+    /// The first failure that was not told yet.
+    pub fn first_untold(&mut self) -> Option<Cause> {
+        let untold = std::mem::take(&mut self.untold).into_iter().next();
+        self.of_all.clone().or(untold)
+    }
+
     /// Forgets the ops before the first launch that can fail of which nothing is known, and that has not ended by `until`.
     fn forget(&mut self, until: u64) {
         let is_open = |op: &Submitted| op.instruction.op.checks_indices() && op.mark.sequence > until;
@@ -100,72 +157,5 @@ impl Failures {
             .take_while(|&mark| engine.reached(mark))
             .last()
             .map_or(0, |mark| mark.sequence)
-    }
-}
-
-impl Pool {
-    /// An op was submitted: what it made has the failures of what it read.
-    pub(in crate::pool) fn inherit(
-        &mut self,
-        inputs: &[Input],
-        instruction: &Arc<Instruction>,
-        outputs: &[StorageId],
-    ) {
-        let storages = &mut self.graph.storages;
-        for (place, input) in inputs.iter().enumerate() {
-            let Some(cause) = storages[input.id].failure.clone() else { continue };
-            for (output, &id) in outputs.iter().enumerate() {
-                if instruction.op.depends(output, place) {
-                    storages[id].failure.get_or_insert_with(|| cause.clone());
-                }
-            }
-        }
-        if self.observer.failures.submitted.is_empty() && !instruction.op.checks_indices() {
-            return;
-        }
-        let mark = self.submitter.engine.mark(Lane::Compute);
-        let number = |id: StorageId| self.graph.storages[id].number;
-        self.observer.failures.submitted.push_back(Submitted {
-            mark,
-            instruction: instruction.clone(),
-            inputs: inputs.iter().map(|input| number(input.id)).collect(),
-            outputs: outputs.iter().map(|&id| (number(id), id)).collect(),
-        });
-        self.observer.failures.unasked += 1;
-        if self.observer.failures.unasked >= ASK_EVERY {
-            self.ask_for_failures();
-        }
-    }
-
-    /// Finds out which launches have failed, of those that are done.
-    fn ask_for_failures(&mut self) {
-        let engine = self.submitter.engine.clone();
-        // Asked first: a launch that is done by now is among the failures, if it failed.
-        let until = self.observer.failures.done(&*engine);
-        for failure in engine.failures() {
-            let is_new = self.observer.failures.descend(&mut self.graph.storages, failure);
-            self.observer.counters.failed_ops += u64::from(is_new);
-        }
-        self.observer.failures.forget(until);
-        self.observer.failures.unasked = 0;
-    }
-
-    /// Whether what was read is right, once the work that made it is done.
-    pub(in crate::pool) fn check(&mut self, id: StorageId) -> Result<(), Error> {
-        self.ask_for_failures();
-        let cause =
-            self.observer.failures.of_all.as_ref().or(self.graph.storages[id].failure.as_ref()).cloned();
-        cause.map_or(Ok(()), |cause| {
-            self.observer.failures.told(&cause);
-            Err(self.memory.error((*cause).clone()))
-        })
-    }
-
-    /// The first failure that was not told yet, of all work that is done.
-    pub fn failure(&mut self) -> Result<(), Error> {
-        self.ask_for_failures();
-        let untold = std::mem::take(&mut self.observer.failures.untold).into_iter().next();
-        let cause = self.observer.failures.of_all.clone().or(untold);
-        cause.map_or(Ok(()), |cause| Err(self.memory.error((*cause).clone())))
     }
 }

@@ -1,6 +1,7 @@
 //! What happened: for plans, for users, for the journal.
 
 pub mod failures;
+pub mod figures;
 pub mod journal;
 pub mod observer;
 pub mod planning_state;

@@ -46,6 +46,11 @@ impl Observer {
         Observer { journal, ..Observer::default() }
     }
 
+    /// An op needs so much device memory at once.
+    pub fn needed(&mut self, bytes: usize) {
+        self.usage.largest_op_bytes = self.usage.largest_op_bytes.max(bytes);
+    }
+
     /// So many storages more were candidates for eviction.
     pub fn scanned(&self, candidates: u64) {
         self.candidates_scanned.set(self.candidates_scanned.get() + candidates);

@@ -15,17 +15,17 @@ impl Pool {
             return State::Followed {
                 iteration_ops,
                 since_op: following.since_op,
-                is_improved: self.is_planning(),
+                is_improved: self.follower.is_planning(),
             };
         }
         if self.settings.planning == Planning::Off {
             return State::Off;
         }
-        if !self.plans_iterations() {
+        if !self.follower.plans_iterations() {
             return State::NotByPolicy;
         }
         if let (true, Some(iteration_ops), Some(begun)) =
-            (self.is_planning(), planned_ops, self.follower.requests.planning_begun)
+            (self.follower.is_planning(), planned_ops, self.follower.requests.planning_begun)
         {
             return State::Planning { iteration_ops, elapsed: begun.elapsed() };
         }
@@ -43,7 +43,7 @@ impl Pool {
     /// Why no plan is followed, if there is one.
     fn why_not_followed(&self) -> Option<State> {
         let present = self.follower.plans.present()?;
-        Some(if !self.is_roomy() {
+        Some(if !self.memory.is_roomy() {
             let room_bytes = self.memory.host.limit_bytes() - self.memory.host.used_bytes();
             State::HostTierTooSmall { room_bytes, needed_bytes: self.memory.device.limit_bytes() }
         } else if present.stream() != self.follower.streams.leader() {

@@ -8,11 +8,11 @@ use crate::engine::{Instruction, aligned};
 use crate::error::Error;
 use crate::op::{Counts, Dtype, Op, Origin, Shape, Tally, View};
 use crate::pool::Pool;
-use crate::pool::remat::storage::TierCopy;
-use crate::pool::remat::ids::StorageId;
 use crate::pool::input::Input;
-use crate::pool::submit::HostAccess;
 use crate::pool::observe::requests::Tallied;
+use crate::pool::remat::ids::StorageId;
+use crate::pool::remat::storage::TierCopy;
+use crate::pool::submit::HostAccess;
 
 /// Counts that are kept at the most.
 const MOST: usize = 1 << 14;
@@ -29,7 +29,7 @@ impl Pool {
         let settings = &self.settings;
         let may_encode = settings.policy.may_encode() && settings.ways.offload;
         // Where time is the engine's own there is nothing to count, and a replay has none of these ops.
-        let counts = self.engine().times().is_none() && !settings.states_counts();
+        let counts = self.submitter.engine.times().is_none() && !settings.states_counts();
         if self.follower.requests.log.is_none() || !may_encode || !counts {
             return Ok(());
         }
@@ -60,7 +60,7 @@ impl Pool {
             Ok((_, done)) => {
                 let number = self.graph.storages[id].number;
                 self.follower.requests.tallies.push((number, tally, TierCopy::new(block, done)));
-                self.note_recompute(plan.op.name(), &[]);
+                self.observer.note_recompute(&self.graph, &self.submitter, plan.op.name(), &[]);
                 Ok(())
             }
             Err(error) => {
@@ -75,7 +75,7 @@ impl Pool {
         let tallies = std::mem::take(&mut self.follower.requests.tallies);
         let read = |&(number, tally, copy): &Tallied| {
             let span = self.memory.host.span(copy.block, WORD_BYTES);
-            let bytes = HostAccess::new(self.engine().clone(), span, copy.written).read()?;
+            let bytes = HostAccess::new(self.submitter.engine.clone(), span, copy.written).read()?;
             let count = bytes.map(|bytes| u32::from_ne_bytes(bytes.try_into().expect("a word")));
             Ok(count.map(|count| (number, tally, count as usize)))
         };
@@ -87,11 +87,5 @@ impl Pool {
             *of.entry(number).or_default().of(tally) = Some(count);
         }
         Ok(of)
-    }
-
-    pub(in crate::pool) fn forget_tallies(&mut self) {
-        for (_, _, TierCopy { block, touched, .. }) in std::mem::take(&mut self.follower.requests.tallies) {
-            self.memory.host.free(block, touched);
-        }
     }
 }

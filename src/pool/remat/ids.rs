@@ -15,4 +15,3 @@ impl fmt::Display for StorageId {
 /// Names a recipe while it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RecipeId(pub(super) u32);
-

@@ -2,10 +2,11 @@
 
 pub mod components;
 pub mod ids;
+pub mod needs;
 pub mod neighbourhood;
-pub mod remembered;
 pub mod recipe;
 pub mod release;
 pub mod rematerialize;
+pub mod remembered;
 pub mod storage;
 pub mod table;

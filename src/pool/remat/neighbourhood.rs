@@ -2,11 +2,10 @@
 //! Rematerialization* (ICLR 2021), section 3. Of every storage that could leave its cost is asked whenever one does, and between two
 //! evictions few change: so each is remembered until a change near it.
 
-
 use smallvec::SmallVec;
 
-use super::recipe::Graph;
 use super::ids::StorageId;
+use super::recipe::Graph;
 use crate::pool::remat::remembered::{Known, MOST_CHANGES};
 
 /// Storages near changes that are looked at, in all.

@@ -11,8 +11,8 @@ use hashbrown::HashSet;
 use smallvec::SmallVec;
 
 use super::components::{Components, Member};
-use super::storage::Storages;
 use super::ids::StorageId;
+use super::storage::Storages;
 use super::table::Table;
 use crate::engine::Instruction;
 use crate::op::{Inputs, PerOutput};
@@ -21,10 +21,10 @@ use crate::pool::remat::ids::RecipeId;
 /// More ops than this between a storage and bytes that no recipe makes, and it becomes a source.
 const MAX_DEPTH: u32 = 1024;
 /// A storage is dropped only if at most this many ops bring it back.
-const MAX_REMAKE_OPS: usize = 32;
+const MAX_REMATERIALIZED_OPS: usize = 32;
 
 /// Recipes in the order in which they run.
-pub type Order = SmallVec<[RecipeId; MAX_REMAKE_OPS]>;
+pub type Order = SmallVec<[RecipeId; MAX_REMATERIALIZED_OPS]>;
 
 /// The op that made a storage, and what it read.
 #[derive(Debug, Clone)]
@@ -60,6 +60,17 @@ pub struct Rematerialization {
     pub ops: u32,
     /// While what it has made for later may leave.
     pub drops_wanted: bool,
+}
+
+/// Ops of a rematerialization after which it drops nothing any more where all can be offloaded instead: what it drops may be
+/// wanted on the way, and that again.
+const MOST_DROPPING: u32 = 128;
+
+impl Rematerialization {
+    /// Whether what is not wanted may be dropped.
+    pub fn may_drop(&self, offloads_all: bool) -> bool {
+        !self.under_way || self.ops < MOST_DROPPING || !offloads_all
+    }
 }
 
 impl Graph {
@@ -230,8 +241,8 @@ impl Graph {
     }
 
     /// The recipes that bring `id` back, in the order to run them: those of its ancestors that are not stored, then its
-    /// own. `None` if that is impossible, or takes more than [`MAX_REMAKE_OPS`] where `bounded`.
-    pub fn remake_order(&self, id: StorageId, bounded: bool) -> Option<Order> {
+    /// own. `None` if that is impossible, or takes more than [`MAX_REMATERIALIZED_OPS`] where `bounded`.
+    pub fn rematerialization_order(&self, id: StorageId, bounded: bool) -> Option<Order> {
         let last = self.storages[id].recipe?;
         let mut order = Order::new();
         if self.recipe(last).inputs.iter().all(|&input| self.storages[input].stored()) {
@@ -239,7 +250,7 @@ impl Graph {
             return Some(order);
         }
         // Depth first, with an explicit stack: a recipe is placed once all its inputs are.
-        let mut stack: SmallVec<[(RecipeId, usize); MAX_REMAKE_OPS]> = SmallVec::new();
+        let mut stack: SmallVec<[(RecipeId, usize); MAX_REMATERIALIZED_OPS]> = SmallVec::new();
         stack.push((last, 0));
         let mut entered: HashSet<RecipeId> = HashSet::from([last]);
         while let Some((recipe, next)) = stack.pop() {
@@ -254,7 +265,7 @@ impl Graph {
             }
             let needed = storage.recipe?;
             if entered.insert(needed) {
-                if bounded && entered.len() > MAX_REMAKE_OPS {
+                if bounded && entered.len() > MAX_REMATERIALIZED_OPS {
                     return None;
                 }
                 stack.push((needed, 0));

@@ -1,7 +1,7 @@
 //! What nothing needs any more goes, and what only that needed with it.
 
-use super::recipe::Graph;
 use super::ids::StorageId;
+use super::recipe::Graph;
 use crate::pool::memory::tiers::Memory;
 
 impl Graph {

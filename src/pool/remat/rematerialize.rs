@@ -1,26 +1,22 @@
 //! Recomputation: the bytes of a storage that were dropped, made again by its recipe.
 
-use super::recipe::Recipe;
 use super::ids::{RecipeId, StorageId};
+use super::recipe::Recipe;
 use crate::error::Error;
 use crate::pool::Pool;
 
-/// Ops that a recomputation runs before it drops nothing more where bytes can be moved: what is dropped on the way may be
-/// needed again on the way, and that again.
-const MOST_DROPPING: u32 = 128;
-
 impl Pool {
     /// Brings all of these back. One may have to leave for another.
-    pub(in crate::pool) fn remake_all(&mut self, ids: &[StorageId]) -> Result<(), Error> {
+    pub(in crate::pool) fn rematerialize_all(&mut self, ids: &[StorageId]) -> Result<(), Error> {
         if !self.graph.rematerialization.under_way {
             self.graph.rematerialization.ops = 0;
         }
-        self.want(ids);
+        self.graph.want(ids);
         let mut result = Ok(());
         while let Some(&id) = ids.iter().find(|&&id| result.is_ok() && !self.graph.storages[id].stored()) {
-            result = self.remake(id);
+            result = self.rematerialize(id);
         }
-        self.unwant(ids);
+        self.graph.unwant(ids);
         result
     }
 
@@ -30,19 +26,19 @@ impl Pool {
     /// *wanted* until that has run: it is not dropped again, at the worst moved, unless nothing else can leave. Each recipe but
     /// those that make such a storage again runs once while it is on the list, and none can come to be above itself. So this
     /// ends.
-    fn remake(&mut self, id: StorageId) -> Result<(), Error> {
+    fn rematerialize(&mut self, id: StorageId) -> Result<(), Error> {
         if self.graph.storages[id].stored() {
             return Ok(());
         }
         let begin_ns = self.observer.computed_ns;
-        let mut work = vec![self.begin_remake(id)];
+        let mut work = vec![self.begin_rematerialization(id)];
         self.graph.rematerialization.under_way = true;
 
         let result = loop {
             let Some(&recipe) = work.last() else { break Ok(()) };
             let inputs = &self.graph.recipe(recipe).inputs;
             match inputs.iter().copied().find(|&input| !self.graph.storages[input].stored()) {
-                Some(input) => work.push(self.begin_remake(input)),
+                Some(input) => work.push(self.begin_rematerialization(input)),
                 None => {
                     let replayed = self.replay(recipe);
                     if replayed.is_err() {
@@ -54,35 +50,20 @@ impl Pool {
         };
         for recipe in work {
             let inputs = self.graph.recipe(recipe).inputs.clone();
-            self.unwant(&inputs);
+            self.graph.unwant(&inputs);
         }
         self.graph.rematerialization.under_way = false;
-        self.took_remaking(id, self.observer.computed_ns - begin_ns);
+        self.follower.rematerialized_in(&self.graph, id, self.observer.computed_ns - begin_ns);
         result
     }
 
-    /// Whether the recomputation under way, if there is one, may drop what it does not want.
-    pub(in crate::pool) fn may_drop(&self) -> bool {
-        !self.graph.rematerialization.under_way
-            || self.graph.rematerialization.ops < MOST_DROPPING
-            || !self.settings.ways.offloads_all()
-    }
-
     /// What the recipe of a storage reads is wanted from now on.
-    fn begin_remake(&mut self, id: StorageId) -> RecipeId {
+    fn begin_rematerialization(&mut self, id: StorageId) -> RecipeId {
         let recipe = self.graph.storages[id].recipe;
         let recipe = recipe.expect("an active storage is stored or can be made again");
         let inputs = self.graph.recipe(recipe).inputs.clone();
-        self.want(&inputs);
+        self.graph.want(&inputs);
         recipe
-    }
-
-    pub(in crate::pool) fn want(&mut self, ids: &[StorageId]) {
-        ids.iter().for_each(|&id| self.graph.storages[id].wanted += 1);
-    }
-
-    pub(in crate::pool) fn unwant(&mut self, ids: &[StorageId]) {
-        ids.iter().for_each(|&id| self.graph.storages[id].wanted -= 1);
     }
 
     /// Runs a recipe whose inputs are stored and wanted; they are wanted no more if it could be run.
@@ -90,13 +71,14 @@ impl Pool {
         let Recipe { instruction, inputs: ids, .. } = self.graph.recipe(recipe).clone();
         let plan = match self.settings.sabotage {
             None => instruction,
-            Some(fault) => fault.spoil(&**self.engine(), &instruction),
+            Some(fault) => fault.spoil(&*self.submitter.engine, &instruction),
         };
-        let blocks = self.reserve(&ids, &plan, None)?;
+        self.check_working_set(&ids, &plan, false)?;
+        let blocks = self.place_operands(&ids, &plan, None)?;
         let submitted = self.submit(&ids, &plan, blocks, None);
-        self.unpin(&ids);
+        self.graph.unpin(&ids);
         let copies = submitted?;
-        self.unwant(&ids);
+        self.graph.unwant(&ids);
         // Only now: what made room may have been the end of an output that nothing claims.
         let outputs = self.graph.recipe(recipe).outputs.clone();
         let mut restored = Vec::new();
@@ -111,7 +93,7 @@ impl Pool {
                     self.graph.storages.limit_scopes(id, 0);
                     self.graph.storages.set_device(id, copy, self.observer.computed_ns);
                     self.graph.has_bytes(id);
-                    self.is_present(id);
+                    self.follower.is_present(&self.graph, id);
                     self.graph.unclaim(id);
                     self.graph.lost.extend(self.graph.storages[id].signs.take());
                     self.observer.counters.recomputed_bytes += self.graph.storages[id].size_bytes as u64;
@@ -122,7 +104,7 @@ impl Pool {
                 None => self.memory.device.free(copy.block, copy.touched),
             }
         }
-        self.note_recompute(plan.op.name(), &restored);
+        self.observer.note_recompute(&self.graph, &self.submitter, plan.op.name(), &restored);
         self.graph.settle_claims(&mut self.memory);
         self.observer.counters.recomputed_ops += 1;
         self.graph.rematerialization.ops += 1;

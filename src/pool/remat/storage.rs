@@ -6,16 +6,17 @@ use arrayvec::ArrayVec;
 use smallvec::SmallVec;
 
 use super::components::Member;
-use super::remembered::{Around, Changes};
 use super::ids::RecipeId;
+use super::remembered::{Around, Changes};
 use super::table::Table;
+use crate::engine::EngineError;
 use crate::liveness::{NextUse, Touch};
 use crate::op::Dtype;
-use crate::schedule::{ScheduledInterval, StreamId};
 use crate::pool::memory::block::Block;
-use crate::pool::submit::Pending;
-use crate::engine::EngineError;
 use crate::pool::remat::ids::StorageId;
+use crate::pool::submit::Pending;
+use crate::schedule::{ScheduledInterval, StreamId};
+use crate::trace::Made;
 
 /// Bytes on one tier, and the work submitted on them.
 #[derive(Debug, Clone, Copy)]
@@ -238,6 +239,16 @@ impl Storages {
     /// Whether the record exists.
     pub fn contains(&self, id: StorageId) -> bool {
         self.records.get(id.0).is_some()
+    }
+
+    /// A storage by its number, which is never used again, and its size.
+    pub fn made_as(&self, id: StorageId) -> Made {
+        Made { storage: self.number(id), bytes: self[id].size_bytes }
+    }
+
+    /// A storage's number.
+    pub fn number(&self, id: StorageId) -> u64 {
+        self[id].number
     }
 
     /// How many were made so far: the number that the next will have.

@@ -11,6 +11,9 @@ use crate::engine::host::{HostEngine, HostOptions};
 use crate::engine::{ALIGN_BYTES, Lane, Mark, Tier};
 use crate::pool::submit::HostAccess;
 
+/// Pages bound themselves.
+const ROOM: Room = Room { unmapped_bytes: 0, free_bytes: 0 };
+
 /// Pages of the device, each of so many units.
 const PAGES: usize = 12;
 
@@ -46,7 +49,7 @@ impl Model {
     }
 
     fn access(&self, block: Block) -> HostAccess {
-        HostAccess::new(self.engine.clone(), self.paged.span(block), Pending::default())
+        HostAccess::new(self.engine.clone(), self.paged.span(block, block.bytes), Pending::default())
     }
 
     fn numbers(&self, block: Block) -> Vec<u64> {
@@ -56,7 +59,7 @@ impl Model {
 
     /// `false`: it was refused.
     fn allocate(&mut self, bytes: usize) -> bool {
-        let placed = self.paged.allocate(&*self.engine, bytes).expect("nothing fails");
+        let placed = self.paged.allocate(&*self.engine, bytes, ROOM).expect("nothing fails");
         let Some((block, pending)) = placed else { return false };
         assert!(block.bytes == bytes || block.bytes == bytes.next_multiple_of(self.page_bytes));
         let work = self.numbers(block).into_iter().map(|number| self.work[number as usize]);
@@ -192,13 +195,13 @@ fn a_page_is_given_away_with_the_work_on_it_and_not_its_neighbours() {
     let page_bytes = model.page_bytes;
     let engine = model.engine.clone();
     let blocks = [0, 1].map(|_| {
-        model.paged.allocate(&*engine, page_bytes).expect("nothing fails").expect("there is room").0
+        model.paged.allocate(&*engine, page_bytes, ROOM).expect("nothing fails").expect("there is room").0
     });
     let work = |sequence| Pending::default().with(Mark { lane: Lane::Offload, sequence });
     // The two become one free range.
     model.paged.free(blocks[0], work(1));
     model.paged.free(blocks[1], work(9));
-    let first = model.paged.allocate_at(&*engine, 0, page_bytes).expect("nothing fails");
+    let first = model.paged.allocate_at(&*engine, &Spot::At(0), page_bytes, ROOM).expect("nothing fails");
     assert_eq!(first.map(|(_, pending)| pending), Some(work(1)));
 }
 

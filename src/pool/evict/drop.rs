@@ -1,0 +1,31 @@
+//! Dropping bytes that a recipe can bring back.
+
+use crate::pool::Pool;
+use crate::pool::remat::ids::StorageId;
+use crate::schedule::Eviction;
+use crate::trace::How;
+
+impl Pool {
+    pub(in crate::pool) fn drop_bytes(&mut self, id: StorageId) {
+        let cost_ns = self.rematerialize_ns(id, &self.graph.storages[id]).unwrap_or(0);
+        self.forget_bytes(id, How::Drop, Eviction::Drop, cost_ns);
+        self.observer.counters.drops += 1;
+    }
+
+    /// The bytes of a resident storage that has a recipe and no host copy go; `cost_ns`: what that was predicted to cost.
+    pub(in crate::pool) fn forget_bytes(
+        &mut self,
+        id: StorageId,
+        how: How,
+        decision: Eviction,
+        cost_ns: u64,
+    ) {
+        self.observer.note_eviction(&self.graph, id, how, || cost_ns);
+        self.follower.decided(&self.graph, &mut self.memory, id, decision);
+        self.graph.free_device(id, &mut self.memory);
+        self.graph.dropped(id);
+        self.graph.lost_bytes(id);
+        self.follower.is_absent(&self.graph, id);
+        self.observer.counters.evictions += 1;
+    }
+}

@@ -1,0 +1,101 @@
+//! Moves within device memory.
+
+use crate::engine::Lane;
+use crate::error::Error;
+use crate::pool::Pool;
+use crate::pool::memory::block::Block;
+use crate::pool::remat::ids::StorageId;
+use crate::pool::remat::storage::{Residents, TierCopy};
+use crate::pool::submit::Pending;
+use crate::schedule::Spot;
+
+impl Pool {
+    /// Moves a storage to a spot. `false`: that is not free.
+    pub(in crate::pool) fn relocate(
+        &mut self,
+        id: StorageId,
+        bytes: usize,
+        spot: &Spot,
+    ) -> Result<bool, Error> {
+        let placed = self.memory.allocate_at(spot, bytes);
+        match placed? {
+            Some((block, busy)) => self.copy_within(Lane::Offload, id, block, busy).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Moves what lies in a spot out of it. `false`: there is no room.
+    pub(in crate::pool) fn clear(&mut self, spot: &Spot, bytes: usize) -> Result<bool, Error> {
+        let ranges = self.memory.device.ranges(spot, bytes);
+        let there = self.graph.storages.in_any_order(Residents::default()).collect();
+        self.clear_of(Lane::Offload, &ranges, there)
+    }
+
+    /// The same of memory that only these may lie in, those first that were used longest ago.
+    pub(in crate::pool) fn clear_of(
+        &mut self,
+        lane: Lane,
+        ranges: &[(usize, usize)],
+        mut there: Vec<StorageId>,
+    ) -> Result<bool, Error> {
+        let storages = &self.graph.storages;
+        there.retain(|&id| {
+            let overlaps =
+                |block| ranges.iter().any(|&(at, bytes)| self.memory.device.overlaps(block, at, bytes));
+            storages[id].device.is_some_and(|copy| overlaps(copy.block))
+        });
+        there.sort_unstable_by_key(|&id| storages[id].recency());
+        // What is free within them is held meanwhile, so that nothing is moved there.
+        let mut held = Vec::new();
+        let mut moved = Ok(true);
+        for id in there {
+            moved = self.hold(ranges, &mut held).and_then(|()| self.move_away(lane, id));
+            if !matches!(moved, Ok(true)) {
+                break;
+            }
+        }
+        held.into_iter().for_each(|(block, busy)| self.memory.device.free(block, busy));
+        moved
+    }
+
+    /// Takes all that is free within ranges.
+    fn hold(&mut self, ranges: &[(usize, usize)], held: &mut Vec<(Block, Pending)>) -> Result<(), Error> {
+        for &(offset, bytes) in ranges {
+            for (begin, size) in self.memory.device.free_within(offset, bytes) {
+                let placed = self.memory.allocate_at(&Spot::At(begin), size);
+                held.extend(placed?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves a storage to where it fits best. `false`: there is no room.
+    fn move_away(&mut self, lane: Lane, id: StorageId) -> Result<bool, Error> {
+        let Some(copy) = self.graph.storages[id].device else { return Ok(true) };
+        let placed = self.memory.allocate_anywhere(copy.block.bytes);
+        match placed? {
+            Some((block, busy)) => self.copy_within(lane, id, block, busy).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Copies a resident storage into a block that is its own from now on, and frees the one that was.
+    fn copy_within(&mut self, lane: Lane, id: StorageId, block: Block, busy: Pending) -> Result<(), Error> {
+        let size_bytes = self.graph.storages[id].size_bytes;
+        let old = self.graph.storages[id].device.expect("only a resident storage is moved");
+        let (from, to) =
+            (self.memory.device.span(old.block, size_bytes), self.memory.device.span(block, size_bytes));
+        let mark = match self.submitter.copy(lane, from, to, old.written.and(busy)) {
+            Ok(mark) => mark,
+            Err(error) => {
+                self.memory.device.free(block, busy);
+                return Err(self.memory.error(error));
+            }
+        };
+        self.graph.storages[id].device = Some(TierCopy::new(block, Pending::default().with(mark)));
+        self.memory.device.free(old.block, old.touched.with(mark));
+        self.observer.counters.relocated_bytes += size_bytes as u64;
+        self.observer.note_move(&self.graph, &self.submitter, lane, id);
+        Ok(())
+    }
+}

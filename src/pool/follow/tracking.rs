@@ -1,0 +1,79 @@
+//! Which thread a storage belongs to, and what the tracker of that thread knows of it.
+
+use super::follower::Follower;
+use crate::engine::{Instruction, aligned};
+use crate::liveness::{NextUse, Observed, Operand, Signature, Touch};
+use crate::op::Inputs;
+use crate::pool::input::Input;
+use crate::pool::remat::ids::StorageId;
+use crate::pool::remat::recipe::Graph;
+
+impl Follower {
+    /// Tells the tracker of the thread of an op, and its operands what the tracker knows.
+    pub fn track(&mut self, graph: &mut Graph, inputs: &[Input], plan: &Instruction, outputs: &[StorageId]) {
+        inputs.iter().for_each(|input| self.take_over(graph, input.id));
+        if !self.policy.prefetches() && !self.plans_iterations() {
+            return;
+        }
+        let current = self.streams.current();
+        let stream = &mut self.streams[current];
+        let ids = || inputs.iter().map(|input| input.id).chain(outputs.iter().copied());
+        let operand = |id| Operand { touch: graph.storages[id].touch, next: NextUse::Unknown };
+        let mut operands: Inputs<Operand> = ids().map(operand).collect();
+        let observed = Observed {
+            signature: Signature(plan.signature),
+            live_bytes: stream.held_bytes,
+            scratch_bytes: plan.scratch_bytes,
+            launch_ns: plan.launch_ns,
+        };
+        let context = stream.tracker.op(observed, &mut operands);
+        stream.recent.push(context);
+        self.plans.find(current, &stream.recent);
+        for (id, operand) in ids().zip(operands) {
+            let storage = &mut graph.storages[id];
+            storage.touch = operand.touch;
+            storage.next_use = match operand.next {
+                NextUse::At(op) => NextUse::At(stream.ops + op - stream.tracker.now()),
+                other => other,
+            };
+            if std::mem::take(&mut storage.prefetched) {
+                self.prefetch_distance.used();
+            }
+        }
+    }
+
+    /// The storage belongs to the stream whose op touched it. What another knew of it is no use here.
+    pub fn take_over(&mut self, graph: &mut Graph, id: StorageId) {
+        let (current, storage) = (self.streams.current(), &mut graph.storages[id]);
+        let owner = std::mem::replace(&mut storage.stream, current);
+        if owner == current {
+            return;
+        }
+        self.streams[owner].absent.remove(id, storage);
+        let bytes = if storage.held { aligned(storage.size_bytes) } else { 0 };
+        self.streams[owner].held_bytes -= bytes;
+        self.streams[current].held_bytes += bytes;
+        (storage.touch, storage.next_use) = (Touch::default(), NextUse::Unknown);
+    }
+
+    /// The storage lost its device memory.
+    pub fn is_absent(&mut self, graph: &Graph, id: StorageId) {
+        let storage = &graph.storages[id];
+        self.streams[storage.stream].absent.insert(id, storage);
+    }
+
+    /// It has device memory again.
+    pub fn is_present(&mut self, graph: &Graph, id: StorageId) {
+        let storage = &graph.storages[id];
+        self.streams[storage.stream].absent.remove(id, storage);
+    }
+
+    pub fn no_handle(&mut self, graph: &mut Graph, id: StorageId) {
+        let storage = &mut graph.storages[id];
+        storage.held = false;
+        let stream = &mut self.streams[storage.stream];
+        stream.held_bytes -= aligned(storage.size_bytes);
+        stream.tracker.dropped(storage.touch);
+        stream.absent.remove(id, storage);
+    }
+}

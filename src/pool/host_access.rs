@@ -1,0 +1,80 @@
+//! The program's access to bytes in the host tier.
+
+use crate::engine::aligned;
+use crate::error::Error;
+use crate::pool::Pool;
+use crate::pool::remat::ids::StorageId;
+use crate::pool::remat::storage::TierCopy;
+use crate::pool::submit::{HostAccess, Pending};
+use crate::trace::Event;
+
+impl Pool {
+    /// Makes a storage's bytes readable in the host tier and pins them there, until [`end_read`](Pool::end_read).
+    pub fn begin_read(&mut self, id: StorageId) -> Result<HostAccess, Error> {
+        let begun = self.make_readable(id);
+        self.counted(begun)
+    }
+
+    fn make_readable(&mut self, id: StorageId) -> Result<HostAccess, Error> {
+        self.observer.counters.reads += 1;
+        self.observer.journal.note(|| Event::Read(self.graph.storages.number(id)));
+        self.follower.log_read(&self.graph, id);
+        self.rematerialize_all(&[id])?;
+        let size_bytes = self.graph.storages[id].size_bytes;
+        if self.graph.storages[id].host.is_none() && !self.write_back(id, true)? {
+            return Err(self.host_tier_full("read", size_bytes));
+        }
+        let storage = &mut self.graph.storages[id];
+        storage.host_pins += 1;
+        let copy = storage.host.as_deref().copied().expect("just made");
+        Ok(self.host_access(copy, copy.written, size_bytes))
+    }
+
+    /// A new storage of `size_bytes` that the program writes, until [`end_write`](Pool::end_write). It
+    /// begins life in the host tier and is fetched when first used.
+    pub fn begin_write(&mut self, size_bytes: usize) -> Result<(StorageId, HostAccess), Error> {
+        let begun = self.make_writable(size_bytes);
+        self.counted(begun)
+    }
+
+    fn make_writable(&mut self, size_bytes: usize) -> Result<(StorageId, HostAccess), Error> {
+        let Some((block, busy)) = self.host_block(size_bytes, true)? else {
+            return Err(self.host_tier_full("write", size_bytes));
+        };
+        let stream = self.follower.streams.current();
+        let id = self.graph.storages.insert(size_bytes, "upload", stream, 0);
+        self.observer.journal.note(|| Event::Write(self.graph.storages.made_as(id)));
+        self.follower.log_write(&self.graph, id);
+        self.follower.streams[stream].held_bytes += aligned(size_bytes);
+        let storage = &mut self.graph.storages[id];
+        let copy = TierCopy { block, written: Pending::default(), touched: busy };
+        storage.host = Some(Box::new(copy));
+        storage.host_pins += 1;
+        Ok((id, self.host_access(copy, busy, size_bytes)))
+    }
+
+    fn host_access(&self, copy: TierCopy, pending: Pending, size_bytes: usize) -> HostAccess {
+        HostAccess::new(self.submitter.engine.clone(), self.memory.host.span(copy.block, size_bytes), pending)
+    }
+
+    /// The program has read the bytes. An error is that of a launch that they descend from.
+    pub fn end_read(&mut self, id: StorageId) -> Result<(), Error> {
+        self.end_write(id);
+        self.check(id)
+    }
+
+    /// The program is done with the bytes.
+    pub fn end_write(&mut self, id: StorageId) {
+        self.graph.storages[id].host_pins -= 1;
+        if !self.settings.ways.offload && self.graph.storages[id].device.is_some() {
+            self.graph.free_host(id, &mut self.memory);
+        }
+    }
+
+    /// Whether what was read is right, once the work that made it is done.
+    pub(in crate::pool) fn check(&mut self, id: StorageId) -> Result<(), Error> {
+        self.observer.counters.failed_ops += self.observer.failures.ask(&mut self.graph, &self.submitter);
+        let cause = self.observer.failures.of(&self.graph.storages[id]);
+        cause.map_or(Ok(()), |cause| Err(self.memory.error((*cause).clone())))
+    }
+}

@@ -1,0 +1,140 @@
+//! Submitting an op whose inputs are resident and whose outputs have blocks.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::config::Sabotage;
+use crate::engine::{Instruction, Launch, Span, Tier};
+use crate::error::Error;
+use crate::op::{Inputs, MAX_OUTPUTS, PerOutput, View};
+use crate::pool::Pool;
+use crate::pool::memory::block::Block;
+use crate::pool::remat::ids::StorageId;
+use crate::pool::remat::storage::TierCopy;
+use crate::pool::submit::Pending;
+
+/// Outputs and scratch.
+const MAX_BLOCKS: usize = MAX_OUTPUTS + 1;
+pub(super) type Blocks = SmallVec<[(Block, Pending); MAX_BLOCKS]>;
+impl Pool {
+    /// Launches on resident inputs and placed blocks; returns the copies of the outputs. The block of an overwritten
+    /// input passes to the first output.
+    pub(super) fn submit(
+        &mut self,
+        ids: &[StorageId],
+        plan: &Arc<Instruction>,
+        blocks: Blocks,
+        overwritten: Option<usize>,
+    ) -> Result<PerOutput<TierCopy>, Error> {
+        // What decodes a form also reads what lies beside it.
+        let form = ids.first().copied().filter(|&id| self.graph.storages[id].beside.is_some());
+        let beside = form.and_then(|id| self.graph.storages[id].beside.as_deref().copied());
+        let (copies, done) = self.submit_on(ids, plan, blocks, overwritten, beside)?;
+        if let Some(beside) = form.and_then(|id| self.graph.storages[id].beside.as_deref_mut()) {
+            beside.touched = beside.touched.and(done);
+        }
+        Ok(copies)
+    }
+
+    /// The same of an op whose last input lies in the host tier, `beside` the others; with when it is done.
+    pub(super) fn submit_beside(
+        &mut self,
+        ids: &[StorageId],
+        plan: &Arc<Instruction>,
+        blocks: Blocks,
+        beside: Option<TierCopy>,
+    ) -> Result<(PerOutput<TierCopy>, Pending), Error> {
+        self.submit_on(ids, plan, blocks, None, beside)
+    }
+
+    fn submit_on(
+        &mut self,
+        ids: &[StorageId],
+        plan: &Arc<Instruction>,
+        mut blocks: Blocks,
+        overwritten: Option<usize>,
+        beside: Option<TierCopy>,
+    ) -> Result<(PerOutput<TierCopy>, Pending), Error> {
+        let scratch = (plan.scratch_bytes > 0).then(|| blocks.pop().expect("scratch is placed last"));
+        if let Some(index) = overwritten {
+            let copy = self.graph.storages[ids[index]].device.expect("inputs are resident");
+            blocks.insert(0, (copy.block, copy.touched));
+        }
+        let resident = |&id: &StorageId| self.graph.storages[id].device.expect("inputs are resident");
+        let reads: Inputs<TierCopy> = ids.iter().map(resident).collect();
+        let mut launch = self.launch(ids, plan, &blocks, scratch);
+        if let (Some(beside), Some(view)) = (beside, plan.views.last()) {
+            launch.inputs.push(self.memory.host.span(beside.block, view.size_bytes()));
+        }
+        let written = blocks.iter().chain(&scratch).fold(Pending::default(), |all, (_, busy)| all.and(*busy));
+        let pending = reads.iter().chain(&beside).fold(written, |all, copy| all.and(copy.written));
+        let launched = self.submitter.launch(&launch, pending);
+        if self.settings.sabotage == Some(Sabotage::InPlaceShared) {
+            self.overwrite_shared_input(&launch);
+        }
+        let mark = launched.map_err(|error| {
+            let placed = blocks.iter().skip(usize::from(overwritten.is_some())).chain(&scratch);
+            for &(block, busy) in placed {
+                self.memory.device.free(block, busy);
+            }
+            self.memory.error(error)
+        })?;
+        let launch_ns = u128::from(plan.launch_ns);
+        self.observer.usage.use_over_time.0 += self.memory.device.used_bytes() as u128 * launch_ns;
+        self.observer.usage.use_over_time.1 += launch_ns;
+        self.observer.computed_ns += plan.launch_ns;
+        let stream = self.follower.streams.current();
+        self.follower.streams[stream].computed_ns += plan.launch_ns;
+        self.observer.counters.ops += 1;
+        self.observer.counters.ops_after_read += u64::from(self.observer.counters.reads > 0);
+        for (&id, copy) in ids.iter().zip(&reads) {
+            self.graph.storages[id].device = Some(TierCopy { touched: copy.touched.with(mark), ..*copy });
+        }
+        if let Some((block, _)) = scratch {
+            self.memory.device.free(block, Pending::default().with(mark));
+        }
+        if let Some(index) = overwritten {
+            self.graph.storages.take_device(ids[index]);
+        }
+        let done = Pending::default().with(mark);
+        Ok((blocks.iter().map(|(block, _)| TierCopy::new(*block, done)).collect(), done))
+    }
+
+    /// The instruction with the memory under its views.
+    fn launch(
+        &self,
+        ids: &[StorageId],
+        plan: &Arc<Instruction>,
+        blocks: &Blocks,
+        scratch: Option<(Block, Pending)>,
+    ) -> Launch {
+        let input = |&id: &StorageId| {
+            let storage = &self.graph.storages[id];
+            self.memory.device.span(storage.device.expect("inputs are resident").block, storage.size_bytes)
+        };
+        let output = |(&(block, _), view): (&(Block, Pending), &View)| {
+            self.memory.device.span(block, view.size_bytes())
+        };
+        let workspace = scratch.map(|(block, _)| self.memory.device.span(block, plan.scratch_bytes));
+        Launch {
+            instruction: plan.clone(),
+            inputs: ids.iter().map(input).collect(),
+            outputs: blocks.iter().zip(&plan.outputs).map(output).collect(),
+            scratch: workspace.unwrap_or(Span::empty(Tier::Device)),
+        }
+    }
+
+    /// Planted fault: runs the op once more, over its first input.
+    fn overwrite_shared_input(&mut self, launch: &Launch) {
+        let mut launch = launch.clone();
+        let (Some(&input), Some(output)) = (launch.inputs.first(), launch.outputs.first_mut()) else {
+            return;
+        };
+        let Instruction { op, views, .. } = &*launch.instruction;
+        if op.in_place(0) && input.bytes == output.bytes && views[0].layout.is_contiguous() {
+            *output = input;
+            let _ = self.submitter.launch(&launch, Pending::default());
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What users, tests and the planner are told.
+
+use std::sync::Arc;
+
+use crate::engine::{Engine, Lane};
+use crate::error::Error;
+use crate::pool::Pool;
+use crate::pool::memory::allocation_trace::Takings;
+use crate::pool::memory::arena::Arena;
+use crate::pool::observe::observer::Residents;
+use crate::schedule::{IntervalId, Log};
+use crate::stats::Counters;
+use crate::trace::{Event, Header, Recording};
+
+impl Pool {
+    /// The engine.
+    pub fn engine(&self) -> &Arc<dyn Engine> {
+        &self.submitter.engine
+    }
+
+    /// The ends of all lanes as they are now.
+    pub fn ends(&self) -> [crate::engine::Mark; Lane::ALL.len()] {
+        Lane::ALL.map(|lane| self.engine().mark(lane))
+    }
+
+    /// The figures a user sees.
+    pub fn stats(&self) -> crate::Stats {
+        let needed = |tier: &Arena| (tier.used_bytes(), tier.peak_bytes(), tier.limit_bytes());
+        let (allocated_bytes, peak_allocated_bytes, budget_bytes) = needed(&self.memory.device);
+        let (host_bytes, peak_host_bytes, host_limit_bytes) = needed(&self.memory.host);
+        crate::Stats {
+            device: self.name,
+            allocated_bytes,
+            peak_allocated_bytes,
+            average_allocated_bytes: (self.observer.usage.use_over_time.0
+                / self.observer.usage.use_over_time.1.max(1)) as usize,
+            footprint_bytes: self.memory.device.footprint_bytes(),
+            reserved_bytes: self.memory.device.reserved_bytes(),
+            peak_reserved_bytes: self.memory.device.peak_reserved_bytes(),
+            budget_bytes,
+            smallest_budget_bytes: self.settings.budget_for(self.observer.usage.largest_op_bytes),
+            host_bytes,
+            peak_host_bytes,
+            host_limit_bytes,
+            storages: self.graph.storages.len(),
+            recipes: self.graph.recipe_count(),
+            counters: Counters {
+                mapped_pages: self.memory.device.mapped_pages() - self.observer.usage.mapped_before,
+                ..self.observer.counters
+            },
+            times: self.engine().times(),
+            planning: self.planning_state(),
+            fallbacks: self.engine().fallbacks(),
+        }
+    }
+
+    /// What was recorded since this was last asked, if anything is. All submitted work must be done.
+    pub fn take_recording(&mut self) -> Option<Recording> {
+        let header = Header {
+            trace: 1,
+            device: format!(
+                "{} ({}; {})",
+                self.name,
+                self.engine().props().name,
+                self.engine().props().pricing()
+            ),
+            budget_bytes: self.memory.device.limit_bytes(),
+            host_limit_bytes: self.memory.host.limit_bytes(),
+            policy: self.settings.policy.to_string(),
+            simulated: self.engine().times().is_some(),
+        };
+        self.observer
+            .journal
+            .is_recording()
+            .then(|| self.observer.journal.take(header, &self.engine().recorded()))
+    }
+
+    /// The number of the op at which the most device memory was in use.
+    pub fn peak_op(&self) -> u64 {
+        self.observer.usage.peak.1
+    }
+
+    /// What was resident after the op that the settings name: sizes, and the ops that made them, the largest first.
+    pub fn portrait(&self) -> &Residents {
+        &self.observer.snapshot
+    }
+
+    /// Storages looked at so far for what is to leave.
+    pub fn looks(&self) -> u64 {
+        self.observer.candidates_scanned.get()
+    }
+
+    /// Starts counting peaks and totals anew.
+    pub fn reset_stats(&mut self) {
+        self.memory.device.reset_peak();
+        self.memory.host.reset_peak();
+        self.observer.counters = Counters::default();
+        self.observer.usage.mapped_before = self.memory.device.mapped_pages();
+        self.observer.usage.largest_op_bytes = 0;
+        self.observer.usage.use_over_time = (0, 0);
+        self.observer.usage.peak = (self.memory.device.peak_bytes(), self.observer.clock);
+    }
+
+    /// Remembers when the most memory was in use, and what was there at the op that the settings name.
+    pub(in crate::pool) fn look_around(&mut self) {
+        if self.memory.device.peak_bytes() > self.observer.usage.peak.0 {
+            self.observer.usage.peak = (self.memory.device.peak_bytes(), self.observer.clock);
+        }
+        if self.settings.portrait_at == Some(self.observer.clock) {
+            self.observer.snapshot = self.graph.residents();
+        }
+    }
+
+    /// The program says where it is.
+    pub fn note(&self, text: &str) {
+        self.observer.journal.note(|| Event::Note(text.into()));
+    }
+
+    /// The program waits for all work.
+    pub fn note_sync(&mut self) {
+        self.observer.journal.note(|| Event::Sync);
+        self.follower.log_sync();
+    }
+
+    /// The first failure that was not told yet, of all work that is done.
+    pub fn failure(&mut self) -> Result<(), Error> {
+        self.observer.counters.failed_ops += self.observer.failures.ask(&mut self.graph, &self.submitter);
+        let cause = self.observer.failures.first_untold();
+        cause.map_or(Ok(()), |cause| Err(self.memory.error((*cause).clone())))
+    }
+
+    /// Gives memory that nothing uses back to the system, unless work is submitted meanwhile.
+    pub fn give_back(&mut self) {
+        let engine = self.engine().clone();
+        if !self.ends().into_iter().all(|end| engine.reached(end)) {
+            return;
+        }
+        self.memory.release();
+    }
+
+    /// Logs from now on, whatever the policy, though nothing was evicted.
+    pub fn log_at_once(&mut self) {
+        self.follower.begin_log(&self.graph, &mut self.memory);
+    }
+
+    /// The log, and how many ops at its end are an iteration, once there are two of it. Waits for what was counted.
+    ///
+    /// # Errors
+    /// A failure of work that was submitted before.
+    pub fn learned(&mut self) -> Result<Option<(Log, usize)>, Error> {
+        let Some((mut log, period)) = self.follower.whole_log(&self.graph, &mut self.memory) else {
+            return Ok(None);
+        };
+        self.observer.counters.plannings += 1;
+        log.counts = self.tallied()?;
+        Ok(Some((log, period)))
+    }
+
+    /// The blocks that were taken, if addresses have no end.
+    pub fn takings(&self) -> Option<&Takings> {
+        self.memory.device.takings()
+    }
+
+    /// Which of the taken blocks are in use, and the intervals that their storages are in.
+    pub fn residents_in_intervals(&self) -> Vec<(IntervalId, usize)> {
+        let storages = &self.graph.storages;
+        let resident = |id| {
+            let offset = storages[id].device?.block.offset;
+            Some((
+                self.follower.plans.present()?.interval(&storages[id])?,
+                self.memory.device.takings()?.at(offset)?,
+            ))
+        };
+        storages.residents().filter_map(resident).collect()
+    }
+
+    /// Whether something is planned just now.
+    #[cfg(test)]
+    pub fn is_planning(&self) -> bool {
+        self.follower.is_planning()
+    }
+
+    /// Number of storages that handles or claims need.
+    pub fn live_storages(&self) -> usize {
+        self.graph.live_storages()
+    }
+
+    /// Number of storages that must stay where they are.
+    pub fn pinned_storages(&self) -> usize {
+        self.graph.pinned_storages()
+    }
+}

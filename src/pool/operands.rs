@@ -1,0 +1,93 @@
+//! Placing what an op reads and makes.
+
+use super::launch::Blocks;
+use crate::engine::Instruction;
+use crate::error::Error;
+use crate::pool::Pool;
+use crate::pool::remat::ids::StorageId;
+
+impl Pool {
+    /// Refuses an op that the budget has no room for, whatever leaves.
+    pub(super) fn check_working_set(
+        &self,
+        ids: &[StorageId],
+        plan: &Instruction,
+        in_place: bool,
+    ) -> Result<(), Error> {
+        let needed_bytes = self.graph.working_set_bytes(ids, plan, in_place);
+        let fits = needed_bytes <= self.memory.device.limit_bytes();
+        if fits { Ok(()) } else { Err(self.too_large(ids, plan, needed_bytes)) }
+    }
+
+    /// Makes every input resident and pins it, and places outputs and scratch: all of it or nothing.
+    pub(super) fn place_operands(
+        &mut self,
+        ids: &[StorageId],
+        plan: &Instruction,
+        overwritten: Option<usize>,
+    ) -> Result<Blocks, Error> {
+        for &id in ids {
+            self.graph.storages[id].pins += 1;
+        }
+        let mut blocks = Blocks::new();
+        let mut placed = self.place_all(ids, plan, overwritten, &mut blocks);
+        if let Ok(false) = placed {
+            let need_bytes = plan.new_bytes(overwritten.is_some()).sum();
+            let compacted = self.empty_device(plan.op.name(), need_bytes);
+            placed = compacted.and_then(|()| self.place_all(ids, plan, overwritten, &mut blocks));
+        }
+        match placed {
+            Ok(placed) => {
+                assert!(placed, "an empty arena holds what fits the budget");
+                Ok(blocks)
+            }
+            Err(error) => {
+                self.graph.unpin(ids);
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether there was room for all; if not, nothing is placed.
+    fn place_all(
+        &mut self,
+        ids: &[StorageId],
+        plan: &Instruction,
+        overwritten: Option<usize>,
+        blocks: &mut Blocks,
+    ) -> Result<bool, Error> {
+        let op = plan.op.name();
+        for &id in ids {
+            if self.graph.storages[id].device.is_some() {
+                self.graph.storages.touch(id, self.observer.computed_ns);
+            } else if !self.fetch(op, id)? {
+                return Ok(false);
+            }
+        }
+        let mut placed = Ok(true);
+        for bytes in plan.new_bytes(overwritten.is_some()) {
+            placed = self.place(op, bytes).map(|placed| placed.map(|placed| blocks.push(placed)).is_some());
+            if !matches!(placed, Ok(true)) {
+                break;
+            }
+        }
+        // Only now: what was dropped to make room may need what is overwritten, or have taken its place in the host tier.
+        if let (Ok(true), Some(index)) = (&placed, overwritten) {
+            placed = self.keep_claimed(op, ids[index]).map(|()| true);
+        }
+        if !matches!(placed, Ok(true)) {
+            blocks.drain(..).for_each(|(block, pending)| self.memory.device.free(block, pending));
+        }
+        placed
+    }
+
+    /// An input that is about to be overwritten, but that an evicted storage needs, is kept in the host tier, if nowhere else.
+    fn keep_claimed(&mut self, op: &'static str, id: StorageId) -> Result<(), Error> {
+        let storage = &self.graph.storages[id];
+        let kept = storage.claims == 0 || storage.host.is_some() || self.graph.is_encoded(storage);
+        if kept || (self.settings.ways.offload && self.write_back(id, true)?) {
+            return Ok(());
+        }
+        Err(self.nowhere_to_go(op, id, self.graph.storages[id].size_bytes))
+    }
+}
