@@ -21,12 +21,12 @@ impl Pool {
         self.follower.log_read(&self.graph, id);
         self.rematerialize_all(&[id])?;
         let size_bytes = self.graph.storages[id].size_bytes;
-        if self.graph.storages[id].host.is_none() && !self.write_back(id, true)? {
+        if self.graph.storages[id].copies.host.is_none() && !self.write_back(id, true)? {
             return Err(self.host_tier_full("read", size_bytes));
         }
         let storage = &mut self.graph.storages[id];
-        storage.host_pins += 1;
-        let copy = storage.host.as_deref().copied().expect("just made");
+        storage.uses.host_pins += 1;
+        let copy = storage.copies.host.as_deref().copied().expect("just made");
         Ok(self.host_access(copy, copy.written, size_bytes))
     }
 
@@ -48,8 +48,8 @@ impl Pool {
         self.follower.streams[stream].held_bytes += aligned(size_bytes);
         let storage = &mut self.graph.storages[id];
         let copy = TierCopy { block, written: Pending::default(), touched: busy };
-        storage.host = Some(Box::new(copy));
-        storage.host_pins += 1;
+        storage.copies.host = Some(Box::new(copy));
+        storage.uses.host_pins += 1;
         Ok((id, self.host_access(copy, busy, size_bytes)))
     }
 
@@ -65,8 +65,8 @@ impl Pool {
 
     /// The program is done with the bytes.
     pub fn end_write(&mut self, id: StorageId) {
-        self.graph.storages[id].host_pins -= 1;
-        if !self.settings.ways.offload && self.graph.storages[id].device.is_some() {
+        self.graph.storages[id].uses.host_pins -= 1;
+        if !self.settings.ways.offload && self.graph.storages[id].copies.device.is_some() {
             self.graph.free_host(id, &mut self.memory);
         }
     }

@@ -28,10 +28,10 @@ impl Pool {
         overwritten: Option<usize>,
     ) -> Result<PerOutput<TierCopy>, Error> {
         // What decodes a form also reads what lies beside it.
-        let form = ids.first().copied().filter(|&id| self.graph.storages[id].beside.is_some());
-        let beside = form.and_then(|id| self.graph.storages[id].beside.as_deref().copied());
+        let form = ids.first().copied().filter(|&id| self.graph.storages[id].copies.overflow.is_some());
+        let beside = form.and_then(|id| self.graph.storages[id].copies.overflow.as_deref().copied());
         let (copies, done) = self.submit_on(ids, plan, blocks, overwritten, beside)?;
-        if let Some(beside) = form.and_then(|id| self.graph.storages[id].beside.as_deref_mut()) {
+        if let Some(beside) = form.and_then(|id| self.graph.storages[id].copies.overflow.as_deref_mut()) {
             beside.touched = beside.touched.and(done);
         }
         Ok(copies)
@@ -58,10 +58,10 @@ impl Pool {
     ) -> Result<(PerOutput<TierCopy>, Pending), Error> {
         let scratch = (plan.scratch_bytes > 0).then(|| blocks.pop().expect("scratch is placed last"));
         if let Some(index) = overwritten {
-            let copy = self.graph.storages[ids[index]].device.expect("inputs are resident");
+            let copy = self.graph.storages[ids[index]].copies.device.expect("inputs are resident");
             blocks.insert(0, (copy.block, copy.touched));
         }
-        let resident = |&id: &StorageId| self.graph.storages[id].device.expect("inputs are resident");
+        let resident = |&id: &StorageId| self.graph.storages[id].copies.device.expect("inputs are resident");
         let reads: Inputs<TierCopy> = ids.iter().map(resident).collect();
         let mut launch = self.launch(ids, plan, &blocks, scratch);
         if let (Some(beside), Some(view)) = (beside, plan.views.last()) {
@@ -89,7 +89,8 @@ impl Pool {
         self.observer.counters.ops += 1;
         self.observer.counters.ops_after_read += u64::from(self.observer.counters.reads > 0);
         for (&id, copy) in ids.iter().zip(&reads) {
-            self.graph.storages[id].device = Some(TierCopy { touched: copy.touched.with(mark), ..*copy });
+            self.graph.storages[id].copies.device =
+                Some(TierCopy { touched: copy.touched.with(mark), ..*copy });
         }
         if let Some((block, _)) = scratch {
             self.memory.device.free(block, Pending::default().with(mark));
@@ -111,7 +112,9 @@ impl Pool {
     ) -> Launch {
         let input = |&id: &StorageId| {
             let storage = &self.graph.storages[id];
-            self.memory.device.span(storage.device.expect("inputs are resident").block, storage.size_bytes)
+            self.memory
+                .device
+                .span(storage.copies.device.expect("inputs are resident").block, storage.size_bytes)
         };
         let output = |(&(block, _), view): (&(Block, Pending), &View)| {
             self.memory.device.span(block, view.size_bytes())

@@ -26,12 +26,13 @@ impl Pool {
             let Input { id, consumed, .. } = inputs[*index];
             let storage = &self.graph.storages[id];
             consumed
-                && storage.host_pins == 0
+                && storage.uses.host_pins == 0
                 && storage.size_bytes == output.size_bytes()
                 && lies_alike(inputs, *index, plan)
         };
         let may_be_claimed = !self.settings.ways.offloads_all() && plan.new_bytes(true).next().is_some();
-        let claimed = |index: &usize| may_be_claimed || self.graph.storages[inputs[*index].id].claims > 0;
+        let claimed =
+            |index: &usize| may_be_claimed || self.graph.storages[inputs[*index].id].uses.claims > 0;
         let unclaimed = (0..inputs.len()).find(|index| possible(index) && !claimed(index));
         unclaimed.or_else(|| {
             let ids: Inputs<StorageId> = inputs.iter().map(|input| input.id).collect();

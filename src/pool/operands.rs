@@ -27,7 +27,7 @@ impl Pool {
         overwritten: Option<usize>,
     ) -> Result<Blocks, Error> {
         for &id in ids {
-            self.graph.storages[id].pins += 1;
+            self.graph.storages[id].uses.pins += 1;
         }
         let mut blocks = Blocks::new();
         let mut placed = self.place_all(ids, plan, overwritten, &mut blocks);
@@ -58,7 +58,7 @@ impl Pool {
     ) -> Result<bool, Error> {
         let op = plan.op.name();
         for &id in ids {
-            if self.graph.storages[id].device.is_some() {
+            if self.graph.storages[id].copies.device.is_some() {
                 self.graph.storages.touch(id, self.observer.computed_ns);
             } else if !self.fetch(op, id)? {
                 return Ok(false);
@@ -84,7 +84,8 @@ impl Pool {
     /// An input that is about to be overwritten, but that an evicted storage needs, is kept in the host tier, if nowhere else.
     fn keep_claimed(&mut self, op: &'static str, id: StorageId) -> Result<(), Error> {
         let storage = &self.graph.storages[id];
-        let kept = storage.claims == 0 || storage.host.is_some() || self.graph.is_encoded(storage);
+        let kept =
+            storage.uses.claims == 0 || storage.copies.host.is_some() || self.graph.is_encoded(storage);
         if kept || (self.settings.ways.offload && self.write_back(id, true)?) {
             return Ok(());
         }

@@ -236,7 +236,7 @@ impl Pool {
     /// The storage's block and last handle went to `heir`. What is left is a host copy, if an evicted storage needs it.
     fn give_up(&mut self, id: StorageId, heir: StorageId) {
         if self.settings.sabotage == Some(Sabotage::StaleCleanCopy) {
-            self.graph.storages[heir].host = self.graph.storages.take_host(id);
+            self.graph.storages[heir].copies.host = self.graph.storages.take_host(id);
         }
         self.follower.no_handle(&mut self.graph, id);
         if !self.graph.storages[id].active() {

@@ -119,9 +119,9 @@ impl<'a> Candidates<'a> {
     fn candidate(&self, storage: &Storage, turn: Turn, cost_ns: u64) -> Candidate {
         Candidate {
             size_bytes: aligned(storage.size_bytes),
-            idle_ns: self.pool.observer.computed_ns - storage.used_ns,
+            idle_ns: self.pool.observer.computed_ns - storage.access.used_ns,
             cost_ns,
-            clean: storage.host.is_some(),
+            clean: storage.copies.host.is_some(),
             next_use_ops: self.next_use_ops(storage),
             turn,
         }
@@ -140,9 +140,9 @@ impl<'a> Candidates<'a> {
         }
         let pool = self.pool;
         let copy_ns = self.props.copy_ns(storage.size_bytes);
-        if storage.host.is_some() {
+        if storage.copies.host.is_some() {
             let fetch_ns = if pool.follower.fetch_is_scheduled(storage) { 0 } else { copy_ns };
-            return storage.clean_at_ns.saturating_sub(pool.observer.computed_ns) + fetch_ns;
+            return storage.access.clean_at_ns.saturating_sub(pool.observer.computed_ns) + fetch_ns;
         }
         let move_ns = pool.settings.ways.price_of_moving(self.offload_wait_ns + 2 * copy_ns);
         let rematerialize_ns = |most_ns: u64| {
@@ -150,7 +150,10 @@ impl<'a> Candidates<'a> {
             own_ns
                 + if own_ns > most_ns { 0 } else { self.around_ns(id, (most_ns - own_ns).saturating_add(1)) }
         };
-        match (pool.follower.may_move(storage), pool.settings.ways.recompute && storage.recipe.is_some()) {
+        match (
+            pool.follower.may_move(storage),
+            pool.settings.ways.recompute && storage.lineage.recipe.is_some(),
+        ) {
             (false, _) => rematerialize_ns(most_ns),
             (true, true) => rematerialize_ns(most_ns.min(move_ns)).min(move_ns),
             (true, false) => move_ns,
@@ -170,8 +173,10 @@ impl<'a> Candidates<'a> {
     /// Ops until a storage's next use, if that is known: from a plan that is followed, or beforehand.
     fn next_use_ops(&self, storage: &Storage) -> Option<u64> {
         let pool = self.pool;
-        let planned = match (storage.next_use, self.following) {
-            (NextUse::At(op), Some(_)) => Some(op.saturating_sub(pool.follower.streams[storage.stream].ops)),
+        let planned = match (storage.access.next_use, self.following) {
+            (NextUse::At(op), Some(_)) => {
+                Some(op.saturating_sub(pool.follower.streams[storage.access.stream].ops))
+            }
             // After all that the schedule knows of.
             (NextUse::Never, Some(following)) => Some(2 * following.schedule.ops.len() as u64),
             _ => None,

@@ -36,15 +36,15 @@ impl Pool {
     /// that, the program asked for it, or there is no other way.
     pub(in crate::pool) fn rematerialize_ns(&self, id: StorageId, storage: &Storage) -> Option<u64> {
         let is_first = self.is_recomputed_first(storage);
-        if storage.recipe.is_none()
+        if storage.lineage.recipe.is_none()
             || !self.graph.rematerialization.may_drop(self.settings.ways.offloads_all())
             || self.graph.is_wanted(storage)
-            || (storage.claims > 0 && !is_first && !self.nests())
+            || (storage.uses.claims > 0 && !is_first && !self.nests())
         {
             return None;
         }
         if !self.follower.may_move(storage) {
-            return self.replay_ns(storage.recipe?);
+            return self.replay_ns(storage.lineage.recipe?);
         }
         // A chain that may be long is one that grows: what is dropped on the way lengthens others.
         let order = self.graph.rematerialization_order(id, !is_first)?;

@@ -68,7 +68,7 @@ impl Pool {
         let mut pieces: Vec<Piece> =
             free.map(|(offset, bytes)| Piece { offset, bytes, resident: None }).collect();
         for id in storages.in_any_order(Residents::default()) {
-            let block = storages[id].device.expect("it is resident").block;
+            let block = storages[id].copies.device.expect("it is resident").block;
             let mut add = |offset, bytes| pieces.push(Piece { offset, bytes, resident: Some(id) });
             self.memory.device.each_range(block, &mut add);
         }

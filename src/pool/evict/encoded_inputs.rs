@@ -53,7 +53,7 @@ impl Pool {
         if instruction.scratch_bytes >= asked.scratch_bytes + values.size_bytes() {
             return Ok(None);
         }
-        self.graph.storages[form].claims += 1;
+        self.graph.storages[form].uses.claims += 1;
         Ok(Some((instruction, read)))
     }
 

@@ -56,7 +56,11 @@ impl Pool {
             let storage = &self.graph.storages[id];
             let is_as_large =
                 plan.outputs.first().is_some_and(|made| made.size_bytes() == storage.size_bytes);
-            if is_as_large && storage.held && storage.host.is_none() && lies_alike(inputs, place, plan) {
+            if is_as_large
+                && storage.uses.held
+                && storage.copies.host.is_none()
+                && lies_alike(inputs, place, plan)
+            {
                 self.follower.begin_interval(&mut self.graph, id, interval);
                 return Ok(self.make_form(id, encoding)?.map(|made| (place, made)));
             }
@@ -86,10 +90,11 @@ impl Pool {
             }
         };
         let form = self.insert_form(id, &encode, copies.remove(0));
-        self.graph.storages[form].beside = beside.map(|copy| Box::new(TierCopy::new(copy.block, done)));
+        self.graph.storages[form].copies.overflow =
+            beside.map(|copy| Box::new(TierCopy::new(copy.block, done)));
         match &decode {
             Some(decode) => self.graph.replace_recipe(id, decode, form),
-            None => self.graph.storages[id].signs = Some(form),
+            None => self.graph.storages[id].lineage.signs = Some(form),
         }
         Ok(Some(Encoded { id, encoding, form, encode }))
     }
@@ -146,10 +151,10 @@ impl Pool {
     fn encodable(&self, id: StorageId, encoding: Encoding) -> Option<View> {
         let storage = &self.graph.storages[id];
         let dtype = storage.dtype.filter(|&dtype| encoding.takes(dtype))?;
-        let in_use = storage.pins + storage.host_pins + storage.wanted > 0;
+        let in_use = storage.uses.pins + storage.uses.host_pins + storage.uses.wanted > 0;
         let count = storage.size_bytes / dtype.size_bytes();
         let bytes = aligned(encoding.size_bytes(count));
-        if in_use || storage.device.is_none() || bytes >= aligned(storage.size_bytes) {
+        if in_use || storage.copies.device.is_none() || bytes >= aligned(storage.size_bytes) {
             return None;
         }
         let returns = match encoding {
@@ -166,12 +171,12 @@ impl Pool {
     /// A record for what a storage was encoded into, with one claim.
     fn insert_form(&mut self, of: StorageId, encode: &Instruction, copy: TierCopy) -> StorageId {
         let storage = &self.graph.storages[of];
-        let (stream, next_use) = (storage.stream, storage.next_use);
+        let (stream, next_use) = (storage.access.stream, storage.access.next_use);
         let size_bytes = encode.outputs[0].size_bytes();
         let form = self.graph.storages.insert(size_bytes, encode.op.name(), stream, 0);
         self.graph.storages.set_device(form, copy, self.observer.computed_ns);
         let record = &mut self.graph.storages[form];
-        (record.held, record.claims, record.next_use) = (false, 1, next_use);
+        (record.uses.held, record.uses.claims, record.access.next_use) = (false, 1, next_use);
         self.observer.note_recompute(&self.graph, &self.submitter, encode.op.name(), &[form]);
         form
     }

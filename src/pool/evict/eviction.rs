@@ -8,7 +8,7 @@ use crate::schedule::Eviction;
 impl Pool {
     /// Evicts a storage as the policy says. `false`: it wants the bytes kept, and the host tier has no room.
     pub(in crate::pool) fn evict(&mut self, id: StorageId, host_room: bool) -> Result<bool, Error> {
-        let clean = self.graph.storages[id].host.is_some();
+        let clean = self.graph.storages[id].copies.host.is_some();
         match if clean { Some(Eviction::Offload) } else { self.how(id, host_room) } {
             Some(Eviction::Offload) => self.offload(id, false),
             Some(Eviction::Drop) => {
@@ -27,7 +27,7 @@ impl Pool {
         how: Eviction,
     ) -> Result<bool, Error> {
         let storage = &self.graph.storages[id];
-        if how == Eviction::Offload || storage.host.is_some() {
+        if how == Eviction::Offload || storage.copies.host.is_some() {
             return self.offload(id, false);
         }
         if let Eviction::Encode(encoding) = how {
@@ -44,7 +44,7 @@ impl Pool {
     pub(in crate::pool) fn evict_all(&mut self) -> Result<(), Error> {
         let residents: Vec<StorageId> = self.graph.storages.residents().collect();
         for id in residents {
-            if self.graph.storages[id].pins == 0 {
+            if self.graph.storages[id].uses.pins == 0 {
                 self.evict(id, true)?;
             }
         }

@@ -42,7 +42,7 @@ impl Pool {
         there.retain(|&id| {
             let overlaps =
                 |block| ranges.iter().any(|&(at, bytes)| self.memory.device.overlaps(block, at, bytes));
-            storages[id].device.is_some_and(|copy| overlaps(copy.block))
+            storages[id].copies.device.is_some_and(|copy| overlaps(copy.block))
         });
         there.sort_unstable_by_key(|&id| storages[id].recency());
         // What is free within them is held meanwhile, so that nothing is moved there.
@@ -71,7 +71,7 @@ impl Pool {
 
     /// Moves a storage to where it fits best. `false`: there is no room.
     fn move_away(&mut self, lane: Lane, id: StorageId) -> Result<bool, Error> {
-        let Some(copy) = self.graph.storages[id].device else { return Ok(true) };
+        let Some(copy) = self.graph.storages[id].copies.device else { return Ok(true) };
         let placed = self.memory.allocate_anywhere(copy.block.bytes);
         match placed? {
             Some((block, busy)) => self.copy_within(lane, id, block, busy).map(|()| true),
@@ -82,7 +82,7 @@ impl Pool {
     /// Copies a resident storage into a block that is its own from now on, and frees the one that was.
     fn copy_within(&mut self, lane: Lane, id: StorageId, block: Block, busy: Pending) -> Result<(), Error> {
         let size_bytes = self.graph.storages[id].size_bytes;
-        let old = self.graph.storages[id].device.expect("only a resident storage is moved");
+        let old = self.graph.storages[id].copies.device.expect("only a resident storage is moved");
         let (from, to) =
             (self.memory.device.span(old.block, size_bytes), self.memory.device.span(block, size_bytes));
         let mark = match self.submitter.copy(lane, from, to, old.written.and(busy)) {
@@ -92,7 +92,7 @@ impl Pool {
                 return Err(self.memory.error(error));
             }
         };
-        self.graph.storages[id].device = Some(TierCopy::new(block, Pending::default().with(mark)));
+        self.graph.storages[id].copies.device = Some(TierCopy::new(block, Pending::default().with(mark)));
         self.memory.device.free(old.block, old.touched.with(mark));
         self.observer.counters.relocated_bytes += size_bytes as u64;
         self.observer.note_move(&self.graph, &self.submitter, lane, id);

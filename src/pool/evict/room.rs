@@ -63,7 +63,7 @@ impl Pool {
         }
         // The host tier is full. Better than to give up clean copies there is to make use of them, or of recipes.
         let without_host_room =
-            |pool: &Pool, id| pool.graph.storages[id].host.is_some() || pool.how(id, false).is_some();
+            |pool: &Pool, id| pool.graph.storages[id].copies.host.is_some() || pool.how(id, false).is_some();
         if let Some(id) = self.pick(need_bytes, without_host_room) {
             return self.evict(id, false);
         }

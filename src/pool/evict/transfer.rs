@@ -15,13 +15,13 @@ impl Pool {
     /// `displace`: clean copies of other storages may be given up for it.
     pub(in crate::pool) fn offload(&mut self, id: StorageId, displace: bool) -> Result<bool, Error> {
         let storage = &self.graph.storages[id];
-        let allowed = storage.host.is_some() || self.follower.may_move(storage);
+        let allowed = storage.copies.host.is_some() || self.follower.may_move(storage);
         Ok(allowed && self.move_out(id, displace)?)
     }
 
     /// The same of a storage that is to be kept, to come back at another address.
     pub(in crate::pool) fn move_out(&mut self, id: StorageId, displace: bool) -> Result<bool, Error> {
-        let clean = self.graph.storages[id].host.is_some();
+        let clean = self.graph.storages[id].copies.host.is_some();
         if clean {
             self.observer.counters.clean_evictions += 1;
         } else if !self.settings.ways.offload || !self.write_back(id, displace)? {
@@ -34,7 +34,7 @@ impl Pool {
         }
         self.follower.decided(&self.graph, &mut self.memory, id, Eviction::Offload);
         self.graph.free_device(id, &mut self.memory);
-        if std::mem::take(&mut self.graph.storages[id].prefetched) {
+        if std::mem::take(&mut self.graph.storages[id].access.prefetched) {
             self.follower.prefetch_distance.wasted();
         }
         self.follower.is_absent(&self.graph, id);
@@ -48,7 +48,7 @@ impl Pool {
         let Some((block, busy)) = self.host_block(size_bytes, displace)? else {
             return Ok(false);
         };
-        let device = self.graph.storages[id].device.expect("only a resident storage is written back");
+        let device = self.graph.storages[id].copies.device.expect("only a resident storage is written back");
         let from = self.memory.device.span(device.block, size_bytes);
         let to = self.memory.host.span(block, size_bytes);
         let copy_ns = self.submitter.engine.props().copy_ns(size_bytes);
@@ -60,11 +60,11 @@ impl Pool {
             }
         };
         let storage = &mut self.graph.storages[id];
-        storage.host = Some(Box::new(TierCopy::new(block, Pending::default().with(mark))));
-        storage.device = Some(TierCopy { touched: device.touched.with(mark), ..device });
+        storage.copies.host = Some(Box::new(TierCopy::new(block, Pending::default().with(mark))));
+        storage.copies.device = Some(TierCopy { touched: device.touched.with(mark), ..device });
         self.submitter.offloading_until_ns =
             self.submitter.offloading_until_ns.max(self.observer.computed_ns) + copy_ns;
-        storage.clean_at_ns = self.submitter.offloading_until_ns;
+        storage.access.clean_at_ns = self.submitter.offloading_until_ns;
         self.observer.counters.offloaded_bytes += size_bytes as u64;
         self.follower.copied(&self.graph, id, mark);
         self.observer.note_copy(&self.graph, &self.submitter, Lane::Offload, id);
@@ -79,7 +79,7 @@ impl Pool {
         busy: Pending,
     ) -> Result<(), Error> {
         let size_bytes = self.graph.storages[id].size_bytes;
-        let host = self.graph.storages[id].host.as_deref().copied();
+        let host = self.graph.storages[id].copies.host.as_deref().copied();
         let host = host.expect("only a storage in the host tier is fetched");
         let from = self.memory.host.span(host.block, size_bytes);
         let to = self.memory.device.span(block, size_bytes);
@@ -91,7 +91,7 @@ impl Pool {
             }
         };
         let storages = &mut self.graph.storages;
-        storages[id].host = Some(Box::new(TierCopy { touched: host.touched.with(mark), ..host }));
+        storages[id].copies.host = Some(Box::new(TierCopy { touched: host.touched.with(mark), ..host }));
         storages.set_device(
             id,
             TierCopy::new(block, Pending::default().with(mark)),
@@ -102,7 +102,7 @@ impl Pool {
         self.follower.copied(&self.graph, id, mark);
         self.observer.note_copy(&self.graph, &self.submitter, Lane::Fetch, id);
         // Where nothing may be offloaded, a copy on the host is no way to evict.
-        if !self.settings.ways.offload && self.graph.storages[id].host_pins == 0 {
+        if !self.settings.ways.offload && self.graph.storages[id].uses.host_pins == 0 {
             self.graph.free_host(id, &mut self.memory);
         }
         Ok(())
@@ -128,7 +128,7 @@ impl Pool {
             }
             let clean = |id: &StorageId| {
                 let storage = &self.graph.storages[*id];
-                displace && storage.host.is_some() && storage.host_pins == 0
+                displace && storage.copies.host.is_some() && storage.uses.host_pins == 0
             };
             let Some(id) = self.graph.storages.residents().find(clean) else {
                 return Ok(None);

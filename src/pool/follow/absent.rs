@@ -15,8 +15,8 @@ pub struct Absent(pub BTreeMap<(u64, StorageId), usize>);
 impl Absent {
     /// The storage lost its device memory.
     pub fn insert(&mut self, id: StorageId, storage: &Storage) {
-        if let NextUse::At(op) = storage.next_use
-            && storage.held
+        if let NextUse::At(op) = storage.access.next_use
+            && storage.uses.held
         {
             self.0.insert((op, id), aligned(storage.size_bytes));
         }
@@ -24,7 +24,7 @@ impl Absent {
 
     /// It has device memory again, or no handle.
     pub fn remove(&mut self, id: StorageId, storage: &Storage) {
-        if let NextUse::At(op) = storage.next_use {
+        if let NextUse::At(op) = storage.access.next_use {
             self.0.remove(&(op, id));
         }
     }

@@ -23,8 +23,9 @@ impl Pool {
         let Some(following) = self.follower.plans.present_mut() else { return };
         following.current[interval.0 as usize] = Some(id);
         let storage = &mut self.graph.storages[id];
-        storage.interval = Some(following.scheduled(interval));
-        storage.next_use = NextUse::At(self.follower.streams[storage.stream].ops + u64::from(next_ops));
+        storage.access.interval = Some(following.scheduled(interval));
+        storage.access.next_use =
+            NextUse::At(self.follower.streams[storage.access.stream].ops + u64::from(next_ops));
     }
 
     /// What was done since this was last asked; noted from the first time on.
@@ -78,13 +79,13 @@ impl Pool {
         let Some(following) = self.follower.plans.present() else { return Ok(()) };
         let Some(id) = following.storage_in(interval, &self.graph.storages) else { return Ok(()) };
         let storage = &self.graph.storages[id];
-        if storage.device.is_some() || storage.host.is_none() || !storage.held {
+        if storage.copies.device.is_some() || storage.copies.host.is_none() || !storage.uses.held {
             return Ok(());
         }
         match self.fetch("prefetch", id) {
             Ok(true) => {
                 let storage = &mut self.graph.storages[id];
-                storage.prefetched = true;
+                storage.access.prefetched = true;
                 self.observer.counters.prefetched_bytes += storage.size_bytes as u64;
                 Ok(())
             }
@@ -130,7 +131,7 @@ impl Pool {
         let storage = &self.graph.storages[id];
         // What is encoded needs no other way to leave.
         let may_leave = matches!(how, Eviction::Encode(_)) || self.follower.can_leave(&self.graph, storage);
-        if storage.device.is_some() && storage.held && may_leave {
+        if storage.copies.device.is_some() && storage.uses.held && may_leave {
             self.evict_as_scheduled(id, how)?;
         }
         Ok(())
@@ -146,8 +147,8 @@ impl Pool {
             let interval = &schedule.intervals[interval.0 as usize];
             interval.copied || interval.how == Some(Eviction::Offload)
         });
-        let may_leave = storage.held && self.follower.may_move(storage);
-        if is_copied && may_leave && storage.device.is_some() && storage.host.is_none() {
+        let may_leave = storage.uses.held && self.follower.may_move(storage);
+        if is_copied && may_leave && storage.copies.device.is_some() && storage.copies.host.is_none() {
             self.write_back(id, false)?;
         }
         Ok(())

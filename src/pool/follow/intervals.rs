@@ -40,16 +40,16 @@ impl Follower {
     /// Whether there is any way to evict a resident storage.
     pub fn can_leave(&self, graph: &Graph, storage: &Storage) -> bool {
         let allowed = self.ways;
-        storage.pins == 0
-            && (storage.host.is_some()
+        storage.uses.pins == 0
+            && (storage.copies.host.is_some()
                 || self.may_move(storage)
-                || (allowed.recompute && storage.recipe.is_some() && !graph.is_wanted(storage)))
+                || (allowed.recompute && storage.lineage.recipe.is_some() && !graph.is_wanted(storage)))
     }
 
     /// Whether the schedule fetches a storage in time for its next use.
     pub fn fetch_is_scheduled(&self, storage: &Storage) -> bool {
         let following = self.plans.present();
-        !storage.prefetched
+        !storage.access.prefetched
             && following.is_some_and(|following| self.is_offloaded(storage, &following.schedule))
     }
 
@@ -66,8 +66,8 @@ impl Follower {
         following.current[interval.0 as usize] = Some(id);
         let Interval { next_ops, persists, .. } = following.schedule.intervals[interval.0 as usize];
         let storage = &mut graph.storages[id];
-        storage.interval = Some(following.scheduled(interval));
-        storage.next_use =
+        storage.access.interval = Some(following.scheduled(interval));
+        storage.access.next_use =
             next_ops.map_or(NextUse::Never, |ops| NextUse::At(self.streams[stream].ops + u64::from(ops)));
         if persists {
             graph.make_source(id);
@@ -81,7 +81,7 @@ impl Follower {
         // What was not needed while the interval lasted is not due in the next iteration's.
         let mut due = std::mem::take(&mut following.due);
         let is_resident = |following: &Following, id: StorageId, interval| {
-            following.is_in(id, interval, storages) && storages[id].device.is_some()
+            following.is_in(id, interval, storages) && storages[id].copies.device.is_some()
         };
         due.retain(|&(id, interval, _)| is_resident(following, id, interval));
         for &(_, interval, how) in of_op(&schedule.evictions, at, |&(op, ..)| op) {
@@ -100,7 +100,7 @@ impl Follower {
         let storages = &graph.storages;
         let can_leave = |&(id, interval, _): &(StorageId, IntervalId, Eviction)| {
             following.is_in(id, interval, storages)
-                && storages[id].device.is_some()
+                && storages[id].copies.device.is_some()
                 && self.can_leave(graph, &storages[id])
         };
         let index = following.due.iter().position(can_leave)?;

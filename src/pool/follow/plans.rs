@@ -60,7 +60,7 @@ impl Following {
 
     /// The interval that a storage is in.
     pub fn interval(&self, storage: &Storage) -> Option<IntervalId> {
-        storage.interval.filter(|at| at.schedule == self.number).map(|at| at.interval)
+        storage.access.interval.filter(|at| at.schedule == self.number).map(|at| at.interval)
     }
 
     /// What the schedule says of the interval that a storage is in.

@@ -31,7 +31,7 @@ impl Pool {
                 after = (0, None);
                 continue;
             }
-            if self.graph.storages[id].host.is_none() {
+            if self.graph.storages[id].copies.host.is_none() {
                 reserved_bytes += bytes;
                 continue;
             }
@@ -42,7 +42,7 @@ impl Pool {
             let placed = self.memory.allocate(bytes);
             let Some((block, busy)) = placed? else { break };
             self.fetch_into(id, block, busy)?;
-            self.graph.storages[id].prefetched = true;
+            self.graph.storages[id].access.prefetched = true;
             self.observer.counters.prefetched_bytes += self.graph.storages[id].size_bytes as u64;
             after = (0, None);
             reserved_bytes = 0;

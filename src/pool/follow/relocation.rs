@@ -40,7 +40,7 @@ impl Pool {
             if self.follower.can_leave(&self.graph, &self.graph.storages[id]) {
                 self.evict(id, true)?;
             }
-            if let Some(copy) = self.graph.storages[id].device {
+            if let Some(copy) = self.graph.storages[id].copies.device {
                 end = end.saturating_sub(copy.block.bytes);
                 let spot = Spot::At(end);
                 if !self.memory.device.is_at(copy.block, &spot) && self.clear(&spot, copy.block.bytes)? {
@@ -58,7 +58,7 @@ impl Pool {
             let following = self.follower.plans.present();
             let id = following.and_then(|following| following.storage_in(*interval, &self.graph.storages));
             if let Some(id) = id
-                && let Some(copy) = self.graph.storages[id].device
+                && let Some(copy) = self.graph.storages[id].copies.device
                 && !self.memory.device.is_at(copy.block, spot)
                 && (!clear || self.clear(spot, copy.block.bytes)?)
             {

@@ -82,9 +82,11 @@ impl Follower {
     fn new_log(&self, graph: &Graph, stream: StreamId) -> Log {
         let tracker = &self.streams[stream].tracker;
         let held = graph.storages.iter().map(|(_, storage)| storage);
-        let held = held.filter(|storage| storage.held && storage.stream == stream);
-        let begun =
-            |storage: &Storage| Begun { size_bytes: storage.size_bytes, touched: tracker.ago(storage.touch) };
+        let held = held.filter(|storage| storage.uses.held && storage.access.stream == stream);
+        let begun = |storage: &Storage| Begun {
+            size_bytes: storage.size_bytes,
+            touched: tracker.ago(storage.access.touch),
+        };
         let begun = held.map(|storage| (storage.number, begun(storage))).collect();
         Log { stream, first: graph.storages.made(), begun, ..Log::default() }
     }

@@ -18,7 +18,7 @@ impl Follower {
         let current = self.streams.current();
         let stream = &mut self.streams[current];
         let ids = || inputs.iter().map(|input| input.id).chain(outputs.iter().copied());
-        let operand = |id| Operand { touch: graph.storages[id].touch, next: NextUse::Unknown };
+        let operand = |id| Operand { touch: graph.storages[id].access.touch, next: NextUse::Unknown };
         let mut operands: Inputs<Operand> = ids().map(operand).collect();
         let observed = Observed {
             signature: Signature(plan.signature),
@@ -31,12 +31,12 @@ impl Follower {
         self.plans.find(current, &stream.recent);
         for (id, operand) in ids().zip(operands) {
             let storage = &mut graph.storages[id];
-            storage.touch = operand.touch;
-            storage.next_use = match operand.next {
+            storage.access.touch = operand.touch;
+            storage.access.next_use = match operand.next {
                 NextUse::At(op) => NextUse::At(stream.ops + op - stream.tracker.now()),
                 other => other,
             };
-            if std::mem::take(&mut storage.prefetched) {
+            if std::mem::take(&mut storage.access.prefetched) {
                 self.prefetch_distance.used();
             }
         }
@@ -45,35 +45,35 @@ impl Follower {
     /// The storage belongs to the stream whose op touched it. What another knew of it is no use here.
     pub fn take_over(&mut self, graph: &mut Graph, id: StorageId) {
         let (current, storage) = (self.streams.current(), &mut graph.storages[id]);
-        let owner = std::mem::replace(&mut storage.stream, current);
+        let owner = std::mem::replace(&mut storage.access.stream, current);
         if owner == current {
             return;
         }
         self.streams[owner].absent.remove(id, storage);
-        let bytes = if storage.held { aligned(storage.size_bytes) } else { 0 };
+        let bytes = if storage.uses.held { aligned(storage.size_bytes) } else { 0 };
         self.streams[owner].held_bytes -= bytes;
         self.streams[current].held_bytes += bytes;
-        (storage.touch, storage.next_use) = (Touch::default(), NextUse::Unknown);
+        (storage.access.touch, storage.access.next_use) = (Touch::default(), NextUse::Unknown);
     }
 
     /// The storage lost its device memory.
     pub fn is_absent(&mut self, graph: &Graph, id: StorageId) {
         let storage = &graph.storages[id];
-        self.streams[storage.stream].absent.insert(id, storage);
+        self.streams[storage.access.stream].absent.insert(id, storage);
     }
 
     /// It has device memory again.
     pub fn is_present(&mut self, graph: &Graph, id: StorageId) {
         let storage = &graph.storages[id];
-        self.streams[storage.stream].absent.remove(id, storage);
+        self.streams[storage.access.stream].absent.remove(id, storage);
     }
 
     pub fn no_handle(&mut self, graph: &mut Graph, id: StorageId) {
         let storage = &mut graph.storages[id];
-        storage.held = false;
-        let stream = &mut self.streams[storage.stream];
+        storage.uses.held = false;
+        let stream = &mut self.streams[storage.access.stream];
         stream.held_bytes -= aligned(storage.size_bytes);
-        stream.tracker.dropped(storage.touch);
+        stream.tracker.dropped(storage.access.touch);
         stream.absent.remove(id, storage);
     }
 }

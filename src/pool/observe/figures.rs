@@ -165,7 +165,7 @@ impl Pool {
     pub fn residents_in_intervals(&self) -> Vec<(IntervalId, usize)> {
         let storages = &self.graph.storages;
         let resident = |id| {
-            let offset = storages[id].device?.block.offset;
+            let offset = storages[id].copies.device?.block.offset;
             Some((
                 self.follower.plans.present()?.interval(&storages[id])?,
                 self.memory.device.takings()?.at(offset)?,

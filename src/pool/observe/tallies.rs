@@ -35,7 +35,9 @@ impl Pool {
         }
         for (place, (&id, view)) in outputs.iter().zip(&made_by.outputs).enumerate() {
             for tally in Origin::tallies(&made_by.op, place, view) {
-                if self.follower.requests.tallies.len() < MOST && self.graph.storages[id].device.is_some() {
+                if self.follower.requests.tallies.len() < MOST
+                    && self.graph.storages[id].copies.device.is_some()
+                {
                     let row = View::contiguous(view.dtype, Shape::new(&[view.shape().count()]));
                     self.tally_one(tally, id, row)?;
                 }

@@ -21,7 +21,7 @@ impl Graph {
 
     /// Device memory that what an op reads and makes takes in addition to what is there, without its workspace.
     pub fn missing_bytes(&self, ids: &[StorageId], plan: &Instruction, in_place: bool) -> usize {
-        let there = |&id: &StorageId| self.storages[id].device.is_some();
+        let there = |&id: &StorageId| self.storages[id].copies.device.is_some();
         let mut resident: Vec<StorageId> = ids.iter().copied().filter(there).collect();
         resident.sort_unstable();
         resident.dedup();
@@ -30,30 +30,30 @@ impl Graph {
     }
 
     pub fn want(&mut self, ids: &[StorageId]) {
-        ids.iter().for_each(|&id| self.storages[id].wanted += 1);
+        ids.iter().for_each(|&id| self.storages[id].uses.wanted += 1);
     }
 
     pub fn unwant(&mut self, ids: &[StorageId]) {
-        ids.iter().for_each(|&id| self.storages[id].wanted -= 1);
+        ids.iter().for_each(|&id| self.storages[id].uses.wanted -= 1);
     }
 
     /// Whether a recomputation under way keeps a storage.
     pub fn is_wanted(&self, storage: &Storage) -> bool {
-        storage.wanted > 0 && !self.rematerialization.drops_wanted
+        storage.uses.wanted > 0 && !self.rematerialization.drops_wanted
     }
 
     pub fn unpin(&mut self, ids: &[StorageId]) {
         for &id in ids {
-            self.storages[id].pins -= 1;
+            self.storages[id].uses.pins -= 1;
         }
     }
 
     /// What a storage without bytes is encoded into, if it is.
     pub fn form_of(&self, storage: &Storage) -> Option<(StorageId, Encoding)> {
-        if let Some(signs) = storage.signs {
+        if let Some(signs) = storage.lineage.signs {
             return Some((signs, Encoding::Signs));
         }
-        let recipe = self.recipe(storage.recipe?);
+        let recipe = self.recipe(storage.lineage.recipe?);
         match recipe.instruction.op {
             Op::Decode { encoding, .. } => Some((recipe.inputs[0], encoding)),
             _ => None,
@@ -72,7 +72,7 @@ impl Graph {
 
     /// Number of storages that must stay where they are.
     pub fn pinned_storages(&self) -> usize {
-        let pinned = |storage: &Storage| storage.pins + storage.host_pins + storage.wanted > 0;
+        let pinned = |storage: &Storage| storage.uses.pins + storage.uses.host_pins + storage.uses.wanted > 0;
         self.storages.iter().filter(|(_, storage)| pinned(storage)).count()
     }
 

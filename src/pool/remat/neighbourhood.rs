@@ -24,7 +24,7 @@ impl Graph {
     /// through it, directly or by others: at most `most` in each direction, the nearest. From `most_ns` on it may be less.
     /// [`heed_changes`](Graph::heed_changes) comes first, with the same `most`.
     pub fn evicted_neighbourhood_ns(&self, id: StorageId, most: usize, most_ns: u64) -> u64 {
-        let (around, age) = (&self.storages[id].around, self.storages.changes.age);
+        let (around, age) = (&self.storages[id].lineage.neighbourhood, self.storages.changes.age);
         let known = around.known.get();
         if known.age == age && (known.cost_ns < known.most_ns || known.cost_ns >= most_ns) {
             debug_assert_eq!(known.cost_ns, self.walked_ns(id, most, known.most_ns));
@@ -64,7 +64,7 @@ impl Graph {
             // What was around it has changed as well.
             return true;
         }
-        self.storages[id].around.known.take();
+        self.storages[id].lineage.neighbourhood.known.take();
         for towards in [Towards::Inputs, Towards::Outputs] {
             self.storages.changes.walks += 1;
             let walk = self.storages.changes.walks;
@@ -75,8 +75,8 @@ impl Graph {
                 for at in from..to {
                     self.each_neighbour(reached[at], towards, |neighbour| {
                         let storage = &self.storages[neighbour];
-                        if storage.around.stirred.replace(walk) != walk {
-                            storage.around.known.take();
+                        if storage.lineage.neighbourhood.stirred.replace(walk) != walk {
+                            storage.lineage.neighbourhood.known.take();
                             *left = left.saturating_sub(1);
                             if !storage.stored() {
                                 reached.push(neighbour);
@@ -100,10 +100,12 @@ impl Graph {
     ) -> bool {
         let storage = &self.storages[id];
         match towards {
-            Towards::Inputs => {
-                storage.recipe.is_none_or(|recipe| self.recipe(recipe).inputs.iter().all(|&id| more(id)))
-            }
+            Towards::Inputs => storage
+                .lineage
+                .recipe
+                .is_none_or(|recipe| self.recipe(recipe).inputs.iter().all(|&id| more(id))),
             Towards::Outputs => storage
+                .lineage
                 .consumers
                 .iter()
                 .all(|&consumer| self.recipe(consumer).outputs.iter().flatten().all(|&id| more(id))),

@@ -103,7 +103,7 @@ impl Graph {
         if outputs.is_empty() {
             return;
         }
-        let depth = 1 + inputs.iter().map(|&id| self.storages[id].depth).max().unwrap_or(0);
+        let depth = 1 + inputs.iter().map(|&id| self.storages[id].lineage.depth).max().unwrap_or(0);
         if depth > MAX_DEPTH || !instruction.op.replays_exactly() {
             return;
         }
@@ -115,11 +115,11 @@ impl Graph {
         };
         let id = RecipeId(self.recipes.insert(recipe));
         for input in self.recipe(id).inputs.clone() {
-            self.storages[input].consumers.push(id);
+            self.storages[input].lineage.consumers.push(id);
         }
         for &output in outputs {
             let storage = &mut self.storages[output];
-            (storage.recipe, storage.depth) = (Some(id), depth);
+            (storage.lineage.recipe, storage.lineage.depth) = (Some(id), depth);
             if !storage.stored() {
                 self.storages.changed(output);
             }
@@ -131,7 +131,8 @@ impl Graph {
         debug_assert!(self.storages[id].active() && !self.storages[id].stored());
         let mut unclaimed = vec![id];
         while let Some(id) = unclaimed.pop() {
-            let recipe = self.storages[id].recipe.expect("only recomputable storages lose all their bytes");
+            let recipe =
+                self.storages[id].lineage.recipe.expect("only recomputable storages lose all their bytes");
             let recipe = self.recipe_mut(recipe);
             recipe.claimants += 1;
             if recipe.claimants > 1 {
@@ -140,7 +141,7 @@ impl Graph {
             for input in recipe.inputs.clone() {
                 let storage = &mut self.storages[input];
                 let was_active = storage.active();
-                storage.claims += 1;
+                storage.uses.claims += 1;
                 if !was_active {
                     unclaimed.push(input);
                 }
@@ -151,7 +152,7 @@ impl Graph {
     /// The storage, active and recomputable until now, has bytes again or is no longer active. Claims that this ends
     /// are added to `lost`, a storage once per claim; the caller takes them off one by one.
     pub fn unclaim(&mut self, id: StorageId) {
-        let recipe = self.storages[id].recipe.expect("a recomputable storage has a recipe");
+        let recipe = self.storages[id].lineage.recipe.expect("a recomputable storage has a recipe");
         let recipe = &mut self.recipes[recipe.0];
         recipe.claimants -= 1;
         if recipe.claimants == 0 {
@@ -169,15 +170,15 @@ impl Graph {
             let storage = &self.storages[id];
             if storage.active()
                 || storage.stored()
-                || (storage.recipe.is_some() && !storage.consumers.is_empty())
+                || (storage.lineage.recipe.is_some() && !storage.lineage.consumers.is_empty())
             {
                 continue;
             }
             self.has_bytes(id);
-            while let Some(&consumer) = self.storages[id].consumers.last() {
+            while let Some(&consumer) = self.storages[id].lineage.consumers.last() {
                 self.forget(consumer);
             }
-            if let Some(recipe) = self.storages[id].recipe.take() {
+            if let Some(recipe) = self.storages[id].lineage.recipe.take() {
                 let Recipe { inputs, outputs, .. } = &mut self.recipes[recipe.0];
                 inputs.iter().for_each(|&input| self.storages.changed(input));
                 for output in outputs.iter_mut().filter(|output| **output == Some(id)) {
@@ -193,23 +194,23 @@ impl Graph {
 
     /// Whether a storage can be given another recipe: no other output of the one that it has is to be made again.
     pub fn may_replace_recipe(&self, id: StorageId) -> bool {
-        self.storages[id].recipe.is_none_or(|recipe| self.recipe(recipe).claimants == 0)
+        self.storages[id].lineage.recipe.is_none_or(|recipe| self.recipe(recipe).claimants == 0)
     }
 
     /// A stored storage is made from `input` alone from now on, which no recipe makes.
     pub fn replace_recipe(&mut self, id: StorageId, instruction: &Arc<Instruction>, input: StorageId) {
         self.make_source(id);
-        debug_assert!(self.storages[id].recipe.is_none(), "the caller has asked whether that may be");
+        debug_assert!(self.storages[id].lineage.recipe.is_none(), "the caller has asked whether that may be");
         self.record(instruction, [input].into_iter().collect(), &[id]);
     }
 
     /// Forgets how a stored storage was made, if no other output of its recipe is to be made again.
     pub fn make_source(&mut self, id: StorageId) {
-        let Some(recipe) = self.storages[id].recipe else { return };
+        let Some(recipe) = self.storages[id].lineage.recipe else { return };
         if !self.storages[id].stored() || self.recipe(recipe).claimants > 0 {
             return;
         }
-        (self.storages[id].recipe, self.storages[id].depth) = (None, 0);
+        (self.storages[id].lineage.recipe, self.storages[id].lineage.depth) = (None, 0);
         self.storages.changed(id);
         let outputs = &mut self.recipe_mut(recipe).outputs;
         outputs.iter_mut().filter(|output| **output == Some(id)).for_each(|output| *output = None);
@@ -224,7 +225,7 @@ impl Graph {
         let recipe = self.recipes.remove(id.0);
         debug_assert_eq!(recipe.claimants, 0, "a recipe that claims its inputs is needed");
         for input in &recipe.inputs {
-            let consumers = &mut self.storages[*input].consumers;
+            let consumers = &mut self.storages[*input].lineage.consumers;
             let at = consumers.iter().rposition(|consumer| *consumer == id);
             consumers.swap_remove(at.expect("a recipe is among its inputs' consumers"));
             if consumers.is_empty() {
@@ -233,8 +234,8 @@ impl Graph {
             self.storages.changed(*input);
         }
         for output in recipe.outputs.into_iter().flatten() {
-            self.storages[output].recipe = None;
-            self.storages[output].depth = 0;
+            self.storages[output].lineage.recipe = None;
+            self.storages[output].lineage.depth = 0;
             self.storages.changed(output);
             self.unsettled.push(output);
         }
@@ -243,7 +244,7 @@ impl Graph {
     /// The recipes that bring `id` back, in the order to run them: those of its ancestors that are not stored, then its
     /// own. `None` if that is impossible, or takes more than [`MAX_REMATERIALIZED_OPS`] where `bounded`.
     pub fn rematerialization_order(&self, id: StorageId, bounded: bool) -> Option<Order> {
-        let last = self.storages[id].recipe?;
+        let last = self.storages[id].lineage.recipe?;
         let mut order = Order::new();
         if self.recipe(last).inputs.iter().all(|&input| self.storages[input].stored()) {
             order.push(last);
@@ -263,7 +264,7 @@ impl Graph {
             if storage.stored() {
                 continue;
             }
-            let needed = storage.recipe?;
+            let needed = storage.lineage.recipe?;
             if entered.insert(needed) {
                 if bounded && entered.len() > MAX_REMATERIALIZED_OPS {
                     return None;
@@ -276,21 +277,26 @@ impl Graph {
 
     /// The predicted time of the op that made a storage.
     pub fn own_ns(&self, id: StorageId) -> u64 {
-        self.storages[id].recipe.map_or(0, |recipe| self.recipe(recipe).instruction.launch_ns)
+        self.storages[id].lineage.recipe.map_or(0, |recipe| self.recipe(recipe).instruction.launch_ns)
     }
 
     /// The storage has no bytes any more: joins it to the evicted ones around it.
     pub fn lost_bytes(&mut self, id: StorageId) {
         let (own_ns, around) = match self.components {
-            Some(_) if self.storages[id].member.is_none() => (self.own_ns(id), self.evicted_around(id)),
+            Some(_) if self.storages[id].lineage.member.is_none() => {
+                (self.own_ns(id), self.evicted_around(id))
+            }
             _ => return,
         };
-        self.storages[id].member = self.components.as_mut().map(|components| components.join(own_ns, around));
+        self.storages[id].lineage.member =
+            self.components.as_mut().map(|components| components.join(own_ns, around));
     }
 
     /// The storage has bytes again, or is forgotten.
     pub fn has_bytes(&mut self, id: StorageId) {
-        if let (Some(member), Some(components)) = (self.storages[id].member.take(), &mut self.components) {
+        if let (Some(member), Some(components)) =
+            (self.storages[id].lineage.member.take(), &mut self.components)
+        {
             components.leave(member);
         }
     }
@@ -308,9 +314,13 @@ impl Graph {
     /// What is evicted of the storages that `id` is made from or that are made from it.
     fn evicted_around(&self, id: StorageId) -> Vec<Member> {
         let storage = &self.storages[id];
-        let inputs = storage.recipe.into_iter().flat_map(|recipe| self.recipe(recipe).inputs.iter().copied());
-        let outputs =
-            storage.consumers.iter().flat_map(|&consumer| self.recipe(consumer).outputs.iter().flatten());
-        inputs.chain(outputs.copied()).filter_map(|id| self.storages[id].member).collect()
+        let inputs =
+            storage.lineage.recipe.into_iter().flat_map(|recipe| self.recipe(recipe).inputs.iter().copied());
+        let outputs = storage
+            .lineage
+            .consumers
+            .iter()
+            .flat_map(|&consumer| self.recipe(consumer).outputs.iter().flatten());
+        inputs.chain(outputs.copied()).filter_map(|id| self.storages[id].lineage.member).collect()
     }
 }

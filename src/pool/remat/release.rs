@@ -24,16 +24,16 @@ impl Graph {
         if self.storages[id].active() {
             return;
         }
-        self.lost.extend(self.storages[id].signs.take());
+        self.lost.extend(self.storages[id].lineage.signs.take());
         let storage = &self.storages[id];
         if storage.stored() {
             self.free_device(id, memory);
             self.free_host(id, memory);
-            if let Some(copy) = self.storages[id].beside.take() {
+            if let Some(copy) = self.storages[id].copies.overflow.take() {
                 memory.host.free(copy.block, copy.touched);
             }
             self.lost_bytes(id);
-        } else if storage.recipe.is_some() {
+        } else if storage.lineage.recipe.is_some() {
             self.unclaim(id);
         }
         self.settle(id);
@@ -42,7 +42,7 @@ impl Graph {
     /// Takes off the claims in `lost`, and what follows from that.
     pub fn settle_claims(&mut self, memory: &mut Memory) {
         while let Some(id) = self.lost.pop() {
-            self.storages[id].claims -= 1;
+            self.storages[id].uses.claims -= 1;
             self.lost_need(id, memory);
         }
     }

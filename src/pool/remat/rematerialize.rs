@@ -59,7 +59,7 @@ impl Pool {
 
     /// What the recipe of a storage reads is wanted from now on.
     fn begin_rematerialization(&mut self, id: StorageId) -> RecipeId {
-        let recipe = self.graph.storages[id].recipe;
+        let recipe = self.graph.storages[id].lineage.recipe;
         let recipe = recipe.expect("an active storage is stored or can be made again");
         let inputs = self.graph.recipe(recipe).inputs.clone();
         self.graph.want(&inputs);
@@ -95,7 +95,7 @@ impl Pool {
                     self.graph.has_bytes(id);
                     self.follower.is_present(&self.graph, id);
                     self.graph.unclaim(id);
-                    self.graph.lost.extend(self.graph.storages[id].signs.take());
+                    self.graph.lost.extend(self.graph.storages[id].lineage.signs.take());
                     self.observer.counters.recomputed_bytes += self.graph.storages[id].size_bytes as u64;
                     if self.observer.journal.is_recording() {
                         restored.push(id);

@@ -42,6 +42,79 @@ pub type Cause = Arc<EngineError>;
 /// Consumers that take no memory apart from the record.
 const FEW_CONSUMERS: usize = 4;
 
+/// Where a storage's bytes are.
+#[derive(Debug, Default)]
+pub struct Copies {
+    /// In device memory.
+    pub device: Option<TierCopy>,
+    /// In host memory. With a `device` copy, it is a clean copy.
+    pub host: Option<Box<TierCopy>>,
+    /// Of an encoded form: the block of the host tier for what the form has no room for. `host` is a copy of the form itself.
+    pub overflow: Option<Box<TierCopy>>,
+}
+
+/// How a storage is rematerialized, and what is rematerialized from it.
+#[derive(Debug, Default)]
+pub struct Lineage {
+    /// The recipe that makes it; `None` for a source.
+    pub recipe: Option<RecipeId>,
+    /// The recipes that read it.
+    pub consumers: SmallVec<[RecipeId; FEW_CONSUMERS]>,
+    /// The signs of its values, if they are kept in its place; never together with its bytes.
+    pub signs: Option<StorageId>,
+    /// The most ops between this storage and bytes that no recipe makes.
+    pub depth: u32,
+    /// Its place among evicted storages, if the policy asks for these.
+    pub member: Option<Member>,
+    /// The remembered cost of its evicted neighbourhood.
+    pub neighbourhood: Around,
+}
+
+/// Who needs a storage.
+#[derive(Debug, Default)]
+pub struct Uses {
+    /// A user's handle exists.
+    pub held: bool,
+    /// Recipes of evicted storages that will read it.
+    pub claims: u32,
+    /// Uses by the op that acquires memory now: its bytes stay stored.
+    pub pins: u32,
+    /// The program reads or writes the host copy: it stays.
+    pub host_pins: u32,
+    /// Rematerializations under way that will read it: its bytes are moved, never dropped.
+    pub wanted: u32,
+}
+
+/// When a storage is used.
+#[derive(Debug, Default)]
+pub struct Access {
+    /// The stream that it belongs to: the one whose op touched it last, or that made it.
+    pub stream: StreamId,
+    /// Where that stream's ops touched it last.
+    pub touch: Touch,
+    /// When they will next, by the ops of the stream.
+    pub next_use: NextUse,
+    /// The interval of the schedule that it is in.
+    pub interval: Option<ScheduledInterval>,
+    /// When an op last used it, by the predicted time of all ops until then.
+    pub used_ns: u64,
+    /// It was fetched before it was asked for, and no op has used it since.
+    pub prefetched: bool,
+    /// When the host copy of a resident storage is complete, by the predicted time of all ops until then.
+    pub clean_at_ns: u64,
+}
+
+/// A storage's place in the lists of residents.
+#[derive(Debug, Default)]
+struct Recency {
+    /// The checkpointed scopes that it was made in and is no result of. While there are any, its bytes are dropped first.
+    scopes: u32,
+    /// How many storages became the most recently used before it did.
+    turn: u64,
+    newer: Option<StorageId>,
+    older: Option<StorageId>,
+}
+
 /// The record of one storage. Its value never changes.
 ///
 /// It is *stored* if its bytes are on a tier, and *active* if a handle or a claim needs them. Not active is not stored.
@@ -56,82 +129,39 @@ pub struct Storage {
     pub dtype: Option<Dtype>,
     /// The name of the op that made it: for people.
     pub made_by: &'static str,
-    /// In device memory.
-    pub device: Option<TierCopy>,
-    /// In host memory; beside `device`, a clean copy.
-    pub host: Option<Box<TierCopy>>,
-    /// How to make it again; `None` for a source.
-    pub recipe: Option<RecipeId>,
-    /// Of an encoded form: where in the host tier lies what it has no room for. Apart from `host`, which is a copy of the form.
-    pub beside: Option<Box<TierCopy>>,
-    /// The signs of its values, if they are kept in its place; never beside its bytes.
-    pub signs: Option<StorageId>,
-    /// Recipes that read it.
-    pub consumers: SmallVec<[RecipeId; FEW_CONSUMERS]>,
+    pub copies: Copies,
+    pub lineage: Lineage,
+    pub uses: Uses,
+    pub access: Access,
     /// The launch that failed which its values descend from: they mean nothing.
     pub failure: Option<Cause>,
-    /// A user's handle exists.
-    pub held: bool,
-    /// Recipes of evicted storages that will read it.
-    pub claims: u32,
-    /// Uses by the op being planned: its bytes stay stored.
-    pub pins: u32,
-    /// The program is reading or writing the host copy: it stays.
-    pub host_pins: u32,
-    /// Recomputations under way that will read it: its bytes are moved, never dropped.
-    pub wanted: u32,
-    /// Ops between this and bytes that no recipe makes, at most.
-    pub depth: u32,
-    /// When an op last used it, by the predicted time of all ops until then.
-    pub used_ns: u64,
-    /// It was fetched before it was asked for, and no op has used it since.
-    pub prefetched: bool,
-    /// When the host copy of a resident storage is complete, by the predicted time of all ops until then.
-    pub clean_at_ns: u64,
-    /// The stream that it belongs to: whose op touched it last, or that made it.
-    pub stream: StreamId,
-    /// Where that stream's ops touched it last.
-    pub touch: Touch,
-    /// When they will next, by the ops of the stream.
-    pub next_use: NextUse,
-    /// The interval of the schedule that it is in.
-    pub interval: Option<ScheduledInterval>,
-    /// Its place among evicted storages, if the policy asks for these.
-    pub member: Option<Member>,
-    /// What it takes to remake what it would be remade through, and what would be remade through it.
-    pub around: Around,
-    /// The checkpointed scopes that it was made in and is no result of; while there are any, its bytes are dropped first.
-    scopes: u32,
-    /// How many storages became the most recently used before it did.
-    turn: u64,
-    newer: Option<StorageId>,
-    older: Option<StorageId>,
+    recency: Recency,
 }
 
 impl Storage {
     /// Whether the bytes are on some tier.
     pub fn stored(&self) -> bool {
-        self.device.is_some() || self.host.is_some()
+        self.copies.device.is_some() || self.copies.host.is_some()
     }
 
     /// Whether the bytes are needed.
     pub fn active(&self) -> bool {
-        self.held || self.claims > 0
+        self.uses.held || self.uses.claims > 0
     }
 
     /// The checkpointed scopes that it was made in and is no result of.
     pub fn scopes(&self) -> u32 {
-        self.scopes
+        self.recency.scopes
     }
 
     /// The greater, the later it was used or came back; of no other resident the same.
     pub fn recency(&self) -> u64 {
-        self.turn
+        self.recency.turn
     }
 
     /// Whether its bytes are to be dropped before others leave.
     pub fn is_recomputed_first(&self) -> bool {
-        self.scopes > 0
+        self.recency.scopes > 0
     }
 }
 
@@ -198,32 +228,12 @@ impl Storages {
             size_bytes,
             dtype: None,
             made_by,
-            device: None,
-            host: None,
-            recipe: None,
-            beside: None,
-            signs: None,
-            consumers: SmallVec::new(),
+            copies: Copies::default(),
+            lineage: Lineage::default(),
+            uses: Uses { held: true, ..Uses::default() },
+            access: Access { stream, ..Access::default() },
             failure: None,
-            held: true,
-            claims: 0,
-            pins: 0,
-            host_pins: 0,
-            wanted: 0,
-            depth: 0,
-            used_ns: 0,
-            prefetched: false,
-            clean_at_ns: 0,
-            stream,
-            touch: Touch::default(),
-            next_use: NextUse::default(),
-            interval: None,
-            member: None,
-            around: Around::default(),
-            scopes,
-            turn: 0,
-            newer: None,
-            older: None,
+            recency: Recency { scopes, ..Recency::default() },
         };
         self.made += 1;
         StorageId(self.records.insert(storage))
@@ -232,7 +242,7 @@ impl Storages {
     /// Forgets a record that holds no bytes.
     pub fn remove(&mut self, id: StorageId) {
         let storage = &self[id];
-        debug_assert!(!storage.stored() && !storage.active() && storage.recipe.is_none());
+        debug_assert!(!storage.stored() && !storage.active() && storage.lineage.recipe.is_none());
         self.records.remove(id.0);
     }
 
@@ -271,13 +281,13 @@ impl Storages {
         if !self[id].stored() {
             self.changed(id);
         }
-        self[id].device = Some(copy);
+        self[id].copies.device = Some(copy);
         self.link_newest(id, now_ns);
     }
 
     /// Takes the device copy away.
     pub fn take_device(&mut self, id: StorageId) -> Option<TierCopy> {
-        let copy = self[id].device.take()?;
+        let copy = self[id].copies.device.take()?;
         self.unlink(id);
         if !self[id].stored() {
             self.changed(id);
@@ -287,7 +297,7 @@ impl Storages {
 
     /// Takes the host copy away.
     pub fn take_host(&mut self, id: StorageId) -> Option<Box<TierCopy>> {
-        let copy = self[id].host.take()?;
+        let copy = self[id].copies.host.take()?;
         if !self[id].stored() {
             self.changed(id);
         }
@@ -301,11 +311,11 @@ impl Storages {
 
     /// Makes a resident storage the most recently used.
     pub fn touch(&mut self, id: StorageId, now_ns: u64) {
-        if self[id].turn != self.turns {
+        if self[id].recency.turn != self.turns {
             self.unlink(id);
             self.link_newest(id, now_ns);
         }
-        self[id].used_ns = now_ns;
+        self[id].access.used_ns = now_ns;
     }
 
     /// Resident storages, least recently used first.
@@ -315,12 +325,12 @@ impl Storages {
 
     /// Some of them, least recently used first.
     pub fn in_order(&self, residents: Residents) -> impl Iterator<Item = StorageId> {
-        let heads = self.oldest(residents).map(|id| (self[id].turn, id));
+        let heads = self.oldest(residents).map(|id| (self[id].recency.turn, id));
         let mut oldest: ArrayVec<(u64, StorageId), { 2 * CLASSES }> = heads.collect();
         let in_order = std::iter::from_fn(move || {
             let (at, &(_, id)) = oldest.iter().enumerate().min_by_key(|(_, (turn, _))| *turn)?;
-            match self[id].newer {
-                Some(newer) => oldest[at] = (self[newer].turn, newer),
+            match self[id].recency.newer {
+                Some(newer) => oldest[at] = (self[newer].recency.turn, newer),
                 None => {
                     oldest.swap_remove(at);
                 }
@@ -332,7 +342,7 @@ impl Storages {
 
     /// The same, list by list, which takes less time.
     pub fn in_any_order(&self, residents: Residents) -> impl Iterator<Item = StorageId> {
-        let newer = |&id: &StorageId| self[id].newer;
+        let newer = |&id: &StorageId| self[id].recency.newer;
         let lists = self.oldest(residents).flat_map(move |oldest| std::iter::successors(Some(oldest), newer));
         lists.filter(move |&id| self[id].size_bytes >= residents.least_bytes)
     }
@@ -352,13 +362,13 @@ impl Storages {
 
     /// A storage counts as made in so many checkpointed scopes at the most from now on.
     pub fn limit_scopes(&mut self, id: StorageId, most: u32) {
-        let resident = self[id].device.is_some();
+        let resident = self[id].copies.device.is_some();
         if resident {
             self.unlink(id);
         }
-        self[id].scopes = self[id].scopes.min(most);
+        self[id].recency.scopes = self[id].recency.scopes.min(most);
         if resident {
-            self.link_newest(id, self[id].used_ns);
+            self.link_newest(id, self[id].access.used_ns);
         }
     }
 
@@ -379,19 +389,20 @@ impl Storages {
             lists.ends[class].oldest = Some(id);
         }
         let storage = &mut self[id];
-        (storage.older, storage.newer, storage.used_ns, storage.turn) = (before, None, now_ns, turn);
+        (storage.recency.older, storage.recency.newer, storage.access.used_ns, storage.recency.turn) =
+            (before, None, now_ns, turn);
         if let Some(before) = before {
-            self[before].newer = Some(id);
+            self[before].recency.newer = Some(id);
         }
     }
 
     fn unlink(&mut self, id: StorageId) {
-        let (older, newer) = (self[id].older.take(), self[id].newer.take());
+        let (older, newer) = (self[id].recency.older.take(), self[id].recency.newer.take());
         if let Some(older) = older {
-            self[older].newer = newer;
+            self[older].recency.newer = newer;
         }
         if let Some(newer) = newer {
-            self[newer].older = older;
+            self[newer].recency.older = older;
         }
         let (lists, class) = self.lists(id);
         let ends = &mut lists.ends[class];
