@@ -6,10 +6,10 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::smartpool::Lifetime;
+use super::lifetime::Lifetime;
 
 /// Blocks at the most: which are alive together takes a bit for each pair.
-const MOST_BLOCKS: usize = 1 << 14;
+const MAX_BLOCKS: usize = 1 << 14;
 /// Steps for each block that is looked at, twice.
 const STEPS_EACH: u64 = 3;
 /// Steps until another height is tried: each block is put somewhere so many times, but no fewer in all than so many.
@@ -19,15 +19,15 @@ const FIRST_PART: f64 = 0.5;
 const LAST_PART: f64 = 0.95;
 
 /// Which blocks are alive together: a row of bits for each.
-struct Together {
+struct ConcurrencyMatrix {
     bits: Vec<u64>,
     words: usize,
 }
 
-impl Together {
+impl ConcurrencyMatrix {
     fn new(blocks: &[Lifetime], period: u32) -> Self {
         let words = blocks.len().div_ceil(64);
-        let mut together = Together { bits: vec![0; words * blocks.len()], words };
+        let mut together = ConcurrencyMatrix { bits: vec![0; words * blocks.len()], words };
         let mut order: Vec<u32> = (0..blocks.len() as u32).collect();
         order.sort_by_key(|&at| blocks[at as usize].from);
         let froms: Vec<u32> = order.iter().map(|&at| blocks[at as usize].from).collect();
@@ -94,33 +94,33 @@ pub fn better(
     goal_bytes: usize,
     most_steps: u64,
 ) -> u64 {
-    if blocks.len() > MOST_BLOCKS {
+    if blocks.len() > MAX_BLOCKS {
         return 0;
     }
-    let together = Together::new(blocks, period);
+    let together = ConcurrencyMatrix::new(blocks, period);
     let reach = |offsets: &[usize]| {
         blocks.iter().zip(offsets).map(|(block, offset)| offset + block.bytes).max().unwrap_or(0)
     };
-    let mut ejecting = Ejecting::new(blocks, &together, offsets);
+    let mut search = EjectionSearch::new(blocks, &together, offsets);
     let (mut best_bytes, mut part) = (reach(offsets), FIRST_PART);
-    while best_bytes > goal_bytes && ejecting.steps < most_steps {
+    while best_bytes > goal_bytes && search.steps < most_steps {
         let above_bytes = (best_bytes - goal_bytes) as f64 * part;
-        let until = most_steps.min(ejecting.steps + STEPS_A_HEIGHT);
-        if ejecting.bring_below(goal_bytes + above_bytes as usize, until) {
-            offsets.copy_from_slice(&ejecting.placed());
+        let until = most_steps.min(search.steps + STEPS_A_HEIGHT);
+        if search.bring_below(goal_bytes + above_bytes as usize, until) {
+            offsets.copy_from_slice(&search.placed());
             best_bytes = reach(offsets);
             part /= 2.0;
         } else {
-            ejecting.begin_at(offsets);
+            search.begin_at(offsets);
             part = if part > LAST_PART { FIRST_PART } else { f64::midpoint(part, 1.0) };
         }
     }
-    ejecting.steps
+    search.steps
 }
 
-struct Ejecting<'a> {
+struct EjectionSearch<'a> {
     blocks: &'a [Lifetime],
-    together: &'a Together,
+    together: &'a ConcurrencyMatrix,
     /// Nothing for what is taken out.
     offsets: Vec<Option<usize>>,
     /// What is taken out, what is put in next last.
@@ -137,11 +137,11 @@ struct Ejecting<'a> {
     steps: u64,
 }
 
-impl<'a> Ejecting<'a> {
-    fn new(blocks: &'a [Lifetime], together: &'a Together, offsets: &[usize]) -> Self {
+impl<'a> EjectionSearch<'a> {
+    fn new(blocks: &'a [Lifetime], together: &'a ConcurrencyMatrix, offsets: &[usize]) -> Self {
         let hard = |block: &Lifetime| (block.bytes as f64 * f64::from(block.until - block.from)).sqrt();
         let hardness: Vec<f64> = blocks.iter().map(hard).collect();
-        let mut ejecting = Ejecting {
+        let mut search = EjectionSearch {
             blocks,
             together,
             offsets: Vec::new(),
@@ -155,8 +155,8 @@ impl<'a> Ejecting<'a> {
             random: ChaCha8Rng::seed_from_u64(0),
             steps: 0,
         };
-        ejecting.begin_at(offsets);
-        ejecting
+        search.begin_at(offsets);
+        search
     }
 
     fn begin_at(&mut self, offsets: &[usize]) {
@@ -309,7 +309,7 @@ mod tests {
             .map(|(at, (block, &offset))| (at, offset, offset + block.bytes))
             .collect();
         assert_eq!(placed.iter().map(|&(.., end)| end).max(), Some(4 * 256));
-        let together = Together::new(&blocks, 16);
+        let together = ConcurrencyMatrix::new(&blocks, 16);
         for &(one, begin, end) in &placed {
             for &(other, other_begin, other_end) in &placed {
                 let apart = end <= other_begin || other_end <= begin;

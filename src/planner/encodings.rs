@@ -1,6 +1,6 @@
 //! What could wait in fewer bits without loss: what that is worth, by which the search tries it.
 
-use super::Planner;
+use super::problem::Planner;
 use crate::liveness::{Dataflow, Gap};
 use crate::policy::lossless;
 use crate::schedule::{Eviction, IntervalId};

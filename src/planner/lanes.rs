@@ -1,4 +1,4 @@
-//! When copies are made. A lane makes one copy after the other, in the order in which they are asked for. So a booking that delays
+//! When copies are made. A lane makes one copy after the other, in the order in which they are asked for. So a reservation that delays
 //! others is refused if one of them would not be away any more.
 
 use super::iteration::Slot;
@@ -7,9 +7,9 @@ use crate::schedule::IntervalId;
 /// Both lanes, in an iteration that repeats: out, copies are made in the order in which they can begin, back in that in which
 /// they must have ended.
 #[derive(Clone, Debug, Default)]
-pub struct Lanes {
+pub struct CopyLanes {
     period_ns: u64,
-    pub copies: Vec<Copy>,
+    pub copies: Vec<PlannedCopy>,
     /// Places in `copies`.
     out: Vec<usize>,
     back: Vec<usize>,
@@ -20,7 +20,7 @@ pub struct Lanes {
 
 /// Out and back again. Times beyond the period are in the next iteration.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Copy {
+pub struct PlannedCopy {
     pub interval: IntervalId,
     pub slot: Slot,
     pub bytes: i64,
@@ -40,22 +40,22 @@ pub struct Copy {
     pub back_ns: u64,
 }
 
-impl Copy {
+impl PlannedCopy {
     /// When the copy out has ended, and when that back begins.
     pub fn times_ns(&self) -> [u64; 2] {
         [self.out_ns, self.back_ns]
     }
 }
 
-impl Lanes {
-    /// Lanes without copies, each of which may be busy for so long.
+impl CopyLanes {
+    /// CopyLanes without copies, each of which may be busy for so long.
     pub fn new(period_ns: u64, most_ns: u64) -> Self {
-        Lanes { period_ns, most_ns, ..Lanes::default() }
+        CopyLanes { period_ns, most_ns, ..CopyLanes::default() }
     }
 
     /// Adds a copy, if all are away then for some time, and this one when it `is_short`. If it is refused, the others keep the
-    /// times that they would have had with it until [`run`](Lanes::run) is next called.
-    pub fn add(&mut self, copy: Copy, is_short: impl Fn(&Copy) -> bool) -> bool {
+    /// times that they would have had with it until [`run`](CopyLanes::run) is next called.
+    pub fn add(&mut self, copy: PlannedCopy, is_short: impl Fn(&PlannedCopy) -> bool) -> bool {
         if copy.copy_ns > copy.until_ns - copy.from_ns || self.busy_ns + copy.copy_ns > self.most_ns {
             return false;
         }
@@ -93,7 +93,7 @@ impl Lanes {
     pub fn remove(&mut self, interval: IntervalId) -> bool {
         let before = self.copies.len();
         while let Some(place) = self.copies.iter().position(|copy| copy.interval == interval) {
-            let Copy { slot, copy_ns, .. } = self.copies.remove(place);
+            let PlannedCopy { slot, copy_ns, .. } = self.copies.remove(place);
             self.busy_ns -= copy_ns;
             self.find_clean(slot);
             for order in [&mut self.out, &mut self.back] {
@@ -154,26 +154,26 @@ impl Lanes {
 mod tests {
     use super::*;
 
-    fn copy(interval: u32, from_ns: u64, until_ns: u64, copy_ns: u64) -> Copy {
+    fn copy(interval: u32, from_ns: u64, until_ns: u64, copy_ns: u64) -> PlannedCopy {
         let ready_ns = from_ns;
-        Copy {
+        PlannedCopy {
             interval: IntervalId(interval),
             slot: interval,
             copy_ns,
             ready_ns,
             from_ns,
             until_ns,
-            ..Copy::default()
+            ..PlannedCopy::default()
         }
     }
 
-    fn times(lanes: &Lanes) -> Vec<(u64, u64)> {
+    fn times(lanes: &CopyLanes) -> Vec<(u64, u64)> {
         lanes.copies.iter().map(|copy| (copy.out_ns, copy.back_ns)).collect()
     }
 
     #[test]
     fn copies_go_early_and_come_back_late() {
-        let mut lanes = Lanes::new(100, 100);
+        let mut lanes = CopyLanes::new(100, 100);
         assert!(lanes.add(copy(0, 10, 90, 20), |_| true));
         assert_eq!(times(&lanes), [(30, 70)]);
         // One that can begin later waits; one that is needed later comes back later, and the other before.
@@ -189,12 +189,13 @@ mod tests {
 
     #[test]
     fn a_copy_out_is_made_beside_the_last_reader_and_once() {
-        let mut lanes = Lanes::new(100, 100);
-        let of_slot = |interval, from_ns, until_ns| Copy { slot: 0, ..copy(interval, from_ns, until_ns, 10) };
+        let mut lanes = CopyLanes::new(100, 100);
+        let of_slot =
+            |interval, from_ns, until_ns| PlannedCopy { slot: 0, ..copy(interval, from_ns, until_ns, 10) };
         // It is there when it may leave; half of it is there.
-        assert!(lanes.add(Copy { ready_ns: 30, ..of_slot(0, 40, 60) }, |_| true));
+        assert!(lanes.add(PlannedCopy { ready_ns: 30, ..of_slot(0, 40, 60) }, |_| true));
         assert_eq!(times(&lanes), [(40, 50)]);
-        assert!(lanes.add(Copy { ready_ns: 35, ..copy(1, 45, 95, 10) }, |_| true));
+        assert!(lanes.add(PlannedCopy { ready_ns: 35, ..copy(1, 45, 95, 10) }, |_| true));
         assert_eq!(times(&lanes), [(40, 50), (50, 85)]);
         // Again, and it need not be copied again: not even the time for that is needed.
         assert!(lanes.add(of_slot(2, 70, 91), |_| true));
@@ -209,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_is_needed_early_comes_back_in_the_iteration_before() {
-        let mut lanes = Lanes::new(100, 100);
+        let mut lanes = CopyLanes::new(100, 100);
         assert!(lanes.add(copy(0, 20, 105, 20), |_| true));
         assert_eq!(times(&lanes), [(40, 85)]);
         assert!(lanes.add(copy(1, 30, 90, 10), |_| true));
@@ -218,9 +219,9 @@ mod tests {
 
     #[test]
     fn a_visit_comes_back_once_it_is_away_and_goes_with_its_copies() {
-        let mut lanes = Lanes::new(100, 100);
+        let mut lanes = CopyLanes::new(100, 100);
         let main = copy(0, 10, 90, 20);
-        let visit = |until_ns| Copy { is_clean: true, is_visit: true, until_ns, ..main };
+        let visit = |until_ns| PlannedCopy { is_clean: true, is_visit: true, until_ns, ..main };
         assert!(lanes.add(main, |_| true));
         assert!(!lanes.add(visit(45), |_| true), "it is away from 30 on");
         assert!(lanes.add(visit(55), |_| true));
@@ -231,7 +232,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_out_leaves_no_trace() {
-        let mut lanes = Lanes::new(100, 100);
+        let mut lanes = CopyLanes::new(100, 100);
         assert!(lanes.add(copy(0, 10, 90, 20), |_| true));
         assert!(lanes.add(copy(1, 15, 95, 20), |_| true));
         assert!(lanes.add(copy(2, 0, 100, 5), |_| true));
@@ -242,7 +243,7 @@ mod tests {
 
     #[test]
     fn no_lane_is_asked_for_more_than_it_can_do() {
-        let mut lanes = Lanes::new(100, 100);
+        let mut lanes = CopyLanes::new(100, 100);
         assert!(lanes.add(copy(0, 0, 100, 50), |_| true));
         assert!(!lanes.add(copy(1, 0, 120, 51), |_| true));
     }

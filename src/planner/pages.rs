@@ -12,11 +12,11 @@ use std::ops::Range;
 
 use arrayvec::ArrayVec;
 
-use super::smartpool::Lifetime;
+use super::lifetime::Lifetime;
 
 /// What copies need of a block.
 #[derive(Clone, Copy, Debug)]
-pub struct Copied {
+pub struct CopyTiming {
     /// When it can be used by others without a wait for what is copied out of it: when it is free, or later.
     pub ready: u32,
     /// How long before it is taken its memory is to be ready. What is copied into it can begin before its op does.
@@ -25,7 +25,7 @@ pub struct Copied {
 
 /// Which of the pages that it need not wait for a block takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pages {
+pub enum PageOrder {
     /// Those that others need the soonest, of these the last to be ready: what was left long ago is for what is copied into.
     Fitting,
     /// The same, and what has pages already as the sweep begins has them ready in its time too.
@@ -34,12 +34,24 @@ pub enum Pages {
     Oldest,
 }
 
-impl Pages {
-    pub const ALL: [Pages; 3] = [Pages::Reserved, Pages::Fitting, Pages::Oldest];
+impl PageOrder {
+    pub const ALL: [PageOrder; 3] = [PageOrder::Reserved, PageOrder::Fitting, PageOrder::Oldest];
 }
 
-/// Times without gaps, in order, none beyond the period.
-type Times = Vec<Range<u32>>;
+/// Times without free_times, in order, none beyond the period.
+pub type Times = Vec<Range<u32>>;
+
+/// The pages that blocks are assigned to.
+#[derive(Clone, Copy, Debug)]
+pub struct PagedMemory<'a> {
+    pub period: u32,
+    pub page_bytes: usize,
+    /// How many there are.
+    pub pages: u32,
+    /// When pages are in use already, by page. Pages beyond the last are free all the time.
+    pub used: &'a [Times],
+    pub order: PageOrder,
+}
 
 /// When each page is in use, if blocks are at these addresses.
 pub fn in_use(blocks: &[Lifetime], offsets: &[usize], period: u32, page_bytes: usize) -> Vec<Times> {
@@ -72,19 +84,16 @@ fn times_of(block: &Lifetime, period: u32) -> ArrayVec<Range<u32>, 2> {
 /// missing in all. `copied`: by block. `used`: when pages are in use already, those that are not named never. `which`: of those that are free.
 pub fn assign(
     blocks: &[Lifetime],
-    copied: &[Copied],
-    period: u32,
-    page_bytes: usize,
-    pages: u32,
-    used: &[Times],
-    which: Pages,
+    copied: &[CopyTiming],
+    memory: &PagedMemory,
 ) -> (Vec<Vec<Range<u32>>>, usize) {
+    let &PagedMemory { period, page_bytes, used, .. } = memory;
     let counts: Vec<usize> = blocks.iter().map(|block| block.bytes.div_ceil(page_bytes)).collect();
     let cut = quietest(blocks, copied, &counts, period);
     let (blocks, copied): (Vec<_>, Vec<_>) =
         blocks.iter().zip(copied).map(|(block, copied)| turned(block, copied, cut, period)).unzip();
     let used: Vec<Times> = used.iter().map(|times| turned_times(times, cut, period)).collect();
-    let pages_of = sweep(&blocks, &copied, &counts, period, pages, &used, which);
+    let pages_of = sweep(&blocks, &copied, &counts, &PagedMemory { used: &used, ..*memory });
     let missing = pages_of.iter().zip(&counts).map(|(pages, count)| count - pages.len()).sum();
     (pages_of.into_iter().map(joined).collect(), missing)
 }
@@ -95,7 +104,7 @@ fn joined(mut pages: Vec<u32>) -> Vec<Range<u32>> {
 }
 
 /// When the fewest pages are in use, or about to be copied out of, by what is not always there.
-fn quietest(blocks: &[Lifetime], copied: &[Copied], counts: &[usize], period: u32) -> u32 {
+fn quietest(blocks: &[Lifetime], copied: &[CopyTiming], counts: &[usize], period: u32) -> u32 {
     let mut changes: Vec<(u32, i64)> = Vec::new();
     let mut in_use = 0;
     for ((block, copied), &count) in blocks.iter().zip(copied).zip(counts) {
@@ -115,11 +124,11 @@ fn quietest(blocks: &[Lifetime], copied: &[Copied], counts: &[usize], period: u3
 }
 
 /// A block where the circle begins at `cut`.
-fn turned(block: &Lifetime, copied: &Copied, cut: u32, period: u32) -> (Lifetime, Copied) {
+fn turned(block: &Lifetime, copied: &CopyTiming, cut: u32, period: u32) -> (Lifetime, CopyTiming) {
     let from = (block.from + period - cut) % period;
     let until = from + (block.until - block.from);
     let ready = until + (copied.ready - block.until);
-    (Lifetime { from, until, ..*block }, Copied { ready, ..*copied })
+    (Lifetime { from, until, ..*block }, CopyTiming { ready, ..*copied })
 }
 
 /// The same of times.
@@ -156,13 +165,11 @@ fn chosen(free: &BTreeSet<Free>, until: u32, ready_by: u32, count: usize) -> Vec
 /// are never in use by what is smaller.
 fn sweep(
     blocks: &[Lifetime],
-    copied: &[Copied],
+    copied: &[CopyTiming],
     counts: &[usize],
-    period: u32,
-    pages: u32,
-    used: &[Times],
-    which: Pages,
+    memory: &PagedMemory,
 ) -> Vec<Vec<u32>> {
+    let &PagedMemory { period, pages, used, order: page_order, .. } = memory;
     let mut order: Vec<usize> = (0..blocks.len()).collect();
     // What is there both when the iteration begins and when it ends comes first, all of it.
     order.sort_by_key(|&at| (blocks[at].until <= period, blocks[at].from));
@@ -171,17 +178,17 @@ fn sweep(
     let mut free: BTreeSet<Free> =
         (0..pages).filter(|&page| !is_ever_used(page)).map(|page| (period, Reverse(0), page)).collect();
     // What else is free, and for how long, what comes next last.
-    let mut gaps: Vec<(Range<u32>, u32)> = (0..pages)
+    let mut free_times: Vec<(Range<u32>, u32)> = (0..pages)
         .zip(used)
         .flat_map(|(page, times)| {
-            gaps_of(times, period)
+            free_times(times, period)
                 .filter(|_| is_ever_used(page))
-                .map(move |gap| (gap, page))
+                .map(move |free_time| (free_time, page))
                 .collect::<Vec<_>>()
         })
         .collect();
-    gaps.sort_unstable_by_key(|(gap, page)| Reverse((gap.start, *page)));
-    // The end of the gap that a page is in, by page.
+    free_times.sort_unstable_by_key(|(free_time, page)| Reverse((free_time.start, *page)));
+    // The end of the free_time that a page is in, by page.
     let mut free_until = vec![period; pages as usize];
     let mut ends: BinaryHeap<Reverse<(u32, usize)>> = BinaryHeap::new();
     for at in order {
@@ -197,12 +204,14 @@ fn sweep(
                 pages_of[before].iter().map(|&page| (free_until[page as usize], Reverse(ready), page)),
             );
         }
-        while let Some((gap, page)) = gaps.pop_if(|(gap, _)| !is_over && gap.start <= now) {
-            free_until[page as usize] = gap.end;
-            free.insert((gap.end, Reverse(gap.start), page));
+        while let Some((free_time, page)) =
+            free_times.pop_if(|(free_time, _)| !is_over && free_time.start <= now)
+        {
+            free_until[page as usize] = free_time.end;
+            free.insert((free_time.end, Reverse(free_time.start), page));
         }
-        let ready_by = if which == Pages::Oldest { 0 } else { now.saturating_sub(copied[at].lead) };
-        let is_reserved = is_over && which == Pages::Reserved;
+        let ready_by = if page_order == PageOrder::Oldest { 0 } else { now.saturating_sub(copied[at].lead) };
+        let is_reserved = is_over && page_order == PageOrder::Reserved;
         let reserved = if is_reserved { copied[at].lead.min(from - until) } else { 0 };
         for page in chosen(&free, until, ready_by, counts[at]) {
             assert!(free.remove(&page), "what is taken was free");
@@ -217,10 +226,10 @@ fn sweep(
 }
 
 /// The times between these.
-fn gaps_of(times: &Times, period: u32) -> impl Iterator<Item = Range<u32>> {
+fn free_times(times: &Times, period: u32) -> impl Iterator<Item = Range<u32>> {
     let begins = std::iter::once(0).chain(times.iter().map(|time| time.end));
     let ends = times.iter().map(|time| time.start).chain([period]);
-    begins.zip(ends).map(|(begin, end)| begin..end).filter(|gap| !gap.is_empty())
+    begins.zip(ends).map(|(begin, end)| begin..end).filter(|free_time| !free_time.is_empty())
 }
 
 #[cfg(test)]
@@ -240,8 +249,12 @@ mod tests {
         })
     }
 
-    fn uncopied(blocks: &[Lifetime]) -> Vec<Copied> {
-        blocks.iter().map(|block| Copied { ready: block.until, lead: 0 }).collect()
+    fn memory(period: u32, pages: u32, used: &[Times], order: PageOrder) -> PagedMemory<'_> {
+        PagedMemory { period, page_bytes: PAGE, pages, used, order }
+    }
+
+    fn uncopied(blocks: &[Lifetime]) -> Vec<CopyTiming> {
+        blocks.iter().map(|block| CopyTiming { ready: block.until, lead: 0 }).collect()
     }
 
     fn is_alive(block: &Lifetime, now: u32) -> bool {
@@ -256,15 +269,15 @@ mod tests {
             blocks in prop::collection::vec(block(), 0..30),
             pages in 4u32..40,
             late in 0u32..5,
-            which in prop::sample::select(&Pages::ALL),
+            which in prop::sample::select(&PageOrder::ALL),
         ) {
             let (small, blocks): (Vec<_>, Vec<_>) = blocks.into_iter().partition(|block| block.bytes < PAGE);
             let offsets: Vec<usize> = (0..small.len()).map(|at| 700 * at).collect();
             let used = in_use(&small, &offsets, PERIOD, PAGE);
-            let copy = |block: &Lifetime| Copied { ready: block.until + late, lead: block.from % 3 };
-            let copied: Vec<Copied> = blocks.iter().map(copy).collect();
+            let copy = |block: &Lifetime| CopyTiming { ready: block.until + late, lead: block.from % 3 };
+            let copied: Vec<CopyTiming> = blocks.iter().map(copy).collect();
             prop_assume!(used.len() <= pages as usize);
-            let (assigned, missing) = assign(&blocks, &copied, PERIOD, PAGE, pages, &used, which);
+            let (assigned, missing) = assign(&blocks, &copied, &memory(PERIOD, pages, &used, which));
             let pages_of = |at: usize| -> Vec<u32> { assigned[at].iter().cloned().flatten().collect() };
             let needed: usize = blocks.iter().map(|block| block.bytes.div_ceil(PAGE)).sum();
             prop_assert_eq!((0..blocks.len()).map(|at| pages_of(at).len()).sum::<usize>() + missing, needed);
@@ -292,7 +305,7 @@ mod tests {
             let count = |block: &Lifetime| block.bytes.div_ceil(PAGE) as u32;
             let alive = |now| within.iter().filter(move |block| is_alive(block, now)).map(count).sum::<u32>();
             let most = (0..PERIOD).map(alive).max().unwrap_or(0);
-            prop_assert_eq!(assign(&within, &uncopied(&within), PERIOD, PAGE, most, &[], Pages::Fitting).1, 0);
+            prop_assert_eq!(assign(&within, &uncopied(&within), &memory(PERIOD, most, &[], PageOrder::Fitting)).1, 0);
         }
     }
 
@@ -301,49 +314,52 @@ mod tests {
         let block = |from, until| Lifetime { bytes: PAGE, from, until };
         let blocks = [block(0, 3), block(1, 2), block(4, 5), block(5, 6)];
         let pages = |blocks: &[Lifetime]| -> Vec<u32> {
-            let (assigned, missing) = assign(blocks, &uncopied(blocks), 8, PAGE, 3, &[], Pages::Fitting);
+            let (assigned, missing) =
+                assign(blocks, &uncopied(blocks), &memory(8, 3, &[], PageOrder::Fitting));
             assert_eq!(missing, 0);
             assigned.iter().map(|pages| pages[0].start).collect()
         };
         assert_eq!(pages(&blocks), [0, 1, 0, 0]);
         // Of those that are ready the last, or the first that is.
         let third = |ready: [u32; 3]| {
-            let copied = ready.map(|ready| Copied { ready, lead: 0 });
+            let copied = ready.map(|ready| CopyTiming { ready, lead: 0 });
             let blocks = [block(0, 2), block(0, 3), block(4, 5)];
-            assign(&blocks, &copied, 8, PAGE, 2, &[], Pages::Fitting).0[2][0].start
+            assign(&blocks, &copied, &memory(8, 2, &[], PageOrder::Fitting)).0[2][0].start
         };
         assert_eq!([[2, 3, 5], [2, 5, 5], [6, 5, 5]].map(third), [1, 0, 1]);
         // What is copied into takes what is ready before.
         let third = |lead, which| {
-            let copied = [(1, 0), (3, 0), (7, lead)].map(|(ready, lead)| Copied { ready, lead });
+            let copied = [(1, 0), (3, 0), (7, lead)].map(|(ready, lead)| CopyTiming { ready, lead });
             let blocks = [block(0, 1), block(0, 3), block(5, 7)];
-            assign(&blocks, &copied, 8, PAGE, 2, &[], which).0[2][0].start
+            assign(&blocks, &copied, &memory(8, 2, &[], which)).0[2][0].start
         };
-        assert_eq!([0, 2, 4].map(|lead| third(lead, Pages::Fitting)), [1, 1, 0]);
-        assert_eq!(third(0, Pages::Oldest), 0);
+        assert_eq!([0, 2, 4].map(|lead| third(lead, PageOrder::Fitting)), [1, 1, 0]);
+        assert_eq!(third(0, PageOrder::Oldest), 0);
         // Of a page that is in use for a part of the time the rest is as good, and no longer than is needed.
         let used = in_use(&[Lifetime { bytes: 2, from: 3, until: 5 }], &[PAGE], 8, PAGE);
         let blocks = [block(0, 3), block(1, 4), block(5, 8)];
-        let (assigned, missing) = assign(&blocks, &uncopied(&blocks), 8, PAGE, 2, &used, Pages::Fitting);
+        let (assigned, missing) =
+            assign(&blocks, &uncopied(&blocks), &memory(8, 2, &used, PageOrder::Fitting));
         assert_eq!((assigned, missing), (vec![vec![1..2], vec![0..1], vec![1..2]], 0));
         // Where something comes that is over the end, only what has gone by then is before it.
         assert_eq!(pages(&[block(7, 9), block(2, 8), block(3, 7)]), [1, 0, 1]);
     }
+
     #[test]
     fn what_is_there_at_the_cut_has_its_pages_ready_in_time() {
         let block = |from, until| Lifetime { bytes: PAGE, from, until };
         // One of the first two is always there, and the circle is cut at 2.
         let blocks = [block(6, 12), block(3, 10), block(4, 5)];
-        let copied = [12, 10, 5].map(|ready| Copied { ready, lead: if ready == 12 { 2 } else { 0 } });
-        let third = |which| assign(&blocks, &copied, 8, PAGE, 3, &[], which).0[2][0].start;
-        assert_eq!([Pages::Fitting, Pages::Reserved].map(third), [0, 2]);
+        let copied = [12, 10, 5].map(|ready| CopyTiming { ready, lead: if ready == 12 { 2 } else { 0 } });
+        let third = |which| assign(&blocks, &copied, &memory(8, 3, &[], which)).0[2][0].start;
+        assert_eq!([PageOrder::Fitting, PageOrder::Reserved].map(third), [0, 2]);
     }
 
     #[test]
     fn the_circle_is_cut_where_no_copy_is_under_way() {
         let block = |from, until| Lifetime { bytes: PAGE, from, until };
         let blocks = [block(6, 9), block(2, 4), block(0, 8)];
-        let copied = [11, 5, 8].map(|ready| Copied { ready, lead: 0 });
+        let copied = [11, 5, 8].map(|ready| CopyTiming { ready, lead: 0 });
         assert_eq!(quietest(&blocks, &copied, &[1, 1, 1], 8), 5);
         let (turned, copied) = turned(&blocks[0], &copied[0], 5, 8);
         assert_eq!((turned.from, turned.until, copied.ready), (1, 4, 6));

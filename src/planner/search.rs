@@ -6,19 +6,21 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::annealing::{Allowed, Course, anneal, courses};
-use super::bookings::{Booking, Timeline};
-use super::choices::{Choices, Model};
-use super::evaluation::Evaluation;
+use super::annealing::{Allowed, Restart, anneal, restarts};
+use super::assignment::{Assignment, Model};
+use super::incremental_cost::IncrementalCost;
 use super::kinds::Kinds;
+use super::problem::{Planner, TimedSchedule, scheduled};
 use super::relaxation::relax;
+use super::reservations::{CopyReservation, ReservationLimits, Timeline};
 use super::trial::Trial;
-use super::{Planner, Settled, scheduled};
-use crate::schedule::{Eviction, IntervalId, MOST_REACH, Reach, Schedule, Turn, Weighed};
+use crate::schedule::{
+    Eviction, EvictionOrder, IntervalId, MAX_PREFETCH_DISTANCE, PrefetchDistance, Schedule, WeightedRule,
+};
 
 /// Rules that are tried: powers of the time since the last use, and of that until the next; and the policy's own, which spares what is
 /// small.
-const RULES: [Option<Weighed>; 8] = [
+const RULES: [Option<WeightedRule>; 8] = [
     weighed(0.0, 0.5),
     weighed(0.5, 0.5),
     weighed(0.0, 0.25),
@@ -29,76 +31,82 @@ const RULES: [Option<Weighed>; 8] = [
     None,
 ];
 
-const fn weighed(idle: f64, until_next: f64) -> Option<Weighed> {
-    Some(Weighed { idle, until_next })
+const fn weighed(idle: f64, until_next: f64) -> Option<WeightedRule> {
+    Some(WeightedRule { idle, until_next })
 }
 
 /// Bookings that are tried: what is recomputed takes memory too, memory is in pieces, and copies that are not booked need
 /// lanes.
-const BOOKS: [Books; 10] = [
-    books(1.0, 1.0),
-    books(0.99, 1.0),
-    books(0.97, 1.0),
-    books(0.94, 1.0),
-    books(0.9, 1.0),
-    books(0.8, 1.0),
-    books(1.0, 0.8),
-    books(1.0, 0.6),
-    books(1.0, 0.4),
-    books(1.0, 0.2),
+const RESERVED_PARTS: [ReservedParts; 10] = [
+    reserved_parts(1.0, 1.0),
+    reserved_parts(0.99, 1.0),
+    reserved_parts(0.97, 1.0),
+    reserved_parts(0.94, 1.0),
+    reserved_parts(0.9, 1.0),
+    reserved_parts(0.8, 1.0),
+    reserved_parts(1.0, 0.8),
+    reserved_parts(1.0, 0.6),
+    reserved_parts(1.0, 0.4),
+    reserved_parts(1.0, 0.2),
 ];
 
-const fn books(budget: f64, lanes: f64) -> Books {
-    Books { budget, lanes }
+const fn reserved_parts(budget: f64, lanes: f64) -> ReservedParts {
+    ReservedParts { budget, lanes }
 }
 
 /// How far ahead is fetched what is not booked, besides the most: what is fetched too early takes the room of what is used before.
-const REACHES: [u64; 6] =
-    [MOST_REACH / 2, MOST_REACH / 4, MOST_REACH / 8, 3 * MOST_REACH / 32, MOST_REACH / 16, 0];
+const PREFETCH_DISTANCES: [u64; 6] = [
+    MAX_PREFETCH_DISTANCE / 2,
+    MAX_PREFETCH_DISTANCE / 4,
+    MAX_PREFETCH_DISTANCE / 8,
+    3 * MAX_PREFETCH_DISTANCE / 32,
+    MAX_PREFETCH_DISTANCE / 16,
+    0,
+];
 
 /// Parts of the budget that choices are made for: what is recomputed takes memory too, and ops do not take the same time when
 /// others are run between.
 const PARTS: [f64; 3] = [1.0, 0.97, 0.94];
 
 /// Ops that are run for improvements, at the most.
-const MOST_OPS: usize = 1_200_000;
+const MAX_OPS: usize = 1_200_000;
 /// Ops that are run for rules, and for bookings, at the most.
-const MOST_START_OPS: usize = 1_500_000;
+const MAX_START_OPS: usize = 1_500_000;
 /// Schedules that changes begin from, at the most.
-const MOST_STARTS: usize = 20;
+const MAX_STARTS: usize = 20;
 /// Ops that are run to weigh what is encoded, at the most.
-const MOST_ENCODING_OPS: usize = 400_000;
+const MAX_ENCODING_OPS: usize = 400_000;
 /// Parts of what can be encoded that are tried first, of those that save the most for their time.
 const ENCODED_PARTS: [f64; 6] = [1.0, 0.75, 0.5, 0.25, 0.125, 0.0625];
 
 /// What a schedule is made from.
 #[derive(Clone, Debug)]
-struct Draft {
+struct ScheduleCandidate {
     /// A schedule that does something already, and has its own rule.
     base: Option<Arc<Schedule>>,
     /// Whether what the iteration before left leaves at once: see [`Planner::schedule`].
     clears: bool,
-    rule: Option<Weighed>,
+    rule: Option<WeightedRule>,
     /// How far ahead is fetched what is not booked.
-    reach: Reach,
+    prefetch_distance: PrefetchDistance,
     /// Whether copies are booked that nothing is wished of.
-    books: Option<Books>,
+    reserved: Option<ReservedParts>,
     /// What is booked leaves as soon as its copy is made: a program that is not full all the time finds addresses more easily. What
     /// something is to be made from does better to stay.
     at_once: bool,
     /// By which copies are booked.
     timeline: Arc<Timeline>,
-    wishes: Wishes,
+    constraints: Constraints,
 }
 
-type Wishes = HashMap<IntervalId, Wish>;
+type Constraints = HashMap<IntervalId, Constraint>;
 
 /// What is wished with all of an iteration in view, for each part of the budget, and the time that this takes.
-pub type Chosen = OnceCell<Vec<(Wishes, Arc<Timeline>)>>;
+pub type AssignmentCache = OnceCell<Vec<(Constraints, Arc<Timeline>)>>;
 
 /// How much is booked.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Books {
+struct ReservedParts {
     /// The part of the budget that the program is to fit.
     budget: f64,
     /// The part of the time in which a lane may be at work.
@@ -107,31 +115,48 @@ struct Books {
 
 /// What to do with a storage in an interval, if it can be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum Constraint {
     /// Its copies are booked.
-    Book(Booking),
+    Reserve(CopyReservation),
     /// It is recomputed, and leaves in its turn.
-    Drop(Turn),
-    Leave(Turn),
+    Drop(EvictionOrder),
+    Leave(EvictionOrder),
     /// It leaves as soon as the interval begins, above all encoded.
     Release(Eviction),
 }
 
 /// Before all else, and after all that is wished.
-const FIRST: Booking = Booking { rank: 0, visited: None };
-const LAST: Booking = Booking { rank: u32::MAX, visited: None };
+const FIRST: CopyReservation = CopyReservation { rank: 0, visited: None };
+const LAST: CopyReservation = CopyReservation { rank: u32::MAX, visited: None };
 
 /// What is tried of a storage that takes long to recompute, in this order; of one whose copies others wait for.
-const SPARE_OPS: [Wish; 4] =
-    [Wish::Book(FIRST), Wish::Leave(Turn::Last), Wish::Leave(Turn::First), Wish::Drop(Turn::Any)];
-const SPARE_COPIES: [Wish; 4] =
-    [Wish::Drop(Turn::Any), Wish::Leave(Turn::Last), Wish::Book(FIRST), Wish::Leave(Turn::First)];
+const SPARE_OPS: [Constraint; 4] = [
+    Constraint::Reserve(FIRST),
+    Constraint::Leave(EvictionOrder::Last),
+    Constraint::Leave(EvictionOrder::First),
+    Constraint::Drop(EvictionOrder::Any),
+];
+const SPARE_COPIES: [Constraint; 4] = [
+    Constraint::Drop(EvictionOrder::Any),
+    Constraint::Leave(EvictionOrder::Last),
+    Constraint::Reserve(FIRST),
+    Constraint::Leave(EvictionOrder::First),
+];
 
-/// A draft that was tried.
-struct Tried {
-    draft: Draft,
+/// A candidate that was tried.
+struct TriedCandidate {
+    candidate: ScheduleCandidate,
     schedule: Arc<Schedule>,
     trial: Trial,
+}
+
+/// What distinguishes one run of the annealing from others.
+#[derive(Clone, Copy)]
+struct AnnealingRun {
+    budget_bytes: usize,
+    /// Whether moved storages may visit the device in between.
+    visit: bool,
+    restart: Restart,
 }
 
 /// A search for the fastest schedule of an iteration.
@@ -140,12 +165,12 @@ pub struct Search<'a> {
     /// Of an iteration in which nothing is evicted.
     timeline: Arc<Timeline>,
     /// The same wherever addresses end.
-    chosen: &'a Chosen,
-    best: Option<Tried>,
+    chosen: &'a AssignmentCache,
+    best: Option<TriedCandidate>,
     /// Drafts that changes may begin from, and how long they take.
-    starts: Vec<(u64, Draft)>,
+    starts: Vec<(u64, ScheduleCandidate)>,
     /// What changes led to, from each.
-    ends: Vec<Tried>,
+    ends: Vec<TriedCandidate>,
     /// What was tried last.
     last: Option<Arc<Schedule>>,
     /// While encodings are weighed: what was tried, and how long it took.
@@ -153,10 +178,10 @@ pub struct Search<'a> {
 }
 
 /// Of schedules that encodings are exchanged in, those that are run for longer afterwards.
-const MOST_CONTENDERS: usize = 4;
+const MAX_CONTENDERS: usize = 4;
 
 impl<'a> Search<'a> {
-    pub fn new(planner: Planner<'a>, chosen: &'a Chosen) -> Self {
+    pub fn new(planner: Planner<'a>, chosen: &'a AssignmentCache) -> Self {
         let Planner { iteration, profile, settings, .. } = planner;
         let page_bytes = settings.page_bytes(settings.budget_bytes);
         let timeline = Timeline::new(iteration, &profile.props, settings.ways.recompute, page_bytes);
@@ -175,13 +200,13 @@ impl<'a> Search<'a> {
     }
 
     /// Rests from now on so many times as long as it works.
-    pub fn rest(&mut self, rests: u32) {
-        self.planner.rests = rests;
+    pub fn set_throttle(&mut self, throttle: u32) {
+        self.planner.throttle = throttle;
     }
 
     /// The fastest schedules so far, the fastest first, and how they went.
     pub fn tried(&self) -> Vec<(&Arc<Schedule>, &Trial)> {
-        let mut tried: Vec<&Tried> = self.best.iter().chain(&self.ends).collect();
+        let mut tried: Vec<&TriedCandidate> = self.best.iter().chain(&self.ends).collect();
         tried.sort_by_key(|tried| tried.trial.step_ns);
         tried.into_iter().map(|tried| (&tried.schedule, &tried.trial)).collect()
     }
@@ -192,122 +217,137 @@ impl<'a> Search<'a> {
     }
 
     /// Whether a schedule takes almost the time of the fastest so far, or less; no more, where that costs nothing.
-    pub fn is_met_by(&self, settled: Option<&Settled>) -> bool {
-        let (Some(settled), Some(best_ns)) = (settled, self.best_ns()) else { return settled.is_some() };
-        let is_as_fast = || self.planner.is_as_fast(settled.step_ns, best_ns);
-        if self.costs_nothing() { settled.step_ns <= best_ns } else { is_as_fast() }
+    pub fn is_met_by(&self, timed: Option<&TimedSchedule>) -> bool {
+        let (Some(timed), Some(best_ns)) = (timed, self.best_ns()) else { return timed.is_some() };
+        let is_as_fast = || self.planner.is_as_fast(timed.step_ns, best_ns);
+        if self.costs_nothing() { timed.step_ns <= best_ns } else { is_as_fast() }
     }
 
     /// Whether nothing is made again in the fastest, and no op waits.
     pub fn costs_nothing(&self) -> bool {
-        let costs_nothing = |best: &Tried| best.trial.remade.is_empty() && best.trial.awaited.is_empty();
+        let costs_nothing =
+            |best: &TriedCandidate| best.trial.rematerialized.is_empty() && best.trial.awaited.is_empty();
         self.best.as_ref().is_some_and(costs_nothing)
     }
 
     /// Tries one rule, with copies booked if there may be any.
     pub fn try_one(&mut self) {
-        self.attempt_start(RULES[0], self.planner.settings.ways.offload.then_some(BOOKS[0]));
+        self.attempt_start(RULES[0], self.planner.settings.ways.offload.then_some(RESERVED_PARTS[0]));
     }
 
     /// Tries every rule, with copies booked and without.
     pub fn try_rules(&mut self) {
-        for &rule in self.first(&RULES) {
+        for &rule in self.affordable(&RULES) {
             self.attempt_start(rule, None);
         }
         self.try_clearing();
-        if self.best.as_ref().is_some_and(|best| !best.draft.clears) {
-            self.first(&RULES).iter().for_each(|&rule| self.attempt_start(rule, None));
+        if self.best.as_ref().is_some_and(|best| !best.candidate.clears) {
+            self.affordable(&RULES).iter().for_each(|&rule| self.attempt_start(rule, None));
         }
-        self.try_reaches();
+        self.try_prefetch_distances();
         if self.planner.settings.ways.offload {
-            self.try_books();
+            self.try_reservations();
         }
     }
 
-    /// The fastest draft, where storages may be copied.
-    fn fastest_with_copies(&self) -> Option<Draft> {
+    /// The fastest candidate, where storages may be copied.
+    fn fastest_with_copies(&self) -> Option<ScheduleCandidate> {
         let best = self.best.as_ref().filter(|_| self.planner.settings.ways.offload);
-        best.map(|best| best.draft.clone())
+        best.map(|best| best.candidate.clone())
     }
 
-    /// Tries the fastest draft with what the iteration before left leaving at once if it stays, or the other way round, where it may
+    /// Tries the fastest candidate with what the iteration before left leaving at once if it stays, or the other way round, where it may
     /// have to be copied.
     fn try_clearing(&mut self) {
-        let Some(draft) = self.fastest_with_copies() else { return };
-        self.attempt_draft(Draft { clears: !draft.clears, ..draft });
+        let Some(candidate) = self.fastest_with_copies() else { return };
+        self.attempt_candidate(ScheduleCandidate { clears: !candidate.clears, ..candidate });
     }
 
-    /// Tries how far ahead the fastest draft best fetches what it does not book, and before and after whether it hurries with what is
+    /// Tries how far ahead the fastest candidate best fetches what it does not book, and before and after whether it hurries with what is
     /// small.
-    fn try_reaches(&mut self) {
-        self.try_hurry();
-        let Some(draft) = self.fastest_with_copies() else { return };
-        for &parts in self.first(&REACHES) {
-            let reach = Reach { parts, ..draft.reach };
-            self.attempt_draft(Draft { reach, ..draft.clone() });
+    fn try_prefetch_distances(&mut self) {
+        self.try_small_early();
+        let Some(candidate) = self.fastest_with_copies() else { return };
+        for &parts in self.affordable(&PREFETCH_DISTANCES) {
+            let prefetch_distance = PrefetchDistance { parts, ..candidate.prefetch_distance };
+            self.attempt_candidate(ScheduleCandidate { prefetch_distance, ..candidate.clone() });
         }
-        self.try_hurry();
+        self.try_small_early();
     }
 
-    fn try_hurry(&mut self) {
-        let Some(draft) = self.fastest_with_copies() else { return };
-        let reach = Reach { hurries_small: !draft.reach.hurries_small, ..draft.reach };
-        self.attempt_draft(Draft { reach, ..draft });
+    fn try_small_early(&mut self) {
+        let Some(candidate) = self.fastest_with_copies() else { return };
+        let prefetch_distance = PrefetchDistance {
+            hurries_small: !candidate.prefetch_distance.hurries_small,
+            ..candidate.prefetch_distance
+        };
+        self.attempt_candidate(ScheduleCandidate { prefetch_distance, ..candidate });
     }
 
-    fn try_books(&mut self) {
-        let Some(rule) = self.best.as_ref().map(|best| best.draft.rule) else { return };
-        for &books in self.first(&BOOKS) {
-            self.attempt_start(rule, Some(books));
+    fn try_reservations(&mut self) {
+        let Some(rule) = self.best.as_ref().map(|best| best.candidate.rule) else { return };
+        for &reserved in self.affordable(&RESERVED_PARTS) {
+            self.attempt_start(rule, Some(reserved));
         }
-        if let Some(books) = self.best.as_ref().and_then(|best| best.draft.books) {
-            for &rule in self.first(&RULES) {
-                self.attempt_start(rule, Some(books));
+        if let Some(reserved) = self.best.as_ref().and_then(|best| best.candidate.reserved) {
+            for &rule in self.affordable(&RULES) {
+                self.attempt_start(rule, Some(reserved));
             }
         }
     }
 
     /// As many as there is time to try; one at the least.
-    pub fn first<'b, T>(&self, all: &'b [T]) -> &'b [T] {
-        &all[..self.planner.trials_in(MOST_START_OPS).max(1).min(all.len())]
+    pub fn affordable<'b, T>(&self, all: &'b [T]) -> &'b [T] {
+        &all[..self.planner.trials_in(MAX_START_OPS).max(1).min(all.len())]
     }
 
     /// Tries what is chosen with all of an iteration in view.
-    pub fn try_choices(&mut self) {
-        let best = self.best.as_ref().map(|best| &best.draft);
-        let (rule, reach) = best.map_or((RULES[0], Reach::MOST), |best| (best.rule, best.reach));
-        let most = self.planner.trials_in(MOST_START_OPS).max(1);
+    pub fn try_assignments(&mut self) {
+        let best = self.best.as_ref().map(|best| &best.candidate);
+        let (rule, prefetch_distance) =
+            best.map_or((RULES[0], PrefetchDistance::MAX), |best| (best.rule, best.prefetch_distance));
+        let most = self.planner.trials_in(MAX_START_OPS).max(1);
         let chosen = self.chosen.get_or_init(|| self.choose(most));
-        let drafts = chosen.iter().flat_map(|chosen| [true, false].map(|at_once| (chosen, at_once)));
-        for ((wishes, timeline), at_once) in drafts.take(most) {
-            let (timeline, wishes) = (timeline.clone(), wishes.clone());
+        let candidates = chosen.iter().flat_map(|chosen| [true, false].map(|at_once| (chosen, at_once)));
+        for ((constraints, timeline), at_once) in candidates.take(most) {
+            let (timeline, constraints) = (timeline.clone(), constraints.clone());
             let (base, clears) = (None, true);
-            self.attempt_draft(Draft { base, clears, rule, reach, books: None, at_once, timeline, wishes });
+            self.attempt_candidate(ScheduleCandidate {
+                base,
+                clears,
+                rule,
+                prefetch_distance,
+                reserved: None,
+                at_once,
+                timeline,
+                constraints,
+            });
         }
         self.try_clearing();
-        self.try_reaches();
+        self.try_prefetch_distances();
     }
 
     /// What is wished for parts of the budget, at most so often; and where both ways are allowed, if what is moved may come back for what is
     /// made from it.
-    fn choose(&self, most: usize) -> Vec<(Wishes, Arc<Timeline>)> {
+    fn choose(&self, most: usize) -> Vec<(Constraints, Arc<Timeline>)> {
         let Planner { iteration, settings, .. } = self.planner;
         let model = Model::new(iteration, &self.timeline, settings.ways);
         let ruled = self.best.as_ref();
-        let ruled = ruled.map(|best| Choices::of_decisions(&model, &best.trial.decisions));
+        let ruled = ruled.map(|best| Assignment::of_decisions(&model, &best.trial.decisions));
         let parts = PARTS.map(|part| {
             let budget_bytes = (settings.budget_bytes as f64 * part) as usize;
-            let relaxed = self.planner.at_leisure(|| relax(&model, budget_bytes));
-            (budget_bytes, [relaxed].into_iter().chain(ruled.clone()).collect::<Vec<Choices>>())
+            let relaxed = self.planner.throttled(|| relax(&model, budget_bytes));
+            (budget_bytes, [relaxed].into_iter().chain(ruled.clone()).collect::<Vec<Assignment>>())
         });
         let both_ways = settings.ways.offload && settings.ways.recompute;
         let visits = if both_ways { &[false, true][..] } else { &[false] };
         let mut chosen = Vec::new();
-        for course in courses(&model, settings.budget_bytes) {
+        for restart in restarts(&model, settings.budget_bytes) {
             for (budget_bytes, starts) in &parts {
                 for &visit in visits {
                     if chosen.len() < most {
-                        chosen.extend(self.chosen_from(starts, &model, *budget_bytes, visit, course));
+                        let run = AnnealingRun { budget_bytes: *budget_bytes, visit, restart };
+                        chosen.extend(self.chosen_from(starts, &model, run));
                     }
                 }
             }
@@ -320,71 +360,71 @@ impl<'a> Search<'a> {
     /// else may be dropped again.
     fn chosen_from(
         &self,
-        starts: &[Choices],
+        starts: &[Assignment],
         model: &Model<'_>,
-        budget_bytes: usize,
-        visit: bool,
-        course: Course,
-    ) -> [(Wishes, Arc<Timeline>); 2] {
+        run: AnnealingRun,
+    ) -> [(Constraints, Arc<Timeline>); 2] {
+        let AnnealingRun { budget_bytes, visit, restart } = run;
         let allowed = Allowed { visit, drop_again: false };
-        let energy_ns = |start: &&Choices| {
-            allowed.energy_ns(model, Evaluation::new(model, start, budget_bytes).outcome())
+        let energy_ns = |start: &&Assignment| {
+            allowed.energy_ns(model, IncrementalCost::new(model, start, budget_bytes).total())
         };
         let start = starts.iter().min_by(|one, other| energy_ns(one).total_cmp(&energy_ns(other)));
         let start = start.expect("there is at least one").clone();
-        let anneal = |model: &Model<'_>, start: Choices, allowed: Allowed| {
-            self.planner.at_leisure(|| anneal(model, start, budget_bytes, allowed, course))
+        let anneal = |model: &Model<'_>, start: Assignment, allowed: Allowed| {
+            self.planner.throttled(|| anneal(model, start, budget_bytes, allowed, restart))
         };
         let first = anneal(model, start, allowed);
-        let pauses_ns = Evaluation::new(model, &first, budget_bytes).remake_ns();
+        let pauses_ns = IncrementalCost::new(model, &first, budget_bytes).rematerialize_ns();
         let paused = Arc::new(self.timeline.with_pauses(&pauses_ns));
         let model = Model::new(self.planner.iteration, &paused, self.planner.settings.ways);
-        let start = first.clone().booked_anew(&model);
+        let start = first.clone().reserved_anew(&model);
         let then = anneal(&model, start, Allowed { visit, drop_again: true });
-        [(wishes(&first), self.timeline.clone()), (wishes(&then), paused)]
+        [(constraints(&first), self.timeline.clone()), (constraints(&then), paused)]
     }
 
-    fn attempt_start(&mut self, rule: Option<Weighed>, books: Option<Books>) {
-        let best = self.best.as_ref().map(|best| &best.draft);
-        let (clears, reach) = best.map_or((true, Reach::MOST), |best| (best.clears, best.reach));
+    fn attempt_start(&mut self, rule: Option<WeightedRule>, reserved: Option<ReservedParts>) {
+        let best = self.best.as_ref().map(|best| &best.candidate);
+        let (clears, prefetch_distance) =
+            best.map_or((true, PrefetchDistance::MAX), |best| (best.clears, best.prefetch_distance));
         let timeline = self.timeline.clone();
-        self.attempt_draft(Draft {
+        self.attempt_candidate(ScheduleCandidate {
             base: None,
             clears,
             rule,
-            reach,
-            books,
+            prefetch_distance,
+            reserved,
             at_once: false,
             timeline,
-            wishes: HashMap::new(),
+            constraints: HashMap::new(),
         });
     }
 
-    fn attempt_draft(&mut self, draft: Draft) {
-        let step_ns = self.attempt(draft.clone());
-        self.starts.extend(step_ns.map(|step_ns| (step_ns, draft)));
+    fn attempt_candidate(&mut self, candidate: ScheduleCandidate) {
+        let step_ns = self.attempt(candidate.clone());
+        self.starts.extend(step_ns.map(|step_ns| (step_ns, candidate)));
     }
 
     /// Whether there is time for changes.
     pub fn may_improve(&self) -> bool {
-        self.planner.trials_in(MOST_OPS) > 0
+        self.planner.trials_in(MAX_OPS) > 0
     }
 
     /// Tries changes, of the fastest schedule first, then of others: what is best to change is not always best at first.
     /// Whether that was of any use.
     pub fn improve(&mut self) -> bool {
         let before_ns = self.best_ns();
-        let mut trials = self.planner.trials_in(MOST_OPS);
+        let mut trials = self.planner.trials_in(MAX_OPS);
         let kinds = Kinds::of(self.planner.iteration);
         let mut starts = std::mem::take(&mut self.starts);
         starts.sort_by_key(|&(step_ns, _)| step_ns);
         starts.dedup_by_key(|&mut (step_ns, _)| step_ns);
-        for (_, start) in starts.into_iter().take(MOST_STARTS.min(trials)) {
+        for (_, start) in starts.into_iter().take(MAX_STARTS.min(trials)) {
             let champion = self.best.take();
             self.last = None;
             self.attempt(start);
             self.climb(&kinds, &mut trials);
-            let mut tried: Vec<Tried> = self.best.take().into_iter().chain(champion).collect();
+            let mut tried: Vec<TriedCandidate> = self.best.take().into_iter().chain(champion).collect();
             tried.sort_by_key(|tried| tried.trial.step_ns);
             let mut tried = tried.into_iter();
             self.best = tried.next();
@@ -393,7 +433,7 @@ impl<'a> Search<'a> {
         self.best_ns() < before_ns
     }
 
-    /// Weighs what can be encoded, by what it is worth: first all and parts of it, beside what the fastest draft does, what was `found`
+    /// Weighs what can be encoded, by what it is worth: first all and parts of it, beside what the fastest candidate does, what was `found`
     /// by all searches, and nothing; then kinds of storages and single ones, each the other way round, for as long as that is faster.
     /// What was tried first, and the fastest of the rest.
     pub fn encode(
@@ -405,43 +445,49 @@ impl<'a> Search<'a> {
             return Vec::new();
         }
         self.contenders = Some(Vec::new());
-        let clears = self.best.as_ref().is_none_or(|best| best.draft.clears);
+        let clears = self.best.as_ref().is_none_or(|best| best.candidate.clears);
         let plain = Arc::new(self.planner.schedule(clears));
         // Addresses that were planned are for other blocks.
         let found = found.map(|found| Arc::new(Schedule { layout: None, ..(**found).clone() }));
-        let based = [plain].into_iter().chain(found).map(|base| Draft {
+        let based = [plain].into_iter().chain(found).map(|base| ScheduleCandidate {
             base: Some(base),
             clears,
             rule: RULES[0],
-            reach: Reach::MOST,
-            books: None,
+            prefetch_distance: PrefetchDistance::MAX,
+            reserved: None,
             at_once: false,
             timeline: self.timeline.clone(),
-            wishes: HashMap::new(),
+            constraints: HashMap::new(),
         });
-        let fastest = self.best.as_ref().map(|best| best.draft.clone());
-        let starts: Vec<Draft> = fastest.into_iter().chain(based).collect();
+        let fastest = self.best.as_ref().map(|best| best.candidate.clone());
+        let starts: Vec<ScheduleCandidate> = fastest.into_iter().chain(based).collect();
         let free = ranked.iter().take_while(|(_, how)| *how == Eviction::Drop).count();
-        for part in self.first(&ENCODED_PARTS) {
+        for part in self.affordable(&ENCODED_PARTS) {
             let count = free + ((ranked.len() - free) as f64 * part).ceil() as usize;
             for start in &starts {
-                let released = ranked[..count].iter().map(|&(interval, how)| (interval, Wish::Release(how)));
-                let mut draft = start.clone();
-                draft.wishes.extend(released);
-                self.attempt(draft);
+                let released =
+                    ranked[..count].iter().map(|&(interval, how)| (interval, Constraint::Release(how)));
+                let mut candidate = start.clone();
+                candidate.constraints.extend(released);
+                self.attempt(candidate);
             }
         }
         let first = self.contenders.replace(Vec::new());
-        let mut trials = self.planner.trials_in(MOST_ENCODING_OPS);
+        let mut trials = self.planner.trials_in(MAX_ENCODING_OPS);
         while self.exchange(&starts[0], ranked, &mut trials) {}
         let mut exchanged = self.contenders.take().unwrap_or_default();
         exchanged.sort_by_key(|&(step_ns, _)| step_ns);
-        exchanged.truncate(MOST_CONTENDERS);
+        exchanged.truncate(MAX_CONTENDERS);
         first.into_iter().flatten().chain(exchanged).map(|(_, schedule)| schedule).collect()
     }
 
-    /// Encodes what is not, kind by kind and then one by one, and has what is do as in another draft; keeps what is faster.
-    fn exchange(&mut self, other: &Draft, ranked: &[(IntervalId, Eviction)], trials: &mut usize) -> bool {
+    /// Encodes what is not, kind by kind and then one by one, and has what is do as in another candidate; keeps what is faster.
+    fn exchange(
+        &mut self,
+        other: &ScheduleCandidate,
+        ranked: &[(IntervalId, Eviction)],
+        trials: &mut usize,
+    ) -> bool {
         let before_ns = self.best_ns();
         let kinds = Kinds::of(self.planner.iteration);
         let kind = |&(interval, _): &(IntervalId, Eviction)| kinds.of_interval[interval.0 as usize];
@@ -455,22 +501,23 @@ impl<'a> Search<'a> {
         groups.retain(|group| group.len() > 1);
         groups.extend(ranked.iter().map(|&one| vec![one]));
         for group in groups {
-            let Some(Tried { draft, .. }) = &self.best else { return false };
+            let Some(TriedCandidate { candidate, .. }) = &self.best else { return false };
             if *trials == 0 {
                 return false;
             }
             *trials -= 1;
-            let mut draft = draft.clone();
-            let is_released = |&(interval, how)| draft.wishes.get(&interval) == Some(&Wish::Release(how));
+            let mut candidate = candidate.clone();
+            let is_released =
+                |&(interval, how)| candidate.constraints.get(&interval) == Some(&Constraint::Release(how));
             let all_are = group.iter().all(is_released);
             for (interval, how) in group {
-                match (all_are, other.wishes.get(&interval)) {
-                    (false, _) => draft.wishes.insert(interval, Wish::Release(how)),
-                    (true, Some(&wish)) => draft.wishes.insert(interval, wish),
-                    (true, None) => draft.wishes.remove(&interval),
+                match (all_are, other.constraints.get(&interval)) {
+                    (false, _) => candidate.constraints.insert(interval, Constraint::Release(how)),
+                    (true, Some(&constraint)) => candidate.constraints.insert(interval, constraint),
+                    (true, None) => candidate.constraints.remove(&interval),
                 };
             }
-            self.attempt(draft);
+            self.attempt(candidate);
         }
         self.best_ns() != before_ns
     }
@@ -504,32 +551,33 @@ impl<'a> Search<'a> {
         let mut tried = HashSet::new();
         let mut improved = false;
         while *trials > 0
-            && let Some(Tried { draft, trial, .. }) = &self.best
+            && let Some(TriedCandidate { candidate, trial, .. }) = &self.best
         {
             let mut costs_ns: HashMap<K, [u64; 2]> = HashMap::new();
-            for (way, costs) in [&trial.remade, &trial.awaited].into_iter().enumerate() {
+            for (way, costs) in [&trial.rematerialized, &trial.awaited].into_iter().enumerate() {
                 for &(interval, cost_ns) in costs {
                     costs_ns.entry(group(interval)).or_default()[way] += cost_ns;
                 }
             }
             let untried = costs_ns.into_iter().filter(|(key, _)| !tried.contains(key));
-            let dearest = untried.max_by_key(|&(key, [remade_ns, awaited_ns])| (remade_ns + awaited_ns, key));
-            let Some((key, [remade_ns, awaited_ns])) = dearest else { break };
+            let dearest = untried
+                .max_by_key(|&(key, [rematerialized_ns, awaited_ns])| (rematerialized_ns + awaited_ns, key));
+            let Some((key, [rematerialized_ns, awaited_ns])) = dearest else { break };
             tried.insert(key);
-            let wishes = if remade_ns >= awaited_ns { SPARE_OPS } else { SPARE_COPIES };
-            let (draft, before_ns, members) = (draft.clone(), trial.step_ns, members(&key));
-            for wish in wishes {
-                let possible = match wish {
-                    Wish::Book(_) => self.planner.settings.ways.offload,
-                    Wish::Drop(_) => self.planner.settings.ways.recompute,
-                    Wish::Leave(_) | Wish::Release(_) => true,
+            let constraints = if rematerialized_ns >= awaited_ns { SPARE_OPS } else { SPARE_COPIES };
+            let (candidate, before_ns, members) = (candidate.clone(), trial.step_ns, members(&key));
+            for constraint in constraints {
+                let possible = match constraint {
+                    Constraint::Reserve(_) => self.planner.settings.ways.offload,
+                    Constraint::Drop(_) => self.planner.settings.ways.recompute,
+                    Constraint::Leave(_) | Constraint::Release(_) => true,
                 };
                 if !possible || *trials == 0 {
                     continue;
                 }
                 *trials -= 1;
-                let mut changed = draft.clone();
-                changed.wishes.extend(members.iter().map(|&member| (member, wish)));
+                let mut changed = candidate.clone();
+                changed.constraints.extend(members.iter().map(|&member| (member, constraint)));
                 if self.attempt(changed).is_some_and(|step_ns| step_ns < before_ns) {
                     improved = true;
                     break;
@@ -539,9 +587,9 @@ impl<'a> Search<'a> {
         improved
     }
 
-    /// Tries a draft, and keeps it if it is the fastest so far. How long it takes; `None` if it fails, or is like the last.
-    fn attempt(&mut self, draft: Draft) -> Option<u64> {
-        let schedule = Arc::new(self.schedule(&draft));
+    /// Tries a candidate, and keeps it if it is the fastest so far. How long it takes; `None` if it fails, or is like the last.
+    fn attempt(&mut self, candidate: ScheduleCandidate) -> Option<u64> {
+        let schedule = Arc::new(self.schedule(&candidate));
         if self.last.as_ref() == Some(&schedule) {
             return None;
         }
@@ -552,49 +600,53 @@ impl<'a> Search<'a> {
             contenders.push((step_ns, schedule.clone()));
         }
         if self.best_ns().is_none_or(|best_ns| step_ns < best_ns) {
-            self.best = Some(Tried { draft, schedule, trial });
+            self.best = Some(TriedCandidate { candidate, schedule, trial });
         }
         Some(step_ns)
     }
 
-    fn schedule(&self, draft: &Draft) -> Schedule {
-        let Draft { clears, rule, reach, .. } = *draft;
-        let ruled = || Schedule { rule, reach, ..self.planner.schedule(clears) };
-        let mut schedule = draft.base.as_ref().map_or_else(ruled, |base| (**base).clone());
-        for (&interval, &wish) in &draft.wishes {
+    fn schedule(&self, candidate: &ScheduleCandidate) -> Schedule {
+        let ScheduleCandidate { clears, rule, prefetch_distance, .. } = *candidate;
+        let ruled = || Schedule { rule, reach: prefetch_distance, ..self.planner.schedule(clears) };
+        let mut schedule = candidate.base.as_ref().map_or_else(ruled, |base| (**base).clone());
+        for (&interval, &constraint) in &candidate.constraints {
             let at = interval.0 as usize;
             let interval = &mut schedule.intervals[at];
-            match wish {
-                Wish::Leave(turn) => interval.turn = turn,
-                Wish::Drop(turn) => (interval.how, interval.turn) = (Some(Eviction::Drop), turn),
-                Wish::Release(how) => {
+            match constraint {
+                Constraint::Leave(turn) => interval.turn = turn,
+                Constraint::Drop(turn) => (interval.how, interval.turn) = (Some(Eviction::Drop), turn),
+                Constraint::Release(how) => {
                     let (_, op) = self.planner.iteration.of_interval[at];
                     schedule.releases.push((op, IntervalId(at as u32), how));
                 }
-                Wish::Book(_) => {}
+                Constraint::Reserve(_) => {}
             }
         }
-        let wish = |interval| draft.wishes.get(&interval).copied();
-        let is_booked = |wish: &Wish| matches!(wish, Wish::Book(_));
-        if draft.books.is_some() || draft.wishes.values().any(is_booked) {
-            let books = draft.books.unwrap_or(books(1.0, 1.0));
-            let budget_bytes = (self.planner.settings.budget_bytes as f64 * books.budget) as usize;
-            let booking = |interval| match wish(interval) {
-                Some(Wish::Book(booking)) => Some(booking),
-                None => draft.books.map(|_| LAST),
+        let constraint = |interval| candidate.constraints.get(&interval).copied();
+        let is_reserved = |constraint: &Constraint| matches!(constraint, Constraint::Reserve(_));
+        if candidate.reserved.is_some() || candidate.constraints.values().any(is_reserved) {
+            let reserved = candidate.reserved.unwrap_or(reserved_parts(1.0, 1.0));
+            let budget_bytes = (self.planner.settings.budget_bytes as f64 * reserved.budget) as usize;
+            let reservation = |interval| match constraint(interval) {
+                Some(Constraint::Reserve(reservation)) => Some(reservation),
+                None => candidate.reserved.map(|_| LAST),
                 Some(_) => None,
             };
-            draft.timeline.book(&mut schedule, budget_bytes, books.lanes, draft.at_once, booking);
+            let limits =
+                ReservationLimits { budget_bytes, lanes_part: reserved.lanes, at_once: candidate.at_once };
+            candidate.timeline.reserve(&mut schedule, limits, reservation);
         }
         schedule.releases.sort_unstable_by_key(|&(op, interval, _)| (op, interval));
         schedule
     }
 }
 
-fn wishes(choices: &Choices) -> Wishes {
-    let (dropped, moved) = choices.leaving();
-    let dropped = dropped.into_iter().map(|interval| (interval, Wish::Drop(Turn::First)));
+fn constraints(assignment: &Assignment) -> Constraints {
+    let (dropped, moved) = assignment.leaving();
+    let dropped = dropped.into_iter().map(|interval| (interval, Constraint::Drop(EvictionOrder::First)));
     let moved = moved.into_iter().zip(1..);
-    let moved = moved.map(|((interval, visited), rank)| (interval, Wish::Book(Booking { rank, visited })));
+    let moved = moved.map(|((interval, visited), rank)| {
+        (interval, Constraint::Reserve(CopyReservation { rank, visited }))
+    });
     dropped.chain(moved).collect()
 }

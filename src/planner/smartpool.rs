@@ -8,44 +8,15 @@
 //! leaves is left to [`ejection`](super::ejection).
 
 use super::ejection;
-
-/// Memory that is in use for part of an iteration.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Lifetime {
-    pub bytes: usize,
-    /// When it begins, less than the period.
-    pub from: u32,
-    /// When it has ended: more than `from` by a period at the most, which is all the time.
-    pub until: u32,
-}
+use super::lifetime::{Lifetime, peak_bytes};
 
 /// Where blocks are.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Placed {
+pub struct PlacedBlocks {
     /// By block.
     pub offsets: Vec<usize>,
     /// Where the highest ends.
     pub footprint_bytes: usize,
-}
-
-/// The most bytes in use at once, which no placement has less than.
-pub fn peak_bytes(blocks: &[Lifetime], period: u32) -> usize {
-    let mut change_bytes = vec![0isize; period as usize + 1];
-    for block in blocks {
-        let bytes = block.bytes as isize;
-        change_bytes[block.from as usize] += bytes;
-        change_bytes[block.until.min(period) as usize] -= bytes;
-        if block.until > period {
-            change_bytes[0] += bytes;
-            change_bytes[(block.until - period) as usize] -= bytes;
-        }
-    }
-    let mut used_bytes = 0;
-    let used = change_bytes.into_iter().map(|change| {
-        used_bytes += change;
-        used_bytes as usize
-    });
-    used.max().unwrap_or(0)
 }
 
 /// Orders that are tried, by what comes first.
@@ -68,21 +39,21 @@ fn length(block: &Lifetime) -> u128 {
 
 /// Places blocks so that none overlap that are alive together, and the footprint is small. Ends as soon as that is `enough_bytes`
 /// or, if some placement was found, after so many steps; a step is one look at a block that was placed before.
-pub fn place(blocks: &[Lifetime], period: u32, enough_bytes: usize, most_steps: u64) -> Placed {
+pub fn place(blocks: &[Lifetime], period: u32, enough_bytes: usize, most_steps: u64) -> PlacedBlocks {
     let goal_bytes = peak_bytes(blocks, period).max(enough_bytes);
-    let mut placing = Placing { blocks, period, taken: Vec::with_capacity(blocks.len()), steps: 0 };
-    let ordered = placing.in_orders(goal_bytes, most_steps / ORDERED_PART);
-    let most_steps = most_steps.saturating_sub(placing.steps);
+    let mut search = PlacementSearch { blocks, period, taken: Vec::with_capacity(blocks.len()), steps: 0 };
+    let ordered = search.in_orders(goal_bytes, most_steps / ORDERED_PART);
+    let most_steps = most_steps.saturating_sub(search.steps);
     if ordered.footprint_bytes <= goal_bytes || most_steps == 0 {
         return ordered;
     }
-    placing.one_by_one(ordered, goal_bytes, most_steps)
+    search.one_by_one(ordered, goal_bytes, most_steps)
 }
 
 /// What each order makes of them by itself: some have few blocks at high addresses for most of the time.
-pub fn in_each_order(blocks: &[Lifetime], period: u32) -> [Placed; ORDERS.len()] {
-    let mut placing = Placing { blocks, period, taken: Vec::with_capacity(blocks.len()), steps: 0 };
-    ORDERS.map(|key| placing.in_order(&ordered(blocks, key)))
+pub fn in_each_order(blocks: &[Lifetime], period: u32) -> [PlacedBlocks; ORDERS.len()] {
+    let mut search = PlacementSearch { blocks, period, taken: Vec::with_capacity(blocks.len()), steps: 0 };
+    ORDERS.map(|key| search.in_order(&ordered(blocks, key)))
 }
 
 fn ordered(blocks: &[Lifetime], key: fn(&Lifetime) -> u128) -> Vec<u32> {
@@ -110,7 +81,7 @@ fn bring_forward(
     order.extend(keyed.into_iter().map(|(_, at)| at));
 }
 
-struct Placing<'a> {
+struct PlacementSearch<'a> {
     blocks: &'a [Lifetime],
     period: u32,
     /// Begin, end and lifetime of what is placed, by where it begins.
@@ -118,12 +89,12 @@ struct Placing<'a> {
     steps: u64,
 }
 
-impl Placing<'_> {
+impl PlacementSearch<'_> {
     /// The best of all orders, each improved, until one is good enough or for so many steps.
-    fn in_orders(&mut self, goal_bytes: usize, most_steps: u64) -> Placed {
+    fn in_orders(&mut self, goal_bytes: usize, most_steps: u64) -> PlacedBlocks {
         let blocks = self.blocks;
         let mut orders = ORDERS.map(|key| ordered(blocks, key));
-        let mut best: Option<Placed> = None;
+        let mut best: Option<PlacedBlocks> = None;
         let mut least_bytes = [usize::MAX; ORDERS.len()];
         for round in 0.. {
             for (order, least_bytes) in orders.iter_mut().zip(&mut least_bytes) {
@@ -154,8 +125,8 @@ impl Placing<'_> {
 
     /// What is always there at the bottom, the large blocks by ejection search, and the small ones where they find room: if
     /// they do not find it, by ejection search as well.
-    fn one_by_one(&mut self, ordered: Placed, goal_bytes: usize, most_steps: u64) -> Placed {
-        let Placing { blocks, period, .. } = *self;
+    fn one_by_one(&mut self, ordered: PlacedBlocks, goal_bytes: usize, most_steps: u64) -> PlacedBlocks {
+        let PlacementSearch { blocks, period, .. } = *self;
         let lasts = |at: &u32| length(&blocks[*at as usize]) >= u128::from(period);
         let mut order: Vec<u32> = (0..blocks.len() as u32).collect();
         order.sort_by_key(|at| (!lasts(at), blocks[*at as usize].bytes));
@@ -166,14 +137,16 @@ impl Placing<'_> {
             let (small, large) = rest.split_at(small);
             let mut large = large.to_vec();
             large.sort_by_key(|&at| placed.offsets[at as usize]);
-            let before =
-                std::mem::replace(&mut placed, Placed { offsets: vec![0; blocks.len()], footprint_bytes: 0 });
+            let before = std::mem::replace(
+                &mut placed,
+                PlacedBlocks { offsets: vec![0; blocks.len()], footprint_bytes: 0 },
+            );
             self.taken.clear();
             lasting.iter().for_each(|&at| self.take(&mut placed, at));
             let base_bytes = placed.footprint_bytes;
             let those: Vec<Lifetime> = large.iter().map(|&at| blocks[at as usize]).collect();
-            let mut placing = Placing { blocks: &those, period, taken: Vec::new(), steps: 0 };
-            let mut found = placing.in_order(&Vec::from_iter(0..those.len() as u32));
+            let mut search = PlacementSearch { blocks: &those, period, taken: Vec::new(), steps: 0 };
+            let mut found = search.in_order(&Vec::from_iter(0..those.len() as u32));
             used_steps += ejection::better(
                 &those,
                 period,
@@ -207,9 +180,9 @@ impl Placing<'_> {
         small
     }
 
-    fn in_order(&mut self, order: &[u32]) -> Placed {
+    fn in_order(&mut self, order: &[u32]) -> PlacedBlocks {
         self.taken.clear();
-        let mut placed = Placed { offsets: vec![0; self.blocks.len()], footprint_bytes: 0 };
+        let mut placed = PlacedBlocks { offsets: vec![0; self.blocks.len()], footprint_bytes: 0 };
         for &at in order {
             self.take(&mut placed, at);
         }
@@ -217,12 +190,12 @@ impl Placing<'_> {
         placed
     }
 
-    fn take(&mut self, placed: &mut Placed, at: u32) {
+    fn take(&mut self, placed: &mut PlacedBlocks, at: u32) {
         let offset = self.lowest(&self.blocks[at as usize]);
         self.take_at(placed, at, offset);
     }
 
-    fn take_at(&mut self, placed: &mut Placed, at: u32, offset: usize) {
+    fn take_at(&mut self, placed: &mut PlacedBlocks, at: u32, offset: usize) {
         let block = &self.blocks[at as usize];
         let place = self.taken.partition_point(|&(begin, ..)| begin < offset);
         self.taken.insert(place, (offset, offset + block.bytes, block.from, block.until));

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::addresses::Blocks;
-use super::iteration::{Iteration, Slot, Step};
+use super::blocks::IterationBlocks;
+use super::iteration::{Iteration, IterationStep, Slot};
 use crate::OvercommitDevice;
 use crate::config::{Planning, Settings};
 use crate::engine::sim::{Profile, SimEngine};
 use crate::engine::{Engine, Lane, Mark, Ran};
 use crate::error::Error;
 use crate::pool::{Input, Pending, Pool, StorageId, Takings};
-use crate::schedule::{Decision, Done, IntervalId, PlanId, Schedule, StreamId};
+use crate::schedule::{Decision, IntervalId, PlanId, Schedule, ScheduleOutcome, StreamId};
 
 /// How often the iteration is run at the least: the last time, what there is at its beginning is what is left at its end.
 pub const ITERATIONS: usize = 3;
@@ -22,8 +22,23 @@ pub const MANY_ITERATIONS: usize = 8;
 /// How often it is run without a schedule before: memory is then as a program leaves it that begins to follow one.
 pub const UNPLANNED: usize = 2;
 
+/// How long a trial runs.
+#[derive(Clone, Copy, Debug)]
+pub struct TrialLength {
+    /// Iterations without a schedule before.
+    pub unplanned: usize,
+    /// Iterations with it.
+    pub iterations: usize,
+}
+
+impl Default for TrialLength {
+    fn default() -> Self {
+        TrialLength { unplanned: 0, iterations: ITERATIONS }
+    }
+}
+
 /// Storages that are looked at for what is to leave, in the time of an op.
-const LOOKS_PER_OP: u64 = 256;
+const CANDIDATES_PER_OP: u64 = 256;
 
 /// What errors of a trial name, which no program gets to see.
 const DEVICE: OvercommitDevice = OvercommitDevice::Host(0);
@@ -36,11 +51,11 @@ pub struct Trial {
     /// What was evicted in it.
     pub decisions: Vec<Decision>,
     /// What was made again in it, by the interval that it was in, and how long that took.
-    pub remade: Vec<(IntervalId, u64)>,
+    pub rematerialized: Vec<(IntervalId, u64)>,
     /// How long its ops waited for copies, by the interval of what was copied.
     pub awaited: Vec<(IntervalId, u64)>,
     /// Where addresses have no end: the blocks that it took.
-    pub blocks: Option<Blocks>,
+    pub blocks: Option<IterationBlocks>,
     /// What it took to run it, in ops: one that much is evicted for takes longer.
     pub step_ops: usize,
 }
@@ -54,16 +69,16 @@ pub fn run(
     profile: &Profile,
     settings: &Settings,
     schedule: Option<&Arc<Schedule>>,
-    unplanned: usize,
-    iterations: usize,
+    length: TrialLength,
 ) -> Result<Trial, Error> {
+    let TrialLength { unplanned, iterations } = length;
     let engine = Arc::new(SimEngine::new(profile));
     // What a replay knows beforehand is of other storages.
     let settings = Settings { planning: Planning::Off, record: false, foresight: None, ..settings.clone() };
     let limit_bytes = settings.whole_pages(settings.budget_bytes);
     let pool = Pool::new(DEVICE, engine.clone(), settings);
     let handles = vec![None; iteration.size_bytes.len()];
-    let mut running = Running { iteration, pool, handles, launches: Vec::new() };
+    let mut running = TrialRun { iteration, pool, handles, launches: Vec::new() };
     running.begin()?;
     for _ in 0..unplanned {
         iteration.steps.iter().try_for_each(|step| running.step(step))?;
@@ -88,18 +103,18 @@ pub fn run(
     }
     let settled = ITERATIONS - 1;
     let step_ns = (end_ns(&engine) - begins_ns[settled]) / (iterations - settled) as u64;
-    let Done { evicted: decisions, remade, copied } = running.pool.done();
+    let ScheduleOutcome { evicted: decisions, remade: rematerialized, copied } = running.pool.done();
     let ran = engine.recorded();
     let awaited = awaited(&ran, &copied);
     let residents = running.pool.residents_in_intervals();
-    let looks = running.pool.looks() / (unplanned + iterations) as u64;
-    let step_ops = iteration.ops.len().max((looks / LOOKS_PER_OP) as usize);
+    let candidates_scanned = running.pool.looks() / (unplanned + iterations) as u64;
+    let step_ops = iteration.ops.len().max((candidates_scanned / CANDIDATES_PER_OP) as usize);
     let blocks = running.pool.takings().map(|takings| {
         let taken = takings.now() - begins[iterations - 1];
         let ready = Ready::new(&ran_before, &ran, &running.launches, taken);
-        Blocks::new(limit_bytes, takings, &begins, residents, |work| ready.at(work))
+        IterationBlocks::new(limit_bytes, takings, &begins, residents, |work| ready.at(work))
     });
-    Ok(Trial { step_ns, decisions, remade, awaited, blocks, step_ops })
+    Ok(Trial { step_ns, decisions, rematerialized, awaited, blocks, step_ops })
 }
 
 /// How long ops waited for copies, by the interval of what was copied meanwhile: on the lane of the copy that an op waited
@@ -160,7 +175,7 @@ impl Ready {
     }
 }
 
-struct Running<'a> {
+struct TrialRun<'a> {
     iteration: &'a Iteration,
     pool: Pool,
     handles: Vec<Option<StorageId>>,
@@ -168,7 +183,7 @@ struct Running<'a> {
     launches: Vec<(u32, Mark)>,
 }
 
-impl Running<'_> {
+impl TrialRun<'_> {
     fn handle(&self, slot: Slot) -> StorageId {
         self.handles[slot as usize].expect("a log names what is there")
     }
@@ -224,9 +239,9 @@ impl Running<'_> {
         Ok(())
     }
 
-    fn step(&mut self, step: &Step) -> Result<(), Error> {
+    fn step(&mut self, step: &IterationStep) -> Result<(), Error> {
         match step {
-            Step::Op { instruction, inputs, outputs } => {
+            IterationStep::Op { instruction, inputs, outputs } => {
                 let mut given = crate::op::Inputs::<Input>::new();
                 for (&(slot, consumed), view) in inputs.iter().zip(&instruction.views) {
                     given.push(Input { id: self.handle(slot), view: *view, consumed });
@@ -247,20 +262,20 @@ impl Running<'_> {
                     self.handles[slot as usize] = Some(id);
                 }
             }
-            Step::Write(slot) => self.write(*slot)?,
-            Step::Read(slot) => {
+            IterationStep::Write(slot) => self.write(*slot)?,
+            IterationStep::Read(slot) => {
                 let id = self.handle(*slot);
                 let access = self.pool.begin_read(id)?;
                 let waited = access.wait();
                 self.pool.end_read(id)?;
                 waited.map_err(|source| Error::Engine { device: DEVICE, source })?;
             }
-            Step::Free(slot) => {
+            IterationStep::Free(slot) => {
                 if let Some(id) = self.handles[*slot as usize].take() {
                     self.pool.release(id);
                 }
             }
-            Step::Sync => self
+            IterationStep::Sync => self
                 .pool
                 .ends()
                 .into_iter()

@@ -10,28 +10,28 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use super::choices::{Choice, Choices, Gap, Model};
+use super::assignment::{Assignment, Choice, Model, ModelInterval};
 use super::iteration::Slot;
-use super::lanes::Lanes;
+use super::lanes::CopyLanes;
 
 /// Storages that are looked at to make one again, at the most; what takes more counts as too dear.
-const MOST_ANCESTORS: usize = 256;
+const MAX_ANCESTORS: usize = 256;
 /// The time that counts for it.
-const TOO_DEAR_NS: i64 = 10_000_000_000_000;
+const TOO_COSTLY_NS: i64 = 10_000_000_000_000;
 
 /// No event brings it back before its interval ends.
 const NEVER: u32 = u32::MAX;
 
 /// What choices come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct AssignmentCost {
     /// Time to make again what was dropped.
     pub recompute_ns: f64,
     /// Bytes beyond the budget, as parts of it, added up over all ops.
     pub excess: f64,
 }
 
-impl Outcome {
+impl AssignmentCost {
     /// Where an excess of the whole budget at one op counts as so much time.
     pub fn with_excess_ns(self, excess_ns: f64) -> f64 {
         self.recompute_ns + excess_ns * self.excess
@@ -40,23 +40,23 @@ impl Outcome {
 
 /// What is made again at an op.
 #[derive(Clone, Debug, Default)]
-struct Event {
+struct Rematerialization {
     /// The time of the ops that run again, and with that of the copies that they wait for.
     rerun_ns: i64,
     cost_ns: i64,
     /// What is held beside.
-    beside_bytes: i64,
+    transient_bytes: i64,
     /// Intervals that it depends on.
     looked_at: Vec<u32>,
     /// Those of them that it ends.
     ended: Vec<u32>,
 }
 
-/// Choices, and what they come to.
+/// Assignment, and what they come to.
 #[derive(Debug)]
-pub struct Evaluation<'a> {
+pub struct IncrementalCost<'a> {
     model: &'a Model<'a>,
-    choices: Choices,
+    assignment: Assignment,
     budget_bytes: i64,
     /// By interval: when the storage is to be away, and which event brings it back before.
     away: Vec<Range<u32>>,
@@ -65,12 +65,12 @@ pub struct Evaluation<'a> {
     copied_ns: Vec<[u64; 2]>,
     visited: Vec<Range<u32>>,
     /// By op of this iteration and the next.
-    events: Vec<Event>,
+    events: Vec<Rematerialization>,
     /// By interval, the ops of events that depend on it.
-    lookers: Vec<Vec<u32>>,
+    dependents: Vec<Vec<u32>>,
     /// Bytes held at each op, and what is held beside to make something again.
     held_bytes: Vec<i64>,
-    beside_bytes: Vec<i64>,
+    transient_bytes: Vec<i64>,
     excess_bytes: i64,
     recompute_ns: i64,
     /// Events that are to be run anew.
@@ -79,6 +79,14 @@ pub struct Evaluation<'a> {
     walk: Walk,
     /// Ops and events that were looked at so far.
     work: usize,
+}
+
+/// A rematerialization that is recomputed.
+struct Update {
+    op: u32,
+    event: Rematerialization,
+    /// The intervals that it ended before or ends now, with the op that ended them before.
+    ended: Vec<(u32, u32)>,
 }
 
 /// What would be allocated again for each event.
@@ -115,42 +123,42 @@ impl Walk {
     }
 }
 
-impl<'a> Evaluation<'a> {
+impl<'a> IncrementalCost<'a> {
     /// Of choices, if the budget is so large.
-    pub fn new(model: &'a Model<'a>, choices: &Choices, budget_bytes: usize) -> Self {
-        let (ops, gaps) = (model.ops(), model.gaps.len());
+    pub fn new(model: &'a Model<'a>, assignment: &Assignment, budget_bytes: usize) -> Self {
+        let (ops, intervals) = (model.ops(), model.intervals.len());
         let held_bytes: Vec<i64> = model.timeline.need_bytes().iter().map(|&bytes| bytes as i64).collect();
         let budget_bytes = budget_bytes as i64;
         let excess = held_bytes.iter().map(|bytes| (bytes - budget_bytes).max(0));
-        let mut evaluation = Evaluation {
+        let mut cost = IncrementalCost {
             model,
-            choices: model.kept(),
+            assignment: model.kept(),
             budget_bytes,
-            away: vec![0..0; gaps],
-            back: vec![NEVER; gaps],
-            copied_ns: vec![[u64::MAX; 2]; gaps],
-            visited: vec![0..0; gaps],
-            events: vec![Event::default(); 2 * ops],
-            lookers: vec![Vec::new(); gaps],
+            away: vec![0..0; intervals],
+            back: vec![NEVER; intervals],
+            copied_ns: vec![[u64::MAX; 2]; intervals],
+            visited: vec![0..0; intervals],
+            events: vec![Rematerialization::default(); 2 * ops],
+            dependents: vec![Vec::new(); intervals],
             excess_bytes: excess.sum(),
             held_bytes,
-            beside_bytes: vec![0; ops],
+            transient_bytes: vec![0; ops],
             recompute_ns: 0,
             due: BinaryHeap::new(),
             is_due: vec![false; 2 * ops],
             walk: Walk { seen: vec![0; model.makers.len()], rerun: vec![0; ops], ..Walk::default() },
             work: 0,
         };
-        evaluation.set_all(choices);
-        evaluation
+        cost.set_all(assignment);
+        cost
     }
 
-    pub fn choices(&self) -> &Choices {
-        &self.choices
+    pub fn assignment(&self) -> &Assignment {
+        &self.assignment
     }
 
-    pub fn outcome(&self) -> Outcome {
-        Outcome {
+    pub fn total(&self) -> AssignmentCost {
+        AssignmentCost {
             recompute_ns: self.recompute_ns as f64,
             excess: self.excess_bytes as f64 / self.budget_bytes as f64,
         }
@@ -162,15 +170,15 @@ impl<'a> Evaluation<'a> {
     }
 
     /// The op at which a storage is there again.
-    pub fn back(&self, gap: usize) -> usize {
-        if self.choices.of[gap] == Choice::Keep {
-            return self.model.gaps[gap].until;
+    pub fn back(&self, interval: usize) -> usize {
+        if self.assignment.choices[interval] == Choice::Keep {
+            return self.model.intervals[interval].until;
         }
-        self.away[gap].end.min(self.back[gap]) as usize
+        self.away[interval].end.min(self.back[interval]) as usize
     }
 
     /// Time to make again what was dropped, before each op.
-    pub fn remake_ns(&self) -> Vec<u64> {
+    pub fn rematerialize_ns(&self) -> Vec<u64> {
         let (now, next) = self.events.split_at(self.model.ops());
         now.iter().zip(next).map(|(now, next)| (now.rerun_ns + next.rerun_ns) as u64).collect()
     }
@@ -181,84 +189,87 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Chooses otherwise.
-    pub fn set_all(&mut self, choices: &Choices) {
-        for (gap, &choice) in choices.of.iter().enumerate() {
-            self.choose(gap, choice);
+    pub fn set_all(&mut self, assignment: &Assignment) {
+        for (interval, &choice) in assignment.choices.iter().enumerate() {
+            self.choose(interval, choice);
         }
-        self.set_lanes(choices.lanes.clone());
+        self.set_lanes(assignment.lanes.clone());
         self.settle();
     }
 
     /// Chooses otherwise for an interval, and what comes of that in the lanes where it does.
-    pub fn set(&mut self, gap: usize, choice: Choice, lanes: Option<Lanes>) {
-        self.choose(gap, choice);
+    pub fn set(&mut self, interval: usize, choice: Choice, lanes: Option<CopyLanes>) {
+        self.choose(interval, choice);
         if let Some(lanes) = lanes {
             self.set_lanes(lanes);
         }
         self.settle();
     }
 
-    fn choose(&mut self, gap: usize, choice: Choice) {
-        let before = std::mem::replace(&mut self.choices.of[gap], choice);
+    fn choose(&mut self, interval: usize, choice: Choice) {
+        let before = std::mem::replace(&mut self.assignment.choices[interval], choice);
         if before == choice {
             return;
         }
-        let Gap { from, until, .. } = self.model.gaps[gap];
-        self.changes_for(gap, |_| true);
+        let ModelInterval { from, until, .. } = self.model.intervals[interval];
+        self.changes_for(interval, |_| true);
         if before.drops() || choice.drops() {
             self.make_due(until as u32);
         }
         let away = if choice.drops() { from as u32..until as u32 } else { 0..0 };
-        self.copied_ns[gap] = [u64::MAX; 2];
-        self.shift(gap, away, NEVER);
-        self.visit(gap, 0..0);
+        self.copied_ns[interval] = [u64::MAX; 2];
+        self.shift(interval, away, NEVER);
+        self.visit(interval, 0..0);
     }
 
-    fn set_lanes(&mut self, lanes: Lanes) {
-        self.choices.lanes = lanes;
-        for at in 0..self.choices.lanes.copies.len() {
-            let copy = &self.choices.lanes.copies[at];
-            let gap = copy.interval.0 as usize;
+    fn set_lanes(&mut self, lanes: CopyLanes) {
+        self.assignment.lanes = lanes;
+        for at in 0..self.assignment.lanes.copies.len() {
+            let copy = &self.assignment.lanes.copies[at];
+            let interval = copy.interval.0 as usize;
             if copy.is_visit {
                 let ops = self.model.timeline.visited(copy);
-                self.visit(gap, ops.start as u32..ops.end as u32);
+                self.visit(interval, ops.start as u32..ops.end as u32);
                 continue;
             }
             let times_ns = copy.times_ns();
-            if std::mem::replace(&mut self.copied_ns[gap], times_ns) == times_ns {
+            if std::mem::replace(&mut self.copied_ns[interval], times_ns) == times_ns {
                 continue;
             }
             let away = self.model.timeline.away(copy);
             let away = away.start as u32..away.end as u32;
-            let before = self.away[gap].clone();
-            self.changes_for(gap, |op| before.contains(&op) != away.contains(&op));
-            self.shift(gap, away, self.back[gap]);
+            let before = self.away[interval].clone();
+            self.changes_for(interval, |op| before.contains(&op) != away.contains(&op));
+            self.shift(interval, away, self.back[interval]);
         }
-        self.work += self.choices.lanes.copies.len();
+        self.work += self.assignment.lanes.copies.len();
     }
 
     /// A storage that is moved is there in between at these ops.
-    fn visit(&mut self, gap: usize, ops: Range<u32>) {
-        let before = std::mem::replace(&mut self.visited[gap], ops.clone());
+    fn visit(&mut self, interval: usize, ops: Range<u32>) {
+        let before = std::mem::replace(&mut self.visited[interval], ops.clone());
         if before == ops {
             return;
         }
-        let bytes = self.model.gaps[gap].bytes;
+        let bytes = self.model.intervals[interval].bytes;
         self.hold(before.start as usize..before.end as usize, -bytes);
         self.hold(ops.start as usize..ops.end as usize, bytes);
-        self.changes_for(gap, |op| before.contains(&op) != ops.contains(&op));
+        self.changes_for(interval, |op| before.contains(&op) != ops.contains(&op));
     }
 
     /// Ops at which something is made again that an interval is looked at for.
-    pub fn visitors(&self, gap: usize) -> impl Iterator<Item = u32> {
-        let Gap { from, until, .. } = self.model.gaps[gap];
-        self.lookers[gap].iter().copied().filter(move |&op| (from + 1..until).contains(&(op as usize)))
+    pub fn visitors(&self, interval: usize) -> impl Iterator<Item = u32> {
+        let ModelInterval { from, until, .. } = self.model.intervals[interval];
+        self.dependents[interval]
+            .iter()
+            .copied()
+            .filter(move |&op| (from + 1..until).contains(&(op as usize)))
     }
 
     /// Events that looked at an interval find it otherwise now.
-    fn changes_for(&mut self, gap: usize, finds_it_otherwise: impl Fn(u32) -> bool) {
-        for at in 0..self.lookers[gap].len() {
-            let op = self.lookers[gap][at];
+    fn changes_for(&mut self, interval: usize, finds_it_otherwise: impl Fn(u32) -> bool) {
+        for at in 0..self.dependents[interval].len() {
+            let op = self.dependents[interval][at];
             if finds_it_otherwise(op) {
                 self.make_due(op);
             }
@@ -278,98 +289,93 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Makes again what is to be at an op, and finds what else that changes.
+    /// Recomputes the rematerialization at an op, and finds what else it changes.
     fn run(&mut self, op: u32) {
-        let mut event = std::mem::take(&mut self.events[op as usize]);
-        let beside_bytes = event.beside_bytes;
+        let mut update =
+            Update { op, event: std::mem::take(&mut self.events[op as usize]), ended: Vec::new() };
+        let event = &mut update.event;
+        let transient_bytes = event.transient_bytes;
         self.recompute_ns -= event.cost_ns;
-        for &gap in &event.looked_at {
-            let lookers = &mut self.lookers[gap as usize];
-            let place = lookers.iter().position(|&at| at == op).expect("it looked");
-            lookers.swap_remove(place);
+        for &interval in &event.looked_at {
+            let dependents = &mut self.dependents[interval as usize];
+            let place = dependents.iter().position(|&at| at == op).expect("it looked");
+            dependents.swap_remove(place);
         }
-        // What it ended, and whether it did.
-        let mut ended: Vec<(u32, u32)> = Vec::new();
-        for gap in event.ended.drain(..) {
-            if self.back[gap as usize] == op {
-                self.back[gap as usize] = NEVER;
-                ended.push((gap, op));
+        for interval in event.ended.drain(..) {
+            if self.back[interval as usize] == op {
+                self.back[interval as usize] = NEVER;
+                update.ended.push((interval, op));
             }
         }
         event.looked_at.clear();
-        (event.rerun_ns, event.cost_ns, event.beside_bytes) = (0, 0, 0);
+        (event.rerun_ns, event.cost_ns, event.transient_bytes) = (0, 0, 0);
         let mut walk = std::mem::take(&mut self.walk);
         walk.events += 1;
-        for &gap in &self.model.ending[op as usize] {
-            if self.choices.of[gap as usize].drops() && self.back[gap as usize] == NEVER {
-                event.cost_ns += self.remake(&mut walk, gap as usize, op, &mut event, &mut ended);
+        for &interval in &self.model.ending[op as usize] {
+            if self.assignment.choices[interval as usize].drops() && self.back[interval as usize] == NEVER {
+                let cost_ns = self.rematerialize(&mut walk, interval as usize, &mut update);
+                update.event.cost_ns += cost_ns;
             }
         }
         self.walk = walk;
+        let Update { event, ended, .. } = update;
         self.recompute_ns += event.cost_ns;
-        event.looked_at.iter().for_each(|&gap| self.lookers[gap as usize].push(op));
+        event.looked_at.iter().for_each(|&interval| self.dependents[interval as usize].push(op));
         self.work += 1 + event.looked_at.len();
-        self.hold_beside(op as usize, event.beside_bytes - beside_bytes);
+        self.hold_transient(op as usize, event.transient_bytes - transient_bytes);
         self.events[op as usize] = event;
-        for (gap, before) in ended {
-            self.ends_otherwise(gap as usize, before);
+        for (interval, before) in ended {
+            self.ends_otherwise(interval as usize, before);
         }
     }
 
-    /// The time to make a dropped storage again when its interval ends, with all that it is made from and that is not there.
-    fn remake(
-        &mut self,
-        walk: &mut Walk,
-        gap: usize,
-        op: u32,
-        event: &mut Event,
-        ended: &mut Vec<(u32, u32)>,
-    ) -> i64 {
-        let model = self.model;
+    /// The time to rematerialize a dropped storage when its interval ends, with everything it is made from that is absent.
+    fn rematerialize(&mut self, walk: &mut Walk, interval: usize, update: &mut Update) -> i64 {
+        let (model, op) = (self.model, update.op);
         let mut cost_ns = 0;
-        walk.begin(model.gaps[gap].slot);
+        walk.begin(model.intervals[interval].slot);
         let mut at = 0;
         while let Some(&slot) = walk.ancestors.get(at) {
             at += 1;
-            if at > MOST_ANCESTORS {
-                return TOO_DEAR_NS;
+            if at > MAX_ANCESTORS {
+                return TOO_COSTLY_NS;
             }
             if at > 1 {
-                let held = model.gap_at(slot, op as usize);
+                let held = model.interval_at(slot, op as usize);
                 if let Some(held) = held {
-                    let gap = &model.gaps[held];
-                    if gap.can_move || gap.can_drop {
-                        event.looked_at.push(held as u32);
+                    let interval = &model.intervals[held];
+                    if interval.can_move || interval.can_drop {
+                        update.event.looked_at.push(held as u32);
                     }
                     if !self.is_away(held, op) {
                         continue;
                     }
                 }
-                let held = held.filter(|&held| self.choices.of[held] != Choice::DropAgain);
+                let held = held.filter(|&held| self.assignment.choices[held] != Choice::DropAgain);
                 match held {
                     // It comes back once more, and this waits.
-                    Some(held) if self.choices.of[held].visited().is_some() => {
-                        cost_ns += model.gaps[held].copy_ns;
-                        event.beside_bytes += model.gaps[held].bytes / 2;
+                    Some(held) if self.assignment.choices[held].visited().is_some() => {
+                        cost_ns += model.intervals[held].copy_ns;
+                        update.event.transient_bytes += model.intervals[held].bytes / 2;
                         continue;
                     }
                     Some(held) => {
-                        self.end_early(held, op, event, ended);
-                        if self.choices.of[held] == Choice::Move {
+                        self.end_early(held, update);
+                        if self.assignment.choices[held] == Choice::Move {
                             // It comes back at once, and this waits.
-                            cost_ns += model.gaps[held].copy_ns;
+                            cost_ns += model.intervals[held].copy_ns;
                             continue;
                         }
                     }
                     // Nothing but this needs it now.
-                    None => event.beside_bytes += model.bytes_of[slot as usize] / 2,
+                    None => update.event.transient_bytes += model.bytes_of[slot as usize] / 2,
                 }
             }
             if let Some(maker) = &model.makers[slot as usize]
                 && walk.reruns(maker.op)
             {
                 cost_ns += maker.cost_ns;
-                event.rerun_ns += maker.cost_ns;
+                update.event.rerun_ns += maker.cost_ns;
                 walk.see(&maker.inputs);
             }
         }
@@ -377,42 +383,42 @@ impl<'a> Evaluation<'a> {
     }
 
     /// A storage that is away is there again from an event on.
-    fn end_early(&mut self, gap: usize, op: u32, event: &mut Event, ended: &mut Vec<(u32, u32)>) {
-        let before = std::mem::replace(&mut self.back[gap], op);
-        let gap = gap as u32;
-        event.ended.push(gap);
-        if !ended.iter().any(|&(other, _)| other == gap) {
-            ended.push((gap, before));
+    fn end_early(&mut self, interval: usize, update: &mut Update) {
+        let before = std::mem::replace(&mut self.back[interval], update.op);
+        let interval = interval as u32;
+        update.event.ended.push(interval);
+        if !update.ended.iter().any(|&(other, _)| other == interval) {
+            update.ended.push((interval, before));
         }
     }
 
-    fn is_away(&self, gap: usize, op: u32) -> bool {
-        self.away[gap].contains(&op) && op < self.back[gap] && !self.visited[gap].contains(&op)
+    fn is_away(&self, interval: usize, op: u32) -> bool {
+        self.away[interval].contains(&op) && op < self.back[interval] && !self.visited[interval].contains(&op)
     }
 
     /// Another event ends an interval than before, or none does.
-    fn ends_otherwise(&mut self, gap: usize, before: u32) {
-        let now = std::mem::replace(&mut self.back[gap], before);
+    fn ends_otherwise(&mut self, interval: usize, before: u32) {
+        let now = std::mem::replace(&mut self.back[interval], before);
         if before == now {
             return;
         }
-        self.shift(gap, self.away[gap].clone(), now);
-        self.changes_for(gap, |op| op > before.min(now));
-        if self.choices.of[gap].drops() {
-            self.make_due(self.model.gaps[gap].until as u32);
+        self.shift(interval, self.away[interval].clone(), now);
+        self.changes_for(interval, |op| op > before.min(now));
+        if self.assignment.choices[interval].drops() {
+            self.make_due(self.model.intervals[interval].until as u32);
         }
     }
 
     /// A storage is to be away at these ops, but for what comes after the event that brings it back.
-    fn shift(&mut self, gap: usize, away: Range<u32>, back: u32) {
+    fn shift(&mut self, interval: usize, away: Range<u32>, back: u32) {
         let most = self.events.len() as u32;
         let ops = |away: &Range<u32>, back: u32| {
             let (start, end) = (away.start.min(most), away.end.min(back).min(most));
             start as usize..end.max(start) as usize
         };
-        let (before, after) = (ops(&self.away[gap], self.back[gap]), ops(&away, back));
-        (self.away[gap], self.back[gap]) = (away, back);
-        let bytes = self.model.gaps[gap].bytes;
+        let (before, after) = (ops(&self.away[interval], self.back[interval]), ops(&away, back));
+        (self.away[interval], self.back[interval]) = (away, back);
+        let bytes = self.model.intervals[interval].bytes;
         if before.end <= after.start || after.end <= before.start {
             self.hold(before, bytes);
             self.hold(after, -bytes);
@@ -430,19 +436,19 @@ impl<'a> Evaluation<'a> {
         self.work += ops.len() / 16;
         let split = [ops.start.min(count)..ops.end.min(count), ops.start.max(count)..ops.end.max(count)];
         for ops in [split[0].clone(), split[1].start - count..split[1].end - count] {
-            let beside_bytes = self.beside_bytes[ops.clone()].iter();
-            for (held_bytes, beside_bytes) in self.held_bytes[ops].iter_mut().zip(beside_bytes) {
-                let over_bytes = *held_bytes + beside_bytes - self.budget_bytes;
+            let transient_bytes = self.transient_bytes[ops.clone()].iter();
+            for (held_bytes, transient_bytes) in self.held_bytes[ops].iter_mut().zip(transient_bytes) {
+                let over_bytes = *held_bytes + transient_bytes - self.budget_bytes;
                 *held_bytes += bytes;
                 self.excess_bytes += (over_bytes + bytes).max(0) - over_bytes.max(0);
             }
         }
     }
 
-    fn hold_beside(&mut self, op: usize, bytes: i64) {
+    fn hold_transient(&mut self, op: usize, bytes: i64) {
         let op = op % self.held_bytes.len();
-        let over_bytes = self.held_bytes[op] + self.beside_bytes[op] - self.budget_bytes;
-        self.beside_bytes[op] += bytes;
+        let over_bytes = self.held_bytes[op] + self.transient_bytes[op] - self.budget_bytes;
+        self.transient_bytes[op] += bytes;
         self.excess_bytes += (over_bytes + bytes).max(0) - over_bytes.max(0);
     }
 
@@ -451,26 +457,26 @@ impl<'a> Evaluation<'a> {
     pub fn needs_ns(
         &mut self,
         choices: &[Choice],
-        gap: usize,
+        interval: usize,
         op: usize,
-        worth: impl Fn(&Gap, Range<usize>) -> f64,
+        worth: impl Fn(&ModelInterval, Range<usize>) -> f64,
     ) -> f64 {
         let model = self.model;
-        self.walk.begin(model.gaps[gap].slot);
+        self.walk.begin(model.intervals[interval].slot);
         let (mut at, mut cost_ns) = (0, 0.0);
         while let Some(&slot) = self.walk.ancestors.get(at) {
             at += 1;
-            if at > MOST_ANCESTORS {
-                return TOO_DEAR_NS as f64;
+            if at > MAX_ANCESTORS {
+                return TOO_COSTLY_NS as f64;
             }
             if at > 1
-                && let Some(held) = model.gap_at(slot, op)
+                && let Some(held) = model.interval_at(slot, op)
             {
                 if choices[held] != Choice::Keep {
-                    cost_ns += worth(&model.gaps[held], op..self.back(held));
+                    cost_ns += worth(&model.intervals[held], op..self.back(held));
                 }
                 if choices[held] == Choice::Move && self.is_away(held, op as u32) {
-                    cost_ns += model.gaps[held].copy_ns as f64;
+                    cost_ns += model.intervals[held].copy_ns as f64;
                 }
                 continue;
             }

@@ -1,10 +1,10 @@
 //! What may become of each storage in each interval, and what an iteration is made of, as far as that is needed to tell what
-//! choices come to without running anything; see [`evaluation`](super::evaluation).
+//! choices come to without running anything; see [`evaluation`](super::incremental_cost).
 
-use super::bookings::Timeline;
-use super::iteration::{Iteration, Slot, Step};
-use super::lanes::{Copy, Lanes};
-use crate::config::AllowedWays;
+use super::iteration::{Iteration, IterationStep, Slot};
+use super::lanes::{CopyLanes, PlannedCopy};
+use super::reservations::Timeline;
+use crate::config::EvictionMethods;
 use crate::schedule::{Decision, Eviction, IntervalId};
 
 /// What becomes of a storage in an interval.
@@ -39,15 +39,15 @@ impl Choice {
 
 /// A choice for each interval, and the copies that come of them.
 #[derive(Clone, Debug, Default)]
-pub struct Choices {
+pub struct Assignment {
     /// By interval.
-    pub of: Vec<Choice>,
-    pub lanes: Lanes,
+    pub choices: Vec<Choice>,
+    pub lanes: CopyLanes,
 }
 
 /// The time from one touch of a storage to the next.
 #[derive(Clone, Copy, Debug)]
-pub struct Gap {
+pub struct ModelInterval {
     pub slot: Slot,
     pub bytes: i64,
     /// The ops at which the storage may be away. The last is beyond the iteration's end if it is in the next.
@@ -71,9 +71,9 @@ pub struct Maker {
 pub struct Model<'a> {
     pub timeline: &'a Timeline,
     /// By interval.
-    pub gaps: Vec<Gap>,
+    pub intervals: Vec<ModelInterval>,
     /// By slot, in order.
-    gaps_of: Vec<Vec<u32>>,
+    intervals_of: Vec<Vec<u32>>,
     /// By slot; none for what cannot be made again.
     pub makers: Vec<Option<Maker>>,
     /// By slot.
@@ -83,11 +83,11 @@ pub struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    pub fn new(iteration: &Iteration, timeline: &'a Timeline, ways: AllowedWays) -> Self {
+    pub fn new(iteration: &Iteration, timeline: &'a Timeline, ways: EvictionMethods) -> Self {
         let slots = iteration.size_bytes.len();
         let mut makers: Vec<Option<Maker>> = vec![None; slots];
         let ops = iteration.steps.iter().filter_map(|step| match step {
-            Step::Op { instruction, inputs, outputs } => Some((instruction, inputs, outputs)),
+            IterationStep::Op { instruction, inputs, outputs } => Some((instruction, inputs, outputs)),
             _ => None,
         });
         for (op, (instruction, inputs, outputs)) in ops.enumerate() {
@@ -100,15 +100,15 @@ impl<'a> Model<'a> {
                 makers[slot as usize] = Some(Maker { op, cost_ns, inputs: inputs.clone() });
             }
         }
-        let mut gaps_of = vec![Vec::new(); slots];
+        let mut intervals_of = vec![Vec::new(); slots];
         let intervals = iteration.intervals.iter().zip(&iteration.of_interval).enumerate();
-        let gaps: Vec<Gap> = intervals
+        let model_intervals: Vec<ModelInterval> = intervals
             .map(|(index, (interval, &(slot, op)))| {
-                gaps_of[slot as usize].push(index as u32);
+                intervals_of[slot as usize].push(index as u32);
                 let size_bytes = iteration.size_bytes[slot as usize];
                 let ops = interval.next_ops.unwrap_or(0) as usize;
                 let can_leave = ops > 1 && size_bytes > 0;
-                Gap {
+                ModelInterval {
                     slot,
                     bytes: timeline.in_memory(size_bytes) as i64,
                     from: op as usize + 1,
@@ -123,11 +123,11 @@ impl<'a> Model<'a> {
             })
             .collect();
         let mut ending = vec![Vec::new(); 2 * iteration.ops.len()];
-        for (gap, index) in gaps.iter().zip(0..).filter(|(gap, _)| gap.can_drop) {
-            ending[gap.until].push(index);
+        for (interval, index) in model_intervals.iter().zip(0..).filter(|(interval, _)| interval.can_drop) {
+            ending[interval.until].push(index);
         }
         let bytes_of = iteration.size_bytes.iter().map(|&bytes| timeline.in_memory(bytes) as i64).collect();
-        Model { timeline, gaps, gaps_of, makers, bytes_of, ending }
+        Model { timeline, intervals: model_intervals, intervals_of, makers, bytes_of, ending }
     }
 
     pub fn ops(&self) -> usize {
@@ -136,78 +136,82 @@ impl<'a> Model<'a> {
 
     /// How much work an answer is.
     pub fn size(&self) -> usize {
-        self.gaps.len() + 2 * self.ops()
+        self.intervals.len() + 2 * self.ops()
     }
 
     /// Nothing leaves.
-    pub fn kept(&self) -> Choices {
-        Choices { of: vec![Choice::Keep; self.gaps.len()], lanes: self.timeline.lanes() }
+    pub fn kept(&self) -> Assignment {
+        Assignment { choices: vec![Choice::Keep; self.intervals.len()], lanes: self.timeline.lanes() }
     }
 
     /// The interval of a slot that an op lies in.
-    pub fn gap_at(&self, slot: Slot, op: usize) -> Option<usize> {
-        let gaps = &self.gaps_of[slot as usize];
-        let index = gaps.partition_point(|&gap| self.gaps[gap as usize].from <= op).checked_sub(1)?;
-        let gap = gaps[index] as usize;
-        (op <= self.gaps[gap].until).then_some(gap)
+    pub fn interval_at(&self, slot: Slot, op: usize) -> Option<usize> {
+        let intervals = &self.intervals_of[slot as usize];
+        let index = intervals
+            .partition_point(|&interval| self.intervals[interval as usize].from <= op)
+            .checked_sub(1)?;
+        let interval = intervals[index] as usize;
+        (op <= self.intervals[interval].until).then_some(interval)
     }
 
     /// Adds copies of an interval to lanes, if they have time for that and it is away for some ops. `visited`: the op for which it
     /// comes back in between.
-    pub fn book(&self, lanes: &mut Lanes, gap: usize, visited: Option<u32>) -> bool {
-        let Gap { from, until, .. } = self.gaps[gap];
-        let copy = self.timeline.copy_of(IntervalId(gap as u32), from..until);
-        let is_away = |copy: &Copy| self.timeline.away(copy).len() > 1;
+    pub fn reserve(&self, lanes: &mut CopyLanes, interval: usize, visited: Option<u32>) -> bool {
+        let ModelInterval { from, until, .. } = self.intervals[interval];
+        let copy = self.timeline.copy_of(IntervalId(interval as u32), from..until);
+        let is_away = |copy: &PlannedCopy| self.timeline.away(copy).len() > 1;
         lanes.add(copy, is_away)
             && visited.is_none_or(|op| lanes.add(self.timeline.visit(copy, op as usize), |_| true))
     }
 }
 
-impl Choices {
+impl Assignment {
     /// What decisions come to that were made of one interval after the other.
     pub fn of_decisions(model: &Model<'_>, decisions: &[Decision]) -> Self {
-        let mut choices = model.kept();
+        let mut assignment = model.kept();
         let mut moved = Vec::new();
         for &(_, interval, how) in decisions {
             let at = interval.0 as usize;
             match how {
-                Eviction::Drop if model.gaps[at].can_drop => choices.of[at] = Choice::Drop,
-                Eviction::Offload if model.gaps[at].can_move && choices.of[at] != Choice::Move => {
-                    choices.of[at] = Choice::Move;
+                Eviction::Drop if model.intervals[at].can_drop => assignment.choices[at] = Choice::Drop,
+                Eviction::Offload
+                    if model.intervals[at].can_move && assignment.choices[at] != Choice::Move =>
+                {
+                    assignment.choices[at] = Choice::Move;
                     moved.push(at);
                 }
                 _ => {}
             }
         }
-        choices.book(model, &moved);
-        choices
+        assignment.reserve(model, &moved);
+        assignment
     }
 
     /// What is dropped; and what is moved, and visited when, in an order in which all of it can be booked.
     pub fn leaving(&self) -> (Vec<IntervalId>, Vec<(IntervalId, Option<u32>)>) {
-        let dropped = (0..self.of.len()).filter(|&gap| self.of[gap].drops());
+        let dropped = (0..self.choices.len()).filter(|&interval| self.choices[interval].drops());
         let moved = self.lanes.copies.iter().filter(|copy| !copy.is_visit).map(|copy| copy.interval);
-        let visited = |interval: IntervalId| (interval, self.of[interval.0 as usize].visited());
-        (dropped.map(|gap| IntervalId(gap as u32)).collect(), moved.map(visited).collect())
+        let visited = |interval: IntervalId| (interval, self.choices[interval.0 as usize].visited());
+        (dropped.map(|interval| IntervalId(interval as u32)).collect(), moved.map(visited).collect())
     }
 
     /// The same at the times of another model.
-    pub fn booked_anew(mut self, model: &Model<'_>) -> Self {
+    pub fn reserved_anew(mut self, model: &Model<'_>) -> Self {
         let order: Vec<usize> = self.leaving().1.iter().map(|&(interval, _)| interval.0 as usize).collect();
-        self.book(model, &order);
+        self.reserve(model, &order);
         self
     }
 
     /// Nothing is moved that lanes have no time for.
-    pub fn book(&mut self, model: &Model<'_>, order: &[usize]) {
+    pub fn reserve(&mut self, model: &Model<'_>, order: &[usize]) {
         self.lanes = model.timeline.lanes();
-        for &gap in order {
-            let choice = Some(self.of[gap]).filter(|choice| choice.moves()).unwrap_or(Choice::Move);
-            let is_booked = model.book(&mut self.lanes, gap, choice.visited());
-            if !is_booked {
-                self.lanes.remove(IntervalId(gap as u32));
+        for &interval in order {
+            let choice = Some(self.choices[interval]).filter(|choice| choice.moves()).unwrap_or(Choice::Move);
+            let is_reserved = model.reserve(&mut self.lanes, interval, choice.visited());
+            if !is_reserved {
+                self.lanes.remove(IntervalId(interval as u32));
             }
-            self.of[gap] = if is_booked { choice } else { Choice::Keep };
+            self.choices[interval] = if is_reserved { choice } else { Choice::Keep };
         }
     }
 }

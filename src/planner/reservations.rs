@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use hashbrown::HashMap;
 
-use super::iteration::{Iteration, Slot, Step};
-use super::lanes::{Copy, Lanes};
+use super::iteration::{Iteration, IterationStep, Slot};
+use super::lanes::{CopyLanes, PlannedCopy};
 use crate::engine::{Props, in_memory};
 use crate::schedule::{Eviction, IntervalId, Schedule};
 
@@ -21,7 +21,7 @@ pub struct Timeline {
     /// Device memory at each op: what the program holds, and the op's workspace.
     need_bytes: Vec<usize>,
     /// Intervals that could be spent on the host, the dearest to have back otherwise first.
-    candidates: Vec<Candidate>,
+    candidates: Vec<OffloadCandidate>,
     /// By interval.
     sources: Vec<Source>,
     props: Props,
@@ -41,7 +41,7 @@ struct Source {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Candidate {
+struct OffloadCandidate {
     interval: IntervalId,
     /// The op after which it begins, and that before which it ends: later than `end` of the iteration if in the next.
     from: usize,
@@ -52,11 +52,22 @@ struct Candidate {
 
 /// That copies of an interval are to be booked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Booking {
+pub struct CopyReservation {
     /// Before those of higher ranks.
     pub rank: u32,
     /// The op for which it comes back in between, if there is one.
     pub visited: Option<u32>,
+}
+
+/// How many copies are reserved, and what becomes of the storages.
+#[derive(Clone, Copy, Debug)]
+pub struct ReservationLimits {
+    /// Copies are reserved until the program fits this budget.
+    pub budget_bytes: usize,
+    /// Copies are reserved until the lanes are busy for this fraction of the time.
+    pub lanes_part: f64,
+    /// A storage leaves as soon as its copy is predicted to be done, instead of when memory is short.
+    pub at_once: bool,
 }
 
 impl Timeline {
@@ -71,14 +82,14 @@ impl Timeline {
         let mut cost_ns = vec![None; iteration.size_bytes.len()];
         // So does what nothing uses any more.
         let mut left_bytes = vec![0; iteration.ops.len()];
-        let in_vain = if recompute { iteration.held_in_vain() } else { Vec::new() };
-        let left = iteration.left_over().into_iter().chain(in_vain);
+        let dead = if recompute { iteration.dead_but_held() } else { Vec::new() };
+        let left = iteration.left_over().into_iter().chain(dead);
         let left = left.map(|interval| iteration.of_interval[interval.0 as usize]);
         let left: HashMap<Slot, u32> = left.collect();
         left.iter().for_each(|(&slot, &op)| left_bytes[op as usize] += bytes(slot));
         for step in &iteration.steps {
             match step {
-                Step::Op { instruction, inputs, outputs } => {
+                IterationStep::Op { instruction, inputs, outputs } => {
                     let end_ns = begins_ns[begins_ns.len() - 1] + instruction.launch_ns;
                     begins_ns.push(end_ns);
                     live_bytes += outputs.iter().map(|&slot| bytes(slot)).sum::<usize>();
@@ -96,10 +107,10 @@ impl Timeline {
                         outputs.iter().for_each(|&slot| cost_ns[slot as usize] = Some(instruction.launch_ns));
                     }
                 }
-                Step::Write(slot) => live_bytes += bytes(*slot),
-                Step::Free(slot) if is_left(*slot as usize) || left.contains_key(slot) => {}
-                Step::Free(slot) => live_bytes -= bytes(*slot),
-                Step::Read(_) | Step::Sync => {}
+                IterationStep::Write(slot) => live_bytes += bytes(*slot),
+                IterationStep::Free(slot) if is_left(*slot as usize) || left.contains_key(slot) => {}
+                IterationStep::Free(slot) => live_bytes -= bytes(*slot),
+                IterationStep::Read(_) | IterationStep::Sync => {}
             }
         }
         let sources = sources(iteration);
@@ -113,7 +124,7 @@ impl Timeline {
             let may_leave = |&ops: &u32| ops > 1 && size_bytes > 0 && interval.may_move;
             let Some(next_ops) = interval.next_ops.filter(may_leave) else { continue };
             let cost_ns = cost_ns[slot as usize].filter(|_| recompute);
-            timeline.candidates.push(Candidate {
+            timeline.candidates.push(OffloadCandidate {
                 interval: IntervalId(index as u32),
                 from: op as usize + 1,
                 until: (op + next_ops) as usize,
@@ -121,7 +132,7 @@ impl Timeline {
             });
         }
         timeline.candidates.sort_by(|a, b| {
-            let length = |candidate: &Candidate| candidate.until - candidate.from;
+            let length = |candidate: &OffloadCandidate| candidate.until - candidate.from;
             b.cost_per_byte.total_cmp(&a.cost_per_byte).then(length(b).cmp(&length(a)))
         });
         timeline
@@ -165,18 +176,18 @@ impl Timeline {
         self.props.copy_ns(bytes)
     }
 
-    /// Lanes without copies.
-    pub fn lanes(&self) -> Lanes {
-        Lanes::new(self.period_ns(), self.period_ns())
+    /// CopyLanes without copies.
+    pub fn lanes(&self) -> CopyLanes {
+        CopyLanes::new(self.period_ns(), self.period_ns())
     }
 
     /// A copy out when the first of these ops begins, and back before the one after them, as if there were no others.
-    pub fn copy_of(&self, interval: IntervalId, ops: Range<usize>) -> Copy {
+    pub fn copy_of(&self, interval: IntervalId, ops: Range<usize>) -> PlannedCopy {
         let (from_ns, until_ns) = (self.begin_ns(ops.start), self.begin_ns(ops.end));
         let Source { slot, size_bytes, op, .. } = self.sources[interval.0 as usize];
         let copy_ns = self.copy_ns(size_bytes);
         let ready_ns = self.begin_ns(op + 1);
-        Copy {
+        PlannedCopy {
             interval,
             slot,
             bytes: self.in_memory(size_bytes) as i64,
@@ -192,14 +203,14 @@ impl Timeline {
     }
 
     /// A copy back for an op while another copy has the storage away.
-    pub fn visit(&self, copy: Copy, op: usize) -> Copy {
+    pub fn visit(&self, copy: PlannedCopy, op: usize) -> PlannedCopy {
         let until_ns = self.begin_ns(op);
         let back_ns = until_ns.saturating_sub(copy.copy_ns);
-        Copy { is_clean: true, is_visit: true, until_ns, back_ns, ..copy }
+        PlannedCopy { is_clean: true, is_visit: true, until_ns, back_ns, ..copy }
     }
 
     /// The ops at which it is there in between.
-    pub fn visited(&self, copy: &Copy) -> Range<usize> {
+    pub fn visited(&self, copy: &PlannedCopy) -> Range<usize> {
         self.op_at(copy.back_ns)..self.op_at(copy.until_ns) + 1
     }
 
@@ -218,26 +229,27 @@ impl Timeline {
 
     /// Adds to a schedule what is to be on the host, and when it comes back, until the program fits the budget or the lanes
     /// are at work for a part of the time. `at_once`: it leaves when it is predicted to be there, not when room is needed.
-    pub fn book(
+    pub fn reserve(
         &self,
         schedule: &mut Schedule,
-        budget_bytes: usize,
-        lanes_part: f64,
-        at_once: bool,
-        booking: impl Fn(IntervalId) -> Option<Booking>,
+        limits: ReservationLimits,
+        reservation: impl Fn(IntervalId) -> Option<CopyReservation>,
     ) {
+        let ReservationLimits { budget_bytes, lanes_part, at_once } = limits;
         let most_ns = (self.period_ns() as f64 * lanes_part) as u64;
-        let mut lanes = Lanes::new(self.period_ns(), most_ns);
+        let mut lanes = CopyLanes::new(self.period_ns(), most_ns);
         let mut excess = Excess::new(self, budget_bytes);
-        let ranked =
-            self.candidates.iter().filter_map(|candidate| Some((booking(candidate.interval)?, candidate)));
+        let ranked = self
+            .candidates
+            .iter()
+            .filter_map(|candidate| Some((reservation(candidate.interval)?, candidate)));
         let mut ranked: Vec<_> = ranked.collect();
-        ranked.sort_by_key(|(booking, _)| booking.rank);
-        for (Booking { visited, .. }, candidate) in ranked {
+        ranked.sort_by_key(|(reservation, _)| reservation.rank);
+        for (CopyReservation { visited, .. }, candidate) in ranked {
             if excess.is_none() {
                 break;
             }
-            let Candidate { interval, from, until, .. } = *candidate;
+            let OffloadCandidate { interval, from, until, .. } = *candidate;
             let copy = self.copy_of(interval, from..until);
             if excess.is_lessened_by(&copy) && lanes.add(copy, |copy| excess.is_lessened_by(copy)) {
                 if let Some(op) = visited
@@ -257,7 +269,7 @@ impl Timeline {
             }
         }
         lanes.copies.sort_by_key(|copy| copy.back_ns % self.period_ns());
-        let fetch = |copy: &Copy| ((self.op_at(copy.back_ns) % self.ops()) as u32, copy.interval);
+        let fetch = |copy: &PlannedCopy| ((self.op_at(copy.back_ns) % self.ops()) as u32, copy.interval);
         if at_once {
             let away = lanes.copies.iter().filter(|copy| !copy.is_visit);
             let away = away.map(|copy| (copy.interval, self.away(copy)));
@@ -271,7 +283,7 @@ impl Timeline {
     }
 
     /// The ops at which a storage is away.
-    pub fn away(&self, copy: &Copy) -> Range<usize> {
+    pub fn away(&self, copy: &PlannedCopy) -> Range<usize> {
         let from = self.op_at(copy.out_ns) + 1;
         from..self.op_at(copy.back_ns).max(from)
     }
@@ -305,12 +317,12 @@ impl<'a> Excess<'a> {
         self.left_bytes.iter().all(|&left_bytes| left_bytes <= 0)
     }
 
-    fn is_lessened_by(&self, copy: &Copy) -> bool {
+    fn is_lessened_by(&self, copy: &PlannedCopy) -> bool {
         self.timeline.away(copy).any(|op| self.left_bytes[op % self.left_bytes.len()] > 0)
     }
 
     /// Counts copies, those that were counted before anew.
-    fn update(&mut self, copies: &[Copy]) {
+    fn update(&mut self, copies: &[PlannedCopy]) {
         for (index, copy) in copies.iter().enumerate() {
             let times_ns = [copy.out_ns, copy.back_ns];
             if copy.is_visit && index == self.counted.len() {
@@ -360,8 +372,16 @@ mod tests {
         let copies = [(10, 90, 10), (5, 95, 10), (0, 100, 5), (60, 140, 10), (70, 120, 5)];
         for (interval, (from_ns, until_ns, copy_ns)) in (0..).zip(copies) {
             let (slot, ready_ns, interval) = (interval, from_ns, IntervalId(interval));
-            let copy =
-                Copy { interval, slot, bytes: 10, copy_ns, ready_ns, from_ns, until_ns, ..Copy::default() };
+            let copy = PlannedCopy {
+                interval,
+                slot,
+                bytes: 10,
+                copy_ns,
+                ready_ns,
+                from_ns,
+                until_ns,
+                ..PlannedCopy::default()
+            };
             assert!(lanes.add(copy, |_| true));
             excess.update(&lanes.copies);
             let mut left_bytes = vec![40; 10];
