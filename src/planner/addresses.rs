@@ -1,4 +1,4 @@
-//! From the blocks that a trial took to addresses for them.
+//! Schedules with planned addresses, from the blocks that a trial took.
 
 use std::sync::Arc;
 
@@ -9,24 +9,25 @@ use super::trial::Trial;
 use crate::config::Settings;
 use crate::schedule::{Layout, Schedule};
 
-/// Blocks that addresses are chosen for, at the most: each is compared with most others.
+/// Addresses are planned for at most so many blocks, since each block is compared with most others.
 const MAX_BLOCKS: usize = 100_000;
 
-/// How often fewer bytes in blocks are tried, where storages are copied and the addresses of as many as there may be reach too far; by how
-/// much fewer at the least at first, and how many times that each time.
+/// If storages are copied and the addresses of a full memory exceed the budget, a limit on the bytes in blocks is lowered at
+/// most so many times. It is lowered by at least the first margin, and by a larger one each time.
 const MAX_LIMITS: i32 = 12;
 const FIRST_MARGIN: f64 = 0.002;
 const MARGIN_FACTOR: f64 = 1.35;
-/// The part of what is beyond the budget by which there are fewer: others come to be in the way.
+/// The limit is lowered by this part of the excess over the budget, since later blocks may be in the way of others.
 const EXCESS_PART: f64 = 0.25;
-/// How often an iteration is tried again that does not end as it begins.
+/// An iteration that does not end as it began is tried again at most so many times.
 const MAX_REPEATS: usize = 2;
 
 impl Planner<'_> {
-    /// A schedule that was tried with addresses without end, with addresses for its blocks unless there are too many, and how long it takes.
-    /// They may reach beyond the budget where memory is not in pieces, or can be put in order: where it is mapped by page, what finds its
-    /// pages in use takes others that are free; where nothing is copied, blocks are moved together. Where storages are copied, fewer bytes in
-    /// blocks are tried then too, as long as that could be faster.
+    /// Plans addresses for the blocks of a schedule that was tried with unbounded addresses, unless there are too many blocks,
+    /// and measures the result. The addresses may exceed the budget if memory is not fragmented or can be defragmented: if
+    /// memory is mapped by page, a block whose pages are in use takes other free pages; if nothing is copied, blocks are moved
+    /// together. If storages are copied, lower limits on the bytes in blocks are tried too, as long as the schedule could be
+    /// faster.
     pub fn with_addresses(&self, schedule: &Arc<Schedule>, first: &Trial) -> Option<TimedSchedule> {
         let mut blocks = first.blocks.clone()?;
         if blocks.ops.is_empty() || blocks.ops.len() > MAX_BLOCKS {
@@ -70,7 +71,8 @@ impl Planner<'_> {
         best
     }
 
-    /// Has an iteration end as it begins: what is followed is what was decided last, which comes to repeat itself if the rule alone does not.
+    /// Repeats the trial until the iteration ends as it began. The trial follows the decisions of the one before, which come to
+    /// repeat even if those of the rule alone do not.
     fn repeat(&self, schedule: &Schedule, script: &mut Schedule, blocks: &mut IterationBlocks) -> Option<()> {
         for _ in 0..MAX_REPEATS {
             if blocks.repeats {
@@ -83,14 +85,15 @@ impl Planner<'_> {
         Some(())
     }
 
-    /// With addresses without end, and so many bytes in blocks at the most.
+    /// A trial with unbounded addresses and at most so many bytes in blocks.
     fn run_unbounded(&self, limit_bytes: usize, schedule: &Arc<Schedule>) -> Option<Trial> {
         let budget_bytes = self.settings.whole_pages(self.settings.budget_bytes);
         let settings = Settings { endless: true, ..self.settings.with_less(budget_bytes - limit_bytes) };
         Planner { settings: &settings, ..*self }.run(Some(schedule))
     }
 
-    /// Where blocks might be, and how far that reaches: on pages of each kind where what is copied out of them makes a difference.
+    /// Layouts of the blocks, with the bytes that each reaches. If blocks are copied from pages, there is one layout for each
+    /// order of free pages.
     fn layouts(&self, blocks: &IterationBlocks, budget_bytes: usize) -> Vec<(Layout, usize)> {
         let which = if self.settings.ways.offload { &PageOrder::ALL[..] } else { &[PageOrder::Fitting] };
         match self.settings.page_bytes(self.settings.budget_bytes) {

@@ -1,6 +1,6 @@
-//! Better choices, by simulated annealing: Kirkpatrick, Gelatt and Vecchi, *Optimization by Simulated Annealing* (Science 220,
-//! 1983). One interval after the other, by chance, is decided anew; what is worse is kept ever more rarely, and memory beyond the
-//! budget costs ever more.
+//! Better assignments, by simulated annealing: Kirkpatrick, Gelatt and Vecchi, *Optimization by Simulated Annealing* (Science
+//! 220, 1983). The choice for one random interval changes at a time. Changes for the worse are accepted ever more rarely, and
+//! memory beyond the budget costs ever more.
 
 use rand::seq::IteratorRandom;
 use rand::{RngExt, SeedableRng};
@@ -11,25 +11,25 @@ use super::incremental_cost::{AssignmentCost, IncrementalCost};
 use super::lanes::CopyLanes;
 use crate::schedule::IntervalId;
 
-/// Changes that are tried: of each storage so many, in all so many, and how much work they may be.
+/// The number of changes: for each storage, in all, and the work that they may cause.
 const STEPS_EACH: usize = 1400;
 const MAX_STEPS: usize = 200_000;
 const MAX_WORK: usize = 100_000_000;
-/// How often it is begun anew, and the changes of each storage that are tried each time. Where few storages fill memory, it ends
-/// elsewhere each time, and with more changes no better.
+/// The most restarts, and the fewest changes for each storage in one. If few storages fill memory, each restart ends elsewhere,
+/// and more changes do not improve any of them.
 const MAX_RESTARTS: usize = 10;
 const MIN_STEPS_EACH: usize = 140;
-/// Storages that are less than this part of the budget are left as they are.
+/// Storages of less than this part of the budget keep their choice.
 const MIN_PART: f64 = 5e-4;
-/// What is as good as before: at first, and in the end. Parts of the time that a storage takes to be there again, on average.
+/// The temperature at first and in the end, as parts of the average time to bring a storage back.
 const HOT: f64 = 1.0;
 const COLD: f64 = 1e-2;
-/// How much time an excess of the whole budget at one op counts as in the end: this part of the iteration's. It is more where storages
-/// may come back in between, since there are more ways to fit then.
+/// In the end, an excess of the whole budget at one op costs this part of the iteration's time. It costs more if storages may
+/// visit the device in between, since there are more ways to fit then.
 const EXCESS_WEIGHT: f64 = 0.3;
 const EXCESS_WEIGHT_WITH_VISITS: f64 = 1.0;
 
-/// What may become of an interval, beside that it is kept, moved or dropped.
+/// The choices for an interval that are allowed besides keeping, moving and dropping.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allowed {
     pub drop_again: bool,
@@ -37,7 +37,7 @@ pub struct Allowed {
 }
 
 impl Allowed {
-    /// What choices are compared by, in the end.
+    /// The energy by which assignments are compared in the end.
     pub fn energy_ns(self, model: &Model<'_>, outcome: AssignmentCost) -> f64 {
         outcome.with_excess_ns(self.excess_ns(model))
     }
@@ -48,10 +48,10 @@ impl Allowed {
     }
 }
 
-/// What changes from the beginning to the end.
+/// The values that change from the beginning to the end.
 struct Cooling {
     heat_ns: [f64; 2],
-    /// How much time an excess of the whole budget at one op counts as. At first what it takes on average to spare as much.
+    /// The cost of an excess of the whole budget at one op. At first it is the average cost of saving as much memory.
     excess_ns: [f64; 2],
 }
 
@@ -63,9 +63,9 @@ impl Cooling {
             maker.map_or(interval.copy_ns, |maker| maker.cost_ns) as f64
         };
         let costs_ns: f64 = intervals().map(cost_ns).sum();
-        let sparing: f64 =
+        let saving: f64 =
             intervals().map(|interval| interval.bytes as f64 * (interval.until - interval.from) as f64).sum();
-        let first_ns = (costs_ns / sparing * budget_bytes as f64).clamp(f64::MIN_POSITIVE, last_ns);
+        let first_ns = (costs_ns / saving * budget_bytes as f64).clamp(f64::MIN_POSITIVE, last_ns);
         let mean_ns = costs_ns / candidates.len() as f64;
         Cooling { heat_ns: [HOT * mean_ns, COLD * mean_ns], excess_ns: [first_ns, last_ns] }
     }
@@ -75,7 +75,7 @@ impl Cooling {
     }
 }
 
-/// Intervals that are decided.
+/// The intervals whose choices change.
 fn candidates(model: &Model<'_>, budget_bytes: usize) -> Vec<usize> {
     let is_worth_it = |&at: &usize| {
         let interval = &model.intervals[at];
@@ -84,21 +84,21 @@ fn candidates(model: &Model<'_>, budget_bytes: usize) -> Vec<usize> {
     (0..model.intervals.len()).filter(is_worth_it).collect()
 }
 
-/// One of so many, each by other chances and with its part of the changes that are tried.
+/// One of several restarts. Each has random numbers of its own and its share of the changes.
 #[derive(Clone, Copy, Debug)]
 pub struct Restart {
     pub number: usize,
     pub of: usize,
 }
 
-/// As many as it is worth to begin anew, instead of trying more changes.
+/// The restarts that are worth more than the same number of changes in one.
 pub fn restarts(model: &Model<'_>, budget_bytes: usize) -> impl Iterator<Item = Restart> + use<> {
-    let least_steps = MIN_STEPS_EACH * candidates(model, budget_bytes).len();
-    let of = (MAX_STEPS / least_steps.max(1)).clamp(1, MAX_RESTARTS);
+    let min_steps = MIN_STEPS_EACH * candidates(model, budget_bytes).len();
+    let of = (MAX_STEPS / min_steps.max(1)).clamp(1, MAX_RESTARTS);
     (0..of).map(move |number| Restart { number, of })
 }
 
-/// The best that was found; the same every time.
+/// The best assignment that was found. It is the same every time.
 pub fn anneal(
     model: &Model<'_>,
     start: Assignment,
@@ -140,10 +140,10 @@ pub fn anneal(
     best.1
 }
 
-/// What was chosen before, and the lanes where they were changed.
+/// The choice before a change, and the lanes before it if they changed.
 type Before = (Choice, Option<CopyLanes>);
 
-/// Another of what may become of an interval.
+/// Another choice for an interval, at random.
 fn another(
     model: &Model<'_>,
     cost: &IncrementalCost<'_>,
@@ -161,7 +161,7 @@ fn another(
     others.filter(|choice| *choice != now).choose(random).unwrap_or(now)
 }
 
-/// Decides an interval otherwise. `None`: that cannot be.
+/// Changes the choice for an interval. `None` if the change is impossible.
 fn change(model: &Model<'_>, cost: &mut IncrementalCost<'_>, at: usize, after: Choice) -> Option<Before> {
     let Assignment { choices, lanes } = cost.assignment();
     let before = choices[at];

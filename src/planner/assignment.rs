@@ -1,5 +1,5 @@
-//! What may become of each storage in each interval, and what an iteration is made of, as far as that is needed to tell what
-//! choices come to without running anything; see [`evaluation`](super::incremental_cost).
+//! A choice for each storage in each interval, and the model of an iteration that tells what an assignment costs without
+//! running it; see [`incremental_cost`](super::incremental_cost).
 
 use super::iteration::{Iteration, IterationStep, Slot};
 use super::lanes::{CopyLanes, PlannedCopy};
@@ -7,18 +7,18 @@ use super::reservations::Timeline;
 use crate::config::EvictionMethods;
 use crate::schedule::{Decision, Eviction, IntervalId};
 
-/// What becomes of a storage in an interval.
+/// The choice for a storage in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
     #[default]
     Keep,
-    /// It is on the host as long as lanes allow.
+    /// It is on the host for as long as the lanes allow.
     Move,
-    /// It is, and comes back for one op in between, at which something is made again from it.
+    /// The same, but it comes back for one op in between that recomputes something from it.
     Visit(u32),
-    /// Its bytes are dropped, and made again, early if something else is made from them.
+    /// It is dropped and rematerialized, early if something else is recomputed from it.
     Drop,
-    /// They are dropped again as well if they were made again for something else.
+    /// The same, but if it was rematerialized early it is dropped again.
     DropAgain,
 }
 
@@ -31,13 +31,13 @@ impl Choice {
         matches!(self, Choice::Move | Choice::Visit(_))
     }
 
-    /// At which op it comes back in between.
+    /// The op for which it comes back in between.
     pub fn visited(self) -> Option<u32> {
         if let Choice::Visit(op) = self { Some(op) } else { None }
     }
 }
 
-/// A choice for each interval, and the copies that come of them.
+/// A choice for each interval, and the copies that follow from these choices.
 #[derive(Clone, Debug, Default)]
 pub struct Assignment {
     /// By interval.
@@ -45,12 +45,13 @@ pub struct Assignment {
     pub lanes: CopyLanes,
 }
 
-/// The time from one touch of a storage to the next.
+/// An interval of a storage, from one touch to the next.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelInterval {
     pub slot: Slot,
     pub bytes: i64,
-    /// The ops at which the storage may be away. The last is beyond the iteration's end if it is in the next.
+    /// The ops at which the storage may be away. If the interval ends in the next iteration, the last op lies beyond this one's
+    /// end.
     pub from: usize,
     pub until: usize,
     pub copy_ns: i64,
@@ -58,7 +59,7 @@ pub struct ModelInterval {
     pub can_drop: bool,
 }
 
-/// How a storage is made.
+/// The op that makes a storage.
 #[derive(Clone, Debug)]
 pub struct Maker {
     pub op: usize,
@@ -66,19 +67,19 @@ pub struct Maker {
     pub inputs: Vec<Slot>,
 }
 
-/// An iteration as choices see it.
+/// An iteration as assignments see it.
 #[derive(Debug)]
 pub struct Model<'a> {
     pub timeline: &'a Timeline,
     /// By interval.
     pub intervals: Vec<ModelInterval>,
-    /// By slot, in order.
+    /// By slot, the intervals in order.
     intervals_of: Vec<Vec<u32>>,
-    /// By slot; none for what cannot be made again.
+    /// By slot. `None` if the storage cannot be recomputed.
     pub makers: Vec<Option<Maker>>,
     /// By slot.
     pub bytes_of: Vec<i64>,
-    /// By op of this iteration and the next: the intervals of what may be dropped that end there.
+    /// By op of this iteration and the next: the intervals of storages that may be dropped which end there.
     pub ending: Vec<Vec<u32>>,
 }
 
@@ -134,12 +135,12 @@ impl<'a> Model<'a> {
         self.timeline.need_bytes().len()
     }
 
-    /// How much work an answer is.
+    /// The work of one evaluation.
     pub fn size(&self) -> usize {
         self.intervals.len() + 2 * self.ops()
     }
 
-    /// Nothing leaves.
+    /// The assignment in which every storage stays.
     pub fn kept(&self) -> Assignment {
         Assignment { choices: vec![Choice::Keep; self.intervals.len()], lanes: self.timeline.lanes() }
     }
@@ -154,8 +155,8 @@ impl<'a> Model<'a> {
         (op <= self.intervals[interval].until).then_some(interval)
     }
 
-    /// Adds copies of an interval to lanes, if they have time for that and it is away for some ops. `visited`: the op for which it
-    /// comes back in between.
+    /// Reserves the copies of an interval, if the lanes have time for them and the storage is away for some ops. `visited` is
+    /// the op for which it comes back in between.
     pub fn reserve(&self, lanes: &mut CopyLanes, interval: usize, visited: Option<u32>) -> bool {
         let ModelInterval { from, until, .. } = self.intervals[interval];
         let copy = self.timeline.copy_of(IntervalId(interval as u32), from..until);
@@ -166,7 +167,7 @@ impl<'a> Model<'a> {
 }
 
 impl Assignment {
-    /// What decisions come to that were made of one interval after the other.
+    /// The assignment of decisions that were made one by one.
     pub fn of_decisions(model: &Model<'_>, decisions: &[Decision]) -> Self {
         let mut assignment = model.kept();
         let mut moved = Vec::new();
@@ -187,7 +188,8 @@ impl Assignment {
         assignment
     }
 
-    /// What is dropped; and what is moved, and visited when, in an order in which all of it can be booked.
+    /// The intervals that are dropped, and those that are moved with the ops that they visit. The latter are in an order in
+    /// which all of their copies can be reserved.
     pub fn leaving(&self) -> (Vec<IntervalId>, Vec<(IntervalId, Option<u32>)>) {
         let dropped = (0..self.choices.len()).filter(|&interval| self.choices[interval].drops());
         let moved = self.lanes.copies.iter().filter(|copy| !copy.is_visit).map(|copy| copy.interval);
@@ -195,14 +197,14 @@ impl Assignment {
         (dropped.map(|interval| IntervalId(interval as u32)).collect(), moved.map(visited).collect())
     }
 
-    /// The same at the times of another model.
+    /// The same assignment at the times of another model.
     pub fn reserved_anew(mut self, model: &Model<'_>) -> Self {
         let order: Vec<usize> = self.leaving().1.iter().map(|&(interval, _)| interval.0 as usize).collect();
         self.reserve(model, &order);
         self
     }
 
-    /// Nothing is moved that lanes have no time for.
+    /// Reserves the copies of these intervals in this order, and keeps the storages for which the lanes have no time.
     pub fn reserve(&mut self, model: &Model<'_>, order: &[usize]) {
         self.lanes = model.timeline.lanes();
         for &interval in order {

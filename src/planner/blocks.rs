@@ -1,4 +1,4 @@
-//! The blocks that a trial took, and where they could be.
+//! The blocks that a trial took, and their placements.
 
 use hashbrown::HashMap;
 
@@ -8,31 +8,32 @@ use super::smartpool::{PlacedBlocks, in_each_order, place};
 use crate::pool::{Pending, TakenBlock, Takings};
 use crate::schedule::{BlockPlacement, IntervalId, Layout, PlannedBlock};
 
-/// Looks at blocks when addresses are chosen, for each block, and more for each of the first thousand: half a second for 5,000.
+/// The search for placements takes so many steps for each block, and more for each of the first thousand: half a second for
+/// 5,000 blocks. A step looks at one block.
 const STEPS_PER_BLOCK: u64 = 20_000;
 const MORE_STEPS_PER_BLOCK: u64 = 100_000;
 
 /// The blocks of an iteration that repeats.
 #[derive(Clone, Debug)]
 pub struct IterationBlocks {
-    /// The most bytes in blocks at once.
+    /// The most bytes that blocks may take at once.
     pub limit_bytes: usize,
     period: u32,
-    /// First those that are taken in it, in order, then those that are always there.
+    /// The blocks that are taken in the iteration, in order, and then those that always exist.
     lifetimes: Vec<Lifetime>,
-    /// Of each, what copies need of it.
+    /// By block, the timing of its copies.
     copied: Vec<CopyTiming>,
-    /// The ops at which the first of these are taken.
+    /// The ops at which the first of these blocks are taken.
     pub ops: Vec<u32>,
-    /// What is there when it begins, and in which interval.
+    /// The blocks that exist when the iteration begins, by interval.
     residents: Vec<(IntervalId, usize)>,
-    /// It began as it ended.
+    /// Whether the iteration ended as it began.
     pub repeats: bool,
 }
 
 impl IterationBlocks {
-    /// Of the last iteration of a trial. `limit_bytes`: the memory that it had. `begins`: when each began. `residents`: what is there
-    /// now, in which interval, and which of all blocks taken that is. `ready_at`: when work is done.
+    /// The blocks of a trial's last iteration. `limit_bytes` is the memory of the trial, `begins` the time when each iteration
+    /// began, `residents` the blocks that exist now with their intervals, and `ready_at` tells when work is done.
     pub fn new(
         limit_bytes: usize,
         takings: &Takings,
@@ -44,10 +45,11 @@ impl IterationBlocks {
         let (all, period) = (takings.blocks(), takings.now() - begin);
         let first_of = |now: u32| all.partition_point(|block| block.from < now);
         let (first_before, first) = (first_of(before), first_of(begin));
-        // What is still there when the next iteration begins is freed then as its like of the iteration before was in this one.
+        // A block that still exists when the next iteration begins is freed at the same time as the corresponding block of the
+        // iteration before was in this one.
         let like: HashMap<(u32, usize), usize> =
             keys(&all[first_before..first]).zip(first_before..).collect();
-        // When it is free, and when it can be used.
+        // When the block is free, and when its memory can be used.
         let freed = |block: &TakenBlock| block.until.map(|until| (until, ready_at(block.left).max(until)));
         let mut lifetimes = Vec::new();
         let mut copied = Vec::new();
@@ -80,7 +82,8 @@ impl IterationBlocks {
             let lead = block.found.map_or(0, |found| block.from.saturating_sub(ready_at(found).max(begin)));
             copied.push(CopyTiming { ready, lead });
         }
-        // Where its like is still there, it cannot be: it is moved there when the iteration is over.
+        // While the corresponding block still exists, this one cannot take its address. It is moved there when the iteration is
+        // over.
         let always = (0..first).filter(|&index| all[index].until.is_none());
         let always = always.map(|index| (index, period, period));
         for (index, until, ready) in moved.into_iter().chain(always) {
@@ -115,8 +118,8 @@ impl IterationBlocks {
         }
     }
 
-    /// Where they are, and how far that reaches. `enough_bytes`: they are to reach no further; `page_bytes`: what is no smaller is
-    /// on whole pages, and which.
+    /// A layout of the blocks, and the bytes that it reaches. The search ends at `enough_bytes`. With `page_bytes`, blocks of
+    /// at least a page take whole pages.
     pub fn layout(&self, enough_bytes: usize, page_bytes: Option<(usize, PageOrder)>) -> (Layout, usize) {
         let (spots, footprint_bytes) = match page_bytes {
             Some((page_bytes, which)) => self.on_pages(page_bytes, which, enough_bytes),
@@ -142,13 +145,13 @@ impl IterationBlocks {
         place(lifetimes, self.period, enough_bytes, steps)
     }
 
-    /// A block until others can use its memory without a wait for what is copied out of it; no longer than until it comes again.
+    /// A block until others can use its memory without waiting for copies out of it, but at most until it is taken again.
     fn until_ready(&self, at: usize) -> Lifetime {
         let (block, ready) = (self.lifetimes[at], self.copied[at].ready);
         Lifetime { until: block.until.max(ready.min(block.from + self.period)), ..block }
     }
 
-    /// What is smaller than a page comes first, at addresses, and then pages.
+    /// Places the blocks smaller than a page at addresses, then assigns pages to the others.
     fn on_pages(
         &self,
         page_bytes: usize,
@@ -189,7 +192,7 @@ impl IterationBlocks {
     }
 }
 
-/// Of blocks in the order in which they were taken: at which op each was, and how many before it at the same.
+/// A key for each block in the order in which they are taken: its op, and the number of earlier blocks at the same op.
 fn keys(blocks: &[TakenBlock]) -> impl Iterator<Item = (u32, usize)> {
     let mut last = (u32::MAX, 0);
     blocks.iter().map(move |block| {

@@ -1,10 +1,10 @@
-//! What choices come to, kept up to date as they change, so that a change takes no longer in a long iteration than in a short one:
-//! [`relaxation`](super::relaxation) and [`annealing`](super::annealing) ask often.
+//! The predicted cost of an assignment. It is updated as choices change, so that a change takes no longer in a long iteration
+//! than in a short one. [`relaxation`](super::relaxation) and [`annealing`](super::annealing) ask for it often.
 //!
-//! Where an interval ends whose storage was dropped, its bytes are made again: an event, of all that is made again at one op. It walks
-//! through what that is made from, until it comes to what is there. So it depends on the intervals that it looked at, and is run
-//! anew when one of them changes. What it makes again for something else stays, and later events find it there: they are run in
-//! the order of ops.
+//! A dropped storage is rematerialized where its interval ends. All that is rematerialized at one op is one event. The event
+//! walks through the inputs until it comes to storages that exist. So it depends on the intervals that it looked at, and is
+//! computed again when one of them changes. What it rematerializes for something else stays, and later events find it. So
+//! events are computed in the order of ops.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,74 +14,74 @@ use super::assignment::{Assignment, Choice, Model, ModelInterval};
 use super::iteration::Slot;
 use super::lanes::CopyLanes;
 
-/// Storages that are looked at to make one again, at the most; what takes more counts as too dear.
+/// The most storages that are looked at to rematerialize one. If there are more, it counts as too costly.
 const MAX_ANCESTORS: usize = 256;
-/// The time that counts for it.
+/// The time that counts if it is too costly.
 const TOO_COSTLY_NS: i64 = 10_000_000_000_000;
 
-/// No event brings it back before its interval ends.
+/// No event brings the storage back before its interval ends.
 const NEVER: u32 = u32::MAX;
 
-/// What choices come to.
+/// The cost of an assignment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AssignmentCost {
-    /// Time to make again what was dropped.
+    /// The time to rematerialize the dropped storages.
     pub recompute_ns: f64,
-    /// Bytes beyond the budget, as parts of it, added up over all ops.
+    /// The bytes beyond the budget, as a part of it, summed over all ops.
     pub excess: f64,
 }
 
 impl AssignmentCost {
-    /// Where an excess of the whole budget at one op counts as so much time.
+    /// The cost in time, if an excess of the whole budget at one op costs `excess_ns`.
     pub fn with_excess_ns(self, excess_ns: f64) -> f64 {
         self.recompute_ns + excess_ns * self.excess
     }
 }
 
-/// What is made again at an op.
+/// The rematerialization at one op.
 #[derive(Clone, Debug, Default)]
 struct Rematerialization {
-    /// The time of the ops that run again, and with that of the copies that they wait for.
+    /// The time of the ops that run again, and the same time with that of the copies that they wait for.
     rerun_ns: i64,
     cost_ns: i64,
-    /// What is held beside.
+    /// The bytes held only during the rematerialization.
     transient_bytes: i64,
-    /// Intervals that it depends on.
-    looked_at: Vec<u32>,
+    /// The intervals that it depends on.
+    depends_on: Vec<u32>,
     /// Those of them that it ends.
     ended: Vec<u32>,
 }
 
-/// Assignment, and what they come to.
+/// An assignment and its cost.
 #[derive(Debug)]
 pub struct IncrementalCost<'a> {
     model: &'a Model<'a>,
     assignment: Assignment,
     budget_bytes: i64,
-    /// By interval: when the storage is to be away, and which event brings it back before.
+    /// By interval: when the storage is away, and the event that brings it back before.
     away: Vec<Range<u32>>,
     back: Vec<u32>,
-    /// By interval, of what is moved: when its copies are made; and when it is there in between.
+    /// By interval of a storage that is moved: the times of its copies, and the ops at which it visits the device.
     copied_ns: Vec<[u64; 2]>,
     visited: Vec<Range<u32>>,
     /// By op of this iteration and the next.
     events: Vec<Rematerialization>,
-    /// By interval, the ops of events that depend on it.
+    /// By interval, the ops of the events that depend on it.
     dependents: Vec<Vec<u32>>,
-    /// Bytes held at each op, and what is held beside to make something again.
+    /// The bytes held at each op, and those held only to rematerialize something.
     held_bytes: Vec<i64>,
     transient_bytes: Vec<i64>,
     excess_bytes: i64,
     recompute_ns: i64,
-    /// Events that are to be run anew.
+    /// The events that have to be computed again.
     due: BinaryHeap<Reverse<u32>>,
     is_due: Vec<bool>,
     walk: Walk,
-    /// Ops and events that were looked at so far.
+    /// The number of ops and events that were looked at so far.
     work: usize,
 }
 
-/// A rematerialization that is recomputed.
+/// A rematerialization that is computed again.
 struct Update {
     op: u32,
     event: Rematerialization,
@@ -89,14 +89,14 @@ struct Update {
     ended: Vec<(u32, u32)>,
 }
 
-/// What would be allocated again for each event.
+/// The state of walks through inputs. It is kept to avoid allocations.
 #[derive(Debug, Default)]
 struct Walk {
-    /// By slot: in which walk it was seen last.
+    /// By slot, the last walk that saw it.
     seen: Vec<u32>,
     walks: u32,
     ancestors: Vec<Slot>,
-    /// By op: in which event it was run again last.
+    /// By op, the last event that ran it again.
     rerun: Vec<u32>,
     events: u32,
 }
@@ -117,14 +117,14 @@ impl Walk {
         }
     }
 
-    /// Whether an op was not run again yet.
-    fn reruns(&mut self, op: usize) -> bool {
+    /// Notes that an op runs again. `false` if it did already.
+    fn run_again(&mut self, op: usize) -> bool {
         std::mem::replace(&mut self.rerun[op], self.events) != self.events
     }
 }
 
 impl<'a> IncrementalCost<'a> {
-    /// Of choices, if the budget is so large.
+    /// The cost of an assignment under a budget.
     pub fn new(model: &'a Model<'a>, assignment: &Assignment, budget_bytes: usize) -> Self {
         let (ops, intervals) = (model.ops(), model.intervals.len());
         let held_bytes: Vec<i64> = model.timeline.need_bytes().iter().map(|&bytes| bytes as i64).collect();
@@ -164,12 +164,12 @@ impl<'a> IncrementalCost<'a> {
         }
     }
 
-    /// Bytes held at each op.
+    /// The bytes held at each op.
     pub fn held_bytes(&self) -> &[i64] {
         &self.held_bytes
     }
 
-    /// The op at which a storage is there again.
+    /// The op at which a storage is back.
     pub fn back(&self, interval: usize) -> usize {
         if self.assignment.choices[interval] == Choice::Keep {
             return self.model.intervals[interval].until;
@@ -177,18 +177,18 @@ impl<'a> IncrementalCost<'a> {
         self.away[interval].end.min(self.back[interval]) as usize
     }
 
-    /// Time to make again what was dropped, before each op.
+    /// The time to rematerialize storages before each op.
     pub fn rematerialize_ns(&self) -> Vec<u64> {
         let (now, next) = self.events.split_at(self.model.ops());
         now.iter().zip(next).map(|(now, next)| (now.rerun_ns + next.rerun_ns) as u64).collect()
     }
 
-    /// How much there was to do so far.
+    /// The work so far.
     pub fn work(&self) -> usize {
         self.work
     }
 
-    /// Chooses otherwise.
+    /// Takes over another assignment.
     pub fn set_all(&mut self, assignment: &Assignment) {
         for (interval, &choice) in assignment.choices.iter().enumerate() {
             self.choose(interval, choice);
@@ -197,7 +197,7 @@ impl<'a> IncrementalCost<'a> {
         self.settle();
     }
 
-    /// Chooses otherwise for an interval, and what comes of that in the lanes where it does.
+    /// Changes the choice for an interval, and the lanes if they change with it.
     pub fn set(&mut self, interval: usize, choice: Choice, lanes: Option<CopyLanes>) {
         self.choose(interval, choice);
         if let Some(lanes) = lanes {
@@ -212,7 +212,7 @@ impl<'a> IncrementalCost<'a> {
             return;
         }
         let ModelInterval { from, until, .. } = self.model.intervals[interval];
-        self.changes_for(interval, |_| true);
+        self.invalidate_dependents(interval, |_| true);
         if before.drops() || choice.drops() {
             self.make_due(until as u32);
         }
@@ -239,13 +239,13 @@ impl<'a> IncrementalCost<'a> {
             let away = self.model.timeline.away(copy);
             let away = away.start as u32..away.end as u32;
             let before = self.away[interval].clone();
-            self.changes_for(interval, |op| before.contains(&op) != away.contains(&op));
+            self.invalidate_dependents(interval, |op| before.contains(&op) != away.contains(&op));
             self.shift(interval, away, self.back[interval]);
         }
         self.work += self.assignment.lanes.copies.len();
     }
 
-    /// A storage that is moved is there in between at these ops.
+    /// Notes that a moved storage visits the device at these ops.
     fn visit(&mut self, interval: usize, ops: Range<u32>) {
         let before = std::mem::replace(&mut self.visited[interval], ops.clone());
         if before == ops {
@@ -254,10 +254,10 @@ impl<'a> IncrementalCost<'a> {
         let bytes = self.model.intervals[interval].bytes;
         self.hold(before.start as usize..before.end as usize, -bytes);
         self.hold(ops.start as usize..ops.end as usize, bytes);
-        self.changes_for(interval, |op| before.contains(&op) != ops.contains(&op));
+        self.invalidate_dependents(interval, |op| before.contains(&op) != ops.contains(&op));
     }
 
-    /// Ops at which something is made again that an interval is looked at for.
+    /// The ops at which a rematerialization looks at an interval.
     pub fn visitors(&self, interval: usize) -> impl Iterator<Item = u32> {
         let ModelInterval { from, until, .. } = self.model.intervals[interval];
         self.dependents[interval]
@@ -266,11 +266,11 @@ impl<'a> IncrementalCost<'a> {
             .filter(move |&op| (from + 1..until).contains(&(op as usize)))
     }
 
-    /// Events that looked at an interval find it otherwise now.
-    fn changes_for(&mut self, interval: usize, finds_it_otherwise: impl Fn(u32) -> bool) {
+    /// Marks the events that looked at an interval and find another state there now.
+    fn invalidate_dependents(&mut self, interval: usize, is_changed: impl Fn(u32) -> bool) {
         for at in 0..self.dependents[interval].len() {
             let op = self.dependents[interval][at];
-            if finds_it_otherwise(op) {
+            if is_changed(op) {
                 self.make_due(op);
             }
         }
@@ -289,16 +289,16 @@ impl<'a> IncrementalCost<'a> {
         }
     }
 
-    /// Recomputes the rematerialization at an op, and finds what else it changes.
+    /// Computes the rematerialization at an op again, and finds the events that this changes.
     fn run(&mut self, op: u32) {
         let mut update =
             Update { op, event: std::mem::take(&mut self.events[op as usize]), ended: Vec::new() };
         let event = &mut update.event;
         let transient_bytes = event.transient_bytes;
         self.recompute_ns -= event.cost_ns;
-        for &interval in &event.looked_at {
+        for &interval in &event.depends_on {
             let dependents = &mut self.dependents[interval as usize];
-            let place = dependents.iter().position(|&at| at == op).expect("it looked");
+            let place = dependents.iter().position(|&at| at == op).expect("it depends on the interval");
             dependents.swap_remove(place);
         }
         for interval in event.ended.drain(..) {
@@ -307,7 +307,7 @@ impl<'a> IncrementalCost<'a> {
                 update.ended.push((interval, op));
             }
         }
-        event.looked_at.clear();
+        event.depends_on.clear();
         (event.rerun_ns, event.cost_ns, event.transient_bytes) = (0, 0, 0);
         let mut walk = std::mem::take(&mut self.walk);
         walk.events += 1;
@@ -320,16 +320,16 @@ impl<'a> IncrementalCost<'a> {
         self.walk = walk;
         let Update { event, ended, .. } = update;
         self.recompute_ns += event.cost_ns;
-        event.looked_at.iter().for_each(|&interval| self.dependents[interval as usize].push(op));
-        self.work += 1 + event.looked_at.len();
+        event.depends_on.iter().for_each(|&interval| self.dependents[interval as usize].push(op));
+        self.work += 1 + event.depends_on.len();
         self.hold_transient(op as usize, event.transient_bytes - transient_bytes);
         self.events[op as usize] = event;
         for (interval, before) in ended {
-            self.ends_otherwise(interval as usize, before);
+            self.change_end(interval as usize, before);
         }
     }
 
-    /// The time to rematerialize a dropped storage when its interval ends, with everything it is made from that is absent.
+    /// The time to rematerialize a dropped storage when its interval ends, with all of its inputs that do not exist.
     fn rematerialize(&mut self, walk: &mut Walk, interval: usize, update: &mut Update) -> i64 {
         let (model, op) = (self.model, update.op);
         let mut cost_ns = 0;
@@ -345,7 +345,7 @@ impl<'a> IncrementalCost<'a> {
                 if let Some(held) = held {
                     let interval = &model.intervals[held];
                     if interval.can_move || interval.can_drop {
-                        update.event.looked_at.push(held as u32);
+                        update.event.depends_on.push(held as u32);
                     }
                     if !self.is_away(held, op) {
                         continue;
@@ -353,7 +353,7 @@ impl<'a> IncrementalCost<'a> {
                 }
                 let held = held.filter(|&held| self.assignment.choices[held] != Choice::DropAgain);
                 match held {
-                    // It comes back once more, and this waits.
+                    // The storage visits the device once more, and the op waits.
                     Some(held) if self.assignment.choices[held].visited().is_some() => {
                         cost_ns += model.intervals[held].copy_ns;
                         update.event.transient_bytes += model.intervals[held].bytes / 2;
@@ -362,17 +362,17 @@ impl<'a> IncrementalCost<'a> {
                     Some(held) => {
                         self.end_early(held, update);
                         if self.assignment.choices[held] == Choice::Move {
-                            // It comes back at once, and this waits.
+                            // The storage is fetched at once, and the op waits.
                             cost_ns += model.intervals[held].copy_ns;
                             continue;
                         }
                     }
-                    // Nothing but this needs it now.
+                    // Only this rematerialization needs it now.
                     None => update.event.transient_bytes += model.bytes_of[slot as usize] / 2,
                 }
             }
             if let Some(maker) = &model.makers[slot as usize]
-                && walk.reruns(maker.op)
+                && walk.run_again(maker.op)
             {
                 cost_ns += maker.cost_ns;
                 update.event.rerun_ns += maker.cost_ns;
@@ -382,7 +382,7 @@ impl<'a> IncrementalCost<'a> {
         cost_ns
     }
 
-    /// A storage that is away is there again from an event on.
+    /// Notes that an event brings a storage back.
     fn end_early(&mut self, interval: usize, update: &mut Update) {
         let before = std::mem::replace(&mut self.back[interval], update.op);
         let interval = interval as u32;
@@ -396,24 +396,24 @@ impl<'a> IncrementalCost<'a> {
         self.away[interval].contains(&op) && op < self.back[interval] && !self.visited[interval].contains(&op)
     }
 
-    /// Another event ends an interval than before, or none does.
-    fn ends_otherwise(&mut self, interval: usize, before: u32) {
+    /// Notes that another event than before ends an interval, or that none does.
+    fn change_end(&mut self, interval: usize, before: u32) {
         let now = std::mem::replace(&mut self.back[interval], before);
         if before == now {
             return;
         }
         self.shift(interval, self.away[interval].clone(), now);
-        self.changes_for(interval, |op| op > before.min(now));
+        self.invalidate_dependents(interval, |op| op > before.min(now));
         if self.assignment.choices[interval].drops() {
             self.make_due(self.model.intervals[interval].until as u32);
         }
     }
 
-    /// A storage is to be away at these ops, but for what comes after the event that brings it back.
+    /// Notes that a storage is away at these ops, up to the event that brings it back.
     fn shift(&mut self, interval: usize, away: Range<u32>, back: u32) {
-        let most = self.events.len() as u32;
+        let max = self.events.len() as u32;
         let ops = |away: &Range<u32>, back: u32| {
-            let (start, end) = (away.start.min(most), away.end.min(back).min(most));
+            let (start, end) = (away.start.min(max), away.end.min(back).min(max));
             start as usize..end.max(start) as usize
         };
         let (before, after) = (ops(&self.away[interval], self.back[interval]), ops(&away, back));
@@ -430,7 +430,7 @@ impl<'a> IncrementalCost<'a> {
         self.hold(between(before.end, after.end), if ends_later { -bytes } else { bytes });
     }
 
-    /// So many more bytes are held at some ops.
+    /// Adds to the bytes held at some ops.
     fn hold(&mut self, ops: Range<usize>, bytes: i64) {
         let count = self.held_bytes.len();
         self.work += ops.len() / 16;
@@ -452,8 +452,8 @@ impl<'a> IncrementalCost<'a> {
         self.excess_bytes += (over_bytes + bytes).max(0) - over_bytes.max(0);
     }
 
-    /// What it costs to make a storage again at some op, beside its own op, if others are as `choices` say: the ops of what is not
-    /// there and nothing else brings back, and what it is worth that others come back early.
+    /// The cost to rematerialize a storage at an op, besides its own op, if other storages are as `choices` say: the time of
+    /// the ops for inputs that nothing else brings back, and the worth of bringing others back early.
     pub fn needs_ns(
         &mut self,
         choices: &[Choice],

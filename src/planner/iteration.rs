@@ -1,4 +1,4 @@
-//! One iteration of what a program asked for, cut out of its log so that it can be run again and again.
+//! One iteration of a program's requests, cut out of its log so that it can run repeatedly.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::schedule::{
     EvictionOrder, Interval, IntervalId, PrefetchDistance, Request, RequestLog, Schedule, ScheduledOp,
 };
 
-/// A place for a storage; each storage of the iteration has its own.
+/// The number of a storage in the iteration.
 pub type Slot = u32;
 
-/// What is asked for in an iteration.
+/// A request in an iteration.
 #[derive(Clone, Debug)]
 pub enum IterationStep {
-    /// An op; with each input whether the op has its last handle.
+    /// An op. Each input says whether the op has its last handle.
     Op {
         instruction: Arc<Instruction>,
         inputs: Inputs<(Slot, bool)>,
@@ -30,34 +30,35 @@ pub enum IterationStep {
     Sync,
 }
 
-/// An iteration that begins where the program holds least.
+/// An iteration. It begins where the program holds the least memory.
 #[derive(Clone, Debug, Default)]
 pub struct Iteration {
     pub steps: Vec<IterationStep>,
-    /// By slot; the first are what is there when the iteration begins.
+    /// By slot. The first slots are the storages that exist when the iteration begins.
     pub size_bytes: Vec<usize>,
-    /// By slot, the checkpointed scopes that a storage is made in.
+    /// By slot, the number of checkpointed scopes that a storage is made in.
     pub scopes: Vec<u32>,
-    /// By slot, what was counted of values.
+    /// By slot, the counts of the storage's values.
     pub counts: Vec<Counts>,
-    /// For each storage that is there when it begins: the one that is in its place when it ends, if there is one.
+    /// For each storage that exists when the iteration begins, the storage that takes its place when the iteration ends, if
+    /// there is one.
     pub successors: Vec<Option<Slot>>,
-    /// Of each, the interval that it is in when the iteration begins, and the op that touches it first.
+    /// For each of them, the interval that it is in when the iteration begins, and the first op that touches it.
     pub begun: Vec<Option<(IntervalId, u32)>>,
     pub ops: Vec<ScheduledOp>,
     pub intervals: Vec<Interval>,
-    /// The slot that each interval is of, and the op that it begins at.
+    /// The slot of each interval, and the op at which it begins.
     pub of_interval: Vec<(Slot, u32)>,
 }
 
-/// Where a storage was touched last: which op, counted from the end of the log's part, and which of its operands; what no op
-/// touched goes by the order in which it was written.
+/// The last touch of a storage: the op, counted from the beginning of the log, and the operand. Storages that no op touched are
+/// ordered by when they were written.
 type Touch = (isize, usize);
 
-/// Operands of an op are fewer; written storages are counted from here on.
+/// The operand number of the first written storage. No op has so many operands.
 const WRITTEN: usize = 1 << 16;
 
-/// Follows which storages are alive.
+/// Keeps track of the live storages.
 #[derive(Clone, Debug, Default)]
 struct Census {
     alive: HashMap<u64, Touch>,
@@ -67,7 +68,7 @@ struct Census {
 }
 
 impl Census {
-    /// All that was there before the log began and is named in it.
+    /// The storages that existed before the log began and that it names.
     fn before(log: &RequestLog) -> Self {
         let mut census = Census::default();
         let mut made = HashSet::new();
@@ -136,8 +137,9 @@ impl Census {
 }
 
 impl Iteration {
-    /// Of a log whose last ops repeat with this period, from where the program holds least and will hold as much again: the first
-    /// time, it did not hold what an iteration leaves to the next. `None`: the log has not two of them.
+    /// Cuts an iteration out of a log whose last ops repeat with this period. It begins where the program holds the least
+    /// memory and will hold as much again. The first iteration does not qualify, since it does not hold yet what an iteration
+    /// leaves to the next. `None` if the log does not hold two iterations.
     pub fn cut(log: &RequestLog, period: usize) -> Option<Iteration> {
         let op_places: Vec<usize> =
             (0..log.asked.len()).filter(|&at| matches!(log.asked[at], Request::Op { .. })).collect();
@@ -159,7 +161,7 @@ impl Iteration {
         Some(Iteration::between(log, begun, begin, end))
     }
 
-    /// The intervals of what is there when the iteration begins, though none of its ops uses it, until it is freed.
+    /// The intervals of storages that exist when the iteration begins and that none of its ops uses before they are freed.
     pub fn left_over(&self) -> Vec<IntervalId> {
         let mut last: HashMap<Slot, IntervalId> = HashMap::new();
         for (&(slot, _), interval) in self.of_interval.iter().zip(0..) {
@@ -171,7 +173,8 @@ impl Iteration {
         left
     }
 
-    /// The intervals of what can be made again and is held, though neither an op nor the host uses it any more.
+    /// The intervals of storages that are dead but held: they can be recomputed, and neither an op nor the host uses them any
+    /// more.
     pub fn dead_but_held(&self) -> Vec<IntervalId> {
         let mut wanted = vec![true; self.size_bytes.len()];
         let mut consumed_at = vec![None; self.size_bytes.len()];
@@ -197,7 +200,7 @@ impl Iteration {
         dead.map(|(_, index)| IntervalId(index)).collect()
     }
 
-    /// Of what the forward pass makes and can be made again, only checkpoints may be kept on the host.
+    /// Forbids that storages of the forward pass that can be recomputed are kept on the host, unless they are checkpoints.
     pub fn move_checkpoints_only(&mut self, props: &Props) {
         let flow = self.dataflow(props);
         for (interval, &(slot, _)) in self.intervals.iter_mut().zip(&self.of_interval) {
@@ -205,7 +208,7 @@ impl Iteration {
         }
     }
 
-    /// What can be made again is not kept on the host, unless moving it costs less by these `ways`.
+    /// Forbids that storages that can be recomputed are kept on the host, unless moving them costs less by the settings.
     pub fn save_host_memory(&mut self, props: &Props, ways: EvictionMethods) {
         let mut rematerialize_ns: HashMap<Slot, u64> = HashMap::new();
         for step in &self.steps {
@@ -222,14 +225,14 @@ impl Iteration {
         }
     }
 
-    /// A schedule that says nothing yet.
+    /// A schedule that decides nothing yet.
     pub fn schedule(&self) -> Schedule {
         let (ops, intervals) = (self.ops.clone(), self.intervals.clone());
         Schedule { ops, intervals, reach: PrefetchDistance::MAX, ..Schedule::default() }
     }
 
-    /// What may be counted comes to so much, where it was not: the parts given, in the order in which such values are made, the last
-    /// for all that are left. `sparsity`: that are zeros; `packed`: of their memory, in planes.
+    /// Assumes counts for values that were not counted. The given fractions hold for these values in the order in which they
+    /// are made, and the last for all others. `sparsity` has fractions of zeros, `packed` fractions of memory in byte planes.
     pub fn suppose(&mut self, sparsity: &[f64], packed: &[f64]) {
         for (tally, parts) in [(Tally::Nonzeros, sparsity), (Tally::Units, packed)] {
             for (index, (slot, view)) in self.counted_values(tally).into_iter().enumerate() {
@@ -245,7 +248,7 @@ impl Iteration {
         }
     }
 
-    /// What is counted so, in the order in which it is made.
+    /// The values that are counted in this way, in the order in which they are made.
     pub fn counted_values(&self, tally: Tally) -> Vec<(Slot, View)> {
         let mut found = Vec::new();
         for step in &self.steps {
@@ -278,9 +281,9 @@ impl Iteration {
     }
 }
 
-/// For each storage that is there when an iteration begins, the one that is in its place when it ends: itself if it stays; what is as
-/// large and was touched last by the same op one period later; of what is left, as after ops that came in the first iteration alone, what
-/// is as large and was touched as the same operand, the last by the last.
+/// For each storage that exists when an iteration begins, the storage in its place when the iteration ends. This is the storage
+/// itself if it stays; else one of the same size that was last touched by the same op one period later. Storages that are left,
+/// for example because the first iteration had more ops, are matched by size and operand, the last with the last.
 fn successors(log: &RequestLog, state: &[(u64, Touch)], ended: &Census, period: isize) -> Vec<Option<u64>> {
     let mut left: Vec<(u64, Touch)> = ended.alive.iter().map(|(&number, &touch)| (number, touch)).collect();
     left.sort_unstable_by_key(|&(number, touch)| (touch, number));
@@ -307,12 +310,12 @@ fn successors(log: &RequestLog, state: &[(u64, Touch)], ended: &Census, period: 
     successors
 }
 
-/// An iteration in the making.
+/// An iteration under construction.
 #[derive(Default)]
 struct Building {
     iteration: Iteration,
     slots: HashMap<u64, Slot>,
-    /// By slot: its last interval, and the op that touched it first.
+    /// By slot, its last interval and the first op that touched it.
     last: Vec<Option<IntervalId>>,
     first: Vec<Option<u32>>,
 }
@@ -370,7 +373,7 @@ impl Building {
             Request::Read(number) => IterationStep::Read(self.slot(log, *number)),
             Request::Free(number) => match self.slots.get(number) {
                 Some(&slot) => IterationStep::Free(slot),
-                // It was there, and nothing in the log says of what size: nothing used it.
+                // The storage existed before, and the log does not know its size since nothing used it.
                 None => return,
             },
             Request::Sync => IterationStep::Sync,
@@ -402,7 +405,7 @@ mod tests {
     fn what_is_in_a_place_when_an_iteration_ends_is_as_large_as_what_was_there() {
         let mut log = RequestLog::default();
         log.size_bytes.extend([(1, 64), (2, 32), (3, 64), (4, 32)]);
-        // In the first iteration ops were made sooner: the like of the second is where the first would be.
+        // The first iteration had more ops, so the storage that corresponds to the second is found by its size.
         let state = [(1, (-14, 1)), (2, (10, 1))];
         let alive = [(3, (110, 1)), (4, (134, 1))].into_iter().collect();
         let ended = Census { alive, ..Census::default() };

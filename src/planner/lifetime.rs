@@ -1,16 +1,16 @@
-//! When memory is in use in an iteration that repeats.
+//! When memory is in use, in an iteration that repeats.
 
-/// Memory that is in use for part of an iteration.
+/// A block of memory that is in use for part of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lifetime {
     pub bytes: usize,
     /// When it begins, less than the period.
     pub from: u32,
-    /// When it has ended: more than `from` by a period at the most, which is all the time.
+    /// When it has ended. It is at most a period after `from`, which means all the time.
     pub until: u32,
 }
 
-/// The most bytes in use at once, which no placement has less than.
+/// The most bytes in use at once. No placement has a smaller footprint.
 pub fn peak_bytes(blocks: &[Lifetime], period: u32) -> usize {
     let mut change_bytes = vec![0isize; period as usize + 1];
     for block in blocks {

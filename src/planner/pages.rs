@@ -1,10 +1,11 @@
-//! Whole pages for blocks whose lifetimes are known. Where each page is mapped by itself, memory is never in pieces: of pages that
-//! are free any will do, so that what is alive together fits whenever it is no more than there is. What differs is when what was
-//! copied out of them is gone.
+//! Whole pages for blocks with known lifetimes. If each page is mapped on its own, memory is never fragmented: any free pages
+//! will do, so blocks fit whenever their bytes do. Pages differ only in when copies out of them are done.
 //!
-//! What is smaller than a page is at addresses of its own. It uses pages for a part of the time; the rest of it they are as good as any.
+//! A block smaller than a page has an address of its own. It uses its pages for a part of the time, and they are free for other
+//! blocks for the rest.
 //!
-//! Time is a circle: what an iteration leaves to the next has the same pages in both. It is cut where that is the least.
+//! Time is a circle: a block that an iteration leaves to the next has the same pages in both. The circle is cut where the
+//! fewest pages are in use.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -14,23 +15,24 @@ use arrayvec::ArrayVec;
 
 use super::lifetime::Lifetime;
 
-/// What copies need of a block.
+/// The timing of a block's copies.
 #[derive(Clone, Copy, Debug)]
 pub struct CopyTiming {
-    /// When it can be used by others without a wait for what is copied out of it: when it is free, or later.
+    /// When others can use its memory without waiting for copies out of it: when it is freed, or later.
     pub ready: u32,
-    /// How long before it is taken its memory is to be ready. What is copied into it can begin before its op does.
+    /// How long before the block is taken its memory has to be ready, since a copy into it can begin before its op.
     pub lead: u32,
 }
 
-/// Which of the pages that it need not wait for a block takes.
+/// Which of the free pages that are ready a block takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageOrder {
-    /// Those that others need the soonest, of these the last to be ready: what was left long ago is for what is copied into.
+    /// The pages that others need soonest, and of these the last to be ready. This leaves pages that have long been ready to
+    /// blocks that are copied into.
     Fitting,
-    /// The same, and what has pages already as the sweep begins has them ready in its time too.
+    /// The same, but blocks that exist when the sweep begins also find their pages ready in time.
     Reserved,
-    /// Those that were left the longest ago, as where addresses have no end.
+    /// The pages that were freed the longest ago, as with unbounded addresses.
     Oldest,
 }
 
@@ -38,7 +40,7 @@ impl PageOrder {
     pub const ALL: [PageOrder; 3] = [PageOrder::Reserved, PageOrder::Fitting, PageOrder::Oldest];
 }
 
-/// Times without free_times, in order, none beyond the period.
+/// Disjoint times in order, none beyond the period.
 pub type Times = Vec<Range<u32>>;
 
 /// The pages that blocks are assigned to.
@@ -46,9 +48,9 @@ pub type Times = Vec<Range<u32>>;
 pub struct PagedMemory<'a> {
     pub period: u32,
     pub page_bytes: usize,
-    /// How many there are.
+    /// The number of pages.
     pub pages: u32,
-    /// When pages are in use already, by page. Pages beyond the last are free all the time.
+    /// When pages are already in use, by page. Pages beyond the last entry are free all the time.
     pub used: &'a [Times],
     pub order: PageOrder,
 }
@@ -74,14 +76,14 @@ pub fn in_use(blocks: &[Lifetime], offsets: &[usize], period: u32, page_bytes: u
     pages
 }
 
-/// When a block is there.
+/// When a block exists.
 fn times_of(block: &Lifetime, period: u32) -> ArrayVec<Range<u32>, 2> {
     let rest = (block.until > period).then(|| 0..block.until - period);
     std::iter::once(block.from..block.until.min(period)).chain(rest).collect()
 }
 
-/// Some pages for each block, joined where they are neighbours; fewer than it needs for one that there are too few for, and how many are
-/// missing in all. `copied`: by block. `used`: when pages are in use already, those that are not named never. `which`: of those that are free.
+/// Pages for each block, as ranges of neighbours, and the number of missing pages. A block for which there are too few gets
+/// fewer pages. `copied` has the timing of each block's copies.
 pub fn assign(
     blocks: &[Lifetime],
     copied: &[CopyTiming],
@@ -91,8 +93,8 @@ pub fn assign(
     let counts: Vec<usize> = blocks.iter().map(|block| block.bytes.div_ceil(page_bytes)).collect();
     let cut = quietest(blocks, copied, &counts, period);
     let (blocks, copied): (Vec<_>, Vec<_>) =
-        blocks.iter().zip(copied).map(|(block, copied)| turned(block, copied, cut, period)).unzip();
-    let used: Vec<Times> = used.iter().map(|times| turned_times(times, cut, period)).collect();
+        blocks.iter().zip(copied).map(|(block, copied)| rotated(block, copied, cut, period)).unzip();
+    let used: Vec<Times> = used.iter().map(|times| rotated_times(times, cut, period)).collect();
     let pages_of = sweep(&blocks, &copied, &counts, &PagedMemory { used: &used, ..*memory });
     let missing = pages_of.iter().zip(&counts).map(|(pages, count)| count - pages.len()).sum();
     (pages_of.into_iter().map(joined).collect(), missing)
@@ -103,7 +105,7 @@ fn joined(mut pages: Vec<u32>) -> Vec<Range<u32>> {
     pages.chunk_by(|one, next| one + 1 == *next).map(|run| run[0]..run[run.len() - 1] + 1).collect()
 }
 
-/// When the fewest pages are in use, or about to be copied out of, by what is not always there.
+/// The time when the fewest pages are in use or being copied from, not counting blocks that always exist.
 fn quietest(blocks: &[Lifetime], copied: &[CopyTiming], counts: &[usize], period: u32) -> u32 {
     let mut changes: Vec<(u32, i64)> = Vec::new();
     let mut in_use = 0;
@@ -115,39 +117,39 @@ fn quietest(blocks: &[Lifetime], copied: &[CopyTiming], counts: &[usize], period
         }
     }
     changes.sort_unstable();
-    let mut least = (in_use, 0);
+    let mut quietest = (in_use, 0);
     for (now, change) in changes {
         in_use += change;
-        least = least.min((in_use, now));
+        quietest = quietest.min((in_use, now));
     }
-    least.1
+    quietest.1
 }
 
-/// A block where the circle begins at `cut`.
-fn turned(block: &Lifetime, copied: &CopyTiming, cut: u32, period: u32) -> (Lifetime, CopyTiming) {
+/// A block on a circle that begins at `cut`.
+fn rotated(block: &Lifetime, copied: &CopyTiming, cut: u32, period: u32) -> (Lifetime, CopyTiming) {
     let from = (block.from + period - cut) % period;
     let until = from + (block.until - block.from);
     let ready = until + (copied.ready - block.until);
     (Lifetime { from, until, ..*block }, CopyTiming { ready, ..*copied })
 }
 
-/// The same of times.
-fn turned_times(times: &Times, cut: u32, period: u32) -> Times {
+/// Times on a circle that begins at `cut`.
+fn rotated_times(times: &Times, cut: u32, period: u32) -> Times {
     let parts = |time: &Range<u32>| {
         let before = time.start.min(cut)..time.end.min(cut);
         let after = time.start.max(cut)..time.end.max(cut);
         [after.start - cut..after.end - cut, before.start + period - cut..before.end + period - cut]
     };
-    let mut turned: Times = times.iter().flat_map(parts).filter(|time| !time.is_empty()).collect();
-    turned.sort_unstable_by_key(|time| time.start);
-    turned
+    let mut rotated: Times = times.iter().flat_map(parts).filter(|time| !time.is_empty()).collect();
+    rotated.sort_unstable_by_key(|time| time.start);
+    rotated
 }
 
-/// Until when a page is free, when it is ready, and which.
+/// A free page: until when it is free, when it is ready, and its number.
 type Free = (u32, Reverse<u32>, u32);
 
-/// Of free pages so many that stay free until a time, the soonest needed by others of those that are ready by another, of these the
-/// last to be ready; then the first to be ready of the rest.
+/// Chooses free pages that stay free until a time. Of the pages that are ready in time it takes those that others need soonest,
+/// and of these the last to be ready. Then it takes those of the others that are ready first.
 fn chosen(free: &BTreeSet<Free>, until: u32, ready_by: u32, count: usize) -> Vec<Free> {
     let long_enough = || free.range((until, Reverse(u32::MAX), 0)..).copied();
     let mut chosen: Vec<Free> =
@@ -161,8 +163,8 @@ fn chosen(free: &BTreeSet<Free>, until: u32, ready_by: u32, count: usize) -> Vec
     chosen
 }
 
-/// As many pages for each block as are free when it comes, in the order in which blocks come. What is over the end takes pages that
-/// are never in use by what is smaller.
+/// Assigns pages to blocks in the order in which they are taken. A block across the end of the period takes pages that small
+/// blocks never use.
 fn sweep(
     blocks: &[Lifetime],
     copied: &[CopyTiming],
@@ -171,13 +173,13 @@ fn sweep(
 ) -> Vec<Vec<u32>> {
     let &PagedMemory { period, pages, used, order: page_order, .. } = memory;
     let mut order: Vec<usize> = (0..blocks.len()).collect();
-    // What is there both when the iteration begins and when it ends comes first, all of it.
+    // Blocks that exist both when the iteration begins and when it ends come first, as a whole.
     order.sort_by_key(|&at| (blocks[at].until <= period, blocks[at].from));
     let mut pages_of: Vec<Vec<u32>> = vec![Vec::new(); blocks.len()];
     let is_ever_used = |page: u32| used.get(page as usize).is_some_and(|times| !times.is_empty());
     let mut free: BTreeSet<Free> =
         (0..pages).filter(|&page| !is_ever_used(page)).map(|page| (period, Reverse(0), page)).collect();
-    // What else is free, and for how long, what comes next last.
+    // The times when the other pages are free. The next is last.
     let mut free_times: Vec<(Range<u32>, u32)> = (0..pages)
         .zip(used)
         .flat_map(|(page, times)| {
@@ -188,7 +190,7 @@ fn sweep(
         })
         .collect();
     free_times.sort_unstable_by_key(|(free_time, page)| Reverse((free_time.start, *page)));
-    // The end of the free_time that a page is in, by page.
+    // By page, the end of the free time that it is in.
     let mut free_until = vec![period; pages as usize];
     let mut ends: BinaryHeap<Reverse<(u32, usize)>> = BinaryHeap::new();
     for at in order {
@@ -320,14 +322,14 @@ mod tests {
             assigned.iter().map(|pages| pages[0].start).collect()
         };
         assert_eq!(pages(&blocks), [0, 1, 0, 0]);
-        // Of those that are ready the last, or the first that is.
+        // The pages that were ready last are taken, or the first that will be ready.
         let third = |ready: [u32; 3]| {
             let copied = ready.map(|ready| CopyTiming { ready, lead: 0 });
             let blocks = [block(0, 2), block(0, 3), block(4, 5)];
             assign(&blocks, &copied, &memory(8, 2, &[], PageOrder::Fitting)).0[2][0].start
         };
         assert_eq!([[2, 3, 5], [2, 5, 5], [6, 5, 5]].map(third), [1, 0, 1]);
-        // What is copied into takes what is ready before.
+        // A block that is copied into takes pages that are ready before.
         let third = |lead, which| {
             let copied = [(1, 0), (3, 0), (7, lead)].map(|(ready, lead)| CopyTiming { ready, lead });
             let blocks = [block(0, 1), block(0, 3), block(5, 7)];
@@ -335,20 +337,20 @@ mod tests {
         };
         assert_eq!([0, 2, 4].map(|lead| third(lead, PageOrder::Fitting)), [1, 1, 0]);
         assert_eq!(third(0, PageOrder::Oldest), 0);
-        // Of a page that is in use for a part of the time the rest is as good, and no longer than is needed.
+        // The rest of the time, a page in partial use is as good as others, but only if it is free for long enough.
         let used = in_use(&[Lifetime { bytes: 2, from: 3, until: 5 }], &[PAGE], 8, PAGE);
         let blocks = [block(0, 3), block(1, 4), block(5, 8)];
         let (assigned, missing) =
             assign(&blocks, &uncopied(&blocks), &memory(8, 2, &used, PageOrder::Fitting));
         assert_eq!((assigned, missing), (vec![vec![1..2], vec![0..1], vec![1..2]], 0));
-        // Where something comes that is over the end, only what has gone by then is before it.
+        // If a block across the end comes, only blocks that have gone by then leave pages to it.
         assert_eq!(pages(&[block(7, 9), block(2, 8), block(3, 7)]), [1, 0, 1]);
     }
 
     #[test]
     fn what_is_there_at_the_cut_has_its_pages_ready_in_time() {
         let block = |from, until| Lifetime { bytes: PAGE, from, until };
-        // One of the first two is always there, and the circle is cut at 2.
+        // One of the first two blocks always exists, and the circle is cut at 2.
         let blocks = [block(6, 12), block(3, 10), block(4, 5)];
         let copied = [12, 10, 5].map(|ready| CopyTiming { ready, lead: if ready == 12 { 2 } else { 0 } });
         let third = |which| assign(&blocks, &copied, &memory(8, 3, &[], which)).0[2][0].start;
@@ -361,8 +363,8 @@ mod tests {
         let blocks = [block(6, 9), block(2, 4), block(0, 8)];
         let copied = [11, 5, 8].map(|ready| CopyTiming { ready, lead: 0 });
         assert_eq!(quietest(&blocks, &copied, &[1, 1, 1], 8), 5);
-        let (turned, copied) = turned(&blocks[0], &copied[0], 5, 8);
-        assert_eq!((turned.from, turned.until, copied.ready), (1, 4, 6));
-        assert_eq!(turned_times(&vec![0..2, 4..7], 5, 8), [0..2, 3..5, 7..8]);
+        let (rotated, copied) = rotated(&blocks[0], &copied[0], 5, 8);
+        assert_eq!((rotated.from, rotated.until, copied.ready), (1, 4, 6));
+        assert_eq!(rotated_times(&vec![0..2, 4..7], 5, 8), [0..2, 3..5, 7..8]);
     }
 }

@@ -1,30 +1,30 @@
-//! A first choice for each interval: by prices of memory, Lagrangian relaxation as in Everett, *Generalized Lagrange Multiplier
-//! Method for Solving Problems of Optimum Allocation of Resources* (Operations Research 11, 1963). Each op has a price for a
-//! byte that is held through it. At given prices each interval is decided by itself: it is kept, dropped or moved, whichever costs
-//! least, if the others stay as they are. Prices rise where memory does not suffice, and fall where it does.
+//! A first assignment, by Lagrangian relaxation as in Everett, *Generalized Lagrange Multiplier Method for Solving Problems of
+//! Optimum Allocation of Resources* (Operations Research 11, 1963). At each op, a byte that is held has a price. At given
+//! prices each interval is decided on its own, as if the others stayed as they are: its storage is kept, dropped or moved,
+//! whichever costs the least. Prices rise where memory is short and fall where it is not.
 
 use std::ops::Range;
 
 use super::assignment::{Assignment, Choice, Model, ModelInterval};
 use super::incremental_cost::IncrementalCost;
 
-/// Rounds of prices, and how much work they may be in all.
+/// The most rounds of prices, and the most work of all rounds.
 const MAX_ROUNDS: usize = 200;
 const MAX_WORK: usize = 20_000_000;
-/// Copies are booked anew in one round of so many, and in each of the last.
+/// Copies are reserved anew in every so many rounds, and in each of the last.
 const ROUNDS_BETWEEN_RESERVATIONS: usize = 4;
 const LAST_ROUNDS: usize = 20;
-/// What saves less than this part of the time of its copy is not moved.
+/// A storage that saves less than this part of the time of its copy is not moved.
 const MIN_WORTH: f64 = 0.02;
-/// How far prices may be from where they begin.
+/// The range of prices, relative to the typical price.
 const FACTORS: Range<f64> = 1e-6..1e4;
-/// How much time an excess of the whole budget counts as, where the best round is chosen: as many times what is recomputed.
+/// The cost of an excess of the whole budget when the best round is chosen, as a multiple of the recomputation time.
 const EXCESS_WEIGHT: f64 = 3.0;
 
 struct Prices {
-    /// For a byte held through an op.
+    /// The price of a byte that is held through an op.
     ns_per_byte: Vec<f64>,
-    /// Of all ops before one; over two iterations.
+    /// The sums of prices before each op, over two iterations.
     sums: Vec<f64>,
 }
 
@@ -38,7 +38,7 @@ impl Prices {
         }
     }
 
-    /// What it is worth that a storage is away.
+    /// The worth of having a storage away.
     fn worth_ns(&self, interval: &ModelInterval, ops: Range<usize>) -> f64 {
         if ops.is_empty() {
             0.0

@@ -1,5 +1,5 @@
-//! What is tried: rules, and what is chosen with all of an iteration in view; then changes that spare what a schedule
-//! recomputes, and copies that its ops wait for.
+//! The candidates that are tried: rules and assignments, then changes that avoid what a schedule recomputes and the copies that
+//! its ops wait for.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::schedule::{
     Eviction, EvictionOrder, IntervalId, MAX_PREFETCH_DISTANCE, PrefetchDistance, Schedule, WeightedRule,
 };
 
-/// Rules that are tried: powers of the time since the last use, and of that until the next; and the policy's own, which spares what is
-/// small.
+/// The rules that are tried, as exponents of the time since the last use and of the ops until the next. `None` is the policy's
+/// own rule, which leaves small storages alone.
 const RULES: [Option<WeightedRule>; 8] = [
     weighed(0.0, 0.5),
     weighed(0.5, 0.5),
@@ -35,8 +35,8 @@ const fn weighed(idle: f64, until_next: f64) -> Option<WeightedRule> {
     Some(WeightedRule { idle, until_next })
 }
 
-/// Bookings that are tried: what is recomputed takes memory too, memory is in pieces, and copies that are not booked need
-/// lanes.
+/// How much is reserved in the candidates. Less than everything is tried because recomputation takes memory too, memory is
+/// fragmented, and copies without reservations need lanes.
 const RESERVED_PARTS: [ReservedParts; 10] = [
     reserved_parts(1.0, 1.0),
     reserved_parts(0.99, 1.0),
@@ -54,7 +54,8 @@ const fn reserved_parts(budget: f64, lanes: f64) -> ReservedParts {
     ReservedParts { budget, lanes }
 }
 
-/// How far ahead is fetched what is not booked, besides the most: what is fetched too early takes the room of what is used before.
+/// The prefetch distances of copies without reservations that are tried besides the largest. A storage that is fetched too
+/// early takes the memory of others that are used before.
 const PREFETCH_DISTANCES: [u64; 6] = [
     MAX_PREFETCH_DISTANCE / 2,
     MAX_PREFETCH_DISTANCE / 4,
@@ -64,79 +65,80 @@ const PREFETCH_DISTANCES: [u64; 6] = [
     0,
 ];
 
-/// Parts of the budget that choices are made for: what is recomputed takes memory too, and ops do not take the same time when
-/// others are run between.
+/// The parts of the budget that assignments are made for. Less than all is tried because recomputation takes memory too and
+/// changes the time between ops.
 const PARTS: [f64; 3] = [1.0, 0.97, 0.94];
 
-/// Ops that are run for improvements, at the most.
+/// The most ops that run for improvements.
 const MAX_OPS: usize = 1_200_000;
-/// Ops that are run for rules, and for bookings, at the most.
+/// The most ops that run for rules, and for reservations.
 const MAX_START_OPS: usize = 1_500_000;
-/// Schedules that changes begin from, at the most.
+/// The most candidates that changes begin from.
 const MAX_STARTS: usize = 20;
-/// Ops that are run to weigh what is encoded, at the most.
+/// The most ops that run to choose encodings.
 const MAX_ENCODING_OPS: usize = 400_000;
-/// Parts of what can be encoded that are tried first, of those that save the most for their time.
+/// The parts of the ranked encodings that are tried first.
 const ENCODED_PARTS: [f64; 6] = [1.0, 0.75, 0.5, 0.25, 0.125, 0.0625];
 
-/// What a schedule is made from.
+/// The ingredients of a schedule.
 #[derive(Clone, Debug)]
 struct ScheduleCandidate {
-    /// A schedule that does something already, and has its own rule.
+    /// A complete schedule with its own rule to build upon.
     base: Option<Arc<Schedule>>,
-    /// Whether what the iteration before left leaves at once: see [`Planner::schedule`].
+    /// Whether storages that the iteration before left are evicted at once: see [`Planner::schedule`].
     clears: bool,
     rule: Option<WeightedRule>,
-    /// How far ahead is fetched what is not booked.
+    /// The prefetch distance of copies without reservations.
     prefetch_distance: PrefetchDistance,
-    /// Whether copies are booked that nothing is wished of.
+    /// Whether copies are reserved for intervals without constraints, and how many.
     reserved: Option<ReservedParts>,
-    /// What is booked leaves as soon as its copy is made: a program that is not full all the time finds addresses more easily. What
-    /// something is to be made from does better to stay.
+    /// A storage with reserved copies leaves as soon as its copy is made. If memory is not always full, addresses are found
+    /// more easily. But inputs of recomputations should stay.
     at_once: bool,
-    /// By which copies are booked.
+    /// The timeline for reservations.
     timeline: Arc<Timeline>,
     constraints: Constraints,
 }
 
 type Constraints = HashMap<IntervalId, Constraint>;
 
-/// What is wished with all of an iteration in view, for each part of the budget, and the time that this takes.
+/// The constraints of assignments for each part of the budget, with the timelines that include their recomputations.
 pub type AssignmentCache = OnceCell<Vec<(Constraints, Arc<Timeline>)>>;
 
-/// How much is booked.
+/// How much is reserved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct ReservedParts {
-    /// The part of the budget that the program is to fit.
+    /// The part of the budget that the program has to fit.
     budget: f64,
-    /// The part of the time in which a lane may be at work.
+    /// The part of the time in which a lane may be busy.
     lanes: f64,
 }
 
-/// What to do with a storage in an interval, if it can be done.
+/// A constraint on a storage in an interval. It holds if it can be met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Constraint {
-    /// Its copies are booked.
+    /// Its copies are reserved.
     Reserve(CopyReservation),
-    /// It is recomputed, and leaves in its turn.
+    /// It is dropped, in this order among others.
     Drop(EvictionOrder),
     Leave(EvictionOrder),
-    /// It leaves as soon as the interval begins, above all encoded.
+    /// It leaves as soon as the interval begins, usually encoded.
     Release(Eviction),
 }
 
-/// Before all else, and after all that is wished.
+/// Before all others, and after all constraints.
 const FIRST: CopyReservation = CopyReservation { rank: 0, visited: None };
 const LAST: CopyReservation = CopyReservation { rank: u32::MAX, visited: None };
 
-/// What is tried of a storage that takes long to recompute, in this order; of one whose copies others wait for.
-const SPARE_OPS: [Constraint; 4] = [
+/// The constraints that are tried in this order for a storage that takes long to recompute, and for one whose copies ops wait
+/// for.
+const AVOID_RECOMPUTATION: [Constraint; 4] = [
     Constraint::Reserve(FIRST),
     Constraint::Leave(EvictionOrder::Last),
     Constraint::Leave(EvictionOrder::First),
     Constraint::Drop(EvictionOrder::Any),
 ];
-const SPARE_COPIES: [Constraint; 4] = [
+const AVOID_COPIES: [Constraint; 4] = [
     Constraint::Drop(EvictionOrder::Any),
     Constraint::Leave(EvictionOrder::Last),
     Constraint::Reserve(FIRST),
@@ -150,7 +152,7 @@ struct TriedCandidate {
     trial: Trial,
 }
 
-/// What distinguishes one run of the annealing from others.
+/// The parameters of one annealing.
 #[derive(Clone, Copy)]
 struct AnnealingRun {
     budget_bytes: usize,
@@ -162,80 +164,81 @@ struct AnnealingRun {
 /// A search for the fastest schedule of an iteration.
 pub struct Search<'a> {
     planner: Planner<'a>,
-    /// Of an iteration in which nothing is evicted.
+    /// The timeline of an iteration in which nothing is evicted.
     timeline: Arc<Timeline>,
-    /// The same wherever addresses end.
-    chosen: &'a AssignmentCache,
+    /// The assignments, which do not depend on addresses.
+    assignments: &'a AssignmentCache,
     best: Option<TriedCandidate>,
-    /// Drafts that changes may begin from, and how long they take.
+    /// The candidates that changes may begin from, with their times.
     starts: Vec<(u64, ScheduleCandidate)>,
-    /// What changes led to, from each.
+    /// The results of changes from each of these.
     ends: Vec<TriedCandidate>,
-    /// What was tried last.
+    /// The schedule that was tried last.
     last: Option<Arc<Schedule>>,
-    /// While encodings are weighed: what was tried, and how long it took.
+    /// While encodings are chosen: the schedules that were tried, with their times.
     contenders: Option<Vec<(u64, Arc<Schedule>)>>,
 }
 
-/// Of schedules that encodings are exchanged in, those that are run for longer afterwards.
+/// The most schedules with exchanged encodings that are measured in the long run.
 const MAX_CONTENDERS: usize = 4;
 
 impl<'a> Search<'a> {
-    pub fn new(planner: Planner<'a>, chosen: &'a AssignmentCache) -> Self {
+    pub fn new(planner: Planner<'a>, assignments: &'a AssignmentCache) -> Self {
         let Planner { iteration, profile, settings, .. } = planner;
         let page_bytes = settings.page_bytes(settings.budget_bytes);
         let timeline = Timeline::new(iteration, &profile.props, settings.ways.recompute, page_bytes);
         let (timeline, starts, ends) = (Arc::new(timeline), Vec::new(), Vec::new());
-        Search { planner, timeline, chosen, best: None, starts, ends, last: None, contenders: None }
+        Search { planner, timeline, assignments, best: None, starts, ends, last: None, contenders: None }
     }
 
-    /// What it takes to run an iteration as the fastest does, in ops.
+    /// The work of running the iteration under the fastest schedule, in ops.
     pub fn step_ops(&self) -> Option<usize> {
         self.best.as_ref().map(|best| best.trial.step_ops)
     }
 
-    /// The most device memory at once, if nothing leaves.
+    /// The most device memory at once if nothing is evicted.
     pub fn need_bytes(&self) -> usize {
         self.timeline.need_bytes().iter().copied().max().unwrap_or(0)
     }
 
-    /// Rests from now on so many times as long as it works.
+    /// Sets the throttle from now on.
     pub fn set_throttle(&mut self, throttle: u32) {
         self.planner.throttle = throttle;
     }
 
-    /// The fastest schedules so far, the fastest first, and how they went.
+    /// The fastest schedules so far with their trials, the fastest first.
     pub fn tried(&self) -> Vec<(&Arc<Schedule>, &Trial)> {
         let mut tried: Vec<&TriedCandidate> = self.best.iter().chain(&self.ends).collect();
         tried.sort_by_key(|tried| tried.trial.step_ns);
         tried.into_iter().map(|tried| (&tried.schedule, &tried.trial)).collect()
     }
 
-    /// The decisions that the fastest led to, as a script, and its time.
+    /// A schedule that repeats the decisions of the fastest trial, and its time.
     pub fn best(&self) -> Option<(Schedule, u64)> {
         self.best.as_ref().map(|best| (scheduled(&best.schedule, &best.trial), best.trial.step_ns))
     }
 
-    /// Whether a schedule takes almost the time of the fastest so far, or less; no more, where that costs nothing.
+    /// Whether a schedule takes about as long as the fastest so far, or less. If the fastest costs nothing, the schedule may
+    /// not take longer at all.
     pub fn is_met_by(&self, timed: Option<&TimedSchedule>) -> bool {
         let (Some(timed), Some(best_ns)) = (timed, self.best_ns()) else { return timed.is_some() };
         let is_as_fast = || self.planner.is_as_fast(timed.step_ns, best_ns);
         if self.costs_nothing() { timed.step_ns <= best_ns } else { is_as_fast() }
     }
 
-    /// Whether nothing is made again in the fastest, and no op waits.
+    /// Whether the fastest schedule recomputes nothing and no op waits.
     pub fn costs_nothing(&self) -> bool {
         let costs_nothing =
             |best: &TriedCandidate| best.trial.rematerialized.is_empty() && best.trial.awaited.is_empty();
         self.best.as_ref().is_some_and(costs_nothing)
     }
 
-    /// Tries one rule, with copies booked if there may be any.
+    /// Tries one rule, with reservations if storages may be copied.
     pub fn try_one(&mut self) {
         self.attempt_start(RULES[0], self.planner.settings.ways.offload.then_some(RESERVED_PARTS[0]));
     }
 
-    /// Tries every rule, with copies booked and without.
+    /// Tries every rule, without and with reservations.
     pub fn try_rules(&mut self) {
         for &rule in self.affordable(&RULES) {
             self.attempt_start(rule, None);
@@ -250,21 +253,20 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The fastest candidate, where storages may be copied.
+    /// The fastest candidate, if storages may be copied.
     fn fastest_with_copies(&self) -> Option<ScheduleCandidate> {
         let best = self.best.as_ref().filter(|_| self.planner.settings.ways.offload);
         best.map(|best| best.candidate.clone())
     }
 
-    /// Tries the fastest candidate with what the iteration before left leaving at once if it stays, or the other way round, where it may
-    /// have to be copied.
+    /// Tries the fastest candidate with the other choice for storages that the iteration before left, which may have to be
+    /// copied.
     fn try_clearing(&mut self) {
         let Some(candidate) = self.fastest_with_copies() else { return };
         self.attempt_candidate(ScheduleCandidate { clears: !candidate.clears, ..candidate });
     }
 
-    /// Tries how far ahead the fastest candidate best fetches what it does not book, and before and after whether it hurries with what is
-    /// small.
+    /// Tries prefetch distances for the fastest candidate, and before and after that whether small storages are fetched early.
     fn try_prefetch_distances(&mut self) {
         self.try_small_early();
         let Some(candidate) = self.fastest_with_copies() else { return };
@@ -296,20 +298,20 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// As many as there is time to try; one at the least.
+    /// As many as there is time to try, but at least one.
     pub fn affordable<'b, T>(&self, all: &'b [T]) -> &'b [T] {
         &all[..self.planner.trials_in(MAX_START_OPS).max(1).min(all.len())]
     }
 
-    /// Tries what is chosen with all of an iteration in view.
+    /// Tries candidates that follow an assignment of the whole iteration.
     pub fn try_assignments(&mut self) {
         let best = self.best.as_ref().map(|best| &best.candidate);
         let (rule, prefetch_distance) =
             best.map_or((RULES[0], PrefetchDistance::MAX), |best| (best.rule, best.prefetch_distance));
-        let most = self.planner.trials_in(MAX_START_OPS).max(1);
-        let chosen = self.chosen.get_or_init(|| self.choose(most));
+        let max = self.planner.trials_in(MAX_START_OPS).max(1);
+        let chosen = self.assignments.get_or_init(|| self.make_assignments(max));
         let candidates = chosen.iter().flat_map(|chosen| [true, false].map(|at_once| (chosen, at_once)));
-        for ((constraints, timeline), at_once) in candidates.take(most) {
+        for ((constraints, timeline), at_once) in candidates.take(max) {
             let (timeline, constraints) = (timeline.clone(), constraints.clone());
             let (base, clears) = (None, true);
             self.attempt_candidate(ScheduleCandidate {
@@ -327,9 +329,9 @@ impl<'a> Search<'a> {
         self.try_prefetch_distances();
     }
 
-    /// What is wished for parts of the budget, at most so often; and where both ways are allowed, if what is moved may come back for what is
-    /// made from it.
-    fn choose(&self, most: usize) -> Vec<(Constraints, Arc<Timeline>)> {
+    /// Makes assignments for parts of the budget, at most `max`. If both eviction methods are allowed, assignments in which
+    /// moved storages visit the device are made too.
+    fn make_assignments(&self, max: usize) -> Vec<(Constraints, Arc<Timeline>)> {
         let Planner { iteration, settings, .. } = self.planner;
         let model = Model::new(iteration, &self.timeline, settings.ways);
         let ruled = self.best.as_ref();
@@ -339,26 +341,26 @@ impl<'a> Search<'a> {
             let relaxed = self.planner.throttled(|| relax(&model, budget_bytes));
             (budget_bytes, [relaxed].into_iter().chain(ruled.clone()).collect::<Vec<Assignment>>())
         });
-        let both_ways = settings.ways.offload && settings.ways.recompute;
-        let visits = if both_ways { &[false, true][..] } else { &[false] };
+        let both_methods = settings.ways.offload && settings.ways.recompute;
+        let visits = if both_methods { &[false, true][..] } else { &[false] };
         let mut chosen = Vec::new();
         for restart in restarts(&model, settings.budget_bytes) {
             for (budget_bytes, starts) in &parts {
                 for &visit in visits {
-                    if chosen.len() < most {
+                    if chosen.len() < max {
                         let run = AnnealingRun { budget_bytes: *budget_bytes, visit, restart };
-                        chosen.extend(self.chosen_from(starts, &model, run));
+                        chosen.extend(self.annealed(starts, &model, run));
                     }
                 }
             }
         }
-        chosen.truncate(most);
+        chosen.truncate(max);
         chosen
     }
 
-    /// First as if nothing took time to be made again; then with that time, which lanes have too, and what is made again for something
-    /// else may be dropped again.
-    fn chosen_from(
+    /// Anneals twice. The first time, recomputation takes no time. The second time it does, the lanes have that time too, and
+    /// storages that were recomputed for something else may be dropped again.
+    fn annealed(
         &self,
         starts: &[Assignment],
         model: &Model<'_>,
@@ -410,8 +412,8 @@ impl<'a> Search<'a> {
         self.planner.trials_in(MAX_OPS) > 0
     }
 
-    /// Tries changes, of the fastest schedule first, then of others: what is best to change is not always best at first.
-    /// Whether that was of any use.
+    /// Tries changes, first of the fastest candidate and then of others, since the best start does not always lead to the best
+    /// end. Returns whether that found a faster schedule.
     pub fn improve(&mut self) -> bool {
         let before_ns = self.best_ns();
         let mut trials = self.planner.trials_in(MAX_OPS);
@@ -433,9 +435,9 @@ impl<'a> Search<'a> {
         self.best_ns() < before_ns
     }
 
-    /// Weighs what can be encoded, by what it is worth: first all and parts of it, beside what the fastest candidate does, what was `found`
-    /// by all searches, and nothing; then kinds of storages and single ones, each the other way round, for as long as that is faster.
-    /// What was tried first, and the fastest of the rest.
+    /// Chooses which of the ranked values to encode. First it adds all of them or a part to the fastest candidate, to the
+    /// schedule that was `found` by all searches, and to an empty one. Then it flips kinds of storages and single ones as long
+    /// as that is faster. It returns the schedules that were tried first, and the fastest of the rest.
     pub fn encode(
         &mut self,
         ranked: &[(IntervalId, Eviction)],
@@ -447,7 +449,7 @@ impl<'a> Search<'a> {
         self.contenders = Some(Vec::new());
         let clears = self.best.as_ref().is_none_or(|best| best.candidate.clears);
         let plain = Arc::new(self.planner.schedule(clears));
-        // Addresses that were planned are for other blocks.
+        // The planned addresses are those of other blocks.
         let found = found.map(|found| Arc::new(Schedule { layout: None, ..(**found).clone() }));
         let based = [plain].into_iter().chain(found).map(|base| ScheduleCandidate {
             base: Some(base),
@@ -474,15 +476,16 @@ impl<'a> Search<'a> {
         }
         let first = self.contenders.replace(Vec::new());
         let mut trials = self.planner.trials_in(MAX_ENCODING_OPS);
-        while self.exchange(&starts[0], ranked, &mut trials) {}
+        while self.flip_encodings(&starts[0], ranked, &mut trials) {}
         let mut exchanged = self.contenders.take().unwrap_or_default();
         exchanged.sort_by_key(|&(step_ns, _)| step_ns);
         exchanged.truncate(MAX_CONTENDERS);
         first.into_iter().flatten().chain(exchanged).map(|(_, schedule)| schedule).collect()
     }
 
-    /// Encodes what is not, kind by kind and then one by one, and has what is do as in another candidate; keeps what is faster.
-    fn exchange(
+    /// Flips the encodings of kinds and then of single storages: values that are not encoded become encoded, and others go back
+    /// to their constraint in another candidate. It keeps what is faster.
+    fn flip_encodings(
         &mut self,
         other: &ScheduleCandidate,
         ranked: &[(IntervalId, Eviction)],
@@ -526,23 +529,23 @@ impl<'a> Search<'a> {
         self.best.as_ref().map(|best| best.trial.step_ns)
     }
 
-    /// Tries to spare what takes longest to have back: kinds of storages together, since layers are alike, then one by one.
+    /// Tries to avoid the largest costs, first for whole kinds of storages, since layers are similar, and then one by one.
     fn climb(&mut self, kinds: &Kinds, trials: &mut usize) {
         loop {
-            let by_kind = self.spare(
+            let by_kind = self.avoid_costs(
                 trials,
                 |interval| kinds.of_interval[interval.0 as usize],
                 |&kind| kinds.members[kind].clone(),
             );
-            let one_by_one = self.spare(trials, |interval| interval, |&interval| vec![interval]);
+            let one_by_one = self.avoid_costs(trials, |interval| interval, |&interval| vec![interval]);
             if !by_kind && !one_by_one {
                 return;
             }
         }
     }
 
-    /// Tries changes of one group of intervals after the other, the one first that takes the most time.
-    fn spare<K: Copy + Eq + Ord + std::hash::Hash>(
+    /// Tries changes of one group of intervals after the other, the one with the largest cost first.
+    fn avoid_costs<K: Copy + Eq + Ord + std::hash::Hash>(
         &mut self,
         trials: &mut usize,
         group: impl Fn(IntervalId) -> K,
@@ -554,17 +557,18 @@ impl<'a> Search<'a> {
             && let Some(TriedCandidate { candidate, trial, .. }) = &self.best
         {
             let mut costs_ns: HashMap<K, [u64; 2]> = HashMap::new();
-            for (way, costs) in [&trial.rematerialized, &trial.awaited].into_iter().enumerate() {
+            for (kind_of_cost, costs) in [&trial.rematerialized, &trial.awaited].into_iter().enumerate() {
                 for &(interval, cost_ns) in costs {
-                    costs_ns.entry(group(interval)).or_default()[way] += cost_ns;
+                    costs_ns.entry(group(interval)).or_default()[kind_of_cost] += cost_ns;
                 }
             }
             let untried = costs_ns.into_iter().filter(|(key, _)| !tried.contains(key));
-            let dearest = untried
+            let largest = untried
                 .max_by_key(|&(key, [rematerialized_ns, awaited_ns])| (rematerialized_ns + awaited_ns, key));
-            let Some((key, [rematerialized_ns, awaited_ns])) = dearest else { break };
+            let Some((key, [rematerialized_ns, awaited_ns])) = largest else { break };
             tried.insert(key);
-            let constraints = if rematerialized_ns >= awaited_ns { SPARE_OPS } else { SPARE_COPIES };
+            let constraints =
+                if rematerialized_ns >= awaited_ns { AVOID_RECOMPUTATION } else { AVOID_COPIES };
             let (candidate, before_ns, members) = (candidate.clone(), trial.step_ns, members(&key));
             for constraint in constraints {
                 let possible = match constraint {
@@ -587,7 +591,7 @@ impl<'a> Search<'a> {
         improved
     }
 
-    /// Tries a candidate, and keeps it if it is the fastest so far. How long it takes; `None` if it fails, or is like the last.
+    /// Tries a candidate and keeps it if it is the fastest so far. Returns its time, or `None` if it fails or equals the last.
     fn attempt(&mut self, candidate: ScheduleCandidate) -> Option<u64> {
         let schedule = Arc::new(self.schedule(&candidate));
         if self.last.as_ref() == Some(&schedule) {

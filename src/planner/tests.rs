@@ -1,4 +1,4 @@
-//! Assignment, on a chain of layers whose best plans are known.
+//! Assignments and schedules for chains of layers whose best plans are known.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ const BYTES: usize = 8 << 20;
 const LAYER_NS: u64 = 1_000_000;
 const PLENTY_BYTES: usize = 1 << 40;
 
-/// Ops of layers.
+/// The ops of layers.
 struct Layers {
     engine: SimEngine,
     log: RequestLog,
@@ -76,7 +76,7 @@ impl Layers {
         self.log.asked.iter().filter(|asked| matches!(asked, Request::Op { .. })).count()
     }
 
-    /// A forward pass of so many layers. What a layer reads besides: so many layers before.
+    /// A forward pass. `skips` says how many layers before a layer reads another input.
     fn forward(&mut self, skips: &[usize]) -> Vec<u64> {
         let mut made = vec![self.op("input", &[])];
         for layer in 0..LAYERS as usize {
@@ -94,7 +94,7 @@ fn chain() -> (Iteration, Profile) {
     chain_with(&[])
 }
 
-/// A forward pass of so many layers, and a backward pass that reads what each of them read.
+/// A forward pass, and a backward pass that reads the input of each layer.
 fn chain_with(skips: &[usize]) -> (Iteration, Profile) {
     let profile = profiles().swap_remove(0);
     let mut layers = Layers::new(&profile);
@@ -129,7 +129,7 @@ fn what_an_iteration_leaves_to_the_next_is_found_though_the_first_had_more_ops()
             layers.free(extra);
         }
     }
-    // The log ends before the third is over, so that what is planned begins with the second.
+    // The log ends before the third iteration is over, so the second is planned.
     layers.log.asked.truncate(layers.log.asked.len() - 3);
     let iteration = Iteration::cut(&layers.log, period).expect("two iterations");
     assert_eq!(iteration.successors.len() as u64, LAYERS + 1);
@@ -143,7 +143,7 @@ fn ways(offload: bool, recompute: bool) -> EvictionMethods {
     EvictionMethods { offload, recompute, ..EvictionMethods::default() }
 }
 
-/// The interval of the activation that a forward op makes until its backward op, by the number of the op.
+/// The interval from the forward op with this number, which makes an activation, to its backward op.
 fn waiting(model: &Model<'_>, op: usize) -> usize {
     let is_it = |&at: &usize| model.intervals[at].from == op + 2 && model.intervals[at].can_drop;
     (0..model.intervals.len())
@@ -151,7 +151,7 @@ fn waiting(model: &Model<'_>, op: usize) -> usize {
         .expect("an activation is read by the next layer, and waits from then on")
 }
 
-/// The time of what the pool makes again if it drops what is chosen; `None` if that does not fit.
+/// The time of the pool's recomputations if it drops what the assignment drops. `None` if that does not fit.
 fn tried(
     iteration: &Iteration,
     profile: &Profile,
@@ -214,7 +214,7 @@ fn what_is_made_for_something_else_may_be_dropped_again() {
 
 #[test]
 fn what_is_on_the_host_comes_back_in_between_for_what_is_made_from_it() {
-    // The ninth layer reads what the fourth made, too, and is made again for the op 16.
+    // The ninth layer also reads the output of the fourth, and is recomputed for op 16.
     let (iteration, mut profile) = chain_with(&[0, 0, 0, 0, 0, 0, 0, 0, 4]);
     profile.props.link_bytes_per_second = BYTES as f64 / (LAYER_NS as f64 / 2e9);
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
@@ -251,7 +251,7 @@ fn what_is_on_the_host_comes_back_in_between_for_what_is_made_from_it() {
     assert_eq!((trial.rematerialized, trial.awaited), (vec![(again, LAYER_NS)], vec![]));
 }
 
-/// One interval after the other is chosen otherwise, as annealing does it.
+/// Changes the choice of one interval as annealing does.
 fn choose(model: &Model<'_>, cost: &mut IncrementalCost<'_>, at: usize, choice: Choice) {
     let interval = &model.intervals[at];
     let mut lanes = cost.assignment().lanes.clone();
@@ -299,14 +299,14 @@ proptest! {
 }
 
 #[test]
-fn what_is_held_in_vain_needs_no_memory() {
+fn storages_that_are_dead_but_held_need_no_memory() {
     let profile = profiles().swap_remove(0);
     let mut layers = Layers::new(&profile);
     for _ in 0..2 {
         let made = layers.forward(&[]);
         let last = made[made.len() - 1];
         let loss = layers.op("loss", &[(last, false)]);
-        // Nothing is read again, and freed at the end. What is read by the host is not held in vain.
+        // Nothing is read again, and everything is freed at the end. A storage that the host reads is not dead.
         layers.log.asked.push(Request::Read(last));
         made.into_iter().chain([loss]).for_each(|number| layers.free(number));
     }
@@ -314,7 +314,8 @@ fn what_is_held_in_vain_needs_no_memory() {
     let ops: Vec<u32> = (iteration.dead_but_held().iter())
         .map(|interval| iteration.of_interval[interval.0 as usize].1)
         .collect();
-    // All but the input, which cannot be made again, and the last layer's output: after the op that reads it, and the loss.
+    // All storages but the input, which cannot be recomputed; the output of the last layer after the op that reads it; and the
+    // loss.
     let layers = LAYERS as u32;
     assert_eq!(ops, (2..=layers).chain([layers + 1]).collect::<Vec<_>>());
     let peak_bytes = |recompute| {
@@ -329,7 +330,7 @@ fn lanes_have_the_time_too_that_it_takes_to_make_something_again() {
     let (iteration, mut profile) = chain();
     let longest = Timeline::new(&iteration, &profile.props, true, None);
     let interval = waiting(&Model::new(&iteration, &longest, ways(true, true)), 2);
-    // Both copies take so long that it would be away for no time.
+    // Both copies take so long that the storage would be away for no time.
     let ops = |model: &Model<'_>| model.intervals[interval].until - model.intervals[interval].from;
     let between_ns = ops(&Model::new(&iteration, &longest, ways(true, true))) as u64 * LAYER_NS;
     profile.props.link_bytes_per_second = BYTES as f64 / ((between_ns - LAYER_NS) as f64 / 2e9);
@@ -438,13 +439,14 @@ fn budgets_that_are_close_are_searched_for_the_same_smaller_ones() {
     for budget_bytes in [30 * BYTES + 1, 30 * BYTES + BYTES / 2, 31 * BYTES] {
         assert_eq!(smaller(budget_bytes, false)[..2], [30 * BYTES, 29 * BYTES]);
     }
-    // What fits well anyway is to use all of its memory.
+    // If storages are not copied, a smaller budget is not worth a search of its own.
     assert!(smaller(31 * BYTES, true).iter().all(|&smaller| smaller > 30 * BYTES));
 }
 
 #[test]
 fn what_finds_its_pages_in_use_takes_others() {
-    // Two of three weights are there at once; for each to have the same pages in every iteration there would have to be room for all three.
+    // Two of three weights exist at once. For each to have the same pages in every iteration, there would have to be pages for
+    // all three.
     let profile = &profiles().swap_remove(0);
     let mut layers = Layers::new(profile);
     let weights = [0; 3].map(|_| layers.op("input", &[]));
@@ -490,7 +492,7 @@ fn a_schedule_takes_the_same_time_whatever_was_before() {
             let trial = Planner { settings: &unbounded, ..planner }.run(Some(&schedule)).expect("it fits");
             let Some(placed) = planner.with_addresses(&schedule, &trial) else { continue };
             let placed = Arc::new(placed.schedule);
-            // Without a schedule, it is learned from what was fetched in vain how far ahead to look.
+            // Without a schedule, the pool learns from useless fetches how early to prefetch.
             let step_ns = [0, 1, 5].map(|unplanned| {
                 let length = TrialLength { unplanned, iterations: trial::MANY_ITERATIONS };
                 planner.run_for(Some(&placed), length).unwrap().step_ns
