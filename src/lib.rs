@@ -26,7 +26,7 @@ mod tests;
 pub mod trace;
 
 #[doc(hidden)]
-pub use crate::config::Sabotage;
+pub use crate::config::PlantedFault;
 pub use crate::config::{Policy, Reads};
 pub use backend::Overcommit;
 pub use config::{Amount, Config, Exactness, Placement, Planning, VARIABLES, Variable};
@@ -37,7 +37,5 @@ pub use engine::sim::Profile;
 pub use error::{Error, WorkingSet};
 pub use op::FloatFormat;
 pub use plan::{Held, Plan, Run, plan};
-#[doc(hidden)]
-pub use policy::LayerCounts;
 pub use runtime::{configure, note, recording, reset_stats, stats};
 pub use stats::{Counters, PlanningState, Stats};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytesize::ByteSize;
 
-use crate::config::{BUDGET_SHARE, Config, LEAST_BUDGET_BYTES, LEAST_PAGES};
+use crate::config::{BUDGET_SHARE, Config, MIN_BUDGET_BYTES, MIN_PAGES};
 use crate::engine::sim::Profile;
 use crate::error::Error;
 use crate::runtime::{configure, portrait, stats};
@@ -94,7 +94,7 @@ pub fn plan(profile: &Profile, config: Config, program: impl Fn(&OvercommitDevic
     (boundless.props.device_bytes, boundless.props.host_bytes) = (BOUNDLESS_BYTES, BOUNDLESS_BYTES);
     let device = OvercommitDevice::Sim(SimProfile::add(boundless));
     let config = |budget_bytes: usize| {
-        let budget_bytes = budget_bytes.max(LEAST_BUDGET_BYTES);
+        let budget_bytes = budget_bytes.max(MIN_BUDGET_BYTES);
         config.clone().host_limit_bytes(BOUNDLESS_BYTES).budget_bytes(budget_bytes)
     };
     let run = |config: Config| {
@@ -104,10 +104,10 @@ pub fn plan(profile: &Profile, config: Config, program: impl Fn(&OvercommitDevic
     };
     let free = run(config(BOUNDLESS_BYTES).policy(Policy::Auto))?;
     let (peak_op, _) = portrait(&device)?;
-    run(config(BOUNDLESS_BYTES).policy(Policy::Auto).portrait_at(peak_op))?;
+    run(config(BOUNDLESS_BYTES).policy(Policy::Auto).snapshot_at(peak_op))?;
     let (_, portrait) = portrait(&device)?;
     // A budget that is mapped by page is rounded down to whole pages.
-    let paged = |page_bytes: &usize| free.peak_allocated_bytes >= LEAST_PAGES * page_bytes;
+    let paged = |page_bytes: &usize| free.peak_allocated_bytes >= MIN_PAGES * page_bytes;
     let page_bytes = profile.props.page_bytes.filter(paged).unwrap_or(1);
     let need_bytes = free.peak_allocated_bytes.next_multiple_of(page_bytes);
     let runs = budgets(need_bytes, free.smallest_budget_bytes, usable_bytes(profile))

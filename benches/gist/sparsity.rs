@@ -4,7 +4,7 @@
 use burn::optim::momentum::MomentumConfig;
 use burn::optim::{GradientsParams, Optimizer, SgdConfig};
 use burn::tensor::{Tensor, TensorData};
-use burn_overcommit::runtime::sparsity;
+use burn_overcommit::runtime::paper_figures::sparsity;
 use burn_overcommit::{Config, OvercommitDevice, Planning, configure};
 use burn_overcommit_networks::{Input, Sample, SampleInput, Spec, by_name};
 

@@ -8,10 +8,10 @@ use burn::optim::adaptor::OptimizerAdaptor;
 use burn::optim::momentum::MomentumConfig;
 use burn::optim::{Sgd, SgdConfig};
 use burn::tensor::backend::Backend;
-use burn_overcommit::runtime::layer_counts;
+use burn_overcommit::runtime::paper_figures::{LayerCounts, layer_counts};
 use burn_overcommit::{
-    Config, Exactness, LayerCounts, Overcommit, OvercommitDevice, Planning, Policy, Profile, SimProfile,
-    Stats, configure, reset_stats, stats,
+    Config, Exactness, Overcommit, OvercommitDevice, Planning, Policy, Profile, SimProfile, Stats, configure,
+    reset_stats, stats,
 };
 use burn_overcommit_networks::{Network, Spec, by_name, training_step};
 

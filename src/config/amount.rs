@@ -1,4 +1,4 @@
-//! Amounts of memory: as they are set, and what they come to.
+//! Amounts of memory, as they are set and in bytes.
 
 use std::str::FromStr;
 
@@ -9,19 +9,19 @@ use crate::engine::ALIGN_BYTES;
 use crate::error::Error;
 
 /// The smallest budget: one block.
-pub(crate) const LEAST_BUDGET_BYTES: usize = ALIGN_BYTES;
+pub(crate) const MIN_BUDGET_BYTES: usize = ALIGN_BYTES;
 
-/// An amount of memory: bytes, or a share of what is free.
+/// An amount of memory: bytes, or a share of the free memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Amount {
     /// This many bytes.
     Bytes(usize),
-    /// This part, 0 to 1, of what is free when the device is first used.
+    /// This fraction, 0 to 1, of the memory that is free when the device is first used.
     Share(f64),
 }
 
 impl Amount {
-    /// In bytes, where there are so many.
+    /// The amount in bytes if `free_bytes` are free.
     pub fn of(self, free_bytes: usize) -> usize {
         match self {
             Amount::Bytes(bytes) => bytes,
@@ -30,7 +30,7 @@ impl Amount {
     }
 }
 
-/// An error says what was expected instead.
+/// The error says what was expected instead.
 impl FromStr for Amount {
     type Err = String;
 
@@ -48,7 +48,8 @@ impl FromStr for Amount {
     }
 }
 
-/// An amount as it was set: by which setting, in what words, and what these mean, or what was expected instead.
+/// An amount with the setting that set it and the text that was given. The amount is an error that says what was expected if
+/// the text has none.
 #[derive(Debug, Clone)]
 pub(crate) struct Given {
     setting: &'static str,
@@ -65,12 +66,12 @@ impl Given {
         Given { setting, text: format!("{bytes} bytes"), amount: Ok(Amount::Bytes(bytes)) }
     }
 
-    /// What the environment says, if anything.
+    /// Reads the amount from the environment, if it is set there.
     pub fn read(variable: Variable) -> Option<Self> {
         Some(Given::text(variable.name(), &variable.text()?))
     }
 
-    /// In bytes: at least so many, and at most what is free.
+    /// The amount in bytes. It has to be at least `least_bytes` and at most what is free.
     pub fn resolve(&self, free_bytes: usize, least_bytes: usize) -> Result<usize, Error> {
         let error = |expected: String| {
             let value = self.text.clone();
@@ -92,12 +93,12 @@ impl Given {
         Ok(bytes)
     }
 
-    /// What it comes to is less than what was asked for: in words.
+    /// A message that the amount is rounded down.
     pub fn rounded(&self, to_bytes: usize) -> String {
         format!("{}: \"{}\" is rounded down to {to_bytes} bytes", self.setting, self.text)
     }
 
-    /// How many bytes were asked for, if it is said in bytes.
+    /// The bytes that were requested, if the setting was in bytes.
     pub fn asked_bytes(&self) -> Option<usize> {
         match self.amount {
             Ok(Amount::Bytes(bytes)) => Some(bytes),

@@ -1,18 +1,18 @@
-//! What a user can choose for a device.
+//! The configuration that a user chooses for a device.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use log::LevelFilter;
 
-use super::amount::{Amount, Given, LEAST_BUDGET_BYTES};
+use super::amount::{Amount, Given, MIN_BUDGET_BYTES};
 use super::choices::{Exactness, Placement, Planning};
 use super::environment::DEFAULT_LOG;
-use super::fault::Sabotage;
-use super::oracle::Foresight;
+use super::fault::PlantedFault;
+use super::oracle::Oracle;
 use super::policy::Policy;
 use super::reads::{Reads, Supply};
-use super::settings::{AllowedWays, Fusion, Paging, Settings};
+use super::settings::{EvictionMethods, Fusion, Paging, Settings};
 use super::variable::Variable;
 use crate::engine::Props;
 #[cfg(feature = "cuda")]
@@ -22,14 +22,14 @@ use crate::engine::host::{HostOptions, LaneMode};
 use crate::error::Error;
 use crate::op::FloatFormat;
 
-/// The part of the free memory that is the budget unless one is set.
+/// The budget unless one is set, as a fraction of the free device memory.
 pub(crate) const BUDGET_SHARE: f64 = 0.9;
 
-/// The part of the free host memory that is the host tier's limit unless one is set.
+/// The limit of the host tier unless one is set, as a fraction of the free host memory.
 const HOST_SHARE: f64 = 0.5;
 
-/// Budgets of fewer pages are not mapped by page unless it is asked for: what rounding takes would be a large part of them.
-pub(crate) const LEAST_PAGES: usize = 64;
+/// A smaller budget, in pages, is mapped by page only on request, since rounding would take a large part of it.
+pub(crate) const MIN_PAGES: usize = 64;
 
 /// Choices for one device. What is not set comes from the environment, else from the default.
 ///
@@ -62,42 +62,43 @@ pub struct Config {
     density: Option<f64>,
     sparsity: Vec<f64>,
     packed: Vec<f64>,
-    sabotage: Option<Sabotage>,
-    portrait_at: Option<u64>,
+    planted_fault: Option<PlantedFault>,
+    snapshot_at: Option<u64>,
     record: bool,
-    ways: AllowedWays,
-    foresight: Option<Arc<Foresight>>,
+    ways: EvictionMethods,
+    oracle: Option<Arc<Oracle>>,
 }
 
 impl Config {
-    /// Nothing set.
+    /// A configuration that sets nothing.
     pub fn new() -> Self {
         Config::default()
     }
 
-    /// Device memory that may be used: `"8 GiB"`, `"500 MB"`, a number of bytes, or a share of what is free, `"50%"`; at least 256
-    /// bytes, and rounded down to a multiple of that, in which memory is given out. [`configure`](crate::configure) reports one
-    /// that cannot be understood or had.
+    /// The device memory that may be used: `"8 GiB"`, `"500 MB"`, a number of bytes, or a share of the free memory such as
+    /// `"50%"`. The budget is at least 256 bytes and is rounded down to a multiple of 256 bytes, the unit of allocation.
+    /// [`configure`](crate::configure) reports a budget that it cannot understand or that is not available.
     pub fn budget(mut self, amount: &str) -> Self {
         self.budget = Some(Given::text("Config::budget", amount));
         self
     }
 
-    /// Device memory that may be used, in bytes.
+    /// The device memory that may be used, in bytes.
     pub fn budget_bytes(mut self, bytes: usize) -> Self {
         self.budget = Some(Given::bytes("Config::budget_bytes", bytes));
         self
     }
 
-    /// Host memory that may be used for offloaded bytes, written as for [`budget`](Config::budget). What a program writes to a
-    /// device and reads from it passes through it, so that with none there can be neither. Unless it is set, [`Policy::Auto`] spares
-    /// it on the host engine, where it is the memory that device memory is a part of: what can be recomputed is.
+    /// The host memory that may be used for offloaded bytes, written as for [`budget`](Config::budget). All data that a program
+    /// writes to a device or reads from it passes through this memory, so a program with none of it can do neither. On the host
+    /// engine, device memory is a part of host memory. Unless this limit is set, [`Policy::Auto`] saves host memory there: it
+    /// recomputes rather than offloads.
     pub fn host_limit(mut self, amount: &str) -> Self {
         self.host_limit = Some(Given::text("Config::host_limit", amount));
         self
     }
 
-    /// Host memory that may be used for offloaded bytes.
+    /// The host memory that may be used for offloaded bytes, in bytes.
     pub fn host_limit_bytes(mut self, bytes: usize) -> Self {
         self.host_limit = Some(Given::bytes("Config::host_limit_bytes", bytes));
         self
@@ -109,7 +110,7 @@ impl Config {
         self
     }
 
-    /// Whether choices may change rounding.
+    /// Whether the choice of algorithms may change rounding.
     pub fn exactness(mut self, exactness: Exactness) -> Self {
         self.exactness = Some(exactness);
         self
@@ -121,9 +122,9 @@ impl Config {
         self
     }
 
-    /// Whether device memory is mapped by page: storages of a page (2 MiB) and more take whole pages, any that are free, so
-    /// that free memory is never in pieces for them; smaller ones share pages. The budget is rounded down to whole pages.
-    /// Without effect where the engine cannot, and for budgets of less than a page.
+    /// Whether device memory is mapped by page. Storages of at least one page (2 MiB) then take whole pages. Any free pages
+    /// will do, so that free memory is never fragmented for them. Smaller storages share pages. The budget is rounded down to
+    /// whole pages. This has no effect if the engine cannot map pages, or if the budget is less than one.
     pub fn page_mapping(mut self, on: bool) -> Self {
         self.page_mapping = Some(on);
         self
@@ -135,13 +136,14 @@ impl Config {
         self
     }
 
-    /// What [`Policy::Gist`] rounds values to that wait for the backward pass; with a scale for each block of values, or without.
+    /// The format to which [`Policy::Gist`] rounds values that wait for the backward pass, with or without a scale for each
+    /// block of values.
     pub fn gist_format(mut self, format: FloatFormat) -> Self {
         self.gist_format = Some(format);
         self
     }
 
-    /// The size of the host engine's pages: for tests.
+    /// The size of the host engine's pages, for tests.
     #[doc(hidden)]
     #[cfg(feature = "host")]
     pub fn page_bytes(mut self, bytes: usize) -> Self {
@@ -149,67 +151,66 @@ impl Config {
         self
     }
 
-    /// Who runs the host engine's lanes, and in what order.
+    /// Which threads run the host engine's lanes, and in what order.
     #[cfg(feature = "host")]
     pub fn lanes(mut self, lanes: LaneMode) -> Self {
         self.lanes = lanes;
         self
     }
 
-    /// Folders, separated as in `PATH`, in which NVIDIA's libraries are looked for before the linker's and the usual ones: the driver
-    /// (`libcuda`), the compiler of kernels (`libnvrtc`), `libcublasLt` and `libcudnn`.
+    /// Folders, separated as in `PATH`, that are searched for NVIDIA's libraries before the folders of the linker and the usual
+    /// ones. These libraries are the driver (`libcuda`), the kernel compiler (`libnvrtc`), `libcublasLt` and `libcudnn`.
     pub fn cuda_libraries(mut self, folders: impl Into<PathBuf>) -> Self {
         self.cuda_libraries = Some(folders.into());
         self
     }
 
-    /// Whether products and convolutions of `f32` on a GPU may read their operands with 10 bits of fraction instead of 23
-    /// (TF32), which tensor cores multiply: faster, and no longer exact. Off unless asked for.
+    /// Whether products and convolutions of `f32` on a GPU may read their operands with 10 instead of 23 bits of fraction
+    /// (TF32), which tensor cores multiply. This is faster and not exact. The default is off.
     pub fn tf32(mut self, on: bool) -> Self {
         self.tf32 = Some(on);
         self
     }
 
-    /// Whether elementwise ops on floats that follow each other are launched together, so that what is between them is never in
-    /// memory; and whether the gradient of a convolution's input waits for those beside it, so that the input is gone by then. The
-    /// bits are the same, but for the signs of NaN on the host. Unless this is said, all is, but on a GPU whose memory is fast beside its
-    /// arithmetic, such as an H100, only ops on tensors that are whole and in order, and no sums.
+    /// Whether consecutive elementwise ops on floats are launched together, so that the values between them never take memory;
+    /// and whether the gradient of a convolution's input is computed after the convolution's other gradients, when the input is
+    /// gone. The result has the same bits, except for the signs of NaN on the host. The default is everything. On a GPU with
+    /// fast memory relative to its arithmetic, such as an H100, the default is only ops on whole tensors in order, without
+    /// sums.
     pub fn fusion(mut self, on: bool) -> Self {
         self.fusion = Some(on);
         self
     }
 
-    /// What reads give on an engine without data: zeros, and a warning in the log, unless this says so.
+    /// The data that reads give on an engine without data. The default is zeros, and a warning in the log.
     pub fn reads(mut self, reads: Reads) -> Self {
         self.reads = Some(reads);
         self
     }
 
-    /// The part, 0 to 1, of a mask that is taken to be set where the size of an output depends on it, on an engine
-    /// without data.
+    /// The fraction, 0 to 1, of a mask that counts as set if the size of an output depends on it, on an engine without data.
     pub fn density(mut self, density: f64) -> Self {
         self.density = Some(density);
         self
     }
 
-    /// The parts, 0 to 1, that are taken to be zeros of what rectifiers and max-pools make, instead of being counted: in the order
-    /// in which an iteration makes these values, the last for all others. On an engine without data, which cannot count,
-    /// nothing is sparse unless this says so.
+    /// The fraction of zeros, 0 to 1, in each output of a rectifier or max-pool, in the order in which an iteration makes them.
+    /// The last fraction holds for all others. These fractions replace counting. An engine without data cannot count, so
+    /// nothing is sparse there unless this says so.
     pub fn sparsity(mut self, parts: impl Into<Vec<f64>>) -> Self {
         self.sparsity = parts.into();
         self
     }
 
-    /// The parts, 0 to 1, of their memory that floats and integers are taken to need where each byte of them is packed to the bits
-    /// that it needs, instead of being counted: in the order in which an iteration makes values (of 1024 and more), the last for all
-    /// others. Where this or [`sparsity`](Config::sparsity) is said, nothing is counted; on an engine without data nothing is packed
-    /// so unless this says so.
+    /// The fraction, 0 to 1, of its memory that each value needs when every byte of it is packed to the bits that it needs, in
+    /// the order in which an iteration makes values of at least 1024 elements. The last fraction holds for all others. If this
+    /// or [`sparsity`](Config::sparsity) is set, nothing is counted. An engine without data packs nothing unless this says so.
     pub fn packed(mut self, parts: impl Into<Vec<f64>>) -> Self {
         self.packed = parts.into();
         self
     }
 
-    /// Notes all that happens, for [`recording`](crate::recording): some hundred bytes of memory for every op.
+    /// Records all events, for [`recording`](crate::recording). This takes some hundred bytes of memory for every op.
     pub fn record(mut self) -> Self {
         self.record = true;
         self
@@ -221,50 +222,51 @@ impl Config {
         self
     }
 
-    /// Whether evicted bytes may be kept in host memory. Where not, only what can be recomputed is evicted.
+    /// Whether evicted bytes may be kept in host memory. If not, only storages that can be recomputed are evicted.
     pub fn offload(mut self, allowed: bool) -> Self {
         self.ways.offload = allowed;
         self
     }
 
-    /// Of what the forward pass of a planned iteration makes, only *checkpoints* may be kept in host memory: what convolutions,
-    /// matrix products, joins and concatenations make, and what several layers read, as in Wang et al., *SuperNeurons*, PPoPP 2018,
-    /// section 3.3. Everything else that it makes is kept, or recomputed; weights and gradients may be kept there as ever.
+    /// Of the values that the forward pass of a planned iteration makes, only *checkpoints* may be kept in host memory, as in
+    /// Wang et al., *SuperNeurons*, PPoPP 2018, section 3.3. Checkpoints are the outputs of convolutions, matrix products,
+    /// joins and concatenations, and values that several layers read. The other values stay on the device or are recomputed.
+    /// Weights and gradients may be offloaded as before.
     pub fn offload_checkpoints_only(mut self) -> Self {
         self.ways.checkpoints_only = true;
         self
     }
 
-    /// Whether evicted bytes may be forgotten, to be recomputed.
+    /// Whether evicted bytes may be dropped, to be recomputed.
     pub fn recompute(mut self, allowed: bool) -> Self {
         self.ways.recompute = allowed;
         self
     }
 
     #[doc(hidden)]
-    pub fn sabotage(mut self, fault: Sabotage) -> Self {
-        self.sabotage = Some(fault);
+    pub fn plant_fault(mut self, fault: PlantedFault) -> Self {
+        self.planted_fault = Some(fault);
         self
     }
 
-    /// Notes what is resident after the op of this number, from one.
-    pub(crate) fn portrait_at(mut self, op: u64) -> Self {
-        self.portrait_at = Some(op);
+    /// Takes a snapshot of the resident storages after the op with this number, counted from one.
+    pub(crate) fn snapshot_at(mut self, op: u64) -> Self {
+        self.snapshot_at = Some(op);
         self
     }
 
-    /// Tells the policy of the program beforehand.
-    pub(crate) fn foresight(mut self, foresight: Arc<Foresight>) -> Self {
-        self.foresight = Some(foresight);
+    /// Tells the policy the program's future.
+    pub(crate) fn oracle(mut self, oracle: Arc<Oracle>) -> Self {
+        self.oracle = Some(oracle);
         self
     }
 
-    /// Fills what is not set from the environment and the device.
+    /// Fills the settings that are not set from the environment and the device.
     pub(crate) fn resolve(self, props: &Props) -> Result<Settings, Error> {
         self.check_parts()?;
         let budget = self.budget.or_else(|| Given::read(Variable::Budget));
         let budget_bytes = match &budget {
-            Some(given) => given.resolve(props.device_bytes, LEAST_BUDGET_BYTES)?,
+            Some(given) => given.resolve(props.device_bytes, MIN_BUDGET_BYTES)?,
             None => Amount::Share(BUDGET_SHARE).of(props.device_bytes),
         };
         let host_limit = self.host_limit.or_else(|| Given::read(Variable::HostLimit));
@@ -273,12 +275,12 @@ impl Config {
             None => Amount::Share(HOST_SHARE).of(props.host_bytes),
         };
         let policy = Variable::Policy.or_read(self.policy)?.unwrap_or_default();
-        // Whoever says how much host memory may be used wants it used.
-        let spares_host = props.shares_memory && policy == Policy::Auto && host_limit.is_none();
+        // A user who limits host memory wants it used.
+        let saves_host_memory = props.shares_memory && policy == Policy::Auto && host_limit.is_none();
         let page_mapping = Variable::PageMapping.or_read(self.page_mapping)?;
         let paging = props.page_bytes.map(|page_bytes| Paging {
             page_bytes,
-            least_bytes: if page_mapping.is_some() { page_bytes } else { LEAST_PAGES * page_bytes },
+            least_bytes: if page_mapping.is_some() { page_bytes } else { MIN_PAGES * page_bytes },
         });
         let settings = Settings {
             budget_bytes,
@@ -289,16 +291,16 @@ impl Config {
             planning: Variable::Planning.or_read(self.planning)?.unwrap_or_default(),
             fusion: Fusion::of(Variable::Fusion.or_read(self.fusion)?, props),
             log: Variable::Log.or_read(self.log)?.unwrap_or(DEFAULT_LOG),
-            sabotage: self.sabotage,
-            portrait_at: self.portrait_at,
+            planted_fault: self.planted_fault,
+            snapshot_at: self.snapshot_at,
             record: self.record,
-            ways: AllowedWays { spares_host, ..self.ways },
+            ways: EvictionMethods { saves_host_memory, ..self.ways },
             placement: Variable::Placement.or_read(self.placement)?.unwrap_or_default(),
             gist_format: Variable::GistFormat.or_read(self.gist_format)?.unwrap_or_default(),
             sparsity: self.sparsity.into(),
             packed: self.packed.into(),
-            endless: false,
-            foresight: self.foresight,
+            unbounded_addresses: false,
+            oracle: self.oracle,
         };
         if let Some(given) = &budget {
             settings.tell_of_rounding(given);
@@ -306,7 +308,7 @@ impl Config {
         Ok(settings)
     }
 
-    /// Refuses what is no part of a whole.
+    /// Reports fractions outside 0 to 1.
     fn check_parts(&self) -> Result<(), Error> {
         let named = |setting, part: f64| {
             let error =

@@ -1,26 +1,25 @@
-//! What a user chooses among.
+//! Settings that are a choice among a few values.
 
 use std::str::FromStr;
 
-/// Whether results are the same bits whatever memory is free.
+/// Whether results have the same bits however much memory is free.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Exactness {
-    /// One algorithm per shape: the same bits under every budget.
+    /// One algorithm per shape, with the same bits under every budget.
     #[default]
     Exact,
-    /// Of the engine's algorithms for a convolution, the fastest whose workspace fits what is free, unless a policy's plan says
-    /// otherwise. What is recomputed is so by the algorithm that made it.
+    /// The engine's fastest algorithm for a convolution whose workspace fits the free memory, unless a policy's plan says
+    /// otherwise. A recomputation uses the algorithm of the first run.
     Fast,
 }
 
-/// When an iteration is planned, once the program has shown that it repeats. What is computed never depends on it.
+/// When an iteration is planned, once the program has shown that it repeats. No result depends on this.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Planning {
-    /// By a thread beside the program, which goes on as before until the plan is there. On a simulation, whose clock stands
-    /// still meanwhile, at once.
+    /// In a background thread, while the program goes on. A simulation plans at once, since its clock stands still meanwhile.
     #[default]
     Beside,
-    /// While the program waits: every run then decides alike.
+    /// While the program waits, so that every run makes the same decisions.
     AtOnce,
     /// Never.
     Off,
@@ -44,8 +43,8 @@ impl FromStr for Planning {
 pub enum Placement {
     /// The smallest free range that is large enough.
     BestFit,
-    /// Where a plan is followed, as it says, if it has addresses: those of SmartPool (Zhang et al., arXiv:1903.06631, section
-    /// 3). Else by best fit.
+    /// The address that an active plan states, if it states addresses, else by best fit. The planned addresses are those of
+    /// SmartPool (Zhang et al., arXiv:1903.06631, section 3).
     #[default]
     SmartPool,
 }

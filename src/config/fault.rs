@@ -1,9 +1,9 @@
-//! Faults that tests plant.
+//! Faults that tests plant in the pool.
 
-/// Planted faults. Each breaks one rule of the pool on purpose, so that the random-program test can show that it would
-/// notice. Never set outside tests.
+/// A planted fault. Each breaks one rule of the pool, so that the random-program test can show that it would notice. Nothing
+/// but a test sets one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sabotage {
+pub enum PlantedFault {
     /// Lanes do not wait for each other.
     MissingWait,
     /// An in-place op leaves the host copy of its input as a clean copy of its output.
@@ -12,29 +12,29 @@ pub enum Sabotage {
     InPlaceShared,
     /// A replayed random op draws with another seed.
     ReusedSeed,
-    /// A recipe forgets through which layout an input was read.
+    /// A recipe forgets the layout through which an input was read.
     WrongLayout,
     /// A replay uses another algorithm than the first run.
     ChangedAlgorithm,
-    /// Pages are mapped at addresses where work is still to run.
+    /// Pages are mapped at addresses that pending work still uses.
     EarlyMapping,
-    /// What is made in a checkpointed scope is like all else.
+    /// A storage made in a checkpointed scope counts as made outside of it.
     LostMarks,
-    /// A result of a checkpointed scope counts as made in it.
+    /// A result of a checkpointed scope counts as made inside of it.
     MarkedResults,
 }
 
-impl Sabotage {
+impl PlantedFault {
     /// Every fault.
-    pub const ALL: [Sabotage; 9] = [
-        Sabotage::MissingWait,
-        Sabotage::StaleCleanCopy,
-        Sabotage::InPlaceShared,
-        Sabotage::ReusedSeed,
-        Sabotage::WrongLayout,
-        Sabotage::ChangedAlgorithm,
-        Sabotage::EarlyMapping,
-        Sabotage::LostMarks,
-        Sabotage::MarkedResults,
+    pub const ALL: [PlantedFault; 9] = [
+        PlantedFault::MissingWait,
+        PlantedFault::StaleCleanCopy,
+        PlantedFault::InPlaceShared,
+        PlantedFault::ReusedSeed,
+        PlantedFault::WrongLayout,
+        PlantedFault::ChangedAlgorithm,
+        PlantedFault::EarlyMapping,
+        PlantedFault::LostMarks,
+        PlantedFault::MarkedResults,
     ];
 }

@@ -1,4 +1,4 @@
-//! Plain data that all is set by: what a user can choose, the environment variables for it, and what tests plant.
+//! Plain data: the settings that a user can choose, their environment variables, and what tests set.
 
 mod amount;
 mod builder;
@@ -12,15 +12,15 @@ mod settings;
 mod variable;
 
 pub use amount::Amount;
-pub(crate) use amount::LEAST_BUDGET_BYTES;
+pub(crate) use amount::MIN_BUDGET_BYTES;
 pub use builder::Config;
-pub(crate) use builder::{BUDGET_SHARE, LEAST_PAGES};
+pub(crate) use builder::{BUDGET_SHARE, MIN_PAGES};
 pub use choices::{Exactness, Placement, Planning};
 #[cfg(feature = "cuda")]
 pub(crate) use environment::log_by_environment;
-pub use fault::Sabotage;
-pub use oracle::Foresight;
+pub use fault::PlantedFault;
+pub use oracle::Oracle;
 pub use policy::Policy;
 pub use reads::{Reads, Supply};
-pub(crate) use settings::{AllowedWays, Fusion, Settings};
+pub(crate) use settings::{EvictionMethods, Fusion, Settings};
 pub use variable::{VARIABLES, Variable};

@@ -7,44 +7,44 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Policy {
-    /// The best there is: whole iterations are planned, once the program repeats itself. Before that, and where it departs
-    /// from the plan: what costs the least for its size and for how long it is not needed goes first, by whichever of
-    /// dropping and offloading costs less.
+    /// The default: plans whole iterations once the program repeats. Before that, and where the program departs from the plan,
+    /// it evicts the storage that costs the least relative to its size and to the time that it is not needed for. It drops or
+    /// offloads this storage, whichever costs less.
     #[default]
     Auto,
-    /// SuperNeurons' tensor cache: least recently used first, always offloaded.
+    /// SuperNeurons' tensor cache: offloads the least recently used storage.
     TensorCache,
-    /// Least recently used first, dropped wherever a recipe can bring it back, whatever that costs.
+    /// Drops the least recently used storage if a recipe can bring it back, whatever that costs.
     Recompute,
-    /// What an op has read and made is evicted as soon as it has run, by whichever way costs less: the least device
-    /// memory there is to need, and the most traffic.
+    /// Evicts the inputs and outputs of each op as soon as the op has run, by the cheaper eviction method. This needs the least
+    /// device memory and causes the most traffic.
     EvictAll,
-    /// Dynamic tensor rematerialization: what costs least to have back by its size and by how long it was not used is
-    /// dropped.
+    /// Dynamic tensor rematerialization: drops the storage that costs the least to rematerialize relative to its size and to
+    /// the time since its last use.
     Dtr,
-    /// The same, with costs counted by sets of storages that were evicted next to each other.
+    /// The same, with the costs of whole sets of evicted neighbours.
     DtrEq,
-    /// vDNN: the inputs of all layers are offloaded in the forward pass and prefetched in the backward pass.
+    /// vDNN: offloads the inputs of all layers in the forward pass and prefetches them in the backward pass.
     VdnnAll,
-    /// vDNN: those of convolutions are.
+    /// vDNN: the same for the inputs of convolutions.
     VdnnConv,
-    /// vDNN: none, those of convolutions, or all, whichever is fastest.
+    /// vDNN: the fastest of offloading no inputs, those of convolutions, or all.
     VdnnDyn,
-    /// SuperNeurons: what lies between convolutions, linear layers, joins and concatenations is recomputed, and their
-    /// outputs are offloaded by the tensor cache when memory is short.
+    /// SuperNeurons: recomputes the values between convolutions, linear layers, joins and concatenations. The tensor cache
+    /// offloads the outputs of these layers if memory is short.
     SuperNeurons,
-    /// Layrub: what layers keep is migrated as they end, and comes back one layer ahead.
+    /// Layrub: offloads the values that a layer keeps as the layer ends, and fetches them one layer ahead.
     Layrub,
-    /// AutoSwap: as many values are swapped as keep the load within the budget, by priority.
+    /// AutoSwap: swaps values by priority until the load is within the budget.
     AutoSwap,
-    /// AutoSwap: those of them whose copies cost no time.
+    /// AutoSwap: the same, but swaps only values whose copies cost no time.
     AutoSwapNoOverhead,
-    /// Capuchin: what can be swapped without delay is, and of the rest what is recomputed the fastest is.
+    /// Capuchin: swaps the values whose copies are hidden, and recomputes the cheapest of the others.
     Capuchin,
-    /// Gist, what of it loses nothing: what waits for the backward pass is kept in fewer bits.
+    /// Gist without its lossy part: keeps values that wait for the backward pass in fewer bits.
     GistLossless,
-    /// Gist with delayed precision reduction: what is read for its values in the backward pass is rounded after its last use in
-    /// the forward pass. Results are not those of other policies.
+    /// Gist with delayed precision reduction: rounds values that the backward pass reads after their last use in the forward
+    /// pass. The results differ from those of other policies.
     Gist,
 }
 
@@ -69,7 +69,7 @@ impl Policy {
         Policy::Gist,
     ];
 
-    /// Whether results are the same bits as with unlimited memory.
+    /// Whether results have the same bits as with unlimited memory.
     pub fn is_lossless(self) -> bool {
         self != Policy::Gist
     }

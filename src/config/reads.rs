@@ -1,4 +1,4 @@
-//! What a program is given where an engine has no data.
+//! The data that a program reads on an engine that has none.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,22 +8,22 @@ use crate::OvercommitDevice;
 use crate::error::Error;
 use crate::op::{Dtype, Scalar, View, lower};
 
-/// What reads give on an engine without data.
+/// The data that reads give on an engine without data.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Reads {
-    /// Nothing but zeros.
+    /// Zeros.
     #[default]
     Zeros,
-    /// This number, everywhere.
+    /// This number everywhere.
     Value(f64),
-    /// The elements of each read in turn.
+    /// The elements of one read after the other.
     Log(Vec<Vec<f64>>),
 }
 
-/// What stands in for data.
+/// Stands in for data.
 #[derive(Debug)]
 pub struct Supply {
-    /// What was said of reads, if anything.
+    /// The user's setting, if there is one.
     reads: Option<Reads>,
     density: Option<f64>,
     count: AtomicUsize,
@@ -34,7 +34,8 @@ impl Supply {
         Supply { reads, density, count: AtomicUsize::new(0) }
     }
 
-    /// What a program is told that reads before anything was said of reads: once for each device, however often that is configured.
+    /// The warning for a program that reads although no data was configured. Each device warns once, however often it is
+    /// configured.
     pub fn warning(&self, device: OvercommitDevice) -> Option<String> {
         static WARNED: LazyLock<Mutex<HashSet<OvercommitDevice>>> = LazyLock::new(Mutex::default);
         if self.reads.is_some() || !WARNED.lock().unwrap_or_else(PoisonError::into_inner).insert(device) {
@@ -63,7 +64,7 @@ impl Supply {
         }
     }
 
-    /// How many of `most` are set.
+    /// How many of `most` elements of a mask are set.
     pub fn count(&self, device: OvercommitDevice, op: &'static str, most: usize) -> Result<usize, Error> {
         let density = self.density.ok_or(Error::NeedsValues { op, device })?;
         Ok((most as f64 * density.clamp(0.0, 1.0)).round() as usize)

@@ -1,4 +1,4 @@
-//! What a device works by, once every choice is made.
+//! The settings of a device, with every choice made.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use log::LevelFilter;
 
 use super::amount::Given;
 use super::choices::{Exactness, Placement, Planning};
-use super::fault::Sabotage;
-use super::oracle::Foresight;
+use super::fault::PlantedFault;
+use super::oracle::Oracle;
 use super::policy::Policy;
 use crate::engine::{ALIGN_BYTES, Props};
 use crate::op::FloatFormat;
@@ -16,65 +16,66 @@ use crate::op::FloatFormat;
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub budget_bytes: usize,
-    /// Which budgets are mapped by page, if any are.
+    /// The budgets that are mapped by page, if the engine can map pages.
     pub paging: Option<Paging>,
     pub host_limit_bytes: usize,
     pub policy: Policy,
     pub exactness: Exactness,
     pub planning: Planning,
-    /// Whether elementwise ops wait for others.
+    /// Which elementwise ops are fused.
     pub fusion: Fusion,
     pub log: LevelFilter,
-    pub sabotage: Option<Sabotage>,
-    /// The op after which it is noted what is resident.
-    pub portrait_at: Option<u64>,
-    /// Whether all that happens is noted.
+    pub planted_fault: Option<PlantedFault>,
+    /// The op after which a snapshot of the resident storages is taken.
+    pub snapshot_at: Option<u64>,
+    /// Whether all events are recorded.
     pub record: bool,
-    pub ways: AllowedWays,
+    pub ways: EvictionMethods,
     pub placement: Placement,
     pub gist_format: FloatFormat,
-    /// Parts of zeros, where they are not counted.
+    /// Fractions of zeros that replace counting.
     pub sparsity: Arc<[f64]>,
-    /// Parts of memory that are left in byte planes, where they are not counted.
+    /// Fractions of memory in byte planes that replace counting.
     pub packed: Arc<[f64]>,
-    /// Device memory has addresses without end: on a simulation, for plans.
-    pub endless: bool,
-    /// What the policy is told of the program beforehand.
-    pub foresight: Option<Arc<Foresight>>,
+    /// Device memory has unbounded addresses. Only the planner sets this, on a simulation.
+    pub unbounded_addresses: bool,
+    /// The program's future, if the policy knows it.
+    pub oracle: Option<Arc<Oracle>>,
 }
 
 /// Device memory mapped by page.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Paging {
     pub page_bytes: usize,
-    /// The smallest budget that is.
+    /// The smallest budget that is mapped.
     pub least_bytes: usize,
 }
 
-/// How storages may be evicted.
+/// The eviction methods that are allowed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct AllowedWays {
+pub(crate) struct EvictionMethods {
     pub offload: bool,
-    /// Of what the forward pass makes, only checkpoints are offloaded.
+    /// Of the values that the forward pass makes, only checkpoints may be offloaded.
     pub checkpoints_only: bool,
-    /// What is offloaded takes memory that is to be spared: above all what can be recomputed is not.
-    pub spares_host: bool,
+    /// Offloaded bytes take memory that should be saved, so storages that can be recomputed are not offloaded if recomputing is
+    /// cheap.
+    pub saves_host_memory: bool,
     pub recompute: bool,
 }
 
-/// Which elementwise ops wait for others, to become one with them.
+/// Which elementwise ops wait for others, to be fused with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fusion {
     /// None.
     Off,
-    /// Those whose operands are whole and in order, and nothing that reduces.
+    /// Ops on whole tensors in order, without reductions.
     InOrder,
-    /// All that can be steps of a program, and what they end in.
+    /// All ops that can be steps of a fused program, and the reductions that end one.
     All,
 }
 
 impl Fusion {
-    /// As the program said, or else what suits the device.
+    /// The user's choice, or else what suits the device.
     pub fn of(asked: Option<bool>, props: &Props) -> Self {
         match asked {
             Some(true) => Fusion::All,
@@ -87,47 +88,47 @@ impl Fusion {
     }
 }
 
-/// How many times as long it may take to recompute than to move, where host memory is to be spared: with more, hardly less of it is
-/// taken, and with a quarter of that much more (`benches/results/2026-11-26-host-memory.md`).
-const OUT_OF_PROPORTION: u64 = 16;
+/// Recomputing may take so many times as long as moving if host memory should be saved. A larger factor saves hardly more host
+/// memory, and with a quarter of it much more is taken (measured by `benches/host_memory`).
+const MAX_RECOMPUTE_FACTOR: u64 = 16;
 
-impl Default for AllowedWays {
+impl Default for EvictionMethods {
     fn default() -> Self {
-        AllowedWays { offload: true, checkpoints_only: false, spares_host: false, recompute: true }
+        EvictionMethods { offload: true, checkpoints_only: false, saves_host_memory: false, recompute: true }
     }
 }
 
-impl AllowedWays {
-    /// Whether whatever is evicted may be kept on the host.
+impl EvictionMethods {
+    /// Whether every evicted storage may be kept on the host.
     pub fn offloads_all(self) -> bool {
         self.offload && !self.checkpoints_only
     }
 
-    /// What it costs to move a storage away and back in so much time, beside what others cost.
+    /// The price of moving a storage away and back in `move_ns`, to be compared with the time of recomputing it.
     pub fn price_of_moving(self, move_ns: u64) -> u64 {
-        if self.spares_host { OUT_OF_PROPORTION * move_ns } else { move_ns }
+        if self.saves_host_memory { MAX_RECOMPUTE_FACTOR * move_ns } else { move_ns }
     }
 }
 
 impl Settings {
-    /// Whether it is said what values are like, so that nothing is to be counted.
+    /// Whether the settings state the counts of values, so that nothing is counted.
     pub fn states_counts(&self) -> bool {
         !self.sparsity.is_empty() || !self.packed.is_empty()
     }
 
-    /// The size of the pages that a budget is mapped by, if it is.
+    /// The size of the pages that a budget is mapped by, or `None` if it is not.
     pub fn page_bytes(&self, budget_bytes: usize) -> Option<usize> {
         let paging = self.paging.filter(|paging| budget_bytes >= paging.least_bytes)?;
         Some(paging.page_bytes)
     }
 
-    /// What a budget comes to: where it is mapped by page, the rest of the last one is left out.
+    /// A budget rounded down to whole pages, if it is mapped by page.
     pub fn whole_pages(&self, budget_bytes: usize) -> usize {
         self.page_bytes(budget_bytes)
             .map_or(budget_bytes, |page_bytes| budget_bytes / page_bytes * page_bytes)
     }
 
-    /// The same with fewer bytes of budget, which are mapped as these are.
+    /// The same settings with a smaller budget that is mapped in the same way.
     pub fn with_less(&self, bytes: usize) -> Settings {
         let page_bytes = self.page_bytes(self.budget_bytes);
         Settings {
@@ -137,13 +138,13 @@ impl Settings {
         }
     }
 
-    /// The smallest budget with room for so much.
+    /// The smallest budget that holds so many bytes.
     pub fn budget_for(&self, needed_bytes: usize) -> usize {
         let page_bytes = self.page_bytes(needed_bytes);
         page_bytes.map_or(needed_bytes, |page_bytes| needed_bytes.next_multiple_of(page_bytes))
     }
 
-    /// Says so where a budget in bytes comes to clearly less.
+    /// Warns if rounding makes the budget clearly smaller than the bytes that were requested.
     pub(super) fn tell_of_rounding(&self, given: &Given) {
         let to_bytes = self.whole_pages(self.budget_bytes) / ALIGN_BYTES * ALIGN_BYTES;
         if given.asked_bytes().is_some_and(|asked_bytes| asked_bytes - to_bytes > asked_bytes / 100) {
@@ -151,7 +152,7 @@ impl Settings {
         }
     }
 
-    /// Hands a message to the [`log`] facade if the user wants such detail.
+    /// Hands a message to the [`log`] facade if the user wants this level.
     pub fn log(&self, level: log::Level, message: std::fmt::Arguments) {
         if level <= self.log {
             log::log!(target: "burn_overcommit", level, "{message}");

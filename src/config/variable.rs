@@ -1,6 +1,6 @@
-//! The environment variables: one table.
+//! The table of environment variables.
 
-/// The environment variables. Each sets the default of one field of [`Config`](crate::Config); `configure` overrides it.
+/// An environment variable. It sets the default of one field of [`Config`](crate::Config), which `configure` overrides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variable {
     /// The default device.
@@ -11,29 +11,29 @@ pub enum Variable {
     HostLimit,
     /// The memory policy.
     Policy,
-    /// Whether choices may change rounding.
+    /// Whether the choice of algorithms may change rounding.
     Exactness,
     /// When iterations are planned.
     Planning,
-    /// How much is logged.
+    /// The log level.
     Log,
-    /// Where a recording of the process goes.
+    /// The file for a recording of the process.
     Trace,
     /// Whether device memory is mapped by page.
     PageMapping,
     /// How addresses are chosen.
     Placement,
-    /// What the policy `gist` rounds to.
+    /// The format to which the policy `gist` rounds.
     GistFormat,
-    /// Where NVIDIA's libraries are.
+    /// The folders of NVIDIA's libraries.
     CudaLibraries,
-    /// Whether products of `f32` may have fewer bits.
+    /// Whether products of `f32` may read fewer bits.
     Tf32,
     /// Whether elementwise ops are launched together.
     Fusion,
 }
 
-/// Every variable: its name, what it takes, what it does if unset.
+/// Every variable with its name, the values that it takes, and its meaning if it is not set.
 pub const VARIABLES: [(Variable, &str, &str, &str); 14] = [
     (
         Variable::Device,
@@ -98,7 +98,7 @@ impl Variable {
         VARIABLES[self as usize].1
     }
 
-    /// What it takes.
+    /// The values that it takes.
     pub(super) fn expected(self) -> &'static str {
         VARIABLES[self as usize].2
     }

@@ -1,200 +1,36 @@
-//! From the blocks that a trial took to addresses for them.
+//! Schedules with planned addresses, from the blocks that a trial took.
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
-
-use super::pages::{Copied, Pages, assign, in_use};
-use super::smartpool::{Lifetime, Placed, in_each_order, peak_bytes, place};
+use super::blocks::IterationBlocks;
+use super::pages::PageOrder;
+use super::problem::{Planner, TimedSchedule, scheduled};
 use super::trial::Trial;
-use super::{Planner, Settled, scheduled};
 use crate::config::Settings;
-use crate::pool::{Pending, TakenBlock, Takings};
-use crate::schedule::{IntervalId, Layout, PlannedBlock, Schedule, Spot};
+use crate::schedule::{Layout, Schedule};
 
-/// Looks at blocks when addresses are chosen, for each block, and more for each of the first thousand: half a second for 5,000.
-const STEPS_PER_BLOCK: u64 = 20_000;
-const MORE_STEPS_PER_BLOCK: u64 = 100_000;
+/// Addresses are planned for at most so many blocks, since each block is compared with most others.
+const MAX_BLOCKS: usize = 100_000;
 
-/// Blocks that addresses are chosen for, at the most: each is compared with most others.
-const MOST_BLOCKS: usize = 100_000;
-
-/// The blocks of an iteration that repeats.
-#[derive(Clone, Debug)]
-pub struct Blocks {
-    /// The most bytes in blocks at once.
-    limit_bytes: usize,
-    period: u32,
-    /// First those that are taken in it, in order, then those that are always there.
-    lifetimes: Vec<Lifetime>,
-    /// Of each, what copies need of it.
-    copied: Vec<Copied>,
-    /// The ops at which the first of these are taken.
-    ops: Vec<u32>,
-    /// What is there when it begins, and in which interval.
-    residents: Vec<(IntervalId, usize)>,
-    /// It began as it ended.
-    repeats: bool,
-}
-
-impl Blocks {
-    /// Of the last iteration of a trial. `limit_bytes`: the memory that it had. `begins`: when each began. `residents`: what is there
-    /// now, in which interval, and which of all blocks taken that is. `ready_at`: when work is done.
-    pub fn new(
-        limit_bytes: usize,
-        takings: &Takings,
-        begins: &[u32],
-        residents: Vec<(IntervalId, usize)>,
-        ready_at: impl Fn(Pending) -> u32,
-    ) -> Blocks {
-        let [.., before, begin] = *begins else { return Blocks::none(limit_bytes) };
-        let (all, period) = (takings.blocks(), takings.now() - begin);
-        let first_of = |now: u32| all.partition_point(|block| block.from < now);
-        let (first_before, first) = (first_of(before), first_of(begin));
-        // What is still there when the next iteration begins is freed then as its like of the iteration before was in this one.
-        let like: HashMap<(u32, usize), usize> =
-            keys(&all[first_before..first]).zip(first_before..).collect();
-        // When it is free, and when it can be used.
-        let freed = |block: &TakenBlock| block.until.map(|until| (until, ready_at(block.left).max(until)));
-        let mut lifetimes = Vec::new();
-        let mut copied = Vec::new();
-        let mut places = HashMap::new();
-        let mut moved = Vec::new();
-        let mut begun =
-            all[..first].iter().filter(|block| block.until.is_some_and(|until| until >= begin)).count();
-        let mut repeats = true;
-        for ((index, block), key) in (first..).zip(&all[first..]).zip(keys(&all[first..])) {
-            let from = block.from - begin;
-            places.insert(index, lifetimes.len());
-            let (until, ready) = match freed(block) {
-                Some((until, ready)) => (until - begin, ready - begin),
-                None => {
-                    let like = like.get(&key).map(|&like| all[like]).filter(|like| like.bytes == block.bytes);
-                    let freed = like.and_then(|like| freed(&like)).filter(|&(until, _)| until >= begin);
-                    repeats &= freed.is_some();
-                    begun = begun.saturating_sub(1);
-                    let (until, ready) =
-                        freed.map_or((period, period), |(until, ready)| (until - begin, ready - begin));
-                    if until > from {
-                        moved.push((index, until, ready));
-                        (period, period)
-                    } else {
-                        (until + period, ready + period)
-                    }
-                }
-            };
-            lifetimes.push(Lifetime { bytes: block.bytes, from, until });
-            let lead = block.found.map_or(0, |found| block.from.saturating_sub(ready_at(found).max(begin)));
-            copied.push(Copied { ready, lead });
-        }
-        // Where its like is still there, it cannot be: it is moved there when the iteration is over.
-        let always = (0..first).filter(|&index| all[index].until.is_none());
-        let always = always.map(|index| (index, period, period));
-        for (index, until, ready) in moved.into_iter().chain(always) {
-            places.insert(index, lifetimes.len());
-            copied.push(Copied { ready, lead: 0 });
-            lifetimes.push(Lifetime { bytes: all[index].bytes, from: 0, until });
-        }
-        let resident = |(interval, index): (IntervalId, usize)| Some((interval, *places.get(&index)?));
-        let mut residents: Vec<_> = residents.into_iter().filter_map(resident).collect();
-        residents.sort_unstable_by_key(|&(interval, _)| interval);
-        let ops = all[first..].iter().map(|block| block.op).collect();
-        Blocks { limit_bytes, period, lifetimes, copied, ops, residents, repeats: repeats && begun == 0 }
-    }
-
-    fn none(limit_bytes: usize) -> Blocks {
-        Blocks {
-            limit_bytes,
-            period: 0,
-            lifetimes: Vec::new(),
-            copied: Vec::new(),
-            ops: Vec::new(),
-            residents: Vec::new(),
-            repeats: true,
-        }
-    }
-
-    /// Where they are, and how far that reaches. `enough_bytes`: they are to reach no further; `page_bytes`: what is no smaller is
-    /// on whole pages, and which.
-    pub fn layout(&self, enough_bytes: usize, page_bytes: Option<(usize, Pages)>) -> (Layout, usize) {
-        let (spots, footprint_bytes) = match page_bytes {
-            Some((page_bytes, which)) => self.on_pages(page_bytes, which, enough_bytes),
-            None => {
-                let Placed { offsets, footprint_bytes } = self.placed(&self.lifetimes, enough_bytes);
-                (offsets.into_iter().map(Spot::At).collect(), footprint_bytes)
-            }
-        };
-        let block = |(&op, index): (&u32, usize)| PlannedBlock {
-            op,
-            bytes: self.lifetimes[index].bytes,
-            spot: spots[index].clone(),
-        };
-        let blocks = self.ops.iter().zip(0..).map(block).collect();
-        let residents =
-            self.residents.iter().map(|&(interval, index)| (interval, spots[index].clone())).collect();
-        (Layout { blocks, residents, limit_bytes: self.limit_bytes }, footprint_bytes)
-    }
-
-    fn placed(&self, lifetimes: &[Lifetime], enough_bytes: usize) -> Placed {
-        let blocks = lifetimes.len() as u64;
-        let steps = STEPS_PER_BLOCK * blocks + MORE_STEPS_PER_BLOCK * blocks.min(1000);
-        place(lifetimes, self.period, enough_bytes, steps)
-    }
-
-    /// A block until others can use its memory without a wait for what is copied out of it; no longer than until it comes again.
-    fn until_ready(&self, at: usize) -> Lifetime {
-        let (block, ready) = (self.lifetimes[at], self.copied[at].ready);
-        Lifetime { until: block.until.max(ready.min(block.from + self.period)), ..block }
-    }
-
-    /// What is smaller than a page comes first, at addresses, and then pages.
-    fn on_pages(&self, page_bytes: usize, which: Pages, enough_bytes: usize) -> (Vec<Spot>, usize) {
-        let (large, small): (Vec<usize>, Vec<usize>) =
-            (0..self.lifetimes.len()).partition(|&at| self.lifetimes[at].bytes >= page_bytes);
-        let lifetimes = |which: &[usize]| which.iter().map(|&at| self.lifetimes[at]).collect::<Vec<_>>();
-        let (small_lifetimes, large_lifetimes) = (lifetimes(&small), lifetimes(&large));
-        let copied: Vec<Copied> = large.iter().map(|&at| self.copied[at]).collect();
-        let small_uses: Vec<Lifetime> = small.iter().map(|&at| self.until_ready(at)).collect();
-        let assigned = |placed: Placed| {
-            let used = in_use(&small_uses, &placed.offsets, self.period, page_bytes);
-            let pages = used.len().max(enough_bytes / page_bytes);
-            let (assigned, missing) =
-                assign(&large_lifetimes, &copied, self.period, page_bytes, pages as u32, &used, which);
-            (pages + missing, placed, assigned)
-        };
-        let enough_small_bytes = peak_bytes(&small_lifetimes, self.period).next_multiple_of(page_bytes);
-        let improved = self.placed(&small_lifetimes, enough_small_bytes);
-        let all = [improved].into_iter().chain(in_each_order(&small_lifetimes, self.period)).map(assigned);
-        let (pages, placed, assigned) = all.min_by_key(|&(pages, ..)| pages).expect("there are several");
-        let mut spots = vec![Spot::At(0); self.lifetimes.len()];
-        for (&at, &offset) in small.iter().zip(&placed.offsets) {
-            spots[at] = Spot::At(offset);
-        }
-        for (&at, pages) in large.iter().zip(assigned) {
-            spots[at] = Spot::On(pages.into());
-        }
-        (spots, pages * page_bytes)
-    }
-}
-
-/// How often fewer bytes in blocks are tried, where storages are copied and the addresses of as many as there may be reach too far; by how
-/// much fewer at the least at first, and how many times that each time.
-const MOST_LIMITS: i32 = 12;
+/// If storages are copied and the addresses of a full memory exceed the budget, a limit on the bytes in blocks is lowered at
+/// most so many times. It is lowered by at least the first margin, and by a larger one each time.
+const MAX_LIMITS: i32 = 12;
 const FIRST_MARGIN: f64 = 0.002;
 const MARGIN_FACTOR: f64 = 1.35;
-/// The part of what is beyond the budget by which there are fewer: others come to be in the way.
+/// The limit is lowered by this part of the excess over the budget, since later blocks may be in the way of others.
 const EXCESS_PART: f64 = 0.25;
-/// How often an iteration is tried again that does not end as it begins.
-const MOST_REPEATS: usize = 2;
+/// An iteration that does not end as it began is tried again at most so many times.
+const MAX_REPEATS: usize = 2;
 
 impl Planner<'_> {
-    /// A schedule that was tried with addresses without end, with addresses for its blocks unless there are too many, and how long it takes.
-    /// They may reach beyond the budget where memory is not in pieces, or can be put in order: where it is mapped by page, what finds its
-    /// pages in use takes others that are free; where nothing is copied, blocks are moved together. Where storages are copied, fewer bytes in
-    /// blocks are tried then too, as long as that could be faster.
-    pub fn with_addresses(&self, schedule: &Arc<Schedule>, first: &Trial) -> Option<Settled> {
+    /// Plans addresses for the blocks of a schedule that was tried with unbounded addresses, unless there are too many blocks,
+    /// and measures the result. The addresses may exceed the budget if memory is not fragmented or can be defragmented: if
+    /// memory is mapped by page, a block whose pages are in use takes other free pages; if nothing is copied, blocks are moved
+    /// together. If storages are copied, lower limits on the bytes in blocks are tried too, as long as the schedule could be
+    /// faster.
+    pub fn with_addresses(&self, schedule: &Arc<Schedule>, first: &Trial) -> Option<TimedSchedule> {
         let mut blocks = first.blocks.clone()?;
-        if blocks.ops.is_empty() || blocks.ops.len() > MOST_BLOCKS {
+        if blocks.ops.is_empty() || blocks.ops.len() > MAX_BLOCKS {
             return None;
         }
         let mut script = scheduled(schedule, first);
@@ -202,8 +38,8 @@ impl Planner<'_> {
         let needs_to_fit =
             self.settings.ways.offload && self.settings.page_bytes(self.settings.budget_bytes).is_none();
         let mut limit_bytes = blocks.limit_bytes;
-        let mut best: Option<Settled> = None;
-        for tried in 0..MOST_LIMITS {
+        let mut best: Option<TimedSchedule> = None;
+        for tried in 0..MAX_LIMITS {
             if self.repeat(schedule, &mut script, &mut blocks).is_none() {
                 break;
             }
@@ -216,8 +52,8 @@ impl Planner<'_> {
                 let nearest = layouts.into_iter().filter(|&(_, bytes)| bytes <= reach_bytes);
                 let schedule =
                     |layout| Arc::new(Schedule { layout: Some(Arc::new(layout)), ..script.clone() });
-                let settled = nearest.filter_map(|(layout, _)| self.settled(schedule(layout)));
-                best = Settled::better(best.into_iter().chain(settled));
+                let timed = nearest.filter_map(|(layout, _)| self.timed(schedule(layout)));
+                best = TimedSchedule::fastest(best.into_iter().chain(timed));
             }
             if fits || !self.settings.ways.offload {
                 break;
@@ -225,7 +61,7 @@ impl Planner<'_> {
             let excess = footprint_bytes as f64 / budget_bytes as f64 - 1.0;
             let margin = (excess * EXCESS_PART).max(FIRST_MARGIN * MARGIN_FACTOR.powi(tried));
             limit_bytes = (limit_bytes as f64 * (1.0 - margin)) as usize;
-            let Some(trial) = self.run_endless(limit_bytes, schedule) else { break };
+            let Some(trial) = self.run_unbounded(limit_bytes, schedule) else { break };
             if best.as_ref().is_some_and(|best| best.step_ns <= trial.step_ns) {
                 break;
             }
@@ -235,102 +71,36 @@ impl Planner<'_> {
         best
     }
 
-    /// Has an iteration end as it begins: what is followed is what was decided last, which comes to repeat itself if the rule alone does not.
-    fn repeat(&self, schedule: &Schedule, script: &mut Schedule, blocks: &mut Blocks) -> Option<()> {
-        for _ in 0..MOST_REPEATS {
+    /// Repeats the trial until the iteration ends as it began. The trial follows the decisions of the one before, which come to
+    /// repeat even if those of the rule alone do not.
+    fn repeat(&self, schedule: &Schedule, script: &mut Schedule, blocks: &mut IterationBlocks) -> Option<()> {
+        for _ in 0..MAX_REPEATS {
             if blocks.repeats {
                 break;
             }
-            let trial = self.run_endless(blocks.limit_bytes, &Arc::new(script.clone()))?;
+            let trial = self.run_unbounded(blocks.limit_bytes, &Arc::new(script.clone()))?;
             *script = scheduled(schedule, &trial);
             *blocks = trial.blocks?;
         }
         Some(())
     }
 
-    /// With addresses without end, and so many bytes in blocks at the most.
-    fn run_endless(&self, limit_bytes: usize, schedule: &Arc<Schedule>) -> Option<Trial> {
+    /// A trial with unbounded addresses and at most so many bytes in blocks.
+    fn run_unbounded(&self, limit_bytes: usize, schedule: &Arc<Schedule>) -> Option<Trial> {
         let budget_bytes = self.settings.whole_pages(self.settings.budget_bytes);
-        let settings = Settings { endless: true, ..self.settings.with_less(budget_bytes - limit_bytes) };
+        let settings = Settings { unbounded_addresses: true, ..self.settings.with_less(budget_bytes - limit_bytes) };
         Planner { settings: &settings, ..*self }.run(Some(schedule))
     }
 
-    /// Where blocks might be, and how far that reaches: on pages of each kind where what is copied out of them makes a difference.
-    fn layouts(&self, blocks: &Blocks, budget_bytes: usize) -> Vec<(Layout, usize)> {
-        let which = if self.settings.ways.offload { &Pages::ALL[..] } else { &[Pages::Fitting] };
+    /// Layouts of the blocks, with the bytes that each reaches. If blocks are copied from pages, there is one layout for each
+    /// order of free pages.
+    fn layouts(&self, blocks: &IterationBlocks, budget_bytes: usize) -> Vec<(Layout, usize)> {
+        let which = if self.settings.ways.offload { &PageOrder::ALL[..] } else { &[PageOrder::Fitting] };
         match self.settings.page_bytes(self.settings.budget_bytes) {
             None => vec![blocks.layout(budget_bytes, None)],
             Some(page_bytes) => {
                 which.iter().map(|&which| blocks.layout(budget_bytes, Some((page_bytes, which)))).collect()
             }
         }
-    }
-}
-
-/// Of blocks in the order in which they were taken: at which op each was, and how many before it at the same.
-fn keys(blocks: &[TakenBlock]) -> impl Iterator<Item = (u32, usize)> {
-    let mut last = (u32::MAX, 0);
-    blocks.iter().map(move |block| {
-        last = if block.op == last.0 { (block.op, last.1 + 1) } else { (block.op, 0) };
-        last
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_an_iteration_leaves_to_the_next_ends_as_that_of_the_one_before_did() {
-        let mut takings = Takings::default();
-        let mut begins = Vec::new();
-        takings.begin_op(0);
-        takings.took(0, 1024, Pending::default());
-        for iteration in 1..=3 {
-            begins.push(takings.now());
-            takings.begin_op(0);
-            takings.took(10_000 * iteration, 256, Pending::default());
-            if iteration > 1 {
-                takings.freed(10_000 * (iteration - 1) + 1, Pending::default());
-            }
-            takings.freed(10_000 * iteration, Pending::default());
-            takings.begin_op(1);
-            takings.took(10_000 * iteration + 1, 512, Pending::default());
-        }
-        let residents = vec![(IntervalId(7), 0), (IntervalId(8), 6)];
-        let blocks = Blocks::new(4096, &takings, &begins, residents, |_| 0);
-        let lifetime = |bytes, from, until| Lifetime { bytes, from, until };
-        assert_eq!(blocks.period, 4);
-        assert_eq!(blocks.lifetimes, [lifetime(256, 0, 2), lifetime(512, 3, 5), lifetime(1024, 0, 4)]);
-        let (layout, footprint_bytes) = blocks.layout(0, None);
-        assert_eq!((footprint_bytes, layout.limit_bytes), (1792, 4096));
-        let taken: Vec<_> = layout.blocks.iter().map(|block| (block.op, block.bytes)).collect();
-        assert_eq!(taken, [(0, 256), (1, 512)]);
-        let intervals: Vec<_> = layout.residents.iter().map(|&(interval, _)| interval.0).collect();
-        assert_eq!(intervals, [7, 8]);
-    }
-
-    #[test]
-    fn what_an_iteration_frees_before_all_else_makes_room_for_its_like() {
-        let mut takings = Takings::default();
-        let mut begins = Vec::new();
-        for iteration in 0..3 {
-            begins.push(takings.now());
-            takings.begin_op(0);
-            if iteration > 0 {
-                takings.freed(iteration - 1, Pending::default());
-            }
-            takings.took(iteration, 256, Pending::default());
-        }
-        let blocks = Blocks::new(4096, &takings, &begins, vec![(IntervalId(7), 2)], |_| 0);
-        assert!(blocks.repeats);
-        assert_eq!(blocks.lifetimes, [Lifetime { bytes: 256, from: 1, until: 2 }]);
-        let (layout, footprint_bytes) = blocks.layout(0, None);
-        assert_eq!(footprint_bytes, 256);
-        assert_eq!(
-            layout.residents,
-            [(IntervalId(7), layout.blocks[0].spot.clone())],
-            "it need not be moved"
-        );
     }
 }

@@ -1,35 +1,35 @@
-//! Better choices, by simulated annealing: Kirkpatrick, Gelatt and Vecchi, *Optimization by Simulated Annealing* (Science 220,
-//! 1983). One interval after the other, by chance, is decided anew; what is worse is kept ever more rarely, and memory beyond the
-//! budget costs ever more.
+//! Better assignments, by simulated annealing: Kirkpatrick, Gelatt and Vecchi, *Optimization by Simulated Annealing* (Science
+//! 220, 1983). The choice for one random interval changes at a time. Changes for the worse are accepted ever more rarely, and
+//! memory beyond the budget costs ever more.
 
 use rand::seq::IteratorRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::choices::{Choice, Choices, Gap, Model};
-use super::evaluation::{Evaluation, Outcome};
-use super::lanes::Lanes;
+use super::assignment::{Assignment, Choice, Model, ModelInterval};
+use super::incremental_cost::{AssignmentCost, IncrementalCost};
+use super::lanes::CopyLanes;
 use crate::schedule::IntervalId;
 
-/// Changes that are tried: of each storage so many, in all so many, and how much work they may be.
+/// The number of changes: for each storage, in all, and the work that they may cause.
 const STEPS_EACH: usize = 1400;
-const MOST_STEPS: usize = 200_000;
-const MOST_WORK: usize = 100_000_000;
-/// How often it is begun anew, and the changes of each storage that are tried each time. Where few storages fill memory, it ends
-/// elsewhere each time, and with more changes no better.
-const MOST_COURSES: usize = 10;
-const LEAST_STEPS_EACH: usize = 140;
-/// Storages that are less than this part of the budget are left as they are.
-const LEAST_PART: f64 = 5e-4;
-/// What is as good as before: at first, and in the end. Parts of the time that a storage takes to be there again, on average.
+const MAX_STEPS: usize = 200_000;
+const MAX_WORK: usize = 100_000_000;
+/// The most restarts, and the fewest changes for each storage in one. If few storages fill memory, each restart ends elsewhere,
+/// and more changes do not improve any of them.
+const MAX_RESTARTS: usize = 10;
+const MIN_STEPS_EACH: usize = 140;
+/// Storages of less than this part of the budget keep their choice.
+const MIN_PART: f64 = 5e-4;
+/// The temperature at first and in the end, as parts of the average time to bring a storage back.
 const HOT: f64 = 1.0;
 const COLD: f64 = 1e-2;
-/// How much time an excess of the whole budget at one op counts as in the end: this part of the iteration's. It is more where storages
-/// may come back in between, since there are more ways to fit then.
+/// In the end, an excess of the whole budget at one op costs this part of the iteration's time. It costs more if storages may
+/// visit the device in between, since there are more ways to fit then.
 const EXCESS_WEIGHT: f64 = 0.3;
 const EXCESS_WEIGHT_WITH_VISITS: f64 = 1.0;
 
-/// What may become of an interval, beside that it is kept, moved or dropped.
+/// The choices for an interval that are allowed besides keeping, moving and dropping.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allowed {
     pub drop_again: bool,
@@ -37,8 +37,8 @@ pub struct Allowed {
 }
 
 impl Allowed {
-    /// What choices are compared by, in the end.
-    pub fn energy_ns(self, model: &Model<'_>, outcome: Outcome) -> f64 {
+    /// The energy by which assignments are compared in the end.
+    pub fn energy_ns(self, model: &Model<'_>, outcome: AssignmentCost) -> f64 {
         outcome.with_excess_ns(self.excess_ns(model))
     }
 
@@ -48,23 +48,24 @@ impl Allowed {
     }
 }
 
-/// What changes from the beginning to the end.
+/// The values that change from the beginning to the end.
 struct Cooling {
     heat_ns: [f64; 2],
-    /// How much time an excess of the whole budget at one op counts as. At first what it takes on average to spare as much.
+    /// The cost of an excess of the whole budget at one op. At first it is the average cost of saving as much memory.
     excess_ns: [f64; 2],
 }
 
 impl Cooling {
     fn new(model: &Model<'_>, candidates: &[usize], budget_bytes: usize, last_ns: f64) -> Self {
-        let gaps = || candidates.iter().map(|&at| &model.gaps[at]);
-        let cost_ns = |gap: &Gap| {
-            let maker = model.makers[gap.slot as usize].as_ref();
-            maker.map_or(gap.copy_ns, |maker| maker.cost_ns) as f64
+        let intervals = || candidates.iter().map(|&at| &model.intervals[at]);
+        let cost_ns = |interval: &ModelInterval| {
+            let maker = model.makers[interval.slot as usize].as_ref();
+            maker.map_or(interval.copy_ns, |maker| maker.cost_ns) as f64
         };
-        let costs_ns: f64 = gaps().map(cost_ns).sum();
-        let sparing: f64 = gaps().map(|gap| gap.bytes as f64 * (gap.until - gap.from) as f64).sum();
-        let first_ns = (costs_ns / sparing * budget_bytes as f64).clamp(f64::MIN_POSITIVE, last_ns);
+        let costs_ns: f64 = intervals().map(cost_ns).sum();
+        let saving: f64 =
+            intervals().map(|interval| interval.bytes as f64 * (interval.until - interval.from) as f64).sum();
+        let first_ns = (costs_ns / saving * budget_bytes as f64).clamp(f64::MIN_POSITIVE, last_ns);
         let mean_ns = costs_ns / candidates.len() as f64;
         Cooling { heat_ns: [HOT * mean_ns, COLD * mean_ns], excess_ns: [first_ns, last_ns] }
     }
@@ -74,106 +75,105 @@ impl Cooling {
     }
 }
 
-/// Intervals that are decided.
+/// The intervals whose choices change.
 fn candidates(model: &Model<'_>, budget_bytes: usize) -> Vec<usize> {
     let is_worth_it = |&at: &usize| {
-        let gap = &model.gaps[at];
-        (gap.can_move || gap.can_drop) && gap.bytes as f64 > LEAST_PART * budget_bytes as f64
+        let interval = &model.intervals[at];
+        (interval.can_move || interval.can_drop) && interval.bytes as f64 > MIN_PART * budget_bytes as f64
     };
-    (0..model.gaps.len()).filter(is_worth_it).collect()
+    (0..model.intervals.len()).filter(is_worth_it).collect()
 }
 
-/// One of so many, each by other chances and with its part of the changes that are tried.
+/// One of several restarts. Each has random numbers of its own and its share of the changes.
 #[derive(Clone, Copy, Debug)]
-pub struct Course {
+pub struct Restart {
     pub number: usize,
     pub of: usize,
 }
 
-/// As many as it is worth to begin anew, instead of trying more changes.
-pub fn courses(model: &Model<'_>, budget_bytes: usize) -> impl Iterator<Item = Course> + use<> {
-    let least_steps = LEAST_STEPS_EACH * candidates(model, budget_bytes).len();
-    let of = (MOST_STEPS / least_steps.max(1)).clamp(1, MOST_COURSES);
-    (0..of).map(move |number| Course { number, of })
+/// The restarts that are worth more than the same number of changes in one.
+pub fn restarts(model: &Model<'_>, budget_bytes: usize) -> impl Iterator<Item = Restart> + use<> {
+    let min_steps = MIN_STEPS_EACH * candidates(model, budget_bytes).len();
+    let of = (MAX_STEPS / min_steps.max(1)).clamp(1, MAX_RESTARTS);
+    (0..of).map(move |number| Restart { number, of })
 }
 
-/// The best that was found; the same every time.
+/// The best assignment that was found. It is the same every time.
 pub fn anneal(
     model: &Model<'_>,
-    start: Choices,
+    start: Assignment,
     budget_bytes: usize,
     allowed: Allowed,
-    course: Course,
-) -> Choices {
+    restart: Restart,
+) -> Assignment {
     let candidates = candidates(model, budget_bytes);
     if candidates.is_empty() {
         return start;
     }
     let cooling = Cooling::new(model, &candidates, budget_bytes, allowed.excess_ns(model));
-    let mut random = ChaCha8Rng::seed_from_u64(course.number as u64);
-    let mut evaluation = Evaluation::new(model, &start, budget_bytes);
-    let mut now = evaluation.outcome();
+    let mut random = ChaCha8Rng::seed_from_u64(restart.number as u64);
+    let mut cost = IncrementalCost::new(model, &start, budget_bytes);
+    let mut now = cost.total();
     let mut best = (allowed.energy_ns(model, now), start);
-    let steps = (STEPS_EACH * candidates.len()).min(MOST_STEPS) / course.of;
+    let steps = (STEPS_EACH * candidates.len()).min(MAX_STEPS) / restart.of;
     for step in 0..steps {
-        let done =
-            (step as f64 / steps as f64).max((course.of * evaluation.work()) as f64 / MOST_WORK as f64);
+        let done = (step as f64 / steps as f64).max((restart.of * cost.work()) as f64 / MAX_WORK as f64);
         if done >= 1.0 {
             break;
         }
         let [heat_ns, excess_ns] = [cooling.heat_ns, cooling.excess_ns].map(|range| Cooling::at(range, done));
         let at = candidates[random.random_range(0..candidates.len())];
-        let after = another(model, &evaluation, at, allowed, &mut random);
-        let Some((choice, lanes)) = change(model, &mut evaluation, at, after) else { continue };
-        let then = evaluation.outcome();
+        let after = another(model, &cost, at, allowed, &mut random);
+        let Some((choice, lanes)) = change(model, &mut cost, at, after) else { continue };
+        let then = cost.total();
         let worse_ns = then.with_excess_ns(excess_ns) - now.with_excess_ns(excess_ns);
         if worse_ns <= 0.0 || random.random::<f64>() < (-worse_ns / heat_ns).exp() {
             now = then;
             let energy_ns = allowed.energy_ns(model, now);
             if energy_ns < best.0 {
-                best = (energy_ns, evaluation.choices().clone());
+                best = (energy_ns, cost.assignment().clone());
             }
         } else {
-            evaluation.set(at, choice, lanes);
+            cost.set(at, choice, lanes);
         }
     }
     best.1
 }
 
-/// What was chosen before, and the lanes where they were changed.
-type Before = (Choice, Option<Lanes>);
+/// The choice before a change, and the lanes before it if they changed.
+type Before = (Choice, Option<CopyLanes>);
 
-/// Another of what may become of an interval.
+/// Another choice for an interval, at random.
 fn another(
     model: &Model<'_>,
-    evaluation: &Evaluation<'_>,
+    cost: &IncrementalCost<'_>,
     at: usize,
     allowed: Allowed,
     random: &mut impl RngExt,
 ) -> Choice {
-    let (gap, now) = (&model.gaps[at], evaluation.choices().of[at]);
-    let visitors = evaluation.visitors(at).filter(|_| allowed.visit && gap.can_move);
+    let (interval, now) = (&model.intervals[at], cost.assignment().choices[at]);
+    let visitors = cost.visitors(at).filter(|_| allowed.visit && interval.can_move);
     let visit = visitors.choose(random).map(Choice::Visit);
-    let moved = gap.can_move.then_some(Choice::Move);
-    let dropped = gap.can_drop.then_some(Choice::Drop);
+    let moved = interval.can_move.then_some(Choice::Move);
+    let dropped = interval.can_drop.then_some(Choice::Drop);
     let dropped_again = dropped.and(allowed.drop_again.then_some(Choice::DropAgain));
     let others = [Some(Choice::Keep), moved, dropped, dropped_again, visit].into_iter().flatten();
     others.filter(|choice| *choice != now).choose(random).unwrap_or(now)
 }
 
-/// Decides an interval otherwise. `None`: that cannot be.
-fn change(model: &Model<'_>, evaluation: &mut Evaluation<'_>, at: usize, after: Choice) -> Option<Before> {
-    let Choices { of, lanes } = evaluation.choices();
-    let before = of[at];
+/// Changes the choice for an interval. `None` if the change is impossible.
+fn change(model: &Model<'_>, cost: &mut IncrementalCost<'_>, at: usize, after: Choice) -> Option<Before> {
+    let Assignment { choices, lanes } = cost.assignment();
+    let before = choices[at];
     if !before.moves() && !after.moves() {
-        evaluation.set(at, after, None);
+        cost.set(at, after, None);
         return Some((before, None));
     }
     let (before_lanes, mut lanes) = (lanes.clone(), lanes.clone());
     let is_removed = !before.moves() || lanes.remove(IntervalId(at as u32)) || after.moves();
-    let can_be = is_removed && (!after.moves() || model.book(&mut lanes, at, after.visited()));
+    let can_be = is_removed && (!after.moves() || model.reserve(&mut lanes, at, after.visited()));
     can_be.then(|| {
-        evaluation.set(at, after, Some(lanes));
+        cost.set(at, after, Some(lanes));
         (before, Some(before_lanes))
     })
 }

@@ -1,12 +1,12 @@
 //! An iteration as policies see it.
 
-use super::iteration::{Iteration, Step};
+use super::iteration::{Iteration, IterationStep};
 use crate::engine::{ALIGN_BYTES, Props, aligned};
 use crate::liveness::{Dataflow, NewOp};
 use crate::op::{Inputs, Origin, Reads};
 
 impl Iteration {
-    /// As data flow: its values are the slots, its gaps the intervals.
+    /// The data flow of the iteration. Its values are the slots, and its gaps are the intervals.
     pub fn dataflow(&self, props: &Props) -> Dataflow {
         let mut flow = Dataflow {
             memory_bytes_per_second: props.memory_bytes_per_second,
@@ -22,7 +22,7 @@ impl Iteration {
         }
         for step in &self.steps {
             match step {
-                Step::Op { instruction, inputs, outputs } => {
+                IterationStep::Op { instruction, inputs, outputs } => {
                     let bytes = |slot: u32| aligned(self.size_bytes[slot as usize]);
                     let op = &instruction.op;
                     let taken = |at: usize| {
@@ -52,11 +52,11 @@ impl Iteration {
                         flow.values[slot as usize].freed_after = Some(flow.ops.len() - 1);
                     }
                 }
-                Step::Free(slot) => {
+                IterationStep::Free(slot) => {
                     flow.values[*slot as usize].freed_after = Some(flow.ops.len().saturating_sub(1));
                 }
-                Step::Read(slot) => flow.values[*slot as usize].is_read = true,
-                Step::Write(_) | Step::Sync => {}
+                IterationStep::Read(slot) => flow.values[*slot as usize].is_read = true,
+                IterationStep::Write(_) | IterationStep::Sync => {}
             }
         }
         flow.finish();

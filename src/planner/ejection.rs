@@ -1,38 +1,38 @@
-//! Placements bettered by guided ejection search: Nagata and Bräysy, *A Powerful Route Minimization Heuristic for the Vehicle
-//! Routing Problem with Time Windows* (Operations Research Letters 37, 2009), here of blocks below a height. What is above is
-//! taken out. Then the block that was taken out last is put where what it overlaps weighs the least, and that is taken out in turn;
-//! whoever takes out others weighs more from then on.
+//! Improves placements by guided ejection search: Nagata and Bräysy, *A Powerful Route Minimization Heuristic for the Vehicle
+//! Routing Problem with Time Windows* (Operations Research Letters 37, 2009). The search places all blocks below a height. It
+//! first ejects the blocks above. Then it takes the block that was ejected last, places it where the blocks that it overlaps
+//! weigh the least, and ejects those. A block that ejects others weighs more from then on.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::smartpool::Lifetime;
+use super::lifetime::Lifetime;
 
-/// Blocks at the most: which are alive together takes a bit for each pair.
-const MOST_BLOCKS: usize = 1 << 14;
-/// Steps for each block that is looked at, twice.
+/// The most blocks. The concurrency matrix takes a bit for each pair.
+const MAX_BLOCKS: usize = 1 << 14;
+/// Steps for each block that is looked at; each is looked at twice.
 const STEPS_EACH: u64 = 3;
-/// Steps until another height is tried: each block is put somewhere so many times, but no fewer in all than so many.
+/// Steps until another height is tried. Each block is placed several times in so many steps.
 const STEPS_A_HEIGHT: u64 = 8_000_000;
-/// How far the first height is between the goal and what was found, and the highest.
+/// The first height between the goal and the best placement, as a part of the distance, and the last.
 const FIRST_PART: f64 = 0.5;
 const LAST_PART: f64 = 0.95;
 
-/// Which blocks are alive together: a row of bits for each.
-struct Together {
+/// Which blocks exist at the same time: a row of bits for each block.
+struct ConcurrencyMatrix {
     bits: Vec<u64>,
     words: usize,
 }
 
-impl Together {
+impl ConcurrencyMatrix {
     fn new(blocks: &[Lifetime], period: u32) -> Self {
         let words = blocks.len().div_ceil(64);
-        let mut together = Together { bits: vec![0; words * blocks.len()], words };
+        let mut together = ConcurrencyMatrix { bits: vec![0; words * blocks.len()], words };
         let mut order: Vec<u32> = (0..blocks.len() as u32).collect();
         order.sort_by_key(|&at| blocks[at as usize].from);
         let froms: Vec<u32> = order.iter().map(|&at| blocks[at as usize].from).collect();
         let first_from = |now: u32| froms.partition_point(|&from| from < now);
-        // Of two that are alive together, one begins while the other is alive.
+        // Of two blocks that exist at the same time, one begins while the other exists.
         for (at, block) in blocks.iter().enumerate() {
             let wrapped = first_from(block.until.saturating_sub(period));
             for &other in
@@ -58,7 +58,7 @@ fn is_in(row: &[u64], at: u32) -> bool {
     row[at as usize / 64] >> (at % 64) & 1 == 1
 }
 
-/// Addresses in order, and what begins or ends there.
+/// Addresses in order, with the blocks that begin or end there.
 #[derive(Default)]
 struct Edges(Vec<(usize, u32)>);
 
@@ -73,12 +73,12 @@ impl Edges {
         self.0.remove(place);
     }
 
-    /// Those of a row, and what they weigh.
+    /// Finds the addresses of the blocks in a row, and their weights.
     fn weighed(&self, row: &[u64], weights: &[f64], found: &mut Vec<(usize, f64)>) {
         found.resize(self.0.len(), (0, 0.0));
         let mut count = 0;
         for &(address, at) in &self.0 {
-            // Without a branch, which would be foreseen by chance alone.
+            // There is no branch, since the processor could not predict it.
             found[count] = (address, weights[at as usize]);
             count += usize::from(is_in(row, at));
         }
@@ -86,62 +86,63 @@ impl Edges {
     }
 }
 
-/// Betters a placement until it reaches no further than `goal_bytes`, or for so many steps. How many it took.
-pub fn better(
+/// Improves a placement until it reaches no further than `goal_bytes`, for at most so many steps. Returns how many it took.
+pub fn improve(
     blocks: &[Lifetime],
     period: u32,
     offsets: &mut [usize],
     goal_bytes: usize,
-    most_steps: u64,
+    max_steps: u64,
 ) -> u64 {
-    if blocks.len() > MOST_BLOCKS {
+    if blocks.len() > MAX_BLOCKS {
         return 0;
     }
-    let together = Together::new(blocks, period);
+    let together = ConcurrencyMatrix::new(blocks, period);
     let reach = |offsets: &[usize]| {
         blocks.iter().zip(offsets).map(|(block, offset)| offset + block.bytes).max().unwrap_or(0)
     };
-    let mut ejecting = Ejecting::new(blocks, &together, offsets);
+    let mut search = EjectionSearch::new(blocks, &together, offsets);
     let (mut best_bytes, mut part) = (reach(offsets), FIRST_PART);
-    while best_bytes > goal_bytes && ejecting.steps < most_steps {
+    while best_bytes > goal_bytes && search.steps < max_steps {
         let above_bytes = (best_bytes - goal_bytes) as f64 * part;
-        let until = most_steps.min(ejecting.steps + STEPS_A_HEIGHT);
-        if ejecting.bring_below(goal_bytes + above_bytes as usize, until) {
-            offsets.copy_from_slice(&ejecting.placed());
+        let until = max_steps.min(search.steps + STEPS_A_HEIGHT);
+        if search.bring_below(goal_bytes + above_bytes as usize, until) {
+            offsets.copy_from_slice(&search.placed());
             best_bytes = reach(offsets);
             part /= 2.0;
         } else {
-            ejecting.begin_at(offsets);
+            search.begin_at(offsets);
             part = if part > LAST_PART { FIRST_PART } else { f64::midpoint(part, 1.0) };
         }
     }
-    ejecting.steps
+    search.steps
 }
 
-struct Ejecting<'a> {
+struct EjectionSearch<'a> {
     blocks: &'a [Lifetime],
-    together: &'a Together,
-    /// Nothing for what is taken out.
+    together: &'a ConcurrencyMatrix,
+    /// The offset of each block, or `None` if it is ejected.
     offsets: Vec<Option<usize>>,
-    /// What is taken out, what is put in next last.
+    /// The ejected blocks. The last is placed next.
     out: Vec<u32>,
     begins: Edges,
     ends: Edges,
-    /// How hard blocks are to put in, and how much more for each time that one takes out others.
+    /// The weight of each block, and the weight that is added each time it ejects others. A block is heavier the harder it is
+    /// to place.
     weights: Vec<f64>,
     hardness: Vec<f64>,
-    /// Where what is alive together with a block begins and ends.
+    /// Where the blocks that exist at the same time as a block begin and end, with their weights.
     near_begins: Vec<(usize, f64)>,
     near_ends: Vec<(usize, f64)>,
     random: ChaCha8Rng,
     steps: u64,
 }
 
-impl<'a> Ejecting<'a> {
-    fn new(blocks: &'a [Lifetime], together: &'a Together, offsets: &[usize]) -> Self {
+impl<'a> EjectionSearch<'a> {
+    fn new(blocks: &'a [Lifetime], together: &'a ConcurrencyMatrix, offsets: &[usize]) -> Self {
         let hard = |block: &Lifetime| (block.bytes as f64 * f64::from(block.until - block.from)).sqrt();
         let hardness: Vec<f64> = blocks.iter().map(hard).collect();
-        let mut ejecting = Ejecting {
+        let mut search = EjectionSearch {
             blocks,
             together,
             offsets: Vec::new(),
@@ -155,8 +156,8 @@ impl<'a> Ejecting<'a> {
             random: ChaCha8Rng::seed_from_u64(0),
             steps: 0,
         };
-        ejecting.begin_at(offsets);
-        ejecting
+        search.begin_at(offsets);
+        search
     }
 
     fn begin_at(&mut self, offsets: &[usize]) {
@@ -182,23 +183,23 @@ impl<'a> Ejecting<'a> {
         self.out.push(at);
     }
 
-    /// Where everything is.
+    /// The offsets of all blocks.
     fn placed(&self) -> Vec<usize> {
         self.offsets.iter().map(|offset| offset.expect("nothing is out")).collect()
     }
 
-    /// The largest of what was taken out since comes first.
+    /// Sorts the blocks ejected since, so that the largest is placed first.
     fn sort_out(&mut self, since: usize) {
         let blocks = self.blocks;
         self.out[since..].sort_by_key(|&at| (blocks[at as usize].bytes, at));
     }
 
-    fn bring_below(&mut self, height: usize, most_steps: u64) -> bool {
+    fn bring_below(&mut self, height: usize, max_steps: u64) -> bool {
         let first = self.ends.0.partition_point(|&(end, _)| end <= height);
         let above: Vec<u32> = self.ends.0[first..].iter().map(|&(_, at)| at).collect();
         above.into_iter().for_each(|at| self.take_out(at));
         self.sort_out(0);
-        while self.steps < most_steps {
+        while self.steps < max_steps {
             let Some(at) = self.out.pop() else { return true };
             self.put_in(at, height);
         }
@@ -219,7 +220,8 @@ impl<'a> Ejecting<'a> {
         self.put(at, offset);
     }
 
-    /// The place, beside what is in, where what is there weighs the least, and that weight; of several, one by chance.
+    /// The offset, next to placed blocks, at which the overlapped blocks weigh the least, and that weight. Of several one is
+    /// random.
     fn lightest(&mut self, bytes: usize, height: usize) -> (f64, usize) {
         let Self { near_begins: begins, near_ends: ends, random, .. } = self;
         let mut best = (f64::INFINITY, 0);
@@ -243,7 +245,7 @@ impl<'a> Ejecting<'a> {
         best
     }
 
-    /// Takes out what is between two addresses.
+    /// Ejects the blocks between two addresses.
     fn eject(&mut self, row: &[u64], begin: usize, end: usize) {
         let first = self.out.len();
         let last = self.begins.0.partition_point(|&(other, _)| other < end);
@@ -256,7 +258,8 @@ impl<'a> Ejecting<'a> {
     }
 }
 
-/// What a range of addresses that moves upwards overlaps: what begins before its end, less what ends before it begins.
+/// The weight that a moving range of addresses overlaps: the blocks that begin before its end, less those that end before it
+/// begins.
 struct Sweep<'a> {
     begins: &'a [(usize, f64)],
     ends: &'a [(usize, f64)],
@@ -279,7 +282,7 @@ impl<'a> Sweep<'a> {
             self.weight -= weight;
             self.ended += 1;
         }
-        // Not what sums leave of one another.
+        // If no block overlaps, the weight is exactly zero, without the rounding errors of the sums.
         if self.begun == self.ended { 0.0 } else { self.weight }
     }
 }
@@ -290,7 +293,8 @@ mod tests {
 
     #[test]
     fn what_lies_on_top_of_each_other_is_brought_below_the_goal() {
-        // One block of a unit for most of the time; beside it, two of one and two units, four times, and one across the end.
+        // One block of a unit exists for most of the time. Besides it there are two blocks of one and two units, three times,
+        // and one across the end.
         let block = |units: usize, from, until| Lifetime { bytes: units * 256, from, until };
         let mut blocks = vec![block(1, 1, 15), block(3, 15, 17)];
         blocks.extend(
@@ -303,13 +307,13 @@ mod tests {
             Some(*top - block.bytes)
         };
         let mut offsets: Vec<usize> = blocks.iter().scan(0, below).collect();
-        better(&blocks, 16, &mut offsets, 4 * 256, 1_000_000);
+        improve(&blocks, 16, &mut offsets, 4 * 256, 1_000_000);
         let placed: Vec<(u32, usize, usize)> = (0..)
             .zip(blocks.iter().zip(&offsets))
             .map(|(at, (block, &offset))| (at, offset, offset + block.bytes))
             .collect();
         assert_eq!(placed.iter().map(|&(.., end)| end).max(), Some(4 * 256));
-        let together = Together::new(&blocks, 16);
+        let together = ConcurrencyMatrix::new(&blocks, 16);
         for &(one, begin, end) in &placed {
             for &(other, other_begin, other_end) in &placed {
                 let apart = end <= other_begin || other_end <= begin;

@@ -1,12 +1,13 @@
-//! What could wait in fewer bits without loss: what that is worth, by which the search tries it.
+//! The values that could wait in fewer bits without loss, ranked by what that is worth. The search tries them in this order.
 
-use super::Planner;
+use super::problem::Planner;
 use crate::liveness::{Dataflow, Gap};
 use crate::policy::lossless;
 use crate::schedule::{Eviction, IntervalId};
 
 impl Planner<'_> {
-    /// What can leave as soon as it waits, and how; what saves the most for its time first, and before it what costs nothing.
+    /// The intervals in which values can wait in fewer bits, and how they leave. The first cost nothing, the next save the most
+    /// for their time.
     pub fn encodings(&self) -> Vec<(IntervalId, Eviction)> {
         let flow = self.iteration.dataflow(&self.profile.props);
         ranked(&flow, lossless(&flow, self.limits()))
@@ -18,7 +19,7 @@ fn ranked(flow: &Dataflow, mut found: Vec<(usize, Eviction)>) -> Vec<(IntervalId
     found.into_iter().map(|(gap, how)| (IntervalId(gap as u32), how)).collect()
 }
 
-/// Bytes that are saved times how long, for the predicted time that it takes.
+/// The bytes saved, times how long, divided by the predicted time of encoding and decoding.
 fn worth(flow: &Dataflow, gap: usize, how: Eviction) -> f64 {
     let Eviction::Encode(encoding) = how else { return f64::INFINITY };
     let Gap { value, from, until, .. } = flow.gaps[gap];
@@ -41,7 +42,7 @@ mod tests {
     #[test]
     fn what_saves_the_most_for_its_time_comes_first() {
         let mut flow = Dataflow { memory_bytes_per_second: 1e9, overhead_ns: 1000, ..Dataflow::default() };
-        // Large and small values in turn; the first waits for the longest.
+        // Large and small values in turn. The first waits for the longest time.
         let counts = [4096, 64, 4096, 64, 4096, 64, 4096, 64];
         let values = counts.map(|count| flow.value(4 * count, 100, false));
         let mut op = |inputs: &[(usize, Reads)], outputs: &[usize]| {
@@ -60,7 +61,7 @@ mod tests {
         let signs = Eviction::Encode(Encoding::Signs);
         let found = values.iter().map(|&value| (flow.values[value].gaps[0], signs)).collect();
         let ranked = ranked(&flow, found).into_iter().map(|(gap, _)| flow.gaps[gap.0 as usize].value);
-        // Large ones first, and of these what waits for the longest.
+        // Large values come first, and of these the value that waits for the longest time.
         assert_eq!(ranked.collect::<Vec<_>>(), [0, 2, 4, 6, 1, 3, 5, 7].map(|at| values[at]));
     }
 }

@@ -1,22 +1,24 @@
-//! One iteration of what a program asked for, cut out of its log so that it can be run again and again.
+//! One iteration of a program's requests, cut out of its log so that it can run repeatedly.
 
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::config::AllowedWays;
+use crate::config::EvictionMethods;
 use crate::engine::{Instruction, Props, aligned};
 use crate::op::{Counts, Inputs, Origin, PerOutput, Planes, Tally, View};
 use crate::policy::superneurons_recomputes;
-use crate::schedule::{Asked, Interval, IntervalId, Log, Reach, Schedule, ScheduledOp, Turn};
+use crate::schedule::{
+    EvictionOrder, Interval, IntervalId, PrefetchDistance, Request, RequestLog, Schedule, ScheduledOp,
+};
 
-/// A place for a storage; each storage of the iteration has its own.
+/// The number of a storage in the iteration.
 pub type Slot = u32;
 
-/// What is asked for in an iteration.
+/// A request in an iteration.
 #[derive(Clone, Debug)]
-pub enum Step {
-    /// An op; with each input whether the op has its last handle.
+pub enum IterationStep {
+    /// An op. Each input says whether the op has its last handle.
     Op {
         instruction: Arc<Instruction>,
         inputs: Inputs<(Slot, bool)>,
@@ -28,34 +30,35 @@ pub enum Step {
     Sync,
 }
 
-/// An iteration that begins where the program holds least.
+/// An iteration. It begins where the program holds the least memory.
 #[derive(Clone, Debug, Default)]
 pub struct Iteration {
-    pub steps: Vec<Step>,
-    /// By slot; the first are what is there when the iteration begins.
+    pub steps: Vec<IterationStep>,
+    /// By slot. The first slots are the storages that exist when the iteration begins.
     pub size_bytes: Vec<usize>,
-    /// By slot, the checkpointed scopes that a storage is made in.
+    /// By slot, the number of checkpointed scopes that a storage is made in.
     pub scopes: Vec<u32>,
-    /// By slot, what was counted of values.
+    /// By slot, the counts of the storage's values.
     pub counts: Vec<Counts>,
-    /// For each storage that is there when it begins: the one that is in its place when it ends, if there is one.
+    /// For each storage that exists when the iteration begins, the storage that takes its place when the iteration ends, if
+    /// there is one.
     pub successors: Vec<Option<Slot>>,
-    /// Of each, the interval that it is in when the iteration begins, and the op that touches it first.
+    /// For each of them, the interval that it is in when the iteration begins, and the first op that touches it.
     pub begun: Vec<Option<(IntervalId, u32)>>,
     pub ops: Vec<ScheduledOp>,
     pub intervals: Vec<Interval>,
-    /// The slot that each interval is of, and the op that it begins at.
+    /// The slot of each interval, and the op at which it begins.
     pub of_interval: Vec<(Slot, u32)>,
 }
 
-/// Where a storage was touched last: which op, counted from the end of the log's part, and which of its operands; what no op
-/// touched goes by the order in which it was written.
+/// The last touch of a storage: the op, counted from the beginning of the log, and the operand. Storages that no op touched are
+/// ordered by when they were written.
 type Touch = (isize, usize);
 
-/// Operands of an op are fewer; written storages are counted from here on.
+/// The operand number of the first written storage. No op has so many operands.
 const WRITTEN: usize = 1 << 16;
 
-/// Follows which storages are alive.
+/// Keeps track of the live storages.
 #[derive(Clone, Debug, Default)]
 struct Census {
     alive: HashMap<u64, Touch>,
@@ -65,8 +68,8 @@ struct Census {
 }
 
 impl Census {
-    /// All that was there before the log began and is named in it.
-    fn before(log: &Log) -> Self {
+    /// The storages that existed before the log began and that it names.
+    fn before(log: &RequestLog) -> Self {
         let mut census = Census::default();
         let mut made = HashSet::new();
         let mut written = 0;
@@ -81,34 +84,34 @@ impl Census {
                 }
             };
             match asked {
-                Asked::Op { inputs, outputs, .. } => {
+                Request::Op { inputs, outputs, .. } => {
                     inputs.iter().for_each(|&(number, _)| named(&mut census, number));
                     made.extend(outputs.iter().copied());
                 }
-                Asked::Write(number) => {
+                Request::Write(number) => {
                     made.insert(*number);
                 }
-                Asked::Read(number) | Asked::Free(number) => named(&mut census, *number),
-                Asked::Sync => {}
+                Request::Read(number) | Request::Free(number) => named(&mut census, *number),
+                Request::Sync => {}
             }
         }
         census
     }
 
-    fn add(&mut self, log: &Log, number: u64, touch: Touch) {
+    fn add(&mut self, log: &RequestLog, number: u64, touch: Touch) {
         self.live_bytes += aligned(log.size_bytes[&number]);
         self.alive.insert(number, touch);
     }
 
-    fn remove(&mut self, log: &Log, number: u64) {
+    fn remove(&mut self, log: &RequestLog, number: u64) {
         if self.alive.remove(&number).is_some() {
             self.live_bytes -= aligned(log.size_bytes[&number]);
         }
     }
 
-    fn next(&mut self, log: &Log, asked: &Asked) {
+    fn next(&mut self, log: &RequestLog, asked: &Request) {
         match asked {
-            Asked::Op { inputs, outputs, .. } => {
+            Request::Op { inputs, outputs, .. } => {
                 for (operand, &(number, _)) in inputs.iter().enumerate() {
                     if let Some(touch) = self.alive.get_mut(&number) {
                         *touch = (self.ops, operand);
@@ -123,28 +126,29 @@ impl Census {
                     .for_each(|&(number, _)| self.remove(log, number));
                 (self.ops, self.written) = (self.ops + 1, 0);
             }
-            Asked::Write(number) => {
+            Request::Write(number) => {
                 self.written += 1;
                 self.add(log, *number, (self.ops - 1, WRITTEN + self.written));
             }
-            Asked::Free(number) => self.remove(log, *number),
-            Asked::Read(_) | Asked::Sync => {}
+            Request::Free(number) => self.remove(log, *number),
+            Request::Read(_) | Request::Sync => {}
         }
     }
 }
 
 impl Iteration {
-    /// Of a log whose last ops repeat with this period, from where the program holds least and will hold as much again: the first
-    /// time, it did not hold what an iteration leaves to the next. `None`: the log has not two of them.
-    pub fn cut(log: &Log, period: usize) -> Option<Iteration> {
+    /// Cuts an iteration out of a log whose last ops repeat with this period. It begins where the program holds the least
+    /// memory and will hold as much again. The first iteration does not qualify, since it does not hold yet what an iteration
+    /// leaves to the next. `None` if the log does not hold two iterations.
+    pub fn cut(log: &RequestLog, period: usize) -> Option<Iteration> {
         let op_places: Vec<usize> =
-            (0..log.asked.len()).filter(|&at| matches!(log.asked[at], Asked::Op { .. })).collect();
+            (0..log.asked.len()).filter(|&at| matches!(log.asked[at], Request::Op { .. })).collect();
         let earliest = op_places.len().checked_sub(2 * period)?;
         let start = Census::before(log);
         let mut census = start.clone();
         let mut held_bytes = Vec::with_capacity(op_places.len());
         for asked in &log.asked {
-            if let Asked::Op { .. } = asked {
+            if let Request::Op { .. } = asked {
                 held_bytes.push(census.live_bytes);
             }
             census.next(log, asked);
@@ -157,7 +161,7 @@ impl Iteration {
         Some(Iteration::between(log, begun, begin, end))
     }
 
-    /// The intervals of what is there when the iteration begins, though none of its ops uses it, until it is freed.
+    /// The intervals of storages that exist when the iteration begins and that none of its ops uses before they are freed.
     pub fn left_over(&self) -> Vec<IntervalId> {
         let mut last: HashMap<Slot, IntervalId> = HashMap::new();
         for (&(slot, _), interval) in self.of_interval.iter().zip(0..) {
@@ -169,33 +173,34 @@ impl Iteration {
         left
     }
 
-    /// The intervals of what can be made again and is held, though neither an op nor the host uses it any more.
-    pub fn held_in_vain(&self) -> Vec<IntervalId> {
+    /// The intervals of storages that are dead but held: they can be recomputed, and neither an op nor the host uses them any
+    /// more.
+    pub fn dead_but_held(&self) -> Vec<IntervalId> {
         let mut wanted = vec![true; self.size_bytes.len()];
         let mut consumed_at = vec![None; self.size_bytes.len()];
         let mut ops = 0;
         for step in &self.steps {
             match step {
-                Step::Op { instruction, inputs, outputs } => {
+                IterationStep::Op { instruction, inputs, outputs } => {
                     let consumed = inputs.iter().filter(|(_, consumed)| *consumed);
                     consumed.for_each(|&(slot, _)| consumed_at[slot as usize] = Some(ops));
                     let exact = instruction.op.replays_exactly();
                     outputs.iter().for_each(|&slot| wanted[slot as usize] = !exact);
                     ops += 1;
                 }
-                Step::Read(slot) => wanted[*slot as usize] = true,
+                IterationStep::Read(slot) => wanted[*slot as usize] = true,
                 _ => {}
             }
         }
         let intervals = self.intervals.iter().zip(&self.of_interval).zip(0..);
-        let in_vain = intervals.filter(|((interval, (slot, op)), _)| {
+        let dead = intervals.filter(|((interval, (slot, op)), _)| {
             let slot = *slot as usize;
             interval.next_ops.is_none() && !wanted[slot] && consumed_at[slot] != Some(*op)
         });
-        in_vain.map(|(_, index)| IntervalId(index)).collect()
+        dead.map(|(_, index)| IntervalId(index)).collect()
     }
 
-    /// Of what the forward pass makes and can be made again, only checkpoints may be kept on the host.
+    /// Forbids that storages of the forward pass that can be recomputed are kept on the host, unless they are checkpoints.
     pub fn move_checkpoints_only(&mut self, props: &Props) {
         let flow = self.dataflow(props);
         for (interval, &(slot, _)) in self.intervals.iter_mut().zip(&self.of_interval) {
@@ -203,31 +208,31 @@ impl Iteration {
         }
     }
 
-    /// What can be made again is not kept on the host, unless moving it costs less by these `ways`.
-    pub fn spare_host(&mut self, props: &Props, ways: AllowedWays) {
-        let mut remake_ns: HashMap<Slot, u64> = HashMap::new();
+    /// Forbids that storages that can be recomputed are kept on the host, unless moving them costs less by the settings.
+    pub fn save_host_memory(&mut self, props: &Props, ways: EvictionMethods) {
+        let mut rematerialize_ns: HashMap<Slot, u64> = HashMap::new();
         for step in &self.steps {
-            if let Step::Op { instruction, outputs, .. } = step
+            if let IterationStep::Op { instruction, outputs, .. } = step
                 && instruction.op.replays_exactly()
             {
-                remake_ns.extend(outputs.iter().map(|&slot| (slot, instruction.launch_ns)));
+                rematerialize_ns.extend(outputs.iter().map(|&slot| (slot, instruction.launch_ns)));
             }
         }
         for (interval, (slot, _)) in self.intervals.iter_mut().zip(&self.of_interval) {
             let price_ns = ways.price_of_moving(2 * props.copy_ns(self.size_bytes[*slot as usize]));
-            let is_dearer = |&remake_ns: &u64| remake_ns > price_ns;
-            interval.may_move = interval.persists || remake_ns.get(slot).is_none_or(is_dearer);
+            let is_dearer = |&rematerialize_ns: &u64| rematerialize_ns > price_ns;
+            interval.may_move = interval.persists || rematerialize_ns.get(slot).is_none_or(is_dearer);
         }
     }
 
-    /// A schedule that says nothing yet.
+    /// A schedule that decides nothing yet.
     pub fn schedule(&self) -> Schedule {
         let (ops, intervals) = (self.ops.clone(), self.intervals.clone());
-        Schedule { ops, intervals, reach: Reach::MOST, ..Schedule::default() }
+        Schedule { ops, intervals, reach: PrefetchDistance::MAX, ..Schedule::default() }
     }
 
-    /// What may be counted comes to so much, where it was not: the parts given, in the order in which such values are made, the last
-    /// for all that are left. `sparsity`: that are zeros; `packed`: of their memory, in planes.
+    /// Assumes counts for values that were not counted. The given fractions hold for these values in the order in which they
+    /// are made, and the last for all others. `sparsity` has fractions of zeros, `packed` fractions of memory in byte planes.
     pub fn suppose(&mut self, sparsity: &[f64], packed: &[f64]) {
         for (tally, parts) in [(Tally::Nonzeros, sparsity), (Tally::Units, packed)] {
             for (index, (slot, view)) in self.counted_values(tally).into_iter().enumerate() {
@@ -243,18 +248,11 @@ impl Iteration {
         }
     }
 
-    /// The parts that are zeros of what may be sparse, in the order in which such values are made. `None`: they were not counted.
-    pub fn sparsity(&self) -> Option<Vec<f64>> {
-        let zeros = |nonzeros: usize, view: View| 1.0 - nonzeros as f64 / view.shape().count().max(1) as f64;
-        let values = self.counted_values(Tally::Nonzeros).into_iter();
-        values.map(|(slot, view)| Some(zeros(self.counts[slot as usize].nonzeros?, view))).collect()
-    }
-
-    /// What is counted so, in the order in which it is made.
-    fn counted_values(&self, tally: Tally) -> Vec<(Slot, View)> {
+    /// The values that are counted in this way, in the order in which they are made.
+    pub fn counted_values(&self, tally: Tally) -> Vec<(Slot, View)> {
         let mut found = Vec::new();
         for step in &self.steps {
-            let Step::Op { instruction, outputs, .. } = step else { continue };
+            let IterationStep::Op { instruction, outputs, .. } = step else { continue };
             let made = outputs.iter().zip(&instruction.outputs).enumerate();
             let counted = made.filter(|(place, (_, view))| {
                 Origin::tallies(&instruction.op, *place, view).any(|of| of == tally)
@@ -264,7 +262,7 @@ impl Iteration {
         found
     }
 
-    fn between(log: &Log, begun: Census, begin: usize, end: usize) -> Iteration {
+    fn between(log: &RequestLog, begun: Census, begin: usize, end: usize) -> Iteration {
         let mut ended = begun.clone();
         log.asked[begin..end].iter().for_each(|asked| ended.next(log, asked));
         let period = ended.ops - begun.ops;
@@ -283,10 +281,10 @@ impl Iteration {
     }
 }
 
-/// For each storage that is there when an iteration begins, the one that is in its place when it ends: itself if it stays; what is as
-/// large and was touched last by the same op one period later; of what is left, as after ops that came in the first iteration alone, what
-/// is as large and was touched as the same operand, the last by the last.
-fn successors(log: &Log, state: &[(u64, Touch)], ended: &Census, period: isize) -> Vec<Option<u64>> {
+/// For each storage that exists when an iteration begins, the storage in its place when the iteration ends. This is the storage
+/// itself if it stays; else one of the same size that was last touched by the same op one period later. Storages that are left,
+/// for example because the first iteration had more ops, are matched by size and operand, the last with the last.
+fn successors(log: &RequestLog, state: &[(u64, Touch)], ended: &Census, period: isize) -> Vec<Option<u64>> {
     let mut left: Vec<(u64, Touch)> = ended.alive.iter().map(|(&number, &touch)| (number, touch)).collect();
     left.sort_unstable_by_key(|&(number, touch)| (touch, number));
     let places: HashMap<Touch, u64> =
@@ -312,18 +310,18 @@ fn successors(log: &Log, state: &[(u64, Touch)], ended: &Census, period: isize) 
     successors
 }
 
-/// An iteration in the making.
+/// An iteration under construction.
 #[derive(Default)]
 struct Building {
     iteration: Iteration,
     slots: HashMap<u64, Slot>,
-    /// By slot: its last interval, and the op that touched it first.
+    /// By slot, its last interval and the first op that touched it.
     last: Vec<Option<IntervalId>>,
     first: Vec<Option<u32>>,
 }
 
 impl Building {
-    fn slot(&mut self, log: &Log, number: u64) -> Slot {
+    fn slot(&mut self, log: &RequestLog, number: u64) -> Slot {
         *self.slots.entry(number).or_insert_with(|| {
             self.iteration.size_bytes.push(log.size_bytes[&number]);
             self.iteration.scopes.push(log.scopes.get(&number).copied().unwrap_or(0));
@@ -346,16 +344,16 @@ impl Building {
             next_ops: None,
             how: None,
             copied: false,
-            turn: Turn::Any,
+            turn: EvictionOrder::Any,
             may_move: true,
             persists: false,
         });
         self.iteration.of_interval.push((slot, op));
     }
 
-    fn step(&mut self, log: &Log, asked: &Asked) {
+    fn step(&mut self, log: &RequestLog, asked: &Request) {
         let step = match asked {
-            Asked::Op { instruction, context, inputs, outputs } => {
+            Request::Op { instruction, context, inputs, outputs } => {
                 let first = IntervalId(self.iteration.intervals.len() as u32);
                 self.iteration.ops.push(ScheduledOp {
                     signature: instruction.signature,
@@ -369,16 +367,16 @@ impl Building {
                 let outputs: PerOutput<Slot> = outputs.iter().map(|&number| slot(self, number)).collect();
                 let touched = inputs.iter().map(|&(slot, _)| slot).chain(outputs.iter().copied());
                 touched.for_each(|slot| self.touch(slot));
-                Step::Op { instruction: instruction.clone(), inputs, outputs }
+                IterationStep::Op { instruction: instruction.clone(), inputs, outputs }
             }
-            Asked::Write(number) => Step::Write(self.slot(log, *number)),
-            Asked::Read(number) => Step::Read(self.slot(log, *number)),
-            Asked::Free(number) => match self.slots.get(number) {
-                Some(&slot) => Step::Free(slot),
-                // It was there, and nothing in the log says of what size: nothing used it.
+            Request::Write(number) => IterationStep::Write(self.slot(log, *number)),
+            Request::Read(number) => IterationStep::Read(self.slot(log, *number)),
+            Request::Free(number) => match self.slots.get(number) {
+                Some(&slot) => IterationStep::Free(slot),
+                // The storage existed before, and the log does not know its size since nothing used it.
                 None => return,
             },
-            Asked::Sync => Step::Sync,
+            Request::Sync => IterationStep::Sync,
         };
         self.iteration.steps.push(step);
     }
@@ -405,9 +403,9 @@ mod tests {
 
     #[test]
     fn what_is_in_a_place_when_an_iteration_ends_is_as_large_as_what_was_there() {
-        let mut log = Log::default();
+        let mut log = RequestLog::default();
         log.size_bytes.extend([(1, 64), (2, 32), (3, 64), (4, 32)]);
-        // In the first iteration ops were made sooner: the like of the second is where the first would be.
+        // The first iteration had more ops, so the storage that corresponds to the second is found by its size.
         let state = [(1, (-14, 1)), (2, (10, 1))];
         let alive = [(3, (110, 1)), (4, (134, 1))].into_iter().collect();
         let ended = Census { alive, ..Census::default() };

@@ -1,13 +1,13 @@
-//! Which intervals are alike, since layers are: a search changes them together.
+//! Groups of similar intervals. Layers are similar, so that a search changes such intervals together.
 
 use hashbrown::HashMap;
 
 use super::iteration::Iteration;
 use crate::schedule::IntervalId;
 
-/// Which intervals are alike: those that begin at the same operand of like ops, and end at like ops.
+/// Intervals grouped by kind. Intervals of one kind begin at the same operand of equal ops and end at equal ops.
 pub struct Kinds {
-    /// Numbered as they first occur: what an op is like is told otherwise in every process.
+    /// The kind of each interval. Kinds are numbered by their first interval, since signatures differ from process to process.
     pub of_interval: Vec<usize>,
     pub members: Vec<Vec<IntervalId>>,
 }

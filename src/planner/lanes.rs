@@ -1,62 +1,62 @@
-//! When copies are made. A lane makes one copy after the other, in the order in which they are asked for. So a booking that delays
-//! others is refused if one of them would not be away any more.
+//! The times of copies. A lane makes one copy after the other, in the order of submission. So a reservation that delays other
+//! copies is refused if the storage of one of them would not be away any more.
 
 use super::iteration::Slot;
 use crate::schedule::IntervalId;
 
-/// Both lanes, in an iteration that repeats: out, copies are made in the order in which they can begin, back in that in which
-/// they must have ended.
+/// Both lanes, in an iteration that repeats. Copies out are made in the order in which they can begin, and copies back in the
+/// order in which they must have ended.
 #[derive(Clone, Debug, Default)]
-pub struct Lanes {
+pub struct CopyLanes {
     period_ns: u64,
-    pub copies: Vec<Copy>,
-    /// Places in `copies`.
+    pub copies: Vec<PlannedCopy>,
+    /// Indices into `copies`.
     out: Vec<usize>,
     back: Vec<usize>,
     busy_ns: u64,
-    /// The longest that a lane may be busy.
-    most_ns: u64,
+    /// The longest time that a lane may be busy.
+    max_ns: u64,
 }
 
-/// Out and back again. Times beyond the period are in the next iteration.
+/// A copy out and back again. Times beyond the period are in the next iteration.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Copy {
+pub struct PlannedCopy {
     pub interval: IntervalId,
     pub slot: Slot,
     pub bytes: i64,
     pub copy_ns: u64,
     /// When the copy out can begin.
     pub ready_ns: u64,
-    /// When it can be away.
+    /// When the storage can be away.
     pub from_ns: u64,
     pub until_ns: u64,
-    /// It was away before, in the same iteration: the host has the bytes still.
+    /// The storage was away before in the same iteration, so that the host still has its bytes.
     pub is_clean: bool,
-    /// It comes back while another copy of the interval has it away, for the op before which it is to be there.
+    /// The storage comes back for one op while another copy of the interval has it away.
     pub is_visit: bool,
-    /// When the copy out has ended.
+    /// When the copy out ends.
     pub out_ns: u64,
     /// When the copy back begins.
     pub back_ns: u64,
 }
 
-impl Copy {
-    /// When the copy out has ended, and when that back begins.
+impl PlannedCopy {
+    /// When the copy out ends, and when the copy back begins.
     pub fn times_ns(&self) -> [u64; 2] {
         [self.out_ns, self.back_ns]
     }
 }
 
-impl Lanes {
-    /// Lanes without copies, each of which may be busy for so long.
-    pub fn new(period_ns: u64, most_ns: u64) -> Self {
-        Lanes { period_ns, most_ns, ..Lanes::default() }
+impl CopyLanes {
+    /// Lanes without copies. Each may be busy for `max_ns`.
+    pub fn new(period_ns: u64, max_ns: u64) -> Self {
+        CopyLanes { period_ns, max_ns, ..CopyLanes::default() }
     }
 
-    /// Adds a copy, if all are away then for some time, and this one when it `is_short`. If it is refused, the others keep the
-    /// times that they would have had with it until [`run`](Lanes::run) is next called.
-    pub fn add(&mut self, copy: Copy, is_short: impl Fn(&Copy) -> bool) -> bool {
-        if copy.copy_ns > copy.until_ns - copy.from_ns || self.busy_ns + copy.copy_ns > self.most_ns {
+    /// Adds a copy, if all storages are then away for some time and `is_worth_it` holds for this one. After a refusal, the
+    /// other copies keep the times that they would have had until the next [`run`](CopyLanes::run).
+    pub fn add(&mut self, copy: PlannedCopy, is_worth_it: impl Fn(&PlannedCopy) -> bool) -> bool {
+        if copy.copy_ns > copy.until_ns - copy.from_ns || self.busy_ns + copy.copy_ns > self.max_ns {
             return false;
         }
         let place = self.copies.len();
@@ -68,7 +68,7 @@ impl Lanes {
         let back = self.back.partition_point(|&at| self.copies[at].until_ns % self.period_ns >= until_ns);
         self.back.insert(back, place);
         self.run();
-        if self.are_away() && is_short(&self.copies[place]) {
+        if self.are_away() && is_worth_it(&self.copies[place]) {
             self.busy_ns += copy.copy_ns;
             return true;
         }
@@ -79,7 +79,7 @@ impl Lanes {
         false
     }
 
-    /// Finds which copies of a storage need not be made.
+    /// Finds the copies of a storage that need not be made.
     fn find_clean(&mut self, slot: Slot) {
         let of_slot = || self.copies.iter().filter(|copy| copy.slot == slot && !copy.is_visit);
         let Some(first_ns) = of_slot().map(|copy| copy.from_ns).min() else { return };
@@ -88,12 +88,12 @@ impl Lanes {
         }
     }
 
-    /// Takes the copies of an interval out, if there are any. `false`: another of the storage was clean by it, and now not all are
-    /// away for some time.
+    /// Removes the copies of an interval. `false` if a clean copy of the storage depended on them, so that now not all storages
+    /// are away for some time.
     pub fn remove(&mut self, interval: IntervalId) -> bool {
         let before = self.copies.len();
         while let Some(place) = self.copies.iter().position(|copy| copy.interval == interval) {
-            let Copy { slot, copy_ns, .. } = self.copies.remove(place);
+            let PlannedCopy { slot, copy_ns, .. } = self.copies.remove(place);
             self.busy_ns -= copy_ns;
             self.find_clean(slot);
             for order in [&mut self.out, &mut self.back] {
@@ -112,7 +112,7 @@ impl Lanes {
         self.copies.iter().all(|copy| copy.out_ns <= copy.back_ns)
     }
 
-    /// Finds when each copy is made.
+    /// Computes the times of all copies.
     pub fn run(&mut self) {
         let mut free_ns = 0;
         for _ in 0..2 {
@@ -125,12 +125,12 @@ impl Lanes {
                     copy.out_ns = free_ns.max(copy.from_ns);
                 }
             }
-            // What is not done by the end delays the next iteration.
+            // A copy that is not done by the end delays the next iteration.
             free_ns = free_ns.saturating_sub(self.period_ns);
         }
         for place in 0..self.copies.len() {
             if self.copies[place].is_visit {
-                // Once it is away.
+                // A visit begins once the storage is away.
                 let main =
                     self.copies[..place].iter().rfind(|copy| copy.interval == self.copies[place].interval);
                 self.copies[place].out_ns = main.expect("what is visited is away").out_ns;
@@ -144,7 +144,7 @@ impl Lanes {
                 begin_ns = until_ns.min(begin_ns) - copy.copy_ns as i64;
                 copy.back_ns = (copy.until_ns as i64 - until_ns + begin_ns).max(0) as u64;
             }
-            // What is needed early comes back in the iteration before.
+            // A storage that is needed early comes back in the iteration before.
             begin_ns = begin_ns.saturating_add(self.period_ns as i64);
         }
     }
@@ -154,32 +154,32 @@ impl Lanes {
 mod tests {
     use super::*;
 
-    fn copy(interval: u32, from_ns: u64, until_ns: u64, copy_ns: u64) -> Copy {
+    fn copy(interval: u32, from_ns: u64, until_ns: u64, copy_ns: u64) -> PlannedCopy {
         let ready_ns = from_ns;
-        Copy {
+        PlannedCopy {
             interval: IntervalId(interval),
             slot: interval,
             copy_ns,
             ready_ns,
             from_ns,
             until_ns,
-            ..Copy::default()
+            ..PlannedCopy::default()
         }
     }
 
-    fn times(lanes: &Lanes) -> Vec<(u64, u64)> {
+    fn times(lanes: &CopyLanes) -> Vec<(u64, u64)> {
         lanes.copies.iter().map(|copy| (copy.out_ns, copy.back_ns)).collect()
     }
 
     #[test]
     fn copies_go_early_and_come_back_late() {
-        let mut lanes = Lanes::new(100, 100);
+        let mut lanes = CopyLanes::new(100, 100);
         assert!(lanes.add(copy(0, 10, 90, 20), |_| true));
         assert_eq!(times(&lanes), [(30, 70)]);
-        // One that can begin later waits; one that is needed later comes back later, and the other before.
+        // A copy that can begin later waits. A storage that is needed later comes back later, and the other before.
         assert!(lanes.add(copy(1, 15, 95, 20), |_| true));
         assert_eq!(times(&lanes), [(30, 55), (50, 75)]);
-        // It would delay others too much.
+        // This copy would delay the others too much.
         assert!(!lanes.add(copy(2, 0, 100, 30), |_| true));
         assert!(!lanes.add(copy(2, 0, 100, 5), |copy| copy.out_ns > 5));
         assert!(lanes.add(copy(2, 0, 100, 5), |copy| copy.out_ns == 5 && copy.back_ns == 95));
@@ -189,17 +189,18 @@ mod tests {
 
     #[test]
     fn a_copy_out_is_made_beside_the_last_reader_and_once() {
-        let mut lanes = Lanes::new(100, 100);
-        let of_slot = |interval, from_ns, until_ns| Copy { slot: 0, ..copy(interval, from_ns, until_ns, 10) };
-        // It is there when it may leave; half of it is there.
-        assert!(lanes.add(Copy { ready_ns: 30, ..of_slot(0, 40, 60) }, |_| true));
+        let mut lanes = CopyLanes::new(100, 100);
+        let of_slot =
+            |interval, from_ns, until_ns| PlannedCopy { slot: 0, ..copy(interval, from_ns, until_ns, 10) };
+        // The first copy is done when the storage may leave, the second only half.
+        assert!(lanes.add(PlannedCopy { ready_ns: 30, ..of_slot(0, 40, 60) }, |_| true));
         assert_eq!(times(&lanes), [(40, 50)]);
-        assert!(lanes.add(Copy { ready_ns: 35, ..copy(1, 45, 95, 10) }, |_| true));
+        assert!(lanes.add(PlannedCopy { ready_ns: 35, ..copy(1, 45, 95, 10) }, |_| true));
         assert_eq!(times(&lanes), [(40, 50), (50, 85)]);
-        // Again, and it need not be copied again: not even the time for that is needed.
+        // The storage leaves again and is not copied again. Not even the time for a copy is needed.
         assert!(lanes.add(of_slot(2, 70, 91), |_| true));
         assert_eq!(times(&lanes), [(40, 50), (50, 85), (70, 75)]);
-        // One that is away before makes the others' copies.
+        // A storage that is away earlier makes the copies for later intervals.
         assert!(lanes.add(of_slot(3, 5, 30), |_| true));
         assert_eq!(times(&lanes), [(40, 50), (45, 85), (70, 75), (15, 20)]);
         assert!(lanes.remove(IntervalId(3)));
@@ -209,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_is_needed_early_comes_back_in_the_iteration_before() {
-        let mut lanes = Lanes::new(100, 100);
+        let mut lanes = CopyLanes::new(100, 100);
         assert!(lanes.add(copy(0, 20, 105, 20), |_| true));
         assert_eq!(times(&lanes), [(40, 85)]);
         assert!(lanes.add(copy(1, 30, 90, 10), |_| true));
@@ -218,9 +219,9 @@ mod tests {
 
     #[test]
     fn a_visit_comes_back_once_it_is_away_and_goes_with_its_copies() {
-        let mut lanes = Lanes::new(100, 100);
+        let mut lanes = CopyLanes::new(100, 100);
         let main = copy(0, 10, 90, 20);
-        let visit = |until_ns| Copy { is_clean: true, is_visit: true, until_ns, ..main };
+        let visit = |until_ns| PlannedCopy { is_clean: true, is_visit: true, until_ns, ..main };
         assert!(lanes.add(main, |_| true));
         assert!(!lanes.add(visit(45), |_| true), "it is away from 30 on");
         assert!(lanes.add(visit(55), |_| true));
@@ -231,7 +232,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_out_leaves_no_trace() {
-        let mut lanes = Lanes::new(100, 100);
+        let mut lanes = CopyLanes::new(100, 100);
         assert!(lanes.add(copy(0, 10, 90, 20), |_| true));
         assert!(lanes.add(copy(1, 15, 95, 20), |_| true));
         assert!(lanes.add(copy(2, 0, 100, 5), |_| true));
@@ -242,7 +243,7 @@ mod tests {
 
     #[test]
     fn no_lane_is_asked_for_more_than_it_can_do() {
-        let mut lanes = Lanes::new(100, 100);
+        let mut lanes = CopyLanes::new(100, 100);
         assert!(lanes.add(copy(0, 0, 100, 50), |_| true));
         assert!(!lanes.add(copy(1, 0, 120, 51), |_| true));
     }

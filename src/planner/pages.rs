@@ -1,10 +1,11 @@
-//! Whole pages for blocks whose lifetimes are known. Where each page is mapped by itself, memory is never in pieces: of pages that
-//! are free any will do, so that what is alive together fits whenever it is no more than there is. What differs is when what was
-//! copied out of them is gone.
+//! Whole pages for blocks with known lifetimes. If each page is mapped on its own, memory is never fragmented: any free pages
+//! will do, so blocks fit whenever their bytes do. Pages differ only in when copies out of them are done.
 //!
-//! What is smaller than a page is at addresses of its own. It uses pages for a part of the time; the rest of it they are as good as any.
+//! A block smaller than a page has an address of its own. It uses its pages for a part of the time, and they are free for other
+//! blocks for the rest.
 //!
-//! Time is a circle: what an iteration leaves to the next has the same pages in both. It is cut where that is the least.
+//! Time is a circle: a block that an iteration leaves to the next has the same pages in both. The circle is cut where the
+//! fewest pages are in use.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -12,34 +13,47 @@ use std::ops::Range;
 
 use arrayvec::ArrayVec;
 
-use super::smartpool::Lifetime;
+use super::lifetime::Lifetime;
 
-/// What copies need of a block.
+/// The timing of a block's copies.
 #[derive(Clone, Copy, Debug)]
-pub struct Copied {
-    /// When it can be used by others without a wait for what is copied out of it: when it is free, or later.
+pub struct CopyTiming {
+    /// When others can use its memory without waiting for copies out of it: when it is freed, or later.
     pub ready: u32,
-    /// How long before it is taken its memory is to be ready. What is copied into it can begin before its op does.
+    /// How long before the block is taken its memory has to be ready, since a copy into it can begin before its op.
     pub lead: u32,
 }
 
-/// Which of the pages that it need not wait for a block takes.
+/// Which of the free pages that are ready a block takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pages {
-    /// Those that others need the soonest, of these the last to be ready: what was left long ago is for what is copied into.
+pub enum PageOrder {
+    /// The pages that others need soonest, and of these the last to be ready. This leaves pages that have long been ready to
+    /// blocks that are copied into.
     Fitting,
-    /// The same, and what has pages already as the sweep begins has them ready in its time too.
+    /// The same, but blocks that exist when the sweep begins also find their pages ready in time.
     Reserved,
-    /// Those that were left the longest ago, as where addresses have no end.
+    /// The pages that were freed the longest ago, as with unbounded addresses.
     Oldest,
 }
 
-impl Pages {
-    pub const ALL: [Pages; 3] = [Pages::Reserved, Pages::Fitting, Pages::Oldest];
+impl PageOrder {
+    pub const ALL: [PageOrder; 3] = [PageOrder::Reserved, PageOrder::Fitting, PageOrder::Oldest];
 }
 
-/// Times without gaps, in order, none beyond the period.
-type Times = Vec<Range<u32>>;
+/// Disjoint times in order, none beyond the period.
+pub type Times = Vec<Range<u32>>;
+
+/// The pages that blocks are assigned to.
+#[derive(Clone, Copy, Debug)]
+pub struct PagedMemory<'a> {
+    pub period: u32,
+    pub page_bytes: usize,
+    /// The number of pages.
+    pub pages: u32,
+    /// When pages are already in use, by page. Pages beyond the last entry are free all the time.
+    pub used: &'a [Times],
+    pub order: PageOrder,
+}
 
 /// When each page is in use, if blocks are at these addresses.
 pub fn in_use(blocks: &[Lifetime], offsets: &[usize], period: u32, page_bytes: usize) -> Vec<Times> {
@@ -62,29 +76,26 @@ pub fn in_use(blocks: &[Lifetime], offsets: &[usize], period: u32, page_bytes: u
     pages
 }
 
-/// When a block is there.
+/// When a block exists.
 fn times_of(block: &Lifetime, period: u32) -> ArrayVec<Range<u32>, 2> {
     let rest = (block.until > period).then(|| 0..block.until - period);
     std::iter::once(block.from..block.until.min(period)).chain(rest).collect()
 }
 
-/// Some pages for each block, joined where they are neighbours; fewer than it needs for one that there are too few for, and how many are
-/// missing in all. `copied`: by block. `used`: when pages are in use already, those that are not named never. `which`: of those that are free.
+/// Pages for each block, as ranges of neighbours, and the number of missing pages. A block for which there are too few gets
+/// fewer pages. `copied` has the timing of each block's copies.
 pub fn assign(
     blocks: &[Lifetime],
-    copied: &[Copied],
-    period: u32,
-    page_bytes: usize,
-    pages: u32,
-    used: &[Times],
-    which: Pages,
+    copied: &[CopyTiming],
+    memory: &PagedMemory,
 ) -> (Vec<Vec<Range<u32>>>, usize) {
+    let &PagedMemory { period, page_bytes, used, .. } = memory;
     let counts: Vec<usize> = blocks.iter().map(|block| block.bytes.div_ceil(page_bytes)).collect();
     let cut = quietest(blocks, copied, &counts, period);
     let (blocks, copied): (Vec<_>, Vec<_>) =
-        blocks.iter().zip(copied).map(|(block, copied)| turned(block, copied, cut, period)).unzip();
-    let used: Vec<Times> = used.iter().map(|times| turned_times(times, cut, period)).collect();
-    let pages_of = sweep(&blocks, &copied, &counts, period, pages, &used, which);
+        blocks.iter().zip(copied).map(|(block, copied)| rotated(block, copied, cut, period)).unzip();
+    let used: Vec<Times> = used.iter().map(|times| rotated_times(times, cut, period)).collect();
+    let pages_of = sweep(&blocks, &copied, &counts, &PagedMemory { used: &used, ..*memory });
     let missing = pages_of.iter().zip(&counts).map(|(pages, count)| count - pages.len()).sum();
     (pages_of.into_iter().map(joined).collect(), missing)
 }
@@ -94,8 +105,8 @@ fn joined(mut pages: Vec<u32>) -> Vec<Range<u32>> {
     pages.chunk_by(|one, next| one + 1 == *next).map(|run| run[0]..run[run.len() - 1] + 1).collect()
 }
 
-/// When the fewest pages are in use, or about to be copied out of, by what is not always there.
-fn quietest(blocks: &[Lifetime], copied: &[Copied], counts: &[usize], period: u32) -> u32 {
+/// The time when the fewest pages are in use or being copied from, not counting blocks that always exist.
+fn quietest(blocks: &[Lifetime], copied: &[CopyTiming], counts: &[usize], period: u32) -> u32 {
     let mut changes: Vec<(u32, i64)> = Vec::new();
     let mut in_use = 0;
     for ((block, copied), &count) in blocks.iter().zip(copied).zip(counts) {
@@ -106,39 +117,39 @@ fn quietest(blocks: &[Lifetime], copied: &[Copied], counts: &[usize], period: u3
         }
     }
     changes.sort_unstable();
-    let mut least = (in_use, 0);
+    let mut quietest = (in_use, 0);
     for (now, change) in changes {
         in_use += change;
-        least = least.min((in_use, now));
+        quietest = quietest.min((in_use, now));
     }
-    least.1
+    quietest.1
 }
 
-/// A block where the circle begins at `cut`.
-fn turned(block: &Lifetime, copied: &Copied, cut: u32, period: u32) -> (Lifetime, Copied) {
+/// A block on a circle that begins at `cut`.
+fn rotated(block: &Lifetime, copied: &CopyTiming, cut: u32, period: u32) -> (Lifetime, CopyTiming) {
     let from = (block.from + period - cut) % period;
     let until = from + (block.until - block.from);
     let ready = until + (copied.ready - block.until);
-    (Lifetime { from, until, ..*block }, Copied { ready, ..*copied })
+    (Lifetime { from, until, ..*block }, CopyTiming { ready, ..*copied })
 }
 
-/// The same of times.
-fn turned_times(times: &Times, cut: u32, period: u32) -> Times {
+/// Times on a circle that begins at `cut`.
+fn rotated_times(times: &Times, cut: u32, period: u32) -> Times {
     let parts = |time: &Range<u32>| {
         let before = time.start.min(cut)..time.end.min(cut);
         let after = time.start.max(cut)..time.end.max(cut);
         [after.start - cut..after.end - cut, before.start + period - cut..before.end + period - cut]
     };
-    let mut turned: Times = times.iter().flat_map(parts).filter(|time| !time.is_empty()).collect();
-    turned.sort_unstable_by_key(|time| time.start);
-    turned
+    let mut rotated: Times = times.iter().flat_map(parts).filter(|time| !time.is_empty()).collect();
+    rotated.sort_unstable_by_key(|time| time.start);
+    rotated
 }
 
-/// Until when a page is free, when it is ready, and which.
+/// A free page: until when it is free, when it is ready, and its number.
 type Free = (u32, Reverse<u32>, u32);
 
-/// Of free pages so many that stay free until a time, the soonest needed by others of those that are ready by another, of these the
-/// last to be ready; then the first to be ready of the rest.
+/// Chooses free pages that stay free until a time. Of the pages that are ready in time it takes those that others need soonest,
+/// and of these the last to be ready. Then it takes those of the others that are ready first.
 fn chosen(free: &BTreeSet<Free>, until: u32, ready_by: u32, count: usize) -> Vec<Free> {
     let long_enough = || free.range((until, Reverse(u32::MAX), 0)..).copied();
     let mut chosen: Vec<Free> =
@@ -152,36 +163,34 @@ fn chosen(free: &BTreeSet<Free>, until: u32, ready_by: u32, count: usize) -> Vec
     chosen
 }
 
-/// As many pages for each block as are free when it comes, in the order in which blocks come. What is over the end takes pages that
-/// are never in use by what is smaller.
+/// Assigns pages to blocks in the order in which they are taken. A block across the end of the period takes pages that small
+/// blocks never use.
 fn sweep(
     blocks: &[Lifetime],
-    copied: &[Copied],
+    copied: &[CopyTiming],
     counts: &[usize],
-    period: u32,
-    pages: u32,
-    used: &[Times],
-    which: Pages,
+    memory: &PagedMemory,
 ) -> Vec<Vec<u32>> {
+    let &PagedMemory { period, pages, used, order: page_order, .. } = memory;
     let mut order: Vec<usize> = (0..blocks.len()).collect();
-    // What is there both when the iteration begins and when it ends comes first, all of it.
+    // Blocks that exist both when the iteration begins and when it ends come first, as a whole.
     order.sort_by_key(|&at| (blocks[at].until <= period, blocks[at].from));
     let mut pages_of: Vec<Vec<u32>> = vec![Vec::new(); blocks.len()];
     let is_ever_used = |page: u32| used.get(page as usize).is_some_and(|times| !times.is_empty());
     let mut free: BTreeSet<Free> =
         (0..pages).filter(|&page| !is_ever_used(page)).map(|page| (period, Reverse(0), page)).collect();
-    // What else is free, and for how long, what comes next last.
-    let mut gaps: Vec<(Range<u32>, u32)> = (0..pages)
+    // The times when the other pages are free. The next is last.
+    let mut free_times: Vec<(Range<u32>, u32)> = (0..pages)
         .zip(used)
         .flat_map(|(page, times)| {
-            gaps_of(times, period)
+            free_times(times, period)
                 .filter(|_| is_ever_used(page))
-                .map(move |gap| (gap, page))
+                .map(move |free_time| (free_time, page))
                 .collect::<Vec<_>>()
         })
         .collect();
-    gaps.sort_unstable_by_key(|(gap, page)| Reverse((gap.start, *page)));
-    // The end of the gap that a page is in, by page.
+    free_times.sort_unstable_by_key(|(free_time, page)| Reverse((free_time.start, *page)));
+    // By page, the end of the free time that it is in.
     let mut free_until = vec![period; pages as usize];
     let mut ends: BinaryHeap<Reverse<(u32, usize)>> = BinaryHeap::new();
     for at in order {
@@ -197,12 +206,14 @@ fn sweep(
                 pages_of[before].iter().map(|&page| (free_until[page as usize], Reverse(ready), page)),
             );
         }
-        while let Some((gap, page)) = gaps.pop_if(|(gap, _)| !is_over && gap.start <= now) {
-            free_until[page as usize] = gap.end;
-            free.insert((gap.end, Reverse(gap.start), page));
+        while let Some((free_time, page)) =
+            free_times.pop_if(|(free_time, _)| !is_over && free_time.start <= now)
+        {
+            free_until[page as usize] = free_time.end;
+            free.insert((free_time.end, Reverse(free_time.start), page));
         }
-        let ready_by = if which == Pages::Oldest { 0 } else { now.saturating_sub(copied[at].lead) };
-        let is_reserved = is_over && which == Pages::Reserved;
+        let ready_by = if page_order == PageOrder::Oldest { 0 } else { now.saturating_sub(copied[at].lead) };
+        let is_reserved = is_over && page_order == PageOrder::Reserved;
         let reserved = if is_reserved { copied[at].lead.min(from - until) } else { 0 };
         for page in chosen(&free, until, ready_by, counts[at]) {
             assert!(free.remove(&page), "what is taken was free");
@@ -217,10 +228,10 @@ fn sweep(
 }
 
 /// The times between these.
-fn gaps_of(times: &Times, period: u32) -> impl Iterator<Item = Range<u32>> {
+fn free_times(times: &Times, period: u32) -> impl Iterator<Item = Range<u32>> {
     let begins = std::iter::once(0).chain(times.iter().map(|time| time.end));
     let ends = times.iter().map(|time| time.start).chain([period]);
-    begins.zip(ends).map(|(begin, end)| begin..end).filter(|gap| !gap.is_empty())
+    begins.zip(ends).map(|(begin, end)| begin..end).filter(|free_time| !free_time.is_empty())
 }
 
 #[cfg(test)]
@@ -240,8 +251,12 @@ mod tests {
         })
     }
 
-    fn uncopied(blocks: &[Lifetime]) -> Vec<Copied> {
-        blocks.iter().map(|block| Copied { ready: block.until, lead: 0 }).collect()
+    fn memory(period: u32, pages: u32, used: &[Times], order: PageOrder) -> PagedMemory<'_> {
+        PagedMemory { period, page_bytes: PAGE, pages, used, order }
+    }
+
+    fn uncopied(blocks: &[Lifetime]) -> Vec<CopyTiming> {
+        blocks.iter().map(|block| CopyTiming { ready: block.until, lead: 0 }).collect()
     }
 
     fn is_alive(block: &Lifetime, now: u32) -> bool {
@@ -256,15 +271,15 @@ mod tests {
             blocks in prop::collection::vec(block(), 0..30),
             pages in 4u32..40,
             late in 0u32..5,
-            which in prop::sample::select(&Pages::ALL),
+            which in prop::sample::select(&PageOrder::ALL),
         ) {
             let (small, blocks): (Vec<_>, Vec<_>) = blocks.into_iter().partition(|block| block.bytes < PAGE);
             let offsets: Vec<usize> = (0..small.len()).map(|at| 700 * at).collect();
             let used = in_use(&small, &offsets, PERIOD, PAGE);
-            let copy = |block: &Lifetime| Copied { ready: block.until + late, lead: block.from % 3 };
-            let copied: Vec<Copied> = blocks.iter().map(copy).collect();
+            let copy = |block: &Lifetime| CopyTiming { ready: block.until + late, lead: block.from % 3 };
+            let copied: Vec<CopyTiming> = blocks.iter().map(copy).collect();
             prop_assume!(used.len() <= pages as usize);
-            let (assigned, missing) = assign(&blocks, &copied, PERIOD, PAGE, pages, &used, which);
+            let (assigned, missing) = assign(&blocks, &copied, &memory(PERIOD, pages, &used, which));
             let pages_of = |at: usize| -> Vec<u32> { assigned[at].iter().cloned().flatten().collect() };
             let needed: usize = blocks.iter().map(|block| block.bytes.div_ceil(PAGE)).sum();
             prop_assert_eq!((0..blocks.len()).map(|at| pages_of(at).len()).sum::<usize>() + missing, needed);
@@ -292,7 +307,7 @@ mod tests {
             let count = |block: &Lifetime| block.bytes.div_ceil(PAGE) as u32;
             let alive = |now| within.iter().filter(move |block| is_alive(block, now)).map(count).sum::<u32>();
             let most = (0..PERIOD).map(alive).max().unwrap_or(0);
-            prop_assert_eq!(assign(&within, &uncopied(&within), PERIOD, PAGE, most, &[], Pages::Fitting).1, 0);
+            prop_assert_eq!(assign(&within, &uncopied(&within), &memory(PERIOD, most, &[], PageOrder::Fitting)).1, 0);
         }
     }
 
@@ -301,52 +316,55 @@ mod tests {
         let block = |from, until| Lifetime { bytes: PAGE, from, until };
         let blocks = [block(0, 3), block(1, 2), block(4, 5), block(5, 6)];
         let pages = |blocks: &[Lifetime]| -> Vec<u32> {
-            let (assigned, missing) = assign(blocks, &uncopied(blocks), 8, PAGE, 3, &[], Pages::Fitting);
+            let (assigned, missing) =
+                assign(blocks, &uncopied(blocks), &memory(8, 3, &[], PageOrder::Fitting));
             assert_eq!(missing, 0);
             assigned.iter().map(|pages| pages[0].start).collect()
         };
         assert_eq!(pages(&blocks), [0, 1, 0, 0]);
-        // Of those that are ready the last, or the first that is.
+        // The pages that were ready last are taken, or the first that will be ready.
         let third = |ready: [u32; 3]| {
-            let copied = ready.map(|ready| Copied { ready, lead: 0 });
+            let copied = ready.map(|ready| CopyTiming { ready, lead: 0 });
             let blocks = [block(0, 2), block(0, 3), block(4, 5)];
-            assign(&blocks, &copied, 8, PAGE, 2, &[], Pages::Fitting).0[2][0].start
+            assign(&blocks, &copied, &memory(8, 2, &[], PageOrder::Fitting)).0[2][0].start
         };
         assert_eq!([[2, 3, 5], [2, 5, 5], [6, 5, 5]].map(third), [1, 0, 1]);
-        // What is copied into takes what is ready before.
+        // A block that is copied into takes pages that are ready before.
         let third = |lead, which| {
-            let copied = [(1, 0), (3, 0), (7, lead)].map(|(ready, lead)| Copied { ready, lead });
+            let copied = [(1, 0), (3, 0), (7, lead)].map(|(ready, lead)| CopyTiming { ready, lead });
             let blocks = [block(0, 1), block(0, 3), block(5, 7)];
-            assign(&blocks, &copied, 8, PAGE, 2, &[], which).0[2][0].start
+            assign(&blocks, &copied, &memory(8, 2, &[], which)).0[2][0].start
         };
-        assert_eq!([0, 2, 4].map(|lead| third(lead, Pages::Fitting)), [1, 1, 0]);
-        assert_eq!(third(0, Pages::Oldest), 0);
-        // Of a page that is in use for a part of the time the rest is as good, and no longer than is needed.
+        assert_eq!([0, 2, 4].map(|lead| third(lead, PageOrder::Fitting)), [1, 1, 0]);
+        assert_eq!(third(0, PageOrder::Oldest), 0);
+        // The rest of the time, a page in partial use is as good as others, but only if it is free for long enough.
         let used = in_use(&[Lifetime { bytes: 2, from: 3, until: 5 }], &[PAGE], 8, PAGE);
         let blocks = [block(0, 3), block(1, 4), block(5, 8)];
-        let (assigned, missing) = assign(&blocks, &uncopied(&blocks), 8, PAGE, 2, &used, Pages::Fitting);
+        let (assigned, missing) =
+            assign(&blocks, &uncopied(&blocks), &memory(8, 2, &used, PageOrder::Fitting));
         assert_eq!((assigned, missing), (vec![vec![1..2], vec![0..1], vec![1..2]], 0));
-        // Where something comes that is over the end, only what has gone by then is before it.
+        // If a block across the end comes, only blocks that have gone by then leave pages to it.
         assert_eq!(pages(&[block(7, 9), block(2, 8), block(3, 7)]), [1, 0, 1]);
     }
+
     #[test]
     fn what_is_there_at_the_cut_has_its_pages_ready_in_time() {
         let block = |from, until| Lifetime { bytes: PAGE, from, until };
-        // One of the first two is always there, and the circle is cut at 2.
+        // One of the first two blocks always exists, and the circle is cut at 2.
         let blocks = [block(6, 12), block(3, 10), block(4, 5)];
-        let copied = [12, 10, 5].map(|ready| Copied { ready, lead: if ready == 12 { 2 } else { 0 } });
-        let third = |which| assign(&blocks, &copied, 8, PAGE, 3, &[], which).0[2][0].start;
-        assert_eq!([Pages::Fitting, Pages::Reserved].map(third), [0, 2]);
+        let copied = [12, 10, 5].map(|ready| CopyTiming { ready, lead: if ready == 12 { 2 } else { 0 } });
+        let third = |which| assign(&blocks, &copied, &memory(8, 3, &[], which)).0[2][0].start;
+        assert_eq!([PageOrder::Fitting, PageOrder::Reserved].map(third), [0, 2]);
     }
 
     #[test]
     fn the_circle_is_cut_where_no_copy_is_under_way() {
         let block = |from, until| Lifetime { bytes: PAGE, from, until };
         let blocks = [block(6, 9), block(2, 4), block(0, 8)];
-        let copied = [11, 5, 8].map(|ready| Copied { ready, lead: 0 });
+        let copied = [11, 5, 8].map(|ready| CopyTiming { ready, lead: 0 });
         assert_eq!(quietest(&blocks, &copied, &[1, 1, 1], 8), 5);
-        let (turned, copied) = turned(&blocks[0], &copied[0], 5, 8);
-        assert_eq!((turned.from, turned.until, copied.ready), (1, 4, 6));
-        assert_eq!(turned_times(&vec![0..2, 4..7], 5, 8), [0..2, 3..5, 7..8]);
+        let (rotated, copied) = rotated(&blocks[0], &copied[0], 5, 8);
+        assert_eq!((rotated.from, rotated.until, copied.ready), (1, 4, 6));
+        assert_eq!(rotated_times(&vec![0..2, 4..7], 5, 8), [0..2, 3..5, 7..8]);
     }
 }

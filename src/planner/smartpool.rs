@@ -1,54 +1,25 @@
-//! Addresses for blocks whose lifetimes are known: SmartPool, of Zhang et al., *Efficient Memory Management for GPU-based Deep
+//! Addresses for blocks with known lifetimes, by SmartPool: Zhang et al., *Efficient Memory Management for GPU-based Deep
 //! Learning Systems* (arXiv:1903.06631), section 3. Blocks are the nodes of an interval graph, weighted by their sizes, and
-//! addresses its colours; one block after the other gets the lowest that none has which is alive with it. Time is a circle:
-//! what an iteration leaves to the next keeps its address.
+//! addresses are its colours. One block after the other gets the lowest address that no concurrent block has. Time is a circle:
+//! a block that an iteration leaves to the next keeps its address.
 //!
-//! There the largest comes first. That is best for few programs, so other orders are tried too; and each is improved as in
-//! Joslin and Clements, *Squeaky Wheel Optimization* (JAIR 10, 1999): what came to lie too high is placed earlier next time. What that
-//! leaves is left to [`ejection`](super::ejection).
+//! In the paper the largest block comes first. That is best for few programs, so other orders are tried too. Each order is
+//! improved as in Joslin and Clements, *Squeaky Wheel Optimization* (JAIR 10, 1999): a block that came to lie too high is
+//! placed earlier next time. Then [`ejection`](super::ejection) improves the result.
 
 use super::ejection;
+use super::lifetime::{Lifetime, peak_bytes};
 
-/// Memory that is in use for part of an iteration.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Lifetime {
-    pub bytes: usize,
-    /// When it begins, less than the period.
-    pub from: u32,
-    /// When it has ended: more than `from` by a period at the most, which is all the time.
-    pub until: u32,
-}
-
-/// Where blocks are.
+/// The placements of blocks.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Placed {
+pub struct PlacedBlocks {
     /// By block.
     pub offsets: Vec<usize>,
-    /// Where the highest ends.
+    /// The end of the highest block.
     pub footprint_bytes: usize,
 }
 
-/// The most bytes in use at once, which no placement has less than.
-pub fn peak_bytes(blocks: &[Lifetime], period: u32) -> usize {
-    let mut change_bytes = vec![0isize; period as usize + 1];
-    for block in blocks {
-        let bytes = block.bytes as isize;
-        change_bytes[block.from as usize] += bytes;
-        change_bytes[block.until.min(period) as usize] -= bytes;
-        if block.until > period {
-            change_bytes[0] += bytes;
-            change_bytes[(block.until - period) as usize] -= bytes;
-        }
-    }
-    let mut used_bytes = 0;
-    let used = change_bytes.into_iter().map(|change| {
-        used_bytes += change;
-        used_bytes as usize
-    });
-    used.max().unwrap_or(0)
-}
-
-/// Orders that are tried, by what comes first.
+/// The orders that are tried, by the key of a block.
 const ORDERS: [fn(&Lifetime) -> u128; 5] = [
     |block| u128::MAX - block.bytes as u128 * length(block),
     |block| u128::MAX - ((block.bytes as u128) << 32) - length(block),
@@ -57,32 +28,33 @@ const ORDERS: [fn(&Lifetime) -> u128; 5] = [
     |block| u128::MAX - u128::from(block.until),
 ];
 
-/// The part of the steps that orders are improved for, before blocks are moved by themselves.
+/// One of so many parts of the steps improves orders, before single blocks are moved.
 const ORDERED_PART: u64 = 2;
-/// The part of the memory that the smallest blocks take together, which find room between the others.
+/// The smallest blocks, which find room between the others, take one of so many parts of memory together.
 const SMALL_PART: usize = 500;
 
 fn length(block: &Lifetime) -> u128 {
     u128::from(block.until - block.from)
 }
 
-/// Places blocks so that none overlap that are alive together, and the footprint is small. Ends as soon as that is `enough_bytes`
-/// or, if some placement was found, after so many steps; a step is one look at a block that was placed before.
-pub fn place(blocks: &[Lifetime], period: u32, enough_bytes: usize, most_steps: u64) -> Placed {
+/// Places blocks so that concurrent blocks do not overlap and the footprint is small. It ends as soon as the footprint is
+/// `enough_bytes` or after so many steps, but not before it has found a placement. A step looks at one block that is already
+/// placed.
+pub fn place(blocks: &[Lifetime], period: u32, enough_bytes: usize, max_steps: u64) -> PlacedBlocks {
     let goal_bytes = peak_bytes(blocks, period).max(enough_bytes);
-    let mut placing = Placing { blocks, period, taken: Vec::with_capacity(blocks.len()), steps: 0 };
-    let ordered = placing.in_orders(goal_bytes, most_steps / ORDERED_PART);
-    let most_steps = most_steps.saturating_sub(placing.steps);
-    if ordered.footprint_bytes <= goal_bytes || most_steps == 0 {
+    let mut search = PlacementSearch { blocks, period, taken: Vec::with_capacity(blocks.len()), steps: 0 };
+    let ordered = search.in_orders(goal_bytes, max_steps / ORDERED_PART);
+    let max_steps = max_steps.saturating_sub(search.steps);
+    if ordered.footprint_bytes <= goal_bytes || max_steps == 0 {
         return ordered;
     }
-    placing.one_by_one(ordered, goal_bytes, most_steps)
+    search.one_by_one(ordered, goal_bytes, max_steps)
 }
 
-/// What each order makes of them by itself: some have few blocks at high addresses for most of the time.
-pub fn in_each_order(blocks: &[Lifetime], period: u32) -> [Placed; ORDERS.len()] {
-    let mut placing = Placing { blocks, period, taken: Vec::with_capacity(blocks.len()), steps: 0 };
-    ORDERS.map(|key| placing.in_order(&ordered(blocks, key)))
+/// The placements of each order on its own. Some of them have few blocks at high addresses for most of the time.
+pub fn in_each_order(blocks: &[Lifetime], period: u32) -> [PlacedBlocks; ORDERS.len()] {
+    let mut search = PlacementSearch { blocks, period, taken: Vec::with_capacity(blocks.len()), steps: 0 };
+    ORDERS.map(|key| search.in_order(&ordered(blocks, key)))
 }
 
 fn ordered(blocks: &[Lifetime], key: fn(&Lifetime) -> u128) -> Vec<u32> {
@@ -91,8 +63,8 @@ fn ordered(blocks: &[Lifetime], key: fn(&Lifetime) -> u128) -> Vec<u32> {
     order
 }
 
-/// Changes an order: what lies too high comes earlier. `earlier`: where, by its place and the number of blocks, in parts of a
-/// place.
+/// Changes an order so that blocks that lie too high come earlier. `earlier` gives the new position from the old one and the
+/// number of blocks, in parts of a position.
 fn bring_forward(
     order: &mut Vec<u32>,
     is_high: impl Fn(u32) -> bool,
@@ -110,40 +82,40 @@ fn bring_forward(
     order.extend(keyed.into_iter().map(|(_, at)| at));
 }
 
-struct Placing<'a> {
+struct PlacementSearch<'a> {
     blocks: &'a [Lifetime],
     period: u32,
-    /// Begin, end and lifetime of what is placed, by where it begins.
+    /// Begin, end and lifetime of the placed blocks, sorted by begin.
     taken: Vec<(usize, usize, u32, u32)>,
     steps: u64,
 }
 
-impl Placing<'_> {
-    /// The best of all orders, each improved, until one is good enough or for so many steps.
-    fn in_orders(&mut self, goal_bytes: usize, most_steps: u64) -> Placed {
+impl PlacementSearch<'_> {
+    /// The best placement of all orders. Each is improved until one is good enough or the steps are used up.
+    fn in_orders(&mut self, goal_bytes: usize, max_steps: u64) -> PlacedBlocks {
         let blocks = self.blocks;
         let mut orders = ORDERS.map(|key| ordered(blocks, key));
-        let mut best: Option<Placed> = None;
-        let mut least_bytes = [usize::MAX; ORDERS.len()];
+        let mut best: Option<PlacedBlocks> = None;
+        let mut min_bytes = [usize::MAX; ORDERS.len()];
         for round in 0.. {
-            for (order, least_bytes) in orders.iter_mut().zip(&mut least_bytes) {
+            for (order, min_bytes) in orders.iter_mut().zip(&mut min_bytes) {
                 let placed = self.in_order(order);
                 let footprint_bytes = placed.footprint_bytes;
-                *least_bytes = footprint_bytes.min(*least_bytes);
+                *min_bytes = footprint_bytes.min(*min_bytes);
                 let high = |at: u32, limit_bytes: usize| {
                     placed.offsets[at as usize] + blocks[at as usize].bytes > limit_bytes
                 };
                 if round % 2 == 0 {
                     bring_forward(order, |at| high(at, goal_bytes), |place, count| 4 * place - count, 4);
                 } else {
-                    let limit_bytes = (goal_bytes + *least_bytes) / 2;
+                    let limit_bytes = (goal_bytes + *min_bytes) / 2;
                     bring_forward(order, |at| high(at, limit_bytes), |place, _| 7 * place - 5, 10);
                 }
                 if best.as_ref().is_none_or(|best| footprint_bytes < best.footprint_bytes) {
                     best = Some(placed);
                 }
                 if let Some(best) =
-                    best.take_if(|best| best.footprint_bytes <= goal_bytes || self.steps > most_steps)
+                    best.take_if(|best| best.footprint_bytes <= goal_bytes || self.steps > max_steps)
                 {
                     return best;
                 }
@@ -152,34 +124,36 @@ impl Placing<'_> {
         unreachable!("every placement takes a step, so that they come to an end")
     }
 
-    /// What is always there at the bottom, the large blocks by ejection search, and the small ones where they find room: if
-    /// they do not find it, by ejection search as well.
-    fn one_by_one(&mut self, ordered: Placed, goal_bytes: usize, most_steps: u64) -> Placed {
-        let Placing { blocks, period, .. } = *self;
+    /// Places the blocks that always exist at the bottom, the large ones by ejection search, and the small ones where they find
+    /// room. If they do not fit, the small ones are placed by ejection search as well.
+    fn one_by_one(&mut self, ordered: PlacedBlocks, goal_bytes: usize, max_steps: u64) -> PlacedBlocks {
+        let PlacementSearch { blocks, period, .. } = *self;
         let lasts = |at: &u32| length(&blocks[*at as usize]) >= u128::from(period);
         let mut order: Vec<u32> = (0..blocks.len() as u32).collect();
         order.sort_by_key(|at| (!lasts(at), blocks[*at as usize].bytes));
         let (lasting, rest) = order.split_at(order.partition_point(lasts));
         let mut placed = ordered;
         let mut used_steps = 0;
-        for (small, most_steps) in [(self.small(rest, goal_bytes), most_steps / 2), (0, most_steps)] {
+        for (small, max_steps) in [(self.small(rest, goal_bytes), max_steps / 2), (0, max_steps)] {
             let (small, large) = rest.split_at(small);
             let mut large = large.to_vec();
             large.sort_by_key(|&at| placed.offsets[at as usize]);
-            let before =
-                std::mem::replace(&mut placed, Placed { offsets: vec![0; blocks.len()], footprint_bytes: 0 });
+            let before = std::mem::replace(
+                &mut placed,
+                PlacedBlocks { offsets: vec![0; blocks.len()], footprint_bytes: 0 },
+            );
             self.taken.clear();
             lasting.iter().for_each(|&at| self.take(&mut placed, at));
             let base_bytes = placed.footprint_bytes;
             let those: Vec<Lifetime> = large.iter().map(|&at| blocks[at as usize]).collect();
-            let mut placing = Placing { blocks: &those, period, taken: Vec::new(), steps: 0 };
-            let mut found = placing.in_order(&Vec::from_iter(0..those.len() as u32));
-            used_steps += ejection::better(
+            let mut search = PlacementSearch { blocks: &those, period, taken: Vec::new(), steps: 0 };
+            let mut found = search.in_order(&Vec::from_iter(0..those.len() as u32));
+            used_steps += ejection::improve(
                 &those,
                 period,
                 &mut found.offsets,
                 goal_bytes - base_bytes,
-                most_steps - used_steps,
+                max_steps - used_steps,
             );
             for (&at, offset) in large.iter().zip(&found.offsets) {
                 self.take_at(&mut placed, at, base_bytes + offset);
@@ -195,7 +169,7 @@ impl Placing<'_> {
         placed
     }
 
-    /// How many of these, the smallest first, are small.
+    /// How many of these blocks, the smallest first, count as small.
     fn small(&self, order: &[u32], goal_bytes: usize) -> usize {
         let (mut small, mut large) = (0, order.len() + 1);
         while large - small > 1 {
@@ -207,9 +181,9 @@ impl Placing<'_> {
         small
     }
 
-    fn in_order(&mut self, order: &[u32]) -> Placed {
+    fn in_order(&mut self, order: &[u32]) -> PlacedBlocks {
         self.taken.clear();
-        let mut placed = Placed { offsets: vec![0; self.blocks.len()], footprint_bytes: 0 };
+        let mut placed = PlacedBlocks { offsets: vec![0; self.blocks.len()], footprint_bytes: 0 };
         for &at in order {
             self.take(&mut placed, at);
         }
@@ -217,12 +191,12 @@ impl Placing<'_> {
         placed
     }
 
-    fn take(&mut self, placed: &mut Placed, at: u32) {
+    fn take(&mut self, placed: &mut PlacedBlocks, at: u32) {
         let offset = self.lowest(&self.blocks[at as usize]);
         self.take_at(placed, at, offset);
     }
 
-    fn take_at(&mut self, placed: &mut Placed, at: u32, offset: usize) {
+    fn take_at(&mut self, placed: &mut PlacedBlocks, at: u32, offset: usize) {
         let block = &self.blocks[at as usize];
         let place = self.taken.partition_point(|&(begin, ..)| begin < offset);
         self.taken.insert(place, (offset, offset + block.bytes, block.from, block.until));
@@ -230,7 +204,7 @@ impl Placing<'_> {
         placed.footprint_bytes = placed.footprint_bytes.max(offset + block.bytes);
     }
 
-    /// The lowest address that is free as long as a block is alive.
+    /// The lowest address that is free for the block's lifetime.
     fn lowest(&mut self, block: &Lifetime) -> usize {
         let Lifetime { bytes, from, until } = *block;
         let mut offset = 0;
@@ -316,7 +290,7 @@ mod tests {
 
     #[test]
     fn what_lies_too_high_is_placed_earlier_next_time() {
-        // Three that are always there two at a time, and one across the end of the iteration.
+        // Three blocks of which two exist at any time, and one across the end of the iteration.
         let block = |units: usize, from, until| Lifetime { bytes: units * 256, from, until };
         let blocks = [block(2, 0, 3), block(3, 2, 6), block(2, 5, 8), block(3, 7, 9), block(1, 3, 5)];
         let placed = place(&blocks, 8, 0, 10_000);

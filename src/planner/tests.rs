@@ -1,37 +1,41 @@
-//! Choices, on a chain of layers whose best plans are known.
+//! Assignments and schedules for chains of layers whose best plans are known.
 
 use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::annealing::{Allowed, Course, anneal, courses};
-use super::bookings::{Booking, Timeline};
-use super::choices::{Choice, Choices, Model};
-use super::evaluation::{Evaluation, Outcome};
+use super::annealing::{Allowed, Restart, anneal, restarts};
+use super::assignment::{Assignment, Choice, Model};
+use super::incremental_cost::{AssignmentCost, IncrementalCost};
 use super::iteration::Iteration;
+use super::problem::Planner;
 use super::relaxation::relax;
-use super::{Planner, trial};
-use crate::config::{AllowedWays, Config, Settings};
+use super::reservations::{CopyReservation, ReservationLimits, Timeline};
+use super::trial::{self, TrialLength};
+use crate::config::{Config, EvictionMethods, Settings};
 use crate::engine::sim::{Profile, SimEngine, profiles};
 use crate::engine::{Algorithm, Instruction};
 use crate::op::{Dtype, Facts, Op, Traced, Work, bytes_view};
-use crate::schedule::{Asked, Eviction, IntervalId, Log, PlannedBlock, Reach, Schedule, Spot, Turn};
+use crate::schedule::{
+    BlockPlacement, Eviction, EvictionOrder, IntervalId, PlannedBlock, PrefetchDistance, Request, RequestLog,
+    Schedule,
+};
 
 const LAYERS: u64 = 12;
 const BYTES: usize = 8 << 20;
 const LAYER_NS: u64 = 1_000_000;
 const PLENTY_BYTES: usize = 1 << 40;
 
-/// Ops of layers.
+/// The ops of layers.
 struct Layers {
     engine: SimEngine,
-    log: Log,
+    log: RequestLog,
     number: u64,
 }
 
 impl Layers {
     fn new(profile: &Profile) -> Self {
-        Layers { engine: SimEngine::new(profile), log: Log::default(), number: 0 }
+        Layers { engine: SimEngine::new(profile), log: RequestLog::default(), number: 0 }
     }
 
     fn op(&mut self, name: &str, inputs: &[(u64, bool)]) -> u64 {
@@ -55,7 +59,7 @@ impl Layers {
         };
         let instruction =
             Instruction::new(&self.engine, Op::Traced(Traced::new(facts)), Algorithm::default(), &views);
-        self.log.asked.push(Asked::Op {
+        self.log.asked.push(Request::Op {
             instruction: Arc::new(instruction),
             context: number,
             inputs: inputs.iter().copied().collect(),
@@ -65,14 +69,14 @@ impl Layers {
     }
 
     fn free(&mut self, number: u64) {
-        self.log.asked.push(Asked::Free(number));
+        self.log.asked.push(Request::Free(number));
     }
 
     fn ops(&self) -> usize {
-        self.log.asked.iter().filter(|asked| matches!(asked, Asked::Op { .. })).count()
+        self.log.asked.iter().filter(|asked| matches!(asked, Request::Op { .. })).count()
     }
 
-    /// A forward pass of so many layers. What a layer reads besides: so many layers before.
+    /// A forward pass. `skips` says how many layers before a layer reads another input.
     fn forward(&mut self, skips: &[usize]) -> Vec<u64> {
         let mut made = vec![self.op("input", &[])];
         for layer in 0..LAYERS as usize {
@@ -90,7 +94,7 @@ fn chain() -> (Iteration, Profile) {
     chain_with(&[])
 }
 
-/// A forward pass of so many layers, and a backward pass that reads what each of them read.
+/// A forward pass, and a backward pass that reads the input of each layer.
 fn chain_with(skips: &[usize]) -> (Iteration, Profile) {
     let profile = profiles().swap_remove(0);
     let mut layers = Layers::new(&profile);
@@ -125,7 +129,7 @@ fn what_an_iteration_leaves_to_the_next_is_found_though_the_first_had_more_ops()
             layers.free(extra);
         }
     }
-    // The log ends before the third is over, so that what is planned begins with the second.
+    // The log ends before the third iteration is over, so the second is planned.
     layers.log.asked.truncate(layers.log.asked.len() - 3);
     let iteration = Iteration::cut(&layers.log, period).expect("two iterations");
     assert_eq!(iteration.successors.len() as u64, LAYERS + 1);
@@ -135,33 +139,38 @@ fn what_an_iteration_leaves_to_the_next_is_found_though_the_first_had_more_ops()
     assert_eq!(successors.len(), iteration.successors.len(), "each has its own");
 }
 
-fn ways(offload: bool, recompute: bool) -> AllowedWays {
-    AllowedWays { offload, recompute, ..AllowedWays::default() }
+fn ways(offload: bool, recompute: bool) -> EvictionMethods {
+    EvictionMethods { offload, recompute, ..EvictionMethods::default() }
 }
 
-/// The interval of the activation that a forward op makes until its backward op, by the number of the op.
+/// The interval from the forward op with this number, which makes an activation, to its backward op.
 fn waiting(model: &Model<'_>, op: usize) -> usize {
-    let is_it = |&at: &usize| model.gaps[at].from == op + 2 && model.gaps[at].can_drop;
-    (0..model.gaps.len())
+    let is_it = |&at: &usize| model.intervals[at].from == op + 2 && model.intervals[at].can_drop;
+    (0..model.intervals.len())
         .find(is_it)
         .expect("an activation is read by the next layer, and waits from then on")
 }
 
-/// The time of what the pool makes again if it drops what is chosen; `None` if that does not fit.
-fn tried(iteration: &Iteration, profile: &Profile, choices: &Choices, budget_bytes: usize) -> Option<u64> {
+/// The time of the pool's recomputations if it drops what the assignment drops. `None` if that does not fit.
+fn tried(
+    iteration: &Iteration,
+    profile: &Profile,
+    assignment: &Assignment,
+    budget_bytes: usize,
+) -> Option<u64> {
     let mut schedule = iteration.schedule();
-    for (at, choice) in choices.of.iter().enumerate() {
+    for (at, choice) in assignment.choices.iter().enumerate() {
         assert_ne!(*choice, Choice::Move, "where nothing may be moved");
         let interval = &mut schedule.intervals[at];
         if *choice == Choice::Drop {
-            (interval.how, interval.turn) = (Some(Eviction::Drop), Turn::First);
+            (interval.how, interval.turn) = (Some(Eviction::Drop), EvictionOrder::First);
         }
     }
     let config = Config::new().budget_bytes(budget_bytes).offload(false).page_mapping(false);
     let settings = config.resolve(&profile.props).unwrap();
     let trial =
-        trial::run(iteration, profile, &settings, Some(&Arc::new(schedule)), 0, trial::ITERATIONS).ok()?;
-    Some(trial.remade.iter().map(|&(_, ns)| ns).sum())
+        trial::run(iteration, profile, &settings, Some(&Arc::new(schedule)), TrialLength::default()).ok()?;
+    Some(trial.rematerialized.iter().map(|&(_, ns)| ns).sum())
 }
 
 #[test]
@@ -169,21 +178,23 @@ fn what_is_made_from_others_brings_them_back() {
     let (iteration, profile) = chain();
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
     let model = Model::new(&iteration, &timeline, ways(false, true));
-    let mut choices = model.kept();
-    let mut evaluation = Evaluation::new(&model, &choices, PLENTY_BYTES);
-    assert_eq!(evaluation.outcome(), Outcome::default());
+    let mut assignment = model.kept();
+    let mut cost = IncrementalCost::new(&model, &assignment, PLENTY_BYTES);
+    assert_eq!(cost.total(), AssignmentCost::default());
     let need_bytes: Vec<i64> = timeline.need_bytes().iter().map(|&bytes| bytes as i64).collect();
-    assert_eq!(evaluation.held_bytes(), need_bytes);
+    assert_eq!(cost.held_bytes(), need_bytes);
     let run = [3, 4, 5].map(|op| waiting(&model, op));
-    run.iter().for_each(|&at| choices.of[at] = Choice::Drop);
-    evaluation.set_all(&choices);
-    assert_eq!(evaluation.outcome().recompute_ns, 3.0 * LAYER_NS as f64, "each once");
-    let first_back = model.gaps[run[2]].until;
-    assert_eq!(run.map(|at| evaluation.back(at)), [first_back; 3], "the last is made from the others");
-    let saved = |op: usize| (need_bytes[op] - evaluation.held_bytes()[op]) / BYTES as i64;
+    run.iter().for_each(|&at| assignment.choices[at] = Choice::Drop);
+    cost.set_all(&assignment);
+    assert_eq!(cost.total().recompute_ns, 3.0 * LAYER_NS as f64, "each once");
+    let first_back = model.intervals[run[2]].until;
+    assert_eq!(run.map(|at| cost.back(at)), [first_back; 3], "the last is made from the others");
+    let saved = |op: usize| (need_bytes[op] - cost.held_bytes()[op]) / BYTES as i64;
     assert_eq!(saved(first_back - 1), 3);
     assert_eq!(saved(first_back), 0);
-    assert!(Evaluation::new(&model, &choices, timeline.need_bytes()[first_back]).outcome().excess > 0.0);
+    assert!(
+        IncrementalCost::new(&model, &assignment, timeline.need_bytes()[first_back]).total().excess > 0.0
+    );
 }
 
 #[test]
@@ -191,64 +202,70 @@ fn what_is_made_for_something_else_may_be_dropped_again() {
     let (iteration, profile) = chain();
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
     let model = Model::new(&iteration, &timeline, ways(false, true));
-    let mut choices = model.kept();
+    let mut assignment = model.kept();
     let run = [3, 4, 5].map(|op| waiting(&model, op));
-    run.iter().for_each(|&at| choices.of[at] = Choice::DropAgain);
-    let evaluation = Evaluation::new(&model, &choices, PLENTY_BYTES);
-    let ends = run.map(|at| model.gaps[at].until);
-    assert_eq!(run.map(|at| evaluation.back(at)), ends, "each comes back for its own use");
-    assert_eq!(ends.map(|op| evaluation.remake_ns()[op]), [1, 2, 3].map(|layers| layers * LAYER_NS));
-    assert_eq!(evaluation.outcome().recompute_ns, 6.0 * LAYER_NS as f64, "the first is made three times");
+    run.iter().for_each(|&at| assignment.choices[at] = Choice::DropAgain);
+    let cost = IncrementalCost::new(&model, &assignment, PLENTY_BYTES);
+    let ends = run.map(|at| model.intervals[at].until);
+    assert_eq!(run.map(|at| cost.back(at)), ends, "each comes back for its own use");
+    assert_eq!(ends.map(|op| cost.rematerialize_ns()[op]), [1, 2, 3].map(|layers| layers * LAYER_NS));
+    assert_eq!(cost.total().recompute_ns, 6.0 * LAYER_NS as f64, "the first is made three times");
 }
 
 #[test]
 fn what_is_on_the_host_comes_back_in_between_for_what_is_made_from_it() {
-    // The ninth layer reads what the fourth made, too, and is made again for the op 16.
+    // The ninth layer also reads the output of the fourth, and is recomputed for op 16.
     let (iteration, mut profile) = chain_with(&[0, 0, 0, 0, 0, 0, 0, 0, 4]);
     profile.props.link_bytes_per_second = BYTES as f64 / (LAYER_NS as f64 / 2e9);
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
     let model = Model::new(&iteration, &timeline, ways(true, true));
-    let (again, skipped) = (waiting(&model, 9), model.gaps.iter().position(|gap| gap.until == 21).unwrap());
-    assert_eq!((model.gaps[again].until, model.gaps[skipped].from), (16, 10));
-    let mut choices = model.kept();
-    choices.of[again] = Choice::Drop;
-    assert!(model.book(&mut choices.lanes, skipped, Some(16)));
-    choices.of[skipped] = Choice::Visit(16);
-    let evaluation = Evaluation::new(&model, &choices, PLENTY_BYTES);
-    assert_eq!(evaluation.outcome().recompute_ns, LAYER_NS as f64, "it waits for no copy");
-    let saved = |op: usize| (timeline.need_bytes()[op] as i64 - evaluation.held_bytes()[op]) / BYTES as i64;
+    let (again, skipped) =
+        (waiting(&model, 9), model.intervals.iter().position(|interval| interval.until == 21).unwrap());
+    assert_eq!((model.intervals[again].until, model.intervals[skipped].from), (16, 10));
+    let mut assignment = model.kept();
+    assignment.choices[again] = Choice::Drop;
+    assert!(model.reserve(&mut assignment.lanes, skipped, Some(16)));
+    assignment.choices[skipped] = Choice::Visit(16);
+    let cost = IncrementalCost::new(&model, &assignment, PLENTY_BYTES);
+    assert_eq!(cost.total().recompute_ns, LAYER_NS as f64, "it waits for no copy");
+    let saved = |op: usize| (timeline.need_bytes()[op] as i64 - cost.held_bytes()[op]) / BYTES as i64;
     assert_eq!([14, 15, 16, 17].map(saved), [2, 1, 0, 1]);
     let mut schedule = iteration.schedule();
-    let booking = Booking { rank: 0, visited: Some(16) };
-    let is_it = |interval: IntervalId| (interval.0 as usize == skipped).then_some(booking);
-    timeline.book(&mut schedule, 0, 1.0, true, is_it);
+    let reservation = CopyReservation { rank: 0, visited: Some(16) };
+    let is_it = |interval: IntervalId| (interval.0 as usize == skipped).then_some(reservation);
+    let limits = ReservationLimits { budget_bytes: 0, lanes_part: 1.0, at_once: true };
+    timeline.reserve(&mut schedule, limits, is_it);
     let (again, skipped) = (IntervalId(again as u32), IntervalId(skipped as u32));
     schedule.releases.push((10, again, Eviction::Drop));
     schedule.releases.sort_unstable_by_key(|&(op, interval, _)| (op, interval));
     assert_eq!(schedule.fetches, [(15, skipped), (20, skipped)]);
     let settings = Config::new().budget_bytes(8 << 30).resolve(&profile.props).unwrap();
-    let run =
-        |schedule| trial::run(&iteration, &profile, &settings, Some(&Arc::new(schedule)), 0, 3).unwrap();
+    let run = |schedule| {
+        trial::run(&iteration, &profile, &settings, Some(&Arc::new(schedule)), TrialLength::default())
+            .unwrap()
+    };
     let trial = run(schedule);
     let decisions =
         [(10, skipped, Eviction::Offload), (10, again, Eviction::Drop), (16, skipped, Eviction::Offload)];
     assert_eq!(trial.decisions, decisions);
-    assert_eq!((trial.remade, trial.awaited), (vec![(again, LAYER_NS)], vec![]));
+    assert_eq!((trial.rematerialized, trial.awaited), (vec![(again, LAYER_NS)], vec![]));
 }
 
-/// One interval after the other is chosen otherwise, as annealing does it.
-fn choose(model: &Model<'_>, evaluation: &mut Evaluation<'_>, at: usize, choice: Choice) {
-    let gap = &model.gaps[at];
-    let mut lanes = evaluation.choices().lanes.clone();
-    let before = evaluation.choices().of[at];
+/// Changes the choice of one interval as annealing does.
+fn choose(model: &Model<'_>, cost: &mut IncrementalCost<'_>, at: usize, choice: Choice) {
+    let interval = &model.intervals[at];
+    let mut lanes = cost.assignment().lanes.clone();
+    let before = cost.assignment().choices[at];
     let is_free = !before.moves() || lanes.remove(IntervalId(at as u32)) || choice.moves();
     let can_be = match choice {
-        Choice::Move | Choice::Visit(_) => gap.can_move && model.book(&mut lanes, at, choice.visited()),
+        Choice::Move | Choice::Visit(_) => {
+            interval.can_move && model.reserve(&mut lanes, at, choice.visited())
+        }
         Choice::Keep => true,
-        Choice::Drop | Choice::DropAgain => gap.can_drop,
+        Choice::Drop | Choice::DropAgain => interval.can_drop,
     };
     if can_be && is_free {
-        evaluation.set(at, choice, Some(lanes));
+        cost.set(at, choice, Some(lanes));
     }
 }
 
@@ -265,39 +282,40 @@ proptest! {
         let timeline = Timeline::new(&iteration, &profile.props, true, None);
         let model = Model::new(&iteration, &timeline, ways(true, true));
         let budget_bytes = timeline.need_bytes().iter().max().unwrap() / 2;
-        let mut evaluation = Evaluation::new(&model, &model.kept(), budget_bytes);
+        let mut cost = IncrementalCost::new(&model, &model.kept(), budget_bytes);
         for (at, choice) in changes {
-            let at = at % model.gaps.len();
-            let visit = evaluation.visitors(at).min().map_or(Choice::Move, Choice::Visit);
+            let at = at % model.intervals.len();
+            let visit = cost.visitors(at).min().map_or(Choice::Move, Choice::Visit);
             let choice = [Choice::Keep, Choice::Move, Choice::Drop, Choice::DropAgain, visit][choice];
-            choose(&model, &mut evaluation, at, choice);
-            let anew = Evaluation::new(&model, evaluation.choices(), budget_bytes);
-            prop_assert_eq!(evaluation.outcome(), anew.outcome());
-            prop_assert_eq!(evaluation.held_bytes(), anew.held_bytes());
-            prop_assert_eq!(evaluation.remake_ns(), anew.remake_ns());
-            let gaps = 0..model.gaps.len();
-            prop_assert!(gaps.clone().all(|gap| evaluation.back(gap) == anew.back(gap)));
+            choose(&model, &mut cost, at, choice);
+            let anew = IncrementalCost::new(&model, cost.assignment(), budget_bytes);
+            prop_assert_eq!(cost.total(), anew.total());
+            prop_assert_eq!(cost.held_bytes(), anew.held_bytes());
+            prop_assert_eq!(cost.rematerialize_ns(), anew.rematerialize_ns());
+            let intervals = 0..model.intervals.len();
+            prop_assert!(intervals.clone().all(|interval| cost.back(interval) == anew.back(interval)));
         }
     }
 }
 
 #[test]
-fn what_is_held_in_vain_needs_no_memory() {
+fn storages_that_are_dead_but_held_need_no_memory() {
     let profile = profiles().swap_remove(0);
     let mut layers = Layers::new(&profile);
     for _ in 0..2 {
         let made = layers.forward(&[]);
         let last = made[made.len() - 1];
         let loss = layers.op("loss", &[(last, false)]);
-        // Nothing is read again, and freed at the end. What is read by the host is not held in vain.
-        layers.log.asked.push(Asked::Read(last));
+        // Nothing is read again, and everything is freed at the end. A storage that the host reads is not dead.
+        layers.log.asked.push(Request::Read(last));
         made.into_iter().chain([loss]).for_each(|number| layers.free(number));
     }
     let iteration = Iteration::cut(&layers.log, layers.ops() / 2).expect("two iterations");
-    let ops: Vec<u32> = (iteration.held_in_vain().iter())
+    let ops: Vec<u32> = (iteration.dead_but_held().iter())
         .map(|interval| iteration.of_interval[interval.0 as usize].1)
         .collect();
-    // All but the input, which cannot be made again, and the last layer's output: after the op that reads it, and the loss.
+    // All storages but the input, which cannot be recomputed; the output of the last layer after the op that reads it; and the
+    // loss.
     let layers = LAYERS as u32;
     assert_eq!(ops, (2..=layers).chain([layers + 1]).collect::<Vec<_>>());
     let peak_bytes = |recompute| {
@@ -311,22 +329,23 @@ fn what_is_held_in_vain_needs_no_memory() {
 fn lanes_have_the_time_too_that_it_takes_to_make_something_again() {
     let (iteration, mut profile) = chain();
     let longest = Timeline::new(&iteration, &profile.props, true, None);
-    let gap = waiting(&Model::new(&iteration, &longest, ways(true, true)), 2);
-    // Both copies take so long that it would be away for no time.
-    let ops = |model: &Model<'_>| model.gaps[gap].until - model.gaps[gap].from;
+    let interval = waiting(&Model::new(&iteration, &longest, ways(true, true)), 2);
+    // Both copies take so long that the storage would be away for no time.
+    let ops = |model: &Model<'_>| model.intervals[interval].until - model.intervals[interval].from;
     let between_ns = ops(&Model::new(&iteration, &longest, ways(true, true))) as u64 * LAYER_NS;
     profile.props.link_bytes_per_second = BYTES as f64 / ((between_ns - LAYER_NS) as f64 / 2e9);
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
     let model = Model::new(&iteration, &timeline, ways(true, true));
-    assert!(!model.book(&mut timeline.lanes(), gap, None));
-    let mut choices = model.kept();
-    [3, 4, 5].iter().for_each(|&op| choices.of[waiting(&model, op)] = Choice::Drop);
-    let paused = timeline.with_pauses(&Evaluation::new(&model, &choices, PLENTY_BYTES).remake_ns());
+    assert!(!model.reserve(&mut timeline.lanes(), interval, None));
+    let mut assignment = model.kept();
+    [3, 4, 5].iter().for_each(|&op| assignment.choices[waiting(&model, op)] = Choice::Drop);
+    let paused =
+        timeline.with_pauses(&IncrementalCost::new(&model, &assignment, PLENTY_BYTES).rematerialize_ns());
     assert_eq!(paused.period_ns(), timeline.period_ns() + 3 * LAYER_NS);
-    assert!(Model::new(&iteration, &paused, ways(true, true)).book(&mut paused.lanes(), gap, None));
+    assert!(Model::new(&iteration, &paused, ways(true, true)).reserve(&mut paused.lanes(), interval, None));
 }
 
-const ALONE: Course = Course { number: 0, of: 1 };
+const ALONE: Restart = Restart { number: 0, of: 1 };
 
 #[test]
 fn what_is_chosen_fits_and_is_what_the_pool_then_does() {
@@ -337,31 +356,32 @@ fn what_is_chosen_fits_and_is_what_the_pool_then_does() {
         let budget_bytes = (peak_bytes as f64 * part) as usize / BYTES * BYTES;
         let model = Model::new(&iteration, &timeline, ways(false, true));
         let relaxed = relax(&model, budget_bytes);
-        let outcome = |choices: &Choices| Evaluation::new(&model, choices, budget_bytes).outcome();
+        let outcome =
+            |assignment: &Assignment| IncrementalCost::new(&model, assignment, budget_bytes).total();
         let before = outcome(&relaxed);
-        let choices = anneal(&model, relaxed.clone(), budget_bytes, Allowed::default(), ALONE);
-        let after = outcome(&choices);
+        let assignment = anneal(&model, relaxed.clone(), budget_bytes, Allowed::default(), ALONE);
+        let after = outcome(&assignment);
         assert_eq!(after.excess, 0.0, "{part}");
         assert!(before.excess > 0.0 || after.recompute_ns <= before.recompute_ns);
         let again = anneal(&model, relaxed, budget_bytes, Allowed::default(), ALONE);
-        assert_eq!(again.of, choices.of, "the same every time");
+        assert_eq!(again.choices, assignment.choices, "the same every time");
         let least = (peak_bytes - budget_bytes) / BYTES;
         assert!(after.recompute_ns >= (least as u64 * LAYER_NS) as f64, "so many have to leave");
-        let remade_ns = tried(&iteration, &profile, &choices, budget_bytes).expect("it fits");
-        assert!(remade_ns as f64 <= after.recompute_ns, "{part}: {remade_ns} {after:?}");
+        let rematerialized_ns = tried(&iteration, &profile, &assignment, budget_bytes).expect("it fits");
+        assert!(rematerialized_ns as f64 <= after.recompute_ns, "{part}: {rematerialized_ns} {after:?}");
     }
 }
 
 #[test]
-fn few_storages_are_chosen_anew_in_several_courses_each_the_same_every_time() {
+fn few_storages_are_chosen_anew_in_several_restarts_each_the_same_every_time() {
     let (iteration, profile) = chain_with(&[0, 0, 0, 2, 0, 3, 0, 4]);
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
     let budget_bytes = timeline.need_bytes().iter().max().unwrap() * 6 / 10;
     let model = Model::new(&iteration, &timeline, ways(false, true));
-    let choose = |course| anneal(&model, model.kept(), budget_bytes, Allowed::default(), course).of;
-    let chosen: Vec<_> = courses(&model, budget_bytes).map(choose).collect();
+    let choose = |restart| anneal(&model, model.kept(), budget_bytes, Allowed::default(), restart).choices;
+    let chosen: Vec<_> = restarts(&model, budget_bytes).map(choose).collect();
     assert!(chosen.len() > 1 && chosen.iter().any(|other| *other != chosen[0]), "{}", chosen.len());
-    assert_eq!(courses(&model, budget_bytes).map(choose).collect::<Vec<_>>(), chosen);
+    assert_eq!(restarts(&model, budget_bytes).map(choose).collect::<Vec<_>>(), chosen);
 }
 
 #[test]
@@ -374,10 +394,10 @@ fn what_lanes_have_time_for_is_moved_and_nothing_is_recomputed() {
     let model = Model::new(&iteration, &timeline, ways(true, true));
     let relaxed = relax(&model, budget_bytes);
     let allowed = Allowed { drop_again: true, visit: true };
-    let choices = anneal(&model, relaxed, budget_bytes, allowed, ALONE);
-    let outcome = Evaluation::new(&model, &choices, budget_bytes).outcome();
+    let assignment = anneal(&model, relaxed, budget_bytes, allowed, ALONE);
+    let outcome = IncrementalCost::new(&model, &assignment, budget_bytes).total();
     assert_eq!((outcome.recompute_ns, outcome.excess), (0.0, 0.0));
-    let (dropped, moved) = choices.leaving();
+    let (dropped, moved) = assignment.leaving();
     assert!(dropped.is_empty() && !moved.is_empty());
 }
 
@@ -388,10 +408,10 @@ fn addresses_are_planned_for_as_much_memory_as_was_tried() {
     let config = Config::new().budget_bytes(10 * BYTES).page_mapping(false);
     let settings = config.resolve(&profile.props).unwrap();
     let planner =
-        Planner { iteration: &iteration, profile: &profile, settings: &settings, step_ops: 0, rests: 0 };
-    let with_room = Settings { endless: true, ..settings.with_less(BYTES) };
+        Planner { iteration: &iteration, profile: &profile, settings: &settings, step_ops: 0, throttle: 0 };
+    let with_margin = Settings { unbounded_addresses: true, ..settings.with_less(BYTES) };
     let schedule = Arc::new(planner.schedule(true));
-    let trial = Planner { settings: &with_room, ..planner }.run(Some(&schedule)).expect("it fits");
+    let trial = Planner { settings: &with_margin, ..planner }.run(Some(&schedule)).expect("it fits");
     let placed = planner.with_addresses(&schedule, &trial).expect("there is room");
     let layout = placed.schedule.layout.expect("it has addresses");
     assert_eq!((layout.limit_bytes, placed.step_ns), (9 * BYTES, trial.step_ns));
@@ -403,20 +423,30 @@ fn budgets_that_are_close_are_searched_for_the_same_smaller_ones() {
     let smaller = |budget_bytes, recompute_only: bool| -> Vec<usize> {
         let config = Config::new().budget_bytes(budget_bytes).page_mapping(false).offload(!recompute_only);
         let settings = config.resolve(&profile.props).unwrap();
-        let planner =
-            Planner { iteration: &iteration, profile: &profile, settings: &settings, step_ops: 0, rests: 0 };
-        planner.rooms_bytes(100 * BYTES).into_iter().map(|room_bytes| budget_bytes - room_bytes).collect()
+        let planner = Planner {
+            iteration: &iteration,
+            profile: &profile,
+            settings: &settings,
+            step_ops: 0,
+            throttle: 0,
+        };
+        planner
+            .margins_bytes(100 * BYTES)
+            .into_iter()
+            .map(|margin_bytes| budget_bytes - margin_bytes)
+            .collect()
     };
     for budget_bytes in [30 * BYTES + 1, 30 * BYTES + BYTES / 2, 31 * BYTES] {
         assert_eq!(smaller(budget_bytes, false)[..2], [30 * BYTES, 29 * BYTES]);
     }
-    // What fits well anyway is to use all of its memory.
+    // If storages are not copied, a smaller budget is not worth a search of its own.
     assert!(smaller(31 * BYTES, true).iter().all(|&smaller| smaller > 30 * BYTES));
 }
 
 #[test]
 fn what_finds_its_pages_in_use_takes_others() {
-    // Two of three weights are there at once; for each to have the same pages in every iteration there would have to be room for all three.
+    // Two of three weights exist at once. For each to have the same pages in every iteration, there would have to be pages for
+    // all three.
     let profile = &profiles().swap_remove(0);
     let mut layers = Layers::new(profile);
     let weights = [0; 3].map(|_| layers.op("input", &[]));
@@ -430,13 +460,14 @@ fn what_finds_its_pages_in_use_takes_others() {
     let iteration = Iteration::cut(&layers.log, 6).expect("three iterations");
     let config = Config::new().budget_bytes(4 * BYTES).page_mapping(true).recompute(false);
     let settings = config.resolve(&profile.props).unwrap();
-    let planner = Planner { iteration: &iteration, profile, settings: &settings, step_ops: 0, rests: 0 };
-    let endless = Settings { endless: true, ..settings.clone() };
+    let planner = Planner { iteration: &iteration, profile, settings: &settings, step_ops: 0, throttle: 0 };
+    let unbounded = Settings { unbounded_addresses: true, ..settings.clone() };
     let schedule = Arc::new(planner.schedule(true));
-    let trial = Planner { settings: &endless, ..planner }.run(Some(&schedule)).expect("it fits");
+    let trial = Planner { settings: &unbounded, ..planner }.run(Some(&schedule)).expect("it fits");
     let placed = planner.with_addresses(&schedule, &trial).expect("pages are never in pieces");
     let layout = placed.schedule.layout.expect("it has addresses");
-    let has_none = |block: &PlannedBlock| matches!(&block.spot, Spot::On(pages) if pages.is_empty());
+    let has_none =
+        |block: &PlannedBlock| matches!(&block.spot, BlockPlacement::On(pages) if pages.is_empty());
     assert!(layout.blocks.iter().any(has_none));
     assert_eq!(layout.limit_bytes, 4 * BYTES);
 }
@@ -454,16 +485,17 @@ fn a_schedule_takes_the_same_time_whatever_was_before() {
                 profile: &profile,
                 settings: &settings,
                 step_ops: 0,
-                rests: 0,
+                throttle: 0,
             };
-            let endless = Settings { endless: true, ..settings.clone() };
+            let unbounded = Settings { unbounded_addresses: true, ..settings.clone() };
             let schedule = Arc::new(planner.schedule(true));
-            let trial = Planner { settings: &endless, ..planner }.run(Some(&schedule)).expect("it fits");
+            let trial = Planner { settings: &unbounded, ..planner }.run(Some(&schedule)).expect("it fits");
             let Some(placed) = planner.with_addresses(&schedule, &trial) else { continue };
             let placed = Arc::new(placed.schedule);
-            // Without a schedule, it is learned from what was fetched in vain how far ahead to look.
+            // Without a schedule, the pool learns from useless fetches how early to prefetch.
             let step_ns = [0, 1, 5].map(|unplanned| {
-                planner.run_often(Some(&placed), unplanned, trial::MANY_ITERATIONS).unwrap().step_ns
+                let length = TrialLength { unplanned, iterations: trial::MANY_ITERATIONS };
+                planner.run_for(Some(&placed), length).unwrap().step_ns
             });
             assert_eq!(step_ns, [trial.step_ns; 3], "{blocks} blocks, copies of {copy_ns} ns");
         }
@@ -477,15 +509,16 @@ fn what_would_be_fetched_too_early_is_not() {
     let config = Config::new().budget_bytes(8 * BYTES).page_mapping(false).recompute(false);
     let settings = config.resolve(&profile.props).unwrap();
     let planner =
-        Planner { iteration: &iteration, profile: &profile, settings: &settings, step_ops: 0, rests: 0 };
+        Planner { iteration: &iteration, profile: &profile, settings: &settings, step_ops: 0, throttle: 0 };
     let mut found = None;
     planner.search(|schedule| {
         found = Some(schedule);
         true
     });
     let found = Arc::new(found.expect("it fits"));
-    let step_ns = |schedule| planner.run_often(Some(schedule), 0, trial::MANY_ITERATIONS).unwrap().step_ns;
-    let too_early = Arc::new(Schedule { reach: Reach::MOST, ..(*found).clone() });
+    let length = TrialLength { unplanned: 0, iterations: trial::MANY_ITERATIONS };
+    let step_ns = |schedule| planner.run_for(Some(schedule), length).unwrap().step_ns;
+    let too_early = Arc::new(Schedule { reach: PrefetchDistance::MAX, ..(*found).clone() });
     let (found_ns, too_early_ns) = (step_ns(&found), step_ns(&too_early));
     assert!(found_ns < 29 * LAYER_NS, "{found_ns} of at least {}", iteration.ops.len() as u64 * LAYER_NS);
     assert!(too_early_ns > 37 * LAYER_NS, "{too_early_ns}");

@@ -1,73 +1,89 @@
-//! An iteration on the simulation, through the pool that will run it: what a plan is judged by.
+//! Trials: an iteration runs on the simulation, through the same pool that will run it. Plans are judged by them.
 
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::addresses::Blocks;
-use super::iteration::{Iteration, Slot, Step};
+use super::blocks::IterationBlocks;
+use super::iteration::{Iteration, IterationStep, Slot};
 use crate::OvercommitDevice;
 use crate::config::{Planning, Settings};
 use crate::engine::sim::{Profile, SimEngine};
 use crate::engine::{Engine, Lane, Mark, Ran};
 use crate::error::Error;
 use crate::pool::{Input, Pending, Pool, StorageId, Takings};
-use crate::schedule::{Decision, Done, IntervalId, PlanId, Schedule, StreamId};
+use crate::schedule::{Decision, IntervalId, PlanId, Schedule, ScheduleOutcome, StreamId};
 
-/// How often the iteration is run at the least: the last time, what there is at its beginning is what is left at its end.
+/// The iterations that a trial runs at least. In the last of them, the storages at its beginning are those that an iteration
+/// leaves.
 pub const ITERATIONS: usize = 3;
-/// How often it is run to tell whether it goes on like that. Iterations may take turns, since each begins with what the one before
-/// left, wherever that is.
+/// The iterations that measure the long run. Iterations may differ, since each begins with the addresses that the one before
+/// left.
 pub const MANY_ITERATIONS: usize = 8;
-/// How often it is run without a schedule before: memory is then as a program leaves it that begins to follow one.
+/// The iterations that run without a schedule before. Memory is then in the state in which a program begins to follow one.
 pub const UNPLANNED: usize = 2;
 
-/// Storages that are looked at for what is to leave, in the time of an op.
-const LOOKS_PER_OP: u64 = 256;
+/// How long a trial runs.
+#[derive(Clone, Copy, Debug)]
+pub struct TrialLength {
+    /// Iterations without a schedule, which run first.
+    pub unplanned: usize,
+    /// Iterations with the schedule.
+    pub iterations: usize,
+}
 
-/// What errors of a trial name, which no program gets to see.
+impl Default for TrialLength {
+    fn default() -> Self {
+        TrialLength { unplanned: 0, iterations: ITERATIONS }
+    }
+}
+
+/// The pool scans so many eviction candidates in the time of an op.
+const CANDIDATES_PER_OP: u64 = 256;
+
+/// The device that errors of a trial name. No program sees them.
 const DEVICE: OvercommitDevice = OvercommitDevice::Host(0);
 
-/// What came out.
+/// The result of a trial.
 #[derive(Debug)]
 pub struct Trial {
-    /// The time of an iteration, once what there is at its beginning is what is left at its end.
+    /// The time of an iteration that begins with what an iteration leaves.
     pub step_ns: u64,
-    /// What was evicted in it.
+    /// The evictions of the last iteration.
     pub decisions: Vec<Decision>,
-    /// What was made again in it, by the interval that it was in, and how long that took.
-    pub remade: Vec<(IntervalId, u64)>,
-    /// How long its ops waited for copies, by the interval of what was copied.
+    /// The intervals that it rematerialized, and the time of that.
+    pub rematerialized: Vec<(IntervalId, u64)>,
+    /// How long its ops waited for copies, by the interval that was copied.
     pub awaited: Vec<(IntervalId, u64)>,
-    /// Where addresses have no end: the blocks that it took.
-    pub blocks: Option<Blocks>,
-    /// What it took to run it, in ops: one that much is evicted for takes longer.
+    /// The blocks that it took, with unbounded addresses.
+    pub blocks: Option<IterationBlocks>,
+    /// The work of running the iteration, in ops. It is larger if evictions scan many candidates.
     pub step_ops: usize,
 }
 
-/// Runs an iteration so many times as a schedule says, or by the policy's rule alone.
+/// Runs an iteration under a schedule, or by the policy's rule alone.
 ///
 /// # Errors
-/// What the program would get: memory that does not suffice.
+/// If memory does not suffice, as for the program.
 pub fn run(
     iteration: &Iteration,
     profile: &Profile,
     settings: &Settings,
     schedule: Option<&Arc<Schedule>>,
-    unplanned: usize,
-    iterations: usize,
+    length: TrialLength,
 ) -> Result<Trial, Error> {
+    let TrialLength { unplanned, iterations } = length;
     let engine = Arc::new(SimEngine::new(profile));
-    // What a replay knows beforehand is of other storages.
-    let settings = Settings { planning: Planning::Off, record: false, foresight: None, ..settings.clone() };
+    // The oracle of a replay knows other storages.
+    let settings = Settings { planning: Planning::Off, record: false, oracle: None, ..settings.clone() };
     let limit_bytes = settings.whole_pages(settings.budget_bytes);
     let pool = Pool::new(DEVICE, engine.clone(), settings);
     let handles = vec![None; iteration.size_bytes.len()];
-    let mut running = Running { iteration, pool, handles, launches: Vec::new() };
+    let mut running = TrialRun { iteration, pool, handles, launches: Vec::new() };
     running.begin()?;
     for _ in 0..unplanned {
         iteration.steps.iter().try_for_each(|step| running.step(step))?;
-        running.succeed()?;
+        running.start_next()?;
     }
     if let Some(schedule) = schedule {
         running.follow(schedule);
@@ -84,26 +100,26 @@ pub fn run(
         ran_before = engine.recorded();
         running.launches.clear();
         iteration.steps.iter().try_for_each(|step| running.step(step))?;
-        running.succeed()?;
+        running.start_next()?;
     }
     let settled = ITERATIONS - 1;
     let step_ns = (end_ns(&engine) - begins_ns[settled]) / (iterations - settled) as u64;
-    let Done { evicted: decisions, remade, copied } = running.pool.done();
+    let ScheduleOutcome { evicted: decisions, rematerialized: rematerialized, copied } = running.pool.done();
     let ran = engine.recorded();
     let awaited = awaited(&ran, &copied);
     let residents = running.pool.residents_in_intervals();
-    let looks = running.pool.looks() / (unplanned + iterations) as u64;
-    let step_ops = iteration.ops.len().max((looks / LOOKS_PER_OP) as usize);
+    let candidates_scanned = running.pool.candidates_scanned() / (unplanned + iterations) as u64;
+    let step_ops = iteration.ops.len().max((candidates_scanned / CANDIDATES_PER_OP) as usize);
     let blocks = running.pool.takings().map(|takings| {
         let taken = takings.now() - begins[iterations - 1];
         let ready = Ready::new(&ran_before, &ran, &running.launches, taken);
-        Blocks::new(limit_bytes, takings, &begins, residents, |work| ready.at(work))
+        IterationBlocks::new(limit_bytes, takings, &begins, residents, |work| ready.at(work))
     });
-    Ok(Trial { step_ns, decisions, remade, awaited, blocks, step_ops })
+    Ok(Trial { step_ns, decisions, rematerialized, awaited, blocks, step_ops })
 }
 
-/// How long ops waited for copies, by the interval of what was copied meanwhile: on the lane of the copy that an op waited
-/// for, and while that lane was idle, on the other.
+/// How long ops waited for copies, by the interval of the copies that ran meanwhile: on the lane of the copy that an op waited
+/// for, and, while that lane was idle, on the other.
 fn awaited(ran: &[Ran], copies: &[(Mark, IntervalId)]) -> Vec<(IntervalId, u64)> {
     let intervals: HashMap<Mark, IntervalId> = copies.iter().copied().collect();
     let on = |lane| ran.iter().filter(move |piece| piece.mark.lane == lane);
@@ -131,13 +147,13 @@ fn awaited(ran: &[Ran], copies: &[(Mark, IntervalId)]) -> Vec<(IntervalId, u64)>
 /// When the work of an iteration is done, counted in blocks taken and freed.
 struct Ready {
     ends_ns: HashMap<Mark, u64>,
-    /// When each op began, and the first of the blocks that it took; also of an iteration like it that follows.
+    /// When each op began, and the first block that it took; and the same for the next iteration.
     begins: Vec<(u64, u32)>,
 }
 
 impl Ready {
-    /// `before`: what ran in the iteration before. `launches`: the first block of each op, and its launch. `taken`: how many blocks the
-    /// iteration took and freed.
+    /// `before` is what ran in the iteration before, `launches` the first block of each op with its launch, and `taken` the
+    /// number of blocks that the iteration took and freed.
     fn new(before: &[Ran], ran: &[Ran], launches: &[(u32, Mark)], taken: u32) -> Ready {
         let begins_ns: HashMap<Mark, u64> = ran.iter().map(|piece| (piece.mark, piece.begin_ns)).collect();
         let begin = |&(first, mark): &(u32, Mark)| Some((*begins_ns.get(&mark)?, first));
@@ -150,7 +166,7 @@ impl Ready {
         Ready { ends_ns: before.iter().chain(ran).map(|piece| (piece.mark, piece.end_ns)).collect(), begins }
     }
 
-    /// The first block of the first op that begins when work is done. What was done before these iterations is.
+    /// The first block of the first op that begins when work is done. Work from before these iterations is done already.
     fn at(&self, work: Pending) -> u32 {
         let ends_ns = work.marks().filter_map(|mark| self.ends_ns.get(&mark).copied());
         let end_ns = ends_ns.max().unwrap_or(0);
@@ -160,15 +176,15 @@ impl Ready {
     }
 }
 
-struct Running<'a> {
+struct TrialRun<'a> {
     iteration: &'a Iteration,
     pool: Pool,
     handles: Vec<Option<StorageId>>,
-    /// Where addresses have no end, the first block that an op took, and its launch.
+    /// With unbounded addresses, the first block that each op took, and its launch.
     launches: Vec<(u32, Mark)>,
 }
 
-impl Running<'_> {
+impl TrialRun<'_> {
     fn handle(&self, slot: Slot) -> StorageId {
         self.handles[slot as usize].expect("a log names what is there")
     }
@@ -182,7 +198,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Makes what is there when the iteration begins.
+    /// Makes the storages that exist when the iteration begins.
     fn begin(&mut self) -> Result<(), Error> {
         for slot in 0..self.iteration.successors.len() {
             self.renew(slot)?;
@@ -202,14 +218,14 @@ impl Running<'_> {
         }
     }
 
-    /// From now on; what the iteration begins with is there.
+    /// Follows a schedule from now on. The storages of the iteration's beginning exist already.
     fn follow(&mut self, schedule: &Arc<Schedule>) {
         self.pool.follow(PlanId::default(), schedule.clone(), StreamId::default(), true);
         (0..self.iteration.successors.len()).for_each(|slot| self.put_in_interval(slot));
     }
 
-    /// What is left takes the place of what was there, and the iteration can begin again.
-    fn succeed(&mut self) -> Result<(), Error> {
+    /// Lets the storages that are left take the places of those of the beginning, so that the iteration can run again.
+    fn start_next(&mut self) -> Result<(), Error> {
         let ended = std::mem::replace(&mut self.handles, vec![None; self.iteration.size_bytes.len()]);
         let mut left = ended;
         for (slot, successor) in self.iteration.successors.iter().enumerate() {
@@ -224,9 +240,9 @@ impl Running<'_> {
         Ok(())
     }
 
-    fn step(&mut self, step: &Step) -> Result<(), Error> {
+    fn step(&mut self, step: &IterationStep) -> Result<(), Error> {
         match step {
-            Step::Op { instruction, inputs, outputs } => {
+            IterationStep::Op { instruction, inputs, outputs } => {
                 let mut given = crate::op::Inputs::<Input>::new();
                 for (&(slot, consumed), view) in inputs.iter().zip(&instruction.views) {
                     given.push(Input { id: self.handle(slot), view: *view, consumed });
@@ -235,32 +251,32 @@ impl Running<'_> {
                     self.handles[slot as usize] = None;
                 }
                 let scopes = |slot: Slot| self.iteration.scopes[slot as usize];
-                let most = outputs.iter().map(|&slot| scopes(slot)).max().unwrap_or(0);
-                self.pool.enter(0, most);
+                let max_scopes = outputs.iter().map(|&slot| scopes(slot)).max().unwrap_or(0);
+                self.pool.enter(0, max_scopes);
                 let first = self.pool.takings().map(Takings::now);
                 let made = self.pool.run_instruction(instruction, &given)?;
                 self.launches.extend(first.map(|first| (first, self.pool.engine().mark(Lane::Compute))));
                 for (&slot, id) in outputs.iter().zip(made) {
-                    if scopes(slot) < most {
+                    if scopes(slot) < max_scopes {
                         self.pool.keep_result(id, scopes(slot));
                     }
                     self.handles[slot as usize] = Some(id);
                 }
             }
-            Step::Write(slot) => self.write(*slot)?,
-            Step::Read(slot) => {
+            IterationStep::Write(slot) => self.write(*slot)?,
+            IterationStep::Read(slot) => {
                 let id = self.handle(*slot);
                 let access = self.pool.begin_read(id)?;
                 let waited = access.wait();
                 self.pool.end_read(id)?;
                 waited.map_err(|source| Error::Engine { device: DEVICE, source })?;
             }
-            Step::Free(slot) => {
+            IterationStep::Free(slot) => {
                 if let Some(id) = self.handles[*slot as usize].take() {
                     self.pool.release(id);
                 }
             }
-            Step::Sync => self
+            IterationStep::Sync => self
                 .pool
                 .ends()
                 .into_iter()
@@ -284,7 +300,7 @@ mod tests {
             ran(Lane::Fetch, 2, 14, 20),
             ran(Lane::Offload, 1, 0, 30),
             ran(Lane::Compute, 2, 20, 25),
-            // While the lane is idle, what is copied in waits for what is copied out.
+            // While the fetch lane is idle, the op waits for the copy to the host.
             ran(Lane::Fetch, 3, 30, 32),
             ran(Lane::Compute, 3, 32, 40),
         ];

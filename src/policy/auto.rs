@@ -1,14 +1,14 @@
-//! The default. Where no plan says more, costs are weighed against gains: what is cheap to have back, large, was not used for long
-//! and is not needed for long goes first, in the cheaper of the two ways.
+//! The default. Where no plan decides, this rule weighs costs against gains. The storage goes first that is cheap to have back,
+//! large, has not been used for long and is not needed for long. It goes by the cheaper eviction method.
 
-use super::{Knowledge, Reactive, Ways};
-use crate::schedule::{Eviction, Weighed};
+use super::reactive::{CostModel, EvictionCosts, Reactive};
+use crate::schedule::{Eviction, WeightedRule};
 
-/// Both times count, since the next use is often not known.
-const RULE: Weighed = Weighed { idle: 0.5, until_next: 0.5 };
+/// Both times count, since the next use is often unknown.
+const RULE: WeightedRule = WeightedRule { idle: 0.5, until_next: 0.5 };
 
-/// A storage of less than this part of what is needed is small: many of them, scattered over the arena, would have to leave before
-/// a large block fits, and every storage that may leave is weighed.
+/// A storage is small if it is less than this part of the need. Many small storages, scattered over the arena, would have to
+/// leave before a large block fits, and each candidate has to be weighed.
 const SMALL_PART: usize = 16;
 
 /// See the module.
@@ -16,7 +16,7 @@ const SMALL_PART: usize = 16;
 pub struct Auto;
 
 impl Reactive for Auto {
-    fn weighs(&self) -> Option<&Weighed> {
+    fn weighs(&self) -> Option<&WeightedRule> {
         Some(&RULE)
     }
 
@@ -28,7 +28,7 @@ impl Reactive for Auto {
         true
     }
 
-    fn knows(&self) -> Knowledge {
+    fn knows(&self) -> CostModel {
         RULE.knows()
     }
 
@@ -36,7 +36,7 @@ impl Reactive for Auto {
         need_bytes / SMALL_PART
     }
 
-    fn how(&self, ways: Ways) -> Option<Eviction> {
+    fn how(&self, ways: EvictionCosts) -> Option<Eviction> {
         RULE.how(ways)
     }
 }

@@ -1,32 +1,32 @@
-//! Zhang et al., *Efficient Memory Management for GPU-based Deep Learning Systems*, arXiv:1903.06631, section 4:
-//! AutoSwap. Of the values that are untouched around the moment of the highest load, those with the highest priority
-//! are swapped until the load is within the limit: out as soon as they are untouched, in so late that none delays
-//! another.
+//! Zhang et al., *Efficient Memory Management for GPU-based Deep Learning Systems*, arXiv:1903.06631, section 4: AutoSwap. It
+//! considers the values that are untouched around the moment of the highest load, and swaps those with the highest priority
+//! until the load is within the limit. A value is copied out as soon as it is untouched, and back as late as possible without
+//! delaying another.
 //!
 //! Departures from the paper:
 //!
-//! - It finds the weights of a combination of its four scores by Bayesian optimisation on a simulation. Here all
-//!   weights in thirds, each score alone among them, and the even combination are tried there, and the fastest is
-//!   followed.
-//! - Weights may be swapped too.
+//! - The paper finds the weights of its four scores by Bayesian optimization on a simulation. Here all weights in thirds,
+//!   including each score alone, and the even combination are tried on the simulation, and the fastest plan is followed.
+//! - Weights of the network may be swapped too.
 
 use crate::liveness::Dataflow;
 
-use super::published::{Limits, Plan, Plans, Swap, book, excess_bytes};
+use super::published::PublishedPolicy;
+use super::published_plan::{Limits, PublishedPlan, Swap, excess_bytes, reserve_copies};
 
-/// Smaller values stay.
-const LEAST_BYTES: usize = 1 << 20;
+/// Smaller values are not swapped.
+const MIN_BYTES: usize = 1 << 20;
 
-/// What a swap is worth.
+/// The priority of a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Score {
-    /// Duration of absence: the time between the end of the copy out and the beginning of that in.
+    /// Duration of absence: the time from the end of the copy out to the beginning of the copy in.
     Doa,
-    /// Area of absence: that times the size.
+    /// Area of absence: the duration times the size.
     Aoa,
-    /// Weighted duration of absence: the load above the limit, added up over the absence.
+    /// Weighted duration of absence: the load above the limit, integrated over the absence.
     Wdoa,
-    /// The same, of the load that is left by what was chosen before (submodular).
+    /// The same for the load that earlier choices leave (submodular).
     Swdoa,
 }
 
@@ -34,13 +34,13 @@ impl Score {
     const ALL: [Score; 4] = [Score::Doa, Score::Aoa, Score::Wdoa, Score::Swdoa];
 }
 
-/// How much each of [`Score::ALL`] counts, in its order, as a part of its largest.
+/// The weight of each of [`Score::ALL`], in this order. Each score counts relative to its largest value.
 type Weights = [u8; 4];
 
-/// Weights add up to so much.
+/// The sum of the weights.
 const PARTS: u8 = 3;
 
-/// All that are tried; the even combination first.
+/// All weights that are tried, the even combination first.
 fn weights() -> impl Iterator<Item = Weights> {
     let combinations = (0..=PARTS).flat_map(|doa| {
         (0..=PARTS - doa).flat_map(move |aoa| {
@@ -50,22 +50,22 @@ fn weights() -> impl Iterator<Item = Weights> {
     std::iter::once([1; 4]).chain(combinations)
 }
 
-/// What the limit is to cost.
+/// What keeping the limit may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AutoSwap {
-    /// Whatever it takes.
+    /// Any time.
     StickToLimit,
-    /// No time: nothing is swapped whose copies do not end before it is needed.
+    /// No time: a value is swapped only if its copies end before it is needed.
     NoOverhead,
 }
 
-impl Plans for AutoSwap {
-    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
+impl PublishedPolicy for AutoSwap {
+    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<PublishedPlan> {
         if !limits.offload {
-            return vec![Plan::default()];
+            return vec![PublishedPlan::default()];
         }
         let swaps = swaps(flow);
-        let mut plans: Vec<Plan> = Vec::new();
+        let mut plans: Vec<PublishedPlan> = Vec::new();
         for weights in weights() {
             let plan = self.plan_of(flow, select(flow, &swaps, weights, limits));
             if !plans.contains(&plan) {
@@ -77,25 +77,25 @@ impl Plans for AutoSwap {
 }
 
 impl AutoSwap {
-    fn plan_of(self, flow: &Dataflow, chosen: Vec<Swap>) -> Plan {
-        let mut plan = Plan::default();
-        for booked in book(flow, chosen) {
-            if self == AutoSwap::StickToLimit || booked.out_end_ns <= booked.in_begin_ns {
-                plan.swap_as_booked(flow, &booked);
+    fn plan_of(self, flow: &Dataflow, chosen: Vec<Swap>) -> PublishedPlan {
+        let mut plan = PublishedPlan::default();
+        for reserved in reserve_copies(flow, chosen) {
+            if self == AutoSwap::StickToLimit || reserved.out_end_ns <= reserved.in_begin_ns {
+                plan.swap_as_reserved(flow, &reserved);
             }
         }
         plan
     }
 }
 
-/// The gaps around the highest load.
+/// The swaps around the highest load.
 fn swaps(flow: &Dataflow) -> Vec<Swap> {
     let peak_bytes = flow.peak_bytes();
     let spans = |swap: &Swap| swap.ops().any(|op| flow.ops[op].need_bytes == peak_bytes);
-    Swap::all(flow).filter(|swap| swap.size_bytes >= LEAST_BYTES && spans(swap)).collect()
+    Swap::all(flow).filter(|swap| swap.size_bytes >= MIN_BYTES && spans(swap)).collect()
 }
 
-/// The load above the limit, added up over time until each op begins.
+/// The load above the limit, integrated until each op begins.
 struct Load(Vec<u128>);
 
 impl Load {
@@ -119,7 +119,7 @@ fn scores(flow: &Dataflow, swaps: &[Swap], score: Score, initial: &Load, left: &
         Score::Doa => swap.absence_ns(flow) as f64,
         Score::Aoa => {
             let (absence_ns, size) = (swap.absence_ns(flow) as f64, swap.size_bytes as f64);
-            // What cannot be hidden is the worse the smaller it is.
+            // A copy that cannot be hidden is the worse the smaller the value is.
             if absence_ns >= 0.0 { absence_ns * size } else { absence_ns / size }
         }
         Score::Wdoa => initial.during(swap),
@@ -128,7 +128,7 @@ fn scores(flow: &Dataflow, swaps: &[Swap], score: Score, initial: &Load, left: &
     swaps.iter().map(one).collect()
 }
 
-/// The weighted sum of scores.
+/// The weighted sum of the scores of each swap.
 fn worths(flow: &Dataflow, swaps: &[Swap], weights: Weights, initial: &Load, left: &Load) -> Vec<f64> {
     let mut sums = vec![0.0; swaps.len()];
     for (score, weight) in Score::ALL.into_iter().zip(weights).filter(|&(_, weight)| weight > 0) {
@@ -139,7 +139,7 @@ fn worths(flow: &Dataflow, swaps: &[Swap], weights: Weights, initial: &Load, lef
     sums
 }
 
-/// Chooses until the load is within the limit, the highest worth first.
+/// Chooses swaps by their worth until the load is within the limit.
 fn select(flow: &Dataflow, swaps: &[Swap], weights: Weights, limits: Limits) -> Vec<Swap> {
     let mut left = excess_bytes(flow, limits);
     let initial = Load::new(flow, &left);
@@ -175,8 +175,8 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// Values of two, one and four MiB, made by the first three of ten ops of ten milliseconds each and read by the last three,
-    /// the first made being read last; a MiB is copied in a millisecond.
+    /// Values of two, one and four MiB. The first three of ten ops make them and the last three read them, the first value
+    /// last. Each op takes ten milliseconds, and a MiB is copied in a millisecond.
     fn nested() -> Dataflow {
         let mut flow = Dataflow::default();
         let sizes = [2 * MIB, MIB, 4 * MIB];
@@ -213,17 +213,17 @@ mod tests {
         let flow = nested();
         let swaps = swaps(&flow);
         assert_eq!(swaps.len(), 3);
-        // Three MiB too many from the third op on, while all three are there.
+        // The load is three MiB too high from the third op on, while all three values exist.
         let initial = excess_bytes(&flow, limits(4 * MIB));
         assert_eq!(initial[1..9], [0, 3, 3, 3, 3, 3, 3, 0].map(|excess| excess * MIB));
         let load = |left: &[usize]| Load::new(&flow, left);
         let of = |score, left: &[usize]| scores(&flow, &swaps, score, &load(&initial), &load(left));
-        // Eight ops less four milliseconds, six less two, four less eight.
+        // The time of eight ops less four milliseconds, of six less two, and of four less eight.
         assert_eq!(of(Score::Doa, &initial), [76e6, 58e6, 32e6]);
         assert_eq!(of(Score::Aoa, &initial), [76e6 * 2.0, 58e6, 32e6 * 4.0].map(|area| area * MIB as f64));
         let weighed = |ops: f64, excess: f64| ops * 10e6 * excess * MIB as f64;
         assert_eq!(of(Score::Wdoa, &initial), [weighed(6.0, 3.0), weighed(6.0, 3.0), weighed(4.0, 3.0)]);
-        // With the first chosen, a MiB is left.
+        // Once the first is chosen, one MiB is left.
         let left: Vec<usize> = initial.iter().map(|excess| excess.saturating_sub(2 * MIB)).collect();
         assert_eq!(of(Score::Swdoa, &left), [weighed(6.0, 1.0), weighed(6.0, 1.0), weighed(4.0, 1.0)]);
         let even = worths(&flow, &swaps, [1; 4], &load(&initial), &load(&initial));
@@ -244,7 +244,7 @@ mod tests {
             values
         };
         assert_eq!(chosen([3, 0, 0, 0]), [0, 1]);
-        // The op that makes the last value, and that reads it, need the first two gone too.
+        // The ops that make and read the last value need the first two values gone too.
         assert_eq!(chosen([0, 3, 0, 0]), [0, 1, 2]);
     }
 
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(all.len(), 1 + 20);
         assert!(all[1..].iter().all(|weights| weights.iter().sum::<u8>() == PARTS));
         assert!(Score::ALL.iter().enumerate().all(|(at, _)| all.iter().any(|weights| weights[at] == PARTS)));
-        // Of three values there are two sets to choose, as above.
+        // Three values give two different sets, as above.
         assert_eq!(AutoSwap::StickToLimit.plan(&nested(), limits(4 * MIB)).len(), 2);
     }
 
@@ -263,7 +263,7 @@ mod tests {
         let mut flow = nested();
         flow.values[2].copy_ns = 25_000_000;
         let all = swaps(&flow);
-        let gaps = |plan: &Plan| {
+        let gaps = |plan: &PublishedPlan| {
             let mut gaps: Vec<usize> =
                 plan.releases.iter().map(|release| flow.gaps[release.1].value).collect();
             gaps.sort_unstable();

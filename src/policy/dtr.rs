@@ -1,19 +1,19 @@
-//! Kirisame et al., *Dynamic Tensor Rematerialization*, ICLR 2021, section 3 and appendix C: the storage with the least
-//! cost / (size x staleness) is dropped, its cost being that of its op and of all evicted storages that it depends on
-//! or that depend on it (`h_DTR`, with the evicted neighbourhood `e*`). Of that, the nearest are counted; or, as
-//! `h_DTR_eq`, whole sets of storages that were evicted next to each other (section 4.1).
+//! Kirisame et al., *Dynamic Tensor Rematerialization*, ICLR 2021, section 3 and appendix C. DTR drops the storage with the
+//! least cost / (size x staleness). The cost is that of its op and of all evicted storages that it depends on or that depend on
+//! it (`h_DTR`, with the evicted neighbourhood `e*`). Here the nearest of them count; or whole sets of evicted neighbours, as
+//! in `h_DTR_eq` (section 4.1).
 //!
 //! Departures from the paper:
 //!
-//! - Evicted storages count as long as the pool knows them; the authors' simulator also counts dead ones.
-//! - Sets are not split, as there; but a storage that is forgotten takes its cost out of its set.
+//! - Evicted storages count as long as the pool knows them. The authors' simulator also counts dead ones.
+//! - As in the paper, sets are not split. But a storage that is forgotten takes its cost out of its set.
 
-use super::{Candidate, Knowledge, Reactive, Ways};
+use super::reactive::{Candidate, CostModel, EvictionCosts, Reactive};
 use crate::schedule::Eviction;
 
-/// Neighbours counted in each direction: enough that the figures are those of all, and thousands of small storages are
-/// looked through in time.
-const MOST_NEIGHBOURS: usize = 64;
+/// How many neighbours count in each direction. This many give the same figures as all, and few enough for thousands of small
+/// storages.
+const MAX_NEIGHBOURS: usize = 64;
 
 /// See the module.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Reactive for Dtr {
             let gain = candidate.size_bytes as f64 * candidate.idle_ns as f64;
             if gain > 0.0 { candidate.cost_ns as f64 / gain } else { f64::INFINITY }
         };
-        // The last of equals, as its authors' simulator has it.
+        // The last of equal candidates, as in the authors' simulator.
         let least = candidates
             .map(|candidate| score(&candidate))
             .enumerate()
@@ -36,14 +36,14 @@ impl Reactive for Dtr {
         least.map(|(index, _)| index)
     }
 
-    fn knows(&self) -> Knowledge {
+    fn knows(&self) -> CostModel {
         match self {
-            Dtr::Neighbourhood => Knowledge::Neighbourhood { most: MOST_NEIGHBOURS },
-            Dtr::Components => Knowledge::Components,
+            Dtr::Neighbourhood => CostModel::Neighbourhood { most: MAX_NEIGHBOURS },
+            Dtr::Components => CostModel::Components,
         }
     }
 
-    fn how(&self, ways: Ways) -> Option<Eviction> {
-        ways.remake_ns.map(|_| Eviction::Drop).or(ways.move_ns.map(|_| Eviction::Offload))
+    fn how(&self, ways: EvictionCosts) -> Option<Eviction> {
+        ways.rematerialize_ns.map(|_| Eviction::Drop).or(ways.move_ns.map(|_| Eviction::Offload))
     }
 }

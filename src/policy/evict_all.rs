@@ -1,19 +1,20 @@
-//! Nothing stays: the floor that other policies are measured from, in device memory the least, in traffic the most.
+//! Evicts everything at once. This needs the least device memory and causes the most traffic, so other policies are compared
+//! with it.
 
 use super::auto::Auto;
-use super::{Reactive, Ways};
-use crate::schedule::{Eviction, Weighed};
+use super::reactive::{EvictionCosts, Reactive};
+use crate::schedule::{Eviction, WeightedRule};
 
 /// See the module.
 #[derive(Debug)]
 pub struct EvictAll;
 
 impl Reactive for EvictAll {
-    fn weighs(&self) -> Option<&Weighed> {
+    fn weighs(&self) -> Option<&WeightedRule> {
         Auto.weighs()
     }
 
-    fn how(&self, ways: Ways) -> Option<Eviction> {
+    fn how(&self, ways: EvictionCosts) -> Option<Eviction> {
         Auto.how(ways)
     }
 

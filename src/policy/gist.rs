@@ -1,45 +1,46 @@
-//! Jain, Phanishayee, Mars, Tang, Pekhimenko, *Gist: Efficient Data Encoding for Deep Neural Network Training*, ISCA
-//! 2018: what waits between its last use in the forward pass and its use in the backward pass is kept in fewer bits, by
-//! what that use reads (section 4). Which encodings there are, `codec/` lists. It acts whether or not memory is short,
-//! as in the paper, and so logs from the first op on.
+//! Jain, Phanishayee, Mars, Tang, Pekhimenko, *Gist: Efficient Data Encoding for Deep Neural Network Training*, ISCA 2018. Gist
+//! keeps a value in fewer bits between its last use in the forward pass and its use in the backward pass, by what this use
+//! reads (section 4). `codec/` lists the encodings. As in the paper, Gist acts even if memory is not short, so the pool logs
+//! from the first op on.
 //!
-//! Values that are held into the backward pass without being read there, such as the input of a max-pool, are dropped,
-//! and so are values that were made from nothing, such as the random numbers of a dropout. Values that the program
-//! reads are left alone.
+//! Gist drops values that are held into the backward pass without being read there, such as the input of a max-pool, and values
+//! that were made from nothing, such as the random numbers of a dropout. It leaves values alone that the program reads.
 //!
 //! Departures from the paper:
 //!
-//! - No execution graph is rewritten: a plan states what is encoded once the iteration is known.
-//! - The input of a rectifier is kept, not its output, since that is what Burn's gradient reads.
-//! - Whatever is idle while the most memory is needed is encoded too, if that loses nothing.
-//! - Of what is rounded or counted (sparse forms, planes), that is left out which saves the least for its time, as long
-//!   as all together takes more than 4 % of the step, which is what the paper measures (section 5). Rounding that is
-//!   left out gives way to what loses nothing.
+//! - No execution graph is rewritten. A plan states what is encoded once the iteration is known.
+//! - The input of a rectifier is kept instead of its output, since Burn's gradient reads the input.
+//! - Values that are idle while the most memory is needed are encoded too, if that is lossless.
+//! - Rounding and counted encodings (sparse forms, planes) are left out, those that save the least for their time first, as
+//!   long as all of them take more than 4 % of the step, the time that the paper measures (section 5). A value that is not
+//!   rounded is encoded without loss instead, if possible.
 
 use crate::codec::smallest;
 use crate::liveness::{Dataflow, Gap, Value};
 use crate::op::{Counts, Encoding, FloatFormat, Origin, Reads};
 
-use super::published::{Limits, Plan, Plans};
+use super::published::PublishedPolicy;
+use super::published_plan::{Limits, PublishedPlan};
 use crate::schedule::Eviction;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Gist {
-    /// What values are rounded to, if they may be.
+    /// The format that values are rounded to, if they may be rounded.
     pub lossy: Option<FloatFormat>,
 }
 
-/// What is smaller than the need by so many times is not worth two ops.
+/// A value of less than this part of the need is not worth two ops.
 const SMALL_PART: usize = 4096;
-/// The part of the step's time that all is to take. What is neither rounded nor sparse counts, and is done in any case.
-const MOST_OVERHEAD: f64 = 0.04;
+/// The fraction of the step's time that all encodings may take. Encodings that neither round nor count are part of that time
+/// and are always used.
+const MAX_OVERHEAD: f64 = 0.04;
 
-/// What can wait in fewer bits without loss, or need not be kept, whatever time that takes: the gap that it waits in, and how it
-/// leaves.
+/// The values that can wait in fewer bits without loss or need not be kept, whatever time that takes: the interval in which
+/// each waits, and how it leaves.
 pub fn lossless(flow: &Dataflow, limits: Limits) -> Vec<(usize, Eviction)> {
-    let choices = Gist { lossy: None }.choices(flow, limits);
-    choices.into_iter().map(|choice| (choice.gap, choice.how)).collect()
+    let candidates = Gist { lossy: None }.candidates(flow, limits);
+    candidates.into_iter().map(|candidate| (candidate.gap, candidate.how)).collect()
 }
 
 /// The op that needs the most memory.
@@ -48,42 +49,42 @@ fn fullest(flow: &Dataflow) -> usize {
 }
 
 /// A value that could wait in fewer bits.
-struct Choice {
+struct EncodingCandidate {
     gap: usize,
     how: Eviction,
     saved_bytes: usize,
     cost_ns: u64,
 }
 
-impl Choice {
+impl EncodingCandidate {
     fn ns_per_byte(&self) -> f64 {
         self.cost_ns as f64 / self.saved_bytes.max(1) as f64
     }
 }
 
-impl Plans for Gist {
-    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
-        let mut choices = self.choices(flow, limits);
-        let mut left_ns = (flow.end_ns() as f64 * MOST_OVERHEAD) as u64;
-        let mut plan = Plan::default();
-        let is_weighed = |choice: &Choice| matches!(choice.how, Eviction::Encode(encoding) if encoding.is_counted() || matches!(encoding, Encoding::Reduced(_)));
-        let by_worth = |a: &Choice, b: &Choice| {
+impl PublishedPolicy for Gist {
+    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<PublishedPlan> {
+        let mut candidates = self.candidates(flow, limits);
+        let mut left_ns = (flow.end_ns() as f64 * MAX_OVERHEAD) as u64;
+        let mut plan = PublishedPlan::default();
+        let is_weighed = |candidate: &EncodingCandidate| matches!(candidate.how, Eviction::Encode(encoding) if encoding.is_counted() || matches!(encoding, Encoding::Reduced(_)));
+        let by_worth = |a: &EncodingCandidate, b: &EncodingCandidate| {
             is_weighed(a).cmp(&is_weighed(b)).then(a.ns_per_byte().total_cmp(&b.ns_per_byte()))
         };
-        // What takes too long as it would be rounded may take less as it is.
+        // A value that takes too long to round may take less time without rounding.
         for lossy in [self.lossy, None] {
-            choices.sort_by(by_worth);
-            let mut too_dear = Vec::new();
-            for choice in choices {
-                if is_weighed(&choice) && choice.cost_ns > left_ns {
-                    too_dear.push(flow.gaps[choice.gap].value);
+            candidates.sort_by(by_worth);
+            let mut too_costly = Vec::new();
+            for candidate in candidates {
+                if is_weighed(&candidate) && candidate.cost_ns > left_ns {
+                    too_costly.push(flow.gaps[candidate.gap].value);
                     continue;
                 }
-                left_ns = left_ns.saturating_sub(choice.cost_ns);
-                plan.release(flow, choice.gap, choice.how);
+                left_ns = left_ns.saturating_sub(candidate.cost_ns);
+                plan.release(flow, candidate.gap, candidate.how);
             }
-            let lossless = |place: usize| self.choice(flow, limits, place, fullest(flow), None);
-            choices = too_dear.into_iter().filter(|_| lossy.is_some()).filter_map(lossless).collect();
+            let lossless = |place: usize| Self::candidate(flow, limits, place, fullest(flow), None);
+            candidates = too_costly.into_iter().filter(|_| lossy.is_some()).filter_map(lossless).collect();
         }
         vec![plan]
     }
@@ -94,32 +95,32 @@ impl Plans for Gist {
 }
 
 impl Gist {
-    /// What is best done with each value of some size.
-    fn choices(&self, flow: &Dataflow, limits: Limits) -> Vec<Choice> {
+    /// The best encoding of each value that is large enough.
+    fn candidates(&self, flow: &Dataflow, limits: Limits) -> Vec<EncodingCandidate> {
         let (least_bytes, fullest) = (flow.peak_bytes() / SMALL_PART, fullest(flow));
-        let choice = |(place, value): (usize, &Value)| {
-            // Weights, wherever in its update the iteration is taken to begin.
+        let candidate = |(place, value): (usize, &Value)| {
+            // This includes weights, wherever in their update the iteration begins.
             let outlives = value.persists || value.freed_after.is_none();
             let left_alone = value.size_bytes < least_bytes || outlives || value.is_read;
-            if left_alone { None } else { self.choice(flow, limits, place, fullest, self.lossy) }
+            if left_alone { None } else { Self::candidate(flow, limits, place, fullest, self.lossy) }
         };
-        flow.values.iter().enumerate().filter_map(choice).collect()
+        flow.values.iter().enumerate().filter_map(candidate).collect()
     }
 
-    /// What is best done with a value; `fullest`: the op that needs the most memory.
-    fn choice(
-        &self,
+    /// The best encoding of a value. `fullest` is the op that needs the most memory.
+    fn candidate(
         flow: &Dataflow,
         limits: Limits,
         place: usize,
         fullest: usize,
         lossy: Option<FloatFormat>,
-    ) -> Option<Choice> {
+    ) -> Option<EncodingCandidate> {
         let value = &flow.values[place];
         let origin = value.origin.as_ref()?;
         let dropped = |gap: usize, cost_ns: u64| {
-            let choice = Choice { gap, how: Eviction::Drop, saved_bytes: value.size_bytes, cost_ns };
-            Some(choice).filter(|_| limits.recompute)
+            let candidate =
+                EncodingCandidate { gap, how: Eviction::Drop, saved_bytes: value.size_bytes, cost_ns };
+            Some(candidate).filter(|_| limits.recompute)
         };
         if let Some((gap, _)) = flow.held_in_vain(place) {
             return dropped(gap, 0);
@@ -134,21 +135,21 @@ impl Gist {
         };
         let idle = || value.gaps.iter().map(|&gap| (gap, flow.gaps[gap])).find(|(_, gap)| is_idle_then(gap));
         let (gap, _) = waits.or_else(idle)?;
-        // What planes save is too little for what is no activation.
+        // Byte planes save too little except for activations.
         let counts = Counts { units: origin.counts.units.filter(|_| waits.is_some()), ..origin.counts };
         let origin = &Origin { counts, ..*origin };
-        // Without a way back to the values, they are kept whatever is read of them.
+        // Without recomputation the values are kept, whatever their uses read.
         let reads = if limits.recompute { flow.coming_reads(place, gap) } else { Reads::Values };
-        // What is not known to wait for the backward pass may be anything.
+        // Only values that are known to wait for the backward pass are rounded.
         let encoding = smallest(origin, reads, lossy.filter(|_| waits.is_some()))?;
         let bytes = encoding.size_bytes(origin.view.shape().count());
         let saved_bytes = value.size_bytes.saturating_sub(bytes);
-        // Where nothing is decoded, the backward pass reads less.
+        // If nothing is decoded, the backward pass reads less.
         let (ops, saved_ns) =
             if encoding.is_read_as_it_is() { (1, flow.stream_ns(saved_bytes)) } else { (2, 0) };
-        // What is counted is read once more.
+        // Counting reads the value once more.
         let counting_ns = if encoding.is_counted() { flow.stream_ns(value.size_bytes) } else { 0 };
-        Some(Choice {
+        Some(EncodingCandidate {
             gap,
             how: Eviction::Encode(encoding),
             saved_bytes,
@@ -166,7 +167,7 @@ mod tests {
     const LIMITS: Limits = Limits { budget_bytes: 0, offload: true, recompute: true, algorithms: false };
     const LAYERS: [(&str, usize); 3] = [("conv", 4096), ("conv", 8192), ("matmul", 1024)];
 
-    /// A chain whose values are floats that a rectifier made.
+    /// A chain whose values are floats from a rectifier.
     fn flow() -> Dataflow {
         let mut flow = chain(2048, &LAYERS);
         for value in flow.values.iter_mut().filter(|value| value.made_by.is_some()) {
@@ -182,7 +183,7 @@ mod tests {
         flow
     }
 
-    /// What is encoded, and how.
+    /// The encoded intervals, and their encodings.
     fn planned(flow: &Dataflow, lossy: Option<FloatFormat>) -> Vec<(usize, Eviction)> {
         let releases = Gist { lossy }.plan(flow, LIMITS).remove(0).releases;
         let encoded = releases.into_iter().filter(|(_, _, how)| *how != Eviction::Drop);
@@ -212,7 +213,7 @@ mod tests {
 
     #[test]
     fn what_outlives_the_iteration_is_left_alone() {
-        // A weight that is made as the iteration begins: what its update makes looks like what a forward op does.
+        // A weight that is made as the iteration begins. Its update looks like an op of the forward pass.
         let mut flow = flow();
         flow.values[input_of(LAYERS.len(), 1)].freed_after = None;
         let weight = kept_input(&flow, LAYERS.len(), 1);
@@ -223,8 +224,8 @@ mod tests {
     #[test]
     fn rounding_takes_a_part_of_the_time_at_the_most() {
         let mut flow = flow();
-        // One of the two takes half of what may be taken, the larger one more than the rest.
-        let most_ns = flow.end_ns() as f64 * MOST_OVERHEAD;
+        // One of the two values takes half of the allowed time, and the larger one more than the rest.
+        let most_ns = flow.end_ns() as f64 * MAX_OVERHEAD;
         flow.memory_bytes_per_second = 2.0 * 1.5 * 4096.0 / (0.5 * most_ns) * 1e9;
         let releases = planned(&flow, Some(FloatFormat::F16));
         let [small, large] = [1, 2].map(|place| kept_input(&flow, LAYERS.len(), place));
@@ -234,14 +235,14 @@ mod tests {
 
     #[test]
     fn what_is_held_in_vain_is_dropped() {
-        // What the last layer makes is read as the backward pass begins, and held until it is there.
+        // The backward pass reads the output of the last layer as it begins, and holds it until its end.
         let flow = flow();
         let scores = input_of(LAYERS.len(), LAYERS.len());
         let (gap, _) = flow.held_in_vain(scores).expect("it is");
         let releases = Gist { lossy: None }.plan(&flow, LIMITS).remove(0).releases;
         assert_eq!(releases, [(flow.gaps[gap].from, gap, Eviction::Drop)]);
         let limits = Limits { recompute: false, ..LIMITS };
-        assert_eq!(Gist { lossy: None }.plan(&flow, limits), [Plan::default()]);
+        assert_eq!(Gist { lossy: None }.plan(&flow, limits), [PublishedPlan::default()]);
     }
 
     #[test]

@@ -1,22 +1,23 @@
-//! Liu, Jin et al., *Layer-Centric Memory Reuse and Data Migration for Extreme-Scale Deep Learning on Many-Core
-//! Architectures* (Layrub), ACM TACO 15(3), 2018, section 4.
+//! Liu, Jin et al., *Layer-Centric Memory Reuse and Data Migration for Extreme-Scale Deep Learning on Many-Core Architectures*
+//! (Layrub), ACM TACO 15(3), 2018, section 4.
 //!
-//! - *Inter-layer reuse*: what each layer keeps for the backward pass is migrated to the host as the layer ends, and
-//!   comes back one layer ahead, while the layer above runs backward; layers share the device memory that this leaves.
-//! - *Intra-layer reuse*: a gradient takes the place of the feature map that it belongs to. Here that is decided op by
-//!   op, under every policy: an op that has the last handle of what it reads writes over it, where its kind allows.
+//! - *Inter-layer reuse*: the values that a layer keeps for the backward pass are offloaded as the layer ends. They come back
+//!   one layer ahead, while the layer above runs backward. Layers share the device memory that this frees.
+//! - *Intra-layer reuse*: a gradient takes the memory of the feature map that it belongs to. Here every policy does so op by
+//!   op: an op that has the last handle of an input overwrites it, if the kind of the op allows that.
 
 use crate::liveness::Dataflow;
 
-use super::published::{Limits, Plan, Plans};
+use super::published::PublishedPolicy;
+use super::published_plan::{Limits, PublishedPlan};
 
 /// See the module.
 #[derive(Debug)]
 pub struct Layrub;
 
-impl Plans for Layrub {
-    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
-        let mut plan = Plan::default();
+impl PublishedPolicy for Layrub {
+    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<PublishedPlan> {
+        let mut plan = PublishedPlan::default();
         if !limits.offload {
             return vec![plan];
         }
@@ -24,7 +25,7 @@ impl Plans for Layrub {
         for value in (0..flow.values.len()).filter(|&value| !flow.values[value].persists) {
             let Some((gap, kept)) = flow.kept_for_backward(value) else { continue };
             let layer = flow.ops[kept.from].layer.expect("an op of the forward pass has a layer");
-            // What is asked for before that layer's turn comes when it is asked for.
+            // A value that is needed before the layer's turn is fetched on demand.
             let ahead = begins[layer + 1..].iter().flatten().next().copied();
             let needed = kept.until.map(|(op, _)| op);
             plan.swap(flow, gap, ahead.filter(|&begin| needed.is_some_and(|needed| begin < needed)));

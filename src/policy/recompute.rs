@@ -1,6 +1,6 @@
-//! Drop first: the limit of rematerialisation. For comparison, and where the link is very slow.
+//! Drops before it offloads: the limit case of rematerialization, for comparison and for very slow links.
 
-use super::{Candidate, Reactive, Ways};
+use super::reactive::{Candidate, EvictionCosts, Reactive};
 use crate::schedule::Eviction;
 
 /// See the module.
@@ -12,7 +12,7 @@ impl Reactive for Recompute {
         candidates.next().map(|_| 0)
     }
 
-    fn how(&self, ways: Ways) -> Option<Eviction> {
-        ways.remake_ns.map(|_| Eviction::Drop).or(ways.move_ns.map(|_| Eviction::Offload))
+    fn how(&self, ways: EvictionCosts) -> Option<Eviction> {
+        ways.rematerialize_ns.map(|_| Eviction::Drop).or(ways.move_ns.map(|_| Eviction::Offload))
     }
 }

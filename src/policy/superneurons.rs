@@ -1,35 +1,38 @@
 //! Wang et al., *SuperNeurons: Dynamic GPU Memory Management for Training Deep Neural Networks*, PPoPP 2018, section 3.
 //!
-//! - *Checkpoints* are the outputs of convolutions, linear layers, joins and concatenations, and values that fork. They
-//!   stay as long as there is room: the [tensor cache](super::tensor_cache) offloads the least recently used, and one
-//!   that is away comes back while the layer above runs backward.
-//! - All else that the backward pass needs is dropped after the forward pass and recomputed from the checkpoint before
-//!   it (section 3.4, cost-aware recomputation). A *segment* of layers that takes no more memory than the largest layer
-//!   does is recomputed once (speed-centric), others for each layer that needs them anew (memory-centric).
+//! - *Checkpoints* are the outputs of convolutions, linear layers, joins and concatenations, and values that fork. They stay as
+//!   long as there is room. If memory is short, the [tensor cache](super::tensor_cache) offloads the least recently used, and
+//!   an offloaded checkpoint comes back while the layer above runs backward.
+//! - The other values that the backward pass needs are dropped after the forward pass and recomputed from the checkpoint before
+//!   them (section 3.4, cost-aware recomputation). A *segment* of layers that takes no more memory than the largest layer is
+//!   recomputed once (speed-centric). Other segments are recomputed for each layer that needs them (memory-centric).
 //!
-//! The paper's layers are finer than ours: an activation, a pool, and a norm or a dropout are one each. They are
-//! *units* here.
+//! The paper's layers are finer than ours: an activation, a pool, and a norm or a dropout are one each. They are called *units*
+//! here.
 //!
 //! Departures from the paper:
 //!
-//! - A fork makes a copy there, so that its input is recomputed. Here the forking value is the checkpoint itself. The
-//!   counts of [`LayerCounts`] take the copy into account.
-//! - Its dynamic convolution workspace (section 3.5) is [`AlgorithmChoice::FastestThatFits`](crate::schedule::AlgorithmChoice),
-//!   which is how algorithms are chosen under any policy that does not state otherwise, under
-//!   [`Exactness::Fast`](crate::Exactness::Fast).
+//! - In the paper a fork makes a copy, so that its input is recomputed. Here the forking value is the checkpoint itself. The
+//!   counts of [`LayerCounts`](paper_figures::LayerCounts) take the copy into account.
+//! - The paper's dynamic convolution workspace (section 3.5) is
+//!   [`AlgorithmChoice::FastestThatFits`](crate::schedule::AlgorithmChoice), by which all policies choose algorithms under
+//!   [`Exactness::Fast`](crate::Exactness::Fast) unless they state otherwise.
+
+pub mod paper_figures;
 
 use crate::liveness::{Dataflow, LayerKind, Phase};
 
-use super::published::{Limits, Plan, Plans};
+use super::published::PublishedPolicy;
+use super::published_plan::{Limits, PublishedPlan};
 use crate::schedule::Eviction;
 
 /// See the module.
 #[derive(Debug)]
 pub struct SuperNeurons;
 
-impl Plans for SuperNeurons {
-    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
-        let mut plan = Plan::default();
+impl PublishedPolicy for SuperNeurons {
+    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<PublishedPlan> {
+        let mut plan = PublishedPlan::default();
         let segments = segments(flow);
         if limits.recompute {
             let largest_bytes = largest_layer_bytes(flow, &segments);
@@ -52,29 +55,29 @@ impl Plans for SuperNeurons {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Unit {
     ops: Vec<usize>,
-    /// What it takes in and gives out.
+    /// The sizes of its largest input and output.
     in_bytes: usize,
     out_bytes: usize,
-    /// The backward pass needs its output.
+    /// Whether the backward pass needs its output.
     needed: bool,
 }
 
-/// What lies between two checkpoints.
+/// The units between two checkpoints.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Segment {
     units: Vec<Unit>,
-    /// Its output is read by several layers, and so is a checkpoint.
+    /// Several layers read its output, which is therefore a checkpoint.
     forks: bool,
 }
 
 impl Segment {
-    /// What its forward pass takes, layer by layer.
+    /// The memory of its forward pass, layer by layer.
     fn bytes(&self) -> usize {
         self.units.iter().map(|unit| unit.in_bytes + unit.out_bytes).sum()
     }
 }
 
-/// Whether values of several layers are made from one.
+/// Whether several layers read a value.
 fn forks(flow: &Dataflow, value: usize) -> bool {
     let forward = |op: &usize| flow.ops[*op].phase == Phase::Forward;
     let mut layers: Vec<_> = flow.readers(value).filter(forward).map(|op| flow.ops[op].layer).collect();
@@ -91,13 +94,13 @@ fn is_checkpoint(flow: &Dataflow, op: usize) -> bool {
     layer.is_some_and(|layer| match layer.kind {
         LayerKind::Input => true,
         LayerKind::Pool => false,
-        // All copies of a concatenation are one.
+        // All copies of a concatenation make one checkpoint.
         LayerKind::Concatenation => layer.ops.first() == Some(&op) || flow.ops[op].name == "slice_assign",
         _ => layer.ops.first() == Some(&op),
     })
 }
 
-/// Whether the forward pass makes a value that is no checkpoint and can be made again.
+/// Whether the forward pass makes a value that is no checkpoint and can be recomputed.
 pub fn superneurons_recomputes(flow: &Dataflow, value: usize) -> bool {
     flow.values[value].made_by.is_some_and(|op| {
         let made = &flow.ops[op];
@@ -105,7 +108,7 @@ pub fn superneurons_recomputes(flow: &Dataflow, value: usize) -> bool {
     })
 }
 
-/// Whether an op is a layer of the paper by itself.
+/// Whether an op alone is a layer of the paper.
 fn stands_alone(flow: &Dataflow, op: usize) -> bool {
     let activations = ["relu", "sigmoid", "tanh", "gelu", "log_sigmoid", "leaky_relu", "threshold", "elu"];
     let name = flow.ops[op].name.trim_end_matches('_');
@@ -114,7 +117,7 @@ fn stands_alone(flow: &Dataflow, op: usize) -> bool {
         || layer.is_some_and(|layer| layer.kind == LayerKind::Pool && layer.ops.first() == Some(&op))
 }
 
-/// Groups what is no checkpoint by the checkpoint that it is made from.
+/// Groups the values that are no checkpoints by the checkpoint that they are made from.
 fn segments(flow: &Dataflow) -> Vec<Segment> {
     let mut of_value: Vec<Option<usize>> = vec![None; flow.values.len()];
     let mut segments: Vec<Segment> = Vec::new();
@@ -122,7 +125,7 @@ fn segments(flow: &Dataflow) -> Vec<Segment> {
         let from = op.inputs.iter().filter_map(|&input| of_value[input]).max();
         let segment = match (is_checkpoint(flow, at), from) {
             (false, Some(segment)) => segment,
-            // What was made from nothing, such as a mask, is not between checkpoints.
+            // A value that was made from nothing, such as a mask, is not between checkpoints.
             (false, None) => continue,
             (true, _) => {
                 segments.push(Segment::default());
@@ -142,7 +145,7 @@ fn segments(flow: &Dataflow) -> Vec<Segment> {
         }
     }
     segments.retain(|segment| !segment.units.is_empty());
-    // What follows the last layer is the loss.
+    // The ops after the last layer compute the loss.
     let last = flow.layers.last().and_then(|layer| layer.ops.first().copied());
     segments.retain(|segment| segment.units.first().is_some_and(|unit| unit.ops.first().copied() < last));
     segments.iter_mut().for_each(|segment| segment.finish(flow));
@@ -168,21 +171,9 @@ impl Segment {
             unit.needed = output.is_some_and(|&output| flow.kept_for_backward(output).is_some());
         }
     }
-
-    /// Layers that are run again, counted as in the paper, where a fork is a copy.
-    fn recomputations(&self, memory_centric: bool) -> usize {
-        let count = self.units.iter().rposition(|unit| unit.needed).map_or(0, |last| last + 1);
-        let sum = |count: usize| count * (count + 1) / 2;
-        match (memory_centric, self.forks) {
-            (false, _) => count,
-            (true, false) => sum(count),
-            // The output is needed by its own layer first, and so together with what that reads.
-            (true, true) => count + sum(count.saturating_sub(2)),
-        }
-    }
 }
 
-/// The most that a layer's backward pass takes: what it read and made, and the gradients of both.
+/// The most memory that the backward pass of a layer takes: inputs, outputs, and the gradients of both.
 fn largest_layer_bytes(flow: &Dataflow, segments: &[Segment]) -> usize {
     let units = segments.iter().flat_map(|segment| &segment.units);
     let of_units = units.map(|unit| 2 * (unit.in_bytes + unit.out_bytes));
@@ -192,15 +183,16 @@ fn largest_layer_bytes(flow: &Dataflow, segments: &[Segment]) -> usize {
     };
     let heads = flow.layers.iter().filter_map(|layer| Some((layer.kind, &flow.ops[*layer.ops.first()?])));
     let of_layers = heads.map(|(kind, op)| match kind {
-        // The output is not needed.
+        // Their backward pass does not need the output.
         LayerKind::Convolution | LayerKind::Linear => 2 * bytes(&op.inputs) + bytes(&op.outputs),
         _ => bytes(&op.inputs) + bytes(&op.outputs),
     });
     of_units.chain(of_layers).max().unwrap_or(0)
 }
 
-/// Drops what a segment keeps for the backward pass; memory-centric: again after each op that had it remade.
-fn recompute(flow: &Dataflow, segment: &Segment, memory_centric: bool, plan: &mut Plan) {
+/// Drops the values that a segment keeps for the backward pass. If memory-centric, they are dropped again after each op that
+/// had them recomputed.
+fn recompute(flow: &Dataflow, segment: &Segment, memory_centric: bool, plan: &mut PublishedPlan) {
     let ops = segment.units.iter().flat_map(|unit| &unit.ops);
     let outputs = ops.filter(|&&op| flow.ops[op].exact).flat_map(|&op| &flow.ops[op].outputs);
     let kept = outputs.filter(|&&output| !forks(flow, output));
@@ -218,8 +210,8 @@ fn recompute(flow: &Dataflow, segment: &Segment, memory_centric: bool, plan: &mu
     plan.releases.dedup();
 }
 
-/// A checkpoint that is away comes back while the layer above the one that needs it runs backward.
-fn fetch_checkpoints(flow: &Dataflow, plan: &mut Plan) {
+/// Fetches an offloaded checkpoint while the layer above the one that needs it runs backward.
+fn fetch_checkpoints(flow: &Dataflow, plan: &mut PublishedPlan) {
     let begins = flow.backward_begins();
     for (at, op) in flow.ops.iter().enumerate().filter(|(_, op)| op.phase == Phase::Forward) {
         for &output in &op.outputs {
@@ -235,65 +227,10 @@ fn fetch_checkpoints(flow: &Dataflow, plan: &mut Plan) {
     }
 }
 
-/// What the policy makes of an iteration, in layers as the paper counts them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LayerCounts {
-    /// Layers that are run again if no segment is memory-centric, if those that are larger than the largest layer are, which is
-    /// what the policy does, or if all are.
-    pub recomputed: [usize; 3],
-    /// The most that a layer's backward pass takes.
-    pub largest_bytes: usize,
-}
-
-impl LayerCounts {
-    /// Of an iteration.
-    pub fn of(flow: &Dataflow) -> Self {
-        let segments = segments(flow);
-        let largest_bytes = largest_layer_bytes(flow, &segments);
-        let count = |memory_centric: &dyn Fn(&Segment) -> bool| {
-            segments.iter().map(|segment| segment.recomputations(memory_centric(segment))).sum()
-        };
-        let recomputed =
-            [count(&|_| false), count(&|segment| segment.bytes() > largest_bytes), count(&|_| true)];
-        LayerCounts { recomputed, largest_bytes }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::policy::testing::{chain, input_of};
-
-    /// AlexNet as the authors' `testing/alexnet.cpp` has it, elements of one image.
-    const ALEXNET: [(&str, usize); 22] = [
-        ("conv", 96 * 55 * 55),
-        ("relu", 96 * 55 * 55),
-        ("batch_norm", 96 * 55 * 55),
-        ("max_pool2d", 96 * 27 * 27),
-        ("conv", 256 * 27 * 27),
-        ("relu", 256 * 27 * 27),
-        ("batch_norm", 256 * 27 * 27),
-        ("max_pool2d", 256 * 13 * 13),
-        ("conv", 384 * 13 * 13),
-        ("relu", 384 * 13 * 13),
-        ("conv", 384 * 13 * 13),
-        ("relu", 384 * 13 * 13),
-        ("conv", 256 * 13 * 13),
-        ("relu", 256 * 13 * 13),
-        ("max_pool2d", 256 * 6 * 6),
-        ("matmul", 4096),
-        ("relu", 4096),
-        ("dropout", 4096),
-        ("matmul", 4096),
-        ("relu", 4096),
-        ("dropout", 4096),
-        ("matmul", 1000),
-    ];
-
-    #[test]
-    fn the_papers_counts_of_alexnet() {
-        assert_eq!(LayerCounts::of(&chain(3 * 227 * 227, &ALEXNET)).recomputed, [14, 17, 23]);
-    }
 
     #[test]
     fn what_lies_between_checkpoints_is_dropped_and_checkpoints_stay() {
@@ -307,7 +244,7 @@ mod tests {
         dropped.sort_unstable();
         assert_eq!(dropped, [2, 3, 5].map(|place| input_of(6, place)));
         assert!(plan.releases.iter().all(|release| release.2 == Eviction::Drop));
-        // Of the checkpoints, the backward pass needs what the convolutions made for what normalizes or rectifies it.
+        // Of the checkpoints, the backward pass needs the outputs of convolutions, for the norm or the rectifier after them.
         let mut fetched: Vec<usize> = plan.fetches.iter().map(|fetch| flow.gaps[fetch.1].value).collect();
         fetched.sort_unstable();
         assert_eq!(fetched, [1, 4].map(|place| input_of(6, place)));
@@ -328,7 +265,7 @@ mod tests {
         let plan = SuperNeurons.plan(&flow, limits).remove(0);
         let kept = flow.kept_for_backward(input_of(6, 2)).unwrap();
         let drops = plan.releases.iter().filter(|release| release.1 == kept.0).count();
-        // When it is made; when the convolution and the pool have had it remade on the way to what they need.
+        // Once when it is made, and after the convolution and the pool, which recompute it on the way to what they need.
         assert_eq!(drops, 3);
     }
 }

@@ -1,7 +1,7 @@
-//! Wang et al., *SuperNeurons: Dynamic GPU Memory Management for Training Deep Neural Networks*, PPoPP 2018,
-//! section 3.3.2: the tensor cache. Tensors stay until memory is short; then the least recently used is offloaded.
+//! Wang et al., *SuperNeurons: Dynamic GPU Memory Management for Training Deep Neural Networks*, PPoPP 2018, section 3.3.2: the
+//! tensor cache. Tensors stay until memory is short. Then the least recently used is offloaded.
 
-use super::{Candidate, Reactive, Ways};
+use super::reactive::{Candidate, EvictionCosts, Reactive};
 use crate::schedule::Eviction;
 
 /// See the module.
@@ -13,7 +13,7 @@ impl Reactive for TensorCache {
         candidates.next().map(|_| 0)
     }
 
-    fn how(&self, ways: Ways) -> Option<Eviction> {
+    fn how(&self, ways: EvictionCosts) -> Option<Eviction> {
         ways.move_ns.map(|_| Eviction::Offload)
     }
 }

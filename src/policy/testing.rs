@@ -1,11 +1,11 @@
-//! Made-up iterations to plan.
+//! Made-up iterations for tests.
 
 use crate::liveness::{Dataflow, NewOp};
 use crate::op::Reads;
 
-/// A network in which each layer reads what the one before made: the names of its ops, and the sizes of what they make. Each
-/// op takes a microsecond, and a copy a nanosecond a byte. What an op of the backward pass reads beside its gradient is what
-/// cuDNN asks for.
+/// A network in which each layer reads the output of the one before, given the names of the layers' ops and the sizes of their
+/// outputs. Each op takes a microsecond, and a copy takes a nanosecond per byte. Ops of the backward pass read the gradient and
+/// what cuDNN asks for.
 pub fn chain(input_bytes: usize, layers: &[(&'static str, usize)]) -> Dataflow {
     let mut flow = Dataflow::default();
     let is_weighted = |name: &str| matches!(name, "conv" | "matmul");
@@ -58,12 +58,12 @@ fn op(flow: &mut Dataflow, name: &'static str, inputs: &[usize], outputs: &[usiz
     flow.op(&NewOp { name, launch_ns: 1000, extra_bytes: 0, exact: true, inputs: &inputs, outputs });
 }
 
-/// The value that the layer at a place of a [`chain`] of so many reads.
+/// The input of a layer of a [`chain`], where `layers` is the number of layers.
 pub fn input_of(layers: usize, place: usize) -> usize {
     layers + place
 }
 
-/// The gap in which the input of a layer waits for the backward pass.
+/// The interval in which the input of a layer waits for the backward pass.
 pub fn kept_input(flow: &Dataflow, layers: usize, place: usize) -> usize {
     flow.kept_for_backward(input_of(layers, place)).expect("it is kept").0
 }

@@ -1,21 +1,21 @@
-//! Rhu et al., *vDNN: Virtualized Deep Neural Networks for Scalable, Memory-Efficient Neural Network Design*, MICRO
-//! 2016, section 3: the input of a layer (`X`) is offloaded while its last consumer in the forward pass runs, and comes
-//! back while a layer above runs backward, by the search of figure 10. `vDNN_all` offloads all inputs, `vDNN_conv`
-//! those of convolutions.
+//! Rhu et al., *vDNN: Virtualized Deep Neural Networks for Scalable, Memory-Efficient Neural Network Design*, MICRO 2016,
+//! section 3. The input of a layer (`X`) is offloaded while its last consumer in the forward pass runs. It comes back while a
+//! layer above runs backward, by the search of figure 10. `vDNN_all` offloads all inputs, `vDNN_conv` those of convolutions.
 //!
-//! `vDNN_dyn` (section 3.2) tries by profiling no offload, `conv` and `all`, with performance-optimal algorithms (p),
-//! with less workspace where these exceed the memory, layer by layer, and at last with memory-optimal ones (m).
+//! By profiling, `vDNN_dyn` (section 3.2) tries no offload, `conv` and `all` with performance-optimal algorithms (p), then with
+//! less workspace for the layers where these exceed the memory, and at last with memory-optimal algorithms (m).
 //!
 //! Departures from the paper:
 //!
-//! - `vDNN_dyn` tries all combinations on the simulation and follows the fastest, instead of stopping at the first that
-//!   passes. Algorithms are chosen only where results may differ in bits.
-//! - A layer does not wait for the copies of the one before. Whoever takes the memory waits.
-//! - Fully connected layers count as layers. Weights stay, as there.
+//! - `vDNN_dyn` tries all combinations on the simulation and follows the fastest, instead of stopping at the first that passes.
+//!   It chooses algorithms only if results may differ in bits.
+//! - A layer does not wait for the copies of the one before. The op that takes the memory waits.
+//! - Fully connected layers count as layers. As in the paper, weights stay.
 
 use crate::liveness::{Dataflow, LayerKind};
 
-use super::published::{Limits, Plan, Plans};
+use super::published::PublishedPolicy;
+use super::published_plan::{Limits, PublishedPlan};
 use crate::schedule::AlgorithmChoice;
 
 /// See the module.
@@ -26,10 +26,10 @@ pub enum Vdnn {
     Dyn,
 }
 
-impl Plans for Vdnn {
-    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<Plan> {
+impl PublishedPolicy for Vdnn {
+    fn plan(&self, flow: &Dataflow, limits: Limits) -> Vec<PublishedPlan> {
         if !limits.offload {
-            return vec![Plan::default()];
+            return vec![PublishedPlan::default()];
         }
         match self {
             Vdnn::All => vec![plan(flow, false)],
@@ -39,13 +39,13 @@ impl Plans for Vdnn {
     }
 }
 
-/// What `vDNN_dyn` tries.
-fn search(flow: &Dataflow, algorithms: bool) -> Vec<Plan> {
-    let offloads = [Plan::default(), plan(flow, true), plan(flow, false)];
+/// The plans that `vDNN_dyn` tries.
+fn search(flow: &Dataflow, algorithms: bool) -> Vec<PublishedPlan> {
+    let offloads = [PublishedPlan::default(), plan(flow, true), plan(flow, false)];
     if !algorithms {
         return offloads.into();
     }
-    let by = |algorithms| offloads.iter().map(move |plan| Plan { algorithms, ..plan.clone() });
+    let by = |algorithms| offloads.iter().map(move |plan| PublishedPlan { algorithms, ..plan.clone() });
     let smallest = by(AlgorithmChoice::SmallestWorkspace).next_back();
     by(AlgorithmChoice::Fastest).chain(by(AlgorithmChoice::FastestThatFits)).chain(smallest).collect()
 }
@@ -53,12 +53,12 @@ fn search(flow: &Dataflow, algorithms: bool) -> Vec<Plan> {
 /// A layer as the search sees it.
 struct Searched {
     kind: LayerKind,
-    /// Gaps of what it offloads.
+    /// The intervals of the values that it offloads.
     offloaded: Vec<usize>,
     prefetched: bool,
 }
 
-fn plan(flow: &Dataflow, convolutions_only: bool) -> Plan {
+fn plan(flow: &Dataflow, convolutions_only: bool) -> PublishedPlan {
     let mut layers: Vec<Searched> = (flow.layers.iter())
         .map(|layer| Searched { kind: layer.kind, offloaded: Vec::new(), prefetched: false })
         .collect();
@@ -71,15 +71,15 @@ fn plan(flow: &Dataflow, convolutions_only: bool) -> Plan {
         if convolutions_only && !flow.readers(value).any(is_head) {
             continue;
         }
-        // Its last consumer, or its maker if nothing else reads it before.
+        // The layer of its last consumer, or of its maker if nothing else reads it before.
         layers[flow.ops[gap.from].layer.expect("an op of the forward pass has a layer")]
             .offloaded
             .push(place);
     }
     let begins = flow.backward_begins();
-    let mut plan = Plan::default();
+    let mut plan = PublishedPlan::default();
     for at in (0..layers.len()).rev() {
-        // What was not fetched before its layer's turn is fetched when it is asked for.
+        // A layer that was not prefetched before its turn is fetched on demand.
         if !std::mem::replace(&mut layers[at].prefetched, true) {
             layers[at].offloaded.iter().for_each(|&gap| plan.swap(flow, gap, None));
         }
@@ -92,7 +92,7 @@ fn plan(flow: &Dataflow, convolutions_only: bool) -> Plan {
     plan
 }
 
-/// The paper's figure 10: the next lower layer that is offloaded and not prefetched, unless a convolution comes before.
+/// The paper's figure 10: the next lower layer that is offloaded and not prefetched, unless a convolution comes before it.
 fn find_prefetch_layer(layers: &mut [Searched], current: usize) -> Option<usize> {
     for at in (0..current).rev() {
         if !layers[at].offloaded.is_empty() && !layers[at].prefetched {
@@ -115,8 +115,9 @@ mod tests {
     const LAYERS: [(&str, usize); 5] =
         [("conv", 800), ("conv", 800), ("max_pool2d", 200), ("conv", 400), ("matmul", 100)];
 
-    /// Which layers' inputs leave, and those that come back with the layer at whose backward pass that is.
-    fn told(flow: &Dataflow, plan: &Plan) -> (Vec<usize>, Vec<(usize, usize)>) {
+    /// The layers whose inputs leave; and the layers whose inputs come back, each after the layer whose backward pass fetches
+    /// it.
+    fn told(flow: &Dataflow, plan: &PublishedPlan) -> (Vec<usize>, Vec<(usize, usize)>) {
         let layer = |gap: usize| (0..LAYERS.len()).find(|&at| kept_input(flow, LAYERS.len(), at) == gap);
         let mut left: Vec<usize> = plan.releases.iter().filter_map(|&(_, gap, _)| layer(gap)).collect();
         left.sort_unstable();
@@ -144,7 +145,7 @@ mod tests {
         let flow = chain(300, &LAYERS);
         let (left, back) = told(&flow, &plan(&flow, true));
         assert_eq!(left, [0, 1, 3]);
-        // While the pool runs backward, the first convolution is behind the second, whose input is on its way.
+        // While the pool runs backward, the first convolution lies behind the second, whose input is being fetched.
         assert_eq!(back, [(4, 3), (3, 1), (1, 0)]);
     }
 
@@ -180,7 +181,7 @@ mod tests {
         let flow = chain(300, &LAYERS);
         for policy in [Vdnn::All, Vdnn::Conv, Vdnn::Dyn] {
             let limits = Limits { budget_bytes: 0, offload: false, recompute: true, algorithms: false };
-            assert_eq!(policy.plan(&flow, limits), [Plan::default()]);
+            assert_eq!(policy.plan(&flow, limits), [PublishedPlan::default()]);
         }
     }
 }

@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use crate::config::Sabotage;
+use crate::config::PlantedFault;
 use crate::engine::{Engine, Instruction};
 use crate::op::{Op, View};
 
-impl Sabotage {
+impl PlantedFault {
     /// What is run instead of an instruction when it is run again.
     pub(super) fn spoil(self, engine: &dyn Engine, instruction: &Arc<Instruction>) -> Arc<Instruction> {
         let Instruction { mut op, mut algorithm, .. } = **instruction;
         let mut views = instruction.views.clone();
         match self {
-            Sabotage::ReusedSeed => {
+            PlantedFault::ReusedSeed => {
                 if let Op::Random { seed, .. } = &mut op {
                     *seed ^= 1;
                 }
             }
-            Sabotage::ChangedAlgorithm => algorithm.0 += 1,
-            Sabotage::WrongLayout => views.iter_mut().for_each(|view| {
+            PlantedFault::ChangedAlgorithm => algorithm.0 += 1,
+            PlantedFault::WrongLayout => views.iter_mut().for_each(|view| {
                 // Only where the wrong view stays inside the storage.
                 if view.layout.offset() == 0 && view.layout.strides().iter().all(|&step| step > 0) {
                     *view = View::contiguous(view.dtype, *view.shape());

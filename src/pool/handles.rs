@@ -1,6 +1,6 @@
 //! Handles of storages: what the program keeps, and what it lets go of.
 
-use crate::config::Sabotage;
+use crate::config::PlantedFault;
 use crate::pool::Pool;
 use crate::pool::remat::ids::StorageId;
 use crate::trace::Event;
@@ -8,7 +8,7 @@ use crate::trace::Event;
 impl Pool {
     /// A storage is a result of a scope, which is in `scopes` others: what it was made in does not count.
     pub fn keep_result(&mut self, id: StorageId, scopes: u32) {
-        if self.settings.sabotage == Some(Sabotage::MarkedResults) {
+        if self.settings.planted_fault == Some(PlantedFault::MarkedResults) {
             return;
         }
         self.follower.log_keep(&self.graph, id, scopes);

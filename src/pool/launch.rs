@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::config::Sabotage;
+use crate::config::PlantedFault;
 use crate::engine::{Instruction, Launch, Span, Tier};
 use crate::error::Error;
 use crate::op::{Inputs, MAX_OUTPUTS, PerOutput, View};
@@ -70,7 +70,7 @@ impl Pool {
         let written = blocks.iter().chain(&scratch).fold(Pending::default(), |all, (_, busy)| all.and(*busy));
         let pending = reads.iter().chain(&beside).fold(written, |all, copy| all.and(copy.written));
         let launched = self.submitter.launch(&launch, pending);
-        if self.settings.sabotage == Some(Sabotage::InPlaceShared) {
+        if self.settings.planted_fault == Some(PlantedFault::InPlaceShared) {
             self.overwrite_shared_input(&launch);
         }
         let mark = launched.map_err(|error| {

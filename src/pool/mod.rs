@@ -13,7 +13,7 @@
 //! - [`learn`]: what is to be planned. [`tally`]: what is counted for that. [`plans`]: what was. [`follow`]: what a plan says is done. [`drift`]: when
 //!   it is made anew. [`state`]: where that stands.
 //! - [`failures`]: launches that failed after their submission, and what descends from them.
-//! - [`note`]: what the journal is told. [`foresight`]: what a replay tells beforehand.
+//! - [`note`]: what the journal is told. [`oracle`]: what a replay tells beforehand.
 //! - [`lease`]: the submission itself; with `engine/`, the only unsafe code.
 //!
 //! Everything here runs under the runtime's short lock and waits for nothing, but for what was counted when an iteration has been
@@ -41,9 +41,9 @@ mod submit;
 use std::sync::Arc;
 
 use crate::OvercommitDevice;
-use crate::config::{Sabotage, Settings};
+use crate::config::{PlantedFault, Settings};
 use crate::engine::Engine;
-use crate::policy::{self, Knowledge};
+use crate::policy::{self, CostModel};
 use crate::trace::Journal;
 use follow::follower::Follower;
 use memory::tiers::Memory;
@@ -88,8 +88,8 @@ impl Pool {
         let mut pool = Pool {
             name,
             memory: Memory::new(name, engine.clone(), &settings, &journal),
-            graph: Graph::new(policy.knows() == Knowledge::Components),
-            submitter: Submitter::new(engine, settings.sabotage),
+            graph: Graph::new(policy.knows() == CostModel::Components),
+            submitter: Submitter::new(engine, settings.planted_fault),
             follower: Follower::new(policy, &settings, measures),
             observer: Observer::new(journal),
             settings,
@@ -100,7 +100,7 @@ impl Pool {
 
     /// The thread of this number submits from now on, in so many checkpointed scopes.
     pub fn enter(&mut self, thread: usize, scopes: u32) {
-        let scopes = if self.settings.sabotage == Some(Sabotage::LostMarks) { 0 } else { scopes };
+        let scopes = if self.settings.planted_fault == Some(PlantedFault::LostMarks) { 0 } else { scopes };
         self.follower.streams.enter(thread, scopes);
     }
 }

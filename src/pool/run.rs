@@ -8,7 +8,7 @@ use super::evict::encoding::Encoded;
 use super::launch::Blocks;
 use super::remat::ids::StorageId;
 use super::remat::storage::TierCopy;
-use crate::config::Sabotage;
+use crate::config::PlantedFault;
 use crate::engine::{Instruction, aligned};
 use crate::error::Error;
 use crate::op::{Inputs, Op, PerOutput, View};
@@ -235,7 +235,7 @@ impl Pool {
 
     /// The storage's block and last handle went to `heir`. What is left is a host copy, if an evicted storage needs it.
     fn give_up(&mut self, id: StorageId, heir: StorageId) {
-        if self.settings.sabotage == Some(Sabotage::StaleCleanCopy) {
+        if self.settings.planted_fault == Some(PlantedFault::StaleCleanCopy) {
             self.graph.storages[heir].copies.host = self.graph.storages.take_host(id);
         }
         self.follower.no_handle(&mut self.graph, id);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 
 use super::instructions::Instructions;
-use crate::config::{Exactness, Sabotage};
+use crate::config::{Exactness, PlantedFault};
 use crate::engine::{Engine, EngineError, Instruction, Lane, Launch, Mark, Span};
 use crate::error::Error;
 use crate::op::Op;
@@ -57,18 +57,18 @@ pub struct Submitter {
     instructions: Instructions,
     /// Until when the offload lane is at work, by the predicted time of all ops until then.
     pub offloading_until_ns: u64,
-    pub sabotage: Option<Sabotage>,
+    pub planted_fault: Option<PlantedFault>,
 }
 
 impl Submitter {
     /// A submitter to `engine`, to whose lanes nothing else submits.
-    pub fn new(engine: Arc<dyn Engine>, sabotage: Option<Sabotage>) -> Self {
+    pub fn new(engine: Arc<dyn Engine>, planted_fault: Option<PlantedFault>) -> Self {
         Submitter {
             engine,
             waited: Default::default(),
             instructions: Instructions::default(),
             offloading_until_ns: 0,
-            sabotage,
+            planted_fault,
         }
     }
 
@@ -92,7 +92,7 @@ impl Submitter {
         for mark in pending.marks().filter(|mark| mark.lane != lane) {
             let waited = &mut self.waited[lane as usize];
             if waited.0[mark.lane as usize] < mark.sequence {
-                if self.sabotage != Some(Sabotage::MissingWait) {
+                if self.planted_fault != Some(PlantedFault::MissingWait) {
                     self.engine.wait(lane, mark)?;
                 }
                 *waited = waited.with(mark);

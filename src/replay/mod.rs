@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::config::{Config, Foresight, LEAST_BUDGET_BYTES, Placement, Planning};
+use crate::config::{Config, MIN_BUDGET_BYTES, Oracle, Placement, Planning};
 use crate::engine::sim::Profile;
 use crate::error::Error;
 use crate::op::{Dtype, Facts, Traced, Work};
@@ -227,7 +227,7 @@ impl<'a> Replay<'a> {
 
     fn config(&self, settings: &Settings) -> Config {
         let mut config = Config::new()
-            .budget_bytes(settings.budget_bytes.max(LEAST_BUDGET_BYTES))
+            .budget_bytes(settings.budget_bytes.max(MIN_BUDGET_BYTES))
             .host_limit_bytes(BOUNDLESS_BYTES)
             .policy(settings.policy)
             .offload(settings.offload)
@@ -238,11 +238,11 @@ impl<'a> Replay<'a> {
         if let Some(on) = settings.page_mapping {
             config = config.page_mapping(on);
         }
-        if settings.oracle { config.foresight(Arc::new(self.foresight())) } else { config }
+        if settings.oracle { config.oracle(Arc::new(self.oracle())) } else { config }
     }
 
     /// What the pool will be asked for, by the numbers that it will give to storages and ops.
-    fn foresight(&self) -> Foresight {
+    fn oracle(&self) -> Oracle {
         let (mut uses, mut numbers, mut ops) = (Vec::new(), HashMap::new(), 0);
         for iteration in 0..self.iterations {
             for event in &self.program.events {
@@ -268,7 +268,7 @@ impl<'a> Replay<'a> {
                 }
             }
         }
-        Foresight(uses)
+        Oracle(uses)
     }
 
     fn outcome(&self, settings: &Settings, tensors: &mut Tensors) -> Result<Outcome, Error> {

@@ -9,7 +9,7 @@ use thread_priority::ThreadPriority;
 use super::Runtime;
 use crate::config::Settings;
 use crate::engine::{Engine, Props};
-use crate::planner;
+use crate::planner::{self, PlanRequest};
 use crate::schedule::Log;
 
 /// For how many times as long as it works the planner rests: the program is to lose little time by it.
@@ -26,7 +26,8 @@ pub(super) fn plan(runtime: &Arc<Runtime>, settings: Settings, log: Log, period:
         let (log, props) = as_measured(&log, &*engine, &settings);
         // The device is given back when the program is done with it, though this may go on.
         drop(engine);
-        planner::plan(&log, period, &props, &settings, RESTS, |schedule| {
+        let request = PlanRequest { log: &log, period, props: &props, settings: &settings, throttle: RESTS };
+        planner::plan(&request, |schedule| {
             device.strong_count() > 0 && found.send(Arc::new(schedule)).is_ok()
         });
     })?;

@@ -7,6 +7,8 @@ mod defer;
 mod ending;
 mod exit;
 mod pace;
+#[doc(hidden)]
+pub mod paper_figures;
 mod registry;
 mod scope;
 mod segments;
@@ -34,7 +36,7 @@ use crate::config::{Fusion, Planning, Supply};
 use crate::engine::{Engine, EngineError, aligned};
 use crate::error::Error;
 use crate::op::{Dtype, Inputs, Op, PerOutput, Reduce, Shape, Traced, View, bytes_view};
-use crate::planner;
+use crate::planner::{self, PlanRequest};
 use crate::pool::{Input, Pool, StorageId};
 use crate::schedule::Log;
 
@@ -372,7 +374,9 @@ impl Runtime {
         let settings = pool.settings.clone();
         if self.engine.times().is_some() || pool.settings.planning == Planning::AtOnce {
             let mut best = None;
-            planner::plan(&log, period, self.engine.props(), &settings, 0, |schedule| {
+            let props = self.engine.props();
+            let request = PlanRequest { log: &log, period, props, settings: &settings, throttle: 0 };
+            planner::plan(&request, |schedule| {
                 best = Some(schedule);
                 true
             });
@@ -575,20 +579,6 @@ pub(crate) fn plan_ahead(device: &OvercommitDevice, log: Log, period: usize) -> 
     let mut front = runtime.settled([])?;
     runtime.plan(&mut front.pool, log, period);
     Ok(())
-}
-
-/// What SuperNeurons makes of the program's iteration once that is known, as [`learned`]. For the comparison with its paper.
-#[doc(hidden)]
-pub fn layer_counts(device: &OvercommitDevice) -> Result<Option<planner::LayerCounts>, Error> {
-    let props = registry::runtime(device)?.engine.props().clone();
-    Ok(learned(device)?.and_then(|(log, period)| planner::layer_counts(&log, period, &props)))
-}
-
-/// The parts that are zeros of what rectifiers and max-pools make, as [`Config::sparsity`](crate::Config::sparsity) takes them,
-/// once the program's iteration is known, as [`learned`]. For the comparison with Gist's paper.
-#[doc(hidden)]
-pub fn sparsity(device: &OvercommitDevice) -> Result<Option<Vec<f64>>, Error> {
-    Ok(learned(device)?.and_then(|(log, period)| planner::sparsity(&log, period)))
 }
 
 /// Whether an iteration is planned just now.

@@ -1,65 +1,71 @@
-//! Where in a schedule a program is.
+//! The position of a program in a schedule.
 
 use hashbrown::HashMap;
 
 use super::iteration::Schedule;
 
-/// Ops that a place in the iteration is recognised by.
-const GRAM: usize = 8;
+/// The number of ops by which a position in the iteration is recognized.
+const RECOGNIZED_OPS: usize = 8;
 
-/// The last ops of a program, the newest first, by what they are like where they are.
+/// The context hashes of the program's last ops, the newest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Recent([u64; GRAM]);
+pub struct RecentOps([u64; RECOGNIZED_OPS]);
 
-impl Recent {
-    /// An op has run.
+impl RecentOps {
+    /// Notes that an op has run.
     pub fn push(&mut self, context: u64) {
         self.0.rotate_right(1);
         self.0[0] = context;
     }
 
-    /// The newest.
+    /// The context of the newest op.
     pub fn context(&self) -> u64 {
         self.0[0]
     }
 }
 
-/// Where in a schedule a program is.
+/// The position of a program in a schedule.
 #[derive(Debug)]
-pub struct Place {
-    /// The op that came last, if that is known.
+pub struct Cursor {
+    /// The op of the schedule that ran last, if it is known.
     at: Option<u32>,
-    /// Where in the iteration ops end so, where there is one such place only.
-    places: HashMap<Recent, Option<u32>>,
+    /// The position after each sequence of ops. `None` marks sequences that occur more than once.
+    positions: HashMap<RecentOps, Option<u32>>,
 }
 
-impl Place {
-    /// A place that is found when the program is recognised; `before_first`: the next op is the schedule's first.
+impl Cursor {
+    /// A cursor that finds its position when the program is recognized. With `before_first`, the next op is the schedule's
+    /// first.
     pub fn new(schedule: &Schedule, before_first: bool) -> Self {
         let count = schedule.ops.len();
-        let mut places = HashMap::with_capacity(count);
+        let mut positions = HashMap::with_capacity(count);
         for at in 0..count {
-            let gram = std::array::from_fn(|back| schedule.ops[(at + count * GRAM - back) % count].context);
-            places.entry(Recent(gram)).and_modify(|place| *place = None).or_insert(Some(at as u32));
+            let ops = std::array::from_fn(|back| {
+                schedule.ops[(at + count * RECOGNIZED_OPS - back) % count].context
+            });
+            positions
+                .entry(RecentOps(ops))
+                .and_modify(|position| *position = None)
+                .or_insert(Some(at as u32));
         }
         let at = before_first.then(|| count.saturating_sub(1) as u32);
-        Place { at, places }
+        Cursor { at, positions }
     }
 
-    /// An op comes: which of the schedule's it is, if it is the next. Otherwise the place is lost.
+    /// Moves on if the op is the schedule's next, and returns its position. Otherwise the position is lost.
     pub fn advance(&mut self, schedule: &Schedule, signature: u64) -> Option<u32> {
         let next = self.at.map(|at| (at + 1) % schedule.ops.len() as u32);
         self.at = next.filter(|&at| schedule.ops[at as usize].signature == signature);
         self.at
     }
 
-    /// Where in the schedule these are the last ops.
-    pub fn find(&mut self, recent: &Recent) -> Option<u32> {
-        self.at = self.places.get(recent).copied().flatten();
+    /// Looks for the position at which these are the last ops.
+    pub fn find(&mut self, recent: &RecentOps) -> Option<u32> {
+        self.at = self.positions.get(recent).copied().flatten();
         self.at
     }
 
-    /// The op that came last.
+    /// The op of the schedule that ran last.
     pub fn at(&self) -> Option<u32> {
         self.at
     }
@@ -76,24 +82,24 @@ mod tests {
         Schedule { ops: signatures.iter().map(op).collect(), ..Schedule::default() }
     }
 
-    /// Where a program is after each of these ops.
-    fn places(schedule: &Schedule, before_first: bool, signatures: &[u64]) -> Vec<Option<u32>> {
-        let (mut place, mut recent) = (Place::new(schedule, before_first), Recent::default());
+    /// The position after each of these ops.
+    fn positions(schedule: &Schedule, before_first: bool, signatures: &[u64]) -> Vec<Option<u32>> {
+        let (mut cursor, mut recent) = (Cursor::new(schedule, before_first), RecentOps::default());
         let mut after = |&signature: &u64| {
             recent.push(signature);
-            place.advance(schedule, signature).or_else(|| place.find(&recent))
+            cursor.advance(schedule, signature).or_else(|| cursor.find(&recent))
         };
         signatures.iter().map(&mut after).collect()
     }
 
     #[test]
-    fn a_program_that_departs_is_recognised_again() {
+    fn a_program_that_departs_is_recognized_again() {
         let signatures: Vec<u64> = (0..20).chain(5..12).collect();
         let schedule = schedule(&signatures);
         let departing: Vec<u64> = signatures.iter().copied().chain([99]).chain(0..10).collect();
-        let found = places(&schedule, true, &departing);
+        let found = positions(&schedule, true, &departing);
         let (followed, departed) = found.split_at(signatures.len());
-        assert!(followed.iter().enumerate().all(|(at, place)| *place == Some(at as u32)));
+        assert!(followed.iter().enumerate().all(|(at, position)| *position == Some(at as u32)));
         assert_eq!(departed[..8], [None; 8]);
         assert_eq!(departed[8..], [Some(7), Some(8), Some(9)]);
     }
@@ -101,7 +107,7 @@ mod tests {
     #[test]
     fn of_two_places_that_are_alike_neither_is_taken() {
         let signatures = [[1; 12], [2; 12]].concat();
-        let found = places(&schedule(&signatures), false, &signatures);
+        let found = positions(&schedule(&signatures), false, &signatures);
         assert_eq!(found[..12], [None; 12]);
         assert_eq!(found[12], Some(12));
     }

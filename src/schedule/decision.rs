@@ -1,19 +1,19 @@
-//! What a pool did where it followed a schedule.
+//! What a pool did while it followed a schedule.
 
 use super::eviction::Eviction;
 use super::interval::IntervalId;
 use crate::engine::Mark;
 
-/// An eviction: during which op of the schedule, of the storage in which interval, and how.
+/// An eviction: the op of the schedule that it happens at, the interval of the storage, and the eviction method.
 pub type Decision = (u32, IntervalId, Eviction);
 
-/// What was done with storages while a schedule was followed, by the intervals that they were in.
+/// What happened to storages while a schedule was followed, by their intervals.
 #[derive(Debug, Default)]
-pub struct Done {
-    /// What was evicted.
+pub struct ScheduleOutcome {
+    /// The evictions.
     pub evicted: Vec<Decision>,
-    /// What was made again, and the predicted time of that.
-    pub remade: Vec<(IntervalId, u64)>,
-    /// What was copied.
+    /// The intervals that were rematerialized, and the predicted time of that.
+    pub rematerialized: Vec<(IntervalId, u64)>,
+    /// The copies.
     pub copied: Vec<(Mark, IntervalId)>,
 }

@@ -1,36 +1,37 @@
-//! How and when a storage leaves device memory.
+//! How a storage leaves device memory, and in what order.
 
 use crate::op::Encoding;
 
-/// When a storage leaves device memory, among others that can.
+/// When a storage leaves device memory, relative to other candidates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Turn {
-    /// Before them.
+pub enum EvictionOrder {
+    /// Before the others.
     First,
-    /// When a rule says so.
+    /// When a rule picks it.
     #[default]
     Any,
-    /// After them.
+    /// After the others.
     Last,
 }
 
-/// How to evict.
+/// The eviction method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Eviction {
-    /// Keep the bytes in the host tier.
+    /// The host tier keeps the bytes.
     Offload,
-    /// Forget the bytes; the recipe brings them back.
+    /// The bytes are forgotten; the recipe brings them back.
     Drop,
-    /// Keep the bytes in fewer bits.
+    /// The bytes are kept in fewer bits.
     Encode(Encoding),
 }
 
-/// How much time counts, as powers: with `idle` 1 and `until_next` 0 this is `h_DTR` of `dtr`; with 0 and 1 it
-/// is Belady's rule with costs; in between lies what is best, and that differs from program to program.
+/// How much time counts in a rule that weighs costs against gains, as exponents. With `idle` 1 and `until_next` 0 this is
+/// `h_DTR` of `dtr`. With 0 and 1 it is Belady's rule with costs. The best exponents lie in between and differ from program to
+/// program.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Weighed {
-    /// Of the time since the last use.
+pub struct WeightedRule {
+    /// The exponent of the time since the last use.
     pub idle: f64,
-    /// Of the ops until the next.
+    /// The exponent of the number of ops until the next use.
     pub until_next: f64,
 }

@@ -1,26 +1,26 @@
-//! The time from one touch of a storage to the next.
+//! The interval from one touch of a storage to the next.
 
-use super::eviction::{Eviction, Turn};
+use super::eviction::{Eviction, EvictionOrder};
 
-/// Names an interval: the time from one touch of a storage by an op to the next, wherever in the iteration that is.
+/// Names an interval: the time from one touch of a storage by an op to the next, by its position in the iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IntervalId(pub u32);
 
-/// The time from one touch of a storage to the next.
+/// The interval from one touch of a storage to the next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// Ops until the next touch; none if the storage is dropped before.
+    /// The number of ops until the next touch, or `None` if the storage is freed before.
     pub next_ops: Option<u32>,
-    /// How it leaves device memory, if that is decided: its bytes are copied to the host as soon as the interval begins, or
-    /// dropped even where moving them is cheaper.
+    /// The eviction method, if the schedule states it. An offloaded storage is copied to the host as soon as the interval
+    /// begins. A dropped one is dropped even if moving it is cheaper.
     pub how: Option<Eviction>,
-    /// Its bytes are copied to the host as soon as the interval begins, for it to leave in a later one.
+    /// The storage is copied to the host as soon as the interval begins, to leave in a later interval.
     pub copied: bool,
-    /// When it leaves device memory.
-    pub turn: Turn,
-    /// Its bytes may be kept on the host.
+    /// When the storage leaves device memory.
+    pub turn: EvictionOrder,
+    /// The storage may be kept on the host.
     pub may_move: bool,
-    /// It outlives the iteration: it is a source from now on.
+    /// The storage outlives the iteration: it is a source from now on.
     pub persists: bool,
 }
 

@@ -1,34 +1,35 @@
-//! A plan of a whole iteration: what the pool is to do, and when, by the ops of the iteration.
+//! A schedule: the pool's decisions in an iteration, by the ops of the iteration.
 
 use std::sync::Arc;
 
-use super::eviction::{Eviction, Weighed};
+use super::eviction::{Eviction, WeightedRule};
 use super::interval::{Interval, IntervalId};
 use super::layout::Layout;
-use super::prefetch::Reach;
+use super::prefetch::PrefetchDistance;
 
 /// An op of the iteration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScheduledOp {
-    /// What it is like: [`Instruction::signature`](crate::engine::Instruction).
+    /// The op's identity: [`Instruction::signature`](crate::engine::Instruction).
     pub signature: u64,
-    /// What it is like where it is, as the [`Tracker`](crate::liveness::Tracker) tells.
+    /// The identity of the op in its context, from the [`Tracker`](crate::liveness::Tracker).
     pub context: u64,
-    /// The time that it was planned with.
+    /// The time that the plan assumes.
     pub launch_ns: u64,
-    /// The interval that begins at its first operand, inputs before outputs; the others follow.
+    /// The interval that begins at its first operand. Those of the other operands follow, inputs before outputs.
     pub first: IntervalId,
 }
 
-/// Which of an engine's algorithms an op is run by, where one may be chosen: under [`Exactness::Fast`](crate::Exactness::Fast).
+/// Which of an engine's algorithms runs an op, if there is a choice, which is under
+/// [`Exactness::Fast`](crate::Exactness::Fast).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AlgorithmChoice {
-    /// The fastest whose workspace fits what is free now.
+    /// The fastest whose workspace fits the free memory.
     #[default]
     FastestThatFits,
-    /// The fastest, whatever has to leave for its workspace.
+    /// The fastest, whatever is evicted for its workspace.
     Fastest,
-    /// The one of the least workspace.
+    /// The one with the smallest workspace.
     SmallestWorkspace,
 }
 
@@ -37,26 +38,26 @@ pub enum AlgorithmChoice {
 pub struct Schedule {
     pub ops: Vec<ScheduledOp>,
     pub intervals: Vec<Interval>,
-    /// What leaves device memory when an op needs room, in this order, and whether its bytes are dropped. By op.
+    /// The evictions when an op needs memory, in this order. Sorted by op.
     pub evictions: Vec<(u32, IntervalId, Eviction)>,
-    /// What leaves as soon as an op has run. By op.
+    /// The evictions after an op has run. Sorted by op.
     pub releases: Vec<(u32, IntervalId, Eviction)>,
-    /// What is fetched before an op. By op.
+    /// The fetches before an op. Sorted by op.
     pub fetches: Vec<(u32, IntervalId)>,
-    /// How long before its use a storage is fetched that `fetches` does not name, if there is room by then.
-    pub reach: Reach,
-    /// How other storages are evicted, if that does not suffice; where none is named, by the policy's own rule.
-    pub rule: Option<Weighed>,
-    /// By which algorithms.
+    /// How long before its use a storage is fetched that `fetches` does not name, if there is memory by then.
+    pub reach: PrefetchDistance,
+    /// The rule for further evictions. `None` means the policy's own rule.
+    pub rule: Option<WeightedRule>,
+    /// Which algorithms run ops.
     pub algorithms: AlgorithmChoice,
-    /// Where blocks are, if that was planned.
+    /// The placements of blocks, if they are planned.
     pub layout: Option<Arc<Layout>>,
-    /// The bandwidth of copies that it was planned with.
+    /// The bandwidth of copies that the plan assumes.
     pub link_bytes_per_second: f64,
 }
 
 impl Schedule {
-    /// The schedule was made with this bandwidth of copies in mind.
+    /// The same schedule, noted as planned for this bandwidth of copies.
     pub fn made_with(self, link_bytes_per_second: f64) -> Self {
         Schedule { link_bytes_per_second, ..self }
     }

@@ -1,37 +1,38 @@
-//! Where in device memory a plan has each block of an iteration.
+//! The placements in device memory of an iteration's blocks.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::interval::IntervalId;
 
-/// Where a block is.
+/// The placement of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Spot {
+pub enum BlockPlacement {
     /// So many bytes from the beginning of memory.
     At(usize),
-    /// On whole pages, joined where they are neighbours.
+    /// On whole pages, as ranges of neighbouring pages.
     On(Arc<[Range<u32>]>),
 }
 
-/// A block that is taken in every iteration.
+/// A block that every iteration takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedBlock {
-    /// The op of the schedule that the program is at.
+    /// The op of the schedule at which it is taken.
     pub op: u32,
-    /// Its size.
+    /// The size of the block.
     pub bytes: usize,
-    /// Where it is.
-    pub spot: Spot,
+    /// Its placement.
+    pub spot: BlockPlacement,
 }
 
-/// Where the blocks of an iteration are.
+/// The placements of an iteration's blocks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layout {
-    /// In the order in which they are taken.
+    /// The blocks in the order in which they are taken.
     pub blocks: Vec<PlannedBlock>,
-    /// What is in device memory when the iteration begins: the storage in this interval, and where. By interval.
-    pub residents: Vec<(IntervalId, Spot)>,
-    /// The most bytes in blocks at once.
+    /// The storages that are in device memory when the iteration begins, by the interval that they are in, with their
+    /// placements. Sorted by interval.
+    pub residents: Vec<(IntervalId, BlockPlacement)>,
+    /// The most bytes that blocks may take at once.
     pub limit_bytes: usize,
 }

@@ -1,4 +1,4 @@
-//! What planner and pool say to each other: what a program asked for, and what is to be done when it asks again.
+//! What planner and pool say to each other: the program's requests, and the schedule for the next time that it makes them.
 
 mod cursor;
 mod decision;
@@ -9,11 +9,11 @@ mod layout;
 mod prefetch;
 mod requests;
 
-pub use cursor::{Place, Recent};
-pub use decision::{Decision, Done};
-pub use eviction::{Eviction, Turn, Weighed};
+pub use cursor::{Cursor, RecentOps};
+pub use decision::{Decision, ScheduleOutcome};
+pub use eviction::{Eviction, EvictionOrder, WeightedRule};
 pub use interval::{Interval, IntervalId, ScheduledInterval};
 pub use iteration::{AlgorithmChoice, Schedule, ScheduledOp};
-pub use layout::{Layout, PlannedBlock, Spot};
-pub use prefetch::{MOST_REACH, Reach};
-pub use requests::{Asked, Begun, Log, PlanId, StreamId};
+pub use layout::{BlockPlacement, Layout, PlannedBlock};
+pub use prefetch::{MAX_PREFETCH_DISTANCE, PrefetchDistance};
+pub use requests::{InitialStorage, PlanId, Request, RequestLog, RequestLog as Log, StreamId};

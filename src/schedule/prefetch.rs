@@ -1,31 +1,30 @@
 //! How long before its use a storage is fetched.
 
-/// The parts of the time of a copy that [`Schedule::reach`] counts.
-const REACH_PARTS: u64 = 16;
-/// The most that [`Schedule::reach`] is: more than one copy, since others wait for the lane, too.
-pub const MOST_REACH: u64 = 16 * REACH_PARTS;
+/// [`Schedule::reach`](super::Schedule) counts in such parts of the time of a copy.
+const PARTS_PER_COPY: u64 = 16;
+/// The largest prefetch distance. It is longer than one copy, since other copies wait for the lane too.
+pub const MAX_PREFETCH_DISTANCE: u64 = 16 * PARTS_PER_COPY;
 
-/// What is smaller than one of so many parts of the budget is fetched as early as if it were as large, where small storages are hurried
-/// with.
-const LEAST_PARTS: usize = 64;
+/// A storage of less than this part of the budget may be fetched as early as if it were as large.
+const MIN_PARTS: usize = 64;
 
 /// How long before its use a storage is fetched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reach {
-    /// In sixteenths of the time that its copy takes. With 0 it is fetched when it is used.
+pub struct PrefetchDistance {
+    /// The distance in sixteenths of the time of the storage's copy. With 0 the storage is fetched when it is used.
     pub parts: u64,
-    /// What is small is fetched as early as a larger storage would be: a copy of a few bytes waits behind large ones too.
+    /// Small storages are fetched as early as larger ones, because a copy of a few bytes waits behind large copies too.
     pub hurries_small: bool,
 }
 
-impl Reach {
-    /// The longest.
-    pub const MOST: Reach = Reach { parts: MOST_REACH, hurries_small: true };
+impl PrefetchDistance {
+    /// The largest distance.
+    pub const MAX: PrefetchDistance = PrefetchDistance { parts: MAX_PREFETCH_DISTANCE, hurries_small: true };
 
-    /// How long before its use a storage of so many bytes is fetched under a budget, if copies take so long.
+    /// How long before its use a storage of so many bytes is fetched under a budget. `copy_ns` gives the time of a copy.
     pub fn ahead_ns(self, bytes: usize, budget_bytes: usize, copy_ns: impl Fn(usize) -> u64) -> u64 {
-        let least_bytes = if self.hurries_small { budget_bytes / LEAST_PARTS } else { 0 };
-        self.parts * copy_ns(bytes.max(least_bytes)) / REACH_PARTS
+        let least_bytes = if self.hurries_small { budget_bytes / MIN_PARTS } else { 0 };
+        self.parts * copy_ns(bytes.max(least_bytes)) / PARTS_PER_COPY
     }
 }
 
@@ -36,7 +35,7 @@ mod tests {
     #[test]
     fn what_is_small_is_fetched_as_early_as_a_part_of_the_budget_would_be() {
         let ahead_ns = |bytes, hurries_small| {
-            let reach = Reach { parts: 2 * REACH_PARTS, hurries_small };
+            let reach = PrefetchDistance { parts: 2 * PARTS_PER_COPY, hurries_small };
             reach.ahead_ns(bytes, 6400, |bytes| bytes as u64)
         };
         assert_eq!([1, 100, 150].map(|bytes| ahead_ns(bytes, true)), [200, 200, 300]);

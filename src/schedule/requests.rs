@@ -1,4 +1,4 @@
-//! What a thread of the program asked for lately, kept until a whole iteration of it can be planned.
+//! A thread's recent requests, kept until a whole iteration of them can be planned.
 
 use std::sync::Arc;
 
@@ -7,77 +7,79 @@ use hashbrown::HashMap;
 use crate::engine::Instruction;
 use crate::op::{Counts, Inputs, PerOutput};
 
-/// Names a stream.
+/// Names the stream of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamId(pub u32);
 
-/// Names what is planned. A schedule takes the place of the one before of the same plan.
+/// Names a plan. A new schedule of the same plan replaces the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlanId(pub u64);
 
-/// Something that the program asked for. Storages go by their numbers.
+/// A request of the program. Storages are named by their numbers.
 #[derive(Clone, Debug)]
-pub enum Asked {
-    /// An op, what it is like where it is, and with each input whether the op had its last handle.
+pub enum Request {
+    /// An op with its context. Each input says whether the op has its last handle.
     Op { instruction: Arc<Instruction>, context: u64, inputs: Inputs<(u64, bool)>, outputs: PerOutput<u64> },
-    /// A new storage with the program's data.
+    /// A new storage with data from the program.
     Write(u64),
-    /// To have the data.
+    /// A read of a storage's data.
     Read(u64),
-    /// The last handle is gone.
+    /// The release of the last handle.
     Free(u64),
-    /// To wait for all work.
+    /// A wait for all work.
     Sync,
 }
 
-/// A storage that was there before.
+/// A storage that exists when the log begins.
 #[derive(Clone, Copy, Debug)]
-pub struct Begun {
+pub struct InitialStorage {
     pub size_bytes: usize,
-    /// How many ops before the log an op touched it last, one if the last did, and by which operand, if any did.
+    /// The op that touched it last, counted back from the beginning of the log so that the last op is one, and the operand of
+    /// that op. `None` if no op touched it.
     pub touched: Option<(u64, usize)>,
 }
 
-/// What the thread of a stream asked for, in order. What it is given by another thread counts as written when it is first used.
+/// A thread's requests in order. A storage that another thread gives it counts as written when it is first used.
 #[derive(Clone, Debug, Default)]
-pub struct Log {
-    /// The stream.
+pub struct RequestLog {
+    /// The thread's stream.
     pub stream: StreamId,
-    /// Which plan comes of it.
+    /// The plan that comes of the log.
     pub plan: PlanId,
-    /// It is one that is made anew.
+    /// The plan exists already and is made anew.
     pub renews: bool,
-    /// The pool sees whether the log is still there.
+    /// Lets the pool see whether the log still exists.
     pub under_way: Arc<()>,
     /// The number of the first storage that was made since the log began.
     pub first: u64,
-    /// What the stream held when the log began.
-    pub begun: HashMap<u64, Begun>,
-    pub asked: Vec<Asked>,
-    /// Of all storages that are named.
+    /// The storages that the stream held when the log began.
+    pub begun: HashMap<u64, InitialStorage>,
+    pub asked: Vec<Request>,
+    /// The sizes of all storages that are named.
     pub size_bytes: HashMap<u64, usize>,
-    /// How many checkpointed scopes they were made in and are no results of, where there are any.
+    /// The number of checkpointed scopes that a storage was made in, unless it is a result of them. Storages without scopes are
+    /// left out.
     pub scopes: HashMap<u64, u32>,
-    /// What was counted of their values.
+    /// What was counted of the storages' values.
     pub counts: HashMap<u64, Counts>,
-    /// Device memory of storages that are not named and cannot leave.
+    /// The device memory of storages that are not named and cannot leave.
     pub idle_bytes: usize,
     pub ops: usize,
 }
 
-impl Log {
-    /// How many ops there are.
+impl RequestLog {
+    /// The number of ops.
     pub fn ops(&self) -> usize {
         self.ops
     }
 
-    /// The same with ops that take as long as was measured, where it was; and the predicted time of all of them before.
-    pub fn as_measured(&self) -> (Log, [u64; 2]) {
+    /// The same log with measured times of ops, if they were measured; and the sum of all predicted times before and after.
+    pub fn as_measured(&self) -> (RequestLog, [u64; 2]) {
         let mut log = self.clone();
         let mut corrected: HashMap<*const Instruction, Arc<Instruction>> = HashMap::new();
         let mut times_ns = [0; 2];
         for asked in &mut log.asked {
-            let Asked::Op { instruction, .. } = asked else { continue };
+            let Request::Op { instruction, .. } = asked else { continue };
             times_ns[0] += instruction.launch_ns;
             if let Some(launch_ns) = instruction.measured.ns() {
                 let correct = || Arc::new(Instruction { launch_ns, ..(**instruction).clone() });
@@ -88,16 +90,16 @@ impl Log {
         (log, times_ns)
     }
 
-    /// The thread uses a storage; returns its number.
+    /// Notes that the thread uses a storage, and returns the storage's number.
     pub fn uses(&mut self, number: u64, size_bytes: usize) -> u64 {
         let is_new = self.size_bytes.insert(number, size_bytes).is_none();
         if is_new && number >= self.first {
-            self.asked.push(Asked::Write(number));
+            self.asked.push(Request::Write(number));
         }
         number
     }
 
-    /// It makes one.
+    /// Notes that the thread makes a storage, and returns the storage's number.
     pub fn makes(&mut self, number: u64, size_bytes: usize, scopes: u32) -> u64 {
         if scopes > 0 {
             self.scopes.insert(number, scopes);
@@ -106,13 +108,13 @@ impl Log {
         number
     }
 
-    /// A handle is gone, whichever thread had it.
+    /// Notes that the last handle is gone, on whichever thread.
     pub fn loses(&mut self, number: u64) {
         if let Some(begun) = self.begun.get(&number) {
             self.size_bytes.insert(number, begun.size_bytes);
         }
         if self.size_bytes.contains_key(&number) {
-            self.asked.push(Asked::Free(number));
+            self.asked.push(Request::Free(number));
         }
     }
 }

@@ -11,7 +11,7 @@ use burn::tensor::{Tensor, TensorData, activation};
 use burn_overcommit::autodiff::{SavesLess, Sparing, checkpoint};
 use burn_overcommit::trace::{Event, How, Recording};
 use burn_overcommit::{
-    Config, Overcommit, OvercommitDevice, Planning, Policy, Sabotage, SimProfile, Stats, configure,
+    Config, Overcommit, OvercommitDevice, Planning, PlantedFault, Policy, SimProfile, Stats, configure,
     recording, reset_stats, runtime, stats,
 };
 
@@ -228,8 +228,8 @@ fn unruly(recording: &Recording) -> Vec<(u64, How)> {
 
 #[test]
 fn marks_that_are_lost_or_too_many_are_noticed() {
-    for fault in [Sabotage::LostMarks, Sabotage::MarkedResults] {
-        let (recording, _) = simulated(Scopes::Blocks, 0.5, Config::new().sabotage(fault));
+    for fault in [PlantedFault::LostMarks, PlantedFault::MarkedResults] {
+        let (recording, _) = simulated(Scopes::Blocks, 0.5, Config::new().plant_fault(fault));
         assert!(!unruly(&recording).is_empty(), "{fault:?}");
     }
 }

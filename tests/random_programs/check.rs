@@ -8,7 +8,8 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use burn_overcommit::{
-    Config, Error, LaneMode, OvercommitDevice, Planning, Policy, Sabotage, Stats, configure, runtime, stats,
+    Config, Error, LaneMode, OvercommitDevice, Planning, PlantedFault, Policy, Stats, configure, runtime,
+    stats,
 };
 
 use crate::generate;
@@ -41,7 +42,7 @@ pub struct Setting {
     pub host_limit_bytes: Option<usize>,
     /// The size of pages that device memory is mapped by, if it is.
     pub page_bytes: Option<usize>,
-    pub sabotage: Option<Sabotage>,
+    pub planted_fault: Option<PlantedFault>,
     /// Whether iterations are planned, which takes time.
     pub planning: Planning,
     /// How many zeros what may be sparse is taken to have, whatever it has; otherwise they are counted.
@@ -56,7 +57,7 @@ impl Default for Setting {
             lanes: LaneMode::Threads,
             host_limit_bytes: Some(UNLIMITED),
             page_bytes: None,
-            sabotage: None,
+            planted_fault: None,
             planning: Planning::Off,
             sparsity: None,
         }
@@ -94,7 +95,7 @@ impl Setting {
             .sparsity(self.sparsity.as_slice());
         let config = self.host_limit_bytes.into_iter().fold(config, Config::host_limit_bytes);
         let config = self.page_bytes.into_iter().fold(config, Config::page_bytes);
-        self.sabotage.into_iter().fold(config, Config::sabotage)
+        self.planted_fault.into_iter().fold(config, Config::plant_fault)
     }
 
     /// Sets an idle device up.

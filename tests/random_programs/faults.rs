@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use burn_overcommit::engine::fault::Fault;
 use burn_overcommit::runtime::{configure_with_engine, pinned_storages};
-use burn_overcommit::{Error, LaneMode, OvercommitDevice, Policy, Sabotage, stats};
+use burn_overcommit::{Error, LaneMode, OvercommitDevice, PlantedFault, Policy, stats};
 
 use crate::check::{
     Case, Failure, PAGE_BYTES, Setting, UNLIMITED, assert_empty, contents_at, fresh_device, quietly,
@@ -17,25 +17,26 @@ use crate::program::{Machine, Program, Slot};
 const MOST_PROGRAMS: u64 = 300;
 
 /// The setting in which a fault can show: little memory, and for some a certain policy or order of lanes.
-fn revealing(fault: Sabotage, seed: u64, budget_bytes: usize) -> Setting {
-    let replayed = [Sabotage::ReusedSeed, Sabotage::WrongLayout, Sabotage::ChangedAlgorithm].contains(&fault);
-    let unordered = [Sabotage::MissingWait, Sabotage::EarlyMapping].contains(&fault);
+fn revealing(fault: PlantedFault, seed: u64, budget_bytes: usize) -> Setting {
+    let replayed = [PlantedFault::ReusedSeed, PlantedFault::WrongLayout, PlantedFault::ChangedAlgorithm]
+        .contains(&fault);
+    let unordered = [PlantedFault::MissingWait, PlantedFault::EarlyMapping].contains(&fault);
     Setting {
         budget_bytes,
         policy: if replayed { Policy::Recompute } else { Policy::Auto },
         lanes: if unordered { LaneMode::Deferred { seed } } else { LaneMode::Threads },
-        page_bytes: (fault == Sabotage::EarlyMapping).then_some(PAGE_BYTES),
-        sabotage: Some(fault),
+        page_bytes: (fault == PlantedFault::EarlyMapping).then_some(PAGE_BYTES),
+        planted_fault: Some(fault),
         ..Setting::default()
     }
 }
 
 /// How many programs it takes to notice the fault, and by what.
-fn programs_to_find(fault: Sabotage) -> Option<(u64, String)> {
+fn programs_to_find(fault: PlantedFault) -> Option<(u64, String)> {
     let device = fresh_device();
     (1..=MOST_PROGRAMS).find_map(|seed| {
         let case = Case::new(seed);
-        let free = Setting { sabotage: None, ..revealing(fault, seed, UNLIMITED) };
+        let free = Setting { planted_fault: None, ..revealing(fault, seed, UNLIMITED) };
         let expected = case.run(&device, &free).expect("enough memory");
         case.forget();
         let seen = stats(&device).expect("a device that ran");
@@ -60,7 +61,7 @@ fn programs_to_find(fault: Sabotage) -> Option<(u64, String)> {
     })
 }
 
-fn assert_found(fault: Sabotage) {
+fn assert_found(fault: PlantedFault) {
     match programs_to_find(fault) {
         Some((program, by)) => println!("{fault:?} is found by program {program}, by {by}"),
         None => panic!("{fault:?} is not found by {MOST_PROGRAMS} programs"),
@@ -69,37 +70,37 @@ fn assert_found(fault: Sabotage) {
 
 #[test]
 fn a_missing_wait_is_found() {
-    assert_found(Sabotage::MissingWait);
+    assert_found(PlantedFault::MissingWait);
 }
 
 #[test]
 fn a_stale_clean_copy_is_found() {
-    assert_found(Sabotage::StaleCleanCopy);
+    assert_found(PlantedFault::StaleCleanCopy);
 }
 
 #[test]
 fn an_overwritten_shared_input_is_found() {
-    assert_found(Sabotage::InPlaceShared);
+    assert_found(PlantedFault::InPlaceShared);
 }
 
 #[test]
 fn a_reused_seed_is_found() {
-    assert_found(Sabotage::ReusedSeed);
+    assert_found(PlantedFault::ReusedSeed);
 }
 
 #[test]
 fn a_wrong_layout_is_found() {
-    assert_found(Sabotage::WrongLayout);
+    assert_found(PlantedFault::WrongLayout);
 }
 
 #[test]
 fn a_changed_algorithm_is_found() {
-    assert_found(Sabotage::ChangedAlgorithm);
+    assert_found(PlantedFault::ChangedAlgorithm);
 }
 
 #[test]
 fn an_early_mapping_is_found() {
-    assert_found(Sabotage::EarlyMapping);
+    assert_found(PlantedFault::EarlyMapping);
 }
 
 /// Runs a program with one call of the engine failing. `false`: it made fewer calls.

@@ -4,12 +4,12 @@ use smallvec::SmallVec;
 
 use crate::engine::{Props, aligned};
 use crate::liveness::NextUse;
-use crate::policy::{Candidate, Knowledge};
+use crate::policy::{Candidate, CostModel};
 use crate::pool::Pool;
 use crate::pool::follow::plans::Following;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::{Residents, Storage};
-use crate::schedule::{Turn, Weighed};
+use crate::schedule::{EvictionOrder, WeightedRule};
 
 /// Storages that are looked at when one is to leave, if there are no more, without an allocation.
 const MOST_CANDIDATES: usize = 256;
@@ -21,7 +21,7 @@ impl Pool {
         need_bytes: usize,
         may_go: impl Fn(&Self, StorageId) -> bool,
     ) -> Option<StorageId> {
-        if let Knowledge::Neighbourhood { most } = self.follower.rule().knows() {
+        if let CostModel::Neighbourhood { most } = self.follower.rule().knows() {
             self.graph.heed_changes(most);
         }
         let pool = &*self;
@@ -63,7 +63,7 @@ impl Pool {
 /// What is the same for all candidates of one eviction: thousands may be looked at.
 struct Candidates<'a> {
     pool: &'a Pool,
-    knows: Knowledge,
+    knows: CostModel,
     /// The schedule that is followed.
     following: Option<&'a Following>,
     props: &'a Props,
@@ -84,12 +84,12 @@ impl<'a> Candidates<'a> {
     /// Of those whose turn comes first the one that weighs the least; of equals the least recently used.
     fn lightest(
         &self,
-        weighed: &Weighed,
+        weighed: &WeightedRule,
         residents: Residents,
         may_go: &impl Fn(StorageId) -> bool,
     ) -> Option<StorageId> {
         let storages = &self.pool.graph.storages;
-        let mut lightest: Option<(Turn, f64, u64)> = None;
+        let mut lightest: Option<(EvictionOrder, f64, u64)> = None;
         let mut picked = None;
         let mut looks = 0;
         for id in storages.in_any_order(residents) {
@@ -116,7 +116,7 @@ impl<'a> Candidates<'a> {
         picked
     }
 
-    fn candidate(&self, storage: &Storage, turn: Turn, cost_ns: u64) -> Candidate {
+    fn candidate(&self, storage: &Storage, turn: EvictionOrder, cost_ns: u64) -> Candidate {
         Candidate {
             size_bytes: aligned(storage.size_bytes),
             idle_ns: self.pool.observer.computed_ns - storage.access.used_ns,
@@ -128,14 +128,14 @@ impl<'a> Candidates<'a> {
     }
 
     /// When the schedule has a storage leave.
-    fn turn(&self, storage: &Storage) -> Turn {
+    fn turn(&self, storage: &Storage) -> EvictionOrder {
         let interval = self.following.and_then(|following| following.scheduled_as(storage));
-        interval.map_or(Turn::Any, |interval| interval.turn)
+        interval.map_or(EvictionOrder::Any, |interval| interval.turn)
     }
 
     /// The cost of having a storage back; if that is more than `most_ns`, anything that is.
     fn cost_ns(&self, id: StorageId, storage: &Storage, most_ns: u64) -> u64 {
-        if self.knows == Knowledge::Recency {
+        if self.knows == CostModel::Recency {
             return 0;
         }
         let pool = self.pool;
@@ -164,9 +164,9 @@ impl<'a> Candidates<'a> {
     fn around_ns(&self, id: StorageId, most_ns: u64) -> u64 {
         let graph = &self.pool.graph;
         match self.knows {
-            Knowledge::Neighbourhood { most } => graph.evicted_neighbourhood_ns(id, most, most_ns),
-            Knowledge::Components => graph.components_around_ns(id),
-            Knowledge::Recency => 0,
+            CostModel::Neighbourhood { most } => graph.evicted_neighbourhood_ns(id, most, most_ns),
+            CostModel::Components => graph.components_around_ns(id),
+            CostModel::Recency => 0,
         }
     }
 
@@ -181,7 +181,7 @@ impl<'a> Candidates<'a> {
             (NextUse::Never, Some(following)) => Some(2 * following.schedule.ops.len() as u64),
             _ => None,
         };
-        let foresight = pool.settings.foresight.as_ref();
-        planned.or_else(|| foresight.map(|known| known.next_use_ops(storage.number, pool.observer.clock)))
+        let oracle = pool.settings.oracle.as_ref();
+        planned.or_else(|| oracle.map(|known| known.next_use_ops(storage.number, pool.observer.clock)))
     }
 }

@@ -1,6 +1,6 @@
 //! What it costs to evict a storage, by each method that is allowed.
 
-use crate::policy::{Knowledge, Ways};
+use crate::policy::{CostModel, EvictionCosts};
 use crate::pool::Pool;
 use crate::pool::remat::ids::{RecipeId, StorageId};
 use crate::pool::remat::storage::Storage;
@@ -16,8 +16,8 @@ impl Pool {
         let dropped = (self.is_recomputed_first(storage) || self.follower.is_dropped(storage))
             && rematerialize_ns.is_some();
         let only =
-            self.follower.rule().how(Ways { move_ns: None, remake_ns: rematerialize_ns }).filter(|_| dropped);
-        only.or_else(|| self.follower.rule().how(Ways { move_ns, remake_ns: rematerialize_ns }))
+            self.follower.rule().how(EvictionCosts { move_ns: None, rematerialize_ns }).filter(|_| dropped);
+        only.or_else(|| self.follower.rule().how(EvictionCosts { move_ns, rematerialize_ns }))
     }
 
     /// Whether a storage's bytes are to be dropped before others leave. A plan knows better.
@@ -54,7 +54,7 @@ impl Pool {
     /// Whether what evicted storages rely on may be dropped too.
     fn nests(&self) -> bool {
         self.follower.is_following()
-            || self.follower.rule().knows() != Knowledge::Recency
+            || self.follower.rule().knows() != CostModel::Recency
             || !self.settings.ways.offloads_all()
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Within device memory, that takes a fraction of what it takes to copy bytes to the host or to make them again.
 
-use crate::config::Sabotage;
+use crate::config::PlantedFault;
 use crate::engine::{Lane, aligned};
 use crate::error::Error;
 use crate::pool::Pool;
@@ -38,7 +38,7 @@ impl Pool {
     /// much.
     pub(in crate::pool) fn defragment(&mut self, bytes: usize) -> Result<bool, Error> {
         // Planted fault: it shows where pages are put side by side.
-        if self.settings.sabotage == Some(Sabotage::EarlyMapping) {
+        if self.settings.planted_fault == Some(PlantedFault::EarlyMapping) {
             return Ok(false);
         }
         let bytes = aligned(bytes);

@@ -7,7 +7,7 @@ use crate::pool::memory::block::Block;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::{Residents, TierCopy};
 use crate::pool::submit::Pending;
-use crate::schedule::Spot;
+use crate::schedule::BlockPlacement;
 
 impl Pool {
     /// Moves a storage to a spot. `false`: that is not free.
@@ -15,7 +15,7 @@ impl Pool {
         &mut self,
         id: StorageId,
         bytes: usize,
-        spot: &Spot,
+        spot: &BlockPlacement,
     ) -> Result<bool, Error> {
         let placed = self.memory.allocate_at(spot, bytes);
         match placed? {
@@ -25,7 +25,7 @@ impl Pool {
     }
 
     /// Moves what lies in a spot out of it. `false`: there is no room.
-    pub(in crate::pool) fn clear(&mut self, spot: &Spot, bytes: usize) -> Result<bool, Error> {
+    pub(in crate::pool) fn clear(&mut self, spot: &BlockPlacement, bytes: usize) -> Result<bool, Error> {
         let ranges = self.memory.device.ranges(spot, bytes);
         let there = self.graph.storages.in_any_order(Residents::default()).collect();
         self.clear_of(Lane::Offload, &ranges, there)
@@ -62,7 +62,7 @@ impl Pool {
     fn hold(&mut self, ranges: &[(usize, usize)], held: &mut Vec<(Block, Pending)>) -> Result<(), Error> {
         for &(offset, bytes) in ranges {
             for (begin, size) in self.memory.device.free_within(offset, bytes) {
-                let placed = self.memory.allocate_at(&Spot::At(begin), size);
+                let placed = self.memory.allocate_at(&BlockPlacement::At(begin), size);
                 held.extend(placed?);
             }
         }

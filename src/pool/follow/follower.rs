@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::plans::Plans;
 use super::prefetch_distance::Ahead;
 use super::streams::Streams;
-use crate::config::{AllowedWays, Planning, Settings};
+use crate::config::{EvictionMethods, Planning, Settings};
 use crate::policy::Reactive;
 use crate::pool::observe::requests::Requests;
 
@@ -15,7 +15,7 @@ pub struct Follower {
     /// The rule where no plan has one of its own.
     pub policy: Arc<dyn Reactive>,
     /// How storages may be evicted.
-    pub ways: AllowedWays,
+    pub ways: EvictionMethods,
     pub plans: Plans,
     /// What each thread submits.
     pub streams: Streams,

@@ -9,7 +9,7 @@ use crate::liveness::NextUse;
 use crate::pool::Pool;
 use crate::pool::follow::intervals::of_op;
 use crate::pool::remat::ids::StorageId;
-use crate::schedule::{Done, Eviction, IntervalId, PlanId, Schedule, StreamId};
+use crate::schedule::{ScheduleOutcome, Eviction, IntervalId, PlanId, Schedule, StreamId};
 
 impl Pool {
     /// Does as a schedule says when a stream is where it says; `before_first`: the next op is its first.
@@ -29,9 +29,9 @@ impl Pool {
     }
 
     /// What was done since this was last asked; noted from the first time on.
-    pub fn done(&mut self) -> Done {
+    pub fn done(&mut self) -> ScheduleOutcome {
         let following = self.follower.plans.present_mut();
-        following.and_then(|following| following.done.replace(Done::default())).unwrap_or_default()
+        following.and_then(|following| following.done.replace(ScheduleOutcome::default())).unwrap_or_default()
     }
 
     /// An op comes: its evictions are due, and its fetches are made. One of another thread changes nothing.
@@ -161,7 +161,7 @@ mod tests {
     use crate::OvercommitDevice;
     use crate::config::Config;
     use crate::engine::sim::{SimEngine, profiles};
-    use crate::schedule::{Interval, Turn};
+    use crate::schedule::{Interval, EvictionOrder};
 
     #[test]
     fn intervals_of_a_schedule_end_with_it() {
@@ -173,7 +173,7 @@ mod tests {
             next_ops: Some(1),
             how: Some(Eviction::Offload),
             copied: false,
-            turn: Turn::Any,
+            turn: EvictionOrder::Any,
             may_move: true,
             persists: false,
         };

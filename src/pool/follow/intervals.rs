@@ -10,7 +10,7 @@ use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::recipe::Graph;
 use crate::pool::remat::storage::Storage;
 use crate::pool::submit::Submitter;
-use crate::schedule::{Done, Eviction, Interval, IntervalId, Schedule};
+use crate::schedule::{ScheduleOutcome, Eviction, Interval, IntervalId, Schedule};
 
 /// Scheduled evictions that no op needed yet; more are forgotten, the oldest first.
 const MOST_DUE: usize = 256;
@@ -170,12 +170,12 @@ impl Follower {
     /// Notes what it took to make a storage again.
     pub fn rematerialized_in(&mut self, graph: &Graph, id: StorageId, ns: u64) {
         if let Some((done, _, interval)) = self.noted(graph, id) {
-            done.remade.push((interval, ns));
+            done.rematerialized.push((interval, ns));
         }
     }
 
     /// Where what is done with a storage is noted, the op of the schedule, and the interval that the storage is in.
-    pub fn noted(&mut self, graph: &Graph, id: StorageId) -> Option<(&mut Done, u32, IntervalId)> {
+    pub fn noted(&mut self, graph: &Graph, id: StorageId) -> Option<(&mut ScheduleOutcome, u32, IntervalId)> {
         let following = self.plans.present_mut()?;
         let (at, interval) = (following.place.at()?, following.interval(&graph.storages[id])?);
         Some((following.done.as_mut()?, at, interval))

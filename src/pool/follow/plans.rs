@@ -9,7 +9,7 @@ use crate::policy::Reactive;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::{Storage, Storages};
 use crate::schedule::{
-    AlgorithmChoice, Done, Eviction, Interval, IntervalId, Place, PlanId, Recent, Schedule,
+    AlgorithmChoice, ScheduleOutcome, Eviction, Interval, IntervalId, Cursor, PlanId, RecentOps, Schedule,
     ScheduledInterval, StreamId,
 };
 
@@ -21,12 +21,12 @@ const MOST_PLANS: usize = 4;
 pub struct Following {
     pub schedule: Arc<Schedule>,
     /// The program's op that came last.
-    pub place: Place,
+    pub place: Cursor,
     /// By interval, the storage that was in it last.
     pub current: Vec<Option<StorageId>>,
     pub due: VecDeque<(StorageId, IntervalId, Eviction)>,
     /// What was done since this was last asked, if it ever is.
-    pub done: Option<Done>,
+    pub done: Option<ScheduleOutcome>,
     /// What it says is done now.
     pub active: bool,
     /// Of the times that it was made with.
@@ -152,7 +152,7 @@ impl Plans {
         self.made += 1;
         (self.unplanned_ops, self.fruitless) = (0, None);
         let mut following = Following {
-            place: Place::new(&schedule, before_first),
+            place: Cursor::new(&schedule, before_first),
             current: vec![None; schedule.intervals.len()],
             due: VecDeque::new(),
             done: None,
@@ -199,7 +199,7 @@ impl Plans {
     }
 
     /// Ops of a stream have run: if no plan is followed, looks for one that they are the ops of.
-    pub fn find(&mut self, stream: StreamId, recent: &Recent) {
+    pub fn find(&mut self, stream: StreamId, recent: &RecentOps) {
         if self.present().is_none_or(|present| present.place.at().is_some()) {
             return;
         }
@@ -278,7 +278,7 @@ mod tests {
     }
 
     /// Goes through so many iterations; how many ops were followed.
-    fn run(plans: &mut Plans, recent: &mut Recent, plan: u64, iterations: u64) -> usize {
+    fn run(plans: &mut Plans, recent: &mut RecentOps, plan: u64, iterations: u64) -> usize {
         let mut is_followed = |at: u64| {
             let signature = 100 * plan + at % 20;
             let place = plans.advance(StreamId::default(), signature);
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn each_is_found_again_and_the_one_that_was_not_followed_for_the_longest_goes() {
-        let (mut plans, mut recent) = (Plans::default(), Recent::default());
+        let (mut plans, mut recent) = (Plans::default(), RecentOps::default());
         for plan in 1..=4 {
             plans.begin(20);
             insert(&mut plans, plan);
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_schedule_takes_the_place_of_the_one_before() {
-        let (mut plans, mut recent) = (Plans::default(), Recent::default());
+        let (mut plans, mut recent) = (Plans::default(), RecentOps::default());
         (0..10).for_each(|_| insert(&mut plans, 1));
         assert_eq!(plans.kept.len(), 1);
         assert_eq!(run(&mut plans, &mut recent, 1, 1), 12);

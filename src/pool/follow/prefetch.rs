@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use crate::pool::Pool;
-use crate::schedule::Reach;
+use crate::schedule::PrefetchDistance;
 
 /// Storages looked at for one op, at the most.
 const MOST_LOOKED_AT: usize = 16;
@@ -54,7 +54,7 @@ impl Pool {
     fn worth_fetching(&self, at: u64, bytes: usize, reserved_bytes: usize) -> bool {
         let stream = &self.follower.streams[self.follower.streams.current()];
         let free_bytes = self.memory.device.free_bytes();
-        let unplanned = Reach { parts: self.follower.prefetch_distance.0, hurries_small: true };
+        let unplanned = PrefetchDistance { parts: self.follower.prefetch_distance.0, hurries_small: true };
         let reach = self.follower.plans.active().map_or(unplanned, |following| following.schedule.reach);
         let copy_ns = |bytes| self.submitter.engine.props().copy_ns(bytes);
         let soon_ns = reach.ahead_ns(bytes, self.memory.device.limit_bytes(), copy_ns);

@@ -1,6 +1,6 @@
 //! How early storages are fetched.
 
-use crate::schedule::MOST_REACH;
+use crate::schedule::MAX_PREFETCH_DISTANCE;
 
 /// How long before its use a storage is fetched where no schedule says that, in parts of the time that its copy takes: halved by
 /// every storage that is evicted before it was used, and grows again with those that were.
@@ -9,7 +9,7 @@ pub struct Ahead(pub u64);
 
 impl Ahead {
     pub fn used(&mut self) {
-        self.0 = (self.0 + 1).min(MOST_REACH);
+        self.0 = (self.0 + 1).min(MAX_PREFETCH_DISTANCE);
     }
 
     pub fn wasted(&mut self) {
@@ -19,6 +19,6 @@ impl Ahead {
 
 impl Default for Ahead {
     fn default() -> Self {
-        Ahead(MOST_REACH)
+        Ahead(MAX_PREFETCH_DISTANCE)
     }
 }

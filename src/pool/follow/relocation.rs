@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::remat::ids::StorageId;
-use crate::schedule::{Layout, Spot};
+use crate::schedule::{Layout, BlockPlacement};
 
 impl Pool {
     /// Moves what is resident when an iteration begins to where the plan has it. Where something cannot be now, it is tried
@@ -42,7 +42,7 @@ impl Pool {
             }
             if let Some(copy) = self.graph.storages[id].copies.device {
                 end = end.saturating_sub(copy.block.bytes);
-                let spot = Spot::At(end);
+                let spot = BlockPlacement::At(end);
                 if !self.memory.device.is_at(copy.block, &spot) && self.clear(&spot, copy.block.bytes)? {
                     self.relocate(id, copy.block.bytes, &spot)?;
                 }

@@ -11,7 +11,7 @@ use crate::pool::memory::tiers::Memory;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::recipe::Graph;
 use crate::pool::remat::storage::{Storage, TierCopy};
-use crate::schedule::{Asked, Begun, Log, PlanId, StreamId};
+use crate::schedule::{Request, InitialStorage, RequestLog, PlanId, StreamId};
 
 /// Ops of a log at the most: twice the longest iteration that is recognised.
 const MOST_OPS: usize = 1 << 19;
@@ -54,7 +54,7 @@ impl Follower {
     /// Logs from now on what a plan that is followed is made anew from.
     pub fn renew(&mut self, graph: &Graph, memory: &mut Memory, plan: PlanId) {
         if !self.requests.learns && !self.is_planning() {
-            let log = Log { plan, renews: true, ..self.new_log(graph, self.streams.current()) };
+            let log = RequestLog { plan, renews: true, ..self.new_log(graph, self.streams.current()) };
             self.begin_anew(memory, Some(log));
             self.requests.learns = true;
         }
@@ -70,7 +70,7 @@ impl Follower {
     pub fn begin_log(&mut self, graph: &Graph, memory: &mut Memory) {
         let leader = self.streams.leader();
         let computed_ns = |stream| self.streams[stream].computed_ns;
-        let leads = |log: &Log| computed_ns(leader) > LEAD * computed_ns(log.stream);
+        let leads = |log: &RequestLog| computed_ns(leader) > LEAD * computed_ns(log.stream);
         // In vain once is enough.
         let period = self.streams[leader].tracker.period();
         let in_vain = period.is_some_and(|period| self.plans.is_fruitless(period as usize));
@@ -79,25 +79,25 @@ impl Follower {
         }
     }
 
-    fn new_log(&self, graph: &Graph, stream: StreamId) -> Log {
+    fn new_log(&self, graph: &Graph, stream: StreamId) -> RequestLog {
         let tracker = &self.streams[stream].tracker;
         let held = graph.storages.iter().map(|(_, storage)| storage);
         let held = held.filter(|storage| storage.uses.held && storage.access.stream == stream);
-        let begun = |storage: &Storage| Begun {
+        let begun = |storage: &Storage| InitialStorage {
             size_bytes: storage.size_bytes,
             touched: tracker.ago(storage.access.touch),
         };
         let begun = held.map(|storage| (storage.number, begun(storage))).collect();
-        Log { stream, first: graph.storages.made(), begun, ..Log::default() }
+        RequestLog { stream, first: graph.storages.made(), begun, ..RequestLog::default() }
     }
 
     /// What was logged before is of no use.
-    fn begin_anew(&mut self, memory: &mut Memory, log: Option<Log>) {
+    fn begin_anew(&mut self, memory: &mut Memory, log: Option<RequestLog>) {
         self.requests.log = log.map(Box::new);
         self.forget_tallies(memory);
     }
 
-    pub fn whole_log(&mut self, graph: &Graph, memory: &mut Memory) -> Option<(Log, usize)> {
+    pub fn whole_log(&mut self, graph: &Graph, memory: &mut Memory) -> Option<(RequestLog, usize)> {
         let log = self.requests.log.as_ref().filter(|log| log.stream == self.streams.current())?;
         if log.ops() > MOST_OPS {
             self.requests.found_none = true;
@@ -154,7 +154,7 @@ impl Follower {
         };
         let outputs = outputs.iter().map(makes).collect();
         let context = self.streams[log.stream].recent.context();
-        log.asked.push(Asked::Op { instruction: instruction.clone(), context, inputs, outputs });
+        log.asked.push(Request::Op { instruction: instruction.clone(), context, inputs, outputs });
         log.ops += 1;
     }
 
@@ -162,7 +162,7 @@ impl Follower {
         if let Some(log) = log_of(&mut self.requests.log, &self.streams) {
             let storage = &graph.storages[id];
             let number = log.makes(storage.number, storage.size_bytes, storage.scopes());
-            log.asked.push(Asked::Write(number));
+            log.asked.push(Request::Write(number));
         }
     }
 
@@ -170,7 +170,7 @@ impl Follower {
         if let Some(log) = log_of(&mut self.requests.log, &self.streams) {
             let storage = &graph.storages[id];
             let number = log.uses(storage.number, storage.size_bytes);
-            log.asked.push(Asked::Read(number));
+            log.asked.push(Request::Read(number));
         }
     }
 
@@ -190,7 +190,7 @@ impl Follower {
 
     pub fn log_sync(&mut self) {
         if let Some(log) = log_of(&mut self.requests.log, &self.streams) {
-            log.asked.push(Asked::Sync);
+            log.asked.push(Request::Sync);
         }
     }
 
@@ -202,6 +202,6 @@ impl Follower {
 }
 
 /// The log, if it is of the thread that submits.
-fn log_of<'a>(log: &'a mut Option<Box<Log>>, streams: &Streams) -> Option<&'a mut Log> {
+fn log_of<'a>(log: &'a mut Option<Box<RequestLog>>, streams: &Streams) -> Option<&'a mut RequestLog> {
     log.as_deref_mut().filter(|log| log.stream == streams.current())
 }

@@ -5,7 +5,7 @@ use std::ops::{Index, IndexMut};
 
 use super::absent::Absent;
 use crate::liveness::Tracker;
-use crate::schedule::{Recent, StreamId};
+use crate::schedule::{RecentOps, StreamId};
 
 /// What one thread submits.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub struct Stream {
     /// Bytes that handles need, of the storages that it touched last or made.
     pub held_bytes: usize,
     /// The last ones.
-    pub recent: Recent,
+    pub recent: RecentOps,
     /// What it does, and what it did before.
     pub tracker: Tracker,
     /// Of its storages, those that handles need and device memory has not.

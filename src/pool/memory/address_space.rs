@@ -6,7 +6,7 @@ use super::allocation_trace::Takings;
 use super::block::Block;
 use crate::engine::{Engine, EngineError, Span};
 use crate::pool::submit::Pending;
-use crate::schedule::Spot;
+use crate::schedule::BlockPlacement;
 
 /// A block and the work to wait for before writing it, if there is one.
 pub type Placed = Option<(Block, Pending)>;
@@ -29,7 +29,7 @@ pub trait AddressSpace: Debug + Send {
     fn allocate_at(
         &mut self,
         engine: &dyn Engine,
-        spot: &Spot,
+        spot: &BlockPlacement,
         bytes: usize,
         room: Room,
     ) -> Result<Placed, EngineError>;
@@ -71,15 +71,15 @@ pub trait AddressSpace: Debug + Send {
     }
 
     /// Whether a block is at a certain place.
-    fn is_at(&self, block: Block, spot: &Spot) -> bool {
-        matches!(spot, &Spot::At(offset) if (block.slab, block.offset) == (0, offset))
+    fn is_at(&self, block: Block, spot: &BlockPlacement) -> bool {
+        matches!(spot, &BlockPlacement::At(offset) if (block.slab, block.offset) == (0, offset))
     }
 
     /// The memory of a place for so many bytes: offsets and sizes.
-    fn ranges(&self, spot: &Spot, bytes: usize) -> Vec<(usize, usize)> {
+    fn ranges(&self, spot: &BlockPlacement, bytes: usize) -> Vec<(usize, usize)> {
         match spot {
-            &Spot::At(offset) => vec![(offset, bytes)],
-            Spot::On(_) => Vec::new(),
+            &BlockPlacement::At(offset) => vec![(offset, bytes)],
+            BlockPlacement::On(_) => Vec::new(),
         }
     }
 

@@ -8,7 +8,7 @@ use super::block::Block;
 use super::layout_cursor::Guide;
 use crate::engine::{ALIGN_BYTES, Engine, EngineError, Span, Tier, aligned};
 use crate::pool::submit::Pending;
-use crate::schedule::{IntervalId, Layout, Spot};
+use crate::schedule::{IntervalId, Layout, BlockPlacement};
 use crate::trace::{Event, Journal};
 
 /// All memory of one tier.
@@ -140,7 +140,7 @@ impl Arena {
     pub fn allocate_at(
         &mut self,
         engine: &dyn Engine,
-        spot: &Spot,
+        spot: &BlockPlacement,
         bytes: usize,
     ) -> Result<Placed, EngineError> {
         let (before_bytes, room) = (self.reserved_bytes(), self.room());
@@ -168,12 +168,12 @@ impl Arena {
     }
 
     /// Whether a block is at a spot.
-    pub fn is_at(&self, block: Block, spot: &Spot) -> bool {
+    pub fn is_at(&self, block: Block, spot: &BlockPlacement) -> bool {
         self.space.is_at(block, spot)
     }
 
     /// The memory of a spot for so many bytes: offsets and sizes.
-    pub fn ranges(&self, spot: &Spot, bytes: usize) -> Vec<(usize, usize)> {
+    pub fn ranges(&self, spot: &BlockPlacement, bytes: usize) -> Vec<(usize, usize)> {
         self.space.ranges(spot, bytes)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::schedule::{IntervalId, Layout, Spot};
+use crate::schedule::{IntervalId, Layout, BlockPlacement};
 
 /// A place in a layout: the blocks that the op under way has still to take.
 ///
@@ -14,7 +14,7 @@ pub struct Guide {
     next: usize,
     end: usize,
     /// Where the next block is to be if it is not planned.
-    otherwise: Option<Spot>,
+    otherwise: Option<BlockPlacement>,
 }
 
 impl Guide {
@@ -64,7 +64,7 @@ impl Guide {
 pub struct Planned {
     /// Which; none if it is not of the op.
     index: Option<usize>,
-    pub spot: Spot,
+    pub spot: BlockPlacement,
 }
 
 #[cfg(test)]
@@ -74,17 +74,17 @@ mod tests {
 
     #[test]
     fn an_op_that_departs_finds_the_next_of_its_size_and_confuses_no_other() {
-        let block = |op, bytes, offset| PlannedBlock { op, bytes, spot: Spot::At(offset) };
+        let block = |op, bytes, offset| PlannedBlock { op, bytes, spot: BlockPlacement::At(offset) };
         let blocks = vec![block(0, 256, 0), block(2, 256, 512), block(2, 512, 1024), block(2, 256, 2048)];
-        let residents = vec![(IntervalId(5), Spot::At(3072))];
+        let residents = vec![(IntervalId(5), BlockPlacement::At(3072))];
         let layout = Arc::new(Layout { blocks, residents, limit_bytes: 4096 });
         let mut guide = Guide::default();
         let take = |guide: &mut Guide, bytes| {
             let planned = guide.next(bytes);
             planned.iter().for_each(|planned| guide.took(planned));
             planned.map(|planned| match planned.spot {
-                Spot::At(offset) => offset,
-                Spot::On(_) => unreachable!("all spots are offsets"),
+                BlockPlacement::At(offset) => offset,
+                BlockPlacement::On(_) => unreachable!("all spots are offsets"),
             })
         };
         assert_eq!((guide.limit_bytes(), take(&mut guide, 256)), (None, None));

@@ -10,7 +10,7 @@ use super::free_list::Placement;
 use super::views::{self, Runs, Views};
 use crate::engine::{Engine, EngineError, Span};
 use crate::pool::submit::{self, Pending};
-use crate::schedule::Spot;
+use crate::schedule::BlockPlacement;
 
 /// Addresses that are reserved at a time for views, as a multiple of the pages there may be: views are remembered until
 /// their addresses come up again, and a loop that finds all its own maps nothing.
@@ -304,13 +304,13 @@ impl AddressSpace for Paged {
     fn allocate_at(
         &mut self,
         engine: &dyn Engine,
-        spot: &Spot,
+        spot: &BlockPlacement,
         bytes: usize,
         _: Room,
     ) -> Result<Placed, EngineError> {
         match spot {
-            &Spot::At(offset) => self.allocate_from(engine, offset, bytes),
-            Spot::On(pages) => self.allocate_on(engine, pages, bytes),
+            &BlockPlacement::At(offset) => self.allocate_from(engine, offset, bytes),
+            BlockPlacement::On(pages) => self.allocate_on(engine, pages, bytes),
         }
     }
 
@@ -389,17 +389,17 @@ impl AddressSpace for Paged {
         }
     }
 
-    fn is_at(&self, block: Block, spot: &Spot) -> bool {
+    fn is_at(&self, block: Block, spot: &BlockPlacement) -> bool {
         match spot {
-            &Spot::At(offset) => (block.slab, block.offset) == (0, offset),
-            Spot::On(pages) => self.is_on(block, pages),
+            &BlockPlacement::At(offset) => (block.slab, block.offset) == (0, offset),
+            BlockPlacement::On(pages) => self.is_on(block, pages),
         }
     }
 
-    fn ranges(&self, spot: &Spot, bytes: usize) -> Vec<(usize, usize)> {
+    fn ranges(&self, spot: &BlockPlacement, bytes: usize) -> Vec<(usize, usize)> {
         match spot {
-            &Spot::At(offset) => vec![(offset, bytes)],
-            Spot::On(pages) => self.ranges_of(pages),
+            &BlockPlacement::At(offset) => vec![(offset, bytes)],
+            BlockPlacement::On(pages) => self.ranges_of(pages),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::block::Block;
 use super::free_list::Placement;
 use crate::engine::{Engine, EngineError, Span, Tier};
 use crate::pool::submit::Pending;
-use crate::schedule::Spot;
+use crate::schedule::BlockPlacement;
 
 /// Slabs of `slab_bytes`, or larger if one block needs it.
 #[derive(Debug)]
@@ -62,11 +62,11 @@ impl AddressSpace for Slabs {
     fn allocate_at(
         &mut self,
         engine: &dyn Engine,
-        spot: &Spot,
+        spot: &BlockPlacement,
         bytes: usize,
         room: Room,
     ) -> Result<Placed, EngineError> {
-        let &Spot::At(offset) = spot else { return Ok(None) };
+        let &BlockPlacement::At(offset) = spot else { return Ok(None) };
         if self.slabs.is_empty() {
             self.map(engine, self.slab_bytes.min(room.unmapped_bytes))?;
         }

@@ -9,11 +9,11 @@ use super::pages::Paged;
 use super::slabs::Slabs;
 use super::unbounded::Endless;
 use crate::OvercommitDevice;
-use crate::config::{Sabotage, Settings};
+use crate::config::{PlantedFault, Settings};
 use crate::engine::{ALIGN_BYTES, Engine, EngineError, Tier};
 use crate::error::Error;
 use crate::pool::submit::Pending;
-use crate::schedule::Spot;
+use crate::schedule::BlockPlacement;
 use crate::trace::Journal;
 
 /// Host memory is mapped in slabs of this size: large enough that mapping (pinning, on a GPU) is rare.
@@ -47,12 +47,12 @@ impl Memory {
         let (budget, host_limit) = (settings.budget_bytes, settings.host_limit_bytes);
         engine.bound(Tier::Host, host_limit);
         let (limit_bytes, addresses): (usize, Box<dyn AddressSpace>) = match settings.page_bytes(budget) {
-            page_bytes if settings.endless => {
+            page_bytes if settings.unbounded_addresses => {
                 let whole_pages = settings.whole_pages(budget) / ALIGN_BYTES * ALIGN_BYTES;
                 (whole_pages, Box::new(Endless::new(Tier::Device, whole_pages, page_bytes)))
             }
             Some(page_bytes) => {
-                let early = settings.sabotage == Some(Sabotage::EarlyMapping);
+                let early = settings.planted_fault == Some(PlantedFault::EarlyMapping);
                 let pages = Paged::new(budget / page_bytes, page_bytes, early);
                 (pages.limit_bytes(), Box::new(pages))
             }
@@ -78,7 +78,7 @@ impl Memory {
     }
 
     /// A block of device memory at a certain place; `None` if that is not free.
-    pub fn allocate_at(&mut self, spot: &Spot, bytes: usize) -> Result<Option<Placed>, Error> {
+    pub fn allocate_at(&mut self, spot: &BlockPlacement, bytes: usize) -> Result<Option<Placed>, Error> {
         let placed = self.device.allocate_at(&*self.engine, spot, bytes);
         placed.map_err(|error| self.error(error))
     }

@@ -8,7 +8,7 @@ use super::allocation_trace::Takings;
 use super::block::Block;
 use crate::engine::{Engine, EngineError, Span, Tier, in_memory};
 use crate::pool::submit::Pending;
-use crate::schedule::Spot;
+use crate::schedule::BlockPlacement;
 
 /// Memory of so many bytes. No address is used twice.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl AddressSpace for Endless {
     }
 
     /// No address can be chosen.
-    fn allocate_at(&mut self, _: &dyn Engine, _: &Spot, _: usize, _: Room) -> Result<Placed, EngineError> {
+    fn allocate_at(&mut self, _: &dyn Engine, _: &BlockPlacement, _: usize, _: Room) -> Result<Placed, EngineError> {
         Ok(None)
     }
 

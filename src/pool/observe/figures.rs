@@ -8,7 +8,7 @@ use crate::pool::Pool;
 use crate::pool::memory::allocation_trace::Takings;
 use crate::pool::memory::arena::Arena;
 use crate::pool::observe::observer::Residents;
-use crate::schedule::{IntervalId, Log};
+use crate::schedule::{IntervalId, RequestLog};
 use crate::stats::Counters;
 use crate::trace::{Event, Header, Recording};
 
@@ -86,7 +86,7 @@ impl Pool {
     }
 
     /// Storages looked at so far for what is to leave.
-    pub fn looks(&self) -> u64 {
+    pub fn candidates_scanned(&self) -> u64 {
         self.observer.candidates_scanned.get()
     }
 
@@ -106,7 +106,7 @@ impl Pool {
         if self.memory.device.peak_bytes() > self.observer.usage.peak.0 {
             self.observer.usage.peak = (self.memory.device.peak_bytes(), self.observer.clock);
         }
-        if self.settings.portrait_at == Some(self.observer.clock) {
+        if self.settings.snapshot_at == Some(self.observer.clock) {
             self.observer.snapshot = self.graph.residents();
         }
     }
@@ -147,7 +147,7 @@ impl Pool {
     ///
     /// # Errors
     /// A failure of work that was submitted before.
-    pub fn learned(&mut self) -> Result<Option<(Log, usize)>, Error> {
+    pub fn learned(&mut self) -> Result<Option<(RequestLog, usize)>, Error> {
         let Some((mut log, period)) = self.follower.whole_log(&self.graph, &mut self.memory) else {
             return Ok(None);
         };

@@ -3,7 +3,7 @@
 use crate::config::Planning;
 use crate::liveness::MOST_PERIOD;
 use crate::pool::Pool;
-use crate::schedule::Log;
+use crate::schedule::RequestLog;
 use crate::stats::PlanningState as State;
 
 impl Pool {
@@ -54,7 +54,7 @@ impl Pool {
     }
 
     /// What the log lacks.
-    fn state_of_log(&self, log: &Log) -> State {
+    fn state_of_log(&self, log: &RequestLog) -> State {
         let (tracker, logged_ops) = (&self.follower.streams[log.stream].tracker, log.ops());
         match (tracker.period(), tracker.likeness()) {
             (Some(period), _) => {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::op::Tally;
 use crate::pool::remat::storage::TierCopy;
-use crate::schedule::Log;
+use crate::schedule::RequestLog;
 
 /// The number of a storage, what was counted of it, and where that is.
 pub type Tallied = (u64, Tally, TierCopy);
@@ -14,7 +14,7 @@ pub type Tallied = (u64, Tally, TierCopy);
 #[derive(Debug, Default)]
 pub struct Requests {
     /// Since memory was short, until that is planned.
-    pub log: Option<Box<Log>>,
+    pub log: Option<Box<RequestLog>>,
     /// Whether iterations are planned.
     pub plans_iterations: bool,
     /// Whether there is to be a log.

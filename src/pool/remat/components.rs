@@ -11,11 +11,11 @@ pub type Member = u32;
 /// Union-find (Galler and Fischer, CACM 1964) whose places are given up once nothing names them.
 #[derive(Debug, Default)]
 pub struct Components {
-    places: Table<Place>,
+    places: Table<Cursor>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct Cursor {
     parent: Option<Member>,
     /// Places below it, and one for the storage while that is evicted.
     references: u32,
@@ -41,7 +41,7 @@ impl Components {
 
     /// A storage was evicted, in the neighbourhood of others.
     pub fn join(&mut self, cost_ns: u64, neighbours: impl IntoIterator<Item = Member>) -> Member {
-        let member = self.places.insert(Place { parent: None, references: 1, own_ns: cost_ns, cost_ns });
+        let member = self.places.insert(Cursor { parent: None, references: 1, own_ns: cost_ns, cost_ns });
         for neighbour in neighbours {
             let (a, b) = (self.root(member), self.root(neighbour));
             if a != b {

@@ -160,7 +160,7 @@ mod tests {
     use crate::engine::Engine;
     use crate::engine::sim::{SimEngine, profiles};
     use crate::op::{Binary, Dtype, Op, Scalar, Shape, View};
-    use crate::policy::Knowledge;
+    use crate::policy::CostModel;
     use crate::pool::Pool;
     use crate::pool::input::Input;
 
@@ -191,7 +191,7 @@ mod tests {
 
     /// All that could leave are asked for.
     fn ask(pool: &mut Pool, most_ns: u64) {
-        let Knowledge::Neighbourhood { most } = pool.follower.rule().knows() else {
+        let CostModel::Neighbourhood { most } = pool.follower.rule().knows() else {
             panic!("the default knows it")
         };
         pool.graph.heed_changes(most);

@@ -69,7 +69,7 @@ impl Pool {
     /// Runs a recipe whose inputs are stored and wanted; they are wanted no more if it could be run.
     fn replay(&mut self, recipe: RecipeId) -> Result<(), Error> {
         let Recipe { instruction, inputs: ids, .. } = self.graph.recipe(recipe).clone();
-        let plan = match self.settings.sabotage {
+        let plan = match self.settings.planted_fault {
             None => instruction,
             Some(fault) => fault.spoil(&*self.submitter.engine, &instruction),
         };

@@ -1,30 +1,30 @@
-//! Costs against gains: what is cheap to have back, large, and not needed for long goes first. Where the future is not known, what was
-//! not used for long is taken to stay so.
+//! A rule that weighs costs against gains: the storage goes first that is cheap to have back, large, and not needed for long.
+//! If the future is unknown, a storage that was not used for long is expected to stay unused.
 
-use super::{Candidate, Knowledge, Reactive, Ways};
-use crate::schedule::{Eviction, Weighed};
+use super::reactive::{Candidate, CostModel, EvictionCosts, Reactive};
+use crate::schedule::{Eviction, WeightedRule};
 
-/// Ops until the next use that count as many, and so do all beyond.
-const MOST_OPS: f64 = 1e12;
-/// A storage of less than this part of what is needed is not worth a copy or an op of its own.
+/// A larger number of ops until the next use counts as this many.
+const MAX_OPS: f64 = 1e12;
+/// A storage of less than this part of the need is not worth a copy or an op of its own.
 const SMALL_PART: usize = 1024;
 
-impl Weighed {
-    /// What it gains that a storage is away.
+impl WeightedRule {
+    /// The gain of evicting a storage.
     pub fn gain(&self, candidate: &Candidate) -> f64 {
-        let until_next = candidate.next_use_ops.map_or(1.0, |ops| (ops as f64).min(MOST_OPS));
+        let until_next = candidate.next_use_ops.map_or(1.0, |ops| (ops as f64).min(MAX_OPS));
         let idle = power((candidate.idle_ns as f64).max(1.0), self.idle);
         candidate.size_bytes as f64 * idle * power(until_next, self.until_next)
     }
 
-    /// What is evicted weighs the least.
+    /// The weight of a candidate. The candidate with the least weight is evicted.
     pub fn weight(&self, cost_ns: u64, gain: f64) -> f64 {
-        // One nanosecond, so that of what costs nothing the one goes that is needed last.
+        // A nanosecond is added so that among storages that cost nothing the one goes that is needed last.
         (cost_ns as f64 + 1.0) / gain
     }
 }
 
-/// A power: those that plans are searched with without a logarithm, since every storage is asked whenever one leaves.
+/// A power. The exponents that plans are searched with take no logarithm, since every storage is weighed at every eviction.
 fn power(value: f64, exponent: f64) -> f64 {
     match exponent {
         0.0 => 1.0,
@@ -35,8 +35,8 @@ fn power(value: f64, exponent: f64) -> f64 {
     }
 }
 
-impl Reactive for Weighed {
-    fn weighs(&self) -> Option<&Weighed> {
+impl Reactive for WeightedRule {
+    fn weighs(&self) -> Option<&WeightedRule> {
         Some(self)
     }
 
@@ -44,17 +44,17 @@ impl Reactive for Weighed {
         need_bytes / SMALL_PART
     }
 
-    fn knows(&self) -> Knowledge {
-        Knowledge::Neighbourhood { most: 16 }
+    fn knows(&self) -> CostModel {
+        CostModel::Neighbourhood { most: 16 }
     }
 
     fn prefetches(&self) -> bool {
         true
     }
 
-    fn how(&self, ways: Ways) -> Option<Eviction> {
-        match (ways.move_ns, ways.remake_ns) {
-            (Some(move_ns), Some(remake_ns)) if remake_ns < move_ns => Some(Eviction::Drop),
+    fn how(&self, ways: EvictionCosts) -> Option<Eviction> {
+        match (ways.move_ns, ways.rematerialize_ns) {
+            (Some(move_ns), Some(rematerialize_ns)) if rematerialize_ns < move_ns => Some(Eviction::Drop),
             (Some(_), _) => Some(Eviction::Offload),
             (None, Some(_)) => Some(Eviction::Drop),
             (None, None) => None,
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn the_cheaper_way_is_taken() {
-        let how = |move_ns, remake_ns| Weighed::default().how(Ways { move_ns, remake_ns });
+        let how = |move_ns, rematerialize_ns| WeightedRule::default().how(EvictionCosts { move_ns, rematerialize_ns });
         assert_eq!(how(Some(100), Some(99)), Some(Eviction::Drop));
         assert_eq!(how(Some(100), Some(100)), Some(Eviction::Offload));
         assert_eq!(how(Some(100), None), Some(Eviction::Offload));

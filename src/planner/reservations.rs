@@ -1,62 +1,74 @@
-//! Which intervals are spent on the host, such that no op waits: each copy is booked on its lane, out as early and back as
-//! late as possible, as in Zhang et al., *Efficient Memory Management for GPU-based Deep Learning Systems*
-//! (arXiv:1903.06631), section 4 (AutoSwap), but by what it would cost to have the bytes back otherwise, and with time as a
-//! circle: what an iteration leaves to the next may be away in between. A copy out is made beside the op that reads the
-//! storage last before it is away, and once: what comes back is on the host still.
+//! Which intervals are spent on the host so that no op waits. Each copy is reserved on its lane, out as early and back as late
+//! as possible, as in Zhang et al., *Efficient Memory Management for GPU-based Deep Learning Systems* (arXiv:1903.06631),
+//! section 4 (AutoSwap). Unlike there, storages are ranked by the cost of having them back otherwise, and time is a circle: a
+//! storage that an iteration leaves to the next may be away in between. A copy out runs at the same time as the last reader
+//! before the interval, and it runs once, since the host keeps the bytes of a storage that comes back.
 
 use std::ops::Range;
 
 use hashbrown::HashMap;
 
-use super::iteration::{Iteration, Slot, Step};
-use super::lanes::{Copy, Lanes};
+use super::iteration::{Iteration, IterationStep, Slot};
+use super::lanes::{CopyLanes, PlannedCopy};
 use crate::engine::{Props, in_memory};
 use crate::schedule::{Eviction, IntervalId, Schedule};
 
-/// Times and needs of an iteration in which nothing is evicted.
+/// The times and needs of an iteration in which nothing is evicted.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     /// When each op begins, and when the last one ends.
     begins_ns: Vec<u64>,
-    /// Device memory at each op: what the program holds, and the op's workspace.
+    /// The device memory at each op: the program's storages and the op's workspace.
     need_bytes: Vec<usize>,
-    /// Intervals that could be spent on the host, the dearest to have back otherwise first.
-    candidates: Vec<Candidate>,
+    /// The intervals that could be spent on the host, by the cost of having the storage back otherwise, the highest first.
+    candidates: Vec<OffloadCandidate>,
     /// By interval.
     sources: Vec<Source>,
     props: Props,
-    /// What is no smaller takes whole pages.
+    /// Storages of at least this size take whole pages.
     page_bytes: Option<usize>,
 }
 
-/// From when on a copy to the host is made: an op that reads a storage need not have run for its bytes to be copied.
+/// When a copy to the host can begin. It need not wait for the ops that only read the storage.
 #[derive(Clone, Copy, Debug)]
 struct Source {
     slot: Slot,
     size_bytes: usize,
-    /// The one before in the iteration; itself if there is none.
+    /// The interval before in the iteration, or this one if there is none.
     interval: IntervalId,
-    /// The op after which that begins.
+    /// The op after which that interval begins.
     op: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Candidate {
+struct OffloadCandidate {
     interval: IntervalId,
-    /// The op after which it begins, and that before which it ends: later than `end` of the iteration if in the next.
+    /// The op after which the interval begins, and the op before which it ends. The latter is beyond the iteration's end if it
+    /// is in the next.
     from: usize,
     until: usize,
-    /// Predicted time of the op that made it, by its size; infinite where it cannot be made again.
+    /// The predicted time of the op that made the storage, by its size. It is infinite if the storage cannot be recomputed.
     cost_per_byte: f64,
 }
 
-/// That copies of an interval are to be booked.
+/// Says that copies of an interval are reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Booking {
-    /// Before those of higher ranks.
+pub struct CopyReservation {
+    /// Lower ranks are reserved first.
     pub rank: u32,
-    /// The op for which it comes back in between, if there is one.
+    /// The op for which the storage comes back in between, if there is one.
     pub visited: Option<u32>,
+}
+
+/// How many copies are reserved, and when the storages leave.
+#[derive(Clone, Copy, Debug)]
+pub struct ReservationLimits {
+    /// Copies are reserved until the program fits this budget.
+    pub budget_bytes: usize,
+    /// Copies are reserved until the lanes are busy for this fraction of the time.
+    pub lanes_part: f64,
+    /// A storage leaves as soon as its copy is predicted to be done, instead of when memory is short.
+    pub at_once: bool,
 }
 
 impl Timeline {
@@ -64,21 +76,21 @@ impl Timeline {
         let mut begins_ns = vec![0];
         let mut need_bytes = Vec::new();
         let bytes = |slot: u32| in_memory(iteration.size_bytes[slot as usize], page_bytes);
-        // What the iteration before left and nothing uses leaves before all else.
+        // Storages that the iteration before left and that nothing uses leave before all others.
         let is_left = |slot: usize| iteration.begun.get(slot).is_some_and(Option::is_none);
         let begun = (0..iteration.successors.len()).filter(|&slot| !is_left(slot));
         let mut live_bytes: usize = begun.map(|slot| bytes(slot as u32)).sum();
         let mut cost_ns = vec![None; iteration.size_bytes.len()];
-        // So does what nothing uses any more.
+        // So do storages that are dead but held.
         let mut left_bytes = vec![0; iteration.ops.len()];
-        let in_vain = if recompute { iteration.held_in_vain() } else { Vec::new() };
-        let left = iteration.left_over().into_iter().chain(in_vain);
+        let dead = if recompute { iteration.dead_but_held() } else { Vec::new() };
+        let left = iteration.left_over().into_iter().chain(dead);
         let left = left.map(|interval| iteration.of_interval[interval.0 as usize]);
         let left: HashMap<Slot, u32> = left.collect();
         left.iter().for_each(|(&slot, &op)| left_bytes[op as usize] += bytes(slot));
         for step in &iteration.steps {
             match step {
-                Step::Op { instruction, inputs, outputs } => {
+                IterationStep::Op { instruction, inputs, outputs } => {
                     let end_ns = begins_ns[begins_ns.len() - 1] + instruction.launch_ns;
                     begins_ns.push(end_ns);
                     live_bytes += outputs.iter().map(|&slot| bytes(slot)).sum::<usize>();
@@ -96,10 +108,10 @@ impl Timeline {
                         outputs.iter().for_each(|&slot| cost_ns[slot as usize] = Some(instruction.launch_ns));
                     }
                 }
-                Step::Write(slot) => live_bytes += bytes(*slot),
-                Step::Free(slot) if is_left(*slot as usize) || left.contains_key(slot) => {}
-                Step::Free(slot) => live_bytes -= bytes(*slot),
-                Step::Read(_) | Step::Sync => {}
+                IterationStep::Write(slot) => live_bytes += bytes(*slot),
+                IterationStep::Free(slot) if is_left(*slot as usize) || left.contains_key(slot) => {}
+                IterationStep::Free(slot) => live_bytes -= bytes(*slot),
+                IterationStep::Read(_) | IterationStep::Sync => {}
             }
         }
         let sources = sources(iteration);
@@ -113,7 +125,7 @@ impl Timeline {
             let may_leave = |&ops: &u32| ops > 1 && size_bytes > 0 && interval.may_move;
             let Some(next_ops) = interval.next_ops.filter(may_leave) else { continue };
             let cost_ns = cost_ns[slot as usize].filter(|_| recompute);
-            timeline.candidates.push(Candidate {
+            timeline.candidates.push(OffloadCandidate {
                 interval: IntervalId(index as u32),
                 from: op as usize + 1,
                 until: (op + next_ops) as usize,
@@ -121,13 +133,13 @@ impl Timeline {
             });
         }
         timeline.candidates.sort_by(|a, b| {
-            let length = |candidate: &Candidate| candidate.until - candidate.from;
+            let length = |candidate: &OffloadCandidate| candidate.until - candidate.from;
             b.cost_per_byte.total_cmp(&a.cost_per_byte).then(length(b).cmp(&length(a)))
         });
         timeline
     }
 
-    /// The same with some time before each op, for what is made again then: lanes have that time too.
+    /// The same timeline with a pause before each op, for recomputations. The lanes have that time too.
     pub fn with_pauses(&self, pauses_ns: &[u64]) -> Timeline {
         let mut paused_ns = 0;
         let pauses_ns = pauses_ns.iter().map(|pause_ns| {
@@ -145,12 +157,12 @@ impl Timeline {
         self.need_bytes.len()
     }
 
-    /// Device memory at each op, if nothing leaves.
+    /// The device memory at each op if nothing is evicted.
     pub fn need_bytes(&self) -> &[usize] {
         &self.need_bytes
     }
 
-    /// What a storage takes.
+    /// The memory that a storage takes.
     pub fn in_memory(&self, size_bytes: usize) -> usize {
         in_memory(size_bytes, self.page_bytes)
     }
@@ -166,17 +178,18 @@ impl Timeline {
     }
 
     /// Lanes without copies.
-    pub fn lanes(&self) -> Lanes {
-        Lanes::new(self.period_ns(), self.period_ns())
+    pub fn lanes(&self) -> CopyLanes {
+        CopyLanes::new(self.period_ns(), self.period_ns())
     }
 
-    /// A copy out when the first of these ops begins, and back before the one after them, as if there were no others.
-    pub fn copy_of(&self, interval: IntervalId, ops: Range<usize>) -> Copy {
+    /// The copies of an interval, out when the first of these ops begins and back before the op after the last, without other
+    /// copies.
+    pub fn copy_of(&self, interval: IntervalId, ops: Range<usize>) -> PlannedCopy {
         let (from_ns, until_ns) = (self.begin_ns(ops.start), self.begin_ns(ops.end));
         let Source { slot, size_bytes, op, .. } = self.sources[interval.0 as usize];
         let copy_ns = self.copy_ns(size_bytes);
         let ready_ns = self.begin_ns(op + 1);
-        Copy {
+        PlannedCopy {
             interval,
             slot,
             bytes: self.in_memory(size_bytes) as i64,
@@ -192,52 +205,52 @@ impl Timeline {
     }
 
     /// A copy back for an op while another copy has the storage away.
-    pub fn visit(&self, copy: Copy, op: usize) -> Copy {
+    pub fn visit(&self, copy: PlannedCopy, op: usize) -> PlannedCopy {
         let until_ns = self.begin_ns(op);
         let back_ns = until_ns.saturating_sub(copy.copy_ns);
-        Copy { is_clean: true, is_visit: true, until_ns, back_ns, ..copy }
+        PlannedCopy { is_clean: true, is_visit: true, until_ns, back_ns, ..copy }
     }
 
-    /// The ops at which it is there in between.
-    pub fn visited(&self, copy: &Copy) -> Range<usize> {
+    /// The ops at which a visiting storage is on the device.
+    pub fn visited(&self, copy: &PlannedCopy) -> Range<usize> {
         self.op_at(copy.back_ns)..self.op_at(copy.until_ns) + 1
     }
 
-    /// When an op begins; ops beyond the last are those of the next iteration.
+    /// When an op begins. Ops beyond the last are those of the next iteration.
     fn begin_ns(&self, op: usize) -> u64 {
         let (iterations, op) = (op / self.ops(), op % self.ops());
         iterations as u64 * self.begins_ns[self.ops()] + self.begins_ns[op]
     }
 
-    /// The op at work at some time.
+    /// The op that runs at some time.
     fn op_at(&self, ns: u64) -> usize {
         let period_ns = self.begins_ns[self.ops()];
         let op = self.begins_ns.partition_point(|&begin_ns| begin_ns <= ns % period_ns) - 1;
         (ns / period_ns) as usize * self.ops() + op
     }
 
-    /// Adds to a schedule what is to be on the host, and when it comes back, until the program fits the budget or the lanes
-    /// are at work for a part of the time. `at_once`: it leaves when it is predicted to be there, not when room is needed.
-    pub fn book(
+    /// Reserves copies until the program fits the budget or the lanes are busy, and adds them to a schedule.
+    pub fn reserve(
         &self,
         schedule: &mut Schedule,
-        budget_bytes: usize,
-        lanes_part: f64,
-        at_once: bool,
-        booking: impl Fn(IntervalId) -> Option<Booking>,
+        limits: ReservationLimits,
+        reservation: impl Fn(IntervalId) -> Option<CopyReservation>,
     ) {
-        let most_ns = (self.period_ns() as f64 * lanes_part) as u64;
-        let mut lanes = Lanes::new(self.period_ns(), most_ns);
+        let ReservationLimits { budget_bytes, lanes_part, at_once } = limits;
+        let max_ns = (self.period_ns() as f64 * lanes_part) as u64;
+        let mut lanes = CopyLanes::new(self.period_ns(), max_ns);
         let mut excess = Excess::new(self, budget_bytes);
-        let ranked =
-            self.candidates.iter().filter_map(|candidate| Some((booking(candidate.interval)?, candidate)));
+        let ranked = self
+            .candidates
+            .iter()
+            .filter_map(|candidate| Some((reservation(candidate.interval)?, candidate)));
         let mut ranked: Vec<_> = ranked.collect();
-        ranked.sort_by_key(|(booking, _)| booking.rank);
-        for (Booking { visited, .. }, candidate) in ranked {
+        ranked.sort_by_key(|(reservation, _)| reservation.rank);
+        for (CopyReservation { visited, .. }, candidate) in ranked {
             if excess.is_none() {
                 break;
             }
-            let Candidate { interval, from, until, .. } = *candidate;
+            let OffloadCandidate { interval, from, until, .. } = *candidate;
             let copy = self.copy_of(interval, from..until);
             if excess.is_lessened_by(&copy) && lanes.add(copy, |copy| excess.is_lessened_by(copy)) {
                 if let Some(op) = visited
@@ -257,7 +270,7 @@ impl Timeline {
             }
         }
         lanes.copies.sort_by_key(|copy| copy.back_ns % self.period_ns());
-        let fetch = |copy: &Copy| ((self.op_at(copy.back_ns) % self.ops()) as u32, copy.interval);
+        let fetch = |copy: &PlannedCopy| ((self.op_at(copy.back_ns) % self.ops()) as u32, copy.interval);
         if at_once {
             let away = lanes.copies.iter().filter(|copy| !copy.is_visit);
             let away = away.map(|copy| (copy.interval, self.away(copy)));
@@ -271,7 +284,7 @@ impl Timeline {
     }
 
     /// The ops at which a storage is away.
-    pub fn away(&self, copy: &Copy) -> Range<usize> {
+    pub fn away(&self, copy: &PlannedCopy) -> Range<usize> {
         let from = self.op_at(copy.out_ns) + 1;
         from..self.op_at(copy.back_ns).max(from)
     }
@@ -287,11 +300,11 @@ fn sources(iteration: &Iteration) -> Vec<Source> {
     sources.collect()
 }
 
-/// By how much the program exceeds the budget at each op, with what is away.
+/// The excess over the budget at each op, with the storages that are away.
 struct Excess<'a> {
     timeline: &'a Timeline,
     left_bytes: Vec<i64>,
-    /// Of each copy that is counted: when it is away, in time and in ops.
+    /// For each copy that is counted, when its storage is away, in time and in ops.
     counted: Vec<([u64; 2], Range<usize>)>,
 }
 
@@ -305,16 +318,16 @@ impl<'a> Excess<'a> {
         self.left_bytes.iter().all(|&left_bytes| left_bytes <= 0)
     }
 
-    fn is_lessened_by(&self, copy: &Copy) -> bool {
+    fn is_lessened_by(&self, copy: &PlannedCopy) -> bool {
         self.timeline.away(copy).any(|op| self.left_bytes[op % self.left_bytes.len()] > 0)
     }
 
-    /// Counts copies, those that were counted before anew.
-    fn update(&mut self, copies: &[Copy]) {
+    /// Counts new copies, and those whose times changed.
+    fn update(&mut self, copies: &[PlannedCopy]) {
         for (index, copy) in copies.iter().enumerate() {
             let times_ns = [copy.out_ns, copy.back_ns];
             if copy.is_visit && index == self.counted.len() {
-                // That it is there in between does not count.
+                // A visit does not change the excess.
                 self.counted.push((times_ns, 0..0));
             }
             if copy.is_visit || self.counted.get(index).is_some_and(|(before_ns, _)| *before_ns == times_ns) {
@@ -330,7 +343,7 @@ impl<'a> Excess<'a> {
         }
     }
 
-    /// Bytes are away from a later op on, or an earlier one.
+    /// Moves the beginning or end of the ops at which bytes are away.
     fn shift(&mut self, before: usize, after: usize, bytes: i64) {
         let (ops, bytes) =
             (before.min(after)..before.max(after), if after > before { bytes } else { -bytes });
@@ -356,12 +369,20 @@ mod tests {
             page_bytes: None,
         };
         let (mut lanes, mut excess) = (timeline.lanes(), Excess::new(&timeline, 60));
-        // Each makes those before it wait, or come back earlier; the last two are away across the iteration's end.
+        // Each copy makes those before it wait or come back earlier. The last two storages are away across the iteration's end.
         let copies = [(10, 90, 10), (5, 95, 10), (0, 100, 5), (60, 140, 10), (70, 120, 5)];
         for (interval, (from_ns, until_ns, copy_ns)) in (0..).zip(copies) {
             let (slot, ready_ns, interval) = (interval, from_ns, IntervalId(interval));
-            let copy =
-                Copy { interval, slot, bytes: 10, copy_ns, ready_ns, from_ns, until_ns, ..Copy::default() };
+            let copy = PlannedCopy {
+                interval,
+                slot,
+                bytes: 10,
+                copy_ns,
+                ready_ns,
+                from_ns,
+                until_ns,
+                ..PlannedCopy::default()
+            };
             assert!(lanes.add(copy, |_| true));
             excess.update(&lanes.copies);
             let mut left_bytes = vec![40; 10];
