@@ -104,7 +104,7 @@ pub fn run(
     }
     let settled = ITERATIONS - 1;
     let step_ns = (end_ns(&engine) - begins_ns[settled]) / (iterations - settled) as u64;
-    let ScheduleOutcome { evicted: decisions, rematerialized: rematerialized, copied } = running.pool.done();
+    let ScheduleOutcome { evicted: decisions, rematerialized, copied } = running.pool.done();
     let ran = engine.recorded();
     let awaited = awaited(&ran, &copied);
     let residents = running.pool.residents_in_intervals();
