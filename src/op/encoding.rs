@@ -1,6 +1,6 @@
 //! How values are kept in fewer bits between their uses: how many bits, in words of 32.
 
-use super::kinds::named;
+use super::named::named;
 use super::{Counts, Dtype, FormParts, Op, Planes, Pool2d, ROW, Shape, Sparse, Tally, Unary, View};
 
 named! {
