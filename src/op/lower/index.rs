@@ -1,8 +1,9 @@
 use bytemuck::{Pod, Zeroable};
 
+use super::call::{RAW, dtypes};
 use super::pointwise::copy_view;
 use super::space::{Dim, Space};
-use super::{Calls, KernelCall, KernelName, Placed, RAW, Request, TEAM, dtypes};
+use super::{Calls, KernelCall, KernelName, Placed, Request, TEAM};
 use crate::op::{Dtype, MAX_RANK, Update, View};
 
 /// Arguments of reading and updating by index (`Indexed` in `index.cu`).

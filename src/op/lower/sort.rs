@@ -1,7 +1,8 @@
 use bytemuck::{Pod, Zeroable};
 
+use super::call::dtypes;
 use super::space::{Dim, Space};
-use super::{Calls, KernelCall, KernelName, Request, TEAM, dtypes};
+use super::{Calls, KernelCall, KernelName, Request, TEAM};
 use crate::op::{Dtype, Op, View};
 
 /// Arguments of sorting (`Sort` in `sort.cu`).

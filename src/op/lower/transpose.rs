@@ -1,7 +1,8 @@
 use bytemuck::{Pod, Zeroable};
 
+use super::call::RAW;
 use super::space::{Dim, MAX_OPERANDS, Space};
-use super::{Calls, KernelCall, KernelName, RAW};
+use super::{Calls, KernelCall, KernelName};
 use crate::op::Dtype;
 
 /// Arguments of a transposing copy (`Transpose` in `move.cu`).
