@@ -3,8 +3,7 @@
 
 use crate::op::{Origin, Reads};
 
-use super::layers::Layer;
-use super::phases::Phase;
+use super::parts::{Layer, Phase};
 
 /// An iteration that repeats.
 #[derive(Clone, Debug, Default)]
@@ -149,37 +148,6 @@ impl Dataflow {
             }
             self.values[value].gaps.push(place);
             self.gaps.push(Gap { value, from: at, reads, until: None });
-        }
-    }
-
-    /// All is told: works out what follows from it.
-    pub fn finish(&mut self) {
-        for value in 0..self.values.len() {
-            let Some(successor) = self.values[value].successor else { continue };
-            let last = self.values[successor].gaps.last().copied();
-            if let (Some(last), Some(&first)) = (last, self.values[value].gaps.first()) {
-                let Gap { from, reads, .. } = self.gaps[first];
-                self.gaps[last].until = Some((from + self.ops.len(), reads));
-            }
-        }
-        self.count_bytes();
-        super::phases::find(self);
-        super::layers::find(self);
-    }
-
-    fn count_bytes(&mut self) {
-        let mut change = vec![0isize; self.ops.len() + 1];
-        for value in &self.values {
-            let begin = value.made_by.or(value.gaps.first().map(|&gap| self.gaps[gap].from)).unwrap_or(0);
-            change[if value.persists { 0 } else { begin }] += value.size_bytes as isize;
-            if let Some(freed_after) = value.freed_after {
-                change[freed_after + 1] -= value.size_bytes as isize;
-            }
-        }
-        let mut live_bytes = 0;
-        for (op, change) in self.ops.iter_mut().zip(change) {
-            live_bytes += change;
-            op.need_bytes = (live_bytes + op.extra_bytes).max(0) as usize;
         }
     }
 

@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use super::tracker::Observed;
+use super::Signature;
 
 /// Ops that a place in the stream is recognised by.
 const GRAM: usize = 8;
@@ -13,6 +13,19 @@ const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 pub const UNKNOWN: u32 = 0;
 /// It was dropped before it was touched again.
 pub const NEVER: u32 = u32::MAX;
+
+/// What is told of an op.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed {
+    /// What it is like.
+    pub signature: Signature,
+    /// What the program holds now that it has run.
+    pub live_bytes: usize,
+    /// Its workspace.
+    pub scratch_bytes: usize,
+    /// Its predicted time.
+    pub launch_ns: u64,
+}
 
 /// Ops in order, each with a signature and a slot for each operand.
 #[derive(Debug, Default)]

@@ -6,33 +6,7 @@
 //! of that layer. Means over all pixels are no pools, since they are reductions here.
 
 use super::dataflow::Dataflow;
-use super::phases::Phase;
-
-/// What a layer begins with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LayerKind {
-    /// What comes before the first, such as a normalization of the input.
-    Input,
-    /// A convolution, plain or transposed.
-    Convolution,
-    /// A matrix product: a fully connected layer, or half of attention.
-    Linear,
-    /// A pool; not one that is part of a norm.
-    Pool,
-    /// Values of several layers side by side.
-    Concatenation,
-    /// The sum of values of two layers.
-    Join,
-}
-
-/// A layer of the forward pass.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layer {
-    /// What it begins with.
-    pub kind: LayerKind,
-    /// Its ops in the forward pass, in order.
-    pub ops: Vec<usize>,
-}
+use super::parts::{Layer, LayerKind, Phase};
 
 /// What an op of the forward pass begins by its name alone: our names, and those of PyTorch's operators.
 fn kind_of(name: &str) -> Option<LayerKind> {

@@ -5,16 +5,18 @@
 //!   touched, and nothing else. `history`: the stream so far.
 //! - `dataflow`: one iteration as a whole. `phases`, `layers`: what its parts are.
 
+mod analysis;
 mod dataflow;
 mod history;
 mod layers;
+mod parts;
 mod phases;
 mod tracker;
 
 pub use dataflow::{Dataflow, Gap, NewOp, Operation, Value};
-pub use layers::{Layer, LayerKind};
-pub use phases::Phase;
-pub use tracker::{MOST_PERIOD, NextUse, Observed, Operand, Touch, Tracker};
+pub use history::Observed;
+pub use parts::{Layer, LayerKind, Phase};
+pub use tracker::{MOST_PERIOD, NextUse, Operand, Touch, Tracker};
 
 /// What an op is like, apart from what changes from one iteration to the next: kind, element types, shapes and layouts, but
 /// no scalars or seeds.

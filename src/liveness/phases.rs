@@ -19,18 +19,7 @@
 use hashbrown::HashMap;
 
 use super::dataflow::Dataflow;
-
-/// A part of an iteration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Phase {
-    /// From the input to the loss.
-    #[default]
-    Forward,
-    /// From the loss to the gradients.
-    Backward,
-    /// From the gradients to what replaces weights and moments.
-    Update,
-}
+use super::parts::Phase;
 
 /// A set of places.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,8 +5,7 @@
 //! happened to an operand's storage after that place, its next touch or its drop, is what it tells of this one. Nothing
 //! else is learned, so an op costs a few array accesses, and a departure costs nothing but knowledge.
 
-use super::Signature;
-use super::history::{History, NEVER, UNKNOWN};
+use super::history::{History, NEVER, Observed, UNKNOWN};
 
 /// Where a storage was touched last: an op, and which of its operands it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,19 +13,6 @@ pub struct Touch {
     /// The op's number, from one; zero if no op has touched it.
     op: u64,
     operand: u16,
-}
-
-/// What is told of an op.
-#[derive(Clone, Copy, Debug)]
-pub struct Observed {
-    /// What it is like.
-    pub signature: Signature,
-    /// What the program holds now that it has run.
-    pub live_bytes: usize,
-    /// Its workspace.
-    pub scratch_bytes: usize,
-    /// Its predicted time.
-    pub launch_ns: u64,
 }
 
 /// One of an op's operands.
