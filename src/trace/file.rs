@@ -2,13 +2,14 @@
 //! file that was cut off is told from a whole one.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::event::{Event, Header};
 use super::journal::Recording;
+use super::lines::Lines;
 use super::program::{Checker, Program, TraceError};
 use super::simrd;
 
@@ -29,50 +30,6 @@ struct End {
 enum Line {
     End { end: End },
     Event(Box<Event>),
-}
-
-/// The lines of a file, and errors that name them.
-pub(super) struct Lines<'a> {
-    path: &'a Path,
-    lines: std::io::Lines<BufReader<File>>,
-    number: usize,
-}
-
-impl<'a> Lines<'a> {
-    fn open(path: &'a Path) -> Result<Self, TraceError> {
-        let file = File::open(path).map_err(|reason| TraceError::File { path: path.into(), reason })?;
-        Ok(Lines { path, lines: BufReader::new(file).lines(), number: 0 })
-    }
-
-    /// The next line.
-    pub fn next(&mut self) -> Result<Option<String>, TraceError> {
-        let Some(line) = self.lines.next() else { return Ok(None) };
-        self.number += 1;
-        match line {
-            Ok(line) => Ok(Some(line)),
-            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-                Err(self.error("it is not text"))
-            }
-            Err(reason) => Err(TraceError::File { path: self.path.into(), reason }),
-        }
-    }
-
-    /// What is wrong with the line last read.
-    pub fn error(&self, reason: impl ToString) -> TraceError {
-        TraceError::Line { path: self.path.into(), line: self.number, reason: reason.to_string() }
-    }
-
-    /// The line as a value.
-    pub fn parse<T: for<'de> Deserialize<'de>>(&self, line: &str) -> Result<T, TraceError> {
-        serde_json::from_str(line)
-            .map_err(|error| self.error(format!("column {}: {}", error.column(), plain(&error))))
-    }
-}
-
-/// The message without the place, which is the file's and not the line's.
-fn plain(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    text.rsplit_once(" at line ").map_or(text.clone(), |(reason, _)| reason.to_string())
 }
 
 impl Recording {
