@@ -12,12 +12,11 @@ use super::summary::Report;
 use super::theme::{self, GRID, INK, MUTED, SURFACE, Shade};
 use super::timeline::COLUMNS;
 use super::units::time_unit;
-use super::{lane_chart, memory_chart};
 
 /// Width of all charts, in pixels.
 pub(super) const WIDTH: u32 = 1120;
 /// Room around charts in an image that stands alone.
-const MARGIN: u32 = 16;
+pub(super) const MARGIN: u32 = 16;
 /// Room for what is said of the vertical axis.
 pub(super) const LEFT: i32 = 92;
 /// Room for the labels of the axis of time.
@@ -29,32 +28,6 @@ pub(super) const LETTER: i32 = 7;
 
 pub(super) type Drawn = Result<(), Box<dyn Error>>;
 pub(super) type Paper<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-/// Writes both charts of a report as one SVG image, memory above lanes. It follows the reader's preference for light or
-/// dark.
-///
-/// ```
-/// use burn_overcommit::report::{Report, write_svg};
-/// use burn_overcommit::trace::Recording;
-///
-/// let mut image = Vec::new();
-/// write_svg(&Report::new(&Recording::default(), None), &mut image)?;
-/// assert!(image.starts_with(b"<svg"));
-/// # Ok::<(), std::io::Error>(())
-/// ```
-///
-/// # Errors
-/// What the writer says.
-pub fn write_svg(report: &Report, out: impl Write) -> io::Result<()> {
-    let height = memory_chart::HEIGHT + MARGIN + lane_chart::HEIGHT;
-    let draw = |paper: &Paper<'_>| {
-        let (above, rest) = paper.split_vertically(memory_chart::HEIGHT);
-        let (_, below) = rest.split_vertically(MARGIN);
-        memory_chart::draw(report, &above)?;
-        lane_chart::draw(report, &below)
-    };
-    standalone(height, draw, out)
-}
 
 /// Writes an image of so many pixels in height, and a margin, with its own style sheet.
 pub(super) fn standalone(

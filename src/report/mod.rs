@@ -5,8 +5,8 @@
 //! - [`Report`]: a run summed up; `write_html` makes a page of it, `write_svg` an image of its charts.
 //!
 //! Within: `ledger` says what is where from event to event, `moments` when, `scene` what for. `summary` is a report, out of
-//! `timeline`, `peak` and `decisions`. `html` is the page, `memory_chart` and `lane_chart` are its charts, `charts` is what
-//! these share. `theme` has the colours, `units` puts numbers in words.
+//! `timeline`, `peak` and `decisions`. `html` is the page, `svg` the image; `memory_chart` and `lane_chart` are their charts, and
+//! `charts` is what these share. `theme` has the colours, `units` puts numbers in words.
 
 mod charts;
 mod chrome;
@@ -21,13 +21,14 @@ mod moments;
 mod peak;
 mod scene;
 mod summary;
+mod svg;
 mod theme;
 mod timeline;
 mod units;
 
-pub use charts::write_svg;
 pub use chrome::write_chrome;
 pub use comparison::write_comparison;
 pub use html::write_html;
 pub use memory_viz::{write_memory_viz_json, write_memory_viz_pickle};
 pub use summary::Report;
+pub use svg::write_svg;
