@@ -1,6 +1,6 @@
 //! Ops whose positions are data.
 
-use super::{cast, convert, fail, ok, pointwise, reduce, run, view};
+use super::{cast, convert, fail, ok, pointwise, run, view};
 use crate::op::{Binary, Cumulative, Dtype, Op, Reduce, Update};
 use crate::runtime::{self, Tensor};
 use burn_backend::DType;
@@ -125,7 +125,7 @@ fn flat_index(index: Tensor, sizes: &[usize]) -> Tensor {
     let column = |axis| view::narrow(index.clone(), 1, axis, 1);
     let rows = match sizes.len() {
         // No indices name the whole tensor: row zero each time, which a sum of nothing is.
-        0 => reduce::dim(Reduce::Sum, index, 1),
+        0 => run(Op::Reduce { kind: Reduce::Sum, axis: 1 }, [index]),
         depth => (1..depth).fold(column(0), |rows, axis| {
             let scale = convert::scalar((sizes[axis] as i64).into(), rows.dtype());
             let scaled = run(Op::BinaryScalar(Binary::Mul, scale), [rows]);
