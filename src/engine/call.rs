@@ -29,6 +29,14 @@ impl Operand {
     }
 }
 
+#[cfg(feature = "host")]
+impl Call {
+    /// A failure of its op.
+    pub fn failure(&self, reason: &str) -> EngineError {
+        EngineError::Kernel { op: self.op.name(), reason: reason.to_string() }
+    }
+}
+
 impl From<&Launch> for Call {
     fn from(launch: &Launch) -> Self {
         let operand = |(&span, &view): (&Span, &View)| Operand { span, view };

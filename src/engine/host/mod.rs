@@ -185,11 +185,6 @@ fn map_error(bytes: usize, reason: String) -> EngineError {
     EngineError::Map { tier: Tier::Device, bytes, reason }
 }
 
-/// A failure of the call's op.
-fn failure(call: &Call, reason: &str) -> EngineError {
-    EngineError::Kernel { op: call.op.name(), reason: reason.to_string() }
-}
-
 /// Whether an op is computed by [`matmul`] or [`conv`].
 fn is_product(op: &Op) -> bool {
     matches!(

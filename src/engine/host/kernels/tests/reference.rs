@@ -2,8 +2,8 @@
 
 use half::{bf16, f16};
 
-use super::case::{Data, indices};
-use super::*;
+use super::data::{Data, indices};
+use crate::op::*;
 
 #[path = "reference_rows.rs"]
 mod by_row;
