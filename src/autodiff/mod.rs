@@ -4,7 +4,7 @@
 //! Burn 0.21 differentiates softmax, the norms and attention piece by piece, and each piece saves what its gradient
 //! reads. Here each is one node of Burn's graph, whose gradient is worked out from its input or its output: what lies
 //! between is made again. Under `BalancedCheckpointing` the norms are memory-bound: their outputs are made again, by the same
-//! op and so to the same bits, rather than kept. [`Sparing`] is a backend that does all this, and more, by its type alone.
+//! op and so to the same bits, rather than kept. [`MemorySaving`] is a backend that does all this, and more, by its type alone.
 //! [`checkpoint`] says what is to be recomputed rather than moved where memory is short.
 //!
 //! | | Burn saves | here |
@@ -33,13 +33,15 @@
 mod backend;
 mod checkpoint;
 mod formulas;
+mod memory_saving;
 pub mod nn;
-mod sparing;
 mod step;
 
 pub use backend::{AttentionInput, SavesLess};
 pub use checkpoint::{Outcome, checkpoint};
-pub use sparing::Sparing;
+pub use memory_saving::MemorySaving;
+#[allow(deprecated, reason = "the old name stays for a while")]
+pub use memory_saving::Sparing;
 
 use burn::tensor::{Bool, Tensor, TensorPrimitive};
 pub use burn_backend::ops::AttentionModuleOptions;

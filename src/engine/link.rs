@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes that are counted; of more, the older count less and less.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 
 /// The mean of what copies took.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ impl Link {
     pub fn note(&self, bytes: usize, took_ns: u64) {
         let all = self.bytes.load(Ordering::Relaxed) + bytes as u64;
         let ns = self.ns.load(Ordering::Relaxed) + took_ns;
-        let part = if all > MOST_BYTES { 2 } else { 1 };
+        let part = if all > MAX_BYTES { 2 } else { 1 };
         self.bytes.store(all / part, Ordering::Relaxed);
         self.ns.store(ns / part, Ordering::Relaxed);
     }

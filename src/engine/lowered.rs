@@ -8,7 +8,7 @@ use crate::op::lower::{Calls, KernelCall, KernelName, Placed};
 use crate::op::{Inputs, MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, Op, PerOutput, View};
 
 /// The most addresses of a launch: of inputs, outputs, workspace, and the word for a fault.
-const MOST_ADDRESSES: usize = MAX_FUSED_INPUTS + MAX_FUSED_OUTPUTS + 2;
+const MAX_ADDRESSES: usize = MAX_FUSED_INPUTS + MAX_FUSED_OUTPUTS + 2;
 
 /// How far apart everything seems to lie when an instruction is lowered.
 const APART: u64 = 1 << 40;
@@ -104,7 +104,7 @@ pub(super) fn is_in_place(launch: &Launch) -> bool {
 }
 
 /// Where everything lies, the word for a fault last.
-pub(super) fn addresses(launch: &Launch, fault: u64) -> ArrayVec<u64, MOST_ADDRESSES> {
+pub(super) fn addresses(launch: &Launch, fault: u64) -> ArrayVec<u64, MAX_ADDRESSES> {
     let spans = launch.inputs.iter().chain(&launch.outputs).chain([&launch.scratch]);
     spans.map(|span| span.address).chain([fault]).collect()
 }

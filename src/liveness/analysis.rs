@@ -4,7 +4,8 @@ use super::dataflow::{Dataflow, Gap};
 use super::{layers, phases};
 
 impl Dataflow {
-    /// All is told: works out what follows from it.
+    /// Completes the data flow once every value and op has been added: intervals across iterations, bytes, phases,
+    /// layers.
     pub fn finish(&mut self) {
         for value in 0..self.values.len() {
             let Some(successor) = self.values[value].successor else { continue };

@@ -8,22 +8,22 @@ pub enum Phase {
     Forward,
     /// From the loss to the gradients.
     Backward,
-    /// From the gradients to what replaces weights and moments.
+    /// From the gradients to the new weights and moments.
     Update,
 }
 
-/// What a layer begins with.
+/// The kind of op that a layer begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LayerKind {
-    /// What comes before the first, such as a normalization of the input.
+    /// Ops before the first layer of another kind, such as a normalization of the input.
     Input,
     /// A convolution, plain or transposed.
     Convolution,
     /// A matrix product: a fully connected layer, or half of attention.
     Linear,
-    /// A pool; not one that is part of a norm.
+    /// A pool that is not part of a norm.
     Pool,
-    /// Values of several layers side by side.
+    /// The concatenation of values of several layers.
     Concatenation,
     /// The sum of values of two layers.
     Join,

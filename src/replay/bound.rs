@@ -6,8 +6,8 @@ use crate::engine::Props;
 use crate::trace::{Event, Program};
 
 /// Ops for which the bound is estimated, and for which it is computed exactly, at the most.
-const MOST_ESTIMATED: usize = 1024;
-const MOST_EXACT: usize = 64;
+const MAX_ESTIMATED: usize = 1024;
+const MAX_EXACT: usize = 64;
 
 /// One iteration, op by op.
 #[derive(Debug)]
@@ -143,13 +143,13 @@ impl Timeline {
             .collect();
         short.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut delays: Vec<(f64, usize)> = Vec::new();
-        for &(_, op) in short.iter().take(MOST_ESTIMATED) {
+        for &(_, op) in short.iter().take(MAX_ESTIMATED) {
             let excess = self.live_bytes[op] - budget_bytes;
             delays.push((self.delay_ns(op, excess, link, recompute, false)?, op));
         }
         delays.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut longest_ns = 0.0f64;
-        for &(_, op) in delays.iter().take(MOST_EXACT) {
+        for &(_, op) in delays.iter().take(MAX_EXACT) {
             let excess = self.live_bytes[op] - budget_bytes;
             longest_ns = longest_ns.max(self.delay_ns(op, excess, link, recompute, true)?);
         }

@@ -9,7 +9,7 @@ use crate::trace::{Event, Ran};
 /// Columns of a chart.
 pub(super) const COLUMNS: usize = 1010;
 /// A lane with at most so many pieces shows each of them.
-const MOST_PIECES: usize = 160;
+const MAX_PIECES: usize = 160;
 
 /// The time that a report is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,11 +113,11 @@ pub(super) fn lanes(events: &[Event], window: Window) -> [LaneTime; 3] {
             time.busy_ns += end_ns - begin_ns;
             time.recompute_ns += if again { end_ns - begin_ns } else { 0 };
             time.fill(begin_ns, end_ns, again, window);
-            if pieces.len() <= MOST_PIECES {
+            if pieces.len() <= MAX_PIECES {
                 pieces.push(Piece { name: name(event), again, begin_ns, end_ns });
             }
         }
-        time.pieces = (pieces.len() <= MOST_PIECES).then_some(pieces);
+        time.pieces = (pieces.len() <= MAX_PIECES).then_some(pieces);
         time
     })
 }

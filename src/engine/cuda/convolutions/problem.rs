@@ -45,7 +45,7 @@ pub(super) struct Convolution {
 }
 
 /// Addresses that the library is given are multiples of this.
-const LEAST_ALIGN_BYTES: usize = 16;
+const MIN_ALIGN_BYTES: usize = 16;
 
 impl Tensor {
     fn new(layout: &Layout) -> Option<Self> {
@@ -80,7 +80,7 @@ fn is_spread(layout: &Layout) -> bool {
 }
 
 fn is_aligned(layout: &Layout, dtype: Dtype) -> bool {
-    (layout.offset() * dtype.size_bytes()).is_multiple_of(LEAST_ALIGN_BYTES)
+    (layout.offset() * dtype.size_bytes()).is_multiple_of(MIN_ALIGN_BYTES)
 }
 
 fn small(sizes: [usize; 3]) -> Option<[i32; 3]> {

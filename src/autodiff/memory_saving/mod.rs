@@ -68,10 +68,10 @@ use crate::runtime::Tensor;
 ///
 /// ```
 /// use burn::tensor::{Tensor, activation};
-/// use burn_overcommit::autodiff::Sparing;
+/// use burn_overcommit::autodiff::MemorySaving;
 /// use burn_overcommit::{Overcommit, OvercommitDevice};
 ///
-/// type B = Sparing<Overcommit>; // was: Autodiff<Overcommit>
+/// type B = MemorySaving<Overcommit>; // was: Autodiff<Overcommit>
 ///
 /// let x = Tensor::<B, 1>::from_floats([-1.0, 2.0], &OvercommitDevice::Host(0)).require_grad();
 /// let gradients = activation::relu(x.clone()).sum().backward();
@@ -82,7 +82,11 @@ use crate::runtime::Tensor;
 /// Its methods panic where those of `Autodiff<Overcommit>` do: on shapes that do not fit, and on an op that needs more
 /// than the budget.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sparing<B = Overcommit>(PhantomData<B>);
+pub struct MemorySaving<B = Overcommit>(PhantomData<B>);
+
+/// The name of [`MemorySaving`] before 0.1.0.
+#[deprecated(since = "0.1.0", note = "renamed to MemorySaving")]
+pub type Sparing<B = Overcommit> = MemorySaving<B>;
 
 /// The strategy by which outputs are kept.
 type Plain = NoCheckpointing;
@@ -95,7 +99,7 @@ fn untracked<F: FloatElement, I: IntElement>(tensor: Tensor) -> Tracked<F, I> {
     Unremade::<F, I>::from_inner(tensor)
 }
 
-impl<F: FloatElement, I: IntElement> BackendTypes for Sparing<Overcommit<F, I>> {
+impl<F: FloatElement, I: IntElement> BackendTypes for MemorySaving<Overcommit<F, I>> {
     type Device = Device;
     type FloatTensorPrimitive = Tracked<F, I>;
     type FloatElem = F;
@@ -106,13 +110,13 @@ impl<F: FloatElement, I: IntElement> BackendTypes for Sparing<Overcommit<F, I>> 
     type QuantizedTensorPrimitive = Quantized;
 }
 
-impl<F: FloatElement, I: IntElement> Backend for Sparing<Overcommit<F, I>> {
+impl<F: FloatElement, I: IntElement> Backend for MemorySaving<Overcommit<F, I>> {
     fn ad_enabled(_device: &Device) -> bool {
         true
     }
 
     fn name(device: &Device) -> String {
-        format!("sparing<{}>", Overcommit::<F, I>::name(device))
+        format!("memory_saving<{}>", Overcommit::<F, I>::name(device))
     }
 
     fn seed(device: &Device, seed: u64) {
@@ -136,7 +140,7 @@ impl<F: FloatElement, I: IntElement> Backend for Sparing<Overcommit<F, I>> {
     }
 }
 
-impl<F: FloatElement, I: IntElement> AutodiffBackend for Sparing<Overcommit<F, I>> {
+impl<F: FloatElement, I: IntElement> AutodiffBackend for MemorySaving<Overcommit<F, I>> {
     type InnerBackend = Overcommit<F, I>;
     type Gradients = Gradients;
 
@@ -190,7 +194,7 @@ impl<F: FloatElement, I: IntElement> AutodiffBackend for Sparing<Overcommit<F, I
 }
 
 /// Norms are made again; what keeps its output, costs products or reads no input is not.
-impl<F: FloatElement, I: IntElement> SavesLess for Sparing<Overcommit<F, I>> {
+impl<F: FloatElement, I: IntElement> SavesLess for MemorySaving<Overcommit<F, I>> {
     fn plain(x: &FloatTensor<Self>) -> &Tensor {
         &x.primitive
     }

@@ -5,13 +5,13 @@ use burn_backend::{
 };
 
 use super::cost::activation;
-use super::{Balanced, Device, Sparing, Unremade};
+use super::{Balanced, Device, MemorySaving, Unremade};
 use crate::autodiff::step::Tracked as Float;
 use crate::backend::{FloatElement, IntElement, Overcommit};
 use crate::op::Unary;
 use crate::runtime::Tensor;
 
-impl<F: FloatElement, I: IntElement> FloatTensorOps<Self> for Sparing<Overcommit<F, I>> {
+impl<F: FloatElement, I: IntElement> FloatTensorOps<Self> for MemorySaving<Overcommit<F, I>> {
     // Views, and what reads its inputs in its gradient.
     strategic! { reads, FloatTensorOps;
         [lhs, rhs] (lhs: Float<F, I>, rhs: Float<F, I>) -> Float<F, I>:

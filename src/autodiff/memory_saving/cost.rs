@@ -26,7 +26,7 @@ static NODES: [AtomicU64; REMEMBERED] = [const { AtomicU64::new(0) }; REMEMBERED
 
 /// The most steps from what is kept to an output that is made again. Burn looks for them anew from every consumer, along
 /// every path: where each step reads the one before twice, that is two to this power.
-const MOST_STEPS: u64 = 8;
+const MAX_STEPS: u64 = 8;
 
 fn remember(node: NodeId, steps: u64) {
     NODES[node.value as usize % REMEMBERED].store((node.value + 1) << 8 | steps, Ordering::Relaxed);
@@ -58,11 +58,11 @@ fn costs_nothing<F: FloatElement, I: IntElement>(x: &Tracked<F, I>) -> bool {
 /// has no gradient.
 fn steps<F: FloatElement, I: IntElement>(inputs: &[&Tracked<F, I>]) -> Option<u64> {
     let of_input = |x: &&Tracked<F, I>| match is_remade::<F, I>(x) {
-        true => remembered(x.node.id).unwrap_or(MOST_STEPS),
+        true => remembered(x.node.id).unwrap_or(MAX_STEPS),
         false => 0,
     };
     let steps = 1 + inputs.iter().map(of_input).max().unwrap_or(0);
-    (steps <= MOST_STEPS && inputs.iter().all(|x| x.is_tracked())).then_some(steps)
+    (steps <= MAX_STEPS && inputs.iter().all(|x| x.is_tracked())).then_some(steps)
 }
 
 /// How many steps make the output again, if that is to be done, where the gradient reads the inputs or the output is a
