@@ -51,7 +51,7 @@ fn known(steps: &[Step]) -> Vec<Vec<NextUse>> {
     (0..steps.len()).map(of_step).collect()
 }
 
-/// Iterations of a network: `layers` layers forward and back, weights that are made anew by an update at the end, and
+/// Iterations of a network: `layers` layers forward and back, weights that an update at the end replaces, and
 /// constants that stay. Layers are alike, as in practice; `kinds` tells how many different ones there are.
 fn training(layers: usize, kinds: usize, iterations: usize) -> Vec<Step> {
     let (constant, mut made) = (0, 1);

@@ -1,4 +1,4 @@
-//! A report as a page: one file that needs nothing else.
+//! A report as a page of HTML, in one file that loads nothing else.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ const MAX_LISTED: usize = 12;
 /// or dark. See [`Report`] for an example.
 ///
 /// # Errors
-/// What the writer says.
+/// Errors of the writer.
 pub fn write_html(report: &Report, mut out: impl Write) -> io::Result<()> {
     let title = escaped(&report.title);
     writeln!(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">")?;
@@ -88,7 +88,7 @@ fn subtitle(report: &Report, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The figures that matter most.
+/// The headline figures.
 fn figures(report: &Report, out: &mut impl Write) -> io::Result<()> {
     let budget = report.header.budget_bytes;
     let live = report.outcome.as_ref().map_or(report.live_peak_bytes, |outcome| outcome.live_peak_bytes);
@@ -126,7 +126,7 @@ fn figures(report: &Report, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "</dl>")
 }
 
-/// A table: what its columns are called, and of which kind they are.
+/// A table, with the names and kinds of its columns.
 fn table(out: &mut impl Write, columns: &[(&str, &str)]) -> io::Result<()> {
     write!(out, "<div class=\"scroll\"><table>\n<thead><tr>")?;
     for (class, name) in columns {

@@ -20,7 +20,7 @@ use super::{lane_chart, memory_chart};
 /// ```
 ///
 /// # Errors
-/// What the writer says.
+/// Errors of the writer.
 pub fn write_svg(report: &Report, out: impl Write) -> io::Result<()> {
     let height = memory_chart::HEIGHT + MARGIN + lane_chart::HEIGHT;
     let draw = |paper: &Paper<'_>| {

@@ -1,5 +1,5 @@
-//! Traces as files: a line of JSON for the header, one for every event, and one that says how many there are, so that a
-//! file that was cut off is told from a whole one.
+//! Traces as files: a line of JSON for the header, one for each event, and a last one with the number of events, by
+//! which a truncated file is recognised.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -20,7 +20,7 @@ const VERSION: u32 = 1;
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct End {
-    /// How many lines lie between the first and this.
+    /// The number of lines between the first and this one.
     events: usize,
 }
 
@@ -33,10 +33,10 @@ enum Line {
 }
 
 impl Recording {
-    /// Writes the trace to a file, over what was there.
+    /// Writes the trace to a file and replaces what was there.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), TraceError> {
         let path = path.as_ref();
         self.write(path).map_err(|reason| TraceError::File { path: path.into(), reason })
@@ -56,7 +56,8 @@ impl Recording {
     /// Reads a trace that [`save`](Recording::save) wrote.
     ///
     /// # Errors
-    /// A file that cannot be read, that is none of ours, or that is damaged or cut off: with the line, and the reason.
+    /// If the file cannot be read, has another format, or is damaged or truncated. The error names the line and the
+    /// reason.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, TraceError> {
         let mut lines = Lines::open(path.as_ref())?;
         let first = lines.next()?.ok_or_else(|| lines.error("the file is empty"))?;
@@ -94,10 +95,11 @@ impl Recording {
 }
 
 impl Program {
-    /// Reads a program from a trace of ours or from a log of the DTR simulator, whichever the file is.
+    /// Reads a program from a trace of this crate or from a log of the DTR simulator; the first line tells which.
     ///
     /// # Errors
-    /// A file that cannot be read, that is neither, or that is damaged or cut off: with the line, and the reason.
+    /// If the file cannot be read, has neither format, or is damaged or truncated. The error names the line and the
+    /// reason.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, TraceError> {
         let mut lines = Lines::open(path.as_ref())?;
         let first = lines.next()?.ok_or_else(|| lines.error("the file is empty"))?;

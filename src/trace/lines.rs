@@ -1,4 +1,4 @@
-//! The lines of a file, and errors that name them.
+//! Reads a file line by line, with errors that name the line.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::program::TraceError;
 
-/// The lines of a file, and errors that name them.
+/// Reads a file line by line, with errors that name the line.
 pub(super) struct Lines<'a> {
     path: &'a Path,
     lines: std::io::Lines<BufReader<File>>,
@@ -35,19 +35,19 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// What is wrong with the line last read.
+    /// An error in the line that was read last.
     pub fn error(&self, reason: impl ToString) -> TraceError {
         TraceError::Line { path: self.path.into(), line: self.number, reason: reason.to_string() }
     }
 
-    /// The line as a value.
+    /// Parses the line.
     pub fn parse<T: for<'de> Deserialize<'de>>(&self, line: &str) -> Result<T, TraceError> {
         serde_json::from_str(line)
             .map_err(|error| self.error(format!("column {}: {}", error.column(), plain(&error))))
     }
 }
 
-/// The message without the place, which is the file's and not the line's.
+/// The message without its place: serde counts lines within the text, not in the file.
 fn plain(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or(text.clone(), |(reason, _)| reason.to_string())

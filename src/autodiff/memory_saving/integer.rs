@@ -116,7 +116,7 @@ impl<F: FloatElement, I: IntElement> BoolTensorOps<Self> for MemorySaving<Overco
     }
 }
 
-// Burn's autodiff has hardly any of these, and so neither has this.
+// Burn's autodiff implements hardly any of these, and neither does this backend.
 impl<F: FloatElement, I: IntElement> QTensorOps<Self> for MemorySaving<Overcommit<F, I>> {
     forward! { QTensorOps, Unremade<F, I>;
         (data: TensorData, device: &Device) -> Quantized: q_from_data;

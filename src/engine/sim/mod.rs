@@ -1,5 +1,5 @@
-//! The simulation engine: no data, a virtual clock. Everything else is as on a real device: memory that is bounded,
-//! lanes that overlap, marks that order them.
+//! The simulation engine has no data and a virtual clock. Otherwise it behaves like a real device: memory is bounded,
+//! lanes overlap, and marks order them.
 
 mod clock;
 mod convolution;
@@ -28,13 +28,13 @@ pub struct SimEngine {
 struct State {
     clock: Clock,
     capacity: Capacity,
-    /// The next slab's address. None is used twice, so that a mistake would show.
+    /// The next slab's address. No address is used twice, so that mistakes show.
     next_address: u64,
     pages: PageSet,
 }
 
 impl State {
-    /// Addresses that were never given before.
+    /// Returns addresses that were not used before.
     fn address(&mut self, bytes: usize, alignment: usize) -> u64 {
         let begin = (self.next_address + super::ALIGN_BYTES as u64).next_multiple_of(alignment as u64);
         self.next_address = begin + super::aligned(bytes) as u64;
