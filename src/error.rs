@@ -6,15 +6,15 @@ use bytesize::ByteSize;
 
 use crate::engine::EngineError;
 
-/// What went wrong, and what to do about it.
+/// An error of this backend. Its message also says what to do about it.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// One op needs more device memory at once than the budget is.
+    /// One op needs more device memory at once than the budget allows.
     #[error(transparent)]
     WorkingSet(Box<WorkingSet>),
 
-    /// Bytes have to lie in the host tier, and it has no room for them.
+    /// The host tier has no room for bytes that must go there.
     #[error(
         "the host tier is full: {op} needs {needed_bytes} bytes of it, and {used_bytes} of its {limit_bytes} are in use; raise \
          the limit (Config::host_limit or {}) to at least {least_limit_bytes} bytes{}. What comes later may need more: \
@@ -22,22 +22,22 @@ pub enum Error {
         crate::config::Variable::HostLimit.name(), or_budget(*.least_budget_bytes)
     )]
     HostTierFull {
-        /// What was being done.
+        /// The op or operation that needed the memory.
         op: &'static str,
-        /// Bytes that had to lie there.
+        /// Bytes that had to go there.
         needed_bytes: usize,
         /// Bytes in the host tier.
         used_bytes: usize,
         /// The host tier's limit.
         limit_bytes: usize,
-        /// A limit with room for this, and at least for this.
+        /// A limit that has room for this operation; later ones may need more.
         least_limit_bytes: usize,
-        /// A budget in which this takes no room in the host tier, and at least this; nothing where no budget helps, since what a
-        /// program writes and reads passes through the host tier.
+        /// A budget with which this operation takes no room in the host tier; later ones may need more. `None` if no
+        /// budget helps, because the data that a program writes and reads passes through the host tier.
         least_budget_bytes: Option<usize>,
     },
 
-    /// Memory is short, and nothing that may be evicted is left.
+    /// Device memory is short, and no storage is left that may be evicted.
     #[error(
         "{op}: {} more of device memory are needed, {} of {} are in use, and nothing that can be recomputed is left; \
          raise the budget (Config::budget or {}) or allow offloading (Config::offload)",
@@ -45,9 +45,9 @@ pub enum Error {
         crate::config::Variable::Budget.name()
     )]
     NothingToEvict {
-        /// What was being done.
+        /// The op or operation that needed the memory.
         op: &'static str,
-        /// Size of the block that has no place.
+        /// Size of the block that found no place.
         needed_bytes: usize,
         /// Device memory in use.
         used_bytes: usize,
@@ -60,11 +60,11 @@ pub enum Error {
     Engine {
         /// The device.
         device: crate::OvercommitDevice,
-        /// What it said.
+        /// The engine's error.
         source: EngineError,
     },
 
-    /// Data that does not fit its shape.
+    /// The data does not fit its shape.
     #[error(
         "data of the wrong size: a {dtype} tensor of shape {shape:?} takes {needed_bytes} bytes, and {had_bytes} were given"
     )]
@@ -79,7 +79,7 @@ pub enum Error {
         had_bytes: usize,
     },
 
-    /// Inputs on different devices.
+    /// The inputs are on different devices.
     #[error("{op}: its inputs live on {} and {}; move them to one device first (Tensor::to_device)", .devices[0], .devices[1])]
     MixedDevices {
         /// The op's name.
@@ -88,7 +88,7 @@ pub enum Error {
         devices: [crate::OvercommitDevice; 2],
     },
 
-    /// Inputs whose element types do not fit the op or each other.
+    /// The element types of the inputs do not fit the op or each other.
     #[error("{op}: it does not work on inputs of {}; cast them to one type that it is for (Tensor::cast)", listed(.dtypes))]
     Dtypes {
         /// The op's name.
@@ -97,7 +97,7 @@ pub enum Error {
         dtypes: Vec<Dtype>,
     },
 
-    /// An engine without data was asked for an op whose output's size depends on values.
+    /// The size of the op's output depends on values, and the engine has no data.
     #[error(
         "{op}: how much it makes depends on values, and {device} has none; say how much with Config::density"
     )]
@@ -108,41 +108,41 @@ pub enum Error {
         device: crate::OvercommitDevice,
     },
 
-    /// Recorded reads that are not those of the program.
+    /// The recorded reads are not those of this program.
     #[error("read {read} of {device}: {reason}; record the reads of this very program, or use Reads::Zeros")]
     Reads {
         /// The device.
         device: crate::OvercommitDevice,
         /// The number of the read, from one.
         read: usize,
-        /// What does not fit.
+        /// The difference.
         reason: String,
     },
 
-    /// A setting that cannot be understood.
+    /// A setting has a value that cannot be understood.
     #[error("{setting}: \"{value}\" was given; expected {expected}")]
     Setting {
-        /// Which setting, or environment variable.
+        /// The setting or environment variable.
         setting: &'static str,
-        /// What was given.
+        /// The value that was given.
         value: String,
-        /// What would be right.
+        /// Values that would be accepted.
         expected: String,
     },
 
-    /// A device that notes nothing.
+    /// The device does not record.
     #[error("{device} records nothing: configure it with Config::record before its first use")]
     NotRecording {
         /// The device.
         device: crate::OvercommitDevice,
     },
 
-    /// A device this build cannot run.
+    /// This build cannot run the device.
     #[error("device {device} is not available: {reason}; {}", instead(*.device, cfg!(feature = "host"), cfg!(feature = "cuda")))]
     Device {
         /// The device.
         device: crate::OvercommitDevice,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 
@@ -160,7 +160,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether it is for want of memory: with more of it, the same would work.
+    /// Whether memory is too small: with more of it, the same call would work.
     pub fn is_out_of_memory(&self) -> bool {
         matches!(self, Error::WorkingSet(_) | Error::HostTierFull { .. } | Error::NothingToEvict { .. })
     }
@@ -171,13 +171,13 @@ impl Error {
 pub struct WorkingSet {
     /// The op's name.
     pub op: &'static str,
-    /// What it reads, makes and needs as workspace.
+    /// Its inputs, outputs and workspace.
     pub parts: Vec<String>,
     /// Bytes of the parts together: the smallest budget this op can run in.
     pub needed_bytes: usize,
     /// The budget.
     pub budget_bytes: usize,
-    /// The largest storages resident at that time: bytes, and the op that made them.
+    /// The largest storages that were resident then: their bytes, and the ops that made them.
     pub residents: Vec<(usize, &'static str)>,
 }
 
@@ -222,7 +222,7 @@ fn or_budget(least_bytes: Option<usize>) -> String {
     })
 }
 
-/// What to do without a device, in a build with these engines.
+/// Advice for a build with these engines and no device.
 fn instead(device: OvercommitDevice, has_host: bool, has_cuda: bool) -> &'static str {
     match device {
         OvercommitDevice::Host(_) if !has_host && has_cuda => "use cuda:0, or build with the feature `host`",

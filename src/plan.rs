@@ -10,12 +10,12 @@ use crate::error::Error;
 use crate::runtime::{configure, portrait, stats};
 use crate::{OvercommitDevice, Policy, SimProfile, Stats};
 
-/// Memory that no program fills.
+/// A size of memory that no program fills.
 pub(crate) const BOUNDLESS_BYTES: usize = 1 << 50;
-/// Parts of the need that are tried as budgets.
+/// Fractions of the need that are tried as budgets.
 const PARTS: [f64; 9] = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1];
-/// Rows of the list of storages.
-const MOST_LISTED: usize = 8;
+/// The most rows of the list of storages.
+const MAX_LISTED: usize = 8;
 /// Width of the chart's longest bar.
 const BAR: usize = 30;
 
@@ -23,7 +23,7 @@ const BAR: usize = 30;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Plan {
-    /// The device.
+    /// The simulated device.
     pub profile: Profile,
     /// The most device memory in use at once if nothing is evicted, in whole pages where such a budget is mapped by page.
     pub need_bytes: usize,
@@ -31,11 +31,12 @@ pub struct Plan {
     pub smallest_budget_bytes: usize,
     /// The time of the program if nothing is evicted.
     pub base_ns: u64,
-    /// What is in memory when the most is in use, by size and the op that made it, the most bytes first.
+    /// The peak snapshot: storages in memory when the most is in use, grouped by size and by the op that made them,
+    /// the most bytes first.
     pub largest: Vec<Held>,
     /// The program under one budget after another, the largest first; the first is the need.
     pub runs: Vec<Run>,
-    /// Ops that came after the program read a tensor: with zeros for data, they may not be those of a real run.
+    /// Ops that came after the program read a tensor. Since a dry run reads zeros, a real run may submit other ops.
     pub ops_after_read: u64,
 }
 
@@ -44,9 +45,9 @@ pub struct Plan {
 pub struct Held {
     /// The op.
     pub made_by: &'static str,
-    /// Size of one.
+    /// Size of one storage.
     pub size_bytes: usize,
-    /// How many.
+    /// Number of storages.
     pub count: usize,
 }
 
@@ -61,14 +62,15 @@ pub struct Run {
     pub offloaded_bytes: u64,
     /// Bytes copied back.
     pub fetched_bytes: u64,
-    /// Bytes made again.
+    /// Bytes that were recomputed.
     pub recomputed_bytes: u64,
     /// The most host memory in use.
     pub host_bytes: usize,
 }
 
-/// Runs a program without data on a device's profile, with all the memory it asks for and then under smaller and smaller
-/// budgets; the rest of `config` holds throughout, such as the policy or the density of masks. What it does is what is timed: most often the making of a model and one step of training.
+/// Runs a program without data on a device's profile, with all the memory it asks for and then under smaller and
+/// smaller budgets. The rest of `config`, such as the policy or the density of masks, applies to every run. All that
+/// the program does is timed; usually it makes a model and does one step of training.
 ///
 /// ```
 /// use burn::tensor::{Distribution, Tensor};
@@ -85,10 +87,10 @@ pub struct Run {
 /// ```
 ///
 /// # Errors
-/// Tensors that outlive the program: it is run several times on one device.
+/// If tensors outlive the program, which runs several times on one device.
 ///
 /// # Panics
-/// If the program does.
+/// If the program panics.
 pub fn plan(profile: &Profile, config: Config, program: impl Fn(&OvercommitDevice)) -> Result<Plan, Error> {
     let mut boundless = profile.clone();
     (boundless.props.device_bytes, boundless.props.host_bytes) = (BOUNDLESS_BYTES, BOUNDLESS_BYTES);
@@ -105,7 +107,7 @@ pub fn plan(profile: &Profile, config: Config, program: impl Fn(&OvercommitDevic
     let free = run(config(BOUNDLESS_BYTES).policy(Policy::Auto))?;
     let (peak_op, _) = portrait(&device)?;
     run(config(BOUNDLESS_BYTES).policy(Policy::Auto).snapshot_at(peak_op))?;
-    let (_, portrait) = portrait(&device)?;
+    let (_, peak_snapshot) = portrait(&device)?;
     // A budget that is mapped by page is rounded down to whole pages.
     let paged = |page_bytes: &usize| free.peak_allocated_bytes >= MIN_PAGES * page_bytes;
     let page_bytes = profile.props.page_bytes.filter(paged).unwrap_or(1);
@@ -119,13 +121,13 @@ pub fn plan(profile: &Profile, config: Config, program: impl Fn(&OvercommitDevic
         need_bytes,
         smallest_budget_bytes: free.smallest_budget_bytes,
         base_ns: time_ns(&free),
-        largest: grouped(&portrait),
+        largest: grouped(&peak_snapshot),
         runs,
         ops_after_read: free.counters.ops_after_read,
     })
 }
 
-/// What the budget is on the device unless one is set.
+/// The default budget of the device.
 fn usable_bytes(profile: &Profile) -> usize {
     (profile.props.device_bytes as f64 * BUDGET_SHARE) as usize
 }
@@ -134,7 +136,8 @@ fn time_ns(stats: &Stats) -> u64 {
     stats.times.map_or(0, |times| times.end_ns)
 }
 
-/// The need, parts of it, what the device has where that is less, and the smallest that works; the largest first.
+/// Budgets to try, the largest first: the need, fractions of it, the device's default if that is less, and the
+/// smallest that works.
 fn budgets(need_bytes: usize, smallest_bytes: usize, usable_bytes: usize) -> Vec<usize> {
     let parts = PARTS.map(|part| (need_bytes as f64 * part) as usize);
     let mut budgets: Vec<usize> =
@@ -145,7 +148,7 @@ fn budgets(need_bytes: usize, smallest_bytes: usize, usable_bytes: usize) -> Vec
     budgets
 }
 
-/// Storages by op and size.
+/// Groups storages by op and size.
 fn grouped(residents: &[(usize, &'static str)]) -> Vec<Held> {
     let mut groups: Vec<Held> = Vec::new();
     for &(size_bytes, made_by) in residents {
@@ -172,13 +175,13 @@ impl Run {
 }
 
 impl Plan {
-    /// The run whose budget is the most that the device gives unless told otherwise, nine tenths of its memory; `None` if
-    /// even the smallest is more.
+    /// The run with the largest budget within the device's default, nine tenths of its memory; `None` if even the
+    /// smallest budget exceeds that.
     pub fn on_device(&self) -> Option<&Run> {
         self.runs.iter().find(|run| run.budget_bytes <= usable_bytes(&self.profile))
     }
 
-    /// How many times as long as with all memory.
+    /// The time of a run as a multiple of the time with all memory.
     pub fn slowdown(&self, run: &Run) -> f64 {
         run.time_ns as f64 / self.base_ns.max(1) as f64
     }
@@ -237,7 +240,7 @@ impl fmt::Display for Plan {
             )?;
         }
         writeln!(f, "\nin memory when the most is in use:")?;
-        for held in self.largest.iter().take(MOST_LISTED) {
+        for held in self.largest.iter().take(MAX_LISTED) {
             let all = size(held.size_bytes * held.count);
             writeln!(f, "{all:>10}  {} x {} by {}", held.count, size(held.size_bytes), held.made_by)?;
         }

@@ -15,92 +15,94 @@ pub struct Counters {
     pub ops: u64,
     /// Storages whose device copy was taken away.
     pub evictions: u64,
-    /// Of these, those that cost nothing: the host tier had the bytes already.
+    /// Of these, evictions without a copy, because the host tier had the bytes already.
     pub clean_evictions: u64,
-    /// Of these, those whose bytes were forgotten, to be recomputed.
+    /// Of these, storages whose bytes were dropped, to be recomputed.
     pub drops: u64,
     /// Bytes copied from device to host.
     pub offloaded_bytes: u64,
     /// Bytes copied from host to device.
     pub fetched_bytes: u64,
-    /// Of these, those copied before they were asked for.
+    /// Of these, bytes that were prefetched before an op needed them.
     pub prefetched_bytes: u64,
-    /// Ops run again to bring dropped storages back.
+    /// Ops that were run again to rematerialize dropped storages.
     pub recomputed_ops: u64,
-    /// Bytes these ops made.
+    /// Bytes that these ops made.
     pub recomputed_bytes: u64,
-    /// Storages that were kept in fewer bits.
+    /// Storages that were evicted by encoding them in fewer bits.
     pub encodings: u64,
-    /// Bytes that these took before.
+    /// Bytes that these storages took before.
     pub encoded_bytes: u64,
-    /// And as long as they were.
+    /// Bytes that they took while they were encoded.
     pub encoded_into_bytes: u64,
-    /// Bytes moved within device memory: to where a plan has them, or to join what is free between them.
+    /// Bytes moved within device memory, either to the placements of a plan or to defragment memory.
     pub relocated_bytes: u64,
-    /// Times the arena was emptied because free memory was in pieces.
+    /// Times that the arena was emptied because free memory was fragmented.
     pub compactions: u64,
-    /// Pages mapped, each as often as it was: none in a loop that asks for the same memory again and again.
+    /// Mappings of pages, repeated ones included. A loop that asks for the same memory in each iteration causes none.
     pub mapped_pages: u64,
-    /// Iterations that were planned. A program that alternates between several kinds of them has each planned once.
+    /// Iterations that were planned. If a program alternates between several kinds of iterations, each is planned
+    /// once.
     pub plannings: u64,
-    /// Plans that came of it, each better than the one before of the same iteration.
+    /// Plans that were found, each better than the previous one for the same iteration.
     pub plans: u64,
-    /// Ops, writes and reads refused for want of memory.
+    /// Ops, writes and reads that were refused because memory was too small.
     pub out_of_memory: u64,
-    /// Ops that failed when they ran, by an index out of range: what they made, and what descends from it, tells so when read.
+    /// Ops that failed while they ran because an index was out of range. Reading a tensor that descends from one of
+    /// them gives the error.
     pub failed_ops: u64,
     /// Times the program read a tensor.
     pub reads: u64,
-    /// Ops submitted after the first read. On an engine without data, they may not be those of a real run.
+    /// Ops submitted after the first read. On an engine without data, a real run might submit other ops.
     pub ops_after_read: u64,
 }
 
-/// What a device's memory holds and held. `Display` prints a table.
+/// Use of a device's memory, now and so far. `Display` prints a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
     /// The device.
     pub device: OvercommitDevice,
-    /// Bytes in blocks of device memory: storages, and an op's workspace while it is submitted. Blocks are multiples of 256
-    /// bytes; those made of pages from here and there, of the page.
+    /// Bytes in blocks of device memory: storages, and an op's workspace while it is submitted. The size of a block
+    /// is a multiple of 256 bytes, or of the page size if the block is made of scattered pages.
     pub allocated_bytes: usize,
-    /// The most of them at once.
+    /// Their peak.
     pub peak_allocated_bytes: usize,
-    /// The average of them while ops run, by the ops' predicted times.
+    /// Their average while ops run, weighted by the ops' predicted times.
     pub average_allocated_bytes: usize,
-    /// How far into device memory blocks have reached: the peak, and what lay unused between blocks.
+    /// The highest end of any block so far: the peak, plus memory that lay unused between blocks.
     pub footprint_bytes: usize,
     /// Bytes of device memory mapped, whether in use or not.
     pub reserved_bytes: usize,
-    /// The most of them at once.
+    /// Their peak.
     pub peak_reserved_bytes: usize,
     /// The most device memory that may be allocated.
     pub budget_bytes: usize,
-    /// The smallest budget that the ops so far would have worked in: the largest need of a single one, in whole pages where
-    /// memory is mapped by page.
+    /// The smallest budget with which the ops so far would have worked: the largest need of a single op, in whole
+    /// pages if memory is mapped by page.
     pub smallest_budget_bytes: usize,
     /// Bytes in the host tier.
     pub host_bytes: usize,
-    /// The most of them at once.
+    /// Their peak.
     pub peak_host_bytes: usize,
     /// The host tier's limit.
     pub host_limit_bytes: usize,
-    /// Records of storages, those only known to recipes included.
+    /// Records of storages, including storages that only recipes know.
     pub storages: usize,
     /// Recipes.
     pub recipes: usize,
     /// Totals.
     pub counters: Counters,
-    /// What the engine's clock shows; `None` where time is the world's.
+    /// Times by the engine's virtual clock; `None` on engines that run in real time.
     pub times: Option<Times>,
-    /// Where planning stands.
+    /// The state of planning.
     pub planning: PlanningState,
-    /// Ops that slower kernels computed since NVIDIA's libraries did not, and why; since the engine began.
+    /// Ops that slower kernels computed in place of NVIDIA's libraries since the engine began, and the reasons.
     pub fallbacks: Vec<Fallback>,
 }
 
 impl Stats {
-    /// The figures under the keys of PyTorch's `torch.cuda.memory_stats`, and our own in its style.
+    /// The figures under the keys of PyTorch's `torch.cuda.memory_stats`, and further ones under keys in that style.
     pub fn entries(&self) -> Vec<(&'static str, u64)> {
         let counters = &self.counters;
         vec![

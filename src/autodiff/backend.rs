@@ -13,7 +13,7 @@ use crate::backend::{FloatElement, IntElement, Overcommit, ok};
 use crate::op::{Binary, Norm, Softmax, Unary};
 use crate::runtime::{self, Tensor};
 
-/// Query, key, value and what goes with them, of a backend's primitives.
+/// The inputs of attention, as primitives of a backend.
 #[derive(Debug)]
 pub struct AttentionInput<B: Backend> {
     /// `[batch, heads, queries, width]`.
@@ -35,9 +35,9 @@ pub struct AttentionInput<B: Backend> {
 /// Backends that the functions and modules of [`autodiff`](super) work on: [`Overcommit`](crate::Overcommit), and
 /// Burn's autodiff over it.
 ///
-/// The methods take primitives and are what the functions of the module forward to, where they are described.
+/// The methods take primitives. The functions of the module forward to them and describe them.
 pub trait SavesLess: Backend<IntTensorPrimitive = Tensor, BoolTensorPrimitive = Tensor> {
-    /// What a primitive computes with.
+    /// The tensor under a primitive.
     fn plain(x: &FloatTensor<Self>) -> &Tensor;
     /// Softmax or its logarithm along an axis.
     #[track_caller]
@@ -51,7 +51,8 @@ pub trait SavesLess: Backend<IntTensorPrimitive = Tensor, BoolTensorPrimitive = 
         beta: Option<FloatTensor<Self>>,
         epsilon: f64,
     ) -> FloatTensor<Self>;
-    /// Batch norm by the moments of the batch, and these: mean and variance, `[1, channels, 1, ..]`, without gradients.
+    /// Batch norm by the moments of the batch. Returns the output, and mean and variance, `[1, channels, 1, ..]`,
+    /// without gradients.
     #[track_caller]
     fn trained_batch_norm(
         x: FloatTensor<Self>,
@@ -62,12 +63,12 @@ pub trait SavesLess: Backend<IntTensorPrimitive = Tensor, BoolTensorPrimitive = 
     /// Scaled dot-product attention.
     #[track_caller]
     fn attended(input: AttentionInput<Self>) -> FloatTensor<Self>;
-    /// Dropout, whether or not anything is to be learnt.
+    /// Dropout, also outside of training.
     #[track_caller]
     fn dropped(x: FloatTensor<Self>, probability: f64) -> FloatTensor<Self>;
 }
 
-/// A dropout with random numbers of its own, drawn as Burn's module draws them.
+/// A dropout with a new seed, drawn as Burn's module draws it.
 #[track_caller]
 fn draw(x: &Tensor, probability: f64) -> Dropout {
     let seed = ok(runtime::next_seed(&x.device()));

@@ -6,25 +6,27 @@ use super::SavesLess;
 use crate::backend::ok;
 use crate::runtime::{self, Scope};
 
-/// `f(x)`, with what `f` makes on its way, all but the result, marked *recompute first*: gradient checkpointing (Chen, Xu,
-/// Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost", 2016), decided by the pool.
+/// Computes `f(x)` and marks the storages that `f` makes, but for the result, as *recompute first*. This is gradient
+/// checkpointing (Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost", 2016), in which the
+/// pool decides what is dropped.
 ///
-/// While memory suffices, nothing happens. Where it is short, the pool forgets what is marked before anything else leaves,
-/// the least recently used first, rather than copy it to the host; when the backward pass needs it, it is made again by the
-/// ops that made it, to the same bits: dropout draws the same numbers, and batch norm's running moments are updated once.
-/// What was made again once is no longer marked. There is no backward pass within the backward pass: Burn's graph is that
-/// of `f(x)`.
+/// While memory suffices, nothing is dropped. If it is short, the pool drops marked storages before it evicts others,
+/// the least recently used first, and does not copy them to the host. When the backward pass needs one, it is
+/// rematerialized by the ops that made it, to the same bits: dropout draws the same numbers, and batch norm's running
+/// moments are updated once. A storage that was rematerialized is no longer marked. There is no backward pass within
+/// the backward pass, since Burn's graph is that of `f(x)`.
 ///
-/// Scopes may be nested: the result of an inner one is marked by the outer. A scope is its thread's alone: what `f` has
-/// other threads make is not marked. `f` may use tensors other than `x`, which are not marked either.
+/// Scopes may be nested: the outer one marks the result of the inner one. A scope belongs to its thread, so tensors
+/// that other threads make for `f` are not marked. `f` may use tensors other than `x`, which are not marked either.
 ///
-/// Nothing is dropped where nothing may be recomputed: under [`Policy::TensorCache`](crate::Policy::TensorCache) or
-/// [`Config::recompute(false)`](crate::Config::recompute). Once [`Policy::Auto`](crate::Policy::Auto) follows a plan of the whole
-/// iteration, the plan decides, which has weighed dropping and copying of each tensor: marks say what goes before there is
-/// one, and where the program departs from it. [`Planning::Off`](crate::Planning::Off) leaves it to the marks.
+/// Nothing is dropped if recomputation is not allowed, that is under
+/// [`Policy::TensorCache`](crate::Policy::TensorCache) or [`Config::recompute(false)`](crate::Config::recompute).
+/// Once [`Policy::Auto`](crate::Policy::Auto) follows a plan of the whole iteration, the plan decides, since it has
+/// weighed dropping and copying of each tensor. Marks count before there is a plan, and while the program departs
+/// from it. With [`Planning::Off`](crate::Planning::Off) only the marks count.
 ///
 /// # Panics
-/// Where `f` does.
+/// If `f` panics.
 ///
 /// ```
 /// use burn::backend::Autodiff;
@@ -56,9 +58,9 @@ fn keep(result: &runtime::Tensor) {
     ok(runtime::keep_result(result));
 }
 
-/// What a function in [`checkpoint`] may return: a tensor, or several.
+/// A result of a function in [`checkpoint`]: a tensor, or several.
 pub trait Outcome {
-    /// The tensors are results: the scope that was left last does not mark them.
+    /// Removes the marks of the tensors, which are results of the scope that was left last.
     #[track_caller]
     fn keep(&self);
 }

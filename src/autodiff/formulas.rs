@@ -1,6 +1,7 @@
-//! The functions of this room, each with its gradient.
+//! The functions of this module, each with its gradient.
 //!
-//! To make an output again costs the inputs, which are kept for that. So only what reads its inputs anyway is memory-bound.
+//! Recomputing an output requires that its inputs are kept. So a function is marked memory-bound only if its gradient
+//! reads the inputs anyway.
 
 use super::step::{Formula, Saved};
 use crate::backend::gradient::{self, Attention};
@@ -9,7 +10,7 @@ use crate::backend::{module, pointwise, vision};
 use crate::op::{Norm, Pool2d, Resize, Softmax, Unary};
 use crate::runtime::Tensor;
 
-/// Keeps its output, which its consumer keeps too if it is a product.
+/// A softmax or its logarithm. Keeps its output, which a consuming product keeps too.
 #[derive(Clone, Debug)]
 pub struct Normalised {
     pub kind: Softmax,
@@ -30,7 +31,7 @@ impl Formula<1> for Normalised {
     }
 }
 
-/// Layer norm and RMS norm: keeps its input; the moments of each row are worked out again.
+/// Layer norm and RMS norm. Keeps its input; the moments of each row are recomputed.
 #[derive(Clone, Debug)]
 pub struct RowNorm {
     pub kind: Norm,
@@ -70,7 +71,7 @@ impl Formula<3> for RowNorm {
     }
 }
 
-/// Batch norm in training: keeps its input, and two numbers a channel.
+/// Batch norm in training. Keeps its input, and two numbers for each channel.
 #[derive(Clone, Debug)]
 pub struct BatchNorm {
     pub mean: Tensor,
@@ -90,7 +91,7 @@ impl Formula<3> for BatchNorm {
     }
 }
 
-/// Keeps the inputs; the scores are made again. Its output is not: that costs products.
+/// Attention. Keeps its inputs and recomputes the scores. Its output is not recomputed, since that takes products.
 impl Formula<3> for Attention {
     const MEMORY_BOUND: bool = false;
     const READS: [bool; 3] = [true; 3];
@@ -106,7 +107,7 @@ impl Formula<3> for Attention {
     }
 }
 
-/// With a bias.
+/// Whether there is a bias.
 impl Formula<4> for Attention {
     const MEMORY_BOUND: bool = false;
     const READS: [bool; 4] = [true; 4];
@@ -121,7 +122,7 @@ impl Formula<4> for Attention {
     }
 }
 
-/// Keeps a seed.
+/// Dropout. Keeps a seed.
 impl Formula<1> for Dropout {
     const MEMORY_BOUND: bool = false;
     const READS: [bool; 1] = [false];
@@ -135,7 +136,7 @@ impl Formula<1> for Dropout {
     }
 }
 
-/// Functions of single numbers that keep their output.
+/// Elementwise functions that keep their output.
 #[derive(Clone, Debug)]
 pub struct Kept(pub Unary);
 
@@ -153,7 +154,7 @@ impl Formula<1> for Kept {
     }
 }
 
-/// Images of another size: keeps the size they had.
+/// Interpolation to another size. Keeps the size of the images.
 #[derive(Clone, Debug)]
 pub enum Resized {
     Average { pool: Pool2d, size: [usize; 2] },
@@ -182,7 +183,7 @@ impl Formula<1> for Resized {
     }
 }
 
-/// Keeps where the maxima are.
+/// A max pool. Keeps the places of the maxima.
 #[derive(Clone, Debug)]
 pub struct MaxPool {
     pub pool: Pool2d,

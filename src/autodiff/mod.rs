@@ -2,10 +2,10 @@
 //! that take the place of Burn's (feature `autodiff`).
 //!
 //! Burn 0.21 differentiates softmax, the norms and attention piece by piece, and each piece saves what its gradient
-//! reads. Here each is one node of Burn's graph, whose gradient is worked out from its input or its output: what lies
-//! between is made again. Under `BalancedCheckpointing` the norms are memory-bound: their outputs are made again, by the same
-//! op and so to the same bits, rather than kept. [`Sparing`] is a backend that does all this, and more, by its type alone.
-//! [`checkpoint`] says what is to be recomputed rather than moved where memory is short.
+//! reads. Here each is one node of Burn's graph, whose gradient is computed from its input or its output;
+//! intermediate values are recomputed. Under `BalancedCheckpointing` the norms are memory-bound: their outputs are
+//! not kept, but recomputed by the same op to the same bits. The backend [`MemorySaving`] does all this, and more, by
+//! its type alone. [`checkpoint`] marks storages that are recomputed rather than moved when memory is short.
 //!
 //! | | Burn saves | here |
 //! |---|---|---|
@@ -33,13 +33,15 @@
 mod backend;
 mod checkpoint;
 mod formulas;
+mod memory_saving;
 pub mod nn;
-mod sparing;
 mod step;
 
 pub use backend::{AttentionInput, SavesLess};
 pub use checkpoint::{Outcome, checkpoint};
-pub use sparing::Sparing;
+pub use memory_saving::MemorySaving;
+#[allow(deprecated, reason = "the old name stays for a while")]
+pub use memory_saving::Sparing;
 
 use burn::tensor::{Bool, Tensor, TensorPrimitive};
 pub use burn_backend::ops::AttentionModuleOptions;
@@ -55,7 +57,7 @@ fn tensor<B: SavesLess, const D: usize>(x: burn_backend::tensor::FloatTensor<B>)
     Tensor::from_primitive(TensorPrimitive::Float(x))
 }
 
-/// An axis that the tensor has.
+/// Panics if the tensor has no such axis.
 #[track_caller]
 fn check_axis<const D: usize>(name: &str, axis: usize) {
     if axis >= D {
@@ -84,7 +86,7 @@ pub fn log_softmax<B: SavesLess, const D: usize>(x: Tensor<B, D>, axis: usize) -
 }
 
 /// `(x - mean) / sqrt(variance + epsilon) * gamma + beta` over the last axis (Ba, Kiros and Hinton, "Layer
-/// Normalization", 2016). Saves its input; mean and variance are worked out again.
+/// Normalization", 2016). Saves its input; mean and variance are recomputed.
 ///
 /// # Panics
 /// If gamma or beta is not as long as the last axis, or what is needed does not fit the budget.
@@ -123,8 +125,9 @@ fn check_width<const D: usize>(name: &str, x: [usize; D], weight: [usize; 1]) {
     }
 }
 
-/// Batch norm by the moments of this batch (Ioffe and Szegedy, "Batch Normalization", 2015): the output, and mean and
-/// variance of each channel, the second axis, without gradients. Saves its input and two numbers a channel.
+/// Batch norm by the moments of this batch (Ioffe and Szegedy, "Batch Normalization", 2015). Returns the output, and
+/// mean and variance of each channel (the second axis) without gradients. Saves its input and two numbers for each
+/// channel.
 ///
 /// # Panics
 /// If the tensor has fewer than two dimensions, if there is not one gamma and beta a channel, or if what is needed does
@@ -146,9 +149,9 @@ pub fn batch_norm<B: SavesLess, const D: usize>(
     (tensor(out), [mean, variance].map(|moment| tensor::<B, D>(moment).reshape(channels)))
 }
 
-/// `softmax(query keyᵗ scale) value`, with all that Burn's `attention` can do. Saves its inputs; the scores are made again
-/// in the backward pass (Rabe and Staats, "Self-attention does not need O(n^2) memory", 2021; Dao et al.,
-/// "FlashAttention", 2022), which needs two matrices of them then.
+/// `softmax(query keyᵗ scale) value`, with all that Burn's `attention` can do. Saves its inputs; the backward pass
+/// recomputes the scores, for which it needs two matrices (Rabe and Staats, "Self-attention does not need O(n^2)
+/// memory", 2021; Dao et al., "FlashAttention", 2022).
 ///
 /// `dropout` is how likely a score is to become zero before masks, as in Burn's `MultiHeadAttention`.
 ///

@@ -1,4 +1,5 @@
-//! One operation in Burn's graph: what is saved, how its gradient comes of that, and how its output is made again.
+//! One operation in Burn's graph: what it saves, how its gradient follows from that, and how its output is
+//! recomputed.
 
 use std::fmt::Debug;
 
@@ -19,23 +20,23 @@ use crate::runtime::Tensor;
 /// A tensor of a graph; its type does not depend on the strategy of checkpointing.
 pub type Tracked<F, I> = FloatTensor<Autodiff<Overcommit<F, I>>>;
 
-/// A differentiable function of `N` tensors; what else it depends on is in the value.
+/// A differentiable function of `N` tensors. Its other parameters are fields of the value.
 pub trait Formula<const N: usize>: Clone + Debug + Send + 'static {
-    /// Whether making the output again is cheap beside keeping it.
+    /// Whether recomputing the output is cheap compared with keeping it.
     const MEMORY_BOUND: bool = true;
-    /// Which inputs the gradient reads.
+    /// The inputs that the gradient reads.
     const READS: [bool; N];
     /// Whether the gradient reads the output.
     const READS_OUTPUT: bool = false;
 
-    /// The output: the same bits whenever it is made.
+    /// Computes the output, with the same bits each time.
     fn forward(&self, inputs: [Tensor; N]) -> Tensor;
 
-    /// The gradients of the inputs, at least of those that are `wanted`.
+    /// Computes the gradients of the inputs, at least of those that are `wanted`.
     fn backward(&self, saved: Saved<N>, gradient: Tensor, wanted: [bool; N]) -> [Option<Tensor>; N];
 }
 
-/// What a gradient reads, as [`Formula`] says.
+/// The tensors that a gradient reads, as its [`Formula`] states.
 pub struct Saved<const N: usize> {
     inputs: [Option<Tensor>; N],
     output: Option<Tensor>,
@@ -57,7 +58,7 @@ impl<const N: usize> Saved<N> {
 #[derive(Debug)]
 struct Step<T>(T);
 
-/// What the graph holds until then: inputs by the nodes that have or remake them.
+/// The data that the graph holds until then. Inputs are named by the nodes that hold or recompute them.
 #[derive(Clone, Debug)]
 struct Kept<const N: usize> {
     inputs: [Option<NodeId>; N],
@@ -84,7 +85,7 @@ impl<F: FloatElement, I: IntElement, T: Formula<N>, const N: usize> Backward<Ove
     }
 }
 
-/// The formula as what makes an output again.
+/// The formula as the function that recomputes an output.
 #[derive(Debug)]
 struct Remake<T, const N: usize> {
     formula: T,
@@ -106,7 +107,7 @@ pub fn apply<F: FloatElement, I: IntElement, C: CheckpointStrategy, T: Formula<N
     node::<F, I, C, T, N>(formula, inputs, |formula, inputs| formula.forward(inputs))
 }
 
-/// [`apply`], for an output that was made already.
+/// [`apply`] for an output that exists already.
 pub fn apply_made<F: FloatElement, I: IntElement, C: CheckpointStrategy, T: Formula<N>, const N: usize>(
     formula: T,
     inputs: [Tracked<F, I>; N],

@@ -1,4 +1,4 @@
-//! Burn's small types as ours, and back.
+//! Conversions between small types of Burn and of this crate.
 
 use super::fail;
 use crate::op::{Dtype, Layout, MAX_RANK, Scalar, Shape};
@@ -19,7 +19,7 @@ impl TensorMetadata for Tensor {
     }
 }
 
-/// Our element type for one of Burn's, if there is one: all but quantized values.
+/// This crate's element type for one of Burn's, if there is one: all but quantized values have one.
 #[track_caller]
 pub fn known_dtype(dtype: DType) -> Option<Dtype> {
     Some(match dtype {

@@ -1,4 +1,4 @@
-//! Tensors from nothing, from Burn's data, and back into it.
+//! Makes tensors from constants, from random numbers and from Burn's data, and reads them back.
 
 use super::{convert, fail, ok};
 use crate::OvercommitDevice;
@@ -13,25 +13,25 @@ fn create(device: &OvercommitDevice, op: Op) -> Tensor {
     ok(runtime::create(device, op))
 }
 
-/// Every element the same.
+/// A tensor whose elements are all the same.
 #[track_caller]
 pub fn fill(shape: Shape, value: Scalar, device: &OvercommitDevice, dtype: Dtype) -> Tensor {
     create(device, Op::Fill { shape, dtype, value })
 }
 
-/// For what is written before it is read.
+/// A tensor without defined elements, to be written before it is read.
 #[track_caller]
 pub fn unset(shape: Shape, device: &OvercommitDevice, dtype: Dtype) -> Tensor {
     create(device, Op::Unset { shape, dtype })
 }
 
-/// Every element zero.
+/// A tensor of zeros.
 #[track_caller]
 pub fn zeros(shape: Shape, device: &OvercommitDevice, dtype: Dtype) -> Tensor {
     fill(shape, convert::scalar(0.into(), dtype), device, dtype)
 }
 
-/// For the face: Burn's shape, scalar and dtype.
+/// [`fill`] for Burn's shape, scalar and dtype.
 #[track_caller]
 pub fn full(
     sizes: &[usize],
@@ -87,7 +87,7 @@ pub fn random(
     create(device, op)
 }
 
-/// One where a number is kept, with this probability, else zero: by the seed alone.
+/// A mask that is one with this probability and else zero. It depends on the seed alone.
 #[track_caller]
 pub fn kept(shape: Shape, device: &OvercommitDevice, dtype: Dtype, probability: f64, seed: u64) -> Tensor {
     let distribution = Distribution::Bernoulli { probability: probability.into() };

@@ -4,7 +4,7 @@ use super::{cast, fail, pointwise, run, view};
 use crate::op::{Binary, Dtype, Op};
 use crate::runtime::Tensor;
 
-/// Sequences of classes, the labels that they should spell, and how much of either counts.
+/// Log-probabilities of classes, the labels that they should spell, and the lengths of both.
 pub struct Sequences {
     /// `[steps, sequences, classes]`.
     pub log_probs: Tensor,
@@ -17,7 +17,7 @@ pub struct Sequences {
 }
 
 impl Sequences {
-    /// The inputs of the ops, if they fit together.
+    /// Checks that the inputs fit together, and returns them for the ops.
     #[track_caller]
     fn inputs(self, blank: usize) -> [Tensor; 4] {
         let shapes = [&self.log_probs, &self.targets, &self.input_lengths, &self.target_lengths]

@@ -5,10 +5,10 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// What floats can be unless a tensor says otherwise: `f32`, `f64`, `f16` or `bf16`.
+/// Types that a backend can have for floats by default: `f32`, `f64`, `f16` or `bf16`.
 pub trait FloatElement: Element + sealed::Sealed {}
 
-/// What integers can be unless a tensor says otherwise: `i32` or any other signed or unsigned integer.
+/// Types that a backend can have for integers by default: `i32` or any other signed or unsigned integer.
 pub trait IntElement: Element + sealed::Sealed {}
 
 macro_rules! elements {

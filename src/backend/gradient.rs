@@ -1,4 +1,5 @@
-//! Gradients of what Burn differentiates piece by piece, from no more than what its forward pass reads.
+//! Gradients of operations that Burn differentiates piece by piece, computed from the inputs or the output of the
+//! forward pass alone.
 
 use super::norm::{self, Dropout};
 use super::{fail, linear, pointwise, reduce, run, view};
@@ -6,13 +7,13 @@ use crate::op::{Binary, Norm, Op, Pool2d, Reduce, Resize, Scalar, Shape, Softmax
 use crate::runtime::Tensor;
 use burn_backend::ops::AttentionModuleOptions;
 
-/// The gradient of a softmax's input, from what it gave.
+/// The gradient of a softmax's input, computed from its output.
 #[track_caller]
 pub fn softmax(kind: Softmax, output: Tensor, gradient: Tensor, axis: usize, scale: f64) -> Tensor {
     run(Op::SoftmaxBackward { kind, axis, scale: Scalar::from(scale) }, [output, gradient])
 }
 
-/// The gradients of a norm's input and, if asked for, of gamma and, in a layer norm, beta.
+/// The gradients of a norm's input and, if requested, of gamma and of a layer norm's beta.
 #[track_caller]
 pub fn norm(
     kind: Norm,
@@ -35,7 +36,7 @@ pub fn norm(
     (view::reshape(of_x, shape), Some(part(0)), (kind == Norm::Layer).then(|| part(1)))
 }
 
-/// What batch norm makes of each channel, the second axis: mean and variance, `[1, channels, 1, ..]`.
+/// Mean and variance of each channel (the second axis) for batch norm, `[1, channels, 1, ..]`.
 #[track_caller]
 pub fn channel_moments(x: Tensor) -> (Tensor, Tensor) {
     let mean = over_channels(Reduce::Mean, x.clone());
@@ -48,7 +49,7 @@ pub fn channel_moments(x: Tensor) -> (Tensor, Tensor) {
 fn over_channels(kind: Reduce, x: Tensor) -> Tensor {
     let shape = *x.shape();
     let inner = shape.dims()[2..].iter().product();
-    // One long axis rather than several short ones, where that is a view.
+    // Several short axes become one long axis if that is a view.
     let flat = x.layout().reshape(Shape::new(&[shape[0], shape[1], inner]));
     let x = match flat {
         Some(flat) => x.with_layout(flat),
@@ -59,7 +60,7 @@ fn over_channels(kind: Reduce, x: Tensor) -> Tensor {
     view::reshape(reduce::dim(kind, reduced, 0), channels)
 }
 
-/// One number a channel, shaped to meet a tensor of `rank` dimensions.
+/// One number for each channel, in a shape that broadcasts to a tensor of `rank` dimensions.
 #[track_caller]
 fn by_channel(x: Tensor, rank: usize) -> Tensor {
     let mut sizes = vec![1; rank];
@@ -102,14 +103,14 @@ pub fn batch_norm_backward(
     [of_x, view::reshape_to(of_gamma, &[channels]), view::reshape_to(of_beta, &[channels])]
 }
 
-/// What attention reads beside query, key and value.
+/// Inputs of attention other than query, key and value.
 #[derive(Clone, Debug)]
 pub struct Attention {
     /// True where a key does not count.
     pub mask: Option<Tensor>,
     /// Scale, cap, causality.
     pub options: AttentionModuleOptions,
-    /// Of the scores.
+    /// Dropout of the scores.
     pub dropout: Option<Dropout>,
 }
 
@@ -121,8 +122,8 @@ impl Attention {
         linear::matmul(norm::attention_weights(query, key, mask, bias, options, self.dropout).0, value)
     }
 
-    /// The gradients of query, key, value and, if there is one, the bias, which is that of the scores. The weights are made again,
-    /// as in Rabe and Staats, "Self-attention does not need O(n^2) memory" (2021), section 3.
+    /// The gradients of query, key, value and, if there is one, the bias, whose gradient is that of the scores. The
+    /// weights are recomputed, as in Rabe and Staats, "Self-attention does not need O(n^2) memory" (2021), section 3.
     #[track_caller]
     pub fn backward(
         &self,
@@ -165,14 +166,14 @@ impl Attention {
     }
 }
 
-/// The gradient of what was broadcast to its shape: the sum over the axes that were.
+/// The gradient of a tensor that was broadcast: the sum over the broadcast axes.
 #[track_caller]
 pub fn sum_to(gradient: Tensor, shape: &Shape) -> Tensor {
     let spread = (0..shape.rank()).filter(|&axis| gradient.shape()[axis] != shape[axis]).collect::<Vec<_>>();
     spread.into_iter().fold(gradient, |gradient, axis| reduce::dim(Reduce::Sum, gradient, axis))
 }
 
-/// The gradient of what a function of single numbers was given, from what it gave.
+/// The gradient of the input of an elementwise function, computed from its output.
 #[track_caller]
 pub fn of_output(kind: Unary, output: Tensor, gradient: Tensor) -> Tensor {
     let times = |a, b| pointwise::binary(Binary::Mul, a, b);

@@ -1,12 +1,12 @@
-//! Ops whose positions are data.
+//! Ops that take positions as data.
 
-use super::{cast, convert, fail, ok, pointwise, reduce, run, view};
+use super::{cast, convert, fail, ok, pointwise, run, view};
 use crate::op::{Binary, Cumulative, Dtype, Op, Reduce, Update};
 use crate::runtime::{self, Tensor};
 use burn_backend::DType;
 use burn_backend::tensor::IndexingUpdateOp;
 
-/// Indices for an op, which knows two types of them.
+/// Indices in one of the two types that ops take.
 #[track_caller]
 fn indices(index: Tensor) -> Tensor {
     match index.dtype() {
@@ -16,7 +16,7 @@ fn indices(index: Tensor) -> Tensor {
     }
 }
 
-/// Indices that an op makes, as any type of integer.
+/// Indices that an op makes, converted to any type of integer.
 #[track_caller]
 pub fn as_indices(dtype: impl Into<DType>, make: impl FnOnce(Dtype) -> Tensor) -> Tensor {
     let dtype = convert::dtype(dtype);
@@ -65,7 +65,7 @@ pub fn gather_nd(x: Tensor, index: Tensor) -> Tensor {
     view::reshape_to(select(flat, 0, rows), &sizes)
 }
 
-/// `x` with the slices that [`gather_nd`] would read updated by those of `value`, one after another.
+/// `x` with the slices that [`gather_nd`] would read, each updated by a slice of `value`, in order.
 #[track_caller]
 pub fn scatter_nd(x: Tensor, index: Tensor, value: Tensor, update: IndexingUpdateOp) -> Tensor {
     let update = match update {
@@ -84,7 +84,8 @@ pub fn scatter_nd(x: Tensor, index: Tensor, value: Tensor, update: IndexingUpdat
     view::reshape(run(Op::SelectUpdate { axis: 0, update }, [flat, rows, value]), shape)
 }
 
-/// The indices of the bools that are set. How many there are is known once they are counted: this waits for the device.
+/// The indices of the bools that are set. Waits for the device, since their number is known only once they are
+/// counted.
 #[track_caller]
 pub fn argwhere(mask: Tensor, dtype: impl Into<DType>) -> Tensor {
     let mask = cast(mask, Dtype::Bool);
@@ -124,8 +125,9 @@ fn flat_index(index: Tensor, sizes: &[usize]) -> Tensor {
     let index = view::reshape_to(index, &[count, sizes.len()]);
     let column = |axis| view::narrow(index.clone(), 1, axis, 1);
     let rows = match sizes.len() {
-        // No indices name the whole tensor: row zero each time, which a sum of nothing is.
-        0 => reduce::dim(Reduce::Sum, index, 1),
+        // An index of no numbers names the whole tensor, which is row zero each time. A sum of nothing gives these
+        // zeros.
+        0 => run(Op::Reduce { kind: Reduce::Sum, axis: 1 }, [index]),
         depth => (1..depth).fold(column(0), |rows, axis| {
             let scale = convert::scalar((sizes[axis] as i64).into(), rows.dtype());
             let scaled = run(Op::BinaryScalar(Binary::Mul, scale), [rows]);

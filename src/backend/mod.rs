@@ -1,8 +1,9 @@
-//! Burn's backend traits: a face that only forwards to plain functions on our [`Tensor`], which translate to ops and
-//! compute nothing.
+//! Burn's backend traits. Their implementations in `face` only forward to plain functions on [`Tensor`], which
+//! translate to ops and compute nothing.
 //!
-//! The functions know no Burn trait and the face knows no op's details, so that another version of Burn needs only
-//! another face. Tensors are passed by value: an op that consumes the last handle of an input may run in place.
+//! The functions do not depend on Burn's traits, and `face` does not know the details of ops, so another version of
+//! Burn needs only another `face`. Tensors are passed by value: an op that consumes the last handle of an input may
+//! run in place.
 
 pub(crate) mod convert;
 pub(crate) mod create;
@@ -47,7 +48,7 @@ pub(crate) fn fail(error: impl Display) -> ! {
     panic!("{error}")
 }
 
-/// What the runtime gave, or a panic with its error.
+/// The runtime's result; panics with its error.
 #[track_caller]
 pub(crate) fn ok<T>(result: Result<T, Error>) -> T {
     match result {
@@ -61,7 +62,7 @@ pub(crate) fn run(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Tensor {
     ok(runtime::run(op, inputs))
 }
 
-/// The tensor as `dtype`; itself if it is that already, but for the name.
+/// The tensor as `dtype`. If that has the same representation, only the name of the type changes.
 #[track_caller]
 fn cast(x: Tensor, dtype: Dtype) -> Tensor {
     if x.dtype().stored() == dtype.stored() {

@@ -73,7 +73,7 @@ pub fn conv<const N: usize>(
     flattened::<N>(run(op, [x, weight].into_iter().chain(bias)))
 }
 
-/// `x` gives its shape only.
+/// Only the shape of `x` is used.
 #[track_caller]
 pub fn conv_x_backward<const N: usize>(
     x: Tensor,
@@ -87,7 +87,7 @@ pub fn conv_x_backward<const N: usize>(
     flattened::<N>(run(Op::ConvBackwardInput { conv: options.into(), size }, [weight, gradient]))
 }
 
-/// `weight` gives its shape only.
+/// Only the shape of `weight` is used.
 #[track_caller]
 pub fn conv_weight_backward<const N: usize>(
     x: Tensor,
@@ -193,7 +193,7 @@ pub fn max_pool2d_with_indices(x: Tensor, pool: Pool2d, dtype: impl Into<DType>)
     ok(runtime::run_pair(Op::MaxPool2d { pool, indices }, [x]))
 }
 
-/// `x` gives its shape only.
+/// Only the shape of `x` is used.
 #[track_caller]
 pub fn max_pool2d_backward(x: Tensor, gradient: Tensor, indices: Tensor, pool: Pool2d) -> Tensor {
     let size = convert::plane(x.layout());
@@ -206,7 +206,7 @@ pub fn avg_pool2d(x: Tensor, pool: Pool2d) -> Tensor {
     run(Op::AvgPool2d(pool), [x])
 }
 
-/// `x` gives its shape only.
+/// Only the shape of `x` is used.
 #[track_caller]
 pub fn avg_pool2d_backward(x: Tensor, gradient: Tensor, pool: Pool2d) -> Tensor {
     let size = convert::plane(x.layout());
@@ -219,7 +219,7 @@ pub fn adaptive_avg_pool2d(x: Tensor, size: [usize; 2]) -> Tensor {
     run(Op::AdaptiveAvgPool2d { size }, [x])
 }
 
-/// `x` gives its shape only.
+/// Only the shape of `x` is used.
 #[track_caller]
 pub fn adaptive_avg_pool2d_backward(x: Tensor, gradient: Tensor) -> Tensor {
     let size = convert::plane(x.layout());

@@ -35,17 +35,18 @@ pub fn attention(
     linear::matmul(attention_weights(query, key, mask, bias, options, None).0, value)
 }
 
-/// Some of the scores become zero, the others are scaled so that their mean stays: numbers by the seed alone.
+/// Dropout of scores: some become zero, and the others are scaled so that their mean stays. It depends on the seed
+/// alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Dropout {
-    /// How likely a number is to become zero.
+    /// The probability with which a number becomes zero.
     pub probability: f64,
-    /// Of the random numbers.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 
 impl Dropout {
-    /// As Burn's module does it, number by number.
+    /// Applies the dropout with the same numbers as Burn's module.
     #[track_caller]
     pub fn apply(self, x: Tensor) -> Tensor {
         let keep = 1.0 - self.probability;

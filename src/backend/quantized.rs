@@ -47,7 +47,7 @@ impl Quantized {
         Quantized { values, scales, scheme: scheme.with_store(QuantStore::Native) }
     }
 
-    /// Where it lives.
+    /// The device of the tensor.
     pub fn device(&self) -> OvercommitDevice {
         self.values.device()
     }
@@ -64,7 +64,7 @@ impl Quantized {
     }
 }
 
-/// Of Burn's data, whatever its store.
+/// Uploads Burn's data, whatever its store.
 #[track_caller]
 pub fn from_data(data: TensorData, device: &OvercommitDevice) -> Quantized {
     let DType::QFloat(scheme) = data.dtype else {
@@ -97,7 +97,7 @@ pub fn to_device(x: Quantized, device: &OvercommitDevice) -> Quantized {
     Quantized { values, scales, ..x }
 }
 
-/// The nearest integers, at the limits of the scheme's values.
+/// The nearest integers, clamped to the values of the scheme.
 #[track_caller]
 pub fn quantize(x: Tensor, scheme: &QuantScheme, scales: Tensor) -> Quantized {
     check(scheme);

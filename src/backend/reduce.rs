@@ -1,4 +1,4 @@
-//! Reductions: of one axis, which keeps size one, or of all.
+//! Reductions of one axis, which keeps size one, or of all axes.
 
 use super::{cast, convert, index, ok, run, view};
 use crate::op::{ArgReduce, Cumulative, Dtype, Op, Reduce, Shape};
@@ -10,8 +10,8 @@ pub fn dim(kind: Reduce, x: Tensor, axis: usize) -> Tensor {
     run(Op::Reduce { kind, axis }, [x])
 }
 
-/// One element, of shape `[1]`. Views that are not one run of memory in any order are reduced along one axis first,
-/// which leaves a run; what would round twice is copied rather.
+/// A reduction to one element, of shape `[1]`. A view that is not one run of memory in any order is reduced along one
+/// axis first, which leaves a run; if that would round twice, the view is copied instead.
 #[track_caller]
 pub fn all(kind: Reduce, x: Tensor) -> Tensor {
     let x = view::in_memory_order(x);
@@ -48,7 +48,7 @@ pub fn with_indices(kind: ArgReduce, x: Tensor, axis: usize, dtype: impl Into<DT
     (values, cast(indices, dtype))
 }
 
-/// What the elements along an axis come to, up to each.
+/// Running results along an axis.
 #[track_caller]
 pub fn cumulative(kind: Cumulative, x: Tensor, axis: usize) -> Tensor {
     run(Op::Cumulative { kind, axis }, [x])

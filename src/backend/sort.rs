@@ -1,4 +1,5 @@
-//! Order along an axis: values, or where they are. Equal elements keep their order, NaN are above all numbers.
+//! Sorts along an axis, and returns values or their places. Equal elements keep their order, and NaN is above all
+//! numbers.
 
 use super::{cast, convert, fail, index, run};
 use crate::op::{Dtype, Op};

@@ -116,7 +116,7 @@ struct Region {
     step: isize,
 }
 
-/// What slices name of a shape; axes without a slice are whole.
+/// The ranges of a shape that slices name; axes without a slice are whole.
 #[track_caller]
 fn regions(shape: &Shape, slices: &[Slice]) -> Vec<Region> {
     let sizes = shape.dims().iter().enumerate();

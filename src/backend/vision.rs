@@ -29,7 +29,7 @@ pub fn interpolate(x: Tensor, size: [usize; 2], resize: Resize) -> Tensor {
     run(Op::Interpolate { resize, size }, [x])
 }
 
-/// `x` gives its shape only.
+/// Only the shape of `x` is used.
 #[track_caller]
 pub fn interpolate_backward(x: Tensor, gradient: Tensor, resize: Resize) -> Tensor {
     let size = convert::plane(x.layout());
@@ -88,8 +88,7 @@ fn bordered(x: Tensor, border: [usize; 2]) -> Tensor {
     view::slice_assign(zeros, &slices, x)
 }
 
-/// What a deformable convolution reads: where, and how much of it counts. Halves are computed as `f32`, and what comes
-/// out is rounded once.
+/// The inputs of a deformable convolution. Halves are computed as `f32`, and the output is rounded once.
 pub struct Deformed {
     pub x: Tensor,
     pub offset: Tensor,

@@ -1,5 +1,5 @@
-//! An engine whose kernels find each operand in memory of its own: for tests under AddressSanitizer, which then sees every access
-//! beyond an operand.
+//! An engine for tests under AddressSanitizer: each operand of a launch gets memory of its own, so that every access
+//! beyond an operand is detected.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use super::around::Around;
 use super::{Engine, EngineError, Lane, Launch, Span, Tier};
 use crate::op::View;
 
-/// An engine around another, which launches on copies of the operands, each as large as its view reaches.
+/// Wraps an engine and launches on copies of the operands. Each copy is as large as its view reaches.
 #[derive(Debug)]
 pub struct Apart(Arc<dyn Engine>);
 
 impl Apart {
-    /// Around `engine`.
+    /// Wraps `engine`.
     pub fn new(engine: Arc<dyn Engine>) -> Self {
         Apart(engine)
     }
 
-    /// Memory for so much of a span, with its bytes.
+    /// A copy of the first bytes of a span.
     ///
     /// # Safety
     /// As for [`Engine::copy`].
@@ -30,7 +30,7 @@ impl Apart {
     }
 }
 
-/// Up to where a view reaches in its storage, in bytes: at least one.
+/// The bytes of a storage up to the end of a view, at least one.
 fn reach_bytes(view: &View) -> usize {
     let (layout, shape) = (&view.layout, view.shape());
     let steps = shape.dims().iter().zip(layout.strides());

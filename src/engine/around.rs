@@ -1,4 +1,4 @@
-//! Engines around other engines: for tests.
+//! Engines that wrap other engines, for tests.
 
 use std::fmt::Debug;
 
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::op::{Op, Outputs, View};
 
-/// Calls of an engine that can fail, by what they are for.
+/// Kinds of engine calls that can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
     /// `map`, `reserve` and `map_pages`.
@@ -25,18 +25,19 @@ impl Call {
     pub const ALL: [Call; 4] = [Call::Allocation, Call::Launch, Call::Copy, Call::Wait];
 }
 
-/// What an engine that forwards to another does besides.
+/// What a wrapping engine does beyond forwarding.
 pub trait Around: Send + Sync + Debug {
-    /// The other.
+    /// The wrapped engine.
     fn engine(&self) -> &dyn Engine;
 
-    /// Before a call that can fail, which is not made after an error; `error` makes one of a reason.
+    /// Runs before each call that can fail. If it returns an error, the call is not made; `error` makes one from a
+    /// reason.
     fn before(&self, call: Call, error: &dyn Fn(String) -> EngineError) -> Result<(), EngineError> {
         let _ = (call, error);
         Ok(())
     }
 
-    /// In place of a launch.
+    /// Replaces a launch.
     ///
     /// # Safety
     /// As for [`Engine::launch`].

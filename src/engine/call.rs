@@ -1,4 +1,4 @@
-//! A launch as kernels see it: each view beside the memory under it.
+//! A launch as kernels need it: each view together with its memory.
 
 use super::{Algorithm, EngineError, Launch, Span};
 use crate::op::lower::Placed;
@@ -23,9 +23,17 @@ pub(super) struct Operand {
 }
 
 impl Operand {
-    /// As lowering takes it.
+    /// The operand in the form that lowering takes.
     pub fn placed(&self) -> Placed {
         Placed { address: self.span.address, view: self.view }
+    }
+}
+
+#[cfg(feature = "host")]
+impl Call {
+    /// An error of the op.
+    pub fn failure(&self, reason: &str) -> EngineError {
+        EngineError::Kernel { op: self.op.name(), reason: reason.to_string() }
     }
 }
 
@@ -43,7 +51,7 @@ impl From<&Launch> for Call {
     }
 }
 
-/// The stride of one dimension that runs over these dimensions in row-major order, where there is one.
+/// The stride of a single dimension that replaces these dimensions in row-major order, if there is one.
 pub(super) fn collapse(sizes: &[usize], strides: &[isize]) -> Option<isize> {
     let mut inner: Option<(usize, isize)> = None;
     for (&size, &stride) in sizes.iter().zip(strides).rev().filter(|&(&size, _)| size != 1) {
@@ -56,7 +64,7 @@ pub(super) fn collapse(sizes: &[usize], strides: &[isize]) -> Option<isize> {
     Some(inner.map_or(1, |(_, step)| step))
 }
 
-/// The error of a launch of `op` whose kernel left an index as its fault.
+/// The error of a launch of `op` whose kernel reported an index that is out of range.
 pub(super) fn out_of_range(op: &Op, inputs: &[View], index: i64) -> EngineError {
     let shape = |input: usize| inputs[input].shape();
     let reason = match *op {

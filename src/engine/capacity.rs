@@ -1,4 +1,4 @@
-//! How much of each tier is mapped.
+//! Bounds the memory that an engine maps, tier by tier.
 
 use super::{Props, Tier};
 
@@ -9,7 +9,7 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
-    /// Counts memory of a tier as mapped, if there is so much.
+    /// Counts memory of a tier as mapped, unless that exceeds the tier.
     pub fn take(&mut self, props: &Props, tier: Tier, bytes: usize) -> Result<(), String> {
         let (capacity_bytes, mapped_bytes) =
             (props.capacity_bytes(tier), &mut self.mapped_bytes[tier as usize]);
@@ -21,7 +21,7 @@ impl Capacity {
         Ok(())
     }
 
-    /// Counts memory as given back.
+    /// Counts memory of a tier as unmapped.
     pub fn give(&mut self, tier: Tier, bytes: usize) {
         self.mapped_bytes[tier as usize] -= bytes;
     }

@@ -1,4 +1,4 @@
-//! An engine that fails on purpose: for tests of what a failure leaves behind.
+//! An engine that fails on purpose, for tests of the state after a failure.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,11 +7,11 @@ use super::around::Around;
 pub use super::around::Call;
 use super::{Engine, EngineError};
 
-/// An engine of which one call fails, and does nothing.
+/// Wraps an engine; one call fails and has no effect.
 #[derive(Debug)]
 pub struct Fault {
     engine: Arc<dyn Engine>,
-    /// Which calls are counted; all that can fail if none is named.
+    /// The kind of calls that are counted; `None` counts all that can fail.
     counted: Option<Call>,
     /// The number, from zero, of the call that fails.
     failing: u64,
@@ -19,22 +19,22 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// `engine`, with call number `failing`, from zero, failing.
+    /// Wraps `engine`. Call number `failing`, from zero, fails.
     pub fn new(engine: Arc<dyn Engine>, failing: u64) -> Self {
         Fault { engine, counted: None, failing, calls: AtomicU64::new(0) }
     }
 
-    /// `engine`, with number `failing`, from zero, of the calls of one kind failing.
+    /// Wraps `engine`. Of the calls of one kind, number `failing`, from zero, fails.
     pub fn of(engine: Arc<dyn Engine>, kind: Call, failing: u64) -> Self {
         Fault { counted: Some(kind), ..Fault::new(engine, failing) }
     }
 
-    /// Calls so far, of those that are counted.
+    /// The number of counted calls so far.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Whether the call was made.
+    /// Whether the failing call was reached.
     pub fn has_failed(&self) -> bool {
         self.calls() > self.failing
     }

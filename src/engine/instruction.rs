@@ -7,40 +7,40 @@ use std::sync::{Arc, OnceLock};
 
 use crate::op::{Op, Outputs, View};
 
-/// An op on views, and all that follows from them alone: what an engine is given to run.
+/// An op on views, with all that follows from them alone. Launches of an engine name one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Instruction {
     /// What to compute.
     pub op: Op,
-    /// Which of the engine's ways, as [`Engine::algorithm`] chose it.
+    /// The engine's algorithm, as [`Engine::algorithm`] chose it.
     pub algorithm: Algorithm,
-    /// How it reads its inputs.
+    /// The views of its inputs.
     pub views: Box<[View]>,
-    /// What it makes.
+    /// The views of its outputs.
     pub outputs: Outputs,
-    /// Workspace it takes.
+    /// Bytes of its workspace.
     pub scratch_bytes: usize,
     /// Its predicted time.
     pub launch_ns: u64,
     /// Equal for ops on equal views that differ in scalars or seeds alone.
     pub signature: u64,
-    /// The same by the engine's other algorithms, where one may be chosen.
+    /// The same op by the engine's other algorithms, if one of them may be chosen.
     pub others: Box<[Arc<Instruction>]>,
-    /// What it really took lately, where the engine measures that.
+    /// Its measured time, on engines that measure.
     pub measured: Measured,
-    /// What the engine lowers it to; the second, where its first output lies where its first input does.
+    /// The engine's lowered form; the second is for launches whose first output lies where the first input does.
     pub lowered: [Kept; 2],
 }
 
-/// What an engine works out the first time, and keeps. It makes no difference between instructions.
+/// A value that an engine computes at the first launch and keeps. It does not count when instructions are compared.
 #[derive(Default)]
 pub struct Kept(OnceLock<Option<Box<dyn Any + Send + Sync>>>);
 
 impl Kept {
-    /// What `make` gave the first time.
+    /// The value that `make` returned the first time.
     ///
     /// # Panics
-    /// If that was of another type.
+    /// If that value had another type.
     pub fn get<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> Option<T>) -> Option<&T> {
         let made = self.0.get_or_init(|| make().map(|made| Box::new(made) as _));
         made.as_ref().map(|made| made.downcast_ref().expect("an instruction is of one engine"))
@@ -54,7 +54,7 @@ impl fmt::Debug for Kept {
 }
 
 impl Clone for Kept {
-    /// With nothing in it.
+    /// A cell without a value.
     fn clone(&self) -> Self {
         Kept::default()
     }
@@ -66,12 +66,13 @@ impl PartialEq for Kept {
     }
 }
 
-/// A measured time: a mean in which the last one counts for a quarter. It makes no difference between instructions.
+/// A measured time: a running mean in which the latest time counts for a quarter. It does not count when instructions
+/// are compared.
 #[derive(Debug, Default)]
 pub struct Measured(AtomicU64);
 
 impl Measured {
-    /// It took so long. By one thread at a time.
+    /// Adds a time. Only one thread may call this at a time.
     pub fn note(&self, ns: u64) {
         let mean_ns = self.ns().map_or(ns, |mean_ns| (3 * mean_ns + ns) / 4);
         self.0.store(mean_ns.max(1), Ordering::Relaxed);
@@ -96,12 +97,12 @@ impl PartialEq for Measured {
 }
 
 impl Instruction {
-    /// Worked out for an engine and one of its algorithms.
+    /// An instruction for an engine and one of its algorithms.
     pub fn new(engine: &dyn Engine, op: Op, algorithm: Algorithm, views: &[View]) -> Self {
         let outputs = op.outputs(views);
         let scratch_bytes = engine.scratch(&op, algorithm, views, &outputs);
         let launch_ns = engine.launch_ns(&op, algorithm, views, &outputs);
-        // Of fixed keys: the same in every run.
+        // The hasher has fixed keys, so the hash is the same in every run.
         let mut hasher = DefaultHasher::new();
         (op.template(), views).hash(&mut hasher);
         let signature = hasher.finish();
@@ -121,14 +122,14 @@ impl Instruction {
         }
     }
 
-    /// With all algorithms that the engine offers.
+    /// An instruction with all algorithms that the engine offers.
     pub fn with_others(self, engine: &dyn Engine) -> Self {
         let other = |algorithm| Arc::new(Instruction::new(engine, self.op, algorithm, &self.views));
         let others = engine.alternatives(&self.op, &self.views).into_iter().map(other).collect();
         Instruction { others, ..self }
     }
 
-    /// By each algorithm that may be chosen.
+    /// The instruction for each algorithm that may be chosen.
     pub fn ways(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Instruction>> {
         std::iter::once(self).chain(&self.others)
     }
@@ -138,7 +139,7 @@ impl Instruction {
         if self.scratch_bytes == 0 { 0 } else { aligned(self.scratch_bytes) }
     }
 
-    /// Sizes of what must be placed: outputs, but for one done in place, then scratch.
+    /// Sizes of the blocks that must be placed: outputs, without one that is made in place, then the workspace.
     pub fn new_bytes(&self, in_place: bool) -> impl Iterator<Item = usize> {
         let outputs = self.outputs.iter().skip(usize::from(in_place)).map(View::size_bytes);
         outputs.chain((self.scratch_bytes > 0).then_some(self.scratch_bytes))

@@ -1,5 +1,5 @@
-//! What this crate's own CUDA kernels take on a GPU, as far as their machine code tells: a kernel takes the time of its
-//! memory traffic or of its instructions, whichever is more, on as many multiprocessors as it has blocks for.
+//! Predicts the times of this crate's CUDA kernels from their machine code. A kernel takes the time of its memory
+//! traffic or of its instructions, whichever is more, on as many multiprocessors as it has blocks for.
 //!
 //! The instructions of an element were read off the SASS that NVRTC 13.0 makes for sm_90; the rates are a device's
 //! published ones, and what is commonly reached of them. None of it has been measured: it may well be 40 % off. The
@@ -12,33 +12,33 @@ use super::ALIGN_BYTES;
 use crate::op::lower::{self, KernelCall, Placed, Request, gpu};
 use crate::op::{Binary, Dtype, Inputs, Layout, Op, PerOutput, Program, StepKind, Unary, View};
 
-/// What a GPU does for kernels that are not NVIDIA's.
+/// A GPU's rates for this crate's kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelRates {
-    /// Device memory that a kernel reads or writes at the most, per second.
+    /// The most bytes of device memory that a kernel reads and writes per second.
     pub memory_bytes_per_second: f64,
-    /// Instructions of single threads that it issues at the most, per second.
+    /// The most instructions of single threads that are issued per second.
     pub instructions_per_second: f64,
-    /// Its multiprocessors.
+    /// The number of multiprocessors.
     pub multiprocessors: u32,
 }
 
-/// Of the vendor's memory bandwidth, what a kernel that only copies reaches: 2.9 of 3.35 TB/s on an H100.
+/// The fraction of the vendor's memory bandwidth that a copying kernel reaches: 2.9 of 3.35 TB/s on an H100.
 const REACHED_OF_MEMORY: f64 = 0.87;
-/// Of the instructions that could be issued, those that are, while other threads wait for memory.
+/// The fraction of issue slots that are used, since threads wait for memory.
 const REACHED_OF_ISSUE: f64 = 0.7;
 /// Threads whose instructions a multiprocessor issues in a cycle.
 const LANES: f64 = 128.0;
 /// Blocks of a multiprocessor that hide each other's waits.
 const BLOCKS: f64 = 4.0;
 
-/// Instructions issued in the time of a byte of device memory, from which on programs are worth interpreting: 7 on an H100, 33 on an
-/// RTX 4090.
+/// Interpreting fused programs is worth while if a device issues at least this many instructions in the time of a
+/// byte of device memory: 7 on an H100, 33 on an RTX 4090.
 const INSTRUCTIONS_A_BYTE: f64 = 12.0;
 
 impl KernelRates {
-    /// Of a device with so much bandwidth by its vendor's figures, so many multiprocessors, and their clock.
+    /// The rates of a device, from the vendor's memory bandwidth, the number of multiprocessors, and their clock.
     pub fn of(memory_bytes_per_second: f64, multiprocessors: u32, clock_hz: f64) -> Self {
         KernelRates {
             memory_bytes_per_second: REACHED_OF_MEMORY * memory_bytes_per_second,
@@ -47,15 +47,15 @@ impl KernelRates {
         }
     }
 
-    /// Whether interpreted programs of strided operands and sums, which take some hundred instructions an element, are sooner done
-    /// than their ops one after the other: where memory is slow beside arithmetic. A choice between GPUs with HBM, for which the model
-    /// has fused steps of ResNet-50 and GPT-2 take longer, and others, for which it has them take less.
+    /// Whether an interpreted program of strided operands and sums, which takes some hundred instructions an element,
+    /// is faster than its ops one after the other. It is where memory is slow compared with arithmetic: by this
+    /// model, fused steps of ResNet-50 and GPT-2 take longer on GPUs with HBM, and less time on others.
     pub fn favour_programs(&self) -> bool {
         self.instructions_per_second >= INSTRUCTIONS_A_BYTE * self.memory_bytes_per_second
     }
 
-    /// The kernels of an op and what each takes; `None` for products and convolutions of floats, which libraries compute. The first
-    /// kernel is taken to do all of the work, others to finish what it left.
+    /// The kernels of an op and their times; `None` for products and convolutions of floats, which libraries compute.
+    /// The model assumes that the first kernel does all of the work, and that others only finish it.
     pub fn prices(&self, op: &Op, inputs: &[View], outputs: &[View]) -> Option<Vec<KernelPrice>> {
         let calls = calls(op, inputs, outputs)?;
         let work = op.work(inputs, &outputs.iter().copied().collect());
@@ -84,11 +84,11 @@ impl KernelRates {
 pub struct KernelPrice {
     /// The kernel.
     pub name: String,
-    /// Its blocks.
+    /// The number of its blocks.
     pub blocks: u32,
-    /// What it reads and writes of operands.
+    /// Bytes of operands that it reads and writes.
     pub bytes: u64,
-    /// Its time, without what launching it takes.
+    /// Its time, without the time of the launch.
     pub ns: f64,
 }
 
@@ -102,16 +102,16 @@ fn calls(op: &Op, inputs: &[View], outputs: &[View]) -> Option<lower::Calls> {
     lower::lower(&Request { op, inputs, outputs, scratch, fault, chunk, threads: gpu::THREADS })
 }
 
-/// What the instructions of an op's elements depend on.
+/// Properties of an op on which the number of instructions for each element depends.
 struct Facts<'a> {
     program: Option<&'a Program>,
     inputs: f64,
     elements: f64,
-    /// Dimensions that an index is divided into, where several operands lie alike.
+    /// Dimensions that an index is divided into, if several operands have the same layout.
     dimensions: f64,
-    /// Whether some operand is not in the order of the elements.
+    /// Whether an operand is not in the order of the elements.
     is_strided: bool,
-    /// Indices that one thread walks by itself.
+    /// Indices that a single thread walks through.
     walked: f64,
 }
 
@@ -140,8 +140,8 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Of layouts of as many elements, the dimensions that are left where neighbours that lie alike in all are one. Views of other shapes
-/// count by themselves.
+/// The number of dimensions after merging neighbouring dimensions that can be merged in all layouts. Layouts of
+/// another shape than the first are ignored.
 fn dimensions(layouts: &[&Layout]) -> usize {
     let Some(first) = layouts.first() else { return 1 };
     let shape = first.shape();
@@ -154,24 +154,24 @@ fn dimensions(layouts: &[&Layout]) -> usize {
     1 + dims.windows(2).filter(|pair| !joins(pair)).count()
 }
 
-/// What a kernel takes for an element, and what holds it up.
+/// The cost of a kernel for an element, and limits of its speed.
 struct Cost {
     instructions: f64,
-    /// Times that its bytes are passed over.
+    /// The number of passes over its bytes.
     passes: f64,
     most_bytes_per_second: f64,
-    /// Fewer blocks than fill the device take longer.
+    /// The number of its blocks. If they do not fill the device, the kernel takes longer.
     waits_for_blocks: bool,
-    /// What one thread does by itself, in seconds.
+    /// The time of the work that a single thread does, in seconds.
     serial_s: f64,
 }
 
-/// What a block moves at the most where a thread reads one element after the other: 2.9 GB/s.
+/// The most that a block moves if a thread reads one element after the other: 2.9 GB/s.
 const BLOCK_BYTES_PER_SECOND: f64 = 2.9e9;
-/// What the kernels move that keep most threads of a block idle: places of extremes, pools.
+/// Bandwidth of the kernels that leave most threads of a block idle: places of extremes, pools.
 const ARG_BYTES_PER_SECOND: f64 = 0.3e12;
 const POOL_BYTES_PER_SECOND: f64 = 1e12;
-/// What a thread takes for the next of the indices that it walks: a read that waits for the one before.
+/// Time of a thread for each of the indices that it walks through: each read waits for the one before.
 const WALK_S: f64 = 0.9e-6;
 
 impl Cost {

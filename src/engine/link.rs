@@ -1,11 +1,11 @@
-//! How fast copies between tiers are, as far as that was measured.
+//! The measured bandwidth of copies between tiers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that are counted; of more, the older count less and less.
-const MOST_BYTES: u64 = 256 << 20;
+/// The number of bytes over which the mean is taken; older copies count less and less.
+const MAX_BYTES: u64 = 256 << 20;
 
-/// The mean of what copies took.
+/// The mean bandwidth of copies.
 #[derive(Debug, Default)]
 pub(super) struct Link {
     bytes: AtomicU64,
@@ -13,16 +13,16 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// A copy took so long. Two that end at once may be counted as one: nothing but a mean is lost.
+    /// Adds the time of a copy. Two copies that end at once may be counted as one, which only affects the mean.
     pub fn note(&self, bytes: usize, took_ns: u64) {
         let all = self.bytes.load(Ordering::Relaxed) + bytes as u64;
         let ns = self.ns.load(Ordering::Relaxed) + took_ns;
-        let part = if all > MOST_BYTES { 2 } else { 1 };
+        let part = if all > MAX_BYTES { 2 } else { 1 };
         self.bytes.store(all / part, Ordering::Relaxed);
         self.ns.store(ns / part, Ordering::Relaxed);
     }
 
-    /// Nothing if there were none.
+    /// Bytes per second; `None` if there were no copies.
     pub fn bytes_per_second(&self) -> Option<f64> {
         let (bytes, ns) = (self.bytes.load(Ordering::Relaxed), self.ns.load(Ordering::Relaxed));
         (bytes > 0 && ns > 0).then(|| bytes as f64 / ns as f64 * 1e9)

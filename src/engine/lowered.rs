@@ -1,4 +1,4 @@
-//! What an instruction is lowered to, once: its launches differ in addresses alone.
+//! The lowered form of an instruction, made once: its launches differ only in addresses.
 
 use arrayvec::ArrayVec;
 use smallvec::SmallVec;
@@ -7,35 +7,37 @@ use super::{Instruction, Launch, Span};
 use crate::op::lower::{Calls, KernelCall, KernelName, Placed};
 use crate::op::{Inputs, MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, Op, PerOutput, View};
 
-/// The most addresses of a launch: of inputs, outputs, workspace, and the word for a fault.
-const MOST_ADDRESSES: usize = MAX_FUSED_INPUTS + MAX_FUSED_OUTPUTS + 2;
+/// The most addresses of a launch: inputs, outputs, workspace, and the word for a fault.
+const MAX_ADDRESSES: usize = MAX_FUSED_INPUTS + MAX_FUSED_OUTPUTS + 2;
 
-/// How far apart everything seems to lie when an instruction is lowered.
+/// The distance between the assumed addresses with which an instruction is lowered.
 const APART: u64 = 1 << 40;
 
 /// Enough for any kernel's arguments.
 pub(super) type Words = SmallVec<[u64; 192]>;
 
-/// An engine's way to lower an op; last come the addresses of its workspace and of the word for a fault.
+/// An engine's function that lowers an op. The last two addresses are those of the workspace and of the word for a
+/// fault.
 pub(super) type Lower<'a> = &'a dyn Fn(&Op, &[Placed], &[Placed], [u64; 2]) -> Option<Calls>;
 
-/// The kernels of an instruction, one after the other; `K` is what an engine knows of each.
+/// The kernels of an instruction, in order; `K` is an engine's data about a kernel.
 #[derive(Debug)]
 pub(super) struct Lowered<K>(Box<[LoweredKernel<K>]>);
 
-/// A kernel and its arguments, as if everything lay at zero.
+/// A kernel and its arguments, in which every address is relative to zero.
 #[derive(Debug)]
 pub(super) struct LoweredKernel<K> {
     pub kernel: K,
     pub blocks: u32,
     words: Box<[u64]>,
-    /// Which words are addresses, and which address each is.
+    /// The words that are addresses, and which address each is.
     addresses: Box<[(usize, usize)]>,
 }
 
 impl<K> Lowered<K> {
-    /// `None` if the op has no kernels of its own. Arguments that are addresses are those that differ once everything lies
-    /// elsewhere. `in_place`: the first output lies where the first input does, which an op may be lowered by.
+    /// Lowers an instruction; `None` if the op has no kernels of its own. Arguments that are addresses are found by
+    /// lowering twice with different addresses. `in_place` states that the first output lies where the first input
+    /// does, since the lowering of some ops depends on it.
     pub fn new(
         instruction: &Instruction,
         in_place: bool,
@@ -66,7 +68,7 @@ impl<K> LoweredKernel<K> {
         LoweredKernel { kernel, blocks: here.blocks, words, addresses }
     }
 
-    /// The arguments where everything is at these [addresses].
+    /// The arguments for these [addresses].
     pub fn arguments(&self, addresses: &[u64]) -> Words {
         let mut words = Words::from_slice(&self.words);
         for &(word, place) in &self.addresses {
@@ -103,8 +105,8 @@ pub(super) fn is_in_place(launch: &Launch) -> bool {
     first(&launch.inputs) == first(&launch.outputs)
 }
 
-/// Where everything lies, the word for a fault last.
-pub(super) fn addresses(launch: &Launch, fault: u64) -> ArrayVec<u64, MOST_ADDRESSES> {
+/// The addresses of a launch, that of the word for a fault last.
+pub(super) fn addresses(launch: &Launch, fault: u64) -> ArrayVec<u64, MAX_ADDRESSES> {
     let spans = launch.inputs.iter().chain(&launch.outputs).chain([&launch.scratch]);
     spans.map(|span| span.address).chain([fault]).collect()
 }

@@ -1,4 +1,4 @@
-//! An engine without a clock that measures what it is told to: for tests of what is planned anew.
+//! An engine that reports given times as measured, for tests of plans that are made again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,19 +6,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Algorithm, Engine, EngineError, Lane, Launch, Mark, Props, Span, Tier};
 use crate::op::{Op, Outputs, View};
 
-/// A simulation whose clock is not shown. Ops of one kind take other times than predicted.
+/// A simulation that hides its clock. Ops of one kind take other times than predicted.
 #[derive(Debug)]
 pub struct Measuring {
     engine: Arc<dyn Engine>,
     op: &'static str,
-    /// In hundredths of what is predicted.
+    /// Measured time of the op, in hundredths of the predicted time.
     percent: AtomicU64,
-    /// The same, of the bandwidth of copies.
+    /// Measured bandwidth of copies, in hundredths of the predicted bandwidth.
     link_percent: AtomicU64,
 }
 
 impl Measuring {
-    /// `op` by name, which takes as long as predicted, like all others.
+    /// An engine that can change the times of the op with this name; at first, all ops take as long as predicted.
     pub fn new(engine: Arc<dyn Engine>, op: &'static str) -> Self {
         Measuring { engine, op, percent: AtomicU64::new(100), link_percent: AtomicU64::new(100) }
     }

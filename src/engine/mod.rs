@@ -44,24 +44,24 @@ pub const fn aligned(bytes: usize) -> usize {
     if bytes == 0 { ALIGN_BYTES } else { bytes.next_multiple_of(ALIGN_BYTES) }
 }
 
-/// What a block takes: where memory is mapped by page, what is no smaller than one takes whole pages.
+/// The bytes that a block takes. If memory is mapped by page, blocks of at least a page take whole pages.
 pub fn in_memory(bytes: usize, page_bytes: Option<usize>) -> usize {
     let bytes = aligned(bytes);
     let page_bytes = page_bytes.filter(|&page_bytes| bytes >= page_bytes);
     page_bytes.map_or(bytes, |page_bytes| bytes.next_multiple_of(page_bytes))
 }
 
-/// Where bytes can be.
+/// A kind of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
-    /// Device memory: what kernels read and write, and what the budget bounds.
+    /// Device memory, which kernels read and write, and which the budget bounds.
     Device,
-    /// Host memory, pinned where the engine can: where offloaded bytes go.
+    /// Host memory for offloaded bytes, pinned if the engine can.
     Host,
 }
 
-/// An ordered queue of work. Lanes run beside each other; marks order them.
+/// An ordered queue of work. Lanes run in parallel; marks order them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lane {
@@ -90,7 +90,7 @@ pub struct Mark {
 /// When a piece of work ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// Its own end.
+    /// The mark at its end.
     pub mark: Mark,
     /// When it began, in nanoseconds since recording did.
     pub begin_ns: u64,
@@ -98,16 +98,16 @@ pub struct Ran {
     pub end_ns: u64,
 }
 
-/// A piece of work that failed after its submission. What it was to write means nothing.
+/// A piece of work that failed after its submission. Its outputs are meaningless.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Its own end.
+    /// The mark at its end.
     pub mark: Mark,
     /// What went wrong.
     pub error: EngineError,
 }
 
-/// A piece of memory. `address` is what kernels are given.
+/// A piece of memory, at the address that kernels are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The tier it lies in.
@@ -119,50 +119,51 @@ pub struct Span {
 }
 
 impl Span {
-    /// No memory.
+    /// An empty span.
     pub const fn empty(tier: Tier) -> Self {
         Span { tier, address: 0, bytes: 0 }
     }
 
-    /// `bytes` bytes, `offset` from the start.
+    /// The `bytes` bytes that begin at `offset`.
     ///
     /// # Panics
-    /// In debug builds, if that reaches beyond the end.
+    /// In debug builds, if they reach beyond the end.
     pub fn slice(self, offset: usize, bytes: usize) -> Self {
         debug_assert!(offset + bytes <= self.bytes, "slice beyond the span's end");
         Span { address: self.address + offset as u64, bytes, ..self }
     }
 }
 
-/// An instruction and the memory it works on.
+/// An instruction and the memory that it works on.
 #[derive(Clone, Debug)]
 pub struct Launch {
-    /// What to do.
+    /// The instruction.
     pub instruction: Arc<Instruction>,
-    /// Where its inputs' storages lie.
+    /// The storages of its inputs.
     pub inputs: Inputs<Span>,
-    /// Where its outputs go.
+    /// The memory of its outputs.
     pub outputs: PerOutput<Span>,
     /// Workspace of at least [`Instruction::scratch_bytes`]; its contents are undefined.
     pub scratch: Span,
 }
 
-/// One of an engine's ways to run an op. Different algorithms may round differently, so a recipe keeps its own.
+/// One of an engine's algorithms for an op. Algorithms may round differently, so a recipe keeps the one that it was
+/// made with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Algorithm(pub u8);
 
-/// Ops of a kind that slower kernels of this crate computed, since NVIDIA's library did not.
+/// Ops of a kind that slower kernels of this crate computed in place of NVIDIA's library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fallback {
     /// The op's name.
     pub op: &'static str,
-    /// Why no library did.
+    /// The reason.
     pub reason: &'static str,
-    /// How many there were.
+    /// Number of these ops.
     pub count: u64,
 }
 
-/// What an engine could not do.
+/// An error of an engine.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum EngineError {
     /// Memory could not be mapped.
@@ -172,7 +173,7 @@ pub enum EngineError {
         tier: Tier,
         /// The size asked for.
         bytes: usize,
-        /// What the system said.
+        /// The error of the system.
         reason: String,
     },
     /// A kernel failed, at submission or later.
@@ -183,12 +184,12 @@ pub enum EngineError {
         /// What went wrong.
         reason: String,
     },
-    /// An index was out of range: known when the kernel has run, and told by what it made.
+    /// An index was out of range. That is known when the kernel has run, and reported when its outputs are read.
     #[error("{op}: {reason}")]
     Index {
         /// The op's name.
         op: &'static str,
-        /// The index, and what it may be.
+        /// The index, and its range.
         reason: String,
     },
     /// A copy failed.
@@ -213,8 +214,8 @@ pub trait Engine: Send + Sync + Debug {
     /// The device's profile.
     fn props(&self) -> &Props;
 
-    /// From now on, [`map`](Engine::map) is asked for no more than so many bytes of a tier altogether. An engine that gets
-    /// memory ready ahead of its use stays within that, and gets none ready before.
+    /// Promises that [`map`](Engine::map) is asked for no more than this many bytes of a tier altogether. An engine
+    /// that prepares memory ahead of its use does so only after this call, and within that limit.
     fn bound(&self, tier: Tier, bytes: usize) {
         let _ = (tier, bytes);
     }
@@ -225,17 +226,17 @@ pub trait Engine: Send + Sync + Debug {
     /// Returns a slab that [`map`](Engine::map) gave, when no submitted work uses it.
     fn unmap(&self, span: Span);
 
-    /// Addresses for [pages](Props::page_bytes) of device memory, with nothing behind them: a whole number of pages. They
-    /// stay reserved as long as the engine is there.
+    /// Reserves addresses for a whole number of [pages](Props::page_bytes) of device memory, without mapping memory.
+    /// They stay reserved as long as the engine exists.
     fn reserve(&self, bytes: usize) -> Result<Span, EngineError> {
         Err(no_pages(bytes))
     }
 
-    /// Puts physical pages of device memory behind reserved addresses, one after the other, in place of what was there.
-    /// Pages are told apart by numbers, small ones; one comes into being when it is first mapped, and may be mapped
-    /// at several addresses. Waits for `after`: old work through these addresses, where there is any.
+    /// Maps physical pages of device memory to reserved addresses, one after the other, in place of earlier mappings.
+    /// Pages are identified by small numbers. A page is allocated when it is first mapped, and may be mapped at
+    /// several addresses. The call waits for the marks of `after`, earlier work through these addresses.
     ///
-    /// After an error, nothing may be expected behind the addresses.
+    /// After an error, nothing is mapped at the addresses.
     ///
     /// # Safety
     /// The span begins at a page of one reserved range, lies in it, and is as long as the pages together. Work that was
@@ -245,20 +246,20 @@ pub trait Engine: Send + Sync + Debug {
         Err(no_pages(at.bytes))
     }
 
-    /// Gives physical pages back, when no submitted work uses them. Addresses where they were mapped are used again
-    /// only after something has been mapped there anew.
+    /// Frees physical pages that no submitted work uses. Addresses where they were mapped are used again only after a
+    /// new mapping.
     fn release_pages(&self, physical: &[u32]) {
         let _ = physical;
     }
 
-    /// How the engine will run `op`: a function of shapes and profile, never of free memory.
+    /// The engine's algorithm for `op`: a function of shapes and profile, never of free memory.
     fn algorithm(&self, op: &Op, inputs: &[View]) -> Algorithm {
         let _ = (op, inputs);
         Algorithm::default()
     }
 
-    /// Other algorithms for `op`, of which one may be chosen where results need not be the same bits under every budget. None
-    /// unless the engine says so.
+    /// Other algorithms for `op`, of which one may be chosen if results need not have the same bits under every
+    /// budget. By default there are none.
     fn alternatives(&self, op: &Op, inputs: &[View]) -> Vec<Algorithm> {
         let _ = (op, inputs);
         Vec::new()
@@ -278,8 +279,8 @@ pub trait Engine: Send + Sync + Debug {
         false
     }
 
-    /// An op of these inputs is about to be launched: what takes long the first time, such as compiling a kernel, is done now,
-    /// where no lock is held, as far as it can be told beforehand.
+    /// Announces that an op with these inputs will be launched. Without holding a lock, the engine does what takes
+    /// long the first time, such as compiling a kernel, as far as it is known beforehand.
     fn prepare(&self, op: &Op, inputs: &mut dyn Iterator<Item = &View>) {
         let _ = (op, inputs);
     }
@@ -307,42 +308,42 @@ pub trait Engine: Send + Sync + Debug {
     /// Whether all work up to `mark` is done.
     fn reached(&self, mark: Mark) -> bool;
 
-    /// Blocks until `mark` is reached. An error is of the device: what failed by itself is among the
+    /// Blocks until `mark` is reached. An error concerns the device; work that failed by itself is among the
     /// [`failures`](Engine::failures).
     fn sync(&self, mark: Mark) -> Result<(), EngineError>;
 
-    /// Work that failed after its submission, of all that is [reached](Engine::reached) by now: each piece once, those of a
-    /// lane in order. Waits for nothing.
+    /// Work that failed after its submission, of the work that is [reached](Engine::reached) by now: each piece once,
+    /// those of a lane in order. Does not wait.
     fn failures(&self) -> Vec<Failure> {
         Vec::new()
     }
 
-    /// The host's pointer to a span of a host tier (on an engine whose device is the host: of any tier); `None` on an
-    /// engine without data.
+    /// The host's pointer to a span of the host tier, or of any tier if the device is the host; `None` on an engine
+    /// without data.
     fn bytes(&self, span: Span) -> Option<*mut u8>;
 
-    /// What the engine's own clock shows; `None` where time is the world's.
+    /// Times by the engine's virtual clock; `None` on engines that run in real time.
     fn times(&self) -> Option<Times> {
         None
     }
 
-    /// Ops that libraries were to compute and did not, since the engine began.
+    /// Ops that slower kernels computed in place of libraries since the engine began.
     fn fallbacks(&self) -> Vec<Fallback> {
         Vec::new()
     }
 
-    /// What one copy lane moved lately between tiers, in bytes per second; `None` where nothing is measured, such as on a
-    /// simulation. An engine that measures also notes how long each launch took, in its
-    /// [instruction](Instruction::measured). Plans that are made beside the program go by that; nothing else does.
+    /// The bandwidth that a copy lane reached lately between tiers, in bytes per second; `None` if nothing is
+    /// measured, such as on a simulation. An engine that measures also notes the time of each launch in its
+    /// [instruction](Instruction::measured). Only plans that are made in the background use these figures.
     fn measured_link(&self) -> Option<f64> {
         None
     }
 
-    /// Notes from now on when each launch and copy runs.
+    /// Records from now on when each launch and copy runs.
     fn record(&self) {}
 
-    /// When each ran since [`record`](Engine::record) or since this was last asked, those of a lane in order. All work
-    /// must be done.
+    /// The times of all pieces since [`record`](Engine::record) or the last call of this, those of a lane in order.
+    /// All work must be done.
     fn recorded(&self) -> Vec<Ran> {
         Vec::new()
     }

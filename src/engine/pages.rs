@@ -1,6 +1,6 @@
-//! What engines that map by page share.
+//! Sets of physical pages, for engines that map by page.
 
-/// Physical pages, by number.
+/// A set of physical pages, identified by numbers.
 #[derive(Debug, Default)]
 pub(super) struct PageSet {
     is_in: Vec<bool>,
@@ -8,18 +8,18 @@ pub(super) struct PageSet {
 }
 
 impl PageSet {
-    /// How many are in it.
+    /// The number of pages in the set.
     #[cfg_attr(not(all(feature = "host", target_os = "linux")), allow(dead_code))]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// How many of these are not in it.
+    /// How many of these pages are not in the set.
     pub fn missing(&self, pages: &[u32]) -> usize {
         pages.iter().filter(|&&page| !self.is_in.get(page as usize).copied().unwrap_or(false)).count()
     }
 
-    /// Puts pages in; how many were not there.
+    /// Adds pages and returns how many were not in the set.
     pub fn insert(&mut self, pages: &[u32]) -> usize {
         let missing = self.missing(pages);
         for &page in pages {
@@ -31,7 +31,7 @@ impl PageSet {
         missing
     }
 
-    /// Takes pages out; how many were there.
+    /// Removes pages and returns how many were in the set.
     pub fn remove(&mut self, pages: &[u32]) -> usize {
         let there = pages.len() - self.missing(pages);
         for &page in pages {
@@ -44,7 +44,7 @@ impl PageSet {
     }
 }
 
-/// Runs of neighbouring pages: where each begins in the list, and how long it is.
+/// Runs of neighbouring pages: the index of the first page of each in the list, and the length.
 #[cfg_attr(not(all(feature = "host", target_os = "linux")), allow(dead_code))]
 pub(super) fn runs(pages: &[u32]) -> impl Iterator<Item = (usize, usize)> {
     let mut begin = 0;

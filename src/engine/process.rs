@@ -7,10 +7,10 @@ unsafe extern "C" {
     safe fn _exit(status: c_int) -> !;
 }
 
-/// Ends a process that is ending already with a status that says that something failed. `exit` must not be called again then, so what
-/// else was to run at its end does not; what is buffered is written.
+/// Ends a process that is already exiting, with a status of failure. Since `exit` must not be called a second time,
+/// the remaining exit handlers do not run; buffered output is written.
 pub fn fail_process() -> ! {
-    // SAFETY: null stands for all streams that are open.
+    // SAFETY: null stands for all open streams.
     unsafe { fflush(std::ptr::null_mut()) };
     _exit(1)
 }

@@ -3,62 +3,63 @@ use serde::{Deserialize, Serialize};
 use super::{KernelRates, Tier};
 use crate::op::{Dtype, Inputs, Op, Outputs, View, Work};
 
-/// What an engine's device is like: what the cost model works on.
+/// Properties of an engine's device, on which the cost model works.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Props {
-    /// For people.
+    /// The device's name, for people.
     pub name: String,
-    /// Device memory there is.
+    /// Bytes of device memory.
     pub device_bytes: usize,
-    /// Host memory there is for offloaded bytes.
+    /// Bytes of host memory for offloaded storages.
     pub host_bytes: usize,
-    /// Whether both are parts of the same memory: what is moved from one to the other is not gone.
+    /// Whether both are parts of the same memory, so that moving bytes from one to the other saves none.
     pub shares_memory: bool,
-    /// Arithmetic.
+    /// Rates of arithmetic.
     pub flops: Flops,
-    /// Device memory, read or written, per second.
+    /// Bytes of device memory that are read or written per second.
     pub memory_bytes_per_second: f64,
-    /// One copy lane, per second.
+    /// Bytes that one copy lane copies per second.
     pub link_bytes_per_second: f64,
     /// Fixed cost of one launch or copy.
     pub overhead_ns: u64,
-    /// Size of the pages that device memory can be mapped by, a multiple of [`ALIGN_BYTES`](super::ALIGN_BYTES);
-    /// `None` where it cannot.
+    /// Size of the pages by which device memory can be mapped, a multiple of [`ALIGN_BYTES`](super::ALIGN_BYTES);
+    /// `None` if it cannot be mapped by page.
     pub page_bytes: Option<usize>,
-    /// What each call that maps pages side by side takes of the program's time, beside the pages; 0 where that is not known.
+    /// The program's time for each call that maps neighbouring pages, in addition to the time for each page; 0 if
+    /// unknown.
     pub map_call_ns: u64,
-    /// What mapping one page takes of the program's time; 0 where that is not known.
+    /// The program's time for each mapped page; 0 if unknown.
     pub map_page_ns: u64,
-    /// What this crate's own CUDA kernels take, where that is known: they are far from the roofline. `None`: they are at it, as libraries
-    /// are taken to be.
+    /// Rates of this crate's CUDA kernels, which are far from the roofline, if they are known. `None` prices them by
+    /// the roofline, like those of libraries.
     pub kernels: Option<KernelRates>,
 }
 
-/// The page size of NVIDIA's GPUs, and so of the other engines: what they decide is to be the same.
+/// The page size of NVIDIA's GPUs. Other engines use it too, so that decisions are the same.
 pub(super) const PAGE_BYTES: usize = 2 << 20;
 
 /// Arithmetic operations per second, by element type. Integers count as f32.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flops {
-    /// Of 64-bit floats.
+    /// For 64-bit floats.
     pub f64: f64,
-    /// Of 32-bit floats, exact: no fewer bits inside.
+    /// For 32-bit floats, without reduced precision inside.
     pub f32: f64,
-    /// Of 16-bit floats, added up in 32 bits.
+    /// For 16-bit floats, accumulated in 32 bits.
     pub f16: f64,
-    /// Of bfloat16, added up in 32 bits.
+    /// For bfloat16, accumulated in 32 bits.
     pub bf16: f64,
 }
 
 impl Flops {
-    /// The same for all.
+    /// The same rate for all types.
     pub fn all(per_second: f64) -> Self {
         Flops { f64: per_second, f32: per_second, f16: per_second, bf16: per_second }
     }
 
-    /// Of an element type.
+    /// The rate of an element type.
     pub fn of(&self, dtype: Dtype) -> f64 {
         match dtype {
             Dtype::F64 => self.f64,
@@ -70,7 +71,7 @@ impl Flops {
 }
 
 impl Props {
-    /// Memory there is of a tier.
+    /// Bytes of a tier.
     pub(super) fn capacity_bytes(&self, tier: Tier) -> usize {
         match tier {
             Tier::Device => self.device_bytes,
@@ -89,7 +90,7 @@ impl Props {
         self.overhead_ns + (arithmetic.max(traffic) * 1e9) as u64
     }
 
-    /// Predicted time of an op: of each after the other, if it is two.
+    /// Predicted time of an op: the sum of both parts if it runs as two ops.
     pub fn op_ns(&self, op: &Op, inputs: &[View], outputs: &Outputs) -> u64 {
         let Some((decode, values, then)) = op.in_two(inputs) else {
             return self.one_op_ns(op, inputs, outputs);
@@ -105,7 +106,7 @@ impl Props {
         prices.iter().map(|price| self.overhead_ns + price.ns as u64).sum()
     }
 
-    /// What predicted times go by, in words.
+    /// The basis of predicted times, in words.
     pub fn pricing(&self) -> &'static str {
         match self.kernels {
             Some(_) => "own kernels priced by their machine code, libraries by the roofline",
@@ -118,7 +119,7 @@ impl Props {
         self.overhead_ns + (bytes as f64 / self.link_bytes_per_second * 1e9) as u64
     }
 
-    /// Predicted time to move `bytes` within device memory, where they are read and written. In nanoseconds.
+    /// Predicted time to move `bytes` within device memory, which reads and writes them. In nanoseconds.
     pub fn move_ns(&self, bytes: usize) -> u64 {
         self.overhead_ns + (2.0 * bytes as f64 / self.memory_bytes_per_second * 1e9) as u64
     }

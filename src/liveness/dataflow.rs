@@ -1,23 +1,22 @@
-//! One iteration as data flow: what policies that plan look at. Ops by place, values by place; a storage's value never
-//! changes, so the two are one.
+//! One iteration as data flow, which policies that plan start from. Ops and values are named by their place in the
+//! lists. A storage's value never changes, so a value stands for its storage.
 
 use crate::op::{Origin, Reads};
 
-use super::layers::Layer;
-use super::phases::Phase;
+use super::parts::{Layer, Phase};
 
-/// An iteration that repeats.
+/// An iteration of a program that repeats it.
 #[derive(Clone, Debug, Default)]
 pub struct Dataflow {
-    /// In order.
+    /// Ops in the order of the program.
     pub ops: Vec<Operation>,
-    /// Those that are there when the iteration begins come first.
+    /// Values; those that exist when the iteration begins come first.
     pub values: Vec<Value>,
-    /// In order of the touches that they begin with.
+    /// Intervals, in the order of the touches that they begin with.
     pub gaps: Vec<Gap>,
-    /// What the forward pass consists of, in order.
+    /// Layers of the forward pass, in order.
     pub layers: Vec<Layer>,
-    /// Device memory, read or written, per second; 0 where that is not known.
+    /// Bytes of device memory that are read or written per second; 0 if that is unknown.
     pub memory_bytes_per_second: f64,
     /// Fixed cost of an op.
     pub overhead_ns: u64,
@@ -26,27 +25,27 @@ pub struct Dataflow {
 /// An op of the iteration.
 #[derive(Clone, Debug)]
 pub struct Operation {
-    /// What it is called: ours, or as a recorded program has it.
+    /// This crate's name of the op, or the name in a recorded program.
     pub name: &'static str,
     /// Predicted time.
     pub launch_ns: u64,
-    /// When it begins if nothing is evicted.
+    /// Time at which it begins if nothing is evicted.
     pub begin_ns: u64,
-    /// Workspace, less what the first output takes over from an input.
+    /// Workspace, less the bytes of an input whose memory the first output takes over.
     pub extra_bytes: isize,
-    /// Device memory while it runs if nothing is evicted.
+    /// Device memory in use while it runs if nothing is evicted.
     pub need_bytes: usize,
-    /// Whether it gives the same bits again.
+    /// Whether running it again gives the same bits.
     pub exact: bool,
     /// Values it reads.
     pub inputs: Vec<usize>,
     /// Values it makes.
     pub outputs: Vec<usize>,
-    /// The gap that begins at its first operand, inputs before outputs; the others follow.
+    /// The interval that begins at its first operand. Those of its other operands follow, inputs before outputs.
     pub first_gap: usize,
     /// Which part of the iteration it belongs to.
     pub phase: Phase,
-    /// Its layer; none in an update.
+    /// Its layer; ops of the update have none.
     pub layer: Option<usize>,
 }
 
@@ -57,37 +56,38 @@ pub struct Value {
     pub size_bytes: usize,
     /// Predicted time of a copy, one way.
     pub copy_ns: u64,
-    /// The program asks for its data.
+    /// Whether the program reads its data back.
     pub is_read: bool,
-    /// How it is made, if that is known.
+    /// How the value is made, if that is known.
     pub origin: Option<Origin>,
-    /// The op that makes it; none if it is there when the iteration begins, or written in it.
+    /// The op that makes it. There is none if the value exists when the iteration begins, or if the program writes
+    /// it.
     pub made_by: Option<usize>,
-    /// It is there when the iteration begins.
+    /// Whether it exists when the iteration begins.
     pub persists: bool,
-    /// What takes its place when the iteration ends, if it persists.
+    /// If it persists, the value that takes its place when the iteration ends.
     pub successor: Option<usize>,
     /// The op after which it is dropped.
     pub freed_after: Option<usize>,
-    /// Its gaps, in order.
+    /// Its intervals, in order.
     pub gaps: Vec<usize>,
 }
 
-/// The time from one touch of a value by an op to the next.
+/// An interval: the time from one touch of a value by an op to the next touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Whose.
+    /// The value.
     pub value: usize,
     /// The op that it begins with.
     pub from: usize,
-    /// What that reads of it.
+    /// What that op reads of the value.
     pub reads: Reads,
-    /// The op that it ends with, and what that reads: counted on beyond the last op if in the next iteration. None if the value
-    /// is dropped before.
+    /// The op that it ends with, and what that op reads. Ops of the next iteration are numbered on from the last of
+    /// this one. `None` if the value is dropped before it is touched again.
     pub until: Option<(usize, Reads)>,
 }
 
-/// A new op, as [`Dataflow::op`] takes it.
+/// The argument of [`Dataflow::op`].
 #[derive(Clone, Debug)]
 pub struct NewOp<'a> {
     /// See [`Operation`].
@@ -98,7 +98,7 @@ pub struct NewOp<'a> {
     pub extra_bytes: isize,
     /// See [`Operation`].
     pub exact: bool,
-    /// Values, and what it reads of them.
+    /// Values that the op reads, and what it reads of each.
     pub inputs: &'a [(usize, Reads)],
     /// Values it makes.
     pub outputs: &'a [usize],
@@ -152,60 +152,31 @@ impl Dataflow {
         }
     }
 
-    /// All is told: works out what follows from it.
-    pub fn finish(&mut self) {
-        for value in 0..self.values.len() {
-            let Some(successor) = self.values[value].successor else { continue };
-            let last = self.values[successor].gaps.last().copied();
-            if let (Some(last), Some(&first)) = (last, self.values[value].gaps.first()) {
-                let Gap { from, reads, .. } = self.gaps[first];
-                self.gaps[last].until = Some((from + self.ops.len(), reads));
-            }
-        }
-        self.count_bytes();
-        super::phases::find(self);
-        super::layers::find(self);
-    }
-
-    fn count_bytes(&mut self) {
-        let mut change = vec![0isize; self.ops.len() + 1];
-        for value in &self.values {
-            let begin = value.made_by.or(value.gaps.first().map(|&gap| self.gaps[gap].from)).unwrap_or(0);
-            change[if value.persists { 0 } else { begin }] += value.size_bytes as isize;
-            if let Some(freed_after) = value.freed_after {
-                change[freed_after + 1] -= value.size_bytes as isize;
-            }
-        }
-        let mut live_bytes = 0;
-        for (op, change) in self.ops.iter_mut().zip(change) {
-            live_bytes += change;
-            op.need_bytes = (live_bytes + op.extra_bytes).max(0) as usize;
-        }
-    }
-
     /// Ops that read a value.
     pub fn readers(&self, value: usize) -> impl Iterator<Item = usize> + '_ {
         let touches = self.values[value].gaps.iter().map(|&gap| self.gaps[gap].from);
         touches.filter(move |&op| Some(op) != self.values[value].made_by)
     }
 
-    /// When an op begins if nothing is evicted; ops beyond the last are those of the next iteration.
+    /// Time at which an op begins if nothing is evicted. Numbers beyond the last op stand for ops of the next
+    /// iteration.
     pub fn begin_ns(&self, op: usize) -> u64 {
         let count = self.ops.len();
         (op / count) as u64 * self.end_ns() + self.ops[op % count].begin_ns
     }
 
-    /// When the last op ends.
+    /// Time at which the last op ends.
     pub fn end_ns(&self) -> u64 {
         self.ops.last().map_or(0, |op| op.begin_ns + op.launch_ns)
     }
 
-    /// The last op that begins at a time or before.
+    /// The last op that begins no later than a time.
     pub fn op_at(&self, ns: u64) -> usize {
         self.ops.partition_point(|op| op.begin_ns <= ns).saturating_sub(1)
     }
 
-    /// The gap in which a value waits from its last touch in the forward pass for the backward pass, if it does.
+    /// The interval from a value's last touch in the forward pass to its first in the backward pass, if the backward
+    /// pass touches it.
     pub fn kept_for_backward(&self, value: usize) -> Option<(usize, Gap)> {
         let turns = |gap: &Gap| {
             let until = gap.until.filter(|&(until, _)| until < self.ops.len());
@@ -216,9 +187,9 @@ impl Dataflow {
         gaps.map(|&place| (place, self.gaps[place])).find(|(_, gap)| turns(gap))
     }
 
-    /// The gap in which a value is held from its last touch in the forward pass into the backward pass, though nothing touches it
-    /// again, if it is.
-    pub fn held_in_vain(&self, value: usize) -> Option<(usize, Gap)> {
+    /// The last interval of a value that is dead but held: the program's last touch of it is in the forward pass, and
+    /// the program drops it only in the backward pass.
+    pub fn dead_but_held(&self, value: usize) -> Option<(usize, Gap)> {
         let place = *self.values[value].gaps.last()?;
         let gap = self.gaps[place];
         let freed_after = self.values[value].freed_after.filter(|_| gap.until.is_none())?;
@@ -227,7 +198,7 @@ impl Dataflow {
         turns.then_some((place, gap))
     }
 
-    /// The most that ops read of a value from the end of a gap on.
+    /// The most that any op reads of a value from the end of an interval on.
     pub fn coming_reads(&self, value: usize, gap: usize) -> Reads {
         let coming = self.values[value].gaps.iter().filter(|&&place| place >= gap);
         let reads: Vec<Reads> =
@@ -250,14 +221,14 @@ impl Dataflow {
         begins
     }
 
-    /// Predicted time of an op that does no more than read and write so many bytes.
+    /// Predicted time of an op that only reads and writes this many bytes.
     pub fn stream_ns(&self, bytes: usize) -> u64 {
         let known = self.memory_bytes_per_second > 0.0;
         let traffic_ns = if known { bytes as f64 / self.memory_bytes_per_second * 1e9 } else { 0.0 };
         self.overhead_ns + traffic_ns as u64
     }
 
-    /// Device memory at the fullest op if nothing is evicted.
+    /// The peak of device memory if nothing is evicted.
     pub fn peak_bytes(&self) -> usize {
         self.ops.iter().map(|op| op.need_bytes).max().unwrap_or(0)
     }

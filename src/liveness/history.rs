@@ -1,31 +1,45 @@
-//! The ops of the past, as far back as is worth knowing.
+//! The most recent ops of the stream: what each was like, and when its operands were touched again.
 
 use hashbrown::HashMap;
 
-use super::tracker::Observed;
+use super::Signature;
 
-/// Ops that a place in the stream is recognised by.
+/// Number of consecutive ops by which a place in the stream is recognised.
 const GRAM: usize = 8;
 /// Multiplier of the rolling hash: odd, so that it has an inverse.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// For each operand of each op, how many ops later its storage was touched again.
+/// Content of an operand's slot: the storage was neither touched again nor dropped so far. Other values count the ops
+/// until it was touched.
 pub const UNKNOWN: u32 = 0;
-/// It was dropped before it was touched again.
+/// Content of an operand's slot: the storage was dropped before it was touched again.
 pub const NEVER: u32 = u32::MAX;
 
-/// Ops in order, each with a signature and a slot for each operand.
+/// What the tracker is told of an op.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed {
+    /// Equal for ops that are alike.
+    pub signature: Signature,
+    /// Bytes that the program holds after the op.
+    pub live_bytes: usize,
+    /// Bytes of its workspace.
+    pub scratch_bytes: usize,
+    /// Its predicted time.
+    pub launch_ns: u64,
+}
+
+/// Ops in order. Each has a signature, and a slot for each operand.
 #[derive(Debug, Default)]
 pub struct History {
     ops: Vec<Recorded>,
     slots: Vec<u32>,
     /// The number of the first op in `ops`.
     first: u64,
-    /// Slots that were dropped from the front.
+    /// Number of slots that were removed from the front.
     first_slot: u64,
     /// Hash of the last [`GRAM`] ops.
     rolling: u64,
-    /// Where an op was last that ended so.
+    /// By that hash, the last op at which it had this value.
     places: HashMap<u64, u64>,
 }
 
@@ -33,10 +47,10 @@ pub struct History {
 struct Recorded {
     signature: u64,
     slots_begin: u64,
-    /// What the program held when the op had run, and with its workspace while it ran.
+    /// Bytes that the program held after the op, and those bytes with the op's workspace.
     live_bytes: usize,
     most_bytes: usize,
-    /// Predicted time of all ops up to it.
+    /// Predicted time of all ops up to and including it.
     end_ns: u64,
 }
 
@@ -51,7 +65,7 @@ impl History {
         self.ops.len()
     }
 
-    /// Appends an op with so many operands.
+    /// Appends an op with this many operands.
     pub fn push(&mut self, signature: u64, operands: usize, op: Observed) {
         let slots_begin = self.first_slot + self.slots.len() as u64;
         let end_ns = self.ops.last().map_or(0, |op| op.end_ns) + op.launch_ns;
@@ -69,12 +83,12 @@ impl History {
         Some(self.ops.get(op.checked_sub(self.first)? as usize)?.signature)
     }
 
-    /// What the program held after an op, if it is remembered.
+    /// Bytes that the program held after an op, if the op is remembered.
     pub fn live_bytes(&self, op: u64) -> Option<usize> {
         Some(self.ops.get(op.checked_sub(self.first)? as usize)?.live_bytes)
     }
 
-    /// By how much what the program held grew after an op, at the most, within so many ops.
+    /// By how many bytes the program's need grew at most, within this many ops after an op.
     pub fn growth_bytes(&self, op: u64, ops: u64) -> Option<usize> {
         let begin = op.checked_sub(self.first)? as usize;
         let live = self.ops.get(begin)?.live_bytes;
@@ -88,7 +102,8 @@ impl History {
         Some(self.ops.get(begin + ops as usize)?.end_ns - self.ops[begin].end_ns)
     }
 
-    /// Where, before the last op, the stream was as it is now; the last op is remembered as such a place.
+    /// The previous op at which the last [`GRAM`] ops were the same as now. The last op is then remembered for that
+    /// hash.
     pub fn recognised(&mut self) -> Option<u64> {
         if self.ops.len() < GRAM {
             return None;

@@ -1,40 +1,15 @@
-//! Layers, from dataflow and the names that this crate's and PyTorch's ops have.
+//! Finds layers by data flow and by the names of ops, those of this crate and those of PyTorch.
 //!
 //! A layer begins at a convolution, a matrix product, a pool, a concatenation (a copy into a destination that nothing
-//! has written) or a join (an addition of two layers' values of its size). An op that begins none belongs to the latest
-//! layer that it reads. A pool that is multiplied with what it was made from is local response normalization, and part
-//! of that layer. Means over all pixels are no pools, since they are reductions here.
+//! has written) or a join (an addition of two layers' values of its size). An op that begins none belongs to the
+//! latest layer that it reads. A pool whose result meets its own input again is part of local response normalization,
+//! and belongs to that input's layer. A mean over all pixels is no pool, since it is a reduction in this crate.
 
 use super::dataflow::Dataflow;
-use super::phases::Phase;
+use super::parts::{Layer, LayerKind, Phase};
 
-/// What a layer begins with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LayerKind {
-    /// What comes before the first, such as a normalization of the input.
-    Input,
-    /// A convolution, plain or transposed.
-    Convolution,
-    /// A matrix product: a fully connected layer, or half of attention.
-    Linear,
-    /// A pool; not one that is part of a norm.
-    Pool,
-    /// Values of several layers side by side.
-    Concatenation,
-    /// The sum of values of two layers.
-    Join,
-}
-
-/// A layer of the forward pass.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layer {
-    /// What it begins with.
-    pub kind: LayerKind,
-    /// Its ops in the forward pass, in order.
-    pub ops: Vec<usize>,
-}
-
-/// What an op of the forward pass begins by its name alone: our names, and those of PyTorch's operators.
+/// The kind of layer that an op begins, if its name alone tells: this crate's names, and those of PyTorch's
+/// operators.
 fn kind_of(name: &str) -> Option<LayerKind> {
     let products = ["matmul", "mm", "bmm", "addmm", "baddbmm", "linear"];
     match name {
@@ -46,7 +21,7 @@ fn kind_of(name: &str) -> Option<LayerKind> {
     }
 }
 
-/// Groups the ops.
+/// Groups the ops of an iteration into layers.
 pub fn find(flow: &mut Dataflow) {
     let mut finding = Finding { flow, of_value: Vec::new(), sources: Vec::new() };
     finding.of_value = vec![None; finding.flow.values.len()];
@@ -58,7 +33,7 @@ struct Finding<'a> {
     flow: &'a mut Dataflow,
     /// The layer that made a value.
     of_value: Vec<Option<usize>>,
-    /// Of each layer, the one that its first op reads.
+    /// For each layer, the layer that its first op reads.
     sources: Vec<Option<usize>>,
 }
 
@@ -82,7 +57,7 @@ impl Finding<'_> {
             };
             let op = &mut self.flow.ops[at];
             op.layer = Some(layer);
-            // A mask or a constant is not what the layer before made.
+            // A mask or a constant is not a result of the layer before.
             if kind.is_some() || read.is_some() || self.flow.layers[layer].kind == LayerKind::Input {
                 op.outputs.iter().for_each(|&output| self.of_value[output] = Some(layer));
             }
@@ -97,12 +72,12 @@ impl Finding<'_> {
         self.flow.layers.len() - 1
     }
 
-    /// What layer an op begins, if it does.
+    /// The kind of layer that an op begins, if it begins one.
     fn begins(&self, at: usize) -> Option<LayerKind> {
         let op = &self.flow.ops[at];
         let maker = |input: usize| self.flow.values[input].made_by.map(|op| self.flow.ops[op].name);
         match op.name {
-            // As our concatenation is made: copies into one destination.
+            // This crate concatenates by copies into one destination.
             "slice_assign" if op.inputs.first().is_some_and(|&input| maker(input) == Some("unset")) => {
                 Some(LayerKind::Concatenation)
             }
@@ -121,8 +96,8 @@ impl Finding<'_> {
         }
     }
 
-    /// A pool whose result comes back, other than by addition, to the layer that it was made from is part of that: local
-    /// response normalization pools over channels.
+    /// Merges a pool into the layer that it reads if an op combines the two other than by addition: local response
+    /// normalization pools over channels.
     fn merge_norm(&mut self, at: usize) {
         let op = &self.flow.ops[at];
         let Some(pool) = self.flow.layers.len().checked_sub(1) else { return };
@@ -146,8 +121,8 @@ impl Finding<'_> {
             .for_each(|layer| *layer = Some(source));
     }
 
-    /// An op of the backward pass belongs to the layer that has touched in the forward pass what it reads, the highest of several
-    /// that is not above that of the op before.
+    /// An op of the backward pass belongs to a layer that touched the op's inputs in the forward pass. Of several, it
+    /// is the highest that is not above the layer of the op before.
     fn backward(&mut self) {
         let Some(mut last) = self.flow.layers.len().checked_sub(1) else { return };
         for at in 0..self.flow.ops.len() {

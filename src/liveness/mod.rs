@@ -1,23 +1,26 @@
-//! Online liveness: training repeats itself, so what a storage will be used for next is what its like was used for one
-//! iteration ago. Pure.
+//! Online liveness. Training repeats itself, so a storage's next use is predicted from the use of the corresponding
+//! storage one iteration ago. Nothing here has side effects.
 //!
-//! - `tracker`: follows the stream of ops and tells next uses; knows ops by signature and storages by where they were last
-//!   touched, and nothing else. `history`: the stream so far.
-//! - `dataflow`: one iteration as a whole. `phases`, `layers`: what its parts are.
+//! - `tracker` follows the stream of ops and predicts next uses. It knows ops by their signatures, and storages by
+//!   where they were last touched. `history` is the stream so far.
+//! - `dataflow` is one iteration as a whole. `analysis` completes it, with `phases` and `layers`, which find its
+//!   `parts`.
 
+mod analysis;
 mod dataflow;
 mod history;
 mod layers;
+mod parts;
 mod phases;
 mod tracker;
 
 pub use dataflow::{Dataflow, Gap, NewOp, Operation, Value};
-pub use layers::{Layer, LayerKind};
-pub use phases::Phase;
-pub use tracker::{MOST_PERIOD, NextUse, Observed, Operand, Touch, Tracker};
+pub use history::Observed;
+pub use parts::{Layer, LayerKind, Phase};
+pub use tracker::{MAX_PERIOD, NextUse, Operand, Touch, Tracker};
 
-/// What an op is like, apart from what changes from one iteration to the next: kind, element types, shapes and layouts, but
-/// no scalars or seeds.
+/// Identifies ops that are alike in all that stays from one iteration to the next: kind, element types, shapes and
+/// layouts, but no scalars or seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Signature(pub u64);
 

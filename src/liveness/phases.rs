@@ -1,15 +1,17 @@
-//! Forward, backward and update, from dataflow alone. No op's name is asked, and no order but that of the data, so that
-//! branches, skip connections, shared weights and accumulated gradients need no rules of their own.
+//! Tells the forward pass, the backward pass and the update apart by data flow alone. Neither names nor the order of
+//! independent ops matter, so branches, skip connections, shared weights and accumulated gradients need no rules of
+//! their own.
 //!
-//! The results of an iteration are what it leaves, or makes without reading it: new weights and moments, or gradients
-//! where nothing updates them. Of these, those count that descend from the topmost weight, so that running statistics
-//! do not. The topmost weight is, of all storages that persist, are touched more than once and lead to a large part of
-//! the results, the one that is touched first the latest.
+//! The *results* of an iteration are the values that outlive it, and those that no op reads: new weights and moments,
+//! or gradients if nothing updates weights. Only results that descend from the topmost weight count, which excludes
+//! running statistics. Weights are the storages that persist, are touched more than once and lead to a large part of
+//! the results; the topmost weight is the one whose first touch comes last.
 //!
-//! - *Forward* ops lead to as many of these as the input does. A backward op leads to the gradients of its own layer
-//!   and of those below alone, so that the number falls from layer to layer, and that of the forward pass is the one
-//!   that most ops share. The gradient of the loss itself, before the topmost weights are reached, counts as forward.
-//! - *Update* ops read no activation, lead to nothing that does, and touch what persists.
+//! - *Forward* ops lead to as many of these results as the input does. A backward op leads only to the gradients of
+//!   its own layer and of the layers below, so the number of results falls from layer to layer, and the number that
+//!   most ops share is that of the forward pass. The gradient of the loss itself counts as forward until the topmost
+//!   weights are reached.
+//! - *Update* ops read no activation, lead to no op that reads one, and touch storages that persist.
 //! - *Backward* ops are the rest. An op that leads nowhere, such as one of a metric or of running statistics, belongs
 //!   to the phase of the op before it.
 //!
@@ -19,18 +21,7 @@
 use hashbrown::HashMap;
 
 use super::dataflow::Dataflow;
-
-/// A part of an iteration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Phase {
-    /// From the input to the loss.
-    #[default]
-    Forward,
-    /// From the loss to the gradients.
-    Backward,
-    /// From the gradients to what replaces weights and moments.
-    Update,
-}
+use super::parts::Phase;
 
 /// A set of places.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,10 +49,10 @@ impl Places {
     }
 }
 
-/// For each op, how many of some values it leads to.
+/// For each op, how many of the target values it leads to; for each value, which of them its readers lead to.
 fn leads_to(flow: &Dataflow, targets: &[usize]) -> (Vec<usize>, Vec<Places>) {
     let places: HashMap<usize, usize> = targets.iter().enumerate().map(|(at, &value)| (value, at)).collect();
-    // By value: what its readers lead to.
+    // By value: the targets that its readers lead to.
     let mut onward = vec![Places::new(targets.len()); flow.values.len()];
     let mut counts = vec![0; flow.ops.len()];
     for (&value, &place) in &places {
@@ -76,21 +67,20 @@ fn leads_to(flow: &Dataflow, targets: &[usize]) -> (Vec<usize>, Vec<Places>) {
     (counts, onward)
 }
 
-/// Of so many results at the most it is asked what leads to them: a sample does.
-const MOST_RESULTS: usize = 1024;
+/// The most results for which the ops that lead to them are determined. A sample of the results is enough.
+const MAX_RESULTS: usize = 1024;
 
-/// A weight leads to at least one in so many results: to its own layer's and those of all layers below, beside which there are
-/// running statistics.
+/// A weight leads to at least one in this many results. The others belong to layers below, or are running statistics.
 const WEIGHT_PART: usize = 3;
 
-/// What the iteration is for.
+/// The results that count: those that descend from the topmost weight.
 fn targets(flow: &Dataflow) -> Vec<usize> {
     let left = |value: usize| {
         flow.values[value].made_by.is_some()
             && (flow.readers(value).next().is_none() || flow.values[value].freed_after.is_none())
     };
     let results: Vec<usize> = (0..flow.values.len()).filter(|&value| left(value)).collect();
-    let step = results.len().div_ceil(MOST_RESULTS).max(1);
+    let step = results.len().div_ceil(MAX_RESULTS).max(1);
     let results: Vec<usize> = results.into_iter().step_by(step).collect();
     let (_, onward) = leads_to(flow, &results);
     let first_touch = |&value: &usize| flow.values[value].gaps.first().map(|&gap| flow.gaps[gap].from);
@@ -104,7 +94,7 @@ fn targets(flow: &Dataflow) -> Vec<usize> {
     top.map_or_else(|| results.clone(), |top| led_to(top).map(|(_, &value)| value).collect())
 }
 
-/// Says of each op which phase it belongs to.
+/// Sets the phase of each op.
 pub fn find(flow: &mut Dataflow) {
     let (counts, _) = leads_to(flow, &targets(flow));
     let mut ops_by_count: HashMap<usize, usize> = HashMap::new();
@@ -128,7 +118,7 @@ pub fn find(flow: &mut Dataflow) {
     }
 }
 
-/// Which ops update.
+/// Tells for each op whether it belongs to the update.
 fn updates(flow: &Dataflow, is_forward: &[bool]) -> Vec<bool> {
     // Made by the forward pass, or written for it.
     let is_activation = |value: usize| {
@@ -150,9 +140,9 @@ fn updates(flow: &Dataflow, is_forward: &[bool]) -> Vec<bool> {
         let known = |&input: &usize| {
             flow.values[input].persists || flow.values[input].made_by.is_some_and(|maker| updates[maker])
         };
-        // A gradient that the backward pass goes on with is read there too.
+        // A gradient that the backward pass continues with has readers there.
         let of_update = |input: &usize| known(input) || flow.readers(*input).all(|reader| closed[reader]);
-        // While there is a backward pass, what only prepares an update cannot be told from it.
+        // Before the backward pass ends, ops that only prepare an update cannot be told from it.
         let begun = Some(at) > backward_ends || op.inputs.iter().any(known);
         updates[at] = begun && closed[at] && touches_persistent[at] && op.inputs.iter().all(of_update);
     }

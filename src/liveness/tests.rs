@@ -1,4 +1,4 @@
-//! The tracker beside an oracle that knows the whole program.
+//! Compares the tracker with an oracle that knows the whole program.
 
 use proptest::prelude::*;
 
@@ -51,7 +51,7 @@ fn known(steps: &[Step]) -> Vec<Vec<NextUse>> {
     (0..steps.len()).map(of_step).collect()
 }
 
-/// Iterations of a network: `layers` layers forward and back, weights that are made anew by an update at the end, and
+/// Iterations of a network: `layers` layers forward and back, weights that an update at the end replaces, and
 /// constants that stay. Layers are alike, as in practice; `kinds` tells how many different ones there are.
 fn training(layers: usize, kinds: usize, iterations: usize) -> Vec<Step> {
     let (constant, mut made) = (0, 1);
@@ -93,12 +93,12 @@ fn training(layers: usize, kinds: usize, iterations: usize) -> Vec<Step> {
     steps
 }
 
-/// The part of what is known, in the steps from `from` on, that the tracker says, and the part of what it says that is
-/// wrong.
+/// From step `from` on: the part of the oracle's next touches that the tracker predicts, and the part of its
+/// predictions that is wrong.
 fn share(steps: &[Step], said: &[Vec<NextUse>], from: usize) -> (f64, f64) {
     let pairs = known(steps).into_iter().flatten().zip(said.iter().flatten().copied());
     let skipped = steps[..from].iter().map(|step| step.touched.len()).sum();
-    // What is used no more before the end is not known to anyone.
+    // Not even the oracle knows the next use of a storage that is not used again before the end.
     let pairs: Vec<_> = pairs.skip(skipped).filter(|(known, _)| *known != NextUse::Unknown).collect();
     let said: Vec<_> = pairs.iter().filter(|(_, said)| *said != NextUse::Unknown).collect();
     let wrong = said.iter().filter(|(known, said)| known != said).count();

@@ -1,12 +1,11 @@
-//! Follows the stream of ops, and tells from the iteration before what comes.
+//! Follows the stream of ops, and predicts what comes from the iteration before.
 //!
 //! Each op is hashed with its template (no scalars, no seeds), its views, and how long ago its operands were touched,
-//! if that is less than 16 ops. The tracker follows the place in the past where the last eight ops were the same. What
-//! happened to an operand's storage after that place, its next touch or its drop, is what it tells of this one. Nothing
-//! else is learned, so an op costs a few array accesses, and a departure costs nothing but knowledge.
+//! if that is less than 16 ops. The tracker follows the place in the past where the last eight ops were the same. It
+//! predicts for an operand's storage what happened after that place: the next touch, or the drop. It learns nothing
+//! else, so an op costs a few array accesses, and after a departure from the pattern only predictions are missing.
 
-use super::Signature;
-use super::history::{History, NEVER, UNKNOWN};
+use super::history::{History, NEVER, Observed, UNKNOWN};
 
 /// Where a storage was touched last: an op, and which of its operands it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,71 +15,59 @@ pub struct Touch {
     operand: u16,
 }
 
-/// What is told of an op.
-#[derive(Clone, Copy, Debug)]
-pub struct Observed {
-    /// What it is like.
-    pub signature: Signature,
-    /// What the program holds now that it has run.
-    pub live_bytes: usize,
-    /// Its workspace.
-    pub scratch_bytes: usize,
-    /// Its predicted time.
-    pub launch_ns: u64,
-}
-
 /// One of an op's operands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operand {
-    /// Where its storage was touched last.
+    /// The last touch of its storage.
     pub touch: Touch,
-    /// When it will be next.
+    /// When its storage will be touched next.
     pub next: NextUse,
 }
 
-/// When a storage will be touched next, by what happened one iteration ago.
+/// When a storage will be touched next, as predicted from the iteration before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NextUse {
     /// Nothing is known.
     #[default]
     Unknown,
-    /// By the op of this number.
+    /// The op with this number touches it.
     At(u64),
-    /// Not before it is dropped.
+    /// It is dropped before it is touched again.
     Never,
 }
 
-/// Ops back to which operands are told apart by how long ago they were touched. What lies further back, such as weights, is
-/// touched at other distances after an evaluation or a longer epoch, in an iteration that is the same otherwise.
+/// Operands that were touched less than this many ops ago are told apart by that distance. Storages that were touched
+/// earlier, such as weights, have other distances after an evaluation or a longer epoch, even if the iteration is the
+/// same otherwise.
 const NEAR: u64 = 16;
 /// The longest iteration that is recognised, in ops.
-pub const MOST_PERIOD: usize = 1 << 18;
-/// Ops that are remembered once the period is known, though it be short: enough for what comes between, such as an
-/// evaluation.
-const LEAST_KEPT: usize = 1 << 15;
+pub const MAX_PERIOD: usize = 1 << 18;
+/// The fewest ops that are remembered once the period is known, enough to remember an iteration across an evaluation.
+const MIN_KEPT: usize = 1 << 15;
 
-/// Where one op of so many touches what was touched before all that is taken to be the iteration, it is none, but one layer of
-/// several that are alike, each with weights of its own. Fewer are none the less: of batches that take turns, say.
+/// A repetition is no iteration if at least one in this many of its ops touches a storage that was last touched
+/// before the repetition began. It is then one of several layers that are alike, each with weights of its own. Fewer
+/// such ops are allowed: batches may take turns, for example.
 const FAMILIAR: u64 = 8;
-/// Ops that are followed before that is judged.
-const LEAST_JUDGED: u64 = 16;
+/// The fewest ops that are followed before this is judged.
+const MIN_JUDGED: u64 = 16;
 
-/// Finds out where in its iteration a program is, and tells from the iteration before what comes.
+/// Finds where in its iteration a program is, and predicts what comes from the iteration before.
 #[derive(Debug, Default)]
 pub struct Tracker {
     history: History,
-    /// The op of the past that is like the last one, and how many before it were alike without a gap.
+    /// The op of the past that corresponds to the last op, and how many ops before it corresponded without a break.
     like: Option<(u64, u64)>,
-    /// How long ago that was when the stream was last followed.
+    /// The distance to that op when the stream was last followed.
     period: u64,
-    /// Of the ops that were alike, those that touched something that had not been touched for longer than that.
+    /// How many of the corresponding ops touched a storage that had not been touched for longer than that distance.
     strange: u64,
 }
 
 impl Tracker {
-    /// An op. Its operands, inputs first, come with their last touch, outputs with none; they leave with this one, and with
-    /// what is known of the next. Returns what the op is like where it is: equal for ops of equal signature whose operands
-    /// were touched as long ago, if that is not long.
+    /// Takes note of an op. Of its operands, inputs come first and carry their last touch, outputs carry none. The
+    /// call sets this touch and the prediction of the next. It returns a signature of the op in its context: equal
+    /// for ops of equal signature whose operands were touched equally long ago, where that is less than 16 ops.
     pub fn op(&mut self, op: Observed, operands: &mut [Operand]) -> u64 {
         let now = self.history.next_op() + 1;
         let mut signature = op.signature.0;
@@ -98,14 +85,14 @@ impl Tracker {
             operand.touch = Touch { op: now, operand: place as u16 };
             operand.next = self.like.map_or(NextUse::Unknown, |(then, _)| self.next_after(then, place, now));
         }
-        let kept = self.period().map_or(2 * MOST_PERIOD, |period| (4 * period as usize).max(LEAST_KEPT));
+        let kept = self.period().map_or(2 * MAX_PERIOD, |period| (4 * period as usize).max(MIN_KEPT));
         if self.history.len() > 2 * kept {
             self.history.forget(kept);
         }
         signature
     }
 
-    /// The last handle of a storage that was touched here is gone.
+    /// Takes note that the last handle of a storage with this last touch is gone.
     pub fn dropped(&mut self, touch: Touch) {
         if let Some(slot) = touch.op.checked_sub(1).and_then(|op| self.history.slot(op, touch.operand.into()))
         {
@@ -113,26 +100,27 @@ impl Tracker {
         }
     }
 
-    /// Whether the stream is followed: what comes is known as far as it was so one iteration ago.
+    /// Whether the stream corresponds to a place in the past, so that predictions can be made.
     pub fn follows(&self) -> bool {
         self.like.is_some()
     }
 
-    /// Ops of an iteration, once a whole one has come twice.
+    /// Number of ops of an iteration, once a whole one has come twice.
     pub fn period(&self) -> Option<u64> {
         let (then, alike) = self.like?;
         let period = self.history.next_op() - 1 - then;
         (alike >= period && !self.is_strange()).then_some(period)
     }
 
-    /// Where a whole iteration has not come twice yet: after how many ops they seem to repeat, and how many of the last were alike.
+    /// As long as no whole iteration has come twice: the number of ops after which they seem to repeat, and how many
+    /// of the last ops did.
     pub fn likeness(&self) -> Option<(u64, u64)> {
         let (then, alike) = self.like?;
         let period = self.history.next_op() - 1 - then;
         (alike < period && !self.is_strange()).then_some((period, alike))
     }
 
-    /// Whether the program holds as many bytes as it did where it was last like this.
+    /// Whether the program holds as many bytes as it did at the corresponding op of the past.
     pub fn holds_as_much(&self) -> bool {
         let live = |op| self.history.live_bytes(op);
         self.like.is_some_and(|(then, _)| live(then) == live(self.history.next_op() - 1))
@@ -148,7 +136,7 @@ impl Tracker {
         self.history.next_op()
     }
 
-    /// By how much what the program holds, and the workspace of its ops, will grow, at the most, up to op `until`, if that is
+    /// By how many bytes the program's need, workspace included, will grow at most up to op `until`, if that is
     /// known.
     pub fn growth_bytes(&self, until: u64) -> Option<usize> {
         let (then, _) = self.like?;
@@ -161,7 +149,7 @@ impl Tracker {
         self.history.time_ns(then, until.checked_sub(self.now() + 1)?)
     }
 
-    /// How many ops ago a storage was touched, one if by the last, and by which operand.
+    /// How many ops ago a storage was touched (one if by the last op), and as which operand.
     pub fn ago(&self, touch: Touch) -> Option<(u64, usize)> {
         (touch.op > 0).then(|| (self.now() + 1 - touch.op, touch.operand.into()))
     }
@@ -173,7 +161,7 @@ impl Tracker {
         }
     }
 
-    /// Goes one op further in the past, or looks for another place there.
+    /// Moves on by one op in the past, or looks for another place there.
     fn follow(&mut self, signature: u64) {
         let last = self.history.next_op() - 1;
         let recognised = self.history.recognised();
@@ -183,18 +171,18 @@ impl Tracker {
             self.period = last - then;
             return;
         }
-        // Most often it is the same iteration still, and one op was another.
+        // Usually the iteration is still the same, and a single op differed.
         let same = last.checked_sub(self.period).filter(|&then| then < last && self.history.ends_alike(then));
         self.like = same.or(recognised).map(|then| (then, 0));
     }
 
-    /// Looks whether what the last op touched was touched within the iteration, if it is one; else its last touch, by the op
-    /// `oldest`, may be the iteration before.
+    /// Checks whether the storages of the last op were touched within the supposed iteration. If they were not, the
+    /// op `oldest`, which touched one of them last, may be the corresponding op of the true iteration before.
     fn judge(&mut self, oldest: u64) {
         let last = self.history.next_op() - 1;
         let Some((then, alike)) = self.like else { return };
         self.strange = if alike == 0 { 0 } else { self.strange } + u64::from(oldest < then);
-        if oldest < then && alike >= LEAST_JUDGED && self.is_strange() && self.history.ends_alike(oldest) {
+        if oldest < then && alike >= MIN_JUDGED && self.is_strange() && self.history.ends_alike(oldest) {
             (self.like, self.period, self.strange) = (Some((oldest, 0)), last - oldest, 0);
         }
     }
@@ -203,7 +191,8 @@ impl Tracker {
         self.like.is_some_and(|(_, alike)| FAMILIAR * self.strange > alike)
     }
 
-    /// When an operand of the last op, `now`, is touched next, if it fares as that of op `then` (from zero) did.
+    /// When an operand of the last op, `now`, is touched next if that takes as long as it did for op `then` (numbered
+    /// from zero).
     fn next_after(&mut self, then: u64, operand: usize, now: u64) -> NextUse {
         match self.history.slot(then, operand) {
             Some(&mut NEVER) => NextUse::Never,

@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::kinds::named;
+use super::named::named;
 
 named! {
     /// Element type of a tensor, as the kernels know it.

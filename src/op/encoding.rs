@@ -1,6 +1,6 @@
 //! How values are kept in fewer bits between their uses: how many bits, in words of 32.
 
-use super::kinds::named;
+use super::named::named;
 use super::{Counts, Dtype, FormParts, Op, Planes, Pool2d, ROW, Shape, Sparse, Tally, Unary, View};
 
 named! {
@@ -246,7 +246,7 @@ impl From<InParts> for Encoding {
 }
 
 /// Values of which fewer are not packed into planes.
-const LEAST_PACKED: usize = 4 * ROW;
+const MIN_PACKED: usize = 4 * ROW;
 
 /// How a storage was made: what the ways to encode it follow from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,7 +277,7 @@ impl Origin {
     /// What is worth while to be counted of an output.
     pub fn tallies(op: &Op, place: usize, view: &View) -> impl Iterator<Item = Tally> {
         let sparse = Origin::may_be_sparse(op, place) && view.dtype.is_float();
-        let planes = !view.dtype.is_bool() && view.shape().count() >= LEAST_PACKED;
+        let planes = !view.dtype.is_bool() && view.shape().count() >= MIN_PACKED;
         let of = |tally, is: bool| is.then_some(tally);
         [of(Tally::Nonzeros, sparse), of(Tally::Units, planes)].into_iter().flatten()
     }

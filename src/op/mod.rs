@@ -10,6 +10,7 @@ mod fused;
 mod kinds;
 mod layout;
 pub mod lower;
+mod named;
 mod rules;
 mod traced;
 mod work;

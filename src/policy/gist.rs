@@ -122,7 +122,7 @@ impl Gist {
                 EncodingCandidate { gap, how: Eviction::Drop, saved_bytes: value.size_bytes, cost_ns };
             Some(candidate).filter(|_| limits.recompute)
         };
-        if let Some((gap, _)) = flow.held_in_vain(place) {
+        if let Some((gap, _)) = flow.dead_but_held(place) {
             return dropped(gap, 0);
         }
         let waits = flow.kept_for_backward(place);
@@ -234,11 +234,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_in_vain_is_dropped() {
-        // The backward pass reads the output of the last layer as it begins, and holds it until its end.
+    fn what_is_dead_but_held_is_dropped() {
+        // What the last layer makes is read as the backward pass begins, and held until it is there.
         let flow = flow();
         let scores = input_of(LAYERS.len(), LAYERS.len());
-        let (gap, _) = flow.held_in_vain(scores).expect("it is");
+        let (gap, _) = flow.dead_but_held(scores).expect("it is");
         let releases = Gist { lossy: None }.plan(&flow, LIMITS).remove(0).releases;
         assert_eq!(releases, [(flow.gaps[gap].from, gap, Eviction::Drop)]);
         let limits = Limits { recompute: false, ..LIMITS };

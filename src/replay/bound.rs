@@ -1,37 +1,37 @@
-//! What no schedule can beat.
+//! A lower bound on the time of an iteration, for any schedule.
 
 use std::collections::HashMap;
 
 use crate::engine::Props;
 use crate::trace::{Event, Program};
 
-/// Ops for which the bound is estimated, and for which it is computed exactly, at the most.
-const MOST_ESTIMATED: usize = 1024;
-const MOST_EXACT: usize = 64;
+/// The most ops at which the bound is estimated, and the most at which it is computed exactly.
+const MAX_ESTIMATED: usize = 1024;
+const MAX_EXACT: usize = 64;
 
 /// One iteration, op by op.
 #[derive(Debug)]
 pub struct Timeline {
-    /// When each op begins if nothing is evicted.
+    /// Time at which each op begins if nothing is evicted.
     begins_ns: Vec<u64>,
     end_ns: u64,
-    /// Live bytes at each op, those on the host only apart.
+    /// Live bytes at each op, without those that are only on the host.
     live_bytes: Vec<usize>,
     storages: Vec<Storage>,
-    /// Ops that may run again and what they made, the cheapest bytes first.
+    /// Ops that may run again, with their outputs, the cheapest bytes first.
     groups: Vec<Group>,
 }
 
 #[derive(Debug)]
 struct Storage {
     bytes: usize,
-    /// The op before which it came to the device.
+    /// The op before which it arrived on the device.
     made_at: usize,
     /// Ops that read it, in order.
     uses: Vec<usize>,
-    /// The op before which it went; none if it stays.
+    /// The op before which it was freed; `None` if it stays.
     freed_at: usize,
-    /// Whether the host can have it without delay: it was there before the iteration.
+    /// Whether it existed before the iteration, so that the host may have it without a copy.
     known_to_host: bool,
 }
 
@@ -64,7 +64,7 @@ impl Timeline {
             match event {
                 Event::Constant(made) | Event::Write(made) => {
                     places.insert(made.storage, timeline.storages.len());
-                    // What the program wrote comes to the device when it is first used.
+                    // Data that the program wrote comes to the device at its first use.
                     let made_at = if matches!(event, Event::Write(_)) { usize::MAX } else { now };
                     timeline.add(made.bytes, made_at, true);
                 }
@@ -87,7 +87,7 @@ impl Timeline {
                     timeline.begins_ns.push(timeline.end_ns);
                     timeline.end_ns += cost_ns;
                     for &place in &op.consumed {
-                        // Its output may have taken its memory, so it is not live beside it.
+                        // The output may have taken the input's memory, so the two do not both count as live.
                         let at = if op.in_place.contains(&place) { now } else { now + 1 };
                         timeline.storages[places[&op.inputs[place]]].freed_at = at;
                     }
@@ -136,20 +136,21 @@ impl Timeline {
             let hidden_bytes = link.unwrap_or(0.0) * self.around_ns(op);
             self.live_bytes[op] as f64 - budget_bytes as f64 - hidden_bytes
         };
-        // Any of the ops gives a bound, and those where the most is too much, or the estimate is high, give the best.
+        // Every op gives a bound. Those with the most bytes beyond the budget, or with a high estimate, give the best
+        // ones.
         let mut short: Vec<(f64, usize)> = (0..self.live_bytes.len())
             .map(|op| (short_bytes(op), op))
             .filter(|short| short.0 > 0.0)
             .collect();
         short.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut delays: Vec<(f64, usize)> = Vec::new();
-        for &(_, op) in short.iter().take(MOST_ESTIMATED) {
+        for &(_, op) in short.iter().take(MAX_ESTIMATED) {
             let excess = self.live_bytes[op] - budget_bytes;
             delays.push((self.delay_ns(op, excess, link, recompute, false)?, op));
         }
         delays.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut longest_ns = 0.0f64;
-        for &(_, op) in delays.iter().take(MOST_EXACT) {
+        for &(_, op) in delays.iter().take(MAX_EXACT) {
             let excess = self.live_bytes[op] - budget_bytes;
             longest_ns = longest_ns.max(self.delay_ns(op, excess, link, recompute, true)?);
         }
@@ -162,8 +163,8 @@ impl Timeline {
         (0..self.live_bytes.len()).map(unhidden).fold(0.0, f64::max).ceil() as usize
     }
 
-    /// How much longer the iteration must get for `excess` bytes to be away while `op` runs. Not `exact`: as if what ops made
-    /// were away all of it or nothing.
+    /// How much longer the iteration must take for `excess` bytes to be absent while `op` runs. Unless `exact`, the
+    /// outputs of an op are treated as absent together or not at all.
     fn delay_ns(
         &self,
         op: usize,
@@ -173,7 +174,7 @@ impl Timeline {
         exact: bool,
     ) -> Option<f64> {
         let away = |storage: &&Storage| self.may_be_away(storage, op);
-        // What is not used again need not come back, and what the host has need not go there.
+        // Bytes that are not used again need no copy back, and bytes that the host has need no copy out.
         let free = |storage: &&Storage| {
             link.is_some() && storage.known_to_host
                 || !storage.known_to_host && !storage.uses.iter().any(|&at| at > op)
@@ -195,7 +196,8 @@ impl Timeline {
             if left <= 0.0 {
                 return Some(delay_ns);
             }
-            // A part of a group is taken to cost its part, which is less than it does.
+            // A fraction of a group is priced at that fraction of the group's cost, which is too low and keeps this a
+            // lower bound.
             let whole = bytes + rate * cost_ns;
             let part = (left / whole).min(1.0);
             delay_ns += part * cost_ns;
@@ -208,12 +210,12 @@ impl Timeline {
         }
     }
 
-    /// For how long before or after an op bytes may be copied that are away while it runs.
+    /// The time before or after an op in which the bytes that are absent while it runs may be copied.
     fn around_ns(&self, op: usize) -> f64 {
         self.begins_ns[op].min(self.end_ns - self.begins_ns[op]) as f64
     }
 
-    /// Whether a storage is live while `op` runs, which does not touch it.
+    /// Whether a storage is live while `op` runs, without being touched by it.
     fn may_be_away(&self, storage: &Storage, op: usize) -> bool {
         storage.made_at < op && storage.freed_at > op && storage.uses.binary_search(&op).is_err()
     }

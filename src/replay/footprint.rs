@@ -1,4 +1,4 @@
-//! How small a footprint addresses can be chosen for where nothing is evicted.
+//! The smallest footprint that a choice of addresses reaches if nothing is evicted.
 
 use std::collections::HashMap;
 
@@ -9,21 +9,21 @@ use crate::engine::aligned;
 use crate::planner::{Lifetime, peak_bytes, place};
 use crate::trace::{Event, OpEvent};
 
-/// What the storages and workspaces of an iteration take.
+/// Memory that the storages and workspaces of an iteration take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Footprint {
-    /// Storages, those that take the memory of another not counted, and workspaces.
+    /// The number of blocks: workspaces and storages, but for storages that take the memory of another.
     pub blocks: usize,
     /// The most bytes in blocks at once, multiples of 256 each.
     pub peak_bytes: usize,
-    /// How far they reach, by the addresses that were found.
+    /// The highest end of a block, with the addresses that were found.
     pub footprint_bytes: usize,
 }
 
 impl Replay<'_> {
-    /// Chooses addresses for all that an iteration keeps in memory, as plans do, with so many steps of improvement: some hundred
-    /// million a second.
+    /// Chooses addresses for all blocks of an iteration, as plans do, and improves them in this many steps, of which
+    /// some hundred million take a second.
     pub fn footprint(&self, most_steps: u64) -> Footprint {
         let (blocks, period) = Blocks::of(&self.program.events);
         let peak_bytes = peak_bytes(&blocks, period);
@@ -32,7 +32,7 @@ impl Replay<'_> {
     }
 }
 
-/// The blocks of a program, by when they are in use.
+/// The blocks of a program, with the time in which each is in use.
 #[derive(Default)]
 struct Blocks {
     lifetimes: Vec<Lifetime>,
@@ -41,7 +41,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// Each event has two moments: when it runs, and when what it frees is free.
+    /// Each event has two moments: when it runs, and when the memory that it frees is free.
     fn of(events: &[Event]) -> (Vec<Lifetime>, u32) {
         let period = 2 * events.len() as u32;
         let mut blocks = Blocks::default();
@@ -59,7 +59,7 @@ impl Blocks {
         (blocks.lifetimes, period)
     }
 
-    /// Until it is freed, it stays until the next iteration has made its like.
+    /// A storage that is not freed within its iteration stays until the next iteration has made its counterpart.
     fn begin(&mut self, storage: u64, bytes: usize, now: u32, period: u32) {
         self.current.insert(storage, self.lifetimes.len());
         self.lifetimes.push(Lifetime { bytes: aligned(bytes), from: now, until: now + period });

@@ -1,4 +1,5 @@
-//! Recorded programs run again: through the production pool on the simulation, on any device, budget and policy.
+//! Runs recorded programs again on the simulation, through the same pool as real runs, with any device, budget and
+//! policy.
 
 mod bound;
 mod footprint;
@@ -20,30 +21,32 @@ use crate::{OvercommitDevice, Policy, SimProfile, Stats};
 use bound::Timeline;
 pub use footprint::Footprint;
 
-/// How often one iteration of a training loop is run: the first makes what stays, in the last all is as it will be.
+/// How often an iteration of a training loop is run: the first makes the storages that stay, and the last is in the
+/// steady state.
 pub const ITERATIONS: usize = 8;
 
-/// How a program is to be run.
+/// Settings of a replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Device memory, in bytes.
     pub budget_bytes: usize,
     /// The memory policy.
     pub policy: Policy,
-    /// Whether bytes may be kept on the host.
+    /// Whether storages may be offloaded to the host.
     pub offload: bool,
-    /// Whether bytes may be forgotten and recomputed.
+    /// Whether storages may be dropped and recomputed.
     pub recompute: bool,
-    /// Whether the policy knows the program beforehand; one that plans has its plan of a loop from the first iteration on.
+    /// Whether the policy knows the program beforehand. A policy that plans then has its plan of a loop from the
+    /// first iteration on.
     pub oracle: bool,
-    /// How addresses are chosen, if not as the environment says.
+    /// How addresses are chosen; `None` leaves it to the environment.
     pub placement: Option<Placement>,
-    /// Whether device memory is mapped by page, if not as the environment says.
+    /// Whether device memory is mapped by page; `None` leaves it to the environment.
     pub page_mapping: Option<bool>,
 }
 
 impl Settings {
-    /// The policy by default, with both ways to evict, and no knowledge of what comes.
+    /// The default policy, which may offload and recompute and does not know the program beforehand.
     pub fn new(budget_bytes: usize) -> Self {
         Settings {
             budget_bytes,
@@ -57,7 +60,7 @@ impl Settings {
     }
 }
 
-/// What a run was like. Of a loop, all but `feasible` is of the last iteration.
+/// The outcome of a run. For a loop, all fields but `feasible` describe the last iteration.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -65,25 +68,25 @@ pub struct Outcome {
     pub device: String,
     /// The policy.
     pub policy: &'static str,
-    /// Whether it knew the program beforehand.
+    /// Whether the policy knew the program beforehand.
     pub oracle: bool,
-    /// Iterations run.
+    /// Number of iterations that were run.
     pub iterations: usize,
-    /// Device memory that it could use.
+    /// The budget.
     pub budget_bytes: usize,
     /// The most device memory in blocks at once, which are multiples of 256 bytes, workspaces included.
     pub peak_bytes: usize,
     /// The most bytes of live storages at once in the program as recorded, by exact sizes, without workspaces.
     pub live_peak_bytes: usize,
-    /// How far blocks reached into device memory: the peak, and what lay unused between blocks.
+    /// The highest end of a block in device memory: the peak, plus memory that lay unused between blocks.
     pub footprint_bytes: usize,
     /// The time with all memory.
     pub base_ns: u64,
-    /// The time; nothing if it did not get there.
+    /// The time; `None` if the run did not finish.
     pub step_ns: Option<u64>,
     /// The time, as a multiple of that with all memory.
     pub overhead: Option<f64>,
-    /// What no schedule can have less overhead than, in that much memory and with those ways to evict; nothing if no
+    /// A lower bound of the overhead of any schedule with this budget and these eviction methods; `None` if no
     /// schedule works. See [`Replay::bound`].
     pub bound: Option<f64>,
     /// Ops run again.
@@ -96,11 +99,11 @@ pub struct Outcome {
     pub peak_host_bytes: usize,
     /// Whether every iteration ran to its end.
     pub feasible: bool,
-    /// Why not.
+    /// The reason, if one did not.
     pub failure: Option<String>,
 }
 
-/// A program on a device, ready to be run under one budget and policy after another.
+/// A program on a device, which can be run under one budget and policy after another.
 #[derive(Debug)]
 pub struct Replay<'a> {
     program: &'a Program,
@@ -114,8 +117,9 @@ pub struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// Runs the program once with all the memory it asks for. It is repeated, as a training loop, `iterations` times:
-    /// constants stay; what is left at the end of an iteration goes when the next has made its successor.
+    /// Runs the program once with all the memory that it needs. It is repeated `iterations` times, like a training
+    /// loop. Constants stay; a storage that is left at the end of an iteration is freed once the next iteration has
+    /// made its successor.
     ///
     /// ```
     /// use burn_overcommit::replay::{ITERATIONS, Replay, Settings};
@@ -131,15 +135,15 @@ impl<'a> Replay<'a> {
     /// ```
     ///
     /// # Errors
-    /// What running it under a budget would give too, such as a trace whose reads are not its own.
+    /// Errors that a run under any budget would have, such as a trace whose reads do not fit it.
     ///
     /// # Panics
-    /// If there are no iterations, or if the program, not read from a file and so not checked, uses storages that it does not
-    /// have.
+    /// If there are no iterations, or if the program uses storages that do not exist. Programs from files were
+    /// checked for that.
     pub fn new(program: &'a Program, mut profile: Profile, iterations: usize) -> Result<Self, Error> {
         assert!(iterations > 0, "a program is run at least once");
         (profile.props.device_bytes, profile.props.host_bytes) = (BOUNDLESS_BYTES, BOUNDLESS_BYTES);
-        // A recording tells an op's work and not its kernels: all of it goes by the roofline.
+        // A recording contains an op's work and not its kernels, so all times follow from the roofline.
         profile.props.kernels = None;
         let link_bytes_per_ns = profile.props.link_bytes_per_second / 1e9;
         let (name, props) = (profile.key.clone(), profile.props.clone());
@@ -167,43 +171,44 @@ impl<'a> Replay<'a> {
     /// Runs it.
     ///
     /// # Errors
-    /// None for a budget that is too small: that is an outcome.
+    /// A budget that is too small is no error, but an outcome.
     pub fn run(&self, settings: &Settings) -> Result<Outcome, Error> {
         self.begin(settings, |config| config)?;
         self.outcome(settings, &mut Tensors::new())
     }
 
-    /// Runs it and notes all that happens, in all iterations.
+    /// Runs the program and records the events of all iterations.
     ///
     /// # Errors
     /// As [`run`](Replay::run).
     pub fn record(&self, settings: &Settings) -> Result<(Outcome, Recording), Error> {
         self.begin(settings, Config::record)?;
-        // Until the recording is taken, what is left at the end is there.
+        // Storages that are left at the end stay until the recording is taken.
         let mut tensors = Tensors::new();
         let outcome = self.outcome(settings, &mut tensors)?;
         Ok((outcome, recording(&self.device)?))
     }
 
-    /// A lower bound of the overhead, for any schedule of any policy. At each op, what is live beyond the budget must be
-    /// elsewhere: at the most `link * min(t, T - t)` bytes on the host without delay, more by as much as the step gets
-    /// longer; the rest recomputed, each at least by its own op, the cheapest bytes first. `None`: there are not that many
-    /// bytes that may go.
+    /// A lower bound of the overhead, for any schedule of any policy. At each op, the live bytes beyond the budget
+    /// must be absent. At most `link * min(t, T - t)` of them can be on the host without delay, and more as the step
+    /// gets longer. The rest is recomputed, each storage at least by its own op, the cheapest bytes first. `None` if
+    /// not enough bytes may leave.
     pub fn bound(&self, settings: &Settings) -> Option<f64> {
         let link = settings.offload.then_some(self.link_bytes_per_ns);
         let least_ns = self.timeline.least_ns(settings.budget_bytes, link, settings.recompute)?;
-        // The time with all memory has waits for what the program uploads, which a schedule might hide.
+        // The time with all memory includes waits for uploads, which a schedule might hide.
         Some(least_ns / self.base_ns.max(1) as f64)
     }
 
-    /// The device memory, in bytes, below which copies cannot be hidden where nothing is recomputed: the most of
-    /// `live(t) - link * min(t, T - t)` over an iteration of length `T`, with `link` bytes per nanosecond each way. What the host has already, such
-    /// as constants, counts as if it had to go there; a program that has much of that may do with less.
+    /// The device memory, in bytes, below which copies cannot be hidden if nothing is recomputed: the maximum of
+    /// `live(t) - link * min(t, T - t)` over an iteration of length `T`, with `link` bytes per nanosecond each way.
+    /// Bytes that the host has already, such as constants, count as if they had to be copied there; a program with
+    /// many of them may need less.
     pub fn offload_bound_bytes(&self) -> usize {
         self.timeline.unhidden_bytes(self.link_bytes_per_ns)
     }
 
-    /// Configures the device. A policy that plans and knows the program has its plan from the first op on.
+    /// Configures the device. A policy that plans and knows the program gets its plan before the first op.
     fn begin(&self, settings: &Settings, change: impl Fn(Config) -> Config) -> Result<(), Error> {
         let plans = settings.oracle && settings.policy == Policy::Auto && self.iterations > 1;
         let learned = if plans { self.learned()? } else { None };
@@ -211,7 +216,8 @@ impl<'a> Replay<'a> {
         learned.map_or(Ok(()), |(log, period)| runtime::plan_ahead(&self.device, log, period))
     }
 
-    /// What the program asks for in an iteration, from as many as it takes to know that, with all the memory that they ask for.
+    /// The requests of one iteration, logged over as many iterations as that takes, with all the memory that they
+    /// need.
     fn learned(&self) -> Result<Option<(Log, usize)>, Error> {
         let boundless = self.config(&Settings::new(BOUNDLESS_BYTES)).planning(Planning::Off);
         configure(&self.device, boundless)?;
@@ -241,7 +247,7 @@ impl<'a> Replay<'a> {
         if settings.oracle { config.oracle(Arc::new(self.oracle())) } else { config }
     }
 
-    /// What the pool will be asked for, by the numbers that it will give to storages and ops.
+    /// The requests of the program, in the numbers that the pool will give to storages and ops.
     fn oracle(&self) -> Oracle {
         let (mut uses, mut numbers, mut ops) = (Vec::new(), HashMap::new(), 0);
         for iteration in 0..self.iterations {
@@ -297,7 +303,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// All iterations, one after the other; the time of the last.
+    /// Runs all iterations and returns the time of the last.
     fn repeat(&self, tensors: &mut Tensors) -> Result<u64, Error> {
         let mut begin_ns = 0;
         for iteration in 0..self.iterations {
@@ -329,7 +335,7 @@ impl<'a> Replay<'a> {
                 });
                 let inputs: Vec<Tensor> = inputs.collect();
                 let outputs = runtime::run_traced(&self.device, Traced::new(facts), inputs)?;
-                // What the iteration before left in the same place goes now.
+                // The storage that the iteration before left in the same place is freed now.
                 tensors.extend(op.outputs.iter().map(|made| made.storage).zip(outputs));
             }
             Event::Constant(made) if iteration == 0 => {
@@ -351,14 +357,14 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// What the program holds, by the storages' numbers in its trace.
+/// Tensors that the program holds, by the numbers of their storages in the trace.
 type Tensors = HashMap<u64, Tensor>;
 
 fn end_ns(stats: &Stats) -> u64 {
     stats.times.map_or(0, |times| times.end_ns)
 }
 
-/// What makes a constant: it is there, costs nothing and cannot be made again.
+/// An op that makes a constant: it costs nothing, and cannot be run again.
 fn constant(made: &Made) -> Facts {
     Facts {
         name: "constant".into(),

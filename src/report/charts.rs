@@ -1,4 +1,4 @@
-//! What all charts share: the paper, titles, legends, the axis of time.
+//! Parts that all charts share: the drawing area, titles, legends, and the axis of time.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -12,17 +12,16 @@ use super::summary::Report;
 use super::theme::{self, GRID, INK, MUTED, SURFACE, Shade};
 use super::timeline::COLUMNS;
 use super::units::time_unit;
-use super::{lane_chart, memory_chart};
 
 /// Width of all charts, in pixels.
 pub(super) const WIDTH: u32 = 1120;
-/// Room around charts in an image that stands alone.
-const MARGIN: u32 = 16;
-/// Room for what is said of the vertical axis.
+/// Margin around charts in an image of their own.
+pub(super) const MARGIN: u32 = 16;
+/// Space for the labels of the vertical axis.
 pub(super) const LEFT: i32 = 92;
-/// Room for the labels of the axis of time.
+/// Space for the labels of the axis of time.
 pub(super) const BELOW: i32 = 26;
-/// Size of most text; the pixels of a chart are its unit.
+/// Size of most text, in pixels of a chart.
 pub(super) const TEXT: f64 = 15.5;
 /// Estimated width of a letter of that size.
 pub(super) const LETTER: i32 = 7;
@@ -30,33 +29,7 @@ pub(super) const LETTER: i32 = 7;
 pub(super) type Drawn = Result<(), Box<dyn Error>>;
 pub(super) type Paper<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Writes both charts of a report as one SVG image, memory above lanes. It follows the reader's preference for light or
-/// dark.
-///
-/// ```
-/// use burn_overcommit::report::{Report, write_svg};
-/// use burn_overcommit::trace::Recording;
-///
-/// let mut image = Vec::new();
-/// write_svg(&Report::new(&Recording::default(), None), &mut image)?;
-/// assert!(image.starts_with(b"<svg"));
-/// # Ok::<(), std::io::Error>(())
-/// ```
-///
-/// # Errors
-/// What the writer says.
-pub fn write_svg(report: &Report, out: impl Write) -> io::Result<()> {
-    let height = memory_chart::HEIGHT + MARGIN + lane_chart::HEIGHT;
-    let draw = |paper: &Paper<'_>| {
-        let (above, rest) = paper.split_vertically(memory_chart::HEIGHT);
-        let (_, below) = rest.split_vertically(MARGIN);
-        memory_chart::draw(report, &above)?;
-        lane_chart::draw(report, &below)
-    };
-    standalone(height, draw, out)
-}
-
-/// Writes an image of so many pixels in height, and a margin, with its own style sheet.
+/// Writes an image of this height plus margins, with its own style sheet.
 pub(super) fn standalone(
     height: u32,
     draw: impl FnOnce(&Paper<'_>) -> Drawn,
@@ -92,17 +65,17 @@ fn drawn(width: u32, height: u32, draw: impl FnOnce(&Paper<'_>) -> Drawn) -> io:
     Ok(image)
 }
 
-/// The style of text that is anchored so.
+/// The style of text with this colour and anchor.
 pub(super) fn text(shade: &Shade, across: HPos, along: VPos) -> TextStyle<'static> {
     ("sans-serif", TEXT).into_font().color(&shade.day).pos(Pos::new(across, along))
 }
 
-/// The style of what is filled with a colour.
+/// The style of an area of this colour.
 pub(super) fn fill(shade: &Shade) -> ShapeStyle {
     shade.day.filled()
 }
 
-/// A title at the left, and what the colours mean at the right.
+/// Draws a title at the left, and a legend of the colours at the right.
 pub(super) fn heading(paper: &Paper<'_>, title: &str, legend: &[(&Shade, &str)]) -> Drawn {
     let bold = ("sans-serif", 19.0).into_font().style(FontStyle::Bold).color(&INK.day);
     paper.draw(&Text::new(title.to_string(), (0, 12), bold.pos(Pos::new(HPos::Left, VPos::Center))))?;
@@ -116,7 +89,7 @@ pub(super) fn heading(paper: &Paper<'_>, title: &str, legend: &[(&Shade, &str)])
     Ok(())
 }
 
-/// Lines and labels for the axis of time, and with `sizes` for one of bytes: the range, in units, and the unit.
+/// Draws the axis of time, and with `sizes` an axis of bytes. `sizes` is its range, in units, and the unit.
 pub(super) fn axes(
     paper: &Paper<'_>,
     report: &Report,
@@ -149,20 +122,20 @@ pub(super) fn axes(
     Ok(mesh.draw()?)
 }
 
-/// Without digits that say nothing.
+/// A number without trailing zeros.
 fn rounded(value: f64) -> String {
     let text = format!("{value:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".into() } else { text.into() }
 }
 
-/// Where a time is on the paper.
+/// The column of a time in the drawing area.
 pub(super) fn column_of(report: &Report, at_ns: u64) -> i32 {
     let since_ns = at_ns.saturating_sub(report.window.begin_ns).min(report.window.length_ns());
     LEFT + (COLUMNS as f64 * since_ns as f64 / report.window.length_ns() as f64).round() as i32
 }
 
-/// The program's notes: a line each from `top` to `bottom`, and above it their text where there is room.
+/// Draws the program's notes: for each a line from `top` to `bottom`, and its text above if there is room.
 pub(super) fn notes(paper: &Paper<'_>, report: &Report, top: i32, bottom: i32, labels: bool) -> Drawn {
     let mut marks: Vec<(i32, String)> = Vec::new();
     for (at_ns, note) in &report.notes {

@@ -13,14 +13,14 @@ use super::moments::moments;
 use crate::engine::Lane;
 use crate::trace::{Copied, Event, How, Ran, Recording};
 
-/// The one process.
+/// The number of the only process.
 const PROCESS: u32 = 1;
 
 /// Writes a recording as Chrome trace events, JSON that <https://ui.perfetto.dev> opens: a lane each for ops, copies to the
 /// host and copies back, with arrows from a copy out to the copy back; counters of live, allocated, reserved and host
 /// bytes; instants for notes and for evictions by forgetting. Times are microseconds since the recording began.
 ///
-/// Memory counters change where the op before is done: see the recording itself for the order of submission.
+/// Memory counters change when the previous op is done; the recording itself has the order of submission.
 ///
 /// ```
 /// use burn_overcommit::report::write_chrome;
@@ -33,7 +33,7 @@ const PROCESS: u32 = 1;
 /// ```
 ///
 /// # Errors
-/// What the writer says.
+/// Errors of the writer.
 pub fn write_chrome(recording: &Recording, out: impl Write) -> io::Result<()> {
     let mut trace = Trace { out, entries: 0, counters: [None; 4], offloads: HashMap::new(), flows: 0 };
     trace.begin(recording)?;
@@ -43,7 +43,7 @@ pub fn write_chrome(recording: &Recording, out: impl Write) -> io::Result<()> {
         let now_ns = moments[index];
         ledger.take(event);
         trace.event(event, now_ns)?;
-        // Of changes at one moment, the last is what stays.
+        // Of several changes at one moment, only the last is written.
         if moments.get(index + 1) != Some(&now_ns) {
             trace.count(&ledger.totals(), now_ns)?;
         }
@@ -51,7 +51,7 @@ pub fn write_chrome(recording: &Recording, out: impl Write) -> io::Result<()> {
     trace.end()
 }
 
-/// One trace event. What a kind of event does not have is left out.
+/// One trace event. Fields that its kind does not have are left out.
 #[derive(Default, Serialize)]
 struct Entry<'a> {
     name: Cow<'a, str>,
@@ -70,18 +70,18 @@ struct Entry<'a> {
     /// The scope of an instant.
     #[serde(skip_serializing_if = "Option::is_none")]
     s: Option<&'static str>,
-    /// What an arrow ends at.
+    /// The point at which an arrow ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     bp: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     args: Option<Value>,
 }
 
-/// The file as it is written.
+/// The file, while it is written.
 struct Trace<W> {
     out: W,
     entries: usize,
-    /// Values that were written last.
+    /// The values of counters that were written last.
     counters: [Option<usize>; 4],
     /// Copies to the host that no copy back has followed.
     offloads: HashMap<u64, Ran>,
@@ -160,7 +160,8 @@ impl<W: Write> Trace<W> {
         Ok(())
     }
 
-    /// From a copy to the host to the copy back. An arrow begins and ends inside a piece of work, so not at its end.
+    /// Writes an arrow from a copy to the host to the copy back. Its ends must lie inside the copies, so it does not
+    /// begin or end at the end of one.
     fn arrow(&mut self, offloaded: Ran, fetched: Ran) -> io::Result<()> {
         self.flows += 1;
         let begin_ns = offloaded.begin_ns.max(offloaded.end_ns.saturating_sub(1));
@@ -258,8 +259,8 @@ fn thread(lane: Lane) -> u32 {
     lane as u32 + 1
 }
 
-/// A reader that cuts off what is less than a nanosecond must find the very one, else neighbours seem to overlap by one,
-/// and of two pieces that overlap Perfetto shows the first alone.
+/// Converts nanoseconds to microseconds so that a reader that truncates to nanoseconds gets the same number back.
+/// Otherwise neighbouring pieces might seem to overlap, and Perfetto shows only the first of two that overlap.
 fn microseconds(ns: u64) -> f64 {
     let nearest = ns as f64 / 1e3;
     if ((nearest * 1e3) as u64) < ns { nearest.next_up() } else { nearest }

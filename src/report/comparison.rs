@@ -1,4 +1,4 @@
-//! Policies beside each other, over budgets.
+//! A chart that compares policies over budgets.
 
 use std::io::{self, Write};
 
@@ -12,17 +12,17 @@ use crate::replay::Outcome;
 
 /// Height in pixels.
 const HEIGHT: u32 = 480;
-/// Room for what is said of the axes.
+/// Space for the labels of the axes.
 const BELOW: i32 = 52;
-/// Room for the heading.
+/// Space for the heading.
 const TOP: i32 = 40;
 
 /// Colours of the policies, in turn.
 const SHADES: [&Shade; 6] = [&DEVICE, &AGAIN, &HOST, &FETCH, &INK, &BUDGET];
 
-/// Writes the overhead of policies over budgets as an SVG image: a line for every policy, and the bound that no schedule
-/// beats; both axes by ratios. A line ends where budgets get too small for it. It follows the reader's preference for light
-/// or dark.
+/// Writes the overhead of policies over budgets as an SVG image, with a line for each policy and one for the bound
+/// that no schedule beats. Both axes show ratios. A line ends where budgets become too small for the policy. The
+/// image follows the reader's preference for light or dark.
 ///
 /// ```
 /// use burn_overcommit::report::write_comparison;
@@ -34,7 +34,7 @@ const SHADES: [&Shade; 6] = [&DEVICE, &AGAIN, &HOST, &FETCH, &INK, &BUDGET];
 /// ```
 ///
 /// # Errors
-/// What the writer says.
+/// Errors of the writer.
 pub fn write_comparison(outcomes: &[Outcome], out: impl Write) -> io::Result<()> {
     standalone(HEIGHT, |paper| draw(outcomes, paper), out)
 }

@@ -1,4 +1,4 @@
-//! What the policy decided, and what that cost.
+//! The decisions of the policy, and their costs.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::trace::{Event, How};
 pub(super) struct Cost {
     pub count: usize,
     pub bytes: usize,
-    /// What they were predicted to cost.
+    /// Their predicted cost.
     pub predicted_ns: u64,
     /// Time that each lane spent on them.
     pub spent_ns: [u64; Lane::ALL.len()],
@@ -25,20 +25,21 @@ pub(super) struct Repeated {
     pub spent_ns: u64,
 }
 
-/// Everything that moving and forgetting cost.
+/// The costs of all evictions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Decisions {
     pub offload: Cost,
     pub clean: Cost,
     pub drop: Cost,
-    /// Copies that no policy asked for: the program's own data and reads.
+    /// Copies that are no evictions: the program's own data and reads.
     pub program: Cost,
-    /// The most time first.
+    /// Ops that were run again, by the time that they took, the most first.
     pub repeated: Vec<Repeated>,
 }
 
 impl Decisions {
-    /// Of the events from `first` on. A copy back counts for the last eviction of its storage, whenever that was.
+    /// The decisions among the events from `first` on. A copy back counts for the last eviction of its storage, even
+    /// if that was before.
     pub fn new(events: &[Event], first: usize) -> Self {
         let mut decisions = Decisions::default();
         let mut last: HashMap<u64, How> = HashMap::new();
@@ -72,7 +73,7 @@ impl Decisions {
                 }
                 Event::Copy(copied) if !copied.within => {
                     let how = match (copied.lane, events.get(index + 1)) {
-                        // An eviction that copies says so right after the copy.
+                        // An eviction with a copy is recorded right after the copy.
                         (Lane::Offload, Some(Event::Evict(next))) if next.storage == copied.storage => {
                             Some(next.how)
                         }
@@ -149,7 +150,7 @@ mod tests {
         assert_eq!(decisions.drop, cost(1, 3, [4, 0, 0]));
         assert_eq!(decisions.program, cost(2, 0, [0, 2, 1]));
         assert_eq!(decisions.repeated, [Repeated { name: "op".into(), count: 1, bytes: 10, spent_ns: 4 }]);
-        // What was decided before counts only by the copies back that come later.
+        // Earlier decisions count only by the copies back that come later.
         let decisions = Decisions::new(&events, 5);
         assert_eq!([decisions.offload, decisions.clean], [Cost::default(), cost(0, 0, [0, 0, 9])]);
     }

@@ -1,4 +1,4 @@
-//! A report as a page: one file that needs nothing else.
+//! A report as a page of HTML, in one file that loads nothing else.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -12,14 +12,14 @@ use super::{lane_chart, memory_chart, theme};
 use crate::engine::Lane;
 
 /// Rows of the longer tables.
-const MOST_LISTED: usize = 12;
+const MAX_LISTED: usize = 12;
 
 /// Writes a report as a page of HTML, one file without scripts that loads nothing: headline figures, memory and lanes over
 /// time, what was in memory at the peak, and what the policy's decisions cost. It follows the reader's preference for light
 /// or dark. See [`Report`] for an example.
 ///
 /// # Errors
-/// What the writer says.
+/// Errors of the writer.
 pub fn write_html(report: &Report, mut out: impl Write) -> io::Result<()> {
     let title = escaped(&report.title);
     writeln!(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">")?;
@@ -88,7 +88,7 @@ fn subtitle(report: &Report, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The figures that matter most.
+/// The headline figures.
 fn figures(report: &Report, out: &mut impl Write) -> io::Result<()> {
     let budget = report.header.budget_bytes;
     let live = report.outcome.as_ref().map_or(report.live_peak_bytes, |outcome| outcome.live_peak_bytes);
@@ -126,7 +126,7 @@ fn figures(report: &Report, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "</dl>")
 }
 
-/// A table: what its columns are called, and of which kind they are.
+/// A table, with the names and kinds of its columns.
 fn table(out: &mut impl Write, columns: &[(&str, &str)]) -> io::Result<()> {
     write!(out, "<div class=\"scroll\"><table>\n<thead><tr>")?;
     for (class, name) in columns {
@@ -192,14 +192,14 @@ fn repeated(report: &Report, out: &mut impl Write) -> io::Result<()> {
     ];
     table(out, &columns)?;
     let longest_ns = repeated[0].spent_ns;
-    for op in repeated.iter().take(MOST_LISTED) {
+    for op in repeated.iter().take(MAX_LISTED) {
         write!(out, "<tr><td class=\"name\">{}</td>", escaped(&op.name))?;
         let part = share(op.spent_ns as f64, report.step_ns as f64);
         numbers(out, &[count(op.count), size(op.bytes), time(op.spent_ns), part])?;
         bar(out, op.spent_ns as f64, longest_ns as f64, "again")?;
     }
     writeln!(out, "</tbody></table></div>")?;
-    let rest = &repeated[repeated.len().min(MOST_LISTED)..];
+    let rest = &repeated[repeated.len().min(MAX_LISTED)..];
     if !rest.is_empty() {
         let (times, ns) = (rest.iter().map(|op| op.count).sum(), rest.iter().map(|op| op.spent_ns).sum());
         let (kinds, times) = (counted(rest.len(), "other"), counted(times, "time"));
@@ -228,7 +228,7 @@ fn residents(report: &Report, out: &mut impl Write) -> io::Result<()> {
     table(out, &columns)?;
     let together = |resident: &Resident| resident.size_bytes * resident.count;
     let most = peak.residents.first().map_or(0, together);
-    for resident in peak.residents.iter().take(MOST_LISTED) {
+    for resident in peak.residents.iter().take(MAX_LISTED) {
         write!(out, "<tr><td class=\"name\">{}</td>", escaped(&resident.made_by))?;
         let bytes = together(resident);
         numbers(out, &[count(resident.count), size(resident.size_bytes), size(bytes)])?;
@@ -246,7 +246,7 @@ fn residents(report: &Report, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "<td class=\"name\">{}</td></tr>", fate.words())?;
     }
     writeln!(out, "</tbody></table></div>")?;
-    let rest = &peak.residents[peak.residents.len().min(MOST_LISTED)..];
+    let rest = &peak.residents[peak.residents.len().min(MAX_LISTED)..];
     if !rest.is_empty() {
         let storages = rest.iter().map(|resident| resident.count).sum();
         let bytes = size(rest.iter().map(together).sum());

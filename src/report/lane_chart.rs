@@ -1,4 +1,4 @@
-//! What the lanes did over time.
+//! A chart of the lanes' work over time.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
@@ -15,10 +15,10 @@ pub(super) const HEIGHT: u32 = 272;
 const TOP: i32 = 36;
 /// Height of a lane.
 const ROW: i32 = 58;
-/// From one lane to the next.
+/// Distance from one lane to the next.
 const PITCH: i32 = 70;
 
-/// Draws it.
+/// Draws the chart.
 pub(super) fn draw(report: &Report, paper: &Paper<'_>) -> Drawn {
     let legend =
         [(&DEVICE, "op"), (&AGAIN, "op run again"), (&HOST, "copy to the host"), (&FETCH, "copy back")];
@@ -45,10 +45,10 @@ pub(super) fn draw(report: &Report, paper: &Paper<'_>) -> Drawn {
     notes(paper, report, TOP, HEIGHT as i32 - BELOW, false)
 }
 
-/// A piece of work with its name, if that fits.
+/// Draws a piece of work, with its name if that fits.
 fn piece(report: &Report, paper: &Paper<'_>, piece: &Piece, shade: &Shade, top: i32) -> Drawn {
     let (begin, end) = (column_of(report, piece.begin_ns), column_of(report, piece.end_ns));
-    // A gap between neighbours, where they are wide enough to have one.
+    // Neighbours have a gap between them if they are wide enough.
     let end = if end - begin > 3 { end - 1 } else { end.max(begin + 1) };
     let shade = if piece.again { &AGAIN } else { shade };
     paper.draw(&Rectangle::new([(begin, top), (end, top + ROW)], fill(shade)))?;
@@ -60,7 +60,7 @@ fn piece(report: &Report, paper: &Paper<'_>, piece: &Piece, shade: &Shade, top: 
     Ok(())
 }
 
-/// Of each column, how much of its time the lane worked: ops run again on top of the others.
+/// Draws the part of each column's time in which the lane worked, with ops that were run again on top of the others.
 fn utilisation(paper: &Paper<'_>, lane: &LaneTime, shade: &Shade, top: i32) -> Drawn {
     let height = |part: f64| top + ROW - (part.min(1.0) * f64::from(ROW)).round() as i32;
     let all = lane.columns.iter().map(|[op, again]| height(op + again));

@@ -1,20 +1,20 @@
-//! What is where, from event to event.
+//! The place of each storage, from event to event.
 
 use std::collections::HashMap;
 
 use crate::engine::{Lane, Tier, aligned};
 use crate::trace::{Event, Made, OpEvent};
 
-/// The place of a constant that the program has on the device without any block.
+/// The address of a constant, which the program has on the device without a block.
 const OUTSIDE: u64 = u64::MAX;
 
-/// A storage that the program holds, or whose bytes something still needs.
+/// A storage that the program holds, or that has bytes on a tier.
 #[derive(Clone, Debug)]
 pub(super) struct Storage {
     pub made_by: String,
     /// Exact size.
     pub bytes: usize,
-    /// The program has a handle.
+    /// Whether the program has a handle.
     pub held: bool,
     /// Address of its block in device memory.
     device: Option<u64>,
@@ -22,48 +22,49 @@ pub(super) struct Storage {
     host: Option<u64>,
 }
 
-/// A block in use, and whose it is: nobody's while the op that it is for is not yet submitted, or for a workspace.
+/// A block in use, and the storage that it belongs to: none for a workspace, or while the block's op is not yet
+/// submitted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     pub bytes: usize,
     pub storage: Option<u64>,
 }
 
-/// Bytes by what is with them.
+/// Bytes by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
-    /// Of storages that the program holds.
+    /// Bytes of storages that the program holds.
     pub live_bytes: usize,
-    /// In blocks of device memory.
+    /// Bytes in blocks of device memory.
     pub device_bytes: usize,
-    /// In blocks of host memory.
+    /// Bytes in blocks of host memory.
     pub host_bytes: usize,
-    /// Of device memory mapped.
+    /// Bytes of device memory that are mapped.
     pub reserved_bytes: usize,
-    /// Of storages that are on the host and not on the device.
+    /// Bytes of storages that are only on the host.
     pub host_only_bytes: usize,
-    /// Of storages that the program holds and that are nowhere: they will be recomputed.
+    /// Bytes of storages that the program holds and that are on no tier, so they will be recomputed.
     pub dropped_bytes: usize,
 }
 
-/// Follows a recording. A recording that began in the middle of a run says nothing of what was there before; what is
-/// not known is not counted.
+/// Follows a recording. If the recording began in the middle of a run, storages from before are unknown and not
+/// counted.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     storages: HashMap<u64, Storage>,
     blocks: [HashMap<u64, Block>; 2],
-    /// Blocks, in order, that belong to the work submitted next.
+    /// Blocks, in order, for the work that is submitted next.
     placed: [Vec<u64>; 2],
     totals: Totals,
 }
 
 impl Ledger {
-    /// As it is now.
+    /// The bytes as of the last event.
     pub fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// A storage, while it is known.
+    /// The record of a storage, if it has one.
     pub fn storage(&self, number: u64) -> Option<&Storage> {
         self.storages.get(&number)
     }
@@ -76,12 +77,12 @@ impl Ledger {
         blocks
     }
 
-    /// Whose block this is by now.
+    /// The storage of a block, if it is known by now.
     pub fn owner(&self, address: u64) -> Option<u64> {
         self.blocks[Tier::Device as usize].get(&address)?.storage
     }
 
-    /// Goes on by an event.
+    /// Applies an event.
     pub fn take(&mut self, event: &Event) {
         match event {
             Event::Op(op) => self.op(op),
@@ -144,7 +145,7 @@ impl Ledger {
         Some(self.placed[tier].remove(found))
     }
 
-    /// The block of an input that the op wrote over.
+    /// The block of an input that the op overwrote.
     fn overwritten_block(&mut self, op: &OpEvent, bytes: usize) -> Option<u64> {
         let consumed = op.consumed.iter().filter(|place| op.in_place.contains(place));
         let (input, block) = consumed
@@ -168,7 +169,7 @@ impl Ledger {
         self.placed[tier as usize].retain(|&placed| placed != address);
         *self.used_bytes(tier) -= block.bytes;
         if let Some(number) = block.storage {
-            // One that was moved is elsewhere by now.
+            // A block that was moved has another address by now.
             self.change(number, |storage| {
                 storage.place(tier).take_if(|place| *place == address);
             });
@@ -199,7 +200,7 @@ impl Ledger {
         self.change(number, |storage| *storage.place(tier) = Some(address.unwrap_or(OUTSIDE)));
     }
 
-    /// Changes a storage and the totals with it, and forgets it once nothing is left of it.
+    /// Changes a storage and updates the totals. The record is removed once the storage has no handle and no bytes.
     fn change(&mut self, number: u64, change: impl FnOnce(&mut Storage)) {
         let Some(storage) = self.storages.get_mut(&number) else { return };
         storage.count(&mut self.totals, usize::wrapping_sub);

@@ -1,4 +1,5 @@
-//! Memory over time: upwards what is in device memory, downwards what is not there though the program has it.
+//! A chart of memory over time. Upwards it shows bytes in device memory, downwards bytes that the program holds and
+//! that are not there.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
@@ -15,9 +16,9 @@ pub(super) const HEIGHT: u32 = 430;
 const TOP: i32 = 56;
 /// Height of the plot.
 const PLOT: i32 = HEIGHT as i32 - TOP - BELOW;
-/// Room within the plot above the budget, for what is said of it.
+/// Space above the budget in the plot, for its label.
 const HEADROOM: f64 = 26.0;
-/// A budget of so many peaks is out of sight.
+/// A budget of this many times the peak is not shown.
 const FAR: usize = 3;
 
 /// The vertical axis.
@@ -36,7 +37,7 @@ impl Scale {
         Scale { up_bytes: all - down_bytes, down_bytes }
     }
 
-    /// Where so many bytes are on the paper; what is below the line is negative.
+    /// The row of a number of bytes in the drawing area; bytes below the line are negative.
     fn at(&self, bytes: f64) -> i32 {
         let part = (self.up_bytes - bytes) / (self.up_bytes + self.down_bytes);
         TOP + (part * f64::from(PLOT)).round() as i32
@@ -47,7 +48,7 @@ fn far(report: &Report) -> bool {
     report.header.budget_bytes / FAR > report.peak.bytes
 }
 
-/// Draws it.
+/// Draws the chart.
 pub(super) fn draw(report: &Report, paper: &Paper<'_>) -> Drawn {
     let legend = [
         (&DEVICE, "in device memory"),
@@ -72,7 +73,7 @@ pub(super) fn draw(report: &Report, paper: &Paper<'_>) -> Drawn {
     budget_and_peak(report, paper, &scale)
 }
 
-/// What lies between two curves, as steps.
+/// The area between two curves, as steps.
 fn area(
     report: &Report,
     paper: &Paper<'_>,
@@ -94,7 +95,7 @@ fn area(
     Ok(paper.draw(&Polygon::new(high, fill(shade)))?)
 }
 
-/// Goes on at this height; a step that goes on as the one before only gets longer.
+/// Continues at this height; a step of the same height as the one before prolongs it.
 fn step(path: &mut Vec<(i32, i32)>, at: i32, height: i32) {
     match path.last_mut() {
         Some(last) if last.1 == height => last.0 = at + 1,
@@ -118,12 +119,12 @@ fn budget_and_peak(report: &Report, paper: &Paper<'_>, scale: &Scale) -> Drawn {
         paper.draw(&PathElement::new(line, BUDGET.day.stroke_width(2)))?;
         let words = format!("budget {budget}");
         paper.draw(&Text::new(words, (at, height - 13), text(&BUDGET, side, VPos::Center)))?;
-        // There is no room for words between the two.
+        // There is no room for text between the two.
         if peak_height - height < 30 {
             headroom = height - 13;
         }
     }
-    // Beside its moment, which often has a line of its own, and away from the other words.
+    // The text is beside its moment, which often has a line of its own, and apart from other text.
     let words = format!("peak {}", size(report.peak.bytes));
     let (at, side) = if at_right { (peak_at + 8, HPos::Left) } else { (peak_at - 8, HPos::Right) };
     paper.draw(&Text::new(words, (at, headroom), text(&INK, side, VPos::Center)))?;

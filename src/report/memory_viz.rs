@@ -13,7 +13,7 @@ use super::scene::{Scene, Segment};
 use crate::engine::Tier;
 use crate::trace::{Event, Recording};
 
-/// PyTorch calls a segment large from here on.
+/// The size from which PyTorch calls a segment large.
 const LARGE_BYTES: u64 = 1 << 20;
 
 /// Writes a recording as a memory snapshot of PyTorch, a pickle for <https://pytorch.org/memory_viz> and for
@@ -31,7 +31,7 @@ const LARGE_BYTES: u64 = 1 << 20;
 /// ```
 ///
 /// # Errors
-/// What the writer says.
+/// Errors of the writer.
 pub fn write_memory_viz_pickle(recording: &Recording, mut out: impl Write) -> io::Result<()> {
     let scene = Scene::new(recording);
     serde_pickle::to_writer(&mut out, &Snapshot::new(&scene), Default::default())
@@ -52,15 +52,15 @@ pub fn write_memory_viz_pickle(recording: &Recording, mut out: impl Write) -> io
 /// ```
 ///
 /// # Errors
-/// What the writer says.
+/// Errors of the writer.
 pub fn write_memory_viz_json(recording: &Recording, mut out: impl Write) -> io::Result<()> {
     let scene = Scene::new(recording);
     serde_json::to_writer(&mut out, &Snapshot::new(&scene))?;
     out.flush()
 }
 
-/// A number as it is written: signed, for an unsigned one of more than 31 bits takes nine bytes in a pickle, which the
-/// viewer reads as a big number, and it cannot add those to others.
+/// A number as it is written, which is signed: a pickle stores an unsigned number of more than 31 bits in nine bytes,
+/// which the viewer reads as a big integer that it cannot add to others.
 struct Number(u64);
 
 impl Serialize for Number {
@@ -78,7 +78,7 @@ struct Snapshot<'a> {
     external_annotations: Vec<Annotation<'a>>,
 }
 
-/// Device memory mapped at once, as it is at the end.
+/// A segment of device memory, as it is at the end.
 #[derive(Serialize)]
 struct SegmentState<'a> {
     device: u32,
@@ -115,11 +115,11 @@ struct Entry<'a> {
     frames: Vec<Frame<'a>>,
 }
 
-/// A line of a stack.
+/// A frame of a stack.
 #[derive(Serialize)]
 struct Frame<'a> {
     name: Cow<'a, str>,
-    /// What kind of thing the name is of.
+    /// The kind of thing that the name is for.
     filename: &'static str,
     /// The number of the op or the storage.
     line: Number,
@@ -133,7 +133,7 @@ struct Annotation<'a> {
     name: &'a str,
 }
 
-/// What the allocator of PyTorch would say of itself; our pool has no such settings.
+/// Settings of PyTorch's allocator, which this crate's pool does not have.
 #[derive(Serialize)]
 #[allow(non_snake_case)]
 struct AllocatorSettings {
@@ -147,7 +147,7 @@ struct AllocatorSettings {
     roundup_power2_divisions: Vec<()>,
 }
 
-/// The history of a device, written entry by entry.
+/// Writes the history of a device, entry by entry.
 struct Trace<'a>(&'a Scene<'a>);
 
 impl<'a> Snapshot<'a> {
@@ -191,7 +191,7 @@ impl Serialize for Trace<'_> {
                 Event::Allocate { tier: Tier::Device, address, bytes } => {
                     entries.serialize_element(&block("alloc", address, bytes, came(scene, index)))?;
                 }
-                // The viewers take the two for one only if they come side by side.
+                // The viewers recognise the two as one only if they follow each other.
                 Event::Release { tier: Tier::Device, address, bytes } => {
                     for action in ["free_requested", "free_completed"] {
                         entries.serialize_element(&block(action, address, bytes, went(scene, index)))?;
@@ -219,7 +219,7 @@ fn segment_entry<'a>(scene: &Scene<'a>, segment: &Segment, action: &'static str,
     Entry { action, addr, size, stream: 0, time_us, pool_id: (0, 0), frames: planned(scene, index) }
 }
 
-/// Why a block was allocated.
+/// The reason for which a block was allocated.
 fn came<'a>(scene: &Scene<'a>, index: usize) -> Vec<Frame<'a>> {
     let mut frames = Vec::new();
     match scene.next_work(index).map(|work| &scene.events[work]) {
@@ -242,7 +242,7 @@ fn came<'a>(scene: &Scene<'a>, index: usize) -> Vec<Frame<'a>> {
     frames
 }
 
-/// Why a block was released.
+/// The reason for which a block was released.
 fn went<'a>(scene: &Scene<'a>, index: usize) -> Vec<Frame<'a>> {
     let mut frames = Vec::new();
     if let Some(Event::Evict(evicted)) = index.checked_sub(1).map(|before| &scene.events[before]) {
@@ -253,7 +253,7 @@ fn went<'a>(scene: &Scene<'a>, index: usize) -> Vec<Frame<'a>> {
     frames
 }
 
-/// The op that is planned at an event, and where in the program that is.
+/// The op that an event is for, and its place in the program.
 fn planned<'a>(scene: &Scene<'a>, index: usize) -> Vec<Frame<'a>> {
     let op = scene.next_op(index).and_then(|op| match &scene.events[op] {
         Event::Op(op) => Some(op.name.as_ref()),
@@ -265,7 +265,7 @@ fn planned<'a>(scene: &Scene<'a>, index: usize) -> Vec<Frame<'a>> {
     op.into_iter().chain(note).collect()
 }
 
-/// Each segment that is mapped at the end, and its blocks without gaps.
+/// Each segment that is mapped at the end, with blocks for all of its bytes, free ones included.
 fn segments_at_end<'a>(scene: &Scene<'a>) -> Vec<SegmentState<'a>> {
     let mut ledger = Ledger::default();
     let mut came_at = HashMap::new();

@@ -1,12 +1,13 @@
-//! Recordings for people: files for the viewers of others, and a page of our own.
+//! Recordings for people: files for other projects' viewers, and a page of this crate's own.
 //!
-//! - `write_chrome`: Chrome's trace events, for Perfetto.
-//! - `write_memory_viz_pickle`, `write_memory_viz_json`: memory snapshots, for PyTorch's viewer.
-//! - [`Report`]: a run summed up; `write_html` makes a page of it, `write_svg` an image of its charts.
+//! - `write_chrome` writes Chrome's trace events, for Perfetto.
+//! - `write_memory_viz_pickle` and `write_memory_viz_json` write memory snapshots, for PyTorch's viewer.
+//! - [`Report`] sums up a run; `write_html` makes a page of it, and `write_svg` an image of its charts.
 //!
-//! Within: `ledger` says what is where from event to event, `moments` when, `scene` what for. `summary` is a report, out of
-//! `timeline`, `peak` and `decisions`. `html` is the page, `memory_chart` and `lane_chart` are its charts, `charts` is what
-//! these share. `theme` has the colours, `units` puts numbers in words.
+//! Inside, `ledger` follows the place of each storage from event to event, `moments` gives events their times, and
+//! `scene` finds the work that an event is for. `summary` makes a report of `timeline`, `peak` and `decisions`.
+//! `html` is the page and `svg` the image; both show `memory_chart` and `lane_chart`, which share `charts`. `theme`
+//! has the colours, and `units` formats numbers.
 
 mod charts;
 mod chrome;
@@ -21,13 +22,14 @@ mod moments;
 mod peak;
 mod scene;
 mod summary;
+mod svg;
 mod theme;
 mod timeline;
 mod units;
 
-pub use charts::write_svg;
 pub use chrome::write_chrome;
 pub use comparison::write_comparison;
 pub use html::write_html;
 pub use memory_viz::{write_memory_viz_json, write_memory_viz_pickle};
 pub use summary::Report;
+pub use svg::write_svg;

@@ -1,4 +1,5 @@
-//! When things happened: work has its own times, the pool's decisions are placed between the ops they were made for.
+//! The time of each event: work has its own times, and a decision of the pool gets a time between the ops that it
+//! lies between.
 
 use std::collections::HashSet;
 
@@ -7,13 +8,13 @@ use crate::trace::Event;
 
 /// A moment for every event, in nanoseconds since the recording began, never less than the one before.
 ///
-/// An op is done at its end. What the pool decided for it, it decided once the op before was done: memory that is free
-/// again is the next op's from then on. A workspace is given back at the op's end.
+/// An op's event gets the time of its end. Decisions that the pool made for the op get the time at which the previous
+/// op was done, since freed memory belongs to the next op from then on. A workspace is freed at the op's end.
 pub(super) fn moments(events: &[Event]) -> Vec<u64> {
     let mut moments = Vec::with_capacity(events.len());
     let mut clock_ns = 0;
     let mut fresh = HashSet::new();
-    // Releases since then are of the next op's own workspace.
+    // Releases since then are those of the next op's own workspace.
     let mut workspace_from = 0;
     for (index, event) in events.iter().enumerate() {
         match event {

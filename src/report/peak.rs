@@ -1,4 +1,4 @@
-//! What was in device memory when the most of it was in use.
+//! The peak snapshot: the contents of device memory when the most of it was in use.
 
 use std::collections::HashMap;
 
@@ -11,13 +11,13 @@ use crate::trace::{Event, How};
 pub(super) struct Peak {
     pub bytes: usize,
     pub at_ns: u64,
-    /// The op that it was for.
+    /// The op that ran then.
     pub op: Option<String>,
-    /// What was there, the most bytes first.
+    /// Storages in device memory, the most bytes first.
     pub residents: Vec<Resident>,
 }
 
-/// Storages of one size, made by one op, that fared alike.
+/// Storages of one size that one op made and that had the same fate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Resident {
     pub made_by: String,
@@ -26,13 +26,13 @@ pub(super) struct Resident {
     pub fate: Fate,
 }
 
-/// What became of a storage, by how often.
+/// The fate of a storage, with the number of evictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Fate {
-    /// It is none, but the memory that an op worked in.
+    /// It is no storage, but the workspace of an op.
     pub workspace: bool,
     pub offloaded: u32,
-    /// Evicted where the host had the bytes already.
+    /// Evicted while the host had the bytes already.
     pub clean: u32,
     pub dropped: u32,
     pub recomputed: u32,
@@ -44,7 +44,7 @@ pub(super) fn peak(events: &[Event], moments: &[u64], first: usize) -> Peak {
     let mut ledger = Ledger::default();
     events[..=at].iter().for_each(|event| ledger.take(event));
     let (bytes, mut blocks) = (ledger.totals().device_bytes, ledger.device_blocks());
-    // Whose the blocks are that were placed just now is known once the op is submitted.
+    // The storages of blocks that were just placed are known once the op is submitted.
     let computes = |event: &Event| {
         !matches!(event, Event::Copy(_)) && event.ran().is_some_and(|(lane, _)| lane == Lane::Compute)
     };
@@ -134,7 +134,7 @@ fn grouped(
 }
 
 impl Fate {
-    /// In words.
+    /// The fate, in words.
     pub fn words(&self) -> String {
         if self.workspace {
             return "workspace, gone with the op".into();
@@ -175,7 +175,8 @@ mod tests {
         })
     }
 
-    /// Also what the op at the peak makes, its workspace, and what an op left in the place of its input.
+    /// The snapshot includes the outputs and the workspace of the op at the peak, and an output that took its input's
+    /// memory.
     #[test]
     fn every_block_at_the_peak_has_a_name() {
         let release = |address, bytes| Event::Release { tier: Tier::Device, address, bytes };

@@ -1,4 +1,4 @@
-//! What stands around each event: the work that it is for, the op, the note before, the mapped memory.
+//! The context of each event: the work that it is for, the op, the last note, the mapped memory.
 
 use std::collections::HashMap;
 
@@ -6,39 +6,39 @@ use super::moments::moments;
 use crate::engine::Tier;
 use crate::trace::{Event, Recording};
 
-/// No event.
+/// Stands for no event.
 const NONE: u32 = u32::MAX;
 
-/// Device memory mapped at once.
+/// A segment of device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub address: u64,
     pub bytes: u64,
-    /// The event that mapped it; nothing if that was before the recording.
+    /// The event that mapped it; `None` if that was before the recording.
     pub from: Option<usize>,
     /// The event that unmapped it.
     pub until: Option<usize>,
 }
 
-/// A recording, and for each event what a reader of it must look for elsewhere.
+/// A recording, with the context of each event.
 #[derive(Debug)]
 pub(super) struct Scene<'a> {
     pub events: &'a [Event],
     pub moments: Vec<u64>,
     pub segments: Vec<Segment>,
-    /// For each event, the first op, recomputed op, copy or write that is not before it.
+    /// For each event, the first op, recomputed op, copy or write at or after it.
     works: Vec<u32>,
-    /// For each event, the first op that is not before it.
+    /// For each event, the first op at or after it.
     ops: Vec<u32>,
-    /// For each event, how many ops are before it.
+    /// For each event, the number of ops before it.
     counts: Vec<u32>,
-    /// For each event, the last note that is not after it.
+    /// For each event, the last note at or before it.
     notes: Vec<u32>,
     makers: HashMap<u64, &'a str>,
 }
 
 impl<'a> Scene<'a> {
-    /// Looks at a recording.
+    /// Works out the contexts of a recording's events.
     pub fn new(recording: &'a Recording) -> Self {
         let events = recording.events.as_slice();
         let is_op = |event: &Event| matches!(event, Event::Op(_));
@@ -85,7 +85,7 @@ impl<'a> Scene<'a> {
         u64::from(self.counts[index])
     }
 
-    /// Where the program said it was.
+    /// The last note of the program at an event.
     pub fn note(&self, index: usize) -> Option<&'a str> {
         match &self.events[found(&self.notes, index)?] {
             Event::Note(text) => Some(text),
@@ -103,7 +103,7 @@ fn found(of: &[u32], index: usize) -> Option<usize> {
     of.get(index).filter(|&&found| found != NONE).map(|&found| found as usize)
 }
 
-/// For each event, the first of some kind that is not before it.
+/// For each event, the first event of some kind at or after it.
 fn following(events: &[Event], kind: impl Fn(&Event) -> bool) -> Vec<u32> {
     let (mut next, mut found) = (NONE, vec![NONE; events.len()]);
     for (index, event) in events.iter().enumerate().rev() {
@@ -115,7 +115,7 @@ fn following(events: &[Event], kind: impl Fn(&Event) -> bool) -> Vec<u32> {
     found
 }
 
-/// Device memory that was mapped. What was before the recording began is taken to be one segment.
+/// The segments of device memory. Memory that was mapped before the recording began counts as one segment.
 fn segments(events: &[Event]) -> Vec<Segment> {
     let mut segments: Vec<Segment> = Vec::new();
     let (mut mapped_bytes, mut begun) = (0, None);
@@ -127,7 +127,7 @@ fn segments(events: &[Event]) -> Vec<Segment> {
                 if bytes > mapped_bytes {
                     begun = Some((index, bytes - mapped_bytes));
                 } else {
-                    // Slabs are given back all at once.
+                    // All slabs are unmapped at once.
                     segments.iter_mut().for_each(|segment| segment.until = segment.until.or(Some(index)));
                 }
                 mapped_bytes = bytes;

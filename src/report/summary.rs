@@ -1,4 +1,4 @@
-//! What a page says of a run.
+//! The summary of a run, for pages and charts.
 
 use super::decisions::Decisions;
 use super::ledger::Ledger;
@@ -9,7 +9,7 @@ use crate::engine::Lane;
 use crate::replay::Outcome;
 use crate::trace::{Event, Header, Recording};
 
-/// How the note begins that a repeated program begins its iterations with.
+/// The beginning of the note with which each iteration of a repeated program begins.
 const ITERATION: &str = "iteration ";
 
 /// A run, summed up for [`write_html`](super::write_html) and [`write_svg`](super::write_svg).
@@ -35,29 +35,29 @@ pub struct Report {
     pub(super) title: String,
     pub(super) header: Header,
     pub(super) outcome: Option<Outcome>,
-    /// The part of the run that this is about, in words.
+    /// The part of the run that the report covers, in words.
     pub(super) part: String,
-    /// That is all of it.
+    /// Whether that is the whole run.
     pub(super) whole: bool,
     pub(super) window: Window,
     pub(super) step_ns: u64,
     pub(super) live_peak_bytes: usize,
     pub(super) ops: usize,
-    /// Of these, those that came after the program had read a tensor that has no data.
+    /// Of these, ops that came after the program had read a tensor without data.
     pub(super) ops_after_read: usize,
     pub(super) memory: Vec<Bytes>,
     pub(super) lanes: [LaneTime; 3],
     pub(super) peak: Peak,
     pub(super) decisions: Decisions,
-    /// Copied to the host, and back.
+    /// Bytes copied to the host, and back.
     pub(super) moved_bytes: [usize; 2],
-    /// Notes in the window, and when.
+    /// Notes in the window, with their times.
     pub(super) notes: Vec<(u64, String)>,
 }
 
 impl Report {
-    /// Of a loop the last iteration, of anything else all of it. An outcome, where there is one, adds what a recording does
-    /// not know: the time with all memory, the bound, why a run did not get to its end.
+    /// Sums up the last iteration of a loop, or all of any other recording. An outcome adds what a recording does not
+    /// contain: the time with all memory, the bound, and the reason if a run did not finish.
     pub fn new(recording: &Recording, outcome: Option<&Outcome>) -> Self {
         let begins = |event: &Event| matches!(event, Event::Note(text) if text.starts_with(ITERATION));
         let first = recording.events.iter().rposition(begins);
@@ -70,18 +70,18 @@ impl Report {
         Report::since(recording, outcome, first, part)
     }
 
-    /// All of a recording, loop or not.
+    /// Sums up all of a recording, even if it is a loop.
     pub fn whole(recording: &Recording, outcome: Option<&Outcome>) -> Self {
         Report::since(recording, outcome, 0, "the whole run".into())
     }
 
-    /// With this title, rather than the device's name.
+    /// Uses this title in place of the device's name.
     pub fn titled(mut self, title: impl Into<String>) -> Self {
         self.title = title.into();
         self
     }
 
-    /// Of the events from `first` on; what was before is known, and not shown.
+    /// Sums up the events from `first` on. Earlier events are followed, but not shown.
     fn since(recording: &Recording, outcome: Option<&Outcome>, first: usize, part: String) -> Self {
         let events = recording.events.as_slice();
         let moments = moments(events);
@@ -115,7 +115,7 @@ impl Report {
             window,
             step_ns: outcome.and_then(|outcome| outcome.step_ns).filter(|_| first > 0).unwrap_or(measured_ns),
             live_peak_bytes: live_peak_bytes(events, first),
-            // A replay does what was recorded, whatever it reads.
+            // A replay repeats the recorded ops, whatever values it reads.
             ops_after_read: if recording.header.simulated && outcome.is_none() {
                 ops_after_read(events)
             } else {

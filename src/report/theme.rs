@@ -1,5 +1,5 @@
-//! Colours, by day and by night. Charts are drawn in those of the day; a style sheet that knows the colours replaces them
-//! where night is preferred.
+//! Colours for light and dark mode. Charts are drawn in the light ones; a style sheet replaces them for readers who
+//! prefer dark.
 
 use plotters::style::RGBColor;
 
@@ -29,7 +29,7 @@ pub(super) const ON_FILL: Shade = shade("on-fill", 0xfefefe, 0x0e1116);
 pub(super) const DEVICE: Shade = shade("device", 0x3a72c2, 0x6a9fe8);
 /// The host tier, and copies there.
 pub(super) const HOST: Shade = shade("host", 0x1f9484, 0x3fbfae);
-/// What is forgotten, and ops run again.
+/// Dropped storages, and ops that are run again.
 pub(super) const AGAIN: Shade = shade("again", 0xdd7222, 0xf29a52);
 /// Copies back.
 pub(super) const FETCH: Shade = shade("fetch", 0x8a57c2, 0xb48ae6);

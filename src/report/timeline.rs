@@ -1,4 +1,4 @@
-//! What a chart shows over time, a value for every column of its pixels.
+//! Values over time for charts, one for every column of pixels.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,10 @@ use crate::trace::{Event, Ran};
 
 /// Columns of a chart.
 pub(super) const COLUMNS: usize = 1010;
-/// A lane with at most so many pieces shows each of them.
-const MOST_PIECES: usize = 160;
+/// A lane with at most this many pieces shows each of them.
+const MAX_PIECES: usize = 160;
 
-/// The time that a report is about.
+/// The time that a report covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     pub begin_ns: u64,
@@ -26,15 +26,15 @@ pub(super) struct Bytes {
     pub dropped: usize,
 }
 
-/// What a lane did.
+/// The work of a lane.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LaneTime {
     pub busy_ns: u64,
-    /// Of that, running ops again.
+    /// The part of that time in which ops were run again.
     pub recompute_ns: u64,
     /// Every piece of work, if there are few.
     pub pieces: Option<Vec<Piece>>,
-    /// Of each column, the part in which the lane ran something, and in which it ran something again.
+    /// For each column, the part of the time in which the lane was busy, and the part in which it ran ops again.
     pub columns: Vec<[f64; 2]>,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn memory(events: &[Event], moments: &[u64], window: Window) -> Vec<B
             columns[from..=column].iter_mut().for_each(|passed| passed.raise(&now));
             (from, since_ns) = (column, at_ns);
         }
-        // At one moment only the last state has any length, but no peak may be lost.
+        // Of several states at one moment only the last has a duration, but all count for the peak.
         if matches!(event, Event::Allocate { .. }) {
             columns[column].device = columns[column].device.max(ledger.totals().device_bytes);
         }
@@ -99,7 +99,7 @@ impl Bytes {
     }
 }
 
-/// What each lane did in the window.
+/// The work of each lane in the window.
 pub(super) fn lanes(events: &[Event], window: Window) -> [LaneTime; 3] {
     Lane::ALL.map(|wanted| {
         let works = events.iter().filter_map(|event| {
@@ -113,11 +113,11 @@ pub(super) fn lanes(events: &[Event], window: Window) -> [LaneTime; 3] {
             time.busy_ns += end_ns - begin_ns;
             time.recompute_ns += if again { end_ns - begin_ns } else { 0 };
             time.fill(begin_ns, end_ns, again, window);
-            if pieces.len() <= MOST_PIECES {
+            if pieces.len() <= MAX_PIECES {
                 pieces.push(Piece { name: name(event), again, begin_ns, end_ns });
             }
         }
-        time.pieces = (pieces.len() <= MOST_PIECES).then_some(pieces);
+        time.pieces = (pieces.len() <= MAX_PIECES).then_some(pieces);
         time
     })
 }
@@ -131,7 +131,7 @@ fn name(event: &Event) -> Cow<'static, str> {
     }
 }
 
-/// The part of it that lies in the window.
+/// The part of a piece that lies in the window.
 fn clip(ran: Ran, window: Window) -> Option<(u64, u64)> {
     let (begin_ns, end_ns) = (ran.begin_ns.max(window.begin_ns), ran.end_ns.min(window.end_ns));
     (begin_ns < end_ns).then_some((begin_ns, end_ns))

@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 
 use bytesize::ByteSize;
 
@@ -32,7 +32,7 @@ pub(super) fn count(number: usize) -> String {
     grouped
 }
 
-/// How many of something, such as `1 op` or `2 ops`.
+/// A count with its noun, such as `1 op` or `2 ops`.
 pub(super) fn counted(number: usize, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {what}{plural}", count(number))

@@ -1,82 +1,83 @@
-//! Where planning stands, and why there is no plan yet.
+//! The state of planning, which explains why there is no plan yet.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Where the planning of a program's iterations stands. `Display` says it in words.
+/// The state of planning for a program's iterations. `Display` explains it in words.
 ///
-/// A plan is made once memory is short, the program's ops repeat, and two whole iterations of them were logged since.
+/// A plan is made once memory is short, the program's ops repeat, and two whole iterations were logged since then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanningState {
-    /// [`Config::planning`](crate::Config::planning) says so.
+    /// Planning is switched off by [`Config::planning`](crate::Config::planning).
     Off,
-    /// The policy only has a rule.
+    /// The policy does not plan; it only has a rule for evictions.
     NotByPolicy,
-    /// Nothing was evicted that a plan could have evicted better.
+    /// Nothing was evicted so far, so no plan is needed.
     MemoryNotShort,
-    /// The ops since memory was short do not repeat.
+    /// The ops since memory became short do not repeat.
     NoRepetition {
-        /// How many there are.
+        /// Number of these ops.
         logged_ops: usize,
     },
-    /// They repeat, but did not yet for an iteration and another: the iteration differs from the one before, or is not over.
+    /// The ops repeat, but no whole iteration has come twice: it differs from the one before, or it is not over.
     Differs {
-        /// Ops after which they repeat.
+        /// Number of ops after which they seem to repeat.
         iteration_ops: usize,
-        /// The latest that were as the iteration before.
+        /// Number of the latest ops that were the same as one iteration before.
         alike_ops: usize,
     },
-    /// They repeat; two whole iterations are to be logged since memory was short.
+    /// The ops repeat, but two whole iterations have not been logged yet since memory became short.
     Repeats {
-        /// Ops of an iteration.
+        /// Number of ops of an iteration.
         iteration_ops: usize,
-        /// Ops logged.
+        /// Number of ops logged.
         logged_ops: usize,
     },
-    /// They repeat, but the program holds more or less memory each time.
+    /// The ops repeat, but the program holds a different amount of memory each time.
     HoldsDifferently {
-        /// Ops of what repeats.
+        /// Number of ops that repeat.
         iteration_ops: usize,
     },
-    /// The ops did not repeat for so long that the iteration is longer than what is recognised, if there is one.
+    /// The ops have not repeated for so long that an iteration, if there is one, is too long to be recognised.
     TooLong {
-        /// The most ops of one that is.
+        /// The most ops of an iteration that is recognised.
         most_ops: usize,
     },
-    /// The first plan is being looked for, beside the program.
+    /// The first plan is being searched in the background.
     Planning {
-        /// Ops of the iteration.
+        /// Number of ops of the iteration.
         iteration_ops: usize,
-        /// For how long.
+        /// Time since the search began.
         elapsed: Duration,
     },
-    /// What a plan says is done.
+    /// A plan is active.
     Followed {
-        /// Ops of its iteration.
+        /// Number of ops of its iteration.
         iteration_ops: usize,
-        /// The op since which it is done without a break, counted from the device's first use.
+        /// The op since which it has been active without a break, counted from the device's first use.
         since_op: u64,
-        /// Whether a better plan is being looked for.
+        /// Whether a better plan is being searched.
         is_improved: bool,
     },
-    /// There are plans, and the program is in none of their iterations now.
+    /// There are plans, but the program is in none of their iterations now.
     NotFollowed {
-        /// How many.
+        /// Number of plans.
         plans: usize,
     },
-    /// A plan is there, and the host tier has less room than device memory, so that doing as it says could make the program fail.
+    /// There is a plan, but it is not used: the host tier has less room than device memory, so the plan's early
+    /// copies could make the program fail.
     HostTierTooSmall {
-        /// The room that there is.
+        /// Bytes of room in the host tier.
         room_bytes: usize,
-        /// The room that there must be.
+        /// Bytes of room that are needed.
         needed_bytes: usize,
     },
-    /// The plan is of another thread's ops than of the one that computes the most.
+    /// The plan is for the ops of a thread that is no longer the one that computes the most.
     OtherThread,
-    /// Planned, and no plan was found that is better than none.
+    /// The search is over, and no plan is better than none.
     NoneBetter {
-        /// Ops of the iteration.
+        /// Number of ops of the iteration.
         iteration_ops: usize,
     },
 }

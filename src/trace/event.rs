@@ -1,4 +1,4 @@
-//! What can happen in a run, in the order it was submitted.
+//! Events of a run, in the order in which they were submitted.
 
 use std::borrow::Cow;
 
@@ -7,51 +7,51 @@ use serde::{Deserialize, Serialize};
 use crate::engine::{Lane, Tier};
 use crate::op::Work;
 
-/// What a trace says of itself, in its first line.
+/// The first line of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// Version of the format: 1.
     pub trace: u32,
-    /// Where the program ran, for people.
+    /// The device on which the program ran, for people.
     pub device: String,
-    /// Device memory it could use.
+    /// The budget.
     pub budget_bytes: usize,
-    /// Host memory it could use.
+    /// The limit of the host tier.
     pub host_limit_bytes: usize,
     /// The memory policy.
     pub policy: String,
-    /// Whether the times are the world's, or a simulation's.
+    /// Whether times are real, and not a simulation's.
     pub simulated: bool,
 }
 
-/// Storages are numbered from zero in the order they are made; no number is used twice.
+/// An event. Storages are numbered from zero in the order in which they are made, and no number is used twice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Event {
-    // What the program did.
-    /// It submitted an op.
+    // Requests of the program.
+    /// The program submitted an op.
     Op(OpEvent),
-    /// It has a storage on the device that is there all the time, such as a weight.
+    /// The program has a storage that is always on the device, such as a weight.
     Constant(Made),
-    /// It made a tensor of its own data, in host memory.
+    /// The program made a tensor from its own data, in host memory.
     Write(Made),
-    /// It waited for a tensor's data.
+    /// The program waited for a tensor's data.
     Read(u64),
-    /// It dropped the last handle of a storage.
+    /// The program dropped the last handle of a storage.
     Free(u64),
-    /// It waited for all work.
+    /// The program waited for all work.
     Sync,
-    /// It said where it is, such as the beginning of the backward pass.
+    /// The program noted a point in its run, such as the beginning of the backward pass.
     Note(String),
 
-    // What the pool did.
-    /// It ran an op of its own accord.
+    // Decisions of the pool.
+    /// The pool ran an op that the program had not submitted.
     Recompute(Recomputed),
-    /// It moved a storage's bytes.
+    /// The pool copied or moved a storage's bytes.
     Copy(Copied),
-    /// It took a storage's device memory.
+    /// The pool evicted a storage from device memory.
     Evict(Evicted),
-    /// A block of a tier is in use from now on.
+    /// A block of a tier is allocated.
     Allocate {
         /// The tier.
         tier: Tier,
@@ -60,7 +60,7 @@ pub enum Event {
         /// Its size.
         bytes: usize,
     },
-    /// The block at this address is free again.
+    /// The block at this address is freed.
     Release {
         /// The tier.
         tier: Tier,
@@ -69,11 +69,11 @@ pub enum Event {
         /// Its size.
         bytes: usize,
     },
-    /// So much of a tier is mapped from now on.
+    /// The mapped memory of a tier has changed.
     Reserve {
         /// The tier.
         tier: Tier,
-        /// All that is.
+        /// All mapped bytes of the tier.
         bytes: usize,
     },
 }
@@ -92,35 +92,35 @@ pub struct Made {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ran {
-    /// How many pieces its lane had been given, itself included.
+    /// The number of pieces that were submitted to its lane, itself included.
     #[serde(skip)]
     pub sequence: u64,
-    /// When it began.
+    /// When it began to run.
     pub begin_ns: u64,
     /// When it was done.
     pub end_ns: u64,
 }
 
-/// An op, and all that a replay must know of it.
+/// An op, with all that a replay needs to know of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OpEvent {
-    /// For people.
+    /// The op's name, for people.
     pub name: Cow<'static, str>,
-    /// Storages it read; one may come twice.
+    /// Storages that it read. A storage may be listed twice.
     pub inputs: Vec<u64>,
-    /// Inputs, by place, of which it took the last handle.
+    /// Inputs, by place, whose last handle it consumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub consumed: Vec<usize>,
-    /// Inputs, by place, whose memory its first output may take if consumed.
+    /// Inputs, by place, whose memory its first output may take if they are consumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub in_place: Vec<usize>,
-    /// What it made.
+    /// Storages that it made.
     pub outputs: Vec<Made>,
     /// Its workspace.
     #[serde(default)]
     pub scratch_bytes: usize,
-    /// What it costs.
+    /// Its work, from which its time is predicted.
     pub work: Work,
     /// Whether it gives the same bits when run again.
     #[serde(default = "yes")]
@@ -134,13 +134,13 @@ fn yes() -> bool {
     true
 }
 
-/// An op that the pool ran of its own accord: again, because what it had made was dropped, or to encode or decode.
+/// An op that the pool ran by itself, to rematerialize dropped storages, or to encode or decode.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recomputed {
     /// The op.
     pub name: Cow<'static, str>,
-    /// The storages that it brought back, or made.
+    /// Storages that it rematerialized or made.
     pub storages: Vec<Made>,
     /// When it ran.
     #[serde(default)]
@@ -153,9 +153,9 @@ pub struct Recomputed {
 pub struct Copied {
     /// [`Lane::Offload`] or [`Lane::Fetch`].
     pub lane: Lane,
-    /// Whose bytes.
+    /// The storage.
     pub storage: u64,
-    /// How many.
+    /// Number of bytes.
     pub bytes: usize,
     /// Whether they were moved within device memory, and not to or from the host.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -169,28 +169,28 @@ pub struct Copied {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evicted {
-    /// Whose memory was taken.
+    /// The evicted storage.
     pub storage: u64,
-    /// How much.
+    /// Its bytes.
     pub bytes: usize,
-    /// The op that had made it.
+    /// The op that made it.
     pub made_by: Cow<'static, str>,
-    /// What became of the bytes.
+    /// The eviction method.
     pub how: How,
-    /// What that was predicted to cost: copies out and back, or the ops to run again.
+    /// The predicted cost: copies out and back, or the ops to run again.
     pub cost_ns: u64,
 }
 
-/// What became of evicted bytes.
+/// An eviction method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
-    /// They were copied to the host.
+    /// The bytes were copied to the host.
     Offload,
-    /// The host had them already.
+    /// The host had the bytes already.
     Clean,
-    /// They were forgotten, to be recomputed.
+    /// The bytes were dropped, to be recomputed.
     Drop,
-    /// They are kept in fewer bits.
+    /// The bytes were encoded in fewer bits.
     Encode,
 }

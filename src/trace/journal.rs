@@ -1,4 +1,4 @@
-//! Where the pool notes what happens, if it is to.
+//! Where the pool records events, if recording is on.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,7 @@ use super::event::{Event, Header, Ran};
 use super::program::Program;
 use crate::engine::{self, Lane};
 
-/// Notes of a run; cloning shares them. When nothing is recorded, noting costs one comparison.
+/// A record of a run, which clones share. If recording is off, noting an event costs one comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Journal(Option<Arc<Mutex<Vec<Event>>>>);
 
@@ -20,7 +20,7 @@ pub struct Recording {
 }
 
 impl Journal {
-    /// One that notes.
+    /// A journal that records.
     pub fn recording() -> Self {
         Journal(Some(Arc::default()))
     }
@@ -38,7 +38,7 @@ impl Journal {
         }
     }
 
-    /// All notes so far, with the times that the engine tells; they begin anew.
+    /// Takes all events so far, with the engine's times. The journal is empty afterwards.
     pub fn take(&self, header: Header, times: &[engine::Ran]) -> Recording {
         let mut events = self.0.as_ref().map(|events| std::mem::take(&mut *lock(events))).unwrap_or_default();
         let mut lanes = Lane::ALL.map(|lane| times.iter().filter(move |ran| ran.mark.lane == lane));
@@ -58,7 +58,7 @@ fn lock(events: &Mutex<Vec<Event>>) -> MutexGuard<'_, Vec<Event>> {
 }
 
 impl Event {
-    /// The lane and the time of the work, where there is any.
+    /// The lane and the time of the event's work, if it has any.
     pub fn ran(&self) -> Option<(Lane, Ran)> {
         match self {
             Event::Op(op) => Some((Lane::Compute, op.ran)),
@@ -79,7 +79,7 @@ impl Event {
 }
 
 impl Recording {
-    /// What the program asked for, without what was done for it.
+    /// The program's requests, without the decisions of the pool.
     pub fn program(&self) -> Program {
         let asked = |event: &&Event| {
             !matches!(

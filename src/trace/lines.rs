@@ -1,37 +1,14 @@
-//! Traces as files: a line of JSON for the header, one for every event, and one that says how many there are, so that a
-//! file that was cut off is told from a whole one.
+//! Reads a file line by line, with errors that name the line.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::event::{Event, Header};
-use super::journal::Recording;
-use super::program::{Checker, Program, TraceError};
-use super::simrd;
+use super::program::TraceError;
 
-/// The version that this crate writes and reads.
-const VERSION: u32 = 1;
-
-/// The last line.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct End {
-    /// How many lines lie between the first and this.
-    events: usize,
-}
-
-/// Any line but the first.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Line {
-    End { end: End },
-    Event(Box<Event>),
-}
-
-/// The lines of a file, and errors that name them.
+/// Reads a file line by line, with errors that name the line.
 pub(super) struct Lines<'a> {
     path: &'a Path,
     lines: std::io::Lines<BufReader<File>>,
@@ -39,7 +16,8 @@ pub(super) struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    fn open(path: &'a Path) -> Result<Self, TraceError> {
+    /// Opens a file before its first line.
+    pub fn open(path: &'a Path) -> Result<Self, TraceError> {
         let file = File::open(path).map_err(|reason| TraceError::File { path: path.into(), reason })?;
         Ok(Lines { path, lines: BufReader::new(file).lines(), number: 0 })
     }
@@ -57,164 +35,20 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// What is wrong with the line last read.
+    /// An error in the line that was read last.
     pub fn error(&self, reason: impl ToString) -> TraceError {
         TraceError::Line { path: self.path.into(), line: self.number, reason: reason.to_string() }
     }
 
-    /// The line as a value.
+    /// Parses the line.
     pub fn parse<T: for<'de> Deserialize<'de>>(&self, line: &str) -> Result<T, TraceError> {
         serde_json::from_str(line)
             .map_err(|error| self.error(format!("column {}: {}", error.column(), plain(&error))))
     }
 }
 
-/// The message without the place, which is the file's and not the line's.
+/// The message without its place: serde counts lines within the text, not in the file.
 fn plain(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or(text.clone(), |(reason, _)| reason.to_string())
-}
-
-impl Recording {
-    /// Writes the trace to a file, over what was there.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), TraceError> {
-        let path = path.as_ref();
-        self.write(path).map_err(|reason| TraceError::File { path: path.into(), reason })
-    }
-
-    fn write(&self, path: &Path) -> std::io::Result<()> {
-        let mut file = BufWriter::new(File::create(path)?);
-        serde_json::to_writer(&mut file, &self.header)?;
-        for event in &self.events {
-            file.write_all(b"\n")?;
-            serde_json::to_writer(&mut file, event)?;
-        }
-        writeln!(file, "\n{}", serde_json::json!({ "end": End { events: self.events.len() } }))?;
-        file.flush()
-    }
-
-    /// Reads a trace that [`save`](Recording::save) wrote.
-    ///
-    /// # Errors
-    /// A file that cannot be read, that is none of ours, or that is damaged or cut off: with the line, and the reason.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, TraceError> {
-        let mut lines = Lines::open(path.as_ref())?;
-        let first = lines.next()?.ok_or_else(|| lines.error("the file is empty"))?;
-        Recording::read(&first, &mut lines)
-    }
-
-    fn read(first: &str, lines: &mut Lines) -> Result<Self, TraceError> {
-        let header: Header = lines.parse(first)?;
-        if header.trace != VERSION {
-            return Err(
-                lines.error(format!("version {} of the format; this program reads {VERSION}", header.trace))
-            );
-        }
-        let (mut events, mut checker) = (Vec::new(), Checker::default());
-        while let Some(line) = lines.next()? {
-            match lines.parse(&line)? {
-                Line::Event(event) => {
-                    checker.check(&event).map_err(|reason| lines.error(reason))?;
-                    events.push(*event);
-                }
-                Line::End { end } if end.events != events.len() => {
-                    let reason = format!("{} events were written, and {} are here", end.events, events.len());
-                    return Err(lines.error(reason));
-                }
-                Line::End { .. } => {
-                    return match lines.next()? {
-                        None => Ok(Recording { header, events }),
-                        Some(_) => Err(lines.error("it comes after the end")),
-                    };
-                }
-            }
-        }
-        Err(lines.error("the trace was cut off after this line: there is no end"))
-    }
-}
-
-impl Program {
-    /// Reads a program from a trace of ours or from a log of the DTR simulator, whichever the file is.
-    ///
-    /// # Errors
-    /// A file that cannot be read, that is neither, or that is damaged or cut off: with the line, and the reason.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, TraceError> {
-        let mut lines = Lines::open(path.as_ref())?;
-        let first = lines.next()?.ok_or_else(|| lines.error("the file is empty"))?;
-        match first.contains("\"INSTRUCTION\"") {
-            true => simrd::read(first, &mut lines),
-            false => Ok(Recording::read(&first, &mut lines)?.program()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::trace::{Made, OpEvent, Ran};
-
-    fn recording() -> Recording {
-        let op = OpEvent {
-            name: "exp".into(),
-            inputs: vec![0],
-            consumed: vec![0],
-            in_place: vec![0],
-            outputs: vec![Made { storage: 1, bytes: 40 }],
-            scratch_bytes: 0,
-            work: crate::op::Work {
-                flops: 10,
-                read_bytes: 40,
-                written_bytes: 40,
-                dtype: crate::op::Dtype::F32,
-                measured_ns: None,
-            },
-            exact: true,
-            ran: Ran { sequence: 0, begin_ns: 5, end_ns: 9 },
-        };
-        let events =
-            vec![Event::Write(Made { storage: 0, bytes: 40 }), Event::Op(op), Event::Read(1), Event::Free(1)];
-        Recording { header: Header { trace: 1, device: "host:0".into(), ..Header::default() }, events }
-    }
-
-    fn damaged(change: impl Fn(&str) -> String) -> String {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("trace.jsonl");
-        recording().save(&path).unwrap();
-        std::fs::write(&path, change(&std::fs::read_to_string(&path).unwrap())).unwrap();
-        let error = Recording::open(&path).unwrap_err().to_string();
-        error.replace(path.to_str().unwrap(), "trace")
-    }
-
-    #[test]
-    fn what_is_written_is_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("trace.jsonl");
-        recording().save(&path).unwrap();
-        assert_eq!(Recording::open(&path).unwrap(), recording());
-        assert_eq!(Program::open(&path).unwrap(), recording().program());
-    }
-
-    #[test]
-    fn damage_is_told_by_line_and_reason() {
-        let cut_at = |count: usize| damaged(|text| text.lines().take(count).collect::<Vec<_>>().join("\n"));
-        assert_eq!(cut_at(0), "trace:0: the file is empty");
-        assert_eq!(cut_at(4), "trace:4: the trace was cut off after this line: there is no end");
-        let error = damaged(|text| text[..text.len() - 100].to_string());
-        assert!(error.starts_with("trace:3: column"), "{error}");
-        let error = damaged(|text| text.replace("\"read\":1", "\"read\":7"));
-        assert_eq!(error, "trace:4: storage 7 was never made");
-        let error = damaged(|text| text.replace("\"read\":1", "\"read\":0"));
-        assert_eq!(error, "trace:4: storage 0 was freed before");
-        let error = damaged(|text| text.replace("\"consumed\":[0]", "\"consumed\":[3]"));
-        assert_eq!(error, "trace:3: there is no input 3: the op has 1");
-        let error = damaged(|text| text.replace("{\"read\":1}\n", ""));
-        assert_eq!(error, "trace:5: 4 events were written, and 3 are here");
-        let error = damaged(|text| text.replace("\"trace\":1", "\"trace\":9"));
-        assert_eq!(error, "trace:1: version 9 of the format; this program reads 1");
-        let error = damaged(|text| format!("{text}{{}}\n"));
-        assert_eq!(error, "trace:7: it comes after the end");
-    }
 }

@@ -1,10 +1,12 @@
-//! Recorded programs and runs: what a program asked for, and what the pool did for it.
+//! Recorded programs and runs: the requests of a program, and the decisions of the pool.
 //!
-//! - `event`: what can happen. `journal`: where the pool notes it.
-//! - `program`: the part that a replay needs, checked. `lines`: traces as files, a line of JSON an event.
-//! - `simrd`: the logs of the DTR simulator.
+//! - `event` lists the kinds of events; the pool records them in a `journal`.
+//! - `program` is the part that a replay needs, checked. `file` reads and writes traces, a line of JSON for each
+//!   event, by `lines`.
+//! - `simrd` reads the logs of the DTR simulator.
 
 mod event;
+mod file;
 mod journal;
 mod lines;
 mod program;

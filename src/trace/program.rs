@@ -1,16 +1,16 @@
-//! A program as a replay sees it.
+//! A program as a replay needs it.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 
 use super::event::Event;
 
-/// What a program asked for, in order: no evictions, copies or recomputations.
+/// The requests of a program, in order, without evictions, copies and recomputations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
-    /// The events of kinds that programs cause.
+    /// Events of the kinds that programs cause.
     pub events: Vec<Event>,
-    /// Whether it is one iteration of a training loop, as in the logs of the DTR simulator, and not the whole of what ran.
+    /// Whether it is a single iteration of a training loop, as in the logs of the DTR simulator, and not a whole run.
     pub loops: bool,
 }
 
@@ -23,17 +23,17 @@ pub enum TraceError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         reason: std::io::Error,
     },
-    /// A line that does not belong there.
+    /// A line is wrong or misplaced.
     #[error("{}:{line}: {reason}", .path.display())]
     Line {
         /// The file.
         path: PathBuf,
-        /// Its line, from one.
+        /// The line, from one.
         line: usize,
-        /// What is wrong with it.
+        /// The error.
         reason: String,
     },
 }
@@ -46,7 +46,7 @@ pub(super) struct Checker {
 }
 
 impl Checker {
-    /// What is wrong with the next event.
+    /// Checks the next event and returns what is wrong with it.
     pub fn check(&mut self, event: &Event) -> Result<(), String> {
         match event {
             Event::Op(op) => {
@@ -91,8 +91,8 @@ impl Checker {
 }
 
 impl Program {
-    /// The most bytes of live storages at once, by exact sizes and without workspaces. Where an output may take the memory
-    /// of an input that its op consumes, only one of them counts.
+    /// The most bytes of live storages at once, by exact sizes and without workspaces. If an output may take the
+    /// memory of an input that its op consumes, only one of the two counts.
     pub fn live_peak_bytes(&self) -> usize {
         let (mut sizes, mut live, mut peak) = (HashMap::new(), 0, 0);
         for event in &self.events {

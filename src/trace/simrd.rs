@@ -1,15 +1,16 @@
 //! The logs of the DTR simulator (Kirisame et al., *Dynamic Tensor Rematerialization*, ICLR 2021; `simrd` in its public
 //! repository): one training iteration of a PyTorch program, as the framework's operators saw it.
 //!
-//! What the format means, as its own reader has it:
-//! - `CONSTANT` is there from the beginning, is never evicted and never goes.
-//! - `COPY` is another name for a tensor, `COPYFROM` gives a name to another tensor; `RELEASE` takes one reference, and is
-//!   nothing where the name is not known.
-//! - `CALL` makes each result that is no `ALIAS` of an argument; an alias shares its argument's storage.
-//! - `MUTATE` makes a new storage for each argument that it changes and takes a reference from the old one.
-//! - What has references at the end stays.
+//! The instructions mean the following, according to the simulator's own reader:
+//! - A `CONSTANT` exists from the beginning, is never evicted and never freed.
+//! - `COPY` gives a tensor another name, and `COPYFROM` gives a name to another tensor. `RELEASE` drops one
+//!   reference, and has no effect if the name is unknown.
+//! - `CALL` makes a storage for each result that is no `ALIAS` of an argument; an alias shares its argument's
+//!   storage.
+//! - `MUTATE` makes a new storage for each argument that it changes and drops a reference of the old one.
+//! - A storage that has references at the end stays.
 //!
-//! A call that makes nothing but aliases takes its time here, and reads no bytes: it is a change of layout.
+//! A call that makes only aliases is a change of layout: its time counts here, but it reads no bytes.
 
 use std::collections::HashMap;
 
@@ -63,7 +64,7 @@ enum Instruction {
     },
 }
 
-/// Written as text by the prototype, and as a number by others.
+/// A number, which the prototype writes as text.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Number {
@@ -71,7 +72,7 @@ enum Number {
     Value(i64),
 }
 
-/// A storage while names refer to it.
+/// A storage, while names refer to it.
 struct Shared {
     bytes: usize,
     references: u32,
@@ -93,7 +94,7 @@ pub(super) fn read(first: String, lines: &mut Lines) -> Result<Program, TraceErr
     while let Some(line) = next {
         let instruction = lines.parse(&line)?;
         if matches!(&instruction, Instruction::Annotate { annotation } if annotation == "START") {
-            // What came before does not count.
+            // Instructions before the start do not count.
             reader = Reader::default();
         }
         reader.take(instruction, lines)?;
@@ -246,7 +247,7 @@ fn op(name: String, inputs: Vec<u64>, outputs: Vec<Made>, time_ns: usize) -> Eve
     })
 }
 
-/// The next line, which must say how large `name` is.
+/// Reads the next line, which must state the size of `name`.
 fn memory(name: &str, lines: &mut Lines) -> Result<usize, TraceError> {
     match following(name, lines)? {
         Instruction::Memory { name: named, memory } if named == name => memory.size(lines),
@@ -254,7 +255,7 @@ fn memory(name: &str, lines: &mut Lines) -> Result<usize, TraceError> {
     }
 }
 
-/// The next line, which must say which of the arguments `name` is an alias of, if any.
+/// Reads the next line, which must state the argument that `name` is an alias of, if any.
 fn alias(name: &str, arguments: usize, lines: &mut Lines) -> Result<Option<usize>, TraceError> {
     let alias = match following(name, lines)? {
         Instruction::Alias { name: named, alias } if named == name => alias.value(lines)?,

@@ -8,7 +8,7 @@ use burn::nn::conv::{Conv2d, Conv2dConfig};
 use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, PaddingConfig2d};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData, activation};
-use burn_overcommit::autodiff::{SavesLess, Sparing, checkpoint};
+use burn_overcommit::autodiff::{MemorySaving, SavesLess, checkpoint};
 use burn_overcommit::trace::{Event, How, Recording};
 use burn_overcommit::{
     Config, Overcommit, OvercommitDevice, Planning, PlantedFault, Policy, SimProfile, Stats, configure,
@@ -169,7 +169,7 @@ where
 #[test]
 fn the_same_bits_with_scopes_and_without() {
     same_bits::<Autodiff<Overcommit>>(2000);
-    same_bits::<Sparing<Overcommit>>(3000);
+    same_bits::<MemorySaving<Overcommit>>(3000);
 }
 
 /// A forward and a backward pass on a simulated device, where to convolve again takes longer than to copy.

@@ -1,10 +1,10 @@
-//! The crate's own differentiable operations: exact, and sparing.
+//! The crate's own differentiable operations: exact, and saving memory.
 
 mod cases;
 mod checkpoint;
 mod exact;
 mod gradients;
 mod memory;
+mod memory_saving;
 mod modules;
 mod networks;
-mod sparing;

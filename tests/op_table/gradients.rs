@@ -151,24 +151,24 @@ fn gradients_are_those_of_differences() {
 
 #[cfg(feature = "autodiff")]
 #[test]
-fn sparing_gradients_are_those_of_differences() {
-    check_all::<burn_overcommit::autodiff::Sparing<Ours>>();
+fn memory_saving_gradients_are_those_of_differences() {
+    check_all::<burn_overcommit::autodiff::MemorySaving<Ours>>();
 }
 
 /// Values are those of our ops, or what Burn's autodiff composes of them.
 #[cfg(feature = "autodiff")]
 #[test]
-fn sparing_values_are_the_same_bits() {
+fn memory_saving_values_are_the_same_bits() {
     use crate::check::same_bits;
-    use burn_overcommit::autodiff::Sparing;
+    use burn_overcommit::autodiff::MemorySaving;
 
     let mut failures = Failures::default();
-    let cases = pairs::<Ours, Sparing<Ours>>().zip(crate::cases::all::<Autodiff<Ours>>());
-    for ((ours, sparing), burns) in cases {
+    let cases = pairs::<Ours, MemorySaving<Ours>>().zip(crate::cases::all::<Autodiff<Ours>>());
+    for ((ours, saving), burns) in cases {
         for dtype in dtypes(&ours) {
             for form in ours.forms().iter().filter(|form| !form.is_long()) {
                 let hosts = ours.hosts(form, dtype);
-                let found = answer(&sparing, upload(&hosts, &device()), form);
+                let found = answer(&saving, upload(&hosts, &device()), form);
                 let composed = answer(&burns, upload(&hosts, &device()), form);
                 let outcome = match (found, composed) {
                     (Ok(found), Ok(composed)) => same_bits(&found, &composed)

@@ -4,7 +4,7 @@ use anyhow::{Result, bail, ensure};
 use burn::backend::Autodiff;
 use burn::tensor::backend::AutodiffBackend;
 use burn::tensor::bf16;
-use burn_overcommit::autodiff::Sparing;
+use burn_overcommit::autodiff::MemorySaving;
 use burn_overcommit::{Config, Overcommit, OvercommitDevice, Stats, configure, stats};
 use clap::Args;
 use serde_json::json;
@@ -40,10 +40,10 @@ pub fn run(options: &Options) -> Result<()> {
     peer.say_when_out_of_memory(SYSTEM);
     match (peer.dtype, &*peer.mode) {
         (Floats::F32, "autodiff") => options.compare::<Autodiff<Overcommit>>(),
-        (Floats::F32, "sparing") => options.compare::<Sparing<Overcommit>>(),
+        (Floats::F32, "memory-saving") => options.compare::<MemorySaving<Overcommit>>(),
         (Floats::Bf16, "autodiff") => options.compare::<Autodiff<Overcommit<bf16>>>(),
-        (Floats::Bf16, "sparing") => options.compare::<Sparing<Overcommit<bf16>>>(),
-        (_, mode) => bail!("there is no mode {mode}: autodiff or sparing"),
+        (Floats::Bf16, "memory-saving") => options.compare::<MemorySaving<Overcommit<bf16>>>(),
+        (_, mode) => bail!("there is no mode {mode}: autodiff or memory-saving"),
     }
 }
 

@@ -8,31 +8,32 @@ use burn::tensor::{Bool, Tensor};
 use super::{Dropout, DropoutConfig};
 use crate::autodiff::{AttentionModuleOptions, SavesLess, attention};
 
-/// How a [`MultiHeadAttention`] begins; as `burn::nn::attention::MultiHeadAttentionConfig`.
+/// The configuration of a [`MultiHeadAttention`], like `burn::nn::attention::MultiHeadAttentionConfig`.
 #[derive(Config, Debug)]
 pub struct MultiHeadAttentionConfig {
     /// Width of inputs and outputs.
     pub d_model: usize,
-    /// Heads, which share the width.
+    /// The number of heads, which divide the width among them.
     pub n_heads: usize,
-    /// How likely a score is to become zero.
+    /// The probability with which a score becomes zero.
     #[config(default = 0.1)]
     pub dropout: f64,
-    /// What a masked score becomes, with a quiet softmax; else it does not count at all.
+    /// The value of a masked score with a quiet softmax; otherwise, a masked score does not count at all.
     #[config(default = -1.0e4)]
     pub min_float: f64,
-    /// Weights that may come to less than one (Miller, "Attention is off by one", 2023), by Burn's operations.
+    /// Whether to use the quiet softmax, whose weights may add up to less than one (Miller, "Attention is off by
+    /// one", 2023), by Burn's operations.
     #[config(default = false)]
     pub quiet_softmax: bool,
-    /// Of the four linear layers.
+    /// The initializer of the four linear layers.
     #[config(default = "Initializer::KaimingUniform{gain:1.0/f64::sqrt(3.0), fan_out_only:false}")]
     pub initializer: Initializer,
 }
 
 /// Multi-head attention (Vaswani et al., "Attention Is All You Need", 2017) by [`attention`], which keeps no scores.
 ///
-/// It differs from Burn's in two ways: there are no weights in the output, which would have to be kept; and a query that
-/// may see no key has a context of zeros before the last layer, rather than the mean of all values.
+/// It differs from Burn's in two ways. The output contains no weights, which would have to be kept. A query that may
+/// see no key has a context of zeros before the last layer, rather than the mean of all values.
 #[derive(Module, Debug)]
 pub struct MultiHeadAttention<B: Backend> {
     /// Makes queries.
@@ -41,25 +42,25 @@ pub struct MultiHeadAttention<B: Backend> {
     pub key: Linear<B>,
     /// Makes values.
     pub value: Linear<B>,
-    /// Makes the context of what the heads found.
+    /// Combines the results of the heads into the context.
     pub output: Linear<B>,
-    /// Of the scores.
+    /// Dropout of the scores.
     pub dropout: Dropout,
-    /// Not used; for the record.
+    /// Not used; kept for the record.
     pub activation: Gelu,
     /// Width of inputs and outputs.
     pub d_model: usize,
-    /// Heads.
+    /// The number of heads.
     pub n_heads: usize,
     /// Width of a head.
     pub d_k: usize,
-    /// What a masked score becomes, with a quiet softmax.
+    /// The value of a masked score with a quiet softmax.
     pub min_float: f64,
-    /// Whether weights may come to less than one.
+    /// Whether to use the quiet softmax.
     pub quiet_softmax: bool,
 }
 
-/// What a [`MultiHeadAttention`] reads.
+/// The input of a [`MultiHeadAttention`].
 #[derive(Debug, Clone)]
 pub struct MhaInput<B: Backend> {
     query: Tensor<B, 3>,
@@ -70,12 +71,12 @@ pub struct MhaInput<B: Backend> {
 }
 
 impl<B: Backend> MhaInput<B> {
-    /// Of a sequence to itself, `[batch, length, d_model]`.
+    /// Attention of a sequence to itself, `[batch, length, d_model]`.
     pub fn self_attn(tensor: Tensor<B, 3>) -> Self {
         Self::new(tensor.clone(), tensor.clone(), tensor)
     }
 
-    /// Of `query[batch, queries, d_model]` to `key` and `value[batch, keys, d_model]`.
+    /// Attention of `query[batch, queries, d_model]` to `key` and `value[batch, keys, d_model]`.
     pub fn new(query: Tensor<B, 3>, key: Tensor<B, 3>, value: Tensor<B, 3>) -> Self {
         Self { query, key, value, mask_pad: None, mask_attn: None }
     }
@@ -105,7 +106,7 @@ impl<B: Backend> MhaInput<B> {
     }
 }
 
-/// What a [`MultiHeadAttention`] gives.
+/// The output of a [`MultiHeadAttention`].
 #[derive(Debug, Clone)]
 pub struct MhaOutput<B: Backend> {
     /// `[batch, queries, d_model]`.
@@ -139,7 +140,7 @@ impl MultiHeadAttentionConfig {
 }
 
 impl<B: SavesLess> MultiHeadAttention<B> {
-    /// What each query finds in the values.
+    /// Computes the context of each query.
     ///
     /// # Panics
     /// If shapes do not fit, or what is needed does not fit the budget.

@@ -5,7 +5,7 @@ use burn::tensor::backend::Backend;
 
 use crate::autodiff::{SavesLess, batch_norm};
 
-/// How a [`BatchNorm`] begins; as `burn::nn::BatchNormConfig`.
+/// The configuration of a [`BatchNorm`], like `burn::nn::BatchNormConfig`.
 #[derive(Config, Debug)]
 pub struct BatchNormConfig {
     /// Channels.
@@ -13,31 +13,31 @@ pub struct BatchNormConfig {
     /// Added to the variance.
     #[config(default = 1e-5)]
     pub epsilon: f64,
-    /// How much of the running moments a batch replaces.
+    /// The fraction of the running moments that a batch replaces.
     #[config(default = 0.1)]
     pub momentum: f64,
 }
 
-/// Batch norm of `[batch, channels, ..]` ([`batch_norm`]): by the batch's moments on a backend with autodiff, by the
-/// running ones elsewhere.
+/// Batch norm of `[batch, channels, ..]` ([`batch_norm`]), by the batch's moments on a backend with autodiff, and by
+/// the running moments elsewhere.
 #[derive(Module, Debug)]
 pub struct BatchNorm<B: Backend> {
-    /// Factors, one a channel.
+    /// Factors, one for each channel.
     pub gamma: Param<Tensor<B, 1>>,
-    /// What is added, one a channel.
+    /// The biases, one for each channel.
     pub beta: Param<Tensor<B, 1>>,
     /// Mean of each channel so far.
     pub running_mean: RunningState<Tensor<B, 1>>,
     /// Variance of each channel so far.
     pub running_var: RunningState<Tensor<B, 1>>,
-    /// How much of these a batch replaces.
+    /// The fraction of these that a batch replaces.
     pub momentum: f64,
     /// Added to the variance.
     pub epsilon: f64,
 }
 
 impl BatchNormConfig {
-    /// Ones as gamma and running variance, zeros as beta and running mean.
+    /// A module with ones as gamma and running variance, and zeros as beta and running mean.
     pub fn init<B: Backend>(&self, device: &B::Device) -> BatchNorm<B> {
         let channels = [self.num_features];
         BatchNorm {

@@ -1,6 +1,6 @@
-//! Modules that take the place of Burn's of the same names: the same fields, configurations, first values and records, so
-//! that `use burn_overcommit::autodiff::nn::LayerNorm` in the place of `use burn::nn::LayerNorm` is all there is to change,
-//! and what was saved by one is loaded by the other.
+//! Modules that replace Burn's of the same names. They have the same fields, configurations, initial values and
+//! records. So the only change is `use burn_overcommit::autodiff::nn::LayerNorm` in place of `use
+//! burn::nn::LayerNorm`, and a record that one of them saved can be loaded by the other.
 //!
 //! ```
 //! use burn::backend::Autodiff;
@@ -27,7 +27,7 @@ use burn::tensor::backend::Backend;
 
 use super::SavesLess;
 
-/// How a [`LayerNorm`] begins; as `burn::nn::LayerNormConfig`.
+/// The configuration of a [`LayerNorm`], like `burn::nn::LayerNormConfig`.
 #[derive(Config, Debug)]
 pub struct LayerNormConfig {
     /// Length of the last axis.
@@ -45,13 +45,13 @@ pub struct LayerNormConfig {
 pub struct LayerNorm<B: Backend> {
     /// Factors, `[d_model]`.
     pub gamma: Param<Tensor<B, 1>>,
-    /// What is added, `[d_model]`.
+    /// The bias, `[d_model]`.
     pub beta: Option<Param<Tensor<B, 1>>>,
     epsilon: f64,
 }
 
 impl LayerNormConfig {
-    /// Ones as gamma, zeros as beta.
+    /// A module with ones as gamma and zeros as beta.
     pub fn init<B: Backend>(&self, device: &B::Device) -> LayerNorm<B> {
         let beta = self.bias.then(|| Initializer::Zeros.init([self.d_model], device));
         LayerNorm { gamma: Initializer::Ones.init([self.d_model], device), beta, epsilon: self.epsilon }
@@ -59,7 +59,7 @@ impl LayerNormConfig {
 }
 
 impl<B: SavesLess> LayerNorm<B> {
-    /// Of any shape that ends in `d_model`.
+    /// Normalizes a tensor of any shape that ends in `d_model`.
     ///
     /// # Panics
     /// As [`layer_norm`](super::layer_norm).
@@ -69,7 +69,7 @@ impl<B: SavesLess> LayerNorm<B> {
     }
 }
 
-/// How an [`RmsNorm`] begins; as `burn::nn::RmsNormConfig`.
+/// The configuration of an [`RmsNorm`], like `burn::nn::RmsNormConfig`.
 #[derive(Config, Debug)]
 pub struct RmsNormConfig {
     /// Length of the last axis.
@@ -89,7 +89,7 @@ pub struct RmsNorm<B: Backend> {
 }
 
 impl RmsNormConfig {
-    /// Ones as gamma.
+    /// A module with ones as gamma.
     ///
     /// # Panics
     /// If epsilon is not positive.
@@ -100,7 +100,7 @@ impl RmsNormConfig {
 }
 
 impl<B: SavesLess> RmsNorm<B> {
-    /// Of any shape that ends in `d_model`.
+    /// Normalizes a tensor of any shape that ends in `d_model`.
     ///
     /// # Panics
     /// As [`rms_norm`](super::rms_norm).
@@ -109,17 +109,17 @@ impl<B: SavesLess> RmsNorm<B> {
     }
 }
 
-/// How a [`Dropout`] begins; as `burn::nn::DropoutConfig`.
+/// The configuration of a [`Dropout`], like `burn::nn::DropoutConfig`.
 #[derive(Config, Debug)]
 pub struct DropoutConfig {
-    /// How likely a number is to become zero.
+    /// The probability with which a number becomes zero.
     pub prob: f64,
 }
 
-/// Dropout in training ([`dropout`](super::dropout)), nothing else.
+/// Dropout ([`dropout`](super::dropout)) in training; no effect elsewhere.
 #[derive(Module, Clone, Debug)]
 pub struct Dropout {
-    /// How likely a number is to become zero.
+    /// The probability with which a number becomes zero.
     pub prob: f64,
 }
 

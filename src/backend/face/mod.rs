@@ -1,7 +1,8 @@
 //! Burn 0.21's traits, one file each. Methods that are not here keep Burn's default, which is built from those that
 //! are.
 
-/// Methods that only forward, one line each: `name(arguments) -> output = expression;` A panic is said to be where they are called.
+/// Implements methods that only forward, one line each: `name(arguments) -> output = expression;` A panic is reported
+/// at the caller.
 macro_rules! forward {
     ($($name:ident($($argument:ident: $type:ty),* $(,)?) -> $output:ty = $body:expr;)*) => {
         $(#[allow(clippy::too_many_arguments)]

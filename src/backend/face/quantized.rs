@@ -5,7 +5,7 @@ use burn_backend::ops::QTensorOps;
 use burn_backend::quantization::{QuantScheme, QuantizationParametersPrimitive};
 use burn_backend::{ExecutionError, FloatDType, Shape, Slice, TensorData};
 
-/// Moves elements: as integers where they have one scale, else as floats that are quantized anew.
+/// Moves elements, as integers if all have one scale, else as floats that are quantized again.
 fn moved<F: FloatElement, I: IntElement>(x: Quantized, change: impl FnOnce(Tensor) -> Tensor) -> Quantized {
     if x.has_one_scale() {
         return x.with_values(change);
@@ -23,7 +23,7 @@ impl<F: FloatElement, I: IntElement> QTensorOps<Self> for Overcommit<F, I> {
         dequantize(x: Quantized, dtype: FloatDType) -> Tensor = quantized::dequantize(x, dtype);
         q_device(x: &Quantized) -> Device = x.device();
         q_to_device(x: Quantized, device: &Device) -> Quantized = quantized::to_device(x, device);
-        // Blocks are of elements in row-major order, which stays.
+        // Blocks consist of elements in row-major order, which does not change.
         q_reshape(x: Quantized, shape: Shape) -> Quantized = x.with_values(|x| view::reshape_to(x, &shape));
         q_expand(x: Quantized, shape: Shape) -> Quantized = moved::<F, I>(x, |x| view::expand(x, &shape));
         q_swap_dims(x: Quantized, first: usize, second: usize) -> Quantized =

@@ -8,9 +8,9 @@ use crate::engine::props::PAGE_BYTES;
 use crate::engine::{Flops, KernelRates, Props};
 
 /// The oldest driver that will do, as it says it: of CUDA 12.8.
-const LEAST_VERSION: u32 = 12080;
+const MIN_VERSION: u32 = 12080;
 /// The oldest architecture: the compilers of CUDA 13 know none before.
-const LEAST_ARCHITECTURE: u32 = 75;
+const MIN_ARCHITECTURE: u32 = 75;
 
 /// What one copy lane moves per second, by architecture: PCIe 3, 4 and 5, as measured on other machines.
 const LINKS: [(u32, f64); 3] = [(90, 52.8e9), (80, 25.1e9), (0, 12.4e9)];
@@ -20,12 +20,12 @@ const OVERHEAD_NS: u64 = 2700;
 /// Whether the driver is new enough.
 pub(super) fn check_version(version: u32) -> Called<()> {
     let text = |version: u32| format!("{}.{}", version / 1000, version % 1000 / 10);
-    match version >= LEAST_VERSION {
+    match version >= MIN_VERSION {
         true => Ok(()),
         false => Err(format!(
             "NVIDIA's driver is one for CUDA {}; CUDA {} is the oldest that will do",
             text(version),
-            text(LEAST_VERSION)
+            text(MIN_VERSION)
         )),
     }
 }
@@ -35,7 +35,7 @@ pub(super) fn architecture(device: Device) -> Called<u32> {
     let major = device.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
     let minor = device.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
     let architecture = u32::try_from(10 * major + minor).unwrap_or(0);
-    match architecture >= LEAST_ARCHITECTURE {
+    match architecture >= MIN_ARCHITECTURE {
         true => Ok(architecture),
         false => Err(format!(
             "the device is of compute capability {major}.{minor}; 7.5 is the oldest that will do"

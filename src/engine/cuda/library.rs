@@ -10,7 +10,7 @@ use super::lanes::lock;
 use crate::op::Dtype;
 
 /// Problems that are remembered. Asked again, a library says the same.
-const MOST_PLANS: usize = 4096;
+const MAX_PLANS: usize = 4096;
 
 /// Calls a function of the library that `sys` is, and says if it failed.
 macro_rules! call {
@@ -89,7 +89,7 @@ impl<Handle, Problem: Copy + Debug + Eq + Hash, Plan> Remembered<Handle, Problem
         use_plan: impl FnOnce(&Handle, &Plan) -> R,
     ) -> Option<R> {
         let State { plans, handle } = &mut *lock(&self.state);
-        if plans.len() >= MOST_PLANS && !plans.contains_key(problem) {
+        if plans.len() >= MAX_PLANS && !plans.contains_key(problem) {
             plans.clear();
         }
         let plan = plans.entry(*problem).or_insert_with(|| {

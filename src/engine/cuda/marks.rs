@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::driver::{Called, Context, Event, Stream};
 
 /// Pieces in a row that may have no event, so that nobody waits for much more than it asked for.
-const MOST_WITHOUT: u64 = 32;
+const MAX_WITHOUT: u64 = 32;
 
 /// The events of a lane's pieces, in order: an event stands for all pieces before it that have none.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ impl Marks {
     /// Whether the next piece, number `sequence`, is to have an event: one that is likely to be waited for, or that ends a long row
     /// without.
     pub fn wants(&self, sequence: u64, is_likely: bool) -> bool {
-        is_likely || sequence - self.recorded.back().map_or(0, |(last, _)| *last) >= MOST_WITHOUT
+        is_likely || sequence - self.recorded.back().map_or(0, |(last, _)| *last) >= MAX_WITHOUT
     }
 
     /// Lets the stream's end be that of piece `sequence`.

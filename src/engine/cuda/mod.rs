@@ -7,7 +7,7 @@
 //!
 //! - *The default device* is `cuda:0` where an engine could be made ([`check_device`]: driver, its version, the device,
 //!   NVRTC). That is asked once, without a context or memory; otherwise the default is `host:0`, with a warning.
-//! - *Libraries* (`libraries`, `python`, `symbols`) are opened by their paths where the linker does not find them, and
+//! - *Libraries* (`libraries`, `folders`, `python`, `symbols`) are opened by their paths where the linker does not find them, and
 //!   kept open, so that others find the same ones by name. The driver's version is checked before a context is made.
 //! - *Kernels* are compiled by file and element type, and cached on disk (`compile`, `cache`, `modules`). Before the
 //!   pool's lock is taken, [`Engine::prepare`] compiles or loads what the first op of a kind and its types takes, and
@@ -53,6 +53,7 @@ mod driver;
 mod factor;
 mod fallbacks;
 mod faults;
+mod folders;
 mod found;
 mod kept;
 mod lanes;

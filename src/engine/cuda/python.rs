@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::libraries::nvidia_folders;
+use super::folders::nvidia_folders;
 
 /// How long it may take to say so.
 const PATIENCE: Duration = Duration::from_secs(10);

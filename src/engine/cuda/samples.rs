@@ -10,7 +10,7 @@ use crate::engine::Instruction;
 use crate::engine::link::Link;
 
 /// Pieces of a lane that can be timed at once.
-const MOST_TIMED: usize = 64;
+const MAX_TIMED: usize = 64;
 /// Of so many pieces that were timed before, one is.
 const ONE_OF: u64 = 8;
 
@@ -71,7 +71,7 @@ impl Samples {
         what: &Timed,
         sequence: u64,
     ) -> Option<Pair> {
-        if !what.is_wanted(sequence) || (self.spare.is_empty() && self.pending.len() >= MOST_TIMED) {
+        if !what.is_wanted(sequence) || (self.spare.is_empty() && self.pending.len() >= MAX_TIMED) {
             return None;
         }
         let new = || -> Called<Pair> { Ok((Event::new(context, true)?, Event::new(context, true)?)) };

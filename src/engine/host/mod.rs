@@ -83,14 +83,14 @@ impl Default for HostOptions {
             mode: LaneMode::Threads,
             device_bytes: free_bytes / 2,
             host_bytes: free_bytes,
-            workers: available_parallelism().map_or(1, |count| count.get()).min(MOST_WORKERS),
+            workers: available_parallelism().map_or(1, |count| count.get()).min(MAX_WORKERS),
             page_bytes: PAGE_BYTES,
         }
     }
 }
 
 /// Beyond this, scratch grows and speed does not.
-const MOST_WORKERS: usize = 32;
+const MAX_WORKERS: usize = 32;
 
 // A cautious guess at a processor of the last ten years. Never measured: decisions must be the same in every run.
 /// f32 operations per second of one core, in products.
@@ -98,7 +98,7 @@ const CORE_FLOPS_PER_SECOND: f64 = 40e9;
 /// What one core can read or write per second.
 const CORE_BYTES_PER_SECOND: f64 = 8e9;
 /// What all cores together can.
-const MOST_BYTES_PER_SECOND: f64 = 40e9;
+const MAX_BYTES_PER_SECOND: f64 = 40e9;
 /// A copy between tiers, on one core, which reads and writes.
 const LINK_BYTES_PER_SECOND: f64 = 5e9;
 /// Submitting and starting a piece of work.
@@ -117,7 +117,7 @@ impl HostOptions {
                 f64: cores * CORE_FLOPS_PER_SECOND / 2.0,
                 ..Flops::all(cores * CORE_FLOPS_PER_SECOND)
             },
-            memory_bytes_per_second: (cores * CORE_BYTES_PER_SECOND).min(MOST_BYTES_PER_SECOND),
+            memory_bytes_per_second: (cores * CORE_BYTES_PER_SECOND).min(MAX_BYTES_PER_SECOND),
             link_bytes_per_second: LINK_BYTES_PER_SECOND,
             overhead_ns: OVERHEAD_NS,
             page_bytes: possible_page_bytes(self.page_bytes),
@@ -183,11 +183,6 @@ impl HostEngine {
 #[cfg(target_os = "linux")]
 fn map_error(bytes: usize, reason: String) -> EngineError {
     EngineError::Map { tier: Tier::Device, bytes, reason }
-}
-
-/// A failure of the call's op.
-fn failure(call: &Call, reason: &str) -> EngineError {
-    EngineError::Kernel { op: call.op.name(), reason: reason.to_string() }
 }
 
 /// Whether an op is computed by [`matmul`] or [`conv`].

@@ -16,7 +16,7 @@ use crate::engine::{Span, Tier};
 
 /// Addresses that may count, in eighths of the pages there are: more than there are, since a loop touches some again before it comes
 /// to the others.
-const MOST_EIGHTHS: usize = 10;
+const MAX_EIGHTHS: usize = 10;
 
 /// Page memory as the process holds it. Told of by whoever runs a piece of work, in the order in which it runs.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl State {
 
     /// The address of one that counts no more, if too many do: the first that was not touched since it was last passed by.
     fn forget(&mut self, page_bytes: usize) -> Option<u64> {
-        if self.counted.len() <= self.pages * MOST_EIGHTHS / 8 {
+        if self.counted.len() <= self.pages * MAX_EIGHTHS / 8 {
             return None;
         }
         loop {

@@ -48,7 +48,7 @@ pub(super) unsafe fn run(
     let needed_bytes = scratch_bytes(&views, &output.view);
     if call.scratch.bytes < needed_bytes {
         let reason = format!("{} bytes of scratch, {needed_bytes} are needed", call.scratch.bytes);
-        return Err(super::failure(call, &reason));
+        return Err(call.failure(&reason));
     }
     let mut begin = 0;
     let mut place = |view: &View| {

@@ -1,55 +1,56 @@
-//! Virtual time: lanes that run beside each other, and a program that waits for them.
+//! Virtual time of lanes that run in parallel, and of a program that waits for them.
 
 use std::collections::VecDeque;
 
 use crate::engine::{Lane, Mark, Ran};
 
-/// What a virtual clock shows.
+/// Times by a virtual clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// When all work so far is done.
+    /// Time at which all work so far is done.
     pub end_ns: u64,
-    /// How long each lane was at work, by [`Lane`].
+    /// Busy time of each lane, indexed by [`Lane`].
     pub busy_ns: [u64; Lane::ALL.len()],
 }
 
-/// When the pieces of one lane end.
+/// The times at which the pieces of a lane end.
 #[derive(Debug, Default)]
 struct Track {
-    /// Of the pieces after the first `done`, in order.
+    /// End times of the pieces after the first `done`, in order.
     ends_ns: VecDeque<u64>,
     done: u64,
-    /// When the last piece ends, or what the next has to wait for.
+    /// The earliest time at which the next piece can begin: the end of the last one, or of work that the lane waits
+    /// for.
     free_ns: u64,
     last_end_ns: u64,
     busy_ns: u64,
 }
 
-/// Ends that are kept before it is looked which of them can still matter.
+/// The number of end times that are kept before those that no longer matter are removed.
 const KEPT: usize = 1 << 14;
 
 #[derive(Debug, Default)]
 pub struct Clock {
     tracks: [Track; Lane::ALL.len()],
-    /// Until when the program has waited: what it submits from now on begins later.
+    /// The program's time: work that it submits from now on begins no earlier.
     program_ns: u64,
     kept: usize,
-    /// When each piece ran, if that is asked for.
+    /// The times of all pieces, if they are recorded.
     record: Option<Vec<Ran>>,
 }
 
 impl Clock {
-    /// Notes from now on when each piece runs.
+    /// Records from now on when each piece runs.
     pub fn record(&mut self) {
         self.record.get_or_insert_default();
     }
 
-    /// What was noted since this was last asked.
+    /// Takes the times that were recorded since the last call.
     pub fn recorded(&mut self) -> Vec<Ran> {
         self.record.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// A piece of work at the end of a lane.
+    /// Appends a piece of work to a lane.
     pub fn run(&mut self, lane: Lane, duration_ns: u64) {
         let begin_ns = self.tracks[lane as usize].free_ns.max(self.program_ns);
         let track = &mut self.tracks[lane as usize];
@@ -67,7 +68,7 @@ impl Clock {
         }
     }
 
-    /// What is submitted to `lane` from now on begins once `mark` is reached.
+    /// Work that is submitted to `lane` from now on begins once `mark` is reached.
     pub fn wait(&mut self, lane: Lane, mark: Mark) {
         let end_ns = self.end_ns(mark);
         let track = &mut self.tracks[lane as usize];
@@ -79,7 +80,7 @@ impl Clock {
         self.program_ns = self.program_ns.max(self.end_ns(mark));
     }
 
-    /// The program is busy for so long.
+    /// The program is busy for this time.
     pub fn spend(&mut self, duration_ns: u64) {
         self.program_ns += duration_ns;
     }
@@ -101,14 +102,14 @@ impl Clock {
         }
     }
 
-    /// When the work up to `mark` ends; one that is forgotten delays nothing.
+    /// Time at which the work up to `mark` ends. A mark whose time was removed delays nothing.
     fn end_ns(&self, mark: Mark) -> u64 {
         let track = &self.tracks[mark.lane as usize];
         let index = mark.sequence.checked_sub(track.done + 1);
         index.map_or(0, |index| track.ends_ns[index as usize])
     }
 
-    /// Forgets ends that every lane and the program are past: waiting for them delays nothing.
+    /// Removes end times that every lane and the program have passed, since waiting for them delays nothing.
     fn forget(&mut self) {
         let past_ns = self.tracks.iter().map(|track| track.free_ns).fold(self.program_ns, u64::min);
         for track in &mut self.tracks {

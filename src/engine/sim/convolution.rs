@@ -1,17 +1,17 @@
-//! A GPU's algorithms for convolutions: workspace and predicted time, by what is public of cuDNN's.
+//! Workspace and predicted time of a GPU's algorithms for convolutions, by public descriptions of cuDNN's.
 //!
-//! - *Explicit GEMM*, the one that is taken unless another is chosen: the windows of one image are laid out as columns of a
-//!   matrix, which is multiplied with the weights.
+//! - *Explicit GEMM*, the default: the windows of one image are laid out as columns of a matrix, which is multiplied
+//!   with the weights.
 //! - *Implicit GEMM*: the same product, whose matrix is never formed, so that it takes no workspace (Chetlur et al., *cuDNN:
 //!   Efficient Primitives for Deep Learning*, arXiv:1410.0759, section 3). Its arithmetic and the tensors that it reads are
 //!   the same, so the roofline gives it the same time.
 //! - *Winograd, not fused*: F(4x4, 3x3) of Lavin and Gray, *Fast Algorithms for Convolutional Neural Networks*,
-//!   arXiv:1509.09308. All images in tiles of 6x6 that overlap by two, so that each 4x4 outputs take 36 multiplications
-//!   instead of 144. The transformed operands are the workspace. For the gradients the tiles are the same, and what is
-//!   transformed back is another of the three.
+//!   arXiv:1509.09308. All images are cut in tiles of 6x6 that overlap by two, so that each 4x4 outputs take 36
+//!   multiplications instead of 144. The transformed operands are the workspace. For the gradients the tiles are the
+//!   same, and another of the three operands is transformed back.
 //!
-//! Assumed: that each runs at the roofline, as all ops here, and that the additions of the transforms hide behind their
-//! memory traffic. No figure of it was measured.
+//! The model assumes that each algorithm runs at the roofline, like all ops here, and that the additions of the
+//! transforms hide behind their memory traffic. None of its figures was measured.
 
 use crate::engine::{Algorithm, Props};
 use crate::op::{Conv, Op, Outputs, View, Work};
@@ -19,7 +19,7 @@ use crate::op::{Conv, Op, Outputs, View, Work};
 const IMPLICIT_GEMM: Algorithm = Algorithm(1);
 const WINOGRAD: Algorithm = Algorithm(2);
 
-/// A tile's side in the outputs, and its elements once transformed.
+/// The side of a tile in the outputs, and the number of its elements after the transform.
 const TILE_SIDE: usize = 4;
 const TILE_ELEMENTS: usize = 36;
 
@@ -42,7 +42,7 @@ impl<'a> Problem<'a> {
         Some(Problem { conv, image, weight, output })
     }
 
-    /// What the windows of one image and group take, one beside the other: `[channels * taps, pixels]`.
+    /// Elements of the column matrix of one image and group: `[channels * taps, pixels]`.
     fn columns_bytes(&self) -> usize {
         let taps: usize = self.weight.shape().dims()[1..].iter().product();
         let pixels: usize = self.output.shape().dims()[2..].iter().product();
@@ -64,7 +64,7 @@ impl<'a> Problem<'a> {
             .map(|count| count * TILE_ELEMENTS * self.weight.dtype.size_bytes())
     }
 
-    /// Predicted time by tiles: two operands are transformed, multiplied, and the third is transformed back.
+    /// Predicted time by tiles: two operands are transformed and multiplied, and the third is transformed back.
     fn tiles_ns(&self, op: &Op, props: &Props) -> u64 {
         let [image, weight, output] = self.tiles_bytes();
         let size = |view: &View| view.size_bytes();
@@ -100,8 +100,8 @@ pub(super) fn alternatives(op: &Op, inputs: &[View]) -> Vec<Algorithm> {
     }
 }
 
-/// Workspace of a convolution; nothing for other ops. Images that are encoded are decoded one at a time, as their columns are laid
-/// out: so the products, and their bits, are those of images as they are.
+/// Workspace of a convolution; zero for other ops. Encoded images are decoded one at a time, when their columns are
+/// laid out, so that the products and their bits are those of images that are not encoded.
 pub(super) fn scratch_bytes(
     op: &Op,
     algorithm: Algorithm,
@@ -164,7 +164,8 @@ mod tests {
 
     const CONV: Conv = Conv { stride: [1; 3], padding: [0, 1, 1], dilation: [1; 3], groups: 1 };
 
-    /// The convolution of two images of 64 channels and 8x8 pixels to 32 channels, and its gradients, with what each reads.
+    /// The convolution of two images of 64 channels and 8x8 pixels to 32 channels, and its gradients, with the inputs
+    /// of each.
     fn problems() -> [(Op, [View; 2]); 3] {
         let (image, weight) = (view(&[2, 64, 1, 8, 8]), view(&[32, 64, 1, 3, 3]));
         let output = view(&[2, 32, 1, 8, 8]);

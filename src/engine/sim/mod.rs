@@ -1,5 +1,5 @@
-//! The simulation engine: no data, a virtual clock. Everything else is as on a real device: memory that is bounded,
-//! lanes that overlap, marks that order them.
+//! The simulation engine has no data and a virtual clock. Otherwise it behaves like a real device: memory is bounded,
+//! lanes overlap, and marks order them.
 
 mod clock;
 mod convolution;
@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use clock::Times;
 pub use profiles::{Profile, Workspace, profiles};
 
+use super::capacity::Capacity;
 use super::pages::PageSet;
 use super::{Algorithm, Engine, EngineError, Lane, Launch, Mark, Props, Ran, Span, Tier};
 use crate::op::{Op, Outputs, View};
@@ -26,27 +27,14 @@ pub struct SimEngine {
 #[derive(Debug, Default)]
 struct State {
     clock: Clock,
-    mapped_bytes: [usize; 2],
-    /// The next slab's address. None is used twice, so that a mistake would show.
+    capacity: Capacity,
+    /// The next slab's address. No address is used twice, so that mistakes show.
     next_address: u64,
     pages: PageSet,
 }
 
 impl State {
-    /// Counts memory of a tier as mapped, if it has so much.
-    fn take(&mut self, props: &Props, tier: Tier, bytes: usize) -> Result<(), EngineError> {
-        let (capacity_bytes, mapped_bytes) =
-            (props.capacity_bytes(tier), &mut self.mapped_bytes[tier as usize]);
-        let room_bytes = capacity_bytes - *mapped_bytes;
-        if bytes > room_bytes {
-            let reason = format!("{room_bytes} bytes of {capacity_bytes} are left");
-            return Err(EngineError::Map { tier, bytes, reason });
-        }
-        *mapped_bytes += bytes;
-        Ok(())
-    }
-
-    /// Addresses that were never given before.
+    /// Returns addresses that were not used before.
     fn address(&mut self, bytes: usize, alignment: usize) -> u64 {
         let begin = (self.next_address + super::ALIGN_BYTES as u64).next_multiple_of(alignment as u64);
         self.next_address = begin + super::aligned(bytes) as u64;
@@ -72,13 +60,14 @@ impl Engine for SimEngine {
 
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError> {
         let mut state = self.state();
-        state.take(&self.props, tier, bytes)?;
+        let error = |reason| EngineError::Map { tier, bytes, reason };
+        state.capacity.take(&self.props, tier, bytes).map_err(error)?;
         let address = state.address(bytes, super::ALIGN_BYTES);
         Ok(Span { tier, address, bytes })
     }
 
     fn unmap(&self, span: Span) {
-        self.state().mapped_bytes[span.tier as usize] -= span.bytes;
+        self.state().capacity.give(span.tier, span.bytes);
     }
 
     fn reserve(&self, bytes: usize) -> Result<Span, EngineError> {
@@ -92,7 +81,8 @@ impl Engine for SimEngine {
         debug_assert_eq!(at.bytes, physical.len() * page_bytes, "a span as long as its pages");
         let mut state = self.state();
         let new_bytes = state.pages.missing(physical) * page_bytes;
-        state.take(&self.props, Tier::Device, new_bytes)?;
+        let error = |reason| EngineError::Map { tier: Tier::Device, bytes: new_bytes, reason };
+        state.capacity.take(&self.props, Tier::Device, new_bytes).map_err(error)?;
         state.pages.insert(physical);
         after.iter().for_each(|&mark| state.clock.sync(mark));
         state.clock.spend(self.props.map_call_ns + physical.len() as u64 * self.props.map_page_ns);
@@ -102,7 +92,7 @@ impl Engine for SimEngine {
     fn release_pages(&self, physical: &[u32]) {
         let mut state = self.state();
         let there = state.pages.remove(physical);
-        state.mapped_bytes[Tier::Device as usize] -= there * self.props.page_bytes.unwrap_or(0);
+        state.capacity.give(Tier::Device, there * self.props.page_bytes.unwrap_or(0));
     }
 
     fn alternatives(&self, op: &Op, inputs: &[View]) -> Vec<Algorithm> {

@@ -11,9 +11,9 @@ use crate::op::{Op, Outputs, View, lower};
 /// A device to simulate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// What it is called in `sim:KEY`.
+    /// Its key in `sim:KEY`.
     pub key: String,
-    /// Its figures.
+    /// The device's properties.
     pub props: Props,
     /// The workspace of its ops.
     pub workspace: Workspace,
@@ -23,7 +23,7 @@ impl Profile {
     /// The GPU whose [`Props`] a JSON file holds, as `scripts/gpu-check` measures them. Its key is the file's path.
     ///
     /// # Errors
-    /// Those of the file, and what it lacks, in words.
+    /// Why the file cannot be read, or what it lacks, in words.
     pub fn read(path: &Path) -> Result<Self, String> {
         let told = |error: String| format!("{}: {error}", path.display());
         let text = fs::read_to_string(path).map_err(|error| told(error.to_string()))?;
@@ -35,10 +35,10 @@ impl Profile {
 /// How much workspace ops take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workspace {
-    /// As on a GPU: convolutions take the columns of one image unless another algorithm is chosen, matrix products none, all
-    /// other ops what their kernels take anywhere.
+    /// As on a GPU: convolutions take the columns of one image unless another algorithm is chosen, matrix products
+    /// take none, and all other ops take the workspace of their kernels.
     Gpu,
-    /// As on the host engine with so many workers.
+    /// As on the host engine with this many workers.
     #[cfg(feature = "host")]
     Host {
         /// Threads that one op may use.
@@ -72,7 +72,7 @@ impl Workspace {
     }
 }
 
-/// Host memory that every profile comes with: what a server of its time has, at least.
+/// Host memory of every profile: the least that servers with such devices have.
 const HOST_BYTES: usize = 256 << 30;
 
 /// Key, name, memory, its bandwidth, arithmetic of `f64`, `f32`, `f16` and `bf16`, link and launch, in the units of the

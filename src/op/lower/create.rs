@@ -1,7 +1,8 @@
 use bytemuck::{Pod, Zeroable};
 
+use super::call::{RAW, dtypes};
 use super::pointwise::bits;
-use super::{Calls, KernelCall, KernelName, RAW, Request, dtypes};
+use super::{Calls, KernelCall, KernelName, Request};
 use crate::op::{Distribution, Dtype, Scalar};
 
 #[repr(C)]

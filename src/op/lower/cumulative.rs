@@ -1,7 +1,8 @@
 use bytemuck::{Pod, Zeroable};
 
+use super::call::dtypes;
 use super::space::{Dim, Space};
-use super::{Calls, KernelCall, KernelName, Request, dtypes};
+use super::{Calls, KernelCall, KernelName, Request};
 use crate::op::Cumulative;
 
 /// Arguments of what comes up along an axis (`Cumulative` in `cumulative.cu`).

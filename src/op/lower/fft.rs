@@ -1,7 +1,8 @@
 use bytemuck::{Pod, Zeroable};
 
+use super::call::dtypes;
 use super::space::{Dim, Space};
-use super::{Calls, Dtype, KernelCall, KernelName, Placed, Request, dtypes};
+use super::{Calls, Dtype, KernelCall, KernelName, Placed, Request};
 use crate::op::View;
 
 /// Arguments of the Fourier transforms (`Fourier` in `fft.cu`).

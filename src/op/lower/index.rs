@@ -1,8 +1,9 @@
 use bytemuck::{Pod, Zeroable};
 
+use super::call::{RAW, dtypes};
 use super::pointwise::copy_view;
 use super::space::{Dim, Space};
-use super::{Calls, KernelCall, KernelName, Placed, RAW, Request, TEAM, dtypes};
+use super::{Calls, KernelCall, KernelName, Placed, Request, TEAM};
 use crate::op::{Dtype, MAX_RANK, Update, View};
 
 /// Arguments of reading and updating by index (`Indexed` in `index.cu`).
@@ -103,13 +104,13 @@ pub fn select_update(request: &Request, axis: usize, update: Update, calls: &mut
 /// Indices that a team has for itself at least: it looks at all of them.
 const OWN: usize = 32;
 /// The most teams of one update: about as many as a large device has at once.
-const MOST_TEAMS: usize = 2048;
+const MAX_TEAMS: usize = 2048;
 
 /// Teams that share the indices of a part of each slice, by their lowest bits: a power of two.
 pub fn update_teams(out: &View, value: &View, axis: usize) -> usize {
     let (count, size) = (value.shape()[axis], out.shape()[axis]);
     let parts = value.shape().with(axis, 1).count().div_ceil(TEAM).max(1);
-    let most = (count / OWN).min(size).min(MOST_TEAMS / parts).max(1);
+    let most = (count / OWN).min(size).min(MAX_TEAMS / parts).max(1);
     1 << most.ilog2()
 }
 

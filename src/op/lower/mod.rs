@@ -3,6 +3,7 @@
 //! Convolutions and the products of floats are not lowered: every engine has its own way with them.
 
 mod argwhere;
+mod call;
 mod coded;
 mod create;
 mod ctc;
@@ -28,6 +29,7 @@ mod sort;
 mod space;
 mod transpose;
 
+pub use call::{Args, Calls, KernelCall, NO_FAULT, Placed, Request};
 pub use direct::Columns;
 pub(crate) use index::update_teams;
 pub use name::KernelName;
@@ -36,106 +38,7 @@ use reduce::TEAM;
 
 use std::ops::Range;
 
-use arrayvec::ArrayVec;
-use bytemuck::Pod;
-
 use super::{Dtype, Encoding, Op, ROW, SCALED, View};
-
-/// A view and the address of the first byte of its storage.
-#[derive(Clone, Copy, Debug)]
-pub struct Placed {
-    /// First byte of the storage.
-    pub address: u64,
-    /// Element type and layout.
-    pub view: View,
-}
-
-impl Placed {
-    /// Address of the element at index zero.
-    pub(crate) fn first(&self) -> u64 {
-        self.address + (self.view.layout.offset() * self.view.dtype.size_bytes()) as u64
-    }
-}
-
-/// What [`lower`] needs to know of a call.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    /// What to compute.
-    pub op: &'a Op,
-    /// Inputs in the op's order.
-    pub inputs: &'a [Placed],
-    /// Outputs in the op's order.
-    pub outputs: &'a [Placed],
-    /// Address of [`scratch_bytes`] bytes.
-    pub scratch: u64,
-    /// Address of an `i64` that is [`NO_FAULT`], where a kernel leaves an index that was out of range.
-    pub fault: u64,
-    /// How many elements of cheap work make a block. Results do not depend on it.
-    pub chunk: usize,
-    /// Threads of a block.
-    pub threads: usize,
-}
-
-/// What the word at [`Request::fault`] holds while all is well.
-pub const NO_FAULT: i64 = i64::MIN;
-
-/// The bytes of a kernel's argument struct.
-#[derive(Clone, Copy, Debug)]
-pub struct Args {
-    words: [u64; Args::WORDS],
-    bytes: usize,
-}
-
-impl Args {
-    const WORDS: usize = 186;
-
-    fn new<T: Pod>(args: &T) -> Self {
-        let mut words = [0; Args::WORDS];
-        bytemuck::cast_slice_mut(&mut words)[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(args));
-        Args { words, bytes: size_of::<T>() }
-    }
-
-    /// The struct's bytes, aligned to 8.
-    pub fn bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words)[..self.bytes]
-    }
-
-    /// The same, of which an address is always a whole one.
-    pub fn words(&self) -> &[u64] {
-        &self.words[..self.bytes.div_ceil(size_of::<u64>())]
-    }
-}
-
-/// One kernel to launch.
-#[derive(Clone, Copy, Debug)]
-pub struct KernelCall {
-    /// Which.
-    pub name: KernelName,
-    /// How many blocks, never zero.
-    pub blocks: u32,
-    /// Its arguments.
-    pub args: Args,
-}
-
-/// Kernels to launch one after the other.
-pub type Calls = ArrayVec<KernelCall, 4>;
-
-impl KernelCall {
-    /// Pushes a call whose blocks take `chunk` of `count` items each; none if there are no items.
-    fn push<T: Pod>(calls: &mut Calls, name: KernelName, count: u64, chunk: u64, args: &T) {
-        if count > 0 {
-            calls.push(KernelCall { name, blocks: count.div_ceil(chunk) as u32, args: Args::new(args) });
-        }
-    }
-}
-
-/// The element types that have kernels of their own.
-fn dtypes() -> impl Iterator<Item = Dtype> {
-    Dtype::ALL.iter().copied().filter(|&dtype| dtype.stored() == dtype)
-}
-
-/// The element types that kernels which only move elements are made for.
-const RAW: [Dtype; 4] = [Dtype::U64, Dtype::U32, Dtype::U16, Dtype::U8];
 
 /// The kernel calls that compute an op; `None` for convolutions and the products of floats.
 pub fn lower(request: &Request) -> Option<Calls> {
@@ -297,6 +200,35 @@ pub fn scratch_bytes(op: &Op, inputs: &[View], outputs: &[View]) -> usize {
     }
 }
 
+impl KernelName {
+    /// Every kernel that [`lower`] can ask for.
+    pub fn all() -> Vec<KernelName> {
+        let mut names = Vec::new();
+        pointwise::names(&mut names);
+        create::names(&mut names);
+        reduce::names(&mut names);
+        norm::names(&mut names);
+        norm_backward::names(&mut names);
+        fft::names(&mut names);
+        fused::names(&mut names);
+        index::names(&mut names);
+        matmul::names(&mut names);
+        direct::names(&mut names);
+        cumulative::names(&mut names);
+        ctc::names(&mut names);
+        sort::names(&mut names);
+        argwhere::names(&mut names);
+        transpose::names(&mut names);
+        pool::names(&mut names);
+        interpolate::names(&mut names);
+        sample::names(&mut names);
+        coded::names(&mut names);
+        form::names(&mut names);
+        scaled::names(&mut names);
+        names
+    }
+}
+
 /// Every kernel and the size that Rust gives its argument struct.
 #[cfg(test)]
 pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
@@ -304,7 +236,7 @@ pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
         "fill" | "arange" | "random" => create::args_size(name.family),
         "reduce" | "best" => size_of::<reduce::Reduction>(),
         "softmax" | "layer_norm" | "rms_norm" => norm::args_size(name.family),
-        family if norm_backward::has(family) => norm_backward::args_size(family),
+        family if name::is_norm_backward(family) => norm_backward::args_size(family),
         "fft" => size_of::<fft::Fourier>(),
         "fused" => fused::args_size(name.kind),
         "gather" | "scatter" => size_of::<index::Indexed>(),

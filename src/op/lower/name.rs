@@ -1,7 +1,11 @@
 use std::fmt;
 
-use super::*;
 use crate::op::Dtype;
+
+/// Whether a family's kernels compute gradients of norms.
+pub(super) fn is_norm_backward(family: &str) -> bool {
+    family.starts_with("norm_") || family == "softmax_backward"
+}
 
 /// Which kernel: its C name is the parts joined by underscores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,33 +24,6 @@ impl KernelName {
         KernelName { dtypes: [self.dtypes[0], Some(second.stored())], ..self }
     }
 
-    /// Every kernel that [`lower`] can ask for.
-    pub fn all() -> Vec<KernelName> {
-        let mut names = Vec::new();
-        pointwise::names(&mut names);
-        create::names(&mut names);
-        reduce::names(&mut names);
-        norm::names(&mut names);
-        norm_backward::names(&mut names);
-        fft::names(&mut names);
-        fused::names(&mut names);
-        index::names(&mut names);
-        matmul::names(&mut names);
-        direct::names(&mut names);
-        cumulative::names(&mut names);
-        ctc::names(&mut names);
-        sort::names(&mut names);
-        argwhere::names(&mut names);
-        transpose::names(&mut names);
-        pool::names(&mut names);
-        interpolate::names(&mut names);
-        sample::names(&mut names);
-        coded::names(&mut names);
-        form::names(&mut names);
-        scaled::names(&mut names);
-        names
-    }
-
     /// The file of `kernels/` that has it, without the ending.
     pub fn file(&self) -> &'static str {
         match self.family {
@@ -58,7 +35,7 @@ impl KernelName {
             "compare_scalar" => "compare",
             "best" => "reduce",
             "softmax" | "layer_norm" | "rms_norm" => "norm",
-            family if norm_backward::has(family) => "norm_backward",
+            family if is_norm_backward(family) => "norm_backward",
             "gather" | "scatter" => "index",
             "argsort" => "sort",
             "count_set" => "argwhere",

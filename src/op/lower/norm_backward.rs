@@ -5,10 +5,11 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use super::call::dtypes;
 use super::norm::{WEIGHT, rows, step};
 use super::reduce::COLUMNS;
 use super::space::{Dim, Space};
-use super::{Calls, Dtype, KernelCall, KernelName, Request, dtypes};
+use super::{Calls, Dtype, KernelCall, KernelName, Request};
 use crate::op::{Norm, Scalar, Softmax, View};
 
 /// Arguments of a softmax's gradient (`SoftmaxBackward` in `norm_backward.cu`).
@@ -171,10 +172,6 @@ pub fn names(names: &mut Vec<KernelName>) {
         }
         names.extend(["norm_weights", "norm_totals"].map(|family| KernelName::new(family, "", dtype)));
     }
-}
-
-pub fn has(family: &str) -> bool {
-    family.starts_with("norm_") || family == "softmax_backward"
 }
 
 #[cfg(test)]

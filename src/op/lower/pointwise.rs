@@ -2,8 +2,9 @@ use arrayvec::ArrayVec;
 use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
 
+use super::call::{RAW, dtypes};
 use super::space::{Dim, MAX_OPERANDS, Space};
-use super::{Calls, KernelCall, KernelName, Placed, RAW, Request, dtypes, transpose};
+use super::{Calls, KernelCall, KernelName, Placed, Request, transpose};
 use crate::op::{Binary, Compare, Dtype, Layout, MAX_RANK, Scalar, Unary};
 
 /// Arguments of every elementwise kernel (`Pointwise` in `views.cuh`).

@@ -1,7 +1,8 @@
 use bytemuck::{Pod, Zeroable};
 
+use super::call::dtypes;
 use super::space::{Dim, Space};
-use super::{Calls, KernelCall, KernelName, Request, create, dtypes};
+use super::{Calls, KernelCall, KernelName, Request, create};
 use crate::op::{ArgReduce, Dtype, Layout, Reduce, Scalar, View};
 
 /// Arguments of every reduction (`Reduce` in `reduce.cu`).

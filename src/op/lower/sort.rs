@@ -1,7 +1,8 @@
 use bytemuck::{Pod, Zeroable};
 
+use super::call::dtypes;
 use super::space::{Dim, Space};
-use super::{Calls, KernelCall, KernelName, Request, TEAM, dtypes};
+use super::{Calls, KernelCall, KernelName, Request, TEAM};
 use crate::op::{Dtype, Op, View};
 
 /// Arguments of sorting (`Sort` in `sort.cu`).
@@ -23,7 +24,7 @@ pub struct Sort {
 /// Sorting an element costs as much as this many additions.
 const COST: usize = 16;
 /// Each block has workspace for a row of its own, so there are not to be many.
-const MOST_BLOCKS: usize = 16;
+const MAX_BLOCKS: usize = 16;
 /// Workspaces begin on cache lines of their own.
 const LINE_BYTES: usize = 64;
 
@@ -40,7 +41,7 @@ fn room_bytes(x: &View, axis: usize, indices: bool) -> usize {
 }
 
 pub fn scratch_bytes(x: &View, axis: usize, indices: bool) -> usize {
-    rows(x, axis).min(MOST_BLOCKS) * room_bytes(x, axis, indices)
+    rows(x, axis).min(MAX_BLOCKS) * room_bytes(x, axis, indices)
 }
 
 pub fn sort(request: &Request, axis: usize, descending: bool, calls: &mut Calls) {
@@ -55,7 +56,7 @@ pub fn sort(request: &Request, axis: usize, descending: bool, calls: &mut Calls)
     let rows = rows(&x.view, axis);
     // A team sorts rows that have no more elements than it has threads without workspace (`sort_short` in `sort.cu`).
     let needs_room = request.threads == 1 || size > TEAM;
-    let least = if needs_room { rows.div_ceil(MOST_BLOCKS) } else { TEAM / size };
+    let least = if needs_room { rows.div_ceil(MAX_BLOCKS) } else { TEAM / size };
     let args = Sort {
         out: out.first(),
         x: x.first(),

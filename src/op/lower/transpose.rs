@@ -1,7 +1,8 @@
 use bytemuck::{Pod, Zeroable};
 
+use super::call::RAW;
 use super::space::{Dim, MAX_OPERANDS, Space};
-use super::{Calls, KernelCall, KernelName, RAW};
+use super::{Calls, KernelCall, KernelName};
 use crate::op::Dtype;
 
 /// Arguments of a transposing copy (`Transpose` in `move.cu`).
@@ -19,17 +20,17 @@ pub struct Transpose {
 /// Elements of the side of a tile (`TILE` in `move.cu`).
 const TILE: u64 = 32;
 /// Both dimensions have at least this many elements, or a copy in the output's order does as well.
-const LEAST: u64 = 8;
+const MIN_SIZE: u64 = 8;
 
 /// Pushes the copy of elements of type `dtype` over a space of input and output, if the input runs along another
 /// dimension than the output does.
 pub fn push(space: &Space, dtype: Dtype, [x, out]: [u64; 2], chunk: usize, calls: &mut Calls) -> bool {
     let rank = space.rank as usize;
     let [input, output, _] = &space.strides;
-    if output[0] != 1 || input[0].abs() < LEAST as i64 || space.sizes[0] < LEAST {
+    if output[0] != 1 || input[0].abs() < MIN_SIZE as i64 || space.sizes[0] < MIN_SIZE {
         return false;
     }
-    let Some(along) = (1..rank).find(|&axis| input[axis] == 1 && space.sizes[axis] >= LEAST) else {
+    let Some(along) = (1..rank).find(|&axis| input[axis] == 1 && space.sizes[axis] >= MIN_SIZE) else {
         return false;
     };
     let others = (1..rank).rev().filter(|&axis| axis != along).map(|axis| {

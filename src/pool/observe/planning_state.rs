@@ -1,7 +1,7 @@
 //! Where planning stands, as users are told.
 
 use crate::config::Planning;
-use crate::liveness::MOST_PERIOD;
+use crate::liveness::MAX_PERIOD;
 use crate::pool::Pool;
 use crate::schedule::RequestLog;
 use crate::stats::PlanningState as State;
@@ -35,7 +35,7 @@ impl Pool {
         match (&self.follower.requests.log, planned_ops) {
             (Some(log), _) => self.state_of_log(log),
             (None, Some(iteration_ops)) => State::NoneBetter { iteration_ops },
-            (None, None) if self.follower.requests.found_none => State::TooLong { most_ops: MOST_PERIOD },
+            (None, None) if self.follower.requests.found_none => State::TooLong { most_ops: MAX_PERIOD },
             (None, None) => State::MemoryNotShort,
         }
     }
@@ -67,7 +67,7 @@ impl Pool {
                     State::HoldsDifferently { iteration_ops }
                 }
             }
-            (None, _) if self.follower.requests.found_none => State::TooLong { most_ops: MOST_PERIOD },
+            (None, _) if self.follower.requests.found_none => State::TooLong { most_ops: MAX_PERIOD },
             (None, Some((period, alike))) => {
                 State::Differs { iteration_ops: period as usize, alike_ops: alike as usize }
             }

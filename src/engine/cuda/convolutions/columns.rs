@@ -4,6 +4,7 @@
 //!
 //! Halves are not covered: parts of a sum would be rounded to 16 bits on their way.
 
+use super::problem::bias_over;
 use crate::engine::call::{Call, Operand};
 use crate::engine::cuda::driver::{Called, Stream};
 use crate::engine::cuda::products::{Addresses, Bias, Matrix, Problem, Products, alignment};
@@ -13,7 +14,7 @@ use crate::op::lower::{Columns, KernelCall, Placed};
 use crate::op::{Conv, Dtype, Inputs, Op, View};
 
 /// Puts a kernel into the stream of the call.
-pub(in crate::engine::cuda) type Kernels<'a> = dyn Fn(&KernelCall) -> Called<()> + 'a;
+pub type Kernels<'a> = dyn Fn(&KernelCall) -> Called<()> + 'a;
 
 /// Elements that a block of the columns' kernels makes.
 const CHUNK: usize = 1024;
@@ -132,12 +133,7 @@ impl ByColumns {
 }
 
 /// Workspace of a convolution by columns; nothing if it is not for these.
-pub(in crate::engine::cuda) fn scratch_bytes(
-    products: &Products,
-    op: &Op,
-    inputs: &[View],
-    output: &View,
-) -> Option<usize> {
+pub fn scratch_bytes(products: &Products, op: &Op, inputs: &[View], output: &View) -> Option<usize> {
     let by_columns = ByColumns::new(op, inputs, output)?;
     let columns_bytes = aligned(by_columns.columns_count() * by_columns.dtype.size_bytes());
     let workspace_bytes = by_columns.workspace_bytes(products, inputs)?;
@@ -148,7 +144,7 @@ pub(in crate::engine::cuda) fn scratch_bytes(
 ///
 /// # Safety
 /// As for [`Engine::launch`](crate::engine::Engine::launch).
-pub(in crate::engine::cuda) unsafe fn run(
+pub unsafe fn run(
     products: &Products,
     stream: &Stream,
     call: &Call,
@@ -167,7 +163,7 @@ pub(in crate::engine::cuda) unsafe fn run(
     let matrix = scratch.take(by_columns.columns_count() * by_columns.dtype.size_bytes())?;
     let workspace = scratch.take(workspace_bytes)?;
     if let Some(bias) = call.inputs.get(2) {
-        copy(Operand { view: super::bias_over(&bias.view, &out.view)?, ..*bias }, out)?;
+        copy(Operand { view: bias_over(&bias.view, &out.view)?, ..*bias }, out)?;
     }
     let images = match by_columns.pass {
         Pass::Input => out.placed(),

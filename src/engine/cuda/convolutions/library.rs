@@ -21,9 +21,9 @@ use crate::op::Dtype;
 /// padded for tensor cores up to 2.7 times.
 const WORKSPACE_OF_OPERANDS: usize = 3;
 /// Where that is more than the operands take themselves, it ends here.
-const MOST_WORKSPACE_BYTES: usize = 1 << 30;
+const MAX_WORKSPACE_BYTES: usize = 1 << 30;
 /// More algorithms than any pass has.
-const MOST_WAYS: usize = 16;
+const MAX_WAYS: usize = 16;
 owned! {
     Handle(sys::cudnnHandle_t), cudnnCreate(), cudnnDestroy;
     TensorDescription(sys::cudnnTensorDescriptor_t), cudnnCreateTensorDescriptor(), cudnnDestroyTensorDescriptor;
@@ -162,12 +162,12 @@ pub(super) struct Cudnn {
 /// The algorithms of a pass that give the same bits every time.
 macro_rules! ways {
     ($get:ident, $size:ident, $kind:path, $handle:expr, $window:expr, $exact:expr, $first:expr, $second:expr, $made:expr) => {{
-        let (mut found, mut count) = (Vec::with_capacity(MOST_WAYS), 0);
-        let (window, most) = ($window.0, MOST_WAYS as i32);
+        let (mut found, mut count) = (Vec::with_capacity(MAX_WAYS), 0);
+        let (window, most) = ($window.0, MAX_WAYS as i32);
         // SAFETY: all descriptions live, there is room for `most` results, and `count` of them are written.
         unsafe {
             call!($get($handle, $first, $second, window, $made, most, &mut count, found.as_mut_ptr()))?;
-            found.set_len(usize::try_from(count).unwrap_or(0).min(MOST_WAYS));
+            found.set_len(usize::try_from(count).unwrap_or(0).min(MAX_WAYS));
         }
         let mut ways = Vec::new();
         for result in found {
@@ -338,7 +338,7 @@ fn default_way(ways: &[Way], problem: &Problem) -> Option<usize> {
 
 /// Workspace that an op with so large operands may take. As much as they do is always in order: then an op's need doubles at most.
 fn workspace_limit(operands_bytes: usize) -> usize {
-    operands_bytes.max((WORKSPACE_OF_OPERANDS * operands_bytes).min(MOST_WORKSPACE_BYTES))
+    operands_bytes.max((WORKSPACE_OF_OPERANDS * operands_bytes).min(MAX_WORKSPACE_BYTES))
 }
 
 #[cfg(test)]

@@ -22,16 +22,9 @@ use super::libraries::{Library, Missing};
 use super::scratch::{Copier, Scratch};
 use crate::engine::Algorithm;
 use crate::engine::call::{Call, Operand};
-use crate::op::{Inputs, Op, Shape, View};
+use crate::op::{Inputs, Op, View};
 use library::{Addresses, Cudnn};
-use problem::Convolution;
-
-/// A bias, of one dimension, as the output that begins as it.
-fn bias_over(bias: &View, output: &View) -> Called<View> {
-    let column = Shape::new(&[bias.shape()[0], 1, 1, 1]);
-    let layout = bias.layout.reshape(column).ok_or("a bias has one dimension")?;
-    Ok(View { layout: layout.expand(*output.shape()), ..*bias })
-}
+use problem::{Convolution, bias_over};
 
 /// Convolutions by the library.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! A convolution or one of its gradients as cuDNN is told of it: sizes, and how tensors lie.
 
+use crate::engine::cuda::driver::Called;
 use crate::engine::cuda::scratch::copies_bytes;
-use crate::op::{Conv, Dtype, Layout, Op, View};
+use crate::op::{Conv, Dtype, Layout, Op, Shape, View};
 
 /// What is computed from what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,7 +45,7 @@ pub(super) struct Convolution {
 }
 
 /// Addresses that the library is given are multiples of this.
-const LEAST_ALIGN_BYTES: usize = 16;
+const MIN_ALIGN_BYTES: usize = 16;
 
 impl Tensor {
     fn new(layout: &Layout) -> Option<Self> {
@@ -79,7 +80,7 @@ fn is_spread(layout: &Layout) -> bool {
 }
 
 fn is_aligned(layout: &Layout, dtype: Dtype) -> bool {
-    (layout.offset() * dtype.size_bytes()).is_multiple_of(LEAST_ALIGN_BYTES)
+    (layout.offset() * dtype.size_bytes()).is_multiple_of(MIN_ALIGN_BYTES)
 }
 
 fn small(sizes: [usize; 3]) -> Option<[i32; 3]> {
@@ -160,10 +161,16 @@ impl Problem {
     }
 }
 
+/// A bias, of one dimension, as the output that begins as it.
+pub(super) fn bias_over(bias: &View, output: &View) -> Called<View> {
+    let column = Shape::new(&[bias.shape()[0], 1, 1, 1]);
+    let layout = bias.layout.reshape(column).ok_or("a bias has one dimension")?;
+    Ok(View { layout: layout.expand(*output.shape()), ..*bias })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::Shape;
 
     const CONV: Conv = Conv { stride: [1; 3], padding: [0, 1, 1], dilation: [1; 3], groups: 1 };
 

@@ -19,7 +19,7 @@ use crate::engine::{ALIGN_BYTES, Span};
 use crate::op::Dtype;
 
 /// Workspace that an algorithm may take, by architecture: what NVIDIA's own default is.
-const MOST_WORKSPACE_BYTES: [(u32, usize); 2] = [(90, 32 << 20), (0, 4 << 20)];
+const MAX_WORKSPACE_BYTES: [(u32, usize); 2] = [(90, 32 << 20), (0, 4 << 20)];
 owned! {
     Handle(sys::cublasLtHandle_t), cublasLtCreate(), cublasLtDestroy;
     Description(sys::cublasLtMatmulDesc_t), cublasLtMatmulDescCreate(compute: Compute, scale: DataType),
@@ -127,7 +127,7 @@ impl CublasLt {
     /// With the library open.
     pub fn new(context: &Arc<Context>, architecture: u32, tf32: bool) -> Called<Self> {
         context.enter()?;
-        let most = MOST_WORKSPACE_BYTES.iter().find(|(least, _)| architecture >= *least);
+        let most = MAX_WORKSPACE_BYTES.iter().find(|(least, _)| architecture >= *least);
         Ok(CublasLt {
             tf32,
             most_workspace_bytes: most.map_or(0, |(_, bytes)| *bytes),

@@ -13,7 +13,6 @@ mod workspace;
 
 use super::call::Call;
 use super::columns::Real;
-use super::failure;
 use crate::engine::{Algorithm, EngineError};
 use crate::op::{Dtype, Inputs, Op, View};
 use depthwise::DepthwiseGradientPlan;
@@ -117,18 +116,18 @@ pub(super) unsafe fn run(call: &Call, workers: usize) -> Result<(), EngineError>
     let views: Vec<View> = call.inputs.iter().map(|operand| operand.view).collect();
     let dtype = views[1].dtype;
     let plan = Plan::new(&call.op, call.algorithm, &views, workers)
-        .ok_or_else(|| failure(call, "is no convolution"))?;
+        .ok_or_else(|| call.failure("is no convolution"))?;
     let needed_bytes = plan.scratch_bytes(dtype);
     if call.scratch.bytes < needed_bytes {
         let reason = format!("{} bytes of scratch, {needed_bytes} are needed", call.scratch.bytes);
-        return Err(failure(call, &reason));
+        return Err(call.failure(&reason));
     }
     match dtype {
         // SAFETY: the caller upholds the spans, and the scratch is as large as the plan asks.
         Dtype::F32 => unsafe { run_plan::<f32>(call, &plan) },
         // SAFETY: as above.
         Dtype::F64 => unsafe { run_plan::<f64>(call, &plan) },
-        other => return Err(failure(call, &format!("no convolution of {other}"))),
+        other => return Err(call.failure(&format!("no convolution of {other}"))),
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod case;
 mod coded;
+mod data;
 mod forms;
 mod indexing;
 mod norms;
@@ -16,7 +17,8 @@ use std::collections::HashSet;
 
 use super::*;
 use crate::op::*;
-use case::{Data, check, check_fails, run_on, values};
+use case::{check, check_fails, run_on, values};
+use data::Data;
 
 /// Shapes to try on an element type: all where loops are written for it, a few where they are instances.
 fn shapes_for(dtype: Dtype) -> Vec<Shape> {

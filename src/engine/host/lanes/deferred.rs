@@ -8,7 +8,7 @@ const BACKLOG: u64 = 4096;
 
 /// No threads: pieces run when someone waits, as late and as crossed as marks allow, so that a missing wait shows.
 #[derive(Debug)]
-pub(in super::super) struct Deferred {
+pub struct Deferred {
     shared: Shared,
     random: Mutex<SplitMix>,
 }

@@ -11,17 +11,17 @@ use crate::engine::{EngineError, Failure, Lane, Launch, Mark, Ran, Span};
 /// One piece of a lane's work. Launches lie in the queue themselves, so that submitting allocates nothing.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
-pub(in super::super) enum Piece {
+pub enum Piece {
     Launch(Launch),
     Copy { from: Span, to: Span },
     Wait(Mark),
 }
 
 /// What runs launches and copies.
-pub(in super::super) type Run = Box<dyn Fn(&Piece) -> Result<(), EngineError> + Send + Sync>;
+pub type Run = Box<dyn Fn(&Piece) -> Result<(), EngineError> + Send + Sync>;
 
 /// Locks, whatever happened to an earlier holder: nothing below leaves a locked value half changed.
-pub(in super::super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -32,7 +32,7 @@ struct Apart<T>(T);
 
 /// A lane: pieces not yet begun, and how many were submitted and done.
 #[derive(Debug, Default)]
-pub(in super::super) struct Queue {
+pub struct Queue {
     pieces: Apart<Mutex<VecDeque<Piece>>>,
     submitted: Apart<AtomicU64>,
     completed: Apart<AtomicU64>,

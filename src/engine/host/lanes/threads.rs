@@ -15,7 +15,7 @@ const ROUNDS: u32 = 5;
 
 /// One worker per lane, and callers that help.
 #[derive(Debug)]
-pub(in super::super) struct Threads {
+pub struct Threads {
     state: Arc<State>,
     workers: Vec<JoinHandle<()>>,
 }
@@ -36,7 +36,7 @@ struct State {
 }
 
 /// Turns a loop until `done`; false if that took too long.
-pub(in super::super) fn spin(done: impl Fn() -> bool) -> bool {
+pub fn spin(done: impl Fn() -> bool) -> bool {
     (0..SPINS).any(|turn| {
         if turn + YIELDS < SPINS {
             std::hint::spin_loop();

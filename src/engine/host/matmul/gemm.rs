@@ -6,7 +6,7 @@ use super::super::columns::Real;
 
 /// A matrix in memory: element `(i, j)` is at `start + i * row + j * column`.
 #[derive(Debug)]
-pub(in super::super) struct Matrix<T> {
+pub struct Matrix<T> {
     pub start: *mut T,
     pub row: isize,
     pub column: isize,
@@ -37,14 +37,14 @@ impl<T> Matrix<T> {
 }
 
 /// `[rows, inner, columns]` of a product.
-pub(in super::super) type Sizes = [usize; 3];
+pub type Sizes = [usize; 3];
 
 /// `to = left * right`, or `to += left * right`.
 ///
 /// # Safety
 /// `left` and `right` are readable and `to` is writable, and read where `accumulate`, for the sizes; nothing else
 /// touches the elements of `to` meanwhile, and `to` overlaps neither operand.
-pub(in super::super) unsafe fn gemm<T: Real>(
+pub unsafe fn gemm<T: Real>(
     [rows, inner, columns]: Sizes,
     to: Matrix<T>,
     left: Matrix<T>,

@@ -2,16 +2,12 @@
 
 use half::{bf16, f16};
 
-use super::case::{Data, indices};
-use super::*;
+use super::data::{Data, indices};
+use crate::op::*;
 
-#[path = "reference_rows.rs"]
 mod by_row;
-#[path = "reference_order.rs"]
 mod order;
-#[path = "reference_pools.rs"]
 mod pools;
-#[path = "reference_vision.rs"]
 mod vision;
 
 /// The values of an op's outputs.

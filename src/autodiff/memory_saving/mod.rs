@@ -1,6 +1,6 @@
-//! Burn's autodiff, method by method, but for those that save less here.
+//! The backend [`MemorySaving`]: Burn's autodiff, method by method, except for operations that save less here.
 
-/// Methods of a trait that are another backend's, by signature: `(arguments) -> output: names;`
+/// Implements methods of a trait by those of another backend, by signature: `(arguments) -> output: names;`
 macro_rules! forward {
     ($trait:ident, $base:ty; $($arguments:tt -> $output:ty: $($name:ident)+;)*) => {
         $($(forward! { @one $trait, $base, $name, $arguments, $output })+)*
@@ -13,7 +13,7 @@ macro_rules! forward {
     };
 }
 
-/// Methods of a trait that are Burn's under one of its strategies, by what `cost` says of the tensors in brackets.
+/// Implements methods of a trait by Burn's, under the strategy that `cost` chooses for the tensors in brackets.
 macro_rules! strategic {
     ($rule:ident, $trait:ident; $($inputs:tt $arguments:tt -> $output:ty: $($name:ident)+;)*) => {
         $($(strategic! { @one $rule, $trait, $name, $inputs, $arguments, $output })+)*
@@ -52,26 +52,26 @@ use crate::backend::{FloatElement, IntElement, Overcommit, Quantized};
 use crate::op::{Norm, Softmax};
 use crate::runtime::Tensor;
 
-/// Autodiff over [`Overcommit`](crate::Overcommit) that saves less for the backward pass than Burn's: in the place of
-/// `Autodiff<Overcommit>`, nothing else changes.
+/// Autodiff over [`Overcommit`](crate::Overcommit) that saves less for the backward pass than Burn's. Use it in place
+/// of `Autodiff<Overcommit>`; nothing else changes.
 ///
-/// Softmax, layer norm, attention, the pools and activations are this crate's nodes (see [`autodiff`](super)); all else is
-/// Burn's. For each call of an operation that could be made again rather than kept, one of Burn's two strategies of
-/// checkpointing is chosen: views, and what reads its inputs in its gradient, are made again; what reads nothing, if its
-/// inputs are kept anyway or made again themselves; products and convolutions never. An activation keeps its output, or if
-/// its input is kept anyway or made again, nothing.
+/// Softmax, layer norm, attention, the pools and activations are this crate's nodes (see [`autodiff`](super)); all
+/// else is Burn's. For each call of such an operation, one of Burn's two checkpointing strategies is chosen. Views,
+/// and operations whose gradient reads the inputs, are recomputed. An operation whose gradient reads nothing is
+/// recomputed if its inputs are kept anyway or recomputed themselves. Products and convolutions are never recomputed.
+/// An activation keeps its output, or nothing if its input is kept anyway or recomputed.
 ///
-/// What modules compose themselves, such as Burn's batch norm and RMS norm, gains by that; those of [`nn`](super::nn) save
-/// less still. Where the same operations are called, values and gradients are those of `Autodiff<Overcommit>`, bit for bit;
-/// where an op of this crate stands for several of Burn's, they differ by rounding. Whatever is made again has the bits it
-/// had.
+/// Modules that are composed of such operations, such as Burn's batch norm and RMS norm, save less this way; those of
+/// [`nn`](super::nn) save still less. Where the same operations are called, values and gradients are those of
+/// `Autodiff<Overcommit>`, bit for bit; where an op of this crate replaces several of Burn's, they differ by
+/// rounding. A recomputed tensor has the same bits as before.
 ///
 /// ```
 /// use burn::tensor::{Tensor, activation};
-/// use burn_overcommit::autodiff::Sparing;
+/// use burn_overcommit::autodiff::MemorySaving;
 /// use burn_overcommit::{Overcommit, OvercommitDevice};
 ///
-/// type B = Sparing<Overcommit>; // was: Autodiff<Overcommit>
+/// type B = MemorySaving<Overcommit>; // was: Autodiff<Overcommit>
 ///
 /// let x = Tensor::<B, 1>::from_floats([-1.0, 2.0], &OvercommitDevice::Host(0)).require_grad();
 /// let gradients = activation::relu(x.clone()).sum().backward();
@@ -82,20 +82,24 @@ use crate::runtime::Tensor;
 /// Its methods panic where those of `Autodiff<Overcommit>` do: on shapes that do not fit, and on an op that needs more
 /// than the budget.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sparing<B = Overcommit>(PhantomData<B>);
+pub struct MemorySaving<B = Overcommit>(PhantomData<B>);
 
-/// The strategy by which outputs are kept.
+/// The name of [`MemorySaving`] before 0.1.0.
+#[deprecated(since = "0.1.0", note = "renamed to MemorySaving")]
+pub type Sparing<B = Overcommit> = MemorySaving<B>;
+
+/// The strategy that keeps outputs.
 type Plain = NoCheckpointing;
 /// Burn's autodiff, which keeps outputs.
 type Unremade<F, I> = Autodiff<Overcommit<F, I>, NoCheckpointing>;
-/// Burn's autodiff, which makes cheap outputs again.
+/// Burn's autodiff, which recomputes cheap outputs.
 type Balanced<F, I> = Autodiff<Overcommit<F, I>, BalancedCheckpointing>;
 
 fn untracked<F: FloatElement, I: IntElement>(tensor: Tensor) -> Tracked<F, I> {
     Unremade::<F, I>::from_inner(tensor)
 }
 
-impl<F: FloatElement, I: IntElement> BackendTypes for Sparing<Overcommit<F, I>> {
+impl<F: FloatElement, I: IntElement> BackendTypes for MemorySaving<Overcommit<F, I>> {
     type Device = Device;
     type FloatTensorPrimitive = Tracked<F, I>;
     type FloatElem = F;
@@ -106,13 +110,13 @@ impl<F: FloatElement, I: IntElement> BackendTypes for Sparing<Overcommit<F, I>> 
     type QuantizedTensorPrimitive = Quantized;
 }
 
-impl<F: FloatElement, I: IntElement> Backend for Sparing<Overcommit<F, I>> {
+impl<F: FloatElement, I: IntElement> Backend for MemorySaving<Overcommit<F, I>> {
     fn ad_enabled(_device: &Device) -> bool {
         true
     }
 
     fn name(device: &Device) -> String {
-        format!("sparing<{}>", Overcommit::<F, I>::name(device))
+        format!("memory_saving<{}>", Overcommit::<F, I>::name(device))
     }
 
     fn seed(device: &Device, seed: u64) {
@@ -136,7 +140,7 @@ impl<F: FloatElement, I: IntElement> Backend for Sparing<Overcommit<F, I>> {
     }
 }
 
-impl<F: FloatElement, I: IntElement> AutodiffBackend for Sparing<Overcommit<F, I>> {
+impl<F: FloatElement, I: IntElement> AutodiffBackend for MemorySaving<Overcommit<F, I>> {
     type InnerBackend = Overcommit<F, I>;
     type Gradients = Gradients;
 
@@ -189,8 +193,8 @@ impl<F: FloatElement, I: IntElement> AutodiffBackend for Sparing<Overcommit<F, I
     }
 }
 
-/// Norms are made again; what keeps its output, costs products or reads no input is not.
-impl<F: FloatElement, I: IntElement> SavesLess for Sparing<Overcommit<F, I>> {
+/// Norms are recomputed. Operations that keep their output, compute products or read no input are not.
+impl<F: FloatElement, I: IntElement> SavesLess for MemorySaving<Overcommit<F, I>> {
     fn plain(x: &FloatTensor<Self>) -> &Tensor {
         &x.primitive
     }

@@ -12,13 +12,13 @@ use burn::nn::{
 use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData};
-use burn_overcommit::autodiff::Sparing;
+use burn_overcommit::autodiff::MemorySaving;
 use burn_overcommit::{Config, Overcommit, OvercommitDevice, Policy, configure, stats};
 
 use super::gradients::numbers;
 
 type Burns = Autodiff<Overcommit>;
-type Ours = Sparing<Overcommit>;
+type Ours = MemorySaving<Overcommit>;
 
 /// Something to train, on any backend.
 trait Network<B: AutodiffBackend>: AutodiffModuleOf<B> {

@@ -5,14 +5,14 @@ use burn_backend::{
 };
 
 use super::cost::activation;
-use super::{Balanced, Device, Sparing, Unremade};
+use super::{Balanced, Device, MemorySaving, Unremade};
 use crate::autodiff::step::Tracked as Float;
 use crate::backend::{FloatElement, IntElement, Overcommit};
 use crate::op::Unary;
 use crate::runtime::Tensor;
 
-impl<F: FloatElement, I: IntElement> FloatTensorOps<Self> for Sparing<Overcommit<F, I>> {
-    // Views, and what reads its inputs in its gradient.
+impl<F: FloatElement, I: IntElement> FloatTensorOps<Self> for MemorySaving<Overcommit<F, I>> {
+    // Views, and ops whose gradients read the inputs.
     strategic! { reads, FloatTensorOps;
         [lhs, rhs] (lhs: Float<F, I>, rhs: Float<F, I>) -> Float<F, I>:
             float_mul float_div float_remainder float_atan2 float_powf;
@@ -26,7 +26,7 @@ impl<F: FloatElement, I: IntElement> FloatTensorOps<Self> for Sparing<Overcommit
         [x] (x: Float<F, I>, slices: &[Slice]) -> Float<F, I>: float_slice;
     }
 
-    // Those whose gradients read nothing.
+    // Ops whose gradients read nothing.
     strategic! { reads_nothing, FloatTensorOps;
         [lhs, rhs] (lhs: Float<F, I>, rhs: Float<F, I>) -> Float<F, I>: float_add float_sub;
         [x] (x: Float<F, I>, value: Scalar) -> Float<F, I>:
@@ -39,7 +39,7 @@ impl<F: FloatElement, I: IntElement> FloatTensorOps<Self> for Sparing<Overcommit
         [lhs, rhs] (lhs: Float<F, I>, rhs: Float<F, I>) -> Float<F, I>: float_matmul;
     }
 
-    // Whose outputs are kept.
+    // Ops whose outputs are kept.
     forward! { FloatTensorOps, Unremade<F, I>;
         (data: TensorData, device: &Device) -> Float<F, I>: float_from_data;
         (shape: Shape, distribution: Distribution, device: &Device, dtype: FloatDType) -> Float<F, I>:

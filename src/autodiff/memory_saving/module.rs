@@ -5,7 +5,7 @@ use burn_backend::ops::{
 };
 
 use super::cost::activation;
-use super::{Balanced, Plain, Sparing, Unremade};
+use super::{Balanced, MemorySaving, Plain, Unremade};
 use crate::autodiff::formulas::{MaxPool, Resized};
 use crate::autodiff::step::{Tracked as Float, apply, apply_made};
 use crate::autodiff::{AttentionInput, SavesLess};
@@ -16,7 +16,7 @@ use crate::runtime::Tensor;
 /// Two numbers, vertical and horizontal.
 type Pair = [usize; 2];
 
-impl<F: FloatElement, I: IntElement> ActivationOps<Self> for Sparing<Overcommit<F, I>> {
+impl<F: FloatElement, I: IntElement> ActivationOps<Self> for MemorySaving<Overcommit<F, I>> {
     strategic! { reads, ActivationOps;
         [x] (x: Float<F, I>) -> Float<F, I>: gelu log_sigmoid;
     }
@@ -38,7 +38,7 @@ impl<F: FloatElement, I: IntElement> ActivationOps<Self> for Sparing<Overcommit<
     }
 }
 
-impl<F: FloatElement, I: IntElement> ModuleOps<Self> for Sparing<Overcommit<F, I>> {
+impl<F: FloatElement, I: IntElement> ModuleOps<Self> for MemorySaving<Overcommit<F, I>> {
     strategic! { costs_products, ModuleOps;
         [x, weight] (x: Float<F, I>, weight: Float<F, I>, bias: Option<Float<F, I>>) -> Float<F, I>: linear;
         [x, weight] (x: Float<F, I>, weight: Float<F, I>, bias: Option<Float<F, I>>, options: ConvOptions<1>) -> Float<F, I>: conv1d;

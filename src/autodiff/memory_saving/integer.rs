@@ -9,12 +9,12 @@ use burn_backend::{
     BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice, TensorData,
 };
 
-use super::{Device, Sparing, Unremade, untracked};
+use super::{Device, MemorySaving, Unremade, untracked};
 use crate::autodiff::step::Tracked as Float;
 use crate::backend::{FloatElement, IntElement, Overcommit, Quantized};
 use crate::runtime::Tensor;
 
-impl<F: FloatElement, I: IntElement> IntTensorOps<Self> for Sparing<Overcommit<F, I>> {
+impl<F: FloatElement, I: IntElement> IntTensorOps<Self> for MemorySaving<Overcommit<F, I>> {
     forward! { IntTensorOps, Overcommit<F, I>;
         (shape: Shape, device: &Device, dtype: IntDType) -> Tensor: int_empty int_zeros int_ones;
         (data: TensorData, device: &Device) -> Tensor: int_from_data;
@@ -77,7 +77,7 @@ impl<F: FloatElement, I: IntElement> IntTensorOps<Self> for Sparing<Overcommit<F
     }
 }
 
-impl<F: FloatElement, I: IntElement> BoolTensorOps<Self> for Sparing<Overcommit<F, I>> {
+impl<F: FloatElement, I: IntElement> BoolTensorOps<Self> for MemorySaving<Overcommit<F, I>> {
     forward! { BoolTensorOps, Overcommit<F, I>;
         (shape: Shape, device: &Device, dtype: BoolDType) -> Tensor: bool_empty bool_zeros bool_ones;
         (data: TensorData, device: &Device) -> Tensor: bool_from_data;
@@ -116,8 +116,8 @@ impl<F: FloatElement, I: IntElement> BoolTensorOps<Self> for Sparing<Overcommit<
     }
 }
 
-// Burn's autodiff has hardly any of these, and so neither has this.
-impl<F: FloatElement, I: IntElement> QTensorOps<Self> for Sparing<Overcommit<F, I>> {
+// Burn's autodiff implements hardly any of these, and neither does this backend.
+impl<F: FloatElement, I: IntElement> QTensorOps<Self> for MemorySaving<Overcommit<F, I>> {
     forward! { QTensorOps, Unremade<F, I>;
         (data: TensorData, device: &Device) -> Quantized: q_from_data;
         (tensor: Float<F, I>, scheme: &QuantScheme) -> Quantized: quantize_dynamic;
@@ -147,4 +147,4 @@ impl<F: FloatElement, I: IntElement> QTensorOps<Self> for Sparing<Overcommit<F, 
     }
 }
 
-impl<F: FloatElement, I: IntElement> TransactionOps<Self> for Sparing<Overcommit<F, I>> {}
+impl<F: FloatElement, I: IntElement> TransactionOps<Self> for MemorySaving<Overcommit<F, I>> {}

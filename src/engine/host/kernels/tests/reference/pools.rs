@@ -1,7 +1,7 @@
 //! Pools, window by window.
 
 use super::flat;
-use crate::engine::host::kernels::tests::case::{Data, indices};
+use crate::engine::host::kernels::tests::data::{Data, indices};
 use crate::op::{Pool2d, Shape, View};
 
 /// The image's elements under a window of `[n, c, oy, ox]`, by flat position, and the count an average divides by.

@@ -1,7 +1,7 @@
-//! What it costs to make an output again rather than to keep it: beside the pass itself, inputs that would have to be kept
-//! for that and are not kept anyway.
+//! Decides whether an output is recomputed or kept. Recomputing it costs the pass itself, and memory for inputs that
+//! would not be kept otherwise.
 //!
-//! Nothing but memory and time hangs on the answers: what is made again has the same bits.
+//! The decisions affect only memory and time, since a recomputed output has the same bits.
 
 use std::mem::discriminant;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,16 +17,16 @@ use crate::autodiff::step::{Tracked, apply};
 use crate::backend::{FloatElement, IntElement};
 use crate::op::Unary;
 
-/// How many nodes are remembered: each id has its place, and takes it from one as many ids before. A node that was forgotten
-/// counts as neither kept nor made again.
+/// The number of nodes that are remembered. Each id has a place and replaces the id that is this many before it. A
+/// node that was replaced counts as neither kept nor recomputed.
 const REMEMBERED: usize = 8192;
 
-/// One more than the id of a node, and in the last byte how many steps make it again, zero if it is kept.
+/// One more than the id of a node and, in the last byte, the number of steps that recompute it, zero if it is kept.
 static NODES: [AtomicU64; REMEMBERED] = [const { AtomicU64::new(0) }; REMEMBERED];
 
-/// The most steps from what is kept to an output that is made again. Burn looks for them anew from every consumer, along
-/// every path: where each step reads the one before twice, that is two to this power.
-const MOST_STEPS: u64 = 8;
+/// The most steps from kept tensors to an output that is recomputed. Burn searches them for every consumer along
+/// every path; if each step reads the one before twice, there are two to this power of them.
+const MAX_STEPS: u64 = 8;
 
 fn remember(node: NodeId, steps: u64) {
     NODES[node.value as usize % REMEMBERED].store((node.value + 1) << 8 | steps, Ordering::Relaxed);
@@ -37,7 +37,7 @@ fn remembered(node: NodeId) -> Option<u64> {
     (entry >> 8 == node.value + 1).then_some(entry & 0xff)
 }
 
-/// Stands where only the type of what Burn makes of it matters.
+/// A placeholder: only the type of the property that Burn makes from it matters.
 #[derive(Debug)]
 struct Nothing;
 
@@ -49,24 +49,25 @@ fn is_remade<F: FloatElement, I: IntElement>(x: &Tracked<F, I>) -> bool {
     discriminant(&x.node.properties) == discriminant(&BalancedCheckpointing::compute_property(Nothing))
 }
 
-/// Whether to make this tensor's consumer again would keep nothing more: it is kept already, or made again itself.
+/// Whether recomputing a consumer of this tensor would keep nothing more, because the tensor is kept already or
+/// recomputed itself.
 fn costs_nothing<F: FloatElement, I: IntElement>(x: &Tracked<F, I>) -> bool {
     is_remade::<F, I>(x) || remembered(x.node.id).is_some()
 }
 
-/// How many steps would make the output of these inputs again; `None` if too many, or if Burn would not, since an input
-/// has no gradient.
+/// The number of steps that would recompute the output of these inputs; `None` if there are too many, or if Burn
+/// would not recompute it, because an input has no gradient.
 fn steps<F: FloatElement, I: IntElement>(inputs: &[&Tracked<F, I>]) -> Option<u64> {
     let of_input = |x: &&Tracked<F, I>| match is_remade::<F, I>(x) {
-        true => remembered(x.node.id).unwrap_or(MOST_STEPS),
+        true => remembered(x.node.id).unwrap_or(MAX_STEPS),
         false => 0,
     };
     let steps = 1 + inputs.iter().map(of_input).max().unwrap_or(0);
-    (steps <= MOST_STEPS && inputs.iter().all(|x| x.is_tracked())).then_some(steps)
+    (steps <= MAX_STEPS && inputs.iter().all(|x| x.is_tracked())).then_some(steps)
 }
 
-/// How many steps make the output again, if that is to be done, where the gradient reads the inputs or the output is a
-/// view of them: they are kept in any case.
+/// The number of steps that recompute the output, if it is to be recomputed. For ops whose gradient reads the inputs,
+/// or whose output is a view of them: the inputs are kept in any case.
 pub fn reads<F: FloatElement, I: IntElement>(inputs: &[&Tracked<F, I>]) -> Option<u64> {
     let steps = steps::<F, I>(inputs);
     // A gradient may not read an input whose partner is a constant.
@@ -77,7 +78,8 @@ pub fn reads<F: FloatElement, I: IntElement>(inputs: &[&Tracked<F, I>]) -> Optio
     steps
 }
 
-/// The same where the gradient reads no input: only if they are kept in any case, or small.
+/// The same for ops whose gradient reads no input: the output is recomputed only if the inputs are kept in any case,
+/// or small.
 pub fn reads_nothing<F: FloatElement, I: IntElement>(inputs: &[&Tracked<F, I>]) -> Option<u64> {
     let count = |x: &Tracked<F, I>| x.primitive.shape().count();
     let most = inputs.iter().map(|x| count(x)).max().unwrap_or(0);
@@ -85,29 +87,29 @@ pub fn reads_nothing<F: FloatElement, I: IntElement>(inputs: &[&Tracked<F, I>]) 
     if free { steps::<F, I>(inputs) } else { None }
 }
 
-/// How many times smaller than another input is small.
+/// An input is small if another one is at least this many times as large.
 const SMALL: usize = 16;
 
-/// Never to make the output again; but the inputs are kept.
+/// For ops that compute products: the output is never recomputed, and the inputs are kept.
 pub fn costs_products<F: FloatElement, I: IntElement>(inputs: &[&Tracked<F, I>]) -> Option<u64> {
     reads::<F, I>(inputs);
     None
 }
 
-/// An output that is made again in so many steps.
+/// Takes note of an output that is recomputed in this many steps.
 pub fn remade<F: FloatElement, I: IntElement>(steps: u64, output: Tracked<F, I>) -> Tracked<F, I> {
     remember(output.node.id, steps);
     output
 }
 
-/// An output that its own gradient keeps.
+/// Takes note of an output that its own gradient keeps.
 pub fn kept<F: FloatElement, I: IntElement>(output: Tracked<F, I>) -> Tracked<F, I> {
     remember(output.node.id, 0);
     output
 }
 
-/// A function whose gradient can be had from its output, which is kept; or by Burn's means from its input, if that costs
-/// nothing.
+/// A function whose gradient can be computed from its output, which is then kept. If recomputing the output costs
+/// nothing, Burn's own function is used, whose gradient reads the input.
 pub fn activation<F: FloatElement, I: IntElement>(
     kind: Unary,
     x: Tracked<F, I>,
