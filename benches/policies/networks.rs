@@ -13,7 +13,7 @@ use indicatif::ProgressBar;
 
 use crate::known::{Known, PERCENTS};
 use crate::score::Score;
-use crate::{LINK, head, row};
+use crate::{BOTH, LINK, head, row};
 
 type Training = Autodiff<Overcommit>;
 
@@ -21,6 +21,8 @@ type Training = Autodiff<Overcommit>;
 const NETWORKS: [(&str, usize); 4] = [("resnet-50", 32), ("vgg-16", 64), ("unet", 4), ("gpt2-small", 4)];
 /// Memory that none of them fills.
 const BOUNDLESS_BYTES: usize = 1 << 50;
+/// The rows of networks, for `--json`.
+const TABLE: &str = "networks";
 /// The last one is timed.
 const STEPS: usize = 6;
 
@@ -69,8 +71,10 @@ pub fn run(only: &str, score: &mut Score, progress: &ProgressBar) {
             train(network, batch, policy, budget_bytes).map(|(step_ns, _)| step_ns as f64 / base_ns as f64)
         };
         let all = Policy::ALL.map(|policy| (policy, PERCENTS.map(|percent| overhead(policy, percent))));
+        let program = format!("{network}, batch {batch}");
         for (policy, overheads) in &all {
             progress.suspend(|| row(policy.name(), *overheads));
+            score.row([TABLE, &program, BOTH, policy.name()], *overheads);
         }
         for column in 0..PERCENTS.len() {
             let of = |wanted: bool| {
