@@ -209,12 +209,12 @@ fn figures(rows: &[Row]) -> Vec<serde_json::Value> {
     ];
     let summary = means.map(|(backend, ratio)| {
         let counted = rows.iter().filter(|row| row.counts()).count();
-        json!({ "table": "all ops", "against": backend, "ops": counted, "geometric_mean_ratio": ratio })
+        json!({ "table": "All ops", "against": backend, "ops": counted, "geometric_mean_ratio": ratio })
     });
     let ops = rows.iter().map(|row| {
         let [ours, flex, ndarray] = row.times.map(|seconds| seconds.map(|seconds| seconds * 1e6));
         json!({
-            "table": "each op",
+            "table": "Each op",
             "op": row.name,
             "overcommit_us": ours,
             "flex_us": flex,

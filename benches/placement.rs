@@ -58,7 +58,7 @@ fn kept(log: &str, replay: &Replay, summary: &mut Summary) {
         let ratio = found.footprint_bytes as f64 / found.peak_bytes.max(1) as f64;
         println!("  no eviction, {what:<8} {:>6} blocks  footprint {ratio:.6}  {spent:.1?}", found.blocks);
         summary.figures.push(json!({
-            "table": "without eviction",
+            "table": "Without eviction",
             "log": log,
             "placement": what,
             "blocks": found.blocks,
@@ -92,7 +92,7 @@ fn recomputed(log: &str, replay: &Replay, summary: &mut Summary) -> Result<()> {
             ratio(&fitted),
         );
         summary.figures.push(json!({
-            "table": "recomputation alone",
+            "table": "Recomputation alone",
             "log": log,
             "budget_percent": percent,
             "overhead_ratio": ours.overhead,

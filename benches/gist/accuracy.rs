@@ -129,7 +129,7 @@ fn compare<L: Learns>(seeds: u64, cells: &mut Vec<Value>) -> Result<(Vec<Course>
             course.kept
         );
         cells.push(json!({
-            "table": "accuracy",
+            "table": "Accuracy",
             "network": L::NAME,
             "format": course.name,
             "accuracy_percent": 100.0 * accuracy,

@@ -62,7 +62,7 @@ fn row(name: &str, encoding: Encoding, x: &Tensor) -> Value {
     let decoded = decode.map_or("read as they are |".to_string(), speed);
     println!("| {name} | {:.1} GB/s | {} | {decoded} |", gbps(copy), speed(encode));
     json!({
-        "table": "bandwidth",
+        "table": "Bandwidth",
         "values": name,
         "copy_gbps": gbps(copy),
         "encode_gbps": gbps(encode),

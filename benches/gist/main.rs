@@ -144,7 +144,7 @@ fn main() {
                 100.0 * (row.time - 1.0),
             );
             cells.push(json!({
-                "table": "memory and time",
+                "table": "Memory and time",
                 "network": network,
                 "policy": name,
                 "stash_mib": mib(measured.stash_bytes),

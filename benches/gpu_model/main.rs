@@ -67,7 +67,7 @@ fn figures(cell: &Cell, [device, fusion]: [&str; 2], priced: &Priced) -> Value {
         "device": device,
         "fusion": fusion,
         "launches": priced.launches,
-        "launches_below_2_us": priced.short,
+        "short_launches": priced.short,
         "own_kernels_ms": priced.own_ns / 1e6,
         "own_bytes_ms": priced.bytes_ns / 1e6,
         "fewest_bytes_ms": priced.fewest_ns / 1e6,

@@ -20,6 +20,7 @@ use burn_overcommit::trace::Program;
 use burn_overcommit::{Policy, SimProfile};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
 
 use crate::known::{Known, LOGS, Log, PERCENTS};
 use crate::results::Output;
@@ -70,12 +71,6 @@ fn head(title: &str) {
 const RECOMPUTE: &str = "recompute";
 const OFFLOAD: &str = "offload";
 const BOTH: &str = "offload and recompute";
-/// The rows of logs, for `--json`.
-const LOGS_TABLE: &str = "logs";
-/// Budgets beyond which copies could hide all.
-const OFFLOAD_TABLE: &str = "logs, offload alone";
-/// Every hundredth of the live peak.
-const GRID_TABLE: &str = "logs, one budget after the other";
 
 /// One way to evict, or both: a table with a row for every policy.
 fn table(
@@ -101,7 +96,7 @@ fn table(
             overheads.iter().zip(known).for_each(|(&ours, &known)| score.count(ours, known));
         }
         progress.suspend(|| row(policy.name(), overheads));
-        score.row([LOGS_TABLE, log, method, policy.name()], overheads);
+        score.row(["Logs", log, method, policy.name()], overheads);
     }
     let reached = known.map(|known| match known {
         Some(Known::Overhead(overhead)) => Some(overhead),
@@ -110,7 +105,7 @@ fn table(
     let bounds = PERCENTS.map(|percent| replay.bound(&settings(percent, Policy::Auto)));
     for (name, overheads) in [("best known", reached), ("no schedule below", bounds)] {
         progress.suspend(|| row(name, overheads));
-        score.row([LOGS_TABLE, log, method, name], overheads);
+        score.row(["Logs", log, method, name], overheads);
     }
 }
 
@@ -130,7 +125,15 @@ fn offload_only(replay: &Replay<'_>, log: &str, score: &mut Score, progress: &Pr
         if policy == Policy::Auto {
             score.count(outcome.overhead, Some(Known::Overhead(1.0)));
         }
-        score.budget([OFFLOAD_TABLE, log, OFFLOAD, policy.name()], 100.0 * part, outcome.overhead);
+        score.cells.push(json!({
+            "table": "Logs, offload alone",
+            "program": log,
+            "method": OFFLOAD,
+            "policy": policy.name(),
+            "bound_percent": 100.0 * bound,
+            "memory_percent": 100.0 * part,
+            "overhead": outcome.overhead,
+        }));
         progress.suspend(|| match outcome.overhead {
             Some(overhead) => {
                 println!("- {policy}: {overhead:.4} in {part:.3} of the live peak (bound {bound:.3})")
@@ -156,7 +159,14 @@ fn grid(
         let budget_bytes = (replay.live_peak_bytes() as f64 * f64::from(percent) / 100.0) as usize;
         let settings = Settings { offload, recompute, ..Settings::new(budget_bytes) };
         let outcome = replay.run(&settings).expect("the program is checked");
-        score.budget([GRID_TABLE, log, method, Policy::Auto.name()], percent.into(), outcome.overhead);
+        score.cells.push(json!({
+            "table": "Logs, one budget after the other",
+            "program": log,
+            "method": method,
+            "policy": Policy::Auto.name(),
+            "budget_percent": percent,
+            "overhead": outcome.overhead,
+        }));
         let overhead = outcome.overhead.unwrap_or(f64::INFINITY);
         if overhead < least.0 {
             least = (overhead, percent);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::known::{Known, PERCENTS};
 
@@ -22,31 +22,11 @@ pub struct Score {
 impl Score {
     /// Keeps a row of a table: overheads at the budgets of the columns.
     pub fn row(&mut self, [table, program, method, policy]: [&str; 4], overheads: [Option<f64>; 5]) {
-        let mut cell = Map::new();
-        for (key, name) in [("table", table), ("program", program), ("method", method), ("policy", policy)] {
-            cell.insert(key.to_string(), json!(name));
-        }
+        let mut cell = json!({ "table": table, "program": program, "method": method, "policy": policy });
         for (percent, overhead) in PERCENTS.iter().zip(overheads) {
-            cell.insert(format!("overhead_at_{percent}_percent"), json!(overhead));
+            cell[format!("overhead_at_{percent}_percent")] = json!(overhead);
         }
-        self.cells.push(Value::Object(cell));
-    }
-
-    /// Keeps what a policy takes in one budget.
-    pub fn budget(
-        &mut self,
-        [table, program, method, policy]: [&str; 4],
-        budget_percent: f64,
-        overhead: Option<f64>,
-    ) {
-        self.cells.push(json!({
-            "table": table,
-            "program": program,
-            "method": method,
-            "policy": policy,
-            "budget_percent": budget_percent,
-            "overhead": overhead,
-        }));
+        self.cells.push(cell);
     }
 
     /// One cell more; none if nothing is known, or if nobody gets there, neither do we.

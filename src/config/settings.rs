@@ -87,7 +87,7 @@ impl Fusion {
 }
 
 /// How many times as long it may take to recompute than to move, where host memory is to be spared: with more, hardly less of it is
-/// taken, and with a quarter of that much more (`benches/results/2026-11-26-host-memory.md`).
+/// taken, and with a quarter of that much more (`cargo bench --bench host_memory`).
 const OUT_OF_PROPORTION: u64 = 16;
 
 impl Default for AllowedWays {
