@@ -13,13 +13,13 @@ mod cases;
 #[allow(dead_code, reason = "the tests use the rest of it")]
 #[path = "../tests/op_table/host.rs"]
 mod host;
+#[path = "support/results.rs"]
+mod results;
 #[allow(dead_code, reason = "the tests use the rest of it")]
 #[path = "../tests/op_table/value.rs"]
 mod value;
 
-use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use burn::backend::{Flex, NdArray};
@@ -27,9 +27,11 @@ use burn_backend::{Backend, DType};
 use burn_overcommit::{Overcommit, OvercommitDevice};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
 
 use crate::case::{Case, Extent, Form, Kind};
 use crate::host::{Host, NATIVE};
+use crate::results::Output;
 use crate::value::Value;
 
 /// Prepares a job for one backend; what it gives runs the job and gives the time it took.
@@ -44,10 +46,9 @@ struct Options {
     /// How long one op is timed, all backends together.
     #[arg(long, default_value_t = 300)]
     milliseconds: u64,
-    /// Also writes the times, in seconds, as comma-separated values.
-    #[arg(long)]
-    csv: Option<PathBuf>,
-    /// Given by cargo.
+    #[command(flatten)]
+    output: Output,
+    /// Passed by cargo.
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -187,18 +188,41 @@ fn report(rows: &mut [Row]) {
     let counted: Vec<_> =
         rows.iter().filter(|row| row.counts()).filter_map(|row| Some((row.ratio()?, &row.name))).collect();
     let Some((worst, name)) = counted.first() else { return println!("nothing to compare") };
-    let mean = (counted.iter().map(|(ratio, _)| ratio.ln()).sum::<f64>() / counted.len() as f64).exp();
+    let mean = mean_ratio(rows, Row::other);
     let over = counted.iter().filter(|(ratio, _)| *ratio > 1.5).count();
     println!("geometric mean {mean:.2}, worst {name} {worst:.2}, over 1.5: {over} of {}", counted.len());
 }
 
-fn csv(rows: &[Row]) -> String {
-    let mut text = String::from("case,ours,flex,ndarray\n");
-    for row in rows {
-        let cells = row.times.map(|seconds| seconds.map_or(String::new(), |seconds| format!("{seconds:e}")));
-        writeln!(text, "{},{}", row.name, cells.join(",")).expect("a string takes all");
-    }
-    text
+/// The geometric mean of our time over another's, of the ops that count.
+fn mean_ratio(rows: &[Row], other: impl Fn(&Row) -> Option<f64>) -> f64 {
+    let ratio = |row: &Row| Some((row.times[0]? / other(row)?).ln());
+    let ratios: Vec<f64> = rows.iter().filter(|row| row.counts()).filter_map(ratio).collect();
+    (ratios.iter().sum::<f64>() / ratios.len() as f64).exp()
+}
+
+/// What all ops come to, and the times of each.
+fn figures(rows: &[Row]) -> Vec<serde_json::Value> {
+    let means = [
+        ("the faster of both", mean_ratio(rows, Row::other)),
+        ("burn-flex", mean_ratio(rows, |row| row.times[1])),
+        ("burn-ndarray", mean_ratio(rows, |row| row.times[2])),
+    ];
+    let summary = means.map(|(backend, ratio)| {
+        let counted = rows.iter().filter(|row| row.counts()).count();
+        json!({ "table": "All ops", "against": backend, "ops": counted, "geometric_mean_ratio": ratio })
+    });
+    let ops = rows.iter().map(|row| {
+        let [ours, flex, ndarray] = row.times.map(|seconds| seconds.map(|seconds| seconds * 1e6));
+        json!({
+            "table": "Each op",
+            "op": row.name,
+            "overcommit_us": ours,
+            "flex_us": flex,
+            "ndarray_us": ndarray,
+            "ratio": row.ratio().filter(|_| row.counts()),
+        })
+    });
+    summary.into_iter().chain(ops).collect()
 }
 
 fn main() {
@@ -217,10 +241,5 @@ fn main() {
     }
     progress.finish_and_clear();
     report(&mut rows);
-    if let Some(path) = options.csv
-        && let Err(error) = std::fs::write(&path, csv(&rows))
-    {
-        eprintln!("cannot write {}: {error}", path.display());
-        std::process::exit(1);
-    }
+    options.output.write(figures(&rows));
 }

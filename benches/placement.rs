@@ -4,6 +4,9 @@
 //! over the most bytes in use where nothing is evicted, by the first placements and improved, and then with recomputation
 //! alone under 90, 70, 50 and 30 % of the live peak, where the time by plans with addresses is beside that by best fit.
 
+#[path = "support/results.rs"]
+mod results;
+
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -12,12 +15,17 @@ use burn_overcommit::replay::{ITERATIONS, Outcome, Replay, Settings};
 use burn_overcommit::trace::Program;
 use burn_overcommit::{Placement, SimProfile};
 use clap::Parser;
+use serde_json::{Value, json};
+
+use crate::results::Output;
 
 /// The footprints of logs, and the time to find addresses.
 #[derive(Parser)]
 struct Options {
     /// A folder of logs.
     folder: PathBuf,
+    #[command(flatten)]
+    output: Output,
     /// Passed by cargo.
     #[arg(long, hide = true)]
     bench: bool,
@@ -34,26 +42,36 @@ struct Summary {
     faster: usize,
     slower: usize,
     cells: usize,
+    /// For `--json`.
+    figures: Vec<Value>,
 }
 
 fn ratio(outcome: &Outcome) -> f64 {
     outcome.footprint_bytes as f64 / outcome.peak_bytes.max(1) as f64
 }
 
-fn kept(replay: &Replay, summary: &mut Summary) {
+fn kept(log: &str, replay: &Replay, summary: &mut Summary) {
     for (what, steps) in [("first", 0), ("improved", STEPS)] {
         let start = Instant::now();
         let found = replay.footprint(steps);
         let spent = start.elapsed();
         let ratio = found.footprint_bytes as f64 / found.peak_bytes.max(1) as f64;
         println!("  no eviction, {what:<8} {:>6} blocks  footprint {ratio:.6}  {spent:.1?}", found.blocks);
+        summary.figures.push(json!({
+            "table": "Without eviction",
+            "log": log,
+            "placement": what,
+            "blocks": found.blocks,
+            "footprint_ratio": ratio,
+            "search_s": spent.as_secs_f64(),
+        }));
         if steps > 0 {
             summary.worst_kept = summary.worst_kept.max(ratio);
         }
     }
 }
 
-fn recomputed(replay: &Replay, summary: &mut Summary) -> Result<()> {
+fn recomputed(log: &str, replay: &Replay, summary: &mut Summary) -> Result<()> {
     for percent in [90, 70, 50, 30] {
         let settings = Settings {
             offload: false,
@@ -73,6 +91,16 @@ fn recomputed(replay: &Replay, summary: &mut Summary) -> Result<()> {
             ratio(&ours),
             ratio(&fitted),
         );
+        summary.figures.push(json!({
+            "table": "Recomputation alone",
+            "log": log,
+            "budget_percent": percent,
+            "overhead_ratio": ours.overhead,
+            "best_fit_overhead_ratio": fitted.overhead,
+            "footprint_ratio": ours.feasible.then(|| ratio(&ours)),
+            "best_fit_footprint_ratio": fitted.feasible.then(|| ratio(&fitted)),
+            "replay_s": spent.as_secs_f64(),
+        }));
         summary.cells += 1;
         let nothing = u64::MAX;
         let (ours_ns, fitted_ns) = (ours.step_ns.unwrap_or(nothing), fitted.step_ns.unwrap_or(nothing));
@@ -95,11 +123,12 @@ fn main() -> Result<()> {
     let profile = SimProfile::named("rtx4090").and_then(SimProfile::get).context("a vendor's device")?;
     let mut summary = Summary::default();
     for path in &paths {
-        println!("{}", path.file_stem().unwrap_or_default().to_string_lossy());
+        let log = path.file_stem().unwrap_or_default().to_string_lossy();
+        println!("{log}");
         let program = Program::open(path)?;
         let replay = Replay::new(&program, profile.clone(), ITERATIONS)?;
-        kept(&replay, &mut summary);
-        recomputed(&replay, &mut summary)?;
+        kept(&log, &replay, &mut summary);
+        recomputed(&log, &replay, &mut summary)?;
         summary.logs += 1;
     }
     println!(
@@ -111,5 +140,6 @@ fn main() -> Result<()> {
         summary.faster,
         summary.slower
     );
+    options.output.write(summary.figures);
     Ok(())
 }

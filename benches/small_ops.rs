@@ -4,6 +4,9 @@
 //!
 //! Backends take turns, step by step, so that what else the machine does meets both.
 
+#[path = "support/results.rs"]
+mod results;
+
 use std::time::{Duration, Instant};
 
 use burn::backend::{Autodiff, Flex};
@@ -17,6 +20,9 @@ use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{ElementConversion, Tensor};
 use burn_overcommit::{Config, Overcommit, OvercommitDevice, configure, stats};
 use clap::Parser;
+use serde_json::json;
+
+use crate::results::Output;
 
 const BATCH: usize = 32;
 const LENGTH: usize = 11;
@@ -32,6 +38,8 @@ struct Options {
     /// One of them alone, for a profiler: `burn-overcommit` or `burn-flex`.
     #[arg(long)]
     only: Option<String>,
+    #[command(flatten)]
+    output: Output,
     /// Passed by cargo.
     #[arg(long, hide = true)]
     bench: bool,
@@ -177,4 +185,12 @@ fn main() {
     );
     println!("burn-flex: {:.2} ms a step", flex * 1e3);
     println!("ratio: {:.2}", ours / flex);
+    options.output.write(vec![json!({
+        "run": options.only.as_deref().map_or("in turn".to_string(), |only| format!("{only} alone")),
+        "ops": ops_a_step,
+        "overcommit_ms": ours * 1e3,
+        "overcommit_us_per_op": ours * 1e6 / ops_a_step,
+        "flex_ms": flex * 1e3,
+        "overcommit_to_flex_ratio": ours / flex,
+    })]);
 }

@@ -39,10 +39,13 @@ Why each constraint holds for every schedule.
 
 import argparse
 import bisect
+import datetime
 import itertools
 import json
 import math
 import os
+import platform
+import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -446,6 +449,7 @@ def parse_arguments():
     parser.add_argument("--checkpoints", type=checkpoint_list, help="ops, as 112,133,137")
     parser.add_argument("--seconds", type=float, default=130.0, help="time limit of the solver")
     parser.add_argument("--relax", action="store_true", help="drop integrality: faster, weaker")
+    parser.add_argument("--json", metavar="FILE", help="also adds the bound to this file, for scripts/bench-results")
     arguments = parser.parse_args()
     if not 0 < arguments.budget <= 100 or arguments.gbps <= 0:
         parser.error("--budget is a percentage up to 100, --gbps is above 0")
@@ -462,6 +466,24 @@ def compute_bound(arguments):
     return program.minimize(arguments.seconds, arguments.relax)
 
 
+def add_to_results(arguments, cell):
+    """The file has the bounds of earlier commands too."""
+    cells = []
+    if os.path.exists(arguments.json):
+        with open(arguments.json, encoding="utf-8") as file:
+            cells = json.load(file)["cells"]
+    describe = ["git", "describe", "--always", "--dirty", "--exclude", "*"]
+    commit = subprocess.run(describe, capture_output=True, text=True, check=False).stdout.strip()
+    with open(arguments.json, "w", encoding="utf-8") as file:
+        json.dump({
+            "bench": "bounds",
+            "commit": commit,
+            "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+            "machine": f"{os.cpu_count()} cores, {platform.machine()}",
+            "cells": [*cells, cell],
+        }, file, indent=2)
+
+
 def main():
     arguments, started = parse_arguments(), time.monotonic()
     try:
@@ -474,6 +496,17 @@ def main():
     name, seconds = os.path.basename(arguments.log), time.monotonic() - started
     print(f"{name} {arguments.budget:g} %: no schedule below {proven:.4f} "
           f"(relaxation's best {found}), {seconds:.0f} s")
+    if arguments.json:
+        add_to_results(arguments, {
+            "log": name.removesuffix(".log"),
+            "budget_percent": arguments.budget,
+            "link_gbps": arguments.gbps,
+            "checkpoints": ", ".join(map(str, arguments.checkpoints or ["by live bytes"])),
+            "program": "relaxed" if arguments.relax else "integers",
+            "bound_ratio": proven,
+            "relaxation_best_ratio": round(1 + best, 4) if best < 1e20 else None,
+            "solver_s": round(seconds),
+        })
 
 
 if __name__ == "__main__":

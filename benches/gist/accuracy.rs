@@ -13,6 +13,7 @@ use burn_overcommit::{
 };
 use plotters::coord::Shift;
 use plotters::prelude::*;
+use serde_json::{Value, json};
 
 use crate::Training;
 use crate::data::{Batch, Digits, FOLDS, shuffled};
@@ -105,8 +106,9 @@ fn mean(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     (mean, (variance / count).sqrt())
 }
 
-/// Prints a row for each format; returns the courses, and the most that one is below full precision with two standard errors.
-fn compare<L: Learns>(seeds: u64) -> Result<(Vec<Course>, f64), Box<dyn Error>> {
+/// Prints a row for each format and keeps it for `--json`; returns the courses, and the most that one is below full precision with
+/// two standard errors.
+fn compare<L: Learns>(seeds: u64, cells: &mut Vec<Value>) -> Result<(Vec<Course>, f64), Box<dyn Error>> {
     println!("\n{}, {seeds} seeds:\n", L::NAME);
     println!("| kept in | accuracy | beside full precision | last loss | encoded bytes |");
     println!("|---|---:|---:|---:|---:|");
@@ -126,16 +128,27 @@ fn compare<L: Learns>(seeds: u64) -> Result<(Vec<Course>, f64), Box<dyn Error>> 
             100.0 * error,
             course.kept
         );
+        cells.push(json!({
+            "table": "Accuracy",
+            "network": L::NAME,
+            "format": course.name,
+            "accuracy_percent": 100.0 * accuracy,
+            "difference_percentage_points": 100.0 * more,
+            "standard_error_percentage_points": 100.0 * error,
+            "last_loss": last,
+            "encoded_bytes_ratio": course.kept,
+        }));
         worst = worst.max(2.0 * error - more);
         courses.push(course);
     }
     Ok((courses, worst))
 }
 
-/// Prints accuracies and draws the losses of all epochs side by side: means over `seeds`.
-pub fn print(image: &Path, seeds: u64) -> Result<(), Box<dyn Error>> {
-    let (example, worst_of_example) = compare::<Learner<Training>>(seeds)?;
-    let (residual, worst_of_residual) = compare::<Residual>(seeds)?;
+/// Prints accuracies and draws the losses of all epochs side by side: means over `seeds`. Returns the rows for `--json`.
+pub fn print(image: &Path, seeds: u64) -> Result<Vec<Value>, Box<dyn Error>> {
+    let mut cells = Vec::new();
+    let (example, worst_of_example) = compare::<Learner<Training>>(seeds, &mut cells)?;
+    let (residual, worst_of_residual) = compare::<Residual>(seeds, &mut cells)?;
     let paper = SVGBackend::new(image, (1200, 480)).into_drawing_area();
     paper.fill(&WHITE)?;
     let halves = paper.split_evenly((1, 2));
@@ -146,7 +159,7 @@ pub fn print(image: &Path, seeds: u64) -> Result<(), Box<dyn Error>> {
     println!(
         "\naccuracy: seeds={seeds} worst-loss={worst:.2} percentage points, two standard errors included"
     );
-    Ok(())
+    Ok(cells)
 }
 
 fn draw(name: &str, courses: &[Course], area: &DrawingArea<SVGBackend, Shift>) -> Result<(), Box<dyn Error>> {

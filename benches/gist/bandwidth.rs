@@ -8,6 +8,7 @@ use burn_overcommit::op::{
 };
 use burn_overcommit::runtime::{self, Tensor};
 use burn_overcommit::{Config, OvercommitDevice, configure};
+use serde_json::{Value, json};
 
 const DEVICE: OvercommitDevice = OvercommitDevice::Host(0);
 /// Images, channels, height and width of what is encoded: more than any cache holds.
@@ -38,11 +39,11 @@ fn flat(x: Tensor) -> Tensor {
     x.with_layout(layout)
 }
 
-fn row(name: &str, encoding: Encoding, x: &Tensor) {
+/// Prints a row, and gives it for `--json`.
+fn row(name: &str, encoding: Encoding, x: &Tensor) -> Value {
     let (dtype, count) = (x.dtype(), x.shape().count());
     let copy = seconds(Op::Copy { dtype }, [x]);
     let bytes = (count * dtype.size_bytes()) as f64;
-    let speed = |seconds: f64| format!("{:.1} GB/s | {:.2}", bytes / seconds / 1e9, copy / seconds);
     let (to, from) = (Op::Encode(encoding), Op::Decode { encoding, dtype, count });
     let (encode, decode) = match encoding.beside(dtype, count) {
         // Not in the host tier, which is the same memory here.
@@ -50,16 +51,29 @@ fn row(name: &str, encoding: Encoding, x: &Tensor) {
             let unset = Op::Unset { shape: *layout.shape(), dtype };
             let beside = runtime::create(&DEVICE, unset).expect("enough memory");
             let form = runtime::run(to, [x.clone(), beside.clone()]).expect("enough memory");
-            (seconds(to, [x, &beside]), speed(seconds(from, [&form, &beside])))
+            (seconds(to, [x, &beside]), Some(seconds(from, [&form, &beside])))
         }
-        None if encoding == Encoding::Signs => (seconds(to, [x]), "read as they are |".to_string()),
-        None => (seconds(to, [x]), speed(seconds(from, [&run(to, x)]))),
+        // They are read as they are.
+        None if encoding == Encoding::Signs => (seconds(to, [x]), None),
+        None => (seconds(to, [x]), Some(seconds(from, [&run(to, x)]))),
     };
-    println!("| {name} | {:.1} GB/s | {} | {decode} |", bytes / copy / 1e9, speed(encode));
+    let gbps = |seconds: f64| bytes / seconds / 1e9;
+    let speed = |seconds: f64| format!("{:.1} GB/s | {:.2}", gbps(seconds), copy / seconds);
+    let decoded = decode.map_or("read as they are |".to_string(), speed);
+    println!("| {name} | {:.1} GB/s | {} | {decoded} |", gbps(copy), speed(encode));
+    json!({
+        "table": "Bandwidth",
+        "values": name,
+        "copy_gbps": gbps(copy),
+        "encode_gbps": gbps(encode),
+        "encode_to_copy_ratio": copy / encode,
+        "decode_gbps": decode.map(gbps),
+        "decode_to_copy_ratio": decode.map(|decode| copy / decode),
+    })
 }
 
 /// Prints a row for each codec.
-pub fn print() {
+pub fn print() -> Vec<Value> {
     configure(&DEVICE, Config::new()).expect("a valid configuration");
     println!("\n| values | copy | encode | of a copy | decode | of a copy |");
     println!("|---|---:|---:|---:|---:|---:|");
@@ -67,7 +81,7 @@ pub fn print() {
     let random = Op::Random { shape: Shape::new(&SIZES), dtype: Dtype::F32, distribution, seed: 1 };
     let image = runtime::create(&DEVICE, random).expect("enough memory");
     let x = flat(run(Op::Unary(Unary::Relu), &image));
-    row("signs", Encoding::Signs, &x);
+    let mut cells = vec![row("signs", Encoding::Signs, &x)];
     // Half of these are zero, and nine of ten, and as good as all.
     let above = |least: f64| {
         run(Op::Unary(Unary::Relu), &run(Op::BinaryScalar(Binary::Add, (-least).into()), &image))
@@ -76,10 +90,10 @@ pub fn print() {
         let (x, width) = (flat(above(least)), Dtype::F32.size_bytes());
         let count = x.shape().count();
         let room = Sparse::with_room_for(((1.0 - zeros) * count as f64) as usize, count, width);
-        row(&format!("sparse, {:.0} % zeros", 100.0 * zeros), Encoding::Sparse(room), &x);
+        cells.push(row(&format!("sparse, {:.0} % zeros", 100.0 * zeros), Encoding::Sparse(room), &x));
     }
     let mask = run(Op::CompareScalar(Compare::Lower, 0.5.into()), &x);
-    row("bools", Encoding::Bools, &mask);
+    cells.push(row("bools", Encoding::Bools, &mask));
     let (kernel, stride) = ([3, 3], [2, 2]);
     let pool = Pool2d {
         kernel,
@@ -93,15 +107,17 @@ pub fn print() {
     let [_, indices] = runtime::run_pair(op, [image.clone()]).expect("enough memory");
     let indices = flat(indices);
     let pooled = pool.output_size([SIZES[2], SIZES[3]]);
-    row("places of maxima", Encoding::Taps(Taps { pool, width: SIZES[3], pooled }), &indices);
-    row("integers of 16 bits", Encoding::Integers { bits: 16 }, &indices);
+    let taps = Encoding::Taps(Taps { pool, width: SIZES[3], pooled });
+    cells.push(row("places of maxima", taps, &indices));
+    cells.push(row("integers of 16 bits", Encoding::Integers { bits: 16 }, &indices));
     // Normal numbers, and indices below 2 to the 14th: of 32 units, so many are taken.
     for (name, x, units) in [("planes, floats", &flat(image), 29), ("planes, integers", &indices, 15)] {
         let (count, width) = (x.shape().count(), x.dtype().size_bytes());
         let planes = Planes::with_room_for(count.div_ceil(ROW) * units, count, width);
-        row(name, Encoding::Planes(planes), x);
+        cells.push(row(name, Encoding::Planes(planes), x));
     }
     for &format in FloatFormat::ALL {
-        row(format.name(), Encoding::Reduced(format), &x);
+        cells.push(row(format.name(), Encoding::Reduced(format), &x));
     }
+    cells
 }

@@ -30,6 +30,8 @@ mod measure;
 #[path = "../../examples/deeper_than_memory/model.rs"]
 mod model;
 mod residual;
+#[path = "../support/results.rs"]
+mod results;
 mod sparsity;
 
 use std::path::PathBuf;
@@ -37,8 +39,10 @@ use std::path::PathBuf;
 use burn::backend::Autodiff;
 use burn_overcommit::{FloatFormat, Overcommit, Policy};
 use clap::Parser;
+use serde_json::json;
 
 use crate::measure::{Measured, measure};
+use crate::results::Output;
 
 type Training = Autodiff<Overcommit>;
 
@@ -72,6 +76,8 @@ struct Options {
     /// How often each format is trained with then.
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(2..))]
     seeds: u64,
+    #[command(flatten)]
+    output: Output,
     /// Passed by cargo.
     #[arg(long, hide = true)]
     bench: bool,
@@ -113,16 +119,17 @@ fn main() {
         return;
     }
     if let Some(image) = &options.accuracy {
-        accuracy::print(image, options.seeds).unwrap_or_else(|error| panic!("{error}"));
+        let cells = accuracy::print(image, options.seeds).unwrap_or_else(|error| panic!("{error}"));
+        options.output.write(cells);
         return;
     }
     println!("| network | policy | stash | | peak | | dynamic | | time | |");
     println!("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|");
-    let (mut lossless, mut reduced) = (Vec::new(), Vec::new());
+    let (mut lossless, mut reduced, mut cells) = (Vec::new(), Vec::new(), Vec::new());
     for (network, format, _) in networks {
         let run = |policy, format| measure(network, BATCH, &options.device, policy, format);
         let without = run(Policy::Auto, format);
-        let show = |name: &str, measured: Measured| {
+        let mut show = |name: &str, measured: Measured| {
             let row = Row::new(measured, without);
             let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);
             println!(
@@ -136,6 +143,18 @@ fn main() {
                 measured.step_ns as f64 / 1e6,
                 100.0 * (row.time - 1.0),
             );
+            cells.push(json!({
+                "table": "Memory and time",
+                "network": network,
+                "policy": name,
+                "stash_mib": mib(measured.stash_bytes),
+                "stash_saving_ratio": row.stash,
+                "peak_mib": mib(measured.peak_bytes),
+                "peak_saving_ratio": row.peak,
+                "dynamic_mib": mib(measured.footprint.dynamic_bytes),
+                "dynamic_saving_ratio": row.dynamic,
+                "step_ms": measured.step_ns as f64 / 1e6,
+            }));
             row
         };
         show("none", without);
@@ -145,7 +164,8 @@ fn main() {
             reduced.extend((other == format).then_some(row));
         }
     }
-    bandwidth::print();
+    cells.extend(bandwidth::print());
+    options.output.write(cells);
     let best = |of: fn(&Row) -> f64| reduced.iter().map(of).fold(0.0, f64::max);
     let slowest = lossless.iter().chain(&reduced).map(|row| row.time).fold(0.0, f64::max);
     println!(

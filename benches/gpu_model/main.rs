@@ -7,14 +7,18 @@
 
 mod calls;
 mod price;
+#[path = "../support/results.rs"]
+mod results;
 mod steps;
 
 use std::path::PathBuf;
 
 use burn_overcommit::{Profile, SimProfile};
 use clap::Parser;
+use serde_json::{Value, json};
 
 use crate::price::{Priced, price};
+use crate::results::Output;
 use crate::steps::{Cell, Floats};
 
 /// Each step, and what the last line calls its network.
@@ -40,6 +44,8 @@ struct Options {
     /// Writes the kernel calls of the steps on the first device to a file, each once: for `scripts/check-sectors`.
     #[arg(long)]
     calls: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
     /// Passed by cargo.
     #[arg(long, hide = true)]
     bench: bool,
@@ -50,6 +56,24 @@ fn profile(key: &str) -> Profile {
     let profile = profile.unwrap_or_else(|| panic!("{key} is none of the simulated devices"));
     assert!(profile.props.kernels.is_some(), "{key} has no prices of this crate's kernels");
     profile
+}
+
+/// The figures of a step on a device.
+fn figures(cell: &Cell, [device, fusion]: [&str; 2], priced: &Priced) -> Value {
+    json!({
+        "network": cell.network,
+        "batch": cell.batch,
+        "dtype": cell.dtype.to_string(),
+        "device": device,
+        "fusion": fusion,
+        "launches": priced.launches,
+        "short_launches": priced.short,
+        "own_kernels_ms": priced.own_ns / 1e6,
+        "own_bytes_ms": priced.bytes_ns / 1e6,
+        "fewest_bytes_ms": priced.fewest_ns / 1e6,
+        "libraries_ms": priced.library_ns / 1e6,
+        "step_ms": priced.step_ns / 1e6,
+    })
 }
 
 fn print(cell: &Cell, [device, fusion]: [&str; 2], priced: &Priced, kernels: usize) {
@@ -81,7 +105,7 @@ fn main() {
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|");
     let (mut told, mut launches) = (Vec::new(), Vec::new());
-    let mut calls = String::new();
+    let (mut calls, mut cells) = (String::new(), Vec::new());
     let profiles: Vec<Profile> = options.devices.iter().map(|key| profile(key)).collect();
     for (cell, short) in CELLS {
         let cell: Cell = cell.parse().unwrap_or_else(|error| panic!("{error}"));
@@ -93,6 +117,7 @@ fn main() {
                 let recorded = cell.launches(profile, fusion);
                 let priced = price(&recorded, &profile.props);
                 print(&cell, [&profile.key, words], &priced, options.kernels);
+                cells.push(figures(&cell, [&profile.key, words], &priced));
                 if place == 0 && fusion.is_none() {
                     let label = format!("{short}-{}", cell.dtype);
                     calls += &calls::of(&label, &recorded);
@@ -107,5 +132,6 @@ fn main() {
     if let Some(path) = &options.calls {
         std::fs::write(path, calls).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     }
+    options.output.write(cells);
     println!("gpu-model: {} launches={}", told.join(" "), launches.join("/"));
 }

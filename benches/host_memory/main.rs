@@ -5,12 +5,16 @@
 //! Each run is a process of its own, since the most that a process ever held is counted once. The last line sums up.
 
 mod cell;
+#[path = "../support/results.rs"]
+mod results;
 
 use std::process::{Command, Stdio};
 
 use clap::{Parser, ValueEnum};
+use serde_json::{Value, json};
 
 use crate::cell::{Cell, HostTier, Measured, NETWORKS, When};
+use crate::results::Output;
 
 #[derive(Parser)]
 struct Options {
@@ -32,6 +36,8 @@ struct Options {
     /// One run in this process: the budget in bytes. For the processes that this program starts.
     #[arg(long, hide = true)]
     budget_bytes: Option<usize>,
+    #[command(flatten)]
+    output: Output,
     /// Passed by cargo.
     #[arg(long, hide = true)]
     bench: bool,
@@ -73,6 +79,24 @@ fn print(network: &str, share: &str, host: &str, measured: &Measured, free: &Mea
     );
 }
 
+/// The figures of a run beside those of the run with all memory.
+fn figures([network, budget, host]: [&str; 3], measured: &Measured, free: &Measured) -> Value {
+    json!({
+        "network": network,
+        "budget": budget,
+        "host_limit": host,
+        "device_mib": mib(measured.peak_device_bytes),
+        "host_mib": mib(measured.peak_host_bytes),
+        "both_mib": mib(measured.peak_device_bytes + measured.peak_host_bytes),
+        "resident_peak_mib": mib(measured.most_resident_bytes),
+        "resident_mib": mib(measured.resident_bytes),
+        "proportional_mib": mib(measured.proportional_bytes),
+        "step_ms": measured.step_ms,
+        "step_to_unlimited_ratio": measured.step_ms / free.step_ms,
+        "bits": if measured.bits == free.bits { "same" } else { "different" },
+    })
+}
+
 fn main() {
     let options = Options::parse();
     if let Some(budget_bytes) = options.budget_bytes {
@@ -87,16 +111,19 @@ fn main() {
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
     let (mut least, mut most) = (f64::MAX, 0.0f64);
-    let mut same = true;
+    let (mut same, mut cells) = (true, Vec::new());
     for network in NETWORKS.iter().filter(|network| network.name.contains(&options.network)) {
         let name = network.name;
         let free = measure(&options, name, usize::MAX, HostTier::Free);
         print(name, "unlimited", "", &free, &free);
+        cells.push(figures([name, "unlimited", ""], &free, &free));
         for part in &options.parts {
             for &host in &options.host {
                 let budget_bytes = free.peak_device_bytes / 100 * part;
                 let measured = measure(&options, name, budget_bytes, host);
-                print(name, &format!("{part} %"), host.words(), &measured, &free);
+                let budget = format!("{part} %");
+                print(name, &budget, host.words(), &measured, &free);
+                cells.push(figures([name, &budget, host.words()], &measured, &free));
                 same &= measured.bits == free.bits;
                 if host == HostTier::Default {
                     let both_bytes = measured.peak_device_bytes + measured.peak_host_bytes;
@@ -107,5 +134,6 @@ fn main() {
         }
     }
     let bits = if same { "the same" } else { "DIFFERENT" };
+    options.output.write(cells);
     println!("both tiers together, by default: {least:.2} to {most:.2} of unlimited; {bits} bits everywhere");
 }

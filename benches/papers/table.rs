@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde_json::{Value, json};
+
 use crate::seeds::{Claim, Row, Seed};
 
 /// Whether ours is as good as the paper's figure.
@@ -80,4 +82,20 @@ pub fn print_row(row: &Row, answer: &Answer) {
     let Claim { claim, paper, source } = row.claim;
     let Answer { ours, how, verdict } = answer;
     println!("| {claim} | {} | {paper} | {source} | {ours} | {} | {how} |", row.workload, verdict.name());
+}
+
+/// The same for `--json`.
+pub fn figures(seed: &Seed, row: &Row, answer: &Answer) -> Value {
+    let Claim { claim, paper, source } = row.claim;
+    let Answer { ours, how, verdict } = answer;
+    json!({
+        "table": seed.name,
+        "claim": claim,
+        "workload": row.workload,
+        "paper": paper,
+        "source": source,
+        "ours": ours,
+        "verdict": verdict.name(),
+        "how": how,
+    })
 }

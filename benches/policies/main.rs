@@ -7,6 +7,8 @@
 
 mod known;
 mod networks;
+#[path = "../support/results.rs"]
+mod results;
 mod score;
 
 use std::ops::RangeInclusive;
@@ -18,8 +20,10 @@ use burn_overcommit::trace::Program;
 use burn_overcommit::{Policy, SimProfile};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
 
 use crate::known::{Known, LOGS, Log, PERCENTS};
+use crate::results::Output;
 use crate::score::Score;
 
 /// Hundredths of the live peak.
@@ -39,6 +43,8 @@ struct Options {
     /// Only what has this in its name.
     #[arg(long, default_value = "")]
     only: String,
+    #[command(flatten)]
+    output: Output,
     /// Passed by cargo.
     #[arg(long, hide = true)]
     bench: bool,
@@ -61,10 +67,15 @@ fn head(title: &str) {
     );
 }
 
+/// Eviction methods, for `--json`.
+const RECOMPUTE: &str = "recompute";
+const OFFLOAD: &str = "offload";
+const BOTH: &str = "offload and recompute";
+
 /// One way to evict, or both: a table with a row for every policy.
 fn table(
     replay: &Replay<'_>,
-    title: &str,
+    [log, title, method]: [&str; 3],
     (offload, recompute): (bool, bool),
     known: &[Option<Known>; 5],
     (score, progress): (&mut Score, &ProgressBar),
@@ -85,20 +96,21 @@ fn table(
             overheads.iter().zip(known).for_each(|(&ours, &known)| score.count(ours, known));
         }
         progress.suspend(|| row(policy.name(), overheads));
+        score.row(["Logs", log, method, policy.name()], overheads);
     }
     let reached = known.map(|known| match known {
         Some(Known::Overhead(overhead)) => Some(overhead),
         _ => None,
     });
     let bounds = PERCENTS.map(|percent| replay.bound(&settings(percent, Policy::Auto)));
-    progress.suspend(|| {
-        row("best known", reached);
-        row("no schedule below", bounds);
-    });
+    for (name, overheads) in [("best known", reached), ("no schedule below", bounds)] {
+        progress.suspend(|| row(name, overheads));
+        score.row(["Logs", log, method, name], overheads);
+    }
 }
 
 /// What each policy takes in 1.02 times the memory beyond which copies could hide all.
-fn offload_only(replay: &Replay<'_>, score: &mut Score, progress: &ProgressBar) {
+fn offload_only(replay: &Replay<'_>, log: &str, score: &mut Score, progress: &ProgressBar) {
     let bound = replay.offload_bound_bytes() as f64 / replay.live_peak_bytes() as f64;
     let part = 1.02 * bound;
     let settings = |policy| Settings {
@@ -113,6 +125,15 @@ fn offload_only(replay: &Replay<'_>, score: &mut Score, progress: &ProgressBar) 
         if policy == Policy::Auto {
             score.count(outcome.overhead, Some(Known::Overhead(1.0)));
         }
+        score.cells.push(json!({
+            "table": "Logs, offload alone",
+            "program": log,
+            "method": OFFLOAD,
+            "policy": policy.name(),
+            "bound_percent": 100.0 * bound,
+            "memory_percent": 100.0 * part,
+            "overhead": outcome.overhead,
+        }));
         progress.suspend(|| match outcome.overhead {
             Some(overhead) => {
                 println!("- {policy}: {overhead:.4} in {part:.3} of the live peak (bound {bound:.3})")
@@ -125,7 +146,12 @@ fn offload_only(replay: &Replay<'_>, score: &mut Score, progress: &ProgressBar) 
 }
 
 /// How much longer a step takes with more memory, at the most; and the budgets at which it takes longer at all.
-fn grid(replay: &Replay<'_>, title: &str, (offload, recompute): (bool, bool), progress: &ProgressBar) {
+fn grid(
+    replay: &Replay<'_>,
+    [log, title, method]: [&str; 3],
+    (offload, recompute): (bool, bool),
+    (score, progress): (&mut Score, &ProgressBar),
+) {
     let mut least = (f64::INFINITY, 0);
     let (mut slower, mut most) = (Vec::new(), 1.0f64);
     for percent in GRID {
@@ -133,6 +159,14 @@ fn grid(replay: &Replay<'_>, title: &str, (offload, recompute): (bool, bool), pr
         let budget_bytes = (replay.live_peak_bytes() as f64 * f64::from(percent) / 100.0) as usize;
         let settings = Settings { offload, recompute, ..Settings::new(budget_bytes) };
         let outcome = replay.run(&settings).expect("the program is checked");
+        score.cells.push(json!({
+            "table": "Logs, one budget after the other",
+            "program": log,
+            "method": method,
+            "policy": Policy::Auto.name(),
+            "budget_percent": percent,
+            "overhead": outcome.overhead,
+        }));
         let overhead = outcome.overhead.unwrap_or(f64::INFINITY);
         if overhead < least.0 {
             least = (overhead, percent);
@@ -160,15 +194,17 @@ fn replay_log(folder: &Path, log: &Log, options: &Options, score: &mut Score, pr
     progress.suspend(|| println!("\n## {}", log.name));
     if options.grid {
         progress.suspend(|| println!());
-        grid(&replay, "Recompute only", (false, true), progress);
-        grid(&replay, "Offload and recompute", (true, true), progress);
-        grid(&replay, "Offload only", (true, false), progress);
+        grid(&replay, [log.name, "Recompute only", RECOMPUTE], (false, true), (score, progress));
+        grid(&replay, [log.name, "Offload and recompute", BOTH], (true, true), (score, progress));
+        grid(&replay, [log.name, "Offload only", OFFLOAD], (true, false), (score, progress));
         return;
     }
-    table(&replay, "Recompute only", (false, true), &log.recompute, (score, progress));
-    table(&replay, "Offload and recompute, 12.5 GB/s each way", (true, true), &log.both, (score, progress));
+    let names = [log.name, "Recompute only", RECOMPUTE];
+    table(&replay, names, (false, true), &log.recompute, (score, progress));
+    let names = [log.name, "Offload and recompute, 12.5 GB/s each way", BOTH];
+    table(&replay, names, (true, true), &log.both, (score, progress));
     progress.suspend(|| println!("\n### Offload only, 12.5 GB/s each way\n"));
-    offload_only(&replay, score, progress);
+    offload_only(&replay, log.name, score, progress);
 }
 
 fn main() {
@@ -188,4 +224,5 @@ fn main() {
         progress.suspend(|| println!("\n{score}"));
     }
     progress.finish_and_clear();
+    options.output.write(score.cells);
 }

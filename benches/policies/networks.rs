@@ -13,7 +13,7 @@ use indicatif::ProgressBar;
 
 use crate::known::{Known, PERCENTS};
 use crate::score::Score;
-use crate::{LINK, head, row};
+use crate::{BOTH, LINK, head, row};
 
 type Training = Autodiff<Overcommit>;
 
@@ -69,17 +69,21 @@ pub fn run(only: &str, score: &mut Score, progress: &ProgressBar) {
             train(network, batch, policy, budget_bytes).map(|(step_ns, _)| step_ns as f64 / base_ns as f64)
         };
         let all = Policy::ALL.map(|policy| (policy, PERCENTS.map(|percent| overhead(policy, percent))));
+        let program = format!("{network}, batch {batch}");
         for (policy, overheads) in &all {
             progress.suspend(|| row(policy.name(), *overheads));
+            score.row(["Networks", &program, BOTH, policy.name()], *overheads);
         }
-        for column in 0..PERCENTS.len() {
+        let mut others = [None; PERCENTS.len()];
+        for (column, best) in others.iter_mut().enumerate() {
             let of = |wanted: bool| {
                 all.iter()
                     .filter(move |(policy, _)| policy.is_lossless() && (*policy == Policy::Auto) == wanted)
                     .filter_map(move |(_, row)| row[column])
             };
-            let best = of(false).reduce(f64::min).map_or(Known::Infeasible, Known::Overhead);
-            score.count(of(true).next(), Some(best));
+            *best = of(false).reduce(f64::min);
+            score.count(of(true).next(), Some(best.map_or(Known::Infeasible, Known::Overhead)));
         }
+        score.row(["Networks", &program, BOTH, "best other, lossless"], others);
     }
 }

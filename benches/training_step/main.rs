@@ -13,6 +13,8 @@ mod learner;
 #[path = "../../examples/deeper_than_memory/model.rs"]
 mod model;
 mod networks;
+#[path = "../support/results.rs"]
+mod results;
 
 use std::time::{Duration, Instant};
 
@@ -20,9 +22,11 @@ use burn::backend::{Autodiff, Flex, NdArray};
 use burn::tensor::backend::AutodiffBackend;
 use burn_overcommit::{Config, Overcommit, OvercommitDevice, configure};
 use clap::Parser;
+use serde_json::json;
 
 use crate::data::{Batch, Digits};
 use crate::learner::Learner;
+use crate::results::Output;
 
 const BATCH: usize = 32;
 const SEED: u64 = 42;
@@ -36,6 +40,8 @@ struct Options {
     /// Only networks whose name contains this.
     #[arg(long, default_value = "")]
     network: String,
+    #[command(flatten)]
+    output: Output,
     /// Passed by cargo.
     #[arg(long, hide = true)]
     bench: bool,
@@ -99,6 +105,7 @@ fn main() {
     });
     let flex = steps::<Autodiff<Flex>>(&Default::default());
     let ndarray = steps::<Autodiff<NdArray>>(&Default::default());
+    let mut cells = Vec::new();
     let others = unfused.into_iter().zip(flex).zip(ndarray);
     for ((name, ours), (((_, unfused), (_, flex)), (_, ndarray))) in fused.into_iter().zip(others) {
         if !name.contains(&options.network) {
@@ -106,8 +113,20 @@ fn main() {
         }
         let times = medians(&mut [ours, unfused, flex, ndarray], options.steps.max(1));
         let [ours, others @ ..] = [0, 1, 2, 3].map(|which| milliseconds(times[which]));
+        let [unfused, flex, ndarray] = others;
+        cells.push(json!({
+            "network": name,
+            "overcommit_ms": ours,
+            "unfused_ms": unfused,
+            "flex_ms": flex,
+            "ndarray_ms": ndarray,
+            "overcommit_to_unfused_ratio": ours / unfused,
+            "overcommit_to_flex_ratio": ours / flex,
+            "overcommit_to_ndarray_ratio": ours / ndarray,
+        }));
         let columns = [ours].into_iter().chain(others).chain(others.map(|other| ours / other));
         let columns: String = columns.map(|column| format!("{column:12.2}")).collect();
         println!("{name:26}{columns}");
     }
+    options.output.write(cells);
 }
