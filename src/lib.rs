@@ -40,3 +40,15 @@ pub use policy::Policy;
 pub use pool::Sabotage;
 pub use runtime::{Reads, configure, note, recording, reset_stats, stats};
 pub use stats::{Counters, PlanningState, Stats};
+
+/// The code in the guide compiles and runs.
+#[cfg(doctest)]
+mod guide {
+    #[cfg(feature = "autodiff")]
+    #[doc = include_str!("../docs/guide/autodiff.md")]
+    mod autodiff {}
+    #[doc = include_str!("../docs/guide/prediction.md")]
+    mod prediction {}
+    #[doc = include_str!("../docs/guide/settings.md")]
+    mod settings {}
+}
