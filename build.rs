@@ -48,6 +48,7 @@ mod host {
 
     /// One build per instruction set; the host engine chooses when it starts.
     pub fn compile() {
+        println!("cargo::rerun-if-env-changed=DOCS_RS");
         let files = super::sources(&["cu"]);
         let has_v3 = std::env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64");
         // Where there is a better build, this one is for processors of before 2013 alone.
@@ -78,6 +79,10 @@ mod host {
     }
 
     fn build(files: &[PathBuf], suffix: &str, level: u32, instruction_set: Option<&str>) {
+        // Documentation takes the declarations alone, and docs.rs, which sets this, need not have a C++ compiler.
+        if std::env::var_os("DOCS_RS").is_some() {
+            return;
+        }
         let mut build = cc::Build::new();
         build
             .cpp(true)

@@ -39,3 +39,15 @@ pub use op::FloatFormat;
 pub use plan::{Held, Plan, Run, plan};
 pub use runtime::{configure, note, recording, reset_stats, stats};
 pub use stats::{Counters, PlanningState, Stats};
+
+/// The code in the guide compiles and runs.
+#[cfg(doctest)]
+mod guide {
+    #[cfg(feature = "autodiff")]
+    #[doc = include_str!("../docs/guide/autodiff.md")]
+    mod autodiff {}
+    #[doc = include_str!("../docs/guide/prediction.md")]
+    mod prediction {}
+    #[doc = include_str!("../docs/guide/settings.md")]
+    mod settings {}
+}

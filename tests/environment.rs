@@ -94,11 +94,11 @@ fn a_misspelt_device_is_refused_with_those_that_there_are() {
     }
 }
 
-/// README.md shows the table that the program has.
+/// The guide shows the table that the program has.
 #[test]
-fn the_readme_lists_the_variables() {
-    let readme = include_str!("../README.md");
+fn the_guide_lists_the_variables() {
+    let guide = include_str!("../docs/guide/settings.md");
     for (_, name, _, _) in VARIABLES {
-        assert!(readme.contains(&format!("`{name}`")), "{name} is not in README.md");
+        assert!(guide.contains(&format!("`{name}`")), "{name} is not in docs/guide/settings.md");
     }
 }

@@ -88,15 +88,9 @@ impl Fusion {
     }
 }
 
-<<<<<<< HEAD
 /// Recomputing may take so many times as long as moving if host memory should be saved. A larger factor saves hardly more host
 /// memory, and with a quarter of it much more is taken (measured by `benches/host_memory`).
 const MAX_RECOMPUTE_FACTOR: u64 = 16;
-=======
-/// How many times as long it may take to recompute than to move, where host memory is to be spared: with more, hardly less of it is
-/// taken, and with a quarter of that much more (`cargo bench --bench host_memory`).
-const OUT_OF_PROPORTION: u64 = 16;
->>>>>>> results
 
 impl Default for EvictionMethods {
     fn default() -> Self {
