@@ -79,8 +79,7 @@ pub fn layer_counts(device: &OvercommitDevice) -> Result<Option<planner::LayerCo
 }
 
 /// The fraction of zeros in each result of a rectifier or max-pool, as [`Config::sparsity`](crate::Config::sparsity)
-/// takes them,
-/// once the program's iteration is known as for [`learned`]. For the comparison with Gist's paper.
+/// takes them, once the program's iteration is known as for [`learned`]. For the comparison with Gist's paper.
 #[doc(hidden)]
 pub fn sparsity(device: &OvercommitDevice) -> Result<Option<Vec<f64>>, Error> {
     Ok(learned(device)?.and_then(|(log, period)| planner::sparsity(&log, period)))
