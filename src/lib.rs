@@ -9,6 +9,7 @@ mod config;
 mod device;
 pub mod engine;
 mod error;
+mod fusion;
 pub mod liveness;
 pub mod op;
 mod plan;

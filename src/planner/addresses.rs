@@ -88,7 +88,8 @@ impl Planner<'_> {
     /// A trial with unbounded addresses and at most so many bytes in blocks.
     fn run_unbounded(&self, limit_bytes: usize, schedule: &Arc<Schedule>) -> Option<Trial> {
         let budget_bytes = self.settings.whole_pages(self.settings.budget_bytes);
-        let settings = Settings { unbounded_addresses: true, ..self.settings.with_less(budget_bytes - limit_bytes) };
+        let settings =
+            Settings { unbounded_addresses: true, ..self.settings.with_less(budget_bytes - limit_bytes) };
         Planner { settings: &settings, ..*self }.run(Some(schedule))
     }
 

@@ -43,4 +43,3 @@ pub use reactive::{Candidate, CostModel, EvictionCosts, Reactive};
 pub use rules::rule;
 pub use superneurons::paper_figures::LayerCounts;
 pub use superneurons::superneurons_recomputes;
-

@@ -68,7 +68,9 @@ mod tests {
 
     #[test]
     fn the_cheaper_way_is_taken() {
-        let how = |move_ns, rematerialize_ns| WeightedRule::default().how(EvictionCosts { move_ns, rematerialize_ns });
+        let how = |move_ns, rematerialize_ns| {
+            WeightedRule::default().how(EvictionCosts { move_ns, rematerialize_ns })
+        };
         assert_eq!(how(Some(100), Some(99)), Some(Eviction::Drop));
         assert_eq!(how(Some(100), Some(100)), Some(Eviction::Offload));
         assert_eq!(how(Some(100), None), Some(Eviction::Offload));

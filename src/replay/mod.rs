@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::op::{Dtype, Facts, Traced, Work};
 use crate::plan::BOUNDLESS_BYTES;
 use crate::runtime::{self, Tensor, configure, recording, reset_stats, stats};
-use crate::schedule::Log;
+use crate::schedule::RequestLog;
 use crate::trace::{Event, Made, Program, Recording};
 use crate::{OvercommitDevice, Policy, SimProfile, Stats};
 use bound::Timeline;
@@ -218,7 +218,7 @@ impl<'a> Replay<'a> {
 
     /// The requests of one iteration, logged over as many iterations as that takes, with all the memory that they
     /// need.
-    fn learned(&self) -> Result<Option<(Log, usize)>, Error> {
+    fn learned(&self) -> Result<Option<(RequestLog, usize)>, Error> {
         let boundless = self.config(&Settings::new(BOUNDLESS_BYTES)).planning(Planning::Off);
         configure(&self.device, boundless)?;
         let mut tensors = Tensors::new();

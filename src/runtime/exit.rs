@@ -1,35 +1,38 @@
-//! Recording a process from outside: with `OVERCOMMIT_TRACE` set, the first device that it uses is recorded, and the trace
-//! is written when the process ends.
+//! Recording a process without changing it: with `OVERCOMMIT_TRACE` set, the first device that the process uses is recorded,
+//! and the trace is written when the process ends.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use super::registry;
 use crate::OvercommitDevice;
 use crate::config::Variable;
 use crate::engine;
 use crate::error::Error;
+use crate::trace::Recording;
 
-/// What is recorded, and where it goes.
-static RECORDED: OnceLock<(OvercommitDevice, PathBuf)> = OnceLock::new();
+/// Takes the recording of a device.
+type TakeRecording = fn(&OvercommitDevice) -> Result<Recording, Error>;
 
-/// Whether this device is the one to record.
+/// The device that is recorded, how its recording is taken, and the file that it goes to.
+static RECORDED: OnceLock<(OvercommitDevice, TakeRecording, PathBuf)> = OnceLock::new();
+
+/// Whether this device is the one to record. If so, its recording is taken when the process ends.
 ///
 /// # Errors
-/// A file that cannot be written: better before a long run than after it.
-pub(super) fn is_recorded(device: OvercommitDevice) -> Result<bool, Error> {
+/// A file that cannot be written: it is better to hear of it before a long run than after it.
+pub(super) fn is_recorded(device: OvercommitDevice, take: TakeRecording) -> Result<bool, Error> {
     if RECORDED.get().is_none()
         && let Some(path) = Variable::Trace.read::<PathBuf>()
     {
         let path = writable(path?)?;
-        RECORDED.get_or_init(|| (device, path));
+        RECORDED.get_or_init(|| (device, take, path));
     }
-    Ok(RECORDED.get().is_some_and(|(recorded, _)| *recorded == device))
+    Ok(RECORDED.get().is_some_and(|(recorded, ..)| *recorded == device))
 }
 
-/// The path from the root, since the process may be elsewhere when it ends; what is in the file stays.
+/// The absolute path, since the working directory may be another when the process ends. The file keeps its contents.
 fn writable(path: PathBuf) -> Result<PathBuf, Error> {
     let absolute = std::path::absolute(&path);
     let opened = absolute.and_then(|absolute| {
@@ -43,10 +46,10 @@ fn writable(path: PathBuf) -> Result<PathBuf, Error> {
 
 #[dtor::dtor(unsafe)]
 fn save() {
-    let Some((device, path)) = RECORDED.get() else { return };
-    let result = registry::recording(device).map_err(|error| error.to_string());
+    let Some((device, take, path)) = RECORDED.get() else { return };
+    let result = take(device).map_err(|error| error.to_string());
     if let Err(error) = result.and_then(|recording| recording.save(path).map_err(|error| error.to_string())) {
-        // Not `eprintln`, which panics where nobody listens any more.
+        // Not `eprintln`, which panics if standard error is closed.
         let _ = writeln!(io::stderr(), "{}: {error}", Variable::Trace.name());
         engine::fail_process();
     }

@@ -1,9 +1,10 @@
-//! One runtime per device, made at its first use.
+//! The runtime of each device, which is made at the device's first use.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
-use super::Runtime;
+use super::device::Runtime;
+use super::exit;
 use crate::config::Config;
 use crate::engine::Engine;
 #[cfg(feature = "cuda")]
@@ -18,7 +19,7 @@ use crate::{OvercommitDevice, Stats};
 
 static RUNTIMES: LazyLock<RwLock<HashMap<OvercommitDevice, Arc<Runtime>>>> = LazyLock::new(RwLock::default);
 
-/// The device's runtime; at first use made from the environment and the defaults.
+/// The device's runtime. At first use it is made from the environment and the defaults.
 pub(super) fn runtime(device: &OvercommitDevice) -> Result<Arc<Runtime>, Error> {
     if let Some(runtime) = RUNTIMES.read().unwrap_or_else(PoisonError::into_inner).get(device) {
         return Ok(runtime.clone());
@@ -49,7 +50,7 @@ pub fn configure(device: &OvercommitDevice, config: Config) -> Result<(), Error>
     configure_with_engine(device, config, |engine| engine)
 }
 
-/// [`configure`] with something around the engine: for tests that make it fail.
+/// [`configure`] with a wrapper around the engine, for tests that make the engine fail.
 #[doc(hidden)]
 pub fn configure_with_engine(
     device: &OvercommitDevice,
@@ -62,7 +63,7 @@ pub fn configure_with_engine(
         if storages > 0 {
             return Err(Error::InUse { device: *device, storages });
         }
-        // What it still has mapped is not to be missing from what the new one finds free.
+        // The new runtime is to find the memory free that the old one still has mapped.
         if runtime.wait_for_all().is_ok() {
             runtime.lock().pool.give_back();
         }
@@ -71,29 +72,29 @@ pub fn configure_with_engine(
     Ok(())
 }
 
-/// What the device's memory holds and held since its first use.
+/// What the device's memory holds now, and what it held since the device's first use.
 ///
 /// # Errors
 /// A device that this build cannot run.
 pub fn stats(device: &OvercommitDevice) -> Result<Stats, Error> {
-    Ok(runtime(device)?.settled_as_far_as_can_be()?.pool.stats())
+    Ok(runtime(device)?.settled_where_memory_allows()?.pool.stats())
 }
 
-/// Storages that an op or a read holds in place: none between them. For tests.
+/// How many storages an op or a read pins: none between calls. For tests.
 #[doc(hidden)]
 pub fn pinned_storages(device: &OvercommitDevice) -> Result<usize, Error> {
     Ok(runtime(device)?.all_settled()?.pool.pinned_storages())
 }
 
-/// The number of the op at which the most device memory was in use, and what was resident after the op that the
-/// configuration names.
+/// The number of the op at which the most device memory was in use, and the storages that were resident after the op that
+/// the configuration names.
 pub(crate) fn portrait(device: &OvercommitDevice) -> Result<(u64, Residents), Error> {
     let runtime = runtime(device)?;
     let front = runtime.all_settled()?;
     Ok((front.pool.peak_op(), front.pool.portrait().clone()))
 }
 
-/// What happened on a device since its first use, or since this was last asked. Waits for all work.
+/// What happened on a device since its first use, or since the last call of this function. Waits for all work.
 ///
 /// ```
 /// use burn::tensor::Tensor;
@@ -121,7 +122,7 @@ pub fn recording(device: &OvercommitDevice) -> Result<Recording, Error> {
 /// # Errors
 /// A device that this build cannot run.
 pub fn reset_stats(device: &OvercommitDevice) -> Result<(), Error> {
-    runtime(device)?.settled_as_far_as_can_be()?.pool.reset_stats();
+    runtime(device)?.settled_where_memory_allows()?.pool.reset_stats();
     Ok(())
 }
 
@@ -133,7 +134,7 @@ fn start(
     let engine = wrap(engine(device, &config)?);
     let supply = config.supply();
     let mut settings = config.resolve(engine.props())?;
-    settings.record |= super::exit::is_recorded(device)?;
+    settings.record |= exit::is_recorded(device, recording)?;
     settings.log(
         log::Level::Info,
         format_args!(

@@ -1,10 +1,7 @@
-//! Checkpointed scopes: what a thread's ops make inside is recomputed first, apart from results.
+//! Checkpointed scopes: values that a thread makes inside of one are recomputed first, except for its results.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
-
-use super::Tensor;
-use crate::error::Error;
 
 thread_local! {
     /// How many scopes this thread is in.
@@ -16,8 +13,8 @@ pub(super) fn depth() -> u32 {
     DEPTH.get()
 }
 
-/// What this thread's ops make while this exists is dropped before other storages leave device memory, where a recipe
-/// brings it back. Scopes may be nested.
+/// Storages that this thread's ops make while this exists are dropped before any other storage leaves device memory, if a
+/// recipe can rematerialize them. Scopes may be nested.
 #[derive(Debug)]
 pub struct Scope(PhantomData<*const ()>);
 
@@ -33,15 +30,6 @@ impl Drop for Scope {
     fn drop(&mut self) {
         DEPTH.set(DEPTH.get() - 1);
     }
-}
-
-/// The tensor is a result of the scope that this thread was in until now: it counts as made outside of it.
-///
-/// # Errors
-/// What makes it waited until now, and failed.
-pub fn keep_result(tensor: &Tensor) -> Result<(), Error> {
-    tensor.runtime().settled([tensor])?.pool.keep_result(tensor.id(), depth());
-    Ok(())
 }
 
 #[cfg(test)]

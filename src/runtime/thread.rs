@@ -1,9 +1,9 @@
-//! Which thread submits. Each has a number while it lives, the smallest that no other has: so the loaders of one epoch go on
-//! where those of the one before have ended.
+//! Numbers of threads. A thread that submits has one while it lives, the smallest that no other has. So the data loaders
+//! of one epoch get the numbers, and the request logs, of those of the epoch before.
 
 use std::sync::{Mutex, PoisonError};
 
-/// By number, whether a thread has it.
+/// For each number, whether a thread has it.
 static TAKEN: Mutex<Vec<bool>> = Mutex::new(Vec::new());
 
 /// A number, until its thread ends.
@@ -32,7 +32,7 @@ thread_local! {
     static NUMBER: Number = Number::take();
 }
 
-/// This thread's number. One that has given it back, since it ends, counts as the first.
+/// This thread's number. A thread that is ending and has given its number back counts as number 0.
 pub(super) fn number() -> usize {
     NUMBER.try_with(|number| number.0).unwrap_or(0)
 }
@@ -45,9 +45,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_that_live_together_have_numbers_of_their_own() {
+    fn threads_that_live_together_have_different_numbers() {
         let own = number();
-        assert_eq!(number(), own, "it stays");
+        assert_eq!(number(), own, "a thread keeps its number");
         let barrier = Barrier::new(8);
         let numbers = thread::scope(|scope| {
             let meet = || {
@@ -65,8 +65,8 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_again() {
-        // Other tests' threads take numbers too, but far fewer.
+    fn numbers_are_used_again() {
+        // Threads of other tests take numbers too, but far fewer.
         let most = (0..500).map(|_| thread::spawn(number).join().unwrap()).max();
         assert!(most.unwrap() < 400, "{most:?}");
     }

@@ -16,4 +16,4 @@ pub use interval::{Interval, IntervalId, ScheduledInterval};
 pub use iteration::{AlgorithmChoice, Schedule, ScheduledOp};
 pub use layout::{BlockPlacement, Layout, PlannedBlock};
 pub use prefetch::{MAX_PREFETCH_DISTANCE, PrefetchDistance};
-pub use requests::{InitialStorage, PlanId, Request, RequestLog, RequestLog as Log, StreamId};
+pub use requests::{InitialStorage, PlanId, Request, RequestLog, StreamId};

@@ -9,7 +9,7 @@ use crate::liveness::NextUse;
 use crate::pool::Pool;
 use crate::pool::follow::intervals::of_op;
 use crate::pool::remat::ids::StorageId;
-use crate::schedule::{ScheduleOutcome, Eviction, IntervalId, PlanId, Schedule, StreamId};
+use crate::schedule::{Eviction, IntervalId, PlanId, Schedule, ScheduleOutcome, StreamId};
 
 impl Pool {
     /// Does as a schedule says when a stream is where it says; `before_first`: the next op is its first.
@@ -161,7 +161,7 @@ mod tests {
     use crate::OvercommitDevice;
     use crate::config::Config;
     use crate::engine::sim::{SimEngine, profiles};
-    use crate::schedule::{Interval, EvictionOrder};
+    use crate::schedule::{EvictionOrder, Interval};
 
     #[test]
     fn intervals_of_a_schedule_end_with_it() {

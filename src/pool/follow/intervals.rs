@@ -10,7 +10,7 @@ use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::recipe::Graph;
 use crate::pool::remat::storage::Storage;
 use crate::pool::submit::Submitter;
-use crate::schedule::{ScheduleOutcome, Eviction, Interval, IntervalId, Schedule};
+use crate::schedule::{Eviction, Interval, IntervalId, Schedule, ScheduleOutcome};
 
 /// Scheduled evictions that no op needed yet; more are forgotten, the oldest first.
 const MOST_DUE: usize = 256;

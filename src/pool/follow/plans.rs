@@ -9,7 +9,7 @@ use crate::policy::Reactive;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::{Storage, Storages};
 use crate::schedule::{
-    AlgorithmChoice, ScheduleOutcome, Eviction, Interval, IntervalId, Cursor, PlanId, RecentOps, Schedule,
+    AlgorithmChoice, Cursor, Eviction, Interval, IntervalId, PlanId, RecentOps, Schedule, ScheduleOutcome,
     ScheduledInterval, StreamId,
 };
 

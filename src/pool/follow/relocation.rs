@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::remat::ids::StorageId;
-use crate::schedule::{Layout, BlockPlacement};
+use crate::schedule::{BlockPlacement, Layout};
 
 impl Pool {
     /// Moves what is resident when an iteration begins to where the plan has it. Where something cannot be now, it is tried

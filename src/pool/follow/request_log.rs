@@ -11,7 +11,7 @@ use crate::pool::memory::tiers::Memory;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::recipe::Graph;
 use crate::pool::remat::storage::{Storage, TierCopy};
-use crate::schedule::{Request, InitialStorage, RequestLog, PlanId, StreamId};
+use crate::schedule::{InitialStorage, PlanId, Request, RequestLog, StreamId};
 
 /// Ops of a log at the most: twice the longest iteration that is recognised.
 const MOST_OPS: usize = 1 << 19;

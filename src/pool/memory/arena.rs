@@ -8,7 +8,7 @@ use super::block::Block;
 use super::layout_cursor::Guide;
 use crate::engine::{ALIGN_BYTES, Engine, EngineError, Span, Tier, aligned};
 use crate::pool::submit::Pending;
-use crate::schedule::{IntervalId, Layout, BlockPlacement};
+use crate::schedule::{BlockPlacement, IntervalId, Layout};
 use crate::trace::{Event, Journal};
 
 /// All memory of one tier.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::schedule::{IntervalId, Layout, BlockPlacement};
+use crate::schedule::{BlockPlacement, IntervalId, Layout};
 
 /// A place in a layout: the blocks that the op under way has still to take.
 ///

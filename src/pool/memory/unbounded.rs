@@ -85,7 +85,13 @@ impl AddressSpace for Endless {
     }
 
     /// No address can be chosen.
-    fn allocate_at(&mut self, _: &dyn Engine, _: &BlockPlacement, _: usize, _: Room) -> Result<Placed, EngineError> {
+    fn allocate_at(
+        &mut self,
+        _: &dyn Engine,
+        _: &BlockPlacement,
+        _: usize,
+        _: Room,
+    ) -> Result<Placed, EngineError> {
         Ok(None)
     }
 

@@ -201,7 +201,8 @@ fn a_page_is_given_away_with_the_work_on_it_and_not_its_neighbours() {
     // The two become one free range.
     model.paged.free(blocks[0], work(1));
     model.paged.free(blocks[1], work(9));
-    let first = model.paged.allocate_at(&*engine, &BlockPlacement::At(0), page_bytes, ROOM).expect("nothing fails");
+    let first =
+        model.paged.allocate_at(&*engine, &BlockPlacement::At(0), page_bytes, ROOM).expect("nothing fails");
     assert_eq!(first.map(|(_, pending)| pending), Some(work(1)));
 }
 

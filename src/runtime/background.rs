@@ -1,4 +1,5 @@
-//! Planning beside the program: one thread plans while no other has anything to do, another hands on what it finds.
+//! Planning in the background: one thread plans, with rests and only while cores are idle, and another offers the
+//! schedules to the device.
 
 use std::io;
 use std::sync::{Arc, mpsc};
@@ -6,36 +7,51 @@ use std::thread;
 
 use thread_priority::ThreadPriority;
 
-use super::Runtime;
 use crate::config::Settings;
 use crate::engine::{Engine, Props};
 use crate::planner::{self, PlanRequest};
-use crate::schedule::Log;
+use crate::schedule::{RequestLog, Schedule};
 
-/// For how many times as long as it works the planner rests: the program is to lose little time by it.
-const RESTS: u32 = 4;
+/// The planner's throttle: it rests this many times as long as it works, so that the program loses little time to it.
+const THROTTLE_REST_RATIO: u32 = 4;
 
-/// Plans an iteration until there is nothing better to find, or the device is no longer used.
-pub(super) fn plan(runtime: &Arc<Runtime>, settings: Settings, log: Log, period: usize) -> io::Result<()> {
-    let (engine, runtime) = (runtime.engine.clone(), Arc::downgrade(runtime));
-    let (plan, stream) = (log.plan, log.stream);
-    let device = runtime.clone();
+/// An iteration to plan, and the device to plan it for.
+pub struct PlanningTask {
+    /// The device's engine.
+    pub engine: Arc<dyn Engine>,
+    /// The pool's settings.
+    pub settings: Settings,
+    /// The program's request log.
+    pub log: RequestLog,
+    /// How many ops the iteration has.
+    pub period: usize,
+}
+
+/// Plans an iteration until there is nothing better to find, or until the plan is no longer wanted. Offers each schedule that
+/// is better than those before, until an offer is refused.
+pub fn plan(
+    task: PlanningTask,
+    is_wanted: impl Fn() -> bool + Send + 'static,
+    offer: impl Fn(Arc<Schedule>) -> bool + Send + 'static,
+) -> io::Result<()> {
     let (found, schedules) = mpsc::channel();
     spawn("overcommit-planner", move || {
         give_way();
+        let PlanningTask { engine, settings, log, period } = task;
         let (log, props) = as_measured(&log, &*engine, &settings);
-        // The device is given back when the program is done with it, though this may go on.
+        // The device is given back when the program is done with it, even if planning goes on.
         drop(engine);
-        let request = PlanRequest { log: &log, period, props: &props, settings: &settings, throttle: RESTS };
-        planner::plan(&request, |schedule| {
-            device.strong_count() > 0 && found.send(Arc::new(schedule)).is_ok()
-        });
+        let throttle = THROTTLE_REST_RATIO;
+        let request = PlanRequest { log: &log, period, props: &props, settings: &settings, throttle };
+        planner::plan(&request, |schedule| is_wanted() && found.send(Arc::new(schedule)).is_ok());
     })?;
-    // The planner may be kept from going on at any time, and the program would wait for what it has locked.
+    // Another thread offers: the system may stop the planner for any time, and the program would wait for a lock that it
+    // holds.
     spawn("overcommit-plans", move || {
         for schedule in schedules {
-            let Some(runtime) = runtime.upgrade() else { return };
-            runtime.lock().pool.follow(plan, schedule, stream, false);
+            if !offer(schedule) {
+                return;
+            }
         }
     })
 }
@@ -44,8 +60,8 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name(name.into()).spawn(work).map(drop)
 }
 
-/// From now on this thread runs where no other would, if there are cores for that: a thread that merely has the least priority still
-/// delays others by whole slices of time, where those that wait for each other let it run in between.
+/// From now on this thread runs only on cores that no other thread wants, if there are several. The lowest priority alone
+/// would not do: such a thread runs whenever others wait for each other, and then delays them by a whole time slice.
 fn give_way() {
     let _ = ThreadPriority::Min.set_for_current();
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -57,8 +73,8 @@ fn give_way() {
     }
 }
 
-/// What is planned, and for what device, with the times that were measured: what a plan made beside the program goes by.
-fn as_measured(log: &Log, engine: &dyn Engine, settings: &Settings) -> (Log, Props) {
+/// The log and the device with measured times in place of predicted ones, which a plan in the background goes by.
+fn as_measured(log: &RequestLog, engine: &dyn Engine, settings: &Settings) -> (RequestLog, Props) {
     let (log, [predicted_ns, measured_ns]) = log.as_measured();
     let props = engine.props();
     let link_bytes_per_second = engine.measured_link().unwrap_or(props.link_bytes_per_second);
@@ -79,7 +95,7 @@ mod tests {
     use thread_priority::{NormalThreadSchedulePolicy, ThreadSchedulePolicy, thread_schedule_policy};
 
     #[test]
-    fn a_thread_that_gives_way_runs_when_others_do_not() {
+    fn a_thread_that_gives_way_has_the_idle_policy() {
         let policy = std::thread::spawn(|| {
             super::give_way();
             thread_schedule_policy().unwrap()

@@ -1,0 +1,45 @@
+//! Runs of elementwise ops, which are fused into few ops.
+//!
+//! A thread's elementwise ops on floats of one shape and type are not submitted at once. Each returns a *promise*, a
+//! handle without a storage, and joins the thread's *run*. When the run ends, steps whose results nobody needs are left
+//! out, and the others are submitted as few `Op::Fused`: programs of at most 16 steps, 8 inputs, 4 outputs and 8
+//! scalars, by value in the op. Scalars are stored outside of the steps, so that a scalar that changes from one training
+//! step to the next makes no new instruction. To the pool a fused op is an op like any other.
+//!
+//! - *A run ends* after 16 ops; at an op that does not belong to it, a read, or anything else that the program asks of
+//!   the device; in another checkpointed scope; and when another thread needs one of its promises. All of this follows
+//!   from program order, not from time or free memory.
+//! - *Which steps become one op* is decided in [`partition`]. A step that stays alone is submitted as the op that the
+//!   program asked for. [`reduction`] describes the sums and means that a run can end in. The gradient of a
+//!   convolution's input waits in the place of a run ([`deferred`]).
+//! - *A small op* that reads nothing of the run and has at most a sixteenth of its bytes is submitted before it: what
+//!   a norm computes for each channel does not end the run over its image.
+//! - *The budget* allows a fused op what its steps need. Where the fused op as a whole does not fit, its steps run one
+//!   by one, by the same kernel. So the smallest budget is that of the steps, and an op that does not fit by itself is
+//!   refused by the call that asks for it.
+//! - *A run holds its inputs.* An input that the program drops meanwhile is consumed by the last op that reads it,
+//!   through whichever views it was read before. So a step takes no more memory in a run than by itself.
+//! - *An error* of the engine, or of a full host tier, comes with the call that ends the run. Steps that were not
+//!   submitted go on waiting with their inputs. They are tried again when the run next ends, unless their handles are
+//!   gone by then.
+//! - *The bits* are those of the ops by themselves: each step rounds to the element type (`kernels/fused.cu`, which
+//!   interprets a program, 256 elements at a time on the host and one on the device). The exception is a NaN's sign on
+//!   the host: a sum of two NaN has that of the first, and the compiler chooses which one is first.
+//! - *No steps* are functions that take many registers, since all programs would pay for them; the gradient of a
+//!   rectifier, which by itself can read signs; clamps, comparisons, masks, casts and integers.
+//! - *The name* of a fused op is `fused`, `fused_sum` or `fused_mean` by what it ends in, or `fused_add` if it adds two
+//!   tensors, which can be the end of a branch, by which layers are found.
+//!
+//! `Config::fusion` turns runs on and off. Without it, a device whose memory is fast for its arithmetic fuses only ops
+//! on whole tensors in order, without reductions. Decision record 38 has the reasons.
+
+mod deferred;
+mod partition;
+mod reduction;
+mod run;
+mod submission;
+mod tensor;
+mod threads;
+
+pub use tensor::{FusionTarget, FusionTensor, TensorMaker};
+pub use threads::{ThreadRuns, fused_sample};

@@ -1,0 +1,255 @@
+//! Which steps of a run become one op; pure. A *region* is the longest beginning of the remaining steps that belong
+//! together, by what they make or by a large tensor that they both read, and that together take no more new memory at
+//! once than one by one.
+
+use arrayvec::ArrayVec;
+
+use crate::op::{MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, MAX_SCALARS, MAX_STEPS};
+
+/// The most steps of a run, the reduction included.
+pub const MAX_RUN_STEPS: usize = MAX_STEPS + 1;
+
+/// The most external tensors of a run: two for each step, and the results of steps that were submitted already.
+pub const MAX_EXTERNALS: usize = 3 * MAX_STEPS;
+
+/// What a step reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepInput {
+    /// The external tensor in this place.
+    External(u8),
+    /// The result of an earlier step.
+    Step(u8),
+}
+
+/// A step of a run, as far as the partition needs it.
+#[derive(Clone, Debug)]
+pub struct PartitionStep {
+    /// What it reads.
+    pub inputs: ArrayVec<StepInput, 2>,
+    /// Whether it has a scalar.
+    pub has_scalar: bool,
+    /// Whether the program holds its result.
+    pub is_held: bool,
+    /// Whether it is the reduction that the program ends in; then its result is small.
+    pub reduces: bool,
+}
+
+/// A tensor that a run reads and does not make.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct External {
+    /// Whether it is at least as large as what a step makes.
+    pub is_large: bool,
+    /// Whether its storage is freed once the run no longer reads it, so that an output can take its memory.
+    pub is_freed: bool,
+}
+
+/// How many of the first steps become one op, at least one: as many as fit a program, belong together, and need no more
+/// new memory at once than one by one.
+///
+/// Steps belong together if one reads the other's result, or if both read the same large tensor. A step that has nothing
+/// to do with those before it does not end the region, since a later step may read results of both.
+pub fn first_region(steps: &[PartitionStep], externals: &[External]) -> usize {
+    let mut region = FusionRegion::new(steps, externals);
+    let mut longest = 1;
+    for end in 1..=steps.len() {
+        if !region.add(end as u8 - 1) {
+            break;
+        }
+        if region.is_connected() && region.saves_memory(end) {
+            longest = end;
+        }
+    }
+    longest
+}
+
+/// The first steps of a run, to which steps are added one by one.
+struct FusionRegion<'a> {
+    steps: &'a [PartitionStep],
+    externals: &'a [External],
+    /// For each step, the last step that reads its result.
+    last_of_step: ArrayVec<Option<u8>, MAX_RUN_STEPS>,
+    /// For each external tensor, the last step that reads it.
+    last_of_external: ArrayVec<Option<u8>, MAX_EXTERNALS>,
+    /// The group of each step in the region. Steps of one group belong together.
+    groups: ArrayVec<u8, MAX_RUN_STEPS>,
+    /// For each large external tensor, the group of the steps that read it.
+    group_of_external: ArrayVec<Option<u8>, MAX_EXTERNALS>,
+    inputs: usize,
+    scalars: usize,
+    /// Large tensors in memory that were not there before the region, if its steps run one by one.
+    new: isize,
+    /// The most of them at any time.
+    max_new: isize,
+}
+
+impl<'a> FusionRegion<'a> {
+    fn new(steps: &'a [PartitionStep], externals: &'a [External]) -> Self {
+        let mut region = FusionRegion {
+            steps,
+            externals,
+            last_of_step: steps.iter().map(|_| None).collect(),
+            last_of_external: externals.iter().map(|_| None).collect(),
+            groups: ArrayVec::new(),
+            group_of_external: externals.iter().map(|_| None).collect(),
+            inputs: 0,
+            scalars: 0,
+            new: 0,
+            max_new: 0,
+        };
+        for (at, step) in (0..).zip(steps) {
+            for &input in &step.inputs {
+                match input {
+                    StepInput::External(place) => region.last_of_external[place as usize] = Some(at),
+                    StepInput::Step(place) => region.last_of_step[place as usize] = Some(at),
+                }
+            }
+        }
+        region
+    }
+
+    /// Adds the next step; returns whether a program can still have as many inputs and scalars as that makes.
+    fn add(&mut self, at: u8) -> bool {
+        let (before, step) = (&self.steps[..at as usize], &self.steps[at as usize]);
+        self.scalars += usize::from(step.has_scalar);
+        self.groups.push(at);
+        let mut freed = 0;
+        for (n, &input) in step.inputs.iter().enumerate() {
+            if step.inputs[..n].contains(&input) {
+                continue;
+            }
+            match input {
+                StepInput::Step(place) => {
+                    self.merge(self.groups[place as usize], at);
+                    let is_temporary = !self.steps[place as usize].is_held;
+                    freed += isize::from(is_temporary && self.last_of_step[place as usize] == Some(at));
+                }
+                StepInput::External(place) => {
+                    let external = self.externals[place as usize];
+                    let is_first = !before.iter().any(|step| step.inputs.contains(&input));
+                    self.inputs += usize::from(is_first);
+                    if external.is_large {
+                        if let Some(group) = self.group_of_external[place as usize] {
+                            self.merge(group, at);
+                        }
+                        self.group_of_external[place as usize] = Some(at);
+                    }
+                    let is_last = self.last_of_external[place as usize] == Some(at);
+                    freed += isize::from(external.is_freed && is_last);
+                }
+            }
+        }
+        // The result takes the memory of an input that the step frees, if there is one.
+        let made = isize::from(!step.reduces);
+        self.max_new = self.max_new.max(self.new + isize::from(freed == 0).min(made));
+        self.new += made - freed;
+        self.inputs <= MAX_FUSED_INPUTS && self.scalars <= MAX_SCALARS
+    }
+
+    /// Merges one group into another.
+    fn merge(&mut self, group: u8, into: u8) {
+        let externals = self.group_of_external.iter_mut().flatten();
+        let groups = self.groups.iter_mut().chain(externals);
+        groups.filter(|other| **other == group).for_each(|other| *other = into);
+    }
+
+    /// Whether all steps belong together.
+    fn is_connected(&self) -> bool {
+        self.groups.iter().all(|group| *group == self.groups[0])
+    }
+
+    /// Whether one op can write the results of the steps before `end`, and needs no more new memory than they do one by
+    /// one.
+    fn saves_memory(&self, end: usize) -> bool {
+        let outlives = |at: usize| {
+            self.steps[at].is_held || self.last_of_step[at].is_some_and(|last| usize::from(last) >= end)
+        };
+        let outputs = (0..end).filter(|&at| outlives(at)).count();
+        let small = self.steps[..end].iter().filter(|step| step.reduces).count();
+        let is_freed = |at: usize| {
+            self.externals[at].is_freed
+                && self.last_of_external[at].is_some_and(|last| usize::from(last) < end)
+        };
+        let in_place = (0..self.externals.len()).any(is_freed);
+        let large = outputs - small;
+        let new = large as isize - isize::from(in_place && large > 0);
+        outputs <= MAX_FUSED_OUTPUTS && new <= self.max_new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::StepInput::{External as E, Step as S};
+    use super::*;
+
+    fn step(inputs: &[StepInput], is_held: bool) -> PartitionStep {
+        PartitionStep { inputs: inputs.iter().copied().collect(), has_scalar: false, is_held, reduces: false }
+    }
+
+    const HELD: External = External { is_large: true, is_freed: false };
+    const FREED: External = External { is_large: true, is_freed: true };
+    const SMALL: External = External { is_large: false, is_freed: false };
+
+    #[test]
+    fn a_chain_is_one_op() {
+        let steps = [step(&[E(0)], false), step(&[S(0), E(1)], false), step(&[S(1)], true)];
+        assert_eq!(first_region(&steps, &[HELD, SMALL]), 3);
+    }
+
+    #[test]
+    fn steps_without_a_common_tensor_stay_apart_unless_a_later_step_reads_both() {
+        let apart = [step(&[E(0)], true), step(&[E(1)], true)];
+        assert_eq!(first_region(&apart, &[HELD; 2]), 1);
+        assert_eq!(first_region(&apart, &[SMALL; 2]), 1);
+        let meets = [step(&[E(0)], false), step(&[E(1)], false), step(&[S(0), S(1)], true)];
+        assert_eq!(first_region(&meets, &[HELD; 2]), 3);
+        let shared = [step(&[E(0)], true), step(&[E(0)], true)];
+        assert_eq!(first_region(&shared, &[HELD]), 2);
+        let shared = [step(&[E(0), E(1)], true), step(&[E(0), E(2)], true)];
+        assert_eq!(first_region(&shared, &[SMALL, HELD, HELD]), 1, "a bias in common is not enough");
+    }
+
+    #[test]
+    fn a_program_has_limited_inputs_outputs_and_scalars() {
+        let chain = |count: u8, scalars: bool| -> Vec<PartitionStep> {
+            let next = |at: u8| if at == 0 { step(&[E(0)], false) } else { step(&[S(at - 1), E(at)], false) };
+            (0..count)
+                .map(|at| PartitionStep { has_scalar: scalars, is_held: at + 1 == count, ..next(at) })
+                .collect()
+        };
+        assert_eq!(first_region(&chain(12, false), &[HELD; 12]), MAX_FUSED_INPUTS);
+        let scalars = |count: u8| -> Vec<PartitionStep> {
+            let next = |at: u8| if at == 0 { step(&[E(0)], false) } else { step(&[S(at - 1)], false) };
+            (0..count).map(|at| PartitionStep { has_scalar: true, ..next(at) }).collect()
+        };
+        let mut steps = scalars(12);
+        steps[11].is_held = true;
+        assert_eq!(first_region(&steps, &[HELD]), MAX_SCALARS);
+        let kept: Vec<PartitionStep> = (0..8).map(|_| step(&[E(0)], true)).collect();
+        assert_eq!(first_region(&kept, &[HELD]), MAX_FUSED_OUTPUTS);
+    }
+
+    #[test]
+    fn a_reduction_ends_the_region_that_it_reads() {
+        let sum = |of: StepInput| PartitionStep { reduces: true, ..step(&[of], true) };
+        assert_eq!(first_region(&[sum(E(0))], &[HELD]), 1);
+        assert_eq!(
+            first_region(&[step(&[E(0), E(1)], true), step(&[S(0)], false), sum(S(1))], &[HELD, SMALL]),
+            3
+        );
+        // Its result counts as no memory.
+        assert_eq!(first_region(&[step(&[E(0)], true), sum(S(0))], &[FREED]), 2);
+        let full = [step(&[E(0)], true), step(&[E(0)], true), step(&[E(0)], true), step(&[E(0)], true)];
+        let with_end: Vec<PartitionStep> = full.into_iter().chain([sum(S(3))]).collect();
+        assert_eq!(first_region(&with_end, &[HELD]), 4, "the reduction is an output too");
+    }
+
+    #[test]
+    fn a_region_takes_no_more_memory_than_its_steps_one_by_one() {
+        // One by one, each result takes the memory of its own input. A single op has both inputs at once.
+        let steps = [step(&[E(0)], true), step(&[S(0), E(1)], true)];
+        assert_eq!(first_region(&steps, &[FREED, FREED]), 1);
+        // A running average that is both stored and used.
+        let steps = [step(&[E(0)], false), step(&[E(1)], false), step(&[S(0), S(1)], true)];
+        assert_eq!(first_region(&steps, &[FREED, HELD]), 3);
+    }
+}

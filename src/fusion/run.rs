@@ -1,0 +1,268 @@
+//! A run: the ops of a thread that wait, and the tensors that they read.
+
+use arrayvec::ArrayVec;
+
+use super::deferred::DeferredGradient;
+use super::partition::StepInput;
+use super::reduction::{FinalReduction, ReducedAxes, WaitingCopy, dims_of_axis, order_of, row_major};
+use super::tensor::{FusionTarget, FusionTensor, Promise, TensorMaker};
+use crate::engine::aligned;
+use crate::op::{Inputs, MAX_SCALARS, MAX_STEPS, Op, Program, Reduce, Scalar, Source, Step, StepKind, View};
+use crate::pool::Pool;
+
+/// An op is submitted before a run if it is this many times smaller.
+const MIN_RATIO_TO_OVERTAKE: usize = 16;
+
+/// An op that waits as a step of a run.
+pub struct WaitingStep<T: FusionTensor> {
+    pub op: Op,
+    pub kind: StepKind,
+    pub scalar: Option<Scalar>,
+    pub inputs: ArrayVec<StepInput, 2>,
+    pub promise: Promise<T>,
+    /// Whether the program held the promise when the run was last about to be submitted.
+    pub is_held: bool,
+}
+
+/// The ops of a thread that are not submitted yet: elementwise ops of one shape and one type of float, and a reduction
+/// or a copy of one of their results; or a deferred gradient alone.
+pub struct FusionRun<T: FusionTensor> {
+    /// What each step makes.
+    pub view: Option<View>,
+    /// How many checkpointed scopes the thread was in.
+    scopes: u32,
+    pub steps: Vec<WaitingStep<T>>,
+    /// The tensors that the steps read and that no step makes; `None` once no step reads them any more.
+    pub externals: Vec<Option<T>>,
+    /// A copy in another order, which waits for a reduction of it. It is submitted last.
+    pub copy: Option<WaitingCopy<T>>,
+    /// The reduction that the run ends in.
+    pub reduction: Option<FinalReduction<T>>,
+    pub deferred: Option<DeferredGradient<T>>,
+}
+
+impl<T: FusionTensor> Default for FusionRun<T> {
+    fn default() -> Self {
+        FusionRun {
+            view: None,
+            scopes: 0,
+            steps: Vec::new(),
+            externals: Vec::new(),
+            copy: None,
+            reduction: None,
+            deferred: None,
+        }
+    }
+}
+
+/// What a step computes, and its scalar, if it has one.
+pub type StepFunction = (StepKind, Option<Scalar>);
+
+/// What an op on these tensors computes as a step of a run, if it can be one.
+pub fn step_function<T: FusionTensor>(op: &Op, tensors: &[T]) -> Option<StepFunction> {
+    let first = tensors.first()?.view();
+    let alike = tensors.iter().all(|tensor| {
+        let view = tensor.view();
+        view.dtype == first.dtype && view.shape() == first.shape()
+    });
+    (alike && first.dtype.is_float() && first.shape().count() > 0).then(|| StepKind::of(op)).flatten()
+}
+
+/// A program of one step. Engines prepare for programs by it.
+pub fn sample() -> Op {
+    let kind = StepKind::Unary(crate::op::Unary::Neg);
+    let step = Step { kind, sources: [Source::Input(0); 2] };
+    Op::Fused { program: Program::new(&[step], &[0], None), scalars: [0; MAX_SCALARS] }
+}
+
+impl<T: FusionTensor> FusionRun<T> {
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        let has_steps = !self.steps.is_empty() || !self.externals.is_empty();
+        !has_steps && self.copy.is_none() && self.reduction.is_none() && self.deferred.is_none()
+    }
+
+    /// How many checkpointed scopes the thread was in.
+    pub fn scopes(&self) -> u32 {
+        self.scopes
+    }
+
+    /// Whether an op that makes this, inside this many scopes, can be the next step.
+    pub fn continues(&self, view: &View, scopes: u32) -> bool {
+        self.view.as_ref() == Some(view) && self.scopes == scopes && self.steps.len() < MAX_STEPS
+    }
+
+    /// Begins anew, with steps that make this, if there are to be any.
+    pub fn begin(&mut self, view: Option<View>, scopes: u32) {
+        debug_assert!(self.is_empty(), "ops that wait are submitted before a run begins");
+        (self.view, self.scopes) = (view, scopes);
+    }
+
+    /// Whether an op that waits here makes the tensor's storage.
+    pub fn promises(&self, tensor: &T) -> bool {
+        let is_copy = self.copy.as_ref().is_some_and(|copy| copy.makes(tensor));
+        let is_deferred = self.deferred.as_ref().is_some_and(|deferred| deferred.makes(tensor));
+        is_copy || is_deferred || self.step_of(tensor).is_some()
+    }
+
+    /// The step that makes the tensor's storage.
+    fn step_of(&self, tensor: &T) -> Option<usize> {
+        self.steps.iter().position(|step| step.promise.is_for(tensor))
+    }
+
+    /// Whether the tensor is a step's result, seen as the step makes it.
+    pub fn has_whole(&self, tensor: &T) -> bool {
+        self.view.as_ref() == Some(tensor.view()) && self.step_of(tensor).is_some()
+    }
+
+    /// An upper bound of [`need_bytes`](FusionRun::need_bytes) that is faster to compute.
+    pub fn max_need_bytes(&self, pool: &Pool, tensors: &[T]) -> usize {
+        let made_bytes = self.view.map_or(0, |view| view.size_bytes());
+        let size_bytes = |tensor: &T| tensor.try_id().map_or(made_bytes, |id| pool.size_bytes(id));
+        aligned(made_bytes) + tensors.iter().map(size_bytes).map(aligned).sum::<usize>()
+    }
+
+    /// Device memory that an elementwise op on these tensors needs at once if it is submitted by itself.
+    pub fn need_bytes(&self, pool: &Pool, tensors: &[T]) -> usize {
+        let made = View::contiguous(tensors[0].view().dtype, *tensors[0].view().shape());
+        let size_bytes = |tensor: &T| tensor.try_id().map_or(made.size_bytes(), |id| pool.size_bytes(id));
+        let is_new = |at: &usize| !tensors[..*at].iter().any(|other| other.is_same_storage(&tensors[*at]));
+        let read: usize = (0..tensors.len()).filter(is_new).map(|at| aligned(size_bytes(&tensors[at]))).sum();
+        let in_place = tensors.iter().any(|tensor| {
+            let own = tensors.iter().filter(|other| other.is_same_storage(tensor)).count();
+            let seen_whole =
+                tensors.iter().all(|other| !other.is_same_storage(tensor) || *other.view() == made);
+            seen_whole
+                && size_bytes(tensor) == made.size_bytes()
+                && tensor.handles() == own + self.externals_of(tensor).count()
+        });
+        read + if in_place { 0 } else { aligned(made.size_bytes()) }
+    }
+
+    /// Takes an op in as the next step; returns the promise of its result.
+    pub fn push(
+        &mut self,
+        maker: &T::Maker,
+        op: Op,
+        (kind, scalar): StepFunction,
+        tensors: impl Iterator<Item = T>,
+    ) -> T {
+        let promised = maker.promise(self.view.expect("a run has begun"));
+        let inputs = tensors.map(|tensor| self.step_input(tensor)).collect();
+        let promise = Promise::of(&promised);
+        self.steps.push(WaitingStep { op, kind, scalar, inputs, promise, is_held: true });
+        promised
+    }
+
+    /// A tensor as a step reads it.
+    fn step_input(&mut self, tensor: T) -> StepInput {
+        if let Some(step) = self.step_of(&tensor) {
+            return StepInput::Step(step as u8);
+        }
+        let is_same = |external: &Option<T>| {
+            let external = external.as_ref();
+            external
+                .is_some_and(|external| external.is_same_storage(&tensor) && external.view() == tensor.view())
+        };
+        let place = self.externals.iter().position(is_same).unwrap_or_else(|| {
+            self.externals.push(Some(tensor));
+            self.externals.len() - 1
+        });
+        StepInput::External(place as u8)
+    }
+
+    /// The external tensor in a place.
+    pub fn external(&self, place: u8) -> &T {
+        self.externals[place as usize].as_ref().expect("a tensor is held until no step reads it")
+    }
+
+    /// The places of the external tensors that share a tensor's storage, through whichever view.
+    pub fn externals_of(&self, tensor: &T) -> impl Iterator<Item = u8> {
+        let places = (0..).zip(&self.externals);
+        places
+            .filter(|(_, external)| {
+                external.as_ref().is_some_and(|external| external.is_same_storage(tensor))
+            })
+            .map(|(place, _)| place)
+    }
+
+    /// Whether an op may be submitted before the run: it reads nothing of the run, and is small beside it or a gradient
+    /// that the deferred one waits for.
+    pub fn lets_pass(&self, op: &Op, tensors: &[T]) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let deferred = self.deferred.as_ref();
+        let view = self.view.as_ref().or(deferred.map(DeferredGradient::view));
+        let max_bytes = view.map_or(0, |view| view.size_bytes() / MIN_RATIO_TO_OVERTAKE);
+        let read: Inputs<View> = tensors.iter().map(|tensor| *tensor.view()).collect();
+        let is_small = |views: &[View]| views.iter().map(View::size_bytes).sum::<usize>() <= max_bytes;
+        tensors.iter().all(|tensor| tensor.try_id().is_some())
+            && (deferred.is_some_and(|deferred| deferred.waits_for(op, tensors))
+                || is_small(&read) && is_small(&op.outputs(&read)))
+    }
+
+    /// Whether a copy of this tensor can wait at the end of the run.
+    pub fn can_copy(&self, tensor: &T) -> bool {
+        let order = self.step_of(tensor).and_then(|_| order_of(&self.view?, tensor.view()));
+        self.copy.is_none() && order.is_some()
+    }
+
+    /// Takes a copy in, to be submitted last; returns the promise of its result.
+    pub fn copy(&mut self, maker: &T::Maker, op: Op, from: T) -> T {
+        debug_assert!(self.copy.is_none(), "at most one copy waits");
+        let (copy, promised) = WaitingCopy::new(maker, op, from);
+        self.copy = Some(copy);
+        promised
+    }
+
+    /// Takes a gradient in as the only op, to be submitted after others; returns the promise of its result.
+    pub fn defer(&mut self, maker: &T::Maker, op: Op, inputs: Inputs<T>, scopes: u32) -> T {
+        let (deferred, promised) = DeferredGradient::new(maker, op, inputs);
+        self.begin(None, scopes);
+        self.deferred = Some(deferred);
+        promised
+    }
+
+    /// Takes a reduction of the tensor in as the run's end, if it can be: returns the promise of its result, or else
+    /// the tensor.
+    #[allow(clippy::result_large_err, reason = "the tensor goes back to where it came from")]
+    pub fn reduce(
+        &mut self,
+        target: &mut FusionTarget<'_, T>,
+        (kind, axis): (Reduce, usize),
+        tensor: T,
+    ) -> Result<T, T> {
+        let Some(axes) = self.reduced_axes(axis, &tensor) else { return Err(tensor) };
+        let view = View::contiguous(tensor.view().dtype, tensor.view().shape().with(axis, 1));
+        let (mut reduction, promised) = FinalReduction::new(target.maker, kind, axes, view);
+        let need_bytes = |whole: &View| aligned(whole.size_bytes()) + reduction.need_bytes(whole);
+        if !self.view.is_some_and(|whole| target.pool.allows(need_bytes(&whole))) {
+            return Err(tensor);
+        }
+        let copy = self.copy.take_if(|copy| copy.makes(&tensor));
+        reduction.input = self.step_input(copy.map_or(tensor, WaitingCopy::into_from));
+        self.reduction = Some(reduction);
+        Ok(promised)
+    }
+
+    /// Which of the run's values a reduction of this tensor along an axis adds up, and in which order; `None` if the run
+    /// cannot end in it.
+    fn reduced_axes(&self, axis: usize, tensor: &T) -> Option<ReducedAxes> {
+        let (whole, view) = (self.view?, tensor.view());
+        let shape = view.shape();
+        let is_whole = view.layout.is_contiguous() && shape.count() == whole.shape().count();
+        let copy = self.copy.as_ref().filter(|copy| copy.makes(tensor));
+        let order = match copy {
+            // The copy is needed elsewhere too, so it is made.
+            Some(_) if tensor.handles() > 1 => return None,
+            Some(copy) if copy.from().try_id().is_none() => order_of(&whole, copy.from().view())?,
+            Some(_) => row_major(),
+            None => self.step_of(tensor).map(|_| row_major())?,
+        };
+        let dims: Vec<usize> =
+            order[..whole.shape().rank()].iter().map(|&at| whole.shape()[at as usize]).collect();
+        let range = dims_of_axis(&dims, shape, axis).filter(|_| is_whole)?;
+        Some(ReducedAxes { order, range })
+    }
+}

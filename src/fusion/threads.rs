@@ -1,0 +1,237 @@
+//! The runs of all threads of a device, and which ops join them.
+
+use super::deferred::is_deferred;
+use super::reduction::{self, reorders};
+use super::run::{self, FusionRun, StepFunction, step_function};
+use super::tensor::{FusionTarget, FusionTensor, TensorMaker, as_inputs};
+use crate::config::Fusion;
+use crate::engine::aligned;
+use crate::error::Error;
+use crate::op::{Inputs, Op, Reduce, View};
+
+/// The runs of all threads that use a device.
+pub struct ThreadRuns<T: FusionTensor> {
+    /// By the number of the thread.
+    runs: Vec<FusionRun<T>>,
+    /// The thread that submits now.
+    thread: usize,
+    /// How many checkpointed scopes it is in.
+    scopes: u32,
+    /// Which ops join runs.
+    fusion: Fusion,
+}
+
+/// What an op on these tensors computes as a step of a run, if it is to join one.
+fn joins<T: FusionTensor>(fusion: Fusion, op: &Op, tensors: &[T]) -> Option<StepFunction> {
+    let is_wanted = match fusion {
+        Fusion::Off => false,
+        Fusion::InOrder => tensors.iter().all(|tensor| tensor.view().layout.is_contiguous()),
+        Fusion::All => true,
+    };
+    is_wanted.then(|| step_function(op, tensors)).flatten()
+}
+
+/// A fused op of the kind that an op on these tensors may become part of, for engines that prepare for it.
+pub fn fused_sample<T: FusionTensor>(fusion: Fusion, op: &Op, tensors: &[T]) -> Option<Op> {
+    match *op {
+        Op::Reduce { kind: kind @ (Reduce::Sum | Reduce::Mean), axis } if fusion == Fusion::All => {
+            tensors[0].view().dtype.is_float().then(|| reduction::sample(kind, axis))
+        }
+        _ => joins(fusion, op, tensors).map(|_| run::sample()),
+    }
+}
+
+impl<T: FusionTensor> ThreadRuns<T> {
+    /// No runs yet.
+    pub fn new(fusion: Fusion) -> Self {
+        ThreadRuns { runs: Vec::new(), thread: 0, scopes: 0, fusion }
+    }
+
+    /// From now on the thread of this number submits, inside this many checkpointed scopes.
+    pub fn enter(&mut self, thread: usize, scopes: u32) {
+        (self.thread, self.scopes) = (thread, scopes);
+        if self.runs.len() <= thread {
+            self.runs.resize_with(thread + 1, FusionRun::default);
+        }
+    }
+
+    /// How many threads may have runs; they are numbered from 0 on.
+    pub fn threads(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Ends the run of the thread that submits.
+    pub fn end_current(&mut self, target: &mut FusionTarget<'_, T>) -> Result<(), Error> {
+        self.end(target, self.thread)
+    }
+
+    /// Ends the run of a thread: submits what waits there.
+    pub fn end(&mut self, target: &mut FusionTarget<'_, T>, thread: usize) -> Result<(), Error> {
+        let run = &mut self.runs[thread];
+        if run.is_empty() {
+            return Ok(());
+        }
+        target.pool.enter(thread, run.scopes());
+        let submitted = run.submit(target);
+        // The run may have been the last to hold its inputs.
+        target.maker.release_dropped(target.pool);
+        target.pool.enter(self.thread, self.scopes);
+        submitted
+    }
+
+    /// Ends the run, of whichever thread, that makes a tensor.
+    pub fn end_run_of(&mut self, target: &mut FusionTarget<'_, T>, tensor: &T) -> Result<(), Error> {
+        if tensor.try_id().is_some() {
+            return Ok(());
+        }
+        let thread = self.runs.iter().position(|run| run.promises(tensor));
+        thread.map_or(Ok(()), |thread| self.end(target, thread))
+    }
+
+    /// Ends the runs that end before an op that is submitted by itself.
+    pub fn make_way(
+        &mut self,
+        target: &mut FusionTarget<'_, T>,
+        op: &Op,
+        tensors: &[T],
+    ) -> Result<(), Error> {
+        if !self.lets_pass(op, tensors) {
+            self.end_current(target)?;
+        }
+        tensors.iter().try_for_each(|tensor| self.end_run_of(target, tensor))
+    }
+
+    /// Has an op wait for others, or ends the run in it. Takes the tensors and returns the promise of its result; or
+    /// returns nothing if the op is to be submitted by itself.
+    pub fn fuse(
+        &mut self,
+        target: &mut FusionTarget<'_, T>,
+        op: &Op,
+        tensors: &mut Inputs<T>,
+    ) -> Result<Option<T>, Error> {
+        if self.fusion == Fusion::Off {
+            return Ok(None);
+        }
+        if let Some(function) = joins(self.fusion, op, tensors) {
+            return self.push(target, (op, function), tensors);
+        }
+        let fuses_all = self.fusion == Fusion::All;
+        match *op {
+            Op::Reduce { kind: kind @ (Reduce::Sum | Reduce::Mean), axis } if fuses_all => {
+                self.reduce(target, (kind, axis), tensors)
+            }
+            _ if is_deferred(op) => self.defer(target, op, tensors),
+            _ if fuses_all && reorders(op, tensors) => self.copy(target, op, tensors),
+            _ => Ok(None),
+        }
+    }
+
+    /// The run of the thread that submits.
+    fn current(&mut self) -> &mut FusionRun<T> {
+        &mut self.runs[self.thread]
+    }
+
+    /// Whether an op may be submitted before the run of the thread.
+    fn lets_pass(&self, op: &Op, tensors: &[T]) -> bool {
+        let run = &self.runs[self.thread];
+        run.scopes() == self.scopes && run.lets_pass(op, tensors)
+    }
+
+    /// Takes an elementwise op in as the next step of the thread's run.
+    fn push(
+        &mut self,
+        target: &mut FusionTarget<'_, T>,
+        (op, function): (&Op, StepFunction),
+        tensors: &mut Inputs<T>,
+    ) -> Result<Option<T>, Error> {
+        let scopes = self.scopes;
+        let made = View::contiguous(tensors[0].view().dtype, *tensors[0].view().shape());
+        if !self.current().continues(&made, scopes) {
+            if self.lets_pass(op, tensors) {
+                return Ok(None);
+            }
+            self.end_current(target)?;
+            self.current().begin(Some(made), scopes);
+        }
+        for tensor in tensors.iter().filter(|tensor| tensor.try_id().is_none()) {
+            if !self.current().has_whole(tensor) {
+                self.end_run_of(target, tensor)?;
+            }
+        }
+        // An op that does not fit the budget is submitted by itself, so that its own call reports the error.
+        let (run, pool) = (&self.runs[self.thread], &mut *target.pool);
+        let is_allowed = pool.has_allowed(run.max_need_bytes(pool, tensors)) || {
+            let need_bytes = run.need_bytes(pool, tensors);
+            pool.allows(need_bytes)
+        };
+        if !is_allowed {
+            return Ok(None);
+        }
+        Ok(Some(self.current().push(target.maker, *op, function, tensors.drain(..))))
+    }
+
+    /// Takes a copy in another order in, which may be reduced next.
+    fn copy(
+        &mut self,
+        target: &mut FusionTarget<'_, T>,
+        op: &Op,
+        tensors: &mut Inputs<T>,
+    ) -> Result<Option<T>, Error> {
+        let (scopes, from) = (self.scopes, &tensors[0]);
+        let made = View::contiguous(from.view().dtype, *from.view().shape());
+        let joins = self.current().scopes() == scopes && self.current().can_copy(from);
+        if !joins && (self.lets_pass(op, tensors) || from.try_id().is_none()) {
+            return Ok(None);
+        }
+        let read_bytes = from.try_id().map_or(made.size_bytes(), |id| target.pool.size_bytes(id));
+        // As in `push`.
+        if !target.pool.allows(aligned(read_bytes) + aligned(made.size_bytes())) {
+            return Ok(None);
+        }
+        if !joins {
+            self.end_current(target)?;
+            self.current().begin(Some(made), scopes);
+        }
+        Ok(Some(self.current().copy(target.maker, *op, tensors.swap_remove(0))))
+    }
+
+    /// Ends the thread's run in a reduction, unless that cannot be.
+    fn reduce(
+        &mut self,
+        target: &mut FusionTarget<'_, T>,
+        reduce: (Reduce, usize),
+        tensors: &mut Inputs<T>,
+    ) -> Result<Option<T>, Error> {
+        let run = &mut self.runs[self.thread];
+        if run.scopes() != self.scopes {
+            return Ok(None);
+        }
+        match run.reduce(target, reduce, tensors.swap_remove(0)) {
+            Err(tensor) => {
+                tensors.push(tensor);
+                Ok(None)
+            }
+            Ok(promised) => {
+                self.end_current(target)?;
+                Ok(Some(promised))
+            }
+        }
+    }
+
+    /// Has a gradient wait for others that read the same tensors.
+    fn defer(
+        &mut self,
+        target: &mut FusionTarget<'_, T>,
+        op: &Op,
+        tensors: &mut Inputs<T>,
+    ) -> Result<Option<T>, Error> {
+        let scopes = self.scopes;
+        self.end_current(target)?;
+        tensors.iter().try_for_each(|tensor| self.end_run_of(target, tensor))?;
+        // As in `push`.
+        if !target.pool.allows_op(op, &as_inputs(tensors)) {
+            return Ok(None);
+        }
+        Ok(Some(self.current().defer(target.maker, *op, std::mem::take(tensors), scopes)))
+    }
+}

@@ -1,0 +1,167 @@
+//! The calls of the front door. Free functions, since the device or the tensors name the runtime.
+
+use std::sync::Arc;
+
+use super::device::Tensor;
+use super::{registry, scope};
+use crate::OvercommitDevice;
+use crate::error::Error;
+use crate::fusion::FusionTensor;
+use crate::op::{Dtype, Inputs, Op, PerOutput, Shape, Traced, View, bytes_view};
+
+/// Runs an op on the device of its inputs.
+fn submit(op: &Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<PerOutput<Tensor>, Error> {
+    let tensors: Inputs<Tensor> = inputs.into_iter().collect();
+    let runtime = tensors[0].runtime().clone();
+    if let Some(other) = tensors.iter().find(|tensor| !Arc::ptr_eq(tensor.runtime(), &runtime)) {
+        return Err(Error::MixedDevices { op: op.name(), devices: [runtime.device, other.device()] });
+    }
+    runtime.submit(op, tensors)
+}
+
+/// Runs an op with one output on the device of its inputs. Inputs passed by their last handle may be overwritten.
+pub fn run(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<Tensor, Error> {
+    Ok(submit(&op, inputs)?.swap_remove(0))
+}
+
+/// Runs an op with two outputs.
+pub fn run_pair(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<[Tensor; 2], Error> {
+    let outputs = submit(&op, inputs)?;
+    Ok(outputs.into_inner().expect("an op with two outputs"))
+}
+
+/// Runs an op without inputs on `device`.
+pub fn create(device: &OvercommitDevice, op: Op) -> Result<Tensor, Error> {
+    Ok(registry::runtime(device)?.submit(&op, Inputs::new())?.swap_remove(0))
+}
+
+/// Runs an op of a recorded program.
+pub(crate) fn run_traced(
+    device: &OvercommitDevice,
+    op: Traced,
+    inputs: Vec<Tensor>,
+) -> Result<PerOutput<Tensor>, Error> {
+    registry::runtime(device)?.submit(&Op::Traced(op), inputs.into())
+}
+
+/// A tensor like one that [`write`] makes, on an engine without data.
+pub(crate) fn claim(device: &OvercommitDevice, size_bytes: usize) -> Result<Tensor, Error> {
+    let runtime = registry::runtime(device)?;
+    let (id, access) = runtime.settled([])?.pool.begin_write(size_bytes)?;
+    let tensor = Tensor::new(runtime.clone(), id, bytes_view(size_bytes));
+    let waited = access.wait();
+    runtime.lock().pool.end_write(id);
+    waited.map_err(|error| runtime.engine_error(error))?;
+    Ok(tensor)
+}
+
+/// Waits for a tensor's data as [`read`] does, on an engine without data.
+pub(crate) fn wait_for(tensor: &Tensor) -> Result<(), Error> {
+    let runtime = tensor.runtime();
+    let access = runtime.settled([tensor])?.pool.begin_read(tensor.id())?;
+    let waited = access.wait();
+    let intact = runtime.lock().pool.end_read(tensor.id());
+    waited.map_err(|error| runtime.engine_error(error)).and(intact)
+}
+
+/// Writes a note into the recording, such as that an epoch begins.
+///
+/// # Errors
+/// A device that this build cannot run.
+pub fn note(device: &OvercommitDevice, text: &str) -> Result<(), Error> {
+    registry::runtime(device)?.settled([])?.pool.note(text);
+    Ok(())
+}
+
+/// A tensor with these elements, row-major, as native-endian bytes.
+pub fn write(device: &OvercommitDevice, bytes: &[u8], dtype: Dtype, shape: Shape) -> Result<Tensor, Error> {
+    let view = View::contiguous(dtype, shape);
+    if bytes.len() != view.size_bytes() {
+        let (needed_bytes, had_bytes) = (view.size_bytes(), bytes.len());
+        return Err(Error::DataSize { dtype, shape, needed_bytes, had_bytes });
+    }
+    let runtime = registry::runtime(device)?;
+    let (id, access) = runtime.settled([])?.pool.begin_write(bytes.len())?;
+    let tensor = Tensor::new(runtime.clone(), id, view);
+    // Outside the lock, because this may wait for the device.
+    let written = access.write(bytes);
+    runtime.lock().pool.end_write(id);
+    written.map_err(|error| runtime.engine_error(error))?;
+    Ok(tensor)
+}
+
+/// The tensor's elements, row-major, as native-endian bytes. Waits for the work that makes them. An engine without data
+/// returns what [`Config::reads`](crate::Config::reads) says.
+pub fn read(tensor: Tensor) -> Result<Vec<u8>, Error> {
+    let (runtime, view) = (tensor.runtime().clone(), *tensor.view());
+    let Some(bytes) = download(tensor)? else {
+        if let Some(warning) = runtime.supply.warning(runtime.device) {
+            runtime.lock().pool.settings.log(log::Level::Warn, format_args!("{warning}"));
+        }
+        return runtime.supply.elements(runtime.device, &view);
+    };
+    Ok(bytes)
+}
+
+/// A number that the program's control flow depends on: the only element of an `i64` tensor. An engine without data
+/// takes it to be the part of `max` that [`Config::density`](crate::Config::density) says.
+pub fn read_count(op: &'static str, tensor: Tensor, max: usize) -> Result<usize, Error> {
+    let runtime = tensor.runtime().clone();
+    match download(tensor)? {
+        Some(bytes) => Ok(bytemuck::pod_read_unaligned::<i64>(&bytes) as usize),
+        None => runtime.supply.count(runtime.device, op, max),
+    }
+}
+
+/// The tensor's elements, unless the engine has no data.
+fn download(tensor: Tensor) -> Result<Option<Vec<u8>>, Error> {
+    let view = *tensor.view();
+    let tensor =
+        if view.layout.is_contiguous() { tensor } else { run(Op::Copy { dtype: view.dtype }, [tensor])? };
+    let runtime = tensor.runtime();
+    let access = runtime.settled([&tensor])?.pool.begin_read(tensor.id())?;
+    // Outside the lock, because this may wait for the device.
+    let bytes = access.read();
+    let intact = runtime.lock().pool.end_read(tensor.id());
+    let bytes =
+        bytes.map_err(|error| runtime.engine_error(error)).and_then(|bytes| intact.map(|()| bytes))?;
+    let Some(mut bytes) = bytes else { return Ok(None) };
+    // A view without elements may have an offset beyond the end.
+    let begin = tensor.layout().offset() * view.dtype.size_bytes();
+    bytes.drain(..begin.min(bytes.len()));
+    bytes.truncate(view.size_bytes());
+    Ok(Some(bytes))
+}
+
+/// Declares a tensor to be a result of the checkpointed scope that this thread has just left: it counts as made outside.
+///
+/// # Errors
+/// The op that makes the tensor waited until now, and failed.
+pub fn keep_result(tensor: &Tensor) -> Result<(), Error> {
+    tensor.runtime().settled([tensor])?.pool.keep_result(tensor.id(), scope::depth());
+    Ok(())
+}
+
+/// Waits for all work submitted to `device`, and returns the first failure that no read and no `sync` has reported.
+pub fn sync(device: &OvercommitDevice) -> Result<(), Error> {
+    registry::runtime(device)?.sync()
+}
+
+/// Waits for all work, and gives memory that no tensor uses back to the system.
+pub fn cleanup(device: &OvercommitDevice) -> Result<(), Error> {
+    let runtime = registry::runtime(device)?;
+    runtime.sync()?;
+    runtime.lock().pool.give_back();
+    Ok(())
+}
+
+/// Restarts the sequence of random numbers that ops on `device` draw.
+pub fn seed(device: &OvercommitDevice, seed: u64) -> Result<(), Error> {
+    registry::runtime(device)?.random.start(seed);
+    Ok(())
+}
+
+/// A key for one random op. It depends on the device's seed, and on how many keys were drawn since that was set.
+pub fn next_seed(device: &OvercommitDevice) -> Result<u64, Error> {
+    Ok(registry::runtime(device)?.random.next())
+}

@@ -1,0 +1,267 @@
+//! A device at work, and the tensors on it. They share a file because they own each other: a tensor's handle keeps its
+//! runtime, and the runtime keeps the tensors that waiting ops read.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crossbeam_queue::SegQueue;
+use smallvec::SmallVec;
+
+use super::pace::Pace;
+use super::random::RandomKeys;
+use super::{scope, thread};
+use crate::OvercommitDevice;
+use crate::config::{Fusion, Supply};
+use crate::engine::{Engine, EngineError};
+use crate::error::Error;
+use crate::fusion::{FusionTarget, ThreadRuns};
+use crate::op::{Dtype, Layout, Shape, View};
+use crate::pool::{Pool, StorageId};
+
+/// One device at work.
+pub struct Runtime {
+    pub(super) device: OvercommitDevice,
+    pub(super) engine: Arc<dyn Engine>,
+    front: Mutex<Front>,
+    /// Which elementwise ops wait for others.
+    pub(super) fusion: Fusion,
+    /// Whether the engine prepares for ops before they are submitted.
+    pub(super) prepares: bool,
+    /// Storages whose handle is gone. A `Drop` may happen anywhere, also under the lock of Burn's graph, so it only
+    /// queues here.
+    dropped: SegQueue<StorageId>,
+    pub(super) random: RandomKeys,
+    /// What reads return on an engine without data.
+    pub(super) supply: Supply,
+    pub(super) pace: Pace,
+}
+
+/// One line, since the contents would fill pages.
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Runtime({})", self.device)
+    }
+}
+
+/// What the lock guards.
+pub struct Front {
+    pub pool: Pool,
+    pub runs: ThreadRuns<Tensor>,
+}
+
+impl Runtime {
+    pub(super) fn new(device: OvercommitDevice, engine: Arc<dyn Engine>, pool: Pool, supply: Supply) -> Self {
+        let fusion = pool.settings.fusion;
+        Runtime {
+            device,
+            prepares: engine.prepares(),
+            engine,
+            fusion,
+            front: Mutex::new(Front { pool, runs: ThreadRuns::new(fusion) }),
+            dropped: SegQueue::new(),
+            random: RandomKeys::default(),
+            supply,
+            pace: Pace::default(),
+        }
+    }
+
+    /// Locks the device, and releases storages whose handle is gone.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Front> {
+        let mut front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
+        self.release_queued(&mut front.pool);
+        let (thread, scopes) = (thread::number(), scope::depth());
+        front.runs.enter(thread, scopes);
+        front.pool.enter(thread, scopes);
+        front
+    }
+
+    /// Releases the storages whose handle is gone, in the order of their ids.
+    pub(super) fn release_queued(&self, pool: &mut Pool) {
+        // Most often there are at most a few.
+        let mut dropped = SmallVec::<[StorageId; 32]>::new();
+        dropped.extend(std::iter::from_fn(|| self.dropped.pop()));
+        dropped.sort_unstable();
+        dropped.into_iter().for_each(|id| pool.release(id));
+    }
+
+    /// Locks the device, and ends the run of this thread and the runs that make these tensors.
+    pub(super) fn settled<'a>(
+        self: &'a Arc<Self>,
+        tensors: impl IntoIterator<Item = &'a Tensor>,
+    ) -> Result<MutexGuard<'a, Front>, Error> {
+        let mut front = self.lock();
+        let Front { pool, runs } = &mut *front;
+        let mut target = FusionTarget { maker: self, pool };
+        runs.end_current(&mut target)?;
+        tensors.into_iter().try_for_each(|tensor| runs.end_run_of(&mut target, tensor))?;
+        Ok(front)
+    }
+
+    /// Locks the device, and ends the runs of all threads.
+    pub(super) fn all_settled(self: &Arc<Self>) -> Result<MutexGuard<'_, Front>, Error> {
+        let mut front = self.lock();
+        let Front { pool, runs } = &mut *front;
+        let mut target = FusionTarget { maker: self, pool };
+        (0..runs.threads()).try_for_each(|thread| runs.end(&mut target, thread))?;
+        Ok(front)
+    }
+
+    /// Locks the device, and ends the runs of all threads, except for ops that find no memory. These go on waiting: their
+    /// error comes when the program next asks for them.
+    pub(super) fn settled_where_memory_allows(self: &Arc<Self>) -> Result<MutexGuard<'_, Front>, Error> {
+        let mut front = self.lock();
+        let Front { pool, runs } = &mut *front;
+        for thread in 0..runs.threads() {
+            let refused = pool.refused_ops();
+            match runs.end(&mut FusionTarget { maker: self, pool }, thread) {
+                Err(error) if error.is_out_of_memory() => pool.refused_only(refused),
+                submitted => submitted?,
+            }
+        }
+        Ok(front)
+    }
+
+    pub(super) fn engine_error(&self, source: EngineError) -> Error {
+        Error::Engine { device: self.device, source }
+    }
+
+    /// Waits for all work submitted so far, because the program asks for it.
+    pub(super) fn sync(self: &Arc<Self>) -> Result<(), Error> {
+        self.all_settled()?.pool.note_sync();
+        self.wait_for_all()?;
+        self.lock().pool.failure()
+    }
+
+    /// Waits for all work submitted so far.
+    pub(super) fn wait_for_all(&self) -> Result<(), Error> {
+        let ends = self.lock().pool.ends();
+        ends.into_iter().try_for_each(|mark| self.engine.sync(mark)).map_err(|error| self.engine_error(error))
+    }
+}
+
+/// A view of a storage: what Burn calls a tensor primitive. A clone shares the storage, whose value never changes.
+#[derive(Clone)]
+pub struct Tensor {
+    handle: Arc<Handle>,
+    /// The tensor's own view, if it has one; otherwise it has the handle's. Behind a pointer, since tensors go by value
+    /// from call to call and a view is large.
+    view: Option<Arc<View>>,
+}
+
+/// A program's hold on a storage, which all tensors of the storage share. Once it is dropped, the next call on the device
+/// releases the storage.
+pub struct Handle {
+    runtime: Arc<Runtime>,
+    /// Empty while the op that makes the storage [waits](crate::fusion), and again once an op has consumed the handle.
+    id: OnceLock<StorageId>,
+    /// What the op makes: how the storage is seen unless a tensor has its own view.
+    view: View,
+}
+
+/// One line, whatever the format: device, shape, element type and storage, which is unknown while the op that makes it
+/// waits.
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tensor({}, {:?}, {}, ", self.device(), self.shape(), self.dtype())?;
+        match self.handle.id() {
+            Some(id) => write!(f, "storage {id})"),
+            None => f.write_str("not made yet)"),
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            self.runtime.dropped.push(id);
+        }
+    }
+}
+
+impl Handle {
+    /// The storage, unless the op that makes it waits.
+    pub(super) fn id(&self) -> Option<StorageId> {
+        self.id.get().copied()
+    }
+
+    /// Takes the storage from the handle, whose end then releases nothing.
+    pub(super) fn take_id(&mut self) -> Option<StorageId> {
+        self.id.take()
+    }
+}
+
+impl Tensor {
+    /// A tensor of a storage that has no other.
+    pub(super) fn new(runtime: Arc<Runtime>, id: StorageId, view: View) -> Self {
+        Tensor { handle: Arc::new(Handle { runtime, id: id.into(), view }), view: None }
+    }
+
+    /// A tensor whose storage is made later.
+    pub(super) fn promised(runtime: Arc<Runtime>, view: View) -> Self {
+        Tensor { handle: Arc::new(Handle { runtime, id: OnceLock::new(), view }), view: None }
+    }
+
+    /// The promised tensor with this handle, whose storage now exists.
+    pub(super) fn kept(handle: Arc<Handle>, id: StorageId) -> Self {
+        handle.id.set(id).expect("a promise is kept once");
+        Tensor { handle, view: None }
+    }
+
+    pub(super) fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    /// The handle alone.
+    pub(super) fn into_handle(self) -> Arc<Handle> {
+        self.handle
+    }
+
+    pub(super) fn runtime(&self) -> &Arc<Runtime> {
+        &self.handle.runtime
+    }
+
+    /// Element type and layout.
+    pub fn view(&self) -> &View {
+        self.view.as_deref().unwrap_or(&self.handle.view)
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> Dtype {
+        self.view().dtype
+    }
+
+    /// Shape.
+    pub fn shape(&self) -> &Shape {
+        self.view().shape()
+    }
+
+    /// Layout.
+    pub fn layout(&self) -> &Layout {
+        &self.view().layout
+    }
+
+    /// The device that it lives on.
+    pub fn device(&self) -> OvercommitDevice {
+        self.handle.runtime.device
+    }
+
+    /// The same bytes as elements of another type, which must be stored alike.
+    pub fn with_dtype(mut self, dtype: Dtype) -> Self {
+        debug_assert_eq!(self.dtype().stored(), dtype.stored(), "not a view");
+        self.view_mut().dtype = dtype;
+        self
+    }
+
+    /// The same storage seen through another layout, which must lie inside the storage.
+    pub fn with_layout(mut self, layout: Layout) -> Self {
+        if *self.layout() != layout {
+            self.view_mut().layout = layout;
+        }
+        self
+    }
+
+    /// The tensor's own view, which it gets if it has none.
+    fn view_mut(&mut self) -> &mut View {
+        Arc::make_mut(self.view.get_or_insert_with(|| Arc::new(self.handle.view)))
+    }
+}

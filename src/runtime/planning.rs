@@ -1,0 +1,79 @@
+//! Iterations are planned as soon as the pool knows one that is worth it, or before the program begins, with a log from
+//! another device.
+
+use std::sync::Arc;
+
+use super::background::{self, PlanningTask};
+use super::device::Runtime;
+use super::registry;
+use crate::OvercommitDevice;
+use crate::config::Planning;
+use crate::error::Error;
+use crate::planner::{self, PlanRequest};
+use crate::pool::Pool;
+use crate::schedule::RequestLog;
+
+impl Runtime {
+    /// Plans an iteration, if the program has just shown one that is worth it.
+    pub(super) fn plan_known_iteration(self: &Arc<Self>, pool: &mut Pool) -> Result<(), Error> {
+        if pool.settings.planning != Planning::Off
+            && let Some((log, period)) = pool.learned()?
+        {
+            self.plan(pool, log, period);
+        }
+        Ok(())
+    }
+
+    /// Plans an iteration: at once where no time passes or the same decisions are wanted every time, else in the
+    /// background.
+    fn plan(self: &Arc<Self>, pool: &mut Pool, log: RequestLog, period: usize) {
+        let settings = pool.settings.clone();
+        if self.engine.times().is_some() || pool.settings.planning == Planning::AtOnce {
+            let mut best = None;
+            let props = self.engine.props();
+            let request = PlanRequest { log: &log, period, props, settings: &settings, throttle: 0 };
+            planner::plan(&request, |schedule| {
+                best = Some(schedule);
+                true
+            });
+            best.into_iter()
+                .for_each(|schedule| pool.follow(log.plan, Arc::new(schedule), log.stream, false));
+            return;
+        }
+        let (plan, stream) = (log.plan, log.stream);
+        let (planned_for, offered_to) = (Arc::downgrade(self), Arc::downgrade(self));
+        let is_wanted = move || planned_for.strong_count() > 0;
+        let offer = move |schedule| {
+            let Some(runtime) = offered_to.upgrade() else { return false };
+            runtime.lock().pool.follow(plan, schedule, stream, false);
+            true
+        };
+        let task = PlanningTask { engine: self.engine.clone(), settings, log, period };
+        if let Err(error) = background::plan(task, is_wanted, offer) {
+            pool.settings.log(log::Level::Warn, format_args!("no thread to plan with: {error}"));
+        }
+    }
+}
+
+/// The program's request log, once its iteration is known, and how many ops the iteration has. The device, which must not
+/// plan itself, logs from the first call of this function on.
+pub(crate) fn learned(device: &OvercommitDevice) -> Result<Option<(RequestLog, usize)>, Error> {
+    let runtime = registry::runtime(device)?;
+    let mut front = runtime.settled([])?;
+    front.pool.log_at_once();
+    front.pool.learned()
+}
+
+/// Plans an iteration that was [`learned`] on another device, for a device whose program has not begun.
+pub(crate) fn plan_ahead(device: &OvercommitDevice, log: RequestLog, period: usize) -> Result<(), Error> {
+    let runtime = registry::runtime(device)?;
+    let mut front = runtime.settled([])?;
+    runtime.plan(&mut front.pool, log, period);
+    Ok(())
+}
+
+/// Whether an iteration is being planned.
+#[cfg(test)]
+pub(crate) fn is_planning(device: &OvercommitDevice) -> bool {
+    registry::runtime(device).expect("a device that is there").lock().pool.is_planning()
+}
