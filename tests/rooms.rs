@@ -21,7 +21,7 @@ const MODULES: &[(&str, &str)] = &[
     ("report", "replay trace engine"),
     ("replay", "plan runtime planner stats config error device trace schedule engine op"),
     ("plan", "runtime stats config error device engine"),
-    ("runtime", "planner fusion pool stats config error device trace schedule engine op"),
+    ("runtime", "planner fusion pool policy stats config error device trace schedule engine op"),
     ("fusion", "pool config error engine op"),
     ("planner", "pool policy config error device schedule liveness engine op"),
     ("pool", "policy stats config error device trace schedule liveness engine op"),
@@ -41,10 +41,6 @@ const MODULES: &[(&str, &str)] = &[
 /// These may import each other, as long as their files are in no circle: errors name devices and variables, the default
 /// device and a budget that is a part of memory may fail.
 const TOGETHER: [&str; 3] = ["device", "error", "config"];
-
-/// Modules that still have circles, until they are taken apart. To be emptied: a module that has none any more is not
-/// to be listed.
-const WITH_CIRCLES: &[&str] = &["pool", "runtime", "planner", "policy"];
 
 /// Where unsafe code may be.
 const UNSAFE: [&str; 2] = ["engine", "pool/submit.rs"];
@@ -123,15 +119,9 @@ fn each_module_imports_what_is_listed_for_it() {
 #[test]
 fn no_files_import_each_other_in_a_circle() {
     let imports = sources().imports();
-    let mut known = BTreeSet::new();
-    for circle in circles(&imports) {
-        let modules: BTreeSet<String> = circle.iter().map(|import| module(&import.from)).collect();
-        let is_known = modules.iter().all(|module| WITH_CIRCLES.contains(&module.as_str()));
-        assert!(is_known, "files import each other in a circle:{}", written(&circle));
-        known.extend(modules);
-    }
-    for module in WITH_CIRCLES {
-        assert!(known.contains(*module), "`{module}` has no circle any more: take it off WITH_CIRCLES");
+    assert!(imports.len() > 1000, "hardly any imports were found: {}", imports.len());
+    if let Some(circle) = circles(&imports).first() {
+        panic!("files import each other in a circle:{}", written(circle));
     }
 }
 
