@@ -54,7 +54,7 @@ fn check_a_quarter(planning: &[Planning]) {
 #[test]
 #[serial]
 fn a_budget_makes_the_process_smaller_unless_a_host_limit_is_set() {
-    check_a_quarter(&[Planning::Off, Planning::Beside]);
+    check_a_quarter(&[Planning::Off, Planning::Background]);
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn a_recurrent_networks_events_are_known() {
 }
 
 #[test]
-#[ignore = "a search takes a minute: the long tests"]
+#[ignore = "long: the continuous integration runs it by name"]
 fn a_planned_networks_events_are_known() {
     let program = program(&Spec::named("lstm-small", None, Some(6)).unwrap(), 1);
     let replay = Replay::new(&program, profile("v100"), 6).unwrap();

@@ -128,7 +128,7 @@ impl Cell {
     fn config(&self) -> Config {
         let planning = match self.planning {
             When::AtOnce => Planning::AtOnce,
-            When::Beside => Planning::Beside,
+            When::Beside => Planning::Background,
             When::Off => Planning::Off,
         };
         let mut config = Config::new().planning(planning);

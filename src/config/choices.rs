@@ -18,7 +18,7 @@ pub enum Exactness {
 pub enum Planning {
     /// In a background thread, while the program goes on. A simulation plans at once, since its clock stands still meanwhile.
     #[default]
-    Beside,
+    Background,
     /// While the program waits, so that every run makes the same decisions.
     AtOnce,
     /// Never.
@@ -30,7 +30,7 @@ impl FromStr for Planning {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         match text {
-            "beside" => Ok(Planning::Beside),
+            "background" => Ok(Planning::Background),
             "at-once" => Ok(Planning::AtOnce),
             "off" => Ok(Planning::Off),
             _ => Err(()),

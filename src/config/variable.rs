@@ -61,7 +61,7 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 14] = [
         "auto",
     ),
     (Variable::Exactness, "OVERCOMMIT_EXACTNESS", "exact or fast", "exact"),
-    (Variable::Planning, "OVERCOMMIT_PLANNING", "beside, at-once or off", "beside"),
+    (Variable::Planning, "OVERCOMMIT_PLANNING", "background, at-once or off", "background"),
     (Variable::Log, "OVERCOMMIT_LOG", "off, error, warn, info, debug or trace", "warn"),
     (Variable::Trace, "OVERCOMMIT_TRACE", "a file", "nothing is recorded"),
     (

@@ -271,6 +271,7 @@ fn last_step(share: f64, planning: Planning) -> (u64, Stats) {
 }
 
 #[test]
+#[ignore = "long: the continuous integration runs it by name"]
 fn a_plan_is_not_slower_than_marks_without_one() {
     for share in [0.6, 0.4, 0.2] {
         let (marked_ns, marked) = last_step(share, Planning::Off);

@@ -213,7 +213,7 @@ pub fn check(device: &OvercommitDevice, seed: u64) {
     }
 }
 
-/// When iterations are planned that need not be: `RANDOM_PLANNING` is `off`, `beside` or `at-once`.
+/// When iterations are planned that need not be: `RANDOM_PLANNING` is `off`, `background` or `at-once`.
 fn asked_planning() -> Planning {
     let asked = std::env::var("RANDOM_PLANNING").ok();
     asked.map_or(Planning::Off, |asked| {

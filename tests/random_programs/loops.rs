@@ -61,7 +61,7 @@ fn fails_and_goes_on(
         Case::Network(network) => quietly(|| network.run(&device)),
     };
     // When a plan comes that is made beside, and so how many calls there are, is luck.
-    let beside = setting.planning == Planning::Beside;
+    let beside = setting.planning == Planning::Background;
     assert!(fault.has_failed() || beside, "the call was not made");
     assert_eq!(pinned_storages(&device).expect("a device that ran"), 0, "something is still pinned");
     match result {
@@ -160,7 +160,7 @@ fn check_beside(device: OvercommitDevice, seed: u64, totals: &Totals) {
     let Case::Ops(program) = Case::new(seed) else { return };
     let case = Case::Ops(Program { iterations: ITERATIONS_BESIDE, ..program });
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let free = Setting { planning: Planning::Beside, ..Setting::default() };
+    let free = Setting { planning: Planning::Background, ..Setting::default() };
     let expected = case.run(&device, &free).expect("enough memory");
     let seen = stats(&device).expect("a device that ran");
     let budget_bytes = seen.smallest_budget_bytes.max(seen.peak_allocated_bytes / 2);
@@ -181,7 +181,7 @@ fn check_beside(device: OvercommitDevice, seed: u64, totals: &Totals) {
 
 #[test]
 fn failures_while_iterations_are_planned_beside_lose_nothing() {
-    let (first, programs) = (setting("RANDOM_SEED", 1), setting("RANDOM_PROGRAMS", 300).div_ceil(75));
+    let (first, programs) = (setting("RANDOM_SEED", 1), programs().div_ceil(75));
     println!("{programs} programs from seed {first} on");
     let totals = Totals::default();
     let device = fresh_device();
@@ -197,7 +197,7 @@ fn failures_while_iterations_are_planned_beside_lose_nothing() {
 
 #[test]
 fn failures_under_plans_and_every_policy_lose_nothing() {
-    let (first, programs) = (setting("RANDOM_SEED", 1), setting("RANDOM_PROGRAMS", 300).div_ceil(30));
+    let (first, programs) = (setting("RANDOM_SEED", 1), programs().div_ceil(30));
     println!("{programs} programs from seed {first} on");
     let (next, totals) = (AtomicU64::new(0), Totals::default());
     std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
 //! Random programs, run over policies and budgets: the same bits as with unlimited memory, or one clean error.
 //!
 //! `RANDOM_PROGRAMS=10000 RANDOM_SEED=123 cargo test --release --test random_programs -- --nocapture` runs more of
-//! them, from another seed on; `RANDOM_PLANNING=at-once` has all of them planned that can be, `beside` too. A failure prints
+//! them, from another seed on; `RANDOM_PLANNING=at-once` has all of them planned that can be, in the background too. A failure prints
 //! the line that replays its program alone.
 #![cfg(feature = "host")]
 
@@ -24,6 +24,14 @@ use burn_overcommit::OvercommitDevice;
 /// Threads that share the seeds.
 const THREADS: usize = 2;
 
+/// How many programs there are unless `RANDOM_PROGRAMS` says so.
+const PROGRAMS: u64 = 60;
+
+/// How many programs there are.
+fn programs() -> u64 {
+    setting("RANDOM_PROGRAMS", PROGRAMS)
+}
+
 /// A number from the environment.
 fn setting(name: &str, default: u64) -> u64 {
     let parse = |text: String| text.parse().unwrap_or_else(|_| panic!("{name}: \"{text}\" is not a number"));
@@ -32,12 +40,12 @@ fn setting(name: &str, default: u64) -> u64 {
 
 #[test]
 fn every_policy_and_budget_gives_the_bits_of_unlimited_memory() {
-    run("every_policy", setting("RANDOM_PROGRAMS", 300), check::check);
+    run("every_policy", programs(), check::check);
 }
 
 #[test]
 fn pages_and_slabs_give_the_same_bits() {
-    run("pages_and_slabs", setting("RANDOM_PROGRAMS", 300), check::check_paged);
+    run("pages_and_slabs", programs(), check::check_paged);
 }
 
 /// Programs that once found something that is mended.

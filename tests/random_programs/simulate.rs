@@ -3,7 +3,7 @@
 use burn_overcommit::{Counters, OvercommitDevice, Policy, SimProfile, Stats, stats};
 
 use crate::check::{Case, PAGE_BYTES, Setting, assert_empty, budgets, fresh_device};
-use crate::setting;
+use crate::{programs, setting};
 
 fn seen(device: &OvercommitDevice, case: &Case, setting: &Setting) -> Stats {
     case.run(device, setting).unwrap_or_else(|failure| panic!("{device}, {setting:?}: {failure:?}"));
@@ -25,14 +25,15 @@ fn figures(stats: &Stats) -> ([usize; 5], Counters) {
     (sizes, stats.counters)
 }
 
-/// Runs programs on both engines under some policies and all budgets; how often something was evicted.
+/// Runs programs on both engines under some policies and all budgets; how often something was evicted in each, on average.
 fn agree(free: Setting, policies: &[Policy]) -> u64 {
     let mut profile = SimProfile::named("host").and_then(SimProfile::get).expect("a profile of this machine");
     profile.props.page_bytes = free.page_bytes;
     let devices = [fresh_device(), OvercommitDevice::Sim(SimProfile::add(profile))];
     let first = setting("RANDOM_SEED", 1);
     let mut evictions = 0;
-    for seed in first..first + setting("RANDOM_PROGRAMS", 300).div_ceil(5) {
+    let programs = programs().div_ceil(5);
+    for seed in first..first + programs {
         let case = Case::new(seed);
         let unlimited = seen(&devices[0], &case, &free);
         for &policy in policies {
@@ -44,23 +45,23 @@ fn agree(free: Setting, policies: &[Policy]) -> u64 {
             }
         }
     }
-    evictions
+    evictions / programs
 }
 
 #[test]
 fn a_simulation_evicts_and_moves_what_the_host_engine_does() {
     let evictions = agree(Setting::default(), &Policy::ALL);
-    assert!(evictions > 10_000, "the budgets hardly bind: {evictions} evictions");
+    assert!(evictions > 160, "the budgets hardly bind: {evictions} evictions");
 }
 
 #[test]
 fn a_simulation_maps_the_pages_that_the_host_engine_does() {
     let evictions = agree(Setting { page_bytes: Some(PAGE_BYTES), ..Setting::default() }, &Policy::ALL);
-    assert!(evictions > 10_000, "the budgets hardly bind: {evictions} evictions");
+    assert!(evictions > 160, "the budgets hardly bind: {evictions} evictions");
 }
 
 #[test]
 fn a_simulation_spares_the_host_tier_as_the_host_engine_does() {
     let evictions = agree(Setting { host_limit_bytes: None, ..Setting::default() }, &[Policy::Auto]);
-    assert!(evictions > 1_000, "the budgets hardly bind: {evictions} evictions");
+    assert!(evictions > 15, "the budgets hardly bind: {evictions} evictions");
 }

@@ -55,7 +55,7 @@ impl Drift {
 /// Whether plans go by measured times: where the engine has no clock of its own, and where it is a matter of luck already when
 /// a plan is there.
 pub fn measures(engine: &dyn Engine, planning: Planning) -> bool {
-    planning == Planning::Beside && engine.times().is_none()
+    planning == Planning::Background && engine.times().is_none()
 }
 
 #[cfg(test)]

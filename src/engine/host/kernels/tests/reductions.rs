@@ -30,6 +30,7 @@ fn every_axis_of_every_view() {
 }
 
 #[test]
+#[ignore = "long: the continuous integration runs it by name"]
 fn long_rows_and_many_columns() {
     // Rows of lanes, groups and pieces with something left over; columns beyond one tile and one block.
     for sizes in
