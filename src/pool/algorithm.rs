@@ -12,13 +12,13 @@ use crate::engine::Instruction;
 use crate::schedule::AlgorithmChoice;
 
 /// The instruction by the algorithm of the least workspace.
-pub(super) fn least(asked: &Arc<Instruction>) -> &Arc<Instruction> {
+pub(super) fn with_smallest_workspace(asked: &Arc<Instruction>) -> &Arc<Instruction> {
     asked.ways().min_by_key(|way| (way.scratch_bytes, way.launch_ns)).expect("it is one itself")
 }
 
 impl Pool {
     /// The instruction by the algorithm that is chosen now; itself, where none may be chosen.
-    pub(super) fn chosen(
+    pub(super) fn choose_algorithm(
         &self,
         asked: &Arc<Instruction>,
         ids: &[StorageId],
@@ -39,6 +39,6 @@ impl Pool {
             choice != AlgorithmChoice::SmallestWorkspace && way.aligned_scratch_bytes() <= room_bytes
         };
         let fastest = asked.ways().filter(fits).min_by_key(|way| (way.launch_ns, way.scratch_bytes));
-        fastest.unwrap_or_else(|| least(asked)).clone()
+        fastest.unwrap_or_else(|| with_smallest_workspace(asked)).clone()
     }
 }

@@ -17,7 +17,7 @@ pub struct Input {
 
 /// Whether the first output may lie where an input does: the input is whole, its elements are as wide, the op reads it
 /// through no other view, and does not mind.
-pub fn lies_alike(inputs: &[Input], index: usize, plan: &Instruction) -> bool {
+pub fn can_overwrite(inputs: &[Input], index: usize, plan: &Instruction) -> bool {
     let Input { id, view, .. } = &inputs[index];
     plan.op.in_place(index)
         && view.layout.is_contiguous()

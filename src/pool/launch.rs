@@ -12,11 +12,11 @@ use crate::pool::Pool;
 use crate::pool::memory::block::Block;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::TierCopy;
-use crate::pool::submit::Pending;
+use crate::pool::submit::PendingWork;
 
 /// Outputs and scratch.
 const MAX_BLOCKS: usize = MAX_OUTPUTS + 1;
-pub(super) type Blocks = SmallVec<[(Block, Pending); MAX_BLOCKS]>;
+pub(super) type Blocks = SmallVec<[(Block, PendingWork); MAX_BLOCKS]>;
 impl Pool {
     /// Launches on resident inputs and placed blocks; returns the copies of the outputs. The block of an overwritten
     /// input passes to the first output.
@@ -38,13 +38,13 @@ impl Pool {
     }
 
     /// The same of an op whose last input lies in the host tier, `beside` the others; with when it is done.
-    pub(super) fn submit_beside(
+    pub(super) fn submit_with_host_input(
         &mut self,
         ids: &[StorageId],
         plan: &Arc<Instruction>,
         blocks: Blocks,
         beside: Option<TierCopy>,
-    ) -> Result<(PerOutput<TierCopy>, Pending), Error> {
+    ) -> Result<(PerOutput<TierCopy>, PendingWork), Error> {
         self.submit_on(ids, plan, blocks, None, beside)
     }
 
@@ -55,7 +55,7 @@ impl Pool {
         mut blocks: Blocks,
         overwritten: Option<usize>,
         beside: Option<TierCopy>,
-    ) -> Result<(PerOutput<TierCopy>, Pending), Error> {
+    ) -> Result<(PerOutput<TierCopy>, PendingWork), Error> {
         let scratch = (plan.scratch_bytes > 0).then(|| blocks.pop().expect("scratch is placed last"));
         if let Some(index) = overwritten {
             let copy = self.graph.storages[ids[index]].copies.device.expect("inputs are resident");
@@ -67,7 +67,7 @@ impl Pool {
         if let (Some(beside), Some(view)) = (beside, plan.views.last()) {
             launch.inputs.push(self.memory.host.span(beside.block, view.size_bytes()));
         }
-        let written = blocks.iter().chain(&scratch).fold(Pending::default(), |all, (_, busy)| all.and(*busy));
+        let written = blocks.iter().chain(&scratch).fold(PendingWork::default(), |all, (_, busy)| all.and(*busy));
         let pending = reads.iter().chain(&beside).fold(written, |all, copy| all.and(copy.written));
         let launched = self.submitter.launch(&launch, pending);
         if self.settings.planted_fault == Some(PlantedFault::InPlaceShared) {
@@ -93,12 +93,12 @@ impl Pool {
                 Some(TierCopy { touched: copy.touched.with(mark), ..*copy });
         }
         if let Some((block, _)) = scratch {
-            self.memory.device.free(block, Pending::default().with(mark));
+            self.memory.device.free(block, PendingWork::default().with(mark));
         }
         if let Some(index) = overwritten {
             self.graph.storages.take_device(ids[index]);
         }
-        let done = Pending::default().with(mark);
+        let done = PendingWork::default().with(mark);
         Ok((blocks.iter().map(|(block, _)| TierCopy::new(*block, done)).collect(), done))
     }
 
@@ -108,7 +108,7 @@ impl Pool {
         ids: &[StorageId],
         plan: &Arc<Instruction>,
         blocks: &Blocks,
-        scratch: Option<(Block, Pending)>,
+        scratch: Option<(Block, PendingWork)>,
     ) -> Launch {
         let input = |&id: &StorageId| {
             let storage = &self.graph.storages[id];
@@ -116,7 +116,7 @@ impl Pool {
                 .device
                 .span(storage.copies.device.expect("inputs are resident").block, storage.size_bytes)
         };
-        let output = |(&(block, _), view): (&(Block, Pending), &View)| {
+        let output = |(&(block, _), view): (&(Block, PendingWork), &View)| {
             self.memory.device.span(block, view.size_bytes())
         };
         let workspace = scratch.map(|(block, _)| self.memory.device.span(block, plan.scratch_bytes));
@@ -137,7 +137,7 @@ impl Pool {
         let Instruction { op, views, .. } = &*launch.instruction;
         if op.in_place(0) && input.bytes == output.bytes && views[0].layout.is_contiguous() {
             *output = input;
-            let _ = self.submitter.launch(&launch, Pending::default());
+            let _ = self.submitter.launch(&launch, PendingWork::default());
         }
     }
 }

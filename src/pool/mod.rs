@@ -52,10 +52,10 @@ use remat::recipe::Graph;
 use submit::Submitter;
 
 pub use input::Input;
-pub use memory::allocation_trace::{TakenBlock, Takings};
+pub use memory::allocation_trace::{TakenBlock, AllocationTrace};
 pub use observe::observer::Residents;
 pub use remat::ids::StorageId;
-pub use submit::Pending;
+pub use submit::PendingWork;
 
 /// All memory of one device and what is in it.
 #[derive(Debug)]

@@ -14,9 +14,9 @@ use crate::trace::Ran;
 
 /// For each lane, the last work that touches a range of memory. Zero: none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pending([u64; Lane::ALL.len()]);
+pub struct PendingWork([u64; Lane::ALL.len()]);
 
-impl Pending {
+impl PendingWork {
     /// Also the work up to `mark`.
     pub fn with(mut self, mark: Mark) -> Self {
         let slot = &mut self.0[mark.lane as usize];
@@ -25,7 +25,7 @@ impl Pending {
     }
 
     /// The work of both.
-    pub fn and(mut self, other: Pending) -> Self {
+    pub fn and(mut self, other: PendingWork) -> Self {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
             *mine = theirs.max(*mine);
         }
@@ -33,7 +33,7 @@ impl Pending {
     }
 
     /// What is in both.
-    pub fn common(mut self, other: Pending) -> Self {
+    pub fn common(mut self, other: PendingWork) -> Self {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
             *mine = theirs.min(*mine);
         }
@@ -52,7 +52,7 @@ impl Pending {
 pub struct Submitter {
     pub engine: Arc<dyn Engine>,
     /// `waited[a].0[b]`: how far lane `a` already waits for lane `b`; a second wait for less is left out.
-    waited: [Pending; Lane::ALL.len()],
+    waited: [PendingWork; Lane::ALL.len()],
     /// What is submitted, worked out once.
     instructions: Instructions,
     /// Until when the offload lane is at work, by the predicted time of all ops until then.
@@ -88,7 +88,7 @@ impl Submitter {
     }
 
     /// Work submitted to `lane` from now on runs after `pending`.
-    fn order(&mut self, lane: Lane, pending: Pending) -> Result<(), EngineError> {
+    fn order(&mut self, lane: Lane, pending: PendingWork) -> Result<(), EngineError> {
         for mark in pending.marks().filter(|mark| mark.lane != lane) {
             let waited = &mut self.waited[lane as usize];
             if waited.0[mark.lane as usize] < mark.sequence {
@@ -104,8 +104,8 @@ impl Submitter {
     /// Runs `launch` on the compute lane after `pending`, and returns the mark of its end.
     ///
     /// The caller, the pool, upholds what [`Engine::launch`] asks: each span lies in a block that is allocated now, and
-    /// is freed only with a [`Pending`] that contains the returned mark, so whoever is given the memory next waits.
-    pub fn launch(&mut self, launch: &Launch, pending: Pending) -> Result<Mark, EngineError> {
+    /// is freed only with a [`PendingWork`] that contains the returned mark, so whoever is given the memory next waits.
+    pub fn launch(&mut self, launch: &Launch, pending: PendingWork) -> Result<Mark, EngineError> {
         self.order(Lane::Compute, pending)?;
         // SAFETY: spans come from blocks in use, sized by `Op::outputs` and `Engine::scratch`; other lanes that touch
         // them are in `pending`, which the lane now waits for, and later ones will wait for the mark returned.
@@ -114,7 +114,7 @@ impl Submitter {
     }
 
     /// Copies on `lane` after `pending`, and returns the mark of its end. The same contract as for `launch`.
-    pub fn copy(&mut self, lane: Lane, from: Span, to: Span, pending: Pending) -> Result<Mark, EngineError> {
+    pub fn copy(&mut self, lane: Lane, from: Span, to: Span, pending: PendingWork) -> Result<Mark, EngineError> {
         self.order(lane, pending)?;
         // SAFETY: both spans come from two blocks in use, of one storage's size; see `launch`.
         unsafe { self.engine.copy(lane, from, to)? };
@@ -123,9 +123,9 @@ impl Submitter {
 }
 
 /// Puts pages behind addresses, after `after`: all work that was submitted on these addresses.
-pub fn map_pages(engine: &dyn Engine, at: Span, physical: &[u32], after: Pending) -> Result<(), EngineError> {
+pub fn map_pages(engine: &dyn Engine, at: Span, physical: &[u32], after: PendingWork) -> Result<(), EngineError> {
     let after: ArrayVec<Mark, { Lane::ALL.len() }> = after.marks().collect();
-    // SAFETY: `Paged` gives a span of a range that it reserved, as long as the pages, where no block is in use. Blocks that
+    // SAFETY: `Pages` gives a span of a range that it reserved, as long as the pages, where no block is in use. Blocks that
     // were there are freed with marks of their work, which `Pages` collects for the addresses: `after`.
     unsafe { engine.map_pages(at, physical, &after) }
 }
@@ -135,12 +135,12 @@ pub fn map_pages(engine: &dyn Engine, at: Span, physical: &[u32], after: Pending
 pub struct HostAccess {
     engine: Arc<dyn Engine>,
     span: Span,
-    pending: Pending,
+    pending: PendingWork,
 }
 
 impl HostAccess {
     /// Access to `span`, pinned by the caller, once `pending` is done.
-    pub(super) fn new(engine: Arc<dyn Engine>, span: Span, pending: Pending) -> Self {
+    pub(super) fn new(engine: Arc<dyn Engine>, span: Span, pending: PendingWork) -> Self {
         HostAccess { engine, span, pending }
     }
 

@@ -8,7 +8,7 @@ use crate::policy::{Candidate, CostModel};
 use crate::pool::Pool;
 use crate::pool::follow::plans::Following;
 use crate::pool::remat::ids::StorageId;
-use crate::pool::remat::storage::{Residents, Storage};
+use crate::pool::remat::storage::{ResidentFilter, Storage};
 use crate::schedule::{EvictionOrder, WeightedRule};
 
 /// Storages that are looked at when one is to leave, if there are no more, without an allocation.
@@ -22,14 +22,14 @@ impl Pool {
         may_go: impl Fn(&Self, StorageId) -> bool,
     ) -> Option<StorageId> {
         if let CostModel::Neighbourhood { most } = self.follower.rule().knows() {
-            self.graph.heed_changes(most);
+            self.graph.forget_changed_costs(most);
         }
         let pool = &*self;
         let may_go = |id| may_go(pool, id);
         let first = |id| pool.goes_first(id) && may_go(id);
-        [pool.follower.rule().least_bytes(need_bytes), 0].into_iter().find_map(|least_bytes| {
-            let picked = pool.pick_of(need_bytes, Residents { least_bytes, first: true }, &first);
-            picked.or_else(|| pool.pick_of(need_bytes, Residents { least_bytes, first: false }, &may_go))
+        [pool.follower.rule().least_bytes(need_bytes), 0].into_iter().find_map(|min_bytes| {
+            let picked = pool.pick_of(need_bytes, ResidentFilter { min_bytes, first: true }, &first);
+            picked.or_else(|| pool.pick_of(need_bytes, ResidentFilter { min_bytes, first: false }, &may_go))
         })
     }
 
@@ -37,7 +37,7 @@ impl Pool {
     pub(in crate::pool) fn pick_of(
         &self,
         need_bytes: usize,
-        residents: Residents,
+        residents: ResidentFilter,
         may_go: &impl Fn(StorageId) -> bool,
     ) -> Option<StorageId> {
         let candidates = Candidates::of(self);
@@ -85,7 +85,7 @@ impl<'a> Candidates<'a> {
     fn lightest(
         &self,
         weighed: &WeightedRule,
-        residents: Residents,
+        residents: ResidentFilter,
         may_go: &impl Fn(StorageId) -> bool,
     ) -> Option<StorageId> {
         let storages = &self.pool.graph.storages;
@@ -104,9 +104,9 @@ impl<'a> Candidates<'a> {
             let gain = weighed.gain(&self.candidate(storage, turn, 0));
             // What costs more weighs more.
             let same_turn = lightest.filter(|lightest| lightest.0 == turn);
-            let most_ns =
+            let max_ns =
                 same_turn.map_or(u64::MAX, |(_, weight, _)| ((weight * gain) as u64).saturating_add(1));
-            let cost_ns = self.cost_ns(id, storage, most_ns);
+            let cost_ns = self.cost_ns(id, storage, max_ns);
             let weight = (turn, weighed.weight(cost_ns, gain), storage.recency());
             if lightest.is_none_or(|lightest| weight < lightest) && may_go(id) {
                 (lightest, picked) = (Some(weight), Some(id));
@@ -133,8 +133,8 @@ impl<'a> Candidates<'a> {
         interval.map_or(EvictionOrder::Any, |interval| interval.turn)
     }
 
-    /// The cost of having a storage back; if that is more than `most_ns`, anything that is.
-    fn cost_ns(&self, id: StorageId, storage: &Storage, most_ns: u64) -> u64 {
+    /// The cost of having a storage back; if that is more than `max_ns`, anything that is.
+    fn cost_ns(&self, id: StorageId, storage: &Storage, max_ns: u64) -> u64 {
         if self.knows == CostModel::Recency {
             return 0;
         }
@@ -145,27 +145,27 @@ impl<'a> Candidates<'a> {
             return storage.access.clean_at_ns.saturating_sub(pool.observer.computed_ns) + fetch_ns;
         }
         let move_ns = pool.settings.ways.price_of_moving(self.offload_wait_ns + 2 * copy_ns);
-        let rematerialize_ns = |most_ns: u64| {
+        let rematerialize_ns = |max_ns: u64| {
             let own_ns = pool.graph.own_ns(id);
             own_ns
-                + if own_ns > most_ns { 0 } else { self.around_ns(id, (most_ns - own_ns).saturating_add(1)) }
+                + if own_ns > max_ns { 0 } else { self.around_ns(id, (max_ns - own_ns).saturating_add(1)) }
         };
         match (
             pool.follower.may_move(storage),
             pool.settings.ways.recompute && storage.lineage.recipe.is_some(),
         ) {
-            (false, _) => rematerialize_ns(most_ns),
-            (true, true) => rematerialize_ns(most_ns.min(move_ns)).min(move_ns),
+            (false, _) => rematerialize_ns(max_ns),
+            (true, true) => rematerialize_ns(max_ns.min(move_ns)).min(move_ns),
             (true, false) => move_ns,
         }
     }
 
-    /// The time of what a storage would be remade through, and of what would be through it. From `most_ns` on it may be less.
-    fn around_ns(&self, id: StorageId, most_ns: u64) -> u64 {
+    /// The time of what a storage would be remade through, and of what would be through it. From `max_ns` on it may be less.
+    fn around_ns(&self, id: StorageId, max_ns: u64) -> u64 {
         let graph = &self.pool.graph;
         match self.knows {
-            CostModel::Neighbourhood { most } => graph.evicted_neighbourhood_ns(id, most, most_ns),
-            CostModel::Components => graph.components_around_ns(id),
+            CostModel::Neighbourhood { most } => graph.evicted_neighbourhood_ns(id, most, max_ns),
+            CostModel::Components => graph.neighbouring_components_ns(id),
             CostModel::Recency => 0,
         }
     }

@@ -16,16 +16,16 @@ use crate::engine::{Instruction, aligned};
 use crate::error::Error;
 use crate::op::{Encoding, Inputs, Op, Shape, View};
 use crate::pool::Pool;
-use crate::pool::input::{Input, lies_alike};
+use crate::pool::input::{Input, can_overwrite};
 use crate::pool::memory::block::Block;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::TierCopy;
-use crate::pool::submit::Pending;
+use crate::pool::submit::PendingWork;
 use crate::schedule::Eviction;
 use crate::trace::How;
 
 /// Memory of an encoded form, and beside it.
-type Placed = ((Block, Pending), Option<TierCopy>);
+type Placed = ((Block, PendingWork), Option<TierCopy>);
 
 /// A storage whose encoded form is there, and how that was made.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Pool {
             if is_as_large
                 && storage.uses.held
                 && storage.copies.host.is_none()
-                && lies_alike(inputs, place, plan)
+                && can_overwrite(inputs, place, plan)
             {
                 self.follower.begin_interval(&mut self.graph, id, interval);
                 return Ok(self.make_form(id, encoding)?.map(|made| (place, made)));
@@ -82,7 +82,7 @@ impl Pool {
             }
         };
         let Some((form, beside)) = self.place_form(&encode, beside)? else { return Ok(None) };
-        let (mut copies, done) = match self.submit_beside(&[id], &encode, smallvec![form], beside) {
+        let (mut copies, done) = match self.submit_with_host_input(&[id], &encode, smallvec![form], beside) {
             Ok(submitted) => submitted,
             Err(error) => {
                 beside.into_iter().for_each(|copy| self.memory.host.free(copy.block, copy.touched));
@@ -109,7 +109,7 @@ impl Pool {
         self.forget_bytes(id, How::Encode, Eviction::Encode(encoding), encode.launch_ns);
         if encoding != Encoding::Signs {
             // The recipe claims it by now.
-            self.graph.lost.push(form);
+            self.graph.ended_claims.push(form);
             self.graph.settle_claims(&mut self.memory);
         }
         self.observer.counters.encodings += 1;

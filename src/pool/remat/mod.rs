@@ -7,6 +7,6 @@ pub mod neighbourhood;
 pub mod recipe;
 pub mod release;
 pub mod rematerialize;
-pub mod remembered;
+pub mod remembered_cost;
 pub mod storage;
 pub mod table;

@@ -6,10 +6,10 @@ use smallvec::SmallVec;
 
 use super::ids::StorageId;
 use super::recipe::Graph;
-use crate::pool::remat::remembered::{Known, MOST_CHANGES};
+use crate::pool::remat::remembered_cost::{KnownCost, MAX_CHANGES};
 
 /// Storages near changes that are looked at, in all.
-const MOST_STIRRED: usize = 16 * 1024;
+const MAX_INVALIDATED: usize = 16 * 1024;
 /// Neighbours found without an allocation.
 const FEW: usize = 32;
 
@@ -21,22 +21,22 @@ enum Towards {
 
 impl Graph {
     /// The time of the ops that made the storages without bytes that `id` would be remade through, or that would be remade
-    /// through it, directly or by others: at most `most` in each direction, the nearest. From `most_ns` on it may be less.
-    /// [`heed_changes`](Graph::heed_changes) comes first, with the same `most`.
-    pub fn evicted_neighbourhood_ns(&self, id: StorageId, most: usize, most_ns: u64) -> u64 {
-        let (around, age) = (&self.storages[id].lineage.neighbourhood, self.storages.changes.age);
+    /// through it, directly or by others: at most `most` in each direction, the nearest. From `max_ns` on it may be less.
+    /// [`forget_changed_costs`](Graph::forget_changed_costs) comes first, with the same `most`.
+    pub fn evicted_neighbourhood_ns(&self, id: StorageId, most: usize, max_ns: u64) -> u64 {
+        let (around, age) = (&self.storages[id].lineage.neighbourhood_cost, self.storages.changes.age);
         let known = around.known.get();
-        if known.age == age && (known.cost_ns < known.most_ns || known.cost_ns >= most_ns) {
-            debug_assert_eq!(known.cost_ns, self.walked_ns(id, most, known.most_ns));
+        if known.age == age && (known.cost_ns < known.max_ns || known.cost_ns >= max_ns) {
+            debug_assert_eq!(known.cost_ns, self.walked_ns(id, most, known.max_ns));
             return known.cost_ns;
         }
-        let cost_ns = self.walked_ns(id, most, most_ns);
-        around.known.set(Known { age, cost_ns, most_ns });
+        let cost_ns = self.walked_ns(id, most, max_ns);
+        around.known.set(KnownCost { age, cost_ns, max_ns });
         cost_ns
     }
 
-    fn walked_ns(&self, id: StorageId, most: usize, most_ns: u64) -> u64 {
-        let mut walk = Walk { graph: self, found: SmallVec::new(), end: most, cost_ns: 0, most_ns };
+    fn walked_ns(&self, id: StorageId, most: usize, max_ns: u64) -> u64 {
+        let mut walk = Walk { graph: self, found: SmallVec::new(), end: most, cost_ns: 0, max_ns };
         walk.through(id, 0, Towards::Inputs);
         let ancestors = walk.found.len();
         walk.end = most.saturating_add(ancestors);
@@ -45,12 +45,12 @@ impl Graph {
     }
 
     /// Forgets what changes may have made untrue.
-    pub fn heed_changes(&mut self, most: usize) {
+    pub fn forget_changed_costs(&mut self, most: usize) {
         let changes = &mut self.storages.changes;
         let mut ids = std::mem::take(&mut changes.ids);
-        let are_few = ids.len() <= MOST_CHANGES;
-        let mut left = MOST_STIRRED;
-        if !are_few || !ids.iter().all(|&id| self.stir(id, most, &mut left)) {
+        let are_few = ids.len() <= MAX_CHANGES;
+        let mut left = MAX_INVALIDATED;
+        if !are_few || !ids.iter().all(|&id| self.forget_costs_near(id, most, &mut left)) {
             self.storages.changes.age += 1;
         }
         ids.clear();
@@ -59,12 +59,12 @@ impl Graph {
 
     /// Forgets what is remembered of all that a walk can come from to a storage: each storage on its way is found by it. `false`:
     /// there are too many.
-    fn stir(&mut self, id: StorageId, most: usize, left: &mut usize) -> bool {
+    fn forget_costs_near(&mut self, id: StorageId, most: usize, left: &mut usize) -> bool {
         if !self.storages.contains(id) {
             // What was around it has changed as well.
             return true;
         }
-        self.storages[id].lineage.neighbourhood.known.take();
+        self.storages[id].lineage.neighbourhood_cost.known.take();
         for towards in [Towards::Inputs, Towards::Outputs] {
             self.storages.changes.walks += 1;
             let walk = self.storages.changes.walks;
@@ -75,8 +75,8 @@ impl Graph {
                 for at in from..to {
                     self.each_neighbour(reached[at], towards, |neighbour| {
                         let storage = &self.storages[neighbour];
-                        if storage.lineage.neighbourhood.stirred.replace(walk) != walk {
-                            storage.lineage.neighbourhood.known.take();
+                        if storage.lineage.neighbourhood_cost.last_walk.replace(walk) != walk {
+                            storage.lineage.neighbourhood_cost.known.take();
                             *left = left.saturating_sub(1);
                             if !storage.stored() {
                                 reached.push(neighbour);
@@ -121,7 +121,7 @@ struct Walk<'a> {
     end: usize,
     /// Of those found; where the walk ends if it is so much.
     cost_ns: u64,
-    most_ns: u64,
+    max_ns: u64,
 }
 
 impl Walk<'_> {
@@ -144,7 +144,7 @@ impl Walk<'_> {
             self.found.push(id);
             self.cost_ns += self.graph.own_ns(id);
         }
-        self.found.len() < self.end && self.cost_ns < self.most_ns
+        self.found.len() < self.end && self.cost_ns < self.max_ns
     }
 }
 
@@ -190,17 +190,17 @@ mod tests {
     }
 
     /// All that could leave are asked for.
-    fn ask(pool: &mut Pool, most_ns: u64) {
+    fn ask(pool: &mut Pool, max_ns: u64) {
         let CostModel::Neighbourhood { most } = pool.follower.rule().knows() else {
             panic!("the default knows it")
         };
-        pool.graph.heed_changes(most);
+        pool.graph.forget_changed_costs(most);
         let graph = &pool.graph;
         for id in graph.storages.residents() {
-            let known_ns = graph.evicted_neighbourhood_ns(id, most, most_ns);
+            let known_ns = graph.evicted_neighbourhood_ns(id, most, max_ns);
             let all_ns = graph.walked_ns(id, most, u64::MAX);
-            let is_known = known_ns == all_ns || (most_ns..=all_ns).contains(&known_ns);
-            assert!(is_known, "{known_ns} are remembered of {all_ns}, where {most_ns} are asked for");
+            let is_known = known_ns == all_ns || (max_ns..=all_ns).contains(&known_ns);
+            assert!(is_known, "{known_ns} are remembered of {all_ns}, where {max_ns} are asked for");
         }
     }
 
@@ -216,7 +216,7 @@ mod tests {
             let mut held = Vec::new();
             for step in steps {
                 match step {
-                    Step::Ask(most_ns) => ask(&mut pool, most_ns),
+                    Step::Ask(max_ns) => ask(&mut pool, max_ns),
                     Step::Free(index) if !held.is_empty() => {
                         let id = held.swap_remove(index.index(held.len()));
                         pool.release(id);

@@ -47,7 +47,7 @@ pub struct Graph {
     /// Storages whose state changed; settled before any method returns.
     unsettled: Vec<StorageId>,
     /// Claims to take off; empty between operations.
-    pub lost: Vec<StorageId>,
+    pub ended_claims: Vec<StorageId>,
     pub rematerialization: Rematerialization,
 }
 
@@ -64,12 +64,12 @@ pub struct Rematerialization {
 
 /// Ops of a rematerialization after which it drops nothing any more where all can be offloaded instead: what it drops may be
 /// wanted on the way, and that again.
-const MOST_DROPPING: u32 = 128;
+const MAX_DROPPING_OPS: u32 = 128;
 
 impl Rematerialization {
     /// Whether what is not wanted may be dropped.
     pub fn may_drop(&self, offloads_all: bool) -> bool {
-        !self.under_way || self.ops < MOST_DROPPING || !offloads_all
+        !self.under_way || self.ops < MAX_DROPPING_OPS || !offloads_all
     }
 }
 
@@ -127,7 +127,7 @@ impl Graph {
     }
 
     /// The storage lost its bytes but is still active: its recipe claims what it reads.
-    pub fn dropped(&mut self, id: StorageId) {
+    pub fn claim_inputs(&mut self, id: StorageId) {
         debug_assert!(self.storages[id].active() && !self.storages[id].stored());
         let mut unclaimed = vec![id];
         while let Some(id) = unclaimed.pop() {
@@ -150,13 +150,13 @@ impl Graph {
     }
 
     /// The storage, active and recomputable until now, has bytes again or is no longer active. Claims that this ends
-    /// are added to `lost`, a storage once per claim; the caller takes them off one by one.
-    pub fn unclaim(&mut self, id: StorageId) {
+    /// are added to `ended_claims`, a storage once per claim; the caller takes them off one by one.
+    pub fn unclaim_inputs(&mut self, id: StorageId) {
         let recipe = self.storages[id].lineage.recipe.expect("a recomputable storage has a recipe");
         let recipe = &mut self.recipes[recipe.0];
         recipe.claimants -= 1;
         if recipe.claimants == 0 {
-            self.lost.extend(recipe.inputs.iter().copied());
+            self.ended_claims.extend(recipe.inputs.iter().copied());
         }
     }
 
@@ -174,7 +174,7 @@ impl Graph {
             {
                 continue;
             }
-            self.has_bytes(id);
+            self.leave_component(id);
             while let Some(&consumer) = self.storages[id].lineage.consumers.last() {
                 self.forget(consumer);
             }
@@ -281,10 +281,10 @@ impl Graph {
     }
 
     /// The storage has no bytes any more: joins it to the evicted ones around it.
-    pub fn lost_bytes(&mut self, id: StorageId) {
+    pub fn join_component(&mut self, id: StorageId) {
         let (own_ns, around) = match self.components {
             Some(_) if self.storages[id].lineage.member.is_none() => {
-                (self.own_ns(id), self.evicted_around(id))
+                (self.own_ns(id), self.evicted_neighbours(id))
             }
             _ => return,
         };
@@ -293,7 +293,7 @@ impl Graph {
     }
 
     /// The storage has bytes again, or is forgotten.
-    pub fn has_bytes(&mut self, id: StorageId) {
+    pub fn leave_component(&mut self, id: StorageId) {
         if let (Some(member), Some(components)) =
             (self.storages[id].lineage.member.take(), &mut self.components)
         {
@@ -302,9 +302,9 @@ impl Graph {
     }
 
     /// The costs of the sets of evicted storages that `id` touches.
-    pub fn components_around_ns(&self, id: StorageId) -> u64 {
+    pub fn neighbouring_components_ns(&self, id: StorageId) -> u64 {
         let Some(components) = &self.components else { return 0 };
-        let around = self.evicted_around(id).into_iter();
+        let around = self.evicted_neighbours(id).into_iter();
         let mut roots: Vec<_> = around.map(|member| components.root(member)).collect();
         roots.sort_unstable();
         roots.dedup();
@@ -312,7 +312,7 @@ impl Graph {
     }
 
     /// What is evicted of the storages that `id` is made from or that are made from it.
-    fn evicted_around(&self, id: StorageId) -> Vec<Member> {
+    fn evicted_neighbours(&self, id: StorageId) -> Vec<Member> {
         let storage = &self.storages[id];
         let inputs =
             storage.lineage.recipe.into_iter().flat_map(|recipe| self.recipe(recipe).inputs.iter().copied());

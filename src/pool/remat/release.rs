@@ -20,11 +20,11 @@ impl Graph {
     }
 
     /// A storage lost a handle or a claim. If it has no other, its bytes go, or the claims of its recipe do.
-    pub fn lost_need(&mut self, id: StorageId, memory: &mut Memory) {
+    pub fn need_ended(&mut self, id: StorageId, memory: &mut Memory) {
         if self.storages[id].active() {
             return;
         }
-        self.lost.extend(self.storages[id].lineage.signs.take());
+        self.ended_claims.extend(self.storages[id].lineage.signs.take());
         let storage = &self.storages[id];
         if storage.stored() {
             self.free_device(id, memory);
@@ -32,18 +32,18 @@ impl Graph {
             if let Some(copy) = self.storages[id].copies.overflow.take() {
                 memory.host.free(copy.block, copy.touched);
             }
-            self.lost_bytes(id);
+            self.join_component(id);
         } else if storage.lineage.recipe.is_some() {
-            self.unclaim(id);
+            self.unclaim_inputs(id);
         }
         self.settle(id);
     }
 
-    /// Takes off the claims in `lost`, and what follows from that.
+    /// Takes off the claims in `ended_claims`, and what follows from that.
     pub fn settle_claims(&mut self, memory: &mut Memory) {
-        while let Some(id) = self.lost.pop() {
+        while let Some(id) = self.ended_claims.pop() {
             self.storages[id].uses.claims -= 1;
-            self.lost_need(id, memory);
+            self.need_ended(id, memory);
         }
     }
 }

@@ -92,10 +92,10 @@ impl Pool {
                     // Its next use is near: from now on it is like others.
                     self.graph.storages.limit_scopes(id, 0);
                     self.graph.storages.set_device(id, copy, self.observer.computed_ns);
-                    self.graph.has_bytes(id);
+                    self.graph.leave_component(id);
                     self.follower.is_present(&self.graph, id);
-                    self.graph.unclaim(id);
-                    self.graph.lost.extend(self.graph.storages[id].lineage.signs.take());
+                    self.graph.unclaim_inputs(id);
+                    self.graph.ended_claims.extend(self.graph.storages[id].lineage.signs.take());
                     self.observer.counters.recomputed_bytes += self.graph.storages[id].size_bytes as u64;
                     if self.observer.journal.is_recording() {
                         restored.push(id);

@@ -7,14 +7,14 @@ use smallvec::SmallVec;
 
 use super::components::Member;
 use super::ids::RecipeId;
-use super::remembered::{Around, Changes};
+use super::remembered_cost::{RememberedCost, Changes};
 use super::table::Table;
 use crate::engine::EngineError;
 use crate::liveness::{NextUse, Touch};
 use crate::op::Dtype;
 use crate::pool::memory::block::Block;
 use crate::pool::remat::ids::StorageId;
-use crate::pool::submit::Pending;
+use crate::pool::submit::PendingWork;
 use crate::schedule::{ScheduledInterval, StreamId};
 use crate::trace::Made;
 
@@ -24,14 +24,14 @@ pub struct TierCopy {
     /// Where.
     pub block: Block,
     /// Writes that must be done before the bytes are right.
-    pub written: Pending,
+    pub written: PendingWork,
     /// All work that touches the block, reads and writes.
-    pub touched: Pending,
+    pub touched: PendingWork,
 }
 
 impl TierCopy {
     /// A copy that `written` makes right.
-    pub fn new(block: Block, written: Pending) -> Self {
+    pub fn new(block: Block, written: PendingWork) -> Self {
         TierCopy { block, written, touched: written }
     }
 }
@@ -67,7 +67,7 @@ pub struct Lineage {
     /// Its place among evicted storages, if the policy asks for these.
     pub member: Option<Member>,
     /// The remembered cost of its evicted neighbourhood.
-    pub neighbourhood: Around,
+    pub neighbourhood_cost: RememberedCost,
 }
 
 /// Who needs a storage.
@@ -167,9 +167,9 @@ impl Storage {
 
 /// Which residents are looked at.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Residents {
+pub struct ResidentFilter {
     /// Those of at least so many bytes.
-    pub least_bytes: usize,
+    pub min_bytes: usize,
     /// Only those that are recomputed first.
     pub first: bool,
 }
@@ -179,7 +179,7 @@ pub struct Residents {
 pub struct Storages {
     records: Table<Storage>,
     made: u64,
-    /// Residents in order of use, by class of size: first those that are not recomputed first, then those that are.
+    /// ResidentFilter in order of use, by class of size: first those that are not recomputed first, then those that are.
     lists: [Lists; 2],
     turns: u64,
     /// Storages that others are not to be remade through as before.
@@ -320,11 +320,11 @@ impl Storages {
 
     /// Resident storages, least recently used first.
     pub fn residents(&self) -> impl Iterator<Item = StorageId> {
-        self.in_order(Residents::default())
+        self.in_order(ResidentFilter::default())
     }
 
     /// Some of them, least recently used first.
-    pub fn in_order(&self, residents: Residents) -> impl Iterator<Item = StorageId> {
+    pub fn in_order(&self, residents: ResidentFilter) -> impl Iterator<Item = StorageId> {
         let heads = self.oldest(residents).map(|id| (self[id].recency.turn, id));
         let mut oldest: ArrayVec<(u64, StorageId), { 2 * CLASSES }> = heads.collect();
         let in_order = std::iter::from_fn(move || {
@@ -337,21 +337,21 @@ impl Storages {
             }
             Some(id)
         });
-        in_order.filter(move |&id| self[id].size_bytes >= residents.least_bytes)
+        in_order.filter(move |&id| self[id].size_bytes >= residents.min_bytes)
     }
 
     /// The same, list by list, which takes less time.
-    pub fn in_any_order(&self, residents: Residents) -> impl Iterator<Item = StorageId> {
+    pub fn in_any_order(&self, residents: ResidentFilter) -> impl Iterator<Item = StorageId> {
         let newer = |&id: &StorageId| self[id].recency.newer;
         let lists = self.oldest(residents).flat_map(move |oldest| std::iter::successors(Some(oldest), newer));
-        lists.filter(move |&id| self[id].size_bytes >= residents.least_bytes)
+        lists.filter(move |&id| self[id].size_bytes >= residents.min_bytes)
     }
 
     /// The least recently used of each list.
-    fn oldest(&self, residents: Residents) -> impl Iterator<Item = StorageId> {
+    fn oldest(&self, residents: ResidentFilter) -> impl Iterator<Item = StorageId> {
         let lists = &self.lists[usize::from(residents.first)..];
         lists.iter().flat_map(move |lists| {
-            let mut members = lists.members & (u64::MAX << class(residents.least_bytes));
+            let mut members = lists.members & (u64::MAX << class(residents.min_bytes));
             std::iter::from_fn(move || {
                 let class = (members != 0).then(|| members.trailing_zeros())?;
                 members &= members - 1;
@@ -439,10 +439,10 @@ mod tests {
         let ids =
             made.map(|(size_bytes, scopes)| storages.insert(size_bytes, "test", StreamId::default(), scopes));
         for (now, &id) in ids.iter().enumerate() {
-            storages.set_device(id, TierCopy::new(block, Pending::default()), now as u64);
+            storages.set_device(id, TierCopy::new(block, PendingWork::default()), now as u64);
         }
-        let order = |storages: &Storages, least_bytes| {
-            let residents = Residents { least_bytes, first: false };
+        let order = |storages: &Storages, min_bytes| {
+            let residents = ResidentFilter { min_bytes, first: false };
             let ordered: Vec<_> = storages.in_order(residents).collect();
             let mut listed: Vec<_> = storages.in_any_order(residents).collect();
             listed.sort_unstable_by_key(|&id| storages[id].recency());
@@ -457,7 +457,7 @@ mod tests {
         assert_eq!(order(&storages, 5000), [0, 2, 5].map(|index| ids[index]));
         assert_eq!(order(&storages, 5001), [2, 5].map(|index| ids[index]));
         assert_eq!(order(&storages, 1 << 40), []);
-        let recomputed_first = Residents { least_bytes: 0, first: true };
+        let recomputed_first = ResidentFilter { min_bytes: 0, first: true };
         let first = |storages: &Storages| storages.in_order(recomputed_first).collect::<Vec<_>>();
         assert_eq!(first(&storages), [0, 4].map(|index| ids[index]));
         storages.limit_scopes(ids[0], 1);

@@ -5,23 +5,23 @@ use std::cell::Cell;
 use super::ids::StorageId;
 
 /// Changes that are looked at one by one; of more, all that is remembered is forgotten.
-pub const MOST_CHANGES: usize = 256;
+pub const MAX_CHANGES: usize = 256;
 /// What is remembered of a storage.
 #[derive(Debug, Clone, Default)]
-pub struct Around {
-    pub known: Cell<Known>,
+pub struct RememberedCost {
+    pub known: Cell<KnownCost>,
     /// The last walk of changes that came by.
-    pub stirred: Cell<u64>,
+    pub last_walk: Cell<u64>,
 }
 
 /// A walk that was made.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Known {
+pub struct KnownCost {
     /// When: of another age nothing is true any more. The first age is 1.
     pub age: u32,
     pub cost_ns: u64,
     /// Where it would have ended early.
-    pub most_ns: u64,
+    pub max_ns: u64,
 }
 
 /// Storages near which what is remembered may not be true any more.
@@ -41,7 +41,7 @@ impl Default for Changes {
 impl Changes {
     pub fn add(&mut self, id: StorageId) {
         // One more says that there were too many.
-        if self.ids.len() <= MOST_CHANGES && self.ids.last() != Some(&id) {
+        if self.ids.len() <= MAX_CHANGES && self.ids.last() != Some(&id) {
             self.ids.push(id);
         }
     }
