@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 use super::lifetime::{Lifetime, peak_bytes};
 use super::pages::{CopyTiming, PageOrder, PagedMemory, assign, in_use};
 use super::smartpool::{PlacedBlocks, in_each_order, place};
-use crate::pool::{PendingWork, TakenBlock, AllocationTrace};
+use crate::pool::{AllocationTrace, PendingWork, TakenBlock};
 use crate::schedule::{BlockPlacement, IntervalId, Layout, PlannedBlock};
 
 /// The search for placements takes so many steps for each block, and more for each of the first thousand: half a second for
@@ -50,7 +50,9 @@ impl IterationBlocks {
         let like: HashMap<(u32, usize), usize> =
             keys(&all[first_before..first]).zip(first_before..).collect();
         // When the block is free, and when its memory can be used.
-        let freed = |block: &TakenBlock| block.until.map(|until| (until, ready_at(block.pending_when_freed).max(until)));
+        let freed = |block: &TakenBlock| {
+            block.until.map(|until| (until, ready_at(block.pending_when_freed).max(until)))
+        };
         let mut lifetimes = Vec::new();
         let mut copied = Vec::new();
         let mut places = HashMap::new();
@@ -79,7 +81,9 @@ impl IterationBlocks {
                 }
             };
             lifetimes.push(Lifetime { bytes: block.bytes, from, until });
-            let lead = block.pending_when_taken.map_or(0, |work| block.from.saturating_sub(ready_at(work).max(begin)));
+            let lead = block
+                .pending_when_taken
+                .map_or(0, |work| block.from.saturating_sub(ready_at(work).max(begin)));
             copied.push(CopyTiming { ready, lead });
         }
         // While the corresponding block still exists, this one cannot take its address. It is moved there when the iteration is

@@ -11,7 +11,7 @@ use crate::config::{Planning, Settings};
 use crate::engine::sim::{Profile, SimEngine};
 use crate::engine::{Engine, Lane, Mark, Ran};
 use crate::error::Error;
-use crate::pool::{Input, PendingWork, Pool, StorageId, AllocationTrace};
+use crate::pool::{AllocationTrace, Input, PendingWork, Pool, StorageId};
 use crate::schedule::{Decision, IntervalId, PlanId, Schedule, ScheduleOutcome, StreamId};
 
 /// The iterations that a trial runs at least. In the last of them, the storages at its beginning are those that an iteration

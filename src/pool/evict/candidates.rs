@@ -28,8 +28,11 @@ impl Pool {
         let may_go = |id| may_go(pool, id);
         let first = |id| pool.goes_first(id) && may_go(id);
         [pool.follower.rule().least_bytes(need_bytes), 0].into_iter().find_map(|min_bytes| {
-            let picked = pool.pick_of(need_bytes, ResidentFilter { min_bytes, first: true }, &first);
-            picked.or_else(|| pool.pick_of(need_bytes, ResidentFilter { min_bytes, first: false }, &may_go))
+            let picked =
+                pool.pick_of(need_bytes, ResidentFilter { min_bytes, recomputed_first: true }, &first);
+            picked.or_else(|| {
+                pool.pick_of(need_bytes, ResidentFilter { min_bytes, recomputed_first: false }, &may_go)
+            })
         })
     }
 
@@ -147,8 +150,7 @@ impl<'a> Candidates<'a> {
         let move_ns = pool.settings.ways.price_of_moving(self.offload_wait_ns + 2 * copy_ns);
         let rematerialize_ns = |max_ns: u64| {
             let own_ns = pool.graph.own_ns(id);
-            own_ns
-                + if own_ns > max_ns { 0 } else { self.around_ns(id, (max_ns - own_ns).saturating_add(1)) }
+            own_ns + if own_ns > max_ns { 0 } else { self.around_ns(id, (max_ns - own_ns).saturating_add(1)) }
         };
         match (
             pool.follower.may_move(storage),

@@ -80,7 +80,13 @@ impl Pool {
     }
 
     /// Copies a resident storage into a block that is its own from now on, and frees the one that was.
-    fn copy_within(&mut self, lane: Lane, id: StorageId, block: Block, busy: PendingWork) -> Result<(), Error> {
+    fn copy_within(
+        &mut self,
+        lane: Lane,
+        id: StorageId,
+        block: Block,
+        busy: PendingWork,
+    ) -> Result<(), Error> {
         let size_bytes = self.graph.storages[id].size_bytes;
         let old = self.graph.storages[id].copies.device.expect("only a resident storage is moved");
         let (from, to) =

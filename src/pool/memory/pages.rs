@@ -58,8 +58,8 @@ impl Pages {
     /// Creates a tier of at most `limit` pages.
     pub fn new(limit: usize, page_bytes: usize, maps_early: bool) -> Self {
         // With few addresses, the planted fault has an effect sooner.
-        let view_range_pages =
-            (if maps_early { limit } else { VIEW_ADDRESSES_PER_PAGE * limit }).min(MAX_VIEW_ADDRESSES.max(2 * limit));
+        let view_range_pages = (if maps_early { limit } else { VIEW_ADDRESSES_PER_PAGE * limit })
+            .min(MAX_VIEW_ADDRESSES.max(2 * limit));
         Pages {
             page_bytes,
             limit_bytes: limit * page_bytes,
@@ -172,7 +172,9 @@ impl Pages {
             let at = self.ranges[0].slice(begin as usize * self.page_bytes, missing.len() * self.page_bytes);
             // Nothing needs to be waited for: nothing was mapped here, or it was released when all work was done.
             self.map(engine, at, &missing, PendingWork::default())?;
-            self.pages[begin as usize..end as usize].iter_mut().for_each(|page| page.is_at_own_address = true);
+            self.pages[begin as usize..end as usize]
+                .iter_mut()
+                .for_each(|page| page.is_at_own_address = true);
             next = end;
         }
         Ok(())
@@ -195,7 +197,8 @@ impl Pages {
         let page_bytes = self.page_bytes;
         let take =
             |run: &Range<u32>| self.free_list.take(run.start as usize * page_bytes, run.len() * page_bytes);
-        let mut pending = self.views.runs(first).iter().map(take).fold(PendingWork::default(), PendingWork::and);
+        let mut pending =
+            self.views.runs(first).iter().map(take).fold(PendingWork::default(), PendingWork::and);
         let work = |run: &Range<u32>| self.work_on(run.start as usize..run.end as usize);
         pending = pending.common(pages.iter().map(work).fold(PendingWork::default(), PendingWork::and));
         Ok(Some((self.block(first, pages.iter().map(|run| run.len()).sum()), pending)))

@@ -143,7 +143,11 @@ mod tests {
         let mut unbounded = UnboundedAddresses::new(Tier::Device, 4096, Some(1024));
         assert_eq!([768, 1024, 1280].map(|bytes| unbounded.bytes_in_memory(bytes)), [768, 1024, 2048]);
         assert_eq!([1280, 256].map(|bytes| unbounded.take(bytes).0), [0, 2048]);
-        assert_eq!(unbounded.allocation_trace.blocks()[0].bytes, 1280, "what was asked for is what is planned");
+        assert_eq!(
+            unbounded.allocation_trace.blocks()[0].bytes,
+            1280,
+            "what was asked for is what is planned"
+        );
         unbounded.takes_pages = false;
         assert_eq!(unbounded.bytes_in_memory(1280), 1280);
     }

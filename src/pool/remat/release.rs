@@ -1,4 +1,4 @@
-//! What nothing needs any more goes, and what only that needed with it.
+//! Releasing storages that nothing needs any more, and then those that only they needed.
 
 use super::ids::StorageId;
 use super::recipe::Graph;
@@ -19,7 +19,8 @@ impl Graph {
         }
     }
 
-    /// A storage lost a handle or a claim. If it has no other, its bytes go, or the claims of its recipe do.
+    /// Handles the end of a handle or a claim of a storage. If that was the last one, its bytes are freed; if it had none, the
+    /// claims of its recipe end.
     pub fn need_ended(&mut self, id: StorageId, memory: &mut Memory) {
         if self.storages[id].active() {
             return;
@@ -39,7 +40,7 @@ impl Graph {
         self.settle(id);
     }
 
-    /// Takes off the claims in `ended_claims`, and what follows from that.
+    /// Takes the claims in `ended_claims` off their storages, and the claims that end by that too.
     pub fn settle_claims(&mut self, memory: &mut Memory) {
         while let Some(id) = self.ended_claims.pop() {
             self.storages[id].uses.claims -= 1;

@@ -1,34 +1,38 @@
-//! What is remembered of the neighbourhoods of storages.
+//! The remembered costs of neighbourhoods, and the changes that end their validity.
 
 use std::cell::Cell;
 
 use super::ids::StorageId;
 
-/// Changes that are looked at one by one; of more, all that is remembered is forgotten.
+/// The most changes that are handled one by one. After more changes, all remembered costs are forgotten.
 pub const MAX_CHANGES: usize = 256;
-/// What is remembered of a storage.
+
+/// The remembered cost of a storage's evicted neighbourhood.
 #[derive(Debug, Clone, Default)]
 pub struct RememberedCost {
     pub known: Cell<KnownCost>,
-    /// The last walk of changes that came by.
+    /// The last walk from a changed storage that passed this one.
     pub last_walk: Cell<u64>,
 }
 
-/// A walk that was made.
+/// The result of a walk through a neighbourhood.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KnownCost {
-    /// When: of another age nothing is true any more. The first age is 1.
+    /// The age in which the walk was made. In any other age the result is not valid. The first age is 1.
     pub age: u32,
+    /// The cost that the walk found.
     pub cost_ns: u64,
-    /// Where it would have ended early.
+    /// The cost at which the walk would have ended early.
     pub max_ns: u64,
 }
 
-/// Storages near which what is remembered may not be true any more.
+/// The storages that changed since costs were last forgotten.
 #[derive(Debug)]
 pub struct Changes {
     pub ids: Vec<StorageId>,
+    /// The current age of remembered costs.
     pub age: u32,
+    /// The number of walks from changed storages so far.
     pub walks: u64,
 }
 
@@ -39,8 +43,9 @@ impl Default for Changes {
 }
 
 impl Changes {
+    /// Adds a storage that changed.
     pub fn add(&mut self, id: StorageId) {
-        // One more says that there were too many.
+        // One id more than the limit tells that there were too many.
         if self.ids.len() <= MAX_CHANGES && self.ids.last() != Some(&id) {
             self.ids.push(id);
         }
