@@ -107,9 +107,9 @@ impl<'a> Candidates<'a> {
             let gain = weighed.gain(&self.candidate(storage, turn, 0));
             // What costs more weighs more.
             let same_turn = lightest.filter(|lightest| lightest.0 == turn);
-            let max_ns =
+            let most_ns =
                 same_turn.map_or(u64::MAX, |(_, weight, _)| ((weight * gain) as u64).saturating_add(1));
-            let cost_ns = self.cost_ns(id, storage, max_ns);
+            let cost_ns = self.cost_ns(id, storage, most_ns);
             let weight = (turn, weighed.weight(cost_ns, gain), storage.recency());
             if lightest.is_none_or(|lightest| weight < lightest) && may_go(id) {
                 (lightest, picked) = (Some(weight), Some(id));
@@ -136,8 +136,8 @@ impl<'a> Candidates<'a> {
         interval.map_or(EvictionOrder::Any, |interval| interval.turn)
     }
 
-    /// The cost of having a storage back; if that is more than `max_ns`, anything that is.
-    fn cost_ns(&self, id: StorageId, storage: &Storage, max_ns: u64) -> u64 {
+    /// The cost of having a storage back; if that is more than `most_ns`, anything that is.
+    fn cost_ns(&self, id: StorageId, storage: &Storage, most_ns: u64) -> u64 {
         if self.knows == CostModel::Recency {
             return 0;
         }
@@ -148,25 +148,26 @@ impl<'a> Candidates<'a> {
             return storage.access.clean_at_ns.saturating_sub(pool.observer.computed_ns) + fetch_ns;
         }
         let move_ns = pool.settings.ways.price_of_moving(self.offload_wait_ns + 2 * copy_ns);
-        let rematerialize_ns = |max_ns: u64| {
+        let rematerialize_ns = |most_ns: u64| {
             let own_ns = pool.graph.own_ns(id);
-            own_ns + if own_ns > max_ns { 0 } else { self.around_ns(id, (max_ns - own_ns).saturating_add(1)) }
+            own_ns
+                + if own_ns > most_ns { 0 } else { self.around_ns(id, (most_ns - own_ns).saturating_add(1)) }
         };
         match (
             pool.follower.may_move(storage),
             pool.settings.ways.recompute && storage.lineage.recipe.is_some(),
         ) {
-            (false, _) => rematerialize_ns(max_ns),
-            (true, true) => rematerialize_ns(max_ns.min(move_ns)).min(move_ns),
+            (false, _) => rematerialize_ns(most_ns),
+            (true, true) => rematerialize_ns(most_ns.min(move_ns)).min(move_ns),
             (true, false) => move_ns,
         }
     }
 
-    /// The time of what a storage would be remade through, and of what would be through it. From `max_ns` on it may be less.
-    fn around_ns(&self, id: StorageId, max_ns: u64) -> u64 {
+    /// The time of what a storage would be remade through, and of what would be through it. From `most_ns` on it may be less.
+    fn around_ns(&self, id: StorageId, most_ns: u64) -> u64 {
         let graph = &self.pool.graph;
         match self.knows {
-            CostModel::Neighbourhood { most } => graph.evicted_neighbourhood_ns(id, most, max_ns),
+            CostModel::Neighbourhood { most } => graph.evicted_neighbourhood_ns(id, most, most_ns),
             CostModel::Components => graph.neighbouring_components_ns(id),
             CostModel::Recency => 0,
         }
