@@ -2,8 +2,8 @@
 //!
 //! Every page has an address of its own, in one range as long as the budget. Best fit places blocks in that range, and pages of
 //! physical memory are mapped when a block first reaches them. Where no free range is large enough, a block of at least one page
-//! takes whole free pages from several places, and a view maps them side by side at other addresses. So fragmentation does not
-//! make such a block fail.
+//! takes whole free pages from several places, and a view maps them side by side at other addresses. So such a block fits wherever
+//! enough whole pages are free.
 
 use std::ops::Range;
 

@@ -23,7 +23,7 @@ enum Towards {
 
 impl Graph {
     /// The predicted time of the ops that made the evicted neighbourhood of `id`. In each direction, at most the nearest
-    /// `max_per_direction` storages count. A result of `max_ns` or more only means that the cost is no less than that result.
+    /// `max_per_direction` storages count. A result of `max_ns` or more is only a lower bound of the cost.
     ///
     /// The caller must have called [`forget_changed_costs`](Graph::forget_changed_costs) with the same `max_per_direction`.
     pub fn evicted_neighbourhood_ns(&self, id: StorageId, max_per_direction: usize, max_ns: u64) -> u64 {

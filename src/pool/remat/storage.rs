@@ -78,7 +78,8 @@ pub struct Uses {
     pub held: bool,
     /// The number of recipes of evicted storages that will read it.
     pub claims: u32,
-    /// The number of uses by the op that acquires memory now. While there are any, it stays in device memory.
+    /// The number of uses by the op that acquires memory now. While there are any, its bytes stay stored, and only emptying all of
+    /// device memory offloads it.
     pub pins: u32,
     /// The number of accesses of the program to the host copy. While there are any, the host copy stays.
     pub host_pins: u32,
