@@ -17,11 +17,14 @@ pub struct Input {
 
 /// Whether the first output can overwrite an input: the op allows it, the view covers the whole storage, elements have the same
 /// size, and the op reads the storage through no other view.
-pub fn can_overwrite(inputs: &[Input], index: usize, plan: &Instruction) -> bool {
+pub fn can_overwrite(inputs: &[Input], index: usize, instruction: &Instruction) -> bool {
     let Input { id, view, .. } = &inputs[index];
-    plan.op.in_place(index)
+    instruction.op.in_place(index)
         && view.layout.is_contiguous()
         && view.layout.offset() == 0
-        && plan.outputs.first().is_some_and(|output| output.dtype.size_bytes() == view.dtype.size_bytes())
+        && instruction
+            .outputs
+            .first()
+            .is_some_and(|output| output.dtype.size_bytes() == view.dtype.size_bytes())
         && inputs.iter().all(|other| other.id != *id || other.view == *view)
 }

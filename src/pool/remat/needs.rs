@@ -9,7 +9,12 @@ use crate::op::{Encoding, Inputs, Op};
 impl Graph {
     /// The device memory that an op needs at once: its inputs, outputs and workspace, without its first output if that is made
     /// in place.
-    pub fn working_set_bytes(&self, inputs: &[StorageId], plan: &Instruction, in_place: bool) -> usize {
+    pub fn working_set_bytes(
+        &self,
+        inputs: &[StorageId],
+        instruction: &Instruction,
+        in_place: bool,
+    ) -> usize {
         let mut seen = Inputs::<StorageId>::new();
         for &id in inputs {
             if !seen.contains(&id) {
@@ -17,17 +22,19 @@ impl Graph {
             }
         }
         let read = seen.iter().map(|&id| self.storages[id].size_bytes);
-        read.chain(plan.new_bytes(in_place)).map(aligned).sum()
+        read.chain(instruction.new_bytes(in_place)).map(aligned).sum()
     }
 
     /// The device memory that an op's inputs and outputs need in addition to what they have, without the workspace.
-    pub fn missing_bytes(&self, ids: &[StorageId], plan: &Instruction, in_place: bool) -> usize {
+    pub fn missing_bytes(&self, ids: &[StorageId], instruction: &Instruction, in_place: bool) -> usize {
         let is_resident = |&id: &StorageId| self.storages[id].copies.device.is_some();
         let mut resident: Vec<StorageId> = ids.iter().copied().filter(is_resident).collect();
         resident.sort_unstable();
         resident.dedup();
         let resident = resident.into_iter().map(|id| aligned(self.storages[id].size_bytes));
-        self.working_set_bytes(ids, plan, in_place) - plan.aligned_scratch_bytes() - resident.sum::<usize>()
+        self.working_set_bytes(ids, instruction, in_place)
+            - instruction.aligned_scratch_bytes()
+            - resident.sum::<usize>()
     }
 
     /// Marks storages as wanted by a rematerialization.

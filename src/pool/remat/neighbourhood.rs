@@ -15,9 +15,12 @@ const MAX_INVALIDATED: usize = 16 * 1024;
 /// How many neighbours are found without an allocation.
 const FEW: usize = 32;
 
+/// The direction of a walk.
 #[derive(Clone, Copy)]
 enum Towards {
+    /// From a storage to those that it is made from.
     Inputs,
+    /// From a storage to those that are made from it.
     Outputs,
 }
 

@@ -70,13 +70,13 @@ impl Pool {
     /// Runs a recipe whose inputs are stored and wanted. If it succeeds, they are no longer wanted by it.
     fn replay(&mut self, recipe: RecipeId) -> Result<(), Error> {
         let Recipe { instruction, inputs: ids, .. } = self.graph.recipe(recipe).clone();
-        let plan = match self.settings.planted_fault {
+        let instruction = match self.settings.planted_fault {
             None => instruction,
             Some(fault) => fault.spoil(&*self.submitter.engine, &instruction),
         };
-        self.check_working_set(&ids, &plan, false)?;
-        let blocks = self.place_operands(&ids, &plan, None)?;
-        let submitted = self.submit(&ids, &plan, blocks, None);
+        self.check_working_set(&ids, &instruction, false)?;
+        let blocks = self.place_operands(&ids, &instruction, None)?;
+        let submitted = self.submit(&ids, &instruction, blocks, None);
         self.graph.unpin(&ids);
         let copies = submitted?;
         self.graph.unwant(&ids);
@@ -105,7 +105,7 @@ impl Pool {
                 None => self.memory.device.free(copy.block, copy.touched),
             }
         }
-        self.observer.note_recompute(&self.graph, &self.submitter, plan.op.name(), &restored);
+        self.observer.note_recompute(&self.graph, &self.submitter, instruction.op.name(), &restored);
         self.graph.settle_claims(&mut self.memory);
         self.observer.counters.recomputed_ops += 1;
         self.graph.rematerialization.ops += 1;
