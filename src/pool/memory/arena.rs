@@ -188,6 +188,7 @@ impl Arena {
         overlaps
     }
 
+    /// What the address space may still use.
     fn room(&self) -> Room {
         Room {
             unmapped_bytes: self.limit_bytes.saturating_sub(self.reserved_bytes()),
@@ -195,6 +196,7 @@ impl Arena {
         }
     }
 
+    /// Counts and notes a block that may have been placed, and memory that was mapped for it; `before_bytes` were mapped before.
     fn placed(&mut self, placed: Placed, before_bytes: usize) {
         if self.reserved_bytes() != before_bytes {
             self.peak_reserved_bytes = self.peak_reserved_bytes.max(self.reserved_bytes());

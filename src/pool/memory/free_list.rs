@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tightest_hole_is_taken() {
+    fn the_smallest_range_that_fits_is_taken() {
         let mut free_list = FreeList::new(2048);
         let a = free_list.allocate(512).unwrap().0;
         let _keep = free_list.allocate(256).unwrap();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_free_within_a_range_is_cut_off_at_its_ends() {
+    fn free_ranges_are_cut_at_the_ends_of_the_range_asked_about() {
         let mut free_list = FreeList::new(2048);
         free_list.take(512, 256);
         free_list.take(1024, 512);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reused_range_carries_the_work_on_it() {
+    fn a_reused_range_comes_with_the_work_on_it() {
         use crate::engine::{Lane, Mark};
         let mut free_list = FreeList::new(512);
         let a = free_list.allocate(256).unwrap().0;

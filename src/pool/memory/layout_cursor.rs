@@ -78,7 +78,7 @@ mod tests {
     use crate::schedule::PlannedBlock;
 
     #[test]
-    fn an_op_that_departs_finds_the_next_of_its_size_and_confuses_no_other() {
+    fn an_op_that_departs_takes_planned_blocks_of_its_sizes_and_misleads_no_other_op() {
         let block = |op, bytes, offset| PlannedBlock { op, bytes, spot: BlockPlacement::At(offset) };
         let blocks = vec![block(0, 256, 0), block(2, 256, 512), block(2, 512, 1024), block(2, 256, 2048)];
         let residents = vec![(IntervalId(5), BlockPlacement::At(3072))];

@@ -139,21 +139,21 @@ mod tests {
     use crate::engine::{Lane, Mark};
 
     #[test]
-    fn what_is_no_smaller_than_a_page_takes_whole_ones_unless_that_is_too_much() {
+    fn a_block_of_a_page_or_more_takes_whole_pages_until_a_departure() {
         let mut unbounded = UnboundedAddresses::new(Tier::Device, 4096, Some(1024));
         assert_eq!([768, 1024, 1280].map(|bytes| unbounded.bytes_in_memory(bytes)), [768, 1024, 2048]);
         assert_eq!([1280, 256].map(|bytes| unbounded.take(bytes).0), [0, 2048]);
         assert_eq!(
             unbounded.allocation_trace.blocks()[0].bytes,
             1280,
-            "what was asked for is what is planned"
+            "the trace has the bytes that were asked for"
         );
         unbounded.takes_pages = false;
         assert_eq!(unbounded.bytes_in_memory(1280), 1280);
     }
 
     #[test]
-    fn what_was_left_first_is_used_first() {
+    fn bytes_freed_first_are_used_first() {
         let work = |sequence| PendingWork::default().with(Mark { lane: Lane::Offload, sequence });
         let mut unbounded = UnboundedAddresses::new(Tier::Device, 1024, None);
         assert_eq!(unbounded.take(512), (0, PendingWork::default()));

@@ -19,7 +19,7 @@ impl Graph {
         }
     }
 
-    /// Handles the end of a handle or a claim of a storage. If that was the last one, its bytes are freed; if it had none, the
+    /// Handles the end of a handle or a claim of a storage. If that was the last one, its bytes are freed; if it has none, the
     /// claims of its recipe end.
     pub fn need_ended(&mut self, id: StorageId, memory: &mut Memory) {
         if self.storages[id].active() {

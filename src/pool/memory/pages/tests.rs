@@ -65,7 +65,7 @@ impl Model {
         let work = self.numbers(block).into_iter().map(|number| self.work[number as usize]);
         let sequence = work.max().expect("a block has bytes");
         let needed = pending.with(Mark { lane: Lane::Fetch, sequence });
-        assert_eq!(needed, pending, "memory is given away without the work on it");
+        assert_eq!(needed, pending, "a block comes without the work on its memory");
         let number = self.work.len() as u64;
         self.work.push(0);
         let filling = vec![number; block.bytes / size_of::<u64>()];
@@ -125,7 +125,7 @@ fn steps() -> impl Strategy<Value = Vec<Result<usize, usize>>> {
 
 proptest! {
     #[test]
-    fn blocks_are_apart_and_large_ones_are_refused_only_when_too_few_pages_are_free(
+    fn blocks_never_overlap_and_large_ones_fail_only_if_too_few_pages_are_free(
         limit in 1usize..PAGES,
         steps in steps(),
     ) {
@@ -138,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn what_fits_together_fits_whatever_was_there_before(
+    fn blocks_that_fit_together_fit_whatever_was_allocated_before(
         limit in 1usize..PAGES,
         before in steps(),
         units in prop::collection::vec(1usize..60, 1..12),
@@ -167,7 +167,7 @@ proptest! {
 }
 
 #[test]
-fn pages_that_a_plan_names_are_taken_when_all_of_them_are_free() {
+fn planned_pages_are_taken_if_all_are_free() {
     let mut model = Model::new(6);
     let page_bytes = model.page_bytes;
     let engine = model.engine.clone();
@@ -190,7 +190,7 @@ fn pages_that_a_plan_names_are_taken_when_all_of_them_are_free() {
 }
 
 #[test]
-fn a_page_is_given_away_with_the_work_on_it_and_not_its_neighbours() {
+fn a_page_comes_with_the_work_on_it_and_not_on_its_neighbours() {
     let mut model = Model::new(2);
     let page_bytes = model.page_bytes;
     let engine = model.engine.clone();
