@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 use super::lifetime::{Lifetime, peak_bytes};
 use super::pages::{CopyTiming, PageOrder, PagedMemory, assign, in_use};
 use super::smartpool::{PlacedBlocks, in_each_order, place};
-use crate::pool::{Pending, TakenBlock, Takings};
+use crate::pool::{AllocationTrace, PendingWork, TakenBlock};
 use crate::schedule::{BlockPlacement, IntervalId, Layout, PlannedBlock};
 
 /// The search for placements takes so many steps for each block, and more for each of the first thousand: half a second for
@@ -36,13 +36,13 @@ impl IterationBlocks {
     /// began, `residents` the blocks that exist now with their intervals, and `ready_at` tells when work is done.
     pub fn new(
         limit_bytes: usize,
-        takings: &Takings,
+        allocation_trace: &AllocationTrace,
         begins: &[u32],
         residents: Vec<(IntervalId, usize)>,
-        ready_at: impl Fn(Pending) -> u32,
+        ready_at: impl Fn(PendingWork) -> u32,
     ) -> IterationBlocks {
         let [.., before, begin] = *begins else { return IterationBlocks::none(limit_bytes) };
-        let (all, period) = (takings.blocks(), takings.now() - begin);
+        let (all, period) = (allocation_trace.blocks(), allocation_trace.now() - begin);
         let first_of = |now: u32| all.partition_point(|block| block.from < now);
         let (first_before, first) = (first_of(before), first_of(begin));
         // A block that still exists when the next iteration begins is freed at the same time as the corresponding block of the
@@ -50,7 +50,9 @@ impl IterationBlocks {
         let like: HashMap<(u32, usize), usize> =
             keys(&all[first_before..first]).zip(first_before..).collect();
         // When the block is free, and when its memory can be used.
-        let freed = |block: &TakenBlock| block.until.map(|until| (until, ready_at(block.left).max(until)));
+        let freed = |block: &TakenBlock| {
+            block.until.map(|until| (until, ready_at(block.pending_when_freed).max(until)))
+        };
         let mut lifetimes = Vec::new();
         let mut copied = Vec::new();
         let mut places = HashMap::new();
@@ -79,7 +81,9 @@ impl IterationBlocks {
                 }
             };
             lifetimes.push(Lifetime { bytes: block.bytes, from, until });
-            let lead = block.found.map_or(0, |found| block.from.saturating_sub(ready_at(found).max(begin)));
+            let lead = block
+                .pending_when_taken
+                .map_or(0, |work| block.from.saturating_sub(ready_at(work).max(begin)));
             copied.push(CopyTiming { ready, lead });
         }
         // While the corresponding block still exists, this one cannot take its address. It is moved there when the iteration is
@@ -207,23 +211,23 @@ mod tests {
 
     #[test]
     fn what_an_iteration_leaves_to_the_next_ends_as_that_of_the_one_before_did() {
-        let mut takings = Takings::default();
+        let mut allocation_trace = AllocationTrace::default();
         let mut begins = Vec::new();
-        takings.begin_op(0);
-        takings.took(0, 1024, Pending::default());
+        allocation_trace.begin_op(0);
+        allocation_trace.took(0, 1024, PendingWork::default());
         for iteration in 1..=3 {
-            begins.push(takings.now());
-            takings.begin_op(0);
-            takings.took(10_000 * iteration, 256, Pending::default());
+            begins.push(allocation_trace.now());
+            allocation_trace.begin_op(0);
+            allocation_trace.took(10_000 * iteration, 256, PendingWork::default());
             if iteration > 1 {
-                takings.freed(10_000 * (iteration - 1) + 1, Pending::default());
+                allocation_trace.freed(10_000 * (iteration - 1) + 1, PendingWork::default());
             }
-            takings.freed(10_000 * iteration, Pending::default());
-            takings.begin_op(1);
-            takings.took(10_000 * iteration + 1, 512, Pending::default());
+            allocation_trace.freed(10_000 * iteration, PendingWork::default());
+            allocation_trace.begin_op(1);
+            allocation_trace.took(10_000 * iteration + 1, 512, PendingWork::default());
         }
         let residents = vec![(IntervalId(7), 0), (IntervalId(8), 6)];
-        let blocks = IterationBlocks::new(4096, &takings, &begins, residents, |_| 0);
+        let blocks = IterationBlocks::new(4096, &allocation_trace, &begins, residents, |_| 0);
         let lifetime = |bytes, from, until| Lifetime { bytes, from, until };
         assert_eq!(blocks.period, 4);
         assert_eq!(blocks.lifetimes, [lifetime(256, 0, 2), lifetime(512, 3, 5), lifetime(1024, 0, 4)]);
@@ -237,17 +241,17 @@ mod tests {
 
     #[test]
     fn what_an_iteration_frees_before_all_else_makes_room_for_its_like() {
-        let mut takings = Takings::default();
+        let mut allocation_trace = AllocationTrace::default();
         let mut begins = Vec::new();
         for iteration in 0..3 {
-            begins.push(takings.now());
-            takings.begin_op(0);
+            begins.push(allocation_trace.now());
+            allocation_trace.begin_op(0);
             if iteration > 0 {
-                takings.freed(iteration - 1, Pending::default());
+                allocation_trace.freed(iteration - 1, PendingWork::default());
             }
-            takings.took(iteration, 256, Pending::default());
+            allocation_trace.took(iteration, 256, PendingWork::default());
         }
-        let blocks = IterationBlocks::new(4096, &takings, &begins, vec![(IntervalId(7), 2)], |_| 0);
+        let blocks = IterationBlocks::new(4096, &allocation_trace, &begins, vec![(IntervalId(7), 2)], |_| 0);
         assert!(blocks.repeats);
         assert_eq!(blocks.lifetimes, [Lifetime { bytes: 256, from: 1, until: 2 }]);
         let (layout, footprint_bytes) = blocks.layout(0, None);

@@ -11,7 +11,7 @@ use crate::config::{Planning, Settings};
 use crate::engine::sim::{Profile, SimEngine};
 use crate::engine::{Engine, Lane, Mark, Ran};
 use crate::error::Error;
-use crate::pool::{Input, Pending, Pool, StorageId, Takings};
+use crate::pool::{AllocationTrace, Input, PendingWork, Pool, StorageId};
 use crate::schedule::{Decision, IntervalId, PlanId, Schedule, ScheduleOutcome, StreamId};
 
 /// The iterations that a trial runs at least. In the last of them, the storages at its beginning are those that an iteration
@@ -95,7 +95,7 @@ pub fn run(
     engine.record();
     for _ in 0..iterations {
         begins_ns.push(end_ns(&engine));
-        begins.extend(running.pool.takings().map(|takings| takings.now()));
+        begins.extend(running.pool.allocation_trace().map(|allocation_trace| allocation_trace.now()));
         running.pool.done();
         ran_before = engine.recorded();
         running.launches.clear();
@@ -110,10 +110,10 @@ pub fn run(
     let residents = running.pool.residents_in_intervals();
     let candidates_scanned = running.pool.candidates_scanned() / (unplanned + iterations) as u64;
     let step_ops = iteration.ops.len().max((candidates_scanned / CANDIDATES_PER_OP) as usize);
-    let blocks = running.pool.takings().map(|takings| {
-        let taken = takings.now() - begins[iterations - 1];
+    let blocks = running.pool.allocation_trace().map(|allocation_trace| {
+        let taken = allocation_trace.now() - begins[iterations - 1];
         let ready = Ready::new(&ran_before, &ran, &running.launches, taken);
-        IterationBlocks::new(limit_bytes, takings, &begins, residents, |work| ready.at(work))
+        IterationBlocks::new(limit_bytes, allocation_trace, &begins, residents, |work| ready.at(work))
     });
     Ok(Trial { step_ns, decisions, rematerialized, awaited, blocks, step_ops })
 }
@@ -167,7 +167,7 @@ impl Ready {
     }
 
     /// The first block of the first op that begins when work is done. Work from before these iterations is done already.
-    fn at(&self, work: Pending) -> u32 {
+    fn at(&self, work: PendingWork) -> u32 {
         let ends_ns = work.marks().filter_map(|mark| self.ends_ns.get(&mark).copied());
         let end_ns = ends_ns.max().unwrap_or(0);
         let begins = &self.begins;
@@ -253,7 +253,7 @@ impl TrialRun<'_> {
                 let scopes = |slot: Slot| self.iteration.scopes[slot as usize];
                 let max_scopes = outputs.iter().map(|&slot| scopes(slot)).max().unwrap_or(0);
                 self.pool.enter(0, max_scopes);
-                let first = self.pool.takings().map(Takings::now);
+                let first = self.pool.allocation_trace().map(AllocationTrace::now);
                 let made = self.pool.run_instruction(instruction, &given)?;
                 self.launches.extend(first.map(|first| (first, self.pool.engine().mark(Lane::Compute))));
                 for (&slot, id) in outputs.iter().zip(made) {

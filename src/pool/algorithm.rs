@@ -1,8 +1,9 @@
-//! Which of an engine's algorithms runs an op, where results need not be the same bits under every budget: the fastest
-//! whose workspace fits what is free besides the op's inputs and outputs, or as the plan states. It is chosen when the
-//! op comes, and nothing is evicted for a workspace that a smaller one can do without. The recipe has the algorithm
-//! that was chosen, and so has a recomputation. The request log has the op with all its algorithms, so that a trial
-//! chooses by its own free memory.
+//! The choice of an op's algorithm, where results need not have the same bits under every budget.
+//!
+//! The choice is made when the op comes. It is the fastest algorithm whose workspace fits the memory that is free besides the
+//! op's inputs and outputs, unless the plan states another rule. So nothing is evicted for a workspace where an algorithm with a
+//! smaller one exists. The recipe has the chosen algorithm, so that a rematerialization gives the same bits. The request log has
+//! all algorithms, so that a trial chooses by its own free memory.
 
 use std::sync::Arc;
 
@@ -11,14 +12,17 @@ use super::remat::ids::StorageId;
 use crate::engine::Instruction;
 use crate::schedule::AlgorithmChoice;
 
-/// The instruction by the algorithm of the least workspace.
-pub(super) fn least(asked: &Arc<Instruction>) -> &Arc<Instruction> {
-    asked.ways().min_by_key(|way| (way.scratch_bytes, way.launch_ns)).expect("it is one itself")
+/// The instruction with the algorithm of the smallest workspace.
+pub(super) fn with_smallest_workspace(asked: &Arc<Instruction>) -> &Arc<Instruction> {
+    asked
+        .ways()
+        .min_by_key(|way| (way.scratch_bytes, way.launch_ns))
+        .expect("an instruction is one of its own alternatives")
 }
 
 impl Pool {
-    /// The instruction by the algorithm that is chosen now; itself, where none may be chosen.
-    pub(super) fn chosen(
+    /// The instruction with the algorithm that is chosen now, which is the instruction itself if there is no choice.
+    pub(super) fn choose_algorithm(
         &self,
         asked: &Arc<Instruction>,
         ids: &[StorageId],
@@ -39,6 +43,6 @@ impl Pool {
             choice != AlgorithmChoice::SmallestWorkspace && way.aligned_scratch_bytes() <= room_bytes
         };
         let fastest = asked.ways().filter(fits).min_by_key(|way| (way.launch_ns, way.scratch_bytes));
-        fastest.unwrap_or_else(|| least(asked)).clone()
+        fastest.unwrap_or_else(|| with_smallest_workspace(asked)).clone()
     }
 }

@@ -1,4 +1,4 @@
-//! What a planted fault does to an instruction.
+//! Planted faults in rematerializations. A test plants them to show that it would notice such an error.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::engine::{Engine, Instruction};
 use crate::op::{Op, View};
 
 impl PlantedFault {
-    /// What is run instead of an instruction when it is run again.
+    /// The wrong instruction that a rematerialization runs in place of the recipe's.
     pub(super) fn spoil(self, engine: &dyn Engine, instruction: &Arc<Instruction>) -> Arc<Instruction> {
         let Instruction { mut op, mut algorithm, .. } = **instruction;
         let mut views = instruction.views.clone();
@@ -19,7 +19,7 @@ impl PlantedFault {
             }
             PlantedFault::ChangedAlgorithm => algorithm.0 += 1,
             PlantedFault::WrongLayout => views.iter_mut().for_each(|view| {
-                // Only where the wrong view stays inside the storage.
+                // The wrong view must stay within the storage.
                 if view.layout.offset() == 0 && view.layout.strides().iter().all(|&step| step > 0) {
                     *view = View::contiguous(view.dtype, *view.shape());
                 }

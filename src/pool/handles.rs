@@ -25,7 +25,7 @@ impl Pool {
     /// The storage has no handle any more.
     pub(in crate::pool) fn let_go(&mut self, id: StorageId) {
         self.follower.no_handle(&mut self.graph, id);
-        self.graph.lost_need(id, &mut self.memory);
+        self.graph.need_ended(id, &mut self.memory);
         self.graph.settle_claims(&mut self.memory);
         if self.graph.storages.len() == 0 {
             self.begin_again();

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::TierCopy;
-use crate::pool::submit::{HostAccess, Pending};
+use crate::pool::submit::{HostAccess, PendingWork};
 use crate::trace::Event;
 
 impl Pool {
@@ -47,13 +47,13 @@ impl Pool {
         self.follower.log_write(&self.graph, id);
         self.follower.streams[stream].held_bytes += aligned(size_bytes);
         let storage = &mut self.graph.storages[id];
-        let copy = TierCopy { block, written: Pending::default(), touched: busy };
+        let copy = TierCopy { block, written: PendingWork::default(), touched: busy };
         storage.copies.host = Some(Box::new(copy));
         storage.uses.host_pins += 1;
         Ok((id, self.host_access(copy, busy, size_bytes)))
     }
 
-    fn host_access(&self, copy: TierCopy, pending: Pending, size_bytes: usize) -> HostAccess {
+    fn host_access(&self, copy: TierCopy, pending: PendingWork, size_bytes: usize) -> HostAccess {
         HostAccess::new(self.submitter.engine.clone(), self.memory.host.span(copy.block, size_bytes), pending)
     }
 

@@ -1,4 +1,4 @@
-//! What an op is passed.
+//! The inputs of an op.
 
 use super::remat::ids::StorageId;
 use crate::engine::Instruction;
@@ -11,17 +11,20 @@ pub struct Input {
     pub id: StorageId,
     /// How the op reads it.
     pub view: View,
-    /// The op takes the storage's last handle.
+    /// Whether the op takes the storage's last handle.
     pub consumed: bool,
 }
 
-/// Whether the first output may lie where an input does: the input is whole, its elements are as wide, the op reads it
-/// through no other view, and does not mind.
-pub fn lies_alike(inputs: &[Input], index: usize, plan: &Instruction) -> bool {
+/// Whether the first output can overwrite an input: the op allows it, the view covers the whole storage, elements have the same
+/// size, and the op reads the storage through no other view.
+pub fn can_overwrite(inputs: &[Input], index: usize, instruction: &Instruction) -> bool {
     let Input { id, view, .. } = &inputs[index];
-    plan.op.in_place(index)
+    instruction.op.in_place(index)
         && view.layout.is_contiguous()
         && view.layout.offset() == 0
-        && plan.outputs.first().is_some_and(|output| output.dtype.size_bytes() == view.dtype.size_bytes())
+        && instruction
+            .outputs
+            .first()
+            .is_some_and(|output| output.dtype.size_bytes() == view.dtype.size_bytes())
         && inputs.iter().all(|other| other.id != *id || other.view == *view)
 }

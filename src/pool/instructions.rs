@@ -1,4 +1,5 @@
-//! Training repeats itself, so each instruction is worked out and kept once, however many recipes refer to it.
+//! The instructions that the pool has seen. Training repeats its ops, so each instruction is worked out once and shared by all
+//! recipes that use it.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -11,23 +12,24 @@ use crate::engine::{Engine, Instruction};
 use crate::error::Error;
 use crate::op::{Inputs, Op, View};
 
-/// Unused instructions that are kept, in case they come back.
-const SPARE: usize = 1024;
+/// The number of unused instructions that may be kept, in case their ops come again.
+const MAX_UNUSED: usize = 1024;
 
-/// All instructions.
+/// All instructions in use, and some unused ones.
 #[derive(Debug, Default)]
 pub struct Instructions {
     known: HashTable<Arc<Instruction>>,
     hasher: DefaultHashBuilder,
-    /// How many there may be before unused ones are looked for.
-    most: usize,
+    /// The number of instructions at which unused ones are removed.
+    max_known: usize,
 }
 
 impl Instructions {
-    /// The instruction of `op` on these inputs; where one of several algorithms may be chosen, with all of them.
+    /// The instruction of `op` on these inputs. Where results need not have the same bits, it has all algorithms of the engine
+    /// to choose from.
     ///
     /// # Errors
-    /// Element types that do not fit the op or each other.
+    /// Fails if the element types do not fit the op or each other.
     pub fn get(
         &mut self,
         engine: &dyn Engine,
@@ -50,9 +52,9 @@ impl Instructions {
             let dtypes = views.iter().map(|view| view.dtype).collect();
             return Err(Error::Dtypes { op: op.name(), dtypes });
         }
-        if self.known.len() >= self.most {
+        if self.known.len() >= self.max_known {
             self.known.retain(|known| Arc::strong_count(known) > 1);
-            self.most = 2 * self.known.len() + SPARE;
+            self.max_known = 2 * self.known.len() + MAX_UNUSED;
         }
         let made = Instruction::new(engine, *op, engine.algorithm(op, &views), &views);
         let made = Arc::new(match exactness {
@@ -80,7 +82,7 @@ mod tests {
     use crate::schedule::StreamId;
 
     #[test]
-    fn equal_ops_on_equal_views_are_one_and_unused_ones_go() {
+    fn equal_ops_on_equal_views_share_an_instruction_and_unused_ones_are_removed() {
         let engine = SimEngine::new(&profiles()[0]);
         let id = Storages::default().insert(0, "test", StreamId::default(), 0);
         let mut instructions = Instructions::default();
@@ -92,10 +94,10 @@ mod tests {
         assert!(Arc::ptr_eq(&kept, &get(Op::Unary(Unary::Exp), 10)));
         assert!(!Arc::ptr_eq(&kept, &get(Op::Unary(Unary::Exp), 11)));
         assert!(!Arc::ptr_eq(&kept, &get(Op::Unary(Unary::Log), 10)));
-        for count in 0..10 * SPARE {
+        for count in 0..10 * MAX_UNUSED {
             get(Op::Unary(Unary::Log), count);
         }
         assert!(Arc::ptr_eq(&kept, &get(Op::Unary(Unary::Exp), 10)));
-        assert!(instructions.known.len() <= SPARE + 2);
+        assert!(instructions.known.len() <= MAX_UNUSED + 2);
     }
 }

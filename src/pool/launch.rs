@@ -1,4 +1,4 @@
-//! Submitting an op whose inputs are resident and whose outputs have blocks.
+//! Launching an op whose inputs are resident and whose outputs and workspace have blocks.
 
 use std::sync::Arc;
 
@@ -12,13 +12,14 @@ use crate::pool::Pool;
 use crate::pool::memory::block::Block;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::TierCopy;
-use crate::pool::submit::Pending;
+use crate::pool::submit::PendingWork;
 
-/// Outputs and scratch.
+/// The blocks of the outputs and of the workspace.
 const MAX_BLOCKS: usize = MAX_OUTPUTS + 1;
-pub(super) type Blocks = SmallVec<[(Block, Pending); MAX_BLOCKS]>;
+pub(super) type Blocks = SmallVec<[(Block, PendingWork); MAX_BLOCKS]>;
+
 impl Pool {
-    /// Launches on resident inputs and placed blocks; returns the copies of the outputs. The block of an overwritten
+    /// Launches an op on resident inputs and placed blocks, and returns the copies of the outputs. The block of an overwritten
     /// input passes to the first output.
     pub(super) fn submit(
         &mut self,
@@ -27,35 +28,38 @@ impl Pool {
         blocks: Blocks,
         overwritten: Option<usize>,
     ) -> Result<PerOutput<TierCopy>, Error> {
-        // What decodes a form also reads what lies beside it.
+        // An op that decodes a form also reads the form's overflow, which it is passed as its last input.
         let form = ids.first().copied().filter(|&id| self.graph.storages[id].copies.overflow.is_some());
-        let beside = form.and_then(|id| self.graph.storages[id].copies.overflow.as_deref().copied());
-        let (copies, done) = self.submit_on(ids, plan, blocks, overwritten, beside)?;
-        if let Some(beside) = form.and_then(|id| self.graph.storages[id].copies.overflow.as_deref_mut()) {
-            beside.touched = beside.touched.and(done);
+        let overflow = form.and_then(|id| self.graph.storages[id].copies.overflow.as_deref().copied());
+        let (copies, done) = self.submit_on(ids, plan, blocks, overwritten, overflow)?;
+        if let Some(overflow) = form.and_then(|id| self.graph.storages[id].copies.overflow.as_deref_mut()) {
+            overflow.touched = overflow.touched.and(done);
         }
         Ok(copies)
     }
 
-    /// The same of an op whose last input lies in the host tier, `beside` the others; with when it is done.
-    pub(super) fn submit_beside(
+    /// Launches an op whose last input is a block of the host tier, which is not among `ids`. Returns the copies of the outputs
+    /// and the mark of the launch as pending work.
+    pub(super) fn submit_with_host_input(
         &mut self,
         ids: &[StorageId],
         plan: &Arc<Instruction>,
         blocks: Blocks,
-        beside: Option<TierCopy>,
-    ) -> Result<(PerOutput<TierCopy>, Pending), Error> {
-        self.submit_on(ids, plan, blocks, None, beside)
+        host_input: Option<TierCopy>,
+    ) -> Result<(PerOutput<TierCopy>, PendingWork), Error> {
+        self.submit_on(ids, plan, blocks, None, host_input)
     }
 
+    /// Submits an op, frees its workspace, and adds the launch to the work that touches its inputs. If the launch fails, all
+    /// placed blocks are freed.
     fn submit_on(
         &mut self,
         ids: &[StorageId],
         plan: &Arc<Instruction>,
         mut blocks: Blocks,
         overwritten: Option<usize>,
-        beside: Option<TierCopy>,
-    ) -> Result<(PerOutput<TierCopy>, Pending), Error> {
+        host_input: Option<TierCopy>,
+    ) -> Result<(PerOutput<TierCopy>, PendingWork), Error> {
         let scratch = (plan.scratch_bytes > 0).then(|| blocks.pop().expect("scratch is placed last"));
         if let Some(index) = overwritten {
             let copy = self.graph.storages[ids[index]].copies.device.expect("inputs are resident");
@@ -64,11 +68,12 @@ impl Pool {
         let resident = |&id: &StorageId| self.graph.storages[id].copies.device.expect("inputs are resident");
         let reads: Inputs<TierCopy> = ids.iter().map(resident).collect();
         let mut launch = self.launch(ids, plan, &blocks, scratch);
-        if let (Some(beside), Some(view)) = (beside, plan.views.last()) {
-            launch.inputs.push(self.memory.host.span(beside.block, view.size_bytes()));
+        if let (Some(host_input), Some(view)) = (host_input, plan.views.last()) {
+            launch.inputs.push(self.memory.host.span(host_input.block, view.size_bytes()));
         }
-        let written = blocks.iter().chain(&scratch).fold(Pending::default(), |all, (_, busy)| all.and(*busy));
-        let pending = reads.iter().chain(&beside).fold(written, |all, copy| all.and(copy.written));
+        let written =
+            blocks.iter().chain(&scratch).fold(PendingWork::default(), |all, (_, busy)| all.and(*busy));
+        let pending = reads.iter().chain(&host_input).fold(written, |all, copy| all.and(copy.written));
         let launched = self.submitter.launch(&launch, pending);
         if self.settings.planted_fault == Some(PlantedFault::InPlaceShared) {
             self.overwrite_shared_input(&launch);
@@ -93,22 +98,22 @@ impl Pool {
                 Some(TierCopy { touched: copy.touched.with(mark), ..*copy });
         }
         if let Some((block, _)) = scratch {
-            self.memory.device.free(block, Pending::default().with(mark));
+            self.memory.device.free(block, PendingWork::default().with(mark));
         }
         if let Some(index) = overwritten {
             self.graph.storages.take_device(ids[index]);
         }
-        let done = Pending::default().with(mark);
+        let done = PendingWork::default().with(mark);
         Ok((blocks.iter().map(|(block, _)| TierCopy::new(*block, done)).collect(), done))
     }
 
-    /// The instruction with the memory under its views.
+    /// The launch of an instruction, with the addresses of its inputs, outputs and workspace.
     fn launch(
         &self,
         ids: &[StorageId],
         plan: &Arc<Instruction>,
         blocks: &Blocks,
-        scratch: Option<(Block, Pending)>,
+        scratch: Option<(Block, PendingWork)>,
     ) -> Launch {
         let input = |&id: &StorageId| {
             let storage = &self.graph.storages[id];
@@ -116,7 +121,7 @@ impl Pool {
                 .device
                 .span(storage.copies.device.expect("inputs are resident").block, storage.size_bytes)
         };
-        let output = |(&(block, _), view): (&(Block, Pending), &View)| {
+        let output = |(&(block, _), view): (&(Block, PendingWork), &View)| {
             self.memory.device.span(block, view.size_bytes())
         };
         let workspace = scratch.map(|(block, _)| self.memory.device.span(block, plan.scratch_bytes));
@@ -128,7 +133,7 @@ impl Pool {
         }
     }
 
-    /// Planted fault: runs the op once more, over its first input.
+    /// A planted fault: runs the op once more, over its first input.
     fn overwrite_shared_input(&mut self, launch: &Launch) {
         let mut launch = launch.clone();
         let (Some(&input), Some(output)) = (launch.inputs.first(), launch.outputs.first_mut()) else {
@@ -137,7 +142,7 @@ impl Pool {
         let Instruction { op, views, .. } = &*launch.instruction;
         if op.in_place(0) && input.bytes == output.bytes && views[0].layout.is_contiguous() {
             *output = input;
-            let _ = self.submitter.launch(&launch, Pending::default());
+            let _ = self.submitter.launch(&launch, PendingWork::default());
         }
     }
 }

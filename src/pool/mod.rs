@@ -1,24 +1,36 @@
-//! The unified pool: where every storage's bytes are, and how they get where an op needs them.
+//! The pool: it decides where the bytes of every storage are, and brings them where an op needs them.
 //!
-//! - [`storage`]: the record of a storage and the states it can be in. [`table`]: what keeps records.
-//! - [`placement`], [`arena`]: where in a tier. [`guide`], [`relocate`]: where a plan says. [`endless`]: where plans are made.
-//!   [`join`]: where what is free is in pieces.
-//! - [`paged`]: memory mapped by page. [`views`]: of pages from here and there.
-//! - [`recipe`]: how a storage is made again, and what that keeps known. [`instruction`]: what recipes share. [`algorithm`]: which
-//!   of several.
-//! - [`components`]: what of the evicted depends on each other. [`evict`]: making room. [`candidates`]: of which storages.
-//! - [`encode`]: fewer bits in place of bytes.
-//! - [`transfer`]: offload, fetch, read, write. [`plan`]: an op from request to submission.
-//! - [`streams`]: what each thread submits. [`prefetch`]: what is fetched before it is needed.
-//! - [`learn`]: what is to be planned. [`tally`]: what is counted for that. [`plans`]: what was. [`follow`]: what a plan says is done. [`drift`]: when
-//!   it is made anew. [`state`]: where that stands.
-//! - [`failures`]: launches that failed after their submission, and what descends from them.
-//! - [`note`]: what the journal is told. [`oracle`]: what a replay tells beforehand.
-//! - [`lease`]: the submission itself; with `engine/`, the only unsafe code.
+//! The folders:
 //!
-//! Everything here runs under the runtime's short lock and waits for nothing, but for what was counted when an iteration has been
-//! logged. A block is free from the submission of its
-//! free: whoever gets it next makes its lane wait for the work still touching it.
+//! - `memory`: the arenas of both tiers with their blocks, pages and views, planned placements, and the allocation trace.
+//! - `remat`: the records of storages, the recipes that rematerialize them, and what rematerializations cost.
+//! - `evict`: which storage leaves device memory, by which eviction method, and the copies, drops and encodings for that.
+//! - `follow`: the streams of the program, the active plan and its cursor, prefetches, and the log that plans are made from.
+//! - `observe`: counters, the journal, failed launches, tallies, and what users and the planner are told.
+//!
+//! The files:
+//!
+//! - `run`: an op from request to follow-up. `operands`: the placement of what it reads and makes. `launch`: its submission.
+//! - `handles`: the handles of the program. `host_access`: its reads and writes.
+//! - `needs`: how much memory an op needs. `refusals`: the errors where that is too much. `algorithm`: the choice of an
+//!   algorithm by its workspace.
+//! - `instructions`: the instructions that recipes share. `input`: the inputs of an op. `faults`: planted faults.
+//! - `submit`: the only place that hands memory to an engine; with `engine/`, the only unsafe code.
+//!
+//! [`Pool`] owns five parts, and each layer of its methods calls only the layers below it, from the bottom up:
+//!
+//! 1. The parts, which know nothing of the pool: [`Memory`], [`Graph`], [`Submitter`], [`Follower`] and [`Observer`].
+//! 2. `launch` submits an op whose inputs are resident.
+//! 3. `evict` makes room: `transfer`, `moves`, `costs`, `candidates`, `drop`, `encoding`, `eviction`, `defragment`, then `room`.
+//! 4. `operands` places what an op reads and makes.
+//! 5. `remat::rematerialize` runs recipes.
+//! 6. `follow` does what the active plan says.
+//! 7. `observe::tallies` counts values of what ops made.
+//! 8. `host_access` and `run` serve the program.
+//!
+//! All this runs under the runtime's short lock. The pool waits for the device only to map old addresses anew, and to read tallies
+//! when an iteration has been logged. A block is free from the submission of its free: whoever gets it next makes its lane wait for
+//! the work that still touches it.
 
 mod algorithm;
 mod evict;
@@ -52,32 +64,32 @@ use remat::recipe::Graph;
 use submit::Submitter;
 
 pub use input::Input;
-pub use memory::allocation_trace::{TakenBlock, Takings};
+pub use memory::allocation_trace::{AllocationTrace, TakenBlock};
 pub use observe::observer::Residents;
 pub use remat::ids::StorageId;
-pub use submit::Pending;
+pub use submit::PendingWork;
 
 /// All memory of one device and what is in it.
 #[derive(Debug)]
 pub struct Pool {
     /// The device, for errors and figures.
     name: OvercommitDevice,
-    /// How the user set it up.
+    /// The user's settings.
     pub settings: Settings,
-    /// Which ranges of both tiers are in blocks.
+    /// The arenas of both tiers.
     memory: Memory,
     /// The records of storages, and how each is rematerialized.
     graph: Graph,
-    /// The only way to the engine's lanes.
+    /// The only access to the engine's lanes.
     submitter: Submitter,
-    /// What the program does, and the plans for it.
+    /// The streams of the program, and the plans for it.
     follower: Follower,
-    /// What happened.
+    /// Counters, the journal, and failed launches.
     observer: Observer,
 }
 
 impl Pool {
-    /// An empty pool on `engine`.
+    /// Creates an empty pool on an engine.
     pub fn new(name: OvercommitDevice, engine: Arc<dyn Engine>, settings: Settings) -> Self {
         let measures = follow::drift::measures(&*engine, settings.planning);
         let journal = if settings.record { Journal::recording() } else { Journal::default() };
@@ -98,7 +110,7 @@ impl Pool {
         pool
     }
 
-    /// The thread of this number submits from now on, in so many checkpointed scopes.
+    /// Notes that ops are submitted by the thread of this number from now on, within this many checkpointed scopes.
     pub fn enter(&mut self, thread: usize, scopes: u32) {
         let scopes = if self.settings.planted_fault == Some(PlantedFault::LostMarks) { 0 } else { scopes };
         self.follower.streams.enter(thread, scopes);

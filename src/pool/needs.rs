@@ -5,15 +5,15 @@ use std::sync::Arc;
 use crate::engine::Instruction;
 use crate::op::{Inputs, Op};
 use crate::pool::Pool;
-use crate::pool::algorithm::least;
-use crate::pool::input::{Input, lies_alike};
+use crate::pool::algorithm::with_smallest_workspace;
+use crate::pool::input::{Input, can_overwrite};
 use crate::pool::remat::ids::StorageId;
 
 impl Pool {
     /// Device memory that an op needs at once, at the least.
     pub(super) fn least_bytes(&self, asked: &Arc<Instruction>, inputs: &[Input]) -> usize {
         let ids: Inputs<StorageId> = inputs.iter().map(|input| input.id).collect();
-        let least = least(asked);
+        let least = with_smallest_workspace(asked);
         self.graph.working_set_bytes(&ids, least, self.overwritten_input(inputs, least).is_some())
     }
 
@@ -28,7 +28,7 @@ impl Pool {
             consumed
                 && storage.uses.host_pins == 0
                 && storage.size_bytes == output.size_bytes()
-                && lies_alike(inputs, *index, plan)
+                && can_overwrite(inputs, *index, plan)
         };
         let may_be_claimed = !self.settings.ways.offloads_all() && plan.new_bytes(true).next().is_some();
         let claimed =

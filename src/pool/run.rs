@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Pool;
-use super::algorithm::least;
+use super::algorithm::with_smallest_workspace;
 use super::evict::encoding::Encoded;
 use super::launch::Blocks;
 use super::remat::ids::StorageId;
@@ -136,13 +136,13 @@ impl Pool {
         };
         let inputs = read.as_deref().unwrap_or(inputs);
         let ids: Inputs<StorageId> = inputs.iter().map(|input| input.id).collect();
-        let least = least(&asked);
+        let least = with_smallest_workspace(&asked);
         let overwritten = self.overwritten_input(inputs, least);
         // A fused op is run in parts where it does not fit, which were counted when they came.
         if !matches!(asked.op, Op::Fused { .. }) {
             self.observer.needed(self.graph.working_set_bytes(&ids, least, overwritten.is_some()));
         }
-        let launched = self.chosen(&asked, &ids, overwritten.is_some());
+        let launched = self.choose_algorithm(&asked, &ids, overwritten.is_some());
         Ok(Resolved { launched, recorded, read, overwritten, encoded: None })
     }
 
@@ -241,7 +241,7 @@ impl Pool {
         self.follower.no_handle(&mut self.graph, id);
         if !self.graph.storages[id].active() {
             self.graph.free_host(id, &mut self.memory);
-            self.graph.lost_bytes(id);
+            self.graph.join_component(id);
         }
         self.graph.settle(id);
     }

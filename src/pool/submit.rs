@@ -1,4 +1,6 @@
-//! Submission: the one place where spans are handed to an engine, after the waits that make that safe.
+//! Submission: the only place where the pool hands memory to an engine, after the waits that make that safe.
+//!
+//! With `engine/`, this is the only module with unsafe code.
 
 use std::sync::Arc;
 
@@ -12,56 +14,56 @@ use crate::op::Op;
 use crate::pool::Input;
 use crate::trace::Ran;
 
-/// For each lane, the last work that touches a range of memory. Zero: none.
+/// Pending work: for each lane, the number of the last work that touches a range of memory, or zero if there is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pending([u64; Lane::ALL.len()]);
+pub struct PendingWork([u64; Lane::ALL.len()]);
 
-impl Pending {
-    /// Also the work up to `mark`.
+impl PendingWork {
+    /// Adds the work up to `mark`.
     pub fn with(mut self, mark: Mark) -> Self {
         let slot = &mut self.0[mark.lane as usize];
         *slot = mark.sequence.max(*slot);
         self
     }
 
-    /// The work of both.
-    pub fn and(mut self, other: Pending) -> Self {
+    /// The work that is in this or in `other`.
+    pub fn and(mut self, other: PendingWork) -> Self {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
             *mine = theirs.max(*mine);
         }
         self
     }
 
-    /// What is in both.
-    pub fn common(mut self, other: Pending) -> Self {
+    /// The work that is in this and in `other`.
+    pub fn common(mut self, other: PendingWork) -> Self {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
             *mine = theirs.min(*mine);
         }
         self
     }
 
-    /// One mark per lane that has work.
+    /// A mark for each lane that has work.
     pub fn marks(self) -> impl Iterator<Item = Mark> {
         let marks = Lane::ALL.into_iter().map(move |lane| Mark { lane, sequence: self.0[lane as usize] });
         marks.filter(|mark| mark.sequence > 0)
     }
 }
 
-/// Submits work to an engine, ordered by marks.
+/// Submits work to an engine's lanes, in an order that marks ensure.
 #[derive(Debug)]
 pub struct Submitter {
     pub engine: Arc<dyn Engine>,
-    /// `waited[a].0[b]`: how far lane `a` already waits for lane `b`; a second wait for less is left out.
-    waited: [Pending; Lane::ALL.len()],
-    /// What is submitted, worked out once.
+    /// How far lane `a` already waits for lane `b`, in `waited[a].0[b]`. A wait for earlier work is omitted.
+    waited: [PendingWork; Lane::ALL.len()],
+    /// The instructions that were submitted so far.
     instructions: Instructions,
-    /// Until when the offload lane is at work, by the predicted time of all ops until then.
+    /// When the offload lane is idle again, as the sum of the predicted times of all ops before.
     pub offloading_until_ns: u64,
     pub planted_fault: Option<PlantedFault>,
 }
 
 impl Submitter {
-    /// A submitter to `engine`, to whose lanes nothing else submits.
+    /// Creates the submitter of an engine. Nothing else may submit to its lanes.
     pub fn new(engine: Arc<dyn Engine>, planted_fault: Option<PlantedFault>) -> Self {
         Submitter {
             engine,
@@ -72,7 +74,7 @@ impl Submitter {
         }
     }
 
-    /// The instruction of `op` on these inputs: see [`Instructions::get`].
+    /// The instruction of `op` on these inputs. See [`Instructions::get`].
     pub fn instruction(
         &mut self,
         exactness: Exactness,
@@ -87,8 +89,8 @@ impl Submitter {
         Ran { sequence: self.engine.mark(lane).sequence, ..Ran::default() }
     }
 
-    /// Work submitted to `lane` from now on runs after `pending`.
-    fn order(&mut self, lane: Lane, pending: Pending) -> Result<(), EngineError> {
+    /// Makes work that is submitted to `lane` from now on run after `pending`.
+    fn order(&mut self, lane: Lane, pending: PendingWork) -> Result<(), EngineError> {
         for mark in pending.marks().filter(|mark| mark.lane != lane) {
             let waited = &mut self.waited[lane as usize];
             if waited.0[mark.lane as usize] < mark.sequence {
@@ -103,69 +105,80 @@ impl Submitter {
 
     /// Runs `launch` on the compute lane after `pending`, and returns the mark of its end.
     ///
-    /// The caller, the pool, upholds what [`Engine::launch`] asks: each span lies in a block that is allocated now, and
-    /// is freed only with a [`Pending`] that contains the returned mark, so whoever is given the memory next waits.
-    pub fn launch(&mut self, launch: &Launch, pending: Pending) -> Result<Mark, EngineError> {
+    /// The caller, which is the pool, upholds what [`Engine::launch`] requires. Each span lies in a block that is allocated now.
+    /// The block is freed only with a [`PendingWork`] that contains the returned mark, so whoever gets the memory next waits.
+    pub fn launch(&mut self, launch: &Launch, pending: PendingWork) -> Result<Mark, EngineError> {
         self.order(Lane::Compute, pending)?;
-        // SAFETY: spans come from blocks in use, sized by `Op::outputs` and `Engine::scratch`; other lanes that touch
-        // them are in `pending`, which the lane now waits for, and later ones will wait for the mark returned.
+        // SAFETY: all spans lie in blocks in use, whose sizes follow from `Op::outputs` and `Engine::scratch`. The work of other
+        // lanes that touches them is in `pending`, which the lane waits for, and later work waits for the returned mark.
         unsafe { self.engine.launch(Lane::Compute, launch)? };
         Ok(self.engine.mark(Lane::Compute))
     }
 
-    /// Copies on `lane` after `pending`, and returns the mark of its end. The same contract as for `launch`.
-    pub fn copy(&mut self, lane: Lane, from: Span, to: Span, pending: Pending) -> Result<Mark, EngineError> {
+    /// Copies on `lane` after `pending`, and returns the mark of its end. The contract is that of `launch`.
+    pub fn copy(
+        &mut self,
+        lane: Lane,
+        from: Span,
+        to: Span,
+        pending: PendingWork,
+    ) -> Result<Mark, EngineError> {
         self.order(lane, pending)?;
-        // SAFETY: both spans come from two blocks in use, of one storage's size; see `launch`.
+        // SAFETY: the spans lie in two blocks in use and have the size of one storage. The rest is as in `launch`.
         unsafe { self.engine.copy(lane, from, to)? };
         Ok(self.engine.mark(lane))
     }
 }
 
-/// Puts pages behind addresses, after `after`: all work that was submitted on these addresses.
-pub fn map_pages(engine: &dyn Engine, at: Span, physical: &[u32], after: Pending) -> Result<(), EngineError> {
+/// Maps pages at addresses once `after` is done, which must contain all work that was submitted through these addresses.
+pub fn map_pages(
+    engine: &dyn Engine,
+    at: Span,
+    physical: &[u32],
+    after: PendingWork,
+) -> Result<(), EngineError> {
     let after: ArrayVec<Mark, { Lane::ALL.len() }> = after.marks().collect();
-    // SAFETY: `Paged` gives a span of a range that it reserved, as long as the pages, where no block is in use. Blocks that
-    // were there are freed with marks of their work, which `Pages` collects for the addresses: `after`.
+    // SAFETY: the caller, `Pages`, passes a span of a range that it reserved, which is as long as the pages and which no block in
+    // use has. Blocks that had it were freed with marks of their work, which `Pages` passes as `after`.
     unsafe { engine.map_pages(at, physical, &after) }
 }
 
-/// The program's access to a storage's bytes in the host tier, which stay there while this exists.
+/// The program's access to a storage's bytes in the host tier. The bytes stay there while this exists.
 #[derive(Debug)]
 pub struct HostAccess {
     engine: Arc<dyn Engine>,
     span: Span,
-    pending: Pending,
+    pending: PendingWork,
 }
 
 impl HostAccess {
-    /// Access to `span`, pinned by the caller, once `pending` is done.
-    pub(super) fn new(engine: Arc<dyn Engine>, span: Span, pending: Pending) -> Self {
+    /// Gives access to `span`, which the caller has pinned, once `pending` is done.
+    pub(super) fn new(engine: Arc<dyn Engine>, span: Span, pending: PendingWork) -> Self {
         HostAccess { engine, span, pending }
     }
 
-    /// Waits for the work that makes the bytes, or that still touches their memory.
+    /// Waits for the work that writes the bytes or still touches their memory.
     pub fn wait(&self) -> Result<(), EngineError> {
         self.pending.marks().try_for_each(|mark| self.engine.sync(mark))
     }
 
-    /// The bytes, if the engine has any. Waits for the work that makes them.
+    /// The bytes, or `None` on an engine without data. Waits for the work that writes them.
     pub fn read(&self) -> Result<Option<Vec<u8>>, EngineError> {
         self.wait()?;
         let Some(start) = self.engine.bytes(self.span) else { return Ok(None) };
-        // SAFETY: the span lies in a mapped host slab, pinned by the storage's `host_pins`; all writes to it are done.
+        // SAFETY: the span lies in a mapped host slab, the storage's `host_pins` keep its block, and all writes to it are done.
         Ok(Some(unsafe { std::slice::from_raw_parts(start, self.span.bytes) }.to_vec()))
     }
 
-    /// Sets the bytes. Waits for earlier work on the same memory.
+    /// Writes the bytes. Waits for earlier work on the same memory.
     ///
     /// # Panics
-    /// If there are more or fewer than the storage holds.
+    /// Panics if there are more or fewer bytes than the storage holds.
     pub fn write(&self, bytes: &[u8]) -> Result<(), EngineError> {
         assert_eq!(bytes.len(), self.span.bytes, "bytes written to a storage must be as many as it holds");
         self.wait()?;
         if let Some(start) = self.engine.bytes(self.span) {
-            // SAFETY: as in `read`; the storage is new, so nobody else reads or writes its block.
+            // SAFETY: the span is valid as in `read`. The storage is new, so nobody else reads or writes its block.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) };
         }
         Ok(())

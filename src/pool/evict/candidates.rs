@@ -8,7 +8,7 @@ use crate::policy::{Candidate, CostModel};
 use crate::pool::Pool;
 use crate::pool::follow::plans::Following;
 use crate::pool::remat::ids::StorageId;
-use crate::pool::remat::storage::{Residents, Storage};
+use crate::pool::remat::storage::{ResidentFilter, Storage};
 use crate::schedule::{EvictionOrder, WeightedRule};
 
 /// Storages that are looked at when one is to leave, if there are no more, without an allocation.
@@ -22,14 +22,17 @@ impl Pool {
         may_go: impl Fn(&Self, StorageId) -> bool,
     ) -> Option<StorageId> {
         if let CostModel::Neighbourhood { most } = self.follower.rule().knows() {
-            self.graph.heed_changes(most);
+            self.graph.forget_changed_costs(most);
         }
         let pool = &*self;
         let may_go = |id| may_go(pool, id);
         let first = |id| pool.goes_first(id) && may_go(id);
-        [pool.follower.rule().least_bytes(need_bytes), 0].into_iter().find_map(|least_bytes| {
-            let picked = pool.pick_of(need_bytes, Residents { least_bytes, first: true }, &first);
-            picked.or_else(|| pool.pick_of(need_bytes, Residents { least_bytes, first: false }, &may_go))
+        [pool.follower.rule().least_bytes(need_bytes), 0].into_iter().find_map(|min_bytes| {
+            let picked =
+                pool.pick_of(need_bytes, ResidentFilter { min_bytes, recomputed_first: true }, &first);
+            picked.or_else(|| {
+                pool.pick_of(need_bytes, ResidentFilter { min_bytes, recomputed_first: false }, &may_go)
+            })
         })
     }
 
@@ -37,7 +40,7 @@ impl Pool {
     pub(in crate::pool) fn pick_of(
         &self,
         need_bytes: usize,
-        residents: Residents,
+        residents: ResidentFilter,
         may_go: &impl Fn(StorageId) -> bool,
     ) -> Option<StorageId> {
         let candidates = Candidates::of(self);
@@ -85,7 +88,7 @@ impl<'a> Candidates<'a> {
     fn lightest(
         &self,
         weighed: &WeightedRule,
-        residents: Residents,
+        residents: ResidentFilter,
         may_go: &impl Fn(StorageId) -> bool,
     ) -> Option<StorageId> {
         let storages = &self.pool.graph.storages;
@@ -165,7 +168,7 @@ impl<'a> Candidates<'a> {
         let graph = &self.pool.graph;
         match self.knows {
             CostModel::Neighbourhood { most } => graph.evicted_neighbourhood_ns(id, most, most_ns),
-            CostModel::Components => graph.components_around_ns(id),
+            CostModel::Components => graph.neighbouring_components_ns(id),
             CostModel::Recency => 0,
         }
     }

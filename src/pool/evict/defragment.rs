@@ -7,7 +7,7 @@ use crate::engine::{Lane, aligned};
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::remat::ids::StorageId;
-use crate::pool::remat::storage::Residents;
+use crate::pool::remat::storage::ResidentFilter;
 
 /// Ranges that are tried for a block, those first that the fewest bytes lie in.
 const MOST_RANGES: usize = 4;
@@ -67,7 +67,7 @@ impl Pool {
         let free = self.memory.device.free_within(0, self.memory.device.limit_bytes()).into_iter();
         let mut pieces: Vec<Piece> =
             free.map(|(offset, bytes)| Piece { offset, bytes, resident: None }).collect();
-        for id in storages.in_any_order(Residents::default()) {
+        for id in storages.in_any_order(ResidentFilter::default()) {
             let block = storages[id].copies.device.expect("it is resident").block;
             let mut add = |offset, bytes| pieces.push(Piece { offset, bytes, resident: Some(id) });
             self.memory.device.each_range(block, &mut add);

@@ -23,8 +23,8 @@ impl Pool {
         self.observer.note_eviction(&self.graph, id, how, || cost_ns);
         self.follower.decided(&self.graph, &mut self.memory, id, decision);
         self.graph.free_device(id, &mut self.memory);
-        self.graph.dropped(id);
-        self.graph.lost_bytes(id);
+        self.graph.claim_inputs(id);
+        self.graph.join_component(id);
         self.follower.is_absent(&self.graph, id);
         self.observer.counters.evictions += 1;
     }

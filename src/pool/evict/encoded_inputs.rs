@@ -60,7 +60,7 @@ impl Pool {
     /// An op has run on an encoded form, or could not.
     pub(in crate::pool) fn used_form(&mut self, read: &[Input], inputs: &[Input]) {
         let forms = read.iter().zip(inputs).filter(|(read, input)| read.id != input.id);
-        self.graph.lost.extend(forms.map(|(read, _)| read.id));
+        self.graph.ended_claims.extend(forms.map(|(read, _)| read.id));
         self.graph.settle_claims(&mut self.memory);
     }
 }

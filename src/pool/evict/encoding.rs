@@ -16,16 +16,16 @@ use crate::engine::{Instruction, aligned};
 use crate::error::Error;
 use crate::op::{Encoding, Inputs, Op, Shape, View};
 use crate::pool::Pool;
-use crate::pool::input::{Input, lies_alike};
+use crate::pool::input::{Input, can_overwrite};
 use crate::pool::memory::block::Block;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::TierCopy;
-use crate::pool::submit::Pending;
+use crate::pool::submit::PendingWork;
 use crate::schedule::Eviction;
 use crate::trace::How;
 
-/// Memory of an encoded form, and beside it.
-type Placed = ((Block, Pending), Option<TierCopy>);
+/// The block of an encoded form, and its overflow in the host tier, if it has one.
+type Placed = ((Block, PendingWork), Option<TierCopy>);
 
 /// A storage whose encoded form is there, and how that was made.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Pool {
             if is_as_large
                 && storage.uses.held
                 && storage.copies.host.is_none()
-                && lies_alike(inputs, place, plan)
+                && can_overwrite(inputs, place, plan)
             {
                 self.follower.begin_interval(&mut self.graph, id, interval);
                 return Ok(self.make_form(id, encoding)?.map(|made| (place, made)));
@@ -72,26 +72,27 @@ impl Pool {
     fn make_form(&mut self, id: StorageId, encoding: Encoding) -> Result<Option<Encoded>, Error> {
         let Some(view) = self.encodable(id, encoding) else { return Ok(None) };
         let (dtype, count) = (view.dtype, view.shape().count());
-        let beside = encoding.beside(dtype, count);
-        let encode = self.instruction(Op::Encode(encoding), id, view, beside)?;
+        let overflow = encoding.beside(dtype, count);
+        let encode = self.instruction(Op::Encode(encoding), id, view, overflow)?;
         let decode = match encoding {
             Encoding::Signs => None,
             _ => {
                 let op = Op::Decode { encoding, dtype, count };
-                Some(self.instruction(op, id, encode.outputs[0], beside)?)
+                Some(self.instruction(op, id, encode.outputs[0], overflow)?)
             }
         };
-        let Some((form, beside)) = self.place_form(&encode, beside)? else { return Ok(None) };
-        let (mut copies, done) = match self.submit_beside(&[id], &encode, smallvec![form], beside) {
+        let Some((form, overflow)) = self.place_form(&encode, overflow)? else { return Ok(None) };
+        let (mut copies, done) = match self.submit_with_host_input(&[id], &encode, smallvec![form], overflow)
+        {
             Ok(submitted) => submitted,
             Err(error) => {
-                beside.into_iter().for_each(|copy| self.memory.host.free(copy.block, copy.touched));
+                overflow.into_iter().for_each(|copy| self.memory.host.free(copy.block, copy.touched));
                 return Err(error);
             }
         };
         let form = self.insert_form(id, &encode, copies.remove(0));
         self.graph.storages[form].copies.overflow =
-            beside.map(|copy| Box::new(TierCopy::new(copy.block, done)));
+            overflow.map(|copy| Box::new(TierCopy::new(copy.block, done)));
         match &decode {
             Some(decode) => self.graph.replace_recipe(id, decode, form),
             None => self.graph.storages[id].lineage.signs = Some(form),
@@ -109,7 +110,7 @@ impl Pool {
         self.forget_bytes(id, How::Encode, Eviction::Encode(encoding), encode.launch_ns);
         if encoding != Encoding::Signs {
             // The recipe claims it by now.
-            self.graph.lost.push(form);
+            self.graph.ended_claims.push(form);
             self.graph.settle_claims(&mut self.memory);
         }
         self.observer.counters.encodings += 1;
@@ -122,21 +123,21 @@ impl Pool {
         op: Op,
         id: StorageId,
         view: View,
-        beside: Option<View>,
+        overflow: Option<View>,
     ) -> Result<Arc<Instruction>, Error> {
-        let views = [view].into_iter().chain(beside);
+        let views = [view].into_iter().chain(overflow);
         let inputs: Inputs<Input> = views.map(|view| Input { id, view, consumed: false }).collect();
         self.submitter.instruction(self.settings.exactness, &op, &inputs)
     }
 
-    /// Memory for an encoded form, and for what may lie beside it, where there is some. What lies in the host tier is not to be in
-    /// the way of what the plan does else.
-    fn place_form(&mut self, encode: &Instruction, beside: Option<View>) -> Result<Option<Placed>, Error> {
+    /// Allocates an encoded form, and its overflow in the host tier if it has one. Nothing leaves for them. An overflow must leave
+    /// the host tier roomy, so that it does not get in the way of other offloads.
+    fn place_form(&mut self, encode: &Instruction, overflow: Option<View>) -> Result<Option<Placed>, Error> {
         let placed = self.memory.allocate(encode.outputs[0].size_bytes());
         let Some(form) = placed? else { return Ok(None) };
-        let Some(view) = beside else { return Ok(Some((form, None))) };
-        let beside = self.host_block(view.size_bytes(), false);
-        match beside {
+        let Some(view) = overflow else { return Ok(Some((form, None))) };
+        let overflow = self.host_block(view.size_bytes(), false);
+        match overflow {
             Ok(Some((block, busy))) if self.memory.is_roomy() => {
                 return Ok(Some((form, Some(TierCopy { block, written: busy, touched: busy }))));
             }
@@ -144,7 +145,7 @@ impl Pool {
             _ => {}
         }
         self.memory.device.free(form.0, form.1);
-        beside.map(|_| None)
+        overflow.map(|_| None)
     }
 
     /// All elements of a storage in a row, if it can be encoded now, has a way back, and takes less then.

@@ -5,8 +5,8 @@ use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::memory::block::Block;
 use crate::pool::remat::ids::StorageId;
-use crate::pool::remat::storage::{Residents, TierCopy};
-use crate::pool::submit::Pending;
+use crate::pool::remat::storage::{ResidentFilter, TierCopy};
+use crate::pool::submit::PendingWork;
 use crate::schedule::BlockPlacement;
 
 impl Pool {
@@ -27,7 +27,7 @@ impl Pool {
     /// Moves what lies in a spot out of it. `false`: there is no room.
     pub(in crate::pool) fn clear(&mut self, spot: &BlockPlacement, bytes: usize) -> Result<bool, Error> {
         let ranges = self.memory.device.ranges(spot, bytes);
-        let there = self.graph.storages.in_any_order(Residents::default()).collect();
+        let there = self.graph.storages.in_any_order(ResidentFilter::default()).collect();
         self.clear_of(Lane::Offload, &ranges, there)
     }
 
@@ -59,7 +59,7 @@ impl Pool {
     }
 
     /// Takes all that is free within ranges.
-    fn hold(&mut self, ranges: &[(usize, usize)], held: &mut Vec<(Block, Pending)>) -> Result<(), Error> {
+    fn hold(&mut self, ranges: &[(usize, usize)], held: &mut Vec<(Block, PendingWork)>) -> Result<(), Error> {
         for &(offset, bytes) in ranges {
             for (begin, size) in self.memory.device.free_within(offset, bytes) {
                 let placed = self.memory.allocate_at(&BlockPlacement::At(begin), size);
@@ -80,7 +80,13 @@ impl Pool {
     }
 
     /// Copies a resident storage into a block that is its own from now on, and frees the one that was.
-    fn copy_within(&mut self, lane: Lane, id: StorageId, block: Block, busy: Pending) -> Result<(), Error> {
+    fn copy_within(
+        &mut self,
+        lane: Lane,
+        id: StorageId,
+        block: Block,
+        busy: PendingWork,
+    ) -> Result<(), Error> {
         let size_bytes = self.graph.storages[id].size_bytes;
         let old = self.graph.storages[id].copies.device.expect("only a resident storage is moved");
         let (from, to) =
@@ -92,7 +98,7 @@ impl Pool {
                 return Err(self.memory.error(error));
             }
         };
-        self.graph.storages[id].copies.device = Some(TierCopy::new(block, Pending::default().with(mark)));
+        self.graph.storages[id].copies.device = Some(TierCopy::new(block, PendingWork::default().with(mark)));
         self.memory.device.free(old.block, old.touched.with(mark));
         self.observer.counters.relocated_bytes += size_bytes as u64;
         self.observer.note_move(&self.graph, &self.submitter, lane, id);

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::memory::block::Block;
 use crate::pool::remat::ids::StorageId;
-use crate::pool::submit::Pending;
+use crate::pool::submit::PendingWork;
 
 /// Ops that are run again for one op before nothing is made twice any more to have room.
 const MAX_REMATERIALIZED: u32 = 4096;
@@ -17,7 +17,7 @@ impl Pool {
         &mut self,
         op: &'static str,
         bytes: usize,
-    ) -> Result<Option<(Block, Pending)>, Error> {
+    ) -> Result<Option<(Block, PendingWork)>, Error> {
         loop {
             let mut placed = self.memory.allocate(bytes)?;
             // What a plan has leave makes room where the plan has the block.
@@ -31,7 +31,7 @@ impl Pool {
                 return Ok(placed);
             }
             if !self.evict_one(op, aligned(bytes))? {
-                let placed = self.memory.allocate_beyond(bytes);
+                let placed = self.memory.allocate_beyond_plan(bytes);
                 return placed;
             }
         }

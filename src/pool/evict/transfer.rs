@@ -6,7 +6,7 @@ use crate::pool::Pool;
 use crate::pool::memory::block::Block;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::TierCopy;
-use crate::pool::submit::Pending;
+use crate::pool::submit::PendingWork;
 use crate::schedule::Eviction;
 use crate::trace::How;
 
@@ -60,7 +60,7 @@ impl Pool {
             }
         };
         let storage = &mut self.graph.storages[id];
-        storage.copies.host = Some(Box::new(TierCopy::new(block, Pending::default().with(mark))));
+        storage.copies.host = Some(Box::new(TierCopy::new(block, PendingWork::default().with(mark))));
         storage.copies.device = Some(TierCopy { touched: device.touched.with(mark), ..device });
         self.submitter.offloading_until_ns =
             self.submitter.offloading_until_ns.max(self.observer.computed_ns) + copy_ns;
@@ -76,7 +76,7 @@ impl Pool {
         &mut self,
         id: StorageId,
         block: Block,
-        busy: Pending,
+        busy: PendingWork,
     ) -> Result<(), Error> {
         let size_bytes = self.graph.storages[id].size_bytes;
         let host = self.graph.storages[id].copies.host.as_deref().copied();
@@ -94,7 +94,7 @@ impl Pool {
         storages[id].copies.host = Some(Box::new(TierCopy { touched: host.touched.with(mark), ..host }));
         storages.set_device(
             id,
-            TierCopy::new(block, Pending::default().with(mark)),
+            TierCopy::new(block, PendingWork::default().with(mark)),
             self.observer.computed_ns,
         );
         self.follower.is_present(&self.graph, id);
@@ -121,7 +121,7 @@ impl Pool {
         &mut self,
         bytes: usize,
         displace: bool,
-    ) -> Result<Option<(Block, Pending)>, Error> {
+    ) -> Result<Option<(Block, PendingWork)>, Error> {
         loop {
             if let Some(placed) = self.memory.allocate_host(bytes)? {
                 return Ok(Some(placed));

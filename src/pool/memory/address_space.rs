@@ -1,101 +1,101 @@
-//! What the ways to map a tier have in common.
+//! The interface of the three ways to lay out a tier: slabs, pages and unbounded addresses.
 
 use std::fmt::Debug;
 
-use super::allocation_trace::Takings;
+use super::allocation_trace::AllocationTrace;
 use super::block::Block;
 use crate::engine::{Engine, EngineError, Span};
-use crate::pool::submit::Pending;
+use crate::pool::submit::PendingWork;
 use crate::schedule::BlockPlacement;
 
-/// A block and the work to wait for before writing it, if there is one.
-pub type Placed = Option<(Block, Pending)>;
+/// A block and the work to wait for before it is written; `None` if there was no room.
+pub type Placed = Option<(Block, PendingWork)>;
 
-/// What a tier has left within its limit.
+/// How many bytes a tier has left within its limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// Bytes that may still be mapped.
+    /// The bytes that may still be mapped.
     pub unmapped_bytes: usize,
-    /// Bytes that are in no block.
+    /// The bytes that are in no block.
     pub free_bytes: usize,
 }
 
 /// The addresses of one tier, and the memory behind them.
 pub trait AddressSpace: Debug + Send {
-    /// A block where it fits best; `None` if there is no room.
+    /// Allocates a block where it fits best; `None` if there is no room.
     fn allocate(&mut self, engine: &dyn Engine, bytes: usize, room: Room) -> Result<Placed, EngineError>;
 
-    /// A block at a certain place; `None` if that is not free, or addresses cannot be chosen.
+    /// Allocates a block at a given placement; `None` if that is not free, or if addresses cannot be chosen.
     fn allocate_at(
         &mut self,
         engine: &dyn Engine,
-        spot: &BlockPlacement,
+        placement: &BlockPlacement,
         bytes: usize,
         room: Room,
     ) -> Result<Placed, EngineError>;
 
-    /// Returns a block, free from now on for whoever waits for `pending`.
-    fn free(&mut self, block: Block, pending: Pending);
+    /// Frees a block. It can be allocated at once, but whoever gets it must wait for `pending`.
+    fn free(&mut self, block: Block, pending: PendingWork);
 
     /// The first `bytes` bytes of a block.
     fn span(&self, block: Block, bytes: usize) -> Span;
 
-    /// How far blocks have reached into memory: with this one, or, if there is none, with those that there are now. It may be less
-    /// than before.
+    /// How far blocks have reached into memory. With a block, the reach includes that new block. Without one, it is counted anew
+    /// from the blocks that exist, and may become less.
     fn reach_bytes(&mut self, block: Option<Block>) -> usize;
 
-    /// Gives memory that no block uses back to the system. All submitted work must be done.
+    /// Returns unused memory to the system. All submitted work must be done.
     fn release(&mut self, engine: &dyn Engine);
 
-    /// Bytes mapped now.
+    /// The bytes that are mapped now.
     fn reserved_bytes(&self) -> usize {
         0
     }
 
-    /// Pages mapped so far, each as often as it was.
+    /// How many times a page was mapped so far.
     fn mapped_pages(&self) -> u64 {
         0
     }
 
-    /// What is free within a range: offsets and sizes.
+    /// The free parts of a range, as offsets and sizes.
     fn free_within(&self, offset: usize, bytes: usize) -> Vec<(usize, usize)> {
         let _ = (offset, bytes);
         Vec::new()
     }
 
-    /// The memory of a block, range by range, where blocks have addresses that can be chosen: offsets and sizes.
+    /// Passes each range of memory of a block to `found`, as offset and size. Slabs after the first pass none.
     fn each_range(&self, block: Block, found: &mut dyn FnMut(usize, usize)) {
         if block.slab == 0 {
             found(block.offset, block.bytes);
         }
     }
 
-    /// Whether a block is at a certain place.
-    fn is_at(&self, block: Block, spot: &BlockPlacement) -> bool {
-        matches!(spot, &BlockPlacement::At(offset) if (block.slab, block.offset) == (0, offset))
+    /// Whether a block is at a placement.
+    fn is_at(&self, block: Block, placement: &BlockPlacement) -> bool {
+        matches!(placement, &BlockPlacement::At(offset) if (block.slab, block.offset) == (0, offset))
     }
 
-    /// The memory of a place for so many bytes: offsets and sizes.
-    fn ranges(&self, spot: &BlockPlacement, bytes: usize) -> Vec<(usize, usize)> {
-        match spot {
+    /// The ranges of memory that `bytes` at a placement take, as offsets and sizes.
+    fn ranges(&self, placement: &BlockPlacement, bytes: usize) -> Vec<(usize, usize)> {
+        match placement {
             &BlockPlacement::At(offset) => vec![(offset, bytes)],
             BlockPlacement::On(_) => Vec::new(),
         }
     }
 
-    /// An op of a schedule begins.
+    /// Notes that an op of a schedule begins.
     fn begin_op(&mut self, op: u32) {
         let _ = op;
     }
 
-    /// Until the next op, blocks are no larger than what was asked for.
+    /// Makes blocks no larger than what is asked for, until the next op begins.
     fn depart(&mut self) {}
 
-    /// The next block is for a copy from the host.
+    /// Announces that the next block is for a copy from the host.
     fn expect_copy(&mut self) {}
 
-    /// Which blocks were taken, and when, if that is noted.
-    fn allocation_trace(&self) -> Option<&Takings> {
+    /// The blocks that were taken and freed, if this address space records them.
+    fn allocation_trace(&self) -> Option<&AllocationTrace> {
         None
     }
 }

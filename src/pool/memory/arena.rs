@@ -1,13 +1,15 @@
 //! The memory of one tier, up to a limit.
+//!
+//! The arena counts bytes and asks the layout cursor for planned placements. Its [`AddressSpace`] decides where blocks go.
 
 use std::sync::Arc;
 
 use super::address_space::{AddressSpace, Placed, Room};
-use super::allocation_trace::Takings;
+use super::allocation_trace::AllocationTrace;
 use super::block::Block;
-use super::layout_cursor::Guide;
+use super::layout_cursor::LayoutCursor;
 use crate::engine::{ALIGN_BYTES, Engine, EngineError, Span, Tier, aligned};
-use crate::pool::submit::Pending;
+use crate::pool::submit::PendingWork;
 use crate::schedule::{BlockPlacement, IntervalId, Layout};
 use crate::trace::{Event, Journal};
 
@@ -21,12 +23,12 @@ pub struct Arena {
     peak_bytes: usize,
     peak_reserved_bytes: usize,
     footprint_bytes: usize,
-    guide: Guide,
+    layout_cursor: LayoutCursor,
     journal: Journal,
 }
 
 impl Arena {
-    /// An empty arena of these addresses, within a limit, which is rounded down to the alignment.
+    /// Creates an empty arena on an address space. The limit is rounded down to the alignment.
     pub fn new(tier: Tier, limit_bytes: usize, space: Box<dyn AddressSpace>, journal: Journal) -> Self {
         Arena {
             tier,
@@ -36,17 +38,17 @@ impl Arena {
             peak_bytes: 0,
             peak_reserved_bytes: 0,
             footprint_bytes: 0,
-            guide: Guide::default(),
+            layout_cursor: LayoutCursor::default(),
             journal,
         }
     }
 
-    /// The most bytes there can be: a multiple of the alignment, or of the page.
+    /// The most bytes that blocks can take. It is a multiple of the alignment, or of the page size.
     pub fn limit_bytes(&self) -> usize {
         self.limit_bytes
     }
 
-    /// Bytes in blocks now.
+    /// The bytes in blocks now.
     pub fn used_bytes(&self) -> usize {
         self.used_bytes
     }
@@ -56,100 +58,102 @@ impl Arena {
         self.peak_bytes
     }
 
-    /// Bytes mapped now.
+    /// The bytes that are mapped now.
     pub fn reserved_bytes(&self) -> usize {
         self.space.reserved_bytes()
     }
 
-    /// The most bytes mapped at once so far.
+    /// The most bytes that were mapped at once so far.
     pub fn peak_reserved_bytes(&self) -> usize {
         self.peak_reserved_bytes
     }
 
-    /// How far blocks have reached into memory: the most bytes in blocks at once, and what lay unused between them.
+    /// How far blocks have reached into memory. This includes the unused bytes between them.
     pub fn footprint_bytes(&self) -> usize {
         self.footprint_bytes
     }
 
-    /// Pages mapped so far, each as often as it was.
+    /// How many times a page was mapped so far.
     pub fn mapped_pages(&self) -> u64 {
         self.space.mapped_pages()
     }
 
-    /// An op of a schedule begins, whose blocks are planned or not, or one that none knows.
+    /// Begins an op. With a layout, the blocks that the op takes have planned placements.
     pub fn begin_op(&mut self, layout: Option<&Arc<Layout>>, op: u32) {
-        self.guide.begin_op(layout, op);
+        self.layout_cursor.begin_op(layout, op);
         self.space.begin_op(op);
     }
 
-    /// What the op under way has still to take is where it fits best, and no larger than it is.
+    /// Ends the guidance of the plan for the rest of the op: its other blocks go where they fit best, with no more bytes than
+    /// they need.
     pub fn depart(&mut self) {
-        self.guide = Guide::default();
+        self.layout_cursor = LayoutCursor::default();
         self.space.depart();
     }
 
-    /// A block comes for a storage that is in this interval, to be copied into.
+    /// Announces that the next block is for a copy of a storage that is in this interval.
     pub fn expect(&mut self, interval: Option<IntervalId>) {
-        self.guide.expect(interval);
+        self.layout_cursor.expect(interval);
         self.space.expect_copy();
     }
 
-    /// Whether the op under way has planned blocks.
+    /// Whether the current op follows a layout.
     pub fn has_layout(&self) -> bool {
-        self.guide.limit_bytes().is_some()
+        self.layout_cursor.limit_bytes().is_some()
     }
 
-    /// Which blocks were taken, and when, if addresses have no end.
-    pub fn takings(&self) -> Option<&Takings> {
+    /// Which blocks were taken and freed, if addresses are unbounded.
+    pub fn allocation_trace(&self) -> Option<&AllocationTrace> {
         self.space.allocation_trace()
     }
 
-    /// Bytes that are in no block, of as many as the plan has in blocks.
+    /// The bytes that may still be allocated: up to the limit of the layout if there is one, else up to the arena's.
     pub fn free_bytes(&self) -> usize {
-        let limit_bytes = self.guide.limit_bytes().unwrap_or(self.limit_bytes);
+        let limit_bytes = self.layout_cursor.limit_bytes().unwrap_or(self.limit_bytes);
         limit_bytes.saturating_sub(self.used_bytes)
     }
 
-    /// A block of at least `bytes`, with the work to wait for before writing it; `None` if there is no room, or the plan has
-    /// no more bytes in blocks.
+    /// Allocates a block of at least `bytes`, with the pending work to wait for before it is written. Returns `None` if there
+    /// is no room, or if the layout's limit is reached.
     pub fn allocate(&mut self, engine: &dyn Engine, bytes: usize) -> Result<Placed, EngineError> {
         if aligned(bytes) > self.free_bytes() {
             return Ok(None);
         }
-        self.allocate_beyond(engine, bytes)
+        self.allocate_beyond_plan(engine, bytes)
     }
 
-    /// [`allocate`](Arena::allocate), of all there is: at the planned address, if there is one and it is free.
-    pub fn allocate_beyond(&mut self, engine: &dyn Engine, bytes: usize) -> Result<Placed, EngineError> {
+    /// Like [`allocate`](Arena::allocate), but ignores the layout's limit. The block goes to its planned placement if it has
+    /// one that is free.
+    pub fn allocate_beyond_plan(&mut self, engine: &dyn Engine, bytes: usize) -> Result<Placed, EngineError> {
         let bytes = aligned(bytes);
-        let planned = self.guide.next(bytes);
+        let planned = self.layout_cursor.next(bytes);
         let mut placed = None;
         if let Some(planned) = &planned {
-            placed = self.allocate_at(engine, &planned.spot, bytes)?;
+            placed = self.allocate_at(engine, &planned.placement, bytes)?;
         }
         if placed.is_none() {
             placed = self.allocate_anywhere(engine, bytes)?;
         }
         if let (Some(planned), Some(_)) = (&planned, placed) {
-            self.guide.took(planned);
+            self.layout_cursor.took(planned);
         }
         Ok(placed)
     }
 
-    /// A block at a certain spot; `None` if it is not free.
+    /// Allocates a block at a given placement; `None` if that is not free.
     pub fn allocate_at(
         &mut self,
         engine: &dyn Engine,
-        spot: &BlockPlacement,
+        placement: &BlockPlacement,
         bytes: usize,
     ) -> Result<Placed, EngineError> {
         let (before_bytes, room) = (self.reserved_bytes(), self.room());
-        let placed = self.space.allocate_at(engine, spot, bytes, room)?;
+        let placed = self.space.allocate_at(engine, placement, bytes, room)?;
         self.placed(placed, before_bytes);
         Ok(placed)
     }
 
-    /// A block where it fits best.
+    /// Allocates a block where it fits best.
     pub fn allocate_anywhere(&mut self, engine: &dyn Engine, bytes: usize) -> Result<Placed, EngineError> {
         let (before_bytes, room) = (self.reserved_bytes(), self.room());
         let placed = self.space.allocate(engine, bytes, room)?;
@@ -157,33 +161,34 @@ impl Arena {
         Ok(placed)
     }
 
-    /// What is free within a range: offsets and sizes.
+    /// The free parts of a range, as offsets and sizes.
     pub fn free_within(&self, offset: usize, bytes: usize) -> Vec<(usize, usize)> {
         self.space.free_within(offset, bytes)
     }
 
-    /// The memory of a block, range by range, where blocks have addresses that can be chosen: offsets and sizes.
+    /// Passes each range of memory of a block to `found`, as offset and size. Slabs after the first pass none.
     pub fn each_range(&self, block: Block, mut found: impl FnMut(usize, usize)) {
         self.space.each_range(block, &mut found);
     }
 
-    /// Whether a block is at a spot.
-    pub fn is_at(&self, block: Block, spot: &BlockPlacement) -> bool {
-        self.space.is_at(block, spot)
+    /// Whether a block is at a placement.
+    pub fn is_at(&self, block: Block, placement: &BlockPlacement) -> bool {
+        self.space.is_at(block, placement)
     }
 
-    /// The memory of a spot for so many bytes: offsets and sizes.
-    pub fn ranges(&self, spot: &BlockPlacement, bytes: usize) -> Vec<(usize, usize)> {
-        self.space.ranges(spot, bytes)
+    /// The ranges of memory that `bytes` at a placement take, as offsets and sizes.
+    pub fn ranges(&self, placement: &BlockPlacement, bytes: usize) -> Vec<(usize, usize)> {
+        self.space.ranges(placement, bytes)
     }
 
-    /// Whether a block has memory from `offset` on, so many bytes.
+    /// Whether a block overlaps the `bytes` that begin at `offset`.
     pub fn overlaps(&self, block: Block, offset: usize, bytes: usize) -> bool {
         let mut overlaps = false;
         self.each_range(block, |at, size| overlaps |= at < offset + bytes && offset < at + size);
         overlaps
     }
 
+    /// What the address space may still use.
     fn room(&self) -> Room {
         Room {
             unmapped_bytes: self.limit_bytes.saturating_sub(self.reserved_bytes()),
@@ -191,6 +196,7 @@ impl Arena {
         }
     }
 
+    /// Counts and notes a block that may have been placed, and memory that was mapped for it; `before_bytes` were mapped before.
     fn placed(&mut self, placed: Placed, before_bytes: usize) {
         if self.reserved_bytes() != before_bytes {
             self.peak_reserved_bytes = self.peak_reserved_bytes.max(self.reserved_bytes());
@@ -214,8 +220,8 @@ impl Arena {
         self.journal.note(|| Event::Reserve { tier: self.tier, bytes: self.reserved_bytes() });
     }
 
-    /// Returns a block, free from now on for whoever waits for `pending`.
-    pub fn free(&mut self, block: Block, pending: Pending) {
+    /// Frees a block. It can be allocated at once, but whoever gets it must wait for `pending`.
+    pub fn free(&mut self, block: Block, pending: PendingWork) {
         self.used_bytes -= block.bytes;
         let Span { address, bytes, .. } = self.span(block, block.bytes);
         self.space.free(block, pending);
@@ -228,19 +234,20 @@ impl Arena {
         self.space.span(block, bytes)
     }
 
-    /// Starts counting the peak anew from what is in use.
+    /// Resets the peaks to what is in use now.
     pub fn reset_peak(&mut self) {
         self.peak_bytes = self.used_bytes;
         self.peak_reserved_bytes = self.reserved_bytes();
         self.footprint_bytes = self.space.reach_bytes(None);
     }
 
-    /// Takes back what was counted since the peak was this.
+    /// Sets the peak back to an earlier value, so that what was allocated since does not count.
     pub fn reset_peak_to(&mut self, peak_bytes: usize) {
         self.peak_bytes = peak_bytes.max(self.used_bytes);
     }
 
-    /// Gives memory that no block uses back: single pages, but slabs only all at once. All submitted work must be done.
+    /// Returns unused memory to the system: pages one by one, slabs only if all of them are unused. All submitted work must be
+    /// done.
     pub fn release(&mut self, engine: &dyn Engine) {
         let before_bytes = self.reserved_bytes();
         self.space.release(engine);

@@ -1,10 +1,12 @@
-//! Ranges of memory that are in use.
+//! Blocks: ranges of memory that are in use.
 
-/// A range of a slab, or of addresses that pages are behind, that a storage, or an op's scratch, holds.
+/// A range of addresses that a storage or an op's workspace holds. It lies in a slab, or in a reserved range of addresses with
+/// pages behind it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Block {
+    /// Which slab, or which reserved range of addresses.
     pub(in crate::pool) slab: u32,
     pub(in crate::pool) offset: usize,
-    /// Size, rounded up to the alignment, or to whole pages: what the budget counts.
+    /// The size that counts against the budget, rounded up to the alignment or to whole pages.
     pub bytes: usize,
 }

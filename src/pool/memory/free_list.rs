@@ -1,13 +1,15 @@
-//! Where in a slab, or in a range of pages: best fit over a free list that coalesces.
+//! The free ranges of a slab or of a range of pages, allocated by best fit and coalesced when they are freed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::pool::submit::Pending;
+use crate::pool::submit::PendingWork;
 
-/// The free space of one slab. Offsets and sizes are multiples of the engine's alignment.
+/// The free ranges of one slab. Offsets and sizes are multiples of the engine's alignment.
 #[derive(Debug)]
-pub struct Placement {
+pub struct FreeList {
+    /// The free ranges by offset.
     free: BTreeMap<usize, Free>,
+    /// The same ranges by size and offset.
     by_size: BTreeSet<(usize, usize)>,
     capacity_bytes: usize,
 }
@@ -15,23 +17,23 @@ pub struct Placement {
 #[derive(Debug, Clone, Copy)]
 struct Free {
     bytes: usize,
-    /// Work that still touches this range, by lane.
-    pending: Pending,
+    /// The work that still touches this range.
+    pending: PendingWork,
 }
 
-impl Placement {
-    /// A slab of `capacity_bytes`, all free.
+impl FreeList {
+    /// Creates the list of a slab of `capacity_bytes`, all free.
     pub fn new(capacity_bytes: usize) -> Self {
-        let mut placement = Placement { free: BTreeMap::new(), by_size: BTreeSet::new(), capacity_bytes };
+        let mut free_list = FreeList { free: BTreeMap::new(), by_size: BTreeSet::new(), capacity_bytes };
         if capacity_bytes > 0 {
-            placement.insert(0, Free { bytes: capacity_bytes, pending: Pending::default() });
+            free_list.insert(0, Free { bytes: capacity_bytes, pending: PendingWork::default() });
         }
-        placement
+        free_list
     }
 
-    /// Takes the smallest free range that holds `bytes`, the lowest among equals; with it comes the work that must be
-    /// waited for before the range is written.
-    pub fn allocate(&mut self, bytes: usize) -> Option<(usize, Pending)> {
+    /// Allocates from the smallest free range that holds `bytes`, the lowest among equals. Returns its offset and the work that
+    /// must be waited for before it is written.
+    pub fn allocate(&mut self, bytes: usize) -> Option<(usize, PendingWork)> {
         let &(size, offset) = self.by_size.range((bytes, 0)..).next()?;
         let found = self.remove(offset, size);
         if found.bytes > bytes {
@@ -40,8 +42,8 @@ impl Placement {
         Some((offset, found.pending))
     }
 
-    /// Adds space at the end; `pending` is the work on it.
-    pub fn extend(&mut self, bytes: usize, pending: Pending) {
+    /// Adds free space at the end, which `pending` still touches.
+    pub fn extend(&mut self, bytes: usize, pending: PendingWork) {
         let end = self.capacity_bytes;
         self.capacity_bytes += bytes;
         self.free(end, bytes, pending);
@@ -53,7 +55,7 @@ impl Placement {
         around.is_some_and(|(&at, free)| at + free.bytes >= offset + bytes)
     }
 
-    /// What is free within a range: offsets and sizes.
+    /// The free parts of a range, as offsets and sizes.
     pub fn free_within(&self, offset: usize, bytes: usize) -> Vec<(usize, usize)> {
         let end = offset + bytes;
         let before = self.free.range(..offset).next_back();
@@ -62,10 +64,10 @@ impl Placement {
         within.filter(|(begin, end)| begin < end).map(|(begin, end)| (begin, end - begin)).collect()
     }
 
-    /// Takes a certain range, which is free; the work on it.
-    pub fn take(&mut self, offset: usize, bytes: usize) -> Pending {
+    /// Allocates a given range, which must be free. Returns the work that still touches it.
+    pub fn take(&mut self, offset: usize, bytes: usize) -> PendingWork {
         let around = self.free.range(..=offset).next_back().map(|(&at, free)| (at, free.bytes));
-        let (at, size) = around.expect("what is taken is free");
+        let (at, size) = around.expect("the range is free");
         let found = self.remove(at, size);
         if at < offset {
             self.insert(at, Free { bytes: offset - at, ..found });
@@ -76,8 +78,8 @@ impl Placement {
         found.pending
     }
 
-    /// Whole pages that are free, at most `count`, in order: those of the smallest ranges that have any, since large ranges
-    /// are of more use as they are.
+    /// At most `count` whole pages that are free, in ascending order. Pages of the smallest ranges are preferred, so that large
+    /// ranges stay whole.
     pub fn free_pages(&self, page_bytes: usize, count: usize) -> Vec<u32> {
         let mut found = Vec::new();
         for &(bytes, offset) in self.by_size.range((page_bytes, 0)..) {
@@ -91,25 +93,25 @@ impl Placement {
         found
     }
 
-    /// The work on what is free.
-    pub fn pending(&self) -> Pending {
-        self.free.values().fold(Pending::default(), |all, free| all.and(free.pending))
+    /// The work that still touches free ranges.
+    pub fn pending(&self) -> PendingWork {
+        self.free.values().fold(PendingWork::default(), |all, free| all.and(free.pending))
     }
 
-    /// All space there is.
+    /// The bytes of the slab, free or not.
     pub fn capacity_bytes(&self) -> usize {
         self.capacity_bytes
     }
 
-    /// Returns a range; `pending` is the work that was submitted on it.
-    pub fn free(&mut self, offset: usize, bytes: usize, pending: Pending) {
+    /// Frees a range, which `pending` still touches.
+    pub fn free(&mut self, offset: usize, bytes: usize, pending: PendingWork) {
         debug_assert!(offset + bytes <= self.capacity_bytes, "freed range lies outside the slab");
         let mut range = Free { bytes, pending };
         if let Some(free) = self.free.get(&(offset + bytes)).copied() {
             self.remove(offset + bytes, free.bytes);
             range = Free { bytes: range.bytes + free.bytes, pending: range.pending.and(free.pending) };
         }
-        // Most often something before it is free already, which then only grows.
+        // Most often the range before it is free already and only grows.
         match self.free.range_mut(..offset).next_back() {
             Some((&at, free)) if at + free.bytes == offset => {
                 self.by_size.remove(&(free.bytes, at));
@@ -120,7 +122,7 @@ impl Placement {
         }
     }
 
-    /// Where the last range in use ends.
+    /// The offset at which the last range in use ends.
     pub fn reach_bytes(&self) -> usize {
         match self.free.last_key_value() {
             Some((&offset, free)) if offset + free.bytes == self.capacity_bytes => offset,
@@ -146,47 +148,47 @@ mod tests {
     #[test]
     fn freed_neighbours_coalesce_whatever_the_order() {
         for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
-            let mut placement = Placement::new(768);
-            let offsets: Vec<usize> = (0..3).map(|_| placement.allocate(256).unwrap().0).collect();
-            assert_eq!(placement.allocate(256), None);
+            let mut free_list = FreeList::new(768);
+            let offsets: Vec<usize> = (0..3).map(|_| free_list.allocate(256).unwrap().0).collect();
+            assert_eq!(free_list.allocate(256), None);
             for index in order {
-                placement.free(offsets[index], 256, Pending::default());
+                free_list.free(offsets[index], 256, PendingWork::default());
             }
-            assert_eq!(placement.allocate(768).map(|(offset, _)| offset), Some(0));
+            assert_eq!(free_list.allocate(768).map(|(offset, _)| offset), Some(0));
         }
     }
 
     #[test]
-    fn the_tightest_hole_is_taken() {
-        let mut placement = Placement::new(2048);
-        let a = placement.allocate(512).unwrap().0;
-        let _keep = placement.allocate(256).unwrap();
-        let b = placement.allocate(256).unwrap().0;
-        let _keep = placement.allocate(256).unwrap();
-        placement.free(a, 512, Pending::default());
-        placement.free(b, 256, Pending::default());
-        assert_eq!(placement.allocate(256).unwrap().0, b);
+    fn the_smallest_range_that_fits_is_taken() {
+        let mut free_list = FreeList::new(2048);
+        let a = free_list.allocate(512).unwrap().0;
+        let _keep = free_list.allocate(256).unwrap();
+        let b = free_list.allocate(256).unwrap().0;
+        let _keep = free_list.allocate(256).unwrap();
+        free_list.free(a, 512, PendingWork::default());
+        free_list.free(b, 256, PendingWork::default());
+        assert_eq!(free_list.allocate(256).unwrap().0, b);
     }
 
     #[test]
-    fn what_is_free_within_a_range_is_cut_off_at_its_ends() {
-        let mut placement = Placement::new(2048);
-        placement.take(512, 256);
-        placement.take(1024, 512);
-        assert_eq!(placement.free_within(256, 1536), [(256, 256), (768, 256), (1536, 256)]);
-        assert_eq!(placement.free_within(512, 256), []);
-        assert_eq!(placement.free_within(0, 512), [(0, 512)]);
+    fn free_ranges_are_cut_at_the_ends_of_the_range_asked_about() {
+        let mut free_list = FreeList::new(2048);
+        free_list.take(512, 256);
+        free_list.take(1024, 512);
+        assert_eq!(free_list.free_within(256, 1536), [(256, 256), (768, 256), (1536, 256)]);
+        assert_eq!(free_list.free_within(512, 256), []);
+        assert_eq!(free_list.free_within(0, 512), [(0, 512)]);
     }
 
     #[test]
-    fn a_reused_range_carries_the_work_on_it() {
+    fn a_reused_range_comes_with_the_work_on_it() {
         use crate::engine::{Lane, Mark};
-        let mut placement = Placement::new(512);
-        let a = placement.allocate(256).unwrap().0;
-        let b = placement.allocate(256).unwrap().0;
-        let copied = Pending::default().with(Mark { lane: Lane::Offload, sequence: 7 });
-        placement.free(a, 256, copied);
-        placement.free(b, 256, Pending::default());
-        assert_eq!(placement.allocate(512).unwrap().1, copied);
+        let mut free_list = FreeList::new(512);
+        let a = free_list.allocate(256).unwrap().0;
+        let b = free_list.allocate(256).unwrap().0;
+        let copied = PendingWork::default().with(Mark { lane: Lane::Offload, sequence: 7 });
+        free_list.free(a, 256, copied);
+        free_list.free(b, 256, PendingWork::default());
+        assert_eq!(free_list.allocate(512).unwrap().1, copied);
     }
 }

@@ -1,4 +1,4 @@
-//! The memory of the tiers: which ranges and pages are free, and which block is where.
+//! The memory of both tiers: which ranges and pages are free, and where each block is.
 
 pub mod address_space;
 pub mod allocation_trace;

@@ -1,101 +1,107 @@
-//! Device memory mapped by page. Blocks lie where best fit puts them in one range of addresses; behind it, pages of
-//! physical memory come into being as blocks reach them. Where free memory is in pieces, a block of a page and more takes
-//! whole pages from here and there, which are put side by side at other addresses.
+//! Device memory that is mapped by page.
+//!
+//! Every page has an address of its own, in one range as long as the budget. Best fit places blocks in that range, and pages of
+//! physical memory are mapped when a block first reaches them. Where no free range is large enough, a block of at least one page
+//! takes whole free pages from several places, and a view maps them side by side at other addresses. So such a block fits wherever
+//! enough whole pages are free.
 
 use std::ops::Range;
 
 use super::address_space::{AddressSpace, Placed, Room};
 use super::block::Block;
-use super::free_list::Placement;
+use super::free_list::FreeList;
 use super::views::{self, Runs, Views};
 use crate::engine::{Engine, EngineError, Span};
-use crate::pool::submit::{self, Pending};
+use crate::pool::submit::{self, PendingWork};
 use crate::schedule::BlockPlacement;
 
-/// Addresses that are reserved at a time for views, as a multiple of the pages there may be: views are remembered until
-/// their addresses come up again, and a loop that finds all its own maps nothing.
-const ADDRESSES: usize = 24;
-/// Unless they are more than this. Linux gives a process 65,530 mappings, and each page may be one.
-const MOST_ADDRESSES: usize = 32_768;
+/// Addresses of pages that are reserved at a time for views, as a multiple of the pages of the budget. A view is remembered
+/// until its addresses are used again, and a loop whose views are all remembered maps nothing.
+const VIEW_ADDRESSES_PER_PAGE: usize = 24;
+/// At most this many addresses of pages are reserved at a time, unless that is less than twice the budget. Linux allows a
+/// process 65,530 mappings, and each page may be one.
+const MAX_VIEW_ADDRESSES: usize = 32_768;
 
-/// Pages of one tier and the blocks in them.
+/// The pages of one tier, and what is free of them.
 #[derive(Debug)]
-pub struct Paged {
+pub struct Pages {
     page_bytes: usize,
     limit_bytes: usize,
-    /// Free space by physical address, as far as blocks have reached so far.
-    placement: Placement,
-    /// Work on memory that blocks have not reached since they were all gone.
-    floor: Pending,
+    /// The free ranges of the pages' own addresses, as far as blocks have reached since the tier was last empty.
+    free_list: FreeList,
+    /// The work that still touches memory beyond that.
+    pending_beyond: PendingWork,
     pages: Vec<Page>,
     views: Views,
     view_range_pages: usize,
-    /// Addresses: first those where every page has its own, then those of views.
+    /// The reserved addresses: first those that are the pages' own, then those of views.
     ranges: Vec<Span>,
     reserved_bytes: usize,
     mapped_pages: u64,
-    /// Planted fault: pages are mapped without regard to old work.
-    early: bool,
+    /// A planted fault: views are mapped before old work on their addresses is done.
+    maps_early: bool,
 }
 
-/// What there is of a page.
+/// The state of a page.
 #[derive(Debug, Clone, Copy, Default)]
 struct Page {
+    /// Whether it has physical memory.
     exists: bool,
-    /// It is mapped at the address of its own.
-    at_home: bool,
-    /// Work on it: less than on the free range that it is in, which may have grown together from many.
-    work: Pending,
+    /// Whether it is mapped at its own address.
+    is_at_own_address: bool,
+    /// The work that still touches it. This can be less than what touches the free range around it, which may have coalesced
+    /// from many.
+    work: PendingWork,
 }
 
-impl Paged {
-    /// At most `limit` pages.
-    pub fn new(limit: usize, page_bytes: usize, early: bool) -> Self {
-        // With few addresses, the planted fault shows earlier.
-        let view_range_pages =
-            (if early { limit } else { ADDRESSES * limit }).min(MOST_ADDRESSES.max(2 * limit));
-        Paged {
+impl Pages {
+    /// Creates a tier of at most `limit` pages.
+    pub fn new(limit: usize, page_bytes: usize, maps_early: bool) -> Self {
+        // With few addresses, the planted fault has an effect sooner.
+        let view_range_pages = (if maps_early { limit } else { VIEW_ADDRESSES_PER_PAGE * limit })
+            .min(MAX_VIEW_ADDRESSES.max(2 * limit));
+        Pages {
             page_bytes,
             limit_bytes: limit * page_bytes,
-            placement: Placement::new(0),
-            floor: Pending::default(),
+            free_list: FreeList::new(0),
+            pending_beyond: PendingWork::default(),
             pages: Vec::new(),
             views: Views::new(view_range_pages),
             view_range_pages,
             ranges: Vec::new(),
             reserved_bytes: 0,
             mapped_pages: 0,
-            early,
+            maps_early,
         }
     }
 
-    /// Bytes of all the pages there may be.
+    /// The most bytes that blocks can take.
     pub fn limit_bytes(&self) -> usize {
         self.limit_bytes
     }
 
-    /// A block at a certain address; `None` if it is not free.
+    /// Allocates at a given offset; `None` if that range is not free.
     fn allocate_from(
         &mut self,
         engine: &dyn Engine,
         offset: usize,
         bytes: usize,
     ) -> Result<Placed, EngineError> {
-        let (begin, end) = (self.placement.capacity_bytes(), offset + bytes);
+        let (begin, end) = (self.free_list.capacity_bytes(), offset + bytes);
         if end > self.limit_bytes {
             return Ok(None);
         }
         if end > begin {
-            self.placement.extend(end - begin, self.floor);
+            self.free_list.extend(end - begin, self.pending_beyond);
         }
-        if !self.placement.is_free(offset, bytes) {
+        if !self.free_list.is_free(offset, bytes) {
             return Ok(None);
         }
-        let pending = self.placement.take(offset, bytes);
-        self.at_home(engine, offset, bytes, pending)
+        let pending = self.free_list.take(offset, bytes);
+        self.allocate_at_own_addresses(engine, offset, bytes, pending)
     }
 
-    /// A block on certain pages, joined where they are neighbours; `None` if they are not free, or too few.
+    /// Allocates on given pages; `None` if one of them is not free, or if they are too few.
     fn allocate_on(
         &mut self,
         engine: &dyn Engine,
@@ -111,69 +117,71 @@ impl Paged {
         if let [(offset, bytes)] = ranges[..] {
             return self.allocate_from(engine, offset, bytes);
         }
-        let capacity_bytes = self.placement.capacity_bytes();
+        let capacity_bytes = self.free_list.capacity_bytes();
         if end > capacity_bytes {
-            self.placement.extend(end - capacity_bytes, self.floor);
+            self.free_list.extend(end - capacity_bytes, self.pending_beyond);
         }
-        if !ranges.iter().all(|&(offset, bytes)| self.placement.is_free(offset, bytes)) {
+        if !ranges.iter().all(|&(offset, bytes)| self.free_list.is_free(offset, bytes)) {
             return Ok(None);
         }
-        self.gather(engine, pages)
+        self.allocate_view(engine, pages)
     }
 
-    /// Whether a block is on just these pages.
+    /// Whether a block is on exactly these pages.
     fn is_on(&self, block: Block, pages: &Runs) -> bool {
         if block.slab == 0 {
             return self.ranges_of(pages) == [(block.offset, block.bytes)];
         }
-        self.views.runs(self.first(block)) == pages
+        self.views.runs(self.first_view_page(block)) == pages
     }
 
-    /// Where pages are at home: offsets and sizes.
+    /// The own addresses of pages, as offsets and sizes.
     fn ranges_of(&self, pages: &[Range<u32>]) -> Vec<(usize, usize)> {
         pages.iter().map(|run| (run.start as usize * self.page_bytes, run.len() * self.page_bytes)).collect()
     }
 
-    /// The block at a range of the placement, with memory behind it.
-    fn at_home(
+    /// Makes a block of a range that was taken from the free list, and maps its pages.
+    fn allocate_at_own_addresses(
         &mut self,
         engine: &dyn Engine,
         offset: usize,
         bytes: usize,
-        pending: Pending,
+        pending: PendingWork,
     ) -> Result<Placed, EngineError> {
         let pages = self.pages_of(offset, bytes);
         let pending = pending.common(self.work_on(pages.clone()));
         let pages = pages.start as u32..pages.end as u32;
-        match self.back(engine, pages) {
+        match self.map_own_addresses(engine, pages) {
             Ok(()) => Ok(Some((Block { slab: 0, offset, bytes }, pending))),
             Err(error) => {
-                self.placement.free(offset, bytes, pending);
+                self.free_list.free(offset, bytes, pending);
                 Err(error)
             }
         }
     }
 
-    /// Maps pages at their own addresses, where they are not.
-    fn back(&mut self, engine: &dyn Engine, pages: Range<u32>) -> Result<(), EngineError> {
+    /// Maps those of the pages at their own addresses that are not mapped there yet.
+    fn map_own_addresses(&mut self, engine: &dyn Engine, pages: Range<u32>) -> Result<(), EngineError> {
         self.pages.resize(self.pages.len().max(pages.end as usize), Page::default());
-        let is_missing = |pages: &[Page], page: &u32| !pages[*page as usize].at_home;
+        let is_missing = |pages: &[Page], page: &u32| !pages[*page as usize].is_at_own_address;
         let mut next = pages.start;
         while let Some(begin) = (next..pages.end).find(|page| is_missing(&self.pages, page)) {
             let end = (begin..pages.end).find(|page| !is_missing(&self.pages, page)).unwrap_or(pages.end);
             let missing: Vec<u32> = (begin..end).collect();
             self.reserve(engine, 0)?;
             let at = self.ranges[0].slice(begin as usize * self.page_bytes, missing.len() * self.page_bytes);
-            // Nothing was mapped here before, or it was given back when all work was done.
-            self.map(engine, at, &missing, Pending::default())?;
-            self.pages[begin as usize..end as usize].iter_mut().for_each(|page| page.at_home = true);
+            // Nothing needs to be waited for: nothing was mapped here, or it was released when all work was done.
+            self.map(engine, at, &missing, PendingWork::default())?;
+            self.pages[begin as usize..end as usize]
+                .iter_mut()
+                .for_each(|page| page.is_at_own_address = true);
             next = end;
         }
         Ok(())
     }
 
-    /// A block of these pages, which are free, at addresses where they are already or are put now.
-    fn gather(&mut self, engine: &dyn Engine, pages: &Runs) -> Result<Placed, EngineError> {
+    /// Allocates on free pages through a view of them, which is remembered or mapped now.
+    fn allocate_view(&mut self, engine: &dyn Engine, pages: &Runs) -> Result<Placed, EngineError> {
         let first = match self.views.find(pages) {
             Some(first) => first,
             None => {
@@ -188,10 +196,11 @@ impl Paged {
         };
         let page_bytes = self.page_bytes;
         let take =
-            |run: &Range<u32>| self.placement.take(run.start as usize * page_bytes, run.len() * page_bytes);
-        let mut pending = self.views.runs(first).iter().map(take).fold(Pending::default(), Pending::and);
+            |run: &Range<u32>| self.free_list.take(run.start as usize * page_bytes, run.len() * page_bytes);
+        let mut pending =
+            self.views.runs(first).iter().map(take).fold(PendingWork::default(), PendingWork::and);
         let work = |run: &Range<u32>| self.work_on(run.start as usize..run.end as usize);
-        pending = pending.common(pages.iter().map(work).fold(Pending::default(), Pending::and));
+        pending = pending.common(pages.iter().map(work).fold(PendingWork::default(), PendingWork::and));
         Ok(Some((self.block(first, pages.iter().map(|run| run.len()).sum()), pending)))
     }
 
@@ -200,13 +209,13 @@ impl Paged {
         engine: &dyn Engine,
         first: usize,
         pages: &[u32],
-        after: Pending,
+        after: PendingWork,
     ) -> Result<(), EngineError> {
         self.reserve(engine, self.views.ranges())?;
         let last = pages.last().map_or(0, |&page| page as usize + 1);
         self.pages.resize(self.pages.len().max(last), Page::default());
-        let at = self.whole(self.block(first, pages.len()));
-        self.map(engine, at, pages, if self.early { Pending::default() } else { after })
+        let at = self.full_span(self.block(first, pages.len()));
+        self.map(engine, at, pages, if self.maps_early { PendingWork::default() } else { after })
     }
 
     fn map(
@@ -214,7 +223,7 @@ impl Paged {
         engine: &dyn Engine,
         at: Span,
         pages: &[u32],
-        after: Pending,
+        after: PendingWork,
     ) -> Result<(), EngineError> {
         submit::map_pages(engine, at, pages, after)?;
         self.mapped_pages += pages.len() as u64;
@@ -226,7 +235,7 @@ impl Paged {
         Ok(())
     }
 
-    /// Reserves the addresses of the placement, and so many ranges for views.
+    /// Reserves the pages' own addresses and `view_ranges` ranges for views, if they are not reserved yet.
     fn reserve(&mut self, engine: &dyn Engine, view_ranges: usize) -> Result<(), EngineError> {
         while self.ranges.len() < 1 + view_ranges {
             let bytes = match self.ranges.len() {
@@ -238,92 +247,92 @@ impl Paged {
         Ok(())
     }
 
-    /// The block of a view.
+    /// The block of a view, given the position of its first page among all addresses of views.
     fn block(&self, first: usize, count: usize) -> Block {
         let (range, first) = (first / self.view_range_pages, first % self.view_range_pages);
         Block { slab: 1 + range as u32, offset: first * self.page_bytes, bytes: count * self.page_bytes }
     }
 
-    /// Where a block is.
-    fn whole(&self, block: Block) -> Span {
+    /// All addresses of a block.
+    fn full_span(&self, block: Block) -> Span {
         self.ranges[block.slab as usize].slice(block.offset, block.bytes)
     }
 
-    /// The first address of a block's view, in pages.
-    fn first(&self, block: Block) -> usize {
+    /// The position of a block's first page among all addresses of views.
+    fn first_view_page(&self, block: Block) -> usize {
         (block.slab as usize - 1) * self.view_range_pages + block.offset / self.page_bytes
     }
 
-    /// The pages that a range has a part of.
+    /// The pages that a range overlaps.
     fn pages_of(&self, offset: usize, bytes: usize) -> Range<usize> {
         offset / self.page_bytes..(offset + bytes).div_ceil(self.page_bytes)
     }
 
-    fn work_on(&self, pages: Range<usize>) -> Pending {
+    fn work_on(&self, pages: Range<usize>) -> PendingWork {
         let known = pages.start.min(self.pages.len())..pages.end.min(self.pages.len());
-        self.pages[known].iter().fold(Pending::default(), |all, page| all.and(page.work))
+        self.pages[known].iter().fold(PendingWork::default(), |all, page| all.and(page.work))
     }
 
-    fn worked_on(&mut self, pages: Range<usize>, pending: Pending) {
+    fn add_work(&mut self, pages: Range<usize>, pending: PendingWork) {
         self.pages[pages].iter_mut().for_each(|page| page.work = page.work.and(pending));
     }
 }
 
-impl AddressSpace for Paged {
-    /// A block of at least `bytes`, a multiple of the alignment, with the work to wait for before writing it. `None` if
-    /// no free range is so large, and not so many whole pages are free.
+impl AddressSpace for Pages {
+    /// Allocates a block of at least `bytes`, which is a multiple of the alignment. Returns `None` if no free range is large
+    /// enough and too few whole pages are free.
     ///
-    /// As little memory as can be is taken where no block was yet.
+    /// Where the block needs memory that no block has reached yet, it takes as little of that as possible.
     fn allocate(&mut self, engine: &dyn Engine, bytes: usize, _: Room) -> Result<Placed, EngineError> {
-        if let Some((offset, pending)) = self.placement.allocate(bytes) {
-            return self.at_home(engine, offset, bytes, pending);
+        if let Some((offset, pending)) = self.free_list.allocate(bytes) {
+            return self.allocate_at_own_addresses(engine, offset, bytes, pending);
         }
-        let end = self.placement.capacity_bytes();
-        let end_with_block = self.placement.reach_bytes() + bytes;
+        let end = self.free_list.capacity_bytes();
+        let end_with_block = self.free_list.reach_bytes() + bytes;
         if bytes >= self.page_bytes {
             let count = bytes.div_ceil(self.page_bytes);
-            let mut pages = self.placement.free_pages(self.page_bytes, count);
+            let mut pages = self.free_list.free_pages(self.page_bytes, count);
             let missing_bytes = (count - pages.len()) * self.page_bytes;
             let end_with_pages = end.next_multiple_of(self.page_bytes) + missing_bytes;
             if missing_bytes > 0 && end_with_pages < end_with_block && end_with_pages <= self.limit_bytes {
-                self.placement.extend(end_with_pages - end, self.floor);
-                pages = self.placement.free_pages(self.page_bytes, count);
+                self.free_list.extend(end_with_pages - end, self.pending_beyond);
+                pages = self.free_list.free_pages(self.page_bytes, count);
             }
             if pages.len() == count {
-                return self.gather(engine, &views::runs(&pages));
+                return self.allocate_view(engine, &views::runs(&pages));
             }
         }
         if end_with_block > self.limit_bytes {
             return Ok(None);
         }
-        self.placement.extend(end_with_block - end, self.floor);
-        let (offset, pending) = self.placement.allocate(bytes).expect("it was made as large");
-        self.at_home(engine, offset, bytes, pending)
+        self.free_list.extend(end_with_block - end, self.pending_beyond);
+        let (offset, pending) = self.free_list.allocate(bytes).expect("the free list was extended for it");
+        self.allocate_at_own_addresses(engine, offset, bytes, pending)
     }
 
     fn allocate_at(
         &mut self,
         engine: &dyn Engine,
-        spot: &BlockPlacement,
+        placement: &BlockPlacement,
         bytes: usize,
         _: Room,
     ) -> Result<Placed, EngineError> {
-        match spot {
+        match placement {
             &BlockPlacement::At(offset) => self.allocate_from(engine, offset, bytes),
             BlockPlacement::On(pages) => self.allocate_on(engine, pages, bytes),
         }
     }
 
-    fn free(&mut self, block: Block, pending: Pending) {
+    fn free(&mut self, block: Block, pending: PendingWork) {
         if block.slab == 0 {
-            self.worked_on(self.pages_of(block.offset, block.bytes), pending);
-            self.placement.free(block.offset, block.bytes, pending);
+            self.add_work(self.pages_of(block.offset, block.bytes), pending);
+            self.free_list.free(block.offset, block.bytes, pending);
         } else {
-            let first = self.first(block);
+            let first = self.first_view_page(block);
             let runs = self.views.runs(first).clone();
             for run in &*runs {
-                self.worked_on(run.start as usize..run.end as usize, pending);
-                self.placement.free(
+                self.add_work(run.start as usize..run.end as usize, pending);
+                self.free_list.free(
                     run.start as usize * self.page_bytes,
                     run.len() * self.page_bytes,
                     pending,
@@ -331,28 +340,28 @@ impl AddressSpace for Paged {
             }
             self.views.free(first, pending);
         }
-        // A program that is run again finds what it found before.
-        if self.placement.reach_bytes() == 0 {
-            let whole = std::mem::replace(&mut self.placement, Placement::new(0));
-            self.floor = self.floor.and(whole.pending());
+        // An empty tier starts anew, so that a program that runs again gets the same blocks.
+        if self.free_list.reach_bytes() == 0 {
+            let whole = std::mem::replace(&mut self.free_list, FreeList::new(0));
+            self.pending_beyond = self.pending_beyond.and(whole.pending());
         }
     }
 
     fn span(&self, block: Block, bytes: usize) -> Span {
-        self.whole(block).slice(0, bytes)
+        self.full_span(block).slice(0, bytes)
     }
 
-    /// Where the last block ends in physical memory.
+    /// The offset in physical memory at which the last block ends.
     fn reach_bytes(&mut self, _: Option<Block>) -> usize {
-        self.placement.reach_bytes()
+        self.free_list.reach_bytes()
     }
 
     fn release(&mut self, engine: &dyn Engine) {
         self.views.clear();
-        let end = self.placement.capacity_bytes();
+        let end = self.free_list.capacity_bytes();
         let is_free = |page: usize| {
             let begin = page * self.page_bytes;
-            begin >= end || self.placement.is_free(begin, self.page_bytes.min(end - begin))
+            begin >= end || self.free_list.is_free(begin, self.page_bytes.min(end - begin))
         };
         let given: Vec<u32> = (0..self.pages.len())
             .filter(|&page| self.pages[page].exists && is_free(page))
@@ -371,11 +380,11 @@ impl AddressSpace for Paged {
         self.mapped_pages
     }
 
-    /// What is free within a range, reached or not: offsets and sizes.
+    /// The free parts of a range, as offsets and sizes, whether blocks have reached them or not.
     fn free_within(&self, offset: usize, bytes: usize) -> Vec<(usize, usize)> {
-        let mut free = self.placement.free_within(offset, bytes);
+        let mut free = self.free_list.free_within(offset, bytes);
         let (begin, end) =
-            (self.placement.capacity_bytes().max(offset), self.limit_bytes.min(offset + bytes));
+            (self.free_list.capacity_bytes().max(offset), self.limit_bytes.min(offset + bytes));
         free.extend((begin < end).then(|| (begin, end - begin)));
         free
     }
@@ -384,20 +393,20 @@ impl AddressSpace for Paged {
         if block.slab == 0 {
             return found(block.offset, block.bytes);
         }
-        for run in &**self.views.runs(self.first(block)) {
+        for run in &**self.views.runs(self.first_view_page(block)) {
             found(run.start as usize * self.page_bytes, run.len() * self.page_bytes);
         }
     }
 
-    fn is_at(&self, block: Block, spot: &BlockPlacement) -> bool {
-        match spot {
+    fn is_at(&self, block: Block, placement: &BlockPlacement) -> bool {
+        match placement {
             &BlockPlacement::At(offset) => (block.slab, block.offset) == (0, offset),
             BlockPlacement::On(pages) => self.is_on(block, pages),
         }
     }
 
-    fn ranges(&self, spot: &BlockPlacement, bytes: usize) -> Vec<(usize, usize)> {
-        match spot {
+    fn ranges(&self, placement: &BlockPlacement, bytes: usize) -> Vec<(usize, usize)> {
+        match placement {
             &BlockPlacement::At(offset) => vec![(offset, bytes)],
             BlockPlacement::On(pages) => self.ranges_of(pages),
         }

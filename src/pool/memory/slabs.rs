@@ -1,13 +1,13 @@
-//! Memory mapped in slabs as it is needed.
+//! Memory that is mapped in slabs when it is needed.
 
 use super::address_space::{AddressSpace, Placed, Room};
 use super::block::Block;
-use super::free_list::Placement;
+use super::free_list::FreeList;
 use crate::engine::{Engine, EngineError, Span, Tier};
-use crate::pool::submit::Pending;
+use crate::pool::submit::PendingWork;
 use crate::schedule::BlockPlacement;
 
-/// Slabs of `slab_bytes`, or larger if one block needs it.
+/// Slabs of `slab_bytes`, or larger where one block needs it.
 #[derive(Debug)]
 pub struct Slabs {
     tier: Tier,
@@ -18,20 +18,20 @@ pub struct Slabs {
 #[derive(Debug)]
 struct Slab {
     span: Span,
-    placement: Placement,
-    /// How far blocks have reached into it.
+    free_list: FreeList,
+    /// How far blocks have reached into this slab.
     reach_bytes: usize,
 }
 
 impl Slabs {
-    /// No slabs yet.
+    /// Creates an address space without slabs.
     pub fn new(tier: Tier, slab_bytes: usize) -> Self {
         Slabs { tier, slab_bytes, slabs: Vec::new() }
     }
 
     fn map(&mut self, engine: &dyn Engine, bytes: usize) -> Result<(), EngineError> {
         let span = engine.map(self.tier, bytes)?;
-        self.slabs.push(Slab { span, placement: Placement::new(bytes), reach_bytes: 0 });
+        self.slabs.push(Slab { span, free_list: FreeList::new(bytes), reach_bytes: 0 });
         Ok(())
     }
 
@@ -41,10 +41,10 @@ impl Slabs {
 }
 
 impl AddressSpace for Slabs {
-    /// In the first slab that has room, or in a new one.
+    /// Allocates in the first slab that has room, or else in a new one.
     fn allocate(&mut self, engine: &dyn Engine, bytes: usize, room: Room) -> Result<Placed, EngineError> {
         for (index, slab) in self.slabs.iter_mut().enumerate() {
-            if let Some((offset, pending)) = slab.placement.allocate(bytes) {
+            if let Some((offset, pending)) = slab.free_list.allocate(bytes) {
                 return Ok(Some((Block { slab: index as u32, offset, bytes }, pending)));
             }
         }
@@ -53,30 +53,30 @@ impl AddressSpace for Slabs {
         }
         self.map(engine, self.slab_bytes.max(bytes).min(room.unmapped_bytes))?;
         let index = self.slabs.len() - 1;
-        let placed = self.slabs[index].placement.allocate(bytes);
+        let placed = self.slabs[index].free_list.allocate(bytes);
         let (offset, pending) = placed.expect("a fresh slab holds what it was mapped for");
         Ok(Some((Block { slab: index as u32, offset, bytes }, pending)))
     }
 
-    /// Addresses are those of the first slab. There is one from now on.
+    /// Allocates in the first slab, which is mapped now if there is none yet.
     fn allocate_at(
         &mut self,
         engine: &dyn Engine,
-        spot: &BlockPlacement,
+        placement: &BlockPlacement,
         bytes: usize,
         room: Room,
     ) -> Result<Placed, EngineError> {
-        let &BlockPlacement::At(offset) = spot else { return Ok(None) };
+        let &BlockPlacement::At(offset) = placement else { return Ok(None) };
         if self.slabs.is_empty() {
             self.map(engine, self.slab_bytes.min(room.unmapped_bytes))?;
         }
-        let placement = &mut self.slabs[0].placement;
-        let is_free = placement.is_free(offset, bytes);
-        Ok(is_free.then(|| (Block { slab: 0, offset, bytes }, placement.take(offset, bytes))))
+        let free_list = &mut self.slabs[0].free_list;
+        let is_free = free_list.is_free(offset, bytes);
+        Ok(is_free.then(|| (Block { slab: 0, offset, bytes }, free_list.take(offset, bytes))))
     }
 
-    fn free(&mut self, block: Block, pending: Pending) {
-        self.slabs[block.slab as usize].placement.free(block.offset, block.bytes, pending);
+    fn free(&mut self, block: Block, pending: PendingWork) {
+        self.slabs[block.slab as usize].free_list.free(block.offset, block.bytes, pending);
     }
 
     fn span(&self, block: Block, bytes: usize) -> Span {
@@ -85,7 +85,7 @@ impl AddressSpace for Slabs {
 
     fn reach_bytes(&mut self, block: Option<Block>) -> usize {
         let Some(block) = block else {
-            self.slabs.iter_mut().for_each(|slab| slab.reach_bytes = slab.placement.reach_bytes());
+            self.slabs.iter_mut().for_each(|slab| slab.reach_bytes = slab.free_list.reach_bytes());
             return self.all_reach_bytes();
         };
         let reach_bytes = &mut self.slabs[block.slab as usize].reach_bytes;
@@ -97,9 +97,9 @@ impl AddressSpace for Slabs {
         self.all_reach_bytes()
     }
 
-    /// All slabs, or none while one is in use.
+    /// Unmaps all slabs, or none while one of them is in use.
     fn release(&mut self, engine: &dyn Engine) {
-        if self.slabs.iter().all(|slab| slab.placement.reach_bytes() == 0) {
+        if self.slabs.iter().all(|slab| slab.free_list.reach_bytes() == 0) {
             self.slabs.drain(..).for_each(|slab| engine.unmap(slab.span));
         }
     }
@@ -109,6 +109,6 @@ impl AddressSpace for Slabs {
     }
 
     fn free_within(&self, offset: usize, bytes: usize) -> Vec<(usize, usize)> {
-        self.slabs.first().map_or(Vec::new(), |slab| slab.placement.free_within(offset, bytes))
+        self.slabs.first().map_or(Vec::new(), |slab| slab.free_list.free_within(offset, bytes))
     }
 }

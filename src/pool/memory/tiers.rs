@@ -1,28 +1,28 @@
-//! Both tiers of one device.
+//! Both tiers of one device: device memory and the host tier.
 
 use std::sync::Arc;
 
 use super::address_space::AddressSpace;
 use super::arena::Arena;
 use super::block::Block;
-use super::pages::Paged;
+use super::pages::Pages;
 use super::slabs::Slabs;
-use super::unbounded::Endless;
+use super::unbounded::UnboundedAddresses;
 use crate::OvercommitDevice;
 use crate::config::{PlantedFault, Settings};
 use crate::engine::{ALIGN_BYTES, Engine, EngineError, Tier};
 use crate::error::Error;
-use crate::pool::submit::Pending;
+use crate::pool::submit::PendingWork;
 use crate::schedule::BlockPlacement;
 use crate::trace::Journal;
 
-/// Host memory is mapped in slabs of this size: large enough that mapping (pinning, on a GPU) is rare.
+/// The size of the slabs of host memory. It is so large that mapping, which pins memory on a GPU, is rare.
 const HOST_SLAB_BYTES: usize = 64 << 20;
 
-/// A block, and the work to wait for before writing it.
-pub type Placed = (Block, Pending);
+/// A block, and the work to wait for before it is written.
+pub type Placed = (Block, PendingWork);
 
-/// Device memory and host memory: which ranges are in blocks.
+/// The arenas of device memory and of the host tier.
 #[derive(Debug)]
 pub struct Memory {
     /// The device, for errors.
@@ -32,12 +32,12 @@ pub struct Memory {
     pub host: Arena,
     /// Whether evicted bytes may be kept in the host tier.
     offloads: bool,
-    /// The host tier once had no room for all that device memory can hold.
+    /// Whether the host tier ever had less free memory than device memory can hold.
     pub has_filled: bool,
 }
 
 impl Memory {
-    /// Empty tiers of an engine's memory, within a budget and a limit.
+    /// Creates empty tiers on an engine, with the budget and the host limit of the settings.
     pub fn new(
         name: OvercommitDevice,
         engine: Arc<dyn Engine>,
@@ -49,14 +49,14 @@ impl Memory {
         let (limit_bytes, addresses): (usize, Box<dyn AddressSpace>) = match settings.page_bytes(budget) {
             page_bytes if settings.unbounded_addresses => {
                 let whole_pages = settings.whole_pages(budget) / ALIGN_BYTES * ALIGN_BYTES;
-                (whole_pages, Box::new(Endless::new(Tier::Device, whole_pages, page_bytes)))
+                (whole_pages, Box::new(UnboundedAddresses::new(Tier::Device, whole_pages, page_bytes)))
             }
             Some(page_bytes) => {
-                let early = settings.planted_fault == Some(PlantedFault::EarlyMapping);
-                let pages = Paged::new(budget / page_bytes, page_bytes, early);
+                let maps_early = settings.planted_fault == Some(PlantedFault::EarlyMapping);
+                let pages = Pages::new(budget / page_bytes, page_bytes, maps_early);
                 (pages.limit_bytes(), Box::new(pages))
             }
-            // One slab, so that no block boundary splits the budget.
+            // One slab, so that no boundary splits the budget.
             None => (budget, Box::new(Slabs::new(Tier::Device, budget))),
         };
         let device = Arena::new(Tier::Device, limit_bytes, addresses, journal.clone());
@@ -65,31 +65,31 @@ impl Memory {
         Memory { name, engine, device, host, offloads: settings.ways.offload, has_filled: false }
     }
 
-    /// A block of device memory within what the active plan has in blocks; `None` if there is no room.
+    /// Allocates device memory within the limit of the active plan's layout; `None` if there is no room.
     pub fn allocate(&mut self, bytes: usize) -> Result<Option<Placed>, Error> {
         let placed = self.device.allocate(&*self.engine, bytes);
         placed.map_err(|error| self.error(error))
     }
 
-    /// A block of all the device memory that there is.
-    pub fn allocate_beyond(&mut self, bytes: usize) -> Result<Option<Placed>, Error> {
-        let placed = self.device.allocate_beyond(&*self.engine, bytes);
+    /// Allocates device memory within the whole budget; `None` if there is no room.
+    pub fn allocate_beyond_plan(&mut self, bytes: usize) -> Result<Option<Placed>, Error> {
+        let placed = self.device.allocate_beyond_plan(&*self.engine, bytes);
         placed.map_err(|error| self.error(error))
     }
 
-    /// A block of device memory at a certain place; `None` if that is not free.
-    pub fn allocate_at(&mut self, spot: &BlockPlacement, bytes: usize) -> Result<Option<Placed>, Error> {
-        let placed = self.device.allocate_at(&*self.engine, spot, bytes);
+    /// Allocates device memory at a given placement; `None` if that is not free.
+    pub fn allocate_at(&mut self, placement: &BlockPlacement, bytes: usize) -> Result<Option<Placed>, Error> {
+        let placed = self.device.allocate_at(&*self.engine, placement, bytes);
         placed.map_err(|error| self.error(error))
     }
 
-    /// A block of device memory where it fits best, wherever the active plan would have it.
+    /// Allocates device memory where it fits best, whatever the active plan says.
     pub fn allocate_anywhere(&mut self, bytes: usize) -> Result<Option<Placed>, Error> {
         let placed = self.device.allocate_anywhere(&*self.engine, bytes);
         placed.map_err(|error| self.error(error))
     }
 
-    /// A block of the host tier; `None` if there is no room.
+    /// Allocates memory of the host tier; `None` if there is no room.
     pub fn allocate_host(&mut self, bytes: usize) -> Result<Option<Placed>, Error> {
         let left_bytes = self.host_room_bytes().saturating_sub(bytes.next_multiple_of(ALIGN_BYTES));
         self.has_filled |= left_bytes < self.device.limit_bytes();
@@ -97,24 +97,24 @@ impl Memory {
         placed.map_err(|error| self.error(error))
     }
 
-    /// Bytes of the host tier that are in no block.
+    /// The bytes of the host tier that are in no block.
     pub fn host_room_bytes(&self) -> usize {
         self.host.limit_bytes() - self.host.used_bytes()
     }
 
-    /// Whether the host tier has room for all that device memory can hold. Then nothing that is done before it must be makes a
-    /// program fail: what it displaces has somewhere to go.
+    /// Whether the host tier has room for all that device memory can hold, or nothing is offloaded. Then prefetches, plans and
+    /// encodings cannot make a program fail, since what they displace can be offloaded.
     pub fn is_roomy(&self) -> bool {
         self.host_room_bytes() >= self.device.limit_bytes() || !self.offloads
     }
 
-    /// Gives memory that no block is in back to the system.
+    /// Returns unused memory to the system.
     pub fn release(&mut self) {
         self.device.release(&*self.engine);
         self.host.release(&*self.engine);
     }
 
-    /// An engine's error, with the device's name.
+    /// Adds the device's name to an engine's error.
     pub fn error(&self, source: EngineError) -> Error {
         Error::Engine { device: self.name, source }
     }

@@ -1,36 +1,39 @@
-//! Addresses without end, for plans: bytes are bounded, addresses are not, so that free memory is never in pieces. Where blocks
-//! are to be is found afterwards, when it is known how long each is there.
+//! Unbounded addresses, for trials of plans.
+//!
+//! The bytes are bounded and the addresses are not, so free memory is never fragmented. The planner finds placements for the
+//! blocks afterwards, when it knows how long each of them lives.
 
 use std::collections::VecDeque;
 
 use super::address_space::{AddressSpace, Placed, Room};
-use super::allocation_trace::Takings;
+use super::allocation_trace::AllocationTrace;
 use super::block::Block;
 use crate::engine::{Engine, EngineError, Span, Tier, in_memory};
-use crate::pool::submit::Pending;
+use crate::pool::submit::PendingWork;
 use crate::schedule::BlockPlacement;
 
-/// Memory of so many bytes. No address is used twice.
+/// A bounded number of bytes at addresses of which none is used twice.
 #[derive(Debug)]
-pub struct Endless {
+pub struct UnboundedAddresses {
     tier: Tier,
     used_bytes: usize,
-    /// What is no smaller takes whole pages,
+    /// The page size. A block that is no smaller takes whole pages.
     page_bytes: Option<usize>,
-    /// unless that is too much.
+    /// Whether blocks take whole pages now.
     takes_pages: bool,
+    /// The next address.
     next: usize,
-    /// What no block has used so far.
+    /// The bytes that no block has used so far.
     fresh_bytes: usize,
-    /// What blocks have used and left, in this order, and the work on it.
-    freed: VecDeque<(usize, Pending)>,
-    takings: Takings,
+    /// The bytes that were freed, in that order, with the pending work on them.
+    freed: VecDeque<(usize, PendingWork)>,
+    allocation_trace: AllocationTrace,
 }
 
-impl Endless {
-    /// So much memory of a tier.
+impl UnboundedAddresses {
+    /// Creates an empty space of `limit_bytes`.
     pub fn new(tier: Tier, limit_bytes: usize, page_bytes: Option<usize>) -> Self {
-        Endless {
+        UnboundedAddresses {
             tier,
             used_bytes: 0,
             page_bytes,
@@ -38,23 +41,24 @@ impl Endless {
             next: 0,
             fresh_bytes: limit_bytes,
             freed: VecDeque::new(),
-            takings: Takings::default(),
+            allocation_trace: AllocationTrace::default(),
         }
     }
 
-    /// The bytes of memory that a block takes.
+    /// The bytes that a block of this size takes.
     fn bytes_in_memory(&self, bytes: usize) -> usize {
         in_memory(bytes, self.page_bytes.filter(|_| self.takes_pages))
     }
 
-    /// An address for a block, of which there is room, and the work to wait for: as if it took what was left the longest ago.
-    fn take(&mut self, asked_bytes: usize) -> (usize, Pending) {
+    /// Takes bytes that are free and returns their address, with the work to wait for. The block uses fresh bytes first, and
+    /// then those that were freed the longest ago.
+    fn take(&mut self, asked_bytes: usize) -> (usize, PendingWork) {
         let bytes = self.bytes_in_memory(asked_bytes);
         let fresh_bytes = bytes.min(self.fresh_bytes);
         self.fresh_bytes -= fresh_bytes;
-        let (mut missing_bytes, mut pending) = (bytes - fresh_bytes, Pending::default());
+        let (mut missing_bytes, mut pending) = (bytes - fresh_bytes, PendingWork::default());
         while missing_bytes > 0 {
-            let (free_bytes, on_it) = self.freed.front_mut().expect("what is not in use was left");
+            let (free_bytes, on_it) = self.freed.front_mut().expect("unused bytes are fresh or freed");
             let taken_bytes = missing_bytes.min(*free_bytes);
             pending = pending.and(*on_it);
             (*free_bytes, missing_bytes) = (*free_bytes - taken_bytes, missing_bytes - taken_bytes);
@@ -64,17 +68,17 @@ impl Endless {
         }
         let offset = self.next;
         self.next += bytes;
-        self.takings.took(offset, asked_bytes, pending);
+        self.allocation_trace.took(offset, asked_bytes, pending);
         (offset, pending)
     }
 
-    fn give(&mut self, offset: usize, bytes: usize, pending: Pending) {
-        self.takings.freed(offset, pending);
+    fn give(&mut self, offset: usize, bytes: usize, pending: PendingWork) {
+        self.allocation_trace.freed(offset, pending);
         self.freed.push_back((bytes, pending));
     }
 }
 
-impl AddressSpace for Endless {
+impl AddressSpace for UnboundedAddresses {
     fn allocate(&mut self, _: &dyn Engine, bytes: usize, room: Room) -> Result<Placed, EngineError> {
         let bytes_in_memory = self.bytes_in_memory(bytes);
         Ok((bytes_in_memory <= room.free_bytes).then(|| {
@@ -84,7 +88,7 @@ impl AddressSpace for Endless {
         }))
     }
 
-    /// No address can be chosen.
+    /// Always `None`, since addresses cannot be chosen.
     fn allocate_at(
         &mut self,
         _: &dyn Engine,
@@ -95,7 +99,7 @@ impl AddressSpace for Endless {
         Ok(None)
     }
 
-    fn free(&mut self, block: Block, pending: Pending) {
+    fn free(&mut self, block: Block, pending: PendingWork) {
         self.used_bytes -= block.bytes;
         self.give(block.offset, block.bytes, pending);
     }
@@ -104,7 +108,7 @@ impl AddressSpace for Endless {
         Span { tier: self.tier, address: block.offset as u64, bytes }
     }
 
-    /// As if nothing lay unused between blocks.
+    /// The bytes in use, since no bytes lie unused between blocks.
     fn reach_bytes(&mut self, _: Option<Block>) -> usize {
         self.used_bytes
     }
@@ -112,7 +116,7 @@ impl AddressSpace for Endless {
     fn release(&mut self, _: &dyn Engine) {}
 
     fn begin_op(&mut self, op: u32) {
-        self.takings.begin_op(op);
+        self.allocation_trace.begin_op(op);
         self.takes_pages = true;
     }
 
@@ -121,11 +125,11 @@ impl AddressSpace for Endless {
     }
 
     fn expect_copy(&mut self) {
-        self.takings.expect_copy();
+        self.allocation_trace.expect_copy();
     }
 
-    fn allocation_trace(&self) -> Option<&Takings> {
-        Some(&self.takings)
+    fn allocation_trace(&self) -> Option<&AllocationTrace> {
+        Some(&self.allocation_trace)
     }
 }
 
@@ -135,25 +139,29 @@ mod tests {
     use crate::engine::{Lane, Mark};
 
     #[test]
-    fn what_is_no_smaller_than_a_page_takes_whole_ones_unless_that_is_too_much() {
-        let mut endless = Endless::new(Tier::Device, 4096, Some(1024));
-        assert_eq!([768, 1024, 1280].map(|bytes| endless.bytes_in_memory(bytes)), [768, 1024, 2048]);
-        assert_eq!([1280, 256].map(|bytes| endless.take(bytes).0), [0, 2048]);
-        assert_eq!(endless.takings.blocks()[0].bytes, 1280, "what was asked for is what is planned");
-        endless.takes_pages = false;
-        assert_eq!(endless.bytes_in_memory(1280), 1280);
+    fn a_block_of_a_page_or_more_takes_whole_pages_until_a_departure() {
+        let mut unbounded = UnboundedAddresses::new(Tier::Device, 4096, Some(1024));
+        assert_eq!([768, 1024, 1280].map(|bytes| unbounded.bytes_in_memory(bytes)), [768, 1024, 2048]);
+        assert_eq!([1280, 256].map(|bytes| unbounded.take(bytes).0), [0, 2048]);
+        assert_eq!(
+            unbounded.allocation_trace.blocks()[0].bytes,
+            1280,
+            "the trace has the bytes that were asked for"
+        );
+        unbounded.takes_pages = false;
+        assert_eq!(unbounded.bytes_in_memory(1280), 1280);
     }
 
     #[test]
-    fn what_was_left_first_is_used_first() {
-        let work = |sequence| Pending::default().with(Mark { lane: Lane::Offload, sequence });
-        let mut endless = Endless::new(Tier::Device, 1024, None);
-        assert_eq!(endless.take(512), (0, Pending::default()));
-        assert_eq!(endless.take(512), (512, Pending::default()));
-        endless.give(512, 512, work(3));
-        endless.give(0, 512, work(5));
-        assert_eq!(endless.take(256), (1024, work(3)));
-        assert_eq!(endless.take(512), (1280, work(5)));
-        assert_eq!(endless.take(256), (1792, work(5)));
+    fn bytes_freed_first_are_used_first() {
+        let work = |sequence| PendingWork::default().with(Mark { lane: Lane::Offload, sequence });
+        let mut unbounded = UnboundedAddresses::new(Tier::Device, 1024, None);
+        assert_eq!(unbounded.take(512), (0, PendingWork::default()));
+        assert_eq!(unbounded.take(512), (512, PendingWork::default()));
+        unbounded.give(512, 512, work(3));
+        unbounded.give(0, 512, work(5));
+        assert_eq!(unbounded.take(256), (1024, work(3)));
+        assert_eq!(unbounded.take(512), (1280, work(5)));
+        assert_eq!(unbounded.take(256), (1792, work(5)));
     }
 }

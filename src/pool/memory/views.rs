@@ -1,10 +1,11 @@
-//! Addresses behind which pages from here and there were put side by side. Pure: an engine does the mapping.
+//! Views: addresses behind which pages from several places lie side by side. This module chooses the addresses; an engine does
+//! the mapping.
 //!
-//! A *view* is remembered when its block is freed: as soon as all its pages are free again, it serves a request of the same
-//! size without any mapping. So a page may be seen by many views, of which one at a time is in use, and a loop that asks
-//! for the same sizes over and over maps nothing from some iteration on. Addresses are plentiful, and used again in turn.
+//! A *view* is remembered when its block is freed. When a later block takes the same pages, the view serves it without any
+//! mapping. So a page can be in many views, of which at most one is in use, and a loop that asks for the same sizes in each
+//! iteration soon maps nothing. Addresses are plentiful, and views take them in turn.
 //!
-//! A view carries the work that was submitted through its addresses, for when they are mapped anew.
+//! A view knows the work that was submitted through its addresses. They are mapped anew only after that work.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,34 +13,37 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::pool::submit::Pending;
+use crate::pool::submit::PendingWork;
 
-/// The views of one tier, by address, in pages. Addresses come in ranges of equal size.
+/// The views of one tier. Addresses are counted in pages and come in ranges of equal size.
 #[derive(Debug)]
 pub struct Views {
     range_pages: usize,
     ranges: usize,
-    /// Where the next view goes, if there is room.
+    /// Where the search for the next view's addresses begins.
     cursor: usize,
-    /// By first address. They do not overlap.
+    /// All views by first address. They do not overlap.
     views: BTreeMap<usize, View>,
-    /// Those not in use, by their pages.
+    /// The first addresses of the views that are not in use, by their pages.
     unused: HashMap<Runs, usize>,
-    /// Work through addresses of views that are forgotten, and of which a part was not mapped anew since.
-    forgotten: Pending,
+    /// The work through those addresses of forgotten views that were not mapped anew since.
+    forgotten: PendingWork,
 }
 
 #[derive(Debug)]
 struct View {
     runs: Runs,
+    /// The number of its pages.
     count: usize,
-    touched: Pending,
+    /// The work that was submitted through it.
+    touched: PendingWork,
     in_use: bool,
 }
 
-/// Pages, joined where they are neighbours.
+/// Pages, as ranges of neighbours.
 pub type Runs = Arc<[Range<u32>]>;
 
+/// Joins neighbouring pages into ranges.
 pub fn runs(pages: &[u32]) -> Runs {
     let mut runs: Vec<Range<u32>> = Vec::new();
     for &page in pages {
@@ -52,7 +56,7 @@ pub fn runs(pages: &[u32]) -> Runs {
 }
 
 impl Views {
-    /// None, and no addresses. Ranges have so many pages, as many as any view at the least.
+    /// Starts without views and addresses. Each range will have `range_pages` pages, which is no less than any view has.
     pub fn new(range_pages: usize) -> Self {
         Views {
             range_pages,
@@ -60,27 +64,28 @@ impl Views {
             cursor: 0,
             views: BTreeMap::new(),
             unused: HashMap::new(),
-            forgotten: Pending::default(),
+            forgotten: PendingWork::default(),
         }
     }
 
-    /// Ranges of addresses that there must be.
+    /// The number of address ranges that must be reserved.
     pub fn ranges(&self) -> usize {
         self.ranges
     }
 
-    /// The first address of the view of these pages, none of them in use, if it is remembered. It is in use from now on.
+    /// Takes the remembered view of these pages into use, if there is one, and returns its first address. No other block may use
+    /// the pages.
     pub fn find(&mut self, pages: &Runs) -> Option<usize> {
         let first = self.unused.remove(pages)?;
         self.get(first).in_use = true;
         Some(first)
     }
 
-    /// A view of these pages, in use: its first address, and the work to be done before it is mapped. Other views there are
-    /// forgotten.
-    pub fn add(&mut self, pages: &Runs) -> (usize, Pending) {
+    /// Adds a view of these pages and takes it into use. Returns its first address, and the work that must be done before it is
+    /// mapped. Older views at these addresses are forgotten.
+    pub fn add(&mut self, pages: &Runs) -> (usize, PendingWork) {
         let count = pages.iter().map(|run| run.len()).sum();
-        let found = self.gap(self.cursor, count).or_else(|| self.gap(0, count));
+        let found = self.free_addresses(self.cursor, count).or_else(|| self.free_addresses(0, count));
         let first = found.unwrap_or_else(|| {
             self.ranges += 1;
             (self.ranges - 1) * self.range_pages
@@ -101,35 +106,35 @@ impl Views {
         (first, after)
     }
 
-    /// The pages of a view, joined where they are neighbours.
+    /// The pages of a view.
     pub fn runs(&self, first: usize) -> &Runs {
         &self.views[&first].runs
     }
 
-    /// A view is not in use any more; `pending` is the work through it.
-    pub fn free(&mut self, first: usize, pending: Pending) {
+    /// Takes a view out of use; `pending` is the work that was submitted through it.
+    pub fn free(&mut self, first: usize, pending: PendingWork) {
         let view = self.get(first);
         (view.in_use, view.touched) = (false, view.touched.and(pending));
         let runs = view.runs.clone();
         self.unused.insert(runs, first);
     }
 
-    /// Forgets a view in use, since its mapping failed.
+    /// Forgets a view in use whose mapping failed.
     pub fn discard(&mut self, first: usize) {
-        self.free(first, Pending::default());
+        self.free(first, PendingWork::default());
         self.forgotten = self.forgotten.and(self.views[&first].touched);
         self.forget(first);
     }
 
-    /// Forgets all views that are not in use. All work through them is done.
+    /// Forgets all views that are not in use. All work through them must be done.
     pub fn clear(&mut self) {
         self.unused.clear();
         self.views.retain(|_, view| view.in_use);
-        self.forgotten = Pending::default();
+        self.forgotten = PendingWork::default();
     }
 
     fn get(&mut self, first: usize) -> &mut View {
-        self.views.get_mut(&first).expect("a view is there until it is forgotten")
+        self.views.get_mut(&first).expect("a view exists until it is forgotten")
     }
 
     fn forget(&mut self, first: usize) -> View {
@@ -139,8 +144,8 @@ impl Views {
         view
     }
 
-    /// So many addresses in one range, at `at` or after it, where nothing is in use.
-    fn gap(&self, mut at: usize, count: usize) -> Option<usize> {
+    /// Finds `count` addresses in one range, at `at` or later, that no view in use has.
+    fn free_addresses(&self, mut at: usize, count: usize) -> Option<usize> {
         loop {
             if at / self.range_pages != (at + count - 1) / self.range_pages {
                 at = at.next_multiple_of(self.range_pages);

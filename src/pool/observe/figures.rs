@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::engine::{Engine, Lane};
 use crate::error::Error;
 use crate::pool::Pool;
-use crate::pool::memory::allocation_trace::Takings;
+use crate::pool::memory::allocation_trace::AllocationTrace;
 use crate::pool::memory::arena::Arena;
 use crate::pool::observe::observer::Residents;
 use crate::schedule::{IntervalId, RequestLog};
@@ -157,8 +157,8 @@ impl Pool {
     }
 
     /// The blocks that were taken, if addresses have no end.
-    pub fn takings(&self) -> Option<&Takings> {
-        self.memory.device.takings()
+    pub fn allocation_trace(&self) -> Option<&AllocationTrace> {
+        self.memory.device.allocation_trace()
     }
 
     /// Which of the taken blocks are in use, and the intervals that their storages are in.
@@ -168,7 +168,7 @@ impl Pool {
             let offset = storages[id].copies.device?.block.offset;
             Some((
                 self.follower.plans.present()?.interval(&storages[id])?,
-                self.memory.device.takings()?.at(offset)?,
+                self.memory.device.allocation_trace()?.at(offset)?,
             ))
         };
         storages.residents().filter_map(resident).collect()

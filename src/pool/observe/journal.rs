@@ -2,7 +2,7 @@
 
 use super::observer::Observer;
 use crate::engine::{Instruction, Lane};
-use crate::pool::input::{Input, lies_alike};
+use crate::pool::input::{Input, can_overwrite};
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::recipe::Graph;
 use crate::pool::submit::Submitter;
@@ -25,7 +25,7 @@ impl Observer {
                 name: op.name().into(),
                 inputs: inputs.iter().map(|input| graph.storages.number(input.id)).collect(),
                 consumed: places(&|at| inputs[at].consumed),
-                in_place: places(&|at| lies_alike(inputs, at, instruction)),
+                in_place: places(&|at| can_overwrite(inputs, at, instruction)),
                 outputs: outputs.iter().map(|&id| graph.storages.made_as(id)).collect(),
                 scratch_bytes: *scratch_bytes,
                 work: op.work(views, &instruction.outputs),

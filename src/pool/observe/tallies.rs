@@ -58,7 +58,7 @@ impl Pool {
             return placed.map(|_| ());
         };
         let beside = TierCopy { block, written: busy, touched: busy };
-        match self.submit_beside(&[id], &plan, smallvec![scratch], Some(beside)) {
+        match self.submit_with_host_input(&[id], &plan, smallvec![scratch], Some(beside)) {
             Ok((_, done)) => {
                 let number = self.graph.storages[id].number;
                 self.follower.requests.tallies.push((number, tally, TierCopy::new(block, done)));

@@ -1,76 +1,78 @@
-//! Evicted storages that depend on each other, as sets with the sum of their costs: Kirisame et al., *Dynamic Tensor
-//! Rematerialization*, ICLR 2021, section 4.1 and appendix C.2, the equivalence-class approximation of the evicted
-//! neighbourhood. An eviction joins the sets around it; a storage that is there again takes its cost out of its set, which is
-//! not split.
+//! Components: sets of evicted storages that depend on each other, with the sums of their costs.
+//!
+//! This is the equivalence-class approximation of the evicted neighbourhood of Kirisame et al., *Dynamic Tensor
+//! Rematerialization*, ICLR 2021, section 4.1 and appendix C.2. An eviction unites the sets of its neighbours. When a storage has
+//! its bytes again, its cost is subtracted from its set, but the set is not split.
 
 use super::table::Table;
 
-/// Names the place of an evicted storage.
+/// Identifies an evicted storage in the sets.
 pub type Member = u32;
 
-/// Union-find (Galler and Fischer, CACM 1964) whose places are given up once nothing names them.
+/// Union-find (Galler and Fischer, CACM 1964) whose nodes are removed once nothing refers to them.
 #[derive(Debug, Default)]
 pub struct Components {
-    places: Table<Cursor>,
+    nodes: Table<Node>,
 }
 
 #[derive(Debug)]
-struct Cursor {
+struct Node {
     parent: Option<Member>,
-    /// Places below it, and one for the storage while that is evicted.
+    /// The number of its children, and one more while its storage is evicted.
     references: u32,
+    /// The cost of its storage.
     own_ns: u64,
-    /// Of the whole set, at its root.
+    /// At a root, the cost of the whole set.
     cost_ns: u64,
 }
 
 impl Components {
-    /// The set of a member, by its root.
+    /// The root of a member's set.
     pub fn root(&self, member: Member) -> Member {
         let mut at = member;
-        while let Some(parent) = self.places[at].parent {
+        while let Some(parent) = self.nodes[at].parent {
             at = parent;
         }
         at
     }
 
-    /// The costs of a set.
+    /// The sum of the costs of a set.
     pub fn cost_ns(&self, root: Member) -> u64 {
-        self.places[root].cost_ns
+        self.nodes[root].cost_ns
     }
 
-    /// A storage was evicted, in the neighbourhood of others.
+    /// Adds an evicted storage and unites the sets of its neighbours.
     pub fn join(&mut self, cost_ns: u64, neighbours: impl IntoIterator<Item = Member>) -> Member {
-        let member = self.places.insert(Cursor { parent: None, references: 1, own_ns: cost_ns, cost_ns });
+        let member = self.nodes.insert(Node { parent: None, references: 1, own_ns: cost_ns, cost_ns });
         for neighbour in neighbours {
             let (a, b) = (self.root(member), self.root(neighbour));
             if a != b {
-                // The one with fewer references goes below, so that paths stay short.
+                // The root with fewer references becomes the child, so that paths stay short.
                 let (root, below) =
-                    if self.places[a].references > self.places[b].references { (a, b) } else { (b, a) };
-                self.places[below].parent = Some(root);
-                self.places[root].references += 1;
-                self.places[root].cost_ns += self.places[below].cost_ns;
+                    if self.nodes[a].references > self.nodes[b].references { (a, b) } else { (b, a) };
+                self.nodes[below].parent = Some(root);
+                self.nodes[root].references += 1;
+                self.nodes[root].cost_ns += self.nodes[below].cost_ns;
             }
         }
         member
     }
 
-    /// An evicted storage is there again, or forgotten.
+    /// Removes a storage that has bytes again or whose record goes.
     pub fn leave(&mut self, member: Member) {
         let root = self.root(member);
-        self.places[root].cost_ns -= self.places[member].own_ns;
+        self.nodes[root].cost_ns -= self.nodes[member].own_ns;
         let mut left = Some(member);
         while let Some(at) = left {
-            self.places[at].references -= 1;
-            left = if self.places[at].references == 0 { self.places.remove(at).parent } else { None };
+            self.nodes[at].references -= 1;
+            left = if self.nodes[at].references == 0 { self.nodes.remove(at).parent } else { None };
         }
     }
 
-    /// How many places there are.
+    /// The number of nodes.
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.places.len()
+        self.nodes.len()
     }
 }
 
@@ -79,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_have_the_costs_of_their_members() {
+    fn a_set_costs_as_much_as_its_members() {
         let mut components = Components::default();
         let a = components.join(1, []);
         let b = components.join(10, []);
@@ -87,14 +89,14 @@ mod tests {
         let c = components.join(100, [a, b]);
         let cost_ns = |components: &Components, member| components.cost_ns(components.root(member));
         assert_eq!([a, b, c].map(|member| cost_ns(&components, member)), [111; 3]);
-        // It takes its cost away, and the others stay together.
+        // Its cost is subtracted, and the others stay in one set.
         components.leave(c);
         assert_eq!([a, b].map(|member| cost_ns(&components, member)), [11; 2]);
         assert_eq!(components.root(a), components.root(b));
     }
 
     #[test]
-    fn nothing_is_left_of_those_that_left() {
+    fn no_node_remains_when_all_members_left() {
         let mut components = Components::default();
         for round in 0..100 {
             let mut members: Vec<Member> = Vec::new();

@@ -1,8 +1,8 @@
-//! The names of records.
+//! Ids of storages and recipes.
 
 use std::fmt;
 
-/// Names a storage while its record exists.
+/// Identifies a storage while its record exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StorageId(pub(in crate::pool) u32);
 
@@ -12,6 +12,6 @@ impl fmt::Display for StorageId {
     }
 }
 
-/// Names a recipe while it exists.
+/// Identifies a recipe while it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RecipeId(pub(super) u32);

@@ -1,4 +1,4 @@
-//! What is known of storages: their records, how each is made again, and what that keeps known.
+//! The records of storages, the recipes that rematerialize them, and which records those keep.
 
 pub mod components;
 pub mod ids;
@@ -7,6 +7,6 @@ pub mod neighbourhood;
 pub mod recipe;
 pub mod release;
 pub mod rematerialize;
-pub mod remembered;
+pub mod remembered_cost;
 pub mod storage;
 pub mod table;

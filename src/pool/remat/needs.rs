@@ -1,4 +1,4 @@
-//! What ops need of storages, and which storages are needed.
+//! The device memory that ops need, and which storages are needed.
 
 use super::ids::StorageId;
 use super::recipe::Graph;
@@ -7,8 +7,14 @@ use crate::engine::{Instruction, aligned};
 use crate::op::{Encoding, Inputs, Op};
 
 impl Graph {
-    /// Device memory that an op needs at once, without its first output if that is made in place.
-    pub fn working_set_bytes(&self, inputs: &[StorageId], plan: &Instruction, in_place: bool) -> usize {
+    /// The device memory that an op needs at once: its inputs, outputs and workspace, without its first output if that is made
+    /// in place.
+    pub fn working_set_bytes(
+        &self,
+        inputs: &[StorageId],
+        instruction: &Instruction,
+        in_place: bool,
+    ) -> usize {
         let mut seen = Inputs::<StorageId>::new();
         for &id in inputs {
             if !seen.contains(&id) {
@@ -16,39 +22,44 @@ impl Graph {
             }
         }
         let read = seen.iter().map(|&id| self.storages[id].size_bytes);
-        read.chain(plan.new_bytes(in_place)).map(aligned).sum()
+        read.chain(instruction.new_bytes(in_place)).map(aligned).sum()
     }
 
-    /// Device memory that what an op reads and makes takes in addition to what is there, without its workspace.
-    pub fn missing_bytes(&self, ids: &[StorageId], plan: &Instruction, in_place: bool) -> usize {
-        let there = |&id: &StorageId| self.storages[id].copies.device.is_some();
-        let mut resident: Vec<StorageId> = ids.iter().copied().filter(there).collect();
+    /// The device memory that an op's inputs and outputs need in addition to what they have, without the workspace.
+    pub fn missing_bytes(&self, ids: &[StorageId], instruction: &Instruction, in_place: bool) -> usize {
+        let is_resident = |&id: &StorageId| self.storages[id].copies.device.is_some();
+        let mut resident: Vec<StorageId> = ids.iter().copied().filter(is_resident).collect();
         resident.sort_unstable();
         resident.dedup();
         let resident = resident.into_iter().map(|id| aligned(self.storages[id].size_bytes));
-        self.working_set_bytes(ids, plan, in_place) - plan.aligned_scratch_bytes() - resident.sum::<usize>()
+        self.working_set_bytes(ids, instruction, in_place)
+            - instruction.aligned_scratch_bytes()
+            - resident.sum::<usize>()
     }
 
+    /// Marks storages as wanted by a rematerialization.
     pub fn want(&mut self, ids: &[StorageId]) {
         ids.iter().for_each(|&id| self.storages[id].uses.wanted += 1);
     }
 
+    /// Undoes one [`want`](Graph::want).
     pub fn unwant(&mut self, ids: &[StorageId]) {
         ids.iter().for_each(|&id| self.storages[id].uses.wanted -= 1);
     }
 
-    /// Whether a recomputation under way keeps a storage.
+    /// Whether a rematerialization under way keeps a storage from being dropped.
     pub fn is_wanted(&self, storage: &Storage) -> bool {
         storage.uses.wanted > 0 && !self.rematerialization.drops_wanted
     }
 
+    /// Takes one pin off each storage.
     pub fn unpin(&mut self, ids: &[StorageId]) {
         for &id in ids {
             self.storages[id].uses.pins -= 1;
         }
     }
 
-    /// What a storage without bytes is encoded into, if it is.
+    /// The encoded form that stands for a storage, if there is one, and its encoding.
     pub fn form_of(&self, storage: &Storage) -> Option<(StorageId, Encoding)> {
         if let Some(signs) = storage.lineage.signs {
             return Some((signs, Encoding::Signs));
@@ -65,18 +76,18 @@ impl Graph {
         self.form_of(storage).is_some()
     }
 
-    /// Number of storages that handles or claims need.
+    /// The number of storages that handles or claims need.
     pub fn live_storages(&self) -> usize {
         self.storages.iter().filter(|(_, storage)| storage.active()).count()
     }
 
-    /// Number of storages that must stay where they are.
+    /// The number of storages that ops, the program or rematerializations hold in place.
     pub fn pinned_storages(&self) -> usize {
         let pinned = |storage: &Storage| storage.uses.pins + storage.uses.host_pins + storage.uses.wanted > 0;
         self.storages.iter().filter(|(_, storage)| pinned(storage)).count()
     }
 
-    /// The resident storages.
+    /// The sizes of the resident storages and the ops that made them, the largest first.
     pub fn residents(&self) -> Vec<(usize, &'static str)> {
         let storages = &self.storages;
         let resident = |id| (storages[id].size_bytes, storages[id].made_by);

@@ -1,82 +1,90 @@
-//! What would have to be remade with a storage if its bytes were dropped: its evicted neighbourhood, Kirisame et al., *Dynamic Tensor
-//! Rematerialization* (ICLR 2021), section 3. Of every storage that could leave its cost is asked whenever one does, and between two
-//! evictions few change: so each is remembered until a change near it.
+//! The cost of a storage's evicted neighbourhood: the evicted storages that it would be rematerialized through, or that would be
+//! rematerialized through it (Kirisame et al., *Dynamic Tensor Rematerialization*, ICLR 2021, section 3).
+//!
+//! Each eviction asks for the costs of all candidates, and few of them change between two evictions. So each cost is remembered
+//! until something near its storage changes.
 
 use smallvec::SmallVec;
 
 use super::ids::StorageId;
 use super::recipe::Graph;
-use crate::pool::remat::remembered::{Known, MOST_CHANGES};
+use crate::pool::remat::remembered_cost::{KnownCost, MAX_CHANGES};
 
-/// Storages near changes that are looked at, in all.
-const MOST_STIRRED: usize = 16 * 1024;
-/// Neighbours found without an allocation.
+/// The most storages near changes whose costs are forgotten one by one. If there are more, all costs are forgotten.
+const MAX_INVALIDATED: usize = 16 * 1024;
+/// How many neighbours are found without an allocation.
 const FEW: usize = 32;
 
+/// The direction of a walk.
 #[derive(Clone, Copy)]
 enum Towards {
+    /// From a storage to those that it is made from.
     Inputs,
+    /// From a storage to those that are made from it.
     Outputs,
 }
 
 impl Graph {
-    /// The time of the ops that made the storages without bytes that `id` would be remade through, or that would be remade
-    /// through it, directly or by others: at most `most` in each direction, the nearest. From `most_ns` on it may be less.
-    /// [`heed_changes`](Graph::heed_changes) comes first, with the same `most`.
-    pub fn evicted_neighbourhood_ns(&self, id: StorageId, most: usize, most_ns: u64) -> u64 {
-        let (around, age) = (&self.storages[id].lineage.neighbourhood, self.storages.changes.age);
-        let known = around.known.get();
-        if known.age == age && (known.cost_ns < known.most_ns || known.cost_ns >= most_ns) {
-            debug_assert_eq!(known.cost_ns, self.walked_ns(id, most, known.most_ns));
+    /// The predicted time of the ops that made the evicted neighbourhood of `id`. In each direction, at most the nearest
+    /// `max_per_direction` storages count. A result of `max_ns` or more is only a lower bound of the cost.
+    ///
+    /// The caller must have called [`forget_changed_costs`](Graph::forget_changed_costs) with the same `max_per_direction`.
+    pub fn evicted_neighbourhood_ns(&self, id: StorageId, max_per_direction: usize, max_ns: u64) -> u64 {
+        let (remembered, age) = (&self.storages[id].lineage.neighbourhood_cost, self.storages.changes.age);
+        let known = remembered.known.get();
+        if known.age == age && (known.cost_ns < known.max_ns || known.cost_ns >= max_ns) {
+            debug_assert_eq!(known.cost_ns, self.walked_ns(id, max_per_direction, known.max_ns));
             return known.cost_ns;
         }
-        let cost_ns = self.walked_ns(id, most, most_ns);
-        around.known.set(Known { age, cost_ns, most_ns });
+        let cost_ns = self.walked_ns(id, max_per_direction, max_ns);
+        remembered.known.set(KnownCost { age, cost_ns, max_ns });
         cost_ns
     }
 
-    fn walked_ns(&self, id: StorageId, most: usize, most_ns: u64) -> u64 {
-        let mut walk = Walk { graph: self, found: SmallVec::new(), end: most, cost_ns: 0, most_ns };
+    /// Computes the cost by a walk from the storage.
+    fn walked_ns(&self, id: StorageId, max_per_direction: usize, max_ns: u64) -> u64 {
+        let mut walk =
+            Walk { graph: self, found: SmallVec::new(), end: max_per_direction, cost_ns: 0, max_ns };
         walk.through(id, 0, Towards::Inputs);
         let ancestors = walk.found.len();
-        walk.end = most.saturating_add(ancestors);
+        walk.end = max_per_direction.saturating_add(ancestors);
         walk.through(id, ancestors, Towards::Outputs);
         walk.cost_ns
     }
 
-    /// Forgets what changes may have made untrue.
-    pub fn heed_changes(&mut self, most: usize) {
+    /// Forgets the remembered costs that may be wrong after the changes so far.
+    pub fn forget_changed_costs(&mut self, max_per_direction: usize) {
         let changes = &mut self.storages.changes;
         let mut ids = std::mem::take(&mut changes.ids);
-        let are_few = ids.len() <= MOST_CHANGES;
-        let mut left = MOST_STIRRED;
-        if !are_few || !ids.iter().all(|&id| self.stir(id, most, &mut left)) {
+        let are_few = ids.len() <= MAX_CHANGES;
+        let mut left = MAX_INVALIDATED;
+        if !are_few || !ids.iter().all(|&id| self.forget_costs_near(id, max_per_direction, &mut left)) {
             self.storages.changes.age += 1;
         }
         ids.clear();
         self.storages.changes.ids = ids;
     }
 
-    /// Forgets what is remembered of all that a walk can come from to a storage: each storage on its way is found by it. `false`:
-    /// there are too many.
-    fn stir(&mut self, id: StorageId, most: usize, left: &mut usize) -> bool {
+    /// Forgets the costs of all storages from which a walk can reach a changed storage. Such a walk passes only evicted storages,
+    /// so a walk from the changed storage through evicted ones finds its beginning. Returns `false` if there are too many.
+    fn forget_costs_near(&mut self, id: StorageId, max_per_direction: usize, left: &mut usize) -> bool {
         if !self.storages.contains(id) {
-            // What was around it has changed as well.
+            // Its neighbours have changed as well, so walks from them do what is needed.
             return true;
         }
-        self.storages[id].lineage.neighbourhood.known.take();
+        self.storages[id].lineage.neighbourhood_cost.known.take();
         for towards in [Towards::Inputs, Towards::Outputs] {
             self.storages.changes.walks += 1;
             let walk = self.storages.changes.walks;
             let mut reached: SmallVec<[StorageId; FEW]> = [id].into_iter().collect();
             let mut from = 0;
-            for _ in 0..most {
+            for _ in 0..max_per_direction {
                 let to = reached.len();
                 for at in from..to {
                     self.each_neighbour(reached[at], towards, |neighbour| {
                         let storage = &self.storages[neighbour];
-                        if storage.lineage.neighbourhood.stirred.replace(walk) != walk {
-                            storage.lineage.neighbourhood.known.take();
+                        if storage.lineage.neighbourhood_cost.last_walk.replace(walk) != walk {
+                            storage.lineage.neighbourhood_cost.known.take();
                             *left = left.saturating_sub(1);
                             if !storage.stored() {
                                 reached.push(neighbour);
@@ -91,7 +99,8 @@ impl Graph {
         *left > 0
     }
 
-    /// What a storage is made from, or what is made from it, for as long as `more` says so. Whether it always did.
+    /// Calls `more` for each storage that `id` is made from, or that is made from it, until it returns `false`. Returns whether
+    /// it never did.
     fn each_neighbour(
         &self,
         id: StorageId,
@@ -113,19 +122,20 @@ impl Graph {
     }
 }
 
-/// A walk from a storage through those without bytes.
+/// A walk from a storage through storages without bytes.
 struct Walk<'a> {
     graph: &'a Graph,
     found: SmallVec<[StorageId; FEW]>,
-    /// How many are to be found.
+    /// The number of storages after which the walk ends.
     end: usize,
-    /// Of those found; where the walk ends if it is so much.
+    /// The cost of the storages that were found.
     cost_ns: u64,
-    most_ns: u64,
+    /// The cost at which the walk ends.
+    max_ns: u64,
 }
 
 impl Walk<'_> {
-    /// From `id`, then from what is found, `next` first.
+    /// Visits the neighbours of `id`, and then the neighbours of what is found, from index `next` on.
     fn through(&mut self, id: StorageId, mut next: usize, towards: Towards) {
         let graph = self.graph;
         let mut at = Some(id);
@@ -138,13 +148,13 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether the walk goes on.
+    /// Adds a storage if it has no bytes and is not found yet. Returns whether the walk goes on.
     fn add(&mut self, id: StorageId) -> bool {
         if self.found.len() < self.end && !self.graph.storages[id].stored() && !self.found.contains(&id) {
             self.found.push(id);
             self.cost_ns += self.graph.own_ns(id);
         }
-        self.found.len() < self.end && self.cost_ns < self.most_ns
+        self.found.len() < self.end && self.cost_ns < self.max_ns
     }
 }
 
@@ -165,17 +175,19 @@ mod tests {
     use crate::pool::input::Input;
 
     const SIZE: usize = 1024;
-    /// Blocks that memory is of.
+    /// How many storages device memory has room for.
     const ROOM: usize = 8;
 
-    /// What a program does next.
+    /// A step of a program.
     #[derive(Debug, Clone)]
     enum Step {
+        /// Makes a storage.
         Make,
-        /// The sum of two that it holds; those are freed, or not.
+        /// Adds two storages that it holds. Each is consumed or not.
         Add([(Index, bool); 2]),
+        /// Frees a storage.
         Free(Index),
-        /// What is remembered is compared with a walk that may end early.
+        /// Compares remembered costs with those of full walks. The number is the cost at which a walk may end early.
         Ask(u64),
     }
 
@@ -189,24 +201,27 @@ mod tests {
         prop::collection::vec(step, 1..300)
     }
 
-    /// All that could leave are asked for.
-    fn ask(pool: &mut Pool, most_ns: u64) {
-        let CostModel::Neighbourhood { most } = pool.follower.rule().knows() else {
-            panic!("the default knows it")
+    /// Asks for the costs of all resident storages.
+    fn ask(pool: &mut Pool, max_ns: u64) {
+        let CostModel::Neighbourhood { most: max_per_direction } = pool.follower.rule().knows() else {
+            panic!("the default policy asks for neighbourhoods")
         };
-        pool.graph.heed_changes(most);
+        pool.graph.forget_changed_costs(max_per_direction);
         let graph = &pool.graph;
         for id in graph.storages.residents() {
-            let known_ns = graph.evicted_neighbourhood_ns(id, most, most_ns);
-            let all_ns = graph.walked_ns(id, most, u64::MAX);
-            let is_known = known_ns == all_ns || (most_ns..=all_ns).contains(&known_ns);
-            assert!(is_known, "{known_ns} are remembered of {all_ns}, where {most_ns} are asked for");
+            let known_ns = graph.evicted_neighbourhood_ns(id, max_per_direction, max_ns);
+            let all_ns = graph.walked_ns(id, max_per_direction, u64::MAX);
+            let is_known = known_ns == all_ns || (max_ns..=all_ns).contains(&known_ns);
+            assert!(
+                is_known,
+                "{known_ns} ns are remembered, the cost is {all_ns} ns, and the limit is {max_ns} ns"
+            );
         }
     }
 
     proptest! {
         #[test]
-        fn what_is_remembered_is_true(steps in steps(), offload: bool) {
+        fn remembered_costs_are_right(steps in steps(), offload: bool) {
             let engine = Arc::new(SimEngine::new(&profiles()[0]));
             let config = Config::new().offload(offload).budget_bytes(ROOM * 4 * SIZE).host_limit_bytes(1 << 30);
             let mut pool =
@@ -216,7 +231,7 @@ mod tests {
             let mut held = Vec::new();
             for step in steps {
                 match step {
-                    Step::Ask(most_ns) => ask(&mut pool, most_ns),
+                    Step::Ask(max_ns) => ask(&mut pool, max_ns),
                     Step::Free(index) if !held.is_empty() => {
                         let id = held.swap_remove(index.index(held.len()));
                         pool.release(id);

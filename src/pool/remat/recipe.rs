@@ -1,9 +1,9 @@
-//! Recipes: how a storage is made again, and which records that keeps alive.
+//! Recipes, which rematerialize storages, and the records that they keep.
 //!
-//! A recipe keeps its inputs *known* (their records exist), not stored. When a storage is evicted by dropping its bytes,
-//! its recipe *claims* its inputs: a claimed storage is active, so it stays stored, or stays recomputable by claiming its
-//! own inputs in turn. When a storage that no recipe makes loses its last handle and claim, its bytes go, and with them
-//! every recipe that reads it, directly or through others. So a record exists only while something can still use it.
+//! A recipe keeps the records of its inputs, but not their bytes. When a storage is dropped, its recipe *claims* its inputs. A
+//! claimed storage is active: it stays stored, or its own recipe claims its inputs in turn. When a source loses its last handle
+//! and claim, its bytes go, and all recipes that read it are forgotten, directly or through other storages. So a record exists
+//! only while something can still use it.
 
 use std::sync::Arc;
 
@@ -18,73 +18,73 @@ use crate::engine::Instruction;
 use crate::op::{Inputs, PerOutput};
 use crate::pool::remat::ids::RecipeId;
 
-/// More ops than this between a storage and bytes that no recipe makes, and it becomes a source.
+/// The longest chain of recipes. A storage that would lie deeper gets no recipe and is a source.
 const MAX_DEPTH: u32 = 1024;
-/// A storage is dropped only if at most this many ops bring it back.
+/// A storage is dropped only if at most this many ops rematerialize it.
 const MAX_REMATERIALIZED_OPS: usize = 32;
 
-/// Recipes in the order in which they run.
+/// Recipes in the order in which they are to run.
 pub type Order = SmallVec<[RecipeId; MAX_REMATERIALIZED_OPS]>;
 
-/// The op that made a storage, and what it read.
+/// The instruction that made storages, and what it read.
 #[derive(Debug, Clone)]
 pub struct Recipe {
     pub instruction: Arc<Instruction>,
     pub inputs: Inputs<StorageId>,
-    /// Storages it makes; `None` once one is forgotten.
+    /// The storages that it makes; `None` for one whose record is gone or that has become a source.
     pub outputs: PerOutput<Option<StorageId>>,
-    /// Outputs that are active and not stored. While there are any, the recipe claims its inputs.
+    /// The number of outputs that are active and not stored. While there are any, the recipe claims its inputs.
     claimants: u32,
 }
 
-/// Records and recipes, and the rules between them.
+/// All storages and recipes, and the rules that connect them.
 #[derive(Debug, Default)]
 pub struct Graph {
     pub storages: Storages,
-    /// Evicted storages that depend on each other, if the policy asks for these.
+    /// The sets of evicted storages that depend on each other, if the policy asks for them.
     components: Option<Components>,
     recipes: Table<Recipe>,
-    /// Storages whose state changed; settled before any method returns.
+    /// Storages whose records may have to go. It is empty between calls.
     unsettled: Vec<StorageId>,
-    /// Claims to take off; empty between operations.
-    pub lost: Vec<StorageId>,
+    /// Storages that have to lose a claim, once per claim. It is empty between operations.
+    pub ended_claims: Vec<StorageId>,
     pub rematerialization: Rematerialization,
 }
 
-/// How far the rematerialization is that is under way.
+/// The progress of the rematerialization under way.
 #[derive(Debug, Default)]
 pub struct Rematerialization {
-    /// Whether there is one.
+    /// Whether one is under way.
     pub under_way: bool,
-    /// Ops that it has run.
+    /// The number of ops that it has run.
     pub ops: u32,
-    /// While what it has made for later may leave.
+    /// Whether storages that it wants may be dropped now, since nothing else can leave.
     pub drops_wanted: bool,
 }
 
-/// Ops of a rematerialization after which it drops nothing any more where all can be offloaded instead: what it drops may be
-/// wanted on the way, and that again.
-const MOST_DROPPING: u32 = 128;
+/// After this many ops, a rematerialization drops nothing more if everything can be offloaded instead. What it drops may be needed
+/// again on its way, and so on.
+const MAX_DROPPING_OPS: u32 = 128;
 
 impl Rematerialization {
-    /// Whether what is not wanted may be dropped.
+    /// Whether storages that are not wanted may be dropped; `offloads_all` tells whether everything can be offloaded instead.
     pub fn may_drop(&self, offloads_all: bool) -> bool {
-        !self.under_way || self.ops < MOST_DROPPING || !offloads_all
+        !self.under_way || self.ops < MAX_DROPPING_OPS || !offloads_all
     }
 }
 
 impl Graph {
-    /// No storages; `counts_components`: the policy asks for evicted storages that depend on each other.
+    /// Creates an empty graph; `counts_components` tells whether the policy asks for components.
     pub fn new(counts_components: bool) -> Self {
         Graph { components: counts_components.then(Components::default), ..Graph::default() }
     }
 
-    /// Number of recipes.
+    /// The number of recipes.
     pub fn recipe_count(&self) -> usize {
         self.recipes.len()
     }
 
-    /// The recipe.
+    /// The recipe of this id.
     pub fn recipe(&self, id: RecipeId) -> &Recipe {
         &self.recipes[id.0]
     }
@@ -93,7 +93,7 @@ impl Graph {
         &mut self.recipes[id.0]
     }
 
-    /// Remembers how `outputs` were made, unless they lie too deep: then they stay sources.
+    /// Records how `outputs` were made. They stay sources if they lie too deep, or if the op would not give the same bits again.
     pub fn record(
         &mut self,
         instruction: &Arc<Instruction>,
@@ -126,13 +126,13 @@ impl Graph {
         }
     }
 
-    /// The storage lost its bytes but is still active: its recipe claims what it reads.
-    pub fn dropped(&mut self, id: StorageId) {
+    /// Lets the recipe of a storage that is active but has no bytes any more claim its inputs.
+    pub fn claim_inputs(&mut self, id: StorageId) {
         debug_assert!(self.storages[id].active() && !self.storages[id].stored());
         let mut unclaimed = vec![id];
         while let Some(id) = unclaimed.pop() {
             let recipe =
-                self.storages[id].lineage.recipe.expect("only recomputable storages lose all their bytes");
+                self.storages[id].lineage.recipe.expect("only storages with recipes lose all their bytes");
             let recipe = self.recipe_mut(recipe);
             recipe.claimants += 1;
             if recipe.claimants > 1 {
@@ -149,18 +149,18 @@ impl Graph {
         }
     }
 
-    /// The storage, active and recomputable until now, has bytes again or is no longer active. Claims that this ends
-    /// are added to `lost`, a storage once per claim; the caller takes them off one by one.
-    pub fn unclaim(&mut self, id: StorageId) {
-        let recipe = self.storages[id].lineage.recipe.expect("a recomputable storage has a recipe");
+    /// Ends the claims of a storage that was active and not stored, and has bytes again or is no longer active. The claims that
+    /// end by this are added to `ended_claims`, and [`settle_claims`](Graph::settle_claims) takes them off.
+    pub fn unclaim_inputs(&mut self, id: StorageId) {
+        let recipe = self.storages[id].lineage.recipe.expect("a storage without bytes has a recipe");
         let recipe = &mut self.recipes[recipe.0];
         recipe.claimants -= 1;
         if recipe.claimants == 0 {
-            self.lost.extend(recipe.inputs.iter().copied());
+            self.ended_claims.extend(recipe.inputs.iter().copied());
         }
     }
 
-    /// Removes the record if nothing can use it any more, and with it what depended on it.
+    /// Removes a storage's record if nothing can use it any more, and the records that only it kept.
     pub fn settle(&mut self, id: StorageId) {
         self.unsettled.push(id);
         while let Some(id) = self.unsettled.pop() {
@@ -174,7 +174,7 @@ impl Graph {
             {
                 continue;
             }
-            self.has_bytes(id);
+            self.leave_component(id);
             while let Some(&consumer) = self.storages[id].lineage.consumers.last() {
                 self.forget(consumer);
             }
@@ -192,19 +192,22 @@ impl Graph {
         }
     }
 
-    /// Whether a storage can be given another recipe: no other output of the one that it has is to be made again.
+    /// Whether a storage can be given another recipe. Its own must not claim its inputs for another output.
     pub fn may_replace_recipe(&self, id: StorageId) -> bool {
         self.storages[id].lineage.recipe.is_none_or(|recipe| self.recipe(recipe).claimants == 0)
     }
 
-    /// A stored storage is made from `input` alone from now on, which no recipe makes.
+    /// Gives a stored storage a recipe that makes it from `input` alone, which is a source.
     pub fn replace_recipe(&mut self, id: StorageId, instruction: &Arc<Instruction>, input: StorageId) {
         self.make_source(id);
-        debug_assert!(self.storages[id].lineage.recipe.is_none(), "the caller has asked whether that may be");
+        debug_assert!(
+            self.storages[id].lineage.recipe.is_none(),
+            "the caller checks that it can be replaced"
+        );
         self.record(instruction, [input].into_iter().collect(), &[id]);
     }
 
-    /// Forgets how a stored storage was made, if no other output of its recipe is to be made again.
+    /// Makes a stored storage a source, unless its recipe claims its inputs for another output.
     pub fn make_source(&mut self, id: StorageId) {
         let Some(recipe) = self.storages[id].lineage.recipe else { return };
         if !self.storages[id].stored() || self.recipe(recipe).claimants > 0 {
@@ -220,10 +223,10 @@ impl Graph {
         self.settle(id);
     }
 
-    /// Deletes a recipe; what it made becomes sources.
+    /// Removes a recipe. The storages that it made become sources.
     fn forget(&mut self, id: RecipeId) {
         let recipe = self.recipes.remove(id.0);
-        debug_assert_eq!(recipe.claimants, 0, "a recipe that claims its inputs is needed");
+        debug_assert_eq!(recipe.claimants, 0, "a recipe that claims its inputs is not forgotten");
         for input in &recipe.inputs {
             let consumers = &mut self.storages[*input].lineage.consumers;
             let at = consumers.iter().rposition(|consumer| *consumer == id);
@@ -241,8 +244,9 @@ impl Graph {
         }
     }
 
-    /// The recipes that bring `id` back, in the order to run them: those of its ancestors that are not stored, then its
-    /// own. `None` if that is impossible, or takes more than [`MAX_REMATERIALIZED_OPS`] where `bounded`.
+    /// The recipes that rematerialize `id`, in the order in which they are to run: those of its ancestors that are not stored,
+    /// then its own. Returns `None` if a recipe is missing, or if `bounded` and there are more than
+    /// [`MAX_REMATERIALIZED_OPS`].
     pub fn rematerialization_order(&self, id: StorageId, bounded: bool) -> Option<Order> {
         let last = self.storages[id].lineage.recipe?;
         let mut order = Order::new();
@@ -250,7 +254,7 @@ impl Graph {
             order.push(last);
             return Some(order);
         }
-        // Depth first, with an explicit stack: a recipe is placed once all its inputs are.
+        // The search goes depth first, with an explicit stack. A recipe is added after the recipes of its inputs.
         let mut stack: SmallVec<[(RecipeId, usize); MAX_REMATERIALIZED_OPS]> = SmallVec::new();
         stack.push((last, 0));
         let mut entered: HashSet<RecipeId> = HashSet::from([last]);
@@ -280,20 +284,20 @@ impl Graph {
         self.storages[id].lineage.recipe.map_or(0, |recipe| self.recipe(recipe).instruction.launch_ns)
     }
 
-    /// The storage has no bytes any more: joins it to the evicted ones around it.
-    pub fn lost_bytes(&mut self, id: StorageId) {
-        let (own_ns, around) = match self.components {
+    /// Adds a storage that has no bytes any more to the components of its evicted neighbours.
+    pub fn join_component(&mut self, id: StorageId) {
+        let (own_ns, neighbours) = match self.components {
             Some(_) if self.storages[id].lineage.member.is_none() => {
-                (self.own_ns(id), self.evicted_around(id))
+                (self.own_ns(id), self.evicted_neighbours(id))
             }
             _ => return,
         };
         self.storages[id].lineage.member =
-            self.components.as_mut().map(|components| components.join(own_ns, around));
+            self.components.as_mut().map(|components| components.join(own_ns, neighbours));
     }
 
-    /// The storage has bytes again, or is forgotten.
-    pub fn has_bytes(&mut self, id: StorageId) {
+    /// Removes a storage that has bytes again, or whose record goes, from its component.
+    pub fn leave_component(&mut self, id: StorageId) {
         if let (Some(member), Some(components)) =
             (self.storages[id].lineage.member.take(), &mut self.components)
         {
@@ -301,18 +305,18 @@ impl Graph {
         }
     }
 
-    /// The costs of the sets of evicted storages that `id` touches.
-    pub fn components_around_ns(&self, id: StorageId) -> u64 {
+    /// The sum of the costs of the components that `id` has neighbours in.
+    pub fn neighbouring_components_ns(&self, id: StorageId) -> u64 {
         let Some(components) = &self.components else { return 0 };
-        let around = self.evicted_around(id).into_iter();
-        let mut roots: Vec<_> = around.map(|member| components.root(member)).collect();
+        let neighbours = self.evicted_neighbours(id).into_iter();
+        let mut roots: Vec<_> = neighbours.map(|member| components.root(member)).collect();
         roots.sort_unstable();
         roots.dedup();
         roots.into_iter().map(|root| components.cost_ns(root)).sum()
     }
 
-    /// What is evicted of the storages that `id` is made from or that are made from it.
-    fn evicted_around(&self, id: StorageId) -> Vec<Member> {
+    /// The evicted storages among those that `id` is made from or that are made from it.
+    fn evicted_neighbours(&self, id: StorageId) -> Vec<Member> {
         let storage = &self.storages[id];
         let inputs =
             storage.lineage.recipe.into_iter().flat_map(|recipe| self.recipe(recipe).inputs.iter().copied());

@@ -1,4 +1,4 @@
-//! What nothing needs any more goes, and what only that needed with it.
+//! Releasing storages that nothing needs any more, and then those that only they needed.
 
 use super::ids::StorageId;
 use super::recipe::Graph;
@@ -19,12 +19,13 @@ impl Graph {
         }
     }
 
-    /// A storage lost a handle or a claim. If it has no other, its bytes go, or the claims of its recipe do.
-    pub fn lost_need(&mut self, id: StorageId, memory: &mut Memory) {
+    /// Handles the end of a handle or a claim of a storage. If that was the last one, its bytes are freed; if it has none, the
+    /// claims of its recipe end.
+    pub fn need_ended(&mut self, id: StorageId, memory: &mut Memory) {
         if self.storages[id].active() {
             return;
         }
-        self.lost.extend(self.storages[id].lineage.signs.take());
+        self.ended_claims.extend(self.storages[id].lineage.signs.take());
         let storage = &self.storages[id];
         if storage.stored() {
             self.free_device(id, memory);
@@ -32,18 +33,18 @@ impl Graph {
             if let Some(copy) = self.storages[id].copies.overflow.take() {
                 memory.host.free(copy.block, copy.touched);
             }
-            self.lost_bytes(id);
+            self.join_component(id);
         } else if storage.lineage.recipe.is_some() {
-            self.unclaim(id);
+            self.unclaim_inputs(id);
         }
         self.settle(id);
     }
 
-    /// Takes off the claims in `lost`, and what follows from that.
+    /// Takes the claims in `ended_claims` off their storages, and the claims that end by that too.
     pub fn settle_claims(&mut self, memory: &mut Memory) {
-        while let Some(id) = self.lost.pop() {
+        while let Some(id) = self.ended_claims.pop() {
             self.storages[id].uses.claims -= 1;
-            self.lost_need(id, memory);
+            self.need_ended(id, memory);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Recomputation: the bytes of a storage that were dropped, made again by its recipe.
+//! Rematerialization: the recipes of dropped storages run again.
 
 use super::ids::{RecipeId, StorageId};
 use super::recipe::Recipe;
@@ -6,7 +6,8 @@ use crate::error::Error;
 use crate::pool::Pool;
 
 impl Pool {
-    /// Brings all of these back. One may have to leave for another.
+    /// Rematerializes all of these storages that are not stored. If memory is short, one of them may be dropped again for
+    /// another, so this repeats until all are stored.
     pub(in crate::pool) fn rematerialize_all(&mut self, ids: &[StorageId]) -> Result<(), Error> {
         if !self.graph.rematerialization.under_way {
             self.graph.rematerialization.ops = 0;
@@ -20,12 +21,12 @@ impl Pool {
         result
     }
 
-    /// Brings a storage that is active but not stored back into device memory, by running recipes; nothing if it is stored.
+    /// Runs the recipes that bring an active storage back into device memory. Does nothing if it is stored.
     ///
-    /// An explicit worklist: the recipe on top runs once all it reads is stored. What is stored for a recipe on the list is
-    /// *wanted* until that has run: it is not dropped again, at the worst moved, unless nothing else can leave. Each recipe but
-    /// those that make such a storage again runs once while it is on the list, and none can come to be above itself. So this
-    /// ends.
+    /// The recipes form an explicit worklist: the one on top runs once all its inputs are stored. The inputs of a recipe on the
+    /// list are *wanted* until it has run. A wanted storage can be offloaded, but it is dropped only if nothing else can leave.
+    /// No recipe is on the list above itself, and each runs once while it is on the list, except for those that repeat a wanted
+    /// result that was dropped. So this ends.
     fn rematerialize(&mut self, id: StorageId) -> Result<(), Error> {
         if self.graph.storages[id].stored() {
             return Ok(());
@@ -57,29 +58,29 @@ impl Pool {
         result
     }
 
-    /// What the recipe of a storage reads is wanted from now on.
+    /// Marks the inputs of a storage's recipe as wanted, and returns the recipe.
     fn begin_rematerialization(&mut self, id: StorageId) -> RecipeId {
         let recipe = self.graph.storages[id].lineage.recipe;
-        let recipe = recipe.expect("an active storage is stored or can be made again");
+        let recipe = recipe.expect("an active storage is stored or can be rematerialized");
         let inputs = self.graph.recipe(recipe).inputs.clone();
         self.graph.want(&inputs);
         recipe
     }
 
-    /// Runs a recipe whose inputs are stored and wanted; they are wanted no more if it could be run.
+    /// Runs a recipe whose inputs are stored and wanted. If it succeeds, they are no longer wanted by it.
     fn replay(&mut self, recipe: RecipeId) -> Result<(), Error> {
         let Recipe { instruction, inputs: ids, .. } = self.graph.recipe(recipe).clone();
-        let plan = match self.settings.planted_fault {
+        let instruction = match self.settings.planted_fault {
             None => instruction,
             Some(fault) => fault.spoil(&*self.submitter.engine, &instruction),
         };
-        self.check_working_set(&ids, &plan, false)?;
-        let blocks = self.place_operands(&ids, &plan, None)?;
-        let submitted = self.submit(&ids, &plan, blocks, None);
+        self.check_working_set(&ids, &instruction, false)?;
+        let blocks = self.place_operands(&ids, &instruction, None)?;
+        let submitted = self.submit(&ids, &instruction, blocks, None);
         self.graph.unpin(&ids);
         let copies = submitted?;
         self.graph.unwant(&ids);
-        // Only now: what made room may have been the end of an output that nothing claims.
+        // The outputs are read only now, since making room may have ended an output that nothing claims.
         let outputs = self.graph.recipe(recipe).outputs.clone();
         let mut restored = Vec::new();
         for (output, copy) in outputs.into_iter().zip(copies) {
@@ -89,13 +90,13 @@ impl Pool {
             });
             match wanted {
                 Some(id) => {
-                    // Its next use is near: from now on it is like others.
+                    // Its next use is near, so it is no longer one of those that are dropped before others.
                     self.graph.storages.limit_scopes(id, 0);
                     self.graph.storages.set_device(id, copy, self.observer.computed_ns);
-                    self.graph.has_bytes(id);
+                    self.graph.leave_component(id);
                     self.follower.is_present(&self.graph, id);
-                    self.graph.unclaim(id);
-                    self.graph.lost.extend(self.graph.storages[id].lineage.signs.take());
+                    self.graph.unclaim_inputs(id);
+                    self.graph.ended_claims.extend(self.graph.storages[id].lineage.signs.take());
                     self.observer.counters.recomputed_bytes += self.graph.storages[id].size_bytes as u64;
                     if self.observer.journal.is_recording() {
                         restored.push(id);
@@ -104,7 +105,7 @@ impl Pool {
                 None => self.memory.device.free(copy.block, copy.touched),
             }
         }
-        self.observer.note_recompute(&self.graph, &self.submitter, plan.op.name(), &restored);
+        self.observer.note_recompute(&self.graph, &self.submitter, instruction.op.name(), &restored);
         self.graph.settle_claims(&mut self.memory);
         self.observer.counters.recomputed_ops += 1;
         self.graph.rematerialization.ops += 1;

@@ -1,4 +1,4 @@
-//! Storages: the bytes behind tensors, and the states they can be in.
+//! The records of storages, and the resident storages in order of use.
 
 use std::sync::Arc;
 
@@ -7,39 +7,39 @@ use smallvec::SmallVec;
 
 use super::components::Member;
 use super::ids::RecipeId;
-use super::remembered::{Around, Changes};
+use super::remembered_cost::{Changes, RememberedCost};
 use super::table::Table;
 use crate::engine::EngineError;
 use crate::liveness::{NextUse, Touch};
 use crate::op::Dtype;
 use crate::pool::memory::block::Block;
 use crate::pool::remat::ids::StorageId;
-use crate::pool::submit::Pending;
+use crate::pool::submit::PendingWork;
 use crate::schedule::{ScheduledInterval, StreamId};
 use crate::trace::Made;
 
-/// Bytes on one tier, and the work submitted on them.
+/// The bytes of a storage on one tier, and the work that was submitted on them.
 #[derive(Debug, Clone, Copy)]
 pub struct TierCopy {
-    /// Where.
+    /// The block that holds them.
     pub block: Block,
-    /// Writes that must be done before the bytes are right.
-    pub written: Pending,
-    /// All work that touches the block, reads and writes.
-    pub touched: Pending,
+    /// The writes that must be done before the bytes are valid.
+    pub written: PendingWork,
+    /// All work that reads or writes the block.
+    pub touched: PendingWork,
 }
 
 impl TierCopy {
-    /// A copy that `written` makes right.
-    pub fn new(block: Block, written: Pending) -> Self {
+    /// A copy that is valid once `written` is done.
+    pub fn new(block: Block, written: PendingWork) -> Self {
         TierCopy { block, written, touched: written }
     }
 }
 
-/// What a storage that descends from a failed launch tells.
+/// The error of the failed launch from which a storage descends.
 pub type Cause = Arc<EngineError>;
 
-/// Consumers that take no memory apart from the record.
+/// How many consumers are kept within the record, without an allocation.
 const FEW_CONSUMERS: usize = 4;
 
 /// Where a storage's bytes are.
@@ -47,93 +47,98 @@ const FEW_CONSUMERS: usize = 4;
 pub struct Copies {
     /// In device memory.
     pub device: Option<TierCopy>,
-    /// In host memory. With a `device` copy, it is a clean copy.
+    /// In the host tier. If there is a `device` copy too, the storage is clean.
     pub host: Option<Box<TierCopy>>,
-    /// Of an encoded form: the block of the host tier for what the form has no room for. `host` is a copy of the form itself.
+    /// The overflow of an encoded form: a block of the host tier for the rows that find no room in the form. A copy of the form
+    /// itself is in `host`.
     pub overflow: Option<Box<TierCopy>>,
 }
 
-/// How a storage is rematerialized, and what is rematerialized from it.
+/// How a storage is rematerialized, and which recipes read it.
 #[derive(Debug, Default)]
 pub struct Lineage {
     /// The recipe that makes it; `None` for a source.
     pub recipe: Option<RecipeId>,
     /// The recipes that read it.
     pub consumers: SmallVec<[RecipeId; FEW_CONSUMERS]>,
-    /// The signs of its values, if they are kept in its place; never together with its bytes.
+    /// The storage with the signs of its values, if those are kept in place of its bytes.
     pub signs: Option<StorageId>,
-    /// The most ops between this storage and bytes that no recipe makes.
+    /// The length of the longest chain of recipes from a source to this storage.
     pub depth: u32,
-    /// Its place among evicted storages, if the policy asks for these.
+    /// Its place in the components of evicted storages, while it is evicted and the policy asks for components.
     pub member: Option<Member>,
     /// The remembered cost of its evicted neighbourhood.
-    pub neighbourhood: Around,
+    pub neighbourhood_cost: RememberedCost,
 }
 
 /// Who needs a storage.
 #[derive(Debug, Default)]
 pub struct Uses {
-    /// A user's handle exists.
+    /// Whether the program holds a handle.
     pub held: bool,
-    /// Recipes of evicted storages that will read it.
+    /// The number of recipes of evicted storages that will read it.
     pub claims: u32,
-    /// Uses by the op that acquires memory now: its bytes stay stored.
+    /// The number of uses by the op that acquires memory now. While there are any, its bytes stay stored, and only emptying all of
+    /// device memory offloads it.
     pub pins: u32,
-    /// The program reads or writes the host copy: it stays.
+    /// The number of accesses of the program to the host copy. While there are any, the host copy stays.
     pub host_pins: u32,
-    /// Rematerializations under way that will read it: its bytes are moved, never dropped.
+    /// The number of recipes of rematerializations under way that will read it. While there are any, it is not dropped, unless
+    /// nothing else can leave.
     pub wanted: u32,
 }
 
 /// When a storage is used.
 #[derive(Debug, Default)]
 pub struct Access {
-    /// The stream that it belongs to: the one whose op touched it last, or that made it.
+    /// The stream whose op made it or touched it last.
     pub stream: StreamId,
-    /// Where that stream's ops touched it last.
+    /// Where in its stream it was touched last.
     pub touch: Touch,
-    /// When they will next, by the ops of the stream.
+    /// When its stream will use it next, counted in ops of the stream.
     pub next_use: NextUse,
     /// The interval of the schedule that it is in.
     pub interval: Option<ScheduledInterval>,
-    /// When an op last used it, by the predicted time of all ops until then.
+    /// When an op last used it, as the sum of the predicted times of all ops before.
     pub used_ns: u64,
-    /// It was fetched before it was asked for, and no op has used it since.
+    /// Whether it was prefetched and no op has used it since.
     pub prefetched: bool,
-    /// When the host copy of a resident storage is complete, by the predicted time of all ops until then.
+    /// When the host copy of a resident storage is complete, as the sum of the predicted times of all ops before.
     pub clean_at_ns: u64,
 }
 
-/// A storage's place in the lists of residents.
+/// A storage's place in the lists of resident storages.
 #[derive(Debug, Default)]
 struct Recency {
-    /// The checkpointed scopes that it was made in and is no result of. While there are any, its bytes are dropped first.
+    /// The number of checkpointed scopes that it was made in and is no result of. While there are any, it is dropped before
+    /// other storages leave.
     scopes: u32,
-    /// How many storages became the most recently used before it did.
-    turn: u64,
+    /// The number of its last use among all uses of storages.
+    used_as: u64,
     newer: Option<StorageId>,
     older: Option<StorageId>,
 }
 
-/// The record of one storage. Its value never changes.
+/// The record of one storage, whose value never changes.
 ///
-/// It is *stored* if its bytes are on a tier, and *active* if a handle or a claim needs them. Not active is not stored.
-/// Active and not stored is recomputable: its recipe then claims its own inputs. See [`Graph`](super::recipe::Graph).
+/// A storage is *stored* if its bytes are on a tier, and *active* if a handle or a claim needs them. One that is not active is not
+/// stored. One that is active but not stored can be rematerialized, and its recipe claims its inputs. See
+/// [`Graph`](super::recipe::Graph).
 #[derive(Debug)]
 pub struct Storage {
-    /// How many were made before it.
+    /// The number of storages that were made before it.
     pub number: u64,
-    /// Exact size; blocks are rounded up.
+    /// The exact size. The sizes of blocks are rounded up.
     pub size_bytes: usize,
-    /// Element type, if an op made it.
+    /// The element type, if an op made it.
     pub dtype: Option<Dtype>,
-    /// The name of the op that made it: for people.
+    /// The name of the op that made it, for reports.
     pub made_by: &'static str,
     pub copies: Copies,
     pub lineage: Lineage,
     pub uses: Uses,
     pub access: Access,
-    /// The launch that failed which its values descend from: they mean nothing.
+    /// The error of a failed launch from which it descends, if there is one. Then its values mean nothing.
     pub failure: Option<Cause>,
     recency: Recency,
 }
@@ -149,44 +154,45 @@ impl Storage {
         self.uses.held || self.uses.claims > 0
     }
 
-    /// The checkpointed scopes that it was made in and is no result of.
+    /// The number of checkpointed scopes that it was made in and is no result of.
     pub fn scopes(&self) -> u32 {
         self.recency.scopes
     }
 
-    /// The greater, the later it was used or came back; of no other resident the same.
+    /// A number that is greater the later the storage was used or came back. No two resident storages have the same.
     pub fn recency(&self) -> u64 {
-        self.recency.turn
+        self.recency.used_as
     }
 
-    /// Whether its bytes are to be dropped before others leave.
+    /// Whether it is to be dropped before other storages leave.
     pub fn is_recomputed_first(&self) -> bool {
         self.recency.scopes > 0
     }
 }
 
-/// Which residents are looked at.
+/// Which resident storages are visited.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Residents {
-    /// Those of at least so many bytes.
-    pub least_bytes: usize,
-    /// Only those that are recomputed first.
-    pub first: bool,
+pub struct ResidentFilter {
+    /// Only storages of at least so many bytes are visited.
+    pub min_bytes: usize,
+    /// Whether only storages that are to be dropped before others are visited.
+    pub recomputed_first: bool,
 }
 
-/// All records, and the resident ones in order of use.
+/// All records, and the resident storages in order of use.
 #[derive(Debug, Default)]
 pub struct Storages {
     records: Table<Storage>,
     made: u64,
-    /// Residents in order of use, by class of size: first those that are not recomputed first, then those that are.
+    /// The resident storages in order of use, by size class. The second element has those that are dropped before others.
     lists: [Lists; 2],
-    turns: u64,
-    /// Storages that others are not to be remade through as before.
+    /// How many times a storage became the most recently used.
+    uses_so_far: u64,
+    /// The storages whose neighbourhoods may have changed since costs were remembered.
     pub changes: Changes,
 }
 
-/// A list for each class, and a bit for each that has members.
+/// A list for each size class, and a bit for each class that has members.
 #[derive(Debug)]
 struct Lists {
     ends: [Ends; CLASSES],
@@ -199,8 +205,8 @@ impl Default for Lists {
     }
 }
 
-/// Class `n` is of `2^n` bytes and more, less than twice that. So those that are large enough are found without passing by
-/// thousands of small ones.
+/// The number of size classes. Class `n` has sizes from `2^n` bytes to less than twice that. So large storages are found without
+/// a look at thousands of small ones.
 const CLASSES: usize = usize::BITS as usize;
 
 /// Both ends of a list.
@@ -215,7 +221,7 @@ fn class(bytes: usize) -> usize {
 }
 
 impl Storages {
-    /// A record for `size_bytes` bytes that are nowhere yet, held by a handle, made by a stream in so many checkpointed scopes.
+    /// Makes the record of a storage without bytes, held by a handle, that a stream makes in this many checkpointed scopes.
     pub fn insert(
         &mut self,
         size_bytes: usize,
@@ -239,7 +245,7 @@ impl Storages {
         StorageId(self.records.insert(storage))
     }
 
-    /// Forgets a record that holds no bytes.
+    /// Removes the record of a storage without bytes that nothing needs.
     pub fn remove(&mut self, id: StorageId) {
         let storage = &self[id];
         debug_assert!(!storage.stored() && !storage.active() && storage.lineage.recipe.is_none());
@@ -251,7 +257,7 @@ impl Storages {
         self.records.get(id.0).is_some()
     }
 
-    /// A storage by its number, which is never used again, and its size.
+    /// A storage as traces name it: by its number, which is never reused, and its size.
     pub fn made_as(&self, id: StorageId) -> Made {
         Made { storage: self.number(id), bytes: self[id].size_bytes }
     }
@@ -261,12 +267,12 @@ impl Storages {
         self[id].number
     }
 
-    /// How many were made so far: the number that the next will have.
+    /// How many storages were made so far. This is the number of the next one.
     pub fn made(&self) -> u64 {
         self.made
     }
 
-    /// Number of records.
+    /// The number of records.
     pub fn len(&self) -> usize {
         self.records.len()
     }
@@ -304,75 +310,75 @@ impl Storages {
         Some(copy)
     }
 
-    /// What a storage is made from or through, or whether its bytes are stored, is not what it was.
+    /// Notes that a storage's recipe, its consumers, or whether it is stored has changed.
     pub fn changed(&mut self, id: StorageId) {
         self.changes.add(id);
     }
 
     /// Makes a resident storage the most recently used.
     pub fn touch(&mut self, id: StorageId, now_ns: u64) {
-        if self[id].recency.turn != self.turns {
+        if self[id].recency.used_as != self.uses_so_far {
             self.unlink(id);
             self.link_newest(id, now_ns);
         }
         self[id].access.used_ns = now_ns;
     }
 
-    /// Resident storages, least recently used first.
+    /// The resident storages, least recently used first.
     pub fn residents(&self) -> impl Iterator<Item = StorageId> {
-        self.in_order(Residents::default())
+        self.in_order(ResidentFilter::default())
     }
 
-    /// Some of them, least recently used first.
-    pub fn in_order(&self, residents: Residents) -> impl Iterator<Item = StorageId> {
-        let heads = self.oldest(residents).map(|id| (self[id].recency.turn, id));
+    /// The resident storages that pass a filter, least recently used first.
+    pub fn in_order(&self, filter: ResidentFilter) -> impl Iterator<Item = StorageId> {
+        let heads = self.oldest(filter).map(|id| (self[id].recency.used_as, id));
         let mut oldest: ArrayVec<(u64, StorageId), { 2 * CLASSES }> = heads.collect();
         let in_order = std::iter::from_fn(move || {
-            let (at, &(_, id)) = oldest.iter().enumerate().min_by_key(|(_, (turn, _))| *turn)?;
+            let (at, &(_, id)) = oldest.iter().enumerate().min_by_key(|(_, (used_as, _))| *used_as)?;
             match self[id].recency.newer {
-                Some(newer) => oldest[at] = (self[newer].recency.turn, newer),
+                Some(newer) => oldest[at] = (self[newer].recency.used_as, newer),
                 None => {
                     oldest.swap_remove(at);
                 }
             }
             Some(id)
         });
-        in_order.filter(move |&id| self[id].size_bytes >= residents.least_bytes)
+        in_order.filter(move |&id| self[id].size_bytes >= filter.min_bytes)
     }
 
-    /// The same, list by list, which takes less time.
-    pub fn in_any_order(&self, residents: Residents) -> impl Iterator<Item = StorageId> {
+    /// The resident storages that pass a filter, list by list. This is faster than [`in_order`](Storages::in_order).
+    pub fn in_any_order(&self, filter: ResidentFilter) -> impl Iterator<Item = StorageId> {
         let newer = |&id: &StorageId| self[id].recency.newer;
-        let lists = self.oldest(residents).flat_map(move |oldest| std::iter::successors(Some(oldest), newer));
-        lists.filter(move |&id| self[id].size_bytes >= residents.least_bytes)
+        let lists = self.oldest(filter).flat_map(move |oldest| std::iter::successors(Some(oldest), newer));
+        lists.filter(move |&id| self[id].size_bytes >= filter.min_bytes)
     }
 
-    /// The least recently used of each list.
-    fn oldest(&self, residents: Residents) -> impl Iterator<Item = StorageId> {
-        let lists = &self.lists[usize::from(residents.first)..];
+    /// The least recently used storage of each list that can have storages that pass a filter.
+    fn oldest(&self, filter: ResidentFilter) -> impl Iterator<Item = StorageId> {
+        let lists = &self.lists[usize::from(filter.recomputed_first)..];
         lists.iter().flat_map(move |lists| {
-            let mut members = lists.members & (u64::MAX << class(residents.least_bytes));
+            let mut members = lists.members & (u64::MAX << class(filter.min_bytes));
             std::iter::from_fn(move || {
                 let class = (members != 0).then(|| members.trailing_zeros())?;
                 members &= members - 1;
-                Some(lists.ends[class as usize].oldest.expect("it has members"))
+                Some(lists.ends[class as usize].oldest.expect("the class has members"))
             })
         })
     }
 
-    /// A storage counts as made in so many checkpointed scopes at the most from now on.
-    pub fn limit_scopes(&mut self, id: StorageId, most: u32) {
+    /// Lowers the number of checkpointed scopes that a storage counts as made in to at most `max`.
+    pub fn limit_scopes(&mut self, id: StorageId, max: u32) {
         let resident = self[id].copies.device.is_some();
         if resident {
             self.unlink(id);
         }
-        self[id].recency.scopes = self[id].recency.scopes.min(most);
+        self[id].recency.scopes = self[id].recency.scopes.min(max);
         if resident {
             self.link_newest(id, self[id].access.used_ns);
         }
     }
 
-    /// The lists that a storage is in one of while it is resident, and which.
+    /// The lists that a storage belongs to while it is resident, and its size class.
     fn lists(&mut self, id: StorageId) -> (&mut Lists, usize) {
         let storage = &self[id];
         let (first, class) = (storage.is_recomputed_first(), class(storage.size_bytes));
@@ -380,8 +386,8 @@ impl Storages {
     }
 
     fn link_newest(&mut self, id: StorageId, now_ns: u64) {
-        self.turns += 1;
-        let turn = self.turns;
+        self.uses_so_far += 1;
+        let used_as = self.uses_so_far;
         let (lists, class) = self.lists(id);
         lists.members |= 1 << class;
         let before = lists.ends[class].newest.replace(id);
@@ -389,8 +395,8 @@ impl Storages {
             lists.ends[class].oldest = Some(id);
         }
         let storage = &mut self[id];
-        (storage.recency.older, storage.recency.newer, storage.access.used_ns, storage.recency.turn) =
-            (before, None, now_ns, turn);
+        (storage.recency.older, storage.recency.newer, storage.access.used_ns, storage.recency.used_as) =
+            (before, None, now_ns, used_as);
         if let Some(before) = before {
             self[before].recency.newer = Some(id);
         }
@@ -439,12 +445,12 @@ mod tests {
         let ids =
             made.map(|(size_bytes, scopes)| storages.insert(size_bytes, "test", StreamId::default(), scopes));
         for (now, &id) in ids.iter().enumerate() {
-            storages.set_device(id, TierCopy::new(block, Pending::default()), now as u64);
+            storages.set_device(id, TierCopy::new(block, PendingWork::default()), now as u64);
         }
-        let order = |storages: &Storages, least_bytes| {
-            let residents = Residents { least_bytes, first: false };
-            let ordered: Vec<_> = storages.in_order(residents).collect();
-            let mut listed: Vec<_> = storages.in_any_order(residents).collect();
+        let order = |storages: &Storages, min_bytes| {
+            let filter = ResidentFilter { min_bytes, recomputed_first: false };
+            let ordered: Vec<_> = storages.in_order(filter).collect();
+            let mut listed: Vec<_> = storages.in_any_order(filter).collect();
             listed.sort_unstable_by_key(|&id| storages[id].recency());
             assert_eq!(listed, ordered);
             ordered
@@ -457,7 +463,7 @@ mod tests {
         assert_eq!(order(&storages, 5000), [0, 2, 5].map(|index| ids[index]));
         assert_eq!(order(&storages, 5001), [2, 5].map(|index| ids[index]));
         assert_eq!(order(&storages, 1 << 40), []);
-        let recomputed_first = Residents { least_bytes: 0, first: true };
+        let recomputed_first = ResidentFilter { min_bytes: 0, recomputed_first: true };
         let first = |storages: &Storages| storages.in_order(recomputed_first).collect::<Vec<_>>();
         assert_eq!(first(&storages), [0, 4].map(|index| ids[index]));
         storages.limit_scopes(ids[0], 1);

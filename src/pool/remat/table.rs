@@ -1,18 +1,18 @@
-//! Records by place: places are reused, and growing moves nothing.
+//! A table of records by place. Places are reused, and no record moves when the table grows.
 
 use std::ops::{Index, IndexMut};
 
-/// Records that come and go. In pages, so that a large table neither copies itself when it grows nor holds twice what it
-/// needs.
+/// Records that are inserted and removed. The table consists of pages, so that growing copies nothing and no more than a page is
+/// unused.
 #[derive(Debug)]
 pub struct Table<T> {
     pages: Vec<Box<[Option<T>]>>,
     vacant: Vec<u32>,
-    /// Places that were ever used.
+    /// The number of places that were used since the table was last empty.
     used: u32,
 }
 
-/// Places of a page: a power of two.
+/// The number of places of a page, a power of two.
 const PAGE: usize = 512;
 
 impl<T> Default for Table<T> {
@@ -22,7 +22,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Keeps a record, and returns its place.
+    /// Inserts a record and returns its place.
     #[inline]
     pub fn insert(&mut self, record: T) -> u32 {
         let place = self.vacant.pop().unwrap_or_else(|| {
@@ -36,15 +36,15 @@ impl<T> Table<T> {
         place
     }
 
-    /// Takes a record out.
+    /// Removes the record at a place.
     ///
     /// # Panics
-    /// If there is none at this place.
+    /// Panics if there is none.
     #[inline]
     pub fn remove(&mut self, place: u32) -> T {
         let record = self.slot(place).take().expect("a record is removed once");
         self.vacant.push(place);
-        // What ran before is not to decide the order of what comes.
+        // An empty table gives places as a new one does, so that what ran before has no influence on what comes.
         if self.len() == 0 {
             self.vacant.clear();
             self.used = 0;
@@ -57,7 +57,7 @@ impl<T> Table<T> {
         self.pages[place as usize / PAGE][place as usize % PAGE].as_ref()
     }
 
-    /// How many records there are.
+    /// The number of records.
     pub fn len(&self) -> usize {
         self.used as usize - self.vacant.len()
     }

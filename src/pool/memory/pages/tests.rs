@@ -1,5 +1,5 @@
-//! Blocks of all sizes on the host engine, against a naive model. Blocks are filled with their numbers, so that the bytes tell
-//! who has what memory, at whatever addresses.
+//! Blocks of all sizes on the host engine, compared with a naive model. Each block is filled with its number, so that the bytes
+//! tell which block has which memory, whatever its address.
 #![cfg(all(feature = "host", target_os = "linux"))]
 
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use crate::engine::host::{HostEngine, HostOptions};
 use crate::engine::{ALIGN_BYTES, Lane, Mark, Tier};
 use crate::pool::submit::HostAccess;
 
-/// Pages bound themselves.
+/// A room that bounds nothing, since the pages know their own limit.
 const ROOM: Room = Room { unmapped_bytes: 0, free_bytes: 0 };
 
-/// Pages of the device, each of so many units.
+/// The most pages of the device.
 const PAGES: usize = 12;
 
 struct Model {
     engine: Arc<dyn Engine>,
     page_bytes: usize,
-    paged: Paged,
-    /// Blocks and their numbers.
+    pages: Pages,
+    /// The blocks in use, with their numbers.
     blocks: Vec<(Block, u64)>,
-    /// For each number, zero included, the last work on the block.
+    /// The last work on the block of each number. Zero stands for memory that no block had.
     work: Vec<u64>,
     mapped_before: u64,
 }
@@ -33,11 +33,11 @@ impl Model {
         let options = HostOptions { page_bytes: 1, workers: 1, ..HostOptions::default() };
         let page_bytes = options.props().page_bytes.expect("Linux maps pages");
         let engine = HostEngine::new(HostOptions { device_bytes: limit * page_bytes, ..options });
-        let paged = Paged::new(limit, page_bytes, false);
+        let pages = Pages::new(limit, page_bytes, false);
         Model {
             engine: Arc::new(engine),
             page_bytes,
-            paged,
+            pages,
             blocks: Vec::new(),
             work: vec![0],
             mapped_before: 0,
@@ -49,7 +49,7 @@ impl Model {
     }
 
     fn access(&self, block: Block) -> HostAccess {
-        HostAccess::new(self.engine.clone(), self.paged.span(block, block.bytes), Pending::default())
+        HostAccess::new(self.engine.clone(), self.pages.span(block, block.bytes), PendingWork::default())
     }
 
     fn numbers(&self, block: Block) -> Vec<u64> {
@@ -57,15 +57,15 @@ impl Model {
         bytemuck::pod_collect_to_vec(&bytes)
     }
 
-    /// `false`: it was refused.
+    /// Returns whether the block was allocated.
     fn allocate(&mut self, bytes: usize) -> bool {
-        let placed = self.paged.allocate(&*self.engine, bytes, ROOM).expect("nothing fails");
+        let placed = self.pages.allocate(&*self.engine, bytes, ROOM).expect("nothing fails");
         let Some((block, pending)) = placed else { return false };
         assert!(block.bytes == bytes || block.bytes == bytes.next_multiple_of(self.page_bytes));
         let work = self.numbers(block).into_iter().map(|number| self.work[number as usize]);
         let sequence = work.max().expect("a block has bytes");
         let needed = pending.with(Mark { lane: Lane::Fetch, sequence });
-        assert_eq!(needed, pending, "memory is given away without the work on it");
+        assert_eq!(needed, pending, "a block comes without the work on its memory");
         let number = self.work.len() as u64;
         self.work.push(0);
         let filling = vec![number; block.bytes / size_of::<u64>()];
@@ -80,18 +80,18 @@ impl Model {
         }
         let (block, number) = self.blocks.swap_remove(which % self.blocks.len());
         assert!(self.numbers(block).iter().all(|&found| found == number), "two blocks share memory");
-        // Some work: a wait for nothing.
+        // A wait for nothing serves as work.
         self.engine.wait(Lane::Fetch, self.engine.mark(Lane::Compute)).expect("nothing fails");
         let mark = self.engine.mark(Lane::Fetch);
         self.work[number as usize] = mark.sequence;
-        self.paged.free(block, Pending::default().with(mark));
+        self.pages.free(block, PendingWork::default().with(mark));
     }
 
-    /// Pages of which no block has a part, by the placement's own account.
+    /// The number of pages that no block overlaps, as the free list counts them.
     fn free_pages(&self) -> usize {
-        let end = self.paged.placement.capacity_bytes();
-        let beyond = (self.paged.limit_bytes - end.next_multiple_of(self.page_bytes)) / self.page_bytes;
-        self.paged.placement.free_pages(self.page_bytes, usize::MAX).len() + beyond
+        let end = self.pages.free_list.capacity_bytes();
+        let beyond = (self.pages.limit_bytes - end.next_multiple_of(self.page_bytes)) / self.page_bytes;
+        self.pages.free_list.free_pages(self.page_bytes, usize::MAX).len() + beyond
     }
 
     fn run(&mut self, step: Result<usize, usize>) {
@@ -105,8 +105,8 @@ impl Model {
             }
             Err(which) => self.free(which),
         }
-        assert!(self.used_bytes() <= self.paged.limit_bytes());
-        assert!(self.paged.reserved_bytes() <= self.paged.limit_bytes());
+        assert!(self.used_bytes() <= self.pages.limit_bytes());
+        assert!(self.pages.reserved_bytes() <= self.pages.limit_bytes());
     }
 
     fn free_all(&mut self) {
@@ -116,7 +116,7 @@ impl Model {
     }
 }
 
-/// What a program of requests does next: asks for so many units, or frees one of the blocks.
+/// Steps of a program: `Ok` allocates so many units, and `Err` frees one of the blocks.
 fn steps() -> impl Strategy<Value = Vec<Result<usize, usize>>> {
     let units = prop_oneof![1usize..16, 1usize..80, Just(16), Just(32), Just(48)];
     let step = prop_oneof![units.prop_map(Ok), (0usize..64).prop_map(Err)];
@@ -125,20 +125,20 @@ fn steps() -> impl Strategy<Value = Vec<Result<usize, usize>>> {
 
 proptest! {
     #[test]
-    fn blocks_are_apart_and_large_ones_are_refused_only_when_too_few_pages_are_free(
+    fn blocks_never_overlap_and_large_ones_fail_only_if_too_few_pages_are_free(
         limit in 1usize..PAGES,
         steps in steps(),
     ) {
         let mut model = Model::new(limit);
         steps.into_iter().for_each(|step| model.run(step));
         model.free_all();
-        model.paged.release(&*model.engine);
-        prop_assert_eq!(model.paged.reserved_bytes(), 0);
+        model.pages.release(&*model.engine);
+        prop_assert_eq!(model.pages.reserved_bytes(), 0);
         model.engine.map(Tier::Device, limit * model.page_bytes).expect("all pages came back");
     }
 
     #[test]
-    fn what_fits_together_fits_whatever_was_there_before(
+    fn blocks_that_fit_together_fit_whatever_was_allocated_before(
         limit in 1usize..PAGES,
         before in steps(),
         units in prop::collection::vec(1usize..60, 1..12),
@@ -148,7 +148,7 @@ proptest! {
         model.free_all();
         let sizes = || units.iter().map(|units| units * ALIGN_BYTES);
         let fits = sizes().all(|bytes| model.allocate(bytes));
-        prop_assert_eq!(fits, sizes().sum::<usize>() <= model.paged.limit_bytes());
+        prop_assert_eq!(fits, sizes().sum::<usize>() <= model.pages.limit_bytes());
     }
 
     #[test]
@@ -158,7 +158,7 @@ proptest! {
             .map(|_| {
                 body.iter().for_each(|&step| model.run(step));
                 model.free_all();
-                let mapped = model.paged.mapped_pages();
+                let mapped = model.pages.mapped_pages();
                 mapped - std::mem::replace(&mut model.mapped_before, mapped)
             })
             .collect();
@@ -167,42 +167,42 @@ proptest! {
 }
 
 #[test]
-fn pages_that_a_plan_names_are_taken_when_all_of_them_are_free() {
+fn planned_pages_are_taken_if_all_are_free() {
     let mut model = Model::new(6);
     let page_bytes = model.page_bytes;
     let engine = model.engine.clone();
     let runs = |pages: &[u32]| crate::pool::memory::views::runs(pages);
-    let take = |paged: &mut Paged, pages: &[u32], bytes: usize| {
-        let placed = paged.allocate_on(&*engine, &runs(pages), bytes).expect("nothing fails");
+    let take = |arena: &mut Pages, pages: &[u32], bytes: usize| {
+        let placed = arena.allocate_on(&*engine, &runs(pages), bytes).expect("nothing fails");
         placed.map(|(block, _)| block)
     };
-    let scattered = take(&mut model.paged, &[1, 4], page_bytes + 256).expect("both are free");
-    assert_eq!((scattered.bytes, model.paged.mapped_pages()), (2 * page_bytes, 2));
-    assert!(model.paged.is_on(scattered, &runs(&[1, 4])) && !model.paged.is_on(scattered, &runs(&[1, 5])));
-    assert_eq!(take(&mut model.paged, &[4, 5], page_bytes), None, "one is in use");
-    assert_eq!(take(&mut model.paged, &[5, 6], page_bytes), None, "there are six");
-    assert_eq!(take(&mut model.paged, &[5], page_bytes + 256), None, "they are too few");
-    let neighbours = take(&mut model.paged, &[2, 3], page_bytes).expect("both are free");
-    assert!(model.paged.is_on(neighbours, &runs(&[2, 3])));
-    model.paged.free(scattered, Pending::default());
-    assert_eq!(take(&mut model.paged, &[1, 4], 2 * page_bytes), Some(scattered), "the view is remembered");
-    assert_eq!(model.paged.mapped_pages(), 4);
+    let scattered = take(&mut model.pages, &[1, 4], page_bytes + 256).expect("both are free");
+    assert_eq!((scattered.bytes, model.pages.mapped_pages()), (2 * page_bytes, 2));
+    assert!(model.pages.is_on(scattered, &runs(&[1, 4])) && !model.pages.is_on(scattered, &runs(&[1, 5])));
+    assert_eq!(take(&mut model.pages, &[4, 5], page_bytes), None, "one is in use");
+    assert_eq!(take(&mut model.pages, &[5, 6], page_bytes), None, "there are six");
+    assert_eq!(take(&mut model.pages, &[5], page_bytes + 256), None, "they are too few");
+    let neighbours = take(&mut model.pages, &[2, 3], page_bytes).expect("both are free");
+    assert!(model.pages.is_on(neighbours, &runs(&[2, 3])));
+    model.pages.free(scattered, PendingWork::default());
+    assert_eq!(take(&mut model.pages, &[1, 4], 2 * page_bytes), Some(scattered), "the view is remembered");
+    assert_eq!(model.pages.mapped_pages(), 4);
 }
 
 #[test]
-fn a_page_is_given_away_with_the_work_on_it_and_not_its_neighbours() {
+fn a_page_comes_with_the_work_on_it_and_not_on_its_neighbours() {
     let mut model = Model::new(2);
     let page_bytes = model.page_bytes;
     let engine = model.engine.clone();
     let blocks = [0, 1].map(|_| {
-        model.paged.allocate(&*engine, page_bytes, ROOM).expect("nothing fails").expect("there is room").0
+        model.pages.allocate(&*engine, page_bytes, ROOM).expect("nothing fails").expect("there is room").0
     });
-    let work = |sequence| Pending::default().with(Mark { lane: Lane::Offload, sequence });
+    let work = |sequence| PendingWork::default().with(Mark { lane: Lane::Offload, sequence });
     // The two become one free range.
-    model.paged.free(blocks[0], work(1));
-    model.paged.free(blocks[1], work(9));
+    model.pages.free(blocks[0], work(1));
+    model.pages.free(blocks[1], work(9));
     let first =
-        model.paged.allocate_at(&*engine, &BlockPlacement::At(0), page_bytes, ROOM).expect("nothing fails");
+        model.pages.allocate_at(&*engine, &BlockPlacement::At(0), page_bytes, ROOM).expect("nothing fails");
     assert_eq!(first.map(|(_, pending)| pending), Some(work(1)));
 }
 
@@ -211,16 +211,16 @@ fn free_pages_in_pieces_make_one_block() {
     let mut model = Model::new(5);
     let page_bytes = model.page_bytes;
     (0..5).for_each(|_| assert!(model.allocate(page_bytes)));
-    // The second and the fourth; no two neighbours.
+    // The second and the fourth, which are no neighbours.
     model.free(1);
     model.free(3);
-    assert_eq!(model.paged.mapped_pages(), 5);
+    assert_eq!(model.pages.mapped_pages(), 5);
     assert!(model.allocate(2 * page_bytes), "two pages are free");
-    assert_eq!(model.paged.mapped_pages(), 7);
+    assert_eq!(model.pages.mapped_pages(), 7);
     assert!(!model.allocate(ALIGN_BYTES));
     let last = model.blocks.len() - 1;
     model.free(last);
     assert!(model.allocate(page_bytes + 1024));
-    assert_eq!(model.paged.mapped_pages(), 7, "the view is remembered");
+    assert_eq!(model.pages.mapped_pages(), 7, "the view is remembered");
     model.free_all();
 }

@@ -1,16 +1,16 @@
-//! Views against a naive model: for every address, the page mapped there and the work through it.
+//! Views, compared with a naive model that knows for every address the page that is mapped there and the work through it.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::engine::{Lane, Mark};
 
-/// What a program does next.
+/// A step of a program.
 #[derive(Debug, Clone)]
 enum Step {
-    /// Asks for so many pages; if a new view is needed, its mapping fails or not.
+    /// Takes `count` pages. If that needs a new view, `fails` tells whether its mapping fails.
     Take { count: usize, fails: bool },
-    /// Is done with one of its views.
+    /// Frees one of its views.
     Free(usize),
 }
 
@@ -24,18 +24,20 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 struct Model {
     range_pages: usize,
-    /// Pages that no view in use has, in the order they were let go.
+    /// The pages that no view in use has, in the order in which they were freed.
     free: Vec<u32>,
-    /// The page at each address, whether its view is in use, and the last work through it.
+    /// For each address: its page, whether its view is in use, and the last work through it.
     addresses: Vec<(Option<u32>, bool, u64)>,
+    /// The views in use, by first address and number of pages.
     in_use: Vec<(usize, usize)>,
+    /// How much work was submitted.
     made: u64,
-    /// Views that were remembered.
+    /// How many requests a remembered view served.
     found: usize,
 }
 
-fn work(sequence: u64) -> Pending {
-    Pending::default().with(Mark { lane: Lane::Compute, sequence })
+fn work(sequence: u64) -> PendingWork {
+    PendingWork::default().with(Mark { lane: Lane::Compute, sequence })
 }
 
 impl Model {
@@ -44,7 +46,7 @@ impl Model {
             return;
         }
         let free = self.free.clone();
-        // Scattered, as they come, or in order, so that they come again.
+        // Odd requests take pages as they were freed; even ones take the lowest, which repeat more often.
         let mut pages = free[..count].to_vec();
         if count.is_multiple_of(2) {
             pages = free.clone();
