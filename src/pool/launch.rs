@@ -14,57 +14,58 @@ use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::TierCopy;
 use crate::pool::submit::Pending;
 
-/// Outputs and scratch.
+/// The outputs and the workspace of an op.
 const MAX_BLOCKS: usize = MAX_OUTPUTS + 1;
 pub(super) type Blocks = SmallVec<[(Block, Pending); MAX_BLOCKS]>;
 impl Pool {
-    /// Launches on resident inputs and placed blocks; returns the copies of the outputs. The block of an overwritten
-    /// input passes to the first output.
+    /// Launches an op on resident inputs and placed blocks, and returns the copies of the outputs. The first output
+    /// takes the block of the overwritten input.
     pub(super) fn submit(
         &mut self,
         ids: &[StorageId],
-        plan: &Arc<Instruction>,
+        instruction: &Arc<Instruction>,
         blocks: Blocks,
         overwritten: Option<usize>,
     ) -> Result<PerOutput<TierCopy>, Error> {
-        // What decodes a form also reads what lies beside it.
+        // An op that decodes a form also reads the form's overflow.
         let form = ids.first().copied().filter(|&id| self.graph.storages[id].copies.overflow.is_some());
         let beside = form.and_then(|id| self.graph.storages[id].copies.overflow.as_deref().copied());
-        let (copies, done) = self.submit_on(ids, plan, blocks, overwritten, beside)?;
+        let (copies, done) = self.submit_on(ids, instruction, blocks, overwritten, beside)?;
         if let Some(beside) = form.and_then(|id| self.graph.storages[id].copies.overflow.as_deref_mut()) {
             beside.touched = beside.touched.and(done);
         }
         Ok(copies)
     }
 
-    /// The same of an op whose last input lies in the host tier, `beside` the others; with when it is done.
+    /// Launches an op whose last input may lie in the host tier, as the overflow `beside`. Also returns the work to
+    /// wait for.
     pub(super) fn submit_beside(
         &mut self,
         ids: &[StorageId],
-        plan: &Arc<Instruction>,
+        instruction: &Arc<Instruction>,
         blocks: Blocks,
         beside: Option<TierCopy>,
     ) -> Result<(PerOutput<TierCopy>, Pending), Error> {
-        self.submit_on(ids, plan, blocks, None, beside)
+        self.submit_on(ids, instruction, blocks, None, beside)
     }
 
     fn submit_on(
         &mut self,
         ids: &[StorageId],
-        plan: &Arc<Instruction>,
+        instruction: &Arc<Instruction>,
         mut blocks: Blocks,
         overwritten: Option<usize>,
         beside: Option<TierCopy>,
     ) -> Result<(PerOutput<TierCopy>, Pending), Error> {
-        let scratch = (plan.scratch_bytes > 0).then(|| blocks.pop().expect("scratch is placed last"));
+        let scratch = (instruction.scratch_bytes > 0).then(|| blocks.pop().expect("scratch is placed last"));
         if let Some(index) = overwritten {
             let copy = self.graph.storages[ids[index]].copies.device.expect("inputs are resident");
             blocks.insert(0, (copy.block, copy.touched));
         }
         let resident = |&id: &StorageId| self.graph.storages[id].copies.device.expect("inputs are resident");
         let reads: Inputs<TierCopy> = ids.iter().map(resident).collect();
-        let mut launch = self.launch(ids, plan, &blocks, scratch);
-        if let (Some(beside), Some(view)) = (beside, plan.views.last()) {
+        let mut launch = self.launch(ids, instruction, &blocks, scratch);
+        if let (Some(beside), Some(view)) = (beside, instruction.views.last()) {
             launch.inputs.push(self.memory.host.span(beside.block, view.size_bytes()));
         }
         let written = blocks.iter().chain(&scratch).fold(Pending::default(), |all, (_, busy)| all.and(*busy));
@@ -80,12 +81,12 @@ impl Pool {
             }
             self.memory.error(error)
         })?;
-        let launch_ns = u128::from(plan.launch_ns);
+        let launch_ns = u128::from(instruction.launch_ns);
         self.observer.usage.use_over_time.0 += self.memory.device.used_bytes() as u128 * launch_ns;
         self.observer.usage.use_over_time.1 += launch_ns;
-        self.observer.computed_ns += plan.launch_ns;
+        self.observer.computed_ns += instruction.launch_ns;
         let stream = self.follower.streams.current();
-        self.follower.streams[stream].computed_ns += plan.launch_ns;
+        self.follower.streams[stream].computed_ns += instruction.launch_ns;
         self.observer.counters.ops += 1;
         self.observer.counters.ops_after_read += u64::from(self.observer.counters.reads > 0);
         for (&id, copy) in ids.iter().zip(&reads) {
@@ -102,11 +103,11 @@ impl Pool {
         Ok((blocks.iter().map(|(block, _)| TierCopy::new(*block, done)).collect(), done))
     }
 
-    /// The instruction with the memory under its views.
+    /// The instruction with the memory of its operands.
     fn launch(
         &self,
         ids: &[StorageId],
-        plan: &Arc<Instruction>,
+        instruction: &Arc<Instruction>,
         blocks: &Blocks,
         scratch: Option<(Block, Pending)>,
     ) -> Launch {
@@ -119,16 +120,16 @@ impl Pool {
         let output = |(&(block, _), view): (&(Block, Pending), &View)| {
             self.memory.device.span(block, view.size_bytes())
         };
-        let workspace = scratch.map(|(block, _)| self.memory.device.span(block, plan.scratch_bytes));
+        let workspace = scratch.map(|(block, _)| self.memory.device.span(block, instruction.scratch_bytes));
         Launch {
-            instruction: plan.clone(),
+            instruction: instruction.clone(),
             inputs: ids.iter().map(input).collect(),
-            outputs: blocks.iter().zip(&plan.outputs).map(output).collect(),
+            outputs: blocks.iter().zip(&instruction.outputs).map(output).collect(),
             scratch: workspace.unwrap_or(Span::empty(Tier::Device)),
         }
     }
 
-    /// Planted fault: runs the op once more, over its first input.
+    /// The planted fault: runs the op once more, with its first input as its output.
     fn overwrite_shared_input(&mut self, launch: &Launch) {
         let mut launch = launch.clone();
         let (Some(&input), Some(output)) = (launch.inputs.first(), launch.outputs.first_mut()) else {

@@ -94,7 +94,7 @@ impl Pool {
             observer: Observer::new(journal),
             settings,
         };
-        pool.follower.learn(&mut pool.memory);
+        pool.follower.await_eviction(&mut pool.memory);
         pool
     }
 

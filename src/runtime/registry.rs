@@ -91,7 +91,7 @@ pub fn pinned_storages(device: &OvercommitDevice) -> Result<usize, Error> {
 pub(crate) fn portrait(device: &OvercommitDevice) -> Result<(u64, Residents), Error> {
     let runtime = runtime(device)?;
     let front = runtime.all_settled()?;
-    Ok((front.pool.peak_op(), front.pool.portrait().clone()))
+    Ok((front.pool.peak_op(), front.pool.peak_snapshot().clone()))
 }
 
 /// What happened on a device since its first use, or since the last call of this function. Waits for all work.

@@ -12,7 +12,8 @@ impl Pool {
         self.observer.counters.drops += 1;
     }
 
-    /// The bytes of a resident storage that has a recipe and no host copy go; `cost_ns`: what that was predicted to cost.
+    /// Frees the bytes of a resident storage that has a recipe and no host copy. `cost_ns` is the predicted cost of
+    /// that.
     pub(in crate::pool) fn forget_bytes(
         &mut self,
         id: StorageId,
@@ -21,11 +22,11 @@ impl Pool {
         cost_ns: u64,
     ) {
         self.observer.note_eviction(&self.graph, id, how, || cost_ns);
-        self.follower.decided(&self.graph, &mut self.memory, id, decision);
+        self.follower.note_decision(&self.graph, &mut self.memory, id, decision);
         self.graph.free_device(id, &mut self.memory);
         self.graph.dropped(id);
         self.graph.lost_bytes(id);
-        self.follower.is_absent(&self.graph, id);
+        self.follower.note_absent(&self.graph, id);
         self.observer.counters.evictions += 1;
     }
 }

@@ -10,7 +10,7 @@ use crate::pool::submit::Pending;
 use crate::schedule::BlockPlacement;
 
 impl Pool {
-    /// Moves a storage to a spot. `false`: that is not free.
+    /// Moves a storage to a placement. Returns `false` if the placement is not free.
     pub(in crate::pool) fn relocate(
         &mut self,
         id: StorageId,
@@ -24,14 +24,15 @@ impl Pool {
         }
     }
 
-    /// Moves what lies in a spot out of it. `false`: there is no room.
+    /// Moves all storages that overlap a placement away from it. Returns `false` if there is no other room.
     pub(in crate::pool) fn clear(&mut self, spot: &BlockPlacement, bytes: usize) -> Result<bool, Error> {
         let ranges = self.memory.device.ranges(spot, bytes);
         let there = self.graph.storages.in_any_order(Residents::default()).collect();
         self.clear_of(Lane::Offload, &ranges, there)
     }
 
-    /// The same of memory that only these may lie in, those first that were used longest ago.
+    /// Moves storages away from ranges of memory, the least recently used first. Other storages than those in `there`
+    /// must not lie in the ranges. Returns `false` if there is no other room.
     pub(in crate::pool) fn clear_of(
         &mut self,
         lane: Lane,
@@ -45,7 +46,7 @@ impl Pool {
             storages[id].copies.device.is_some_and(|copy| overlaps(copy.block))
         });
         there.sort_unstable_by_key(|&id| storages[id].recency());
-        // What is free within them is held meanwhile, so that nothing is moved there.
+        // Free memory within the ranges is held meanwhile, so that no storage moves there.
         let mut held = Vec::new();
         let mut moved = Ok(true);
         for id in there {
@@ -58,7 +59,7 @@ impl Pool {
         moved
     }
 
-    /// Takes all that is free within ranges.
+    /// Allocates all free memory within the ranges.
     fn hold(&mut self, ranges: &[(usize, usize)], held: &mut Vec<(Block, Pending)>) -> Result<(), Error> {
         for &(offset, bytes) in ranges {
             for (begin, size) in self.memory.device.free_within(offset, bytes) {
@@ -69,7 +70,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Moves a storage to where it fits best. `false`: there is no room.
+    /// Moves a storage to where it fits best. Returns `false` if there is no room.
     fn move_away(&mut self, lane: Lane, id: StorageId) -> Result<bool, Error> {
         let Some(copy) = self.graph.storages[id].copies.device else { return Ok(true) };
         let placed = self.memory.allocate_anywhere(copy.block.bytes);
@@ -79,7 +80,7 @@ impl Pool {
         }
     }
 
-    /// Copies a resident storage into a block that is its own from now on, and frees the one that was.
+    /// Copies a resident storage into a new block, and frees its old one.
     fn copy_within(&mut self, lane: Lane, id: StorageId, block: Block, busy: Pending) -> Result<(), Error> {
         let size_bytes = self.graph.storages[id].size_bytes;
         let old = self.graph.storages[id].copies.device.expect("only a resident storage is moved");

@@ -1,4 +1,4 @@
-//! What the journal is told.
+//! The events that the pool notes in the journal.
 
 use super::observer::Observer;
 use crate::engine::{Instruction, Lane};
@@ -58,7 +58,7 @@ impl Observer {
         });
     }
 
-    /// A storage was moved within device memory.
+    /// Notes that a storage was moved within device memory.
     pub fn note_move(&self, graph: &Graph, submitter: &Submitter, lane: Lane, id: StorageId) {
         self.journal.note(|| {
             let Made { storage, bytes } = graph.storages.made_as(id);
@@ -67,7 +67,7 @@ impl Observer {
         });
     }
 
-    /// `cost_ns`: what the eviction was predicted to cost.
+    /// Notes an eviction and its predicted cost.
     pub fn note_eviction(&self, graph: &Graph, id: StorageId, how: How, cost_ns: impl FnOnce() -> u64) {
         self.journal.note(|| {
             let Made { storage, bytes } = graph.storages.made_as(id);

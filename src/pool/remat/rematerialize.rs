@@ -93,7 +93,7 @@ impl Pool {
                     self.graph.storages.limit_scopes(id, 0);
                     self.graph.storages.set_device(id, copy, self.observer.computed_ns);
                     self.graph.has_bytes(id);
-                    self.follower.is_present(&self.graph, id);
+                    self.follower.note_present(&self.graph, id);
                     self.graph.unclaim(id);
                     self.graph.lost.extend(self.graph.storages[id].lineage.signs.take());
                     self.observer.counters.recomputed_bytes += self.graph.storages[id].size_bytes as u64;

@@ -1,4 +1,4 @@
-//! Storages that will be asked for and are not in device memory.
+//! Storages that the program will use and that are not in device memory.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use crate::liveness::NextUse;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::Storage;
 
-/// A stream's storages that the program holds and that are not in device memory, by the op that will touch them next; those
-/// of which that is not known are not here.
+/// The storages of a stream that the program holds and that are not in device memory, with their sizes, by the op that
+/// will use them next. A storage whose next use is unknown is not listed.
 #[derive(Debug, Default)]
-pub struct Absent(pub BTreeMap<(u64, StorageId), usize>);
+pub struct AbsentStorages(pub BTreeMap<(u64, StorageId), usize>);
 
-impl Absent {
-    /// The storage lost its device memory.
+impl AbsentStorages {
+    /// Notes that a storage has lost its device memory.
     pub fn insert(&mut self, id: StorageId, storage: &Storage) {
         if let NextUse::At(op) = storage.access.next_use
             && storage.uses.held
@@ -22,7 +22,7 @@ impl Absent {
         }
     }
 
-    /// It has device memory again, or no handle.
+    /// Notes that a storage has device memory again, or that its last handle is gone.
     pub fn remove(&mut self, id: StorageId, storage: &Storage) {
         if let NextUse::At(op) = storage.access.next_use {
             self.0.remove(&(op, id));
