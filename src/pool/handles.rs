@@ -25,7 +25,7 @@ impl Pool {
 
     /// Takes the handle of a storage away, and frees what nothing needs any more.
     pub(in crate::pool) fn drop_handle(&mut self, id: StorageId) {
-        self.follower.note_unheld(&mut self.graph, id);
+        self.follower.note_last_handle_gone(&mut self.graph, id);
         self.graph.lost_need(id, &mut self.memory);
         self.graph.settle_claims(&mut self.memory);
         if self.graph.storages.len() == 0 {

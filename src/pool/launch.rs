@@ -14,9 +14,11 @@ use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::TierCopy;
 use crate::pool::submit::Pending;
 
-/// The outputs and the workspace of an op.
+/// The maximum number of blocks of an op: its outputs and its workspace.
 const MAX_BLOCKS: usize = MAX_OUTPUTS + 1;
+/// The blocks of an op's outputs, then the block of its workspace, if it has one.
 pub(super) type Blocks = SmallVec<[(Block, Pending); MAX_BLOCKS]>;
+
 impl Pool {
     /// Launches an op on resident inputs and placed blocks, and returns the copies of the outputs. The first output
     /// takes the block of the overwritten input.
@@ -49,6 +51,7 @@ impl Pool {
         self.submit_on(ids, instruction, blocks, None, beside)
     }
 
+    /// Launches an op, notes the work that it leaves pending on its operands, and frees its workspace.
     fn submit_on(
         &mut self,
         ids: &[StorageId],

@@ -34,8 +34,8 @@ impl Pool {
         let mut placed = self.place_all(ids, instruction, overwritten, &mut blocks);
         if let Ok(false) = placed {
             let need_bytes = instruction.new_bytes(overwritten.is_some()).sum();
-            let compacted = self.empty_device(instruction.op.name(), need_bytes);
-            placed = compacted.and_then(|()| self.place_all(ids, instruction, overwritten, &mut blocks));
+            let emptied = self.empty_device(instruction.op.name(), need_bytes);
+            placed = emptied.and_then(|()| self.place_all(ids, instruction, overwritten, &mut blocks));
         }
         match placed {
             Ok(placed) => {

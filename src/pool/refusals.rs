@@ -7,6 +7,7 @@ use crate::pool::Pool;
 use crate::pool::remat::ids::StorageId;
 
 impl Pool {
+    /// The error if an op's working set exceeds the budget.
     pub(in crate::pool) fn too_large(
         &self,
         ids: &[StorageId],

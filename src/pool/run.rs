@@ -22,6 +22,7 @@ type Made = (PerOutput<StorageId>, Result<(), Error>);
 /// An op that is ready to acquire memory.
 #[derive(Debug)]
 struct Resolved {
+    /// The instruction to launch.
     launched: Arc<Instruction>,
     /// The instruction to record instead, if an input is read in its encoded form. A recipe must not depend on that
     /// form, because the form does not stay.
@@ -35,16 +36,18 @@ struct Resolved {
 }
 
 impl Resolved {
+    /// What the op reads: its inputs, or encoded forms in place of some.
     fn read<'a>(&'a self, inputs: &'a [Input]) -> &'a [Input] {
         self.read.as_deref().unwrap_or(inputs)
     }
 
+    /// The instruction that becomes the recipe of the outputs.
     fn recorded(&self) -> &Arc<Instruction> {
         self.recorded.as_ref().unwrap_or(&self.launched)
     }
 
     /// The input whose memory the first output takes.
-    fn taken(&self) -> Option<usize> {
+    fn overwritten_or_encoded(&self) -> Option<usize> {
         self.overwritten.or(self.encoded.as_ref().map(|&(place, _)| place))
     }
 }
@@ -118,12 +121,13 @@ impl Pool {
         Ok((outputs, after))
     }
 
+    /// Counts an op. A policy that encodes wants a log from the first op on, and others from the first eviction on.
     fn begin_op(&mut self) {
         self.observer.clock += 1;
         let stream = self.follower.streams.current();
         self.follower.streams[stream].ops += 1;
         if self.follower.policy.encodes() {
-            self.follower.start_awaited_log(&self.graph, &mut self.memory);
+            self.follower.start_log_if_wanted(&self.graph, &mut self.memory);
         }
     }
 
@@ -132,8 +136,8 @@ impl Pool {
     fn resolve(&mut self, requested: &Arc<Instruction>, inputs: &[Input]) -> Result<Resolved, Error> {
         let on_encoded = self.substitute_encoded(requested, inputs)?;
         if on_encoded.is_some() {
-            let least_bytes = self.min_working_set_bytes(requested, inputs);
-            self.observer.note_need(least_bytes);
+            let min_bytes = self.min_working_set_bytes(requested, inputs);
+            self.observer.note_need(min_bytes);
         }
         let (requested, recorded, read) = match on_encoded {
             Some((instruction, read)) => (instruction, Some(requested.clone()), Some(read)),
@@ -157,11 +161,12 @@ impl Pool {
             op.encoded = self.encode_early(op.read(inputs), &op.launched)?;
         }
         let ids: Inputs<StorageId> = op.read(inputs).iter().map(|input| input.id).collect();
-        self.check_working_set(&ids, &op.launched, op.taken().is_some())?;
+        self.check_working_set(&ids, &op.launched, op.overwritten_or_encoded().is_some())?;
         self.rematerialize_all(&ids)?;
-        self.place_operands(&ids, &op.launched, op.taken())
+        self.place_operands(&ids, &op.launched, op.overwritten_or_encoded())
     }
 
+    /// Launches an op on its memory, and unpins its inputs.
     fn launch_resolved(
         &mut self,
         op: &Resolved,
@@ -169,7 +174,7 @@ impl Pool {
         blocks: Blocks,
     ) -> Result<PerOutput<TierCopy>, Error> {
         let ids: Inputs<StorageId> = op.read(inputs).iter().map(|input| input.id).collect();
-        let copies = self.submit(&ids, &op.launched, blocks, op.taken());
+        let copies = self.submit(&ids, &op.launched, blocks, op.overwritten_or_encoded());
         self.graph.unpin(&ids);
         copies
     }
@@ -245,7 +250,7 @@ impl Pool {
         if self.settings.planted_fault == Some(PlantedFault::StaleCleanCopy) {
             self.graph.storages[heir].copies.host = self.graph.storages.take_host(id);
         }
-        self.follower.note_unheld(&mut self.graph, id);
+        self.follower.note_last_handle_gone(&mut self.graph, id);
         if !self.graph.storages[id].active() {
             self.graph.free_host(id, &mut self.memory);
             self.graph.lost_bytes(id);

@@ -28,19 +28,19 @@ impl Pool {
         let may_go = |id| may_go(pool, id);
         let first = |id| pool.goes_first(id) && may_go(id);
         [pool.follower.rule().least_bytes(need_bytes), 0].into_iter().find_map(|least_bytes| {
-            let picked = pool.pick_of(need_bytes, Residents { least_bytes, first: true }, &first);
-            picked.or_else(|| pool.pick_of(need_bytes, Residents { least_bytes, first: false }, &may_go))
+            let picked = pool.pick_from(need_bytes, Residents { least_bytes, first: true }, &first);
+            picked.or_else(|| pool.pick_from(need_bytes, Residents { least_bytes, first: false }, &may_go))
         })
     }
 
     /// The storage that the policy evicts next out of some residents.
-    pub(in crate::pool) fn pick_of(
+    pub(in crate::pool) fn pick_from(
         &self,
         need_bytes: usize,
         residents: Residents,
         may_go: &impl Fn(StorageId) -> bool,
     ) -> Option<StorageId> {
-        let candidates = Candidates::of(self);
+        let candidates = Candidates::new(self);
         if let Some(weighed) = self.follower.rule().weighs() {
             return candidates.lightest(weighed, residents, may_go);
         }
@@ -53,7 +53,7 @@ impl Pool {
             ids.push(id);
             let storage = &storages[id];
             let cost_ns = candidates.cost_ns(id, storage, u64::MAX);
-            candidates.candidate(storage, candidates.turn(storage), cost_ns)
+            candidates.candidate(storage, candidates.eviction_order(storage), cost_ns)
         });
         let index = self.follower.rule().pick(need_bytes, &mut evictable)?;
         Some(ids[index])
@@ -64,7 +64,7 @@ impl Pool {
 /// candidates.
 struct Candidates<'a> {
     pool: &'a Pool,
-    knows: CostModel,
+    cost_model: CostModel,
     /// The plan that the pool follows.
     plan: Option<&'a ActivePlan>,
     props: &'a Props,
@@ -72,10 +72,10 @@ struct Candidates<'a> {
 }
 
 impl<'a> Candidates<'a> {
-    fn of(pool: &'a Pool) -> Self {
+    fn new(pool: &'a Pool) -> Self {
         Candidates {
             pool,
-            knows: pool.follower.rule().knows(),
+            cost_model: pool.follower.rule().knows(),
             plan: pool.follower.active_plans.followed(),
             props: pool.submitter.engine.props(),
             offload_wait_ns: pool.offload_wait_ns(),
@@ -97,19 +97,19 @@ impl<'a> Candidates<'a> {
         for id in storages.in_any_order(residents) {
             scanned += 1;
             let storage = &storages[id];
-            let turn = self.turn(storage);
-            if lightest.is_some_and(|lightest| turn > lightest.0)
+            let order = self.eviction_order(storage);
+            if lightest.is_some_and(|lightest| order > lightest.0)
                 || !self.pool.follower.can_leave(&self.pool.graph, storage)
             {
                 continue;
             }
-            let gain = weighed.gain(&self.candidate(storage, turn, 0));
+            let gain = weighed.gain(&self.candidate(storage, order, 0));
             // A cost beyond this bound cannot give the least weight, so that its exact value does not matter.
-            let same_turn = lightest.filter(|lightest| lightest.0 == turn);
+            let same_order = lightest.filter(|lightest| lightest.0 == order);
             let max_ns =
-                same_turn.map_or(u64::MAX, |(_, weight, _)| ((weight * gain) as u64).saturating_add(1));
+                same_order.map_or(u64::MAX, |(_, weight, _)| ((weight * gain) as u64).saturating_add(1));
             let cost_ns = self.cost_ns(id, storage, max_ns);
-            let weight = (turn, weighed.weight(cost_ns, gain), storage.recency());
+            let weight = (order, weighed.weight(cost_ns, gain), storage.recency());
             if lightest.is_none_or(|lightest| weight < lightest) && may_go(id) {
                 (lightest, picked) = (Some(weight), Some(id));
             }
@@ -118,26 +118,26 @@ impl<'a> Candidates<'a> {
         picked
     }
 
-    fn candidate(&self, storage: &Storage, turn: EvictionOrder, cost_ns: u64) -> Candidate {
+    fn candidate(&self, storage: &Storage, order: EvictionOrder, cost_ns: u64) -> Candidate {
         Candidate {
             size_bytes: aligned(storage.size_bytes),
             idle_ns: self.pool.observer.computed_ns - storage.access.used_ns,
             cost_ns,
             clean: storage.copies.host.is_some(),
             next_use_ops: self.next_use_ops(storage),
-            turn,
+            turn: order,
         }
     }
 
     /// The storage's place in the eviction order.
-    fn turn(&self, storage: &Storage) -> EvictionOrder {
+    fn eviction_order(&self, storage: &Storage) -> EvictionOrder {
         let interval = self.plan.and_then(|plan| plan.scheduled_as(storage));
         interval.map_or(EvictionOrder::Any, |interval| interval.turn)
     }
 
     /// The cost of having a storage back. A cost above `max_ns` may be returned as any other value above `max_ns`.
     fn cost_ns(&self, id: StorageId, storage: &Storage, max_ns: u64) -> u64 {
-        if self.knows == CostModel::Recency {
+        if self.cost_model == CostModel::Recency {
             return 0;
         }
         let pool = self.pool;
@@ -149,7 +149,10 @@ impl<'a> Candidates<'a> {
         let move_ns = pool.settings.ways.price_of_moving(self.offload_wait_ns + 2 * copy_ns);
         let rematerialize_ns = |max_ns: u64| {
             let own_ns = pool.graph.own_ns(id);
-            own_ns + if own_ns > max_ns { 0 } else { self.around_ns(id, (max_ns - own_ns).saturating_add(1)) }
+            if own_ns > max_ns {
+                return own_ns;
+            }
+            own_ns + self.neighbourhood_ns(id, (max_ns - own_ns).saturating_add(1))
         };
         match (
             pool.follower.may_move(storage),
@@ -162,9 +165,9 @@ impl<'a> Candidates<'a> {
     }
 
     /// The time of the storage's evicted neighbourhood. From `max_ns` on, the returned time may be too small.
-    fn around_ns(&self, id: StorageId, max_ns: u64) -> u64 {
+    fn neighbourhood_ns(&self, id: StorageId, max_ns: u64) -> u64 {
         let graph = &self.pool.graph;
-        match self.knows {
+        match self.cost_model {
             CostModel::Neighbourhood { most } => graph.evicted_neighbourhood_ns(id, most, max_ns),
             CostModel::Components => graph.components_around_ns(id),
             CostModel::Recency => 0,

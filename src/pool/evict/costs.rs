@@ -14,11 +14,14 @@ impl Pool {
         let allowed = self.settings.ways;
         let move_ns = (host_room && self.follower.may_move(storage)).then(|| self.move_ns(storage));
         let rematerialize_ns = if allowed.recompute { self.rematerialize_ns(id, storage) } else { None };
-        let dropped = (self.is_recomputed_first(storage) || self.follower.is_dropped(storage))
+        let is_dropped = (self.is_recomputed_first(storage) || self.follower.is_dropped(storage))
             && rematerialize_ns.is_some();
-        let only =
-            self.follower.rule().how(EvictionCosts { move_ns: None, rematerialize_ns }).filter(|_| dropped);
-        only.or_else(|| self.follower.rule().how(EvictionCosts { move_ns, rematerialize_ns }))
+        let by_drop = self
+            .follower
+            .rule()
+            .how(EvictionCosts { move_ns: None, rematerialize_ns })
+            .filter(|_| is_dropped);
+        by_drop.or_else(|| self.follower.rule().how(EvictionCosts { move_ns, rematerialize_ns }))
     }
 
     /// Whether a storage is dropped before others leave. A plan that is followed overrides this.
@@ -39,11 +42,11 @@ impl Pool {
     /// If evicted storages claim it, bringing one of those back would take nested rematerializations. That is allowed
     /// only if the policy weighs their cost, the program asked for recomputation, or there is no other eviction method.
     pub(in crate::pool) fn rematerialize_ns(&self, id: StorageId, storage: &Storage) -> Option<u64> {
-        let is_first = self.is_recomputed_first(storage);
+        let is_recomputed_first = self.is_recomputed_first(storage);
         if storage.lineage.recipe.is_none()
             || !self.graph.rematerialization.may_drop(self.settings.ways.offloads_all())
             || self.graph.is_wanted(storage)
-            || (storage.uses.claims > 0 && !is_first && !self.nests())
+            || (storage.uses.claims > 0 && !is_recomputed_first && !self.may_drop_claimed())
         {
             return None;
         }
@@ -51,17 +54,18 @@ impl Pool {
             return self.replay_ns(storage.lineage.recipe?);
         }
         // Follow the whole chain of recipes, because it grows when storages on the way are dropped.
-        let order = self.graph.rematerialization_order(id, !is_first)?;
+        let order = self.graph.rematerialization_order(id, !is_recomputed_first)?;
         order.iter().map(|&recipe| self.replay_ns(recipe)).sum()
     }
 
     /// Whether storages that evicted ones claim may be dropped too.
-    fn nests(&self) -> bool {
+    fn may_drop_claimed(&self) -> bool {
         self.follower.is_following()
             || self.follower.rule().knows() != CostModel::Recency
             || !self.settings.ways.offloads_all()
     }
 
+    /// The predicted time of running a recipe once, or `None` if it exceeds the budget.
     fn replay_ns(&self, id: RecipeId) -> Option<u64> {
         let recipe = self.graph.recipe(id);
         let fits = self.graph.working_set_bytes(&recipe.inputs, &recipe.instruction, false)

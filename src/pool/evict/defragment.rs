@@ -50,16 +50,16 @@ impl Pool {
         // copies.
         let lane = if self.offload_wait_ns() == 0 { Lane::Offload } else { Lane::Compute };
         let peak_bytes = self.memory.device.peak_bytes();
-        let mut joined = Ok(false);
+        let mut defragmented = Ok(false);
         for (_, offset) in ranges.into_iter().take(MAX_RANGES) {
-            joined = self.clear_of(lane, &[(offset, bytes)], residents_in(&pieces, offset, bytes));
-            if !matches!(joined, Ok(false)) {
+            defragmented = self.clear_ranges(lane, &[(offset, bytes)], residents_in(&pieces, offset, bytes));
+            if !matches!(defragmented, Ok(false)) {
                 break;
             }
         }
         // The moves hold both the old and the new blocks for a while. The peak does not count that.
         self.memory.device.reset_peak_to(peak_bytes);
-        joined
+        defragmented
     }
 
     /// The free pieces and the residents' pieces, by address. Other blocks in use are left out, because they cannot be
@@ -130,18 +130,18 @@ mod tests {
     }
 
     #[test]
-    fn the_fewest_bytes_are_moved_and_what_cannot_be_is_left() {
+    fn the_range_with_the_fewest_bytes_in_use_is_found() {
         let least = |memory: &str, bytes| ranges(&pieces(memory), bytes).into_iter().min();
         assert_eq!(least("aaa..bbbb...c.", 4), Some((1, 9)));
         assert_eq!(least("aaa..bbbb...c", 4), Some((1, 9)));
         assert_eq!(least("aa..b...", 5), Some((1, 2)), "free at both ends");
-        assert_eq!(least("aaaa..b..", 6), Some((4, 0)), "what is in part in the way is moved too");
+        assert_eq!(least("aaaa..b..", 6), Some((4, 0)), "a resident that overlaps in part counts as a whole");
         assert_eq!(least("aa..   ..bbb", 4), Some((2, 0)));
         assert_eq!(least("a.. ..a", 4), None);
     }
 
     #[test]
-    fn what_lies_in_a_range_is_named_once() {
+    fn residents_of_a_range_are_listed_once() {
         let named = |offset, bytes| {
             let residents = residents_in(&pieces("aaa..bb.a"), offset, bytes).into_iter();
             residents.map(|StorageId(name)| name as u8 as char).collect::<String>()

@@ -6,6 +6,7 @@ use crate::schedule::Eviction;
 use crate::trace::How;
 
 impl Pool {
+    /// Drops a resident storage that has a recipe.
     pub(in crate::pool) fn drop_bytes(&mut self, id: StorageId) {
         let cost_ns = self.rematerialize_ns(id, &self.graph.storages[id]).unwrap_or(0);
         self.forget_bytes(id, How::Drop, Eviction::Drop, cost_ns);

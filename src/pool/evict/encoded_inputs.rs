@@ -9,7 +9,7 @@ use crate::pool::Pool;
 use crate::pool::input::Input;
 
 /// An instruction and its inputs.
-pub(in crate::pool) type OnEncoded = (Arc<Instruction>, Inputs<Input>);
+pub(in crate::pool) type EncodedInput = (Arc<Instruction>, Inputs<Input>);
 
 /// The view of an encoded form: a row of words.
 fn words(encoding: Encoding, count: usize) -> View {
@@ -17,13 +17,14 @@ fn words(encoding: Encoding, count: usize) -> View {
 }
 
 impl Pool {
-    /// If an input exists only in its encoded form, and an op can compute the same result from that form, returns the
-    /// op's instruction and inputs. The form counts as in use until [`release_forms`](Pool::release_forms) is called.
+    /// Replaces an op by one that computes the same from the encoded form of an input, if the input is stored in no
+    /// other form and there is such an op. The form counts as in use until [`release_forms`](Pool::release_forms) is
+    /// called.
     pub(in crate::pool) fn substitute_encoded(
         &mut self,
         requested: &Arc<Instruction>,
         inputs: &[Input],
-    ) -> Result<Option<OnEncoded>, Error> {
+    ) -> Result<Option<EncodedInput>, Error> {
         let found = inputs.iter().enumerate().find_map(|(at, input)| {
             let storage = &self.graph.storages[input.id];
             if storage.stored() {

@@ -42,8 +42,8 @@ impl Pool {
     /// Evicts a resident storage by encoding it. Returns `false` if that is impossible, saves nothing, or if there is
     /// no room for the encoded form right now. No other storage leaves for it.
     pub(in crate::pool) fn encode(&mut self, id: StorageId, encoding: Encoding) -> Result<bool, Error> {
-        let made = self.make_form(id, encoding)?;
-        Ok(made.map(|made| self.finish_encoding(made)).is_some())
+        let encoded = self.make_form(id, encoding)?;
+        Ok(encoded.map(|encoded| self.finish_encoding(encoded)).is_some())
     }
 
     /// Encodes an input before the op that the plan encodes after it, if the first output can then take the input's
@@ -65,7 +65,7 @@ impl Pool {
                 && lies_alike(inputs, place, instruction)
             {
                 self.follower.begin_interval(&mut self.graph, id, interval);
-                return Ok(self.make_form(id, encoding)?.map(|made| (place, made)));
+                return Ok(self.make_form(id, encoding)?.map(|encoded| (place, encoded)));
             }
         }
         Ok(None)
@@ -103,8 +103,8 @@ impl Pool {
     }
 
     /// Frees the bytes of a storage whose encoded form exists.
-    pub(in crate::pool) fn finish_encoding(&mut self, made: Encoded) {
-        let Encoded { id, encoding, form, encode } = made;
+    pub(in crate::pool) fn finish_encoding(&mut self, encoded: Encoded) {
+        let Encoded { id, encoding, form, encode } = encoded;
         // A host copy can exist by now, if making room for the op offloaded the storage.
         self.graph.free_host(id, &mut self.memory);
         let (before_bytes, after_bytes) =
@@ -120,6 +120,7 @@ impl Pool {
         self.observer.counters.encoded_into_bytes += after_bytes as u64;
     }
 
+    /// The instruction of an op that encodes or decodes, with the view of its overflow, if it has one.
     fn instruction(
         &mut self,
         op: Op,

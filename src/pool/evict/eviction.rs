@@ -25,13 +25,13 @@ impl Pool {
     pub(in crate::pool) fn evict_as_scheduled(
         &mut self,
         id: StorageId,
-        how: Eviction,
+        method: Eviction,
     ) -> Result<bool, Error> {
         let storage = &self.graph.storages[id];
-        if how == Eviction::Offload || storage.copies.host.is_some() {
+        if method == Eviction::Offload || storage.copies.host.is_some() {
             return self.offload(id, false);
         }
-        if let Eviction::Encode(encoding) = how {
+        if let Eviction::Encode(encoding) = method {
             return self.encode(id, encoding);
         }
         let allowed = self.settings.ways.recompute && self.rematerialize_ns(id, storage).is_some();

@@ -15,9 +15,9 @@ impl Pool {
         &mut self,
         id: StorageId,
         bytes: usize,
-        spot: &BlockPlacement,
+        placement: &BlockPlacement,
     ) -> Result<bool, Error> {
-        let placed = self.memory.allocate_at(spot, bytes);
+        let placed = self.memory.allocate_at(placement, bytes);
         match placed? {
             Some((block, busy)) => self.copy_within(Lane::Offload, id, block, busy).map(|()| true),
             None => Ok(false),
@@ -25,32 +25,36 @@ impl Pool {
     }
 
     /// Moves all storages that overlap a placement away from it. Returns `false` if there is no other room.
-    pub(in crate::pool) fn clear(&mut self, spot: &BlockPlacement, bytes: usize) -> Result<bool, Error> {
-        let ranges = self.memory.device.ranges(spot, bytes);
-        let there = self.graph.storages.in_any_order(Residents::default()).collect();
-        self.clear_of(Lane::Offload, &ranges, there)
+    pub(in crate::pool) fn clear_placement(
+        &mut self,
+        placement: &BlockPlacement,
+        bytes: usize,
+    ) -> Result<bool, Error> {
+        let ranges = self.memory.device.ranges(placement, bytes);
+        let residents = self.graph.storages.in_any_order(Residents::default()).collect();
+        self.clear_ranges(Lane::Offload, &ranges, residents)
     }
 
-    /// Moves storages away from ranges of memory, the least recently used first. Other storages than those in `there`
+    /// Moves storages away from ranges of memory, the least recently used first. Other storages than those in `residents`
     /// must not lie in the ranges. Returns `false` if there is no other room.
-    pub(in crate::pool) fn clear_of(
+    pub(in crate::pool) fn clear_ranges(
         &mut self,
         lane: Lane,
         ranges: &[(usize, usize)],
-        mut there: Vec<StorageId>,
+        mut residents: Vec<StorageId>,
     ) -> Result<bool, Error> {
         let storages = &self.graph.storages;
-        there.retain(|&id| {
+        residents.retain(|&id| {
             let overlaps =
                 |block| ranges.iter().any(|&(at, bytes)| self.memory.device.overlaps(block, at, bytes));
             storages[id].copies.device.is_some_and(|copy| overlaps(copy.block))
         });
-        there.sort_unstable_by_key(|&id| storages[id].recency());
+        residents.sort_unstable_by_key(|&id| storages[id].recency());
         // Free memory within the ranges is held meanwhile, so that no storage moves there.
         let mut held = Vec::new();
         let mut moved = Ok(true);
-        for id in there {
-            moved = self.hold(ranges, &mut held).and_then(|()| self.move_away(lane, id));
+        for id in residents {
+            moved = self.hold_free(ranges, &mut held).and_then(|()| self.move_away(lane, id));
             if !matches!(moved, Ok(true)) {
                 break;
             }
@@ -60,7 +64,11 @@ impl Pool {
     }
 
     /// Allocates all free memory within the ranges.
-    fn hold(&mut self, ranges: &[(usize, usize)], held: &mut Vec<(Block, Pending)>) -> Result<(), Error> {
+    fn hold_free(
+        &mut self,
+        ranges: &[(usize, usize)],
+        held: &mut Vec<(Block, Pending)>,
+    ) -> Result<(), Error> {
         for &(offset, bytes) in ranges {
             for (begin, size) in self.memory.device.free_within(offset, bytes) {
                 let placed = self.memory.allocate_at(&BlockPlacement::At(begin), size);

@@ -79,8 +79,8 @@ impl Pool {
 
     /// Evicts one storage whose eviction by the plan is due. Returns `false` if there is none.
     fn evict_scheduled(&mut self) -> Result<bool, Error> {
-        while let Some((id, how)) = self.follower.scheduled_victim(&self.graph) {
-            if self.evict_as_scheduled(id, how)? {
+        while let Some((id, method)) = self.follower.scheduled_victim(&self.graph) {
+            if self.evict_as_scheduled(id, method)? {
                 return Ok(true);
             }
         }
@@ -115,7 +115,7 @@ impl Pool {
         let used_bytes = self.memory.device.used_bytes();
         self.settings.log(
             log::Level::Debug,
-            format_args!("{op}: emptying the arena of {used_bytes} bytes to join its gaps"),
+            format_args!("{op}: emptying the arena of {used_bytes} bytes to defragment it"),
         );
         let residents: Vec<StorageId> = self.graph.storages.residents().collect();
         for id in residents {

@@ -10,7 +10,9 @@ use crate::pool::remat::storage::Storage;
 /// The storages of a stream that the program holds and that are not in device memory, with their sizes, by the op that
 /// will use them next. A storage whose next use is unknown is not listed.
 #[derive(Debug, Default)]
-pub struct AbsentStorages(pub BTreeMap<(u64, StorageId), usize>);
+pub struct AbsentStorages {
+    pub by_next_use: BTreeMap<(u64, StorageId), usize>,
+}
 
 impl AbsentStorages {
     /// Notes that a storage has lost its device memory.
@@ -18,14 +20,14 @@ impl AbsentStorages {
         if let NextUse::At(op) = storage.access.next_use
             && storage.uses.held
         {
-            self.0.insert((op, id), aligned(storage.size_bytes));
+            self.by_next_use.insert((op, id), aligned(storage.size_bytes));
         }
     }
 
     /// Notes that a storage has device memory again, or that its last handle is gone.
     pub fn remove(&mut self, id: StorageId, storage: &Storage) {
         if let NextUse::At(op) = storage.access.next_use {
-            self.0.remove(&(op, id));
+            self.by_next_use.remove(&(op, id));
         }
     }
 }

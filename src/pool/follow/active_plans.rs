@@ -260,7 +260,7 @@ impl ActivePlans {
     }
 
     /// Whether the planner was last given an iteration of `period` ops and no schedule has come of it.
-    pub fn found_no_plan(&self, period: usize) -> bool {
+    pub fn has_no_plan_for(&self, period: usize) -> bool {
         self.without_plan == Some(period)
     }
 }
@@ -286,10 +286,10 @@ mod tests {
     fn run(plans: &mut ActivePlans, recent: &mut RecentOps, plan: u64, iterations: u64) -> usize {
         let mut is_followed = |at: u64| {
             let signature = 100 * plan + at % 20;
-            let place = plans.advance(StreamId::default(), signature);
+            let position = plans.advance(StreamId::default(), signature);
             recent.push(signature);
             plans.find(StreamId::default(), recent);
-            place == Position::At(at as u32 % 20)
+            position == Position::At(at as u32 % 20)
         };
         (0..20 * iterations).filter(|&at| is_followed(at)).count()
     }
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(plans.begin(20), PlanId(1));
         insert(&mut plans, 1);
         plans.forget_own();
-        assert!(plans.kept.is_empty() && !plans.found_no_plan(20));
+        assert!(plans.kept.is_empty() && !plans.has_no_plan_for(20));
         insert(&mut plans, 1);
         assert!(plans.kept.is_empty(), "it was planned for a program that is over");
         let next = plans.begin(20);

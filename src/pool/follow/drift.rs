@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quarter_is_too_much() {
+    fn a_deviation_of_a_quarter_is_too_much() {
         assert_eq!(iterations(&mut Drift::default(), [100, 100], 1.0), None);
         assert_eq!(iterations(&mut Drift::default(), [120, 130], 1.2), None);
         assert_eq!(iterations(&mut Drift::default(), [100, 100], 1.3), Some(8));

@@ -37,7 +37,7 @@ impl Follower {
             prefetch_distance: AdaptiveDistance::default(),
             requests: Requests {
                 plans_iterations,
-                awaits_log: plans_iterations,
+                wants_log: plans_iterations,
                 uses_measured_times,
                 ..Requests::default()
             },

@@ -15,8 +15,8 @@ impl Pool {
     /// Adds a plan, which the pool follows when it recognizes the ops of the stream. With `before_first`, the next op
     /// is the plan's first.
     pub fn follow(&mut self, plan: PlanId, schedule: Arc<Schedule>, stream: StreamId, before_first: bool) {
-        let is_wanted = self.follower.active_plans.insert(plan, schedule, stream, before_first);
-        self.observer.counters.plans += u64::from(is_wanted);
+        let is_accepted = self.follower.active_plans.insert(plan, schedule, stream, before_first);
+        self.observer.counters.plans += u64::from(is_accepted);
     }
 
     /// Puts a storage that no op has touched yet into an interval of the plan. Its next use is `next_ops` ops from now.
@@ -38,7 +38,7 @@ impl Pool {
     /// Moves the plan's cursor to an op. Its evictions become due, and its fetches are made. An op of another thread
     /// changes nothing.
     pub(in crate::pool) fn advance(&mut self, op: &Instruction) -> Result<(), Error> {
-        let roomy = self.memory.is_roomy();
+        let is_roomy = self.memory.is_roomy();
         let stream = self.follower.streams.current();
         let position = self.follower.active_plans.advance(stream, op.signature);
         if self.follower.active_plans.followed_whole_iteration() {
@@ -54,13 +54,13 @@ impl Pool {
             self.memory.device.begin_op(None, 0);
             return Ok(());
         };
-        if roomy && !plan.is_followed {
+        if is_roomy && !plan.is_followed {
             plan.since_op = self.observer.clock;
         }
-        plan.is_followed = roomy;
+        plan.is_followed = is_roomy;
         let schedule = plan.schedule.clone();
-        self.memory.device.begin_op(schedule.layout.as_ref().filter(|_| roomy), at);
-        if !roomy {
+        self.memory.device.begin_op(schedule.layout.as_ref().filter(|_| is_roomy), at);
+        if !is_roomy {
             plan.due.clear();
             return Ok(());
         }
@@ -118,25 +118,31 @@ impl Pool {
         }
         of_op(&schedule.releases, at, |&(op, ..)| op)
             .iter()
-            .try_for_each(|&(_, interval, how)| self.release_scheduled(interval, how))
+            .try_for_each(|&(_, interval, method)| self.release_scheduled(interval, method))
     }
 
     /// Evicts a storage because the plan says so, even if no memory is needed. If it cannot leave now, it stays.
-    fn release_scheduled(&mut self, interval: IntervalId, how: Eviction) -> Result<(), Error> {
-        let Some(id) =
-            self.follower.plans.active().and_then(|plan| plan.storage_in(interval, &self.graph.storages))
+    fn release_scheduled(&mut self, interval: IntervalId, method: Eviction) -> Result<(), Error> {
+        let Some(id) = self
+            .follower
+            .active_plans
+            .followed()
+            .and_then(|plan| plan.storage_in(interval, &self.graph.storages))
         else {
             return Ok(());
         };
         let storage = &self.graph.storages[id];
         // Encoding works even where neither offloading nor dropping is allowed.
-        let may_leave = matches!(how, Eviction::Encode(_)) || self.follower.can_leave(&self.graph, storage);
+        let may_leave =
+            matches!(method, Eviction::Encode(_)) || self.follower.can_leave(&self.graph, storage);
         if storage.copies.device.is_some() && storage.uses.held && may_leave {
-            self.evict_as_scheduled(id, how)?;
+            self.evict_as_scheduled(id, method)?;
         }
         Ok(())
     }
 
+    /// Copies a storage to the host at the beginning of its interval if the plan offloads it, so that its later eviction is
+    /// clean.
     fn offload_early(&mut self, schedule: &Schedule, id: StorageId) -> Result<(), Error> {
         if !self.graph.storages.contains(id) || !self.follower.is_following() {
             return Ok(());

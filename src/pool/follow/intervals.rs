@@ -52,6 +52,7 @@ impl Follower {
         !storage.access.prefetched && plan.is_some_and(|plan| self.is_offloaded(storage, &plan.schedule))
     }
 
+    /// Whether the schedule offloads a storage in its current interval.
     fn is_offloaded(&self, storage: &Storage, schedule: &Schedule) -> bool {
         let interval = self.active_plans.current().and_then(|plan| plan.interval(storage));
         interval
@@ -83,10 +84,10 @@ impl Follower {
             plan.is_in(id, interval, storages) && storages[id].copies.device.is_some()
         };
         due.retain(|&(id, interval, _)| is_resident(plan, id, interval));
-        for &(_, interval, how) in of_op(&schedule.evictions, at, |&(op, ..)| op) {
+        for &(_, interval, method) in of_op(&schedule.evictions, at, |&(op, ..)| op) {
             let id = plan.storages[interval.0 as usize];
             let id = id.filter(|&id| is_resident(plan, id, interval));
-            due.extend(id.map(|id| (id, interval, how)));
+            due.extend(id.map(|id| (id, interval, method)));
         }
         let stale = due.len().saturating_sub(MAX_DUE);
         due.drain(..stale);
@@ -103,8 +104,8 @@ impl Follower {
                 && self.can_leave(graph, &storages[id])
         };
         let index = plan.due.iter().position(can_leave)?;
-        let (id, _, how) = self.active_plans.current_mut()?.due.remove(index)?;
-        Some((id, how))
+        let (id, _, method) = self.active_plans.current_mut()?.due.remove(index)?;
+        Some((id, method))
     }
 
     /// The inputs that leave encoded after the coming op, by their places, among its first `operands` operands. Each
@@ -115,7 +116,7 @@ impl Follower {
             return Vec::new();
         };
         let releases = of_op(&schedule.releases, at, |&(op, ..)| op).iter();
-        let encoded = releases.filter_map(|&(_, interval, how)| match how {
+        let encoded = releases.filter_map(|&(_, interval, method)| match method {
             Eviction::Encode(encoding) => {
                 let place = (0..operands).find(|&place| schedule.interval(at, place) == Some(interval));
                 place.map(|place| (place, interval, encoding))
@@ -152,30 +153,34 @@ impl Follower {
     }
 
     /// Notes an eviction in the outcome of the current plan. The first eviction starts the request log.
-    pub fn note_decision(&mut self, graph: &Graph, memory: &mut Memory, id: StorageId, how: Eviction) {
-        self.start_awaited_log(graph, memory);
-        if let Some((done, at, interval)) = self.noted(graph, id) {
-            done.evicted.push((at, interval, how));
+    pub fn note_decision(&mut self, graph: &Graph, memory: &mut Memory, id: StorageId, method: Eviction) {
+        self.start_log_if_wanted(graph, memory);
+        if let Some((outcome, at, interval)) = self.outcome_entry(graph, id) {
+            outcome.evicted.push((at, interval, method));
         }
     }
 
     /// Notes a copy in the outcome of the current plan.
     pub fn note_copy(&mut self, graph: &Graph, id: StorageId, mark: Mark) {
-        if let Some((done, _, interval)) = self.noted(graph, id) {
-            done.copied.push((mark, interval));
+        if let Some((outcome, _, interval)) = self.outcome_entry(graph, id) {
+            outcome.copied.push((mark, interval));
         }
     }
 
     /// Notes the predicted time of a storage's rematerialization in the outcome of the current plan.
     pub fn rematerialized_in(&mut self, graph: &Graph, id: StorageId, ns: u64) {
-        if let Some((done, _, interval)) = self.noted(graph, id) {
-            done.rematerialized.push((interval, ns));
+        if let Some((outcome, _, interval)) = self.outcome_entry(graph, id) {
+            outcome.rematerialized.push((interval, ns));
         }
     }
 
     /// The outcome of the current plan, if it is recorded, with the op of the schedule and the interval that the
     /// storage is in.
-    pub fn noted(&mut self, graph: &Graph, id: StorageId) -> Option<(&mut ScheduleOutcome, u32, IntervalId)> {
+    pub fn outcome_entry(
+        &mut self,
+        graph: &Graph,
+        id: StorageId,
+    ) -> Option<(&mut ScheduleOutcome, u32, IntervalId)> {
         let plan = self.active_plans.current_mut()?;
         let (at, interval) = (plan.cursor.at()?, plan.interval(&graph.storages[id])?);
         Some((plan.outcome.as_mut()?, at, interval))

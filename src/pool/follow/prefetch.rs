@@ -20,14 +20,14 @@ impl Pool {
         let mut after = (0, None);
         for _ in 0..MAX_SCANNED {
             let next = match after.1 {
-                None => self.follower.streams[stream].absent.0.iter().next(),
-                Some(id) => self.follower.streams[stream].absent.0.range((after.0, id)..).nth(1),
+                None => self.follower.streams[stream].absent.by_next_use.iter().next(),
+                Some(id) => self.follower.streams[stream].absent.by_next_use.range((after.0, id)..).nth(1),
             };
             let Some((&(at, id), &bytes)) = next else { break };
             after = (at, Some(id));
             if at <= self.follower.streams[stream].ops {
                 // The prediction was wrong: the storage was not touched at this op.
-                self.follower.streams[stream].absent.0.remove(&(at, id));
+                self.follower.streams[stream].absent.by_next_use.remove(&(at, id));
                 after = (0, None);
                 continue;
             }
@@ -56,9 +56,9 @@ impl Pool {
         let free_bytes = self.memory.device.free_bytes();
         let unplanned =
             PrefetchDistance { parts: self.follower.prefetch_distance.parts, hurries_small: true };
-        let reach = self.follower.active_plans.followed().map_or(unplanned, |plan| plan.schedule.reach);
+        let distance = self.follower.active_plans.followed().map_or(unplanned, |plan| plan.schedule.reach);
         let copy_ns = |bytes| self.submitter.engine.props().copy_ns(bytes);
-        let soon_ns = reach.ahead_ns(bytes, self.memory.device.limit_bytes(), copy_ns);
+        let soon_ns = distance.ahead_ns(bytes, self.memory.device.limit_bytes(), copy_ns);
         let op = at - stream.ops + stream.tracker.now();
         free_bytes >= bytes + reserved_bytes
             && stream.tracker.time_until_ns(op).is_some_and(|until_ns| until_ns <= soon_ns)

@@ -42,28 +42,30 @@ impl Pool {
             }
             if let Some(copy) = self.graph.storages[id].copies.device {
                 end = end.saturating_sub(copy.block.bytes);
-                let spot = BlockPlacement::At(end);
-                if !self.memory.device.is_at(copy.block, &spot) && self.clear(&spot, copy.block.bytes)? {
-                    self.relocate(id, copy.block.bytes, &spot)?;
+                let placement = BlockPlacement::At(end);
+                if !self.memory.device.is_at(copy.block, &placement)
+                    && self.clear_placement(&placement, copy.block.bytes)?
+                {
+                    self.relocate(id, copy.block.bytes, &placement)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Moves residents to their placements and returns how many were moved. With `clear`, it first moves away what lies
+    /// Moves residents to their placements and returns how many were moved. With `may_clear`, it first moves away what lies
     /// there.
-    fn relocate_all(&mut self, layout: &Layout, clear: bool) -> Result<usize, Error> {
+    fn relocate_all(&mut self, layout: &Layout, may_clear: bool) -> Result<usize, Error> {
         let mut count = 0;
-        for (interval, spot) in &layout.residents {
+        for (interval, placement) in &layout.residents {
             let plan = self.follower.active_plans.current();
             let id = plan.and_then(|plan| plan.storage_in(*interval, &self.graph.storages));
             if let Some(id) = id
                 && let Some(copy) = self.graph.storages[id].copies.device
-                && !self.memory.device.is_at(copy.block, spot)
-                && (!clear || self.clear(spot, copy.block.bytes)?)
+                && !self.memory.device.is_at(copy.block, placement)
+                && (!may_clear || self.clear_placement(placement, copy.block.bytes)?)
             {
-                count += usize::from(self.relocate(id, copy.block.bytes, spot)?);
+                count += usize::from(self.relocate(id, copy.block.bytes, placement)?);
             }
         }
         Ok(count)

@@ -34,61 +34,63 @@ impl Follower {
     /// should not pay for a log.
     pub fn await_eviction(&mut self, memory: &mut Memory) {
         self.replace_log(memory, None);
-        self.requests.awaits_log = self.plans_iterations();
+        self.requests.wants_log = self.plans_iterations();
     }
 
     /// Calls [`await_eviction`](Follower::await_eviction), unless a log is wanted already or the planner is at work.
     pub fn resume_logging(&mut self, memory: &mut Memory) {
-        if !self.requests.awaits_log && !self.is_planning() {
+        if !self.requests.wants_log && !self.is_planning() {
             self.await_eviction(memory);
         }
     }
 
     /// Ends the log, because the program follows a plan. A log for a new schedule of that plan goes on.
     pub fn stop_logging(&mut self, memory: &mut Memory) {
-        if self.requests.awaits_log && self.requests.log.as_ref().is_none_or(|log| !log.renews) {
+        if self.requests.wants_log && self.requests.log.as_ref().is_none_or(|log| !log.renews) {
             self.replace_log(memory, None);
-            self.requests.awaits_log = false;
+            self.requests.wants_log = false;
         }
     }
 
     /// Starts a log for a new schedule of a plan.
     pub fn log_for_renewal(&mut self, graph: &Graph, memory: &mut Memory, plan: PlanId) {
-        if !self.requests.awaits_log && !self.is_planning() {
+        if !self.requests.wants_log && !self.is_planning() {
             let log = RequestLog { plan, renews: true, ..self.new_log(graph, self.streams.current()) };
             self.replace_log(memory, Some(log));
-            self.requests.awaits_log = true;
+            self.requests.wants_log = true;
         }
     }
 
     /// Starts a log if one is wanted.
-    pub fn start_awaited_log(&mut self, graph: &Graph, memory: &mut Memory) {
-        if self.requests.awaits_log {
+    pub fn start_log_if_wanted(&mut self, graph: &Graph, memory: &mut Memory) {
+        if self.requests.wants_log {
             self.start_log(graph, memory);
         }
     }
 
+    /// Starts a log of the thread that computes the most, unless its log is under way already.
     pub fn start_log(&mut self, graph: &Graph, memory: &mut Memory) {
         let leader = self.streams.leader();
         let computed_ns = |stream| self.streams[stream].computed_ns;
         let leads = |log: &RequestLog| computed_ns(leader) > LEAD * computed_ns(log.stream);
         // The iteration is not logged again if the planner found no plan for it.
         let period = self.streams[leader].tracker.period();
-        let found_no_plan = period.is_some_and(|period| self.active_plans.found_no_plan(period as usize));
-        if self.requests.log.as_deref().is_none_or(leads) && !found_no_plan {
+        let has_no_plan = period.is_some_and(|period| self.active_plans.has_no_plan_for(period as usize));
+        if self.requests.log.as_deref().is_none_or(leads) && !has_no_plan {
             self.replace_log(memory, Some(self.new_log(graph, leader)));
         }
     }
 
+    /// An empty log of a stream, with the storages that the stream holds now.
     fn new_log(&self, graph: &Graph, stream: StreamId) -> RequestLog {
         let tracker = &self.streams[stream].tracker;
         let held = graph.storages.iter().map(|(_, storage)| storage);
         let held = held.filter(|storage| storage.uses.held && storage.access.stream == stream);
-        let begun = |storage: &Storage| InitialStorage {
+        let initial = |storage: &Storage| InitialStorage {
             size_bytes: storage.size_bytes,
             touched: tracker.ago(storage.access.touch),
         };
-        let begun = held.map(|storage| (storage.number, begun(storage))).collect();
+        let begun = held.map(|storage| (storage.number, initial(storage))).collect();
         RequestLog { stream, first: graph.storages.made(), begun, ..RequestLog::default() }
     }
 
@@ -98,6 +100,7 @@ impl Follower {
         self.free_tallies(memory);
     }
 
+    /// Takes the log for planning once it contains two iterations, with the number of ops at its end that are an iteration.
     pub fn take_iteration(&mut self, graph: &Graph, memory: &mut Memory) -> Option<(RequestLog, usize)> {
         let log = self.requests.log.as_ref().filter(|log| log.stream == self.streams.current())?;
         if log.ops() > MAX_OPS {
@@ -107,13 +110,13 @@ impl Follower {
         }
         let tracker = &self.streams[log.stream].tracker;
         let period = tracker.period()? as usize;
-        // A log of two iterations lets the planner choose where the iteration begins. Layers within an iteration repeat
-        // too, but each leaves a different number of bytes behind.
-        let found_no_plan = self.active_plans.found_no_plan(period);
-        if log.ops() < 2 * period || !tracker.holds_as_much() || found_no_plan {
+        // A log of two iterations lets the planner choose where the iteration begins. Repeated layers are no iterations:
+        // each of them changes how many bytes are held.
+        let has_no_plan = self.active_plans.has_no_plan_for(period);
+        if log.ops() < 2 * period || !tracker.holds_as_much() || has_no_plan {
             return None;
         }
-        (self.requests.awaits_log, self.requests.no_period_found) = (false, false);
+        (self.requests.wants_log, self.requests.no_period_found) = (false, false);
         self.requests.planning_begun = Some(Instant::now());
         let renews = log.renews && self.active_plans.follows(log.plan);
         let mut log = self.requests.log.take()?;
@@ -130,6 +133,7 @@ impl Follower {
         Some((*log, period))
     }
 
+    /// Logs an op. Of another thread's ops, only the consumed inputs matter: their last handles are gone.
     pub fn log_op(
         &mut self,
         graph: &Graph,
@@ -159,6 +163,7 @@ impl Follower {
         log.ops += 1;
     }
 
+    /// Logs a new storage with data from the program.
     pub fn log_write(&mut self, graph: &Graph, id: StorageId) {
         if let Some(log) = log_of(&mut self.requests.log, &self.streams) {
             let storage = &graph.storages[id];
@@ -167,6 +172,7 @@ impl Follower {
         }
     }
 
+    /// Logs a read of a storage by the program.
     pub fn log_read(&mut self, graph: &Graph, id: StorageId) {
         if let Some(log) = log_of(&mut self.requests.log, &self.streams) {
             let storage = &graph.storages[id];
@@ -175,6 +181,7 @@ impl Follower {
         }
     }
 
+    /// Logs that a storage is a result of a scope within `scopes` others.
     pub fn log_keep(&mut self, graph: &Graph, id: StorageId, scopes: u32) {
         if let Some(log) = &mut self.requests.log
             && let Some(made_in) = log.scopes.get_mut(&graph.storages[id].number)
@@ -183,18 +190,21 @@ impl Follower {
         }
     }
 
+    /// Logs that the last handle of a storage is gone.
     pub fn log_free(&mut self, graph: &Graph, id: StorageId) {
         if let Some(log) = &mut self.requests.log {
             log.loses(graph.storages[id].number);
         }
     }
 
+    /// Logs that the program waits for all work.
     pub fn log_sync(&mut self) {
         if let Some(log) = log_of(&mut self.requests.log, &self.streams) {
             log.asked.push(Request::Sync);
         }
     }
 
+    /// Frees the tallies of the log.
     pub fn free_tallies(&mut self, memory: &mut Memory) {
         for (_, _, TierCopy { block, touched, .. }) in std::mem::take(&mut self.requests.tallies) {
             memory.host.free(block, touched);

@@ -61,8 +61,8 @@ impl Streams {
     /// The stream that computes the most, by predicted time.
     pub fn leader(&self) -> StreamId {
         // Of equals, the first counts.
-        let most = self.all.iter().enumerate().rev().max_by_key(|(_, stream)| stream.computed_ns);
-        most.map_or(self.current, |(number, _)| StreamId(number as u32))
+        let leader = self.all.iter().enumerate().rev().max_by_key(|(_, stream)| stream.computed_ns);
+        leader.map_or(self.current, |(number, _)| StreamId(number as u32))
     }
 }
 

@@ -75,7 +75,8 @@ impl Follower {
         self.streams[storage.access.stream].absent.remove(id, storage);
     }
 
-    pub fn note_unheld(&mut self, graph: &mut Graph, id: StorageId) {
+    /// Notes that the last handle of a storage is gone.
+    pub fn note_last_handle_gone(&mut self, graph: &mut Graph, id: StorageId) {
         let storage = &mut graph.storages[id];
         storage.uses.held = false;
         let stream = &mut self.streams[storage.access.stream];

@@ -20,10 +20,10 @@ use crate::pool::remat::storage::{Cause, Storage, Storages};
 use crate::pool::submit::Submitter;
 
 /// The number of ops after which the engine is asked which launches are done.
-const ASK_EVERY: usize = 256;
+const POLL_EVERY: usize = 256;
 
 /// The maximum number of failures that are kept for the next `sync` to report.
-const MAX_UNTOLD: usize = 64;
+const MAX_UNREPORTED: usize = 64;
 
 /// An op of the program.
 #[derive(Debug)]
@@ -42,22 +42,22 @@ pub struct Failures {
     /// All ops since the oldest launch that can fail and whose result is unknown.
     submitted: VecDeque<Submitted>,
     /// The number of ops since the engine was last asked.
-    unasked: usize,
+    unpolled_ops: usize,
     /// The failures that neither a read nor a `sync` has reported.
-    untold: Vec<Cause>,
+    unreported: Vec<Cause>,
     /// A failure that may have spoiled any storage. From then on all reads report it.
-    of_all: Option<Cause>,
+    of_all_storages: Option<Cause>,
 }
 
 impl Failures {
     /// Marks all storages that descend from a failed launch. Returns `false` if the launch is not among the remembered
     /// ones. If it met an index out of range, it was a rematerialization, which repeats a known failure. Any other
     /// failure may have spoiled anything.
-    fn descend(&mut self, storages: &mut Storages, Failure { mark, error }: Failure) -> bool {
+    fn mark_descendants(&mut self, storages: &mut Storages, Failure { mark, error }: Failure) -> bool {
         let cause = Arc::new(error);
         let Some(at) = self.submitted.iter().position(|op| op.mark == mark) else {
             if !matches!(*cause, EngineError::Index { .. }) {
-                self.of_all.get_or_insert(cause);
+                self.of_all_storages.get_or_insert(cause);
             }
             return false;
         };
@@ -76,15 +76,15 @@ impl Failures {
                 }
             }
         }
-        if self.untold.len() < MAX_UNTOLD {
-            self.untold.push(cause);
+        if self.unreported.len() < MAX_UNREPORTED {
+            self.unreported.push(cause);
         }
         true
     }
 
     /// Notes that a failure is reported.
-    fn told(&mut self, cause: &Cause) {
-        self.untold.retain(|untold| !Arc::ptr_eq(untold, cause));
+    fn note_reported(&mut self, cause: &Cause) {
+        self.unreported.retain(|unreported| !Arc::ptr_eq(unreported, cause));
     }
 
     /// Passes failures of an op's inputs on to its outputs, and remembers the op. Returns how many failed launches were
@@ -116,33 +116,34 @@ impl Failures {
             inputs: inputs.iter().map(|input| storages.number(input.id)).collect(),
             outputs: outputs.iter().map(|&id| (storages.number(id), id)).collect(),
         });
-        self.unasked += 1;
-        if self.unasked >= ASK_EVERY { self.ask(graph, submitter) } else { 0 }
+        self.unpolled_ops += 1;
+        if self.unpolled_ops >= POLL_EVERY { self.poll(graph, submitter) } else { 0 }
     }
 
     /// Asks the engine which of the completed launches have failed. Returns how many of these were new.
-    pub fn ask(&mut self, graph: &mut Graph, submitter: &Submitter) -> u64 {
+    pub fn poll(&mut self, graph: &mut Graph, submitter: &Submitter) -> u64 {
         let engine = &*submitter.engine;
         // This comes first, so that a launch that counts as done is among the failures if it failed.
-        let until = self.done(engine);
+        let until = self.last_done(engine);
         let failures = engine.failures().into_iter();
-        let new = failures.filter(|failure| self.descend(&mut graph.storages, failure.clone())).count();
+        let new =
+            failures.filter(|failure| self.mark_descendants(&mut graph.storages, failure.clone())).count();
         self.forget(until);
-        self.unasked = 0;
+        self.unpolled_ops = 0;
         new as u64
     }
 
     /// The failure that a read of a storage must report, if any.
-    pub fn of(&mut self, storage: &Storage) -> Option<Cause> {
-        let cause = self.of_all.as_ref().or(storage.failure.as_ref()).cloned()?;
-        self.told(&cause);
+    pub fn to_report(&mut self, storage: &Storage) -> Option<Cause> {
+        let cause = self.of_all_storages.as_ref().or(storage.failure.as_ref()).cloned()?;
+        self.note_reported(&cause);
         Some(cause)
     }
 
     /// The first failure that was not reported yet.
-    pub fn first_untold(&mut self) -> Option<Cause> {
-        let untold = std::mem::take(&mut self.untold).into_iter().next();
-        self.of_all.clone().or(untold)
+    pub fn first_unreported(&mut self) -> Option<Cause> {
+        let unreported = std::mem::take(&mut self.unreported).into_iter().next();
+        self.of_all_storages.clone().or(unreported)
     }
 
     /// Forgets the ops up to `until`, except from the first launch on whose result is unknown.
@@ -153,7 +154,7 @@ impl Failures {
     }
 
     /// The sequence number of the last completed launch that can fail, or zero.
-    fn done(&self, engine: &dyn Engine) -> u64 {
+    fn last_done(&self, engine: &dyn Engine) -> u64 {
         let can_fail = self.submitted.iter().filter(|op| op.instruction.op.checks_indices());
         can_fail
             .map(|op| op.mark)

@@ -125,8 +125,8 @@ impl Pool {
 
     /// Returns the first failure of completed work that was not reported yet as an error.
     pub fn failure(&mut self) -> Result<(), Error> {
-        self.observer.counters.failed_ops += self.observer.failures.ask(&mut self.graph, &self.submitter);
-        let cause = self.observer.failures.first_untold();
+        self.observer.counters.failed_ops += self.observer.failures.poll(&mut self.graph, &self.submitter);
+        let cause = self.observer.failures.first_unreported();
         cause.map_or(Ok(()), |cause| Err(self.memory.error((*cause).clone())))
     }
 

@@ -9,6 +9,7 @@ use crate::pool::submit::Submitter;
 use crate::trace::{Copied, Event, Evicted, How, Made, OpEvent, Recomputed};
 
 impl Observer {
+    /// Notes an op of the program.
     pub fn note_op(
         &self,
         graph: &Graph,
@@ -35,6 +36,7 @@ impl Observer {
         });
     }
 
+    /// Notes an op that the pool runs on its own, such as a rematerialization, and the storages that it restores.
     pub fn note_recompute(
         &self,
         graph: &Graph,
@@ -51,6 +53,7 @@ impl Observer {
         });
     }
 
+    /// Notes a copy between the tiers.
     pub fn note_copy(&self, graph: &Graph, submitter: &Submitter, lane: Lane, id: StorageId) {
         self.journal.note(|| {
             let Made { storage, bytes } = graph.storages.made_as(id);

@@ -42,11 +42,11 @@ impl Pool {
 
     /// Why the pool follows none of its plans. `None` if there are no plans.
     fn why_not_followed(&self) -> Option<State> {
-        let present = self.follower.active_plans.current()?;
+        let current = self.follower.active_plans.current()?;
         Some(if !self.memory.is_roomy() {
             let room_bytes = self.memory.host.limit_bytes() - self.memory.host.used_bytes();
             State::HostTierTooSmall { room_bytes, needed_bytes: self.memory.device.limit_bytes() }
-        } else if present.stream() != self.follower.streams.leader() {
+        } else if current.stream() != self.follower.streams.leader() {
             State::OtherThread
         } else {
             State::NotFollowed { plans: self.follower.active_plans.len() }
@@ -59,7 +59,7 @@ impl Pool {
         match (tracker.period(), tracker.likeness()) {
             (Some(period), _) => {
                 let iteration_ops = period as usize;
-                if self.follower.active_plans.found_no_plan(iteration_ops) {
+                if self.follower.active_plans.has_no_plan_for(iteration_ops) {
                     State::NoneBetter { iteration_ops }
                 } else if logged_ops < 2 * iteration_ops {
                     State::Repeats { iteration_ops, logged_ops }

@@ -18,7 +18,7 @@ pub struct Requests {
     /// Whether the pool plans iterations.
     pub plans_iterations: bool,
     /// Whether the next eviction starts a log, or a log is under way.
-    pub awaits_log: bool,
+    pub wants_log: bool,
     /// The tallies of the log.
     pub tallies: Vec<Tallied>,
     /// The planner holds a clone of this while it is at work.

@@ -48,6 +48,7 @@ impl Pool {
         Ok(())
     }
 
+    /// Counts one figure of a storage's values, if there is room for that.
     fn tally_one(&mut self, tally: Tally, id: StorageId, view: View) -> Result<(), Error> {
         let word = View::contiguous(Dtype::U32, Shape::new(&[1]));
         let inputs = [view, word].map(|view| Input { id, view, consumed: false });
