@@ -7,7 +7,7 @@ use bytesize::ByteSize;
 use crate::config::{BUDGET_SHARE, Config, MIN_BUDGET_BYTES, MIN_PAGES};
 use crate::engine::sim::Profile;
 use crate::error::Error;
-use crate::runtime::{configure, portrait, stats};
+use crate::runtime::{configure, peak_snapshot, stats};
 use crate::{OvercommitDevice, Policy, SimProfile, Stats};
 
 /// A size of memory that no program fills.
@@ -105,9 +105,9 @@ pub fn plan(profile: &Profile, config: Config, program: impl Fn(&OvercommitDevic
         stats(&device)
     };
     let free = run(config(BOUNDLESS_BYTES).policy(Policy::Auto))?;
-    let (peak_op, _) = portrait(&device)?;
+    let (peak_op, _) = peak_snapshot(&device)?;
     run(config(BOUNDLESS_BYTES).policy(Policy::Auto).snapshot_at(peak_op))?;
-    let (_, peak_snapshot) = portrait(&device)?;
+    let (_, peak_snapshot) = peak_snapshot(&device)?;
     // A budget that is mapped by page is rounded down to whole pages.
     let paged = |page_bytes: &usize| free.peak_allocated_bytes >= MIN_PAGES * page_bytes;
     let page_bytes = profile.props.page_bytes.filter(paged).unwrap_or(1);

@@ -95,8 +95,8 @@ pub fn run(
     engine.record();
     for _ in 0..iterations {
         begins_ns.push(end_ns(&engine));
-        begins.extend(running.pool.allocation_trace().map(|allocation_trace| allocation_trace.now()));
-        running.pool.done();
+        begins.extend(running.pool.allocation_trace().map(|trace| trace.now()));
+        running.pool.take_outcome();
         ran_before = engine.recorded();
         running.launches.clear();
         iteration.steps.iter().try_for_each(|step| running.step(step))?;
@@ -104,7 +104,7 @@ pub fn run(
     }
     let settled = ITERATIONS - 1;
     let step_ns = (end_ns(&engine) - begins_ns[settled]) / (iterations - settled) as u64;
-    let ScheduleOutcome { evicted: decisions, rematerialized, copied } = running.pool.done();
+    let ScheduleOutcome { evicted: decisions, rematerialized, copied } = running.pool.take_outcome();
     let ran = engine.recorded();
     let awaited = awaited(&ran, &copied);
     let residents = running.pool.residents_in_intervals();

@@ -31,7 +31,8 @@ impl Pool {
         if asked.others.is_empty() {
             return asked.clone();
         }
-        let choice = self.follower.plans.active().map(|following| following.algorithms()).unwrap_or_default();
+        let choice =
+            self.follower.active_plans.followed().map(|following| following.algorithms()).unwrap_or_default();
         let taken_bytes = match choice {
             AlgorithmChoice::FastestThatFits => {
                 self.memory.device.used_bytes() + self.graph.missing_bytes(ids, asked, in_place)

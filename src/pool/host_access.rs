@@ -9,7 +9,7 @@ use crate::pool::submit::{HostAccess, PendingWork};
 use crate::trace::Event;
 
 impl Pool {
-    /// Makes a storage's bytes readable in the host tier and pins them there, until [`end_read`](Pool::end_read).
+    /// Makes a storage's bytes readable in the host tier, and pins them there until [`end_read`](Pool::end_read).
     pub fn begin_read(&mut self, id: StorageId) -> Result<HostAccess, Error> {
         let begun = self.make_readable(id);
         self.counted(begun)
@@ -30,8 +30,8 @@ impl Pool {
         Ok(self.host_access(copy, copy.written, size_bytes))
     }
 
-    /// A new storage of `size_bytes` that the program writes, until [`end_write`](Pool::end_write). It
-    /// begins life in the host tier and is fetched when first used.
+    /// Makes a new storage of `size_bytes` bytes for the program to write until [`end_write`](Pool::end_write). The
+    /// storage begins in the host tier and is fetched for its first use.
     pub fn begin_write(&mut self, size_bytes: usize) -> Result<(StorageId, HostAccess), Error> {
         let begun = self.make_writable(size_bytes);
         self.counted(begun)
@@ -57,13 +57,13 @@ impl Pool {
         HostAccess::new(self.submitter.engine.clone(), self.memory.host.span(copy.block, size_bytes), pending)
     }
 
-    /// The program has read the bytes. An error is that of a launch that they descend from.
+    /// Ends a read. Returns an error if the bytes descend from a failed launch.
     pub fn end_read(&mut self, id: StorageId) -> Result<(), Error> {
         self.end_write(id);
         self.check(id)
     }
 
-    /// The program is done with the bytes.
+    /// Ends an access of the program to the bytes.
     pub fn end_write(&mut self, id: StorageId) {
         self.graph.storages[id].uses.host_pins -= 1;
         if !self.settings.ways.offload && self.graph.storages[id].copies.device.is_some() {
@@ -71,10 +71,10 @@ impl Pool {
         }
     }
 
-    /// Whether what was read is right, once the work that made it is done.
+    /// Returns an error if the storage descends from a failed launch. The work that made the storage must be done.
     pub(in crate::pool) fn check(&mut self, id: StorageId) -> Result<(), Error> {
-        self.observer.counters.failed_ops += self.observer.failures.ask(&mut self.graph, &self.submitter);
-        let cause = self.observer.failures.of(&self.graph.storages[id]);
+        self.observer.counters.failed_ops += self.observer.failures.poll(&mut self.graph, &self.submitter);
+        let cause = self.observer.failures.to_report(&self.graph.storages[id]);
         cause.map_or(Ok(()), |cause| Err(self.memory.error((*cause).clone())))
     }
 }

@@ -14,66 +14,66 @@ use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::TierCopy;
 use crate::pool::submit::PendingWork;
 
-/// The blocks of the outputs and of the workspace.
+/// The maximum number of blocks of an op: its outputs and its workspace.
 const MAX_BLOCKS: usize = MAX_OUTPUTS + 1;
+/// The blocks of an op's outputs, then the block of its workspace, if it has one.
 pub(super) type Blocks = SmallVec<[(Block, PendingWork); MAX_BLOCKS]>;
 
 impl Pool {
-    /// Launches an op on resident inputs and placed blocks, and returns the copies of the outputs. The block of an overwritten
-    /// input passes to the first output.
+    /// Launches an op on resident inputs and placed blocks, and returns the copies of the outputs. The first output
+    /// takes the block of the overwritten input.
     pub(super) fn submit(
         &mut self,
         ids: &[StorageId],
-        plan: &Arc<Instruction>,
+        instruction: &Arc<Instruction>,
         blocks: Blocks,
         overwritten: Option<usize>,
     ) -> Result<PerOutput<TierCopy>, Error> {
-        // An op that decodes a form also reads the form's overflow, which it is passed as its last input.
+        // An op that decodes a form also reads the form's overflow.
         let form = ids.first().copied().filter(|&id| self.graph.storages[id].copies.overflow.is_some());
         let overflow = form.and_then(|id| self.graph.storages[id].copies.overflow.as_deref().copied());
-        let (copies, done) = self.submit_on(ids, plan, blocks, overwritten, overflow)?;
+        let (copies, done) = self.submit_on(ids, instruction, blocks, overwritten, overflow)?;
         if let Some(overflow) = form.and_then(|id| self.graph.storages[id].copies.overflow.as_deref_mut()) {
             overflow.touched = overflow.touched.and(done);
         }
         Ok(copies)
     }
 
-    /// Launches an op whose last input is a block of the host tier, which is not among `ids`. Returns the copies of the outputs
-    /// and the mark of the launch as pending work.
+    /// Launches an op whose last input may lie in the host tier, as the overflow `overflow`. Also returns the work to
+    /// wait for.
     pub(super) fn submit_with_host_input(
         &mut self,
         ids: &[StorageId],
-        plan: &Arc<Instruction>,
+        instruction: &Arc<Instruction>,
         blocks: Blocks,
-        host_input: Option<TierCopy>,
+        overflow: Option<TierCopy>,
     ) -> Result<(PerOutput<TierCopy>, PendingWork), Error> {
-        self.submit_on(ids, plan, blocks, None, host_input)
+        self.submit_on(ids, instruction, blocks, None, overflow)
     }
 
-    /// Submits an op, frees its workspace, and adds the launch to the work that touches its inputs. If the launch fails, all
-    /// placed blocks are freed.
+    /// Launches an op, notes the work that it leaves pending on its operands, and frees its workspace.
     fn submit_on(
         &mut self,
         ids: &[StorageId],
-        plan: &Arc<Instruction>,
+        instruction: &Arc<Instruction>,
         mut blocks: Blocks,
         overwritten: Option<usize>,
-        host_input: Option<TierCopy>,
+        overflow: Option<TierCopy>,
     ) -> Result<(PerOutput<TierCopy>, PendingWork), Error> {
-        let scratch = (plan.scratch_bytes > 0).then(|| blocks.pop().expect("scratch is placed last"));
+        let scratch = (instruction.scratch_bytes > 0).then(|| blocks.pop().expect("scratch is placed last"));
         if let Some(index) = overwritten {
             let copy = self.graph.storages[ids[index]].copies.device.expect("inputs are resident");
             blocks.insert(0, (copy.block, copy.touched));
         }
         let resident = |&id: &StorageId| self.graph.storages[id].copies.device.expect("inputs are resident");
         let reads: Inputs<TierCopy> = ids.iter().map(resident).collect();
-        let mut launch = self.launch(ids, plan, &blocks, scratch);
-        if let (Some(host_input), Some(view)) = (host_input, plan.views.last()) {
-            launch.inputs.push(self.memory.host.span(host_input.block, view.size_bytes()));
+        let mut launch = self.launch(ids, instruction, &blocks, scratch);
+        if let (Some(overflow), Some(view)) = (overflow, instruction.views.last()) {
+            launch.inputs.push(self.memory.host.span(overflow.block, view.size_bytes()));
         }
         let written =
             blocks.iter().chain(&scratch).fold(PendingWork::default(), |all, (_, busy)| all.and(*busy));
-        let pending = reads.iter().chain(&host_input).fold(written, |all, copy| all.and(copy.written));
+        let pending = reads.iter().chain(&overflow).fold(written, |all, copy| all.and(copy.written));
         let launched = self.submitter.launch(&launch, pending);
         if self.settings.planted_fault == Some(PlantedFault::InPlaceShared) {
             self.overwrite_shared_input(&launch);
@@ -85,12 +85,12 @@ impl Pool {
             }
             self.memory.error(error)
         })?;
-        let launch_ns = u128::from(plan.launch_ns);
+        let launch_ns = u128::from(instruction.launch_ns);
         self.observer.usage.use_over_time.0 += self.memory.device.used_bytes() as u128 * launch_ns;
         self.observer.usage.use_over_time.1 += launch_ns;
-        self.observer.computed_ns += plan.launch_ns;
+        self.observer.computed_ns += instruction.launch_ns;
         let stream = self.follower.streams.current();
-        self.follower.streams[stream].computed_ns += plan.launch_ns;
+        self.follower.streams[stream].computed_ns += instruction.launch_ns;
         self.observer.counters.ops += 1;
         self.observer.counters.ops_after_read += u64::from(self.observer.counters.reads > 0);
         for (&id, copy) in ids.iter().zip(&reads) {
@@ -107,11 +107,11 @@ impl Pool {
         Ok((blocks.iter().map(|(block, _)| TierCopy::new(*block, done)).collect(), done))
     }
 
-    /// The launch of an instruction, with the addresses of its inputs, outputs and workspace.
+    /// The instruction with the memory of its operands.
     fn launch(
         &self,
         ids: &[StorageId],
-        plan: &Arc<Instruction>,
+        instruction: &Arc<Instruction>,
         blocks: &Blocks,
         scratch: Option<(Block, PendingWork)>,
     ) -> Launch {
@@ -124,16 +124,16 @@ impl Pool {
         let output = |(&(block, _), view): (&(Block, PendingWork), &View)| {
             self.memory.device.span(block, view.size_bytes())
         };
-        let workspace = scratch.map(|(block, _)| self.memory.device.span(block, plan.scratch_bytes));
+        let workspace = scratch.map(|(block, _)| self.memory.device.span(block, instruction.scratch_bytes));
         Launch {
-            instruction: plan.clone(),
+            instruction: instruction.clone(),
             inputs: ids.iter().map(input).collect(),
-            outputs: blocks.iter().zip(&plan.outputs).map(output).collect(),
+            outputs: blocks.iter().zip(&instruction.outputs).map(output).collect(),
             scratch: workspace.unwrap_or(Span::empty(Tier::Device)),
         }
     }
 
-    /// A planted fault: runs the op once more, over its first input.
+    /// The planted fault: runs the op once more, with its first input as its output.
     fn overwrite_shared_input(&mut self, launch: &Launch) {
         let mut launch = launch.clone();
         let (Some(&input), Some(output)) = (launch.inputs.first(), launch.outputs.first_mut()) else {

@@ -106,7 +106,7 @@ impl Pool {
             observer: Observer::new(journal),
             settings,
         };
-        pool.follower.learn(&mut pool.memory);
+        pool.follower.await_eviction(&mut pool.memory);
         pool
     }
 

@@ -1,4 +1,4 @@
-//! Placing what an op reads and makes.
+//! Placing the operands of an op.
 
 use super::launch::Blocks;
 use crate::engine::Instruction;
@@ -7,34 +7,35 @@ use crate::pool::Pool;
 use crate::pool::remat::ids::StorageId;
 
 impl Pool {
-    /// Refuses an op that the budget has no room for, whatever leaves.
+    /// Refuses an op whose working set exceeds the budget.
     pub(super) fn check_working_set(
         &self,
         ids: &[StorageId],
-        plan: &Instruction,
+        instruction: &Instruction,
         in_place: bool,
     ) -> Result<(), Error> {
-        let needed_bytes = self.graph.working_set_bytes(ids, plan, in_place);
+        let needed_bytes = self.graph.working_set_bytes(ids, instruction, in_place);
         let fits = needed_bytes <= self.memory.device.limit_bytes();
-        if fits { Ok(()) } else { Err(self.too_large(ids, plan, needed_bytes)) }
+        if fits { Ok(()) } else { Err(self.too_large(ids, instruction, needed_bytes)) }
     }
 
-    /// Makes every input resident and pins it, and places outputs and scratch: all of it or nothing.
+    /// Makes every input resident and pins it, and places outputs and workspace. After an error, nothing is pinned or
+    /// placed.
     pub(super) fn place_operands(
         &mut self,
         ids: &[StorageId],
-        plan: &Instruction,
+        instruction: &Instruction,
         overwritten: Option<usize>,
     ) -> Result<Blocks, Error> {
         for &id in ids {
             self.graph.storages[id].uses.pins += 1;
         }
         let mut blocks = Blocks::new();
-        let mut placed = self.place_all(ids, plan, overwritten, &mut blocks);
+        let mut placed = self.place_all(ids, instruction, overwritten, &mut blocks);
         if let Ok(false) = placed {
-            let need_bytes = plan.new_bytes(overwritten.is_some()).sum();
-            let compacted = self.empty_device(plan.op.name(), need_bytes);
-            placed = compacted.and_then(|()| self.place_all(ids, plan, overwritten, &mut blocks));
+            let need_bytes = instruction.new_bytes(overwritten.is_some()).sum();
+            let emptied = self.empty_device(instruction.op.name(), need_bytes);
+            placed = emptied.and_then(|()| self.place_all(ids, instruction, overwritten, &mut blocks));
         }
         match placed {
             Ok(placed) => {
@@ -48,15 +49,15 @@ impl Pool {
         }
     }
 
-    /// Whether there was room for all; if not, nothing is placed.
+    /// Places all operands. Returns `false` if there is no room, and then no outputs are placed.
     fn place_all(
         &mut self,
         ids: &[StorageId],
-        plan: &Instruction,
+        instruction: &Instruction,
         overwritten: Option<usize>,
         blocks: &mut Blocks,
     ) -> Result<bool, Error> {
-        let op = plan.op.name();
+        let op = instruction.op.name();
         for &id in ids {
             if self.graph.storages[id].copies.device.is_some() {
                 self.graph.storages.touch(id, self.observer.computed_ns);
@@ -65,13 +66,14 @@ impl Pool {
             }
         }
         let mut placed = Ok(true);
-        for bytes in plan.new_bytes(overwritten.is_some()) {
+        for bytes in instruction.new_bytes(overwritten.is_some()) {
             placed = self.place(op, bytes).map(|placed| placed.map(|placed| blocks.push(placed)).is_some());
             if !matches!(placed, Ok(true)) {
                 break;
             }
         }
-        // Only now: what was dropped to make room may need what is overwritten, or have taken its place in the host tier.
+        // This comes last: a storage that was dropped to make room may need the overwritten input, or may have taken
+        // its place in the host tier.
         if let (Ok(true), Some(index)) = (&placed, overwritten) {
             placed = self.keep_claimed(op, ids[index]).map(|()| true);
         }
@@ -81,7 +83,8 @@ impl Pool {
         placed
     }
 
-    /// An input that is about to be overwritten, but that an evicted storage needs, is kept in the host tier, if nowhere else.
+    /// Makes sure that an input that is about to be overwritten stays stored in some form if an evicted storage needs
+    /// it.
     fn keep_claimed(&mut self, op: &'static str, id: StorageId) -> Result<(), Error> {
         let storage = &self.graph.storages[id];
         let kept =

@@ -1,4 +1,4 @@
-//! What is refused for want of memory, and what would help.
+//! Errors for want of memory, and the limits that would avoid them.
 
 use crate::engine::{Instruction, aligned};
 use crate::error::{Error, WorkingSet};
@@ -7,29 +7,30 @@ use crate::pool::Pool;
 use crate::pool::remat::ids::StorageId;
 
 impl Pool {
+    /// The error if an op's working set exceeds the budget.
     pub(in crate::pool) fn too_large(
         &self,
         ids: &[StorageId],
-        plan: &Instruction,
+        instruction: &Instruction,
         needed_bytes: usize,
     ) -> Error {
         let mut parts = Vec::new();
         let mut part = |what: &str, view: &View, bytes: usize| {
             parts.push(format!("{what}: {:?} {}, {bytes} bytes", view.shape(), view.dtype))
         };
-        for (id, view) in ids.iter().zip(plan.views.iter()) {
+        for (id, view) in ids.iter().zip(instruction.views.iter()) {
             part("reads", view, self.graph.storages[*id].size_bytes);
         }
-        for view in &plan.outputs {
+        for view in &instruction.outputs {
             part("makes", view, view.size_bytes());
         }
-        if plan.scratch_bytes > 0 {
-            parts.push(format!("workspace: {} bytes", plan.scratch_bytes));
+        if instruction.scratch_bytes > 0 {
+            parts.push(format!("workspace: {} bytes", instruction.scratch_bytes));
         }
         let mut residents = self.graph.residents();
         residents.truncate(5);
         Error::WorkingSet(Box::new(WorkingSet {
-            op: plan.op.name(),
+            op: instruction.op.name(),
             parts,
             needed_bytes: self.settings.budget_for(needed_bytes),
             budget_bytes: self.memory.device.limit_bytes(),
@@ -37,7 +38,7 @@ impl Pool {
         }))
     }
 
-    /// A storage would have to leave for `need_bytes`, and cannot.
+    /// The error if a storage would have to leave to make room for `need_bytes` but cannot.
     pub(in crate::pool) fn nowhere_to_go(&self, op: &'static str, id: StorageId, need_bytes: usize) -> Error {
         let (used_bytes, budget_bytes) = (self.memory.device.used_bytes(), self.memory.device.limit_bytes());
         if !self.settings.ways.offload {
@@ -46,7 +47,7 @@ impl Pool {
         let needed_bytes = self.graph.storages[id].size_bytes;
         let alive = self.graph.storages.iter().filter(|(_, storage)| storage.active());
         let alive = alive.map(|(_, storage)| aligned(storage.size_bytes));
-        // A block of a page and more takes whole pages.
+        // A block of at least a page takes whole pages.
         let page_bytes = self.settings.page_bytes(budget_bytes);
         let in_blocks = |bytes: usize| match page_bytes {
             Some(page_bytes) if bytes >= page_bytes => bytes.next_multiple_of(page_bytes),
@@ -58,12 +59,13 @@ impl Pool {
         self.full(op, needed_bytes, alive_bytes, Some(self.settings.budget_for(in_blocks_bytes + op_bytes)))
     }
 
-    /// What the program writes or reads has no room in the host tier.
+    /// The error if the host tier has no room for what the program writes or reads.
     pub(in crate::pool) fn host_tier_full(&self, op: &'static str, needed_bytes: usize) -> Error {
         self.full(op, needed_bytes, 0, None)
     }
 
-    /// The host tier is full; with a limit of `enough_bytes` it would not be, if that is more than what is in use and needed.
+    /// The error if the host tier is full. It recommends a limit of `enough_bytes`, or of what is in use and needed if
+    /// that is more.
     fn full(
         &self,
         op: &'static str,
@@ -72,7 +74,7 @@ impl Pool {
         least_budget_bytes: Option<usize>,
     ) -> Error {
         let (used_bytes, limit_bytes) = (self.memory.host.used_bytes(), self.memory.host.limit_bytes());
-        // Where there would be room, it is in pieces.
+        // If enough is free, it is in pieces.
         let taken_bytes =
             if used_bytes + aligned(needed_bytes) > limit_bytes { used_bytes } else { limit_bytes };
         let least_limit_bytes = enough_bytes.max(taken_bytes + aligned(needed_bytes));
@@ -86,7 +88,7 @@ impl Pool {
         }
     }
 
-    /// Counts what is refused for want of memory.
+    /// Counts errors for want of memory.
     pub(in crate::pool) fn counted<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
         if result.as_ref().is_err_and(Error::is_out_of_memory) {
             self.observer.counters.out_of_memory += 1;
@@ -94,12 +96,12 @@ impl Pool {
         result
     }
 
-    /// What was refused so far.
+    /// The number of ops refused so far.
     pub fn refused_ops(&self) -> u64 {
         self.observer.counters.out_of_memory
     }
 
-    /// What was refused since was only tried, and not asked for.
+    /// Resets the number of refused ops, because the ops since then were only attempts.
     pub fn refused_only(&mut self, ops: u64) {
         self.observer.counters.out_of_memory = ops;
     }

@@ -1,4 +1,4 @@
-//! An op, from request to submission: its inputs made resident, its outputs placed, its recipe recorded.
+//! An op from request to submission: its inputs become resident, its outputs get memory, and its recipe is recorded.
 
 use std::sync::Arc;
 
@@ -14,72 +14,76 @@ use crate::error::Error;
 use crate::op::{Inputs, Op, PerOutput, View};
 use crate::pool::input::Input;
 
-/// What an op made, and how to read it.
+/// The outputs of an op, with the views to read them by.
 type Outputs = PerOutput<(StorageId, View)>;
-/// What an op made, and whether all went well after it.
+/// The outputs of an op, and whether the steps after the op succeeded.
 type Made = (PerOutput<StorageId>, Result<(), Error>);
 
-/// An op that is about to be launched.
+/// An op that is ready to acquire memory.
 #[derive(Debug)]
 struct Resolved {
+    /// The instruction to launch.
     launched: Arc<Instruction>,
-    /// What is recorded in place of that, where an input is read in its encoded form: that form is not there for ever.
+    /// The instruction to record instead, if an input is read in its encoded form. A recipe must not depend on that
+    /// form, because the form does not stay.
     recorded: Option<Arc<Instruction>>,
-    /// What is read in place of the op's inputs, where one is read in its encoded form.
+    /// The inputs to read instead, if one is read in its encoded form.
     read: Option<Inputs<Input>>,
-    /// The input that is consumed and whose memory the first output takes.
+    /// The consumed input whose memory the first output takes.
     overwritten: Option<usize>,
     /// The input that is encoded before the op instead of after it, so that the first output takes its memory.
     encoded: Option<(usize, Encoded)>,
 }
 
 impl Resolved {
+    /// What the op reads: its inputs, or encoded forms in place of some.
     fn read<'a>(&'a self, inputs: &'a [Input]) -> &'a [Input] {
         self.read.as_deref().unwrap_or(inputs)
     }
 
+    /// The instruction that becomes the recipe of the outputs.
     fn recorded(&self) -> &Arc<Instruction> {
         self.recorded.as_ref().unwrap_or(&self.launched)
     }
 
     /// The input whose memory the first output takes.
-    fn taken(&self) -> Option<usize> {
+    fn overwritten_or_encoded(&self) -> Option<usize> {
         self.overwritten.or(self.encoded.as_ref().map(|&(place, _)| place))
     }
 }
 
 impl Pool {
-    /// Submits an op and returns what it makes: storages with one handle each, and how to read them. Handles that it
-    /// consumes are gone, also after an error; nothing else is lost by one.
+    /// Submits an op. Returns its outputs, each with one handle, and the views to read them by. Handles that the op
+    /// consumes are gone, even after an error. Nothing else is lost by an error.
     pub fn run(&mut self, op: &Op, inputs: &[Input]) -> Result<Outputs, Error> {
         let exactness = self.settings.exactness;
-        let asked = match self.submitter.instruction(exactness, op, inputs) {
-            Ok(asked) => asked,
+        let requested = match self.submitter.instruction(exactness, op, inputs) {
+            Ok(requested) => requested,
             Err(error) => {
                 let consumed = inputs.iter().filter(|input| input.consumed);
                 consumed.for_each(|input| self.release(input.id));
                 return Err(error);
             }
         };
-        let outputs = self.run_instruction(&asked, inputs)?;
-        Ok(outputs.into_iter().zip(asked.outputs.iter().copied()).collect())
+        let outputs = self.run_instruction(&requested, inputs)?;
+        Ok(outputs.into_iter().zip(requested.outputs.iter().copied()).collect())
     }
 
-    /// [`run`](Pool::run), but after an error the handles that the op was to consume are still there. Where something went wrong
-    /// only after the op, that comes beside what it made.
+    /// Like [`run`](Pool::run), but after an error the handles that the op would have consumed still exist. An error of
+    /// the steps after the op is returned along with the outputs.
     pub fn run_or_keep(&mut self, op: &Op, inputs: &[Input]) -> Result<Made, Error> {
         let exactness = self.settings.exactness;
-        let asked = self.submitter.instruction(exactness, op, inputs)?;
-        self.run_or_keep_instruction(&asked, inputs)
+        let requested = self.submitter.instruction(exactness, op, inputs)?;
+        self.run_or_keep_instruction(&requested, inputs)
     }
 
-    /// [`run`](Pool::run), of an op that is known to fit its inputs.
+    /// Like [`run`](Pool::run), for an op that is known to accept its inputs.
     pub fn run_instruction(
         &mut self,
-        asked: &Arc<Instruction>,
+        requested: &Arc<Instruction>,
         inputs: &[Input],
     ) -> Result<PerOutput<StorageId>, Error> {
-        match self.run_or_keep_instruction(asked, inputs) {
+        match self.run_or_keep_instruction(requested, inputs) {
             Ok((outputs, Ok(()))) => Ok(outputs),
             Ok((outputs, Err(error))) => {
                 outputs.into_iter().for_each(|id| self.release(id));
@@ -93,70 +97,76 @@ impl Pool {
         }
     }
 
-    /// Runs an op in five steps: it is resolved, its operands acquire memory, it is launched, what it made is recorded, and what
-    /// the plan or the policy does after it follows up.
-    fn run_or_keep_instruction(&mut self, asked: &Arc<Instruction>, inputs: &[Input]) -> Result<Made, Error> {
+    /// Runs an op in five steps: resolve it, acquire memory for its operands, launch it, record its outputs, and follow
+    /// up with what the plan or the policy does after it.
+    fn run_or_keep_instruction(
+        &mut self,
+        requested: &Arc<Instruction>,
+        inputs: &[Input],
+    ) -> Result<Made, Error> {
         self.begin_op();
-        let resolved = self.advance(asked).and_then(|()| self.resolve(asked, inputs));
+        let resolved = self.advance(requested).and_then(|()| self.resolve(requested, inputs));
         let launched = resolved.and_then(|mut op| {
             let blocks = self.acquire(&mut op, inputs);
             let copies = blocks.and_then(|blocks| self.launch_resolved(&op, inputs, blocks));
             self.end_encoded(&mut op, inputs);
             Ok((copies?, op))
         });
-        let recorded = launched.map(|(copies, op)| (self.record(&op, asked, inputs, copies), op));
-        self.look_around();
+        let recorded = launched.map(|(copies, op)| (self.record(&op, requested, inputs, copies), op));
+        self.note_peak();
         let (outputs, op) = self.counted(recorded)?;
         let consumed = |&index: &usize| inputs[index].consumed && op.overwritten != Some(index);
-        (0..inputs.len()).filter(consumed).for_each(|index| self.let_go(inputs[index].id));
+        (0..inputs.len()).filter(consumed).for_each(|index| self.drop_handle(inputs[index].id));
         let after = self.follow_up(&op, inputs, &outputs);
         Ok((outputs, after))
     }
 
+    /// Counts an op. A policy that encodes wants a log from the first op on, and others from the first eviction on.
     fn begin_op(&mut self) {
         self.observer.clock += 1;
         let stream = self.follower.streams.current();
         self.follower.streams[stream].ops += 1;
         if self.follower.policy.encodes() {
-            self.follower.log_from_now_on(&self.graph, &mut self.memory);
+            self.follower.start_log_if_wanted(&self.graph, &mut self.memory);
         }
     }
 
-    /// What is launched for an op: by which algorithm, on the encoded form of an input where there is nothing else of it and that
-    /// suffices, and which input is overwritten.
-    fn resolve(&mut self, asked: &Arc<Instruction>, inputs: &[Input]) -> Result<Resolved, Error> {
-        let on_encoded = self.on_encoded(asked, inputs)?;
+    /// Determines what is launched for an op: by which algorithm, on which encoded form if an input exists only in that
+    /// form, and which input is overwritten.
+    fn resolve(&mut self, requested: &Arc<Instruction>, inputs: &[Input]) -> Result<Resolved, Error> {
+        let on_encoded = self.substitute_encoded(requested, inputs)?;
         if on_encoded.is_some() {
-            let least_bytes = self.least_bytes(asked, inputs);
-            self.observer.needed(least_bytes);
+            let min_bytes = self.min_working_set_bytes(requested, inputs);
+            self.observer.note_need(min_bytes);
         }
-        let (asked, recorded, read) = match on_encoded {
-            Some((instruction, read)) => (instruction, Some(asked.clone()), Some(read)),
-            None => (asked.clone(), None, None),
+        let (requested, recorded, read) = match on_encoded {
+            Some((instruction, read)) => (instruction, Some(requested.clone()), Some(read)),
+            None => (requested.clone(), None, None),
         };
         let inputs = read.as_deref().unwrap_or(inputs);
         let ids: Inputs<StorageId> = inputs.iter().map(|input| input.id).collect();
-        let least = with_smallest_workspace(&asked);
+        let least = with_smallest_workspace(&requested);
         let overwritten = self.overwritten_input(inputs, least);
-        // A fused op is run in parts where it does not fit, which were counted when they came.
-        if !matches!(asked.op, Op::Fused { .. }) {
-            self.observer.needed(self.graph.working_set_bytes(&ids, least, overwritten.is_some()));
+        // If a fused op does not fit, its steps run one by one. Their needs were noted when the steps were requested.
+        if !matches!(requested.op, Op::Fused { .. }) {
+            self.observer.note_need(self.graph.working_set_bytes(&ids, least, overwritten.is_some()));
         }
-        let launched = self.choose_algorithm(&asked, &ids, overwritten.is_some());
+        let launched = self.choose_algorithm(&requested, &ids, overwritten.is_some());
         Ok(Resolved { launched, recorded, read, overwritten, encoded: None })
     }
 
     /// Makes all inputs resident, pins them, and places outputs and workspace.
     fn acquire(&mut self, op: &mut Resolved, inputs: &[Input]) -> Result<Blocks, Error> {
         if op.overwritten.is_none() {
-            op.encoded = self.encode_ahead(op.read(inputs), &op.launched)?;
+            op.encoded = self.encode_early(op.read(inputs), &op.launched)?;
         }
         let ids: Inputs<StorageId> = op.read(inputs).iter().map(|input| input.id).collect();
-        self.check_working_set(&ids, &op.launched, op.taken().is_some())?;
+        self.check_working_set(&ids, &op.launched, op.overwritten_or_encoded().is_some())?;
         self.rematerialize_all(&ids)?;
-        self.place_operands(&ids, &op.launched, op.taken())
+        self.place_operands(&ids, &op.launched, op.overwritten_or_encoded())
     }
 
+    /// Launches an op on its memory, and unpins its inputs.
     fn launch_resolved(
         &mut self,
         op: &Resolved,
@@ -164,57 +174,58 @@ impl Pool {
         blocks: Blocks,
     ) -> Result<PerOutput<TierCopy>, Error> {
         let ids: Inputs<StorageId> = op.read(inputs).iter().map(|input| input.id).collect();
-        let copies = self.submit(&ids, &op.launched, blocks, op.taken());
+        let copies = self.submit(&ids, &op.launched, blocks, op.overwritten_or_encoded());
         self.graph.unpin(&ids);
         copies
     }
 
-    /// The op has run, or could not: an input that was encoded early loses its bytes, and a form that was read is in use no more.
+    /// Ends the use of encoded forms after the op has run or has failed. An input that was encoded early loses its
+    /// bytes.
     fn end_encoded(&mut self, op: &mut Resolved, inputs: &[Input]) {
         if let Some((_, encoded)) = op.encoded.take() {
-            self.leave_encoded(encoded);
+            self.finish_encoding(encoded);
         }
         if let Some(read) = &op.read {
-            self.used_form(read, inputs);
+            self.release_forms(read, inputs);
         }
     }
 
-    /// Makes records of what the op made, and logs the op.
+    /// Makes records of the outputs, and logs the op.
     fn record(
         &mut self,
         op: &Resolved,
-        asked: &Arc<Instruction>,
+        requested: &Arc<Instruction>,
         inputs: &[Input],
         copies: PerOutput<TierCopy>,
     ) -> PerOutput<StorageId> {
-        let outputs = self.keep_outputs(inputs, op.recorded(), copies);
-        self.follower.log_op(&self.graph, inputs, asked, &outputs);
+        let outputs = self.record_outputs(inputs, op.recorded(), copies);
+        self.follower.log_op(&self.graph, inputs, requested, &outputs);
         if let Some(index) = op.overwritten {
-            self.give_up(inputs[index].id, outputs[0]);
+            self.retire_overwritten(inputs[index].id, outputs[0]);
         }
         outputs
     }
 
-    /// Does what comes after an op: values are counted, the plan's intervals begin, and storages are evicted or fetched early.
+    /// Does what comes after an op: counts values, begins the plan's intervals, and evicts or fetches storages early.
     fn follow_up(&mut self, op: &Resolved, inputs: &[Input], outputs: &[StorageId]) -> Result<(), Error> {
         self.tally(op.recorded(), outputs)?;
-        self.touched(inputs.iter().map(|input| input.id).chain(outputs.iter().copied()))?;
+        self.begin_intervals(inputs.iter().map(|input| input.id).chain(outputs.iter().copied()))?;
         if self.follower.policy.evicts_at_once() { self.evict_all() } else { self.prefetch() }
     }
 
-    /// Records of what was submitted: its outputs, and how they are made again.
-    fn keep_outputs(
+    /// Makes records of the outputs and their recipe, and reports the op to tracker, journal and failures.
+    fn record_outputs(
         &mut self,
         inputs: &[Input],
-        plan: &Arc<Instruction>,
+        instruction: &Arc<Instruction>,
         copies: PerOutput<TierCopy>,
     ) -> PerOutput<StorageId> {
         let stream = self.follower.streams.current();
-        let outputs: PerOutput<StorageId> = (plan.outputs.iter().zip(copies))
+        let outputs: PerOutput<StorageId> = (instruction.outputs.iter().zip(copies))
             .map(|(view, copy)| {
                 let id = self.graph.storages.insert(
                     view.size_bytes(),
-                    plan.op.name(),
+                    instruction.op.name(),
                     stream,
                     self.follower.streams.scopes,
                 );
@@ -224,21 +235,22 @@ impl Pool {
                 id
             })
             .collect();
-        self.follower.track(&mut self.graph, inputs, plan, &outputs);
-        self.graph.record(plan, inputs.iter().map(|input| input.id).collect(), &outputs);
-        self.observer.note_op(&self.graph, &self.submitter, inputs, plan, &outputs);
+        self.follower.track(&mut self.graph, inputs, instruction, &outputs);
+        self.graph.record(instruction, inputs.iter().map(|input| input.id).collect(), &outputs);
+        self.observer.note_op(&self.graph, &self.submitter, inputs, instruction, &outputs);
         let failures = &mut self.observer.failures;
-        let failed = failures.inherit(&mut self.graph, &self.submitter, inputs, plan, &outputs);
+        let failed = failures.inherit(&mut self.graph, &self.submitter, inputs, instruction, &outputs);
         self.observer.counters.failed_ops += failed;
         outputs
     }
 
-    /// The storage's block and last handle went to `heir`. What is left is a host copy, if an evicted storage needs it.
-    fn give_up(&mut self, id: StorageId, heir: StorageId) {
+    /// Retires an overwritten input whose block and last handle went to `heir`. Only a host copy stays, if an evicted
+    /// storage needs it.
+    fn retire_overwritten(&mut self, id: StorageId, heir: StorageId) {
         if self.settings.planted_fault == Some(PlantedFault::StaleCleanCopy) {
             self.graph.storages[heir].copies.host = self.graph.storages.take_host(id);
         }
-        self.follower.no_handle(&mut self.graph, id);
+        self.follower.note_last_handle_gone(&mut self.graph, id);
         if !self.graph.storages[id].active() {
             self.graph.free_host(id, &mut self.memory);
             self.graph.join_component(id);

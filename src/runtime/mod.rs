@@ -28,7 +28,7 @@ pub use device::Tensor;
 #[cfg(test)]
 pub(crate) use planning::is_planning;
 pub(crate) use planning::{learned, plan_ahead};
-pub(crate) use registry::portrait;
+pub(crate) use registry::peak_snapshot;
 pub use registry::{configure, recording, reset_stats, stats};
 #[doc(hidden)]
 pub use registry::{configure_with_engine, pinned_storages};

@@ -17,7 +17,7 @@ impl Runtime {
     /// Plans an iteration, if the program has just shown one that is worth it.
     pub(super) fn plan_known_iteration(self: &Arc<Self>, pool: &mut Pool) -> Result<(), Error> {
         if pool.settings.planning != Planning::Off
-            && let Some((log, period)) = pool.learned()?
+            && let Some((log, period)) = pool.take_iteration()?
         {
             self.plan(pool, log, period);
         }
@@ -60,8 +60,8 @@ impl Runtime {
 pub(crate) fn learned(device: &OvercommitDevice) -> Result<Option<(RequestLog, usize)>, Error> {
     let runtime = registry::runtime(device)?;
     let mut front = runtime.settled([])?;
-    front.pool.log_at_once();
-    front.pool.learned()
+    front.pool.start_log();
+    front.pool.take_iteration()
 }
 
 /// Plans an iteration that was [`learned`] on another device, for a device whose program has not begun.

@@ -1,4 +1,4 @@
-//! What the policy is told of the storages that could leave, and which of them it picks.
+//! What the policy is told of the candidates for eviction, and which of them it picks.
 
 use smallvec::SmallVec;
 
@@ -6,16 +6,16 @@ use crate::engine::{Props, aligned};
 use crate::liveness::NextUse;
 use crate::policy::{Candidate, CostModel};
 use crate::pool::Pool;
-use crate::pool::follow::plans::Following;
+use crate::pool::follow::active_plans::ActivePlan;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::{ResidentFilter, Storage};
 use crate::schedule::{EvictionOrder, WeightedRule};
 
-/// Storages that are looked at when one is to leave, if there are no more, without an allocation.
-const MOST_CANDIDATES: usize = 256;
+/// The number of candidates that fit in an inline buffer. More take an allocation.
+const INLINE_CANDIDATES: usize = 256;
 
 impl Pool {
-    /// What the policy evicts next of the resident storages that are not pinned and may go.
+    /// The storage that the policy evicts next, out of the residents that are not pinned and that `may_go` accepts.
     pub(in crate::pool) fn pick(
         &mut self,
         need_bytes: usize,
@@ -27,28 +27,35 @@ impl Pool {
         let pool = &*self;
         let may_go = |id| may_go(pool, id);
         let first = |id| pool.goes_first(id) && may_go(id);
-        [pool.follower.rule().least_bytes(need_bytes), 0].into_iter().find_map(|min_bytes| {
-            let picked =
-                pool.pick_of(need_bytes, ResidentFilter { min_bytes, recomputed_first: true }, &first);
+        [pool.follower.rule().least_bytes(need_bytes), 0].into_iter().find_map(|least_bytes| {
+            let picked = pool.pick_from(
+                need_bytes,
+                ResidentFilter { min_bytes: least_bytes, recomputed_first: true },
+                &first,
+            );
             picked.or_else(|| {
-                pool.pick_of(need_bytes, ResidentFilter { min_bytes, recomputed_first: false }, &may_go)
+                pool.pick_from(
+                    need_bytes,
+                    ResidentFilter { min_bytes: least_bytes, recomputed_first: false },
+                    &may_go,
+                )
             })
         })
     }
 
-    /// What the policy evicts next of some residents.
-    pub(in crate::pool) fn pick_of(
+    /// The storage that the policy evicts next out of some residents.
+    pub(in crate::pool) fn pick_from(
         &self,
         need_bytes: usize,
         residents: ResidentFilter,
         may_go: &impl Fn(StorageId) -> bool,
     ) -> Option<StorageId> {
-        let candidates = Candidates::of(self);
+        let candidates = Candidates::new(self);
         if let Some(weighed) = self.follower.rule().weighs() {
             return candidates.lightest(weighed, residents, may_go);
         }
         let storages = &self.graph.storages;
-        let mut ids: SmallVec<[StorageId; MOST_CANDIDATES]> = SmallVec::new();
+        let mut ids: SmallVec<[StorageId; INLINE_CANDIDATES]> = SmallVec::new();
         let evictable = storages
             .in_order(residents)
             .filter(|&id| self.follower.can_leave(&self.graph, &storages[id]) && may_go(id));
@@ -56,35 +63,37 @@ impl Pool {
             ids.push(id);
             let storage = &storages[id];
             let cost_ns = candidates.cost_ns(id, storage, u64::MAX);
-            candidates.candidate(storage, candidates.turn(storage), cost_ns)
+            candidates.candidate(storage, candidates.eviction_order(storage), cost_ns)
         });
         let index = self.follower.rule().pick(need_bytes, &mut evictable)?;
         Some(ids[index])
     }
 }
 
-/// What is the same for all candidates of one eviction: thousands may be looked at.
+/// What all candidates of one eviction have in common. It is computed once, because there may be thousands of
+/// candidates.
 struct Candidates<'a> {
     pool: &'a Pool,
-    knows: CostModel,
-    /// The schedule that is followed.
-    following: Option<&'a Following>,
+    cost_model: CostModel,
+    /// The plan that the pool follows.
+    plan: Option<&'a ActivePlan>,
     props: &'a Props,
     offload_wait_ns: u64,
 }
 
 impl<'a> Candidates<'a> {
-    fn of(pool: &'a Pool) -> Self {
+    fn new(pool: &'a Pool) -> Self {
         Candidates {
             pool,
-            knows: pool.follower.rule().knows(),
-            following: pool.follower.plans.active(),
+            cost_model: pool.follower.rule().knows(),
+            plan: pool.follower.active_plans.followed(),
             props: pool.submitter.engine.props(),
             offload_wait_ns: pool.offload_wait_ns(),
         }
     }
 
-    /// Of those whose turn comes first the one that weighs the least; of equals the least recently used.
+    /// The candidate of the least weight among those that come first in the eviction order. Of equals, it is the least
+    /// recently used.
     fn lightest(
         &self,
         weighed: &WeightedRule,
@@ -94,51 +103,51 @@ impl<'a> Candidates<'a> {
         let storages = &self.pool.graph.storages;
         let mut lightest: Option<(EvictionOrder, f64, u64)> = None;
         let mut picked = None;
-        let mut looks = 0;
+        let mut scanned = 0;
         for id in storages.in_any_order(residents) {
-            looks += 1;
+            scanned += 1;
             let storage = &storages[id];
-            let turn = self.turn(storage);
-            if lightest.is_some_and(|lightest| turn > lightest.0)
+            let order = self.eviction_order(storage);
+            if lightest.is_some_and(|lightest| order > lightest.0)
                 || !self.pool.follower.can_leave(&self.pool.graph, storage)
             {
                 continue;
             }
-            let gain = weighed.gain(&self.candidate(storage, turn, 0));
-            // What costs more weighs more.
-            let same_turn = lightest.filter(|lightest| lightest.0 == turn);
-            let most_ns =
-                same_turn.map_or(u64::MAX, |(_, weight, _)| ((weight * gain) as u64).saturating_add(1));
-            let cost_ns = self.cost_ns(id, storage, most_ns);
-            let weight = (turn, weighed.weight(cost_ns, gain), storage.recency());
+            let gain = weighed.gain(&self.candidate(storage, order, 0));
+            // A cost beyond this bound cannot give the least weight, so that its exact value does not matter.
+            let same_order = lightest.filter(|lightest| lightest.0 == order);
+            let max_ns =
+                same_order.map_or(u64::MAX, |(_, weight, _)| ((weight * gain) as u64).saturating_add(1));
+            let cost_ns = self.cost_ns(id, storage, max_ns);
+            let weight = (order, weighed.weight(cost_ns, gain), storage.recency());
             if lightest.is_none_or(|lightest| weight < lightest) && may_go(id) {
                 (lightest, picked) = (Some(weight), Some(id));
             }
         }
-        self.pool.observer.scanned(looks);
+        self.pool.observer.note_scanned(scanned);
         picked
     }
 
-    fn candidate(&self, storage: &Storage, turn: EvictionOrder, cost_ns: u64) -> Candidate {
+    fn candidate(&self, storage: &Storage, order: EvictionOrder, cost_ns: u64) -> Candidate {
         Candidate {
             size_bytes: aligned(storage.size_bytes),
             idle_ns: self.pool.observer.computed_ns - storage.access.used_ns,
             cost_ns,
             clean: storage.copies.host.is_some(),
             next_use_ops: self.next_use_ops(storage),
-            turn,
+            turn: order,
         }
     }
 
-    /// When the schedule has a storage leave.
-    fn turn(&self, storage: &Storage) -> EvictionOrder {
-        let interval = self.following.and_then(|following| following.scheduled_as(storage));
+    /// The storage's place in the eviction order.
+    fn eviction_order(&self, storage: &Storage) -> EvictionOrder {
+        let interval = self.plan.and_then(|plan| plan.scheduled_as(storage));
         interval.map_or(EvictionOrder::Any, |interval| interval.turn)
     }
 
-    /// The cost of having a storage back; if that is more than `most_ns`, anything that is.
-    fn cost_ns(&self, id: StorageId, storage: &Storage, most_ns: u64) -> u64 {
-        if self.knows == CostModel::Recency {
+    /// The cost of having a storage back. A cost above `max_ns` may be returned as any other value above `max_ns`.
+    fn cost_ns(&self, id: StorageId, storage: &Storage, max_ns: u64) -> u64 {
+        if self.cost_model == CostModel::Recency {
             return 0;
         }
         let pool = self.pool;
@@ -148,40 +157,42 @@ impl<'a> Candidates<'a> {
             return storage.access.clean_at_ns.saturating_sub(pool.observer.computed_ns) + fetch_ns;
         }
         let move_ns = pool.settings.ways.price_of_moving(self.offload_wait_ns + 2 * copy_ns);
-        let rematerialize_ns = |most_ns: u64| {
+        let rematerialize_ns = |max_ns: u64| {
             let own_ns = pool.graph.own_ns(id);
-            own_ns
-                + if own_ns > most_ns { 0 } else { self.around_ns(id, (most_ns - own_ns).saturating_add(1)) }
+            if own_ns > max_ns {
+                return own_ns;
+            }
+            own_ns + self.neighbourhood_ns(id, (max_ns - own_ns).saturating_add(1))
         };
         match (
             pool.follower.may_move(storage),
             pool.settings.ways.recompute && storage.lineage.recipe.is_some(),
         ) {
-            (false, _) => rematerialize_ns(most_ns),
-            (true, true) => rematerialize_ns(most_ns.min(move_ns)).min(move_ns),
+            (false, _) => rematerialize_ns(max_ns),
+            (true, true) => rematerialize_ns(max_ns.min(move_ns)).min(move_ns),
             (true, false) => move_ns,
         }
     }
 
-    /// The time of what a storage would be remade through, and of what would be through it. From `most_ns` on it may be less.
-    fn around_ns(&self, id: StorageId, most_ns: u64) -> u64 {
+    /// The time of the storage's evicted neighbourhood. From `max_ns` on, the returned time may be too small.
+    fn neighbourhood_ns(&self, id: StorageId, max_ns: u64) -> u64 {
         let graph = &self.pool.graph;
-        match self.knows {
-            CostModel::Neighbourhood { most } => graph.evicted_neighbourhood_ns(id, most, most_ns),
+        match self.cost_model {
+            CostModel::Neighbourhood { most } => graph.evicted_neighbourhood_ns(id, most, max_ns),
             CostModel::Components => graph.neighbouring_components_ns(id),
             CostModel::Recency => 0,
         }
     }
 
-    /// Ops until a storage's next use, if that is known: from a plan that is followed, or beforehand.
+    /// The number of ops until the storage's next use, if the followed plan or the oracle knows it.
     fn next_use_ops(&self, storage: &Storage) -> Option<u64> {
         let pool = self.pool;
-        let planned = match (storage.access.next_use, self.following) {
+        let planned = match (storage.access.next_use, self.plan) {
             (NextUse::At(op), Some(_)) => {
                 Some(op.saturating_sub(pool.follower.streams[storage.access.stream].ops))
             }
-            // After all that the schedule knows of.
-            (NextUse::Never, Some(following)) => Some(2 * following.schedule.ops.len() as u64),
+            // A storage that is never used again ranks behind all uses that the plan knows.
+            (NextUse::Never, Some(plan)) => Some(2 * plan.schedule.ops.len() as u64),
             _ => None,
         };
         let oracle = pool.settings.oracle.as_ref();

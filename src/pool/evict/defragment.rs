@@ -1,6 +1,6 @@
-//! Free memory in pieces too small for a block: what lies between them is moved.
+//! Defragmentation: if free memory is in pieces too small for a block, the storages between them are moved.
 //!
-//! Within device memory, that takes a fraction of what it takes to copy bytes to the host or to make them again.
+//! Moves within device memory take a fraction of the time of copies to the host or of rematerialization.
 
 use crate::config::PlantedFault;
 use crate::engine::{Lane, aligned};
@@ -9,11 +9,11 @@ use crate::pool::Pool;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::ResidentFilter;
 
-/// Ranges that are tried for a block, those first that the fewest bytes lie in.
-const MOST_RANGES: usize = 4;
+/// The maximum number of ranges that are tried for a block. Ranges with the fewest bytes in use come first.
+const MAX_RANGES: usize = 4;
 
-/// What is moved for a block, as a multiple of its size, at the most.
-const MOST_PARTS: usize = 4;
+/// The maximum number of bytes moved for a block, as a multiple of its size.
+const MAX_PARTS: usize = 4;
 
 /// A part of memory that is free, or that a resident lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,34 +34,36 @@ impl Piece {
 }
 
 impl Pool {
-    /// Makes a free range of so many bytes, of which there are enough in pieces. `false`: what is in the way has no other place, or is too
-    /// much.
+    /// Makes a free range of `bytes` bytes out of smaller free pieces. Returns `false` if the storages in the way are
+    /// too large, or if there is no other place for them.
     pub(in crate::pool) fn defragment(&mut self, bytes: usize) -> Result<bool, Error> {
-        // Planted fault: it shows where pages are put side by side.
+        // The planted fault shows where pages are combined, which a defragmentation would avoid.
         if self.settings.planted_fault == Some(PlantedFault::EarlyMapping) {
             return Ok(false);
         }
         let bytes = aligned(bytes);
         let pieces = self.pieces();
         let mut ranges = ranges(&pieces, bytes);
-        ranges.retain(|&(used_bytes, _)| used_bytes <= MOST_PARTS * bytes);
+        ranges.retain(|&(used_bytes, _)| used_bytes <= MAX_PARTS * bytes);
         ranges.sort_unstable();
-        // Beside ops that need none of it, unless it would wait for other copies.
+        // The offload lane runs beside ops that do not need the storages. It is not used if it is busy with other
+        // copies.
         let lane = if self.offload_wait_ns() == 0 { Lane::Offload } else { Lane::Compute };
         let peak_bytes = self.memory.device.peak_bytes();
-        let mut joined = Ok(false);
-        for (_, offset) in ranges.into_iter().take(MOST_RANGES) {
-            joined = self.clear_of(lane, &[(offset, bytes)], residents_in(&pieces, offset, bytes));
-            if !matches!(joined, Ok(false)) {
+        let mut defragmented = Ok(false);
+        for (_, offset) in ranges.into_iter().take(MAX_RANGES) {
+            defragmented = self.clear_ranges(lane, &[(offset, bytes)], residents_in(&pieces, offset, bytes));
+            if !matches!(defragmented, Ok(false)) {
                 break;
             }
         }
-        // What is held free meanwhile, and what is on its way, is no more in use than before.
+        // The moves hold both the old and the new blocks for a while. The peak does not count that.
         self.memory.device.reset_peak_to(peak_bytes);
-        joined
+        defragmented
     }
 
-    /// What is free and what residents lie in, in order. What else is in use is left out: it cannot be moved.
+    /// The free pieces and the residents' pieces, by address. Other blocks in use are left out, because they cannot be
+    /// moved.
     fn pieces(&self) -> Vec<Piece> {
         let storages = &self.graph.storages;
         let free = self.memory.device.free_within(0, self.memory.device.limit_bytes()).into_iter();
@@ -77,7 +79,8 @@ impl Pool {
     }
 }
 
-/// How much is in use in ranges of so many bytes, and where they begin: of those that end with a piece, and of neighbouring pieces.
+/// Ranges of `bytes` bytes, as pairs of the bytes in use and the offset. Each lies in adjacent pieces and ends where
+/// one of them ends, or begins where a free one begins.
 fn ranges(pieces: &[Piece], bytes: usize) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let (mut first, mut used_bytes, mut end) = (0, 0, 0);
@@ -99,7 +102,7 @@ fn ranges(pieces: &[Piece], bytes: usize) -> Vec<(usize, usize)> {
     found
 }
 
-/// Those that lie in a range.
+/// The residents that lie in a range at least in part.
 fn residents_in(pieces: &[Piece], offset: usize, bytes: usize) -> Vec<StorageId> {
     let first = pieces.partition_point(|piece| piece.end() <= offset);
     let within = pieces[first..].iter().take_while(|piece| piece.offset < offset + bytes);
@@ -113,7 +116,8 @@ fn residents_in(pieces: &[Piece], offset: usize, bytes: usize) -> Vec<StorageId>
 mod tests {
     use super::*;
 
-    /// A piece per character, each as long as it is repeated: `.` is free, a blank cannot be moved.
+    /// Makes a piece of each run of equal characters: `.` is free, a blank cannot be moved, and other characters name
+    /// storages.
     fn pieces(memory: &str) -> Vec<Piece> {
         let mut at = 0;
         let runs = memory.as_bytes().chunk_by(|one, next| one == next).map(|run| {
@@ -126,18 +130,18 @@ mod tests {
     }
 
     #[test]
-    fn the_fewest_bytes_are_moved_and_what_cannot_be_is_left() {
+    fn the_range_with_the_fewest_bytes_in_use_is_found() {
         let least = |memory: &str, bytes| ranges(&pieces(memory), bytes).into_iter().min();
         assert_eq!(least("aaa..bbbb...c.", 4), Some((1, 9)));
         assert_eq!(least("aaa..bbbb...c", 4), Some((1, 9)));
         assert_eq!(least("aa..b...", 5), Some((1, 2)), "free at both ends");
-        assert_eq!(least("aaaa..b..", 6), Some((4, 0)), "what is in part in the way is moved too");
+        assert_eq!(least("aaaa..b..", 6), Some((4, 0)), "a resident that overlaps in part counts as a whole");
         assert_eq!(least("aa..   ..bbb", 4), Some((2, 0)));
         assert_eq!(least("a.. ..a", 4), None);
     }
 
     #[test]
-    fn what_lies_in_a_range_is_named_once() {
+    fn residents_of_a_range_are_listed_once() {
         let named = |offset, bytes| {
             let residents = residents_in(&pieces("aaa..bb.a"), offset, bytes).into_iter();
             residents.map(|StorageId(name)| name as u8 as char).collect::<String>()

@@ -8,22 +8,23 @@ use crate::op::{Dtype, Encoding, Inputs, Shape, View};
 use crate::pool::Pool;
 use crate::pool::input::Input;
 
-/// An op, and what it reads.
-pub(in crate::pool) type OnEncoded = (Arc<Instruction>, Inputs<Input>);
+/// An instruction and its inputs.
+pub(in crate::pool) type EncodedInput = (Arc<Instruction>, Inputs<Input>);
 
-/// Words in a row.
+/// The view of an encoded form: a row of words.
 fn words(encoding: Encoding, count: usize) -> View {
     View::contiguous(Dtype::U32, Shape::new(&[encoding.words(count)]))
 }
 
 impl Pool {
-    /// The op that does the same with the encoded form of an input that is not stored otherwise, where there is one; the form
-    /// counts as in use until [`used_form`](Pool::used_form).
-    pub(in crate::pool) fn on_encoded(
+    /// Replaces an op by one that computes the same from the encoded form of an input, if the input is stored in no
+    /// other form and there is such an op. The form counts as in use until [`release_forms`](Pool::release_forms) is
+    /// called.
+    pub(in crate::pool) fn substitute_encoded(
         &mut self,
-        asked: &Arc<Instruction>,
+        requested: &Arc<Instruction>,
         inputs: &[Input],
-    ) -> Result<Option<OnEncoded>, Error> {
+    ) -> Result<Option<EncodedInput>, Error> {
         let found = inputs.iter().enumerate().find_map(|(at, input)| {
             let storage = &self.graph.storages[input.id];
             if storage.stored() {
@@ -34,31 +35,31 @@ impl Pool {
             let alone = inputs.iter().filter(|other| other.id == input.id).count() == 1;
             let fits = alone && input.view == whole && whole.size_bytes() == storage.size_bytes;
             fits.then_some(())?;
-            Some((at, form, encoding, asked.op.on_encoded(at, &encoding, &whole)?))
+            Some((at, form, encoding, requested.op.on_encoded(at, &encoding, &whole)?))
         });
         let Some((at, form, encoding, op)) = found else { return Ok(None) };
         let mut read: Inputs<Input> = inputs.into();
         let values = inputs[at].view;
         let (dtype, count) = (values.dtype, values.shape().count());
         read[at] = Input { id: form, view: words(encoding, count), consumed: false };
-        // As large as without: what is refused does not depend on what is encoded.
-        if self.least_bytes(asked, inputs) > self.memory.device.limit_bytes() {
+        // The op must fit even with the values themselves, so that refusals do not depend on what is encoded.
+        if self.min_working_set_bytes(requested, inputs) > self.memory.device.limit_bytes() {
             return Ok(None);
         }
         let mut all = read.clone();
-        // What lies beside a form is read too, but is no storage.
+        // The overflow of the form is read too, but it is no storage.
         all.extend(encoding.beside(dtype, count).map(|view| Input { view, ..read[at] }));
         let instruction = self.submitter.instruction(self.settings.exactness, &op, &all)?;
-        // Where all is decoded into workspace nothing is gained.
-        if instruction.scratch_bytes >= asked.scratch_bytes + values.size_bytes() {
+        // Nothing is gained if the op decodes all values into its workspace.
+        if instruction.scratch_bytes >= requested.scratch_bytes + values.size_bytes() {
             return Ok(None);
         }
         self.graph.storages[form].uses.claims += 1;
         Ok(Some((instruction, read)))
     }
 
-    /// An op has run on an encoded form, or could not.
-    pub(in crate::pool) fn used_form(&mut self, read: &[Input], inputs: &[Input]) {
+    /// Ends the use of encoded forms, after an op has run on them or has failed.
+    pub(in crate::pool) fn release_forms(&mut self, read: &[Input], inputs: &[Input]) {
         let forms = read.iter().zip(inputs).filter(|(read, input)| read.id != input.id);
         self.graph.ended_claims.extend(forms.map(|(read, _)| read.id));
         self.graph.settle_claims(&mut self.memory);

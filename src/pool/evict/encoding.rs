@@ -1,12 +1,14 @@
-//! Storages kept in fewer bits: each in a storage of the pool's own, its *encoded form*, which has no handle, no recipe
-//! and one claim, and so is only ever moved. It travels where the values would have.
+//! Storages kept in fewer bits. The pool keeps an *encoded form* as a storage of its own, with one claim, no handle and
+//! no recipe. So it is only ever moved, to the host and back like the values would be.
 //!
-//! A storage that can be decoded gets the decoding as its recipe, in place of the one that it had, and its bytes go:
-//! all else is recomputation. The form is claimed as an input of that recipe, so it goes when the storage is back, or
-//! is needed no more. A form of counted size has an overflow in the host tier for the worst case, where kernels read
-//! and write rows that find no room. [Signs](Encoding::Signs) cannot be decoded: the storage's own recipe stays, and
-//! its bytes are dropped where `drop` would be allowed. An op that can runs on the encoded form itself; any other
-//! decodes, or recomputes. `codec/` lists the encodings, and the values that are left alone.
+//! Decoding becomes the recipe of the encoded storage in place of its own, and the bytes are freed. From then on the
+//! storage is rematerialized like any other. The recipe claims the form, so that the form goes when the storage is back
+//! or no longer needed. The size of some forms depends on counted values. Such a form has an overflow in the host tier,
+//! where kernels read and write rows that find no room in the form.
+//!
+//! [Signs](Encoding::Signs) cannot be decoded. There the storage keeps its recipe, and its bytes are dropped if
+//! dropping is allowed. Some ops run on the encoded form itself. For all others the storage is decoded, or recomputed.
+//! `codec/` lists the encodings, and the values that are never encoded.
 
 use std::sync::Arc;
 
@@ -24,10 +26,10 @@ use crate::pool::submit::PendingWork;
 use crate::schedule::Eviction;
 use crate::trace::How;
 
-/// The block of an encoded form, and its overflow in the host tier, if it has one.
+/// The memory of an encoded form, and its overflow.
 type Placed = ((Block, PendingWork), Option<TierCopy>);
 
-/// A storage whose encoded form is there, and how that was made.
+/// A storage that has an encoded form, and the instruction that made the form.
 #[derive(Debug)]
 pub(in crate::pool) struct Encoded {
     id: StorageId,
@@ -37,38 +39,39 @@ pub(in crate::pool) struct Encoded {
 }
 
 impl Pool {
-    /// Keeps a resident storage encoded. `false`: that cannot be, would save nothing, or there is no room for the encoded form
-    /// just now, for which nothing else leaves.
+    /// Evicts a resident storage by encoding it. Returns `false` if that is impossible, saves nothing, or if there is
+    /// no room for the encoded form right now. No other storage leaves for it.
     pub(in crate::pool) fn encode(&mut self, id: StorageId, encoding: Encoding) -> Result<bool, Error> {
-        let made = self.make_form(id, encoding)?;
-        Ok(made.map(|made| self.leave_encoded(made)).is_some())
+        let encoded = self.make_form(id, encoding)?;
+        Ok(encoded.map(|encoded| self.finish_encoding(encoded)).is_some())
     }
 
-    /// Has an input, by place, that is to leave encoded after the op do so before: then the first output can take its memory. Its
-    /// bytes stay until the op has read them and [`leave_encoded`](Pool::leave_encoded) is called.
-    pub(in crate::pool) fn encode_ahead(
+    /// Encodes an input before the op that the plan encodes after it, if the first output can then take the input's
+    /// memory. Returns the input's place. The bytes stay until the op has read them and
+    /// [`finish_encoding`](Pool::finish_encoding) is called.
+    pub(in crate::pool) fn encode_early(
         &mut self,
         inputs: &[Input],
-        plan: &Instruction,
+        instruction: &Instruction,
     ) -> Result<Option<(usize, Encoded)>, Error> {
         for (place, interval, encoding) in self.follower.encoded_after(inputs.len()) {
             let id = inputs[place].id;
             let storage = &self.graph.storages[id];
             let is_as_large =
-                plan.outputs.first().is_some_and(|made| made.size_bytes() == storage.size_bytes);
+                instruction.outputs.first().is_some_and(|made| made.size_bytes() == storage.size_bytes);
             if is_as_large
                 && storage.uses.held
                 && storage.copies.host.is_none()
-                && can_overwrite(inputs, place, plan)
+                && can_overwrite(inputs, place, instruction)
             {
                 self.follower.begin_interval(&mut self.graph, id, interval);
-                return Ok(self.make_form(id, encoding)?.map(|made| (place, made)));
+                return Ok(self.make_form(id, encoding)?.map(|encoded| (place, encoded)));
             }
         }
         Ok(None)
     }
 
-    /// A storage's encoded form, which takes its place once it has no bytes any more.
+    /// Makes a storage's encoded form. The storage still has its bytes afterwards.
     fn make_form(&mut self, id: StorageId, encoding: Encoding) -> Result<Option<Encoded>, Error> {
         let Some(view) = self.encodable(id, encoding) else { return Ok(None) };
         let (dtype, count) = (view.dtype, view.shape().count());
@@ -100,16 +103,16 @@ impl Pool {
         Ok(Some(Encoded { id, encoding, form, encode }))
     }
 
-    /// What an encoded form was made of has no bytes any more.
-    pub(in crate::pool) fn leave_encoded(&mut self, made: Encoded) {
-        let Encoded { id, encoding, form, encode } = made;
-        // What made room for the op may have put it there.
+    /// Frees the bytes of a storage whose encoded form exists.
+    pub(in crate::pool) fn finish_encoding(&mut self, encoded: Encoded) {
+        let Encoded { id, encoding, form, encode } = encoded;
+        // A host copy can exist by now, if making room for the op offloaded the storage.
         self.graph.free_host(id, &mut self.memory);
         let (before_bytes, after_bytes) =
             (self.graph.storages[id].size_bytes, encode.outputs[0].size_bytes());
         self.forget_bytes(id, How::Encode, Eviction::Encode(encoding), encode.launch_ns);
         if encoding != Encoding::Signs {
-            // The recipe claims it by now.
+            // The recipe now claims the form, so that the claim of `insert_form` is no longer needed.
             self.graph.ended_claims.push(form);
             self.graph.settle_claims(&mut self.memory);
         }
@@ -118,6 +121,7 @@ impl Pool {
         self.observer.counters.encoded_into_bytes += after_bytes as u64;
     }
 
+    /// The instruction of an op that encodes or decodes, with the view of its overflow, if it has one.
     fn instruction(
         &mut self,
         op: Op,
@@ -130,8 +134,8 @@ impl Pool {
         self.submitter.instruction(self.settings.exactness, &op, &inputs)
     }
 
-    /// Allocates an encoded form, and its overflow in the host tier if it has one. Nothing leaves for them. An overflow must leave
-    /// the host tier roomy, so that it does not get in the way of other offloads.
+    /// Places an encoded form and its overflow, if there is room for both. The overflow must leave enough of the host
+    /// tier free for prefetches and plans.
     fn place_form(&mut self, encode: &Instruction, overflow: Option<View>) -> Result<Option<Placed>, Error> {
         let placed = self.memory.allocate(encode.outputs[0].size_bytes());
         let Some(form) = placed? else { return Ok(None) };
@@ -148,7 +152,8 @@ impl Pool {
         overflow.map(|_| None)
     }
 
-    /// All elements of a storage in a row, if it can be encoded now, has a way back, and takes less then.
+    /// A view of all elements of a storage in a row, if the storage can be encoded now, can be brought back, and takes
+    /// less memory when encoded.
     fn encodable(&self, id: StorageId, encoding: Encoding) -> Option<View> {
         let storage = &self.graph.storages[id];
         let dtype = storage.dtype.filter(|&dtype| encoding.takes(dtype))?;
@@ -169,7 +174,7 @@ impl Pool {
         returns.then(|| View::contiguous(dtype, Shape::new(&[count])))
     }
 
-    /// A record for what a storage was encoded into, with one claim.
+    /// Makes the record of a storage's encoded form, with one claim.
     fn insert_form(&mut self, of: StorageId, encode: &Instruction, copy: TierCopy) -> StorageId {
         let storage = &self.graph.storages[of];
         let (stream, next_use) = (storage.access.stream, storage.access.next_use);

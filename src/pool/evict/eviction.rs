@@ -1,4 +1,4 @@
-//! Making room: candidates for the policy, and what it decided.
+//! Evicting a storage by the method that the policy or the plan chooses.
 
 use crate::error::Error;
 use crate::pool::Pool;
@@ -6,10 +6,11 @@ use crate::pool::remat::ids::StorageId;
 use crate::schedule::Eviction;
 
 impl Pool {
-    /// Evicts a storage as the policy says. `false`: it wants the bytes kept, and the host tier has no room.
+    /// Evicts a storage by the policy's method. Returns `false` if the policy wants the bytes kept and the host tier
+    /// has no room.
     pub(in crate::pool) fn evict(&mut self, id: StorageId, host_room: bool) -> Result<bool, Error> {
         let clean = self.graph.storages[id].copies.host.is_some();
-        match if clean { Some(Eviction::Offload) } else { self.how(id, host_room) } {
+        match if clean { Some(Eviction::Offload) } else { self.eviction_method(id, host_room) } {
             Some(Eviction::Offload) => self.offload(id, false),
             Some(Eviction::Drop) => {
                 self.drop_bytes(id);
@@ -20,17 +21,17 @@ impl Pool {
         }
     }
 
-    /// Evicts a storage as the schedule says. `false`: that cannot be now.
+    /// Evicts a storage by the plan's method. Returns `false` if that is not possible now.
     pub(in crate::pool) fn evict_as_scheduled(
         &mut self,
         id: StorageId,
-        how: Eviction,
+        method: Eviction,
     ) -> Result<bool, Error> {
         let storage = &self.graph.storages[id];
-        if how == Eviction::Offload || storage.copies.host.is_some() {
+        if method == Eviction::Offload || storage.copies.host.is_some() {
             return self.offload(id, false);
         }
-        if let Eviction::Encode(encoding) = how {
+        if let Eviction::Encode(encoding) = method {
             return self.encode(id, encoding);
         }
         let allowed = self.settings.ways.recompute && self.rematerialize_ns(id, storage).is_some();
@@ -40,7 +41,8 @@ impl Pool {
         Ok(allowed)
     }
 
-    /// Evicts all that no op uses. Nothing waits for the room, so what has no place in the host tier stays.
+    /// Evicts all storages that no op uses. Nothing waits for their memory, so that a storage for which the host tier
+    /// has no room stays.
     pub(in crate::pool) fn evict_all(&mut self) -> Result<(), Error> {
         let residents: Vec<StorageId> = self.graph.storages.residents().collect();
         for id in residents {

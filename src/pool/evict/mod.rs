@@ -1,4 +1,4 @@
-//! Making room: which storage leaves, how, and the copies for that.
+//! Making room: which storage leaves, by which method, and the copies for that.
 
 pub mod candidates;
 pub mod costs;

@@ -10,46 +10,51 @@ use crate::pool::submit::PendingWork;
 use crate::schedule::BlockPlacement;
 
 impl Pool {
-    /// Moves a storage to a spot. `false`: that is not free.
+    /// Moves a storage to a placement. Returns `false` if the placement is not free.
     pub(in crate::pool) fn relocate(
         &mut self,
         id: StorageId,
         bytes: usize,
-        spot: &BlockPlacement,
+        placement: &BlockPlacement,
     ) -> Result<bool, Error> {
-        let placed = self.memory.allocate_at(spot, bytes);
+        let placed = self.memory.allocate_at(placement, bytes);
         match placed? {
             Some((block, busy)) => self.copy_within(Lane::Offload, id, block, busy).map(|()| true),
             None => Ok(false),
         }
     }
 
-    /// Moves what lies in a spot out of it. `false`: there is no room.
-    pub(in crate::pool) fn clear(&mut self, spot: &BlockPlacement, bytes: usize) -> Result<bool, Error> {
-        let ranges = self.memory.device.ranges(spot, bytes);
-        let there = self.graph.storages.in_any_order(ResidentFilter::default()).collect();
-        self.clear_of(Lane::Offload, &ranges, there)
+    /// Moves all storages that overlap a placement away from it. Returns `false` if there is no other room.
+    pub(in crate::pool) fn clear_placement(
+        &mut self,
+        placement: &BlockPlacement,
+        bytes: usize,
+    ) -> Result<bool, Error> {
+        let ranges = self.memory.device.ranges(placement, bytes);
+        let residents = self.graph.storages.in_any_order(ResidentFilter::default()).collect();
+        self.clear_ranges(Lane::Offload, &ranges, residents)
     }
 
-    /// The same of memory that only these may lie in, those first that were used longest ago.
-    pub(in crate::pool) fn clear_of(
+    /// Moves storages away from ranges of memory, the least recently used first. Other storages than those in `residents`
+    /// must not lie in the ranges. Returns `false` if there is no other room.
+    pub(in crate::pool) fn clear_ranges(
         &mut self,
         lane: Lane,
         ranges: &[(usize, usize)],
-        mut there: Vec<StorageId>,
+        mut residents: Vec<StorageId>,
     ) -> Result<bool, Error> {
         let storages = &self.graph.storages;
-        there.retain(|&id| {
+        residents.retain(|&id| {
             let overlaps =
                 |block| ranges.iter().any(|&(at, bytes)| self.memory.device.overlaps(block, at, bytes));
             storages[id].copies.device.is_some_and(|copy| overlaps(copy.block))
         });
-        there.sort_unstable_by_key(|&id| storages[id].recency());
-        // What is free within them is held meanwhile, so that nothing is moved there.
+        residents.sort_unstable_by_key(|&id| storages[id].recency());
+        // Free memory within the ranges is held meanwhile, so that no storage moves there.
         let mut held = Vec::new();
         let mut moved = Ok(true);
-        for id in there {
-            moved = self.hold(ranges, &mut held).and_then(|()| self.move_away(lane, id));
+        for id in residents {
+            moved = self.hold_free(ranges, &mut held).and_then(|()| self.move_away(lane, id));
             if !matches!(moved, Ok(true)) {
                 break;
             }
@@ -58,8 +63,12 @@ impl Pool {
         moved
     }
 
-    /// Takes all that is free within ranges.
-    fn hold(&mut self, ranges: &[(usize, usize)], held: &mut Vec<(Block, PendingWork)>) -> Result<(), Error> {
+    /// Allocates all free memory within the ranges.
+    fn hold_free(
+        &mut self,
+        ranges: &[(usize, usize)],
+        held: &mut Vec<(Block, PendingWork)>,
+    ) -> Result<(), Error> {
         for &(offset, bytes) in ranges {
             for (begin, size) in self.memory.device.free_within(offset, bytes) {
                 let placed = self.memory.allocate_at(&BlockPlacement::At(begin), size);
@@ -69,7 +78,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Moves a storage to where it fits best. `false`: there is no room.
+    /// Moves a storage to where it fits best. Returns `false` if there is no room.
     fn move_away(&mut self, lane: Lane, id: StorageId) -> Result<bool, Error> {
         let Some(copy) = self.graph.storages[id].copies.device else { return Ok(true) };
         let placed = self.memory.allocate_anywhere(copy.block.bytes);
@@ -79,7 +88,7 @@ impl Pool {
         }
     }
 
-    /// Copies a resident storage into a block that is its own from now on, and frees the one that was.
+    /// Copies a resident storage into a new block, and frees its old one.
     fn copy_within(
         &mut self,
         lane: Lane,

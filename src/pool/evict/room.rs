@@ -1,4 +1,4 @@
-//! Making room for a block: evicting, defragmenting, or emptying device memory.
+//! Making room for a block: by eviction, by defragmentation, or by emptying device memory.
 
 use crate::engine::aligned;
 use crate::error::Error;
@@ -7,12 +7,12 @@ use crate::pool::memory::block::Block;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::submit::PendingWork;
 
-/// Ops that are run again for one op before nothing is made twice any more to have room.
+/// The maximum number of ops rematerialized for one op before intermediate results are no longer dropped to make room.
 const MAX_REMATERIALIZED: u32 = 4096;
 
 impl Pool {
-    /// A block of device memory, evicting until there is one. `None`: nothing more can be evicted, and what is free is
-    /// in pieces too small.
+    /// Places a block of device memory, and evicts until there is room. Returns `None` if nothing more can be evicted
+    /// and free memory is in pieces too small.
     pub(in crate::pool) fn place(
         &mut self,
         op: &'static str,
@@ -20,7 +20,7 @@ impl Pool {
     ) -> Result<Option<(Block, PendingWork)>, Error> {
         loop {
             let mut placed = self.memory.allocate(bytes)?;
-            // What a plan has leave makes room where the plan has the block.
+            // Evictions of the plan come first, because they make room where the plan places the block.
             if placed.is_none() && self.evict_scheduled()? {
                 continue;
             }
@@ -37,7 +37,8 @@ impl Pool {
         }
     }
 
-    /// Brings a storage from the host tier into device memory. `false`: what is free there is in pieces too small.
+    /// Brings a storage from the host tier into device memory. Returns `false` if free memory there is in pieces too
+    /// small.
     pub(in crate::pool) fn fetch(&mut self, op: &'static str, id: StorageId) -> Result<bool, Error> {
         self.expect_copy(id);
         let Some((block, busy)) = self.place(op, self.graph.storages[id].size_bytes)? else {
@@ -47,13 +48,14 @@ impl Pool {
         Ok(true)
     }
 
-    /// Where enough is free. A plan that copies is followed best with all at its address: what was moved would be in the way of what comes.
+    /// Whether enough memory is free to defragment for a block. A plan that offloads works best if blocks stay at their
+    /// planned addresses: moved storages would be in the way of others.
     fn may_defragment(&self, bytes: usize) -> bool {
         self.memory.device.free_bytes() >= aligned(bytes)
             && !(self.settings.ways.offload && self.memory.device.has_layout())
     }
 
-    /// Takes the device copy of one storage that is not pinned, towards room for `need_bytes`. `false`: there is none.
+    /// Evicts one storage that is not pinned, to make room for `need_bytes`. Returns `false` if there is none.
     fn evict_one(&mut self, op: &'static str, need_bytes: usize) -> Result<bool, Error> {
         let Some(id) = self.pick(need_bytes, |_, _| true) else {
             return Ok(self.drop_wanted(need_bytes));
@@ -61,9 +63,11 @@ impl Pool {
         if self.evict(id, true)? {
             return Ok(true);
         }
-        // The host tier is full. Better than to give up clean copies there is to make use of them, or of recipes.
-        let without_host_room =
-            |pool: &Pool, id| pool.graph.storages[id].copies.host.is_some() || pool.how(id, false).is_some();
+        // The host tier is full. Storages with a host copy or a recipe leave first. Only then are host copies of
+        // residents given up.
+        let without_host_room = |pool: &Pool, id| {
+            pool.graph.storages[id].copies.host.is_some() || pool.eviction_method(id, false).is_some()
+        };
         if let Some(id) = self.pick(need_bytes, without_host_room) {
             return self.evict(id, false);
         }
@@ -73,18 +77,18 @@ impl Pool {
         Err(self.nowhere_to_go(op, id, need_bytes))
     }
 
-    /// The same of one that the schedule evicts by now.
+    /// Evicts one storage whose eviction by the plan is due. Returns `false` if there is none.
     fn evict_scheduled(&mut self) -> Result<bool, Error> {
-        while let Some((id, how)) = self.follower.scheduled_victim(&self.graph) {
-            if self.evict_as_scheduled(id, how)? {
+        while let Some((id, method)) = self.follower.scheduled_victim(&self.graph) {
+            if self.evict_as_scheduled(id, method)? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Drops what a recomputation under way has made for later, where nothing else can leave: it is made once more. `false`:
-    /// there is none, or that has been done too often.
+    /// Drops a storage that the rematerialization under way will still read, if nothing else can leave. It is then
+    /// rematerialized once more. Returns `false` if there is none, or if that has happened too often.
     fn drop_wanted(&mut self, need_bytes: usize) -> bool {
         if !self.graph.rematerialization.under_way
             || self.settings.ways.offloads_all()
@@ -103,15 +107,15 @@ impl Pool {
         picked.is_some()
     }
 
-    /// Offloads everything that is resident, pinned or not, so that free memory is in one piece, towards room for `need_bytes`.
+    /// Offloads all residents, pinned or not, so that free memory is in one piece.
     pub(in crate::pool) fn empty_device(&mut self, op: &'static str, need_bytes: usize) -> Result<(), Error> {
         self.observer.counters.compactions += 1;
-        // Planned addresses would split what is joined.
+        // Planned placements would split that piece again.
         self.memory.device.depart();
         let used_bytes = self.memory.device.used_bytes();
         self.settings.log(
             log::Level::Debug,
-            format_args!("{op}: emptying the arena of {used_bytes} bytes to join its gaps"),
+            format_args!("{op}: emptying the arena of {used_bytes} bytes to defragment it"),
         );
         let residents: Vec<StorageId> = self.graph.storages.residents().collect();
         for id in residents {

@@ -1,4 +1,4 @@
-//! Copies between tiers, and between the host tier and the program.
+//! Copies between the two tiers.
 
 use crate::engine::Lane;
 use crate::error::Error;
@@ -11,15 +11,15 @@ use crate::schedule::Eviction;
 use crate::trace::How;
 
 impl Pool {
-    /// Frees a storage's device copy, keeping its bytes in the host tier. `false`: there is no room for them.
-    /// `displace`: clean copies of other storages may be given up for it.
+    /// Offloads a storage: frees its device copy and keeps its bytes in the host tier. Returns `false` if there is no
+    /// room for them. With `displace`, clean copies of other storages may be given up to make room.
     pub(in crate::pool) fn offload(&mut self, id: StorageId, displace: bool) -> Result<bool, Error> {
         let storage = &self.graph.storages[id];
         let allowed = storage.copies.host.is_some() || self.follower.may_move(storage);
         Ok(allowed && self.move_out(id, displace)?)
     }
 
-    /// The same of a storage that is to be kept, to come back at another address.
+    /// Offloads a storage even if the policy or the plan would not, as when device memory is emptied.
     pub(in crate::pool) fn move_out(&mut self, id: StorageId, displace: bool) -> Result<bool, Error> {
         let clean = self.graph.storages[id].copies.host.is_some();
         if clean {
@@ -32,17 +32,17 @@ impl Pool {
             true => self.observer.note_eviction(&self.graph, id, How::Clean, || copy_ns),
             false => self.observer.note_eviction(&self.graph, id, How::Offload, || 2 * copy_ns),
         }
-        self.follower.decided(&self.graph, &mut self.memory, id, Eviction::Offload);
+        self.follower.note_decision(&self.graph, &mut self.memory, id, Eviction::Offload);
         self.graph.free_device(id, &mut self.memory);
         if std::mem::take(&mut self.graph.storages[id].access.prefetched) {
-            self.follower.prefetch_distance.wasted();
+            self.follower.prefetch_distance.note_wasted();
         }
-        self.follower.is_absent(&self.graph, id);
+        self.follower.note_absent(&self.graph, id);
         self.observer.counters.evictions += 1;
         Ok(true)
     }
 
-    /// Gives a resident storage a clean copy in the host tier. `false`: there is no room.
+    /// Copies a resident storage to the host tier. Returns `false` if there is no room.
     pub(in crate::pool) fn write_back(&mut self, id: StorageId, displace: bool) -> Result<bool, Error> {
         let size_bytes = self.graph.storages[id].size_bytes;
         let Some((block, busy)) = self.host_block(size_bytes, displace)? else {
@@ -66,12 +66,12 @@ impl Pool {
             self.submitter.offloading_until_ns.max(self.observer.computed_ns) + copy_ns;
         storage.access.clean_at_ns = self.submitter.offloading_until_ns;
         self.observer.counters.offloaded_bytes += size_bytes as u64;
-        self.follower.copied(&self.graph, id, mark);
+        self.follower.note_copy(&self.graph, id, mark);
         self.observer.note_copy(&self.graph, &self.submitter, Lane::Offload, id);
         Ok(true)
     }
 
-    /// Brings a storage from the host tier into a block that is its own from now on.
+    /// Brings a storage from the host tier into a block, which then belongs to it.
     pub(in crate::pool) fn fetch_into(
         &mut self,
         id: StorageId,
@@ -97,26 +97,27 @@ impl Pool {
             TierCopy::new(block, PendingWork::default().with(mark)),
             self.observer.computed_ns,
         );
-        self.follower.is_present(&self.graph, id);
+        self.follower.note_present(&self.graph, id);
         self.observer.counters.fetched_bytes += size_bytes as u64;
-        self.follower.copied(&self.graph, id, mark);
+        self.follower.note_copy(&self.graph, id, mark);
         self.observer.note_copy(&self.graph, &self.submitter, Lane::Fetch, id);
-        // Where nothing may be offloaded, a copy on the host is no way to evict.
+        // If nothing may be offloaded, a host copy does not help to evict the storage.
         if !self.settings.ways.offload && self.graph.storages[id].uses.host_pins == 0 {
             self.graph.free_host(id, &mut self.memory);
         }
         Ok(())
     }
 
-    /// The next block is for a copy of a storage.
+    /// Announces to the arena that the next block is for the copy of a storage.
     pub(in crate::pool) fn expect_copy(&mut self, id: StorageId) {
         let storage = &self.graph.storages[id];
         self.memory
             .device
-            .expect(self.follower.plans.present().and_then(|following| following.interval(storage)));
+            .expect(self.follower.active_plans.current().and_then(|plan| plan.interval(storage)));
     }
 
-    /// A block of the host tier; with `displace` if need be in place of clean copies, least recently used first.
+    /// Allocates a block of the host tier. With `displace`, the clean copies of the least recently used storages are
+    /// given up if necessary.
     pub(in crate::pool) fn host_block(
         &mut self,
         bytes: usize,

@@ -1,64 +1,64 @@
-//! What the pool knows of the program that it serves: its threads, its plans, and what it asked for.
+//! What the pool knows of the program: its threads, its plans and its request log.
 
 use std::sync::Arc;
 
-use super::plans::Plans;
-use super::prefetch_distance::Ahead;
+use super::active_plans::ActivePlans;
+use super::prefetch_distance::AdaptiveDistance;
 use super::streams::Streams;
 use crate::config::{EvictionMethods, Planning, Settings};
 use crate::policy::Reactive;
 use crate::pool::observe::requests::Requests;
 
-/// The program, as far as it is known, and the plans for it.
+/// The threads, plans and requests of the program.
 #[derive(Debug)]
 pub struct Follower {
-    /// The rule where no plan has one of its own.
+    /// The eviction rule unless the followed plan has its own.
     pub policy: Arc<dyn Reactive>,
-    /// How storages may be evicted.
-    pub ways: EvictionMethods,
-    pub plans: Plans,
-    /// What each thread submits.
+    /// The eviction methods that the settings allow.
+    pub eviction_methods: EvictionMethods,
+    pub active_plans: ActivePlans,
+    /// The stream of each thread.
     pub streams: Streams,
-    /// How early storages are fetched.
-    pub prefetch_distance: Ahead,
-    /// What the program asked for, until that is planned.
+    /// How early storages are fetched if no plan states it.
+    pub prefetch_distance: AdaptiveDistance,
+    /// The request log, kept until an iteration of it is planned.
     pub requests: Requests,
 }
 
 impl Follower {
-    /// Nothing is known yet.
-    pub fn new(policy: Arc<dyn Reactive>, settings: &Settings, measures: bool) -> Self {
+    /// The state before the program has done anything.
+    pub fn new(policy: Arc<dyn Reactive>, settings: &Settings, uses_measured_times: bool) -> Self {
         let plans_iterations = policy.plans() && settings.planning != Planning::Off;
         Follower {
             policy,
-            ways: settings.ways,
-            plans: Plans::default(),
+            eviction_methods: settings.ways,
+            active_plans: ActivePlans::default(),
             streams: Streams::default(),
-            prefetch_distance: Ahead::default(),
+            prefetch_distance: AdaptiveDistance::default(),
             requests: Requests {
                 plans_iterations,
-                learns: plans_iterations,
-                measures,
+                wants_log: plans_iterations,
+                uses_measured_times,
                 ..Requests::default()
             },
         }
     }
 
-    /// The rule by which storages are evicted that no schedule names.
+    /// The rule that picks storages to evict if the schedule names none.
     pub fn rule(&self) -> &dyn Reactive {
-        self.plans.active().and_then(|following| following.rule()).unwrap_or(&*self.policy)
+        self.active_plans.followed().and_then(|plan| plan.rule()).unwrap_or(&*self.policy)
     }
 
-    /// Forgets what was learned of a program that is over. Plans that were made elsewhere stay.
+    /// Forgets what is known of a program that is over. Plans that were made elsewhere stay.
     pub fn forget(&mut self) {
         self.streams.forget();
-        self.plans.forget_learned();
-        self.prefetch_distance = Ahead::default();
-        self.requests.found_none = false;
+        self.active_plans.forget_own();
+        self.prefetch_distance = AdaptiveDistance::default();
+        self.requests.no_period_found = false;
     }
 
-    /// Whether what a schedule says is done now.
+    /// Whether the pool follows a plan now.
     pub fn is_following(&self) -> bool {
-        self.plans.active().is_some()
+        self.active_plans.followed().is_some()
     }
 }

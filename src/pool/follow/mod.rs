@@ -1,11 +1,11 @@
-//! Doing what a plan says while the program is where the plan knows it.
+//! Following a plan while the program is where the plan expects it.
 
-pub mod absent;
+pub mod absent_storages;
+pub mod active_plans;
 pub mod drift;
 pub mod follower;
-pub mod following;
+pub mod following_plan;
 pub mod intervals;
-pub mod plans;
 pub mod prefetch;
 pub mod prefetch_distance;
 pub mod relocation;

@@ -1,16 +1,16 @@
-//! What is fetched before it is needed: storages that the host tier keeps, in the order in which the program will ask for
-//! them, as far as memory stays free by it.
+//! Prefetching: storages in the host tier are fetched in the order of their next uses, into memory that stays free
+//! until then.
 
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::schedule::PrefetchDistance;
 
-/// Storages looked at for one op, at the most.
-const MOST_LOOKED_AT: usize = 16;
+/// The maximum number of storages scanned after one op.
+const MAX_SCANNED: usize = 16;
 
 impl Pool {
-    /// Fetches what the thread will need soon into memory that stays free until then: what the program will hold more by that
-    /// time, and what is to be recomputed before, is left room.
+    /// Fetches storages that the thread will use soon. Leaves room for what the program will additionally hold by then,
+    /// and for what must be recomputed before.
     pub(in crate::pool) fn prefetch(&mut self) -> Result<(), Error> {
         if !self.follower.rule().prefetches() || !self.memory.is_roomy() || !self.settings.ways.offload {
             return Ok(());
@@ -18,16 +18,16 @@ impl Pool {
         let stream = self.follower.streams.current();
         let mut reserved_bytes = 0;
         let mut after = (0, None);
-        for _ in 0..MOST_LOOKED_AT {
+        for _ in 0..MAX_SCANNED {
             let next = match after.1 {
-                None => self.follower.streams[stream].absent.0.iter().next(),
-                Some(id) => self.follower.streams[stream].absent.0.range((after.0, id)..).nth(1),
+                None => self.follower.streams[stream].absent.by_next_use.iter().next(),
+                Some(id) => self.follower.streams[stream].absent.by_next_use.range((after.0, id)..).nth(1),
             };
             let Some((&(at, id), &bytes)) = next else { break };
             after = (at, Some(id));
             if at <= self.follower.streams[stream].ops {
-                // It was not touched when it should have been.
-                self.follower.streams[stream].absent.0.remove(&(at, id));
+                // The prediction was wrong: the storage was not touched at this op.
+                self.follower.streams[stream].absent.by_next_use.remove(&(at, id));
                 after = (0, None);
                 continue;
             }
@@ -35,7 +35,7 @@ impl Pool {
                 reserved_bytes += bytes;
                 continue;
             }
-            if !self.worth_fetching(at, bytes, reserved_bytes) {
+            if !self.is_worth_fetching(at, bytes, reserved_bytes) {
                 break;
             }
             self.expect_copy(id);
@@ -50,14 +50,15 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether a storage of so many bytes, needed by op `at` of the thread, is to be fetched now.
-    fn worth_fetching(&self, at: u64, bytes: usize, reserved_bytes: usize) -> bool {
+    /// Whether to fetch a storage of `bytes` bytes now that op `at` of the thread will use.
+    fn is_worth_fetching(&self, at: u64, bytes: usize, reserved_bytes: usize) -> bool {
         let stream = &self.follower.streams[self.follower.streams.current()];
         let free_bytes = self.memory.device.free_bytes();
-        let unplanned = PrefetchDistance { parts: self.follower.prefetch_distance.0, hurries_small: true };
-        let reach = self.follower.plans.active().map_or(unplanned, |following| following.schedule.reach);
+        let unplanned =
+            PrefetchDistance { parts: self.follower.prefetch_distance.parts, hurries_small: true };
+        let distance = self.follower.active_plans.followed().map_or(unplanned, |plan| plan.schedule.reach);
         let copy_ns = |bytes| self.submitter.engine.props().copy_ns(bytes);
-        let soon_ns = reach.ahead_ns(bytes, self.memory.device.limit_bytes(), copy_ns);
+        let soon_ns = distance.ahead_ns(bytes, self.memory.device.limit_bytes(), copy_ns);
         let op = at - stream.ops + stream.tracker.now();
         free_bytes >= bytes + reserved_bytes
             && stream.tracker.time_until_ns(op).is_some_and(|until_ns| until_ns <= soon_ns)

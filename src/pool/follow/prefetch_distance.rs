@@ -1,24 +1,29 @@
-//! How early storages are fetched.
+//! How early storages are fetched if no plan states it.
 
 use crate::schedule::MAX_PREFETCH_DISTANCE;
 
-/// How long before its use a storage is fetched where no schedule says that, in parts of the time that its copy takes: halved by
-/// every storage that is evicted before it was used, and grows again with those that were.
+/// The prefetch distance if no plan states it. It is halved when a prefetched storage is evicted before its use, and
+/// grows by one part when a prefetched storage is used.
 #[derive(Debug)]
-pub struct Ahead(pub u64);
+pub struct AdaptiveDistance {
+    /// The distance, in parts of the time that the storage's copy takes.
+    pub parts: u64,
+}
 
-impl Ahead {
-    pub fn used(&mut self) {
-        self.0 = (self.0 + 1).min(MAX_PREFETCH_DISTANCE);
+impl AdaptiveDistance {
+    /// Notes that an op used a prefetched storage.
+    pub fn note_used(&mut self) {
+        self.parts = (self.parts + 1).min(MAX_PREFETCH_DISTANCE);
     }
 
-    pub fn wasted(&mut self) {
-        self.0 /= 2;
+    /// Notes that a prefetched storage was evicted before its use.
+    pub fn note_wasted(&mut self) {
+        self.parts /= 2;
     }
 }
 
-impl Default for Ahead {
+impl Default for AdaptiveDistance {
     fn default() -> Self {
-        Ahead(MAX_PREFETCH_DISTANCE)
+        AdaptiveDistance { parts: MAX_PREFETCH_DISTANCE }
     }
 }

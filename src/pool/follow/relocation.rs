@@ -1,4 +1,4 @@
-//! Moves within device memory: what an iteration begins with is brought to the addresses that a plan has for it.
+//! Moves storages within device memory to the placements that a plan has for the beginning of an iteration.
 
 use crate::error::Error;
 use crate::pool::Pool;
@@ -6,30 +6,30 @@ use crate::pool::remat::ids::StorageId;
 use crate::schedule::{BlockPlacement, Layout};
 
 impl Pool {
-    /// Moves what is resident when an iteration begins to where the plan has it. Where something cannot be now, it is tried
-    /// again an iteration later.
+    /// Moves the residents at the beginning of an iteration to their planned placements. What cannot move now is tried
+    /// again at the next iteration.
     ///
-    /// When a plan begins to be followed, blocks are anywhere. What does not outlive the iteration is soon gone; what stays has to
-    /// be moved, once. What is made anew while its like of the iteration before is still there, such as a weight that is not
-    /// updated in place, is moved in every iteration: by the offload lane, beside the ops that need none of it.
+    /// When the pool begins to follow a plan, blocks are anywhere. Blocks that do not outlive the iteration are soon
+    /// gone, and the others must be moved once. A storage whose predecessor still exists when it is made, such as a
+    /// weight that is not updated in place, must be moved in every iteration. The offload lane makes the moves, so that
+    /// ops that do not need these storages run meanwhile.
     pub(in crate::pool) fn relocate_residents(&mut self, layout: &Layout) -> Result<(), Error> {
         self.clear_away(layout)?;
-        // First those whose place is free, as long as there are any.
+        // Storages whose placements are free go first, until there are no more.
         while self.relocate_all(layout, false)? > 0 {}
         self.relocate_all(layout, true).map(|_| ())
     }
 
-    /// Evicts what is resident and not planned to be. What cannot be evicted goes to the highest addresses, where the plan has
-    /// nothing.
+    /// Evicts residents that the plan does not list. Those that cannot be evicted move to the highest addresses, which
+    /// the plan does not use.
     fn clear_away(&mut self, layout: &Layout) -> Result<(), Error> {
-        let following = self.follower.plans.present();
+        let plan = self.follower.active_plans.current();
         let is_planned = |&id: &StorageId| {
             let storage = &self.graph.storages[id];
-            let interval = following.and_then(|following| following.interval(storage));
+            let interval = plan.and_then(|plan| plan.interval(storage));
             interval.is_some_and(|interval| {
                 layout.residents.binary_search_by_key(&interval, |&(interval, _)| interval).is_ok()
-                    && following.and_then(|following| following.storage_in(interval, &self.graph.storages))
-                        == Some(id)
+                    && plan.and_then(|plan| plan.storage_in(interval, &self.graph.storages)) == Some(id)
             })
         };
         let mut others: Vec<StorageId> =
@@ -42,27 +42,30 @@ impl Pool {
             }
             if let Some(copy) = self.graph.storages[id].copies.device {
                 end = end.saturating_sub(copy.block.bytes);
-                let spot = BlockPlacement::At(end);
-                if !self.memory.device.is_at(copy.block, &spot) && self.clear(&spot, copy.block.bytes)? {
-                    self.relocate(id, copy.block.bytes, &spot)?;
+                let placement = BlockPlacement::At(end);
+                if !self.memory.device.is_at(copy.block, &placement)
+                    && self.clear_placement(&placement, copy.block.bytes)?
+                {
+                    self.relocate(id, copy.block.bytes, &placement)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// `clear`: what is in the way is moved too. How many were moved.
-    fn relocate_all(&mut self, layout: &Layout, clear: bool) -> Result<usize, Error> {
+    /// Moves residents to their placements and returns how many were moved. With `may_clear`, it first moves away what lies
+    /// there.
+    fn relocate_all(&mut self, layout: &Layout, may_clear: bool) -> Result<usize, Error> {
         let mut count = 0;
-        for (interval, spot) in &layout.residents {
-            let following = self.follower.plans.present();
-            let id = following.and_then(|following| following.storage_in(*interval, &self.graph.storages));
+        for (interval, placement) in &layout.residents {
+            let plan = self.follower.active_plans.current();
+            let id = plan.and_then(|plan| plan.storage_in(*interval, &self.graph.storages));
             if let Some(id) = id
                 && let Some(copy) = self.graph.storages[id].copies.device
-                && !self.memory.device.is_at(copy.block, spot)
-                && (!clear || self.clear(spot, copy.block.bytes)?)
+                && !self.memory.device.is_at(copy.block, placement)
+                && (!may_clear || self.clear_placement(placement, copy.block.bytes)?)
             {
-                count += usize::from(self.relocate(id, copy.block.bytes, spot)?);
+                count += usize::from(self.relocate(id, copy.block.bytes, placement)?);
             }
         }
         Ok(count)

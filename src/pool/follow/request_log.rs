@@ -1,4 +1,4 @@
-//! Logging what the program asks for, from the first eviction on until an iteration is known.
+//! The request log: what a thread asks for, from the first eviction until an iteration is recognized.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,110 +13,114 @@ use crate::pool::remat::recipe::Graph;
 use crate::pool::remat::storage::{Storage, TierCopy};
 use crate::schedule::{InitialStorage, PlanId, Request, RequestLog, StreamId};
 
-/// Ops of a log at the most: twice the longest iteration that is recognised.
-const MOST_OPS: usize = 1 << 19;
+/// The maximum number of ops in a log: twice the longest iteration that can be recognized.
+const MAX_OPS: usize = 1 << 19;
 
-/// A thread that computes so many times as much as the one whose ops are logged is the one to be planned.
+/// A thread that computes this many times as much as the logged thread is logged in its place.
 const LEAD: u64 = 2;
 
 impl Follower {
-    /// Whether iterations are planned.
+    /// Whether the pool plans iterations.
     pub fn plans_iterations(&self) -> bool {
         self.requests.plans_iterations
     }
 
-    /// Whether something is planned just now.
+    /// Whether the planner is at work.
     pub fn is_planning(&self) -> bool {
         Arc::strong_count(&self.requests.planning) > 1
     }
 
-    /// Logs from the next eviction on, if the policy plans: a program that needs none is not to pay for a log.
-    pub fn learn(&mut self, memory: &mut Memory) {
-        self.begin_anew(memory, None);
-        self.requests.learns = self.plans_iterations();
+    /// Starts a log at the next eviction, if the pool plans iterations. A program that never runs short of memory
+    /// should not pay for a log.
+    pub fn await_eviction(&mut self, memory: &mut Memory) {
+        self.replace_log(memory, None);
+        self.requests.wants_log = self.plans_iterations();
     }
 
-    /// As [`learn`](Follower::learn), unless that is so or something is planned just now.
-    pub fn learn_again(&mut self, memory: &mut Memory) {
-        if !self.requests.learns && !self.is_planning() {
-            self.learn(memory);
+    /// Calls [`await_eviction`](Follower::await_eviction), unless a log is wanted already or the planner is at work.
+    pub fn resume_logging(&mut self, memory: &mut Memory) {
+        if !self.requests.wants_log && !self.is_planning() {
+            self.await_eviction(memory);
         }
     }
 
-    /// What the program does is planned already.
-    pub fn stop_learning(&mut self, memory: &mut Memory) {
-        if self.requests.learns && self.requests.log.as_ref().is_none_or(|log| !log.renews) {
-            self.begin_anew(memory, None);
-            self.requests.learns = false;
+    /// Ends the log, because the program follows a plan. A log for a new schedule of that plan goes on.
+    pub fn stop_logging(&mut self, memory: &mut Memory) {
+        if self.requests.wants_log && self.requests.log.as_ref().is_none_or(|log| !log.renews) {
+            self.replace_log(memory, None);
+            self.requests.wants_log = false;
         }
     }
 
-    /// Logs from now on what a plan that is followed is made anew from.
-    pub fn renew(&mut self, graph: &Graph, memory: &mut Memory, plan: PlanId) {
-        if !self.requests.learns && !self.is_planning() {
+    /// Starts a log for a new schedule of a plan.
+    pub fn log_for_renewal(&mut self, graph: &Graph, memory: &mut Memory, plan: PlanId) {
+        if !self.requests.wants_log && !self.is_planning() {
             let log = RequestLog { plan, renews: true, ..self.new_log(graph, self.streams.current()) };
-            self.begin_anew(memory, Some(log));
-            self.requests.learns = true;
+            self.replace_log(memory, Some(log));
+            self.requests.wants_log = true;
         }
     }
 
-    /// Logs what the thread asks for that computes the most.
-    pub fn log_from_now_on(&mut self, graph: &Graph, memory: &mut Memory) {
-        if self.requests.learns {
-            self.begin_log(graph, memory);
+    /// Starts a log if one is wanted.
+    pub fn start_log_if_wanted(&mut self, graph: &Graph, memory: &mut Memory) {
+        if self.requests.wants_log {
+            self.start_log(graph, memory);
         }
     }
 
-    pub fn begin_log(&mut self, graph: &Graph, memory: &mut Memory) {
+    /// Starts a log of the thread that computes the most, unless its log is under way already.
+    pub fn start_log(&mut self, graph: &Graph, memory: &mut Memory) {
         let leader = self.streams.leader();
         let computed_ns = |stream| self.streams[stream].computed_ns;
         let leads = |log: &RequestLog| computed_ns(leader) > LEAD * computed_ns(log.stream);
-        // In vain once is enough.
+        // The iteration is not logged again if the planner found no plan for it.
         let period = self.streams[leader].tracker.period();
-        let in_vain = period.is_some_and(|period| self.plans.is_fruitless(period as usize));
-        if self.requests.log.as_deref().is_none_or(leads) && !in_vain {
-            self.begin_anew(memory, Some(self.new_log(graph, leader)));
+        let has_no_plan = period.is_some_and(|period| self.active_plans.has_no_plan_for(period as usize));
+        if self.requests.log.as_deref().is_none_or(leads) && !has_no_plan {
+            self.replace_log(memory, Some(self.new_log(graph, leader)));
         }
     }
 
+    /// An empty log of a stream, with the storages that the stream holds now.
     fn new_log(&self, graph: &Graph, stream: StreamId) -> RequestLog {
         let tracker = &self.streams[stream].tracker;
         let held = graph.storages.iter().map(|(_, storage)| storage);
         let held = held.filter(|storage| storage.uses.held && storage.access.stream == stream);
-        let begun = |storage: &Storage| InitialStorage {
+        let initial = |storage: &Storage| InitialStorage {
             size_bytes: storage.size_bytes,
             touched: tracker.ago(storage.access.touch),
         };
-        let begun = held.map(|storage| (storage.number, begun(storage))).collect();
+        let begun = held.map(|storage| (storage.number, initial(storage))).collect();
         RequestLog { stream, first: graph.storages.made(), begun, ..RequestLog::default() }
     }
 
-    /// What was logged before is of no use.
-    fn begin_anew(&mut self, memory: &mut Memory, log: Option<RequestLog>) {
+    /// Replaces the log, and frees what was counted for the previous one.
+    fn replace_log(&mut self, memory: &mut Memory, log: Option<RequestLog>) {
         self.requests.log = log.map(Box::new);
-        self.forget_tallies(memory);
+        self.free_tallies(memory);
     }
 
-    pub fn whole_log(&mut self, graph: &Graph, memory: &mut Memory) -> Option<(RequestLog, usize)> {
+    /// Takes the log for planning once it contains two iterations, with the number of ops at its end that are an iteration.
+    pub fn take_iteration(&mut self, graph: &Graph, memory: &mut Memory) -> Option<(RequestLog, usize)> {
         let log = self.requests.log.as_ref().filter(|log| log.stream == self.streams.current())?;
-        if log.ops() > MOST_OPS {
-            self.requests.found_none = true;
-            self.learn(memory);
+        if log.ops() > MAX_OPS {
+            self.requests.no_period_found = true;
+            self.await_eviction(memory);
             return None;
         }
         let tracker = &self.streams[log.stream].tracker;
         let period = tracker.period()? as usize;
-        // Until then, its beginning cannot be chosen freely. What repeats within an iteration, such as layers, leaves more
-        // or less behind each time.
-        let in_vain = self.plans.is_fruitless(period);
-        if log.ops() < 2 * period || !tracker.holds_as_much() || in_vain {
+        // A log of two iterations lets the planner choose where the iteration begins. Repeated layers are no iterations:
+        // each of them changes how many bytes are held.
+        let has_no_plan = self.active_plans.has_no_plan_for(period);
+        if log.ops() < 2 * period || !tracker.holds_as_much() || has_no_plan {
             return None;
         }
-        (self.requests.learns, self.requests.found_none) = (false, false);
+        (self.requests.wants_log, self.requests.no_period_found) = (false, false);
         self.requests.planning_begun = Some(Instant::now());
-        let renews = log.renews && self.plans.is_in(log.plan);
+        let renews = log.renews && self.active_plans.follows(log.plan);
         let mut log = self.requests.log.take()?;
-        let new = self.plans.begin(period);
+        let new = self.active_plans.begin(period);
         if !renews {
             log.plan = new;
         }
@@ -129,6 +133,7 @@ impl Follower {
         Some((*log, period))
     }
 
+    /// Logs an op. Of another thread's ops, only the consumed inputs matter: their last handles are gone.
     pub fn log_op(
         &mut self,
         graph: &Graph,
@@ -158,6 +163,7 @@ impl Follower {
         log.ops += 1;
     }
 
+    /// Logs a new storage with data from the program.
     pub fn log_write(&mut self, graph: &Graph, id: StorageId) {
         if let Some(log) = log_of(&mut self.requests.log, &self.streams) {
             let storage = &graph.storages[id];
@@ -166,6 +172,7 @@ impl Follower {
         }
     }
 
+    /// Logs a read of a storage by the program.
     pub fn log_read(&mut self, graph: &Graph, id: StorageId) {
         if let Some(log) = log_of(&mut self.requests.log, &self.streams) {
             let storage = &graph.storages[id];
@@ -174,6 +181,7 @@ impl Follower {
         }
     }
 
+    /// Logs that a storage is a result of a scope within `scopes` others.
     pub fn log_keep(&mut self, graph: &Graph, id: StorageId, scopes: u32) {
         if let Some(log) = &mut self.requests.log
             && let Some(made_in) = log.scopes.get_mut(&graph.storages[id].number)
@@ -182,26 +190,29 @@ impl Follower {
         }
     }
 
+    /// Logs that the last handle of a storage is gone.
     pub fn log_free(&mut self, graph: &Graph, id: StorageId) {
         if let Some(log) = &mut self.requests.log {
             log.loses(graph.storages[id].number);
         }
     }
 
+    /// Logs that the program waits for all work.
     pub fn log_sync(&mut self) {
         if let Some(log) = log_of(&mut self.requests.log, &self.streams) {
             log.asked.push(Request::Sync);
         }
     }
 
-    pub fn forget_tallies(&mut self, memory: &mut Memory) {
+    /// Frees the tallies of the log.
+    pub fn free_tallies(&mut self, memory: &mut Memory) {
         for (_, _, TierCopy { block, touched, .. }) in std::mem::take(&mut self.requests.tallies) {
             memory.host.free(block, touched);
         }
     }
 }
 
-/// The log, if it is of the thread that submits.
+/// The log, if it is of the thread that submits now.
 fn log_of<'a>(log: &'a mut Option<Box<RequestLog>>, streams: &Streams) -> Option<&'a mut RequestLog> {
     log.as_deref_mut().filter(|log| log.stream == streams.current())
 }

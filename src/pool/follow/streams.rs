@@ -1,27 +1,27 @@
-//! A stream of ops for each thread that submits: one that goes at its own pace, such as a data loader, does not hide the
-//! iterations of another.
+//! A stream of ops for each thread that submits. A thread that runs at its own pace, such as a data loader, does not
+//! hide the iterations of another.
 
 use std::ops::{Index, IndexMut};
 
-use super::absent::Absent;
+use super::absent_storages::AbsentStorages;
 use crate::liveness::Tracker;
 use crate::schedule::{RecentOps, StreamId};
 
-/// What one thread submits.
+/// What the pool knows of one thread.
 #[derive(Debug, Default)]
 pub struct Stream {
-    /// Its ops so far: the time that the next uses of its storages are told in.
+    /// The number of its ops so far. Next uses of its storages are counted in these.
     pub ops: u64,
-    /// Their predicted time.
+    /// The predicted time of its ops so far.
     pub computed_ns: u64,
-    /// Bytes that handles need, of the storages that it touched last or made.
+    /// The bytes of its storages that have handles.
     pub held_bytes: usize,
-    /// The last ones.
+    /// Its last ops.
     pub recent: RecentOps,
-    /// What it does, and what it did before.
+    /// Predicts what it does next from what it did before.
     pub tracker: Tracker,
-    /// Of its storages, those that handles need and device memory has not.
-    pub absent: Absent,
+    /// Its storages that have handles but no device memory.
+    pub absent: AbsentStorages,
 }
 
 /// All streams, and the one whose thread submits now.
@@ -29,7 +29,7 @@ pub struct Stream {
 pub struct Streams {
     all: Vec<Stream>,
     current: StreamId,
-    /// Checkpointed scopes around what it submits now: what is made in one is recomputed first.
+    /// The number of checkpointed scopes around the current op. What is made in a scope is recomputed first.
     pub scopes: u32,
 }
 
@@ -40,7 +40,7 @@ impl Default for Streams {
 }
 
 impl Streams {
-    /// The thread of this number submits from now on, in so many checkpointed scopes.
+    /// Makes a thread the one that submits, within `scopes` checkpointed scopes.
     pub fn enter(&mut self, number: usize, scopes: u32) {
         if number >= self.all.len() {
             self.all.resize_with(number + 1, Stream::default);
@@ -48,21 +48,21 @@ impl Streams {
         (self.current, self.scopes) = (StreamId(number as u32), scopes);
     }
 
-    /// The stream whose thread submits.
+    /// The stream whose thread submits now.
     pub fn current(&self) -> StreamId {
         self.current
     }
 
-    /// Forgets all that they did; no storage is there.
+    /// Forgets what all threads did. No storage may exist.
     pub fn forget(&mut self) {
         self.all.fill_with(Stream::default);
     }
 
-    /// The one that computes the most, by predicted time.
+    /// The stream that computes the most, by predicted time.
     pub fn leader(&self) -> StreamId {
-        // The first of those that are equal.
-        let most = self.all.iter().enumerate().rev().max_by_key(|(_, stream)| stream.computed_ns);
-        most.map_or(self.current, |(number, _)| StreamId(number as u32))
+        // Of equals, the first counts.
+        let leader = self.all.iter().enumerate().rev().max_by_key(|(_, stream)| stream.computed_ns);
+        leader.map_or(self.current, |(number, _)| StreamId(number as u32))
     }
 }
 

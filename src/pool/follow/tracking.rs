@@ -1,4 +1,4 @@
-//! Which thread a storage belongs to, and what the tracker of that thread knows of it.
+//! Which thread a storage belongs to, and what that thread's tracker predicts for it.
 
 use super::follower::Follower;
 use crate::engine::{Instruction, aligned};
@@ -9,8 +9,14 @@ use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::recipe::Graph;
 
 impl Follower {
-    /// Tells the tracker of the thread of an op, and its operands what the tracker knows.
-    pub fn track(&mut self, graph: &mut Graph, inputs: &[Input], plan: &Instruction, outputs: &[StorageId]) {
+    /// Reports an op to the tracker of its thread, and notes in the operands what the tracker predicts for them.
+    pub fn track(
+        &mut self,
+        graph: &mut Graph,
+        inputs: &[Input],
+        instruction: &Instruction,
+        outputs: &[StorageId],
+    ) {
         inputs.iter().for_each(|input| self.take_over(graph, input.id));
         if !self.policy.prefetches() && !self.plans_iterations() {
             return;
@@ -21,14 +27,14 @@ impl Follower {
         let operand = |id| Operand { touch: graph.storages[id].access.touch, next: NextUse::Unknown };
         let mut operands: Inputs<Operand> = ids().map(operand).collect();
         let observed = Observed {
-            signature: Signature(plan.signature),
+            signature: Signature(instruction.signature),
             live_bytes: stream.held_bytes,
-            scratch_bytes: plan.scratch_bytes,
-            launch_ns: plan.launch_ns,
+            scratch_bytes: instruction.scratch_bytes,
+            launch_ns: instruction.launch_ns,
         };
         let context = stream.tracker.op(observed, &mut operands);
         stream.recent.push(context);
-        self.plans.find(current, &stream.recent);
+        self.active_plans.find(current, &stream.recent);
         for (id, operand) in ids().zip(operands) {
             let storage = &mut graph.storages[id];
             storage.access.touch = operand.touch;
@@ -37,12 +43,13 @@ impl Follower {
                 other => other,
             };
             if std::mem::take(&mut storage.access.prefetched) {
-                self.prefetch_distance.used();
+                self.prefetch_distance.note_used();
             }
         }
     }
 
-    /// The storage belongs to the stream whose op touched it. What another knew of it is no use here.
+    /// Makes a storage belong to the current stream, because one of its ops uses it. Predictions of the previous
+    /// stream's tracker no longer apply.
     pub fn take_over(&mut self, graph: &mut Graph, id: StorageId) {
         let (current, storage) = (self.streams.current(), &mut graph.storages[id]);
         let owner = std::mem::replace(&mut storage.access.stream, current);
@@ -56,19 +63,20 @@ impl Follower {
         (storage.access.touch, storage.access.next_use) = (Touch::default(), NextUse::Unknown);
     }
 
-    /// The storage lost its device memory.
-    pub fn is_absent(&mut self, graph: &Graph, id: StorageId) {
+    /// Notes that a storage has lost its device memory.
+    pub fn note_absent(&mut self, graph: &Graph, id: StorageId) {
         let storage = &graph.storages[id];
         self.streams[storage.access.stream].absent.insert(id, storage);
     }
 
-    /// It has device memory again.
-    pub fn is_present(&mut self, graph: &Graph, id: StorageId) {
+    /// Notes that a storage has device memory again.
+    pub fn note_present(&mut self, graph: &Graph, id: StorageId) {
         let storage = &graph.storages[id];
         self.streams[storage.access.stream].absent.remove(id, storage);
     }
 
-    pub fn no_handle(&mut self, graph: &mut Graph, id: StorageId) {
+    /// Notes that the last handle of a storage is gone.
+    pub fn note_last_handle_gone(&mut self, graph: &mut Graph, id: StorageId) {
         let storage = &mut graph.storages[id];
         storage.uses.held = false;
         let stream = &mut self.streams[storage.access.stream];

@@ -1,9 +1,10 @@
-//! Launches that failed after their submission, and what descends from them.
+//! Launches that fail after their submission, and the storages that descend from them.
 //!
-//! A kernel that meets an index out of range says so when it has run. By then ops on its output are submitted, and their
-//! outputs may be gone again. So while launches that can fail are on their way, what each op read and made is remembered;
-//! when one turns out to have failed, all that descends from it is marked, and from then on ops pass the mark on as they
-//! come. A read of what is marked tells the failure. Nothing waits for this, and nothing is decided by it.
+//! A kernel that meets an index out of range reports it only when it runs. By then ops that read its output are
+//! submitted, and their outputs may be gone again. So as long as the result of such a launch is unknown, the pool
+//! remembers what each op reads and makes. If the launch has failed, all storages that descend from it are marked, and
+//! later ops pass the mark on to their outputs. A read of a marked storage returns the failure as its error. Nothing
+//! waits for this, and no decision depends on it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,11 +19,11 @@ use crate::pool::remat::recipe::Graph;
 use crate::pool::remat::storage::{Cause, Storage, Storages};
 use crate::pool::submit::Submitter;
 
-/// Ops after which it is asked again which launches are done.
-const ASK_EVERY: usize = 256;
+/// The number of ops after which the engine is asked which launches are done.
+const POLL_EVERY: usize = 256;
 
-/// Failures that are kept for a `sync` to tell.
-const MOST_UNTOLD: usize = 64;
+/// The maximum number of failures that are kept for the next `sync` to report.
+const MAX_UNREPORTED: usize = 64;
 
 /// An op of the program.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ struct Submitted {
     /// The end of its launch.
     mark: Mark,
     instruction: Arc<Instruction>,
-    /// Storages by their numbers.
+    /// The numbers of its inputs.
     inputs: Inputs<u64>,
     outputs: PerOutput<(u64, StorageId)>,
 }
@@ -38,24 +39,25 @@ struct Submitted {
 /// What is known of failures.
 #[derive(Debug, Default)]
 pub struct Failures {
-    /// All ops since the oldest launch that can fail and of which nothing is known yet.
+    /// All ops since the oldest launch that can fail and whose result is unknown.
     submitted: VecDeque<Submitted>,
-    /// Ops since that was last asked.
-    unasked: usize,
-    /// Failures that neither a read nor a `sync` has told.
-    untold: Vec<Cause>,
-    /// A failure of which it is not known what it spoiled: all reads tell it from then on.
-    of_all: Option<Cause>,
+    /// The number of ops since the engine was last asked.
+    unpolled_ops: usize,
+    /// The failures that neither a read nor a `sync` has reported.
+    unreported: Vec<Cause>,
+    /// A failure that may have spoiled any storage. From then on all reads report it.
+    of_all_storages: Option<Cause>,
 }
 
 impl Failures {
-    /// Marks what descends from a launch that failed. `false` if the launch is not among those remembered. One that met an index
-    /// out of range was then a recomputation, which repeats a failure that is known. Any other may have spoiled anything.
-    fn descend(&mut self, storages: &mut Storages, Failure { mark, error }: Failure) -> bool {
+    /// Marks all storages that descend from a failed launch. Returns `false` if the launch is not among the remembered
+    /// ones. If it met an index out of range, it was a rematerialization, which repeats a known failure. Any other
+    /// failure may have spoiled anything.
+    fn mark_descendants(&mut self, storages: &mut Storages, Failure { mark, error }: Failure) -> bool {
         let cause = Arc::new(error);
         let Some(at) = self.submitted.iter().position(|op| op.mark == mark) else {
             if !matches!(*cause, EngineError::Index { .. }) {
-                self.of_all.get_or_insert(cause);
+                self.of_all_storages.get_or_insert(cause);
             }
             return false;
         };
@@ -74,18 +76,19 @@ impl Failures {
                 }
             }
         }
-        if self.untold.len() < MOST_UNTOLD {
-            self.untold.push(cause);
+        if self.unreported.len() < MAX_UNREPORTED {
+            self.unreported.push(cause);
         }
         true
     }
 
-    /// A failure is told.
-    fn told(&mut self, cause: &Cause) {
-        self.untold.retain(|untold| !Arc::ptr_eq(untold, cause));
+    /// Notes that a failure is reported.
+    fn note_reported(&mut self, cause: &Cause) {
+        self.unreported.retain(|unreported| !Arc::ptr_eq(unreported, cause));
     }
 
-    /// An op was submitted: what it made has the failures of what it read. How many launches are newly known to have failed.
+    /// Passes failures of an op's inputs on to its outputs, and remembers the op. Returns how many failed launches were
+    /// found.
     pub fn inherit(
         &mut self,
         graph: &mut Graph,
@@ -113,44 +116,45 @@ impl Failures {
             inputs: inputs.iter().map(|input| storages.number(input.id)).collect(),
             outputs: outputs.iter().map(|&id| (storages.number(id), id)).collect(),
         });
-        self.unasked += 1;
-        if self.unasked >= ASK_EVERY { self.ask(graph, submitter) } else { 0 }
+        self.unpolled_ops += 1;
+        if self.unpolled_ops >= POLL_EVERY { self.poll(graph, submitter) } else { 0 }
     }
 
-    /// Finds out which launches have failed, of those that are done. How many that was not known of.
-    pub fn ask(&mut self, graph: &mut Graph, submitter: &Submitter) -> u64 {
+    /// Asks the engine which of the completed launches have failed. Returns how many of these were new.
+    pub fn poll(&mut self, graph: &mut Graph, submitter: &Submitter) -> u64 {
         let engine = &*submitter.engine;
-        // Asked first: a launch that is done by now is among the failures, if it failed.
-        let until = self.done(engine);
+        // This comes first, so that a launch that counts as done is among the failures if it failed.
+        let until = self.last_done(engine);
         let failures = engine.failures().into_iter();
-        let new = failures.filter(|failure| self.descend(&mut graph.storages, failure.clone())).count();
+        let new =
+            failures.filter(|failure| self.mark_descendants(&mut graph.storages, failure.clone())).count();
         self.forget(until);
-        self.unasked = 0;
+        self.unpolled_ops = 0;
         new as u64
     }
 
-    /// What a read of a storage is to tell, if anything.
-    pub fn of(&mut self, storage: &Storage) -> Option<Cause> {
-        let cause = self.of_all.as_ref().or(storage.failure.as_ref()).cloned()?;
-        self.told(&cause);
+    /// The failure that a read of a storage must report, if any.
+    pub fn to_report(&mut self, storage: &Storage) -> Option<Cause> {
+        let cause = self.of_all_storages.as_ref().or(storage.failure.as_ref()).cloned()?;
+        self.note_reported(&cause);
         Some(cause)
     }
 
-    /// The first failure that was not told yet.
-    pub fn first_untold(&mut self) -> Option<Cause> {
-        let untold = std::mem::take(&mut self.untold).into_iter().next();
-        self.of_all.clone().or(untold)
+    /// The first failure that was not reported yet.
+    pub fn first_unreported(&mut self) -> Option<Cause> {
+        let unreported = std::mem::take(&mut self.unreported).into_iter().next();
+        self.of_all_storages.clone().or(unreported)
     }
 
-    /// Forgets the ops before the first launch that can fail of which nothing is known, and that has not ended by `until`.
+    /// Forgets the ops up to `until`, except from the first launch on whose result is unknown.
     fn forget(&mut self, until: u64) {
         let is_open = |op: &Submitted| op.instruction.op.checks_indices() && op.mark.sequence > until;
         let known = self.submitted.iter().position(is_open).unwrap_or(self.submitted.len());
         self.submitted.drain(..known);
     }
 
-    /// The end of the last launch that can fail and is done, or zero.
-    fn done(&self, engine: &dyn Engine) -> u64 {
+    /// The sequence number of the last completed launch that can fail, or zero.
+    fn last_done(&self, engine: &dyn Engine) -> u64 {
         let can_fail = self.submitted.iter().filter(|op| op.instruction.op.checks_indices());
         can_fail
             .map(|op| op.mark)

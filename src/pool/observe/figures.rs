@@ -1,4 +1,4 @@
-//! What users, tests and the planner are told.
+//! What users, tests and the planner can ask of the pool.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ impl Pool {
         &self.submitter.engine
     }
 
-    /// The ends of all lanes as they are now.
+    /// The current ends of all lanes.
     pub fn ends(&self) -> [crate::engine::Mark; Lane::ALL.len()] {
         Lane::ALL.map(|lane| self.engine().mark(lane))
     }
 
-    /// The figures a user sees.
+    /// The statistics that users see.
     pub fn stats(&self) -> crate::Stats {
         let needed = |tier: &Arena| (tier.used_bytes(), tier.peak_bytes(), tier.limit_bytes());
         let (allocated_bytes, peak_allocated_bytes, budget_bytes) = needed(&self.memory.device);
@@ -54,7 +54,7 @@ impl Pool {
         }
     }
 
-    /// What was recorded since this was last asked, if anything is. All submitted work must be done.
+    /// The events since the last call, or `None` if nothing is recorded. All submitted work must be done.
     pub fn take_recording(&mut self) -> Option<Recording> {
         let header = Header {
             trace: 1,
@@ -80,17 +80,18 @@ impl Pool {
         self.observer.usage.peak.1
     }
 
-    /// What was resident after the op that the settings name: sizes, and the ops that made them, the largest first.
-    pub fn portrait(&self) -> &Residents {
+    /// The peak snapshot: the sizes of the residents after the op that the settings name, and the ops that made them,
+    /// the largest first.
+    pub fn peak_snapshot(&self) -> &Residents {
         &self.observer.snapshot
     }
 
-    /// Storages looked at so far for what is to leave.
+    /// The number of candidates for eviction that were scanned so far.
     pub fn candidates_scanned(&self) -> u64 {
         self.observer.candidates_scanned.get()
     }
 
-    /// Starts counting peaks and totals anew.
+    /// Resets peaks and totals.
     pub fn reset_stats(&mut self) {
         self.memory.device.reset_peak();
         self.memory.host.reset_peak();
@@ -101,8 +102,8 @@ impl Pool {
         self.observer.usage.peak = (self.memory.device.peak_bytes(), self.observer.clock);
     }
 
-    /// Remembers when the most memory was in use, and what was there at the op that the settings name.
-    pub(in crate::pool) fn look_around(&mut self) {
+    /// Notes the op of the peak, and takes the peak snapshot at the op that the settings name.
+    pub(in crate::pool) fn note_peak(&mut self) {
         if self.memory.device.peak_bytes() > self.observer.usage.peak.0 {
             self.observer.usage.peak = (self.memory.device.peak_bytes(), self.observer.clock);
         }
@@ -111,25 +112,25 @@ impl Pool {
         }
     }
 
-    /// The program says where it is.
+    /// Records a remark of the program.
     pub fn note(&self, text: &str) {
         self.observer.journal.note(|| Event::Note(text.into()));
     }
 
-    /// The program waits for all work.
+    /// Records that the program waits for all work.
     pub fn note_sync(&mut self) {
         self.observer.journal.note(|| Event::Sync);
         self.follower.log_sync();
     }
 
-    /// The first failure that was not told yet, of all work that is done.
+    /// Returns the first failure of completed work that was not reported yet as an error.
     pub fn failure(&mut self) -> Result<(), Error> {
-        self.observer.counters.failed_ops += self.observer.failures.ask(&mut self.graph, &self.submitter);
-        let cause = self.observer.failures.first_untold();
+        self.observer.counters.failed_ops += self.observer.failures.poll(&mut self.graph, &self.submitter);
+        let cause = self.observer.failures.first_unreported();
         cause.map_or(Ok(()), |cause| Err(self.memory.error((*cause).clone())))
     }
 
-    /// Gives memory that nothing uses back to the system, unless work is submitted meanwhile.
+    /// Returns unused memory to the system, unless work is under way.
     pub fn give_back(&mut self) {
         let engine = self.engine().clone();
         if !self.ends().into_iter().all(|end| engine.reached(end)) {
@@ -138,17 +139,18 @@ impl Pool {
         self.memory.release();
     }
 
-    /// Logs from now on, whatever the policy, though nothing was evicted.
-    pub fn log_at_once(&mut self) {
-        self.follower.begin_log(&self.graph, &mut self.memory);
+    /// Starts a log now, whatever the policy, even if nothing was evicted.
+    pub fn start_log(&mut self) {
+        self.follower.start_log(&self.graph, &mut self.memory);
     }
 
-    /// The log, and how many ops at its end are an iteration, once there are two of it. Waits for what was counted.
+    /// The log, and the number of ops at its end that are an iteration, once it contains two iterations. Waits for the
+    /// tallies.
     ///
     /// # Errors
     /// A failure of work that was submitted before.
-    pub fn learned(&mut self) -> Result<Option<(RequestLog, usize)>, Error> {
-        let Some((mut log, period)) = self.follower.whole_log(&self.graph, &mut self.memory) else {
+    pub fn take_iteration(&mut self) -> Result<Option<(RequestLog, usize)>, Error> {
+        let Some((mut log, period)) = self.follower.take_iteration(&self.graph, &mut self.memory) else {
             return Ok(None);
         };
         self.observer.counters.plannings += 1;
@@ -156,36 +158,37 @@ impl Pool {
         Ok(Some((log, period)))
     }
 
-    /// The blocks that were taken, if addresses have no end.
+    /// The allocation trace, if addresses are unbounded.
     pub fn allocation_trace(&self) -> Option<&AllocationTrace> {
         self.memory.device.allocation_trace()
     }
 
-    /// Which of the taken blocks are in use, and the intervals that their storages are in.
+    /// The residents that are in intervals of the plan: each interval with the place of the storage's block in the
+    /// allocation trace.
     pub fn residents_in_intervals(&self) -> Vec<(IntervalId, usize)> {
         let storages = &self.graph.storages;
         let resident = |id| {
             let offset = storages[id].copies.device?.block.offset;
             Some((
-                self.follower.plans.present()?.interval(&storages[id])?,
+                self.follower.active_plans.current()?.interval(&storages[id])?,
                 self.memory.device.allocation_trace()?.at(offset)?,
             ))
         };
         storages.residents().filter_map(resident).collect()
     }
 
-    /// Whether something is planned just now.
+    /// Whether the planner is at work.
     #[cfg(test)]
     pub fn is_planning(&self) -> bool {
         self.follower.is_planning()
     }
 
-    /// Number of storages that handles or claims need.
+    /// The number of active storages.
     pub fn live_storages(&self) -> usize {
         self.graph.live_storages()
     }
 
-    /// Number of storages that must stay where they are.
+    /// The number of storages that must stay where they are.
     pub fn pinned_storages(&self) -> usize {
         self.graph.pinned_storages()
     }

@@ -1,4 +1,4 @@
-//! What the journal is told.
+//! The events that the pool notes in the journal.
 
 use super::observer::Observer;
 use crate::engine::{Instruction, Lane};
@@ -9,6 +9,7 @@ use crate::pool::submit::Submitter;
 use crate::trace::{Copied, Event, Evicted, How, Made, OpEvent, Recomputed};
 
 impl Observer {
+    /// Notes an op of the program.
     pub fn note_op(
         &self,
         graph: &Graph,
@@ -35,6 +36,7 @@ impl Observer {
         });
     }
 
+    /// Notes an op that the pool runs on its own, such as a rematerialization, and the storages that it restores.
     pub fn note_recompute(
         &self,
         graph: &Graph,
@@ -51,6 +53,7 @@ impl Observer {
         });
     }
 
+    /// Notes a copy between the tiers.
     pub fn note_copy(&self, graph: &Graph, submitter: &Submitter, lane: Lane, id: StorageId) {
         self.journal.note(|| {
             let Made { storage, bytes } = graph.storages.made_as(id);
@@ -58,7 +61,7 @@ impl Observer {
         });
     }
 
-    /// A storage was moved within device memory.
+    /// Notes that a storage was moved within device memory.
     pub fn note_move(&self, graph: &Graph, submitter: &Submitter, lane: Lane, id: StorageId) {
         self.journal.note(|| {
             let Made { storage, bytes } = graph.storages.made_as(id);
@@ -67,7 +70,7 @@ impl Observer {
         });
     }
 
-    /// `cost_ns`: what the eviction was predicted to cost.
+    /// Notes an eviction and its predicted cost.
     pub fn note_eviction(&self, graph: &Graph, id: StorageId, how: How, cost_ns: impl FnOnce() -> u64) {
         self.journal.note(|| {
             let Made { storage, bytes } = graph.storages.made_as(id);

@@ -1,4 +1,4 @@
-//! What happened: for plans, for users, for the journal.
+//! What happened in the pool: for the planner, for users and for the journal.
 
 pub mod failures;
 pub mod figures;

@@ -1,4 +1,4 @@
-//! What happened so far, and what of it users are told.
+//! What happened so far.
 
 use std::cell::Cell;
 
@@ -6,7 +6,7 @@ use super::failures::Failures;
 use crate::stats::Counters;
 use crate::trace::Journal;
 
-/// Sizes of storages and the ops that made them, the largest first.
+/// The sizes of storages and the ops that made them, the largest first.
 pub type Residents = Vec<(usize, &'static str)>;
 
 /// What happened so far.
@@ -14,45 +14,45 @@ pub type Residents = Vec<(usize, &'static str)>;
 pub struct Observer {
     pub journal: Journal,
     pub counters: Counters,
-    /// Ops run so far: the time that recency is measured in.
+    /// The number of ops so far. Recency is measured in these.
     pub clock: u64,
-    /// Predicted time of all ops so far, those run again included.
+    /// The predicted time of all ops so far, including rematerialized ones.
     pub computed_ns: u64,
-    /// Storages that were candidates for eviction so far, each as often as it was.
+    /// The number of candidates for eviction that were scanned so far. A storage counts each time that it is scanned.
     pub candidates_scanned: Cell<u64>,
-    /// Launches that failed after their submission.
+    /// The launches that failed after their submission.
     pub failures: Failures,
     pub usage: Usage,
-    /// What was resident after the op that the settings name.
+    /// The residents after the op that the settings name.
     pub snapshot: Residents,
 }
 
 /// How much device memory was in use.
 #[derive(Debug, Default)]
 pub struct Usage {
-    /// The most bytes at once, and the op at which that was.
+    /// The maximum number of bytes in use, and the op at which it was reached.
     pub peak: (usize, u64),
-    /// Bytes in use times how long, while ops run, and how long that is.
+    /// The integral of the bytes in use over the time of ops, and that time.
     pub use_over_time: (u128, u128),
-    /// The largest need of one op so far.
+    /// The largest working set of an op so far.
     pub largest_op_bytes: usize,
-    /// Pages mapped before totals were last counted anew.
+    /// The number of pages mapped before the totals were last reset.
     pub mapped_before: u64,
 }
 
 impl Observer {
-    /// Nothing happened yet.
+    /// The state before anything has happened.
     pub fn new(journal: Journal) -> Self {
         Observer { journal, ..Observer::default() }
     }
 
-    /// An op needs so much device memory at once.
-    pub fn needed(&mut self, bytes: usize) {
+    /// Notes the working set of an op.
+    pub fn note_need(&mut self, bytes: usize) {
         self.usage.largest_op_bytes = self.usage.largest_op_bytes.max(bytes);
     }
 
-    /// So many storages more were candidates for eviction.
-    pub fn scanned(&self, candidates: u64) {
+    /// Notes that candidates for eviction were scanned.
+    pub fn note_scanned(&self, candidates: u64) {
         self.candidates_scanned.set(self.candidates_scanned.get() + candidates);
     }
 }

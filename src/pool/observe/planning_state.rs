@@ -1,4 +1,4 @@
-//! Where planning stands, as users are told.
+//! The state of planning, as users see it.
 
 use crate::config::Planning;
 use crate::liveness::MAX_PERIOD;
@@ -7,14 +7,14 @@ use crate::schedule::RequestLog;
 use crate::stats::PlanningState as State;
 
 impl Pool {
-    /// Where planning stands.
+    /// The state of planning.
     pub(in crate::pool) fn planning_state(&self) -> State {
-        let planned_ops = self.follower.plans.fruitless_ops();
-        if let Some(following) = self.follower.plans.active() {
-            let iteration_ops = following.schedule.ops.len();
+        let planned_ops = self.follower.active_plans.ops_without_plan();
+        if let Some(plan) = self.follower.active_plans.followed() {
+            let iteration_ops = plan.schedule.ops.len();
             return State::Followed {
                 iteration_ops,
-                since_op: following.since_op,
+                since_op: plan.since_op,
                 is_improved: self.follower.is_planning(),
             };
         }
@@ -35,31 +35,31 @@ impl Pool {
         match (&self.follower.requests.log, planned_ops) {
             (Some(log), _) => self.state_of_log(log),
             (None, Some(iteration_ops)) => State::NoneBetter { iteration_ops },
-            (None, None) if self.follower.requests.found_none => State::TooLong { most_ops: MAX_PERIOD },
+            (None, None) if self.follower.requests.no_period_found => State::TooLong { most_ops: MAX_PERIOD },
             (None, None) => State::MemoryNotShort,
         }
     }
 
-    /// Why no plan is followed, if there is one.
+    /// Why the pool follows none of its plans. `None` if there are no plans.
     fn why_not_followed(&self) -> Option<State> {
-        let present = self.follower.plans.present()?;
+        let current = self.follower.active_plans.current()?;
         Some(if !self.memory.is_roomy() {
             let room_bytes = self.memory.host.limit_bytes() - self.memory.host.used_bytes();
             State::HostTierTooSmall { room_bytes, needed_bytes: self.memory.device.limit_bytes() }
-        } else if present.stream() != self.follower.streams.leader() {
+        } else if current.stream() != self.follower.streams.leader() {
             State::OtherThread
         } else {
-            State::NotFollowed { plans: self.follower.plans.len() }
+            State::NotFollowed { plans: self.follower.active_plans.len() }
         })
     }
 
-    /// What the log lacks.
+    /// What the log lacks for a plan.
     fn state_of_log(&self, log: &RequestLog) -> State {
         let (tracker, logged_ops) = (&self.follower.streams[log.stream].tracker, log.ops());
         match (tracker.period(), tracker.likeness()) {
             (Some(period), _) => {
                 let iteration_ops = period as usize;
-                if self.follower.plans.is_fruitless(iteration_ops) {
+                if self.follower.active_plans.has_no_plan_for(iteration_ops) {
                     State::NoneBetter { iteration_ops }
                 } else if logged_ops < 2 * iteration_ops {
                     State::Repeats { iteration_ops, logged_ops }
@@ -67,7 +67,7 @@ impl Pool {
                     State::HoldsDifferently { iteration_ops }
                 }
             }
-            (None, _) if self.follower.requests.found_none => State::TooLong { most_ops: MAX_PERIOD },
+            (None, _) if self.follower.requests.no_period_found => State::TooLong { most_ops: MAX_PERIOD },
             (None, Some((period, alike))) => {
                 State::Differs { iteration_ops: period as usize, alike_ops: alike as usize }
             }

@@ -1,4 +1,4 @@
-//! What a thread of the program asked for lately, kept until a whole iteration of it can be planned.
+//! The state of the request log, which is kept until a whole iteration can be planned.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,26 +7,26 @@ use crate::op::Tally;
 use crate::pool::remat::storage::TierCopy;
 use crate::schedule::RequestLog;
 
-/// The number of a storage, what was counted of it, and where that is.
+/// A tally: the number of the storage, what was counted, and where the count lies.
 pub type Tallied = (u64, Tally, TierCopy);
 
-/// What is kept of what the program asked for.
+/// The request log, and whether one is wanted.
 #[derive(Debug, Default)]
 pub struct Requests {
-    /// Since memory was short, until that is planned.
+    /// The requests since memory became short. The planner takes them.
     pub log: Option<Box<RequestLog>>,
-    /// Whether iterations are planned.
+    /// Whether the pool plans iterations.
     pub plans_iterations: bool,
-    /// Whether there is to be a log.
-    pub learns: bool,
-    /// What is counted for the log.
+    /// Whether the next eviction starts a log, or a log is under way.
+    pub wants_log: bool,
+    /// The tallies of the log.
     pub tallies: Vec<Tallied>,
-    /// Held by whoever plans.
+    /// The planner holds a clone of this while it is at work.
     pub planning: Arc<()>,
-    /// When that was last begun.
+    /// When the planner last began.
     pub planning_begun: Option<Instant>,
-    /// No iteration was found in as much of the program as is looked at.
-    pub found_none: bool,
-    /// Whether plans go by measured times.
-    pub measures: bool,
+    /// No iteration was recognized in a log of the maximum length.
+    pub no_period_found: bool,
+    /// Whether plans use measured times.
+    pub uses_measured_times: bool,
 }

@@ -1,5 +1,6 @@
-//! How much encoded forms of values would take: counted by ops while an iteration is logged, since what an encoded form needs room
-//! for is to be known before it is made. The counts lie in the host tier until the log is planned.
+//! Tallies tell how much memory encoded forms would take. Ops count values while an iteration is logged, because the
+//! plan must know the size of an encoded form before the form is made. The counts lie in the host tier until the log is
+//! planned.
 
 use hashbrown::HashMap;
 use smallvec::{SmallVec, smallvec};
@@ -14,13 +15,14 @@ use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::TierCopy;
 use crate::pool::submit::HostAccess;
 
-/// Counts that are kept at the most.
-const MOST: usize = 1 << 14;
+/// The maximum number of tallies.
+const MAX_TALLIES: usize = 1 << 14;
 
 const WORD_BYTES: usize = size_of::<u32>();
 
 impl Pool {
-    /// Counts what forms of an op's outputs would take, if it is to be planned; nothing where there is no room for it.
+    /// Counts what the encoded forms of an op's outputs would need, while the op is logged. Leaves out what there is no
+    /// room for.
     pub(in crate::pool) fn tally(
         &mut self,
         made_by: &Instruction,
@@ -28,14 +30,14 @@ impl Pool {
     ) -> Result<(), Error> {
         let settings = &self.settings;
         let may_encode = settings.policy.may_encode() && settings.ways.offload;
-        // Where time is the engine's own there is nothing to count, and a replay has none of these ops.
+        // A simulation has no values to count, and the ops that count would make a replay differ from the recorded run.
         let counts = self.submitter.engine.times().is_none() && !settings.states_counts();
         if self.follower.requests.log.is_none() || !may_encode || !counts {
             return Ok(());
         }
         for (place, (&id, view)) in outputs.iter().zip(&made_by.outputs).enumerate() {
             for tally in Origin::tallies(&made_by.op, place, view) {
-                if self.follower.requests.tallies.len() < MOST
+                if self.follower.requests.tallies.len() < MAX_TALLIES
                     && self.graph.storages[id].copies.device.is_some()
                 {
                     let row = View::contiguous(view.dtype, Shape::new(&[view.shape().count()]));
@@ -46,23 +48,24 @@ impl Pool {
         Ok(())
     }
 
+    /// Counts one figure of a storage's values, if there is room for that.
     fn tally_one(&mut self, tally: Tally, id: StorageId, view: View) -> Result<(), Error> {
         let word = View::contiguous(Dtype::U32, Shape::new(&[1]));
         let inputs = [view, word].map(|view| Input { id, view, consumed: false });
-        let plan = self.submitter.instruction(self.settings.exactness, &Op::Tally(tally), &inputs)?;
-        let scratch = self.memory.allocate(plan.scratch_bytes);
+        let instruction = self.submitter.instruction(self.settings.exactness, &Op::Tally(tally), &inputs)?;
+        let scratch = self.memory.allocate(instruction.scratch_bytes);
         let Some(scratch) = scratch? else { return Ok(()) };
         let placed = self.host_block(aligned(WORD_BYTES), false);
         let Ok(Some((block, busy))) = placed else {
             self.memory.device.free(scratch.0, scratch.1);
             return placed.map(|_| ());
         };
-        let beside = TierCopy { block, written: busy, touched: busy };
-        match self.submit_with_host_input(&[id], &plan, smallvec![scratch], Some(beside)) {
+        let overflow = TierCopy { block, written: busy, touched: busy };
+        match self.submit_with_host_input(&[id], &instruction, smallvec![scratch], Some(overflow)) {
             Ok((_, done)) => {
                 let number = self.graph.storages[id].number;
                 self.follower.requests.tallies.push((number, tally, TierCopy::new(block, done)));
-                self.observer.note_recompute(&self.graph, &self.submitter, plan.op.name(), &[]);
+                self.observer.note_recompute(&self.graph, &self.submitter, instruction.op.name(), &[]);
                 Ok(())
             }
             Err(error) => {
@@ -72,7 +75,7 @@ impl Pool {
         }
     }
 
-    /// What was counted, by the numbers of storages; none on an engine without data.
+    /// Reads the counts, by the numbers of the storages. An engine without data has none.
     pub(in crate::pool) fn tallied(&mut self) -> Result<HashMap<u64, Counts>, Error> {
         let tallies = std::mem::take(&mut self.follower.requests.tallies);
         let read = |&(number, tally, copy): &Tallied| {

@@ -94,7 +94,7 @@ impl Pool {
                     self.graph.storages.limit_scopes(id, 0);
                     self.graph.storages.set_device(id, copy, self.observer.computed_ns);
                     self.graph.leave_component(id);
-                    self.follower.is_present(&self.graph, id);
+                    self.follower.note_present(&self.graph, id);
                     self.graph.unclaim_inputs(id);
                     self.graph.ended_claims.extend(self.graph.storages[id].lineage.signs.take());
                     self.observer.counters.recomputed_bytes += self.graph.storages[id].size_bytes as u64;

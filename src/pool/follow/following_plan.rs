@@ -1,8 +1,8 @@
-//! Following a schedule: what it says of the op that comes, and of what that op touches.
+//! Following a plan: its evictions and fetches when an op comes, and the intervals of what the op has touched.
 
 use std::sync::Arc;
 
-use super::plans::Where;
+use super::active_plans::Position;
 use crate::engine::Instruction;
 use crate::error::Error;
 use crate::liveness::NextUse;
@@ -12,57 +12,59 @@ use crate::pool::remat::ids::StorageId;
 use crate::schedule::{Eviction, IntervalId, PlanId, Schedule, ScheduleOutcome, StreamId};
 
 impl Pool {
-    /// Does as a schedule says when a stream is where it says; `before_first`: the next op is its first.
+    /// Adds a plan, which the pool follows when it recognizes the ops of the stream. With `before_first`, the next op
+    /// is the plan's first.
     pub fn follow(&mut self, plan: PlanId, schedule: Arc<Schedule>, stream: StreamId, before_first: bool) {
-        let is_wanted = self.follower.plans.insert(plan, schedule, stream, before_first);
-        self.observer.counters.plans += u64::from(is_wanted);
+        let is_accepted = self.follower.active_plans.insert(plan, schedule, stream, before_first);
+        self.observer.counters.plans += u64::from(is_accepted);
     }
 
-    /// Says in which interval of the schedule a storage is that no op has touched.
+    /// Puts a storage that no op has touched yet into an interval of the plan. Its next use is `next_ops` ops from now.
     pub fn put_in_interval(&mut self, id: StorageId, interval: IntervalId, next_ops: u32) {
-        let Some(following) = self.follower.plans.present_mut() else { return };
-        following.current[interval.0 as usize] = Some(id);
+        let Some(plan) = self.follower.active_plans.current_mut() else { return };
+        plan.storages[interval.0 as usize] = Some(id);
         let storage = &mut self.graph.storages[id];
-        storage.access.interval = Some(following.scheduled(interval));
+        storage.access.interval = Some(plan.scheduled(interval));
         storage.access.next_use =
             NextUse::At(self.follower.streams[storage.access.stream].ops + u64::from(next_ops));
     }
 
-    /// What was done since this was last asked; noted from the first time on.
-    pub fn done(&mut self) -> ScheduleOutcome {
-        let following = self.follower.plans.present_mut();
-        following.and_then(|following| following.done.replace(ScheduleOutcome::default())).unwrap_or_default()
+    /// Takes the record of what happened since the last call. Recording begins with the first call.
+    pub fn take_outcome(&mut self) -> ScheduleOutcome {
+        let plan = self.follower.active_plans.current_mut();
+        plan.and_then(|plan| plan.outcome.replace(ScheduleOutcome::default())).unwrap_or_default()
     }
 
-    /// An op comes: its evictions are due, and its fetches are made. One of another thread changes nothing.
+    /// Moves the plan's cursor to an op. Its evictions become due, and its fetches are made. An op of another thread
+    /// changes nothing.
     pub(in crate::pool) fn advance(&mut self, op: &Instruction) -> Result<(), Error> {
-        let roomy = self.memory.is_roomy();
+        let is_roomy = self.memory.is_roomy();
         let stream = self.follower.streams.current();
-        let place = self.follower.plans.advance(stream, op.signature);
-        if self.follower.plans.is_whole() {
-            self.follower.stop_learning(&mut self.memory);
-        } else if self.follower.plans.are_outdated() {
-            self.follower.learn_again(&mut self.memory);
+        let position = self.follower.active_plans.advance(stream, op.signature);
+        if self.follower.active_plans.followed_whole_iteration() {
+            self.follower.stop_logging(&mut self.memory);
+        } else if self.follower.active_plans.are_outdated() {
+            self.follower.resume_logging(&mut self.memory);
         }
-        let following = match place {
-            Where::At(_) => self.follower.plans.present_mut(),
-            Where::Unknown | Where::Beside => None,
+        let plan = match position {
+            Position::At(_) => self.follower.active_plans.current_mut(),
+            Position::Unknown | Position::OtherThread => None,
         };
-        let (Some(following), Where::At(at)) = (following, place) else {
+        let (Some(plan), Position::At(at)) = (plan, position) else {
             self.memory.device.begin_op(None, 0);
             return Ok(());
         };
-        if roomy && !following.active {
-            following.since_op = self.observer.clock;
+        if is_roomy && !plan.is_followed {
+            plan.since_op = self.observer.clock;
         }
-        following.active = roomy;
-        let schedule = following.schedule.clone();
-        self.memory.device.begin_op(schedule.layout.as_ref().filter(|_| roomy), at);
-        if !roomy {
-            following.due.clear();
+        plan.is_followed = is_roomy;
+        let schedule = plan.schedule.clone();
+        self.memory.device.begin_op(schedule.layout.as_ref().filter(|_| is_roomy), at);
+        if !is_roomy {
+            plan.due.clear();
             return Ok(());
         }
-        self.follower.look_for_drift(&self.graph, &mut self.memory, &self.submitter, at, op);
+        self.follower.check_drift(&self.graph, &mut self.memory, &self.submitter, at, op);
         self.follower.make_due(&self.graph, &schedule, at);
         let mut fetches = of_op(&schedule.fetches, at, |&(op, _)| op).iter();
         fetches.try_for_each(|&(_, interval)| self.fetch_scheduled(interval))?;
@@ -74,10 +76,10 @@ impl Pool {
         Ok(())
     }
 
-    /// Fetches ahead of use; where there is no room, the op itself will.
+    /// Fetches the storage in an interval before its use. If there is no room, the op that needs it will fetch it.
     fn fetch_scheduled(&mut self, interval: IntervalId) -> Result<(), Error> {
-        let Some(following) = self.follower.plans.present() else { return Ok(()) };
-        let Some(id) = following.storage_in(interval, &self.graph.storages) else { return Ok(()) };
+        let Some(plan) = self.follower.active_plans.current() else { return Ok(()) };
+        let Some(id) = plan.storage_in(interval, &self.graph.storages) else { return Ok(()) };
         let storage = &self.graph.storages[id];
         if storage.copies.device.is_some() || storage.copies.host.is_none() || !storage.uses.held {
             return Ok(());
@@ -94,16 +96,17 @@ impl Pool {
         }
     }
 
-    /// The op touched these, inputs before outputs: intervals begin.
-    pub(in crate::pool) fn touched(
+    /// Begins the plan's intervals of an op's operands, inputs before outputs. Then makes the copies and evictions that
+    /// the plan has after the op.
+    pub(in crate::pool) fn begin_intervals(
         &mut self,
         operands: impl Iterator<Item = StorageId> + Clone,
     ) -> Result<(), Error> {
-        let Some(following) = self.follower.plans.of_stream(self.follower.streams.current()) else {
+        let Some(plan) = self.follower.active_plans.of_stream(self.follower.streams.current()) else {
             return Ok(());
         };
-        let Some(at) = following.place.at() else { return Ok(()) };
-        let schedule = following.schedule.clone();
+        let Some(at) = plan.cursor.at() else { return Ok(()) };
+        let schedule = plan.schedule.clone();
         for (operand, id) in operands.clone().enumerate() {
             let Some(interval) = schedule.interval(at, operand) else { break };
             if self.graph.storages.contains(id) {
@@ -115,35 +118,38 @@ impl Pool {
         }
         of_op(&schedule.releases, at, |&(op, ..)| op)
             .iter()
-            .try_for_each(|&(_, interval, how)| self.release_scheduled(interval, how))
+            .try_for_each(|&(_, interval, method)| self.release_scheduled(interval, method))
     }
 
-    /// Evicts without need; where that cannot be now, the storage stays.
-    fn release_scheduled(&mut self, interval: IntervalId, how: Eviction) -> Result<(), Error> {
+    /// Evicts a storage because the plan says so, even if no memory is needed. If it cannot leave now, it stays.
+    fn release_scheduled(&mut self, interval: IntervalId, method: Eviction) -> Result<(), Error> {
         let Some(id) = self
             .follower
-            .plans
-            .active()
-            .and_then(|following| following.storage_in(interval, &self.graph.storages))
+            .active_plans
+            .followed()
+            .and_then(|plan| plan.storage_in(interval, &self.graph.storages))
         else {
             return Ok(());
         };
         let storage = &self.graph.storages[id];
-        // What is encoded needs no other way to leave.
-        let may_leave = matches!(how, Eviction::Encode(_)) || self.follower.can_leave(&self.graph, storage);
+        // Encoding works even where neither offloading nor dropping is allowed.
+        let may_leave =
+            matches!(method, Eviction::Encode(_)) || self.follower.can_leave(&self.graph, storage);
         if storage.copies.device.is_some() && storage.uses.held && may_leave {
-            self.evict_as_scheduled(id, how)?;
+            self.evict_as_scheduled(id, method)?;
         }
         Ok(())
     }
 
+    /// Copies a storage to the host at the beginning of its interval if the plan offloads it, so that its later eviction is
+    /// clean.
     fn offload_early(&mut self, schedule: &Schedule, id: StorageId) -> Result<(), Error> {
         if !self.graph.storages.contains(id) || !self.follower.is_following() {
             return Ok(());
         }
         let storage = &self.graph.storages[id];
-        let following = self.follower.plans.present();
-        let is_copied = following.and_then(|following| following.interval(storage)).is_some_and(|interval| {
+        let plan = self.follower.active_plans.current();
+        let is_copied = plan.and_then(|plan| plan.interval(storage)).is_some_and(|interval| {
             let interval = &schedule.intervals[interval.0 as usize];
             interval.copied || interval.how == Some(Eviction::Offload)
         });
