@@ -111,7 +111,7 @@ fn each_module_imports_what_is_listed_for_it() {
             assert!(is_used, "`{from}` does not import `{to}`: shorten its line of MODULES");
         }
     }
-    for ((from, to), imports) in used {
+    if let Some(((from, to), imports)) = used.first_key_value() {
         panic!("`{from}` may not import `{to}`:{}", written(&imports[..imports.len().min(5)]));
     }
 }

@@ -74,7 +74,7 @@ impl Pool {
     /// Returns an error if the storage descends from a failed launch. The work that made the storage must be done.
     pub(in crate::pool) fn check(&mut self, id: StorageId) -> Result<(), Error> {
         self.observer.counters.failed_ops += self.observer.failures.poll(&mut self.graph, &self.submitter);
-        let cause = self.observer.failures.to_report(&self.graph.storages[id]);
+        let cause = self.observer.failures.reported_for(&self.graph.storages[id]);
         cause.map_or(Ok(()), |cause| Err(self.memory.error((*cause).clone())))
     }
 }

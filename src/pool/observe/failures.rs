@@ -134,7 +134,7 @@ impl Failures {
     }
 
     /// The failure that a read of a storage must report, if any.
-    pub fn to_report(&mut self, storage: &Storage) -> Option<Cause> {
+    pub fn reported_for(&mut self, storage: &Storage) -> Option<Cause> {
         let cause = self.of_all_storages.as_ref().or(storage.failure.as_ref()).cloned()?;
         self.note_reported(&cause);
         Some(cause)
