@@ -4,7 +4,6 @@ pub mod apart;
 pub mod around;
 #[cfg(any(feature = "host", feature = "cuda"))]
 mod call;
-#[cfg(any(feature = "host", feature = "cuda"))]
 mod capacity;
 #[cfg(feature = "cuda")]
 pub mod cuda;

@@ -4,7 +4,7 @@ use burn_overcommit::{Counters, OvercommitDevice, Planning, Policy, Stats, reset
 
 use crate::check::{Case, Setting, UNLIMITED, assert_empty, budgets, fresh_device};
 use crate::program::{Machine, Program};
-use crate::{generate, setting};
+use crate::{generate, program_count, setting};
 
 /// Enough for a plan to be followed.
 const ITERATIONS: usize = 6;
@@ -63,7 +63,7 @@ fn programs(device: &OvercommitDevice, seed: u64, iterations: Option<usize>) -> 
 #[test]
 fn a_program_does_in_a_pool_that_others_were_in_what_it_does_in_a_new_one() {
     let device = fresh_device();
-    let (first, count) = (setting("RANDOM_SEED", 1), programs().div_ceil(10));
+    let (first, count) = (setting("RANDOM_SEED", 1), program_count().div_ceil(10));
     let (mut runs, mut too_small) = (0, 0);
     for seed in first..first + count {
         let ([program, before], seen) = programs(&device, seed, None);
@@ -86,7 +86,7 @@ fn it_does_so_where_iterations_are_planned() {
     let device = fresh_device();
     let first = setting("RANDOM_SEED", 1);
     let mut plans = 0;
-    for seed in first..first + programs().div_ceil(100) {
+    for seed in first..first + program_count().div_ceil(100) {
         let ([program, before], seen) = programs(&device, seed, Some(ITERATIONS));
         let budget_bytes = budgets(&seen)[1];
         for policy in [Policy::Auto, Policy::AutoSwap, Policy::Capuchin, Policy::VdnnAll] {

@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::check::{Case, PAGE_BYTES, Setting, assert_empty, contents_at, fresh_device, quietly};
 use crate::program::{Machine, Program};
-use crate::{THREADS, setting};
+use crate::{THREADS, program_count, setting};
 
 /// Enough that a plan is made, and followed for some iterations.
 const ITERATIONS: usize = 6;
@@ -181,7 +181,7 @@ fn check_beside(device: OvercommitDevice, seed: u64, totals: &Totals) {
 
 #[test]
 fn failures_while_iterations_are_planned_beside_lose_nothing() {
-    let (first, programs) = (setting("RANDOM_SEED", 1), programs().div_ceil(75));
+    let (first, programs) = (setting("RANDOM_SEED", 1), program_count().div_ceil(75));
     println!("{programs} programs from seed {first} on");
     let totals = Totals::default();
     let device = fresh_device();
@@ -197,7 +197,7 @@ fn failures_while_iterations_are_planned_beside_lose_nothing() {
 
 #[test]
 fn failures_under_plans_and_every_policy_lose_nothing() {
-    let (first, programs) = (setting("RANDOM_SEED", 1), programs().div_ceil(30));
+    let (first, programs) = (setting("RANDOM_SEED", 1), program_count().div_ceil(30));
     println!("{programs} programs from seed {first} on");
     let (next, totals) = (AtomicU64::new(0), Totals::default());
     std::thread::scope(|scope| {

@@ -28,7 +28,7 @@ const THREADS: usize = 2;
 const PROGRAMS: u64 = 60;
 
 /// How many programs there are.
-fn programs() -> u64 {
+fn program_count() -> u64 {
     setting("RANDOM_PROGRAMS", PROGRAMS)
 }
 
@@ -40,12 +40,12 @@ fn setting(name: &str, default: u64) -> u64 {
 
 #[test]
 fn every_policy_and_budget_gives_the_bits_of_unlimited_memory() {
-    run("every_policy", programs(), check::check);
+    run("every_policy", program_count(), check::check);
 }
 
 #[test]
 fn pages_and_slabs_give_the_same_bits() {
-    run("pages_and_slabs", programs(), check::check_paged);
+    run("pages_and_slabs", program_count(), check::check_paged);
 }
 
 /// Programs that once found something that is mended.

@@ -3,7 +3,7 @@
 use burn_overcommit::{Counters, OvercommitDevice, Policy, SimProfile, Stats, stats};
 
 use crate::check::{Case, PAGE_BYTES, Setting, assert_empty, budgets, fresh_device};
-use crate::{programs, setting};
+use crate::{program_count, setting};
 
 fn seen(device: &OvercommitDevice, case: &Case, setting: &Setting) -> Stats {
     case.run(device, setting).unwrap_or_else(|failure| panic!("{device}, {setting:?}: {failure:?}"));
@@ -32,7 +32,7 @@ fn agree(free: Setting, policies: &[Policy]) -> u64 {
     let devices = [fresh_device(), OvercommitDevice::Sim(SimProfile::add(profile))];
     let first = setting("RANDOM_SEED", 1);
     let mut evictions = 0;
-    let programs = programs().div_ceil(5);
+    let programs = program_count().div_ceil(5);
     for seed in first..first + programs {
         let case = Case::new(seed);
         let unlimited = seen(&devices[0], &case, &free);
