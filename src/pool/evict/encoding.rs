@@ -27,7 +27,7 @@ use crate::schedule::Eviction;
 use crate::trace::How;
 
 /// The memory of an encoded form, and its overflow.
-type Placed = ((Block, PendingWork), Option<TierCopy>);
+type PlacedForm = ((Block, PendingWork), Option<TierCopy>);
 
 /// A storage that has an encoded form, and the instruction that made the form.
 #[derive(Debug)]
@@ -136,7 +136,11 @@ impl Pool {
 
     /// Places an encoded form and its overflow, if there is room for both. The overflow must leave enough of the host
     /// tier free for prefetches and plans.
-    fn place_form(&mut self, encode: &Instruction, overflow: Option<View>) -> Result<Option<Placed>, Error> {
+    fn place_form(
+        &mut self,
+        encode: &Instruction,
+        overflow: Option<View>,
+    ) -> Result<Option<PlacedForm>, Error> {
         let placed = self.memory.allocate(encode.outputs[0].size_bytes());
         let Some(form) = placed? else { return Ok(None) };
         let Some(view) = overflow else { return Ok(Some((form, None))) };

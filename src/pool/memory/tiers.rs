@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::address_space::AddressSpace;
+use super::address_space::{AddressSpace, Placed};
 use super::arena::Arena;
-use super::block::Block;
 use super::pages::Pages;
 use super::slabs::Slabs;
 use super::unbounded::UnboundedAddresses;
@@ -12,15 +11,11 @@ use crate::OvercommitDevice;
 use crate::config::{PlantedFault, Settings};
 use crate::engine::{ALIGN_BYTES, Engine, EngineError, Tier};
 use crate::error::Error;
-use crate::pool::submit::PendingWork;
 use crate::schedule::BlockPlacement;
 use crate::trace::Journal;
 
 /// The size of the slabs of host memory. It is so large that mapping, which pins memory on a GPU, is rare.
 const HOST_SLAB_BYTES: usize = 64 << 20;
-
-/// A block, and the work to wait for before it is written.
-pub type Placed = (Block, PendingWork);
 
 /// The arenas of device memory and of the host tier.
 #[derive(Debug)]
@@ -66,31 +61,31 @@ impl Memory {
     }
 
     /// Allocates device memory within the limit of the active plan's layout; `None` if there is no room.
-    pub fn allocate(&mut self, bytes: usize) -> Result<Option<Placed>, Error> {
+    pub fn allocate(&mut self, bytes: usize) -> Result<Placed, Error> {
         let placed = self.device.allocate(&*self.engine, bytes);
         placed.map_err(|error| self.error(error))
     }
 
     /// Allocates device memory within the whole budget; `None` if there is no room.
-    pub fn allocate_beyond_plan(&mut self, bytes: usize) -> Result<Option<Placed>, Error> {
+    pub fn allocate_beyond_plan(&mut self, bytes: usize) -> Result<Placed, Error> {
         let placed = self.device.allocate_beyond_plan(&*self.engine, bytes);
         placed.map_err(|error| self.error(error))
     }
 
     /// Allocates device memory at a given placement; `None` if that is not free.
-    pub fn allocate_at(&mut self, placement: &BlockPlacement, bytes: usize) -> Result<Option<Placed>, Error> {
+    pub fn allocate_at(&mut self, placement: &BlockPlacement, bytes: usize) -> Result<Placed, Error> {
         let placed = self.device.allocate_at(&*self.engine, placement, bytes);
         placed.map_err(|error| self.error(error))
     }
 
     /// Allocates device memory where it fits best, whatever the active plan says.
-    pub fn allocate_anywhere(&mut self, bytes: usize) -> Result<Option<Placed>, Error> {
+    pub fn allocate_anywhere(&mut self, bytes: usize) -> Result<Placed, Error> {
         let placed = self.device.allocate_anywhere(&*self.engine, bytes);
         placed.map_err(|error| self.error(error))
     }
 
     /// Allocates memory of the host tier; `None` if there is no room.
-    pub fn allocate_host(&mut self, bytes: usize) -> Result<Option<Placed>, Error> {
+    pub fn allocate_host(&mut self, bytes: usize) -> Result<Placed, Error> {
         let left_bytes = self.host_room_bytes().saturating_sub(bytes.next_multiple_of(ALIGN_BYTES));
         self.has_filled |= left_bytes < self.device.limit_bytes();
         let placed = self.host.allocate(&*self.engine, bytes);
