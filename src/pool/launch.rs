@@ -39,16 +39,16 @@ impl Pool {
         Ok(copies)
     }
 
-    /// Launches an op whose last input may lie in the host tier, as the overflow `overflow`. Also returns the work to
-    /// wait for.
+    /// Launches an op whose last operand, if there is one beside `ids`, lies in the host tier. Also returns the work to
+    /// wait for before that operand is read or freed.
     pub(super) fn submit_with_host_input(
         &mut self,
         ids: &[StorageId],
         instruction: &Arc<Instruction>,
         blocks: Blocks,
-        overflow: Option<TierCopy>,
+        host_operand: Option<TierCopy>,
     ) -> Result<(PerOutput<TierCopy>, PendingWork), Error> {
-        self.submit_on(ids, instruction, blocks, None, overflow)
+        self.submit_on(ids, instruction, blocks, None, host_operand)
     }
 
     /// Launches an op, notes the work that it leaves pending on its operands, and frees its workspace.
@@ -58,7 +58,7 @@ impl Pool {
         instruction: &Arc<Instruction>,
         mut blocks: Blocks,
         overwritten: Option<usize>,
-        overflow: Option<TierCopy>,
+        host_operand: Option<TierCopy>,
     ) -> Result<(PerOutput<TierCopy>, PendingWork), Error> {
         let scratch = (instruction.scratch_bytes > 0).then(|| blocks.pop().expect("scratch is placed last"));
         if let Some(index) = overwritten {
@@ -68,12 +68,12 @@ impl Pool {
         let resident = |&id: &StorageId| self.graph.storages[id].copies.device.expect("inputs are resident");
         let reads: Inputs<TierCopy> = ids.iter().map(resident).collect();
         let mut launch = self.launch(ids, instruction, &blocks, scratch);
-        if let (Some(overflow), Some(view)) = (overflow, instruction.views.last()) {
-            launch.inputs.push(self.memory.host.span(overflow.block, view.size_bytes()));
+        if let (Some(host_operand), Some(view)) = (host_operand, instruction.views.last()) {
+            launch.inputs.push(self.memory.host.span(host_operand.block, view.size_bytes()));
         }
         let written =
             blocks.iter().chain(&scratch).fold(PendingWork::default(), |all, (_, busy)| all.and(*busy));
-        let pending = reads.iter().chain(&overflow).fold(written, |all, copy| all.and(copy.written));
+        let pending = reads.iter().chain(&host_operand).fold(written, |all, copy| all.and(copy.written));
         let launched = self.submitter.launch(&launch, pending);
         if self.settings.planted_fault == Some(PlantedFault::InPlaceShared) {
             self.overwrite_shared_input(&launch);

@@ -60,8 +60,8 @@ impl Pool {
             self.memory.device.free(scratch.0, scratch.1);
             return placed.map(|_| ());
         };
-        let overflow = TierCopy { block, written: busy, touched: busy };
-        match self.submit_with_host_input(&[id], &instruction, smallvec![scratch], Some(overflow)) {
+        let count = TierCopy { block, written: busy, touched: busy };
+        match self.submit_with_host_input(&[id], &instruction, smallvec![scratch], Some(count)) {
             Ok((_, done)) => {
                 let number = self.graph.storages[id].number;
                 self.follower.requests.tallies.push((number, tally, TierCopy::new(block, done)));
