@@ -39,7 +39,7 @@ impl Pool {
         Ok(copies)
     }
 
-    /// Launches an op whose last operand, if there is one beside `ids`, lies in the host tier. Also returns the work to
+    /// Launches an op whose last operand, if there is one besides `ids`, lies in the host tier. Also returns the work to
     /// wait for before that operand is read or freed.
     pub(super) fn submit_with_host_input(
         &mut self,
