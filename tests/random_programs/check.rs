@@ -73,14 +73,21 @@ pub enum Failure {
     Panic(String),
 }
 
-/// A device that nobody else uses: of the host engine, or of the kind that the environment names.
+/// The one device that the environment names, such as `cuda:0`, if it does.
+pub fn named_device() -> Option<OvercommitDevice> {
+    let name = std::env::var("OVERCOMMIT_DEVICE").ok().filter(|name| name.starts_with("cuda:"))?;
+    Some(name.parse().unwrap_or_else(|error| panic!("OVERCOMMIT_DEVICE: {error}")))
+}
+
+/// A device that nobody else uses: of the host engine, or a GPU where the environment says `cuda`; or the one that it names.
 pub fn fresh_device() -> OvercommitDevice {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    match std::env::var("OVERCOMMIT_DEVICE") {
-        Ok(name) if name.starts_with("cuda") => OvercommitDevice::Cuda(next),
+    let of_kind = || match std::env::var("OVERCOMMIT_DEVICE") {
+        Ok(name) if name == "cuda" => OvercommitDevice::Cuda(next),
         _ => OvercommitDevice::Host(100 + next),
-    }
+    };
+    named_device().unwrap_or_else(of_kind)
 }
 
 impl Setting {

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use burn_overcommit::OvercommitDevice;
 
-/// Threads that share the seeds.
+/// Threads that share the seeds, where each has a device of its own.
 const THREADS: usize = 2;
 
 /// How many programs there are unless `RANDOM_PROGRAMS` says so.
@@ -65,10 +65,11 @@ fn run(test: &str, programs: u64, check: Check) {
     let first = setting("RANDOM_SEED", 1);
     println!("{programs} programs from seed {first} on");
     let next = AtomicU64::new(0);
+    let threads = if check::named_device().is_some() { 1 } else { THREADS };
     let begin = Instant::now();
     let failed: Vec<u64> = std::thread::scope(|scope| {
         let workers: Vec<_> =
-            (0..THREADS).map(|_| scope.spawn(|| work(test, &next, programs, first, check))).collect();
+            (0..threads).map(|_| scope.spawn(|| work(test, &next, programs, first, check))).collect();
         workers.into_iter().flat_map(|worker| worker.join().expect("failures are caught")).collect()
     });
     println!("{programs} programs in {:.1} s", begin.elapsed().as_secs_f64());
