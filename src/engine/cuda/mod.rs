@@ -1,8 +1,8 @@
 //! The CUDA engine: kernels compiled by NVRTC, NVIDIA's libraries opened while the program runs.
 //!
-//! It has never met a GPU. Every test run executes it on `standin/`, a driver, NVRTC, cuBLASLt and cuDNN for a CPU
-//! (`docs/decisions/045-cuda-runs-on-a-stand-in.md`). By the model of the kernels' machine code (`engine/kernels.rs`)
-//! they are 4 to 20 times slower than the bytes that they could do with. Alternatives that were rejected are in
+//! Every test run executes it on `standin/`, a driver, NVRTC, cuBLASLt and cuDNN for a CPU
+//! (`docs/decisions/045-cuda-runs-on-a-stand-in.md`); what a GPU has confirmed is in ARCHITECTURE.md and
+//! `benches/results/gpu`. Alternatives that were rejected are in
 //! `docs/decisions/046-choices-of-the-cuda-engine.md`.
 //!
 //! - *The default device* is `cuda:0` where an engine could be made ([`check_device`]: driver, its version, the device,
