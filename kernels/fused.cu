@@ -1,11 +1,9 @@
 // Several elementwise functions in one pass. A piece of each operand at a time goes through all steps of a program: as many
 // elements as stay in the nearest cache, on the device one. Each step rounds to the storage type, as a pass of its own would.
 // One of the values may be reduced, in the order in which it would be if it were in memory.
-#include "pointwise.cuh"
-#include "reduce.cuh"
+#include "fused.cuh"
 
 namespace {
-constexpr u32 MAX_INPUTS = 8, MAX_SCALARS = 8, MAX_OUTPUTS = 4, MAX_STEPS = 16;
 constexpr u32 FIRST_STEP = MAX_INPUTS + MAX_SCALARS;
 constexpr u64 PIECE = SIMT_DEVICE ? 1 : 256;
 
@@ -19,30 +17,6 @@ constexpr u64 PIECE = SIMT_DEVICE ? 1 : 256;
 #define CODE(Function) CODE_##Function,
 enum Code : u8 { OF_ONE(CODE) OF_TWO(CODE) };
 #undef CODE
-
-// Sources are inputs, then scalars, then what steps made.
-struct Step {
-  u8 code, a, b, unused;
-};
-
-struct Fused {
-  const void* inputs[MAX_INPUTS];
-  void* outputs[MAX_OUTPUTS];
-  u64 scalars[MAX_SCALARS];
-  u64 chunk;
-  u32 input_count, step_count, output_count;
-  u32 strided;    // a bit for each input whose elements do not simply follow each other
-  u32 scattered;  // whether those of the outputs do not
-  u32 reduced;    // the value that is reduced; if none is, that of a step
-  u32 made[MAX_OUTPUTS];
-  Step steps[MAX_STEPS];
-  SpaceOf<MAX_INPUTS + MAX_OUTPUTS> space;  // inputs, then outputs
-};
-
-struct FusedReduce {
-  Fused program;
-  Reduce rows;  // of the elements in the order of the space
-};
 
 template <class T, class Function> DEV void one(T* out, const T* a, u64 count) {
   INDEPENDENT for (u64 k = 0; k < count; ++k) out[k] = narrow<T>(Function::f(widen(a[k])));

@@ -22,7 +22,9 @@ fn main() {
     std::fs::write(out.join("tables.h"), tables(&files)).expect("OUT_DIR can be written");
     objects.extend(compiler().include(&out).file("driver/driver.cpp").compile_intermediates());
     link(&out.join("libcuda.so"), &objects, None);
-    link(&out.join("libnvrtc.so"), &compiler().file("driver/nvrtc.cpp").compile_intermediates(), None);
+    let mut nvrtc = compiler();
+    nvrtc.define("STANDIN_COMPILER", &*format!("\"{}\"", command())).file("driver/nvrtc.cpp");
+    link(&out.join("libnvrtc.so"), &nvrtc.compile_intermediates(), None);
     for (library, file) in [("libcublasLt.so", "driver/cublaslt.cpp"), ("libcudnn.so", "driver/cudnn.cpp")] {
         // With the kernels' element types.
         let mut build = compiler();
@@ -51,6 +53,13 @@ fn compiler() -> cc::Build {
     }
     build.flag("-x").flag("c++");
     build
+}
+
+/// The compiler with its flags, as the shell takes it: for what is compiled while a program runs.
+fn command() -> String {
+    let tool = compiler().get_compiler();
+    let words = [tool.path().as_os_str()].into_iter().chain(tool.args().iter().map(|word| word.as_os_str()));
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 /// What the driver includes: the tables that the kernels' files export.

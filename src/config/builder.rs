@@ -12,7 +12,7 @@ use super::fault::PlantedFault;
 use super::oracle::Oracle;
 use super::policy::Policy;
 use super::reads::{Reads, Supply};
-use super::settings::{EvictionMethods, Fusion, Paging, Settings};
+use super::settings::{EvictionMethods, Paging, Settings};
 use super::variable::Variable;
 use crate::engine::Props;
 #[cfg(feature = "cuda")]
@@ -289,7 +289,7 @@ impl Config {
             policy,
             exactness: Variable::Exactness.or_read(self.exactness)?.unwrap_or_default(),
             planning: Variable::Planning.or_read(self.planning)?.unwrap_or_default(),
-            fusion: Fusion::of(Variable::Fusion.or_read(self.fusion)?, props),
+            fusion: Variable::Fusion.or_read(self.fusion)?.unwrap_or(true),
             log: Variable::Log.or_read(self.log)?.unwrap_or(DEFAULT_LOG),
             planted_fault: self.planted_fault,
             snapshot_at: self.snapshot_at,

@@ -22,5 +22,5 @@ pub use fault::PlantedFault;
 pub use oracle::Oracle;
 pub use policy::Policy;
 pub use reads::{Reads, Supply};
-pub(crate) use settings::{EvictionMethods, Fusion, Settings};
+pub(crate) use settings::{EvictionMethods, Settings};
 pub use variable::{VARIABLES, Variable};

@@ -9,7 +9,7 @@ use super::choices::{Exactness, Placement, Planning};
 use super::fault::PlantedFault;
 use super::oracle::Oracle;
 use super::policy::Policy;
-use crate::engine::{ALIGN_BYTES, Props};
+use crate::engine::ALIGN_BYTES;
 use crate::op::FloatFormat;
 
 /// A [`Config`] with every choice made.
@@ -23,7 +23,7 @@ pub(crate) struct Settings {
     pub exactness: Exactness,
     pub planning: Planning,
     /// Which elementwise ops are fused.
-    pub fusion: Fusion,
+    pub fusion: bool,
     pub log: LevelFilter,
     pub planted_fault: Option<PlantedFault>,
     /// The op after which a snapshot of the resident storages is taken.
@@ -61,31 +61,6 @@ pub(crate) struct EvictionMethods {
     /// cheap.
     pub saves_host_memory: bool,
     pub recompute: bool,
-}
-
-/// Which elementwise ops wait for others, to be fused with them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fusion {
-    /// None.
-    Off,
-    /// Ops on whole tensors in order, without reductions.
-    InOrder,
-    /// All ops that can be steps of a fused program, and the reductions that end one.
-    All,
-}
-
-impl Fusion {
-    /// The user's choice, or else what suits the device.
-    pub fn of(asked: Option<bool>, props: &Props) -> Self {
-        match asked {
-            Some(true) => Fusion::All,
-            Some(false) => Fusion::Off,
-            None => match props.kernels {
-                Some(kernels) if !kernels.favour_programs() => Fusion::InOrder,
-                _ => Fusion::All,
-            },
-        }
-    }
 }
 
 /// Recomputing may take so many times as long as moving if host memory should be saved. A larger factor saves hardly more host

@@ -33,10 +33,6 @@ const LANES: f64 = 128.0;
 /// Blocks of a multiprocessor that hide each other's waits.
 const BLOCKS: f64 = 4.0;
 
-/// Interpreting fused programs is worth while if a device issues at least this many instructions in the time of a
-/// byte of device memory: 7 on an H100, 33 on an RTX 4090.
-const INSTRUCTIONS_A_BYTE: f64 = 12.0;
-
 impl KernelRates {
     /// The rates of a device, from the vendor's memory bandwidth, the number of multiprocessors, and their clock.
     pub fn of(memory_bytes_per_second: f64, multiprocessors: u32, clock_hz: f64) -> Self {
@@ -45,13 +41,6 @@ impl KernelRates {
             instructions_per_second: REACHED_OF_ISSUE * LANES * f64::from(multiprocessors) * clock_hz,
             multiprocessors,
         }
-    }
-
-    /// Whether an interpreted program of strided operands and sums, which takes some hundred instructions an element,
-    /// is faster than its ops one after the other. It is where memory is slow compared with arithmetic: by this
-    /// model, fused steps of ResNet-50 and GPT-2 take longer on GPUs with HBM, and less time on others.
-    pub fn favour_programs(&self) -> bool {
-        self.instructions_per_second >= INSTRUCTIONS_A_BYTE * self.memory_bytes_per_second
     }
 
     /// The kernels of an op and their times; `None` for products and convolutions of floats, which libraries compute.
@@ -189,7 +178,7 @@ impl Cost {
         };
         let limited = |bytes_per_second| Cost { most_bytes_per_second: bytes_per_second, ..simple(0.0) };
         match family {
-            "fused" => fused(facts, halves, simple),
+            "fused" => fused(facts, call, simple),
             "fill" => simple(12.0),
             "random" => simple(45.0),
             "reduce" => limited(f64::from(call.blocks) * BLOCK_BYTES_PER_SECOND).with(9.0),
@@ -223,20 +212,20 @@ fn pointwise(name: &str, family: &str, facts: &Facts, halves: f64) -> f64 {
     26.0 + 54.0 * facts.dimensions + 20.0 * halves + if is_function { 25.0 } else { 0.0 }
 }
 
-/// An interpreted program: each element walks its inputs, steps and outputs.
-fn fused(facts: &Facts, halves: f64, simple: impl Fn(f64) -> Cost) -> Cost {
+/// A program that a kernel is generated for: places are found once for all elements that a thread takes at once.
+fn fused(facts: &Facts, call: &KernelCall, simple: impl Fn(f64) -> Cost) -> Cost {
     let program = facts.program.expect("only programs are run by this kernel");
-    let (inputs, steps) = (facts.inputs, program.steps().len() as f64);
-    let outputs = program.outputs().len() as f64;
-    let strided = |each: f64, more: f64| if facts.is_strided { each * facts.dimensions + more } else { 0.0 };
-    if program.ending().is_some() {
-        let count = 60.0 + strided(115.0, 10.0) + 22.0 * inputs + 32.0 * steps + 20.0 * outputs;
-        let issue = REACHED_OF_ISSUE / 0.5;
-        return Cost { waits_for_blocks: true, ..simple((count + 8.0 * halves * steps) * issue) };
-    }
+    let halves = if is_half(call) { 1.0 } else { 0.0 };
+    let places = if facts.is_strided { 25.0 * facts.dimensions } else { 0.0 };
+    let steps = program.steps().len() as f64;
     let functions: f64 = program.steps().iter().map(|step| function(step.kind)).sum();
-    let count = 27.0 + strided(92.0, 8.0) + 16.0 * inputs + 28.0 * steps + functions + 17.0 * outputs;
-    simple(count + halves * (6.0 * inputs + 8.0 * steps))
+    let moved = facts.inputs + program.outputs().len() as f64;
+    let of_element = 2.0 * moved + 2.0 * steps + functions + halves * (facts.inputs + 6.0 * steps);
+    if program.ending().is_some() {
+        return Cost { waits_for_blocks: true, ..simple(25.0 + places + 2.0 * moved + of_element) };
+    }
+    let width = 16.0 / call.name.instance().size_bytes() as f64;
+    simple((20.0 + places) / width + of_element)
 }
 
 /// Instructions of a step beyond those of an addition.

@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use smallvec::SmallVec;
 
 use super::{Instruction, Launch, Span};
-use crate::op::lower::{Calls, KernelCall, KernelName, Placed};
+use crate::op::lower::{Calls, KernelCall, Placed};
 use crate::op::{Inputs, MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, Op, PerOutput, View};
 
 /// The most addresses of a launch: inputs, outputs, workspace, and the word for a fault.
@@ -42,12 +42,12 @@ impl<K> Lowered<K> {
         instruction: &Instruction,
         in_place: bool,
         lower: Lower,
-        kernel: impl Fn(&KernelName) -> K,
+        kernel: impl Fn(&KernelCall) -> K,
     ) -> Option<Self> {
         let [here, there] = [APART, 2 * APART]
             .map(|apart| calls(instruction, in_place, lower, |place| address(place, apart)));
         let both = here?.into_iter().zip(there?);
-        let kernels = both.map(|(here, there)| LoweredKernel::new(kernel(&here.name), &here, &there));
+        let kernels = both.map(|(here, there)| LoweredKernel::new(kernel(&here), &here, &there));
         Some(Lowered(kernels.collect()))
     }
 

@@ -42,4 +42,4 @@ mod tensor;
 mod threads;
 
 pub use tensor::{FusionTarget, FusionTensor, TensorMaker};
-pub use threads::{ThreadRuns, fused_sample};
+pub use threads::ThreadRuns;

@@ -113,13 +113,6 @@ impl<T: FusionTensor> FinalReduction<T> {
     }
 }
 
-/// A program that ends in a reduction along an axis. Engines prepare for programs by it.
-pub fn sample(kind: Reduce, axis: usize) -> Op {
-    let reduced = [axis as u8, axis as u8 + 1];
-    let ending = Ending { kind, source: Source::Input(0), order: row_major(), reduced };
-    Op::Fused { program: Program::new(&[], &[], Some(ending)), scalars: [0; MAX_SCALARS] }
-}
-
 /// Whether an op copies floats into another order than they lie in.
 pub fn reorders<T: FusionTensor>(op: &Op, tensors: &[T]) -> bool {
     let view = tensors.first().map(T::view);

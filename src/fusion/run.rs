@@ -7,7 +7,7 @@ use super::partition::StepInput;
 use super::reduction::{FinalReduction, ReducedAxes, WaitingCopy, dims_of_axis, order_of, row_major};
 use super::tensor::{FusionTarget, FusionTensor, Promise, TensorMaker};
 use crate::engine::aligned;
-use crate::op::{Inputs, MAX_SCALARS, MAX_STEPS, Op, Program, Reduce, Scalar, Source, Step, StepKind, View};
+use crate::op::{Inputs, MAX_STEPS, Op, Reduce, Scalar, StepKind, View};
 use crate::pool::Pool;
 
 /// An op is submitted before a run if it is this many times smaller.
@@ -66,13 +66,6 @@ pub fn step_function<T: FusionTensor>(op: &Op, tensors: &[T]) -> Option<StepFunc
         view.dtype == first.dtype && view.shape() == first.shape()
     });
     (alike && first.dtype.is_float() && first.shape().count() > 0).then(|| StepKind::of(op)).flatten()
-}
-
-/// A program of one step. Engines prepare for programs by it.
-pub fn sample() -> Op {
-    let kind = StepKind::Unary(crate::op::Unary::Neg);
-    let step = Step { kind, sources: [Source::Input(0); 2] };
-    Op::Fused { program: Program::new(&[step], &[0], None), scalars: [0; MAX_SCALARS] }
 }
 
 impl<T: FusionTensor> FusionRun<T> {

@@ -1,10 +1,9 @@
 //! The runs of all threads of a device, and which ops join them.
 
 use super::deferred::is_deferred;
-use super::reduction::{self, reorders};
-use super::run::{self, FusionRun, StepFunction, step_function};
+use super::reduction::reorders;
+use super::run::{FusionRun, StepFunction, step_function};
 use super::tensor::{FusionTarget, FusionTensor, TensorMaker, as_inputs};
-use crate::config::Fusion;
 use crate::engine::aligned;
 use crate::error::Error;
 use crate::op::{Inputs, Op, Reduce, View};
@@ -17,33 +16,13 @@ pub struct ThreadRuns<T: FusionTensor> {
     thread: usize,
     /// How many checkpointed scopes it is in.
     scopes: u32,
-    /// Which ops join runs.
-    fusion: Fusion,
-}
-
-/// What an op on these tensors computes as a step of a run, if it is to join one.
-fn joins<T: FusionTensor>(fusion: Fusion, op: &Op, tensors: &[T]) -> Option<StepFunction> {
-    let is_wanted = match fusion {
-        Fusion::Off => false,
-        Fusion::InOrder => tensors.iter().all(|tensor| tensor.view().layout.is_contiguous()),
-        Fusion::All => true,
-    };
-    is_wanted.then(|| step_function(op, tensors)).flatten()
-}
-
-/// A fused op of the kind that an op on these tensors may become part of, for engines that prepare for it.
-pub fn fused_sample<T: FusionTensor>(fusion: Fusion, op: &Op, tensors: &[T]) -> Option<Op> {
-    match *op {
-        Op::Reduce { kind: kind @ (Reduce::Sum | Reduce::Mean), axis } if fusion == Fusion::All => {
-            tensors[0].view().dtype.is_float().then(|| reduction::sample(kind, axis))
-        }
-        _ => joins(fusion, op, tensors).map(|_| run::sample()),
-    }
+    /// Whether ops join runs.
+    fusion: bool,
 }
 
 impl<T: FusionTensor> ThreadRuns<T> {
     /// No runs yet.
-    pub fn new(fusion: Fusion) -> Self {
+    pub fn new(fusion: bool) -> Self {
         ThreadRuns { runs: Vec::new(), thread: 0, scopes: 0, fusion }
     }
 
@@ -109,19 +88,18 @@ impl<T: FusionTensor> ThreadRuns<T> {
         op: &Op,
         tensors: &mut Inputs<T>,
     ) -> Result<Option<T>, Error> {
-        if self.fusion == Fusion::Off {
+        if !self.fusion {
             return Ok(None);
         }
-        if let Some(function) = joins(self.fusion, op, tensors) {
+        if let Some(function) = step_function(op, tensors) {
             return self.push(target, (op, function), tensors);
         }
-        let fuses_all = self.fusion == Fusion::All;
         match *op {
-            Op::Reduce { kind: kind @ (Reduce::Sum | Reduce::Mean), axis } if fuses_all => {
+            Op::Reduce { kind: kind @ (Reduce::Sum | Reduce::Mean), axis } => {
                 self.reduce(target, (kind, axis), tensors)
             }
             _ if is_deferred(op) => self.defer(target, op, tensors),
-            _ if fuses_all && reorders(op, tensors) => self.copy(target, op, tensors),
+            _ if reorders(op, tensors) => self.copy(target, op, tensors),
             _ => Ok(None),
         }
     }

@@ -11,7 +11,7 @@ use super::pace::Pace;
 use super::random::RandomKeys;
 use super::{scope, thread};
 use crate::OvercommitDevice;
-use crate::config::{Fusion, Supply};
+use crate::config::Supply;
 use crate::engine::{Engine, EngineError};
 use crate::error::Error;
 use crate::fusion::{FusionTarget, ThreadRuns};
@@ -24,7 +24,6 @@ pub struct Runtime {
     pub(super) engine: Arc<dyn Engine>,
     front: Mutex<Front>,
     /// Which elementwise ops wait for others.
-    pub(super) fusion: Fusion,
     /// Whether the engine prepares for ops before they are submitted.
     pub(super) prepares: bool,
     /// Storages whose handle is gone. A `Drop` may happen anywhere, also under the lock of Burn's graph, so it only
@@ -56,7 +55,6 @@ impl Runtime {
             device,
             prepares: engine.prepares(),
             engine,
-            fusion,
             front: Mutex::new(Front { pool, runs: ThreadRuns::new(fusion) }),
             dropped: SegQueue::new(),
             random: RandomKeys::default(),

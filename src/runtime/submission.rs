@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::device::{Front, Runtime, Tensor};
 use crate::error::Error;
-use crate::fusion::{FusionTarget, FusionTensor, fused_sample};
+use crate::fusion::{FusionTarget, FusionTensor};
 use crate::op::{Inputs, Op, PerOutput};
 use crate::pool::Input;
 
@@ -37,11 +37,8 @@ impl Runtime {
         Ok(outputs.into_iter().map(|(id, view)| Tensor::new(self.clone(), id, view)).collect())
     }
 
-    /// Lets the engine prepare for an op, and for the fused op that it may become part of.
+    /// Lets the engine prepare for an op.
     fn prepare(&self, op: &Op, tensors: &[Tensor]) {
         self.engine.prepare(op, &mut tensors.iter().map(Tensor::view));
-        if let Some(fused) = fused_sample(self.fusion, op, tensors) {
-            self.engine.prepare(&fused, &mut tensors.iter().take(1).map(Tensor::view));
-        }
     }
 }

@@ -4,6 +4,7 @@
 // memory is bounded and begins as garbage; copies are only between memory that the driver gave, within its bounds. Pages
 // are those of a file in memory, behind reserved addresses. Kernels are those of `kernels/` as a GPU is given them, a
 // block's threads one after the other, every other launch from the last to the first. `standin_*` is for tests.
+#include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -148,10 +149,23 @@ void forget(u64 handle) {
   spare.push_back(handle);
 }
 
-// ---- modules: the kernels of a file for a type
+// ---- modules: the kernels of a file for a type, or those of a library
 struct Module {
   std::string file, instance;
+  void* library = nullptr;
 };
+
+// The library that an image is, by a file whose name no other has.
+void* opened(const char* code, u64 bytes) {
+  char path[] = "/tmp/standin-code-XXXXXX";
+  const int image = mkstemp(path);
+  if (image < 0) return nullptr;
+  const bool is_written = write(image, code, bytes) == ssize_t(bytes);
+  close(image);
+  void* library = is_written ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
+  unlink(path);
+  return library;
+}
 u64 launches = 0;
 
 // ---- of other libraries
@@ -410,28 +424,45 @@ API cuMemSetAccess(u64 address, size_t bytes, const void*, size_t) {
 API cuModuleLoadData(void** module, const void* image) {
   IN_CONTEXT;
   char file[64], instance[64];
+  u64 bytes = 0;
+  int begin = 0;
+  if (sscanf(static_cast<const char*>(image), "standin-code %llu%n", &bytes, &begin) == 1) {
+    void* library = opened(static_cast<const char*>(image) + begin + 1, bytes);
+    if (!library) return INVALID_IMAGE;
+    *module = new Module{"", "", library};
+    return SUCCESS;
+  }
   if (sscanf(static_cast<const char*>(image), "standin %63s %63s", file, instance) != 2) return INVALID_IMAGE;
   *module = new Module{file, instance};
   return SUCCESS;
 }
 API cuModuleUnload(void* module) {
-  delete static_cast<Module*>(module);
+  std::lock_guard<std::recursive_mutex> guard(mutex);
+  Module* m = static_cast<Module*>(module);
+  if (m->library) {
+    drain_all();
+    dlclose(m->library);
+  }
+  delete m;
   return SUCCESS;
 }
 API cuModuleGetFunction(void** function, void* module, const char* name) {
   IN_CONTEXT;
   const Module* m = static_cast<Module*>(module);
-  for (const Table& table : TABLES) {
-    if (m->file != table.file) continue;
+  const auto find = [&](const Entry* (*entries_of)(u64*)) {
     u64 count = 0;
-    const Entry* entries = table.entries(&count);
+    const Entry* entries = entries_of(&count);
     for (u64 n = 0; n < count; ++n)
-      if (!strcmp(entries[n].name, name) && strstr(name, m->instance.c_str())) {
-        *function = const_cast<Entry*>(entries + n);
-        return SUCCESS;
-      }
+      if (!strcmp(entries[n].name, name) && strstr(name, m->instance.c_str())) *function = const_cast<Entry*>(entries + n);
+  };
+  *function = nullptr;
+  if (m->library) {
+    if (void* table = dlsym(m->library, "overcommit_kernels_generated_emulated"))
+      find(reinterpret_cast<const Entry* (*)(u64*)>(table));
   }
-  return NOT_FOUND;
+  for (const Table& table : TABLES)
+    if (m->file == table.file) find(table.entries);
+  return *function ? SUCCESS : NOT_FOUND;
 }
 API cuLaunchKernel(void* function, u32 blocks, u32 y, u32 z, u32 threads, u32 ty, u32 tz, u32, void* stream,
                    void** parameters, void**) {

@@ -1,13 +1,23 @@
 // Stands in for NVRTC: an "image" says which file and which type's instances a program was made of, for the driver beside
-// it, which has all kernels.
+// it, which has all kernels. Of a file that is not among them the image is a library that the C++ compiler makes.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <utility>
+#include <vector>
 
 #define API extern "C" __attribute__((visibility("default"))) int
 
 namespace {
 struct Program {
-  std::string name, instance, image;
+  std::string name, source, instance;
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::string image, log;
 };
 // As NVRTC's results.
 enum { SUCCESS = 0, INVALID_PROGRAM = 4, COMPILATION = 6 };
@@ -18,6 +28,31 @@ std::string instance_of(const std::string& source) {
   const size_t begin = source.rfind("ONLY_", end);
   if (end == std::string::npos || begin == std::string::npos) return "";
   return source.substr(begin + 5, end - begin - 5);
+}
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// What the C++ compiler makes of a program, or nothing, with what it says in the log.
+void compile(Program& program) {
+  char folder[] = "/tmp/standin-XXXXXX";
+  if (!mkdtemp(folder)) return;
+  const std::string at = std::string(folder) + "/", made = at + "made.so", log = at + "log";
+  std::ofstream(at + program.name) << program.source;
+  for (const auto& [name, text] : program.headers) std::ofstream(at + name) << text;
+  const std::string command = std::string(STANDIN_COMPILER) + " -shared -DSIMT_EMULATED -DSIMT_SUFFIX=_emulated -o " + made +
+                              " " + at + program.name + " 2>" + log;
+  const bool is_made = system(command.c_str()) == 0;
+  if (is_made) {
+    const std::string code = contents(made);
+    program.image = "standin-code " + std::to_string(code.size()) + "\n" + code;
+  }
+  program.log = contents(log);
+  for (const auto& header : program.headers) unlink((at + header.first).c_str());
+  for (const std::string& path : {at + program.name, made, log}) unlink(path.c_str());
+  rmdir(folder);
 }
 }  // namespace
 
@@ -33,8 +68,11 @@ API nvrtcGetSupportedArchs(int* numbers) {
   numbers[0] = 75, numbers[1] = 90;
   return SUCCESS;
 }
-API nvrtcCreateProgram(void** program, const char* source, const char* name, int, const char* const*, const char* const*) {
-  *program = new Program{name, instance_of(source), ""};
+API nvrtcCreateProgram(void** program, const char* source, const char* name, int count, const char* const* texts,
+                       const char* const* names) {
+  Program* made = new Program{name, source, instance_of(source), {}, "", ""};
+  for (int n = 0; n < count; ++n) made->headers.emplace_back(names[n], texts[n]);
+  *program = made;
   return SUCCESS;
 }
 API nvrtcDestroyProgram(void** program) {
@@ -45,16 +83,21 @@ API nvrtcDestroyProgram(void** program) {
 API nvrtcCompileProgram(void* program, int, const char* const*) {
   Program* p = static_cast<Program*>(program);
   const size_t dot = p->name.rfind(".cu");
-  if (p->instance.empty() || dot == std::string::npos) return COMPILATION;
+  if (dot == std::string::npos) return COMPILATION;
+  if (p->instance.empty()) {
+    compile(*p);
+    return p->image.empty() ? COMPILATION : SUCCESS;
+  }
   p->image = "standin " + p->name.substr(0, dot) + " " + p->instance + "\n";
   return SUCCESS;
 }
-API nvrtcGetProgramLogSize(void*, size_t* bytes) {
-  *bytes = 1;
+API nvrtcGetProgramLogSize(void* program, size_t* bytes) {
+  *bytes = static_cast<Program*>(program)->log.size() + 1;
   return SUCCESS;
 }
-API nvrtcGetProgramLog(void*, char* log) {
-  *log = 0;
+API nvrtcGetProgramLog(void* program, char* log) {
+  const std::string& from = static_cast<Program*>(program)->log;
+  memcpy(log, from.c_str(), from.size() + 1);
   return SUCCESS;
 }
 #define IMAGE(what)                                                                  \

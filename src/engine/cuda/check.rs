@@ -124,7 +124,7 @@ pub fn cubins(
 ) -> Result<(), String> {
     open(folder)?;
     for_each_unit(selection, threads, |architecture, (unit, kernels), units| {
-        let compiled = compile::compile(unit, Target::Code(architecture));
+        let compiled = compile::compile(&unit.source(), Target::Code(architecture));
         let image = compiled.map(|compiled| compiled.image);
         take(image.map(|image| Cubin { architecture, image, kernels: kernels.clone() }), units);
     });
@@ -142,8 +142,8 @@ pub fn fill_cache(folder: Option<&Path>, selection: &Selection, threads: usize) 
     let (cache, kept) = (Cache::of_user(), Mutex::new(Ok(0)));
     for_each_unit(selection, threads, |architecture, (unit, _), _| {
         let target = Target::Code(architecture);
-        let recipe = compile::recipe(unit, target, version);
-        let written = compile::compile(unit, target)
+        let recipe = compile::recipe(&unit.source(), target, version);
+        let written = compile::compile(&unit.source(), target)
             .and_then(|compiled| cache.write(&recipe, &compiled.image).map_err(|error| error.to_string()));
         let mut kept = kept.lock().expect("no other thread panicked");
         *kept = written.and_then(|()| kept.as_ref().map(|count| count + 1).map_err(String::clone));
@@ -178,7 +178,7 @@ fn for_each_unit(selection: &Selection, threads: usize, run: impl Fn(u32, &Work,
 
 fn check_unit(architecture: u32, unit: &Unit, names: &[KernelName]) -> Report {
     let mut report = Report::default();
-    let ptx = match compile::compile(unit, Target::Code(architecture)) {
+    let ptx = match compile::compile(&unit.source(), Target::Code(architecture)) {
         Ok(compiled) => compiled.ptx,
         Err(error) => {
             return Report { failed: names.len(), messages: vec![error], ..report };

@@ -19,6 +19,14 @@ pub(super) struct Unit {
     pub instance: Dtype,
 }
 
+/// A file that is compiled.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    /// Its name, for messages.
+    pub name: String,
+    pub text: String,
+}
+
 /// Which instructions to make, as NVRTC is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Target {
@@ -44,7 +52,11 @@ impl Unit {
     }
 
     /// The source: which instances are wanted, and the file.
-    pub fn source(&self) -> String {
+    pub fn source(&self) -> Source {
+        Source { name: format!("{}.cu", self.file), text: self.text() }
+    }
+
+    fn text(&self) -> String {
         let mut text = String::from("#define SIMT_PARTIAL\n");
         let mut names: Vec<&str> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
         names.dedup();
@@ -66,9 +78,9 @@ fn headers() -> impl Iterator<Item = (&'static str, &'static str)> {
     SOURCES.iter().copied().filter(|(name, _)| name.ends_with(".cuh"))
 }
 
-/// Everything that decides what a unit becomes, the compiler's version included: what a cache goes by.
-pub(super) fn recipe(unit: &Unit, target: Target, (major, minor): (i32, i32)) -> Vec<u8> {
-    let mut bytes = unit.source().into_bytes();
+/// Everything that decides what a source becomes, the compiler's version included: what a cache goes by.
+pub(super) fn recipe(source: &Source, target: Target, (major, minor): (i32, i32)) -> Vec<u8> {
+    let mut bytes = source.text.clone().into_bytes();
     for (name, text) in headers() {
         bytes.extend([name.as_bytes(), text.as_bytes()].concat());
     }
@@ -137,9 +149,9 @@ impl Drop for Program {
 }
 
 impl Program {
-    fn new(unit: &Unit) -> Result<Self, String> {
+    fn new(source: &Source) -> Result<Self, String> {
         let text = |text: &str| CString::new(text).expect("sources have no zeros");
-        let (source, name) = (text(&unit.source()), text(&format!("{}.cu", unit.file)));
+        let (source, name) = (text(&source.text), text(&source.name));
         let (names, texts): (Vec<CString>, Vec<CString>) =
             headers().map(|(name, content)| (text(name), text(content))).unzip();
         let pointers =
@@ -191,17 +203,15 @@ fn text_from(bytes: &[c_char]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Compiles a unit. NVRTC must be open.
+/// Compiles a source. NVRTC must be open.
 ///
 /// # Errors
 /// What NVRTC says, with its log.
-pub(super) fn compile(unit: &Unit, target: Target) -> Result<Compiled, String> {
-    let program = Program::new(unit)?;
+pub(super) fn compile(source: &Source, target: Target) -> Result<Compiled, String> {
+    let program = Program::new(source)?;
     // SAFETY: the program lives.
     let compiled = unsafe { result::compile_program(program.0, &options(target)) };
-    compiled.map_err(|error| {
-        format!("{}.cu for {} and {target:?}: {error}\n{}", unit.file, unit.instance, program.log())
-    })?;
+    compiled.map_err(|error| format!("{} for {target:?}: {error}\n{}", source.name, program.log()))?;
     let ptx = program.ptx()?;
     let image = match target {
         Target::Code(_) => program.cubin()?,
@@ -218,7 +228,7 @@ mod tests {
     #[test]
     fn every_kernel_is_in_a_file_that_is_there() {
         for name in KernelName::all() {
-            let source = Unit::of(&name).source();
+            let source = Unit::of(&name).text();
             assert!(source.contains("EXPORT_TABLE"), "{name}");
             assert_eq!(source.matches("__VA_ARGS__\n").count(), 1, "{name}");
         }

@@ -3,9 +3,10 @@
 use std::sync::OnceLock;
 
 use super::driver::{Called, Kernel, Stream};
+use super::fallbacks::Fallbacks;
 use super::modules::Modules;
 use crate::engine::lowered::Lowered;
-use crate::op::lower::{KernelName, gpu};
+use crate::op::lower::{KernelCall, KernelName, generated, gpu};
 
 /// The kernels of an instruction.
 pub(super) type Kept = Lowered<LoadedKernel>;
@@ -14,34 +15,48 @@ pub(super) type Kept = Lowered<LoadedKernel>;
 #[derive(Debug)]
 pub(super) struct LoadedKernel {
     name: KernelName,
+    /// The text of the kernel that takes its place, if there is one.
+    generated: Option<Box<str>>,
     loaded: OnceLock<Kernel>,
 }
 
 impl LoadedKernel {
-    pub fn new(name: &KernelName) -> Self {
-        LoadedKernel { name: *name, loaded: OnceLock::new() }
+    pub fn new(call: &KernelCall) -> Self {
+        let generated = generated::source(call).map(String::into_boxed_str);
+        LoadedKernel { name: call.name, generated, loaded: OnceLock::new() }
     }
 
-    fn get(&self, modules: &Modules) -> Called<Kernel> {
-        match self.loaded.get() {
-            Some(kernel) => Ok(*kernel),
-            None => modules.kernel(&self.name).map(|kernel| *self.loaded.get_or_init(|| kernel)),
+    fn get(&self, modules: &Modules, fallbacks: &Fallbacks) -> Called<Kernel> {
+        if let Some(kernel) = self.loaded.get() {
+            return Ok(*kernel);
         }
+        let kernel = match self.generated.as_ref().map(|text| modules.generated(text)) {
+            Some(Ok(kernel)) => kernel,
+            Some(Err(error)) => {
+                log::warn!(target: "burn_overcommit", "a fused program is interpreted: {error}");
+                fallbacks.note("fused", NOT_COMPILED);
+                modules.kernel(&self.name)?
+            }
+            None => modules.kernel(&self.name)?,
+        };
+        Ok(*self.loaded.get_or_init(|| kernel))
     }
 }
+
+const NOT_COMPILED: &str = "NVRTC does not compile its program";
 
 /// Puts kernels into a stream.
 ///
 /// # Safety
 /// The addresses are those of a launch of the instruction, as [`Engine::launch`](crate::engine::Engine::launch) asks.
 pub(super) unsafe fn launch(
-    modules: &Modules,
+    (modules, fallbacks): (&Modules, &Fallbacks),
     stream: &Stream,
     kernels: &Kept,
     addresses: &[u64],
 ) -> Called<()> {
     for kernel in kernels.kernels() {
-        let (words, loaded) = (kernel.arguments(addresses), kernel.kernel.get(modules)?);
+        let (words, loaded) = (kernel.arguments(addresses), kernel.kernel.get(modules, fallbacks)?);
         // SAFETY: lowering made the arguments for the kernel, `scripts/check-kernels` compares the structs, from memory that the
         // caller vouches for.
         unsafe { stream.launch(loaded, kernel.blocks, gpu::THREADS as u32, bytemuck::cast_slice(&words)) }?;

@@ -31,9 +31,8 @@
 //! - *Workspace* is what the chosen algorithm takes, so it follows from shapes and the library, and is the pool's. The
 //!   libraries' own code in device memory, like modules, is outside of the budget, in the tenth of free memory that the
 //!   budget leaves.
-//! - *Fused ops* are interpreted, which takes some hundred instructions an element of strided operands and sums. On
-//!   devices whose memory is fast for their arithmetic, `KernelRates::favour_programs` limits programs to whole tensors
-//!   in order.
+//! - *Fused programs* have kernels of their own, generated as text (`op/lower/generated.rs`), compiled when they are first launched and
+//!   kept like the others. One that NVRTC does not compile is interpreted, by the same arguments, and gives the same bits.
 //! - *Rounding*: `--fmad=false`, so that floats round after each operation as on the host engine; elementary functions
 //!   are CUDA's own. `f32` products and convolutions use `f32` unless `Config::tf32`.
 //! - *Props* are computed from clocks, units and bus width; the link is assumed by architecture. Nothing in them is
@@ -84,7 +83,7 @@ use super::{
     ALIGN_BYTES, Algorithm, Engine, EngineError, Failure, Fallback, Lane, Launch, Mark, Props, Ran, Span,
     Tier, aligned,
 };
-use crate::op::lower::{self, Calls, KernelCall, Placed, Request, gpu};
+use crate::op::lower::{self, Calls, KernelCall, Placed, Request, generated, gpu};
 use crate::op::{Inputs, Op, Outputs, PerOutput, View};
 use cache::Cache;
 #[cfg(feature = "host")]
@@ -209,13 +208,16 @@ impl CudaEngine {
 
     /// How an op's kernels are called: for floats that no lowering covers, directly.
     fn lower(&self, request: &Request) -> Result<Calls, String> {
-        match request.op {
-            Op::Traced(_) => Err("has no kernel of its own".into()),
-            op => Ok(lower::lower(&Request { chunk: gpu::chunk(op, request.inputs), ..*request })
-                .unwrap_or_else(|| {
-                    lower::lower_directly(&Request { chunk: gpu::direct_chunk(op, request), ..*request })
-                })),
+        let op = request.op;
+        if let Op::Traced(_) = op {
+            return Err("has no kernel of its own".into());
         }
+        let lowered = lower::lower(&Request { chunk: gpu::chunk(op, request.inputs), ..*request });
+        let mut calls = lowered.unwrap_or_else(|| {
+            lower::lower_directly(&Request { chunk: gpu::direct_chunk(op, request), ..*request })
+        });
+        calls.iter_mut().for_each(generated::cut);
+        Ok(calls)
     }
 
     /// Puts a call into a stream, by a library where one is there for it.
@@ -340,7 +342,8 @@ impl CudaEngine {
         let (inputs, outputs) = (inputs.as_slice(), outputs.as_slice());
         let request = Request { op, inputs, outputs, scratch, fault, chunk: 0, threads: gpu::THREADS };
         // What fails here fails again at the launch, which tells it.
-        for call in self.lower(&request).iter().flatten() {
+        let calls = self.lower(&request);
+        for call in calls.iter().flatten().filter(|call| !generated::is_fused(call)) {
             let _ = self.modules.kernel(&call.name);
         }
     }
@@ -521,7 +524,10 @@ impl Engine for CudaEngine {
         // SAFETY: the caller's; a word of faults is one that no other launch has.
         let submit = |stream: &Stream, fault: u64| unsafe {
             match self.kept(launch) {
-                Some(kernels) => kept::launch(&self.modules, stream, kernels, &addresses(launch, fault)),
+                Some(kernels) => {
+                    let made = (&self.modules, &self.fallbacks);
+                    kept::launch(made, stream, kernels, &addresses(launch, fault))
+                }
                 None => self.submit(stream, &Call::from(launch), fault),
             }
         };

@@ -1,13 +1,14 @@
-//! Kernels by name, each unit compiled, or read from the cache, and loaded when the first of its kernels is asked for.
+//! Kernels by name, each unit compiled, or read from the cache, and loaded when the first of its kernels is asked for; and
+//! generated kernels, by their text.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::cache::Cache;
-use super::compile::{self, Target, Unit};
+use super::compile::{self, Source, Target, Unit};
 use super::driver::{Called, Context, Kernel, Module};
 use super::lanes::lock;
-use crate::op::lower::KernelName;
+use crate::op::lower::{KernelName, generated};
 
 /// The loaded code of a device.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(super) struct Modules {
     cache: Cache,
     units: Mutex<HashMap<Unit, Arc<OnceLock<Module>>>>,
     kernels: Mutex<HashMap<KernelName, Kernel>>,
+    /// By their text; for one that cannot be compiled, why.
+    generated: Mutex<HashMap<String, Called<(Module, Kernel)>>>,
 }
 
 impl Modules {
@@ -31,6 +34,7 @@ impl Modules {
             cache,
             units: Mutex::default(),
             kernels: Mutex::default(),
+            generated: Mutex::default(),
         })
     }
 
@@ -44,7 +48,7 @@ impl Modules {
         let module = match place.get() {
             Some(module) => module,
             None => {
-                let loaded = self.load(&unit)?;
+                let loaded = self.load(&unit.source())?;
                 place.get_or_init(|| loaded)
             }
         };
@@ -53,15 +57,31 @@ impl Modules {
         Ok(kernel)
     }
 
-    fn load(&self, unit: &Unit) -> Called<Module> {
+    /// The kernel of a generated text.
+    pub fn generated(&self, text: &str) -> Called<Kernel> {
+        let mut all = lock(&self.generated);
+        if let Some(made) = all.get(text) {
+            return made.as_ref().map(|(_, kernel)| *kernel).map_err(String::clone);
+        }
+        let source = Source { name: format!("{}.cu", generated::NAME), text: text.into() };
+        let made = self.load(&source).and_then(|module| {
+            let kernel = module.kernel(generated::NAME)?;
+            Ok((module, kernel))
+        });
+        let kernel = made.as_ref().map(|(_, kernel)| *kernel).map_err(String::clone);
+        all.insert(text.into(), made);
+        kernel
+    }
+
+    fn load(&self, source: &Source) -> Called<Module> {
         let (major, minor) = self.version;
-        let recipe = compile::recipe(unit, self.target, self.version);
+        let recipe = compile::recipe(source, self.target, self.version);
         // One that the driver refuses is made anew, like one that is damaged.
         let kept = self.cache.read(&recipe).and_then(|image| Module::load(&self.context, &image).ok());
         if let Some(module) = kept {
             return Ok(module);
         }
-        let image = compile::compile(unit, self.target)?.image;
+        let image = compile::compile(source, self.target)?.image;
         if let Err(error) = self.cache.write(&recipe, &image) {
             log::debug!(target: "burn_overcommit", "a compiled kernel is not kept: {error}");
         }

@@ -15,7 +15,7 @@ use crate::op::lower::NO_FAULT;
 pub(super) unsafe fn run(launch: &Launch) -> Result<(), EngineError> {
     let (instruction, in_place) = (&*launch.instruction, is_in_place(launch));
     let error = |reason: String| EngineError::Kernel { op: instruction.op.name(), reason };
-    let make = || Lowered::new(instruction, in_place, &kernels::lower, kernels::lowered);
+    let make = || Lowered::new(instruction, in_place, &kernels::lower, |call| kernels::lowered(&call.name));
     let kept = instruction.lowered[usize::from(in_place)].get(make);
     let lowered: &Lowered<Kernel> = kept.ok_or_else(|| error("has no kernel of its own".into()))?;
     let fault = AtomicI64::new(NO_FAULT);
@@ -74,8 +74,10 @@ mod tests {
         for (op, views) in ops() {
             let instruction = Instruction::new(&engine, op, Algorithm::default(), &views);
             for in_place in [false, true] {
-                let lowered = Lowered::new(&instruction, in_place, &kernels::lower, kernels::lowered)
-                    .expect("it has kernels");
+                let lowered = Lowered::new(&instruction, in_place, &kernels::lower, |call| {
+                    kernels::lowered(&call.name)
+                })
+                .expect("it has kernels");
                 let mut addresses: Vec<u64> =
                     (0..16).map(|place| 0x7f3a_0123_4000 - 0x9100 * place).collect();
                 if in_place {

@@ -15,23 +15,23 @@ const OPERANDS: usize = MAX_FUSED_INPUTS + MAX_FUSED_OUTPUTS;
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 pub struct Fused {
-    inputs: [u64; MAX_FUSED_INPUTS],
-    outputs: [u64; MAX_FUSED_OUTPUTS],
-    scalars: [u64; MAX_SCALARS],
-    chunk: u64,
-    input_count: u32,
-    step_count: u32,
-    output_count: u32,
+    pub(super) inputs: [u64; MAX_FUSED_INPUTS],
+    pub(super) outputs: [u64; MAX_FUSED_OUTPUTS],
+    pub(super) scalars: [u64; MAX_SCALARS],
+    pub(super) chunk: u64,
+    pub(super) input_count: u32,
+    pub(super) step_count: u32,
+    pub(super) output_count: u32,
     /// A bit for each input whose elements do not simply follow each other.
-    strided: u32,
-    scattered: u32,
-    reduced: u32,
-    made: [u32; MAX_FUSED_OUTPUTS],
-    steps: [[u8; 4]; MAX_STEPS],
-    count: u64,
-    rank: u64,
-    sizes: [u64; MAX_RANK],
-    strides: [[i64; MAX_RANK]; OPERANDS],
+    pub(super) strided: u32,
+    pub(super) scattered: u32,
+    pub(super) reduced: u32,
+    pub(super) made: [u32; MAX_FUSED_OUTPUTS],
+    pub(super) steps: [[u8; 4]; MAX_STEPS],
+    pub(super) count: u64,
+    pub(super) rank: u64,
+    pub(super) sizes: [u64; MAX_RANK],
+    pub(super) strides: [[i64; MAX_RANK]; OPERANDS],
 }
 
 /// Arguments of the kernel that reduces what they make (`FusedReduce` in `fused.cu`).
@@ -39,7 +39,7 @@ pub struct Fused {
 #[derive(Clone, Copy, Pod, Zeroable)]
 pub struct FusedReduce {
     program: Fused,
-    rows: Reduction,
+    pub(super) rows: Reduction,
 }
 
 pub fn fused(request: &Request, program: &Program, scalars: &[u64; MAX_SCALARS], calls: &mut Calls) {

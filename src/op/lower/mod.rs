@@ -12,6 +12,7 @@ mod direct;
 mod fft;
 mod form;
 mod fused;
+pub mod generated;
 pub mod gpu;
 mod image;
 mod index;

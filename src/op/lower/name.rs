@@ -63,6 +63,11 @@ impl KernelName {
         KernelName { dtypes: [None, None], ..*self }
     }
 
+    /// The second of its types, if it has two.
+    pub(super) fn second(&self) -> Option<Dtype> {
+        self.dtypes[1]
+    }
+
     /// Bytes of an element of the widest of its types.
     pub fn widest_bytes(&self) -> usize {
         self.dtypes.iter().flatten().map(|dtype| dtype.size_bytes()).max().expect("every kernel has a type")

@@ -213,6 +213,17 @@ impl Reduction {
     pub(super) fn chunk(&self) -> u64 {
         self.chunk
     }
+
+    /// Whether a GPU's threads share each row (`are_shared` in `rows.cuh`).
+    pub(super) fn is_shared(&self) -> bool {
+        is_shared(&self.space, self.step, self.piece)
+    }
+}
+
+/// Whether a team's threads share rows: where they are long, and do not lie side by side.
+fn is_shared(space: &Space, step: i64, size: u64) -> bool {
+    let is_by_column = space.strides[0][0].abs() < step.abs();
+    size >= TEAM as u64 && !(is_by_column && space.sizes[0] >= 32)
 }
 
 /// How rows are shared out to blocks.
@@ -243,7 +254,7 @@ impl PerBlock {
     /// lie side by side, `most` of them in a row. Of several, all take one row (`are_shared` in `rows.cuh`), or each its own.
     pub fn rows(self, space: &Space, step: i64, size: u64, most: u64) -> u64 {
         let by_column = space.strides[0][0].abs() < step.abs();
-        let is_shared = self.is_team && size >= TEAM as u64 && !(by_column && space.sizes[0] >= 32);
+        let is_shared = self.is_team && is_shared(space, step, size);
         let least = match self.threads {
             1 if by_column => most.clamp(1, COLUMNS as u64),
             1 => 1,

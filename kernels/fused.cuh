@@ -1,0 +1,32 @@
+// Arguments of fused programs: of the interpreter, and of the kernels that are generated for one program each.
+#pragma once
+#include "pointwise.cuh"
+#include "reduce.cuh"
+
+namespace {
+constexpr u32 MAX_INPUTS = 8, MAX_SCALARS = 8, MAX_OUTPUTS = 4, MAX_STEPS = 16;
+
+// Sources are inputs, then scalars, then what steps made.
+struct Step {
+  u8 code, a, b, unused;
+};
+
+struct Fused {
+  const void* inputs[MAX_INPUTS];
+  void* outputs[MAX_OUTPUTS];
+  u64 scalars[MAX_SCALARS];
+  u64 chunk;
+  u32 input_count, step_count, output_count;
+  u32 strided;    // a bit for each input whose elements do not simply follow each other
+  u32 scattered;  // whether those of the outputs do not
+  u32 reduced;    // the value that is reduced; if none is, that of a step
+  u32 made[MAX_OUTPUTS];
+  Step steps[MAX_STEPS];
+  SpaceOf<MAX_INPUTS + MAX_OUTPUTS> space;  // inputs, then outputs
+};
+
+struct FusedReduce {
+  Fused program;
+  Reduce rows;  // of the elements in the order of the space
+};
+}  // namespace

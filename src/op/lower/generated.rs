@@ -1,0 +1,398 @@
+//! Kernels for one fused program and one class of layouts, in place of the interpreter in `kernels/fused.cu`: the same
+//! arguments, steps and roundings, but the program is code, values stay in registers, and a thread moves 16 bytes at once where
+//! the operands allow it.
+//!
+//! A class is what the text of a kernel depends on: the number of dimensions, along which of them an operand's elements follow
+//! each other or stay, whether 32 bits are enough for places. Sizes and strides are arguments, so that a network has few kernels.
+
+use std::fmt::Write;
+
+use bytemuck::from_bytes;
+
+use super::fused::{Fused, FusedReduce};
+use super::gpu::THREADS;
+use super::{Args, KernelCall};
+use crate::op::{BINARY_STEPS, Dtype, MAX_FUSED_INPUTS, MAX_RANK, MAX_SCALARS, UNARY_STEPS};
+
+/// What a generated kernel is called.
+pub const NAME: &str = "generated";
+
+/// Bytes that a thread moves at once.
+const VECTOR_BYTES: usize = 16;
+/// Vectors that a thread takes one after the other, where there are many.
+const MAX_VECTORS: u64 = 4;
+/// Blocks that fill a large GPU.
+const MANY_BLOCKS: u64 = 2048;
+
+/// How the elements of an operand lie along the innermost dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Run {
+    /// They follow each other, in all dimensions.
+    Whole,
+    /// They follow each other.
+    Row,
+    /// There is one.
+    One,
+    /// They are apart.
+    Strided,
+}
+
+/// What is generated for.
+struct Kernel<'a> {
+    args: &'a Fused,
+    dtype: Dtype,
+    /// Elements that a thread takes at once.
+    width: usize,
+    /// Whether places take 64 bits.
+    is_wide: bool,
+    /// Whether a value of single elements is made for a reduction.
+    is_reduced: bool,
+}
+
+/// Whether a call is one of the interpreter's, whose kernel can be generated.
+pub fn is_fused(call: &KernelCall) -> bool {
+    call.name.family == "fused"
+}
+
+fn arguments(call: &KernelCall) -> &Fused {
+    from_bytes(&call.args.bytes()[..size_of::<Fused>()])
+}
+
+/// Cuts the work of an interpreter's call as its generated kernel wants it.
+pub fn cut(call: &mut KernelCall) {
+    if !is_fused(call) || !call.name.kind.is_empty() {
+        return;
+    }
+    let width = Kernel::of(call).width as u64;
+    let mut args = *arguments(call);
+    let per_round = THREADS as u64 * width;
+    let rounds = (args.count / (per_round * MANY_BLOCKS)).clamp(1, MAX_VECTORS);
+    args.chunk = per_round * rounds;
+    call.blocks = args.count.div_ceil(args.chunk) as u32;
+    call.args = Args::new(&args);
+}
+
+/// The source of the kernel that is generated for a call of the interpreter; nothing for other calls.
+pub fn source(call: &KernelCall) -> Option<String> {
+    is_fused(call).then(|| {
+        let mut text = String::from("#include \"generated.cuh\"\n\nnamespace {\n");
+        let kernel = Kernel::of(call);
+        let written = match call.name.kind {
+            "" => kernel.write_elementwise(&mut text),
+            kind => kernel.write_reduction(&mut text, call, kind),
+        };
+        written.expect("a string takes all");
+        text + "\nEXPORT_TABLE(generated)\n"
+    })
+}
+
+impl<'a> Kernel<'a> {
+    fn of(call: &'a KernelCall) -> Self {
+        let (args, dtype) = (arguments(call), call.name.instance());
+        let (is_reduced, vector) = (!call.name.kind.is_empty(), VECTOR_BYTES / dtype.size_bytes());
+        let mut kernel = Kernel { args, dtype, width: 1, is_wide: is_wide(args), is_reduced };
+        if !is_reduced && kernel.is_in_vectors(vector) {
+            kernel.width = vector;
+        }
+        kernel
+    }
+
+    /// The inputs and outputs by number, each with its address.
+    fn operands(&self) -> impl Iterator<Item = (usize, u64)> {
+        let inputs = self.args.inputs.iter().copied().enumerate().take(self.args.input_count as usize);
+        let outputs = (MAX_FUSED_INPUTS..).zip(self.args.outputs).take(self.args.output_count as usize);
+        inputs.chain(outputs)
+    }
+
+    fn run(&self, operand: usize) -> Run {
+        let args = self.args;
+        let follows = match operand.checked_sub(MAX_FUSED_INPUTS) {
+            None => args.strided >> operand & 1 == 0,
+            Some(_) => args.scattered == 0,
+        };
+        match args.strides[operand][0] {
+            _ if follows => Run::Whole,
+            0 if operand < MAX_FUSED_INPUTS => Run::One,
+            1 => Run::Row,
+            _ => Run::Strided,
+        }
+    }
+
+    /// Whether so many neighbours are always of one row, and begin where a vector may.
+    fn is_in_vectors(&self, count: usize) -> bool {
+        let (args, count) = (self.args, count as i64);
+        let mut operands = self.operands().map(|(operand, address)| (self.run(operand), operand, address));
+        let is_placed = args.strided != 0 || args.scattered != 0;
+        (!is_placed || args.sizes[0] as i64 % count == 0)
+            && operands.all(|(run, operand, address)| {
+                let is_aligned = address % VECTOR_BYTES as u64 == 0;
+                match run {
+                    Run::Whole => is_aligned,
+                    Run::Row => {
+                        is_aligned && args.strides[operand][1..].iter().all(|stride| stride % count == 0)
+                    }
+                    Run::One | Run::Strided => true,
+                }
+            })
+    }
+
+    fn write_elementwise(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(text, "typedef {} T;\ntypedef {} Index;\n}}  // namespace\n", self.dtype, self.index())?;
+        writeln!(text, "KERNEL({NAME}, Fused) {{")?;
+        writeln!(text, "  for_elements<{}, Index>(args, [&](auto width, Index at) {{", self.width)?;
+        writeln!(text, "    constexpr u32 V = decltype(width)::value;")?;
+        self.write_body(text)?;
+        writeln!(text, "  }});\n}}")
+    }
+
+    /// Here a value is made by a function: what `Alone` reduces by is inlined many times.
+    fn write_reduction(&self, text: &mut String, call: &KernelCall, kind: &str) -> std::fmt::Result {
+        let all: &FusedReduce = from_bytes(call.args.bytes());
+        let (worker, linkage) = if all.rows.is_shared() { ("Together", "DEV") } else { ("Alone", "CALLED") };
+        let out = call.name.second().unwrap_or(self.dtype);
+        writeln!(text, "typedef {} T;\ntypedef {} Index;", self.dtype, self.index())?;
+        writeln!(text, "{linkage} T value_at(const Fused& args, Index at) {{\n  constexpr u32 V = 1;")?;
+        self.write_body(text)?;
+        writeln!(text, "    return {};\n}}\n}}  // namespace\n", self.value(self.args.reduced as u8))?;
+        writeln!(text, "TEAM_KERNEL({NAME}, FusedReduce) {{")?;
+        writeln!(text, "  const auto value = [&](i64 at) {{ return value_at(args.program, Index(at)); }};")?;
+        let finish = match kind {
+            "mean" => "[&](Compute<T> total) { return Div::f(total, Compute<T>(args.rows.divisor)); }",
+            _ => "[](Compute<T> total) { return total; }",
+        };
+        writeln!(text, "  reduce_elements<{out}, T, {worker}>(args, value, {finish});\n}}")
+    }
+
+    /// Reads, steps and writes of `V` elements from `at` on.
+    fn write_body(&self, text: &mut String) -> std::fmt::Result {
+        let args = self.args;
+        let is_placed = args.strided != 0 || args.scattered != 0;
+        if is_placed {
+            self.write_indices(text)?;
+        }
+        for n in 0..args.input_count as usize {
+            let run = self.run(n);
+            let from = format!("static_cast<const T*>(args.inputs[{n}]) + {}", self.place(n, run));
+            let read = match run {
+                Run::Whole | Run::Row => format!("read_row<V>(x{n}, {from})"),
+                Run::One => format!("read_one<V>(x{n}, {from})"),
+                Run::Strided => format!("read_strided<V>(x{n}, {from}, args.space.strides[{n}][0])"),
+            };
+            writeln!(text, "    T x{n}[V];\n    {read};")?;
+        }
+        self.write_steps(text)?;
+        for n in 0..args.output_count as usize {
+            let operand = MAX_FUSED_INPUTS + n;
+            let run = self.run(operand);
+            let to = format!("static_cast<T*>(args.outputs[{n}]) + {}", self.place(operand, run));
+            match run {
+                Run::Whole | Run::Row => writeln!(text, "    write_row<V>({to}, y{n});")?,
+                _ => writeln!(text, "    write_strided<V>({to}, y{n}, args.space.strides[{operand}][0]);")?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The index along each dimension, innermost first.
+    fn write_indices(&self, text: &mut String) -> std::fmt::Result {
+        let last = self.args.rank as usize - 1;
+        for axis in 0..last {
+            let from = if axis == 0 { "at".into() } else { format!("rest{axis}") };
+            writeln!(text, "    const Index rest{} = {from} / Index(args.space.sizes[{axis}]);", axis + 1)?;
+            writeln!(
+                text,
+                "    const Index i{axis} = {from} - rest{} * Index(args.space.sizes[{axis}]);",
+                axis + 1
+            )?;
+        }
+        let from = if last == 0 { "at".into() } else { format!("rest{last}") };
+        writeln!(text, "    const Index i{last} = {from};")
+    }
+
+    fn write_steps(&self, text: &mut String) -> std::fmt::Result {
+        let args = self.args;
+        (0..args.output_count).try_for_each(|n| writeln!(text, "    T y{n}[V];"))?;
+        let steps = &args.steps[..args.step_count as usize];
+        let is_used = |value: u32| {
+            let of_steps = steps.iter().flat_map(|&[_, a, b, _]| [a, b]).map(u32::from);
+            of_steps.chain([args.reduced]).any(|used| used == value)
+        };
+        for n in (0..MAX_SCALARS).filter(|&n| is_used((MAX_FUSED_INPUTS + n) as u32)) {
+            writeln!(text, "    const T c{n} = scalar<T>(args, {n});")?;
+        }
+        // A reduction has one element at a time, whose value is wanted afterwards.
+        match self.is_reduced {
+            true => writeln!(text, "    constexpr u32 k = 0;")?,
+            false => writeln!(text, "    UNROLLED for (u32 k = 0; k < V; ++k) {{")?,
+        }
+        for (n, &[code, a, b, _]) in steps.iter().enumerate() {
+            let code = usize::from(code);
+            match UNARY_STEPS.get(code) {
+                Some(kind) => writeln!(text, "      const T s{n} = step<T, {kind:?}>({});", self.value(a))?,
+                None => {
+                    let kind = BINARY_STEPS[code - UNARY_STEPS.len()];
+                    let (a, b) = (self.value(a), self.value(b));
+                    writeln!(text, "      const T s{n} = step<T, {kind:?}>({a}, {b});")?;
+                }
+            }
+        }
+        for n in 0..args.output_count as usize {
+            writeln!(text, "      y{n}[k] = s{};", args.made[n])?;
+        }
+        if self.is_reduced { Ok(()) } else { writeln!(text, "    }}") }
+    }
+
+    /// A value, by the number that the interpreter has for it.
+    fn value(&self, place: u8) -> String {
+        let place = usize::from(place);
+        match place.checked_sub(MAX_FUSED_INPUTS) {
+            None => format!("x{place}[k]"),
+            Some(scalar) if scalar < MAX_SCALARS => format!("c{scalar}"),
+            Some(step) => format!("s{}", step - MAX_SCALARS),
+        }
+    }
+
+    /// Where an operand's elements begin.
+    fn place(&self, operand: usize, run: Run) -> String {
+        if run == Run::Whole {
+            return "at".into();
+        }
+        let offset = if self.is_wide { "i64" } else { "i32" };
+        let strides = &self.args.strides[operand][..self.args.rank as usize];
+        let terms = (0..strides.len()).filter(|&axis| strides[axis] != 0);
+        let terms: Vec<String> = terms
+            .map(|axis| format!("{offset}(i{axis}) * {offset}(args.space.strides[{operand}][{axis}])"))
+            .collect();
+        if terms.is_empty() { "0".into() } else { format!("({})", terms.join(" + ")) }
+    }
+
+    fn index(&self) -> &'static str {
+        if self.is_wide { "u64" } else { "u32" }
+    }
+}
+
+/// Whether a flat index, or an offset in an operand, does not fit 31 bits.
+fn is_wide(args: &Fused) -> bool {
+    const MOST: u64 = 1 << 31;
+    // Beyond the last element, a thread still computes where its next one would be.
+    const BEYOND: u64 = 1 << 20;
+    let sizes = &args.sizes[..args.rank as usize];
+    let extent = |strides: &[i64; MAX_RANK]| -> u64 {
+        sizes
+            .iter()
+            .zip(strides)
+            .map(|(size, stride)| size.saturating_sub(1).saturating_mul(stride.unsigned_abs()))
+            .sum()
+    };
+    args.count + BEYOND > MOST || args.strides.iter().any(|strides| extent(strides) >= MOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::lower::{Placed, Request, gpu, lower};
+    use crate::op::{
+        Binary, Ending, Layout, Op, Program, Reduce, Shape, Source, Step, StepKind, Unary, View,
+    };
+
+    fn step(kind: StepKind, a: Source, b: Source) -> Step {
+        Step { kind, sources: [a, b] }
+    }
+
+    /// The first call of a program on these operands, cut for a GPU.
+    fn call(program: Program, views: &[View]) -> KernelCall {
+        let op = Op::Fused { program, scalars: [0; MAX_SCALARS] };
+        let placed = |view: &View| Placed { address: 1 << 40, view: *view };
+        let inputs: Vec<Placed> = views.iter().map(placed).collect();
+        let outputs: Vec<Placed> = op.outputs(views).iter().map(placed).collect();
+        let chunk = gpu::chunk(&op, &inputs);
+        let request = Request {
+            op: &op,
+            inputs: &inputs,
+            outputs: &outputs,
+            scratch: 1 << 41,
+            fault: 0,
+            chunk,
+            threads: THREADS,
+        };
+        let mut call = lower(&request).expect("programs have kernels")[0];
+        cut(&mut call);
+        call
+    }
+
+    /// Batch normalization's last steps, with a rectifier: five tensors, of which four are of channels.
+    fn normalize() -> Program {
+        use Source::{Input, Step};
+        let of = |kind, a, b| step(StepKind::Binary(kind), a, b);
+        let steps = [
+            of(Binary::Sub, Input(0), Input(1)),
+            of(Binary::Div, Step(0), Input(2)),
+            of(Binary::Mul, Step(1), Input(3)),
+            of(Binary::Add, Step(2), Input(4)),
+            step(StepKind::Unary(Unary::Relu), Step(3), Step(3)),
+        ];
+        Program::new(&steps, &[4], None)
+    }
+
+    fn images(side: usize, dtype: Dtype) -> Vec<View> {
+        let shape = Shape::new(&[8, 16, side, side]);
+        let channels = Layout::contiguous(Shape::new(&[1, 16, 1, 1])).expand(shape);
+        let mut views = vec![View::contiguous(dtype, shape)];
+        views.extend([View { layout: channels, ..views[0] }; 4]);
+        views
+    }
+
+    #[test]
+    fn vectors_are_moved_where_all_operands_allow_it() {
+        let text = |side, dtype| source(&call(normalize(), &images(side, dtype))).expect("it is generated");
+        assert!(text(8, Dtype::F32).contains("for_elements<4, Index>"));
+        assert!(text(8, Dtype::BF16).contains("for_elements<8, Index>"));
+        assert!(text(7, Dtype::F32).contains("for_elements<1, Index>"), "a vector would be of two channels");
+        assert_eq!(text(8, Dtype::F32), text(16, Dtype::F32), "sizes are arguments");
+    }
+
+    #[test]
+    fn a_call_of_another_kernel_stays() {
+        let op = Op::Binary(Binary::Add);
+        let placed = Placed { address: 256, view: View::contiguous(Dtype::F32, Shape::new(&[64])) };
+        let request = Request {
+            op: &op,
+            inputs: &[placed; 2],
+            outputs: &[placed],
+            scratch: 0,
+            fault: 0,
+            chunk: 1024,
+            threads: THREADS,
+        };
+        let mut call = lower(&request).expect("it has a kernel")[0];
+        let (blocks, bytes) = (call.blocks, call.args.bytes().to_vec());
+        cut(&mut call);
+        assert_eq!((call.blocks, call.args.bytes()), (blocks, &bytes[..]));
+        assert_eq!(source(&call), None);
+    }
+
+    #[test]
+    fn print_for_development() {
+        let dir = std::path::Path::new("/tmp/lead/gen");
+        std::fs::create_dir_all(dir).unwrap();
+        for dtype in [Dtype::F32, Dtype::BF16] {
+            let w = |name: &str, call: &KernelCall| {
+                std::fs::write(dir.join(format!("{name}_{dtype}.cu")), source(call).unwrap()).unwrap();
+            };
+            w("norm", &call(normalize(), &images(8, dtype)));
+            let ending = Ending {
+                kind: Reduce::Sum,
+                source: Source::Step(3),
+                order: [1, 0, 2, 3, 4, 5, 6, 7],
+                reduced: [1, 4],
+            };
+            let program = Program::new(&normalize().steps()[..4], &[], Some(ending));
+            let mut v = images(64, dtype);
+            w("sum", &call(program, &v));
+            let whole = v[0];
+            let program = normalize();
+            v = vec![whole; 5];
+            w("whole", &call(program, &v));
+        }
+    }
+}
