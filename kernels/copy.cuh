@@ -28,6 +28,21 @@ template <class To, class From> DEV void copy(const Pointwise& args) {
   const From* x = input_of<From>(args, 0);
   const Space& space = args.space;
   const i64 step_x = space.strides[0][0], step_out = space.strides[1][0];
+#if SIMT_DEVICE
+  constexpr u32 V = least(VECTOR<To>, VECTOR<From>);
+  const bool fits = step_out == 1 && is_in_vectors<V>(space, 0, x) && is_in_vectors<V>(space, 1, out);
+  const auto vector = [&](u64, const i64* offsets) {
+    From read[V];
+    To made[V];
+    read_vector<V>(read, x + offsets[0], step_x);
+    UNROLLED for (u32 k = 0; k < V; ++k) {
+      if constexpr (same_type<To, From>) made[k] = read[k];
+      else made[k] = convert<To>(read[k]);
+    }
+    write_row<V>(out + offsets[1], made);
+  };
+  if (for_vectors<V, 2>(space, block_range(space.count, args.chunk), args.chunk, fits, vector)) return;
+#endif
   for_runs<2>(space, block_range(space.count, args.chunk), [&](u64, const i64* offsets, u64 run) {
     const From* from = x + offsets[0];
     To* to = out + offsets[1];

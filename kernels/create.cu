@@ -1,6 +1,6 @@
 // Kernels without inputs: constants, sequences and random numbers.
 #include "functions.cuh"
-#include "types.cuh"
+#include "vectors.cuh"
 
 namespace {
 struct Fill {
@@ -11,6 +11,15 @@ template <class T> DEV void fill(const Fill& args) {
   T* out = static_cast<T*>(args.out);
   const T value = *reinterpret_cast<const T*>(&args.value);
   const Range range = block_range(args.count, args.chunk);
+#if SIMT_DEVICE
+  constexpr u32 V = VECTOR<T>;
+  if (args.count % V == 0 && args.chunk % V == 0 && is_aligned<V>(out)) {
+    T values[V];
+    UNROLLED for (u32 k = 0; k < V; ++k) values[k] = value;
+    for (u64 i = range.begin + threadIdx.x * V; i < range.end; i += blockDim.x * V) write_row<V>(out + i, values);
+    return;
+  }
+#endif
   for (u64 i = range.begin + threadIdx.x; i < range.end; i += blockDim.x) out[i] = value;
 }
 
@@ -113,6 +122,12 @@ template <class T, class Distribution> DEV void random(const Random& args) {
     philox(words, args.seed, group);
     Distribution::fill(values, words, args);
     const u64 first = group * 4, some = least(u64(WORDS), end - first);
+#if SIMT_DEVICE
+    if (some == WORDS && is_aligned<WORDS>(out + first)) {
+      write_row<WORDS>(out + first, values);
+      continue;
+    }
+#endif
     if (some == WORDS)
       for (u32 k = 0; k < WORDS; ++k) out[first + k] = values[k];
     else

@@ -141,8 +141,11 @@ template <class Out, class T, class Finish> DEV void fused_reduce(const FusedRed
   put_scalars<T>(program, values);
 #if SIMT_DEVICE
   const auto row = [&](auto worker, i64 first, u64 size, i64 step) {
-    return decltype(worker)::template reduce<Sum, C>(
-        size, [&](u64 k) { return C(widen(value_at<T>(program, u64(first + i64(k) * step), values))); });
+    const auto one = [&](u64 k) { return C(widen(value_at<T>(program, u64(first + i64(k) * step), values))); };
+    const auto many = [&](u64 k, C* to) {
+      for (u32 n = 0; n < VECTOR<T>; ++n) to[n] = one(k + n);
+    };
+    return decltype(worker)::template reduce_vectors<Sum, C, VECTOR<T>>(size, many, one);
   };
   reduce<Out, C>(args.rows, row, [](C*, i64, u32, i64, u64, i64) {}, finish);
 #else

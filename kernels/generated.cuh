@@ -12,40 +12,6 @@ template <class T, class Function> DEV T step(T a, T b) { return narrow<T>(Funct
 
 template <class T> DEV T scalar(const Fused& args, u32 n) { return *reinterpret_cast<const T*>(&args.scalars[n]); }
 
-// Elements side by side. Where they are 16 bytes, they begin at a multiple of that.
-template <u32 V, class T> DEV void read_row(T* to, const T* from) {
-#if defined(__CUDACC_RTC__)
-  if constexpr (V * sizeof(T) == 16) {
-    const uint4 raw = *reinterpret_cast<const uint4*>(from);
-    const u32 words[4] = {raw.x, raw.y, raw.z, raw.w};
-    UNROLLED for (u32 k = 0; k < V; ++k) {
-      if constexpr (sizeof(T) == 8) to[k] = bits_as<T>(u64(words[2 * k]) | u64(words[2 * k + 1]) << 32);
-      else if constexpr (sizeof(T) == 4) to[k] = bits_as<T>(words[k]);
-      else to[k] = {u16(words[k / 2] >> k % 2 * 16)};
-    }
-    return;
-  }
-#endif
-  UNROLLED for (u32 k = 0; k < V; ++k) to[k] = from[k];
-}
-template <u32 V, class T> DEV void write_row(T* to, const T* from) {
-#if defined(__CUDACC_RTC__)
-  if constexpr (V * sizeof(T) == 16) {
-    u32 words[4] = {};
-    UNROLLED for (u32 k = 0; k < V; ++k) {
-      if constexpr (sizeof(T) == 8) {
-        const u64 bits = bits_as<u64>(from[k]);
-        words[2 * k] = u32(bits), words[2 * k + 1] = u32(bits >> 32);
-      } else if constexpr (sizeof(T) == 4) words[k] = bits_as<u32>(from[k]);
-      else words[k / 2] |= u32(from[k].bits) << k % 2 * 16;
-    }
-    *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
-    return;
-  }
-#endif
-  UNROLLED for (u32 k = 0; k < V; ++k) to[k] = from[k];
-}
-
 // Elements `apart` from each other; one for all, if that is 0.
 template <u32 V, class T> DEV void read_strided(T* to, const T* from, i64 apart) {
   UNROLLED for (u32 k = 0; k < V; ++k) to[k] = from[i64(k) * apart];
@@ -70,15 +36,30 @@ template <u32 V, class Index, class Run> DEV void for_elements(const Fused& args
 template <class A, class B> struct Same { static constexpr bool value = false; };
 template <class A> struct Same<A, A> { static constexpr bool value = true; };
 
-// Reduces what `value(at)` gives, by threads of one kind: those of a block together on each row, or each on its own.
-template <class Out, class T, class Worker, class Value, class Finish>
-DEV void reduce_elements(const FusedReduce& args, Value value, Finish finish) {
+// Reduces what `values(width, at, to)` makes of elements from `at` on, by threads of one kind: those of a block together on each row,
+// in vectors if they can, or each on its own.
+template <class Out, class T, class Worker, bool in_vectors, class Values, class Finish>
+DEV void reduce_elements(const FusedReduce& args, Values values, Finish finish) {
   typedef Compute<T> C;
   const auto row = [&](auto worker, i64 first, u64 size, i64 step) {
     if constexpr (!Same<decltype(worker), Worker>::value) return C(0);  // nobody works so here
-    else return decltype(worker)::template reduce<Sum, C>(size, [&](u64 k) {
-      return C(widen(value(first + i64(k) * step)));
-    });
+    else {
+      const auto one = [&](u64 k) {
+        T made[1];
+        values(Width<1>(), first + i64(k) * step, made);
+        return C(widen(made[0]));
+      };
+      const auto many = [&](u64 k, C* to) {
+        if constexpr (in_vectors) {
+          T made[VECTOR<T>];
+          values(Width<VECTOR<T>>(), first + i64(k), made);
+          UNROLLED for (u32 n = 0; n < VECTOR<T>; ++n) to[n] = C(widen(made[n]));
+        } else {
+          UNROLLED for (u32 n = 0; n < VECTOR<T>; ++n) to[n] = one(k + n);
+        }
+      };
+      return decltype(worker)::template reduce_vectors<Sum, C, VECTOR<T>>(size, many, one);
+    }
   };
   reduce<Out, C>(args.rows, row, [](C*, i64, u32, i64, u64, i64) {}, finish);
 }

@@ -1,7 +1,7 @@
 // Elementwise kernels: loops over runs, by the number of inputs. Functions take and give storage types.
 #pragma once
 #include "math.cuh"
-#include "views.cuh"
+#include "vectors.cuh"
 
 namespace {
 // out[k] = f(a[k * step_a]). The usual steps have loops of their own, so that they vectorise.
@@ -35,6 +35,18 @@ template <class R, class A, class F> DEV void pointwise1(const Pointwise& args, 
   R* out = static_cast<R*>(args.out);
   const A* a = input_of<A>(args, 0);
   const Space& space = args.space;
+#if SIMT_DEVICE
+  constexpr u32 V = least(VECTOR<R>, VECTOR<A>);
+  const bool fits = is_aligned<V>(out) && is_in_vectors<V>(space, 0, a);
+  const auto vector = [&](u64 i, const i64* offsets) {
+    A x[V];
+    R made[V];
+    read_vector<V>(x, a + offsets[0], space.strides[0][0]);
+    UNROLLED for (u32 k = 0; k < V; ++k) made[k] = f(x[k]);
+    write_row<V>(out + i, made);
+  };
+  if (for_vectors<V, 1>(space, block_range(space.count, args.chunk), args.chunk, fits, vector)) return;
+#endif
   for_runs<1>(space, block_range(space.count, args.chunk), [&](u64 i, const i64* offsets, u64 run) {
     map(out + i, a + offsets[0], space.strides[0][0], run, f);
   });
@@ -66,6 +78,20 @@ template <class R, class A, class B, class F> DEV void pointwise2(const Pointwis
   const A* a = input_of<A>(args, 0);
   const B* b = input_of<B>(args, 1);
   const Space& space = args.space;
+#if SIMT_DEVICE
+  constexpr u32 V = least(VECTOR<R>, least(VECTOR<A>, VECTOR<B>));
+  const bool fits = is_aligned<V>(out) && is_in_vectors<V>(space, 0, a) && is_in_vectors<V>(space, 1, b);
+  const auto vector = [&](u64 i, const i64* offsets) {
+    A x[V];
+    B y[V];
+    R made[V];
+    read_vector<V>(x, a + offsets[0], space.strides[0][0]);
+    read_vector<V>(y, b + offsets[1], space.strides[1][0]);
+    UNROLLED for (u32 k = 0; k < V; ++k) made[k] = f(x[k], y[k]);
+    write_row<V>(out + i, made);
+  };
+  if (for_vectors<V, 2>(space, block_range(space.count, args.chunk), args.chunk, fits, vector)) return;
+#endif
   for_runs<2>(space, block_range(space.count, args.chunk), [&](u64 i, const i64* offsets, u64 run) {
     map(out + i, a + offsets[0], space.strides[0][0], b + offsets[1], space.strides[1][0], run, f);
   });

@@ -1,7 +1,7 @@
 // Reductions of a row, and of neighbouring columns side by side. The order of additions depends on sizes alone.
 #pragma once
 #include "math.cuh"
-#include "views.cuh"
+#include "vectors.cuh"
 
 namespace {
 struct Sum : Add { template <class T> DEV T start() { return T(0); } };
@@ -60,6 +60,9 @@ template <class F, class C, class Load> DEV C reduce_values(u64 size, Load load)
 // Who works on a row. A thread by itself:
 struct Alone {
   template <class F, class C, class Load> DEV C reduce(u64 size, Load load) { return reduce_values<F, C>(size, load); }
+  template <class F, class C, u32 V, class Many, class One> DEV C reduce_vectors(u64 size, Many, One one) {
+    return reduce_values<F, C>(size, one);
+  }
   template <class Body> DEV void each(u64 size, Body body) {
     INDEPENDENT for (u64 k = 0; k < size; ++k) body(k);
   }
@@ -69,9 +72,26 @@ struct Alone {
 // Or all threads of a block, neighbours on neighbours. They call these together, and all get the result.
 struct Together {
   template <class F, class C, class Load> DEV C reduce(u64 size, Load load) {
+    return reduce_parts<F, C>([&] { return own_part<F, C>(size, load); });
+  }
+
+  // Of values that a thread gets `V` at a time by `many(k, values)`, and one by one by `one(k)` where the row ends.
+  template <class F, class C, u32 V, class Many, class One> DEV C reduce_vectors(u64 size, Many many, One one) {
+    return reduce_parts<F, C>([&] { return own_vectors<F, C, V>(size, many, one); });
+  }
+
+  template <class Body> DEV void each(u64 size, Body body) {
+    each_thread([&] {
+      for (u64 k = threadIdx.x; k < size; k += TEAM) body(k);
+    });
+  }
+
+ private:
+  // The total of what each thread makes by itself.
+  template <class F, class C, class Own> DEV C reduce_parts(Own own) {
     constexpr u32 FEW = 16;
     SHARED(C, parts, TEAM);
-    each_thread([&] { parts[threadIdx.x] = own_part<F, C>(size, load); });
+    each_thread([&] { parts[threadIdx.x] = own(); });
     each_thread([&] {
       if (threadIdx.x >= FEW) return;
       C part = parts[threadIdx.x];
@@ -84,13 +104,6 @@ struct Together {
     return total;
   }
 
-  template <class Body> DEV void each(u64 size, Body body) {
-    each_thread([&] {
-      for (u64 k = threadIdx.x; k < size; k += TEAM) body(k);
-    });
-  }
-
- private:
   // What one thread takes of a row: four elements at once, so that loads do not wait for each other.
   template <class F, class C, class Load> DEV C own_part(u64 size, Load load) {
     C total = F::template start<C>();
@@ -102,6 +115,25 @@ struct Together {
       total = F::f(total, group);
     }
     for (; k < size; k += TEAM) total = F::f(total, load(k));
+    return total;
+  }
+
+  // The same in vectors, neighbouring vectors on neighbours.
+  template <class F, class C, u32 V, class Many, class One> DEV C own_vectors(u64 size, Many many, One one) {
+    C total = F::template start<C>();
+    u64 k = threadIdx.x * V;
+    while (k + V <= size) {
+      C group = F::template start<C>();
+      for (u32 n = 0; n < GROUP && k + V <= size; n += V, k += TEAM * V) {
+        C values[V];
+        many(k, values);
+        UNROLLED for (u32 width = V / 2; width > 0; width /= 2)
+          UNROLLED for (u32 v = 0; v < width; ++v) values[v] = F::f(values[v], values[v + width]);
+        group = F::f(group, values[0]);
+      }
+      total = F::f(total, group);
+    }
+    for (; k < size; ++k) total = F::f(total, one(k));  // of one thread
     return total;
   }
 };
@@ -134,6 +166,19 @@ template <u32 N, class Body> DEV void for_rows(const Space& space, Range range, 
 }
 
 template <class F, class T, class C = Compute<T>, class Worker = Alone> DEV C reduce_row(const T* x, u64 size, i64 step) {
+#if SIMT_DEVICE
+  // The order is the same whether vectors can be moved or not.
+  const bool in_vectors = step == 1 && is_aligned<VECTOR<T>>(x);
+  return Worker::template reduce_vectors<F, C, VECTOR<T>>(
+      size,
+      [=](u64 k, C* values) {
+        T read[VECTOR<T>];
+        if (in_vectors) read_row<VECTOR<T>>(read, x + k);
+        else UNROLLED for (u32 n = 0; n < VECTOR<T>; ++n) read[n] = x[i64(k + n) * step];
+        UNROLLED for (u32 n = 0; n < VECTOR<T>; ++n) values[n] = C(widen(read[n]));
+      },
+      [=](u64 k) { return C(widen(x[i64(k) * step])); });
+#endif
   if (step == 1) return Worker::template reduce<F, C>(size, [x](u64 k) { return C(widen(x[k])); });
   return Worker::template reduce<F, C>(size, [x, step](u64 k) { return C(widen(x[i64(k) * step])); });
 }

@@ -227,8 +227,8 @@ struct Registration {
 #endif
 
 namespace {
-template <class T> DEV T least(T a, T b) { return a < b ? a : b; }
-template <class T> DEV T most(T a, T b) { return a > b ? a : b; }
+template <class T> DEV constexpr T least(T a, T b) { return a < b ? a : b; }
+template <class T> DEV constexpr T most(T a, T b) { return a > b ? a : b; }
 
 // The contiguous range of a block: chunk elements each, the last block what is left.
 struct Range {

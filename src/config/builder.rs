@@ -331,6 +331,7 @@ impl Config {
             index,
             libraries: self.cuda_libraries.clone().or_else(from_environment),
             tf32: Variable::Tf32.or_read(self.tf32)?.unwrap_or_default(),
+            page_bytes: None,
         })
     }
 

@@ -23,7 +23,7 @@
 //!   submitted go on waiting with their inputs. They are tried again when the run next ends, unless their handles are
 //!   gone by then.
 //! - *The bits* are those of the ops by themselves: each step rounds to the element type (`kernels/fused.cu`, which
-//!   interprets a program, 256 elements at a time on the host and one on the device). The exception is a NaN's sign on
+//!   interprets a program, 256 elements at a time, on the host; CUDA generates one for each program). The exception is a NaN's sign on
 //!   the host: a sum of two NaN has that of the first, and the compiler chooses which one is first.
 //! - *No steps* are functions that take many registers, since all programs would pay for them; the gradient of a
 //!   rectifier, which by itself can read signs; clamps, comparisons, masks, casts and integers.

@@ -3,7 +3,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use super::{Binary, Layout, MAX_RANK, Op, Reduce, Scalar, Shape, Unary};
+use super::{Binary, Layout, MAX_RANK, Op, Reduce, Scalar, Shape, Unary, View};
 
 /// The most tensors that a program reads.
 pub const MAX_FUSED_INPUTS: usize = 8;
@@ -169,6 +169,21 @@ impl Hash for Program {
 }
 
 impl Program {
+    /// An op as a program of one step, if it can be one on these inputs: its result has the same bits.
+    pub fn of_one(op: &Op, inputs: &[View]) -> Option<Op> {
+        let first = inputs.first()?;
+        let alike = inputs.iter().all(|view| view.dtype == first.dtype && view.shape() == first.shape());
+        let (kind, scalar) = StepKind::of(op).filter(|_| alike && first.dtype.is_float())?;
+        let second = match scalar {
+            Some(_) => Source::Scalar(0),
+            None => Source::Input(inputs.len() as u8 - 1),
+        };
+        let mut scalars = [0; MAX_SCALARS];
+        scalars[0] = scalar.map_or(0, |scalar| scalar.as_f64().to_bits());
+        let step = Step { kind, sources: [Source::Input(0), second] };
+        Some(Op::Fused { program: Program::new(&[step], &[0], None), scalars })
+    }
+
     /// These steps, of which `outputs` are written, and what it ends in.
     ///
     /// # Panics

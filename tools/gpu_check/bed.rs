@@ -21,8 +21,13 @@ pub struct Bed {
 
 /// The engine of a device, with libraries from where the environment names them.
 pub fn engine(index: u16) -> Result<CudaEngine> {
+    engine_with_pages(index, None)
+}
+
+/// The same with pages of at least so many bytes.
+pub fn engine_with_pages(index: u16, page_bytes: Option<usize>) -> Result<CudaEngine> {
     let libraries = std::env::var_os(Variable::CudaLibraries.name()).map(PathBuf::from);
-    let options = CudaOptions { index, libraries, ..CudaOptions::default() };
+    let options = CudaOptions { index, libraries, page_bytes, ..CudaOptions::default() };
     CudaEngine::new(&options).map_err(|reason| anyhow!(reason))
 }
 

@@ -12,7 +12,7 @@ use burn_overcommit::{Config, Overcommit, OvercommitDevice, configure};
 use clap::Args;
 use serde_json::json;
 
-use crate::bed::{Bed, engine, least};
+use crate::bed::{Bed, engine, engine_with_pages, least};
 use crate::say;
 
 #[derive(Args)]
@@ -29,6 +29,9 @@ pub struct Options {
     /// Launches in a row.
     #[arg(long, default_value_t = 2000)]
     launches: usize,
+    /// MiB of pages that are mapped for comparison; none if 0.
+    #[arg(long, default_value_t = 32)]
+    large_pages_mib: usize,
     /// Where the device profile goes: the file of `sim:FILE.json`.
     #[arg(long)]
     profile: Option<PathBuf>,
@@ -54,12 +57,16 @@ pub fn run(options: &Options) -> Result<()> {
         "published_memory_gbps": props.memory_bytes_per_second / 1e9 }),
     );
     let [map_call_us, map_page_us] = pages(&made)?;
+    if options.large_pages_mib > 0 {
+        pages(&engine_with_pages(options.index, Some(options.large_pages_mib << 20))?)?;
+    }
     let device_bytes = (4 * bytes).max(5 * options.size * options.size * 8).min(props.device_bytes / 2);
     let bed = Bed::new(made, device_bytes)?;
     let small = View::contiguous(Dtype::F32, Shape::new(&[MARKED - 64]));
     let launch_us =
         bed.seconds(&bed.launch(Op::Binary(Binary::Add), &[small, small])?, options.launches)? * 1e6;
     cost("launch without an event", launch_us, "us");
+    host_times(&bed)?;
     let marked = View::contiguous(Dtype::F32, Shape::new(&[MARKED]));
     let marked_us =
         bed.seconds(&bed.launch(Op::Binary(Binary::Add), &[marked, marked])?, options.launches)? * 1e6;
@@ -82,6 +89,29 @@ pub fn run(options: &Options) -> Result<()> {
     if let Some(path) = &options.profile {
         std::fs::write(path, serde_json::to_string_pretty(&measured)? + "\n")
             .with_context(|| format!("{} cannot be written", path.display()))?;
+    }
+    Ok(())
+}
+
+/// What the thread that launches takes for it, where the device does not hold it up.
+fn host_times(bed: &Bed) -> Result<()> {
+    const FEW: usize = 500;
+    let view = View::contiguous(Dtype::F32, Shape::new(&[64]));
+    for (what, op, views) in [
+        ("an addition", Op::Binary(Binary::Add), vec![view; 2]),
+        ("a copy", Op::Copy { dtype: Dtype::F32 }, vec![view]),
+    ] {
+        let launch = bed.launch(op, &views)?;
+        bed.seconds(&launch, 1)?;
+        let mut submitted = f64::INFINITY;
+        let whole = least(|| {
+            let begin = Instant::now();
+            (0..FEW).try_for_each(|_| bed.run(&launch))?;
+            submitted = submitted.min(begin.elapsed().as_secs_f64());
+            bed.finish(Lane::Compute)
+        })?;
+        cost(&format!("launch of {what} of 64 elements, of the thread"), submitted * 1e6 / FEW as f64, "us");
+        cost(&format!("launch of {what} of 64 elements"), whole * 1e6 / FEW as f64, "us");
     }
     Ok(())
 }
@@ -114,6 +144,7 @@ fn submission_us(index: u16, launches: usize) -> Result<f64> {
 /// What a call that maps pages anew takes beside its pages, and a page, in microseconds: 0 where device memory is not mapped by page.
 fn pages(engine: &dyn Engine) -> Result<[f64; 2]> {
     let Some(page_bytes) = engine.props().page_bytes else { return Ok([0.0; 2]) };
+    let page = format!("page of {} MiB", page_bytes >> 20);
     let range = engine.reserve(PAGES * page_bytes)?;
     let pages: Vec<u32> = (0..PAGES as u32).collect();
     let turned: Vec<u32> = pages.iter().rev().copied().collect();
@@ -125,22 +156,22 @@ fn pages(engine: &dyn Engine) -> Result<[f64; 2]> {
     };
     // SAFETY: nothing is submitted on these addresses.
     let map = |at: Span, pages: &[u32]| -> Result<()> { Ok(unsafe { engine.map_pages(at, pages, &[]) }?) };
-    cost("page mapped the first time", timed(&mut || map(range, &pages))?, "us");
+    cost(&format!("{page} mapped the first time"), timed(&mut || map(range, &pages))?, "us");
     let anew = least(|| map(range, &turned))?;
     let anew = per_page_us(anew);
-    cost("page mapped anew, with its neighbours", anew, "us");
+    cost(&format!("{page} mapped anew, with its neighbours"), anew, "us");
     let alone = least(|| {
         let each = pages.iter().enumerate();
         each.into_iter()
             .try_for_each(|(place, &page)| map(range.slice(place * page_bytes, page_bytes), &[page]))
     })?;
     let alone = per_page_us(alone);
-    cost("page mapped anew, alone", alone, "us");
+    cost(&format!("{page} mapped anew, alone"), alone, "us");
     let released = timed(&mut || {
         engine.release_pages(&pages);
         Ok(())
     })?;
-    cost("page given back", released, "us");
+    cost(&format!("{page} given back"), released, "us");
     // What a page takes alone is a call and a page.
     Ok([(alone - anew).max(0.0), anew])
 }

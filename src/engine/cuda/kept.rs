@@ -6,7 +6,8 @@ use super::driver::{Called, Kernel, Stream};
 use super::fallbacks::Fallbacks;
 use super::modules::Modules;
 use crate::engine::lowered::Lowered;
-use crate::op::lower::{KernelCall, KernelName, generated, gpu};
+use crate::op::lower::generated::Generated;
+use crate::op::lower::{KernelCall, KernelName, gpu};
 
 /// The kernels of an instruction.
 pub(super) type Kept = Lowered<LoadedKernel>;
@@ -15,14 +16,14 @@ pub(super) type Kept = Lowered<LoadedKernel>;
 #[derive(Debug)]
 pub(super) struct LoadedKernel {
     name: KernelName,
-    /// The text of the kernel that takes its place, if there is one.
-    generated: Option<Box<str>>,
+    /// The kernel that takes its place, if there is one.
+    generated: Option<Box<Generated>>,
     loaded: OnceLock<Kernel>,
 }
 
 impl LoadedKernel {
     pub fn new(call: &KernelCall) -> Self {
-        let generated = generated::source(call).map(String::into_boxed_str);
+        let generated = Generated::of(call).map(Box::new);
         LoadedKernel { name: call.name, generated, loaded: OnceLock::new() }
     }
 
@@ -30,7 +31,7 @@ impl LoadedKernel {
         if let Some(kernel) = self.loaded.get() {
             return Ok(*kernel);
         }
-        let kernel = match self.generated.as_ref().map(|text| modules.generated(text)) {
+        let kernel = match self.generated.as_ref().map(|generated| modules.generated(generated)) {
             Some(Ok(kernel)) => kernel,
             Some(Err(error)) => {
                 log::warn!(target: "burn_overcommit", "a fused program is interpreted: {error}");

@@ -79,6 +79,7 @@ use std::sync::{Arc, Mutex};
 use super::call::{Call, Operand};
 use super::capacity::Capacity;
 use super::lowered::{Lowered, addresses, is_in_place};
+use super::props::PAGE_BYTES;
 use super::{
     ALIGN_BYTES, Algorithm, Engine, EngineError, Failure, Fallback, Lane, Launch, Mark, Props, Ran, Span,
     Tier, aligned,
@@ -114,6 +115,8 @@ pub struct CudaOptions {
     pub libraries: Option<PathBuf>,
     /// Whether products and convolutions of `f32` may read their operands in 19 bits (TF32).
     pub tf32: bool,
+    /// The least size of pages, where memory is mapped by page; otherwise 2 MiB.
+    pub page_bytes: Option<usize>,
 }
 
 /// The engine of an NVIDIA GPU.
@@ -187,7 +190,7 @@ impl CudaEngine {
         let convolutions = or_kernels(Convolutions::new(&context, folder, options.tf32)?);
         let (lanes, faults) = (Lanes::new(&context)?, Faults::new(&context)?);
         // Last, so that what the others took is not counted.
-        let props = device::props(&context)?;
+        let props = device::props(&context, options.page_bytes.unwrap_or(PAGE_BYTES))?;
         let pages = props.page_bytes.map(|page_bytes| Pages::new(&context, page_bytes));
         tell(&props, folder);
         let memory =
@@ -212,12 +215,9 @@ impl CudaEngine {
         if let Op::Traced(_) = op {
             return Err("has no kernel of its own".into());
         }
-        let lowered = lower::lower(&Request { chunk: gpu::chunk(op, request.inputs), ..*request });
-        let mut calls = lowered.unwrap_or_else(|| {
+        Ok(gpu::lower(request).unwrap_or_else(|| {
             lower::lower_directly(&Request { chunk: gpu::direct_chunk(op, request), ..*request })
-        });
-        calls.iter_mut().for_each(generated::cut);
-        Ok(calls)
+        }))
     }
 
     /// Puts a call into a stream, by a library where one is there for it.

@@ -8,7 +8,8 @@ use super::cache::Cache;
 use super::compile::{self, Source, Target, Unit};
 use super::driver::{Called, Context, Kernel, Module};
 use super::lanes::lock;
-use crate::op::lower::{KernelName, generated};
+use crate::op::lower::KernelName;
+use crate::op::lower::generated::Generated;
 
 /// The loaded code of a device.
 #[derive(Debug)]
@@ -58,18 +59,19 @@ impl Modules {
     }
 
     /// The kernel of a generated text.
-    pub fn generated(&self, text: &str) -> Called<Kernel> {
+    pub fn generated(&self, generated: &Generated) -> Called<Kernel> {
+        let Generated { name, text } = generated;
         let mut all = lock(&self.generated);
         if let Some(made) = all.get(text) {
             return made.as_ref().map(|(_, kernel)| *kernel).map_err(String::clone);
         }
-        let source = Source { name: format!("{}.cu", generated::NAME), text: text.into() };
+        let source = Source { name: format!("{name}.cu"), text: text.clone() };
         let made = self.load(&source).and_then(|module| {
-            let kernel = module.kernel(generated::NAME)?;
+            let kernel = module.kernel(name)?;
             Ok((module, kernel))
         });
         let kernel = made.as_ref().map(|(_, kernel)| *kernel).map_err(String::clone);
-        all.insert(text.into(), made);
+        all.insert(text.clone(), made);
         kernel
     }
 

@@ -6,16 +6,24 @@
 //! each other or stay, whether 32 bits are enough for places. Sizes and strides are arguments, so that a network has few kernels.
 
 use std::fmt::Write;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use bytemuck::from_bytes;
 
 use super::fused::{Fused, FusedReduce};
 use super::gpu::THREADS;
+use super::reduce::Reduction;
 use super::{Args, KernelCall};
 use crate::op::{BINARY_STEPS, Dtype, MAX_FUSED_INPUTS, MAX_RANK, MAX_SCALARS, UNARY_STEPS};
 
-/// What a generated kernel is called.
-pub const NAME: &str = "generated";
+/// A kernel as text.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Generated {
+    /// What it is called: as the interpreter's, and a number that differs where the text does.
+    pub name: String,
+    /// The source of the file.
+    pub text: String,
+}
 
 /// Bytes that a thread moves at once.
 const VECTOR_BYTES: usize = 16;
@@ -45,7 +53,7 @@ struct Kernel<'a> {
     width: usize,
     /// Whether places take 64 bits.
     is_wide: bool,
-    /// Whether a value of single elements is made for a reduction.
+    /// Whether values are made for a reduction.
     is_reduced: bool,
 }
 
@@ -56,6 +64,10 @@ pub fn is_fused(call: &KernelCall) -> bool {
 
 fn arguments(call: &KernelCall) -> &Fused {
     from_bytes(&call.args.bytes()[..size_of::<Fused>()])
+}
+
+fn rows(call: &KernelCall) -> &Reduction {
+    &from_bytes::<FusedReduce>(call.args.bytes()).rows
 }
 
 /// Cuts the work of an interpreter's call as its generated kernel wants it.
@@ -72,26 +84,41 @@ pub fn cut(call: &mut KernelCall) {
     call.args = Args::new(&args);
 }
 
-/// The source of the kernel that is generated for a call of the interpreter; nothing for other calls.
-pub fn source(call: &KernelCall) -> Option<String> {
-    is_fused(call).then(|| {
-        let mut text = String::from("#include \"generated.cuh\"\n\nnamespace {\n");
-        let kernel = Kernel::of(call);
-        let written = match call.name.kind {
-            "" => kernel.write_elementwise(&mut text),
-            kind => kernel.write_reduction(&mut text, call, kind),
-        };
-        written.expect("a string takes all");
-        text + "\nEXPORT_TABLE(generated)\n"
-    })
+impl Generated {
+    /// The kernel that is generated for a call of the interpreter; nothing for other calls.
+    pub fn of(call: &KernelCall) -> Option<Self> {
+        is_fused(call).then(|| {
+            let mut text = String::new();
+            let kernel = Kernel::of(call);
+            let written = match call.name.kind {
+                "" => kernel.write_elementwise(&mut text),
+                kind => kernel.write_reduction(&mut text, call, kind),
+            };
+            written.expect("a string takes all");
+            let mut hasher = DefaultHasher::new();
+            text.hash(&mut hasher);
+            let name = format!("{}_{:08x}", call.name, hasher.finish() as u32);
+            let text = text.replace(NAME, &name);
+            Generated {
+                name,
+                text: format!(
+                    "#include \"generated.cuh\"\n\nnamespace {{\n{text}\nEXPORT_TABLE(generated)\n"
+                ),
+            }
+        })
+    }
 }
+
+/// What stands for a kernel's name before its text is known.
+const NAME: &str = "KERNEL_NAME";
 
 impl<'a> Kernel<'a> {
     fn of(call: &'a KernelCall) -> Self {
         let (args, dtype) = (arguments(call), call.name.instance());
         let (is_reduced, vector) = (!call.name.kind.is_empty(), VECTOR_BYTES / dtype.size_bytes());
         let mut kernel = Kernel { args, dtype, width: 1, is_wide: is_wide(args), is_reduced };
-        if !is_reduced && kernel.is_in_vectors(vector) {
+        let begins = !is_reduced || rows(call).is_in_vectors(vector);
+        if begins && kernel.is_in_vectors(vector) {
             kernel.width = vector;
         }
         kernel
@@ -145,22 +172,23 @@ impl<'a> Kernel<'a> {
         writeln!(text, "  }});\n}}")
     }
 
-    /// Here a value is made by a function: what `Alone` reduces by is inlined many times.
+    /// Here values are made by a function: what `Alone` reduces by is inlined many times.
     fn write_reduction(&self, text: &mut String, call: &KernelCall, kind: &str) -> std::fmt::Result {
-        let all: &FusedReduce = from_bytes(call.args.bytes());
-        let (worker, linkage) = if all.rows.is_shared() { ("Together", "DEV") } else { ("Alone", "CALLED") };
+        let (worker, linkage) =
+            if rows(call).is_shared() { ("Together", "DEV") } else { ("Alone", "CALLED") };
         let out = call.name.second().unwrap_or(self.dtype);
         writeln!(text, "typedef {} T;\ntypedef {} Index;", self.dtype, self.index())?;
-        writeln!(text, "{linkage} T value_at(const Fused& args, Index at) {{\n  constexpr u32 V = 1;")?;
+        writeln!(text, "template <u32 V> {linkage} void values_at(const Fused& args, Index at, T* made) {{")?;
         self.write_body(text)?;
-        writeln!(text, "    return {};\n}}\n}}  // namespace\n", self.value(self.args.reduced as u8))?;
-        writeln!(text, "TEAM_KERNEL({NAME}, FusedReduce) {{")?;
-        writeln!(text, "  const auto value = [&](i64 at) {{ return value_at(args.program, Index(at)); }};")?;
+        writeln!(text, "}}\n}}  // namespace\n\nTEAM_KERNEL({NAME}, FusedReduce) {{")?;
+        writeln!(text, "  const auto values = [&](auto width, i64 at, T* made) {{")?;
+        writeln!(text, "    values_at<decltype(width)::value>(args.program, Index(at), made);\n  }};")?;
         let finish = match kind {
             "mean" => "[&](Compute<T> total) { return Div::f(total, Compute<T>(args.rows.divisor)); }",
             _ => "[](Compute<T> total) { return total; }",
         };
-        writeln!(text, "  reduce_elements<{out}, T, {worker}>(args, value, {finish});\n}}")
+        let in_vectors = self.width > 1;
+        writeln!(text, "  reduce_elements<{out}, T, {worker}, {in_vectors}>(args, values, {finish});\n}}")
     }
 
     /// Reads, steps and writes of `V` elements from `at` on.
@@ -220,11 +248,7 @@ impl<'a> Kernel<'a> {
         for n in (0..MAX_SCALARS).filter(|&n| is_used((MAX_FUSED_INPUTS + n) as u32)) {
             writeln!(text, "    const T c{n} = scalar<T>(args, {n});")?;
         }
-        // A reduction has one element at a time, whose value is wanted afterwards.
-        match self.is_reduced {
-            true => writeln!(text, "    constexpr u32 k = 0;")?,
-            false => writeln!(text, "    UNROLLED for (u32 k = 0; k < V; ++k) {{")?,
-        }
+        writeln!(text, "    UNROLLED for (u32 k = 0; k < V; ++k) {{")?;
         for (n, &[code, a, b, _]) in steps.iter().enumerate() {
             let code = usize::from(code);
             match UNARY_STEPS.get(code) {
@@ -239,7 +263,10 @@ impl<'a> Kernel<'a> {
         for n in 0..args.output_count as usize {
             writeln!(text, "      y{n}[k] = s{};", args.made[n])?;
         }
-        if self.is_reduced { Ok(()) } else { writeln!(text, "    }}") }
+        if self.is_reduced {
+            writeln!(text, "      made[k] = {};", self.value(args.reduced as u8))?;
+        }
+        writeln!(text, "    }}")
     }
 
     /// A value, by the number that the interpreter has for it.
@@ -291,9 +318,7 @@ fn is_wide(args: &Fused) -> bool {
 mod tests {
     use super::*;
     use crate::op::lower::{Placed, Request, gpu, lower};
-    use crate::op::{
-        Binary, Ending, Layout, Op, Program, Reduce, Shape, Source, Step, StepKind, Unary, View,
-    };
+    use crate::op::{Binary, Layout, Op, Program, Shape, Source, Step, StepKind, Unary, View};
 
     fn step(kind: StepKind, a: Source, b: Source) -> Step {
         Step { kind, sources: [a, b] }
@@ -344,7 +369,9 @@ mod tests {
 
     #[test]
     fn vectors_are_moved_where_all_operands_allow_it() {
-        let text = |side, dtype| source(&call(normalize(), &images(side, dtype))).expect("it is generated");
+        let text = |side, dtype| {
+            Generated::of(&call(normalize(), &images(side, dtype))).expect("it is generated").text
+        };
         assert!(text(8, Dtype::F32).contains("for_elements<4, Index>"));
         assert!(text(8, Dtype::BF16).contains("for_elements<8, Index>"));
         assert!(text(7, Dtype::F32).contains("for_elements<1, Index>"), "a vector would be of two channels");
@@ -353,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_call_of_another_kernel_stays() {
-        let op = Op::Binary(Binary::Add);
+        let op = Op::Binary(Binary::Pow);
         let placed = Placed { address: 256, view: View::contiguous(Dtype::F32, Shape::new(&[64])) };
         let request = Request {
             op: &op,
@@ -368,31 +395,6 @@ mod tests {
         let (blocks, bytes) = (call.blocks, call.args.bytes().to_vec());
         cut(&mut call);
         assert_eq!((call.blocks, call.args.bytes()), (blocks, &bytes[..]));
-        assert_eq!(source(&call), None);
-    }
-
-    #[test]
-    fn print_for_development() {
-        let dir = std::path::Path::new("/tmp/lead/gen");
-        std::fs::create_dir_all(dir).unwrap();
-        for dtype in [Dtype::F32, Dtype::BF16] {
-            let w = |name: &str, call: &KernelCall| {
-                std::fs::write(dir.join(format!("{name}_{dtype}.cu")), source(call).unwrap()).unwrap();
-            };
-            w("norm", &call(normalize(), &images(8, dtype)));
-            let ending = Ending {
-                kind: Reduce::Sum,
-                source: Source::Step(3),
-                order: [1, 0, 2, 3, 4, 5, 6, 7],
-                reduced: [1, 4],
-            };
-            let program = Program::new(&normalize().steps()[..4], &[], Some(ending));
-            let mut v = images(64, dtype);
-            w("sum", &call(program, &v));
-            let whole = v[0];
-            let program = normalize();
-            v = vec![whole; 5];
-            w("whole", &call(program, &v));
-        }
+        assert_eq!(Generated::of(&call), None);
     }
 }

@@ -15,13 +15,28 @@
 //! - *Sorting, Fourier transforms and `argwhere`* keep workspace or counts of their own for each block and share each
 //!   row. Sorting has at most 16 blocks where rows need workspace, Fourier transforms 32.
 
-use super::{Placed, Request, TEAM};
-use crate::op::Op;
+use super::{Calls, Inputs, Placed, Request, TEAM, generated};
+use crate::op::{Op, Program, View};
 
 /// Threads of a block: a team's.
 pub const THREADS: usize = TEAM;
 /// Elements that a thread takes one after the other.
 const ELEMENTS_PER_THREAD: usize = 8;
+
+/// The op that stands for another on a GPU: a program, for what can be a step of one.
+fn stand_in(op: &Op, inputs: &[Placed]) -> Option<Op> {
+    let views: Inputs<View> = inputs.iter().map(|input| input.view).collect();
+    Program::of_one(op, &views)
+}
+
+/// The kernel calls that compute an op; `None` for convolutions and the products of floats.
+pub fn lower(request: &Request) -> Option<Calls> {
+    let stand_in = stand_in(request.op, request.inputs);
+    let op = stand_in.as_ref().unwrap_or(request.op);
+    let mut calls = super::lower(&Request { op, chunk: chunk(op, request.inputs), ..*request })?;
+    calls.iter_mut().for_each(generated::cut);
+    Some(calls)
+}
 
 /// How many elements of an op a block takes: a few for each thread, or, where a thread always takes a row, a row for each.
 pub fn chunk(op: &Op, inputs: &[Placed]) -> usize {

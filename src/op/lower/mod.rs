@@ -39,7 +39,7 @@ use reduce::TEAM;
 
 use std::ops::Range;
 
-use super::{Dtype, Encoding, Op, ROW, SCALED, View};
+use super::{Dtype, Encoding, Inputs, Op, ROW, SCALED, View};
 
 /// The kernel calls that compute an op; `None` for convolutions and the products of floats.
 pub fn lower(request: &Request) -> Option<Calls> {

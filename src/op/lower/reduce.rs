@@ -218,6 +218,12 @@ impl Reduction {
     pub(super) fn is_shared(&self) -> bool {
         is_shared(&self.space, self.step, self.piece)
     }
+
+    /// Whether neighbours in a shared row follow each other, and every row begins at a multiple of so many elements.
+    pub(super) fn is_in_vectors(&self, count: usize) -> bool {
+        let begins = self.space.strides[0].iter().all(|stride| stride % count as i64 == 0);
+        self.is_shared() && self.step == 1 && begins
+    }
 }
 
 /// Whether a team's threads share rows: where they are long, and do not lie side by side.
