@@ -63,4 +63,30 @@ DEV void reduce_elements(const FusedReduce& args, Values values, Finish finish) 
   };
   reduce<Out, C>(args.rows, row, [](C*, i64, u32, i64, u64, i64) {}, finish);
 }
+
+// Reduces rows that lie side by side, a vector of them by each thread.
+template <class Out, class T, class Values, class Finish>
+DEV void reduce_columns_of_vectors(const FusedReduce& args, Values values, Finish finish) {
+  typedef Compute<T> C;
+  constexpr u32 V = VECTOR<T>;
+  const Reduce& rows = args.rows;
+  Out* out = static_cast<Out*>(rows.out);
+  const Range range = block_range(rows.space.count, rows.chunk);
+  each_thread([&] {
+    for (u64 i = range.begin + threadIdx.x * V; i < range.end; i += blockDim.x * V) {
+      i64 first[1];
+      place<1>(rows.space, i, first);
+      const u64 size = least(rows.piece, rows.size - i / rows.outputs * rows.piece);
+      C totals[V];
+      reduce_side_by_side<Sum, V>(totals, size, [&](u64 k, C* to) {
+        T made[V];
+        values(Width<V>(), first[0] + i64(k) * rows.step, made);
+        UNROLLED for (u32 n = 0; n < V; ++n) to[n] = C(widen(made[n]));
+      });
+      Out reduced[V];
+      UNROLLED for (u32 n = 0; n < V; ++n) reduced[n] = narrow<Out>(finish(totals[n]));
+      write_row<V>(out + i, reduced);
+    }
+  });
+}
 }  // namespace

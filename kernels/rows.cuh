@@ -29,7 +29,7 @@ struct LargestAbs {
   template <class T> DEV T f(T a, T b) { return Largest::f(Abs::f(a), Abs::f(b)); }
 };
 
-constexpr u32 LANES = 32;     // independent accumulators of a row
+constexpr u32 LANES = SIMT_DEVICE ? 4 : 32;  // independent accumulators of a row
 constexpr u32 GROUP = 128;    // elements added up before they join the total: keeps float sums accurate
 constexpr u32 COLUMNS = SIMT_DEVICE ? 1 : 512;  // columns reduced side by side, on the device by as many threads
 
@@ -69,6 +69,33 @@ struct Alone {
 };
 
 #if SIMT_DEVICE
+// `reduce_values` of `V` rows at once, of which `load(k, values)` gives the elements `k`.
+template <class F, u32 V, class C, class Load> DEV void reduce_side_by_side(C* totals, u64 size, Load load) {
+  UNROLLED for (u32 v = 0; v < V; ++v) totals[v] = F::template start<C>();
+  C values[V];
+  u64 k = 0;
+  while (size - k >= LANES) {
+    const u64 end = k + least(size - k, u64(GROUP * LANES)) / LANES * LANES;
+    C lanes[LANES][V];
+    UNROLLED for (u32 lane = 0; lane < LANES; ++lane)
+      UNROLLED for (u32 v = 0; v < V; ++v) lanes[lane][v] = F::template start<C>();
+    for (; k < end; k += LANES) {
+      UNROLLED for (u32 lane = 0; lane < LANES; ++lane) {
+        load(k + lane, values);
+        UNROLLED for (u32 v = 0; v < V; ++v) lanes[lane][v] = F::f(lanes[lane][v], values[v]);
+      }
+    }
+    UNROLLED for (u32 width = LANES / 2; width > 0; width /= 2)
+      UNROLLED for (u32 lane = 0; lane < width; ++lane)
+        UNROLLED for (u32 v = 0; v < V; ++v) lanes[lane][v] = F::f(lanes[lane][v], lanes[lane + width][v]);
+    UNROLLED for (u32 v = 0; v < V; ++v) totals[v] = F::f(totals[v], lanes[0][v]);
+  }
+  for (; k < size; ++k) {
+    load(k, values);
+    UNROLLED for (u32 v = 0; v < V; ++v) totals[v] = F::f(totals[v], values[v]);
+  }
+}
+
 // Or all threads of a block, neighbours on neighbours. They call these together, and all get the result.
 struct Together {
   template <class F, class C, class Load> DEV C reduce(u64 size, Load load) {

@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ALIGN_BYTES;
-use crate::op::lower::{self, KernelCall, Placed, Request, gpu};
+use crate::op::lower::{self, KernelCall, Placed, Request, generated, gpu};
 use crate::op::{Binary, Dtype, Inputs, Layout, Op, PerOutput, Program, StepKind, Unary, View};
 
 /// A GPU's rates for this crate's kernels.
@@ -191,7 +191,7 @@ impl Cost {
             "norm" => Cost { passes: 1.3, ..simple(1.3 * 60.0) },
             "gather" => simple(30.0 + 56.0 * facts.dimensions),
             "scatter" => Cost { serial_s: WALK_S * facts.walked, ..simple(0.0) },
-            _ => simple(pointwise(&name, family, facts, halves)),
+            _ => simple(pointwise(call, family, facts, halves)),
         }
     }
 
@@ -204,14 +204,21 @@ fn is_half(call: &KernelCall) -> bool {
     matches!(call.name.instance(), Dtype::F16 | Dtype::BF16)
 }
 
-fn pointwise(name: &str, family: &str, facts: &Facts, halves: f64) -> f64 {
-    const FAMILIES: [&str; 9] =
-        ["binary", "unary", "compare", "clamp", "where", "mask", "copy", "signs", "bools"];
-    if !FAMILIES.contains(&family) {
-        return 50.0;
+/// Elements that a thread takes at once are 16 bytes of the widest operand.
+fn pointwise(call: &KernelCall, family: &str, facts: &Facts, halves: f64) -> f64 {
+    const VECTORS: [&str; 6] = ["binary", "unary", "compare", "clamp", "mask", "copy"];
+    const OTHERS: [&str; 3] = ["where", "signs", "bools"];
+    let name = call.name.to_string();
+    let is_function = ["gelu", "tanh", "exp", "pow"].iter().any(|function| name.contains(function));
+    let of_element = 6.0 + 10.0 * halves + if is_function { 25.0 } else { 0.0 };
+    match family {
+        _ if VECTORS.contains(&family) => {
+            let width = 16.0 / call.name.widest_bytes() as f64;
+            (40.0 + 25.0 * facts.dimensions) / width + of_element
+        }
+        _ if OTHERS.contains(&family) => 20.0 + 54.0 * facts.dimensions + of_element,
+        _ => 50.0,
     }
-    let is_function = ["gelu", "tanh", "exp"].iter().any(|function| name.contains(function));
-    26.0 + 54.0 * facts.dimensions + 20.0 * halves + if is_function { 25.0 } else { 0.0 }
 }
 
 /// A program that a kernel is generated for: places are found once for all elements that a thread takes at once.
@@ -223,11 +230,11 @@ fn fused(facts: &Facts, call: &KernelCall, simple: impl Fn(f64) -> Cost) -> Cost
     let functions: f64 = program.steps().iter().map(|step| function(step.kind)).sum();
     let moved = facts.inputs + program.outputs().len() as f64;
     let of_element = 2.0 * moved + 2.0 * steps + functions + halves * (facts.inputs + 6.0 * steps);
-    if program.ending().is_some() {
-        return Cost { waits_for_blocks: true, ..simple(25.0 + places + 2.0 * moved + of_element) };
+    let width = generated::width(call) as f64;
+    match program.ending() {
+        Some(_) => Cost { waits_for_blocks: true, ..simple((25.0 + places) / width + of_element) },
+        None => simple((20.0 + places) / width + of_element),
     }
-    let width = 16.0 / call.name.instance().size_bytes() as f64;
-    simple((20.0 + places) / width + of_element)
 }
 
 /// Instructions of a step beyond those of an addition.
@@ -263,15 +270,17 @@ mod tests {
 
     #[test]
     fn the_slower_of_traffic_and_instructions_counts() {
-        let whole = view(&[1 << 20]);
-        let [price] = &priced(Op::Binary(Binary::Pow), &[whole, whole])[..] else { panic!("one kernel") };
-        let (traffic_ns, issued_ns) = (3.0 * 4.0 * (1 << 20) as f64 / 1e3, 80.0 * (1 << 20) as f64 / 1e4);
-        assert_eq!((price.bytes, price.ns), (3 << 22, traffic_ns.max(issued_ns)));
-        let turned = View { layout: view(&[1024, 1024]).layout.permute(&[1, 0]), ..whole };
-        let [price] = &priced(Op::Binary(Binary::Pow), &[turned, view(&[1024, 1024])])[..] else {
-            panic!("one kernel")
+        let (add, whole) = (Op::Binary(Binary::Add), view(&[1 << 10, 1 << 10]));
+        let turned = View { layout: whole.layout.permute(&[1, 0]), ..whole };
+        let of = |rates: KernelRates, inputs: &[View]| {
+            let prices = rates.prices(&add, inputs, &add.outputs(inputs)).expect("it has a kernel");
+            (prices[0].bytes, prices[0].ns)
         };
-        assert_eq!(price.ns, 134.0 * (1 << 20) as f64 / 1e4, "two dimensions");
+        let elements = f64::from(1 << 20);
+        assert_eq!(of(RATES, &[whole, whole]), (3 << 22, 12.0 * elements / 1e3), "traffic");
+        let slow = KernelRates { instructions_per_second: 1e12, ..RATES };
+        assert_eq!(of(slow, &[whole, whole]).1, 13.0 * elements / 1e3, "instructions");
+        assert_eq!(of(slow, &[turned, whole]).1, 25.5 * elements / 1e3, "those for two dimensions");
     }
 
     #[test]

@@ -27,7 +27,12 @@ pub(super) fn is_recorded(device: OvercommitDevice, take: TakeRecording) -> Resu
         && let Some(path) = Variable::Trace.read::<PathBuf>()
     {
         let path = writable(path?)?;
-        RECORDED.get_or_init(|| (device, take, path));
+        RECORDED.get_or_init(|| {
+            // SAFETY: it does not unwind. It comes after the engine has opened NVIDIA's driver, since what is registered last runs
+            // first, and the driver ends at the end of the process too.
+            unsafe { dtor::at_module_exit(save) };
+            (device, take, path)
+        });
     }
     Ok(RECORDED.get().is_some_and(|(recorded, ..)| *recorded == device))
 }
@@ -44,8 +49,7 @@ fn writable(path: PathBuf) -> Result<PathBuf, Error> {
     })
 }
 
-#[dtor::dtor(unsafe)]
-fn save() {
+extern "C" fn save() {
     let Some((device, take, path)) = RECORDED.get() else { return };
     let result = take(device).map_err(|error| error.to_string());
     if let Err(error) = result.and_then(|recording| recording.save(path).map_err(|error| error.to_string())) {

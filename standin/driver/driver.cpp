@@ -29,7 +29,7 @@
 namespace {
 // As the driver's results.
 enum {
-  SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
+  SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, DEINITIALIZED = 4, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
   INVALID_CONTEXT = 201, NOT_FOUND = 500, NOT_READY = 600, UNKNOWN = 999
 };
 constexpr u64 PAGE = 2 << 20;
@@ -44,6 +44,8 @@ struct Settings {
   u64 failing = 0;  // the number, from one, of the call that fails; 0: none
 } settings;
 u64 calls = 0;
+// NVIDIA's driver ends before what was registered to run at the process's end before it began.
+bool is_over = false;
 
 // ---- streams: work that was put in, and how much of it is done
 struct Stream {
@@ -178,6 +180,7 @@ struct Work {
 bool fails() { return ++calls == settings.failing; }
 #define CALL                                            \
   std::lock_guard<std::recursive_mutex> guard(mutex);   \
+  if (is_over) return DEINITIALIZED;                    \
   if (fails()) return UNKNOWN
 #define IN_CONTEXT \
   CALL;            \
@@ -233,7 +236,12 @@ API standin_work(Work* given) {
 }
 
 // ---- the driver and its devices
-API cuInit(u32) { CALL; return settings.devices ? SUCCESS : NO_DEVICE; }
+API cuInit(u32) {
+  CALL;
+  static const int registered = atexit([] { is_over = true; });
+  (void)registered;
+  return settings.devices ? SUCCESS : NO_DEVICE;
+}
 API cuDriverGetVersion(int* version) { CALL; *version = settings.version; return SUCCESS; }
 API cuDeviceGetCount(int* count) { CALL; *count = settings.devices; return SUCCESS; }
 API cuDeviceGet(int* device, int index) { CALL; *device = index; return index < settings.devices ? SUCCESS : INVALID_DEVICE; }

@@ -9,6 +9,7 @@ mod failures;
 #[path = "../support/labels.rs"]
 mod labels;
 mod libraries;
+mod recording;
 mod rows;
 mod training;
 mod values;

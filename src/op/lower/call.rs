@@ -41,6 +41,13 @@ pub struct Request<'a> {
     pub threads: usize,
 }
 
+impl Request<'_> {
+    /// How many items make a block that cost so many times cheap work each: on a GPU at least one for every thread.
+    pub(super) fn items_per_block(&self, cost: usize) -> u64 {
+        (self.chunk / cost.max(1)).max(self.threads) as u64
+    }
+}
+
 /// What the word at [`Request::fault`] holds while all is well.
 pub const NO_FAULT: i64 = i64::MIN;
 

@@ -40,7 +40,7 @@ fn push(request: &Request, (family, kind): Kind, encoding: Encoding, dtype: Dtyp
     let mut args = Coded {
         out: out.first(),
         x: x.first(),
-        chunk: (request.chunk / encoding.per_word().unwrap_or(1)).max(1) as u64,
+        chunk: request.items_per_block(encoding.per_word().unwrap_or(1)),
         words: encoding.words(count) as u64,
         count: count as u64,
         ..Coded::zeroed()

@@ -70,7 +70,7 @@ pub fn random(request: &Request, distribution: Distribution, seed: u64, calls: &
     let args = Random {
         out: request.outputs[0].first(),
         count,
-        chunk: (request.chunk / GROUP_COST).max(1) as u64,
+        chunk: request.items_per_block(GROUP_COST),
         seed,
         first,
         second,

@@ -92,7 +92,7 @@ fn arguments(request: &Request, program: &Program, scalars: &[u64; MAX_SCALARS])
         Dim { size: made.shape()[axis], steps }
     }));
     let mut args = Fused {
-        chunk: (request.chunk / cost(program).max(1)).max(1) as u64,
+        chunk: request.items_per_block(cost(program)),
         scalars: scalars.map(|scalar| bits(dtype, Scalar::Float(scalar))),
         input_count: inputs.len() as u32,
         step_count: program.steps().len() as u32,

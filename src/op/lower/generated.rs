@@ -13,7 +13,7 @@ use bytemuck::from_bytes;
 use super::fused::{Fused, FusedReduce};
 use super::gpu::THREADS;
 use super::reduce::Reduction;
-use super::{Args, KernelCall};
+use super::{Args, KernelCall, KernelName};
 use crate::op::{BINARY_STEPS, Dtype, MAX_FUSED_INPUTS, MAX_RANK, MAX_SCALARS, UNARY_STEPS};
 
 /// A kernel as text.
@@ -45,6 +45,17 @@ enum Run {
     Strided,
 }
 
+/// By whom rows are reduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rows {
+    /// Each by a thread.
+    Alone,
+    /// Each by all threads of a block.
+    Together,
+    /// A vector of neighbours by a thread.
+    Columns,
+}
+
 /// What is generated for.
 struct Kernel<'a> {
     args: &'a Fused,
@@ -53,8 +64,8 @@ struct Kernel<'a> {
     width: usize,
     /// Whether places take 64 bits.
     is_wide: bool,
-    /// Whether values are made for a reduction.
-    is_reduced: bool,
+    /// How its values are reduced, if they are.
+    rows: Option<Rows>,
 }
 
 /// Whether a call is one of the interpreter's, whose kernel can be generated.
@@ -70,14 +81,27 @@ fn rows(call: &KernelCall) -> &Reduction {
     &from_bytes::<FusedReduce>(call.args.bytes()).rows
 }
 
+/// How many elements a thread of a generated kernel takes at once.
+pub fn width(call: &KernelCall) -> usize {
+    Kernel::of(call).width
+}
+
 /// Cuts the work of an interpreter's call as its generated kernel wants it.
 pub fn cut(call: &mut KernelCall) {
-    if !is_fused(call) || !call.name.kind.is_empty() {
+    if !is_fused(call) {
         return;
     }
-    let width = Kernel::of(call).width as u64;
+    let Kernel { width, rows, .. } = Kernel::of(call);
+    let per_round = (THREADS * width) as u64;
+    if rows == Some(Rows::Columns) {
+        let mut args: FusedReduce = *from_bytes(call.args.bytes());
+        call.blocks = args.rows.cut(per_round);
+        call.args = Args::new(&args);
+    }
+    if rows.is_some() {
+        return;
+    }
     let mut args = *arguments(call);
-    let per_round = THREADS as u64 * width;
     let rounds = (args.count / (per_round * MANY_BLOCKS)).clamp(1, MAX_VECTORS);
     args.chunk = per_round * rounds;
     call.blocks = args.count.div_ceil(args.chunk) as u32;
@@ -92,7 +116,7 @@ impl Generated {
             let kernel = Kernel::of(call);
             let written = match call.name.kind {
                 "" => kernel.write_elementwise(&mut text),
-                kind => kernel.write_reduction(&mut text, call, kind),
+                kind => kernel.write_reduction(&mut text, &call.name, kind),
             };
             written.expect("a string takes all");
             let mut hasher = DefaultHasher::new();
@@ -115,10 +139,22 @@ const NAME: &str = "KERNEL_NAME";
 impl<'a> Kernel<'a> {
     fn of(call: &'a KernelCall) -> Self {
         let (args, dtype) = (arguments(call), call.name.instance());
-        let (is_reduced, vector) = (!call.name.kind.is_empty(), VECTOR_BYTES / dtype.size_bytes());
-        let mut kernel = Kernel { args, dtype, width: 1, is_wide: is_wide(args), is_reduced };
-        let begins = !is_reduced || rows(call).is_in_vectors(vector);
-        if begins && kernel.is_in_vectors(vector) {
+        let mut kernel = Kernel { args, dtype, width: 1, is_wide: is_wide(args), rows: None };
+        let vector = VECTOR_BYTES / dtype.size_bytes();
+        let fits = kernel.is_in_vectors(vector);
+        let mut begins = true;
+        if !call.name.kind.is_empty() {
+            let rows = rows(call);
+            let is_shared = rows.is_shared();
+            let are_columns = !is_shared && fits && rows.are_columns_in_vectors(vector);
+            begins = are_columns || rows.is_in_vectors(vector);
+            kernel.rows = Some(match (is_shared, are_columns) {
+                (true, _) => Rows::Together,
+                (_, true) => Rows::Columns,
+                _ => Rows::Alone,
+            });
+        }
+        if begins && fits {
             kernel.width = vector;
         }
         kernel
@@ -172,13 +208,10 @@ impl<'a> Kernel<'a> {
         writeln!(text, "  }});\n}}")
     }
 
-    /// Here values are made by a function: what `Alone` reduces by is inlined many times.
-    fn write_reduction(&self, text: &mut String, call: &KernelCall, kind: &str) -> std::fmt::Result {
-        let (worker, linkage) =
-            if rows(call).is_shared() { ("Together", "DEV") } else { ("Alone", "CALLED") };
-        let out = call.name.second().unwrap_or(self.dtype);
+    fn write_reduction(&self, text: &mut String, name: &KernelName, kind: &str) -> std::fmt::Result {
+        let out = name.second().unwrap_or(self.dtype);
         writeln!(text, "typedef {} T;\ntypedef {} Index;", self.dtype, self.index())?;
-        writeln!(text, "template <u32 V> {linkage} void values_at(const Fused& args, Index at, T* made) {{")?;
+        writeln!(text, "template <u32 V> DEV void values_at(const Fused& args, Index at, T* made) {{")?;
         self.write_body(text)?;
         writeln!(text, "}}\n}}  // namespace\n\nTEAM_KERNEL({NAME}, FusedReduce) {{")?;
         writeln!(text, "  const auto values = [&](auto width, i64 at, T* made) {{")?;
@@ -188,7 +221,12 @@ impl<'a> Kernel<'a> {
             _ => "[](Compute<T> total) { return total; }",
         };
         let in_vectors = self.width > 1;
-        writeln!(text, "  reduce_elements<{out}, T, {worker}, {in_vectors}>(args, values, {finish});\n}}")
+        let reduce = match self.rows {
+            Some(Rows::Columns) => format!("reduce_columns_of_vectors<{out}, T>"),
+            Some(Rows::Together) => format!("reduce_elements<{out}, T, Together, {in_vectors}>"),
+            _ => format!("reduce_elements<{out}, T, Alone, {in_vectors}>"),
+        };
+        writeln!(text, "  {reduce}(args, values, {finish});\n}}")
     }
 
     /// Reads, steps and writes of `V` elements from `at` on.
@@ -263,7 +301,7 @@ impl<'a> Kernel<'a> {
         for n in 0..args.output_count as usize {
             writeln!(text, "      y{n}[k] = s{};", args.made[n])?;
         }
-        if self.is_reduced {
+        if self.rows.is_some() {
             writeln!(text, "      made[k] = {};", self.value(args.reduced as u8))?;
         }
         writeln!(text, "    }}")

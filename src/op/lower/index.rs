@@ -76,7 +76,7 @@ fn push_gather(request: &Request, axis: usize, space: Space, calls: &mut Calls) 
         index: index.first(),
         data: x.first(),
         fault: request.fault,
-        chunk: (request.chunk / COST).max(1) as u64,
+        chunk: request.items_per_block(COST),
         size: x.view.shape()[axis] as u64,
         count: 0,
         teams: 0,

@@ -176,7 +176,8 @@ fn elementwise(request: &Request, name: KernelName, scalars: [u64; 2], cost: usi
         out: request.outputs[0].first(),
         inputs: [0; MAX_OPERANDS],
         scalars,
-        chunk: (request.chunk / cost).max(1) as u64,
+        // A thread of a GPU takes neighbours at once.
+        chunk: if request.threads > 1 { request.chunk as u64 } else { request.items_per_block(cost) },
         space: match inputs {
             [a] => Space::of(&[&a.view.layout]),
             [a, b] => Space::of(&[&a.view.layout, &b.view.layout]),

@@ -35,6 +35,9 @@ pub const COLUMNS: usize = 512;
 /// Threads of a block that share rows, and the least size of such rows (`TEAM` in `simt.cuh`).
 pub const TEAM: usize = 128;
 
+/// Vectors of columns from which on a large GPU is busy if each is a thread's.
+const MANY_COLUMNS: u64 = 16 * 1024;
+
 /// The dimensions of a view but one.
 pub fn others(layout: &Layout, axis: usize) -> impl DoubleEndedIterator<Item = Dim> {
     (0..layout.shape().rank()).filter(move |&other| other != axis).map(move |other| Dim::of(&[layout], other))
@@ -217,6 +220,21 @@ impl Reduction {
     /// Whether a GPU's threads share each row (`are_shared` in `rows.cuh`).
     pub(super) fn is_shared(&self) -> bool {
         is_shared(&self.space, self.step, self.piece)
+    }
+
+    /// Whether rows lie side by side, so many and such that vectors of so many of them can be a thread's each.
+    pub(super) fn are_columns_in_vectors(&self, count: usize) -> bool {
+        let Space { count: all, sizes, strides: [strides, ..], .. } = &self.space;
+        let width = count as i64;
+        let is_whole = sizes[0] % count as u64 == 0 && self.outputs % count as u64 == 0;
+        let begins = strides[1..].iter().all(|stride| stride % width == 0) && self.step % width == 0;
+        strides[0] == 1 && self.step.abs() > 1 && is_whole && begins && *all >= count as u64 * MANY_COLUMNS
+    }
+
+    /// Gives each block so many rows; returns how many blocks there are.
+    pub(super) fn cut(&mut self, rows: u64) -> u32 {
+        self.chunk = rows;
+        self.space.count.div_ceil(rows) as u32
     }
 
     /// Whether neighbours in a shared row follow each other, and every row begins at a multiple of so many elements.
