@@ -461,7 +461,8 @@ API cuModuleGetFunction(void** function, void* module, const char* name) {
     u64 count = 0;
     const Entry* entries = entries_of(&count);
     for (u64 n = 0; n < count; ++n)
-      if (!strcmp(entries[n].name, name) && strstr(name, m->instance.c_str())) *function = const_cast<Entry*>(entries + n);
+      // A copy that stays: a library's table ends with the process, before work that is done at its end.
+      if (!strcmp(entries[n].name, name) && strstr(name, m->instance.c_str())) *function = new Entry(entries[n]);
   };
   *function = nullptr;
   if (m->library) {
