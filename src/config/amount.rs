@@ -71,6 +71,15 @@ impl Given {
         Some(Given::text(variable.name(), &variable.text()?))
     }
 
+    /// The amount, if it is one of bytes.
+    #[cfg(feature = "cuda")]
+    pub fn as_bytes(&self) -> Option<usize> {
+        match self.amount {
+            Ok(Amount::Bytes(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+
     /// The amount in bytes. It has to be at least `least_bytes` and at most what is free.
     pub fn resolve(&self, free_bytes: usize, least_bytes: usize) -> Result<usize, Error> {
         let error = |expected: String| {

@@ -19,6 +19,8 @@ use crate::engine::Props;
 use crate::engine::cuda::CudaOptions;
 #[cfg(feature = "host")]
 use crate::engine::host::{HostOptions, LaneMode};
+#[cfg(feature = "cuda")]
+use crate::engine::page_bytes_for;
 use crate::error::Error;
 use crate::op::FloatFormat;
 
@@ -324,6 +326,13 @@ impl Config {
         Supply::new(self.reads.clone(), self.density)
     }
 
+    /// The budget, where it is set in bytes.
+    #[cfg(feature = "cuda")]
+    fn budget_bytes_asked_for(&self) -> Option<usize> {
+        let given = self.budget.clone().or_else(|| Given::read(Variable::Budget))?;
+        given.as_bytes()
+    }
+
     #[cfg(feature = "cuda")]
     pub(crate) fn cuda_options(&self, index: u16) -> Result<CudaOptions, Error> {
         let from_environment = || Variable::CudaLibraries.read().and_then(Result::ok);
@@ -331,7 +340,7 @@ impl Config {
             index,
             libraries: self.cuda_libraries.clone().or_else(from_environment),
             tf32: Variable::Tf32.or_read(self.tf32)?.unwrap_or_default(),
-            page_bytes: None,
+            page_bytes: self.budget_bytes_asked_for().map(page_bytes_for),
         })
     }
 

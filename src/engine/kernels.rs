@@ -274,13 +274,13 @@ mod tests {
         let turned = View { layout: whole.layout.permute(&[1, 0]), ..whole };
         let of = |rates: KernelRates, inputs: &[View]| {
             let prices = rates.prices(&add, inputs, &add.outputs(inputs)).expect("it has a kernel");
-            (prices[0].bytes, prices[0].ns)
+            (prices[0].bytes, prices[0].ns.round())
         };
         let elements = f64::from(1 << 20);
-        assert_eq!(of(RATES, &[whole, whole]), (3 << 22, 12.0 * elements / 1e3), "traffic");
+        assert_eq!(of(RATES, &[whole, whole]), (3 << 22, (12.0 * elements / 1e3).round()), "traffic");
         let slow = KernelRates { instructions_per_second: 1e12, ..RATES };
-        assert_eq!(of(slow, &[whole, whole]).1, 13.0 * elements / 1e3, "instructions");
-        assert_eq!(of(slow, &[turned, whole]).1, 25.5 * elements / 1e3, "those for two dimensions");
+        assert_eq!(of(slow, &[whole, whole]).1, (13.0 * elements / 1e3).round(), "instructions");
+        assert_eq!(of(slow, &[turned, whole]).1, (25.5 * elements / 1e3).round(), "those for two dimensions");
     }
 
     #[test]

@@ -87,11 +87,12 @@ void push(void* stream, std::function<void()> piece) {
 std::map<u64, u64> device, pinned;  // sizes by address
 u64 used_bytes = 0;
 std::map<u64, u64> ranges;   // reserved
-std::map<u64, u64> mapped;   // handles by address of a page
+std::map<u64, u64> mapped;   // handles by address of a page, for each page of a handle
+std::map<u64, u64> sizes;    // of handles, in bytes: whole pages
 std::set<u64> readable;      // pages that were made so
 std::map<u64, u64> handles;  // how often each is mapped
 std::set<u64> released;      // handles that are gone once they are mapped nowhere
-std::vector<u64> spare;      // places in the file
+std::map<u64, std::vector<u64>> spare;  // places in the file, by size
 u64 file_pages = 0;
 int file = -1;
 thread_local void* context = nullptr;
@@ -147,8 +148,8 @@ int take(std::map<u64, u64>& memory, u64* address, u64 bytes) {
 void forget(u64 handle) {
   if (handles[handle] > 0 || !released.count(handle)) return;
   handles.erase(handle), released.erase(handle);
-  used_bytes -= PAGE;
-  spare.push_back(handle);
+  used_bytes -= sizes[handle];
+  spare[sizes[handle]].push_back(handle);
 }
 
 // ---- modules: the kernels of a file for a type, or those of a library
@@ -356,9 +357,10 @@ API cuMemGetAllocationGranularity(size_t* bytes, const void*, int) { IN_CONTEXT;
 API cuMemAddressReserve(u64* address, size_t bytes, size_t alignment, u64, u64) {
   IN_CONTEXT;
   if (bytes % PAGE || alignment % PAGE) return INVALID_VALUE;
-  void* start = mmap(nullptr, bytes + PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const u64 aligned = std::max<u64>(alignment, PAGE);
+  void* start = mmap(nullptr, bytes + aligned, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (start == MAP_FAILED) return OUT_OF_MEMORY;
-  *address = (reinterpret_cast<u64>(start) + PAGE - 1) / PAGE * PAGE;
+  *address = (reinterpret_cast<u64>(start) + aligned - 1) / aligned * aligned;
   ranges[*address] = bytes;
   return SUCCESS;
 }
@@ -373,19 +375,22 @@ API cuMemAddressFree(u64 address, size_t bytes) {
 }
 API cuMemCreate(u64* handle, size_t bytes, const void*, u64) {
   IN_CONTEXT;
-  if (bytes != PAGE) return INVALID_VALUE;
+  if (!bytes || bytes % PAGE) return INVALID_VALUE;
   if (used_bytes + bytes > settings.memory_bytes) return OUT_OF_MEMORY;
   if (file < 0) file = memfd_create("standin", 0);
-  if (spare.empty()) {
-    spare.push_back(++file_pages);
+  std::vector<u64>& places = spare[bytes];
+  if (places.empty()) {
+    places.push_back(file_pages + 1);
+    file_pages += bytes / PAGE;
     if (ftruncate(file, off_t(file_pages * PAGE))) return OUT_OF_MEMORY;
   }
-  *handle = spare.back();
-  spare.pop_back();
+  *handle = places.back();
+  places.pop_back();
   handles[*handle] = 0;
+  sizes[*handle] = bytes;
   used_bytes += bytes;
-  std::vector<u8> garbage(PAGE, 0xCD);
-  return pwrite(file, garbage.data(), PAGE, off_t((*handle - 1) * PAGE)) == ssize_t(PAGE) ? SUCCESS : OUT_OF_MEMORY;
+  std::vector<u8> garbage(bytes, 0xCD);
+  return pwrite(file, garbage.data(), bytes, off_t((*handle - 1) * PAGE)) == ssize_t(bytes) ? SUCCESS : OUT_OF_MEMORY;
 }
 API cuMemRelease(u64 handle) {
   std::lock_guard<std::recursive_mutex> guard(mutex);
@@ -396,11 +401,13 @@ API cuMemRelease(u64 handle) {
 }
 API cuMemMap(u64 address, size_t bytes, size_t offset, u64 handle, u64) {
   IN_CONTEXT;
-  if (bytes != PAGE || offset || mapped.count(address) || !holds(ranges, address, bytes)) return INVALID_VALUE;
-  if (!handles.count(handle) || released.count(handle)) return INVALID_VALUE;
-  void* there = mmap(at(address), PAGE, PROT_NONE, MAP_SHARED | MAP_FIXED, file, off_t((handle - 1) * PAGE));
+  if (!handles.count(handle) || released.count(handle) || bytes != sizes[handle] || offset) return INVALID_VALUE;
+  if (!holds(ranges, address, bytes)) return INVALID_VALUE;
+  for (u64 page = address; page < address + bytes; page += PAGE)
+    if (mapped.count(page)) return INVALID_VALUE;
+  void* there = mmap(at(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, file, off_t((handle - 1) * PAGE));
   if (there == MAP_FAILED) return OUT_OF_MEMORY;
-  mapped[address] = handle;
+  for (u64 page = address; page < address + bytes; page += PAGE) mapped[page] = handle;
   handles[handle]++;
   return SUCCESS;
 }
@@ -408,12 +415,13 @@ API cuMemUnmap(u64 address, size_t bytes) {
   std::lock_guard<std::recursive_mutex> guard(mutex);
   if (fails()) return UNKNOWN;
   if (!bytes || bytes % PAGE || !holds(ranges, address, bytes)) return INVALID_VALUE;
-  for (u64 page = address; page < address + bytes; page += PAGE)
+  // What is behind one page of a handle is behind the others.
+  for (u64 page = address; page < address + bytes; page += sizes[mapped[page]])
     if (!mapped.count(page)) return INVALID_VALUE;
   mmap(at(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  for (u64 page = address; page < address + bytes; page += PAGE) {
-    const u64 handle = mapped[page];
-    mapped.erase(page), readable.erase(page);
+  for (u64 at = address; at < address + bytes;) {
+    const u64 handle = mapped[at], end = at + sizes[handle];
+    for (; at < end; at += PAGE) mapped.erase(at), readable.erase(at);
     handles[handle]--;
     forget(handle);
   }

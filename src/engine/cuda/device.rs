@@ -4,7 +4,7 @@ use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 use super::driver::{Attribute, Called, Context, Device};
 use super::memory;
-use crate::engine::{Flops, KernelRates, Props};
+use crate::engine::{Flops, KernelRates, Props, page_bytes_for};
 
 /// The oldest driver that will do, as it says it: of CUDA 12.8.
 const MIN_VERSION: u32 = 12080;
@@ -58,7 +58,7 @@ fn rates(architecture: u32) -> (f64, [f64; 3]) {
 const MAP_PAGE_NS: u64 = 53_000;
 
 /// The profile of a device as it is now. Nothing is measured for it: decisions are to be the same in every run.
-pub(super) fn props(context: &Context, page_bytes: usize) -> Called<Props> {
+pub(super) fn props(context: &Context, page_bytes: Option<usize>) -> Called<Props> {
     let device = context.device();
     let architecture = architecture(device)?;
     let number = |attribute| device.attribute(attribute).map(f64::from);
@@ -73,9 +73,11 @@ pub(super) fn props(context: &Context, page_bytes: usize) -> Called<Props> {
     let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
     // Both edges of the clock.
     let memory_bytes_per_second = (2.0 * memory_hz * bus_bytes).max(1e9);
+    let device_bytes = context.free_bytes()?;
+    let page_bytes = page_bytes.unwrap_or_else(|| page_bytes_for(device_bytes));
     Ok(Props {
         name: device.name()?,
-        device_bytes: context.free_bytes()?,
+        device_bytes,
         host_bytes: System::new_with_specifics(memory).available_memory() as usize,
         shares_memory: false,
         flops: Flops { f64: f64 * f32, f32, f16: f16 * f32, bf16: bf16 * f32 },

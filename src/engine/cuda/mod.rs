@@ -79,7 +79,6 @@ use std::sync::{Arc, Mutex};
 use super::call::{Call, Operand};
 use super::capacity::Capacity;
 use super::lowered::{Lowered, addresses, is_in_place};
-use super::props::PAGE_BYTES;
 use super::{
     ALIGN_BYTES, Algorithm, Engine, EngineError, Failure, Fallback, Lane, Launch, Mark, Props, Ran, Span,
     Tier, aligned,
@@ -115,7 +114,7 @@ pub struct CudaOptions {
     pub libraries: Option<PathBuf>,
     /// Whether products and convolutions of `f32` may read their operands in 19 bits (TF32).
     pub tf32: bool,
-    /// The least size of pages, where memory is mapped by page; otherwise 2 MiB.
+    /// The least size of pages, where memory is mapped by page; otherwise what suits all free memory.
     pub page_bytes: Option<usize>,
 }
 
@@ -190,7 +189,7 @@ impl CudaEngine {
         let convolutions = or_kernels(Convolutions::new(&context, folder, options.tf32)?);
         let (lanes, faults) = (Lanes::new(&context)?, Faults::new(&context)?);
         // Last, so that what the others took is not counted.
-        let props = device::props(&context, options.page_bytes.unwrap_or(PAGE_BYTES))?;
+        let props = device::props(&context, options.page_bytes)?;
         let pages = props.page_bytes.map(|page_bytes| Pages::new(&context, page_bytes));
         tell(&props, folder);
         let memory =
