@@ -226,7 +226,7 @@ impl Reduction {
     pub(super) fn are_columns_in_vectors(&self, count: usize) -> bool {
         let Space { count: all, sizes, strides: [strides, ..], .. } = &self.space;
         let width = count as i64;
-        let is_whole = sizes[0] % count as u64 == 0 && self.outputs % count as u64 == 0;
+        let is_whole = [sizes[0], self.outputs].iter().all(|size| size.is_multiple_of(count as u64));
         let begins = strides[1..].iter().all(|stride| stride % width == 0) && self.step % width == 0;
         strides[0] == 1 && self.step.abs() > 1 && is_whole && begins && *all >= count as u64 * MANY_COLUMNS
     }
