@@ -22,7 +22,7 @@ const MODULES: &[(&str, &str)] = &[
     ("replay", "plan runtime planner stats config error device trace schedule engine op"),
     ("plan", "runtime stats config error device engine"),
     ("runtime", "planner fusion pool policy stats config error device trace schedule engine op"),
-    ("fusion", "pool config error engine op"),
+    ("fusion", "pool error engine op"),
     ("planner", "pool policy config error device schedule liveness engine op"),
     ("pool", "policy stats config error device trace schedule liveness engine op"),
     ("policy", "config schedule liveness codec op"),
@@ -43,7 +43,7 @@ const MODULES: &[(&str, &str)] = &[
 const TOGETHER: [&str; 3] = ["device", "error", "config"];
 
 /// Where unsafe code may be.
-const UNSAFE: [&str; 2] = ["engine", "pool/submit.rs"];
+const UNSAFE: [&str; 3] = ["engine", "pool/submit.rs", "runtime/exit.rs"];
 
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")

@@ -11,8 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use bytemuck::from_bytes;
 
 use super::fused::{Fused, FusedReduce};
-use super::gpu::THREADS;
-use super::reduce::Reduction;
+use super::reduce::{Reduction, TEAM};
 use super::{Args, KernelCall, KernelName};
 use crate::op::{BINARY_STEPS, Dtype, MAX_FUSED_INPUTS, MAX_RANK, MAX_SCALARS, UNARY_STEPS};
 
@@ -92,7 +91,7 @@ pub fn cut(call: &mut KernelCall) {
         return;
     }
     let Kernel { width, rows, .. } = Kernel::of(call);
-    let per_round = (THREADS * width) as u64;
+    let per_round = (TEAM * width) as u64;
     if rows == Some(Rows::Columns) {
         let mut args: FusedReduce = *from_bytes(call.args.bytes());
         call.blocks = args.rows.cut(per_round);
@@ -376,7 +375,7 @@ mod tests {
             scratch: 1 << 41,
             fault: 0,
             chunk,
-            threads: THREADS,
+            threads: TEAM,
         };
         let mut call = lower(&request).expect("programs have kernels")[0];
         cut(&mut call);
@@ -427,7 +426,7 @@ mod tests {
             scratch: 0,
             fault: 0,
             chunk: 1024,
-            threads: THREADS,
+            threads: TEAM,
         };
         let mut call = lower(&request).expect("it has a kernel")[0];
         let (blocks, bytes) = (call.blocks, call.args.bytes().to_vec());
