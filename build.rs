@@ -44,6 +44,7 @@ mod cuda {
 
 #[cfg(feature = "host")]
 mod host {
+    use std::hash::{DefaultHasher, Hash, Hasher};
     use std::path::{Path, PathBuf};
 
     /// One build per instruction set; the host engine chooses when it starts.
@@ -83,6 +84,23 @@ mod host {
         if std::env::var_os("DOCS_RS").is_some() {
             return;
         }
+        let build = compiler(suffix, level, instruction_set);
+        let linked = objects(&build, files, suffix).and_then(|objects| {
+            cc::Build::new()
+                .cpp(true)
+                .cargo_warnings(false)
+                .objects(objects)
+                .try_compile(&format!("overcommit_kernels_{suffix}"))
+        });
+        if let Err(error) = linked {
+            panic!(
+                "burn-overcommit: the `host` feature needs a C++17 compiler such as g++ or clang++ \
+                 (set CXX to name it, or build without the feature): {error}"
+            );
+        }
+    }
+
+    fn compiler(suffix: &str, level: u32, instruction_set: Option<&str>) -> cc::Build {
         let mut build = cc::Build::new();
         build
             .cpp(true)
@@ -91,8 +109,7 @@ mod host {
             .debug(false)
             .warnings(false)
             .cargo_warnings(false)
-            .define("SIMT_SUFFIX", format!("_{suffix}").as_str())
-            .files(files);
+            .define("SIMT_SUFFIX", format!("_{suffix}").as_str());
         // Integers wrap, and floats round after each operation, as in Rust and whatever the instruction set.
         for flag in [
             "-fwrapv",
@@ -114,11 +131,54 @@ mod host {
         if let Some(flag) = instruction_set {
             build.flag(flag);
         }
-        if let Err(error) = build.try_compile(&format!("overcommit_kernels_{suffix}")) {
-            panic!(
-                "burn-overcommit: the `host` feature needs a C++17 compiler such as g++ or clang++ \
-                 (set CXX to name it, or build without the feature): {error}"
-            );
+        build
+    }
+
+    /// The objects of these files. An object of an earlier build stays if its text, its headers and the compiler's
+    /// command are the same.
+    fn objects(build: &cc::Build, files: &[PathBuf], suffix: &str) -> Result<Vec<PathBuf>, cc::Error> {
+        let folder = Path::new(&std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join(suffix);
+        std::fs::create_dir_all(&folder).expect("OUT_DIR can be written");
+        let command = format!("{:?}", build.try_get_compiler()?.to_command());
+        let compiled = |file: &PathBuf| {
+            let name = file.file_stem().expect("a source has a name");
+            (
+                folder.join(name).with_extension("o"),
+                folder.join(name).with_extension("key"),
+                key(file, &command),
+            )
+        };
+        let is_stale = |file: &&PathBuf| {
+            let (object, stamp, key) = compiled(file);
+            !object.exists() || std::fs::read_to_string(stamp).ok().as_ref() != Some(&key)
+        };
+        let stale: Vec<&PathBuf> = files.iter().filter(is_stale).collect();
+        let made = build.clone().files(&stale).out_dir(&folder).try_compile_intermediates()?;
+        for (file, made) in stale.iter().zip(made) {
+            let (object, stamp, key) = compiled(file);
+            std::fs::rename(made, object).expect("OUT_DIR can be written");
+            std::fs::write(stamp, key).expect("OUT_DIR can be written");
         }
+        Ok(files.iter().map(|file| compiled(file).0).collect())
+    }
+
+    /// Changes with what the object of this file is made from: the command, its text and the headers it includes.
+    fn key(file: &Path, command: &str) -> String {
+        let mut hasher = DefaultHasher::new();
+        command.hash(&mut hasher);
+        let mut paths = vec![file.to_path_buf()];
+        let mut at = 0;
+        while at < paths.len() {
+            let text = std::fs::read_to_string(&paths[at]).expect("a source can be read");
+            text.hash(&mut hasher);
+            for line in text.lines().filter_map(|line| line.strip_prefix("#include \"")) {
+                let header = file.with_file_name(line.trim_end_matches('"'));
+                if !paths.contains(&header) {
+                    paths.push(header);
+                }
+            }
+            at += 1;
+        }
+        hasher.finish().to_string()
     }
 }
