@@ -43,19 +43,20 @@ pub struct External {
     pub is_freed: bool,
 }
 
-/// How many of the first steps become one op, at least one: as many as fit a program, belong together, and need no more
-/// new memory at once than one by one.
+/// How many of the first steps become one op, at least one: as many as fit a program that reads something, and, unless
+/// they are small, belong together and need no more new memory at once than one by one.
 ///
 /// Steps belong together if one reads the other's result, or if both read the same large tensor. A step that has nothing
 /// to do with those before it does not end the region, since a later step may read results of both.
-pub fn first_region(steps: &[PartitionStep], externals: &[External]) -> usize {
+pub fn first_region(steps: &[PartitionStep], externals: &[External], are_small: bool) -> usize {
     let mut region = FusionRegion::new(steps, externals);
     let mut longest = 1;
     for end in 1..=steps.len() {
         if !region.add(end as u8 - 1) {
             break;
         }
-        if region.is_connected() && region.saves_memory(end) {
+        let is_better = are_small || (region.is_connected() && region.saves_memory(end));
+        if is_better && region.inputs > 0 && region.outputs(end) <= MAX_FUSED_OUTPUTS {
             longest = end;
         }
     }
@@ -157,22 +158,25 @@ impl<'a> FusionRegion<'a> {
         self.groups.iter().all(|group| *group == self.groups[0])
     }
 
-    /// Whether one op can write the results of the steps before `end`, and needs no more new memory than they do one by
-    /// one.
-    fn saves_memory(&self, end: usize) -> bool {
-        let outlives = |at: usize| {
-            self.steps[at].is_held || self.last_of_step[at].is_some_and(|last| usize::from(last) >= end)
+    /// How many results of the steps before `end` are needed after them.
+    fn outputs(&self, end: usize) -> usize {
+        let outlives = |at: &usize| {
+            self.steps[*at].is_held || self.last_of_step[*at].is_some_and(|last| usize::from(last) >= end)
         };
-        let outputs = (0..end).filter(|&at| outlives(at)).count();
+        (0..end).filter(outlives).count()
+    }
+
+    /// Whether one op needs no more new memory than the steps before `end` do one by one.
+    fn saves_memory(&self, end: usize) -> bool {
         let small = self.steps[..end].iter().filter(|step| step.reduces).count();
         let is_freed = |at: usize| {
             self.externals[at].is_freed
                 && self.last_of_external[at].is_some_and(|last| usize::from(last) < end)
         };
         let in_place = (0..self.externals.len()).any(is_freed);
-        let large = outputs - small;
+        let large = self.outputs(end) - small;
         let new = large as isize - isize::from(in_place && large > 0);
-        outputs <= MAX_FUSED_OUTPUTS && new <= self.max_new
+        new <= self.max_new
     }
 }
 
@@ -185,6 +189,11 @@ mod tests {
         PartitionStep { inputs: inputs.iter().copied().collect(), has_scalar: false, is_held, reduces: false }
     }
 
+    /// Of steps that are not small.
+    fn of_large(steps: &[PartitionStep], externals: &[External]) -> usize {
+        first_region(steps, externals, false)
+    }
+
     const HELD: External = External { is_large: true, is_freed: false };
     const FREED: External = External { is_large: true, is_freed: true };
     const SMALL: External = External { is_large: false, is_freed: false };
@@ -192,20 +201,37 @@ mod tests {
     #[test]
     fn a_chain_is_one_op() {
         let steps = [step(&[E(0)], false), step(&[S(0), E(1)], false), step(&[S(1)], true)];
-        assert_eq!(first_region(&steps, &[HELD, SMALL]), 3);
+        assert_eq!(of_large(&steps, &[HELD, SMALL]), 3);
     }
 
     #[test]
     fn steps_without_a_common_tensor_stay_apart_unless_a_later_step_reads_both() {
         let apart = [step(&[E(0)], true), step(&[E(1)], true)];
-        assert_eq!(first_region(&apart, &[HELD; 2]), 1);
-        assert_eq!(first_region(&apart, &[SMALL; 2]), 1);
+        assert_eq!(of_large(&apart, &[HELD; 2]), 1);
+        assert_eq!(of_large(&apart, &[SMALL; 2]), 1);
         let meets = [step(&[E(0)], false), step(&[E(1)], false), step(&[S(0), S(1)], true)];
-        assert_eq!(first_region(&meets, &[HELD; 2]), 3);
+        assert_eq!(of_large(&meets, &[HELD; 2]), 3);
         let shared = [step(&[E(0)], true), step(&[E(0)], true)];
-        assert_eq!(first_region(&shared, &[HELD]), 2);
+        assert_eq!(of_large(&shared, &[HELD]), 2);
         let shared = [step(&[E(0), E(1)], true), step(&[E(0), E(2)], true)];
-        assert_eq!(first_region(&shared, &[SMALL, HELD, HELD]), 1, "a bias in common is not enough");
+        assert_eq!(of_large(&shared, &[SMALL, HELD, HELD]), 1, "a bias in common is not enough");
+    }
+
+    #[test]
+    fn small_steps_are_one_op_without_a_common_tensor_too() {
+        let steps = [step(&[E(0)], true), step(&[E(1)], true)];
+        assert_eq!(first_region(&steps, &[SMALL; 2], true), 2);
+    }
+
+    #[test]
+    fn constants_are_one_op_with_what_reads_them_and_something_else() {
+        let constant = || step(&[], false);
+        assert_eq!(
+            first_region(&[constant(), step(&[S(0)], true)], &[], true),
+            1,
+            "a program reads something"
+        );
+        assert_eq!(of_large(&[constant(), step(&[S(0), E(0)], true)], &[HELD]), 2);
     }
 
     #[test]
@@ -216,40 +242,40 @@ mod tests {
                 .map(|at| PartitionStep { has_scalar: scalars, is_held: at + 1 == count, ..next(at) })
                 .collect()
         };
-        assert_eq!(first_region(&chain(12, false), &[HELD; 12]), MAX_FUSED_INPUTS);
+        assert_eq!(of_large(&chain(12, false), &[HELD; 12]), MAX_FUSED_INPUTS);
         let scalars = |count: u8| -> Vec<PartitionStep> {
             let next = |at: u8| if at == 0 { step(&[E(0)], false) } else { step(&[S(at - 1)], false) };
             (0..count).map(|at| PartitionStep { has_scalar: true, ..next(at) }).collect()
         };
         let mut steps = scalars(12);
         steps[11].is_held = true;
-        assert_eq!(first_region(&steps, &[HELD]), MAX_SCALARS);
+        assert_eq!(of_large(&steps, &[HELD]), MAX_SCALARS);
         let kept: Vec<PartitionStep> = (0..8).map(|_| step(&[E(0)], true)).collect();
-        assert_eq!(first_region(&kept, &[HELD]), MAX_FUSED_OUTPUTS);
+        assert_eq!(of_large(&kept, &[HELD]), MAX_FUSED_OUTPUTS);
     }
 
     #[test]
     fn a_reduction_ends_the_region_that_it_reads() {
         let sum = |of: StepInput| PartitionStep { reduces: true, ..step(&[of], true) };
-        assert_eq!(first_region(&[sum(E(0))], &[HELD]), 1);
+        assert_eq!(of_large(&[sum(E(0))], &[HELD]), 1);
         assert_eq!(
-            first_region(&[step(&[E(0), E(1)], true), step(&[S(0)], false), sum(S(1))], &[HELD, SMALL]),
+            of_large(&[step(&[E(0), E(1)], true), step(&[S(0)], false), sum(S(1))], &[HELD, SMALL]),
             3
         );
         // Its result counts as no memory.
-        assert_eq!(first_region(&[step(&[E(0)], true), sum(S(0))], &[FREED]), 2);
+        assert_eq!(of_large(&[step(&[E(0)], true), sum(S(0))], &[FREED]), 2);
         let full = [step(&[E(0)], true), step(&[E(0)], true), step(&[E(0)], true), step(&[E(0)], true)];
         let with_end: Vec<PartitionStep> = full.into_iter().chain([sum(S(3))]).collect();
-        assert_eq!(first_region(&with_end, &[HELD]), 4, "the reduction is an output too");
+        assert_eq!(of_large(&with_end, &[HELD]), 4, "the reduction is an output too");
     }
 
     #[test]
     fn a_region_takes_no_more_memory_than_its_steps_one_by_one() {
         // One by one, each result takes the memory of its own input. A single op has both inputs at once.
         let steps = [step(&[E(0)], true), step(&[S(0), E(1)], true)];
-        assert_eq!(first_region(&steps, &[FREED, FREED]), 1);
+        assert_eq!(of_large(&steps, &[FREED, FREED]), 1);
         // A running average that is both stored and used.
         let steps = [step(&[E(0)], false), step(&[E(1)], false), step(&[S(0), S(1)], true)];
-        assert_eq!(first_region(&steps, &[FREED, HELD]), 3);
+        assert_eq!(of_large(&steps, &[FREED, HELD]), 3);
     }
 }

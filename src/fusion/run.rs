@@ -55,17 +55,29 @@ impl<T: FusionTensor> Default for FusionRun<T> {
     }
 }
 
-/// What a step computes, and its scalar, if it has one.
-pub type StepFunction = (StepKind, Option<Scalar>);
+/// An op that can be a step of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct StepOp {
+    op: Op,
+    kind: StepKind,
+    scalar: Option<Scalar>,
+    /// What it makes.
+    pub made: View,
+}
 
-/// What an op on these tensors computes as a step of a run, if it can be one.
-pub fn step_function<T: FusionTensor>(op: &Op, tensors: &[T]) -> Option<StepFunction> {
-    let first = tensors.first()?.view();
-    let alike = tensors.iter().all(|tensor| {
-        let view = tensor.view();
-        view.dtype == first.dtype && view.shape() == first.shape()
-    });
-    (alike && first.dtype.is_float() && first.shape().count() > 0).then(|| StepKind::of(op)).flatten()
+impl StepOp {
+    /// An op on these tensors as a step, if it can be one.
+    pub fn of<T: FusionTensor>(op: &Op, tensors: &[T]) -> Option<Self> {
+        let (kind, scalar) = StepKind::of(op)?;
+        let made = match (*op, tensors.first()) {
+            (Op::Fill { shape, dtype, .. }, _) => View::contiguous(dtype, shape),
+            (_, first) => View::contiguous(first?.view().dtype, *first?.view().shape()),
+        };
+        let is_alike =
+            |tensor: &T| tensor.view().dtype == made.dtype && tensor.view().shape() == made.shape();
+        (made.dtype.is_float() && made.shape().count() > 0 && tensors.iter().all(is_alike))
+            .then_some(StepOp { op: *op, kind, scalar, made })
+    }
 }
 
 impl<T: FusionTensor> FusionRun<T> {
@@ -80,9 +92,16 @@ impl<T: FusionTensor> FusionRun<T> {
         self.scopes
     }
 
-    /// Whether an op that makes this, inside this many scopes, can be the next step.
-    pub fn continues(&self, view: &View, scopes: u32) -> bool {
-        self.view.as_ref() == Some(view) && self.scopes == scopes && self.steps.len() < MAX_STEPS
+    /// Whether an op on these tensors, inside this many scopes, can be the next step: what it makes has the shape of
+    /// the run, or as many elements in the order of all that it reads.
+    pub fn continues(&self, step: &StepOp, tensors: &[T], scopes: u32) -> bool {
+        let is_alike = |whole: &View| {
+            let is_flat = whole.dtype == step.made.dtype
+                && whole.shape().count() == step.made.shape().count()
+                && tensors.iter().all(|tensor| tensor.view().layout.is_contiguous());
+            *whole == step.made || is_flat
+        };
+        self.view.as_ref().is_some_and(is_alike) && self.scopes == scopes && self.steps.len() < MAX_STEPS
     }
 
     /// Begins anew, with steps that make this, if there are to be any.
@@ -103,9 +122,9 @@ impl<T: FusionTensor> FusionRun<T> {
         self.steps.iter().position(|step| step.promise.is_for(tensor))
     }
 
-    /// Whether the tensor is a step's result, seen as the step makes it.
+    /// Whether the tensor is a step's result, seen in the order in which the step makes it.
     pub fn has_whole(&self, tensor: &T) -> bool {
-        self.view.as_ref() == Some(tensor.view()) && self.step_of(tensor).is_some()
+        self.view.is_some_and(|whole| tensor.is_flat(&whole)) && self.step_of(tensor).is_some()
     }
 
     /// An upper bound of [`need_bytes`](FusionRun::need_bytes) that is faster to compute.
@@ -116,15 +135,14 @@ impl<T: FusionTensor> FusionRun<T> {
     }
 
     /// Device memory that an elementwise op on these tensors needs at once if it is submitted by itself.
-    pub fn need_bytes(&self, pool: &Pool, tensors: &[T]) -> usize {
-        let made = View::contiguous(tensors[0].view().dtype, *tensors[0].view().shape());
+    pub fn need_bytes(&self, pool: &Pool, made: &View, tensors: &[T]) -> usize {
         let size_bytes = |tensor: &T| tensor.try_id().map_or(made.size_bytes(), |id| pool.size_bytes(id));
         let is_new = |at: &usize| !tensors[..*at].iter().any(|other| other.is_same_storage(&tensors[*at]));
         let read: usize = (0..tensors.len()).filter(is_new).map(|at| aligned(size_bytes(&tensors[at]))).sum();
         let in_place = tensors.iter().any(|tensor| {
             let own = tensors.iter().filter(|other| other.is_same_storage(tensor)).count();
             let seen_whole =
-                tensors.iter().all(|other| !other.is_same_storage(tensor) || *other.view() == made);
+                tensors.iter().all(|other| !other.is_same_storage(tensor) || other.view() == made);
             seen_whole
                 && size_bytes(tensor) == made.size_bytes()
                 && tensor.handles() == own + self.externals_of(tensor).count()
@@ -136,11 +154,10 @@ impl<T: FusionTensor> FusionRun<T> {
     pub fn push(
         &mut self,
         maker: &T::Maker,
-        op: Op,
-        (kind, scalar): StepFunction,
+        StepOp { op, kind, scalar, made }: StepOp,
         tensors: impl Iterator<Item = T>,
     ) -> T {
-        let promised = maker.promise(self.view.expect("a run has begun"));
+        let promised = maker.promise(made);
         let inputs = tensors.map(|tensor| self.step_input(tensor)).collect();
         let promise = Promise::of(&promised);
         self.steps.push(WaitingStep { op, kind, scalar, inputs, promise, is_held: true });
@@ -152,6 +169,7 @@ impl<T: FusionTensor> FusionRun<T> {
         if let Some(step) = self.step_of(&tensor) {
             return StepInput::Step(step as u8);
         }
+        let tensor = self.in_shape(tensor);
         let is_same = |external: &Option<T>| {
             let external = external.as_ref();
             external
@@ -162,6 +180,16 @@ impl<T: FusionTensor> FusionRun<T> {
             self.externals.len() - 1
         });
         StepInput::External(place as u8)
+    }
+
+    /// The tensor in the run's shape, if its elements lie in the run's order.
+    pub fn in_shape(&self, tensor: T) -> T {
+        let whole = self.view.expect("a run has begun");
+        if !tensor.is_flat(&whole) {
+            return tensor;
+        }
+        let layout = tensor.view().layout.reshape(*whole.shape()).expect("what is contiguous has any shape");
+        tensor.seen_as(View { layout, ..whole })
     }
 
     /// The external tensor in a place.
@@ -190,7 +218,7 @@ impl<T: FusionTensor> FusionRun<T> {
         let max_bytes = view.map_or(0, |view| view.size_bytes() / MIN_RATIO_TO_OVERTAKE);
         let read: Inputs<View> = tensors.iter().map(|tensor| *tensor.view()).collect();
         let is_small = |views: &[View]| views.iter().map(View::size_bytes).sum::<usize>() <= max_bytes;
-        tensors.iter().all(|tensor| tensor.try_id().is_some())
+        !tensors.iter().any(|tensor| self.promises(tensor))
             && (deferred.is_some_and(|deferred| deferred.waits_for(op, tensors))
                 || is_small(&read) && is_small(&op.outputs(&read)))
     }

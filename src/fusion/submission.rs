@@ -14,6 +14,10 @@ use crate::op::{
 };
 use crate::pool::{Input, Pool};
 
+/// Steps on so few bytes become one op even if they have nothing to do with each other: memory is no matter then, and a
+/// launch is.
+const MAX_SMALL_BYTES: usize = 64 << 10;
+
 /// The first steps of a run as one op.
 struct RegionOp {
     op: Op,
@@ -40,7 +44,7 @@ impl<T: FusionTensor> FusionRun<T> {
                 1 => self.submit_region(target, 1, self.first_step_alone())?,
                 count if self.fits(target.pool, count) => self.submit_program(target, count)?,
                 // By the kernel that would have run them together, since an op's own kernel may give a NaN another sign.
-                count => (0..count).try_for_each(|_| self.submit_program(target, 1))?,
+                count => (0..count).try_for_each(|_| self.submit_one(target))?,
             }
         }
     }
@@ -132,7 +136,7 @@ impl<T: FusionTensor> FusionRun<T> {
             reduces: true,
         });
         let steps: ArrayVec<PartitionStep, MAX_RUN_STEPS> = steps.chain(reduction).collect();
-        first_region(&steps, &externals)
+        first_region(&steps, &externals, view.size_bytes() <= MAX_SMALL_BYTES)
     }
 
     /// Of the first `count` steps, those whose results the program or a later step needs.
@@ -180,6 +184,14 @@ impl<T: FusionTensor> FusionRun<T> {
         self.submit_region(target, count, self.program(count))
     }
 
+    /// Submits the first step as a program, or, if it reads nothing, as the op that it is.
+    fn submit_one(&mut self, target: &mut FusionTarget<'_, T>) -> Result<(), Error> {
+        match self.steps.first() {
+            Some(step) if step.inputs.is_empty() => self.submit_region(target, 1, self.first_step_alone()),
+            _ => self.submit_program(target, 1),
+        }
+    }
+
     /// Submits the first `count` steps, which are this op.
     fn submit_region(
         &mut self,
@@ -206,7 +218,7 @@ impl<T: FusionTensor> FusionRun<T> {
         let mut made = made.into_iter();
         for (&at, id) in outputs.iter().zip(&mut made) {
             let tensor = self.steps[at as usize].promise.keep(target.maker, id, view);
-            self.pass_on(at, count, tensor);
+            self.pass_on(at, count, self.in_shape(tensor));
         }
         if let Some(id) = made.next()
             && let Some(reduction) = self.reduction.take()
@@ -272,16 +284,13 @@ impl<T: FusionTensor> FusionRun<T> {
             }
         };
         for step in self.steps.iter().take(count) {
-            let first = source(&step.inputs[0]);
-            let second = match (step.inputs.get(1), step.scalar) {
-                (Some(input), _) => source(input),
-                (None, None) => first,
-                (None, Some(value)) => {
-                    scalars.push(value.as_f64().to_bits());
-                    Source::Scalar(scalars.len() as u8 - 1)
-                }
-            };
-            steps.push(Step { kind: step.kind, sources: [first, second] });
+            let scalar = step.scalar.map(|value| {
+                scalars.push(value.as_f64().to_bits());
+                Source::Scalar(scalars.len() as u8 - 1)
+            });
+            let mut sources = step.inputs.iter().map(source).chain(scalar);
+            let first = sources.next().expect("a step is of something");
+            steps.push(Step { kind: step.kind, sources: [first, sources.next().unwrap_or(first)] });
         }
         let mut bits = [0; MAX_SCALARS];
         bits[..scalars.len()].copy_from_slice(&scalars);

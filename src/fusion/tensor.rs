@@ -22,6 +22,9 @@ pub trait FusionTensor: Clone {
     /// The handle of its storage.
     fn handle(&self) -> &Arc<Self::Handle>;
 
+    /// The same storage, seen like this.
+    fn seen_as(self, view: View) -> Self;
+
     /// Gives the tensor to an op. If this is the storage's last tensor, the pool frees the storage from now on.
     fn into_input(self) -> Input;
 
@@ -33,6 +36,14 @@ pub trait FusionTensor: Clone {
     /// How many tensors hold the storage.
     fn handles(&self) -> usize {
         Arc::strong_count(self.handle())
+    }
+
+    /// Whether its elements are all those of this whole, in the same order, whatever the shapes.
+    fn is_flat(&self, whole: &View) -> bool {
+        let view = self.view();
+        view.dtype == whole.dtype
+            && view.layout.is_contiguous()
+            && view.shape().count() == whole.shape().count()
     }
 
     /// Whether two tensors share a storage.

@@ -2,16 +2,30 @@
 
 use super::deferred::is_deferred;
 use super::reduction::reorders;
-use super::run::{FusionRun, StepFunction, step_function};
+use super::run::{FusionRun, StepOp};
 use super::tensor::{FusionTarget, FusionTensor, TensorMaker, as_inputs};
 use crate::engine::aligned;
 use crate::error::Error;
 use crate::op::{Inputs, Op, Reduce, View};
 
+/// What of a thread waits.
+struct Waiting<T: FusionTensor> {
+    run: FusionRun<T>,
+    /// Steps of small ops that overtake the run: they are submitted before it, and read nothing of it. There are none
+    /// unless something is in the run.
+    overtaking: FusionRun<T>,
+}
+
+impl<T: FusionTensor> Default for Waiting<T> {
+    fn default() -> Self {
+        Waiting { run: FusionRun::default(), overtaking: FusionRun::default() }
+    }
+}
+
 /// The runs of all threads that use a device.
 pub struct ThreadRuns<T: FusionTensor> {
     /// By the number of the thread.
-    runs: Vec<FusionRun<T>>,
+    threads: Vec<Waiting<T>>,
     /// The thread that submits now.
     thread: usize,
     /// How many checkpointed scopes it is in.
@@ -23,20 +37,20 @@ pub struct ThreadRuns<T: FusionTensor> {
 impl<T: FusionTensor> ThreadRuns<T> {
     /// No runs yet.
     pub fn new(fusion: bool) -> Self {
-        ThreadRuns { runs: Vec::new(), thread: 0, scopes: 0, fusion }
+        ThreadRuns { threads: Vec::new(), thread: 0, scopes: 0, fusion }
     }
 
     /// From now on the thread of this number submits, inside this many checkpointed scopes.
     pub fn enter(&mut self, thread: usize, scopes: u32) {
         (self.thread, self.scopes) = (thread, scopes);
-        if self.runs.len() <= thread {
-            self.runs.resize_with(thread + 1, FusionRun::default);
+        if self.threads.len() <= thread {
+            self.threads.resize_with(thread + 1, Waiting::default);
         }
     }
 
     /// How many threads may have runs; they are numbered from 0 on.
     pub fn threads(&self) -> usize {
-        self.runs.len()
+        self.threads.len()
     }
 
     /// Ends the run of the thread that submits.
@@ -46,7 +60,22 @@ impl<T: FusionTensor> ThreadRuns<T> {
 
     /// Ends the run of a thread: submits what waits there.
     pub fn end(&mut self, target: &mut FusionTarget<'_, T>, thread: usize) -> Result<(), Error> {
-        let run = &mut self.runs[thread];
+        self.end_overtaking(target, thread)?;
+        self.submit(target, thread, |waiting| &mut waiting.run)
+    }
+
+    /// Submits what has overtaken the run of a thread.
+    fn end_overtaking(&mut self, target: &mut FusionTarget<'_, T>, thread: usize) -> Result<(), Error> {
+        self.submit(target, thread, |waiting| &mut waiting.overtaking)
+    }
+
+    fn submit(
+        &mut self,
+        target: &mut FusionTarget<'_, T>,
+        thread: usize,
+        run: impl FnOnce(&mut Waiting<T>) -> &mut FusionRun<T>,
+    ) -> Result<(), Error> {
+        let run = run(&mut self.threads[thread]);
         if run.is_empty() {
             return Ok(());
         }
@@ -63,8 +92,15 @@ impl<T: FusionTensor> ThreadRuns<T> {
         if tensor.try_id().is_some() {
             return Ok(());
         }
-        let thread = self.runs.iter().position(|run| run.promises(tensor));
-        thread.map_or(Ok(()), |thread| self.end(target, thread))
+        for thread in 0..self.threads.len() {
+            if self.threads[thread].overtaking.promises(tensor) {
+                return self.end_overtaking(target, thread);
+            }
+            if self.threads[thread].run.promises(tensor) {
+                return self.end(target, thread);
+            }
+        }
+        Ok(())
     }
 
     /// Ends the runs that end before an op that is submitted by itself.
@@ -91,8 +127,8 @@ impl<T: FusionTensor> ThreadRuns<T> {
         if !self.fusion {
             return Ok(None);
         }
-        if let Some(function) = step_function(op, tensors) {
-            return self.push(target, (op, function), tensors);
+        if let Some(step) = StepOp::of(op, tensors) {
+            return self.push(target, step, (op, tensors));
         }
         match *op {
             Op::Reduce { kind: kind @ (Reduce::Sum | Reduce::Mean), axis } => {
@@ -106,46 +142,52 @@ impl<T: FusionTensor> ThreadRuns<T> {
 
     /// The run of the thread that submits.
     fn current(&mut self) -> &mut FusionRun<T> {
-        &mut self.runs[self.thread]
+        &mut self.threads[self.thread].run
     }
 
     /// Whether an op may be submitted before the run of the thread.
     fn lets_pass(&self, op: &Op, tensors: &[T]) -> bool {
-        let run = &self.runs[self.thread];
+        let run = &self.threads[self.thread].run;
         run.scopes() == self.scopes && run.lets_pass(op, tensors)
     }
 
-    /// Takes an elementwise op in as the next step of the thread's run.
+    /// Takes an elementwise op in as the next step of the thread's run, or of what overtakes it.
     fn push(
         &mut self,
         target: &mut FusionTarget<'_, T>,
-        (op, function): (&Op, StepFunction),
-        tensors: &mut Inputs<T>,
+        step: StepOp,
+        (op, tensors): (&Op, &mut Inputs<T>),
     ) -> Result<Option<T>, Error> {
-        let scopes = self.scopes;
-        let made = View::contiguous(tensors[0].view().dtype, *tensors[0].view().shape());
-        if !self.current().continues(&made, scopes) {
-            if self.lets_pass(op, tensors) {
-                return Ok(None);
+        let (scopes, thread) = (self.scopes, self.thread);
+        let overtakes = !self.current().continues(&step, tensors, scopes) && self.lets_pass(op, tensors);
+        if !self.joined(overtakes).continues(&step, tensors, scopes) {
+            match overtakes {
+                true => self.end_overtaking(target, thread)?,
+                false => self.end_current(target)?,
             }
-            self.end_current(target)?;
-            self.current().begin(Some(made), scopes);
+            self.joined(overtakes).begin(Some(step.made), scopes);
         }
         for tensor in tensors.iter().filter(|tensor| tensor.try_id().is_none()) {
-            if !self.current().has_whole(tensor) {
+            if !self.joined(overtakes).has_whole(tensor) {
                 self.end_run_of(target, tensor)?;
             }
         }
         // An op that does not fit the budget is submitted by itself, so that its own call reports the error.
-        let (run, pool) = (&self.runs[self.thread], &mut *target.pool);
+        let (run, pool) = (self.joined(overtakes), &mut *target.pool);
         let is_allowed = pool.has_allowed(run.max_need_bytes(pool, tensors)) || {
-            let need_bytes = run.need_bytes(pool, tensors);
+            let need_bytes = run.need_bytes(pool, &step.made, tensors);
             pool.allows(need_bytes)
         };
         if !is_allowed {
             return Ok(None);
         }
-        Ok(Some(self.current().push(target.maker, *op, function, tensors.drain(..))))
+        Ok(Some(run.push(target.maker, step, tensors.drain(..))))
+    }
+
+    /// The run that the next step joins: that of the thread, or what overtakes it.
+    fn joined(&mut self, overtakes: bool) -> &mut FusionRun<T> {
+        let waiting = &mut self.threads[self.thread];
+        if overtakes { &mut waiting.overtaking } else { &mut waiting.run }
     }
 
     /// Takes a copy in another order in, which may be reduced next.
@@ -180,7 +222,7 @@ impl<T: FusionTensor> ThreadRuns<T> {
         reduce: (Reduce, usize),
         tensors: &mut Inputs<T>,
     ) -> Result<Option<T>, Error> {
-        let run = &mut self.runs[self.thread];
+        let run = &mut self.threads[self.thread].run;
         if run.scopes() != self.scopes {
             return Ok(None);
         }

@@ -39,7 +39,7 @@ pub const UNARY_STEPS: [Unary; 19] = [
 ];
 
 /// What can be a step, of two values; in the order of `kernels/fused.cu`. Not the gradient of a rectifier: by itself it can
-/// read signs in place of values.
+/// read signs in place of values. Not powers: the sign of a NaN that one makes depends on how many values it is computed with.
 pub const BINARY_STEPS: [Binary; 12] = [
     Binary::Add,
     Binary::Sub,
@@ -77,7 +77,7 @@ impl StepKind {
         place.expect("programs have steps of these kinds alone") as u8
     }
 
-    /// How an op is a step, if it can be one: what it computes, and the scalar that is its second value, if there is one.
+    /// How an op is a step, if it can be one: what it computes, and the scalar that is its last value, if there is one.
     pub fn of(op: &Op) -> Option<(StepKind, Option<Scalar>)> {
         match *op {
             Op::Unary(kind) if UNARY_STEPS.contains(&kind) => Some((StepKind::Unary(kind), None)),
@@ -89,6 +89,8 @@ impl StepKind {
             Op::BinaryScalar(kind, value) if BINARY_STEPS.contains(&kind) => {
                 Some((StepKind::Binary(kind), Some(value)))
             }
+            // A constant is the larger of it and itself.
+            Op::Fill { value, .. } => Some((StepKind::Binary(Binary::Max), Some(value))),
             _ => None,
         }
     }

@@ -24,6 +24,10 @@ impl FusionTensor for Tensor {
         Tensor::handle(self)
     }
 
+    fn seen_as(self, view: View) -> Self {
+        self.with_layout(view.layout)
+    }
+
     fn into_input(self) -> Input {
         let (id, view) = (self.id(), *self.view());
         let handle = Arc::into_inner(self.into_handle());
