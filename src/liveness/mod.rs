@@ -14,7 +14,7 @@ mod parts;
 mod phases;
 mod tracker;
 
-pub use dataflow::{Dataflow, Gap, NewOp, Operation, Value};
+pub use dataflow::{Dataflow, Interval, NewOp, Operation, Value};
 pub use history::Observed;
 pub use parts::{Layer, LayerKind, Phase};
 pub use tracker::{MAX_PERIOD, NextUse, Operand, Touch, Tracker};

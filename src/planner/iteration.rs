@@ -9,7 +9,7 @@ use crate::engine::{Instruction, Props, aligned};
 use crate::op::{Counts, Inputs, Origin, PerOutput, Planes, Tally, View};
 use crate::policy::superneurons_recomputes;
 use crate::schedule::{
-    EvictionOrder, Interval, IntervalId, PrefetchDistance, Request, RequestLog, Schedule, ScheduledOp,
+    EvictionOrder, IntervalId, IntervalPlan, PrefetchDistance, Request, RequestLog, Schedule, ScheduledOp,
 };
 
 /// The number of a storage in the iteration.
@@ -46,7 +46,7 @@ pub struct Iteration {
     /// For each of them, the interval that it is in when the iteration begins, and the first op that touches it.
     pub begun: Vec<Option<(IntervalId, u32)>>,
     pub ops: Vec<ScheduledOp>,
-    pub intervals: Vec<Interval>,
+    pub intervals: Vec<IntervalPlan>,
     /// The slot of each interval, and the op at which it begins.
     pub of_interval: Vec<(Slot, u32)>,
 }
@@ -340,7 +340,7 @@ impl Building {
         }
         self.first[slot as usize].get_or_insert(op);
         self.last[slot as usize] = Some(IntervalId(self.iteration.intervals.len() as u32));
-        self.iteration.intervals.push(Interval {
+        self.iteration.intervals.push(IntervalPlan {
             next_ops: None,
             how: None,
             copied: false,

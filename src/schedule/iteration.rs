@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::eviction::{Eviction, WeightedRule};
-use super::interval::{Interval, IntervalId};
+use super::interval::{IntervalId, IntervalPlan};
 use super::layout::Layout;
 use super::prefetch::PrefetchDistance;
 
@@ -37,7 +37,7 @@ pub enum AlgorithmChoice {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schedule {
     pub ops: Vec<ScheduledOp>,
-    pub intervals: Vec<Interval>,
+    pub intervals: Vec<IntervalPlan>,
     /// The evictions when an op needs memory, in this order. Sorted by op.
     pub evictions: Vec<(u32, IntervalId, Eviction)>,
     /// The evictions after an op has run. Sorted by op.

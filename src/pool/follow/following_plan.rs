@@ -167,7 +167,7 @@ mod tests {
     use crate::OvercommitDevice;
     use crate::config::Config;
     use crate::engine::sim::{SimEngine, profiles};
-    use crate::schedule::{EvictionOrder, Interval};
+    use crate::schedule::{EvictionOrder, IntervalPlan};
 
     #[test]
     fn intervals_of_a_schedule_end_with_it() {
@@ -175,7 +175,7 @@ mod tests {
         let settings =
             Config::new().budget_bytes(1 << 20).resolve(crate::engine::Engine::props(&*engine)).unwrap();
         let mut pool = Pool::new(OvercommitDevice::Host(0), engine, settings);
-        let offloaded = Interval {
+        let offloaded = IntervalPlan {
             next_ops: Some(1),
             how: Some(Eviction::Offload),
             copied: false,

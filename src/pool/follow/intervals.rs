@@ -10,14 +10,14 @@ use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::recipe::Graph;
 use crate::pool::remat::storage::Storage;
 use crate::pool::submit::Submitter;
-use crate::schedule::{Eviction, Interval, IntervalId, Schedule, ScheduleOutcome};
+use crate::schedule::{Eviction, IntervalId, IntervalPlan, Schedule, ScheduleOutcome};
 
 /// The maximum number of due evictions that no op has needed yet. Beyond that, the oldest are forgotten.
 const MAX_DUE: usize = 256;
 
 impl Follower {
     /// What the followed plan states for the interval that a storage is in.
-    fn interval(&self, storage: &Storage) -> Option<&Interval> {
+    fn interval(&self, storage: &Storage) -> Option<&IntervalPlan> {
         self.active_plans.followed()?.scheduled_as(storage)
     }
 
@@ -64,7 +64,7 @@ impl Follower {
         let stream = self.streams.current();
         let Some(plan) = self.active_plans.of_stream(stream) else { return };
         plan.storages[interval.0 as usize] = Some(id);
-        let Interval { next_ops, persists, .. } = plan.schedule.intervals[interval.0 as usize];
+        let IntervalPlan { next_ops, persists, .. } = plan.schedule.intervals[interval.0 as usize];
         let storage = &mut graph.storages[id];
         storage.access.interval = Some(plan.scheduled(interval));
         storage.access.next_use =
