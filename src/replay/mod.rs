@@ -10,10 +10,10 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::config::{Config, MIN_BUDGET_BYTES, Oracle, Placement, Planning};
+use crate::dry_run::BOUNDLESS_BYTES;
 use crate::engine::sim::Profile;
 use crate::error::Error;
 use crate::op::{Dtype, Facts, Traced, Work};
-use crate::plan::BOUNDLESS_BYTES;
 use crate::runtime::{self, Tensor, configure, recording, reset_stats, stats};
 use crate::schedule::RequestLog;
 use crate::trace::{Event, Made, Program, Recording};
