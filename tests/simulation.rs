@@ -154,7 +154,7 @@ fn a_network_of_any_size_runs_without_its_memory() {
 }
 
 #[test]
-fn a_plan_tells_what_a_program_needs() {
+fn a_dry_run_tells_what_a_program_needs() {
     let profile = SimProfile::named("titan-x").and_then(SimProfile::get).expect("a vendor's device");
     let outcome = dry_run(&profile, Config::new(), |device| {
         step(device, 6);
@@ -177,7 +177,7 @@ fn a_plan_tells_what_a_program_needs() {
 }
 
 #[test]
-fn a_plan_takes_the_density_of_masks() {
+fn a_dry_run_takes_the_density_of_masks() {
     let profile = SimProfile::named("h200").and_then(SimProfile::get).expect("a vendor's device");
     let need = |density| {
         let program = |device: &_| drop(Tensor::<Ours, 1>::ones([1 << 20], device).bool().argwhere());
@@ -187,7 +187,7 @@ fn a_plan_takes_the_density_of_masks() {
 }
 
 #[test]
-fn a_plan_of_a_program_that_keeps_tensors_is_refused() {
+fn a_dry_run_of_a_program_that_keeps_tensors_is_refused() {
     let profile = SimProfile::named("h200").and_then(SimProfile::get).expect("a vendor's device");
     let kept = std::cell::RefCell::new(Vec::new());
     let program = |device: &_| kept.borrow_mut().push(Tensor::<Ours, 1>::ones([3], device));
