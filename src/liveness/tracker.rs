@@ -176,7 +176,7 @@ impl Tracker {
         self.like = same.or(recognised).map(|then| (then, 0));
     }
 
-    /// Checks whether the storages of the last op were touched within the supposed iteration. If they were not, the
+    /// Checks whether the storages of the last op were touched within the assumed iteration. If they were not, the
     /// op `oldest`, which touched one of them last, may be the corresponding op of the true iteration before.
     fn judge(&mut self, oldest: u64) {
         let last = self.history.next_op() - 1;

@@ -16,12 +16,12 @@ impl Planner<'_> {
 
 fn ranked(flow: &Dataflow, mut found: Vec<(usize, Eviction)>) -> Vec<(IntervalId, Eviction)> {
     found.sort_by(|one, other| worth(flow, other.0, other.1).total_cmp(&worth(flow, one.0, one.1)));
-    found.into_iter().map(|(interval, how)| (IntervalId(interval as u32), how)).collect()
+    found.into_iter().map(|(interval, method)| (IntervalId(interval as u32), method)).collect()
 }
 
 /// The bytes saved, times how long, divided by the predicted time of encoding and decoding.
-fn worth(flow: &Dataflow, interval: usize, how: Eviction) -> f64 {
-    let Eviction::Encode(encoding) = how else { return f64::INFINITY };
+fn worth(flow: &Dataflow, interval: usize, method: Eviction) -> f64 {
+    let Eviction::Encode(encoding) = method else { return f64::INFINITY };
     let Interval { value, from, until, .. } = flow.intervals[interval];
     let value = &flow.values[value];
     let count = value.origin.map_or(0, |origin| origin.view.shape().count());

@@ -186,7 +186,7 @@ impl<'a> Search<'a> {
     pub fn new(planner: Planner<'a>, assignments: &'a AssignmentCache) -> Self {
         let Planner { iteration, profile, settings, .. } = planner;
         let page_bytes = settings.page_bytes(settings.budget_bytes);
-        let timeline = Timeline::new(iteration, &profile.props, settings.ways.recompute, page_bytes);
+        let timeline = Timeline::new(iteration, &profile.props, settings.methods.recompute, page_bytes);
         let (timeline, starts, ends) = (Arc::new(timeline), Vec::new(), Vec::new());
         Search { planner, timeline, assignments, best: None, starts, ends, last: None, contenders: None }
     }
@@ -235,7 +235,7 @@ impl<'a> Search<'a> {
 
     /// Tries one rule, with reservations if storages may be copied.
     pub fn try_one(&mut self) {
-        self.attempt_start(RULES[0], self.planner.settings.ways.offload.then_some(RESERVED_PARTS[0]));
+        self.attempt_start(RULES[0], self.planner.settings.methods.offload.then_some(RESERVED_PARTS[0]));
     }
 
     /// Tries every rule, without and with reservations.
@@ -248,14 +248,14 @@ impl<'a> Search<'a> {
             self.affordable(&RULES).iter().for_each(|&rule| self.attempt_start(rule, None));
         }
         self.try_prefetch_distances();
-        if self.planner.settings.ways.offload {
+        if self.planner.settings.methods.offload {
             self.try_reservations();
         }
     }
 
     /// The fastest candidate, if storages may be copied.
     fn fastest_with_copies(&self) -> Option<ScheduleCandidate> {
-        let best = self.best.as_ref().filter(|_| self.planner.settings.ways.offload);
+        let best = self.best.as_ref().filter(|_| self.planner.settings.methods.offload);
         best.map(|best| best.candidate.clone())
     }
 
@@ -280,7 +280,7 @@ impl<'a> Search<'a> {
     fn try_small_early(&mut self) {
         let Some(candidate) = self.fastest_with_copies() else { return };
         let prefetch_distance = PrefetchDistance {
-            hurries_small: !candidate.prefetch_distance.hurries_small,
+            small_early: !candidate.prefetch_distance.small_early,
             ..candidate.prefetch_distance
         };
         self.attempt_candidate(ScheduleCandidate { prefetch_distance, ..candidate });
@@ -333,7 +333,7 @@ impl<'a> Search<'a> {
     /// moved storages visit the device are made too.
     fn make_assignments(&self, max: usize) -> Vec<(Constraints, Arc<Timeline>)> {
         let Planner { iteration, settings, .. } = self.planner;
-        let model = Model::new(iteration, &self.timeline, settings.ways);
+        let model = Model::new(iteration, &self.timeline, settings.methods);
         let ruled = self.best.as_ref();
         let ruled = ruled.map(|best| Assignment::of_decisions(&model, &best.trial.decisions));
         let parts = PARTS.map(|part| {
@@ -341,7 +341,7 @@ impl<'a> Search<'a> {
             let relaxed = self.planner.throttled(|| relax(&model, budget_bytes));
             (budget_bytes, [relaxed].into_iter().chain(ruled.clone()).collect::<Vec<Assignment>>())
         });
-        let both_methods = settings.ways.offload && settings.ways.recompute;
+        let both_methods = settings.methods.offload && settings.methods.recompute;
         let visits = if both_methods { &[false, true][..] } else { &[false] };
         let mut chosen = Vec::new();
         for restart in restarts(&model, settings.budget_bytes) {
@@ -379,7 +379,7 @@ impl<'a> Search<'a> {
         let first = anneal(model, start, allowed);
         let pauses_ns = IncrementalCost::new(model, &first, budget_bytes).rematerialize_ns();
         let paused = Arc::new(self.timeline.with_pauses(&pauses_ns));
-        let model = Model::new(self.planner.iteration, &paused, self.planner.settings.ways);
+        let model = Model::new(self.planner.iteration, &paused, self.planner.settings.methods);
         let start = first.clone().reserved_anew(&model);
         let then = anneal(&model, start, Allowed { visit, drop_again: true });
         [(constraints(&first), self.timeline.clone()), (constraints(&then), paused)]
@@ -463,12 +463,12 @@ impl<'a> Search<'a> {
         });
         let fastest = self.best.as_ref().map(|best| best.candidate.clone());
         let starts: Vec<ScheduleCandidate> = fastest.into_iter().chain(based).collect();
-        let free = ranked.iter().take_while(|(_, how)| *how == Eviction::Drop).count();
+        let free = ranked.iter().take_while(|(_, method)| *method == Eviction::Drop).count();
         for part in self.affordable(&ENCODED_PARTS) {
             let count = free + ((ranked.len() - free) as f64 * part).ceil() as usize;
             for start in &starts {
                 let released =
-                    ranked[..count].iter().map(|&(interval, how)| (interval, Constraint::Release(how)));
+                    ranked[..count].iter().map(|&(interval, method)| (interval, Constraint::Release(method)));
                 let mut candidate = start.clone();
                 candidate.constraints.extend(released);
                 self.attempt(candidate);
@@ -510,12 +510,13 @@ impl<'a> Search<'a> {
             }
             *trials -= 1;
             let mut candidate = candidate.clone();
-            let is_released =
-                |&(interval, how)| candidate.constraints.get(&interval) == Some(&Constraint::Release(how));
+            let is_released = |&(interval, method)| {
+                candidate.constraints.get(&interval) == Some(&Constraint::Release(method))
+            };
             let all_are = group.iter().all(is_released);
-            for (interval, how) in group {
+            for (interval, method) in group {
                 match (all_are, other.constraints.get(&interval)) {
-                    (false, _) => candidate.constraints.insert(interval, Constraint::Release(how)),
+                    (false, _) => candidate.constraints.insert(interval, Constraint::Release(method)),
                     (true, Some(&constraint)) => candidate.constraints.insert(interval, constraint),
                     (true, None) => candidate.constraints.remove(&interval),
                 };
@@ -572,8 +573,8 @@ impl<'a> Search<'a> {
             let (candidate, before_ns, members) = (candidate.clone(), trial.step_ns, members(&key));
             for constraint in constraints {
                 let possible = match constraint {
-                    Constraint::Reserve(_) => self.planner.settings.ways.offload,
-                    Constraint::Drop(_) => self.planner.settings.ways.recompute,
+                    Constraint::Reserve(_) => self.planner.settings.methods.offload,
+                    Constraint::Drop(_) => self.planner.settings.methods.recompute,
                     Constraint::Leave(_) | Constraint::Release(_) => true,
                 };
                 if !possible || *trials == 0 {
@@ -611,17 +612,17 @@ impl<'a> Search<'a> {
 
     fn schedule(&self, candidate: &ScheduleCandidate) -> Schedule {
         let ScheduleCandidate { clears, rule, prefetch_distance, .. } = *candidate;
-        let ruled = || Schedule { rule, reach: prefetch_distance, ..self.planner.schedule(clears) };
+        let ruled = || Schedule { rule, prefetch_distance, ..self.planner.schedule(clears) };
         let mut schedule = candidate.base.as_ref().map_or_else(ruled, |base| (**base).clone());
         for (&interval, &constraint) in &candidate.constraints {
             let at = interval.0 as usize;
             let interval = &mut schedule.intervals[at];
             match constraint {
-                Constraint::Leave(turn) => interval.turn = turn,
-                Constraint::Drop(turn) => (interval.how, interval.turn) = (Some(Eviction::Drop), turn),
-                Constraint::Release(how) => {
+                Constraint::Leave(order) => interval.order = order,
+                Constraint::Drop(order) => (interval.method, interval.order) = (Some(Eviction::Drop), order),
+                Constraint::Release(method) => {
                     let (_, op) = self.planner.iteration.of_interval[at];
-                    schedule.releases.push((op, IntervalId(at as u32), how));
+                    schedule.releases.push((op, IntervalId(at as u32), method));
                 }
                 Constraint::Reserve(_) => {}
             }

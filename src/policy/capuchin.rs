@@ -219,15 +219,15 @@ mod tests {
         let flow = chain(500, &LAYERS);
         // Both copies of the large value take eight microseconds, and its op takes one.
         let large = input_of(4, 2);
-        let how = |plan: &PublishedPlan| {
+        let method = |plan: &PublishedPlan| {
             plan.releases
                 .iter()
                 .find(|release| flow.intervals[release.1].value == large)
                 .map(|release| release.2)
         };
-        assert_eq!(how(&planned(&flow, 3000, true, true)), Some(Eviction::Drop));
-        assert_eq!(how(&planned(&flow, 3000, true, false)), Some(Eviction::Offload));
-        assert_eq!(how(&planned(&flow, 3000, false, true)), Some(Eviction::Drop));
+        assert_eq!(method(&planned(&flow, 3000, true, true)), Some(Eviction::Drop));
+        assert_eq!(method(&planned(&flow, 3000, true, false)), Some(Eviction::Offload));
+        assert_eq!(method(&planned(&flow, 3000, false, true)), Some(Eviction::Drop));
     }
 
     #[test]

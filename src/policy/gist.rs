@@ -40,7 +40,7 @@ const MAX_OVERHEAD: f64 = 0.04;
 /// each waits, and how it leaves.
 pub fn lossless(flow: &Dataflow, limits: Limits) -> Vec<(usize, Eviction)> {
     let candidates = Gist { lossy: None }.candidates(flow, limits);
-    candidates.into_iter().map(|candidate| (candidate.interval, candidate.how)).collect()
+    candidates.into_iter().map(|candidate| (candidate.interval, candidate.method)).collect()
 }
 
 /// The op that needs the most memory.
@@ -51,7 +51,7 @@ fn fullest(flow: &Dataflow) -> usize {
 /// A value that could wait in fewer bits.
 struct EncodingCandidate {
     interval: usize,
-    how: Eviction,
+    method: Eviction,
     saved_bytes: usize,
     cost_ns: u64,
 }
@@ -67,7 +67,7 @@ impl PublishedPolicy for Gist {
         let mut candidates = self.candidates(flow, limits);
         let mut left_ns = (flow.end_ns() as f64 * MAX_OVERHEAD) as u64;
         let mut plan = PublishedPlan::default();
-        let is_weighed = |candidate: &EncodingCandidate| matches!(candidate.how, Eviction::Encode(encoding) if encoding.is_counted() || matches!(encoding, Encoding::Reduced(_)));
+        let is_weighed = |candidate: &EncodingCandidate| matches!(candidate.method, Eviction::Encode(encoding) if encoding.is_counted() || matches!(encoding, Encoding::Reduced(_)));
         let by_worth = |a: &EncodingCandidate, b: &EncodingCandidate| {
             is_weighed(a).cmp(&is_weighed(b)).then(a.ns_per_byte().total_cmp(&b.ns_per_byte()))
         };
@@ -81,7 +81,7 @@ impl PublishedPolicy for Gist {
                     continue;
                 }
                 left_ns = left_ns.saturating_sub(candidate.cost_ns);
-                plan.release(flow, candidate.interval, candidate.how);
+                plan.release(flow, candidate.interval, candidate.method);
             }
             let lossless = |place: usize| Self::candidate(flow, limits, place, fullest(flow), None);
             candidates = too_costly.into_iter().filter(|_| lossy.is_some()).filter_map(lossless).collect();
@@ -118,8 +118,12 @@ impl Gist {
         let value = &flow.values[place];
         let origin = value.origin.as_ref()?;
         let dropped = |interval: usize, cost_ns: u64| {
-            let candidate =
-                EncodingCandidate { interval, how: Eviction::Drop, saved_bytes: value.size_bytes, cost_ns };
+            let candidate = EncodingCandidate {
+                interval,
+                method: Eviction::Drop,
+                saved_bytes: value.size_bytes,
+                cost_ns,
+            };
             Some(candidate).filter(|_| limits.recompute)
         };
         if let Some((interval, _)) = flow.dead_but_held(place) {
@@ -157,7 +161,7 @@ impl Gist {
         let counting_ns = if encoding.is_counted() { flow.stream_ns(value.size_bytes) } else { 0 };
         Some(EncodingCandidate {
             interval,
-            how: Eviction::Encode(encoding),
+            method: Eviction::Encode(encoding),
             saved_bytes,
             cost_ns: (ops * flow.stream_ns(value.size_bytes + bytes) + counting_ns).saturating_sub(saved_ns),
         })
@@ -192,8 +196,8 @@ mod tests {
     /// The encoded intervals, and their encodings.
     fn planned(flow: &Dataflow, lossy: Option<FloatFormat>) -> Vec<(usize, Eviction)> {
         let releases = Gist { lossy }.plan(flow, LIMITS).remove(0).releases;
-        let encoded = releases.into_iter().filter(|(_, _, how)| *how != Eviction::Drop);
-        encoded.map(|(_, interval, how)| (interval, how)).collect()
+        let encoded = releases.into_iter().filter(|(_, _, method)| *method != Eviction::Drop);
+        encoded.map(|(_, interval, method)| (interval, method)).collect()
     }
 
     #[test]

@@ -45,8 +45,8 @@ impl PublishedPlan {
     }
 
     /// Evicts a value as soon as an interval begins.
-    pub fn release(&mut self, flow: &Dataflow, interval: usize, how: Eviction) {
-        self.releases.push((flow.intervals[interval].from, interval, how));
+    pub fn release(&mut self, flow: &Dataflow, interval: usize, method: Eviction) {
+        self.releases.push((flow.intervals[interval].from, interval, method));
     }
 
     /// Drops a value as soon as an interval begins.
@@ -137,9 +137,9 @@ pub fn excess_bytes(flow: &Dataflow, limits: Limits) -> Vec<usize> {
 impl Schedule {
     /// Adds a plan to a schedule that has only ops and intervals.
     pub fn with(mut self, plan: &PublishedPlan) -> Self {
-        for &(op, interval, how) in &plan.releases {
-            self.intervals[interval].how = Some(how);
-            self.releases.push((op as u32, IntervalId(interval as u32), how));
+        for &(op, interval, method) in &plan.releases {
+            self.intervals[interval].method = Some(method);
+            self.releases.push((op as u32, IntervalId(interval as u32), method));
         }
         self.fetches
             .extend(plan.fetches.iter().map(|&(op, interval)| (op as u32, IntervalId(interval as u32))));

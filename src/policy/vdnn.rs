@@ -157,8 +157,8 @@ mod tests {
         let releases = plan(&flow, false).releases;
         for at in 0..LAYERS.len() {
             let interval = kept_input(&flow, LAYERS.len(), at);
-            let (op, _, how) = releases.iter().find(|release| release.1 == interval).unwrap();
-            assert_eq!((*op, *how), (flow.layers[at].ops[0], Eviction::Offload));
+            let (op, _, method) = releases.iter().find(|release| release.1 == interval).unwrap();
+            assert_eq!((*op, *method), (flow.layers[at].ops[0], Eviction::Offload));
         }
     }
 

@@ -13,11 +13,11 @@ pub struct IntervalPlan {
     pub next_ops: Option<u32>,
     /// The eviction method, if the schedule states it. An offloaded storage is copied to the host as soon as the interval
     /// begins. A dropped one is dropped even if moving it is cheaper.
-    pub how: Option<Eviction>,
+    pub method: Option<Eviction>,
     /// The storage is copied to the host as soon as the interval begins, to leave in a later interval.
     pub copied: bool,
     /// When the storage leaves device memory.
-    pub turn: EvictionOrder,
+    pub order: EvictionOrder,
     /// The storage may be kept on the host.
     pub may_move: bool,
     /// The storage outlives the iteration: it is a source from now on.

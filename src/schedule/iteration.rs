@@ -45,7 +45,7 @@ pub struct Schedule {
     /// The fetches before an op. Sorted by op.
     pub fetches: Vec<(u32, IntervalId)>,
     /// How long before its use a storage is fetched that `fetches` does not name, if there is memory by then.
-    pub reach: PrefetchDistance,
+    pub prefetch_distance: PrefetchDistance,
     /// The rule for further evictions. `None` means the policy's own rule.
     pub rule: Option<WeightedRule>,
     /// Which algorithms run ops.

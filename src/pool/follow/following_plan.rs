@@ -151,7 +151,7 @@ impl Pool {
         let plan = self.follower.active_plans.current();
         let is_copied = plan.and_then(|plan| plan.interval(storage)).is_some_and(|interval| {
             let interval = &schedule.intervals[interval.0 as usize];
-            interval.copied || interval.how == Some(Eviction::Offload)
+            interval.copied || interval.method == Some(Eviction::Offload)
         });
         let may_leave = storage.uses.held && self.follower.may_move(storage);
         if is_copied && may_leave && storage.copies.device.is_some() && storage.copies.host.is_none() {
@@ -177,9 +177,9 @@ mod tests {
         let mut pool = Pool::new(OvercommitDevice::Host(0), engine, settings);
         let offloaded = IntervalPlan {
             next_ops: Some(1),
-            how: Some(Eviction::Offload),
+            method: Some(Eviction::Offload),
             copied: false,
-            turn: EvictionOrder::Any,
+            order: EvictionOrder::Any,
             may_move: true,
             persists: false,
         };

@@ -23,7 +23,7 @@ impl Follower {
 
     /// Whether the plan drops a storage's bytes.
     pub fn is_dropped(&self, storage: &Storage) -> bool {
-        self.interval(storage).is_some_and(|interval| interval.how == Some(Eviction::Drop))
+        self.interval(storage).is_some_and(|interval| interval.method == Some(Eviction::Drop))
     }
 
     /// Whether the plan lets the host tier keep a storage's bytes.
@@ -56,7 +56,7 @@ impl Follower {
     fn is_offloaded(&self, storage: &Storage, schedule: &Schedule) -> bool {
         let interval = self.active_plans.current().and_then(|plan| plan.interval(storage));
         interval
-            .is_some_and(|interval| schedule.intervals[interval.0 as usize].how == Some(Eviction::Offload))
+            .is_some_and(|interval| schedule.intervals[interval.0 as usize].method == Some(Eviction::Offload))
     }
 
     /// Begins an interval, because an op of the current stream touches a storage.

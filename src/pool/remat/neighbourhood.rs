@@ -203,7 +203,7 @@ mod tests {
 
     /// Asks for the costs of all resident storages.
     fn ask(pool: &mut Pool, max_ns: u64) {
-        let CostModel::Neighbourhood { most: max_per_direction } = pool.follower.rule().knows() else {
+        let CostModel::Neighbourhood { most: max_per_direction } = pool.follower.rule().cost_model() else {
             panic!("the default policy asks for neighbourhoods")
         };
         pool.graph.forget_changed_costs(max_per_direction);

@@ -145,7 +145,7 @@ unsafe fn run_plan<T: Real>(call: &Call, plan: &ConvPlan) {
         None => Source::Plain(operand(0)),
         Some(coding) => {
             let address = |index: usize| call.inputs.get(index).map_or(0, |input| input.span.address);
-            Source::Encoded { coding, form: address(0), beside: address(2) }
+            Source::Encoded { coding, form: address(0), overflow: address(2) }
         }
     };
     let weights = |index: usize| call.inputs[index].span.address as *mut T;
