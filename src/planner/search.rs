@@ -8,11 +8,14 @@ use hashbrown::{HashMap, HashSet};
 
 use super::annealing::{Allowed, Restart, anneal, restarts};
 use super::assignment::{Assignment, Model};
+use super::candidate::{
+    Constraint, Constraints, FIRST, ReservedParts, ScheduleCandidate, constraints, reserved_parts,
+};
 use super::incremental_cost::IncrementalCost;
 use super::kinds::Kinds;
 use super::problem::{Planner, TimedSchedule, scheduled};
 use super::relaxation::relax;
-use super::reservations::{CopyReservation, ReservationLimits, Timeline};
+use super::reservations::Timeline;
 use super::trial::Trial;
 use crate::schedule::{
     Eviction, EvictionOrder, IntervalId, MAX_PREFETCH_DISTANCE, PrefetchDistance, Schedule, WeightedRule,
@@ -50,10 +53,6 @@ const RESERVED_PARTS: [ReservedParts; 10] = [
     reserved_parts(1.0, 0.2),
 ];
 
-const fn reserved_parts(budget: f64, lanes: f64) -> ReservedParts {
-    ReservedParts { budget, lanes }
-}
-
 /// The prefetch distances of copies without reservations that are tried besides the largest. A storage that is fetched too
 /// early takes the memory of others that are used before.
 const PREFETCH_DISTANCES: [u64; 6] = [
@@ -80,55 +79,8 @@ const MAX_ENCODING_OPS: usize = 400_000;
 /// The parts of the ranked encodings that are tried first.
 const ENCODED_PARTS: [f64; 6] = [1.0, 0.75, 0.5, 0.25, 0.125, 0.0625];
 
-/// The ingredients of a schedule.
-#[derive(Clone, Debug)]
-struct ScheduleCandidate {
-    /// A complete schedule with its own rule to build upon.
-    base: Option<Arc<Schedule>>,
-    /// Whether storages that the iteration before left are evicted at once: see [`Planner::schedule`].
-    clears: bool,
-    rule: Option<WeightedRule>,
-    /// The prefetch distance of copies without reservations.
-    prefetch_distance: PrefetchDistance,
-    /// Whether copies are reserved for intervals without constraints, and how many.
-    reserved: Option<ReservedParts>,
-    /// A storage with reserved copies leaves as soon as its copy is made. If memory is not always full, addresses are found
-    /// more easily. But inputs of recomputations should stay.
-    at_once: bool,
-    /// The timeline for reservations.
-    timeline: Arc<Timeline>,
-    constraints: Constraints,
-}
-
-type Constraints = HashMap<IntervalId, Constraint>;
-
 /// The constraints of assignments for each part of the budget, with the timelines that include their recomputations.
 pub type AssignmentCache = OnceCell<Vec<(Constraints, Arc<Timeline>)>>;
-
-/// How much is reserved.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct ReservedParts {
-    /// The part of the budget that the program has to fit.
-    budget: f64,
-    /// The part of the time in which a lane may be busy.
-    lanes: f64,
-}
-
-/// A constraint on a storage in an interval. It holds if it can be met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Constraint {
-    /// Its copies are reserved.
-    Reserve(CopyReservation),
-    /// It is dropped, in this order among others.
-    Drop(EvictionOrder),
-    Leave(EvictionOrder),
-    /// It leaves as soon as the interval begins, usually encoded.
-    Release(Eviction),
-}
-
-/// Before all others, and after all constraints.
-const FIRST: CopyReservation = CopyReservation { rank: 0, visited: None };
-const LAST: CopyReservation = CopyReservation { rank: u32::MAX, visited: None };
 
 /// The constraints that are tried in this order for a storage that takes long to recompute, and for one whose copies ops wait
 /// for.
@@ -594,7 +546,7 @@ impl<'a> Search<'a> {
 
     /// Tries a candidate and keeps it if it is the fastest so far. Returns its time, or `None` if it fails or equals the last.
     fn attempt(&mut self, candidate: ScheduleCandidate) -> Option<u64> {
-        let schedule = Arc::new(self.schedule(&candidate));
+        let schedule = Arc::new(candidate.schedule(&self.planner));
         if self.last.as_ref() == Some(&schedule) {
             return None;
         }
@@ -609,49 +561,4 @@ impl<'a> Search<'a> {
         }
         Some(step_ns)
     }
-
-    fn schedule(&self, candidate: &ScheduleCandidate) -> Schedule {
-        let ScheduleCandidate { clears, rule, prefetch_distance, .. } = *candidate;
-        let ruled = || Schedule { rule, prefetch_distance, ..self.planner.schedule(clears) };
-        let mut schedule = candidate.base.as_ref().map_or_else(ruled, |base| (**base).clone());
-        for (&interval, &constraint) in &candidate.constraints {
-            let at = interval.0 as usize;
-            let interval = &mut schedule.intervals[at];
-            match constraint {
-                Constraint::Leave(order) => interval.order = order,
-                Constraint::Drop(order) => (interval.method, interval.order) = (Some(Eviction::Drop), order),
-                Constraint::Release(method) => {
-                    let (_, op) = self.planner.iteration.of_interval[at];
-                    schedule.releases.push((op, IntervalId(at as u32), method));
-                }
-                Constraint::Reserve(_) => {}
-            }
-        }
-        let constraint = |interval| candidate.constraints.get(&interval).copied();
-        let is_reserved = |constraint: &Constraint| matches!(constraint, Constraint::Reserve(_));
-        if candidate.reserved.is_some() || candidate.constraints.values().any(is_reserved) {
-            let reserved = candidate.reserved.unwrap_or(reserved_parts(1.0, 1.0));
-            let budget_bytes = (self.planner.settings.budget_bytes as f64 * reserved.budget) as usize;
-            let reservation = |interval| match constraint(interval) {
-                Some(Constraint::Reserve(reservation)) => Some(reservation),
-                None => candidate.reserved.map(|_| LAST),
-                Some(_) => None,
-            };
-            let limits =
-                ReservationLimits { budget_bytes, lanes_part: reserved.lanes, at_once: candidate.at_once };
-            candidate.timeline.reserve(&mut schedule, limits, reservation);
-        }
-        schedule.releases.sort_unstable_by_key(|&(op, interval, _)| (op, interval));
-        schedule
-    }
-}
-
-fn constraints(assignment: &Assignment) -> Constraints {
-    let (dropped, moved) = assignment.leaving();
-    let dropped = dropped.into_iter().map(|interval| (interval, Constraint::Drop(EvictionOrder::First)));
-    let moved = moved.into_iter().zip(1..);
-    let moved = moved.map(|((interval, visited), rank)| {
-        (interval, Constraint::Reserve(CopyReservation { rank, visited }))
-    });
-    dropped.chain(moved).collect()
 }
