@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use burn_overcommit::liveness::{NextUse, Observed, Operand, Signature, Touch, Tracker};
+use burn_overcommit::liveness::{NextUse, Observed, Signature, Touch, TrackedOperand, Tracker};
 use burn_overcommit::op::{Binary, Dtype, Op, Shape, Unary};
 use burn_overcommit::runtime::{self, Tensor};
 use burn_overcommit::{Config, LaneMode, OvercommitDevice, Policy, SimProfile, configure, stats};
@@ -161,7 +161,7 @@ fn tracked(tracker: &mut Tracker, outputs: &mut VecDeque<Touch>, op: u64, repeat
     };
     let touch = |touch: Option<&Touch>| touch.copied().unwrap_or_default();
     let mut operands = [touch(outputs.back()), touch(outputs.front()), Touch::default()]
-        .map(|touch| Operand { touch, next: NextUse::Unknown });
+        .map(|touch| TrackedOperand { touch, next: NextUse::Unknown });
     black_box(tracker.op(observed, &mut operands));
     let [before, old, made] = operands.map(|operand| operand.touch);
     if let Some(last) = outputs.back_mut() {

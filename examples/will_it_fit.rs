@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use burn::backend::Autodiff;
 use burn::optim::AdamConfig;
-use burn_overcommit::{Config, Overcommit, OvercommitDevice, Plan, Policy, SimProfile, plan};
+use burn_overcommit::{Config, DryRun, Overcommit, OvercommitDevice, Policy, SimProfile, dry_run};
 use burn_overcommit_networks::{Spec, training_step};
 use clap::Parser;
 use indicatif::ProgressBar;
@@ -40,7 +40,7 @@ struct Options {
 }
 
 impl Options {
-    fn plan(&self) -> Result<Plan, String> {
+    fn dry_run(&self) -> Result<DryRun, String> {
         let spec = Spec::named(&self.model, self.side, self.length)?;
         let device: OvercommitDevice = format!("sim:{}", self.device).parse()?;
         let OvercommitDevice::Sim(profile) = device else { return Err(format!("{device} is no simulation")) };
@@ -50,7 +50,7 @@ impl Options {
             let mut optimizer = AdamConfig::new().init();
             training_step(network, &mut optimizer, 1e-4, spec.sample(self.batch, device));
         };
-        plan(&profile, Config::new().policy(self.policy), step).map_err(|error| error.to_string())
+        dry_run(&profile, Config::new().policy(self.policy), step).map_err(|error| error.to_string())
     }
 }
 
@@ -58,15 +58,15 @@ fn main() -> ExitCode {
     let options = Options::parse();
     let progress = ProgressBar::new_spinner().with_message(format!("running {}", options.model));
     progress.enable_steady_tick(Duration::from_millis(100));
-    let plan = options.plan();
+    let outcome = options.dry_run();
     progress.finish_and_clear();
-    match plan {
-        Ok(plan) => {
+    match outcome {
+        Ok(outcome) => {
             println!(
                 "One training step of {} with Adam, batch {}, and its making, on",
                 options.model, options.batch
             );
-            print!("{plan}");
+            print!("{outcome}");
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -7,12 +7,12 @@ pub mod backend;
 mod codec;
 mod config;
 mod device;
+mod dry_run;
 pub mod engine;
 mod error;
 mod fusion;
 pub mod liveness;
 pub mod op;
-mod plan;
 mod planner;
 mod policy;
 mod pool;
@@ -32,12 +32,12 @@ pub use crate::config::{Policy, Reads};
 pub use backend::Overcommit;
 pub use config::{Amount, Config, Exactness, Placement, Planning, VARIABLES, Variable};
 pub use device::{OvercommitDevice, SimProfile};
+pub use dry_run::{BudgetedRun, DryRun, Held, dry_run};
 #[cfg(feature = "host")]
 pub use engine::host::LaneMode;
 pub use engine::sim::Profile;
 pub use error::{Error, WorkingSet};
 pub use op::FloatFormat;
-pub use plan::{Held, Plan, Run, plan};
 pub use runtime::{configure, note, recording, reset_stats, stats};
 pub use stats::{Counters, PlanningState, Stats};
 

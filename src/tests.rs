@@ -120,7 +120,7 @@ fn the_backward_pass_goes_through_the_layers_in_reverse() {
 fn what_the_backward_pass_reads_of_a_value_is_known() {
     let flow = dataflow("vgg-16");
     let kept = (0..flow.values.len()).filter_map(|value| flow.kept_for_backward(value));
-    let reads = kept.filter_map(|(_, gap)| Some((gap.value, gap.until?.1)));
+    let reads = kept.filter_map(|(_, interval)| Some((interval.value, interval.until?.1)));
     let (signs, values): (Vec<_>, Vec<_>) = reads.partition(|(_, reads)| *reads == Reads::Signs);
     // Burn's rectifiers keep what they read: of 13 convolutions and 2 of 3 products.
     let maker = |value: usize| flow.values[value].made_by.map(|op| flow.ops[op].name);

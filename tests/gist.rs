@@ -396,11 +396,11 @@ fn gradients_of_weights_are_the_same_of_encoded_images() {
             let planes = [100, 2000, 8000].map(|per_piece| Encoding::Planes(Planes { per_piece, width }));
             let reduced = FloatFormat::ALL.iter().map(|&format| Encoding::Reduced(format));
             for encoding in sparse.into_iter().chain(planes).chain(reduced) {
-                let beside = encoding.beside(dtype, count).map(|view| {
+                let overflow = encoding.overflow(dtype, count).map(|view| {
                     let unset = Op::Unset { shape: *view.shape(), dtype };
                     runtime::create(device, unset).unwrap()
                 });
-                let with = |first| [first].into_iter().chain(&beside).collect::<Vec<_>>();
+                let with = |first| [first].into_iter().chain(&overflow).collect::<Vec<_>>();
                 let form = run(Op::Encode(encoding), &with(&row));
                 let decoded = run(Op::Decode { encoding, dtype, count }, &with(&form));
                 let decoded = decoded.with_layout(View::contiguous(dtype, Shape::new(&sizes)).layout);

@@ -49,7 +49,7 @@ fn hash(recording: &Recording) -> u64 {
 }
 
 /// The ways to evict that a policy is run with.
-fn ways(policy: Policy) -> &'static [(bool, bool)] {
+fn methods(policy: Policy) -> &'static [(bool, bool)] {
     match policy {
         Policy::Auto | Policy::Dtr => &[(true, true), (true, false), (false, true)],
         _ => &[(true, true)],
@@ -63,7 +63,7 @@ fn runs_on(key: &str, program: &Program) -> BTreeMap<String, u64> {
         let iterations = if policy == Policy::Auto { 1 } else { ITERATIONS };
         let replay = Replay::new(program, profile(key), iterations).unwrap();
         for percent in [70, 50, 30] {
-            for &(offload, recompute) in ways(policy) {
+            for &(offload, recompute) in methods(policy) {
                 let budget_bytes = replay.live_peak_bytes() * percent / 100;
                 let settings = Settings { policy, offload, recompute, ..Settings::new(budget_bytes) };
                 let (_, recording) = replay.record(&settings).unwrap();

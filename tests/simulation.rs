@@ -11,7 +11,7 @@ use burn_overcommit::engine::{Flops, Props};
 use burn_overcommit::runtime::sync;
 use burn_overcommit::trace::{Event, Ran};
 use burn_overcommit::{Config, Exactness, Overcommit, OvercommitDevice, Policy, Profile, Reads, SimProfile};
-use burn_overcommit::{Stats, configure, plan, recording, stats};
+use burn_overcommit::{Stats, configure, dry_run, recording, stats};
 
 type Ours = Overcommit<f32, i32>;
 
@@ -154,44 +154,44 @@ fn a_network_of_any_size_runs_without_its_memory() {
 }
 
 #[test]
-fn a_plan_tells_what_a_program_needs() {
+fn a_dry_run_tells_what_a_program_needs() {
     let profile = SimProfile::named("titan-x").and_then(SimProfile::get).expect("a vendor's device");
-    let plan = plan(&profile, Config::new(), |device| {
+    let outcome = dry_run(&profile, Config::new(), |device| {
         step(device, 6);
     })
     .unwrap();
-    let [first, .., last] = plan.runs[..] else { panic!("{plan}") };
+    let [first, .., last] = outcome.runs[..] else { panic!("{outcome}") };
     assert_eq!(
         (first.budget_bytes, first.time_ns, first.offloaded_bytes),
-        (plan.need_bytes, plan.base_ns, 0)
+        (outcome.need_bytes, outcome.base_ns, 0)
     );
-    assert_eq!(last.budget_bytes, plan.smallest_budget_bytes);
-    assert!(last.fetched_bytes + last.recomputed_bytes > 0 && last.time_ns > first.time_ns, "{plan}");
-    assert!(plan.runs.windows(2).all(|pair| pair[0].budget_bytes > pair[1].budget_bytes), "{plan}");
-    let held = plan.largest[0];
-    assert_eq!((held.size_bytes, ["matmul", "tanh"].contains(&held.made_by)), (4 * GIB, true), "{plan}");
-    let usable = plan.on_device().expect("an op needs 8 GiB");
-    assert!(usable.budget_bytes < 12 * GIB && plan.slowdown(usable) >= 1.0, "{plan}");
-    let text = plan.to_string();
+    assert_eq!(last.budget_bytes, outcome.smallest_budget_bytes);
+    assert!(last.fetched_bytes + last.recomputed_bytes > 0 && last.time_ns > first.time_ns, "{outcome}");
+    assert!(outcome.runs.windows(2).all(|pair| pair[0].budget_bytes > pair[1].budget_bytes), "{outcome}");
+    let held = outcome.largest[0];
+    assert_eq!((held.size_bytes, ["matmul", "tanh"].contains(&held.made_by)), (4 * GIB, true), "{outcome}");
+    let usable = outcome.on_device().expect("an op needs 8 GiB");
+    assert!(usable.budget_bytes < 12 * GIB && outcome.slowdown(usable) >= 1.0, "{outcome}");
+    let text = outcome.to_string();
     assert!(text.contains("It fits by overcommitting") && text.contains(" this device"), "{text}");
 }
 
 #[test]
-fn a_plan_takes_the_density_of_masks() {
+fn a_dry_run_takes_the_density_of_masks() {
     let profile = SimProfile::named("h200").and_then(SimProfile::get).expect("a vendor's device");
     let need = |density| {
         let program = |device: &_| drop(Tensor::<Ours, 1>::ones([1 << 20], device).bool().argwhere());
-        plan(&profile, Config::new().density(density), program).unwrap().need_bytes
+        dry_run(&profile, Config::new().density(density), program).unwrap().need_bytes
     };
     assert!(need(1.0) > need(0.1), "more indices take more memory");
 }
 
 #[test]
-fn a_plan_of_a_program_that_keeps_tensors_is_refused() {
+fn a_dry_run_of_a_program_that_keeps_tensors_is_refused() {
     let profile = SimProfile::named("h200").and_then(SimProfile::get).expect("a vendor's device");
     let kept = std::cell::RefCell::new(Vec::new());
     let program = |device: &_| kept.borrow_mut().push(Tensor::<Ours, 1>::ones([3], device));
-    let text = plan(&profile, Config::new(), program).unwrap_err().to_string();
+    let text = dry_run(&profile, Config::new(), program).unwrap_err().to_string();
     assert!(text.contains("cannot be configured while 1 of its tensors"), "{text}");
 }
 

@@ -1,4 +1,4 @@
-//! How fast the host engine encodes and decodes, beside a plain copy of the values in the same run.
+//! How fast the host engine encodes and decodes, overflow a plain copy of the values in the same run.
 
 use std::time::Instant;
 
@@ -45,13 +45,13 @@ fn row(name: &str, encoding: Encoding, x: &Tensor) -> Value {
     let copy = seconds(Op::Copy { dtype }, [x]);
     let bytes = (count * dtype.size_bytes()) as f64;
     let (to, from) = (Op::Encode(encoding), Op::Decode { encoding, dtype, count });
-    let (encode, decode) = match encoding.beside(dtype, count) {
+    let (encode, decode) = match encoding.overflow(dtype, count) {
         // Not in the host tier, which is the same memory here.
         Some(View { dtype, layout }) => {
             let unset = Op::Unset { shape: *layout.shape(), dtype };
-            let beside = runtime::create(&DEVICE, unset).expect("enough memory");
-            let form = runtime::run(to, [x.clone(), beside.clone()]).expect("enough memory");
-            (seconds(to, [x, &beside]), Some(seconds(from, [&form, &beside])))
+            let overflow = runtime::create(&DEVICE, unset).expect("enough memory");
+            let form = runtime::run(to, [x.clone(), overflow.clone()]).expect("enough memory");
+            (seconds(to, [x, &overflow]), Some(seconds(from, [&form, &overflow])))
         }
         // They are read as they are.
         None if encoding == Encoding::Signs => (seconds(to, [x]), None),

@@ -7,7 +7,7 @@ use burn::tensor::backend::AutodiffBackend;
 use crate::data::Digits;
 use crate::memory::Memory;
 use crate::options::Options;
-use crate::train::{Outcome, Plan, run};
+use crate::train::{Outcome, Setup, run};
 
 /// How many times deeper the second network is.
 const DEEPER: usize = 4;
@@ -53,23 +53,23 @@ pub fn compare<B: AutodiffBackend>(
     device: &B::Device,
     memory: &impl Memory,
 ) -> Result<Comparison, Box<dyn Error>> {
-    let run = |plan| run::<B>(plan, digits, device, memory);
-    let pair = |plan: Plan, budget: &dyn Fn(u64) -> u64| -> Result<Pair, Box<dyn Error>> {
-        let unlimited = run(plan)?;
+    let run = |setup| run::<B>(setup, digits, device, memory);
+    let pair = |setup: Setup, budget: &dyn Fn(u64) -> u64| -> Result<Pair, Box<dyn Error>> {
+        let unlimited = run(setup)?;
         let budget_bytes = Some(budget(unlimited.usage.peak_bytes));
-        Ok(Pair { budgeted: run(Plan { budget_bytes, ..plan })?, unlimited })
+        Ok(Pair { budgeted: run(Setup { budget_bytes, ..setup })?, unlimited })
     };
-    let plan = Plan::from(options);
-    let first = pair(plan, &|need_bytes| options.budget.of(need_bytes))?;
+    let setup = Setup::from(options);
+    let first = pair(setup, &|need_bytes| options.budget.of(need_bytes))?;
     let first_need_bytes = first.need_bytes();
-    let deeper_plan = Plan { depth: plan.depth * DEEPER, ..plan };
-    let deeper = pair(deeper_plan, &|_| first_need_bytes)?;
+    let deeper_setup = Setup { depth: setup.depth * DEEPER, ..setup };
+    let deeper = pair(deeper_setup, &|_| first_need_bytes)?;
     Ok(Comparison { first, deeper })
 }
 
-impl From<&Options> for Plan {
+impl From<&Options> for Setup {
     fn from(options: &Options) -> Self {
-        Plan {
+        Setup {
             depth: options.depth,
             batch: options.batch,
             epochs: options.epochs,
@@ -137,7 +137,7 @@ mod tests {
         let digits = Digits::load().expect("the shipped file is well formed");
         let options = Options::parse_from(["test", "--depth", "1", "--batch", "750", "--epochs", "1"]);
         let outcome =
-            run::<Autodiff<Flex>>(Plan::from(&options), &digits, &Default::default(), &Obedient::default())
+            run::<Autodiff<Flex>>(Setup::from(&options), &digits, &Default::default(), &Obedient::default())
                 .expect("the pool refuses nothing");
         let mut other = outcome.clone();
         other.weights_bits[0] ^= 1;

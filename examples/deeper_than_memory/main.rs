@@ -29,7 +29,7 @@ use crate::data::Digits;
 use crate::memory::Unmetered;
 use crate::options::{BackendChoice, Options};
 use crate::overcommit::{Pool, Training};
-use crate::train::{Plan, run};
+use crate::train::{Setup, run};
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -58,7 +58,7 @@ fn train_overcommitted(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
 /// The same network on another backend: nothing but the type differs.
 #[cfg_attr(not(any(feature = "flex", feature = "ndarray")), expect(dead_code))]
 fn train_elsewhere<B: AutodiffBackend>(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
-    let outcome = run::<B>(Plan::from(options), &Digits::load()?, &B::Device::default(), &Unmetered)?;
+    let outcome = run::<B>(Setup::from(options), &Digits::load()?, &B::Device::default(), &Unmetered)?;
     println!("{}", report::single(&outcome));
     Ok(ExitCode::SUCCESS)
 }

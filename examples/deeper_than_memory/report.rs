@@ -42,9 +42,9 @@ fn row(outcome: &Outcome, pair: &Pair) -> [String; HEADER.len()] {
     let bytes = |bytes| ByteSize(bytes).to_string();
     let usage = &outcome.usage;
     [
-        outcome.plan.depth.to_string(),
+        outcome.setup.depth.to_string(),
         bytes(pair.need_bytes()),
-        outcome.plan.budget_bytes.map_or("unlimited".into(), bytes),
+        outcome.setup.budget_bytes.map_or("unlimited".into(), bytes),
         bytes(usage.peak_bytes),
         bytes(usage.offloaded_bytes),
         bytes(usage.fetched_bytes),
@@ -63,11 +63,11 @@ pub fn summary(comparison: &Comparison) -> String {
         "deeper-than-memory: need={} budget={} peak={} identical={} slowdown={:.2} deeper_depth={} \
          deeper_need={} deeper_peak={} deeper_identical={} accuracy={:.4}",
         first.need_bytes(),
-        first.budgeted.plan.budget_bytes.unwrap_or_default(),
+        first.budgeted.setup.budget_bytes.unwrap_or_default(),
         first.budgeted.usage.peak_bytes,
         first.is_identical(),
         first.slowdown(),
-        deeper.budgeted.plan.depth,
+        deeper.budgeted.setup.depth,
         deeper.need_bytes(),
         deeper.budgeted.usage.peak_bytes,
         deeper.is_identical(),
@@ -77,7 +77,7 @@ pub fn summary(comparison: &Comparison) -> String {
 
 /// A run on a backend that does not count its memory.
 pub fn single(outcome: &Outcome) -> String {
-    let steps_per_epoch = outcome.losses.len() / outcome.plan.epochs;
+    let steps_per_epoch = outcome.losses.len() / outcome.setup.epochs;
     let epochs = outcome.losses.chunks(steps_per_epoch).enumerate().map(|(epoch, losses)| {
         let mean = losses.iter().sum::<f32>() / losses.len() as f32;
         let last = losses.last().copied().unwrap_or_default();
@@ -85,7 +85,7 @@ pub fn single(outcome: &Outcome) -> String {
     });
     let result = format!(
         "depth {}: {} steps of {}, accuracy {:.3}",
-        outcome.plan.depth,
+        outcome.setup.depth,
         outcome.losses.len(),
         milliseconds(outcome.step_ns),
         outcome.accuracy,

@@ -21,7 +21,7 @@ const LEARNING_RATE: f64 = 2e-3;
 
 /// What is trained, for how long, and in how much memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
+pub struct Setup {
     pub depth: usize,
     pub batch: usize,
     pub epochs: usize,
@@ -29,10 +29,10 @@ pub struct Plan {
     pub budget_bytes: Option<u64>,
 }
 
-/// What came of a plan.
+/// What came of a setup, once trained.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    pub plan: Plan,
+    pub setup: Setup,
     pub losses: Vec<f32>,
     /// Every parameter and running statistic, in the order of the network, bit by bit.
     pub weights_bits: Vec<u32>,
@@ -53,26 +53,26 @@ impl Outcome {
 
 /// Trains as planned and judges the result by the held-out digits.
 pub fn run<B: AutodiffBackend>(
-    plan: Plan,
+    setup: Setup,
     digits: &Digits,
     device: &B::Device,
     memory: &impl Memory,
 ) -> Result<Outcome, Box<dyn Error>> {
-    let steps_per_epoch = digits.train.len() / plan.batch;
+    let steps_per_epoch = digits.train.len() / setup.batch;
     if steps_per_epoch == 0 {
         return Err(
-            format!("a batch of {} is more than the {} images", plan.batch, digits.train.len()).into()
+            format!("a batch of {} is more than the {} images", setup.batch, digits.train.len()).into()
         );
     }
-    memory.limit(plan.budget_bytes)?;
-    let steps = steps_per_epoch * plan.epochs;
-    let progress = progress(&plan, steps);
+    memory.limit(setup.budget_bytes)?;
+    let steps = steps_per_epoch * setup.epochs;
+    let progress = progress(&setup, steps);
     let mut learning_rate = CosineAnnealingLrSchedulerConfig::new(LEARNING_RATE, steps).init()?;
-    let mut learner = Learner::<B>::new(plan.depth, plan.seed, device);
+    let mut learner = Learner::<B>::new(setup.depth, setup.seed, device);
     let (mut losses, mut steps_ns) = (Vec::new(), Vec::new());
-    for epoch in 0..plan.epochs {
+    for epoch in 0..setup.epochs {
         // Whole batches only: every step has the same shapes, so every step costs the same.
-        for digits in shuffled(&digits.train, plan.seed, epoch).chunks_exact(plan.batch) {
+        for digits in shuffled(&digits.train, setup.seed, epoch).chunks_exact(setup.batch) {
             let start = Instant::now();
             let (next, loss) = learner.step(Batch::new(digits, device), learning_rate.step());
             steps_ns.push(start.elapsed().as_nanos() as u64);
@@ -85,21 +85,21 @@ pub fn run<B: AutodiffBackend>(
     progress.finish();
     let network = learner.valid();
     Ok(Outcome {
-        plan,
+        setup,
         losses,
         weights_bits: weights_bits(&network),
         step_ns: median(steps_ns),
         usage,
-        accuracy: accuracy(&network, &digits.held_out, plan.batch, device),
+        accuracy: accuracy(&network, &digits.held_out, setup.batch, device),
     })
 }
 
 /// On stderr, and only where that is a terminal.
-fn progress(plan: &Plan, steps: usize) -> ProgressBar {
+fn progress(setup: &Setup, steps: usize) -> ProgressBar {
     let template = "{prefix:<26} {wide_bar} {pos:>4}/{len} {elapsed:>4} {msg}";
     let style = ProgressStyle::with_template(template).expect("the template is well formed");
-    let budget = plan.budget_bytes.map_or("unlimited".into(), |bytes| ByteSize(bytes).to_string());
-    ProgressBar::new(steps as u64).with_style(style).with_prefix(format!("depth {} in {budget}", plan.depth))
+    let budget = setup.budget_bytes.map_or("unlimited".into(), |bytes| ByteSize(bytes).to_string());
+    ProgressBar::new(steps as u64).with_style(style).with_prefix(format!("depth {} in {budget}", setup.depth))
 }
 
 fn show(progress: &ProgressBar, loss: f32, usage: Usage) {

@@ -56,7 +56,7 @@ impl<const N: usize> Saved<N> {
 
 /// The formula as Burn's step of the backward pass.
 #[derive(Debug)]
-struct Step<T>(T);
+struct FormulaStep<T>(T);
 
 /// The data that the graph holds until then. Inputs are named by the nodes that hold or recompute them.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ struct Kept<const N: usize> {
 }
 
 impl<F: FloatElement, I: IntElement, T: Formula<N>, const N: usize> Backward<Overcommit<F, I>, N>
-    for Step<T>
+    for FormulaStep<T>
 {
     type State = Kept<N>;
 
@@ -87,12 +87,12 @@ impl<F: FloatElement, I: IntElement, T: Formula<N>, const N: usize> Backward<Ove
 
 /// The formula as the function that recomputes an output.
 #[derive(Debug)]
-struct Remake<T, const N: usize> {
+struct FormulaRecompute<T, const N: usize> {
     formula: T,
     inputs: [NodeId; N],
 }
 
-impl<T: Formula<N>, const N: usize> RetroForward for Remake<T, N> {
+impl<T: Formula<N>, const N: usize> RetroForward for FormulaRecompute<T, N> {
     fn forward(&self, states: &mut BackwardStates, out: NodeId) {
         let inputs = self.inputs.map(|id| states.get_state::<Tensor>(&id));
         states.save(out, self.formula.forward(inputs));
@@ -122,10 +122,11 @@ fn node<F: FloatElement, I: IntElement, C: CheckpointStrategy, T: Formula<N>, co
     forward: impl FnOnce(&T, [Tensor; N]) -> Tensor,
 ) -> Tracked<F, I> {
     let nodes = inputs.each_ref().map(|input| input.node.clone());
-    let remake = Remake { formula: formula.clone(), inputs: inputs.each_ref().map(|input| input.node.id) };
-    let prepared = Backward::<Overcommit<F, I>, N>::prepare::<C>(Step(formula.clone()), nodes);
+    let recompute =
+        FormulaRecompute { formula: formula.clone(), inputs: inputs.each_ref().map(|input| input.node.id) };
+    let prepared = Backward::<Overcommit<F, I>, N>::prepare::<C>(FormulaStep(formula.clone()), nodes);
     let prepared = match T::MEMORY_BOUND {
-        true => prepared.memory_bound().retro_forward(remake).parents(&inputs),
+        true => prepared.memory_bound().retro_forward(recompute).parents(&inputs),
         false => prepared.compute_bound(),
     };
     match prepared.stateful() {

@@ -67,7 +67,7 @@ pub struct Config {
     planted_fault: Option<PlantedFault>,
     snapshot_at: Option<u64>,
     record: bool,
-    ways: EvictionMethods,
+    methods: EvictionMethods,
     oracle: Option<Arc<Oracle>>,
 }
 
@@ -226,7 +226,7 @@ impl Config {
 
     /// Whether evicted bytes may be kept in host memory. If not, only storages that can be recomputed are evicted.
     pub fn offload(mut self, allowed: bool) -> Self {
-        self.ways.offload = allowed;
+        self.methods.offload = allowed;
         self
     }
 
@@ -235,13 +235,13 @@ impl Config {
     /// joins and concatenations, and values that several layers read. The other values stay on the device or are recomputed.
     /// Weights and gradients may be offloaded as before.
     pub fn offload_checkpoints_only(mut self) -> Self {
-        self.ways.checkpoints_only = true;
+        self.methods.checkpoints_only = true;
         self
     }
 
     /// Whether evicted bytes may be dropped, to be recomputed.
     pub fn recompute(mut self, allowed: bool) -> Self {
-        self.ways.recompute = allowed;
+        self.methods.recompute = allowed;
         self
     }
 
@@ -296,7 +296,7 @@ impl Config {
             planted_fault: self.planted_fault,
             snapshot_at: self.snapshot_at,
             record: self.record,
-            ways: EvictionMethods { saves_host_memory, ..self.ways },
+            methods: EvictionMethods { saves_host_memory, ..self.methods },
             placement: Variable::Placement.or_read(self.placement)?.unwrap_or_default(),
             gist_format: Variable::GistFormat.or_read(self.gist_format)?.unwrap_or_default(),
             sparsity: self.sparsity.into(),

@@ -30,7 +30,7 @@ pub(crate) struct Settings {
     pub snapshot_at: Option<u64>,
     /// Whether all events are recorded.
     pub record: bool,
-    pub ways: EvictionMethods,
+    pub methods: EvictionMethods,
     pub placement: Placement,
     pub gist_format: FloatFormat,
     /// Fractions of zeros that replace counting.

@@ -130,7 +130,7 @@ impl Instruction {
     }
 
     /// The instruction for each algorithm that may be chosen.
-    pub fn ways(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Instruction>> {
+    pub fn algorithms(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Instruction>> {
         std::iter::once(self).chain(&self.others)
     }
 

@@ -1,6 +1,6 @@
 //! What follows from the ops and values of an iteration: the bytes that each op needs, phases and layers.
 
-use super::dataflow::{Dataflow, Gap};
+use super::dataflow::{Dataflow, Interval};
 use super::{layers, phases};
 
 impl Dataflow {
@@ -9,10 +9,10 @@ impl Dataflow {
     pub fn finish(&mut self) {
         for value in 0..self.values.len() {
             let Some(successor) = self.values[value].successor else { continue };
-            let last = self.values[successor].gaps.last().copied();
-            if let (Some(last), Some(&first)) = (last, self.values[value].gaps.first()) {
-                let Gap { from, reads, .. } = self.gaps[first];
-                self.gaps[last].until = Some((from + self.ops.len(), reads));
+            let last = self.values[successor].intervals.last().copied();
+            if let (Some(last), Some(&first)) = (last, self.values[value].intervals.first()) {
+                let Interval { from, reads, .. } = self.intervals[first];
+                self.intervals[last].until = Some((from + self.ops.len(), reads));
             }
         }
         self.count_bytes();
@@ -23,7 +23,10 @@ impl Dataflow {
     fn count_bytes(&mut self) {
         let mut change = vec![0isize; self.ops.len() + 1];
         for value in &self.values {
-            let begin = value.made_by.or(value.gaps.first().map(|&gap| self.gaps[gap].from)).unwrap_or(0);
+            let begin = value
+                .made_by
+                .or(value.intervals.first().map(|&interval| self.intervals[interval].from))
+                .unwrap_or(0);
             change[if value.persists { 0 } else { begin }] += value.size_bytes as isize;
             if let Some(freed_after) = value.freed_after {
                 change[freed_after + 1] -= value.size_bytes as isize;

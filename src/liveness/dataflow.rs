@@ -13,7 +13,7 @@ pub struct Dataflow {
     /// Values; those that exist when the iteration begins come first.
     pub values: Vec<Value>,
     /// Intervals, in the order of the touches that they begin with.
-    pub gaps: Vec<Gap>,
+    pub intervals: Vec<Interval>,
     /// Layers of the forward pass, in order.
     pub layers: Vec<Layer>,
     /// Bytes of device memory that are read or written per second; 0 if that is unknown.
@@ -42,7 +42,7 @@ pub struct Operation {
     /// Values it makes.
     pub outputs: Vec<usize>,
     /// The interval that begins at its first operand. Those of its other operands follow, inputs before outputs.
-    pub first_gap: usize,
+    pub first_interval: usize,
     /// Which part of the iteration it belongs to.
     pub phase: Phase,
     /// Its layer; ops of the update have none.
@@ -70,12 +70,12 @@ pub struct Value {
     /// The op after which it is dropped.
     pub freed_after: Option<usize>,
     /// Its intervals, in order.
-    pub gaps: Vec<usize>,
+    pub intervals: Vec<usize>,
 }
 
-/// An interval: the time from one touch of a value by an op to the next touch.
+/// An interval: the time from one touch of a value by an op to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gap {
+pub struct Interval {
     /// The value.
     pub value: usize,
     /// The op that it begins with.
@@ -116,7 +116,7 @@ impl Dataflow {
             persists,
             successor: None,
             freed_after: None,
-            gaps: Vec::new(),
+            intervals: Vec::new(),
         });
         self.values.len() - 1
     }
@@ -134,7 +134,7 @@ impl Dataflow {
             exact: new.exact,
             inputs: new.inputs.iter().map(|&(value, _)| value).collect(),
             outputs: new.outputs.to_vec(),
-            first_gap: self.gaps.len(),
+            first_interval: self.intervals.len(),
             phase: Phase::default(),
             layer: None,
         });
@@ -143,18 +143,18 @@ impl Dataflow {
         }
         let outputs = new.outputs.iter().map(|&output| (output, Reads::Nothing));
         for (value, reads) in new.inputs.iter().copied().chain(outputs) {
-            let place = self.gaps.len();
-            if let Some(last) = self.values[value].gaps.last() {
-                self.gaps[*last].until = Some((at, reads));
+            let place = self.intervals.len();
+            if let Some(last) = self.values[value].intervals.last() {
+                self.intervals[*last].until = Some((at, reads));
             }
-            self.values[value].gaps.push(place);
-            self.gaps.push(Gap { value, from: at, reads, until: None });
+            self.values[value].intervals.push(place);
+            self.intervals.push(Interval { value, from: at, reads, until: None });
         }
     }
 
     /// Ops that read a value.
     pub fn readers(&self, value: usize) -> impl Iterator<Item = usize> + '_ {
-        let touches = self.values[value].gaps.iter().map(|&gap| self.gaps[gap].from);
+        let touches = self.values[value].intervals.iter().map(|&interval| self.intervals[interval].from);
         touches.filter(move |&op| Some(op) != self.values[value].made_by)
     }
 
@@ -177,32 +177,32 @@ impl Dataflow {
 
     /// The interval from a value's last touch in the forward pass to its first in the backward pass, if the backward
     /// pass touches it.
-    pub fn kept_for_backward(&self, value: usize) -> Option<(usize, Gap)> {
-        let turns = |gap: &Gap| {
-            let until = gap.until.filter(|&(until, _)| until < self.ops.len());
-            self.ops[gap.from].phase == Phase::Forward
+    pub fn kept_for_backward(&self, value: usize) -> Option<(usize, Interval)> {
+        let turns = |interval: &Interval| {
+            let until = interval.until.filter(|&(until, _)| until < self.ops.len());
+            self.ops[interval.from].phase == Phase::Forward
                 && until.is_some_and(|(until, _)| self.ops[until].phase == Phase::Backward)
         };
-        let gaps = self.values[value].gaps.iter();
-        gaps.map(|&place| (place, self.gaps[place])).find(|(_, gap)| turns(gap))
+        let intervals = self.values[value].intervals.iter();
+        intervals.map(|&place| (place, self.intervals[place])).find(|(_, interval)| turns(interval))
     }
 
     /// The last interval of a value that is dead but held: the program's last touch of it is in the forward pass, and
     /// the program drops it only in the backward pass.
-    pub fn dead_but_held(&self, value: usize) -> Option<(usize, Gap)> {
-        let place = *self.values[value].gaps.last()?;
-        let gap = self.gaps[place];
-        let freed_after = self.values[value].freed_after.filter(|_| gap.until.is_none())?;
-        let turns = self.ops[gap.from].phase == Phase::Forward
+    pub fn dead_but_held(&self, value: usize) -> Option<(usize, Interval)> {
+        let place = *self.values[value].intervals.last()?;
+        let interval = self.intervals[place];
+        let freed_after = self.values[value].freed_after.filter(|_| interval.until.is_none())?;
+        let turns = self.ops[interval.from].phase == Phase::Forward
             && self.ops.get(freed_after).is_some_and(|op| op.phase == Phase::Backward);
-        turns.then_some((place, gap))
+        turns.then_some((place, interval))
     }
 
     /// The most that any op reads of a value from the end of an interval on.
-    pub fn coming_reads(&self, value: usize, gap: usize) -> Reads {
-        let coming = self.values[value].gaps.iter().filter(|&&place| place >= gap);
+    pub fn coming_reads(&self, value: usize, interval: usize) -> Reads {
+        let coming = self.values[value].intervals.iter().filter(|&&place| place >= interval);
         let reads: Vec<Reads> =
-            coming.filter_map(|&place| self.gaps[place].until).map(|(_, reads)| reads).collect();
+            coming.filter_map(|&place| self.intervals[place].until).map(|(_, reads)| reads).collect();
         match () {
             _ if reads.contains(&Reads::Values) => Reads::Values,
             _ if reads.contains(&Reads::Signs) => Reads::Signs,

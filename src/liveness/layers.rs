@@ -144,7 +144,8 @@ impl Finding<'_> {
     /// The layers that touch a value in the forward pass.
     fn touched_by(&self, value: usize) -> Vec<usize> {
         let value = &self.flow.values[value];
-        let touches = value.gaps.iter().map(|&gap| &self.flow.ops[self.flow.gaps[gap].from]);
+        let touches =
+            value.intervals.iter().map(|&interval| &self.flow.ops[self.flow.intervals[interval].from]);
         let mut layers: Vec<usize> =
             touches.filter(|op| op.phase == Phase::Forward).filter_map(|op| op.layer).collect();
         layers.sort_unstable();

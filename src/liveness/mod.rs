@@ -14,10 +14,10 @@ mod parts;
 mod phases;
 mod tracker;
 
-pub use dataflow::{Dataflow, Gap, NewOp, Operation, Value};
+pub use dataflow::{Dataflow, Interval, NewOp, Operation, Value};
 pub use history::Observed;
 pub use parts::{Layer, LayerKind, Phase};
-pub use tracker::{MAX_PERIOD, NextUse, Operand, Touch, Tracker};
+pub use tracker::{MAX_PERIOD, NextUse, Touch, TrackedOperand, Tracker};
 
 /// Identifies ops that are alike in all that stays from one iteration to the next: kind, element types, shapes and
 /// layouts, but no scalars or seeds.

@@ -83,10 +83,11 @@ fn targets(flow: &Dataflow) -> Vec<usize> {
     let step = results.len().div_ceil(MAX_RESULTS).max(1);
     let results: Vec<usize> = results.into_iter().step_by(step).collect();
     let (_, onward) = leads_to(flow, &results);
-    let first_touch = |&value: &usize| flow.values[value].gaps.first().map(|&gap| flow.gaps[gap].from);
+    let first_touch =
+        |&value: &usize| flow.values[value].intervals.first().map(|&interval| flow.intervals[interval].from);
     let is_weight = |&value: &usize| {
         flow.values[value].persists
-            && flow.values[value].gaps.len() > 1
+            && flow.values[value].intervals.len() > 1
             && WEIGHT_PART * onward[value].count() >= results.len()
     };
     let top = (0..flow.values.len()).filter(is_weight).max_by_key(first_touch);

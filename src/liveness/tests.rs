@@ -6,20 +6,20 @@ use super::*;
 
 /// An op of a made-up program: what it is like, the storages it touches, and those that are dropped after it.
 #[derive(Clone, Debug)]
-struct Step {
+struct MadeUpOp {
     signature: u64,
     touched: Vec<usize>,
     dropped: Vec<usize>,
 }
 
-/// Runs a program; for each op and operand, what the tracker said of the next touch.
-fn told(steps: &[Step], tracker: &mut Tracker, touches: &mut Vec<Touch>) -> Vec<Vec<NextUse>> {
-    let mut said = Vec::new();
+/// Runs a program; for each op and operand, what the tracker predicted of the next touch.
+fn predictions(steps: &[MadeUpOp], tracker: &mut Tracker, touches: &mut Vec<Touch>) -> Vec<Vec<NextUse>> {
+    let mut predicted = Vec::new();
     for step in steps {
         let most = step.touched.iter().max().map_or(0, |&most| most + 1);
         touches.resize(most.max(touches.len()), Touch::default());
-        let mut operands: Vec<Operand> = (step.touched.iter())
-            .map(|&storage| Operand { touch: touches[storage], ..Operand::default() })
+        let mut operands: Vec<TrackedOperand> = (step.touched.iter())
+            .map(|&storage| TrackedOperand { touch: touches[storage], ..TrackedOperand::default() })
             .collect();
         let signature = Signature(step.signature);
         tracker.op(Observed { signature, live_bytes: 0, scratch_bytes: 0, launch_ns: 1 }, &mut operands);
@@ -27,13 +27,13 @@ fn told(steps: &[Step], tracker: &mut Tracker, touches: &mut Vec<Touch>) -> Vec<
             touches[storage] = operand.touch;
         }
         step.dropped.iter().for_each(|&storage| tracker.dropped(touches[storage]));
-        said.push(operands.iter().map(|operand| operand.next).collect());
+        predicted.push(operands.iter().map(|operand| operand.next).collect());
     }
-    said
+    predicted
 }
 
 /// When each operand of each op is really touched next.
-fn known(steps: &[Step]) -> Vec<Vec<NextUse>> {
+fn known(steps: &[MadeUpOp]) -> Vec<Vec<NextUse>> {
     let next = |op: usize, storage: usize| {
         if steps[op].dropped.contains(&storage) {
             return NextUse::Never;
@@ -53,7 +53,7 @@ fn known(steps: &[Step]) -> Vec<Vec<NextUse>> {
 
 /// Iterations of a network: `layers` layers forward and back, weights that an update at the end replaces, and
 /// constants that stay. Layers are alike, as in practice; `kinds` tells how many different ones there are.
-fn training(layers: usize, kinds: usize, iterations: usize) -> Vec<Step> {
+fn training(layers: usize, kinds: usize, iterations: usize) -> Vec<MadeUpOp> {
     let (constant, mut made) = (0, 1);
     let mut make = || {
         made += 1;
@@ -63,22 +63,22 @@ fn training(layers: usize, kinds: usize, iterations: usize) -> Vec<Step> {
     let mut steps = Vec::new();
     for _ in 0..iterations {
         let mut activations = vec![make()];
-        steps.push(Step { signature: 1, touched: vec![constant, activations[0]], dropped: vec![] });
+        steps.push(MadeUpOp { signature: 1, touched: vec![constant, activations[0]], dropped: vec![] });
         for (layer, &weight) in weights.iter().enumerate() {
             let (input, output) = (activations[layer], make());
             let signature = 10 + (layer % kinds) as u64;
-            steps.push(Step { signature, touched: vec![input, weight, output], dropped: vec![] });
+            steps.push(MadeUpOp { signature, touched: vec![input, weight, output], dropped: vec![] });
             activations.push(output);
         }
         let mut gradient = make();
         let output = activations.pop().unwrap();
-        steps.push(Step { signature: 2, touched: vec![output, gradient], dropped: vec![output] });
+        steps.push(MadeUpOp { signature: 2, touched: vec![output, gradient], dropped: vec![output] });
         let mut gradients = Vec::new();
         for (layer, &weight) in weights.iter().enumerate().rev() {
             let (input, before, of_weight) = (activations.pop().unwrap(), make(), make());
             let signature = 100 + (layer % kinds) as u64;
             let touched = vec![gradient, input, weight, before, of_weight];
-            steps.push(Step { signature, touched, dropped: vec![gradient, input] });
+            steps.push(MadeUpOp { signature, touched, dropped: vec![gradient, input] });
             gradients.push(of_weight);
             gradient = before;
         }
@@ -86,7 +86,7 @@ fn training(layers: usize, kinds: usize, iterations: usize) -> Vec<Step> {
         for (weight, gradient) in weights.iter_mut().zip(gradients.into_iter().rev()) {
             let updated = make();
             let touched = vec![*weight, gradient, updated];
-            steps.push(Step { signature: 3, touched, dropped: vec![*weight, gradient] });
+            steps.push(MadeUpOp { signature: 3, touched, dropped: vec![*weight, gradient] });
             *weight = updated;
         }
     }
@@ -95,14 +95,14 @@ fn training(layers: usize, kinds: usize, iterations: usize) -> Vec<Step> {
 
 /// From step `from` on: the part of the oracle's next touches that the tracker predicts, and the part of its
 /// predictions that is wrong.
-fn share(steps: &[Step], said: &[Vec<NextUse>], from: usize) -> (f64, f64) {
-    let pairs = known(steps).into_iter().flatten().zip(said.iter().flatten().copied());
+fn share(steps: &[MadeUpOp], predicted: &[Vec<NextUse>], from: usize) -> (f64, f64) {
+    let pairs = known(steps).into_iter().flatten().zip(predicted.iter().flatten().copied());
     let skipped = steps[..from].iter().map(|step| step.touched.len()).sum();
     // Not even the oracle knows the next use of a storage that is not used again before the end.
     let pairs: Vec<_> = pairs.skip(skipped).filter(|(known, _)| *known != NextUse::Unknown).collect();
-    let said: Vec<_> = pairs.iter().filter(|(_, said)| *said != NextUse::Unknown).collect();
-    let wrong = said.iter().filter(|(known, said)| known != said).count();
-    (said.len() as f64 / pairs.len().max(1) as f64, wrong as f64 / said.len().max(1) as f64)
+    let predicted: Vec<_> = pairs.iter().filter(|(_, predicted)| *predicted != NextUse::Unknown).collect();
+    let wrong = predicted.iter().filter(|(known, predicted)| known != predicted).count();
+    (predicted.len() as f64 / pairs.len().max(1) as f64, wrong as f64 / predicted.len().max(1) as f64)
 }
 
 #[test]
@@ -110,10 +110,10 @@ fn from_the_third_iteration_on_everything_is_known() {
     for (layers, kinds) in [(3, 3), (12, 1), (50, 2), (200, 7)] {
         let steps = training(layers, kinds, 5);
         let mut tracker = Tracker::default();
-        let said = told(&steps, &mut tracker, &mut Vec::new());
+        let predicted = predictions(&steps, &mut tracker, &mut Vec::new());
         let period = steps.len() / 5;
         assert_eq!(tracker.period(), Some(period as u64), "{layers} layers of {kinds} kinds");
-        let (known, wrong) = share(&steps, &said, 2 * period);
+        let (known, wrong) = share(&steps, &predicted, 2 * period);
         assert_eq!((known, wrong), (1.0, 0.0), "{layers} layers of {kinds} kinds");
     }
 }
@@ -121,9 +121,9 @@ fn from_the_third_iteration_on_everything_is_known() {
 #[test]
 fn the_second_iteration_is_known_but_for_its_beginning() {
     let steps = training(60, 3, 3);
-    let said = told(&steps, &mut Tracker::default(), &mut Vec::new());
+    let predicted = predictions(&steps, &mut Tracker::default(), &mut Vec::new());
     let period = steps.len() / 3;
-    let (known, wrong) = share(&steps[..2 * period], &said[..2 * period], period);
+    let (known, wrong) = share(&steps[..2 * period], &predicted[..2 * period], period);
     assert!(known > 0.8 && wrong < 0.02, "{known} {wrong}");
 }
 
@@ -131,27 +131,27 @@ fn the_second_iteration_is_known_but_for_its_beginning() {
 fn a_departure_is_noticed_at_once_and_the_stream_found_again() {
     let mut steps = training(40, 4, 4);
     let period = steps.len() / 4;
-    let odd = Step { signature: 999, touched: vec![0], dropped: vec![] };
+    let odd = MadeUpOp { signature: 999, touched: vec![0], dropped: vec![] };
     steps.insert(3 * period + 60, odd);
     let (mut tracker, mut touches) = (Tracker::default(), Vec::new());
-    told(&steps[..3 * period + 60], &mut tracker, &mut touches);
+    predictions(&steps[..3 * period + 60], &mut tracker, &mut touches);
     assert!(tracker.follows());
-    told(&steps[3 * period + 60..][..1], &mut tracker, &mut touches);
+    predictions(&steps[3 * period + 60..][..1], &mut tracker, &mut touches);
     assert!(!tracker.follows());
-    told(&steps[3 * period + 61..][..40], &mut tracker, &mut touches);
+    predictions(&steps[3 * period + 61..][..40], &mut tracker, &mut touches);
     assert!(tracker.follows());
 }
 
 /// A forward pass through layers that are alike, each with a weight of its own, and nothing that is kept; over batches that
 /// take turns.
-fn evaluation(layers: usize, batches: usize, iterations: usize) -> Vec<Step> {
+fn evaluation(layers: usize, batches: usize, iterations: usize) -> Vec<MadeUpOp> {
     let (begin, mut steps) = (layers + batches, Vec::new());
     for iteration in 0..iterations {
         let mut x = layers + iteration % batches;
         for layer in 0..layers {
             let made = begin + iteration * layers + layer;
             let dropped = if layer == 0 { vec![] } else { vec![x] };
-            steps.push(Step { signature: 1, touched: vec![x, layer, made], dropped });
+            steps.push(MadeUpOp { signature: 1, touched: vec![x, layer, made], dropped });
             x = made;
         }
         steps.last_mut().unwrap().dropped.push(x);
@@ -164,9 +164,9 @@ fn layers_that_are_alike_are_no_iterations() {
     for layers in [20, 100] {
         let steps = evaluation(layers, 1, 6);
         let mut tracker = Tracker::default();
-        let said = told(&steps, &mut tracker, &mut Vec::new());
+        let predicted = predictions(&steps, &mut tracker, &mut Vec::new());
         assert_eq!(tracker.period(), Some(layers as u64));
-        let (known, wrong) = share(&steps, &said, 4 * layers);
+        let (known, wrong) = share(&steps, &predicted, 4 * layers);
         assert!(known > 0.9 && wrong == 0.0, "{known} {wrong}");
     }
 }
@@ -184,7 +184,7 @@ fn batches_that_take_turns_do_not_make_iterations_longer() {
         }
     }
     let mut tracker = Tracker::default();
-    told(&steps, &mut tracker, &mut Vec::new());
+    predictions(&steps, &mut tracker, &mut Vec::new());
     assert_eq!(tracker.period(), Some(period as u64));
 }
 
@@ -194,7 +194,7 @@ fn history_is_bounded() {
     let steps = training(100, 5, 1);
     let mut touches = Vec::new();
     for _ in 0..4000 {
-        told(&steps, &mut tracker, &mut touches);
+        predictions(&steps, &mut tracker, &mut touches);
     }
     assert!(tracker.remembered() <= 1 << 16, "{}", tracker.remembered());
     assert!(tracker.period().is_some());
@@ -204,13 +204,13 @@ proptest! {
     /// Any loop: random ops on random storages, repeated.
     #[test]
     fn loops_are_learned(seed in prop::collection::vec((0u64..4, 0usize..12, 0usize..12), 10..120)) {
-        let body: Vec<Step> = seed
+        let body: Vec<MadeUpOp> = seed
             .iter()
-            .map(|&(signature, a, b)| Step { signature, touched: vec![a, b], dropped: vec![] })
+            .map(|&(signature, a, b)| MadeUpOp { signature, touched: vec![a, b], dropped: vec![] })
             .collect();
-        let steps: Vec<Step> = body.iter().cycle().take(6 * body.len()).cloned().collect();
-        let said = told(&steps, &mut Tracker::default(), &mut Vec::new());
-        let (known, wrong) = share(&steps[..5 * body.len()], &said[..5 * body.len()], 4 * body.len());
+        let steps: Vec<MadeUpOp> = body.iter().cycle().take(6 * body.len()).cloned().collect();
+        let predicted = predictions(&steps, &mut Tracker::default(), &mut Vec::new());
+        let (known, wrong) = share(&steps[..5 * body.len()], &predicted[..5 * body.len()], 4 * body.len());
         prop_assert!(known >= 0.5 && wrong <= 0.2, "{} known, {} wrong", known, wrong);
     }
 }

@@ -17,7 +17,7 @@ pub struct Touch {
 
 /// One of an op's operands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Operand {
+pub struct TrackedOperand {
     /// The last touch of its storage.
     pub touch: Touch,
     /// When its storage will be touched next.
@@ -68,7 +68,7 @@ impl Tracker {
     /// Takes note of an op. Of its operands, inputs come first and carry their last touch, outputs carry none. The
     /// call sets this touch and the prediction of the next. It returns a signature of the op in its context: equal
     /// for ops of equal signature whose operands were touched equally long ago, where that is less than 16 ops.
-    pub fn op(&mut self, op: Observed, operands: &mut [Operand]) -> u64 {
+    pub fn op(&mut self, op: Observed, operands: &mut [TrackedOperand]) -> u64 {
         let now = self.history.next_op() + 1;
         let mut signature = op.signature.0;
         let mut oldest = now;
@@ -176,7 +176,7 @@ impl Tracker {
         self.like = same.or(recognised).map(|then| (then, 0));
     }
 
-    /// Checks whether the storages of the last op were touched within the supposed iteration. If they were not, the
+    /// Checks whether the storages of the last op were touched within the assumed iteration. If they were not, the
     /// op `oldest`, which touched one of them last, may be the corresponding op of the true iteration before.
     fn judge(&mut self, oldest: u64) {
         let last = self.history.next_op() - 1;

@@ -145,8 +145,8 @@ impl Encoding {
         }
     }
 
-    /// How what may lie beside the encoded form of so many values, in the host tier, is read.
-    pub fn beside(&self, dtype: Dtype, count: usize) -> Option<View> {
+    /// The overflow of the encoded form of so many values, if it can have one: a block in the host tier.
+    pub fn overflow(&self, dtype: Dtype, count: usize) -> Option<View> {
         Some(View::contiguous(dtype, Shape::new(&[self.parts(count)?.uncertain()])))
     }
 

@@ -398,7 +398,7 @@ pub enum Op {
         /// Height and width of the image.
         size: [usize; 2],
     },
-    /// `(x[n]) -> u32[words]`: the values in fewer bits. Where there is something [beside](Encoding::beside) these, it is a
+    /// `(x[n]) -> u32[words]`: the values in fewer bits. Where they have an [overflow](Encoding::overflow), it is a
     /// second input, in the host tier, that is written.
     Encode(Encoding),
     /// `(words) -> [count]`: the values that were encoded, or what is left of them. Any words will do: what they are not

@@ -36,7 +36,7 @@ impl Planner<'_> {
         let mut script = scheduled(schedule, first);
         let budget_bytes = self.settings.whole_pages(self.settings.budget_bytes);
         let needs_to_fit =
-            self.settings.ways.offload && self.settings.page_bytes(self.settings.budget_bytes).is_none();
+            self.settings.methods.offload && self.settings.page_bytes(self.settings.budget_bytes).is_none();
         let mut limit_bytes = blocks.limit_bytes;
         let mut best: Option<TimedSchedule> = None;
         for tried in 0..MAX_LIMITS {
@@ -55,7 +55,7 @@ impl Planner<'_> {
                 let timed = nearest.filter_map(|(layout, _)| self.timed(schedule(layout)));
                 best = TimedSchedule::fastest(best.into_iter().chain(timed));
             }
-            if fits || !self.settings.ways.offload {
+            if fits || !self.settings.methods.offload {
                 break;
             }
             let excess = footprint_bytes as f64 / budget_bytes as f64 - 1.0;
@@ -96,7 +96,7 @@ impl Planner<'_> {
     /// Layouts of the blocks, with the bytes that each reaches. If blocks are copied from pages, there is one layout for each
     /// order of free pages.
     fn layouts(&self, blocks: &IterationBlocks, budget_bytes: usize) -> Vec<(Layout, usize)> {
-        let which = if self.settings.ways.offload { &PageOrder::ALL[..] } else { &[PageOrder::Fitting] };
+        let which = if self.settings.methods.offload { &PageOrder::ALL[..] } else { &[PageOrder::Fitting] };
         match self.settings.page_bytes(self.settings.budget_bytes) {
             None => vec![blocks.layout(budget_bytes, None)],
             Some(page_bytes) => {

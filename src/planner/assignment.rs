@@ -84,7 +84,7 @@ pub struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    pub fn new(iteration: &Iteration, timeline: &'a Timeline, ways: EvictionMethods) -> Self {
+    pub fn new(iteration: &Iteration, timeline: &'a Timeline, methods: EvictionMethods) -> Self {
         let slots = iteration.size_bytes.len();
         let mut makers: Vec<Option<Maker>> = vec![None; slots];
         let ops = iteration.steps.iter().filter_map(|step| match step {
@@ -115,9 +115,9 @@ impl<'a> Model<'a> {
                     from: op as usize + 1,
                     until: op as usize + ops,
                     copy_ns: timeline.copy_ns(size_bytes) as i64,
-                    can_move: can_leave && ways.offload && interval.may_move,
+                    can_move: can_leave && methods.offload && interval.may_move,
                     can_drop: can_leave
-                        && ways.recompute
+                        && methods.recompute
                         && !interval.persists
                         && makers[slot as usize].is_some(),
                 }
@@ -171,9 +171,9 @@ impl Assignment {
     pub fn of_decisions(model: &Model<'_>, decisions: &[Decision]) -> Self {
         let mut assignment = model.kept();
         let mut moved = Vec::new();
-        for &(_, interval, how) in decisions {
+        for &(_, interval, method) in decisions {
             let at = interval.0 as usize;
-            match how {
+            match method {
                 Eviction::Drop if model.intervals[at].can_drop => assignment.choices[at] = Choice::Drop,
                 Eviction::Offload
                     if model.intervals[at].can_move && assignment.choices[at] != Choice::Move =>

@@ -125,7 +125,7 @@ impl IterationBlocks {
     /// A layout of the blocks, and the bytes that it reaches. The search ends at `enough_bytes`. With `page_bytes`, blocks of
     /// at least a page take whole pages.
     pub fn layout(&self, enough_bytes: usize, page_bytes: Option<(usize, PageOrder)>) -> (Layout, usize) {
-        let (spots, footprint_bytes) = match page_bytes {
+        let (placements, footprint_bytes) = match page_bytes {
             Some((page_bytes, which)) => self.on_pages(page_bytes, which, enough_bytes),
             None => {
                 let PlacedBlocks { offsets, footprint_bytes } = self.placed(&self.lifetimes, enough_bytes);
@@ -135,11 +135,11 @@ impl IterationBlocks {
         let block = |(&op, index): (&u32, usize)| PlannedBlock {
             op,
             bytes: self.lifetimes[index].bytes,
-            spot: spots[index].clone(),
+            placement: placements[index].clone(),
         };
         let blocks = self.ops.iter().zip(0..).map(block).collect();
         let residents =
-            self.residents.iter().map(|&(interval, index)| (interval, spots[index].clone())).collect();
+            self.residents.iter().map(|&(interval, index)| (interval, placements[index].clone())).collect();
         (Layout { blocks, residents, limit_bytes: self.limit_bytes }, footprint_bytes)
     }
 
@@ -185,14 +185,14 @@ impl IterationBlocks {
         let improved = self.placed(&small_lifetimes, enough_small_bytes);
         let all = [improved].into_iter().chain(in_each_order(&small_lifetimes, self.period)).map(assigned);
         let (pages, placed, assigned) = all.min_by_key(|&(pages, ..)| pages).expect("there are several");
-        let mut spots = vec![BlockPlacement::At(0); self.lifetimes.len()];
+        let mut placements = vec![BlockPlacement::At(0); self.lifetimes.len()];
         for (&at, &offset) in small.iter().zip(&placed.offsets) {
-            spots[at] = BlockPlacement::At(offset);
+            placements[at] = BlockPlacement::At(offset);
         }
         for (&at, pages) in large.iter().zip(assigned) {
-            spots[at] = BlockPlacement::On(pages.into());
+            placements[at] = BlockPlacement::On(pages.into());
         }
-        (spots, pages * page_bytes)
+        (placements, pages * page_bytes)
     }
 }
 
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(footprint_bytes, 256);
         assert_eq!(
             layout.residents,
-            [(IntervalId(7), layout.blocks[0].spot.clone())],
+            [(IntervalId(7), layout.blocks[0].placement.clone())],
             "it need not be moved"
         );
     }

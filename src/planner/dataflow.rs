@@ -6,7 +6,7 @@ use crate::liveness::{Dataflow, NewOp};
 use crate::op::{Inputs, Origin, Reads};
 
 impl Iteration {
-    /// The data flow of the iteration. Its values are the slots, and its gaps are the intervals.
+    /// The data flow of the iteration. Its values are the slots, its intervals those of the iteration.
     pub fn dataflow(&self, props: &Props) -> Dataflow {
         let mut flow = Dataflow {
             memory_bytes_per_second: props.memory_bytes_per_second,

@@ -1,7 +1,7 @@
 //! The values that could wait in fewer bits without loss, ranked by what that is worth. The search tries them in this order.
 
 use super::problem::Planner;
-use crate::liveness::{Dataflow, Gap};
+use crate::liveness::{Dataflow, Interval};
 use crate::policy::lossless;
 use crate::schedule::{Eviction, IntervalId};
 
@@ -16,13 +16,13 @@ impl Planner<'_> {
 
 fn ranked(flow: &Dataflow, mut found: Vec<(usize, Eviction)>) -> Vec<(IntervalId, Eviction)> {
     found.sort_by(|one, other| worth(flow, other.0, other.1).total_cmp(&worth(flow, one.0, one.1)));
-    found.into_iter().map(|(gap, how)| (IntervalId(gap as u32), how)).collect()
+    found.into_iter().map(|(interval, method)| (IntervalId(interval as u32), method)).collect()
 }
 
 /// The bytes saved, times how long, divided by the predicted time of encoding and decoding.
-fn worth(flow: &Dataflow, gap: usize, how: Eviction) -> f64 {
-    let Eviction::Encode(encoding) = how else { return f64::INFINITY };
-    let Gap { value, from, until, .. } = flow.gaps[gap];
+fn worth(flow: &Dataflow, interval: usize, method: Eviction) -> f64 {
+    let Eviction::Encode(encoding) = method else { return f64::INFINITY };
+    let Interval { value, from, until, .. } = flow.intervals[interval];
     let value = &flow.values[value];
     let count = value.origin.map_or(0, |origin| origin.view.shape().count());
     let kept_bytes = encoding.size_bytes(count);
@@ -59,8 +59,9 @@ mod tests {
         }
         flow.finish();
         let signs = Eviction::Encode(Encoding::Signs);
-        let found = values.iter().map(|&value| (flow.values[value].gaps[0], signs)).collect();
-        let ranked = ranked(&flow, found).into_iter().map(|(gap, _)| flow.gaps[gap.0 as usize].value);
+        let found = values.iter().map(|&value| (flow.values[value].intervals[0], signs)).collect();
+        let ranked =
+            ranked(&flow, found).into_iter().map(|(interval, _)| flow.intervals[interval.0 as usize].value);
         // Large values come first, and of these the value that waits for the longest time.
         assert_eq!(ranked.collect::<Vec<_>>(), [0, 2, 4, 6, 1, 3, 5, 7].map(|at| values[at]));
     }

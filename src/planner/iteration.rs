@@ -9,7 +9,7 @@ use crate::engine::{Instruction, Props, aligned};
 use crate::op::{Counts, Inputs, Origin, PerOutput, Planes, Tally, View};
 use crate::policy::superneurons_recomputes;
 use crate::schedule::{
-    EvictionOrder, Interval, IntervalId, PrefetchDistance, Request, RequestLog, Schedule, ScheduledOp,
+    EvictionOrder, IntervalId, IntervalPlan, PrefetchDistance, Request, RequestLog, Schedule, ScheduledOp,
 };
 
 /// The number of a storage in the iteration.
@@ -44,9 +44,9 @@ pub struct Iteration {
     /// there is one.
     pub successors: Vec<Option<Slot>>,
     /// For each of them, the interval that it is in when the iteration begins, and the first op that touches it.
-    pub begun: Vec<Option<(IntervalId, u32)>>,
+    pub initial: Vec<Option<(IntervalId, u32)>>,
     pub ops: Vec<ScheduledOp>,
-    pub intervals: Vec<Interval>,
+    pub intervals: Vec<IntervalPlan>,
     /// The slot of each interval, and the op at which it begins.
     pub of_interval: Vec<(Slot, u32)>,
 }
@@ -73,17 +73,17 @@ impl Census {
         let mut census = Census::default();
         let mut made = HashSet::new();
         let mut written = 0;
-        for asked in &log.asked {
+        for request in &log.requests {
             let mut named = |census: &mut Census, number: u64| {
                 if made.insert(number) {
                     written += 1;
-                    let touched = log.begun.get(&number).and_then(|begun| begun.touched);
+                    let touched = log.initial.get(&number).and_then(|begun| begun.touched);
                     let touch =
                         touched.map_or((-1, WRITTEN + written), |(ago, operand)| (-(ago as isize), operand));
                     census.add(log, number, touch);
                 }
             };
-            match asked {
+            match request {
                 Request::Op { inputs, outputs, .. } => {
                     inputs.iter().for_each(|&(number, _)| named(&mut census, number));
                     made.extend(outputs.iter().copied());
@@ -109,8 +109,8 @@ impl Census {
         }
     }
 
-    fn next(&mut self, log: &RequestLog, asked: &Request) {
-        match asked {
+    fn next(&mut self, log: &RequestLog, request: &Request) {
+        match request {
             Request::Op { inputs, outputs, .. } => {
                 for (operand, &(number, _)) in inputs.iter().enumerate() {
                     if let Some(touch) = self.alive.get_mut(&number) {
@@ -142,22 +142,22 @@ impl Iteration {
     /// leaves to the next. `None` if the log does not hold two iterations.
     pub fn cut(log: &RequestLog, period: usize) -> Option<Iteration> {
         let op_places: Vec<usize> =
-            (0..log.asked.len()).filter(|&at| matches!(log.asked[at], Request::Op { .. })).collect();
+            (0..log.requests.len()).filter(|&at| matches!(log.requests[at], Request::Op { .. })).collect();
         let earliest = op_places.len().checked_sub(2 * period)?;
         let start = Census::before(log);
         let mut census = start.clone();
         let mut held_bytes = Vec::with_capacity(op_places.len());
-        for asked in &log.asked {
-            if let Request::Op { .. } = asked {
+        for request in &log.requests {
+            if let Request::Op { .. } = request {
                 held_bytes.push(census.live_bytes);
             }
-            census.next(log, asked);
+            census.next(log, request);
         }
         let differs = |op: usize| held_bytes[op] != held_bytes[op + period];
         let first = (earliest..earliest + period).min_by_key(|&op| (differs(op), held_bytes[op]))?;
         let (begin, end) = (op_places[first], op_places[first + period]);
         let mut begun = start;
-        log.asked[..begin].iter().for_each(|asked| begun.next(log, asked));
+        log.requests[..begin].iter().for_each(|request| begun.next(log, request));
         Some(Iteration::between(log, begun, begin, end))
     }
 
@@ -167,7 +167,7 @@ impl Iteration {
         for (&(slot, _), interval) in self.of_interval.iter().zip(0..) {
             last.insert(slot, IntervalId(interval));
         }
-        let begun = self.begun.iter().zip(&self.successors).filter(|(begun, _)| begun.is_none());
+        let begun = self.initial.iter().zip(&self.successors).filter(|(begun, _)| begun.is_none());
         let mut left: Vec<IntervalId> = begun.filter_map(|(_, end)| last.get(&(*end)?).copied()).collect();
         left.sort_unstable();
         left
@@ -209,7 +209,7 @@ impl Iteration {
     }
 
     /// Forbids that storages that can be recomputed are kept on the host, unless moving them costs less by the settings.
-    pub fn save_host_memory(&mut self, props: &Props, ways: EvictionMethods) {
+    pub fn save_host_memory(&mut self, props: &Props, methods: EvictionMethods) {
         let mut rematerialize_ns: HashMap<Slot, u64> = HashMap::new();
         for step in &self.steps {
             if let IterationStep::Op { instruction, outputs, .. } = step
@@ -219,7 +219,7 @@ impl Iteration {
             }
         }
         for (interval, (slot, _)) in self.intervals.iter_mut().zip(&self.of_interval) {
-            let price_ns = ways.price_of_moving(2 * props.copy_ns(self.size_bytes[*slot as usize]));
+            let price_ns = methods.price_of_moving(2 * props.copy_ns(self.size_bytes[*slot as usize]));
             let is_dearer = |&rematerialize_ns: &u64| rematerialize_ns > price_ns;
             interval.may_move = interval.persists || rematerialize_ns.get(slot).is_none_or(is_dearer);
         }
@@ -228,12 +228,12 @@ impl Iteration {
     /// A schedule that decides nothing yet.
     pub fn schedule(&self) -> Schedule {
         let (ops, intervals) = (self.ops.clone(), self.intervals.clone());
-        Schedule { ops, intervals, reach: PrefetchDistance::MAX, ..Schedule::default() }
+        Schedule { ops, intervals, prefetch_distance: PrefetchDistance::MAX, ..Schedule::default() }
     }
 
     /// Assumes counts for values that were not counted. The given fractions hold for these values in the order in which they
     /// are made, and the last for all others. `sparsity` has fractions of zeros, `packed` fractions of memory in byte planes.
-    pub fn suppose(&mut self, sparsity: &[f64], packed: &[f64]) {
+    pub fn assume_counts(&mut self, sparsity: &[f64], packed: &[f64]) {
         for (tally, parts) in [(Tally::Nonzeros, sparsity), (Tally::Units, packed)] {
             for (index, (slot, view)) in self.counted_values(tally).into_iter().enumerate() {
                 let count = view.shape().count();
@@ -241,9 +241,9 @@ impl Iteration {
                     Tally::Nonzeros => (count as f64 * (1.0 - part)).round() as usize,
                     Tally::Units => Planes::units_of(*part, count, view.dtype.size_bytes()),
                 };
-                let supposed = parts.get(index).or(parts.last()).map(come_to);
+                let assumed = parts.get(index).or(parts.last()).map(come_to);
                 let counted = self.counts[slot as usize].of(tally);
-                *counted = counted.or(supposed);
+                *counted = counted.or(assumed);
             }
         }
     }
@@ -264,7 +264,7 @@ impl Iteration {
 
     fn between(log: &RequestLog, begun: Census, begin: usize, end: usize) -> Iteration {
         let mut ended = begun.clone();
-        log.asked[begin..end].iter().for_each(|asked| ended.next(log, asked));
+        log.requests[begin..end].iter().for_each(|request| ended.next(log, request));
         let period = ended.ops - begun.ops;
         let mut state: Vec<(u64, Touch)> =
             begun.alive.iter().map(|(&number, &touch)| (number, touch)).collect();
@@ -273,7 +273,7 @@ impl Iteration {
         for &(number, _) in &state {
             building.slot(log, number);
         }
-        log.asked[begin..end].iter().for_each(|asked| building.step(log, asked));
+        log.requests[begin..end].iter().for_each(|request| building.step(log, request));
         let successors = successors(log, &state, &ended, period);
         let slot = |number: Option<u64>| number.map(|number| building.slots[&number]);
         let successors: Vec<Option<Slot>> = successors.into_iter().map(slot).collect();
@@ -340,19 +340,19 @@ impl Building {
         }
         self.first[slot as usize].get_or_insert(op);
         self.last[slot as usize] = Some(IntervalId(self.iteration.intervals.len() as u32));
-        self.iteration.intervals.push(Interval {
+        self.iteration.intervals.push(IntervalPlan {
             next_ops: None,
-            how: None,
+            method: None,
             copied: false,
-            turn: EvictionOrder::Any,
+            order: EvictionOrder::Any,
             may_move: true,
             persists: false,
         });
         self.iteration.of_interval.push((slot, op));
     }
 
-    fn step(&mut self, log: &RequestLog, asked: &Request) {
-        let step = match asked {
+    fn step(&mut self, log: &RequestLog, request: &Request) {
+        let step = match request {
             Request::Op { instruction, context, inputs, outputs } => {
                 let first = IntervalId(self.iteration.intervals.len() as u32);
                 self.iteration.ops.push(ScheduledOp {
@@ -390,7 +390,7 @@ impl Building {
                 iteration.intervals[at].next_ops = Some(op + period - iteration.of_interval[at].1);
                 iteration.intervals[at].persists = true;
             }
-            iteration.begun.push(begun);
+            iteration.initial.push(begun);
         }
         iteration.successors = successors;
         iteration

@@ -17,6 +17,7 @@ mod addresses;
 mod annealing;
 mod assignment;
 mod blocks;
+mod candidate;
 mod dataflow;
 mod ejection;
 mod encodings;

@@ -50,12 +50,12 @@ pub struct PlanRequest<'a> {
 pub fn plan(request: &PlanRequest, mut found: impl FnMut(Schedule) -> bool) {
     let &PlanRequest { log, period, props, settings, throttle } = request;
     let Some(mut iteration) = Iteration::cut(log, period) else { return };
-    iteration.suppose(&settings.sparsity, &settings.packed);
-    if settings.ways.checkpoints_only {
+    iteration.assume_counts(&settings.sparsity, &settings.packed);
+    if settings.methods.checkpoints_only {
         iteration.move_checkpoints_only(props);
     }
-    if settings.ways.saves_host_memory && settings.ways.recompute {
-        iteration.save_host_memory(props, settings.ways);
+    if settings.methods.saves_host_memory && settings.methods.recompute {
+        iteration.save_host_memory(props, settings.methods);
     }
     let settings = &settings.with_less(log.idle_bytes);
     // The simulated device has the properties of the real one.
@@ -168,7 +168,7 @@ impl Planner<'_> {
 
     /// Whether a program without a schedule does what the settings forbid.
     fn needs_a_schedule(&self) -> bool {
-        self.settings.ways.checkpoints_only
+        self.settings.methods.checkpoints_only
     }
 
     /// The best schedule of a search with unbounded addresses, on real memory: with planned addresses or by best fit, whichever is
@@ -197,8 +197,8 @@ impl Planner<'_> {
     /// The margins that the search is repeated with. Where storages are copied, the first of them leave whole hundredths of
     /// `need_bytes`, so that similar budgets find each other's schedules.
     pub fn margins_bytes(&self, need_bytes: usize) -> Vec<usize> {
-        let Settings { ways, budget_bytes, .. } = *self.settings;
-        let (max_ops, hundredths, margins) = match ways.offload {
+        let Settings { methods, budget_bytes, .. } = *self.settings;
+        let (max_ops, hundredths, margins) = match methods.offload {
             true => (MAX_MARGIN_OPS_WITH_COPIES, HUNDREDTHS, &MARGINS_WITH_COPIES[..]),
             false => (MAX_MARGIN_OPS, 0, &MARGINS[..]),
         };
@@ -233,7 +233,7 @@ impl Planner<'_> {
     fn encoded(&self, search: &mut Search, found: Option<&Arc<Schedule>>) -> Option<TimedSchedule> {
         let ranked = self.encodings();
         // If every value that helps is dropped, the search has tried these drops already.
-        if ranked.iter().all(|(_, how)| *how == Eviction::Drop) {
+        if ranked.iter().all(|(_, method)| *method == Eviction::Drop) {
             return None;
         }
         let contenders = search.encode(&ranked, found);

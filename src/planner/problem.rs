@@ -94,13 +94,13 @@ impl Planner<'_> {
 
     /// Whether a time is at most about as long as another.
     pub fn is_as_fast(&self, step_ns: u64, other_ns: u64) -> bool {
-        let factor = if self.settings.ways.offload { AS_FAST_WITH_COPIES } else { AS_FAST };
+        let factor = if self.settings.methods.offload { AS_FAST_WITH_COPIES } else { AS_FAST };
         step_ns as f64 <= other_ns as f64 * factor
     }
 
     /// The time by which a schedule is compared with others.
     pub fn weighted_ns(&self, step_ns: u64, has_addresses: bool) -> u64 {
-        let factor = match (has_addresses, self.settings.ways.offload) {
+        let factor = match (has_addresses, self.settings.methods.offload) {
             (true, _) => 1.0,
             (false, true) => PREFERRED_WITH_ADDRESSES_AND_COPIES,
             (false, false) => PREFERRED_WITH_ADDRESSES,
@@ -115,11 +115,11 @@ impl Planner<'_> {
         if !clears {
             return schedule;
         }
-        let offload = self.settings.ways.offload;
-        if self.settings.ways.recompute {
+        let offload = self.settings.methods.offload;
+        if self.settings.methods.recompute {
             for interval in self.iteration.dead_but_held() {
                 let interval = &mut schedule.intervals[interval.0 as usize];
-                (interval.how, interval.turn) = (Some(Eviction::Drop), EvictionOrder::First);
+                (interval.method, interval.order) = (Some(Eviction::Drop), EvictionOrder::First);
             }
         }
         for interval in self.iteration.left_over() {
@@ -127,16 +127,16 @@ impl Planner<'_> {
             // storage at the end of a long chain could not be dropped any more.
             let left = &mut schedule.intervals[interval.0 as usize];
             left.copied = offload && left.may_move;
-            let how = if left.copied { Eviction::Offload } else { Eviction::Drop };
-            schedule.releases.push((0, interval, how));
+            let method = if left.copied { Eviction::Offload } else { Eviction::Drop };
+            schedule.releases.push((0, interval, method));
         }
         schedule
     }
 
     pub fn limits(&self) -> Limits {
-        let &Settings { ways, budget_bytes, exactness, .. } = self.settings;
+        let &Settings { methods, budget_bytes, exactness, .. } = self.settings;
         let algorithms = exactness == Exactness::Fast;
-        Limits { budget_bytes, offload: ways.offload, recompute: ways.recompute, algorithms }
+        Limits { budget_bytes, offload: methods.offload, recompute: methods.recompute, algorithms }
     }
 }
 

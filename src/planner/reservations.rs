@@ -77,7 +77,7 @@ impl Timeline {
         let mut need_bytes = Vec::new();
         let bytes = |slot: u32| in_memory(iteration.size_bytes[slot as usize], page_bytes);
         // Storages that the iteration before left and that nothing uses leave before all others.
-        let is_left = |slot: usize| iteration.begun.get(slot).is_some_and(Option::is_none);
+        let is_left = |slot: usize| iteration.initial.get(slot).is_some_and(Option::is_none);
         let begun = (0..iteration.successors.len()).filter(|&slot| !is_left(slot));
         let mut live_bytes: usize = begun.map(|slot| bytes(slot as u32)).sum();
         let mut cost_ns = vec![None; iteration.size_bytes.len()];
@@ -263,7 +263,7 @@ impl Timeline {
         }
         lanes.run();
         for copy in &lanes.copies {
-            schedule.intervals[copy.interval.0 as usize].how = Some(Eviction::Offload);
+            schedule.intervals[copy.interval.0 as usize].method = Some(Eviction::Offload);
             if !copy.is_clean {
                 let source = self.sources[copy.interval.0 as usize].interval;
                 schedule.intervals[source.0 as usize].copied = true;

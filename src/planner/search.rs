@@ -8,11 +8,14 @@ use hashbrown::{HashMap, HashSet};
 
 use super::annealing::{Allowed, Restart, anneal, restarts};
 use super::assignment::{Assignment, Model};
+use super::candidate::{
+    Constraint, Constraints, FIRST, ReservedParts, ScheduleCandidate, constraints, reserved_parts,
+};
 use super::incremental_cost::IncrementalCost;
 use super::kinds::Kinds;
 use super::problem::{Planner, TimedSchedule, scheduled};
 use super::relaxation::relax;
-use super::reservations::{CopyReservation, ReservationLimits, Timeline};
+use super::reservations::Timeline;
 use super::trial::Trial;
 use crate::schedule::{
     Eviction, EvictionOrder, IntervalId, MAX_PREFETCH_DISTANCE, PrefetchDistance, Schedule, WeightedRule,
@@ -50,10 +53,6 @@ const RESERVED_PARTS: [ReservedParts; 10] = [
     reserved_parts(1.0, 0.2),
 ];
 
-const fn reserved_parts(budget: f64, lanes: f64) -> ReservedParts {
-    ReservedParts { budget, lanes }
-}
-
 /// The prefetch distances of copies without reservations that are tried besides the largest. A storage that is fetched too
 /// early takes the memory of others that are used before.
 const PREFETCH_DISTANCES: [u64; 6] = [
@@ -80,55 +79,8 @@ const MAX_ENCODING_OPS: usize = 400_000;
 /// The parts of the ranked encodings that are tried first.
 const ENCODED_PARTS: [f64; 6] = [1.0, 0.75, 0.5, 0.25, 0.125, 0.0625];
 
-/// The ingredients of a schedule.
-#[derive(Clone, Debug)]
-struct ScheduleCandidate {
-    /// A complete schedule with its own rule to build upon.
-    base: Option<Arc<Schedule>>,
-    /// Whether storages that the iteration before left are evicted at once: see [`Planner::schedule`].
-    clears: bool,
-    rule: Option<WeightedRule>,
-    /// The prefetch distance of copies without reservations.
-    prefetch_distance: PrefetchDistance,
-    /// Whether copies are reserved for intervals without constraints, and how many.
-    reserved: Option<ReservedParts>,
-    /// A storage with reserved copies leaves as soon as its copy is made. If memory is not always full, addresses are found
-    /// more easily. But inputs of recomputations should stay.
-    at_once: bool,
-    /// The timeline for reservations.
-    timeline: Arc<Timeline>,
-    constraints: Constraints,
-}
-
-type Constraints = HashMap<IntervalId, Constraint>;
-
 /// The constraints of assignments for each part of the budget, with the timelines that include their recomputations.
 pub type AssignmentCache = OnceCell<Vec<(Constraints, Arc<Timeline>)>>;
-
-/// How much is reserved.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct ReservedParts {
-    /// The part of the budget that the program has to fit.
-    budget: f64,
-    /// The part of the time in which a lane may be busy.
-    lanes: f64,
-}
-
-/// A constraint on a storage in an interval. It holds if it can be met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Constraint {
-    /// Its copies are reserved.
-    Reserve(CopyReservation),
-    /// It is dropped, in this order among others.
-    Drop(EvictionOrder),
-    Leave(EvictionOrder),
-    /// It leaves as soon as the interval begins, usually encoded.
-    Release(Eviction),
-}
-
-/// Before all others, and after all constraints.
-const FIRST: CopyReservation = CopyReservation { rank: 0, visited: None };
-const LAST: CopyReservation = CopyReservation { rank: u32::MAX, visited: None };
 
 /// The constraints that are tried in this order for a storage that takes long to recompute, and for one whose copies ops wait
 /// for.
@@ -186,7 +138,7 @@ impl<'a> Search<'a> {
     pub fn new(planner: Planner<'a>, assignments: &'a AssignmentCache) -> Self {
         let Planner { iteration, profile, settings, .. } = planner;
         let page_bytes = settings.page_bytes(settings.budget_bytes);
-        let timeline = Timeline::new(iteration, &profile.props, settings.ways.recompute, page_bytes);
+        let timeline = Timeline::new(iteration, &profile.props, settings.methods.recompute, page_bytes);
         let (timeline, starts, ends) = (Arc::new(timeline), Vec::new(), Vec::new());
         Search { planner, timeline, assignments, best: None, starts, ends, last: None, contenders: None }
     }
@@ -235,7 +187,7 @@ impl<'a> Search<'a> {
 
     /// Tries one rule, with reservations if storages may be copied.
     pub fn try_one(&mut self) {
-        self.attempt_start(RULES[0], self.planner.settings.ways.offload.then_some(RESERVED_PARTS[0]));
+        self.attempt_start(RULES[0], self.planner.settings.methods.offload.then_some(RESERVED_PARTS[0]));
     }
 
     /// Tries every rule, without and with reservations.
@@ -248,14 +200,14 @@ impl<'a> Search<'a> {
             self.affordable(&RULES).iter().for_each(|&rule| self.attempt_start(rule, None));
         }
         self.try_prefetch_distances();
-        if self.planner.settings.ways.offload {
+        if self.planner.settings.methods.offload {
             self.try_reservations();
         }
     }
 
     /// The fastest candidate, if storages may be copied.
     fn fastest_with_copies(&self) -> Option<ScheduleCandidate> {
-        let best = self.best.as_ref().filter(|_| self.planner.settings.ways.offload);
+        let best = self.best.as_ref().filter(|_| self.planner.settings.methods.offload);
         best.map(|best| best.candidate.clone())
     }
 
@@ -280,7 +232,7 @@ impl<'a> Search<'a> {
     fn try_small_early(&mut self) {
         let Some(candidate) = self.fastest_with_copies() else { return };
         let prefetch_distance = PrefetchDistance {
-            hurries_small: !candidate.prefetch_distance.hurries_small,
+            small_early: !candidate.prefetch_distance.small_early,
             ..candidate.prefetch_distance
         };
         self.attempt_candidate(ScheduleCandidate { prefetch_distance, ..candidate });
@@ -333,7 +285,7 @@ impl<'a> Search<'a> {
     /// moved storages visit the device are made too.
     fn make_assignments(&self, max: usize) -> Vec<(Constraints, Arc<Timeline>)> {
         let Planner { iteration, settings, .. } = self.planner;
-        let model = Model::new(iteration, &self.timeline, settings.ways);
+        let model = Model::new(iteration, &self.timeline, settings.methods);
         let ruled = self.best.as_ref();
         let ruled = ruled.map(|best| Assignment::of_decisions(&model, &best.trial.decisions));
         let parts = PARTS.map(|part| {
@@ -341,7 +293,7 @@ impl<'a> Search<'a> {
             let relaxed = self.planner.throttled(|| relax(&model, budget_bytes));
             (budget_bytes, [relaxed].into_iter().chain(ruled.clone()).collect::<Vec<Assignment>>())
         });
-        let both_methods = settings.ways.offload && settings.ways.recompute;
+        let both_methods = settings.methods.offload && settings.methods.recompute;
         let visits = if both_methods { &[false, true][..] } else { &[false] };
         let mut chosen = Vec::new();
         for restart in restarts(&model, settings.budget_bytes) {
@@ -379,7 +331,7 @@ impl<'a> Search<'a> {
         let first = anneal(model, start, allowed);
         let pauses_ns = IncrementalCost::new(model, &first, budget_bytes).rematerialize_ns();
         let paused = Arc::new(self.timeline.with_pauses(&pauses_ns));
-        let model = Model::new(self.planner.iteration, &paused, self.planner.settings.ways);
+        let model = Model::new(self.planner.iteration, &paused, self.planner.settings.methods);
         let start = first.clone().reserved_anew(&model);
         let then = anneal(&model, start, Allowed { visit, drop_again: true });
         [(constraints(&first), self.timeline.clone()), (constraints(&then), paused)]
@@ -463,12 +415,12 @@ impl<'a> Search<'a> {
         });
         let fastest = self.best.as_ref().map(|best| best.candidate.clone());
         let starts: Vec<ScheduleCandidate> = fastest.into_iter().chain(based).collect();
-        let free = ranked.iter().take_while(|(_, how)| *how == Eviction::Drop).count();
+        let free = ranked.iter().take_while(|(_, method)| *method == Eviction::Drop).count();
         for part in self.affordable(&ENCODED_PARTS) {
             let count = free + ((ranked.len() - free) as f64 * part).ceil() as usize;
             for start in &starts {
                 let released =
-                    ranked[..count].iter().map(|&(interval, how)| (interval, Constraint::Release(how)));
+                    ranked[..count].iter().map(|&(interval, method)| (interval, Constraint::Release(method)));
                 let mut candidate = start.clone();
                 candidate.constraints.extend(released);
                 self.attempt(candidate);
@@ -510,12 +462,13 @@ impl<'a> Search<'a> {
             }
             *trials -= 1;
             let mut candidate = candidate.clone();
-            let is_released =
-                |&(interval, how)| candidate.constraints.get(&interval) == Some(&Constraint::Release(how));
+            let is_released = |&(interval, method)| {
+                candidate.constraints.get(&interval) == Some(&Constraint::Release(method))
+            };
             let all_are = group.iter().all(is_released);
-            for (interval, how) in group {
+            for (interval, method) in group {
                 match (all_are, other.constraints.get(&interval)) {
-                    (false, _) => candidate.constraints.insert(interval, Constraint::Release(how)),
+                    (false, _) => candidate.constraints.insert(interval, Constraint::Release(method)),
                     (true, Some(&constraint)) => candidate.constraints.insert(interval, constraint),
                     (true, None) => candidate.constraints.remove(&interval),
                 };
@@ -572,8 +525,8 @@ impl<'a> Search<'a> {
             let (candidate, before_ns, members) = (candidate.clone(), trial.step_ns, members(&key));
             for constraint in constraints {
                 let possible = match constraint {
-                    Constraint::Reserve(_) => self.planner.settings.ways.offload,
-                    Constraint::Drop(_) => self.planner.settings.ways.recompute,
+                    Constraint::Reserve(_) => self.planner.settings.methods.offload,
+                    Constraint::Drop(_) => self.planner.settings.methods.recompute,
                     Constraint::Leave(_) | Constraint::Release(_) => true,
                 };
                 if !possible || *trials == 0 {
@@ -593,7 +546,7 @@ impl<'a> Search<'a> {
 
     /// Tries a candidate and keeps it if it is the fastest so far. Returns its time, or `None` if it fails or equals the last.
     fn attempt(&mut self, candidate: ScheduleCandidate) -> Option<u64> {
-        let schedule = Arc::new(self.schedule(&candidate));
+        let schedule = Arc::new(candidate.schedule(&self.planner));
         if self.last.as_ref() == Some(&schedule) {
             return None;
         }
@@ -608,49 +561,4 @@ impl<'a> Search<'a> {
         }
         Some(step_ns)
     }
-
-    fn schedule(&self, candidate: &ScheduleCandidate) -> Schedule {
-        let ScheduleCandidate { clears, rule, prefetch_distance, .. } = *candidate;
-        let ruled = || Schedule { rule, reach: prefetch_distance, ..self.planner.schedule(clears) };
-        let mut schedule = candidate.base.as_ref().map_or_else(ruled, |base| (**base).clone());
-        for (&interval, &constraint) in &candidate.constraints {
-            let at = interval.0 as usize;
-            let interval = &mut schedule.intervals[at];
-            match constraint {
-                Constraint::Leave(turn) => interval.turn = turn,
-                Constraint::Drop(turn) => (interval.how, interval.turn) = (Some(Eviction::Drop), turn),
-                Constraint::Release(how) => {
-                    let (_, op) = self.planner.iteration.of_interval[at];
-                    schedule.releases.push((op, IntervalId(at as u32), how));
-                }
-                Constraint::Reserve(_) => {}
-            }
-        }
-        let constraint = |interval| candidate.constraints.get(&interval).copied();
-        let is_reserved = |constraint: &Constraint| matches!(constraint, Constraint::Reserve(_));
-        if candidate.reserved.is_some() || candidate.constraints.values().any(is_reserved) {
-            let reserved = candidate.reserved.unwrap_or(reserved_parts(1.0, 1.0));
-            let budget_bytes = (self.planner.settings.budget_bytes as f64 * reserved.budget) as usize;
-            let reservation = |interval| match constraint(interval) {
-                Some(Constraint::Reserve(reservation)) => Some(reservation),
-                None => candidate.reserved.map(|_| LAST),
-                Some(_) => None,
-            };
-            let limits =
-                ReservationLimits { budget_bytes, lanes_part: reserved.lanes, at_once: candidate.at_once };
-            candidate.timeline.reserve(&mut schedule, limits, reservation);
-        }
-        schedule.releases.sort_unstable_by_key(|&(op, interval, _)| (op, interval));
-        schedule
-    }
-}
-
-fn constraints(assignment: &Assignment) -> Constraints {
-    let (dropped, moved) = assignment.leaving();
-    let dropped = dropped.into_iter().map(|interval| (interval, Constraint::Drop(EvictionOrder::First)));
-    let moved = moved.into_iter().zip(1..);
-    let moved = moved.map(|((interval, visited), rank)| {
-        (interval, Constraint::Reserve(CopyReservation { rank, visited }))
-    });
-    dropped.chain(moved).collect()
 }

@@ -59,7 +59,7 @@ impl Layers {
         };
         let instruction =
             Instruction::new(&self.engine, Op::Traced(Traced::new(facts)), Algorithm::default(), &views);
-        self.log.asked.push(Request::Op {
+        self.log.requests.push(Request::Op {
             instruction: Arc::new(instruction),
             context: number,
             inputs: inputs.iter().copied().collect(),
@@ -69,11 +69,11 @@ impl Layers {
     }
 
     fn free(&mut self, number: u64) {
-        self.log.asked.push(Request::Free(number));
+        self.log.requests.push(Request::Free(number));
     }
 
     fn ops(&self) -> usize {
-        self.log.asked.iter().filter(|asked| matches!(asked, Request::Op { .. })).count()
+        self.log.requests.iter().filter(|request| matches!(request, Request::Op { .. })).count()
     }
 
     /// A forward pass. `skips` says how many layers before a layer reads another input.
@@ -130,7 +130,7 @@ fn what_an_iteration_leaves_to_the_next_is_found_though_the_first_had_more_ops()
         }
     }
     // The log ends before the third iteration is over, so the second is planned.
-    layers.log.asked.truncate(layers.log.asked.len() - 3);
+    layers.log.requests.truncate(layers.log.requests.len() - 3);
     let iteration = Iteration::cut(&layers.log, period).expect("two iterations");
     assert_eq!(iteration.successors.len() as u64, LAYERS + 1);
     let mut successors: Vec<_> = iteration.successors.iter().flatten().collect();
@@ -139,7 +139,7 @@ fn what_an_iteration_leaves_to_the_next_is_found_though_the_first_had_more_ops()
     assert_eq!(successors.len(), iteration.successors.len(), "each has its own");
 }
 
-fn ways(offload: bool, recompute: bool) -> EvictionMethods {
+fn methods(offload: bool, recompute: bool) -> EvictionMethods {
     EvictionMethods { offload, recompute, ..EvictionMethods::default() }
 }
 
@@ -163,7 +163,7 @@ fn tried(
         assert_ne!(*choice, Choice::Move, "where nothing may be moved");
         let interval = &mut schedule.intervals[at];
         if *choice == Choice::Drop {
-            (interval.how, interval.turn) = (Some(Eviction::Drop), EvictionOrder::First);
+            (interval.method, interval.order) = (Some(Eviction::Drop), EvictionOrder::First);
         }
     }
     let config = Config::new().budget_bytes(budget_bytes).offload(false).page_mapping(false);
@@ -177,7 +177,7 @@ fn tried(
 fn what_is_made_from_others_brings_them_back() {
     let (iteration, profile) = chain();
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
-    let model = Model::new(&iteration, &timeline, ways(false, true));
+    let model = Model::new(&iteration, &timeline, methods(false, true));
     let mut assignment = model.kept();
     let mut cost = IncrementalCost::new(&model, &assignment, PLENTY_BYTES);
     assert_eq!(cost.total(), AssignmentCost::default());
@@ -201,7 +201,7 @@ fn what_is_made_from_others_brings_them_back() {
 fn what_is_made_for_something_else_may_be_dropped_again() {
     let (iteration, profile) = chain();
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
-    let model = Model::new(&iteration, &timeline, ways(false, true));
+    let model = Model::new(&iteration, &timeline, methods(false, true));
     let mut assignment = model.kept();
     let run = [3, 4, 5].map(|op| waiting(&model, op));
     run.iter().for_each(|&at| assignment.choices[at] = Choice::DropAgain);
@@ -218,7 +218,7 @@ fn what_is_on_the_host_comes_back_in_between_for_what_is_made_from_it() {
     let (iteration, mut profile) = chain_with(&[0, 0, 0, 0, 0, 0, 0, 0, 4]);
     profile.props.link_bytes_per_second = BYTES as f64 / (LAYER_NS as f64 / 2e9);
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
-    let model = Model::new(&iteration, &timeline, ways(true, true));
+    let model = Model::new(&iteration, &timeline, methods(true, true));
     let (again, skipped) =
         (waiting(&model, 9), model.intervals.iter().position(|interval| interval.until == 21).unwrap());
     assert_eq!((model.intervals[again].until, model.intervals[skipped].from), (16, 10));
@@ -280,7 +280,7 @@ proptest! {
         let (iteration, mut profile) = chain_with(&skips);
         profile.props.link_bytes_per_second = BYTES as f64 / (LAYER_NS as f64 / 2e9);
         let timeline = Timeline::new(&iteration, &profile.props, true, None);
-        let model = Model::new(&iteration, &timeline, ways(true, true));
+        let model = Model::new(&iteration, &timeline, methods(true, true));
         let budget_bytes = timeline.need_bytes().iter().max().unwrap() / 2;
         let mut cost = IncrementalCost::new(&model, &model.kept(), budget_bytes);
         for (at, choice) in changes {
@@ -307,7 +307,7 @@ fn storages_that_are_dead_but_held_need_no_memory() {
         let last = made[made.len() - 1];
         let loss = layers.op("loss", &[(last, false)]);
         // Nothing is read again, and everything is freed at the end. A storage that the host reads is not dead.
-        layers.log.asked.push(Request::Read(last));
+        layers.log.requests.push(Request::Read(last));
         made.into_iter().chain([loss]).for_each(|number| layers.free(number));
     }
     let iteration = Iteration::cut(&layers.log, layers.ops() / 2).expect("two iterations");
@@ -329,20 +329,24 @@ fn storages_that_are_dead_but_held_need_no_memory() {
 fn lanes_have_the_time_too_that_it_takes_to_make_something_again() {
     let (iteration, mut profile) = chain();
     let longest = Timeline::new(&iteration, &profile.props, true, None);
-    let interval = waiting(&Model::new(&iteration, &longest, ways(true, true)), 2);
+    let interval = waiting(&Model::new(&iteration, &longest, methods(true, true)), 2);
     // Both copies take so long that the storage would be away for no time.
     let ops = |model: &Model<'_>| model.intervals[interval].until - model.intervals[interval].from;
-    let between_ns = ops(&Model::new(&iteration, &longest, ways(true, true))) as u64 * LAYER_NS;
+    let between_ns = ops(&Model::new(&iteration, &longest, methods(true, true))) as u64 * LAYER_NS;
     profile.props.link_bytes_per_second = BYTES as f64 / ((between_ns - LAYER_NS) as f64 / 2e9);
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
-    let model = Model::new(&iteration, &timeline, ways(true, true));
+    let model = Model::new(&iteration, &timeline, methods(true, true));
     assert!(!model.reserve(&mut timeline.lanes(), interval, None));
     let mut assignment = model.kept();
     [3, 4, 5].iter().for_each(|&op| assignment.choices[waiting(&model, op)] = Choice::Drop);
     let paused =
         timeline.with_pauses(&IncrementalCost::new(&model, &assignment, PLENTY_BYTES).rematerialize_ns());
     assert_eq!(paused.period_ns(), timeline.period_ns() + 3 * LAYER_NS);
-    assert!(Model::new(&iteration, &paused, ways(true, true)).reserve(&mut paused.lanes(), interval, None));
+    assert!(Model::new(&iteration, &paused, methods(true, true)).reserve(
+        &mut paused.lanes(),
+        interval,
+        None
+    ));
 }
 
 const ALONE: Restart = Restart { number: 0, of: 1 };
@@ -354,7 +358,7 @@ fn what_is_chosen_fits_and_is_what_the_pool_then_does() {
     let peak_bytes = *timeline.need_bytes().iter().max().unwrap();
     for part in [0.8, 0.6] {
         let budget_bytes = (peak_bytes as f64 * part) as usize / BYTES * BYTES;
-        let model = Model::new(&iteration, &timeline, ways(false, true));
+        let model = Model::new(&iteration, &timeline, methods(false, true));
         let relaxed = relax(&model, budget_bytes);
         let outcome =
             |assignment: &Assignment| IncrementalCost::new(&model, assignment, budget_bytes).total();
@@ -377,7 +381,7 @@ fn few_storages_are_chosen_anew_in_several_restarts_each_the_same_every_time() {
     let (iteration, profile) = chain_with(&[0, 0, 0, 2, 0, 3, 0, 4]);
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
     let budget_bytes = timeline.need_bytes().iter().max().unwrap() * 6 / 10;
-    let model = Model::new(&iteration, &timeline, ways(false, true));
+    let model = Model::new(&iteration, &timeline, methods(false, true));
     let choose = |restart| anneal(&model, model.kept(), budget_bytes, Allowed::default(), restart).choices;
     let chosen: Vec<_> = restarts(&model, budget_bytes).map(choose).collect();
     assert!(chosen.len() > 1 && chosen.iter().any(|other| *other != chosen[0]), "{}", chosen.len());
@@ -391,7 +395,7 @@ fn what_lanes_have_time_for_is_moved_and_nothing_is_recomputed() {
     profile.props.link_bytes_per_second = BYTES as f64 / (LAYER_NS as f64 / 2e9);
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
     let budget_bytes = timeline.need_bytes().iter().max().unwrap() * 6 / 10;
-    let model = Model::new(&iteration, &timeline, ways(true, true));
+    let model = Model::new(&iteration, &timeline, methods(true, true));
     let relaxed = relax(&model, budget_bytes);
     let allowed = Allowed { drop_again: true, visit: true };
     let assignment = anneal(&model, relaxed, budget_bytes, allowed, ALONE);
@@ -467,7 +471,7 @@ fn what_finds_its_pages_in_use_takes_others() {
     let placed = planner.with_addresses(&schedule, &trial).expect("pages are never in pieces");
     let layout = placed.schedule.layout.expect("it has addresses");
     let has_none =
-        |block: &PlannedBlock| matches!(&block.spot, BlockPlacement::On(pages) if pages.is_empty());
+        |block: &PlannedBlock| matches!(&block.placement, BlockPlacement::On(pages) if pages.is_empty());
     assert!(layout.blocks.iter().any(has_none));
     assert_eq!(layout.limit_bytes, 4 * BYTES);
 }
@@ -518,7 +522,7 @@ fn what_would_be_fetched_too_early_is_not() {
     let found = Arc::new(found.expect("it fits"));
     let length = TrialLength { unplanned: 0, iterations: trial::MANY_ITERATIONS };
     let step_ns = |schedule| planner.run_for(Some(schedule), length).unwrap().step_ns;
-    let too_early = Arc::new(Schedule { reach: PrefetchDistance::MAX, ..(*found).clone() });
+    let too_early = Arc::new(Schedule { prefetch_distance: PrefetchDistance::MAX, ..(*found).clone() });
     let (found_ns, too_early_ns) = (step_ns(&found), step_ns(&too_early));
     assert!(found_ns < 29 * LAYER_NS, "{found_ns} of at least {}", iteration.ops.len() as u64 * LAYER_NS);
     assert!(too_early_ns > 37 * LAYER_NS, "{too_early_ns}");

@@ -213,7 +213,7 @@ impl TrialRun<'_> {
     }
 
     fn put_in_interval(&mut self, slot: usize) {
-        if let Some((interval, op)) = self.iteration.begun[slot] {
+        if let Some((interval, op)) = self.iteration.initial[slot] {
             self.pool.put_in_interval(self.handle(slot as Slot), interval, op + 1);
         }
     }

@@ -28,15 +28,15 @@ impl Reactive for Auto {
         true
     }
 
-    fn knows(&self) -> CostModel {
-        RULE.knows()
+    fn cost_model(&self) -> CostModel {
+        RULE.cost_model()
     }
 
     fn least_bytes(&self, need_bytes: usize) -> usize {
         need_bytes / SMALL_PART
     }
 
-    fn how(&self, ways: EvictionCosts) -> Option<Eviction> {
-        RULE.how(ways)
+    fn method(&self, costs: EvictionCosts) -> Option<Eviction> {
+        RULE.method(costs)
     }
 }

@@ -263,13 +263,13 @@ mod tests {
         let mut flow = nested();
         flow.values[2].copy_ns = 25_000_000;
         let all = swaps(&flow);
-        let gaps = |plan: &PublishedPlan| {
-            let mut gaps: Vec<usize> =
-                plan.releases.iter().map(|release| flow.gaps[release.1].value).collect();
-            gaps.sort_unstable();
-            gaps
+        let intervals = |plan: &PublishedPlan| {
+            let mut intervals: Vec<usize> =
+                plan.releases.iter().map(|release| flow.intervals[release.1].value).collect();
+            intervals.sort_unstable();
+            intervals
         };
-        assert_eq!(gaps(&AutoSwap::StickToLimit.plan_of(&flow, all.clone())), [0, 1, 2]);
-        assert_eq!(gaps(&AutoSwap::NoOverhead.plan_of(&flow, all)), [0, 1]);
+        assert_eq!(intervals(&AutoSwap::StickToLimit.plan_of(&flow, all.clone())), [0, 1, 2]);
+        assert_eq!(intervals(&AutoSwap::NoOverhead.plan_of(&flow, all)), [0, 1]);
     }
 }

@@ -51,7 +51,7 @@ fn choose(flow: &Dataflow, limits: Limits) -> Selection<'_> {
     let is_feature_map = |access: &Swap| !flow.values[access.value].persists;
     let mut accesses: Vec<Swap> =
         Swap::all(flow).filter(|access| is_feature_map(access) && helps(&left, access)).collect();
-    accesses.sort_by_key(|access| (Reverse(access.absence_ns(flow)), access.gap));
+    accesses.sort_by_key(|access| (Reverse(access.absence_ns(flow)), access.interval));
     accesses.retain(|access| {
         let hidden = limits.offload && helps(&left, access) && selection.delay_ns(Some(*access)) == 0;
         if hidden {
@@ -134,7 +134,7 @@ impl Selection<'_> {
             reserved.in_begin_ns = reserved.in_begin_ns.saturating_sub(earlier_ns);
             plan.swap_as_reserved(self.flow, &reserved);
         }
-        self.dropped.iter().flatten().for_each(|access| plan.drop(self.flow, access.gap));
+        self.dropped.iter().flatten().for_each(|access| plan.drop(self.flow, access.interval));
         plan
     }
 
@@ -196,10 +196,10 @@ mod tests {
         let flow = chain(500, &LAYERS);
         let plan = planned(&flow, flow.peak_bytes() - 400, true, true);
         let kept = kept_input(&flow, 4, 0);
-        assert_eq!(plan.releases, [(flow.gaps[kept].from, kept, Eviction::Offload)]);
+        assert_eq!(plan.releases, [(flow.intervals[kept].from, kept, Eviction::Offload)]);
         // The value is back before it is needed.
-        let (until, _) = flow.gaps[kept].until.unwrap();
-        assert!(plan.fetches.iter().all(|&(op, gap)| gap == kept && op < until));
+        let (until, _) = flow.intervals[kept].until.unwrap();
+        assert!(plan.fetches.iter().all(|&(op, interval)| interval == kept && op < until));
     }
 
     #[test]
@@ -219,12 +219,15 @@ mod tests {
         let flow = chain(500, &LAYERS);
         // Both copies of the large value take eight microseconds, and its op takes one.
         let large = input_of(4, 2);
-        let how = |plan: &PublishedPlan| {
-            plan.releases.iter().find(|release| flow.gaps[release.1].value == large).map(|release| release.2)
+        let method = |plan: &PublishedPlan| {
+            plan.releases
+                .iter()
+                .find(|release| flow.intervals[release.1].value == large)
+                .map(|release| release.2)
         };
-        assert_eq!(how(&planned(&flow, 3000, true, true)), Some(Eviction::Drop));
-        assert_eq!(how(&planned(&flow, 3000, true, false)), Some(Eviction::Offload));
-        assert_eq!(how(&planned(&flow, 3000, false, true)), Some(Eviction::Drop));
+        assert_eq!(method(&planned(&flow, 3000, true, true)), Some(Eviction::Drop));
+        assert_eq!(method(&planned(&flow, 3000, true, false)), Some(Eviction::Offload));
+        assert_eq!(method(&planned(&flow, 3000, false, true)), Some(Eviction::Drop));
     }
 
     #[test]
@@ -233,8 +236,8 @@ mod tests {
         let mut selection =
             Selection { flow: &flow, swaps: Vec::new(), dropped: vec![None; flow.values.len()] };
         let access = |place| {
-            let gap = kept_input(&flow, 4, place);
-            Swap::all(&flow).find(|swap| swap.gap == gap).unwrap()
+            let interval = kept_input(&flow, 4, place);
+            Swap::all(&flow).find(|swap| swap.interval == interval).unwrap()
         };
         assert_eq!(selection.rematerialize_ns(&access(3)), Some(1000));
         selection.dropped[input_of(4, 2)] = Some(access(2));

@@ -36,14 +36,14 @@ impl Reactive for Dtr {
         least.map(|(index, _)| index)
     }
 
-    fn knows(&self) -> CostModel {
+    fn cost_model(&self) -> CostModel {
         match self {
             Dtr::Neighbourhood => CostModel::Neighbourhood { most: MAX_NEIGHBOURS },
             Dtr::Components => CostModel::Components,
         }
     }
 
-    fn how(&self, ways: EvictionCosts) -> Option<Eviction> {
-        ways.rematerialize_ns.map(|_| Eviction::Drop).or(ways.move_ns.map(|_| Eviction::Offload))
+    fn method(&self, costs: EvictionCosts) -> Option<Eviction> {
+        costs.rematerialize_ns.map(|_| Eviction::Drop).or(costs.move_ns.map(|_| Eviction::Offload))
     }
 }

@@ -14,8 +14,8 @@ impl Reactive for EvictAll {
         Auto.weighs()
     }
 
-    fn how(&self, ways: EvictionCosts) -> Option<Eviction> {
-        Auto.how(ways)
+    fn method(&self, costs: EvictionCosts) -> Option<Eviction> {
+        Auto.method(costs)
     }
 
     fn least_bytes(&self, need_bytes: usize) -> usize {

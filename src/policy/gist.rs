@@ -16,7 +16,7 @@
 //!   rounded is encoded without loss instead, if possible.
 
 use crate::codec::smallest;
-use crate::liveness::{Dataflow, Gap, Value};
+use crate::liveness::{Dataflow, Interval, Value};
 use crate::op::{Counts, Encoding, FloatFormat, Origin, Reads};
 
 use super::published::PublishedPolicy;
@@ -40,7 +40,7 @@ const MAX_OVERHEAD: f64 = 0.04;
 /// each waits, and how it leaves.
 pub fn lossless(flow: &Dataflow, limits: Limits) -> Vec<(usize, Eviction)> {
     let candidates = Gist { lossy: None }.candidates(flow, limits);
-    candidates.into_iter().map(|candidate| (candidate.gap, candidate.how)).collect()
+    candidates.into_iter().map(|candidate| (candidate.interval, candidate.method)).collect()
 }
 
 /// The op that needs the most memory.
@@ -50,8 +50,8 @@ fn fullest(flow: &Dataflow) -> usize {
 
 /// A value that could wait in fewer bits.
 struct EncodingCandidate {
-    gap: usize,
-    how: Eviction,
+    interval: usize,
+    method: Eviction,
     saved_bytes: usize,
     cost_ns: u64,
 }
@@ -67,7 +67,7 @@ impl PublishedPolicy for Gist {
         let mut candidates = self.candidates(flow, limits);
         let mut left_ns = (flow.end_ns() as f64 * MAX_OVERHEAD) as u64;
         let mut plan = PublishedPlan::default();
-        let is_weighed = |candidate: &EncodingCandidate| matches!(candidate.how, Eviction::Encode(encoding) if encoding.is_counted() || matches!(encoding, Encoding::Reduced(_)));
+        let is_weighed = |candidate: &EncodingCandidate| matches!(candidate.method, Eviction::Encode(encoding) if encoding.is_counted() || matches!(encoding, Encoding::Reduced(_)));
         let by_worth = |a: &EncodingCandidate, b: &EncodingCandidate| {
             is_weighed(a).cmp(&is_weighed(b)).then(a.ns_per_byte().total_cmp(&b.ns_per_byte()))
         };
@@ -77,11 +77,11 @@ impl PublishedPolicy for Gist {
             let mut too_costly = Vec::new();
             for candidate in candidates {
                 if is_weighed(&candidate) && candidate.cost_ns > left_ns {
-                    too_costly.push(flow.gaps[candidate.gap].value);
+                    too_costly.push(flow.intervals[candidate.interval].value);
                     continue;
                 }
                 left_ns = left_ns.saturating_sub(candidate.cost_ns);
-                plan.release(flow, candidate.gap, candidate.how);
+                plan.release(flow, candidate.interval, candidate.method);
             }
             let lossless = |place: usize| Self::candidate(flow, limits, place, fullest(flow), None);
             candidates = too_costly.into_iter().filter(|_| lossy.is_some()).filter_map(lossless).collect();
@@ -117,29 +117,39 @@ impl Gist {
     ) -> Option<EncodingCandidate> {
         let value = &flow.values[place];
         let origin = value.origin.as_ref()?;
-        let dropped = |gap: usize, cost_ns: u64| {
-            let candidate =
-                EncodingCandidate { gap, how: Eviction::Drop, saved_bytes: value.size_bytes, cost_ns };
+        let dropped = |interval: usize, cost_ns: u64| {
+            let candidate = EncodingCandidate {
+                interval,
+                method: Eviction::Drop,
+                saved_bytes: value.size_bytes,
+                cost_ns,
+            };
             Some(candidate).filter(|_| limits.recompute)
         };
-        if let Some((gap, _)) = flow.dead_but_held(place) {
-            return dropped(gap, 0);
+        if let Some((interval, _)) = flow.dead_but_held(place) {
+            return dropped(interval, 0);
         }
         let waits = flow.kept_for_backward(place);
-        if let (Some((gap, _)), None, Some(op)) = (waits, origin.input, value.made_by) {
-            return dropped(gap, flow.ops[op].launch_ns);
+        if let (Some((interval, _)), None, Some(op)) = (waits, origin.input, value.made_by) {
+            return dropped(interval, flow.ops[op].launch_ns);
         }
-        let is_idle_then = |gap: &Gap| {
-            gap.from < fullest
-                && gap.until.is_some_and(|(until, _)| (fullest + 1..flow.ops.len()).contains(&until))
+        let is_idle_then = |interval: &Interval| {
+            interval.from < fullest
+                && interval.until.is_some_and(|(until, _)| (fullest + 1..flow.ops.len()).contains(&until))
         };
-        let idle = || value.gaps.iter().map(|&gap| (gap, flow.gaps[gap])).find(|(_, gap)| is_idle_then(gap));
-        let (gap, _) = waits.or_else(idle)?;
+        let idle = || {
+            value
+                .intervals
+                .iter()
+                .map(|&interval| (interval, flow.intervals[interval]))
+                .find(|(_, interval)| is_idle_then(interval))
+        };
+        let (interval, _) = waits.or_else(idle)?;
         // Byte planes save too little except for activations.
         let counts = Counts { units: origin.counts.units.filter(|_| waits.is_some()), ..origin.counts };
         let origin = &Origin { counts, ..*origin };
         // Without recomputation the values are kept, whatever their uses read.
-        let reads = if limits.recompute { flow.coming_reads(place, gap) } else { Reads::Values };
+        let reads = if limits.recompute { flow.coming_reads(place, interval) } else { Reads::Values };
         // Only values that are known to wait for the backward pass are rounded.
         let encoding = smallest(origin, reads, lossy.filter(|_| waits.is_some()))?;
         let bytes = encoding.size_bytes(origin.view.shape().count());
@@ -150,8 +160,8 @@ impl Gist {
         // Counting reads the value once more.
         let counting_ns = if encoding.is_counted() { flow.stream_ns(value.size_bytes) } else { 0 };
         Some(EncodingCandidate {
-            gap,
-            how: Eviction::Encode(encoding),
+            interval,
+            method: Eviction::Encode(encoding),
             saved_bytes,
             cost_ns: (ops * flow.stream_ns(value.size_bytes + bytes) + counting_ns).saturating_sub(saved_ns),
         })
@@ -186,8 +196,8 @@ mod tests {
     /// The encoded intervals, and their encodings.
     fn planned(flow: &Dataflow, lossy: Option<FloatFormat>) -> Vec<(usize, Eviction)> {
         let releases = Gist { lossy }.plan(flow, LIMITS).remove(0).releases;
-        let encoded = releases.into_iter().filter(|(_, _, how)| *how != Eviction::Drop);
-        encoded.map(|(_, gap, how)| (gap, how)).collect()
+        let encoded = releases.into_iter().filter(|(_, _, method)| *method != Eviction::Drop);
+        encoded.map(|(_, interval, method)| (interval, method)).collect()
     }
 
     #[test]
@@ -197,7 +207,7 @@ mod tests {
         let half = Eviction::Encode(Encoding::Reduced(FloatFormat::F16));
         let releases = planned(&flow, Some(FloatFormat::F16));
         let kept = [1, 2].map(|place| kept_input(&flow, LAYERS.len(), place));
-        assert!(kept.iter().all(|&gap| releases.contains(&(gap, half))), "{releases:?}");
+        assert!(kept.iter().all(|&interval| releases.contains(&(interval, half))), "{releases:?}");
     }
 
     #[test]
@@ -207,7 +217,8 @@ mod tests {
         let releases = planned(&flow, Some(FloatFormat::F16));
         let [read, other] = [1, 2].map(|place| kept_input(&flow, LAYERS.len(), place));
         assert!(
-            releases.iter().all(|&(gap, _)| gap != read) && releases.iter().any(|&(gap, _)| gap == other)
+            releases.iter().all(|&(interval, _)| interval != read)
+                && releases.iter().any(|&(interval, _)| interval == other)
         );
     }
 
@@ -218,7 +229,10 @@ mod tests {
         flow.values[input_of(LAYERS.len(), 1)].freed_after = None;
         let weight = kept_input(&flow, LAYERS.len(), 1);
         let releases = planned(&flow, Some(FloatFormat::Fp8E4m3));
-        assert!(releases.iter().all(|&(gap, _)| gap != weight) && !releases.is_empty(), "{releases:?}");
+        assert!(
+            releases.iter().all(|&(interval, _)| interval != weight) && !releases.is_empty(),
+            "{releases:?}"
+        );
     }
 
     #[test]
@@ -229,8 +243,8 @@ mod tests {
         flow.memory_bytes_per_second = 2.0 * 1.5 * 4096.0 / (0.5 * most_ns) * 1e9;
         let releases = planned(&flow, Some(FloatFormat::F16));
         let [small, large] = [1, 2].map(|place| kept_input(&flow, LAYERS.len(), place));
-        let gaps: Vec<usize> = releases.iter().map(|&(gap, _)| gap).collect();
-        assert!(gaps.contains(&small) != gaps.contains(&large), "{gaps:?}");
+        let intervals: Vec<usize> = releases.iter().map(|&(interval, _)| interval).collect();
+        assert!(intervals.contains(&small) != intervals.contains(&large), "{intervals:?}");
     }
 
     #[test]
@@ -238,9 +252,9 @@ mod tests {
         // What the last layer makes is read as the backward pass begins, and held until it is there.
         let flow = flow();
         let scores = input_of(LAYERS.len(), LAYERS.len());
-        let (gap, _) = flow.dead_but_held(scores).expect("it is");
+        let (interval, _) = flow.dead_but_held(scores).expect("it is");
         let releases = Gist { lossy: None }.plan(&flow, LIMITS).remove(0).releases;
-        assert_eq!(releases, [(flow.gaps[gap].from, gap, Eviction::Drop)]);
+        assert_eq!(releases, [(flow.intervals[interval].from, interval, Eviction::Drop)]);
         let limits = Limits { recompute: false, ..LIMITS };
         assert_eq!(Gist { lossy: None }.plan(&flow, limits), [PublishedPlan::default()]);
     }
@@ -249,8 +263,8 @@ mod tests {
     fn signs_suffice_where_they_are_all_that_is_read() {
         let mut flow = flow();
         let value = input_of(LAYERS.len(), 1);
-        for place in flow.values[value].gaps.clone() {
-            flow.gaps[place].until = flow.gaps[place].until.map(|(op, _)| (op, Reads::Signs));
+        for place in flow.values[value].intervals.clone() {
+            flow.intervals[place].until = flow.intervals[place].until.map(|(op, _)| (op, Reads::Signs));
         }
         let expected = (kept_input(&flow, LAYERS.len(), 1), Eviction::Encode(Encoding::Signs));
         assert_eq!(planned(&flow, None), [expected]);

@@ -23,12 +23,12 @@ impl PublishedPolicy for Layrub {
         }
         let begins = flow.backward_begins();
         for value in (0..flow.values.len()).filter(|&value| !flow.values[value].persists) {
-            let Some((gap, kept)) = flow.kept_for_backward(value) else { continue };
+            let Some((interval, kept)) = flow.kept_for_backward(value) else { continue };
             let layer = flow.ops[kept.from].layer.expect("an op of the forward pass has a layer");
             // A value that is needed before the layer's turn is fetched on demand.
             let ahead = begins[layer + 1..].iter().flatten().next().copied();
             let needed = kept.until.map(|(op, _)| op);
-            plan.swap(flow, gap, ahead.filter(|&begin| needed.is_some_and(|needed| begin < needed)));
+            plan.swap(flow, interval, ahead.filter(|&begin| needed.is_some_and(|needed| begin < needed)));
         }
         vec![plan]
     }
@@ -46,10 +46,10 @@ mod tests {
         let limits = Limits { budget_bytes: 0, offload: true, recompute: true, algorithms: false };
         let plan = Layrub.plan(&flow, limits).remove(0);
         let kept: Vec<usize> = (0..4).map(|at| kept_input(&flow, 4, at)).collect();
-        assert!(kept.iter().all(|gap| plan.releases.iter().any(|release| release.1 == *gap)));
+        assert!(kept.iter().all(|interval| plan.releases.iter().any(|release| release.1 == *interval)));
         let begins = flow.backward_begins();
         for at in 0..3 {
-            let fetch = plan.fetches.iter().find(|&&(_, gap)| gap == kept[at]);
+            let fetch = plan.fetches.iter().find(|&&(_, interval)| interval == kept[at]);
             assert_eq!(fetch.map(|&(op, _)| Some(op)), Some(begins[at + 1]), "layer {at}");
         }
     }

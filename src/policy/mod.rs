@@ -1,7 +1,7 @@
 //! Memory policies: which storage to evict, and by which method. They are pure: they see numbers and never the pool or an
 //! engine.
 //!
-//! A policy is a rule for when memory is short ([`Reactive::pick`], [`Reactive::how`]), or a plan of whole iterations
+//! A policy is a rule for when memory is short ([`Reactive::pick`], [`Reactive::method`]), or a plan of whole iterations
 //! ([`Reactive::plan`]), or both. A plan is a pure function of a [`Dataflow`](crate::liveness::Dataflow): one iteration with
 //! its ops (name, time, need), its values, and the intervals between two touches of a value, with what the next touch reads
 //! (values, signs or nothing). The plan states which values leave when an op has run, how they leave, and which values come

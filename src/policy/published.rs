@@ -33,9 +33,9 @@ impl<P: PublishedPolicy> Reactive for Published<P> {
         TensorCache.pick(need_bytes, candidates)
     }
 
-    fn how(&self, ways: EvictionCosts) -> Option<Eviction> {
-        let drop = ways.rematerialize_ns.filter(|_| self.0.recomputes()).map(|_| Eviction::Drop);
-        TensorCache.how(ways).or(drop)
+    fn method(&self, costs: EvictionCosts) -> Option<Eviction> {
+        let drop = costs.rematerialize_ns.filter(|_| self.0.recomputes()).map(|_| Eviction::Drop);
+        TensorCache.method(costs).or(drop)
     }
 
     fn plans(&self) -> bool {

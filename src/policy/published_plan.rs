@@ -19,7 +19,7 @@ pub struct Limits {
     pub algorithms: bool,
 }
 
-/// What happens in every iteration, by the numbers of ops and intervals (gaps) in the [`Dataflow`].
+/// What happens in every iteration, by the numbers of ops and intervals in the [`Dataflow`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PublishedPlan {
     /// The values that leave device memory when an op has run: the op, the interval, and the eviction method.
@@ -32,26 +32,26 @@ pub struct PublishedPlan {
 
 impl PublishedPlan {
     /// Offloads a value as soon as an interval begins, and fetches it before an op, if one is given.
-    pub fn swap(&mut self, flow: &Dataflow, gap: usize, back_before: Option<usize>) {
-        self.releases.push((flow.gaps[gap].from, gap, Eviction::Offload));
-        self.fetches.extend(back_before.map(|op| (op, gap)));
+    pub fn swap(&mut self, flow: &Dataflow, interval: usize, back_before: Option<usize>) {
+        self.releases.push((flow.intervals[interval].from, interval, Eviction::Offload));
+        self.fetches.extend(back_before.map(|op| (op, interval)));
     }
 
     /// Offloads a value for the time that its reserved copies leave.
     pub fn swap_as_reserved(&mut self, flow: &Dataflow, reserved: &ReservedSwap) {
         let ReservedSwap { swap, out_end_ns, in_begin_ns } = *reserved;
         let op = flow.op_at(in_begin_ns.max(out_end_ns)).clamp(swap.from + 1, swap.until);
-        self.swap(flow, swap.gap, Some(op));
+        self.swap(flow, swap.interval, Some(op));
     }
 
     /// Evicts a value as soon as an interval begins.
-    pub fn release(&mut self, flow: &Dataflow, gap: usize, how: Eviction) {
-        self.releases.push((flow.gaps[gap].from, gap, how));
+    pub fn release(&mut self, flow: &Dataflow, interval: usize, method: Eviction) {
+        self.releases.push((flow.intervals[interval].from, interval, method));
     }
 
     /// Drops a value as soon as an interval begins.
-    pub fn drop(&mut self, flow: &Dataflow, gap: usize) {
-        self.releases.push((flow.gaps[gap].from, gap, Eviction::Drop));
+    pub fn drop(&mut self, flow: &Dataflow, interval: usize) {
+        self.releases.push((flow.intervals[interval].from, interval, Eviction::Drop));
     }
 }
 
@@ -59,7 +59,7 @@ impl PublishedPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Swap {
     /// The interval.
-    pub gap: usize,
+    pub interval: usize,
     /// The value.
     pub value: usize,
     /// The op after which the interval begins.
@@ -83,11 +83,18 @@ pub struct ReservedSwap {
 impl Swap {
     /// All intervals that end in the iteration in which they begin.
     pub fn all(flow: &Dataflow) -> impl Iterator<Item = Swap> + '_ {
-        flow.gaps.iter().enumerate().filter_map(|(place, gap)| {
-            let until = gap.until.map(|(until, _)| until).filter(|&until| until < flow.ops.len())?;
-            let Value { size_bytes, copy_ns, .. } = flow.values[gap.value];
-            let swap = Swap { gap: place, value: gap.value, from: gap.from, until, size_bytes, copy_ns };
-            (until > gap.from + 1).then_some(swap)
+        flow.intervals.iter().enumerate().filter_map(|(place, interval)| {
+            let until = interval.until.map(|(until, _)| until).filter(|&until| until < flow.ops.len())?;
+            let Value { size_bytes, copy_ns, .. } = flow.values[interval.value];
+            let swap = Swap {
+                interval: place,
+                value: interval.value,
+                from: interval.from,
+                until,
+                size_bytes,
+                copy_ns,
+            };
+            (until > interval.from + 1).then_some(swap)
         })
     }
 
@@ -105,7 +112,7 @@ impl Swap {
 /// Reserves times for copies. Copies out follow each other as early as possible, and copies in as late as possible, so that
 /// none delays one that is needed later. The result is in the reverse order of need.
 pub fn reserve_copies(flow: &Dataflow, mut swaps: Vec<Swap>) -> Vec<ReservedSwap> {
-    swaps.sort_by_key(|swap| (swap.from, swap.gap));
+    swaps.sort_by_key(|swap| (swap.from, swap.interval));
     let mut free_ns = 0;
     let mut reserved: Vec<ReservedSwap> = (swaps.into_iter())
         .map(|swap| {
@@ -113,7 +120,7 @@ pub fn reserve_copies(flow: &Dataflow, mut swaps: Vec<Swap>) -> Vec<ReservedSwap
             ReservedSwap { swap, out_end_ns: free_ns, in_begin_ns: 0 }
         })
         .collect();
-    reserved.sort_by_key(|reserved| Reverse((reserved.swap.until, reserved.swap.gap)));
+    reserved.sort_by_key(|reserved| Reverse((reserved.swap.until, reserved.swap.interval)));
     let mut busy_from_ns = u64::MAX;
     for ReservedSwap { swap, in_begin_ns, .. } in &mut reserved {
         busy_from_ns = flow.begin_ns(swap.until).min(busy_from_ns).saturating_sub(swap.copy_ns);
@@ -130,11 +137,12 @@ pub fn excess_bytes(flow: &Dataflow, limits: Limits) -> Vec<usize> {
 impl Schedule {
     /// Adds a plan to a schedule that has only ops and intervals.
     pub fn with(mut self, plan: &PublishedPlan) -> Self {
-        for &(op, gap, how) in &plan.releases {
-            self.intervals[gap].how = Some(how);
-            self.releases.push((op as u32, IntervalId(gap as u32), how));
+        for &(op, interval, method) in &plan.releases {
+            self.intervals[interval].method = Some(method);
+            self.releases.push((op as u32, IntervalId(interval as u32), method));
         }
-        self.fetches.extend(plan.fetches.iter().map(|&(op, gap)| (op as u32, IntervalId(gap as u32))));
+        self.fetches
+            .extend(plan.fetches.iter().map(|&(op, interval)| (op as u32, IntervalId(interval as u32))));
         self.releases.sort_by_key(|&(op, ..)| op);
         self.fetches.sort_by_key(|&(op, _)| op);
         self.algorithms = plan.algorithms;

@@ -13,14 +13,14 @@ pub struct Candidate {
     pub size_bytes: usize,
     /// The predicted time of the ops since its last use.
     pub idle_ns: u64,
-    /// The predicted time of the ops that the policy counts as the cost of having it back: see [`Reactive::knows`].
+    /// The predicted time of the ops that the policy counts as the cost of having it back: see [`Reactive::cost_model`].
     pub cost_ns: u64,
     /// The host tier has its bytes, so that eviction costs nothing now.
     pub clean: bool,
     /// The number of ops until its next use, if that is known, or the largest number if there is none.
     pub next_use_ops: Option<u64>,
     /// Its order in the active schedule, if there is one.
-    pub turn: EvictionOrder,
+    pub order: EvictionOrder,
 }
 
 /// The cost of evicting a storage, by eviction method.
@@ -70,12 +70,12 @@ pub trait Reactive: Debug + Send + Sync {
     }
 
     /// How the cost of candidates is computed.
-    fn knows(&self) -> CostModel {
+    fn cost_model(&self) -> CostModel {
         CostModel::Recency
     }
 
     /// How to evict a storage that is not clean. `None` means not at all.
-    fn how(&self, ways: EvictionCosts) -> Option<Eviction>;
+    fn method(&self, costs: EvictionCosts) -> Option<Eviction>;
 
     /// Whether evicted storages are prefetched, if liveness is known.
     fn prefetches(&self) -> bool {

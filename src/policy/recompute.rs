@@ -12,7 +12,7 @@ impl Reactive for Recompute {
         candidates.next().map(|_| 0)
     }
 
-    fn how(&self, ways: EvictionCosts) -> Option<Eviction> {
-        ways.rematerialize_ns.map(|_| Eviction::Drop).or(ways.move_ns.map(|_| Eviction::Offload))
+    fn method(&self, costs: EvictionCosts) -> Option<Eviction> {
+        costs.rematerialize_ns.map(|_| Eviction::Drop).or(costs.move_ns.map(|_| Eviction::Offload))
     }
 }

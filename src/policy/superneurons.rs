@@ -196,17 +196,18 @@ fn recompute(flow: &Dataflow, segment: &Segment, memory_centric: bool, plan: &mu
     let ops = segment.units.iter().flat_map(|unit| &unit.ops);
     let outputs = ops.filter(|&&op| flow.ops[op].exact).flat_map(|&op| &flow.ops[op].outputs);
     let kept = outputs.filter(|&&output| !forks(flow, output));
-    let gaps: Vec<_> = kept.filter_map(|&output| flow.kept_for_backward(output)).collect();
-    gaps.iter().for_each(|&(gap, _)| plan.drop(flow, gap));
+    let intervals: Vec<_> = kept.filter_map(|&output| flow.kept_for_backward(output)).collect();
+    intervals.iter().for_each(|&(interval, _)| plan.drop(flow, interval));
     if !memory_centric {
         return;
     }
-    for (_, user) in &gaps {
+    for (_, user) in &intervals {
         let Some((op, _)) = user.until else { continue };
-        let still_kept = gaps.iter().filter(|(_, gap)| gap.until.is_some_and(|(until, _)| until > op));
-        plan.releases.extend(still_kept.map(|&(gap, _)| (op, gap, Eviction::Drop)));
+        let still_kept =
+            intervals.iter().filter(|(_, interval)| interval.until.is_some_and(|(until, _)| until > op));
+        plan.releases.extend(still_kept.map(|&(interval, _)| (op, interval, Eviction::Drop)));
     }
-    plan.releases.sort_unstable_by_key(|&(op, gap, _)| (op, gap));
+    plan.releases.sort_unstable_by_key(|&(op, interval, _)| (op, interval));
     plan.releases.dedup();
 }
 
@@ -215,13 +216,13 @@ fn fetch_checkpoints(flow: &Dataflow, plan: &mut PublishedPlan) {
     let begins = flow.backward_begins();
     for (at, op) in flow.ops.iter().enumerate().filter(|(_, op)| op.phase == Phase::Forward) {
         for &output in &op.outputs {
-            let Some((gap, kept)) = flow.kept_for_backward(output) else { continue };
+            let Some((interval, kept)) = flow.kept_for_backward(output) else { continue };
             let needed = kept.until.map_or(0, |(op, _)| op);
             let ahead = op.layer.and_then(|layer| begins[layer + 1..].iter().flatten().next());
             if (is_checkpoint(flow, at) || forks(flow, output))
                 && let Some(&begin) = ahead.filter(|&&begin| begin < needed)
             {
-                plan.fetches.push((begin, gap));
+                plan.fetches.push((begin, interval));
             }
         }
     }
@@ -240,12 +241,13 @@ mod tests {
         let limits = Limits { budget_bytes: 0, offload: true, recompute: true, algorithms: false };
         let plan = SuperNeurons.plan(&flow, limits).remove(0);
         let mut dropped: Vec<usize> =
-            plan.releases.iter().map(|release| flow.gaps[release.1].value).collect();
+            plan.releases.iter().map(|release| flow.intervals[release.1].value).collect();
         dropped.sort_unstable();
         assert_eq!(dropped, [2, 3, 5].map(|place| input_of(6, place)));
         assert!(plan.releases.iter().all(|release| release.2 == Eviction::Drop));
         // Of the checkpoints, the backward pass needs the outputs of convolutions, for the norm or the rectifier after them.
-        let mut fetched: Vec<usize> = plan.fetches.iter().map(|fetch| flow.gaps[fetch.1].value).collect();
+        let mut fetched: Vec<usize> =
+            plan.fetches.iter().map(|fetch| flow.intervals[fetch.1].value).collect();
         fetched.sort_unstable();
         assert_eq!(fetched, [1, 4].map(|place| input_of(6, place)));
     }

@@ -13,7 +13,7 @@ impl Reactive for TensorCache {
         candidates.next().map(|_| 0)
     }
 
-    fn how(&self, ways: EvictionCosts) -> Option<Eviction> {
-        ways.move_ns.map(|_| Eviction::Offload)
+    fn method(&self, costs: EvictionCosts) -> Option<Eviction> {
+        costs.move_ns.map(|_| Eviction::Offload)
     }
 }

@@ -63,7 +63,7 @@ fn plan(flow: &Dataflow, convolutions_only: bool) -> PublishedPlan {
         .map(|layer| Searched { kind: layer.kind, offloaded: Vec::new(), prefetched: false })
         .collect();
     for value in (0..flow.values.len()).filter(|&value| !flow.values[value].persists) {
-        let Some((place, gap)) = flow.kept_for_backward(value) else { continue };
+        let Some((place, interval)) = flow.kept_for_backward(value) else { continue };
         let is_head = |op: usize| {
             let layer = flow.ops[op].layer.map(|layer| &flow.layers[layer]);
             layer.is_some_and(|layer| layer.kind == LayerKind::Convolution && layer.ops.first() == Some(&op))
@@ -72,7 +72,7 @@ fn plan(flow: &Dataflow, convolutions_only: bool) -> PublishedPlan {
             continue;
         }
         // The layer of its last consumer, or of its maker if nothing else reads it before.
-        layers[flow.ops[gap.from].layer.expect("an op of the forward pass has a layer")]
+        layers[flow.ops[interval.from].layer.expect("an op of the forward pass has a layer")]
             .offloaded
             .push(place);
     }
@@ -81,12 +81,12 @@ fn plan(flow: &Dataflow, convolutions_only: bool) -> PublishedPlan {
     for at in (0..layers.len()).rev() {
         // A layer that was not prefetched before its turn is fetched on demand.
         if !std::mem::replace(&mut layers[at].prefetched, true) {
-            layers[at].offloaded.iter().for_each(|&gap| plan.swap(flow, gap, None));
+            layers[at].offloaded.iter().for_each(|&interval| plan.swap(flow, interval, None));
         }
         if let Some(begin) = begins[at]
             && let Some(found) = find_prefetch_layer(&mut layers, at)
         {
-            layers[found].offloaded.iter().for_each(|&gap| plan.swap(flow, gap, Some(begin)));
+            layers[found].offloaded.iter().for_each(|&interval| plan.swap(flow, interval, Some(begin)));
         }
     }
     plan
@@ -118,14 +118,16 @@ mod tests {
     /// The layers whose inputs leave; and the layers whose inputs come back, each after the layer whose backward pass fetches
     /// it.
     fn told(flow: &Dataflow, plan: &PublishedPlan) -> (Vec<usize>, Vec<(usize, usize)>) {
-        let layer = |gap: usize| (0..LAYERS.len()).find(|&at| kept_input(flow, LAYERS.len(), at) == gap);
-        let mut left: Vec<usize> = plan.releases.iter().filter_map(|&(_, gap, _)| layer(gap)).collect();
+        let layer =
+            |interval: usize| (0..LAYERS.len()).find(|&at| kept_input(flow, LAYERS.len(), at) == interval);
+        let mut left: Vec<usize> =
+            plan.releases.iter().filter_map(|&(_, interval, _)| layer(interval)).collect();
         left.sort_unstable();
         let begins = flow.backward_begins();
         let mut back: Vec<(usize, usize)> = (plan.fetches.iter())
-            .map(|&(op, gap)| {
+            .map(|&(op, interval)| {
                 let begun = begins.iter().position(|&begin| begin == Some(op));
-                (begun.expect("a layer begins there"), layer(gap).expect("an input"))
+                (begun.expect("a layer begins there"), layer(interval).expect("an input"))
             })
             .collect();
         back.sort_unstable_by_key(|&(begun, _)| std::cmp::Reverse(begun));
@@ -154,9 +156,9 @@ mod tests {
         let flow = chain(300, &LAYERS);
         let releases = plan(&flow, false).releases;
         for at in 0..LAYERS.len() {
-            let gap = kept_input(&flow, LAYERS.len(), at);
-            let (op, _, how) = releases.iter().find(|release| release.1 == gap).unwrap();
-            assert_eq!((*op, *how), (flow.layers[at].ops[0], Eviction::Offload));
+            let interval = kept_input(&flow, LAYERS.len(), at);
+            let (op, _, method) = releases.iter().find(|release| release.1 == interval).unwrap();
+            assert_eq!((*op, *method), (flow.layers[at].ops[0], Eviction::Offload));
         }
     }
 

@@ -44,7 +44,7 @@ impl Reactive for WeightedRule {
         need_bytes / SMALL_PART
     }
 
-    fn knows(&self) -> CostModel {
+    fn cost_model(&self) -> CostModel {
         CostModel::Neighbourhood { most: 16 }
     }
 
@@ -52,8 +52,8 @@ impl Reactive for WeightedRule {
         true
     }
 
-    fn how(&self, ways: EvictionCosts) -> Option<Eviction> {
-        match (ways.move_ns, ways.rematerialize_ns) {
+    fn method(&self, costs: EvictionCosts) -> Option<Eviction> {
+        match (costs.move_ns, costs.rematerialize_ns) {
             (Some(move_ns), Some(rematerialize_ns)) if rematerialize_ns < move_ns => Some(Eviction::Drop),
             (Some(_), _) => Some(Eviction::Offload),
             (None, Some(_)) => Some(Eviction::Drop),
@@ -68,14 +68,14 @@ mod tests {
 
     #[test]
     fn the_cheaper_way_is_taken() {
-        let how = |move_ns, rematerialize_ns| {
-            WeightedRule::default().how(EvictionCosts { move_ns, rematerialize_ns })
+        let method = |move_ns, rematerialize_ns| {
+            WeightedRule::default().method(EvictionCosts { move_ns, rematerialize_ns })
         };
-        assert_eq!(how(Some(100), Some(99)), Some(Eviction::Drop));
-        assert_eq!(how(Some(100), Some(100)), Some(Eviction::Offload));
-        assert_eq!(how(Some(100), None), Some(Eviction::Offload));
-        assert_eq!(how(None, Some(1000)), Some(Eviction::Drop));
-        assert_eq!(how(None, None), None);
+        assert_eq!(method(Some(100), Some(99)), Some(Eviction::Drop));
+        assert_eq!(method(Some(100), Some(100)), Some(Eviction::Offload));
+        assert_eq!(method(Some(100), None), Some(Eviction::Offload));
+        assert_eq!(method(None, Some(1000)), Some(Eviction::Drop));
+        assert_eq!(method(None, None), None);
     }
 
     #[test]

@@ -13,10 +13,10 @@ use crate::engine::Instruction;
 use crate::schedule::AlgorithmChoice;
 
 /// The instruction with the algorithm of the smallest workspace.
-pub(super) fn with_smallest_workspace(asked: &Arc<Instruction>) -> &Arc<Instruction> {
-    asked
-        .ways()
-        .min_by_key(|way| (way.scratch_bytes, way.launch_ns))
+pub(super) fn with_smallest_workspace(instruction: &Arc<Instruction>) -> &Arc<Instruction> {
+    instruction
+        .algorithms()
+        .min_by_key(|one| (one.scratch_bytes, one.launch_ns))
         .expect("an instruction is one of its own alternatives")
 }
 
@@ -24,26 +24,29 @@ impl Pool {
     /// The instruction with the algorithm that is chosen now, which is the instruction itself if there is no choice.
     pub(super) fn choose_algorithm(
         &self,
-        asked: &Arc<Instruction>,
+        instruction: &Arc<Instruction>,
         ids: &[StorageId],
         in_place: bool,
     ) -> Arc<Instruction> {
-        if asked.others.is_empty() {
-            return asked.clone();
+        if instruction.others.is_empty() {
+            return instruction.clone();
         }
         let choice =
             self.follower.active_plans.followed().map(|following| following.algorithms()).unwrap_or_default();
         let taken_bytes = match choice {
             AlgorithmChoice::FastestThatFits => {
-                self.memory.device.used_bytes() + self.graph.missing_bytes(ids, asked, in_place)
+                self.memory.device.used_bytes() + self.graph.missing_bytes(ids, instruction, in_place)
             }
-            _ => self.graph.working_set_bytes(ids, asked, in_place) - asked.aligned_scratch_bytes(),
+            _ => {
+                self.graph.working_set_bytes(ids, instruction, in_place) - instruction.aligned_scratch_bytes()
+            }
         };
         let room_bytes = self.memory.device.limit_bytes().saturating_sub(taken_bytes);
-        let fits = |way: &&Arc<Instruction>| {
-            choice != AlgorithmChoice::SmallestWorkspace && way.aligned_scratch_bytes() <= room_bytes
+        let fits = |one: &&Arc<Instruction>| {
+            choice != AlgorithmChoice::SmallestWorkspace && one.aligned_scratch_bytes() <= room_bytes
         };
-        let fastest = asked.ways().filter(fits).min_by_key(|way| (way.launch_ns, way.scratch_bytes));
-        fastest.unwrap_or_else(|| with_smallest_workspace(asked)).clone()
+        let fastest =
+            instruction.algorithms().filter(fits).min_by_key(|one| (one.launch_ns, one.scratch_bytes));
+        fastest.unwrap_or_else(|| with_smallest_workspace(instruction)).clone()
     }
 }

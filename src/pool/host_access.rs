@@ -66,7 +66,7 @@ impl Pool {
     /// Ends an access of the program to the bytes.
     pub fn end_write(&mut self, id: StorageId) {
         self.graph.storages[id].uses.host_pins -= 1;
-        if !self.settings.ways.offload && self.graph.storages[id].copies.device.is_some() {
+        if !self.settings.methods.offload && self.graph.storages[id].copies.device.is_some() {
             self.graph.free_host(id, &mut self.memory);
         }
     }

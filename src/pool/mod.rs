@@ -100,7 +100,7 @@ impl Pool {
         let mut pool = Pool {
             name,
             memory: Memory::new(name, engine.clone(), &settings, &journal),
-            graph: Graph::new(policy.knows() == CostModel::Components),
+            graph: Graph::new(policy.cost_model() == CostModel::Components),
             submitter: Submitter::new(engine, settings.planted_fault),
             follower: Follower::new(policy, &settings, measures),
             observer: Observer::new(journal),

@@ -38,7 +38,7 @@ impl Pool {
                 && can_overwrite(inputs, *index, instruction)
         };
         let may_be_claimed =
-            !self.settings.ways.offloads_all() && instruction.new_bytes(true).next().is_some();
+            !self.settings.methods.offloads_all() && instruction.new_bytes(true).next().is_some();
         let claimed =
             |index: &usize| may_be_claimed || self.graph.storages[inputs[*index].id].uses.claims > 0;
         let unclaimed = (0..inputs.len()).find(|index| possible(index) && !claimed(index));

@@ -89,7 +89,7 @@ impl Pool {
         let storage = &self.graph.storages[id];
         let kept =
             storage.uses.claims == 0 || storage.copies.host.is_some() || self.graph.is_encoded(storage);
-        if kept || (self.settings.ways.offload && self.write_back(id, true)?) {
+        if kept || (self.settings.methods.offload && self.write_back(id, true)?) {
             return Ok(());
         }
         Err(self.nowhere_to_go(op, id, self.graph.storages[id].size_bytes))

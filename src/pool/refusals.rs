@@ -41,7 +41,7 @@ impl Pool {
     /// The error if a storage would have to leave to make room for `need_bytes` but cannot.
     pub(in crate::pool) fn nowhere_to_go(&self, op: &'static str, id: StorageId, need_bytes: usize) -> Error {
         let (used_bytes, budget_bytes) = (self.memory.device.used_bytes(), self.memory.device.limit_bytes());
-        if !self.settings.ways.offload {
+        if !self.settings.methods.offload {
             return Error::NothingToEvict { op, needed_bytes: need_bytes, used_bytes, budget_bytes };
         }
         let needed_bytes = self.graph.storages[id].size_bytes;

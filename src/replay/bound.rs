@@ -11,7 +11,7 @@ const MAX_EXACT: usize = 64;
 
 /// One iteration, op by op.
 #[derive(Debug)]
-pub struct Timeline {
+pub struct RelaxedIteration {
     /// Time at which each op begins if nothing is evicted.
     begins_ns: Vec<u64>,
     end_ns: u64,
@@ -48,9 +48,9 @@ impl Group {
     }
 }
 
-impl Timeline {
+impl RelaxedIteration {
     pub fn new(program: &Program, props: &Props) -> Self {
-        let mut timeline = Timeline {
+        let mut relaxed = RelaxedIteration {
             begins_ns: Vec::new(),
             end_ns: 0,
             live_bytes: Vec::new(),
@@ -59,48 +59,48 @@ impl Timeline {
         };
         let mut places: HashMap<u64, usize> = HashMap::new();
         for event in &program.events {
-            let now = timeline.begins_ns.len();
+            let now = relaxed.begins_ns.len();
             let mut freed = Vec::new();
             match event {
                 Event::Constant(made) | Event::Write(made) => {
-                    places.insert(made.storage, timeline.storages.len());
+                    places.insert(made.storage, relaxed.storages.len());
                     // Data that the program wrote comes to the device at its first use.
                     let made_at = if matches!(event, Event::Write(_)) { usize::MAX } else { now };
-                    timeline.add(made.bytes, made_at, true);
+                    relaxed.add(made.bytes, made_at, true);
                 }
                 Event::Op(op) => {
                     for input in &op.inputs {
-                        let storage = &mut timeline.storages[places[input]];
+                        let storage = &mut relaxed.storages[places[input]];
                         storage.made_at = storage.made_at.min(now);
                         storage.uses.push(now);
                     }
                     let cost_ns = props.launch_ns(&op.work);
-                    let first = timeline.storages.len();
+                    let first = relaxed.storages.len();
                     for made in &op.outputs {
-                        places.insert(made.storage, timeline.storages.len());
-                        timeline.add(made.bytes, now, false);
+                        places.insert(made.storage, relaxed.storages.len());
+                        relaxed.add(made.bytes, now, false);
                     }
-                    let members: Vec<usize> = (first..timeline.storages.len()).collect();
+                    let members: Vec<usize> = (first..relaxed.storages.len()).collect();
                     if op.exact && !members.is_empty() {
-                        timeline.groups.push(Group { cost_ns: cost_ns as f64, members });
+                        relaxed.groups.push(Group { cost_ns: cost_ns as f64, members });
                     }
-                    timeline.begins_ns.push(timeline.end_ns);
-                    timeline.end_ns += cost_ns;
+                    relaxed.begins_ns.push(relaxed.end_ns);
+                    relaxed.end_ns += cost_ns;
                     for &place in &op.consumed {
                         // The output may have taken the input's memory, so the two do not both count as live.
                         let at = if op.in_place.contains(&place) { now } else { now + 1 };
-                        timeline.storages[places[&op.inputs[place]]].freed_at = at;
+                        relaxed.storages[places[&op.inputs[place]]].freed_at = at;
                     }
                 }
                 Event::Free(storage) => freed.push(*storage),
                 _ => {}
             }
             for storage in freed {
-                timeline.storages[places[&storage]].freed_at = now;
+                relaxed.storages[places[&storage]].freed_at = now;
             }
         }
-        timeline.finish();
-        timeline
+        relaxed.finish();
+        relaxed
     }
 
     fn add(&mut self, bytes: usize, made_at: usize, known_to_host: bool) {

@@ -10,15 +10,15 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::config::{Config, MIN_BUDGET_BYTES, Oracle, Placement, Planning};
+use crate::dry_run::BOUNDLESS_BYTES;
 use crate::engine::sim::Profile;
 use crate::error::Error;
 use crate::op::{Dtype, Facts, Traced, Work};
-use crate::plan::BOUNDLESS_BYTES;
 use crate::runtime::{self, Tensor, configure, recording, reset_stats, stats};
 use crate::schedule::RequestLog;
 use crate::trace::{Event, Made, Program, Recording};
 use crate::{OvercommitDevice, Policy, SimProfile, Stats};
-use bound::Timeline;
+use bound::RelaxedIteration;
 pub use footprint::Footprint;
 
 /// How often an iteration of a training loop is run: the first makes the storages that stay, and the last is in the
@@ -112,7 +112,7 @@ pub struct Replay<'a> {
     iterations: usize,
     live_peak_bytes: usize,
     base_ns: u64,
-    timeline: Timeline,
+    relaxed: RelaxedIteration,
     link_bytes_per_ns: f64,
 }
 
@@ -155,7 +155,7 @@ impl<'a> Replay<'a> {
             iterations,
             live_peak_bytes: program.live_peak_bytes(),
             base_ns: 0,
-            timeline: Timeline::new(program, &props),
+            relaxed: RelaxedIteration::new(program, &props),
             link_bytes_per_ns,
         };
         configure(&device, replay.config(&Settings::new(BOUNDLESS_BYTES)))?;
@@ -195,7 +195,7 @@ impl<'a> Replay<'a> {
     /// not enough bytes may leave.
     pub fn bound(&self, settings: &Settings) -> Option<f64> {
         let link = settings.offload.then_some(self.link_bytes_per_ns);
-        let least_ns = self.timeline.least_ns(settings.budget_bytes, link, settings.recompute)?;
+        let least_ns = self.relaxed.least_ns(settings.budget_bytes, link, settings.recompute)?;
         // The time with all memory includes waits for uploads, which a schedule might hide.
         Some(least_ns / self.base_ns.max(1) as f64)
     }
@@ -205,7 +205,7 @@ impl<'a> Replay<'a> {
     /// Bytes that the host has already, such as constants, count as if they had to be copied there; a program with
     /// many of them may need less.
     pub fn offload_bound_bytes(&self) -> usize {
-        self.timeline.unhidden_bytes(self.link_bytes_per_ns)
+        self.relaxed.unhidden_bytes(self.link_bytes_per_ns)
     }
 
     /// Configures the device. A policy that plans and knows the program gets its plan before the first op.

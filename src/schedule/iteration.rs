@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::eviction::{Eviction, WeightedRule};
-use super::interval::{Interval, IntervalId};
+use super::interval::{IntervalId, IntervalPlan};
 use super::layout::Layout;
 use super::prefetch::PrefetchDistance;
 
@@ -37,7 +37,7 @@ pub enum AlgorithmChoice {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schedule {
     pub ops: Vec<ScheduledOp>,
-    pub intervals: Vec<Interval>,
+    pub intervals: Vec<IntervalPlan>,
     /// The evictions when an op needs memory, in this order. Sorted by op.
     pub evictions: Vec<(u32, IntervalId, Eviction)>,
     /// The evictions after an op has run. Sorted by op.
@@ -45,7 +45,7 @@ pub struct Schedule {
     /// The fetches before an op. Sorted by op.
     pub fetches: Vec<(u32, IntervalId)>,
     /// How long before its use a storage is fetched that `fetches` does not name, if there is memory by then.
-    pub reach: PrefetchDistance,
+    pub prefetch_distance: PrefetchDistance,
     /// The rule for further evictions. `None` means the policy's own rule.
     pub rule: Option<WeightedRule>,
     /// Which algorithms run ops.

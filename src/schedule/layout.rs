@@ -22,7 +22,7 @@ pub struct PlannedBlock {
     /// The size of the block.
     pub bytes: usize,
     /// Its placement.
-    pub spot: BlockPlacement,
+    pub placement: BlockPlacement,
 }
 
 /// The placements of an iteration's blocks.

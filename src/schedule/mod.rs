@@ -12,7 +12,7 @@ mod requests;
 pub use cursor::{Cursor, RecentOps};
 pub use decision::{Decision, ScheduleOutcome};
 pub use eviction::{Eviction, EvictionOrder, WeightedRule};
-pub use interval::{Interval, IntervalId, ScheduledInterval};
+pub use interval::{IntervalId, IntervalPlan, ScheduledInterval};
 pub use iteration::{AlgorithmChoice, Schedule, ScheduledOp};
 pub use layout::{BlockPlacement, Layout, PlannedBlock};
 pub use prefetch::{MAX_PREFETCH_DISTANCE, PrefetchDistance};

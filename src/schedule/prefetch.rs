@@ -1,6 +1,6 @@
 //! How long before its use a storage is fetched.
 
-/// [`Schedule::reach`](super::Schedule) counts in such parts of the time of a copy.
+/// [`Schedule::prefetch_distance`](super::Schedule) counts in such parts of the time of a copy.
 const PARTS_PER_COPY: u64 = 16;
 /// The largest prefetch distance. It is longer than one copy, since other copies wait for the lane too.
 pub const MAX_PREFETCH_DISTANCE: u64 = 16 * PARTS_PER_COPY;
@@ -14,16 +14,16 @@ pub struct PrefetchDistance {
     /// The distance in sixteenths of the time of the storage's copy. With 0 the storage is fetched when it is used.
     pub parts: u64,
     /// Small storages are fetched as early as larger ones, because a copy of a few bytes waits behind large copies too.
-    pub hurries_small: bool,
+    pub small_early: bool,
 }
 
 impl PrefetchDistance {
     /// The largest distance.
-    pub const MAX: PrefetchDistance = PrefetchDistance { parts: MAX_PREFETCH_DISTANCE, hurries_small: true };
+    pub const MAX: PrefetchDistance = PrefetchDistance { parts: MAX_PREFETCH_DISTANCE, small_early: true };
 
     /// How long before its use a storage of so many bytes is fetched under a budget. `copy_ns` gives the time of a copy.
     pub fn ahead_ns(self, bytes: usize, budget_bytes: usize, copy_ns: impl Fn(usize) -> u64) -> u64 {
-        let least_bytes = if self.hurries_small { budget_bytes / MIN_PARTS } else { 0 };
+        let least_bytes = if self.small_early { budget_bytes / MIN_PARTS } else { 0 };
         self.parts * copy_ns(bytes.max(least_bytes)) / PARTS_PER_COPY
     }
 }
@@ -34,9 +34,9 @@ mod tests {
 
     #[test]
     fn what_is_small_is_fetched_as_early_as_a_part_of_the_budget_would_be() {
-        let ahead_ns = |bytes, hurries_small| {
-            let reach = PrefetchDistance { parts: 2 * PARTS_PER_COPY, hurries_small };
-            reach.ahead_ns(bytes, 6400, |bytes| bytes as u64)
+        let ahead_ns = |bytes, small_early| {
+            let prefetch_distance = PrefetchDistance { parts: 2 * PARTS_PER_COPY, small_early };
+            prefetch_distance.ahead_ns(bytes, 6400, |bytes| bytes as u64)
         };
         assert_eq!([1, 100, 150].map(|bytes| ahead_ns(bytes, true)), [200, 200, 300]);
         assert_eq!([1, 100, 150].map(|bytes| ahead_ns(bytes, false)), [2, 200, 300]);

@@ -53,8 +53,8 @@ pub struct RequestLog {
     /// The number of the first storage that was made since the log began.
     pub first: u64,
     /// The storages that the stream held when the log began.
-    pub begun: HashMap<u64, InitialStorage>,
-    pub asked: Vec<Request>,
+    pub initial: HashMap<u64, InitialStorage>,
+    pub requests: Vec<Request>,
     /// The sizes of all storages that are named.
     pub size_bytes: HashMap<u64, usize>,
     /// The number of checkpointed scopes that a storage was made in, unless it is a result of them. Storages without scopes are
@@ -78,8 +78,8 @@ impl RequestLog {
         let mut log = self.clone();
         let mut corrected: HashMap<*const Instruction, Arc<Instruction>> = HashMap::new();
         let mut times_ns = [0; 2];
-        for asked in &mut log.asked {
-            let Request::Op { instruction, .. } = asked else { continue };
+        for request in &mut log.requests {
+            let Request::Op { instruction, .. } = request else { continue };
             times_ns[0] += instruction.launch_ns;
             if let Some(launch_ns) = instruction.measured.ns() {
                 let correct = || Arc::new(Instruction { launch_ns, ..(**instruction).clone() });
@@ -94,7 +94,7 @@ impl RequestLog {
     pub fn uses(&mut self, number: u64, size_bytes: usize) -> u64 {
         let is_new = self.size_bytes.insert(number, size_bytes).is_none();
         if is_new && number >= self.first {
-            self.asked.push(Request::Write(number));
+            self.requests.push(Request::Write(number));
         }
         number
     }
@@ -110,11 +110,11 @@ impl RequestLog {
 
     /// Notes that the last handle is gone, on whichever thread.
     pub fn loses(&mut self, number: u64) {
-        if let Some(begun) = self.begun.get(&number) {
+        if let Some(begun) = self.initial.get(&number) {
             self.size_bytes.insert(number, begun.size_bytes);
         }
         if self.size_bytes.contains_key(&number) {
-            self.asked.push(Request::Free(number));
+            self.requests.push(Request::Free(number));
         }
     }
 }

@@ -63,10 +63,10 @@ impl Layers {
         Layers((0..count).map(|_| unary(Unary::Neg, &upload(device))).collect())
     }
 
-    /// A forward, a backward pass and an update; `beside` is called before each op.
-    pub fn train(&mut self, batch: Tensor, mut beside: impl FnMut()) {
+    /// A forward, a backward pass and an update; `before_each` is called before each op.
+    pub fn train(&mut self, batch: Tensor, mut before_each: impl FnMut()) {
         let mut binary = |op, a: &Tensor, b: &Tensor| {
-            beside();
+            before_each();
             binary(op, a, b)
         };
         let mut kept = vec![batch];

@@ -58,7 +58,7 @@ fn answers(device: &OvercommitDevice) -> Vec<Vec<u8>> {
     let planes = [400, 2000, 4096].map(|per_piece| Encoding::Planes(Planes { per_piece, width: 4 }));
     for encoding in sparse.into_iter().chain(planes) {
         let (dtype, count) = (x.dtype(), x.shape().count());
-        let View { dtype: of_rest, layout } = encoding.beside(dtype, count).expect("there may be");
+        let View { dtype: of_rest, layout } = encoding.overflow(dtype, count).expect("there may be");
         let unset = Op::Unset { shape: *layout.shape(), dtype: of_rest };
         let beside = runtime::create(device, unset).expect("enough memory");
         let form = run(Op::Encode(encoding), &[&rectified, &beside]);
@@ -115,11 +115,11 @@ fn gradients_of_weights_read_encoded_images() {
     let sparse = [3, 60, 200].map(|per_row| Encoding::Sparse(Sparse { per_row, width: 4 }));
     let planes = Encoding::Planes(Planes { per_piece: 2000, width: 4 });
     for encoding in sparse.into_iter().chain([planes, Encoding::Reduced(FloatFormat::Fp10)]) {
-        let beside = encoding.beside(dtype, count).map(|view| {
+        let overflow = encoding.overflow(dtype, count).map(|view| {
             let unset = Op::Unset { shape: *view.shape(), dtype };
             runtime::create(device, unset).expect("enough memory")
         });
-        let with = |first| [first].into_iter().chain(&beside).collect::<Vec<_>>();
+        let with = |first| [first].into_iter().chain(&overflow).collect::<Vec<_>>();
         let row = in_a_row(&images);
         let form = run(Op::Encode(encoding), &with(&row));
         let decoded = run(Op::Decode { encoding, dtype, count }, &with(&form)).with_layout(view.layout);

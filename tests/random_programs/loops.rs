@@ -15,7 +15,7 @@ use crate::{THREADS, program_count, setting};
 
 /// Enough that a plan is made, and followed for some iterations.
 const ITERATIONS: usize = 6;
-/// Enough that a plan that is made beside the program comes before it ends, mostly.
+/// Enough that a plan that is made in the background comes before it ends, mostly.
 const ITERATIONS_BESIDE: usize = 150;
 /// Of each kind, for each program, policy and way to map.
 const FAILURES: usize = 2;
@@ -24,8 +24,8 @@ const FAILURES: usize = 2;
 #[derive(Debug, Default)]
 struct Totals {
     plans: AtomicU64,
-    /// Of these, those that came in time in a run with a failure, planned beside the program.
-    beside: AtomicU64,
+    /// Of these, those that came in time in a run with a failure, planned in the background.
+    background_plans: AtomicU64,
     /// Failures by kind: those that the program saw as an error, and those that it did not, since what failed was done
     /// before it had to be.
     seen: [AtomicU64; Call::ALL.len()],
@@ -60,9 +60,9 @@ fn fails_and_goes_on(
         Case::Ops(program) => machine.run(program).map_err(|error| format!("{error}")),
         Case::Network(network) => quietly(|| network.run(&device)),
     };
-    // When a plan comes that is made beside, and so how many calls there are, is luck.
-    let beside = setting.planning == Planning::Background;
-    assert!(fault.has_failed() || beside, "the call was not made");
+    // When a plan comes that is made in the background, and so how many calls there are, is luck.
+    let in_background = setting.planning == Planning::Background;
+    assert!(fault.has_failed() || in_background, "the call was not made");
     assert_eq!(pinned_storages(&device).expect("a device that ran"), 0, "something is still pinned");
     match result {
         Ok(digest) => {
@@ -78,8 +78,10 @@ fn fails_and_goes_on(
     if fault.has_failed() {
         assert_eq!(run(device, case), expected, "the results differ after the failure");
     }
-    if beside {
-        totals.beside.fetch_add(stats(&device).expect("a device that ran").counters.plans, Ordering::Relaxed);
+    if in_background {
+        totals
+            .background_plans
+            .fetch_add(stats(&device).expect("a device that ran").counters.plans, Ordering::Relaxed);
     }
     let left = machine.contents();
     let position = machine.position;
@@ -155,8 +157,8 @@ fn check(device: OvercommitDevice, seed: u64, totals: &Totals) {
     }
 }
 
-/// Checks the program of a seed, planned beside.
-fn check_beside(device: OvercommitDevice, seed: u64, totals: &Totals) {
+/// Checks the program of a seed, planned in the background.
+fn check_in_background(device: OvercommitDevice, seed: u64, totals: &Totals) {
     let Case::Ops(program) = Case::new(seed) else { return };
     let case = Case::Ops(Program { iterations: ITERATIONS_BESIDE, ..program });
     let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -180,19 +182,19 @@ fn check_beside(device: OvercommitDevice, seed: u64, totals: &Totals) {
 }
 
 #[test]
-fn failures_while_iterations_are_planned_beside_lose_nothing() {
+fn failures_during_background_planning_lose_nothing() {
     let (first, programs) = (setting("RANDOM_SEED", 1), program_count().div_ceil(75));
     println!("{programs} programs from seed {first} on");
     let totals = Totals::default();
     let device = fresh_device();
     for seed in first..first + programs {
-        if let Err(message) = quietly(|| check_beside(device, seed, &totals)) {
+        if let Err(message) = quietly(|| check_in_background(device, seed, &totals)) {
             panic!("program {seed}: {message}");
         }
     }
     println!("{totals:?}");
     assert!(totals.seen.iter().map(count).sum::<u64>() > programs, "hardly anything fails: {totals:?}");
-    assert!(count(&totals.beside) > 0, "no plan came in time: {totals:?}");
+    assert!(count(&totals.background_plans) > 0, "no plan came in time: {totals:?}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use bytesize::ByteSize;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::options::{Source, Ways, amount, bar, spinner};
+use crate::options::{EvictionOptions, Source, amount, bar, spinner};
 use crate::outputs::to_file;
 
 /// See the command's help.
@@ -26,7 +26,7 @@ pub struct Options {
     #[arg(long, value_delimiter = ',')]
     policies: Vec<Policy>,
     #[command(flatten)]
-    ways: Ways,
+    eviction: EvictionOptions,
     /// A plot of overhead over budget, as SVG.
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -63,7 +63,7 @@ fn run_all(options: &Options, replay: &Replay, policies: &[Policy]) -> Result<Ve
     for &policy in policies {
         let mut row = Vec::new();
         for budget in &options.budgets {
-            row.push(replay.run(&options.ways.settings(budget.of(replay.live_peak_bytes()), policy))?);
+            row.push(replay.run(&options.eviction.settings(budget.of(replay.live_peak_bytes()), policy))?);
             bar.inc(1);
         }
         rows.push(row);

@@ -27,9 +27,9 @@ pub struct Source {
     pub iterations: Option<u32>,
 }
 
-/// Which ways a policy has.
+/// What a policy may do, and how memory is laid out.
 #[derive(Debug, Args)]
-pub struct Ways {
+pub struct EvictionOptions {
     /// Keep nothing in host memory: what cannot be recomputed stays.
     #[arg(long)]
     pub no_offload: bool,
@@ -51,8 +51,8 @@ fn placement(text: &str) -> Result<Placement, String> {
     text.parse().map_err(|()| "expected smartpool or best-fit".into())
 }
 
-impl Ways {
-    /// A replay in these ways.
+impl EvictionOptions {
+    /// The settings of a replay with these options.
     pub fn settings(&self, budget_bytes: usize, policy: Policy) -> Settings {
         Settings {
             policy,

@@ -10,7 +10,7 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::INFEASIBLE;
-use crate::options::{Source, Ways, amount, spinner, title};
+use crate::options::{EvictionOptions, Source, amount, spinner, title};
 use crate::outputs::Outputs;
 
 /// See the command's help.
@@ -26,7 +26,7 @@ pub struct Options {
     #[arg(long, default_value_t)]
     policy: Policy,
     #[command(flatten)]
-    ways: Ways,
+    eviction: EvictionOptions,
     #[command(flatten)]
     outputs: Outputs,
     /// One JSON object.
@@ -42,7 +42,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let program = options.source.program()?;
     let replay = options.source.replay(&program)?;
     let budget_bytes = options.budget.map_or(UNLIMITED_BYTES, |budget| budget.of(replay.live_peak_bytes()));
-    let settings = options.ways.settings(budget_bytes, options.policy);
+    let settings = options.eviction.settings(budget_bytes, options.policy);
     let outcome = if options.outputs.is_empty() {
         replay.run(&settings)?
     } else {

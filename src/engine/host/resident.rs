@@ -28,7 +28,7 @@ pub(super) struct Resident {
 #[derive(Debug, Default)]
 struct State {
     /// Reserved addresses: where each range begins, and the pages in it.
-    ranges: Vec<(u64, Vec<Slot>)>,
+    ranges: Vec<(u64, Vec<PageState>)>,
     /// Those that count, by range and place, by when they were first touched or were last passed by.
     counted: VecDeque<(u32, u32)>,
     /// Pages there are.
@@ -37,7 +37,7 @@ struct State {
 
 /// Addresses of one page.
 #[derive(Debug, Clone, Copy, Default)]
-struct Slot {
+struct PageState {
     counts: bool,
     /// Since it was last passed by.
     touched: bool,
@@ -50,8 +50,8 @@ impl Resident {
 
     /// Addresses that pages may be mapped at from now on.
     pub fn add(&self, range: Span) {
-        let slots = vec![Slot::default(); range.bytes / self.page_bytes];
-        lock(&self.state).ranges.push((range.address, slots));
+        let pages_of_range = vec![PageState::default(); range.bytes / self.page_bytes];
+        lock(&self.state).ranges.push((range.address, pages_of_range));
     }
 
     /// How many pages there are from now on.
@@ -76,18 +76,18 @@ impl Resident {
 
 impl State {
     fn touch(&mut self, span: Span, page_bytes: usize) {
-        let inside = |&(begin, ref slots): &(u64, Vec<Slot>)| {
-            (begin..begin + (slots.len() * page_bytes) as u64).contains(&span.address)
+        let inside = |&(begin, ref pages_of_range): &(u64, Vec<PageState>)| {
+            (begin..begin + (pages_of_range.len() * page_bytes) as u64).contains(&span.address)
         };
         let Some(range) = self.ranges.iter().position(inside) else { return };
-        let (begin, slots) = &mut self.ranges[range];
+        let (begin, pages_of_range) = &mut self.ranges[range];
         let first = (span.address - *begin) as usize;
         let places = first / page_bytes..(first + span.bytes).div_ceil(page_bytes);
-        for (place, slot) in places.clone().zip(&mut slots[places]) {
-            if !slot.counts {
+        for (place, page) in places.clone().zip(&mut pages_of_range[places]) {
+            if !page.counts {
                 self.counted.push_back((range as u32, place as u32));
             }
-            *slot = Slot { counts: true, touched: true };
+            *page = PageState { counts: true, touched: true };
         }
     }
 
@@ -98,10 +98,10 @@ impl State {
         }
         loop {
             let (range, place) = self.counted.pop_front()?;
-            let (begin, slots) = &mut self.ranges[range as usize];
-            let slot = &mut slots[place as usize];
-            if !std::mem::take(&mut slot.touched) {
-                slot.counts = false;
+            let (begin, pages_of_range) = &mut self.ranges[range as usize];
+            let page = &mut pages_of_range[place as usize];
+            if !std::mem::take(&mut page.touched) {
+                page.counts = false;
                 return Some(*begin + (place as usize * page_bytes) as u64);
             }
             self.counted.push_back((range, place));
@@ -119,7 +119,7 @@ mod tests {
 
     /// Four pages at twenty addresses.
     fn state() -> State {
-        State { ranges: vec![(1000, vec![Slot::default(); 20])], pages: 4, ..State::default() }
+        State { ranges: vec![(1000, vec![PageState::default(); 20])], pages: 4, ..State::default() }
     }
 
     #[test]

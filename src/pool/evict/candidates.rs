@@ -21,7 +21,7 @@ impl Pool {
         need_bytes: usize,
         may_go: impl Fn(&Self, StorageId) -> bool,
     ) -> Option<StorageId> {
-        if let CostModel::Neighbourhood { most } = self.follower.rule().knows() {
+        if let CostModel::Neighbourhood { most } = self.follower.rule().cost_model() {
             self.graph.forget_changed_costs(most);
         }
         let pool = &*self;
@@ -85,7 +85,7 @@ impl<'a> Candidates<'a> {
     fn new(pool: &'a Pool) -> Self {
         Candidates {
             pool,
-            cost_model: pool.follower.rule().knows(),
+            cost_model: pool.follower.rule().cost_model(),
             plan: pool.follower.active_plans.followed(),
             props: pool.submitter.engine.props(),
             offload_wait_ns: pool.offload_wait_ns(),
@@ -135,14 +135,14 @@ impl<'a> Candidates<'a> {
             cost_ns,
             clean: storage.copies.host.is_some(),
             next_use_ops: self.next_use_ops(storage),
-            turn: order,
+            order,
         }
     }
 
     /// The storage's place in the eviction order.
     fn eviction_order(&self, storage: &Storage) -> EvictionOrder {
         let interval = self.plan.and_then(|plan| plan.scheduled_as(storage));
-        interval.map_or(EvictionOrder::Any, |interval| interval.turn)
+        interval.map_or(EvictionOrder::Any, |interval| interval.order)
     }
 
     /// The cost of having a storage back. A cost above `max_ns` may be returned as any other value above `max_ns`.
@@ -156,7 +156,7 @@ impl<'a> Candidates<'a> {
             let fetch_ns = if pool.follower.fetch_is_scheduled(storage) { 0 } else { copy_ns };
             return storage.access.clean_at_ns.saturating_sub(pool.observer.computed_ns) + fetch_ns;
         }
-        let move_ns = pool.settings.ways.price_of_moving(self.offload_wait_ns + 2 * copy_ns);
+        let move_ns = pool.settings.methods.price_of_moving(self.offload_wait_ns + 2 * copy_ns);
         let rematerialize_ns = |max_ns: u64| {
             let own_ns = pool.graph.own_ns(id);
             if own_ns > max_ns {
@@ -166,7 +166,7 @@ impl<'a> Candidates<'a> {
         };
         match (
             pool.follower.may_move(storage),
-            pool.settings.ways.recompute && storage.lineage.recipe.is_some(),
+            pool.settings.methods.recompute && storage.lineage.recipe.is_some(),
         ) {
             (false, _) => rematerialize_ns(max_ns),
             (true, true) => rematerialize_ns(max_ns.min(move_ns)).min(move_ns),

@@ -11,7 +11,7 @@ impl Pool {
     /// unless the policy never drops.
     pub(in crate::pool) fn eviction_method(&self, id: StorageId, host_room: bool) -> Option<Eviction> {
         let storage = &self.graph.storages[id];
-        let allowed = self.settings.ways;
+        let allowed = self.settings.methods;
         let move_ns = (host_room && self.follower.may_move(storage)).then(|| self.move_ns(storage));
         let rematerialize_ns = if allowed.recompute { self.rematerialize_ns(id, storage) } else { None };
         let is_dropped = (self.is_recomputed_first(storage) || self.follower.is_dropped(storage))
@@ -19,9 +19,9 @@ impl Pool {
         let by_drop = self
             .follower
             .rule()
-            .how(EvictionCosts { move_ns: None, rematerialize_ns })
+            .method(EvictionCosts { move_ns: None, rematerialize_ns })
             .filter(|_| is_dropped);
-        by_drop.or_else(|| self.follower.rule().how(EvictionCosts { move_ns, rematerialize_ns }))
+        by_drop.or_else(|| self.follower.rule().method(EvictionCosts { move_ns, rematerialize_ns }))
     }
 
     /// Whether a storage is dropped before others leave. A plan that is followed overrides this.
@@ -44,7 +44,7 @@ impl Pool {
     pub(in crate::pool) fn rematerialize_ns(&self, id: StorageId, storage: &Storage) -> Option<u64> {
         let is_recomputed_first = self.is_recomputed_first(storage);
         if storage.lineage.recipe.is_none()
-            || !self.graph.rematerialization.may_drop(self.settings.ways.offloads_all())
+            || !self.graph.rematerialization.may_drop(self.settings.methods.offloads_all())
             || self.graph.is_wanted(storage)
             || (storage.uses.claims > 0 && !is_recomputed_first && !self.may_drop_claimed())
         {
@@ -61,8 +61,8 @@ impl Pool {
     /// Whether storages that evicted ones claim may be dropped too.
     fn may_drop_claimed(&self) -> bool {
         self.follower.is_following()
-            || self.follower.rule().knows() != CostModel::Recency
-            || !self.settings.ways.offloads_all()
+            || self.follower.rule().cost_model() != CostModel::Recency
+            || !self.settings.methods.offloads_all()
     }
 
     /// The predicted time of running a recipe once, or `None` if it exceeds the budget.
@@ -76,7 +76,7 @@ impl Pool {
     /// The cost of moving a storage to the host and back: the predicted time, including the wait for earlier copies.
     fn move_ns(&self, storage: &Storage) -> u64 {
         let move_ns = self.offload_wait_ns() + 2 * self.submitter.engine.props().copy_ns(storage.size_bytes);
-        self.settings.ways.price_of_moving(move_ns)
+        self.settings.methods.price_of_moving(move_ns)
     }
 
     /// The predicted time until the offloads under way are done.

@@ -18,11 +18,11 @@ impl Pool {
     pub(in crate::pool) fn forget_bytes(
         &mut self,
         id: StorageId,
-        how: How,
+        method: How,
         decision: Eviction,
         cost_ns: u64,
     ) {
-        self.observer.note_eviction(&self.graph, id, how, || cost_ns);
+        self.observer.note_eviction(&self.graph, id, method, || cost_ns);
         self.follower.note_decision(&self.graph, &mut self.memory, id, decision);
         self.graph.free_device(id, &mut self.memory);
         self.graph.claim_inputs(id);

@@ -48,7 +48,7 @@ impl Pool {
         }
         let mut all = read.clone();
         // The overflow of the form is read too, but it is no storage.
-        all.extend(encoding.beside(dtype, count).map(|view| Input { view, ..read[at] }));
+        all.extend(encoding.overflow(dtype, count).map(|view| Input { view, ..read[at] }));
         let instruction = self.submitter.instruction(self.settings.exactness, &op, &all)?;
         // Nothing is gained if the op decodes all values into its workspace.
         if instruction.scratch_bytes >= requested.scratch_bytes + values.size_bytes() {

@@ -75,7 +75,7 @@ impl Pool {
     fn make_form(&mut self, id: StorageId, encoding: Encoding) -> Result<Option<Encoded>, Error> {
         let Some(view) = self.encodable(id, encoding) else { return Ok(None) };
         let (dtype, count) = (view.dtype, view.shape().count());
-        let overflow = encoding.beside(dtype, count);
+        let overflow = encoding.overflow(dtype, count);
         let encode = self.instruction(Op::Encode(encoding), id, view, overflow)?;
         let decode = match encoding {
             Encoding::Signs => None,
@@ -168,11 +168,13 @@ impl Pool {
             return None;
         }
         let returns = match encoding {
-            Encoding::Signs => self.settings.ways.recompute && self.rematerialize_ns(id, storage).is_some(),
+            Encoding::Signs => {
+                self.settings.methods.recompute && self.rematerialize_ns(id, storage).is_some()
+            }
             _ => {
                 self.graph.may_replace_recipe(id)
                     && bytes + aligned(storage.size_bytes) <= self.memory.device.limit_bytes()
-                    && (self.settings.ways.offload || encoding.beside(dtype, count).is_none())
+                    && (self.settings.methods.offload || encoding.overflow(dtype, count).is_none())
             }
         };
         returns.then(|| View::contiguous(dtype, Shape::new(&[count])))

@@ -34,7 +34,7 @@ impl Pool {
         if let Eviction::Encode(encoding) = method {
             return self.encode(id, encoding);
         }
-        let allowed = self.settings.ways.recompute && self.rematerialize_ns(id, storage).is_some();
+        let allowed = self.settings.methods.recompute && self.rematerialize_ns(id, storage).is_some();
         if allowed {
             self.drop_bytes(id);
         }

@@ -52,7 +52,7 @@ impl Pool {
     /// planned addresses: moved storages would be in the way of others.
     fn may_defragment(&self, bytes: usize) -> bool {
         self.memory.device.free_bytes() >= aligned(bytes)
-            && !(self.settings.ways.offload && self.memory.device.has_layout())
+            && !(self.settings.methods.offload && self.memory.device.has_layout())
     }
 
     /// Evicts one storage that is not pinned, to make room for `need_bytes`. Returns `false` if there is none.
@@ -91,7 +91,7 @@ impl Pool {
     /// rematerialized once more. Returns `false` if there is none, or if that has happened too often.
     fn drop_wanted(&mut self, need_bytes: usize) -> bool {
         if !self.graph.rematerialization.under_way
-            || self.settings.ways.offloads_all()
+            || self.settings.methods.offloads_all()
             || self.graph.rematerialization.ops > MAX_REMATERIALIZED
         {
             return false;

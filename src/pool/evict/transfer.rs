@@ -24,7 +24,7 @@ impl Pool {
         let clean = self.graph.storages[id].copies.host.is_some();
         if clean {
             self.observer.counters.clean_evictions += 1;
-        } else if !self.settings.ways.offload || !self.write_back(id, displace)? {
+        } else if !self.settings.methods.offload || !self.write_back(id, displace)? {
             return Ok(false);
         }
         let copy_ns = self.submitter.engine.props().copy_ns(self.graph.storages[id].size_bytes);
@@ -102,7 +102,7 @@ impl Pool {
         self.follower.note_copy(&self.graph, id, mark);
         self.observer.note_copy(&self.graph, &self.submitter, Lane::Fetch, id);
         // If nothing may be offloaded, a host copy does not help to evict the storage.
-        if !self.settings.ways.offload && self.graph.storages[id].uses.host_pins == 0 {
+        if !self.settings.methods.offload && self.graph.storages[id].uses.host_pins == 0 {
             self.graph.free_host(id, &mut self.memory);
         }
         Ok(())

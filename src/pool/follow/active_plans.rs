@@ -9,8 +9,8 @@ use crate::policy::Reactive;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::{Storage, Storages};
 use crate::schedule::{
-    AlgorithmChoice, Cursor, Eviction, Interval, IntervalId, PlanId, RecentOps, Schedule, ScheduleOutcome,
-    ScheduledInterval, StreamId,
+    AlgorithmChoice, Cursor, Eviction, IntervalId, IntervalPlan, PlanId, RecentOps, Schedule,
+    ScheduleOutcome, ScheduledInterval, StreamId,
 };
 
 /// The maximum number of plans that are kept. When there are more, the plan goes that was followed least recently.
@@ -65,7 +65,7 @@ impl ActivePlan {
     }
 
     /// What the schedule states for the interval that a storage is in.
-    pub fn scheduled_as(&self, storage: &Storage) -> Option<&Interval> {
+    pub fn scheduled_as(&self, storage: &Storage) -> Option<&IntervalPlan> {
         Some(&self.schedule.intervals[self.interval(storage)?.0 as usize])
     }
 

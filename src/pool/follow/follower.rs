@@ -31,7 +31,7 @@ impl Follower {
         let plans_iterations = policy.plans() && settings.planning != Planning::Off;
         Follower {
             policy,
-            eviction_methods: settings.ways,
+            eviction_methods: settings.methods,
             active_plans: ActivePlans::default(),
             streams: Streams::default(),
             prefetch_distance: AdaptiveDistance::default(),

@@ -151,7 +151,7 @@ impl Pool {
         let plan = self.follower.active_plans.current();
         let is_copied = plan.and_then(|plan| plan.interval(storage)).is_some_and(|interval| {
             let interval = &schedule.intervals[interval.0 as usize];
-            interval.copied || interval.how == Some(Eviction::Offload)
+            interval.copied || interval.method == Some(Eviction::Offload)
         });
         let may_leave = storage.uses.held && self.follower.may_move(storage);
         if is_copied && may_leave && storage.copies.device.is_some() && storage.copies.host.is_none() {
@@ -167,7 +167,7 @@ mod tests {
     use crate::OvercommitDevice;
     use crate::config::Config;
     use crate::engine::sim::{SimEngine, profiles};
-    use crate::schedule::{EvictionOrder, Interval};
+    use crate::schedule::{EvictionOrder, IntervalPlan};
 
     #[test]
     fn intervals_of_a_schedule_end_with_it() {
@@ -175,11 +175,11 @@ mod tests {
         let settings =
             Config::new().budget_bytes(1 << 20).resolve(crate::engine::Engine::props(&*engine)).unwrap();
         let mut pool = Pool::new(OvercommitDevice::Host(0), engine, settings);
-        let offloaded = Interval {
+        let offloaded = IntervalPlan {
             next_ops: Some(1),
-            how: Some(Eviction::Offload),
+            method: Some(Eviction::Offload),
             copied: false,
-            turn: EvictionOrder::Any,
+            order: EvictionOrder::Any,
             may_move: true,
             persists: false,
         };

@@ -10,20 +10,20 @@ use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::recipe::Graph;
 use crate::pool::remat::storage::Storage;
 use crate::pool::submit::Submitter;
-use crate::schedule::{Eviction, Interval, IntervalId, Schedule, ScheduleOutcome};
+use crate::schedule::{Eviction, IntervalId, IntervalPlan, Schedule, ScheduleOutcome};
 
 /// The maximum number of due evictions that no op has needed yet. Beyond that, the oldest are forgotten.
 const MAX_DUE: usize = 256;
 
 impl Follower {
     /// What the followed plan states for the interval that a storage is in.
-    fn interval(&self, storage: &Storage) -> Option<&Interval> {
+    fn interval(&self, storage: &Storage) -> Option<&IntervalPlan> {
         self.active_plans.followed()?.scheduled_as(storage)
     }
 
     /// Whether the plan drops a storage's bytes.
     pub fn is_dropped(&self, storage: &Storage) -> bool {
-        self.interval(storage).is_some_and(|interval| interval.how == Some(Eviction::Drop))
+        self.interval(storage).is_some_and(|interval| interval.method == Some(Eviction::Drop))
     }
 
     /// Whether the plan lets the host tier keep a storage's bytes.
@@ -56,7 +56,7 @@ impl Follower {
     fn is_offloaded(&self, storage: &Storage, schedule: &Schedule) -> bool {
         let interval = self.active_plans.current().and_then(|plan| plan.interval(storage));
         interval
-            .is_some_and(|interval| schedule.intervals[interval.0 as usize].how == Some(Eviction::Offload))
+            .is_some_and(|interval| schedule.intervals[interval.0 as usize].method == Some(Eviction::Offload))
     }
 
     /// Begins an interval, because an op of the current stream touches a storage.
@@ -64,7 +64,7 @@ impl Follower {
         let stream = self.streams.current();
         let Some(plan) = self.active_plans.of_stream(stream) else { return };
         plan.storages[interval.0 as usize] = Some(id);
-        let Interval { next_ops, persists, .. } = plan.schedule.intervals[interval.0 as usize];
+        let IntervalPlan { next_ops, persists, .. } = plan.schedule.intervals[interval.0 as usize];
         let storage = &mut graph.storages[id];
         storage.access.interval = Some(plan.scheduled(interval));
         storage.access.next_use =

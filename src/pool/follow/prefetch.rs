@@ -12,7 +12,7 @@ impl Pool {
     /// Fetches storages that the thread will use soon. Leaves room for what the program will additionally hold by then,
     /// and for what must be recomputed before.
     pub(in crate::pool) fn prefetch(&mut self) -> Result<(), Error> {
-        if !self.follower.rule().prefetches() || !self.memory.is_roomy() || !self.settings.ways.offload {
+        if !self.follower.rule().prefetches() || !self.memory.is_roomy() || !self.settings.methods.offload {
             return Ok(());
         }
         let stream = self.follower.streams.current();
@@ -54,9 +54,9 @@ impl Pool {
     fn is_worth_fetching(&self, at: u64, bytes: usize, reserved_bytes: usize) -> bool {
         let stream = &self.follower.streams[self.follower.streams.current()];
         let free_bytes = self.memory.device.free_bytes();
-        let unplanned =
-            PrefetchDistance { parts: self.follower.prefetch_distance.parts, hurries_small: true };
-        let distance = self.follower.active_plans.followed().map_or(unplanned, |plan| plan.schedule.reach);
+        let unplanned = PrefetchDistance { parts: self.follower.prefetch_distance.parts, small_early: true };
+        let distance =
+            self.follower.active_plans.followed().map_or(unplanned, |plan| plan.schedule.prefetch_distance);
         let copy_ns = |bytes| self.submitter.engine.props().copy_ns(bytes);
         let soon_ns = distance.ahead_ns(bytes, self.memory.device.limit_bytes(), copy_ns);
         let op = at - stream.ops + stream.tracker.now();

@@ -90,8 +90,8 @@ impl Follower {
             size_bytes: storage.size_bytes,
             touched: tracker.ago(storage.access.touch),
         };
-        let begun = held.map(|storage| (storage.number, initial(storage))).collect();
-        RequestLog { stream, first: graph.storages.made(), begun, ..RequestLog::default() }
+        let initial = held.map(|storage| (storage.number, initial(storage))).collect();
+        RequestLog { stream, first: graph.storages.made(), initial, ..RequestLog::default() }
     }
 
     /// Replaces the log, and frees what was counted for the previous one.
@@ -159,7 +159,7 @@ impl Follower {
         };
         let outputs = outputs.iter().map(makes).collect();
         let context = self.streams[log.stream].recent.context();
-        log.asked.push(Request::Op { instruction: instruction.clone(), context, inputs, outputs });
+        log.requests.push(Request::Op { instruction: instruction.clone(), context, inputs, outputs });
         log.ops += 1;
     }
 
@@ -168,7 +168,7 @@ impl Follower {
         if let Some(log) = log_of(&mut self.requests.log, &self.streams) {
             let storage = &graph.storages[id];
             let number = log.makes(storage.number, storage.size_bytes, storage.scopes());
-            log.asked.push(Request::Write(number));
+            log.requests.push(Request::Write(number));
         }
     }
 
@@ -177,7 +177,7 @@ impl Follower {
         if let Some(log) = log_of(&mut self.requests.log, &self.streams) {
             let storage = &graph.storages[id];
             let number = log.uses(storage.number, storage.size_bytes);
-            log.asked.push(Request::Read(number));
+            log.requests.push(Request::Read(number));
         }
     }
 
@@ -200,7 +200,7 @@ impl Follower {
     /// Logs that the program waits for all work.
     pub fn log_sync(&mut self) {
         if let Some(log) = log_of(&mut self.requests.log, &self.streams) {
-            log.asked.push(Request::Sync);
+            log.requests.push(Request::Sync);
         }
     }
 

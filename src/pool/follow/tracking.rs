@@ -2,7 +2,7 @@
 
 use super::follower::Follower;
 use crate::engine::{Instruction, aligned};
-use crate::liveness::{NextUse, Observed, Operand, Signature, Touch};
+use crate::liveness::{NextUse, Observed, Signature, Touch, TrackedOperand};
 use crate::op::Inputs;
 use crate::pool::input::Input;
 use crate::pool::remat::ids::StorageId;
@@ -24,8 +24,8 @@ impl Follower {
         let current = self.streams.current();
         let stream = &mut self.streams[current];
         let ids = || inputs.iter().map(|input| input.id).chain(outputs.iter().copied());
-        let operand = |id| Operand { touch: graph.storages[id].access.touch, next: NextUse::Unknown };
-        let mut operands: Inputs<Operand> = ids().map(operand).collect();
+        let operand = |id| TrackedOperand { touch: graph.storages[id].access.touch, next: NextUse::Unknown };
+        let mut operands: Inputs<TrackedOperand> = ids().map(operand).collect();
         let observed = Observed {
             signature: Signature(instruction.signature),
             live_bytes: stream.held_bytes,

@@ -50,7 +50,8 @@ impl LayoutCursor {
     pub fn next(&self, bytes: usize) -> Option<Planned> {
         let layout = self.layout.as_ref()?;
         let has_size = |index: &usize| layout.blocks[*index].bytes == bytes;
-        let planned = |index| Planned { index: Some(index), placement: layout.blocks[index].spot.clone() };
+        let planned =
+            |index| Planned { index: Some(index), placement: layout.blocks[index].placement.clone() };
         let next = Some(self.next).filter(|&next| next < self.end && has_size(&next));
         let resident = || self.resident_placement.clone().map(|placement| Planned { index: None, placement });
         let other = || (self.next..self.end).chain(self.begin..self.next).find(has_size).map(planned);
@@ -79,7 +80,7 @@ mod tests {
 
     #[test]
     fn an_op_that_departs_takes_planned_blocks_of_its_sizes_and_misleads_no_other_op() {
-        let block = |op, bytes, offset| PlannedBlock { op, bytes, spot: BlockPlacement::At(offset) };
+        let block = |op, bytes, offset| PlannedBlock { op, bytes, placement: BlockPlacement::At(offset) };
         let blocks = vec![block(0, 256, 0), block(2, 256, 512), block(2, 512, 1024), block(2, 256, 2048)];
         let residents = vec![(IntervalId(5), BlockPlacement::At(3072))];
         let layout = Arc::new(Layout { blocks, residents, limit_bytes: 4096 });

@@ -57,7 +57,7 @@ impl Memory {
         let device = Arena::new(Tier::Device, limit_bytes, addresses, journal.clone());
         let slabs = Box::new(Slabs::new(Tier::Host, HOST_SLAB_BYTES));
         let host = Arena::new(Tier::Host, host_limit, slabs, journal.clone());
-        Memory { name, engine, device, host, offloads: settings.ways.offload, has_filled: false }
+        Memory { name, engine, device, host, offloads: settings.methods.offload, has_filled: false }
     }
 
     /// Allocates device memory within the limit of the active plan's layout; `None` if there is no room.

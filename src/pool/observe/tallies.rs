@@ -29,7 +29,7 @@ impl Pool {
         outputs: &[StorageId],
     ) -> Result<(), Error> {
         let settings = &self.settings;
-        let may_encode = settings.policy.may_encode() && settings.ways.offload;
+        let may_encode = settings.policy.may_encode() && settings.methods.offload;
         // A simulation has no values to count, and the ops that count would make a replay differ from the recorded run.
         let counts = self.submitter.engine.times().is_none() && !settings.states_counts();
         if self.follower.requests.log.is_none() || !may_encode || !counts {

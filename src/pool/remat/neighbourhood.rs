@@ -180,7 +180,7 @@ mod tests {
 
     /// A step of a program.
     #[derive(Debug, Clone)]
-    enum Step {
+    enum Action {
         /// Makes a storage.
         Make,
         /// Adds two storages that it holds. Each is consumed or not.
@@ -191,19 +191,19 @@ mod tests {
         Ask(u64),
     }
 
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
+    fn steps() -> impl Strategy<Value = Vec<Action>> {
         let step = prop_oneof![
-            1 => Just(Step::Make),
-            8 => any::<[(Index, bool); 2]>().prop_map(Step::Add),
-            2 => any::<Index>().prop_map(Step::Free),
-            4 => prop_oneof![0..200_000u64, Just(u64::MAX)].prop_map(Step::Ask),
+            1 => Just(Action::Make),
+            8 => any::<[(Index, bool); 2]>().prop_map(Action::Add),
+            2 => any::<Index>().prop_map(Action::Free),
+            4 => prop_oneof![0..200_000u64, Just(u64::MAX)].prop_map(Action::Ask),
         ];
         prop::collection::vec(step, 1..300)
     }
 
     /// Asks for the costs of all resident storages.
     fn ask(pool: &mut Pool, max_ns: u64) {
-        let CostModel::Neighbourhood { most: max_per_direction } = pool.follower.rule().knows() else {
+        let CostModel::Neighbourhood { most: max_per_direction } = pool.follower.rule().cost_model() else {
             panic!("the default policy asks for neighbourhoods")
         };
         pool.graph.forget_changed_costs(max_per_direction);
@@ -231,12 +231,12 @@ mod tests {
             let mut held = Vec::new();
             for step in steps {
                 match step {
-                    Step::Ask(max_ns) => ask(&mut pool, max_ns),
-                    Step::Free(index) if !held.is_empty() => {
+                    Action::Ask(max_ns) => ask(&mut pool, max_ns),
+                    Action::Free(index) if !held.is_empty() => {
                         let id = held.swap_remove(index.index(held.len()));
                         pool.release(id);
                     }
-                    Step::Add(operands) if held.len() > 2 => {
+                    Action::Add(operands) if held.len() > 2 => {
                         let mut inputs = Vec::new();
                         for (index, consumed) in operands {
                             let at = index.index(held.len());

@@ -25,14 +25,14 @@ use workspace::Workspace;
 
 /// How a call will run.
 #[derive(Debug)]
-enum Plan {
+enum ConvPlan {
     Forward(ForwardPlan),
     Scatter(ScatterPlan),
     Gradient(GradientPlan),
     DepthwiseGradient(DepthwiseGradientPlan),
 }
 
-impl Plan {
+impl ConvPlan {
     fn new(op: &Op, algorithm: Algorithm, inputs: &[View], workers: usize) -> Option<Self> {
         let Some((decode, image, of_values)) = op.in_two(inputs) else {
             return Self::of_values(op, algorithm, inputs, None, workers);
@@ -54,7 +54,7 @@ impl Plan {
                 let [filters, _, kernel @ ..] = shape(1);
                 let problem = Problem::new(&conv, shape(0), filters, kernel);
                 let weights = WeightLayout::new(&inputs[1], &problem);
-                Plan::Forward(ForwardPlan::new(problem, &inputs[0], weights, workers))
+                ConvPlan::Forward(ForwardPlan::new(problem, &inputs[0], weights, workers))
             }
             Op::ConvBackwardInput { conv, size: [depth, height, width] } => {
                 let [filters, channels, kernel @ ..] = shape(0);
@@ -63,20 +63,22 @@ impl Plan {
                 let weights = WeightLayout::new(&inputs[0], &problem);
                 match scatter::as_forward(&problem, weights) {
                     Some((problem, weights)) => {
-                        Plan::Forward(ForwardPlan::new(problem, &inputs[1], weights, workers))
+                        ConvPlan::Forward(ForwardPlan::new(problem, &inputs[1], weights, workers))
                     }
-                    None => Plan::Scatter(ScatterPlan::new(problem, &inputs[1], weights, workers)),
+                    None => ConvPlan::Scatter(ScatterPlan::new(problem, &inputs[1], weights, workers)),
                 }
             }
             Op::ConvBackwardWeight { conv, kernel } => {
                 let problem = Problem::new(&conv, shape(0), shape(1)[1], kernel);
                 if problem.is_depthwise() {
-                    Plan::DepthwiseGradient(DepthwiseGradientPlan::new(problem, &inputs[1], coding, workers))
+                    ConvPlan::DepthwiseGradient(DepthwiseGradientPlan::new(
+                        problem, &inputs[1], coding, workers,
+                    ))
                 } else {
                     let whole_batch = algorithm == WHOLE_BATCH;
                     let plan =
                         GradientPlan::new(problem, [&inputs[0], &inputs[1]], coding, whole_batch, workers);
-                    Plan::Gradient(plan)
+                    ConvPlan::Gradient(plan)
                 }
             }
             _ => return None,
@@ -85,10 +87,10 @@ impl Plan {
 
     fn workspace(&self) -> &Workspace {
         match self {
-            Plan::Forward(plan) => &plan.workspace,
-            Plan::Scatter(plan) => &plan.workspace,
-            Plan::Gradient(plan) => &plan.workspace,
-            Plan::DepthwiseGradient(plan) => &plan.workspace,
+            ConvPlan::Forward(plan) => &plan.workspace,
+            ConvPlan::Scatter(plan) => &plan.workspace,
+            ConvPlan::Gradient(plan) => &plan.workspace,
+            ConvPlan::DepthwiseGradient(plan) => &plan.workspace,
         }
     }
 
@@ -102,7 +104,7 @@ pub(super) const WHOLE_BATCH: Algorithm = Algorithm(1);
 
 /// Workspace of a convolution in bytes, with so many `workers`.
 pub(super) fn scratch_bytes(op: &Op, algorithm: Algorithm, inputs: &[View], workers: usize) -> usize {
-    Plan::new(op, algorithm, inputs, workers).map_or(0, |plan| plan.scratch_bytes(inputs[1].dtype))
+    ConvPlan::new(op, algorithm, inputs, workers).map_or(0, |plan| plan.scratch_bytes(inputs[1].dtype))
 }
 
 /// Runs a convolution or one of its backward passes with so many `workers`.
@@ -115,7 +117,7 @@ pub(super) fn scratch_bytes(op: &Op, algorithm: Algorithm, inputs: &[View], work
 pub(super) unsafe fn run(call: &Call, workers: usize) -> Result<(), EngineError> {
     let views: Vec<View> = call.inputs.iter().map(|operand| operand.view).collect();
     let dtype = views[1].dtype;
-    let plan = Plan::new(&call.op, call.algorithm, &views, workers)
+    let plan = ConvPlan::new(&call.op, call.algorithm, &views, workers)
         .ok_or_else(|| call.failure("is no convolution"))?;
     let needed_bytes = plan.scratch_bytes(dtype);
     if call.scratch.bytes < needed_bytes {
@@ -134,7 +136,7 @@ pub(super) unsafe fn run(call: &Call, workers: usize) -> Result<(), EngineError>
 
 /// # Safety
 /// As for [`run`]; the call's elements are `T`, and its scratch is as large as the plan asks.
-unsafe fn run_plan<T: Real>(call: &Call, plan: &Plan) {
+unsafe fn run_plan<T: Real>(call: &Call, plan: &ConvPlan) {
     let scratch = call.scratch.address as *mut T;
     let operand = |index: usize| Image::<T>::new(&call.inputs[index]);
     let views: Inputs<View> = call.inputs.iter().map(|operand| operand.view).collect();
@@ -143,7 +145,7 @@ unsafe fn run_plan<T: Real>(call: &Call, plan: &Plan) {
         None => Source::Plain(operand(0)),
         Some(coding) => {
             let address = |index: usize| call.inputs.get(index).map_or(0, |input| input.span.address);
-            Source::Encoded { coding, form: address(0), beside: address(2) }
+            Source::Encoded { coding, form: address(0), overflow: address(2) }
         }
     };
     let weights = |index: usize| call.inputs[index].span.address as *mut T;
@@ -151,7 +153,7 @@ unsafe fn run_plan<T: Real>(call: &Call, plan: &Plan) {
     // SAFETY: the caller's.
     unsafe {
         match &plan {
-            Plan::Forward(plan) if matches!(call.op, Op::Conv(_)) => {
+            ConvPlan::Forward(plan) if matches!(call.op, Op::Conv(_)) => {
                 let bias = call.inputs.get(2).map(|bias| {
                     let layout = &bias.view.layout;
                     let start = (bias.span.address as *mut T).wrapping_add(layout.offset());
@@ -159,10 +161,10 @@ unsafe fn run_plan<T: Real>(call: &Call, plan: &Plan) {
                 });
                 plan.run(operand(0), weights(1), bias, output, scratch);
             }
-            Plan::Forward(plan) => plan.run(operand(1), weights(0), None, output, scratch),
-            Plan::Scatter(plan) => plan.run(operand(1), weights(0), output, scratch),
-            Plan::Gradient(plan) => plan.run(source(), operand(1), output, scratch),
-            Plan::DepthwiseGradient(plan) => plan.run(source(), operand(1), output, scratch),
+            ConvPlan::Forward(plan) => plan.run(operand(1), weights(0), None, output, scratch),
+            ConvPlan::Scatter(plan) => plan.run(operand(1), weights(0), output, scratch),
+            ConvPlan::Gradient(plan) => plan.run(source(), operand(1), output, scratch),
+            ConvPlan::DepthwiseGradient(plan) => plan.run(source(), operand(1), output, scratch),
         }
     }
 }

@@ -33,8 +33,8 @@ impl Coding {
 pub(super) enum Source<T> {
     /// As they are.
     Plain(Image<T>),
-    /// A row-major batch of them, encoded; addresses of the form and of what lies beside it.
-    Encoded { coding: Coding, form: u64, beside: u64 },
+    /// A row-major batch of them, encoded; addresses of the form and of its overflow.
+    Encoded { coding: Coding, form: u64, overflow: u64 },
 }
 
 /// Channels of one image: from the first of a group on, those in the range.
@@ -58,12 +58,12 @@ impl<T: Real> Source<T> {
     /// Makes channels readable, in `to` if they are encoded.
     ///
     /// # Safety
-    /// The form and what lies beside it are readable; `to` has [`room`](Coding::room) for so many elements.
+    /// The form and its overflow are readable; `to` has [`room`](Coding::room) for so many elements.
     pub unsafe fn decode(&self, problem: &Problem, channels: &Channels, to: *mut T) {
-        let Source::Encoded { coding: Coding { encoding, dtype }, form, beside } = *self else { return };
+        let Source::Encoded { coding: Coding { encoding, dtype }, form, overflow } = *self else { return };
         let count = problem.images * problem.groups * problem.channels * problem.image_pixels();
         let some = channels.elements(problem);
-        let calls = lower::decode_some(encoding, dtype, count, &some, [to as u64, form, beside]);
+        let calls = lower::decode_some(encoding, dtype, count, &some, [to as u64, form, overflow]);
         // SAFETY: the kernel reads the form and writes so many elements.
         calls.iter().for_each(|call| unsafe { kernels::run_alone(call) });
     }

@@ -1,6 +1,6 @@
 use std::sync::Mutex;
 
-use super::queue::{Piece, Run, Shared, Step, lock};
+use super::queue::{Piece, PieceOutcome, PieceRunner, Shared, lock};
 use crate::engine::{Lane, Mark};
 
 /// Pieces a lane may keep; a program that never waits would keep all.
@@ -28,7 +28,7 @@ impl SplitMix {
 }
 
 impl Deferred {
-    pub fn new(run: Run, seed: u64) -> Self {
+    pub fn new(run: PieceRunner, seed: u64) -> Self {
         Deferred { shared: Shared::new(run), random: Mutex::new(SplitMix(seed)) }
     }
 
@@ -58,19 +58,19 @@ impl Deferred {
             if random.below(2) == 0 {
                 let lane = Lane::ALL[random.below(3) as usize];
                 if lane != goal.lane {
-                    while let Some(Step::Ran) = self.step(lane) {}
+                    while let Some(PieceOutcome::Ran) = self.run_oldest(lane) {}
                     continue;
                 }
             }
-            match self.step(goal.lane) {
-                Some(Step::Blocked(earlier)) => goal = earlier,
-                Some(Step::Ran | Step::Empty) | None => {}
+            match self.run_oldest(goal.lane) {
+                Some(PieceOutcome::Blocked(earlier)) => goal = earlier,
+                Some(PieceOutcome::Ran | PieceOutcome::Empty) | None => {}
             }
         }
     }
 
     /// `None` never happens: whoever steps has the generator's lock.
-    fn step(&self, lane: Lane) -> Option<Step> {
-        Some(self.shared.hold(lane)?.step())
+    fn run_oldest(&self, lane: Lane) -> Option<PieceOutcome> {
+        Some(self.shared.hold(lane)?.run_oldest())
     }
 }

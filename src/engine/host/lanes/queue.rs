@@ -18,7 +18,7 @@ pub enum Piece {
 }
 
 /// What runs launches and copies.
-pub type Run = Box<dyn Fn(&Piece) -> Result<(), EngineError> + Send + Sync>;
+pub type PieceRunner = Box<dyn Fn(&Piece) -> Result<(), EngineError> + Send + Sync>;
 
 /// Locks, whatever happened to an earlier holder: nothing below leaves a locked value half changed.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -41,7 +41,7 @@ pub struct Queue {
 }
 
 /// What became of a lane's oldest piece.
-pub(super) enum Step {
+pub(super) enum PieceOutcome {
     Ran,
     Blocked(Mark),
     Empty,
@@ -89,7 +89,7 @@ impl Queue {
 /// All lanes, and the pieces that failed.
 pub(super) struct Shared {
     pub queues: [Queue; 3],
-    run: Run,
+    run: PieceRunner,
     has_failed: AtomicBool,
     failures: Mutex<Vec<Failure>>,
     /// What copies took.
@@ -107,7 +107,7 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub fn new(run: Run) -> Self {
+    pub fn new(run: PieceRunner) -> Self {
         Shared {
             queues: Default::default(),
             run,
@@ -183,12 +183,12 @@ impl Holder<'_> {
     }
 
     /// Runs the lane's oldest piece, if it may run.
-    pub fn step(&self) -> Step {
+    pub fn run_oldest(&self) -> PieceOutcome {
         let piece = {
             let mut pieces = lock(&self.queue.pieces.0);
             match pieces.front() {
-                None => return Step::Empty,
-                Some(&Piece::Wait(mark)) if !self.shared.reached(mark) => return Step::Blocked(mark),
+                None => return PieceOutcome::Empty,
+                Some(&Piece::Wait(mark)) if !self.shared.reached(mark) => return PieceOutcome::Blocked(mark),
                 Some(_) => pieces.pop_front(),
             }
         };
@@ -203,6 +203,6 @@ impl Holder<'_> {
         // Only the holder counts, so load and store need not be one operation. What the piece wrote, and that it failed, is
         // visible to whoever sees the count.
         self.queue.completed.0.store(mark.sequence, Ordering::SeqCst);
-        Step::Ran
+        PieceOutcome::Ran
     }
 }

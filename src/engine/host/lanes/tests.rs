@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::queue::Run;
+use super::queue::PieceRunner;
 use super::*;
 use crate::engine::{EngineError, Span, Tier};
 
@@ -22,7 +22,7 @@ fn number(piece: &Piece) -> u64 {
 type Log = Arc<Mutex<Vec<u64>>>;
 
 /// Runs pieces by noting their number; 13 fails, 14 panics, 1000 and above take a while.
-fn noting() -> (Log, Run) {
+fn noting() -> (Log, PieceRunner) {
     let log = Log::default();
     let run = {
         let log = Arc::clone(&log);

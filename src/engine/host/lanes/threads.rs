@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 
-use super::queue::{Piece, Run, Shared, Step, lock};
+use super::queue::{Piece, PieceOutcome, PieceRunner, Shared, lock};
 use crate::engine::{Lane, Mark};
 
 /// Turns of a loop that a thread looks for work before it sleeps: some microseconds.
@@ -86,10 +86,10 @@ impl State {
             let mut blocked = None;
             if let Some(holder) = self.shared.hold(lane) {
                 loop {
-                    match holder.step() {
-                        Step::Ran if !stopping() => self.tell(lane),
-                        Step::Ran | Step::Empty => break,
-                        Step::Blocked(mark) => {
+                    match holder.run_oldest() {
+                        PieceOutcome::Ran if !stopping() => self.tell(lane),
+                        PieceOutcome::Ran | PieceOutcome::Empty => break,
+                        PieceOutcome::Blocked(mark) => {
                             blocked = Some(mark);
                             break;
                         }
@@ -133,7 +133,7 @@ impl State {
 }
 
 impl Threads {
-    pub fn new(run: Run) -> Self {
+    pub fn new(run: PieceRunner) -> Self {
         let state = Arc::new(State {
             shared: Shared::new(run),
             threads: Default::default(),
@@ -205,13 +205,13 @@ impl State {
         let holder = shared.hold(goal.lane)?;
         let mut blocked = None;
         while !shared.reached(goal) {
-            match holder.step() {
-                Step::Ran => self.tell(goal.lane),
-                Step::Blocked(mark) => {
+            match holder.run_oldest() {
+                PieceOutcome::Ran => self.tell(goal.lane),
+                PieceOutcome::Blocked(mark) => {
                     blocked = Some(mark);
                     break;
                 }
-                Step::Empty => break,
+                PieceOutcome::Empty => break,
             }
         }
         drop(holder);

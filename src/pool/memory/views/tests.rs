@@ -7,17 +7,17 @@ use crate::engine::{Lane, Mark};
 
 /// A step of a program.
 #[derive(Debug, Clone)]
-enum Step {
+enum Action {
     /// Takes `count` pages. If that needs a new view, `fails` tells whether its mapping fails.
     Take { count: usize, fails: bool },
     /// Frees one of its views.
     Free(usize),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<Action>> {
     let step = prop_oneof![
-        (1usize..7, prop::bool::weighted(0.1)).prop_map(|(count, fails)| Step::Take { count, fails }),
-        (0usize..64).prop_map(Step::Free),
+        (1usize..7, prop::bool::weighted(0.1)).prop_map(|(count, fails)| Action::Take { count, fails }),
+        (0usize..64).prop_map(Action::Free),
     ];
     prop::collection::vec(step, 1..200)
 }
@@ -111,8 +111,8 @@ proptest! {
         let mut model = Model { range_pages, free, addresses: Vec::new(), in_use: Vec::new(), made: 0, found: 0 };
         for step in steps {
             match step {
-                Step::Take { count, fails } => model.take(&mut views, count, fails),
-                Step::Free(which) => model.free(&mut views, which),
+                Action::Take { count, fails } => model.take(&mut views, count, fails),
+                Action::Free(which) => model.free(&mut views, which),
             }
         }
     }

@@ -69,9 +69,9 @@ fn flat(dtype: Dtype, count: usize) -> View {
 
 fn encode(encoding: Encoding, dtype: Dtype, x: &[u8]) -> (Memory, Memory) {
     let count = x.len() / dtype.size_bytes();
-    let beside = encoding.beside(dtype, count);
-    let mut rest = Memory::new(beside.map_or(0, |view| view.size_bytes()));
-    let views: Vec<View> = [flat(dtype, count)].into_iter().chain(beside).collect();
+    let overflow = encoding.overflow(dtype, count);
+    let mut rest = Memory::new(overflow.map_or(0, |view| view.size_bytes()));
+    let views: Vec<View> = [flat(dtype, count)].into_iter().chain(overflow).collect();
     let form = run_op(Op::Encode(encoding), &views, [&mut Memory::of(x), &mut rest]);
     assert_eq!(form.bytes().len(), encoding.size_bytes(count));
     rest.bytes();
@@ -80,7 +80,7 @@ fn encode(encoding: Encoding, dtype: Dtype, x: &[u8]) -> (Memory, Memory) {
 
 fn decode(encoding: Encoding, dtype: Dtype, count: usize, form: &mut Memory, rest: &mut Memory) -> Memory {
     let words = flat(Dtype::U32, encoding.words(count));
-    let views: Vec<View> = [words].into_iter().chain(encoding.beside(dtype, count)).collect();
+    let views: Vec<View> = [words].into_iter().chain(encoding.overflow(dtype, count)).collect();
     run_op(Op::Decode { encoding, dtype, count }, &views, [form, rest])
 }
 

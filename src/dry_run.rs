@@ -22,7 +22,7 @@ const BAR: usize = 30;
 /// What a program needs on a device, and how long it takes there under which budget. `Display` prints tables and a chart.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Plan {
+pub struct DryRun {
     /// The simulated device.
     pub profile: Profile,
     /// The most device memory in use at once if nothing is evicted, in whole pages where such a budget is mapped by page.
@@ -35,7 +35,7 @@ pub struct Plan {
     /// the most bytes first.
     pub largest: Vec<Held>,
     /// The program under one budget after another, the largest first; the first is the need.
-    pub runs: Vec<Run>,
+    pub runs: Vec<BudgetedRun>,
     /// Ops that came after the program read a tensor. Since a dry run reads zeros, a real run may submit other ops.
     pub ops_after_read: u64,
 }
@@ -53,7 +53,7 @@ pub struct Held {
 
 /// A program under a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Run {
+pub struct BudgetedRun {
     /// Device memory that it may use.
     pub budget_bytes: usize,
     /// Predicted time.
@@ -74,15 +74,15 @@ pub struct Run {
 ///
 /// ```
 /// use burn::tensor::{Distribution, Tensor};
-/// use burn_overcommit::{Config, Overcommit, SimProfile, plan};
+/// use burn_overcommit::{Config, Overcommit, SimProfile, dry_run};
 ///
 /// let profile = SimProfile::named("rtx4090").and_then(SimProfile::get).unwrap();
-/// let plan = plan(&profile, Config::new(), |device| {
+/// let outcome = dry_run(&profile, Config::new(), |device| {
 ///     let x = Tensor::<Overcommit, 2>::random([4096, 4096], Distribution::Default, device);
 ///     x.clone().matmul(x).exp();
 /// })?;
-/// assert_eq!(plan.need_bytes, 2 * 4096 * 4096 * 4);
-/// println!("{plan}");
+/// assert_eq!(outcome.need_bytes, 2 * 4096 * 4096 * 4);
+/// println!("{outcome}");
 /// # Ok::<(), burn_overcommit::Error>(())
 /// ```
 ///
@@ -91,7 +91,11 @@ pub struct Run {
 ///
 /// # Panics
 /// If the program panics.
-pub fn plan(profile: &Profile, config: Config, program: impl Fn(&OvercommitDevice)) -> Result<Plan, Error> {
+pub fn dry_run(
+    profile: &Profile,
+    config: Config,
+    program: impl Fn(&OvercommitDevice),
+) -> Result<DryRun, Error> {
     let mut boundless = profile.clone();
     (boundless.props.device_bytes, boundless.props.host_bytes) = (BOUNDLESS_BYTES, BOUNDLESS_BYTES);
     let device = OvercommitDevice::Sim(SimProfile::add(boundless));
@@ -114,9 +118,9 @@ pub fn plan(profile: &Profile, config: Config, program: impl Fn(&OvercommitDevic
     let need_bytes = free.peak_allocated_bytes.next_multiple_of(page_bytes);
     let runs = budgets(need_bytes, free.smallest_budget_bytes, usable_bytes(profile))
         .into_iter()
-        .map(|budget_bytes| Ok(Run::new(budget_bytes, &run(config(budget_bytes))?)))
+        .map(|budget_bytes| Ok(BudgetedRun::new(budget_bytes, &run(config(budget_bytes))?)))
         .collect::<Result<_, Error>>()?;
-    Ok(Plan {
+    Ok(DryRun {
         profile: profile.clone(),
         need_bytes,
         smallest_budget_bytes: free.smallest_budget_bytes,
@@ -161,9 +165,9 @@ fn grouped(residents: &[(usize, &'static str)]) -> Vec<Held> {
     groups
 }
 
-impl Run {
+impl BudgetedRun {
     fn new(budget_bytes: usize, stats: &Stats) -> Self {
-        Run {
+        BudgetedRun {
             budget_bytes,
             time_ns: time_ns(stats),
             offloaded_bytes: stats.counters.offloaded_bytes,
@@ -174,15 +178,15 @@ impl Run {
     }
 }
 
-impl Plan {
+impl DryRun {
     /// The run with the largest budget within the device's default, nine tenths of its memory; `None` if even the
     /// smallest budget exceeds that.
-    pub fn on_device(&self) -> Option<&Run> {
+    pub fn on_device(&self) -> Option<&BudgetedRun> {
         self.runs.iter().find(|run| run.budget_bytes <= usable_bytes(&self.profile))
     }
 
     /// The time of a run as a multiple of the time with all memory.
-    pub fn slowdown(&self, run: &Run) -> f64 {
+    pub fn slowdown(&self, run: &BudgetedRun) -> f64 {
         run.time_ns as f64 / self.base_ns.max(1) as f64
     }
 }
@@ -196,7 +200,7 @@ fn time(ns: u64) -> String {
     if seconds < 1.0 { format!("{:.1} ms", seconds * 1e3) } else { format!("{seconds:.2} s") }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for DryRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let props = &self.profile.props;
         writeln!(f, "{}, {} of device memory", props.name, size(props.device_bytes))?;
