@@ -195,7 +195,7 @@ fn a_full_host_tier_says_so_and_loses_nothing() {
     let mut kept = Vec::new();
     let filled = catch_unwind(AssertUnwindSafe(|| {
         for value in 0..100 {
-            kept.push(Tensor::<Inner, 1>::full([1024], value, &device));
+            kept.push(Tensor::<Inner, 1, Int>::full([1024], value, &device));
         }
     }));
     let text = message(filled.unwrap_err());
@@ -205,7 +205,7 @@ fn a_full_host_tier_says_so_and_loses_nothing() {
     assert_eq!(kept.len(), 20, "64 KiB and 16 KiB hold 20 tensors of 4 KiB");
     kept.truncate(19);
     for (value, tensor) in kept.into_iter().enumerate() {
-        assert!(tensor.into_data().iter::<f32>().all(|element| element == value as f32));
+        assert!(tensor.into_data().iter::<i32>().all(|element| element == value as i32));
     }
     assert_eq!(stats(&device).unwrap().storages, 0);
 }
