@@ -7,7 +7,7 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::conv::{Conv2d, Conv2dConfig};
 use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, PaddingConfig2d};
 use burn::tensor::backend::{AutodiffBackend, Backend};
-use burn::tensor::{Tensor, TensorData, activation};
+use burn::tensor::{Distribution, Tensor, TensorData, activation};
 use burn_overcommit::autodiff::{MemorySaving, SavesLess, checkpoint};
 use burn_overcommit::trace::{Event, How, Recording};
 use burn_overcommit::{
@@ -298,9 +298,9 @@ fn first_evicted(index: u16, make: impl Fn(&OvercommitDevice) -> Tensor<Overcomm
     let device = OvercommitDevice::Host(index);
     let config = Config::new().budget_bytes(8 << 20).policy(Policy::Auto).planning(Planning::Off);
     configure(&device, config.record()).unwrap();
-    let before = ones(&device);
+    let before = made_of(1 << 18, &device);
     let made = make(&device);
-    let other = filled(7 << 18, &device);
+    let other = made_of(7 << 18, &device);
     drop((before, made, other));
     let first = recording(&device).unwrap().events.into_iter().find_map(|event| match event {
         Event::Evict(eviction) => Some(eviction.storage),
@@ -312,11 +312,11 @@ fn first_evicted(index: u16, make: impl Fn(&OvercommitDevice) -> Tensor<Overcomm
 #[test]
 fn an_outer_scope_marks_the_results_of_inner_ones() {
     let block = |x: Tensor<Overcommit, 1>| checkpoint(|x: Tensor<Overcommit, 1>| x + 1.0, x);
-    let result = |device: &OvercommitDevice| block(ones(device));
+    let result = |device: &OvercommitDevice| block(made_of(1 << 18, device));
     assert_eq!(first_evicted(523, result), 0, "a result is not marked");
     let inner_result = |device: &OvercommitDevice| {
         let mut made = None;
-        checkpoint(|x| made.insert(block(x)).clone() * 2.0, ones(device));
+        checkpoint(|x| made.insert(block(x)).clone() * 2.0, made_of(1 << 18, device));
         made.unwrap()
     };
     assert_eq!(first_evicted(524, inner_result), 2, "but by the outer scope");
@@ -326,7 +326,10 @@ fn an_outer_scope_marks_the_results_of_inner_ones() {
 fn scopes_are_of_one_thread_and_end_with_a_panic() {
     let inside = |device: &OvercommitDevice| {
         let mut made = None;
-        checkpoint(|x: Tensor<Overcommit, 1>| made.insert(x.clone() + 1.0).clone() * 2.0, ones(device));
+        checkpoint(
+            |x: Tensor<Overcommit, 1>| made.insert(x.clone() + 1.0).clone() * 2.0,
+            made_of(1 << 18, device),
+        );
         made.unwrap()
     };
     assert_eq!(first_evicted(520, inside), 2, "what a scope made goes first");
@@ -334,8 +337,8 @@ fn scopes_are_of_one_thread_and_end_with_a_panic() {
         let mut made = None;
         let device = *device;
         checkpoint(
-            |x| (made = std::thread::spawn(move || ones(&device) + 1.0).join().ok(), x).1,
-            ones(&device),
+            |x| (made = std::thread::spawn(move || made_of(1 << 18, &device) + 1.0).join().ok(), x).1,
+            made_of(1 << 18, &device),
         );
         made.unwrap()
     };
@@ -344,16 +347,12 @@ fn scopes_are_of_one_thread_and_end_with_a_panic() {
         let panics =
             || checkpoint(|_| -> Tensor<Overcommit, 1> { std::panic::resume_unwind(Box::new(())) }, ());
         assert!(std::panic::catch_unwind(panics).is_err());
-        ones(device) + 1.0
+        made_of(1 << 18, device) + 1.0
     };
     assert_eq!(first_evicted(522, after_a_panic), 0, "the least recently used goes first");
 }
 
-fn ones(device: &OvercommitDevice) -> Tensor<Overcommit, 1> {
-    filled(1 << 18, device)
-}
-
-/// Uploaded, since a constant that nothing reads is never made.
-fn filled(count: usize, device: &OvercommitDevice) -> Tensor<Overcommit, 1> {
-    Tensor::from_data(TensorData::new(vec![1.0f32; count], [count]), device)
+/// As many elements, which an op makes at once.
+fn made_of(count: usize, device: &OvercommitDevice) -> Tensor<Overcommit, 1> {
+    Tensor::random([count], Distribution::Default, device)
 }
