@@ -176,9 +176,8 @@ impl Config {
 
     /// Whether consecutive elementwise ops on floats are launched together, so that the values between them never take memory;
     /// and whether the gradient of a convolution's input is computed after the convolution's other gradients, when the input is
-    /// gone. The result has the same bits, except for the signs of NaN on the host. The default is everything. On a GPU with
-    /// fast memory relative to its arithmetic, such as an H100, the default is only ops on whole tensors in order, without
-    /// sums.
+    /// gone. The result has the same bits, except for the signs of NaN on the host. An op that waits may fail in a later call.
+    /// The default is on.
     pub fn fusion(mut self, on: bool) -> Self {
         self.fusion = Some(on);
         self

@@ -84,12 +84,7 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 14] = [
         "the linker's, the usual and Python's folders",
     ),
     (Variable::Tf32, "OVERCOMMIT_TF32", "true or false", "false"),
-    (
-        Variable::Fusion,
-        "OVERCOMMIT_FUSION",
-        "true or false",
-        "true; on GPUs such as an H100 of ops on whole tensors in order alone",
-    ),
+    (Variable::Fusion, "OVERCOMMIT_FUSION", "true or false", "true"),
 ];
 
 impl Variable {

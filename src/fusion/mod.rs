@@ -33,8 +33,7 @@
 //! - *The name* of a fused op is `fused`, `fused_sum` or `fused_mean` by what it ends in, or `fused_add` if it adds two
 //!   tensors, which can be the end of a branch, by which layers are found.
 //!
-//! `Config::fusion` turns runs on and off. Without it, a device whose memory is fast for its arithmetic fuses only ops
-//! on whole tensors in order, without reductions. Decision record 38 has the reasons.
+//! `Config::fusion` turns runs on and off; by default they are on. Decision record 38 has the reasons.
 
 mod deferred;
 mod partition;
