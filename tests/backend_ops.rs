@@ -307,6 +307,7 @@ fn reductions<B: Backend>(device: &B::Device, out: &mut Answers) {
     let x = floats::<B, 3>([4, 5, 6], device);
     let t = x.clone().permute([2, 0, 1]);
     let wide = x.clone().slice(s![0..1, .., ..]).expand([3, 5, 6]);
+    let single = x.clone().slice(s![.., 1..2, ..]);
     let odd = Tensor::<B, 1>::from_floats([1.0, f32::INFINITY, -2.0, f32::NAN, 7.0], device);
     answers! { out;
         x.clone().slice(s![0..0, .., ..]).sum();
@@ -338,6 +339,14 @@ fn reductions<B: Backend>(device: &B::Device, out: &mut Answers) {
         x.clone().max_abs_dim(1);
         t.clone().max_abs();
         t.clone().prod_dim(2);
+        single.clone().sum_dim(1);
+        single.clone().mean_dim(1);
+        single.clone().prod_dim(1);
+        single.clone().min_dim(1);
+        single.clone().max_abs_dim(1);
+        single.clone().greater_elem(0.0).any_dim(1);
+        single.clone().greater_elem(0.0).all_dim(1);
+        ints::<B, 3>([4, 1, 6], 100, device).sum_dim(1);
         // Long enough to be reduced in pieces, by rows and by columns.
         floats::<B, 2>([2, 70_000], device).sum_dim(1);
         floats::<B, 2>([70_000, 2], device).mean_dim(0);

@@ -5,10 +5,10 @@ use crate::op::{ArgReduce, Cumulative, Dtype, Op, Reduce, Shape};
 use crate::runtime::{self, Tensor};
 use burn_backend::DType;
 
-/// Along an axis of size one every reduction is the tensor itself.
+/// Along an axis of size one a reduction is the tensor itself, unless it is of absolute values.
 #[track_caller]
 pub fn dim(kind: Reduce, x: Tensor, axis: usize) -> Tensor {
-    if x.shape()[axis] == 1 {
+    if x.shape()[axis] == 1 && kind != Reduce::MaxAbs {
         return x;
     }
     run(Op::Reduce { kind, axis }, [x])
