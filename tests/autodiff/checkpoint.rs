@@ -267,7 +267,7 @@ fn last_step(share: f64, planning: Planning) -> (u64, Stats) {
         (end_ns() - begin_ns, stats(&device).unwrap())
     };
     let (_, free) = train(1 << 40, 2);
-    train((free.peak_allocated_bytes as f64 * share) as usize, 6)
+    train((free.peak_allocated_bytes as f64 * share) as usize, 10)
 }
 
 #[test]
