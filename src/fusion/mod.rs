@@ -4,16 +4,16 @@
 //! submitted at once. Each returns a *promise*, a handle without a storage, and joins the thread's *run*. When the run
 //! ends, steps whose results nobody needs are left out, and the others are submitted as few `Op::Fused`: programs of at
 //! most 16 steps, 8 inputs, 4 outputs and 8 scalars, by value in the op. A tensor filled with one value is a step too, so
-//! that it is never in memory if only other steps read it. Scalars are stored outside of the steps, so that a scalar that changes from one training
-//! step to the next makes no new instruction. To the pool a fused op is an op like any other.
+//! that it is never in memory if only other steps read it. Scalars are stored outside of the steps, so that a scalar that
+//! changes from one training step to the next makes no new instruction. To the pool a fused op is an op like any other.
 //!
 //! - *A run ends* after 16 ops; at an op that does not belong to it, a read, or anything else that the program asks of
 //!   the device; in another checkpointed scope; and when another thread needs one of its promises. All of this follows
 //!   from program order, not from time or free memory.
-//! - *Which steps become one op* is decided in [`partition`]: those that belong together, or, up to 64 KiB, all that a
-//!   program can have. A step that stays alone is submitted as the op that the
-//!   program asked for. [`reduction`] describes the sums and means that a run can end in. The gradient of a
-//!   convolution's input waits in the place of a run ([`deferred`]).
+//! - *Which steps become one op* is decided in [`partition`]: those that belong together, or, up to 64 KiB each, all that
+//!   a program can have. A step that stays alone is submitted as the op that the program asked for. [`reduction`]
+//!   describes the sums and means that a run can end in. The gradient of a convolution's input waits in the place of a
+//!   run ([`deferred`]).
 //! - *A small op* that reads nothing of the run and has at most a sixteenth of its bytes overtakes it: what a norm
 //!   computes for each channel does not end the run over its image. Small elementwise ops form a run of their own on the
 //!   way, so that an optimizer's step for a bias is one op, whatever waits.
@@ -27,7 +27,8 @@
 //!   gone by then.
 //! - *The bits* are those of the ops by themselves: each step rounds to the element type (`kernels/fused.cu`, which
 //!   interprets a program, 256 elements at a time, on the host; CUDA generates one for each program). The exception is a NaN's sign on
-//!   the host: a sum of two NaN has that of the first, and the compiler chooses which one is first.
+//!   the host: a sum of two NaN has that of the first, and the compiler chooses which one is first, and may choose
+//!   otherwise for what is left of a row. So this sign can also depend on whether a program fits the budget as one op.
 //! - *No steps* are functions that take many registers, since all programs would pay for them; the gradient of a
 //!   rectifier, which by itself can read signs; powers; clamps, comparisons, masks, casts and integers.
 //! - *The name* of a fused op is `fused`, `fused_sum` or `fused_mean` by what it ends in, or `fused_add` if it adds two

@@ -189,7 +189,7 @@ impl<T: FusionTensor> FusionRun<T> {
             return tensor;
         }
         let layout = tensor.view().layout.reshape(*whole.shape()).expect("what is contiguous has any shape");
-        tensor.seen_as(View { layout, ..whole })
+        tensor.with_layout(layout)
     }
 
     /// The external tensor in a place.

@@ -14,8 +14,8 @@ use crate::op::{
 };
 use crate::pool::{Input, Pool};
 
-/// Steps on so few bytes become one op even if they have nothing to do with each other: memory is no matter then, and a
-/// launch is.
+/// Steps that make at most so many bytes each become one op even if they share no tensor: a launch costs more than the memory
+/// that the op needs at once.
 const MAX_SMALL_BYTES: usize = 64 << 10;
 
 /// The first steps of a run as one op.

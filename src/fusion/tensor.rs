@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use crate::error::Error;
-use crate::op::{Inputs, View};
+use crate::op::{Inputs, Layout, View};
 use crate::pool::{Input, Pool, StorageId};
 
 /// A view of a storage, which may be promised: then an op that waits makes it later.
@@ -22,8 +22,8 @@ pub trait FusionTensor: Clone {
     /// The handle of its storage.
     fn handle(&self) -> &Arc<Self::Handle>;
 
-    /// The same storage, seen like this.
-    fn seen_as(self, view: View) -> Self;
+    /// The same storage in this layout.
+    fn with_layout(self, layout: Layout) -> Self;
 
     /// Gives the tensor to an op. If this is the storage's last tensor, the pool frees the storage from now on.
     fn into_input(self) -> Input;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::device::{Handle, Runtime, Tensor};
 use crate::error::Error;
 use crate::fusion::{FusionTensor, TensorMaker};
-use crate::op::View;
+use crate::op::{Layout, View};
 use crate::pool::{Input, Pool, StorageId};
 
 impl FusionTensor for Tensor {
@@ -24,8 +24,8 @@ impl FusionTensor for Tensor {
         Tensor::handle(self)
     }
 
-    fn seen_as(self, view: View) -> Self {
-        self.with_layout(view.layout)
+    fn with_layout(self, layout: Layout) -> Self {
+        Tensor::with_layout(self, layout)
     }
 
     fn into_input(self) -> Input {
