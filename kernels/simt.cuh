@@ -23,6 +23,7 @@ typedef long long i64;
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define SIMT_DEVICE 1
 #define DEV static __device__ __forceinline__
+#define DEV_MEMBER __device__ __forceinline__
 #define CALLED static __device__ __noinline__
 // Where what is called has the arguments by address, they stay where they are.
 #define KERNEL(name, Args) extern "C" __global__ void name(const __grid_constant__ Args args)
@@ -47,6 +48,7 @@ typedef long long i64;
 #endif
 #include <vector>
 #define DEV static inline __attribute__((always_inline))
+#define DEV_MEMBER inline __attribute__((always_inline))
 #define CALLED static __attribute__((noinline))
 
 struct Dim3 {
@@ -63,9 +65,13 @@ typedef void (*Run)(const void* args, u32 blocks, u32 threads, u32 backward);
 #ifndef SIMT_COUNTED
 thread_local Dim3 threadIdx{0, 0, 0}, blockDim{1, 1, 1};
 #endif
-// Of a team's block: memory of all its threads, and whether they come the last first.
-constexpr u32 SHARED_WORDS = 1088;
-thread_local u64* shared_memory = nullptr;
+// Of a team's block: memory of all its threads, as much as a block has on a GPU without asking for more, what each of them
+// keeps, and whether they come the last first.
+constexpr u32 SHARED_WORDS = 6144, KEPT_WORDS = 1 << 16;
+struct alignas(16) TeamMemory {
+  u64 shared[SHARED_WORDS], kept[KEPT_WORDS];
+};
+thread_local u64 *shared_memory = nullptr, *kept_memory = nullptr;
 thread_local bool is_backward = false;
 #define SHARED(T, name, count)                                     \
   static_assert(sizeof(T) * (count) <= sizeof(u64) * SHARED_WORDS); \
@@ -139,10 +145,12 @@ DEV void run_blocks(void (*kernel)(const Args&), const void* args, u32 blocks, u
 template <class Args>
 DEV void run_teams(void (*kernel)(const Args&), const void* args, u32 blocks, u32 threads, u32 backward) {
   Barrier together;
-  u64 everybodys[SHARED_WORDS];
+  TeamMemory everybodys;
   work_together([&](u32 worker) {
-    u64 own[SHARED_WORDS];
-    shared_memory = backward ? own : everybodys;
+    TeamMemory own;
+    TeamMemory& memory = backward ? own : everybodys;
+    shared_memory = memory.shared;
+    kept_memory = memory.kept;
     barrier = backward ? nullptr : &together;
     worker_index = worker;
     gridDim = {blocks, 1, 1};
@@ -170,8 +178,9 @@ DEV void run_blocks(void (*kernel)(const Args&), const void* args, u32 blocks, u
 
 template <class Args>
 DEV void run_teams(void (*kernel)(const Args&), const void* args, u32 blocks, u32 threads, u32 backward) {
-  u64 memory[SHARED_WORDS];
-  shared_memory = memory;
+  TeamMemory memory;
+  shared_memory = memory.shared;
+  kept_memory = memory.kept;
   is_backward = backward;
   gridDim = {blocks, 1, 1};
   blockDim = {threads, 1, 1};
@@ -242,18 +251,22 @@ DEV Range block_range(u64 count, u64 chunk) {
 // A team has as many threads.
 constexpr u32 TEAM = SIMT_DEVICE ? 128 : 1;
 
-#if SIMT_DEVICE
 DEV void wait_for_all() {
-#ifndef SIMT_EMULATED
-  __syncthreads();
-#elif defined(SIMT_THREADS)
+#if defined(SIMT_THREADS)
   if (barrier) barrier->wait();
+#elif SIMT_DEVICE && !defined(SIMT_EMULATED)
+  __syncthreads();
 #endif
 }
+// Until a warp's lanes have what its lanes have written.
+DEV void wait_for_warp() {
+#if SIMT_DEVICE && !defined(SIMT_EMULATED)
+  __syncwarp();
 #endif
+}
 
-// A phase: what each thread does, and then all are done.
-template <class Phase> DEV void each_thread(Phase phase) {
+// What each thread does by itself, with what only it and its warp write.
+template <class Phase> DEV void each_lane(Phase phase) {
 #ifdef SIMT_EMULATED
   for (u32 t = 0; t < blockDim.x; ++t) {
     threadIdx = {is_backward ? blockDim.x - 1 - t : t, 0, 0};
@@ -262,13 +275,36 @@ template <class Phase> DEV void each_thread(Phase phase) {
 #endif
     phase();
   }
+#ifdef SIMT_THREADS
+  wait_for_all();
+#endif
 #else
   phase();
 #endif
-#if SIMT_DEVICE
+}
+
+// A phase: what each thread does, and then all are done.
+template <class Phase> DEV void each_thread(Phase phase) {
+  each_lane(phase);
+#ifndef SIMT_THREADS
   wait_for_all();
 #endif
 }
+
+// What each thread of a team keeps from one phase to the next: on a GPU, in registers.
+template <class T> struct Kept {
+#ifdef SIMT_EMULATED
+  T* const all = reinterpret_cast<T*>(kept_memory);
+  Kept() { kept_memory += words(); }
+  ~Kept() { kept_memory -= words(); }
+  Kept(const Kept&) = delete;
+  T& operator()() { return all[threadIdx.x]; }
+  static u64 words() { return (TEAM * sizeof(T) + 15) / 16 * 2; }
+#else
+  T own;
+  DEV_MEMBER T& operator()() { return own; }
+#endif
+};
 
 // A phase in which a team's threads share independent pieces of work, neighbours on neighbours.
 template <class Body> DEV void share(u64 count, Body body) {

@@ -48,6 +48,8 @@ namespace {
 template <class T> struct IsFloat { static constexpr bool value = false; };
 template <> struct IsFloat<f32> { static constexpr bool value = true; };
 template <> struct IsFloat<f64> { static constexpr bool value = true; };
+template <class A, class B> constexpr bool is_same = false;
+template <class A> constexpr bool is_same<A, A> = true;
 template <class T> constexpr bool is_float = IsFloat<T>::value;
 template <class T> constexpr bool is_signed = T(-1) < T(0);
 template <class T> constexpr bool is_bool = T(2) == T(1);

@@ -23,6 +23,9 @@ fn main() {
     let mut objects = build.compile_intermediates();
     std::fs::write(out.join("tables.h"), tables(&files)).expect("OUT_DIR can be written");
     objects.extend(compiler().include(&out).file("driver/driver.cpp").compile_intermediates());
+    let mut fragments = compiler();
+    fragments.include(KERNELS).define("SIMT_EMULATED", None).file("driver/fragments.cpp");
+    objects.extend(fragments.compile_intermediates());
     link(&out.join("libcuda.so"), &objects, None);
     let mut nvrtc = compiler();
     nvrtc.define("STANDIN_COMPILER", &*format!("\"{}\"", command())).file("driver/nvrtc.cpp");

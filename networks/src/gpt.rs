@@ -73,17 +73,37 @@ impl<B: Backend> Gpt<B> {
     /// From tokens `[batch, length]` to scores of each next one, `[batch, length, vocabulary]`.
     pub fn forward(&self, tokens: Tensor<B, 2, Int>) -> Tensor<B, 3> {
         let [_, length] = tokens.dims();
-        let device = tokens.device();
-        let positions = Tensor::arange(0..length as i64, &device).unsqueeze::<2>();
+        let later = Tensor::<B, 2, Bool>::tril_mask([length, length], 0, &tokens.device()).unsqueeze::<4>();
+        self.forward_by(tokens, &|inputs, dropout| attend(inputs, later.clone(), dropout))
+    }
+
+    /// The same where heads attend in another way.
+    pub fn forward_by(&self, tokens: Tensor<B, 2, Int>, attend: &Attend<'_, B>) -> Tensor<B, 3> {
+        let [_, length] = tokens.dims();
+        let positions = Tensor::arange(0..length as i64, &tokens.device()).unsqueeze::<2>();
         let embedded = self.tokens.forward(tokens) + self.positions.forward(positions);
-        let later = Tensor::<B, 2, Bool>::tril_mask([length, length], 0, &device).unsqueeze::<4>();
-        let block = |input, block: &Block<B>| block.forward(input, later.clone());
+        let block = |input, block: &Block<B>| block.forward(input, attend);
         let features = self.norm.forward(self.blocks.iter().fold(self.dropout.forward(embedded), block));
         features.matmul(self.tokens.weight.val().transpose().unsqueeze::<3>())
     }
 }
 
 const DROPOUT: f64 = 0.1;
+
+/// How heads attend: from queries, keys and values `[batch, heads, length, size]` to the values as each query weighs them. A
+/// query sees the keys up to its own, its scores are divided by the root of the size, and weights are dropped.
+pub type Attend<'a, B> = dyn Fn([Tensor<B, 4>; 3], &Dropout) -> Tensor<B, 4> + 'a;
+
+/// [`Attend`] by products and Burn's softmax. `later` is true where the key comes after the query.
+fn attend<B: Backend>(
+    [queries, keys, values]: [Tensor<B, 4>; 3],
+    later: Tensor<B, 4, Bool>,
+    dropout: &Dropout,
+) -> Tensor<B, 4> {
+    let [.., size] = queries.dims();
+    let scores = queries.matmul(keys.transpose()).div_scalar((size as f64).sqrt());
+    dropout.forward(softmax(scores.mask_fill(later, f32::NEG_INFINITY), 3)).matmul(values)
+}
 
 /// `x + attention(norm(x))`, then `x + wide(norm(x))`.
 #[derive(Module, Debug)]
@@ -111,8 +131,8 @@ impl<B: Backend> Block<B> {
         }
     }
 
-    fn forward(&self, input: Tensor<B, 3>, later: Tensor<B, 4, Bool>) -> Tensor<B, 3> {
-        let attended = self.attention.forward(self.attention_norm.forward(input.clone()), later);
+    fn forward(&self, input: Tensor<B, 3>, attend: &Attend<'_, B>) -> Tensor<B, 3> {
+        let attended = self.attention.forward(self.attention_norm.forward(input.clone()), attend);
         let input = input + self.dropout.forward(attended);
         let wide = self.gelu.forward(self.widen.forward(self.wide_norm.forward(input.clone())));
         input + self.dropout.forward(self.narrow.forward(wide))
@@ -145,8 +165,7 @@ impl<B: Backend> Attention<B> {
         }
     }
 
-    /// `later` `[1, 1, length, length]` is true where the key comes after the query.
-    fn forward(&self, input: Tensor<B, 3>, later: Tensor<B, 4, Bool>) -> Tensor<B, 3> {
+    fn forward(&self, input: Tensor<B, 3>, attend: &Attend<'_, B>) -> Tensor<B, 3> {
         let [batch, length, width] = input.dims();
         let size = width / self.heads;
         let inputs = self.inputs.forward(input);
@@ -154,10 +173,8 @@ impl<B: Backend> Attention<B> {
             let part = inputs.clone().narrow(2, index * width, width);
             part.reshape([batch, length, self.heads, size]).swap_dims(1, 2)
         };
-        let [queries, keys, values] = [0, 1, 2].map(part);
-        let scores = queries.matmul(keys.transpose()).div_scalar((size as f64).sqrt());
-        let weights = self.dropout.forward(softmax(scores.mask_fill(later, f32::NEG_INFINITY), 3));
-        let attended = weights.matmul(values).swap_dims(1, 2).reshape([batch, length, width]);
+        let attended = attend([0, 1, 2].map(part), &self.dropout);
+        let attended = attended.swap_dims(1, 2).reshape([batch, length, width]);
         self.output.forward(attended)
     }
 }

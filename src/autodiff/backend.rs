@@ -4,12 +4,11 @@ use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn_backend::ops::AttentionModuleOptions;
 use burn_backend::tensor::{BoolTensor, FloatTensor};
 
-use super::formulas::{BatchNorm, Normalised, RowNorm};
-use super::step::{Tracked, apply};
-use crate::backend::gradient::{self, Attention};
-use crate::backend::norm::{self, Dropout};
+use super::formulas::{Attending, BatchNorm, Normalised, RowNorm};
+use super::step::{Tracked, apply, apply_made};
+use crate::backend::attention::{Attention, Dropout, Dropped};
 use crate::backend::pointwise::{scalar, unary};
-use crate::backend::{FloatElement, IntElement, Overcommit, ok};
+use crate::backend::{FloatElement, IntElement, Overcommit, gradient, norm, ok};
 use crate::op::{Binary, Norm, Softmax, Unary};
 use crate::runtime::{self, Tensor};
 
@@ -28,8 +27,27 @@ pub struct AttentionInput<B: Backend> {
     pub bias: Option<FloatTensor<B>>,
     /// Scale, cap and causality.
     pub options: AttentionModuleOptions,
-    /// How likely a score is to become zero, before masks.
-    pub dropout: Option<f64>,
+    /// What is dropped.
+    pub dropout: Option<AttentionDropout>,
+}
+
+/// What becomes zero in an attention, and how likely.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum AttentionDropout {
+    /// Scores, before masks, as in Burn's `MultiHeadAttention`.
+    Scores(f64),
+    /// Weights, as in Vaswani et al., "Attention Is All You Need" (2017), and most that came after.
+    Weights(f64),
+}
+
+impl AttentionDropout {
+    #[track_caller]
+    fn draw(self, query: &Tensor) -> Dropped {
+        match self {
+            AttentionDropout::Scores(probability) => Dropped::Scores(draw(query, probability)),
+            AttentionDropout::Weights(probability) => Dropped::Weights(draw(query, probability)),
+        }
+    }
 }
 
 /// Backends that the functions and modules of [`autodiff`](super) work on: [`Overcommit`](crate::Overcommit), and
@@ -100,8 +118,8 @@ impl<F: FloatElement, I: IntElement> SavesLess for Overcommit<F, I> {
     #[track_caller]
     fn attended(input: AttentionInput<Self>) -> Tensor {
         let AttentionInput { query, key, value, mask, bias, options, dropout } = input;
-        let dropout = dropout.map(|probability| draw(&query, probability));
-        Attention { mask, options, dropout }.forward(query, key, value, bias)
+        let dropout = dropout.map(|dropout| dropout.draw(&query));
+        Attention { mask, options, dropout }.forward([query, key, value], bias).0
     }
 
     #[track_caller]
@@ -157,11 +175,14 @@ impl<F: FloatElement, I: IntElement, C: CheckpointStrategy> SavesLess for Autodi
     #[track_caller]
     fn attended(input: AttentionInput<Self>) -> Tracked<F, I> {
         let AttentionInput { query, key, value, mask, bias, options, dropout } = input;
-        let dropout = dropout.map(|probability| draw(&query.primitive, probability));
-        let formula = Attention { mask, options, dropout };
+        let dropout = dropout.map(|dropout| dropout.draw(&query.primitive));
+        let attention = Attention { mask, options, dropout };
+        let inputs = [&query, &key, &value].map(|x| x.primitive.clone());
+        let (out, attended) = attention.forward(inputs, bias.as_ref().map(|bias| bias.primitive.clone()));
+        let formula = Attending { attention, attended };
         match bias {
-            Some(bias) => apply::<F, I, C, _, 4>(formula, [query, key, value, bias]),
-            None => apply::<F, I, C, _, 3>(formula, [query, key, value]),
+            Some(bias) => apply_made::<F, I, C, _, 4>(formula, [query, key, value, bias], out),
+            None => apply_made::<F, I, C, _, 3>(formula, [query, key, value], out),
         }
     }
 

@@ -4,9 +4,8 @@
 //! reads the inputs anyway.
 
 use super::step::{Formula, Saved};
-use crate::backend::gradient::{self, Attention};
-use crate::backend::norm::{self, Dropout};
-use crate::backend::{module, pointwise, vision};
+use crate::backend::attention::{Attended, Attention, Dropout};
+use crate::backend::{gradient, module, norm, pointwise, vision};
 use crate::op::{Norm, Pool2d, Resize, Softmax, Unary};
 use crate::runtime::Tensor;
 
@@ -91,34 +90,42 @@ impl Formula<3> for BatchNorm {
     }
 }
 
-/// Attention. Keeps its inputs and recomputes the scores. Its output is not recomputed, since that takes products.
-impl Formula<3> for Attention {
+/// Attention. Keeps its inputs and, by tiles, its output and a number for each query; else it recomputes the scores. Its
+/// output is not recomputed, since that takes products.
+#[derive(Clone, Debug)]
+pub struct Attending {
+    pub attention: Attention,
+    pub attended: Option<Attended>,
+}
+
+impl Formula<3> for Attending {
     const MEMORY_BOUND: bool = false;
     const READS: [bool; 3] = [true; 3];
 
-    fn forward(&self, [query, key, value]: [Tensor; 3]) -> Tensor {
-        Attention::forward(self, query, key, value, None)
+    fn forward(&self, inputs: [Tensor; 3]) -> Tensor {
+        self.attention.forward(inputs, None).0
     }
 
     fn backward(&self, mut saved: Saved<3>, gradient: Tensor, _wanted: [bool; 3]) -> [Option<Tensor>; 3] {
-        let [query, key, value] = [0, 1, 2].map(|n| saved.input(n));
-        let [of_query, of_key, of_value, _] = Attention::backward(self, query, key, value, None, gradient);
+        let inputs = [0, 1, 2].map(|n| saved.input(n));
+        let [of_query, of_key, of_value, _] =
+            self.attention.backward(inputs, None, self.attended.as_ref(), gradient);
         [of_query, of_key, of_value]
     }
 }
 
-/// Whether there is a bias.
-impl Formula<4> for Attention {
+/// With a bias.
+impl Formula<4> for Attending {
     const MEMORY_BOUND: bool = false;
     const READS: [bool; 4] = [true; 4];
 
     fn forward(&self, [query, key, value, bias]: [Tensor; 4]) -> Tensor {
-        Attention::forward(self, query, key, value, Some(bias))
+        self.attention.forward([query, key, value], Some(bias)).0
     }
 
     fn backward(&self, mut saved: Saved<4>, gradient: Tensor, _wanted: [bool; 4]) -> [Option<Tensor>; 4] {
-        let [query, key, value, bias] = [0, 1, 2, 3].map(|n| saved.input(n));
-        Attention::backward(self, query, key, value, Some(bias), gradient)
+        let inputs = [0, 1, 2].map(|n| saved.input(n));
+        self.attention.backward(inputs, Some(saved.input(3)), self.attended.as_ref(), gradient)
     }
 }
 

@@ -12,7 +12,7 @@
 //! | [`softmax`], [`log_softmax`] | input-sized: 2 | the output |
 //! | [`layer_norm`], [`rms_norm`] | 2 | the input |
 //! | [`batch_norm`] in training | 3 | the input |
-//! | [`attention`] | the inputs and three matrices of scores | the inputs |
+//! | [`attention`] | the inputs and three matrices of scores | the inputs, the output, a number for each query |
 //! | [`dropout`] | a mask | a seed |
 //!
 //! ```
@@ -37,7 +37,7 @@ mod memory_saving;
 pub mod nn;
 mod step;
 
-pub use backend::{AttentionInput, SavesLess};
+pub use backend::{AttentionDropout, AttentionInput, SavesLess};
 pub use checkpoint::{Outcome, checkpoint};
 pub use memory_saving::MemorySaving;
 #[allow(deprecated, reason = "the old name stays for a while")]
@@ -149,11 +149,28 @@ pub fn batch_norm<B: SavesLess, const D: usize>(
     (tensor(out), [mean, variance].map(|moment| tensor::<B, D>(moment).reshape(channels)))
 }
 
-/// `softmax(query keyᵗ scale) value`, with all that Burn's `attention` can do. Saves its inputs; the backward pass
-/// recomputes the scores, for which it needs two matrices (Rabe and Staats, "Self-attention does not need O(n^2)
-/// memory", 2021; Dao et al., "FlashAttention", 2022).
+/// `softmax(query keyᵗ scale) value`, with all that Burn's `attention` can do: from `query[batch, heads, queries, width]`,
+/// `key[batch, heads, keys, width]` and `value[batch, heads, keys, any]` to `[batch, heads, queries, any]`. `mask` is true where
+/// a key does not count, and expands to `[batch, heads, queries, keys]`, as `bias` does. A query for which no key counts gives zeros.
 ///
-/// `dropout` is how likely a score is to become zero before masks, as in Burn's `MultiHeadAttention`.
+/// Without bias and cap, for 16 queries or more and rows of at most 128 in 16 or 32 bits, nothing of the size of the scores is made:
+/// they go by in tiles (Dao et al., "FlashAttention", 2022). Saved are the inputs, the output, and a number for each query.
+/// Otherwise the inputs are saved, and the backward pass recomputes the scores, for which it needs two matrices (Rabe and Staats,
+/// "Self-attention does not need O(n^2) memory", 2021).
+///
+/// ```
+/// use burn::backend::Autodiff;
+/// use burn::tensor::{Distribution, Tensor};
+/// use burn_overcommit::autodiff::{AttentionModuleOptions, attention};
+/// use burn_overcommit::{Overcommit, OvercommitDevice};
+///
+/// let device = OvercommitDevice::Host(0);
+/// let x = Tensor::<Autodiff<Overcommit>, 4>::random([1, 2, 20, 8], Distribution::Default, &device).require_grad();
+/// let options = AttentionModuleOptions { is_causal: true, ..Default::default() };
+/// let out = attention(x.clone(), x.clone(), x.clone(), None, None, options, None);
+/// assert_eq!(out.dims(), [1, 2, 20, 8]);
+/// assert_eq!(x.grad(&out.sum().backward()).unwrap().dims(), [1, 2, 20, 8]);
+/// ```
 ///
 /// # Panics
 /// If shapes do not fit, if a cap is not positive, or if what is needed does not fit the budget.
@@ -165,7 +182,7 @@ pub fn attention<B: SavesLess>(
     mask: Option<Tensor<B, 4, Bool>>,
     bias: Option<Tensor<B, 4>>,
     options: AttentionModuleOptions,
-    dropout: Option<f64>,
+    dropout: Option<AttentionDropout>,
 ) -> Tensor<B, 4> {
     tensor(B::attended(AttentionInput {
         query: primitive(query),

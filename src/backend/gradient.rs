@@ -1,11 +1,9 @@
 //! Gradients of operations that Burn differentiates piece by piece, computed from the inputs or the output of the
 //! forward pass alone.
 
-use super::norm::{self, Dropout};
-use super::{fail, linear, pointwise, reduce, run, view};
+use super::{fail, pointwise, reduce, run, view};
 use crate::op::{Binary, Norm, Op, Pool2d, Reduce, Resize, Scalar, Shape, Softmax, Unary};
 use crate::runtime::Tensor;
-use burn_backend::ops::AttentionModuleOptions;
 
 /// The gradient of a softmax's input, computed from its output.
 #[track_caller]
@@ -101,69 +99,6 @@ pub fn batch_norm_backward(
     let centred = pointwise::binary(Binary::Sub, across, mean_of(&of_beta));
     let of_x = pointwise::binary(Binary::Mul, centred, scale);
     [of_x, view::reshape_to(of_gamma, &[channels]), view::reshape_to(of_beta, &[channels])]
-}
-
-/// Inputs of attention other than query, key and value.
-#[derive(Clone, Debug)]
-pub struct Attention {
-    /// True where a key does not count.
-    pub mask: Option<Tensor>,
-    /// Scale, cap, causality.
-    pub options: AttentionModuleOptions,
-    /// Dropout of the scores.
-    pub dropout: Option<Dropout>,
-}
-
-impl Attention {
-    /// The weighted sums of values.
-    #[track_caller]
-    pub fn forward(&self, query: Tensor, key: Tensor, value: Tensor, bias: Option<Tensor>) -> Tensor {
-        let (mask, options) = (self.mask.clone(), self.options);
-        linear::matmul(norm::attention_weights(query, key, mask, bias, options, self.dropout).0, value)
-    }
-
-    /// The gradients of query, key, value and, if there is one, the bias, whose gradient is that of the scores. The
-    /// weights are recomputed, as in Rabe and Staats, "Self-attention does not need O(n^2) memory" (2021), section 3.
-    #[track_caller]
-    pub fn backward(
-        &self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        bias: Option<Tensor>,
-        gradient: Tensor,
-    ) -> [Option<Tensor>; 4] {
-        let scale = norm::attention_scale(&query, &self.options);
-        let biased = bias.is_some();
-        let apart = self.options.softcap.is_some() || biased || self.dropout.is_some();
-        let (weights, tangents) = norm::attention_weights(
-            query.clone(),
-            key.clone(),
-            self.mask.clone(),
-            bias,
-            self.options,
-            self.dropout,
-        );
-        let of_value = linear::matmul(view::swap_dims(weights.clone(), 2, 3), gradient.clone());
-        let of_weights = linear::matmul(gradient, view::swap_dims(value, 2, 3));
-        let factor = if apart { 1.0 } else { scale };
-        let mut of_scores = softmax(Softmax::Plain, weights, of_weights, 3, factor);
-        let of_bias = biased.then(|| of_scores.clone());
-        if let Some(tangents) = tangents {
-            let falloff = pointwise::unary(Unary::Square, tangents);
-            let less = pointwise::binary(Binary::Mul, of_scores.clone(), falloff);
-            of_scores = pointwise::binary(Binary::Sub, of_scores, less);
-        }
-        if let Some(dropout) = self.dropout {
-            of_scores = dropout.apply(of_scores);
-        }
-        if apart {
-            of_scores = pointwise::scalar(Binary::Mul, of_scores, scale);
-        }
-        let of_query = linear::matmul(of_scores.clone(), key);
-        let of_key = linear::matmul(view::swap_dims(of_scores, 2, 3), query);
-        [Some(of_query), Some(of_key), Some(of_value), of_bias]
-    }
 }
 
 /// The gradient of a tensor that was broadcast: the sum over the broadcast axes.

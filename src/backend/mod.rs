@@ -5,6 +5,7 @@
 //! Burn needs only another `face`. Tensors are passed by value: an op that consumes the last handle of an input may
 //! run in place.
 
+pub(crate) mod attention;
 pub(crate) mod convert;
 pub(crate) mod create;
 mod ctc;

@@ -45,15 +45,17 @@ impl KernelRates {
     }
 
     /// The kernels of an op and their times; `None` for products and convolutions of floats, which libraries compute.
-    /// The model assumes that the first kernel does all of the work, and that others only finish it.
+    /// The model assumes that the first kernel does all of the work, and that others only finish it; but each of an attention's
+    /// goes over all scores.
     pub fn prices(&self, op: &Op, inputs: &[View], outputs: &[View]) -> Option<Vec<KernelPrice>> {
         let stand_in = Program::of_one(op, inputs);
         let op = stand_in.as_ref().unwrap_or(op);
         let calls = calls(op, inputs, outputs)?;
         let work = op.work(inputs, &outputs.iter().copied().collect());
         let bytes = work.read_bytes + work.written_bytes;
+        let is_pass = matches!(op, Op::AttentionBackward(_));
         let price = |(place, call): (usize, &KernelCall)| match place {
-            0 => self.price(call, bytes, &Facts::of(op, inputs, outputs)),
+            place if place == 0 || is_pass => self.price(call, bytes, &Facts::of(op, inputs, outputs)),
             _ => KernelPrice { name: call.name.to_string(), blocks: call.blocks, bytes: 0, ns: 0.0 },
         };
         Some(calls.iter().enumerate().map(price).collect())
@@ -105,12 +107,14 @@ struct Facts<'a> {
     is_strided: bool,
     /// Indices that a single thread walks through.
     walked: f64,
+    /// Of an attention: the widths of a query and of a value.
+    widths: [f64; 2],
 }
 
 impl<'a> Facts<'a> {
     fn of(op: &'a Op, inputs: &[View], outputs: &[View]) -> Self {
         let all = || inputs.iter().chain(outputs);
-        let elements = all().map(|view| view.shape().count()).max().unwrap_or(0);
+        let mut elements = all().map(|view| view.shape().count()).max().unwrap_or(0);
         let alike = all().map(|view| &view.layout).filter(|layout| layout.shape().count() == elements);
         let dimensions = dimensions(&alike.collect::<Vec<_>>());
         let program = if let Op::Fused { program, .. } = op { Some(program) } else { None };
@@ -121,6 +125,11 @@ impl<'a> Facts<'a> {
             }
             _ => 0,
         };
+        let mut widths = [0.0; 2];
+        if let Op::Attention(attention) | Op::AttentionBackward(attention) = op {
+            elements = attention.pairs(inputs) as usize;
+            widths = [0, 2].map(|input| inputs[input].shape()[3] as f64);
+        }
         Facts {
             program,
             inputs: inputs.len() as f64,
@@ -128,6 +137,7 @@ impl<'a> Facts<'a> {
             dimensions: dimensions as f64,
             is_strided: dimensions > 1,
             walked: walked as f64,
+            widths,
         }
     }
 }
@@ -182,6 +192,7 @@ impl Cost {
         let limited = |bytes_per_second| Cost { most_bytes_per_second: bytes_per_second, ..simple(0.0) };
         match family {
             "fused" => fused(facts, call, simple),
+            "attention" => Cost { waits_for_blocks: true, ..simple(attention(&name, facts, halves)) },
             "fill" => simple(12.0),
             "random" => simple(45.0),
             "reduce" => limited(f64::from(call.blocks) * BLOCK_BYTES_PER_SECOND).with(9.0),
@@ -220,6 +231,19 @@ fn pointwise(call: &KernelCall, family: &str, facts: &Facts, halves: f64) -> f64
         _ if OTHERS.contains(&family) => 20.0 + 54.0 * facts.dimensions + of_element,
         _ => 50.0,
     }
+}
+
+/// Of a pair of a query and a key, by the pass: products as wide as a query and as wide as a value, and the exponential with
+/// what is around it. A tensor core's product takes a 64th of an instruction for each multiply-add, its loads about three
+/// times as many; by FMA the loads are a fifth of the products.
+fn attention(name: &str, facts: &Facts, halves: f64) -> f64 {
+    let [of_query, of_value, around] = match name {
+        name if name.contains("query") => [2.0, 1.0, 7.0],
+        name if name.contains("key") => [2.0, 2.0, 7.0],
+        _ => [1.0, 1.0, 8.0],
+    };
+    let products = of_query * facts.widths[0] + of_value * facts.widths[1];
+    around + products * if halves > 0.0 { 0.06 } else { 1.2 }
 }
 
 /// A program that a kernel is generated for: places are found once for all elements that a thread takes at once.

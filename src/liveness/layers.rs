@@ -11,7 +11,7 @@ use super::parts::{Layer, LayerKind, Phase};
 /// The kind of layer that an op begins, if its name alone tells: this crate's names, and those of PyTorch's
 /// operators.
 fn kind_of(name: &str) -> Option<LayerKind> {
-    let products = ["matmul", "mm", "bmm", "addmm", "baddbmm", "linear"];
+    let products = ["attention", "matmul", "mm", "bmm", "addmm", "baddbmm", "linear"];
     match name {
         _ if name.starts_with("conv") || name.contains("convolution") => Some(LayerKind::Convolution),
         _ if products.contains(&name) => Some(LayerKind::Linear),

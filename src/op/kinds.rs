@@ -237,6 +237,38 @@ pub enum Distribution {
     },
 }
 
+/// How an attention comes from its scores to its weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Attention {
+    /// Factor of the scores.
+    pub scale: Scalar,
+    /// Whether a query sees only the keys up to its own, the last query the last key.
+    pub causal: bool,
+    /// What is dropped.
+    pub dropout: Option<AttentionDropout>,
+}
+
+/// Scores or weights that an attention drops: a pure function of the seed and of their place in the scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AttentionDropout {
+    /// Whether weights become zero; otherwise scores do, before a mask.
+    pub of_weights: bool,
+    /// The probability with which a number is kept; it is then divided by it.
+    pub keep: Scalar,
+    /// Key of the generator, as of [`Op::Random`](super::Op::Random).
+    pub seed: u64,
+}
+
+impl Attention {
+    /// The widest rows of queries, keys and values that there are kernels for.
+    pub const MAX_WIDTH: usize = 128;
+
+    /// Whether there are kernels for this element type.
+    pub fn supports(dtype: Dtype) -> bool {
+        dtype.is_float() && dtype != Dtype::F64
+    }
+}
+
 /// How a convolution's window moves over `[depth, height, width]`. With fewer dimensions the missing ones, outermost
 /// first, are of size one, stepped over once, and without padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

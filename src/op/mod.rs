@@ -23,8 +23,8 @@ pub use fused::{
     StepKind, UNARY_STEPS,
 };
 pub use kinds::{
-    ArgReduce, Binary, Compare, Conv, Cumulative, Deform2d, Distribution, GridPadding, GridSample,
-    Interpolation, Norm, Pool2d, Reduce, Resize, Softmax, Unary, Update,
+    ArgReduce, Attention, AttentionDropout, Binary, Compare, Conv, Cumulative, Deform2d, Distribution,
+    GridPadding, GridSample, Interpolation, Norm, Pool2d, Reduce, Resize, Softmax, Unary, Update,
 };
 pub use layout::{Layout, MAX_RANK, Shape};
 pub use traced::{Facts, Traced, bytes_view};
@@ -191,6 +191,14 @@ pub enum Op {
         /// Whether a query sees only the keys up to its own, the last query the last key.
         causal: bool,
     },
+    /// `(query[b, h, q, w], key[b, h, k, w], value[b, h, k, v], mask[b, h, q, k] or nothing) -> out[b, q, h, v], sums[b, h, q]`:
+    /// for each query the values, weighed by the softmax of its scores times `scale`, and the logarithm of the sum by which
+    /// the weights were divided, in `f32`; infinite where no key counts, and the output zero. The elements of a row lie
+    /// side by side.
+    Attention(Attention),
+    /// `(query, key, value, out[b, h, q, v], sums[b, h, q], gradient[b, h, q, v], mask or nothing) -> [b, q, h, w],
+    /// [b, k, h, w], [b, k, h, v]`: the gradients of query, key and value.
+    AttentionBackward(Attention),
     /// `(output, gradient)`: the gradient of what went into a softmax along `axis`, times `scale`; with
     /// [`Softmax::Plain`] and the scale of the scores, also that of attention weights.
     SoftmaxBackward {

@@ -1,8 +1,8 @@
 //! Total functions of an op: what it makes, what it reads, what it may overwrite.
 
 use super::{
-    COUNTED_RUN, Dtype, Encoding, InParts, MAX_SCALARS, Norm, Op, Outputs, Reads, Reduce, Scalar, Shape,
-    Tally, View,
+    Attention, COUNTED_RUN, Dtype, Encoding, InParts, MAX_SCALARS, Norm, Op, Outputs, Reads, Reduce, Scalar,
+    Shape, Tally, View,
 };
 
 impl Op {
@@ -34,6 +34,17 @@ impl Op {
             }
             Op::Softmax { .. } | Op::AttentionWeights { .. } | Op::Norm { .. } => same(),
             Op::SoftmaxBackward { .. } => same(),
+            Op::Attention(_) => {
+                let shape = inputs[0].shape();
+                let sums = View::contiguous(Dtype::F32, Shape::new(&[shape[0], shape[1], shape[2]]));
+                return [View::contiguous(inputs[0].dtype, side_by_side(&inputs[0], &inputs[2])), sums]
+                    .into_iter()
+                    .collect();
+            }
+            Op::AttentionBackward(_) => {
+                let of = |view: &View| View::contiguous(view.dtype, side_by_side(view, view));
+                return inputs[..3].iter().map(of).collect();
+            }
             Op::NormBackward { kind, weights, .. } => {
                 let parts = Shape::new(&[if kind == Norm::Layer { 2 } else { 1 }, inputs[0].shape()[1]]);
                 let of_weights = weights.then(|| View::contiguous(inputs[0].dtype, parts));
@@ -124,6 +135,8 @@ impl Op {
         let mut data = None;
         inputs.iter().enumerate().all(|(input, view)| match (self, input) {
             (Op::Where | Op::CountSet | Op::ArgWhere { .. }, 0) => view.dtype.stored() == Dtype::Bool,
+            (Op::Attention(_), 3) | (Op::AttentionBackward(_), 6) => view.dtype.stored() == Dtype::Bool,
+            (Op::AttentionBackward(_), 4) => view.dtype == Dtype::F32,
             (Op::MaskFill(_) | Op::AttentionWeights { .. }, 1) => view.dtype.stored() == Dtype::Bool,
             (Op::Gather { .. } | Op::Select { .. } | Op::MaxPool2dBackward { .. }, 1)
             | (Op::Scatter { .. } | Op::SelectUpdate { .. }, 1) => Dtype::INDICES.contains(&view.dtype),
@@ -153,6 +166,7 @@ impl Op {
             Op::Compare(_) | Op::CompareScalar(..) | Op::Where | Op::MaskFill(_) => true,
             Op::Scatter { update, .. } | Op::SelectUpdate { update, .. } => update.supports(dtype),
             Op::Gather { .. } | Op::Select { .. } => true,
+            Op::Attention(_) | Op::AttentionBackward(_) => Attention::supports(dtype),
             Op::Clamp(..) | Op::ArgReduce { .. } | Op::Cumulative { .. } | Op::Matmul => !dtype.is_bool(),
             Op::Sort { .. } | Op::ArgSort { .. } => !dtype.is_bool(),
             Op::Traced(_) => true,
@@ -257,6 +271,10 @@ impl Op {
             }
             Op::MaskFill(value) | Op::AttentionWeights { scale: value, .. } => *value = ALIKE,
             Op::SoftmaxBackward { scale: value, .. } => *value = ALIKE,
+            Op::Attention(attention) | Op::AttentionBackward(attention) => {
+                attention.scale = ALIKE;
+                attention.dropout.iter_mut().for_each(|dropout| (dropout.keep, dropout.seed) = (ALIKE, 0));
+            }
             Op::Norm { epsilon, .. } | Op::NormBackward { epsilon, .. } => *epsilon = ALIKE,
             Op::Clamp(low, high) => (*low, *high) = (ALIKE, ALIKE),
             Op::Random { seed, .. } => *seed = 0,
@@ -286,6 +304,8 @@ impl Op {
             Op::Softmax { kind, .. } => kind.name(),
             Op::AttentionWeights { .. } => "attention_weights",
             Op::SoftmaxBackward { .. } => "softmax_backward",
+            Op::Attention(_) => "attention",
+            Op::AttentionBackward(_) => "attention_backward",
             Op::Norm { kind, .. } => kind.name(),
             Op::NormBackward { .. } => "norm_backward",
             Op::RealFft { .. } => "rfft",
@@ -334,6 +354,12 @@ impl Op {
             Op::Traced(traced) => &traced.facts().name,
         }
     }
+}
+
+/// The shape `[batch, rows, heads, width]` of what attention makes: heads side by side, as the layers around it have them.
+fn side_by_side(rows: &View, wide: &View) -> Shape {
+    let shape = rows.shape();
+    Shape::new(&[shape[0], shape[2], shape[1], wide.shape()[3]])
 }
 
 /// Floats of which an op decodes some at a time: 16-bit ones are widened as a whole anyway.

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::{Dtype, Op, Outputs, View};
+use super::{Attention, Dtype, Op, Outputs, View};
 
 /// What an op costs, apart from where it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -65,6 +65,9 @@ impl Op {
             Op::Random { .. } => 40 * made,
             // About what an exponential costs, and two passes that add up.
             Op::Softmax { .. } | Op::AttentionWeights { .. } => 20 * made,
+            Op::Attention(attention) => attention.flops(inputs, 1, 1),
+            // Scores and gradients of weights twice, then the gradients of queries, keys and values.
+            Op::AttentionBackward(attention) => attention.flops(inputs, 4, 3),
             Op::Norm { .. } => 8 * made,
             Op::SoftmaxBackward { .. } => 8 * made,
             Op::NormBackward { .. } => 24 * made,
@@ -94,6 +97,22 @@ impl Op {
         };
         let written_bytes = bytes(outputs);
         Work { flops, read_bytes, written_bytes, dtype, measured_ns: None }
+    }
+}
+
+impl Attention {
+    /// How many pairs of a query and a key there are that count for each other, but for masks.
+    pub fn pairs(&self, inputs: &[View]) -> u64 {
+        let [queries, keys] = [0, 1].map(|input| inputs[input].shape()[2] as u64);
+        let heads = (inputs[0].shape()[0] * inputs[0].shape()[1]) as u64;
+        let least = queries.min(keys);
+        let unseen = (queries - least) * keys + least * least.saturating_sub(1) / 2;
+        heads * (queries * keys - if self.causal { unseen } else { 0 })
+    }
+
+    /// The arithmetic of so many products as wide as a query and as wide as a value, and of an exponential.
+    fn flops(&self, inputs: &[View], of_query: u64, of_value: u64) -> u64 {
+        self.pairs(inputs) * (2 * of_query * last(&inputs[0]) + 2 * of_value * last(&inputs[2]) + 20)
     }
 }
 

@@ -30,6 +30,12 @@ pub fn run_pair(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<[Ten
     Ok(outputs.into_inner().expect("an op with two outputs"))
 }
 
+/// Runs an op with three outputs.
+pub fn run_three(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<[Tensor; 3], Error> {
+    let mut outputs = submit(&op, inputs)?.into_iter();
+    Ok(std::array::from_fn(|_| outputs.next().expect("an op with three outputs")))
+}
+
 /// Runs an op without inputs on `device`.
 pub fn create(device: &OvercommitDevice, op: Op) -> Result<Tensor, Error> {
     Ok(registry::runtime(device)?.submit(&op, Inputs::new())?.swap_remove(0))

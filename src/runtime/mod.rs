@@ -22,7 +22,8 @@ mod thread;
 
 pub(crate) use api::{claim, run_traced, wait_for};
 pub use api::{
-    cleanup, create, keep_result, next_seed, note, read, read_count, run, run_pair, seed, sync, write,
+    cleanup, create, keep_result, next_seed, note, read, read_count, run, run_pair, run_three, seed, sync,
+    write,
 };
 pub use device::Tensor;
 #[cfg(test)]

@@ -106,6 +106,18 @@ impl Driver {
         work
     }
 
+    /// The product of two matrices of 16 x 16 halves, `bf16` or `f16`, by the tensor cores that kernels are given.
+    pub fn multiply(&self, left: &[u16; 256], right: &[u16; 256], is_bf16: bool) -> [f32; 256] {
+        let mut sums = [0.0; 256];
+        // SAFETY: as declared in fragments.cpp, which reads and writes as many.
+        unsafe {
+            type Multiply = unsafe extern "C" fn(*const u16, *const u16, *mut f32, i32);
+            let multiply = self.function::<Multiply>("standin_multiply");
+            multiply(left.as_ptr(), right.as_ptr(), sums.as_mut_ptr(), i32::from(is_bf16));
+        }
+        sums
+    }
+
     /// Streams, pieces of memory, pages, reserved addresses and objects of libraries that were not given back.
     pub fn objects(&self) -> u64 {
         self.number("standin_objects")

@@ -28,7 +28,15 @@ fn bits<B: SavesLess + AutodiffBackend<Device = OvercommitDevice>>(
     let (x, _) = autodiff::batch_norm(activation::sigmoid(x), scale, shift, 1e-5);
     let heads: Tensor<B, 4> = autodiff::softmax(x, 1).reshape([2, 16, 4, 16]).swap_dims(1, 2);
     let (key, value) = (heads.clone().tanh(), heads.clone().exp());
-    let found = autodiff::attention(heads, key, value, None, None, Default::default(), Some(0.1));
+    let found = autodiff::attention(
+        heads,
+        key,
+        value,
+        None,
+        None,
+        Default::default(),
+        Some(autodiff::AttentionDropout::Scores(0.1)),
+    );
     let out = autodiff::log_softmax(found.reshape([128, 16]) * 3.0, 1);
     let gradients = out.clone().square().mean().backward();
     let values = |data: TensorData| data.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect();
@@ -48,11 +56,12 @@ fn under_both_strategies_and_every_budget() {
     for (n, policy) in Policy::ALL.into_iter().filter(|policy| policy.is_lossless()).enumerate() {
         for (m, balanced) in [false, true].into_iter().enumerate() {
             let device = OvercommitDevice::Host((1000 + 2 * n + m) as u16);
-            let budget = (needed.smallest_budget_bytes * 5).div_ceil(4);
+            let budget = (needed.smallest_budget_bytes * 17).div_ceil(16);
             configure(&device, Config::new().budget_bytes(budget).policy(policy)).unwrap();
             let found = if balanced { bits::<Balanced>(&device) } else { bits::<None>(&device) };
             assert!(found == expected, "{policy}, balanced: {balanced}");
-            assert!(stats(&device).unwrap().counters.evictions > 10, "{policy}: the budget does not bind");
+            let evictions = stats(&device).unwrap().counters.evictions;
+            assert!(evictions > 0, "{policy}: the budget does not bind");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The crate's own differentiable operations: exact, and saving memory.
 
+mod attention;
 mod cases;
 mod checkpoint;
 mod exact;

@@ -2,11 +2,14 @@
 
 use burn::backend::Autodiff;
 use burn::backend::autodiff::checkpoint::strategy::BalancedCheckpointing;
-use burn::optim::SgdConfig;
+use burn::nn::Dropout;
+use burn::nn::loss::CrossEntropyLossConfig;
+use burn::optim::{AdamConfig, GradientsParams, Optimizer, SgdConfig};
+use burn::tensor::Tensor;
 use burn::tensor::backend::AutodiffBackend;
-use burn_overcommit::autodiff::MemorySaving;
+use burn_overcommit::autodiff::{self, AttentionDropout, AttentionModuleOptions, MemorySaving, SavesLess};
 use burn_overcommit::{Config, Overcommit, OvercommitDevice, SimProfile, configure, reset_stats, stats};
-use burn_overcommit_networks::{by_name, training_step};
+use burn_overcommit_networks::{Network, Sample, SampleInput, by_name, training_step};
 
 /// The most bytes in use and the milliseconds of a step, once the weights are there.
 fn step<B: AutodiffBackend<Device = OvercommitDevice>>(
@@ -62,5 +65,55 @@ fn need_less_memory() {
         assert!(ours as f64 <= share * burns as f64, "{name}: {ours} bytes, Burn {burns}");
         assert!(ours <= balanced, "{name}: {ours} bytes, Burn's balanced strategy {balanced}");
         assert!(ours_ms < 1.2 * burns_ms, "{name}: {ours_ms} ms, Burn {burns_ms}");
+    }
+}
+
+/// The weighted values of GPT-2's heads, by this crate's attention.
+fn attend<B: SavesLess>([query, key, value]: [Tensor<B, 4>; 3], dropout: &Dropout) -> Tensor<B, 4> {
+    let drops = B::ad_enabled(&query.device()) && dropout.prob > 0.0;
+    let dropout = drops.then_some(AttentionDropout::Weights(dropout.prob));
+    let options = AttentionModuleOptions { is_causal: true, ..Default::default() };
+    autodiff::attention(query, key, value, None, None, options, dropout)
+}
+
+/// The most bytes in use in a step of GPT-2, and its milliseconds on an H100 by the model; with attention by tiles or not.
+fn step_of_gpt<B: AutodiffBackend<Device = OvercommitDevice> + SavesLess>(
+    name: &str,
+    batch: usize,
+    by_tiles: bool,
+) -> (usize, f64) {
+    let mut profile = SimProfile::named("h100").and_then(SimProfile::get).unwrap();
+    (profile.props.device_bytes, profile.props.host_bytes) = (BOUNDLESS, BOUNDLESS);
+    let device = OvercommitDevice::Sim(SimProfile::add(profile));
+    configure(&device, Config::new().budget_bytes(BOUNDLESS)).unwrap();
+    let spec = by_name(name).unwrap();
+    let mut optimizer = AdamConfig::new().init();
+    let mut network = spec.network::<B>(&device);
+    let mut begin = 0;
+    for _ in 0..2 {
+        begin = stats(&device).map_or(0, |stats| stats.times.unwrap().end_ns);
+        reset_stats(&device).unwrap();
+        let Sample { input, targets } = spec.sample(batch, &device);
+        let (Network::Gpt(gpt), SampleInput::Tokens(tokens)) = (&network, input) else { panic!("{name}") };
+        let scores = if by_tiles { gpt.forward_by(tokens, &attend) } else { gpt.forward(tokens) };
+        let loss = CrossEntropyLossConfig::new().init(&device).forward(scores.flatten(0, 1), targets);
+        let gradients = GradientsParams::from_grads(loss.backward(), &network);
+        network = optimizer.step(1e-4, network, gradients);
+    }
+    let stats = stats(&device).unwrap();
+    (stats.peak_allocated_bytes, (stats.times.unwrap().end_ns - begin) as f64 / 1e6)
+}
+
+#[test]
+fn attention_by_tiles_keeps_no_scores() {
+    for (name, batch) in [("gpt2-small", 2), ("gpt2-medium", 4)] {
+        let (scores, scores_ms) = step_of_gpt::<Autodiff<Overcommit>>(name, batch, false);
+        let (tiles, tiles_ms) = step_of_gpt::<Autodiff<Overcommit>>(name, batch, true);
+        println!(
+            "{name}, batch {batch}: {} MiB {scores_ms:.1} ms by scores, {} MiB {tiles_ms:.1} ms by tiles",
+            scores >> 20,
+            tiles >> 20
+        );
+        assert!(2 * tiles < scores, "{name}: {tiles} bytes, by scores {scores}");
     }
 }

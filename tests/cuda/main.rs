@@ -6,6 +6,7 @@ mod calls;
 mod device;
 mod engine;
 mod failures;
+mod fragments;
 #[path = "../support/labels.rs"]
 mod labels;
 mod libraries;

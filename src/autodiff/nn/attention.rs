@@ -6,7 +6,7 @@ use burn::tensor::backend::Backend;
 use burn::tensor::{Bool, Tensor};
 
 use super::{Dropout, DropoutConfig};
-use crate::autodiff::{AttentionModuleOptions, SavesLess, attention};
+use crate::autodiff::{AttentionDropout, AttentionModuleOptions, SavesLess, attention};
 
 /// The configuration of a [`MultiHeadAttention`], like `burn::nn::attention::MultiHeadAttentionConfig`.
 #[derive(Config, Debug)]
@@ -161,7 +161,8 @@ impl<B: SavesLess> MultiHeadAttention<B> {
         } else {
             let drops = B::ad_enabled(&query.device()) && self.dropout.prob > 0.0;
             let options = AttentionModuleOptions { scale: Some(scale), ..Default::default() };
-            attention(query, key, value, mask, None, options, drops.then_some(self.dropout.prob))
+            let dropout = drops.then_some(AttentionDropout::Scores(self.dropout.prob));
+            attention(query, key, value, mask, None, options, dropout)
         };
         let context = found.swap_dims(1, 2).reshape([batch, queries, width]);
         MhaOutput { context: self.output.forward(context) }

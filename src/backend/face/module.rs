@@ -1,7 +1,7 @@
 use super::Tensor;
 use crate::backend::ctc::{self, Sequences};
 use crate::backend::vision::{self, Deformed};
-use crate::backend::{FloatElement, IntElement, Overcommit, fourier, linear, module::*, norm};
+use crate::backend::{FloatElement, IntElement, Overcommit, attention, fourier, linear, module::*, norm};
 use crate::op::Pool2d;
 use burn_backend::get_device_settings;
 use burn_backend::ops::{
@@ -27,7 +27,7 @@ impl<F: FloatElement, I: IntElement> ModuleOps<Self> for Overcommit<F, I> {
         linear_weight_backward(x: Tensor, grad: Tensor) -> Tensor = linear::linear_weight_backward(x, grad);
         linear_bias_backward(grad: Tensor) -> Tensor = linear::linear_bias_backward(grad);
         attention(query: Tensor, key: Tensor, value: Tensor, mask: Option<Tensor>, bias: Option<Tensor>, options: AttentionModuleOptions) -> Tensor =
-            norm::attention(query, key, value, mask, bias, options);
+            attention::attention(query, key, value, mask, bias, options);
         layer_norm(x: Tensor, gamma: Tensor, beta: Option<Tensor>, epsilon: f64) -> Tensor = norm::layer_norm(x, gamma, beta, epsilon);
     }
 

@@ -62,10 +62,7 @@ pub fn random(request: &Request, distribution: Distribution, seed: u64, calls: &
     let (kind, first, second) = match distribution {
         Distribution::Uniform { low, high } => (UNIFORM, low.as_f64(), high.as_f64()),
         Distribution::Normal { mean, deviation } => (NORMAL, mean.as_f64(), deviation.as_f64()),
-        Distribution::Bernoulli { probability } => {
-            let words = probability.as_f64().clamp(0.0, 1.0) * 2f64.powi(32);
-            (BERNOULLI, words.ceil(), 0.0)
-        }
+        Distribution::Bernoulli { probability } => (BERNOULLI, words_below(probability), 0.0),
     };
     let args = Random {
         out: request.outputs[0].first(),
@@ -77,6 +74,11 @@ pub fn random(request: &Request, distribution: Distribution, seed: u64, calls: &
     };
     let name = KernelName::new("random", kind, dtype);
     KernelCall::push(calls, name, count.div_ceil(GROUP), args.chunk, &args);
+}
+
+/// How many random words mean that something of this probability happens: those below it.
+pub fn words_below(probability: Scalar) -> f64 {
+    (probability.as_f64().clamp(0.0, 1.0) * 2f64.powi(32)).ceil()
 }
 
 fn output(request: &Request) -> (Dtype, u64) {

@@ -3,6 +3,7 @@
 //! Convolutions and the products of floats are not lowered: every engine has its own way with them.
 
 mod argwhere;
+mod attention;
 mod call;
 mod coded;
 mod create;
@@ -62,6 +63,8 @@ pub fn lower(request: &Request) -> Option<Calls> {
         Op::ArgReduce { kind, axis, .. } => reduce::arg_reduce(request, kind, axis, &mut calls),
         Op::Softmax { kind, axis } => norm::softmax(request, kind, axis, &mut calls),
         Op::AttentionWeights { scale, causal } => norm::attention_weights(request, scale, causal, &mut calls),
+        Op::Attention(ref attention) => attention::forward(request, attention, &mut calls),
+        Op::AttentionBackward(ref attention) => attention::backward(request, attention, &mut calls),
         Op::Norm { kind, epsilon } => norm::norm(request, kind, epsilon, &mut calls),
         Op::SoftmaxBackward { kind, axis, scale } => {
             norm_backward::softmax(request, kind, axis, scale, &mut calls);
@@ -185,6 +188,7 @@ pub fn scratch_bytes(op: &Op, inputs: &[View], outputs: &[View]) -> usize {
         Op::RealFft { axis, length } | Op::InverseRealFft { axis, length } => {
             fft::scratch_bytes(&inputs[0], axis, length)
         }
+        Op::AttentionBackward(_) => attention::backward_scratch_bytes(&inputs[0]),
         Op::NormBackward { kind, weights, .. } => norm_backward::scratch_bytes(kind, weights, &inputs[0]),
         Op::CtcLoss { .. } => ctc::loss_scratch_bytes(inputs),
         Op::CtcLossBackward { .. } => ctc::gradient_scratch_bytes(inputs),
@@ -209,6 +213,7 @@ impl KernelName {
         create::names(&mut names);
         reduce::names(&mut names);
         norm::names(&mut names);
+        attention::names(&mut names);
         norm_backward::names(&mut names);
         fft::names(&mut names);
         fused::names(&mut names);
@@ -236,6 +241,7 @@ pub(crate) fn args_sizes() -> Vec<(KernelName, usize)> {
     let size = |name: &KernelName| match name.family {
         "fill" | "arange" | "random" => create::args_size(name.family),
         "reduce" | "best" => size_of::<reduce::Reduction>(),
+        "attention" => size_of::<attention::Arguments>(),
         "softmax" | "layer_norm" | "rms_norm" => norm::args_size(name.family),
         family if name::is_norm_backward(family) => norm_backward::args_size(family),
         "fft" => size_of::<fft::Fourier>(),

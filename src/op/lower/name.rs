@@ -36,6 +36,7 @@ impl KernelName {
             "best" => "reduce",
             "softmax" | "layer_norm" | "rms_norm" => "norm",
             family if is_norm_backward(family) => "norm_backward",
+            "attention" if self.kind.contains('_') => "attention_backward",
             "gather" | "scatter" => "index",
             "argsort" => "sort",
             "count_set" => "argwhere",

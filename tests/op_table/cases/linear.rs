@@ -30,6 +30,12 @@ cases! {
         attention(q, k, v, None, None, AttentionModuleOptions::default());
     {float} attention: causal(q: own(Any, [1, 2, 4, 3]), k: own(Any, [1, 2, 4, 3]), v: own(Any, [1, 2, 4, 3])) =>
         attention(q, k, v, None, None, AttentionModuleOptions { is_causal: true, ..Default::default() });
+    {float} attention: tiled(q: own(Any, [1, 2, 20, 8], [2, 4, 80, 64]), k: own(Any, [1, 2, 70, 8], [2, 4, 130, 64]), v: own(Any, [1, 2, 70, 5], [2, 4, 130, 64])) =>
+        attention(q, k, v, None, None, AttentionModuleOptions { is_causal: true, ..Default::default() });
+    {float} attention: tiled_masked(q: own(Any, [1, 2, 17, 40]), k: own(Any, [1, 2, 66, 40]), v: own(Any, [1, 2, 66, 33]), m: bool(Any, [1, 2, 17, 66])) =>
+        attention(q, k, v, Some(m), None, AttentionModuleOptions { scale: Some(0.2), ..Default::default() });
+    {float} attention: tiled_wide(q: own(Any, [1, 1, 65, 100]), k: own(Any, [1, 1, 40, 100]), v: own(Any, [1, 1, 40, 128])) =>
+        attention(q, k, v, None, None, AttentionModuleOptions { is_causal: true, ..Default::default() });
     {float} attention: biased(q: own(Any, [1, 2, 3, 4]), k: own(Any, [1, 2, 5, 4]), v: own(Any, [1, 2, 5, 6]), b: own(Any, [1, 2, 3, 5])) =>
         attention(q, k, v, None, Some(b), AttentionModuleOptions { scale: Some(0.3), ..Default::default() });
     {float} attention: masked(q: own(Any, [1, 2, 3, 4]), k: own(Any, [1, 2, 5, 4]), v: own(Any, [1, 2, 5, 6]), m: bool(Any, [1, 2, 3, 5])) =>

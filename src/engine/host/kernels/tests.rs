@@ -1,5 +1,6 @@
 //! Every op against a reference in `f64`, on views of all kinds, in place and not.
 
+mod attention;
 mod case;
 mod coded;
 mod data;

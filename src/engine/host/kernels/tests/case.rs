@@ -110,7 +110,8 @@ pub fn check(op: Op, inputs: &[Data]) {
     let size = match op {
         Op::Reduce { axis, .. } => 4.0 * (1.0 + views[0].shape()[axis] as f64).sqrt(),
         Op::RealFft { length, .. } => 4.0 * (1.0 + length as f64).sqrt(),
-        Op::Norm { .. } => 8.0,
+        Op::Norm { .. } | Op::Attention(_) => 8.0,
+        Op::AttentionBackward(_) => 16.0 * (1.0 + views[0].shape()[2].max(views[1].shape()[2]) as f64).sqrt(),
         Op::SoftmaxBackward { axis, .. } => 4.0 * (1.0 + views[0].shape()[axis] as f64).sqrt(),
         Op::NormBackward { .. } => 32.0 * (1.0 + views[0].shape()[0] as f64).sqrt(),
         Op::Interpolate { .. } | Op::InterpolateBackward { .. } | Op::GridSample(_) => 16.0,

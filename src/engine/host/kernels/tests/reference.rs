@@ -5,6 +5,7 @@ use half::{bf16, f16};
 use super::data::{Data, indices};
 use crate::op::*;
 
+mod attention;
 mod by_row;
 mod order;
 mod pools;
@@ -58,6 +59,8 @@ pub fn outputs(op: Op, inputs: &[Data]) -> Vec<Vec<f64>> {
         }
         Op::Softmax { kind, axis } => by_row::softmax(&inputs[0], kind, axis),
         Op::AttentionWeights { scale, causal } => by_row::attention_weights(inputs, scale.as_f64(), causal),
+        Op::Attention(ref attention) => return attention::forward(inputs, attention),
+        Op::AttentionBackward(ref attention) => return attention::backward(inputs, attention),
         Op::Norm { kind, epsilon } => by_row::norm(kind, inputs, epsilon.as_f64()),
         Op::SoftmaxBackward { kind, axis, scale } => {
             by_row::softmax_backward(inputs, kind, axis, scale.as_f64())
