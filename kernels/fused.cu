@@ -13,7 +13,7 @@ constexpr u64 PIECE = SIMT_DEVICE ? 1 : 256;
   F(Ceil) F(Round) F(Trunc) F(Sigmoid) F(LogSigmoid) F(Gelu)
 #define OF_TWO(F)                                                                                           \
   F(Add) F(Sub) F(Mul) F(Div) F(Max) F(Min) F(ReverseSub) F(ReverseDiv) F(LeakyRelu) F(SigmoidBackward)      \
-  F(LogSigmoidBackward) F(GeluBackward)
+  F(LogSigmoidBackward) F(GeluBackward) F(ReluBackward)
 #define CODE(Function) CODE_##Function,
 enum Code : u8 { OF_ONE(CODE) OF_TWO(CODE) };
 #undef CODE

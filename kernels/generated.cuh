@@ -6,9 +6,24 @@
 namespace {
 template <u32 n> struct Width { static constexpr u32 value = n; };
 
+template <class A, class B> struct Same { static constexpr bool value = false; };
+template <class A> struct Same<A, A> { static constexpr bool value = true; };
+
+// As `narrow`. A GPU rounds to bf16 by one instruction, which keeps nothing of a NaN.
+template <class T> DEV T rounded(Compute<T> x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (Same<T, bf16>::value) {
+    u16 bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return x != x ? narrow<T>(x) : T{bits};
+  }
+#endif
+  return narrow<T>(x);
+}
+
 // A step, rounded as by itself.
-template <class T, class Function> DEV T step(T a) { return narrow<T>(Function::f(widen(a))); }
-template <class T, class Function> DEV T step(T a, T b) { return narrow<T>(Function::f(widen(a), widen(b))); }
+template <class T, class Function> DEV T step(T a) { return rounded<T>(Function::f(widen(a))); }
+template <class T, class Function> DEV T step(T a, T b) { return rounded<T>(Function::f(widen(a), widen(b))); }
 
 template <class T> DEV T scalar(const Fused& args, u32 n) { return *reinterpret_cast<const T*>(&args.scalars[n]); }
 
@@ -33,26 +48,24 @@ template <u32 V, class Index, class Run> DEV void for_elements(const Fused& args
     for (u64 at = whole + threadIdx.x; at < range.end; at += blockDim.x) run(Width<1>(), Index(at));
 }
 
-template <class A, class B> struct Same { static constexpr bool value = false; };
-template <class A> struct Same<A, A> { static constexpr bool value = true; };
-
-// Reduces what `values(width, at, to)` makes of elements from `at` on, by threads of one kind: those of a block together on each row,
-// in vectors if they can, or each on its own.
+// Reduces what `values` makes, by threads of one kind: those of a block together on each row, in vectors if they can, or each on its
+// own. `values(width, first, step)(k, to)` makes `width` neighbours from element `first + k * step` on.
 template <class Out, class T, class Worker, bool in_vectors, class Values, class Finish>
 DEV void reduce_elements(const FusedReduce& args, Values values, Finish finish) {
   typedef Compute<T> C;
   const auto row = [&](auto worker, i64 first, u64 size, i64 step) {
     if constexpr (!Same<decltype(worker), Worker>::value) return C(0);  // nobody works so here
     else {
+      const auto single = values(Width<1>(), first, step);
       const auto one = [&](u64 k) {
         T made[1];
-        values(Width<1>(), first + i64(k) * step, made);
+        single(k, made);
         return C(widen(made[0]));
       };
       const auto many = [&](u64 k, C* to) {
         if constexpr (in_vectors) {
           T made[VECTOR<T>];
-          values(Width<VECTOR<T>>(), first + i64(k), made);
+          values(Width<VECTOR<T>>(), first, 1)(k, made);
           UNROLLED for (u32 n = 0; n < VECTOR<T>; ++n) to[n] = C(widen(made[n]));
         } else {
           UNROLLED for (u32 n = 0; n < VECTOR<T>; ++n) to[n] = one(k + n);
@@ -78,9 +91,10 @@ DEV void reduce_columns_of_vectors(const FusedReduce& args, Values values, Finis
       place<1>(rows.space, i, first);
       const u64 size = least(rows.piece, rows.size - i / rows.outputs * rows.piece);
       C totals[V];
+      const auto row = values(Width<V>(), first[0], rows.step);
       reduce_side_by_side<Sum, V>(totals, size, [&](u64 k, C* to) {
         T made[V];
-        values(Width<V>(), first[0] + i64(k) * rows.step, made);
+        row(k, made);
         UNROLLED for (u32 n = 0; n < V; ++n) to[n] = C(widen(made[n]));
       });
       Out reduced[V];

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use burn::backend::Autodiff;
 use burn::nn::BatchNormConfig;
-use burn::tensor::{Distribution, Tensor as BurnTensor};
+use burn::tensor::module::max_pool2d;
+use burn::tensor::{Distribution, Tensor as BurnTensor, activation};
 use burn_overcommit::op::{
     BINARY_STEPS, Binary, Conv, Dtype, Op, Reduce, Scalar, Shape, UNARY_STEPS, Unary, View,
 };
@@ -64,8 +65,12 @@ fn operand(live: &mut Vec<Tensor>, device: &OvercommitDevice, shape: Shape, rand
             let layout = tensor.layout().slice(axis, shape[axis] - 1, shape[axis], -1);
             tensor.with_layout(layout)
         }
+        2 => {
+            let value = Scalar::from(random.random_range(-2.0..2.0));
+            runtime::create(device, Op::Fill { shape, dtype, value }).unwrap()
+        }
         // The last handle, perhaps.
-        2..5 if live.len() > 2 => live.swap_remove(random.random_range(0..live.len())),
+        3..6 if live.len() > 2 => live.swap_remove(random.random_range(0..live.len())),
         _ => live.choose(random).unwrap().clone(),
     }
 }
@@ -159,7 +164,13 @@ impl Values {
 fn program(device: &OvercommitDevice, seed: u64) -> Vec<Values> {
     let random = &mut ChaCha8Rng::seed_from_u64(seed);
     let dtype = *Dtype::FLOATS.choose(random).unwrap();
-    let shape = *[Shape::new(&[700]), Shape::new(&[5, 60]), Shape::new(&[3, 4, 37])].choose(random).unwrap();
+    // Some tensors are so large that cheap results are not stored.
+    let shape = match random.random_range(0..16) {
+        0 => Shape::new(&[2, 8, 2100]),
+        1..6 => Shape::new(&[700]),
+        6..11 => Shape::new(&[5, 60]),
+        _ => Shape::new(&[3, 4, 37]),
+    };
     let mut live: Vec<Tensor> = (0..3).map(|_| upload(device, dtype, shape, random)).collect();
     let mut read = Vec::new();
     for _ in 0..80 {
@@ -280,6 +291,78 @@ fn a_batch_norm_takes_fewer_passes() {
     // The mean, the mean square of what is left, and what is made of both.
     assert_eq!(counts(&fused)[0], 3);
     assert!(counts(&fused)[1] * 2 < counts(&plain)[1]);
+}
+
+/// Bytes in storages.
+fn allocated(device: &OvercommitDevice) -> usize {
+    stats(device).unwrap().allocated_bytes
+}
+
+#[test]
+fn what_cheap_steps_make_of_a_large_tensor_is_stored_once_something_else_reads_it() {
+    let device = device(fusing());
+    let shape = Shape::new(&[50_000]);
+    let x = upload(&device, Dtype::F32, shape, &mut ChaCha8Rng::seed_from_u64(0));
+    let floats = |bytes: Vec<u8>| -> Vec<f32> { bytemuck::pod_collect_to_vec(&bytes) };
+    let values = floats(runtime::read(x.clone()).unwrap());
+    let tensors = || allocated(&device) / (50_000 * size_of::<f32>());
+    let scalar = |kind, value: f64, of: &Tensor| {
+        runtime::run(Op::BinaryScalar(kind, Scalar::from(value)), [of.clone()]).unwrap()
+    };
+    let twice = scalar(Binary::Mul, 2.0, &x);
+    let more = scalar(Binary::Add, 1.0, &twice);
+    let total = runtime::run(Op::Reduce { kind: Reduce::Sum, axis: 0 }, [scalar(Binary::Sub, 3.0, &more)]);
+    assert_eq!(stats(&device).unwrap().counters.ops, 1, "the sum computes them again");
+    assert_eq!(tensors(), 1, "neither is stored");
+    let again = scalar(Binary::Mul, 2.0, &x);
+    drop((total, again, x));
+    let read = std::thread::scope(|scope| {
+        let more = more.clone();
+        scope.spawn(move || runtime::read(more).unwrap()).join().unwrap()
+    });
+    assert_eq!(floats(read), values.iter().map(|x| x * 2.0 + 1.0).collect::<Vec<_>>());
+    assert_eq!(tensors(), 2, "what was read, and what the other is computed from");
+    drop(more);
+    assert_eq!(floats(runtime::read(twice).unwrap()), values.iter().map(|x| x * 2.0).collect::<Vec<_>>());
+    assert_eq!(tensors(), 0);
+}
+
+#[test]
+fn a_batch_norm_stores_its_input_and_its_result() {
+    type B = Autodiff<Overcommit>;
+    let device = device(fusing());
+    let norm = BatchNormConfig::new(8).init::<B>(&device);
+    let x = BurnTensor::<B, 4>::random([4, 8, 32, 32], Distribution::Default, &device).require_grad();
+    let one = 4 * 8 * 32 * 32 * size_of::<f32>();
+    let made = activation::relu(norm.forward(x));
+    // A pool is no step, and so reads what is stored.
+    let pooled = max_pool2d(made, [2, 2], [2, 2], [0, 0], [1, 1], false);
+    let held = allocated(&device);
+    assert!((2 * one..3 * one + one / 4).contains(&held), "{held} bytes, of which the input takes {one}");
+    drop(pooled);
+}
+
+#[test]
+fn what_repeats_is_computed_once() {
+    let device = device(fusing().record());
+    let (full, row) = (Shape::new(&[64, 1000]), Shape::new(&[64, 1]));
+    let rows = upload(&device, Dtype::F32, row, &mut ChaCha8Rng::seed_from_u64(0));
+    let expanded = rows.clone().with_layout(rows.layout().expand(full));
+    let ones = Op::Fill { shape: full, dtype: Dtype::F32, value: Scalar::from(1.0) };
+    let ones = runtime::create(&device, ones).unwrap();
+    let share = runtime::run(Op::BinaryScalar(Binary::Mul, Scalar::from(0.25)), [ones]).unwrap();
+    let made = runtime::run(Op::Binary(Binary::Mul), [share, expanded]).unwrap();
+    assert_eq!(*made.shape(), full);
+    let read: Vec<f32> = bytemuck::pod_collect_to_vec(&runtime::read(made).unwrap());
+    let values: Vec<f32> = bytemuck::pod_collect_to_vec(&runtime::read(rows).unwrap());
+    let expected = values.iter().flat_map(|x| std::iter::repeat_n(0.25 * x, 1000));
+    assert!(read.iter().copied().eq(expected));
+    let ops = runtime::recording(&device).unwrap().program().events;
+    let largest = ops.iter().filter_map(|event| match event {
+        Event::Op(op) if op.name != "copy" => Some(op.work.written_bytes),
+        _ => None,
+    });
+    assert_eq!(largest.max(), Some((64 * size_of::<f32>()) as u64));
 }
 
 #[test]

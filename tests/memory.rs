@@ -161,7 +161,9 @@ fn convolve(device: &OvercommitDevice, batch: usize, backward: bool) -> Option<V
     let x = Tensor::<Training, 4>::full([batch, 4, 16, 16], 0.25, device).require_grad();
     let weight = Tensor::<Training, 4>::full([8, 4, 3, 3], 0.125, device).require_grad();
     let y = conv2d(x.clone(), weight.clone(), None, ConvOptions::new([2, 2], [1, 1], [1, 1], 1));
-    let loss = y.mean();
+    // One row of many, which are views of one: the gradient has all.
+    let row = weight.clone().reshape([1, 8 * 4 * 9]).expand([32 * batch, 8 * 4 * 9]).narrow(0, 0, 1);
+    let loss = y.mean() + row.mean();
     backward.then(|| weight.grad(&loss.backward()).expect("tracked").into_data().to_vec().unwrap())
 }
 

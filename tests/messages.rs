@@ -125,7 +125,8 @@ fn what_waits_and_finds_no_memory_is_counted_when_the_program_asks_for_it() {
     let config =
         Config::new().budget("16 KiB").host_limit("0").policy(Policy::TensorCache).page_mapping(false);
     let device = device(22, config);
-    let kept: Vec<_> = (0..3).map(|_| Tensor::<Inner, 1>::ones([1024], &device)).collect();
+    let full = |value| Tensor::<Inner, 1>::full([1024], value, &device);
+    let kept = [1.0, 2.0, 3.0].map(full);
     // Of what there is, one more fits, and two are wanted.
     let (one, two) = (kept[0].clone().exp(), kept[0].clone().log());
     assert_eq!(stats(&device).unwrap().counters.out_of_memory, 0, "it was not asked for");

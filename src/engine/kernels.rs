@@ -253,13 +253,18 @@ fn fused(facts: &Facts, call: &KernelCall, simple: impl Fn(f64) -> Cost) -> Cost
     let places = if facts.is_strided { 25.0 * facts.dimensions } else { 0.0 };
     let steps = program.steps().len() as f64;
     let functions: f64 = program.steps().iter().map(|step| function(step.kind)).sum();
-    let moved = facts.inputs + program.outputs().len() as f64;
-    let of_element = 2.0 * moved + 2.0 * steps + functions + halves * (facts.inputs + 6.0 * steps);
+    let read_once = generated::read_once(call);
+    let inputs = facts.inputs - read_once.unwrap_or(0) as f64;
+    let moved = inputs + program.outputs().len() as f64;
+    let of_element = 2.0 * moved + 2.0 * steps + functions + halves * (inputs + 3.0 * steps);
     let width = generated::width(call) as f64;
-    match program.ending() {
-        Some(_) => Cost { waits_for_blocks: true, ..simple((25.0 + places) / width + of_element) },
-        None => simple((20.0 + places) / width + of_element),
-    }
+    let around = match (program.ending(), read_once) {
+        // Places are found once for a row.
+        (Some(_), Some(_)) => 10.0,
+        (Some(_), None) => 25.0 + places,
+        (None, _) => 20.0 + places,
+    };
+    Cost { waits_for_blocks: program.ending().is_some(), ..simple(around / width + of_element) }
 }
 
 /// Instructions of a step beyond those of an addition.

@@ -7,6 +7,9 @@
 //! that it is never in memory if only other steps read it. Scalars are stored outside of the steps, so that a scalar that
 //! changes from one training step to the next makes no new instruction. To the pool a fused op is an op like any other.
 //!
+//! - *A result that is cheap to compute again* is not stored until something else than a step reads it ([`again`]): the sum, product
+//!   or sign of one large tensor and small ones. And an op whose operands all repeat along the same axes computes each value
+//!   once ([`narrow`]).
 //! - *A run ends* after 16 ops; at an op that does not belong to it, a read, or anything else that the program asks of
 //!   the device; in another checkpointed scope; and when another thread needs one of its promises. All of this follows
 //!   from program order, not from time or free memory.
@@ -30,16 +33,20 @@
 //!   the host: a sum of two NaN has that of the first, and the compiler chooses which one is first, and may choose
 //!   otherwise for what is left of a row. So this sign can also depend on whether a program fits the budget as one op.
 //! - *No steps* are functions that take many registers, since all programs would pay for them; the gradient of a
-//!   rectifier, which by itself can read signs; powers; clamps, comparisons, masks, casts and integers.
+//!   rectifier, which by itself can read signs, unless its operand is not stored; powers; clamps, comparisons, masks, casts and
+//!   integers.
 //! - *The name* of a fused op is `fused`, `fused_sum` or `fused_mean` by what it ends in, or `fused_add` if it adds two
 //!   tensors, which can be the end of a branch, by which layers are found.
 //!
-//! `Config::fusion` turns runs on and off; by default they are on. Decision record 38 has the reasons.
+//! `Config::fusion` turns runs on and off; by default they are on. Decision records 38 and 52 have the reasons.
 
+mod again;
 mod deferred;
+mod narrow;
 mod partition;
 mod reduction;
 mod run;
+mod shelf;
 mod submission;
 mod tensor;
 mod threads;

@@ -5,13 +5,14 @@ use arrayvec::ArrayVec;
 use super::deferred::DeferredGradient;
 use super::partition::StepInput;
 use super::reduction::{FinalReduction, ReducedAxes, WaitingCopy, dims_of_axis, order_of, row_major};
+use super::shelf::{Shelf, Shelved};
 use super::tensor::{FusionTarget, FusionTensor, Promise, TensorMaker};
 use crate::engine::aligned;
 use crate::op::{Inputs, MAX_STEPS, Op, Reduce, Scalar, StepKind, View};
 use crate::pool::Pool;
 
 /// An op is submitted before a run if it is this many times smaller.
-const MIN_RATIO_TO_OVERTAKE: usize = 16;
+pub const MIN_RATIO_TO_OVERTAKE: usize = 16;
 
 /// An op that waits as a step of a run.
 pub struct WaitingStep<T: FusionTensor> {
@@ -20,8 +21,10 @@ pub struct WaitingStep<T: FusionTensor> {
     pub scalar: Option<Scalar>,
     pub inputs: ArrayVec<StepInput, 2>,
     pub promise: Promise<T>,
-    /// Whether the program held the promise when the run was last about to be submitted.
+    /// Whether the program held the promise when the run was last about to be submitted, and the run is to keep it.
     pub is_held: bool,
+    /// Whether the promise is on the shelf: the step is only for others to read.
+    pub is_shelved: bool,
 }
 
 /// The ops of a thread that are not submitted yet: elementwise ops of one shape and one type of float, and a reduction
@@ -94,14 +97,15 @@ impl<T: FusionTensor> FusionRun<T> {
 
     /// Whether an op on these tensors, inside this many scopes, can be the next step: what it makes has the shape of
     /// the run, or as many elements in the order of all that it reads.
-    pub fn continues(&self, step: &StepOp, tensors: &[T], scopes: u32) -> bool {
+    pub fn continues(&self, shelf: &Shelf<T>, step: &StepOp, tensors: &[T], scopes: u32) -> bool {
         let is_alike = |whole: &View| {
             let is_flat = whole.dtype == step.made.dtype
                 && whole.shape().count() == step.made.shape().count()
                 && tensors.iter().all(|tensor| tensor.view().layout.is_contiguous());
             *whole == step.made || is_flat
         };
-        self.view.as_ref().is_some_and(is_alike) && self.scopes == scopes && self.steps.len() < MAX_STEPS
+        let has_room = self.steps.len() + shelf.steps(tensors) < MAX_STEPS;
+        self.view.as_ref().is_some_and(is_alike) && self.scopes == scopes && has_room
     }
 
     /// Begins anew, with steps that make this, if there are to be any.
@@ -118,13 +122,14 @@ impl<T: FusionTensor> FusionRun<T> {
     }
 
     /// The step that makes the tensor's storage.
-    fn step_of(&self, tensor: &T) -> Option<usize> {
+    pub(super) fn step_of(&self, tensor: &T) -> Option<usize> {
         self.steps.iter().position(|step| step.promise.is_for(tensor))
     }
 
-    /// Whether the tensor is a step's result, seen in the order in which the step makes it.
-    pub fn has_whole(&self, tensor: &T) -> bool {
-        self.view.is_some_and(|whole| tensor.is_flat(&whole)) && self.step_of(tensor).is_some()
+    /// Whether the tensor is the result of a step, or of one on the shelf, seen in the order in which the step makes it.
+    pub fn has_whole(&self, shelf: &Shelf<T>, tensor: &T) -> bool {
+        let Some(whole) = self.view else { return false };
+        tensor.is_flat(&whole) && self.step_of(tensor).is_some() || shelf.has_whole(tensor, &whole)
     }
 
     /// An upper bound of [`need_bytes`](FusionRun::need_bytes) that is faster to compute.
@@ -150,24 +155,34 @@ impl<T: FusionTensor> FusionRun<T> {
         read + if in_place { 0 } else { aligned(made.size_bytes()) }
     }
 
-    /// Takes an op in as the next step; returns the promise of its result.
+    /// Takes an op in as the next step; returns the promise of its result. An op that is a step already has its result.
     pub fn push(
         &mut self,
         maker: &T::Maker,
+        shelf: &Shelf<T>,
         StepOp { op, kind, scalar, made }: StepOp,
         tensors: impl Iterator<Item = T>,
     ) -> T {
+        let inputs = tensors.map(|tensor| self.step_input(shelf, tensor));
+        let inputs: ArrayVec<StepInput, 2> = inputs.collect();
+        let is_same = |step: &&WaitingStep<T>| step.op == op && step.inputs == inputs;
+        if let Some(promised) = self.steps.iter().find(is_same).and_then(|step| step.promise.tensor()) {
+            return promised.with_layout(made.layout);
+        }
         let promised = maker.promise(made);
-        let inputs = tensors.map(|tensor| self.step_input(tensor)).collect();
         let promise = Promise::of(&promised);
-        self.steps.push(WaitingStep { op, kind, scalar, inputs, promise, is_held: true });
+        let step = WaitingStep { op, kind, scalar, inputs, promise, is_held: true, is_shelved: false };
+        self.steps.push(step);
         promised
     }
 
     /// A tensor as a step reads it.
-    fn step_input(&mut self, tensor: T) -> StepInput {
+    pub(super) fn step_input(&mut self, shelf: &Shelf<T>, tensor: T) -> StepInput {
         if let Some(step) = self.step_of(&tensor) {
             return StepInput::Step(step as u8);
+        }
+        if let Some(shelved) = shelf.find(&tensor) {
+            return StepInput::Step(self.compute_again(shelf, shelved));
         }
         let tensor = self.in_shape(tensor);
         let is_same = |external: &Option<T>| {
@@ -180,6 +195,15 @@ impl<T: FusionTensor> FusionRun<T> {
             self.externals.len() - 1
         });
         StepInput::External(place as u8)
+    }
+
+    /// Adds the steps that compute a result on the shelf; returns the place of the last.
+    pub(super) fn compute_again(&mut self, shelf: &Shelf<T>, shelved: &Shelved<T>) -> u8 {
+        let inputs = shelved.inputs.iter().map(|tensor| self.step_input(shelf, tensor.clone())).collect();
+        let Shelved { op, kind, scalar, .. } = *shelved;
+        let promise = shelved.promise.clone();
+        self.steps.push(WaitingStep { op, kind, scalar, inputs, promise, is_held: false, is_shelved: true });
+        self.steps.len() as u8 - 1
     }
 
     /// The tensor in the run's shape, if its elements lie in the run's order.
@@ -251,6 +275,7 @@ impl<T: FusionTensor> FusionRun<T> {
     pub fn reduce(
         &mut self,
         target: &mut FusionTarget<'_, T>,
+        shelf: &Shelf<T>,
         (kind, axis): (Reduce, usize),
         tensor: T,
     ) -> Result<T, T> {
@@ -262,7 +287,7 @@ impl<T: FusionTensor> FusionRun<T> {
             return Err(tensor);
         }
         let copy = self.copy.take_if(|copy| copy.makes(&tensor));
-        reduction.input = self.step_input(copy.map_or(tensor, WaitingCopy::into_from));
+        reduction.input = self.step_input(shelf, copy.map_or(tensor, WaitingCopy::into_from));
         self.reduction = Some(reduction);
         Ok(promised)
     }

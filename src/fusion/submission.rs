@@ -5,7 +5,7 @@ use arrayvec::ArrayVec;
 use super::deferred::DeferredGradient;
 use super::partition::{External, MAX_EXTERNALS, MAX_RUN_STEPS, PartitionStep, StepInput, first_region};
 use super::reduction::WaitingCopy;
-use super::run::FusionRun;
+use super::run::{FusionRun, WaitingStep};
 use super::tensor::{FusionTarget, FusionTensor, TensorMaker};
 use crate::engine::aligned;
 use crate::error::Error;
@@ -16,7 +16,7 @@ use crate::pool::{Input, Pool};
 
 /// Steps that make at most so many bytes each become one op even if they share no tensor: a launch costs more than the memory
 /// that the op needs at once.
-const MAX_SMALL_BYTES: usize = 64 << 10;
+pub const MAX_SMALL_BYTES: usize = 64 << 10;
 
 /// The first steps of a run as one op.
 struct RegionOp {
@@ -61,7 +61,7 @@ impl<T: FusionTensor> FusionRun<T> {
             None => {}
         }
         for (at, step) in self.steps.iter_mut().enumerate().rev() {
-            step.is_held = step.promise.is_wanted();
+            step.is_held = step.promise.is_wanted() && !step.is_shelved;
             wanted[at] |= step.is_held;
             if !wanted[at] {
                 continue;
@@ -217,7 +217,11 @@ impl<T: FusionTensor> FusionRun<T> {
         let view = self.view.expect("a run has begun");
         let mut made = made.into_iter();
         for (&at, id) in outputs.iter().zip(&mut made) {
-            let tensor = self.steps[at as usize].promise.keep(target.maker, id, view);
+            let WaitingStep { promise, is_shelved, .. } = &self.steps[at as usize];
+            let tensor = match is_shelved {
+                true => target.maker.tensor(id, view),
+                false => promise.keep(target.maker, id, view),
+            };
             self.pass_on(at, count, self.in_shape(tensor));
         }
         if let Some(id) = made.next()

@@ -22,8 +22,14 @@ pub trait FusionTensor: Clone {
     /// The handle of its storage.
     fn handle(&self) -> &Arc<Self::Handle>;
 
+    /// The tensor with this handle, seen as its op makes it.
+    fn of(handle: Arc<Self::Handle>) -> Self;
+
     /// The same storage in this layout.
     fn with_layout(self, layout: Layout) -> Self;
+
+    /// Has the maker told when the tensor's last handle is gone, although it has no storage.
+    fn note_shelved(&self);
 
     /// Gives the tensor to an op. If this is the storage's last tensor, the pool frees the storage from now on.
     fn into_input(self) -> Input;
@@ -81,10 +87,21 @@ pub struct FusionTarget<'a, T: FusionTensor> {
 /// A tensor that was promised to the program, which may have dropped it meanwhile.
 pub struct Promise<T: FusionTensor>(Weak<T::Handle>);
 
+impl<T: FusionTensor> Clone for Promise<T> {
+    fn clone(&self) -> Self {
+        Promise(Weak::clone(&self.0))
+    }
+}
+
 impl<T: FusionTensor> Promise<T> {
     /// The promise of a tensor.
     pub fn of(tensor: &T) -> Self {
         Promise(Arc::downgrade(tensor.handle()))
+    }
+
+    /// The promised tensor, if the program can still ask for it.
+    pub fn tensor(&self) -> Option<T> {
+        self.0.upgrade().map(T::of)
     }
 
     /// Whether the program can still ask for it.

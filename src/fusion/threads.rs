@@ -1,12 +1,14 @@
 //! The runs of all threads of a device, and which ops join them.
 
+use super::again::store;
 use super::deferred::is_deferred;
 use super::reduction::reorders;
 use super::run::{FusionRun, StepOp};
+use super::shelf::Shelf;
 use super::tensor::{FusionTarget, FusionTensor, TensorMaker, as_inputs};
 use crate::engine::aligned;
 use crate::error::Error;
-use crate::op::{Inputs, Op, Reduce, View};
+use crate::op::{Binary, Inputs, Op, Reduce, View};
 
 /// What of a thread waits.
 struct Waiting<T: FusionTensor> {
@@ -14,11 +16,13 @@ struct Waiting<T: FusionTensor> {
     /// Steps of small ops that overtake the run: they are submitted before it, and read nothing of it. There are none
     /// unless something is in the run.
     overtaking: FusionRun<T>,
+    /// Results of both that are not stored.
+    shelf: Shelf<T>,
 }
 
 impl<T: FusionTensor> Default for Waiting<T> {
     fn default() -> Self {
-        Waiting { run: FusionRun::default(), overtaking: FusionRun::default() }
+        Waiting { run: FusionRun::default(), overtaking: FusionRun::default(), shelf: Shelf::default() }
     }
 }
 
@@ -53,33 +57,46 @@ impl<T: FusionTensor> ThreadRuns<T> {
         self.threads.len()
     }
 
-    /// Ends the run of the thread that submits.
-    pub fn end_current(&mut self, target: &mut FusionTarget<'_, T>) -> Result<(), Error> {
-        self.end(target, self.thread)
+    /// Forgets the unstored results that nobody can ask for any more.
+    pub fn sweep(&mut self) {
+        self.threads.iter_mut().for_each(|waiting| waiting.shelf.sweep());
     }
 
-    /// Ends the run of a thread: submits what waits there.
-    pub fn end(&mut self, target: &mut FusionTarget<'_, T>, thread: usize) -> Result<(), Error> {
-        self.end_overtaking(target, thread)?;
-        self.submit(target, thread, |waiting| &mut waiting.run)
+    /// Ends the run of the thread that submits, because something reads these tensors.
+    pub fn end_current(&mut self, target: &mut FusionTarget<'_, T>, read: &[T]) -> Result<(), Error> {
+        self.end(target, self.thread, read)
+    }
+
+    /// Ends the run of a thread: submits what waits there, except for results that can be computed again and that nothing
+    /// reads now.
+    pub fn end(&mut self, target: &mut FusionTarget<'_, T>, thread: usize, read: &[T]) -> Result<(), Error> {
+        self.end_overtaking(target, thread, read)?;
+        self.submit(target, thread, read, |waiting| (&mut waiting.run, &mut waiting.shelf))
     }
 
     /// Submits what has overtaken the run of a thread.
-    fn end_overtaking(&mut self, target: &mut FusionTarget<'_, T>, thread: usize) -> Result<(), Error> {
-        self.submit(target, thread, |waiting| &mut waiting.overtaking)
+    fn end_overtaking(
+        &mut self,
+        target: &mut FusionTarget<'_, T>,
+        thread: usize,
+        read: &[T],
+    ) -> Result<(), Error> {
+        self.submit(target, thread, read, |waiting| (&mut waiting.overtaking, &mut waiting.shelf))
     }
 
     fn submit(
         &mut self,
         target: &mut FusionTarget<'_, T>,
         thread: usize,
-        run: impl FnOnce(&mut Waiting<T>) -> &mut FusionRun<T>,
+        read: &[T],
+        run: impl FnOnce(&mut Waiting<T>) -> (&mut FusionRun<T>, &mut Shelf<T>),
     ) -> Result<(), Error> {
-        let run = run(&mut self.threads[thread]);
+        let (run, shelf) = run(&mut self.threads[thread]);
         if run.is_empty() {
             return Ok(());
         }
         target.pool.enter(thread, run.scopes());
+        run.shelve(shelf, read, target);
         let submitted = run.submit(target);
         // The run may have been the last to hold its inputs.
         target.maker.release_dropped(target.pool);
@@ -87,17 +104,26 @@ impl<T: FusionTensor> ThreadRuns<T> {
         submitted
     }
 
-    /// Ends the run, of whichever thread, that makes a tensor.
+    /// Ends the run, of whichever thread, that makes a tensor; or has it stored.
     pub fn end_run_of(&mut self, target: &mut FusionTarget<'_, T>, tensor: &T) -> Result<(), Error> {
         if tensor.try_id().is_some() {
             return Ok(());
         }
+        let read = std::slice::from_ref(tensor);
         for thread in 0..self.threads.len() {
-            if self.threads[thread].overtaking.promises(tensor) {
-                return self.end_overtaking(target, thread);
+            let waiting = &mut self.threads[thread];
+            if waiting.shelf.has(tensor) {
+                target.pool.enter(thread, 0);
+                let made = store(&mut waiting.shelf, target, tensor);
+                target.maker.release_dropped(target.pool);
+                target.pool.enter(self.thread, self.scopes);
+                return made;
             }
-            if self.threads[thread].run.promises(tensor) {
-                return self.end(target, thread);
+            if waiting.overtaking.promises(tensor) {
+                return self.end_overtaking(target, thread, read);
+            }
+            if waiting.run.promises(tensor) {
+                return self.end(target, thread, read);
             }
         }
         Ok(())
@@ -111,7 +137,7 @@ impl<T: FusionTensor> ThreadRuns<T> {
         tensors: &[T],
     ) -> Result<(), Error> {
         if !self.lets_pass(op, tensors) {
-            self.end_current(target)?;
+            self.end_current(target, tensors)?;
         }
         tensors.iter().try_for_each(|tensor| self.end_run_of(target, tensor))
     }
@@ -127,7 +153,17 @@ impl<T: FusionTensor> ThreadRuns<T> {
         if !self.fusion {
             return Ok(None);
         }
-        if let Some(step) = StepOp::of(op, tensors) {
+        if let Some(step) = StepOp::of(op, tensors)
+            && !self.reads_signs(op, tensors)
+        {
+            let promised = match self.threads[self.thread].shelf.result(op, tensors) {
+                Some(result) => Some(result.with_layout(step.made.layout)),
+                None => self.push_narrow(target, &step, (op, tensors))?,
+            };
+            if promised.is_some() {
+                tensors.clear();
+                return Ok(promised);
+            }
             return self.push(target, step, (op, tensors));
         }
         match *op {
@@ -140,8 +176,13 @@ impl<T: FusionTensor> ThreadRuns<T> {
         }
     }
 
+    /// Whether an op by itself reads what signs can stand for.
+    fn reads_signs(&self, op: &Op, tensors: &[T]) -> bool {
+        *op == Op::Binary(Binary::ReluBackward) && !self.threads[self.thread].shelf.has(&tensors[0])
+    }
+
     /// The run of the thread that submits.
-    fn current(&mut self) -> &mut FusionRun<T> {
+    pub(super) fn current(&mut self) -> &mut FusionRun<T> {
         &mut self.threads[self.thread].run
     }
 
@@ -152,42 +193,51 @@ impl<T: FusionTensor> ThreadRuns<T> {
     }
 
     /// Takes an elementwise op in as the next step of the thread's run, or of what overtakes it.
-    fn push(
+    pub(super) fn push(
         &mut self,
         target: &mut FusionTarget<'_, T>,
         step: StepOp,
         (op, tensors): (&Op, &mut Inputs<T>),
     ) -> Result<Option<T>, Error> {
         let (scopes, thread) = (self.scopes, self.thread);
-        let overtakes = !self.current().continues(&step, tensors, scopes) && self.lets_pass(op, tensors);
-        if !self.joined(overtakes).continues(&step, tensors, scopes) {
+        let waiting = &self.threads[thread];
+        let overtakes =
+            !waiting.run.continues(&waiting.shelf, &step, tensors, scopes) && self.lets_pass(op, tensors);
+        let (run, shelf) = self.joined(overtakes);
+        if !run.continues(shelf, &step, tensors, scopes) {
             match overtakes {
-                true => self.end_overtaking(target, thread)?,
-                false => self.end_current(target)?,
+                true => self.end_overtaking(target, thread, tensors)?,
+                false => self.end_current(target, tensors)?,
             }
-            self.joined(overtakes).begin(Some(step.made), scopes);
+            self.joined(overtakes).0.begin(Some(step.made), scopes);
         }
         for tensor in tensors.iter().filter(|tensor| tensor.try_id().is_none()) {
-            if !self.joined(overtakes).has_whole(tensor) {
+            let (run, shelf) = self.joined(overtakes);
+            if !run.has_whole(shelf, tensor) {
                 self.end_run_of(target, tensor)?;
             }
         }
         // An op that does not fit the budget is submitted by itself, so that its own call reports the error.
-        let (run, pool) = (self.joined(overtakes), &mut *target.pool);
-        let is_allowed = pool.has_allowed(run.max_need_bytes(pool, tensors)) || {
-            let need_bytes = run.need_bytes(pool, &step.made, tensors);
+        let pool = &mut *target.pool;
+        let (run, shelf) = self.joined(overtakes);
+        let most_bytes = run.max_need_bytes(pool, tensors);
+        let is_allowed = pool.has_allowed(most_bytes) || {
+            // What is not stored may be computed from a tensor whose memory the op cannot take.
+            let is_stored = shelf.steps(tensors) == 0;
+            let need_bytes = if is_stored { run.need_bytes(pool, &step.made, tensors) } else { most_bytes };
             pool.allows(need_bytes)
         };
         if !is_allowed {
             return Ok(None);
         }
-        Ok(Some(run.push(target.maker, step, tensors.drain(..))))
+        Ok(Some(run.push(target.maker, shelf, step, tensors.drain(..))))
     }
 
     /// The run that the next step joins: that of the thread, or what overtakes it.
-    fn joined(&mut self, overtakes: bool) -> &mut FusionRun<T> {
+    fn joined(&mut self, overtakes: bool) -> (&mut FusionRun<T>, &Shelf<T>) {
         let waiting = &mut self.threads[self.thread];
-        if overtakes { &mut waiting.overtaking } else { &mut waiting.run }
+        let run = if overtakes { &mut waiting.overtaking } else { &mut waiting.run };
+        (run, &waiting.shelf)
     }
 
     /// Takes a copy in another order in, which may be reduced next.
@@ -209,7 +259,7 @@ impl<T: FusionTensor> ThreadRuns<T> {
             return Ok(None);
         }
         if !joins {
-            self.end_current(target)?;
+            self.end_current(target, tensors)?;
             self.current().begin(Some(made), scopes);
         }
         Ok(Some(self.current().copy(target.maker, *op, tensors.swap_remove(0))))
@@ -222,17 +272,17 @@ impl<T: FusionTensor> ThreadRuns<T> {
         reduce: (Reduce, usize),
         tensors: &mut Inputs<T>,
     ) -> Result<Option<T>, Error> {
-        let run = &mut self.threads[self.thread].run;
+        let Waiting { run, shelf, .. } = &mut self.threads[self.thread];
         if run.scopes() != self.scopes {
             return Ok(None);
         }
-        match run.reduce(target, reduce, tensors.swap_remove(0)) {
+        match run.reduce(target, shelf, reduce, tensors.swap_remove(0)) {
             Err(tensor) => {
                 tensors.push(tensor);
                 Ok(None)
             }
             Ok(promised) => {
-                self.end_current(target)?;
+                self.end_current(target, &[])?;
                 Ok(Some(promised))
             }
         }
@@ -246,7 +296,7 @@ impl<T: FusionTensor> ThreadRuns<T> {
         tensors: &mut Inputs<T>,
     ) -> Result<Option<T>, Error> {
         let scopes = self.scopes;
-        self.end_current(target)?;
+        self.end_current(target, tensors)?;
         tensors.iter().try_for_each(|tensor| self.end_run_of(target, tensor))?;
         // As in `push`.
         if !target.pool.allows_op(op, &as_inputs(tensors)) {

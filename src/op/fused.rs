@@ -38,9 +38,9 @@ pub const UNARY_STEPS: [Unary; 19] = [
     Unary::Gelu,
 ];
 
-/// What can be a step, of two values; in the order of `kernels/fused.cu`. Not the gradient of a rectifier: by itself it can
-/// read signs in place of values. Not powers: the sign of a NaN that one makes depends on how many values it is computed with.
-pub const BINARY_STEPS: [Binary; 12] = [
+/// What can be a step, of two values; in the order of `kernels/fused.cu`. Not powers: the sign of a NaN that one makes depends on
+/// how many values it is computed with.
+pub const BINARY_STEPS: [Binary; 13] = [
     Binary::Add,
     Binary::Sub,
     Binary::Mul,
@@ -53,6 +53,7 @@ pub const BINARY_STEPS: [Binary; 12] = [
     Binary::SigmoidBackward,
     Binary::LogSigmoidBackward,
     Binary::GeluBackward,
+    Binary::ReluBackward,
 ];
 
 /// What a step computes.

@@ -2,6 +2,7 @@
 //! runtime, and the runtime keeps the tensors that waiting ops read.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crossbeam_queue::SegQueue;
@@ -23,12 +24,13 @@ pub struct Runtime {
     pub(super) device: OvercommitDevice,
     pub(super) engine: Arc<dyn Engine>,
     front: Mutex<Front>,
-    /// Which elementwise ops wait for others.
     /// Whether the engine prepares for ops before they are submitted.
     pub(super) prepares: bool,
     /// Storages whose handle is gone. A `Drop` may happen anywhere, also under the lock of Burn's graph, so it only
     /// queues here.
     dropped: SegQueue<StorageId>,
+    /// Whether the last handle of a result is gone that was not stored.
+    forgotten: AtomicBool,
     pub(super) random: RandomKeys,
     /// What reads return on an engine without data.
     pub(super) supply: Supply,
@@ -57,6 +59,7 @@ impl Runtime {
             engine,
             front: Mutex::new(Front { pool, runs: ThreadRuns::new(fusion) }),
             dropped: SegQueue::new(),
+            forgotten: AtomicBool::new(false),
             random: RandomKeys::default(),
             supply,
             pace: Pace::default(),
@@ -66,6 +69,9 @@ impl Runtime {
     /// Locks the device, and releases storages whose handle is gone.
     pub(super) fn lock(&self) -> MutexGuard<'_, Front> {
         let mut front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.forgotten.swap(false, Ordering::Relaxed) {
+            front.runs.sweep();
+        }
         self.release_queued(&mut front.pool);
         let (thread, scopes) = (thread::number(), scope::depth());
         front.runs.enter(thread, scopes);
@@ -90,7 +96,7 @@ impl Runtime {
         let mut front = self.lock();
         let Front { pool, runs } = &mut *front;
         let mut target = FusionTarget { maker: self, pool };
-        runs.end_current(&mut target)?;
+        runs.end_current(&mut target, &[])?;
         tensors.into_iter().try_for_each(|tensor| runs.end_run_of(&mut target, tensor))?;
         Ok(front)
     }
@@ -100,7 +106,7 @@ impl Runtime {
         let mut front = self.lock();
         let Front { pool, runs } = &mut *front;
         let mut target = FusionTarget { maker: self, pool };
-        (0..runs.threads()).try_for_each(|thread| runs.end(&mut target, thread))?;
+        (0..runs.threads()).try_for_each(|thread| runs.end(&mut target, thread, &[]))?;
         Ok(front)
     }
 
@@ -111,7 +117,7 @@ impl Runtime {
         let Front { pool, runs } = &mut *front;
         for thread in 0..runs.threads() {
             let refused = pool.refused_ops();
-            match runs.end(&mut FusionTarget { maker: self, pool }, thread) {
+            match runs.end(&mut FusionTarget { maker: self, pool }, thread, &[]) {
                 Err(error) if error.is_out_of_memory() => pool.refused_only(refused),
                 submitted => submitted?,
             }
@@ -152,6 +158,8 @@ pub struct Handle {
     runtime: Arc<Runtime>,
     /// Empty while the op that makes the storage [waits](crate::fusion), and again once an op has consumed the handle.
     id: OnceLock<StorageId>,
+    /// Whether the storage is not made unless something asks for it.
+    is_shelved: AtomicBool,
     /// What the op makes: how the storage is seen unless a tensor has its own view.
     view: View,
 }
@@ -172,14 +180,25 @@ impl Drop for Handle {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
             self.runtime.dropped.push(id);
+        } else if *self.is_shelved.get_mut() {
+            self.runtime.forgotten.store(true, Ordering::Relaxed);
         }
     }
 }
 
 impl Handle {
+    fn new(runtime: Arc<Runtime>, id: OnceLock<StorageId>, view: View) -> Self {
+        Handle { runtime, id, is_shelved: AtomicBool::new(false), view }
+    }
+
     /// The storage, unless the op that makes it waits.
     pub(super) fn id(&self) -> Option<StorageId> {
         self.id.get().copied()
+    }
+
+    /// Has the runtime told when the handle is dropped, although there is no storage.
+    pub(super) fn note_shelved(&self) {
+        self.is_shelved.store(true, Ordering::Relaxed);
     }
 
     /// Takes the storage from the handle, whose end then releases nothing.
@@ -191,17 +210,22 @@ impl Handle {
 impl Tensor {
     /// A tensor of a storage that has no other.
     pub(super) fn new(runtime: Arc<Runtime>, id: StorageId, view: View) -> Self {
-        Tensor { handle: Arc::new(Handle { runtime, id: id.into(), view }), view: None }
+        Tensor { handle: Arc::new(Handle::new(runtime, id.into(), view)), view: None }
     }
 
     /// A tensor whose storage is made later.
     pub(super) fn promised(runtime: Arc<Runtime>, view: View) -> Self {
-        Tensor { handle: Arc::new(Handle { runtime, id: OnceLock::new(), view }), view: None }
+        Tensor { handle: Arc::new(Handle::new(runtime, OnceLock::new(), view)), view: None }
     }
 
     /// The promised tensor with this handle, whose storage now exists.
     pub(super) fn kept(handle: Arc<Handle>, id: StorageId) -> Self {
         handle.id.set(id).expect("a promise is kept once");
+        Tensor { handle, view: None }
+    }
+
+    /// The tensor with this handle, seen as its op makes it.
+    pub(super) fn of(handle: Arc<Handle>) -> Self {
         Tensor { handle, view: None }
     }
 

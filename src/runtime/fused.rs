@@ -24,8 +24,16 @@ impl FusionTensor for Tensor {
         Tensor::handle(self)
     }
 
+    fn of(handle: Arc<Handle>) -> Self {
+        Tensor::of(handle)
+    }
+
     fn with_layout(self, layout: Layout) -> Self {
         Tensor::with_layout(self, layout)
+    }
+
+    fn note_shelved(&self) {
+        Tensor::handle(self).note_shelved();
     }
 
     fn into_input(self) -> Input {

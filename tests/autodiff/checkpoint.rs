@@ -236,10 +236,12 @@ fn marks_that_are_lost_or_too_many_are_noticed() {
 
 #[test]
 fn what_is_marked_is_dropped_and_nothing_else_leaves() {
-    let (recording, without) = simulated(Scopes::None, 0.5, Config::new());
+    // So that all results are stored, with scopes and without.
+    let config = Config::new().fusion(false);
+    let (recording, without) = simulated(Scopes::None, 0.5, config.clone());
     let (_, evicted) = forward(&recording);
     assert!(evicted.iter().any(|&(_, how)| how == How::Offload), "the test shows nothing: {evicted:?}");
-    let (recording, with) = simulated(Scopes::Blocks, 0.5, Config::new());
+    let (recording, with) = simulated(Scopes::Blocks, 0.5, config);
     assert_eq!(unruly(&recording), []);
     println!("without scopes {without}\nwith {with}");
     assert!(4 * with.counters.offloaded_bytes < without.counters.offloaded_bytes);
@@ -286,7 +288,8 @@ fn a_plan_is_not_slower_than_marks_without_one() {
 
 #[test]
 fn marks_mean_nothing_where_nothing_may_be_dropped() {
-    for config in [Config::new().policy(Policy::TensorCache), Config::new().recompute(false)] {
+    let stores = || Config::new().fusion(false);
+    for config in [stores().policy(Policy::TensorCache), stores().recompute(false)] {
         let counters =
             [Scopes::None, Scopes::Nested].map(|scopes| simulated(scopes, 0.1, config.clone()).1.counters);
         assert!(counters[0] == counters[1] && counters[0].offloaded_bytes > 0 && counters[0].drops == 0);

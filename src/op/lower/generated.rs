@@ -65,6 +65,8 @@ struct Kernel<'a> {
     is_wide: bool,
     /// How its values are reduced, if they are.
     rows: Option<Rows>,
+    /// The dimension along which they are, innermost first, if it is one and a thread has a row by itself.
+    reduced_axis: Option<usize>,
 }
 
 /// Whether a call is one of the interpreter's, whose kernel can be generated.
@@ -83,6 +85,13 @@ fn rows(call: &KernelCall) -> &Reduction {
 /// How many elements a thread of a generated kernel takes at once.
 pub fn width(call: &KernelCall) -> usize {
     Kernel::of(call).width
+}
+
+/// How many inputs a thread of a generated kernel reads once for a whole row, if it finds their places once.
+pub fn read_once(call: &KernelCall) -> Option<usize> {
+    let kernel = Kernel::of(call);
+    let axis = kernel.reduced_axis?;
+    Some((0..kernel.args.input_count as usize).filter(|&n| kernel.step_along(n, axis).is_none()).count())
 }
 
 /// Cuts the work of an interpreter's call as its generated kernel wants it.
@@ -138,7 +147,8 @@ const NAME: &str = "KERNEL_NAME";
 impl<'a> Kernel<'a> {
     fn of(call: &'a KernelCall) -> Self {
         let (args, dtype) = (arguments(call), call.name.instance());
-        let mut kernel = Kernel { args, dtype, width: 1, is_wide: is_wide(args), rows: None };
+        let mut kernel =
+            Kernel { args, dtype, width: 1, is_wide: is_wide(args), rows: None, reduced_axis: None };
         let vector = VECTOR_BYTES / dtype.size_bytes();
         let fits = kernel.is_in_vectors(vector);
         let mut begins = true;
@@ -152,6 +162,7 @@ impl<'a> Kernel<'a> {
                 (_, true) => Rows::Columns,
                 _ => Rows::Alone,
             });
+            kernel.reduced_axis = rows.axis_in(&args.sizes[..args.rank as usize]).filter(|_| !is_shared);
         }
         if begins && fits {
             kernel.width = vector;
@@ -209,12 +220,22 @@ impl<'a> Kernel<'a> {
 
     fn write_reduction(&self, text: &mut String, name: &KernelName, kind: &str) -> std::fmt::Result {
         let out = name.second().unwrap_or(self.dtype);
-        writeln!(text, "typedef {} T;\ntypedef {} Index;", self.dtype, self.index())?;
-        writeln!(text, "template <u32 V> DEV void values_at(const Fused& args, Index at, T* made) {{")?;
-        self.write_body(text)?;
-        writeln!(text, "}}\n}}  // namespace\n\nTEAM_KERNEL({NAME}, FusedReduce) {{")?;
-        writeln!(text, "  const auto values = [&](auto width, i64 at, T* made) {{")?;
-        writeln!(text, "    values_at<decltype(width)::value>(args.program, Index(at), made);\n  }};")?;
+        writeln!(text, "typedef {} T;\ntypedef {} Index;\n}}  // namespace\n", self.dtype, self.index())?;
+        writeln!(text, "TEAM_KERNEL({NAME}, FusedReduce) {{")?;
+        writeln!(
+            text,
+            "  const auto values = [&program = args.program](auto width, i64 first, i64 apart) {{"
+        )?;
+        writeln!(text, "    constexpr u32 V = decltype(width)::value;\n    const Fused& args = program;")?;
+        match self.reduced_axis {
+            Some(axis) => self.write_row(text, axis)?,
+            None => {
+                writeln!(text, "    return [=, &args](u64 k, T* made) {{")?;
+                writeln!(text, "    const Index at = Index(first + i64(k) * apart);")?;
+                self.write_body(text)?;
+            }
+        }
+        writeln!(text, "    }};\n  }};")?;
         let finish = match kind {
             "mean" => "[&](Compute<T> total) { return Div::f(total, Compute<T>(args.rows.divisor)); }",
             _ => "[](Compute<T> total) { return total; }",
@@ -228,6 +249,74 @@ impl<'a> Kernel<'a> {
         writeln!(text, "  {reduce}(args, values, {finish});\n}}")
     }
 
+    /// Of a row whose elements are equally far apart in every operand: places are found once, and operands that stay
+    /// the same are read once.
+    fn write_row(&self, text: &mut String, axis: usize) -> std::fmt::Result {
+        let args = self.args;
+        writeln!(text, "    const Index at = Index(first);")?;
+        if args.strided != 0 || args.scattered != 0 {
+            self.write_indices(text)?;
+        }
+        for n in 0..args.input_count as usize {
+            let from = format!("static_cast<const T*>(args.inputs[{n}]) + {}", self.place(n, self.run(n)));
+            match self.step_along(n, axis) {
+                None => {
+                    writeln!(text, "    struct {{ T of[V]; }} same{n};")?;
+                    writeln!(text, "    {};", self.read(n, &format!("same{n}.of"), &from))?;
+                }
+                Some(_) => writeln!(text, "    const T* const from{n} = {from};")?,
+            }
+        }
+        for n in 0..args.output_count as usize {
+            let operand = MAX_FUSED_INPUTS + n;
+            let to =
+                format!("static_cast<T*>(args.outputs[{n}]) + {}", self.place(operand, self.run(operand)));
+            writeln!(text, "    T* const to{n} = {to};")?;
+        }
+        writeln!(text, "    return [=, &args](u64 k, T* made) {{")?;
+        for n in 0..args.input_count as usize {
+            match self.step_along(n, axis) {
+                None => writeln!(text, "    const T* const x{n} = same{n}.of;")?,
+                Some(step) => {
+                    let read = self.read(n, &format!("x{n}"), &format!("from{n} + i64(k) * {step}"));
+                    writeln!(text, "    T x{n}[V];\n    {read};")?;
+                }
+            }
+        }
+        self.write_steps(text)?;
+        (0..args.output_count as usize).try_for_each(|n| {
+            let step = self.step_along(MAX_FUSED_INPUTS + n, axis).expect("outputs differ everywhere");
+            writeln!(text, "    {};", self.write(n, &format!("to{n} + i64(k) * {step}")))
+        })
+    }
+
+    /// How far apart an operand's elements are along an axis, if it has several.
+    fn step_along(&self, operand: usize, axis: usize) -> Option<String> {
+        match self.run(operand) {
+            Run::Whole => Some("apart".into()),
+            _ if self.args.strides[operand][axis] == 0 => None,
+            _ => Some(format!("args.space.strides[{operand}][{axis}]")),
+        }
+    }
+
+    /// Reads `V` elements of an input.
+    fn read(&self, n: usize, to: &str, from: &str) -> String {
+        match self.run(n) {
+            Run::Whole | Run::Row => format!("read_row<V>({to}, {from})"),
+            Run::One => format!("read_one<V>({to}, {from})"),
+            Run::Strided => format!("read_strided<V>({to}, {from}, args.space.strides[{n}][0])"),
+        }
+    }
+
+    /// Writes `V` elements of an output.
+    fn write(&self, n: usize, to: &str) -> String {
+        let operand = MAX_FUSED_INPUTS + n;
+        match self.run(operand) {
+            Run::Whole | Run::Row => format!("write_row<V>({to}, y{n})"),
+            _ => format!("write_strided<V>({to}, y{n}, args.space.strides[{operand}][0])"),
+        }
+    }
+
     /// Reads, steps and writes of `V` elements from `at` on.
     fn write_body(&self, text: &mut String) -> std::fmt::Result {
         let args = self.args;
@@ -236,26 +325,16 @@ impl<'a> Kernel<'a> {
             self.write_indices(text)?;
         }
         for n in 0..args.input_count as usize {
-            let run = self.run(n);
-            let from = format!("static_cast<const T*>(args.inputs[{n}]) + {}", self.place(n, run));
-            let read = match run {
-                Run::Whole | Run::Row => format!("read_row<V>(x{n}, {from})"),
-                Run::One => format!("read_one<V>(x{n}, {from})"),
-                Run::Strided => format!("read_strided<V>(x{n}, {from}, args.space.strides[{n}][0])"),
-            };
-            writeln!(text, "    T x{n}[V];\n    {read};")?;
+            let from = format!("static_cast<const T*>(args.inputs[{n}]) + {}", self.place(n, self.run(n)));
+            writeln!(text, "    T x{n}[V];\n    {};", self.read(n, &format!("x{n}"), &from))?;
         }
         self.write_steps(text)?;
-        for n in 0..args.output_count as usize {
+        (0..args.output_count as usize).try_for_each(|n| {
             let operand = MAX_FUSED_INPUTS + n;
-            let run = self.run(operand);
-            let to = format!("static_cast<T*>(args.outputs[{n}]) + {}", self.place(operand, run));
-            match run {
-                Run::Whole | Run::Row => writeln!(text, "    write_row<V>({to}, y{n});")?,
-                _ => writeln!(text, "    write_strided<V>({to}, y{n}, args.space.strides[{operand}][0]);")?,
-            }
-        }
-        Ok(())
+            let to =
+                format!("static_cast<T*>(args.outputs[{n}]) + {}", self.place(operand, self.run(operand)));
+            writeln!(text, "    {};", self.write(n, &to))
+        })
     }
 
     /// The index along each dimension, innermost first.

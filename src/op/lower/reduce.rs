@@ -231,6 +231,17 @@ impl Reduction {
         strides[0] == 1 && self.step.abs() > 1 && is_whole && begins && *all >= count as u64 * MANY_COLUMNS
     }
 
+    /// The dimension along which elements of a row follow each other, if it is one: of sizes from the innermost on.
+    pub(super) fn axis_in(&self, sizes: &[u64]) -> Option<usize> {
+        let mut step = 1;
+        let found = sizes.iter().position(|size| {
+            let is_it = step == self.step && *size == self.size;
+            step *= *size as i64;
+            is_it
+        });
+        found.filter(|_| self.size > 1)
+    }
+
     /// Gives each block so many rows; returns how many blocks there are.
     pub(super) fn cut(&mut self, rows: u64) -> u32 {
         self.chunk = rows;

@@ -42,8 +42,9 @@ impl Pool {
         let values = inputs[at].view;
         let (dtype, count) = (values.dtype, values.shape().count());
         read[at] = Input { id: form, view: words(encoding, count), consumed: false };
+        let limit_bytes = self.memory.device.limit_bytes();
         // The op must fit even with the values themselves, so that refusals do not depend on what is encoded.
-        if self.min_working_set_bytes(requested, inputs) > self.memory.device.limit_bytes() {
+        if self.min_working_set_bytes(requested, inputs) > limit_bytes {
             return Ok(None);
         }
         let mut all = read.clone();
@@ -51,7 +52,8 @@ impl Pool {
         all.extend(encoding.overflow(dtype, count).map(|view| Input { view, ..read[at] }));
         let instruction = self.submitter.instruction(self.settings.exactness, &op, &all)?;
         // Nothing is gained if the op decodes all values into its workspace.
-        if instruction.scratch_bytes >= requested.scratch_bytes + values.size_bytes() {
+        let decodes_all = instruction.scratch_bytes >= requested.scratch_bytes + values.size_bytes();
+        if decodes_all || self.min_working_set_bytes(&instruction, &read) > limit_bytes {
             return Ok(None);
         }
         self.graph.storages[form].uses.claims += 1;
