@@ -27,7 +27,10 @@ impl Dropout {
 }
 
 /// What an attention drops.
-#[cfg_attr(not(feature = "autodiff"), allow(dead_code, reason = "gradients and dropout are asked for by autodiff alone"))]
+#[cfg_attr(
+    not(feature = "autodiff"),
+    allow(dead_code, reason = "gradients and dropout are asked for by autodiff alone")
+)]
 #[derive(Clone, Copy, Debug)]
 pub enum Dropped {
     /// Scores, before masks, as Burn's `MultiHeadAttention` does.
@@ -48,7 +51,10 @@ pub struct Attention {
 }
 
 /// What the gradient of an attention by tiles reads beside its inputs: `out[b, h, q, v]` and a number for each query.
-#[cfg_attr(not(feature = "autodiff"), allow(dead_code, reason = "gradients and dropout are asked for by autodiff alone"))]
+#[cfg_attr(
+    not(feature = "autodiff"),
+    allow(dead_code, reason = "gradients and dropout are asked for by autodiff alone")
+)]
 #[derive(Clone, Debug)]
 pub struct Attended {
     out: Tensor,

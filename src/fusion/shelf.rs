@@ -34,7 +34,7 @@ impl<T: FusionTensor> Shelf<T> {
     /// The result that a tensor without a storage stands for.
     pub fn find(&self, tensor: &T) -> Option<&Shelved<T>> {
         let found = || self.0.iter().rev().find(|shelved| shelved.promise.is_for(tensor));
-        if tensor.try_id().is_some() { None } else { found() }
+        if tensor.is_shelved() && tensor.try_id().is_none() { found() } else { None }
     }
 
     /// Whether a tensor is on the shelf.

@@ -31,6 +31,9 @@ pub trait FusionTensor: Clone {
     /// Has the maker told when the tensor's last handle is gone, although it has no storage.
     fn note_shelved(&self);
 
+    /// Whether that was asked for.
+    fn is_shelved(&self) -> bool;
+
     /// Gives the tensor to an op. If this is the storage's last tensor, the pool frees the storage from now on.
     fn into_input(self) -> Input;
 

@@ -201,6 +201,11 @@ impl Handle {
         self.is_shelved.store(true, Ordering::Relaxed);
     }
 
+    /// Whether that was asked for.
+    pub(super) fn is_shelved(&self) -> bool {
+        self.is_shelved.load(Ordering::Relaxed)
+    }
+
     /// Takes the storage from the handle, whose end then releases nothing.
     pub(super) fn take_id(&mut self) -> Option<StorageId> {
         self.id.take()

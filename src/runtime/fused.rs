@@ -36,6 +36,10 @@ impl FusionTensor for Tensor {
         Tensor::handle(self).note_shelved();
     }
 
+    fn is_shelved(&self) -> bool {
+        Tensor::handle(self).is_shelved()
+    }
+
     fn into_input(self) -> Input {
         let (id, view) = (self.id(), *self.view());
         let handle = Arc::into_inner(self.into_handle());
