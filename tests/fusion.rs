@@ -328,6 +328,25 @@ fn what_cheap_steps_make_of_a_large_tensor_is_stored_once_something_else_reads_i
 }
 
 #[test]
+fn what_finds_no_memory_to_be_stored_in_is_stored_once_there_is() {
+    // Room for two tensors, of which none can leave.
+    let config = fusing().budget_bytes(500_000).host_limit("4 KiB").policy(Policy::TensorCache);
+    let device = device(config.page_mapping(false));
+    let zeros = Op::Fill { shape: Shape::new(&[50_000]), dtype: Dtype::F32, value: Scalar::from(0.0) };
+    let exponential = |of: Tensor| runtime::run(Op::Unary(Unary::Exp), [of]).unwrap();
+    let x = exponential(runtime::create(&device, zeros).unwrap());
+    let other = exponential(x.clone());
+    let twice = runtime::run(Op::BinaryScalar(Binary::Mul, Scalar::from(2.0)), [x.clone()]).unwrap();
+    let largest = || runtime::run(Op::Reduce { kind: Reduce::Max, axis: 0 }, [twice.clone()]);
+    for _ in 0..2 {
+        assert!(largest().is_err_and(|error| error.is_out_of_memory()));
+    }
+    drop(other);
+    assert_eq!(runtime::read(largest().unwrap()).unwrap(), 2f32.to_le_bytes());
+    drop(x);
+}
+
+#[test]
 fn a_batch_norm_stores_its_input_and_its_result() {
     type B = Autodiff<Overcommit>;
     let device = device(fusing());

@@ -84,8 +84,8 @@ impl<T: FusionTensor> FusionRun<T> {
             let promised = promised.unwrap_or_else(|| target.maker.promise(whole));
             promised.note_shelved();
             (step.promise, step.is_shelved) = (Promise::of(&promised), true);
-            let (WaitingStep { op, kind, scalar, .. }, promise) = (&*step, Promise::of(&promised));
-            let (op, kind, scalar) = (*op, *kind, *scalar);
+            let WaitingStep { op, kind, scalar, .. } = *step;
+            let promise = Promise::of(&promised);
             shelf.put(Shelved { op, kind, scalar, inputs, made: whole, promise, steps });
             results.push(Some(promised));
         }
