@@ -1,6 +1,7 @@
 //! Products on tensor cores as a CPU makes them, fragment by fragment, beside sums of products.
 
 use half::{bf16, f16};
+use serial_test::serial;
 
 use crate::driver;
 
@@ -10,6 +11,7 @@ fn matrix(salt: usize) -> [f32; 256] {
 }
 
 #[test]
+#[serial]
 fn fragments_multiply_as_matrices_do() {
     let driver = driver();
     let (left, right) = (matrix(1), matrix(2));
