@@ -1,20 +1,15 @@
 //! Elementwise ops that are launched together: the same bits, fewer launches, and nothing lost by an error.
 #![cfg(feature = "host")]
 
+mod deferred;
+mod shelf;
+
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use burn::backend::Autodiff;
-use burn::nn::BatchNormConfig;
-use burn::tensor::module::max_pool2d;
-use burn::tensor::{Distribution, Tensor as BurnTensor, activation};
-use burn_overcommit::op::{
-    BINARY_STEPS, Binary, Conv, Dtype, Op, Reduce, Scalar, Shape, UNARY_STEPS, Unary, View,
-};
+use burn_overcommit::op::{BINARY_STEPS, Binary, Dtype, Op, Reduce, Scalar, Shape, UNARY_STEPS, Unary};
 use burn_overcommit::runtime::{self, Tensor};
 use burn_overcommit::trace::Event;
-use burn_overcommit::{
-    Config, Error, LaneMode, Overcommit, OvercommitDevice, Policy, configure, reset_stats, stats,
-};
+use burn_overcommit::{Config, Error, LaneMode, OvercommitDevice, Policy, configure, reset_stats, stats};
 use half::{bf16, f16};
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
@@ -252,138 +247,6 @@ fn they_do_under_every_budget_and_policy() {
     }
 }
 
-/// The passes of a batch norm's forward and backward pass in training over tensors as large as its input: the names of the ops
-/// that read or make one.
-fn passes_of_batch_norm(config: Config) -> [Vec<String>; 2] {
-    type B = Autodiff<Overcommit>;
-    let device = device(config.record());
-    let norm = BatchNormConfig::new(8).init::<B>(&device);
-    let image = || BurnTensor::<B, 4>::random([4, 8, 16, 16], Distribution::Default, &device).require_grad();
-    let (x, weights) = (image(), image().inner());
-    let made = norm.forward(x.clone());
-    runtime::note(&device, "backward").unwrap();
-    let gradients = (made * BurnTensor::from_inner(weights)).sum().backward();
-    assert!(x.grad(&gradients).is_some());
-    let large = (x.shape().num_elements() * size_of::<f32>()) as u64;
-    let mut passes = [Vec::new(), Vec::new()];
-    let mut is_backward = false;
-    for event in runtime::recording(&device).unwrap().program().events {
-        match event {
-            Event::Note(_) => is_backward = true,
-            Event::Op(op)
-                if op.name != "random" && op.work.read_bytes.max(op.work.written_bytes) >= large =>
-            {
-                passes[usize::from(is_backward)].push(op.name.to_string());
-            }
-            _ => {}
-        }
-    }
-    passes
-}
-
-#[test]
-fn a_batch_norm_takes_fewer_passes() {
-    let plain = passes_of_batch_norm(Config::new().fusion(false));
-    let fused = passes_of_batch_norm(fusing());
-    println!("passes of a batch norm, forward and backward: {plain:?}, fused {fused:?}");
-    let counts = |passes: &[Vec<String>; 2]| [passes[0].len(), passes[1].len()];
-    println!("{:?}, fused {:?}", counts(&plain), counts(&fused));
-    // The mean, the mean square of what is left, and what is made of both.
-    assert_eq!(counts(&fused)[0], 3);
-    assert!(counts(&fused)[1] * 2 < counts(&plain)[1]);
-}
-
-/// Bytes in storages.
-fn allocated(device: &OvercommitDevice) -> usize {
-    stats(device).unwrap().allocated_bytes
-}
-
-#[test]
-fn what_cheap_steps_make_of_a_large_tensor_is_stored_once_something_else_reads_it() {
-    let device = device(fusing());
-    let shape = Shape::new(&[50_000]);
-    let x = upload(&device, Dtype::F32, shape, &mut ChaCha8Rng::seed_from_u64(0));
-    let floats = |bytes: Vec<u8>| -> Vec<f32> { bytemuck::pod_collect_to_vec(&bytes) };
-    let values = floats(runtime::read(x.clone()).unwrap());
-    let tensors = || allocated(&device) / (50_000 * size_of::<f32>());
-    let scalar = |kind, value: f64, of: &Tensor| {
-        runtime::run(Op::BinaryScalar(kind, Scalar::from(value)), [of.clone()]).unwrap()
-    };
-    let twice = scalar(Binary::Mul, 2.0, &x);
-    let more = scalar(Binary::Add, 1.0, &twice);
-    let total = runtime::run(Op::Reduce { kind: Reduce::Sum, axis: 0 }, [scalar(Binary::Sub, 3.0, &more)]);
-    assert_eq!(stats(&device).unwrap().counters.ops, 1, "the sum computes them again");
-    assert_eq!(tensors(), 1, "neither is stored");
-    let again = scalar(Binary::Mul, 2.0, &x);
-    drop((total, again, x));
-    let read = std::thread::scope(|scope| {
-        let more = more.clone();
-        scope.spawn(move || runtime::read(more).unwrap()).join().unwrap()
-    });
-    assert_eq!(floats(read), values.iter().map(|x| x * 2.0 + 1.0).collect::<Vec<_>>());
-    assert_eq!(tensors(), 2, "what was read, and what the other is computed from");
-    drop(more);
-    assert_eq!(floats(runtime::read(twice).unwrap()), values.iter().map(|x| x * 2.0).collect::<Vec<_>>());
-    assert_eq!(tensors(), 0);
-}
-
-#[test]
-fn what_finds_no_memory_to_be_stored_in_is_stored_once_there_is() {
-    // Room for two tensors, of which none can leave.
-    let config = fusing().budget_bytes(500_000).host_limit("4 KiB").policy(Policy::TensorCache);
-    let device = device(config.page_mapping(false));
-    let zeros = Op::Fill { shape: Shape::new(&[50_000]), dtype: Dtype::F32, value: Scalar::from(0.0) };
-    let exponential = |of: Tensor| runtime::run(Op::Unary(Unary::Exp), [of]).unwrap();
-    let x = exponential(runtime::create(&device, zeros).unwrap());
-    let other = exponential(x.clone());
-    let twice = runtime::run(Op::BinaryScalar(Binary::Mul, Scalar::from(2.0)), [x.clone()]).unwrap();
-    let largest = || runtime::run(Op::Reduce { kind: Reduce::Max, axis: 0 }, [twice.clone()]);
-    for _ in 0..2 {
-        assert!(largest().is_err_and(|error| error.is_out_of_memory()));
-    }
-    drop(other);
-    assert_eq!(runtime::read(largest().unwrap()).unwrap(), 2f32.to_le_bytes());
-    drop(x);
-}
-
-#[test]
-fn a_batch_norm_stores_its_input_and_its_result() {
-    type B = Autodiff<Overcommit>;
-    let device = device(fusing());
-    let norm = BatchNormConfig::new(8).init::<B>(&device);
-    let x = BurnTensor::<B, 4>::random([4, 8, 32, 32], Distribution::Default, &device).require_grad();
-    let one = 4 * 8 * 32 * 32 * size_of::<f32>();
-    let made = activation::relu(norm.forward(x));
-    // A pool is no step, and so reads what is stored.
-    let pooled = max_pool2d(made, [2, 2], [2, 2], [0, 0], [1, 1], false);
-    let held = allocated(&device);
-    assert!((2 * one..3 * one + one / 4).contains(&held), "{held} bytes, of which the input takes {one}");
-    drop(pooled);
-}
-
-#[test]
-fn what_repeats_is_computed_once() {
-    let device = device(fusing().record());
-    let (full, row) = (Shape::new(&[64, 1000]), Shape::new(&[64, 1]));
-    let rows = upload(&device, Dtype::F32, row, &mut ChaCha8Rng::seed_from_u64(0));
-    let expanded = rows.clone().with_layout(rows.layout().expand(full));
-    let ones = Op::Fill { shape: full, dtype: Dtype::F32, value: Scalar::from(1.0) };
-    let ones = runtime::create(&device, ones).unwrap();
-    let share = runtime::run(Op::BinaryScalar(Binary::Mul, Scalar::from(0.25)), [ones]).unwrap();
-    let made = runtime::run(Op::Binary(Binary::Mul), [share, expanded]).unwrap();
-    assert_eq!(*made.shape(), full);
-    let read: Vec<f32> = bytemuck::pod_collect_to_vec(&runtime::read(made).unwrap());
-    let values: Vec<f32> = bytemuck::pod_collect_to_vec(&runtime::read(rows).unwrap());
-    let expected = values.iter().flat_map(|x| std::iter::repeat_n(0.25 * x, 1000));
-    assert!(read.iter().copied().eq(expected));
-    let ops = runtime::recording(&device).unwrap().program().events;
-    let largest = ops.iter().filter_map(|event| match event {
-        Event::Op(op) if op.name != "copy" => Some(op.work.written_bytes),
-        _ => None,
-    });
-    assert_eq!(largest.max(), Some((64 * size_of::<f32>()) as u64));
-}
-
 #[test]
 fn what_is_never_asked_for_is_never_made() {
     let device = device(fusing());
@@ -540,88 +403,8 @@ fn an_op_takes_no_memory_that_it_reads_through_two_views() {
     assert_eq!(smallest_bytes, 2 * shape.count() * size_of::<f32>());
 }
 
-/// What a convolution reads, and a gradient of its output.
-struct Convolved {
-    x: Tensor,
-    weight: Tensor,
-    gradient: Tensor,
-}
-
-/// So many that a workspace for one is small beside them.
-const IMAGES: usize = 64;
-const IMAGE_BYTES: usize = IMAGES * 4 * 32 * 32 * size_of::<f32>();
-const CONV: Conv = Conv { stride: [1; 3], padding: [0, 1, 1], dilation: [1; 3], groups: 1 };
-
-impl Convolved {
-    fn new(device: &OvercommitDevice) -> Self {
-        let random = &mut ChaCha8Rng::seed_from_u64(1);
-        let mut upload = |sizes: [usize; 5]| upload(device, Dtype::F32, Shape::new(&sizes), random);
-        let image = [IMAGES, 4, 1, 32, 32];
-        Convolved { x: upload(image), weight: upload([4, 4, 1, 3, 3]), gradient: upload(image) }
-    }
-
-    /// The gradients of input, weights and bias, asked for in this order as Burn does.
-    fn gradients(self) -> [Tensor; 3] {
-        let Convolved { x, weight, gradient } = self;
-        let run = |op, inputs: Vec<Tensor>| runtime::run(op, inputs).unwrap();
-        let of_x = Op::ConvBackwardInput { conv: CONV, size: [1, 32, 32] };
-        let of_x = run(of_x, vec![weight, gradient.clone()]);
-        let of_weight = Op::ConvBackwardWeight { conv: CONV, kernel: [1, 3, 3] };
-        let of_weight = run(of_weight, vec![x, gradient.clone()]);
-        let flat = View::contiguous(Dtype::F32, Shape::new(&[IMAGES, 4, 32 * 32])).layout;
-        let sum = |x, axis| run(Op::Reduce { kind: Reduce::Sum, axis }, vec![x]);
-        [of_x, of_weight, sum(sum(gradient.with_layout(flat), 2), 0)]
-    }
-}
-
 fn recorded_ops(device: &OvercommitDevice) -> Vec<String> {
     let events = runtime::recording(device).unwrap().program().events;
     let name = |event| if let Event::Op(op) = event { Some(op.name.to_string()) } else { None };
     events.into_iter().filter_map(name).collect()
-}
-
-#[test]
-fn the_gradient_of_an_input_waits_for_those_beside_it() {
-    let in_order = ["conv_backward_input", "conv_backward_weight", "sum", "sum"];
-    let runs = [false, true].map(|fusion| {
-        let device = device(Config::new().fusion(fusion).record());
-        let gradients = Convolved::new(&device).gradients().map(|made| runtime::read(made).unwrap());
-        (recorded_ops(&device), gradients, stats(&device).unwrap().peak_allocated_bytes)
-    });
-    let [(plain, expected, plain_peak_bytes), (waiting, gradients, peak_bytes)] = runs;
-    assert_eq!(plain, in_order);
-    assert_eq!(waiting, [&in_order[1..], &in_order[..1]].concat());
-    assert_eq!(gradients, expected);
-    // The input and its gradient are not there together.
-    assert!(peak_bytes + IMAGE_BYTES / 2 <= plain_peak_bytes, "{peak_bytes} {plain_peak_bytes}");
-}
-
-#[test]
-fn what_waits_for_others_is_made_once_it_is_read_and_not_if_it_never_is() {
-    let device = device(fusing().record());
-    let Convolved { x, weight, gradient } = Convolved::new(&device);
-    let of_x = |weight: &Tensor, gradient: &Tensor| {
-        let op = Op::ConvBackwardInput { conv: CONV, size: [1, 32, 32] };
-        runtime::run(op, [weight.clone(), gradient.clone()]).unwrap()
-    };
-    drop(of_x(&weight, &gradient));
-    let again = of_x(&weight, &gradient);
-    let sum = runtime::run(Op::Binary(Binary::Add), [again, x]).unwrap();
-    runtime::read(sum).unwrap();
-    assert_eq!(recorded_ops(&device), ["conv_backward_input", "add"]);
-    // Another thread's op finds it too.
-    let made = of_x(&weight, &gradient);
-    let negate = || runtime::run(Op::Unary(Unary::Neg), [made]).unwrap();
-    let negative = std::thread::scope(|scope| scope.spawn(negate).join().unwrap());
-    runtime::read(negative).unwrap();
-    assert_eq!(recorded_ops(&device), ["conv_backward_input", "neg"]);
-}
-
-#[test]
-fn what_waits_for_others_and_cannot_fit_is_refused_at_once() {
-    let device = device(fusing().budget_bytes(IMAGE_BYTES + IMAGE_BYTES / 2));
-    let Convolved { weight, gradient, .. } = Convolved::new(&device);
-    let op = Op::ConvBackwardInput { conv: CONV, size: [1, 32, 32] };
-    let error = runtime::run(op, [weight, gradient]).expect_err("two images are needed").to_string();
-    assert!(error.contains("conv_backward_input"), "{error}");
 }
