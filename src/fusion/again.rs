@@ -1,4 +1,4 @@
-//! Results that are not stored. What cheap arithmetic makes of one large tensor takes a kernel no more memory traffic to compute
+//! Results that are not stored. What cheap steps make of one large tensor takes a kernel no more memory traffic to compute
 //! again than to read. When a run ends, such results go to the thread's shelf with what they are computed from. A later step
 //! that reads one computes it for itself; anything else that reads one has it stored. So the values that Burn's batch norm
 //! keeps for its gradient are never in memory beside the norm's input.
@@ -11,7 +11,7 @@ use super::shelf::{Shelf, Shelved};
 use super::submission::MAX_SMALL_BYTES;
 use super::tensor::{FusionTarget, FusionTensor, Promise, TensorMaker};
 use crate::error::Error;
-use crate::op::{Binary, MAX_STEPS, StepKind, Unary};
+use crate::op::{Binary, Dtype, MAX_STEPS, StepKind, Unary};
 use crate::pool::Pool;
 
 /// The most steps that a result on the shelf takes.
@@ -37,17 +37,22 @@ impl Again {
     }
 
     /// What one step more makes of it.
-    fn step(self, kind: StepKind) -> Option<Again> {
+    fn step(self) -> Option<Again> {
         let steps = self.steps + 1;
-        (is_cheap(kind) && steps <= MAX_STEPS_AGAIN).then_some(Again { steps, ..self })
+        (steps <= MAX_STEPS_AGAIN).then_some(Again { steps, ..self })
     }
 }
 
-/// Whether a step takes a kernel little beside a load.
-fn is_cheap(kind: StepKind) -> bool {
+/// Whether a step takes a kernel little beside a load: arithmetic; and on a GPU, functions of `f32`, which half as many bytes
+/// would leave no time for.
+fn is_cheap(kind: StepKind, dtype: Dtype, pool: &Pool) -> bool {
     use {Binary as B, Unary as U};
     match kind {
-        StepKind::Unary(kind) => matches!(kind, U::Neg | U::Abs | U::Square | U::Relu),
+        StepKind::Unary(U::Neg | U::Abs | U::Square | U::Relu) => true,
+        StepKind::Unary(U::Exp | U::Log | U::Sqrt | U::Recip | U::Tanh | U::Erf | U::Sigmoid) => {
+            dtype == Dtype::F32 && pool.is_of_gpu()
+        }
+        StepKind::Unary(_) => false,
         StepKind::Binary(kind) => {
             matches!(kind, B::Add | B::Sub | B::Mul | B::Div | B::Max | B::Min | B::ReverseSub)
         }
@@ -102,6 +107,7 @@ impl<T: FusionTensor> FusionRun<T> {
     /// For each step whose result is to be computed again, how many steps that takes. The program must hold the result, or
     /// another result that is to be computed again from it.
     fn stays(&self, pool: &Pool, asked: &[T]) -> [Option<usize>; MAX_STEPS] {
+        let dtype = self.view.map(|view| view.dtype);
         let copied = self.copy.as_ref().map(|copy| copy.from());
         let is_stored =
             |step: &WaitingStep<T>| asked.iter().chain(copied).any(|tensor| step.promise.is_for(tensor));
@@ -112,7 +118,8 @@ impl<T: FusionTensor> FusionRun<T> {
                 StepInput::External(at) => self.read_again(pool, at),
             });
             let of_inputs = inputs.try_fold(Again { large: None, steps: 0 }, |of, input| of.and(input?));
-            again.push(of_inputs.and_then(|of| of.step(step.kind)).filter(|_| !is_stored(step)));
+            let is_cheap = dtype.is_some_and(|dtype| is_cheap(step.kind, dtype, pool));
+            again.push(of_inputs.and_then(Again::step).filter(|_| is_cheap && !is_stored(step)));
         }
         let (mut stays, mut is_read) = ([None; MAX_STEPS], [false; MAX_STEPS]);
         for (at, step) in self.steps.iter().enumerate().rev() {

@@ -110,6 +110,11 @@ impl Pool {
         pool
     }
 
+    /// Whether the device is a GPU, or simulates one.
+    pub fn is_of_gpu(&self) -> bool {
+        !matches!(self.name, OvercommitDevice::Host(_))
+    }
+
     /// Notes that ops are submitted by the thread of this number from now on, within this many checkpointed scopes.
     pub fn enter(&mut self, thread: usize, scopes: u32) {
         let scopes = if self.settings.planted_fault == Some(PlantedFault::LostMarks) { 0 } else { scopes };

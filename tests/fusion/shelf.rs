@@ -7,7 +7,7 @@ use burn::tensor::{Distribution, Tensor as BurnTensor, activation};
 use burn_overcommit::op::{Binary, Dtype, Op, Reduce, Scalar, Shape, Unary};
 use burn_overcommit::runtime::{self, Tensor};
 use burn_overcommit::trace::Event;
-use burn_overcommit::{Config, Overcommit, OvercommitDevice, Policy, stats};
+use burn_overcommit::{Config, Overcommit, OvercommitDevice, Policy, SimProfile, configure, stats};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -86,6 +86,24 @@ fn what_cheap_steps_make_of_a_large_tensor_is_stored_once_something_else_reads_i
     drop(more);
     assert_eq!(floats(runtime::read(twice).unwrap()), values.iter().map(|x| x * 2.0).collect::<Vec<_>>());
     assert_eq!(tensors(), 0);
+}
+
+#[test]
+fn functions_of_f32_are_computed_again_on_a_gpu() {
+    let shape = Shape::new(&[50_000]);
+    let stored = |device: &OvercommitDevice, dtype: Dtype| {
+        configure(device, fusing()).unwrap();
+        let x = upload(device, dtype, shape, &mut ChaCha8Rng::seed_from_u64(0));
+        let exponential = runtime::run(Op::Unary(Unary::Exp), [x.clone()]).unwrap();
+        let sum = runtime::run(Op::Reduce { kind: Reduce::Sum, axis: 0 }, [exponential.clone()]).unwrap();
+        let made = runtime::run(Op::Binary(Binary::Mul), [exponential.clone(), x.clone()]).unwrap();
+        drop((sum, runtime::read(made).unwrap()));
+        allocated(device) / (shape.count() * dtype.size_bytes())
+    };
+    let gpu = OvercommitDevice::Sim(SimProfile::named("h100").expect("it is in the table"));
+    assert_eq!(stored(&gpu, Dtype::F32), 1, "the operand");
+    assert_eq!(stored(&gpu, Dtype::BF16), 2, "and the result");
+    assert_eq!(stored(&device(fusing()), Dtype::F32), 2);
 }
 
 #[test]
