@@ -15,7 +15,7 @@ constexpr u64 PIECE = SIMT_DEVICE ? 1 : 256;
   F(Add) F(Sub) F(Mul) F(Div) F(Max) F(Min) F(ReverseSub) F(ReverseDiv) F(LeakyRelu) F(SigmoidBackward)      \
   F(LogSigmoidBackward) F(GeluBackward) F(ReluBackward)
 #define CODE(Function) CODE_##Function,
-enum Code : u8 { OF_ONE(CODE) OF_TWO(CODE) };
+enum Code : u8 { OF_ONE(CODE) OF_TWO(CODE) CODE(MaskFill) };
 #undef CODE
 
 template <class T, class Function> DEV void one(T* out, const T* a, u64 count) {
@@ -25,7 +25,13 @@ template <class T, class Function> DEV void two(T* out, const T* a, const T* b, 
   INDEPENDENT for (u64 k = 0; k < count; ++k) out[k] = narrow<T>(Function::f(widen(a[k]), widen(b[k])));
 }
 
-template <class T> DEV void run_step(u8 code, T* out, const T* a, const T* b, u64 count) {
+// `c` where the mask, as values, is not zero.
+template <class T> DEV void mask_fill(T* out, const T* a, const T* mask, const T* c, u64 count) {
+  INDEPENDENT for (u64 k = 0; k < count; ++k) out[k] = widen(mask[k]) != 0 ? c[k] : a[k];
+}
+template <class T> DEV T mask_value(u8 mask) { return narrow<T>(Compute<T>(mask != 0)); }
+
+template <class T> DEV void run_step(u8 code, T* out, const T* a, const T* b, const T* c, u64 count) {
   switch (code) {
 #define CASE(Function) \
   case CODE_##Function: return one<T, Function>(out, a, count);
@@ -35,24 +41,33 @@ template <class T> DEV void run_step(u8 code, T* out, const T* a, const T* b, u6
   case CODE_##Function: return two<T, Function>(out, a, b, count);
     OF_TWO(CASE)
 #undef CASE
+  case CODE_MaskFill: return mask_fill<T>(out, a, b, c, count);
   }
 }
 
-// The elements of strided inputs at `at`, in a row; on the device those of all inputs.
+// The inputs that are not read where they are: strided ones, and masks, whose bytes become values.
+DEV u32 gathered(const Fused& args) { return args.strided | args.masks; }
+
+// The elements of these inputs at `at`, in a row; on the device those of all inputs.
 template <class T> DEV void gather(const Fused& args, u64 at, u64 count, T (*values)[PIECE]) {
 #if SIMT_DEVICE
   i64 offsets[MAX_INPUTS] = {};
   if (args.strided) place<MAX_INPUTS>(args.space, at, offsets);
   for (u32 n = 0; n < args.input_count; ++n) {
-    values[n][0] = static_cast<const T*>(args.inputs[n])[args.strided >> n & 1 ? offsets[n] : i64(at)];
+    const i64 from = args.strided >> n & 1 ? offsets[n] : i64(at);
+    values[n][0] = args.masks >> n & 1 ? mask_value<T>(static_cast<const u8*>(args.inputs[n])[from])
+                                       : static_cast<const T*>(args.inputs[n])[from];
   }
 #else
-  if (!args.strided) return;
+  if (!gathered(args)) return;
   for_runs<MAX_INPUTS>(args.space, {at, at + count}, [&](u64 i, const i64* offsets, u64 run) {
     for (u32 n = 0; n < args.input_count; ++n) {
-      if (!(args.strided >> n & 1)) continue;
-      const T* from = static_cast<const T*>(args.inputs[n]) + offsets[n];
-      map(values[n] + (i - at), from, args.space.strides[n][0], run, [](T x) { return x; });
+      if (!(gathered(args) >> n & 1)) continue;
+      T* to = values[n] + (i - at);
+      const i64 step = args.space.strides[n][0];
+      if (args.masks >> n & 1)
+        map(to, static_cast<const u8*>(args.inputs[n]) + offsets[n], step, run, mask_value<T>);
+      else map(to, static_cast<const T*>(args.inputs[n]) + offsets[n], step, run, [](T x) { return x; });
     }
   });
 #endif
@@ -94,12 +109,12 @@ template <class T> DEV void put_scalars(const Fused& args, T (*values)[PIECE]) {
 template <class T> DEV const T* run_piece(const Fused& args, u64 at, u64 count, T (*values)[PIECE]) {
   gather<T>(args, at, count, values);
   const auto source = [&](u32 n) {
-    const bool is_in_place = !SIMT_DEVICE && n < MAX_INPUTS && !(args.strided >> n & 1);
+    const bool is_in_place = !SIMT_DEVICE && n < MAX_INPUTS && !(gathered(args) >> n & 1);
     return is_in_place ? static_cast<const T*>(args.inputs[n]) + at : values[n];
   };
   for (u32 n = 0; n < args.step_count; ++n) {
     const Step step = args.steps[n];
-    run_step<T>(step.code, values[FIRST_STEP + n], source(step.a), source(step.b), count);
+    run_step<T>(step.code, values[FIRST_STEP + n], source(step.a), source(step.b), source(step.c), count);
   }
   const T* reduced = source(args.reduced);
   if (args.output_count > 0 && reduced != values[args.reduced]) {
@@ -134,7 +149,7 @@ template <class T> CALLED void make(const Fused& args, u64 at, u64 count, T (*va
 }
 #endif
 
-template <class Out, class T, class Finish> DEV void fused_reduce(const FusedReduce& args, Finish finish) {
+template <class Out, class T, class F, class Finish> DEV void fused_reduce(const FusedReduce& args, Finish finish) {
   typedef Compute<T> C;
   const Fused& program = args.program;
   T values[FIRST_STEP + MAX_STEPS][PIECE];
@@ -145,7 +160,7 @@ template <class Out, class T, class Finish> DEV void fused_reduce(const FusedRed
     const auto many = [&](u64 k, C* to) {
       for (u32 n = 0; n < VECTOR<T>; ++n) to[n] = one(k + n);
     };
-    return decltype(worker)::template reduce_vectors<Sum, C, VECTOR<T>>(size, many, one);
+    return decltype(worker)::template reduce_vectors<F, C, VECTOR<T>>(size, many, one);
   };
   reduce<Out, C>(args.rows, row, [](C*, i64, u32, i64, u64, i64) {}, finish);
 #else
@@ -153,7 +168,7 @@ template <class Out, class T, class Finish> DEV void fused_reduce(const FusedRed
   T made[GROUP * LANES];
   u64 begin = 0;
   const auto row = [&](auto, i64 first, u64 size, i64 step) {
-    return reduce_values<Sum, C>(
+    return reduce_values<F, C>(
         size, [&](u64 k) { return C(widen(made[k - begin])); },
         [&](u64 k, u64 end) {
           begin = k;
@@ -164,7 +179,7 @@ template <class Out, class T, class Finish> DEV void fused_reduce(const FusedRed
   // Columns of elements in row-major order are side by side.
   const auto by_columns = [&](C* totals, i64 first, u32 columns, i64, u64 size, i64 step) {
     u64 width = 0;
-    reduce_neighbours<Sum>(
+    reduce_neighbours<F>(
         totals, columns, size, step,
         [&](u64 k, u32 c, i64) { return C(widen(made[(k - begin) * width + c])); },
         [&](u64 k, u64 end, u32 together, i64 apart) {
@@ -179,20 +194,26 @@ template <class Out, class T, class Finish> DEV void fused_reduce(const FusedRed
 }
 
 template <class Out, class T> DEV void fused_sum(const FusedReduce& args) {
-  fused_reduce<Out, T>(args, [](Compute<T> total) { return Compute<Out>(total); });
+  fused_reduce<Out, T, Sum>(args, [](Compute<T> total) { return Compute<Out>(total); });
+}
+template <class Out, class T> DEV void fused_max(const FusedReduce& args) {
+  fused_reduce<Out, T, Largest>(args, [](Compute<T> most) { return Compute<Out>(most); });
 }
 template <class T> DEV void fused_mean(const FusedReduce& args) {
   const Compute<T> divisor = Compute<T>(args.rows.divisor);
-  fused_reduce<T, T>(args, [divisor](Compute<T> total) { return Div::f(total, divisor); });
+  fused_reduce<T, T, Sum>(args, [divisor](Compute<T> total) { return Div::f(total, divisor); });
 }
 }  // namespace
 
 #define FUSED(T, ...)                                                    \
   KERNEL(fused_##T, Fused) { fused<T>(args); }                           \
   TEAM_KERNEL(fused_sum_##T, FusedReduce) { fused_sum<T, T>(args); }     \
+  TEAM_KERNEL(fused_max_##T, FusedReduce) { fused_max<T, T>(args); }     \
   TEAM_KERNEL(fused_mean_##T, FusedReduce) { fused_mean<T>(args); }
 // Long rows of halves: pieces are kept as f32, and rounded once.
-#define FUSED_LONG(T, ...) TEAM_KERNEL(fused_sum_##T##_f32, FusedReduce) { fused_sum<f32, T>(args); }
+#define FUSED_LONG(T, ...)                                                     \
+  TEAM_KERNEL(fused_sum_##T##_f32, FusedReduce) { fused_sum<f32, T>(args); }   \
+  TEAM_KERNEL(fused_max_##T##_f32, FusedReduce) { fused_max<f32, T>(args); }
 FOR_FLOATS(FUSED, ) FOR_HALVES(FUSED_LONG, )
 
 EXPORT_TABLE(fused)

@@ -8,7 +8,7 @@ constexpr u32 MAX_INPUTS = 8, MAX_SCALARS = 8, MAX_OUTPUTS = 4, MAX_STEPS = 16;
 
 // Sources are inputs, then scalars, then what steps made.
 struct Step {
-  u8 code, a, b, unused;
+  u8 code, a, b, c;
 };
 
 struct Fused {
@@ -20,8 +20,10 @@ struct Fused {
   u32 strided;    // a bit for each input whose elements do not simply follow each other
   u32 scattered;  // whether those of the outputs do not
   u32 reduced;    // the value that is reduced; if none is, that of a step
+  u32 masks;      // a bit for each input that is a mask, of bytes
   u32 made[MAX_OUTPUTS];
   Step steps[MAX_STEPS];
+  u32 unused;
   SpaceOf<MAX_INPUTS + MAX_OUTPUTS> space;  // inputs, then outputs
 };
 

@@ -50,7 +50,7 @@ template <u32 V, class Index, class Run> DEV void for_elements(const Fused& args
 
 // Reduces what `values` makes, by threads of one kind: those of a block together on each row, in vectors if they can, or each on its
 // own. `values(width, first, step)(k, to)` makes `width` neighbours from element `first + k * step` on.
-template <class Out, class T, class Worker, bool in_vectors, class Values, class Finish>
+template <class Out, class T, class F, class Worker, bool in_vectors, class Values, class Finish>
 DEV void reduce_elements(const FusedReduce& args, Values values, Finish finish) {
   typedef Compute<T> C;
   const auto row = [&](auto worker, i64 first, u64 size, i64 step) {
@@ -71,14 +71,14 @@ DEV void reduce_elements(const FusedReduce& args, Values values, Finish finish) 
           UNROLLED for (u32 n = 0; n < VECTOR<T>; ++n) to[n] = one(k + n);
         }
       };
-      return decltype(worker)::template reduce_vectors<Sum, C, VECTOR<T>>(size, many, one);
+      return decltype(worker)::template reduce_vectors<F, C, VECTOR<T>>(size, many, one);
     }
   };
   reduce<Out, C>(args.rows, row, [](C*, i64, u32, i64, u64, i64) {}, finish);
 }
 
 // Reduces rows that lie side by side, a vector of them by each thread.
-template <class Out, class T, class Values, class Finish>
+template <class Out, class T, class F, class Values, class Finish>
 DEV void reduce_columns_of_vectors(const FusedReduce& args, Values values, Finish finish) {
   typedef Compute<T> C;
   constexpr u32 V = VECTOR<T>;
@@ -92,7 +92,7 @@ DEV void reduce_columns_of_vectors(const FusedReduce& args, Values values, Finis
       const u64 size = least(rows.piece, rows.size - i / rows.outputs * rows.piece);
       C totals[V];
       const auto row = values(Width<V>(), first[0], rows.step);
-      reduce_side_by_side<Sum, V>(totals, size, [&](u64 k, C* to) {
+      reduce_side_by_side<F, V>(totals, size, [&](u64 k, C* to) {
         T made[V];
         row(k, made);
         UNROLLED for (u32 n = 0; n < V; ++n) to[n] = C(widen(made[n]));

@@ -15,7 +15,7 @@
 //!   from program order, not from time or free memory.
 //! - *Which steps become one op* is decided in [`partition`]: those that belong together, or, up to 64 KiB each, all that
 //!   a program can have. A step that stays alone is submitted as the op that the program asked for. [`reduction`]
-//!   describes the sums and means that a run can end in. The gradient of a convolution's input waits in the place of a
+//!   describes the sums, means and maxima that a run can end in. The gradient of a convolution's input waits in the place of a
 //!   run ([`deferred`]).
 //! - *A small op* that reads nothing of the run and has at most a sixteenth of its bytes overtakes it: what a norm
 //!   computes for each channel does not end the run over its image. Small elementwise ops form a run of their own on the
@@ -33,12 +33,12 @@
 //!   the host: a sum of two NaN has that of the first, and the compiler chooses which one is first, and may choose
 //!   otherwise for what is left of a row. So this sign can also depend on whether a program fits the budget as one op.
 //! - *No steps* are functions that take many registers, since all programs would pay for them; the gradient of a
-//!   rectifier, which by itself can read signs, unless its operand is not stored; powers; clamps, comparisons, masks, casts and
+//!   rectifier, which by itself can read signs, unless its operand is not stored; powers; clamps, comparisons, casts and
 //!   integers.
-//! - *The name* of a fused op is `fused`, `fused_sum` or `fused_mean` by what it ends in, or `fused_add` if it adds two
+//! - *The name* of a fused op is `fused`, `fused_sum`, `fused_mean` or `fused_max` by what it ends in, or `fused_add` if it adds two
 //!   tensors, which can be the end of a branch, by which layers are found.
 //!
-//! `Config::fusion` turns runs on and off; by default they are on. Decision records 38 and 52 have the reasons.
+//! `Config::fusion` turns runs on and off; by default they are on. Decision records 38, 52 and 53 have the reasons.
 
 mod again;
 mod deferred;

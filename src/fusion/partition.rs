@@ -41,6 +41,8 @@ pub struct External {
     pub is_large: bool,
     /// Whether its storage is freed once the run no longer reads it, so that an output can take its memory.
     pub is_freed: bool,
+    /// Whether it is a mask, of which alone a program cannot be.
+    pub is_mask: bool,
 }
 
 /// How many of the first steps become one op, at least one: as many as fit a program that reads something, and, unless
@@ -56,7 +58,7 @@ pub fn first_region(steps: &[PartitionStep], externals: &[External], are_small: 
             break;
         }
         let is_better = are_small || (region.is_connected() && region.saves_memory(end));
-        if is_better && region.inputs > 0 && region.outputs(end) <= MAX_FUSED_OUTPUTS {
+        if is_better && region.reads_values && region.outputs(end) <= MAX_FUSED_OUTPUTS {
             longest = end;
         }
     }
@@ -76,6 +78,8 @@ struct FusionRegion<'a> {
     /// For each large external tensor, the group of the steps that read it.
     group_of_external: ArrayVec<Option<u8>, MAX_EXTERNALS>,
     inputs: usize,
+    /// Whether one of them is no mask.
+    reads_values: bool,
     scalars: usize,
     /// Large tensors in memory that were not there before the region, if its steps run one by one.
     new: isize,
@@ -93,6 +97,7 @@ impl<'a> FusionRegion<'a> {
             groups: ArrayVec::new(),
             group_of_external: externals.iter().map(|_| None).collect(),
             inputs: 0,
+            reads_values: false,
             scalars: 0,
             new: 0,
             max_new: 0,
@@ -128,6 +133,7 @@ impl<'a> FusionRegion<'a> {
                     let external = self.externals[place as usize];
                     let is_first = !before.iter().any(|step| step.inputs.contains(&input));
                     self.inputs += usize::from(is_first);
+                    self.reads_values |= !external.is_mask;
                     if external.is_large {
                         if let Some(group) = self.group_of_external[place as usize] {
                             self.merge(group, at);
@@ -194,9 +200,10 @@ mod tests {
         first_region(steps, externals, false)
     }
 
-    const HELD: External = External { is_large: true, is_freed: false };
-    const FREED: External = External { is_large: true, is_freed: true };
-    const SMALL: External = External { is_large: false, is_freed: false };
+    const HELD: External = External { is_large: true, is_freed: false, is_mask: false };
+    const FREED: External = External { is_freed: true, ..HELD };
+    const SMALL: External = External { is_large: false, ..HELD };
+    const MASK: External = External { is_mask: true, ..SMALL };
 
     #[test]
     fn a_chain_is_one_op() {
@@ -232,6 +239,7 @@ mod tests {
             "a program reads something"
         );
         assert_eq!(of_large(&[constant(), step(&[S(0), E(0)], true)], &[HELD]), 2);
+        assert_eq!(of_large(&[constant(), step(&[S(0), E(0)], true)], &[MASK]), 1, "a mask has no values");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! A run can end in a sum or mean of what one of its steps makes, or of a copy of that in another order of dimensions.
-//! Values are added up as they are made, in the order in which a reduction of the stored values adds them, so that the
+//! A run can end in a sum, mean or maximum of what one of its steps makes, or of a copy of that in another order of dimensions.
+//! Values are reduced as they are made, in the order in which a reduction of the stored values adds them, so that the
 //! bits are the same and neither the values nor the copy need memory. Burn's batch norm sums each channel over all
 //! images through such a copy. Values that are needed elsewhere as well are written to their own storage.
 

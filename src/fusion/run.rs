@@ -8,7 +8,7 @@ use super::reduction::{FinalReduction, ReducedAxes, WaitingCopy, dims_of_axis, o
 use super::shelf::{Shelf, Shelved};
 use super::tensor::{FusionTarget, FusionTensor, Promise, TensorMaker};
 use crate::engine::aligned;
-use crate::op::{Inputs, MAX_STEPS, Op, Reduce, Scalar, StepKind, View};
+use crate::op::{Dtype, Inputs, MAX_STEPS, Op, Reduce, Scalar, StepKind, View};
 use crate::pool::Pool;
 
 /// An op is submitted before a run if it is this many times smaller.
@@ -76,10 +76,18 @@ impl StepOp {
             (Op::Fill { shape, dtype, .. }, _) => View::contiguous(dtype, shape),
             (_, first) => View::contiguous(first?.view().dtype, *first?.view().shape()),
         };
-        let is_alike =
-            |tensor: &T| tensor.view().dtype == made.dtype && tensor.view().shape() == made.shape();
-        (made.dtype.is_float() && made.shape().count() > 0 && tensors.iter().all(is_alike))
-            .then_some(StepOp { op: *op, kind, scalar, made })
+        let is_alike = |(place, tensor): (usize, &T)| {
+            let is_mask = kind == StepKind::MaskFill && place == 1;
+            let dtype = if is_mask { Dtype::Bool } else { made.dtype };
+            tensor.view().dtype.stored() == dtype && tensor.view().shape() == made.shape()
+        };
+        let are_alike = tensors.iter().enumerate().all(is_alike);
+        (made.dtype.is_float() && made.shape().count() > 0 && are_alike).then_some(StepOp {
+            op: *op,
+            kind,
+            scalar,
+            made,
+        })
     }
 }
 
@@ -101,7 +109,7 @@ impl<T: FusionTensor> FusionRun<T> {
         let is_alike = |whole: &View| {
             let is_flat = whole.dtype == step.made.dtype
                 && whole.shape().count() == step.made.shape().count()
-                && tensors.iter().all(|tensor| tensor.view().layout.is_contiguous());
+                && tensors.iter().all(|tensor| tensor.is_flat(whole));
             *whole == step.made || is_flat
         };
         let has_room = self.steps.len() + shelf.steps(tensors) < MAX_STEPS;

@@ -120,7 +120,11 @@ impl<T: FusionTensor> FusionRun<T> {
                 let tensor = tensor.as_ref();
                 let is_large = |tensor: &T| tensor.view().distinct_bytes() >= view.size_bytes();
                 let is_freed = |tensor: &T| *tensor.view() == view && tensor.handles() == 1;
-                External { is_large: tensor.is_some_and(is_large), is_freed: tensor.is_some_and(is_freed) }
+                External {
+                    is_large: tensor.is_some_and(is_large),
+                    is_freed: tensor.is_some_and(is_freed),
+                    is_mask: tensor.is_some_and(|tensor| tensor.view().dtype.is_bool()),
+                }
             })
             .collect();
         let steps = self.steps.iter().map(|step| PartitionStep {
@@ -146,14 +150,17 @@ impl<T: FusionTensor> FusionRun<T> {
         (0..count.min(self.steps.len())).filter(outlives).map(|at| at as u8).collect()
     }
 
-    /// The places of the external tensors that the first `count` steps read, each once.
+    /// The places of the external tensors that the first `count` steps read, each once, masks last.
     fn region_reads(&self, count: usize) -> ArrayVec<u8, MAX_FUSED_INPUTS> {
-        let mut reads = ArrayVec::new();
-        for input in self.step_inputs(count) {
-            if let StepInput::External(place) = input
-                && !reads.contains(&place)
-            {
-                reads.push(place);
+        let mut reads = ArrayVec::<u8, MAX_FUSED_INPUTS>::new();
+        for are_masks in [false, true] {
+            for input in self.step_inputs(count) {
+                if let StepInput::External(place) = input
+                    && self.external(place).view().dtype.is_bool() == are_masks
+                    && !reads.contains(&place)
+                {
+                    reads.push(place);
+                }
             }
         }
         reads
@@ -292,9 +299,8 @@ impl<T: FusionTensor> FusionRun<T> {
                 scalars.push(value.as_f64().to_bits());
                 Source::Scalar(scalars.len() as u8 - 1)
             });
-            let mut sources = step.inputs.iter().map(source).chain(scalar);
-            let first = sources.next().expect("a step is of something");
-            steps.push(Step { kind: step.kind, sources: [first, sources.next().unwrap_or(first)] });
+            let sources: ArrayVec<Source, 3> = step.inputs.iter().map(source).chain(scalar).collect();
+            steps.push(Step::new(step.kind, &sources));
         }
         let mut bits = [0; MAX_SCALARS];
         bits[..scalars.len()].copy_from_slice(&scalars);

@@ -167,7 +167,7 @@ impl<T: FusionTensor> ThreadRuns<T> {
             return self.push(target, step, (op, tensors));
         }
         match *op {
-            Op::Reduce { kind: kind @ (Reduce::Sum | Reduce::Mean), axis } => {
+            Op::Reduce { kind: kind @ (Reduce::Sum | Reduce::Mean | Reduce::Max), axis } => {
                 self.reduce(target, (kind, axis), tensors)
             }
             _ if is_deferred(op) => self.defer(target, op, tensors),

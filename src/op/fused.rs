@@ -63,6 +63,8 @@ pub enum StepKind {
     Unary(Unary),
     /// A function of two values.
     Binary(Binary),
+    /// The third of three values where the second, of which the input has one byte each, is not zero, and else the first.
+    MaskFill,
 }
 
 impl StepKind {
@@ -74,6 +76,7 @@ impl StepKind {
                 let place = BINARY_STEPS.iter().position(|&other| other == kind);
                 place.map(|place| UNARY_STEPS.len() + place)
             }
+            StepKind::MaskFill => Some(UNARY_STEPS.len() + BINARY_STEPS.len()),
         };
         place.expect("programs have steps of these kinds alone") as u8
     }
@@ -90,6 +93,7 @@ impl StepKind {
             Op::BinaryScalar(kind, value) if BINARY_STEPS.contains(&kind) => {
                 Some((StepKind::Binary(kind), Some(value)))
             }
+            Op::MaskFill(value) => Some((StepKind::MaskFill, Some(value))),
             // A constant is the larger of it and itself.
             Op::Fill { value, .. } => Some((StepKind::Binary(Binary::Max), Some(value))),
             _ => None,
@@ -108,20 +112,31 @@ pub enum Source {
     Step(u8),
 }
 
-/// One of a program's steps. A function of one value has it as both sources.
+/// One of a program's steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Step {
     /// What it computes.
     pub kind: StepKind,
-    /// Of what.
-    pub sources: [Source; 2],
+    /// Of what. A function of fewer values has the first in the places that are left.
+    pub sources: [Source; 3],
 }
 
-/// A sum or mean of one of a program's values along some of its dimensions, in the order in which it would be taken if the value
+impl Step {
+    /// A function of one to three values.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn new(kind: StepKind, sources: &[Source]) -> Self {
+        let source = |at: usize| *sources.get(at).unwrap_or(&sources[0]);
+        Step { kind, sources: [0, 1, 2].map(source) }
+    }
+}
+
+/// A sum, mean or maximum of one of a program's values along some of its dimensions, in the order in which it would be taken if the value
 /// were in memory, row-major. It is the program's last output, of three dimensions, of which the second has size one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ending {
-    /// Which: a sum or a mean.
+    /// Which.
     pub kind: Reduce,
     /// Of what.
     pub source: Source,
@@ -183,7 +198,7 @@ impl Program {
         };
         let mut scalars = [0; MAX_SCALARS];
         scalars[0] = scalar.map_or(0, |scalar| scalar.as_f64().to_bits());
-        let step = Step { kind, sources: [Source::Input(0), second] };
+        let step = Step::new(kind, &[Source::Input(0), second]);
         Some(Op::Fused { program: Program::new(&[step], &[0], None), scalars })
     }
 
@@ -193,7 +208,7 @@ impl Program {
     /// If there are more than a program can have, or it makes nothing.
     pub fn new(steps: &[Step], outputs: &[u8], ending: Option<Ending>) -> Self {
         assert!(!outputs.is_empty() || ending.is_some(), "a program makes something");
-        let none = Step { kind: StepKind::Unary(Unary::Neg), sources: [Source::Input(0); 2] };
+        let none = Step::new(StepKind::Unary(Unary::Neg), &[Source::Input(0)]);
         let mut program = Program {
             steps: [none; MAX_STEPS],
             step_count: steps.len() as u8,
@@ -219,6 +234,13 @@ impl Program {
     /// The reduction that it ends in, if it does.
     pub fn ending(&self) -> Option<&Ending> {
         self.ending.as_ref()
+    }
+
+    /// Whether an input is a mask. The first is none.
+    pub fn is_mask(&self, input: usize) -> bool {
+        let is_mask =
+            |step: &Step| step.kind == StepKind::MaskFill && step.sources[1] == Source::Input(input as u8);
+        self.steps().iter().any(is_mask)
     }
 
     /// Whether what it makes at this place comes out of a rectifier.
@@ -267,8 +289,7 @@ mod tests {
 
     #[test]
     fn ops_that_differ_in_scalars_alone_have_one_template() {
-        let step =
-            Step { kind: StepKind::Binary(Binary::Mul), sources: [Source::Input(0), Source::Scalar(0)] };
+        let step = Step::new(StepKind::Binary(Binary::Mul), &[Source::Input(0), Source::Scalar(0)]);
         let op = |scalar: f64| {
             let mut scalars = [0; MAX_SCALARS];
             scalars[0] = scalar.to_bits();

@@ -442,8 +442,8 @@ pub enum Op {
         /// How they were encoded.
         encoding: InParts,
     },
-    /// `(x, ..) -> one or more, shaped as the inputs`: several elementwise ops of floats in one pass, and perhaps the sum or mean
-    /// of what one of them makes.
+    /// `(x, ..) -> one or more, shaped as the inputs`: several elementwise ops of floats in one pass, and perhaps the sum, mean or
+    /// maximum of what one of them makes.
     Fused {
         /// The steps.
         program: Program,

@@ -138,6 +138,7 @@ impl Op {
             (Op::Attention(_), 3) | (Op::AttentionBackward(_), 6) => view.dtype.stored() == Dtype::Bool,
             (Op::AttentionBackward(_), 4) => view.dtype == Dtype::F32,
             (Op::MaskFill(_) | Op::AttentionWeights { .. }, 1) => view.dtype.stored() == Dtype::Bool,
+            (Op::Fused { program, .. }, _) if program.is_mask(input) => view.dtype.stored() == Dtype::Bool,
             (Op::Gather { .. } | Op::Select { .. } | Op::MaxPool2dBackward { .. }, 1)
             | (Op::Scatter { .. } | Op::SelectUpdate { .. }, 1) => Dtype::INDICES.contains(&view.dtype),
             (Op::CtcLoss { .. } | Op::CtcLossBackward { .. }, 1..) => view.dtype == Dtype::I64,
@@ -348,6 +349,7 @@ impl Op {
             Op::Fused { program, .. } => match program.ending().map(|ending| ending.kind) {
                 _ if program.adds() => "fused_add",
                 Some(Reduce::Mean) => "fused_mean",
+                Some(Reduce::Max) => "fused_max",
                 Some(_) => "fused_sum",
                 None => "fused",
             },

@@ -70,6 +70,16 @@ fn operand(live: &mut Vec<Tensor>, device: &OvercommitDevice, shape: Shape, rand
     }
 }
 
+/// A mask of this shape, perhaps one that repeats along an axis.
+fn mask(device: &OvercommitDevice, shape: Shape, random: &mut impl Rng) -> Tensor {
+    let axis = random.random_range(0..shape.rank());
+    let narrow = if random.random_bool(0.5) { shape.with(axis, 1) } else { shape };
+    let bytes: Vec<u8> = (0..narrow.count()).map(|_| random.random_range(0..2)).collect();
+    let mask = runtime::write(device, &bytes, Dtype::Bool, narrow).unwrap();
+    let layout = mask.layout().expand(shape);
+    mask.with_layout(layout)
+}
+
 /// A sum or mean along an axis, perhaps of a copy in another order, expanded to the tensor's shape.
 fn reduced(a: Tensor, random: &mut impl Rng) -> Tensor {
     let kind = *[Reduce::Sum, Reduce::Mean].choose(random).unwrap();
@@ -187,10 +197,15 @@ fn program(device: &OvercommitDevice, seed: u64) -> Vec<Values> {
             // Ops that can be no steps.
             13 => Op::Unary(Unary::Sin),
             14 => Op::Clamp(Scalar::from(-1.0), Scalar::from(1.0)),
+            15 => Op::MaskFill(scalar),
             _ => Op::Binary(*BINARY_STEPS.choose(random).unwrap()),
         };
         let inputs = match op {
             Op::Binary(_) => vec![a, operand(&mut live, device, shape, random)],
+            Op::MaskFill(_) => {
+                let mask = mask(device, shape, random);
+                vec![a, mask]
+            }
             _ => vec![a],
         };
         live.push(runtime::run(op, inputs).unwrap());

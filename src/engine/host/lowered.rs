@@ -48,10 +48,8 @@ mod tests {
         let matrix = view(Dtype::F32, &[24, 40]);
         let part = View { layout: matrix.layout.slice(1, 3, 20, 1), ..matrix };
         let column = View { layout: Layout::contiguous(Shape::new(&[40])).expand(*matrix.shape()), ..matrix };
-        let product =
-            Step { kind: StepKind::Binary(Binary::Mul), sources: [Source::Input(0), Source::Input(1)] };
-        let scaled =
-            Step { kind: StepKind::Binary(Binary::Add), sources: [Source::Step(0), Source::Scalar(0)] };
+        let product = Step::new(StepKind::Binary(Binary::Mul), &[Source::Input(0), Source::Input(1)]);
+        let scaled = Step::new(StepKind::Binary(Binary::Add), &[Source::Step(0), Source::Scalar(0)]);
         // Of values that look like addresses.
         let scalars = [3 << 40; MAX_SCALARS];
         let program = Program::new(&[product, scaled], &[0, 1], None);

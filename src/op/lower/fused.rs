@@ -26,8 +26,11 @@ pub struct Fused {
     pub(super) strided: u32,
     pub(super) scattered: u32,
     pub(super) reduced: u32,
+    /// A bit for each input that is a mask.
+    pub(super) masks: u32,
     pub(super) made: [u32; MAX_FUSED_OUTPUTS],
     pub(super) steps: [[u8; 4]; MAX_STEPS],
+    unused: u32,
     pub(super) count: u64,
     pub(super) rank: u64,
     pub(super) sizes: [u64; MAX_RANK],
@@ -62,7 +65,7 @@ pub fn fused(request: &Request, program: &Program, scalars: &[u64; MAX_SCALARS],
     });
 }
 
-/// What a program ends in, as if it were in memory: a sum or mean of the second of three dimensions.
+/// What a program ends in, as if it were in memory: a reduction of the second of three dimensions.
 fn made(ending: &Ending, shape: &Shape, dtype: Dtype) -> View {
     View::contiguous(dtype, ending.sizes(shape))
 }
@@ -108,13 +111,14 @@ fn arguments(request: &Request, program: &Program, scalars: &[u64; MAX_SCALARS])
     for (n, (input, layout)) in inputs.iter().zip(&layouts).enumerate() {
         args.inputs[n] = input.first();
         args.strided |= u32::from(!layout.is_contiguous()) << n;
+        args.masks |= u32::from(program.is_mask(n)) << n;
     }
     for (n, (output, &step)) in request.outputs.iter().zip(program.outputs()).enumerate() {
         (args.outputs[n], args.made[n]) = (output.first(), step.into());
     }
     for (place, step) in args.steps.iter_mut().zip(program.steps()) {
-        let [a, b] = step.sources.map(place_of);
-        *place = [step.kind.code(), a, b, 0];
+        let [a, b, c] = step.sources.map(place_of);
+        *place = [step.kind.code(), a, b, c];
     }
     args
 }
@@ -131,7 +135,7 @@ fn place_of(source: Source) -> u8 {
 /// As many times what an addition costs, about.
 fn cost(program: &Program) -> usize {
     let cost = |step: &Step| match step.kind {
-        StepKind::Binary(_) => 1,
+        StepKind::Binary(_) | StepKind::MaskFill => 1,
         StepKind::Unary(Unary::Neg | Unary::Abs | Unary::Square | Unary::Relu) => 1,
         StepKind::Unary(_) => 8,
     };
@@ -148,9 +152,9 @@ fn name(kind: Reduce, dtype: Dtype, to: Dtype) -> KernelName {
 pub fn names(names: &mut Vec<KernelName>) {
     for dtype in Dtype::FLOATS {
         names.push(KernelName::new("fused", "", dtype));
-        names.extend([Reduce::Sum, Reduce::Mean].map(|kind| name(kind, dtype, dtype)));
+        names.extend([Reduce::Sum, Reduce::Mean, Reduce::Max].map(|kind| name(kind, dtype, dtype)));
         if dtype.is_half() {
-            names.push(name(Reduce::Sum, dtype, Dtype::F32));
+            names.extend([Reduce::Sum, Reduce::Max].map(|kind| name(kind, dtype, Dtype::F32)));
         }
     }
 }

@@ -240,11 +240,11 @@ impl<'a> Kernel<'a> {
             "mean" => "[&](Compute<T> total) { return Div::f(total, Compute<T>(args.rows.divisor)); }",
             _ => "[](Compute<T> total) { return total; }",
         };
-        let in_vectors = self.width > 1;
+        let (reduced, in_vectors) = (if kind == "max" { "Largest" } else { "Sum" }, self.width > 1);
         let reduce = match self.rows {
-            Some(Rows::Columns) => format!("reduce_columns_of_vectors<{out}, T>"),
-            Some(Rows::Together) => format!("reduce_elements<{out}, T, Together, {in_vectors}>"),
-            _ => format!("reduce_elements<{out}, T, Alone, {in_vectors}>"),
+            Some(Rows::Columns) => format!("reduce_columns_of_vectors<{out}, T, {reduced}>"),
+            Some(Rows::Together) => format!("reduce_elements<{out}, T, {reduced}, Together, {in_vectors}>"),
+            _ => format!("reduce_elements<{out}, T, {reduced}, Alone, {in_vectors}>"),
         };
         writeln!(text, "  {reduce}(args, values, {finish});\n}}")
     }
@@ -258,13 +258,14 @@ impl<'a> Kernel<'a> {
             self.write_indices(text)?;
         }
         for n in 0..args.input_count as usize {
-            let from = format!("static_cast<const T*>(args.inputs[{n}]) + {}", self.place(n, self.run(n)));
+            let from = self.from(n);
+            let dtype = self.type_of(n);
             match self.step_along(n, axis) {
                 None => {
-                    writeln!(text, "    struct {{ T of[V]; }} same{n};")?;
+                    writeln!(text, "    struct {{ {dtype} of[V]; }} same{n};")?;
                     writeln!(text, "    {};", self.read(n, &format!("same{n}.of"), &from))?;
                 }
-                Some(_) => writeln!(text, "    const T* const from{n} = {from};")?,
+                Some(_) => writeln!(text, "    const {dtype}* const from{n} = {from};")?,
             }
         }
         for n in 0..args.output_count as usize {
@@ -275,11 +276,12 @@ impl<'a> Kernel<'a> {
         }
         writeln!(text, "    return [=, &args](u64 k, T* made) {{")?;
         for n in 0..args.input_count as usize {
+            let dtype = self.type_of(n);
             match self.step_along(n, axis) {
-                None => writeln!(text, "    const T* const x{n} = same{n}.of;")?,
+                None => writeln!(text, "    const {dtype}* const x{n} = same{n}.of;")?,
                 Some(step) => {
                     let read = self.read(n, &format!("x{n}"), &format!("from{n} + i64(k) * {step}"));
-                    writeln!(text, "    T x{n}[V];\n    {read};")?;
+                    writeln!(text, "    {dtype} x{n}[V];\n    {read};")?;
                 }
             }
         }
@@ -297,6 +299,16 @@ impl<'a> Kernel<'a> {
             _ if self.args.strides[operand][axis] == 0 => None,
             _ => Some(format!("args.space.strides[{operand}][{axis}]")),
         }
+    }
+
+    /// The type of an input's elements.
+    fn type_of(&self, n: usize) -> &'static str {
+        if self.args.masks >> n & 1 == 1 { "u8" } else { "T" }
+    }
+
+    /// Where the elements of an input begin.
+    fn from(&self, n: usize) -> String {
+        format!("static_cast<const {}*>(args.inputs[{n}]) + {}", self.type_of(n), self.place(n, self.run(n)))
     }
 
     /// Reads `V` elements of an input.
@@ -325,8 +337,8 @@ impl<'a> Kernel<'a> {
             self.write_indices(text)?;
         }
         for n in 0..args.input_count as usize {
-            let from = format!("static_cast<const T*>(args.inputs[{n}]) + {}", self.place(n, self.run(n)));
-            writeln!(text, "    T x{n}[V];\n    {};", self.read(n, &format!("x{n}"), &from))?;
+            let read = self.read(n, &format!("x{n}"), &self.from(n));
+            writeln!(text, "    {} x{n}[V];\n    {read};", self.type_of(n))?;
         }
         self.write_steps(text)?;
         (0..args.output_count as usize).try_for_each(|n| {
@@ -358,22 +370,20 @@ impl<'a> Kernel<'a> {
         (0..args.output_count).try_for_each(|n| writeln!(text, "    T y{n}[V];"))?;
         let steps = &args.steps[..args.step_count as usize];
         let is_used = |value: u32| {
-            let of_steps = steps.iter().flat_map(|&[_, a, b, _]| [a, b]).map(u32::from);
+            let of_steps = steps.iter().flat_map(|&[_, a, b, c]| [a, b, c]).map(u32::from);
             of_steps.chain([args.reduced]).any(|used| used == value)
         };
         for n in (0..MAX_SCALARS).filter(|&n| is_used((MAX_FUSED_INPUTS + n) as u32)) {
             writeln!(text, "    const T c{n} = scalar<T>(args, {n});")?;
         }
         writeln!(text, "    UNROLLED for (u32 k = 0; k < V; ++k) {{")?;
-        for (n, &[code, a, b, _]) in steps.iter().enumerate() {
-            let code = usize::from(code);
-            match UNARY_STEPS.get(code) {
-                Some(kind) => writeln!(text, "      const T s{n} = step<T, {kind:?}>({});", self.value(a))?,
-                None => {
-                    let kind = BINARY_STEPS[code - UNARY_STEPS.len()];
-                    let (a, b) = (self.value(a), self.value(b));
-                    writeln!(text, "      const T s{n} = step<T, {kind:?}>({a}, {b});")?;
-                }
+        for (n, &[code, a, b, c]) in steps.iter().enumerate() {
+            let (code, [a, b, c]) = (usize::from(code), [a, b, c].map(|place| self.value(place)));
+            let of_two = code.checked_sub(UNARY_STEPS.len()).map(|place| BINARY_STEPS.get(place));
+            match of_two {
+                None => writeln!(text, "      const T s{n} = step<T, {:?}>({a});", UNARY_STEPS[code])?,
+                Some(Some(kind)) => writeln!(text, "      const T s{n} = step<T, {kind:?}>({a}, {b});")?,
+                Some(None) => writeln!(text, "      const T s{n} = {b} ? {c} : {a};")?,
             }
         }
         for n in 0..args.output_count as usize {
@@ -437,7 +447,7 @@ mod tests {
     use crate::op::{Binary, Layout, Op, Program, Shape, Source, Step, StepKind, Unary, View};
 
     fn step(kind: StepKind, a: Source, b: Source) -> Step {
-        Step { kind, sources: [a, b] }
+        Step::new(kind, &[a, b])
     }
 
     /// The first call of a program on these operands, cut for a GPU.
@@ -492,6 +502,24 @@ mod tests {
         assert!(text(8, Dtype::BF16).contains("for_elements<8, Index>"));
         assert!(text(7, Dtype::F32).contains("for_elements<1, Index>"), "a vector would be of two channels");
         assert_eq!(text(8, Dtype::F32), text(16, Dtype::F32), "sizes are arguments");
+    }
+
+    #[test]
+    fn masks_are_read_as_bytes() {
+        let steps = [
+            step(StepKind::Unary(Unary::Neg), Source::Input(0), Source::Input(0)),
+            Step::new(StepKind::MaskFill, &[Source::Step(0), Source::Input(1), Source::Scalar(0)]),
+        ];
+        let shape = Shape::new(&[4, 8, 64]);
+        let mask = Layout::contiguous(Shape::new(&[1, 8, 64])).expand(shape);
+        let views = [View::contiguous(Dtype::BF16, shape), View { layout: mask, dtype: Dtype::Bool }];
+        let text =
+            Generated::of(&call(Program::new(&steps, &[1], None), &views)).expect("it is generated").text;
+        assert!(
+            text.contains("for_elements<8, Index>")
+                && text.contains("read_row<V>(x1, static_cast<const u8*>")
+        );
+        assert!(text.contains("s1 = x1[k] ? c0 : s0;"), "{text}");
     }
 
     #[test]

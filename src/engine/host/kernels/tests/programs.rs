@@ -24,7 +24,7 @@ fn alone(op: Op) -> Op {
         _ => Source::Input(0),
     };
     let scalars: Vec<f64> = scalar.into_iter().map(Scalar::as_f64).collect();
-    program(&[Step { kind, sources: [Source::Input(0), second] }], &[0], &scalars)
+    program(&[Step::new(kind, &[Source::Input(0), second])], &[0], &scalars)
 }
 
 /// Compares an op with the program that it is the only step of, on views of all kinds.
@@ -56,10 +56,33 @@ fn each_step_gives_the_bits_of_its_op() {
     check_alone(Op::BinaryScalar(Binary::Pow, Scalar::from(2.0)), 1);
 }
 
+#[test]
+fn masks_give_the_bits_of_their_op() {
+    let steps = [
+        Step::new(StepKind::Unary(Unary::Neg), &[Source::Input(0)]),
+        Step::new(StepKind::MaskFill, &[Source::Step(0), Source::Input(1), Source::Scalar(0)]),
+    ];
+    let op = program(&steps, &[1], &[-1.375]);
+    for dtype in Dtype::FLOATS {
+        for (seed, shape) in
+            [Shape::new(&[300]), Shape::new(&[7, 90]), Shape::new(&[3, 5, 31])].into_iter().enumerate()
+        {
+            let masks = Data::views(Dtype::Bool, shape, seed as u64);
+            for (at, x) in Data::views(dtype, shape, seed as u64 + 50).into_iter().enumerate() {
+                let mask = masks[at % masks.len()].clone();
+                let negative = values(Op::Unary(Unary::Neg), std::slice::from_ref(&x));
+                let kept = Data::from(dtype, shape.dims(), &negative);
+                let filled = bits(Op::MaskFill(Scalar::from(-1.375)), &[kept, mask.clone()], None);
+                assert_eq!(bits(op, &[x, mask], None), filled, "{dtype} {shape:?} {at}");
+            }
+        }
+    }
+}
+
 /// As many inputs, outputs, steps and scalars as there can be.
 #[test]
 fn a_full_program_gives_the_bits_of_its_ops() {
-    let step = |kind, a, b| Step { kind: StepKind::Binary(kind), sources: [a, b] };
+    let step = |kind, a, b| Step::new(StepKind::Binary(kind), &[a, b]);
     let mut steps = vec![step(Binary::Mul, Source::Input(0), Source::Scalar(0))];
     for n in 1..8 {
         steps.push(step(Binary::Add, Source::Step(2 * n - 2), Source::Input(n)));
@@ -87,10 +110,10 @@ fn a_full_program_gives_the_bits_of_its_ops() {
                         Source::Scalar(_) => unreachable!("taken apart below"),
                     };
                     let (op, read) = match step.sources {
-                        [a, Source::Scalar(n)] => {
+                        [a, Source::Scalar(n), _] => {
                             (Op::BinaryScalar(kind, scalars[n as usize].into()), vec![value(a)])
                         }
-                        [a, b] => (Op::Binary(kind), vec![value(a), value(b)]),
+                        [a, b, _] => (Op::Binary(kind), vec![value(a), value(b)]),
                     };
                     made.push(Data::from(dtype, shape.dims(), &values(op, &read)));
                 }
@@ -104,9 +127,9 @@ fn a_full_program_gives_the_bits_of_its_ops() {
     }
 }
 
-/// A difference, which is kept, times a number, of which the sum or mean is taken in some order of the dimensions.
+/// A difference, which is kept, times a number, which is reduced in some order of the dimensions.
 fn check_ending(dtype: Dtype, shape: Shape, order: &[u8], reduced: [u8; 2], kind: Reduce) {
-    let step = |kind, a, b| Step { kind: StepKind::Binary(kind), sources: [a, b] };
+    let step = |kind, a, b| Step::new(StepKind::Binary(kind), &[a, b]);
     let steps = [
         step(Binary::Sub, Source::Input(0), Source::Input(1)),
         step(Binary::Mul, Source::Step(0), Source::Scalar(0)),
@@ -158,7 +181,7 @@ fn an_ending_gives_the_bits_of_its_reduction() {
     ];
     for dtype in Dtype::FLOATS {
         for (sizes, order, reduced) in cases {
-            for kind in [Reduce::Sum, Reduce::Mean] {
+            for kind in [Reduce::Sum, Reduce::Mean, Reduce::Max] {
                 check_ending(dtype, Shape::new(sizes), order, reduced, kind);
             }
         }
