@@ -25,7 +25,7 @@ template <class T, class Function> DEV void two(T* out, const T* a, const T* b, 
   INDEPENDENT for (u64 k = 0; k < count; ++k) out[k] = narrow<T>(Function::f(widen(a[k]), widen(b[k])));
 }
 
-// `c` where the mask, as values, is not zero.
+// `c` where the mask is set, else `a`. The mask has become values of zero and one.
 template <class T> DEV void mask_fill(T* out, const T* a, const T* mask, const T* c, u64 count) {
   INDEPENDENT for (u64 k = 0; k < count; ++k) out[k] = widen(mask[k]) != 0 ? c[k] : a[k];
 }

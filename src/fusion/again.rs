@@ -43,14 +43,14 @@ impl Again {
     }
 }
 
-/// Whether a step takes a kernel little beside a load: arithmetic; and on a GPU, functions of `f32`, which half as many bytes
-/// would leave no time for.
+/// Whether a kernel computes a step again in less time than it reads a result from memory. Arithmetic always is such a step. On a
+/// GPU, functions of `f32` are too; a result of 16 bits is read in half the time.
 fn is_cheap(kind: StepKind, dtype: Dtype, pool: &Pool) -> bool {
     use {Binary as B, Unary as U};
     match kind {
         StepKind::Unary(U::Neg | U::Abs | U::Square | U::Relu) | StepKind::MaskFill => true,
         StepKind::Unary(U::Exp | U::Log | U::Sqrt | U::Recip | U::Tanh | U::Erf | U::Sigmoid) => {
-            dtype == Dtype::F32 && pool.is_of_gpu()
+            dtype == Dtype::F32 && pool.is_gpu()
         }
         StepKind::Unary(_) => false,
         StepKind::Binary(kind) => {

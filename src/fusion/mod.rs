@@ -8,7 +8,7 @@
 //! changes from one training step to the next makes no new instruction. To the pool a fused op is an op like any other.
 //!
 //! - *A result that is cheap to compute again* is not stored until something else than a step reads it ([`again`]): the sum, product
-//!   or sign of one large tensor and small ones. And an op whose operands all repeat along the same axes computes each value
+//!   or sign of one large tensor and small ones, on a GPU functions of it too. And an op whose operands all repeat along the same axes computes each value
 //!   once ([`narrow`]).
 //! - *A run ends* after 16 ops; at an op that does not belong to it, a read, or anything else that the program asks of
 //!   the device; in another checkpointed scope; and when another thread needs one of its promises. All of this follows

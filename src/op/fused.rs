@@ -63,7 +63,7 @@ pub enum StepKind {
     Unary(Unary),
     /// A function of two values.
     Binary(Binary),
-    /// The third of three values where the second, of which the input has one byte each, is not zero, and else the first.
+    /// Of a value, a mask and a scalar: the scalar where the mask is set, else the value. The mask is an input of bytes.
     MaskFill,
 }
 
@@ -79,6 +79,14 @@ impl StepKind {
             StepKind::MaskFill => Some(UNARY_STEPS.len() + BINARY_STEPS.len()),
         };
         place.expect("programs have steps of these kinds alone") as u8
+    }
+
+    /// The kind that the kernel knows by a [`code`](StepKind::code).
+    pub fn of_code(code: u8) -> Self {
+        let code = usize::from(code);
+        let unary = UNARY_STEPS.get(code).copied().map(StepKind::Unary);
+        let binary = || BINARY_STEPS.get(code - UNARY_STEPS.len()).copied().map(StepKind::Binary);
+        unary.or_else(binary).unwrap_or(StepKind::MaskFill)
     }
 
     /// How an op is a step, if it can be one: what it computes, and the scalar that is its last value, if there is one.
@@ -236,7 +244,7 @@ impl Program {
         self.ending.as_ref()
     }
 
-    /// Whether an input is a mask. The first is none.
+    /// Whether an input is a mask. The first input never is: it tells the element type of the program.
     pub fn is_mask(&self, input: usize) -> bool {
         let is_mask =
             |step: &Step| step.kind == StepKind::MaskFill && step.sources[1] == Source::Input(input as u8);
@@ -286,6 +294,15 @@ impl Program {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_is_known_by_its_code() {
+        let unary = UNARY_STEPS.map(StepKind::Unary);
+        let binary = BINARY_STEPS.map(StepKind::Binary);
+        for kind in unary.into_iter().chain(binary).chain([StepKind::MaskFill]) {
+            assert_eq!(StepKind::of_code(kind.code()), kind);
+        }
+    }
 
     #[test]
     fn ops_that_differ_in_scalars_alone_have_one_template() {

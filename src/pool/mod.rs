@@ -111,7 +111,7 @@ impl Pool {
     }
 
     /// Whether the device is a GPU, or simulates one.
-    pub fn is_of_gpu(&self) -> bool {
+    pub fn is_gpu(&self) -> bool {
         !matches!(self.name, OvercommitDevice::Host(_))
     }
 

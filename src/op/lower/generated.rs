@@ -13,7 +13,7 @@ use bytemuck::from_bytes;
 use super::fused::{Fused, FusedReduce};
 use super::reduce::{Reduction, TEAM};
 use super::{Args, KernelCall, KernelName};
-use crate::op::{BINARY_STEPS, Dtype, MAX_FUSED_INPUTS, MAX_RANK, MAX_SCALARS, UNARY_STEPS};
+use crate::op::{Dtype, MAX_FUSED_INPUTS, MAX_RANK, MAX_SCALARS, StepKind};
 
 /// A kernel as text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -378,13 +378,13 @@ impl<'a> Kernel<'a> {
         }
         writeln!(text, "    UNROLLED for (u32 k = 0; k < V; ++k) {{")?;
         for (n, &[code, a, b, c]) in steps.iter().enumerate() {
-            let (code, [a, b, c]) = (usize::from(code), [a, b, c].map(|place| self.value(place)));
-            let of_two = code.checked_sub(UNARY_STEPS.len()).map(|place| BINARY_STEPS.get(place));
-            match of_two {
-                None => writeln!(text, "      const T s{n} = step<T, {:?}>({a});", UNARY_STEPS[code])?,
-                Some(Some(kind)) => writeln!(text, "      const T s{n} = step<T, {kind:?}>({a}, {b});")?,
-                Some(None) => writeln!(text, "      const T s{n} = {b} ? {c} : {a};")?,
-            }
+            let [a, b, c] = [a, b, c].map(|place| self.value(place));
+            let step = match StepKind::of_code(code) {
+                StepKind::Unary(kind) => format!("step<T, {kind:?}>({a})"),
+                StepKind::Binary(kind) => format!("step<T, {kind:?}>({a}, {b})"),
+                StepKind::MaskFill => format!("{b} ? {c} : {a}"),
+            };
+            writeln!(text, "      const T s{n} = {step};")?;
         }
         for n in 0..args.output_count as usize {
             writeln!(text, "      y{n}[k] = s{};", args.made[n])?;
@@ -444,7 +444,7 @@ fn is_wide(args: &Fused) -> bool {
 mod tests {
     use super::*;
     use crate::op::lower::{Placed, Request, gpu, lower};
-    use crate::op::{Binary, Layout, Op, Program, Shape, Source, Step, StepKind, Unary, View};
+    use crate::op::{Binary, Layout, Op, Program, Shape, Source, Step, Unary, View};
 
     fn step(kind: StepKind, a: Source, b: Source) -> Step {
         Step::new(kind, &[a, b])
