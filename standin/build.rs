@@ -27,8 +27,14 @@ fn main() {
     fragments.include(KERNELS).define("SIMT_EMULATED", None).file("driver/fragments.cpp");
     objects.extend(fragments.compile_intermediates());
     link(&out.join("libcuda.so"), &objects, None);
+    let headers = headers(&out);
     let mut nvrtc = compiler();
-    nvrtc.define("STANDIN_COMPILER", &*format!("\"{}\"", command())).file("driver/nvrtc.cpp");
+    for (name, text) in
+        [("STANDIN_COMPILER", command()), ("STANDIN_HEADERS", format!("{}/", headers.display()))]
+    {
+        nvrtc.define(name, &*format!("\"{text}\""));
+    }
+    nvrtc.file("driver/nvrtc.cpp");
     link(&out.join("libnvrtc.so"), &nvrtc.compile_intermediates(), None);
     for (library, file) in [("libcublasLt.so", "driver/cublaslt.cpp"), ("libcudnn.so", "driver/cudnn.cpp")] {
         // With the kernels' element types.
@@ -39,12 +45,36 @@ fn main() {
 }
 
 fn kernels() -> Vec<PathBuf> {
+    files_with("cu")
+}
+
+fn files_with(extension: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(KERNELS).expect("the workspace has a folder of kernels");
     let paths = entries.map(|entry| entry.expect("the folder of kernels can be read").path());
     let mut files: Vec<PathBuf> =
-        paths.filter(|path| path.extension().is_some_and(|extension| extension == "cu")).collect();
+        paths.filter(|path| path.extension().is_some_and(|found| found == extension)).collect();
     files.sort();
     files
+}
+
+/// A folder with the headers, and with what the compiler makes of generated kernels' own beforehand: without it, most of the time
+/// that such a kernel takes goes to reading them.
+fn headers(out: &Path) -> PathBuf {
+    let folder = out.join("headers");
+    std::fs::create_dir_all(&folder).expect("OUT_DIR can be written");
+    for file in files_with("cuh") {
+        std::fs::copy(&file, folder.join(file.file_name().expect("a header has a name")))
+            .expect("OUT_DIR can be written");
+    }
+    let header = folder.join("generated.cuh");
+    let tool = compiler().get_compiler();
+    let mut command = Command::new(tool.path());
+    // GCC takes the language from one place only.
+    command.args(tool.args().iter().filter(|word| *word != "-x" && *word != "c++"));
+    command.args(["-x", "c++-header", "-DSIMT_EMULATED", "-DSIMT_SUFFIX=_emulated"]);
+    command.arg(&header).arg("-o").arg(folder.join("generated.cuh.gch"));
+    assert!(command.status().is_ok_and(|status| status.success()), "{} cannot be compiled", header.display());
+    folder
 }
 
 /// Rounds as the host engine's build does; little is gained here by more than the first level.

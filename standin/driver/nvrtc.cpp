@@ -36,15 +36,24 @@ std::string contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+// Whether a program's headers are those that the compiler has read beforehand (STANDIN_HEADERS).
+bool has_known_headers(const Program& program) {
+  for (const auto& [name, text] : program.headers)
+    if (contents(STANDIN_HEADERS + name) != text) return false;
+  return true;
+}
+
 // What the C++ compiler makes of a program, or nothing, with what it says in the log.
 void compile(Program& program) {
   char folder[] = "/tmp/standin-XXXXXX";
   if (!mkdtemp(folder)) return;
   const std::string at = std::string(folder) + "/", made = at + "made.so", log = at + "log";
   std::ofstream(at + program.name) << program.source;
-  for (const auto& [name, text] : program.headers) std::ofstream(at + name) << text;
-  const std::string command = std::string(STANDIN_COMPILER) + " -shared -DSIMT_EMULATED -DSIMT_SUFFIX=_emulated -o " + made +
-                              " " + at + program.name + " 2>" + log;
+  const bool is_known = has_known_headers(program);
+  if (!is_known)
+    for (const auto& [name, text] : program.headers) std::ofstream(at + name) << text;
+  const std::string command = std::string(STANDIN_COMPILER) + " -shared -DSIMT_EMULATED -DSIMT_SUFFIX=_emulated -I" +
+                              (is_known ? STANDIN_HEADERS : at) + " -o " + made + " " + at + program.name + " 2>" + log;
   const bool is_made = system(command.c_str()) == 0;
   if (is_made) {
     const std::string code = contents(made);

@@ -249,8 +249,8 @@ fn what_is_marked_is_dropped_and_nothing_else_leaves() {
     assert!(with.counters.recomputed_ops > without.counters.recomputed_ops);
 }
 
-/// The time of the last of several steps in scopes on a simulated device, and what it evicted.
-fn last_step(share: f64, planning: Planning) -> (u64, Stats) {
+/// The time of the last of several steps in scopes in two fifths of what they need, on a simulated device, and what it evicted.
+fn last_step(planning: Planning) -> (u64, Stats) {
     type B = Autodiff<Overcommit>;
     let train = |budget_bytes, steps| {
         let mut profile = SimProfile::named("k40c").and_then(SimProfile::get).unwrap();
@@ -269,21 +269,16 @@ fn last_step(share: f64, planning: Planning) -> (u64, Stats) {
         (end_ns() - begin_ns, stats(&device).unwrap())
     };
     let (_, free) = train(1 << 40, 2);
-    train((free.peak_allocated_bytes as f64 * share) as usize, 10)
+    train(2 * free.peak_allocated_bytes / 5, 10)
 }
 
 #[test]
 #[ignore = "long: the continuous integration runs it by name"]
 fn a_plan_is_not_slower_than_marks_without_one() {
-    for share in [0.6, 0.4, 0.2] {
-        let (marked_ns, marked) = last_step(share, Planning::Off);
-        let (planned_ns, planned) = last_step(share, Planning::AtOnce);
-        println!("{share}: marks {marked_ns} ns, planned {planned_ns}\n{marked}\n{planned}");
-        assert!(
-            marked.counters.drops > 0 && planned_ns <= marked_ns,
-            "at {share}: {planned_ns} ns, marks {marked_ns}"
-        );
-    }
+    let (marked_ns, marked) = last_step(Planning::Off);
+    let (planned_ns, planned) = last_step(Planning::AtOnce);
+    println!("marks {marked_ns} ns, planned {planned_ns}\n{marked}\n{planned}");
+    assert!(marked.counters.drops > 0 && planned_ns <= marked_ns, "{planned_ns} ns, marks {marked_ns}");
 }
 
 #[test]
