@@ -9,7 +9,7 @@ constexpr u64 PIECE = SIMT_DEVICE ? 1 : 256;
 
 // The order of `op/fused.rs`.
 #define OF_ONE(F)                                                                                           \
-  F(Neg) F(Abs) F(Sign) F(Square) F(Relu) F(Recip) F(Exp) F(Log) F(Log1p) F(Sqrt) F(Tanh) F(Erf) F(Floor)    \
+  F(Neg) F(Abs) F(Sign) F(Square) F(Cube) F(Relu) F(Recip) F(Exp) F(Log) F(Log1p) F(Sqrt) F(Tanh) F(Erf) F(Floor)    \
   F(Ceil) F(Round) F(Trunc) F(Sigmoid) F(LogSigmoid) F(Gelu)
 #define OF_TWO(F)                                                                                           \
   F(Add) F(Sub) F(Mul) F(Div) F(Max) F(Min) F(ReverseSub) F(ReverseDiv) F(LeakyRelu) F(SigmoidBackward)      \

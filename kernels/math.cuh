@@ -15,6 +15,7 @@ struct Sign {
   template <class T> DEV T f(T x) { return x > 0 ? T(1) : x < 0 ? T(-1) : is_nan(x) ? x : T(0); }
 };
 struct Square { template <class T> DEV T f(T x) { return T(x * x); } };
+struct Cube { template <class T> DEV T f(T x) { return T(x * x * x); } };
 struct Relu { template <class T> DEV T f(T x) { return x <= 0 ? T(0) : x; } };  // NaN stays
 struct Not {
   DEV bool f(bool x) { return !x; }

@@ -15,7 +15,7 @@ template <class T, class Function> DEV void unary_far(const Pointwise& args) {
 #define UNARY(T, kind, Function) \
   KERNEL(unary_##kind##_##T, Pointwise) { unary<T, Function>(args); }
 FOR_NUMBERS(UNARY, neg, Neg) FOR_NUMBERS(UNARY, abs, Abs) FOR_NUMBERS(UNARY, sign, Sign)
-FOR_NUMBERS(UNARY, square, Square) FOR_NUMBERS(UNARY, relu, Relu)
+FOR_NUMBERS(UNARY, square, Square) FOR_NUMBERS(UNARY, cube, Cube) FOR_NUMBERS(UNARY, relu, Relu)
 FOR_INTEGERS(UNARY, not, Not) FOR_BOOLS(UNARY, not, Not)
 FOR_FLOATS(UNARY, exp, Exp) FOR_FLOATS(UNARY, log, Log) FOR_FLOATS(UNARY, log1p, Log1p)
 FOR_FLOATS(UNARY, sqrt, Sqrt) FOR_FLOATS(UNARY, recip, Recip) FOR_FLOATS(UNARY, erf, Erf)

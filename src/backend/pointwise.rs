@@ -64,7 +64,7 @@ pub fn clamp(x: Tensor, low: Scalar, high: Scalar) -> Tensor {
     run(Op::Clamp(low, high), [x])
 }
 
-/// Powers with a constant exponent. The exponents that `Pow` would round otherwise take the product itself; a square
+/// Powers with a constant exponent. Small whole exponents take the products, which can be steps of fused programs; a square
 /// root does not, as it differs from `pow` for negative zero and infinity.
 #[track_caller]
 pub fn power(x: Tensor, exponent: Scalar) -> Tensor {
@@ -77,6 +77,8 @@ pub fn power(x: Tensor, exponent: Scalar) -> Tensor {
         return x;
     } else if value == 2.0 {
         return unary(Unary::Square, x);
+    } else if value == 3.0 {
+        return unary(Unary::Cube, x);
     } else if float && value == -1.0 {
         return unary(Unary::Recip, x);
     } else if float && value == -2.0 {

@@ -139,9 +139,9 @@ impl Instruction {
         if self.scratch_bytes == 0 { 0 } else { aligned(self.scratch_bytes) }
     }
 
-    /// Sizes of the blocks that must be placed: outputs, without one that is made in place, then the workspace.
-    pub fn new_bytes(&self, in_place: bool) -> impl Iterator<Item = usize> {
-        let outputs = self.outputs.iter().skip(usize::from(in_place)).map(View::size_bytes);
+    /// Sizes of the blocks that must be placed: outputs, without the first ones, which are made in place, then the workspace.
+    pub fn new_bytes(&self, in_place: usize) -> impl Iterator<Item = usize> {
+        let outputs = self.outputs.iter().skip(in_place).map(View::size_bytes);
         outputs.chain((self.scratch_bytes > 0).then_some(self.scratch_bytes))
     }
 }

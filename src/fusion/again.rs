@@ -48,7 +48,7 @@ impl Again {
 fn is_cheap(kind: StepKind, dtype: Dtype, pool: &Pool) -> bool {
     use {Binary as B, Unary as U};
     match kind {
-        StepKind::Unary(U::Neg | U::Abs | U::Square | U::Relu) | StepKind::MaskFill => true,
+        StepKind::Unary(U::Neg | U::Abs | U::Square | U::Cube | U::Relu) | StepKind::MaskFill => true,
         StepKind::Unary(U::Exp | U::Log | U::Sqrt | U::Recip | U::Tanh | U::Erf | U::Sigmoid) => {
             dtype == Dtype::F32 && pool.is_gpu()
         }

@@ -1,6 +1,6 @@
 //! Which steps of a run become one op; pure. A *region* is the longest beginning of the remaining steps that belong
-//! together, by what they make or by a large tensor that they both read, and that together take no more new memory at
-//! once than one by one.
+//! together, by what they make or by a large tensor that they both read. Each of its outputs can take the memory of an input
+//! that is freed, so that together the steps take no more new memory than one by one.
 
 use arrayvec::ArrayVec;
 
@@ -30,8 +30,6 @@ pub struct PartitionStep {
     pub has_scalar: bool,
     /// Whether the program holds its result.
     pub is_held: bool,
-    /// Whether it is the reduction that the program ends in; then its result is small.
-    pub reduces: bool,
 }
 
 /// A tensor that a run reads and does not make.
@@ -39,14 +37,12 @@ pub struct PartitionStep {
 pub struct External {
     /// Whether it is at least as large as what a step makes.
     pub is_large: bool,
-    /// Whether its storage is freed once the run no longer reads it, so that an output can take its memory.
-    pub is_freed: bool,
     /// Whether it is a mask, of which alone a program cannot be.
     pub is_mask: bool,
 }
 
 /// How many of the first steps become one op, at least one: as many as fit a program that reads something, and, unless
-/// they are small, belong together and need no more new memory at once than one by one.
+/// they are small, belong together.
 ///
 /// Steps belong together if one reads the other's result, or if both read the same large tensor. A step that has nothing
 /// to do with those before it does not end the region, since a later step may read results of both.
@@ -57,7 +53,7 @@ pub fn first_region(steps: &[PartitionStep], externals: &[External], are_small: 
         if !region.add(end as u8 - 1) {
             break;
         }
-        let is_better = are_small || (region.is_connected() && region.saves_memory(end));
+        let is_better = are_small || region.is_connected();
         if is_better && region.reads_values && region.outputs(end) <= MAX_FUSED_OUTPUTS {
             longest = end;
         }
@@ -71,8 +67,6 @@ struct FusionRegion<'a> {
     externals: &'a [External],
     /// For each step, the last step that reads its result.
     last_of_step: ArrayVec<Option<u8>, MAX_RUN_STEPS>,
-    /// For each external tensor, the last step that reads it.
-    last_of_external: ArrayVec<Option<u8>, MAX_EXTERNALS>,
     /// The group of each step in the region. Steps of one group belong together.
     groups: ArrayVec<u8, MAX_RUN_STEPS>,
     /// For each large external tensor, the group of the steps that read it.
@@ -81,10 +75,6 @@ struct FusionRegion<'a> {
     /// Whether one of them is no mask.
     reads_values: bool,
     scalars: usize,
-    /// Large tensors in memory that were not there before the region, if its steps run one by one.
-    new: isize,
-    /// The most of them at any time.
-    max_new: isize,
 }
 
 impl<'a> FusionRegion<'a> {
@@ -93,20 +83,16 @@ impl<'a> FusionRegion<'a> {
             steps,
             externals,
             last_of_step: steps.iter().map(|_| None).collect(),
-            last_of_external: externals.iter().map(|_| None).collect(),
             groups: ArrayVec::new(),
             group_of_external: externals.iter().map(|_| None).collect(),
             inputs: 0,
             reads_values: false,
             scalars: 0,
-            new: 0,
-            max_new: 0,
         };
         for (at, step) in (0..).zip(steps) {
             for &input in &step.inputs {
-                match input {
-                    StepInput::External(place) => region.last_of_external[place as usize] = Some(at),
-                    StepInput::Step(place) => region.last_of_step[place as usize] = Some(at),
+                if let StepInput::Step(place) = input {
+                    region.last_of_step[place as usize] = Some(at);
                 }
             }
         }
@@ -118,17 +104,12 @@ impl<'a> FusionRegion<'a> {
         let (before, step) = (&self.steps[..at as usize], &self.steps[at as usize]);
         self.scalars += usize::from(step.has_scalar);
         self.groups.push(at);
-        let mut freed = 0;
         for (n, &input) in step.inputs.iter().enumerate() {
             if step.inputs[..n].contains(&input) {
                 continue;
             }
             match input {
-                StepInput::Step(place) => {
-                    self.merge(self.groups[place as usize], at);
-                    let is_temporary = !self.steps[place as usize].is_held;
-                    freed += isize::from(is_temporary && self.last_of_step[place as usize] == Some(at));
-                }
+                StepInput::Step(place) => self.merge(self.groups[place as usize], at),
                 StepInput::External(place) => {
                     let external = self.externals[place as usize];
                     let is_first = !before.iter().any(|step| step.inputs.contains(&input));
@@ -140,15 +121,9 @@ impl<'a> FusionRegion<'a> {
                         }
                         self.group_of_external[place as usize] = Some(at);
                     }
-                    let is_last = self.last_of_external[place as usize] == Some(at);
-                    freed += isize::from(external.is_freed && is_last);
                 }
             }
         }
-        // The result takes the memory of an input that the step frees, if there is one.
-        let made = isize::from(!step.reduces);
-        self.max_new = self.max_new.max(self.new + isize::from(freed == 0).min(made));
-        self.new += made - freed;
         self.inputs <= MAX_FUSED_INPUTS && self.scalars <= MAX_SCALARS
     }
 
@@ -171,19 +146,6 @@ impl<'a> FusionRegion<'a> {
         };
         (0..end).filter(outlives).count()
     }
-
-    /// Whether one op needs no more new memory than the steps before `end` do one by one.
-    fn saves_memory(&self, end: usize) -> bool {
-        let small = self.steps[..end].iter().filter(|step| step.reduces).count();
-        let is_freed = |at: usize| {
-            self.externals[at].is_freed
-                && self.last_of_external[at].is_some_and(|last| usize::from(last) < end)
-        };
-        let in_place = (0..self.externals.len()).any(is_freed);
-        let large = self.outputs(end) - small;
-        let new = large as isize - isize::from(in_place && large > 0);
-        new <= self.max_new
-    }
 }
 
 #[cfg(test)]
@@ -192,7 +154,7 @@ mod tests {
     use super::*;
 
     fn step(inputs: &[StepInput], is_held: bool) -> PartitionStep {
-        PartitionStep { inputs: inputs.iter().copied().collect(), has_scalar: false, is_held, reduces: false }
+        PartitionStep { inputs: inputs.iter().copied().collect(), has_scalar: false, is_held }
     }
 
     /// Of steps that are not small.
@@ -200,8 +162,7 @@ mod tests {
         first_region(steps, externals, false)
     }
 
-    const HELD: External = External { is_large: true, is_freed: false, is_mask: false };
-    const FREED: External = External { is_freed: true, ..HELD };
+    const HELD: External = External { is_large: true, is_mask: false };
     const SMALL: External = External { is_large: false, ..HELD };
     const MASK: External = External { is_mask: true, ..SMALL };
 
@@ -264,26 +225,14 @@ mod tests {
 
     #[test]
     fn a_reduction_ends_the_region_that_it_reads() {
-        let sum = |of: StepInput| PartitionStep { reduces: true, ..step(&[of], true) };
+        let sum = |of: StepInput| step(&[of], true);
         assert_eq!(of_large(&[sum(E(0))], &[HELD]), 1);
         assert_eq!(
             of_large(&[step(&[E(0), E(1)], true), step(&[S(0)], false), sum(S(1))], &[HELD, SMALL]),
             3
         );
-        // Its result counts as no memory.
-        assert_eq!(of_large(&[step(&[E(0)], true), sum(S(0))], &[FREED]), 2);
         let full = [step(&[E(0)], true), step(&[E(0)], true), step(&[E(0)], true), step(&[E(0)], true)];
         let with_end: Vec<PartitionStep> = full.into_iter().chain([sum(S(3))]).collect();
         assert_eq!(of_large(&with_end, &[HELD]), 4, "the reduction is an output too");
-    }
-
-    #[test]
-    fn a_region_takes_no_more_memory_than_its_steps_one_by_one() {
-        // One by one, each result takes the memory of its own input. A single op has both inputs at once.
-        let steps = [step(&[E(0)], true), step(&[S(0), E(1)], true)];
-        assert_eq!(of_large(&steps, &[FREED, FREED]), 1);
-        // A running average that is both stored and used.
-        let steps = [step(&[E(0)], false), step(&[E(1)], false), step(&[S(0), S(1)], true)];
-        assert_eq!(of_large(&steps, &[FREED, HELD]), 3);
     }
 }

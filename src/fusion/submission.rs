@@ -119,10 +119,8 @@ impl<T: FusionTensor> FusionRun<T> {
             .map(|tensor| {
                 let tensor = tensor.as_ref();
                 let is_large = |tensor: &T| tensor.view().distinct_bytes() >= view.size_bytes();
-                let is_freed = |tensor: &T| *tensor.view() == view && tensor.handles() == 1;
                 External {
                     is_large: tensor.is_some_and(is_large),
-                    is_freed: tensor.is_some_and(is_freed),
                     is_mask: tensor.is_some_and(|tensor| tensor.view().dtype.is_bool()),
                 }
             })
@@ -131,13 +129,11 @@ impl<T: FusionTensor> FusionRun<T> {
             inputs: step.inputs.clone(),
             has_scalar: step.scalar.is_some(),
             is_held: step.is_held,
-            reduces: false,
         });
         let reduction = self.reduction.iter().map(|reduction| PartitionStep {
             inputs: [reduction.input].into_iter().collect(),
             has_scalar: false,
             is_held: true,
-            reduces: true,
         });
         let steps: ArrayVec<PartitionStep, MAX_RUN_STEPS> = steps.chain(reduction).collect();
         first_region(&steps, &externals, view.size_bytes() <= MAX_SMALL_BYTES)

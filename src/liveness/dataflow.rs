@@ -31,7 +31,7 @@ pub struct Operation {
     pub launch_ns: u64,
     /// Time at which it begins if nothing is evicted.
     pub begin_ns: u64,
-    /// Workspace, less the bytes of an input whose memory the first output takes over.
+    /// Workspace, less the bytes of inputs whose memory outputs take over.
     pub extra_bytes: isize,
     /// Device memory in use while it runs if nothing is evicted.
     pub need_bytes: usize,

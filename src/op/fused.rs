@@ -16,11 +16,12 @@ pub const MAX_SCALARS: usize = 8;
 
 /// What can be a step, of one value; in the order of `kernels/fused.cu`. Others take many registers, which all steps of a
 /// kernel would then pay for.
-pub const UNARY_STEPS: [Unary; 19] = [
+pub const UNARY_STEPS: [Unary; 20] = [
     Unary::Neg,
     Unary::Abs,
     Unary::Sign,
     Unary::Square,
+    Unary::Cube,
     Unary::Relu,
     Unary::Recip,
     Unary::Exp,

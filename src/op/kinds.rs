@@ -12,6 +12,8 @@ named! {
         Sign = "sign",
         /// `x * x`
         Square = "square",
+        /// `x * x * x`
+        Cube = "cube",
         /// `e^x`
         Exp = "exp",
         /// Natural logarithm.
@@ -402,7 +404,9 @@ impl Unary {
     pub fn supports(self, dtype: Dtype) -> bool {
         match self {
             Unary::Not => !dtype.is_float(),
-            Unary::Neg | Unary::Abs | Unary::Sign | Unary::Square | Unary::Relu => !dtype.is_bool(),
+            Unary::Neg | Unary::Abs | Unary::Sign | Unary::Square | Unary::Cube | Unary::Relu => {
+                !dtype.is_bool()
+            }
             _ => dtype.is_float(),
         }
     }

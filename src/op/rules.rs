@@ -217,8 +217,17 @@ impl Op {
         Some((decode, values, Op::ConvBackwardWeight { conv, kernel }))
     }
 
-    /// Whether the first output may take the span of input `input`, given that both views are contiguous, whole and of
-    /// equal size: true where each output element is computed from input elements at its own position alone, or each
+    /// How many of its outputs, from the first on, may each take the span of another input.
+    pub fn outputs_in_place(&self) -> usize {
+        match self {
+            Op::Fused { program, .. } => program.outputs().len(),
+            Op::Traced(traced) => traced.facts().output_bytes.len(),
+            _ => 1,
+        }
+    }
+
+    /// Whether an output may take the span of input `input`, given that both views are contiguous, whole and of equal
+    /// size: true where each output element is computed from input elements at its own position alone, or each
     /// row from its own row, all of which is read before.
     pub fn in_place(&self, input: usize) -> bool {
         match self {

@@ -17,7 +17,7 @@ pub struct Facts {
     pub scratch_bytes: usize,
     /// What it costs.
     pub work: Work,
-    /// Inputs, by place, whose memory the first output may take if the op has their last handle.
+    /// Inputs, by place, whose memory an output may take if the op has their last handle.
     pub in_place: Vec<usize>,
     /// Whether it gives the same bits again; otherwise what it makes is only ever moved.
     pub exact: bool,

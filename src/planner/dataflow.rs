@@ -25,10 +25,7 @@ impl Iteration {
                 IterationStep::Op { instruction, inputs, outputs } => {
                     let bytes = |slot: u32| aligned(self.size_bytes[slot as usize]);
                     let op = &instruction.op;
-                    let taken = |at: usize| {
-                        outputs.first().map_or(0, |&output| bytes(output).min(bytes(inputs[at].0)))
-                    };
-                    let overwritten = (0..inputs.len()).find(|&at| inputs[at].1 && op.in_place(at));
+                    let taken_bytes: usize = self.made_in_place(op, inputs, outputs).map(bytes).sum();
                     let read: Inputs<(usize, Reads)> = (inputs.iter().enumerate())
                         .map(|(at, &(slot, _))| (slot as usize, op.reads(at)))
                         .collect();
@@ -37,7 +34,7 @@ impl Iteration {
                         name: op.name(),
                         launch_ns: instruction.launch_ns,
                         extra_bytes: instruction.scratch_bytes.next_multiple_of(ALIGN_BYTES) as isize
-                            - overwritten.map_or(0, taken) as isize,
+                            - taken_bytes as isize,
                         exact: op.replays_exactly(),
                         inputs: &read,
                         outputs: &made,

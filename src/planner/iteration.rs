@@ -6,7 +6,7 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::config::EvictionMethods;
 use crate::engine::{Instruction, Props, aligned};
-use crate::op::{Counts, Inputs, Origin, PerOutput, Planes, Tally, View};
+use crate::op::{Counts, Inputs, Op, Origin, PerOutput, Planes, Tally, View};
 use crate::policy::superneurons_recomputes;
 use crate::schedule::{
     EvictionOrder, IntervalId, IntervalPlan, PrefetchDistance, Request, RequestLog, Schedule, ScheduledOp,
@@ -137,6 +137,20 @@ impl Census {
 }
 
 impl Iteration {
+    /// The outputs of an op that take an input's memory. Each input says whether the op has its last handle.
+    pub fn made_in_place<'a>(
+        &'a self,
+        op: &'a Op,
+        inputs: &'a [(Slot, bool)],
+        outputs: &'a [Slot],
+    ) -> impl Iterator<Item = Slot> + 'a {
+        let bytes = |slot: Slot| self.size_bytes[slot as usize];
+        let is_as_large = move |slot: Slot| outputs.first().is_some_and(|&made| bytes(made) == bytes(slot));
+        let taken = move |&at: &usize| inputs[at].1 && op.in_place(at) && is_as_large(inputs[at].0);
+        let count = (0..inputs.len()).filter(taken).count();
+        outputs.iter().copied().take(op.outputs_in_place().min(count))
+    }
+
     /// Cuts an iteration out of a log whose last ops repeat with this period. It begins where the program holds the least
     /// memory and will hold as much again. The first iteration does not qualify, since it does not hold yet what an iteration
     /// leaves to the next. `None` if the log does not hold two iterations.

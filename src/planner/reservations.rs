@@ -96,9 +96,8 @@ impl Timeline {
                     live_bytes += outputs.iter().map(|&slot| bytes(slot)).sum::<usize>();
                     let consumed = inputs.iter().filter(|(_, consumed)| *consumed);
                     let consumed_bytes: usize = consumed.map(|&(slot, _)| bytes(slot)).sum();
-                    let in_place = (0..inputs.len()).any(|at| inputs[at].1 && instruction.op.in_place(at));
-                    let saved_bytes =
-                        if in_place { outputs.first().map_or(0, |&slot| bytes(slot)) } else { 0 };
+                    let in_place = iteration.made_in_place(&instruction.op, inputs, outputs);
+                    let saved_bytes: usize = in_place.map(bytes).sum();
                     let scratch_bytes = Some(instruction.scratch_bytes).filter(|&bytes| bytes > 0);
                     let scratch_bytes = scratch_bytes.map_or(0, |bytes| in_memory(bytes, page_bytes));
                     need_bytes.push(live_bytes + scratch_bytes - saved_bytes.min(consumed_bytes));

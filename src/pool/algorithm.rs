@@ -26,7 +26,7 @@ impl Pool {
         &self,
         instruction: &Arc<Instruction>,
         ids: &[StorageId],
-        in_place: bool,
+        in_place: usize,
     ) -> Arc<Instruction> {
         if instruction.others.is_empty() {
             return instruction.clone();

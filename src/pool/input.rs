@@ -2,7 +2,7 @@
 
 use super::remat::ids::StorageId;
 use crate::engine::Instruction;
-use crate::op::View;
+use crate::op::{PerOutput, View};
 
 /// A tensor passed to an op.
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +15,10 @@ pub struct Input {
     pub consumed: bool,
 }
 
-/// Whether the first output can overwrite an input: the op allows it, the view covers the whole storage, elements have the same
+/// The inputs whose memory the outputs take: the first output that of the first of them, and so on.
+pub type Overwritten = PerOutput<usize>;
+
+/// Whether an output can overwrite an input: the op allows it, the view covers the whole storage, elements have the same
 /// size, and the op reads the storage through no other view.
 pub fn can_overwrite(inputs: &[Input], index: usize, instruction: &Instruction) -> bool {
     let Input { id, view, .. } = &inputs[index];

@@ -9,6 +9,7 @@ use crate::engine::{Instruction, Launch, Span, Tier};
 use crate::error::Error;
 use crate::op::{Inputs, MAX_OUTPUTS, PerOutput, View};
 use crate::pool::Pool;
+use crate::pool::input::Overwritten;
 use crate::pool::memory::block::Block;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::TierCopy;
@@ -20,14 +21,14 @@ const MAX_BLOCKS: usize = MAX_OUTPUTS + 1;
 pub(super) type Blocks = SmallVec<[(Block, PendingWork); MAX_BLOCKS]>;
 
 impl Pool {
-    /// Launches an op on resident inputs and placed blocks, and returns the copies of the outputs. The first output
-    /// takes the block of the overwritten input.
+    /// Launches an op on resident inputs and placed blocks, and returns the copies of the outputs. The first outputs
+    /// take the blocks of the overwritten inputs.
     pub(super) fn submit(
         &mut self,
         ids: &[StorageId],
         instruction: &Arc<Instruction>,
         blocks: Blocks,
-        overwritten: Option<usize>,
+        overwritten: &Overwritten,
     ) -> Result<PerOutput<TierCopy>, Error> {
         // An op that decodes a form also reads the form's overflow.
         let form = ids.first().copied().filter(|&id| self.graph.storages[id].copies.overflow.is_some());
@@ -48,7 +49,7 @@ impl Pool {
         blocks: Blocks,
         host_operand: Option<TierCopy>,
     ) -> Result<(PerOutput<TierCopy>, PendingWork), Error> {
-        self.submit_on(ids, instruction, blocks, None, host_operand)
+        self.submit_on(ids, instruction, blocks, &Overwritten::new(), host_operand)
     }
 
     /// Launches an op, notes the work that it leaves pending on its operands, and frees its workspace.
@@ -57,13 +58,13 @@ impl Pool {
         ids: &[StorageId],
         instruction: &Arc<Instruction>,
         mut blocks: Blocks,
-        overwritten: Option<usize>,
+        overwritten: &Overwritten,
         host_operand: Option<TierCopy>,
     ) -> Result<(PerOutput<TierCopy>, PendingWork), Error> {
         let scratch = (instruction.scratch_bytes > 0).then(|| blocks.pop().expect("scratch is placed last"));
-        if let Some(index) = overwritten {
+        for (place, &index) in overwritten.iter().enumerate() {
             let copy = self.graph.storages[ids[index]].copies.device.expect("inputs are resident");
-            blocks.insert(0, (copy.block, copy.touched));
+            blocks.insert(place, (copy.block, copy.touched));
         }
         let resident = |&id: &StorageId| self.graph.storages[id].copies.device.expect("inputs are resident");
         let reads: Inputs<TierCopy> = ids.iter().map(resident).collect();
@@ -79,7 +80,7 @@ impl Pool {
             self.overwrite_shared_input(&launch);
         }
         let mark = launched.map_err(|error| {
-            let placed = blocks.iter().skip(usize::from(overwritten.is_some())).chain(&scratch);
+            let placed = blocks.iter().skip(overwritten.len()).chain(&scratch);
             for &(block, busy) in placed {
                 self.memory.device.free(block, busy);
             }
@@ -100,7 +101,7 @@ impl Pool {
         if let Some((block, _)) = scratch {
             self.memory.device.free(block, PendingWork::default().with(mark));
         }
-        if let Some(index) = overwritten {
+        for &index in overwritten {
             self.graph.storages.take_device(ids[index]);
         }
         let done = PendingWork::default().with(mark);

@@ -6,7 +6,7 @@ use crate::engine::Instruction;
 use crate::op::{Inputs, Op};
 use crate::pool::Pool;
 use crate::pool::algorithm::with_smallest_workspace;
-use crate::pool::input::{Input, can_overwrite};
+use crate::pool::input::{Input, Overwritten, can_overwrite};
 use crate::pool::remat::ids::StorageId;
 
 impl Pool {
@@ -14,39 +14,57 @@ impl Pool {
     pub(super) fn min_working_set_bytes(&self, requested: &Arc<Instruction>, inputs: &[Input]) -> usize {
         let ids: Inputs<StorageId> = inputs.iter().map(|input| input.id).collect();
         let least = with_smallest_workspace(requested);
-        self.graph.working_set_bytes(&ids, least, self.overwritten_input(inputs, least).is_some())
+        self.graph.working_set_bytes(&ids, least, self.overwritten_inputs(inputs, least).len())
     }
 
-    /// The input whose memory the first output takes. The op must consume it, and its elements must lie like those of
-    /// the output.
+    /// The inputs whose memory outputs take. The op must consume them, and their elements must lie like those of the outputs.
     ///
     /// An input that evicted storages claim is only overwritten if the op does not fit the budget otherwise. If nothing
     /// may be offloaded, the same holds for every input of an op that needs more memory: making room may drop a storage
     /// that claims the input, and the input could not be kept.
-    pub(in crate::pool) fn overwritten_input(
+    pub(in crate::pool) fn overwritten_inputs(
         &self,
         inputs: &[Input],
         instruction: &Instruction,
-    ) -> Option<usize> {
-        let output = instruction.outputs.first()?;
-        let possible = |index: &usize| {
-            let Input { id, consumed, .. } = inputs[*index];
-            let storage = &self.graph.storages[id];
-            consumed
-                && storage.uses.host_pins == 0
-                && storage.size_bytes == output.size_bytes()
-                && can_overwrite(inputs, *index, instruction)
-        };
+    ) -> Overwritten {
+        let all = self.overwritable(inputs, instruction, |_| true);
         let may_be_claimed =
-            !self.settings.methods.offloads_all() && instruction.new_bytes(true).next().is_some();
-        let claimed =
-            |index: &usize| may_be_claimed || self.graph.storages[inputs[*index].id].uses.claims > 0;
-        let unclaimed = (0..inputs.len()).find(|index| possible(index) && !claimed(index));
-        unclaimed.or_else(|| {
-            let ids: Inputs<StorageId> = inputs.iter().map(|input| input.id).collect();
-            let bytes = self.graph.working_set_bytes(&ids, instruction, false);
-            (0..inputs.len()).find(|index| bytes > self.memory.device.limit_bytes() && possible(index))
-        })
+            !self.settings.methods.offloads_all() && instruction.new_bytes(all.len()).next().is_some();
+        let is_claimed =
+            |index: usize| may_be_claimed || self.graph.storages[inputs[index].id].uses.claims > 0;
+        let unclaimed = self.overwritable(inputs, instruction, |index| !is_claimed(index));
+        if unclaimed.len() == all.len() {
+            return unclaimed;
+        }
+        let ids: Inputs<StorageId> = inputs.iter().map(|input| input.id).collect();
+        let needed_bytes = self.graph.working_set_bytes(&ids, instruction, unclaimed.len());
+        if needed_bytes <= self.memory.device.limit_bytes() { unclaimed } else { all }
+    }
+
+    /// For each output, from the first on, an input of its own whose memory it can take, as long as there is one that is
+    /// `wanted`.
+    fn overwritable(
+        &self,
+        inputs: &[Input],
+        instruction: &Instruction,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Overwritten {
+        let mut overwritten = Overwritten::new();
+        for output in instruction.outputs.iter().take(instruction.op.outputs_in_place()) {
+            let is_possible = |&index: &usize| {
+                let Input { id, consumed, .. } = inputs[index];
+                let storage = &self.graph.storages[id];
+                consumed
+                    && storage.uses.host_pins == 0
+                    && storage.size_bytes == output.size_bytes()
+                    && !overwritten.contains(&index)
+                    && can_overwrite(inputs, index, instruction)
+                    && wanted(index)
+            };
+            let Some(index) = (0..inputs.len()).find(is_possible) else { break };
+            overwritten.push(index);
+        }
+        overwritten
     }
 
     /// Whether the budget allows an op that needs `need_bytes` at once. If so, statistics count the op as run.

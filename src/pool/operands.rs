@@ -4,6 +4,7 @@ use super::launch::Blocks;
 use crate::engine::Instruction;
 use crate::error::Error;
 use crate::pool::Pool;
+use crate::pool::input::Overwritten;
 use crate::pool::remat::ids::StorageId;
 
 impl Pool {
@@ -12,7 +13,7 @@ impl Pool {
         &self,
         ids: &[StorageId],
         instruction: &Instruction,
-        in_place: bool,
+        in_place: usize,
     ) -> Result<(), Error> {
         let needed_bytes = self.graph.working_set_bytes(ids, instruction, in_place);
         let fits = needed_bytes <= self.memory.device.limit_bytes();
@@ -25,7 +26,7 @@ impl Pool {
         &mut self,
         ids: &[StorageId],
         instruction: &Instruction,
-        overwritten: Option<usize>,
+        overwritten: &Overwritten,
     ) -> Result<Blocks, Error> {
         for &id in ids {
             self.graph.storages[id].uses.pins += 1;
@@ -33,7 +34,7 @@ impl Pool {
         let mut blocks = Blocks::new();
         let mut placed = self.place_all(ids, instruction, overwritten, &mut blocks);
         if let Ok(false) = placed {
-            let need_bytes = instruction.new_bytes(overwritten.is_some()).sum();
+            let need_bytes = instruction.new_bytes(overwritten.len()).sum();
             let emptied = self.empty_device(instruction.op.name(), need_bytes);
             placed = emptied.and_then(|()| self.place_all(ids, instruction, overwritten, &mut blocks));
         }
@@ -54,7 +55,7 @@ impl Pool {
         &mut self,
         ids: &[StorageId],
         instruction: &Instruction,
-        overwritten: Option<usize>,
+        overwritten: &Overwritten,
         blocks: &mut Blocks,
     ) -> Result<bool, Error> {
         let op = instruction.op.name();
@@ -66,16 +67,17 @@ impl Pool {
             }
         }
         let mut placed = Ok(true);
-        for bytes in instruction.new_bytes(overwritten.is_some()) {
+        for bytes in instruction.new_bytes(overwritten.len()) {
             placed = self.place(op, bytes).map(|placed| placed.map(|placed| blocks.push(placed)).is_some());
             if !matches!(placed, Ok(true)) {
                 break;
             }
         }
-        // This comes last: a storage that was dropped to make room may need the overwritten input, or may have taken
-        // its place in the host tier.
-        if let (Ok(true), Some(index)) = (&placed, overwritten) {
-            placed = self.keep_claimed(op, ids[index]).map(|()| true);
+        // This comes last: a storage that was dropped to make room may need an overwritten input, or may have taken its
+        // place in the host tier.
+        if let Ok(true) = placed {
+            let mut all = overwritten.iter();
+            placed = all.try_for_each(|&index| self.keep_claimed(op, ids[index])).map(|()| true);
         }
         if !matches!(placed, Ok(true)) {
             blocks.drain(..).for_each(|(block, pending)| self.memory.device.free(block, pending));

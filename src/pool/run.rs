@@ -12,7 +12,7 @@ use crate::config::PlantedFault;
 use crate::engine::{Instruction, aligned};
 use crate::error::Error;
 use crate::op::{Inputs, Op, PerOutput, View};
-use crate::pool::input::Input;
+use crate::pool::input::{Input, Overwritten};
 
 /// The outputs of an op, with the views to read them by.
 type Outputs = PerOutput<(StorageId, View)>;
@@ -29,8 +29,8 @@ struct Resolved {
     recorded: Option<Arc<Instruction>>,
     /// The inputs to read instead, if one is read in its encoded form.
     read: Option<Inputs<Input>>,
-    /// The consumed input whose memory the first output takes.
-    overwritten: Option<usize>,
+    /// The consumed inputs whose memory outputs take.
+    overwritten: Overwritten,
     /// The input that is encoded before the op instead of after it, so that the first output takes its memory.
     encoded: Option<(usize, Encoded)>,
 }
@@ -46,9 +46,10 @@ impl Resolved {
         self.recorded.as_ref().unwrap_or(&self.launched)
     }
 
-    /// The input whose memory the first output takes.
-    fn overwritten_or_encoded(&self) -> Option<usize> {
-        self.overwritten.or(self.encoded.as_ref().map(|&(place, _)| place))
+    /// The inputs whose memory outputs take.
+    fn overwritten_or_encoded(&self) -> Overwritten {
+        let encoded = self.encoded.iter().map(|&(place, _)| place);
+        self.overwritten.iter().copied().chain(encoded).collect()
     }
 }
 
@@ -115,7 +116,7 @@ impl Pool {
         let recorded = launched.map(|(copies, op)| (self.record(&op, requested, inputs, copies), op));
         self.note_peak();
         let (outputs, op) = self.counted(recorded)?;
-        let consumed = |&index: &usize| inputs[index].consumed && op.overwritten != Some(index);
+        let consumed = |&index: &usize| inputs[index].consumed && !op.overwritten.contains(&index);
         (0..inputs.len()).filter(consumed).for_each(|index| self.drop_handle(inputs[index].id));
         let after = self.follow_up(&op, inputs, &outputs);
         Ok((outputs, after))
@@ -132,7 +133,7 @@ impl Pool {
     }
 
     /// Determines what is launched for an op: by which algorithm, on which encoded form if an input exists only in that
-    /// form, and which input is overwritten.
+    /// form, and which inputs are overwritten.
     fn resolve(&mut self, requested: &Arc<Instruction>, inputs: &[Input]) -> Result<Resolved, Error> {
         let on_encoded = self.substitute_encoded(requested, inputs)?;
         if on_encoded.is_some() {
@@ -146,24 +147,25 @@ impl Pool {
         let inputs = read.as_deref().unwrap_or(inputs);
         let ids: Inputs<StorageId> = inputs.iter().map(|input| input.id).collect();
         let least = with_smallest_workspace(&requested);
-        let overwritten = self.overwritten_input(inputs, least);
+        let overwritten = self.overwritten_inputs(inputs, least);
         // If a fused op does not fit, its steps run one by one. Their needs were noted when the steps were requested.
         if !matches!(requested.op, Op::Fused { .. }) {
-            self.observer.note_need(self.graph.working_set_bytes(&ids, least, overwritten.is_some()));
+            self.observer.note_need(self.graph.working_set_bytes(&ids, least, overwritten.len()));
         }
-        let launched = self.choose_algorithm(&requested, &ids, overwritten.is_some());
+        let launched = self.choose_algorithm(&requested, &ids, overwritten.len());
         Ok(Resolved { launched, recorded, read, overwritten, encoded: None })
     }
 
     /// Makes all inputs resident, pins them, and places outputs and workspace.
     fn acquire(&mut self, op: &mut Resolved, inputs: &[Input]) -> Result<Blocks, Error> {
-        if op.overwritten.is_none() {
+        if op.overwritten.is_empty() {
             op.encoded = self.encode_early(op.read(inputs), &op.launched)?;
         }
         let ids: Inputs<StorageId> = op.read(inputs).iter().map(|input| input.id).collect();
-        self.check_working_set(&ids, &op.launched, op.overwritten_or_encoded().is_some())?;
+        let overwritten = op.overwritten_or_encoded();
+        self.check_working_set(&ids, &op.launched, overwritten.len())?;
         self.rematerialize_all(&ids)?;
-        self.place_operands(&ids, &op.launched, op.overwritten_or_encoded())
+        self.place_operands(&ids, &op.launched, &overwritten)
     }
 
     /// Launches an op on its memory, and unpins its inputs.
@@ -174,7 +176,7 @@ impl Pool {
         blocks: Blocks,
     ) -> Result<PerOutput<TierCopy>, Error> {
         let ids: Inputs<StorageId> = op.read(inputs).iter().map(|input| input.id).collect();
-        let copies = self.submit(&ids, &op.launched, blocks, op.overwritten_or_encoded());
+        let copies = self.submit(&ids, &op.launched, blocks, &op.overwritten_or_encoded());
         self.graph.unpin(&ids);
         copies
     }
@@ -200,8 +202,8 @@ impl Pool {
     ) -> PerOutput<StorageId> {
         let outputs = self.record_outputs(inputs, op.recorded(), copies);
         self.follower.log_op(&self.graph, inputs, requested, &outputs);
-        if let Some(index) = op.overwritten {
-            self.retire_overwritten(inputs[index].id, outputs[0]);
+        for (&index, &heir) in op.overwritten.iter().zip(&outputs) {
+            self.retire_overwritten(inputs[index].id, heir);
         }
         outputs
     }

@@ -72,16 +72,13 @@ impl Blocks {
     }
 
     fn op(&mut self, op: &OpEvent, now: u32, period: u32) {
-        let heir = op.outputs.first().and_then(|made| {
-            let takes = |storage: &&u64| {
-                let block = self.current.get(*storage).map(|&index| self.lifetimes[index].bytes);
-                block == Some(aligned(made.bytes))
-            };
-            let places = op.consumed.iter().filter(|place| op.in_place.contains(place));
-            places.map(|&place| &op.inputs[place]).find(takes).copied()
-        });
-        for (index, made) in op.outputs.iter().enumerate() {
-            match heir.filter(|_| index == 0).and_then(|storage| self.current.remove(&storage)) {
+        let fits = |storage: u64, bytes: usize| {
+            self.current.get(&storage).is_some_and(|&index| self.lifetimes[index].bytes == aligned(bytes))
+        };
+        let overwritten = op.overwritten(fits);
+        for (place, made) in op.outputs.iter().enumerate() {
+            let input = overwritten.get(place).map(|&input| op.inputs[input]);
+            match input.and_then(|storage| self.current.remove(&storage)) {
                 Some(block) => {
                     self.current.insert(made.storage, block);
                 }

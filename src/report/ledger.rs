@@ -125,8 +125,12 @@ impl Ledger {
     }
 
     fn op(&mut self, op: &OpEvent) {
-        for made in &op.outputs {
-            let block = self.placed_block(made.bytes).or_else(|| self.overwritten_block(op, made.bytes));
+        for (n, made) in op.outputs.iter().enumerate() {
+            // The first outputs take the memory of inputs if fewer blocks of this size were placed than outputs are left.
+            let alike = op.outputs[n..].iter().filter(|other| other.bytes == made.bytes).count();
+            let is_overwriting = self.placed_of_size(made.bytes).count() < alike;
+            let block = if is_overwriting { self.overwritten_block(op, made.bytes) } else { None };
+            let block = block.or_else(|| self.placed_block(made.bytes));
             self.know(made, &op.name, true);
             self.put(made.storage, Tier::Device, block);
         }
@@ -138,11 +142,18 @@ impl Ledger {
 
     /// The first block of this size that was placed for the work now submitted.
     fn placed_block(&mut self, bytes: usize) -> Option<u64> {
+        let found = self.placed_of_size(bytes).next()?;
+        Some(self.placed[Tier::Device as usize].remove(found))
+    }
+
+    /// Where among the blocks that were placed for the work now submitted those of this size are.
+    fn placed_of_size(&self, bytes: usize) -> impl Iterator<Item = usize> {
         let tier = Tier::Device as usize;
-        let blocks = &self.blocks[tier];
-        let fits = |address: &u64| blocks.get(address).is_some_and(|block| block.bytes == aligned(bytes));
-        let found = self.placed[tier].iter().position(fits)?;
-        Some(self.placed[tier].remove(found))
+        let fits = move |&place: &usize| {
+            let block = self.blocks[tier].get(&self.placed[tier][place]);
+            block.is_some_and(|block| block.bytes == aligned(bytes))
+        };
+        (0..self.placed[tier].len()).filter(fits)
     }
 
     /// The block of an input that the op overwrote.

@@ -112,7 +112,7 @@ pub struct OpEvent {
     /// Inputs, by place, whose last handle it consumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub consumed: Vec<usize>,
-    /// Inputs, by place, whose memory its first output may take if they are consumed.
+    /// Inputs, by place, whose memory an output may take if they are consumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub in_place: Vec<usize>,
     /// Storages that it made.
@@ -128,6 +128,24 @@ pub struct OpEvent {
     /// When it ran.
     #[serde(default)]
     pub ran: Ran,
+}
+
+impl OpEvent {
+    /// The inputs, by place, whose memory outputs take: the first output that of the first of them, and so on. `fits` states
+    /// whether the memory of a storage is as large as an output of so many bytes.
+    pub fn overwritten(&self, fits: impl Fn(u64, usize) -> bool) -> Vec<usize> {
+        let mut overwritten = Vec::new();
+        for made in &self.outputs {
+            let is_possible = |place: &&usize| {
+                self.in_place.contains(place)
+                    && !overwritten.contains(*place)
+                    && fits(self.inputs[**place], made.bytes)
+            };
+            let Some(&place) = self.consumed.iter().find(is_possible) else { break };
+            overwritten.push(place);
+        }
+        overwritten
+    }
 }
 
 fn yes() -> bool {

@@ -103,12 +103,8 @@ impl Program {
                         sizes.insert(made.storage, made.bytes);
                         live += made.bytes;
                     }
-                    let overwritten = op.consumed.iter().find(|&&place| {
-                        let size = sizes.get(&op.inputs[place]);
-                        op.in_place.contains(&place)
-                            && op.outputs.first().is_some_and(|made| Some(&made.bytes) == size)
-                    });
-                    let saved = overwritten.map_or(0, |&place| sizes[&op.inputs[place]]);
+                    let overwritten = op.overwritten(|storage, bytes| sizes.get(&storage) == Some(&bytes));
+                    let saved: usize = overwritten.iter().map(|&place| sizes[&op.inputs[place]]).sum();
                     peak = peak.max(live - saved);
                     freed.extend(op.consumed.iter().map(|&place| op.inputs[place]));
                 }

@@ -306,6 +306,38 @@ fn an_optimizers_step_is_one_op_for_each_small_parameter() {
     assert_eq!(ops, 4);
 }
 
+/// The state after a step of Adam (Kingma and Ba, "Adam", algorithm 1): the two moments, and the weights.
+fn adam(device: &OvercommitDevice, count: usize) -> [Tensor; 3] {
+    let random = &mut ChaCha8Rng::seed_from_u64(0);
+    let mut parameter = || upload(device, Dtype::F32, Shape::new(&[count]), random);
+    let [weights, gradient, first, second] = [parameter(), parameter(), parameter(), parameter()];
+    let pair = |kind, a, b| runtime::run(Op::Binary(kind), [a, b]).unwrap();
+    let by = |kind, x, scalar: f64| runtime::run(Op::BinaryScalar(kind, scalar.into()), [x]).unwrap();
+    let of = |kind, x| runtime::run(Op::Unary(kind), [x]).unwrap();
+    let (new, square) = (by(Binary::Mul, gradient.clone(), 0.1), of(Unary::Square, gradient));
+    let first = pair(Binary::Add, by(Binary::Mul, first, 0.9), new);
+    // What is uploaded may be negative, which no mean of squares is.
+    let second = of(Unary::Abs, by(Binary::Mul, second, 0.999));
+    let second = pair(Binary::Add, second, by(Binary::Mul, square, 0.001));
+    let [mean, spread] = [(&first, 0.1), (&second, 0.001)].map(|(x, part)| by(Binary::Div, x.clone(), part));
+    let change = pair(Binary::Div, mean, by(Binary::Add, of(Unary::Sqrt, spread), 1e-5));
+    [first, second, pair(Binary::Sub, weights, by(Binary::Mul, change, 0.01))]
+}
+
+#[test]
+fn a_step_of_adam_is_one_op_that_takes_no_memory() {
+    let count = 1 << 18;
+    let stepped = |config: Config| {
+        let device = device(config);
+        let state = adam(&device, count).map(|tensor| runtime::read(tensor).unwrap());
+        (state, stats(&device).unwrap().counters.ops)
+    };
+    let four_tensors = 4 * count * size_of::<f32>();
+    let (state, ops) = stepped(fusing().budget_bytes(four_tensors));
+    assert_eq!(ops, 1);
+    assert!(state == stepped(Config::new().fusion(false)).0, "the bits are others");
+}
+
 #[test]
 fn small_ops_of_as_many_elements_are_one_op() {
     let ops = submitted(|device| {

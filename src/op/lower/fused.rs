@@ -136,7 +136,7 @@ fn place_of(source: Source) -> u8 {
 fn cost(program: &Program) -> usize {
     let cost = |step: &Step| match step.kind {
         StepKind::Binary(_) | StepKind::MaskFill => 1,
-        StepKind::Unary(Unary::Neg | Unary::Abs | Unary::Square | Unary::Relu) => 1,
+        StepKind::Unary(Unary::Neg | Unary::Abs | Unary::Square | Unary::Cube | Unary::Relu) => 1,
         StepKind::Unary(_) => 8,
     };
     // What costs more than the arithmetic of a single one is to read and write.

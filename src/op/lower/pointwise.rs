@@ -25,7 +25,14 @@ pub fn unary(request: &Request, kind: Unary, calls: &mut Calls) {
     let name = KernelName::new("unary", kind.name(), request.inputs[0].view.dtype);
     let cheap = matches!(
         kind,
-        Unary::Neg | Unary::Abs | Unary::Square | Unary::Relu | Unary::Not | Unary::Floor | Unary::Ceil
+        Unary::Neg
+            | Unary::Abs
+            | Unary::Square
+            | Unary::Cube
+            | Unary::Relu
+            | Unary::Not
+            | Unary::Floor
+            | Unary::Ceil
     );
     elementwise(request, name, [0; 2], if cheap { 1 } else { HEAVY }, calls);
 }

@@ -68,7 +68,7 @@ impl Pool {
     /// The predicted time of running a recipe once, or `None` if it exceeds the budget.
     fn replay_ns(&self, id: RecipeId) -> Option<u64> {
         let recipe = self.graph.recipe(id);
-        let fits = self.graph.working_set_bytes(&recipe.inputs, &recipe.instruction, false)
+        let fits = self.graph.working_set_bytes(&recipe.inputs, &recipe.instruction, 0)
             <= self.memory.device.limit_bytes();
         fits.then_some(recipe.instruction.launch_ns)
     }

@@ -7,13 +7,13 @@ use crate::engine::{Instruction, aligned};
 use crate::op::{Encoding, Inputs, Op};
 
 impl Graph {
-    /// The device memory that an op needs at once: its inputs, outputs and workspace, without its first output if that is made
-    /// in place.
+    /// The device memory that an op needs at once: its inputs, outputs and workspace, without the outputs that are made in
+    /// place.
     pub fn working_set_bytes(
         &self,
         inputs: &[StorageId],
         instruction: &Instruction,
-        in_place: bool,
+        in_place: usize,
     ) -> usize {
         let mut seen = Inputs::<StorageId>::new();
         for &id in inputs {
@@ -26,7 +26,7 @@ impl Graph {
     }
 
     /// The device memory that an op's inputs and outputs need in addition to what they have, without the workspace.
-    pub fn missing_bytes(&self, ids: &[StorageId], instruction: &Instruction, in_place: bool) -> usize {
+    pub fn missing_bytes(&self, ids: &[StorageId], instruction: &Instruction, in_place: usize) -> usize {
         let is_resident = |&id: &StorageId| self.storages[id].copies.device.is_some();
         let mut resident: Vec<StorageId> = ids.iter().copied().filter(is_resident).collect();
         resident.sort_unstable();

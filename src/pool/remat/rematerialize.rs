@@ -4,6 +4,7 @@ use super::ids::{RecipeId, StorageId};
 use super::recipe::Recipe;
 use crate::error::Error;
 use crate::pool::Pool;
+use crate::pool::input::Overwritten;
 
 impl Pool {
     /// Rematerializes all of these storages that are not stored. If memory is short, one of them may be dropped again for
@@ -74,9 +75,10 @@ impl Pool {
             None => instruction,
             Some(fault) => fault.spoil(&*self.submitter.engine, &instruction),
         };
-        self.check_working_set(&ids, &instruction, false)?;
-        let blocks = self.place_operands(&ids, &instruction, None)?;
-        let submitted = self.submit(&ids, &instruction, blocks, None);
+        let overwritten = Overwritten::new();
+        self.check_working_set(&ids, &instruction, 0)?;
+        let blocks = self.place_operands(&ids, &instruction, &overwritten)?;
+        let submitted = self.submit(&ids, &instruction, blocks, &overwritten);
         self.graph.unpin(&ids);
         let copies = submitted?;
         self.graph.unwant(&ids);

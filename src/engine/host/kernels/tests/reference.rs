@@ -212,6 +212,7 @@ fn unary(kind: Unary, dtype: Dtype, x: f64) -> f64 {
         Unary::Sign if x == 0.0 => 0.0,
         Unary::Sign => x.signum(),
         Unary::Square => x * x,
+        Unary::Cube => x * x * x,
         Unary::Exp => x.exp(),
         Unary::Log => x.ln(),
         Unary::Log1p => x.ln_1p(),
