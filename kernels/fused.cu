@@ -1,6 +1,7 @@
 // Several elementwise functions in one pass. A piece of each operand at a time goes through all steps of a program: as many
 // elements as stay in the nearest cache, on the device one. Each step rounds to the storage type, as a pass of its own would.
 // One of the values may be reduced, in the order in which it would be if it were in memory.
+#include "draw.cuh"
 #include "fused.cuh"
 
 namespace {
@@ -15,7 +16,7 @@ constexpr u64 PIECE = SIMT_DEVICE ? 1 : 256;
   F(Add) F(Sub) F(Mul) F(Div) F(Max) F(Min) F(ReverseSub) F(ReverseDiv) F(LeakyRelu) F(SigmoidBackward)      \
   F(LogSigmoidBackward) F(GeluBackward) F(ReluBackward)
 #define CODE(Function) CODE_##Function,
-enum Code : u8 { OF_ONE(CODE) OF_TWO(CODE) CODE(MaskFill) };
+enum Code : u8 { OF_ONE(CODE) OF_TWO(CODE) CODE(MaskFill) CODE(Draw) };
 #undef CODE
 
 template <class T, class Function> DEV void one(T* out, const T* a, u64 count) {
@@ -105,6 +106,23 @@ template <class T> DEV void put_scalars(const Fused& args, T (*values)[PIECE]) {
   }
 }
 
+// Random numbers for the elements at `at`: each depends on where an output has the element.
+template <class T> DEV void draw(const Fused& args, Step step, u64 at, u64 count, T* out) {
+  const u64 threshold = args.scalars[step.a - MAX_INPUTS], key = args.scalars[step.b - MAX_INPUTS];
+#if SIMT_DEVICE
+  i64 offsets[MAX_INPUTS + MAX_OUTPUTS];
+  if (args.scattered) place<MAX_INPUTS + MAX_OUTPUTS>(args.space, at, offsets);
+  out[0] = draw_one<T>(threshold, key, args.scattered ? u64(offsets[MAX_INPUTS]) : at);
+#else
+  if (!args.scattered) return draw_many(out, threshold, key, at, count);
+  for_runs<MAX_INPUTS + MAX_OUTPUTS>(args.space, {at, at + count}, [&](u64 i, const i64* offsets, u64 run) {
+    const i64 first = offsets[MAX_INPUTS], apart = args.space.strides[MAX_INPUTS][0];
+    if (apart == 1) return draw_many(out + (i - at), threshold, key, u64(first), run);
+    for (u64 k = 0; k < run; ++k) out[i - at + k] = draw_one<T>(threshold, key, u64(first + i64(k) * apart));
+  });
+#endif
+}
+
 // All values of the elements at `at`, once; the scalars are there. Returns those that are to be reduced.
 template <class T> DEV const T* run_piece(const Fused& args, u64 at, u64 count, T (*values)[PIECE]) {
   gather<T>(args, at, count, values);
@@ -114,7 +132,8 @@ template <class T> DEV const T* run_piece(const Fused& args, u64 at, u64 count, 
   };
   for (u32 n = 0; n < args.step_count; ++n) {
     const Step step = args.steps[n];
-    run_step<T>(step.code, values[FIRST_STEP + n], source(step.a), source(step.b), source(step.c), count);
+    if (step.code == CODE_Draw) draw<T>(args, step, at, count, values[FIRST_STEP + n]);
+    else run_step<T>(step.code, values[FIRST_STEP + n], source(step.a), source(step.b), source(step.c), count);
   }
   const T* reduced = source(args.reduced);
   if (args.output_count > 0 && reduced != values[args.reduced]) {

@@ -1,6 +1,7 @@
 // What generated kernels are written with (`op/lower/generated.rs`). A thread takes so many neighbouring elements that they are
 // 16 bytes, where all operands allow it, and moves them at once.
 #pragma once
+#include "draw.cuh"
 #include "fused.cuh"
 
 namespace {

@@ -52,6 +52,7 @@ fn is_cheap(kind: StepKind, dtype: Dtype, pool: &Pool) -> bool {
         StepKind::Unary(U::Exp | U::Log | U::Sqrt | U::Recip | U::Tanh | U::Erf | U::Sigmoid) => {
             dtype == Dtype::F32 && pool.is_gpu()
         }
+        StepKind::Draw => pool.is_gpu(),
         StepKind::Unary(_) => false,
         StepKind::Binary(kind) => {
             matches!(kind, B::Add | B::Sub | B::Mul | B::Div | B::Max | B::Min | B::ReverseSub)
@@ -89,9 +90,9 @@ impl<T: FusionTensor> FusionRun<T> {
             let promised = promised.unwrap_or_else(|| target.maker.promise(whole));
             promised.note_shelved();
             (step.promise, step.is_shelved) = (Promise::of(&promised), true);
-            let WaitingStep { op, kind, scalar, .. } = *step;
-            let promise = Promise::of(&promised);
-            shelf.put(Shelved { op, kind, scalar, inputs, made: whole, promise, steps });
+            let WaitingStep { op, kind, .. } = *step;
+            let (scalars, promise) = (step.scalars.clone(), Promise::of(&promised));
+            shelf.put(Shelved { op, kind, scalars, inputs, made: whole, promise, steps });
             results.push(Some(promised));
         }
     }

@@ -26,8 +26,8 @@ pub enum StepInput {
 pub struct PartitionStep {
     /// What it reads.
     pub inputs: ArrayVec<StepInput, 2>,
-    /// Whether it has a scalar.
-    pub has_scalar: bool,
+    /// How many scalars it has.
+    pub scalars: usize,
     /// Whether the program holds its result.
     pub is_held: bool,
 }
@@ -102,7 +102,7 @@ impl<'a> FusionRegion<'a> {
     /// Adds the next step; returns whether a program can still have as many inputs and scalars as that makes.
     fn add(&mut self, at: u8) -> bool {
         let (before, step) = (&self.steps[..at as usize], &self.steps[at as usize]);
-        self.scalars += usize::from(step.has_scalar);
+        self.scalars += step.scalars;
         self.groups.push(at);
         for (n, &input) in step.inputs.iter().enumerate() {
             if step.inputs[..n].contains(&input) {
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     fn step(inputs: &[StepInput], is_held: bool) -> PartitionStep {
-        PartitionStep { inputs: inputs.iter().copied().collect(), has_scalar: false, is_held }
+        PartitionStep { inputs: inputs.iter().copied().collect(), scalars: 0, is_held }
     }
 
     /// Of steps that are not small.
@@ -208,13 +208,13 @@ mod tests {
         let chain = |count: u8, scalars: bool| -> Vec<PartitionStep> {
             let next = |at: u8| if at == 0 { step(&[E(0)], false) } else { step(&[S(at - 1), E(at)], false) };
             (0..count)
-                .map(|at| PartitionStep { has_scalar: scalars, is_held: at + 1 == count, ..next(at) })
+                .map(|at| PartitionStep { scalars: scalars.into(), is_held: at + 1 == count, ..next(at) })
                 .collect()
         };
         assert_eq!(of_large(&chain(12, false), &[HELD; 12]), MAX_FUSED_INPUTS);
         let scalars = |count: u8| -> Vec<PartitionStep> {
             let next = |at: u8| if at == 0 { step(&[E(0)], false) } else { step(&[S(at - 1)], false) };
-            (0..count).map(|at| PartitionStep { has_scalar: true, ..next(at) }).collect()
+            (0..count).map(|at| PartitionStep { scalars: 1, ..next(at) }).collect()
         };
         let mut steps = scalars(12);
         steps[11].is_held = true;

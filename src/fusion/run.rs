@@ -8,7 +8,7 @@ use super::reduction::{FinalReduction, ReducedAxes, WaitingCopy, dims_of_axis, o
 use super::shelf::{Shelf, Shelved};
 use super::tensor::{FusionTarget, FusionTensor, Promise, TensorMaker};
 use crate::engine::aligned;
-use crate::op::{Dtype, Inputs, MAX_STEPS, Op, Reduce, Scalar, StepKind, View};
+use crate::op::{Dtype, Inputs, MAX_STEPS, Op, Reduce, StepKind, StepScalars, View};
 use crate::pool::Pool;
 
 /// An op is submitted before a run if it is this many times smaller.
@@ -18,7 +18,7 @@ pub const MIN_RATIO_TO_OVERTAKE: usize = 16;
 pub struct WaitingStep<T: FusionTensor> {
     pub op: Op,
     pub kind: StepKind,
-    pub scalar: Option<Scalar>,
+    pub scalars: StepScalars,
     pub inputs: ArrayVec<StepInput, 2>,
     pub promise: Promise<T>,
     /// Whether the program held the promise when the run was last about to be submitted, and the run is to keep it.
@@ -59,11 +59,11 @@ impl<T: FusionTensor> Default for FusionRun<T> {
 }
 
 /// An op that can be a step of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct StepOp {
     op: Op,
     kind: StepKind,
-    scalar: Option<Scalar>,
+    scalars: StepScalars,
     /// What it makes.
     pub made: View,
 }
@@ -71,9 +71,11 @@ pub struct StepOp {
 impl StepOp {
     /// An op on these tensors as a step, if it can be one.
     pub fn of<T: FusionTensor>(op: &Op, tensors: &[T]) -> Option<Self> {
-        let (kind, scalar) = StepKind::of(op)?;
+        let (kind, scalars) = StepKind::of(op)?;
         let made = match (*op, tensors.first()) {
-            (Op::Fill { shape, dtype, .. }, _) => View::contiguous(dtype, shape),
+            (Op::Fill { shape, dtype, .. } | Op::Random { shape, dtype, .. }, _) => {
+                View::contiguous(dtype, shape)
+            }
             (_, first) => View::contiguous(first?.view().dtype, *first?.view().shape()),
         };
         let is_alike = |(place, tensor): (usize, &T)| {
@@ -85,7 +87,7 @@ impl StepOp {
         (made.dtype.is_float() && made.shape().count() > 0 && are_alike).then_some(StepOp {
             op: *op,
             kind,
-            scalar,
+            scalars,
             made,
         })
     }
@@ -168,7 +170,7 @@ impl<T: FusionTensor> FusionRun<T> {
         &mut self,
         maker: &T::Maker,
         shelf: &Shelf<T>,
-        StepOp { op, kind, scalar, made }: StepOp,
+        StepOp { op, kind, scalars, made }: StepOp,
         tensors: impl Iterator<Item = T>,
     ) -> T {
         let inputs = tensors.map(|tensor| self.step_input(shelf, tensor));
@@ -179,7 +181,7 @@ impl<T: FusionTensor> FusionRun<T> {
         }
         let promised = maker.promise(made);
         let promise = Promise::of(&promised);
-        let step = WaitingStep { op, kind, scalar, inputs, promise, is_held: true, is_shelved: false };
+        let step = WaitingStep { op, kind, scalars, inputs, promise, is_held: true, is_shelved: false };
         self.steps.push(step);
         promised
     }
@@ -208,9 +210,9 @@ impl<T: FusionTensor> FusionRun<T> {
     /// Adds the steps that compute a result on the shelf; returns the place of the last.
     pub(super) fn compute_again(&mut self, shelf: &Shelf<T>, shelved: &Shelved<T>) -> u8 {
         let inputs = shelved.inputs.iter().map(|tensor| self.step_input(shelf, tensor.clone())).collect();
-        let Shelved { op, kind, scalar, .. } = *shelved;
-        let promise = shelved.promise.clone();
-        self.steps.push(WaitingStep { op, kind, scalar, inputs, promise, is_held: false, is_shelved: true });
+        let Shelved { op, kind, .. } = *shelved;
+        let (scalars, promise) = (shelved.scalars.clone(), shelved.promise.clone());
+        self.steps.push(WaitingStep { op, kind, scalars, inputs, promise, is_held: false, is_shelved: true });
         self.steps.len() as u8 - 1
     }
 

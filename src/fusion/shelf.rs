@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 
 use super::tensor::{FusionTensor, Promise};
-use crate::op::{Op, Scalar, StepKind, View};
+use crate::op::{Op, StepKind, StepScalars, View};
 
 /// Of how many of the latest results on the shelf one may be what an op asks for.
 const MAX_COMPARED: usize = 8;
@@ -12,7 +12,7 @@ const MAX_COMPARED: usize = 8;
 pub struct Shelved<T: FusionTensor> {
     pub op: Op,
     pub kind: StepKind,
-    pub scalar: Option<Scalar>,
+    pub scalars: StepScalars,
     /// What it reads: tensors with a storage, and results on the same shelf.
     pub inputs: ArrayVec<T, 2>,
     pub made: View,

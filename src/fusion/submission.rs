@@ -127,12 +127,12 @@ impl<T: FusionTensor> FusionRun<T> {
             .collect();
         let steps = self.steps.iter().map(|step| PartitionStep {
             inputs: step.inputs.clone(),
-            has_scalar: step.scalar.is_some(),
+            scalars: step.scalars.len(),
             is_held: step.is_held,
         });
         let reduction = self.reduction.iter().map(|reduction| PartitionStep {
             inputs: [reduction.input].into_iter().collect(),
-            has_scalar: false,
+            scalars: 0,
             is_held: true,
         });
         let steps: ArrayVec<PartitionStep, MAX_RUN_STEPS> = steps.chain(reduction).collect();
@@ -291,11 +291,9 @@ impl<T: FusionTensor> FusionRun<T> {
             }
         };
         for step in self.steps.iter().take(count) {
-            let scalar = step.scalar.map(|value| {
-                scalars.push(value.as_f64().to_bits());
-                Source::Scalar(scalars.len() as u8 - 1)
-            });
-            let sources: ArrayVec<Source, 3> = step.inputs.iter().map(source).chain(scalar).collect();
+            let own = (scalars.len() as u8..).take(step.scalars.len()).map(Source::Scalar);
+            let sources: ArrayVec<Source, 3> = step.inputs.iter().map(source).chain(own).collect();
+            scalars.extend(step.scalars.iter().copied());
             steps.push(Step::new(step.kind, &sources));
         }
         let mut bits = [0; MAX_SCALARS];

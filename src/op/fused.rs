@@ -3,7 +3,10 @@
 
 use std::hash::{Hash, Hasher};
 
-use super::{Binary, Layout, MAX_RANK, Op, Reduce, Scalar, Shape, Unary, View};
+use arrayvec::ArrayVec;
+
+use super::kinds::words_below;
+use super::{Binary, Distribution, Layout, MAX_RANK, Op, Reduce, Shape, Unary, View};
 
 /// The most tensors that a program reads.
 pub const MAX_FUSED_INPUTS: usize = 8;
@@ -66,7 +69,13 @@ pub enum StepKind {
     Binary(Binary),
     /// Of a value, a mask and a scalar: the scalar where the mask is set, else the value. The mask is an input of bytes.
     MaskFill,
+    /// A random number: one with some probability, else zero. Of how many words of 2^32 mean one, and of the key; it depends on
+    /// the element's place besides.
+    Draw,
 }
+
+/// The scalars of a step: the bits of an `f64`, or a draw's words as they are.
+pub type StepScalars = ArrayVec<u64, 2>;
 
 impl StepKind {
     /// What the kernel knows it by.
@@ -78,6 +87,7 @@ impl StepKind {
                 place.map(|place| UNARY_STEPS.len() + place)
             }
             StepKind::MaskFill => Some(UNARY_STEPS.len() + BINARY_STEPS.len()),
+            StepKind::Draw => Some(UNARY_STEPS.len() + BINARY_STEPS.len() + 1),
         };
         place.expect("programs have steps of these kinds alone") as u8
     }
@@ -87,25 +97,36 @@ impl StepKind {
         let code = usize::from(code);
         let unary = UNARY_STEPS.get(code).copied().map(StepKind::Unary);
         let binary = || BINARY_STEPS.get(code - UNARY_STEPS.len()).copied().map(StepKind::Binary);
-        unary.or_else(binary).unwrap_or(StepKind::MaskFill)
+        let of_others = [StepKind::MaskFill, StepKind::Draw];
+        let other = || of_others[code - UNARY_STEPS.len() - BINARY_STEPS.len()];
+        unary.or_else(binary).unwrap_or_else(other)
     }
 
-    /// How an op is a step, if it can be one: what it computes, and the scalar that is its last value, if there is one.
-    pub fn of(op: &Op) -> Option<(StepKind, Option<Scalar>)> {
+    /// How an op is a step, if it can be one: what it computes, and the scalars that are its last values.
+    pub fn of(op: &Op) -> Option<(StepKind, StepScalars)> {
+        let alone = |kind| Some((kind, StepScalars::new()));
         match *op {
-            Op::Unary(kind) if UNARY_STEPS.contains(&kind) => Some((StepKind::Unary(kind), None)),
-            Op::Binary(kind) if BINARY_STEPS.contains(&kind) => Some((StepKind::Binary(kind), None)),
+            Op::Unary(kind) if UNARY_STEPS.contains(&kind) => alone(StepKind::Unary(kind)),
+            Op::Binary(kind) if BINARY_STEPS.contains(&kind) => alone(StepKind::Binary(kind)),
             // As the op is lowered by itself.
             Op::BinaryScalar(Binary::Pow, value) if value.as_f64() == 2.0 => {
-                Some((StepKind::Unary(Unary::Square), None))
+                alone(StepKind::Unary(Unary::Square))
             }
-            Op::BinaryScalar(kind, value) if BINARY_STEPS.contains(&kind) => {
-                Some((StepKind::Binary(kind), Some(value)))
+            Op::Random { distribution: Distribution::Bernoulli { probability }, seed, .. } => {
+                Some((StepKind::Draw, [words_below(probability), seed].into()))
             }
-            Op::MaskFill(value) => Some((StepKind::MaskFill, Some(value))),
-            // A constant is the larger of it and itself.
-            Op::Fill { value, .. } => Some((StepKind::Binary(Binary::Max), Some(value))),
-            _ => None,
+            _ => {
+                let (kind, value) = match *op {
+                    Op::BinaryScalar(kind, value) if BINARY_STEPS.contains(&kind) => {
+                        (StepKind::Binary(kind), value)
+                    }
+                    Op::MaskFill(value) => (StepKind::MaskFill, value),
+                    // A constant is the larger of it and itself.
+                    Op::Fill { value, .. } => (StepKind::Binary(Binary::Max), value),
+                    _ => return None,
+                };
+                Some((kind, [value.as_f64().to_bits()].into_iter().collect()))
+            }
         }
     }
 }
@@ -200,13 +221,13 @@ impl Program {
     pub fn of_one(op: &Op, inputs: &[View]) -> Option<Op> {
         let first = inputs.first()?;
         let alike = inputs.iter().all(|view| view.dtype == first.dtype && view.shape() == first.shape());
-        let (kind, scalar) = StepKind::of(op).filter(|_| alike && first.dtype.is_float())?;
-        let second = match scalar {
+        let (kind, values) = StepKind::of(op).filter(|_| alike && first.dtype.is_float())?;
+        let second = match values.first() {
             Some(_) => Source::Scalar(0),
             None => Source::Input(inputs.len() as u8 - 1),
         };
         let mut scalars = [0; MAX_SCALARS];
-        scalars[0] = scalar.map_or(0, |scalar| scalar.as_f64().to_bits());
+        scalars[0] = values.first().copied().unwrap_or(0);
         let step = Step::new(kind, &[Source::Input(0), second]);
         Some(Op::Fused { program: Program::new(&[step], &[0], None), scalars })
     }
@@ -250,6 +271,17 @@ impl Program {
         let is_mask =
             |step: &Step| step.kind == StepKind::MaskFill && step.sources[1] == Source::Input(input as u8);
         self.steps().iter().any(is_mask)
+    }
+
+    /// Whether it draws random numbers.
+    pub fn draws(&self) -> bool {
+        self.steps().iter().any(|step| step.kind == StepKind::Draw)
+    }
+
+    /// Whether a scalar is a word of a draw.
+    pub fn is_word(&self, scalar: usize) -> bool {
+        let is_read = |step: &Step| step.sources.contains(&Source::Scalar(scalar as u8));
+        self.steps().iter().any(|step| step.kind == StepKind::Draw && is_read(step))
     }
 
     /// Whether what it makes at this place comes out of a rectifier.
@@ -300,7 +332,7 @@ mod tests {
     fn a_step_is_known_by_its_code() {
         let unary = UNARY_STEPS.map(StepKind::Unary);
         let binary = BINARY_STEPS.map(StepKind::Binary);
-        for kind in unary.into_iter().chain(binary).chain([StepKind::MaskFill]) {
+        for kind in unary.into_iter().chain(binary).chain([StepKind::MaskFill, StepKind::Draw]) {
             assert_eq!(StepKind::of_code(kind.code()), kind);
         }
     }
@@ -322,8 +354,8 @@ mod tests {
 
     #[test]
     fn a_square_asked_for_as_a_power_is_the_step_that_it_is_lowered_to() {
-        let power = |exponent: f64| StepKind::of(&Op::BinaryScalar(Binary::Pow, Scalar::from(exponent)));
-        assert_eq!(power(2.0), Some((StepKind::Unary(Unary::Square), None)));
+        let power = |exponent: f64| StepKind::of(&Op::BinaryScalar(Binary::Pow, exponent.into()));
+        assert_eq!(power(2.0), Some((StepKind::Unary(Unary::Square), StepScalars::new())));
         assert_eq!(power(3.0), None);
     }
 }

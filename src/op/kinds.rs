@@ -239,6 +239,11 @@ pub enum Distribution {
     },
 }
 
+/// How many of the 2^32 random words mean that something of this probability happens: those below it.
+pub fn words_below(probability: Scalar) -> u64 {
+    (probability.as_f64().clamp(0.0, 1.0) * 2f64.powi(32)).ceil() as u64
+}
+
 /// How an attention comes from its scores to its weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Attention {

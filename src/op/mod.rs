@@ -20,11 +20,12 @@ pub use encoding::{Encoding, FloatFormat, InParts, Origin, SCALED, Taps, scale_w
 pub use form::{Counts, FormParts, PIECE, Planes, ROW, Sparse, Tally};
 pub use fused::{
     BINARY_STEPS, Ending, MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, MAX_SCALARS, MAX_STEPS, Program, Source, Step,
-    StepKind, UNARY_STEPS,
+    StepKind, StepScalars, UNARY_STEPS,
 };
 pub use kinds::{
     ArgReduce, Attention, AttentionDropout, Binary, Compare, Conv, Cumulative, Deform2d, Distribution,
     GridPadding, GridSample, Interpolation, Norm, Pool2d, Reduce, Resize, Softmax, Unary, Update,
+    words_below,
 };
 pub use layout::{Layout, MAX_RANK, Shape};
 pub use traced::{Facts, Traced, bytes_view};

@@ -6,7 +6,9 @@ mod shelf;
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use burn_overcommit::op::{BINARY_STEPS, Binary, Dtype, Op, Reduce, Scalar, Shape, UNARY_STEPS, Unary};
+use burn_overcommit::op::{
+    BINARY_STEPS, Binary, Distribution, Dtype, Op, Reduce, Scalar, Shape, UNARY_STEPS, Unary,
+};
 use burn_overcommit::runtime::{self, Tensor};
 use burn_overcommit::trace::Event;
 use burn_overcommit::{Config, Error, LaneMode, OvercommitDevice, Policy, configure, reset_stats, stats};
@@ -64,10 +66,17 @@ fn operand(live: &mut Vec<Tensor>, device: &OvercommitDevice, shape: Shape, rand
             let value = Scalar::from(random.random_range(-2.0..2.0));
             runtime::create(device, Op::Fill { shape, dtype, value }).unwrap()
         }
+        3 => drawn(device, shape, dtype, random.random()),
         // The last handle, perhaps.
-        3..6 if live.len() > 2 => live.swap_remove(random.random_range(0..live.len())),
+        4..7 if live.len() > 2 => live.swap_remove(random.random_range(0..live.len())),
         _ => live.choose(random).unwrap().clone(),
     }
+}
+
+/// A dropout's random numbers.
+fn drawn(device: &OvercommitDevice, shape: Shape, dtype: Dtype, seed: u64) -> Tensor {
+    let distribution = Distribution::Bernoulli { probability: 0.7.into() };
+    runtime::create(device, Op::Random { shape, dtype, distribution, seed }).unwrap()
 }
 
 /// A mask of this shape, perhaps one that repeats along an axis.

@@ -11,7 +11,7 @@ use burn_overcommit::{Config, Overcommit, OvercommitDevice, Policy, SimProfile, 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use crate::{device, fusing, upload};
+use crate::{device, drawn, fusing, upload};
 
 /// The passes of a batch norm's forward and backward pass in training over tensors as large as its input: the names of the ops
 /// that read or make one.
@@ -104,6 +104,25 @@ fn functions_of_f32_are_computed_again_on_a_gpu() {
     assert_eq!(stored(&gpu, Dtype::F32), 1, "the operand");
     assert_eq!(stored(&gpu, Dtype::BF16), 2, "and the result");
     assert_eq!(stored(&device(fusing()), Dtype::F32), 2);
+}
+
+#[test]
+fn the_random_numbers_of_a_dropout_are_not_stored_on_a_gpu() {
+    let shape = Shape::new(&[50_000]);
+    let [by_gpu, by_host] = [true, false].map(|is_gpu| {
+        let gpu = || OvercommitDevice::Sim(SimProfile::named("h100").expect("it is in the table"));
+        let device = if is_gpu { gpu() } else { device(fusing()) };
+        configure(&device, fusing()).unwrap();
+        let x = upload(&device, Dtype::BF16, shape, &mut ChaCha8Rng::seed_from_u64(0));
+        let numbers = drawn(&device, shape, Dtype::BF16, 7);
+        let dropped = runtime::run(Op::Binary(Binary::Mul), [x.clone(), numbers.clone()]).unwrap();
+        let sum = runtime::run(Op::Reduce { kind: Reduce::Sum, axis: 0 }, [dropped.clone()]).unwrap();
+        drop(runtime::read(sum).unwrap());
+        let held = allocated(&device) / (shape.count() * 2);
+        drop((x, numbers, dropped));
+        held
+    });
+    assert_eq!((by_gpu, by_host), (1, 3), "the operand, and on the host the numbers and the result");
 }
 
 #[test]

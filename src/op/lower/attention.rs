@@ -2,9 +2,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::create::words_below;
 use super::{Calls, Dtype, KernelCall, KernelName, Placed, Request};
-use crate::op::{Attention, Layout, View};
+use crate::op::{Attention, Layout, View, words_below};
 
 /// A tensor of rows (`Operand` in `attention.cuh`).
 #[repr(C)]
@@ -127,7 +126,7 @@ fn arguments(request: &Request, attention: &Attention, mask: Option<&Placed>) ->
         scale: attention.scale.as_f64(),
         dropped: dropout.map_or(0, |dropout| if dropout.of_weights { 2 } else { 1 }),
         seed: dropout.map_or(0, |dropout| dropout.seed),
-        threshold: dropout.map_or(0, |dropout| words_below(dropout.keep) as u64),
+        threshold: dropout.map_or(0, |dropout| words_below(dropout.keep)),
         kept_scale: dropout.map_or(1.0, |dropout| 1.0 / dropout.keep.as_f64()),
         ..Zeroable::zeroed()
     }

@@ -3,7 +3,7 @@ use bytemuck::{Pod, Zeroable};
 use super::call::{RAW, dtypes};
 use super::pointwise::bits;
 use super::{Calls, KernelCall, KernelName, Request};
-use crate::op::{Distribution, Dtype, Scalar};
+use crate::op::{Distribution, Dtype, Scalar, words_below};
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -62,7 +62,7 @@ pub fn random(request: &Request, distribution: Distribution, seed: u64, calls: &
     let (kind, first, second) = match distribution {
         Distribution::Uniform { low, high } => (UNIFORM, low.as_f64(), high.as_f64()),
         Distribution::Normal { mean, deviation } => (NORMAL, mean.as_f64(), deviation.as_f64()),
-        Distribution::Bernoulli { probability } => (BERNOULLI, words_below(probability), 0.0),
+        Distribution::Bernoulli { probability } => (BERNOULLI, words_below(probability) as f64, 0.0),
     };
     let args = Random {
         out: request.outputs[0].first(),
@@ -74,11 +74,6 @@ pub fn random(request: &Request, distribution: Distribution, seed: u64, calls: &
     };
     let name = KernelName::new("random", kind, dtype);
     KernelCall::push(calls, name, count.div_ceil(GROUP), args.chunk, &args);
-}
-
-/// How many random words mean that something of this probability happens: those below it.
-pub fn words_below(probability: Scalar) -> f64 {
-    (probability.as_f64().clamp(0.0, 1.0) * 2f64.powi(32)).ceil()
 }
 
 fn output(request: &Request) -> (Dtype, u64) {

@@ -82,8 +82,9 @@ fn arguments(request: &Request, program: &Program, scalars: &[u64; MAX_SCALARS])
         inputs.iter().map(|input| ordered(&input.view.layout)).collect();
     let dtype = inputs[0].view.dtype;
     let made = ordered(&Layout::contiguous(*inputs[0].view.shape()));
-    // Outputs that simply follow have no steps, which fit any others.
-    let is_scattered = !program.outputs().is_empty() && !made.is_contiguous();
+    // Outputs that simply follow have no steps, which fit any others. Draws go by the places of outputs.
+    let has_places = !program.outputs().is_empty() || program.draws();
+    let is_scattered = has_places && !made.is_contiguous();
     let SpaceOf { count, rank, sizes, strides } = SpaceOf::new((0..made.shape().rank()).map(|axis| {
         let mut steps = [0; OPERANDS];
         for (step, layout) in steps.iter_mut().zip(&layouts) {
@@ -96,7 +97,10 @@ fn arguments(request: &Request, program: &Program, scalars: &[u64; MAX_SCALARS])
     }));
     let mut args = Fused {
         chunk: request.items_per_block(cost(program)),
-        scalars: scalars.map(|scalar| bits(dtype, Scalar::Float(scalar))),
+        scalars: std::array::from_fn(|n| match program.is_word(n) {
+            true => scalars[n],
+            false => bits(dtype, Scalar::Float(scalars[n])),
+        }),
         input_count: inputs.len() as u32,
         step_count: program.steps().len() as u32,
         output_count: program.outputs().len() as u32,
@@ -137,7 +141,7 @@ fn cost(program: &Program) -> usize {
     let cost = |step: &Step| match step.kind {
         StepKind::Binary(_) | StepKind::MaskFill => 1,
         StepKind::Unary(Unary::Neg | Unary::Abs | Unary::Square | Unary::Cube | Unary::Relu) => 1,
-        StepKind::Unary(_) => 8,
+        StepKind::Unary(_) | StepKind::Draw => 8,
     };
     // What costs more than the arithmetic of a single one is to read and write.
     program.steps().iter().map(cost).sum::<usize>().div_ceil(4)

@@ -170,11 +170,18 @@ impl<'a> Kernel<'a> {
         kernel
     }
 
-    /// The inputs and outputs by number, each with its address.
+    /// The inputs and outputs by number, each with its address. Draws are placed as a first output.
     fn operands(&self) -> impl Iterator<Item = (usize, u64)> {
         let inputs = self.args.inputs.iter().copied().enumerate().take(self.args.input_count as usize);
-        let outputs = (MAX_FUSED_INPUTS..).zip(self.args.outputs).take(self.args.output_count as usize);
-        inputs.chain(outputs)
+        let outputs = (self.args.output_count as usize).max(usize::from(self.draws().next().is_some()));
+        inputs.chain((MAX_FUSED_INPUTS..).zip(self.args.outputs).take(outputs))
+    }
+
+    /// The steps that draw, by number, and their scalars.
+    fn draws(&self) -> impl Iterator<Item = (usize, [usize; 2])> {
+        let steps = self.args.steps[..self.args.step_count as usize].iter().enumerate();
+        let draws = steps.filter(|(_, step)| StepKind::of_code(step[0]) == StepKind::Draw);
+        draws.map(|(n, &[_, a, b, _])| (n, [a, b].map(|place| usize::from(place) - MAX_FUSED_INPUTS)))
     }
 
     fn run(&self, operand: usize) -> Run {
@@ -274,6 +281,10 @@ impl<'a> Kernel<'a> {
                 format!("static_cast<T*>(args.outputs[{n}]) + {}", self.place(operand, self.run(operand)));
             writeln!(text, "    T* const to{n} = {to};")?;
         }
+        if self.draws().next().is_some() {
+            let place = self.place(MAX_FUSED_INPUTS, self.run(MAX_FUSED_INPUTS));
+            writeln!(text, "    const i64 place = {place};")?;
+        }
         writeln!(text, "    return [=, &args](u64 k, T* made) {{")?;
         for n in 0..args.input_count as usize {
             let dtype = self.type_of(n);
@@ -284,6 +295,9 @@ impl<'a> Kernel<'a> {
                     writeln!(text, "    {dtype} x{n}[V];\n    {read};")?;
                 }
             }
+        }
+        if let Some(step) = self.step_along(MAX_FUSED_INPUTS, axis) {
+            self.write_draws(text, &format!("place + i64(k) * {step}"))?;
         }
         self.write_steps(text)?;
         (0..args.output_count as usize).try_for_each(|n| {
@@ -340,6 +354,7 @@ impl<'a> Kernel<'a> {
             let read = self.read(n, &format!("x{n}"), &self.from(n));
             writeln!(text, "    {} x{n}[V];\n    {read};", self.type_of(n))?;
         }
+        self.write_draws(text, &self.place(MAX_FUSED_INPUTS, self.run(MAX_FUSED_INPUTS)))?;
         self.write_steps(text)?;
         (0..args.output_count as usize).try_for_each(|n| {
             let operand = MAX_FUSED_INPUTS + n;
@@ -365,12 +380,29 @@ impl<'a> Kernel<'a> {
         writeln!(text, "    const Index i{last} = {from};")
     }
 
+    /// The random numbers of `V` elements, of which the first is at this place.
+    fn write_draws(&self, text: &mut String, place: &str) -> std::fmt::Result {
+        self.draws().try_for_each(|(n, [threshold, key])| {
+            let words = format!("args.scalars[{threshold}], args.scalars[{key}]");
+            let draw = match self.run(MAX_FUSED_INPUTS) {
+                Run::Strided => {
+                    format!(
+                        "draw_strided<V>(d{n}, {words}, {place}, args.space.strides[{MAX_FUSED_INPUTS}][0])"
+                    )
+                }
+                _ => format!("draw_row<V>(d{n}, {words}, {place})"),
+            };
+            writeln!(text, "    T d{n}[V];\n    {draw};")
+        })
+    }
+
     fn write_steps(&self, text: &mut String) -> std::fmt::Result {
         let args = self.args;
         (0..args.output_count).try_for_each(|n| writeln!(text, "    T y{n}[V];"))?;
         let steps = &args.steps[..args.step_count as usize];
         let is_used = |value: u32| {
-            let of_steps = steps.iter().flat_map(|&[_, a, b, c]| [a, b, c]).map(u32::from);
+            let reading = steps.iter().filter(|step| StepKind::of_code(step[0]) != StepKind::Draw);
+            let of_steps = reading.flat_map(|&[_, a, b, c]| [a, b, c]).map(u32::from);
             of_steps.chain([args.reduced]).any(|used| used == value)
         };
         for n in (0..MAX_SCALARS).filter(|&n| is_used((MAX_FUSED_INPUTS + n) as u32)) {
@@ -383,6 +415,7 @@ impl<'a> Kernel<'a> {
                 StepKind::Unary(kind) => format!("step<T, {kind:?}>({a})"),
                 StepKind::Binary(kind) => format!("step<T, {kind:?}>({a}, {b})"),
                 StepKind::MaskFill => format!("{b} ? {c} : {a}"),
+                StepKind::Draw => format!("d{n}[k]"),
             };
             writeln!(text, "      const T s{n} = {step};")?;
         }

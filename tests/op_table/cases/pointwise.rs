@@ -68,7 +68,6 @@ cases! {
     [float] powi_scalar: one(x: own(Any, EACH)) => powi_scalar(x, 1.into());
     [float] powi_scalar: zero(x: own(Any, EACH)) => powi_scalar(x, 0.into());
     [float] powi_scalar: inverse(x: own(Positive, EACH)) => powi_scalar(x, (-1).into());
-    [float] powi_scalar: cube(x: own(Any, EACH)) => powi_scalar(x, 3.into());
     [float] powi_scalar: inverse_square(x: own(Positive, EACH)) => powi_scalar(x, (-2).into());
     [float] powi_scalar: inverse_cube(x: own(Positive, EACH)) => powi_scalar(x, (-3).into());
     [int] powi(x: own(Any, EACH), y: own(Below(4), EACH));

@@ -17,13 +17,13 @@ fn program(steps: &[Step], outputs: &[u8], scalars: &[f64]) -> Op {
 
 /// The program of one op.
 fn alone(op: Op) -> Op {
-    let (kind, scalar) = StepKind::of(&op).expect("the op can be a step");
-    let second = match (op, scalar) {
+    let (kind, scalars) = StepKind::of(&op).expect("the op can be a step");
+    let second = match (op, scalars.first()) {
         (Op::Binary(_), _) => Source::Input(1),
         (_, Some(_)) => Source::Scalar(0),
         _ => Source::Input(0),
     };
-    let scalars: Vec<f64> = scalar.into_iter().map(Scalar::as_f64).collect();
+    let scalars: Vec<f64> = scalars.into_iter().map(f64::from_bits).collect();
     program(&[Step::new(kind, &[Source::Input(0), second])], &[0], &scalars)
 }
 
@@ -74,6 +74,38 @@ fn masks_give_the_bits_of_their_op() {
                 let kept = Data::from(dtype, shape.dims(), &negative);
                 let filled = bits(Op::MaskFill(Scalar::from(-1.375)), &[kept, mask.clone()], None);
                 assert_eq!(bits(op, &[x, mask], None), filled, "{dtype} {shape:?} {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn draws_give_the_bits_of_their_op() {
+    let steps = [
+        Step::new(StepKind::Draw, &[Source::Scalar(0), Source::Scalar(1)]),
+        Step::new(StepKind::Binary(Binary::Mul), &[Source::Input(0), Source::Step(0)]),
+    ];
+    for dtype in Dtype::FLOATS {
+        for (seed, dims) in [&[300][..], &[7, 90], &[3, 5, 31], &[2, 130, 4, 9]].into_iter().enumerate() {
+            let (shape, seed) = (Shape::new(dims), 0x1234_5678_9abc_def0 + seed as u64);
+            let distribution = Distribution::Bernoulli { probability: 0.3.into() };
+            let random = Op::Random { shape, dtype, distribution, seed };
+            let (_, words) = StepKind::of(&random).expect("it can be a step");
+            let mut scalars = [0; MAX_SCALARS];
+            scalars[..2].copy_from_slice(&words);
+            let drawn = Data::from(dtype, dims, &values(random, &[]));
+            for x in Data::views(dtype, shape, seed) {
+                let expected = bits(Op::Binary(Binary::Mul), &[x.clone(), drawn.clone()], None);
+                let op = |ending| Op::Fused { program: Program::new(&steps, &[1], ending), scalars };
+                assert_eq!(bits(op(None), std::slice::from_ref(&x), None), expected, "{dtype} {shape:?}");
+                // Along the first dimension, in another order than that of the elements.
+                let mut order = [0, 1, 2, 3, 4, 5, 6, 7];
+                order[..dims.len()].rotate_left(1);
+                let rows = dims.len() as u8 - 1;
+                let ending =
+                    Ending { kind: Reduce::Sum, source: Source::Step(1), order, reduced: [rows, rows + 1] };
+                let reduced = bits(op(Some(ending)), &[x], None);
+                assert_eq!(reduced[0], expected[0], "{dtype} {shape:?} in another order");
             }
         }
     }
