@@ -278,7 +278,7 @@ fn function(kind: StepKind) -> f64 {
         StepKind::Unary(Unary::LogSigmoid | Unary::Gelu) => 40.0,
         StepKind::Binary(Binary::Div | Binary::ReverseDiv) => 16.0,
         StepKind::Binary(Binary::GeluBackward) => 60.0,
-        StepKind::Draw => 18.0,
+        StepKind::Draw => 9.0,
         _ => 0.0,
     }
 }

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use arrayvec::ArrayVec;
 
 use super::kinds::words_below;
-use super::{Binary, Distribution, Layout, MAX_RANK, Op, Reduce, Shape, Unary, View};
+use super::{Binary, Distribution, Layout, MAX_RANK, Op, Reduce, Scalar, Shape, Unary, View};
 
 /// The most tensors that a program reads.
 pub const MAX_FUSED_INPUTS: usize = 8;
@@ -117,6 +117,10 @@ impl StepKind {
             }
             _ => {
                 let (kind, value) = match *op {
+                    // A quotient by a power of two is a product by another, to the last bit, and a fraction of the work.
+                    Op::BinaryScalar(Binary::Div, value) if is_power_of_two(value) => {
+                        (StepKind::Binary(Binary::Mul), value.as_f64().recip().into())
+                    }
                     Op::BinaryScalar(kind, value) if BINARY_STEPS.contains(&kind) => {
                         (StepKind::Binary(kind), value)
                     }
@@ -129,6 +133,13 @@ impl StepKind {
             }
         }
     }
+}
+
+/// Whether a scalar is a power of two that every type of float has, and whose reciprocal every one has.
+fn is_power_of_two(value: Scalar) -> bool {
+    const MANTISSA: u64 = (1 << 52) - 1;
+    let value = value.as_f64();
+    value.to_bits() & MANTISSA == 0 && (2f64.powi(-14)..=2f64.powi(14)).contains(&value)
 }
 
 /// Where a step's value comes from.
@@ -357,5 +368,17 @@ mod tests {
         let power = |exponent: f64| StepKind::of(&Op::BinaryScalar(Binary::Pow, exponent.into()));
         assert_eq!(power(2.0), Some((StepKind::Unary(Unary::Square), StepScalars::new())));
         assert_eq!(power(3.0), None);
+    }
+
+    #[test]
+    fn a_quotient_by_a_power_of_two_is_a_product() {
+        let by = |divisor: f64| {
+            StepKind::of(&Op::BinaryScalar(Binary::Div, divisor.into())).expect("it is a step")
+        };
+        let scaled = |kind, by: f64| (StepKind::Binary(kind), [by.to_bits()].into_iter().collect());
+        assert_eq!(by(8.0), scaled(Binary::Mul, 0.125));
+        for other in [3.0, -8.0, 0.0, f64::INFINITY, 2f64.powi(20)] {
+            assert_eq!(by(other), scaled(Binary::Div, other));
+        }
     }
 }
