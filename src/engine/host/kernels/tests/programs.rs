@@ -54,7 +54,9 @@ fn each_step_gives_the_bits_of_its_op() {
         check_alone(Op::BinaryScalar(kind, Scalar::from(-1.375)), 1);
     }
     check_alone(Op::BinaryScalar(Binary::Pow, Scalar::from(2.0)), 1);
-    [0.25, 8.0, 2f64.powi(14)].map(|divisor| check_alone(Op::BinaryScalar(Binary::Div, divisor.into()), 1));
+    for divisor in [0.25, 8.0, 2f64.powi(14)] {
+        check_alone(Op::BinaryScalar(Binary::Div, divisor.into()), 1);
+    }
 }
 
 #[test]
