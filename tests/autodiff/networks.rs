@@ -36,7 +36,7 @@ fn step<B: AutodiffBackend<Device = OvercommitDevice>>(
 
 /// The networks, their batches, and the share of Burn's peak that is enough.
 const NETWORKS: [(&str, usize, f64); 4] =
-    [("resnet-50", 32, 0.65), ("densenet-121", 32, 0.65), ("unet", 4, 0.75), ("gpt2-small", 4, 0.97)];
+    [("resnet-50", 32, 0.65), ("densenet-121", 32, 0.65), ("unet", 4, 0.75), ("gpt2-small", 4, 0.95)];
 
 const BOUNDLESS: usize = 1 << 50;
 
@@ -61,7 +61,7 @@ fn need_less_memory() {
             step::<MemorySaving<Overcommit>>(name, batch, half),
         ];
         println!("  in {} MiB: Burn {burns_half:.1} ms; memory-saving {ours_half:.1} ms", mib(half));
-        assert!(ours_half < 1.02 * burns_half, "{name} in half: {ours_half} ms, Burn {burns_half}");
+        assert!(ours_half < 1.04 * burns_half, "{name} in half: {ours_half} ms, Burn {burns_half}");
         assert!(ours as f64 <= share * burns as f64, "{name}: {ours} bytes, Burn {burns}");
         // U-Net takes 0.4 % more.
         assert!(100 * ours <= 101 * balanced, "{name}: {ours} bytes, Burn's balanced strategy {balanced}");
