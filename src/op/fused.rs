@@ -69,8 +69,8 @@ pub enum StepKind {
     Binary(Binary),
     /// Of a value, a mask and a scalar: the scalar where the mask is set, else the value. The mask is an input of bytes.
     MaskFill,
-    /// A random number: one with some probability, else zero. Of how many words of 2^32 mean one, and of the key; it depends on
-    /// the element's place besides.
+    /// A random number, which is one with some probability, else zero. Its two scalars are how many of the 2^32 random words mean
+    /// one, and the generator's key. The number also depends on the element's place.
     Draw,
 }
 
@@ -105,6 +105,7 @@ impl StepKind {
     /// How an op is a step, if it can be one: what it computes, and the scalars that are its last values.
     pub fn of(op: &Op) -> Option<(StepKind, StepScalars)> {
         let alone = |kind| Some((kind, StepScalars::new()));
+        let with = |kind, value: Scalar| Some((kind, [value.as_f64().to_bits()].into_iter().collect()));
         match *op {
             Op::Unary(kind) if UNARY_STEPS.contains(&kind) => alone(StepKind::Unary(kind)),
             Op::Binary(kind) if BINARY_STEPS.contains(&kind) => alone(StepKind::Binary(kind)),
@@ -112,25 +113,20 @@ impl StepKind {
             Op::BinaryScalar(Binary::Pow, value) if value.as_f64() == 2.0 => {
                 alone(StepKind::Unary(Unary::Square))
             }
+            // A quotient by a power of two is a product by another, to the last bit, and a fraction of the work.
+            Op::BinaryScalar(Binary::Div, value) if is_power_of_two(value) => {
+                with(StepKind::Binary(Binary::Mul), value.as_f64().recip().into())
+            }
+            Op::BinaryScalar(kind, value) if BINARY_STEPS.contains(&kind) => {
+                with(StepKind::Binary(kind), value)
+            }
+            Op::MaskFill(value) => with(StepKind::MaskFill, value),
+            // A constant is the larger of it and itself.
+            Op::Fill { value, .. } => with(StepKind::Binary(Binary::Max), value),
             Op::Random { distribution: Distribution::Bernoulli { probability }, seed, .. } => {
                 Some((StepKind::Draw, [words_below(probability), seed].into()))
             }
-            _ => {
-                let (kind, value) = match *op {
-                    // A quotient by a power of two is a product by another, to the last bit, and a fraction of the work.
-                    Op::BinaryScalar(Binary::Div, value) if is_power_of_two(value) => {
-                        (StepKind::Binary(Binary::Mul), value.as_f64().recip().into())
-                    }
-                    Op::BinaryScalar(kind, value) if BINARY_STEPS.contains(&kind) => {
-                        (StepKind::Binary(kind), value)
-                    }
-                    Op::MaskFill(value) => (StepKind::MaskFill, value),
-                    // A constant is the larger of it and itself.
-                    Op::Fill { value, .. } => (StepKind::Binary(Binary::Max), value),
-                    _ => return None,
-                };
-                Some((kind, [value.as_f64().to_bits()].into_iter().collect()))
-            }
+            _ => None,
         }
     }
 }

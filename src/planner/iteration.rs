@@ -137,7 +137,8 @@ impl Census {
 }
 
 impl Iteration {
-    /// The outputs of an op that take an input's memory. Each input says whether the op has its last handle.
+    /// The outputs of an op that take the memory of an input of their size, as in the pool. Each input says whether the op has its
+    /// last handle.
     pub fn made_in_place<'a>(
         &'a self,
         op: &'a Op,
@@ -148,7 +149,11 @@ impl Iteration {
         let is_as_large = move |slot: Slot| outputs.first().is_some_and(|&made| bytes(made) == bytes(slot));
         let taken = move |&at: &usize| inputs[at].1 && op.in_place(at) && is_as_large(inputs[at].0);
         let count = (0..inputs.len()).filter(taken).count();
-        outputs.iter().copied().take(op.outputs_in_place().min(count))
+        outputs
+            .iter()
+            .copied()
+            .take(op.outputs_in_place().min(count))
+            .take_while(move |&slot| is_as_large(slot))
     }
 
     /// Cuts an iteration out of a log whose last ops repeat with this period. It begins where the program holds the least

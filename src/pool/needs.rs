@@ -32,10 +32,10 @@ impl Pool {
             !self.settings.methods.offloads_all() && instruction.new_bytes(all.len()).next().is_some();
         let is_claimed =
             |index: usize| may_be_claimed || self.graph.storages[inputs[index].id].uses.claims > 0;
-        let unclaimed = self.overwritable(inputs, instruction, |index| !is_claimed(index));
-        if unclaimed.len() == all.len() {
-            return unclaimed;
+        if !all.iter().any(|&index| is_claimed(index)) {
+            return all;
         }
+        let unclaimed = self.overwritable(inputs, instruction, |index| !is_claimed(index));
         let ids: Inputs<StorageId> = inputs.iter().map(|input| input.id).collect();
         let needed_bytes = self.graph.working_set_bytes(&ids, instruction, unclaimed.len());
         if needed_bytes <= self.memory.device.limit_bytes() { unclaimed } else { all }

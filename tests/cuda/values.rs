@@ -2,11 +2,11 @@
 //! use.
 
 use burn_overcommit::op::{
-    ArgReduce, Binary, Compare, Conv, Dtype, Encoding, FloatFormat, Op, Planes, Pool2d, Shape, Sparse, Taps,
-    Unary, View,
+    ArgReduce, Binary, Compare, Conv, Distribution, Dtype, Encoding, FloatFormat, Op, Planes, Pool2d, Reduce,
+    Shape, Sparse, Taps, Unary, View,
 };
 use burn_overcommit::runtime::{self, Tensor};
-use burn_overcommit::{Config, OvercommitDevice, configure};
+use burn_overcommit::{Config, OvercommitDevice, configure, stats};
 use burn_overcommit_standin::folder;
 use serial_test::serial;
 
@@ -91,6 +91,56 @@ fn encoded_forms_are_the_host_engines() {
     }
     let [.., by_signs, by_values, by_places, by_indices] = &made[..] else { unreachable!("there are more") };
     assert!(by_signs == by_values && by_places == by_indices);
+}
+
+/// What a dropout makes of some numbers, and its sums along each axis, also of a copy in another order.
+fn dropped(device: &OvercommitDevice) -> Vec<Vec<u8>> {
+    let mut read = Vec::new();
+    let mut answer = |tensor: Tensor| read.push(runtime::read(tensor).expect("the ops run"));
+    for (dtype, sizes) in [Dtype::F64, Dtype::F32, Dtype::BF16]
+        .into_iter()
+        .flat_map(|dtype| [[6, 40, 32], [5, 7, 9], [2, 2, 600]].map(|sizes| (dtype, sizes)))
+    {
+        let shape = Shape::new(&sizes);
+        let bytes: Vec<u8> = (0..shape.count()).flat_map(|i| (i as f32 / 64.0 + 1.0).to_ne_bytes()).collect();
+        let single = runtime::write(device, &bytes, Dtype::F32, shape).expect("enough memory");
+        let x = run(Op::Copy { dtype }, &[&single]);
+        let product = |seed| {
+            let distribution = Distribution::Bernoulli { probability: 0.7.into() };
+            let numbers = runtime::create(device, Op::Random { shape, dtype, distribution, seed });
+            run(Op::Binary(Binary::Mul), &[&x, &numbers.expect("enough memory")])
+        };
+        answer(product(1 << 40));
+        for axis in 0..3 {
+            let sum = |of: &Tensor| run(Op::Reduce { kind: Reduce::Sum, axis }, &[of]);
+            answer(sum(&product(axis as u64)));
+            let kept = product(3 + axis as u64);
+            answer(sum(&kept));
+            answer(kept);
+            let turned = product(6 + axis as u64);
+            let layout = turned.layout().permute(&[1, 2, 0]);
+            answer(sum(&run(Op::Copy { dtype }, &[&turned.with_layout(layout)])));
+        }
+    }
+    read
+}
+
+/// With draws in generated kernels, as by ops one by one.
+#[test]
+#[serial]
+fn a_dropout_in_a_program_has_the_bits_of_its_ops() {
+    let _driver = driver();
+    let [fused, alone] = [(7, true), (8, false)].map(|(index, fusion)| {
+        let device = OvercommitDevice::Cuda(index);
+        let config = Config::new().cuda_libraries(folder()).budget("8 MiB").host_limit("8 MiB");
+        configure(&device, config.fusion(fusion)).unwrap();
+        let read = dropped(&device);
+        assert_eq!(stats(&device).unwrap().fallbacks, [], "no program was interpreted");
+        read
+    });
+    for (number, (fused, alone)) in fused.iter().zip(&alone).enumerate() {
+        assert!(fused == alone, "answer {number}");
+    }
 }
 
 /// The gradient of a convolution's weights of encoded images, which are decoded into workspace here, beside that of decoded ones.

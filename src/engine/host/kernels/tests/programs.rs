@@ -107,8 +107,14 @@ fn draws_give_the_bits_of_their_op() {
                 let rows = dims.len() as u8 - 1;
                 let ending =
                     Ending { kind: Reduce::Sum, source: Source::Step(1), order, reduced: [rows, rows + 1] };
-                let reduced = bits(op(Some(ending)), &[x], None);
+                let reduced = bits(op(Some(ending)), std::slice::from_ref(&x), None);
                 assert_eq!(reduced[0], expected[0], "{dtype} {shape:?} in another order");
+                let sum = Op::Fused { program: Program::new(&steps, &[], Some(ending)), scalars };
+                assert_eq!(
+                    bits(sum, &[x], None)[0],
+                    reduced[1],
+                    "{dtype} {shape:?} with no output but the sum"
+                );
             }
         }
     }
