@@ -11,12 +11,16 @@ constexpr u64 PIECE = SIMT_DEVICE ? 1 : 256;
 // The order of `op/fused.rs`.
 #define OF_ONE(F)                                                                                           \
   F(Neg) F(Abs) F(Sign) F(Square) F(Cube) F(Relu) F(Recip) F(Exp) F(Log) F(Log1p) F(Sqrt) F(Tanh) F(Erf) F(Floor)    \
-  F(Ceil) F(Round) F(Trunc) F(Sigmoid) F(LogSigmoid) F(Gelu)
+  F(Ceil) F(Round) F(Trunc) F(Sigmoid) F(LogSigmoid) F(Gelu) F(InverseSqrt)
 #define OF_TWO(F)                                                                                           \
   F(Add) F(Sub) F(Mul) F(Div) F(Max) F(Min) F(ReverseSub) F(ReverseDiv) F(LeakyRelu) F(SigmoidBackward)      \
   F(LogSigmoidBackward) F(GeluBackward) F(ReluBackward)
 #define CODE(Function) CODE_##Function,
-enum Code : u8 { OF_ONE(CODE) OF_TWO(CODE) CODE(MaskFill) CODE(Draw) };
+enum Code : u8 {
+  OF_ONE(CODE) OF_TWO(CODE) CODE(MaskFill) CODE(Draw) CODE(RowSum) CODE(RowMean) CODE(RowMax)
+};
+// Steps that reduce rows are run before the others.
+DEV bool reduces_row(Step step) { return step.code >= CODE_RowSum; }
 #undef CODE
 
 template <class T, class Function> DEV void one(T* out, const T* a, u64 count) {
@@ -74,11 +78,15 @@ template <class T> DEV void gather(const Fused& args, u64 at, u64 count, T (*val
 #endif
 }
 
+// Whether an output has one value for each row.
+DEV bool makes_row(const Fused& args, u32 output) { return args.row_steps >> args.made[output] & 1; }
+
 // The outputs' elements at `at`, to where they belong.
 template <class T> DEV void put(const Fused& args, u64 at, u64 count, T (*values)[PIECE]) {
   if (!args.scattered) {
     for (u32 n = 0; n < args.output_count; ++n)
-      copy_run(static_cast<T*>(args.outputs[n]) + at, values[FIRST_STEP + args.made[n]], count);
+      if (!makes_row(args, n))
+        copy_run(static_cast<T*>(args.outputs[n]) + at, values[FIRST_STEP + args.made[n]], count);
     return;
   }
   const auto put_run = [&](u64 i, const i64* offsets, u64 run) {
@@ -123,19 +131,27 @@ template <class T> DEV void draw(const Fused& args, Step step, u64 at, u64 count
 #endif
 }
 
-// All values of the elements at `at`, once; the scalars are there. Returns those that are to be reduced.
-template <class T> DEV const T* run_piece(const Fused& args, u64 at, u64 count, T (*values)[PIECE]) {
+// Where the values of the elements at `at` are, by number.
+template <class T> DEV const T* source(const Fused& args, u64 at, u32 n, T (*values)[PIECE]) {
+  const bool is_in_place = !SIMT_DEVICE && n < MAX_INPUTS && !(gathered(args) >> n & 1);
+  return is_in_place ? static_cast<const T*>(args.inputs[n]) + at : values[n];
+}
+
+// What the first steps make of the elements at `at`; scalars, and what reduces rows, are there.
+template <class T> DEV void run_steps(const Fused& args, u64 at, u64 count, u32 steps, T (*values)[PIECE]) {
   gather<T>(args, at, count, values);
-  const auto source = [&](u32 n) {
-    const bool is_in_place = !SIMT_DEVICE && n < MAX_INPUTS && !(gathered(args) >> n & 1);
-    return is_in_place ? static_cast<const T*>(args.inputs[n]) + at : values[n];
-  };
-  for (u32 n = 0; n < args.step_count; ++n) {
+  const auto source = [&](u32 n) { return ::source(args, at, n, values); };
+  for (u32 n = 0; n < steps; ++n) {
     const Step step = args.steps[n];
     if (step.code == CODE_Draw) draw<T>(args, step, at, count, values[FIRST_STEP + n]);
     else run_step<T>(step.code, values[FIRST_STEP + n], source(step.a), source(step.b), source(step.c), count);
   }
-  const T* reduced = source(args.reduced);
+}
+
+// All values of the elements at `at`, once. Returns those that are to be reduced.
+template <class T> DEV const T* run_piece(const Fused& args, u64 at, u64 count, T (*values)[PIECE]) {
+  run_steps<T>(args, at, count, args.step_count, values);
+  const T* reduced = source(args, at, args.reduced, values);
   if (args.output_count > 0 && reduced != values[args.reduced]) {
     copy_run(values[args.reduced], reduced, count);
     reduced = values[args.reduced];
@@ -151,6 +167,69 @@ template <class T> DEV void fused(const Fused& args) {
   const Range range = block_range(args.space.count, args.chunk);
   for (u64 at = range.begin + threadIdx.x * PIECE; at < range.end; at += blockDim.x * PIECE)
     run_piece<T>(args, at, SIMT_DEVICE ? 1 : least(PIECE, range.end - at), values);
+}
+
+// The first steps of elements of a row, by a call, since all steps are in it; and the outputs, if it is the last pass.
+template <class T>
+CALLED void pass(const Fused& args, u64 at, u64 count, u32 steps, bool is_last, T (*values)[PIECE]) {
+  run_steps<T>(args, at, count, steps, values);
+  if (is_last) put<T>(args, at, count, values);
+}
+
+// What a step makes of a row, of which the first element is `first`, by the steps before it.
+template <class T, class F> DEV Compute<T> reduce_program_row(const Fused& args, u64 first, u32 n, T (*values)[PIECE]) {
+  typedef Compute<T> C;
+  const u32 from = args.steps[n].a;
+#if SIMT_DEVICE
+  const auto one = [&](u64 k) {
+    pass<T>(args, first + k, 1, n, false, values);
+    return C(widen(*source(args, first + k, from, values)));
+  };
+  const auto many = [&](u64 k, C* to) {
+    for (u32 v = 0; v < VECTOR<T>; ++v) to[v] = one(k + v);
+  };
+  return Together::template reduce_vectors<F, C, VECTOR<T>>(args.row_size, many, one);
+#else
+  T made[GROUP * LANES];
+  u64 begin = 0;
+  return reduce_values<F, C>(
+      args.row_size, [&](u64 k) { return C(widen(made[k - begin])); },
+      [&](u64 k, u64 end) {
+        begin = k;
+        while (k < end) {
+          const u64 piece = least(PIECE, end - k);
+          pass<T>(args, first + k, piece, n, false, values);
+          copy_run(made + (k - begin), source(args, first + k, from, values), piece);
+          k += piece;
+        }
+      });
+#endif
+}
+
+// Programs that reduce rows on their way: for each reduction its own pass over a row, and a last one that writes.
+template <class T> DEV void fused_rows(const Fused& args) {
+  typedef Compute<T> C;
+  T values[FIRST_STEP + MAX_STEPS][PIECE];
+  put_scalars<T>(args, values);
+  const Range rows = block_range(args.space.count / args.row_size, args.chunk);
+  for (u64 row = rows.begin; row < rows.end; ++row) {
+    const u64 first = row * args.row_size;
+    for (u32 n = 0; n < args.step_count; ++n) {
+      const u8 code = args.steps[n].code;
+      if (!reduces_row(args.steps[n])) continue;
+      C total = code == CODE_RowMax ? reduce_program_row<T, Largest>(args, first, n, values)
+                                    : reduce_program_row<T, Sum>(args, first, n, values);
+      if (code == CODE_RowMean) total = Div::f(total, C(args.row_size));
+      for (u64 k = 0; k < PIECE; ++k) values[FIRST_STEP + n][k] = narrow<T>(total);
+    }
+    each_thread([&] {
+      for (u64 k = threadIdx.x * PIECE; k < args.row_size; k += TEAM * PIECE)
+        pass<T>(args, first + k, least(PIECE, args.row_size - k), args.step_count, true, values);
+      if (threadIdx.x > 0) return;
+      for (u32 n = 0; n < args.output_count; ++n)
+        if (makes_row(args, n)) static_cast<T*>(args.outputs[n])[row] = values[FIRST_STEP + args.made[n]][0];
+    });
+  }
 }
 
 #if SIMT_DEVICE
@@ -226,6 +305,7 @@ template <class T> DEV void fused_mean(const FusedReduce& args) {
 
 #define FUSED(T, ...)                                                    \
   KERNEL(fused_##T, Fused) { fused<T>(args); }                           \
+  TEAM_KERNEL(fused_rows_##T, Fused) { fused_rows<T>(args); }            \
   TEAM_KERNEL(fused_sum_##T, FusedReduce) { fused_sum<T, T>(args); }     \
   TEAM_KERNEL(fused_max_##T, FusedReduce) { fused_max<T, T>(args); }     \
   TEAM_KERNEL(fused_mean_##T, FusedReduce) { fused_mean<T>(args); }

@@ -4,7 +4,7 @@
 #include "reduce.cuh"
 
 namespace {
-constexpr u32 MAX_INPUTS = 8, MAX_SCALARS = 8, MAX_OUTPUTS = 4, MAX_STEPS = 16;
+constexpr u32 MAX_INPUTS = 8, MAX_SCALARS = 12, MAX_OUTPUTS = 6, MAX_STEPS = 24;
 
 // Sources are inputs, then scalars, then what steps made.
 struct Step {
@@ -23,7 +23,8 @@ struct Fused {
   u32 masks;      // a bit for each input that is a mask, of bytes
   u32 made[MAX_OUTPUTS];
   Step steps[MAX_STEPS];
-  u32 unused;
+  u32 row_steps;  // a bit for each step that makes one value for each row
+  u64 row_size;   // elements of a row, if rows are reduced
   SpaceOf<MAX_INPUTS + MAX_OUTPUTS> space;  // inputs, then outputs
 };
 

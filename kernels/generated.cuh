@@ -78,6 +78,38 @@ DEV void reduce_elements(const FusedReduce& args, Values values, Finish finish) 
   reduce<Out, C>(args.rows, row, [](C*, i64, u32, i64, u64, i64) {}, finish);
 }
 
+// A row that each thread keeps `V` elements of in each of so many rounds, by `values(round, to)`.
+template <class T, class F, u32 V, u32 rounds, class Values> DEV Compute<T> reduce_held(u64 size, Values values) {
+  return Together::template reduce_held<F, Compute<T>, V, rounds>(size, values);
+}
+
+// A row whose elements `make(width, k, made)` computes, `width` neighbours from `k` on. The order is that of a stored row.
+template <class T, class F, u32 width, class Make> DEV Compute<T> reduce_made(u64 size, Make make) {
+  typedef Compute<T> C;
+  const auto one = [&](u64 k) {
+    T made[1];
+    make(Width<1>(), k, made);
+    return C(widen(made[0]));
+  };
+  const auto many = [&](u64 k, C* to) {
+    T made[VECTOR<T>];
+    if constexpr (width == VECTOR<T>) make(Width<VECTOR<T>>(), k, made);
+    else UNROLLED for (u32 n = 0; n < VECTOR<T>; ++n) make(Width<1>(), k + n, made + n);
+    UNROLLED for (u32 n = 0; n < VECTOR<T>; ++n) to[n] = C(widen(made[n]));
+  };
+  return Together::template reduce_vectors<F, C, VECTOR<T>>(size, many, one);
+}
+
+// Calls `body(width, k)` for all elements of a row, shared out to the threads: for `width` at a time, then one by one.
+template <u32 width, class Body> DEV void each_of_row(u64 size, Body body) {
+  each_lane([&] {
+    const u64 whole = size / width * width;
+    for (u64 k = threadIdx.x * width; k < whole; k += TEAM * width) body(Width<width>(), k);
+    if constexpr (width > 1)
+      for (u64 k = whole + threadIdx.x; k < size; k += TEAM) body(Width<1>(), k);
+  });
+}
+
 // Reduces rows that lie side by side, a vector of them by each thread.
 template <class Out, class T, class F, class Values, class Finish>
 DEV void reduce_columns_of_vectors(const FusedReduce& args, Values values, Finish finish) {

@@ -28,6 +28,10 @@ struct Recip { template <class T> DEV T f(T x) { return T(1) / x; } };
     DEV f64 f(f64 x) { return twice(x); }         \
   };
 FUNCTION(Exp, vexp, exp) FUNCTION(Log, vlog, log) FUNCTION(Log1p, vlog1p, log1p) FUNCTION(Sqrt, sqrtf, sqrt)
+// x to the power of -1/2, which is infinite for both zeros, and zero for both infinities.
+struct InverseSqrt {
+  template <class T> DEV T f(T x) { return x + x == x && x < T(0) ? T(0) : T(1) / Sqrt::f(x + T(0)); }
+};
 FUNCTION(Sinh, vsinh, sinh) FUNCTION(Cosh, vcosh, cosh) FUNCTION(Tanh, vtanh, tanh)
 FUNCTION(Asin, vasin, asin) FUNCTION(Acos, vacos, acos) FUNCTION(Atan, vatan, atan)
 FUNCTION(Asinh, vasinh, asinh) FUNCTION(Acosh, vacosh, acosh) FUNCTION(Atanh, vatanh, atanh)

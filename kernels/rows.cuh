@@ -107,6 +107,23 @@ struct Together {
     return reduce_parts<F, C>([&] { return own_vectors<F, C, V>(size, many, one); });
   }
 
+  // The same of a row of which each thread has `V` values in each of so many rounds, by `values(round, to)`. None is left over.
+  template <class F, class C, u32 V, u32 rounds, class Values> DEV C reduce_held(u64 size, Values values) {
+    static_assert(rounds * V <= GROUP, "they are one group");
+    return reduce_parts<F, C>([&] {
+      C group = F::template start<C>();
+      UNROLLED for (u32 r = 0; r < rounds; ++r) {
+        if ((r * TEAM + threadIdx.x) * V >= size) continue;
+        C made[V];
+        values(r, made);
+        UNROLLED for (u32 width = V / 2; width > 0; width /= 2)
+          UNROLLED for (u32 v = 0; v < width; ++v) made[v] = F::f(made[v], made[v + width]);
+        group = F::f(group, made[0]);
+      }
+      return F::f(F::template start<C>(), group);
+    });
+  }
+
   template <class Body> DEV void each(u64 size, Body body) {
     each_thread([&] {
       for (u64 k = threadIdx.x; k < size; k += TEAM) body(k);

@@ -19,6 +19,7 @@ FOR_NUMBERS(UNARY, square, Square) FOR_NUMBERS(UNARY, cube, Cube) FOR_NUMBERS(UN
 FOR_INTEGERS(UNARY, not, Not) FOR_BOOLS(UNARY, not, Not)
 FOR_FLOATS(UNARY, exp, Exp) FOR_FLOATS(UNARY, log, Log) FOR_FLOATS(UNARY, log1p, Log1p)
 FOR_FLOATS(UNARY, sqrt, Sqrt) FOR_FLOATS(UNARY, recip, Recip) FOR_FLOATS(UNARY, erf, Erf)
+FOR_FLOATS(UNARY, inverse_sqrt, InverseSqrt)
 #define UNARY_FAR(T, kind, Function) \
   KERNEL(unary_##kind##_##T, Pointwise) { unary_far<T, Function>(args); }
 FOR(f64, UNARY, sin, Sin) FOR(f32, UNARY_FAR, sin, Sin) FOR_HALVES(UNARY_FAR, sin, Sin)

@@ -83,6 +83,8 @@ pub fn power(x: Tensor, exponent: Scalar) -> Tensor {
         return unary(Unary::Recip, x);
     } else if float && value == -2.0 {
         return unary(Unary::Recip, unary(Unary::Square, x));
+    } else if float && value == -0.5 {
+        return unary(Unary::InverseSqrt, x);
     }
     scalar(Binary::Pow, x, exponent)
 }

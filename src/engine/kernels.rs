@@ -107,6 +107,8 @@ struct Facts<'a> {
     is_strided: bool,
     /// Indices that a single thread walks through.
     walked: f64,
+    /// Elements of a row, of the first input.
+    row: f64,
     /// Of an attention: the widths of a query and of a value.
     widths: [f64; 2],
 }
@@ -137,6 +139,7 @@ impl<'a> Facts<'a> {
             dimensions: dimensions as f64,
             is_strided: dimensions > 1,
             walked: walked as f64,
+            row: inputs.first().and_then(|view| view.shape().dims().last()).map_or(1.0, |&size| size as f64),
             widths,
         }
     }
@@ -251,8 +254,14 @@ fn fused(facts: &Facts, call: &KernelCall, simple: impl Fn(f64) -> Cost) -> Cost
     let program = facts.program.expect("only programs are run by this kernel");
     let halves = if is_half(call) { 1.0 } else { 0.0 };
     let places = if facts.is_strided { 25.0 * facts.dimensions } else { 0.0 };
-    let steps = program.steps().len() as f64;
-    let functions: f64 = program.steps().iter().map(|step| function(step.kind)).sum();
+    // Of what has one value for each row, each thread computes all; to reduce a row, it also adds up its elements.
+    let of_row = gpu::THREADS as f64 / facts.row;
+    let steps = program.steps().iter().map(|step| match step.kind {
+        _ if !step.is_row => (1.0, function(step.kind)),
+        StepKind::Row(_) => (1.0, of_row * function(step.kind)),
+        _ => (of_row, of_row * function(step.kind)),
+    });
+    let (steps, functions) = steps.fold((0.0, 0.0), |(a, b), (c, d)| (a + c, b + d));
     let read_once = generated::read_once(call);
     let inputs = facts.inputs - read_once.unwrap_or(0) as f64;
     let moved = inputs + program.outputs().len() as f64;
@@ -264,8 +273,13 @@ fn fused(facts: &Facts, call: &KernelCall, simple: impl Fn(f64) -> Cost) -> Cost
         (Some(_), None) => 25.0 + places,
         (None, _) => 20.0 + places,
     };
-    Cost { waits_for_blocks: program.ending().is_some(), ..simple(around / width + of_element) }
+    let waits_for_blocks = program.ending().is_some() || program.has_rows();
+    Cost { waits_for_blocks, ..simple(around / width + of_element) }
 }
+
+/// Instructions of a thread where a block's threads add up what each of them has of a row: 24 additions of what others have, and
+/// three waits.
+const ROW_INSTRUCTIONS: f64 = 60.0;
 
 /// Instructions of a step beyond those of an addition.
 fn function(kind: StepKind) -> f64 {
@@ -273,12 +287,14 @@ fn function(kind: StepKind) -> f64 {
         StepKind::Unary(Unary::Recip) => 12.0,
         StepKind::Unary(Unary::Exp) => 14.0,
         StepKind::Unary(Unary::Sqrt) => 16.0,
+        StepKind::Unary(Unary::InverseSqrt) => 28.0,
         StepKind::Unary(Unary::Log | Unary::Tanh | Unary::Erf | Unary::Sigmoid) => 25.0,
         StepKind::Unary(Unary::Log1p) => 30.0,
         StepKind::Unary(Unary::LogSigmoid | Unary::Gelu) => 40.0,
         StepKind::Binary(Binary::Div | Binary::ReverseDiv) => 16.0,
         StepKind::Binary(Binary::GeluBackward) => 60.0,
         StepKind::Draw => 9.0,
+        StepKind::Row(_) => ROW_INSTRUCTIONS,
         _ => 0.0,
     }
 }

@@ -14,7 +14,7 @@ const MAX_ADDRESSES: usize = MAX_FUSED_INPUTS + MAX_FUSED_OUTPUTS + 2;
 const APART: u64 = 1 << 40;
 
 /// Enough for any kernel's arguments.
-pub(super) type Words = SmallVec<[u64; 192]>;
+pub(super) type Words = SmallVec<[u64; 216]>;
 
 /// An engine's function that lowers an op. The last two addresses are those of the workspace and of the word for a
 /// fault.

@@ -6,9 +6,8 @@
 use arrayvec::ArrayVec;
 
 use super::partition::StepInput;
-use super::run::{FusionRun, MIN_RATIO_TO_OVERTAKE, WaitingStep};
+use super::run::{FusionRun, MAX_SMALL_BYTES, MIN_RATIO_TO_OVERTAKE, WaitingStep};
 use super::shelf::{Shelf, Shelved};
-use super::submission::MAX_SMALL_BYTES;
 use super::tensor::{FusionTarget, FusionTensor, Promise, TensorMaker};
 use crate::error::Error;
 use crate::op::{Binary, Dtype, MAX_STEPS, StepKind, Unary};
@@ -20,8 +19,8 @@ const MAX_STEPS_AGAIN: usize = 6;
 /// What a result can be computed again from.
 #[derive(Clone, Copy, Debug)]
 struct Again {
-    /// The place of the only large tensor, if there is one.
-    large: Option<u8>,
+    /// The only large tensor, if there is one: an external one, or what a step stores.
+    large: Option<StepInput>,
     /// How many steps that takes.
     steps: usize,
 }
@@ -53,7 +52,7 @@ fn is_cheap(kind: StepKind, dtype: Dtype, pool: &Pool) -> bool {
             dtype == Dtype::F32 && pool.is_gpu()
         }
         StepKind::Draw => pool.is_gpu(),
-        StepKind::Unary(_) => false,
+        StepKind::Unary(_) | StepKind::Row(_) => false,
         StepKind::Binary(kind) => {
             matches!(kind, B::Add | B::Sub | B::Mul | B::Div | B::Max | B::Min | B::ReverseSub)
         }
@@ -76,8 +75,15 @@ impl<T: FusionTensor> FusionRun<T> {
                 results.push(None);
                 continue;
             };
-            let inputs = self.steps[at].inputs.iter().map(|&input| match input {
-                StepInput::Step(from) => results[from as usize].clone().expect("what stays reads what stays"),
+            let read = self.steps[at].inputs.clone();
+            let inputs = read.into_iter().map(|input| match input {
+                StepInput::Step(from) if self.steps[from as usize].is_row => {
+                    self.row_result(target.maker, from as usize)
+                }
+                StepInput::Step(from) => match &results[from as usize] {
+                    Some(shelved) => shelved.clone(),
+                    None => self.steps[from as usize].promise.tensor().expect("it is stored"),
+                },
                 StepInput::External(place) => self.external(place).clone(),
             });
             let inputs = inputs.collect();
@@ -115,11 +121,20 @@ impl<T: FusionTensor> FusionRun<T> {
         let mut again = ArrayVec::<Option<Again>, MAX_STEPS>::new();
         for step in &self.steps {
             let mut inputs = step.inputs.iter().map(|&input| match input {
-                StepInput::Step(at) => again[at as usize],
+                // It is stored: there is little of it.
+                StepInput::Step(at) if self.steps[at as usize].is_row => {
+                    Some(Again { large: None, steps: 0 })
+                }
+                StepInput::Step(at) => again[at as usize].or_else(|| {
+                    let WaitingStep { promise, is_shelved, .. } = &self.steps[at as usize];
+                    let is_stored = promise.is_wanted() && !is_shelved;
+                    is_stored.then_some(Again { large: Some(input), steps: 0 })
+                }),
                 StepInput::External(at) => self.read_again(pool, at),
             });
             let of_inputs = inputs.try_fold(Again { large: None, steps: 0 }, |of, input| of.and(input?));
             let is_cheap = dtype.is_some_and(|dtype| is_cheap(step.kind, dtype, pool));
+            let is_cheap = is_cheap && !step.is_row;
             again.push(of_inputs.and_then(Again::step).filter(|_| is_cheap && !is_stored(step)));
         }
         let (mut stays, mut is_read) = ([None; MAX_STEPS], [false; MAX_STEPS]);
@@ -140,7 +155,7 @@ impl<T: FusionTensor> FusionRun<T> {
         let made_bytes = self.view.map_or(0, |view| view.size_bytes());
         match pool.size_bytes(self.external(place).try_id()?) {
             bytes if bytes <= made_bytes / MIN_RATIO_TO_OVERTAKE => Some(Again { large: None, steps: 0 }),
-            bytes if bytes <= made_bytes => Some(Again { large: Some(place), steps: 0 }),
+            bytes if bytes <= made_bytes => Some(Again { large: Some(StepInput::External(place)), steps: 0 }),
             _ => None,
         }
     }

@@ -231,8 +231,8 @@ mod tests {
             of_large(&[step(&[E(0), E(1)], true), step(&[S(0)], false), sum(S(1))], &[HELD, SMALL]),
             3
         );
-        let full = [step(&[E(0)], true), step(&[E(0)], true), step(&[E(0)], true), step(&[E(0)], true)];
-        let with_end: Vec<PartitionStep> = full.into_iter().chain([sum(S(3))]).collect();
-        assert_eq!(of_large(&with_end, &[HELD]), 4, "the reduction is an output too");
+        let full = (0..MAX_FUSED_OUTPUTS).map(|_| step(&[E(0)], true));
+        let with_end: Vec<PartitionStep> = full.chain([sum(S(MAX_FUSED_OUTPUTS as u8 - 1))]).collect();
+        assert_eq!(of_large(&with_end, &[HELD]), MAX_FUSED_OUTPUTS, "the reduction is an output too");
     }
 }

@@ -14,6 +14,10 @@ use crate::pool::Pool;
 /// An op is submitted before a run if it is this many times smaller.
 pub const MIN_RATIO_TO_OVERTAKE: usize = 16;
 
+/// Steps that make at most so many bytes each become one op even if they share no tensor: a launch costs more than the memory
+/// that the op needs at once.
+pub const MAX_SMALL_BYTES: usize = 64 << 10;
+
 /// An op that waits as a step of a run.
 pub struct WaitingStep<T: FusionTensor> {
     pub op: Op,
@@ -25,6 +29,8 @@ pub struct WaitingStep<T: FusionTensor> {
     pub is_held: bool,
     /// Whether the promise is on the shelf: the step is only for others to read.
     pub is_shelved: bool,
+    /// Whether it makes one value for each row.
+    pub is_row: bool,
 }
 
 /// The ops of a thread that are not submitted yet: elementwise ops of one shape and one type of float, and a reduction
@@ -69,6 +75,16 @@ pub struct StepOp {
 }
 
 impl StepOp {
+    /// An op that makes this as a step.
+    pub fn new(op: Op, kind: StepKind, scalars: StepScalars, made: View) -> Self {
+        StepOp { op, kind, scalars, made }
+    }
+
+    /// Whether what it makes of an element does not depend on the element's place.
+    pub fn is_placeless(&self) -> bool {
+        self.kind != StepKind::Draw
+    }
+
     /// An op on these tensors as a step, if it can be one.
     pub fn of<T: FusionTensor>(op: &Op, tensors: &[T]) -> Option<Self> {
         let (kind, scalars) = StepKind::of(op)?;
@@ -112,10 +128,24 @@ impl<T: FusionTensor> FusionRun<T> {
             let is_flat = whole.dtype == step.made.dtype
                 && whole.shape().count() == step.made.shape().count()
                 && tensors.iter().all(|tensor| tensor.is_flat(whole));
-            *whole == step.made || is_flat
+            *whole == step.made || is_flat || self.is_of_rows(step, tensors)
         };
         let has_room = self.steps.len() + shelf.steps(tensors) < MAX_STEPS;
-        self.view.as_ref().is_some_and(is_alike) && self.scopes == scopes && has_room
+        self.view.as_ref().is_some_and(is_alike)
+            && self.scopes == scopes
+            && has_room
+            && !self.is_apart(shelf, tensors)
+    }
+
+    /// Whether an op on these tensors would begin another program at the end of a long run, which would then be full before that
+    /// program is whole.
+    fn is_apart(&self, shelf: &Shelf<T>, tensors: &[T]) -> bool {
+        let is_long = self.steps.len() > MAX_STEPS / 2;
+        let is_large = self.view.is_some_and(|view| view.size_bytes() > MAX_SMALL_BYTES);
+        let is_here = |tensor: &T| {
+            self.promises(tensor) || shelf.has(tensor) || self.externals_of(tensor).next().is_some()
+        };
+        is_long && is_large && !tensors.is_empty() && !tensors.iter().any(is_here)
     }
 
     /// Begins anew, with steps that make this, if there are to be any.
@@ -139,7 +169,10 @@ impl<T: FusionTensor> FusionRun<T> {
     /// Whether the tensor is the result of a step, or of one on the shelf, seen in the order in which the step makes it.
     pub fn has_whole(&self, shelf: &Shelf<T>, tensor: &T) -> bool {
         let Some(whole) = self.view else { return false };
-        tensor.is_flat(&whole) && self.step_of(tensor).is_some() || shelf.has_whole(tensor, &whole)
+        let is_whole = |at: usize| tensor.is_flat(&self.made_by(&self.steps[at]));
+        self.step_of(tensor).is_some_and(is_whole)
+            || self.has_repeated(tensor)
+            || shelf.has_whole(tensor, &whole)
     }
 
     /// An upper bound of [`need_bytes`](FusionRun::need_bytes) that is faster to compute.
@@ -173,15 +206,28 @@ impl<T: FusionTensor> FusionRun<T> {
         StepOp { op, kind, scalars, made }: StepOp,
         tensors: impl Iterator<Item = T>,
     ) -> T {
-        let inputs = tensors.map(|tensor| self.step_input(shelf, tensor));
-        let inputs: ArrayVec<StepInput, 2> = inputs.collect();
-        let is_same = |step: &&WaitingStep<T>| step.op == op && step.inputs == inputs;
-        if let Some(promised) = self.steps.iter().find(is_same).and_then(|step| step.promise.tensor()) {
-            return promised.with_layout(made.layout);
-        }
+        let reduces = matches!(kind, StepKind::Row(_));
+        let is_row = reduces || self.view.is_some_and(|whole| whole.shape().count() != made.shape().count());
+        let inputs = tensors.map(|tensor| match is_row && !reduces && tensor.try_id().is_some() {
+            true => self.repeated(tensor),
+            false => tensor,
+        });
+        let inputs: Inputs<T> = inputs.collect();
+        let inputs: ArrayVec<StepInput, 2> =
+            inputs.into_iter().map(|tensor| self.step_input(shelf, tensor)).collect();
         let promised = maker.promise(made);
         let promise = Promise::of(&promised);
-        let step = WaitingStep { op, kind, scalars, inputs, promise, is_held: true, is_shelved: false };
+        let is_same =
+            |step: &&mut WaitingStep<T>| step.op == op && step.inputs == inputs && step.is_row == is_row;
+        if let Some(same) = self.steps.iter_mut().find(is_same) {
+            if let Some(promised) = same.promise.tensor() {
+                return promised.with_layout(made.layout);
+            }
+            (same.promise, same.is_shelved) = (promise, false);
+            return promised;
+        }
+        let step =
+            WaitingStep { op, kind, scalars, inputs, promise, is_held: true, is_shelved: false, is_row };
         self.steps.push(step);
         promised
     }
@@ -207,12 +253,18 @@ impl<T: FusionTensor> FusionRun<T> {
         StepInput::External(place as u8)
     }
 
-    /// Adds the steps that compute a result on the shelf; returns the place of the last.
+    /// Adds the steps that compute a result on the shelf, but for those that are there; returns the place of the last.
     pub(super) fn compute_again(&mut self, shelf: &Shelf<T>, shelved: &Shelved<T>) -> u8 {
-        let inputs = shelved.inputs.iter().map(|tensor| self.step_input(shelf, tensor.clone())).collect();
+        let inputs: ArrayVec<StepInput, 2> =
+            shelved.inputs.iter().map(|tensor| self.step_input(shelf, tensor.clone())).collect();
         let Shelved { op, kind, .. } = *shelved;
+        let is_same = |step: &WaitingStep<T>| step.op == op && step.inputs == inputs && !step.is_row;
+        if let Some(same) = self.steps.iter().position(is_same) {
+            return same as u8;
+        }
         let (scalars, promise) = (shelved.scalars.clone(), shelved.promise.clone());
-        self.steps.push(WaitingStep { op, kind, scalars, inputs, promise, is_held: false, is_shelved: true });
+        let (is_held, is_shelved, is_row) = (false, true, false);
+        self.steps.push(WaitingStep { op, kind, scalars, inputs, promise, is_held, is_shelved, is_row });
         self.steps.len() as u8 - 1
     }
 
@@ -289,7 +341,8 @@ impl<T: FusionTensor> FusionRun<T> {
         (kind, axis): (Reduce, usize),
         tensor: T,
     ) -> Result<T, T> {
-        let Some(axes) = self.reduced_axes(axis, &tensor) else { return Err(tensor) };
+        let axes = self.reduced_axes(axis, &tensor).filter(|_| !self.has_rows());
+        let Some(axes) = axes else { return Err(tensor) };
         let view = View::contiguous(tensor.view().dtype, tensor.view().shape().with(axis, 1));
         let (mut reduction, promised) = FinalReduction::new(target.maker, kind, axes, view);
         let need_bytes = |whole: &View| aligned(whole.size_bytes()) + reduction.need_bytes(whole);

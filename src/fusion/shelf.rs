@@ -13,7 +13,7 @@ pub struct Shelved<T: FusionTensor> {
     pub op: Op,
     pub kind: StepKind,
     pub scalars: StepScalars,
-    /// What it reads: tensors with a storage, and results on the same shelf.
+    /// What it reads: tensors that are stored once the run is submitted, and results on the same shelf.
     pub inputs: ArrayVec<T, 2>,
     pub made: View,
     pub promise: Promise<T>,
@@ -45,6 +45,12 @@ impl<T: FusionTensor> Shelf<T> {
     /// Whether a step of a run over this whole can compute the tensor again.
     pub fn has_whole(&self, tensor: &T, whole: &View) -> bool {
         tensor.is_flat(whole) && self.find(tensor).is_some_and(|shelved| shelved.made == *whole)
+    }
+
+    /// Whether a tensor is computed from a result that is not stored yet, because of an error.
+    pub fn awaits(&self, tensor: &T) -> bool {
+        let is_awaited = |read: &T| read.try_id().is_none() && (!self.has(read) || self.awaits(read));
+        self.find(tensor).is_some_and(|shelved| shelved.inputs.iter().any(is_awaited))
     }
 
     /// How many steps these tensors take.

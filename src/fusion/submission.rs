@@ -5,18 +5,15 @@ use arrayvec::ArrayVec;
 use super::deferred::DeferredGradient;
 use super::partition::{External, MAX_EXTERNALS, MAX_RUN_STEPS, PartitionStep, StepInput, first_region};
 use super::reduction::WaitingCopy;
-use super::run::{FusionRun, WaitingStep};
+use super::rows::one_of_each_row;
+use super::run::{FusionRun, MAX_SMALL_BYTES, WaitingStep};
 use super::tensor::{FusionTarget, FusionTensor, TensorMaker};
 use crate::engine::aligned;
 use crate::error::Error;
 use crate::op::{
-    Inputs, MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, MAX_SCALARS, MAX_STEPS, Op, Program, Source, Step,
+    Inputs, MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, MAX_SCALARS, MAX_STEPS, Op, Program, Source, Step, StepKind,
 };
 use crate::pool::{Input, Pool};
-
-/// Steps that make at most so many bytes each become one op even if they share no tensor: a launch costs more than the memory
-/// that the op needs at once.
-pub const MAX_SMALL_BYTES: usize = 64 << 10;
 
 /// The first steps of a run as one op.
 struct RegionOp {
@@ -25,6 +22,8 @@ struct RegionOp {
     reads: ArrayVec<u8, MAX_FUSED_INPUTS>,
     /// The steps whose results it writes.
     outputs: ArrayVec<u8, MAX_FUSED_OUTPUTS>,
+    /// Whether it reads one value for each row, not repeated along it.
+    is_of_rows: bool,
 }
 
 impl<T: FusionTensor> FusionRun<T> {
@@ -176,7 +175,8 @@ impl<T: FusionTensor> FusionRun<T> {
         let distinct = (0..ids.len()).filter(|&at| !ids[..at].contains(&ids[at]));
         let read_bytes: usize = distinct.map(|at| aligned(pool.size_bytes(ids[at]))).sum();
         let view = self.view.expect("a run has begun");
-        let made_bytes = self.outputs(count).len() * aligned(view.size_bytes());
+        let bytes = |&at: &u8| aligned(self.made_by(&self.steps[at as usize]).size_bytes());
+        let made_bytes: usize = self.outputs(count).iter().map(bytes).sum();
         let reduction = self.reduction.as_ref().filter(|_| count > self.steps.len());
         let reduction_bytes = reduction.map_or(0, |reduction| reduction.need_bytes(&view));
         read_bytes + made_bytes + reduction_bytes <= pool.budget_bytes()
@@ -187,10 +187,12 @@ impl<T: FusionTensor> FusionRun<T> {
         self.submit_region(target, count, self.program(count))
     }
 
-    /// Submits the first step as a program, or, if it reads nothing, as the op that it is.
+    /// Submits the first step as a program, or as the op that it is if it reads nothing or makes one value for each row.
     fn submit_one(&mut self, target: &mut FusionTarget<'_, T>) -> Result<(), Error> {
         match self.steps.first() {
-            Some(step) if step.inputs.is_empty() => self.submit_region(target, 1, self.first_step_alone()),
+            Some(step) if step.inputs.is_empty() || step.is_row => {
+                self.submit_region(target, 1, self.first_step_alone())
+            }
             _ => self.submit_program(target, 1),
         }
     }
@@ -200,7 +202,7 @@ impl<T: FusionTensor> FusionRun<T> {
         &mut self,
         target: &mut FusionTarget<'_, T>,
         count: usize,
-        RegionOp { op, reads, outputs }: RegionOp,
+        RegionOp { op, reads, outputs, is_of_rows }: RegionOp,
     ) -> Result<(), Error> {
         let inputs: Inputs<Input> = (reads.iter().enumerate())
             .map(|(at, &place)| {
@@ -208,7 +210,8 @@ impl<T: FusionTensor> FusionRun<T> {
                 let is_last =
                     !reads[at + 1..].iter().any(|&other| self.external(other).is_same_storage(tensor));
                 let consumed = is_last && self.is_done_with(count, tensor);
-                Input { id: tensor.id(), view: *tensor.view(), consumed }
+                let view = if is_of_rows { one_of_each_row(tensor.view()) } else { *tensor.view() };
+                Input { id: tensor.id(), view, consumed }
             })
             .collect();
         let (made, after) = target.pool.run_or_keep(&op, &inputs)?;
@@ -217,15 +220,16 @@ impl<T: FusionTensor> FusionRun<T> {
                 self.hand_over(place);
             }
         }
-        let view = self.view.expect("a run has begun");
         let mut made = made.into_iter();
         for (&at, id) in outputs.iter().zip(&mut made) {
-            let WaitingStep { promise, is_shelved, .. } = &self.steps[at as usize];
+            let step @ WaitingStep { promise, is_shelved, is_row, .. } = &self.steps[at as usize];
+            let view = self.made_by(step);
             let tensor = match is_shelved {
                 true => target.maker.tensor(id, view),
                 false => promise.keep(target.maker, id, view),
             };
-            self.pass_on(at, count, self.in_shape(tensor));
+            let tensor = if *is_row { self.repeated(tensor) } else { self.in_shape(tensor) };
+            self.pass_on(at, count, tensor);
         }
         if let Some(id) = made.next()
             && let Some(reduction) = self.reduction.take()
@@ -275,7 +279,9 @@ impl<T: FusionTensor> FusionRun<T> {
             StepInput::External(place) => place,
             StepInput::Step(_) => unreachable!("no step is before the first"),
         };
-        RegionOp { op: step.op, reads: step.inputs.iter().map(place).collect(), outputs: self.outputs(1) }
+        let is_of_rows = step.is_row && !matches!(step.kind, StepKind::Row(_));
+        let reads = step.inputs.iter().map(place).collect();
+        RegionOp { op: step.op, reads, outputs: self.outputs(1), is_of_rows }
     }
 
     /// The first `count` steps as a program, which ends in the reduction if there are fewer steps than that.
@@ -294,13 +300,15 @@ impl<T: FusionTensor> FusionRun<T> {
             let own = (scalars.len() as u8..).take(step.scalars.len()).map(Source::Scalar);
             let sources: ArrayVec<Source, 3> = step.inputs.iter().map(source).chain(own).collect();
             scalars.extend(step.scalars.iter().copied());
-            steps.push(Step::new(step.kind, &sources));
+            let made = Step::new(step.kind, &sources);
+            steps.push(if step.is_row { made.of_rows() } else { made });
         }
         let mut bits = [0; MAX_SCALARS];
         bits[..scalars.len()].copy_from_slice(&scalars);
         let reduction = self.reduction.as_ref().filter(|_| count > self.steps.len());
         let ending = reduction.map(|reduction| reduction.ending(source(&reduction.input)));
-        let program = Program::new(&steps, &outputs, ending);
-        RegionOp { op: Op::Fused { program, scalars: bits }, reads, outputs }
+        let program = Program::new(&steps, &outputs, ending)
+            .ended_by_rows(self.view.expect("a run has begun").shape().rank());
+        RegionOp { op: Op::Fused { program, scalars: bits }, reads, outputs, is_of_rows: false }
     }
 }

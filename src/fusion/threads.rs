@@ -112,6 +112,10 @@ impl<T: FusionTensor> ThreadRuns<T> {
         let read = std::slice::from_ref(tensor);
         for thread in 0..self.threads.len() {
             let waiting = &mut self.threads[thread];
+            if waiting.shelf.awaits(tensor) {
+                self.end(target, thread, read)?;
+            }
+            let waiting = &mut self.threads[thread];
             if waiting.shelf.has(tensor) {
                 target.pool.enter(thread, 0);
                 let made = store(&mut waiting.shelf, target, tensor);
@@ -186,8 +190,20 @@ impl<T: FusionTensor> ThreadRuns<T> {
         &mut self.threads[self.thread].run
     }
 
+    /// The run of the thread that submits, its shelf, and how many checkpointed scopes it is in.
+    pub(super) fn waiting(&self) -> (&FusionRun<T>, &Shelf<T>, u32) {
+        let Waiting { run, shelf, .. } = &self.threads[self.thread];
+        (run, shelf, self.scopes)
+    }
+
+    /// Begins a run of steps that make this; none waits.
+    pub(super) fn begin(&mut self, view: View) {
+        let scopes = self.scopes;
+        self.current().begin(Some(view), scopes);
+    }
+
     /// Whether an op may be submitted before the run of the thread.
-    fn lets_pass(&self, op: &Op, tensors: &[T]) -> bool {
+    pub(super) fn lets_pass(&self, op: &Op, tensors: &[T]) -> bool {
         let run = &self.threads[self.thread].run;
         run.scopes() == self.scopes && run.lets_pass(op, tensors)
     }
@@ -213,7 +229,7 @@ impl<T: FusionTensor> ThreadRuns<T> {
         }
         for tensor in tensors.iter().filter(|tensor| tensor.try_id().is_none()) {
             let (run, shelf) = self.joined(overtakes);
-            if !run.has_whole(shelf, tensor) {
+            if !run.has_whole(shelf, tensor) || shelf.awaits(tensor) {
                 self.end_run_of(target, tensor)?;
             }
         }
@@ -234,7 +250,7 @@ impl<T: FusionTensor> ThreadRuns<T> {
     }
 
     /// The run that the next step joins: that of the thread, or what overtakes it.
-    fn joined(&mut self, overtakes: bool) -> (&mut FusionRun<T>, &Shelf<T>) {
+    pub(super) fn joined(&mut self, overtakes: bool) -> (&mut FusionRun<T>, &Shelf<T>) {
         let waiting = &mut self.threads[self.thread];
         let run = if overtakes { &mut waiting.overtaking } else { &mut waiting.run };
         (run, &waiting.shelf)
@@ -272,6 +288,10 @@ impl<T: FusionTensor> ThreadRuns<T> {
         reduce: (Reduce, usize),
         tensors: &mut Inputs<T>,
     ) -> Result<Option<T>, Error> {
+        if let Some(promised) = self.reduce_rows(target, reduce, tensors)? {
+            return Ok(Some(promised));
+        }
+        self.end_rows(target, &tensors[0])?;
         let Waiting { run, shelf, .. } = &mut self.threads[self.thread];
         if run.scopes() != self.scopes {
             return Ok(None);

@@ -11,15 +11,15 @@ use super::{Binary, Distribution, Layout, MAX_RANK, Op, Reduce, Scalar, Shape, U
 /// The most tensors that a program reads.
 pub const MAX_FUSED_INPUTS: usize = 8;
 /// The most tensors that a program makes, what it ends in included.
-pub const MAX_FUSED_OUTPUTS: usize = 4;
+pub const MAX_FUSED_OUTPUTS: usize = 6;
 /// The most steps of a program.
-pub const MAX_STEPS: usize = 16;
+pub const MAX_STEPS: usize = 24;
 /// The most scalars of a program.
-pub const MAX_SCALARS: usize = 8;
+pub const MAX_SCALARS: usize = 12;
 
 /// What can be a step, of one value; in the order of `kernels/fused.cu`. Others take many registers, which all steps of a
 /// kernel would then pay for.
-pub const UNARY_STEPS: [Unary; 20] = [
+pub const UNARY_STEPS: [Unary; 21] = [
     Unary::Neg,
     Unary::Abs,
     Unary::Sign,
@@ -40,6 +40,7 @@ pub const UNARY_STEPS: [Unary; 20] = [
     Unary::Sigmoid,
     Unary::LogSigmoid,
     Unary::Gelu,
+    Unary::InverseSqrt,
 ];
 
 /// What can be a step, of two values; in the order of `kernels/fused.cu`. Not powers: the sign of a NaN that one makes depends on
@@ -60,6 +61,9 @@ pub const BINARY_STEPS: [Binary; 13] = [
     Binary::ReluBackward,
 ];
 
+/// What a step can make of a row, in the order of `kernels/fused.cu`.
+pub const ROW_STEPS: [Reduce; 3] = [Reduce::Sum, Reduce::Mean, Reduce::Max];
+
 /// What a step computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StepKind {
@@ -72,6 +76,8 @@ pub enum StepKind {
     /// A random number, which is one with some probability, else zero. Its two scalars are how many of the 2^32 random words mean
     /// one, and the generator's key. The number also depends on the element's place.
     Draw,
+    /// The sum, mean or maximum of a value along its row: along the last dimension of the inputs. It is one value for each row.
+    Row(Reduce),
 }
 
 /// The scalars of a step: the bits of an `f64`, or a draw's words as they are.
@@ -88,6 +94,10 @@ impl StepKind {
             }
             StepKind::MaskFill => Some(UNARY_STEPS.len() + BINARY_STEPS.len()),
             StepKind::Draw => Some(UNARY_STEPS.len() + BINARY_STEPS.len() + 1),
+            StepKind::Row(kind) => {
+                let place = ROW_STEPS.iter().position(|&other| other == kind);
+                place.map(|place| UNARY_STEPS.len() + BINARY_STEPS.len() + 2 + place)
+            }
         };
         place.expect("programs have steps of these kinds alone") as u8
     }
@@ -97,8 +107,11 @@ impl StepKind {
         let code = usize::from(code);
         let unary = UNARY_STEPS.get(code).copied().map(StepKind::Unary);
         let binary = || BINARY_STEPS.get(code - UNARY_STEPS.len()).copied().map(StepKind::Binary);
-        let of_others = [StepKind::MaskFill, StepKind::Draw];
-        let other = || of_others[code - UNARY_STEPS.len() - BINARY_STEPS.len()];
+        let other = || match code - UNARY_STEPS.len() - BINARY_STEPS.len() {
+            0 => StepKind::MaskFill,
+            1 => StepKind::Draw,
+            place => StepKind::Row(ROW_STEPS[place - 2]),
+        };
         unary.or_else(binary).unwrap_or_else(other)
     }
 
@@ -156,6 +169,8 @@ pub struct Step {
     pub kind: StepKind,
     /// Of what. A function of fewer values has the first in the places that are left.
     pub sources: [Source; 3],
+    /// Whether it makes one value for each row: the reduction of a row, or a function of such values.
+    pub is_row: bool,
 }
 
 impl Step {
@@ -165,7 +180,12 @@ impl Step {
     /// If there are none.
     pub fn new(kind: StepKind, sources: &[Source]) -> Self {
         let source = |at: usize| *sources.get(at).unwrap_or(&sources[0]);
-        Step { kind, sources: [0, 1, 2].map(source) }
+        Step { kind, sources: [0, 1, 2].map(source), is_row: matches!(kind, StepKind::Row(_)) }
+    }
+
+    /// The same of values of which there is one for each row.
+    pub fn of_rows(self) -> Self {
+        Step { is_row: true, ..self }
     }
 }
 
@@ -258,6 +278,22 @@ impl Program {
         program
     }
 
+    /// The same program of inputs of so many dimensions, ended by the reduction that its last step is, if no other makes one
+    /// value for each row.
+    pub fn ended_by_rows(self, rank: usize) -> Self {
+        let Some((last, before)) = self.steps().split_last() else { return self };
+        let StepKind::Row(kind) = last.kind else { return self };
+        let place = before.len() as u8;
+        let Some((&output, outputs)) = self.outputs().split_last() else { return self };
+        if output != place || before.iter().any(|step| step.is_row) {
+            return self;
+        }
+        let order = std::array::from_fn(|axis| axis as u8);
+        let reduced = [rank as u8 - 1, rank as u8];
+        let ending = Ending { kind, source: last.sources[0], order, reduced };
+        Program::new(before, outputs, Some(ending))
+    }
+
     /// The steps, in order.
     pub fn steps(&self) -> &[Step] {
         &self.steps[..self.step_count as usize]
@@ -271,6 +307,19 @@ impl Program {
     /// The reduction that it ends in, if it does.
     pub fn ending(&self) -> Option<&Ending> {
         self.ending.as_ref()
+    }
+
+    /// Whether it reduces rows on the way. Such a program has no other reduction at its end.
+    pub fn has_rows(&self) -> bool {
+        self.steps().iter().any(|step| step.is_row)
+    }
+
+    /// The shape of what it makes at this place, of inputs of a shape.
+    pub fn made(&self, place: usize, shape: &Shape) -> Shape {
+        match self.steps[self.outputs[place] as usize].is_row {
+            true => shape.with(shape.rank() - 1, 1),
+            false => *shape,
+        }
     }
 
     /// Whether an input is a mask. The first input never is: it tells the element type of the program.
@@ -339,7 +388,9 @@ mod tests {
     fn a_step_is_known_by_its_code() {
         let unary = UNARY_STEPS.map(StepKind::Unary);
         let binary = BINARY_STEPS.map(StepKind::Binary);
-        for kind in unary.into_iter().chain(binary).chain([StepKind::MaskFill, StepKind::Draw]) {
+        let rows = ROW_STEPS.map(StepKind::Row);
+        let others = [StepKind::MaskFill, StepKind::Draw].into_iter().chain(rows);
+        for kind in unary.into_iter().chain(binary).chain(others) {
             assert_eq!(StepKind::of_code(kind.code()), kind);
         }
     }

@@ -24,6 +24,8 @@ named! {
         Sqrt = "sqrt",
         /// `1 / x`
         Recip = "recip",
+        /// `x^(-1/2)`
+        InverseSqrt = "inverse_sqrt",
         /// Sine.
         Sin = "sin",
         /// Cosine.

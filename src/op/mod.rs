@@ -19,8 +19,8 @@ pub use dtype::{Dtype, Scalar};
 pub use encoding::{Encoding, FloatFormat, InParts, Origin, SCALED, Taps, scale_words};
 pub use form::{Counts, FormParts, PIECE, Planes, ROW, Sparse, Tally};
 pub use fused::{
-    BINARY_STEPS, Ending, MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, MAX_SCALARS, MAX_STEPS, Program, Source, Step,
-    StepKind, StepScalars, UNARY_STEPS,
+    BINARY_STEPS, Ending, MAX_FUSED_INPUTS, MAX_FUSED_OUTPUTS, MAX_SCALARS, MAX_STEPS, Program, ROW_STEPS,
+    Source, Step, StepKind, StepScalars, UNARY_STEPS,
 };
 pub use kinds::{
     ArgReduce, Attention, AttentionDropout, Binary, Compare, Conv, Cumulative, Deform2d, Distribution,

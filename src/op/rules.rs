@@ -123,7 +123,8 @@ impl Op {
                 let ending = program
                     .ending()
                     .map(|ending| View::contiguous(made.dtype, ending.sizes(made.shape()).with(1, 1)));
-                return program.outputs().iter().map(|_| made).chain(ending).collect();
+                let output = |place| View::contiguous(made.dtype, program.made(place, made.shape()));
+                return (0..program.outputs().len()).map(output).chain(ending).collect();
             }
             Op::Traced(traced) => return traced.outputs(),
         };
@@ -360,6 +361,7 @@ impl Op {
                 Some(Reduce::Mean) => "fused_mean",
                 Some(Reduce::Max) => "fused_max",
                 Some(_) => "fused_sum",
+                None if program.has_rows() => "fused_rows",
                 None => "fused",
             },
             Op::Traced(traced) => &traced.facts().name,

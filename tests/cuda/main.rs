@@ -7,6 +7,7 @@ mod device;
 mod engine;
 mod failures;
 mod fragments;
+mod fused_rows;
 #[path = "../support/labels.rs"]
 mod labels;
 mod libraries;

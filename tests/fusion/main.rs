@@ -2,6 +2,7 @@
 #![cfg(feature = "host")]
 
 mod deferred;
+mod rows;
 mod shelf;
 
 use std::sync::atomic::{AtomicU16, Ordering};

@@ -59,7 +59,7 @@ pub struct Args {
 }
 
 impl Args {
-    const WORDS: usize = 187;
+    const WORDS: usize = 215;
 
     pub(super) fn new<T: Pod>(args: &T) -> Self {
         let mut words = [0; Args::WORDS];

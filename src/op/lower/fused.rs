@@ -11,6 +11,9 @@ use crate::op::{
 
 const OPERANDS: usize = MAX_FUSED_INPUTS + MAX_FUSED_OUTPUTS;
 
+/// The kind of kernel that reduces rows on its way.
+pub(super) const ROWS: &str = "rows";
+
 /// Arguments of the kernel that runs programs (`Fused` in `fused.cu`).
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -30,7 +33,10 @@ pub struct Fused {
     pub(super) masks: u32,
     pub(super) made: [u32; MAX_FUSED_OUTPUTS],
     pub(super) steps: [[u8; 4]; MAX_STEPS],
-    unused: u32,
+    /// A bit for each step that makes one value for each row.
+    pub(super) row_steps: u32,
+    /// Elements of a row, if rows are reduced.
+    pub(super) row_size: u64,
     pub(super) count: u64,
     pub(super) rank: u64,
     pub(super) sizes: [u64; MAX_RANK],
@@ -47,6 +53,12 @@ pub struct FusedReduce {
 
 pub fn fused(request: &Request, program: &Program, scalars: &[u64; MAX_SCALARS], calls: &mut Calls) {
     let dtype = request.inputs[0].view.dtype;
+    if program.has_rows() {
+        let mut args = arguments(request, program, scalars);
+        args.chunk = (args.chunk / args.row_size).max(1);
+        let (name, rows) = (KernelName::new("fused", ROWS, dtype), args.count / args.row_size);
+        return KernelCall::push(calls, name, rows, args.chunk, &args);
+    }
     let Some(ending) = program.ending() else {
         let args = arguments(request, program, scalars);
         return KernelCall::push(calls, KernelName::new("fused", "", dtype), args.count, args.chunk, &args);
@@ -112,6 +124,9 @@ fn arguments(request: &Request, program: &Program, scalars: &[u64; MAX_SCALARS])
         strides,
         ..Fused::zeroed()
     };
+    if program.has_rows() {
+        args.row_size = inputs[0].view.shape().dims().last().map_or(1, |&size| size as u64);
+    }
     for (n, (input, layout)) in inputs.iter().zip(&layouts).enumerate() {
         args.inputs[n] = input.first();
         args.strided |= u32::from(!layout.is_contiguous()) << n;
@@ -123,6 +138,9 @@ fn arguments(request: &Request, program: &Program, scalars: &[u64; MAX_SCALARS])
     for (place, step) in args.steps.iter_mut().zip(program.steps()) {
         let [a, b, c] = step.sources.map(place_of);
         *place = [step.kind.code(), a, b, c];
+    }
+    for (n, step) in program.steps().iter().enumerate() {
+        args.row_steps |= u32::from(step.is_row) << n;
     }
     args
 }
@@ -139,7 +157,7 @@ fn place_of(source: Source) -> u8 {
 /// As many times what an addition costs, about.
 fn cost(program: &Program) -> usize {
     let cost = |step: &Step| match step.kind {
-        StepKind::Binary(_) | StepKind::MaskFill => 1,
+        StepKind::Binary(_) | StepKind::MaskFill | StepKind::Row(_) => 1,
         StepKind::Unary(Unary::Neg | Unary::Abs | Unary::Square | Unary::Cube | Unary::Relu) => 1,
         StepKind::Unary(_) | StepKind::Draw => 8,
     };
@@ -155,7 +173,7 @@ fn name(kind: Reduce, dtype: Dtype, to: Dtype) -> KernelName {
 
 pub fn names(names: &mut Vec<KernelName>) {
     for dtype in Dtype::FLOATS {
-        names.push(KernelName::new("fused", "", dtype));
+        names.extend(["", ROWS].map(|kind| KernelName::new("fused", kind, dtype)));
         names.extend([Reduce::Sum, Reduce::Mean, Reduce::Max].map(|kind| name(kind, dtype, dtype)));
         if dtype.is_half() {
             names.extend([Reduce::Sum, Reduce::Max].map(|kind| name(kind, dtype, Dtype::F32)));
@@ -165,5 +183,5 @@ pub fn names(names: &mut Vec<KernelName>) {
 
 #[cfg(test)]
 pub fn args_size(kind: &str) -> usize {
-    if kind.is_empty() { size_of::<Fused>() } else { size_of::<FusedReduce>() }
+    if ["", ROWS].contains(&kind) { size_of::<Fused>() } else { size_of::<FusedReduce>() }
 }

@@ -5,12 +5,14 @@
 //! A class is what the text of a kernel depends on: the number of dimensions, along which of them an operand's elements follow
 //! each other or stay, whether 32 bits are enough for places. Sizes and strides are arguments, so that a network has few kernels.
 
+mod rows;
+
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use bytemuck::from_bytes;
 
-use super::fused::{Fused, FusedReduce};
+use super::fused::{Fused, FusedReduce, ROWS};
 use super::reduce::{Reduction, TEAM};
 use super::{Args, KernelCall, KernelName};
 use crate::op::{Dtype, MAX_FUSED_INPUTS, MAX_RANK, MAX_SCALARS, StepKind};
@@ -106,7 +108,7 @@ pub fn cut(call: &mut KernelCall) {
         call.blocks = args.rows.cut(per_round);
         call.args = Args::new(&args);
     }
-    if rows.is_some() {
+    if rows.is_some() || call.name.kind == ROWS {
         return;
     }
     let mut args = *arguments(call);
@@ -124,6 +126,7 @@ impl Generated {
             let kernel = Kernel::of(call);
             let written = match call.name.kind {
                 "" => kernel.write_elementwise(&mut text),
+                ROWS => kernel.write_rows(&mut text),
                 kind => kernel.write_reduction(&mut text, &call.name, kind),
             };
             written.expect("a string takes all");
@@ -152,7 +155,9 @@ impl<'a> Kernel<'a> {
         let vector = VECTOR_BYTES / dtype.size_bytes();
         let fits = kernel.is_in_vectors(vector);
         let mut begins = true;
-        if !call.name.kind.is_empty() {
+        if call.name.kind == ROWS {
+            begins = args.row_size.is_multiple_of(vector as u64);
+        } else if !call.name.kind.is_empty() {
             let rows = rows(call);
             let is_shared = rows.is_shared();
             let are_columns = !is_shared && fits && rows.are_columns_in_vectors(vector);
@@ -177,10 +182,21 @@ impl<'a> Kernel<'a> {
         inputs.chain((MAX_FUSED_INPUTS..).zip(self.args.outputs).take(outputs))
     }
 
+    /// The steps by number: codes and places of values.
+    fn steps(&self) -> impl Iterator<Item = (usize, &[u8; 4])> {
+        self.args.steps[..self.args.step_count as usize].iter().enumerate()
+    }
+
+    /// Whether a step that does not draw reads a value, or it is reduced at the end.
+    fn uses(&self, value: u32) -> bool {
+        let reading = self.steps().filter(|(_, step)| StepKind::of_code(step[0]) != StepKind::Draw);
+        let of_steps = reading.flat_map(|(_, &[_, a, b, c])| [a, b, c]).map(u32::from);
+        of_steps.chain([self.args.reduced]).any(|used| used == value)
+    }
+
     /// The steps that draw, by number, and their scalars.
     fn draws(&self) -> impl Iterator<Item = (usize, [usize; 2])> {
-        let steps = self.args.steps[..self.args.step_count as usize].iter().enumerate();
-        let draws = steps.filter(|(_, step)| StepKind::of_code(step[0]) == StepKind::Draw);
+        let draws = self.steps().filter(|(_, step)| StepKind::of_code(step[0]) == StepKind::Draw);
         draws.map(|(n, &[_, a, b, _])| (n, [a, b].map(|place| usize::from(place) - MAX_FUSED_INPUTS)))
     }
 
@@ -399,25 +415,13 @@ impl<'a> Kernel<'a> {
     fn write_steps(&self, text: &mut String) -> std::fmt::Result {
         let args = self.args;
         (0..args.output_count).try_for_each(|n| writeln!(text, "    T y{n}[V];"))?;
-        let steps = &args.steps[..args.step_count as usize];
-        let is_used = |value: u32| {
-            let reading = steps.iter().filter(|step| StepKind::of_code(step[0]) != StepKind::Draw);
-            let of_steps = reading.flat_map(|&[_, a, b, c]| [a, b, c]).map(u32::from);
-            of_steps.chain([args.reduced]).any(|used| used == value)
-        };
-        for n in (0..MAX_SCALARS).filter(|&n| is_used((MAX_FUSED_INPUTS + n) as u32)) {
+        for n in (0..MAX_SCALARS).filter(|&n| self.uses((MAX_FUSED_INPUTS + n) as u32)) {
             writeln!(text, "    const T c{n} = scalar<T>(args, {n});")?;
         }
         writeln!(text, "    UNROLLED for (u32 k = 0; k < V; ++k) {{")?;
-        for (n, &[code, a, b, c]) in steps.iter().enumerate() {
-            let [a, b, c] = [a, b, c].map(|place| self.value(place));
-            let step = match StepKind::of_code(code) {
-                StepKind::Unary(kind) => format!("step<T, {kind:?}>({a})"),
-                StepKind::Binary(kind) => format!("step<T, {kind:?}>({a}, {b})"),
-                StepKind::MaskFill => format!("{b} ? {c} : {a}"),
-                StepKind::Draw => format!("d{n}[k]"),
-            };
-            writeln!(text, "      const T s{n} = {step};")?;
+        for (n, &[code, a, b, c]) in self.steps() {
+            let values = [a, b, c].map(|place| self.value(place));
+            writeln!(text, "      const T s{n} = {};", step_text(code, values, n))?;
         }
         for n in 0..args.output_count as usize {
             writeln!(text, "      y{n}[k] = s{};", args.made[n])?;
@@ -457,6 +461,17 @@ impl<'a> Kernel<'a> {
     }
 }
 
+/// What a step computes of these values; it is step `n`.
+fn step_text(code: u8, [a, b, c]: [String; 3], n: usize) -> String {
+    match StepKind::of_code(code) {
+        StepKind::Unary(kind) => format!("step<T, {kind:?}>({a})"),
+        StepKind::Binary(kind) => format!("step<T, {kind:?}>({a}, {b})"),
+        StepKind::MaskFill => format!("{b} ? {c} : {a}"),
+        StepKind::Draw => format!("d{n}[k]"),
+        StepKind::Row(_) => unreachable!("rows are reduced between passes"),
+    }
+}
+
 /// Whether a flat index, or an offset in an operand, does not fit 31 bits.
 fn is_wide(args: &Fused) -> bool {
     const MOST: u64 = 1 << 31;
@@ -474,104 +489,4 @@ fn is_wide(args: &Fused) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::op::lower::{Placed, Request, gpu, lower};
-    use crate::op::{Binary, Layout, Op, Program, Shape, Source, Step, Unary, View};
-
-    fn step(kind: StepKind, a: Source, b: Source) -> Step {
-        Step::new(kind, &[a, b])
-    }
-
-    /// The first call of a program on these operands, cut for a GPU.
-    fn call(program: Program, views: &[View]) -> KernelCall {
-        let op = Op::Fused { program, scalars: [0; MAX_SCALARS] };
-        let placed = |view: &View| Placed { address: 1 << 40, view: *view };
-        let inputs: Vec<Placed> = views.iter().map(placed).collect();
-        let outputs: Vec<Placed> = op.outputs(views).iter().map(placed).collect();
-        let chunk = gpu::chunk(&op, &inputs);
-        let request = Request {
-            op: &op,
-            inputs: &inputs,
-            outputs: &outputs,
-            scratch: 1 << 41,
-            fault: 0,
-            chunk,
-            threads: TEAM,
-        };
-        let mut call = lower(&request).expect("programs have kernels")[0];
-        cut(&mut call);
-        call
-    }
-
-    /// Batch normalization's last steps, with a rectifier: five tensors, of which four are of channels.
-    fn normalize() -> Program {
-        use Source::{Input, Step};
-        let of = |kind, a, b| step(StepKind::Binary(kind), a, b);
-        let steps = [
-            of(Binary::Sub, Input(0), Input(1)),
-            of(Binary::Div, Step(0), Input(2)),
-            of(Binary::Mul, Step(1), Input(3)),
-            of(Binary::Add, Step(2), Input(4)),
-            step(StepKind::Unary(Unary::Relu), Step(3), Step(3)),
-        ];
-        Program::new(&steps, &[4], None)
-    }
-
-    fn images(side: usize, dtype: Dtype) -> Vec<View> {
-        let shape = Shape::new(&[8, 16, side, side]);
-        let channels = Layout::contiguous(Shape::new(&[1, 16, 1, 1])).expand(shape);
-        let mut views = vec![View::contiguous(dtype, shape)];
-        views.extend([View { layout: channels, ..views[0] }; 4]);
-        views
-    }
-
-    #[test]
-    fn vectors_are_moved_where_all_operands_allow_it() {
-        let text = |side, dtype| {
-            Generated::of(&call(normalize(), &images(side, dtype))).expect("it is generated").text
-        };
-        assert!(text(8, Dtype::F32).contains("for_elements<4, Index>"));
-        assert!(text(8, Dtype::BF16).contains("for_elements<8, Index>"));
-        assert!(text(7, Dtype::F32).contains("for_elements<1, Index>"), "a vector would be of two channels");
-        assert_eq!(text(8, Dtype::F32), text(16, Dtype::F32), "sizes are arguments");
-    }
-
-    #[test]
-    fn masks_are_read_as_bytes() {
-        let steps = [
-            step(StepKind::Unary(Unary::Neg), Source::Input(0), Source::Input(0)),
-            Step::new(StepKind::MaskFill, &[Source::Step(0), Source::Input(1), Source::Scalar(0)]),
-        ];
-        let shape = Shape::new(&[4, 8, 64]);
-        let mask = Layout::contiguous(Shape::new(&[1, 8, 64])).expand(shape);
-        let views = [View::contiguous(Dtype::BF16, shape), View { layout: mask, dtype: Dtype::Bool }];
-        let text =
-            Generated::of(&call(Program::new(&steps, &[1], None), &views)).expect("it is generated").text;
-        assert!(
-            text.contains("for_elements<8, Index>")
-                && text.contains("read_row<V>(x1, static_cast<const u8*>")
-        );
-        assert!(text.contains("s1 = x1[k] ? c0 : s0;"), "{text}");
-    }
-
-    #[test]
-    fn a_call_of_another_kernel_stays() {
-        let op = Op::Binary(Binary::Pow);
-        let placed = Placed { address: 256, view: View::contiguous(Dtype::F32, Shape::new(&[64])) };
-        let request = Request {
-            op: &op,
-            inputs: &[placed; 2],
-            outputs: &[placed],
-            scratch: 0,
-            fault: 0,
-            chunk: 1024,
-            threads: TEAM,
-        };
-        let mut call = lower(&request).expect("it has a kernel")[0];
-        let (blocks, bytes) = (call.blocks, call.args.bytes().to_vec());
-        cut(&mut call);
-        assert_eq!((call.blocks, call.args.bytes()), (blocks, &bytes[..]));
-        assert_eq!(Generated::of(&call), None);
-    }
-}
+mod tests;

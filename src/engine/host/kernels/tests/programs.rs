@@ -129,10 +129,15 @@ fn a_full_program_gives_the_bits_of_its_ops() {
         steps.push(step(Binary::Add, Source::Step(2 * n - 2), Source::Input(n)));
         steps.push(step(Binary::Mul, Source::Step(2 * n - 1), Source::Scalar(n)));
     }
-    steps.push(step(Binary::ReverseSub, Source::Step(14), Source::Step(3)));
-    assert_eq!(steps.len(), MAX_STEPS);
-    let scalars: Vec<f64> = (0..8).map(|n| 0.75 + f64::from(n) / 8.0).collect();
-    let outputs = [15, 0, 7, 14];
+    for n in 8..12 {
+        steps.push(step(Binary::Mul, Source::Step(n + 6), Source::Scalar(n)));
+    }
+    for n in 19..24 {
+        steps.push(step(Binary::ReverseSub, Source::Step(n - 1), Source::Step(3)));
+    }
+    assert_eq!((steps.len(), MAX_SCALARS, MAX_FUSED_OUTPUTS), (MAX_STEPS, 12, 6));
+    let scalars: Vec<f64> = (0..12).map(|n| 0.75 + f64::from(n) / 8.0).collect();
+    let outputs = [23, 0, 7, 14, 18, 20];
     let op = program(&steps, &outputs, &scalars);
     for dtype in Dtype::FLOATS {
         // Several pieces, and several blocks.
@@ -224,6 +229,53 @@ fn an_ending_gives_the_bits_of_its_reduction() {
         for (sizes, order, reduced) in cases {
             for kind in [Reduce::Sum, Reduce::Mean, Reduce::Max] {
                 check_ending(dtype, Shape::new(sizes), order, reduced, kind);
+            }
+        }
+    }
+}
+
+/// A softmax with its mask, and the logarithm of its sums: the interpreter, on rows of all lengths.
+#[test]
+fn programs_that_reduce_rows_give_the_bits_of_their_ops() {
+    let of = |kind, a, b| Step::new(StepKind::Binary(kind), &[a, b]);
+    let one = |kind, a| Step::new(StepKind::Unary(kind), &[a]);
+    let steps = [
+        of(Binary::Mul, Source::Input(0), Source::Scalar(0)),
+        Step::new(StepKind::Row(Reduce::Max), &[Source::Step(0)]),
+        of(Binary::Sub, Source::Step(0), Source::Step(1)),
+        one(Unary::Exp, Source::Step(2)),
+        Step::new(StepKind::Row(Reduce::Sum), &[Source::Step(3)]),
+        one(Unary::Log, Source::Step(4)).of_rows(),
+        of(Binary::Div, Source::Step(3), Source::Step(4)),
+        Step::new(StepKind::Row(Reduce::Mean), &[Source::Input(0)]),
+        of(Binary::Mul, Source::Step(6), Source::Step(7)),
+    ];
+    let op = program(&steps, &[5, 8], &[0.375]);
+    for dtype in Dtype::FLOATS {
+        for (seed, dims) in [&[3, 128][..], &[2, 5, 130], &[70, 300], &[2, 5000]].into_iter().enumerate() {
+            let (shape, axis) = (Shape::new(dims), dims.len() - 1);
+            for x in Data::views(dtype, shape, seed as u64) {
+                let whole = |values: &[f64]| Data::from(dtype, dims, values);
+                let row = |values: &[f64]| {
+                    Data::from(dtype, shape.with(axis, 1).dims(), values)
+                        .with_layout(|layout| layout.expand(shape))
+                };
+                let scaled =
+                    whole(&values(Op::BinaryScalar(Binary::Mul, 0.375.into()), std::slice::from_ref(&x)));
+                let reduced = |kind, x: &Data| values(Op::Reduce { kind, axis }, std::slice::from_ref(x));
+                let largest = row(&reduced(Reduce::Max, &scaled));
+                let less = whole(&values(Op::Binary(Binary::Sub), &[scaled, largest]));
+                let exponentials = whole(&values(Op::Unary(Unary::Exp), &[less]));
+                let sums = reduced(Reduce::Sum, &exponentials);
+                let logarithms =
+                    bits(Op::Unary(Unary::Log), &[Data::from(dtype, &[sums.len()], &sums)], None).remove(0);
+                let parts = whole(&values(Op::Binary(Binary::Div), &[exponentials, row(&sums)]));
+                // As it would be in memory.
+                let copied = whole(&values(Op::Copy { dtype }, std::slice::from_ref(&x)));
+                let means = row(&reduced(Reduce::Mean, &copied));
+                let products = bits(Op::Binary(Binary::Mul), &[parts, means], None).remove(0);
+                let found = bits(op, std::slice::from_ref(&x), None);
+                assert_eq!(found, [logarithms, products], "{dtype} {shape:?}");
             }
         }
     }

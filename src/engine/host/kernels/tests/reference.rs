@@ -218,6 +218,7 @@ fn unary(kind: Unary, dtype: Dtype, x: f64) -> f64 {
         Unary::Log1p => x.ln_1p(),
         Unary::Sqrt => x.sqrt(),
         Unary::Recip => 1.0 / x,
+        Unary::InverseSqrt => x.powf(-0.5),
         Unary::Sin => x.sin(),
         Unary::Cos => x.cos(),
         Unary::Tan => x.tan(),
