@@ -107,10 +107,18 @@ template <class T> DEV void put(const Fused& args, u64 at, u64 count, T (*values
 #endif
 }
 
+// The scalars that are read, as often as a piece has elements. On the device that is once, and all are as quickly put.
 template <class T> DEV void put_scalars(const Fused& args, T (*values)[PIECE]) {
+  u64 read = SIMT_DEVICE ? ~u64(0) : u64(1) << args.reduced;
+  for (u32 n = 0; n < args.step_count && !SIMT_DEVICE; ++n) {
+    const Step step = args.steps[n];
+    read |= u64(1) << step.a | u64(1) << step.b | u64(1) << step.c;
+  }
+  const u64 count = least(PIECE, args.space.count);
   for (u32 n = 0; n < MAX_SCALARS; ++n) {
+    if (!(read >> (MAX_INPUTS + n) & 1)) continue;
     const T scalar = *reinterpret_cast<const T*>(&args.scalars[n]);
-    for (u64 k = 0; k < PIECE; ++k) values[MAX_INPUTS + n][k] = scalar;
+    for (u64 k = 0; k < count; ++k) values[MAX_INPUTS + n][k] = scalar;
   }
 }
 

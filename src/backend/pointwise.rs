@@ -64,8 +64,8 @@ pub fn clamp(x: Tensor, low: Scalar, high: Scalar) -> Tensor {
     run(Op::Clamp(low, high), [x])
 }
 
-/// Powers with a constant exponent. Small whole exponents take the products, which can be steps of fused programs; a square
-/// root does not, as it differs from `pow` for negative zero and infinity.
+/// Powers with a constant exponent. Small whole exponents and -1/2 take functions that can be steps of fused programs. The
+/// exponent 1/2 does not, as a square root differs from `pow` for negative zero and infinity.
 #[track_caller]
 pub fn power(x: Tensor, exponent: Scalar) -> Tensor {
     let float = x.dtype().is_float();

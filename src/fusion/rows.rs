@@ -3,7 +3,6 @@
 //! memory. Steps of one value for each row follow it: the root of a variance. A later step of whole tensors reads such a value
 //! as the program sees it, repeated along the row.
 
-use super::partition::StepInput;
 use super::run::{FusionRun, StepOp, WaitingStep};
 use super::shelf::Shelf;
 use super::tensor::{FusionTarget, FusionTensor, Promise, TensorMaker};
@@ -15,7 +14,7 @@ use crate::op::{Inputs, Op, Reduce, StepKind, StepScalars, View, lower};
 /// The shortest row that the threads of a block share.
 const MIN_ROW: usize = 128;
 
-/// What a tensor has one value of for each row, if its rows are long: the same with a last dimension of one.
+/// The view of one value for each row of a tensor: its last dimension is one. Nothing if the rows are short.
 fn of_rows(whole: &View) -> Option<View> {
     let last = whole.shape().rank().checked_sub(1).filter(|&last| whole.shape()[last] >= MIN_ROW)?;
     Some(View::contiguous(whole.dtype, whole.shape().with(last, 1)))
@@ -59,7 +58,7 @@ impl<T: FusionTensor> FusionRun<T> {
         };
         step.made.dtype == row.dtype
             && step.made.shape().count() == row.shape().count()
-            && step.is_placeless()
+            && !step.depends_on_place()
             && tensors.iter().all(|tensor| tensor.is_flat(&row))
     }
 
@@ -112,8 +111,8 @@ impl<T: FusionTensor> ThreadRuns<T> {
         let joins = |runs: &Self| {
             let (run, shelf, scopes) = runs.waiting();
             let rows = run.view.as_ref().and_then(of_rows);
-            let has_rows = rows.is_some_and(|rows| rows.shape().count() == row.shape().count());
-            has_rows && run.continues(shelf, &whole, tensors, scopes)
+            let has_as_many = rows.is_some_and(|rows| rows.shape().count() == row.shape().count());
+            has_as_many && run.continues(shelf, &whole, tensors, scopes)
         };
         if !joins(self) {
             if self.lets_pass(&op, tensors) {
@@ -141,9 +140,7 @@ impl<T: FusionTensor> ThreadRuns<T> {
         let Some(shelved) = shelf.find(tensor) else { return Ok(()) };
         // On the shelf is only what is made outside of all scopes.
         run.begin(Some(shelved.made), 0);
-        if let StepInput::External(_) = run.step_input(shelf, tensor.clone()) {
-            unreachable!("what is on the shelf is a step");
-        }
+        run.compute_again(shelf, shelved);
         Ok(())
     }
 }

@@ -80,9 +80,9 @@ impl StepOp {
         StepOp { op, kind, scalars, made }
     }
 
-    /// Whether what it makes of an element does not depend on the element's place.
-    pub fn is_placeless(&self) -> bool {
-        self.kind != StepKind::Draw
+    /// Whether what it makes of an element depends on the element's place.
+    pub fn depends_on_place(&self) -> bool {
+        self.kind == StepKind::Draw
     }
 
     /// An op on these tensors as a step, if it can be one.
