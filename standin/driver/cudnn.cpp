@@ -1,7 +1,9 @@
-// Stands in for NVIDIA's cuDNN, as far as the engine uses it: convolutions and their gradients by the calls of version 7, in
-// planes or in space. Each pass has an algorithm that gives other bits every time, to be left alone, one with a workspace,
-// through which everything goes, and one without. Sums are made in the order of the output's elements.
+// Stands in for NVIDIA's cuDNN, as far as the engine uses it: graphs of one convolution or gradient, in planes or in space.
+// Each pass has an engine that gives other bits every time and one that sums in fewer bits, to be left alone, one that fails
+// late, one with a workspace, through which everything goes, and one without. Sums are made in the order of the output's
+// elements.
 #include <cstring>
+#include <map>
 #include <vector>
 
 #include "library.h"
@@ -11,32 +13,17 @@ namespace {
 // As the library's results and names.
 enum { SUCCESS = 0, BAD_PARAM = 2000, NOT_SUPPORTED = 3000, INTERNAL_ERROR = 4000 };
 enum { FLOAT = 0, DOUBLE = 1, HALF = 2, BFLOAT16 = 9 };
-enum { DEFAULT_MATH = 0, TENSOR_OP_MATH = 1, FMA_MATH = 3 };
 enum { FORWARD, INPUT, WEIGHT };
-// Algorithms of each pass: one that is not repeatable (of the gradients), one with a workspace, one without.
-constexpr int UNREPEATABLE[3] = {-1, 0, 0}, ROOMY[3] = {1, 1, 1}, PLAIN[3] = {0, 4, 5};
+enum { UNREPEATABLE, ROOMY, PLAIN, UNSUPPORTED, REDUCED, REDUCED_SUMS };
+enum { TENSOR_CORE_NOTE = 0, DOWN_CONVERT_NOTE = 1, REDUCED_SUMS_NOTE = 2, NONDETERMINISTIC_NOTE = 4 };
+namespace kind {
+enum { WINDOW = 1, ENGINE = 2, CONFIGURATION = 3, HEURISTIC = 4, PLAN = 5, FORWARD = 10, WEIGHT = 11, INPUT = 12, GRAPH = 15, PACK = 16, TENSOR = 17 };
+}
+namespace type {
+enum { HANDLE = 0, DATA_TYPE = 1, INT64 = 3, FLOAT = 4, DOUBLE = 5, POINTER = 6, MODE = 7, HEURISTIC_MODE = 8, NOTE = 11, DESCRIPTOR = 15 };
+}
 
 struct Handle { void* stream = nullptr; };
-struct Tensor {
-  int type, rank;
-  int sizes[5], strides[5];
-};
-struct Filter {
-  int type, rank;
-  int sizes[5];
-};
-struct Window {
-  int rank;
-  int padding[3], stride[3], dilation[3];
-  int sums, groups = 1, math = DEFAULT_MATH;
-};
-struct Result {  // of one algorithm
-  int algorithm, status;
-  float time;
-  size_t memory;
-  int determinism, math;
-  int reserved[3];
-};
 
 u64 size_of(int type) { return type == DOUBLE ? 8 : type == FLOAT ? 4 : 2; }
 
@@ -45,42 +32,76 @@ struct Space {
   i64 sizes[5], strides[5];
   u64 bytes = 0;
 };
-Space space_of(const Tensor& tensor) {
-  Space space{{1, 1, 1, 1, 1}, {0, 0, 0, 0, 0}};
-  i64 last = 0;
-  for (int axis = 0; axis < tensor.rank; ++axis) {
-    const int to = axis < 2 ? axis : axis + 5 - tensor.rank;
-    space.sizes[to] = tensor.sizes[axis], space.strides[to] = tensor.strides[axis];
-    last += i64(tensor.sizes[axis] - 1) * tensor.strides[axis];
-  }
-  space.bytes = u64(last + 1) * size_of(tensor.type);
-  return space;
-}
-Tensor tensor_of(const Filter& filter) {
-  Tensor tensor{filter.type, filter.rank, {}, {}};
-  int step = 1;
-  for (int axis = filter.rank - 1; axis >= 0; --axis)
-    tensor.sizes[axis] = filter.sizes[axis], tensor.strides[axis] = step, step *= filter.sizes[axis];
-  return tensor;
-}
-
 struct Problem {
-  int type, pass, groups;
+  int type, pass;
+  i64 groups;
   Space image, weight, result;
-  i64 padding[3] = {0, 0, 0}, stride[3] = {1, 1, 1}, dilation[3] = {1, 1, 1};
+  i64 padding[3], stride[3], dilation[3];
+  double alpha, beta;
 };
 
-// Whether the descriptions go together, and as what.
-bool problem_of(int pass, const Tensor& image, const Filter& filter, const Tensor& result, const Window& window, Problem* to) {
-  const int sums = image.type == DOUBLE ? DOUBLE : FLOAT;
-  if (image.type != filter.type || image.type != result.type || window.sums != sums) return false;
-  if (image.rank != filter.rank || image.rank != result.rank || image.rank != window.rank + 2) return false;
-  *to = {image.type, pass, window.groups, space_of(image), space_of(tensor_of(filter)), space_of(result)};
-  for (int axis = 0; axis < window.rank; ++axis) {
-    const int at = axis + 3 - window.rank;
-    to->padding[at] = window.padding[axis], to->stride[at] = window.stride[axis], to->dilation[at] = window.dilation[axis];
+// What was set of an object, by the numbers of attributes, and what it came to.
+struct Descriptor {
+  int kind;
+  bool is_final = false;
+  std::map<int, std::vector<u8>> values = {};
+  Problem p = {};
+  int engine = 0;
+
+  template <class T> u64 count(int name) const {
+    const auto found = values.find(name);
+    return found == values.end() ? 0 : found->second.size() / sizeof(T);
   }
-  const Problem& p = *to;
+  template <class T> const T* all(int name) const { return reinterpret_cast<const T*>(values.at(name).data()); }
+  template <class T> T one(int name, T otherwise = T()) const { return count<T>(name) == 1 ? *all<T>(name) : otherwise; }
+  const Descriptor* part(int name, int of) const {
+    const Descriptor* found = one<const Descriptor*>(name);
+    return found && found->kind == of && found->is_final ? found : nullptr;
+  }
+};
+
+Space space_of(const Descriptor& tensor, int type) {
+  Space space{{1, 1, 1, 1, 1}, {0, 0, 0, 0, 0}};
+  const int rank = int(tensor.count<i64>(902));
+  i64 last = 0;
+  for (int axis = 0; axis < rank; ++axis) {
+    const int to = axis < 2 ? axis : axis + 5 - rank;
+    space.sizes[to] = tensor.all<i64>(902)[axis], space.strides[to] = tensor.all<i64>(903)[axis];
+    last += (space.sizes[to] - 1) * space.strides[to];
+  }
+  space.bytes = u64(last + 1) * size_of(type);
+  return space;
+}
+
+// The problem of an operation whose parts were set; whether they go together. `at` is the first of its attributes: factors of what
+// is made and of what was there, window, weight, image, result.
+bool problem_of(int pass, int at, const Descriptor& operation, Problem* to) {
+  const Descriptor* window = operation.part(at + 2, kind::WINDOW);
+  const Descriptor* weight = operation.part(at + 3, kind::TENSOR);
+  const Descriptor* image = operation.part(at + 4, kind::TENSOR);
+  const Descriptor* result = operation.part(at + 5, kind::TENSOR);
+  if (!window || !image || !weight || !result) return false;
+  const int of = image->one<int>(901);
+  const u64 rank = image->count<i64>(902);
+  if (of != weight->one<int>(901) || of != result->one<int>(901) || window->one<int>(100) != (of == DOUBLE ? DOUBLE : FLOAT)) return false;
+  if (rank != weight->count<i64>(902) || rank != result->count<i64>(902) || rank != window->count<i64>(104) + 2) return false;
+  // In the order of image, weight and result they are named.
+  if (image->one<i64>(906) != 0 || weight->one<i64>(906) != 1 || result->one<i64>(906) != 2) return false;
+  *to = {of, pass, 1, space_of(*image, of), space_of(*weight, of), space_of(*result, of), {0, 0, 0}, {1, 1, 1}, {1, 1, 1}, 0, 0};
+  Problem& p = *to;
+  const auto factor = [&](int name, double* factor) {
+    const u64 bytes = of == DOUBLE ? 8 : 4;
+    if (operation.count<u8>(name) != bytes) return false;
+    *factor = of == DOUBLE ? *operation.all<double>(name) : double(*operation.all<float>(name));
+    return true;
+  };
+  if (!factor(at, &p.alpha) || !factor(at + 1, &p.beta)) return false;
+  for (u64 axis = 0; axis < rank - 2; ++axis) {
+    const u64 to = axis + 5 - rank;
+    p.padding[to] = window->all<i64>(105)[axis], p.stride[to] = window->all<i64>(103)[axis], p.dilation[to] = window->all<i64>(102)[axis];
+    if (window->all<i64>(104)[axis] != p.padding[to]) return false;
+  }
+  p.groups = p.image.sizes[1] / p.weight.sizes[1];
   bool fits = p.image.sizes[0] == p.result.sizes[0] && p.image.sizes[1] == p.weight.sizes[1] * p.groups &&
               p.result.sizes[1] == p.weight.sizes[0] && p.weight.sizes[0] % p.groups == 0;
   for (int axis = 0; axis < 3; ++axis) {
@@ -96,15 +117,13 @@ u64 count_of(const Space& space) {
   for (i64 size : space.sizes) count *= u64(size);
   return count;
 }
+bool is_roomy(int engine) { return engine == ROOMY || engine == REDUCED; }
 // All that is made goes through it.
-u64 workspace_of(const Problem& p, int algorithm) {
-  return algorithm == ROOMY[p.pass] ? count_of(output_of(p)) * (p.type == DOUBLE ? 8 : 4) : 0;
-}
+u64 workspace_of(const Problem& p, int engine) { return is_roomy(engine) ? count_of(output_of(p)) * (p.type == DOUBLE ? 8 : 4) : 0; }
 
 struct Call {
   Problem p;
   u64 image, weight, result, workspace;
-  double alpha, beta;
   bool roomy;
 };
 
@@ -158,8 +177,8 @@ template <class T> void convolve(const Call& call) {
   });
   each(made.sizes, [&](const i64(&at)[5], u64 index) {
     T* to = element<T>(made, out, at);
-    C total = C(call.alpha) * sums[index];
-    if (call.beta != 0) total += C(call.beta) * widen(*to);
+    C total = C(p.alpha) * sums[index];
+    if (p.beta != 0) total += C(p.beta) * widen(*to);
     *to = narrow<T>(total);
   });
 }
@@ -180,52 +199,119 @@ bool is_valid(const Call& call, u64 workspace_bytes) {
 
 bool is_type(int type) { return type == FLOAT || type == DOUBLE || type == HALF || type == BFLOAT16; }
 
-// What each pass's algorithms say of themselves. Arithmetic of tensor cores is offered whatever was asked for.
-int ways(int pass, void* image, void* filter, void* window, void* result, int most, int* count, Result* results) {
-  Problem p;
-  *count = 0;
-  const Window& w = *static_cast<Window*>(window);
-  if (most < 3) return BAD_PARAM;
-  if (!problem_of(pass, *static_cast<Tensor*>(image), *static_cast<Filter*>(filter), *static_cast<Tensor*>(result), w, &p))
-    return BAD_PARAM;
-  const int math = p.type == DOUBLE ? int(FMA_MATH) : int(TENSOR_OP_MATH);
-  if (UNREPEATABLE[pass] >= 0) results[(*count)++] = {UNREPEATABLE[pass], SUCCESS, -1, 0, 0, math, {}};
-  results[(*count)++] = {ROOMY[pass], SUCCESS, -1, workspace_of(p, ROOMY[pass]), 1, math, {}};
-  results[(*count)++] = {PLAIN[pass], SUCCESS, -1, 0, 1, math, {}};
-  results[(*count)++] = {3, NOT_SUPPORTED, -1, 0, 1, math, {}};
+u64 bytes_of(int of) {
+  switch (of) {
+    case type::HANDLE: case type::INT64: case type::DOUBLE: case type::POINTER: case type::DESCRIPTOR: return 8;
+    case type::DATA_TYPE: case type::FLOAT: case type::MODE: case type::HEURISTIC_MODE: return 4;
+    default: return 0;
+  }
+}
+
+// Engines for a problem, the fastest first. Those of tensor cores are first, whatever is asked for.
+std::vector<int> engines_of(const Problem& p, int mode) {
+  if (mode == 2) return {PLAIN};
+  std::vector<int> engines;
+  if (p.type == FLOAT) engines.push_back(REDUCED);
+  if (p.type == HALF || p.type == BFLOAT16) engines.push_back(REDUCED_SUMS);
+  if (p.pass != FORWARD) engines.push_back(UNREPEATABLE);
+  engines.insert(engines.end(), {UNSUPPORTED, ROOMY});
+  return engines;
+}
+std::vector<int> notes_of(const Descriptor& engine) {
+  switch (engine.engine) {
+    case UNREPEATABLE: return {NONDETERMINISTIC_NOTE};
+    case REDUCED: return {TENSOR_CORE_NOTE, DOWN_CONVERT_NOTE};
+    case REDUCED_SUMS: return {TENSOR_CORE_NOTE, REDUCED_SUMS_NOTE};
+    default: return size_of(engine.p.type) == 2 ? std::vector<int>{TENSOR_CORE_NOTE} : std::vector<int>{};
+  }
+}
+
+// Whether what was set of a descriptor goes together.
+int finalized(Descriptor& d) {
+  switch (d.kind) {
+    case kind::TENSOR: {
+      const u64 rank = d.count<i64>(902);
+      bool fits = is_type(d.one<int>(901, -1)) && rank >= 4 && rank <= 5 && d.count<i64>(903) == rank && d.count<i64>(906) == 1 && d.one<i64>(900) == 16;
+      for (u64 axis = 0; fits && axis < rank; ++axis) fits = d.all<i64>(902)[axis] > 0 && d.all<i64>(903)[axis] > 0;
+      return fits ? SUCCESS : BAD_PARAM;
+    }
+    case kind::WINDOW: {
+      const u64 rank = u64(d.one<i64>(106));
+      bool fits = rank >= 2 && rank <= 3 && d.one<int>(101) == 1;
+      for (int name : {102, 103, 104, 105}) fits = fits && d.count<i64>(name) == rank;
+      return fits ? SUCCESS : BAD_PARAM;
+    }
+    case kind::FORWARD: return problem_of(FORWARD, 700, d, &d.p) ? SUCCESS : BAD_PARAM;
+    case kind::INPUT: return problem_of(INPUT, 706, d, &d.p) ? SUCCESS : BAD_PARAM;
+    case kind::WEIGHT: return problem_of(WEIGHT, 712, d, &d.p) ? SUCCESS : BAD_PARAM;
+    case kind::GRAPH: {
+      const Descriptor* operation = d.one<const Descriptor*>(801);
+      if (!operation || !operation->is_final || !d.one<Handle*>(800)) return BAD_PARAM;
+      d.p = operation->p;
+      return SUCCESS;
+    }
+    case kind::HEURISTIC: {
+      const Descriptor* graph = d.part(201, kind::GRAPH);
+      if (!graph || d.count<int>(200) != 1) return BAD_PARAM;
+      d.p = graph->p;
+      return SUCCESS;
+    }
+    case kind::PLAN: {
+      const Descriptor* configuration = d.part(401, kind::CONFIGURATION);
+      if (!configuration || !d.one<Handle*>(400)) return BAD_PARAM;
+      d.p = configuration->p, d.engine = configuration->engine;
+      return d.engine == UNSUPPORTED ? NOT_SUPPORTED : SUCCESS;
+    }
+    case kind::PACK: return d.count<i64>(1000) == 3 && d.count<u64>(1001) == 3 && d.count<u64>(1003) == 1 ? SUCCESS : BAD_PARAM;
+    default: return BAD_PARAM;
+  }
+}
+
+// Makes descriptors that were created engines or configurations.
+int fill(const Descriptor& from, const std::vector<int>& engines, int of, i64 most, i64* count, void* to) {
+  *count = i64(engines.size());
+  if (!to) return SUCCESS;
+  *count = *count < most ? *count : most;
+  for (i64 n = 0; n < *count; ++n) {
+    Descriptor& made = *static_cast<Descriptor**>(to)[n];
+    if (made.kind != of) return BAD_PARAM;
+    made.p = from.p, made.engine = engines[u64(n)], made.is_final = true;
+  }
   return SUCCESS;
 }
-int workspace(int pass, void* image, void* filter, void* window, void* result, int algorithm, size_t* bytes) {
-  Problem p;
-  const Window& w = *static_cast<Window*>(window);
-  if (!problem_of(pass, *static_cast<Tensor*>(image), *static_cast<Filter*>(filter), *static_cast<Tensor*>(result), w, &p))
-    return BAD_PARAM;
-  *bytes = workspace_of(p, algorithm);
-  return SUCCESS;
+
+int got(const Descriptor& d, int name, int of, i64 most, i64* count, void* to) {
+  if (!d.is_final) return BAD_PARAM;
+  if (d.kind == kind::HEURISTIC && name == 202 && of == type::DESCRIPTOR)
+    return fill(d, engines_of(d.p, d.one<int>(200)), kind::CONFIGURATION, most, count, to);
+  if (d.kind == kind::CONFIGURATION && name == 300 && of == type::DESCRIPTOR) return fill(d, {d.engine}, kind::ENGINE, most, count, to);
+  if (d.kind == kind::ENGINE && name == 1303 && of == type::NOTE) {
+    const std::vector<int> notes = notes_of(d);
+    *count = i64(notes.size());
+    for (i64 n = 0; n < *count && n < most; ++n) static_cast<int*>(to)[n] = notes[u64(n)];
+    return SUCCESS;
+  }
+  if (d.kind == kind::PLAN && name == 402 && of == type::INT64 && most == 1) {
+    *count = 1, *static_cast<i64*>(to) = i64(workspace_of(d.p, d.engine));
+    return SUCCESS;
+  }
+  return BAD_PARAM;
 }
-int run(int pass, void* handle, const void* alpha, void* image, const void* at_image, void* filter, const void* at_weight,
-        void* window, int algorithm, void* workspace, size_t workspace_bytes, const void* beta, void* result,
-        const void* at_result) {
-  Problem p;
-  const Window& w = *static_cast<Window*>(window);
-  if (!problem_of(pass, *static_cast<Tensor*>(image), *static_cast<Filter*>(filter), *static_cast<Tensor*>(result), w, &p))
-    return BAD_PARAM;
-  if (algorithm != ROOMY[pass] && algorithm != PLAIN[pass]) return NOT_SUPPORTED;
-  const auto factor = [&](const void* of) {
-    return p.type == DOUBLE ? *static_cast<const double*>(of) : double(*static_cast<const float*>(of));
-  };
-  const Call call{p,
-                  address_of(at_image),
-                  address_of(at_weight),
-                  address_of(at_result),
-                  address_of(workspace),
-                  factor(alpha),
-                  factor(beta),
-                  algorithm == ROOMY[pass]};
-  const u64 needed_bytes = workspace_of(p, algorithm);
-  if (workspace_bytes < needed_bytes || !is_valid(call, needed_bytes)) return BAD_PARAM;
-  standin_worked(needed_bytes, p.type == FLOAT && w.math != FMA_MATH);
-  standin_push(static_cast<Handle*>(handle)->stream, [call] {
+
+int run(const Handle& handle, const Descriptor& plan, const Descriptor& pack) {
+  const Problem& p = plan.p;
+  if (plan.engine != ROOMY && plan.engine != PLAIN && plan.engine != REDUCED) return NOT_SUPPORTED;
+  u64 at[3] = {};
+  for (int n = 0; n < 3; ++n) {
+    const i64 name = pack.all<i64>(1000)[n];
+    if (name < 0 || name > 2) return BAD_PARAM;
+    at[name] = pack.all<u64>(1001)[n];
+  }
+  const u64 workspace_bytes = workspace_of(p, plan.engine);
+  const Call call{p, at[0], at[1], at[2], pack.one<u64>(1003), is_roomy(plan.engine)};
+  if (!is_valid(call, workspace_bytes)) return BAD_PARAM;
+  standin_worked(workspace_bytes, plan.engine == REDUCED);
+  standin_push(handle.stream, [call] {
     switch (call.p.type) {
       case DOUBLE: return convolve<f64>(call);
       case FLOAT: return convolve<f32>(call);
@@ -245,89 +331,30 @@ API cudnnSetStream(void* handle, void* stream) {
   static_cast<Handle*>(handle)->stream = stream;
   return SUCCESS;
 }
-API cudnnCreateTensorDescriptor(void** tensor) { CALL; return make(tensor, new Tensor()); }
-API cudnnDestroyTensorDescriptor(void* tensor) { return give_back<Tensor>(tensor); }
-API cudnnSetTensorNdDescriptor(void* tensor, int type, int rank, const int* sizes, const int* strides) {
+API cudnnBackendCreateDescriptor(int kind, void** to) { CALL; return make(to, new Descriptor{kind}); }
+API cudnnBackendDestroyDescriptor(void* descriptor) { return give_back<Descriptor>(descriptor); }
+API cudnnBackendSetAttribute(void* descriptor, int name, int of, i64 count, const void* values) {
   CALL;
-  Tensor& t = *static_cast<Tensor*>(tensor);
-  if (!is_type(type) || rank < 4 || rank > 5) return BAD_PARAM;
-  for (int axis = 0; axis < rank; ++axis)
-    if (sizes[axis] <= 0 || strides[axis] <= 0) return BAD_PARAM;
-  t.type = type, t.rank = rank;
-  memcpy(t.sizes, sizes, sizeof(int) * rank), memcpy(t.strides, strides, sizeof(int) * rank);
+  Descriptor& d = *static_cast<Descriptor*>(descriptor);
+  if (d.is_final || !bytes_of(of) || count <= 0) return BAD_PARAM;
+  const u8* begin = static_cast<const u8*>(values);
+  d.values[name].assign(begin, begin + bytes_of(of) * u64(count));
   return SUCCESS;
 }
-API cudnnCreateFilterDescriptor(void** filter) { CALL; return make(filter, new Filter()); }
-API cudnnDestroyFilterDescriptor(void* filter) { return give_back<Filter>(filter); }
-API cudnnSetFilterNdDescriptor(void* filter, int type, int format, int rank, const int* sizes) {
+API cudnnBackendFinalize(void* descriptor) {
   CALL;
-  Filter& f = *static_cast<Filter*>(filter);
-  if (!is_type(type) || format != 0 || rank < 4 || rank > 5) return BAD_PARAM;
-  f.type = type, f.rank = rank;
-  memcpy(f.sizes, sizes, sizeof(int) * rank);
-  return SUCCESS;
+  Descriptor& d = *static_cast<Descriptor*>(descriptor);
+  const int status = d.is_final ? int(BAD_PARAM) : finalized(d);
+  d.is_final = status == SUCCESS;
+  return status;
 }
-API cudnnCreateConvolutionDescriptor(void** window) { CALL; return make(window, new Window()); }
-API cudnnDestroyConvolutionDescriptor(void* window) { return give_back<Window>(window); }
-API cudnnSetConvolutionNdDescriptor(void* window, int rank, const int* padding, const int* stride, const int* dilation, int mode,
-                                    int sums) {
+API cudnnBackendGetAttribute(void* descriptor, int name, int of, i64 most, i64* count, void* to) {
   CALL;
-  Window& w = *static_cast<Window*>(window);
-  if (rank < 2 || rank > 3 || mode != 1) return BAD_PARAM;
-  w.rank = rank, w.sums = sums;
-  memcpy(w.padding, padding, sizeof(int) * rank), memcpy(w.stride, stride, sizeof(int) * rank);
-  memcpy(w.dilation, dilation, sizeof(int) * rank);
-  return SUCCESS;
+  return got(*static_cast<Descriptor*>(descriptor), name, of, most, count, to);
 }
-API cudnnSetConvolutionGroupCount(void* window, int groups) {
+API cudnnBackendExecute(void* handle, void* plan, void* pack) {
   CALL;
-  static_cast<Window*>(window)->groups = groups;
-  return SUCCESS;
-}
-API cudnnSetConvolutionMathType(void* window, int math) {
-  CALL;
-  static_cast<Window*>(window)->math = math;
-  return SUCCESS;
-}
-API cudnnGetConvolutionForwardAlgorithm_v7(void*, void* x, void* w, void* window, void* y, int most, int* count, Result* results) {
-  CALL;
-  return ways(FORWARD, x, w, window, y, most, count, results);
-}
-API cudnnGetConvolutionForwardWorkspaceSize(void*, void* x, void* w, void* window, void* y, int algorithm, size_t* bytes) {
-  CALL;
-  return workspace(FORWARD, x, w, window, y, algorithm, bytes);
-}
-API cudnnConvolutionForward(void* handle, const void* alpha, void* x, const void* at_x, void* w, const void* at_w, void* window,
-                            int algorithm, void* room, size_t room_bytes, const void* beta, void* y, void* at_y) {
-  CALL;
-  return run(FORWARD, handle, alpha, x, at_x, w, at_w, window, algorithm, room, room_bytes, beta, y, at_y);
-}
-API cudnnGetConvolutionBackwardDataAlgorithm_v7(void*, void* w, void* y, void* window, void* x, int most, int* count,
-                                                Result* results) {
-  CALL;
-  return ways(INPUT, x, w, window, y, most, count, results);
-}
-API cudnnGetConvolutionBackwardDataWorkspaceSize(void*, void* w, void* y, void* window, void* x, int algorithm, size_t* bytes) {
-  CALL;
-  return workspace(INPUT, x, w, window, y, algorithm, bytes);
-}
-API cudnnConvolutionBackwardData(void* handle, const void* alpha, void* w, const void* at_w, void* y, const void* at_y, void* window,
-                                 int algorithm, void* room, size_t room_bytes, const void* beta, void* x, void* at_x) {
-  CALL;
-  return run(INPUT, handle, alpha, x, at_x, w, at_w, window, algorithm, room, room_bytes, beta, y, at_y);
-}
-API cudnnGetConvolutionBackwardFilterAlgorithm_v7(void*, void* x, void* y, void* window, void* w, int most, int* count,
-                                                  Result* results) {
-  CALL;
-  return ways(WEIGHT, x, w, window, y, most, count, results);
-}
-API cudnnGetConvolutionBackwardFilterWorkspaceSize(void*, void* x, void* y, void* window, void* w, int algorithm, size_t* bytes) {
-  CALL;
-  return workspace(WEIGHT, x, w, window, y, algorithm, bytes);
-}
-API cudnnConvolutionBackwardFilter(void* handle, const void* alpha, void* x, const void* at_x, void* y, const void* at_y,
-                                   void* window, int algorithm, void* room, size_t room_bytes, const void* beta, void* w,
-                                   void* at_w) {
-  CALL;
-  return run(WEIGHT, handle, alpha, x, at_x, w, at_w, window, algorithm, room, room_bytes, beta, y, at_y);
+  const Descriptor &p = *static_cast<Descriptor*>(plan), &v = *static_cast<Descriptor*>(pack);
+  if (p.kind != kind::PLAN || v.kind != kind::PACK || !p.is_final || !v.is_final) return BAD_PARAM;
+  return run(*static_cast<Handle*>(handle), p, v);
 }

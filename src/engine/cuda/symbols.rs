@@ -103,31 +103,17 @@ const CUBLAS_LT: [&str; 14] = [
 ];
 
 /// cuDNN's.
-const CUDNN: [&str; 24] = [
-    "cudnnConvolutionBackwardData",
-    "cudnnConvolutionBackwardFilter",
-    "cudnnConvolutionForward",
+const CUDNN: [&str; 10] = [
+    "cudnnBackendCreateDescriptor",
+    "cudnnBackendDestroyDescriptor",
+    "cudnnBackendExecute",
+    "cudnnBackendFinalize",
+    "cudnnBackendGetAttribute",
+    "cudnnBackendSetAttribute",
     "cudnnCreate",
-    "cudnnCreateConvolutionDescriptor",
-    "cudnnCreateFilterDescriptor",
-    "cudnnCreateTensorDescriptor",
     "cudnnDestroy",
-    "cudnnDestroyConvolutionDescriptor",
-    "cudnnDestroyFilterDescriptor",
-    "cudnnDestroyTensorDescriptor",
-    "cudnnGetConvolutionBackwardDataAlgorithm_v7",
-    "cudnnGetConvolutionBackwardDataWorkspaceSize",
-    "cudnnGetConvolutionBackwardFilterAlgorithm_v7",
-    "cudnnGetConvolutionBackwardFilterWorkspaceSize",
-    "cudnnGetConvolutionForwardAlgorithm_v7",
-    "cudnnGetConvolutionForwardWorkspaceSize",
     "cudnnGetVersion",
-    "cudnnSetConvolutionGroupCount",
-    "cudnnSetConvolutionMathType",
-    "cudnnSetConvolutionNdDescriptor",
-    "cudnnSetFilterNdDescriptor",
     "cudnnSetStream",
-    "cudnnSetTensorNdDescriptor",
 ];
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Convolutions and their gradients by cuDNN, by the calls of its version 7.
+//! Convolutions and their gradients by cuDNN, by graphs of one operation each, whose plans are made once: the calls of its
+//! version 7 make one at each call.
 //!
 //! - Operands are strided where every element has a place of its own, else copied. Where the depth is one, they are
 //!   planes.
@@ -8,9 +9,11 @@
 //!   more than the operands do.
 //! - `Exactness::Fast` may take other algorithms. cuDNN does not tell what they take, so each counts as a sixteenth
 //!   slower than the one before.
-//! - `f32` asks for FMA arithmetic, without which cuDNN uses TF32.
+//! - For `f32`, engines that use tensor cores are left out, since these read TF32.
 
 pub(super) mod columns;
+mod descriptor;
+mod graph;
 mod library;
 mod problem;
 
@@ -87,15 +90,13 @@ impl Convolutions {
         let mut scratch = Scratch::new(call.scratch);
         let first = scratch.place(&call.inputs[0], convolution.copies[0], copy)?;
         let second = scratch.place(&call.inputs[1], convolution.copies[1], copy)?;
-        let bias = call.inputs.get(2);
-        if let Some(bias) = bias {
+        if let Some(bias) = call.inputs.get(2) {
             // The output begins as the bias, so that the sum is rounded once.
             copy(Operand { view: bias_over(&bias.view, &out.view)?, ..*bias }, out)?;
         }
         let at = Addresses {
             inputs: [first, second],
             out: out.placed().first(),
-            is_added: bias.is_some(),
             workspace: scratch.take(workspace_bytes)?,
         };
         // SAFETY: the addresses are those of the op's operands, which the caller vouches for, or of its workspace.

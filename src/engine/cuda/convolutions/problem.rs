@@ -34,6 +34,8 @@ pub(super) struct Problem {
     pub padding: [i32; 3],
     pub dilation: [i32; 3],
     pub groups: i32,
+    /// Whether the output is added to what it was: it begins as the bias.
+    pub is_added: bool,
 }
 
 /// An op by the library.
@@ -45,7 +47,7 @@ pub(super) struct Convolution {
 }
 
 /// Addresses that the library is given are multiples of this.
-const MIN_ALIGN_BYTES: usize = 16;
+pub(super) const MIN_ALIGN_BYTES: usize = 16;
 
 impl Tensor {
     fn new(layout: &Layout) -> Option<Self> {
@@ -58,6 +60,14 @@ impl Tensor {
             step = stride * size as isize;
         }
         Some(Tensor { sizes, strides })
+    }
+
+    pub fn row_major(sizes: [i32; 5]) -> Self {
+        let mut strides = [1; 5];
+        for axis in (0..4).rev() {
+            strides[axis] = strides[axis + 1] * sizes[axis + 1];
+        }
+        Tensor { sizes, strides }
     }
 
     pub fn count(&self) -> usize {
@@ -139,6 +149,7 @@ impl Convolution {
             padding: small(conv.padding)?,
             dilation: small(conv.dilation)?,
             groups: i32::try_from(conv.groups).ok()?,
+            is_added: inputs.len() > 2,
         };
         Some(Convolution { problem, copies })
     }
