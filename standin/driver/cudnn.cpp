@@ -291,6 +291,10 @@ int got(const Descriptor& d, int name, int of, i64 most, i64* count, void* to) {
     for (i64 n = 0; n < *count && n < most; ++n) static_cast<int*>(to)[n] = notes[u64(n)];
     return SUCCESS;
   }
+  if (d.kind == kind::ENGINE && name == 1301 && of == type::INT64 && most == 1) {
+    *count = 1, *static_cast<i64*>(to) = d.engine;
+    return SUCCESS;
+  }
   if (d.kind == kind::PLAN && name == 402 && of == type::INT64 && most == 1) {
     *count = 1, *static_cast<i64*>(to) = i64(workspace_of(d.p, d.engine));
     return SUCCESS;

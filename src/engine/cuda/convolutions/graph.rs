@@ -30,6 +30,8 @@ pub(super) struct Graph {
 pub(super) struct Configuration {
     pub descriptor: Descriptor,
     _engine: Descriptor,
+    /// The engine's number: others with the same have other parameters.
+    pub engine: i64,
     notes: Vec<Note>,
 }
 
@@ -164,7 +166,9 @@ impl Configuration {
         descriptor.get_descriptors(Name::CUDNN_ATTR_ENGINECFG_ENGINE, &engine)?;
         let [engine] = engine;
         let notes = engine.get(Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, MAX_NOTES)?;
-        Ok(Configuration { descriptor, _engine: engine, notes })
+        let numbers: Vec<i64> = engine.get(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 1)?;
+        let number = numbers.first().copied().ok_or("an engine has no number")?;
+        Ok(Configuration { descriptor, _engine: engine, engine: number, notes })
     }
 
     pub fn has(&self, note: Note) -> bool {

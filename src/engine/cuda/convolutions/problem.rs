@@ -165,6 +165,19 @@ impl Problem {
         self.image.sizes[2] == 1 && self.weight[2] == 1 && self.padding[0] == 0
     }
 
+    /// Bytes of image, weight and result as Winograd's F(4x4, 3x3) transforms them, where it can: 36 elements of each tile of 4x4 results
+    /// (Lavin and Gray, *Fast Algorithms for Convolutional Neural Networks*, section 4).
+    pub fn winograd_bytes(&self) -> Option<usize> {
+        let Problem { stride, dilation, groups, .. } = *self;
+        let [filters, channels, .., height, width] = self.weight.map(|size| size as usize);
+        if !self.is_flat() || (stride, dilation, groups, height, width) != ([1; 3], [1; 3], 1, 3, 3) {
+            return None;
+        }
+        let [images, .., height, width] = self.result.sizes.map(|size| size as usize);
+        let tiles = images * height.div_ceil(4) * width.div_ceil(4);
+        Some(36 * (tiles * channels + tiles * filters + filters * channels) * self.dtype.size_bytes())
+    }
+
     /// Bytes of image, weight and result together.
     pub fn operands_bytes(&self) -> usize {
         let weights: usize = self.weight.iter().map(|&size| size as usize).product();
@@ -206,6 +219,17 @@ mod tests {
         assert_eq!(convolution.problem.result.sizes, [2, 4, 1, 5, 7]);
         assert!(forward(part, true).copies[0].is_some());
         assert_eq!(forward(part, true).problem.image.strides, [3 * 35, 35, 35, 7, 1]);
+    }
+
+    #[test]
+    fn tiles_of_winograd_take_what_a_library_said_they_do() {
+        // Measured on an H100 (cuDNN 9.14): 81 MiB.
+        let (image, weight) = (view(&[64, 256, 1, 14, 14]), view(&[256, 256, 1, 3, 3]));
+        let op = Op::Conv(CONV);
+        let output = op.outputs(&[image, weight])[0];
+        let problem = Convolution::new(&op, &[image, weight], &output, false).unwrap().problem;
+        assert_eq!(problem.winograd_bytes().map(|bytes| bytes >> 20), Some(81));
+        assert_eq!(Problem { groups: 2, ..problem }.winograd_bytes(), None);
     }
 
     #[test]
