@@ -11,6 +11,9 @@ use super::threads::ThreadRuns;
 use crate::error::Error;
 use crate::op::{Inputs, MAX_STEPS, Op, Shape};
 
+/// Places of steps in a run, in order.
+type ConstantSteps = ArrayVec<u8, MAX_STEPS>;
+
 impl<T: FusionTensor> ThreadRuns<T> {
     /// Has an elementwise op wait that makes the same values again and again, in a smaller shape. Returns the promise of its
     /// result in its own shape, or nothing if the values differ or are few.
@@ -24,6 +27,11 @@ impl<T: FusionTensor> ThreadRuns<T> {
         let run = self.current();
         let constants: Inputs<_> = tensors.iter().map(|tensor| run.constant(tensor)).collect();
         let Some(narrow) = narrow_shape(&full, tensors, &constants) else { return Ok(None) };
+        // The run may end while they are made.
+        let ops =
+            |places: &ConstantSteps| places.iter().map(|&place| run.steps[usize::from(place)].op).collect();
+        let constants: Vec<Option<Vec<Op>>> =
+            constants.iter().map(|places| places.as_ref().map(ops)).collect();
         let mut narrowed = Inputs::new();
         for (tensor, constant) in tensors.iter().zip(&constants) {
             narrowed.push(match constant {
@@ -74,21 +82,21 @@ impl<T: FusionTensor> ThreadRuns<T> {
 }
 
 impl<T: FusionTensor> FusionRun<T> {
-    /// The ops that make a tensor of which all elements are one constant: a filled tensor, and functions of it.
-    fn constant(&self, tensor: &T) -> Option<ArrayVec<Op, MAX_STEPS>> {
-        let mut ops = ArrayVec::new();
+    /// The steps that make a tensor of which all elements are one constant: a filled tensor, and functions of it.
+    fn constant(&self, tensor: &T) -> Option<ConstantSteps> {
+        let mut places = ConstantSteps::new();
         let mut at = self.view.filter(|whole| tensor.is_flat(whole)).and_then(|_| self.step_of(tensor));
         while let Some(place) = at {
             let step = &self.steps[place];
-            ops.push(step.op);
+            places.push(place as u8);
             at = match step.inputs[..] {
                 [] => None,
                 [StepInput::Step(from)] => Some(from as usize),
                 _ => return None,
             };
         }
-        ops.reverse();
-        (!ops.is_empty()).then_some(ops)
+        places.reverse();
+        (!places.is_empty()).then_some(places)
     }
 }
 

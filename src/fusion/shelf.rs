@@ -21,8 +21,9 @@ pub struct Shelved<T: FusionTensor> {
     pub steps: usize,
 }
 
-/// The results of a thread that are not stored, in the order of the program.
-pub struct Shelf<T: FusionTensor>(Vec<Shelved<T>>);
+/// The results of a thread that are not stored, in the order of the program. There can be hundreds of them, which are looked through for
+/// each op: promises lie side by side.
+pub struct Shelf<T: FusionTensor>(Vec<(Promise<T>, Box<Shelved<T>>)>);
 
 impl<T: FusionTensor> Default for Shelf<T> {
     fn default() -> Self {
@@ -33,8 +34,9 @@ impl<T: FusionTensor> Default for Shelf<T> {
 impl<T: FusionTensor> Shelf<T> {
     /// The result that a tensor without a storage stands for.
     pub fn find(&self, tensor: &T) -> Option<&Shelved<T>> {
-        let found = || self.0.iter().rev().find(|shelved| shelved.promise.is_for(tensor));
-        if tensor.is_shelved() && tensor.try_id().is_none() { found() } else { None }
+        let found = || self.0.iter().rev().find(|(promise, _)| promise.is_for(tensor));
+        let found = if tensor.is_shelved() && tensor.try_id().is_none() { found() } else { None };
+        found.map(|(_, shelved)| &**shelved)
     }
 
     /// Whether a tensor is on the shelf.
@@ -61,13 +63,13 @@ impl<T: FusionTensor> Shelf<T> {
     /// The result of an op, if it is on the shelf.
     pub fn result(&self, op: &Op, tensors: &[T]) -> Option<T> {
         let is_same = |(one, two): (&T, &T)| one.is_same_storage(two) && one.view() == two.view();
-        let is_result = |shelved: &&Shelved<T>| {
+        let is_result = |(_, shelved): &&(Promise<T>, Box<Shelved<T>>)| {
             shelved.op == *op
                 && shelved.inputs.len() == tensors.len()
                 && !tensors.is_empty()
                 && shelved.inputs.iter().zip(tensors).all(is_same)
         };
-        self.0.iter().rev().take(MAX_COMPARED).find(is_result)?.promise.tensor()
+        self.0.iter().rev().take(MAX_COMPARED).find(is_result)?.0.tensor()
     }
 
     /// Forgets what nobody can ask for any more.
@@ -75,18 +77,18 @@ impl<T: FusionTensor> Shelf<T> {
         let mut before = usize::MAX;
         while self.0.len() < before {
             before = self.0.len();
-            self.0.retain(|shelved| shelved.promise.is_wanted());
+            self.0.retain(|(promise, _)| promise.is_wanted());
         }
     }
 
     /// Adds a result, the latest.
     pub fn put(&mut self, shelved: Shelved<T>) {
-        self.0.push(shelved);
+        self.0.push((shelved.promise.clone(), Box::new(shelved)));
     }
 
     /// Takes a result away.
-    pub fn take(&mut self, tensor: &T) -> Option<Shelved<T>> {
-        let at = self.0.iter().position(|shelved| shelved.promise.is_for(tensor))?;
-        Some(self.0.remove(at))
+    pub fn take(&mut self, tensor: &T) -> Option<Box<Shelved<T>>> {
+        let at = self.0.iter().position(|(promise, _)| promise.is_for(tensor))?;
+        Some(self.0.remove(at).1)
     }
 }

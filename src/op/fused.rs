@@ -1,7 +1,10 @@
 //! Several elementwise ops of floats as one: what lies between them is never in memory. Each step rounds to the element type
 //! as the op that it stands for, so that the bits are the same.
 
+use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
+use std::ptr;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use arrayvec::ArrayVec;
 
@@ -220,26 +223,34 @@ impl Ending {
 }
 
 /// Steps, and which of them are outputs. Its scalars are beside it, since they may change from one iteration to the next.
-#[derive(Clone, Copy, Debug, Eq)]
-pub struct Program {
-    steps: [Step; MAX_STEPS],
-    step_count: u8,
-    outputs: [u8; MAX_FUSED_OUTPUTS],
-    output_count: u8,
+///
+/// Programs that are equal are one in memory, which stays for the life of the process, as their kernels do: ops are copied often.
+#[derive(Clone, Copy, Debug)]
+pub struct Program(&'static Contents);
+
+/// What a program consists of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Contents {
+    steps: ArrayVec<Step, MAX_STEPS>,
+    outputs: ArrayVec<u8, MAX_FUSED_OUTPUTS>,
     ending: Option<Ending>,
 }
 
-// By hand, because most programs are short, and the unused entries need not be looked at.
+/// All programs so far.
+static PROGRAMS: LazyLock<Mutex<HashSet<&'static Contents>>> = LazyLock::new(Mutex::default);
+
 impl PartialEq for Program {
     fn eq(&self, other: &Self) -> bool {
-        (self.steps(), self.outputs(), self.ending()) == (other.steps(), other.outputs(), other.ending())
+        ptr::eq(self.0, other.0)
     }
 }
 
-// As for equality.
+impl Eq for Program {}
+
+// What is hashed does not depend on addresses, so that it is the same in every run.
 impl Hash for Program {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.steps(), self.outputs(), self.ending()).hash(state);
+        self.0.hash(state);
     }
 }
 
@@ -265,17 +276,18 @@ impl Program {
     /// If there are more than a program can have, or it makes nothing.
     pub fn new(steps: &[Step], outputs: &[u8], ending: Option<Ending>) -> Self {
         assert!(!outputs.is_empty() || ending.is_some(), "a program makes something");
-        let none = Step::new(StepKind::Unary(Unary::Neg), &[Source::Input(0)]);
-        let mut program = Program {
-            steps: [none; MAX_STEPS],
-            step_count: steps.len() as u8,
-            outputs: [0; MAX_FUSED_OUTPUTS],
-            output_count: outputs.len() as u8,
+        let contents = Contents {
+            steps: steps.iter().copied().collect(),
+            outputs: outputs.iter().copied().collect(),
             ending,
         };
-        program.steps[..steps.len()].copy_from_slice(steps);
-        program.outputs[..outputs.len()].copy_from_slice(outputs);
-        program
+        let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = programs.get(&contents) {
+            return Program(known);
+        }
+        let new: &'static Contents = Box::leak(Box::new(contents));
+        programs.insert(new);
+        Program(new)
     }
 
     /// The same program of inputs of so many dimensions, ended by the reduction that its last step is, if no other makes one
@@ -296,17 +308,17 @@ impl Program {
 
     /// The steps, in order.
     pub fn steps(&self) -> &[Step] {
-        &self.steps[..self.step_count as usize]
+        &self.0.steps
     }
 
     /// The steps whose values are written, in the order of the outputs.
     pub fn outputs(&self) -> &[u8] {
-        &self.outputs[..self.output_count as usize]
+        &self.0.outputs
     }
 
     /// The reduction that it ends in, if it does.
     pub fn ending(&self) -> Option<&Ending> {
-        self.ending.as_ref()
+        self.0.ending.as_ref()
     }
 
     /// Whether it reduces rows on the way. Such a program has no other reduction at its end.
@@ -316,7 +328,7 @@ impl Program {
 
     /// The shape of what it makes at this place, of inputs of a shape.
     pub fn made(&self, place: usize, shape: &Shape) -> Shape {
-        match self.steps[self.outputs[place] as usize].is_row {
+        match self.steps()[self.outputs()[place] as usize].is_row {
             true => shape.with(shape.rank() - 1, 1),
             false => *shape,
         }
@@ -342,14 +354,14 @@ impl Program {
 
     /// Whether what it makes at this place comes out of a rectifier.
     pub fn rectifies(&self, place: usize) -> bool {
-        let step = self.outputs().get(place).map(|&step| self.steps[step as usize]);
+        let step = self.outputs().get(place).map(|&step| self.steps()[step as usize]);
         step.is_some_and(|step| step.kind == StepKind::Unary(Unary::Relu))
     }
 
     /// Whether what it makes at this place is computed from an input.
     pub fn depends(&self, place: usize, input: usize) -> bool {
         let source = self.outputs().get(place).map(|&step| Source::Step(step));
-        let source = source.or_else(|| self.ending.map(|ending| ending.source));
+        let source = source.or_else(|| self.ending().map(|ending| ending.source));
         source.is_some_and(|source| self.reads(source, input))
     }
 
@@ -366,7 +378,7 @@ impl Program {
         want(source, &mut wanted);
         for place in (0..self.steps().len()).rev() {
             if wanted[place] {
-                self.steps[place].sources.iter().for_each(|&source| want(source, &mut wanted));
+                self.steps()[place].sources.iter().for_each(|&source| want(source, &mut wanted));
             }
         }
         reads
