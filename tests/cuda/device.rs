@@ -36,7 +36,7 @@ fn what_is_found_is_told() {
         let found = found.expect("it is there");
         assert_eq!(found.file.expect("Linux tells").parent(), Some(folder()));
         assert!(found.version.is_some() && found.missing.is_empty(), "{name}: {:?}", found.missing);
-        assert!(found.symbols > 10);
+        assert!(found.symbols >= 10);
     }
 }
 
