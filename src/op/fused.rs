@@ -1,12 +1,12 @@
 //! Several elementwise ops of floats as one: what lies between them is never in memory. Each step rounds to the element type
 //! as the op that it stands for, so that the bits are the same.
 
-use std::collections::HashSet;
-use std::hash::{Hash, Hasher};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ptr;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use arrayvec::ArrayVec;
+use hashbrown::HashMap;
 
 use super::kinds::words_below;
 use super::{Binary, Distribution, Layout, MAX_RANK, Op, Reduce, Scalar, Shape, Unary, View};
@@ -226,7 +226,14 @@ impl Ending {
 ///
 /// Programs that are equal are one in memory, which stays for the life of the process, as their kernels do: ops are copied often.
 #[derive(Clone, Copy, Debug)]
-pub struct Program(&'static Contents);
+pub struct Program(&'static Known);
+
+/// A program that was made, and its hash.
+#[derive(Debug)]
+struct Known {
+    contents: Contents,
+    hash: u64,
+}
 
 /// What a program consists of.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -237,7 +244,7 @@ struct Contents {
 }
 
 /// All programs so far.
-static PROGRAMS: LazyLock<Mutex<HashSet<&'static Contents>>> = LazyLock::new(Mutex::default);
+static PROGRAMS: LazyLock<Mutex<HashMap<&'static Contents, Program>>> = LazyLock::new(Mutex::default);
 
 impl PartialEq for Program {
     fn eq(&self, other: &Self) -> bool {
@@ -247,10 +254,10 @@ impl PartialEq for Program {
 
 impl Eq for Program {}
 
-// What is hashed does not depend on addresses, so that it is the same in every run.
+// The hash does not depend on addresses, so that it is the same in every run.
 impl Hash for Program {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
+        state.write_u64(self.0.hash);
     }
 }
 
@@ -282,12 +289,14 @@ impl Program {
             ending,
         };
         let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = programs.get(&contents) {
-            return Program(known);
+        if let Some(&known) = programs.get(&contents) {
+            return known;
         }
-        let new: &'static Contents = Box::leak(Box::new(contents));
-        programs.insert(new);
-        Program(new)
+        let mut hasher = DefaultHasher::new();
+        contents.hash(&mut hasher);
+        let known: &'static Known = Box::leak(Box::new(Known { hash: hasher.finish(), contents }));
+        programs.insert(&known.contents, Program(known));
+        Program(known)
     }
 
     /// The same program of inputs of so many dimensions, ended by the reduction that its last step is, if no other makes one
@@ -308,17 +317,17 @@ impl Program {
 
     /// The steps, in order.
     pub fn steps(&self) -> &[Step] {
-        &self.0.steps
+        &self.0.contents.steps
     }
 
     /// The steps whose values are written, in the order of the outputs.
     pub fn outputs(&self) -> &[u8] {
-        &self.0.outputs
+        &self.0.contents.outputs
     }
 
     /// The reduction that it ends in, if it does.
     pub fn ending(&self) -> Option<&Ending> {
-        self.0.ending.as_ref()
+        self.0.contents.ending.as_ref()
     }
 
     /// Whether it reduces rows on the way. Such a program has no other reduction at its end.
