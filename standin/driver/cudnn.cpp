@@ -14,7 +14,7 @@ namespace {
 enum { SUCCESS = 0, BAD_PARAM = 2000, NOT_SUPPORTED = 3000, INTERNAL_ERROR = 4000 };
 enum { FLOAT = 0, DOUBLE = 1, HALF = 2, BFLOAT16 = 9 };
 enum { FORWARD, INPUT, WEIGHT };
-enum { UNREPEATABLE, ROOMY, PLAIN, UNSUPPORTED, REDUCED, REDUCED_SUMS };
+enum { UNREPEATABLE, ROOMY, PLAIN, UNSUPPORTED, REDUCED, REDUCED_SUMS, TILED, ENGINES };
 enum { TENSOR_CORE_NOTE = 0, DOWN_CONVERT_NOTE = 1, REDUCED_SUMS_NOTE = 2, NONDETERMINISTIC_NOTE = 4 };
 namespace kind {
 enum { WINDOW = 1, ENGINE = 2, CONFIGURATION = 3, HEURISTIC = 4, PLAN = 5, FORWARD = 10, WEIGHT = 11, INPUT = 12, GRAPH = 15, PACK = 16, TENSOR = 17 };
@@ -117,9 +117,23 @@ u64 count_of(const Space& space) {
   for (i64 size : space.sizes) count *= u64(size);
   return count;
 }
-bool is_roomy(int engine) { return engine == ROOMY || engine == REDUCED; }
+bool is_roomy(int engine) { return engine == ROOMY || engine == REDUCED || engine == TILED; }
+// Winograd's tiles, by an engine that no heuristic names.
+bool has_tiles(const Problem& p) {
+  bool is_plain = p.type == FLOAT && p.groups == 1;
+  for (int axis = 0; axis < 3; ++axis)
+    is_plain = is_plain && p.stride[axis] == 1 && p.dilation[axis] == 1 && p.weight.sizes[axis + 2] == (axis ? 3 : 1);
+  return is_plain && p.image.sizes[2] == 1;
+}
 // All that is made goes through it.
-u64 workspace_of(const Problem& p, int engine) { return is_roomy(engine) ? count_of(output_of(p)) * (p.type == DOUBLE ? 8 : 4) : 0; }
+u64 workspace_of(const Problem& p, int engine) {
+  if (engine == TILED) {
+    const i64 tiles = p.result.sizes[0] * ((p.result.sizes[3] + 3) / 4) * ((p.result.sizes[4] + 3) / 4);
+    const i64 filters = p.weight.sizes[0], channels = p.weight.sizes[1];
+    return u64(36 * 4 * (tiles * channels + tiles * filters + filters * channels));
+  }
+  return is_roomy(engine) ? count_of(output_of(p)) * (p.type == DOUBLE ? 8 : 4) : 0;
+}
 
 struct Call {
   Problem p;
@@ -250,6 +264,18 @@ int finalized(Descriptor& d) {
       d.p = operation->p;
       return SUCCESS;
     }
+    case kind::ENGINE: {
+      const Descriptor* graph = d.part(1300, kind::GRAPH);
+      if (!graph || d.count<i64>(1301) != 1) return BAD_PARAM;
+      d.p = graph->p, d.engine = int(d.one<i64>(1301));
+      return d.engine == ROOMY || d.engine == PLAIN || (d.engine == TILED && has_tiles(d.p)) ? SUCCESS : NOT_SUPPORTED;
+    }
+    case kind::CONFIGURATION: {
+      const Descriptor* engine = d.part(300, kind::ENGINE);
+      if (!engine) return BAD_PARAM;
+      d.p = engine->p, d.engine = engine->engine;
+      return SUCCESS;
+    }
     case kind::HEURISTIC: {
       const Descriptor* graph = d.part(201, kind::GRAPH);
       if (!graph || d.count<int>(200) != 1) return BAD_PARAM;
@@ -291,6 +317,10 @@ int got(const Descriptor& d, int name, int of, i64 most, i64* count, void* to) {
     for (i64 n = 0; n < *count && n < most; ++n) static_cast<int*>(to)[n] = notes[u64(n)];
     return SUCCESS;
   }
+  if (d.kind == kind::GRAPH && name == 802 && of == type::INT64 && most == 1) {
+    *count = 1, *static_cast<i64*>(to) = ENGINES;
+    return SUCCESS;
+  }
   if (d.kind == kind::ENGINE && name == 1301 && of == type::INT64 && most == 1) {
     *count = 1, *static_cast<i64*>(to) = d.engine;
     return SUCCESS;
@@ -304,7 +334,7 @@ int got(const Descriptor& d, int name, int of, i64 most, i64* count, void* to) {
 
 int run(const Handle& handle, const Descriptor& plan, const Descriptor& pack) {
   const Problem& p = plan.p;
-  if (plan.engine != ROOMY && plan.engine != PLAIN && plan.engine != REDUCED) return NOT_SUPPORTED;
+  if (!is_roomy(plan.engine) && plan.engine != PLAIN) return NOT_SUPPORTED;
   u64 at[3] = {};
   for (int n = 0; n < 3; ++n) {
     const i64 name = pack.all<i64>(1000)[n];

@@ -158,6 +158,25 @@ impl Graph {
         found.truncate(count);
         found.into_iter().map(Configuration::new).collect()
     }
+
+    /// All engines that the library has for it, whether its heuristics name them or not, with the parameters that they have by
+    /// themselves.
+    pub fn engines(&self) -> Called<impl Iterator<Item = Configuration>> {
+        let count: Vec<i64> = self.graph.get(Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, 1)?;
+        let numbers = 0..count.first().copied().unwrap_or(0);
+        // Most cannot compute it.
+        Ok(numbers.filter_map(|number| self.engine(number).ok()))
+    }
+
+    fn engine(&self, number: i64) -> Called<Configuration> {
+        let engine = Descriptor::new(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR)?;
+        engine.set_descriptor(Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, &self.graph)?;
+        engine.set(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, &[number])?;
+        let engine = engine.finalize()?;
+        let descriptor = Descriptor::new(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)?;
+        descriptor.set_descriptor(Name::CUDNN_ATTR_ENGINECFG_ENGINE, &engine)?;
+        Configuration::of(descriptor.finalize()?, engine)
+    }
 }
 
 impl Configuration {
@@ -165,6 +184,10 @@ impl Configuration {
         let engine = [Descriptor::new(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR)?];
         descriptor.get_descriptors(Name::CUDNN_ATTR_ENGINECFG_ENGINE, &engine)?;
         let [engine] = engine;
+        Self::of(descriptor, engine)
+    }
+
+    fn of(descriptor: Descriptor, engine: Descriptor) -> Called<Self> {
         let notes = engine.get(Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, MAX_NOTES)?;
         let numbers: Vec<i64> = engine.get(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 1)?;
         let number = numbers.first().copied().ok_or("an engine has no number")?;
