@@ -7,7 +7,7 @@ use burn::tensor::Tensor;
 use burn::tensor::module::{conv_transpose2d, conv2d, conv3d, linear};
 use burn::tensor::ops::{ConvOptions, ConvTransposeOptions};
 use burn_overcommit::engine::{Algorithm, Instruction};
-use burn_overcommit::op::{Dtype, Op, Shape, View};
+use burn_overcommit::op::{Conv, Dtype, Op, Shape, View};
 use burn_overcommit::{Config, Exactness, Overcommit, OvercommitDevice, Policy, configure, stats};
 use burn_overcommit_standin::{Driver, folder};
 use serial_test::serial;
@@ -163,6 +163,25 @@ fn workspace_is_asked_for_by_shapes_and_is_no_more_than_the_operands() {
     assert_eq!(of_others(), 0);
     driver.fail(0);
     assert_eq!(of_others(), 0);
+}
+
+#[test]
+#[serial]
+fn tiles_of_winograd_come_first_where_they_fit() {
+    let _driver = driver();
+    let engine = engine();
+    let bytes = |dtype: Dtype, side: usize| {
+        let view = |sizes: &[usize]| View::contiguous(dtype, Shape::new(sizes));
+        let views = [view(&[2, 16, 1, side, side]), view(&[32, 16, 1, 3, 3])];
+        let conv = Conv { stride: [1; 3], padding: [0, 1, 1], dilation: [1; 3], groups: 1 };
+        Instruction::new(&engine, Op::Conv(conv), Algorithm::default(), &views).scratch_bytes
+    };
+    let tiles = |side: usize| 2 * side.div_ceil(4) * side.div_ceil(4);
+    let tiles_bytes = |side: usize| 4 * 36 * (tiles(side) * (16 + 32) + 16 * 32);
+    assert_eq!(bytes(Dtype::F32, 32), tiles_bytes(32));
+    // The tiles of a few pixels are larger than all operands together.
+    assert!(bytes(Dtype::F32, 4) < tiles_bytes(4));
+    assert!(bytes(Dtype::BF16, 32) < tiles_bytes(32) / 2);
 }
 
 #[test]
