@@ -114,7 +114,7 @@ template <class T> DEV void put_scalars(const Fused& args, T (*values)[PIECE]) {
     const Step step = args.steps[n];
     read |= u64(1) << step.a | u64(1) << step.b | u64(1) << step.c;
   }
-  const u64 count = least(PIECE, args.space.count);
+  const u64 count = SIMT_DEVICE ? u64(PIECE) : least(PIECE, args.space.count);
   for (u32 n = 0; n < MAX_SCALARS; ++n) {
     if (!(read >> (MAX_INPUTS + n) & 1)) continue;
     const T scalar = *reinterpret_cast<const T*>(&args.scalars[n]);
