@@ -17,10 +17,28 @@ enum { FORWARD, INPUT, WEIGHT };
 enum { UNREPEATABLE, ROOMY, PLAIN, UNSUPPORTED, REDUCED, REDUCED_SUMS, TILED, ENGINES };
 enum { TENSOR_CORE_NOTE = 0, DOWN_CONVERT_NOTE = 1, REDUCED_SUMS_NOTE = 2, NONDETERMINISTIC_NOTE = 4 };
 namespace kind {
-enum { WINDOW = 1, ENGINE = 2, CONFIGURATION = 3, HEURISTIC = 4, PLAN = 5, FORWARD = 10, WEIGHT = 11, INPUT = 12, GRAPH = 15, PACK = 16, TENSOR = 17 };
+enum {
+  WINDOW = 1, ENGINE = 2, CONFIGURATION = 3, HEURISTIC = 4, PLAN = 5, FORWARD = 10, WEIGHT = 11, INPUT = 12, GRAPH = 15,
+  PACK = 16, TENSOR = 17
+};
 }
 namespace type {
-enum { HANDLE = 0, DATA_TYPE = 1, INT64 = 3, FLOAT = 4, DOUBLE = 5, POINTER = 6, MODE = 7, HEURISTIC_MODE = 8, NOTE = 11, DESCRIPTOR = 15 };
+enum {
+  HANDLE = 0, DATA_TYPE = 1, INT64 = 3, FLOAT = 4, DOUBLE = 5, POINTER = 6, MODE = 7, HEURISTIC_MODE = 8, NOTE = 11,
+  DESCRIPTOR = 15
+};
+}
+
+// Attributes, by the library's numbers. Those of an operation are six from its own on.
+namespace attribute {
+enum {
+  WINDOW_SUMS = 100, WINDOW_MODE = 101, WINDOW_DILATION = 102, WINDOW_STRIDE = 103, WINDOW_PADDING_AFTER = 104,
+  WINDOW_PADDING = 105, WINDOW_RANK = 106, HEURISTIC_MODE = 200, HEURISTIC_GRAPH = 201, HEURISTIC_RESULTS = 202,
+  CONFIGURATION_ENGINE = 300, PLAN_HANDLE = 400, PLAN_CONFIGURATION = 401, PLAN_WORKSPACE = 402, FORWARD = 700, INPUT = 706,
+  WEIGHT = 712, GRAPH_HANDLE = 800, GRAPH_OPERATION = 801, GRAPH_ENGINES = 802, TENSOR_ALIGNMENT = 900, TENSOR_TYPE = 901,
+  TENSOR_SIZES = 902, TENSOR_STRIDES = 903, TENSOR_NAME = 906, PACK_NAMES = 1000, PACK_ADDRESSES = 1001, PACK_WORKSPACE = 1003,
+  ENGINE_GRAPH = 1300, ENGINE_NUMBER = 1301, ENGINE_NOTES = 1303
+};
 }
 
 struct Handle { void* stream = nullptr; };
@@ -62,11 +80,12 @@ struct Descriptor {
 
 Space space_of(const Descriptor& tensor, int type) {
   Space space{{1, 1, 1, 1, 1}, {0, 0, 0, 0, 0}};
-  const int rank = int(tensor.count<i64>(902));
+  const int rank = int(tensor.count<i64>(attribute::TENSOR_SIZES));
   i64 last = 0;
   for (int axis = 0; axis < rank; ++axis) {
     const int to = axis < 2 ? axis : axis + 5 - rank;
-    space.sizes[to] = tensor.all<i64>(902)[axis], space.strides[to] = tensor.all<i64>(903)[axis];
+    space.sizes[to] = tensor.all<i64>(attribute::TENSOR_SIZES)[axis];
+    space.strides[to] = tensor.all<i64>(attribute::TENSOR_STRIDES)[axis];
     last += (space.sizes[to] - 1) * space.strides[to];
   }
   space.bytes = u64(last + 1) * size_of(type);
@@ -81,12 +100,16 @@ bool problem_of(int pass, int at, const Descriptor& operation, Problem* to) {
   const Descriptor* image = operation.part(at + 4, kind::TENSOR);
   const Descriptor* result = operation.part(at + 5, kind::TENSOR);
   if (!window || !image || !weight || !result) return false;
-  const int of = image->one<int>(901);
-  const u64 rank = image->count<i64>(902);
-  if (of != weight->one<int>(901) || of != result->one<int>(901) || window->one<int>(100) != (of == DOUBLE ? DOUBLE : FLOAT)) return false;
-  if (rank != weight->count<i64>(902) || rank != result->count<i64>(902) || rank != window->count<i64>(104) + 2) return false;
-  // In the order of image, weight and result they are named.
-  if (image->one<i64>(906) != 0 || weight->one<i64>(906) != 1 || result->one<i64>(906) != 2) return false;
+  const int of = image->one<int>(attribute::TENSOR_TYPE);
+  const u64 rank = image->count<i64>(attribute::TENSOR_SIZES);
+  // As the engine names them.
+  i64 name = 0;
+  for (const Descriptor* tensor : {image, weight, result}) {
+    if (tensor->one<int>(attribute::TENSOR_TYPE) != of || tensor->count<i64>(attribute::TENSOR_SIZES) != rank) return false;
+    if (tensor->one<i64>(attribute::TENSOR_NAME) != name++) return false;
+  }
+  if (window->one<int>(attribute::WINDOW_SUMS) != (of == DOUBLE ? DOUBLE : FLOAT)) return false;
+  if (window->count<i64>(attribute::WINDOW_PADDING_AFTER) + 2 != rank) return false;
   *to = {of, pass, 1, space_of(*image, of), space_of(*weight, of), space_of(*result, of), {0, 0, 0}, {1, 1, 1}, {1, 1, 1}, 0, 0};
   Problem& p = *to;
   const auto factor = [&](int name, double* factor) {
@@ -98,8 +121,10 @@ bool problem_of(int pass, int at, const Descriptor& operation, Problem* to) {
   if (!factor(at, &p.alpha) || !factor(at + 1, &p.beta)) return false;
   for (u64 axis = 0; axis < rank - 2; ++axis) {
     const u64 to = axis + 5 - rank;
-    p.padding[to] = window->all<i64>(105)[axis], p.stride[to] = window->all<i64>(103)[axis], p.dilation[to] = window->all<i64>(102)[axis];
-    if (window->all<i64>(104)[axis] != p.padding[to]) return false;
+    p.padding[to] = window->all<i64>(attribute::WINDOW_PADDING)[axis];
+    p.stride[to] = window->all<i64>(attribute::WINDOW_STRIDE)[axis];
+    p.dilation[to] = window->all<i64>(attribute::WINDOW_DILATION)[axis];
+    if (window->all<i64>(attribute::WINDOW_PADDING_AFTER)[axis] != p.padding[to]) return false;
   }
   p.groups = p.image.sizes[1] / p.weight.sizes[1];
   bool fits = p.image.sizes[0] == p.result.sizes[0] && p.image.sizes[1] == p.weight.sizes[1] * p.groups &&
@@ -244,51 +269,60 @@ std::vector<int> notes_of(const Descriptor& engine) {
 int finalized(Descriptor& d) {
   switch (d.kind) {
     case kind::TENSOR: {
-      const u64 rank = d.count<i64>(902);
-      bool fits = is_type(d.one<int>(901, -1)) && rank >= 4 && rank <= 5 && d.count<i64>(903) == rank && d.count<i64>(906) == 1 && d.one<i64>(900) == 16;
-      for (u64 axis = 0; fits && axis < rank; ++axis) fits = d.all<i64>(902)[axis] > 0 && d.all<i64>(903)[axis] > 0;
+      const u64 rank = d.count<i64>(attribute::TENSOR_SIZES);
+      bool fits = is_type(d.one<int>(attribute::TENSOR_TYPE, -1)) && rank >= 4 && rank <= 5;
+      fits = fits && d.count<i64>(attribute::TENSOR_STRIDES) == rank && d.count<i64>(attribute::TENSOR_NAME) == 1;
+      fits = fits && d.one<i64>(attribute::TENSOR_ALIGNMENT) == 16;
+      for (int name : {attribute::TENSOR_SIZES, attribute::TENSOR_STRIDES})
+        for (u64 axis = 0; fits && axis < rank; ++axis) fits = d.all<i64>(name)[axis] > 0;
       return fits ? SUCCESS : BAD_PARAM;
     }
     case kind::WINDOW: {
-      const u64 rank = u64(d.one<i64>(106));
-      bool fits = rank >= 2 && rank <= 3 && d.one<int>(101) == 1;
-      for (int name : {102, 103, 104, 105}) fits = fits && d.count<i64>(name) == rank;
+      const u64 rank = u64(d.one<i64>(attribute::WINDOW_RANK));
+      bool fits = rank >= 2 && rank <= 3 && d.one<int>(attribute::WINDOW_MODE) == 1;
+      const int names[] = {attribute::WINDOW_DILATION, attribute::WINDOW_STRIDE, attribute::WINDOW_PADDING_AFTER,
+                           attribute::WINDOW_PADDING};
+      for (int name : names)
+        fits = fits && d.count<i64>(name) == rank;
       return fits ? SUCCESS : BAD_PARAM;
     }
-    case kind::FORWARD: return problem_of(FORWARD, 700, d, &d.p) ? SUCCESS : BAD_PARAM;
-    case kind::INPUT: return problem_of(INPUT, 706, d, &d.p) ? SUCCESS : BAD_PARAM;
-    case kind::WEIGHT: return problem_of(WEIGHT, 712, d, &d.p) ? SUCCESS : BAD_PARAM;
+    case kind::FORWARD: return problem_of(FORWARD, attribute::FORWARD, d, &d.p) ? SUCCESS : BAD_PARAM;
+    case kind::INPUT: return problem_of(INPUT, attribute::INPUT, d, &d.p) ? SUCCESS : BAD_PARAM;
+    case kind::WEIGHT: return problem_of(WEIGHT, attribute::WEIGHT, d, &d.p) ? SUCCESS : BAD_PARAM;
     case kind::GRAPH: {
-      const Descriptor* operation = d.one<const Descriptor*>(801);
-      if (!operation || !operation->is_final || !d.one<Handle*>(800)) return BAD_PARAM;
+      const Descriptor* operation = d.one<const Descriptor*>(attribute::GRAPH_OPERATION);
+      if (!operation || !operation->is_final || !d.one<Handle*>(attribute::GRAPH_HANDLE)) return BAD_PARAM;
       d.p = operation->p;
       return SUCCESS;
     }
     case kind::ENGINE: {
-      const Descriptor* graph = d.part(1300, kind::GRAPH);
-      if (!graph || d.count<i64>(1301) != 1) return BAD_PARAM;
-      d.p = graph->p, d.engine = int(d.one<i64>(1301));
+      const Descriptor* graph = d.part(attribute::ENGINE_GRAPH, kind::GRAPH);
+      if (!graph || d.count<i64>(attribute::ENGINE_NUMBER) != 1) return BAD_PARAM;
+      d.p = graph->p, d.engine = int(d.one<i64>(attribute::ENGINE_NUMBER));
       return d.engine == ROOMY || d.engine == PLAIN || (d.engine == TILED && has_tiles(d.p)) ? SUCCESS : NOT_SUPPORTED;
     }
     case kind::CONFIGURATION: {
-      const Descriptor* engine = d.part(300, kind::ENGINE);
+      const Descriptor* engine = d.part(attribute::CONFIGURATION_ENGINE, kind::ENGINE);
       if (!engine) return BAD_PARAM;
       d.p = engine->p, d.engine = engine->engine;
       return SUCCESS;
     }
     case kind::HEURISTIC: {
-      const Descriptor* graph = d.part(201, kind::GRAPH);
-      if (!graph || d.count<int>(200) != 1) return BAD_PARAM;
+      const Descriptor* graph = d.part(attribute::HEURISTIC_GRAPH, kind::GRAPH);
+      if (!graph || d.count<int>(attribute::HEURISTIC_MODE) != 1) return BAD_PARAM;
       d.p = graph->p;
       return SUCCESS;
     }
     case kind::PLAN: {
-      const Descriptor* configuration = d.part(401, kind::CONFIGURATION);
-      if (!configuration || !d.one<Handle*>(400)) return BAD_PARAM;
+      const Descriptor* configuration = d.part(attribute::PLAN_CONFIGURATION, kind::CONFIGURATION);
+      if (!configuration || !d.one<Handle*>(attribute::PLAN_HANDLE)) return BAD_PARAM;
       d.p = configuration->p, d.engine = configuration->engine;
       return d.engine == UNSUPPORTED ? NOT_SUPPORTED : SUCCESS;
     }
-    case kind::PACK: return d.count<i64>(1000) == 3 && d.count<u64>(1001) == 3 && d.count<u64>(1003) == 1 ? SUCCESS : BAD_PARAM;
+    case kind::PACK: {
+      const bool has_all = d.count<i64>(attribute::PACK_NAMES) == 3 && d.count<u64>(attribute::PACK_ADDRESSES) == 3;
+      return has_all && d.count<u64>(attribute::PACK_WORKSPACE) == 1 ? SUCCESS : BAD_PARAM;
+    }
     default: return BAD_PARAM;
   }
 }
@@ -308,24 +342,25 @@ int fill(const Descriptor& from, const std::vector<int>& engines, int of, i64 mo
 
 int got(const Descriptor& d, int name, int of, i64 most, i64* count, void* to) {
   if (!d.is_final) return BAD_PARAM;
-  if (d.kind == kind::HEURISTIC && name == 202 && of == type::DESCRIPTOR)
-    return fill(d, engines_of(d.p, d.one<int>(200)), kind::CONFIGURATION, most, count, to);
-  if (d.kind == kind::CONFIGURATION && name == 300 && of == type::DESCRIPTOR) return fill(d, {d.engine}, kind::ENGINE, most, count, to);
-  if (d.kind == kind::ENGINE && name == 1303 && of == type::NOTE) {
+  if (d.kind == kind::HEURISTIC && name == attribute::HEURISTIC_RESULTS && of == type::DESCRIPTOR)
+    return fill(d, engines_of(d.p, d.one<int>(attribute::HEURISTIC_MODE)), kind::CONFIGURATION, most, count, to);
+  if (d.kind == kind::CONFIGURATION && name == attribute::CONFIGURATION_ENGINE && of == type::DESCRIPTOR)
+    return fill(d, {d.engine}, kind::ENGINE, most, count, to);
+  if (d.kind == kind::ENGINE && name == attribute::ENGINE_NOTES && of == type::NOTE) {
     const std::vector<int> notes = notes_of(d);
     *count = i64(notes.size());
     for (i64 n = 0; n < *count && n < most; ++n) static_cast<int*>(to)[n] = notes[u64(n)];
     return SUCCESS;
   }
-  if (d.kind == kind::GRAPH && name == 802 && of == type::INT64 && most == 1) {
+  if (d.kind == kind::GRAPH && name == attribute::GRAPH_ENGINES && of == type::INT64 && most == 1) {
     *count = 1, *static_cast<i64*>(to) = ENGINES;
     return SUCCESS;
   }
-  if (d.kind == kind::ENGINE && name == 1301 && of == type::INT64 && most == 1) {
+  if (d.kind == kind::ENGINE && name == attribute::ENGINE_NUMBER && of == type::INT64 && most == 1) {
     *count = 1, *static_cast<i64*>(to) = d.engine;
     return SUCCESS;
   }
-  if (d.kind == kind::PLAN && name == 402 && of == type::INT64 && most == 1) {
+  if (d.kind == kind::PLAN && name == attribute::PLAN_WORKSPACE && of == type::INT64 && most == 1) {
     *count = 1, *static_cast<i64*>(to) = i64(workspace_of(d.p, d.engine));
     return SUCCESS;
   }
@@ -337,12 +372,12 @@ int run(const Handle& handle, const Descriptor& plan, const Descriptor& pack) {
   if (!is_roomy(plan.engine) && plan.engine != PLAIN) return NOT_SUPPORTED;
   u64 at[3] = {};
   for (int n = 0; n < 3; ++n) {
-    const i64 name = pack.all<i64>(1000)[n];
+    const i64 name = pack.all<i64>(attribute::PACK_NAMES)[n];
     if (name < 0 || name > 2) return BAD_PARAM;
-    at[name] = pack.all<u64>(1001)[n];
+    at[name] = pack.all<u64>(attribute::PACK_ADDRESSES)[n];
   }
   const u64 workspace_bytes = workspace_of(p, plan.engine);
-  const Call call{p, at[0], at[1], at[2], pack.one<u64>(1003), is_roomy(plan.engine)};
+  const Call call{p, at[0], at[1], at[2], pack.one<u64>(attribute::PACK_WORKSPACE), is_roomy(plan.engine)};
   if (!is_valid(call, workspace_bytes)) return BAD_PARAM;
   standin_worked(workspace_bytes, plan.engine == REDUCED);
   standin_push(handle.stream, [call] {

@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 use cudarc::cudnn::sys;
+use cudarc::cudnn::sys::cudnnBackendNumericalNote_t as Numerical;
 use cudarc::cudnn::sys::{cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type};
 
 use crate::engine::cuda::driver::Called;
@@ -29,10 +30,11 @@ pub(super) struct Address(pub u64);
 pub(super) struct Note(u32);
 
 impl Note {
-    pub const TENSOR_CORES: Note = Note(0);
-    pub const INPUTS_IN_FEWER_BITS: Note = Note(1);
-    pub const SUMS_IN_FEWER_BITS: Note = Note(2);
-    pub const NOT_REPEATABLE: Note = Note(4);
+    pub const TENSOR_CORES: Note = Note(Numerical::CUDNN_NUMERICAL_NOTE_TENSOR_CORE as u32);
+    pub const INPUTS_IN_FEWER_BITS: Note = Note(Numerical::CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS as u32);
+    pub const SUMS_IN_FEWER_BITS: Note =
+        Note(Numerical::CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION as u32);
+    pub const NOT_REPEATABLE: Note = Note(Numerical::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC as u32);
 }
 
 // SAFETY: plain numbers and pointers, under the library's names for them.

@@ -125,7 +125,7 @@ impl Cudnn {
             }
         }
         if problem.dtype == Dtype::F32 && !self.tf32 {
-            self.put_winograd_first(&mut ways, handle, &graph, problem)?;
+            self.put_winograd_first(&mut ways, handle, &graph, problem);
         }
         let default = default_way(&ways, problem).ok_or(error)?;
         Ok(Plan { ways, default, _graph: graph })
@@ -134,22 +134,17 @@ impl Cudnn {
     /// Puts Winograd's algorithm first, with transformed tiles in memory. Where it fits, others took up to 2.8 times as long on an H100
     /// (cuDNN 9.14, `benches/results/gpu`). The library's heuristics leave it out of two passes, and it does not say which of its
     /// engines that is: their workspace does.
-    fn put_winograd_first(
-        &self,
-        ways: &mut Vec<Way>,
-        handle: &Handle,
-        graph: &Graph,
-        problem: &Problem,
-    ) -> Called<()> {
-        let Some(tiles_bytes) = problem.winograd_bytes() else { return Ok(()) };
+    fn put_winograd_first(&self, ways: &mut Vec<Way>, handle: &Handle, graph: &Graph, problem: &Problem) {
+        let Some(tiles_bytes) = problem.winograd_bytes() else { return };
         let is_winograd = |way: &Way| way.workspace_bytes.abs_diff(tiles_bytes) <= tiles_bytes / 64;
         if !ways.iter().any(is_winograd) {
-            let usable = graph.engines()?.filter(|engine| self.may_use(engine, problem.dtype));
+            // What the heuristics named does without it.
+            let engines = graph.engines().into_iter().flatten();
+            let usable = engines.filter(|engine| self.may_use(engine, problem.dtype));
             let mut made = usable.filter_map(|engine| Way::new(handle, engine).ok());
             ways.extend(made.find(is_winograd));
         }
         ways.sort_by_key(|way| !is_winograd(way));
-        Ok(())
     }
 
     /// Puts a convolution into a stream.
