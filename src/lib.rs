@@ -7,6 +7,7 @@ pub mod backend;
 mod codec;
 mod config;
 mod device;
+mod disk_cache;
 mod dry_run;
 pub mod engine;
 mod error;
@@ -30,7 +31,7 @@ pub mod trace;
 pub use crate::config::PlantedFault;
 pub use crate::config::{Policy, Reads};
 pub use backend::Overcommit;
-pub use config::{Amount, Config, Exactness, Placement, Planning, VARIABLES, Variable};
+pub use config::{Amount, Config, Exactness, Placement, PlanCache, Planning, VARIABLES, Variable};
 pub use device::{OvercommitDevice, SimProfile};
 pub use dry_run::{BudgetedRun, DryRun, Held, dry_run};
 #[cfg(feature = "host")]

@@ -46,6 +46,8 @@ pub struct Counters {
     pub plannings: u64,
     /// Plans that were found, each better than the previous one for the same iteration.
     pub plans: u64,
+    /// Plans of earlier runs that were found in the [plan cache](crate::Config::plan_cache).
+    pub kept_plans: u64,
     /// Ops, writes and reads that were refused because memory was too small.
     pub out_of_memory: u64,
     /// Ops that failed while they ran because an index was out of range. Reading a tensor that descends from one of
@@ -132,6 +134,7 @@ impl Stats {
             ("num_mapped_pages", counters.mapped_pages),
             ("num_plannings", counters.plannings),
             ("num_plans", counters.plans),
+            ("num_kept_plans", counters.kept_plans),
             ("num_ooms", counters.out_of_memory),
             ("num_failed_ops", counters.failed_ops),
             ("num_reads", counters.reads),

@@ -14,6 +14,7 @@ use crate::{
 
 mod drift;
 mod layers;
+mod plan_cache;
 mod planning;
 mod several;
 mod threads;

@@ -21,7 +21,7 @@ const MODULES: &[(&str, &str)] = &[
     ("report", "replay trace engine"),
     ("replay", "dry_run runtime planner stats config error device trace schedule engine op"),
     ("dry_run", "runtime stats config error device engine"),
-    ("runtime", "planner fusion pool policy stats config error device trace schedule engine op"),
+    ("runtime", "planner fusion pool policy stats config error device trace schedule engine disk_cache op"),
     ("fusion", "pool error engine op"),
     ("planner", "pool policy config error device schedule liveness engine op"),
     ("pool", "policy stats config error device trace schedule liveness engine op"),
@@ -34,7 +34,8 @@ const MODULES: &[(&str, &str)] = &[
     ("schedule", "engine op"),
     ("liveness", "op"),
     ("codec", "op"),
-    ("engine", "op"),
+    ("engine", "disk_cache op"),
+    ("disk_cache", ""),
     ("op", ""),
 ];
 

@@ -1,7 +1,7 @@
 //! Every policy on recorded programs and on networks, at one budget after the other, beside what no schedule beats and what
 //! is known to have been reached.
 //!
-//! `cargo bench --bench policies -- [--logs FOLDER] [--only NAME] [--grid]`. With the public logs of the DTR simulator in a folder,
+//! `cargo bench --bench policies -- [--logs FOLDER] [--only NAME] [--grid | --unplanned]`. With the public logs of the DTR simulator in a folder,
 //! they are replayed in a loop; the networks are trained on the simulation, and compared with the best of the other
 //! policies. Simulated time, so the figures are the same on every machine.
 
@@ -10,6 +10,7 @@ mod networks;
 #[path = "../support/results.rs"]
 mod results;
 mod score;
+mod unplanned;
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use burn_overcommit::replay::{ITERATIONS, Replay, Settings};
 use burn_overcommit::trace::Program;
-use burn_overcommit::{Policy, SimProfile};
+use burn_overcommit::{Policy, Profile, SimProfile};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -40,6 +41,9 @@ struct Options {
     /// Only `auto`, at every hundredth of the live peak from a fifth on, and where a larger budget is slower.
     #[arg(long)]
     grid: bool,
+    /// Only the first iterations, without a plan.
+    #[arg(long, conflicts_with = "grid")]
+    unplanned: bool,
     /// Only what has this in its name.
     #[arg(long, default_value = "")]
     only: String,
@@ -185,12 +189,17 @@ fn grid(
     });
 }
 
+/// What policies are compared on.
+fn profile() -> Profile {
+    let mut profile = SimProfile::named("rtx4090").and_then(SimProfile::get).expect("a profile of the table");
+    profile.props.link_bytes_per_second = LINK;
+    profile
+}
+
 fn replay_log(folder: &Path, log: &Log, options: &Options, score: &mut Score, progress: &ProgressBar) {
     let path = folder.join(format!("{}.log", log.name));
     let program = Program::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let mut profile = SimProfile::named("rtx4090").and_then(SimProfile::get).expect("a profile of the table");
-    profile.props.link_bytes_per_second = LINK;
-    let replay = Replay::new(&program, profile, ITERATIONS).expect("the program is checked");
+    let replay = Replay::new(&program, profile(), ITERATIONS).expect("the program is checked");
     progress.suspend(|| println!("\n## {}", log.name));
     if options.grid {
         progress.suspend(|| println!());
@@ -213,6 +222,12 @@ fn main() {
     let progress = ProgressBar::new_spinner().with_style(style);
     progress.enable_steady_tick(Duration::from_millis(100));
     let mut score = Score::default();
+    if options.unplanned {
+        unplanned::run(options.logs.as_deref(), &options.only, &mut score, &progress);
+        progress.finish_and_clear();
+        options.output.write(score.cells);
+        return;
+    }
     for log in LOGS.iter().filter(|log| log.name.contains(&options.only)) {
         match &options.logs {
             Some(folder) => replay_log(folder, log, &options, &mut score, &progress),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use log::LevelFilter;
 
 use super::amount::{Amount, Given, MIN_BUDGET_BYTES};
-use super::choices::{Exactness, Placement, Planning};
+use super::choices::{Exactness, Placement, PlanCache, Planning};
 use super::environment::DEFAULT_LOG;
 use super::fault::PlantedFault;
 use super::oracle::Oracle;
@@ -49,6 +49,7 @@ pub struct Config {
     policy: Option<Policy>,
     exactness: Option<Exactness>,
     planning: Option<Planning>,
+    plan_cache: Option<PlanCache>,
     log: Option<LevelFilter>,
     page_mapping: Option<bool>,
     placement: Option<Placement>,
@@ -223,6 +224,13 @@ impl Config {
         self
     }
 
+    /// Where plans are kept for the next run of the same program. Plans are kept and found where they are made in the
+    /// background on a device that runs in real time.
+    pub fn plan_cache(mut self, cache: PlanCache) -> Self {
+        self.plan_cache = Some(cache);
+        self
+    }
+
     /// Whether evicted bytes may be kept in host memory. If not, only storages that can be recomputed are evicted.
     pub fn offload(mut self, allowed: bool) -> Self {
         self.methods.offload = allowed;
@@ -290,6 +298,7 @@ impl Config {
             policy,
             exactness: Variable::Exactness.or_read(self.exactness)?.unwrap_or_default(),
             planning: Variable::Planning.or_read(self.planning)?.unwrap_or_default(),
+            plan_cache: Variable::PlanCache.or_read(self.plan_cache)?.unwrap_or_default(),
             fusion: Variable::Fusion.or_read(self.fusion)?.unwrap_or(true),
             log: Variable::Log.or_read(self.log)?.unwrap_or(DEFAULT_LOG),
             planted_fault: self.planted_fault,

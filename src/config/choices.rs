@@ -1,5 +1,7 @@
 //! Settings that are a choice among a few values.
 
+use std::convert::Infallible;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// Whether results have the same bits however much memory is free.
@@ -35,6 +37,27 @@ impl FromStr for Planning {
             "off" => Ok(Planning::Off),
             _ => Err(()),
         }
+    }
+}
+
+/// Where plans are kept, so that the next run of the same program follows them from its first iterations on. No result depends on
+/// this.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum PlanCache {
+    /// In the folder `burn-overcommit/plans` of the user's cache folder.
+    #[default]
+    User,
+    /// In a folder of one's own. It is made when the first plan is kept.
+    Folder(PathBuf),
+    /// Nowhere.
+    Off,
+}
+
+impl FromStr for PlanCache {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(if text == "off" { PlanCache::Off } else { PlanCache::Folder(text.into()) })
     }
 }
 

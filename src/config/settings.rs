@@ -5,7 +5,7 @@ use std::sync::Arc;
 use log::LevelFilter;
 
 use super::amount::Given;
-use super::choices::{Exactness, Placement, Planning};
+use super::choices::{Exactness, Placement, PlanCache, Planning};
 use super::fault::PlantedFault;
 use super::oracle::Oracle;
 use super::policy::Policy;
@@ -22,6 +22,7 @@ pub(crate) struct Settings {
     pub policy: Policy,
     pub exactness: Exactness,
     pub planning: Planning,
+    pub plan_cache: PlanCache,
     /// Which elementwise ops are fused.
     pub fusion: bool,
     pub log: LevelFilter,

@@ -31,10 +31,12 @@ pub enum Variable {
     Tf32,
     /// Whether elementwise ops are launched together.
     Fusion,
+    /// Where plans are kept.
+    PlanCache,
 }
 
 /// Every variable with its name, the values that it takes, and its meaning if it is not set.
-pub const VARIABLES: [(Variable, &str, &str, &str); 14] = [
+pub const VARIABLES: [(Variable, &str, &str, &str); 15] = [
     (
         Variable::Device,
         "OVERCOMMIT_DEVICE",
@@ -85,6 +87,12 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 14] = [
     ),
     (Variable::Tf32, "OVERCOMMIT_TF32", "true or false", "false"),
     (Variable::Fusion, "OVERCOMMIT_FUSION", "true or false", "true"),
+    (
+        Variable::PlanCache,
+        "OVERCOMMIT_PLAN_CACHE",
+        "off or a folder",
+        "burn-overcommit/plans in the user's cache folder",
+    ),
 ];
 
 impl Variable {

@@ -1,11 +1,13 @@
 //! How values are kept in fewer bits between their uses: how many bits, in words of 32.
 
+use serde::{Deserialize, Serialize};
+
 use super::named::named;
 use super::{Counts, Dtype, FormParts, Op, Planes, Pool2d, ROW, Shape, Sparse, Tally, Unary, View};
 
 named! {
     /// A float format of fewer bits: sign, exponent and mantissa as in IEEE 754, subnormals, infinities and NaN among them.
-    #[derive(Default)]
+    #[derive(Default, Serialize, Deserialize)]
     FloatFormat {
         /// 5 bits of exponent, 10 of mantissa.
         #[default]
@@ -68,7 +70,7 @@ pub fn scale_words(count: usize) -> usize {
 }
 
 /// Places of maxima, each in the window of its output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Taps {
     /// The window.
     pub pool: Pool2d,
@@ -98,7 +100,7 @@ impl Taps {
 }
 
 /// How the values of a storage are kept in fewer bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Encoding {
     /// A bit for each float: whether it is greater than zero. There is no way back to the values.
     Signs,

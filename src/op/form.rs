@@ -12,6 +12,8 @@
 //! On a simulation, which has no values, `Config::sparsity` and `Config::packed` state the counts. Where the overflow
 //! would leave the host tier less room than plans need, or nothing may be offloaded, values stay dense.
 
+use serde::{Deserialize, Serialize};
+
 /// Values of a row.
 pub const ROW: usize = 256;
 /// Rows whose beginnings are counted together.
@@ -80,7 +82,7 @@ impl FormParts {
 }
 
 /// Values of which few are not zero (all bits clear), in rows of [`ROW`], without the zeros.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sparse {
     /// Values that there is room for in a row, on the average.
     pub per_row: u16,
@@ -114,7 +116,7 @@ impl Sparse {
 /// Values of any kind by how far they are from the least of their row of [`ROW`], in planes: a byte of each value, which takes as
 /// many bits as the largest of the row's needs. Floats begin with their exponent and end with their sign, so that those which are
 /// about as large are near to each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Planes {
     /// Units that there is room for in the rows of a piece; a unit is a bit of each value of a row.
     pub per_piece: u16,

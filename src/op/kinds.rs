@@ -1,3 +1,5 @@
+use serde::{Deserialize, Serialize};
+
 use super::named::named;
 use super::{Dtype, Scalar};
 
@@ -303,7 +305,7 @@ impl Conv {
 }
 
 /// A two-dimensional pooling window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Pool2d {
     /// Height and width.
     pub kernel: [usize; 2],

@@ -41,6 +41,8 @@ pub struct Settings {
     pub oracle: bool,
     /// How addresses are chosen; `None` leaves it to the environment.
     pub placement: Option<Placement>,
+    /// When iterations are planned; `None` leaves it to the environment.
+    pub planning: Option<Planning>,
     /// Whether device memory is mapped by page; `None` leaves it to the environment.
     pub page_mapping: Option<bool>,
 }
@@ -55,6 +57,7 @@ impl Settings {
             recompute: true,
             oracle: false,
             placement: None,
+            planning: None,
             page_mapping: None,
         }
     }
@@ -240,6 +243,9 @@ impl<'a> Replay<'a> {
             .recompute(settings.recompute);
         if let Some(placement) = settings.placement {
             config = config.placement(placement);
+        }
+        if let Some(planning) = settings.planning {
+            config = config.planning(planning);
         }
         if let Some(on) = settings.page_mapping {
             config = config.page_mapping(on);

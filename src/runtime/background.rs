@@ -7,12 +7,14 @@ use std::thread;
 
 use thread_priority::ThreadPriority;
 
+use super::plan_cache::{KeptPlan, PlanCache};
 use crate::config::Settings;
 use crate::engine::{Engine, Props};
 use crate::planner::{self, PlanRequest};
-use crate::schedule::{RequestLog, Schedule};
+use crate::schedule::{BeginningId, RequestLog, Schedule};
 
-/// The planner's throttle: it rests this many times as long as it works, so that the program loses little time to it.
+/// The planner's throttle on a device that is the processor: it rests this many times as long as it works, so that the program loses
+/// little time to it.
 const THROTTLE_REST_RATIO: u32 = 4;
 
 /// An iteration to plan, and the device to plan it for.
@@ -25,6 +27,8 @@ pub struct PlanningTask {
     pub log: RequestLog,
     /// How many ops the iteration has.
     pub period: usize,
+    /// Where plans are kept.
+    pub plans: Option<Arc<PlanCache>>,
 }
 
 /// Plans an iteration until there is nothing better to find, or until the plan is no longer wanted. Offers each schedule that
@@ -35,24 +39,83 @@ pub fn plan(
     offer: impl Fn(Arc<Schedule>) -> bool + Send + 'static,
 ) -> io::Result<()> {
     let (found, schedules) = mpsc::channel();
+    let keeping = task.plans.clone().zip(task.log.beginning).map(|(plans, beginning)| Keeping {
+        plans,
+        beginning,
+        settings: task.settings.clone(),
+    });
     spawn("overcommit-planner", move || {
         give_way();
-        let PlanningTask { engine, settings, log, period } = task;
+        let PlanningTask { engine, settings, log, period, .. } = task;
         let (log, props) = as_measured(&log, &*engine, &settings);
         // The device is given back when the program is done with it, even if planning goes on.
         drop(engine);
-        let throttle = THROTTLE_REST_RATIO;
+        let throttle = if props.shares_memory { THROTTLE_REST_RATIO } else { 0 };
         let request = PlanRequest { log: &log, period, props: &props, settings: &settings, throttle };
-        planner::plan(&request, |schedule| is_wanted() && found.send(Arc::new(schedule)).is_ok());
+        let mut is_searched = true;
+        planner::plan(&request, |schedule| {
+            is_searched = is_wanted() && found.send(Found::Schedule(Arc::new(schedule))).is_ok();
+            is_searched
+        });
+        if is_searched {
+            // Nobody waits for it any more if the device is gone.
+            let _ = found.send(Found::NoBetter);
+        }
     })?;
     // Another thread offers: the system may stop the planner for any time, and the program would wait for a lock that it
     // holds.
     spawn("overcommit-plans", move || {
-        for schedule in schedules {
-            if !offer(schedule) {
-                return;
+        let mut best = None;
+        for found in schedules {
+            match found {
+                Found::Schedule(schedule) => {
+                    if !offer(schedule.clone()) {
+                        return;
+                    }
+                    keeping.iter().for_each(|keeping| keeping.keep(&schedule, false));
+                    best = Some(schedule);
+                }
+                Found::NoBetter => {
+                    keeping.iter().zip(&best).for_each(|(keeping, schedule)| keeping.keep(schedule, true));
+                }
             }
         }
+    })
+}
+
+/// What the planner tells.
+enum Found {
+    Schedule(Arc<Schedule>),
+    /// The search is over.
+    NoBetter,
+}
+
+/// Where the schedules of a search are kept.
+struct Keeping {
+    plans: Arc<PlanCache>,
+    beginning: BeginningId,
+    settings: Settings,
+}
+
+impl Keeping {
+    fn keep(&self, schedule: &Schedule, is_final: bool) {
+        if let Err(reason) = self.plans.keep(self.beginning, schedule, is_final) {
+            self.settings.log(log::Level::Info, format_args!("the plan is not kept: {reason}"));
+        }
+    }
+}
+
+/// Reads the plans of programs that began like this one, and offers each of them.
+pub fn look_for(
+    plans: Arc<PlanCache>,
+    beginning: BeginningId,
+    settings: Settings,
+    offer: impl Fn(KeptPlan) + Send + 'static,
+) -> io::Result<()> {
+    spawn("overcommit-plan-cache", move || {
+        let kept = plans.plans(beginning);
+        settings.log(log::Level::Info, format_args!("{} plans of earlier runs", kept.len()));
+        kept.into_iter().for_each(offer);
     })
 }
 

@@ -9,6 +9,7 @@ use crossbeam_queue::SegQueue;
 use smallvec::SmallVec;
 
 use super::pace::Pace;
+use super::plan_cache::PlanCache;
 use super::random::RandomKeys;
 use super::{scope, thread};
 use crate::OvercommitDevice;
@@ -35,6 +36,8 @@ pub struct Runtime {
     /// What reads return on an engine without data.
     pub(super) supply: Supply,
     pub(super) pace: Pace,
+    /// The plans of earlier runs, if they are kept.
+    pub(super) plans: Option<Arc<PlanCache>>,
 }
 
 /// One line, since the contents would fill pages.
@@ -53,6 +56,7 @@ pub struct Front {
 impl Runtime {
     pub(super) fn new(device: OvercommitDevice, engine: Arc<dyn Engine>, pool: Pool, supply: Supply) -> Self {
         let fusion = pool.settings.fusion;
+        let plans = PlanCache::new(engine.props(), &pool.settings, engine.times().is_none());
         Runtime {
             device,
             prepares: engine.prepares(),
@@ -63,6 +67,7 @@ impl Runtime {
             random: RandomKeys::default(),
             supply,
             pace: Pace::default(),
+            plans: plans.map(Arc::new),
         }
     }
 

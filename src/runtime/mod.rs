@@ -13,6 +13,7 @@ mod fused;
 mod pace;
 #[doc(hidden)]
 pub mod paper_figures;
+mod plan_cache;
 mod planning;
 mod random;
 mod registry;

@@ -5,23 +5,42 @@ use std::sync::Arc;
 
 use super::background::{self, PlanningTask};
 use super::device::Runtime;
+use super::plan_cache::{KeptPlan, PlanCache};
 use super::registry;
 use crate::OvercommitDevice;
 use crate::config::Planning;
 use crate::error::Error;
 use crate::planner::{self, PlanRequest};
 use crate::pool::Pool;
-use crate::schedule::RequestLog;
+use crate::schedule::{BeginningId, RequestLog};
 
 impl Runtime {
     /// Plans an iteration, if the program has just shown one that is worth it.
     pub(super) fn plan_known_iteration(self: &Arc<Self>, pool: &mut Pool) -> Result<(), Error> {
+        if let Some(plans) = &self.plans
+            && let Some(beginning) = pool.take_beginning()
+            && plans.is_new(beginning)
+        {
+            self.follow_kept_plans(pool, plans, beginning);
+        }
         if pool.settings.planning != Planning::Off
             && let Some((log, period)) = pool.take_iteration()?
         {
             self.plan(pool, log, period);
         }
         Ok(())
+    }
+
+    /// Looks for plans of an earlier run, in the background.
+    fn follow_kept_plans(self: &Arc<Self>, pool: &Pool, plans: &Arc<PlanCache>, beginning: BeginningId) {
+        let offered_to = Arc::downgrade(self);
+        let offer = move |plan: KeptPlan| {
+            let Some(runtime) = offered_to.upgrade() else { return };
+            runtime.lock().pool.follow_kept(Arc::new(plan.schedule), plan.is_final);
+        };
+        if let Err(error) = background::look_for(plans.clone(), beginning, pool.settings.clone(), offer) {
+            pool.settings.log(log::Level::Warn, format_args!("no thread to look for plans with: {error}"));
+        }
     }
 
     /// Plans an iteration: at once where no time passes or the same decisions are wanted every time, else in the
@@ -48,7 +67,10 @@ impl Runtime {
             runtime.lock().pool.follow(plan, schedule, stream, false);
             true
         };
-        let task = PlanningTask { engine: self.engine.clone(), settings, log, period };
+        let plans = self.plans.clone();
+        let settings =
+            plans.as_ref().map_or_else(|| settings.clone(), |plans| plans.settings_of_plans(&settings));
+        let task = PlanningTask { engine: self.engine.clone(), settings, log, period, plans };
         if let Err(error) = background::plan(task, is_wanted, offer) {
             pool.settings.log(log::Level::Warn, format_args!("no thread to plan with: {error}"));
         }

@@ -1,13 +1,15 @@
 //! What a schedule does with a storage in an interval, which is the time from one touch of the storage to the next.
 
+use serde::{Deserialize, Serialize};
+
 use super::eviction::{Eviction, EvictionOrder};
 
 /// The number of an interval in its iteration, the same in the [`Dataflow`](crate::liveness::Dataflow) and in a schedule.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct IntervalId(pub u32);
 
 /// What a schedule does with a storage in an interval. What the program does in it is [`liveness::Interval`](crate::liveness::Interval).
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IntervalPlan {
     /// The number of ops until the next touch, or `None` if the storage is freed before.
     pub next_ops: Option<u32>,

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::eviction::{Eviction, WeightedRule};
 use super::interval::{IntervalId, IntervalPlan};
 use super::layout::Layout;
 use super::prefetch::PrefetchDistance;
 
 /// An op of the iteration.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScheduledOp {
     /// The op's identity: [`Instruction::signature`](crate::engine::Instruction).
     pub signature: u64,
@@ -22,7 +24,7 @@ pub struct ScheduledOp {
 
 /// Which of an engine's algorithms runs an op, if there is a choice, which is under
 /// [`Exactness::Fast`](crate::Exactness::Fast).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AlgorithmChoice {
     /// The fastest whose workspace fits the free memory.
     #[default]
@@ -34,7 +36,7 @@ pub enum AlgorithmChoice {
 }
 
 /// What a pool does in every iteration.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Schedule {
     pub ops: Vec<ScheduledOp>,
     pub intervals: Vec<IntervalPlan>,
@@ -60,6 +62,26 @@ impl Schedule {
     /// The same schedule, noted as planned for this bandwidth of copies.
     pub fn made_with(self, link_bytes_per_second: f64) -> Self {
         Schedule { link_bytes_per_second, ..self }
+    }
+
+    /// Whether all numbers of ops and intervals are those of the schedule. A schedule that the planner made is consistent.
+    pub fn is_consistent(&self) -> bool {
+        let (ops, intervals) = (self.ops.len(), self.intervals.len());
+        let are_ops = |op: u32| (op as usize) < ops;
+        let are_known = |op: u32, interval: IntervalId| are_ops(op) && (interval.0 as usize) < intervals;
+        let decisions = self.evictions.iter().chain(&self.releases);
+        let firsts: Vec<usize> = self.ops.iter().map(|op| op.first.0 as usize).chain([intervals]).collect();
+        ops > 0
+            && firsts.is_sorted()
+            && decisions.clone().all(|&(op, interval, _)| are_known(op, interval))
+            && self.evictions.is_sorted_by_key(|&(op, ..)| op)
+            && self.releases.is_sorted_by_key(|&(op, ..)| op)
+            && self.fetches.is_sorted_by_key(|&(op, _)| op)
+            && self.fetches.iter().all(|&(op, interval)| are_known(op, interval))
+            && self.layout.as_ref().is_none_or(|layout| {
+                layout.blocks.iter().all(|block| are_ops(block.op))
+                    && layout.residents.iter().all(|&(interval, _)| are_known(0, interval))
+            })
     }
 
     /// The interval that begins at an operand of an op.

@@ -3,10 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::interval::IntervalId;
 
 /// The placement of a block.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BlockPlacement {
     /// So many bytes from the beginning of memory.
     At(usize),
@@ -15,7 +17,7 @@ pub enum BlockPlacement {
 }
 
 /// A block that every iteration takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedBlock {
     /// The op of the schedule at which it is taken.
     pub op: u32,
@@ -26,7 +28,7 @@ pub struct PlannedBlock {
 }
 
 /// The placements of an iteration's blocks.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Layout {
     /// The blocks in the order in which they are taken.
     pub blocks: Vec<PlannedBlock>,

@@ -1,5 +1,6 @@
 //! What planner and pool say to each other: the program's requests, and the schedule for the next time that it makes them.
 
+mod beginning;
 mod cursor;
 mod decision;
 mod eviction;
@@ -9,6 +10,7 @@ mod layout;
 mod prefetch;
 mod requests;
 
+pub use beginning::{Beginning, BeginningId};
 pub use cursor::{Cursor, RecentOps};
 pub use decision::{Decision, ScheduleOutcome};
 pub use eviction::{Eviction, EvictionOrder, WeightedRule};

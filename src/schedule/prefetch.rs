@@ -1,5 +1,7 @@
 //! How long before its use a storage is fetched.
 
+use serde::{Deserialize, Serialize};
+
 /// [`Schedule::prefetch_distance`](super::Schedule) counts in such parts of the time of a copy.
 const PARTS_PER_COPY: u64 = 16;
 /// The largest prefetch distance. It is longer than one copy, since other copies wait for the lane too.
@@ -9,7 +11,7 @@ pub const MAX_PREFETCH_DISTANCE: u64 = 16 * PARTS_PER_COPY;
 const MIN_PARTS: usize = 64;
 
 /// How long before its use a storage is fetched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrefetchDistance {
     /// The distance in sixteenths of the time of the storage's copy. With 0 the storage is fetched when it is used.
     pub parts: u64,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use super::beginning::BeginningId;
 use crate::engine::Instruction;
 use crate::op::{Counts, Inputs, PerOutput};
 
@@ -44,6 +45,8 @@ pub struct InitialStorage {
 pub struct RequestLog {
     /// The thread's stream.
     pub stream: StreamId,
+    /// The thread's first ops, if there were enough.
+    pub beginning: Option<BeginningId>,
     /// The plan that comes of the log.
     pub plan: PlanId,
     /// The plan exists already and is made anew.

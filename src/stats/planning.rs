@@ -59,6 +59,8 @@ pub enum PlanningState {
         since_op: u64,
         /// Whether a better plan is being searched.
         is_improved: bool,
+        /// Whether the plan is of an earlier run: see [`Config::plan_cache`](crate::Config::plan_cache).
+        is_kept: bool,
     },
     /// There are plans, but the program is in none of their iterations now.
     NotFollowed {
@@ -120,10 +122,11 @@ impl fmt::Display for PlanningState {
                     elapsed.as_secs_f64()
                 )
             }
-            Followed { iteration_ops, since_op, is_improved } => {
+            Followed { iteration_ops, since_op, is_improved, is_kept } => {
+                let of = if is_kept { "the plan of an earlier run" } else { "the plan" };
                 write!(
                     f,
-                    "an iteration of {iteration_ops} ops is planned, and the plan followed since op {since_op}"
+                    "an iteration of {iteration_ops} ops is planned, and {of} followed since op {since_op}"
                 )?;
                 if is_improved { write!(f, "; a better one is looked for") } else { Ok(()) }
             }

@@ -48,7 +48,9 @@ fn a_plan_is_told_of_from_the_first_step_to_when_it_is_followed() {
         states.split_at(states.iter().position(|it| matches!(it, State::Followed { .. })).unwrap());
     assert!(before.len() >= 2, "two iterations are to be seen: {states:?}");
     for state in followed {
-        let &State::Followed { iteration_ops, since_op, is_improved } = state else { panic!("{states:?}") };
+        let &State::Followed { iteration_ops, since_op, is_improved, .. } = state else {
+            panic!("{states:?}")
+        };
         assert!(
             iteration_ops == ITERATION_OPS && since_op as usize > 2 * ITERATION_OPS && !is_improved,
             "{state:?}"

@@ -9,6 +9,7 @@ mod again;
 mod check;
 mod faults;
 mod generate;
+mod kept;
 mod loops;
 mod networks;
 mod ops;

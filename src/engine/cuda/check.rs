@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::cache::Cache;
 use super::compile::{self, Target, Unit};
 use super::libraries::Library;
+use crate::disk_cache::DiskCache;
 use crate::engine::host;
 use crate::op::lower::KernelName;
 
@@ -139,7 +139,7 @@ pub fn cubins(
 pub fn fill_cache(folder: Option<&Path>, selection: &Selection, threads: usize) -> Result<usize, String> {
     open(folder)?;
     let version = compile::version()?;
-    let (cache, kept) = (Cache::of_user(), Mutex::new(Ok(0)));
+    let (cache, kept) = (DiskCache::of_user("kernels"), Mutex::new(Ok(0)));
     for_each_unit(selection, threads, |architecture, (unit, _), _| {
         let target = Target::Code(architecture);
         let recipe = compile::recipe(&unit.source(), target, version);

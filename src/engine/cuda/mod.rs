@@ -42,7 +42,6 @@
 //! `check-kernels`, `check-sass`, `check-libraries` and `check-sanitizers` check the engine; with one,
 //! `scripts/gpu-check` does.
 
-mod cache;
 #[cfg(feature = "host")]
 mod check;
 mod compile;
@@ -83,9 +82,9 @@ use super::{
     ALIGN_BYTES, Algorithm, Engine, EngineError, Failure, Fallback, Lane, Launch, Mark, Props, Ran, Span,
     Tier, aligned,
 };
+use crate::disk_cache::DiskCache;
 use crate::op::lower::{self, Calls, KernelCall, Placed, Request, generated, gpu};
 use crate::op::{Inputs, Op, Outputs, PerOutput, View};
-use cache::Cache;
 #[cfg(feature = "host")]
 #[doc(hidden)]
 pub use check::{Cubin, Report, Selection, check_kernels, cubins, fill_cache};
@@ -184,7 +183,7 @@ impl CudaEngine {
         let folder = options.libraries.as_deref();
         let architecture = device::architecture(device)?;
         let context = Context::new(device)?;
-        let modules = Modules::new(&context, architecture, Cache::of_user())?;
+        let modules = Modules::new(&context, architecture, DiskCache::of_user("kernels"))?;
         let products = or_kernels(Products::new(&context, folder, architecture, options.tf32)?);
         let convolutions = or_kernels(Convolutions::new(&context, folder, options.tf32)?);
         let (lanes, faults) = (Lanes::new(&context)?, Faults::new(&context)?);

@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::cache::Cache;
 use super::compile::{self, Source, Target, Unit};
 use super::driver::{Called, Context, Kernel, Module};
 use super::lanes::lock;
+use crate::disk_cache::DiskCache;
 use crate::op::lower::KernelName;
 use crate::op::lower::generated::Generated;
 
@@ -18,7 +18,7 @@ pub(super) struct Modules {
     target: Target,
     /// Of the compiler: part of what an image is made from.
     version: (i32, i32),
-    cache: Cache,
+    cache: DiskCache,
     units: Mutex<HashMap<Unit, Arc<OnceLock<Module>>>>,
     kernels: Mutex<HashMap<KernelName, Kernel>>,
     /// By their text; for one that cannot be compiled, why.
@@ -27,7 +27,7 @@ pub(super) struct Modules {
 
 impl Modules {
     /// For a device of this architecture. NVRTC is open.
-    pub fn new(context: &Arc<Context>, architecture: u32, cache: Cache) -> Called<Self> {
+    pub fn new(context: &Arc<Context>, architecture: u32, cache: DiskCache) -> Called<Self> {
         Ok(Modules {
             context: context.clone(),
             target: compile::target(architecture)?,

@@ -33,6 +33,10 @@ pub struct ActivePlan {
     /// The difference between measured times and those that the plan was made with.
     pub drift: Drift,
     pub id: PlanId,
+    /// The search for the plan did not come to its end.
+    pub is_unfinished: bool,
+    /// An earlier run kept the plan.
+    pub is_kept: bool,
     /// The pool's op since which it acts by this plan.
     pub since_op: u64,
     /// Tells this schedule apart from all others of the pool.
@@ -165,6 +169,8 @@ impl ActivePlans {
             drift: Drift::default(),
             schedule,
             id,
+            is_unfinished: false,
+            is_kept: false,
             since_op: 0,
             schedule_number: self.inserted,
             stream,
@@ -180,6 +186,15 @@ impl ActivePlans {
         self.kept.insert(index, plan);
         self.kept.truncate(MAX_PLANS);
         true
+    }
+
+    /// Adds a plan that an earlier run kept.
+    pub fn insert_kept(&mut self, schedule: Arc<Schedule>, is_final: bool) {
+        let id = self.begin(schedule.ops.len());
+        self.insert(id, schedule, StreamId::default(), false);
+        if let Some(plan) = self.kept.iter_mut().find(|plan| plan.id == id) {
+            (plan.is_kept, plan.is_unfinished) = (true, !is_final);
+        }
     }
 
     /// Advances the current plan's cursor, because an op of a stream comes.

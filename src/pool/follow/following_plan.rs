@@ -9,7 +9,7 @@ use crate::liveness::NextUse;
 use crate::pool::Pool;
 use crate::pool::follow::intervals::of_op;
 use crate::pool::remat::ids::StorageId;
-use crate::schedule::{Eviction, IntervalId, PlanId, Schedule, ScheduleOutcome, StreamId};
+use crate::schedule::{BeginningId, Eviction, IntervalId, PlanId, Schedule, ScheduleOutcome, StreamId};
 
 impl Pool {
     /// Adds a plan, which the pool follows when it recognizes the ops of the stream. With `before_first`, the next op
@@ -17,6 +17,19 @@ impl Pool {
     pub fn follow(&mut self, plan: PlanId, schedule: Arc<Schedule>, stream: StreamId, before_first: bool) {
         let is_accepted = self.follower.active_plans.insert(plan, schedule, stream, before_first);
         self.observer.counters.plans += u64::from(is_accepted);
+    }
+
+    /// Adds a plan that an earlier run kept. The pool follows it when it recognizes its ops. If the search for it did not come
+    /// to its end, it goes on once the program follows the plan.
+    pub fn follow_kept(&mut self, schedule: Arc<Schedule>, is_final: bool) {
+        self.follower.active_plans.insert_kept(schedule, is_final);
+        self.observer.counters.kept_plans += 1;
+    }
+
+    /// The beginning of the current stream, once, as soon as it is complete.
+    pub fn take_beginning(&mut self) -> Option<BeginningId> {
+        let stream = self.follower.streams.current();
+        self.follower.streams[stream].beginning.take()
     }
 
     /// Puts a storage that no op has touched yet into an interval of the plan. Its next use is `next_ops` ops from now.
@@ -40,6 +53,7 @@ impl Pool {
     pub(in crate::pool) fn advance(&mut self, op: &Instruction) -> Result<(), Error> {
         let is_roomy = self.memory.is_roomy();
         let stream = self.follower.streams.current();
+        self.follower.streams[stream].beginning.push(op.signature);
         let position = self.follower.active_plans.advance(stream, op.signature);
         if self.follower.active_plans.followed_whole_iteration() {
             self.follower.stop_logging(&mut self.memory);

@@ -146,7 +146,9 @@ impl Follower {
         }
         let planned_link = plan.schedule.link_bytes_per_second;
         let link = submitter.engine.measured_link().map_or(1.0, |link| link / planned_link);
-        if plan.drift.is_replanning_due(link) {
+        let is_drifting = plan.drift.is_replanning_due(link);
+        if is_drifting || plan.is_unfinished && !self.requests.wants_log {
+            plan.is_unfinished = false;
             let plan = plan.id;
             self.log_for_renewal(graph, memory, plan);
         }

@@ -124,6 +124,7 @@ impl Follower {
         if !renews {
             log.plan = new;
         }
+        log.beginning = self.streams[log.stream].beginning.id();
         log.under_way = self.requests.planning.clone();
         let storages = &graph.storages;
         let idle = storages.residents().map(|id| &storages[id]).filter(|storage| {

@@ -5,7 +5,7 @@ use std::ops::{Index, IndexMut};
 
 use super::absent_storages::AbsentStorages;
 use crate::liveness::Tracker;
-use crate::schedule::{RecentOps, StreamId};
+use crate::schedule::{Beginning, RecentOps, StreamId};
 
 /// What the pool knows of one thread.
 #[derive(Debug, Default)]
@@ -16,6 +16,8 @@ pub struct Stream {
     pub computed_ns: u64,
     /// The bytes of its storages that have handles.
     pub held_bytes: usize,
+    /// Its first ops.
+    pub beginning: Beginning,
     /// Its last ops.
     pub recent: RecentOps,
     /// Predicts what it does next from what it did before.

@@ -16,6 +16,7 @@ impl Pool {
                 iteration_ops,
                 since_op: plan.since_op,
                 is_improved: self.follower.is_planning(),
+                is_kept: plan.is_kept,
             };
         }
         if self.settings.planning == Planning::Off {

@@ -1,0 +1,135 @@
+//! The plan cache: plans on disk, for the next run of the same program.
+//!
+//! A file holds the plans of programs with the same [`Beginning`](crate::schedule::Beginning), the same device and the same
+//! settings. Its name is a hash of these, so that a file which something else wrote is not found. Measured times do not count,
+//! since they differ from run to run; the pool notices where they differ too much from those of a plan.
+
+use std::sync::{Mutex, PoisonError};
+
+use hashbrown::HashSet;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{PlanCache as Place, Planning, Settings};
+use crate::disk_cache::DiskCache;
+use crate::engine::Props;
+use crate::schedule::{BeginningId, Schedule};
+
+/// The most plans in a file, as many as a pool follows. The plan that was kept the longest ago goes first.
+const MAX_PLANS: usize = 4;
+/// The most bytes of all files. Those go first that were used the longest ago.
+const MAX_BYTES: u64 = 256 << 20;
+/// The budget and the host limit are rounded down to this many bits, so that a little less free memory than last time leads to
+/// the same plans. Plans are made for the rounded budget.
+const BUDGET_BITS: u32 = 7;
+const HOST_BITS: u32 = 1;
+/// Changes when what is written does.
+const FORMAT: u32 = 1;
+
+/// A plan of an earlier run.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct KeptPlan {
+    /// Equal for plans of the same iteration, wherever they begin in it.
+    iteration: u64,
+    /// Whether the search for it came to its end.
+    pub is_final: bool,
+    pub schedule: Schedule,
+}
+
+/// The plans on disk of one device.
+#[derive(Debug)]
+pub struct PlanCache {
+    files: DiskCache,
+    settings: String,
+    /// The beginnings whose plans were looked for.
+    looked_for: Mutex<HashSet<BeginningId>>,
+    /// One thread at a time reads a file and writes it anew.
+    writing: Mutex<()>,
+}
+
+impl PlanCache {
+    /// The cache of a device, if plans are kept.
+    pub fn new(props: &Props, settings: &Settings, runs_in_real_time: bool) -> Option<Self> {
+        if !runs_in_real_time || settings.planning != Planning::Background {
+            return None;
+        }
+        let files = match &settings.plan_cache {
+            Place::User => DiskCache::of_user("plans"),
+            Place::Folder(folder) => DiskCache::at(folder),
+            Place::Off => return None,
+        };
+        Some(PlanCache {
+            files,
+            settings: described(props, settings),
+            looked_for: Mutex::default(),
+            writing: Mutex::default(),
+        })
+    }
+
+    /// Settings for a plan that is kept: those of the device, with the budget rounded down.
+    pub fn settings_of_plans(&self, settings: &Settings) -> Settings {
+        settings.with_less(settings.budget_bytes - rounded_down(settings.budget_bytes, BUDGET_BITS))
+    }
+
+    /// Whether the plans of a beginning have not been looked for yet. From then on they have.
+    pub fn is_new(&self, beginning: BeginningId) -> bool {
+        self.looked_for.lock().unwrap_or_else(PoisonError::into_inner).insert(beginning)
+    }
+
+    fn key(&self, beginning: BeginningId) -> String {
+        format!("{} begins with {:016x}", self.settings, beginning.0)
+    }
+
+    /// The plans of programs that begin like this one, the newest last.
+    pub fn plans(&self, beginning: BeginningId) -> Vec<KeptPlan> {
+        let key = self.key(beginning);
+        let Some(bytes) = self.files.read(key.as_bytes()) else { return Vec::new() };
+        let Ok(mut plans) = postcard::from_bytes::<Vec<KeptPlan>>(&bytes) else { return Vec::new() };
+        plans.retain(|plan| plan.schedule.is_consistent());
+        self.files.touch(key.as_bytes());
+        plans
+    }
+
+    /// Keeps a plan in place of an earlier one for the same iteration.
+    ///
+    /// # Errors
+    /// Why it cannot be kept, in words.
+    pub fn keep(&self, beginning: BeginningId, schedule: &Schedule, is_final: bool) -> Result<(), String> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut plans = self.plans(beginning);
+        let plan = KeptPlan { iteration: iteration(schedule), is_final, schedule: schedule.clone() };
+        plans.retain(|other| other.iteration != plan.iteration);
+        plans.push(plan);
+        plans.drain(..plans.len().saturating_sub(MAX_PLANS));
+        let bytes = postcard::to_stdvec(&plans).map_err(|error| error.to_string())?;
+        self.files.write(self.key(beginning).as_bytes(), &bytes).map_err(|error| error.to_string())?;
+        self.files.trim(MAX_BYTES);
+        Ok(())
+    }
+}
+
+/// A number with all but its first bits cleared.
+fn rounded_down(number: usize, bits: u32) -> usize {
+    let cleared = (usize::BITS - number.leading_zeros()).saturating_sub(bits);
+    number >> cleared << cleared
+}
+
+/// Equal for schedules of the same ops in the same order, whichever of them is the first.
+fn iteration(schedule: &Schedule) -> u64 {
+    let ops = schedule.ops.iter().map(|op| op.context.wrapping_mul(2u64.wrapping_mul(op.signature) | 1));
+    ops.fold(schedule.ops.len() as u64, u64::wrapping_add)
+}
+
+/// What plans depend on besides the program.
+fn described(props: &Props, settings: &Settings) -> String {
+    let Settings { policy, exactness, placement, gist_format, fusion, methods, sparsity, packed, .. } =
+        settings;
+    let budget_bytes = rounded_down(settings.budget_bytes, BUDGET_BITS);
+    let host_bytes = rounded_down(settings.host_limit_bytes, HOST_BITS);
+    let page_bytes = settings.page_bytes(settings.budget_bytes);
+    format!(
+        "{FORMAT} {} {} {budget_bytes} {page_bytes:?} {host_bytes} {policy} {exactness:?} {placement:?} {gist_format:?} {fusion} \
+         {methods:?} {sparsity:?} {packed:?}",
+        env!("CARGO_PKG_VERSION"),
+        props.name,
+    )
+}

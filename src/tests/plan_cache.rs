@@ -1,0 +1,121 @@
+//! Plans that an earlier run kept.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::layers::{Layers, bytes_of, device, upload};
+use crate::engine::measuring::Measuring;
+use crate::runtime::{configure_with_engine, is_planning};
+use crate::{Config, OvercommitDevice, PlanCache, PlanningState, Stats, stats};
+
+const LAYERS: usize = 15;
+const ITERATION_OPS: usize = 5 * LAYERS;
+/// Enough to be planned.
+const MANY: usize = 10;
+/// Planning has the lowest priority: beside other work, it takes minutes.
+const PATIENCE: Duration = Duration::from_secs(1800);
+
+/// A program on a device that keeps plans.
+struct Training {
+    device: OvercommitDevice,
+    layers: Layers,
+}
+
+impl Training {
+    fn new(folder: &Path, budget_bytes: usize) -> Self {
+        let device = device(Config::new());
+        let cache = PlanCache::Folder(folder.into());
+        let config = Config::new().budget_bytes(budget_bytes).plan_cache(cache).fusion(false);
+        configure_with_engine(&device, config, |sim| Arc::new(Measuring::new(sim, "tanh"))).unwrap();
+        Training { device, layers: Layers::new(&device, LAYERS) }
+    }
+
+    fn train(&mut self, iterations: usize) {
+        (0..iterations).for_each(|_| self.layers.train(upload(&self.device), || {}));
+    }
+
+    fn stats(&self) -> Stats {
+        stats(&self.device).unwrap()
+    }
+
+    fn wait_until(&self, is_so: impl Fn(&Self) -> bool) {
+        let begin = Instant::now();
+        while !is_so(self) {
+            assert!(begin.elapsed() < PATIENCE, "it takes too long");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Trains until everything is planned and kept.
+    fn train_until_planned(&mut self, folder: &Path) {
+        self.train(MANY);
+        self.wait_until(|it| !is_planning(&it.device));
+        self.train(1);
+        assert!(self.stats().counters.plans > 0, "{}", self.stats());
+        // The last to be written is that the search is over; what is read then is whole.
+        let is_quiet = || {
+            let before = contents(folder);
+            std::thread::sleep(Duration::from_millis(200));
+            !before.is_empty() && contents(folder) == before
+        };
+        self.wait_until(|_| is_quiet());
+    }
+}
+
+/// The files of a folder, by name.
+fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let file = |entry: fs::DirEntry| {
+        Some((entry.file_name().to_string_lossy().into_owned(), fs::read(entry.path()).ok()?))
+    };
+    let mut files: Vec<_> = entries.filter_map(file).collect();
+    files.sort();
+    files
+}
+
+#[test]
+#[ignore = "long: the continuous integration runs it by name"]
+fn a_plan_of_an_earlier_run_is_followed_in_the_second_iteration() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = Training::new(folder.path(), bytes_of(12));
+    first.train_until_planned(folder.path());
+    assert_eq!(first.stats().counters.kept_plans, 0);
+
+    let mut again = Training::new(folder.path(), bytes_of(12));
+    again.train(1);
+    again.wait_until(|it| it.stats().counters.kept_plans > 0);
+    again.train(1);
+    let Stats { planning, counters, .. } = again.stats();
+    let PlanningState::Followed { iteration_ops, is_kept: true, .. } = planning else {
+        panic!("{}", again.stats())
+    };
+    assert_eq!((iteration_ops, counters.kept_plans, counters.plannings), (ITERATION_OPS, 1, 0));
+    assert!(planning.to_string().contains("the plan of an earlier run"), "{planning}");
+    again.train(MANY);
+    assert_eq!(again.stats().counters.plannings, 0, "the plan is final");
+}
+
+#[test]
+#[ignore = "long: the continuous integration runs it by name"]
+fn neither_another_budget_nor_a_damaged_file_has_a_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = Training::new(folder.path(), bytes_of(12));
+    first.train_until_planned(folder.path());
+    let kept_plans = |budget_bytes: usize| {
+        let mut again = Training::new(folder.path(), budget_bytes);
+        again.train(2);
+        std::thread::sleep(Duration::from_millis(300));
+        again.train(MANY);
+        again.stats().counters.kept_plans
+    };
+    assert_eq!(kept_plans(bytes_of(12) + 4096), 1, "the rung is the same");
+    assert_eq!(kept_plans(bytes_of(13)), 0);
+    for (name, mut bytes) in contents(folder.path()) {
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(folder.path().join(name), bytes).unwrap();
+    }
+    assert_eq!(kept_plans(bytes_of(12)), 0);
+}
