@@ -59,7 +59,7 @@ pub fn run(logs: Option<&Path>, only: &str, score: &mut Score, progress: &Progre
             progress.set_message(format!("{name}, {percent} %"));
             let budget_bytes = (need_bytes as f64 * f64::from(percent) / 100.0) as usize;
             let overhead = |policy| Some(first_ns(&train(policy, budget_bytes)?.0) / first_ns(&base_ns));
-            add(name, percent, POLICIES.map(overhead));
+            add(&format!("{name}, batch {batch}"), percent, POLICIES.map(overhead));
         }
     }
     progress.suspend(|| summarize(&cells));

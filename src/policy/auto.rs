@@ -4,12 +4,12 @@
 use super::reactive::{CostModel, EvictionCosts, Reactive};
 use crate::schedule::{Eviction, WeightedRule};
 
-/// Both times count, since the next use is often unknown.
+/// Both times count, since the next use is unknown in the first iteration.
 const RULE: WeightedRule = WeightedRule { idle: 0.5, until_next: 0.5 };
 
 /// A storage is small if it is less than this part of the need. Many small storages, scattered over the arena, would have to
 /// leave before a large block fits, and each candidate has to be weighed.
-const SMALL_PART: usize = 16;
+const SMALL_PART: usize = 128;
 
 /// See the module.
 #[derive(Debug)]

@@ -184,18 +184,17 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// The number of ops until the storage's next use, if the followed plan or the oracle knows it.
+    /// The number of ops until the storage's next use, if the followed plan, the oracle or the iteration before tells it.
     fn next_use_ops(&self, storage: &Storage) -> Option<u64> {
         let pool = self.pool;
-        let planned = match (storage.access.next_use, self.plan) {
-            (NextUse::At(op), Some(_)) => {
+        let oracle = pool.settings.oracle.as_ref().filter(|_| self.plan.is_none());
+        match (oracle, storage.access.next_use) {
+            (Some(known), _) => Some(known.next_use_ops(storage.number, pool.observer.clock)),
+            (None, NextUse::At(op)) => {
                 Some(op.saturating_sub(pool.follower.streams[storage.access.stream].ops))
             }
-            // A storage that is never used again ranks behind all uses that the plan knows.
-            (NextUse::Never, Some(plan)) => Some(2 * plan.schedule.ops.len() as u64),
-            _ => None,
-        };
-        let oracle = pool.settings.oracle.as_ref();
-        planned.or_else(|| oracle.map(|known| known.next_use_ops(storage.number, pool.observer.clock)))
+            (None, NextUse::Never) => Some(u64::MAX),
+            (None, NextUse::Unknown) => None,
+        }
     }
 }
