@@ -54,6 +54,11 @@ impl DiskCache {
         self.folder.as_ref().map(|folder| folder.join(name))
     }
 
+    /// Whether there is a file under `key`, whole or not.
+    pub fn has(&self, key: &[u8]) -> bool {
+        self.path(key).is_some_and(|path| path.exists())
+    }
+
     /// The contents kept under `key`, if they are whole.
     pub fn read(&self, key: &[u8]) -> Option<Vec<u8>> {
         let path = self.path(key)?;

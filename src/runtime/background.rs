@@ -114,6 +114,10 @@ pub fn look_for(
 ) -> io::Result<()> {
     spawn("overcommit-plan-cache", move || {
         let kept = plans.plans(beginning);
+        if kept.is_empty() && plans.has(beginning) {
+            settings
+                .log(log::Level::Info, format_args!("the plans of earlier runs are damaged, and ignored"));
+        }
         settings.log(log::Level::Info, format_args!("{} plans of earlier runs", kept.len()));
         kept.into_iter().for_each(offer);
     })

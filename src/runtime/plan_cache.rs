@@ -89,6 +89,11 @@ impl PlanCache {
         plans
     }
 
+    /// Whether something is kept for programs that begin like this one, whole or not.
+    pub fn has(&self, beginning: BeginningId) -> bool {
+        self.files.has(self.key(beginning).as_bytes())
+    }
+
     /// Keeps a plan in place of an earlier one for the same iteration.
     ///
     /// # Errors
