@@ -28,7 +28,7 @@ mod tests;
 pub mod trace;
 
 #[doc(hidden)]
-pub use crate::config::PlantedFault;
+pub use crate::config::{PlantedFault, Tunables};
 pub use crate::config::{Policy, Reads};
 pub use backend::Overcommit;
 pub use config::{Amount, Config, Exactness, Placement, PlanCache, Planning, VARIABLES, Variable};

@@ -13,6 +13,7 @@ use super::oracle::Oracle;
 use super::policy::Policy;
 use super::reads::{Reads, Supply};
 use super::settings::{EvictionMethods, Paging, Settings};
+use super::tunables::Tunables;
 use super::variable::Variable;
 use crate::engine::Props;
 #[cfg(feature = "cuda")]
@@ -69,6 +70,7 @@ pub struct Config {
     snapshot_at: Option<u64>,
     record: bool,
     methods: EvictionMethods,
+    tunables: Tunables,
     oracle: Option<Arc<Oracle>>,
 }
 
@@ -258,6 +260,13 @@ impl Config {
         self
     }
 
+    /// The constants of the planner's search, for benches.
+    #[doc(hidden)]
+    pub fn tunables(mut self, tunables: Tunables) -> Self {
+        self.tunables = tunables;
+        self
+    }
+
     /// Takes a snapshot of the resident storages after the op with this number, counted from one.
     pub(crate) fn snapshot_at(mut self, op: u64) -> Self {
         self.snapshot_at = Some(op);
@@ -310,6 +319,7 @@ impl Config {
             sparsity: self.sparsity.into(),
             packed: self.packed.into(),
             unbounded_addresses: false,
+            tunables: self.tunables,
             oracle: self.oracle,
         };
         if let Some(given) = &budget {

@@ -9,6 +9,7 @@ mod oracle;
 mod policy;
 mod reads;
 mod settings;
+mod tunables;
 mod variable;
 
 pub use amount::Amount;
@@ -23,4 +24,5 @@ pub use oracle::Oracle;
 pub use policy::Policy;
 pub use reads::{Reads, Supply};
 pub(crate) use settings::{EvictionMethods, Settings};
+pub use tunables::Tunables;
 pub use variable::{VARIABLES, Variable};

@@ -9,6 +9,7 @@ use super::choices::{Exactness, Placement, PlanCache, Planning};
 use super::fault::PlantedFault;
 use super::oracle::Oracle;
 use super::policy::Policy;
+use super::tunables::Tunables;
 use crate::engine::ALIGN_BYTES;
 use crate::op::FloatFormat;
 
@@ -40,6 +41,7 @@ pub(crate) struct Settings {
     pub packed: Arc<[f64]>,
     /// Device memory has unbounded addresses. Only the planner sets this, on a simulation.
     pub unbounded_addresses: bool,
+    pub tunables: Tunables,
     /// The program's future, if the policy knows it.
     pub oracle: Option<Arc<Oracle>>,
 }

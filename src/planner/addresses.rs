@@ -3,22 +3,18 @@
 use std::sync::Arc;
 
 use super::blocks::IterationBlocks;
-use super::pages::PageOrder;
 use super::problem::{Planner, TimedSchedule, scheduled};
 use super::trial::Trial;
 use crate::config::Settings;
-use crate::schedule::{Layout, Schedule};
+use crate::schedule::Schedule;
 
 /// Addresses are planned for at most so many blocks, since each block is compared with most others.
 const MAX_BLOCKS: usize = 100_000;
 
-/// If storages are copied and the addresses of a full memory exceed the budget, a limit on the bytes in blocks is lowered at
-/// most so many times. It is lowered by at least the first margin, and by a larger one each time.
-const MAX_LIMITS: i32 = 12;
-const FIRST_MARGIN: f64 = 0.002;
-const MARGIN_FACTOR: f64 = 1.35;
-/// The limit is lowered by this part of the excess over the budget, since later blocks may be in the way of others.
+/// If storages are copied and the addresses exceed the budget, the limit on the bytes in blocks is lowered once, by this part of the
+/// excess, since later blocks may be in the way of others, but at least by this part of the limit.
 const EXCESS_PART: f64 = 0.25;
+const LEAST_PART: f64 = 0.002;
 /// An iteration that does not end as it began is tried again at most so many times.
 const MAX_REPEATS: usize = 2;
 
@@ -26,8 +22,7 @@ impl Planner<'_> {
     /// Plans addresses for the blocks of a schedule that was tried with unbounded addresses, unless there are too many blocks,
     /// and measures the result. The addresses may exceed the budget if memory is not fragmented or can be defragmented: if
     /// memory is mapped by page, a block whose pages are in use takes other free pages; if nothing is copied, blocks are moved
-    /// together. If storages are copied, lower limits on the bytes in blocks are tried too, as long as the schedule could be
-    /// faster.
+    /// together. If storages are copied, a lower limit on the bytes in blocks is tried too, if the schedule could be faster.
     pub fn with_addresses(&self, schedule: &Arc<Schedule>, first: &Trial) -> Option<TimedSchedule> {
         let mut blocks = first.blocks.clone()?;
         if blocks.ops.is_empty() || blocks.ops.len() > MAX_BLOCKS {
@@ -35,32 +30,27 @@ impl Planner<'_> {
         }
         let mut script = scheduled(schedule, first);
         let budget_bytes = self.settings.whole_pages(self.settings.budget_bytes);
-        let needs_to_fit =
-            self.settings.methods.offload && self.settings.page_bytes(self.settings.budget_bytes).is_none();
-        let mut limit_bytes = blocks.limit_bytes;
+        let page_bytes = self.settings.page_bytes(self.settings.budget_bytes);
+        let needs_to_fit = self.settings.methods.offload && page_bytes.is_none();
         let mut best: Option<TimedSchedule> = None;
-        for tried in 0..MAX_LIMITS {
+        for is_first in [true, false] {
             if self.repeat(schedule, &mut script, &mut blocks).is_none() {
                 break;
             }
-            let layouts = self.layouts(&blocks, budget_bytes);
-            let footprint_bytes =
-                layouts.iter().map(|&(_, footprint_bytes)| footprint_bytes).min().unwrap_or(0);
+            let (layout, footprint_bytes) =
+                blocks.layout(budget_bytes, page_bytes, self.settings.tunables.placement_steps);
             let fits = footprint_bytes <= budget_bytes;
             if fits || !needs_to_fit {
-                let reach_bytes = budget_bytes.max(footprint_bytes);
-                let nearest = layouts.into_iter().filter(|&(_, bytes)| bytes <= reach_bytes);
-                let schedule =
-                    |layout| Arc::new(Schedule { layout: Some(Arc::new(layout)), ..script.clone() });
-                let timed = nearest.filter_map(|(layout, _)| self.timed(schedule(layout)));
+                let timed =
+                    self.timed(Arc::new(Schedule { layout: Some(Arc::new(layout)), ..script.clone() }));
                 best = TimedSchedule::fastest(best.into_iter().chain(timed));
             }
-            if fits || !self.settings.methods.offload {
+            if fits || !is_first || !self.settings.methods.offload {
                 break;
             }
             let excess = footprint_bytes as f64 / budget_bytes as f64 - 1.0;
-            let margin = (excess * EXCESS_PART).max(FIRST_MARGIN * MARGIN_FACTOR.powi(tried));
-            limit_bytes = (limit_bytes as f64 * (1.0 - margin)) as usize;
+            let limit_bytes =
+                (blocks.limit_bytes as f64 * (1.0 - (excess * EXCESS_PART).max(LEAST_PART))) as usize;
             let Some(trial) = self.run_unbounded(limit_bytes, schedule) else { break };
             if best.as_ref().is_some_and(|best| best.step_ns <= trial.step_ns) {
                 break;
@@ -91,17 +81,5 @@ impl Planner<'_> {
         let settings =
             Settings { unbounded_addresses: true, ..self.settings.with_less(budget_bytes - limit_bytes) };
         Planner { settings: &settings, ..*self }.run(Some(schedule))
-    }
-
-    /// Layouts of the blocks, with the bytes that each reaches. If blocks are copied from pages, there is one layout for each
-    /// order of free pages.
-    fn layouts(&self, blocks: &IterationBlocks, budget_bytes: usize) -> Vec<(Layout, usize)> {
-        let which = if self.settings.methods.offload { &PageOrder::ALL[..] } else { &[PageOrder::Fitting] };
-        match self.settings.page_bytes(self.settings.budget_bytes) {
-            None => vec![blocks.layout(budget_bytes, None)],
-            Some(page_bytes) => {
-                which.iter().map(|&which| blocks.layout(budget_bytes, Some((page_bytes, which)))).collect()
-            }
-        }
     }
 }

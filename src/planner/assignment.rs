@@ -135,11 +135,6 @@ impl<'a> Model<'a> {
         self.timeline.need_bytes().len()
     }
 
-    /// The work of one evaluation.
-    pub fn size(&self) -> usize {
-        self.intervals.len() + 2 * self.ops()
-    }
-
     /// The assignment in which every storage stays.
     pub fn kept(&self) -> Assignment {
         Assignment { choices: vec![Choice::Keep; self.intervals.len()], lanes: self.timeline.lanes() }

@@ -3,15 +3,13 @@
 use hashbrown::HashMap;
 
 use super::lifetime::{Lifetime, peak_bytes};
-use super::pages::{CopyTiming, PageOrder, PagedMemory, assign, in_use};
+use super::pages::{CopyTiming, PagedMemory, assign, in_use};
 use super::smartpool::{PlacedBlocks, in_each_order, place};
 use crate::pool::{AllocationTrace, PendingWork, TakenBlock};
 use crate::schedule::{BlockPlacement, IntervalId, Layout, PlannedBlock};
 
-/// The search for placements takes so many steps for each block, and more for each of the first thousand: half a second for
-/// 5,000 blocks. A step looks at one block.
-const STEPS_PER_BLOCK: u64 = 20_000;
-const MORE_STEPS_PER_BLOCK: u64 = 100_000;
+/// The search for placements takes as many steps more for each of the first thousand blocks. A step looks at one block.
+const MORE_STEPS: u64 = 5;
 
 /// The blocks of an iteration that repeats.
 #[derive(Clone, Debug)]
@@ -124,11 +122,17 @@ impl IterationBlocks {
 
     /// A layout of the blocks, and the bytes that it reaches. The search ends at `enough_bytes`. With `page_bytes`, blocks of
     /// at least a page take whole pages.
-    pub fn layout(&self, enough_bytes: usize, page_bytes: Option<(usize, PageOrder)>) -> (Layout, usize) {
+    pub fn layout(
+        &self,
+        enough_bytes: usize,
+        page_bytes: Option<usize>,
+        steps_per_block: u64,
+    ) -> (Layout, usize) {
         let (placements, footprint_bytes) = match page_bytes {
-            Some((page_bytes, which)) => self.on_pages(page_bytes, which, enough_bytes),
+            Some(page_bytes) => self.on_pages(page_bytes, enough_bytes, steps_per_block),
             None => {
-                let PlacedBlocks { offsets, footprint_bytes } = self.placed(&self.lifetimes, enough_bytes);
+                let PlacedBlocks { offsets, footprint_bytes } =
+                    self.placed(&self.lifetimes, enough_bytes, steps_per_block);
                 (offsets.into_iter().map(BlockPlacement::At).collect(), footprint_bytes)
             }
         };
@@ -143,9 +147,9 @@ impl IterationBlocks {
         (Layout { blocks, residents, limit_bytes: self.limit_bytes }, footprint_bytes)
     }
 
-    fn placed(&self, lifetimes: &[Lifetime], enough_bytes: usize) -> PlacedBlocks {
+    fn placed(&self, lifetimes: &[Lifetime], enough_bytes: usize, steps_per_block: u64) -> PlacedBlocks {
         let blocks = lifetimes.len() as u64;
-        let steps = STEPS_PER_BLOCK * blocks + MORE_STEPS_PER_BLOCK * blocks.min(1000);
+        let steps = steps_per_block * (blocks + MORE_STEPS * blocks.min(1000));
         place(lifetimes, self.period, enough_bytes, steps)
     }
 
@@ -159,8 +163,8 @@ impl IterationBlocks {
     fn on_pages(
         &self,
         page_bytes: usize,
-        which: PageOrder,
         enough_bytes: usize,
+        steps_per_block: u64,
     ) -> (Vec<BlockPlacement>, usize) {
         let (large, small): (Vec<usize>, Vec<usize>) =
             (0..self.lifetimes.len()).partition(|&at| self.lifetimes[at].bytes >= page_bytes);
@@ -171,18 +175,12 @@ impl IterationBlocks {
         let assigned = |placed: PlacedBlocks| {
             let used = in_use(&small_uses, &placed.offsets, self.period, page_bytes);
             let pages = used.len().max(enough_bytes / page_bytes);
-            let memory = PagedMemory {
-                period: self.period,
-                page_bytes,
-                pages: pages as u32,
-                used: &used,
-                order: which,
-            };
+            let memory = PagedMemory { period: self.period, page_bytes, pages: pages as u32, used: &used };
             let (assigned, missing) = assign(&large_lifetimes, &copied, &memory);
             (pages + missing, placed, assigned)
         };
         let enough_small_bytes = peak_bytes(&small_lifetimes, self.period).next_multiple_of(page_bytes);
-        let improved = self.placed(&small_lifetimes, enough_small_bytes);
+        let improved = self.placed(&small_lifetimes, enough_small_bytes, steps_per_block);
         let all = [improved].into_iter().chain(in_each_order(&small_lifetimes, self.period)).map(assigned);
         let (pages, placed, assigned) = all.min_by_key(|&(pages, ..)| pages).expect("there are several");
         let mut placements = vec![BlockPlacement::At(0); self.lifetimes.len()];
@@ -231,7 +229,7 @@ mod tests {
         let lifetime = |bytes, from, until| Lifetime { bytes, from, until };
         assert_eq!(blocks.period, 4);
         assert_eq!(blocks.lifetimes, [lifetime(256, 0, 2), lifetime(512, 3, 5), lifetime(1024, 0, 4)]);
-        let (layout, footprint_bytes) = blocks.layout(0, None);
+        let (layout, footprint_bytes) = blocks.layout(0, None, 20_000);
         assert_eq!((footprint_bytes, layout.limit_bytes), (1792, 4096));
         let taken: Vec<_> = layout.blocks.iter().map(|block| (block.op, block.bytes)).collect();
         assert_eq!(taken, [(0, 256), (1, 512)]);
@@ -254,7 +252,7 @@ mod tests {
         let blocks = IterationBlocks::new(4096, &allocation_trace, &begins, vec![(IntervalId(7), 2)], |_| 0);
         assert!(blocks.repeats);
         assert_eq!(blocks.lifetimes, [Lifetime { bytes: 256, from: 1, until: 2 }]);
-        let (layout, footprint_bytes) = blocks.layout(0, None);
+        let (layout, footprint_bytes) = blocks.layout(0, None, 20_000);
         assert_eq!(footprint_bytes, 256);
         assert_eq!(
             layout.residents,

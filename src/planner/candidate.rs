@@ -6,21 +6,16 @@ use hashbrown::HashMap;
 
 use super::assignment::Assignment;
 use super::problem::Planner;
-use super::reservations::{CopyReservation, ReservationLimits, Timeline};
-use crate::schedule::{Eviction, EvictionOrder, IntervalId, PrefetchDistance, Schedule, WeightedRule};
+use super::reservations::{CopyReservation, Timeline};
+use crate::schedule::{Eviction, EvictionOrder, IntervalId, Schedule};
 
 /// The ingredients of a schedule.
 #[derive(Clone, Debug)]
 pub struct ScheduleCandidate {
-    /// A complete schedule with its own rule to build upon.
-    pub base: Option<Arc<Schedule>>,
-    /// Whether storages that the iteration before left are evicted at once: see [`Planner::schedule`].
-    pub clears: bool,
-    pub rule: Option<WeightedRule>,
-    /// The prefetch distance of copies without reservations.
-    pub prefetch_distance: PrefetchDistance,
-    /// Whether copies are reserved for intervals without constraints, and how many.
-    pub reserved: Option<ReservedParts>,
+    /// A complete schedule to build upon.
+    pub base: Arc<Schedule>,
+    /// Copies are reserved for intervals without constraints too.
+    pub reserves_all: bool,
     /// A storage with reserved copies leaves as soon as its copy is made. If memory is not always full, addresses are found
     /// more easily. But inputs of recomputations should stay.
     pub at_once: bool,
@@ -31,15 +26,6 @@ pub struct ScheduleCandidate {
 
 /// The constraints by interval.
 pub type Constraints = HashMap<IntervalId, Constraint>;
-
-/// How much is reserved.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ReservedParts {
-    /// The part of the budget that the program has to fit.
-    pub budget: f64,
-    /// The part of the time in which a lane may be busy.
-    pub lanes: f64,
-}
 
 /// A constraint on a storage in an interval. It holds if it can be met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,17 +43,10 @@ pub enum Constraint {
 pub const FIRST: CopyReservation = CopyReservation { rank: 0, visited: None };
 pub const LAST: CopyReservation = CopyReservation { rank: u32::MAX, visited: None };
 
-/// Reserved parts of budget and lanes.
-pub const fn reserved_parts(budget: f64, lanes: f64) -> ReservedParts {
-    ReservedParts { budget, lanes }
-}
-
 impl ScheduleCandidate {
     /// The schedule of these ingredients.
     pub fn schedule(&self, planner: &Planner<'_>) -> Schedule {
-        let ScheduleCandidate { clears, rule, prefetch_distance, .. } = *self;
-        let ruled = || Schedule { rule, prefetch_distance, ..planner.schedule(clears) };
-        let mut schedule = self.base.as_ref().map_or_else(ruled, |base| (**base).clone());
+        let mut schedule = (*self.base).clone();
         for (&interval, &constraint) in &self.constraints {
             let at = interval.0 as usize;
             let interval = &mut schedule.intervals[at];
@@ -83,17 +62,13 @@ impl ScheduleCandidate {
         }
         let constraint = |interval| self.constraints.get(&interval).copied();
         let is_reserved = |constraint: &Constraint| matches!(constraint, Constraint::Reserve(_));
-        if self.reserved.is_some() || self.constraints.values().any(is_reserved) {
-            let reserved = self.reserved.unwrap_or(reserved_parts(1.0, 1.0));
-            let budget_bytes = (planner.settings.budget_bytes as f64 * reserved.budget) as usize;
+        if self.reserves_all || self.constraints.values().any(is_reserved) {
             let reservation = |interval| match constraint(interval) {
                 Some(Constraint::Reserve(reservation)) => Some(reservation),
-                None => self.reserved.map(|_| LAST),
+                None => self.reserves_all.then_some(LAST),
                 Some(_) => None,
             };
-            let limits =
-                ReservationLimits { budget_bytes, lanes_part: reserved.lanes, at_once: self.at_once };
-            self.timeline.reserve(&mut schedule, limits, reservation);
+            self.timeline.reserve(&mut schedule, planner.settings.budget_bytes, self.at_once, reservation);
         }
         schedule.releases.sort_unstable_by_key(|&(op, interval, _)| (op, interval));
         schedule

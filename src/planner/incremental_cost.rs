@@ -41,8 +41,7 @@ impl AssignmentCost {
 /// The rematerialization at one op.
 #[derive(Clone, Debug, Default)]
 struct Rematerialization {
-    /// The time of the ops that run again, and the same time with that of the copies that they wait for.
-    rerun_ns: i64,
+    /// The time of the ops that run again, and of the copies that they wait for.
     cost_ns: i64,
     /// The bytes held only during the rematerialization.
     transient_bytes: i64,
@@ -177,12 +176,6 @@ impl<'a> IncrementalCost<'a> {
         self.away[interval].end.min(self.back[interval]) as usize
     }
 
-    /// The time to rematerialize storages before each op.
-    pub fn rematerialize_ns(&self) -> Vec<u64> {
-        let (now, next) = self.events.split_at(self.model.ops());
-        now.iter().zip(next).map(|(now, next)| (now.rerun_ns + next.rerun_ns) as u64).collect()
-    }
-
     /// The work so far.
     pub fn work(&self) -> usize {
         self.work
@@ -308,7 +301,7 @@ impl<'a> IncrementalCost<'a> {
             }
         }
         event.depends_on.clear();
-        (event.rerun_ns, event.cost_ns, event.transient_bytes) = (0, 0, 0);
+        (event.cost_ns, event.transient_bytes) = (0, 0);
         let mut walk = std::mem::take(&mut self.walk);
         walk.events += 1;
         for &interval in &self.model.ending[op as usize] {
@@ -375,7 +368,6 @@ impl<'a> IncrementalCost<'a> {
                 && walk.run_again(maker.op)
             {
                 cost_ns += maker.cost_ns;
-                update.event.rerun_ns += maker.cost_ns;
                 walk.see(&maker.inputs);
             }
         }

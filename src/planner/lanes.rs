@@ -14,8 +14,6 @@ pub struct CopyLanes {
     out: Vec<usize>,
     back: Vec<usize>,
     busy_ns: u64,
-    /// The longest time that a lane may be busy.
-    max_ns: u64,
 }
 
 /// A copy out and back again. Times beyond the period are in the next iteration.
@@ -48,15 +46,15 @@ impl PlannedCopy {
 }
 
 impl CopyLanes {
-    /// Lanes without copies. Each may be busy for `max_ns`.
-    pub fn new(period_ns: u64, max_ns: u64) -> Self {
-        CopyLanes { period_ns, max_ns, ..CopyLanes::default() }
+    /// Lanes without copies.
+    pub fn new(period_ns: u64) -> Self {
+        CopyLanes { period_ns, ..CopyLanes::default() }
     }
 
     /// Adds a copy, if all storages are then away for some time and `is_worth_it` holds for this one. After a refusal, the
     /// other copies keep the times that they would have had until the next [`run`](CopyLanes::run).
     pub fn add(&mut self, copy: PlannedCopy, is_worth_it: impl Fn(&PlannedCopy) -> bool) -> bool {
-        if copy.copy_ns > copy.until_ns - copy.from_ns || self.busy_ns + copy.copy_ns > self.max_ns {
+        if copy.copy_ns > copy.until_ns - copy.from_ns || self.busy_ns + copy.copy_ns > self.period_ns {
             return false;
         }
         let place = self.copies.len();
@@ -173,7 +171,7 @@ mod tests {
 
     #[test]
     fn copies_go_early_and_come_back_late() {
-        let mut lanes = CopyLanes::new(100, 100);
+        let mut lanes = CopyLanes::new(100);
         assert!(lanes.add(copy(0, 10, 90, 20), |_| true));
         assert_eq!(times(&lanes), [(30, 70)]);
         // A copy that can begin later waits. A storage that is needed later comes back later, and the other before.
@@ -189,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_copy_out_is_made_beside_the_last_reader_and_once() {
-        let mut lanes = CopyLanes::new(100, 100);
+        let mut lanes = CopyLanes::new(100);
         let of_slot =
             |interval, from_ns, until_ns| PlannedCopy { slot: 0, ..copy(interval, from_ns, until_ns, 10) };
         // The first copy is done when the storage may leave, the second only half.
@@ -210,7 +208,7 @@ mod tests {
 
     #[test]
     fn what_is_needed_early_comes_back_in_the_iteration_before() {
-        let mut lanes = CopyLanes::new(100, 100);
+        let mut lanes = CopyLanes::new(100);
         assert!(lanes.add(copy(0, 20, 105, 20), |_| true));
         assert_eq!(times(&lanes), [(40, 85)]);
         assert!(lanes.add(copy(1, 30, 90, 10), |_| true));
@@ -219,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_visit_comes_back_once_it_is_away_and_goes_with_its_copies() {
-        let mut lanes = CopyLanes::new(100, 100);
+        let mut lanes = CopyLanes::new(100);
         let main = copy(0, 10, 90, 20);
         let visit = |until_ns| PlannedCopy { is_clean: true, is_visit: true, until_ns, ..main };
         assert!(lanes.add(main, |_| true));
@@ -232,7 +230,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_out_leaves_no_trace() {
-        let mut lanes = CopyLanes::new(100, 100);
+        let mut lanes = CopyLanes::new(100);
         assert!(lanes.add(copy(0, 10, 90, 20), |_| true));
         assert!(lanes.add(copy(1, 15, 95, 20), |_| true));
         assert!(lanes.add(copy(2, 0, 100, 5), |_| true));
@@ -243,7 +241,7 @@ mod tests {
 
     #[test]
     fn no_lane_is_asked_for_more_than_it_can_do() {
-        let mut lanes = CopyLanes::new(100, 100);
+        let mut lanes = CopyLanes::new(100);
         assert!(lanes.add(copy(0, 0, 100, 50), |_| true));
         assert!(!lanes.add(copy(1, 0, 120, 51), |_| true));
     }

@@ -24,22 +24,6 @@ pub struct CopyTiming {
     pub lead: u32,
 }
 
-/// Which of the free pages that are ready a block takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PageOrder {
-    /// The pages that others need soonest, and of these the last to be ready. This leaves pages that have long been ready to
-    /// blocks that are copied into.
-    Fitting,
-    /// The same, but blocks that exist when the sweep begins also find their pages ready in time.
-    Reserved,
-    /// The pages that were freed the longest ago, as with unbounded addresses.
-    Oldest,
-}
-
-impl PageOrder {
-    pub const ALL: [PageOrder; 3] = [PageOrder::Reserved, PageOrder::Fitting, PageOrder::Oldest];
-}
-
 /// Disjoint times in order, none beyond the period.
 pub type Times = Vec<Range<u32>>;
 
@@ -52,7 +36,6 @@ pub struct PagedMemory<'a> {
     pub pages: u32,
     /// When pages are already in use, by page. Pages beyond the last entry are free all the time.
     pub used: &'a [Times],
-    pub order: PageOrder,
 }
 
 /// When each page is in use, if blocks are at these addresses.
@@ -171,7 +154,7 @@ fn sweep(
     counts: &[usize],
     memory: &PagedMemory,
 ) -> Vec<Vec<u32>> {
-    let &PagedMemory { period, pages, used, order: page_order, .. } = memory;
+    let &PagedMemory { period, pages, used, .. } = memory;
     let mut order: Vec<usize> = (0..blocks.len()).collect();
     // Blocks that exist both when the iteration begins and when it ends come first, as a whole.
     order.sort_by_key(|&at| (blocks[at].until <= period, blocks[at].from));
@@ -212,14 +195,13 @@ fn sweep(
             free_until[page as usize] = free_time.end;
             free.insert((free_time.end, Reverse(free_time.start), page));
         }
-        let ready_by = if page_order == PageOrder::Oldest { 0 } else { now.saturating_sub(copied[at].lead) };
-        let is_reserved = is_over && page_order == PageOrder::Reserved;
-        let reserved = if is_reserved { copied[at].lead.min(from - until) } else { 0 };
-        for page in chosen(&free, until, ready_by, counts[at]) {
+        let lead = copied[at].lead;
+        for page in chosen(&free, until, now.saturating_sub(lead), counts[at]) {
             assert!(free.remove(&page), "what is taken was free");
             pages_of[at].push(page.2);
             if is_over {
-                free_until[page.2 as usize] = from - reserved;
+                // Its pages are ready in time for the next iteration.
+                free_until[page.2 as usize] = from - lead.min(from - until);
             }
         }
         ends.push(Reverse((until, at)));
@@ -251,8 +233,8 @@ mod tests {
         })
     }
 
-    fn memory(period: u32, pages: u32, used: &[Times], order: PageOrder) -> PagedMemory<'_> {
-        PagedMemory { period, page_bytes: PAGE, pages, used, order }
+    fn memory(period: u32, pages: u32, used: &[Times]) -> PagedMemory<'_> {
+        PagedMemory { period, page_bytes: PAGE, pages, used }
     }
 
     fn uncopied(blocks: &[Lifetime]) -> Vec<CopyTiming> {
@@ -271,7 +253,6 @@ mod tests {
             blocks in prop::collection::vec(block(), 0..30),
             pages in 4u32..40,
             late in 0u32..5,
-            which in prop::sample::select(&PageOrder::ALL),
         ) {
             let (small, blocks): (Vec<_>, Vec<_>) = blocks.into_iter().partition(|block| block.bytes < PAGE);
             let offsets: Vec<usize> = (0..small.len()).map(|at| 700 * at).collect();
@@ -279,7 +260,7 @@ mod tests {
             let copy = |block: &Lifetime| CopyTiming { ready: block.until + late, lead: block.from % 3 };
             let copied: Vec<CopyTiming> = blocks.iter().map(copy).collect();
             prop_assume!(used.len() <= pages as usize);
-            let (assigned, missing) = assign(&blocks, &copied, &memory(PERIOD, pages, &used, which));
+            let (assigned, missing) = assign(&blocks, &copied, &memory(PERIOD, pages, &used));
             let pages_of = |at: usize| -> Vec<u32> { assigned[at].iter().cloned().flatten().collect() };
             let needed: usize = blocks.iter().map(|block| block.bytes.div_ceil(PAGE)).sum();
             prop_assert_eq!((0..blocks.len()).map(|at| pages_of(at).len()).sum::<usize>() + missing, needed);
@@ -307,7 +288,7 @@ mod tests {
             let count = |block: &Lifetime| block.bytes.div_ceil(PAGE) as u32;
             let alive = |now| within.iter().filter(move |block| is_alive(block, now)).map(count).sum::<u32>();
             let most = (0..PERIOD).map(alive).max().unwrap_or(0);
-            prop_assert_eq!(assign(&within, &uncopied(&within), &memory(PERIOD, most, &[], PageOrder::Fitting)).1, 0);
+            prop_assert_eq!(assign(&within, &uncopied(&within), &memory(PERIOD, most, &[])).1, 0);
         }
     }
 
@@ -316,8 +297,7 @@ mod tests {
         let block = |from, until| Lifetime { bytes: PAGE, from, until };
         let blocks = [block(0, 3), block(1, 2), block(4, 5), block(5, 6)];
         let pages = |blocks: &[Lifetime]| -> Vec<u32> {
-            let (assigned, missing) =
-                assign(blocks, &uncopied(blocks), &memory(8, 3, &[], PageOrder::Fitting));
+            let (assigned, missing) = assign(blocks, &uncopied(blocks), &memory(8, 3, &[]));
             assert_eq!(missing, 0);
             assigned.iter().map(|pages| pages[0].start).collect()
         };
@@ -326,22 +306,20 @@ mod tests {
         let third = |ready: [u32; 3]| {
             let copied = ready.map(|ready| CopyTiming { ready, lead: 0 });
             let blocks = [block(0, 2), block(0, 3), block(4, 5)];
-            assign(&blocks, &copied, &memory(8, 2, &[], PageOrder::Fitting)).0[2][0].start
+            assign(&blocks, &copied, &memory(8, 2, &[])).0[2][0].start
         };
         assert_eq!([[2, 3, 5], [2, 5, 5], [6, 5, 5]].map(third), [1, 0, 1]);
         // A block that is copied into takes pages that are ready before.
-        let third = |lead, which| {
+        let third = |lead| {
             let copied = [(1, 0), (3, 0), (7, lead)].map(|(ready, lead)| CopyTiming { ready, lead });
             let blocks = [block(0, 1), block(0, 3), block(5, 7)];
-            assign(&blocks, &copied, &memory(8, 2, &[], which)).0[2][0].start
+            assign(&blocks, &copied, &memory(8, 2, &[])).0[2][0].start
         };
-        assert_eq!([0, 2, 4].map(|lead| third(lead, PageOrder::Fitting)), [1, 1, 0]);
-        assert_eq!(third(0, PageOrder::Oldest), 0);
+        assert_eq!([0, 2, 4].map(third), [1, 1, 0]);
         // The rest of the time, a page in partial use is as good as others, but only if it is free for long enough.
         let used = in_use(&[Lifetime { bytes: 2, from: 3, until: 5 }], &[PAGE], 8, PAGE);
         let blocks = [block(0, 3), block(1, 4), block(5, 8)];
-        let (assigned, missing) =
-            assign(&blocks, &uncopied(&blocks), &memory(8, 2, &used, PageOrder::Fitting));
+        let (assigned, missing) = assign(&blocks, &uncopied(&blocks), &memory(8, 2, &used));
         assert_eq!((assigned, missing), (vec![vec![1..2], vec![0..1], vec![1..2]], 0));
         // If a block across the end comes, only blocks that have gone by then leave pages to it.
         assert_eq!(pages(&[block(7, 9), block(2, 8), block(3, 7)]), [1, 0, 1]);
@@ -353,8 +331,7 @@ mod tests {
         // One of the first two blocks always exists, and the circle is cut at 2.
         let blocks = [block(6, 12), block(3, 10), block(4, 5)];
         let copied = [12, 10, 5].map(|ready| CopyTiming { ready, lead: if ready == 12 { 2 } else { 0 } });
-        let third = |which| assign(&blocks, &copied, &memory(8, 3, &[], which)).0[2][0].start;
-        assert_eq!([PageOrder::Fitting, PageOrder::Reserved].map(third), [0, 2]);
+        assert_eq!(assign(&blocks, &copied, &memory(8, 3, &[])).0[2][0].start, 2);
     }
 
     #[test]

@@ -8,19 +8,13 @@ use super::trial::{self, Trial, TrialLength};
 use crate::config::{Exactness, Settings};
 use crate::engine::sim::Profile;
 use crate::policy::Limits;
-use crate::schedule::{Eviction, EvictionOrder, Schedule};
+use crate::schedule::{Eviction, EvictionOrder, Schedule, WeightedRule};
 
-/// A schedule without addresses has to be faster by this factor to be preferred to one with addresses. With addresses the program
-/// runs as the trial did. Without, each iteration leaves memory fragmented in another way for the next, and few of them run as
-/// any trial did.
-const PREFERRED_WITH_ADDRESSES: f64 = 1.002;
-/// The same where storages may be copied. The memory that is free then also depends on which copies are done.
-const PREFERRED_WITH_ADDRESSES_AND_COPIES: f64 = 1.01;
+/// The rule of schedules: only the next use counts, which a plan knows.
+const RULE: WeightedRule = WeightedRule { idle: 0.0, until_next: 0.5 };
 
 /// A trial that takes at most so many times as long as another counts as equally fast.
 const AS_FAST: f64 = 1.0005;
-/// The same where storages may be copied.
-const AS_FAST_WITH_COPIES: f64 = 1.0002;
 
 /// The most ops that run to measure the long-run time of an iteration.
 const MAX_LONG_RUN_OPS: usize = 800_000;
@@ -94,27 +88,19 @@ impl Planner<'_> {
 
     /// Whether a time is at most about as long as another.
     pub fn is_as_fast(&self, step_ns: u64, other_ns: u64) -> bool {
-        let factor = if self.settings.methods.offload { AS_FAST_WITH_COPIES } else { AS_FAST };
-        step_ns as f64 <= other_ns as f64 * factor
+        step_ns as f64 <= other_ns as f64 * AS_FAST
     }
 
     /// The time by which a schedule is compared with others.
     pub fn weighted_ns(&self, step_ns: u64, has_addresses: bool) -> u64 {
-        let factor = match (has_addresses, self.settings.methods.offload) {
-            (true, _) => 1.0,
-            (false, true) => PREFERRED_WITH_ADDRESSES_AND_COPIES,
-            (false, false) => PREFERRED_WITH_ADDRESSES,
-        };
+        let factor = if has_addresses { 1.0 } else { self.settings.tunables.address_preference };
         (step_ns as f64 * factor) as u64
     }
 
-    /// A schedule that decides nothing. With `clears` it evicts, as the iteration begins, the storages that the iteration before
-    /// left and that nothing uses.
-    pub fn schedule(&self, clears: bool) -> Schedule {
-        let mut schedule = self.iteration.schedule();
-        if !clears {
-            return schedule;
-        }
+    /// A schedule that decides nothing by itself but that storages which the iteration before left, and which nothing uses, leave
+    /// as the iteration begins. Its rule evicts what memory is short for.
+    pub fn schedule(&self) -> Schedule {
+        let mut schedule = Schedule { rule: Some(RULE), ..self.iteration.schedule() };
         let offload = self.settings.methods.offload;
         if self.settings.methods.recompute {
             for interval in self.iteration.dead_but_held() {

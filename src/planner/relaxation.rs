@@ -8,12 +8,6 @@ use std::ops::Range;
 use super::assignment::{Assignment, Choice, Model, ModelInterval};
 use super::incremental_cost::IncrementalCost;
 
-/// The most rounds of prices, and the most work of all rounds.
-const MAX_ROUNDS: usize = 200;
-const MAX_WORK: usize = 20_000_000;
-/// Copies are reserved anew in every so many rounds, and in each of the last.
-const ROUNDS_BETWEEN_RESERVATIONS: usize = 4;
-const LAST_ROUNDS: usize = 20;
 /// A storage that saves less than this part of the time of its copy is not moved.
 const MIN_WORTH: f64 = 0.02;
 /// The range of prices, relative to the typical price.
@@ -57,7 +51,7 @@ struct Relaxation<'a> {
 }
 
 /// The assignment of the round that came closest to the budget in the least time.
-pub fn relax(model: &Model<'_>, budget_bytes: usize) -> Assignment {
+pub fn relax(model: &Model<'_>, budget_bytes: usize, rounds: usize) -> Assignment {
     let assignment = model.kept();
     let cost = IncrementalCost::new(model, &assignment, budget_bytes);
     let budget_bytes = budget_bytes as f64;
@@ -68,14 +62,11 @@ pub fn relax(model: &Model<'_>, budget_bytes: usize) -> Assignment {
     let first = |&need_bytes: &usize| typical * if need_bytes as f64 > budget_bytes { 0.1 } else { 1e-4 };
     let prices = Prices { ns_per_byte: need_bytes.iter().map(first).collect(), sums: Vec::new() };
     let mut relaxation = Relaxation { model, cost, prices, assignment };
-    let rounds = (MAX_WORK / model.size().max(1)).clamp(LAST_ROUNDS, MAX_ROUNDS);
     let mut best: Option<(f64, Assignment)> = None;
     for round in 0..rounds {
         relaxation.prices.sum();
-        if round % ROUNDS_BETWEEN_RESERVATIONS == 0 || round + LAST_ROUNDS >= rounds {
-            relaxation.reserve();
-            relaxation.cost.set_all(&relaxation.assignment);
-        }
+        relaxation.reserve();
+        relaxation.cost.set_all(&relaxation.assignment);
         relaxation.decide();
         relaxation.cost.set_all(&relaxation.assignment);
         let total = relaxation.cost.total();

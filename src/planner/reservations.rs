@@ -10,6 +10,7 @@ use hashbrown::HashMap;
 
 use super::iteration::{Iteration, IterationStep, Slot};
 use super::lanes::{CopyLanes, PlannedCopy};
+use super::trial::Times;
 use crate::engine::{Props, in_memory};
 use crate::schedule::{Eviction, IntervalId, Schedule};
 
@@ -58,17 +59,6 @@ pub struct CopyReservation {
     pub rank: u32,
     /// The op for which the storage comes back in between, if there is one.
     pub visited: Option<u32>,
-}
-
-/// How many copies are reserved, and when the storages leave.
-#[derive(Clone, Copy, Debug)]
-pub struct ReservationLimits {
-    /// Copies are reserved until the program fits this budget.
-    pub budget_bytes: usize,
-    /// Copies are reserved until the lanes are busy for this fraction of the time.
-    pub lanes_part: f64,
-    /// A storage leaves as soon as its copy is predicted to be done, instead of when memory is short.
-    pub at_once: bool,
 }
 
 impl Timeline {
@@ -138,18 +128,11 @@ impl Timeline {
         timeline
     }
 
-    /// The same timeline with a pause before each op, for recomputations. The lanes have that time too.
-    pub fn with_pauses(&self, pauses_ns: &[u64]) -> Timeline {
-        let mut paused_ns = 0;
-        let pauses_ns = pauses_ns.iter().map(|pause_ns| {
-            paused_ns += pause_ns;
-            paused_ns
-        });
-        let begins_ns = std::iter::once(0).chain(pauses_ns).zip(&self.begins_ns);
-        Timeline {
-            begins_ns: begins_ns.map(|(paused_ns, begin_ns)| begin_ns + paused_ns).collect(),
-            ..self.clone()
-        }
+    /// The same iteration at the times of a trial.
+    pub fn at_times(&self, times: Times) -> Timeline {
+        let Times { mut begins_ns, step_ns } = times;
+        begins_ns.push(step_ns);
+        Timeline { begins_ns, ..self.clone() }
     }
 
     fn ops(&self) -> usize {
@@ -178,7 +161,7 @@ impl Timeline {
 
     /// Lanes without copies.
     pub fn lanes(&self) -> CopyLanes {
-        CopyLanes::new(self.period_ns(), self.period_ns())
+        CopyLanes::new(self.period_ns())
     }
 
     /// The copies of an interval, out when the first of these ops begins and back before the op after the last, without other
@@ -228,16 +211,16 @@ impl Timeline {
         (ns / period_ns) as usize * self.ops() + op
     }
 
-    /// Reserves copies until the program fits the budget or the lanes are busy, and adds them to a schedule.
+    /// Reserves copies until the program fits the budget or the lanes are busy, and adds them to a schedule. With `at_once` a
+    /// storage leaves as soon as its copy is predicted to be done, else when memory is short.
     pub fn reserve(
         &self,
         schedule: &mut Schedule,
-        limits: ReservationLimits,
+        budget_bytes: usize,
+        at_once: bool,
         reservation: impl Fn(IntervalId) -> Option<CopyReservation>,
     ) {
-        let ReservationLimits { budget_bytes, lanes_part, at_once } = limits;
-        let max_ns = (self.period_ns() as f64 * lanes_part) as u64;
-        let mut lanes = CopyLanes::new(self.period_ns(), max_ns);
+        let mut lanes = self.lanes();
         let mut excess = Excess::new(self, budget_bytes);
         let ranked = self
             .candidates

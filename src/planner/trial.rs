@@ -55,10 +55,21 @@ pub struct Trial {
     pub rematerialized: Vec<(IntervalId, u64)>,
     /// How long its ops waited for copies, by the interval that was copied.
     pub awaited: Vec<(IntervalId, u64)>,
+    /// When each op of that iteration began, since the first one did.
+    pub begins_ns: Vec<u64>,
     /// The blocks that it took, with unbounded addresses.
     pub blocks: Option<IterationBlocks>,
     /// The work of running the iteration, in ops. It is larger if evictions scan many candidates.
     pub step_ops: usize,
+}
+
+/// The times of a trial.
+#[derive(Clone, Debug)]
+pub struct Times {
+    /// When each op began, since the first one did.
+    pub begins_ns: Vec<u64>,
+    /// The time of an iteration.
+    pub step_ns: u64,
 }
 
 /// Runs an iteration under a schedule, or by the policy's rule alone.
@@ -79,7 +90,7 @@ pub fn run(
     let limit_bytes = settings.whole_pages(settings.budget_bytes);
     let pool = Pool::new(DEVICE, engine.clone(), settings);
     let handles = vec![None; iteration.size_bytes.len()];
-    let mut running = TrialRun { iteration, pool, handles, launches: Vec::new() };
+    let mut running = TrialRun { iteration, pool, handles, launches: Vec::new(), firsts: Vec::new() };
     running.begin()?;
     for _ in 0..unplanned {
         iteration.steps.iter().try_for_each(|step| running.step(step))?;
@@ -99,6 +110,7 @@ pub fn run(
         running.pool.take_outcome();
         ran_before = engine.recorded();
         running.launches.clear();
+        running.firsts.clear();
         iteration.steps.iter().try_for_each(|step| running.step(step))?;
         running.start_next()?;
     }
@@ -110,12 +122,22 @@ pub fn run(
     let residents = running.pool.residents_in_intervals();
     let candidates_scanned = running.pool.candidates_scanned() / (unplanned + iterations) as u64;
     let step_ops = iteration.ops.len().max((candidates_scanned / CANDIDATES_PER_OP) as usize);
+    let launch_begins_ns = begins_of(&ran, &running.launches);
     let blocks = running.pool.allocation_trace().map(|allocation_trace| {
         let taken = allocation_trace.now() - begins[iterations - 1];
-        let ready = Ready::new(&ran_before, &ran, &running.launches, taken);
+        let op_begins = launch_begins_ns.iter().copied().zip(running.firsts.iter().copied()).collect();
+        let ready = Ready::new(&ran_before, &ran, op_begins, taken);
         IterationBlocks::new(limit_bytes, allocation_trace, &begins, residents, |work| ready.at(work))
     });
-    Ok(Trial { step_ns, decisions, rematerialized, awaited, blocks, step_ops })
+    let first_ns = launch_begins_ns.first().copied().unwrap_or(0);
+    let begins_ns = launch_begins_ns.into_iter().map(|begin_ns| begin_ns - first_ns).collect();
+    Ok(Trial { step_ns, decisions, rematerialized, awaited, begins_ns, blocks, step_ops })
+}
+
+/// When each of these launches began.
+fn begins_of(ran: &[Ran], launches: &[Mark]) -> Vec<u64> {
+    let begins_ns: HashMap<Mark, u64> = ran.iter().map(|piece| (piece.mark, piece.begin_ns)).collect();
+    launches.iter().map(|mark| begins_ns[mark]).collect()
 }
 
 /// How long ops waited for copies, by the interval of the copies that ran meanwhile: on the lane of the copy that an op waited
@@ -152,12 +174,9 @@ struct Ready {
 }
 
 impl Ready {
-    /// `before` is what ran in the iteration before, `launches` the first block of each op with its launch, and `taken` the
-    /// number of blocks that the iteration took and freed.
-    fn new(before: &[Ran], ran: &[Ran], launches: &[(u32, Mark)], taken: u32) -> Ready {
-        let begins_ns: HashMap<Mark, u64> = ran.iter().map(|piece| (piece.mark, piece.begin_ns)).collect();
-        let begin = |&(first, mark): &(u32, Mark)| Some((*begins_ns.get(&mark)?, first));
-        let mut begins: Vec<(u64, u32)> = launches.iter().filter_map(begin).collect();
+    /// `before` is what ran in the iteration before, `begins` when each op began with the first block that it took, and
+    /// `taken` the number of blocks that the iteration took and freed.
+    fn new(before: &[Ran], ran: &[Ran], mut begins: Vec<(u64, u32)>, taken: u32) -> Ready {
         let end_ns =
             ran.iter().filter(|piece| piece.mark.lane == Lane::Compute).map(|piece| piece.end_ns).max();
         let period_ns = end_ns.unwrap_or(0) - begins.first().map_or(0, |&(begin_ns, _)| begin_ns);
@@ -180,8 +199,10 @@ struct TrialRun<'a> {
     iteration: &'a Iteration,
     pool: Pool,
     handles: Vec<Option<StorageId>>,
-    /// With unbounded addresses, the first block that each op took, and its launch.
-    launches: Vec<(u32, Mark)>,
+    /// The launch of each op.
+    launches: Vec<Mark>,
+    /// With unbounded addresses, the first block that each op took.
+    firsts: Vec<u32>,
 }
 
 impl TrialRun<'_> {
@@ -255,7 +276,8 @@ impl TrialRun<'_> {
                 self.pool.enter(0, max_scopes);
                 let first = self.pool.allocation_trace().map(AllocationTrace::now);
                 let made = self.pool.run_instruction(instruction, &given)?;
-                self.launches.extend(first.map(|first| (first, self.pool.engine().mark(Lane::Compute))));
+                self.launches.push(self.pool.engine().mark(Lane::Compute));
+                self.firsts.extend(first);
                 for (&slot, id) in outputs.iter().zip(made) {
                     if scopes(slot) < max_scopes {
                         self.pool.keep_result(id, scopes(slot));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::config::{Config, MIN_BUDGET_BYTES, Oracle, Placement, Planning};
+use crate::config::{Config, MIN_BUDGET_BYTES, Oracle, Placement, Planning, Tunables};
 use crate::dry_run::BOUNDLESS_BYTES;
 use crate::engine::sim::Profile;
 use crate::error::Error;
@@ -43,6 +43,8 @@ pub struct Settings {
     pub placement: Option<Placement>,
     /// When iterations are planned; `None` leaves it to the environment.
     pub planning: Option<Planning>,
+    #[doc(hidden)]
+    pub tunables: Tunables,
     /// Whether device memory is mapped by page; `None` leaves it to the environment.
     pub page_mapping: Option<bool>,
 }
@@ -58,6 +60,7 @@ impl Settings {
             oracle: false,
             placement: None,
             planning: None,
+            tunables: Tunables::default(),
             page_mapping: None,
         }
     }
@@ -240,7 +243,8 @@ impl<'a> Replay<'a> {
             .host_limit_bytes(BOUNDLESS_BYTES)
             .policy(settings.policy)
             .offload(settings.offload)
-            .recompute(settings.recompute);
+            .recompute(settings.recompute)
+            .tunables(settings.tunables);
         if let Some(placement) = settings.placement {
             config = config.placement(placement);
         }

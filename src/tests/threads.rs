@@ -119,12 +119,12 @@ proptest! {
     #[test]
     #[ignore = "long: the continuous integration runs it by name"]
     fn a_loader_does_not_keep_a_plan_from_being_followed(layers in 8usize..16, seed in any::<u64>()) {
-        // So little that the program waits without a plan.
+        // So little that the program waits without a plan. A batch that is made ahead takes one of them.
         let tensors = layers + 4;
         let config = || Config::new().budget_bytes(bytes_of(tensors));
         let (_, alone_ns, plans) = trained(layers, None, config(), false);
         let (_, beside_ns, plans_beside) = trained(layers, Some(seed), config(), false);
         prop_assert_eq!(plans, plans_beside);
-        prop_assert!(plans > 0 && beside_ns as f64 <= 1.1 * alone_ns as f64, "{} plans, {} ns, alone {}", plans, beside_ns, alone_ns);
+        prop_assert!(plans > 0 && beside_ns as f64 <= 1.25 * alone_ns as f64, "{} plans, {} ns, alone {}", plans, beside_ns, alone_ns);
     }
 }
