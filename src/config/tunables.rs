@@ -23,12 +23,6 @@ pub struct Tunables {
     pub excess_weight: f64,
     /// Storages of less than this part of the budget keep their choice.
     pub least_part: f64,
-    /// The rounds of prices before annealing.
-    pub relaxation_rounds: usize,
-    /// The most candidates that are improved by trials.
-    pub starts: usize,
-    /// The most candidates that get addresses.
-    pub placed: usize,
     /// The steps of a search for addresses, for each block.
     pub placement_steps: u64,
     /// A schedule without addresses has to be faster by this factor to be preferred to one with addresses. With addresses the
@@ -48,9 +42,6 @@ impl Default for Tunables {
             heat: [1.0, 1e-2],
             excess_weight: 0.5,
             least_part: 5e-4,
-            relaxation_rounds: 30,
-            starts: 3,
-            placed: 4,
             placement_steps: 20_000,
             address_preference: 1.005,
         }

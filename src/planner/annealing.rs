@@ -46,12 +46,6 @@ impl Cooling {
 }
 
 impl Annealing {
-    /// The energy by which assignments are compared in the end.
-    pub fn energy_ns(&self, model: &Model<'_>, assignment: &Assignment) -> f64 {
-        let cost = IncrementalCost::new(model, assignment, self.budget_bytes).total();
-        cost.with_excess_ns(self.last_excess_ns(model))
-    }
-
     fn last_excess_ns(&self, model: &Model<'_>) -> f64 {
         self.tunables.excess_weight * model.timeline.period_ns() as f64
     }

@@ -164,11 +164,13 @@ impl<'a> IncrementalCost<'a> {
     }
 
     /// The bytes held at each op.
+    #[cfg(test)]
     pub fn held_bytes(&self) -> &[i64] {
         &self.held_bytes
     }
 
     /// The op at which a storage is back.
+    #[cfg(test)]
     pub fn back(&self, interval: usize) -> usize {
         if self.assignment.choices[interval] == Choice::Keep {
             return self.model.intervals[interval].until;
@@ -442,41 +444,5 @@ impl<'a> IncrementalCost<'a> {
         let over_bytes = self.held_bytes[op] + self.transient_bytes[op] - self.budget_bytes;
         self.transient_bytes[op] += bytes;
         self.excess_bytes += (over_bytes + bytes).max(0) - over_bytes.max(0);
-    }
-
-    /// The cost to rematerialize a storage at an op, besides its own op, if other storages are as `choices` say: the time of
-    /// the ops for inputs that nothing else brings back, and the worth of bringing others back early.
-    pub fn needs_ns(
-        &mut self,
-        choices: &[Choice],
-        interval: usize,
-        op: usize,
-        worth: impl Fn(&ModelInterval, Range<usize>) -> f64,
-    ) -> f64 {
-        let model = self.model;
-        self.walk.begin(model.intervals[interval].slot);
-        let (mut at, mut cost_ns) = (0, 0.0);
-        while let Some(&slot) = self.walk.ancestors.get(at) {
-            at += 1;
-            if at > MAX_ANCESTORS {
-                return TOO_COSTLY_NS as f64;
-            }
-            if at > 1
-                && let Some(held) = model.interval_at(slot, op)
-            {
-                if choices[held] != Choice::Keep {
-                    cost_ns += worth(&model.intervals[held], op..self.back(held));
-                }
-                if choices[held] == Choice::Move && self.is_away(held, op as u32) {
-                    cost_ns += model.intervals[held].copy_ns as f64;
-                }
-                continue;
-            }
-            if let Some(maker) = &model.makers[slot as usize] {
-                cost_ns += if at > 1 { maker.cost_ns as f64 } else { 0.0 };
-                self.walk.see(&maker.inputs);
-            }
-        }
-        cost_ns
     }
 }

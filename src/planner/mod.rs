@@ -7,7 +7,7 @@
 //!   the intervals that are changed together. [`trial`]: the run that judges a candidate.
 //! - [`reservations`]: which storages spend an interval on the host. [`lanes`]: when their copies run.
 //! - [`assignment`]: which storages stay, move and are dropped. [`incremental_cost`]: the predicted cost of an assignment.
-//!   [`relaxation`]: a first assignment, by prices of memory. [`annealing`]: better ones, by chance.
+//!   [`annealing`]: better ones, by chance.
 //! - [`encodings`]: which values wait in fewer bits.
 //! - [`blocks`]: the blocks of an iteration. [`addresses`]: schedules that say where these are. [`lifetime`]: when memory is in
 //!   use. [`smartpool`], [`pages`]: how placements are chosen. [`ejection`]: how they are improved.
@@ -31,7 +31,6 @@ mod pages;
 pub mod paper_figures;
 mod planning;
 mod problem;
-mod relaxation;
 mod reservations;
 mod search;
 mod smartpool;

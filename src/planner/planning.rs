@@ -85,8 +85,8 @@ impl Planner<'_> {
         let encodings = self.encodings();
         for rung in 0..tunables.rungs {
             let less_bytes = (budget_bytes as f64 * tunables.rung_height * rung as f64) as usize;
-            let less = if rung > 0 { self.settings.with_less(less_bytes) } else { self.settings.clone() };
-            let settings = Settings { unbounded_addresses: has_addresses, ..less };
+            let settings =
+                Settings { unbounded_addresses: has_addresses, ..self.settings.with_less(less_bytes) };
             let mut search = Search::new(Planner { settings: &settings, ..*self });
             search.try_rule();
             search.try_assignments();
@@ -126,24 +126,12 @@ impl Planner<'_> {
     /// The best schedule of a search with unbounded addresses, on real memory: with planned addresses or by best fit, whichever is
     /// faster.
     fn placed_or_fitted(&self, search: &Search) -> Option<TimedSchedule> {
-        let placed = self.placed(search);
+        let (schedule, trial) = search.fastest()?;
+        let placed = self.with_addresses(schedule, trial);
         if search.is_met_by(placed.as_ref()) {
             return placed;
         }
         TimedSchedule::fastest(placed.into_iter().chain(self.fitted(search)))
-    }
-
-    /// The best schedule of a search with planned addresses. A schedule that is slower than another with unbounded addresses may be
-    /// faster with planned ones.
-    fn placed(&self, search: &Search) -> Option<TimedSchedule> {
-        let mut best: Option<TimedSchedule> = None;
-        for &(schedule, trial) in search.tried().iter().take(self.settings.tunables.placed) {
-            if best.as_ref().is_some_and(|best| self.is_as_fast(best.step_ns, trial.step_ns)) {
-                break;
-            }
-            best = TimedSchedule::fastest(best.into_iter().chain(self.with_addresses(schedule, trial)));
-        }
-        best
     }
 
     /// The fastest schedule of a search, placed by best fit.

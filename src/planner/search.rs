@@ -10,7 +10,6 @@ use super::assignment::{Assignment, Model};
 use super::candidate::{Constraint, FIRST, ScheduleCandidate, constraints};
 use super::kinds::Kinds;
 use super::problem::{Planner, TimedSchedule, scheduled};
-use super::relaxation::relax;
 use super::reservations::Timeline;
 use super::trial::{Times, Trial};
 use crate::config::Settings;
@@ -62,10 +61,6 @@ pub struct Search<'a> {
     /// A schedule that decides nothing by itself.
     base: Arc<Schedule>,
     best: Option<TriedCandidate>,
-    /// The candidates that changes may begin from, with their times.
-    starts: Vec<(u64, ScheduleCandidate)>,
-    /// The results of changes from each of these.
-    ends: Vec<TriedCandidate>,
     /// The schedule that was tried last.
     last: Option<Arc<Schedule>>,
 }
@@ -76,7 +71,7 @@ impl<'a> Search<'a> {
         let page_bytes = settings.page_bytes(settings.budget_bytes);
         let timeline = Timeline::new(iteration, &profile.props, settings.methods.recompute, page_bytes);
         let (timeline, base) = (Arc::new(timeline), Arc::new(planner.schedule()));
-        Search { planner, timeline, base, best: None, starts: Vec::new(), ends: Vec::new(), last: None }
+        Search { planner, timeline, base, best: None, last: None }
     }
 
     /// The work of running the iteration under the fastest schedule, in ops.
@@ -84,11 +79,9 @@ impl<'a> Search<'a> {
         self.best.as_ref().map(|best| best.trial.step_ops)
     }
 
-    /// The fastest schedules so far with their trials, the fastest first.
-    pub fn tried(&self) -> Vec<(&Arc<Schedule>, &Trial)> {
-        let mut tried: Vec<&TriedCandidate> = self.best.iter().chain(&self.ends).collect();
-        tried.sort_by_key(|tried| tried.trial.step_ns);
-        tried.into_iter().map(|tried| (&tried.schedule, &tried.trial)).collect()
+    /// The fastest schedule with its trial.
+    pub fn fastest(&self) -> Option<(&Arc<Schedule>, &Trial)> {
+        self.best.as_ref().map(|best| (&best.schedule, &best.trial))
     }
 
     /// A schedule that repeats the decisions of the fastest trial, and its time.
@@ -128,9 +121,9 @@ impl<'a> Search<'a> {
         let reserves_all = self.planner.settings.methods.offload;
         let distances = if reserves_all { &PREFETCH_DISTANCES[..] } else { &PREFETCH_DISTANCES[..1] };
         for &parts in distances {
-            let prefetch_distance = PrefetchDistance { parts, ..PrefetchDistance::MAX };
+            let prefetch_distance = PrefetchDistance { parts };
             let base = Arc::new(Schedule { prefetch_distance, ..self.planner.schedule() });
-            self.attempt_start(ScheduleCandidate { reserves_all, ..self.candidate(base) });
+            self.attempt(ScheduleCandidate { reserves_all, ..self.candidate(base) });
         }
         if let Some(TriedCandidate { candidate, .. }) = &self.best {
             self.base = candidate.base.clone();
@@ -149,7 +142,8 @@ impl<'a> Search<'a> {
         let timeline = self.timeline.clone();
         let model = Model::new(iteration, &timeline, methods);
         let ruled = self.best.as_ref();
-        let ruled = ruled.map(|best| Assignment::of_decisions(&model, &best.trial.decisions));
+        let decisions = ruled.map_or(&[][..], |ruled| &ruled.trial.decisions);
+        let start = Assignment::of_decisions(&model, decisions);
         let visits = if methods.offload && methods.recompute { &[false, true][..] } else { &[false] };
         let parts = [1.0, 1.0 - tunables.rung_height];
         let each = parts.len() * visits.len() * ROUNDS;
@@ -163,13 +157,8 @@ impl<'a> Search<'a> {
             [tunables.annealing_steps, tunables.annealing_work].map(|all| all / each / restarts);
         for (part, &visit) in parts.iter().flat_map(|part| visits.iter().map(move |visit| (part, visit))) {
             let budget_bytes = (budget_bytes as f64 * part) as usize;
-            let relaxed = self.planner.throttled(|| relax(&model, budget_bytes, tunables.relaxation_rounds));
             let allowed = Allowed { visit, drop_again: false };
             let annealing = Annealing { budget_bytes, allowed, steps, max_work, ..plain };
-            let energy_ns = |start: &Assignment| annealing.energy_ns(&model, start);
-            let starts = [relaxed].into_iter().chain(ruled.clone());
-            let start = starts.min_by(|one, other| energy_ns(one).total_cmp(&energy_ns(other)));
-            let start = start.expect("there is at least one");
             for seed in 0..restarts as u64 {
                 self.anneal(&start, Annealing { seed, ..annealing }, &mut trials);
             }
@@ -197,8 +186,7 @@ impl<'a> Search<'a> {
                 *trials -= 1;
                 let (constraints, timeline) = (constraints.clone(), timeline.clone());
                 let candidate = self.candidate(self.base.clone());
-                let tried =
-                    self.attempt_start(ScheduleCandidate { at_once, timeline, constraints, ..candidate });
+                let tried = self.attempt(ScheduleCandidate { at_once, timeline, constraints, ..candidate });
                 fastest = tried.into_iter().chain(fastest).min_by_key(|times| times.step_ns);
             }
             let Some(times) = fastest else { return };
@@ -206,33 +194,24 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn attempt_start(&mut self, candidate: ScheduleCandidate) -> Option<Times> {
-        let times = self.attempt(candidate.clone())?;
-        self.starts.push((times.step_ns, candidate));
-        Some(times)
-    }
-
-    /// Tries changes, first of the fastest candidate and then of others, since the best start does not always lead to the best
-    /// end.
+    /// Tries changes that avoid the largest costs of the fastest candidate, first for whole kinds of storages, since layers are
+    /// similar, and then one by one.
     pub fn improve(&mut self) {
         let mut trials = self.trials(CHANGES_PART);
         if trials == 0 || self.costs_nothing() {
             return;
         }
         let kinds = Kinds::of(self.planner.iteration);
-        let mut starts = std::mem::take(&mut self.starts);
-        starts.sort_by_key(|&(step_ns, _)| step_ns);
-        starts.dedup_by_key(|&mut (step_ns, _)| step_ns);
-        for (_, start) in starts.into_iter().take(self.planner.settings.tunables.starts) {
-            let champion = self.best.take();
-            self.last = None;
-            self.attempt(start);
-            self.climb(&kinds, &mut trials);
-            let mut tried: Vec<TriedCandidate> = self.best.take().into_iter().chain(champion).collect();
-            tried.sort_by_key(|tried| tried.trial.step_ns);
-            let mut tried = tried.into_iter();
-            self.best = tried.next();
-            self.ends.extend(tried);
+        loop {
+            let by_kind = self.avoid_costs(
+                &mut trials,
+                |interval| kinds.of_interval[interval.0 as usize],
+                |&kind| kinds.members[kind].clone(),
+            );
+            let one_by_one = self.avoid_costs(&mut trials, |interval| interval, |&interval| vec![interval]);
+            if !by_kind && !one_by_one {
+                return;
+            }
         }
     }
 
@@ -310,21 +289,6 @@ impl<'a> Search<'a> {
 
     fn best_ns(&self) -> Option<u64> {
         self.best.as_ref().map(|best| best.trial.step_ns)
-    }
-
-    /// Tries to avoid the largest costs, first for whole kinds of storages, since layers are similar, and then one by one.
-    fn climb(&mut self, kinds: &Kinds, trials: &mut usize) {
-        loop {
-            let by_kind = self.avoid_costs(
-                trials,
-                |interval| kinds.of_interval[interval.0 as usize],
-                |&kind| kinds.members[kind].clone(),
-            );
-            let one_by_one = self.avoid_costs(trials, |interval| interval, |&interval| vec![interval]);
-            if !by_kind && !one_by_one {
-                return;
-            }
-        }
     }
 
     /// Tries changes of one group of intervals after the other, the one with the largest cost first.

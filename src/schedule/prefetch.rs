@@ -7,7 +7,8 @@ const PARTS_PER_COPY: u64 = 16;
 /// The largest prefetch distance. It is longer than one copy, since other copies wait for the lane too.
 pub const MAX_PREFETCH_DISTANCE: u64 = 16 * PARTS_PER_COPY;
 
-/// A storage of less than this part of the budget may be fetched as early as if it were as large.
+/// A storage of less than this part of the budget is fetched as early as if it were as large, because a copy of a few bytes waits
+/// behind large copies too.
 const MIN_PARTS: usize = 64;
 
 /// How long before its use a storage is fetched.
@@ -15,18 +16,15 @@ const MIN_PARTS: usize = 64;
 pub struct PrefetchDistance {
     /// The distance in sixteenths of the time of the storage's copy. With 0 the storage is fetched when it is used.
     pub parts: u64,
-    /// Small storages are fetched as early as larger ones, because a copy of a few bytes waits behind large copies too.
-    pub small_early: bool,
 }
 
 impl PrefetchDistance {
     /// The largest distance.
-    pub const MAX: PrefetchDistance = PrefetchDistance { parts: MAX_PREFETCH_DISTANCE, small_early: true };
+    pub const MAX: PrefetchDistance = PrefetchDistance { parts: MAX_PREFETCH_DISTANCE };
 
     /// How long before its use a storage of so many bytes is fetched under a budget. `copy_ns` gives the time of a copy.
     pub fn ahead_ns(self, bytes: usize, budget_bytes: usize, copy_ns: impl Fn(usize) -> u64) -> u64 {
-        let least_bytes = if self.small_early { budget_bytes / MIN_PARTS } else { 0 };
-        self.parts * copy_ns(bytes.max(least_bytes)) / PARTS_PER_COPY
+        self.parts * copy_ns(bytes.max(budget_bytes / MIN_PARTS)) / PARTS_PER_COPY
     }
 }
 
@@ -36,11 +34,8 @@ mod tests {
 
     #[test]
     fn what_is_small_is_fetched_as_early_as_a_part_of_the_budget_would_be() {
-        let ahead_ns = |bytes, small_early| {
-            let prefetch_distance = PrefetchDistance { parts: 2 * PARTS_PER_COPY, small_early };
-            prefetch_distance.ahead_ns(bytes, 6400, |bytes| bytes as u64)
-        };
-        assert_eq!([1, 100, 150].map(|bytes| ahead_ns(bytes, true)), [200, 200, 300]);
-        assert_eq!([1, 100, 150].map(|bytes| ahead_ns(bytes, false)), [2, 200, 300]);
+        let prefetch_distance = PrefetchDistance { parts: 2 * PARTS_PER_COPY };
+        let ahead_ns = |bytes| prefetch_distance.ahead_ns(bytes, 6400, |bytes| bytes as u64);
+        assert_eq!([1, 100, 150].map(ahead_ns), [200, 200, 300]);
     }
 }

@@ -54,7 +54,7 @@ impl Pool {
     fn is_worth_fetching(&self, at: u64, bytes: usize, reserved_bytes: usize) -> bool {
         let stream = &self.follower.streams[self.follower.streams.current()];
         let free_bytes = self.memory.device.free_bytes();
-        let unplanned = PrefetchDistance { parts: self.follower.prefetch_distance.parts, small_early: true };
+        let unplanned = PrefetchDistance { parts: self.follower.prefetch_distance.parts };
         let distance =
             self.follower.active_plans.followed().map_or(unplanned, |plan| plan.schedule.prefetch_distance);
         let copy_ns = |bytes| self.submitter.engine.props().copy_ns(bytes);
