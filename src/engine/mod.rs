@@ -22,6 +22,7 @@ mod pages;
 mod process;
 mod props;
 pub mod sim;
+mod waits;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub(crate) use props::page_bytes_for;
 pub use props::{Flops, Props};
 use serde::{Deserialize, Serialize};
 pub use sim::Times;
+pub use waits::waits;
 
 use crate::op::{Inputs, Op, Outputs, PerOutput, View};
 

@@ -9,7 +9,7 @@ use super::iteration::{Iteration, IterationStep, Slot};
 use crate::OvercommitDevice;
 use crate::config::{Planning, Settings};
 use crate::engine::sim::{Profile, SimEngine};
-use crate::engine::{Engine, Lane, Mark, Ran};
+use crate::engine::{Engine, Lane, Mark, Ran, waits};
 use crate::error::Error;
 use crate::pool::{AllocationTrace, Input, PendingWork, Pool, StorageId};
 use crate::schedule::{Decision, IntervalId, PlanId, Schedule, ScheduleOutcome, StreamId};
@@ -118,7 +118,7 @@ pub fn run(
     let step_ns = (end_ns(&engine) - begins_ns[settled]) / (iterations - settled) as u64;
     let ScheduleOutcome { evicted: decisions, rematerialized, copied } = running.pool.take_outcome();
     let ran = engine.recorded();
-    let awaited = awaited(&ran, &copied);
+    let awaited = waits(&ran, &copied);
     let residents = running.pool.residents_in_intervals();
     let candidates_scanned = running.pool.candidates_scanned() / (unplanned + iterations) as u64;
     let step_ops = iteration.ops.len().max((candidates_scanned / CANDIDATES_PER_OP) as usize);
@@ -138,32 +138,6 @@ pub fn run(
 fn begins_of(ran: &[Ran], launches: &[Mark]) -> Vec<u64> {
     let begins_ns: HashMap<Mark, u64> = ran.iter().map(|piece| (piece.mark, piece.begin_ns)).collect();
     launches.iter().map(|mark| begins_ns[mark]).collect()
-}
-
-/// How long ops waited for copies, by the interval of the copies that ran meanwhile: on the lane of the copy that an op waited
-/// for, and, while that lane was idle, on the other.
-fn awaited(ran: &[Ran], copies: &[(Mark, IntervalId)]) -> Vec<(IntervalId, u64)> {
-    let intervals: HashMap<Mark, IntervalId> = copies.iter().copied().collect();
-    let on = |lane| ran.iter().filter(move |piece| piece.mark.lane == lane);
-    let lanes = [Lane::Fetch, Lane::Offload].map(|lane| on(lane).copied().collect::<Vec<Ran>>());
-    let mut awaited = Vec::new();
-    let mut end_ns = on(Lane::Compute).next().map_or(0, |first| first.begin_ns);
-    for op in on(Lane::Compute) {
-        let mut left_ns = op.begin_ns.saturating_sub(end_ns);
-        let ends_then = |lane: &[Ran]| lane.binary_search_by_key(&op.begin_ns, |piece| piece.end_ns).is_ok();
-        let first = usize::from(!ends_then(&lanes[0]));
-        for lane in [&lanes[first], &lanes[1 - first]] {
-            let from = lane.partition_point(|piece| piece.end_ns <= end_ns);
-            let meanwhile = lane[from..].iter().take_while(|piece| piece.begin_ns < op.begin_ns);
-            for piece in meanwhile {
-                let ns = left_ns.min(piece.end_ns.min(op.begin_ns) - piece.begin_ns.max(end_ns));
-                left_ns -= ns;
-                awaited.extend(intervals.get(&piece.mark).filter(|_| ns > 0).map(|&interval| (interval, ns)));
-            }
-        }
-        end_ns = op.end_ns;
-    }
-    awaited
 }
 
 /// When the work of an iteration is done, counted in blocks taken and freed.
@@ -306,29 +280,5 @@ impl TrialRun<'_> {
                 .map_err(|source| Error::Engine { device: DEVICE, source })?,
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_op_waits_for_all_that_is_copied_meanwhile() {
-        let ran = |lane, sequence, begin_ns, end_ns| Ran { mark: Mark { lane, sequence }, begin_ns, end_ns };
-        let pieces = [
-            ran(Lane::Compute, 1, 0, 10),
-            ran(Lane::Fetch, 1, 5, 14),
-            ran(Lane::Fetch, 2, 14, 20),
-            ran(Lane::Offload, 1, 0, 30),
-            ran(Lane::Compute, 2, 20, 25),
-            // While the fetch lane is idle, the op waits for the copy to the host.
-            ran(Lane::Fetch, 3, 30, 32),
-            ran(Lane::Compute, 3, 32, 40),
-        ];
-        let copies = [(Lane::Fetch, 1, 7), (Lane::Fetch, 2, 8), (Lane::Offload, 1, 9), (Lane::Fetch, 3, 6)];
-        let copies = copies.map(|(lane, sequence, interval)| (Mark { lane, sequence }, IntervalId(interval)));
-        let expected = [(7, 4), (8, 6), (6, 2), (9, 5)];
-        assert_eq!(awaited(&pieces, &copies), expected.map(|(interval, ns)| (IntervalId(interval), ns)));
     }
 }

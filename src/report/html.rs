@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use super::charts::inline;
 use super::decisions::Cost;
+use super::leaving::Leaving;
 use super::peak::Resident;
 use super::summary::Report;
 use super::units::{count, counted, share, size, time};
@@ -37,6 +38,7 @@ pub fn write_html(report: &Report, mut out: impl Write) -> io::Result<()> {
     let lanes = inline("Lanes over time", lane_chart::HEIGHT, |paper| lane_chart::draw(report, paper))?;
     writeln!(out, "<section>\n{memory}</section>\n<section>\n{lanes}</section>")?;
     decisions(report, &mut out)?;
+    leaving(report, &mut out)?;
     repeated(report, &mut out)?;
     residents(report, &mut out)?;
     writeln!(out, "<footer>Memory is shown as of the op that it was placed for.")?;
@@ -174,6 +176,44 @@ fn decisions(report: &Report, out: &mut impl Write) -> io::Result<()> {
          ops to run again. The times are those that lanes spent; lanes work side by side. A copy back counts for the \
          last eviction of its bytes.</p>\n</section>"
     )
+}
+
+fn leaving(report: &Report, out: &mut impl Write) -> io::Result<()> {
+    if report.leaving.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "<section>\n<h2>What leaves device memory</h2>")?;
+    let columns = [
+        ("name", "made by"),
+        ("name", "how"),
+        ("number", "times"),
+        ("number", "each"),
+        ("number", "away for"),
+        ("number", "run again"),
+        ("number", "waited for"),
+        ("bar", ""),
+        ("name", "why"),
+    ];
+    table(out, &columns)?;
+    let most = report.leaving[0].cost_ns() as f64;
+    for leaving in report.leaving.iter().take(MAX_LISTED) {
+        let Leaving { made_by, size_bytes, count: times, away_ns, recompute_ns, wait_ns, .. } = leaving;
+        write!(out, "<tr><td class=\"name\">{}</td>", escaped(made_by))?;
+        write!(out, "<td class=\"name\">{}</td>", leaving.how_in_words())?;
+        let away = time(away_ns.checked_div(*times as u64).unwrap_or(0));
+        numbers(out, &[count(*times), size(*size_bytes), away, time(*recompute_ns), time(*wait_ns)])?;
+        let width = width(leaving.cost_ns() as f64, most);
+        let colour = if recompute_ns > wait_ns { "again" } else { "fetch" };
+        write!(out, "<td class=\"bar\"><span class=\"{colour}\" style=\"width:{width:.1}%\"></span></td>")?;
+        writeln!(out, "<td class=\"name\">{}</td></tr>", leaving.why())?;
+    }
+    writeln!(out, "</tbody></table></div>")?;
+    let waits = time(report.wait_ns);
+    writeln!(
+        out,
+        "<p class=\"quiet\">Away for: how long one of them is, on average. Ops wait for {waits} in all.</p>"
+    )?;
+    writeln!(out, "</section>")
 }
 
 fn repeated(report: &Report, out: &mut impl Write) -> io::Result<()> {

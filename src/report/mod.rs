@@ -2,10 +2,11 @@
 //!
 //! - `write_chrome` writes Chrome's trace events, for Perfetto.
 //! - `write_memory_viz_pickle` and `write_memory_viz_json` write memory snapshots, for PyTorch's viewer.
-//! - [`Report`] sums up a run; `write_html` makes a page of it, and `write_svg` an image of its charts.
+//! - [`Report`] sums up a run; `write_html` makes a page of it, and `write_svg` an image of its charts. [`Explanation`] says in
+//!   words why it takes as long as it does.
 //!
 //! Inside, `ledger` follows the place of each storage from event to event, `moments` gives events their times, and
-//! `scene` finds the work that an event is for. `summary` makes a report of `timeline`, `peak` and `decisions`.
+//! `scene` finds the work that an event is for. `summary` makes a report of `timeline`, `peak`, `decisions` and `leaving`.
 //! `html` is the page and `svg` the image; both show `memory_chart` and `lane_chart`, which share `charts`. `theme`
 //! has the colours, and `units` formats numbers.
 
@@ -13,8 +14,10 @@ mod charts;
 mod chrome;
 mod comparison;
 mod decisions;
+mod explanation;
 mod html;
 mod lane_chart;
+mod leaving;
 mod ledger;
 mod memory_chart;
 mod memory_viz;
@@ -29,7 +32,9 @@ mod units;
 
 pub use chrome::write_chrome;
 pub use comparison::write_comparison;
+pub use explanation::Explanation;
 pub use html::write_html;
+pub use leaving::Leaving;
 pub use memory_viz::{write_memory_viz_json, write_memory_viz_pickle};
 pub use summary::Report;
 pub use svg::write_svg;

@@ -1,6 +1,7 @@
 //! The summary of a run, for pages and charts.
 
 use super::decisions::Decisions;
+use super::leaving::{Leaving, leaving};
 use super::ledger::Ledger;
 use super::moments::moments;
 use super::peak::{Peak, peak};
@@ -49,6 +50,10 @@ pub struct Report {
     pub(super) lanes: [LaneTime; 3],
     pub(super) peak: Peak,
     pub(super) decisions: Decisions,
+    /// What leaves device memory, that with the largest cost first.
+    pub(super) leaving: Vec<Leaving>,
+    /// How long the compute lane waits.
+    pub(super) wait_ns: u64,
     /// Bytes copied to the host, and back.
     pub(super) moved_bytes: [usize; 2],
     /// Notes in the window, with their times.
@@ -99,6 +104,7 @@ impl Report {
             });
             copies.sum()
         };
+        let (leaving, wait_ns) = leaving(events, &moments, first);
         let notes = (first..events.len()).filter_map(|index| match &events[index] {
             Event::Note(text) => Some((moments[index], text.clone())),
             _ => None,
@@ -126,6 +132,8 @@ impl Report {
             lanes: lanes(events, window),
             peak: peak(events, &moments, first),
             decisions: Decisions::new(events, first),
+            leaving,
+            wait_ns,
             moved_bytes: [moved(Lane::Offload), moved(Lane::Fetch)],
             notes: notes.collect(),
         }

@@ -2,6 +2,7 @@
 
 mod compare;
 mod devices;
+mod explain;
 #[cfg(feature = "cuda")]
 mod info;
 mod options;
@@ -34,6 +35,7 @@ Examples:
   overcommit replay resnet32.log --budget '4 GiB' --policy recompute --no-offload --json
   overcommit replay resnet.jsonl --device v100 --budget 2GiB --report run.html --chrome run.json
   overcommit compare resnet.jsonl --device rtx4090 --plot policies.svg
+  overcommit explain resnet.jsonl --device rtx4090 --budget 50%
   overcommit report resnet.jsonl
   overcommit devices
   overcommit info
@@ -48,6 +50,8 @@ enum Command {
     Replay(replay::Options),
     /// Runs a trace under all policies and a range of budgets.
     Compare(compare::Options),
+    /// Says which storages leave device memory, how and why, what each costs, and what more or less memory would change.
+    Explain(explain::Options),
     /// Shows a recorded run as it was.
     Report(report::Options),
     /// Lists the devices that can be simulated.
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
         Command::Record(options) => record::run(&options),
         Command::Replay(options) => replay::run(&options),
         Command::Compare(options) => compare::run(&options),
+        Command::Explain(options) => explain::run(&options),
         Command::Report(options) => report::run(&options),
         Command::Devices(options) => devices::run(&options),
         #[cfg(feature = "cuda")]

@@ -1,0 +1,73 @@
+//! `explain`: why a trace takes as long as it does in a budget.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+use burn_overcommit::replay::Replay;
+use burn_overcommit::report::{Explanation, Report};
+use burn_overcommit::trace::Recording;
+use burn_overcommit::{Amount, Policy};
+use clap::Args;
+
+use crate::INFEASIBLE;
+use crate::options::{EvictionOptions, Source, amount, spinner, title};
+
+/// The other budgets, as parts of the one that is explained.
+const OTHERS: [f64; 2] = [1.1, 0.9];
+
+/// See the command's help.
+#[derive(Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    source: Source,
+    /// Device memory that it may use: bytes such as 8 GiB, or a share of the trace's live peak such as 50%. Without, a recording
+    /// is explained as it ran.
+    #[arg(long, value_parser = amount)]
+    budget: Option<Amount>,
+    /// The memory policy.
+    #[arg(long, default_value_t)]
+    policy: Policy,
+    #[command(flatten)]
+    eviction: EvictionOptions,
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let file = &options.source.file;
+    let spinner = spinner(format!("replaying {}", file.display()));
+    let explanation = match options.budget {
+        Some(budget) => in_budget(options, budget)?,
+        None => {
+            let recording = Recording::open(file);
+            ensure!(
+                recording.is_ok(),
+                "{}: the file does not tell how the program ran; name a budget to run it in, such as --budget 50%",
+                file.display()
+            );
+            Explanation::new(&Report::new(&recording?, None).titled(title(file)), Vec::new())
+        }
+    };
+    spinner.finish_and_clear();
+    if options.json {
+        println!("{}", serde_json::to_string(&explanation)?);
+    } else {
+        print!("{explanation}");
+    }
+    let fits = explanation.outcome.is_none_or(|outcome| outcome.feasible);
+    Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(INFEASIBLE) })
+}
+
+fn in_budget(options: &Options, budget: Amount) -> Result<Explanation> {
+    let program = options.source.program()?;
+    let replay = options.source.replay(&program)?;
+    let budget_bytes = budget.of(replay.live_peak_bytes());
+    let others = OTHERS.map(|part| (budget_bytes as f64 * part) as usize);
+    let others = others.into_iter().filter(|bytes| (..=replay.live_peak_bytes()).contains(bytes));
+    let in_bytes = |replay: &Replay, bytes| replay.run(&options.eviction.settings(bytes, options.policy));
+    let others = others.map(|bytes| in_bytes(&replay, bytes)).collect::<Result<_, _>>()?;
+    let (outcome, recording) = replay.record(&options.eviction.settings(budget_bytes, options.policy))?;
+    let report = Report::new(&recording, Some(&outcome)).titled(title(&options.source.file));
+    Ok(Explanation::new(&report, others))
+}
