@@ -15,13 +15,11 @@ use super::reads::{Reads, Supply};
 use super::settings::{EvictionMethods, Paging, Settings};
 use super::tunables::Tunables;
 use super::variable::Variable;
-use crate::engine::Props;
 #[cfg(feature = "cuda")]
 use crate::engine::cuda::CudaOptions;
 #[cfg(feature = "host")]
 use crate::engine::host::{HostOptions, LaneMode};
-#[cfg(feature = "cuda")]
-use crate::engine::page_bytes_for;
+use crate::engine::{Props, page_bytes_for};
 use crate::error::Error;
 use crate::op::FloatFormat;
 
@@ -226,8 +224,9 @@ impl Config {
         self
     }
 
-    /// Where plans are kept for the next run of the same program. Plans are kept and found where they are made in the
-    /// background on a device that runs in real time.
+    /// Where plans are kept for the next run of the same program. Plans are kept where they are made in the background. On a
+    /// simulated device they are kept if a folder is named, for the device that is simulated, and not followed: a program that
+    /// ran on `sim:rtx4090` finds them on an RTX 4090 with the same budget, and has a plan from its second iteration on.
     pub fn plan_cache(mut self, cache: PlanCache) -> Self {
         self.plan_cache = Some(cache);
         self
@@ -344,8 +343,14 @@ impl Config {
         Supply::new(self.reads.clone(), self.density)
     }
 
+    /// The size of pages on a simulated GPU whose plans are kept for the GPU itself, which has the size that suits its budget.
+    pub(crate) fn page_bytes_of_kept_plans(&self, device_bytes: usize) -> Option<usize> {
+        let cache = Variable::PlanCache.or_read(self.plan_cache.clone()).ok().flatten();
+        let keeps_plans = matches!(cache, Some(PlanCache::Folder(_)));
+        keeps_plans.then(|| page_bytes_for(self.budget_bytes_asked_for().unwrap_or(device_bytes)))
+    }
+
     /// The budget, where it is set in bytes.
-    #[cfg(feature = "cuda")]
     fn budget_bytes_asked_for(&self) -> Option<usize> {
         let given = self.budget.clone().or_else(|| Given::read(Variable::Budget))?;
         given.as_bytes()

@@ -30,7 +30,6 @@ use std::sync::Arc;
 pub use instruction::{Instruction, Measured};
 pub use kernels::{KernelPrice, KernelRates};
 pub(crate) use process::fail_process;
-#[cfg(feature = "cuda")]
 pub(crate) use props::page_bytes_for;
 pub use props::{Flops, Props};
 use serde::{Deserialize, Serialize};

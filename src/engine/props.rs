@@ -40,15 +40,12 @@ pub struct Props {
 pub(super) const PAGE_BYTES: usize = 2 << 20;
 
 /// The pages that a budget has at least, where these are more than 2 MiB.
-#[cfg(feature = "cuda")]
 const PAGES_OF_BUDGET: usize = 256;
 /// The largest page.
-#[cfg(feature = "cuda")]
 const MAX_PAGE_BYTES: usize = 32 << 20;
 
 /// The size of pages that suits a budget, a power of two. To map one takes as long whatever its size, 50 us on an H100; a large
 /// one leaves more of it unused.
-#[cfg(feature = "cuda")]
 pub(crate) fn page_bytes_for(budget_bytes: usize) -> usize {
     let part = (budget_bytes / PAGES_OF_BUDGET).max(1);
     (1 << part.ilog2()).clamp(PAGE_BYTES, MAX_PAGE_BYTES)

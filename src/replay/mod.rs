@@ -174,6 +174,11 @@ impl<'a> Replay<'a> {
         self.live_peak_bytes
     }
 
+    /// The time with all memory.
+    pub fn base_ns(&self) -> u64 {
+        self.base_ns
+    }
+
     /// Runs it.
     ///
     /// # Errors

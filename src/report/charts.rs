@@ -9,7 +9,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::summary::Report;
-use super::theme::{self, GRID, INK, MUTED, SURFACE, Shade};
+use super::theme::{self, AGAIN, BUDGET, DEVICE, FETCH, GRID, HOST, INK, MUTED, SURFACE, Shade};
 use super::timeline::COLUMNS;
 use super::units::time_unit;
 
@@ -25,6 +25,9 @@ pub(super) const BELOW: i32 = 26;
 pub(super) const TEXT: f64 = 15.5;
 /// Estimated width of a letter of that size.
 pub(super) const LETTER: i32 = 7;
+
+/// Colours of lines, in turn.
+pub(super) const SHADES: [&Shade; 6] = [&DEVICE, &AGAIN, &HOST, &FETCH, &INK, &BUDGET];
 
 pub(super) type Drawn = Result<(), Box<dyn Error>>;
 pub(super) type Paper<'a> = DrawingArea<SVGBackend<'a>, Shift>;

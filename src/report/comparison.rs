@@ -6,8 +6,8 @@ use plotters::prelude::*;
 use plotters::series::DashedLineSeries;
 use plotters::style::text_anchor::{HPos, VPos};
 
-use super::charts::{Drawn, LEFT, Paper, WIDTH, heading, standalone, text};
-use super::theme::{AGAIN, BUDGET, DEVICE, FETCH, GRID, HOST, INK, MUTED, Shade};
+use super::charts::{Drawn, LEFT, Paper, SHADES, WIDTH, heading, standalone, text};
+use super::theme::{GRID, MUTED, Shade};
 use crate::replay::Outcome;
 
 /// Height in pixels.
@@ -16,9 +16,6 @@ const HEIGHT: u32 = 480;
 const BELOW: i32 = 52;
 /// Space for the heading.
 const TOP: i32 = 40;
-
-/// Colours of the policies, in turn.
-const SHADES: [&Shade; 6] = [&DEVICE, &AGAIN, &HOST, &FETCH, &INK, &BUDGET];
 
 /// Writes the overhead of policies over budgets as an SVG image, with a line for each policy and one for the bound
 /// that no schedule beats. Both axes show ratios. A line ends where budgets become too small for the policy. The

@@ -7,14 +7,15 @@
 //!
 //! Inside, `ledger` follows the place of each storage from event to event, `moments` gives events their times, and
 //! `scene` finds the work that an event is for. `summary` makes a report of `timeline`, `peak`, `decisions` and `leaving`.
-//! `html` is the page and `svg` the image; both show `memory_chart` and `lane_chart`, which share `charts`. `theme`
-//! has the colours, and `units` formats numbers.
+//! `html` is the page and `svg` the image; both show `memory_chart` and `lane_chart`, which share `charts`. `comparison` and
+//! `grid` are charts of many runs. `theme` has the colours, and `units` formats numbers.
 
 mod charts;
 mod chrome;
 mod comparison;
 mod decisions;
 mod explanation;
+mod grid;
 mod html;
 mod lane_chart;
 mod leaving;
@@ -33,6 +34,7 @@ mod units;
 pub use chrome::write_chrome;
 pub use comparison::write_comparison;
 pub use explanation::Explanation;
+pub use grid::{GridPoint, write_grid};
 pub use html::write_html;
 pub use leaving::Leaving;
 pub use memory_viz::{write_memory_viz_json, write_memory_viz_pickle};

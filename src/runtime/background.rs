@@ -7,7 +7,7 @@ use std::thread;
 
 use thread_priority::ThreadPriority;
 
-use super::plan_cache::{KeptPlan, PlanCache};
+use super::plan_cache::{KeptPlan, KeptPlans};
 use crate::config::Settings;
 use crate::engine::{Engine, Props};
 use crate::planner::{self, PlanRequest};
@@ -28,7 +28,7 @@ pub struct PlanningTask {
     /// How many ops the iteration has.
     pub period: usize,
     /// Where plans are kept.
-    pub plans: Option<Arc<PlanCache>>,
+    pub plans: Option<Arc<KeptPlans>>,
 }
 
 /// Plans an iteration until there is nothing better to find, or until the plan is no longer wanted. Offers each schedule that
@@ -39,11 +39,7 @@ pub fn plan(
     offer: impl Fn(Arc<Schedule>) -> bool + Send + 'static,
 ) -> io::Result<()> {
     let (found, schedules) = mpsc::channel();
-    let keeping = task.plans.clone().zip(task.log.beginning).map(|(plans, beginning)| Keeping {
-        plans,
-        beginning,
-        settings: task.settings.clone(),
-    });
+    let keeping = task.plans.clone().and_then(|plans| Keeping::of(plans, &task.log, &task.settings));
     spawn("overcommit-planner", move || {
         give_way();
         let PlanningTask { engine, settings, log, period, .. } = task;
@@ -91,14 +87,20 @@ enum Found {
 }
 
 /// Where the schedules of a search are kept.
-struct Keeping {
-    plans: Arc<PlanCache>,
+pub struct Keeping {
+    plans: Arc<KeptPlans>,
     beginning: BeginningId,
     settings: Settings,
 }
 
 impl Keeping {
-    fn keep(&self, schedule: &Schedule, is_final: bool) {
+    /// Where the schedules for a log are kept, unless it is not known how the program began.
+    pub fn of(plans: Arc<KeptPlans>, log: &RequestLog, settings: &Settings) -> Option<Self> {
+        Some(Keeping { plans, beginning: log.beginning?, settings: settings.clone() })
+    }
+
+    /// Keeps a schedule. `is_final` says that nothing better is to be found.
+    pub fn keep(&self, schedule: &Schedule, is_final: bool) {
         if let Err(reason) = self.plans.keep(self.beginning, schedule, is_final) {
             self.settings.log(log::Level::Info, format_args!("the plan is not kept: {reason}"));
         }
@@ -107,7 +109,7 @@ impl Keeping {
 
 /// Reads the plans of programs that began like this one, and offers each of them.
 pub fn look_for(
-    plans: Arc<PlanCache>,
+    plans: Arc<KeptPlans>,
     beginning: BeginningId,
     settings: Settings,
     offer: impl Fn(KeptPlan) + Send + 'static,

@@ -9,7 +9,7 @@ use crossbeam_queue::SegQueue;
 use smallvec::SmallVec;
 
 use super::pace::Pace;
-use super::plan_cache::PlanCache;
+use super::plan_cache::KeptPlans;
 use super::random::RandomKeys;
 use super::{scope, thread};
 use crate::OvercommitDevice;
@@ -37,7 +37,7 @@ pub struct Runtime {
     pub(super) supply: Supply,
     pub(super) pace: Pace,
     /// The plans of earlier runs, if they are kept.
-    pub(super) plans: Option<Arc<PlanCache>>,
+    pub(super) plans: Option<Arc<KeptPlans>>,
 }
 
 /// One line, since the contents would fill pages.
@@ -56,7 +56,7 @@ pub struct Front {
 impl Runtime {
     pub(super) fn new(device: OvercommitDevice, engine: Arc<dyn Engine>, pool: Pool, supply: Supply) -> Self {
         let fusion = pool.settings.fusion;
-        let plans = PlanCache::new(engine.props(), &pool.settings, engine.times().is_none());
+        let plans = KeptPlans::new(engine.props(), &pool.settings, engine.times().is_none());
         Runtime {
             device,
             prepares: engine.prepares(),

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{PlanCache as Place, Planning, Settings};
+use crate::config::{PlanCache, Planning, Settings};
 use crate::disk_cache::DiskCache;
 use crate::engine::Props;
 use crate::schedule::{BeginningId, Schedule};
@@ -37,7 +37,7 @@ pub struct KeptPlan {
 
 /// The plans on disk of one device.
 #[derive(Debug)]
-pub struct PlanCache {
+pub struct KeptPlans {
     files: DiskCache,
     settings: String,
     /// The beginnings whose plans were looked for.
@@ -46,18 +46,19 @@ pub struct PlanCache {
     writing: Mutex<()>,
 }
 
-impl PlanCache {
-    /// The cache of a device, if plans are kept.
+impl KeptPlans {
+    /// The cache of a device, if plans are kept. A simulation keeps them only where a folder is named.
     pub fn new(props: &Props, settings: &Settings, runs_in_real_time: bool) -> Option<Self> {
-        if !runs_in_real_time || settings.planning != Planning::Background {
+        if settings.planning != Planning::Background {
             return None;
         }
         let files = match &settings.plan_cache {
-            Place::User => DiskCache::of_user("plans"),
-            Place::Folder(folder) => DiskCache::at(folder),
-            Place::Off => return None,
+            PlanCache::User if runs_in_real_time => DiskCache::of_user("plans"),
+            PlanCache::User => return None,
+            PlanCache::Folder(folder) => DiskCache::at(folder),
+            PlanCache::Off => return None,
         };
-        Some(PlanCache {
+        Some(KeptPlans {
             files,
             settings: described(props, settings),
             looked_for: Mutex::default(),

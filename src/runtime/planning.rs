@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use super::background::{self, PlanningTask};
+use super::background::{self, Keeping, PlanningTask};
 use super::device::Runtime;
-use super::plan_cache::{KeptPlan, PlanCache};
+use super::plan_cache::{KeptPlan, KeptPlans};
 use super::registry;
 use crate::OvercommitDevice;
 use crate::config::Planning;
@@ -17,7 +17,8 @@ use crate::schedule::{BeginningId, RequestLog};
 impl Runtime {
     /// Plans an iteration, if the program has just shown one that is worth it.
     pub(super) fn plan_known_iteration(self: &Arc<Self>, pool: &mut Pool) -> Result<(), Error> {
-        if let Some(plans) = &self.plans
+        let runs_in_real_time = self.engine.times().is_none();
+        if let Some(plans) = self.plans.as_ref().filter(|_| runs_in_real_time)
             && let Some(beginning) = pool.take_beginning()
             && plans.is_new(beginning)
         {
@@ -32,7 +33,7 @@ impl Runtime {
     }
 
     /// Looks for plans of an earlier run, in the background.
-    fn follow_kept_plans(self: &Arc<Self>, pool: &Pool, plans: &Arc<PlanCache>, beginning: BeginningId) {
+    fn follow_kept_plans(self: &Arc<Self>, pool: &Pool, plans: &Arc<KeptPlans>, beginning: BeginningId) {
         let offered_to = Arc::downgrade(self);
         let offer = move |plan: KeptPlan| {
             let Some(runtime) = offered_to.upgrade() else { return };
@@ -46,7 +47,10 @@ impl Runtime {
     /// Plans an iteration: at once where no time passes or the same decisions are wanted every time, else in the
     /// background.
     fn plan(self: &Arc<Self>, pool: &mut Pool, log: RequestLog, period: usize) {
-        let settings = pool.settings.clone();
+        let plans = self.plans.clone();
+        let settings = plans
+            .as_ref()
+            .map_or_else(|| pool.settings.clone(), |plans| plans.settings_of_plans(&pool.settings));
         if self.engine.times().is_some() || pool.settings.planning == Planning::AtOnce {
             let mut best = None;
             let props = self.engine.props();
@@ -55,8 +59,12 @@ impl Runtime {
                 best = Some(schedule);
                 true
             });
-            best.into_iter()
-                .for_each(|schedule| pool.follow(log.plan, Arc::new(schedule), log.stream, false));
+            let Some(schedule) = best else { return };
+            if let Some(keeping) = plans.and_then(|plans| Keeping::of(plans, &log, &settings)) {
+                // The device that it was simulated for searches anew, by the times that it measures.
+                keeping.keep(&schedule, false);
+            }
+            pool.follow(log.plan, Arc::new(schedule), log.stream, false);
             return;
         }
         let (plan, stream) = (log.plan, log.stream);
@@ -67,9 +75,6 @@ impl Runtime {
             runtime.lock().pool.follow(plan, schedule, stream, false);
             true
         };
-        let plans = self.plans.clone();
-        let settings =
-            plans.as_ref().map_or_else(|| settings.clone(), |plans| plans.settings_of_plans(&settings));
         let task = PlanningTask { engine: self.engine.clone(), settings, log, period, plans };
         if let Err(error) = background::plan(task, is_wanted, offer) {
             pool.settings.log(log::Level::Warn, format_args!("no thread to plan with: {error}"));

@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::engine::cuda::CudaEngine;
 #[cfg(feature = "host")]
 use crate::engine::host::HostEngine;
-use crate::engine::sim::SimEngine;
+use crate::engine::sim::{SimEngine, Workspace};
 use crate::error::Error;
 use crate::pool::{Pool, Residents};
 use crate::trace::Recording;
@@ -169,7 +169,14 @@ fn engine(device: OvercommitDevice, config: &Config) -> Result<Arc<dyn Engine>, 
             missing("this build lacks the feature `host`")
         }
         OvercommitDevice::Sim(profile) => match profile.get() {
-            Some(profile) => Ok(Arc::new(SimEngine::new(&profile))),
+            Some(mut profile) => {
+                if profile.workspace == Workspace::Gpu
+                    && let Some(page_bytes) = config.page_bytes_of_kept_plans(profile.props.device_bytes)
+                {
+                    profile.props.page_bytes = Some(page_bytes);
+                }
+                Ok(Arc::new(SimEngine::new(&profile)))
+            }
             None => missing("there is no such profile"),
         },
         OvercommitDevice::Misnamed => match OvercommitDevice::misnaming() {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::layers::{Layers, bytes_of, device, upload};
 use crate::engine::measuring::Measuring;
 use crate::runtime::{configure_with_engine, is_planning};
-use crate::{Config, OvercommitDevice, PlanCache, PlanningState, Stats, stats};
+use crate::{Config, OvercommitDevice, PlanCache, PlanningState, Stats, configure, stats};
 
 const LAYERS: usize = 15;
 const ITERATION_OPS: usize = 5 * LAYERS;
@@ -121,4 +121,33 @@ fn neither_another_budget_nor_a_damaged_file_has_a_plan() {
         fs::write(folder.path().join(name), bytes).unwrap();
     }
     assert_eq!(kept_plans(bytes_of(12)), 0);
+}
+
+#[test]
+fn a_device_follows_the_plan_that_its_simulation_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let training = |device, is_simulated: bool| {
+        let cache = PlanCache::Folder(folder.path().into());
+        let config = Config::new().budget_bytes(bytes_of(12)).plan_cache(cache).fusion(false);
+        if is_simulated {
+            configure(&device, config).unwrap();
+        } else {
+            configure_with_engine(&device, config, |sim| Arc::new(Measuring::new(sim, "tanh"))).unwrap();
+        }
+        Training { device, layers: Layers::new(&device, LAYERS) }
+    };
+    let mut simulated = training(device(Config::new()), true);
+    simulated.train(4);
+    assert_eq!(simulated.stats().counters.plans, 1, "{}", simulated.stats());
+    let mut again = training(device(Config::new()), true);
+    again.train(2);
+    assert_eq!(again.stats().counters.kept_plans, 0, "a simulation makes its own plans");
+
+    let mut real = training(device(Config::new()), false);
+    real.train(1);
+    real.wait_until(|it| it.stats().counters.kept_plans > 0);
+    real.train(1);
+    let is_kept =
+        |it: &Training| matches!(it.stats().planning, PlanningState::Followed { is_kept: true, .. });
+    assert!(is_kept(&real), "{}", real.stats());
 }

@@ -1,9 +1,9 @@
 //! A program as a replay needs it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use super::event::Event;
+use super::event::{Event, Made};
 
 /// The requests of a program, in order, without evictions, copies and recomputations.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -121,8 +121,72 @@ impl Program {
         peak
     }
 
+    /// The program from its last note of this text on. Storages that it has by then are constants, which it may free. `None` if
+    /// there is no such note.
+    pub fn from_note(&self, text: &str) -> Option<Program> {
+        let is_note = |event: &Event| matches!(event, Event::Note(note) if note == text);
+        let (before, after) = self.events.split_at(self.events.iter().rposition(is_note)?);
+        let mut live: BTreeMap<u64, usize> = BTreeMap::new();
+        for event in before {
+            match event {
+                Event::Op(op) => {
+                    live.extend(op.outputs.iter().map(|made| (made.storage, made.bytes)));
+                    op.consumed.iter().for_each(|&place| {
+                        live.remove(&op.inputs[place]);
+                    });
+                }
+                Event::Constant(made) | Event::Write(made) => {
+                    live.insert(made.storage, made.bytes);
+                }
+                Event::Free(storage) => {
+                    live.remove(storage);
+                }
+                _ => {}
+            }
+        }
+        let constant = |(storage, bytes)| Event::Constant(Made { storage, bytes });
+        let events = live.into_iter().map(constant).chain(after.iter().cloned()).collect();
+        Some(Program { events, loops: false })
+    }
+
+    /// The program with the times that its ops took in place of predicted ones.
+    #[must_use]
+    pub fn as_it_ran(mut self) -> Program {
+        for event in &mut self.events {
+            if let Event::Op(op) = event {
+                op.work.measured_ns = Some(op.ran.end_ns.saturating_sub(op.ran.begin_ns));
+            }
+        }
+        self
+    }
+
     /// How many ops it submits.
     pub fn ops(&self) -> usize {
         self.events.iter().filter(|event| matches!(event, Event::Op(_))).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_program_has_at_a_note_are_constants() {
+        let write = |storage| Event::Write(Made { storage, bytes: 10 });
+        let note = |text: &str| Event::Note(text.into());
+        let events = vec![
+            write(0),
+            note("step 1"),
+            write(1),
+            Event::Free(0),
+            note("step 2"),
+            write(2),
+            Event::Free(1),
+        ];
+        let program = Program { events, loops: false };
+        let constant = Event::Constant(Made { storage: 1, bytes: 10 });
+        let expected = vec![constant, note("step 2"), write(2), Event::Free(1)];
+        assert_eq!(program.from_note("step 2").unwrap().events, expected);
+        assert!(program.from_note("step 3").is_none());
     }
 }

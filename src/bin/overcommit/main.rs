@@ -7,9 +7,11 @@ mod explain;
 mod info;
 mod options;
 mod outputs;
+mod plan;
 mod record;
 mod replay;
 mod report;
+mod training;
 
 use std::process::ExitCode;
 
@@ -35,6 +37,7 @@ Examples:
   overcommit replay resnet32.log --budget '4 GiB' --policy recompute --no-offload --json
   overcommit replay resnet.jsonl --device v100 --budget 2GiB --report run.html --chrome run.json
   overcommit compare resnet.jsonl --device rtx4090 --plot policies.svg
+  overcommit plan gpt2-medium --batch 4 --device rtx4090,h100 --grid time.svg
   overcommit explain resnet.jsonl --device rtx4090 --budget 50%
   overcommit report resnet.jsonl
   overcommit devices
@@ -50,6 +53,8 @@ enum Command {
     Replay(replay::Options),
     /// Runs a trace under all policies and a range of budgets.
     Compare(compare::Options),
+    /// Tells how long a step takes in which budget on which device, and keeps plans for that device.
+    Plan(plan::Options),
     /// Says which storages leave device memory, how and why, what each costs, and what more or less memory would change.
     Explain(explain::Options),
     /// Shows a recorded run as it was.
@@ -66,6 +71,7 @@ fn main() -> ExitCode {
         Command::Record(options) => record::run(&options),
         Command::Replay(options) => replay::run(&options),
         Command::Compare(options) => compare::run(&options),
+        Command::Plan(options) => plan::run(&options),
         Command::Explain(options) => explain::run(&options),
         Command::Report(options) => report::run(&options),
         Command::Devices(options) => devices::run(&options),

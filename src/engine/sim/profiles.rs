@@ -75,8 +75,8 @@ impl Workspace {
 /// Host memory of every profile: the least that servers with such devices have.
 const HOST_BYTES: usize = 256 << 30;
 
-/// Key, name, memory, its bandwidth, arithmetic of `f64`, `f32`, `f16` and `bf16`, link and launch, in the units of the
-/// table's head.
+/// Key, name as the driver gives it, memory, its bandwidth, arithmetic of `f64`, `f32`, `f16` and `bf16`, link and launch, in the
+/// units of the table's head.
 type Row = (&'static str, &'static str, usize, f64, [f64; 4], f64, f64);
 
 /// Dense peak rates; halves on tensor cores where there are any for them, added up in `f32`, else at the rate of `f32`. The
@@ -90,25 +90,25 @@ const ROWS: [Row; 10] = [
     //                                       GiB    GB/s  TFLOP/s: f64, f32, f16, bf16   link   us
     // Tesla K40 board specification BD-06902-001 (2013): memory, clock. Rates at the base clock: reprint. Link:
     // bandwidthTest on a K40m. Launch: a K80's.
-    ("k40c", "NVIDIA Tesla K40c",             12,  288.0, [1.43, 4.29, 4.29, 4.29],     10.0, 5.7),
+    ("k40c", "Tesla K40c",                    12,  288.0, [1.43, 4.29, 4.29, 4.29],     10.0, 5.7),
     // GeForce GTX TITAN X specifications (2015): reprint; f32 derived at the boost clock (vDNN says 7). Link: vDNN, MICRO
     // 2016, unverified. Launch assumed.
-    ("titan-x", "NVIDIA TITAN X (Maxwell)",   12,  336.5, [0.206, 6.6, 6.6, 6.6],       12.8, 5.0),
+    ("titan-x", "NVIDIA GeForce GTX TITAN X", 12,  336.5, [0.206, 6.6, 6.6, 6.6],       12.8, 5.0),
     // TITAN V product page (2017): reprint. Link and launch assumed.
     ("titan-v", "NVIDIA TITAN V",             12,  652.8, [6.9, 13.8, 110.0, 13.8],     12.4, 1.83),
     // Tesla V100 datasheet, SXM2 16 GB: reprint. Link: nvbandwidth on PCIe 3.0. Launch measured.
-    ("v100", "NVIDIA V100 SXM2 16 GB",        16,  900.0, [7.8, 15.7, 125.0, 15.7],     12.4, 1.83),
+    ("v100", "Tesla V100-SXM2-16GB",          16,  900.0, [7.8, 15.7, 125.0, 15.7],     12.4, 1.83),
     // A100 datasheets (2020, 2021): reprint. Link: nvbandwidth on the 40 GB board. Launch measured.
-    ("a100-40", "NVIDIA A100 SXM4 40 GB",     40, 1555.0, [9.7, 19.5, 312.0, 312.0],    25.1, 2.7),
-    ("a100-80", "NVIDIA A100 SXM4 80 GB",     80, 2039.0, [9.7, 19.5, 312.0, 312.0],    25.1, 2.7),
+    ("a100-40", "NVIDIA A100-SXM4-40GB",      40, 1555.0, [9.7, 19.5, 312.0, 312.0],    25.1, 2.7),
+    ("a100-80", "NVIDIA A100-SXM4-80GB",      80, 2039.0, [9.7, 19.5, 312.0, 312.0],    25.1, 2.7),
     // GeForce RTX 3060 specifications (2021): reprint; halves derived. Link and launch assumed.
-    ("rtx3060", "NVIDIA RTX 3060 12 GB",      12,  360.0, [0.199, 12.74, 25.5, 25.5],   25.0, 2.7),
+    ("rtx3060", "NVIDIA GeForce RTX 3060",    12,  360.0, [0.199, 12.74, 25.5, 25.5],   25.0, 2.7),
     // Ada architecture whitepaper 2.01: reprint. Link and launch assumed.
-    ("rtx4090", "NVIDIA RTX 4090",            24, 1008.0, [1.29, 82.6, 165.2, 165.2],   25.0, 2.5),
+    ("rtx4090", "NVIDIA GeForce RTX 4090",    24, 1008.0, [1.29, 82.6, 165.2, 165.2],   25.0, 2.5),
     // H100 datasheet and architecture whitepaper, SXM5: reprint. Link: nvbandwidth. Launch: an A100's.
-    ("h100", "NVIDIA H100 SXM5 80 GB",        80, 3350.0, [33.5, 66.9, 989.4, 989.4],   52.8, 2.7),
+    ("h100", "NVIDIA H100 80GB HBM3",         80, 3350.0, [33.5, 66.9, 989.4, 989.4],   52.8, 2.7),
     // H200 product page: reprint for memory and halves; the rest an H100's.
-    ("h200", "NVIDIA H200 SXM 141 GB",       141, 4800.0, [33.5, 66.9, 989.4, 989.4],   52.8, 2.7),
+    ("h200", "NVIDIA H200",                  141, 4800.0, [33.5, 66.9, 989.4, 989.4],   52.8, 2.7),
 ];
 
 /// Multiprocessors and boost clock in GHz of the devices whose kernels were read: H100 and H200 by the architecture's whitepaper and as

@@ -1,0 +1,223 @@
+//! `plan`: how long a step takes in which budget on which device, and plans for that device.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use burn_overcommit::replay::{ITERATIONS, Replay, Settings};
+use burn_overcommit::report::{GridPoint, write_grid};
+use burn_overcommit::trace::Program;
+use burn_overcommit::{
+    Amount, Config, OvercommitDevice, PlanCache, Profile, SimProfile, configure, recording, reset_stats,
+    stats,
+};
+use bytesize::ByteSize;
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use indicatif::ProgressBar;
+
+use crate::INFEASIBLE;
+use crate::options::{amount, bar, profile};
+use crate::outputs::to_file;
+use crate::training::TrainingOptions;
+
+/// A program is planned once two of its steps were alike, and the last one is measured.
+const STEPS: usize = 5;
+/// More than any program takes.
+const BOUNDLESS_BYTES: usize = 1 << 49;
+/// The part of a device's memory that is the budget by default.
+const BUDGET_SHARE: f64 = 0.9;
+
+/// See the command's help.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// A network of the papers, such as resnet-50 or gpt2-medium, or a trace.
+    what: String,
+    #[command(flatten)]
+    training: TrainingOptions,
+    /// Devices, separated by commas: keys that `devices` lists.
+    #[arg(long, value_delimiter = ',', default_value = "rtx4090")]
+    device: Vec<String>,
+    /// Budgets, separated by commas: bytes such as 8 GiB, or shares of what is live at once. The device's own memory is added
+    /// where it is less.
+    #[arg(long, value_delimiter = ',', value_parser = amount, default_value = "100%,80%,60%,50%,40%,30%,20%")]
+    budgets: Vec<Amount>,
+    /// Host memory that it may use, in bytes such as 32 GiB, if not all it asks for.
+    #[arg(long, value_name = "BYTES", value_parser = amount)]
+    host: Option<Amount>,
+    /// A plot of time over budget, with a line for each device, as SVG.
+    #[arg(long, value_name = "FILE")]
+    grid: Option<PathBuf>,
+    /// Keeps the plans of a network in this folder. A program of the same ops follows them on the device itself, if it has the
+    /// same budget and host limit.
+    #[arg(long, value_name = "FOLDER", requires = "host")]
+    keep: Option<PathBuf>,
+    /// One JSON array, of an object for every device and budget.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A program on a device.
+struct Planned {
+    profile: Profile,
+    live_peak_bytes: usize,
+    base_ns: u64,
+    points: Vec<GridPoint>,
+}
+
+impl Planned {
+    /// The budgets that are tried, the largest first.
+    fn budgets(options: &Options, profile: &Profile, live_peak_bytes: usize) -> Vec<usize> {
+        let own_bytes = own_bytes(profile);
+        let asked = options.budgets.iter().map(|budget| budget.of(live_peak_bytes));
+        let mut budgets: Vec<usize> =
+            asked.chain((own_bytes < live_peak_bytes).then_some(own_bytes)).collect();
+        budgets.sort_unstable_by(|a, b| b.cmp(a));
+        budgets.dedup();
+        budgets
+    }
+}
+
+fn own_bytes(profile: &Profile) -> usize {
+    (profile.props.device_bytes as f64 * BUDGET_SHARE) as usize
+}
+
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let path = Path::new(&options.what);
+    let is_trace = path.exists();
+    ensure!(
+        !is_trace || options.keep.is_none(),
+        "{}: a trace does not tell enough of its ops to keep plans for the program; give a network, or run the program itself \
+         with OVERCOMMIT_DEVICE=sim:{} and OVERCOMMIT_PLAN_CACHE=FOLDER",
+        path.display(),
+        options.device[0]
+    );
+    let bar = bar(options.device.len() * (options.budgets.len() + 1), "planning");
+    let mut all = Vec::new();
+    for key in &options.device {
+        let profile = profile(key)?;
+        all.push(if is_trace {
+            of_trace(options, path, profile, &bar)?
+        } else {
+            of_network(options, profile, &bar)?
+        });
+    }
+    bar.finish_and_clear();
+    let points: Vec<GridPoint> = all.iter().flat_map(|planned| planned.points.clone()).collect();
+    if let Some(path) = &options.grid {
+        to_file(path, |file| write_grid(&points, file))?;
+    }
+    if options.json {
+        println!("{}", serde_json::to_string(&points)?);
+    } else {
+        all.iter().for_each(show);
+    }
+    if let (Some(folder), Some(host)) = (&options.keep, options.host) {
+        tell_how_to_follow(host, folder)?;
+    }
+    let fits = points.iter().any(|point| point.step_ns.is_some());
+    Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(INFEASIBLE) })
+}
+
+/// A trace, replayed.
+fn of_trace(options: &Options, path: &Path, profile: Profile, bar: &ProgressBar) -> Result<Planned> {
+    let program = Program::open(path)?;
+    ensure!(program.ops() > 0, "{}: there are no ops in it", path.display());
+    let iterations = if program.loops { ITERATIONS } else { 1 };
+    let replay = Replay::new(&program, profile.clone(), iterations)?;
+    bar.inc(1);
+    let live_peak_bytes = replay.live_peak_bytes();
+    let mut points = Vec::new();
+    let mut base_ns = 0;
+    for budget_bytes in Planned::budgets(options, &profile, live_peak_bytes) {
+        let outcome = replay.run(&Settings::new(budget_bytes))?;
+        base_ns = outcome.base_ns;
+        let bound_ns = outcome.bound.map(|bound| (bound * base_ns as f64) as u64);
+        points.push(GridPoint::new(&profile.key, budget_bytes, outcome.step_ns, bound_ns));
+        bar.inc(1);
+    }
+    Ok(Planned { profile, live_peak_bytes, base_ns, points })
+}
+
+/// A network, trained on the simulated device.
+fn of_network(options: &Options, profile: Profile, bar: &ProgressBar) -> Result<Planned> {
+    let spec = &options.training.spec(&options.what)?;
+    let mut boundless = profile.clone();
+    (boundless.props.device_bytes, boundless.props.host_bytes) = (BOUNDLESS_BYTES, BOUNDLESS_BYTES);
+    let device = OvercommitDevice::Sim(SimProfile::add(boundless));
+    let host_bytes = options.host.map_or(BOUNDLESS_BYTES, |host| host.of(profile.props.host_bytes));
+    let config = |budget_bytes| Config::new().budget_bytes(budget_bytes).host_limit_bytes(host_bytes);
+    let end_ns = || stats(&device).map(|stats| stats.times.map_or(0, |times| times.end_ns));
+    // The time of the last step, or nothing if memory does not suffice.
+    let train = |config: Config| -> Result<Option<u64>> {
+        configure(&device, config)?;
+        let mut ends_ns = Vec::new();
+        let is_done = options.training.train(spec, &device, STEPS, || ends_ns.extend(end_ns().ok()));
+        Ok(is_done.then(|| ends_ns[STEPS - 1] - ends_ns[STEPS - 2]))
+    };
+    let base_ns = train(config(BOUNDLESS_BYTES).record())?;
+    let base_ns = base_ns.with_context(|| format!("{} does not run on {}", options.what, profile.key))?;
+    let program = recording(&device)?.program().from_note(&format!("step {STEPS}"));
+    let program = program.context("the recording tells where its steps begin")?.as_it_ran();
+    let replay = Replay::new(&program, profile.clone(), 1)?;
+    bar.inc(1);
+    let live_peak_bytes = replay.live_peak_bytes();
+    let mut points = Vec::new();
+    for budget_bytes in Planned::budgets(options, &profile, live_peak_bytes) {
+        let mut config = config(budget_bytes);
+        if let Some(folder) = &options.keep {
+            config = config.plan_cache(PlanCache::Folder(folder.clone()));
+        }
+        let step_ns = train(config)?;
+        let bound = replay.bound(&Settings::new(budget_bytes));
+        // The replay waits for constants that the program has on the device already.
+        let bound_ns = bound.map(|bound| ((bound * replay.base_ns() as f64) as u64).max(base_ns));
+        points.push(GridPoint::new(&profile.key, budget_bytes, step_ns, bound_ns));
+        reset_stats(&device)?;
+        bar.inc(1);
+    }
+    Ok(Planned { profile, live_peak_bytes, base_ns, points })
+}
+
+fn show(planned: &Planned) {
+    let Planned { profile, live_peak_bytes, base_ns, points } = planned;
+    let own_bytes = own_bytes(profile);
+    let size = |bytes: usize| ByteSize(bytes as u64).to_string();
+    let ms = |ns: u64| format!("{:.1} ms", ns as f64 / 1e6);
+    println!(
+        "{} ({}): a step takes {} with all memory, {} at once.",
+        profile.props.name,
+        size(profile.props.device_bytes),
+        ms(*base_ns),
+        size(*live_peak_bytes)
+    );
+    let mut table = Table::new();
+    table.load_preset(presets::ASCII_MARKDOWN);
+    table.set_header(["budget", "time", "times as long", "no schedule below", ""]);
+    let ratio = |ns: Option<u64>| {
+        ns.map_or("-".to_string(), |ns| format!("{:.3}", ns as f64 / (*base_ns).max(1) as f64))
+    };
+    for point in points {
+        let time = point.step_ns.map_or("does not fit".to_string(), ms);
+        let own = if point.budget_bytes == own_bytes { "this device" } else { "" };
+        table.add_row([
+            size(point.budget_bytes),
+            time,
+            ratio(point.step_ns),
+            ratio(point.bound_ns),
+            own.into(),
+        ]);
+    }
+    table.column_iter_mut().take(4).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    println!("{table}\n");
+}
+
+fn tell_how_to_follow(host: Amount, folder: &Path) -> Result<()> {
+    eprintln!(
+        "On the device itself, a program of the same ops follows these plans with OVERCOMMIT_PLAN_CACHE={}, \
+         OVERCOMMIT_HOST_LIMIT={} and one of these budgets as OVERCOMMIT_BUDGET.",
+        std::path::absolute(folder)?.display(),
+        host.of(0)
+    );
+    Ok(())
+}
