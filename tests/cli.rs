@@ -179,6 +179,52 @@ fn runs_are_written_for_people_and_viewers() {
 }
 
 #[test]
+fn a_run_is_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = trace(&folder);
+    let path = path.to_str().unwrap();
+    let (code, explained) = json(&["explain", path, "--device", "v100", "--budget", "60%", "--json"]);
+    let leaving = explained["leaving"].as_array().unwrap();
+    assert!(code == Some(0) && !leaving.is_empty(), "{explained}");
+    let sum = |key: &str| leaving.iter().map(|group| group[key].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(sum("recompute_ns"), explained["recompute_ns"].as_u64().unwrap());
+    assert!(sum("wait_ns") <= explained["wait_ns"].as_u64().unwrap());
+    assert_eq!(explained["others"].as_array().unwrap().len(), 2, "with more memory and with less");
+
+    let output = overcommit(&["explain", path, "--budget", "60%"]);
+    let words = text(&output.stdout);
+    assert!(words.contains("No schedule takes less than") && words.contains("made by"), "{words}");
+    // Without a budget, the recorded run is explained: it had all memory.
+    let words = text(&overcommit(&["explain", path]).stdout);
+    assert!(words.contains("Nothing leaves device memory"), "{words}");
+}
+
+#[test]
+fn time_is_told_for_each_budget_and_plans_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let (plot, plans) = (file("time.svg"), file("plans"));
+    let network = ["plan", "resnet-18", "--side", "32", "--batch", "4", "--budgets", "60%", "--json"];
+    let (code, points) = json(&[&network[..], &["--device", "v100,h100", "--grid", &plot]].concat());
+    let points = points.as_array().unwrap();
+    assert_eq!((code, points.len()), (Some(0), 2));
+    for point in points {
+        let [step_ns, bound_ns] = ["step_ns", "bound_ns"].map(|key| point[key].as_u64().unwrap());
+        assert!(step_ns >= bound_ns && bound_ns > 0, "{point}");
+    }
+    assert!(std::fs::read_to_string(plot).unwrap().contains("no schedule below"));
+
+    let (code, _) = json(&[&network[..], &["--keep", &plans, "--host", "8GiB"]].concat());
+    assert_eq!((code, std::fs::read_dir(&plans).unwrap().count()), (Some(0), 1));
+
+    let path = trace(&folder);
+    let path = path.to_str().unwrap();
+    assert_eq!(json(&["plan", path, "--budgets", "80%", "--json"]).0, Some(0));
+    let output = overcommit(&["plan", path, "--keep", &plans, "--host", "8GiB"]);
+    assert!(text(&output.stderr).contains("OVERCOMMIT_PLAN_CACHE"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn devices_and_help_are_told() {
     let (_, devices) = json(&["devices", "--json"]);
     assert!(devices.as_array().unwrap().iter().any(|device| device["key"] == "h200"));
@@ -189,7 +235,7 @@ fn devices_and_help_are_told() {
         assert_eq!((code, names.collect::<Vec<_>>()), (Some(0), vec!["cuda", "nvrtc", "cublasLt", "cudnn"]));
         assert!(overcommit(&["info"]).status.success());
     }
-    for command in ["record", "replay", "compare", "report", "devices"] {
+    for command in ["record", "replay", "compare", "plan", "explain", "report", "devices"] {
         assert!(overcommit(&[command, "--help"]).status.success());
     }
     assert!(text(&overcommit(&["--help"]).stdout).contains("Examples:"));

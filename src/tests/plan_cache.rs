@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::layers::{Layers, bytes_of, device, upload};
 use crate::engine::measuring::Measuring;
 use crate::runtime::{configure_with_engine, is_planning};
-use crate::{Config, OvercommitDevice, PlanCache, PlanningState, Stats, configure, stats};
+use crate::{Config, OvercommitDevice, PlanCache, PlanningState, Stats, stats};
 
 const LAYERS: usize = 15;
 const ITERATION_OPS: usize = 5 * LAYERS;
@@ -123,31 +123,44 @@ fn neither_another_budget_nor_a_damaged_file_has_a_plan() {
     assert_eq!(kept_plans(bytes_of(12)), 0);
 }
 
-#[test]
-fn a_device_follows_the_plan_that_its_simulation_made() {
+/// Trains on a simulated device that keeps plans, and then on the device itself, which follows its plan from the second iteration.
+fn a_plan_is_followed_elsewhere(simulated: OvercommitDevice, real: OvercommitDevice, in_real_time: bool) {
     let folder = tempfile::tempdir().unwrap();
-    let training = |device, is_simulated: bool| {
+    let training = |device: OvercommitDevice, is_measured: bool| {
         let cache = PlanCache::Folder(folder.path().into());
-        let config = Config::new().budget_bytes(bytes_of(12)).plan_cache(cache).fusion(false);
-        if is_simulated {
-            configure(&device, config).unwrap();
-        } else {
-            configure_with_engine(&device, config, |sim| Arc::new(Measuring::new(sim, "tanh"))).unwrap();
-        }
+        let config = Config::new().budget_bytes(bytes_of(12)).host_limit_bytes(1 << 30);
+        let config = config.plan_cache(cache).fusion(false);
+        configure_with_engine(&device, config, |engine| match is_measured {
+            true => Arc::new(Measuring::new(engine, "tanh")),
+            false => engine,
+        })
+        .unwrap();
         Training { device, layers: Layers::new(&device, LAYERS) }
     };
-    let mut simulated = training(device(Config::new()), true);
-    simulated.train(4);
-    assert_eq!(simulated.stats().counters.plans, 1, "{}", simulated.stats());
-    let mut again = training(device(Config::new()), true);
+    let mut first = training(simulated, false);
+    first.train(4);
+    assert_eq!(first.stats().counters.plans, 1, "{}", first.stats());
+    drop(first);
+    let mut again = training(simulated, false);
     again.train(2);
     assert_eq!(again.stats().counters.kept_plans, 0, "a simulation makes its own plans");
 
-    let mut real = training(device(Config::new()), false);
+    let mut real = training(real, !in_real_time);
     real.train(1);
     real.wait_until(|it| it.stats().counters.kept_plans > 0);
     real.train(1);
-    let is_kept =
-        |it: &Training| matches!(it.stats().planning, PlanningState::Followed { is_kept: true, .. });
-    assert!(is_kept(&real), "{}", real.stats());
+    let is_kept = matches!(real.stats().planning, PlanningState::Followed { is_kept: true, .. });
+    assert!(is_kept, "{}", real.stats());
+}
+
+#[test]
+fn a_device_follows_the_plan_that_its_simulation_made() {
+    a_plan_is_followed_elsewhere(device(Config::new()), device(Config::new()), false);
+}
+
+#[cfg(feature = "host")]
+#[test]
+fn the_host_engine_follows_the_plan_that_its_simulation_made() {
+    let host = crate::SimProfile::named("host").unwrap();
+    a_plan_is_followed_elsewhere(OvercommitDevice::Sim(host), OvercommitDevice::Host(91), true);
 }
