@@ -1,12 +1,13 @@
 //! Every policy on recorded programs and on networks, at one budget after the other, beside what no schedule beats and what
 //! is known to have been reached.
 //!
-//! `cargo bench --bench policies -- [--logs FOLDER] [--only NAME] [--grid | --unplanned]`. With the public logs of the DTR simulator in a folder,
+//! `cargo bench --bench policies -- [--logs FOLDER] [--only NAME] [--grid | --unplanned | --planner]`. With the public logs of the DTR simulator in a folder,
 //! they are replayed in a loop; the networks are trained on the simulation, and compared with the best of the other
 //! policies. Simulated time, so the figures are the same on every machine.
 
 mod known;
 mod networks;
+mod planner;
 #[path = "../support/results.rs"]
 mod results;
 mod score;
@@ -44,6 +45,9 @@ struct Options {
     /// Only the first iterations, without a plan.
     #[arg(long, conflicts_with = "grid")]
     unplanned: bool,
+    /// Only how long planning takes.
+    #[arg(long, conflicts_with_all = ["grid", "unplanned"])]
+    planner: bool,
     /// Only what has this in its name.
     #[arg(long, default_value = "")]
     only: String,
@@ -98,6 +102,9 @@ fn table(
         });
         if policy == Policy::Auto {
             overheads.iter().zip(known).for_each(|(&ours, &known)| score.count(ours, known));
+            for (percent, ours) in PERCENTS.into_iter().zip(overheads) {
+                score.bound(ours, replay.bound(&settings(percent, policy)));
+            }
         }
         progress.suspend(|| row(policy.name(), overheads));
         score.row(["Logs", log, method, policy.name()], overheads);
@@ -224,6 +231,12 @@ fn main() {
     let mut score = Score::default();
     if options.unplanned {
         unplanned::run(options.logs.as_deref(), &options.only, &mut score, &progress);
+        progress.finish_and_clear();
+        options.output.write(score.cells);
+        return;
+    }
+    if options.planner {
+        planner::run(options.logs.as_deref(), &options.only, &mut score, &progress);
         progress.finish_and_clear();
         options.output.write(score.cells);
         return;

@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use crate::known::{Known, PERCENTS};
+use crate::planner;
 
 /// Overheads that differ by less are the same: figures are known to three places.
 const SAME: f64 = 0.0005;
@@ -15,6 +16,9 @@ pub struct Score {
     won: usize,
     tied: usize,
     lost: usize,
+    /// Our overheads on the logs, beside what no schedule beats.
+    overheads: Vec<[f64; 2]>,
+    worst_ratio: f64,
     /// The rows of all tables, for `--json`.
     pub cells: Vec<Value>,
 }
@@ -29,6 +33,11 @@ impl Score {
         self.cells.push(cell);
     }
 
+    /// Ours beside what no schedule beats.
+    pub fn bound(&mut self, ours: Option<f64>, bound: Option<f64>) {
+        self.overheads.extend(ours.zip(bound).map(|(ours, bound)| [ours, bound]));
+    }
+
     /// One cell more; none if nothing is known, or if nobody gets there, neither do we.
     pub fn count(&mut self, ours: Option<f64>, known: Option<Known>) {
         let better = match (known, ours) {
@@ -37,6 +46,9 @@ impl Score {
             (Some(Known::Feasible | Known::Overhead(_)), None) => -1.0,
             (Some(Known::Overhead(known)), Some(ours)) => known - ours,
         };
+        if let (Some(Known::Overhead(known)), Some(ours)) = (known, ours) {
+            self.worst_ratio = self.worst_ratio.max(ours / known);
+        }
         match better {
             better if better > SAME => self.won += 1,
             better if better < -SAME => self.lost += 1,
@@ -47,7 +59,17 @@ impl Score {
 
 impl fmt::Display for Score {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Score { won, tied, lost, .. } = self;
-        write!(f, "policies: cells={} won={won} tied={tied} lost={lost}", won + tied + lost)
+        let Score { won, tied, lost, overheads, worst_ratio, .. } = self;
+        let mean =
+            |at: usize| overheads.iter().map(|both| both[at]).sum::<f64>() / overheads.len().max(1) as f64;
+        write!(
+            f,
+            "policies: cells={} mean={:.4} bound-mean={:.4} worst-ratio={worst_ratio:.4} won={won} tied={tied} lost={lost} \
+             constants={}",
+            won + tied + lost,
+            mean(0),
+            mean(1),
+            planner::constants()
+        )
     }
 }

@@ -6,6 +6,7 @@ mod footprint;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -107,6 +108,15 @@ pub struct Outcome {
     pub feasible: bool,
     /// The reason, if one did not.
     pub failure: Option<String>,
+}
+
+/// How long planning takes.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct PlanTimes {
+    pub ops: usize,
+    pub found: Vec<Duration>,
+    pub end: Duration,
 }
 
 /// A program on a device, which can be run under one budget and policy after another.
@@ -225,6 +235,19 @@ impl<'a> Replay<'a> {
         let learned = if plans { self.learned()? } else { None };
         configure(&self.device, change(self.config(settings)))?;
         learned.map_or(Ok(()), |(log, period)| runtime::plan_ahead(&self.device, log, period))
+    }
+
+    /// How many ops an iteration has, when each of its plans is found since the search began, and when the search is over: for
+    /// benches. `None` if it is not planned.
+    ///
+    /// # Errors
+    /// As [`run`](Replay::run).
+    #[doc(hidden)]
+    pub fn plan_times(&self, settings: &Settings) -> Result<Option<PlanTimes>, Error> {
+        let Some((log, period)) = self.learned()? else { return Ok(None) };
+        configure(&self.device, self.config(settings))?;
+        let (found, end) = runtime::plan_times(&self.device, &log, period)?;
+        Ok(Some(PlanTimes { ops: period, found, end }))
     }
 
     /// The requests of one iteration, logged over as many iterations as that takes, with all the memory that they

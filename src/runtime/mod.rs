@@ -29,7 +29,7 @@ pub use api::{
 pub use device::Tensor;
 #[cfg(test)]
 pub(crate) use planning::is_planning;
-pub(crate) use planning::{learned, plan_ahead};
+pub(crate) use planning::{learned, plan_ahead, plan_times};
 pub(crate) use registry::peak_snapshot;
 pub use registry::{configure, recording, reset_stats, stats};
 #[doc(hidden)]

@@ -2,6 +2,7 @@
 //! another device.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::background::{self, Keeping, PlanningTask};
 use super::device::Runtime;
@@ -97,6 +98,25 @@ pub(crate) fn plan_ahead(device: &OvercommitDevice, log: RequestLog, period: usi
     let mut front = runtime.settled([])?;
     runtime.plan(&mut front.pool, log, period);
     Ok(())
+}
+
+/// When each plan of an iteration that was [`learned`] is found, since its search began, and when the search is over.
+pub(crate) fn plan_times(
+    device: &OvercommitDevice,
+    log: &RequestLog,
+    period: usize,
+) -> Result<(Vec<Duration>, Duration), Error> {
+    let runtime = registry::runtime(device)?;
+    let settings = runtime.settled([])?.pool.settings.clone();
+    let request =
+        PlanRequest { log, period, props: runtime.engine.props(), settings: &settings, throttle: 0 };
+    let begun = Instant::now();
+    let mut found = Vec::new();
+    planner::plan(&request, |_| {
+        found.push(begun.elapsed());
+        true
+    });
+    Ok((found, begun.elapsed()))
 }
 
 /// Whether an iteration is being planned.
