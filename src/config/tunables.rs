@@ -23,6 +23,8 @@ pub struct Tunables {
     pub excess_weight: f64,
     /// Storages of less than this part of the budget keep their choice.
     pub least_part: f64,
+    /// The fastest candidates of a search that get addresses.
+    pub finalists: usize,
     /// The steps of a search for addresses, for each block.
     pub placement_steps: u64,
     /// A schedule without addresses has to be faster by this factor to be preferred to one with addresses. With addresses the
@@ -42,6 +44,7 @@ impl Default for Tunables {
             heat: [1.0, 1e-2],
             excess_weight: 0.5,
             least_part: 5e-4,
+            finalists: 4,
             placement_steps: 20_000,
             address_preference: 1.005,
         }

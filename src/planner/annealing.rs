@@ -16,20 +16,12 @@ use crate::schedule::IntervalId;
 #[derive(Clone, Copy, Debug)]
 pub struct Annealing {
     pub budget_bytes: usize,
-    pub allowed: Allowed,
     /// What its random numbers follow from.
     pub seed: u64,
     /// The changes that it tries, unless it looks at more ops and copies than `max_work`.
     pub steps: usize,
     pub max_work: usize,
     pub tunables: Tunables,
-}
-
-/// The choices for an interval that are allowed besides keeping, moving and dropping.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Allowed {
-    pub drop_again: bool,
-    pub visit: bool,
 }
 
 /// The values that change from the beginning to the end.
@@ -95,7 +87,7 @@ impl Annealing {
             let [heat_ns, excess_ns] =
                 [cooling.heat_ns, cooling.excess_ns].map(|range| Cooling::at(range, done));
             let at = candidates[random.random_range(0..candidates.len())];
-            let after = another(model, &cost, at, self.allowed, &mut random);
+            let after = another(model, &cost, at, &mut random);
             let Some((choice, lanes)) = change(model, &mut cost, at, after) else { continue };
             let then = cost.total();
             let worse_ns = then.with_excess_ns(excess_ns) - now.with_excess_ns(excess_ns);
@@ -117,20 +109,11 @@ impl Annealing {
 type Before = (Choice, Option<CopyLanes>);
 
 /// Another choice for an interval, at random.
-fn another(
-    model: &Model<'_>,
-    cost: &IncrementalCost<'_>,
-    at: usize,
-    allowed: Allowed,
-    random: &mut impl RngExt,
-) -> Choice {
+fn another(model: &Model<'_>, cost: &IncrementalCost<'_>, at: usize, random: &mut impl RngExt) -> Choice {
     let (interval, now) = (&model.intervals[at], cost.assignment().choices[at]);
-    let visitors = cost.visitors(at).filter(|_| allowed.visit && interval.can_move);
-    let visit = visitors.choose(random).map(Choice::Visit);
     let moved = interval.can_move.then_some(Choice::Move);
     let dropped = interval.can_drop.then_some(Choice::Drop);
-    let dropped_again = dropped.and(allowed.drop_again.then_some(Choice::DropAgain));
-    let others = [Some(Choice::Keep), moved, dropped, dropped_again, visit].into_iter().flatten();
+    let others = [Some(Choice::Keep), moved, dropped].into_iter().flatten();
     others.filter(|choice| *choice != now).choose(random).unwrap_or(now)
 }
 
@@ -138,13 +121,14 @@ fn another(
 fn change(model: &Model<'_>, cost: &mut IncrementalCost<'_>, at: usize, after: Choice) -> Option<Before> {
     let Assignment { choices, lanes } = cost.assignment();
     let before = choices[at];
-    if !before.moves() && !after.moves() {
+    if !(before == Choice::Move) && !(after == Choice::Move) {
         cost.set(at, after, None);
         return Some((before, None));
     }
     let (before_lanes, mut lanes) = (lanes.clone(), lanes.clone());
-    let is_removed = !before.moves() || lanes.remove(IntervalId(at as u32)) || after.moves();
-    let can_be = is_removed && (!after.moves() || model.reserve(&mut lanes, at, after.visited()));
+    let is_removed =
+        !(before == Choice::Move) || lanes.remove(IntervalId(at as u32)) || (after == Choice::Move);
+    let can_be = is_removed && (!(after == Choice::Move) || model.reserve(&mut lanes, at));
     can_be.then(|| {
         cost.set(at, after, Some(lanes));
         (before, Some(before_lanes))

@@ -2,10 +2,10 @@
 //! running it; see [`incremental_cost`](super::incremental_cost).
 
 use super::iteration::{Iteration, IterationStep, Slot};
-use super::lanes::{CopyLanes, PlannedCopy};
+use super::lanes::CopyLanes;
 use super::reservations::Timeline;
 use crate::config::EvictionMethods;
-use crate::schedule::{Decision, Eviction, IntervalId};
+use crate::schedule::IntervalId;
 
 /// The choice for a storage in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,27 +14,8 @@ pub enum Choice {
     Keep,
     /// It is on the host for as long as the lanes allow.
     Move,
-    /// The same, but it comes back for one op in between that recomputes something from it.
-    Visit(u32),
     /// It is dropped and rematerialized, early if something else is recomputed from it.
     Drop,
-    /// The same, but if it was rematerialized early it is dropped again.
-    DropAgain,
-}
-
-impl Choice {
-    pub fn drops(self) -> bool {
-        matches!(self, Choice::Drop | Choice::DropAgain)
-    }
-
-    pub fn moves(self) -> bool {
-        matches!(self, Choice::Move | Choice::Visit(_))
-    }
-
-    /// The op for which it comes back in between.
-    pub fn visited(self) -> Option<u32> {
-        if let Choice::Visit(op) = self { Some(op) } else { None }
-    }
 }
 
 /// A choice for each interval, and the copies that follow from these choices.
@@ -150,65 +131,31 @@ impl<'a> Model<'a> {
         (op <= self.intervals[interval].until).then_some(interval)
     }
 
-    /// Reserves the copies of an interval, if the lanes have time for them and the storage is away for some ops. `visited` is
-    /// the op for which it comes back in between.
-    pub fn reserve(&self, lanes: &mut CopyLanes, interval: usize, visited: Option<u32>) -> bool {
+    /// Reserves the copies of an interval, if the lanes have time for them and the storage is away for some ops.
+    pub fn reserve(&self, lanes: &mut CopyLanes, interval: usize) -> bool {
         let ModelInterval { from, until, .. } = self.intervals[interval];
         let copy = self.timeline.copy_of(IntervalId(interval as u32), from..until);
-        let is_away = |copy: &PlannedCopy| self.timeline.away(copy).len() > 1;
-        lanes.add(copy, is_away)
-            && visited.is_none_or(|op| lanes.add(self.timeline.visit(copy, op as usize), |_| true))
+        lanes.add(copy, |copy| self.timeline.away(copy).len() > 1)
     }
 }
 
 impl Assignment {
-    /// The assignment of decisions that were made one by one.
-    pub fn of_decisions(model: &Model<'_>, decisions: &[Decision]) -> Self {
-        let mut assignment = model.kept();
-        let mut moved = Vec::new();
-        for &(_, interval, method) in decisions {
-            let at = interval.0 as usize;
-            match method {
-                Eviction::Drop if model.intervals[at].can_drop => assignment.choices[at] = Choice::Drop,
-                Eviction::Offload
-                    if model.intervals[at].can_move && assignment.choices[at] != Choice::Move =>
-                {
-                    assignment.choices[at] = Choice::Move;
-                    moved.push(at);
-                }
-                _ => {}
-            }
-        }
-        assignment.reserve(model, &moved);
-        assignment
+    /// The intervals that are dropped, and those that are moved, in an order in which all of their copies can be reserved.
+    pub fn leaving(&self) -> (Vec<IntervalId>, Vec<IntervalId>) {
+        let dropped = (0..self.choices.len()).filter(|&interval| self.choices[interval] == Choice::Drop);
+        let moved = self.lanes.copies.iter().map(|copy| copy.interval);
+        (dropped.map(|interval| IntervalId(interval as u32)).collect(), moved.collect())
     }
 
-    /// The intervals that are dropped, and those that are moved with the ops that they visit. The latter are in an order in
-    /// which all of their copies can be reserved.
-    pub fn leaving(&self) -> (Vec<IntervalId>, Vec<(IntervalId, Option<u32>)>) {
-        let dropped = (0..self.choices.len()).filter(|&interval| self.choices[interval].drops());
-        let moved = self.lanes.copies.iter().filter(|copy| !copy.is_visit).map(|copy| copy.interval);
-        let visited = |interval: IntervalId| (interval, self.choices[interval.0 as usize].visited());
-        (dropped.map(|interval| IntervalId(interval as u32)).collect(), moved.map(visited).collect())
-    }
-
-    /// The same assignment at the times of another model.
+    /// The same assignment at the times of another model. Storages for which the lanes have no time stay.
     pub fn reserved_anew(mut self, model: &Model<'_>) -> Self {
-        let order: Vec<usize> = self.leaving().1.iter().map(|&(interval, _)| interval.0 as usize).collect();
-        self.reserve(model, &order);
-        self
-    }
-
-    /// Reserves the copies of these intervals in this order, and keeps the storages for which the lanes have no time.
-    pub fn reserve(&mut self, model: &Model<'_>, order: &[usize]) {
+        let (_, moved) = self.leaving();
         self.lanes = model.timeline.lanes();
-        for &interval in order {
-            let choice = Some(self.choices[interval]).filter(|choice| choice.moves()).unwrap_or(Choice::Move);
-            let is_reserved = model.reserve(&mut self.lanes, interval, choice.visited());
-            if !is_reserved {
-                self.lanes.remove(IntervalId(interval as u32));
+        for interval in moved.into_iter().map(|interval| interval.0 as usize) {
+            if !model.reserve(&mut self.lanes, interval) {
+                self.choices[interval] = Choice::Keep;
             }
-            self.choices[interval] = if is_reserved { choice } else { Choice::Keep };
         }
+        self
     }
 }

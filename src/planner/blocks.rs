@@ -8,9 +8,6 @@ use super::smartpool::{PlacedBlocks, in_each_order, place};
 use crate::pool::{AllocationTrace, PendingWork, TakenBlock};
 use crate::schedule::{BlockPlacement, IntervalId, Layout, PlannedBlock};
 
-/// The search for placements takes as many steps more for each of the first thousand blocks. A step looks at one block.
-const MORE_STEPS: u64 = 5;
-
 /// The blocks of an iteration that repeats.
 #[derive(Clone, Debug)]
 pub struct IterationBlocks {
@@ -148,9 +145,7 @@ impl IterationBlocks {
     }
 
     fn placed(&self, lifetimes: &[Lifetime], enough_bytes: usize, steps_per_block: u64) -> PlacedBlocks {
-        let blocks = lifetimes.len() as u64;
-        let steps = steps_per_block * (blocks + MORE_STEPS * blocks.min(1000));
-        place(lifetimes, self.period, enough_bytes, steps)
+        place(lifetimes, self.period, enough_bytes, steps_per_block * lifetimes.len() as u64)
     }
 
     /// A block until others can use its memory without waiting for copies out of it, but at most until it is taken again.

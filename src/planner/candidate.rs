@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use super::assignment::Assignment;
 use super::problem::Planner;
-use super::reservations::{CopyReservation, Timeline};
+use super::reservations::Timeline;
 use crate::schedule::{Eviction, EvictionOrder, IntervalId, Schedule};
 
 /// The ingredients of a schedule.
@@ -14,11 +14,9 @@ use crate::schedule::{Eviction, EvictionOrder, IntervalId, Schedule};
 pub struct ScheduleCandidate {
     /// A complete schedule to build upon.
     pub base: Arc<Schedule>,
-    /// Copies are reserved for intervals without constraints too.
+    /// Copies are reserved for intervals without constraints too, and storages leave when memory is short. Else a storage with
+    /// reserved copies leaves as soon as its copy is made.
     pub reserves_all: bool,
-    /// A storage with reserved copies leaves as soon as its copy is made. If memory is not always full, addresses are found
-    /// more easily. But inputs of recomputations should stay.
-    pub at_once: bool,
     /// The timeline for reservations.
     pub timeline: Arc<Timeline>,
     pub constraints: Constraints,
@@ -30,18 +28,19 @@ pub type Constraints = HashMap<IntervalId, Constraint>;
 /// A constraint on a storage in an interval. It holds if it can be met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Constraint {
-    /// Its copies are reserved.
-    Reserve(CopyReservation),
+    /// Its copies are reserved. Lower ranks are reserved first.
+    Reserve(u32),
     /// It is dropped, in this order among others.
     Drop(EvictionOrder),
+    /// It leaves in this order among others.
     Leave(EvictionOrder),
     /// It leaves as soon as the interval begins, usually encoded.
     Release(Eviction),
 }
 
-/// Before all others, and after all constraints.
-pub const FIRST: CopyReservation = CopyReservation { rank: 0, visited: None };
-pub const LAST: CopyReservation = CopyReservation { rank: u32::MAX, visited: None };
+/// The rank before all others, and the one after all constraints.
+pub const FIRST: u32 = 0;
+const LAST: u32 = u32::MAX;
 
 impl ScheduleCandidate {
     /// The schedule of these ingredients.
@@ -63,12 +62,12 @@ impl ScheduleCandidate {
         let constraint = |interval| self.constraints.get(&interval).copied();
         let is_reserved = |constraint: &Constraint| matches!(constraint, Constraint::Reserve(_));
         if self.reserves_all || self.constraints.values().any(is_reserved) {
-            let reservation = |interval| match constraint(interval) {
-                Some(Constraint::Reserve(reservation)) => Some(reservation),
+            let rank = |interval| match constraint(interval) {
+                Some(Constraint::Reserve(rank)) => Some(rank),
                 None => self.reserves_all.then_some(LAST),
                 Some(_) => None,
             };
-            self.timeline.reserve(&mut schedule, planner.settings.budget_bytes, self.at_once, reservation);
+            self.timeline.reserve(&mut schedule, planner.settings.budget_bytes, !self.reserves_all, rank);
         }
         schedule.releases.sort_unstable_by_key(|&(op, interval, _)| (op, interval));
         schedule
@@ -79,9 +78,6 @@ impl ScheduleCandidate {
 pub fn constraints(assignment: &Assignment) -> Constraints {
     let (dropped, moved) = assignment.leaving();
     let dropped = dropped.into_iter().map(|interval| (interval, Constraint::Drop(EvictionOrder::First)));
-    let moved = moved.into_iter().zip(1..);
-    let moved = moved.map(|((interval, visited), rank)| {
-        (interval, Constraint::Reserve(CopyReservation { rank, visited }))
-    });
+    let moved = moved.into_iter().zip(1..).map(|(interval, rank)| (interval, Constraint::Reserve(rank)));
     dropped.chain(moved).collect()
 }

@@ -60,9 +60,8 @@ pub struct IncrementalCost<'a> {
     /// By interval: when the storage is away, and the event that brings it back before.
     away: Vec<Range<u32>>,
     back: Vec<u32>,
-    /// By interval of a storage that is moved: the times of its copies, and the ops at which it visits the device.
+    /// By interval of a storage that is moved, the times of its copies.
     copied_ns: Vec<[u64; 2]>,
-    visited: Vec<Range<u32>>,
     /// By op of this iteration and the next.
     events: Vec<Rematerialization>,
     /// By interval, the ops of the events that depend on it.
@@ -136,7 +135,6 @@ impl<'a> IncrementalCost<'a> {
             away: vec![0..0; intervals],
             back: vec![NEVER; intervals],
             copied_ns: vec![[u64::MAX; 2]; intervals],
-            visited: vec![0..0; intervals],
             events: vec![Rematerialization::default(); 2 * ops],
             dependents: vec![Vec::new(); intervals],
             excess_bytes: excess.sum(),
@@ -208,13 +206,12 @@ impl<'a> IncrementalCost<'a> {
         }
         let ModelInterval { from, until, .. } = self.model.intervals[interval];
         self.invalidate_dependents(interval, |_| true);
-        if before.drops() || choice.drops() {
+        if before == Choice::Drop || choice == Choice::Drop {
             self.make_due(until as u32);
         }
-        let away = if choice.drops() { from as u32..until as u32 } else { 0..0 };
+        let away = if choice == Choice::Drop { from as u32..until as u32 } else { 0..0 };
         self.copied_ns[interval] = [u64::MAX; 2];
         self.shift(interval, away, NEVER);
-        self.visit(interval, 0..0);
     }
 
     fn set_lanes(&mut self, lanes: CopyLanes) {
@@ -222,11 +219,6 @@ impl<'a> IncrementalCost<'a> {
         for at in 0..self.assignment.lanes.copies.len() {
             let copy = &self.assignment.lanes.copies[at];
             let interval = copy.interval.0 as usize;
-            if copy.is_visit {
-                let ops = self.model.timeline.visited(copy);
-                self.visit(interval, ops.start as u32..ops.end as u32);
-                continue;
-            }
             let times_ns = copy.times_ns();
             if std::mem::replace(&mut self.copied_ns[interval], times_ns) == times_ns {
                 continue;
@@ -238,27 +230,6 @@ impl<'a> IncrementalCost<'a> {
             self.shift(interval, away, self.back[interval]);
         }
         self.work += self.assignment.lanes.copies.len();
-    }
-
-    /// Notes that a moved storage visits the device at these ops.
-    fn visit(&mut self, interval: usize, ops: Range<u32>) {
-        let before = std::mem::replace(&mut self.visited[interval], ops.clone());
-        if before == ops {
-            return;
-        }
-        let bytes = self.model.intervals[interval].bytes;
-        self.hold(before.start as usize..before.end as usize, -bytes);
-        self.hold(ops.start as usize..ops.end as usize, bytes);
-        self.invalidate_dependents(interval, |op| before.contains(&op) != ops.contains(&op));
-    }
-
-    /// The ops at which a rematerialization looks at an interval.
-    pub fn visitors(&self, interval: usize) -> impl Iterator<Item = u32> {
-        let ModelInterval { from, until, .. } = self.model.intervals[interval];
-        self.dependents[interval]
-            .iter()
-            .copied()
-            .filter(move |&op| (from + 1..until).contains(&(op as usize)))
     }
 
     /// Marks the events that looked at an interval and find another state there now.
@@ -307,7 +278,9 @@ impl<'a> IncrementalCost<'a> {
         let mut walk = std::mem::take(&mut self.walk);
         walk.events += 1;
         for &interval in &self.model.ending[op as usize] {
-            if self.assignment.choices[interval as usize].drops() && self.back[interval as usize] == NEVER {
+            if self.assignment.choices[interval as usize] == Choice::Drop
+                && self.back[interval as usize] == NEVER
+            {
                 let cost_ns = self.rematerialize(&mut walk, interval as usize, &mut update);
                 update.event.cost_ns += cost_ns;
             }
@@ -346,14 +319,7 @@ impl<'a> IncrementalCost<'a> {
                         continue;
                     }
                 }
-                let held = held.filter(|&held| self.assignment.choices[held] != Choice::DropAgain);
                 match held {
-                    // The storage visits the device once more, and the op waits.
-                    Some(held) if self.assignment.choices[held].visited().is_some() => {
-                        cost_ns += model.intervals[held].copy_ns;
-                        update.event.transient_bytes += model.intervals[held].bytes / 2;
-                        continue;
-                    }
                     Some(held) => {
                         self.end_early(held, update);
                         if self.assignment.choices[held] == Choice::Move {
@@ -387,7 +353,7 @@ impl<'a> IncrementalCost<'a> {
     }
 
     fn is_away(&self, interval: usize, op: u32) -> bool {
-        self.away[interval].contains(&op) && op < self.back[interval] && !self.visited[interval].contains(&op)
+        self.away[interval].contains(&op) && op < self.back[interval]
     }
 
     /// Notes that another event than before ends an interval, or that none does.
@@ -398,7 +364,7 @@ impl<'a> IncrementalCost<'a> {
         }
         self.shift(interval, self.away[interval].clone(), now);
         self.invalidate_dependents(interval, |op| op > before.min(now));
-        if self.assignment.choices[interval].drops() {
+        if self.assignment.choices[interval] == Choice::Drop {
             self.make_due(self.model.intervals[interval].until as u32);
         }
     }

@@ -30,8 +30,6 @@ pub struct PlannedCopy {
     pub until_ns: u64,
     /// The storage was away before in the same iteration, so that the host still has its bytes.
     pub is_clean: bool,
-    /// The storage comes back for one op while another copy of the interval has it away.
-    pub is_visit: bool,
     /// When the copy out ends.
     pub out_ns: u64,
     /// When the copy back begins.
@@ -79,10 +77,10 @@ impl CopyLanes {
 
     /// Finds the copies of a storage that need not be made.
     fn find_clean(&mut self, slot: Slot) {
-        let of_slot = || self.copies.iter().filter(|copy| copy.slot == slot && !copy.is_visit);
+        let of_slot = || self.copies.iter().filter(|copy| copy.slot == slot);
         let Some(first_ns) = of_slot().map(|copy| copy.from_ns).min() else { return };
         for copy in self.copies.iter_mut().filter(|copy| copy.slot == slot) {
-            copy.is_clean = copy.is_visit || copy.from_ns > first_ns;
+            copy.is_clean = copy.from_ns > first_ns;
         }
     }
 
@@ -125,14 +123,6 @@ impl CopyLanes {
             }
             // A copy that is not done by the end delays the next iteration.
             free_ns = free_ns.saturating_sub(self.period_ns);
-        }
-        for place in 0..self.copies.len() {
-            if self.copies[place].is_visit {
-                // A visit begins once the storage is away.
-                let main =
-                    self.copies[..place].iter().rfind(|copy| copy.interval == self.copies[place].interval);
-                self.copies[place].out_ns = main.expect("what is visited is away").out_ns;
-            }
         }
         let mut begin_ns = i64::MAX;
         for _ in 0..2 {
@@ -213,19 +203,6 @@ mod tests {
         assert_eq!(times(&lanes), [(40, 85)]);
         assert!(lanes.add(copy(1, 30, 90, 10), |_| true));
         assert_eq!(times(&lanes), [(40, 85), (50, 75)]);
-    }
-
-    #[test]
-    fn a_visit_comes_back_once_it_is_away_and_goes_with_its_copies() {
-        let mut lanes = CopyLanes::new(100);
-        let main = copy(0, 10, 90, 20);
-        let visit = |until_ns| PlannedCopy { is_clean: true, is_visit: true, until_ns, ..main };
-        assert!(lanes.add(main, |_| true));
-        assert!(!lanes.add(visit(45), |_| true), "it is away from 30 on");
-        assert!(lanes.add(visit(55), |_| true));
-        assert_eq!(times(&lanes), [(30, 70), (30, 35)]);
-        assert!(lanes.remove(IntervalId(0)));
-        assert_eq!((times(&lanes), lanes.busy_ns), (vec![], 0));
     }
 
     #[test]

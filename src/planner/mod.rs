@@ -7,8 +7,7 @@
 //!   the intervals that are changed together. [`trial`]: the run that judges a candidate.
 //! - [`reservations`]: which storages spend an interval on the host. [`lanes`]: when their copies run.
 //! - [`assignment`]: which storages stay, move and are dropped. [`incremental_cost`]: the predicted cost of an assignment.
-//!   [`annealing`]: better ones, by chance.
-//! - [`encodings`]: which values wait in fewer bits.
+//!   [`annealing`]: assignments by chance.
 //! - [`blocks`]: the blocks of an iteration. [`addresses`]: schedules that say where these are. [`lifetime`]: when memory is in
 //!   use. [`smartpool`], [`pages`]: how placements are chosen. [`ejection`]: how they are improved.
 //! - [`paper_figures`]: numbers that only a comparison with a paper needs.
@@ -20,7 +19,6 @@ mod blocks;
 mod candidate;
 mod dataflow;
 mod ejection;
-mod encodings;
 mod incremental_cost;
 mod iteration;
 mod kinds;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::iteration::Iteration;
-use super::problem::{Planner, TimedSchedule};
+use super::problem::{Planner, TimedSchedule, scheduled};
 use super::search::Search;
 use super::trial::Trial;
 use crate::config::{Placement, Policy, Settings};
 use crate::engine::Props;
 use crate::engine::sim::{Profile, Workspace};
 use crate::policy;
-use crate::schedule::{RequestLog, Schedule};
+use crate::schedule::{Eviction, IntervalId, RequestLog, Schedule};
 
 /// If one run of the iteration is the work of more ops than this, the first schedule is final: each trial would take minutes.
 const MAX_SEARCHED_OPS: usize = 500_000;
@@ -90,9 +90,9 @@ impl Planner<'_> {
             let mut search = Search::new(Planner { settings: &settings, ..*self });
             search.try_rule();
             search.try_assignments();
-            search.improve();
             search.encode(&encodings);
-            let could_be_faster = search.best().is_some_and(|(_, step_ns)| step_ns < best_ns);
+            search.improve();
+            let could_be_faster = search.fastest().next().is_some_and(|(_, trial)| trial.step_ns < best_ns);
             if rung > 0 && !could_be_faster {
                 return;
             }
@@ -113,9 +113,9 @@ impl Planner<'_> {
     /// The schedule of one rule, if it is clearly faster than none. It is not measured in the long run, so that the program has a
     /// plan soon.
     fn first_schedule(&self, search: &Search) -> Option<Schedule> {
-        let (schedule, step_ns) = search.best()?;
-        let is_faster = |none: Trial| step_ns as f64 * CLEARLY_FASTER < none.step_ns as f64;
-        (self.needs_a_schedule() || self.run(None).is_none_or(is_faster)).then_some(schedule)
+        let (schedule, trial) = search.fastest().next()?;
+        let is_faster = |none: Trial| trial.step_ns as f64 * CLEARLY_FASTER < none.step_ns as f64;
+        (self.needs_a_schedule() || self.run(None).is_none_or(is_faster)).then(|| scheduled(schedule, trial))
     }
 
     /// Whether a program without a schedule does what the settings forbid.
@@ -124,19 +124,28 @@ impl Planner<'_> {
     }
 
     /// The best schedule of a search with unbounded addresses, on real memory: with planned addresses or by best fit, whichever is
-    /// faster.
+    /// faster. A schedule that is slower than another with unbounded addresses may be faster there.
     fn placed_or_fitted(&self, search: &Search) -> Option<TimedSchedule> {
-        let (schedule, trial) = search.fastest()?;
-        let placed = self.with_addresses(schedule, trial);
-        if search.is_met_by(placed.as_ref()) {
-            return placed;
+        let mut best: Option<TimedSchedule> = None;
+        for (schedule, trial) in search.fastest() {
+            let is_met =
+                |by: Option<&TimedSchedule>| by.is_some_and(|by| self.is_as_fast(by.step_ns, trial.step_ns));
+            if is_met(best.as_ref()) {
+                break;
+            }
+            let placed = self.with_addresses(schedule, trial);
+            let fitted =
+                if is_met(placed.as_ref()) { None } else { self.timed(Arc::new(scheduled(schedule, trial))) };
+            best = TimedSchedule::fastest(best.into_iter().chain(placed).chain(fitted));
         }
-        TimedSchedule::fastest(placed.into_iter().chain(self.fitted(search)))
+        best
     }
 
-    /// The fastest schedule of a search, placed by best fit.
-    fn fitted(&self, search: &Search) -> Option<TimedSchedule> {
-        self.timed(Arc::new(search.best()?.0))
+    /// The intervals in which values can wait in fewer bits without loss, and how they leave.
+    fn encodings(&self) -> Vec<(IntervalId, Eviction)> {
+        let flow = self.iteration.dataflow(&self.profile.props);
+        let found = policy::lossless(&flow, self.limits());
+        found.into_iter().map(|(interval, method)| (IntervalId(interval as u32), method)).collect()
     }
 
     /// The schedule of a published policy. If the policy states several plans, this is the fastest.

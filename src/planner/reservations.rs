@@ -52,15 +52,6 @@ struct OffloadCandidate {
     cost_per_byte: f64,
 }
 
-/// Says that copies of an interval are reserved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CopyReservation {
-    /// Lower ranks are reserved first.
-    pub rank: u32,
-    /// The op for which the storage comes back in between, if there is one.
-    pub visited: Option<u32>,
-}
-
 impl Timeline {
     pub fn new(iteration: &Iteration, props: &Props, recompute: bool, page_bytes: Option<usize>) -> Self {
         let mut begins_ns = vec![0];
@@ -180,22 +171,9 @@ impl Timeline {
             from_ns,
             until_ns,
             is_clean: false,
-            is_visit: false,
             out_ns: from_ns.max(ready_ns + copy_ns),
             back_ns: until_ns.saturating_sub(copy_ns),
         }
-    }
-
-    /// A copy back for an op while another copy has the storage away.
-    pub fn visit(&self, copy: PlannedCopy, op: usize) -> PlannedCopy {
-        let until_ns = self.begin_ns(op);
-        let back_ns = until_ns.saturating_sub(copy.copy_ns);
-        PlannedCopy { is_clean: true, is_visit: true, until_ns, back_ns, ..copy }
-    }
-
-    /// The ops at which a visiting storage is on the device.
-    pub fn visited(&self, copy: &PlannedCopy) -> Range<usize> {
-        self.op_at(copy.back_ns)..self.op_at(copy.until_ns) + 1
     }
 
     /// When an op begins. Ops beyond the last are those of the next iteration.
@@ -211,35 +189,29 @@ impl Timeline {
         (ns / period_ns) as usize * self.ops() + op
     }
 
-    /// Reserves copies until the program fits the budget or the lanes are busy, and adds them to a schedule. With `at_once` a
+    /// Reserves copies until the program fits the budget or the lanes are busy, those of lower ranks first, and adds them to a
+    /// schedule. With `at_once` a
     /// storage leaves as soon as its copy is predicted to be done, else when memory is short.
     pub fn reserve(
         &self,
         schedule: &mut Schedule,
         budget_bytes: usize,
         at_once: bool,
-        reservation: impl Fn(IntervalId) -> Option<CopyReservation>,
+        rank: impl Fn(IntervalId) -> Option<u32>,
     ) {
         let mut lanes = self.lanes();
         let mut excess = Excess::new(self, budget_bytes);
-        let ranked = self
-            .candidates
-            .iter()
-            .filter_map(|candidate| Some((reservation(candidate.interval)?, candidate)));
+        let candidates = self.candidates.iter();
+        let ranked = candidates.filter_map(|candidate| Some((rank(candidate.interval)?, candidate)));
         let mut ranked: Vec<_> = ranked.collect();
-        ranked.sort_by_key(|(reservation, _)| reservation.rank);
-        for (CopyReservation { visited, .. }, candidate) in ranked {
+        ranked.sort_by_key(|&(rank, _)| rank);
+        for (_, candidate) in ranked {
             if excess.is_none() {
                 break;
             }
             let OffloadCandidate { interval, from, until, .. } = *candidate;
             let copy = self.copy_of(interval, from..until);
             if excess.is_lessened_by(&copy) && lanes.add(copy, |copy| excess.is_lessened_by(copy)) {
-                if let Some(op) = visited
-                    && lanes.add(self.visit(copy, op as usize), |_| true)
-                {
-                    schedule.releases.push((op % self.ops() as u32, interval, Eviction::Offload));
-                }
                 excess.update(&lanes.copies);
             }
         }
@@ -254,8 +226,7 @@ impl Timeline {
         lanes.copies.sort_by_key(|copy| copy.back_ns % self.period_ns());
         let fetch = |copy: &PlannedCopy| ((self.op_at(copy.back_ns) % self.ops()) as u32, copy.interval);
         if at_once {
-            let away = lanes.copies.iter().filter(|copy| !copy.is_visit);
-            let away = away.map(|copy| (copy.interval, self.away(copy)));
+            let away = lanes.copies.iter().map(|copy| (copy.interval, self.away(copy)));
             let away = away.filter(|(_, ops)| !ops.is_empty());
             let release = |(interval, ops): (_, Range<usize>)| {
                 (((ops.start - 1) % self.ops()) as u32, interval, Eviction::Offload)
@@ -308,11 +279,7 @@ impl<'a> Excess<'a> {
     fn update(&mut self, copies: &[PlannedCopy]) {
         for (index, copy) in copies.iter().enumerate() {
             let times_ns = [copy.out_ns, copy.back_ns];
-            if copy.is_visit && index == self.counted.len() {
-                // A visit does not change the excess.
-                self.counted.push((times_ns, 0..0));
-            }
-            if copy.is_visit || self.counted.get(index).is_some_and(|(before_ns, _)| *before_ns == times_ns) {
+            if self.counted.get(index).is_some_and(|(before_ns, _)| *before_ns == times_ns) {
                 continue;
             }
             let away = self.timeline.away(copy);

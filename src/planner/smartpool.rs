@@ -3,9 +3,8 @@
 //! addresses are its colours. One block after the other gets the lowest address that no concurrent block has. Time is a circle:
 //! a block that an iteration leaves to the next keeps its address.
 //!
-//! In the paper the largest block comes first. That is best for few programs, so other orders are tried too. Each order is
-//! improved as in Joslin and Clements, *Squeaky Wheel Optimization* (JAIR 10, 1999): a block that came to lie too high is
-//! placed earlier next time. Then [`ejection`](super::ejection) improves the result.
+//! In the paper the largest block comes first. That is best for few programs, so other orders are tried too. Then
+//! [`ejection`](super::ejection) improves the result.
 
 use super::ejection;
 use super::lifetime::{Lifetime, peak_bytes};
@@ -28,8 +27,6 @@ const ORDERS: [fn(&Lifetime) -> u128; 5] = [
     |block| u128::MAX - u128::from(block.until),
 ];
 
-/// One of so many parts of the steps improves orders, before single blocks are moved.
-const ORDERED_PART: u64 = 2;
 /// The smallest blocks, which find room between the others, take one of so many parts of memory together.
 const SMALL_PART: usize = 500;
 
@@ -38,22 +35,20 @@ fn length(block: &Lifetime) -> u128 {
 }
 
 /// Places blocks so that concurrent blocks do not overlap and the footprint is small. It ends as soon as the footprint is
-/// `enough_bytes` or after so many steps, but not before it has found a placement. A step looks at one block that is already
-/// placed.
+/// `enough_bytes`, or after so many steps of a search. A step looks at one block that is already placed.
 pub fn place(blocks: &[Lifetime], period: u32, enough_bytes: usize, max_steps: u64) -> PlacedBlocks {
     let goal_bytes = peak_bytes(blocks, period).max(enough_bytes);
-    let mut search = PlacementSearch { blocks, period, taken: Vec::with_capacity(blocks.len()), steps: 0 };
-    let ordered = search.in_orders(goal_bytes, max_steps / ORDERED_PART);
-    let max_steps = max_steps.saturating_sub(search.steps);
-    if ordered.footprint_bytes <= goal_bytes || max_steps == 0 {
+    let ordered = in_each_order(blocks, period).into_iter().min_by_key(|placed| placed.footprint_bytes);
+    let ordered = ordered.expect("there are several orders");
+    if ordered.footprint_bytes <= goal_bytes {
         return ordered;
     }
-    search.one_by_one(ordered, goal_bytes, max_steps)
+    PlacementSearch::new(blocks, period).one_by_one(ordered, goal_bytes, max_steps)
 }
 
 /// The placements of each order on its own. Some of them have few blocks at high addresses for most of the time.
 pub fn in_each_order(blocks: &[Lifetime], period: u32) -> [PlacedBlocks; ORDERS.len()] {
-    let mut search = PlacementSearch { blocks, period, taken: Vec::with_capacity(blocks.len()), steps: 0 };
+    let mut search = PlacementSearch::new(blocks, period);
     ORDERS.map(|key| search.in_order(&ordered(blocks, key)))
 }
 
@@ -63,65 +58,16 @@ fn ordered(blocks: &[Lifetime], key: fn(&Lifetime) -> u128) -> Vec<u32> {
     order
 }
 
-/// Changes an order so that blocks that lie too high come earlier. `earlier` gives the new position from the old one and the
-/// number of blocks, in parts of a position.
-fn bring_forward(
-    order: &mut Vec<u32>,
-    is_high: impl Fn(u32) -> bool,
-    earlier: impl Fn(i64, i64) -> i64,
-    parts: i64,
-) {
-    let count = order.len() as i64;
-    let key = |(place, &at): (usize, &u32)| {
-        let place = place as i64;
-        (if is_high(at) { earlier(place, count) } else { parts * place }, at)
-    };
-    let mut keyed: Vec<(i64, u32)> = order.iter().enumerate().map(key).collect();
-    keyed.sort_by_key(|&(key, _)| key);
-    order.clear();
-    order.extend(keyed.into_iter().map(|(_, at)| at));
-}
-
 struct PlacementSearch<'a> {
     blocks: &'a [Lifetime],
     period: u32,
     /// Begin, end and lifetime of the placed blocks, sorted by begin.
     taken: Vec<(usize, usize, u32, u32)>,
-    steps: u64,
 }
 
-impl PlacementSearch<'_> {
-    /// The best placement of all orders. Each is improved until one is good enough or the steps are used up.
-    fn in_orders(&mut self, goal_bytes: usize, max_steps: u64) -> PlacedBlocks {
-        let blocks = self.blocks;
-        let mut orders = ORDERS.map(|key| ordered(blocks, key));
-        let mut best: Option<PlacedBlocks> = None;
-        let mut min_bytes = [usize::MAX; ORDERS.len()];
-        for round in 0.. {
-            for (order, min_bytes) in orders.iter_mut().zip(&mut min_bytes) {
-                let placed = self.in_order(order);
-                let footprint_bytes = placed.footprint_bytes;
-                *min_bytes = footprint_bytes.min(*min_bytes);
-                let high = |at: u32, limit_bytes: usize| {
-                    placed.offsets[at as usize] + blocks[at as usize].bytes > limit_bytes
-                };
-                if round % 2 == 0 {
-                    bring_forward(order, |at| high(at, goal_bytes), |place, count| 4 * place - count, 4);
-                } else {
-                    let limit_bytes = (goal_bytes + *min_bytes) / 2;
-                    bring_forward(order, |at| high(at, limit_bytes), |place, _| 7 * place - 5, 10);
-                }
-                if best.as_ref().is_none_or(|best| footprint_bytes < best.footprint_bytes) {
-                    best = Some(placed);
-                }
-                if let Some(best) =
-                    best.take_if(|best| best.footprint_bytes <= goal_bytes || self.steps > max_steps)
-                {
-                    return best;
-                }
-            }
-        }
-        unreachable!("every placement takes a step, so that they come to an end")
+impl<'a> PlacementSearch<'a> {
+    fn new(blocks: &'a [Lifetime], period: u32) -> Self {
+        PlacementSearch { blocks, period, taken: Vec::with_capacity(blocks.len()) }
     }
 
     /// Places the blocks that always exist at the bottom, the large ones by ejection search, and the small ones where they find
@@ -146,7 +92,7 @@ impl PlacementSearch<'_> {
             lasting.iter().for_each(|&at| self.take(&mut placed, at));
             let base_bytes = placed.footprint_bytes;
             let those: Vec<Lifetime> = large.iter().map(|&at| blocks[at as usize]).collect();
-            let mut search = PlacementSearch { blocks: &those, period, taken: Vec::new(), steps: 0 };
+            let mut search = PlacementSearch::new(&those, period);
             let mut found = search.in_order(&Vec::from_iter(0..those.len() as u32));
             used_steps += ejection::improve(
                 &those,
@@ -187,7 +133,6 @@ impl PlacementSearch<'_> {
         for &at in order {
             self.take(&mut placed, at);
         }
-        self.steps += 1;
         placed
     }
 
@@ -205,11 +150,10 @@ impl PlacementSearch<'_> {
     }
 
     /// The lowest address that is free for the block's lifetime.
-    fn lowest(&mut self, block: &Lifetime) -> usize {
+    fn lowest(&self, block: &Lifetime) -> usize {
         let Lifetime { bytes, from, until } = *block;
         let mut offset = 0;
         for &(begin, end, other_from, other_until) in &self.taken {
-            self.steps += 1;
             let together = from < other_until && other_from < until
                 || from + self.period < other_until
                 || other_from + self.period < until;
@@ -289,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_too_high_is_placed_earlier_next_time() {
+    fn what_no_order_places_below_the_peak_is_searched_for() {
         // Three blocks of which two exist at any time, and one across the end of the iteration.
         let block = |units: usize, from, until| Lifetime { bytes: units * 256, from, until };
         let blocks = [block(2, 0, 3), block(3, 2, 6), block(2, 5, 8), block(3, 7, 9), block(1, 3, 5)];

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::annealing::{Allowed, Annealing};
+use super::annealing::Annealing;
 use super::assignment::{Assignment, Choice, Model};
 use super::incremental_cost::{AssignmentCost, IncrementalCost};
 use super::iteration::Iteration;
 use super::problem::Planner;
-use super::reservations::{CopyReservation, Timeline};
+use super::reservations::Timeline;
 use super::trial::{self, Times, TrialLength};
 use crate::config::{Config, EvictionMethods, Settings, Tunables};
 use crate::engine::sim::{Profile, SimEngine, profiles};
@@ -196,70 +196,16 @@ fn what_is_made_from_others_brings_them_back() {
     );
 }
 
-#[test]
-fn what_is_made_for_something_else_may_be_dropped_again() {
-    let (iteration, profile) = chain();
-    let timeline = Timeline::new(&iteration, &profile.props, true, None);
-    let model = Model::new(&iteration, &timeline, methods(false, true));
-    let mut assignment = model.kept();
-    let run = [3, 4, 5].map(|op| waiting(&model, op));
-    run.iter().for_each(|&at| assignment.choices[at] = Choice::DropAgain);
-    let cost = IncrementalCost::new(&model, &assignment, PLENTY_BYTES);
-    let ends = run.map(|at| model.intervals[at].until);
-    assert_eq!(run.map(|at| cost.back(at)), ends, "each comes back for its own use");
-    assert_eq!(cost.total().recompute_ns, 6.0 * LAYER_NS as f64, "the first is made three times");
-}
-
-#[test]
-fn what_is_on_the_host_comes_back_in_between_for_what_is_made_from_it() {
-    // The ninth layer also reads the output of the fourth, and is recomputed for op 16.
-    let (iteration, mut profile) = chain_with(&[0, 0, 0, 0, 0, 0, 0, 0, 4]);
-    profile.props.link_bytes_per_second = BYTES as f64 / (LAYER_NS as f64 / 2e9);
-    let timeline = Timeline::new(&iteration, &profile.props, true, None);
-    let model = Model::new(&iteration, &timeline, methods(true, true));
-    let (again, skipped) =
-        (waiting(&model, 9), model.intervals.iter().position(|interval| interval.until == 21).unwrap());
-    assert_eq!((model.intervals[again].until, model.intervals[skipped].from), (16, 10));
-    let mut assignment = model.kept();
-    assignment.choices[again] = Choice::Drop;
-    assert!(model.reserve(&mut assignment.lanes, skipped, Some(16)));
-    assignment.choices[skipped] = Choice::Visit(16);
-    let cost = IncrementalCost::new(&model, &assignment, PLENTY_BYTES);
-    assert_eq!(cost.total().recompute_ns, LAYER_NS as f64, "it waits for no copy");
-    let saved = |op: usize| (timeline.need_bytes()[op] as i64 - cost.held_bytes()[op]) / BYTES as i64;
-    assert_eq!([14, 15, 16, 17].map(saved), [2, 1, 0, 1]);
-    let mut schedule = iteration.schedule();
-    let reservation = CopyReservation { rank: 0, visited: Some(16) };
-    let is_it = |interval: IntervalId| (interval.0 as usize == skipped).then_some(reservation);
-    timeline.reserve(&mut schedule, 0, true, is_it);
-    let (again, skipped) = (IntervalId(again as u32), IntervalId(skipped as u32));
-    schedule.releases.push((10, again, Eviction::Drop));
-    schedule.releases.sort_unstable_by_key(|&(op, interval, _)| (op, interval));
-    assert_eq!(schedule.fetches, [(15, skipped), (20, skipped)]);
-    let settings = Config::new().budget_bytes(8 << 30).resolve(&profile.props).unwrap();
-    let run = |schedule| {
-        trial::run(&iteration, &profile, &settings, Some(&Arc::new(schedule)), TrialLength::default())
-            .unwrap()
-    };
-    let trial = run(schedule);
-    let decisions =
-        [(10, skipped, Eviction::Offload), (10, again, Eviction::Drop), (16, skipped, Eviction::Offload)];
-    assert_eq!(trial.decisions, decisions);
-    assert_eq!((trial.rematerialized, trial.awaited), (vec![(again, LAYER_NS)], vec![]));
-}
-
 /// Changes the choice of one interval as annealing does.
 fn choose(model: &Model<'_>, cost: &mut IncrementalCost<'_>, at: usize, choice: Choice) {
     let interval = &model.intervals[at];
     let mut lanes = cost.assignment().lanes.clone();
     let before = cost.assignment().choices[at];
-    let is_free = !before.moves() || lanes.remove(IntervalId(at as u32)) || choice.moves();
+    let is_free = before != Choice::Move || lanes.remove(IntervalId(at as u32)) || choice == Choice::Move;
     let can_be = match choice {
-        Choice::Move | Choice::Visit(_) => {
-            interval.can_move && model.reserve(&mut lanes, at, choice.visited())
-        }
+        Choice::Move => interval.can_move && model.reserve(&mut lanes, at),
         Choice::Keep => true,
-        Choice::Drop | Choice::DropAgain => interval.can_drop,
+        Choice::Drop => interval.can_drop,
     };
     if can_be && is_free {
         cost.set(at, choice, Some(lanes));
@@ -272,7 +218,7 @@ proptest! {
     #[test]
     fn what_changes_come_to_is_what_the_same_choices_come_to_at_once(
         skips in prop::collection::vec(0usize..6, LAYERS as usize),
-        changes in prop::collection::vec((0usize..1 << 16, 0usize..5), 1..60),
+        changes in prop::collection::vec((0usize..1 << 16, 0usize..3), 1..60),
     ) {
         let (iteration, mut profile) = chain_with(&skips);
         profile.props.link_bytes_per_second = BYTES as f64 / (LAYER_NS as f64 / 2e9);
@@ -282,9 +228,7 @@ proptest! {
         let mut cost = IncrementalCost::new(&model, &model.kept(), budget_bytes);
         for (at, choice) in changes {
             let at = at % model.intervals.len();
-            let visit = cost.visitors(at).min().map_or(Choice::Move, Choice::Visit);
-            let choice = [Choice::Keep, Choice::Move, Choice::Drop, Choice::DropAgain, visit][choice];
-            choose(&model, &mut cost, at, choice);
+            choose(&model, &mut cost, at, [Choice::Keep, Choice::Move, Choice::Drop][choice]);
             let anew = IncrementalCost::new(&model, cost.assignment(), budget_bytes);
             prop_assert_eq!(cost.total(), anew.total());
             prop_assert_eq!(cost.held_bytes(), anew.held_bytes());
@@ -332,22 +276,17 @@ fn lanes_have_the_time_too_that_it_takes_to_make_something_again() {
     profile.props.link_bytes_per_second = BYTES as f64 / ((between_ns - LAYER_NS) as f64 / 2e9);
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
     let model = Model::new(&iteration, &timeline, methods(true, true));
-    assert!(!model.reserve(&mut timeline.lanes(), interval, None));
+    assert!(!model.reserve(&mut timeline.lanes(), interval));
     let middle = model.intervals[interval].until - 1;
     let begins_ns = (0..model.ops()).map(|op| (op + if op < middle { 0 } else { 3 }) as u64 * LAYER_NS);
     let step_ns = timeline.period_ns() + 3 * LAYER_NS;
     let paused = timeline.at_times(Times { begins_ns: begins_ns.collect(), step_ns });
-    assert!(Model::new(&iteration, &paused, methods(true, true)).reserve(
-        &mut paused.lanes(),
-        interval,
-        None
-    ));
+    assert!(Model::new(&iteration, &paused, methods(true, true)).reserve(&mut paused.lanes(), interval));
 }
 
 /// An annealing of enough changes.
 fn annealing(budget_bytes: usize, seed: u64) -> Annealing {
-    let (allowed, tunables) = (Allowed::default(), Tunables::default());
-    Annealing { budget_bytes, allowed, seed, steps: 50_000, max_work: usize::MAX, tunables }
+    Annealing { budget_bytes, seed, steps: 50_000, max_work: usize::MAX, tunables: Tunables::default() }
 }
 
 /// The rounds of prices before.
@@ -395,8 +334,7 @@ fn what_lanes_have_time_for_is_moved_and_nothing_is_recomputed() {
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
     let budget_bytes = timeline.need_bytes().iter().max().unwrap() * 6 / 10;
     let model = Model::new(&iteration, &timeline, methods(true, true));
-    let allowed = Allowed { drop_again: true, visit: true };
-    let assignment = Annealing { allowed, ..annealing(budget_bytes, 0) }.run(&model, model.kept());
+    let assignment = annealing(budget_bytes, 0).run(&model, model.kept());
     let outcome = IncrementalCost::new(&model, &assignment, budget_bytes).total();
     assert_eq!((outcome.recompute_ns, outcome.excess), (0.0, 0.0));
     let (dropped, moved) = assignment.leaving();
