@@ -15,7 +15,7 @@ use proc_macro2::{TokenStream, TokenTree};
 /// Every module of `src/`, and the modules that its files import. A module imports only modules below its own line.
 const MODULES: &[(&str, &str)] = &[
     ("tests", "backend runtime planner policy stats config device liveness engine op"),
-    ("bin", "backend report replay runtime config device trace engine"),
+    ("bin", "backend report replay runtime stats config device trace engine"),
     ("autodiff", "backend runtime device op"),
     ("backend", "runtime error device op"),
     ("report", "replay trace engine"),

@@ -72,7 +72,6 @@ impl Given {
     }
 
     /// The amount, if it is one of bytes.
-    #[cfg(feature = "cuda")]
     pub fn as_bytes(&self) -> Option<usize> {
         match self.amount {
             Ok(Amount::Bytes(bytes)) => Some(bytes),
