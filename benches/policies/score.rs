@@ -60,8 +60,8 @@ impl Score {
 impl fmt::Display for Score {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Score { won, tied, lost, overheads, worst_ratio, .. } = self;
-        let mean =
-            |at: usize| overheads.iter().map(|both| both[at]).sum::<f64>() / overheads.len().max(1) as f64;
+        let sum = |at: usize| overheads.iter().fold(0.0, |sum, both| sum + both[at]);
+        let mean = |at: usize| sum(at) / overheads.len().max(1) as f64;
         write!(
             f,
             "policies: cells={} mean={:.4} bound-mean={:.4} worst-ratio={worst_ratio:.4} won={won} tied={tied} lost={lost} \

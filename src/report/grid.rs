@@ -87,7 +87,7 @@ fn draw(points: &[GridPoint], paper: &Paper<'_>) -> Drawn {
         .margin_right(24)
         .set_label_area_size(LabelAreaPosition::Left, LEFT)
         .set_label_area_size(LabelAreaPosition::Bottom, BELOW)
-        .build_cartesian_2d(budgets, (fastest..slowest).log_scale().base(2.0))?;
+        .build_cartesian_2d(budgets, fastest..slowest)?;
     chart
         .configure_mesh()
         .x_labels(10)
