@@ -132,6 +132,21 @@ fn what_cannot_be_done_is_told_by_text_and_exit_code() {
     let (code, message) = refused(&["replay", "nowhere.jsonl"]);
     assert_eq!(code, 1);
     assert_eq!(message.matches("No such file").count(), 1, "{message}");
+    let (code, message) = refused(&["explain", "nowhere.jsonl"]);
+    assert!(code == 1 && message.contains("No such file"), "{message}");
+    let (code, message) = refused(&["plan", path, "--host", "8GiB"]);
+    assert!(code == 1 && message.contains("--host is for networks"), "{message}");
+    let log = folder.path().join("simrd.log");
+    let constant = r#"{"INSTRUCTION":"CONSTANT","NAME":"a"}"#;
+    std::fs::write(
+        &log,
+        format!("{constant}\n{{\"INSTRUCTION\":\"MEMORY\",\"NAME\":\"a\",\"MEMORY\":\"4\"}}\n"),
+    )
+    .unwrap();
+    for command in ["explain", "report"] {
+        let (code, message) = refused(&[command, log.to_str().unwrap()]);
+        assert!(code == 1 && message.contains("not how it ran"), "{message}");
+    }
     let half = std::fs::read_to_string(path).unwrap();
     let cut = folder.path().join("cut.jsonl");
     std::fs::write(&cut, &half[..half.len() / 2]).unwrap();

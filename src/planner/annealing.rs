@@ -121,14 +121,13 @@ fn another(model: &Model<'_>, cost: &IncrementalCost<'_>, at: usize, random: &mu
 fn change(model: &Model<'_>, cost: &mut IncrementalCost<'_>, at: usize, after: Choice) -> Option<Before> {
     let Assignment { choices, lanes } = cost.assignment();
     let before = choices[at];
-    if !(before == Choice::Move) && !(after == Choice::Move) {
+    if before != Choice::Move && after != Choice::Move {
         cost.set(at, after, None);
         return Some((before, None));
     }
     let (before_lanes, mut lanes) = (lanes.clone(), lanes.clone());
-    let is_removed =
-        !(before == Choice::Move) || lanes.remove(IntervalId(at as u32)) || (after == Choice::Move);
-    let can_be = is_removed && (!(after == Choice::Move) || model.reserve(&mut lanes, at));
+    let is_removed = before != Choice::Move || lanes.remove(IntervalId(at as u32)) || after == Choice::Move;
+    let can_be = is_removed && (after != Choice::Move || model.reserve(&mut lanes, at));
     can_be.then(|| {
         cost.set(at, after, Some(lanes));
         (before, Some(before_lanes))

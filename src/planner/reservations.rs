@@ -190,8 +190,7 @@ impl Timeline {
     }
 
     /// Reserves copies until the program fits the budget or the lanes are busy, those of lower ranks first, and adds them to a
-    /// schedule. With `at_once` a
-    /// storage leaves as soon as its copy is predicted to be done, else when memory is short.
+    /// schedule. With `at_once` a storage leaves as soon as its copy is predicted to be done, else when memory is short.
     pub fn reserve(
         &self,
         schedule: &mut Schedule,

@@ -2,15 +2,14 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use burn_overcommit::replay::Replay;
 use burn_overcommit::report::{Explanation, Report};
-use burn_overcommit::trace::Recording;
 use burn_overcommit::{Amount, Policy};
 use clap::Args;
 
 use crate::INFEASIBLE;
-use crate::options::{EvictionOptions, Source, amount, spinner, title};
+use crate::options::{EvictionOptions, Source, amount, recording, spinner, title};
 
 /// The other budgets, as parts of the one that is explained.
 const OTHERS: [f64; 2] = [1.1, 0.9];
@@ -40,13 +39,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let explanation = match options.budget {
         Some(budget) => in_budget(options, budget)?,
         None => {
-            let recording = Recording::open(file);
-            ensure!(
-                recording.is_ok(),
-                "{}: the file does not tell how the program ran; name a budget to run it in, such as --budget 50%",
-                file.display()
-            );
-            Explanation::new(&Report::new(&recording?, None).titled(title(file)), Vec::new())
+            let otherwise = "name a budget to run it in, such as --budget 50%";
+            Explanation::new(&Report::new(&recording(file, otherwise)?, None).titled(title(file)), Vec::new())
         }
     };
     spinner.finish_and_clear();

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use burn_overcommit::replay::{ITERATIONS, Replay, Settings};
-use burn_overcommit::trace::Program;
+use burn_overcommit::trace::{Program, Recording};
 use burn_overcommit::{Amount, OvercommitDevice, Placement, Policy, Profile};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -111,6 +111,19 @@ impl Source {
             self.iterations.map_or(if program.loops { ITERATIONS } else { 1 }, |count| count as usize);
         Ok(Replay::new(program, self.profile()?, iterations)?)
     }
+}
+
+/// More memory than any program takes.
+pub const UNLIMITED_BYTES: usize = 1 << 49;
+
+/// The recorded run in a file. `otherwise` says what can be done with a file that tells only what a program asks for.
+pub fn recording(file: &Path, otherwise: &str) -> Result<Recording> {
+    Recording::open(file).or_else(|error| match Program::open(file) {
+        Ok(_) => {
+            bail!("{}: the file tells what a program asks for, not how it ran: {otherwise}", file.display())
+        }
+        Err(_) => Err(error.into()),
+    })
 }
 
 /// What a report on a trace is called.

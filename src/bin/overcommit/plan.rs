@@ -8,8 +8,7 @@ use burn_overcommit::replay::{ITERATIONS, Replay, Settings};
 use burn_overcommit::report::{GridPoint, write_grid};
 use burn_overcommit::trace::Program;
 use burn_overcommit::{
-    Amount, Config, OvercommitDevice, PlanCache, Profile, SimProfile, configure, recording, reset_stats,
-    stats,
+    Amount, Config, OvercommitDevice, PlanCache, Profile, SimProfile, configure, recording, stats,
 };
 use bytesize::ByteSize;
 use clap::Args;
@@ -17,14 +16,12 @@ use comfy_table::{CellAlignment, Table, presets};
 use indicatif::ProgressBar;
 
 use crate::INFEASIBLE;
-use crate::options::{amount, bar, profile};
+use crate::options::{UNLIMITED_BYTES, amount, bar, profile};
 use crate::outputs::to_file;
 use crate::training::TrainingOptions;
 
 /// A program is planned once two of its steps were alike, and the last one is measured.
 const STEPS: usize = 5;
-/// More than any program takes.
-const BOUNDLESS_BYTES: usize = 1 << 49;
 /// The part of a device's memory that is the budget by default.
 const BUDGET_SHARE: f64 = 0.9;
 
@@ -92,6 +89,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         path.display(),
         options.device[0]
     );
+    ensure!(
+        !is_trace || options.host.is_none(),
+        "--host is for networks: a trace has all the host memory it asks for"
+    );
     let bar = bar(options.device.len() * (options.budgets.len() + 1), "planning");
     let mut all = Vec::new();
     for key in &options.device {
@@ -143,9 +144,9 @@ fn of_trace(options: &Options, path: &Path, profile: Profile, bar: &ProgressBar)
 fn of_network(options: &Options, profile: Profile, bar: &ProgressBar) -> Result<Planned> {
     let spec = &options.training.spec(&options.what)?;
     let mut boundless = profile.clone();
-    (boundless.props.device_bytes, boundless.props.host_bytes) = (BOUNDLESS_BYTES, BOUNDLESS_BYTES);
+    (boundless.props.device_bytes, boundless.props.host_bytes) = (UNLIMITED_BYTES, UNLIMITED_BYTES);
     let device = OvercommitDevice::Sim(SimProfile::add(boundless));
-    let host_bytes = options.host.map_or(BOUNDLESS_BYTES, |host| host.of(profile.props.host_bytes));
+    let host_bytes = options.host.map_or(UNLIMITED_BYTES, |host| host.of(profile.props.host_bytes));
     let config = |budget_bytes| Config::new().budget_bytes(budget_bytes).host_limit_bytes(host_bytes);
     let end_ns = || stats(&device).map(|stats| stats.times.map_or(0, |times| times.end_ns));
     // The time of the last step, or nothing if memory does not suffice.
@@ -155,7 +156,7 @@ fn of_network(options: &Options, profile: Profile, bar: &ProgressBar) -> Result<
         let is_done = options.training.train(spec, &device, STEPS, || ends_ns.extend(end_ns().ok()));
         Ok(is_done.then(|| ends_ns[STEPS - 1] - ends_ns[STEPS - 2]))
     };
-    let base_ns = train(config(BOUNDLESS_BYTES).record())?;
+    let base_ns = train(config(UNLIMITED_BYTES).record())?;
     let base_ns = base_ns.with_context(|| format!("{} does not run on {}", options.what, profile.key))?;
     let program = recording(&device)?.program().from_note(&format!("step {STEPS}"));
     let program = program.context("the recording tells where its steps begin")?.as_it_ran();
@@ -173,7 +174,6 @@ fn of_network(options: &Options, profile: Profile, bar: &ProgressBar) -> Result<
         // The replay waits for constants that the program has on the device already.
         let bound_ns = bound.map(|bound| ((bound * replay.base_ns() as f64) as u64).max(base_ns));
         points.push(GridPoint::new(&profile.key, budget_bytes, step_ns, bound_ns));
-        reset_stats(&device)?;
         bar.inc(1);
     }
     Ok(Planned { profile, live_peak_bytes, base_ns, points })

@@ -10,7 +10,7 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::INFEASIBLE;
-use crate::options::{EvictionOptions, Source, amount, spinner, title};
+use crate::options::{EvictionOptions, Source, UNLIMITED_BYTES, amount, spinner, title};
 use crate::outputs::Outputs;
 
 /// See the command's help.
@@ -33,9 +33,6 @@ pub struct Options {
     #[arg(long)]
     json: bool,
 }
-
-/// More than any program takes.
-const UNLIMITED_BYTES: usize = 1 << 49;
 
 pub fn run(options: &Options) -> Result<ExitCode> {
     let spinner = spinner(format!("replaying {}", options.source.file.display()));

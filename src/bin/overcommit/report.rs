@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
-use burn_overcommit::trace::{Program, Recording};
+use anyhow::Result;
 use clap::Args;
 
-use crate::options::spinner;
+use crate::options::{recording, spinner};
 use crate::outputs::Outputs;
 
 /// See the command's help.
@@ -22,15 +21,8 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<ExitCode> {
     let path = options.file.display();
     let spinner = spinner(format!("reading {path}"));
-    let recording = match Recording::open(&options.file) {
-        Ok(recording) => recording,
-        Err(error) => match Program::open(&options.file) {
-            Ok(_) => bail!(
-                "{path} tells what a program asks for, not how it ran: overcommit replay {path} --report run.html"
-            ),
-            Err(_) => return Err(error.into()),
-        },
-    };
+    let otherwise = format!("overcommit replay {path} --report run.html");
+    let recording = recording(&options.file, &otherwise)?;
     let title = crate::options::title(&options.file);
     if options.outputs.is_empty() {
         let page = Outputs { report: Some(options.file.with_extension("html")), ..Outputs::default() };
