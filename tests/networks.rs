@@ -1,6 +1,7 @@
 //! The papers' networks: as many parameters as published, and one training step of each family.
 
 use std::collections::HashSet;
+use std::path::Path;
 
 use burn::backend::Autodiff;
 use burn::module::{Module, ModuleVisitor, Param};
@@ -8,7 +9,7 @@ use burn::optim::{AdamConfig, GradientsParams, SgdConfig};
 use burn::tensor::Tensor;
 use burn_overcommit::trace::{Event, How};
 use burn_overcommit::{
-    Config, Counters, Overcommit, OvercommitDevice, SimProfile, configure, recording, stats,
+    Config, Counters, Overcommit, OvercommitDevice, PlanCache, SimProfile, configure, recording, stats,
 };
 use burn_overcommit_networks::resnet::{ResNetConfig, Residual};
 use burn_overcommit_networks::{
@@ -259,6 +260,43 @@ fn checkpoints_alone_are_offloaded_where_that_is_said() {
     assert!(!all.iter().all(is_checkpoint), "{all:?}");
     let restricted = offloaded(Config::offload_checkpoints_only);
     assert!(!restricted.is_empty() && restricted.iter().all(is_checkpoint), "{restricted:?}");
+}
+
+/// The time of a step of a network in each of these parts of the memory that it needs. Plans are kept, so that the search for a
+/// larger budget begins with those of the smaller ones.
+fn step_times((spec, batch): (&Spec, usize), folder: &Path, parts: &[f64]) -> Vec<u64> {
+    const STEPS: usize = 8;
+    let run = |config: Config| {
+        let profile = SimProfile::named("rtx4090").and_then(SimProfile::get).unwrap();
+        let device = OvercommitDevice::Sim(SimProfile::add(profile));
+        configure(&device, config).unwrap();
+        let mut model = spec.network::<B>(&device);
+        let mut optimizer = AdamConfig::new().init();
+        let mut ends_ns = Vec::new();
+        for _ in 0..STEPS {
+            (model, _) = training_step(model, &mut optimizer, 1e-3, spec.sample(batch, &device));
+            ends_ns.push(stats(&device).unwrap().times.unwrap().end_ns);
+        }
+        (ends_ns[STEPS - 1] - ends_ns[STEPS - 2], stats(&device).unwrap().peak_allocated_bytes)
+    };
+    let (_, need_bytes) = run(Config::new());
+    let within = |part: &f64| {
+        let cache = PlanCache::Folder(folder.into());
+        run(Config::new().budget_bytes((need_bytes as f64 * part) as usize).plan_cache(cache)).0
+    };
+    parts.iter().map(within).collect()
+}
+
+#[test]
+fn a_larger_budget_is_not_slower() {
+    let gpt = spec("gpt-4x128").with_classes(256).with_length(256);
+    for (spec, batch) in [(spec("resnet-18"), 32), (spec("unet"), 2), (gpt, 16), (spec("googlenet"), 32)] {
+        let folder = tempfile::tempdir().unwrap();
+        let times_ns = step_times((&spec, batch), folder.path(), &[0.5, 0.6, 0.7]);
+        // Without planned addresses, steps differ a little.
+        let is_not_slower = |&before: &u64, &after: &u64| after as f64 <= before as f64 * 1.003;
+        assert!(times_ns.is_sorted_by(is_not_slower), "{}: {times_ns:?}", spec.name);
+    }
 }
 
 /// What follows a token has no part in its score.

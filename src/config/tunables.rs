@@ -37,15 +37,15 @@ impl Default for Tunables {
         Tunables {
             rungs: 4,
             rung_height: 0.04,
-            trial_ops: 1_200_000,
-            annealing_steps: 450_000,
-            annealing_work: 110_000_000,
+            trial_ops: 600_000,
+            annealing_steps: 225_000,
+            annealing_work: 55_000_000,
             restarts: 10,
             heat: [1.0, 1e-2],
             excess_weight: 0.5,
             least_part: 5e-4,
-            finalists: 4,
-            placement_steps: 20_000,
+            finalists: 2,
+            placement_steps: 5_000,
             address_preference: 1.005,
         }
     }

@@ -157,8 +157,9 @@ impl Iteration {
     }
 
     /// Cuts an iteration out of a log whose last ops repeat with this period. It begins where the program holds the least
-    /// memory and will hold as much again. The first iteration does not qualify, since it does not hold yet what an iteration
-    /// leaves to the next. `None` if the log does not hold two iterations.
+    /// memory and will hold as much again. Of several such places one is taken by the op's context, so that it is the same
+    /// wherever the log begins. The first iteration does not qualify, since it does not hold yet what an iteration leaves to
+    /// the next. `None` if the log does not hold two iterations.
     pub fn cut(log: &RequestLog, period: usize) -> Option<Iteration> {
         let op_places: Vec<usize> =
             (0..log.requests.len()).filter(|&at| matches!(log.requests[at], Request::Op { .. })).collect();
@@ -173,7 +174,12 @@ impl Iteration {
             census.next(log, request);
         }
         let differs = |op: usize| held_bytes[op] != held_bytes[op + period];
-        let first = (earliest..earliest + period).min_by_key(|&op| (differs(op), held_bytes[op]))?;
+        let context = |op: usize| match &log.requests[op_places[op]] {
+            Request::Op { context, .. } => *context,
+            _ => 0,
+        };
+        let first =
+            (earliest..earliest + period).min_by_key(|&op| (differs(op), held_bytes[op], context(op)))?;
         let (begin, end) = (op_places[first], op_places[first + period]);
         let mut begun = start;
         log.requests[..begin].iter().for_each(|request| begun.next(log, request));

@@ -24,6 +24,8 @@ pub struct PlanRequest<'a> {
     pub period: usize,
     pub props: &'a Props,
     pub settings: &'a Settings,
+    /// Schedules for smaller budgets. Those of other iterations are ignored.
+    pub for_less_memory: &'a [Schedule],
     /// After the first schedule the planner sleeps so many times as long as it works, if the program runs on the same processor.
     pub throttle: u32,
 }
@@ -31,7 +33,7 @@ pub struct PlanRequest<'a> {
 /// Hands schedules for an iteration to `found`, each better than the one before, until `found` returns `false`. There are none if
 /// nothing fits.
 pub fn plan(request: &PlanRequest, mut found: impl FnMut(Schedule) -> bool) {
-    let &PlanRequest { log, period, props, settings, throttle } = request;
+    let &PlanRequest { log, period, props, settings, for_less_memory, throttle } = request;
     let Some(mut iteration) = Iteration::cut(log, period) else { return };
     iteration.assume_counts(&settings.sparsity, &settings.packed);
     if settings.methods.checkpoints_only {
@@ -51,7 +53,8 @@ pub fn plan(request: &PlanRequest, mut found: impl FnMut(Schedule) -> bool) {
         });
         return;
     }
-    planner.search(|mut schedule| {
+    let known = known(for_less_memory, &iteration, log.idle_bytes);
+    planner.search(&known, |mut schedule| {
         if let Some(layout) = &mut schedule.layout {
             Arc::make_mut(layout).limit_bytes += log.idle_bytes;
         }
@@ -59,15 +62,33 @@ pub fn plan(request: &PlanRequest, mut found: impl FnMut(Schedule) -> bool) {
     });
 }
 
+/// The schedules that are for an iteration, with its times. Storages that cannot leave are left out of their memory.
+fn known(schedules: &[Schedule], iteration: &Iteration, idle_bytes: usize) -> Vec<Arc<Schedule>> {
+    let is_for_it = |schedule: &&Schedule| {
+        let same_ops = schedule.ops.iter().map(|op| op.context).eq(iteration.ops.iter().map(|op| op.context));
+        let same_uses = schedule.intervals.iter().map(|interval| interval.next_ops);
+        same_ops && same_uses.eq(iteration.intervals.iter().map(|interval| interval.next_ops))
+    };
+    let renewed = |schedule: &Schedule| {
+        let mut schedule = Schedule { ops: iteration.ops.clone(), ..schedule.clone() };
+        if let Some(layout) = &mut schedule.layout {
+            let layout = Arc::make_mut(layout);
+            layout.limit_bytes = layout.limit_bytes.saturating_sub(idle_bytes);
+        }
+        Arc::new(schedule)
+    };
+    schedules.iter().filter(is_for_it).map(renewed).collect()
+}
+
 impl Planner<'_> {
-    /// Hands on schedules that are faster than none, each faster than the one before.
-    pub fn search(&self, mut found: impl FnMut(Schedule) -> bool) {
+    /// Hands on schedules that are faster than none, each faster than the one before. What is known already is for less memory.
+    pub fn search(&self, known: &[Arc<Schedule>], mut found: impl FnMut(Schedule) -> bool) {
         let unthrottled = Planner { throttle: 0, ..*self };
         let mut first = Search::new(unthrottled);
         first.try_rule();
         let step_ops = first.step_ops().unwrap_or(self.step_ops);
         if unthrottled.first_schedule(&first).is_none_or(&mut found) && step_ops <= MAX_SEARCHED_OPS {
-            Planner { step_ops, ..*self }.search_further(found);
+            Planner { step_ops, ..*self }.search_further(known, found);
         }
     }
 
@@ -77,10 +98,20 @@ impl Planner<'_> {
     ///
     /// The search assumes unbounded addresses where addresses are planned, then chooses addresses for the blocks of its best
     /// schedules.
-    fn search_further(&self, mut found: impl FnMut(Schedule) -> bool) {
+    ///
+    /// Schedules for smaller budgets are followed as they are, if nothing faster is found, so that a larger budget is not slower.
+    fn search_further(&self, known: &[Arc<Schedule>], mut found: impl FnMut(Schedule) -> bool) {
         let Settings { budget_bytes, placement, tunables, .. } = *self.settings;
         let unplanned_ns = if self.needs_a_schedule() { None } else { self.long_run_ns(None) };
         let mut best_ns = unplanned_ns.map_or(u64::MAX, |step_ns| self.weighted_ns(step_ns, false));
+        for timed in known.iter().filter_map(|schedule| self.timed(schedule.clone())) {
+            if timed.weighted_ns < best_ns {
+                best_ns = timed.weighted_ns;
+                if !found(timed.schedule) {
+                    return;
+                }
+            }
+        }
         let has_addresses = placement == Placement::SmartPool;
         let encodings = self.encodings();
         for rung in 0..tunables.rungs {
@@ -92,6 +123,7 @@ impl Planner<'_> {
             search.try_assignments();
             search.encode(&encodings);
             search.improve();
+            search.try_known(known);
             let could_be_faster = search.fastest().next().is_some_and(|(_, trial)| trial.step_ns < best_ns);
             if rung > 0 && !could_be_faster {
                 return;

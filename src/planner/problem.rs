@@ -8,10 +8,15 @@ use super::trial::{self, Trial, TrialLength};
 use crate::config::{Exactness, Settings};
 use crate::engine::sim::Profile;
 use crate::policy::Limits;
-use crate::schedule::{Eviction, EvictionOrder, Schedule, WeightedRule};
+use crate::schedule::{
+    Eviction, EvictionOrder, MAX_PREFETCH_DISTANCE, PrefetchDistance, Schedule, WeightedRule,
+};
 
 /// The rule of schedules: only the next use counts, which a plan knows.
 const RULE: WeightedRule = WeightedRule { idle: 0.0, until_next: 0.5 };
+
+/// How early storages are fetched that have no reservation: four times as long before their use as a copy takes.
+const PREFETCH_DISTANCE: PrefetchDistance = PrefetchDistance { parts: MAX_PREFETCH_DISTANCE / 4 };
 
 /// A trial that takes at most so many times as long as another counts as equally fast.
 const AS_FAST: f64 = 1.0005;
@@ -100,7 +105,8 @@ impl Planner<'_> {
     /// A schedule that decides nothing by itself but that storages which the iteration before left, and which nothing uses, leave
     /// as the iteration begins. Its rule evicts what memory is short for.
     pub fn schedule(&self) -> Schedule {
-        let mut schedule = Schedule { rule: Some(RULE), ..self.iteration.schedule() };
+        let prefetch_distance = PREFETCH_DISTANCE;
+        let mut schedule = Schedule { rule: Some(RULE), prefetch_distance, ..self.iteration.schedule() };
         let offload = self.settings.methods.offload;
         if self.settings.methods.recompute {
             for interval in self.iteration.dead_but_held() {

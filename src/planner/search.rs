@@ -12,13 +12,8 @@ use super::problem::{Planner, TimedSchedule};
 use super::reservations::Timeline;
 use super::trial::{Times, Trial};
 use crate::config::Settings;
-use crate::schedule::{
-    Eviction, EvictionOrder, IntervalId, MAX_PREFETCH_DISTANCE, PrefetchDistance, Schedule,
-};
+use crate::schedule::{Eviction, EvictionOrder, IntervalId, Schedule};
 
-/// How early storages are fetched that have no reservation.
-const PREFETCH_DISTANCES: [u64; 3] =
-    [MAX_PREFETCH_DISTANCE, MAX_PREFETCH_DISTANCE / 4, MAX_PREFETCH_DISTANCE / 16];
 /// How often an assignment is annealed: first as if nothing waited, then at the times of the trial of that.
 const ROUNDS: usize = 2;
 /// An annealing that is begun anew tries so many changes for each storage, at the least.
@@ -108,19 +103,10 @@ impl<'a> Search<'a> {
         ScheduleCandidate { base, reserves_all: false, timeline, constraints: HashMap::new() }
     }
 
-    /// Tries the rule, with reservations if storages may be copied. What has no reservation is fetched early or late, whichever is
-    /// faster. All other candidates do the same.
+    /// Tries the rule, with reservations if storages may be copied.
     pub fn try_rule(&mut self) {
         let reserves_all = self.planner.settings.methods.offload;
-        let distances = if reserves_all { &PREFETCH_DISTANCES[..] } else { &PREFETCH_DISTANCES[..1] };
-        for &parts in distances {
-            let prefetch_distance = PrefetchDistance { parts };
-            let base = Arc::new(Schedule { prefetch_distance, ..self.planner.schedule() });
-            self.attempt(ScheduleCandidate { reserves_all, ..self.candidate(base) });
-        }
-        if let Some(base) = self.best().map(|best| best.candidate.base.clone()) {
-            self.base = base;
-        }
+        self.attempt(ScheduleCandidate { reserves_all, ..self.candidate(self.base.clone()) });
     }
 
     /// Tries candidates that follow assignments of the whole iteration.
@@ -159,6 +145,17 @@ impl<'a> Search<'a> {
             let model = Model::new(iteration, &timeline, settings.methods);
             let start = assignment.reserved_anew(&model);
             assignment = self.planner.throttled(|| annealing.run(&model, start));
+        }
+    }
+
+    /// Tries schedules for less memory. Addresses that they have are not kept.
+    pub fn try_known(&mut self, schedules: &[Arc<Schedule>]) {
+        for schedule in schedules {
+            if self.costs_nothing() {
+                return;
+            }
+            let base = Arc::new(Schedule { layout: None, ..(**schedule).clone() });
+            self.attempt(self.candidate(base));
         }
     }
 

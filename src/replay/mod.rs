@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::config::{Config, MIN_BUDGET_BYTES, Oracle, Placement, Planning, Tunables};
+use crate::config::{Config, MIN_BUDGET_BYTES, Oracle, Placement, PlanCache, Planning, Tunables};
 use crate::dry_run::BOUNDLESS_BYTES;
 use crate::engine::sim::Profile;
 use crate::error::Error;
@@ -44,6 +44,8 @@ pub struct Settings {
     pub placement: Option<Placement>,
     /// When iterations are planned; `None` leaves it to the environment.
     pub planning: Option<Planning>,
+    /// Where plans are kept, with which the search for a larger budget begins; `None` leaves it to the environment.
+    pub plan_cache: Option<PlanCache>,
     #[doc(hidden)]
     pub tunables: Tunables,
     /// Whether device memory is mapped by page; `None` leaves it to the environment.
@@ -61,6 +63,7 @@ impl Settings {
             oracle: false,
             placement: None,
             planning: None,
+            plan_cache: None,
             tunables: Tunables::default(),
             page_mapping: None,
         }
@@ -278,6 +281,9 @@ impl<'a> Replay<'a> {
         }
         if let Some(planning) = settings.planning {
             config = config.planning(planning);
+        }
+        if let Some(cache) = &settings.plan_cache {
+            config = config.plan_cache(cache.clone());
         }
         if let Some(on) = settings.page_mapping {
             config = config.page_mapping(on);

@@ -40,6 +40,7 @@ pub fn plan(
 ) -> io::Result<()> {
     let (found, schedules) = mpsc::channel();
     let keeping = task.plans.clone().and_then(|plans| Keeping::of(plans, &task.log, &task.settings));
+    let known = keeping.clone();
     spawn("overcommit-planner", move || {
         give_way();
         let PlanningTask { engine, settings, log, period, .. } = task;
@@ -47,7 +48,15 @@ pub fn plan(
         // The device is given back when the program is done with it, even if planning goes on.
         drop(engine);
         let throttle = if props.shares_memory { THROTTLE_REST_RATIO } else { 0 };
-        let request = PlanRequest { log: &log, period, props: &props, settings: &settings, throttle };
+        let for_less_memory = known.as_ref().map_or_else(Vec::new, Keeping::for_less_memory);
+        let request = PlanRequest {
+            log: &log,
+            period,
+            props: &props,
+            settings: &settings,
+            for_less_memory: &for_less_memory,
+            throttle,
+        };
         let mut is_searched = true;
         planner::plan(&request, |schedule| {
             is_searched = is_wanted() && found.send(Found::Schedule(Arc::new(schedule))).is_ok();
@@ -87,6 +96,7 @@ enum Found {
 }
 
 /// Where the schedules of a search are kept.
+#[derive(Clone)]
 pub struct Keeping {
     plans: Arc<KeptPlans>,
     beginning: BeginningId,
@@ -97,6 +107,11 @@ impl Keeping {
     /// Where the schedules for a log are kept, unless it is not known how the program began.
     pub fn of(plans: Arc<KeptPlans>, log: &RequestLog, settings: &Settings) -> Option<Self> {
         Some(Keeping { plans, beginning: log.beginning?, settings: settings.clone() })
+    }
+
+    /// What is kept for smaller budgets.
+    pub fn for_less_memory(&self) -> Vec<Schedule> {
+        self.plans.for_less_memory(self.beginning)
     }
 
     /// Keeps a schedule. `is_final` says that nothing better is to be found.
@@ -116,7 +131,7 @@ pub fn look_for(
 ) -> io::Result<()> {
     spawn("overcommit-plan-cache", move || {
         let kept = plans.plans(beginning);
-        if kept.is_empty() && plans.has(beginning) {
+        if plans.are_damaged(beginning) {
             settings
                 .log(log::Level::Info, format_args!("the plans of earlier runs are damaged, and ignored"));
         }

@@ -1,8 +1,10 @@
 //! The plan cache: plans on disk, for the next run of the same program.
 //!
 //! A file holds the plans of programs with the same [`Beginning`](crate::schedule::Beginning), the same device and the same
-//! settings. Its name is a hash of these, so that a file which something else wrote is not found. Measured times do not count,
-//! since they differ from run to run; the pool notices where they differ too much from those of a plan.
+//! settings but for the budget. Its name is a hash of these, so that a file which something else wrote is not found. Measured times
+//! do not count, since they differ from run to run; the pool notices where they differ too much from those of a plan.
+//!
+//! A plan is followed in the budget that it is for. The search for a larger budget begins with it.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,8 +16,8 @@ use crate::disk_cache::DiskCache;
 use crate::engine::Props;
 use crate::schedule::{BeginningId, Schedule};
 
-/// The most plans in a file, as many as a pool follows. The plan that was kept the longest ago goes first.
-const MAX_PLANS: usize = 4;
+/// The most plans in a file, over all budgets. The plan that was kept the longest ago goes first.
+const MAX_PLANS: usize = 16;
 /// The most bytes of all files. Those go first that were used the longest ago.
 const MAX_BYTES: u64 = 256 << 20;
 /// The budget and the host limit are rounded down to this many bits, so that a little less free memory than last time leads to
@@ -23,16 +25,25 @@ const MAX_BYTES: u64 = 256 << 20;
 const BUDGET_BITS: u32 = 7;
 const HOST_BITS: u32 = 1;
 /// Changes when what is written does.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// A plan of an earlier run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct KeptPlan {
     /// Equal for plans of the same iteration, wherever they begin in it.
     iteration: u64,
+    memory: PlannedMemory,
     /// Whether the search for it came to its end.
     pub is_final: bool,
     pub schedule: Schedule,
+}
+
+/// The memory that a plan is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct PlannedMemory {
+    /// The budget, rounded down.
+    budget_bytes: usize,
+    page_bytes: Option<usize>,
 }
 
 /// The plans on disk of one device.
@@ -40,6 +51,7 @@ pub struct KeptPlan {
 pub struct KeptPlans {
     files: DiskCache,
     settings: String,
+    memory: PlannedMemory,
     /// The beginnings whose plans were looked for.
     looked_for: Mutex<HashSet<BeginningId>>,
     /// One thread at a time reads a file and writes it anew.
@@ -61,6 +73,10 @@ impl KeptPlans {
         Some(KeptPlans {
             files,
             settings: described(props, settings),
+            memory: PlannedMemory {
+                budget_bytes: rounded_down(settings.budget_bytes, BUDGET_BITS),
+                page_bytes: settings.page_bytes(settings.budget_bytes),
+            },
             looked_for: Mutex::default(),
             writing: Mutex::default(),
         })
@@ -68,7 +84,7 @@ impl KeptPlans {
 
     /// Settings for a plan that is kept: those of the device, with the budget rounded down.
     pub fn settings_of_plans(&self, settings: &Settings) -> Settings {
-        settings.with_less(settings.budget_bytes - rounded_down(settings.budget_bytes, BUDGET_BITS))
+        settings.with_less(settings.budget_bytes - self.memory.budget_bytes)
     }
 
     /// Whether the plans of a beginning have not been looked for yet. From then on they have.
@@ -80,8 +96,25 @@ impl KeptPlans {
         format!("{} begins with {:016x}", self.settings, beginning.0)
     }
 
-    /// The plans of programs that begin like this one, the newest last.
+    /// The plans for this budget of programs that begin like this one, the newest last.
     pub fn plans(&self, beginning: BeginningId) -> Vec<KeptPlan> {
+        let mut plans = self.plans_of_all_budgets(beginning);
+        plans.retain(|plan| plan.memory == self.memory);
+        plans
+    }
+
+    /// The schedules for smaller budgets of programs that begin like this one. They have addresses if memory has the same pages.
+    pub fn for_less_memory(&self, beginning: BeginningId) -> Vec<Schedule> {
+        let mut plans = self.plans_of_all_budgets(beginning);
+        plans.retain(|plan| plan.memory.budget_bytes < self.memory.budget_bytes);
+        let schedule = |KeptPlan { memory, schedule, .. }| {
+            let layout = schedule.layout.clone().filter(|_| memory.page_bytes == self.memory.page_bytes);
+            Schedule { layout, ..schedule }
+        };
+        plans.into_iter().map(schedule).collect()
+    }
+
+    fn plans_of_all_budgets(&self, beginning: BeginningId) -> Vec<KeptPlan> {
         let key = self.key(beginning);
         let Some(bytes) = self.files.read(key.as_bytes()) else { return Vec::new() };
         let Ok(mut plans) = postcard::from_bytes::<Vec<KeptPlan>>(&bytes) else { return Vec::new() };
@@ -90,9 +123,9 @@ impl KeptPlans {
         plans
     }
 
-    /// Whether something is kept for programs that begin like this one, whole or not.
-    pub fn has(&self, beginning: BeginningId) -> bool {
-        self.files.has(self.key(beginning).as_bytes())
+    /// Whether what is kept for programs that begin like this one cannot be read.
+    pub fn are_damaged(&self, beginning: BeginningId) -> bool {
+        self.files.has(self.key(beginning).as_bytes()) && self.plans_of_all_budgets(beginning).is_empty()
     }
 
     /// Keeps a plan in place of an earlier one for the same iteration.
@@ -101,9 +134,10 @@ impl KeptPlans {
     /// Why it cannot be kept, in words.
     pub fn keep(&self, beginning: BeginningId, schedule: &Schedule, is_final: bool) -> Result<(), String> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut plans = self.plans(beginning);
-        let plan = KeptPlan { iteration: iteration(schedule), is_final, schedule: schedule.clone() };
-        plans.retain(|other| other.iteration != plan.iteration);
+        let mut plans = self.plans_of_all_budgets(beginning);
+        let (iteration, memory) = (iteration(schedule), self.memory);
+        plans.retain(|other| (other.iteration, other.memory) != (iteration, memory));
+        let plan = KeptPlan { iteration, memory, is_final, schedule: schedule.clone() };
         plans.push(plan);
         plans.drain(..plans.len().saturating_sub(MAX_PLANS));
         let bytes = postcard::to_stdvec(&plans).map_err(|error| error.to_string())?;
@@ -125,15 +159,13 @@ fn iteration(schedule: &Schedule) -> u64 {
     ops.fold(schedule.ops.len() as u64, u64::wrapping_add)
 }
 
-/// What plans depend on besides the program.
+/// What plans depend on besides the program and the budget.
 fn described(props: &Props, settings: &Settings) -> String {
     let Settings { policy, exactness, placement, gist_format, fusion, methods, sparsity, packed, .. } =
         settings;
-    let budget_bytes = rounded_down(settings.budget_bytes, BUDGET_BITS);
     let host_bytes = rounded_down(settings.host_limit_bytes, HOST_BITS);
-    let page_bytes = settings.page_bytes(settings.budget_bytes);
     format!(
-        "{FORMAT} {} {} {budget_bytes} {page_bytes:?} {host_bytes} {policy} {exactness:?} {placement:?} {gist_format:?} {fusion} \
+        "{FORMAT} {} {} {host_bytes} {policy} {exactness:?} {placement:?} {gist_format:?} {fusion} \
          {methods:?} {sparsity:?} {packed:?}",
         env!("CARGO_PKG_VERSION"),
         props.name,

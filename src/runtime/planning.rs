@@ -54,14 +54,22 @@ impl Runtime {
             .map_or_else(|| pool.settings.clone(), |plans| plans.settings_of_plans(&pool.settings));
         if self.engine.times().is_some() || pool.settings.planning == Planning::AtOnce {
             let mut best = None;
-            let props = self.engine.props();
-            let request = PlanRequest { log: &log, period, props, settings: &settings, throttle: 0 };
+            let keeping = plans.and_then(|plans| Keeping::of(plans, &log, &settings));
+            let for_less_memory = keeping.as_ref().map_or_else(Vec::new, Keeping::for_less_memory);
+            let request = PlanRequest {
+                log: &log,
+                period,
+                props: self.engine.props(),
+                settings: &settings,
+                for_less_memory: &for_less_memory,
+                throttle: 0,
+            };
             planner::plan(&request, |schedule| {
                 best = Some(schedule);
                 true
             });
             let Some(schedule) = best else { return };
-            if let Some(keeping) = plans.and_then(|plans| Keeping::of(plans, &log, &settings)) {
+            if let Some(keeping) = keeping {
                 // The device that it was simulated for searches anew, by the times that it measures.
                 keeping.keep(&schedule, false);
             }
@@ -108,8 +116,8 @@ pub(crate) fn plan_times(
 ) -> Result<(Vec<Duration>, Duration), Error> {
     let runtime = registry::runtime(device)?;
     let settings = runtime.settled([])?.pool.settings.clone();
-    let request =
-        PlanRequest { log, period, props: runtime.engine.props(), settings: &settings, throttle: 0 };
+    let props = runtime.engine.props();
+    let request = PlanRequest { log, period, props, settings: &settings, for_less_memory: &[], throttle: 0 };
     let begun = Instant::now();
     let mut found = Vec::new();
     planner::plan(&request, |_| {

@@ -14,6 +14,7 @@ use bytesize::ByteSize;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::ProgressBar;
+use tempfile::TempDir;
 
 use crate::INFEASIBLE;
 use crate::options::{UNLIMITED_BYTES, amount, bar, profile};
@@ -63,13 +64,13 @@ struct Planned {
 }
 
 impl Planned {
-    /// The budgets that are tried, the largest first.
+    /// The budgets that are tried, the smallest first: the search for a larger one begins with their plans.
     fn budgets(options: &Options, profile: &Profile, live_peak_bytes: usize) -> Vec<usize> {
         let own_bytes = own_bytes(profile);
         let asked = options.budgets.iter().map(|budget| budget.of(live_peak_bytes));
         let mut budgets: Vec<usize> =
             asked.chain((own_bytes < live_peak_bytes).then_some(own_bytes)).collect();
-        budgets.sort_unstable_by(|a, b| b.cmp(a));
+        budgets.sort_unstable();
         budgets.dedup();
         budgets
     }
@@ -120,6 +121,14 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(INFEASIBLE) })
 }
 
+/// Where plans are kept: in a folder, or in a temporary one that goes with the first value.
+fn plans(folder: Option<&Path>) -> Result<(Option<TempDir>, PlanCache)> {
+    let temporary = if folder.is_none() { Some(tempfile::tempdir()?) } else { None };
+    let folder = folder.or(temporary.as_ref().map(TempDir::path)).expect("one of the two");
+    let cache = PlanCache::Folder(folder.into());
+    Ok((temporary, cache))
+}
+
 /// A trace, replayed.
 fn of_trace(options: &Options, path: &Path, profile: Profile, bar: &ProgressBar) -> Result<Planned> {
     let program = Program::open(path)?;
@@ -130,13 +139,16 @@ fn of_trace(options: &Options, path: &Path, profile: Profile, bar: &ProgressBar)
     let live_peak_bytes = replay.live_peak_bytes();
     let mut points = Vec::new();
     let mut base_ns = 0;
+    let (_temporary, plan_cache) = plans(None)?;
     for budget_bytes in Planned::budgets(options, &profile, live_peak_bytes) {
-        let outcome = replay.run(&Settings::new(budget_bytes))?;
+        let plan_cache = Some(plan_cache.clone());
+        let outcome = replay.run(&Settings { plan_cache, ..Settings::new(budget_bytes) })?;
         base_ns = outcome.base_ns;
         let bound_ns = outcome.bound.map(|bound| (bound * base_ns as f64) as u64);
         points.push(GridPoint::new(&profile.key, budget_bytes, outcome.step_ns, bound_ns));
         bar.inc(1);
     }
+    points.reverse();
     Ok(Planned { profile, live_peak_bytes, base_ns, points })
 }
 
@@ -164,18 +176,16 @@ fn of_network(options: &Options, profile: Profile, bar: &ProgressBar) -> Result<
     bar.inc(1);
     let live_peak_bytes = replay.live_peak_bytes();
     let mut points = Vec::new();
+    let (_temporary, plan_cache) = plans(options.keep.as_deref())?;
     for budget_bytes in Planned::budgets(options, &profile, live_peak_bytes) {
-        let mut config = config(budget_bytes);
-        if let Some(folder) = &options.keep {
-            config = config.plan_cache(PlanCache::Folder(folder.clone()));
-        }
-        let step_ns = train(config)?;
+        let step_ns = train(config(budget_bytes).plan_cache(plan_cache.clone()))?;
         let bound = replay.bound(&Settings::new(budget_bytes));
         // The replay waits for constants that the program has on the device already.
         let bound_ns = bound.map(|bound| ((bound * replay.base_ns() as f64) as u64).max(base_ns));
         points.push(GridPoint::new(&profile.key, budget_bytes, step_ns, bound_ns));
         bar.inc(1);
     }
+    points.reverse();
     Ok(Planned { profile, live_peak_bytes, base_ns, points })
 }
 
