@@ -20,7 +20,7 @@
 
 mod accuracy;
 mod bandwidth;
-#[path = "../../examples/deeper_than_memory/data.rs"]
+#[path = "../../examples/src/digits.rs"]
 #[allow(dead_code, unused_imports, reason = "the example's, and its tests run with it")]
 mod data;
 mod footprint;

@@ -5,7 +5,7 @@
 //! own, at most four (`MATMUL_NUM_THREADS`). Set both to the same number.
 
 #[allow(dead_code, unused_imports, reason = "the example uses the rest of it")]
-#[path = "../../examples/deeper_than_memory/data.rs"]
+#[path = "../../examples/src/digits.rs"]
 mod data;
 #[allow(dead_code, reason = "the example uses the rest of it")]
 #[path = "../../examples/deeper_than_memory/learner.rs"]

@@ -3,7 +3,6 @@
 //! `cargo run --release -p burn-overcommit-examples --bin deeper_than_memory`; `-- --help` lists the options.
 
 mod compare;
-mod data;
 mod learner;
 mod memory;
 mod model;
@@ -25,11 +24,13 @@ use burn::tensor::backend::AutodiffBackend;
 use clap::Parser;
 
 use crate::compare::compare;
-use crate::data::Digits;
 use crate::memory::Unmetered;
 use crate::options::{BackendChoice, Options};
 use crate::overcommit::{Pool, Training};
 use crate::train::{Setup, run};
+use burn_overcommit_examples::digits as data;
+
+use crate::data::Digits;
 
 fn main() -> ExitCode {
     let options = Options::parse();

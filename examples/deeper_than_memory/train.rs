@@ -5,8 +5,6 @@ use std::time::Instant;
 
 use burn::lr_scheduler::LrScheduler;
 use burn::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
-use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::Tensor;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use bytesize::ByteSize;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -15,6 +13,7 @@ use crate::data::{Batch, Digit, Digits, shuffled};
 use crate::learner::Learner;
 use crate::memory::{Memory, Usage};
 use crate::model::Network;
+use burn_overcommit_examples::weights_bits;
 
 /// Falls along a cosine to nothing: the last steps, of few images each, no longer throw the result about.
 const LEARNING_RATE: f64 = 2e-3;
@@ -122,21 +121,4 @@ fn accuracy<B: Backend>(network: &Network<B>, digits: &[Digit], batch: usize, de
         named.equal(batch.labels).into_data().iter::<bool>().filter(|&correct| correct).count()
     };
     digits.chunks(batch).map(correct).sum::<usize>() as f64 / digits.len() as f64
-}
-
-fn weights_bits<B: Backend>(network: &Network<B>) -> Vec<u32> {
-    let mut bits = Bits::default();
-    network.visit(&mut bits);
-    bits.0
-}
-
-#[derive(Default)]
-struct Bits(Vec<u32>);
-
-impl<B: Backend> ModuleVisitor<B> for Bits {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        let data = param.val().into_data();
-        let values = data.as_slice::<f32>().expect("the network is in single precision");
-        self.0.extend(values.iter().map(|value| value.to_bits()));
-    }
 }

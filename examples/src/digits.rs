@@ -22,12 +22,25 @@ static FILE: &[u8] = include_bytes!("../../data/optdigits.bin");
 /// What can be wrong with the file of digits.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum DataError {
+    /// The file is not a whole number of records.
     #[error("the digits take {0} bytes, which is not a positive number of {RECORD_BYTES}-byte records")]
     Size(usize),
+    /// A pixel is brighter than white.
     #[error("image {image} has a pixel of {pixel}, more than {PIXEL_MAX}")]
-    Pixel { image: usize, pixel: u8 },
+    Pixel {
+        /// The image's place in the file.
+        image: usize,
+        /// The pixel.
+        pixel: u8,
+    },
+    /// A label is no digit.
     #[error("image {image} is labelled {label}, which is not a digit")]
-    Label { image: usize, label: u8 },
+    Label {
+        /// The image's place in the file.
+        image: usize,
+        /// The label.
+        label: u8,
+    },
 }
 
 /// One image and the digit it shows.
@@ -39,7 +52,9 @@ pub struct Digit {
 
 /// Images to learn from, and images to be judged by.
 pub struct Digits {
+    /// Images to learn from.
     pub train: Vec<Digit>,
+    /// Images to be judged by.
     pub held_out: Vec<Digit>,
 }
 
@@ -90,11 +105,14 @@ pub fn shuffled(digits: &[Digit], seed: u64, epoch: usize) -> Vec<Digit> {
 /// Images and labels on a device.
 #[derive(Clone)]
 pub struct Batch<B: Backend> {
+    /// Of shape `[batch, 1, side, side]`, from 0 to 1.
     pub images: Tensor<B, 4>,
+    /// Of shape `[batch]`.
     pub labels: Tensor<B, 1, Int>,
 }
 
 impl<B: Backend> Batch<B> {
+    /// Uploads digits.
     pub fn new(digits: &[Digit], device: &B::Device) -> Self {
         let pixels = digits.iter().flat_map(|digit| digit.pixels);
         let images = pixels.map(|&pixel| f32::from(pixel) / f32::from(PIXEL_MAX)).collect();

@@ -1,0 +1,71 @@
+//! A network whose weights take three times the budget: they wait on the host, and each comes back before its layer. Nothing is
+//! trained, so nothing is saved and nothing can be recomputed; weights are all that moves.
+//!
+//! `cargo run --release --example inference`
+
+use burn::module::Module;
+use burn::nn::{LayerNorm, LayerNormConfig, Linear, LinearConfig};
+use burn::tensor::backend::Backend;
+use burn::tensor::{Distribution, Tensor, activation};
+use burn_overcommit::{Error, Overcommit, OvercommitDevice};
+use burn_overcommit_examples::{print_table, within};
+use indicatif::ProgressBar;
+
+const WIDTH: usize = 768;
+const LAYERS: usize = 24;
+const BATCHES: usize = 12;
+const BATCH: usize = 128;
+
+#[derive(Module, Debug)]
+struct Layer<B: Backend> {
+    norm: LayerNorm<B>,
+    inner: Linear<B>,
+    outer: Linear<B>,
+}
+
+impl<B: Backend> Layer<B> {
+    fn new(device: &B::Device) -> Self {
+        Layer {
+            norm: LayerNormConfig::new(WIDTH).init(device),
+            inner: LinearConfig::new(WIDTH, 2 * WIDTH).init(device),
+            outer: LinearConfig::new(2 * WIDTH, WIDTH).init(device),
+        }
+    }
+
+    fn forward(&self, x: Tensor<B, 2>) -> Tensor<B, 2> {
+        let inner = activation::gelu(self.inner.forward(self.norm.forward(x.clone())));
+        x + self.outer.forward(inner)
+    }
+}
+
+/// What the network says of some batches.
+fn infer<B: Backend>(device: &B::Device) -> Vec<Vec<f32>> {
+    B::seed(device, 1);
+    let layers: Vec<Layer<B>> = (0..LAYERS).map(|_| Layer::new(device)).collect();
+    let progress = ProgressBar::new(BATCHES as u64);
+    let outputs = (0..BATCHES).map(|_| {
+        let x = Tensor::<B, 2>::random([BATCH, WIDTH], Distribution::Default, device);
+        let y = layers.iter().fold(x, |x, layer| layer.forward(x));
+        progress.inc(1);
+        y.mean_dim(1).into_data().to_vec().expect("f32")
+    });
+    let outputs = outputs.collect();
+    progress.finish_and_clear();
+    outputs
+}
+
+fn main() -> Result<(), Error> {
+    let device = OvercommitDevice::default();
+    let infer = || infer::<Overcommit>(&device);
+    let (expected, unlimited) = within("all memory", &device, None, infer)?;
+    let weights_bytes = LAYERS * (4 * WIDTH + 5) * WIDTH * size_of::<f32>();
+    let (streamed, third) = within("a third of the weights", &device, Some(weights_bytes / 3), infer)?;
+    assert!(streamed == expected, "the same bits");
+    print_table(&[unlimited, third]);
+    Ok(())
+}
+
+#[test]
+fn it_runs() {
+    main().unwrap();
+}

@@ -1,0 +1,104 @@
+//! Two networks on one device in one budget: a wide teacher learns the digits, then a narrow student learns from what it says.
+//! Neither knows of the other's memory, nor of the budget.
+//!
+//! `cargo run --release --example several_models`
+
+use burn::backend::Autodiff;
+use burn::module::{AutodiffModule, Module};
+use burn::nn::loss::CrossEntropyLossConfig;
+use burn::nn::{Linear, LinearConfig};
+use burn::optim::{AdamConfig, GradientsParams, Optimizer};
+use burn::tensor::backend::{AutodiffBackend, Backend};
+use burn::tensor::{ElementConversion, Tensor, activation};
+use burn_overcommit::{Error, Overcommit, OvercommitDevice};
+use burn_overcommit_examples::digits::{Batch, CLASSES, Digits, SIDE, shuffled};
+use burn_overcommit_examples::{print_table, weights_bits, within};
+use indicatif::ProgressBar;
+
+const EPOCHS: usize = 4;
+const BATCH: usize = 128;
+const TEACHER_WIDTH: usize = 512;
+const STUDENT_WIDTH: usize = 48;
+
+/// A perceptron with three hidden layers.
+#[derive(Module, Debug)]
+struct Perceptron<B: Backend> {
+    hidden: Vec<Linear<B>>,
+    head: Linear<B>,
+}
+
+impl<B: Backend> Perceptron<B> {
+    fn new(width: usize, device: &B::Device) -> Self {
+        let hidden = [SIDE * SIDE, width, width].map(|inputs| LinearConfig::new(inputs, width).init(device));
+        Perceptron { hidden: hidden.into(), head: LinearConfig::new(width, CLASSES).init(device) }
+    }
+
+    fn forward(&self, images: Tensor<B, 4>) -> Tensor<B, 2> {
+        let hidden = |x, layer: &Linear<B>| activation::gelu(layer.forward(x));
+        self.head.forward(self.hidden.iter().fold(images.flatten(1, 3), hidden))
+    }
+}
+
+/// The part of held-out digits that are named correctly.
+fn accuracy<B: Backend>(network: &Perceptron<B>, digits: &Digits, device: &B::Device) -> f64 {
+    let Batch { images, labels } = Batch::new(&digits.held_out, device);
+    let named = network.forward(images).argmax(1).flatten::<1>(0, 1);
+    let correct: f64 = named.equal(labels).int().sum().into_scalar().elem();
+    correct / digits.held_out.len() as f64
+}
+
+/// Trains a network by a loss of each batch.
+fn train<B: AutodiffBackend>(
+    mut network: Perceptron<B>,
+    digits: &Digits,
+    device: &B::Device,
+    loss: impl Fn(&Perceptron<B>, Batch<B>) -> Tensor<B, 1>,
+) -> Perceptron<B> {
+    let mut optimizer = AdamConfig::new().init();
+    let progress = ProgressBar::new((EPOCHS * (digits.train.len() / BATCH)) as u64);
+    for epoch in 0..EPOCHS {
+        for chunk in shuffled(&digits.train, 1, epoch).chunks_exact(BATCH) {
+            let gradients = loss(&network, Batch::new(chunk, device)).backward();
+            let gradients = GradientsParams::from_grads(gradients, &network);
+            network = optimizer.step(2e-3, network, gradients);
+            progress.inc(1);
+        }
+    }
+    progress.finish_and_clear();
+    network
+}
+
+/// The student's weights, and what both come to.
+fn distil<B: AutodiffBackend>(digits: &Digits, device: &B::Device) -> (Vec<u32>, [f64; 2]) {
+    B::seed(device, 1);
+    let cross_entropy = CrossEntropyLossConfig::new().init(device);
+    let teacher = train(Perceptron::<B>::new(TEACHER_WIDTH, device), digits, device, |network, batch| {
+        cross_entropy.forward(network.forward(batch.images), batch.labels)
+    });
+    let teacher = teacher.valid();
+    let student = train(Perceptron::<B>::new(STUDENT_WIDTH, device), digits, device, |network, batch| {
+        let said = activation::softmax(teacher.forward(batch.images.clone().inner()), 1);
+        let learned = activation::log_softmax(network.forward(batch.images), 1);
+        -(Tensor::from_inner(said) * learned).sum_dim(1).mean()
+    });
+    let accuracies = [accuracy(&teacher, digits, device), accuracy(&student.valid(), digits, device)];
+    (weights_bits(&student), accuracies)
+}
+
+fn main() -> Result<(), Error> {
+    let device = OvercommitDevice::default();
+    let digits = Digits::load().expect("the shipped file is well formed");
+    let distil = || distil::<Autodiff<Overcommit>>(&digits, &device);
+    let ((weights, [teacher, student]), unlimited) = within("all memory", &device, None, distil)?;
+    let budget_bytes = unlimited.peak_bytes() / 2;
+    let ((in_half, _), half) = within("half", &device, Some(budget_bytes), distil)?;
+    assert!(weights == in_half, "the same bits");
+    print_table(&[unlimited, half]);
+    println!("accuracy: the teacher's {teacher:.3}, the student's {student:.3}");
+    Ok(())
+}
+
+#[test]
+fn it_runs() {
+    main().unwrap();
+}

@@ -1,0 +1,83 @@
+//! What the examples share: digits to learn from, runs within a budget, and bits to compare.
+
+pub mod digits;
+
+use std::time::{Duration, Instant};
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+use burn_overcommit::{Config, Error, OvercommitDevice, Stats, configure, stats};
+use bytesize::ByteSize;
+
+/// What a run took.
+pub struct Run {
+    name: &'static str,
+    budget_bytes: Option<usize>,
+    stats: Stats,
+    time: Duration,
+}
+
+impl Run {
+    /// The most device memory that it held at once, in bytes.
+    pub fn peak_bytes(&self) -> usize {
+        self.stats.peak_allocated_bytes
+    }
+}
+
+/// Runs a program within a budget, or with all the memory that it asks for. No tensor of the device may be alive.
+///
+/// # Errors
+/// If the budget is refused.
+pub fn within<T>(
+    name: &'static str,
+    device: &OvercommitDevice,
+    budget_bytes: Option<usize>,
+    program: impl FnOnce() -> T,
+) -> Result<(T, Run), Error> {
+    let config = budget_bytes.map_or(Config::new(), |bytes| Config::new().budget_bytes(bytes));
+    configure(device, config)?;
+    let begun = Instant::now();
+    let result = program();
+    let time = begun.elapsed();
+    Ok((result, Run { name, budget_bytes, stats: stats(device)?, time }))
+}
+
+/// Prints a line for each run.
+pub fn print_table(runs: &[Run]) {
+    let size = |bytes: u64| ByteSize(bytes).to_string();
+    println!(
+        "{:<24} {:>10} {:>10} {:>10} {:>10} {:>9}",
+        "", "budget", "peak", "offloaded", "recomputed", "time"
+    );
+    for Run { name, budget_bytes, stats, time } in runs {
+        let budget = budget_bytes.map_or("unlimited".into(), |bytes| size(bytes as u64));
+        let peak = size(stats.peak_allocated_bytes as u64);
+        let [offloaded, recomputed] =
+            [stats.counters.offloaded_bytes, stats.counters.recomputed_bytes].map(size);
+        println!(
+            "{name:<24} {budget:>10} {peak:>10} {offloaded:>10} {recomputed:>10} {:>8.2}s",
+            time.as_secs_f64()
+        );
+    }
+}
+
+/// The bits of every parameter and running statistic, in the module's order.
+///
+/// # Panics
+/// If the module is not in single precision.
+pub fn weights_bits<B: Backend>(module: &impl Module<B>) -> Vec<u32> {
+    let mut bits = Bits(Vec::new());
+    module.visit(&mut bits);
+    bits.0
+}
+
+struct Bits(Vec<u32>);
+
+impl<B: Backend> ModuleVisitor<B> for Bits {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+        let data = param.val().into_data();
+        let values = data.as_slice::<f32>().expect("the module is in single precision");
+        self.0.extend(values.iter().map(|value| value.to_bits()));
+    }
+}
