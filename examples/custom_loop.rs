@@ -15,14 +15,14 @@ use burn::optim::{AdamWConfig, GradientsAccumulator, GradientsParams, Optimizer}
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{ElementConversion, Tensor, activation};
 use burn_overcommit::{Error, Overcommit, OvercommitDevice};
-use burn_overcommit_examples::digits::{Batch, CLASSES, Digits, SIDE, shuffled};
+use burn_overcommit_examples::digits::{Batch, CLASSES, Digit, Digits, SIDE, shuffled};
 use burn_overcommit_examples::{print_table, weights_bits, within};
 use indicatif::ProgressBar;
 
-const EPOCHS: usize = 3;
+const EPOCHS: usize = 6;
 const BATCH: usize = 64;
 /// So many batches make a step.
-const ACCUMULATED: usize = 4;
+const ACCUMULATED: usize = 2;
 const CHANNELS: usize = 24;
 
 #[derive(Module, Debug)]
@@ -49,10 +49,12 @@ impl<B: Backend> Network<B> {
 
 /// The part of held-out digits that are named correctly.
 fn accuracy<B: Backend>(network: &Network<B>, digits: &Digits, device: &B::Device) -> f64 {
-    let Batch { images, labels } = Batch::new(&digits.held_out, device);
-    let named = network.forward(images).argmax(1).flatten::<1>(0, 1);
-    let correct: f64 = named.equal(labels).int().sum().into_scalar().elem();
-    correct / digits.held_out.len() as f64
+    let correct = |chunk: &[Digit]| -> f64 {
+        let Batch { images, labels } = Batch::new(chunk, device);
+        let named = network.forward(images).argmax(1).flatten::<1>(0, 1);
+        named.equal(labels).int().sum().into_scalar().elem()
+    };
+    digits.held_out.chunks(BATCH).map(correct).sum::<f64>() / digits.held_out.len() as f64
 }
 
 /// Trains from the seed on. Returns the weights' bits and the accuracy.

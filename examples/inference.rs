@@ -1,15 +1,18 @@
-//! A network whose weights take three times the budget: they wait on the host, and each comes back before its layer. Nothing is
-//! trained, so nothing is saved and nothing can be recomputed; weights are all that moves.
+//! A saved network whose weights take three times the budget: they wait on the host, and each comes back before its layer. Nothing
+//! is trained, and what was loaded cannot be recomputed, so weights are all that moves.
 //!
 //! `cargo run --release --example inference`
 
 use burn::module::Module;
 use burn::nn::{LayerNorm, LayerNormConfig, Linear, LinearConfig};
+use burn::record::{BinBytesRecorder, FullPrecisionSettings, Recorder};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Distribution, Tensor, activation};
 use burn_overcommit::{Error, Overcommit, OvercommitDevice};
 use burn_overcommit_examples::{print_table, within};
 use indicatif::ProgressBar;
+
+type Bytes = BinBytesRecorder<FullPrecisionSettings>;
 
 const WIDTH: usize = 768;
 const LAYERS: usize = 24;
@@ -38,10 +41,19 @@ impl<B: Backend> Layer<B> {
     }
 }
 
-/// What the network says of some batches.
-fn infer<B: Backend>(device: &B::Device) -> Vec<Vec<f32>> {
+/// A network with random weights, as it would be saved.
+fn saved<B: Backend>(device: &B::Device) -> Vec<u8> {
     B::seed(device, 1);
     let layers: Vec<Layer<B>> = (0..LAYERS).map(|_| Layer::new(device)).collect();
+    Bytes::default().record(layers.into_record(), ()).expect("it fits memory")
+}
+
+/// What a saved network says of some batches.
+fn infer<B: Backend>(saved: &[u8], device: &B::Device) -> Vec<Vec<f32>> {
+    B::seed(device, 2);
+    let record = Bytes::default().load(saved.to_vec(), device).expect("it was saved above");
+    let layers: Vec<Layer<B>> = (0..LAYERS).map(|_| Layer::new(device)).collect();
+    let layers = layers.load_record(record);
     let progress = ProgressBar::new(BATCHES as u64);
     let outputs = (0..BATCHES).map(|_| {
         let x = Tensor::<B, 2>::random([BATCH, WIDTH], Distribution::Default, device);
@@ -56,10 +68,10 @@ fn infer<B: Backend>(device: &B::Device) -> Vec<Vec<f32>> {
 
 fn main() -> Result<(), Error> {
     let device = OvercommitDevice::default();
-    let infer = || infer::<Overcommit>(&device);
+    let saved = saved::<Overcommit>(&device);
+    let infer = || infer::<Overcommit>(&saved, &device);
     let (expected, unlimited) = within("all memory", &device, None, infer)?;
-    let weights_bytes = LAYERS * (4 * WIDTH + 5) * WIDTH * size_of::<f32>();
-    let (streamed, third) = within("a third of the weights", &device, Some(weights_bytes / 3), infer)?;
+    let (streamed, third) = within("a third of the weights", &device, Some(saved.len() / 3), infer)?;
     assert!(streamed == expected, "the same bits");
     print_table(&[unlimited, third]);
     Ok(())

@@ -15,7 +15,7 @@ use burn_overcommit_examples::digits::{Batch, CLASSES, Digits, SIDE, shuffled};
 use burn_overcommit_examples::{print_table, weights_bits, within};
 use indicatif::ProgressBar;
 
-const EPOCHS: usize = 4;
+const EPOCHS: usize = 8;
 const BATCH: usize = 128;
 const TEACHER_WIDTH: usize = 512;
 const STUDENT_WIDTH: usize = 48;

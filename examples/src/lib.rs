@@ -45,20 +45,18 @@ pub fn within<T>(
 
 /// Prints a line for each run.
 pub fn print_table(runs: &[Run]) {
-    let size = |bytes: u64| ByteSize(bytes).to_string();
-    println!(
-        "{:<24} {:>10} {:>10} {:>10} {:>10} {:>9}",
-        "", "budget", "peak", "offloaded", "recomputed", "time"
-    );
+    let row = |name: &str, cells: [String; 6]| {
+        println!("{name:<24}{}", cells.map(|cell| format!("{cell:>12}")).concat());
+    };
+    row("", ["budget", "peak", "offloaded", "fetched", "recomputed", "time"].map(String::from));
     for Run { name, budget_bytes, stats, time } in runs {
+        let size = |bytes: u64| ByteSize(bytes).to_string();
+        let counters = &stats.counters;
+        let moved = [counters.offloaded_bytes, counters.fetched_bytes, counters.recomputed_bytes];
+        let [offloaded, fetched, recomputed] = moved.map(size);
         let budget = budget_bytes.map_or("unlimited".into(), |bytes| size(bytes as u64));
-        let peak = size(stats.peak_allocated_bytes as u64);
-        let [offloaded, recomputed] =
-            [stats.counters.offloaded_bytes, stats.counters.recomputed_bytes].map(size);
-        println!(
-            "{name:<24} {budget:>10} {peak:>10} {offloaded:>10} {recomputed:>10} {:>8.2}s",
-            time.as_secs_f64()
-        );
+        let time = format!("{:.2} s", time.as_secs_f64());
+        row(name, [budget, size(stats.peak_allocated_bytes as u64), offloaded, fetched, recomputed, time]);
     }
 }
 
