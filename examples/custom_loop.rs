@@ -16,7 +16,7 @@ use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{ElementConversion, Tensor, activation};
 use burn_overcommit::{Error, Overcommit, OvercommitDevice};
 use burn_overcommit_examples::digits::{Batch, CLASSES, Digit, Digits, SIDE, shuffled};
-use burn_overcommit_examples::{print_table, weights_bits, within};
+use burn_overcommit_examples::{train_in_less, weights_bits};
 use indicatif::ProgressBar;
 
 const EPOCHS: usize = 6;
@@ -92,12 +92,7 @@ fn train<B: AutodiffBackend>(digits: &Digits, device: &B::Device) -> (Vec<u32>, 
 fn main() -> Result<(), Error> {
     let device = OvercommitDevice::default();
     let digits = Digits::load().expect("the shipped file is well formed");
-    let train = || train::<Autodiff<Overcommit>>(&digits, &device);
-    let ((weights, accuracy), unlimited) = within("all memory", &device, None, train)?;
-    let budget_bytes = unlimited.peak_bytes() / 3;
-    let ((in_a_third, _), third) = within("a third", &device, Some(budget_bytes), train)?;
-    assert!(weights == in_a_third, "the same bits");
-    print_table(&[unlimited, third]);
+    let accuracy = train_in_less(&device, 1.0 / 3.0, 1, |_| train::<Autodiff<Overcommit>>(&digits, &device))?;
     println!("{accuracy:.3} of the held-out digits are named correctly, by the same weights to the bit.");
     Ok(())
 }

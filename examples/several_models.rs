@@ -12,7 +12,7 @@ use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{ElementConversion, Tensor, activation};
 use burn_overcommit::{Error, Overcommit, OvercommitDevice};
 use burn_overcommit_examples::digits::{Batch, CLASSES, Digits, SIDE, shuffled};
-use burn_overcommit_examples::{print_table, weights_bits, within};
+use burn_overcommit_examples::{train_in_less, weights_bits};
 use indicatif::ProgressBar;
 
 const EPOCHS: usize = 8;
@@ -88,12 +88,8 @@ fn distil<B: AutodiffBackend>(digits: &Digits, device: &B::Device) -> (Vec<u32>,
 fn main() -> Result<(), Error> {
     let device = OvercommitDevice::default();
     let digits = Digits::load().expect("the shipped file is well formed");
-    let distil = || distil::<Autodiff<Overcommit>>(&digits, &device);
-    let ((weights, [teacher, student]), unlimited) = within("all memory", &device, None, distil)?;
-    let budget_bytes = unlimited.peak_bytes() / 2;
-    let ((in_half, _), half) = within("half", &device, Some(budget_bytes), distil)?;
-    assert!(weights == in_half, "the same bits");
-    print_table(&[unlimited, half]);
+    let [teacher, student] =
+        train_in_less(&device, 0.5, 1, |_| distil::<Autodiff<Overcommit>>(&digits, &device))?;
     println!("accuracy: the teacher's {teacher:.3}, the student's {student:.3}");
     Ok(())
 }

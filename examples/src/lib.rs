@@ -43,6 +43,38 @@ pub fn within<T>(
     Ok((result, Run { name, budget_bytes, stats: stats(device)?, time }))
 }
 
+/// Trains with all memory and in a part of it; then, if it is to be deeper, so many times the layers with all memory and in what one
+/// time needs. `train` takes how many times the layers, and returns the bits of its weights and what else came of it. Prints a table,
+/// and returns what came of the first run.
+///
+/// # Errors
+/// If a budget is refused.
+///
+/// # Panics
+/// If weights differ by a bit.
+pub fn train_in_less<T>(
+    device: &OvercommitDevice,
+    part: f64,
+    deeper: usize,
+    train: impl Fn(usize) -> (Vec<u32>, T),
+) -> Result<T, Error> {
+    let ((weights, result), unlimited) = within("all memory", device, None, || train(1))?;
+    let need_bytes = unlimited.peak_bytes();
+    let budget_bytes = (need_bytes as f64 * part) as usize;
+    let ((in_less, _), less) = within("a part of it", device, Some(budget_bytes), || train(1))?;
+    assert!(in_less == weights, "the weights differ");
+    let mut runs = vec![unlimited, less];
+    if deeper > 1 {
+        let ((weights, _), all) = within("deeper", device, None, || train(deeper))?;
+        let ((in_less, _), less) =
+            within("in the first's memory", device, Some(need_bytes), || train(deeper))?;
+        assert!(in_less == weights, "the weights differ");
+        runs.extend([all, less]);
+    }
+    print_table(&runs);
+    Ok(result)
+}
+
 /// Prints a line for each run.
 pub fn print_table(runs: &[Run]) {
     let row = |name: &str, cells: [String; 6]| {
