@@ -4,7 +4,7 @@
 //! `cargo run --release --example gan`
 
 use burn::backend::Autodiff;
-use burn::module::{Module, ModuleMapper, Param};
+use burn::module::{AutodiffModule, Module, ModuleMapper, Param};
 use burn::nn::conv::{Conv2d, Conv2dConfig, ConvTranspose2d, ConvTranspose2dConfig};
 use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig, PaddingConfig2d};
 use burn::optim::{GradientsParams, Optimizer, RmsPropConfig};
@@ -95,7 +95,8 @@ fn train<B: AutodiffBackend>(digits: &Digits, device: &B::Device) -> Vec<u32> {
     for epoch in 0..EPOCHS {
         for (step, chunk) in shuffled(&digits.train, 1, epoch).chunks_exact(BATCH).enumerate() {
             let real = Batch::<B>::new(chunk, device).images;
-            let made = generator.forward(noise()).detach();
+            // Without gradients: a forward pass that no backward pass follows stays in memory until the next one.
+            let made = Tensor::from_inner(generator.valid().forward(noise().inner()));
             let loss = critic.forward(made) - critic.forward(real);
             let gradients = GradientsParams::from_grads(loss.backward(), &critic);
             critic = critics.step(5e-4, critic, gradients).map(&mut Clamp);
