@@ -1,8 +1,7 @@
 //! Checkpointed scopes: each block says that what it makes on its way may be dropped. While memory suffices nothing happens. Where
 //! it is short, these tensors go first, and are recomputed to the same bits.
 //!
-//! The sequences here are never of the same length, so that no iteration repeats and no plan can be made: marks are all that `auto`
-//! has to go by.
+//! The sequences here are never of the same length, so that no iteration repeats and no plan can be made.
 //!
 //! `cargo run --release --example checkpoint_scope`
 
