@@ -6,6 +6,9 @@ use bytesize::ByteSize;
 
 use crate::engine::EngineError;
 
+/// What to do where the system has less memory than the budget.
+const OF_OTHERS: &str = "; another program may use the device: end it, or make the budget smaller (Config::budget or OVERCOMMIT_BUDGET)";
+
 /// An error of this backend. Its message also says what to do about it.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -56,7 +59,7 @@ pub enum Error {
     },
 
     /// The engine failed.
-    #[error("{device}: {source}")]
+    #[error("{device}: {source}{}", if .source.is_exhausted() { OF_OTHERS } else { "" })]
     Engine {
         /// The device.
         device: crate::OvercommitDevice,
@@ -162,7 +165,11 @@ pub enum Error {
 impl Error {
     /// Whether memory is too small: with more of it, the same call would work.
     pub fn is_out_of_memory(&self) -> bool {
-        matches!(self, Error::WorkingSet(_) | Error::HostTierFull { .. } | Error::NothingToEvict { .. })
+        match self {
+            Error::WorkingSet(_) | Error::HostTierFull { .. } | Error::NothingToEvict { .. } => true,
+            Error::Engine { source, .. } => source.is_exhausted(),
+            _ => false,
+        }
     }
 }
 

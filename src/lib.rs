@@ -13,6 +13,9 @@ pub mod engine;
 mod error;
 mod fusion;
 pub mod liveness;
+#[cfg(feature = "train")]
+pub mod metrics;
+mod module;
 pub mod op;
 mod planner;
 mod policy;
@@ -38,9 +41,10 @@ pub use dry_run::{BudgetedRun, DryRun, Held, dry_run};
 pub use engine::host::LaneMode;
 pub use engine::sim::Profile;
 pub use error::{Error, WorkingSet};
+pub use module::{ModuleScope, module};
 pub use op::FloatFormat;
 pub use runtime::{configure, note, recording, reset_stats, stats};
-pub use stats::{Counters, PlanningState, Stats};
+pub use stats::{Counters, PlanningState, Stats, prometheus};
 
 /// The code in the guide compiles and runs.
 #[cfg(doctest)]

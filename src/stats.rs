@@ -1,9 +1,11 @@
+mod export;
 mod planning;
 
 use std::fmt;
 
 use bytesize::ByteSize;
 
+pub use self::export::prometheus;
 pub use self::planning::PlanningState;
 use crate::OvercommitDevice;
 use crate::engine::{Fallback, Times};
@@ -101,46 +103,6 @@ pub struct Stats {
     pub planning: PlanningState,
     /// Ops that slower kernels computed in place of NVIDIA's libraries since the engine began, and the reasons.
     pub fallbacks: Vec<Fallback>,
-}
-
-impl Stats {
-    /// The figures under the keys of PyTorch's `torch.cuda.memory_stats`, and further ones under keys in that style.
-    pub fn entries(&self) -> Vec<(&'static str, u64)> {
-        let counters = &self.counters;
-        vec![
-            ("allocated_bytes.all.current", self.allocated_bytes as u64),
-            ("allocated_bytes.all.peak", self.peak_allocated_bytes as u64),
-            ("allocated_bytes.all.average", self.average_allocated_bytes as u64),
-            ("footprint_bytes", self.footprint_bytes as u64),
-            ("reserved_bytes.all.current", self.reserved_bytes as u64),
-            ("reserved_bytes.all.peak", self.peak_reserved_bytes as u64),
-            ("smallest_budget_bytes", self.smallest_budget_bytes as u64),
-            ("host_bytes.all.current", self.host_bytes as u64),
-            ("host_bytes.all.peak", self.peak_host_bytes as u64),
-            ("offloaded_bytes.all.allocated", counters.offloaded_bytes),
-            ("fetched_bytes.all.allocated", counters.fetched_bytes),
-            ("prefetched_bytes.all.allocated", counters.prefetched_bytes),
-            ("recomputed_bytes.all.allocated", counters.recomputed_bytes),
-            ("encoded_bytes.all.allocated", counters.encoded_bytes),
-            ("encoded_into_bytes.all.allocated", counters.encoded_into_bytes),
-            ("num_encodings", counters.encodings),
-            ("relocated_bytes.all.allocated", counters.relocated_bytes),
-            ("recomputed_ops", counters.recomputed_ops),
-            ("num_ops", counters.ops),
-            ("num_evictions", counters.evictions),
-            ("num_clean_evictions", counters.clean_evictions),
-            ("num_drops", counters.drops),
-            ("num_compactions", counters.compactions),
-            ("num_mapped_pages", counters.mapped_pages),
-            ("num_plannings", counters.plannings),
-            ("num_plans", counters.plans),
-            ("num_kept_plans", counters.kept_plans),
-            ("num_ooms", counters.out_of_memory),
-            ("num_failed_ops", counters.failed_ops),
-            ("num_reads", counters.reads),
-            ("num_fallbacks", self.fallbacks.iter().map(|fallback| fallback.count).sum()),
-        ]
-    }
 }
 
 impl fmt::Display for Stats {

@@ -16,15 +16,16 @@ use proc_macro2::{TokenStream, TokenTree};
 const MODULES: &[(&str, &str)] = &[
     ("tests", "backend runtime planner policy stats config device liveness engine op"),
     ("bin", "backend report replay runtime stats config device trace engine"),
+    ("metrics", "runtime error device engine"),
     ("autodiff", "backend runtime device op"),
     ("backend", "runtime error device op"),
-    ("report", "replay trace engine"),
+    ("report", "replay trace liveness engine"),
     ("replay", "dry_run runtime planner stats config error device trace schedule engine op"),
     ("dry_run", "runtime stats config error device engine"),
     ("runtime", "planner fusion pool policy stats config error device trace schedule engine disk_cache op"),
-    ("fusion", "pool error engine op"),
+    ("fusion", "pool error module engine op"),
     ("planner", "pool policy config error device schedule liveness engine op"),
-    ("pool", "policy stats config error device trace schedule liveness engine op"),
+    ("pool", "policy stats config error device module trace schedule liveness engine op"),
     ("policy", "config schedule liveness codec op"),
     ("stats", "device engine"),
     ("config", "error device engine op"),
@@ -36,6 +37,7 @@ const MODULES: &[(&str, &str)] = &[
     ("codec", "op"),
     ("engine", "disk_cache op"),
     ("disk_cache", ""),
+    ("module", ""),
     ("op", ""),
 ];
 

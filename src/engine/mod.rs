@@ -204,6 +204,13 @@ pub enum EngineError {
     },
 }
 
+impl EngineError {
+    /// Whether memory could not be mapped because the system has no more, as when another program uses the device.
+    pub fn is_exhausted(&self) -> bool {
+        matches!(self, EngineError::Map { reason, .. } if reason.contains("OUT_OF_MEMORY"))
+    }
+}
+
 fn no_pages(bytes: usize) -> EngineError {
     EngineError::Map { tier: Tier::Device, bytes, reason: "this engine does not map by page".into() }
 }

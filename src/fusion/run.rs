@@ -8,6 +8,7 @@ use super::reduction::{FinalReduction, ReducedAxes, WaitingCopy, dims_of_axis, o
 use super::shelf::{Shelf, Shelved};
 use super::tensor::{FusionTarget, FusionTensor, Promise, TensorMaker};
 use crate::engine::aligned;
+use crate::module;
 use crate::op::{Dtype, Inputs, MAX_STEPS, Op, Reduce, StepKind, StepScalars, View};
 use crate::pool::Pool;
 
@@ -40,6 +41,8 @@ pub struct FusionRun<T: FusionTensor> {
     pub view: Option<View>,
     /// How many checkpointed scopes the thread was in.
     scopes: u32,
+    /// The module of the first op that waits.
+    module: Option<&'static str>,
     pub steps: Vec<WaitingStep<T>>,
     /// The tensors that the steps read and that no step makes; `None` once no step reads them any more.
     pub externals: Vec<Option<T>>,
@@ -55,6 +58,7 @@ impl<T: FusionTensor> Default for FusionRun<T> {
         FusionRun {
             view: None,
             scopes: 0,
+            module: None,
             steps: Vec::new(),
             externals: Vec::new(),
             copy: None,
@@ -121,6 +125,11 @@ impl<T: FusionTensor> FusionRun<T> {
         self.scopes
     }
 
+    /// The module of the first op.
+    pub fn module(&self) -> Option<&'static str> {
+        self.module
+    }
+
     /// Whether an op on these tensors, inside this many scopes, can be the next step: what it makes has the shape of
     /// the run, or as many elements in the order of all that it reads.
     pub fn continues(&self, shelf: &Shelf<T>, step: &StepOp, tensors: &[T], scopes: u32) -> bool {
@@ -151,7 +160,7 @@ impl<T: FusionTensor> FusionRun<T> {
     /// Begins anew, with steps that make this, if there are to be any.
     pub fn begin(&mut self, view: Option<View>, scopes: u32) {
         debug_assert!(self.is_empty(), "ops that wait are submitted before a run begins");
-        (self.view, self.scopes) = (view, scopes);
+        (self.view, self.scopes, self.module) = (view, scopes, module::current());
     }
 
     /// Whether an op that waits here makes the tensor's storage.

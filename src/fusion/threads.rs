@@ -8,6 +8,7 @@ use super::shelf::Shelf;
 use super::tensor::{FusionTarget, FusionTensor, TensorMaker, as_inputs};
 use crate::engine::aligned;
 use crate::error::Error;
+use crate::module;
 use crate::op::{Binary, Inputs, Op, Reduce, View};
 
 /// What of a thread waits.
@@ -96,6 +97,7 @@ impl<T: FusionTensor> ThreadRuns<T> {
             return Ok(());
         }
         target.pool.enter(thread, run.scopes());
+        let _module = module::within(run.module());
         run.shelve(shelf, read, target);
         let submitted = run.submit(target);
         // The run may have been the last to hold its inputs.

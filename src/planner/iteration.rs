@@ -161,8 +161,11 @@ impl Iteration {
     /// wherever the log begins. The first iteration does not qualify, since it does not hold yet what an iteration leaves to
     /// the next. `None` if the log does not hold two iterations.
     pub fn cut(log: &RequestLog, period: usize) -> Option<Iteration> {
-        let op_places: Vec<usize> =
-            (0..log.requests.len()).filter(|&at| matches!(log.requests[at], Request::Op { .. })).collect();
+        let ops = log.requests.iter().enumerate().filter_map(|(at, request)| match request {
+            Request::Op { context, .. } => Some((at, *context)),
+            _ => None,
+        });
+        let (op_places, contexts): (Vec<usize>, Vec<u64>) = ops.unzip();
         let earliest = op_places.len().checked_sub(2 * period)?;
         let start = Census::before(log);
         let mut census = start.clone();
@@ -174,12 +177,8 @@ impl Iteration {
             census.next(log, request);
         }
         let differs = |op: usize| held_bytes[op] != held_bytes[op + period];
-        let context = |op: usize| match &log.requests[op_places[op]] {
-            Request::Op { context, .. } => *context,
-            _ => 0,
-        };
         let first =
-            (earliest..earliest + period).min_by_key(|&op| (differs(op), held_bytes[op], context(op)))?;
+            (earliest..earliest + period).min_by_key(|&op| (differs(op), held_bytes[op], contexts[op]))?;
         let (begin, end) = (op_places[first], op_places[first + period]);
         let mut begun = start;
         log.requests[..begin].iter().for_each(|request| begun.next(log, request));

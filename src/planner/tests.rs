@@ -437,3 +437,33 @@ fn what_would_be_fetched_too_early_is_not() {
     assert!(found_ns < 31 * LAYER_NS, "{found_ns} of at least {}", iteration.ops.len() as u64 * LAYER_NS);
     assert!(too_early_ns > 37 * LAYER_NS, "{too_early_ns}");
 }
+
+#[test]
+fn a_schedule_for_less_memory_is_followed_where_nothing_faster_is_found() {
+    let (iteration, mut profile) = chain();
+    profile.props.link_bytes_per_second = BYTES as f64 / (2.0 * LAYER_NS as f64 / 1e9);
+    let config = |blocks: usize, rungs: usize| {
+        let tunables = Tunables { rungs, ..Tunables::default() };
+        Config::new().budget_bytes(blocks * BYTES).page_mapping(false).recompute(false).tunables(tunables)
+    };
+    let found_ns = |settings: &Settings, known: &[Arc<Schedule>]| {
+        let planner =
+            Planner { iteration: &iteration, profile: &profile, settings, step_ops: 0, throttle: 0 };
+        let mut found = None;
+        planner.search(known, |schedule| {
+            found = planner.timed(Arc::new(schedule));
+            true
+        });
+        found
+    };
+    let resolved = |config: Config| config.resolve(&profile.props).unwrap();
+    let small = found_ns(&resolved(config(7, 4)), &[]).expect("it fits");
+    let known = [Arc::new(small.schedule)];
+    // Without a search only the rule is there.
+    let large = resolved(config(8, 0));
+    let by_rule_ns = found_ns(&large, &[]).map(|timed| timed.step_ns);
+    let with_known_ns = found_ns(&large, &known).map(|timed| timed.step_ns);
+    println!("{} {by_rule_ns:?} {with_known_ns:?}", small.step_ns);
+    assert!(with_known_ns.is_some_and(|step_ns| step_ns <= small.step_ns));
+    assert!(by_rule_ns.is_none_or(|step_ns| step_ns > small.step_ns));
+}

@@ -88,10 +88,25 @@ impl Pool {
         }
     }
 
+    /// Tells that the system has less device memory than the budget.
+    pub(in crate::pool) fn warn_of_lowered_budget(&self, before_bytes: usize) {
+        let now_bytes = self.memory.device.limit_bytes();
+        self.settings.log(
+            log::Level::Warn,
+            format_args!(
+                "{} has no more memory, as if another program used it: the budget was {before_bytes} bytes, and is {now_bytes} now",
+                self.name
+            ),
+        );
+    }
+
     /// Counts errors for want of memory.
     pub(in crate::pool) fn counted<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
-        if result.as_ref().is_err_and(Error::is_out_of_memory) {
+        if let Err(error) = &result
+            && error.is_out_of_memory()
+        {
             self.observer.counters.out_of_memory += 1;
+            self.observer.telemetry.out_of_memory(error);
         }
         result
     }

@@ -125,6 +125,9 @@ impl Pool {
     /// Counts an op. A policy that encodes wants a log from the first op on, and others from the first eviction on.
     fn begin_op(&mut self) {
         self.observer.clock += 1;
+        if let Some(before_bytes) = self.memory.device.take_lowered_from() {
+            self.warn_of_lowered_budget(before_bytes);
+        }
         let stream = self.follower.streams.current();
         self.follower.streams[stream].ops += 1;
         if self.follower.policy.encodes() {

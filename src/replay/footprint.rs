@@ -113,6 +113,7 @@ mod tests {
                 scratch_bytes: 100,
                 work,
                 exact: true,
+                module: None,
                 ran: Default::default(),
             })
         };

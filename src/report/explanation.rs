@@ -1,8 +1,9 @@
-//! Why a run takes as long as it does, in words.
+//! What holds a program's memory, and why a run takes as long as it does, in words.
 
 use std::fmt;
 
 use super::leaving::Leaving;
+use super::memory_use::MemoryUse;
 use super::summary::Report;
 use super::units::{count, share, size, time};
 use crate::engine::Lane;
@@ -51,6 +52,8 @@ pub struct Explanation {
     pub outcome: Option<Outcome>,
     /// The outcomes in other budgets.
     pub others: Vec<Outcome>,
+    /// What the program holds at its peak, if it was asked for.
+    pub memory: Option<MemoryUse>,
 }
 
 impl Explanation {
@@ -65,7 +68,15 @@ impl Explanation {
             leaving: report.leaving.clone(),
             outcome: report.outcome.clone(),
             others,
+            memory: None,
         }
+    }
+
+    /// Also says what the program holds at its peak, and what would help.
+    #[must_use]
+    pub fn with_memory(mut self, memory: MemoryUse) -> Self {
+        self.memory = Some(memory);
+        self
     }
 }
 
@@ -94,6 +105,9 @@ impl Leaving {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(memory) = &self.memory {
+            writeln!(f, "{memory}")?;
+        }
         writeln!(f, "{}, {}", self.title, self.part)?;
         match &self.outcome {
             Some(outcome) => self.of_outcome(f, outcome)?,

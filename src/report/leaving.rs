@@ -161,6 +161,7 @@ mod tests {
             scratch_bytes: 0,
             work,
             exact: true,
+            module: None,
             ran: ran(begin_ns, end_ns),
         })
     }

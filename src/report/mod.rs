@@ -3,7 +3,7 @@
 //! - `write_chrome` writes Chrome's trace events, for Perfetto.
 //! - `write_memory_viz_pickle` and `write_memory_viz_json` write memory snapshots, for PyTorch's viewer.
 //! - [`Report`] sums up a run; `write_html` makes a page of it, and `write_svg` an image of its charts. [`Explanation`] says in
-//!   words why it takes as long as it does.
+//!   words why it takes as long as it does, and [`MemoryUse`] what holds its memory.
 //!
 //! Inside, `ledger` follows the place of each storage from event to event, `moments` gives events their times, and
 //! `scene` finds the work that an event is for. `summary` makes a report of `timeline`, `peak`, `decisions` and `leaving`.
@@ -21,6 +21,7 @@ mod lane_chart;
 mod leaving;
 mod ledger;
 mod memory_chart;
+mod memory_use;
 mod memory_viz;
 mod moments;
 mod peak;
@@ -37,6 +38,7 @@ pub use explanation::Explanation;
 pub use grid::{GridPoint, write_grid};
 pub use html::write_html;
 pub use leaving::Leaving;
+pub use memory_use::{HeldGroup, Holding, MemoryUse};
 pub use memory_viz::{write_memory_viz_json, write_memory_viz_pickle};
 pub use summary::Report;
 pub use svg::write_svg;

@@ -171,6 +171,7 @@ mod tests {
             scratch_bytes: 0,
             work: Work { flops: 0, read_bytes: 0, written_bytes: 0, dtype: Dtype::F32, measured_ns: None },
             exact: true,
+            module: None,
             ran: Ran::default(),
         })
     }

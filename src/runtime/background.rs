@@ -131,7 +131,7 @@ pub fn look_for(
 ) -> io::Result<()> {
     spawn("overcommit-plan-cache", move || {
         let kept = plans.plans(beginning);
-        if plans.are_damaged(beginning) {
+        if kept.is_empty() && plans.are_damaged(beginning) {
             settings
                 .log(log::Level::Info, format_args!("the plans of earlier runs are damaged, and ignored"));
         }

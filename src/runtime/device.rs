@@ -115,17 +115,19 @@ impl Runtime {
         Ok(front)
     }
 
-    /// Locks the device, and ends the runs of all threads, except for ops that find no memory. These go on waiting: their
-    /// error comes when the program next asks for them.
-    pub(super) fn settled_where_memory_allows(self: &Arc<Self>) -> Result<MutexGuard<'_, Front>, Error> {
+    /// Locks the device to look at it. A thread that submits ends its run, except for ops that find no memory: these go on
+    /// waiting, and their error comes when the program next asks for them. The runs of other threads are left alone, and a
+    /// thread that never submits changes nothing: so the looks of a monitor do not change what a program does.
+    pub(super) fn looked_at(self: &Arc<Self>) -> Result<MutexGuard<'_, Front>, Error> {
+        if !thread::has_number() {
+            return Ok(self.front.lock().unwrap_or_else(PoisonError::into_inner));
+        }
         let mut front = self.lock();
         let Front { pool, runs } = &mut *front;
-        for thread in 0..runs.threads() {
-            let refused = pool.refused_ops();
-            match runs.end(&mut FusionTarget { maker: self, pool }, thread, &[]) {
-                Err(error) if error.is_out_of_memory() => pool.refused_only(refused),
-                submitted => submitted?,
-            }
+        let refused = pool.refused_ops();
+        match runs.end_current(&mut FusionTarget { maker: self, pool }, &[]) {
+            Err(error) if error.is_out_of_memory() => pool.refused_only(refused),
+            submitted => submitted?,
         }
         Ok(front)
     }

@@ -72,12 +72,26 @@ pub fn configure_with_engine(
     Ok(())
 }
 
-/// What the device's memory holds now, and what it held since the device's first use.
+/// What the device's memory holds now, and what it held since the device's first use. Counts the calling thread's ops so far.
+/// Those that other threads have just submitted may be missing. A thread that does nothing else may call it at any time: this
+/// does not change what the program does.
 ///
 /// # Errors
 /// A device that this build cannot run.
 pub fn stats(device: &OvercommitDevice) -> Result<Stats, Error> {
-    Ok(runtime(device)?.settled_where_memory_allows()?.pool.stats())
+    Ok(runtime(device)?.looked_at()?.pool.stats())
+}
+
+/// The statistics, and the most bytes of a tier that were in use since this was last asked of the tier.
+#[cfg(feature = "train")]
+pub(crate) fn stats_and_peak(
+    device: &OvercommitDevice,
+    tier: Option<crate::engine::Tier>,
+) -> Result<(Stats, usize), Error> {
+    let runtime = runtime(device)?;
+    let mut front = runtime.looked_at()?;
+    let peak_bytes = tier.map_or(0, |tier| front.pool.take_interval_peak(tier));
+    Ok((front.pool.stats(), peak_bytes))
 }
 
 /// How many storages an op or a read pins: none between calls. For tests.
@@ -122,7 +136,7 @@ pub fn recording(device: &OvercommitDevice) -> Result<Recording, Error> {
 /// # Errors
 /// A device that this build cannot run.
 pub fn reset_stats(device: &OvercommitDevice) -> Result<(), Error> {
-    runtime(device)?.settled_where_memory_allows()?.pool.reset_stats();
+    runtime(device)?.looked_at()?.pool.reset_stats();
     Ok(())
 }
 
@@ -147,7 +161,8 @@ fn start(
             settings.exactness
         ),
     );
-    let pool = Pool::new(device, engine.clone(), settings);
+    let mut pool = Pool::new(device, engine.clone(), settings);
+    pool.tell_subscribers();
     Ok(Runtime::new(device, engine, pool, supply))
 }
 

@@ -1,6 +1,7 @@
 //! Numbers of threads. A thread that submits has one while it lives, the smallest that no other has. So the data loaders
 //! of one epoch get the numbers, and the request logs, of those of the epoch before.
 
+use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
 
 /// For each number, whether a thread has it.
@@ -18,6 +19,7 @@ impl Number {
         } else {
             taken[number] = true;
         }
+        HAS_NUMBER.set(true);
         Number(number)
     }
 }
@@ -29,12 +31,18 @@ impl Drop for Number {
 }
 
 thread_local! {
+    static HAS_NUMBER: Cell<bool> = const { Cell::new(false) };
     static NUMBER: Number = Number::take();
 }
 
 /// This thread's number. A thread that is ending and has given its number back counts as number 0.
 pub(super) fn number() -> usize {
     NUMBER.try_with(|number| number.0).unwrap_or(0)
+}
+
+/// Whether this thread has a number: one that never submitted has none.
+pub(super) fn has_number() -> bool {
+    HAS_NUMBER.get()
 }
 
 #[cfg(test)]

@@ -125,6 +125,9 @@ pub struct OpEvent {
     /// Whether it gives the same bits when run again.
     #[serde(default = "yes")]
     pub exact: bool,
+    /// The path of the [module](crate::module) that it belongs to, if the program names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module: Option<Cow<'static, str>>,
     /// When it ran.
     #[serde(default)]
     pub ran: Ran,

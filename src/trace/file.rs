@@ -131,6 +131,7 @@ mod tests {
                 measured_ns: None,
             },
             exact: true,
+            module: None,
             ran: Ran { sequence: 0, begin_ns: 5, end_ns: 9 },
         };
         let events =

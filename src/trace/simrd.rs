@@ -243,6 +243,7 @@ fn op(name: String, inputs: Vec<u64>, outputs: Vec<Made>, time_ns: usize) -> Eve
         scratch_bytes: 0,
         work: Work { flops: 0, read_bytes, written_bytes, dtype: Dtype::F32, measured_ns },
         exact: true,
+        module: None,
         ran: Ran::default(),
     })
 }

@@ -97,3 +97,37 @@ fn every_failed_call_is_told_once() {
     driver.set(Settings::default());
     outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
+
+/// Trains in memory that another program takes a part of. Returns the last values, and the budget at the end.
+fn train_beside(taken_bytes: u64) -> (Vec<f32>, usize) {
+    let driver = driver();
+    let config = Config::new().cuda_libraries(folder()).budget("64 MiB").page_mapping(true);
+    configure(&DEVICE, config).unwrap();
+    let ones = |value: f32| Tensor::<Overcommit, 2>::full([512, 1024], value, &DEVICE);
+    let mut tensors: Vec<_> = (0..4).map(|n| ones(n as f32)).collect();
+    driver.set(Settings {
+        memory_bytes: driver.used_bytes() + (64 << 20) - taken_bytes,
+        ..Settings::default()
+    });
+    tensors.extend((4..40).map(|n| ones(n as f32)));
+    let sum = tensors.iter().skip(1).fold(tensors[0].clone(), |sum, x| sum + x.clone());
+    let values = sum.into_data().to_vec().expect("floats");
+    driver.set(Settings::default());
+    (values, stats(&DEVICE).unwrap().budget_bytes)
+}
+
+#[test]
+#[serial]
+fn a_program_beside_that_takes_memory_makes_the_budget_smaller() {
+    let (expected, budget_bytes) = train_beside(0);
+    assert_eq!(budget_bytes, 64 << 20);
+    let (values, budget_bytes) = train_beside(40 << 20);
+    assert_eq!(values, expected);
+    assert!((8 << 20..64 << 20).contains(&budget_bytes), "{budget_bytes}");
+    // An op that does not fit what is left is refused, and the next ones run.
+    let large = || Tensor::<Overcommit, 1>::ones([10 << 20], &DEVICE).into_data();
+    let panic = catch_unwind(AssertUnwindSafe(large)).expect_err("it does not fit");
+    let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+    assert!(text.contains("out of device memory"), "{text}");
+    assert_eq!(Tensor::<Overcommit, 1>::ones([4], &DEVICE).into_data().to_vec::<f32>().unwrap(), [1.0; 4]);
+}

@@ -31,6 +31,7 @@ fn op(name: &'static str, inputs: Vec<u64>, made: Made, scratch_bytes: usize, ti
         scratch_bytes,
         work,
         exact: true,
+        module: None,
         ran: Ran::default(),
     })
 }

@@ -1,10 +1,10 @@
-//! `explain`: why a trace takes as long as it does in a budget.
+//! `explain`: what holds a program's memory, and why it takes as long as it does in a budget.
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use burn_overcommit::replay::Replay;
-use burn_overcommit::report::{Explanation, Report};
+use burn_overcommit::report::{Explanation, MemoryUse, Report};
 use burn_overcommit::{Amount, Policy};
 use clap::Args;
 
@@ -40,7 +40,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         Some(budget) => in_budget(options, budget)?,
         None => {
             let otherwise = "name a budget to run it in, such as --budget 50%";
-            Explanation::new(&Report::new(&recording(file, otherwise)?, None).titled(title(file)), Vec::new())
+            let recording = recording(file, otherwise)?;
+            let report = Report::new(&recording, None).titled(title(file));
+            Explanation::new(&report, Vec::new()).with_memory(MemoryUse::of(&recording.program()))
         }
     };
     spinner.finish_and_clear();
@@ -63,5 +65,5 @@ fn in_budget(options: &Options, budget: Amount) -> Result<Explanation> {
     let others = others.map(|bytes| in_bytes(&replay, bytes)).collect::<Result<_, _>>()?;
     let (outcome, recording) = replay.record(&options.eviction.settings(budget_bytes, options.policy))?;
     let report = Report::new(&recording, Some(&outcome)).titled(title(&options.source.file));
-    Ok(Explanation::new(&report, others))
+    Ok(Explanation::new(&report, others).with_memory(MemoryUse::of(&program)))
 }

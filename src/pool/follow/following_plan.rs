@@ -15,13 +15,17 @@ impl Pool {
     /// Adds a plan, which the pool follows when it recognizes the ops of the stream. With `before_first`, the next op
     /// is the plan's first.
     pub fn follow(&mut self, plan: PlanId, schedule: Arc<Schedule>, stream: StreamId, before_first: bool) {
-        let is_accepted = self.follower.active_plans.insert(plan, schedule, stream, before_first);
-        self.observer.counters.plans += u64::from(is_accepted);
+        let iteration_ops = schedule.ops.len();
+        if self.follower.active_plans.insert(plan, schedule, stream, before_first) {
+            self.observer.counters.plans += 1;
+            self.observer.telemetry.planned(iteration_ops, false);
+        }
     }
 
     /// Adds a plan that an earlier run kept. The pool follows it when it recognizes its ops. If the search for it did not come
     /// to its end, it goes on once the program follows the plan.
     pub fn follow_kept(&mut self, schedule: Arc<Schedule>, is_final: bool) {
+        self.observer.telemetry.planned(schedule.ops.len(), true);
         self.follower.active_plans.insert_kept(schedule, is_final);
         self.observer.counters.kept_plans += 1;
     }
@@ -54,6 +58,7 @@ impl Pool {
         let is_roomy = self.memory.is_roomy();
         let stream = self.follower.streams.current();
         self.follower.streams[stream].beginning.push(op.signature);
+        let was_followed = self.follower.active_plans.followed().is_some();
         let position = self.follower.active_plans.advance(stream, op.signature);
         if self.follower.active_plans.followed_whole_iteration() {
             self.follower.stop_logging(&mut self.memory);
@@ -65,9 +70,15 @@ impl Pool {
             Position::Unknown | Position::OtherThread => None,
         };
         let (Some(plan), Position::At(at)) = (plan, position) else {
+            if was_followed && position == Position::Unknown {
+                self.observer.telemetry.departed(self.observer.clock, &self.observer.counters);
+            }
             self.memory.device.begin_op(None, 0);
             return Ok(());
         };
+        if at == 0 && is_roomy {
+            self.observer.telemetry.iteration_begins(plan.schedule.ops.len(), &self.observer.counters);
+        }
         if is_roomy && !plan.is_followed {
             plan.since_op = self.observer.clock;
         }

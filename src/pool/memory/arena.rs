@@ -18,9 +18,12 @@ use crate::trace::{Event, Journal};
 pub struct Arena {
     tier: Tier,
     limit_bytes: usize,
+    /// The limit before the system had no more memory, until it is taken.
+    lowered_from_bytes: Option<usize>,
     space: Box<dyn AddressSpace>,
     used_bytes: usize,
     peak_bytes: usize,
+    interval_peak_bytes: usize,
     peak_reserved_bytes: usize,
     footprint_bytes: usize,
     layout_cursor: LayoutCursor,
@@ -33,9 +36,11 @@ impl Arena {
         Arena {
             tier,
             limit_bytes: limit_bytes / ALIGN_BYTES * ALIGN_BYTES,
+            lowered_from_bytes: None,
             space,
             used_bytes: 0,
             peak_bytes: 0,
+            interval_peak_bytes: 0,
             peak_reserved_bytes: 0,
             footprint_bytes: 0,
             layout_cursor: LayoutCursor::default(),
@@ -148,7 +153,8 @@ impl Arena {
         bytes: usize,
     ) -> Result<Placed, EngineError> {
         let (before_bytes, room) = (self.reserved_bytes(), self.room());
-        let placed = self.space.allocate_at(engine, placement, bytes, room)?;
+        let placed = self.space.allocate_at(engine, placement, bytes, room);
+        let placed = self.unless_exhausted(placed)?;
         self.placed(placed, before_bytes);
         Ok(placed)
     }
@@ -156,7 +162,8 @@ impl Arena {
     /// Allocates a block where it fits best.
     pub fn allocate_anywhere(&mut self, engine: &dyn Engine, bytes: usize) -> Result<Placed, EngineError> {
         let (before_bytes, room) = (self.reserved_bytes(), self.room());
-        let placed = self.space.allocate(engine, bytes, room)?;
+        let placed = self.space.allocate(engine, bytes, room);
+        let placed = self.unless_exhausted(placed)?;
         self.placed(placed, before_bytes);
         Ok(placed)
     }
@@ -196,6 +203,23 @@ impl Arena {
         }
     }
 
+    /// If the system has less memory than the limit says, because another program took it, the limit becomes what is mapped.
+    fn unless_exhausted(&mut self, placed: Result<Placed, EngineError>) -> Result<Placed, EngineError> {
+        match placed {
+            Err(error) if error.is_exhausted() && self.reserved_bytes() > 0 => {
+                self.lowered_from_bytes.get_or_insert(self.limit_bytes);
+                self.limit_bytes = self.reserved_bytes();
+                Ok(None)
+            }
+            placed => placed,
+        }
+    }
+
+    /// What the limit was, once after it was lowered.
+    pub fn take_lowered_from(&mut self) -> Option<usize> {
+        self.lowered_from_bytes.take()
+    }
+
     /// Counts and notes a block that may have been placed, and memory that was mapped for it; `before_bytes` were mapped before.
     fn placed(&mut self, placed: Placed, before_bytes: usize) {
         if self.reserved_bytes() != before_bytes {
@@ -210,6 +234,7 @@ impl Arena {
     fn took(&mut self, block: Block) {
         self.used_bytes += block.bytes;
         self.peak_bytes = self.peak_bytes.max(self.used_bytes);
+        self.interval_peak_bytes = self.interval_peak_bytes.max(self.used_bytes);
         assert!(self.used_bytes <= self.limit_bytes, "{:?} memory in use exceeds its limit", self.tier);
         self.footprint_bytes = self.footprint_bytes.max(self.space.reach_bytes(Some(block)));
         let Span { address, bytes, .. } = self.span(block, block.bytes);
@@ -232,6 +257,12 @@ impl Arena {
     pub fn span(&self, block: Block, bytes: usize) -> Span {
         debug_assert!(bytes <= block.bytes);
         self.space.span(block, bytes)
+    }
+
+    /// The most bytes in use since the last call.
+    #[cfg(feature = "train")]
+    pub fn take_interval_peak(&mut self) -> usize {
+        std::mem::replace(&mut self.interval_peak_bytes, self.used_bytes)
     }
 
     /// Resets the peaks to what is in use now.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "train")]
+use crate::engine::Tier;
 use crate::engine::{Engine, Lane};
 use crate::error::Error;
 use crate::pool::Pool;
@@ -51,6 +53,15 @@ impl Pool {
             times: self.engine().times(),
             planning: self.planning_state(),
             fallbacks: self.engine().fallbacks(),
+        }
+    }
+
+    /// The most bytes of a tier that were in use since the last call.
+    #[cfg(feature = "train")]
+    pub fn take_interval_peak(&mut self, tier: Tier) -> usize {
+        match tier {
+            Tier::Device => self.memory.device.take_interval_peak(),
+            Tier::Host => self.memory.host.take_interval_peak(),
         }
     }
 
@@ -112,6 +123,11 @@ impl Pool {
         }
     }
 
+    /// From now on the pool tells subscribers of the crate `tracing` what happens. The pools of trials do not.
+    pub fn tell_subscribers(&mut self) {
+        self.observer.telemetry.begin(self.name);
+    }
+
     /// Records a remark of the program.
     pub fn note(&self, text: &str) {
         self.observer.journal.note(|| Event::Note(text.into()));
@@ -154,6 +170,7 @@ impl Pool {
             return Ok(None);
         };
         self.observer.counters.plannings += 1;
+        self.observer.telemetry.planning(period);
         log.counts = self.tallied()?;
         Ok(Some((log, period)))
     }

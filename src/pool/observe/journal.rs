@@ -1,7 +1,8 @@
-//! The events that the pool notes in the journal.
+//! The events that the pool notes in the journal, and tells subscribers of.
 
 use super::observer::Observer;
 use crate::engine::{Instruction, Lane};
+use crate::module;
 use crate::pool::input::{Input, can_overwrite};
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::recipe::Graph;
@@ -31,6 +32,7 @@ impl Observer {
                 scratch_bytes: *scratch_bytes,
                 work: op.work(views, &instruction.outputs),
                 exact: op.replays_exactly(),
+                module: module::current().map(Into::into),
                 ran: submitter.last(Lane::Compute),
             })
         });
@@ -72,6 +74,8 @@ impl Observer {
 
     /// Notes an eviction and its predicted cost.
     pub fn note_eviction(&self, graph: &Graph, id: StorageId, how: How, cost_ns: impl FnOnce() -> u64) {
+        let storage = &graph.storages[id];
+        self.telemetry.evicted(storage.made_by, storage.size_bytes, how);
         self.journal.note(|| {
             let Made { storage, bytes } = graph.storages.made_as(id);
             let made_by = graph.storages[id].made_by.into();

@@ -7,3 +7,4 @@ pub mod observer;
 pub mod planning_state;
 pub mod requests;
 pub mod tallies;
+pub mod telemetry;

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use super::failures::Failures;
+use super::telemetry::Telemetry;
 use crate::stats::Counters;
 use crate::trace::Journal;
 
@@ -13,6 +14,7 @@ pub type Residents = Vec<(usize, &'static str)>;
 #[derive(Debug, Default)]
 pub struct Observer {
     pub journal: Journal,
+    pub telemetry: Telemetry,
     pub counters: Counters,
     /// The number of ops so far. Recency is measured in these.
     pub clock: u64,

@@ -1,0 +1,166 @@
+//! What a program holds, in words, and what would help.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::{HeldGroup, Holding, MemoryUse};
+use crate::report::units::{count, share, size};
+
+/// The most groups, and modules, that are listed.
+const MAX_LISTED: usize = 12;
+
+/// What is smaller than this part of the peak gets no advice.
+const SMALLEST_PART: usize = 50;
+
+impl fmt::Display for MemoryUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of_module = self.peak_module.as_ref().map_or(String::new(), |module| format!(" of {module}"));
+        writeln!(
+            f,
+            "The program holds at most {} at once, at the op {}{of_module}{}.",
+            size(self.peak_bytes),
+            self.peak_op,
+            match self.iteration_ops {
+                Some(ops) => format!(", in iteration {} of {} ops each", self.iteration, count(ops)),
+                None => "; most of it does not repeat".into(),
+            }
+        )?;
+        for held in Holding::ALL {
+            let bytes = self.bytes_held(held);
+            if bytes > 0 {
+                writeln!(f, "{:>12} {:>6}  {}", size(bytes), self.part(bytes), held.in_words())?;
+            }
+        }
+        self.by_op(f)?;
+        self.by_module(f)?;
+        self.advise(f)
+    }
+}
+
+impl MemoryUse {
+    fn part(&self, bytes: usize) -> String {
+        share(bytes as f64, self.peak_bytes as f64)
+    }
+
+    fn by_op(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\n{:>12} {:>6} {:>7}  {:<14} {:<24} module", "held", "", "times", "why", "made by")?;
+        for group in self.groups.iter().take(MAX_LISTED) {
+            let module = group.module.as_deref().unwrap_or("");
+            let line = format!(
+                "{:>12} {:>6} {:>7}  {:<14} {:<24} {module}",
+                size(group.bytes),
+                self.part(group.bytes),
+                count(group.count),
+                group.held.in_a_word(),
+                group.made_by
+            );
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        let rest = &self.groups[self.groups.len().min(MAX_LISTED)..];
+        if !rest.is_empty() {
+            let bytes = rest.iter().map(|group| group.bytes).sum();
+            writeln!(f, "{:>12} {:>6}  by {} more kinds", size(bytes), self.part(bytes), rest.len())?;
+        }
+        Ok(())
+    }
+
+    /// What each module holds for the backward pass.
+    fn by_module(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let modules = self.needed_by_module();
+        if modules.is_empty() {
+            return Ok(());
+        }
+        let mut modules: Vec<(&str, usize)> = modules.into_iter().collect();
+        modules.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
+        writeln!(f, "\nWhat is needed again, by module:")?;
+        for (module, bytes) in modules.iter().take(MAX_LISTED) {
+            writeln!(f, "{:>12} {:>6}  {module}", size(*bytes), self.part(*bytes))?;
+        }
+        if modules.len() > MAX_LISTED {
+            let bytes = modules[MAX_LISTED..].iter().map(|&(_, bytes)| bytes).sum();
+            let more = modules.len() - MAX_LISTED;
+            writeln!(f, "{:>12} {:>6}  in {more} more modules", size(bytes), self.part(bytes))?;
+        }
+        Ok(())
+    }
+
+    fn needed(&self) -> impl Iterator<Item = &HeldGroup> {
+        self.groups.iter().filter(|group| group.held == Holding::NeededAgain)
+    }
+
+    fn needed_by_module(&self) -> BTreeMap<&str, usize> {
+        let mut modules = BTreeMap::new();
+        for group in self.needed() {
+            if let Some(module) = &group.module {
+                *modules.entry(module.as_str()).or_default() += group.bytes;
+            }
+        }
+        modules
+    }
+
+    /// The largest group that is held for this reason, for people.
+    fn largest(&self, held: Holding) -> String {
+        let Some(group) = self.groups.iter().find(|group| group.held == held) else { return String::new() };
+        let module = group.module.as_ref().map_or(String::new(), |module| format!(" of {module}"));
+        format!("most by {}{module}", group.made_by)
+    }
+
+    fn advise(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut advice = Vec::new();
+        let [needed, idle, leaked] =
+            [Holding::NeededAgain, Holding::Idle, Holding::Leaked].map(|held| self.bytes_held(held));
+        let is_worth = |bytes: usize| bytes > self.peak_bytes / SMALLEST_PART;
+        if is_worth(leaked) {
+            advice.push(format!(
+                "{} are leaked, {}: drop these tensors, or take their values out (`into_scalar`, `into_data`) where you collect them.",
+                size(leaked),
+                self.largest(Holding::Leaked)
+            ));
+        }
+        if is_worth(idle) {
+            advice.push(format!(
+                "{} are idle, {}: if they are of a forward pass that no backward pass follows, run it on the inner backend \
+                 (`Module::valid`), since Burn keeps its values until the next backward pass; else drop them earlier.",
+                size(idle),
+                self.largest(Holding::Idle)
+            ));
+        }
+        if is_worth(needed) {
+            advice.extend(self.advice_for_needed(needed));
+        }
+        if advice.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "\nWhat would help:")?;
+        advice.iter().try_for_each(|advice| writeln!(f, "- {advice}"))
+    }
+
+    /// What makes less be needed again.
+    fn advice_for_needed(&self, needed: usize) -> Vec<String> {
+        let mut advice = vec![format!(
+            "A smaller budget: what is needed again may leave device memory. --budget 50% tells at what cost."
+        )];
+        advice.push(format!("Half the batch: about {} less.", size(needed / 2)));
+        let cheap_bytes: usize = self.needed().filter(|group| group.is_cheap).map(|group| group.bytes).sum();
+        if cheap_bytes > 0 {
+            advice.push(format!(
+                "The backend MemorySaving<Overcommit>, and layers of `autodiff::nn`: up to {} less, which ops make that are cheap to \
+                 repeat.",
+                size(cheap_bytes)
+            ));
+        }
+        let modules = self.needed_by_module();
+        let (all, largest) = (modules.values().sum::<usize>(), modules.values().max().copied().unwrap_or(0));
+        if modules.len() > 1 {
+            advice.push(format!(
+                "`autodiff::checkpoint` around each module: up to {} less, if only the inside of the largest is there at once.",
+                size(all - largest)
+            ));
+        }
+        advice.push(format!(
+            "An encoding, if results may change: the policy `gist` in half the bits takes up to {} less.",
+            size(needed / 2)
+        ));
+        advice
+    }
+}

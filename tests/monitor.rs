@@ -1,0 +1,240 @@
+//! What is told of memory while a program runs: statistics for other programs, metrics, spans and events.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use burn::backend::Autodiff;
+use burn::tensor::Tensor;
+use burn_overcommit::{
+    Config, Counters, Overcommit, OvercommitDevice, Planning, configure, prometheus, stats,
+};
+
+type B = Autodiff<Overcommit>;
+
+const WIDTH: usize = 128;
+const LAYERS: usize = 12;
+const MATRIX_BYTES: usize = WIDTH * WIDTH * 4;
+
+/// A device with memory for half of what [`train`] needs, where decisions depend on no times.
+fn device(index: u16) -> OvercommitDevice {
+    let device = OvercommitDevice::Host(index);
+    let config = Config::new().budget_bytes(LAYERS * MATRIX_BYTES).planning(Planning::AtOnce);
+    configure(&device, config).unwrap();
+    device
+}
+
+fn train(device: &OvercommitDevice, iterations: usize, mut after: impl FnMut(usize)) {
+    let weights: Vec<_> =
+        (0..LAYERS).map(|_| Tensor::<B, 2>::ones([WIDTH, WIDTH], device).require_grad()).collect();
+    for iteration in 0..iterations {
+        let x = Tensor::<B, 2>::ones([WIDTH, WIDTH], device);
+        let y = weights.iter().fold(x, |x, weight| x.matmul(weight.clone()).tanh());
+        let gradients = y.sum().backward();
+        for weight in &weights {
+            drop(weight.grad(&gradients).expect("it is tracked").sum());
+        }
+        after(iteration);
+    }
+}
+
+#[test]
+fn the_looks_of_a_monitor_change_nothing() {
+    let counted = |index, is_watched: bool| -> Counters {
+        let device = device(index);
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            if is_watched {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        assert!(!prometheus(&[stats(&device).unwrap()]).is_empty());
+                        thread::yield_now();
+                    }
+                });
+            }
+            train(&device, 12, |_| ());
+            is_over.store(true, Ordering::Relaxed);
+        });
+        stats(&device).unwrap().counters
+    };
+    let alone = counted(0, false);
+    assert!(alone.evictions > 0 && alone.plans > 0, "{alone:?}");
+    assert_eq!(counted(1, true), alone);
+}
+
+#[test]
+fn statistics_are_told_in_the_formats_of_others() {
+    let devices = [device(2), device(3)];
+    train(&devices[0], 2, |_| ());
+    let told = devices.map(|device| stats(&device).unwrap());
+    let json: serde_json::Value = serde_json::from_str(&told[0].to_json()).unwrap();
+    for (key, value) in told[0].entries() {
+        assert_eq!(json[key], value, "{key}");
+    }
+    assert_eq!((json["device"].as_str(), json["times_ns"].is_null()), (Some("host:2"), true));
+
+    let text = prometheus(&told);
+    assert!(text.contains(&format!(
+        "\novercommit_evictions_total{{device=\"host:2\"}} {}\n",
+        told[0].counters.evictions
+    )));
+    assert!(text.contains("\novercommit_evictions_total{device=\"host:3\"} 0\n"), "{text}");
+    assert!(text.contains(&format!(
+        "\novercommit_peak_allocated_bytes{{device=\"host:2\"}} {}\n",
+        told[0].peak_allocated_bytes
+    )));
+    // Each name is declared once, before its samples.
+    let mut declared: Vec<&str> = Vec::new();
+    for line in text.lines() {
+        if let Some(of) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = of.split_once(' ').unwrap();
+            assert!(!declared.contains(&name), "{name} is declared twice");
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+            declared.push(name);
+        } else if !line.starts_with('#') {
+            let (name, sample) = line.split_once('{').unwrap();
+            assert_eq!(declared.last(), Some(&name), "{line}");
+            let value = sample.split_once("\"} ").unwrap().1;
+            assert!(value.parse::<u64>().is_ok(), "{line}");
+        }
+    }
+    assert_eq!(declared.len(), told[0].entries().len());
+}
+
+#[cfg(feature = "train")]
+#[test]
+fn metrics_show_what_a_step_did() {
+    use burn::data::dataloader::Progress;
+    use burn::train::metric::{Metric, MetricMetadata, Numeric, NumericEntry};
+    use burn_overcommit::metrics::{MemoryFigure, MemoryMetric};
+
+    let device = device(4);
+    let mut metrics = MemoryFigure::ALL.map(|figure| MemoryMetric::new(&device, figure).unwrap());
+    let mut shown: [Vec<f64>; MemoryFigure::ALL.len()] = Default::default();
+    let mut before = stats(&device).unwrap().counters;
+    train(&device, 8, |iteration| {
+        let now = stats(&device).unwrap();
+        for (metric, shown) in metrics.iter_mut().zip(&mut shown) {
+            let progress = || Progress { items_processed: iteration, items_total: 8 };
+            let (progress, global_progress) = (progress(), progress());
+            let metadata = MetricMetadata { progress, global_progress, iteration: Some(iteration), lr: None };
+            let entry = metric.update(&(), &metadata);
+            let value = metric.value().current();
+            let serialized = NumericEntry::deserialize(&entry.serialized).unwrap();
+            assert_eq!(serialized.current(), value, "what is saved is what is shown");
+            shown.push(value);
+        }
+        let mib = |bytes: u64| bytes as f64 / (1 << 20) as f64;
+        let of_step = [
+            now.counters.offloaded_bytes - before.offloaded_bytes,
+            now.counters.recomputed_bytes - before.recomputed_bytes,
+        ];
+        assert_eq!([shown[2][iteration], shown[3][iteration]], of_step.map(mib));
+        assert_eq!(shown[4][iteration], mib(now.budget_bytes as u64));
+        assert!(shown[0][iteration] > 0.0 && shown[0][iteration] <= shown[4][iteration]);
+        before = now.counters;
+    });
+    assert!(shown[2].iter().chain(&shown[3]).any(|&mib| mib > 0.0), "something left device memory");
+    let NumericEntry::Aggregated { aggregated_value, count } = metrics[2].running_value() else {
+        panic!("an average of the epoch")
+    };
+    assert!(count == 8 && (aggregated_value - shown[2].iter().sum::<f64>() / 8.0).abs() < 1e-9);
+    metrics[2].clear();
+    assert!(matches!(metrics[2].running_value(), NumericEntry::Aggregated { count: 0, .. }));
+    let names = metrics.map(|metric| metric.name().to_string());
+    assert_eq!(names[0], "Device memory (host:4)");
+}
+
+#[cfg(feature = "tracing")]
+mod subscriber {
+    use std::fmt::{Debug, Write};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::{Arc, Mutex};
+
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+
+    use super::*;
+
+    /// Keeps what it is told: a line for each span, each of its later fields, and each event.
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<String>>>);
+
+    struct Line(String);
+
+    impl Visit for Line {
+        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+            write!(self.0, " {field}={value:?}").unwrap();
+        }
+    }
+
+    impl Kept {
+        fn line(&self, begin: String, visit: impl FnOnce(&mut Line)) -> u64 {
+            let mut line = Line(begin);
+            visit(&mut line);
+            let mut lines = self.0.lock().unwrap();
+            lines.push(line.0);
+            lines.len() as u64
+        }
+
+        fn with(&self, part: &str) -> Vec<String> {
+            self.0.lock().unwrap().iter().filter(|line| line.contains(part)).cloned().collect()
+        }
+    }
+
+    impl Subscriber for Kept {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.target() == "burn_overcommit"
+        }
+
+        fn new_span(&self, span: &Attributes<'_>) -> Id {
+            let name = span.metadata().name();
+            Id::from_u64(self.line(format!("span {name}"), |line| span.record(line)))
+        }
+
+        fn record(&self, span: &Id, values: &Record<'_>) {
+            self.line(format!("in {}:", span.into_u64()), |line| values.record(line));
+        }
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, event: &Event<'_>) {
+            let parent = event.parent().map_or(0, Id::into_u64);
+            self.line(format!("event {} in {parent}:", event.metadata().level()), |line| event.record(line));
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[test]
+    fn iterations_plans_departures_and_failures_are_told() {
+        let kept = Kept::default();
+        tracing::subscriber::with_default(kept.clone(), || {
+            let device = device(5);
+            train(&device, 10, |_| ());
+            let planned = kept.with("message=planned");
+            assert!(!planned.is_empty() && planned[0].starts_with("event INFO"), "{planned:?}");
+            let iterations = kept.with("span iteration");
+            assert!(iterations.len() >= 3 && iterations[0].contains("device=host:5"), "{iterations:?}");
+            let offloaded = kept.with("offloaded_bytes=");
+            assert_eq!(offloaded.len(), iterations.len() - 1, "all but the last are over");
+            let evictions = kept.with("message=evicted");
+            assert_eq!(evictions.len() as u64, stats(&device).unwrap().counters.evictions);
+            assert!(evictions.iter().any(|line| !line.contains(" in 0:")), "some are of an iteration");
+
+            let departures = || kept.with("departed from the plan").len();
+            let before = departures();
+            let _other = Tensor::<Overcommit, 2>::ones([WIDTH / 2, WIDTH], &device).argsort(0);
+            assert!(
+                departures() > before || stats(&device).unwrap().planning.to_string().contains("none of")
+            );
+            let refused = catch_unwind(AssertUnwindSafe(|| {
+                Tensor::<Overcommit, 1>::ones([LAYERS * MATRIX_BYTES], &device).sort(0)
+            }));
+            let told = kept.with("message=out of memory");
+            assert!(refused.is_err() && told[0].starts_with("event WARN"), "{told:?}");
+        });
+    }
+}
