@@ -205,6 +205,9 @@ fn a_run_is_explained() {
     assert_eq!(sum("recompute_ns"), explained["recompute_ns"].as_u64().unwrap());
     assert!(sum("wait_ns") <= explained["wait_ns"].as_u64().unwrap());
     assert_eq!(explained["others"].as_array().unwrap().len(), 2, "with more memory and with less");
+    let memory = &explained["memory"];
+    let held = memory["groups"].as_array().unwrap().iter().map(|group| group["bytes"].as_u64().unwrap());
+    assert!(memory["peak_bytes"].as_u64().is_some_and(|peak_bytes| peak_bytes <= held.sum()), "{memory}");
 
     let output = overcommit(&["explain", path, "--budget", "60%"]);
     let words = text(&output.stdout);
@@ -212,6 +215,7 @@ fn a_run_is_explained() {
     // Without a budget, the recorded run is explained: it had all memory.
     let words = text(&overcommit(&["explain", path]).stdout);
     assert!(words.contains("Nothing leaves device memory"), "{words}");
+    assert!(words.contains("The program holds at most") && words.contains("What would help"), "{words}");
 }
 
 #[test]
