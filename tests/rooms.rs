@@ -19,7 +19,7 @@ const MODULES: &[(&str, &str)] = &[
     ("metrics", "runtime error device engine"),
     ("autodiff", "backend runtime device op"),
     ("backend", "runtime error device op"),
-    ("report", "replay trace liveness engine"),
+    ("report", "replay trace engine"),
     ("replay", "dry_run runtime planner stats config error device trace schedule engine op"),
     ("dry_run", "runtime stats config error device engine"),
     ("runtime", "planner fusion pool policy stats config error device trace schedule engine disk_cache op"),

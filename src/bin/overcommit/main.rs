@@ -67,6 +67,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // So that `overcommit .. | head` ends as other programs do.
+    sigpipe::reset();
     let result = match Options::parse().command {
         Command::Record(options) => record::run(&options),
         Command::Replay(options) => replay::run(&options),

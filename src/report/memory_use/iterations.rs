@@ -3,64 +3,97 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::liveness::{Observed, Signature, Touch, TrackedOperand, Tracker};
 use crate::trace::{Event, OpEvent, Program};
+
+/// Ops are told apart with so many before them.
+const CONTEXT_OPS: usize = 8;
+
+/// Iterations are looked for that end at so many places, evenly spread.
+const ENDS: usize = 8;
+
+/// The most distances that are tried from each of them.
+const MAX_DISTANCES: usize = 1024;
+
+/// One op in so many may differ from one iteration to the next.
+const SAME_OPS: usize = 64;
 
 /// The loop that most ops of a program belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Iterations {
     /// The number of ops of an iteration.
     pub ops: usize,
-    /// The op with which the first of them begins.
+    /// The op since which it repeats.
     pub since: usize,
 }
 
-/// Finds the loop that most ops belong to, as the pool does: an iteration is known once it has come twice.
+/// Finds the loop that most ops belong to.
+///
+/// Layers and time steps that are alike repeat as well. So of all pieces of the program that come twice in a row the longest counts, and of
+/// the distances at which it repeats the smallest. Unless that piece is a large part of the program, most of the program has to repeat at
+/// this distance.
 pub(super) fn iterations(program: &Program) -> Option<Iterations> {
-    let mut tracker = Tracker::default();
-    let mut touches: HashMap<u64, Touch> = HashMap::new();
-    // For each number of ops, how many ops were in such iterations, and the first.
-    let mut found: HashMap<usize, (usize, usize)> = HashMap::new();
-    let mut ops = 0;
-    for event in &program.events {
-        match event {
-            Event::Op(op) => {
-                follow(&mut tracker, &mut touches, op);
-                ops += 1;
-                if let Some(period) = tracker.period() {
-                    let period = period as usize;
-                    found.entry(period).or_insert((0, ops - (2 * period).min(ops))).0 += 1;
-                }
-            }
-            Event::Free(storage) => drop_touch(&mut tracker, &mut touches, *storage),
-            _ => {}
-        }
-    }
-    let (ops, (_, since)) = found.into_iter().max_by_key(|&(period, (ops, _))| (ops, period))?;
-    Some(Iterations { ops, since })
-}
-
-fn follow(tracker: &mut Tracker, touches: &mut HashMap<u64, Touch>, op: &OpEvent) {
-    let mut hasher = DefaultHasher::new();
-    op.name.hash(&mut hasher);
-    op.outputs.iter().for_each(|made| made.bytes.hash(&mut hasher));
-    let storages = || op.inputs.iter().copied().chain(op.outputs.iter().map(|made| made.storage));
-    let touched = |storage| TrackedOperand {
-        touch: touches.get(&storage).copied().unwrap_or_default(),
-        ..Default::default()
+    let contexts = contexts(program.events.iter().filter_map(|event| match event {
+        Event::Op(op) => Some(op),
+        _ => None,
+    }));
+    let ops = contexts.len();
+    let repeats = |begin: usize, end: usize, distance: usize| {
+        let mut differing = (begin..end).filter(|&at| contexts[at] != contexts[at - distance]);
+        differing.nth((end - begin) / SAME_OPS).is_none()
     };
-    let mut operands: Vec<TrackedOperand> = storages().map(touched).collect();
-    let signature = Signature(hasher.finish());
-    tracker.op(
-        Observed { signature, live_bytes: 0, scratch_bytes: op.scratch_bytes, launch_ns: 0 },
-        &mut operands,
-    );
-    touches.extend(storages().zip(operands).map(|(storage, operand)| (storage, operand.touch)));
-    op.consumed.iter().for_each(|&place| drop_touch(tracker, touches, op.inputs[place]));
+    let places = Places::of(&contexts);
+    let longest = |end: usize| {
+        let distance = places.distances(end).rev().find(|&distance| repeats(end - distance, end, distance));
+        distance.map(|distance| (distance, end))
+    };
+    let (window, end) = (1..=ENDS).filter_map(|part| longest(ops * part / ENDS)).max()?;
+    let distance = places.distances(end).find(|&distance| repeats(end - window, end, distance))?;
+    let is_repeated = |at: &usize| contexts[*at] == contexts[at - distance];
+    let repeated = (distance..ops).filter(is_repeated).count();
+    let is_long = ENDS * window >= ops || 4 * repeated >= 3 * (ops - distance);
+    let since = (distance..end).rev().take_while(is_repeated).last().unwrap_or(end) - distance;
+    is_long.then_some(Iterations { ops: distance, since })
 }
 
-fn drop_touch(tracker: &mut Tracker, touches: &mut HashMap<u64, Touch>, storage: u64) {
-    if let Some(touch) = touches.remove(&storage) {
-        tracker.dropped(touch);
+/// For each op, a hash of it and of those before it.
+fn contexts<'a>(ops: impl Iterator<Item = &'a OpEvent>) -> Vec<u64> {
+    let hashed = |op: &OpEvent| {
+        let mut hasher = DefaultHasher::new();
+        (&op.name, op.inputs.len(), &op.module).hash(&mut hasher);
+        op.outputs.iter().for_each(|made| made.bytes.hash(&mut hasher));
+        hasher.finish()
+    };
+    let alone: Vec<u64> = ops.map(hashed).collect();
+    let context = |at: usize| {
+        let mut hasher = DefaultHasher::new();
+        alone[(at + 1).saturating_sub(CONTEXT_OPS)..=at].hash(&mut hasher);
+        hasher.finish()
+    };
+    (0..alone.len()).map(context).collect()
+}
+
+/// Where each op comes, in its context.
+struct Places<'a> {
+    contexts: &'a [u64],
+    of: HashMap<u64, Vec<usize>>,
+}
+
+impl<'a> Places<'a> {
+    fn of(contexts: &'a [u64]) -> Self {
+        let mut of: HashMap<u64, Vec<usize>> = HashMap::new();
+        for (at, &context) in contexts.iter().enumerate() {
+            of.entry(context).or_default().push(at);
+        }
+        Places { contexts, of }
+    }
+
+    /// The distances, up to half of what comes before `end`, from the op before it to those that are alike, in order.
+    fn distances(&self, end: usize) -> impl DoubleEndedIterator<Item = usize> {
+        let last = end.checked_sub(1);
+        let alike = last.map_or(&[][..], |last| &self.of[&self.contexts[last]]);
+        let before = alike.iter().rev().map(move |&at| (end - 1).saturating_sub(at));
+        let possible: Vec<usize> = before.filter(|&distance| distance > 0 && 2 * distance <= end).collect();
+        let nearest = possible.len().min(MAX_DISTANCES);
+        possible.into_iter().take(nearest)
     }
 }
