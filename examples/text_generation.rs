@@ -20,7 +20,7 @@ use indicatif::ProgressBar;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-const TEXT: &str = include_str!("../docs/glossary.md");
+const TEXT: &str = include_str!("../docs/book/src/glossary.md");
 /// The letters of the text, and one for all others.
 const LETTERS: usize = 128;
 const LENGTH: usize = 96;

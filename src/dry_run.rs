@@ -20,6 +20,7 @@ const MAX_LISTED: usize = 8;
 const BAR: usize = 30;
 
 /// What a program needs on a device, and how long it takes there under which budget. `Display` prints tables and a chart.
+/// See [`dry_run`] for an example.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct DryRun {
@@ -41,6 +42,7 @@ pub struct DryRun {
 }
 
 /// Storages of one size that one kind of op made.
+/// [`DryRun::largest`] has them; see [`dry_run`] for an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
     /// The op.
@@ -52,6 +54,7 @@ pub struct Held {
 }
 
 /// A program under a budget.
+/// [`DryRun::runs`] has them; see [`dry_run`] for an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetedRun {
     /// Device memory that it may use.

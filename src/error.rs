@@ -10,6 +10,14 @@ use crate::engine::EngineError;
 const OF_OTHERS: &str = "; another program may use the device: end it, or make the budget smaller (Config::budget or OVERCOMMIT_BUDGET)";
 
 /// An error of this backend. Its message also says what to do about it.
+///
+/// ```
+/// use burn_overcommit::{Config, Error, OvercommitDevice, configure};
+///
+/// let error = configure(&OvercommitDevice::Host(0), Config::new().budget("lots")).unwrap_err();
+/// assert!(matches!(error, Error::Setting { .. }) && !error.is_out_of_memory());
+/// assert!(error.to_string().starts_with("Config::budget: \"lots\" was given; expected bytes such as 8 GiB"));
+/// ```
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -174,6 +182,20 @@ impl Error {
 }
 
 /// An op whose inputs, outputs and workspace do not fit the budget together.
+///
+/// ```
+/// use burn_overcommit::op::{Dtype, Op, Shape};
+/// use burn_overcommit::{Config, Error, OvercommitDevice, configure, runtime};
+///
+/// let device = OvercommitDevice::Host(0);
+/// configure(&device, Config::new().budget("1 KiB"))?;
+/// let ones = Op::Fill { shape: Shape::new(&[1024]), dtype: Dtype::F32, value: 1.0.into() };
+/// match runtime::create(&device, ones).and_then(runtime::read) {
+///     Err(Error::WorkingSet(need)) => assert_eq!(need.needed_bytes, 4096),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct WorkingSet {
     /// The op's name.

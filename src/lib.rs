@@ -1,5 +1,5 @@
 #![doc = include_str!("../README.md")]
-#![warn(missing_docs)]
+#![deny(missing_docs)]
 
 #[cfg(feature = "autodiff")]
 pub mod autodiff;
@@ -46,14 +46,28 @@ pub use op::FloatFormat;
 pub use runtime::{configure, note, recording, reset_stats, stats};
 pub use stats::{Counters, PlanningState, Stats, prometheus};
 
-/// The code in the guide compiles and runs.
+/// The listings of the book compile and run.
 #[cfg(doctest)]
-mod guide {
-    #[cfg(feature = "autodiff")]
-    #[doc = include_str!("../docs/guide/autodiff.md")]
-    mod autodiff {}
-    #[doc = include_str!("../docs/guide/prediction.md")]
+mod book {
+    #[doc = include_str!("../docs/book/src/budget.md")]
+    mod budget {}
+    #[doc = include_str!("../docs/book/src/devices.md")]
+    mod devices {}
+    #[doc = include_str!("../docs/book/src/exactness.md")]
+    mod exactness {}
+    #[doc = include_str!("../docs/book/src/first-step.md")]
+    mod first_step {}
+    #[doc = include_str!("../docs/book/src/out-of-memory.md")]
+    mod out_of_memory {}
+    #[doc = include_str!("../docs/book/src/prediction.md")]
     mod prediction {}
-    #[doc = include_str!("../docs/guide/settings.md")]
+    #[doc = include_str!("../docs/book/src/recording.md")]
+    mod recording {}
+    #[cfg(feature = "autodiff")]
+    #[doc = include_str!("../docs/book/src/saving-less.md")]
+    mod saving_less {}
+    #[doc = include_str!("../docs/book/src/settings.md")]
     mod settings {}
+    #[doc = include_str!("../docs/book/src/statistics.md")]
+    mod statistics {}
 }

@@ -11,6 +11,7 @@ use crate::OvercommitDevice;
 use crate::engine::{Fallback, Times};
 
 /// Totals since the device's first use, or since `reset_stats`.
+/// [`Stats::counters`] has them; see [`stats`](crate::stats()) for an example.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Ops submitted, replays included.
@@ -62,6 +63,7 @@ pub struct Counters {
 }
 
 /// Use of a device's memory, now and so far. `Display` prints a table.
+/// See [`stats`](crate::stats()) for an example.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {

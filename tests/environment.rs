@@ -93,12 +93,3 @@ fn a_misspelt_device_is_refused_with_those_that_there_are() {
         assert!(panicked.contains(&expected), "{panicked}");
     }
 }
-
-/// The guide shows the table that the program has.
-#[test]
-fn the_guide_lists_the_variables() {
-    let guide = include_str!("../docs/guide/settings.md");
-    for (_, name, _, _) in VARIABLES {
-        assert!(guide.contains(&format!("`{name}`")), "{name} is not in docs/guide/settings.md");
-    }
-}

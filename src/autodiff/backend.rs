@@ -13,6 +13,7 @@ use crate::op::{Binary, Norm, Softmax, Unary};
 use crate::runtime::{self, Tensor};
 
 /// The inputs of attention, as primitives of a backend.
+/// [`SavesLess::attended`] takes it; see [`attention`](super::attention) for an example.
 #[derive(Debug)]
 pub struct AttentionInput<B: Backend> {
     /// `[batch, heads, queries, width]`.
@@ -32,6 +33,7 @@ pub struct AttentionInput<B: Backend> {
 }
 
 /// What becomes zero in an attention, and how likely.
+/// See [`nn::MultiHeadAttention`](super::nn::MultiHeadAttention) for an example.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AttentionDropout {
     /// Scores, before masks, as in Burn's `MultiHeadAttention`.
@@ -54,6 +56,16 @@ impl AttentionDropout {
 /// Burn's autodiff over it.
 ///
 /// The methods take primitives. The functions of the module forward to them and describe them.
+///
+/// ```
+/// use burn::tensor::Tensor;
+/// use burn_overcommit::autodiff::{SavesLess, softmax};
+///
+/// /// Works with and without gradients.
+/// fn most_likely<B: SavesLess>(scores: Tensor<B, 2>) -> Tensor<B, 2> {
+///     softmax(scores, 1).max_dim(1)
+/// }
+/// ```
 pub trait SavesLess: Backend<IntTensorPrimitive = Tensor, BoolTensorPrimitive = Tensor> {
     /// The tensor under a primitive.
     fn plain(x: &FloatTensor<Self>) -> &Tensor;

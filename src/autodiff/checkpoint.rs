@@ -59,6 +59,16 @@ fn keep(result: &runtime::Tensor) {
 }
 
 /// A result of a function in [`checkpoint`]: a tensor, or several.
+///
+/// ```
+/// use burn::tensor::Tensor;
+/// use burn_overcommit::autodiff::checkpoint;
+/// use burn_overcommit::{Overcommit, OvercommitDevice};
+///
+/// let x = Tensor::<Overcommit, 1>::ones([4], &OvercommitDevice::Host(0));
+/// let (sum, parts) = checkpoint(|x| (x.clone().exp().sum(), vec![x.clone(), x]), x);
+/// assert_eq!((sum.dims(), parts.len()), ([1], 2));
+/// ```
 pub trait Outcome {
     /// Removes the marks of the tensors, which are results of the scope that was left last.
     #[track_caller]

@@ -67,6 +67,15 @@ fn check_axis<const D: usize>(name: &str, axis: usize) {
 
 /// `e^x / sum(e^x)` along an axis. Saves its output.
 ///
+/// ```
+/// use burn::tensor::Tensor;
+/// use burn_overcommit::{Overcommit, OvercommitDevice, autodiff};
+///
+/// let device = OvercommitDevice::Host(0);
+/// let x = Tensor::<Overcommit, 2>::from_floats([[0.0, 0.0], [1.0, 1.0]], &device);
+/// assert_eq!(autodiff::softmax(x, 1).into_data().to_vec::<f32>().unwrap(), [0.5; 4]);
+/// ```
+///
 /// # Panics
 /// If the tensor has no such axis, or does not fit the budget.
 #[track_caller]
@@ -76,6 +85,16 @@ pub fn softmax<B: SavesLess, const D: usize>(x: Tensor<B, D>, axis: usize) -> Te
 }
 
 /// The logarithm of [`softmax`]. Saves its output.
+///
+/// ```
+/// use burn::tensor::Tensor;
+/// use burn_overcommit::{Overcommit, OvercommitDevice, autodiff};
+///
+/// let device = OvercommitDevice::Host(0);
+/// let x = Tensor::<Overcommit, 2>::zeros([3, 4], &device);
+/// let logarithms = autodiff::log_softmax(x, 1);
+/// assert_eq!(logarithms.max().into_scalar(), -(4f32.ln()));
+/// ```
 ///
 /// # Panics
 /// As [`softmax`].
@@ -87,6 +106,17 @@ pub fn log_softmax<B: SavesLess, const D: usize>(x: Tensor<B, D>, axis: usize) -
 
 /// `(x - mean) / sqrt(variance + epsilon) * gamma + beta` over the last axis (Ba, Kiros and Hinton, "Layer
 /// Normalization", 2016). Saves its input; mean and variance are recomputed.
+///
+/// ```
+/// use burn::tensor::{Distribution, Tensor};
+/// use burn_overcommit::{Overcommit, OvercommitDevice, autodiff};
+///
+/// let device = OvercommitDevice::Host(0);
+/// let x = Tensor::<Overcommit, 2>::random([4, 8], Distribution::Default, &device);
+/// let (gamma, beta) = (Tensor::ones([8], &device), Tensor::zeros([8], &device));
+/// let y = autodiff::layer_norm(x, gamma, Some(beta), 1e-5);
+/// assert!(y.mean().into_scalar().abs() < 1e-5);
+/// ```
 ///
 /// # Panics
 /// If gamma or beta is not as long as the last axis, or what is needed does not fit the budget.
@@ -105,6 +135,16 @@ pub fn layer_norm<B: SavesLess, const D: usize>(
 
 /// `x / sqrt(mean(x^2) + epsilon) * gamma` over the last axis (Zhang and Sennrich, "Root Mean Square Layer
 /// Normalization", 2019). Saves its input.
+///
+/// ```
+/// use burn::tensor::Tensor;
+/// use burn_overcommit::{Overcommit, OvercommitDevice, autodiff};
+///
+/// let device = OvercommitDevice::Host(0);
+/// let x = Tensor::<Overcommit, 2>::full([4, 8], 3.0, &device);
+/// let y = autodiff::rms_norm(x, Tensor::ones([8], &device), 0.0);
+/// assert_eq!(y.into_data().to_vec::<f32>().unwrap(), [1.0; 32]);
+/// ```
 ///
 /// # Panics
 /// As [`layer_norm`].
@@ -128,6 +168,17 @@ fn check_width<const D: usize>(name: &str, x: [usize; D], weight: [usize; 1]) {
 /// Batch norm by the moments of this batch (Ioffe and Szegedy, "Batch Normalization", 2015). Returns the output, and
 /// mean and variance of each channel (the second axis) without gradients. Saves its input and two numbers for each
 /// channel.
+///
+/// ```
+/// use burn::tensor::{Distribution, Tensor};
+/// use burn_overcommit::{Overcommit, OvercommitDevice, autodiff};
+///
+/// let device = OvercommitDevice::Host(0);
+/// let x = Tensor::<Overcommit, 4>::random([8, 3, 4, 4], Distribution::Default, &device);
+/// let (gamma, beta) = (Tensor::ones([3], &device), Tensor::zeros([3], &device));
+/// let (y, [mean, variance]) = autodiff::batch_norm(x, gamma, beta, 1e-5);
+/// assert_eq!((y.dims(), mean.dims(), variance.dims()), ([8, 3, 4, 4], [3], [3]));
+/// ```
 ///
 /// # Panics
 /// If the tensor has fewer than two dimensions, if there is not one gamma and beta a channel, or if what is needed does
@@ -197,6 +248,16 @@ pub fn attention<B: SavesLess>(
 
 /// Each number becomes zero with a probability; the others are scaled so that the mean stays (Srivastava et al.,
 /// "Dropout", 2014). Saves the seed of its random numbers, which are those that Burn's module would draw.
+///
+/// ```
+/// use burn::tensor::Tensor;
+/// use burn_overcommit::{Overcommit, OvercommitDevice, autodiff};
+///
+/// let device = OvercommitDevice::Host(0);
+/// let x = Tensor::<Overcommit, 1>::ones([1000], &device);
+/// let kept = autodiff::dropout(x, 0.5).greater_elem(0.0).int().sum().into_scalar();
+/// assert!((400..600).contains(&kept));
+/// ```
 ///
 /// # Panics
 /// If the probability is not at least 0 and less than 1, or what is needed does not fit the budget.

@@ -4,6 +4,18 @@
 //! The functions do not depend on Burn's traits, and `face` does not know the details of ops, so another version of
 //! Burn needs only another `face`. Tensors are passed by value: an op that consumes the last handle of an input may
 //! run in place.
+//!
+//! ```
+//! use burn::backend::Autodiff;
+//! use burn::tensor::Tensor;
+//! use burn_overcommit::{Overcommit, OvercommitDevice};
+//!
+//! type B = Autodiff<Overcommit>;
+//!
+//! let x = Tensor::<B, 1>::from_floats([1.0, 2.0], &OvercommitDevice::Host(0)).require_grad();
+//! let gradients = x.clone().square().sum().backward();
+//! assert_eq!(x.grad(&gradients).unwrap().into_data().to_vec::<f32>().unwrap(), [2.0, 4.0]);
+//! ```
 
 pub(crate) mod attention;
 pub(crate) mod convert;

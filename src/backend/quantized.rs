@@ -9,6 +9,20 @@ use burn_backend::quantization::{QuantLevel, QuantScheme, QuantStore, QuantValue
 use burn_backend::{DType, ExecutionError, QTensorPrimitive, TensorData, TensorMetadata};
 
 /// A tensor of integers that mean multiples of a scale.
+///
+/// ```
+/// use burn::tensor::Tensor;
+/// use burn::tensor::quantization::{QuantScheme, QuantStore};
+/// use burn_overcommit::{Overcommit, OvercommitDevice};
+///
+/// let x = Tensor::<Overcommit, 2>::ones([4, 8], &OvercommitDevice::Host(0));
+/// let quantized = x.quantize_dynamic(&QuantScheme::default().with_store(QuantStore::Native));
+/// let quantized: burn_overcommit::backend::Quantized = match quantized.into_primitive() {
+///     burn::tensor::TensorPrimitive::QFloat(quantized) => quantized,
+///     burn::tensor::TensorPrimitive::Float(_) => unreachable!("it was quantized"),
+/// };
+/// assert!(quantized.has_one_scale());
+/// ```
 #[derive(Clone, Debug)]
 pub struct Quantized {
     values: Tensor,

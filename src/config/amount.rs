@@ -12,6 +12,14 @@ use crate::error::Error;
 pub(crate) const MIN_BUDGET_BYTES: usize = ALIGN_BYTES;
 
 /// An amount of memory: bytes, or a share of the free memory.
+///
+/// ```
+/// use burn_overcommit::Amount;
+///
+/// assert_eq!("8 GiB".parse(), Ok(Amount::Bytes(8 << 30)));
+/// assert_eq!("25%".parse(), Ok(Amount::Share(0.25)));
+/// assert_eq!(Amount::Share(0.25).of(4096), 1024);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Amount {
     /// This many bytes.

@@ -5,6 +5,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 /// Whether results have the same bits however much memory is free.
+///
+/// ```
+/// use burn_overcommit::{Config, Exactness, OvercommitDevice, configure};
+///
+/// configure(&OvercommitDevice::Host(0), Config::new().exactness(Exactness::Fast))?;
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Exactness {
     /// One algorithm per shape, with the same bits under every budget.
@@ -16,6 +23,13 @@ pub enum Exactness {
 }
 
 /// When an iteration is planned, once the program has shown that it repeats. No result depends on this.
+///
+/// ```
+/// use burn_overcommit::{Config, Planning, OvercommitDevice, configure};
+///
+/// configure(&OvercommitDevice::Host(0), Config::new().planning(Planning::AtOnce))?;
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Planning {
     /// In a background thread, while the program goes on. A simulation plans at once, since its clock stands still meanwhile.
@@ -42,6 +56,13 @@ impl FromStr for Planning {
 
 /// Where plans are kept, so that the next run of the same program follows them from its first iterations on. No result depends on
 /// this.
+///
+/// ```
+/// use burn_overcommit::{Config, PlanCache, OvercommitDevice, configure};
+///
+/// configure(&OvercommitDevice::Host(0), Config::new().plan_cache(PlanCache::Folder("plans".into())))?;
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum PlanCache {
     /// In the folder `burn-overcommit/plans` of the user's cache folder.
@@ -62,6 +83,13 @@ impl FromStr for PlanCache {
 }
 
 /// How addresses in device memory are chosen.
+///
+/// ```
+/// use burn_overcommit::{Config, Placement, OvercommitDevice, configure};
+///
+/// configure(&OvercommitDevice::Host(0), Config::new().placement(Placement::BestFit))?;
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Placement {
     /// The smallest free range that is large enough.

@@ -4,6 +4,14 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A memory policy by name.
+///
+/// ```
+/// use burn_overcommit::Policy;
+///
+/// assert_eq!("dtr".parse(), Ok(Policy::Dtr));
+/// assert_eq!(Policy::default().name(), "auto");
+/// assert!(Policy::ALL.into_iter().all(|policy| policy.is_lossless() || policy == Policy::Gist));
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Policy {

@@ -9,6 +9,17 @@ use crate::error::Error;
 use crate::op::{Dtype, Scalar, View, lower};
 
 /// The data that reads give on an engine without data.
+///
+/// ```
+/// use burn::tensor::Tensor;
+/// use burn_overcommit::{Config, Overcommit, OvercommitDevice, Reads, SimProfile, configure};
+///
+/// let device = OvercommitDevice::Sim(SimProfile::named("h200").unwrap());
+/// configure(&device, Config::new().reads(Reads::Value(0.5)))?;
+/// let loss = Tensor::<Overcommit, 1>::ones([1], &device).into_scalar();
+/// assert_eq!(loss, 0.5);
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Reads {
     /// Zeros.

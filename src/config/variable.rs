@@ -1,6 +1,12 @@
 //! The table of environment variables.
 
 /// An environment variable. It sets the default of one field of [`Config`](crate::Config), which `configure` overrides.
+///
+/// ```
+/// use burn_overcommit::Variable;
+///
+/// assert_eq!(Variable::Budget.name(), "OVERCOMMIT_BUDGET");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variable {
     /// The default device.
@@ -36,6 +42,12 @@ pub enum Variable {
 }
 
 /// Every variable with its name, the values that it takes, and its meaning if it is not set.
+///
+/// ```
+/// for (_, name, values, otherwise) in burn_overcommit::VARIABLES {
+///     println!("{name}: {values}; if it is not set: {otherwise}");
+/// }
+/// ```
 pub const VARIABLES: [(Variable, &str, &str, &str); 15] = [
     (
         Variable::Device,

@@ -32,6 +32,7 @@ pub enum OvercommitDevice {
 
 /// A row of the table of simulated devices: `sim:h200` by name, [`named`](SimProfile::named) or
 /// [`add`](SimProfile::add)ed; `sim:FILE.json` is [read](Profile::read) from a file once.
+/// See [`SimProfile::named`] and [`Profile`] for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SimProfile(u16);
 

@@ -1,4 +1,12 @@
 //! Engines: memory, lanes and launches. An engine knows nothing of tensors, Burn or policies.
+//!
+//! ```
+//! use burn_overcommit::engine::{ALIGN_BYTES, in_memory};
+//!
+//! // What a block of 1000 bytes takes, and one of 3 MiB where memory is mapped by pages of 2 MiB.
+//! assert_eq!(in_memory(1000, None), 4 * ALIGN_BYTES);
+//! assert_eq!(in_memory(3 << 20, Some(2 << 20)), 4 << 20);
+//! ```
 
 pub mod apart;
 pub mod around;

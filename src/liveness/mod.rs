@@ -5,6 +5,17 @@
 //!   where they were last touched. `history` is the stream so far.
 //! - `dataflow` is one iteration as a whole. `analysis` completes it, with `phases` and `layers`, which find its
 //!   `parts`.
+//!
+//! ```
+//! use burn_overcommit::liveness::{Observed, Signature, Tracker};
+//!
+//! let mut tracker = Tracker::default();
+//! for op in 0..64 {
+//!     let op = Observed { signature: Signature(op % 4), live_bytes: 0, scratch_bytes: 0, launch_ns: 1 };
+//!     tracker.op(op, &mut []);
+//! }
+//! assert_eq!(tracker.period(), Some(4));
+//! ```
 
 mod analysis;
 mod dataflow;

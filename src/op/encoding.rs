@@ -7,6 +7,14 @@ use super::{Counts, Dtype, FormParts, Op, Planes, Pool2d, ROW, Shape, Sparse, Ta
 
 named! {
     /// A float format of fewer bits: sign, exponent and mantissa as in IEEE 754, subnormals, infinities and NaN among them.
+    ///
+    /// ```
+    /// use burn_overcommit::{Config, FloatFormat, OvercommitDevice, Policy, configure};
+    ///
+    /// let config = Config::new().policy(Policy::Gist).gist_format(FloatFormat::Fp8E4m3);
+    /// configure(&OvercommitDevice::Host(0), config)?;
+    /// # Ok::<(), burn_overcommit::Error>(())
+    /// ```
     #[derive(Default, Serialize, Deserialize)]
     FloatFormat {
         /// 5 bits of exponent, 10 of mantissa.

@@ -2,6 +2,15 @@
 //!
 //! An [`Op`] is a small `Copy + Eq + Hash` value without tensors or closures, so it can be submitted, replayed
 //! (recompute), priced, predicted and traced. Everything the rest of the crate asks of an op is a total function here.
+//!
+//! ```
+//! use burn_overcommit::op::{Dtype, Op, Shape, Unary, View};
+//!
+//! let op = Op::Unary(Unary::Exp);
+//! let input = View::contiguous(Dtype::F32, Shape::new(&[2, 3]));
+//! assert_eq!((op.name(), op.outputs(&[input])[0].size_bytes()), ("exp", 24));
+//! assert!(op.in_place(0) && op.replays_exactly());
+//! ```
 
 mod dtype;
 mod encoding;

@@ -10,6 +10,18 @@ use crate::planner::{Lifetime, peak_bytes, place};
 use crate::trace::{Event, OpEvent};
 
 /// Memory that the storages and workspaces of an iteration take.
+///
+/// ```
+/// use burn_overcommit::SimProfile;
+/// use burn_overcommit::replay::Replay;
+/// use burn_overcommit::trace::Program;
+///
+/// let profile = SimProfile::named("v100").and_then(SimProfile::get).unwrap();
+/// let program = Program::default();
+/// let footprint = Replay::new(&program, profile, 1)?.footprint(1000);
+/// assert_eq!((footprint.blocks, footprint.footprint_bytes), (0, 0));
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Footprint {

@@ -1,5 +1,18 @@
 //! Runs recorded programs again on the simulation, through the same pool as real runs, with any device, budget and
 //! policy.
+//!
+//! ```
+//! use burn_overcommit::SimProfile;
+//! use burn_overcommit::replay::{Replay, Settings};
+//! use burn_overcommit::trace::Program;
+//!
+//! let profile = SimProfile::named("v100").and_then(SimProfile::get).unwrap();
+//! let program = Program::default(); // or Program::open("trace.jsonl")?
+//! let replay = Replay::new(&program, profile, 1)?;
+//! let outcome = replay.run(&Settings::new(1 << 30))?;
+//! assert_eq!(outcome.recomputed_ops, 0);
+//! # Ok::<(), burn_overcommit::Error>(())
+//! ```
 
 mod bound;
 mod footprint;

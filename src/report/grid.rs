@@ -18,6 +18,7 @@ const BELOW: i32 = 52;
 const TOP: i32 = 40;
 
 /// A device with a budget, and how long a step takes there.
+/// See [`write_grid`] for an example.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[non_exhaustive]
 pub struct GridPoint {

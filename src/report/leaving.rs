@@ -6,6 +6,7 @@ use crate::engine::{Lane, Mark, Ran, waits};
 use crate::trace::{Event, How};
 
 /// Storages of one size that one kind of op made and that leave device memory in the same way.
+/// [`Report`](super::Report) and [`Explanation`](super::Explanation) list them; see the latter for an example.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Leaving {

@@ -9,6 +9,18 @@
 //! `scene` finds the work that an event is for. `summary` makes a report of `timeline`, `peak`, `decisions` and `leaving`.
 //! `html` is the page and `svg` the image; both show `memory_chart` and `lane_chart`, which share `charts`. `comparison` and
 //! `grid` are charts of many runs. `theme` has the colours, and `units` formats numbers.
+//!
+//! ```
+//! use burn_overcommit::report::{Report, write_svg};
+//! use burn_overcommit::trace::Recording;
+//!
+//! let recording = Recording::default(); // or Recording::open("trace.jsonl")?
+//! let report = Report::new(&recording, None).titled("nothing");
+//! let mut charts = Vec::new();
+//! write_svg(&report, &mut charts)?;
+//! assert!(charts.starts_with(b"<svg"));
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 mod charts;
 mod chrome;

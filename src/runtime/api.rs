@@ -20,23 +20,47 @@ fn submit(op: &Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<PerOutput
 }
 
 /// Runs an op with one output on the device of its inputs. Inputs passed by their last handle may be overwritten.
+///
+/// ```
+/// use burn_overcommit::op::{Dtype, Op, Shape};
+/// use burn_overcommit::{OvercommitDevice, runtime};
+///
+/// let device = OvercommitDevice::Host(0);
+/// let x = runtime::write(&device, &[1u8, 2, 3], Dtype::U8, Shape::new(&[3]))?;
+/// let copy = runtime::run(Op::Copy { dtype: Dtype::F32 }, [x])?;
+/// assert_eq!(copy.view().dtype, Dtype::F32);
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
 pub fn run(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<Tensor, Error> {
     Ok(submit(&op, inputs)?.swap_remove(0))
 }
 
 /// Runs an op with two outputs.
+/// See [`run`] for an example.
 pub fn run_pair(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<[Tensor; 2], Error> {
     let outputs = submit(&op, inputs)?;
     Ok(outputs.into_inner().expect("an op with two outputs"))
 }
 
 /// Runs an op with three outputs.
+/// See [`run`] for an example.
 pub fn run_three(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<[Tensor; 3], Error> {
     let mut outputs = submit(&op, inputs)?.into_iter();
     Ok(std::array::from_fn(|_| outputs.next().expect("an op with three outputs")))
 }
 
 /// Runs an op without inputs on `device`.
+///
+/// ```
+/// use burn_overcommit::op::{Dtype, Op, Shape};
+/// use burn_overcommit::{OvercommitDevice, runtime};
+///
+/// let device = OvercommitDevice::Host(0);
+/// let ones = Op::Fill { shape: Shape::new(&[4]), dtype: Dtype::F32, value: 1.0.into() };
+/// let x = runtime::create(&device, ones)?;
+/// assert_eq!(runtime::read(x)?.len(), 16);
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
 pub fn create(device: &OvercommitDevice, op: Op) -> Result<Tensor, Error> {
     Ok(registry::runtime(device)?.submit(&op, Inputs::new())?.swap_remove(0))
 }
@@ -72,6 +96,16 @@ pub(crate) fn wait_for(tensor: &Tensor) -> Result<(), Error> {
 
 /// Writes a note into the recording, such as that an epoch begins.
 ///
+/// ```
+/// use burn_overcommit::{Config, OvercommitDevice, configure, note, recording};
+///
+/// let device = OvercommitDevice::Host(0);
+/// configure(&device, Config::new().record())?;
+/// note(&device, "epoch 1")?;
+/// assert!(recording(&device)?.program().from_note("epoch 1").is_some());
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
+///
 /// # Errors
 /// A device that this build cannot run.
 pub fn note(device: &OvercommitDevice, text: &str) -> Result<(), Error> {
@@ -80,6 +114,16 @@ pub fn note(device: &OvercommitDevice, text: &str) -> Result<(), Error> {
 }
 
 /// A tensor with these elements, row-major, as native-endian bytes.
+///
+/// ```
+/// use burn_overcommit::op::{Dtype, Shape};
+/// use burn_overcommit::{OvercommitDevice, runtime};
+///
+/// let device = OvercommitDevice::Host(0);
+/// let x = runtime::write(&device, &[1, 2, 3], Dtype::U8, Shape::new(&[3]))?;
+/// assert_eq!(runtime::read(x)?, [1, 2, 3]);
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
 pub fn write(device: &OvercommitDevice, bytes: &[u8], dtype: Dtype, shape: Shape) -> Result<Tensor, Error> {
     let view = View::contiguous(dtype, shape);
     if bytes.len() != view.size_bytes() {
@@ -98,6 +142,7 @@ pub fn write(device: &OvercommitDevice, bytes: &[u8], dtype: Dtype, shape: Shape
 
 /// The tensor's elements, row-major, as native-endian bytes. Waits for the work that makes them. An engine without data
 /// returns what [`Config::reads`](crate::Config::reads) says.
+/// See [`write`] for an example.
 pub fn read(tensor: Tensor) -> Result<Vec<u8>, Error> {
     let (runtime, view) = (tensor.runtime().clone(), *tensor.view());
     let Some(bytes) = download(tensor)? else {
@@ -111,6 +156,16 @@ pub fn read(tensor: Tensor) -> Result<Vec<u8>, Error> {
 
 /// A number that the program's control flow depends on: the only element of an `i64` tensor. An engine without data
 /// takes it to be the part of `max` that [`Config::density`](crate::Config::density) says.
+///
+/// ```
+/// use burn_overcommit::op::{Dtype, Shape};
+/// use burn_overcommit::{OvercommitDevice, runtime};
+///
+/// let device = OvercommitDevice::Host(0);
+/// let three = runtime::write(&device, &3i64.to_ne_bytes(), Dtype::I64, Shape::new(&[1]))?;
+/// assert_eq!(runtime::read_count("count", three, 10)?, 3);
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
 pub fn read_count(op: &'static str, tensor: Tensor, max: usize) -> Result<usize, Error> {
     let runtime = tensor.runtime().clone();
     match download(tensor)? {
@@ -141,6 +196,19 @@ fn download(tensor: Tensor) -> Result<Option<Vec<u8>>, Error> {
 
 /// Declares a tensor to be a result of the checkpointed scope that this thread has just left: it counts as made outside.
 ///
+/// ```
+/// use burn_overcommit::op::{Dtype, Op, Shape};
+/// use burn_overcommit::{OvercommitDevice, runtime};
+///
+/// let device = OvercommitDevice::Host(0);
+/// let ones = Op::Fill { shape: Shape::new(&[4]), dtype: Dtype::F32, value: 1.0.into() };
+/// let scope = runtime::Scope::enter();
+/// let x = runtime::create(&device, ones)?;
+/// drop(scope);
+/// runtime::keep_result(&x)?;
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
+///
 /// # Errors
 /// The op that makes the tensor waited until now, and failed.
 pub fn keep_result(tensor: &Tensor) -> Result<(), Error> {
@@ -149,11 +217,34 @@ pub fn keep_result(tensor: &Tensor) -> Result<(), Error> {
 }
 
 /// Waits for all work submitted to `device`, and returns the first failure that no read and no `sync` has reported.
+///
+/// ```
+/// use burn_overcommit::op::{Dtype, Op, Shape};
+/// use burn_overcommit::{OvercommitDevice, runtime};
+///
+/// let device = OvercommitDevice::Host(0);
+/// let ones = Op::Fill { shape: Shape::new(&[4]), dtype: Dtype::F32, value: 1.0.into() };
+/// runtime::create(&device, ones)?;
+/// runtime::sync(&device)?;
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
 pub fn sync(device: &OvercommitDevice) -> Result<(), Error> {
     registry::runtime(device)?.sync()
 }
 
 /// Waits for all work, and gives memory that no tensor uses back to the system.
+///
+/// ```
+/// use burn_overcommit::op::{Dtype, Op, Shape};
+/// use burn_overcommit::{OvercommitDevice, runtime};
+///
+/// let device = OvercommitDevice::Host(0);
+/// let ones = Op::Fill { shape: Shape::new(&[4]), dtype: Dtype::F32, value: 1.0.into() };
+/// drop(runtime::create(&device, ones)?);
+/// runtime::cleanup(&device)?;
+/// assert_eq!(burn_overcommit::stats(&device)?.allocated_bytes, 0);
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
 pub fn cleanup(device: &OvercommitDevice) -> Result<(), Error> {
     let runtime = registry::runtime(device)?;
     runtime.sync()?;
@@ -162,12 +253,24 @@ pub fn cleanup(device: &OvercommitDevice) -> Result<(), Error> {
 }
 
 /// Restarts the sequence of random numbers that ops on `device` draw.
+///
+/// ```
+/// use burn_overcommit::{OvercommitDevice, runtime};
+///
+/// let device = OvercommitDevice::Host(0);
+/// runtime::seed(&device, 7)?;
+/// let first = runtime::next_seed(&device)?;
+/// runtime::seed(&device, 7)?;
+/// assert_eq!(runtime::next_seed(&device)?, first);
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
 pub fn seed(device: &OvercommitDevice, seed: u64) -> Result<(), Error> {
     registry::runtime(device)?.random.start(seed);
     Ok(())
 }
 
 /// A key for one random op. It depends on the device's seed, and on how many keys were drawn since that was set.
+/// See [`seed`] for an example.
 pub fn next_seed(device: &OvercommitDevice) -> Result<u64, Error> {
     Ok(registry::runtime(device)?.random.next())
 }

@@ -151,6 +151,7 @@ impl Runtime {
 }
 
 /// A view of a storage: what Burn calls a tensor primitive. A clone shares the storage, whose value never changes.
+/// See [`write`](super::write) for an example.
 #[derive(Clone)]
 pub struct Tensor {
     handle: Arc<Handle>,

@@ -4,6 +4,17 @@
 //! - `api` has the calls that `backend` and users make, and `registry` finds the runtime of a device.
 //! - `device` has the runtime and its tensors, and `submission` the way of an op from the call to the pool.
 //! - `planning` plans iterations, mostly in the `background` on a throttled thread.
+//!
+//! ```
+//! use burn_overcommit::op::{Dtype, Op, Shape};
+//! use burn_overcommit::{OvercommitDevice, runtime};
+//!
+//! let device = OvercommitDevice::Host(0);
+//! let x = runtime::write(&device, &[1, 2, 3], Dtype::U8, Shape::new(&[3]))?;
+//! let wider = runtime::run(Op::Copy { dtype: Dtype::I32 }, [x])?;
+//! assert_eq!(runtime::read(wider)?.len(), 12);
+//! # Ok::<(), burn_overcommit::Error>(())
+//! ```
 
 mod api;
 mod background;

@@ -76,6 +76,20 @@ pub fn configure_with_engine(
 /// Those that other threads have just submitted may be missing. A thread that does nothing else may call it at any time: this
 /// does not change what the program does.
 ///
+/// ```
+/// use burn::tensor::Tensor;
+/// use burn_overcommit::{Overcommit, OvercommitDevice, reset_stats, stats};
+///
+/// let device = OvercommitDevice::Host(0);
+/// let x = Tensor::<Overcommit, 1>::ones([1024], &device).exp();
+/// x.clone().into_data();
+/// assert!(stats(&device)?.peak_allocated_bytes >= 4096);
+///
+/// reset_stats(&device)?;
+/// assert_eq!(stats(&device)?.counters.ops, 0);
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
+///
 /// # Errors
 /// A device that this build cannot run.
 pub fn stats(device: &OvercommitDevice) -> Result<Stats, Error> {
@@ -132,6 +146,8 @@ pub fn recording(device: &OvercommitDevice) -> Result<Recording, Error> {
 }
 
 /// Starts counting peaks and totals anew.
+///
+/// See [`stats`] for an example.
 ///
 /// # Errors
 /// A device that this build cannot run.

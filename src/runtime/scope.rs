@@ -15,6 +15,7 @@ pub(super) fn depth() -> u32 {
 
 /// Storages that this thread's ops make while this exists are dropped before any other storage leaves device memory, if a
 /// recipe can rematerialize them. Scopes may be nested.
+/// `autodiff::checkpoint` is built on it; see [`keep_result`](super::keep_result) for an example.
 #[derive(Debug)]
 pub struct Scope(PhantomData<*const ()>);
 

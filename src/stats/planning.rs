@@ -6,6 +6,15 @@ use std::time::Duration;
 /// The state of planning for a program's iterations. `Display` explains it in words.
 ///
 /// A plan is made once memory is short, the program's ops repeat, and two whole iterations were logged since then.
+///
+/// ```
+/// use burn_overcommit::{OvercommitDevice, PlanningState, stats};
+///
+/// let planning = stats(&OvercommitDevice::Host(0))?.planning;
+/// assert_eq!(planning, PlanningState::MemoryNotShort);
+/// assert_eq!(planning.to_string(), "not begun, since memory was never short");
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanningState {

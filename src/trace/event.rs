@@ -8,6 +8,7 @@ use crate::engine::{Lane, Tier};
 use crate::op::Work;
 
 /// The first line of a trace.
+/// See [`Recording`](super::Recording) for an example.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// Version of the format: 1.
@@ -25,6 +26,26 @@ pub struct Header {
 }
 
 /// An event. Storages are numbered from zero in the order in which they are made, and no number is used twice.
+///
+/// ```
+/// use burn::tensor::Tensor;
+/// use burn_overcommit::trace::{Event, How};
+/// use burn_overcommit::{Config, Overcommit, OvercommitDevice, configure, recording};
+///
+/// let device = OvercommitDevice::Host(0);
+/// configure(&device, Config::new().budget("8 KiB").record())?;
+/// let x = Tensor::<Overcommit, 1>::ones([1024], &device).exp();
+/// let y = Tensor::<Overcommit, 1>::ones([1024], &device).log();
+/// (x.clone().into_data(), y.into_data(), x.into_data());
+/// for event in recording(&device)?.events {
+///     match event {
+///         Event::Op(op) => println!("{} made {:?} at {} ns", op.name, op.outputs, op.ran.begin_ns),
+///         Event::Evict(evicted) if evicted.how == How::Drop => println!("{} was dropped", evicted.made_by),
+///         _ => {}
+///     }
+/// }
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Event {
@@ -79,6 +100,7 @@ pub enum Event {
 }
 
 /// A storage and its size.
+/// See [`Event`] for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Made {
@@ -89,6 +111,7 @@ pub struct Made {
 }
 
 /// When a piece of work ran, in nanoseconds since the recording began.
+/// See [`Event`] for an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ran {
@@ -102,6 +125,7 @@ pub struct Ran {
 }
 
 /// An op, with all that a replay needs to know of it.
+/// See [`Event`] for an example.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OpEvent {
@@ -156,6 +180,7 @@ fn yes() -> bool {
 }
 
 /// An op that the pool ran by itself, to rematerialize dropped storages, or to encode or decode.
+/// See [`Event`] for an example.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recomputed {
@@ -169,6 +194,7 @@ pub struct Recomputed {
 }
 
 /// A copy between tiers, or within device memory.
+/// See [`Event`] for an example.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Copied {
@@ -187,6 +213,7 @@ pub struct Copied {
 }
 
 /// A policy's decision.
+/// See [`Event`] for an example.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evicted {
@@ -203,6 +230,7 @@ pub struct Evicted {
 }
 
 /// An eviction method.
+/// See [`Event`] for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {

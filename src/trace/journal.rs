@@ -7,10 +7,30 @@ use super::program::Program;
 use crate::engine::{self, Lane};
 
 /// A record of a run, which clones share. If recording is off, noting an event costs one comparison.
+///
+/// ```
+/// use burn_overcommit::trace::{Event, Header, Journal};
+///
+/// let journal = Journal::recording();
+/// journal.note(|| Event::Note("step 1".into()));
+/// assert_eq!(journal.take(Header::default(), &[]).events.len(), 1);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Journal(Option<Arc<Mutex<Vec<Event>>>>);
 
 /// A run as it happened.
+///
+/// ```
+/// use burn_overcommit::trace::{Event, Header, Recording};
+///
+/// let header = Header { trace: 1, device: "host:0".into(), ..Header::default() };
+/// let recording = Recording { header, events: vec![Event::Note("step 1".into())] };
+/// let path = std::env::temp_dir().join("burn-overcommit-example.jsonl");
+/// recording.save(&path)?;
+/// assert_eq!(Recording::open(&path)?, recording);
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
     /// Where and how it ran.

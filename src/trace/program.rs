@@ -6,6 +6,15 @@ use std::path::PathBuf;
 use super::event::{Event, Made};
 
 /// The requests of a program, in order, without evictions, copies and recomputations.
+///
+/// ```
+/// use burn_overcommit::trace::{Event, Made, Program};
+///
+/// let events = vec![Event::Write(Made { storage: 0, bytes: 4096 }), Event::Note("step 2".into()), Event::Free(0)];
+/// let program = Program { events, loops: false };
+/// assert_eq!((program.ops(), program.live_peak_bytes()), (0, 4096));
+/// assert_eq!(program.from_note("step 2").unwrap().events.len(), 3); // what lives by then is a constant
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
     /// Events of the kinds that programs cause.
@@ -15,6 +24,13 @@ pub struct Program {
 }
 
 /// A trace that cannot be read.
+///
+/// ```
+/// use burn_overcommit::trace::Program;
+///
+/// let error = Program::open("nowhere.jsonl").unwrap_err();
+/// assert!(error.to_string().contains("nowhere.jsonl"));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {

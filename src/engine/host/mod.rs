@@ -47,6 +47,13 @@ fn possible_page_bytes(_: usize) -> Option<usize> {
 }
 
 /// Who runs submitted work.
+///
+/// ```
+/// use burn_overcommit::{Config, LaneMode, OvercommitDevice, configure};
+///
+/// configure(&OvercommitDevice::Host(0), Config::new().lanes(LaneMode::Deferred { seed: 1 }))?;
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LaneMode {
     /// A thread per lane, and callers that wait.

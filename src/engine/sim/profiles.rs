@@ -9,6 +9,17 @@ use crate::engine::{Algorithm, Flops, KernelRates, Props};
 use crate::op::{Op, Outputs, View, lower};
 
 /// A device to simulate.
+///
+/// ```
+/// use burn_overcommit::{OvercommitDevice, SimProfile};
+///
+/// // A GPU like another, with a faster link to the host.
+/// let mut profile = SimProfile::named("rtx4090").and_then(SimProfile::get).unwrap();
+/// profile.key = "mine".into();
+/// profile.props.link_bytes_per_second *= 2.0;
+/// let device = OvercommitDevice::Sim(SimProfile::add(profile));
+/// assert_eq!(device.to_string(), "sim:mine");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     /// Its key in `sim:KEY`.
