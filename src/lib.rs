@@ -55,8 +55,14 @@ mod book {
     mod devices {}
     #[doc = include_str!("../docs/book/src/exactness.md")]
     mod exactness {}
+    #[cfg(feature = "autodiff")]
+    #[doc = include_str!("../docs/book/src/explaining.md")]
+    mod explaining {}
     #[doc = include_str!("../docs/book/src/first-step.md")]
     mod first_step {}
+    #[cfg(feature = "train")]
+    #[doc = include_str!("../docs/book/src/monitoring.md")]
+    mod monitoring {}
     #[doc = include_str!("../docs/book/src/out-of-memory.md")]
     mod out_of_memory {}
     #[doc = include_str!("../docs/book/src/prediction.md")]

@@ -17,7 +17,7 @@ pub(crate) fn current() -> Option<&'static str> {
     CURRENT.get()
 }
 
-/// While this exists, ops that this thread submits belong to a module.
+/// While this exists, ops that this thread submits belong to a module. See [`module`](fn@module) for an example.
 #[derive(Debug)]
 #[must_use = "the module ends when this is dropped"]
 pub struct ModuleScope {

@@ -1,4 +1,4 @@
-//! `explain`: what holds a program's memory, and why it takes as long as it does in a budget.
+//! `explain`: what holds a program's memory, or why it takes as long as it does in a budget.
 
 use std::process::ExitCode;
 
@@ -19,8 +19,8 @@ const OTHERS: [f64; 2] = [1.1, 0.9];
 pub struct Options {
     #[command(flatten)]
     source: Source,
-    /// Device memory that it may use: bytes such as 8 GiB, or a share of the trace's live peak such as 50%. Without, a recording
-    /// is explained as it ran.
+    /// Device memory that it may use: bytes such as 8 GiB, or a share of the trace's live peak such as 50%. Without, it says what holds
+    /// the program's memory, and how a recording ran.
     #[arg(long, value_parser = amount)]
     budget: Option<Amount>,
     /// The memory policy.
@@ -65,5 +65,5 @@ fn in_budget(options: &Options, budget: Amount) -> Result<Explanation> {
     let others = others.map(|bytes| in_bytes(&replay, bytes)).collect::<Result<_, _>>()?;
     let (outcome, recording) = replay.record(&options.eviction.settings(budget_bytes, options.policy))?;
     let report = Report::new(&recording, Some(&outcome)).titled(title(&options.source.file));
-    Ok(Explanation::new(&report, others).with_memory(MemoryUse::of(&program)))
+    Ok(Explanation::new(&report, others))
 }

@@ -38,6 +38,7 @@ Examples:
   overcommit replay resnet.jsonl --device v100 --budget 2GiB --report run.html --chrome run.json
   overcommit compare resnet.jsonl --device rtx4090 --plot policies.svg
   overcommit plan gpt2-medium --batch 4 --device rtx4090,h100 --grid time.svg
+  overcommit explain resnet.jsonl
   overcommit explain resnet.jsonl --device rtx4090 --budget 50%
   overcommit report resnet.jsonl
   overcommit devices

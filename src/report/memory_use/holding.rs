@@ -1,6 +1,6 @@
 //! Why a program holds a storage.
 
-/// Why a program holds a storage.
+/// Why a program holds a storage. See [`MemoryUse`](super::MemoryUse) for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

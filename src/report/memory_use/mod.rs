@@ -12,7 +12,7 @@ use self::iterations::iterations;
 use self::lives::{Life, Lives};
 use crate::trace::Program;
 
-/// Storages that ops of one kind made in one module, and that are held for one reason.
+/// Storages that ops of one kind made in one module, and that are held for one reason. See [`MemoryUse`] for an example.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct HeldGroup {
