@@ -92,8 +92,9 @@ struct Entry {
   Run run;
   u64 args_bytes, args_align;
 };
+// It is never destroyed, since another thread may still read it when the process ends.
 std::vector<Entry>& table() {
-  static std::vector<Entry> entries;
+  static auto& entries = *new std::vector<Entry>;
   return entries;
 }
 #ifdef SIMT_THREADS
