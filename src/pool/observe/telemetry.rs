@@ -9,9 +9,9 @@ use crate::trace::How;
 /// What sends spans and events. The span `iteration` is open while the program follows a plan through an iteration, and is the
 /// parent of the events of that time. It is not entered, since the pool may be called by several threads.
 #[derive(Debug, Default)]
-#[cfg_attr(not(feature = "tracing"), allow(dead_code, unused_variables))]
 pub struct Telemetry {
     /// The device, unless nothing is sent, as in a trial of the planner.
+    #[cfg(feature = "tracing")]
     device: Option<OvercommitDevice>,
     #[cfg(feature = "tracing")]
     iteration: Option<(tracing::Span, Counters)>,
@@ -23,8 +23,6 @@ impl Telemetry {
     pub fn begin(&mut self, device: OvercommitDevice) {}
 
     pub fn iteration_begins(&mut self, ops: usize, counters: &Counters) {}
-
-    pub fn iteration_ends(&mut self, counters: &Counters) {}
 
     pub fn departed(&mut self, op: u64, counters: &Counters) {}
 
@@ -69,7 +67,7 @@ impl Telemetry {
     }
 
     /// The iteration is over, if there was one.
-    pub fn iteration_ends(&mut self, counters: &Counters) {
+    fn iteration_ends(&mut self, counters: &Counters) {
         let Some((span, before)) = self.iteration.take() else { return };
         // The program may have reset the statistics meanwhile.
         span.record("offloaded_bytes", counters.offloaded_bytes.saturating_sub(before.offloaded_bytes));
