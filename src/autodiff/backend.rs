@@ -13,7 +13,25 @@ use crate::op::{Binary, Norm, Softmax, Unary};
 use crate::runtime::{self, Tensor};
 
 /// The inputs of attention, as primitives of a backend.
-/// [`SavesLess::attended`] takes it; see [`attention`](super::attention) for an example.
+///
+/// ```
+/// use burn::tensor::{Distribution, Tensor};
+/// use burn_overcommit::autodiff::{AttentionDropout, AttentionInput, AttentionModuleOptions, SavesLess};
+/// use burn_overcommit::{Overcommit, OvercommitDevice};
+///
+/// let device = OvercommitDevice::Host(0);
+/// let x = || Tensor::<Overcommit, 4>::random([1, 2, 8, 4], Distribution::Default, &device).into_primitive().tensor();
+/// let weighted = Overcommit::<f32, i32>::attended(AttentionInput {
+///     query: x(),
+///     key: x(),
+///     value: x(),
+///     mask: None,
+///     bias: None,
+///     options: AttentionModuleOptions { is_causal: true, ..Default::default() },
+///     dropout: Some(AttentionDropout::Weights(0.1)),
+/// });
+/// assert_eq!(weighted.layout().shape().dims(), [1, 2, 8, 4]);
+/// ```
 #[derive(Debug)]
 pub struct AttentionInput<B: Backend> {
     /// `[batch, heads, queries, width]`.
@@ -33,7 +51,7 @@ pub struct AttentionInput<B: Backend> {
 }
 
 /// What becomes zero in an attention, and how likely.
-/// See [`nn::MultiHeadAttention`](super::nn::MultiHeadAttention) for an example.
+/// See [`AttentionInput`] for an example.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AttentionDropout {
     /// Scores, before masks, as in Burn's `MultiHeadAttention`.

@@ -142,7 +142,7 @@ pub fn write(device: &OvercommitDevice, bytes: &[u8], dtype: Dtype, shape: Shape
 
 /// The tensor's elements, row-major, as native-endian bytes. Waits for the work that makes them. An engine without data
 /// returns what [`Config::reads`](crate::Config::reads) says.
-/// See [`write`] for an example.
+/// See [`write`](fn@write) for an example.
 pub fn read(tensor: Tensor) -> Result<Vec<u8>, Error> {
     let (runtime, view) = (tensor.runtime().clone(), *tensor.view());
     let Some(bytes) = download(tensor)? else {
