@@ -234,6 +234,12 @@ fn time_is_told_for_each_budget_and_plans_are_kept() {
     }
     assert!(std::fs::read_to_string(plot).unwrap().contains("no schedule below"));
 
+    // A budget in which it does not fit hinders no other.
+    let (code, points) =
+        json(&["plan", "resnet-18", "--side", "32", "--batch", "4", "--budgets", "1%,60%", "--json"]);
+    let fits = points.as_array().unwrap().iter().map(|point| point["step_ns"].is_u64());
+    assert_eq!((code, fits.filter(|fits| *fits).count()), (Some(0), 1), "{points}");
+
     let (code, _) = json(&[&network[..], &["--keep", &plans, "--host", "8GiB"]].concat());
     assert_eq!((code, std::fs::read_dir(&plans).unwrap().count()), (Some(0), 1));
 

@@ -157,18 +157,19 @@ fn of_network(options: &Options, profile: Profile, bar: &ProgressBar) -> Result<
     let spec = &options.training.spec(&options.what)?;
     let mut boundless = profile.clone();
     (boundless.props.device_bytes, boundless.props.host_bytes) = (UNLIMITED_BYTES, UNLIMITED_BYTES);
-    let device = OvercommitDevice::Sim(SimProfile::add(boundless));
     let host_bytes = options.host.map_or(UNLIMITED_BYTES, |host| host.of(profile.props.host_bytes));
     let config = |budget_bytes| Config::new().budget_bytes(budget_bytes).host_limit_bytes(host_bytes);
-    let end_ns = || stats(&device).map(|stats| stats.times.map_or(0, |times| times.end_ns));
-    // The time of the last step, or nothing if memory does not suffice.
-    let train = |config: Config| -> Result<Option<u64>> {
+    // The time of the last step, or nothing if memory does not suffice. On a device of its own, since Burn keeps what an abandoned
+    // step holds.
+    let train = |config: Config| -> Result<(OvercommitDevice, Option<u64>)> {
+        let device = OvercommitDevice::Sim(SimProfile::add(boundless.clone()));
         configure(&device, config)?;
+        let end_ns = || stats(&device).map(|stats| stats.times.map_or(0, |times| times.end_ns));
         let mut ends_ns = Vec::new();
         let is_done = options.training.train(spec, &device, STEPS, || ends_ns.extend(end_ns().ok()));
-        Ok(is_done.then(|| ends_ns[STEPS - 1] - ends_ns[STEPS - 2]))
+        Ok((device, is_done.then(|| ends_ns[STEPS - 1] - ends_ns[STEPS - 2])))
     };
-    let base_ns = train(config(UNLIMITED_BYTES).record())?;
+    let (device, base_ns) = train(config(UNLIMITED_BYTES).record())?;
     let base_ns = base_ns.with_context(|| format!("{} does not run on {}", options.what, profile.key))?;
     let program = recording(&device)?.program().from_note(&format!("step {STEPS}"));
     let program = program.context("the recording tells where its steps begin")?.as_it_ran();
@@ -178,7 +179,7 @@ fn of_network(options: &Options, profile: Profile, bar: &ProgressBar) -> Result<
     let mut points = Vec::new();
     let (_temporary, plan_cache) = plans(options.keep.as_deref())?;
     for budget_bytes in Planned::budgets(options, &profile, live_peak_bytes) {
-        let step_ns = train(config(budget_bytes).plan_cache(plan_cache.clone()))?;
+        let (_, step_ns) = train(config(budget_bytes).plan_cache(plan_cache.clone()))?;
         let bound = replay.bound(&Settings::new(budget_bytes));
         // The replay waits for constants that the program has on the device already.
         let bound_ns = bound.map(|bound| ((bound * replay.base_ns() as f64) as u64).max(base_ns));
