@@ -14,7 +14,7 @@ use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{ElementConversion, Int, Tensor, TensorData};
 use burn_overcommit::{Error, Overcommit, OvercommitDevice};
-use burn_overcommit_examples::{train_in_less, weights_bits};
+use burn_overcommit_examples::{Options, train_in_less, weights_bits};
 use clap::Parser;
 use indicatif::ProgressBar;
 use rand::{RngExt, SeedableRng};
@@ -27,17 +27,6 @@ const LENGTH: usize = 96;
 const BATCH: usize = 4;
 const WIDTH: usize = 64;
 const BLOCKS: usize = 2;
-
-/// Trains a transformer on the crate's glossary, with all memory and in less.
-#[derive(Parser)]
-struct Options {
-    /// So many times the blocks, in the memory that one time needs.
-    #[arg(long, default_value_t = 1)]
-    deeper: usize,
-    /// Training steps.
-    #[arg(long, default_value_t = 60)]
-    steps: usize,
-}
 
 #[derive(Module, Debug)]
 struct Writer<B: Backend> {
