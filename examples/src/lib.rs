@@ -1,6 +1,7 @@
 //! What the examples share: digits to learn from, runs within a budget, and bits to compare.
 
 pub mod digits;
+pub mod letters;
 
 use std::time::{Duration, Instant};
 
