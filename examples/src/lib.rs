@@ -2,6 +2,7 @@
 
 pub mod digits;
 pub mod letters;
+pub mod shapes;
 
 use std::time::{Duration, Instant};
 
