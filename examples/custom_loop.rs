@@ -13,10 +13,10 @@ use burn::nn::loss::CrossEntropyLossConfig;
 use burn::nn::{Linear, LinearConfig, PaddingConfig2d};
 use burn::optim::{AdamWConfig, GradientsAccumulator, GradientsParams, Optimizer};
 use burn::tensor::backend::{AutodiffBackend, Backend};
-use burn::tensor::{ElementConversion, Tensor, activation};
+use burn::tensor::{Tensor, activation};
 use burn_overcommit::{Error, Overcommit, OvercommitDevice};
-use burn_overcommit_examples::digits::{Batch, CLASSES, Digit, Digits, SIDE, shuffled};
-use burn_overcommit_examples::{train_in_less, weights_bits};
+use burn_overcommit_examples::digits::{Batch, CLASSES, Digits, SIDE, shuffled};
+use burn_overcommit_examples::{accuracy, train_in_less, weights_bits};
 use indicatif::ProgressBar;
 
 const EPOCHS: usize = 6;
@@ -47,16 +47,6 @@ impl<B: Backend> Network<B> {
     }
 }
 
-/// The part of held-out digits that are named correctly.
-fn accuracy<B: Backend>(network: &Network<B>, digits: &Digits, device: &B::Device) -> f64 {
-    let correct = |chunk: &[Digit]| -> f64 {
-        let Batch { images, labels } = Batch::new(chunk, device);
-        let named = network.forward(images).argmax(1).flatten::<1>(0, 1);
-        named.equal(labels).int().sum().into_scalar().elem()
-    };
-    digits.held_out.chunks(BATCH).map(correct).sum::<f64>() / digits.held_out.len() as f64
-}
-
 /// Trains from the seed on. Returns the weights' bits and the accuracy.
 fn train<B: AutodiffBackend>(digits: &Digits, device: &B::Device) -> (Vec<u32>, f64) {
     B::seed(device, 1);
@@ -82,7 +72,11 @@ fn train<B: AutodiffBackend>(digits: &Digits, device: &B::Device) -> (Vec<u32>, 
             }
             progress.inc(1);
         }
-        held_out = accuracy(&network.valid(), digits, device);
+        let network = network.valid();
+        held_out = accuracy(digits.held_out.chunks(BATCH).map(|chunk| {
+            let Batch { images, labels } = Batch::new(chunk, device);
+            (network.forward(images), labels)
+        }));
         progress.set_message(format!("accuracy {held_out:.3}"));
     }
     progress.finish_and_clear();

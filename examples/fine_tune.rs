@@ -10,10 +10,10 @@ use burn::nn::{LayerNorm, LayerNormConfig, Linear, LinearConfig};
 use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::record::{BinBytesRecorder, FullPrecisionSettings, Recorder};
 use burn::tensor::backend::{AutodiffBackend, Backend};
-use burn::tensor::{ElementConversion, Int, Tensor, activation};
+use burn::tensor::{Int, Tensor, activation};
 use burn_overcommit::{Error, Overcommit, OvercommitDevice};
 use burn_overcommit_examples::digits::{Batch, CLASSES, Digits, SIDE, shuffled};
-use burn_overcommit_examples::{print_table, weights_bits, within};
+use burn_overcommit_examples::{accuracy, print_table, weights_bits, within};
 use indicatif::ProgressBar;
 
 type Bytes = BinBytesRecorder<FullPrecisionSettings>;
@@ -80,9 +80,8 @@ fn train<B: AutodiffBackend>(
     }
     progress.finish_and_clear();
     let Batch { images, labels } = Batch::new(&digits.held_out, &device);
-    let named = network.valid().forward(images.inner()).argmax(1).flatten::<1>(0, 1);
-    let correct: f64 = named.equal(class(labels).inner()).int().sum().into_scalar().elem();
-    (network, correct / digits.held_out.len() as f64)
+    let accuracy = accuracy([(network.valid().forward(images.inner()), class(labels).inner())]);
+    (network, accuracy)
 }
 
 fn main() -> Result<(), Error> {

@@ -53,26 +53,26 @@ impl<B: Backend> Generator<B> {
 
 #[derive(Module, Debug)]
 struct Critic<B: Backend> {
-    first: Conv2d<B>,
-    second: Conv2d<B>,
+    convolutions: Vec<Conv2d<B>>,
     head: Linear<B>,
 }
 
 impl<B: Backend> Critic<B> {
     fn new(device: &B::Device) -> Self {
-        let same = |inputs| Conv2dConfig::new([inputs, CHANNELS], [3, 3]).with_padding(PaddingConfig2d::Same);
+        let convolution = |inputs| {
+            let config = Conv2dConfig::new([inputs, CHANNELS], [3, 3]);
+            config.with_padding(PaddingConfig2d::Same).init(device)
+        };
         Critic {
-            first: same(1).init(device),
-            second: same(CHANNELS).init(device),
+            convolutions: [1, CHANNELS].map(convolution).into(),
             head: LinearConfig::new(CHANNELS * SIDE * SIDE, 1).init(device),
         }
     }
 
     /// How real each image looks, in the mean.
     fn forward(&self, images: Tensor<B, 4>) -> Tensor<B, 1> {
-        let x = activation::leaky_relu(self.first.forward(images), 0.2);
-        let x = activation::leaky_relu(self.second.forward(x), 0.2);
-        self.head.forward(x.flatten::<2>(1, 3)).mean()
+        let convolved = |x, layer: &Conv2d<B>| activation::leaky_relu(layer.forward(x), 0.2);
+        self.head.forward(self.convolutions.iter().fold(images, convolved).flatten::<2>(1, 3)).mean()
     }
 }
 

@@ -11,24 +11,13 @@ use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Distribution, ElementConversion, Tensor};
 use burn_overcommit::{Error, Overcommit, OvercommitDevice};
-use burn_overcommit_examples::{train_in_less, weights_bits};
+use burn_overcommit_examples::{Options, train_in_less, weights_bits};
 use clap::Parser;
 use indicatif::ProgressBar;
 
 const LENGTH: usize = 32;
 const BATCH: usize = 32;
 const WIDTH: usize = 32;
-
-/// Trains an LSTM with all memory and in less.
-#[derive(Parser)]
-struct Options {
-    /// So many layers, in the memory that one needs.
-    #[arg(long, default_value_t = 1)]
-    deeper: usize,
-    /// Training steps.
-    #[arg(long, default_value_t = 60)]
-    steps: usize,
-}
 
 #[derive(Module, Debug)]
 struct Network<B: Backend> {
@@ -94,5 +83,5 @@ fn main() -> Result<(), Error> {
 
 #[test]
 fn it_runs() {
-    run(Options { deeper: 4, steps: 5 }).unwrap();
+    run(Options { deeper: 4, steps: 3 }).unwrap();
 }

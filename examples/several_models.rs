@@ -9,10 +9,10 @@ use burn::nn::loss::CrossEntropyLossConfig;
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::tensor::backend::{AutodiffBackend, Backend};
-use burn::tensor::{ElementConversion, Tensor, activation};
+use burn::tensor::{Tensor, activation};
 use burn_overcommit::{Error, Overcommit, OvercommitDevice};
 use burn_overcommit_examples::digits::{Batch, CLASSES, Digits, SIDE, shuffled};
-use burn_overcommit_examples::{train_in_less, weights_bits};
+use burn_overcommit_examples::{accuracy, train_in_less, weights_bits};
 use indicatif::ProgressBar;
 
 const EPOCHS: usize = 8;
@@ -37,14 +37,6 @@ impl<B: Backend> Perceptron<B> {
         let hidden = |x, layer: &Linear<B>| activation::gelu(layer.forward(x));
         self.head.forward(self.hidden.iter().fold(images.flatten(1, 3), hidden))
     }
-}
-
-/// The part of held-out digits that are named correctly.
-fn accuracy<B: Backend>(network: &Perceptron<B>, digits: &Digits, device: &B::Device) -> f64 {
-    let Batch { images, labels } = Batch::new(&digits.held_out, device);
-    let named = network.forward(images).argmax(1).flatten::<1>(0, 1);
-    let correct: f64 = named.equal(labels).int().sum().into_scalar().elem();
-    correct / digits.held_out.len() as f64
 }
 
 /// Trains a network by a loss of each batch.
@@ -81,7 +73,10 @@ fn distil<B: AutodiffBackend>(digits: &Digits, device: &B::Device) -> (Vec<u32>,
         let learned = activation::log_softmax(network.forward(batch.images), 1);
         -(Tensor::from_inner(said) * learned).sum_dim(1).mean()
     });
-    let accuracies = [accuracy(&teacher, digits, device), accuracy(&student.valid(), digits, device)];
+    let accuracies = [&teacher, &student.valid()].map(|network| {
+        let Batch { images, labels } = Batch::new(&digits.held_out, device);
+        accuracy([(network.forward(images), labels)])
+    });
     (weights_bits(&student), accuracies)
 }
 

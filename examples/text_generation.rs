@@ -12,32 +12,20 @@ use burn::nn::transformer::{TransformerEncoder, TransformerEncoderConfig, Transf
 use burn::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig};
 use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::tensor::backend::{AutodiffBackend, Backend};
-use burn::tensor::{ElementConversion, Int, Tensor, TensorData};
+use burn::tensor::{ElementConversion, Int, Tensor};
 use burn_overcommit::{Error, Overcommit, OvercommitDevice};
-use burn_overcommit_examples::{train_in_less, weights_bits};
+use burn_overcommit_examples::letters::{LETTERS, letters, rows};
+use burn_overcommit_examples::{Options, train_in_less, weights_bits};
 use clap::Parser;
 use indicatif::ProgressBar;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 const TEXT: &str = include_str!("../docs/book/src/glossary.md");
-/// The letters of the text, and one for all others.
-const LETTERS: usize = 128;
 const LENGTH: usize = 96;
 const BATCH: usize = 4;
 const WIDTH: usize = 64;
 const BLOCKS: usize = 2;
-
-/// Trains a transformer on the crate's glossary, with all memory and in less.
-#[derive(Parser)]
-struct Options {
-    /// So many times the blocks, in the memory that one time needs.
-    #[arg(long, default_value_t = 1)]
-    deeper: usize,
-    /// Training steps.
-    #[arg(long, default_value_t = 60)]
-    steps: usize,
-}
 
 #[derive(Module, Debug)]
 struct Writer<B: Backend> {
@@ -70,28 +58,23 @@ impl<B: Backend> Writer<B> {
     }
 }
 
-fn tensor<B: Backend>(letters: Vec<i32>, length: usize, device: &B::Device) -> Tensor<B, 2, Int> {
-    let rows = letters.len() / length;
-    Tensor::from_data(TensorData::new(letters, [rows, length]), device)
-}
-
 /// What the network writes after some text, always the likeliest letter.
 fn write<B: Backend>(network: &Writer<B>, start: &str, device: &B::Device) -> String {
-    let mut letters: Vec<i32> = start.bytes().map(i32::from).collect();
+    let mut written = letters(start);
     for _ in 0..40 {
-        let last = letters[letters.len().saturating_sub(LENGTH)..].to_vec();
+        let last = written[written.len().saturating_sub(LENGTH)..].to_vec();
         let length = last.len();
-        let scores = network.forward(tensor(last, length, device)).slice([0..1, length - 1..length]);
-        letters.push(scores.argmax(2).into_scalar().elem());
+        let scores = network.forward(rows(last, length, device)).slice([0..1, length - 1..length]);
+        written.push(scores.argmax(2).into_scalar().elem());
     }
-    letters.into_iter().map(|letter| letter as u8 as char).collect()
+    written.into_iter().map(|letter| letter as u8 as char).collect()
 }
 
 /// Trains, and returns the bits of the weights, the last loss and a sample.
 fn train<B: AutodiffBackend>(blocks: usize, steps: usize, device: &B::Device) -> (Vec<u32>, (f32, String)) {
     B::seed(device, 1);
     let mut random = ChaCha8Rng::seed_from_u64(1);
-    let text: Vec<i32> = TEXT.bytes().map(|byte| i32::from(byte.min(LETTERS as u8 - 1))).collect();
+    let text = letters(TEXT);
     let mut network = Writer::<B>::new(blocks, device);
     let mut optimizer = AdamConfig::new().init();
     let loss = CrossEntropyLossConfig::new().init(device);
@@ -100,8 +83,10 @@ fn train<B: AutodiffBackend>(blocks: usize, steps: usize, device: &B::Device) ->
     for _ in 0..steps {
         let begins: Vec<usize> =
             (0..BATCH).map(|_| random.random_range(0..text.len() - LENGTH - 1)).collect();
-        let rows = |shift| begins.iter().flat_map(|&at| text[at + shift..][..LENGTH].to_vec()).collect();
-        let [read, next] = [0, 1].map(|shift| tensor::<B>(rows(shift), LENGTH, device));
+        let [read, next] = [0, 1].map(|shift| {
+            let pieces = begins.iter().flat_map(|&at| text[at + shift..][..LENGTH].to_vec());
+            rows::<B>(pieces.collect(), LENGTH, device)
+        });
         let value = loss.forward(network.forward(read).flatten(0, 1), next.flatten(0, 1));
         last = value.clone().into_scalar().elem();
         let gradients = GradientsParams::from_grads(value.backward(), &network);

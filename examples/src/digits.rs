@@ -44,7 +44,7 @@ pub enum DataError {
 }
 
 /// One image and the digit it shows.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Digit {
     pixels: &'static [u8],
     label: u8,
@@ -103,7 +103,7 @@ pub fn shuffled(digits: &[Digit], seed: u64, epoch: usize) -> Vec<Digit> {
 }
 
 /// Images and labels on a device.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Batch<B: Backend> {
     /// Of shape `[batch, 1, side, side]`, from 0 to 1.
     pub images: Tensor<B, 4>,

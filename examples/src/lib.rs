@@ -1,14 +1,28 @@
 //! What the examples share: digits to learn from, runs within a budget, and bits to compare.
 
 pub mod digits;
+pub mod letters;
+pub mod shapes;
 
 use std::time::{Duration, Instant};
 
 use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
+use burn::tensor::{ElementConversion, Int, Tensor};
 use burn_overcommit::{Config, Error, OvercommitDevice, Stats, configure, stats};
 use bytesize::ByteSize;
+use clap::Parser;
+
+/// Trains with all memory and in a part of it, to the same bits.
+#[derive(Parser)]
+pub struct Options {
+    /// So many times the layers, in the memory that one time needs.
+    #[arg(long, default_value_t = 1)]
+    pub deeper: usize,
+    /// Training steps.
+    #[arg(long, default_value_t = 60)]
+    pub steps: usize,
+}
 
 /// What a run took.
 pub struct Run {
@@ -90,6 +104,17 @@ pub fn print_table(runs: &[Run]) {
         let time = format!("{:.2} s", time.as_secs_f64());
         row(name, [budget, size(stats.peak_allocated_bytes as u64), offloaded, fetched, recomputed, time]);
     }
+}
+
+/// The part of rows whose highest score is that of their label, over batches of scores and labels.
+pub fn accuracy<B: Backend>(batches: impl IntoIterator<Item = (Tensor<B, 2>, Tensor<B, 1, Int>)>) -> f64 {
+    let (mut correct, mut rows) = (0.0, 0);
+    for (scores, labels) in batches {
+        rows += labels.dims()[0];
+        let named = scores.argmax(1).flatten::<1>(0, 1);
+        correct += named.equal(labels).int().sum().into_scalar().elem::<f64>();
+    }
+    correct / rows as f64
 }
 
 /// The bits of every parameter and running statistic, in the module's order.
