@@ -1,6 +1,6 @@
-//! Burn's `Learner` within a budget: metrics, checkpoints, early stopping, and its dashboard where the output is a terminal. A first
-//! run has all memory, and ends when it learns no more. Another is paused midway, and resumed from its checkpoint in half of the
-//! memory, up to the epoch where the first ended. Their weights have the same bits.
+//! Burn's `Learner` within a budget: metrics, those of memory among them, checkpoints, early stopping, and its dashboard where the
+//! output is a terminal. A first run has all memory, and ends when it learns no more. Another is paused midway, and resumed from its
+//! checkpoint in half of the memory, up to the epoch where the first ended. Their weights have the same bits.
 //!
 //! A checkpoint of Burn holds weights, the optimizer's state and the schedule's. It holds no state of random numbers, so each epoch
 //! here reads the digits in the same order, and nothing is dropped out. Nor does it hold what early stopping has seen: that is for
@@ -24,6 +24,7 @@ use burn::train::metric::store::{Aggregate, Direction, Split};
 use burn::train::metric::{AccuracyMetric, LossMetric};
 use burn::train::renderer::CliMetricsRenderer;
 use burn::train::{Learner, MetricEarlyStoppingStrategy, StoppingCondition, SupervisedTraining};
+use burn_overcommit::metrics::{MemoryFigure, MemoryMetric};
 use burn_overcommit::{Error, Overcommit, OvercommitDevice};
 use burn_overcommit_examples::digits::{Digits, shuffled};
 use burn_overcommit_examples::{print_table, weights_bits, within};
@@ -60,6 +61,10 @@ fn train<B: AutodiffBackend>(part: Part, digits: &Digits, device: &B::Device) ->
     .with_file_checkpointer(BinFileRecorder::<FullPrecisionSettings>::new())
     .with_application_logger(None)
     .num_epochs(part.last);
+    for figure in [MemoryFigure::Device, MemoryFigure::Offloaded, MemoryFigure::Recomputed] {
+        let metric = MemoryMetric::new(&OvercommitDevice::default(), figure).expect("the device is in use");
+        training = training.metric_train_numeric(metric);
+    }
     if let Some(epoch) = part.after {
         training = training.checkpoint(epoch);
     }
