@@ -84,8 +84,8 @@ pub struct Stats {
     pub peak_reserved_bytes: usize,
     /// The most device memory that may be allocated.
     pub budget_bytes: usize,
-    /// The smallest budget with which the ops so far would have worked: the largest need of a single op, in whole
-    /// pages if memory is mapped by page.
+    /// A budget with which the ops so far would have worked: the largest need of a single op, in whole pages if memory is
+    /// mapped by page. An op that overwrites an input may need a block less than is counted here.
     pub smallest_budget_bytes: usize,
     /// Bytes in the host tier.
     pub host_bytes: usize,
