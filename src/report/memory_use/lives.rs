@@ -97,12 +97,17 @@ impl<'a> Lives<'a> {
     fn op(&mut self, op: &'a OpEvent) {
         let now = self.ops.len();
         self.ops.push(op);
+        // What was there before the recording began is not known.
         for storage in &op.inputs {
-            self.of[self.held[storage]].reads.push(now);
+            if let Some(&at) = self.held.get(storage) {
+                self.of[at].reads.push(now);
+            }
         }
         // An op of a backward pass has no module of its own: it counts for the one whose values it reads.
-        let of_input =
-            |input: &u64| Some(&self.of[self.held[input]]).filter(|life| life.is_named)?.module.clone();
+        let of_input = |input: &u64| {
+            let life = self.held.get(input).map(|&at| &self.of[at]);
+            life.filter(|life| life.is_named)?.module.clone()
+        };
         let module = match &op.module {
             Some(module) => Some(module.to_string()),
             None => op.inputs.iter().find_map(of_input),

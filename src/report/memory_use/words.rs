@@ -137,10 +137,11 @@ impl MemoryUse {
 
     /// What makes less be needed again.
     fn advice_for_needed(&self, needed: usize) -> Vec<String> {
-        let mut advice = vec![format!(
+        let mut advice = vec![
             "A smaller budget: what is needed again may leave device memory. --budget 50% tells at what cost."
-        )];
-        advice.push(format!("Half the batch: about {} less.", size(needed / 2)));
+                .to_string(),
+            format!("Half the batch: about {} less.", size(needed / 2)),
+        ];
         let cheap_bytes: usize = self.needed().filter(|group| group.is_cheap).map(|group| group.bytes).sum();
         if cheap_bytes > 0 {
             advice.push(format!(
