@@ -18,6 +18,8 @@ mod float;
 mod int;
 mod module;
 mod quantized;
+#[cfg(feature = "server")]
+mod server;
 mod transaction;
 
 use crate::OvercommitDevice as Device;
