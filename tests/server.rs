@@ -1,11 +1,11 @@
-//! Burn's router, which its server is built on, runs the backend op by op as if it were called itself.
+//! Burn's router, which its server is built on, runs the backend.
 
 use burn::backend::{Autodiff, Flex};
 use burn::nn::{Linear, LinearConfig, loss::CrossEntropyLossConfig};
 use burn::optim::{AdamConfig, GradientsParams, Optimizer};
-use burn::tensor::backend::{AutodiffBackend, Backend};
+use burn::tensor::backend::AutodiffBackend;
 use burn::tensor::{Distribution, Int, Tensor, activation};
-use burn_overcommit::{Config, Overcommit, OvercommitDevice, configure, stats};
+use burn_overcommit::{Config, Overcommit, OvercommitDevice, configure, reset_stats, stats};
 use burn_router::{Router, duo::MultiDevice};
 
 type Routed = Router<(Overcommit, Flex)>;
@@ -29,14 +29,20 @@ fn losses<B: AutodiffBackend>(device: &B::Device) -> Vec<u32> {
     steps.collect()
 }
 
+/// The router takes some of Burn's calls apart that the backend has as one op, so values differ from a direct run by rounding.
 #[test]
-fn a_routed_program_has_the_bits_of_its_own() {
+fn a_routed_program_has_the_same_bits_in_half_of_its_memory() {
     let device = OvercommitDevice::Host(0);
     let direct = losses::<Autodiff<Overcommit>>(&device);
-    let need_bytes = stats(&device).unwrap().peak_allocated_bytes;
-    for budget_bytes in [need_bytes * 2, need_bytes / 2] {
-        configure(&device, Config::new().budget_bytes(budget_bytes)).unwrap();
-        assert_eq!(losses::<Autodiff<Routed>>(&MultiDevice::B1(device)), direct, "in {budget_bytes} bytes");
-        assert!(stats(&device).unwrap().peak_allocated_bytes <= budget_bytes);
+    reset_stats(&device).unwrap();
+    let routed = || losses::<Autodiff<Routed>>(&MultiDevice::B1(device));
+    let unlimited = routed();
+    for (direct, routed) in direct.iter().zip(&unlimited) {
+        let [direct, routed] = [direct, routed].map(|bits| f32::from_bits(*bits));
+        assert!((direct - routed).abs() < 1e-3 * direct.abs(), "{direct} and {routed}");
     }
+    let budget_bytes = stats(&device).unwrap().peak_allocated_bytes / 2;
+    configure(&device, Config::new().budget_bytes(budget_bytes)).unwrap();
+    assert_eq!(routed(), unlimited);
+    assert!(stats(&device).unwrap().peak_allocated_bytes <= budget_bytes);
 }
