@@ -26,7 +26,7 @@ use crate::{Error, OvercommitDevice};
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// What a [`MemoryMetric`] shows.
+/// What a [`MemoryMetric`] shows. See the [module](self) for an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MemoryFigure {
@@ -63,7 +63,7 @@ impl MemoryFigure {
     }
 }
 
-/// A metric of one device's memory, per step, in MiB. Works with any output of a model.
+/// A metric of one device's memory, per step, in MiB. Works with any output of a model. See the [module](self) for an example.
 ///
 /// Burn updates metrics on a thread of its own, some moments after the step. So "the step" is what happened since the metric
 /// was last updated.

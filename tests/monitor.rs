@@ -1,41 +1,13 @@
-//! What is told of memory while a program runs: statistics for other programs, metrics, spans and events.
+//! What is told of memory while a program runs: statistics for other programs, and metrics.
+
+#[path = "support/half_of_memory.rs"]
+mod half_of_memory;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use burn::backend::Autodiff;
-use burn::tensor::Tensor;
-use burn_overcommit::{
-    Config, Counters, Overcommit, OvercommitDevice, Planning, configure, prometheus, stats,
-};
-
-type B = Autodiff<Overcommit>;
-
-const WIDTH: usize = 128;
-const LAYERS: usize = 12;
-const MATRIX_BYTES: usize = WIDTH * WIDTH * 4;
-
-/// A device with memory for half of what [`train`] needs, where decisions depend on no times.
-fn device(index: u16) -> OvercommitDevice {
-    let device = OvercommitDevice::Host(index);
-    let config = Config::new().budget_bytes(LAYERS * MATRIX_BYTES).planning(Planning::AtOnce);
-    configure(&device, config).unwrap();
-    device
-}
-
-fn train(device: &OvercommitDevice, iterations: usize, mut after: impl FnMut(usize)) {
-    let weights: Vec<_> =
-        (0..LAYERS).map(|_| Tensor::<B, 2>::ones([WIDTH, WIDTH], device).require_grad()).collect();
-    for iteration in 0..iterations {
-        let x = Tensor::<B, 2>::ones([WIDTH, WIDTH], device);
-        let y = weights.iter().fold(x, |x, weight| x.matmul(weight.clone()).tanh());
-        let gradients = y.sum().backward();
-        for weight in &weights {
-            drop(weight.grad(&gradients).expect("it is tracked").sum());
-        }
-        after(iteration);
-    }
-}
+use burn_overcommit::{Counters, prometheus, stats};
+use half_of_memory::{device, train};
 
 #[test]
 fn the_looks_of_a_monitor_change_nothing() {
@@ -142,99 +114,4 @@ fn metrics_show_what_a_step_did() {
     assert!(matches!(metrics[2].running_value(), NumericEntry::Aggregated { count: 0, .. }));
     let names = metrics.map(|metric| metric.name().to_string());
     assert_eq!(names[0], "Device memory (host:4)");
-}
-
-#[cfg(feature = "tracing")]
-mod subscriber {
-    use std::fmt::{Debug, Write};
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::sync::{Arc, Mutex};
-
-    use tracing::field::{Field, Visit};
-    use tracing::span::{Attributes, Id, Record};
-    use tracing::{Event, Metadata, Subscriber};
-
-    use super::*;
-
-    /// Keeps what it is told: a line for each span, each of its later fields, and each event.
-    #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<String>>>);
-
-    struct Line(String);
-
-    impl Visit for Line {
-        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-            write!(self.0, " {field}={value:?}").unwrap();
-        }
-    }
-
-    impl Kept {
-        fn line(&self, begin: String, visit: impl FnOnce(&mut Line)) -> u64 {
-            let mut line = Line(begin);
-            visit(&mut line);
-            let mut lines = self.0.lock().unwrap();
-            lines.push(line.0);
-            lines.len() as u64
-        }
-
-        fn with(&self, part: &str) -> Vec<String> {
-            self.0.lock().unwrap().iter().filter(|line| line.contains(part)).cloned().collect()
-        }
-    }
-
-    impl Subscriber for Kept {
-        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-            metadata.target() == "burn_overcommit"
-        }
-
-        fn new_span(&self, span: &Attributes<'_>) -> Id {
-            let name = span.metadata().name();
-            Id::from_u64(self.line(format!("span {name}"), |line| span.record(line)))
-        }
-
-        fn record(&self, span: &Id, values: &Record<'_>) {
-            self.line(format!("in {}:", span.into_u64()), |line| values.record(line));
-        }
-
-        fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-        fn event(&self, event: &Event<'_>) {
-            let parent = event.parent().map_or(0, Id::into_u64);
-            self.line(format!("event {} in {parent}:", event.metadata().level()), |line| event.record(line));
-        }
-
-        fn enter(&self, _: &Id) {}
-
-        fn exit(&self, _: &Id) {}
-    }
-
-    #[test]
-    fn iterations_plans_departures_and_failures_are_told() {
-        let kept = Kept::default();
-        tracing::subscriber::with_default(kept.clone(), || {
-            let device = device(5);
-            train(&device, 10, |_| ());
-            let planned = kept.with("message=planned");
-            assert!(!planned.is_empty() && planned[0].starts_with("event INFO"), "{planned:?}");
-            let iterations = kept.with("span iteration");
-            assert!(iterations.len() >= 3 && iterations[0].contains("device=host:5"), "{iterations:?}");
-            let offloaded = kept.with("offloaded_bytes=");
-            assert_eq!(offloaded.len(), iterations.len() - 1, "all but the last are over");
-            let evictions = kept.with("message=evicted");
-            assert_eq!(evictions.len() as u64, stats(&device).unwrap().counters.evictions);
-            assert!(evictions.iter().any(|line| !line.contains(" in 0:")), "some are of an iteration");
-
-            let departures = || kept.with("departed from the plan").len();
-            let before = departures();
-            let _other = Tensor::<Overcommit, 2>::ones([WIDTH / 2, WIDTH], &device).argsort(0);
-            assert!(
-                departures() > before || stats(&device).unwrap().planning.to_string().contains("none of")
-            );
-            let refused = catch_unwind(AssertUnwindSafe(|| {
-                Tensor::<Overcommit, 1>::ones([LAYERS * MATRIX_BYTES], &device).sort(0)
-            }));
-            let told = kept.with("message=out of memory");
-            assert!(refused.is_err() && told[0].starts_with("event WARN"), "{told:?}");
-        });
-    }
 }

@@ -15,6 +15,7 @@ enum Kind {
 }
 
 /// A figure of the statistics.
+#[derive(Clone)]
 struct Figure {
     /// Its key in PyTorch's `torch.cuda.memory_stats`, or one in that style.
     key: &'static str,
@@ -38,85 +39,71 @@ impl Figure {
 
 impl Stats {
     fn figures(&self) -> Vec<Figure> {
+        [self.gauges(), self.counters()].concat()
+    }
+
+    fn gauges(&self) -> Vec<Figure> {
+        let gauge = |key, value: usize, help| Figure { key, kind: Gauge, help, value: value as u64 };
+        vec![
+            gauge("allocated_bytes.all.current", self.allocated_bytes, "Device memory in blocks"),
+            gauge("allocated_bytes.all.peak", self.peak_allocated_bytes, "Peak of device memory in blocks"),
+            gauge(
+                "allocated_bytes.all.average",
+                self.average_allocated_bytes,
+                "Average of device memory in blocks while ops run",
+            ),
+            gauge("footprint_bytes", self.footprint_bytes, "Highest end of any block of device memory"),
+            gauge("reserved_bytes.all.current", self.reserved_bytes, "Device memory mapped"),
+            gauge("reserved_bytes.all.peak", self.peak_reserved_bytes, "Peak of device memory mapped"),
+            gauge("budget_bytes", self.budget_bytes, "Device memory that may be allocated"),
+            gauge("smallest_budget_bytes", self.smallest_budget_bytes, "Smallest budget that all ops fit"),
+            gauge("host_bytes.all.current", self.host_bytes, "Bytes in the host tier"),
+            gauge("host_bytes.all.peak", self.peak_host_bytes, "Peak of bytes in the host tier"),
+            gauge("host_limit_bytes", self.host_limit_bytes, "Limit of the host tier"),
+            gauge("storages", self.storages, "Records of storages"),
+        ]
+    }
+
+    fn counters(&self) -> Vec<Figure> {
+        let counter = |key, value: u64, help| Figure { key, kind: Counter, help, value };
         let counters = &self.counters;
         let slower_ops = self.fallbacks.iter().map(|fallback| fallback.count).sum();
-        let rows: &[(&'static str, Kind, &'static str, u64)] = &[
-            ("allocated_bytes.all.current", Gauge, "Device memory in blocks", self.allocated_bytes as u64),
-            (
-                "allocated_bytes.all.peak",
-                Gauge,
-                "Peak of device memory in blocks",
-                self.peak_allocated_bytes as u64,
-            ),
-            (
-                "allocated_bytes.all.average",
-                Gauge,
-                "Average of device memory in blocks while ops run",
-                self.average_allocated_bytes as u64,
-            ),
-            (
-                "footprint_bytes",
-                Gauge,
-                "Highest end of any block of device memory",
-                self.footprint_bytes as u64,
-            ),
-            ("reserved_bytes.all.current", Gauge, "Device memory mapped", self.reserved_bytes as u64),
-            (
-                "reserved_bytes.all.peak",
-                Gauge,
-                "Peak of device memory mapped",
-                self.peak_reserved_bytes as u64,
-            ),
-            ("budget_bytes", Gauge, "Device memory that may be allocated", self.budget_bytes as u64),
-            (
-                "smallest_budget_bytes",
-                Gauge,
-                "Smallest budget that all ops fit",
-                self.smallest_budget_bytes as u64,
-            ),
-            ("host_bytes.all.current", Gauge, "Bytes in the host tier", self.host_bytes as u64),
-            ("host_bytes.all.peak", Gauge, "Peak of bytes in the host tier", self.peak_host_bytes as u64),
-            ("host_limit_bytes", Gauge, "Limit of the host tier", self.host_limit_bytes as u64),
-            ("storages", Gauge, "Records of storages", self.storages as u64),
-            ("offloaded_bytes.all.allocated", Counter, "Bytes copied to the host", counters.offloaded_bytes),
-            ("fetched_bytes.all.allocated", Counter, "Bytes copied from the host", counters.fetched_bytes),
-            (
+        vec![
+            counter("offloaded_bytes.all.allocated", counters.offloaded_bytes, "Bytes copied to the host"),
+            counter("fetched_bytes.all.allocated", counters.fetched_bytes, "Bytes copied from the host"),
+            counter(
                 "prefetched_bytes.all.allocated",
-                Counter,
-                "Bytes copied from the host before an op needed them",
                 counters.prefetched_bytes,
+                "Bytes copied from the host before an op needed them",
             ),
-            ("recomputed_bytes.all.allocated", Counter, "Bytes recomputed", counters.recomputed_bytes),
-            ("encoded_bytes.all.allocated", Counter, "Bytes encoded in fewer bits", counters.encoded_bytes),
-            (
+            counter("recomputed_bytes.all.allocated", counters.recomputed_bytes, "Bytes recomputed"),
+            counter("encoded_bytes.all.allocated", counters.encoded_bytes, "Bytes encoded in fewer bits"),
+            counter(
                 "encoded_into_bytes.all.allocated",
-                Counter,
-                "Bytes that encoded storages took",
                 counters.encoded_into_bytes,
+                "Bytes that encoded storages took",
             ),
-            ("num_encodings", Counter, "Storages encoded", counters.encodings),
-            (
+            counter("num_encodings", counters.encodings, "Storages encoded"),
+            counter(
                 "relocated_bytes.all.allocated",
-                Counter,
-                "Bytes moved within device memory",
                 counters.relocated_bytes,
+                "Bytes moved within device memory",
             ),
-            ("recomputed_ops", Counter, "Ops run again", counters.recomputed_ops),
-            ("num_ops", Counter, "Ops submitted", counters.ops),
-            ("num_evictions", Counter, "Storages evicted", counters.evictions),
-            ("num_clean_evictions", Counter, "Storages evicted without a copy", counters.clean_evictions),
-            ("num_drops", Counter, "Storages evicted to be recomputed", counters.drops),
-            ("num_compactions", Counter, "Times that the arena was emptied", counters.compactions),
-            ("num_mapped_pages", Counter, "Mappings of pages", counters.mapped_pages),
-            ("num_plannings", Counter, "Iterations planned", counters.plannings),
-            ("num_plans", Counter, "Plans found", counters.plans),
-            ("num_kept_plans", Counter, "Plans of earlier runs", counters.kept_plans),
-            ("num_ooms", Counter, "Ops, writes and reads refused for want of memory", counters.out_of_memory),
-            ("num_failed_ops", Counter, "Ops that failed while they ran", counters.failed_ops),
-            ("num_reads", Counter, "Tensors read by the program", counters.reads),
-            ("num_fallbacks", Counter, "Ops computed by slower kernels", slower_ops),
-        ];
-        rows.iter().map(|&(key, kind, help, value)| Figure { key, kind, help, value }).collect()
+            counter("recomputed_ops", counters.recomputed_ops, "Ops run again"),
+            counter("num_ops", counters.ops, "Ops submitted"),
+            counter("num_evictions", counters.evictions, "Storages evicted"),
+            counter("num_clean_evictions", counters.clean_evictions, "Storages evicted without a copy"),
+            counter("num_drops", counters.drops, "Storages evicted to be recomputed"),
+            counter("num_compactions", counters.compactions, "Times that the arena was emptied"),
+            counter("num_mapped_pages", counters.mapped_pages, "Mappings of pages"),
+            counter("num_plannings", counters.plannings, "Iterations planned"),
+            counter("num_plans", counters.plans, "Plans found"),
+            counter("num_kept_plans", counters.kept_plans, "Plans of earlier runs"),
+            counter("num_ooms", counters.out_of_memory, "Ops, writes and reads refused for want of memory"),
+            counter("num_failed_ops", counters.failed_ops, "Ops that failed while they ran"),
+            counter("num_reads", counters.reads, "Tensors read by the program"),
+            counter("num_fallbacks", slower_ops, "Ops computed by slower kernels"),
+        ]
     }
 
     /// The figures under the keys of PyTorch's `torch.cuda.memory_stats`, and further ones under keys in that style.

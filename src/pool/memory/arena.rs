@@ -203,10 +203,10 @@ impl Arena {
         }
     }
 
-    /// If the system has less memory than the limit says, because another program took it, the limit becomes what is mapped.
+    /// If the system has less device memory than the limit says, because another program took it, the limit becomes what is mapped.
     fn unless_exhausted(&mut self, placed: Result<Placed, EngineError>) -> Result<Placed, EngineError> {
         match placed {
-            Err(error) if error.is_exhausted() && self.reserved_bytes() > 0 => {
+            Err(error) if self.tier == Tier::Device && error.is_exhausted() && self.reserved_bytes() > 0 => {
                 self.lowered_from_bytes.get_or_insert(self.limit_bytes);
                 self.limit_bytes = self.reserved_bytes();
                 Ok(None)
