@@ -39,7 +39,7 @@ impl Figure {
 
 impl Stats {
     fn figures(&self) -> Vec<Figure> {
-        [self.gauges(), self.counters()].concat()
+        [self.gauges(), self.totals()].concat()
     }
 
     fn gauges(&self) -> Vec<Figure> {
@@ -64,7 +64,7 @@ impl Stats {
         ]
     }
 
-    fn counters(&self) -> Vec<Figure> {
+    fn totals(&self) -> Vec<Figure> {
         let counter = |key, value: u64, help| Figure { key, kind: Counter, help, value };
         let counters = &self.counters;
         let slower_ops = self.fallbacks.iter().map(|fallback| fallback.count).sum();
