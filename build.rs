@@ -134,32 +134,24 @@ mod host {
         build
     }
 
-    /// The objects of these files. An object of an earlier build stays if its text, its headers and the compiler's
-    /// command are the same.
+    /// The objects of these files. They are kept beside the build folders of all packages, named by what they are made from, so
+    /// that builds with other features, and of the crates for other versions of Burn, find them there.
     fn objects(build: &cc::Build, files: &[PathBuf], suffix: &str) -> Result<Vec<PathBuf>, cc::Error> {
-        let folder = Path::new(&std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join(suffix);
-        std::fs::create_dir_all(&folder).expect("OUT_DIR can be written");
+        let own = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+        // The profile's folder / build / this package / out.
+        let kept = own.ancestors().nth(3).unwrap_or(&own).join("overcommit-kernels");
+        std::fs::create_dir_all(&kept).expect("the target folder can be written");
         let command = format!("{:?}", build.try_get_compiler()?.to_command());
-        let compiled = |file: &PathBuf| {
-            let name = file.file_stem().expect("a source has a name");
-            (
-                folder.join(name).with_extension("o"),
-                folder.join(name).with_extension("key"),
-                key(file, &command),
-            )
+        let kept = |file: &PathBuf| {
+            let name = file.file_stem().expect("a source has a name").to_string_lossy();
+            kept.join(format!("{name}-{suffix}-{}.o", key(file, &command)))
         };
-        let is_stale = |file: &&PathBuf| {
-            let (object, stamp, key) = compiled(file);
-            !object.exists() || std::fs::read_to_string(stamp).ok().as_ref() != Some(&key)
-        };
-        let stale: Vec<&PathBuf> = files.iter().filter(is_stale).collect();
-        let made = build.clone().files(&stale).out_dir(&folder).try_compile_intermediates()?;
-        for (file, made) in stale.iter().zip(made) {
-            let (object, stamp, key) = compiled(file);
-            std::fs::rename(made, object).expect("OUT_DIR can be written");
-            std::fs::write(stamp, key).expect("OUT_DIR can be written");
+        let missing: Vec<&PathBuf> = files.iter().filter(|file| !kept(file).exists()).collect();
+        let made = build.clone().files(&missing).out_dir(own.join(suffix)).try_compile_intermediates()?;
+        for (file, made) in missing.iter().zip(made) {
+            std::fs::rename(made, kept(file)).expect("the target folder can be written");
         }
-        Ok(files.iter().map(|file| compiled(file).0).collect())
+        Ok(files.iter().map(kept).collect())
     }
 
     /// Changes with what the object of this file is made from: the command, its text and the headers it includes.

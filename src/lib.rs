@@ -3,6 +3,7 @@
 
 #[cfg(feature = "autodiff")]
 pub mod autodiff;
+#[cfg(feature = "backend")]
 pub mod backend;
 mod codec;
 mod config;
@@ -11,6 +12,10 @@ mod disk_cache;
 mod dry_run;
 pub mod engine;
 mod error;
+#[doc(hidden)]
+pub mod face;
+#[doc(hidden)]
+pub mod functions;
 mod fusion;
 pub mod liveness;
 #[cfg(feature = "train")]
@@ -33,6 +38,7 @@ pub mod trace;
 #[doc(hidden)]
 pub use crate::config::{PlantedFault, Tunables};
 pub use crate::config::{Policy, Reads};
+#[cfg(feature = "backend")]
 pub use backend::Overcommit;
 pub use config::{Amount, Config, Exactness, Placement, PlanCache, Planning, VARIABLES, Variable};
 pub use device::{OvercommitDevice, SimProfile};

@@ -6,9 +6,10 @@ use burn_backend::tensor::{BoolTensor, FloatTensor};
 
 use super::formulas::{Attending, BatchNorm, Normalised, RowNorm};
 use super::step::{Tracked, apply, apply_made};
-use crate::backend::attention::{Attention, Dropout, Dropped};
-use crate::backend::pointwise::{scalar, unary};
-use crate::backend::{FloatElement, IntElement, Overcommit, gradient, norm, ok};
+use crate::backend::{FloatElement, IntElement, IntoCore, Overcommit};
+use crate::functions::attention::{Attention, Dropout, Dropped};
+use crate::functions::pointwise::{scalar, unary};
+use crate::functions::{gradient, norm, ok};
 use crate::op::{Binary, Norm, Softmax, Unary};
 use crate::runtime::{self, Tensor};
 
@@ -149,7 +150,7 @@ impl<F: FloatElement, I: IntElement> SavesLess for Overcommit<F, I> {
     fn attended(input: AttentionInput<Self>) -> Tensor {
         let AttentionInput { query, key, value, mask, bias, options, dropout } = input;
         let dropout = dropout.map(|dropout| dropout.draw(&query));
-        Attention { mask, options, dropout }.forward([query, key, value], bias).0
+        Attention { mask, options: options.into_core(), dropout }.forward([query, key, value], bias).0
     }
 
     #[track_caller]
@@ -206,7 +207,7 @@ impl<F: FloatElement, I: IntElement, C: CheckpointStrategy> SavesLess for Autodi
     fn attended(input: AttentionInput<Self>) -> Tracked<F, I> {
         let AttentionInput { query, key, value, mask, bias, options, dropout } = input;
         let dropout = dropout.map(|dropout| dropout.draw(&query.primitive));
-        let attention = Attention { mask, options, dropout };
+        let attention = Attention { mask, options: options.into_core(), dropout };
         let inputs = [&query, &key, &value].map(|x| x.primitive.clone());
         let (out, attended) = attention.forward(inputs, bias.as_ref().map(|bias| bias.primitive.clone()));
         let formula = Attending { attention, attended };

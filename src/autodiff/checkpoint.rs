@@ -3,7 +3,7 @@
 use burn::tensor::{Bool, Float, Int, Tensor, TensorPrimitive};
 
 use super::SavesLess;
-use crate::backend::ok;
+use crate::functions::ok;
 use crate::runtime::{self, Scope};
 
 /// Computes `f(x)` and marks the storages that `f` makes, but for the result, as *recompute first*. This is gradient

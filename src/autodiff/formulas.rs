@@ -4,8 +4,8 @@
 //! reads the inputs anyway.
 
 use super::step::{Formula, Saved};
-use crate::backend::attention::{Attended, Attention, Dropout};
-use crate::backend::{gradient, module, norm, pointwise, vision};
+use crate::functions::attention::{Attended, Attention, Dropout};
+use crate::functions::{gradient, module, norm, pointwise, vision};
 use crate::op::{Norm, Pool2d, Resize, Softmax, Unary};
 use crate::runtime::Tensor;
 

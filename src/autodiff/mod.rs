@@ -46,7 +46,7 @@ pub use memory_saving::Sparing;
 use burn::tensor::{Bool, Tensor, TensorPrimitive};
 pub use burn_backend::ops::AttentionModuleOptions;
 
-use crate::backend::fail;
+use crate::functions::fail;
 use crate::op::{Norm, Softmax};
 
 fn primitive<B: SavesLess, const D: usize>(x: Tensor<B, D>) -> burn_backend::tensor::FloatTensor<B> {

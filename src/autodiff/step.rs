@@ -13,7 +13,8 @@ use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn_backend::tensor::FloatTensor;
 
-use crate::backend::{FloatElement, IntElement, Overcommit, gradient};
+use crate::backend::{FloatElement, IntElement, Overcommit};
+use crate::functions::gradient;
 use crate::op::Shape;
 use crate::runtime::Tensor;
 

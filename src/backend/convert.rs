@@ -1,16 +1,45 @@
 //! Conversions between small types of Burn and of this crate.
 
-use super::fail;
-use crate::op::{Dtype, Layout, MAX_RANK, Scalar, Shape};
-use crate::runtime::Tensor;
-use burn_backend::{BoolStore, DType, TensorMetadata};
+use std::sync::Arc;
+
+use burn_backend::ops::{
+    AttentionModuleOptions, ConvOptions, ConvTransposeOptions, DeformConv2dBackward, DeformConvOptions,
+    GridSampleOptions, GridSamplePaddingMode, InterpolateMode, InterpolateOptions, MaxPool2dBackward,
+    MaxPool2dWithIndices, UnfoldOptions,
+};
+use burn_backend::tensor::IndexingUpdateOp;
+use burn_backend::{
+    Backend, BackendTypes, BoolStore, Bytes, DType, DeviceId, DeviceOps, Distribution, ExecutionError,
+    FloatDType, IntDType, Scalar, Shape, Slice, TensorData, TensorMetadata,
+};
+
+use super::{Device, Tensor};
+use crate::functions::arguments::{Convolution, Scores, spatial};
+use crate::functions::create::{Data, Refused};
+use crate::functions::fail;
+use crate::op::{Conv, Interpolation, Resize};
+
+crate::face_conversions!();
+
+impl burn_backend::Device for Device {
+    fn from_id(id: DeviceId) -> Self {
+        Device::from_parts(id.type_id, id.index_id).unwrap_or_default()
+    }
+
+    fn to_id(&self) -> DeviceId {
+        let (kind, index) = self.parts();
+        DeviceId::new(kind, index)
+    }
+}
+
+impl DeviceOps for Device {}
 
 impl TensorMetadata for Tensor {
     fn dtype(&self) -> DType {
-        self.dtype().into()
+        DType::from_core(self.dtype())
     }
 
-    fn shape(&self) -> burn_backend::Shape {
+    fn shape(&self) -> Shape {
         self.shape().dims().into()
     }
 
@@ -19,92 +48,85 @@ impl TensorMetadata for Tensor {
     }
 }
 
-/// This crate's element type for one of Burn's, if there is one: all but quantized values have one.
-#[track_caller]
-pub fn known_dtype(dtype: DType) -> Option<Dtype> {
-    Some(match dtype {
-        DType::F64 => Dtype::F64,
-        // A float of at least 16 bits, computed in 32.
-        DType::F32 | DType::Flex32 => Dtype::F32,
-        DType::F16 => Dtype::F16,
-        DType::BF16 => Dtype::BF16,
-        DType::I64 => Dtype::I64,
-        DType::I32 => Dtype::I32,
-        DType::I16 => Dtype::I16,
-        DType::I8 => Dtype::I8,
-        DType::U64 => Dtype::U64,
-        DType::U32 => Dtype::U32,
-        DType::U16 => Dtype::U16,
-        DType::U8 => Dtype::U8,
-        DType::Bool(BoolStore::Native) => Dtype::Bool,
-        DType::Bool(BoolStore::U8) => Dtype::Bool8,
-        DType::Bool(BoolStore::U32) => Dtype::Bool32,
-        DType::QFloat(_) => return None,
-    })
-}
+impl IntoCore for Tensor {
+    type Core = Tensor;
 
-/// [`known_dtype`] for a dtype that the caller asked for.
-#[track_caller]
-pub fn dtype(dtype: impl Into<DType>) -> Dtype {
-    let wanted = dtype.into();
-    let Some(known) = known_dtype(wanted) else {
-        fail(format!("burn-overcommit: {wanted:?} is no element type of a plain tensor; quantize for it"))
-    };
-    known
-}
-
-impl From<Dtype> for DType {
-    fn from(dtype: Dtype) -> Self {
-        match dtype {
-            Dtype::F64 => DType::F64,
-            Dtype::F32 => DType::F32,
-            Dtype::F16 => DType::F16,
-            Dtype::BF16 => DType::BF16,
-            Dtype::I64 => DType::I64,
-            Dtype::I32 => DType::I32,
-            Dtype::I16 => DType::I16,
-            Dtype::I8 => DType::I8,
-            Dtype::U64 => DType::U64,
-            Dtype::U32 => DType::U32,
-            Dtype::U16 => DType::U16,
-            Dtype::U8 => DType::U8,
-            Dtype::Bool => DType::Bool(BoolStore::Native),
-            Dtype::Bool8 => DType::Bool(BoolStore::U8),
-            Dtype::Bool32 => DType::Bool(BoolStore::U32),
-        }
+    fn into_core(self) -> Self::Core {
+        self
     }
 }
 
-#[track_caller]
-pub fn shape(sizes: &[usize]) -> Shape {
-    if sizes.len() > MAX_RANK {
-        fail(format!(
-            "burn-overcommit: shape {sizes:?} has {} dimensions; the most is {MAX_RANK}",
-            sizes.len()
-        ));
-    }
-    Shape::new(sizes)
-}
+impl<'a> IntoCore for &'a Tensor {
+    type Core = &'a Tensor;
 
-/// A number for tensors of `dtype`. Floats stay floats and the rest are integers, so that equal ops are equal values.
-#[track_caller]
-pub fn scalar(value: burn_backend::Scalar, dtype: Dtype) -> Scalar {
-    use burn_backend::Scalar as Burn;
-    match value {
-        _ if dtype.is_float() => Scalar::from(value.elem::<f64>()),
-        Burn::Float(float) if float >= 0.0 => Scalar::from(float as u64),
-        Burn::Float(float) => Scalar::from(float as i64),
-        Burn::Int(integer) => Scalar::from(integer),
-        Burn::UInt(integer) => Scalar::from(integer),
-        Burn::Bool(bit) => Scalar::from(i64::from(bit)),
+    fn into_core(self) -> Self::Core {
+        self
     }
 }
 
-/// Rows and columns of the last two dimensions.
-#[track_caller]
-pub fn plane(layout: &Layout) -> [usize; 2] {
-    match layout.shape().dims() {
-        [.., rows, columns] => [*rows, *columns],
-        dims => fail(format!("burn-overcommit: at least two dimensions are needed, not {dims:?}")),
+impl<'a> IntoCore for &'a Device {
+    type Core = &'a Device;
+
+    fn into_core(self) -> Self::Core {
+        self
+    }
+}
+
+impl FromCore<Result<Tensor, Arc<Refused>>> for Tensor {
+    #[track_caller]
+    fn from_core(uploaded: Result<Tensor, Arc<Refused>>) -> Self {
+        uploaded.unwrap_or_else(|refused| fail(&refused.error))
+    }
+}
+
+impl FromCore<Device> for Device {
+    fn from_core(device: Device) -> Self {
+        device
+    }
+}
+
+impl IntoCore for TensorData {
+    type Core = Data<Bytes>;
+
+    fn into_core(self) -> Self::Core {
+        let (dtype, shape) = (self.dtype.into_core(), self.shape.into_core());
+        Data { bytes: self.bytes, dtype, shape }
+    }
+}
+
+impl<const N: usize> IntoCore for ConvOptions<N> {
+    type Core = Convolution;
+
+    fn into_core(self) -> Self::Core {
+        let conv = Conv {
+            stride: spatial(self.stride, 1),
+            padding: spatial(self.padding, 0),
+            dilation: spatial(self.dilation, 1),
+            groups: self.groups,
+        };
+        conv.into()
+    }
+}
+
+impl IntoCore for AttentionModuleOptions {
+    type Core = Scores;
+
+    fn into_core(self) -> Self::Core {
+        let AttentionModuleOptions { scale, softcap, is_causal } = self;
+        Scores { scale, softcap, is_causal, from_first: false }
+    }
+}
+
+impl IntoCore for InterpolateOptions {
+    type Core = Resize;
+
+    fn into_core(self) -> Self::Core {
+        let mode = match self.mode {
+            InterpolateMode::Nearest => Interpolation::Nearest,
+            InterpolateMode::Bilinear => Interpolation::Bilinear,
+            InterpolateMode::Bicubic => Interpolation::Bicubic,
+            InterpolateMode::Lanczos3 => Interpolation::Lanczos,
+        };
+        Resize { mode, align_corners: self.align_corners }
     }
 }

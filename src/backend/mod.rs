@@ -1,9 +1,7 @@
-//! Burn's backend traits. Their implementations in `face` only forward to plain functions on [`Tensor`], which
-//! translate to ops and compute nothing.
+//! The face for Burn 0.21: its backend traits. Their methods only convert and forward to plain functions on [`Tensor`], which
+//! translate to ops and compute nothing. Methods that are not here keep Burn's default, which is built from those that are.
 //!
-//! The functions do not depend on Burn's traits, and `face` does not know the details of ops, so another version of
-//! Burn needs only another `face`. Tensors are passed by value: an op that consumes the last handle of an input may
-//! run in place.
+//! Tensors are passed by value: an op that consumes the last handle of an input may run in place.
 //!
 //! ```
 //! use burn::backend::Autodiff;
@@ -17,34 +15,22 @@
 //! assert_eq!(x.grad(&gradients).unwrap().into_data().to_vec::<f32>().unwrap(), [2.0, 4.0]);
 //! ```
 
-pub(crate) mod attention;
-pub(crate) mod convert;
-pub(crate) mod create;
-mod ctc;
+mod convert;
 mod element;
-mod face;
-mod fourier;
-#[cfg(feature = "autodiff")]
-pub(crate) mod gradient;
-mod index;
-pub(crate) mod linear;
-pub(crate) mod module;
-pub(crate) mod norm;
-pub(crate) mod pointwise;
 mod quantized;
-pub(crate) mod reduce;
-mod sort;
-pub(crate) mod view;
-pub(crate) mod vision;
+#[cfg(feature = "server")]
+mod server;
+mod traits;
 
+use std::marker::PhantomData;
+
+#[cfg(feature = "autodiff")]
+pub(crate) use convert::IntoCore;
 pub use element::{FloatElement, IntElement};
 pub use quantized::Quantized;
 
-use crate::error::Error;
-use crate::op::{Dtype, Op};
-use crate::runtime::{self, Tensor};
-use std::fmt::Display;
-use std::marker::PhantomData;
+use crate::OvercommitDevice as Device;
+use crate::runtime::Tensor;
 
 /// The backend, for Burn's backend type parameter: floats of `F`, integers of `I` unless a tensor says otherwise.
 ///
@@ -53,33 +39,3 @@ use std::marker::PhantomData;
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overcommit<F = f32, I = i32>(PhantomData<(F, I)>);
-
-/// The one place that panics: Burn's ops return values, so an error has nowhere else to go.
-#[cold]
-#[track_caller]
-pub(crate) fn fail(error: impl Display) -> ! {
-    panic!("{error}")
-}
-
-/// The runtime's result; panics with its error.
-#[track_caller]
-pub(crate) fn ok<T>(result: Result<T, Error>) -> T {
-    match result {
-        Ok(value) => value,
-        Err(error) => fail(error),
-    }
-}
-
-#[track_caller]
-pub(crate) fn run(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Tensor {
-    ok(runtime::run(op, inputs))
-}
-
-/// The tensor as `dtype`. If that has the same representation, only the name of the type changes.
-#[track_caller]
-fn cast(x: Tensor, dtype: Dtype) -> Tensor {
-    if x.dtype().stored() == dtype.stored() {
-        return x.with_dtype(dtype);
-    }
-    run(Op::Copy { dtype }, [x])
-}

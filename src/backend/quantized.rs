@@ -1,12 +1,21 @@
-//! Quantized tensors: integers of eight bits, and the scales that give their values, one for all elements or one for
-//! each block of elements that follow each other.
+//! Quantized tensors: Burn's scheme, and integers and scales that the crate computes with.
 
-use super::{cast, convert, create, fail, pointwise, run, view};
+use burn_backend::ops::QTensorOps;
+use burn_backend::quantization::{
+    QuantLevel, QuantScheme, QuantStore, QuantValue, QuantizationParametersPrimitive, QuantizedBytes,
+};
+use burn_backend::{
+    Backend, BackendTypes, DType, ExecutionError, FloatDType, QTensorPrimitive, Shape, Slice, TensorData,
+    TensorMetadata,
+};
+
+use super::convert::{FromCore, IntoCore, into_data};
+use super::{Device, FloatElement, IntElement, Overcommit, Tensor};
 use crate::OvercommitDevice;
-use crate::op::{Binary, Dtype, Op, Scalar, Shape, Unary};
-use crate::runtime::{self, Tensor};
-use burn_backend::quantization::{QuantLevel, QuantScheme, QuantStore, QuantValue, QuantizedBytes};
-use burn_backend::{DType, ExecutionError, QTensorPrimitive, TensorData, TensorMetadata};
+use crate::face::{self, forward, prelude::*};
+use crate::functions::fail;
+use crate::functions::quantized::{self, Blocks};
+use crate::op::Dtype;
 
 /// A tensor of integers that mean multiples of a scale.
 ///
@@ -36,7 +45,7 @@ impl TensorMetadata for Quantized {
         DType::QFloat(self.scheme)
     }
 
-    fn shape(&self) -> burn_backend::Shape {
+    fn shape(&self) -> Shape {
         TensorMetadata::shape(&self.values)
     }
 
@@ -53,6 +62,28 @@ impl QTensorPrimitive for Quantized {
     /// One integer per byte: nothing here packs several.
     fn default_scheme() -> QuantScheme {
         QuantScheme::default().with_store(QuantStore::Native)
+    }
+}
+
+impl IntoCore for Quantized {
+    type Core = Quantized;
+
+    fn into_core(self) -> Self::Core {
+        self
+    }
+}
+
+impl IntoCore for &Quantized {
+    type Core = OvercommitDevice;
+
+    fn into_core(self) -> Self::Core {
+        self.device()
+    }
+}
+
+impl FromCore<Quantized> for Quantized {
+    fn from_core(quantized: Quantized) -> Self {
+        quantized
     }
 }
 
@@ -76,95 +107,84 @@ impl Quantized {
     pub fn with_values(self, change: impl FnOnce(Tensor) -> Tensor) -> Self {
         Quantized { values: change(self.values), ..self }
     }
-}
 
-/// Uploads Burn's data, whatever its store.
-#[track_caller]
-pub fn from_data(data: TensorData, device: &OvercommitDevice) -> Quantized {
-    let DType::QFloat(scheme) = data.dtype else {
-        fail(format!("burn-overcommit: a quantized tensor was asked for from {:?} data", data.dtype))
-    };
-    check(&scheme);
-    let (shape, num_elements) = (data.shape.clone(), data.num_elements());
-    let bytes = QuantizedBytes { bytes: data.into_bytes(), scheme, num_elements };
-    let (values, parameters) = bytes.into_vec_i8();
-    let count = parameters.scales.len();
-    let values = create::int_from_data(TensorData::new(values, shape), device);
-    let scales = create::float_from_data(TensorData::new(parameters.scales, [count]), device);
-    Quantized::new(values, scales, &scheme)
-}
-
-/// Downloads integers and scales.
-#[track_caller]
-pub fn into_data(x: Quantized) -> Result<TensorData, ExecutionError> {
-    let sizes = x.values.shape().dims().to_vec();
-    let bytes = |tensor| runtime::read(tensor).map_err(create::execution_error);
-    let values: Vec<i8> = bytes(x.values)?.into_iter().map(|byte| byte as i8).collect();
-    let scales: Vec<f32> = bytemuck::pod_collect_to_vec(&bytes(x.scales)?);
-    Ok(TensorData::quantized(values, sizes, x.scheme, &scales))
-}
-
-/// The tensor on `device`.
-#[track_caller]
-pub fn to_device(x: Quantized, device: &OvercommitDevice) -> Quantized {
-    let [values, scales] = [x.values, x.scales].map(|tensor| create::to_device(tensor, device));
-    Quantized { values, scales, ..x }
-}
-
-/// The nearest integers, clamped to the values of the scheme.
-#[track_caller]
-pub fn quantize(x: Tensor, scheme: &QuantScheme, scales: Tensor) -> Quantized {
-    check(scheme);
-    let shape = *x.shape();
-    // No number is a multiple of zero.
-    let scales = cast(view::reshape(scales.clone(), Shape::new(&[scales.shape().count()])), Dtype::F32);
-    let scales = pointwise::scalar(Binary::Max, scales, f32::MIN_POSITIVE);
-    let blocks = in_blocks(cast(x, Dtype::F32), scheme);
-    let multiples = pointwise::binary(Binary::Div, blocks, per_block(&scales));
-    let (least, greatest) = scheme.value.range();
-    let limits = [least, greatest].map(|limit| Scalar::from(f64::from(limit)));
-    let rounded = run(Op::Clamp(limits[0], limits[1]), [pointwise::unary(Unary::Round, multiples)]);
-    Quantized::new(view::reshape(cast(rounded, Dtype::I8), shape), scales, scheme)
-}
-
-/// The values as floats.
-#[track_caller]
-pub fn dequantize(x: Quantized, dtype: impl Into<DType>) -> Tensor {
-    let shape = *x.values.shape();
-    let blocks = in_blocks(cast(x.values, Dtype::F32), &x.scheme);
-    let values = pointwise::binary(Binary::Mul, blocks, per_block(&x.scales));
-    cast(view::reshape(values, shape), convert::dtype(dtype))
-}
-
-/// `[blocks, elements of a block]`; with one scale, all elements are one block.
-#[track_caller]
-fn in_blocks(x: Tensor, scheme: &QuantScheme) -> Tensor {
-    let count = x.shape().count();
-    let block = match scheme.level {
-        QuantLevel::Tensor => count.max(1),
-        QuantLevel::Block(size) => size.num_elements(),
-    };
-    if !count.is_multiple_of(block) {
-        let shape = x.shape();
-        fail(format!(
-            "burn-overcommit: {shape:?} is not a number of blocks of {block} elements; choose a block that divides it"
-        ));
+    #[track_caller]
+    fn on_device(self, device: &OvercommitDevice) -> Self {
+        let [values, scales] = [self.values, self.scales].map(|tensor| create::to_device(tensor, device));
+        Quantized { values, scales, ..self }
     }
-    view::reshape_to(x, &[count / block, block])
-}
 
-/// The scales beside their blocks.
-#[track_caller]
-fn per_block(scales: &Tensor) -> Tensor {
-    view::reshape_to(scales.clone(), &[scales.shape().count(), 1])
+    #[track_caller]
+    fn dequantized(self, dtype: Dtype) -> Tensor {
+        quantized::dequantize(self.values, blocks(&self.scheme), &self.scales, dtype)
+    }
 }
 
 #[track_caller]
-fn check(scheme: &QuantScheme) {
+fn blocks(scheme: &QuantScheme) -> Blocks {
     if matches!(scheme.value, QuantValue::E5M2 | QuantValue::E4M3 | QuantValue::E2M1) {
         fail(format!(
             "burn-overcommit: quantized values of {:?} are not supported; integers of 8, 4 and 2 bits are",
             scheme.value
         ));
+    }
+    let size = match scheme.level {
+        QuantLevel::Tensor => None,
+        QuantLevel::Block(size) => Some(size.num_elements()),
+    };
+    Blocks { size, range: scheme.value.range().into() }
+}
+
+/// Moves elements, as integers if all have one scale, else as floats that are quantized again.
+fn moved<B>(x: Quantized, change: impl FnOnce(Tensor) -> Tensor) -> Quantized
+where
+    B: Backend + BackendTypes<FloatTensorPrimitive = Tensor, QuantizedTensorPrimitive = Quantized>,
+{
+    if x.has_one_scale() {
+        return x.with_values(change);
+    }
+    let scheme = x.scheme;
+    B::quantize_dynamic(change(x.dequantized(Dtype::F32)), &scheme)
+}
+
+impl<F: FloatElement, I: IntElement> QTensorOps<Self> for Overcommit<F, I> {
+    face::quantized_ops!();
+
+    forward! {
+        q_device(x: &Quantized) -> Device = x;
+    }
+
+    #[track_caller]
+    fn q_from_data(data: TensorData, device: &Device) -> Quantized {
+        let DType::QFloat(scheme) = data.dtype else {
+            fail(format!("burn-overcommit: a quantized tensor was asked for from {:?} data", data.dtype))
+        };
+        blocks(&scheme);
+        let (shape, num_elements) = (data.shape.clone(), data.num_elements());
+        let bytes = QuantizedBytes { bytes: data.into_bytes(), scheme, num_elements };
+        let (values, parameters) = bytes.into_vec_i8();
+        let count = parameters.scales.len();
+        let values = create::int_from_data(TensorData::new(values, shape).into_core(), device);
+        let scales = create::float_from_data(TensorData::new(parameters.scales, [count]).into_core(), device);
+        let [values, scales] = [values, scales].map(Tensor::from_core);
+        Quantized::new(values, scales, &scheme)
+    }
+
+    #[track_caller]
+    fn quantize(
+        x: Tensor,
+        scheme: &QuantScheme,
+        parameters: QuantizationParametersPrimitive<Self>,
+    ) -> Quantized {
+        let [values, scales] = quantized::quantize(x, blocks(scheme), parameters.scales);
+        Quantized::new(values, scales, scheme)
+    }
+
+    async fn q_into_data(x: Quantized) -> Result<TensorData, ExecutionError> {
+        let (sizes, scheme) = (x.values.shape().dims().to_vec(), x.scheme);
+        let [values, scales] = [into_data(x.values)?, into_data(x.scales)?].map(TensorData::into_bytes);
+        let values: Vec<i8> = bytemuck::pod_collect_to_vec(&values);
+        let scales: Vec<f32> = bytemuck::pod_collect_to_vec(&scales);
+        Ok(TensorData::quantized(values, sizes, scheme, &scales))
     }
 }

@@ -1,8 +1,6 @@
-//! The device that a program gets that names none, and what Burn asks of devices.
+//! The device that a program gets that names none, and how many there are.
 
 use std::sync::OnceLock;
-
-use burn_backend::{DeviceId, DeviceOps};
 
 use super::id::OvercommitDevice;
 #[cfg(feature = "cuda")]
@@ -19,7 +17,8 @@ impl OvercommitDevice {
     }
 
     /// How many devices of this kind there are.
-    pub(crate) fn count(kind: u16) -> usize {
+    #[doc(hidden)]
+    pub fn count(kind: u16) -> usize {
         match kind {
             0 => cuda_devices(),
             // Any number can be made; the first is the one that programs mean.
@@ -83,16 +82,3 @@ fn cuda_devices() -> usize {
 fn cuda_devices() -> usize {
     0
 }
-
-impl burn_backend::Device for OvercommitDevice {
-    fn from_id(id: DeviceId) -> Self {
-        OvercommitDevice::from_parts(id.type_id, id.index_id).unwrap_or_default()
-    }
-
-    fn to_id(&self) -> DeviceId {
-        let (kind, index) = self.parts();
-        DeviceId::new(kind, index)
-    }
-}
-
-impl DeviceOps for OvercommitDevice {}

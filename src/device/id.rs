@@ -88,11 +88,13 @@ impl SimProfile {
     }
 }
 
-/// The kinds of device that have a name, by the type id they have in Burn's [`DeviceId`].
+/// The kinds of device that have a name, by the type id they have in Burn.
 const KINDS: [&str; 3] = ["cuda", "host", "sim"];
 
 impl OvercommitDevice {
-    pub(super) fn parts(self) -> (u16, u16) {
+    /// The kind and the index, as faces give them to Burn.
+    #[doc(hidden)]
+    pub fn parts(self) -> (u16, u16) {
         match self {
             OvercommitDevice::Cuda(index) => (0, index),
             OvercommitDevice::Host(index) => (1, index),
@@ -101,7 +103,9 @@ impl OvercommitDevice {
         }
     }
 
-    pub(super) fn from_parts(kind: u16, index: u16) -> Option<Self> {
+    /// The reverse of [`parts`](Self::parts).
+    #[doc(hidden)]
+    pub fn from_parts(kind: u16, index: u16) -> Option<Self> {
         Some(match kind {
             0 => OvercommitDevice::Cuda(index),
             1 => OvercommitDevice::Host(index),
@@ -151,14 +155,14 @@ impl FromStr for OvercommitDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use burn_backend::Device;
 
     #[test]
     fn round_trips_through_ids_and_text() {
         for device in
             [OvercommitDevice::Cuda(3), OvercommitDevice::Host(0), OvercommitDevice::Sim(SimProfile(7))]
         {
-            assert_eq!(OvercommitDevice::from_id(device.to_id()), device);
+            let (kind, index) = device.parts();
+            assert_eq!(OvercommitDevice::from_parts(kind, index), Some(device));
             assert_eq!(device.to_string().parse(), Ok(device));
         }
     }

@@ -9,7 +9,8 @@ use super::{Balanced, MemorySaving, Plain, Unremade};
 use crate::autodiff::formulas::{MaxPool, Resized};
 use crate::autodiff::step::{Tracked as Float, apply, apply_made};
 use crate::autodiff::{AttentionInput, SavesLess};
-use crate::backend::{FloatElement, IntElement, Overcommit, convert, module};
+use crate::backend::{FloatElement, IntElement, IntoCore, Overcommit};
+use crate::functions::{arguments, module};
 use crate::op::{Norm, Pool2d, Softmax, Unary};
 use crate::runtime::Tensor;
 
@@ -105,7 +106,7 @@ impl<F: FloatElement, I: IntElement> ModuleOps<Self> for MemorySaving<Overcommit
     }
 
     fn interpolate(x: Float<F, I>, to: Pair, options: InterpolateOptions) -> Float<F, I> {
-        resized::<F, I>(x, |size| Resized::Interpolated { to, size, resize: options.into() })
+        resized::<F, I>(x, |size| Resized::Interpolated { to, size, resize: options.into_core() })
     }
 
     fn max_pool2d(
@@ -129,8 +130,8 @@ impl<F: FloatElement, I: IntElement> ModuleOps<Self> for MemorySaving<Overcommit
     ) -> MaxPool2dWithIndices<Self> {
         let pool = Pool2d { kernel, stride, padding, dilation, ceil_mode, count_include_pad: false };
         let dtype = get_device_settings::<Overcommit<F, I>>(&x.primitive.device()).int_dtype;
-        let size = convert::plane(x.primitive.layout());
-        let [made, indices] = module::max_pool2d_with_indices(x.primitive.clone(), pool, dtype);
+        let size = arguments::plane(x.primitive.layout());
+        let [made, indices] = module::max_pool2d_with_indices(x.primitive.clone(), pool, dtype.into_core());
         let formula = MaxPool { pool, size, indices: indices.clone() };
         MaxPool2dWithIndices::new(apply_made::<F, I, Plain, _, 1>(formula, [x], made), indices)
     }
@@ -167,6 +168,6 @@ impl<F: FloatElement, I: IntElement> ModuleOps<Self> for MemorySaving<Overcommit
 
 /// An image of another size, by a formula that depends on the size it had.
 fn resized<F: FloatElement, I: IntElement>(x: Float<F, I>, how: impl FnOnce(Pair) -> Resized) -> Float<F, I> {
-    let size = convert::plane(x.primitive.layout());
+    let size = arguments::plane(x.primitive.layout());
     apply::<F, I, Plain, _, 1>(how(size), [x])
 }

@@ -1,0 +1,63 @@
+//! Conversions between small types of Burn and of burn-overcommit.
+
+use burn_backend::ops::{
+    AttentionModuleOptions, ConvOptions, ConvTransposeOptions, DeformConv2dBackward, DeformConvOptions,
+    GridSampleOptions, GridSamplePaddingMode, InterpolateMode, InterpolateOptions, MaxPool2dBackward,
+    MaxPool2dWithIndices, UnfoldOptions,
+};
+use burn_backend::tensor::IndexingUpdateOp;
+use burn_backend::{
+    Backend, BackendTypes, BoolStore, Bytes, DType, DeviceId, DeviceOps, Distribution, ExecutionError,
+    FloatDType, IntDType, Scalar, Shape, Slice, TensorData, TensorMetadata,
+};
+use burn_overcommit::face;
+use burn_overcommit::functions::arguments::{Convolution, Scores, spatial};
+use burn_overcommit::functions::fail;
+use burn_overcommit::op::{Conv, Interpolation, Resize};
+use burn_std::DeviceSettings;
+use burn_std::quantization::{QuantConfig, QuantScheme, QuantStore};
+
+face::conversions!();
+face::newer_types!();
+
+impl<const N: usize> IntoCore for ConvOptions<N> {
+    type Core = Convolution;
+
+    fn into_core(self) -> Self::Core {
+        // Zeros that are the same on both sides are the convolution's own; a copy of the image has the others.
+        let even = self.padding.iter().all(|(before, after)| before == after);
+        let own = self.padding.map(|(before, _)| if even { before } else { 0 });
+        let copied = self.padding.map(|(before, after)| if even { [0; 2] } else { [before, after] });
+        let conv = Conv {
+            stride: spatial(self.stride, 1),
+            padding: spatial(own, 0),
+            dilation: spatial(self.dilation, 1),
+            groups: self.groups,
+        };
+        Convolution { conv, border: spatial(copied, [0; 2]) }
+    }
+}
+
+impl IntoCore for AttentionModuleOptions {
+    type Core = Scores;
+
+    fn into_core(self) -> Self::Core {
+        let AttentionModuleOptions { scale, softcap, is_causal } = self;
+        Scores { scale, softcap, is_causal, from_first: false }
+    }
+}
+
+impl IntoCore for InterpolateOptions {
+    type Core = Resize;
+
+    fn into_core(self) -> Self::Core {
+        let mode = match self.mode {
+            InterpolateMode::Nearest => Interpolation::Nearest,
+            InterpolateMode::Bilinear => Interpolation::Bilinear,
+            InterpolateMode::Bicubic => Interpolation::Bicubic,
+            InterpolateMode::Lanczos3 => Interpolation::Lanczos,
+            InterpolateMode::NearestExact => fail("burn-overcommit: interpolate has no NearestExact"),
+        };
+        Resize { mode, align_corners: self.align_corners }
+    }
+}
