@@ -58,7 +58,7 @@ impl FromStr for Amount {
 
 /// An amount with the setting that set it and the text that was given. The amount is an error that says what was expected if
 /// the text has none.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Given {
     setting: &'static str,
     text: String,

@@ -41,7 +41,7 @@ pub(crate) const MIN_PAGES: usize = 64;
 /// configure(&device, Config::new().budget("64 MiB").policy(Policy::Auto))?;
 /// # Ok::<(), burn_overcommit::Error>(())
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Config {
     budget: Option<Given>,
     host_limit: Option<Given>,

@@ -1,7 +1,7 @@
 //! The future of a program. Only a replay knows it, and tells it only on request.
 
 /// For each storage, in the order in which storages are made, the numbers of the ops that use it, counted from one.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Oracle(pub Vec<Vec<u64>>);
 
 impl Oracle {

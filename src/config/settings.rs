@@ -55,7 +55,7 @@ pub(crate) struct Paging {
 }
 
 /// The eviction methods that are allowed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct EvictionMethods {
     pub offload: bool,
     /// Of the values that the forward pass makes, only checkpoints may be offloaded.

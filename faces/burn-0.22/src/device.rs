@@ -34,7 +34,7 @@ pub fn device(config: Config) -> Result<Device, Error> {
     device_on(OvercommitDevice::default(), config)
 }
 
-/// The named device, configured. A device is one of Burn's however often it is asked for.
+/// The named device, configured. However often it is asked for with one configuration, it is the same device.
 ///
 /// ```
 /// use burn_overcommit_022::{Config, OvercommitDevice, device_on, stats};
@@ -49,22 +49,28 @@ pub fn device(config: Config) -> Result<Device, Error> {
 /// If there is no such device, if the configuration does not fit it, if the device was used before with another one, or if the
 /// loopback interface is not to be had.
 pub fn device_on(device: OvercommitDevice, config: Config) -> Result<Device, Error> {
-    configure(&device, config)?;
-    let mut hosts = HOSTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let host = match hosts.get(&device) {
-        Some(host) => host.clone(),
-        None => {
-            let host = serve(device).map_err(|error| Error::Device { device, reason: error.to_string() })?;
-            hosts.insert(device, host.clone());
-            host
-        }
+    let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+    let host = match devices.get(&device) {
+        Some((host, configured)) if *configured == config => return connected(device, host),
+        Some((host, _)) => Some(host.clone()),
+        None => None,
     };
-    let connected = Device::remote_options(&host).init();
+    configure(&device, config.clone())?;
+    let host = match host {
+        Some(host) => host,
+        None => serve(device).map_err(|error| Error::Device { device, reason: error.to_string() })?,
+    };
+    devices.insert(device, (host.clone(), config));
+    connected(device, &host)
+}
+
+fn connected(device: OvercommitDevice, host: &RemoteHost) -> Result<Device, Error> {
+    let connected = Device::remote_options(host).init();
     connected.map_err(|error| Error::Device { device, reason: error.to_string() })
 }
 
-/// Where the servers of this process are found, one for each device.
-static HOSTS: LazyLock<Mutex<HashMap<OvercommitDevice, RemoteHost>>> = LazyLock::new(Mutex::default);
+/// Where the server of a device is found, and how the device is configured.
+static DEVICES: LazyLock<Mutex<HashMap<OvercommitDevice, (RemoteHost, Config)>>> = LazyLock::new(Mutex::default);
 
 /// The threads of the servers, which last as long as the process.
 static SERVERS: LazyLock<io::Result<Runtime>> = LazyLock::new(Runtime::new);

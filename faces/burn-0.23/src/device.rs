@@ -20,7 +20,7 @@ use crate::convert::Member;
 /// let device = device(Config::new().budget_bytes(64 << 20))?.autodiff();
 /// let x = Tensor::<1>::from_floats([1.0, 2.0], &device).require_grad();
 /// let gradients = x.clone().square().sum().backward();
-/// assert_eq!(x.grad(&gradients).unwrap().into_data().to_vec::<f32>()?, [2.0, 4.0]);
+/// assert_eq!(x.grad(&gradients).unwrap().into_data().try_to_vec::<f32>()?, [2.0, 4.0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -30,7 +30,7 @@ pub fn device(config: Config) -> Result<Device, Error> {
     device_on(OvercommitDevice::default(), config)
 }
 
-/// The named device, configured. A device is one of Burn's however often it is asked for.
+/// The named device, configured. However often it is asked for with one configuration, it is the same device.
 ///
 /// ```
 /// use burn_overcommit_023::{Config, OvercommitDevice, device_on, stats};
@@ -44,15 +44,20 @@ pub fn device(config: Config) -> Result<Device, Error> {
 /// # Errors
 /// If there is no such device, if the configuration does not fit it, or if the device was used before with another one.
 pub fn device_on(device: OvercommitDevice, config: Config) -> Result<Device, Error> {
-    configure(&device, config)?;
-    Ok(Device::new(group(device)))
+    let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+    let group = match devices.get(&device) {
+        Some((group, configured)) if *configured == config => return Ok(Device::new(*group)),
+        Some((group, _)) => Some(*group),
+        None => None,
+    };
+    configure(&device, config.clone())?;
+    let new = || GroupDevice::new::<Overcommit>(&[Member(device)]).expect("one member is a group");
+    let group = group.unwrap_or_else(new);
+    devices.insert(device, (group, config));
+    Ok(Device::new(group))
 }
 
-/// The group whose one member is `device`. Groups are never freed, and tensors of two groups do not mix.
-fn group(device: OvercommitDevice) -> GroupDevice {
-    static GROUPS: LazyLock<Mutex<HashMap<OvercommitDevice, GroupDevice>>> = LazyLock::new(Mutex::default);
-    let mut groups = GROUPS.lock().unwrap_or_else(PoisonError::into_inner);
-    *groups
-        .entry(device)
-        .or_insert_with(|| GroupDevice::new::<Overcommit>(&[Member(device)]).expect("one member is a group"))
-}
+/// The group whose one member is a device, and how the device is configured. Groups are never freed, and tensors of two groups do
+/// not mix.
+static DEVICES: LazyLock<Mutex<HashMap<OvercommitDevice, (GroupDevice, Config)>>> =
+    LazyLock::new(Mutex::default);
