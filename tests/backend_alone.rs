@@ -72,7 +72,9 @@ fn tensors_move_between_devices() {
 }
 
 #[test]
-#[should_panic(expected = "data of the wrong size: [2, 3] of F32 needs 24 bytes, had 20")]
+#[should_panic(
+    expected = "data of the wrong size: a f32 tensor of shape [2, 3] takes 24 bytes, and 20 were given"
+)]
 fn data_that_does_not_fit_is_refused() {
     let mut data = TensorData::new(vec![0.0f32; 5], [5]);
     data.shape = Shape::new([2, 3]);

@@ -19,7 +19,7 @@ const MODULES: &[(&str, &str)] = &[
     ("metrics", "runtime error device engine"),
     ("autodiff", "backend functions runtime device op"),
     ("backend", "face functions runtime device op"),
-    ("face", "functions op"),
+    ("face", "functions runtime device op"),
     ("functions", "runtime error device op"),
     ("report", "replay trace engine"),
     ("replay", "dry_run runtime planner stats config error device trace schedule engine op"),
@@ -103,7 +103,9 @@ fn each_module_imports_what_is_listed_for_it() {
     assert_eq!(listed, there, "MODULES is a list of the modules of src/");
     let mut used: BTreeMap<(String, String), Vec<&Import>> = BTreeMap::new();
     let imports = sources.imports();
-    for import in imports.iter().filter(|import| import.from != Path::new("lib.rs")) {
+    // Macros that are exported belong to the root, whichever file has them.
+    let root = Path::new("lib.rs");
+    for import in imports.iter().filter(|import| import.from != root && import.to != root) {
         used.entry((module(&import.from), module(&import.to))).or_default().push(import);
     }
     used.retain(|(from, to), _| from != to);

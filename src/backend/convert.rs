@@ -14,12 +14,13 @@ use burn_backend::{
 };
 
 use super::{Device, Tensor};
+use crate::face;
 use crate::functions::arguments::{Convolution, Scores, spatial};
 use crate::functions::create::{Data, Refused};
 use crate::functions::fail;
 use crate::op::{Conv, Interpolation, Resize};
 
-crate::face_conversions!();
+face::conversions!();
 
 impl burn_backend::Device for Device {
     fn from_id(id: DeviceId) -> Self {
