@@ -141,7 +141,8 @@ mod host {
         // The profile's folder / build / this package / out.
         let kept = own.ancestors().nth(3).unwrap_or(&own).join("overcommit-kernels");
         std::fs::create_dir_all(&kept).expect("the target folder can be written");
-        let command = format!("{:?}", build.try_get_compiler()?.to_command());
+        let compiler = build.try_get_compiler()?;
+        let command = format!("{:?} {:?}", compiler.path(), compiler.args());
         let kept = |file: &PathBuf| {
             let name = file.file_stem().expect("a source has a name").to_string_lossy();
             kept.join(format!("{name}-{suffix}-{}.o", key(file, &command)))
@@ -149,7 +150,8 @@ mod host {
         let missing: Vec<&PathBuf> = files.iter().filter(|file| !kept(file).exists()).collect();
         let made = build.clone().files(&missing).out_dir(own.join(suffix)).try_compile_intermediates()?;
         for (file, made) in missing.iter().zip(made) {
-            std::fs::rename(made, kept(file)).expect("the target folder can be written");
+            let moved = std::fs::rename(made, kept(file));
+            assert!(moved.is_ok() || kept(file).exists(), "the target folder can be written: {moved:?}");
         }
         Ok(files.iter().map(kept).collect())
     }
