@@ -125,20 +125,20 @@ fn main() {
     compare(
         "addition of 8 elements",
         count,
-        || drop(black_box(old::inner::additions(&old_device, count))),
-        || drop(black_box(new::additions(&plain, count))),
+        || _ = black_box(old::inner::additions(&old_device, count)),
+        || _ = black_box(new::additions(&plain, count)),
     );
     compare(
         "same, differentiable",
         count,
-        || drop(black_box(old::plain::additions(&old_device, count))),
-        || drop(black_box(new::additions(&device, count))),
+        || _ = black_box(old::plain::additions(&old_device, count)),
+        || _ = black_box(new::additions(&device, count)),
     );
     compare(
         "product of 4 x 4",
         count,
-        || drop(black_box(old::inner::products(&old_device, count))),
-        || drop(black_box(new::products(&plain, count))),
+        || _ = black_box(old::inner::products(&old_device, count)),
+        || _ = black_box(new::products(&plain, count)),
     );
     for (batch, width, steps) in [(8, 8, 50), (64, 128, 20), (256, 512, 4)] {
         let mut before = old::plain::Perceptron::new(&old_device, batch, width);
@@ -147,8 +147,14 @@ fn main() {
         compare(
             &name,
             steps,
-            || (0..steps).for_each(|_| before.step()),
-            || (0..steps).for_each(|_| after.step()),
+            || {
+                (0..steps).for_each(|_| before.step());
+                black_box(before.finish());
+            },
+            || {
+                (0..steps).for_each(|_| after.step());
+                black_box(after.finish());
+            },
         );
         assert_eq!(before.finish().to_bits(), after.finish().to_bits());
     }
