@@ -29,7 +29,6 @@ fn trains_in_a_part<N: Network>(index: u16, share: f64) {
     assert!(unlimited.bits() == budgeted.bits(), "the bits of unlimited memory");
     let own = train::<N>(&Device::flex().autodiff(), STEPS);
     assert!(unlimited.apart(&own) < 0.02, "{:?}\n{:?}", unlimited.losses, own.losses);
-    assert!(unlimited.losses[STEPS - 1] < unlimited.losses[0] * 1.5, "{:?}", unlimited.losses);
 }
 
 #[test]
