@@ -33,7 +33,7 @@ macro_rules! face_forward {
 pub use crate::{
     face_activation_ops as activation_ops, face_bool_ops as bool_ops, face_conversions as conversions,
     face_float_ops as float_ops, face_forward as forward, face_int_ops as int_ops, face_ir_ops as ir_ops,
-    face_module_ops as module_ops, face_newer_backend as newer_backend,
+    face_module_ops as module_ops, face_newer_backend as newer_backend, face_newer_ops as newer_ops,
     face_newer_quantized as newer_quantized, face_newer_types as newer_types,
     face_quantized_ops as quantized_ops,
 };

@@ -115,6 +115,26 @@ macro_rules! face_newer_types {
                 uploaded.map_or_else(Tensor::Refused, Tensor::Made)
             }
         }
+
+        impl<const N: usize> IntoCore for ConvOptions<N> {
+            type Core = $crate::functions::arguments::Convolution;
+
+            fn into_core(self) -> Self::Core {
+                use $crate::functions::arguments::spatial;
+
+                // Zeros that are the same on both sides are the convolution's own; a copy of the image has the others.
+                let even = self.padding.iter().all(|(before, after)| before == after);
+                let own = self.padding.map(|(before, _)| if even { before } else { 0 });
+                let copied = self.padding.map(|(before, after)| if even { [0; 2] } else { [before, after] });
+                let conv = $crate::op::Conv {
+                    stride: spatial(self.stride, 1),
+                    padding: spatial(own, 0),
+                    dilation: spatial(self.dilation, 1),
+                    groups: self.groups,
+                };
+                $crate::functions::arguments::Convolution { conv, border: spatial(copied, [0; 2]) }
+            }
+        }
     };
 }
 
@@ -318,6 +338,32 @@ macro_rules! face_newer_quantized {
                 let scales: Vec<f32> = bytemuck::pod_collect_to_vec(&scales?.into_bytes());
                 Ok(TensorData::quantized(values, sizes, scheme, &scales, None))
             }
+        }
+    };
+}
+
+/// The methods of tensors of numbers and of modules that all such faces have beside those of every face.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! face_newer_ops {
+    ($scatter:ident, $select_assign:ident) => {
+        $crate::face_forward! {
+            $scatter(axis: usize, x: Tensor, indices: Tensor, value: Tensor, update: IndexingUpdateOp) -> Tensor =
+                index::scatter(axis, x, indices, value, update);
+            $select_assign(x: Tensor, axis: usize, indices: Tensor, value: Tensor, update: IndexingUpdateOp) -> Tensor =
+                index::select_update(x, axis, indices, value, update);
+        }
+    };
+    (modules) => {
+        $crate::face_forward! {
+            max_pool2d(x: Tensor, kernel: [usize; 2], stride: [usize; 2], padding: [usize; 2], dilation: [usize; 2], ceil: bool) -> Tensor =
+                inside::max_pool2d(x, max_window(kernel, stride, padding, dilation, ceil));
+            max_pool2d_with_indices(x: Tensor, kernel: [usize; 2], stride: [usize; 2], padding: [usize; 2], dilation: [usize; 2], ceil: bool, dtype: IntDType) -> MaxPool2dWithIndices<Self> =
+                inside::max_pool2d_with_indices(x, max_window(kernel, stride, padding, dilation, ceil), dtype);
+            max_pool2d_with_indices_backward(x: Tensor, kernel: [usize; 2], stride: [usize; 2], padding: [usize; 2], dilation: [usize; 2], ceil: bool, grad: Tensor, indices: Tensor) -> MaxPool2dBackward<Self> =
+                inside::max_pool2d_backward(x, grad, indices, max_window(kernel, stride, padding, dilation, ceil));
+            adaptive_avg_pool3d(x: Tensor, size: [usize; 3]) -> Tensor = volume::adaptive_avg_pool3d(x, size);
+            adaptive_avg_pool3d_backward(x: Tensor, grad: Tensor) -> Tensor = volume::adaptive_avg_pool3d_backward(x, grad);
         }
     };
 }

@@ -105,9 +105,8 @@ pub fn backward(
 /// The attention without mask and bias, if there are kernels for it.
 #[track_caller]
 fn tiled([query, key, value]: &[Tensor; 3], options: Scores) -> Option<Attention> {
-    let (mask, options) = aligned_at_last(query, key, None, options);
-    let attention = Attention { mask, options, dropout: None };
-    let is_tiled = attention.is_tiled([query, key, value], None) && attention.mask.is_none();
+    let attention = Attention { mask: None, options, dropout: None };
+    let is_tiled = !options.differs_in_alignment(query, key) && attention.is_tiled([query, key, value], None);
     is_tiled.then_some(attention)
 }
 
@@ -119,10 +118,10 @@ fn aligned_at_last(
     mask: Option<Tensor>,
     options: Scores,
 ) -> (Option<Tensor>, Scores) {
-    let [queries, keys] = [query, key].map(|x| x.shape()[2]);
-    if !(options.is_causal && options.from_first) || queries == keys {
-        return (mask, Scores { from_first: false, ..options });
+    if !options.differs_in_alignment(query, key) {
+        return (mask, options);
     }
+    let [queries, keys] = [query, key].map(|x| x.shape()[2]);
     let places = |count: usize| create::arange(0..count as i64, 1, &query.device(), Dtype::I32);
     let [of_query, of_key] = [view::reshape_to(places(queries), &[queries, 1]), places(keys)];
     let later = pointwise::compare(Compare::Greater, of_key, of_query, Dtype::Bool);
@@ -132,6 +131,13 @@ fn aligned_at_last(
         None => later,
     };
     (Some(mask), Scores { is_causal: false, ..options })
+}
+
+impl Scores {
+    /// Whether the first query's place is asked for, and is another than in the ops.
+    fn differs_in_alignment(&self, query: &Tensor, key: &Tensor) -> bool {
+        self.is_causal && self.from_first && query.shape()[2] != key.shape()[2]
+    }
 }
 
 /// A block has as many queries: fewer than a fourth of them would leave most of it idle.

@@ -25,13 +25,7 @@ fn narrowed(pooled: Tensor, windows: [usize; 2]) -> Tensor {
 #[track_caller]
 fn widened(x: Tensor, pool: &Pool2d, size: [usize; 2]) -> Tensor {
     let (all, windows) = (pool.output_size(size), plane(x.layout()));
-    if all == windows {
-        return x;
-    }
-    let (images, channels) = (x.shape()[0], x.shape()[1]);
-    let volume = view::reshape_to(x, &[images, channels, 1, windows[0], windows[1]]);
-    let border = [[0; 2], [0, all[0] - windows[0]], [0, all[1] - windows[1]]];
-    view::reshape_to(module::bordered(volume, border), &[images, channels, all[0], all[1]])
+    module::bordered_plane(x, std::array::from_fn(|k| [0, all[k] - windows[k]]))
 }
 
 /// The greatest element of each window.

@@ -133,7 +133,7 @@ fn padded(x: Tensor, size: [usize; 3]) -> Tensor {
 
 /// `x` with this many zeros before and after each axis of its images.
 #[track_caller]
-pub(super) fn bordered(x: Tensor, border: [[usize; 2]; 3]) -> Tensor {
+fn bordered(x: Tensor, border: [[usize; 2]; 3]) -> Tensor {
     if border == [[0; 2]; 3] {
         return x;
     }
@@ -144,6 +144,12 @@ pub(super) fn bordered(x: Tensor, border: [[usize; 2]; 3]) -> Tensor {
     let shape = Shape::new(&[&dims[..2], &outside].concat());
     let zeros = create::zeros(shape, &x.device(), x.dtype());
     view::slice_assign(zeros, &slices, x)
+}
+
+/// [`bordered`] for images without depth.
+#[track_caller]
+pub(super) fn bordered_plane(x: Tensor, border: [[usize; 2]; 2]) -> Tensor {
+    flattened(bordered(deepened(x), [[0; 2], border[0], border[1]]), 4)
 }
 
 /// The window of a maximum.

@@ -1,8 +1,8 @@
 //! Images between their pixels: other sizes, places of a grid, deformable convolutions; and windows as columns.
 
-use super::arguments::{Deforming, Slice, Windows, plane};
-use super::{cast, create, fail, linear, module, ok, pointwise, run, view};
-use crate::op::{Binary, Deform2d, Dtype, GridSample, Op, Resize, Shape};
+use super::arguments::{Deforming, Windows, plane};
+use super::{cast, fail, linear, module, ok, pointwise, run, view};
+use crate::op::{Binary, Deform2d, Dtype, GridSample, Op, Resize};
 use crate::runtime::{self, Tensor};
 #[track_caller]
 pub fn interpolate(x: Tensor, size: [usize; 2], resize: Resize) -> Tensor {
@@ -33,7 +33,7 @@ pub fn grid_sample(x: Tensor, grid: Tensor, sample: GridSample) -> Tensor {
 /// `[n, c, h, w] -> [n, c * kh * kw, windows]`: a view of every window, copied once.
 #[track_caller]
 pub fn unfold4d(x: Tensor, kernel: [usize; 2], options: Windows) -> Tensor {
-    let windows = (0..2).fold(bordered(x, options.padding), |x, k| {
+    let windows = (0..2).fold(module::bordered_plane(x, options.padding.map(|zeros| [zeros; 2])), |x, k| {
         let (step, reach) = (options.dilation[k], options.dilation[k] * (kernel[k].max(1) - 1) + 1);
         let windows = view::windows(x, 2 + k, reach, options.stride[k]);
         let layout = windows.layout().slice(4 + k, 0, kernel[k], step as isize);
@@ -43,21 +43,6 @@ pub fn unfold4d(x: Tensor, kernel: [usize; 2], options: Windows) -> Tensor {
     let dims = windows.shape().dims();
     let sizes = [dims[0], dims[1..4].iter().product(), dims[4] * dims[5]];
     view::reshape_to(windows, &sizes)
-}
-
-/// `x` with zeros around its images.
-#[track_caller]
-fn bordered(x: Tensor, border: [usize; 2]) -> Tensor {
-    if border == [0, 0] {
-        return x;
-    }
-    let dims = x.shape().dims();
-    let [height, width] = plane(x.layout());
-    let shape = Shape::new(&[dims[0], dims[1], height + 2 * border[0], width + 2 * border[1]]);
-    let inside = [(border[0], height), (border[1], width)].map(|(start, size)| Slice::of(start, size));
-    let slices = [Slice::of(0, dims[0]), Slice::of(0, dims[1]), inside[0], inside[1]];
-    let zeros = create::zeros(shape, &x.device(), x.dtype());
-    view::slice_assign(zeros, &slices, x)
 }
 
 /// The inputs of a deformable convolution. Halves are computed as `f32`, and the output is rounded once.

@@ -11,32 +11,14 @@ use burn_backend::{
     FloatDType, IntDType, Scalar, Shape, Slice, TensorData, TensorMetadata,
 };
 use burn_overcommit::face;
-use burn_overcommit::functions::arguments::{Convolution, Scores, spatial};
+use burn_overcommit::functions::arguments::Scores;
 use burn_overcommit::functions::fail;
-use burn_overcommit::op::{Conv, Interpolation, Resize};
+use burn_overcommit::op::{Interpolation, Resize};
 use burn_std::DeviceSettings;
 use burn_std::quantization::{QuantConfig, QuantScheme, QuantStore};
 
 face::conversions!();
 face::newer_types!();
-
-impl<const N: usize> IntoCore for ConvOptions<N> {
-    type Core = Convolution;
-
-    fn into_core(self) -> Self::Core {
-        // Zeros that are the same on both sides are the convolution's own; a copy of the image has the others.
-        let even = self.padding.iter().all(|(before, after)| before == after);
-        let own = self.padding.map(|(before, _)| if even { before } else { 0 });
-        let copied = self.padding.map(|(before, after)| if even { [0; 2] } else { [before, after] });
-        let conv = Conv {
-            stride: spatial(self.stride, 1),
-            padding: spatial(own, 0),
-            dilation: spatial(self.dilation, 1),
-            groups: self.groups,
-        };
-        Convolution { conv, border: spatial(copied, [0; 2]) }
-    }
-}
 
 impl IntoCore for AttentionModuleOptions {
     type Core = Scores;

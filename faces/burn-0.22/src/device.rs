@@ -70,7 +70,8 @@ fn connected(device: OvercommitDevice, host: &RemoteHost) -> Result<Device, Erro
 }
 
 /// Where the server of a device is found, and how the device is configured.
-static DEVICES: LazyLock<Mutex<HashMap<OvercommitDevice, (RemoteHost, Config)>>> = LazyLock::new(Mutex::default);
+static DEVICES: LazyLock<Mutex<HashMap<OvercommitDevice, (RemoteHost, Config)>>> =
+    LazyLock::new(Mutex::default);
 
 /// The threads of the servers, which last as long as the process.
 static SERVERS: LazyLock<io::Result<Runtime>> = LazyLock::new(Runtime::new);

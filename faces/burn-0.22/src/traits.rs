@@ -26,24 +26,12 @@ face::newer_backend!();
 
 impl FloatTensorOps<Self> for Overcommit {
     face::float_ops!();
-
-    forward! {
-        float_scatter(axis: usize, x: Tensor, indices: Tensor, value: Tensor, update: IndexingUpdateOp) -> Tensor =
-            index::scatter(axis, x, indices, value, update);
-        float_select_assign(x: Tensor, axis: usize, indices: Tensor, value: Tensor, update: IndexingUpdateOp) -> Tensor =
-            index::select_update(x, axis, indices, value, update);
-    }
+    face::newer_ops!(float_scatter, float_select_assign);
 }
 
 impl IntTensorOps<Self> for Overcommit {
     face::int_ops!();
-
-    forward! {
-        int_scatter(axis: usize, x: Tensor, indices: Tensor, value: Tensor, update: IndexingUpdateOp) -> Tensor =
-            index::scatter(axis, x, indices, value, update);
-        int_select_assign(x: Tensor, axis: usize, indices: Tensor, value: Tensor, update: IndexingUpdateOp) -> Tensor =
-            index::select_update(x, axis, indices, value, update);
-    }
+    face::newer_ops!(int_scatter, int_select_assign);
 }
 
 impl BoolTensorOps<Self> for Overcommit {
@@ -59,19 +47,12 @@ impl BoolTensorOps<Self> for Overcommit {
 
 impl ModuleOps<Self> for Overcommit {
     face::module_ops!();
+    face::newer_ops!(modules);
 
     forward! {
         avg_pool2d(x: Tensor, kernel: Pair, stride: Pair, padding: Pair, include: bool, ceil: bool) -> Tensor =
             inside::avg_pool2d(x, avg_window(kernel, stride, padding, include, ceil));
         avg_pool2d_backward(x: Tensor, grad: Tensor, kernel: Pair, stride: Pair, padding: Pair, include: bool, ceil: bool) -> Tensor =
             inside::avg_pool2d_backward(x, grad, avg_window(kernel, stride, padding, include, ceil));
-        max_pool2d(x: Tensor, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil: bool) -> Tensor =
-            inside::max_pool2d(x, max_window(kernel, stride, padding, dilation, ceil));
-        max_pool2d_with_indices(x: Tensor, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil: bool, dtype: IntDType) -> MaxPool2dWithIndices<Self> =
-            inside::max_pool2d_with_indices(x, max_window(kernel, stride, padding, dilation, ceil), dtype);
-        max_pool2d_with_indices_backward(x: Tensor, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil: bool, grad: Tensor, indices: Tensor) -> MaxPool2dBackward<Self> =
-            inside::max_pool2d_backward(x, grad, indices, max_window(kernel, stride, padding, dilation, ceil));
-        adaptive_avg_pool3d(x: Tensor, size: [usize; 3]) -> Tensor = volume::adaptive_avg_pool3d(x, size);
-        adaptive_avg_pool3d_backward(x: Tensor, grad: Tensor) -> Tensor = volume::adaptive_avg_pool3d_backward(x, grad);
     }
 }

@@ -34,36 +34,24 @@ impl CollectiveOps<Self> for Overcommit {}
 
 impl FloatTensorOps<Self> for Overcommit {
     face::float_ops!();
+    face::newer_ops!(float_scatter, float_select_assign);
 
     forward! {
         float_fmod(a: Tensor, b: Tensor) -> Tensor = fmod(a, b);
         float_fmod_scalar(a: Tensor, b: Scalar) -> Tensor = fmod_scalar(a, b);
-        float_scatter(axis: usize, x: Tensor, indices: Tensor, value: Tensor, update: IndexingUpdateOp) -> Tensor =
-            index::scatter(axis, x, indices, value, update);
-        float_select_assign(x: Tensor, axis: usize, indices: Tensor, value: Tensor, update: IndexingUpdateOp) -> Tensor =
-            index::select_update(x, axis, indices, value, update);
     }
 }
 
 impl IntTensorOps<Self> for Overcommit {
     face::int_ops!();
-
-    forward! {
-        int_scatter(axis: usize, x: Tensor, indices: Tensor, value: Tensor, update: IndexingUpdateOp) -> Tensor =
-            index::scatter(axis, x, indices, value, update);
-        int_select_assign(x: Tensor, axis: usize, indices: Tensor, value: Tensor, update: IndexingUpdateOp) -> Tensor =
-            index::select_update(x, axis, indices, value, update);
-    }
+    face::newer_ops!(int_scatter, int_select_assign);
 }
 
 impl BoolTensorOps<Self> for Overcommit {
     face::bool_ops!();
+    face::newer_ops!(bool_scatter, bool_select_assign);
 
     forward! {
-        bool_scatter(axis: usize, x: Tensor, indices: Tensor, value: Tensor, update: IndexingUpdateOp) -> Tensor =
-            index::scatter(axis, x, indices, value, update);
-        bool_select_assign(x: Tensor, axis: usize, indices: Tensor, value: Tensor, update: IndexingUpdateOp) -> Tensor =
-            index::select_update(x, axis, indices, value, update);
         bool_gather_nd(x: Tensor, indices: Tensor) -> Tensor = index::gather_nd(x, indices);
         bool_scatter_nd(x: Tensor, indices: Tensor, values: Tensor, update: IndexingUpdateOp) -> Tensor =
             index::scatter_nd(x, indices, values, update);
@@ -72,6 +60,7 @@ impl BoolTensorOps<Self> for Overcommit {
 
 impl ModuleOps<Self> for Overcommit {
     face::module_ops!();
+    face::newer_ops!(modules);
 
     fn has_attention_backward() -> bool {
         true
@@ -118,12 +107,6 @@ impl ModuleOps<Self> for Overcommit {
             inside::avg_pool2d(x, Pool2d { kernel, stride, padding, dilation, ceil_mode: ceil, count_include_pad: include });
         avg_pool2d_backward(x: Tensor, grad: Tensor, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, include: bool, ceil: bool) -> Tensor =
             inside::avg_pool2d_backward(x, grad, Pool2d { kernel, stride, padding, dilation, ceil_mode: ceil, count_include_pad: include });
-        max_pool2d(x: Tensor, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil: bool) -> Tensor =
-            inside::max_pool2d(x, max_window(kernel, stride, padding, dilation, ceil));
-        max_pool2d_with_indices(x: Tensor, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil: bool, dtype: IntDType) -> MaxPool2dWithIndices<Self> =
-            inside::max_pool2d_with_indices(x, max_window(kernel, stride, padding, dilation, ceil), dtype);
-        max_pool2d_with_indices_backward(x: Tensor, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil: bool, grad: Tensor, indices: Tensor) -> MaxPool2dBackward<Self> =
-            inside::max_pool2d_backward(x, grad, indices, max_window(kernel, stride, padding, dilation, ceil));
     }
 
     forward! {
@@ -131,8 +114,6 @@ impl ModuleOps<Self> for Overcommit {
             volume::avg_pool3d(x, Pool3d { kernel, stride, padding, dilation, ceil_mode: ceil, count_include_pad: include });
         avg_pool3d_backward(x: Tensor, grad: Tensor, kernel: Triple, stride: Triple, padding: Triple, dilation: Triple, include: bool, ceil: bool) -> Tensor =
             volume::avg_pool3d_backward(x, grad, Pool3d { kernel, stride, padding, dilation, ceil_mode: ceil, count_include_pad: include });
-        adaptive_avg_pool3d(x: Tensor, size: Triple) -> Tensor = volume::adaptive_avg_pool3d(x, size);
-        adaptive_avg_pool3d_backward(x: Tensor, grad: Tensor) -> Tensor = volume::adaptive_avg_pool3d_backward(x, grad);
         max_pool3d(x: Tensor, kernel: Triple, stride: Triple, padding: Triple, dilation: Triple, ceil: bool) -> Tensor =
             volume::max_pool3d(x, Pool3d { kernel, stride, padding, dilation, ceil_mode: ceil, count_include_pad: false });
         max_pool3d_with_indices(x: Tensor, kernel: Triple, stride: Triple, padding: Triple, dilation: Triple, ceil: bool, dtype: IntDType) -> MaxPool3dWithIndices<Self> =
