@@ -1,5 +1,8 @@
 //! Functions that only newer versions of Burn ask for give what Burn's own device gives, and so do their gradients.
 
+use std::fs;
+use std::path::Path;
+
 use burn::tensor::module::{
     adaptive_avg_pool3d, attention, avg_pool2d, avg_pool3d, conv2d, max_pool2d, max_pool3d,
     max_pool3d_with_indices,
@@ -8,7 +11,7 @@ use burn::tensor::ops::{
     AttentionModuleOptions, AvgPoolOptions, CausalAlignment, ConvOptions, MaxPoolOptions,
 };
 use burn::tensor::{Device, Tensor, TensorData, Tolerance};
-use burn_overcommit_023::{Config, OvercommitDevice, device_on};
+use burn_overcommit_023::{Config, OvercommitDevice, device_on, recording};
 
 /// Numbers that look random, each another.
 fn numbers(count: usize) -> Vec<f32> {
@@ -113,6 +116,23 @@ fn attention_by_tiles_and_by_scores() {
             }
         }
     }
+}
+
+#[test]
+fn an_attention_and_its_gradient_are_an_op_each() {
+    let name = OvercommitDevice::Host(41);
+    let device = device_on(name, Config::new().record()).unwrap().autodiff();
+    let query = made([2, 4, 32, 8], &device).require_grad();
+    let key = made([2, 4, 32, 8], &device);
+    let out = attention(query.clone(), key.clone(), key, None, None, AttentionModuleOptions::default());
+    let gradients = out.sum().backward();
+    drop(query.grad(&gradients).unwrap().into_data());
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("attention.jsonl");
+    recording(&name).unwrap().save(&path).unwrap();
+    let events = fs::read_to_string(path).unwrap();
+    let count = |op: &str| events.matches(&format!("\"name\":\"{op}\"")).count();
+    let counts = ["attention", "attention_backward", "matmul"].map(count);
+    assert_eq!(counts, [1, 1, 0], "{events}");
 }
 
 #[test]
