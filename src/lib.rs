@@ -30,6 +30,9 @@ pub mod replay;
 pub mod report;
 pub mod runtime;
 mod schedule;
+#[cfg(all(feature = "serve", unix))]
+#[doc(hidden)]
+pub mod serve;
 mod stats;
 #[cfg(test)]
 mod tests;

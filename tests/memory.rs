@@ -213,6 +213,26 @@ fn a_full_host_tier_says_so_and_loses_nothing() {
 }
 
 #[test]
+fn uploads_that_the_host_tier_has_no_room_for_wait_in_device_memory() {
+    let config = Config::new().budget("64 KiB").host_limit("16 KiB").policy(Policy::TensorCache);
+    let device = device(129, config);
+    let mut kept = Vec::new();
+    let filled = catch_unwind(AssertUnwindSafe(|| {
+        for value in 0..100 {
+            let data = TensorData::new(vec![value; 1024], [1024]);
+            kept.push(Tensor::<Inner, 1, Int>::from_data(data, &device));
+        }
+    }));
+    assert!(message(filled.unwrap_err()).contains("write needs 4096 bytes"));
+    assert_eq!(kept.len(), 20, "64 KiB and 16 KiB hold 20 tensors of 4 KiB");
+    kept.truncate(19);
+    for (value, tensor) in kept.into_iter().enumerate() {
+        assert!(tensor.into_data().iter::<i32>().all(|element| element == value as i32));
+    }
+    assert_eq!(stats(&device).unwrap().storages, 0);
+}
+
+#[test]
 fn data_of_the_wrong_size_is_refused() {
     let device = device(112, Config::new());
     let mut data = TensorData::from([1.0f32, 2.0, 3.0]);

@@ -7,7 +7,7 @@ macro_rules! face_newer_types {
         /// A tensor, or an upload that memory was too small for. Burn uploads while it runs a tensor's first op, with locks held and the
         /// op's other inputs taken, so that an upload must not panic; the op does.
         #[derive(Clone, Debug)]
-        pub(crate) enum Tensor {
+        pub enum Tensor {
             Made($crate::runtime::Tensor),
             Refused(std::sync::Arc<$crate::functions::create::Refused>),
         }
@@ -60,7 +60,7 @@ macro_rules! face_newer_types {
 
         /// A device of this crate as Burn's backends name theirs.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub(crate) struct Member(pub $crate::OvercommitDevice);
+        pub struct Member(pub $crate::OvercommitDevice);
 
         impl burn_std::device::Device for Member {
             fn from_id(id: DeviceId) -> Self {
@@ -208,7 +208,7 @@ macro_rules! face_newer_quantized {
     () => {
         /// A tensor of integers that mean multiples of a scale.
         #[derive(Clone, Debug)]
-        pub(crate) struct Quantized {
+        pub struct Quantized {
             values: $crate::runtime::Tensor,
             /// One per block, in the order of the blocks.
             scales: $crate::runtime::Tensor,

@@ -1,16 +1,30 @@
 //! Reductions of one axis, which keeps size one, or of all axes.
 
-use super::{cast, index, ok, run, view};
+use super::{cast, fail, index, ok, run, view};
 use crate::op::{ArgReduce, Cumulative, Dtype, Op, Reduce, Shape};
 use crate::runtime::{self, Tensor};
 
 /// Along an axis of size one a reduction is the tensor itself, unless it is of absolute values.
 #[track_caller]
 pub fn dim(kind: Reduce, x: Tensor, axis: usize) -> Tensor {
+    let has_value_of_nothing = match kind {
+        Reduce::Max | Reduce::Min | Reduce::MaxAbs => x.dtype().is_bool(),
+        Reduce::Mean => !x.dtype().is_integer(),
+        _ => true,
+    };
+    refuse_nothing(has_value_of_nothing, kind.name(), &x, axis);
     if x.shape()[axis] == 1 && kind != Reduce::MaxAbs {
         return x;
     }
     run(Op::Reduce { kind, axis }, [x])
+}
+
+/// Extremes of no elements are no number, and neither is a mean of no integers.
+#[track_caller]
+fn refuse_nothing(has_value: bool, name: &str, x: &Tensor, axis: usize) {
+    if !has_value && x.shape()[axis] == 0 {
+        fail(format_args!("burn-overcommit: {name} of {:?} along axis {axis} has no elements", x.shape()));
+    }
 }
 
 /// A reduction to one element, of shape `[1]`. A view that is not one run of memory in any order is reduced along one
@@ -32,6 +46,7 @@ pub fn all(kind: Reduce, x: Tensor) -> Tensor {
 
 #[track_caller]
 pub fn arg(kind: ArgReduce, x: Tensor, axis: usize, dtype: Dtype) -> Tensor {
+    refuse_nothing(false, kind.name(), &x, axis);
     index::as_indices(dtype, |dtype| run(Op::ArgReduce { kind, axis, dtype, values: false }, [x]))
 }
 
@@ -45,6 +60,7 @@ pub fn arg_like(kind: ArgReduce, x: Tensor, axis: usize) -> Tensor {
 /// The extremes along an axis, and where they are.
 #[track_caller]
 pub fn with_indices(kind: ArgReduce, x: Tensor, axis: usize, dtype: Dtype) -> (Tensor, Tensor) {
+    refuse_nothing(false, kind.name(), &x, axis);
     let op = Op::ArgReduce { kind, axis, dtype: index::made_for(dtype), values: true };
     let [values, indices] = ok(runtime::run_pair(op, [x]));
     (values, cast(indices, dtype))

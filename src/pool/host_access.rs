@@ -4,7 +4,7 @@ use crate::engine::aligned;
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::remat::ids::StorageId;
-use crate::pool::remat::storage::TierCopy;
+use crate::pool::remat::storage::{Storage, TierCopy};
 use crate::pool::submit::{HostAccess, PendingWork};
 use crate::trace::Event;
 
@@ -38,8 +38,13 @@ impl Pool {
     }
 
     fn make_writable(&mut self, size_bytes: usize) -> Result<(StorageId, HostAccess), Error> {
-        let Some((block, busy)) = self.host_block(size_bytes, true)? else {
-            return Err(self.host_tier_full("write", size_bytes));
+        let (block, busy) = loop {
+            if let Some(placed) = self.host_block(size_bytes, true)? {
+                break placed;
+            }
+            if !self.fetch_into_unused_memory()? {
+                return Err(self.host_tier_full("write", size_bytes));
+            }
         };
         let stream = self.follower.streams.current();
         let id = self.graph.storages.insert(size_bytes, "upload", stream, 0);
@@ -51,6 +56,28 @@ impl Pool {
         storage.copies.host = Some(Box::new(copy));
         storage.uses.host_pins += 1;
         Ok((id, self.host_access(copy, busy, size_bytes)))
+    }
+
+    /// Fetches the largest storage that waits in the host tier and fits in device memory that nothing uses. Its place in the host
+    /// tier can then be given up. Returns `false` if there is none.
+    fn fetch_into_unused_memory(&mut self) -> Result<bool, Error> {
+        let free_bytes = self.memory.device.free_bytes();
+        let waits = |storage: &Storage| {
+            storage.copies.host.is_some()
+                && storage.copies.device.is_none()
+                && storage.uses.host_pins == 0
+                && aligned(storage.size_bytes) <= free_bytes
+        };
+        let waiting = self.graph.storages.iter().filter(|(_, storage)| waits(storage));
+        let Some((id, _)) = waiting.max_by_key(|(_, storage)| storage.size_bytes) else {
+            return Ok(false);
+        };
+        self.expect_copy(id);
+        let Some((block, busy)) = self.memory.allocate(self.graph.storages[id].size_bytes)? else {
+            return Ok(false);
+        };
+        self.fetch_into(id, block, busy)?;
+        Ok(true)
     }
 
     fn host_access(&self, copy: TierCopy, pending: PendingWork, size_bytes: usize) -> HostAccess {

@@ -17,19 +17,26 @@ use crate::pool::{Pool, Residents};
 use crate::trace::Recording;
 use crate::{OvercommitDevice, Stats};
 
-static RUNTIMES: LazyLock<RwLock<HashMap<OvercommitDevice, Arc<Runtime>>>> = LazyLock::new(RwLock::default);
+static RUNTIMES: LazyLock<RwLock<HashMap<OvercommitDevice, Started>>> = LazyLock::new(RwLock::default);
+
+/// A runtime, and what it was asked to be.
+struct Started {
+    runtime: Arc<Runtime>,
+    config: Config,
+}
 
 /// The device's runtime. At first use it is made from the environment and the defaults.
 pub(super) fn runtime(device: &OvercommitDevice) -> Result<Arc<Runtime>, Error> {
-    if let Some(runtime) = RUNTIMES.read().unwrap_or_else(PoisonError::into_inner).get(device) {
-        return Ok(runtime.clone());
+    if let Some(started) = RUNTIMES.read().unwrap_or_else(PoisonError::into_inner).get(device) {
+        return Ok(started.runtime.clone());
     }
     let mut runtimes = RUNTIMES.write().unwrap_or_else(PoisonError::into_inner);
-    if let Some(runtime) = runtimes.get(device) {
-        return Ok(runtime.clone());
+    if let Some(started) = runtimes.get(device) {
+        return Ok(started.runtime.clone());
     }
-    let runtime = Arc::new(start(*device, Config::new(), |engine| engine)?);
-    runtimes.insert(*device, runtime.clone());
+    let config = Config::new();
+    let runtime = Arc::new(start(*device, config.clone(), |engine| engine)?);
+    runtimes.insert(*device, Started { runtime: runtime.clone(), config });
     Ok(runtime)
 }
 
@@ -50,6 +57,16 @@ pub fn configure(device: &OvercommitDevice, config: Config) -> Result<(), Error>
     configure_with_engine(device, config, |engine| engine)
 }
 
+/// [`configure`], unless the device is so already: then its tensors may be alive.
+#[doc(hidden)]
+pub fn ensure_configured(device: &OvercommitDevice, config: Config) -> Result<(), Error> {
+    let is_so = |started: &Started| started.config == config;
+    if RUNTIMES.read().unwrap_or_else(PoisonError::into_inner).get(device).is_some_and(is_so) {
+        return Ok(());
+    }
+    configure(device, config)
+}
+
 /// [`configure`] with a wrapper around the engine, for tests that make the engine fail.
 #[doc(hidden)]
 pub fn configure_with_engine(
@@ -58,7 +75,7 @@ pub fn configure_with_engine(
     wrap: impl FnOnce(Arc<dyn Engine>) -> Arc<dyn Engine>,
 ) -> Result<(), Error> {
     let mut runtimes = RUNTIMES.write().unwrap_or_else(PoisonError::into_inner);
-    if let Some(runtime) = runtimes.get(device) {
+    if let Some(Started { runtime, .. }) = runtimes.get(device) {
         let storages = runtime.all_settled()?.pool.live_storages();
         if storages > 0 {
             return Err(Error::InUse { device: *device, storages });
@@ -68,7 +85,8 @@ pub fn configure_with_engine(
             runtime.lock().pool.give_back();
         }
     }
-    runtimes.insert(*device, Arc::new(start(*device, config, wrap)?));
+    let runtime = Arc::new(start(*device, config.clone(), wrap)?);
+    runtimes.insert(*device, Started { runtime, config });
     Ok(())
 }
 

@@ -1,5 +1,5 @@
-//! What an operation and a training step take through Burn 0.23 and its device group, against Burn 0.21 on the same engine, in one
-//! process: rounds of both in turn, and the least of each. `cargo bench --bench face`.
+//! What an operation and a training step take through newer versions of Burn, against Burn 0.21 on the same engine, in one process:
+//! rounds of all in turn, and the least of each. `cargo bench --bench face`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -15,14 +15,14 @@ macro_rules! programs {
         pub fn additions(device: &$device, count: usize) -> f32 {
             let x = <$one>::ones([8], device);
             let sum = (0..count).fold(x.clone(), |sum, _| sum + x.clone());
-            sum.into_data().to_vec::<f32>().unwrap()[0]
+            sum.into_data().iter::<f32>().next().unwrap()
         }
 
         /// A chain of products of two matrices, which is not fused.
         pub fn products(device: &$device, count: usize) -> f32 {
             let x = <$two>::ones([4, 4], device);
             let product = (0..count).fold(x.clone(), |product, _| product.matmul(x.clone()));
-            black_box(product.into_data().to_vec::<f32>().unwrap()[0])
+            black_box(product.into_data().iter::<f32>().next().unwrap())
         }
 
         /// Weights of a perceptron with three layers.
@@ -41,7 +41,7 @@ macro_rules! programs {
             }
 
             /// A step of gradient descent.
-            pub fn step(&mut self) {
+            fn step(&mut self) {
                 let layers = self.weights.iter();
                 let y = layers
                     .fold(self.x.clone(), |x, weight| $tensor::activation::gelu(x.matmul(weight.clone())));
@@ -53,8 +53,10 @@ macro_rules! programs {
                 }
             }
 
-            pub fn finish(&self) -> f32 {
-                self.weights[0].clone().inner().slice([0..1, 0..1]).into_data().to_vec::<f32>().unwrap()[0]
+            /// Steps, and an element of what they come to.
+            pub fn steps(&mut self, count: usize) -> f32 {
+                (0..count).for_each(|_| self.step());
+                self.weights[0].clone().inner().slice([0..1, 0..1]).into_data().iter::<f32>().next().unwrap()
             }
         }
     };
@@ -77,85 +79,105 @@ mod old {
         pub fn additions(device: &OvercommitDevice, count: usize) -> f32 {
             let x = tensor::Tensor::<Inner, 1>::ones([8], device);
             let sum = (0..count).fold(x.clone(), |sum, _| sum + x.clone());
-            sum.into_data().to_vec::<f32>().unwrap()[0]
+            sum.into_data().iter::<f32>().next().unwrap()
         }
 
         pub fn products(device: &OvercommitDevice, count: usize) -> f32 {
             let x = tensor::Tensor::<Inner, 2>::ones([4, 4], device);
             let product = (0..count).fold(x.clone(), |product, _| product.matmul(x.clone()));
-            black_box(product.into_data().to_vec::<f32>().unwrap()[0])
+            black_box(product.into_data().iter::<f32>().next().unwrap())
         }
     }
 }
 
-mod new {
+mod direct {
+    use super::*;
+    use burn_022::tensor;
+
+    programs!(tensor: tensor::Tensor<1>, tensor::Tensor<2>, tensor::Device);
+}
+
+mod group {
     use super::*;
     use burn_023::tensor;
 
     programs!(tensor: tensor::Tensor<1>, tensor::Tensor<2>, tensor::Device);
 }
 
-/// The least times of both programs.
-fn compare(name: &str, unit: usize, mut old: impl FnMut(), mut new: impl FnMut()) {
-    let time = |program: &mut dyn FnMut()| {
-        let start = Instant::now();
-        program();
-        start.elapsed()
-    };
-    let mut least = [Duration::MAX; 2];
+/// A program of each version, with what it works on.
+type Program<'a> = Box<dyn FnMut() + 'a>;
+
+/// The least times of all three programs, of which a unit is printed.
+fn compare(name: &str, unit: usize, mut programs: [Program; 3]) {
+    let mut least = [Duration::MAX; 3];
     for round in 0..=ROUNDS {
-        let times = [time(&mut old), time(&mut new)];
-        if round > 0 {
-            least = std::array::from_fn(|at| least[at].min(times[at]));
+        for (program, least) in programs.iter_mut().zip(&mut least) {
+            let start = Instant::now();
+            program();
+            if round > 0 {
+                *least = start.elapsed().min(*least);
+            }
         }
     }
-    let [old, new] = least.map(|time| time.as_secs_f64() * 1e6 / unit as f64);
-    println!("| {name} | {old:.2} | {new:.2} | {:.2} | {:.3} |", new - old, new / old);
+    let [old, direct, group] = least.map(|time| time.as_secs_f64() * 1e6 / unit as f64);
+    let against = |new: f64| format!("{new:.2} | {:+.2} | {:.3}", new - old, new / old);
+    println!("| {name} | {old:.2} | {} | {} |", against(direct), against(group));
+}
+
+/// A program that is only run for its time.
+macro_rules! timed {
+    ($program:expr) => {
+        Box::new(|| _ = black_box($program))
+    };
 }
 
 fn main() {
+    let config = || Config::new().budget_bytes(1 << 30);
     let old_device = OvercommitDevice::Host(0);
-    configure(&old_device, Config::new().budget_bytes(1 << 30)).unwrap();
-    let plain =
-        burn_overcommit_023::device_on(OvercommitDevice::Host(1), Config::new().budget_bytes(1 << 30))
-            .unwrap();
-    let device = plain.clone().autodiff();
-    println!("| | Burn 0.21, us | Burn 0.23, us | more, us | ratio |\n|---|---:|---:|---:|---:|");
+    configure(&old_device, config()).unwrap();
+    let plain_022 = burn_overcommit_022::device_on(OvercommitDevice::Host(1), config()).unwrap();
+    let plain_023 = burn_overcommit_023::device_on(OvercommitDevice::Host(2), config()).unwrap();
+    let [device_022, device_023] = [plain_022.clone().autodiff(), plain_023.clone().autodiff()];
+    println!(
+        "| us | Burn 0.21 | Burn 0.22 | more | ratio | Burn 0.23 | more | ratio |\n|---|---:|---:|---:|---:|---:|---:|---:|"
+    );
     let count = 2000;
     compare(
         "addition of 8 elements",
         count,
-        || _ = black_box(old::inner::additions(&old_device, count)),
-        || _ = black_box(new::additions(&plain, count)),
+        [
+            timed!(old::inner::additions(&old_device, count)),
+            timed!(direct::additions(&plain_022, count)),
+            timed!(group::additions(&plain_023, count)),
+        ],
     );
     compare(
         "same, differentiable",
         count,
-        || _ = black_box(old::plain::additions(&old_device, count)),
-        || _ = black_box(new::additions(&device, count)),
+        [
+            timed!(old::plain::additions(&old_device, count)),
+            timed!(direct::additions(&device_022, count)),
+            timed!(group::additions(&device_023, count)),
+        ],
     );
     compare(
         "product of 4 x 4",
         count,
-        || _ = black_box(old::inner::products(&old_device, count)),
-        || _ = black_box(new::products(&plain, count)),
+        [
+            timed!(old::inner::products(&old_device, count)),
+            timed!(direct::products(&plain_022, count)),
+            timed!(group::products(&plain_023, count)),
+        ],
     );
     for (batch, width, steps) in [(8, 8, 50), (64, 128, 20), (256, 512, 4)] {
-        let mut before = old::plain::Perceptron::new(&old_device, batch, width);
-        let mut after = new::Perceptron::new(&device, batch, width);
-        let name = format!("step of a perceptron, {batch} x {width}");
+        let mut old = old::plain::Perceptron::new(&old_device, batch, width);
+        let mut direct = direct::Perceptron::new(&device_022, batch, width);
+        let mut group = group::Perceptron::new(&device_023, batch, width);
         compare(
-            &name,
+            &format!("step of a perceptron, {batch} x {width}"),
             steps,
-            || {
-                (0..steps).for_each(|_| before.step());
-                black_box(before.finish());
-            },
-            || {
-                (0..steps).for_each(|_| after.step());
-                black_box(after.finish());
-            },
+            [timed!(old.steps(steps)), timed!(direct.steps(steps)), timed!(group.steps(steps))],
         );
-        assert_eq!(before.finish().to_bits(), after.finish().to_bits());
+        assert_eq!([old.steps(0), direct.steps(0)].map(f32::to_bits), [group.steps(0).to_bits(); 2]);
     }
 }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use burn_group::GroupDevice;
-use burn_overcommit::{Config, Error, OvercommitDevice, configure};
+use burn_overcommit::runtime::ensure_configured;
+use burn_overcommit::{Config, Error, OvercommitDevice};
 use burn_tensor::Device;
 
 use crate::Overcommit;
@@ -44,20 +45,11 @@ pub fn device(config: Config) -> Result<Device, Error> {
 /// # Errors
 /// If there is no such device, if the configuration does not fit it, or if the device was used before with another one.
 pub fn device_on(device: OvercommitDevice, config: Config) -> Result<Device, Error> {
-    let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
-    let group = match devices.get(&device) {
-        Some((group, configured)) if *configured == config => return Ok(Device::new(*group)),
-        Some((group, _)) => Some(*group),
-        None => None,
-    };
-    configure(&device, config.clone())?;
+    ensure_configured(&device, config)?;
+    let mut groups = GROUPS.lock().unwrap_or_else(PoisonError::into_inner);
     let new = || GroupDevice::new::<Overcommit>(&[Member(device)]).expect("one member is a group");
-    let group = group.unwrap_or_else(new);
-    devices.insert(device, (group, config));
-    Ok(Device::new(group))
+    Ok(Device::new(*groups.entry(device).or_insert_with(new)))
 }
 
-/// The group whose one member is a device, and how the device is configured. Groups are never freed, and tensors of two groups do
-/// not mix.
-static DEVICES: LazyLock<Mutex<HashMap<OvercommitDevice, (GroupDevice, Config)>>> =
-    LazyLock::new(Mutex::default);
+/// The group whose one member is a device. Groups are never freed, and tensors of two groups do not mix.
+static GROUPS: LazyLock<Mutex<HashMap<OvercommitDevice, GroupDevice>>> = LazyLock::new(Mutex::default);

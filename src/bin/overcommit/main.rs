@@ -11,6 +11,8 @@ mod plan;
 mod record;
 mod replay;
 mod report;
+#[cfg(unix)]
+mod serve;
 mod training;
 
 use std::process::ExitCode;
@@ -43,6 +45,7 @@ Examples:
   overcommit report resnet.jsonl
   overcommit devices
   overcommit info
+  overcommit serve --device cuda:0 --clients 4 --budget '10 GiB'
 
 Exit codes: 0 done, 1 failed, 2 not understood, 3 done, and the budget is too small.";
 
@@ -65,6 +68,9 @@ enum Command {
     /// Tells which of NVIDIA's libraries are found, where, and of which version.
     #[cfg(feature = "cuda")]
     Info(info::Options),
+    /// Hosts devices for the remote client of Burn 0.22 or 0.23, each client with a budget of its own.
+    #[cfg(unix)]
+    Serve(serve::Options),
 }
 
 fn main() -> ExitCode {
@@ -80,6 +86,8 @@ fn main() -> ExitCode {
         Command::Devices(options) => devices::run(&options),
         #[cfg(feature = "cuda")]
         Command::Info(options) => info::run(&options),
+        #[cfg(unix)]
+        Command::Serve(options) => serve::run(&options),
     };
     result.unwrap_or_else(|error| {
         eprintln!("overcommit: {error:#}");
