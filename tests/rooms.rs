@@ -15,7 +15,8 @@ use proc_macro2::{TokenStream, TokenTree};
 /// Every module of `src/`, and the modules that its files import. A module imports only modules below its own line.
 const MODULES: &[(&str, &str)] = &[
     ("tests", "backend runtime planner policy stats config device liveness engine op"),
-    ("bin", "backend report replay runtime stats config device trace engine"),
+    ("bin", "backend serve report replay runtime stats config device trace engine"),
+    ("serve", "runtime config device"),
     ("metrics", "runtime error device engine"),
     ("autodiff", "backend functions runtime device op"),
     ("backend", "face functions runtime device op"),

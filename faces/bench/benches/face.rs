@@ -10,7 +10,11 @@ const ROUNDS: usize = 15;
 
 /// The same program for both versions, which have the same methods on other types.
 macro_rules! programs {
-    ($tensor:ident: $one:ty, $two:ty, $device:ty) => {
+    ($burn:ident: $one:ty, $two:ty, $four:ty, $device:ty, $conv:ty, $norm:ty) => {
+        use $burn::nn::conv::Conv2dConfig;
+        use $burn::nn::{BatchNormConfig, PaddingConfig2d};
+        use $burn::tensor::activation;
+
         /// A chain of additions of eight elements.
         pub fn additions(device: &$device, count: usize) -> f32 {
             let x = <$one>::ones([8], device);
@@ -19,6 +23,7 @@ macro_rules! programs {
         }
 
         /// A chain of products of two matrices, which is not fused.
+        #[allow(dead_code)]
         pub fn products(device: &$device, count: usize) -> f32 {
             let x = <$two>::ones([4, 4], device);
             let product = (0..count).fold(x.clone(), |product, _| product.matmul(x.clone()));
@@ -43,8 +48,7 @@ macro_rules! programs {
             /// A step of gradient descent.
             fn step(&mut self) {
                 let layers = self.weights.iter();
-                let y = layers
-                    .fold(self.x.clone(), |x, weight| $tensor::activation::gelu(x.matmul(weight.clone())));
+                let y = layers.fold(self.x.clone(), |x, weight| activation::gelu(x.matmul(weight.clone())));
                 let gradients = (y - 1.0).powi_scalar(2).mean().backward();
                 for weight in &mut self.weights {
                     let gradient = weight.grad(&gradients).unwrap();
@@ -57,6 +61,46 @@ macro_rules! programs {
             pub fn steps(&mut self, count: usize) -> f32 {
                 (0..count).for_each(|_| self.step());
                 self.weights[0].clone().inner().slice([0..1, 0..1]).into_data().iter::<f32>().next().unwrap()
+            }
+        }
+
+        /// Convolutions, each with batch normalization, and images.
+        pub struct Convolutions {
+            layers: Vec<($conv, $norm)>,
+            x: $four,
+        }
+
+        impl Convolutions {
+            pub fn new(device: &$device) -> Self {
+                let layer = |_| {
+                    let conv = Conv2dConfig::new([16, 16], [3, 3]).with_padding(PaddingConfig2d::Same);
+                    (conv.init(device), BatchNormConfig::new(16).init(device))
+                };
+                Convolutions {
+                    layers: (0..6).map(layer).collect(),
+                    x: <$four>::ones([32, 16, 16, 16], device),
+                }
+            }
+
+            /// Forward and backward passes, and an element of a gradient.
+            pub fn passes(&self, count: usize) -> f32 {
+                let pass = |_| {
+                    let layers = self.layers.iter();
+                    let y = layers.fold(self.x.clone(), |x, (conv, norm)| {
+                        activation::relu(norm.forward(conv.forward(x)))
+                    });
+                    let gradients = y.powi_scalar(2).mean().backward();
+                    self.layers[0]
+                        .0
+                        .weight
+                        .grad(&gradients)
+                        .unwrap()
+                        .into_data()
+                        .iter::<f32>()
+                        .next()
+                        .unwrap()
+                };
+                (0..count).map(pass).last().unwrap_or(0.0)
             }
         }
     };
@@ -72,7 +116,9 @@ mod old {
 
     pub mod plain {
         use super::*;
-        programs!(tensor: tensor::Tensor<Outer, 1>, tensor::Tensor<Outer, 2>, OvercommitDevice);
+        use burn_021::nn;
+        type Tensor<const D: usize> = tensor::Tensor<Outer, D>;
+        programs!(burn_021: Tensor<1>, Tensor<2>, Tensor<4>, OvercommitDevice, nn::conv::Conv2d<Outer>, nn::BatchNorm<Outer>);
     }
     pub mod inner {
         use super::*;
@@ -92,16 +138,18 @@ mod old {
 
 mod direct {
     use super::*;
-    use burn_022::tensor;
+    use burn_022::nn;
+    use burn_022::tensor::{Device, Tensor};
 
-    programs!(tensor: tensor::Tensor<1>, tensor::Tensor<2>, tensor::Device);
+    programs!(burn_022: Tensor<1>, Tensor<2>, Tensor<4>, Device, nn::conv::Conv2d, nn::BatchNorm);
 }
 
 mod group {
     use super::*;
-    use burn_023::tensor;
+    use burn_023::nn;
+    use burn_023::tensor::{Device, Tensor};
 
-    programs!(tensor: tensor::Tensor<1>, tensor::Tensor<2>, tensor::Device);
+    programs!(burn_023: Tensor<1>, Tensor<2>, Tensor<4>, Device, nn::conv::Conv2d, nn::BatchNorm);
 }
 
 /// A program of each version, with what it works on.
@@ -137,7 +185,7 @@ fn main() {
     configure(&old_device, config()).unwrap();
     let plain_022 = burn_overcommit_022::device_on(OvercommitDevice::Host(1), config()).unwrap();
     let plain_023 = burn_overcommit_023::device_on(OvercommitDevice::Host(2), config()).unwrap();
-    let [device_022, device_023] = [plain_022.clone().autodiff(), plain_023.clone().autodiff()];
+    let (device_022, device_023) = (plain_022.clone().autodiff(), plain_023.clone().autodiff());
     println!(
         "| us | Burn 0.21 | Burn 0.22 | more | ratio | Burn 0.23 | more | ratio |\n|---|---:|---:|---:|---:|---:|---:|---:|"
     );
@@ -180,4 +228,12 @@ fn main() {
         );
         assert_eq!([old.steps(0), direct.steps(0)].map(f32::to_bits), [group.steps(0).to_bits(); 2]);
     }
+    let old = old::plain::Convolutions::new(&old_device);
+    let direct = direct::Convolutions::new(&device_022);
+    let group = group::Convolutions::new(&device_023);
+    compare(
+        "pass of six convolutions with batch norm",
+        4,
+        [timed!(old.passes(4)), timed!(direct.passes(4)), timed!(group.passes(4))],
+    );
 }

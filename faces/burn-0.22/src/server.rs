@@ -1,6 +1,7 @@
 //! By a server inside the process, and Burn's client for it.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::io;
 use std::net::TcpListener;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -14,16 +15,27 @@ use burn_tensor::remote::RemoteHost;
 use tokio::runtime::Runtime;
 
 pub fn open(device: OvercommitDevice, config: Config) -> Result<Device, Error> {
-    ensure_configured(&device, config)?;
-    let failed = |reason| Error::Device { device, reason };
     let mut hosts = HOSTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let host = match hosts.get(&device) {
-        Some(host) => host.clone(),
-        None => serve(device).map_err(|error| failed(error.to_string()))?,
-    };
-    let connected = Device::remote_options(&host).init().map_err(|error| failed(error.to_string()))?;
+    if let Some(host) = hosts.get(&device) {
+        let connected = connect(device, host)?;
+        // Tensors that the program has dropped are dropped there before the device is configured anew.
+        connected.sync().map_err(|error| failed(device, error))?;
+        ensure_configured(&device, config)?;
+        return Ok(connected);
+    }
+    ensure_configured(&device, config)?;
+    let host = serve(device).map_err(|error| failed(device, error))?;
+    let connected = connect(device, &host)?;
     hosts.insert(device, host);
     Ok(connected)
+}
+
+fn connect(device: OvercommitDevice, host: &RemoteHost) -> Result<Device, Error> {
+    Device::remote_options(host).init().map_err(|error| failed(device, error))
+}
+
+fn failed(device: OvercommitDevice, error: impl Display) -> Error {
+    Error::Device { device, reason: error.to_string() }
 }
 
 /// Where the server of a device is found.

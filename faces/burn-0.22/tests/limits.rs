@@ -1,4 +1,6 @@
-//! What [this](../../tests/limits.rs) says holds for this version of Burn.
+//! What [this](../../tests/limits.rs) says holds for this version of Burn, by direct calls. Burn's server ends a session in which an op
+//! fails.
+#![cfg(feature = "direct")]
 
 #[path = "../../tests/support.rs"]
 mod support;
