@@ -26,6 +26,9 @@ const TOKEN: &str = "OVERCOMMIT_TOKEN";
 const READY: &str = "ready";
 /// A worker that lived longer than this did not fail at its start.
 const STARTED: Duration = Duration::from_secs(10);
+/// How often a worker looks whether memory is held for nobody, and how often in a row it may be.
+const LOOK: Duration = Duration::from_secs(1);
+const HELD_LOOKS: u32 = 3;
 /// The longest wait before another worker is started.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
@@ -97,10 +100,47 @@ fn work<E: Error + Send + Sync + 'static>(host: impl FnOnce(Worker) -> Result<()
     stats(&device)?;
     let socket = io::stdin().as_fd().try_clone_to_owned().context("a worker's input is its socket")?;
     let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
+    let listener = TcpListener::from(socket);
+    let port = listener.local_addr()?.port();
+    thread::Builder::new().name("held memory".into()).spawn(move || end_where_memory_stays(device, port))?;
     println!("{READY}");
     io::stdout().flush()?;
-    host(Worker { device, listener: TcpListener::from(socket), token })?;
+    host(Worker { device, listener, token })?;
     Ok(())
+}
+
+/// Ends this process once no client is connected and memory is held all the same, as by a session that waits for a tensor that never
+/// comes. The worker that takes over holds none.
+fn end_where_memory_stays(device: OvercommitDevice, port: u16) {
+    let mut held_looks = 0;
+    loop {
+        thread::sleep(LOOK);
+        let is_held =
+            has_connection(port) == Some(false) && stats(&device).is_ok_and(|stats| stats.storages > 0);
+        held_looks = if is_held { held_looks + 1 } else { 0 };
+        if held_looks == HELD_LOOKS {
+            eprintln!("overcommit serve: no client is connected, and memory is still held; this worker ends");
+            std::process::exit(1);
+        }
+    }
+}
+
+/// Whether the kernel knows of a connection to this port; `None` where it does not tell.
+fn has_connection(port: u16) -> Option<bool> {
+    // Established, and closed by the other side alone.
+    const OPEN: [&str; 2] = ["01", "08"];
+    let mut tells = false;
+    for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
+        let Ok(table) = fs::read_to_string(table) else { continue };
+        tells = true;
+        // Number, own address, other address, state.
+        let connections = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let own_port = format!(":{port:04X}");
+        if connections.into_iter().any(|fields| fields[1].ends_with(&own_port) && OPEN.contains(&fields[3])) {
+            return Some(true);
+        }
+    }
+    tells.then_some(false)
 }
 
 /// Asks the kernel to end this process with its supervisor, and to take it first where the machine's memory runs out.
@@ -285,6 +325,17 @@ mod tests {
         assert!(allowed(any, true).is_ok());
         assert!(allowed("127.0.0.1".parse().unwrap(), false).is_ok());
         assert!(allowed("::1".parse().unwrap(), false).is_ok());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn connections_are_known() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert_eq!(has_connection(port), Some(false));
+        let client = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        assert_eq!(has_connection(port), Some(true));
+        drop(client);
     }
 
     #[test]
