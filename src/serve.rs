@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Parser};
 
-use crate::{OvercommitDevice, Variable, stats};
+use crate::runtime::stats;
+use crate::{OvercommitDevice, Variable};
 
 /// The variable with what clients have to know.
 const TOKEN: &str = "OVERCOMMIT_TOKEN";

@@ -266,3 +266,20 @@ fn devices_and_help_are_told() {
     }
     assert!(text(&overcommit(&["--help"]).stdout).contains("Examples:"));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_server_is_a_program_of_a_face() {
+    for arguments in [["serve", "--burn=0.22", "--clients", "2"], ["serve", "--clients", "2", "--burn=0.22"]]
+    {
+        let output = Command::new(env!("CARGO_BIN_EXE_overcommit")).args(arguments).env("PATH", "").output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(
+            text(&output.stderr).contains("cargo install --path faces/burn-0.22"),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+    assert_eq!(overcommit(&["serve", "--burn", "0.21"]).status.code(), Some(2));
+}
