@@ -194,9 +194,9 @@ fn a_token_is_asked_for() {
 #[test]
 fn what_cannot_be_served_is_said() {
     for (arguments, said) in [
-        (["--budget", "lots"], "OVERCOMMIT_BUDGET"),
-        (["--listen", "0.0.0.0:0"], "--token-file"),
-        (["--device", "toaster"], "toaster"),
+        (["--listen", "127.0.0.1:0", "--budget", "lots"], "OVERCOMMIT_BUDGET"),
+        (["--listen", "127.0.0.1:0", "--device", "toaster"], "toaster"),
+        (["--listen", "0.0.0.0:0", "--clients", "2"], "--token-file"),
     ] {
         let output = Command::new(PROGRAM).args(arguments).env("OVERCOMMIT_DEVICE", "host").output().unwrap();
         let errors = String::from_utf8(output.stderr).unwrap();
