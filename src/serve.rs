@@ -100,13 +100,12 @@ fn work<E: Error + Send + Sync + 'static>(host: impl FnOnce(Worker) -> Result<()
     // Starts the device, so that what is wrong with it is said now.
     stats(&device)?;
     let socket = io::stdin().as_fd().try_clone_to_owned().context("a worker's input is its socket")?;
-    let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
     let listener = TcpListener::from(socket);
     let port = listener.local_addr()?.port();
     thread::Builder::new().name("held memory".into()).spawn(move || end_where_memory_stays(device, port))?;
     println!("{READY}");
     io::stdout().flush()?;
-    host(Worker { device, listener, token })?;
+    host(Worker { device, listener, token: token_of_environment() })?;
     Ok(())
 }
 
@@ -170,8 +169,7 @@ fn supervise(options: &Options) -> Result<()> {
         let report = report.clone();
         thread::Builder::new().name(format!("client {client}")).spawn(move || worker.keep(&report))?;
         // One after another: if one cannot start, none else is tried.
-        let (client, started) = reports.recv()?;
-        started.with_context(|| format!("client {client}"))?;
+        reports.recv()?.with_context(|| format!("client {client}"))?;
         println!("client {client}: ws://{address}");
         io::stdout().flush()?;
     }
@@ -184,13 +182,17 @@ fn supervise(options: &Options) -> Result<()> {
 /// The token, from its file or from the environment.
 fn token(options: &Options) -> Result<Option<String>> {
     let Some(file) = &options.token_file else {
-        return Ok(std::env::var(TOKEN).ok().filter(|token| !token.is_empty()));
+        return Ok(token_of_environment());
     };
     let token = fs::read_to_string(file).with_context(|| format!("--token-file {}", file.display()))?;
     match token.trim() {
         "" => bail!("--token-file {}: the file is empty; a token was expected in it", file.display()),
         token => Ok(Some(token.to_owned())),
     }
+}
+
+fn token_of_environment() -> Option<String> {
+    std::env::var(TOKEN).ok().filter(|token| !token.is_empty())
 }
 
 /// Refuses to serve others than this machine without a token.
@@ -241,9 +243,6 @@ fn environment(options: &Options, token: Option<&str>) -> Vec<(&'static str, Str
     settings.into_iter().filter_map(|(name, value)| Some((name, value?.to_owned()))).collect()
 }
 
-/// What the supervisor hears of the first worker of a client.
-type Report = (usize, Result<()>);
-
 /// A client's socket and the worker behind it.
 struct Seat {
     client: usize,
@@ -252,45 +251,33 @@ struct Seat {
 }
 
 impl Seat {
-    /// Keeps a worker running, as long as the process lives. The first that starts, or does not, is reported.
-    fn keep(self, report: &Sender<Report>) {
-        let mut first = Some(report);
+    /// Keeps a worker running, as long as the process lives. Reports whether the first one starts, and ends if it does not.
+    fn keep(self, report: &Sender<Result<()>>) {
+        let mut worker = self.start();
+        if let Err(error) = worker {
+            let _ = report.send(Err(error));
+            return;
+        }
+        let _ = report.send(Ok(()));
         let mut wait = Duration::ZERO;
         loop {
-            let start = Instant::now();
-            let worker = self.start();
-            let is_first = first.is_some();
-            let ended = match worker {
-                Ok((mut worker, mut output)) => {
-                    if let Some(report) = first.take() {
-                        let _ = report.send((self.client, Ok(())));
-                    }
-                    let said = io::copy(&mut output, &mut io::stderr());
-                    said.and_then(|_| worker.wait())
-                        .map_err(anyhow::Error::from)
-                        .map(|status| status.to_string())
-                }
-                Err(error) => Err(error),
-            };
-            match ended {
-                Err(error) if is_first => {
-                    let _ = report.send((self.client, Err(error)));
-                    return;
-                }
-                ended => {
-                    let why = ended.unwrap_or_else(|error| format!("{error:#}"));
-                    eprintln!(
-                        "overcommit serve: client {}: its worker ended ({why}); another takes over",
-                        self.client
-                    );
-                }
-            }
-            wait = if start.elapsed() > STARTED {
+            let begin = Instant::now();
+            let ended = worker.and_then(|(mut process, mut output)| {
+                io::copy(&mut output, &mut io::stderr())?;
+                Ok(process.wait()?.to_string())
+            });
+            let why = ended.unwrap_or_else(|error| format!("{error:#}"));
+            eprintln!(
+                "overcommit serve: client {}: its worker ended ({why}); another takes over",
+                self.client
+            );
+            wait = if begin.elapsed() > STARTED {
                 Duration::ZERO
             } else {
                 (wait * 2).clamp(Duration::from_millis(100), LONGEST_WAIT)
             };
             thread::sleep(wait);
+            worker = self.start();
         }
     }
 
