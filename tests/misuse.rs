@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn::backend::Autodiff;
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Int, Tensor, TensorData};
 use burn_overcommit::{Config, Error, Overcommit, OvercommitDevice, configure, stats};
 
 type B = Autodiff<Overcommit>;
@@ -182,4 +182,23 @@ fn a_full_disk_fails_what_is_written_there_and_nothing_else() {
     for _ in 0..6 {
         assert_eq!(step(&device, 8), expected);
     }
+}
+
+#[test]
+fn what_has_no_elements_has_no_extreme_and_no_mean_of_integers() {
+    let device = host(30);
+    let empty = || Tensor::<Overcommit, 2>::zeros([3, 0], &device);
+    let integers = || Tensor::<Overcommit, 2, Int>::zeros([3, 0], &device);
+    for (text, name) in [
+        (refused(|| empty().max_dim(1)), "max"),
+        (refused(|| empty().min_dim(1)), "min"),
+        (refused(|| empty().argmax(1)), "argmax"),
+        (refused(|| empty().max_dim_with_indices(1)), "argmax"),
+        (refused(|| empty().max()), "max"),
+        (refused(|| integers().mean_dim(1)), "mean"),
+    ] {
+        says(&text, &[name, "has no elements", "an axis that has some"]);
+    }
+    assert_eq!(empty().sum_dim(1).into_data().to_vec::<f32>().unwrap(), [0.0; 3]);
+    assert!(empty().mean_dim(1).into_data().iter::<f32>().all(f32::is_nan));
 }

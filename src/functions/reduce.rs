@@ -23,7 +23,10 @@ pub fn dim(kind: Reduce, x: Tensor, axis: usize) -> Tensor {
 #[track_caller]
 fn refuse_nothing(has_value: bool, name: &str, x: &Tensor, axis: usize) {
     if !has_value && x.shape()[axis] == 0 {
-        fail(format_args!("burn-overcommit: {name} of {:?} along axis {axis} has no elements", x.shape()));
+        fail(format_args!(
+            "burn-overcommit: {name} of {:?} along axis {axis} has no elements; reduce an axis that has some",
+            x.shape()
+        ));
     }
 }
 
