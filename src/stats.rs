@@ -28,6 +28,10 @@ pub struct Counters {
     pub fetched_bytes: u64,
     /// Of these, bytes that were prefetched before an op needed them.
     pub prefetched_bytes: u64,
+    /// Bytes written from host memory to the disk.
+    pub spilled_bytes: u64,
+    /// Bytes read from the disk into host memory.
+    pub loaded_bytes: u64,
     /// Ops that were run again to rematerialize dropped storages.
     pub recomputed_ops: u64,
     /// Bytes that these ops made.
@@ -93,6 +97,12 @@ pub struct Stats {
     pub peak_host_bytes: usize,
     /// The host tier's limit.
     pub host_limit_bytes: usize,
+    /// Bytes in the disk tier.
+    pub disk_bytes: usize,
+    /// Their peak.
+    pub peak_disk_bytes: usize,
+    /// The disk tier's limit; 0 if there is none.
+    pub disk_limit_bytes: usize,
     /// Records of storages, including storages that only recipes know.
     pub storages: usize,
     /// Recipes.
@@ -126,6 +136,11 @@ impl fmt::Display for Stats {
         row("device memory", self.allocated_bytes, self.peak_allocated_bytes, self.budget_bytes)?;
         row("reserved by slabs", self.reserved_bytes, self.peak_reserved_bytes, self.budget_bytes)?;
         row("host tier", self.host_bytes, self.peak_host_bytes, self.host_limit_bytes)?;
+        if self.disk_limit_bytes > 0 {
+            row("disk tier", self.disk_bytes, self.peak_disk_bytes, self.disk_limit_bytes)?;
+            let (spilled, loaded) = (total(counters.spilled_bytes), total(counters.loaded_bytes));
+            writeln!(f, "written to disk {spilled}, read from disk {loaded}")?;
+        }
         writeln!(
             f,
             "offloaded {}, fetched {}, recomputed {} in {} ops",
@@ -150,7 +165,7 @@ impl fmt::Display for Stats {
         }
         let Some(times) = self.times else { return Ok(()) };
         let milliseconds = |ns: u64| ns as f64 / 1e6;
-        let [compute, offload, fetch] = times.busy_ns.map(milliseconds);
+        let [compute, offload, fetch, ..] = times.busy_ns.map(milliseconds);
         write!(
             f,
             "\nsimulated: {:.3} ms (computing {compute:.3}, offloading {offload:.3}, fetching {fetch:.3})",

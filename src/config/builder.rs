@@ -19,7 +19,7 @@ use super::variable::Variable;
 use crate::engine::cuda::CudaOptions;
 #[cfg(feature = "host")]
 use crate::engine::host::{HostOptions, LaneMode};
-use crate::engine::{Props, page_bytes_for};
+use crate::engine::{DiskTier, Props, page_bytes_for};
 use crate::error::Error;
 use crate::op::FloatFormat;
 
@@ -45,6 +45,8 @@ pub(crate) const MIN_PAGES: usize = 64;
 pub struct Config {
     budget: Option<Given>,
     host_limit: Option<Given>,
+    disk: Option<String>,
+    disk_checksums: Option<bool>,
     policy: Option<Policy>,
     exactness: Option<Exactness>,
     planning: Option<Planning>,
@@ -70,6 +72,10 @@ pub struct Config {
     methods: EvictionMethods,
     tunables: Tunables,
     oracle: Option<Arc<Oracle>>,
+}
+
+fn disk_error(setting: &'static str, value: &str, expected: String) -> Error {
+    Error::Setting { setting, value: value.into(), expected }
 }
 
 impl Config {
@@ -104,6 +110,22 @@ impl Config {
     /// The host memory that may be used for offloaded bytes, in bytes.
     pub fn host_limit_bytes(mut self, bytes: usize) -> Self {
         self.host_limit = Some(Given::bytes("Config::host_limit_bytes", bytes));
+        self
+    }
+
+    /// A disk tier, for offloaded bytes that the host tier has no room for: a folder and the most bytes of it that may be used,
+    /// as in `"/fast/spill:200GiB"`. The device's file there has no name, cannot be read by other users, and is gone with the
+    /// process. Plans go by the bandwidth that is measured; until then 3 GB/s are assumed, or what is said after an `@`, as in
+    /// `"/fast/spill:200GiB@7GB/s"`. A simulation has no use for the folder, which may be left out there. [`configure`](crate::configure) reports a folder that is not there, that cannot be
+    /// written or that has less room.
+    pub fn disk(mut self, folder_and_amount: &str) -> Self {
+        self.disk = Some(folder_and_amount.into());
+        self
+    }
+
+    /// Whether what is read from the disk tier is compared with a checksum of what was written there. Other bytes are an error.
+    pub fn disk_checksums(mut self, on: bool) -> Self {
+        self.disk_checksums = Some(on);
         self
     }
 
@@ -299,10 +321,16 @@ impl Config {
             page_bytes,
             least_bytes: if page_mapping.is_some() { page_bytes } else { MIN_PAGES * page_bytes },
         });
+        let disk = match &self.disk {
+            Some(text) => Some(text.parse().map_err(|expected| disk_error("Config::disk", text, expected))?),
+            None => Variable::Disk.read::<DiskTier>().transpose()?,
+        };
+        let has_checksums = Variable::DiskChecksums.or_read(self.disk_checksums)?.unwrap_or_default();
         let settings = Settings {
             budget_bytes,
             paging: paging.filter(|_| page_mapping != Some(false)),
             host_limit_bytes,
+            disk: disk.map(|disk| DiskTier { has_checksums, ..disk }),
             policy,
             exactness: Variable::Exactness.or_read(self.exactness)?.unwrap_or_default(),
             planning: Variable::Planning.or_read(self.planning)?.unwrap_or_default(),
@@ -325,6 +353,15 @@ impl Config {
             settings.tell_of_rounding(given);
         }
         Ok(settings)
+    }
+
+    /// The error if the disk tier that is set cannot be opened for a reason.
+    pub(crate) fn refuse_disk(&self, reason: &str) -> Error {
+        let expected = format!("a folder that can be used, and it cannot: {reason}");
+        match &self.disk {
+            Some(text) => disk_error("Config::disk", text, expected),
+            None => Variable::Disk.refuse(Variable::Disk.text().unwrap_or_default(), expected),
+        }
     }
 
     /// Reports fractions outside 0 to 1.

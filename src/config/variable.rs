@@ -15,6 +15,10 @@ pub enum Variable {
     Budget,
     /// Host memory that may be used for offloaded bytes.
     HostLimit,
+    /// The folder for offloaded bytes that host memory has no room for, and how many.
+    Disk,
+    /// Whether these bytes are compared with a checksum.
+    DiskChecksums,
     /// The memory policy.
     Policy,
     /// Whether the choice of algorithms may change rounding.
@@ -48,7 +52,7 @@ pub enum Variable {
 ///     println!("{name}: {values}; if it is not set: {otherwise}");
 /// }
 /// ```
-pub const VARIABLES: [(Variable, &str, &str, &str); 15] = [
+pub const VARIABLES: [(Variable, &str, &str, &str); 17] = [
     (
         Variable::Device,
         "OVERCOMMIT_DEVICE",
@@ -67,6 +71,13 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 15] = [
         "bytes such as 16 GiB, or a share such as 25%",
         "half of free memory; on the host engine auto then recomputes what it can",
     ),
+    (
+        Variable::Disk,
+        "OVERCOMMIT_DISK",
+        "FOLDER:BYTES such as /fast/spill:200GiB, with @RATE such as @7GB/s if that is known",
+        "no disk tier",
+    ),
+    (Variable::DiskChecksums, "OVERCOMMIT_DISK_CHECKSUMS", "true or false", "false"),
     (
         Variable::Policy,
         "OVERCOMMIT_POLICY",

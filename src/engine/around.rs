@@ -3,7 +3,8 @@
 use std::fmt::Debug;
 
 use super::{
-    Algorithm, Engine, EngineError, Failure, Fallback, Lane, Launch, Mark, Props, Ran, Span, Tier, Times,
+    Algorithm, DiskTier, Engine, EngineError, Failure, Fallback, Lane, Launch, Mark, Props, Ran, Span, Tier,
+    Times,
 };
 use crate::op::{Op, Outputs, View};
 
@@ -54,6 +55,10 @@ impl<T: Around> Engine for T {
 
     fn bound(&self, tier: Tier, bytes: usize) {
         self.engine().bound(tier, bytes);
+    }
+
+    fn open_disk(&self, disk: &DiskTier) -> Result<(), String> {
+        self.engine().open_disk(disk)
     }
 
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError> {
@@ -153,6 +158,10 @@ impl<T: Around> Engine for T {
 
     fn measured_link(&self) -> Option<f64> {
         self.engine().measured_link()
+    }
+
+    fn measured_disk(&self) -> Option<f64> {
+        self.engine().measured_disk()
     }
 
     fn record(&self) {

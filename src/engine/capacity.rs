@@ -5,7 +5,7 @@ use super::{Props, Tier};
 /// Bytes mapped, by tier.
 #[derive(Debug, Default)]
 pub(super) struct Capacity {
-    mapped_bytes: [usize; 2],
+    mapped_bytes: [usize; Tier::ALL.len()],
 }
 
 impl Capacity {

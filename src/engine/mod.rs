@@ -15,11 +15,14 @@ mod call;
 mod capacity;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+mod disk;
 pub mod fault;
 #[cfg(feature = "host")]
 pub mod host;
 mod instruction;
 mod kernels;
+#[cfg(any(feature = "host", feature = "cuda"))]
+mod lanes;
 #[cfg(any(feature = "host", feature = "cuda"))]
 mod link;
 #[cfg(any(feature = "host", feature = "cuda"))]
@@ -35,6 +38,7 @@ mod waits;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+pub use disk::{DISK_ALIGN_BYTES, DiskTier};
 pub use instruction::{Instruction, Measured};
 pub use kernels::{KernelPrice, KernelRates};
 pub(crate) use process::fail_process;
@@ -69,6 +73,13 @@ pub enum Tier {
     Device,
     /// Host memory for offloaded bytes, pinned if the engine can.
     Host,
+    /// A file for offloaded bytes that host memory has no room for. The address of a span is its place in the file.
+    Disk,
+}
+
+impl Tier {
+    /// Every tier, by index.
+    pub const ALL: [Tier; 3] = [Tier::Device, Tier::Host, Tier::Disk];
 }
 
 /// An ordered queue of work. Lanes run in parallel; marks order them.
@@ -81,11 +92,20 @@ pub enum Lane {
     Offload,
     /// Copies from host to device.
     Fetch,
+    /// Writes from host memory to the disk.
+    Spill,
+    /// Reads from the disk into host memory.
+    Load,
 }
 
 impl Lane {
     /// Every lane, by index.
-    pub const ALL: [Lane; 3] = [Lane::Compute, Lane::Offload, Lane::Fetch];
+    pub const ALL: [Lane; 5] = [Lane::Compute, Lane::Offload, Lane::Fetch, Lane::Spill, Lane::Load];
+
+    /// Whether its work is reading or writing a file.
+    pub const fn is_of_disk(self) -> bool {
+        matches!(self, Lane::Spill | Lane::Load)
+    }
 }
 
 /// A point in a lane: all work submitted there up to `sequence`.
@@ -237,7 +257,14 @@ pub trait Engine: Send + Sync + Debug {
         let _ = (tier, bytes);
     }
 
-    /// A slab of memory, aligned to [`ALIGN_BYTES`]. The pool carves it.
+    /// Opens the file of the disk tier, before memory of that tier is mapped. The error is what the system says, and
+    /// about which folder.
+    fn open_disk(&self, disk: &DiskTier) -> Result<(), String> {
+        let _ = disk;
+        Err("this engine has no disk tier".into())
+    }
+
+    /// A slab of memory, aligned to [`ALIGN_BYTES`]; of the disk tier, to [`DISK_ALIGN_BYTES`]. The pool carves it.
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError>;
 
     /// Returns a slab that [`map`](Engine::map) gave, when no submitted work uses it.
@@ -310,7 +337,8 @@ pub trait Engine: Send + Sync + Debug {
     /// output may share its span with an input that [`Op::in_place`] allows.
     unsafe fn launch(&self, lane: Lane, launch: &Launch) -> Result<(), EngineError>;
 
-    /// Submits a copy between spans of equal size.
+    /// Submits a copy between spans of equal size. A copy from or to the disk tier is one to or from host memory, on the
+    /// lane [`Spill`](Lane::Spill) or [`Load`](Lane::Load), of spans that are multiples of [`DISK_ALIGN_BYTES`].
     ///
     /// # Safety
     /// As for [`launch`](Engine::launch); the spans do not overlap.
@@ -353,6 +381,11 @@ pub trait Engine: Send + Sync + Debug {
     /// measured, such as on a simulation. An engine that measures also notes the time of each launch in its
     /// [instruction](Instruction::measured). Only plans that are made in the background use these figures.
     fn measured_link(&self) -> Option<f64> {
+        None
+    }
+
+    /// The bandwidth that the disk reached lately, in bytes per second; `None` if nothing was measured.
+    fn measured_disk(&self) -> Option<f64> {
         None
     }
 

@@ -88,6 +88,9 @@ pub fn run(
     // The oracle of a replay knows other storages.
     let settings = Settings { planning: Planning::Off, record: false, oracle: None, ..settings.clone() };
     let limit_bytes = settings.whole_pages(settings.budget_bytes);
+    if let Some(disk) = &settings.disk {
+        engine.open_disk(disk).expect("a simulation opens any disk");
+    }
     let pool = Pool::new(DEVICE, engine.clone(), settings);
     let handles = vec![None; iteration.size_bytes.len()];
     let mut running = TrialRun { iteration, pool, handles, launches: Vec::new(), firsts: Vec::new() };

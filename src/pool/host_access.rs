@@ -3,6 +3,7 @@
 use crate::engine::aligned;
 use crate::error::Error;
 use crate::pool::Pool;
+use crate::pool::remat::away::AwayCopy;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::{Storage, TierCopy};
 use crate::pool::submit::{HostAccess, PendingWork};
@@ -21,13 +22,19 @@ impl Pool {
         self.follower.log_read(&self.graph, id);
         self.rematerialize_all(&[id])?;
         let size_bytes = self.graph.storages[id].size_bytes;
-        if self.graph.storages[id].copies.host.is_none() && !self.write_back(id, true)? {
+        let copy = self.readable_copy(id, size_bytes)?;
+        self.graph.storages[id].uses.host_pins += 1;
+        Ok(self.host_access(copy, copy.written, size_bytes))
+    }
+
+    /// The copy of a stored storage in host memory, which is made if there is none.
+    fn readable_copy(&mut self, id: StorageId, size_bytes: usize) -> Result<TierCopy, Error> {
+        let storage = &self.graph.storages[id];
+        let is_in_memory = storage.copies.away.as_ref().is_some_and(|away| away.memory.is_some());
+        if storage.copies.device.is_some() && !is_in_memory && !self.write_back(id, true)? {
             return Err(self.host_tier_full("read", size_bytes));
         }
-        let storage = &mut self.graph.storages[id];
-        storage.uses.host_pins += 1;
-        let copy = storage.copies.host.as_deref().copied().expect("just made");
-        Ok(self.host_access(copy, copy.written, size_bytes))
+        self.in_host_memory(id)?.ok_or_else(|| self.host_tier_full("read", size_bytes))
     }
 
     /// Makes a new storage of `size_bytes` bytes for the program to write until [`end_write`](Pool::end_write). The
@@ -51,10 +58,10 @@ impl Pool {
         self.observer.journal.note(|| Event::Write(self.graph.storages.made_as(id)));
         self.follower.log_write(&self.graph, id);
         self.follower.streams[stream].held_bytes += aligned(size_bytes);
-        let storage = &mut self.graph.storages[id];
         let copy = TierCopy { block, written: PendingWork::default(), touched: busy };
-        storage.copies.host = Some(Box::new(copy));
-        storage.uses.host_pins += 1;
+        self.graph.storages[id].access.used_ns = self.observer.computed_ns;
+        self.graph.storages.set_away(id, AwayCopy::new(Some(copy), None));
+        self.graph.storages[id].uses.host_pins += 1;
         Ok((id, self.host_access(copy, busy, size_bytes)))
     }
 
@@ -63,7 +70,7 @@ impl Pool {
     fn fetch_into_unused_memory(&mut self) -> Result<bool, Error> {
         let free_bytes = self.memory.device.free_bytes();
         let waits = |storage: &Storage| {
-            storage.copies.host.is_some()
+            storage.copies.away.as_ref().is_some_and(|away| away.memory.is_some())
                 && storage.copies.device.is_none()
                 && storage.uses.host_pins == 0
                 && aligned(storage.size_bytes) <= free_bytes
@@ -94,7 +101,7 @@ impl Pool {
     pub fn end_write(&mut self, id: StorageId) {
         self.graph.storages[id].uses.host_pins -= 1;
         if !self.settings.methods.offload && self.graph.storages[id].copies.device.is_some() {
-            self.graph.free_host(id, &mut self.memory);
+            self.graph.free_away(id, &mut self.memory);
         }
     }
 

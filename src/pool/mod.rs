@@ -2,7 +2,7 @@
 //!
 //! The folders:
 //!
-//! - `memory`: the arenas of both tiers with their blocks, pages and views, planned placements, and the allocation trace.
+//! - `memory`: the arenas of the tiers with their blocks, pages and views, planned placements, and the allocation trace.
 //! - `remat`: the records of storages, the recipes that rematerialize them, and what rematerializations cost.
 //! - `evict`: which storage leaves device memory, by which eviction method, and the copies, drops and encodings for that.
 //! - `follow`: the streams of the program, the active plan and its cursor, prefetches, and the log that plans are made from.
@@ -21,7 +21,7 @@
 //!
 //! 1. The parts, which know nothing of the pool: [`Memory`], [`Graph`], [`Submitter`], [`Follower`] and [`Observer`].
 //! 2. `launch` submits an op whose inputs are resident.
-//! 3. `evict` makes room: `transfer`, `moves`, `costs`, `candidates`, `drop`, `encoding`, `eviction`, `defragment`, then `room`.
+//! 3. `evict` makes room: `disk`, `transfer`, `moves`, `costs`, `candidates`, `drop`, `encoding`, `eviction`, `defragment`, then `room`.
 //! 4. `operands` places what an op reads and makes.
 //! 5. `remat::rematerialize` runs recipes.
 //! 6. `follow` does what the active plan says.
@@ -76,7 +76,7 @@ pub struct Pool {
     name: OvercommitDevice,
     /// The user's settings.
     pub settings: Settings,
-    /// The arenas of both tiers.
+    /// The arenas of the tiers.
     memory: Memory,
     /// The records of storages, and how each is rematerialized.
     graph: Graph,
@@ -106,6 +106,7 @@ impl Pool {
             observer: Observer::new(journal),
             settings,
         };
+        pool.graph.storages.absent.is_listed = pool.memory.disk.is_some();
         pool.follower.await_eviction(&mut pool.memory);
         pool
     }

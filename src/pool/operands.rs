@@ -90,7 +90,7 @@ impl Pool {
     fn keep_claimed(&mut self, op: &'static str, id: StorageId) -> Result<(), Error> {
         let storage = &self.graph.storages[id];
         let kept =
-            storage.uses.claims == 0 || storage.copies.host.is_some() || self.graph.is_encoded(storage);
+            storage.uses.claims == 0 || storage.copies.away.is_some() || self.graph.is_encoded(storage);
         if kept || (self.settings.methods.offload && self.write_back(id, true)?) {
             return Ok(());
         }

@@ -6,6 +6,7 @@ use super::Pool;
 use super::algorithm::with_smallest_workspace;
 use super::evict::encoding::Encoded;
 use super::launch::Blocks;
+use super::remat::away::AwayCopy;
 use super::remat::ids::StorageId;
 use super::remat::storage::TierCopy;
 use crate::config::PlantedFault;
@@ -215,7 +216,11 @@ impl Pool {
     fn follow_up(&mut self, op: &Resolved, inputs: &[Input], outputs: &[StorageId]) -> Result<(), Error> {
         self.tally(op.recorded(), outputs)?;
         self.begin_intervals(inputs.iter().map(|input| input.id).chain(outputs.iter().copied()))?;
-        if self.follower.policy.evicts_at_once() { self.evict_all() } else { self.prefetch() }
+        if self.follower.policy.evicts_at_once() {
+            return self.evict_all();
+        }
+        self.load_ahead()?;
+        self.prefetch()
     }
 
     /// Makes records of the outputs and their recipe, and reports the op to tracker, journal and failures.
@@ -253,11 +258,12 @@ impl Pool {
     /// storage needs it.
     fn retire_overwritten(&mut self, id: StorageId, heir: StorageId) {
         if self.settings.planted_fault == Some(PlantedFault::StaleCleanCopy) {
-            self.graph.storages[heir].copies.host = self.graph.storages.take_host(id);
+            let stale = self.graph.storages.set_away(id, AwayCopy::default());
+            self.graph.storages.set_away(heir, AwayCopy::new(stale.memory, stale.disk));
         }
         self.follower.note_last_handle_gone(&mut self.graph, id);
         if !self.graph.storages[id].active() {
-            self.graph.free_host(id, &mut self.memory);
+            self.graph.free_away(id, &mut self.memory);
             self.graph.join_component(id);
         }
         self.graph.settle(id);

@@ -98,7 +98,7 @@ impl<W: Write> Trace<W> {
             device => device,
         };
         self.metadata("process_name", 0, json!({ "name": name }))?;
-        for (lane, name) in Lane::ALL.into_iter().zip(["compute", "offload", "fetch"]) {
+        for (lane, name) in Lane::ALL.into_iter().zip(["compute", "offload", "fetch", "spill", "load"]) {
             self.metadata("thread_name", thread(lane), json!({ "name": name }))?;
             self.metadata("thread_sort_index", thread(lane), json!({ "sort_index": thread(lane) }))?;
         }
@@ -144,12 +144,14 @@ impl<W: Write> Trace<W> {
         let way = match copied.lane {
             _ if copied.within => "move",
             Lane::Offload => "offload",
+            Lane::Spill => "spill",
+            Lane::Load => "load",
             _ => "fetch",
         };
         let name = format!("{way} {} of storage {}", ByteSize(copied.bytes as u64), copied.storage);
         let args = json!({ "storage": copied.storage, "bytes": copied.bytes });
         self.work(copied.lane, way, name, copied.ran, args)?;
-        if copied.within {
+        if copied.within || copied.lane.is_of_disk() {
             return Ok(());
         }
         if copied.lane == Lane::Offload {

@@ -5,6 +5,9 @@ use std::collections::HashMap;
 use crate::engine::Lane;
 use crate::trace::{Event, How};
 
+/// The lanes before those of the disk.
+const LANES: usize = Lane::Spill as usize;
+
 /// Decisions of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cost {
@@ -12,8 +15,8 @@ pub(super) struct Cost {
     pub bytes: usize,
     /// Their predicted cost.
     pub predicted_ns: u64,
-    /// Time that each lane spent on them.
-    pub spent_ns: [u64; Lane::ALL.len()],
+    /// Time that computing, offloading and fetching took for them.
+    pub spent_ns: [u64; LANES],
 }
 
 /// Ops of one name that were run again.
@@ -71,7 +74,7 @@ impl Decisions {
                     op.bytes += recomputed.storages.iter().map(|made| made.bytes).sum::<usize>();
                     op.spent_ns += spent_ns;
                 }
-                Event::Copy(copied) if !copied.within => {
+                Event::Copy(copied) if !copied.within && !copied.lane.is_of_disk() => {
                     let how = match (copied.lane, events.get(index + 1)) {
                         // An eviction with a copy is recorded right after the copy.
                         (Lane::Offload, Some(Event::Evict(next))) if next.storage == copied.storage => {

@@ -35,7 +35,8 @@ pub fn write_html(report: &Report, mut out: impl Write) -> io::Result<()> {
     subtitle(report, &mut out)?;
     figures(report, &mut out)?;
     let memory = inline("Memory over time", memory_chart::HEIGHT, |paper| memory_chart::draw(report, paper))?;
-    let lanes = inline("Lanes over time", lane_chart::HEIGHT, |paper| lane_chart::draw(report, paper))?;
+    let lanes =
+        inline("Lanes over time", lane_chart::height(report), |paper| lane_chart::draw(report, paper))?;
     writeln!(out, "<section>\n{memory}</section>\n<section>\n{lanes}</section>")?;
     decisions(report, &mut out)?;
     leaving(report, &mut out)?;

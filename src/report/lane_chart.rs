@@ -9,8 +9,8 @@ use super::theme::{AGAIN, DEVICE, FETCH, HOST, INK, MUTED, ON_FILL, Shade, TRACK
 use super::timeline::{COLUMNS, LaneTime, Piece};
 use super::units::share;
 
-/// Height in pixels.
-pub(super) const HEIGHT: u32 = 272;
+/// Height in pixels without the lanes of the disk.
+const HEIGHT: u32 = 272;
 /// Where the plot begins: below the heading.
 const TOP: i32 = 36;
 /// Height of a lane.
@@ -18,14 +18,35 @@ const ROW: i32 = 58;
 /// Distance from one lane to the next.
 const PITCH: i32 = 70;
 
+/// Height in pixels.
+pub(super) fn height(report: &Report) -> u32 {
+    HEIGHT + (rows(report) - SHOWN) as u32 * PITCH as u32
+}
+
+/// The lanes that are always shown.
+const SHOWN: usize = 3;
+
+/// The number of lanes that are shown: those of the disk if they worked.
+fn rows(report: &Report) -> usize {
+    let works = report.lanes[SHOWN..].iter().any(|lane| lane.busy_ns > 0);
+    if works { report.lanes.len() } else { SHOWN }
+}
+
 /// Draws the chart.
 pub(super) fn draw(report: &Report, paper: &Paper<'_>) -> Drawn {
     let legend =
         [(&DEVICE, "op"), (&AGAIN, "op run again"), (&HOST, "copy to the host"), (&FETCH, "copy back")];
     heading(paper, "Lanes over time", &legend)?;
     axes(paper, report, TOP, None)?;
-    let rows = [("compute", &DEVICE), ("offload", &HOST), ("fetch", &FETCH)];
-    for (index, ((name, shade), lane)) in rows.into_iter().zip(&report.lanes).enumerate() {
+    let names = [
+        ("compute", &DEVICE),
+        ("offload", &HOST),
+        ("fetch", &FETCH),
+        ("to disk", &HOST),
+        ("from disk", &FETCH),
+    ];
+    for (index, ((name, shade), lane)) in names.into_iter().zip(&report.lanes).take(rows(report)).enumerate()
+    {
         let top = TOP + PITCH * index as i32;
         let track = [(LEFT, top), (LEFT + COLUMNS as i32, top + ROW)];
         paper.draw(&Rectangle::new(track, fill(&TRACK)))?;
@@ -42,7 +63,7 @@ pub(super) fn draw(report: &Report, paper: &Paper<'_>) -> Drawn {
             None => utilisation(paper, lane, shade, top)?,
         }
     }
-    notes(paper, report, TOP, HEIGHT as i32 - BELOW, false)
+    notes(paper, report, TOP, height(report) as i32 - BELOW, false)
 }
 
 /// Draws a piece of work, with its name if that fits.

@@ -90,7 +90,7 @@ pub(super) fn leaving(events: &[Event], moments: &[u64], first: usize) -> (Vec<L
                 }
                 again.storages.iter().for_each(|made| evictions.is_back(made.storage, piece.begin_ns));
             }
-            Event::Copy(copied) if !copied.within => {
+            Event::Copy(copied) if !copied.within && !copied.lane.is_of_disk() => {
                 // An eviction with a copy is recorded right after the copy.
                 let next = events.get(index + 1);
                 let group = match next {

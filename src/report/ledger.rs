@@ -20,6 +20,8 @@ pub(super) struct Storage {
     device: Option<u64>,
     /// Address of its block in the host tier.
     host: Option<u64>,
+    /// Address of its block in the disk tier.
+    disk: Option<u64>,
 }
 
 /// A block in use, and the storage that it belongs to: none for a workspace, or while the block's op is not yet
@@ -39,9 +41,11 @@ pub(super) struct Totals {
     pub device_bytes: usize,
     /// Bytes in blocks of host memory.
     pub host_bytes: usize,
+    /// Bytes in blocks of the disk.
+    pub disk_bytes: usize,
     /// Bytes of device memory that are mapped.
     pub reserved_bytes: usize,
-    /// Bytes of storages that are only on the host.
+    /// Bytes of storages that are only on the host or on its disk.
     pub host_only_bytes: usize,
     /// Bytes of storages that the program holds and that are on no tier, so they will be recomputed.
     pub dropped_bytes: usize,
@@ -52,9 +56,9 @@ pub(super) struct Totals {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     storages: HashMap<u64, Storage>,
-    blocks: [HashMap<u64, Block>; 2],
+    blocks: [HashMap<u64, Block>; Tier::ALL.len()],
     /// Blocks, in order, for the work that is submitted next.
-    placed: [Vec<u64>; 2],
+    placed: [Vec<u64>; Tier::ALL.len()],
     totals: Totals,
 }
 
@@ -106,8 +110,12 @@ impl Ledger {
             Event::Copy(copied) => {
                 let made = Made { storage: copied.storage, bytes: copied.bytes };
                 self.know(&made, "made before", true);
-                let to_host = copied.lane == Lane::Offload && !copied.within;
-                let tier = if to_host { Tier::Host } else { Tier::Device };
+                let tier = match copied.lane {
+                    _ if copied.within => Tier::Device,
+                    Lane::Offload | Lane::Load => Tier::Host,
+                    Lane::Spill => Tier::Disk,
+                    Lane::Fetch | Lane::Compute => Tier::Device,
+                };
                 let block = self.placed[tier as usize].pop();
                 self.put(copied.storage, tier, block);
             }
@@ -191,6 +199,7 @@ impl Ledger {
         match tier {
             Tier::Device => &mut self.totals.device_bytes,
             Tier::Host => &mut self.totals.host_bytes,
+            Tier::Disk => &mut self.totals.disk_bytes,
         }
     }
 
@@ -198,7 +207,7 @@ impl Ledger {
     fn know(&mut self, made: &Made, made_by: &str, held: bool) {
         if !self.storages.contains_key(&made.storage) {
             let (made_by, bytes) = (made_by.to_string(), made.bytes);
-            let storage = Storage { made_by, bytes, held, device: None, host: None };
+            let storage = Storage { made_by, bytes, held, device: None, host: None, disk: None };
             storage.count(&mut self.totals, usize::wrapping_add);
             self.storages.insert(made.storage, storage);
         }
@@ -217,7 +226,7 @@ impl Ledger {
         storage.count(&mut self.totals, usize::wrapping_sub);
         change(storage);
         storage.count(&mut self.totals, usize::wrapping_add);
-        if !storage.held && storage.device.is_none() && storage.host.is_none() {
+        if !storage.held && storage.device.is_none() && storage.host.is_none() && storage.disk.is_none() {
             self.storages.remove(&number);
         }
     }
@@ -228,6 +237,7 @@ impl Storage {
         match tier {
             Tier::Device => &mut self.device,
             Tier::Host => &mut self.host,
+            Tier::Disk => &mut self.disk,
         }
     }
 
@@ -237,7 +247,7 @@ impl Storage {
                 *total = with(*total, self.bytes);
             }
         };
-        let (device, host) = (self.device.is_some(), self.host.is_some());
+        let (device, host) = (self.device.is_some(), self.host.is_some() || self.disk.is_some());
         count(&mut totals.live_bytes, self.held);
         count(&mut totals.host_only_bytes, host && !device);
         count(&mut totals.dropped_bytes, self.held && !host && !device);

@@ -47,7 +47,7 @@ pub struct Report {
     /// Of these, ops that came after the program had read a tensor without data.
     pub(super) ops_after_read: usize,
     pub(super) memory: Vec<Bytes>,
-    pub(super) lanes: [LaneTime; 3],
+    pub(super) lanes: [LaneTime; Lane::ALL.len()],
     pub(super) peak: Peak,
     pub(super) decisions: Decisions,
     /// What leaves device memory, that with the largest cost first.

@@ -22,7 +22,7 @@ use super::{lane_chart, memory_chart};
 /// # Errors
 /// Errors of the writer.
 pub fn write_svg(report: &Report, out: impl Write) -> io::Result<()> {
-    let height = memory_chart::HEIGHT + MARGIN + lane_chart::HEIGHT;
+    let height = memory_chart::HEIGHT + MARGIN + lane_chart::height(report);
     let draw = |paper: &Paper<'_>| {
         let (above, rest) = paper.split_vertically(memory_chart::HEIGHT);
         let (_, below) = rest.split_vertically(MARGIN);

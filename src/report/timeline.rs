@@ -100,7 +100,7 @@ impl Bytes {
 }
 
 /// The work of each lane in the window.
-pub(super) fn lanes(events: &[Event], window: Window) -> [LaneTime; 3] {
+pub(super) fn lanes(events: &[Event], window: Window) -> [LaneTime; Lane::ALL.len()] {
     Lane::ALL.map(|wanted| {
         let works = events.iter().filter_map(|event| {
             let (lane, ran) = event.ran()?;

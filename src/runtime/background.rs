@@ -43,7 +43,10 @@ pub fn plan(
     let known = keeping.clone();
     spawn("overcommit-planner", move || {
         give_way();
-        let PlanningTask { engine, settings, log, period, .. } = task;
+        let PlanningTask { engine, mut settings, log, period, .. } = task;
+        if let (Some(disk), Some(bytes_per_second)) = (&mut settings.disk, engine.measured_disk()) {
+            disk.bytes_per_second = bytes_per_second;
+        }
         let (log, props) = as_measured(&log, &*engine, &settings);
         // The device is given back when the program is done with it, even if planning goes on.
         drop(engine);

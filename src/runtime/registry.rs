@@ -181,16 +181,20 @@ fn start(
 ) -> Result<Runtime, Error> {
     let engine = wrap(engine(device, &config)?);
     let supply = config.supply();
-    let mut settings = config.resolve(engine.props())?;
+    let mut settings = config.clone().resolve(engine.props())?;
+    if let Some(disk) = &settings.disk {
+        engine.open_disk(disk).map_err(|reason| config.refuse_disk(&reason))?;
+    }
     settings.record |= exit::is_recorded(device, recording)?;
     settings.log(
         log::Level::Info,
         format_args!(
-            "{device} ({}; {}): budget {} bytes, host tier {} bytes, policy {}, {:?}",
+            "{device} ({}; {}): budget {} bytes, host tier {} bytes, disk tier {} bytes, policy {}, {:?}",
             engine.props().name,
             engine.props().pricing(),
             settings.budget_bytes,
             settings.host_limit_bytes,
+            settings.disk.as_ref().map_or(0, |disk| disk.limit_bytes),
             settings.policy,
             settings.exactness
         ),

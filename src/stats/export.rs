@@ -60,6 +60,9 @@ impl Stats {
             gauge("host_bytes.all.current", self.host_bytes, "Bytes in the host tier"),
             gauge("host_bytes.all.peak", self.peak_host_bytes, "Peak of bytes in the host tier"),
             gauge("host_limit_bytes", self.host_limit_bytes, "Limit of the host tier"),
+            gauge("disk_bytes.all.current", self.disk_bytes, "Bytes in the disk tier"),
+            gauge("disk_bytes.all.peak", self.peak_disk_bytes, "Peak of bytes in the disk tier"),
+            gauge("disk_limit_bytes", self.disk_limit_bytes, "Limit of the disk tier"),
             gauge("storages", self.storages, "Records of storages"),
         ]
     }
@@ -76,6 +79,8 @@ impl Stats {
                 counters.prefetched_bytes,
                 "Bytes copied from the host before an op needed them",
             ),
+            counter("spilled_bytes.all.allocated", counters.spilled_bytes, "Bytes written to the disk"),
+            counter("loaded_bytes.all.allocated", counters.loaded_bytes, "Bytes read from the disk"),
             counter("recomputed_bytes.all.allocated", counters.recomputed_bytes, "Bytes recomputed"),
             counter("encoded_bytes.all.allocated", counters.encoded_bytes, "Bytes encoded in fewer bits"),
             counter(
@@ -130,8 +135,10 @@ impl Stats {
         let fallbacks = fallbacks.map(|of| json!({"op": of.op, "reason": of.reason, "count": of.count}));
         object.insert("fallbacks".into(), fallbacks.collect());
         if let Some(times) = self.times {
-            let [compute, offload, fetch] = times.busy_ns;
-            let times = json!({"end": times.end_ns, "compute": compute, "offload": offload, "fetch": fetch});
+            let [compute, offload, fetch, spill, load] = times.busy_ns;
+            let times = json!({
+                "end": times.end_ns, "compute": compute, "offload": offload, "fetch": fetch, "spill": spill, "load": load,
+            });
             object.insert("times_ns".into(), times);
         }
         Value::Object(object).to_string()

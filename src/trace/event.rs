@@ -19,6 +19,9 @@ pub struct Header {
     pub budget_bytes: usize,
     /// The limit of the host tier.
     pub host_limit_bytes: usize,
+    /// The limit of the disk tier; 0 if there is none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub disk_limit_bytes: usize,
     /// The memory policy.
     pub policy: String,
     /// Whether times are real, and not a simulation's.
@@ -175,6 +178,10 @@ impl OpEvent {
     }
 }
 
+fn is_zero(bytes: &usize) -> bool {
+    *bytes == 0
+}
+
 fn yes() -> bool {
     true
 }
@@ -198,7 +205,7 @@ pub struct Recomputed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Copied {
-    /// [`Lane::Offload`] or [`Lane::Fetch`].
+    /// [`Lane::Offload`] or [`Lane::Fetch`]; [`Lane::Spill`] or [`Lane::Load`] between host memory and the disk.
     pub lane: Lane,
     /// The storage.
     pub storage: u64,

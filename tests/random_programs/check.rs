@@ -40,6 +40,8 @@ pub struct Setting {
     pub lanes: LaneMode,
     /// What the device chooses, if nothing is said.
     pub host_limit_bytes: Option<usize>,
+    /// Whether there is a disk tier.
+    pub has_disk: bool,
     /// The size of pages that device memory is mapped by, if it is.
     pub page_bytes: Option<usize>,
     pub planted_fault: Option<PlantedFault>,
@@ -56,6 +58,7 @@ impl Default for Setting {
             policy: Policy::Auto,
             lanes: LaneMode::Threads,
             host_limit_bytes: Some(UNLIMITED),
+            has_disk: false,
             page_bytes: None,
             planted_fault: None,
             planning: Planning::Off,
@@ -101,6 +104,7 @@ impl Setting {
             .page_mapping(self.page_bytes.is_some())
             .sparsity(self.sparsity.as_slice());
         let config = self.host_limit_bytes.into_iter().fold(config, Config::host_limit_bytes);
+        let config = if self.has_disk { config.disk(&disk()).disk_checksums(true) } else { config };
         let config = self.page_bytes.into_iter().fold(config, Config::page_bytes);
         self.planted_fault.into_iter().fold(config, Config::plant_fault)
     }
@@ -180,8 +184,8 @@ pub fn quietly<T>(run: impl FnOnce() -> T) -> Result<T, String> {
 
 /// What a device may not hold when no tensor is alive.
 pub fn assert_empty(stats: &Stats) {
-    let left = [stats.allocated_bytes, stats.host_bytes, stats.storages, stats.recipes];
-    assert_eq!(left, [0; 4], "left behind: device bytes, host bytes, storages, recipes");
+    let left = [stats.allocated_bytes, stats.host_bytes, stats.disk_bytes, stats.storages, stats.recipes];
+    assert_eq!(left, [0; 5], "left behind: device bytes, host bytes, disk bytes, storages, recipes");
 }
 
 /// Checks the program of a seed; panics with the setting and what was wrong.
@@ -265,6 +269,53 @@ pub fn check_paged(device: &OvercommitDevice, seed: u64) {
             ..setting
         };
         within(&setting, || check_full_host(device, &case, &setting, expected));
+    }
+}
+
+/// The parts of storages that the host tier has no room for pass through blocks of a page of it, and so do counts of values.
+const MIN_HOST_BYTES: usize = 16 << 10;
+
+/// Whether the host tier was too small for what a program writes or reads.
+fn is_of_transfer(failure: &Failure) -> bool {
+    match failure {
+        Failure::Error(Error::HostTierFull { op, .. }) => ["read", "write"].contains(op),
+        Failure::Panic(message) => ["full: read", "full: write"].iter().any(|part| message.contains(part)),
+        Failure::Error(_) => false,
+    }
+}
+
+/// A disk tier that no program fills.
+fn disk() -> String {
+    format!("{}:{UNLIMITED}", std::env::temp_dir().display())
+}
+
+/// As [`check`], with a host tier of a twentieth of what the program needs, and a disk tier.
+pub fn check_disk(device: &OvercommitDevice, seed: u64) {
+    let case = Case::new(seed);
+    let free = Setting::default();
+    let expected = case.run(device, &free).unwrap_or_else(|failure| panic!("unlimited: {failure:?}"));
+    case.forget();
+    let seen = stats(device).expect("a device that ran");
+    let (peak, smallest) = (seen.peak_allocated_bytes, seen.smallest_budget_bytes);
+    for policy in Policy::ALL.into_iter().filter(|policy| policy.is_lossless()) {
+        for (index, budget_bytes) in [smallest, (peak / 4).max(smallest)].into_iter().enumerate() {
+            let deferred = (seed + index as u64 + policy as u64).is_multiple_of(2);
+            let lanes = if deferred { LaneMode::Deferred { seed } } else { LaneMode::Threads };
+            let plans = seed.is_multiple_of(SEARCHED_EVERY) && index == 1;
+            let planning = if plans { Planning::AtOnce } else { asked_planning() };
+            let host_limit_bytes = Some((peak / 20).max(MIN_HOST_BYTES));
+            let setting =
+                Setting { budget_bytes, policy, lanes, planning, host_limit_bytes, has_disk: true, ..free };
+            // Data that the program writes and reads has to be in host memory as a whole.
+            let setting = match case.run(device, &setting) {
+                Err(failure) if is_of_transfer(&failure) => {
+                    Setting { host_limit_bytes: Some(smallest + MIN_HOST_BYTES), ..setting }
+                }
+                _ => setting,
+            };
+            case.forget();
+            within(&setting, || check_feasible(device, &case, &setting, expected));
+        }
     }
 }
 

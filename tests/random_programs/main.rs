@@ -49,6 +49,11 @@ fn pages_and_slabs_give_the_same_bits() {
     run("pages_and_slabs", program_count(), check::check_paged);
 }
 
+#[test]
+fn a_small_host_tier_with_a_disk_gives_the_same_bits() {
+    run("with_a_disk", program_count(), check::check_disk);
+}
+
 /// Programs that once found something that is mended.
 const MENDED: [u64; 3] = [2809, 500_674, 501_722];
 

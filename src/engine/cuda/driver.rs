@@ -208,6 +208,13 @@ impl Stream {
         unsafe { call!(cuStreamWaitEvent(self.handle, event.handle, 0)) }
     }
 
+    /// Waits until a counter in pinned memory has got to a value.
+    pub fn wait_for_count(&self, address: u64, value: u64) -> Called<()> {
+        let flags = sys::CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_GEQ as u32;
+        // SAFETY: the stream lives, and whoever has the counter keeps it as long as the engine.
+        unsafe { call!(cuStreamWaitValue64_v2(self.handle, address, value, flags)) }
+    }
+
     /// Waits for all work in it.
     pub fn synchronize(&self) -> Called<()> {
         // SAFETY: the stream lives.

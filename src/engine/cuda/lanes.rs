@@ -17,11 +17,14 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// All lanes of a device.
+/// The lanes that are streams: all before those of the disk.
+const STREAMS: usize = Lane::Spill as usize;
+
+/// The lanes of a device that are streams.
 #[derive(Debug)]
 pub(super) struct Lanes {
     context: Arc<Context>,
-    queues: [Queue; Lane::ALL.len()],
+    queues: [Queue; STREAMS],
     /// When recording began, if it did.
     epoch: OnceLock<Event>,
     /// What copies took.
@@ -123,6 +126,11 @@ impl Lanes {
             }
         };
         Ok(Some((Mark { sequence, ..mark }, event)))
+    }
+
+    /// The stream that a lane is.
+    pub fn stream(&self, lane: Lane) -> &Stream {
+        &self.queue(lane).stream
     }
 
     /// The lane's end as it is now.

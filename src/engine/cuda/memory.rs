@@ -33,7 +33,7 @@ impl Drop for Slab {
         let _ = unsafe {
             match self.span.tier {
                 Tier::Device => sys::cuMemFree_v2(self.span.address),
-                Tier::Host => {
+                Tier::Host | Tier::Disk => {
                     sys::cuMemFreeHost(ptr::with_exposed_provenance_mut(self.span.address as usize))
                 }
             }
@@ -52,7 +52,7 @@ impl Slab {
         unsafe {
             match tier {
                 Tier::Device => call!(cuMemAlloc_v2(&mut address, room_bytes))?,
-                Tier::Host => {
+                Tier::Host | Tier::Disk => {
                     call!(cuMemHostAlloc(&mut start, room_bytes, sys::CU_MEMHOSTALLOC_PORTABLE))?;
                     address = start.expose_provenance() as u64;
                 }

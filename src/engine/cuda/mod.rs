@@ -47,6 +47,7 @@ mod check;
 mod compile;
 mod convolutions;
 mod device;
+mod disk;
 mod driver;
 mod factor;
 mod fallbacks;
@@ -79,8 +80,8 @@ use super::call::{Call, Operand};
 use super::capacity::Capacity;
 use super::lowered::{Lowered, addresses, is_in_place};
 use super::{
-    ALIGN_BYTES, Algorithm, Engine, EngineError, Failure, Fallback, Lane, Launch, Mark, Props, Ran, Span,
-    Tier, aligned,
+    ALIGN_BYTES, Algorithm, DiskTier, Engine, EngineError, Failure, Fallback, Lane, Launch, Mark, Props, Ran,
+    Span, Tier, aligned,
 };
 use crate::disk_cache::DiskCache;
 use crate::op::lower::{self, Calls, KernelCall, Placed, Request, generated, gpu};
@@ -89,6 +90,7 @@ use crate::op::{Inputs, Op, Outputs, PerOutput, View};
 #[doc(hidden)]
 pub use check::{Cubin, Report, Selection, check_kernels, cubins, fill_cache};
 use convolutions::{Convolutions, columns};
+use disk::DiskLanes;
 use driver::{Called, Context, Device, Stream};
 use fallbacks::Fallbacks;
 use faults::Faults;
@@ -124,7 +126,8 @@ pub struct CudaEngine {
     modules: Modules,
     faults: Mutex<Faults>,
     memory: Mutex<Memory>,
-    lanes: Lanes,
+    lanes: Arc<Lanes>,
+    disk: DiskLanes,
     /// By libraries, where they are there.
     products: Option<Products>,
     convolutions: Option<Convolutions>,
@@ -197,7 +200,8 @@ impl CudaEngine {
             modules,
             faults: Mutex::new(faults),
             memory: Mutex::new(memory),
-            lanes,
+            lanes: Arc::new(lanes),
+            disk: DiskLanes::default(),
             products,
             convolutions,
             preparation: Preparation::default(),
@@ -346,6 +350,11 @@ impl CudaEngine {
         }
     }
 
+    /// Blocks until a mark is reached.
+    fn finish(&self, mark: Mark) -> Called<()> {
+        if mark.lane.is_of_disk() { self.disk.finish(mark) } else { self.lanes.finish(mark) }
+    }
+
     /// Workspace of an op by a library; nothing if none does it.
     fn by_library(&self, op: &Op, algorithm: Algorithm, inputs: &[View], outputs: &Outputs) -> Option<usize> {
         match (op, &self.products, &self.convolutions) {
@@ -408,7 +417,8 @@ fn wait_error(reason: String) -> EngineError {
 
 impl Drop for CudaEngine {
     fn drop(&mut self) {
-        // What is given back next may still be in use.
+        // What is given back next may still be in use. Streams may wait for the disk.
+        self.disk.finish_all();
         let _ = self.context.synchronize();
     }
 }
@@ -424,13 +434,20 @@ impl Engine for CudaEngine {
         }
     }
 
+    fn open_disk(&self, disk: &DiskTier) -> Result<(), String> {
+        self.disk.open(&self.context, &self.lanes, disk)
+    }
+
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError> {
         let error = |reason: String| EngineError::Map { tier, bytes, reason };
+        if tier == Tier::Disk {
+            return self.disk.map(bytes).map_err(error);
+        }
         let mut memory = lock(&self.memory);
         memory.capacity.take(&self.props, tier, bytes).map_err(error)?;
         let made = match tier {
             Tier::Device => Slab::new(&self.context, tier, bytes),
-            Tier::Host => memory.spare.take(&self.context, bytes),
+            Tier::Host | Tier::Disk => memory.spare.take(&self.context, bytes),
         };
         let slab = made.map_err(|reason| {
             memory.capacity.give(tier, bytes);
@@ -442,6 +459,9 @@ impl Engine for CudaEngine {
     }
 
     fn unmap(&self, span: Span) {
+        if span.tier == Tier::Disk {
+            return self.disk.unmap(span);
+        }
         let mut memory = lock(&self.memory);
         let slab = memory.slabs.remove(&span.address);
         debug_assert!(slab.is_some(), "unmapped what was not mapped");
@@ -462,7 +482,7 @@ impl Engine for CudaEngine {
     unsafe fn map_pages(&self, at: Span, physical: &[u32], after: &[Mark]) -> Result<(), EngineError> {
         let error = |reason: String| EngineError::Map { tier: Tier::Device, bytes: at.bytes, reason };
         // What replaces a mapping must not pull it from under work that is still to run.
-        after.iter().try_for_each(|&mark| self.lanes.finish(mark)).map_err(error)?;
+        after.iter().try_for_each(|&mark| self.finish(mark)).map_err(error)?;
         let mut memory = lock(&self.memory);
         let Memory { pages: Some(pages), capacity, .. } = &mut *memory else {
             return Err(super::no_pages(at.bytes));
@@ -550,6 +570,9 @@ impl Engine for CudaEngine {
         if from.bytes != to.bytes {
             return Err(error(format!("to a span of {} bytes", to.bytes)));
         }
+        if lane.is_of_disk() {
+            return self.disk.copy(lane, from, to).map_err(error);
+        }
         // SAFETY: the caller's.
         let timed = match from.tier != to.tier {
             true => Timed::Copy { bytes: from.bytes },
@@ -563,25 +586,32 @@ impl Engine for CudaEngine {
     }
 
     fn mark(&self, lane: Lane) -> Mark {
-        self.lanes.mark(lane)
+        if lane.is_of_disk() { self.disk.mark(lane) } else { self.lanes.mark(lane) }
     }
 
     fn wait(&self, lane: Lane, mark: Mark) -> Result<(), EngineError> {
-        self.lanes.wait(lane, mark).map_err(wait_error)
+        let waits = match (lane.is_of_disk(), mark.lane.is_of_disk()) {
+            (true, _) => self.disk.wait(lane, mark),
+            (false, true) => self.disk.hold(self.lanes.stream(lane), mark),
+            (false, false) => self.lanes.wait(lane, mark),
+        };
+        waits.map_err(wait_error)
     }
 
     fn reached(&self, mark: Mark) -> bool {
-        self.lanes.reached(mark)
+        if mark.lane.is_of_disk() { self.disk.reached(mark) } else { self.lanes.reached(mark) }
     }
 
     fn sync(&self, mark: Mark) -> Result<(), EngineError> {
-        self.lanes.finish(mark).map_err(wait_error)
+        self.finish(mark).map_err(wait_error)
     }
 
     fn failures(&self) -> Vec<Failure> {
         let mut faults = lock(&self.faults);
         faults.look(|mark| self.lanes.reached(mark));
-        faults.found()
+        let mut found = faults.found();
+        found.extend(self.disk.failures());
+        found
     }
 
     fn bytes(&self, span: Span) -> Option<*mut u8> {
@@ -597,16 +627,23 @@ impl Engine for CudaEngine {
         self.lanes.measured_link()
     }
 
+    fn measured_disk(&self) -> Option<f64> {
+        self.disk.measured()
+    }
+
     fn record(&self) {
+        self.disk.record();
         if let Err(error) = self.lanes.record() {
             log::warn!(target: "burn_overcommit", "nothing is recorded: {error}");
         }
     }
 
     fn recorded(&self) -> Vec<Ran> {
-        self.lanes.recorded().unwrap_or_else(|error| {
+        let mut recorded = self.lanes.recorded().unwrap_or_else(|error| {
             log::warn!(target: "burn_overcommit", "what was recorded is lost: {error}");
             Vec::new()
-        })
+        });
+        recorded.extend(self.disk.recorded());
+        recorded
     }
 }

@@ -25,7 +25,7 @@ impl Library {
 }
 
 /// The driver's.
-const DRIVER: [&str; 40] = [
+const DRIVER: [&str; 41] = [
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
     "cuCtxSynchronize",
@@ -66,6 +66,7 @@ const DRIVER: [&str; 40] = [
     "cuStreamDestroy_v2",
     "cuStreamSynchronize",
     "cuStreamWaitEvent",
+    "cuStreamWaitValue64_v2",
 ];
 
 /// NVRTC's.

@@ -3,7 +3,6 @@
 mod columns;
 mod conv;
 mod kernels;
-mod lanes;
 mod lowered;
 mod matmul;
 #[cfg(target_os = "linux")]
@@ -16,7 +15,7 @@ mod testing;
 mod widen;
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::available_parallelism;
 
 use memmap2::MmapMut;
@@ -24,12 +23,14 @@ use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 use super::call::{self, Call};
 use super::capacity::Capacity;
+use super::disk::DiskStore;
+use super::lanes::{self, Lanes, Piece};
 use super::props::PAGE_BYTES;
 use super::{
-    Algorithm, Engine, EngineError, Failure, Flops, Instruction, Lane, Launch, Mark, Props, Ran, Span, Tier,
+    Algorithm, DiskTier, Engine, EngineError, Failure, Flops, Instruction, Lane, Launch, Mark, Props, Ran,
+    Span, Tier,
 };
 use crate::op::{Inputs, Op, Outputs, View, lower};
-use lanes::{Deferred, Lanes, Piece, Threads};
 #[cfg(target_os = "linux")]
 use pages::PageMemory;
 #[cfg(target_os = "linux")]
@@ -141,6 +142,7 @@ pub struct HostEngine {
     // Before `slabs`, so that no piece runs on memory that is gone.
     lanes: Lanes,
     slabs: Mutex<Slabs>,
+    disk: Arc<OnceLock<DiskStore>>,
     props: Props,
     workers: usize,
 }
@@ -171,18 +173,20 @@ impl HostEngine {
         }
         #[cfg(target_os = "linux")]
         let resident = slabs.pages.as_ref().map(|pages| pages.resident.clone());
+        let disk = Arc::<OnceLock<DiskStore>>::default();
+        let on_disk = disk.clone();
         let run = Box::new(move |piece: &Piece| {
             #[cfg(target_os = "linux")]
             if let Some(resident) = &resident {
                 touch(resident, piece);
             }
-            execute(piece, workers)
+            execute(piece, workers, on_disk.get())
         });
         let lanes = match options.mode {
-            LaneMode::Threads => Lanes::Threads(Box::new(Threads::new(run))),
-            LaneMode::Deferred { seed } => Lanes::Deferred(Box::new(Deferred::new(run, seed))),
+            LaneMode::Threads => Lanes::threads(run, &[Lane::Compute, Lane::Offload, Lane::Fetch], None),
+            LaneMode::Deferred { seed } => Lanes::deferred(run, seed),
         };
-        HostEngine { lanes, slabs: Mutex::new(slabs), props, workers }
+        HostEngine { lanes, slabs: Mutex::new(slabs), disk, props, workers }
     }
 }
 
@@ -237,11 +241,11 @@ fn touch(resident: &Resident, piece: &Piece) {
             resident.touch(launch.inputs.iter().chain(&launch.outputs).chain([&launch.scratch]).copied());
         }
         Piece::Copy { from, to } => resident.touch([*from, *to].into_iter()),
-        Piece::Wait(_) => {}
+        Piece::Wait(_) | Piece::WaitOutside(_) => {}
     }
 }
 
-fn execute(piece: &Piece, workers: usize) -> Result<(), EngineError> {
+fn execute(piece: &Piece, workers: usize, disk: Option<&DiskStore>) -> Result<(), EngineError> {
     match piece {
         // SAFETY: whoever launched it keeps its spans as `Engine::launch` asks until the lane has passed it.
         Piece::Launch(launch) => unsafe {
@@ -253,6 +257,11 @@ fn execute(piece: &Piece, workers: usize) -> Result<(), EngineError> {
                 (false, Some(_)) => lowered::run(launch),
             }
         },
+        &Piece::Copy { from, to } if from.tier == Tier::Disk || to.tier == Tier::Disk => {
+            let disk = disk.expect("the disk tier was opened before it was mapped");
+            // SAFETY: both spans are mapped, equally large and apart, as `Engine::copy` asks of whoever submits.
+            unsafe { disk.copy(from, to) }
+        }
         &Piece::Copy { from, to } => {
             // SAFETY: both spans are mapped, equally large and apart, as `Engine::copy` asks of whoever submits.
             unsafe {
@@ -260,7 +269,7 @@ fn execute(piece: &Piece, workers: usize) -> Result<(), EngineError> {
             }
             Ok(())
         }
-        Piece::Wait(_) => Ok(()),
+        Piece::Wait(_) | Piece::WaitOutside(_) => Ok(()),
     }
 }
 
@@ -295,8 +304,19 @@ impl Engine for HostEngine {
         &self.props
     }
 
+    fn open_disk(&self, disk: &DiskTier) -> Result<(), String> {
+        let store = DiskStore::new(disk)?;
+        self.disk.set(store).map_err(|_| String::from("the disk tier is open already"))?;
+        self.lanes.begin_disk();
+        Ok(())
+    }
+
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError> {
         let error = |reason: String| EngineError::Map { tier, bytes, reason };
+        if tier == Tier::Disk {
+            let disk = self.disk.get().ok_or_else(|| error("there is no disk tier".into()))?;
+            return disk.map(bytes).map_err(error);
+        }
         let mut slabs = lanes::lock(&self.slabs);
         slabs.capacity.take(&self.props, tier, bytes).map_err(error)?;
         // Pages are aligned far beyond ALIGN_BYTES, and the system provides them when they are first written.
@@ -310,6 +330,9 @@ impl Engine for HostEngine {
     }
 
     fn unmap(&self, span: Span) {
+        if let (Tier::Disk, Some(disk)) = (span.tier, self.disk.get()) {
+            return disk.unmap(span);
+        }
         let mut slabs = lanes::lock(&self.slabs);
         let map = slabs.maps.remove(&span.address);
         debug_assert!(map.is_some(), "unmapped what was not mapped");
@@ -400,6 +423,10 @@ impl Engine for HostEngine {
 
     fn measured_link(&self) -> Option<f64> {
         self.lanes.measured_link()
+    }
+
+    fn measured_disk(&self) -> Option<f64> {
+        self.lanes.measured_disk()
     }
 
     fn record(&self) {

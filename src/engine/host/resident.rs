@@ -11,7 +11,7 @@ use std::sync::Mutex;
 
 use rustix::mm::{Advice, madvise};
 
-use super::lanes::lock;
+use crate::engine::lanes::lock;
 use crate::engine::{Span, Tier};
 
 /// Addresses that may count, in eighths of the pages there are: more than there are, since a loop touches some again before it comes

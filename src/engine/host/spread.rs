@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
 
-use super::lanes::spin;
+use crate::engine::lanes::spin;
 
 /// How often the owner spins for the last blocks, which others run, before it sleeps: blocks are short, and to be woken
 /// takes as long as most of them.

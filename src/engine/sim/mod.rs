@@ -12,7 +12,7 @@ pub use profiles::{Profile, Workspace, profiles};
 
 use super::capacity::Capacity;
 use super::pages::PageSet;
-use super::{Algorithm, Engine, EngineError, Lane, Launch, Mark, Props, Ran, Span, Tier};
+use super::{Algorithm, DiskTier, Engine, EngineError, Lane, Launch, Mark, Props, Ran, Span, Tier};
 use crate::op::{Op, Outputs, View};
 use clock::Clock;
 
@@ -31,6 +31,7 @@ struct State {
     /// The next slab's address. No address is used twice, so that mistakes show.
     next_address: u64,
     pages: PageSet,
+    disk: Option<DiskTier>,
 }
 
 impl State {
@@ -56,6 +57,11 @@ impl SimEngine {
 impl Engine for SimEngine {
     fn props(&self) -> &Props {
         &self.props
+    }
+
+    fn open_disk(&self, disk: &DiskTier) -> Result<(), String> {
+        self.state().disk = Some(disk.clone());
+        Ok(())
     }
 
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError> {
@@ -114,11 +120,13 @@ impl Engine for SimEngine {
 
     unsafe fn copy(&self, lane: Lane, from: Span, to: Span) -> Result<(), EngineError> {
         debug_assert_eq!(from.bytes, to.bytes, "a copy between spans of equal size");
-        let duration_ns = match from.tier == to.tier {
-            true => self.props.move_ns(from.bytes),
-            false => self.props.copy_ns(from.bytes),
+        let mut state = self.state();
+        let duration_ns = match &state.disk {
+            Some(disk) if lane.is_of_disk() => disk.copy_ns(from.bytes),
+            _ if from.tier == to.tier => self.props.move_ns(from.bytes),
+            _ => self.props.copy_ns(from.bytes),
         };
-        self.state().clock.run(lane, duration_ns);
+        state.clock.run(lane, duration_ns);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::engine::{Props, aligned};
+use crate::engine::aligned;
 use crate::liveness::NextUse;
 use crate::policy::{Candidate, CostModel};
 use crate::pool::Pool;
@@ -77,7 +77,6 @@ struct Candidates<'a> {
     cost_model: CostModel,
     /// The plan that the pool follows.
     plan: Option<&'a ActivePlan>,
-    props: &'a Props,
     offload_wait_ns: u64,
 }
 
@@ -87,7 +86,6 @@ impl<'a> Candidates<'a> {
             pool,
             cost_model: pool.follower.rule().cost_model(),
             plan: pool.follower.active_plans.followed(),
-            props: pool.submitter.engine.props(),
             offload_wait_ns: pool.offload_wait_ns(),
         }
     }
@@ -133,7 +131,7 @@ impl<'a> Candidates<'a> {
             size_bytes: aligned(storage.size_bytes),
             idle_ns: self.pool.observer.computed_ns - storage.access.used_ns,
             cost_ns,
-            clean: storage.copies.host.is_some(),
+            clean: storage.copies.away.is_some(),
             next_use_ops: self.next_use_ops(storage),
             order,
         }
@@ -151,12 +149,15 @@ impl<'a> Candidates<'a> {
             return 0;
         }
         let pool = self.pool;
-        let copy_ns = self.props.copy_ns(storage.size_bytes);
-        if storage.copies.host.is_some() {
-            let fetch_ns = if pool.follower.fetch_is_scheduled(storage) { 0 } else { copy_ns };
+        if storage.copies.away.is_some() {
+            let fetch_ns =
+                if pool.follower.fetch_is_scheduled(storage) { 0 } else { pool.return_ns(storage) };
             return storage.access.clean_at_ns.saturating_sub(pool.observer.computed_ns) + fetch_ns;
         }
-        let move_ns = pool.settings.methods.price_of_moving(self.offload_wait_ns + 2 * copy_ns);
+        let move_ns = pool
+            .settings
+            .methods
+            .price_of_moving(self.offload_wait_ns + 2 * pool.away_ns(storage.size_bytes));
         let rematerialize_ns = |max_ns: u64| {
             let own_ns = pool.graph.own_ns(id);
             if own_ns > max_ns {

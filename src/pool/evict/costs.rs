@@ -75,8 +75,25 @@ impl Pool {
 
     /// The cost of moving a storage to the host and back: the predicted time, including the wait for earlier copies.
     fn move_ns(&self, storage: &Storage) -> u64 {
-        let move_ns = self.offload_wait_ns() + 2 * self.submitter.engine.props().copy_ns(storage.size_bytes);
+        let move_ns = self.offload_wait_ns() + 2 * self.away_ns(storage.size_bytes);
         self.settings.methods.price_of_moving(move_ns)
+    }
+
+    /// The predicted time to copy a storage away, or back: over the link, and to the disk if host memory has no room for it.
+    pub(in crate::pool) fn away_ns(&self, size_bytes: usize) -> u64 {
+        let copy_ns = self.submitter.engine.props().copy_ns(size_bytes);
+        match &self.settings.disk {
+            Some(disk) if self.memory.host_room_bytes() < size_bytes => copy_ns + disk.copy_ns(size_bytes),
+            _ => copy_ns,
+        }
+    }
+
+    /// The predicted time to copy a storage back that is away.
+    pub(in crate::pool) fn return_ns(&self, storage: &Storage) -> u64 {
+        let copy_ns = self.submitter.engine.props().copy_ns(storage.size_bytes);
+        let is_on_disk = storage.copies.away.as_ref().is_some_and(|away| away.memory.is_none());
+        let disk = self.settings.disk.as_ref().filter(|_| is_on_disk);
+        copy_ns + disk.map_or(0, |disk| disk.copy_ns(storage.size_bytes))
     }
 
     /// The predicted time until the offloads under way are done.

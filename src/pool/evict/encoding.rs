@@ -61,7 +61,7 @@ impl Pool {
                 instruction.outputs.first().is_some_and(|made| made.size_bytes() == storage.size_bytes);
             if is_as_large
                 && storage.uses.held
-                && storage.copies.host.is_none()
+                && storage.copies.away.is_none()
                 && can_overwrite(inputs, place, instruction)
             {
                 self.follower.begin_interval(&mut self.graph, id, interval);
@@ -144,7 +144,7 @@ impl Pool {
         let placed = self.memory.allocate(encode.outputs[0].size_bytes());
         let Some(form) = placed? else { return Ok(None) };
         let Some(view) = overflow else { return Ok(Some((form, None))) };
-        let overflow = self.host_block(view.size_bytes(), false);
+        let overflow = self.lasting_host_block(view.size_bytes());
         match overflow {
             Ok(Some((block, busy))) if self.memory.is_roomy() => {
                 return Ok(Some((form, Some(TierCopy { block, written: busy, touched: busy }))));

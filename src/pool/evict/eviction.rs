@@ -9,7 +9,7 @@ impl Pool {
     /// Evicts a storage by the policy's method. Returns `false` if the policy wants the bytes kept and the host tier
     /// has no room.
     pub(in crate::pool) fn evict(&mut self, id: StorageId, host_room: bool) -> Result<bool, Error> {
-        let clean = self.graph.storages[id].copies.host.is_some();
+        let clean = self.graph.storages[id].copies.away.is_some();
         match if clean { Some(Eviction::Offload) } else { self.eviction_method(id, host_room) } {
             Some(Eviction::Offload) => self.offload(id, false),
             Some(Eviction::Drop) => {
@@ -28,7 +28,7 @@ impl Pool {
         method: Eviction,
     ) -> Result<bool, Error> {
         let storage = &self.graph.storages[id];
-        if method == Eviction::Offload || storage.copies.host.is_some() {
+        if method == Eviction::Offload || storage.copies.away.is_some() {
             return self.offload(id, false);
         }
         if let Eviction::Encode(encoding) = method {

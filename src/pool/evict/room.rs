@@ -66,7 +66,7 @@ impl Pool {
         // The host tier is full. Storages with a host copy or a recipe leave first. Only then are host copies of
         // residents given up.
         let without_host_room = |pool: &Pool, id| {
-            pool.graph.storages[id].copies.host.is_some() || pool.eviction_method(id, false).is_some()
+            pool.graph.storages[id].copies.away.is_some() || pool.eviction_method(id, false).is_some()
         };
         if let Some(id) = self.pick(need_bytes, without_host_room) {
             return self.evict(id, false);

@@ -1,9 +1,10 @@
-//! Copies between the two tiers.
+//! Copies between device memory and the host tier.
 
 use crate::engine::Lane;
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::memory::block::Block;
+use crate::pool::remat::away::AwayCopy;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::TierCopy;
 use crate::pool::submit::PendingWork;
@@ -15,13 +16,13 @@ impl Pool {
     /// room for them. With `displace`, clean copies of other storages may be given up to make room.
     pub(in crate::pool) fn offload(&mut self, id: StorageId, displace: bool) -> Result<bool, Error> {
         let storage = &self.graph.storages[id];
-        let allowed = storage.copies.host.is_some() || self.follower.may_move(storage);
+        let allowed = storage.copies.away.is_some() || self.follower.may_move(storage);
         Ok(allowed && self.move_out(id, displace)?)
     }
 
     /// Offloads a storage even if the policy or the plan would not, as when device memory is emptied.
     pub(in crate::pool) fn move_out(&mut self, id: StorageId, displace: bool) -> Result<bool, Error> {
-        let clean = self.graph.storages[id].copies.host.is_some();
+        let clean = self.graph.storages[id].copies.away.is_some();
         if clean {
             self.observer.counters.clean_evictions += 1;
         } else if !self.settings.methods.offload || !self.write_back(id, displace)? {
@@ -42,11 +43,12 @@ impl Pool {
         Ok(true)
     }
 
-    /// Copies a resident storage to the host tier. Returns `false` if there is no room.
+    /// Copies a resident storage to the host tier, or through it to the disk if it is too large. Returns `false` if there is no
+    /// room.
     pub(in crate::pool) fn write_back(&mut self, id: StorageId, displace: bool) -> Result<bool, Error> {
         let size_bytes = self.graph.storages[id].size_bytes;
         let Some((block, busy)) = self.host_block(size_bytes, displace)? else {
-            return Ok(false);
+            return self.write_through(id);
         };
         let device = self.graph.storages[id].copies.device.expect("only a resident storage is written back");
         let from = self.memory.device.span(device.block, size_bytes);
@@ -59,8 +61,10 @@ impl Pool {
                 return Err(self.memory.error(error));
             }
         };
+        let disk = self.graph.storages[id].copies.away.as_ref().and_then(|away| away.disk);
+        let copy = TierCopy::new(block, PendingWork::default().with(mark));
+        self.graph.storages.set_away(id, AwayCopy::new(Some(copy), disk));
         let storage = &mut self.graph.storages[id];
-        storage.copies.host = Some(Box::new(TierCopy::new(block, PendingWork::default().with(mark))));
         storage.copies.device = Some(TierCopy { touched: device.touched.with(mark), ..device });
         self.submitter.offloading_until_ns =
             self.submitter.offloading_until_ns.max(self.observer.computed_ns) + copy_ns;
@@ -71,7 +75,7 @@ impl Pool {
         Ok(true)
     }
 
-    /// Brings a storage from the host tier into a block, which then belongs to it.
+    /// Brings a storage from the host tier into a block, which then belongs to it; from the disk through host memory.
     pub(in crate::pool) fn fetch_into(
         &mut self,
         id: StorageId,
@@ -79,8 +83,42 @@ impl Pool {
         busy: PendingWork,
     ) -> Result<(), Error> {
         let size_bytes = self.graph.storages[id].size_bytes;
-        let host = self.graph.storages[id].copies.host.as_deref().copied();
-        let host = host.expect("only a storage in the host tier is fetched");
+        let written = match self.in_host_memory(id) {
+            Ok(Some(host)) => self.fetch_from(id, host, block, busy)?,
+            Ok(None) => match self.read_through(id, block, busy)? {
+                Some(written) => written,
+                None => {
+                    self.memory.device.free(block, busy);
+                    return Err(self.host_tier_full("fetch", size_bytes));
+                }
+            },
+            Err(error) => {
+                self.memory.device.free(block, busy);
+                return Err(error);
+            }
+        };
+        let storages = &mut self.graph.storages;
+        storages.set_device(id, TierCopy::new(block, written), self.observer.computed_ns);
+        self.follower.note_present(&self.graph, id);
+        self.observer.counters.fetched_bytes += size_bytes as u64;
+        self.follower.note_copy(&self.graph, id, self.submitter.engine.mark(Lane::Fetch));
+        self.observer.note_copy(&self.graph, &self.submitter, Lane::Fetch, id);
+        // If nothing may be offloaded, a host copy does not help to evict the storage.
+        if !self.settings.methods.offload && self.graph.storages[id].uses.host_pins == 0 {
+            self.graph.free_away(id, &mut self.memory);
+        }
+        Ok(())
+    }
+
+    /// Copies a storage from the host tier into a block, which is freed after an error. Returns the work that writes it.
+    fn fetch_from(
+        &mut self,
+        id: StorageId,
+        host: TierCopy,
+        block: Block,
+        busy: PendingWork,
+    ) -> Result<PendingWork, Error> {
+        let size_bytes = self.graph.storages[id].size_bytes;
         let from = self.memory.host.span(host.block, size_bytes);
         let to = self.memory.device.span(block, size_bytes);
         let mark = match self.submitter.copy(Lane::Fetch, from, to, host.written.and(busy)) {
@@ -90,22 +128,11 @@ impl Pool {
                 return Err(self.memory.error(error));
             }
         };
-        let storages = &mut self.graph.storages;
-        storages[id].copies.host = Some(Box::new(TierCopy { touched: host.touched.with(mark), ..host }));
-        storages.set_device(
-            id,
-            TierCopy::new(block, PendingWork::default().with(mark)),
-            self.observer.computed_ns,
-        );
-        self.follower.note_present(&self.graph, id);
-        self.observer.counters.fetched_bytes += size_bytes as u64;
-        self.follower.note_copy(&self.graph, id, mark);
-        self.observer.note_copy(&self.graph, &self.submitter, Lane::Fetch, id);
-        // If nothing may be offloaded, a host copy does not help to evict the storage.
-        if !self.settings.methods.offload && self.graph.storages[id].uses.host_pins == 0 {
-            self.graph.free_host(id, &mut self.memory);
+        if let Some(AwayCopy { memory: Some(host), .. }) = self.graph.storages[id].copies.away.as_deref_mut()
+        {
+            host.touched = host.touched.with(mark);
         }
-        Ok(())
+        Ok(PendingWork::default().with(mark))
     }
 
     /// Announces to the arena that the next block is for the copy of a storage.
@@ -116,25 +143,45 @@ impl Pool {
             .expect(self.follower.active_plans.current().and_then(|plan| plan.interval(storage)));
     }
 
-    /// Allocates a block of the host tier. With `displace`, the clean copies of the least recently used storages are
-    /// given up if necessary.
+    /// Allocates a block of the host tier. If necessary, storages that are also on the disk leave it; with `displace`, so do the
+    /// clean copies of the least recently used storages; then storages go on to the disk.
     pub(in crate::pool) fn host_block(
         &mut self,
         bytes: usize,
         displace: bool,
     ) -> Result<Option<(Block, PendingWork)>, Error> {
+        self.host_block_for(bytes, displace, false)
+    }
+
+    /// Like [`host_block`](Pool::host_block). A block `for_return` is for what comes back from the disk, which then has more room.
+    pub(in crate::pool) fn host_block_for(
+        &mut self,
+        bytes: usize,
+        displace: bool,
+        for_return: bool,
+    ) -> Result<Option<(Block, PendingWork)>, Error> {
         loop {
-            if let Some(placed) = self.memory.allocate_host(bytes)? {
-                return Ok(Some(placed));
+            let placed = self.memory.allocate_host(bytes)?;
+            if placed.is_some() || bytes > self.memory.host.limit_bytes() {
+                return Ok(placed);
             }
-            let clean = |id: &StorageId| {
-                let storage = &self.graph.storages[*id];
-                displace && storage.copies.host.is_some() && storage.uses.host_pins == 0
-            };
-            let Some(id) = self.graph.storages.residents().find(clean) else {
+            let has_left = self.leave_what_is_on_disk() || (displace && self.give_up_clean_copy());
+            if !has_left && !self.spill_last_needed(for_return)? {
                 return Ok(None);
-            };
-            self.graph.free_host(id, &mut self.memory);
+            }
         }
+    }
+
+    /// Gives up the clean copy of the least recently used storage that has one. Returns `false` if there is none.
+    pub(in crate::pool) fn give_up_clean_copy(&mut self) -> bool {
+        let storages = &self.graph.storages;
+        let clean = |id: &StorageId| {
+            let storage = &storages[*id];
+            storage.copies.away.as_ref().is_some_and(|away| away.memory.is_some())
+                && storage.uses.host_pins == 0
+        };
+        let found = storages.residents().find(clean);
+        found.into_iter().for_each(|id| self.graph.free_host(id, &mut self.memory));
+        found.is_some()
     }
 }

@@ -106,7 +106,7 @@ impl Pool {
         let Some(plan) = self.follower.active_plans.current() else { return Ok(()) };
         let Some(id) = plan.storage_in(interval, &self.graph.storages) else { return Ok(()) };
         let storage = &self.graph.storages[id];
-        if storage.copies.device.is_some() || storage.copies.host.is_none() || !storage.uses.held {
+        if storage.copies.device.is_some() || storage.copies.away.is_none() || !storage.uses.held {
             return Ok(());
         }
         match self.fetch("prefetch", id) {
@@ -179,7 +179,7 @@ impl Pool {
             interval.copied || interval.method == Some(Eviction::Offload)
         });
         let may_leave = storage.uses.held && self.follower.may_move(storage);
-        if is_copied && may_leave && storage.copies.device.is_some() && storage.copies.host.is_none() {
+        if is_copied && may_leave && storage.copies.device.is_some() && storage.copies.away.is_none() {
             self.write_back(id, false)?;
         }
         Ok(())

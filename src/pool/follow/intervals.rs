@@ -41,7 +41,7 @@ impl Follower {
     pub fn can_leave(&self, graph: &Graph, storage: &Storage) -> bool {
         let allowed = self.eviction_methods;
         storage.uses.pins == 0
-            && (storage.copies.host.is_some()
+            && (storage.copies.away.is_some()
                 || self.may_move(storage)
                 || (allowed.recompute && storage.lineage.recipe.is_some() && !graph.is_wanted(storage)))
     }

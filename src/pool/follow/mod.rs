@@ -6,6 +6,7 @@ pub mod drift;
 pub mod follower;
 pub mod following_plan;
 pub mod intervals;
+mod load_ahead;
 pub mod prefetch;
 pub mod prefetch_distance;
 pub mod relocation;

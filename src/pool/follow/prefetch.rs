@@ -31,7 +31,7 @@ impl Pool {
                 after = (0, None);
                 continue;
             }
-            if self.graph.storages[id].copies.host.is_none() {
+            if self.graph.storages[id].copies.away.is_none() {
                 reserved_bytes += bytes;
                 continue;
             }

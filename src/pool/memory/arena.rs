@@ -18,6 +18,8 @@ use crate::trace::{Event, Journal};
 pub struct Arena {
     tier: Tier,
     limit_bytes: usize,
+    /// Blocks are multiples of this.
+    unit_bytes: usize,
     /// The limit before the system had no more memory, until it is taken.
     lowered_from_bytes: Option<usize>,
     space: Box<dyn AddressSpace>,
@@ -36,6 +38,7 @@ impl Arena {
         Arena {
             tier,
             limit_bytes: limit_bytes / ALIGN_BYTES * ALIGN_BYTES,
+            unit_bytes: ALIGN_BYTES,
             lowered_from_bytes: None,
             space,
             used_bytes: 0,
@@ -46,6 +49,16 @@ impl Arena {
             layout_cursor: LayoutCursor::default(),
             journal,
         }
+    }
+
+    /// The same arena with blocks that are multiples of `unit_bytes`, and therefore begin at multiples of it.
+    pub fn with_unit(self, unit_bytes: usize) -> Self {
+        Arena { unit_bytes, limit_bytes: self.limit_bytes / unit_bytes * unit_bytes, ..self }
+    }
+
+    /// What a block of so many bytes takes.
+    fn in_block(&self, bytes: usize) -> usize {
+        aligned(bytes).next_multiple_of(self.unit_bytes)
     }
 
     /// The most bytes that blocks can take. It is a multiple of the alignment, or of the page size.
@@ -121,7 +134,7 @@ impl Arena {
     /// Allocates a block of at least `bytes`, with the pending work to wait for before it is written. Returns `None` if there
     /// is no room, or if the layout's limit is reached.
     pub fn allocate(&mut self, engine: &dyn Engine, bytes: usize) -> Result<Placed, EngineError> {
-        if aligned(bytes) > self.free_bytes() {
+        if self.in_block(bytes) > self.free_bytes() {
             return Ok(None);
         }
         self.allocate_beyond_plan(engine, bytes)
@@ -130,7 +143,7 @@ impl Arena {
     /// Like [`allocate`](Arena::allocate), but ignores the layout's limit. The block goes to its planned placement if it has
     /// one that is free.
     pub fn allocate_beyond_plan(&mut self, engine: &dyn Engine, bytes: usize) -> Result<Placed, EngineError> {
-        let bytes = aligned(bytes);
+        let bytes = self.in_block(bytes);
         let planned = self.layout_cursor.next(bytes);
         let mut placed = None;
         if let Some(planned) = &planned {
@@ -206,6 +219,12 @@ impl Arena {
     /// If the system has less device memory than the limit says, because another program took it, the limit becomes what is mapped.
     fn unless_exhausted(&mut self, placed: Result<Placed, EngineError>) -> Result<Placed, EngineError> {
         match placed {
+            // Another user of the disk took what was free.
+            Err(error) if self.tier == Tier::Disk && error.is_exhausted() => {
+                log::warn!(target: "burn_overcommit", "the disk tier ends at {} bytes: {error}", self.reserved_bytes());
+                self.limit_bytes = self.reserved_bytes();
+                Ok(None)
+            }
             Err(error) if self.tier == Tier::Device && error.is_exhausted() && self.reserved_bytes() > 0 => {
                 self.lowered_from_bytes.get_or_insert(self.limit_bytes);
                 self.limit_bytes = self.reserved_bytes();

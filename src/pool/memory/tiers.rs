@@ -1,4 +1,4 @@
-//! Both tiers of one device: device memory and the host tier.
+//! The tiers of one device: device memory, the host tier, and perhaps the disk tier.
 
 use std::sync::Arc;
 
@@ -9,15 +9,23 @@ use super::slabs::Slabs;
 use super::unbounded::UnboundedAddresses;
 use crate::OvercommitDevice;
 use crate::config::{PlantedFault, Settings};
-use crate::engine::{ALIGN_BYTES, Engine, EngineError, Tier};
+use crate::engine::{ALIGN_BYTES, DISK_ALIGN_BYTES, DiskTier, Engine, EngineError, Span, Tier};
 use crate::error::Error;
+use crate::pool::memory::block::Block;
+use crate::pool::submit::PendingWork;
 use crate::schedule::BlockPlacement;
 use crate::trace::Journal;
 
 /// The size of the slabs of host memory. It is so large that mapping, which pins memory on a GPU, is rare.
 const HOST_SLAB_BYTES: usize = 64 << 20;
 
-/// The arenas of device memory and of the host tier.
+/// The size of the slabs of the disk tier.
+const DISK_SLAB_BYTES: usize = 1 << 30;
+
+/// With a disk tier, a slab of the host tier is at least this part of it, so that large storages fit between its ends.
+const HOST_SLABS: usize = 8;
+
+/// The arenas of device memory, of the host tier and of the disk tier.
 #[derive(Debug)]
 pub struct Memory {
     /// The device, for errors.
@@ -25,6 +33,11 @@ pub struct Memory {
     engine: Arc<dyn Engine>,
     pub device: Arena,
     pub host: Arena,
+    /// If there is a disk tier.
+    pub disk: Option<Arena>,
+    /// The largest block of the disk tier so far. As much of it stays free, for what has to leave host memory to make room for
+    /// what comes back.
+    largest_on_disk_bytes: usize,
     /// Whether evicted bytes may be kept in the host tier.
     offloads: bool,
     /// Whether the host tier ever had less free memory than device memory can hold.
@@ -55,9 +68,26 @@ impl Memory {
             None => (budget, Box::new(Slabs::new(Tier::Device, budget))),
         };
         let device = Arena::new(Tier::Device, limit_bytes, addresses, journal.clone());
-        let slabs = Box::new(Slabs::new(Tier::Host, HOST_SLAB_BYTES));
-        let host = Arena::new(Tier::Host, host_limit, slabs, journal.clone());
-        Memory { name, engine, device, host, offloads: settings.methods.offload, has_filled: false }
+        let (unit_bytes, slab_bytes) = match &settings.disk {
+            Some(_) => (DISK_ALIGN_BYTES, HOST_SLAB_BYTES.max(host_limit / HOST_SLABS)),
+            None => (ALIGN_BYTES, HOST_SLAB_BYTES),
+        };
+        let slabs = Box::new(Slabs::new(Tier::Host, slab_bytes.next_multiple_of(unit_bytes)));
+        let host = Arena::new(Tier::Host, host_limit, slabs, journal.clone()).with_unit(unit_bytes);
+        let disk = settings.disk.as_ref().map(|&DiskTier { limit_bytes, .. }| {
+            let slabs = Box::new(Slabs::new(Tier::Disk, DISK_SLAB_BYTES.max(limit_bytes / HOST_SLABS)));
+            Arena::new(Tier::Disk, limit_bytes, slabs, journal.clone()).with_unit(DISK_ALIGN_BYTES)
+        });
+        Memory {
+            name,
+            engine,
+            device,
+            host,
+            disk,
+            largest_on_disk_bytes: 0,
+            offloads: settings.methods.offload,
+            has_filled: false,
+        }
     }
 
     /// Allocates device memory within the limit of the active plan's layout; `None` if there is no room.
@@ -86,7 +116,7 @@ impl Memory {
 
     /// Allocates memory of the host tier; `None` if there is no room.
     pub fn allocate_host(&mut self, bytes: usize) -> Result<Placed, Error> {
-        let left_bytes = self.host_room_bytes().saturating_sub(bytes.next_multiple_of(ALIGN_BYTES));
+        let left_bytes = self.away_room_bytes().saturating_sub(bytes.next_multiple_of(ALIGN_BYTES));
         self.has_filled |= left_bytes < self.device.limit_bytes();
         let placed = self.host.allocate(&*self.engine, bytes);
         placed.map_err(|error| self.error(error))
@@ -97,16 +127,56 @@ impl Memory {
         self.host.limit_bytes() - self.host.used_bytes()
     }
 
-    /// Whether the host tier has room for all that device memory can hold, or nothing is offloaded. Then prefetches, plans and
+    /// Allocates a block of the disk tier; `None` if there is no room, or none to spare for what comes `back` from it.
+    pub fn allocate_disk(&mut self, bytes: usize, for_return: bool) -> Result<Placed, Error> {
+        let room_bytes = self.disk_room_bytes();
+        let Some(disk) = &mut self.disk else { return Ok(None) };
+        let largest_bytes = self.largest_on_disk_bytes.max(bytes);
+        if !for_return && room_bytes < bytes + largest_bytes {
+            return Ok(None);
+        }
+        let placed = disk.allocate(&*self.engine, bytes).map_err(|error| self.error(error))?;
+        if placed.is_some() {
+            self.largest_on_disk_bytes = largest_bytes;
+        }
+        Ok(placed)
+    }
+
+    /// The first bytes of a block of the disk tier.
+    pub fn disk_span(&self, block: Block, bytes: usize) -> Span {
+        self.disk.as_ref().map_or(Span::empty(Tier::Disk), |disk| disk.span(block, bytes))
+    }
+
+    /// Frees a block of the disk tier.
+    pub fn free_disk(&mut self, block: Block, pending: PendingWork) {
+        if let Some(disk) = &mut self.disk {
+            disk.free(block, pending);
+        }
+    }
+
+    /// The bytes of the disk tier that are in no block.
+    fn disk_room_bytes(&self) -> usize {
+        self.disk.as_ref().map_or(0, |disk| disk.limit_bytes() - disk.used_bytes())
+    }
+
+    /// The bytes that can still be kept away from device memory.
+    pub fn away_room_bytes(&self) -> usize {
+        self.host_room_bytes() + self.disk_room_bytes().saturating_sub(self.largest_on_disk_bytes)
+    }
+
+    /// Whether the host tier, with the disk's, has room for all that device memory can hold, or nothing is offloaded. Then prefetches, plans and
     /// encodings cannot make a program fail, since what they displace can be offloaded.
     pub fn is_roomy(&self) -> bool {
-        self.host_room_bytes() >= self.device.limit_bytes() || !self.offloads
+        self.away_room_bytes() >= self.device.limit_bytes() || !self.offloads
     }
 
     /// Returns unused memory to the system.
     pub fn release(&mut self) {
         self.device.release(&*self.engine);
         self.host.release(&*self.engine);
+        if let Some(disk) = &mut self.disk {
+            disk.release(&*self.engine);
+        }
     }
 
     /// Adds the device's name to an engine's error.

@@ -30,6 +30,8 @@ impl Pool {
         let needed = |tier: &Arena| (tier.used_bytes(), tier.peak_bytes(), tier.limit_bytes());
         let (allocated_bytes, peak_allocated_bytes, budget_bytes) = needed(&self.memory.device);
         let (host_bytes, peak_host_bytes, host_limit_bytes) = needed(&self.memory.host);
+        let (disk_bytes, peak_disk_bytes, disk_limit_bytes) =
+            self.memory.disk.as_ref().map_or((0, 0, 0), needed);
         crate::Stats {
             device: self.name,
             allocated_bytes,
@@ -44,6 +46,9 @@ impl Pool {
             host_bytes,
             peak_host_bytes,
             host_limit_bytes,
+            disk_bytes,
+            peak_disk_bytes,
+            disk_limit_bytes,
             storages: self.graph.storages.len(),
             recipes: self.graph.recipe_count(),
             counters: Counters {
@@ -62,6 +67,7 @@ impl Pool {
         match tier {
             Tier::Device => self.memory.device.take_interval_peak(),
             Tier::Host => self.memory.host.take_interval_peak(),
+            Tier::Disk => self.memory.disk.as_mut().map_or(0, Arena::take_interval_peak),
         }
     }
 
@@ -77,6 +83,7 @@ impl Pool {
             ),
             budget_bytes: self.memory.device.limit_bytes(),
             host_limit_bytes: self.memory.host.limit_bytes(),
+            disk_limit_bytes: self.memory.disk.as_ref().map_or(0, Arena::limit_bytes),
             policy: self.settings.policy.to_string(),
             simulated: self.engine().times().is_some(),
         };
@@ -106,6 +113,7 @@ impl Pool {
     pub fn reset_stats(&mut self) {
         self.memory.device.reset_peak();
         self.memory.host.reset_peak();
+        self.memory.disk.iter_mut().for_each(Arena::reset_peak);
         self.observer.counters = Counters::default();
         self.observer.usage.mapped_before = self.memory.device.mapped_pages();
         self.observer.usage.largest_op_bytes = 0;

@@ -45,7 +45,7 @@ impl Pool {
     fn why_not_followed(&self) -> Option<State> {
         let current = self.follower.active_plans.current()?;
         Some(if !self.memory.is_roomy() {
-            let room_bytes = self.memory.host.limit_bytes() - self.memory.host.used_bytes();
+            let room_bytes = self.memory.away_room_bytes();
             State::HostTierTooSmall { room_bytes, needed_bytes: self.memory.device.limit_bytes() }
         } else if current.stream() != self.follower.streams.leader() {
             State::OtherThread

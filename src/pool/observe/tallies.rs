@@ -55,7 +55,7 @@ impl Pool {
         let instruction = self.submitter.instruction(self.settings.exactness, &Op::Tally(tally), &inputs)?;
         let scratch = self.memory.allocate(instruction.scratch_bytes);
         let Some(scratch) = scratch? else { return Ok(()) };
-        let placed = self.host_block(aligned(WORD_BYTES), false);
+        let placed = self.lasting_host_block(aligned(WORD_BYTES));
         let Ok(Some((block, busy))) = placed else {
             self.memory.device.free(scratch.0, scratch.1);
             return placed.map(|_| ());

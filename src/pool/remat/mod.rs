@@ -1,5 +1,6 @@
 //! The records of storages, the recipes that rematerialize them, and which records those keep.
 
+pub mod away;
 pub mod components;
 pub mod ids;
 pub mod needs;

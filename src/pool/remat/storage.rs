@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use smallvec::SmallVec;
 
+use super::away::{Absent, AwayCopy};
 use super::components::Member;
 use super::ids::RecipeId;
 use super::remembered_cost::{Changes, RememberedCost};
@@ -47,10 +48,10 @@ const FEW_CONSUMERS: usize = 4;
 pub struct Copies {
     /// In device memory.
     pub device: Option<TierCopy>,
-    /// In the host tier. If there is a `device` copy too, the storage is clean.
-    pub host: Option<Box<TierCopy>>,
+    /// Away from device memory. If there is a `device` copy too, the storage is clean.
+    pub away: Option<Box<AwayCopy>>,
     /// The overflow of an encoded form: a block of the host tier for the rows that find no room in the form. A copy of the form
-    /// itself is in `host`.
+    /// itself is in `away`.
     pub overflow: Option<Box<TierCopy>>,
 }
 
@@ -146,7 +147,7 @@ pub struct Storage {
 impl Storage {
     /// Whether the bytes are on some tier.
     pub fn stored(&self) -> bool {
-        self.copies.device.is_some() || self.copies.host.is_some()
+        self.copies.device.is_some() || self.copies.away.is_some()
     }
 
     /// Whether the bytes are needed.
@@ -188,6 +189,8 @@ pub struct Storages {
     lists: [Lists; 2],
     /// How many times a storage became the most recently used.
     uses_so_far: u64,
+    /// The storages that are only away from device memory.
+    pub absent: Absent,
     /// The storages whose neighbourhoods may have changed since costs were remembered.
     pub changes: Changes,
 }
@@ -287,6 +290,7 @@ impl Storages {
         if !self[id].stored() {
             self.changed(id);
         }
+        self.unlist_absent(id);
         self[id].copies.device = Some(copy);
         self.link_newest(id, now_ns);
     }
@@ -295,15 +299,7 @@ impl Storages {
     pub fn take_device(&mut self, id: StorageId) -> Option<TierCopy> {
         let copy = self[id].copies.device.take()?;
         self.unlink(id);
-        if !self[id].stored() {
-            self.changed(id);
-        }
-        Some(copy)
-    }
-
-    /// Takes the host copy away.
-    pub fn take_host(&mut self, id: StorageId) -> Option<Box<TierCopy>> {
-        let copy = self[id].copies.host.take()?;
+        self.list_absent(id);
         if !self[id].stored() {
             self.changed(id);
         }

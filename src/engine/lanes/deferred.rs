@@ -29,7 +29,7 @@ impl SplitMix {
 
 impl Deferred {
     pub fn new(run: PieceRunner, seed: u64) -> Self {
-        Deferred { shared: Shared::new(run), random: Mutex::new(SplitMix(seed)) }
+        Deferred { shared: Shared::new(run, None), random: Mutex::new(SplitMix(seed)) }
     }
 
     pub(super) fn shared(&self) -> &Shared {
@@ -56,7 +56,7 @@ impl Deferred {
             }
             // Half of the time other lanes stay as late as they may be, half of the time one runs as far as it can.
             if random.below(2) == 0 {
-                let lane = Lane::ALL[random.below(3) as usize];
+                let lane = Lane::ALL[random.below(Lane::ALL.len() as u64) as usize];
                 if lane != goal.lane {
                     while let Some(PieceOutcome::Ran) = self.run_oldest(lane) {}
                     continue;

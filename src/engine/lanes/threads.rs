@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 
-use super::queue::{Piece, PieceOutcome, PieceRunner, Shared, lock};
+use super::queue::{Piece, PieceOutcome, PieceRunner, Progress, Shared, lock};
 use crate::engine::{Lane, Mark};
 
 /// Turns of a loop that a thread looks for work before it sleeps: some microseconds.
@@ -17,20 +17,20 @@ const ROUNDS: u32 = 5;
 #[derive(Debug)]
 pub struct Threads {
     state: Arc<State>,
-    workers: Vec<JoinHandle<()>>,
+    workers: Mutex<Vec<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
 struct State {
     shared: Shared,
     /// The lanes' workers, once they have begun.
-    threads: [OnceLock<Thread>; 3],
+    threads: [OnceLock<Thread>; Lane::ALL.len()],
     /// Whether a lane's worker sleeps until it is given work.
-    parked: [AtomicBool; 3],
+    parked: [AtomicBool; Lane::ALL.len()],
     stopping: AtomicBool,
     /// Threads asleep until a lane gets somewhere, and the least sequence any of them wants of each lane.
     sleepers: AtomicUsize,
-    wanted: [AtomicU64; 3],
+    wanted: [AtomicU64; Lane::ALL.len()],
     gate: Mutex<()>,
     progress: Condvar,
 }
@@ -133,23 +133,32 @@ impl State {
 }
 
 impl Threads {
-    pub fn new(run: PieceRunner) -> Self {
+    /// Lanes that nobody runs yet.
+    pub fn new(run: PieceRunner, progress: Option<Progress>) -> Self {
         let state = Arc::new(State {
-            shared: Shared::new(run),
+            shared: Shared::new(run, progress),
             threads: Default::default(),
             parked: Default::default(),
             stopping: AtomicBool::new(false),
             sleepers: AtomicUsize::new(0),
-            wanted: [const { AtomicU64::new(u64::MAX) }; 3],
+            wanted: [const { AtomicU64::new(u64::MAX) }; Lane::ALL.len()],
             gate: Mutex::new(()),
             progress: Condvar::new(),
         });
-        let workers = Lane::ALL.map(|lane| {
-            let state = Arc::clone(&state);
+        Threads { state, workers: Mutex::default() }
+    }
+
+    /// Starts the workers of lanes.
+    ///
+    /// # Panics
+    /// If the system gives no threads.
+    pub fn begin(&self, lanes: &[Lane]) {
+        let workers = lanes.iter().map(|&lane| {
+            let state = Arc::clone(&self.state);
             let builder = thread::Builder::new().name(format!("overcommit {lane:?}"));
             builder.spawn(move || state.work(lane)).expect("a thread can be started")
         });
-        Threads { state, workers: workers.into() }
+        lock(&self.workers).extend(workers);
     }
 
     pub(super) fn shared(&self) -> &Shared {
@@ -231,7 +240,7 @@ impl Drop for Threads {
             let _guard = lock(&self.state.gate);
             self.state.progress.notify_all();
         }
-        for worker in self.workers.drain(..) {
+        for worker in lock(&self.workers).drain(..) {
             worker.thread().unpark();
             // A worker catches its pieces' panics and has none of its own to report.
             let _ = worker.join();

@@ -1,13 +1,19 @@
 //! Ordered queues of work, and who runs them: a thread per lane and whoever waits, or (deferred) only whoever waits.
 
+#[cfg(feature = "host")]
 mod deferred;
 mod queue;
 mod threads;
 
-pub(super) use deferred::Deferred;
+#[cfg(feature = "host")]
+use deferred::Deferred;
 use queue::Shared;
-pub(super) use queue::{Piece, lock};
-pub(super) use threads::{Threads, spin};
+#[cfg(feature = "host")]
+pub(super) use queue::lock;
+pub(super) use queue::{Piece, PieceRunner, Progress};
+use threads::Threads;
+#[cfg(feature = "host")]
+pub(super) use threads::spin;
 
 use crate::engine::{Failure, Lane, Mark, Ran};
 
@@ -15,14 +21,37 @@ use crate::engine::{Failure, Lane, Mark, Ran};
 #[derive(Debug)]
 pub(super) enum Lanes {
     Threads(Box<Threads>),
+    #[cfg(feature = "host")]
     Deferred(Box<Deferred>),
 }
 
 impl Lanes {
+    /// Some lanes that a thread each runs. `progress` is told how much of them is done.
+    pub fn threads(run: PieceRunner, lanes: &[Lane], progress: Option<Progress>) -> Self {
+        let threads = Threads::new(run, progress);
+        threads.begin(lanes);
+        Lanes::Threads(Box::new(threads))
+    }
+
+    /// Lanes that whoever waits runs, in an order that the seed decides.
+    #[cfg(feature = "host")]
+    pub fn deferred(run: PieceRunner, seed: u64) -> Self {
+        Lanes::Deferred(Box::new(Deferred::new(run, seed)))
+    }
+
+    /// Lets the lanes of the disk be run, which nobody does before.
+    pub fn begin_disk(&self) {
+        #[cfg_attr(not(feature = "host"), allow(irrefutable_let_patterns))]
+        if let Lanes::Threads(lanes) = self {
+            lanes.begin(&[Lane::Spill, Lane::Load]);
+        }
+    }
+
     /// Adds a piece to the end of a lane.
     pub fn submit(&self, lane: Lane, piece: Piece) {
         match self {
             Lanes::Threads(lanes) => lanes.submit(lane, piece),
+            #[cfg(feature = "host")]
             Lanes::Deferred(lanes) => lanes.submit(lane, piece),
         }
     }
@@ -52,9 +81,15 @@ impl Lanes {
         self.shared().link.bytes_per_second()
     }
 
+    /// What the disk read and wrote lately, in bytes per second, if it did.
+    pub fn measured_disk(&self) -> Option<f64> {
+        self.shared().disk.bytes_per_second()
+    }
+
     fn shared(&self) -> &Shared {
         match self {
             Lanes::Threads(lanes) => lanes.shared(),
+            #[cfg(feature = "host")]
             Lanes::Deferred(lanes) => lanes.shared(),
         }
     }
@@ -68,6 +103,7 @@ impl Lanes {
     pub fn finish(&self, mark: Mark) {
         match self {
             Lanes::Threads(lanes) => lanes.finish(mark),
+            #[cfg(feature = "host")]
             Lanes::Deferred(lanes) => lanes.finish(mark),
         }
     }

@@ -6,19 +6,27 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use crate::engine::link::Link;
-use crate::engine::{EngineError, Failure, Lane, Launch, Mark, Ran, Span};
+use crate::engine::{EngineError, Failure, Lane, Launch, Mark, Ran, Span, Tier};
 
 /// One piece of a lane's work. Launches lie in the queue themselves, so that submitting allocates nothing.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub enum Piece {
     Launch(Launch),
-    Copy { from: Span, to: Span },
+    Copy {
+        from: Span,
+        to: Span,
+    },
     Wait(Mark),
+    /// A wait for a mark of a lane that another keeps, which runs like a copy.
+    WaitOutside(Mark),
 }
 
 /// What runs launches and copies.
 pub type PieceRunner = Box<dyn Fn(&Piece) -> Result<(), EngineError> + Send + Sync>;
+
+/// Is told after each piece of a lane how many are done.
+pub type Progress = Box<dyn Fn(Lane, u64) + Send + Sync>;
 
 /// Locks, whatever happened to an earlier holder: nothing below leaves a locked value half changed.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -88,12 +96,16 @@ impl Queue {
 
 /// All lanes, and the pieces that failed.
 pub(super) struct Shared {
-    pub queues: [Queue; 3],
+    pub queues: [Queue; Lane::ALL.len()],
     run: PieceRunner,
     has_failed: AtomicBool,
     failures: Mutex<Vec<Failure>>,
-    /// What copies took.
+    /// What copies between device and host took.
     pub link: Link,
+    /// What copies between host and disk took.
+    pub disk: Link,
+    /// Is told how much of a lane is done.
+    progress: Option<Progress>,
     /// When recording began, if it did.
     epoch: OnceLock<Instant>,
     /// When the pieces of each lane ran.
@@ -107,13 +119,15 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub fn new(run: PieceRunner) -> Self {
+    pub fn new(run: PieceRunner, progress: Option<Progress>) -> Self {
         Shared {
             queues: Default::default(),
             run,
             has_failed: AtomicBool::new(false),
             failures: Mutex::default(),
             link: Link::default(),
+            disk: Link::default(),
+            progress,
             epoch: OnceLock::new(),
             record: Default::default(),
         }
@@ -154,6 +168,9 @@ impl Shared {
         let took_ns = begin.elapsed().as_nanos() as u64;
         match piece {
             Piece::Launch(launch) => launch.instruction.measured.note(took_ns),
+            Piece::Copy { from, to } if from.tier == Tier::Disk || to.tier == Tier::Disk => {
+                self.disk.note(from.bytes, took_ns);
+            }
             Piece::Copy { from, to } if from.tier != to.tier => self.link.note(from.bytes, took_ns),
             _ => {}
         }
@@ -170,7 +187,7 @@ fn panicked(piece: &Piece) -> EngineError {
     match piece {
         Piece::Copy { from, .. } => EngineError::Copy { bytes: from.bytes, reason },
         Piece::Launch(launch) => EngineError::Kernel { op: launch.instruction.op.name(), reason },
-        Piece::Wait(_) => EngineError::Kernel { op: "wait", reason },
+        Piece::Wait(_) | Piece::WaitOutside(_) => EngineError::Kernel { op: "wait", reason },
     }
 }
 
@@ -203,6 +220,9 @@ impl Holder<'_> {
         // Only the holder counts, so load and store need not be one operation. What the piece wrote, and that it failed, is
         // visible to whoever sees the count.
         self.queue.completed.0.store(mark.sequence, Ordering::SeqCst);
+        if let Some(progress) = &self.shared.progress {
+            progress(mark.lane, mark.sequence);
+        }
         PieceOutcome::Ran
     }
 }
