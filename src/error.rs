@@ -28,9 +28,9 @@ pub enum Error {
     /// The host tier has no room for bytes that must go there.
     #[error(
         "the host tier is full: {op} needs {needed_bytes} bytes of it, and {used_bytes} of its {limit_bytes} are in use; raise \
-         the limit (Config::host_limit or {}) to at least {least_limit_bytes} bytes{}. What comes later may need more: \
-         Stats::peak_host_bytes of a run with enough says how much",
-        crate::config::Variable::HostLimit.name(), or_budget(*.least_budget_bytes)
+         the limit (Config::host_limit or {}) to at least {least_limit_bytes} bytes{}, or give it a disk, or a larger one \
+         (Config::disk or {}). What comes later may need more: Stats::peak_host_bytes of a run with enough says how much",
+        crate::config::Variable::HostLimit.name(), or_budget(*.least_budget_bytes), crate::config::Variable::Disk.name()
     )]
     HostTierFull {
         /// The op or operation that needed the memory.

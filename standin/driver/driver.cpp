@@ -14,6 +14,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -55,7 +56,8 @@ struct Stream {
 };
 struct Event {
   Stream* stream = nullptr;
-  u64 at = 0, time_ns = 0;
+  u64 at = 0;
+  std::shared_ptr<u64> time_ns = std::make_shared<u64>(0);  // work that records it may outlive the event
 };
 std::set<Stream*> streams;
 u64 clock_ns = 0;  // a microsecond for each piece of work
@@ -326,14 +328,13 @@ API cuStreamWaitValue64_v2(void* stream, u64 address, u64 value, u32 flags) {
 API cuEventCreate(void** event, u32) { IN_CONTEXT; *event = new Event; return SUCCESS; }
 API cuEventDestroy_v2(void* event) {
   std::lock_guard<std::recursive_mutex> guard(mutex);
-  drain_all();
   delete static_cast<Event*>(event);
   return SUCCESS;
 }
 API cuEventRecord(void* event, void* stream) {
   IN_CONTEXT;
   Event* e = static_cast<Event*>(event);
-  push(stream, [e] { e->time_ns = clock_ns; });
+  push(stream, [time_ns = e->time_ns] { *time_ns = clock_ns; });
   e->stream = static_cast<Stream*>(stream), e->at = e->stream->issued;
   return SUCCESS;
 }
@@ -350,7 +351,7 @@ API cuEventSynchronize(void* event) {
 }
 API cuEventElapsedTime_v2(float* ms, void* from, void* to) {
   IN_CONTEXT;
-  *ms = float(double(static_cast<Event*>(to)->time_ns - static_cast<Event*>(from)->time_ns) / 1e6);
+  *ms = float(double(*static_cast<Event*>(to)->time_ns - *static_cast<Event*>(from)->time_ns) / 1e6);
   return SUCCESS;
 }
 

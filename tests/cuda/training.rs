@@ -71,6 +71,24 @@ fn training_is_the_host_engines_to_rounding() {
 
 #[test]
 #[serial]
+fn a_disk_gives_the_same_bits() {
+    let _driver = driver();
+    configure(&DEVICE, config().budget("64 MiB")).unwrap();
+    let expected = train(&DEVICE);
+    let smallest_bytes = stats(&DEVICE).unwrap().smallest_budget_bytes;
+    let disk = format!("{}:64MiB", std::env::temp_dir().display());
+    for policy in [Policy::TensorCache, Policy::EvictAll] {
+        let config = config().budget_bytes(smallest_bytes).host_limit_bytes(80 << 10).disk(&disk).policy(policy);
+        configure(&DEVICE, config).unwrap();
+        assert_eq!(train(&DEVICE), expected, "{policy}");
+        let seen = stats(&DEVICE).unwrap();
+        assert!(seen.counters.spilled_bytes > 0 && seen.counters.loaded_bytes > 0, "{policy}: {seen}");
+    }
+    configure(&DEVICE, config()).unwrap();
+}
+
+#[test]
+#[serial]
 fn budgets_give_the_same_bits() {
     let _driver = driver();
     configure(&DEVICE, config().budget("64 MiB")).unwrap();

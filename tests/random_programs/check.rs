@@ -273,7 +273,7 @@ pub fn check_paged(device: &OvercommitDevice, seed: u64) {
 }
 
 /// The parts of storages that the host tier has no room for pass through blocks of a page of it, and so do counts of values.
-const MIN_HOST_BYTES: usize = 16 << 10;
+pub const MIN_HOST_BYTES: usize = 16 << 10;
 
 /// Whether the host tier was too small for what a program writes or reads.
 fn is_of_transfer(failure: &Failure) -> bool {

@@ -8,7 +8,7 @@ use burn_overcommit::runtime::{configure_with_engine, pinned_storages};
 use burn_overcommit::{Error, LaneMode, OvercommitDevice, PlantedFault, Policy, stats};
 
 use crate::check::{
-    Case, Failure, PAGE_BYTES, Setting, UNLIMITED, assert_empty, contents_at, fresh_device, quietly,
+    Case, Failure, MIN_HOST_BYTES, PAGE_BYTES, Setting, UNLIMITED, assert_empty, contents_at, fresh_device, quietly,
 };
 use crate::generate;
 use crate::program::{Machine, Program, Slot};
@@ -156,7 +156,10 @@ fn every_failure_of_the_engine_is_one_error_and_loses_nothing() {
         let budget_bytes = stats(&device).expect("a device that ran").smallest_budget_bytes;
         let reference: Vec<_> =
             (0..=program.steps().count()).map(|end| contents_at(&device, &program, end)).collect();
-        let setting = Setting { budget_bytes, policy, ..free };
+        // Of every three programs one has a disk, and hardly any host memory.
+        let has_disk = index % 3 == 2;
+        let host_limit_bytes = if has_disk { Some(budget_bytes + MIN_HOST_BYTES) } else { free.host_limit_bytes };
+        let setting = Setting { budget_bytes, policy, has_disk, host_limit_bytes, ..free };
         calls +=
             (0..).take_while(|&call| fails_cleanly(device, &program, &setting, call, &reference)).count();
     }

@@ -120,12 +120,13 @@ impl Machine {
                 if let Op::Random { seed, .. } = &mut op {
                     *seed = runtime::next_seed(&self.device)?;
                 }
-                self.slots.insert(*to, runtime::create(&self.device, op)?);
+                self.slots.insert(*to, whole(runtime::create(&self.device, op)?)?);
             }
             Step::Run { op, inputs, to } => {
                 let inputs: Vec<Tensor> = inputs.iter().map(|input| self.take(input)).collect();
-                let outputs = run(*op, inputs, to.len())?;
-                self.slots.extend(to.iter().copied().zip(outputs));
+                for (&slot, output) in to.iter().zip(run(*op, inputs, to.len())?) {
+                    self.slots.insert(slot, whole(output)?);
+                }
             }
             Step::Alias { from, to } => {
                 let tensor = self.take(from);
@@ -167,6 +168,16 @@ impl Machine {
         self.digest.write(&bytes);
         Ok(())
     }
+}
+
+/// The tensor with all its elements in a row, as a program's layouts take them to be: what is made of a constant may be one
+/// element that is broadcast.
+fn whole(tensor: Tensor) -> Result<Tensor, Error> {
+    if tensor.layout().is_contiguous() {
+        return Ok(tensor);
+    }
+    let dtype = tensor.dtype();
+    runtime::run(Op::Copy { dtype }, [tensor])
 }
 
 /// The runtime takes inputs as arrays.

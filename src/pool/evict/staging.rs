@@ -1,6 +1,6 @@
 //! Copies between device memory and the disk of what the host tier cannot hold as a whole: part by part through two small blocks.
 
-use crate::engine::{DISK_ALIGN_BYTES, Lane, Span};
+use crate::engine::{DISK_ALIGN_BYTES, Lane, Span, aligned};
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::memory::block::Block;
@@ -24,6 +24,9 @@ struct Stages {
 impl Pool {
     /// Copies a resident storage to the disk. Returns `false` if there is no room.
     pub(in crate::pool) fn write_through(&mut self, id: StorageId) -> Result<bool, Error> {
+        if self.graph.storages[id].copies.away.is_some() {
+            return Ok(true);
+        }
         let size_bytes = self.graph.storages[id].size_bytes;
         let Some(mut stages) = self.stages(size_bytes, false)? else { return Ok(false) };
         let placed = self.disk_block(size_bytes, false);
@@ -37,10 +40,10 @@ impl Pool {
         let mut written = busy;
         let mut touched = device.touched;
         let mut pass = || -> Result<(), Error> {
-            for (part, begin) in (0..size_bytes).step_by(stages.part_bytes).enumerate() {
+            for (part, begin) in (0..size_bytes.max(1)).step_by(stages.part_bytes).enumerate() {
                 let (stage, used) = &mut stages.blocks[part % 2];
                 let bytes = stages.part_bytes.min(size_bytes - begin);
-                let in_blocks = bytes.next_multiple_of(DISK_ALIGN_BYTES);
+                let in_blocks = aligned(bytes).next_multiple_of(DISK_ALIGN_BYTES);
                 let through = self.memory.host.span(*stage, in_blocks);
                 let after = device.written.and(*used);
                 let mark =
@@ -84,10 +87,10 @@ impl Pool {
         let to = self.memory.device.span(block, size_bytes);
         let (mut written, mut touched) = (PendingWork::default(), disk.touched);
         let mut pass = || -> Result<(), Error> {
-            for (part, begin) in (0..size_bytes).step_by(stages.part_bytes).enumerate() {
+            for (part, begin) in (0..size_bytes.max(1)).step_by(stages.part_bytes).enumerate() {
                 let (stage, used) = &mut stages.blocks[part % 2];
                 let bytes = stages.part_bytes.min(size_bytes - begin);
-                let in_blocks = bytes.next_multiple_of(DISK_ALIGN_BYTES);
+                let in_blocks = aligned(bytes).next_multiple_of(DISK_ALIGN_BYTES);
                 let through = self.memory.host.span(*stage, in_blocks);
                 let after = disk.written.and(*used);
                 let mark = self.copied(Lane::Load, from.slice(begin, in_blocks), through, after)?;
