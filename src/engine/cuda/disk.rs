@@ -5,11 +5,11 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::driver::{Called, Context, Stream};
+use super::driver::{Called, Context, Event, Stream};
 use super::lanes::Lanes;
 use super::memory::Slab;
 use crate::engine::disk::DiskStore;
-use crate::engine::lanes::{self, Piece, Progress};
+use crate::engine::lanes::{self, Outside, Piece, Progress};
 use crate::engine::{DiskTier, EngineError, Failure, Lane, Mark, Ran, Span, Tier};
 
 /// The lanes of the disk, once the tier is open. Before, they have no work.
@@ -22,6 +22,21 @@ struct Open {
     threads: lanes::Lanes,
     store: Arc<DiskStore>,
     counters: Arc<Counters>,
+    streams: Arc<Lanes>,
+}
+
+/// The work of a stream up to an event.
+#[derive(Debug)]
+struct StreamWork {
+    streams: Arc<Lanes>,
+    until: (Mark, Arc<Event>),
+}
+
+impl Outside for StreamWork {
+    fn finish(&self) -> Result<(), EngineError> {
+        let finished = self.streams.finish_event(self.until.clone());
+        finished.map_err(|reason| EngineError::Kernel { op: "wait", reason })
+    }
 }
 
 /// How many pieces of each lane are done, where a GPU can read it.
@@ -51,18 +66,17 @@ impl DiskLanes {
     pub fn open(&self, context: &Arc<Context>, streams: &Arc<Lanes>, disk: &DiskTier) -> Called<()> {
         let store = Arc::new(DiskStore::new(disk)?);
         let counters = Arc::new(Counters::new(context)?);
-        let (counted, stored, streams) = (counters.clone(), store.clone(), streams.clone());
+        let (counted, stored) = (counters.clone(), store.clone());
         let progress: Progress = Box::new(move |lane, done| counted.set(lane, done));
-        let run = Box::new(move |piece: &Piece| match *piece {
+        let run = Box::new(move |piece: &Piece| match piece {
             // SAFETY: as `Engine::copy` asks of whoever submits.
-            Piece::Copy { from, to } => unsafe { stored.copy(from, to) },
-            Piece::WaitOutside(mark) => {
-                streams.finish(mark).map_err(|reason| EngineError::Kernel { op: "wait", reason })
-            }
+            &Piece::Copy { from, to } => unsafe { stored.copy(from, to) },
+            Piece::WaitOutside(work) => work.finish(),
             Piece::Launch(_) | Piece::Wait(_) => Ok(()),
         });
         let threads = lanes::Lanes::threads(run, &[Lane::Spill, Lane::Load], Some(progress));
-        self.0.set(Open { threads, store, counters }).map_err(|_| "the disk tier is open already".into())
+        let streams = streams.clone();
+        self.0.set(Open { threads, store, counters, streams }).map_err(|_| "the disk tier is open already".into())
     }
 
     fn opened(&self) -> Called<&Open> {
@@ -87,11 +101,14 @@ impl DiskLanes {
 
     /// Work submitted to a lane of the disk from now on runs after `mark`.
     pub fn wait(&self, lane: Lane, mark: Mark) -> Called<()> {
-        let threads = &self.opened()?.threads;
-        match mark.lane.is_of_disk() {
-            true if mark.lane == lane => {}
-            true => threads.submit(lane, Piece::Wait(mark)),
-            false => threads.submit(lane, Piece::WaitOutside(mark)),
+        let Open { threads, streams, .. } = self.opened()?;
+        if mark.lane.is_of_disk() {
+            if mark.lane != lane {
+                threads.submit(lane, Piece::Wait(mark));
+            }
+        } else if let Some(until) = streams.pending(mark)? {
+            // The event is chosen now: a later one may stand for work that waits for this lane.
+            threads.submit(lane, Piece::WaitOutside(Box::new(StreamWork { streams: streams.clone(), until })));
         }
         Ok(())
     }

@@ -111,7 +111,7 @@ impl Lanes {
     }
 
     /// The event of a mark or of a later piece, and that piece's mark; nothing if the mark is known to be reached.
-    fn pending(&self, mark: Mark) -> Called<Option<(Mark, Arc<Event>)>> {
+    pub fn pending(&self, mark: Mark) -> Called<Option<(Mark, Arc<Event>)>> {
         let queue = self.queue(mark.lane);
         if mark.sequence <= queue.completed.load(Ordering::SeqCst) {
             return Ok(None);
@@ -162,7 +162,12 @@ impl Lanes {
 
     /// Blocks until `mark` is reached.
     pub fn finish(&self, mark: Mark) -> Called<()> {
-        let Some((mark, event)) = self.pending(mark)? else { return Ok(()) };
+        self.pending(mark)?.map_or(Ok(()), |pending| self.finish_event(pending))
+    }
+
+    /// Blocks until an event that [`pending`](Lanes::pending) gave is reached.
+    pub fn finish_event(&self, (mark, event): (Mark, Arc<Event>)) -> Called<()> {
+        self.context.enter()?;
         event.synchronize()?;
         drop(event);
         self.completed(mark);

@@ -10,6 +10,8 @@ use deferred::Deferred;
 use queue::Shared;
 #[cfg(feature = "host")]
 pub(super) use queue::lock;
+#[cfg(feature = "cuda")]
+pub(super) use queue::Outside;
 pub(super) use queue::{Piece, PieceRunner, Progress};
 use threads::Threads;
 #[cfg(feature = "host")]

@@ -18,8 +18,14 @@ pub enum Piece {
         to: Span,
     },
     Wait(Mark),
-    /// A wait for a mark of a lane that another keeps, which runs like a copy.
-    WaitOutside(Mark),
+    /// A wait for work that others keep, which runs like a copy.
+    WaitOutside(Box<dyn Outside>),
+}
+
+/// Work that is not in these lanes.
+pub trait Outside: Send + Sync + fmt::Debug {
+    /// Blocks until it is done.
+    fn finish(&self) -> Result<(), EngineError>;
 }
 
 /// What runs launches and copies.
