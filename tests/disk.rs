@@ -8,7 +8,8 @@ use burn::optim::{GradientsParams, Optimizer, SgdConfig};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Distribution, Int, Tensor, activation};
 use burn_overcommit::{
-    Config, Error, LaneMode, Overcommit, OvercommitDevice, Policy, Stats, configure, reset_stats, runtime, stats,
+    Config, Error, LaneMode, Overcommit, OvercommitDevice, Policy, Stats, configure, reset_stats, runtime,
+    stats,
 };
 
 const KIB: usize = 1 << 10;
@@ -72,7 +73,8 @@ fn losses(device: &OvercommitDevice, layers: usize) -> Vec<f32> {
     let mut optimizer = SgdConfig::new().init();
     let images = Tensor::<B, 2>::random([64, WIDTH], Distribution::Normal(0.0, 1.0), device);
     let step = |_| {
-        let hidden = |x: Tensor<B, 2>, layer: &Linear<B>| x.clone() + activation::relu(layer.forward(x)) * 0.1;
+        let hidden =
+            |x: Tensor<B, 2>, layer: &Linear<B>| x.clone() + activation::relu(layer.forward(x)) * 0.1;
         let loss = network.layers.iter().fold(images.clone(), hidden).powi_scalar(2).mean();
         let gradients = GradientsParams::from_grads(loss.backward(), &network);
         network = optimizer.step(0.01, network.clone(), gradients);

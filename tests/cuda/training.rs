@@ -78,7 +78,8 @@ fn a_disk_gives_the_same_bits() {
     let smallest_bytes = stats(&DEVICE).unwrap().smallest_budget_bytes;
     let disk = format!("{}:64MiB", std::env::temp_dir().display());
     for policy in [Policy::TensorCache, Policy::EvictAll] {
-        let config = config().budget_bytes(smallest_bytes).host_limit_bytes(80 << 10).disk(&disk).policy(policy);
+        let config =
+            config().budget_bytes(smallest_bytes).host_limit_bytes(80 << 10).disk(&disk).policy(policy);
         configure(&DEVICE, config).unwrap();
         assert_eq!(train(&DEVICE), expected, "{policy}");
         let seen = stats(&DEVICE).unwrap();

@@ -8,7 +8,8 @@ use burn_overcommit::runtime::{configure_with_engine, pinned_storages};
 use burn_overcommit::{Error, LaneMode, OvercommitDevice, PlantedFault, Policy, stats};
 
 use crate::check::{
-    Case, Failure, MIN_HOST_BYTES, PAGE_BYTES, Setting, UNLIMITED, assert_empty, contents_at, fresh_device, quietly,
+    Case, Failure, MIN_HOST_BYTES, PAGE_BYTES, Setting, UNLIMITED, assert_empty, contents_at, fresh_device,
+    quietly,
 };
 use crate::generate;
 use crate::program::{Machine, Program, Slot};
@@ -158,7 +159,8 @@ fn every_failure_of_the_engine_is_one_error_and_loses_nothing() {
             (0..=program.steps().count()).map(|end| contents_at(&device, &program, end)).collect();
         // Of every three programs one has a disk, and hardly any host memory.
         let has_disk = index % 3 == 2;
-        let host_limit_bytes = if has_disk { Some(budget_bytes + MIN_HOST_BYTES) } else { free.host_limit_bytes };
+        let host_limit_bytes =
+            if has_disk { Some(budget_bytes + MIN_HOST_BYTES) } else { free.host_limit_bytes };
         let setting = Setting { budget_bytes, policy, has_disk, host_limit_bytes, ..free };
         calls +=
             (0..).take_while(|&call| fails_cleanly(device, &program, &setting, call, &reference)).count();

@@ -76,7 +76,9 @@ impl DiskLanes {
         });
         let threads = lanes::Lanes::threads(run, &[Lane::Spill, Lane::Load], Some(progress));
         let streams = streams.clone();
-        self.0.set(Open { threads, store, counters, streams }).map_err(|_| "the disk tier is open already".into())
+        self.0
+            .set(Open { threads, store, counters, streams })
+            .map_err(|_| "the disk tier is open already".into())
     }
 
     fn opened(&self) -> Called<&Open> {
@@ -108,7 +110,8 @@ impl DiskLanes {
             }
         } else if let Some(until) = streams.pending(mark)? {
             // The event is chosen now: a later one may stand for work that waits for this lane.
-            threads.submit(lane, Piece::WaitOutside(Box::new(StreamWork { streams: streams.clone(), until })));
+            threads
+                .submit(lane, Piece::WaitOutside(Box::new(StreamWork { streams: streams.clone(), until })));
         }
         Ok(())
     }

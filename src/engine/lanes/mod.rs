@@ -7,11 +7,11 @@ mod threads;
 
 #[cfg(feature = "host")]
 use deferred::Deferred;
+#[cfg(feature = "cuda")]
+pub(super) use queue::Outside;
 use queue::Shared;
 #[cfg(feature = "host")]
 pub(super) use queue::lock;
-#[cfg(feature = "cuda")]
-pub(super) use queue::Outside;
 pub(super) use queue::{Piece, PieceRunner, Progress};
 use threads::Threads;
 #[cfg(feature = "host")]
