@@ -12,7 +12,7 @@ use io_uring::{IoUring, opcode, types};
 /// The bytes of one request.
 const REQUEST_BYTES: usize = 1 << 20;
 /// The requests in flight.
-const DEPTH: usize = 16;
+const DEPTH: usize = 32;
 /// The threads that take the place of a ring.
 const THREADS: usize = 8;
 
