@@ -183,7 +183,7 @@ mod tests {
         let copy = |ran| Event::Copy(Copied { lane: Lane::Fetch, storage: 0, bytes: 1, within: false, ran });
         let events = [again(ran(0, 150)), copy(ran(100, 103)), again(ran(160, 1100)), copy(ran(900, 5000))];
         let window = Window { begin_ns: 100, end_ns: 1100 };
-        let [compute, offload, fetch] = lanes(&events, window);
+        let [compute, offload, fetch, ..] = lanes(&events, window);
         assert_eq!(
             [compute.busy_ns, compute.recompute_ns, offload.busy_ns, fetch.busy_ns],
             [990, 990, 0, 203]

@@ -59,7 +59,7 @@ impl Transfer {
 /// Who makes the requests of one lane.
 #[derive(Debug)]
 pub enum Requests {
-    Ring(Mutex<Ring>),
+    Ring(Box<Mutex<Ring>>),
     Threads,
 }
 
@@ -67,7 +67,7 @@ impl Requests {
     /// A ring if the kernel gives one.
     pub fn new() -> Self {
         match IoUring::new(DEPTH as u32) {
-            Ok(ring) => Requests::Ring(Mutex::new(Ring(ring))),
+            Ok(ring) => Requests::Ring(Box::new(Mutex::new(Ring(ring)))),
             Err(_) => Requests::Threads,
         }
     }

@@ -42,8 +42,8 @@ impl Lanes {
     }
 
     /// Lets the lanes of the disk be run, which nobody does before.
+    #[cfg(feature = "host")]
     pub fn begin_disk(&self) {
-        #[cfg_attr(not(feature = "host"), allow(irrefutable_let_patterns))]
         if let Lanes::Threads(lanes) = self {
             lanes.begin(&[Lane::Spill, Lane::Load]);
         }
@@ -79,6 +79,7 @@ impl Lanes {
     }
 
     /// What copies between tiers moved lately, in bytes per second, if there were any.
+    #[cfg(feature = "host")]
     pub fn measured_link(&self) -> Option<f64> {
         self.shared().link.bytes_per_second()
     }

@@ -12,6 +12,7 @@ use crate::engine::{EngineError, Failure, Lane, Launch, Mark, Ran, Span, Tier};
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub enum Piece {
+    #[cfg_attr(not(feature = "host"), allow(dead_code, reason = "a GPU launches by itself"))]
     Launch(Launch),
     Copy {
         from: Span,
@@ -19,12 +20,14 @@ pub enum Piece {
     },
     Wait(Mark),
     /// A wait for work that others keep, which runs like a copy.
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "the host engine keeps all lanes"))]
     WaitOutside(Box<dyn Outside>),
 }
 
 /// Work that is not in these lanes.
 pub trait Outside: Send + Sync + fmt::Debug {
     /// Blocks until it is done.
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "as above"))]
     fn finish(&self) -> Result<(), EngineError>;
 }
 

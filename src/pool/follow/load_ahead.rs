@@ -57,7 +57,7 @@ impl Pool {
             let storages = &self.graph.storages;
             let later =
                 |&(other, id): &(Soonness, StorageId)| other > soonness && storages[id].uses.host_pins == 0;
-            let Some((_, id)) = storages.absent.in_place(Place::Both).rev().next().filter(later) else {
+            let Some((_, id)) = storages.absent.in_place(Place::Both).rev().find(later) else {
                 return Ok(None);
             };
             self.graph.free_host(id, &mut self.memory);
