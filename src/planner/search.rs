@@ -12,6 +12,7 @@ use super::problem::{Planner, TimedSchedule};
 use super::reservations::Timeline;
 use super::trial::{Times, Trial};
 use crate::config::Settings;
+use crate::engine::Props;
 use crate::schedule::{Eviction, EvictionOrder, IntervalId, Schedule};
 
 /// How often an assignment is annealed: first as if nothing waited, then at the times of the trial of that.
@@ -40,6 +41,9 @@ struct TriedCandidate {
     schedule: Arc<Schedule>,
     trial: Trial,
 }
+
+/// A copy that goes through a disk takes as long as so many of its copies: it waits for host memory and for others on the way.
+const DISK_COPIES: f64 = 3.0;
 
 /// A search for the fastest schedule of an iteration.
 pub struct Search<'a> {
@@ -127,6 +131,19 @@ impl<'a> Search<'a> {
         for seed in 0..restarts as u64 {
             self.anneal(&model, Annealing { seed, steps, max_work, ..plain });
         }
+    }
+
+    /// Tries assignments for a link as slow as a disk makes it, if there is one: what is offloaded may go on to it and come back. From
+    /// then on the search takes the link to be so.
+    pub fn try_assignments_of_disk(&mut self) {
+        let Planner { iteration, profile, settings, .. } = self.planner;
+        let Some(disk) = &settings.disk else { return };
+        let link_bytes_per_second =
+            profile.props.link_bytes_per_second.min(disk.bytes_per_second / DISK_COPIES);
+        let props = Props { link_bytes_per_second, ..profile.props.clone() };
+        let page_bytes = settings.page_bytes(settings.budget_bytes);
+        self.timeline = Arc::new(Timeline::new(iteration, &props, settings.methods.recompute, page_bytes));
+        self.try_assignments();
     }
 
     /// Anneals an assignment and tries it, then again at the times of that trial: the lanes have the time too that recomputation

@@ -30,6 +30,12 @@ pub struct GridPoint {
     pub step_ns: Option<u64>,
     /// The time that no schedule beats; `None` if no schedule works.
     pub bound_ns: Option<u64>,
+    /// What is busy for the largest part of a step: `compute`, `link` or `disk`; `None` if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<&'static str>,
+    /// The largest part of the disk that is used, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_bytes: Option<usize>,
 }
 
 impl GridPoint {
@@ -40,7 +46,14 @@ impl GridPoint {
         step_ns: Option<u64>,
         bound_ns: Option<u64>,
     ) -> Self {
-        GridPoint { device: device.into(), budget_bytes, step_ns, bound_ns }
+        GridPoint {
+            device: device.into(),
+            budget_bytes,
+            step_ns,
+            bound_ns,
+            limited_by: None,
+            disk_bytes: None,
+        }
     }
 }
 

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
+use burn_overcommit::engine::{DiskTier, Lane};
 use burn_overcommit::replay::{ITERATIONS, Replay, Settings};
 use burn_overcommit::report::{GridPoint, write_grid};
 use burn_overcommit::trace::Program;
 use burn_overcommit::{
-    Amount, Config, OvercommitDevice, PlanCache, Profile, SimProfile, configure, recording, stats,
+    Amount, Config, OvercommitDevice, PlanCache, Profile, SimProfile, Stats, configure, recording, stats,
 };
 use bytesize::ByteSize;
 use clap::Args;
@@ -43,6 +44,9 @@ pub struct Options {
     /// Host memory that it may use, in bytes such as 32 GiB, if not all it asks for.
     #[arg(long, value_name = "BYTES", value_parser = amount)]
     host: Option<Amount>,
+    /// A disk for what host memory has no room for: bytes, and its speed if that is not 3 GB/s, such as 1TB@7GB/s.
+    #[arg(long, value_name = "BYTES[@RATE]", value_parser = disk)]
+    disk: Option<String>,
     /// A plot of time over budget, with a line for each device, as SVG.
     #[arg(long, value_name = "FILE")]
     grid: Option<PathBuf>,
@@ -53,6 +57,15 @@ pub struct Options {
     /// One JSON array, of an object for every device and budget.
     #[arg(long)]
     json: bool,
+}
+
+/// A disk tier of a simulation, which has no folder.
+fn disk(text: &str) -> Result<String, String> {
+    let tier = format!(":{text}");
+    match tier.parse::<DiskTier>() {
+        Ok(_) => Ok(tier),
+        Err(_) => Err("expected bytes such as 1TB, with @RATE such as @7GB/s if that is known".into()),
+    }
 }
 
 /// A program on a device.
@@ -91,8 +104,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         options.device[0]
     );
     ensure!(
-        !is_trace || options.host.is_none(),
-        "--host is for networks: a trace has all the host memory it asks for"
+        !is_trace || (options.host.is_none() && options.disk.is_none()),
+        "--host and --disk are for networks: a trace has all the host memory it asks for"
     );
     let bar = bar(options.device.len() * (options.budgets.len() + 1), "planning");
     let mut all = Vec::new();
@@ -158,19 +171,23 @@ fn of_network(options: &Options, profile: Profile, bar: &ProgressBar) -> Result<
     let mut boundless = profile.clone();
     (boundless.props.device_bytes, boundless.props.host_bytes) = (UNLIMITED_BYTES, UNLIMITED_BYTES);
     let host_bytes = options.host.map_or(UNLIMITED_BYTES, |host| host.of(profile.props.host_bytes));
-    let config = |budget_bytes| Config::new().budget_bytes(budget_bytes).host_limit_bytes(host_bytes);
+    let config = |budget_bytes| {
+        let config = Config::new().budget_bytes(budget_bytes).host_limit_bytes(host_bytes);
+        options.disk.iter().fold(config, |config, disk| config.disk(disk))
+    };
     // The time of the last step, or nothing if memory does not suffice. On a device of its own, since Burn keeps what an abandoned
     // step holds.
-    let train = |config: Config| -> Result<(OvercommitDevice, Option<u64>)> {
+    let train = |config: Config| -> Result<(OvercommitDevice, Option<LastStep>)> {
         let device = OvercommitDevice::Sim(SimProfile::add(boundless.clone()));
         configure(&device, config)?;
-        let end_ns = || stats(&device).map(|stats| stats.times.map_or(0, |times| times.end_ns));
-        let mut ends_ns = Vec::new();
-        let is_done = options.training.train(spec, &device, STEPS, || ends_ns.extend(end_ns().ok()));
-        Ok((device, is_done.then(|| ends_ns[STEPS - 1] - ends_ns[STEPS - 2])))
+        let mut seen = Vec::new();
+        let is_done = options.training.train(spec, &device, STEPS, || seen.extend(stats(&device).ok()));
+        Ok((device, is_done.then(|| LastStep::new(&seen[STEPS - 2], &seen[STEPS - 1]))))
     };
     let (device, base_ns) = train(config(UNLIMITED_BYTES).record())?;
-    let base_ns = base_ns.with_context(|| format!("{} does not run on {}", options.what, profile.key))?;
+    let base_ns = base_ns
+        .map(|step| step.step_ns)
+        .with_context(|| format!("{} does not run on {}", options.what, profile.key))?;
     let program = recording(&device)?.program().from_note(&format!("step {STEPS}"));
     let program = program.context("the recording tells where its steps begin")?.as_it_ran();
     let replay = Replay::new(&program, profile.clone(), 1)?;
@@ -179,15 +196,44 @@ fn of_network(options: &Options, profile: Profile, bar: &ProgressBar) -> Result<
     let mut points = Vec::new();
     let (_temporary, plan_cache) = plans(options.keep.as_deref())?;
     for budget_bytes in Planned::budgets(options, &profile, live_peak_bytes) {
-        let (_, step_ns) = train(config(budget_bytes).plan_cache(plan_cache.clone()))?;
+        let (_, step) = train(config(budget_bytes).plan_cache(plan_cache.clone()))?;
         let bound = replay.bound(&Settings::new(budget_bytes));
         // The replay waits for constants that the program has on the device already.
         let bound_ns = bound.map(|bound| ((bound * replay.base_ns() as f64) as u64).max(base_ns));
-        points.push(GridPoint::new(&profile.key, budget_bytes, step_ns, bound_ns));
+        let mut point = GridPoint::new(&profile.key, budget_bytes, step.map(|step| step.step_ns), bound_ns);
+        point.limited_by = step.map(|step| step.limited_by);
+        point.disk_bytes = step.filter(|_| options.disk.is_some()).map(|step| step.disk_bytes);
+        points.push(point);
         bar.inc(1);
     }
     points.reverse();
     Ok(Planned { profile, live_peak_bytes, base_ns, points })
+}
+
+/// The last step of a training.
+#[derive(Clone, Copy)]
+struct LastStep {
+    step_ns: u64,
+    /// What was busy for the largest part of it.
+    limited_by: &'static str,
+    disk_bytes: usize,
+}
+
+impl LastStep {
+    fn new(before: &Stats, after: &Stats) -> Self {
+        let times = |stats: &Stats| stats.times.unwrap_or_default();
+        let busy_ns = |lane: Lane| times(after).busy_ns[lane as usize] - times(before).busy_ns[lane as usize];
+        let busiest = Lane::ALL.into_iter().rev().max_by_key(|&lane| busy_ns(lane)).unwrap_or(Lane::Compute);
+        LastStep {
+            step_ns: times(after).end_ns - times(before).end_ns,
+            limited_by: match busiest {
+                Lane::Compute => "compute",
+                Lane::Offload | Lane::Fetch => "link",
+                Lane::Spill | Lane::Load => "disk",
+            },
+            disk_bytes: after.peak_disk_bytes,
+        }
+    }
 }
 
 fn show(planned: &Planned) {
@@ -204,7 +250,7 @@ fn show(planned: &Planned) {
     );
     let mut table = Table::new();
     table.load_preset(presets::ASCII_MARKDOWN);
-    table.set_header(["budget", "time", "times as long", "no schedule below", ""]);
+    table.set_header(["budget", "time", "times as long", "no schedule below", "limited by", ""]);
     let ratio = |ns: Option<u64>| {
         ns.map_or("-".to_string(), |ns| format!("{:.3}", ns as f64 / (*base_ns).max(1) as f64))
     };
@@ -216,6 +262,7 @@ fn show(planned: &Planned) {
             time,
             ratio(point.step_ns),
             ratio(point.bound_ns),
+            point.limited_by.unwrap_or("-").into(),
             own.into(),
         ]);
     }

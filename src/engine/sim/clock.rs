@@ -35,6 +35,8 @@ pub struct Clock {
     /// The program's time: work that it submits from now on begins no earlier.
     program_ns: u64,
     kept: usize,
+    /// No end time that was removed is later.
+    forgotten_ns: u64,
     /// The times of all pieces, if they are recorded.
     record: Option<Vec<Ran>>,
 }
@@ -102,16 +104,19 @@ impl Clock {
         }
     }
 
-    /// Time at which the work up to `mark` ends. A mark whose time was removed delays nothing.
+    /// Time at which the work up to `mark` ends. A mark whose time was removed delays no lane that has worked.
     fn end_ns(&self, mark: Mark) -> u64 {
         let track = &self.tracks[mark.lane as usize];
         let index = mark.sequence.checked_sub(track.done + 1);
-        index.map_or(0, |index| track.ends_ns[index as usize])
+        index.map_or(self.forgotten_ns, |index| track.ends_ns[index as usize])
     }
 
-    /// Removes end times that every lane and the program have passed, since waiting for them delays nothing.
+    /// Removes end times that the program and every lane that has worked have passed, since waiting for them delays nothing.
     fn forget(&mut self) {
-        let past_ns = self.tracks.iter().map(|track| track.free_ns).fold(self.program_ns, u64::min);
+        let works = |track: &&Track| track.last_end_ns > 0 || !track.ends_ns.is_empty();
+        let past_ns =
+            self.tracks.iter().filter(works).map(|track| track.free_ns).fold(self.program_ns, u64::min);
+        self.forgotten_ns = past_ns;
         for track in &mut self.tracks {
             while track.ends_ns.front().is_some_and(|&end_ns| end_ns <= past_ns) {
                 track.ends_ns.pop_front();
