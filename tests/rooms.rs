@@ -48,8 +48,8 @@ const MODULES: &[(&str, &str)] = &[
 /// device and a budget that is a part of memory may fail.
 const TOGETHER: [&str; 3] = ["device", "error", "config"];
 
-/// Where unsafe code may be.
-const UNSAFE: [&str; 3] = ["engine", "pool/submit.rs", "runtime/exit.rs"];
+/// Where unsafe code may be. Burn's trait for data parallel training hands over gradients by raw pointers.
+const UNSAFE: [&str; 4] = ["engine", "pool/submit.rs", "runtime/exit.rs", "backend/distributed.rs"];
 
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")

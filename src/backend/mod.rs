@@ -16,6 +16,8 @@
 //! ```
 
 mod convert;
+#[cfg(feature = "distributed")]
+mod distributed;
 mod element;
 mod quantized;
 #[cfg(feature = "server")]

@@ -3,9 +3,9 @@
 use crate::engine::aligned;
 use crate::error::Error;
 use crate::pool::Pool;
-use crate::pool::remat::away::AwayCopy;
+use crate::pool::remat::away::{AwayCopy, TierCopy};
 use crate::pool::remat::ids::StorageId;
-use crate::pool::remat::storage::{Storage, TierCopy};
+use crate::pool::remat::storage::Storage;
 use crate::pool::submit::{HostAccess, PendingWork};
 use crate::trace::Event;
 

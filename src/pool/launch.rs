@@ -11,8 +11,8 @@ use crate::op::{Inputs, MAX_OUTPUTS, PerOutput, View};
 use crate::pool::Pool;
 use crate::pool::input::Overwritten;
 use crate::pool::memory::block::Block;
+use crate::pool::remat::away::TierCopy;
 use crate::pool::remat::ids::StorageId;
-use crate::pool::remat::storage::TierCopy;
 use crate::pool::submit::PendingWork;
 
 /// The maximum number of blocks of an op: its outputs and its workspace.

@@ -2,6 +2,7 @@
 //! runs of elementwise ops that wait for fusion, and the queue of dropped handles.
 //!
 //! - `api` has the calls that `backend` and users make, and `registry` finds the runtime of a device.
+//! - `collective` reduces tensors of several devices.
 //! - `device` has the runtime and its tensors, and `submission` the way of an op from the call to the pool.
 //! - `planning` plans iterations, mostly in the `background` on a throttled thread.
 //!
@@ -18,6 +19,7 @@
 
 mod api;
 mod background;
+mod collective;
 mod device;
 mod exit;
 mod fused;
@@ -37,6 +39,7 @@ pub use api::{
     cleanup, create, keep_result, next_seed, note, read, read_count, run, run_pair, run_three, seed, sync,
     write,
 };
+pub use collective::{Reduction, all_reduce, sync_collective};
 pub use device::Tensor;
 #[cfg(test)]
 pub(crate) use planning::is_planning;

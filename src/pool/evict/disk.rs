@@ -6,9 +6,8 @@ use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::memory::address_space::Placed;
 use crate::pool::memory::block::Block;
-use crate::pool::remat::away::{AwayCopy, Place};
+use crate::pool::remat::away::{AwayCopy, Place, TierCopy};
 use crate::pool::remat::ids::StorageId;
-use crate::pool::remat::storage::TierCopy;
 use crate::pool::submit::PendingWork;
 
 impl Pool {

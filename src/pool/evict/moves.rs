@@ -4,8 +4,9 @@ use crate::engine::Lane;
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::memory::block::Block;
+use crate::pool::remat::away::TierCopy;
 use crate::pool::remat::ids::StorageId;
-use crate::pool::remat::storage::{ResidentFilter, TierCopy};
+use crate::pool::remat::storage::ResidentFilter;
 use crate::pool::submit::PendingWork;
 use crate::schedule::BlockPlacement;
 

@@ -4,9 +4,8 @@ use crate::engine::{DISK_ALIGN_BYTES, Lane, Span, aligned};
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::memory::block::Block;
-use crate::pool::remat::away::AwayCopy;
+use crate::pool::remat::away::{AwayCopy, TierCopy};
 use crate::pool::remat::ids::StorageId;
-use crate::pool::remat::storage::TierCopy;
 use crate::pool::submit::PendingWork;
 
 /// The largest part.

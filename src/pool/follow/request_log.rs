@@ -8,9 +8,10 @@ use super::streams::Streams;
 use crate::engine::{Instruction, aligned};
 use crate::pool::input::Input;
 use crate::pool::memory::tiers::Memory;
+use crate::pool::remat::away::TierCopy;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::recipe::Graph;
-use crate::pool::remat::storage::{Storage, TierCopy};
+use crate::pool::remat::storage::Storage;
 use crate::schedule::{InitialStorage, PlanId, Request, RequestLog, StreamId};
 
 /// The maximum number of ops in a log: twice the longest iteration that can be recognized.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::op::Tally;
-use crate::pool::remat::storage::TierCopy;
+use crate::pool::remat::away::TierCopy;
 use crate::schedule::RequestLog;
 
 /// A tally: the number of the storage, what was counted, and where the count lies.

@@ -11,8 +11,8 @@ use crate::op::{Counts, Dtype, Op, Origin, Shape, Tally, View};
 use crate::pool::Pool;
 use crate::pool::input::Input;
 use crate::pool::observe::requests::Tallied;
+use crate::pool::remat::away::TierCopy;
 use crate::pool::remat::ids::StorageId;
-use crate::pool::remat::storage::TierCopy;
 use crate::pool::submit::HostAccess;
 
 /// The maximum number of tallies.

@@ -4,8 +4,27 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::ids::StorageId;
-use super::storage::{Access, Storages, TierCopy};
 use crate::liveness::NextUse;
+use crate::pool::memory::block::Block;
+use crate::pool::submit::PendingWork;
+
+/// The bytes of a storage on one tier, and the work that was submitted on them.
+#[derive(Debug, Clone, Copy)]
+pub struct TierCopy {
+    /// The block that holds them.
+    pub block: Block,
+    /// The writes that must be done before the bytes are valid.
+    pub written: PendingWork,
+    /// All work that reads or writes the block.
+    pub touched: PendingWork,
+}
+
+impl TierCopy {
+    /// A copy that is valid once `written` is done.
+    pub fn new(block: Block, written: PendingWork) -> Self {
+        TierCopy { block, written, touched: written }
+    }
+}
 
 /// The bytes of a storage away from device memory, in host memory or on the disk or on both.
 #[derive(Debug, Clone, Copy, Default)]
@@ -53,10 +72,10 @@ pub enum Soonness {
 }
 
 impl Soonness {
-    fn of(access: &Access) -> Self {
-        match access.next_use {
+    fn of(next_use: NextUse, used_ns: u64) -> Self {
+        match next_use {
             NextUse::At(op) => Soonness::At(op),
-            NextUse::Unknown => Soonness::Unknown(Reverse(access.used_ns)),
+            NextUse::Unknown => Soonness::Unknown(Reverse(used_ns)),
             NextUse::Never => Soonness::Never,
         }
     }
@@ -71,78 +90,24 @@ pub struct Absent {
 }
 
 impl Absent {
+    /// Lists a storage that is used next, or was used last, then.
+    pub fn list(&mut self, id: StorageId, away: &mut AwayCopy, next_use: NextUse, used_ns: u64) {
+        if self.is_listed {
+            let key = Soonness::of(next_use, used_ns);
+            away.listed = Some(key);
+            self.lists[away.place() as usize].insert((key, id));
+        }
+    }
+
+    /// Takes a storage out of its list, if it is in one.
+    pub fn unlist(&mut self, id: StorageId, away: &mut AwayCopy) {
+        if let Some(key) = away.listed.take() {
+            self.lists[away.place() as usize].remove(&(key, id));
+        }
+    }
+
     /// Those in a place, the soonest first.
     pub fn in_place(&self, place: Place) -> impl DoubleEndedIterator<Item = (Soonness, StorageId)> {
         self.lists[place as usize].iter().copied()
-    }
-}
-
-impl Storages {
-    /// Replaces the copies away from device memory.
-    pub fn set_away(&mut self, id: StorageId, away: AwayCopy) -> AwayCopy {
-        self.unlist_absent(id);
-        let before = self[id].copies.away.take();
-        if away.memory.is_some() || away.disk.is_some() {
-            self[id].copies.away = Some(Box::new(away));
-            self.list_absent(id);
-        } else if before.is_some() && !self[id].stored() {
-            self.changed(id);
-        }
-        before.map_or(AwayCopy::default(), |before| *before)
-    }
-
-    /// Lists a storage, if it is absent.
-    pub(super) fn list_absent(&mut self, id: StorageId) {
-        if !self.absent.is_listed || self[id].copies.device.is_some() {
-            return;
-        }
-        let key = Soonness::of(&self[id].access);
-        let Some(away) = &mut self[id].copies.away else { return };
-        away.listed = Some(key);
-        let place = away.place();
-        self.absent.lists[place as usize].insert((key, id));
-    }
-
-    pub(super) fn unlist_absent(&mut self, id: StorageId) {
-        let Some(away) = &mut self[id].copies.away else { return };
-        if let Some(key) = away.listed.take() {
-            let place = away.place();
-            self.absent.lists[place as usize].remove(&(key, id));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pool::memory::block::Block;
-    use crate::pool::submit::PendingWork;
-    use crate::schedule::StreamId;
-
-    #[test]
-    fn absent_storages_are_listed_by_their_next_use() {
-        let mut storages = Storages::default();
-        storages.absent.is_listed = true;
-        let copy = TierCopy::new(Block::default(), PendingWork::default());
-        let uses = [NextUse::Unknown, NextUse::At(7), NextUse::Never, NextUse::At(3), NextUse::Unknown];
-        let ids = uses.map(|next_use| {
-            let id = storages.insert(256, "test", StreamId::default(), 0);
-            storages[id].access.next_use = next_use;
-            storages[id].access.used_ns = u64::from(id.0);
-            storages.set_away(id, AwayCopy::new(Some(copy), None));
-            id
-        });
-        let listed = |storages: &Storages, place| -> Vec<u32> {
-            storages.absent.in_place(place).map(|(_, id)| id.0).collect()
-        };
-        assert_eq!(listed(&storages, Place::Memory), [3, 1, 4, 0, 2]);
-        storages.set_away(ids[1], AwayCopy::new(Some(copy), Some(copy)));
-        storages.set_away(ids[4], AwayCopy::new(None, Some(copy)));
-        storages.set_device(ids[0], copy, 0);
-        assert_eq!(listed(&storages, Place::Memory), [3, 2]);
-        assert_eq!((listed(&storages, Place::Both), listed(&storages, Place::Disk)), (vec![1], vec![4]));
-        storages.take_device(ids[0]);
-        storages.set_away(ids[2], AwayCopy::default());
-        assert_eq!(listed(&storages, Place::Memory), [3, 0]);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use smallvec::SmallVec;
 
-use super::away::{Absent, AwayCopy};
+use super::away::{Absent, AwayCopy, TierCopy};
 use super::components::Member;
 use super::ids::RecipeId;
 use super::remembered_cost::{Changes, RememberedCost};
@@ -13,29 +13,9 @@ use super::table::Table;
 use crate::engine::EngineError;
 use crate::liveness::{NextUse, Touch};
 use crate::op::Dtype;
-use crate::pool::memory::block::Block;
 use crate::pool::remat::ids::StorageId;
-use crate::pool::submit::PendingWork;
 use crate::schedule::{ScheduledInterval, StreamId};
 use crate::trace::Made;
-
-/// The bytes of a storage on one tier, and the work that was submitted on them.
-#[derive(Debug, Clone, Copy)]
-pub struct TierCopy {
-    /// The block that holds them.
-    pub block: Block,
-    /// The writes that must be done before the bytes are valid.
-    pub written: PendingWork,
-    /// All work that reads or writes the block.
-    pub touched: PendingWork,
-}
-
-impl TierCopy {
-    /// A copy that is valid once `written` is done.
-    pub fn new(block: Block, written: PendingWork) -> Self {
-        TierCopy { block, written, touched: written }
-    }
-}
 
 /// The error of the failed launch from which a storage descends.
 pub type Cause = Arc<EngineError>;
@@ -306,6 +286,33 @@ impl Storages {
         Some(copy)
     }
 
+    /// Replaces the copies away from device memory.
+    pub fn set_away(&mut self, id: StorageId, away: AwayCopy) -> AwayCopy {
+        self.unlist_absent(id);
+        let before = self[id].copies.away.take();
+        if away.memory.is_some() || away.disk.is_some() {
+            self[id].copies.away = Some(Box::new(away));
+            self.list_absent(id);
+        } else if before.is_some() && !self[id].stored() {
+            self.changed(id);
+        }
+        before.map_or(AwayCopy::default(), |before| *before)
+    }
+
+    /// Lists a storage, if it is absent.
+    fn list_absent(&mut self, id: StorageId) {
+        let Storage { copies, access, .. } = &mut self.records[id.0];
+        if let Copies { device: None, away: Some(away), .. } = copies {
+            self.absent.list(id, away, access.next_use, access.used_ns);
+        }
+    }
+
+    fn unlist_absent(&mut self, id: StorageId) {
+        if let Some(away) = &mut self.records[id.0].copies.away {
+            self.absent.unlist(id, away);
+        }
+    }
+
     /// Notes that a storage's recipe, its consumers, or whether it is stored has changed.
     pub fn changed(&mut self, id: StorageId) {
         self.changes.add(id);
@@ -431,7 +438,10 @@ impl std::ops::IndexMut<StorageId> for Storages {
 
 #[cfg(test)]
 mod tests {
+    use super::super::away::Place;
     use super::*;
+    use crate::pool::memory::block::Block;
+    use crate::pool::submit::PendingWork;
 
     #[test]
     fn residents_come_in_order_of_use_whatever_their_size() {
@@ -468,5 +478,32 @@ mod tests {
         assert_eq!(order(&storages, 0), [2, 5, 1, 0, 4].map(|index| ids[index]));
         storages.take_device(ids[0]);
         assert_eq!(first(&storages), []);
+    }
+
+    #[test]
+    fn absent_storages_are_listed_by_their_next_use() {
+        let mut storages = Storages::default();
+        storages.absent.is_listed = true;
+        let copy = TierCopy::new(Block::default(), PendingWork::default());
+        let uses = [NextUse::Unknown, NextUse::At(7), NextUse::Never, NextUse::At(3), NextUse::Unknown];
+        let ids = uses.map(|next_use| {
+            let id = storages.insert(256, "test", StreamId::default(), 0);
+            storages[id].access.next_use = next_use;
+            storages[id].access.used_ns = u64::from(id.0);
+            storages.set_away(id, AwayCopy::new(Some(copy), None));
+            id
+        });
+        let listed = |storages: &Storages, place| -> Vec<u32> {
+            storages.absent.in_place(place).map(|(_, id)| id.0).collect()
+        };
+        assert_eq!(listed(&storages, Place::Memory), [3, 1, 4, 0, 2]);
+        storages.set_away(ids[1], AwayCopy::new(Some(copy), Some(copy)));
+        storages.set_away(ids[4], AwayCopy::new(None, Some(copy)));
+        storages.set_device(ids[0], copy, 0);
+        assert_eq!(listed(&storages, Place::Memory), [3, 2]);
+        assert_eq!((listed(&storages, Place::Both), listed(&storages, Place::Disk)), (vec![1], vec![4]));
+        storages.take_device(ids[0]);
+        storages.set_away(ids[2], AwayCopy::default());
+        assert_eq!(listed(&storages, Place::Memory), [3, 0]);
     }
 }
