@@ -1,6 +1,6 @@
 //! Copies between device memory and the disk of what the host tier cannot hold as a whole: part by part through two small blocks.
 
-use crate::engine::{DISK_ALIGN_BYTES, Lane, Span, aligned};
+use crate::engine::{DISK_ALIGN_BYTES, Lane, Span, Tier, aligned};
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::memory::block::Block;
@@ -20,6 +20,19 @@ struct Stages {
     part_bytes: usize,
 }
 
+/// Where parts come from, or where they go, and the work that must be done before.
+type Side = (Span, PendingWork);
+
+/// What was submitted of a passage.
+#[derive(Debug)]
+struct Passed {
+    /// The work that reads the source.
+    read: PendingWork,
+    /// The work that writes the target.
+    written: PendingWork,
+    outcome: Result<(), Error>,
+}
+
 impl Pool {
     /// Copies a resident storage to the disk. Returns `false` if there is no room.
     pub(in crate::pool) fn write_through(&mut self, id: StorageId) -> Result<bool, Error> {
@@ -27,39 +40,20 @@ impl Pool {
             return Ok(true);
         }
         let size_bytes = self.graph.storages[id].size_bytes;
-        let Some(mut stages) = self.stages(size_bytes, false)? else { return Ok(false) };
+        let Some(stages) = self.stages(size_bytes, false)? else { return Ok(false) };
         let placed = self.disk_block(size_bytes, false);
         let Ok(Some((block, busy))) = placed else {
             self.free_stages(stages);
             return placed.map(|_| false);
         };
         let device = self.graph.storages[id].copies.device.expect("only a resident storage is written");
-        let from = self.memory.device.span(device.block, size_bytes);
-        let to = self.memory.disk_span(block, block.bytes);
-        let mut written = busy;
-        let mut touched = device.touched;
-        let mut pass = || -> Result<(), Error> {
-            for (part, begin) in (0..size_bytes.max(1)).step_by(stages.part_bytes).enumerate() {
-                let (stage, used) = &mut stages.blocks[part % 2];
-                let bytes = stages.part_bytes.min(size_bytes - begin);
-                let in_blocks = aligned(bytes).next_multiple_of(DISK_ALIGN_BYTES);
-                let through = self.memory.host.span(*stage, in_blocks);
-                let after = device.written.and(*used);
-                let mark =
-                    self.copied(Lane::Offload, from.slice(begin, bytes), through.slice(0, bytes), after)?;
-                touched = touched.and(mark);
-                *used = used.and(mark);
-                let mark = self.copied(Lane::Spill, through, to.slice(begin, in_blocks), mark.and(busy))?;
-                written = written.and(mark);
-                *used = used.and(mark);
-            }
-            Ok(())
-        };
-        let passed = pass();
-        self.free_stages(stages);
-        let storage = &mut self.graph.storages[id];
-        storage.copies.device = Some(TierCopy { touched, ..device });
-        if let Err(error) = passed {
+        let source = (self.memory.device.span(device.block, size_bytes), device.written);
+        let target = (self.memory.disk_span(block, block.bytes), busy);
+        let passed = self.pass(stages, [Lane::Offload, Lane::Spill], source, target);
+        let written = passed.written.and(busy);
+        self.graph.storages[id].copies.device =
+            Some(TierCopy { touched: device.touched.and(passed.read), ..device });
+        if let Err(error) = passed.outcome {
             self.memory.free_disk(block, written);
             return Err(error);
         }
@@ -79,42 +73,52 @@ impl Pool {
         busy: PendingWork,
     ) -> Result<Option<PendingWork>, Error> {
         let size_bytes = self.graph.storages[id].size_bytes;
+        let stages = match self.stages(size_bytes, true) {
+            Ok(Some(stages)) => stages,
+            Ok(None) => return Ok(None),
+            Err(error) => {
+                self.memory.device.free(block, busy);
+                return Err(error);
+            }
+        };
         let away = self.graph.storages[id].copies.away.as_deref().copied().unwrap_or_default();
         let disk = away.disk.expect("only a storage on the disk is read from it");
-        let Some(mut stages) = self.stages(size_bytes, true)? else { return Ok(None) };
-        let from = self.memory.disk_span(disk.block, disk.block.bytes);
-        let to = self.memory.device.span(block, size_bytes);
-        let (mut written, mut touched) = (PendingWork::default(), disk.touched);
-        let mut pass = || -> Result<(), Error> {
-            for (part, begin) in (0..size_bytes.max(1)).step_by(stages.part_bytes).enumerate() {
-                let (stage, used) = &mut stages.blocks[part % 2];
-                let bytes = stages.part_bytes.min(size_bytes - begin);
-                let in_blocks = aligned(bytes).next_multiple_of(DISK_ALIGN_BYTES);
-                let through = self.memory.host.span(*stage, in_blocks);
-                let after = disk.written.and(*used);
-                let mark = self.copied(Lane::Load, from.slice(begin, in_blocks), through, after)?;
-                touched = touched.and(mark);
-                *used = used.and(mark);
-                let mark = self.copied(
-                    Lane::Fetch,
-                    through.slice(0, bytes),
-                    to.slice(begin, bytes),
-                    mark.and(busy),
-                )?;
-                written = written.and(mark);
-                *used = used.and(mark);
-            }
-            Ok(())
-        };
-        let passed = pass();
-        self.free_stages(stages);
-        self.graph.storages.set_away(id, AwayCopy::new(None, Some(TierCopy { touched, ..disk })));
-        if let Err(error) = passed {
-            self.memory.device.free(block, busy.and(written));
+        let source = (self.memory.disk_span(disk.block, disk.block.bytes), disk.written);
+        let target = (self.memory.device.span(block, size_bytes), busy);
+        let passed = self.pass(stages, [Lane::Load, Lane::Fetch], source, target);
+        let disk = TierCopy { touched: disk.touched.and(passed.read), ..disk };
+        self.graph.storages.set_away(id, AwayCopy::new(None, Some(disk)));
+        if let Err(error) = passed.outcome {
+            self.memory.device.free(block, busy.and(passed.written));
             return Err(error);
         }
         self.observer.counters.loaded_bytes += size_bytes as u64;
-        Ok(Some(written))
+        Ok(Some(passed.written))
+    }
+
+    /// Copies part by part through stages, on the first lane into them and on the second out of them.
+    fn pass(&mut self, mut stages: Stages, lanes: [Lane; 2], source: Side, target: Side) -> Passed {
+        let device_bytes = if source.0.tier == Tier::Device { source.0.bytes } else { target.0.bytes };
+        let part_bytes = stages.part_bytes;
+        let (mut read, mut written) = (PendingWork::default(), PendingWork::default());
+        let mut pass_part = |part: usize, begin: usize| -> Result<(), Error> {
+            let bytes = part_bytes.min(device_bytes - begin);
+            let in_blocks = aligned(bytes).next_multiple_of(DISK_ALIGN_BYTES);
+            let cut =
+                |span: Span| span.slice(begin, if span.tier == Tier::Device { bytes } else { in_blocks });
+            let (from, to) = (cut(source.0), cut(target.0));
+            let (stage, used) = &mut stages.blocks[part % 2];
+            let stage = self.memory.host.span(*stage, in_blocks);
+            let mark = self.copied(lanes[0], from, stage.slice(0, from.bytes), source.1.and(*used))?;
+            (read, *used) = (read.and(mark), used.and(mark));
+            let mark = self.copied(lanes[1], stage.slice(0, to.bytes), to, target.1.and(mark))?;
+            (written, *used) = (written.and(mark), used.and(mark));
+            Ok(())
+        };
+        let mut parts = (0..device_bytes.max(1)).step_by(part_bytes).enumerate();
+        let outcome = parts.try_for_each(|(part, begin)| pass_part(part, begin));
+        self.free_stages(stages);
+        Passed { read, written, outcome }
     }
 
     /// Copies, and returns the end of that as pending work.
