@@ -16,7 +16,6 @@
 //! ```
 
 mod convert;
-#[cfg(feature = "distributed")]
 mod distributed;
 mod element;
 mod quantized;

@@ -1,5 +1,4 @@
 //! Data parallel training: several devices with parts of a batch learn what one learns from the whole.
-#![cfg(all(feature = "host", feature = "distributed"))]
 
 use std::thread;
 
