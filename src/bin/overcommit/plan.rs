@@ -105,7 +105,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     );
     ensure!(
         !is_trace || (options.host.is_none() && options.disk.is_none()),
-        "--host and --disk are for networks: a trace has all the host memory it asks for"
+        "--host is for networks, and so is --disk: a trace has all the host memory it asks for"
     );
     let bar = bar(options.device.len() * (options.budgets.len() + 1), "planning");
     let mut all = Vec::new();
