@@ -37,6 +37,7 @@ impl Pool {
     /// program fits must not depend on earlier programs.
     fn reset_if_filled(&mut self) {
         self.follower.free_tallies(&mut self.memory);
+        self.memory.forget_disk();
         if self.memory.has_filled || !self.memory.is_roomy() {
             self.follower.forget();
             self.follower.await_eviction(&mut self.memory);

@@ -127,7 +127,8 @@ impl Memory {
         self.host.limit_bytes() - self.host.used_bytes()
     }
 
-    /// Allocates a block of the disk tier; `None` if there is no room, or none to spare for what comes `back` from it.
+    /// Allocates a block of the disk tier; `None` if there is no room. As much as the largest block so far stays free,
+    /// unless this block makes room `for_return` of another.
     pub fn allocate_disk(&mut self, bytes: usize, for_return: bool) -> Result<Placed, Error> {
         let room_bytes = self.disk_room_bytes();
         let Some(disk) = &mut self.disk else { return Ok(None) };
@@ -145,6 +146,11 @@ impl Memory {
     /// The first bytes of a block of the disk tier.
     pub fn disk_span(&self, block: Block, bytes: usize) -> Span {
         self.disk.as_ref().map_or(Span::empty(Tier::Disk), |disk| disk.span(block, bytes))
+    }
+
+    /// Forgets what earlier programs had on the disk, which is empty now: whether a program fits must not depend on them.
+    pub fn forget_disk(&mut self) {
+        self.largest_on_disk_bytes = 0;
     }
 
     /// Frees a block of the disk tier.
