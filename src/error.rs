@@ -157,6 +157,16 @@ pub enum Error {
         reason: String,
     },
 
+    /// Others wait for a tensor of the device, to reduce it with theirs, and no thread is left that brings it.
+    #[error(
+        "{device} no longer takes part in what other devices reduce with it: its thread has ended. If that failed, its error came \
+         before this one; if not, give every device as many batches, and let none stop before the others"
+    )]
+    DeviceEnded {
+        /// The device.
+        device: crate::OvercommitDevice,
+    },
+
     /// The device already holds tensors.
     #[error(
         "device {device} cannot be configured while {storages} of its tensors are alive: call configure before the \

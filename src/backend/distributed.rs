@@ -85,6 +85,7 @@ const _: () = {
 
         impl<F: FloatElement, I: IntElement> distributed::DistributedBackend for Overcommit<F, I> {
             fn start_communication_server(devices: &[Device], config: distributed::DistributedConfig) {
+                runtime::reset_collectives(devices);
                 *session() = Some((devices.to_vec(), reduction(config.all_reduce_op)));
             }
 

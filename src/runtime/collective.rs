@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use bytemuck::Pod;
 use half::{bf16, f16};
@@ -14,6 +15,15 @@ use super::{read, write};
 use crate::OvercommitDevice;
 use crate::error::Error;
 use crate::op::{Dtype, View};
+
+/// How long a device's tensors are waited for once the thread that brought its last ones has ended: a program may have a new thread for each
+/// step.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+thread_local! {
+    /// It lives as long as the thread.
+    static ALIVE: Arc<()> = Arc::default();
+}
 
 /// What becomes of the tensors.
 ///
@@ -53,8 +63,36 @@ struct Collectives {
     waiting: HashMap<(u64, Vec<OvercommitDevice>), HashMap<OvercommitDevice, Vec<Waiting>>>,
     /// How many results a device waits for.
     unfinished: HashMap<OvercommitDevice, usize>,
+    /// What lives as long as the thread that brought a device's last tensor.
+    brought_by: HashMap<OvercommitDevice, Weak<()>>,
     failures: HashMap<OvercommitDevice, Error>,
     reducer: Option<Sender<(Vec<Waiting>, Reduction)>>,
+}
+
+impl Collectives {
+    /// A device that a device waits for, although the thread that brought its last tensor has ended.
+    fn ended(&self, device: OvercommitDevice) -> Option<OvercommitDevice> {
+        let has_brought =
+            |waiting: &HashMap<_, Vec<_>>, member| waiting.get(member).is_some_and(|own| !own.is_empty());
+        let groups = self.waiting.iter().filter(|(_, waiting)| has_brought(waiting, &device));
+        let missing = groups.flat_map(|((_, members), waiting)| {
+            members.iter().filter(|member| !has_brought(waiting, member))
+        });
+        let has_ended = |member: &OvercommitDevice| {
+            self.brought_by.get(member).is_some_and(|thread| thread.strong_count() == 0)
+        };
+        missing.copied().find(has_ended)
+    }
+
+    /// Forgets the tensors that wait for those of others in groups of a device. Returns whose they are.
+    fn forget(&mut self, device: OvercommitDevice) -> Vec<OvercommitDevice> {
+        let gone = self.waiting.extract_if(|(_, members), _| members.contains(&device));
+        let gone: Vec<_> = gone.flat_map(|(_, waiting)| waiting).collect();
+        for (member, tensors) in &gone {
+            *self.unfinished.entry(*member).or_default() -= tensors.len();
+        }
+        gone.into_iter().map(|(member, _)| member).collect()
+    }
 }
 
 static COLLECTIVES: LazyLock<(Mutex<Collectives>, Condvar)> = LazyLock::new(Default::default);
@@ -86,6 +124,7 @@ pub fn all_reduce(
     members.sort_unstable_by_key(|device| device.parts());
     let mut collectives = lock();
     *collectives.unfinished.entry(device).or_default() += 1;
+    collectives.brought_by.insert(device, ALIVE.with(Arc::downgrade));
     let waiting = collectives.waiting.entry((key, members.clone())).or_default();
     waiting.entry(device).or_default().push(Waiting { tensor, promise: reduced.handle().clone() });
     if members.iter().all(|member| waiting.get(member).is_some_and(|waiting| !waiting.is_empty())) {
@@ -114,13 +153,54 @@ fn start_reducer() -> Sender<(Vec<Waiting>, Reduction)> {
 /// See [`Reduction`] for an example.
 ///
 /// # Errors
-/// A tensor of the group that could not be read or written.
+/// A tensor of the group that could not be read or written. A device of the group that brings none: the thread that brought its last
+/// one has ended, and for a minute no other thread has brought one.
 pub fn sync_collective(device: &OvercommitDevice) -> Result<(), Error> {
-    let mut collectives = lock();
+    sync_collective_within(device, PATIENCE)
+}
+
+/// [`sync_collective`] with another patience than a minute.
+#[doc(hidden)]
+pub fn sync_collective_within(device: &OvercommitDevice, patience: Duration) -> Result<(), Error> {
+    let (mut collectives, mut in_vain_since) = (lock(), Instant::now());
     while collectives.unfinished.get(device).is_some_and(|&count| count > 0) {
-        collectives = COLLECTIVES.1.wait(collectives).unwrap_or_else(PoisonError::into_inner);
+        let waited = COLLECTIVES.1.wait_timeout(collectives, patience / 8);
+        collectives = waited.unwrap_or_else(PoisonError::into_inner).0;
+        match collectives.ended(*device) {
+            None => in_vain_since = Instant::now(),
+            Some(ended) if in_vain_since.elapsed() >= patience => {
+                for member in collectives.forget(ended) {
+                    collectives.failures.insert(member, Error::DeviceEnded { device: ended });
+                }
+                COLLECTIVES.1.notify_all();
+            }
+            Some(_) => {}
+        }
     }
     collectives.failures.remove(device).map_or(Ok(()), Err)
+}
+
+/// Has some devices begin anew: what they brought to [`all_reduce`] and others did not is forgotten.
+///
+/// ```
+/// use burn_overcommit::op::{Dtype, Shape};
+/// use burn_overcommit::{OvercommitDevice, runtime};
+///
+/// let devices = [OvercommitDevice::Host(82), OvercommitDevice::Host(83)];
+/// let alone = runtime::write(&devices[0], &[0; 4], Dtype::F32, Shape::new(&[1]))?;
+/// runtime::all_reduce(alone, runtime::Reduction::Sum, 0, &devices)?;
+/// runtime::reset_collectives(&devices);
+/// runtime::sync_collective(&devices[0])?; // It waits for nothing.
+/// # Ok::<(), burn_overcommit::Error>(())
+/// ```
+pub fn reset_collectives(devices: &[OvercommitDevice]) {
+    let mut collectives = lock();
+    for device in devices {
+        collectives.forget(*device);
+        collectives.brought_by.remove(device);
+        collectives.failures.remove(device);
+    }
+    COLLECTIVES.1.notify_all();
 }
 
 /// Keeps the promises of a group.

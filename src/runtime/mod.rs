@@ -39,7 +39,9 @@ pub use api::{
     cleanup, create, keep_result, next_seed, note, read, read_count, run, run_pair, run_three, seed, sync,
     write,
 };
-pub use collective::{Reduction, all_reduce, sync_collective};
+#[doc(hidden)]
+pub use collective::sync_collective_within;
+pub use collective::{Reduction, all_reduce, reset_collectives, sync_collective};
 pub use device::Tensor;
 #[cfg(test)]
 pub(crate) use planning::is_planning;

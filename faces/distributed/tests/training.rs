@@ -1,6 +1,7 @@
 //! Data parallel training: several devices with parts of a batch learn what one learns from the whole.
 
 use std::thread;
+use std::time::{Duration, Instant};
 
 use burn::backend::Autodiff;
 use burn::module::{Module, ModuleMapper, Param};
@@ -158,4 +159,68 @@ fn tensors_are_added_in_the_order_of_the_devices() {
     let whole = runtime::write(&devices[0], &[0; 4], Dtype::I32, Shape::new(&[1])).expect("room");
     let error = runtime::all_reduce(whole, Reduction::Sum, 1, &devices).expect_err("integers");
     assert!(error.to_string().starts_with("all_reduce: it does not work on inputs of i32"), "{error}");
+}
+
+/// Brings a number of a device, to be added to those of the others.
+fn bring(device: &OvercommitDevice, value: f32, devices: &[OvercommitDevice]) -> runtime::Tensor {
+    let tensor = runtime::write(device, &value.to_ne_bytes(), Dtype::F32, Shape::new(&[1])).expect("room");
+    runtime::all_reduce(tensor, Reduction::Sum, 2, devices).expect("floats")
+}
+
+#[test]
+fn a_device_whose_thread_has_ended_is_not_waited_for_for_ever() {
+    let devices = devices(330, 3);
+    let patience = Duration::from_millis(200);
+    let wait = |device: &OvercommitDevice| runtime::sync_collective_within(device, patience);
+    thread::scope(|scope| scope.spawn(|| drop(bring(&devices[2], 1.0, &devices))).join()).expect("it ends");
+    devices[..2].iter().for_each(|device| drop(bring(device, 1.0, &devices)));
+    devices.iter().for_each(|device| wait(device).expect("all have brought theirs"));
+
+    let begun = Instant::now();
+    devices[..2].iter().for_each(|device| drop(bring(device, 1.0, &devices)));
+    for device in &devices[..2] {
+        let error = wait(device).expect_err("the third brings nothing");
+        assert!(error.to_string().starts_with("host:332 no longer takes part"), "{error}");
+    }
+    assert!(begun.elapsed() >= patience);
+    devices.iter().for_each(|device| wait(device).expect("nothing is waited for any more"));
+    let brought = [0, 1, 2].map(|at| bring(&devices[at], 2.0, &devices));
+    devices.iter().for_each(|device| wait(device).expect("all have brought theirs"));
+    for tensor in brought {
+        assert_eq!(runtime::read(tensor).expect("room"), 6f32.to_ne_bytes());
+    }
+}
+
+#[test]
+fn a_device_whose_thread_lives_is_waited_for() {
+    let devices = devices(340, 2);
+    let patience = Duration::from_millis(50);
+    thread::scope(|scope| {
+        let slow = scope.spawn(|| {
+            let first = bring(&devices[1], 1.0, &devices);
+            thread::sleep(10 * patience);
+            drop((first, bring(&devices[1], 1.0, &devices)));
+        });
+        for _ in 0..2 {
+            drop(bring(&devices[0], 1.0, &devices));
+            runtime::sync_collective_within(&devices[0], patience).expect("the other lives");
+        }
+        slow.join().expect("it ends");
+    });
+}
+
+#[test]
+#[serial]
+fn what_a_training_left_behind_is_no_part_of_the_next() {
+    let devices = devices(350, 2);
+    devices.iter().for_each(|device| configure(device, Config::new()).expect("a host device"));
+    drop(bring(&devices[0], 1e3, &devices));
+    let reduced = DistributedConfig { all_reduce_op: ReduceOperation::Sum };
+    B::start_communication_server(&devices, reduced);
+    let brought = [0, 1].map(|at| bring(&devices[at], 1.0, &devices));
+    for (tensor, device) in brought.into_iter().zip(&devices).rev() {
+        runtime::sync_collective(device).expect("all have brought theirs");
+        assert_eq!(runtime::read(tensor).expect("room"), 2f32.to_ne_bytes());
+    }
+    B::close_communication_server(&devices[0]);
 }
