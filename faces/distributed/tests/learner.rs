@@ -2,6 +2,8 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Write, stderr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,6 +26,9 @@ use burn::train::{
     ExecutionStrategy, InferenceStep, Learner, MultiDeviceOptim, RegressionOutput, SupervisedTraining,
     TrainOutput, TrainStep,
 };
+use burn_overcommit::engine::around::{Around, Call};
+use burn_overcommit::engine::{Engine, EngineError};
+use burn_overcommit::runtime::configure_with_engine;
 use burn_overcommit::{Config, Overcommit, OvercommitDevice, Planning, configure, stats};
 use serial_test::serial;
 
@@ -313,6 +318,28 @@ fn one_step_of_several_devices_adds_up_their_gradients() {
     }
 }
 
+/// An engine with copies and waits that take longer.
+#[derive(Debug)]
+struct Slow {
+    engine: Arc<dyn Engine>,
+    seed: usize,
+    calls: AtomicUsize,
+}
+
+impl Around for Slow {
+    fn engine(&self) -> &dyn Engine {
+        &*self.engine
+    }
+
+    fn before(&self, call: Call, _: &dyn Fn(String) -> EngineError) -> Result<(), EngineError> {
+        let long = drawn((self.seed, self.calls.fetch_add(1, Ordering::Relaxed)));
+        if matches!(call, Call::Copy | Call::Wait) && long > 0.95 {
+            thread::sleep(Duration::from_secs_f32(0.05 * (long - 0.95)));
+        }
+        Ok(())
+    }
+}
+
 #[test]
 #[serial]
 fn devices_that_dawdle_never_wait_for_ever_and_change_no_bits() {
@@ -324,9 +351,14 @@ fn devices_that_dawdle_never_wait_for_ever_and_change_no_bits() {
         let (count, group) = (2 + run % 3, run % 4);
         let devices: Vec<_> =
             (0..count).map(|at| OvercommitDevice::Host((400 + 8 * group + at) as u16)).collect();
-        // Some devices plan meanwhile.
+        // Some devices plan meanwhile, some are slow.
         let config = small(if group == 0 { Planning::Background } else { Planning::Off });
-        devices.iter().for_each(|device| configure(device, config.clone()).expect("a host device"));
+        for device in &devices {
+            let slow =
+                |engine| Arc::new(Slow { engine, seed: run, calls: AtomicUsize::new(0) }) as Arc<dyn Engine>;
+            let wrap = |engine| if group == 1 { slow(engine) } else { engine };
+            configure_with_engine(device, config.clone(), wrap).expect("a host device");
+        }
         let samples = samples(count * 3 * BATCH);
         let task = Task { epochs: 2, samples, upload: Upload { seed: Some(run) }, ..Task::new(count, 1e-3) };
         let learned = task.learned(data_parallel(&devices, ReduceOperation::Mean), AdamConfig::new().init());
