@@ -8,7 +8,7 @@ use bytesize::ByteSize;
 pub use self::export::prometheus;
 pub use self::planning::PlanningState;
 use crate::OvercommitDevice;
-use crate::engine::{Fallback, Times};
+use crate::engine::{Fallback, Lane, Times};
 
 /// Totals since the device's first use, or since `reset_stats`.
 /// [`Stats::counters`] has them; see [`stats`](crate::stats()) for an example.
@@ -28,6 +28,10 @@ pub struct Counters {
     pub fetched_bytes: u64,
     /// Of these, bytes that were prefetched before an op needed them.
     pub prefetched_bytes: u64,
+    /// Bytes copied from device or host memory to other devices.
+    pub to_peers_bytes: u64,
+    /// Bytes copied back from other devices.
+    pub from_peers_bytes: u64,
     /// Bytes written from host memory to the disk.
     pub spilled_bytes: u64,
     /// Bytes read from the disk into host memory.
@@ -66,6 +70,21 @@ pub struct Counters {
     pub ops_after_read: u64,
 }
 
+impl Counters {
+    /// Counts a copy on a lane.
+    pub(crate) fn copied(&mut self, lane: Lane, bytes: usize) {
+        *match lane {
+            Lane::Compute => return,
+            Lane::Offload => &mut self.offloaded_bytes,
+            Lane::Fetch => &mut self.fetched_bytes,
+            Lane::ToPeer => &mut self.to_peers_bytes,
+            Lane::FromPeer => &mut self.from_peers_bytes,
+            Lane::Spill => &mut self.spilled_bytes,
+            Lane::Load => &mut self.loaded_bytes,
+        } += bytes as u64;
+    }
+}
+
 /// Use of a device's memory, now and so far. `Display` prints a table.
 /// See [`stats`](crate::stats()) for an example.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,6 +116,12 @@ pub struct Stats {
     pub peak_host_bytes: usize,
     /// The host tier's limit.
     pub host_limit_bytes: usize,
+    /// Bytes in memory of other devices.
+    pub peer_bytes: usize,
+    /// Their peak.
+    pub peak_peer_bytes: usize,
+    /// The most bytes of other devices that may be used; 0 if none may.
+    pub peer_limit_bytes: usize,
     /// Bytes in the disk tier.
     pub disk_bytes: usize,
     /// Their peak.
@@ -136,9 +161,18 @@ impl fmt::Display for Stats {
         row("device memory", self.allocated_bytes, self.peak_allocated_bytes, self.budget_bytes)?;
         row("reserved by slabs", self.reserved_bytes, self.peak_reserved_bytes, self.budget_bytes)?;
         row("host tier", self.host_bytes, self.peak_host_bytes, self.host_limit_bytes)?;
+        if self.peer_limit_bytes > 0 {
+            row("other devices", self.peer_bytes, self.peak_peer_bytes, self.peer_limit_bytes)?;
+        }
         if self.disk_limit_bytes > 0 {
             row("disk tier", self.disk_bytes, self.peak_disk_bytes, self.disk_limit_bytes)?;
-            let (spilled, loaded) = (total(counters.spilled_bytes), total(counters.loaded_bytes));
+        }
+        if self.peer_limit_bytes > 0 {
+            let [to, from] = [counters.to_peers_bytes, counters.from_peers_bytes].map(total);
+            writeln!(f, "to other devices {to}, back from them {from}")?;
+        }
+        if self.disk_limit_bytes > 0 {
+            let [spilled, loaded] = [counters.spilled_bytes, counters.loaded_bytes].map(total);
             writeln!(f, "written to disk {spilled}, read from disk {loaded}")?;
         }
         writeln!(

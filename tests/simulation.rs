@@ -27,6 +27,7 @@ fn device(config: Config) -> OvercommitDevice {
         flops: Flops::all(1e9),
         memory_bytes_per_second: 1e9,
         link_bytes_per_second: 1e9,
+        peer_bytes_per_second: None,
         overhead_ns: 0,
         page_bytes: Some(2 << 20),
         map_call_ns: 0,

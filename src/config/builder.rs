@@ -19,7 +19,7 @@ use super::variable::Variable;
 use crate::engine::cuda::CudaOptions;
 #[cfg(feature = "host")]
 use crate::engine::host::{HostOptions, LaneMode};
-use crate::engine::{DiskTier, Props, page_bytes_for};
+use crate::engine::{DiskTier, PeerTier, Props, page_bytes_for};
 use crate::error::Error;
 use crate::op::FloatFormat;
 
@@ -45,6 +45,7 @@ pub(crate) const MIN_PAGES: usize = 64;
 pub struct Config {
     budget: Option<Given>,
     host_limit: Option<Given>,
+    peers: Option<String>,
     disk: Option<String>,
     disk_checksums: Option<bool>,
     policy: Option<Policy>,
@@ -74,7 +75,7 @@ pub struct Config {
     oracle: Option<Arc<Oracle>>,
 }
 
-fn disk_error(setting: &'static str, value: &str, expected: String) -> Error {
+fn tier_error(setting: &'static str, value: &str, expected: String) -> Error {
     Error::Setting { setting, value: value.into(), expected }
 }
 
@@ -110,6 +111,16 @@ impl Config {
     /// The host memory that may be used for offloaded bytes, in bytes.
     pub fn host_limit_bytes(mut self, bytes: usize) -> Self {
         self.host_limit = Some(Given::bytes("Config::host_limit_bytes", bytes));
+        self
+    }
+
+    /// Memory of other devices of the machine that the program does not use, for offloaded bytes: the index of each, of the same kind
+    /// as this one, and the most bytes of it that may be used, as in `"1:40GiB,2:40GiB"`. It is taken before host memory where it is
+    /// faster, and when host memory is full where it is not. On simulations its bandwidth is the profile's; elsewhere that of the
+    /// link to the host is assumed until it is measured, or what is said after an `@`, as in `"1:40GiB@200GB/s"`.
+    /// [`configure`](crate::configure) reports a device that is not there.
+    pub fn peers(mut self, indexes_and_amounts: &str) -> Self {
+        self.peers = Some(indexes_and_amounts.into());
         self
     }
 
@@ -321,8 +332,12 @@ impl Config {
             page_bytes,
             least_bytes: if page_mapping.is_some() { page_bytes } else { MIN_PAGES * page_bytes },
         });
+        let peers = match &self.peers {
+            Some(text) => Some(text.parse().map_err(|expected| tier_error("Config::peers", text, expected))?),
+            None => Variable::Peers.read::<PeerTier>().transpose()?,
+        };
         let disk = match &self.disk {
-            Some(text) => Some(text.parse().map_err(|expected| disk_error("Config::disk", text, expected))?),
+            Some(text) => Some(text.parse().map_err(|expected| tier_error("Config::disk", text, expected))?),
             None => Variable::Disk.read::<DiskTier>().transpose()?,
         };
         let has_checksums = Variable::DiskChecksums.or_read(self.disk_checksums)?.unwrap_or_default();
@@ -330,6 +345,7 @@ impl Config {
             budget_bytes,
             paging: paging.filter(|_| page_mapping != Some(false)),
             host_limit_bytes,
+            peers,
             disk: disk.map(|disk| DiskTier { has_checksums, ..disk }),
             policy,
             exactness: Variable::Exactness.or_read(self.exactness)?.unwrap_or_default(),
@@ -359,8 +375,17 @@ impl Config {
     pub(crate) fn refuse_disk(&self, reason: &str) -> Error {
         let expected = format!("a folder that can be used, and it cannot: {reason}");
         match &self.disk {
-            Some(text) => disk_error("Config::disk", text, expected),
+            Some(text) => tier_error("Config::disk", text, expected),
             None => Variable::Disk.refuse(Variable::Disk.text().unwrap_or_default(), expected),
+        }
+    }
+
+    /// The error if memory of other devices that is set cannot be used for a reason.
+    pub(crate) fn refuse_peers(&self, reason: &str) -> Error {
+        let expected = format!("other devices that can be used, and they cannot: {reason}");
+        match &self.peers {
+            Some(text) => tier_error("Config::peers", text, expected),
+            None => Variable::Peers.refuse(Variable::Peers.text().unwrap_or_default(), expected),
         }
     }
 

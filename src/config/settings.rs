@@ -10,7 +10,7 @@ use super::fault::PlantedFault;
 use super::oracle::Oracle;
 use super::policy::Policy;
 use super::tunables::Tunables;
-use crate::engine::{ALIGN_BYTES, DiskTier};
+use crate::engine::{ALIGN_BYTES, DiskTier, PeerTier};
 use crate::op::FloatFormat;
 
 /// A [`Config`] with every choice made.
@@ -20,6 +20,8 @@ pub(crate) struct Settings {
     /// The budgets that are mapped by page, if the engine can map pages.
     pub paging: Option<Paging>,
     pub host_limit_bytes: usize,
+    /// Memory of other devices.
+    pub peers: Option<PeerTier>,
     /// Where bytes go that the host tier has no room for.
     pub disk: Option<DiskTier>,
     pub policy: Policy,

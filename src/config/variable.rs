@@ -15,6 +15,8 @@ pub enum Variable {
     Budget,
     /// Host memory that may be used for offloaded bytes.
     HostLimit,
+    /// Memory of other devices for offloaded bytes.
+    Peers,
     /// The folder for offloaded bytes that host memory has no room for, and how many.
     Disk,
     /// Whether these bytes are compared with a checksum.
@@ -52,7 +54,7 @@ pub enum Variable {
 ///     println!("{name}: {values}; if it is not set: {otherwise}");
 /// }
 /// ```
-pub const VARIABLES: [(Variable, &str, &str, &str); 17] = [
+pub const VARIABLES: [(Variable, &str, &str, &str); 18] = [
     (
         Variable::Device,
         "OVERCOMMIT_DEVICE",
@@ -70,6 +72,12 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 17] = [
         "OVERCOMMIT_HOST_LIMIT",
         "bytes such as 16 GiB, or a share such as 25%",
         "half of free memory; on the host engine auto then recomputes what it can",
+    ),
+    (
+        Variable::Peers,
+        "OVERCOMMIT_PEERS",
+        "INDEX:BYTES of other devices of its kind, such as 1:40GiB,2:40GiB, with @RATE such as @200GB/s if that is known",
+        "no memory of other devices",
     ),
     (
         Variable::Disk,

@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 
 use super::{
-    Algorithm, DiskTier, Engine, EngineError, Failure, Fallback, Lane, Launch, Mark, Props, Ran, Span, Tier,
-    Times,
+    Algorithm, DiskTier, Engine, EngineError, Failure, Fallback, Lane, Launch, Mark, PeerTier, Props, Ran,
+    Span, Tier, Times,
 };
 use crate::op::{Op, Outputs, View};
 
@@ -59,6 +59,10 @@ impl<T: Around> Engine for T {
 
     fn open_disk(&self, disk: &DiskTier) -> Result<(), String> {
         self.engine().open_disk(disk)
+    }
+
+    fn open_peers(&self, peers: &PeerTier) -> Result<(), String> {
+        self.engine().open_peers(peers)
     }
 
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError> {
@@ -158,6 +162,10 @@ impl<T: Around> Engine for T {
 
     fn measured_link(&self) -> Option<f64> {
         self.engine().measured_link()
+    }
+
+    fn measured_peers(&self) -> Option<f64> {
+        self.engine().measured_peers()
     }
 
     fn measured_disk(&self) -> Option<f64> {

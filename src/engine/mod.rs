@@ -8,6 +8,7 @@
 //! assert_eq!(in_memory(3 << 20, Some(2 << 20)), 4 << 20);
 //! ```
 
+mod amounts;
 pub mod apart;
 pub mod around;
 #[cfg(any(feature = "host", feature = "cuda"))]
@@ -30,6 +31,7 @@ mod lowered;
 #[cfg(test)]
 pub mod measuring;
 mod pages;
+mod peers;
 mod process;
 mod props;
 pub mod sim;
@@ -41,6 +43,7 @@ use std::sync::Arc;
 pub use disk::{DISK_ALIGN_BYTES, DiskTier};
 pub use instruction::{Instruction, Measured};
 pub use kernels::{KernelPrice, KernelRates};
+pub use peers::{PeerMemory, PeerTier};
 pub(crate) use process::fail_process;
 pub(crate) use props::page_bytes_for;
 pub use props::{Flops, Props};
@@ -73,13 +76,28 @@ pub enum Tier {
     Device,
     /// Host memory for offloaded bytes, pinned if the engine can.
     Host,
+    /// Memory of other devices of the machine, for offloaded bytes.
+    Peer,
     /// A file for offloaded bytes that host memory has no room for. The address of a span is its place in the file.
     Disk,
 }
 
 impl Tier {
     /// Every tier, by index.
-    pub const ALL: [Tier; 3] = [Tier::Device, Tier::Host, Tier::Disk];
+    pub const ALL: [Tier; 4] = [Tier::Device, Tier::Host, Tier::Peer, Tier::Disk];
+
+    /// The tiers away from device memory.
+    pub(crate) const AWAY: [Tier; 3] = [Tier::Host, Tier::Peer, Tier::Disk];
+
+    /// The lanes of copies into it and out of it.
+    pub(crate) const fn lanes(self) -> [Lane; 2] {
+        match self {
+            Tier::Device => [Lane::Fetch, Lane::Offload],
+            Tier::Host => [Lane::Offload, Lane::Fetch],
+            Tier::Peer => [Lane::ToPeer, Lane::FromPeer],
+            Tier::Disk => [Lane::Spill, Lane::Load],
+        }
+    }
 }
 
 /// An ordered queue of work. Lanes run in parallel; marks order them.
@@ -92,6 +110,10 @@ pub enum Lane {
     Offload,
     /// Copies from host to device.
     Fetch,
+    /// Copies from device or host memory to other devices.
+    ToPeer,
+    /// Copies back from them.
+    FromPeer,
     /// Writes from host memory to the disk.
     Spill,
     /// Reads from the disk into host memory.
@@ -100,11 +122,32 @@ pub enum Lane {
 
 impl Lane {
     /// Every lane, by index.
-    pub const ALL: [Lane; 5] = [Lane::Compute, Lane::Offload, Lane::Fetch, Lane::Spill, Lane::Load];
+    pub const ALL: [Lane; 7] =
+        [Lane::Compute, Lane::Offload, Lane::Fetch, Lane::ToPeer, Lane::FromPeer, Lane::Spill, Lane::Load];
+
+    /// Its name, as in traces.
+    pub const fn name(self) -> &'static str {
+        ["compute", "offload", "fetch", "to_peer", "from_peer", "spill", "load"][self as usize]
+    }
 
     /// Whether its work is reading or writing a file.
     pub const fn is_of_disk(self) -> bool {
         matches!(self, Lane::Spill | Lane::Load)
+    }
+
+    /// Whether its copies take storages out of device memory, but for those from host memory to another device.
+    pub const fn takes_away(self) -> bool {
+        matches!(self, Lane::Offload | Lane::ToPeer)
+    }
+
+    /// Whether its copies bring storages back, but for those from another device to host memory.
+    pub const fn brings_back(self) -> bool {
+        matches!(self, Lane::Fetch | Lane::FromPeer)
+    }
+
+    /// Whether its work is copying to or from another device.
+    pub const fn is_of_peers(self) -> bool {
+        matches!(self, Lane::ToPeer | Lane::FromPeer)
     }
 }
 
@@ -264,6 +307,12 @@ pub trait Engine: Send + Sync + Debug {
         Err("this engine has no disk tier".into())
     }
 
+    /// Begins to use memory of other devices, before memory of that tier is mapped. The error is what the system says.
+    fn open_peers(&self, peers: &PeerTier) -> Result<(), String> {
+        let _ = peers;
+        Err("this engine has no other devices".into())
+    }
+
     /// A slab of memory, aligned to [`ALIGN_BYTES`]; of the disk tier, to [`DISK_ALIGN_BYTES`]. The pool carves it.
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError>;
 
@@ -381,6 +430,11 @@ pub trait Engine: Send + Sync + Debug {
     /// measured, such as on a simulation. An engine that measures also notes the time of each launch in its
     /// [instruction](Instruction::measured). Only plans that are made in the background use these figures.
     fn measured_link(&self) -> Option<f64> {
+        None
+    }
+
+    /// The bandwidth that copies to and from other devices reached lately, in bytes per second; `None` if nothing was measured.
+    fn measured_peers(&self) -> Option<f64> {
         None
     }
 

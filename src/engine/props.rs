@@ -21,6 +21,8 @@ pub struct Props {
     pub memory_bytes_per_second: f64,
     /// Bytes that one copy lane copies per second.
     pub link_bytes_per_second: f64,
+    /// Bytes per second that go one way to another device of the machine; `None` if that is no faster than to the host.
+    pub peer_bytes_per_second: Option<f64>,
     /// Fixed cost of one launch or copy.
     pub overhead_ns: u64,
     /// Size of the pages by which device memory can be mapped, a multiple of [`ALIGN_BYTES`](super::ALIGN_BYTES);
@@ -88,8 +90,8 @@ impl Props {
         match tier {
             Tier::Device => self.device_bytes,
             Tier::Host => self.host_bytes,
-            // The file is bounded by its limit and by what the file system has.
-            Tier::Disk => usize::MAX,
+            // Bounded by their limits, and by what the file system and the other devices have.
+            Tier::Peer | Tier::Disk => usize::MAX,
         }
     }
 
@@ -153,6 +155,7 @@ mod tests {
             flops: Flops { f64: 5e8, ..Flops::all(1e9) },
             memory_bytes_per_second: 1e9,
             link_bytes_per_second: 5e8,
+            peer_bytes_per_second: None,
             overhead_ns: 10,
             page_bytes: None,
             map_call_ns: 0,

@@ -88,6 +88,9 @@ pub fn run(
     // The oracle of a replay knows other storages.
     let settings = Settings { planning: Planning::Off, record: false, oracle: None, ..settings.clone() };
     let limit_bytes = settings.whole_pages(settings.budget_bytes);
+    if let Some(peers) = &settings.peers {
+        engine.open_peers(peers).expect("a simulation has any other devices");
+    }
     if let Some(disk) = &settings.disk {
         engine.open_disk(disk).expect("a simulation opens any disk");
     }

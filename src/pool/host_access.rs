@@ -1,9 +1,9 @@
 //! The program's access to bytes in the host tier.
 
-use crate::engine::aligned;
+use crate::engine::{Tier, aligned};
 use crate::error::Error;
 use crate::pool::Pool;
-use crate::pool::remat::away::{AwayCopy, TierCopy};
+use crate::pool::remat::away::TierCopy;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::storage::Storage;
 use crate::pool::submit::{HostAccess, PendingWork};
@@ -30,8 +30,8 @@ impl Pool {
     /// The copy of a stored storage in host memory, which is made if there is none.
     fn readable_copy(&mut self, id: StorageId, size_bytes: usize) -> Result<TierCopy, Error> {
         let storage = &self.graph.storages[id];
-        let is_in_memory = storage.copies.away.as_ref().is_some_and(|away| away.memory.is_some());
-        if storage.copies.device.is_some() && !is_in_memory && !self.write_back(id, true)? {
+        let is_written = storage.copies.device.is_some() && storage.copies.in_tier(Tier::Host).is_none();
+        if is_written && !self.write_to_host(id, true)? {
             return Err(self.host_tier_full("read", size_bytes));
         }
         self.in_host_memory(id)?.ok_or_else(|| self.host_tier_full("read", size_bytes))
@@ -60,7 +60,7 @@ impl Pool {
         self.follower.streams[stream].held_bytes += aligned(size_bytes);
         let copy = TierCopy { block, written: PendingWork::default(), touched: busy };
         self.graph.storages[id].access.used_ns = self.observer.computed_ns;
-        self.graph.storages.set_away(id, AwayCopy::new(Some(copy), None));
+        self.graph.storages.set_away(id, Tier::Host, Some(copy));
         self.graph.storages[id].uses.host_pins += 1;
         Ok((id, self.host_access(copy, busy, size_bytes)))
     }
@@ -70,7 +70,7 @@ impl Pool {
     fn fetch_into_unused_memory(&mut self) -> Result<bool, Error> {
         let free_bytes = self.memory.device.free_bytes();
         let waits = |storage: &Storage| {
-            storage.copies.away.as_ref().is_some_and(|away| away.memory.is_some())
+            storage.copies.in_tier(Tier::Host).is_some()
                 && storage.copies.device.is_none()
                 && storage.uses.host_pins == 0
                 && aligned(storage.size_bytes) <= free_bytes

@@ -106,7 +106,7 @@ impl Pool {
             observer: Observer::new(journal),
             settings,
         };
-        pool.graph.storages.absent.is_listed = pool.memory.disk.is_some();
+        pool.graph.storages.absent.is_listed = pool.memory.has_other_tiers();
         pool.follower.await_eviction(&mut pool.memory);
         pool
     }

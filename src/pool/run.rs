@@ -6,10 +6,10 @@ use super::Pool;
 use super::algorithm::with_smallest_workspace;
 use super::evict::encoding::Encoded;
 use super::launch::Blocks;
-use super::remat::away::{AwayCopy, TierCopy};
+use super::remat::away::TierCopy;
 use super::remat::ids::StorageId;
 use crate::config::PlantedFault;
-use crate::engine::{Instruction, aligned};
+use crate::engine::{Instruction, Tier, aligned};
 use crate::error::Error;
 use crate::op::{Inputs, Op, PerOutput, View};
 use crate::pool::input::{Input, Overwritten};
@@ -257,8 +257,10 @@ impl Pool {
     /// storage needs it.
     fn retire_overwritten(&mut self, id: StorageId, heir: StorageId) {
         if self.settings.planted_fault == Some(PlantedFault::StaleCleanCopy) {
-            let stale = self.graph.storages.set_away(id, AwayCopy::default());
-            self.graph.storages.set_away(heir, AwayCopy::new(stale.memory, stale.disk));
+            for tier in Tier::AWAY {
+                let stale = self.graph.storages.set_away(id, tier, None);
+                self.graph.storages.set_away(heir, tier, stale);
+            }
         }
         self.follower.note_last_handle_gone(&mut self.graph, id);
         if !self.graph.storages[id].active() {

@@ -98,8 +98,8 @@ impl<W: Write> Trace<W> {
             device => device,
         };
         self.metadata("process_name", 0, json!({ "name": name }))?;
-        for (lane, name) in Lane::ALL.into_iter().zip(["compute", "offload", "fetch", "spill", "load"]) {
-            self.metadata("thread_name", thread(lane), json!({ "name": name }))?;
+        for lane in Lane::ALL {
+            self.metadata("thread_name", thread(lane), json!({ "name": lane.name() }))?;
             self.metadata("thread_sort_index", thread(lane), json!({ "sort_index": thread(lane) }))?;
         }
         Ok(())
@@ -143,10 +143,7 @@ impl<W: Write> Trace<W> {
     fn copy(&mut self, copied: &Copied) -> io::Result<()> {
         let way = match copied.lane {
             _ if copied.within => "move",
-            Lane::Offload => "offload",
-            Lane::Spill => "spill",
-            Lane::Load => "load",
-            _ => "fetch",
+            lane => lane.name(),
         };
         let name = format!("{way} {} of storage {}", ByteSize(copied.bytes as u64), copied.storage);
         let args = json!({ "storage": copied.storage, "bytes": copied.bytes });
@@ -154,7 +151,7 @@ impl<W: Write> Trace<W> {
         if copied.within || copied.lane.is_of_disk() {
             return Ok(());
         }
-        if copied.lane == Lane::Offload {
+        if copied.lane.takes_away() {
             self.offloads.insert(copied.storage, copied.ran);
         } else if let Some(offloaded) = self.offloads.remove(&copied.storage) {
             self.arrow(offloaded, copied.ran)?;

@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::engine::Lane;
 use crate::trace::{Event, How};
 
-/// The lanes before those of the disk.
-const LANES: usize = Lane::Spill as usize;
+/// Computing, copies away from device memory, and copies back.
+const KINDS: usize = 3;
 
 /// Decisions of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,8 +14,8 @@ pub(super) struct Cost {
     pub bytes: usize,
     /// Their predicted cost.
     pub predicted_ns: u64,
-    /// Time that computing, offloading and fetching took for them.
-    pub spent_ns: [u64; LANES],
+    /// Time that computing, copying away and copying back took for them.
+    pub spent_ns: [u64; KINDS],
 }
 
 /// Ops of one name that were run again.
@@ -66,7 +65,7 @@ impl Decisions {
             let spent_ns = ran.end_ns.saturating_sub(ran.begin_ns);
             match event {
                 Event::Recompute(recomputed) => {
-                    decisions.drop.spent_ns[lane as usize] += spent_ns;
+                    decisions.drop.spent_ns[0] += spent_ns;
                     let name = recomputed.name.as_ref();
                     let new = || Repeated { name: name.into(), count: 0, bytes: 0, spent_ns: 0 };
                     let op = repeated.entry(name).or_insert_with(new);
@@ -77,14 +76,16 @@ impl Decisions {
                 Event::Copy(copied) if !copied.within && !copied.lane.is_of_disk() => {
                     let how = match (copied.lane, events.get(index + 1)) {
                         // An eviction with a copy is recorded right after the copy.
-                        (Lane::Offload, Some(Event::Evict(next))) if next.storage == copied.storage => {
+                        (lane, Some(Event::Evict(next)))
+                            if lane.takes_away() && next.storage == copied.storage =>
+                        {
                             Some(next.how)
                         }
-                        (Lane::Fetch, _) => last.get(&copied.storage).copied(),
+                        (lane, _) if lane.brings_back() => last.get(&copied.storage).copied(),
                         _ => None,
                     };
                     let cost = decisions.of(how);
-                    cost.spent_ns[lane as usize] += spent_ns;
+                    cost.spent_ns[if lane.takes_away() { 1 } else { 2 }] += spent_ns;
                     if how.is_none() {
                         cost.count += 1;
                         cost.bytes += copied.bytes;
@@ -111,6 +112,7 @@ impl Decisions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Lane;
     use crate::trace::{Copied, Evicted, Made, Ran, Recomputed};
 
     fn evict(storage: u64, how: How, cost_ns: u64) -> Event {

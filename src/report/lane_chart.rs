@@ -9,7 +9,7 @@ use super::theme::{AGAIN, DEVICE, FETCH, HOST, INK, MUTED, ON_FILL, Shade, TRACK
 use super::timeline::{COLUMNS, LaneTime, Piece};
 use super::units::share;
 
-/// Height in pixels without the lanes of the disk.
+/// Height in pixels of the lanes that are always shown.
 const HEIGHT: u32 = 272;
 /// Where the plot begins: below the heading.
 const TOP: i32 = 36;
@@ -20,16 +20,15 @@ const PITCH: i32 = 70;
 
 /// Height in pixels.
 pub(super) fn height(report: &Report) -> u32 {
-    HEIGHT + (rows(report) - SHOWN) as u32 * PITCH as u32
+    HEIGHT + (shown(report).count() - SHOWN) as u32 * PITCH as u32
 }
 
 /// The lanes that are always shown.
 const SHOWN: usize = 3;
 
-/// The number of lanes that are shown: those of the disk if they worked.
-fn rows(report: &Report) -> usize {
-    let works = report.lanes[SHOWN..].iter().any(|lane| lane.busy_ns > 0);
-    if works { report.lanes.len() } else { SHOWN }
+/// The lanes that are shown: those of other devices and of the disk if they worked.
+fn shown(report: &Report) -> impl Iterator<Item = (usize, &LaneTime)> {
+    report.lanes.iter().enumerate().filter(|(index, lane)| *index < SHOWN || lane.busy_ns > 0)
 }
 
 /// Draws the chart.
@@ -42,12 +41,14 @@ pub(super) fn draw(report: &Report, paper: &Paper<'_>) -> Drawn {
         ("compute", &DEVICE),
         ("offload", &HOST),
         ("fetch", &FETCH),
+        ("to peers", &HOST),
+        ("from peers", &FETCH),
         ("to disk", &HOST),
         ("from disk", &FETCH),
     ];
-    for (index, ((name, shade), lane)) in names.into_iter().zip(&report.lanes).take(rows(report)).enumerate()
-    {
-        let top = TOP + PITCH * index as i32;
+    for (row, (index, lane)) in shown(report).enumerate() {
+        let (name, shade) = names[index];
+        let top = TOP + PITCH * row as i32;
         let track = [(LEFT, top), (LEFT + COLUMNS as i32, top + ROW)];
         paper.draw(&Rectangle::new(track, fill(&TRACK)))?;
         let busy = share(lane.busy_ns as f64, report.window.length_ns() as f64);

@@ -100,7 +100,7 @@ pub(super) fn leaving(events: &[Event], moments: &[u64], first: usize) -> (Vec<L
                     _ => evictions.last.get(&copied.storage).map(|(group, _)| group.clone()),
                 };
                 copies.extend(group.map(|group| (mark, group)));
-                if copied.lane == Lane::Fetch {
+                if copied.lane.brings_back() {
                     evictions.is_back(copied.storage, piece.begin_ns);
                 }
             }

@@ -20,6 +20,8 @@ pub(super) struct Storage {
     device: Option<u64>,
     /// Address of its block in the host tier.
     host: Option<u64>,
+    /// Address of its block in another device's memory.
+    peer: Option<u64>,
     /// Address of its block in the disk tier.
     disk: Option<u64>,
 }
@@ -41,11 +43,13 @@ pub(super) struct Totals {
     pub device_bytes: usize,
     /// Bytes in blocks of host memory.
     pub host_bytes: usize,
+    /// Bytes in blocks of other devices.
+    pub peer_bytes: usize,
     /// Bytes in blocks of the disk.
     pub disk_bytes: usize,
     /// Bytes of device memory that are mapped.
     pub reserved_bytes: usize,
-    /// Bytes of storages that are only on the host or on its disk.
+    /// Bytes of storages that are only away from device memory.
     pub host_only_bytes: usize,
     /// Bytes of storages that the program holds and that are on no tier, so they will be recomputed.
     pub dropped_bytes: usize,
@@ -114,7 +118,10 @@ impl Ledger {
                     _ if copied.within => Tier::Device,
                     Lane::Offload | Lane::Load => Tier::Host,
                     Lane::Spill => Tier::Disk,
-                    Lane::Fetch | Lane::Compute => Tier::Device,
+                    Lane::ToPeer => Tier::Peer,
+                    // Into host memory, for the program to read, if a block there is the last that was allocated.
+                    Lane::FromPeer if self.placed[Tier::Device as usize].is_empty() => Tier::Host,
+                    Lane::FromPeer | Lane::Fetch | Lane::Compute => Tier::Device,
                 };
                 let block = self.placed[tier as usize].pop();
                 self.put(copied.storage, tier, block);
@@ -199,6 +206,7 @@ impl Ledger {
         match tier {
             Tier::Device => &mut self.totals.device_bytes,
             Tier::Host => &mut self.totals.host_bytes,
+            Tier::Peer => &mut self.totals.peer_bytes,
             Tier::Disk => &mut self.totals.disk_bytes,
         }
     }
@@ -207,7 +215,7 @@ impl Ledger {
     fn know(&mut self, made: &Made, made_by: &str, held: bool) {
         if !self.storages.contains_key(&made.storage) {
             let (made_by, bytes) = (made_by.to_string(), made.bytes);
-            let storage = Storage { made_by, bytes, held, device: None, host: None, disk: None };
+            let storage = Storage { made_by, bytes, held, device: None, host: None, peer: None, disk: None };
             storage.count(&mut self.totals, usize::wrapping_add);
             self.storages.insert(made.storage, storage);
         }
@@ -226,17 +234,22 @@ impl Ledger {
         storage.count(&mut self.totals, usize::wrapping_sub);
         change(storage);
         storage.count(&mut self.totals, usize::wrapping_add);
-        if !storage.held && storage.device.is_none() && storage.host.is_none() && storage.disk.is_none() {
+        if !storage.held && storage.device.is_none() && !storage.is_away() {
             self.storages.remove(&number);
         }
     }
 }
 
 impl Storage {
+    fn is_away(&self) -> bool {
+        [self.host, self.peer, self.disk].iter().any(Option::is_some)
+    }
+
     fn place(&mut self, tier: Tier) -> &mut Option<u64> {
         match tier {
             Tier::Device => &mut self.device,
             Tier::Host => &mut self.host,
+            Tier::Peer => &mut self.peer,
             Tier::Disk => &mut self.disk,
         }
     }
@@ -247,7 +260,7 @@ impl Storage {
                 *total = with(*total, self.bytes);
             }
         };
-        let (device, host) = (self.device.is_some(), self.host.is_some() || self.disk.is_some());
+        let (device, host) = (self.device.is_some(), self.is_away());
         count(&mut totals.live_bytes, self.held);
         count(&mut totals.host_only_bytes, host && !device);
         count(&mut totals.dropped_bytes, self.held && !host && !device);

@@ -44,6 +44,9 @@ pub fn plan(
     spawn("overcommit-planner", move || {
         give_way();
         let PlanningTask { engine, mut settings, log, period, .. } = task;
+        if let (Some(peers), Some(bytes_per_second)) = (&mut settings.peers, engine.measured_peers()) {
+            peers.bytes_per_second = Some(bytes_per_second);
+        }
         if let (Some(disk), Some(bytes_per_second)) = (&mut settings.disk, engine.measured_disk()) {
             disk.bytes_per_second = bytes_per_second;
         }

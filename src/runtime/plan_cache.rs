@@ -164,10 +164,12 @@ fn described(props: &Props, settings: &Settings) -> String {
     let Settings { policy, exactness, placement, gist_format, fusion, methods, sparsity, packed, .. } =
         settings;
     let host_bytes = rounded_down(settings.host_limit_bytes, HOST_BITS);
+    let peers = settings.peers.as_ref();
+    let peers = peers.map(|peers| (rounded_down(peers.limit_bytes(), HOST_BITS), peers.rate(props)));
     let disk = settings.disk.as_ref();
     let disk = disk.map(|disk| (rounded_down(disk.limit_bytes, HOST_BITS), disk.bytes_per_second));
     format!(
-        "{FORMAT} {} {} {host_bytes} {disk:?} {policy} {exactness:?} {placement:?} {gist_format:?} {fusion} \
+        "{FORMAT} {} {} {host_bytes} {peers:?} {disk:?} {policy} {exactness:?} {placement:?} {gist_format:?} {fusion} \
          {methods:?} {sparsity:?} {packed:?}",
         env!("CARGO_PKG_VERSION"),
         props.name,

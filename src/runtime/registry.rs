@@ -6,12 +6,12 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 use super::device::Runtime;
 use super::exit;
 use crate::config::Config;
-use crate::engine::Engine;
 #[cfg(feature = "cuda")]
 use crate::engine::cuda::CudaEngine;
 #[cfg(feature = "host")]
 use crate::engine::host::HostEngine;
 use crate::engine::sim::{SimEngine, Workspace};
+use crate::engine::{Engine, PeerMemory, PeerTier};
 use crate::error::Error;
 use crate::pool::{Pool, Residents};
 use crate::trace::Recording;
@@ -182,6 +182,14 @@ fn start(
     let engine = wrap(engine(device, &config)?);
     let supply = config.supply();
     let mut settings = config.clone().resolve(engine.props())?;
+    if let Some(peers) = &settings.peers {
+        let is_own = |other: &PeerMemory| matches!(device, OvercommitDevice::Cuda(index) | OvercommitDevice::Host(index) if index == other.index);
+        let opened = match peers.devices.iter().any(is_own) {
+            true => Err(format!("{device} is the device itself")),
+            false => engine.open_peers(peers),
+        };
+        opened.map_err(|reason| config.refuse_peers(&reason))?;
+    }
     if let Some(disk) = &settings.disk {
         engine.open_disk(disk).map_err(|reason| config.refuse_disk(&reason))?;
     }
@@ -189,11 +197,12 @@ fn start(
     settings.log(
         log::Level::Info,
         format_args!(
-            "{device} ({}; {}): budget {} bytes, host tier {} bytes, disk tier {} bytes, policy {}, {:?}",
+            "{device} ({}; {}): budget {} bytes, host tier {} bytes, other devices {} bytes, disk tier {} bytes, policy {}, {:?}",
             engine.props().name,
             engine.props().pricing(),
             settings.budget_bytes,
             settings.host_limit_bytes,
+            settings.peers.as_ref().map_or(0, PeerTier::limit_bytes),
             settings.disk.as_ref().map_or(0, |disk| disk.limit_bytes),
             settings.policy,
             settings.exactness

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Stats;
+use crate::engine::Lane;
 use Kind::{Counter, Gauge};
 
 /// What a figure does over time.
@@ -60,6 +61,9 @@ impl Stats {
             gauge("host_bytes.all.current", self.host_bytes, "Bytes in the host tier"),
             gauge("host_bytes.all.peak", self.peak_host_bytes, "Peak of bytes in the host tier"),
             gauge("host_limit_bytes", self.host_limit_bytes, "Limit of the host tier"),
+            gauge("peer_bytes.all.current", self.peer_bytes, "Bytes in memory of other devices"),
+            gauge("peer_bytes.all.peak", self.peak_peer_bytes, "Peak of bytes in memory of other devices"),
+            gauge("peer_limit_bytes", self.peer_limit_bytes, "Limit of bytes in memory of other devices"),
             gauge("disk_bytes.all.current", self.disk_bytes, "Bytes in the disk tier"),
             gauge("disk_bytes.all.peak", self.peak_disk_bytes, "Peak of bytes in the disk tier"),
             gauge("disk_limit_bytes", self.disk_limit_bytes, "Limit of the disk tier"),
@@ -78,6 +82,12 @@ impl Stats {
                 "prefetched_bytes.all.allocated",
                 counters.prefetched_bytes,
                 "Bytes copied from the host before an op needed them",
+            ),
+            counter("to_peers_bytes.all.allocated", counters.to_peers_bytes, "Bytes copied to other devices"),
+            counter(
+                "from_peers_bytes.all.allocated",
+                counters.from_peers_bytes,
+                "Bytes copied back from other devices",
             ),
             counter("spilled_bytes.all.allocated", counters.spilled_bytes, "Bytes written to the disk"),
             counter("loaded_bytes.all.allocated", counters.loaded_bytes, "Bytes read from the disk"),
@@ -135,11 +145,9 @@ impl Stats {
         let fallbacks = fallbacks.map(|of| json!({"op": of.op, "reason": of.reason, "count": of.count}));
         object.insert("fallbacks".into(), fallbacks.collect());
         if let Some(times) = self.times {
-            let [compute, offload, fetch, spill, load] = times.busy_ns;
-            let times = json!({
-                "end": times.end_ns, "compute": compute, "offload": offload, "fetch": fetch, "spill": spill, "load": load,
-            });
-            object.insert("times_ns".into(), times);
+            let busy = Lane::ALL.map(|lane| (lane.name().to_string(), times.busy_ns[lane as usize].into()));
+            let end = [("end".to_string(), Value::from(times.end_ns))];
+            object.insert("times_ns".into(), Value::Object(end.into_iter().chain(busy).collect()));
         }
         Value::Object(object).to_string()
     }

@@ -24,6 +24,7 @@ pub fn device(config: Config) -> OvercommitDevice {
         flops: Flops::all(1e12),
         memory_bytes_per_second: 1e9,
         link_bytes_per_second: 1e9,
+        peer_bytes_per_second: None,
         overhead_ns: 0,
         page_bytes: None,
         map_call_ns: 0,

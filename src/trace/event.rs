@@ -19,6 +19,9 @@ pub struct Header {
     pub budget_bytes: usize,
     /// The limit of the host tier.
     pub host_limit_bytes: usize,
+    /// The most bytes of other devices that may be used; 0 if none may.
+    #[serde(default)]
+    pub peer_limit_bytes: usize,
     /// The limit of the disk tier; 0 if there is none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub disk_limit_bytes: usize,
@@ -205,7 +208,7 @@ pub struct Recomputed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Copied {
-    /// [`Lane::Offload`] or [`Lane::Fetch`]; [`Lane::Spill`] or [`Lane::Load`] between host memory and the disk.
+    /// [`Lane::Offload`] or [`Lane::Fetch`]; [`Lane::ToPeer`] or [`Lane::FromPeer`]; [`Lane::Spill`] or [`Lane::Load`] between host memory and the disk.
     pub lane: Lane,
     /// The storage.
     pub storage: u64,

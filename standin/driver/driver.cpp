@@ -282,6 +282,8 @@ API cuDevicePrimaryCtxRelease_v2(int) { return SUCCESS; }
 API cuCtxGetCurrent(void** c) { CALL; *c = context; return SUCCESS; }
 API cuCtxSetCurrent(void* c) { CALL; context = c; return SUCCESS; }
 API cuCtxSynchronize() { IN_CONTEXT; drain_all(); return SUCCESS; }
+API cuDeviceCanAccessPeer(int* can, int device, int peer) { CALL; *can = device != peer; return SUCCESS; }
+API cuCtxEnablePeerAccess(void* peer, u32) { IN_CONTEXT; return peer ? SUCCESS : INVALID_VALUE; }
 API cuMemGetInfo_v2(size_t* free, size_t* total) {
   IN_CONTEXT;
   *free = settings.memory_bytes - used_bytes, *total = settings.memory_bytes;

@@ -90,6 +90,29 @@ fn a_disk_gives_the_same_bits() {
 
 #[test]
 #[serial]
+fn memory_of_another_device_gives_the_same_bits() {
+    let _driver = driver();
+    configure(&DEVICE, config().budget("64 MiB")).unwrap();
+    let expected = train(&DEVICE);
+    let smallest_bytes = stats(&DEVICE).unwrap().smallest_budget_bytes;
+    for (policy, peers) in [
+        (Policy::TensorCache, "1:64MiB@1TB/s"),
+        (Policy::EvictAll, "1:64KiB,2:64MiB@1TB/s"),
+        (Policy::EvictAll, "1:64MiB@1MB/s"),
+    ] {
+        let config = config().budget_bytes(smallest_bytes).host_limit_bytes(80 << 10).peers(peers);
+        configure(&DEVICE, config.policy(policy)).unwrap();
+        assert_eq!(train(&DEVICE), expected, "{policy}, {peers}");
+        let seen = stats(&DEVICE).unwrap();
+        assert!(seen.counters.to_peers_bytes > 0 && seen.counters.from_peers_bytes > 0, "{policy}: {seen}");
+    }
+    let error = configure(&DEVICE, config().peers("99:1MiB")).unwrap_err().to_string();
+    assert!(error.contains("and no 99"), "{error}");
+    configure(&DEVICE, config()).unwrap();
+}
+
+#[test]
+#[serial]
 fn budgets_give_the_same_bits() {
     let _driver = driver();
     configure(&DEVICE, config().budget("64 MiB")).unwrap();

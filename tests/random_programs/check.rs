@@ -40,6 +40,8 @@ pub struct Setting {
     pub lanes: LaneMode,
     /// What the device chooses, if nothing is said.
     pub host_limit_bytes: Option<usize>,
+    /// Memory of another device, if some may be used: bytes, and bytes per second.
+    pub peer: Option<(usize, u64)>,
     /// Whether there is a disk tier.
     pub has_disk: bool,
     /// The size of pages that device memory is mapped by, if it is.
@@ -58,6 +60,7 @@ impl Default for Setting {
             policy: Policy::Auto,
             lanes: LaneMode::Threads,
             host_limit_bytes: Some(UNLIMITED),
+            peer: None,
             has_disk: false,
             page_bytes: None,
             planted_fault: None,
@@ -95,7 +98,7 @@ pub fn fresh_device() -> OvercommitDevice {
 
 impl Setting {
     /// The configuration of a device.
-    pub fn config(&self) -> Config {
+    pub fn config(&self, device: &OvercommitDevice) -> Config {
         let config = Config::new()
             .budget_bytes(self.budget_bytes)
             .policy(self.policy)
@@ -104,6 +107,9 @@ impl Setting {
             .page_mapping(self.page_bytes.is_some())
             .sparsity(self.sparsity.as_slice());
         let config = self.host_limit_bytes.into_iter().fold(config, Config::host_limit_bytes);
+        let peer = self.peer.zip(other_device(device));
+        let peer = peer.map(|((bytes, rate), index)| format!("{index}:{bytes}@{rate}B/s"));
+        let config = peer.iter().fold(config, |config, peer| config.peers(peer));
         let config = if self.has_disk { config.disk(&disk()).disk_checksums(true) } else { config };
         let config = self.page_bytes.into_iter().fold(config, Config::page_bytes);
         self.planted_fault.into_iter().fold(config, Config::plant_fault)
@@ -116,7 +122,7 @@ impl Setting {
 
     /// The same, where more is set.
     fn apply_with(&self, device: &OvercommitDevice, more: impl FnOnce(Config) -> Config) {
-        configure(device, more(self.config())).unwrap_or_else(|error| panic!("{error}"));
+        configure(device, more(self.config(device))).unwrap_or_else(|error| panic!("{error}"));
     }
 }
 
@@ -184,8 +190,9 @@ pub fn quietly<T>(run: impl FnOnce() -> T) -> Result<T, String> {
 
 /// What a device may not hold when no tensor is alive.
 pub fn assert_empty(stats: &Stats) {
-    let left = [stats.allocated_bytes, stats.host_bytes, stats.disk_bytes, stats.storages, stats.recipes];
-    assert_eq!(left, [0; 5], "left behind: device bytes, host bytes, disk bytes, storages, recipes");
+    let left_bytes = [stats.allocated_bytes, stats.host_bytes, stats.peer_bytes, stats.disk_bytes];
+    assert_eq!(left_bytes, [0; 4], "left behind: bytes of the device, the host, other devices, the disk");
+    assert_eq!([stats.storages, stats.recipes], [0; 2], "left behind: storages, recipes");
 }
 
 /// Checks the program of a seed; panics with the setting and what was wrong.
@@ -289,8 +296,19 @@ fn disk() -> String {
     format!("{}:{UNLIMITED}", std::env::temp_dir().display())
 }
 
-/// As [`check`], with a host tier of a twentieth of what the program needs, and a disk tier.
-pub fn check_disk(device: &OvercommitDevice, seed: u64) {
+/// A device of the same kind as another, if there is one.
+fn other_device(device: &OvercommitDevice) -> Option<u16> {
+    match *device {
+        OvercommitDevice::Cuda(index) => {
+            (OvercommitDevice::count(0) > 1).then_some(if index == 0 { 1 } else { 0 })
+        }
+        _ => Some(u16::MAX),
+    }
+}
+
+/// As [`check`], with a host tier of a twentieth of what the program needs, and by turns a disk tier, memory of another device that
+/// is slower or faster than the host, and both.
+pub fn check_tiers(device: &OvercommitDevice, seed: u64) {
     let case = Case::new(seed);
     let free = Setting::default();
     let expected = case.run(device, &free).unwrap_or_else(|failure| panic!("unlimited: {failure:?}"));
@@ -304,8 +322,13 @@ pub fn check_disk(device: &OvercommitDevice, seed: u64) {
             let plans = seed.is_multiple_of(SEARCHED_EVERY) && index == 1;
             let planning = if plans { Planning::AtOnce } else { asked_planning() };
             let host_limit_bytes = Some((peak / 20).max(MIN_HOST_BYTES));
-            let setting =
-                Setting { budget_bytes, policy, lanes, planning, host_limit_bytes, has_disk: true, ..free };
+            let turn = (seed + index as u64 + policy as u64) % 4;
+            let (some_bytes, [slow, fast]) =
+                ((peak / 8).next_multiple_of(256), [100_000_000, 100_000_000_000]);
+            let peer = [None, Some((some_bytes, fast)), Some((some_bytes, slow)), Some((UNLIMITED, fast))];
+            let (peer, has_disk) = (peer[turn as usize], turn < 3);
+            let tiers = Setting { host_limit_bytes, peer, has_disk, ..free };
+            let setting = Setting { budget_bytes, policy, lanes, planning, ..tiers };
             // Data that the program writes and reads has to be in host memory as a whole.
             let setting = match case.run(device, &setting) {
                 Err(failure) if is_of_transfer(&failure) => {

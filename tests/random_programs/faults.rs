@@ -114,7 +114,7 @@ fn fails_cleanly(
 ) -> bool {
     let mut fault = None;
     let failing = |engine| fault.insert(Arc::new(Fault::new(engine, call))).clone() as _;
-    configure_with_engine(&device, setting.config(), failing).expect("a host device");
+    configure_with_engine(&device, setting.config(&device), failing).expect("a host device");
     let mut machine = Machine::new(device);
     let result = machine.run(program);
     let failed = fault.expect("the runtime was made").has_failed();
@@ -157,11 +157,12 @@ fn every_failure_of_the_engine_is_one_error_and_loses_nothing() {
         let budget_bytes = stats(&device).expect("a device that ran").smallest_budget_bytes;
         let reference: Vec<_> =
             (0..=program.steps().count()).map(|end| contents_at(&device, &program, end)).collect();
-        // Of every three programs one has a disk, and hardly any host memory.
-        let has_disk = index % 3 == 2;
+        // Of every three programs two have hardly any host memory, and one of them a disk, the other memory of another device.
+        let (has_disk, has_peer) = (index % 3 == 2, index % 3 == 1);
         let host_limit_bytes =
-            if has_disk { Some(budget_bytes + MIN_HOST_BYTES) } else { free.host_limit_bytes };
-        let setting = Setting { budget_bytes, policy, has_disk, host_limit_bytes, ..free };
+            if has_disk || has_peer { Some(budget_bytes + MIN_HOST_BYTES) } else { free.host_limit_bytes };
+        let peer = has_peer.then_some((UNLIMITED, 1_000_000_000 << (index % 8)));
+        let setting = Setting { budget_bytes, policy, peer, has_disk, host_limit_bytes, ..free };
         calls +=
             (0..).take_while(|&call| fails_cleanly(device, &program, &setting, call, &reference)).count();
     }

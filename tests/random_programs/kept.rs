@@ -49,7 +49,7 @@ impl Kept {
             planning: Planning::Background,
             ..Setting::default()
         };
-        let config = setting.config().plan_cache(PlanCache::Folder(folder.clone()));
+        let config = setting.config(device).plan_cache(PlanCache::Folder(folder.clone()));
         configure(device, config).expect("an idle device");
         let result = Machine::new(*device).run(program).expect("enough memory");
         assert_eq!(result, *expected, "program {}, {policy}, {which}", program.seed);

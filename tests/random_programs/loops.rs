@@ -40,7 +40,7 @@ fn count(total: &AtomicU64) -> u64 {
 fn prepare(device: OvercommitDevice, setting: &Setting, kind: Call, failing: u64) -> Arc<Fault> {
     let mut fault = None;
     let wrap = |engine| fault.insert(Arc::new(Fault::of(engine, kind, failing))).clone() as _;
-    configure_with_engine(&device, setting.config(), wrap).expect("an idle host device");
+    configure_with_engine(&device, setting.config(&device), wrap).expect("an idle host device");
     fault.expect("the runtime was made")
 }
 

@@ -50,8 +50,8 @@ fn pages_and_slabs_give_the_same_bits() {
 }
 
 #[test]
-fn a_small_host_tier_with_a_disk_gives_the_same_bits() {
-    run("with_a_disk", program_count(), check::check_disk);
+fn a_small_host_tier_with_other_tiers_gives_the_same_bits() {
+    run("with_other_tiers", program_count(), check::check_tiers);
 }
 
 /// Programs that once found something that is mended.

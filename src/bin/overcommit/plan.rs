@@ -229,6 +229,7 @@ impl LastStep {
             limited_by: match busiest {
                 Lane::Compute => "compute",
                 Lane::Offload | Lane::Fetch => "link",
+                Lane::ToPeer | Lane::FromPeer => "peers",
                 Lane::Spill | Lane::Load => "disk",
             },
             disk_bytes: after.peak_disk_bytes,

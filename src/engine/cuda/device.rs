@@ -83,6 +83,7 @@ pub(super) fn props(context: &Context, page_bytes: Option<usize>) -> Called<Prop
         flops: Flops { f64: f64 * f32, f32, f16: f16 * f32, bf16: bf16 * f32 },
         memory_bytes_per_second,
         link_bytes_per_second: link,
+        peer_bytes_per_second: None,
         overhead_ns: OVERHEAD_NS,
         page_bytes: memory::page_bytes(context, page_bytes),
         map_call_ns: 0,

@@ -137,6 +137,23 @@ impl Context {
         Ok(free)
     }
 
+    /// Lets this context's device reach the memory of another's, where the machine can do that; elsewhere copies go through the host.
+    pub fn reach(&self, other: &Context) -> Called<()> {
+        let mut can = 0;
+        // SAFETY: both devices are the driver's, and `can` is an integer.
+        unsafe { call!(cuDeviceCanAccessPeer(&mut can, self.device.0, other.device.0)) }?;
+        if can == 0 {
+            return Ok(());
+        }
+        self.enter()?;
+        // SAFETY: both contexts are retained.
+        let enabled = unsafe { sys::cuCtxEnablePeerAccess(other.handle, 0) };
+        match enabled {
+            CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => Ok(()),
+            result => check("cuCtxEnablePeerAccess", result),
+        }
+    }
+
     /// Waits for all work of the device.
     pub fn synchronize(&self) -> Called<()> {
         self.enter()?;

@@ -27,8 +27,8 @@ pub(super) struct Lanes {
     queues: [Queue; STREAMS],
     /// When recording began, if it did.
     epoch: OnceLock<Event>,
-    /// What copies took.
-    link: Link,
+    /// What copies to and from the host took, and those to and from other devices.
+    links: [Link; 2],
 }
 
 #[derive(Debug)]
@@ -54,8 +54,8 @@ impl Lanes {
                 samples: Mutex::default(),
             })
         };
-        let queues = [queue()?, queue()?, queue()?];
-        Ok(Lanes { context: context.clone(), queues, epoch: OnceLock::new(), link: Link::default() })
+        let queues = [queue()?, queue()?, queue()?, queue()?, queue()?];
+        Ok(Lanes { context: context.clone(), queues, epoch: OnceLock::new(), links: Default::default() })
     }
 
     fn queue(&self, lane: Lane) -> &Queue {
@@ -71,7 +71,7 @@ impl Lanes {
         let sequence = queue.submitted.load(Ordering::SeqCst) + 1;
         let mut samples = lock(&queue.samples);
         if sequence.is_multiple_of(PIECES_A_LOOK) {
-            samples.collect(&self.link);
+            samples.collect(self.link(lane));
         }
         let is_marked = marks.wants(sequence, timed.is_waited_for());
         let pair = samples.begin(&self.context, &queue.stream, &timed, sequence);
@@ -95,12 +95,18 @@ impl Lanes {
         Ok(())
     }
 
-    /// What a copy lane moves per second, as far as copies were timed.
-    pub fn measured_link(&self) -> Option<f64> {
+    fn link(&self, lane: Lane) -> &Link {
+        &self.links[usize::from(lane.is_of_peers())]
+    }
+
+    /// What a lane moves per second to and from other devices, or to and from the host, as far as copies were timed.
+    pub fn measured(&self, of_peers: bool) -> Option<f64> {
         if self.context.enter().is_ok() {
-            self.queues.iter().for_each(|queue| lock(&queue.samples).collect(&self.link));
+            for (lane, queue) in Lane::ALL.into_iter().zip(&self.queues) {
+                lock(&queue.samples).collect(self.link(lane));
+            }
         }
-        self.link.bytes_per_second()
+        self.links[usize::from(of_peers)].bytes_per_second()
     }
 
     /// An event at the stream's end as it is now, with its time.
@@ -171,7 +177,7 @@ impl Lanes {
         event.synchronize()?;
         drop(event);
         self.completed(mark);
-        lock(&self.queue(mark.lane).samples).collect(&self.link);
+        lock(&self.queue(mark.lane).samples).collect(self.link(mark.lane));
         Ok(())
     }
 

@@ -32,7 +32,7 @@ impl Drop for Slab {
         // SAFETY: the driver gave the memory, and whoever unmaps says that no work uses it.
         let _ = unsafe {
             match self.span.tier {
-                Tier::Device => sys::cuMemFree_v2(self.span.address),
+                Tier::Device | Tier::Peer => sys::cuMemFree_v2(self.span.address),
                 Tier::Host | Tier::Disk => {
                     sys::cuMemFreeHost(ptr::with_exposed_provenance_mut(self.span.address as usize))
                 }
@@ -51,7 +51,7 @@ impl Slab {
         // SAFETY: the context is current, and both are written before they are read.
         unsafe {
             match tier {
-                Tier::Device => call!(cuMemAlloc_v2(&mut address, room_bytes))?,
+                Tier::Device | Tier::Peer => call!(cuMemAlloc_v2(&mut address, room_bytes))?,
                 Tier::Host | Tier::Disk => {
                     call!(cuMemHostAlloc(&mut start, room_bytes, sys::CU_MEMHOSTALLOC_PORTABLE))?;
                     address = start.expose_provenance() as u64;

@@ -61,6 +61,7 @@ mod library;
 mod marks;
 mod memory;
 mod modules;
+mod peers;
 mod preparation;
 mod products;
 mod python;
@@ -80,8 +81,8 @@ use super::call::{Call, Operand};
 use super::capacity::Capacity;
 use super::lowered::{Lowered, addresses, is_in_place};
 use super::{
-    ALIGN_BYTES, Algorithm, DiskTier, Engine, EngineError, Failure, Fallback, Lane, Launch, Mark, Props, Ran,
-    Span, Tier, aligned,
+    ALIGN_BYTES, Algorithm, DiskTier, Engine, EngineError, Failure, Fallback, Lane, Launch, Mark, PeerTier,
+    Props, Ran, Span, Tier, aligned,
 };
 use crate::disk_cache::DiskCache;
 use crate::op::lower::{self, Calls, KernelCall, Placed, Request, generated, gpu};
@@ -100,6 +101,7 @@ use lanes::{Lanes, lock};
 use libraries::{Library, Missing};
 use memory::{Pages, Slab};
 use modules::Modules;
+use peers::Peers;
 use preparation::Preparation;
 use products::Products;
 use samples::Timed;
@@ -128,6 +130,7 @@ pub struct CudaEngine {
     memory: Mutex<Memory>,
     lanes: Arc<Lanes>,
     disk: DiskLanes,
+    peers: Peers,
     /// By libraries, where they are there.
     products: Option<Products>,
     convolutions: Option<Convolutions>,
@@ -202,6 +205,7 @@ impl CudaEngine {
             memory: Mutex::new(memory),
             lanes: Arc::new(lanes),
             disk: DiskLanes::default(),
+            peers: Peers::default(),
             products,
             convolutions,
             preparation: Preparation::default(),
@@ -438,16 +442,22 @@ impl Engine for CudaEngine {
         self.disk.open(&self.context, &self.lanes, disk)
     }
 
+    fn open_peers(&self, peers: &PeerTier) -> Result<(), String> {
+        self.peers.open(&self.context, peers)
+    }
+
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError> {
         let error = |reason: String| EngineError::Map { tier, bytes, reason };
-        if tier == Tier::Disk {
-            return self.disk.map(bytes).map_err(error);
+        match tier {
+            Tier::Disk => return self.disk.map(bytes).map_err(error),
+            Tier::Peer => return self.peers.map(bytes).map_err(error),
+            Tier::Device | Tier::Host => {}
         }
         let mut memory = lock(&self.memory);
         memory.capacity.take(&self.props, tier, bytes).map_err(error)?;
         let made = match tier {
             Tier::Device => Slab::new(&self.context, tier, bytes),
-            Tier::Host | Tier::Disk => memory.spare.take(&self.context, bytes),
+            _ => memory.spare.take(&self.context, bytes),
         };
         let slab = made.map_err(|reason| {
             memory.capacity.give(tier, bytes);
@@ -459,8 +469,10 @@ impl Engine for CudaEngine {
     }
 
     fn unmap(&self, span: Span) {
-        if span.tier == Tier::Disk {
-            return self.disk.unmap(span);
+        match span.tier {
+            Tier::Disk => return self.disk.unmap(span),
+            Tier::Peer => return self.peers.unmap(span),
+            Tier::Device | Tier::Host => {}
         }
         let mut memory = lock(&self.memory);
         let slab = memory.slabs.remove(&span.address);
@@ -624,7 +636,11 @@ impl Engine for CudaEngine {
     }
 
     fn measured_link(&self) -> Option<f64> {
-        self.lanes.measured_link()
+        self.lanes.measured(false)
+    }
+
+    fn measured_peers(&self) -> Option<f64> {
+        self.lanes.measured(true)
     }
 
     fn measured_disk(&self) -> Option<f64> {

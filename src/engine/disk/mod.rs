@@ -12,6 +12,8 @@ use std::path::PathBuf;
 #[cfg(any(feature = "host", feature = "cuda"))]
 pub(super) use store::DiskStore;
 
+use super::amounts::{bytes, rate, split_rate};
+
 /// Spans of the disk tier, and of the host memory that is copied from and to it, begin at multiples of this and are
 /// multiples of it long, since direct input and output wants that of every file system.
 pub const DISK_ALIGN_BYTES: usize = 4096;
@@ -72,18 +74,11 @@ impl std::str::FromStr for DiskTier {
                 "FOLDER:BYTES such as /fast/spill:200GiB, with @RATE such as @7GB/s if that is known",
             )
         };
-        let (place, rate) = match text.rsplit_once('@') {
-            Some((place, rate)) => (place, Some(rate)),
-            None => (text, None),
-        };
+        let (place, speed) = split_rate(text);
         let (folder, limit) = place.rsplit_once(':').ok_or_else(expected)?;
-        let bytes = |text: &str| text.trim().parse::<bytesize::ByteSize>().map(|size| size.as_u64());
-        let limit_bytes =
-            bytes(limit).ok().and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(expected)?;
-        let mut disk = DiskTier::new(folder, limit_bytes);
-        if let Some(rate) = rate {
-            let rate = rate.trim().strip_suffix("/s").ok_or_else(expected)?;
-            disk.bytes_per_second = bytes(rate).ok().filter(|&rate| rate > 0).ok_or_else(expected)? as f64;
+        let mut disk = DiskTier::new(folder, bytes(limit).ok_or_else(expected)?);
+        if let Some(speed) = speed {
+            disk.bytes_per_second = rate(speed).ok_or_else(expected)?;
         }
         Ok(disk)
     }

@@ -27,8 +27,8 @@ use super::disk::DiskStore;
 use super::lanes::{self, Lanes, Piece};
 use super::props::PAGE_BYTES;
 use super::{
-    Algorithm, DiskTier, Engine, EngineError, Failure, Flops, Instruction, Lane, Launch, Mark, Props, Ran,
-    Span, Tier,
+    Algorithm, DiskTier, Engine, EngineError, Failure, Flops, Instruction, Lane, Launch, Mark, PeerTier,
+    Props, Ran, Span, Tier,
 };
 use crate::op::{Inputs, Op, Outputs, View, lower};
 #[cfg(target_os = "linux")]
@@ -127,6 +127,7 @@ impl HostOptions {
             },
             memory_bytes_per_second: (cores * CORE_BYTES_PER_SECOND).min(MAX_BYTES_PER_SECOND),
             link_bytes_per_second: LINK_BYTES_PER_SECOND,
+            peer_bytes_per_second: None,
             overhead_ns: OVERHEAD_NS,
             page_bytes: possible_page_bytes(self.page_bytes),
             map_call_ns: 0,
@@ -307,7 +308,13 @@ impl Engine for HostEngine {
     fn open_disk(&self, disk: &DiskTier) -> Result<(), String> {
         let store = DiskStore::new(disk)?;
         self.disk.set(store).map_err(|_| String::from("the disk tier is open already"))?;
-        self.lanes.begin_disk();
+        self.lanes.begin(&[Lane::Spill, Lane::Load]);
+        Ok(())
+    }
+
+    /// Memory of other devices is host memory here too, beyond theirs and this one's.
+    fn open_peers(&self, _: &PeerTier) -> Result<(), String> {
+        self.lanes.begin(&[Lane::ToPeer, Lane::FromPeer]);
         Ok(())
     }
 
@@ -423,6 +430,10 @@ impl Engine for HostEngine {
 
     fn measured_link(&self) -> Option<f64> {
         self.lanes.measured_link()
+    }
+
+    fn measured_peers(&self) -> Option<f64> {
+        self.lanes.measured_peers()
     }
 
     fn measured_disk(&self) -> Option<f64> {

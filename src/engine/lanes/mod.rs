@@ -41,11 +41,11 @@ impl Lanes {
         Lanes::Deferred(Box::new(Deferred::new(run, seed)))
     }
 
-    /// Lets the lanes of the disk be run, which nobody does before.
+    /// Lets lanes be run, which nobody does before.
     #[cfg(feature = "host")]
-    pub fn begin_disk(&self) {
-        if let Lanes::Threads(lanes) = self {
-            lanes.begin(&[Lane::Spill, Lane::Load]);
+    pub fn begin(&self, lanes: &[Lane]) {
+        if let Lanes::Threads(threads) = self {
+            threads.begin(lanes);
         }
     }
 
@@ -82,6 +82,12 @@ impl Lanes {
     #[cfg(feature = "host")]
     pub fn measured_link(&self) -> Option<f64> {
         self.shared().link.bytes_per_second()
+    }
+
+    /// What copies to and from other devices moved lately, in bytes per second, if there were any.
+    #[cfg(feature = "host")]
+    pub fn measured_peers(&self) -> Option<f64> {
+        self.shared().peers.bytes_per_second()
     }
 
     /// What the disk read and wrote lately, in bytes per second, if it did.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use crate::engine::link::Link;
-use crate::engine::{EngineError, Failure, Lane, Launch, Mark, Ran, Span, Tier};
+use crate::engine::{EngineError, Failure, Lane, Launch, Mark, Ran, Span};
 
 /// One piece of a lane's work. Launches lie in the queue themselves, so that submitting allocates nothing.
 #[allow(clippy::large_enum_variant)]
@@ -111,6 +111,8 @@ pub(super) struct Shared {
     failures: Mutex<Vec<Failure>>,
     /// What copies between device and host took.
     pub link: Link,
+    /// What copies to and from other devices took.
+    pub peers: Link,
     /// What copies between host and disk took.
     pub disk: Link,
     /// Is told how much of a lane is done.
@@ -135,6 +137,7 @@ impl Shared {
             has_failed: AtomicBool::new(false),
             failures: Mutex::default(),
             link: Link::default(),
+            peers: Link::default(),
             disk: Link::default(),
             progress,
             epoch: OnceLock::new(),
@@ -177,10 +180,12 @@ impl Shared {
         let took_ns = begin.elapsed().as_nanos() as u64;
         match piece {
             Piece::Launch(launch) => launch.instruction.measured.note(took_ns),
-            Piece::Copy { from, to } if from.tier == Tier::Disk || to.tier == Tier::Disk => {
-                self.disk.note(from.bytes, took_ns);
-            }
-            Piece::Copy { from, to } if from.tier != to.tier => self.link.note(from.bytes, took_ns),
+            Piece::Copy { from, to } => match mark.lane {
+                lane if lane.is_of_disk() => self.disk.note(from.bytes, took_ns),
+                lane if lane.is_of_peers() => self.peers.note(from.bytes, took_ns),
+                _ if from.tier != to.tier => self.link.note(from.bytes, took_ns),
+                _ => {}
+            },
             _ => {}
         }
         if let Err(error) = result {

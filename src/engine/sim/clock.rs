@@ -136,14 +136,14 @@ mod tests {
         let mut clock = Clock::default();
         clock.run(Lane::Compute, 100);
         clock.run(Lane::Fetch, 30);
-        assert_eq!(clock.times(), Times { end_ns: 100, busy_ns: [100, 0, 30, 0, 0] });
+        assert_eq!(clock.times(), Times { end_ns: 100, busy_ns: [100, 0, 30, 0, 0, 0, 0] });
         let fetched = clock.mark(Lane::Fetch);
         clock.wait(Lane::Compute, fetched);
         clock.run(Lane::Compute, 10);
         assert_eq!(clock.times().end_ns, 110);
         clock.wait(Lane::Offload, clock.mark(Lane::Compute));
         clock.run(Lane::Offload, 5);
-        assert_eq!(clock.times(), Times { end_ns: 115, busy_ns: [110, 5, 30, 0, 0] });
+        assert_eq!(clock.times(), Times { end_ns: 115, busy_ns: [110, 5, 30, 0, 0, 0, 0] });
         assert!(!clock.reached(fetched));
         clock.sync(fetched);
         assert!(clock.reached(fetched) && !clock.reached(clock.mark(Lane::Compute)));

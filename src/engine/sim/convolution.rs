@@ -150,6 +150,7 @@ mod tests {
             flops: Flops::all(1e9),
             memory_bytes_per_second: 1e9,
             link_bytes_per_second: 1e9,
+            peer_bytes_per_second: None,
             overhead_ns: 0,
             page_bytes: None,
             map_call_ns: 0,

@@ -12,7 +12,7 @@ pub use profiles::{Profile, Workspace, profiles};
 
 use super::capacity::Capacity;
 use super::pages::PageSet;
-use super::{Algorithm, DiskTier, Engine, EngineError, Lane, Launch, Mark, Props, Ran, Span, Tier};
+use super::{Algorithm, DiskTier, Engine, EngineError, Lane, Launch, Mark, PeerTier, Props, Ran, Span, Tier};
 use crate::op::{Op, Outputs, View};
 use clock::Clock;
 
@@ -32,6 +32,7 @@ struct State {
     next_address: u64,
     pages: PageSet,
     disk: Option<DiskTier>,
+    peers: Option<PeerTier>,
 }
 
 impl State {
@@ -61,6 +62,11 @@ impl Engine for SimEngine {
 
     fn open_disk(&self, disk: &DiskTier) -> Result<(), String> {
         self.state().disk = Some(disk.clone());
+        Ok(())
+    }
+
+    fn open_peers(&self, peers: &PeerTier) -> Result<(), String> {
+        self.state().peers = Some(peers.clone());
         Ok(())
     }
 
@@ -121,8 +127,9 @@ impl Engine for SimEngine {
     unsafe fn copy(&self, lane: Lane, from: Span, to: Span) -> Result<(), EngineError> {
         debug_assert_eq!(from.bytes, to.bytes, "a copy between spans of equal size");
         let mut state = self.state();
-        let duration_ns = match &state.disk {
-            Some(disk) if lane.is_of_disk() => disk.copy_ns(from.bytes),
+        let duration_ns = match (&state.disk, &state.peers) {
+            (Some(disk), _) if lane.is_of_disk() => disk.copy_ns(from.bytes),
+            (_, Some(peers)) if lane.is_of_peers() => peers.copy_ns(&self.props, from.bytes),
             _ if from.tier == to.tier => self.props.move_ns(from.bytes),
             _ => self.props.copy_ns(from.bytes),
         };

@@ -126,6 +126,14 @@ const ROWS: [Row; 10] = [
 /// seen under load, the RTX 4090 by Ada's. The instruction counts are sm_90's for all three.
 const KERNELS: [(&str, u32, f64); 3] = [("rtx4090", 128, 2.52), ("h100", 132, 1.7), ("h200", 132, 1.7)];
 
+/// What NVLink moves one way between two devices of a machine, in GB/s: half of what the datasheets give for both ways together.
+const NVLINKS: [(&str, f64); 5] =
+    [("v100", 150.0), ("a100-40", 300.0), ("a100-80", 300.0), ("h100", 450.0), ("h200", 450.0)];
+
+fn nvlink(key: &str) -> Option<f64> {
+    NVLINKS.iter().find(|row| row.0 == key).map(|row| row.1 * 1e9)
+}
+
 /// Mapping pages, on the same devices: `cuMemUnmap` and `cuMemSetAccess` take about 35 us each for a range, `cuMemMap` about 2 us for a
 /// page of 2 MiB (Prabhu et al., *vAttention*, ASPLOS 2025, section 6, on an A100; unverified). Assumed for all three.
 const MAP_CALL_NS: u64 = 70_000;
@@ -149,6 +157,7 @@ pub fn profiles() -> Vec<Profile> {
             flops: Flops { f64, f32, f16, bf16 },
             memory_bytes_per_second: bandwidth * 1e9,
             link_bytes_per_second: link * 1e9,
+            peer_bytes_per_second: nvlink(key),
             overhead_ns: (launch_us * 1e3) as u64,
             page_bytes: Some(PAGE_BYTES),
             map_call_ns: if kernels.is_some() { MAP_CALL_NS } else { 0 },

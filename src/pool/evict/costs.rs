@@ -1,5 +1,6 @@
 //! What eviction costs, for each method that is allowed.
 
+use crate::engine::Tier;
 use crate::policy::{CostModel, EvictionCosts};
 use crate::pool::Pool;
 use crate::pool::remat::ids::{RecipeId, StorageId};
@@ -79,21 +80,36 @@ impl Pool {
         self.settings.methods.price_of_moving(move_ns)
     }
 
-    /// The predicted time to copy a storage away, or back: over the link, and to the disk if host memory has no room for it.
+    /// Whether storages go to other devices before they go to the host.
+    pub(in crate::pool) fn prefers_peers(&self) -> bool {
+        let props = self.submitter.engine.props();
+        self.settings.peers.as_ref().is_some_and(|peers| peers.rate(props) > props.link_bytes_per_second)
+    }
+
+    /// The predicted time to copy a storage away, or back: to another device or to the host, and on to the disk if neither has room
+    /// for it.
     pub(in crate::pool) fn away_ns(&self, size_bytes: usize) -> u64 {
-        let copy_ns = self.submitter.engine.props().copy_ns(size_bytes);
-        match &self.settings.disk {
-            Some(disk) if self.memory.host_room_bytes() < size_bytes => copy_ns + disk.copy_ns(size_bytes),
-            _ => copy_ns,
+        let props = self.submitter.engine.props();
+        let peers = self.settings.peers.as_ref().filter(|_| self.memory.peer_room_bytes() >= size_bytes);
+        let is_full = self.memory.host_room_bytes() < size_bytes;
+        match (peers, &self.settings.disk) {
+            (Some(peers), _) if is_full || self.prefers_peers() => peers.copy_ns(props, size_bytes),
+            (_, Some(disk)) if is_full => props.copy_ns(size_bytes) + disk.copy_ns(size_bytes),
+            _ => props.copy_ns(size_bytes),
         }
     }
 
     /// The predicted time to copy a storage back that is away.
     pub(in crate::pool) fn return_ns(&self, storage: &Storage) -> u64 {
-        let copy_ns = self.submitter.engine.props().copy_ns(storage.size_bytes);
-        let is_on_disk = storage.copies.away.as_ref().is_some_and(|away| away.memory.is_none());
-        let disk = self.settings.disk.as_ref().filter(|_| is_on_disk);
-        copy_ns + disk.map_or(0, |disk| disk.copy_ns(storage.size_bytes))
+        let props = self.submitter.engine.props();
+        let [in_memory, on_peer, on_disk] = Tier::AWAY.map(|tier| storage.copies.in_tier(tier).is_some());
+        match (&self.settings.peers, &self.settings.disk) {
+            (Some(peers), _) if on_peer && !in_memory => peers.copy_ns(props, storage.size_bytes),
+            (_, Some(disk)) if on_disk && !in_memory => {
+                props.copy_ns(storage.size_bytes) + disk.copy_ns(storage.size_bytes)
+            }
+            _ => props.copy_ns(storage.size_bytes),
+        }
     }
 
     /// The predicted time until the offloads under way are done.

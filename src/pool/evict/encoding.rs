@@ -106,8 +106,8 @@ impl Pool {
     /// Frees the bytes of a storage whose encoded form exists.
     pub(in crate::pool) fn finish_encoding(&mut self, encoded: Encoded) {
         let Encoded { id, encoding, form, encode } = encoded;
-        // A host copy can exist by now, if making room for the op offloaded the storage.
-        self.graph.free_host(id, &mut self.memory);
+        // A copy can exist by now, if making room for the op offloaded the storage.
+        self.graph.free_away(id, &mut self.memory);
         let (before_bytes, after_bytes) =
             (self.graph.storages[id].size_bytes, encode.outputs[0].size_bytes());
         self.forget_bytes(id, How::Encode, Eviction::Encode(encoding), encode.launch_ns);

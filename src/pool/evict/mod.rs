@@ -3,12 +3,12 @@
 pub mod candidates;
 pub mod costs;
 pub mod defragment;
-mod disk;
 pub mod drop;
 pub mod encoded_inputs;
 pub mod encoding;
 pub mod eviction;
 pub mod moves;
+mod other_tiers;
 pub mod room;
 mod staging;
 pub mod transfer;

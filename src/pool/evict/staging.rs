@@ -4,7 +4,7 @@ use crate::engine::{DISK_ALIGN_BYTES, Lane, Span, Tier, aligned};
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::memory::block::Block;
-use crate::pool::remat::away::{AwayCopy, TierCopy};
+use crate::pool::remat::away::TierCopy;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::submit::PendingWork;
 
@@ -48,18 +48,18 @@ impl Pool {
         };
         let device = self.graph.storages[id].copies.device.expect("only a resident storage is written");
         let source = (self.memory.device.span(device.block, size_bytes), device.written);
-        let target = (self.memory.disk_span(block, block.bytes), busy);
+        let target = (self.memory.span(Tier::Disk, block, block.bytes), busy);
         let passed = self.pass(stages, [Lane::Offload, Lane::Spill], source, target);
         let written = passed.written.and(busy);
         self.graph.storages[id].copies.device =
             Some(TierCopy { touched: device.touched.and(passed.read), ..device });
         if let Err(error) = passed.outcome {
-            self.memory.free_disk(block, written);
+            self.memory.free(Tier::Disk, block, written);
             return Err(error);
         }
-        self.graph.storages.set_away(id, AwayCopy::new(None, Some(TierCopy::new(block, written))));
-        self.observer.counters.offloaded_bytes += size_bytes as u64;
-        self.observer.counters.spilled_bytes += size_bytes as u64;
+        self.graph.storages.set_away(id, Tier::Disk, Some(TierCopy::new(block, written)));
+        self.observer.counters.copied(Lane::Offload, size_bytes);
+        self.observer.counters.copied(Lane::Spill, size_bytes);
         self.observer.note_copy(&self.graph, &self.submitter, Lane::Spill, id);
         Ok(true)
     }
@@ -81,18 +81,18 @@ impl Pool {
                 return Err(error);
             }
         };
-        let away = self.graph.storages[id].copies.away.as_deref().copied().unwrap_or_default();
-        let disk = away.disk.expect("only a storage on the disk is read from it");
-        let source = (self.memory.disk_span(disk.block, disk.block.bytes), disk.written);
+        let disk = self.graph.storages[id].copies.in_tier(Tier::Disk);
+        let disk = disk.expect("only a storage on the disk is read from it");
+        let source = (self.memory.span(Tier::Disk, disk.block, disk.block.bytes), disk.written);
         let target = (self.memory.device.span(block, size_bytes), busy);
         let passed = self.pass(stages, [Lane::Load, Lane::Fetch], source, target);
         let disk = TierCopy { touched: disk.touched.and(passed.read), ..disk };
-        self.graph.storages.set_away(id, AwayCopy::new(None, Some(disk)));
+        self.graph.storages.set_away(id, Tier::Disk, Some(disk));
         if let Err(error) = passed.outcome {
             self.memory.device.free(block, busy.and(passed.written));
             return Err(error);
         }
-        self.observer.counters.loaded_bytes += size_bytes as u64;
+        self.observer.counters.copied(Lane::Load, size_bytes);
         Ok(Some(passed.written))
     }
 

@@ -1,10 +1,10 @@
-//! Copies between device memory and the host tier.
+//! Copies between device memory and the host tier or other devices.
 
-use crate::engine::Lane;
+use crate::engine::{Lane, Tier};
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::memory::block::Block;
-use crate::pool::remat::away::{AwayCopy, TierCopy};
+use crate::pool::remat::away::TierCopy;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::submit::PendingWork;
 use crate::schedule::Eviction;
@@ -27,7 +27,7 @@ impl Pool {
         } else if !self.settings.methods.offload || !self.write_back(id, displace)? {
             return Ok(false);
         }
-        let copy_ns = self.submitter.engine.props().copy_ns(self.graph.storages[id].size_bytes);
+        let copy_ns = self.return_ns(&self.graph.storages[id]);
         match clean {
             true => self.observer.note_eviction(&self.graph, id, How::Clean, || copy_ns),
             false => self.observer.note_eviction(&self.graph, id, How::Offload, || 2 * copy_ns),
@@ -42,39 +42,82 @@ impl Pool {
         Ok(true)
     }
 
-    /// Copies a resident storage to the host tier, or through it to the disk if it is too large. Returns `false` if there is no
-    /// room.
+    /// Copies a resident storage away from device memory: to another device if that is faster than the host and has room, else to
+    /// the host tier, else to another device, else part by part to the disk. Returns `false` if there is no room.
     pub(in crate::pool) fn write_back(&mut self, id: StorageId, displace: bool) -> Result<bool, Error> {
+        if self.prefers_peers() && self.write_to_peer(id, false)? {
+            return Ok(true);
+        }
+        Ok(self.write_to_host(id, displace)?
+            || self.write_to_peer(id, displace)?
+            || self.write_through(id)?)
+    }
+
+    /// Copies a resident storage to the host tier. Returns `false` if there is no room.
+    pub(in crate::pool) fn write_to_host(&mut self, id: StorageId, displace: bool) -> Result<bool, Error> {
         let size_bytes = self.graph.storages[id].size_bytes;
-        let Some((block, busy)) = self.host_block(size_bytes, displace)? else {
-            return self.write_through(id);
-        };
-        let device = self.graph.storages[id].copies.device.expect("only a resident storage is written back");
-        let from = self.memory.device.span(device.block, size_bytes);
-        let to = self.memory.host.span(block, size_bytes);
+        let Some(placed) = self.host_block(size_bytes, displace)? else { return Ok(false) };
+        self.copy_out(id, Tier::Host, placed)?;
         let copy_ns = self.submitter.engine.props().copy_ns(size_bytes);
-        let mark = match self.submitter.copy(Lane::Offload, from, to, device.written.and(busy)) {
-            Ok(mark) => mark,
-            Err(error) => {
-                self.memory.host.free(block, busy);
-                return Err(self.memory.error(error));
-            }
-        };
-        let disk = self.graph.storages[id].copies.away.as_ref().and_then(|away| away.disk);
-        let copy = TierCopy::new(block, PendingWork::default().with(mark));
-        self.graph.storages.set_away(id, AwayCopy::new(Some(copy), disk));
-        let storage = &mut self.graph.storages[id];
-        storage.copies.device = Some(TierCopy { touched: device.touched.with(mark), ..device });
         self.submitter.offloading_until_ns =
             self.submitter.offloading_until_ns.max(self.observer.computed_ns) + copy_ns;
-        storage.access.clean_at_ns = self.submitter.offloading_until_ns;
-        self.observer.counters.offloaded_bytes += size_bytes as u64;
-        self.follower.note_copy(&self.graph, id, mark);
-        self.observer.note_copy(&self.graph, &self.submitter, Lane::Offload, id);
+        self.graph.storages[id].access.clean_at_ns = self.submitter.offloading_until_ns;
         Ok(true)
     }
 
-    /// Brings a storage from the host tier into a block, which then belongs to it; from the disk through host memory.
+    /// Copies a resident storage to another device. Returns `false` if there is no room.
+    fn write_to_peer(&mut self, id: StorageId, displace: bool) -> Result<bool, Error> {
+        let Some(peers) = self.settings.peers.clone() else { return Ok(false) };
+        let size_bytes = self.graph.storages[id].size_bytes;
+        let placed = loop {
+            let placed = self.memory.allocate_peer(size_bytes)?;
+            if placed.is_some() || !displace || !self.give_up_clean_copy(Tier::Peer) {
+                break placed;
+            }
+        };
+        let Some(placed) = placed else { return Ok(false) };
+        self.copy_out(id, Tier::Peer, placed)?;
+        let copy_ns = peers.copy_ns(self.submitter.engine.props(), size_bytes);
+        self.graph.storages[id].access.clean_at_ns = self.observer.computed_ns + copy_ns;
+        Ok(true)
+    }
+
+    /// Copies a resident storage into a block of another tier, which is freed after an error.
+    fn copy_out(
+        &mut self,
+        id: StorageId,
+        tier: Tier,
+        (block, busy): (Block, PendingWork),
+    ) -> Result<(), Error> {
+        let [lane, _] = tier.lanes();
+        let size_bytes = self.graph.storages[id].size_bytes;
+        let device = self.graph.storages[id].copies.device.expect("only a resident storage is copied out");
+        let from = self.memory.device.span(device.block, size_bytes);
+        let to = self.memory.span(tier, block, size_bytes);
+        let mark = match self.submitter.copy(lane, from, to, device.written.and(busy)) {
+            Ok(mark) => mark,
+            Err(error) => {
+                self.memory.free(tier, block, busy);
+                return Err(self.memory.error(error));
+            }
+        };
+        let copy = TierCopy::new(block, PendingWork::default().with(mark));
+        self.graph.storages.set_away(id, tier, Some(copy));
+        self.graph.storages[id].copies.device =
+            Some(TierCopy { touched: device.touched.with(mark), ..device });
+        self.note_copy(lane, id);
+        Ok(())
+    }
+
+    /// Counts and notes a copy that was submitted last on a lane.
+    pub(in crate::pool) fn note_copy(&mut self, lane: Lane, id: StorageId) {
+        self.observer.counters.copied(lane, self.graph.storages[id].size_bytes);
+        self.follower.note_copy(&self.graph, id, self.submitter.engine.mark(lane));
+        self.observer.note_copy(&self.graph, &self.submitter, lane, id);
+    }
+
+    /// Brings a storage into a block, which then belongs to it: from the host tier or another device, or from the disk through host
+    /// memory.
     pub(in crate::pool) fn fetch_into(
         &mut self,
         id: StorageId,
@@ -82,8 +125,14 @@ impl Pool {
         busy: PendingWork,
     ) -> Result<(), Error> {
         let size_bytes = self.graph.storages[id].size_bytes;
-        let written = match self.in_host_memory(id) {
-            Ok(Some(host)) => self.fetch_from(id, host, block, busy)?,
+        let copies = &self.graph.storages[id].copies;
+        let on_peer = copies.in_tier(Tier::Peer).filter(|_| copies.in_tier(Tier::Host).is_none());
+        let source = match on_peer {
+            Some(copy) => Ok(Some((Tier::Peer, copy))),
+            None => self.in_host_memory(id).map(|copy| copy.map(|copy| (Tier::Host, copy))),
+        };
+        let written = match source {
+            Ok(Some((tier, copy))) => self.fetch_from(id, (tier, copy), block, busy)?,
             Ok(None) => match self.read_through(id, block, busy)? {
                 Some(written) => written,
                 None => {
@@ -99,9 +148,7 @@ impl Pool {
         let storages = &mut self.graph.storages;
         storages.set_device(id, TierCopy::new(block, written), self.observer.computed_ns);
         self.follower.note_present(&self.graph, id);
-        self.observer.counters.fetched_bytes += size_bytes as u64;
-        self.follower.note_copy(&self.graph, id, self.submitter.engine.mark(Lane::Fetch));
-        self.observer.note_copy(&self.graph, &self.submitter, Lane::Fetch, id);
+        self.note_copy(if on_peer.is_some() { Lane::FromPeer } else { Lane::Fetch }, id);
         // If nothing may be offloaded, a host copy does not help to evict the storage.
         if !self.settings.methods.offload && self.graph.storages[id].uses.host_pins == 0 {
             self.graph.free_away(id, &mut self.memory);
@@ -109,28 +156,26 @@ impl Pool {
         Ok(())
     }
 
-    /// Copies a storage from the host tier into a block, which is freed after an error. Returns the work that writes it.
+    /// Copies a storage from another tier into a block, which is freed after an error. Returns the work that writes it.
     fn fetch_from(
         &mut self,
         id: StorageId,
-        host: TierCopy,
+        (tier, source): (Tier, TierCopy),
         block: Block,
         busy: PendingWork,
     ) -> Result<PendingWork, Error> {
         let size_bytes = self.graph.storages[id].size_bytes;
-        let from = self.memory.host.span(host.block, size_bytes);
+        let [_, lane] = tier.lanes();
+        let from = self.memory.span(tier, source.block, size_bytes);
         let to = self.memory.device.span(block, size_bytes);
-        let mark = match self.submitter.copy(Lane::Fetch, from, to, host.written.and(busy)) {
+        let mark = match self.submitter.copy(lane, from, to, source.written.and(busy)) {
             Ok(mark) => mark,
             Err(error) => {
                 self.memory.device.free(block, busy);
                 return Err(self.memory.error(error));
             }
         };
-        if let Some(AwayCopy { memory: Some(host), .. }) = self.graph.storages[id].copies.away.as_deref_mut()
-        {
-            host.touched = host.touched.with(mark);
-        }
+        self.graph.storages.touch_away(id, tier, mark);
         Ok(PendingWork::default().with(mark))
     }
 
@@ -142,8 +187,8 @@ impl Pool {
             .expect(self.follower.active_plans.current().and_then(|plan| plan.interval(storage)));
     }
 
-    /// Allocates a block of the host tier. If necessary, storages that are also on the disk leave it; with `displace`, so do the
-    /// clean copies of the least recently used storages; then storages go on to the disk.
+    /// Allocates a block of the host tier. If necessary, storages that are also in another tier leave it; with `displace`, so do the
+    /// clean copies of the least recently used storages; then storages go on to other devices or to the disk.
     pub(in crate::pool) fn host_block(
         &mut self,
         bytes: usize,
@@ -164,23 +209,23 @@ impl Pool {
             if placed.is_some() || bytes > self.memory.host.limit_bytes() {
                 return Ok(placed);
             }
-            let has_left = self.leave_what_is_on_disk() || (displace && self.give_up_clean_copy());
-            if !has_left && !self.spill_last_needed(for_return)? {
+            let has_left =
+                self.leave_what_is_elsewhere() || (displace && self.give_up_clean_copy(Tier::Host));
+            if !has_left && !self.move_last_needed(for_return)? {
                 return Ok(None);
             }
         }
     }
 
-    /// Gives up the clean copy of the least recently used storage that has one. Returns `false` if there is none.
-    pub(in crate::pool) fn give_up_clean_copy(&mut self) -> bool {
+    /// Gives up the clean copy in a tier of the least recently used storage that has one. Returns `false` if there is none.
+    pub(in crate::pool) fn give_up_clean_copy(&mut self, tier: Tier) -> bool {
         let storages = &self.graph.storages;
         let clean = |id: &StorageId| {
             let storage = &storages[*id];
-            storage.copies.away.as_ref().is_some_and(|away| away.memory.is_some())
-                && storage.uses.host_pins == 0
+            storage.copies.in_tier(tier).is_some() && (tier != Tier::Host || storage.uses.host_pins == 0)
         };
         let found = storages.residents().find(clean);
-        found.into_iter().for_each(|id| self.graph.free_host(id, &mut self.memory));
+        found.into_iter().for_each(|id| self.graph.free_copy(id, tier, &mut self.memory));
         found.is_some()
     }
 }

@@ -1,6 +1,7 @@
 //! Reading ahead: storages that are only on the disk come back to host memory in the order of their next uses, before they are
 //! fetched.
 
+use crate::engine::Tier;
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::memory::address_space::Placed;
@@ -60,7 +61,7 @@ impl Pool {
             let Some((_, id)) = storages.absent.in_place(Place::Both).rev().find(later) else {
                 return Ok(None);
             };
-            self.graph.free_host(id, &mut self.memory);
+            self.graph.free_copy(id, Tier::Host, &mut self.memory);
         }
     }
 }

@@ -219,9 +219,10 @@ impl Arena {
     /// If the system has less device memory than the limit says, because another program took it, the limit becomes what is mapped.
     fn unless_exhausted(&mut self, placed: Result<Placed, EngineError>) -> Result<Placed, EngineError> {
         match placed {
-            // Another user of the disk took what was free.
-            Err(error) if self.tier == Tier::Disk && error.is_exhausted() => {
-                log::warn!(target: "burn_overcommit", "the disk tier ends at {} bytes: {error}", self.reserved_bytes());
+            // Another user of the disk or of the other devices took what was free.
+            Err(error) if matches!(self.tier, Tier::Peer | Tier::Disk) && error.is_exhausted() => {
+                let (tier, bytes) = (self.tier, self.reserved_bytes());
+                log::warn!(target: "burn_overcommit", "the {tier:?} tier ends at {bytes} bytes: {error}");
                 self.limit_bytes = self.reserved_bytes();
                 Ok(None)
             }

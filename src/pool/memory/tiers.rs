@@ -1,4 +1,4 @@
-//! The tiers of one device: device memory, the host tier, and perhaps the disk tier.
+//! The tiers of one device: device memory, the host tier, and perhaps memory of other devices and a disk.
 
 use std::sync::Arc;
 
@@ -22,10 +22,13 @@ const HOST_SLAB_BYTES: usize = 64 << 20;
 /// The size of the slabs of the disk tier.
 const DISK_SLAB_BYTES: usize = 1 << 30;
 
+/// The size of the slabs of other devices' memory, which is taken as far as it is needed.
+const PEER_SLAB_BYTES: usize = 256 << 20;
+
 /// With a disk tier, a slab of the host tier is at least this part of it, so that large storages fit between its ends.
 const HOST_SLABS: usize = 8;
 
-/// The arenas of device memory, of the host tier and of the disk tier.
+/// The arenas of the tiers.
 #[derive(Debug)]
 pub struct Memory {
     /// The device, for errors.
@@ -33,6 +36,8 @@ pub struct Memory {
     engine: Arc<dyn Engine>,
     pub device: Arena,
     pub host: Arena,
+    /// Memory of other devices, if it may be used.
+    pub peer: Option<Arena>,
     /// If there is a disk tier.
     pub disk: Option<Arena>,
     /// The largest block of the disk tier so far. As much of it stays free, for what has to leave host memory to make room for
@@ -74,6 +79,10 @@ impl Memory {
         };
         let slabs = Box::new(Slabs::new(Tier::Host, slab_bytes.next_multiple_of(unit_bytes)));
         let host = Arena::new(Tier::Host, host_limit, slabs, journal.clone()).with_unit(unit_bytes);
+        let peer = settings.peers.as_ref().map(|peers| {
+            let slabs = Box::new(Slabs::new(Tier::Peer, PEER_SLAB_BYTES));
+            Arena::new(Tier::Peer, peers.limit_bytes(), slabs, journal.clone())
+        });
         let disk = settings.disk.as_ref().map(|&DiskTier { limit_bytes, .. }| {
             let slabs = Box::new(Slabs::new(Tier::Disk, DISK_SLAB_BYTES.max(limit_bytes / HOST_SLABS)));
             Arena::new(Tier::Disk, limit_bytes, slabs, journal.clone()).with_unit(DISK_ALIGN_BYTES)
@@ -83,6 +92,7 @@ impl Memory {
             engine,
             device,
             host,
+            peer,
             disk,
             largest_on_disk_bytes: 0,
             offloads: settings.methods.offload,
@@ -127,6 +137,13 @@ impl Memory {
         self.host.limit_bytes() - self.host.used_bytes()
     }
 
+    /// Allocates memory of another device; `None` if there is no room.
+    pub fn allocate_peer(&mut self, bytes: usize) -> Result<Placed, Error> {
+        let Some(peer) = &mut self.peer else { return Ok(None) };
+        let placed = peer.allocate(&*self.engine, bytes);
+        placed.map_err(|error| self.error(error))
+    }
+
     /// Allocates a block of the disk tier; `None` if there is no room. As much as the largest block so far stays free,
     /// unless this block makes room `for_return` of another.
     pub fn allocate_disk(&mut self, bytes: usize, for_return: bool) -> Result<Placed, Error> {
@@ -143,9 +160,47 @@ impl Memory {
         Ok(placed)
     }
 
-    /// The first bytes of a block of the disk tier.
-    pub fn disk_span(&self, block: Block, bytes: usize) -> Span {
-        self.disk.as_ref().map_or(Span::empty(Tier::Disk), |disk| disk.span(block, bytes))
+    /// The memory of a tier, if there is one.
+    pub fn arena(&self, tier: Tier) -> Option<&Arena> {
+        match tier {
+            Tier::Device => Some(&self.device),
+            Tier::Host => Some(&self.host),
+            Tier::Peer => self.peer.as_ref(),
+            Tier::Disk => self.disk.as_ref(),
+        }
+    }
+
+    /// Like [`arena`](Memory::arena).
+    pub fn arena_mut(&mut self, tier: Tier) -> Option<&mut Arena> {
+        match tier {
+            Tier::Device => Some(&mut self.device),
+            Tier::Host => Some(&mut self.host),
+            Tier::Peer => self.peer.as_mut(),
+            Tier::Disk => self.disk.as_mut(),
+        }
+    }
+
+    /// Every tier that there is.
+    pub fn arenas_mut(&mut self) -> impl Iterator<Item = &mut Arena> {
+        let Memory { device, host, peer, disk, .. } = self;
+        [device, host].into_iter().chain(peer).chain(disk)
+    }
+
+    /// The first bytes of a block.
+    pub fn span(&self, tier: Tier, block: Block, bytes: usize) -> Span {
+        self.arena(tier).map_or(Span::empty(tier), |arena| arena.span(block, bytes))
+    }
+
+    /// Frees a block.
+    pub fn free(&mut self, tier: Tier, block: Block, pending: PendingWork) {
+        if let Some(arena) = self.arena_mut(tier) {
+            arena.free(block, pending);
+        }
+    }
+
+    /// Whether there is a tier away from device memory besides the host's.
+    pub fn has_other_tiers(&self) -> bool {
+        self.peer.is_some() || self.disk.is_some()
     }
 
     /// Forgets what earlier programs had on the disk, which is empty now: whether a program fits must not depend on them.
@@ -153,11 +208,9 @@ impl Memory {
         self.largest_on_disk_bytes = 0;
     }
 
-    /// Frees a block of the disk tier.
-    pub fn free_disk(&mut self, block: Block, pending: PendingWork) {
-        if let Some(disk) = &mut self.disk {
-            disk.free(block, pending);
-        }
+    /// The bytes of other devices that may be used and are in no block.
+    pub fn peer_room_bytes(&self) -> usize {
+        self.peer.as_ref().map_or(0, |peer| peer.limit_bytes() - peer.used_bytes())
     }
 
     /// The bytes of the disk tier that are in no block.
@@ -167,22 +220,21 @@ impl Memory {
 
     /// The bytes that can still be kept away from device memory.
     pub fn away_room_bytes(&self) -> usize {
-        self.host_room_bytes() + self.disk_room_bytes().saturating_sub(self.largest_on_disk_bytes)
+        self.host_room_bytes()
+            + self.peer_room_bytes()
+            + self.disk_room_bytes().saturating_sub(self.largest_on_disk_bytes)
     }
 
-    /// Whether the host tier, with the disk's, has room for all that device memory can hold, or nothing is offloaded. Then prefetches, plans and
-    /// encodings cannot make a program fail, since what they displace can be offloaded.
+    /// Whether the tiers away from device memory have room for all that this can hold, or nothing is offloaded. Then prefetches, plans
+    /// and encodings cannot make a program fail, since what they displace can be offloaded.
     pub fn is_roomy(&self) -> bool {
         self.away_room_bytes() >= self.device.limit_bytes() || !self.offloads
     }
 
     /// Returns unused memory to the system.
     pub fn release(&mut self) {
-        self.device.release(&*self.engine);
-        self.host.release(&*self.engine);
-        if let Some(disk) = &mut self.disk {
-            disk.release(&*self.engine);
-        }
+        let engine = self.engine.clone();
+        self.arenas_mut().for_each(|arena| arena.release(&*engine));
     }
 
     /// Adds the device's name to an engine's error.

@@ -30,6 +30,8 @@ impl Pool {
         let needed = |tier: &Arena| (tier.used_bytes(), tier.peak_bytes(), tier.limit_bytes());
         let (allocated_bytes, peak_allocated_bytes, budget_bytes) = needed(&self.memory.device);
         let (host_bytes, peak_host_bytes, host_limit_bytes) = needed(&self.memory.host);
+        let (peer_bytes, peak_peer_bytes, peer_limit_bytes) =
+            self.memory.peer.as_ref().map_or((0, 0, 0), needed);
         let (disk_bytes, peak_disk_bytes, disk_limit_bytes) =
             self.memory.disk.as_ref().map_or((0, 0, 0), needed);
         crate::Stats {
@@ -46,6 +48,9 @@ impl Pool {
             host_bytes,
             peak_host_bytes,
             host_limit_bytes,
+            peer_bytes,
+            peak_peer_bytes,
+            peer_limit_bytes,
             disk_bytes,
             peak_disk_bytes,
             disk_limit_bytes,
@@ -64,11 +69,7 @@ impl Pool {
     /// The most bytes of a tier that were in use since the last call.
     #[cfg(feature = "train")]
     pub fn take_interval_peak(&mut self, tier: Tier) -> usize {
-        match tier {
-            Tier::Device => self.memory.device.take_interval_peak(),
-            Tier::Host => self.memory.host.take_interval_peak(),
-            Tier::Disk => self.memory.disk.as_mut().map_or(0, Arena::take_interval_peak),
-        }
+        self.memory.arena_mut(tier).map_or(0, Arena::take_interval_peak)
     }
 
     /// The events since the last call, or `None` if nothing is recorded. All submitted work must be done.
@@ -83,6 +84,7 @@ impl Pool {
             ),
             budget_bytes: self.memory.device.limit_bytes(),
             host_limit_bytes: self.memory.host.limit_bytes(),
+            peer_limit_bytes: self.memory.peer.as_ref().map_or(0, Arena::limit_bytes),
             disk_limit_bytes: self.memory.disk.as_ref().map_or(0, Arena::limit_bytes),
             policy: self.settings.policy.to_string(),
             simulated: self.engine().times().is_some(),
@@ -111,9 +113,7 @@ impl Pool {
 
     /// Resets peaks and totals.
     pub fn reset_stats(&mut self) {
-        self.memory.device.reset_peak();
-        self.memory.host.reset_peak();
-        self.memory.disk.iter_mut().for_each(Arena::reset_peak);
+        self.memory.arenas_mut().for_each(Arena::reset_peak);
         self.observer.counters = Counters::default();
         self.observer.usage.mapped_before = self.memory.device.mapped_pages();
         self.observer.usage.largest_op_bytes = 0;

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::ids::StorageId;
+use crate::engine::{Mark, Tier};
 use crate::liveness::NextUse;
 use crate::pool::memory::block::Block;
 use crate::pool::submit::PendingWork;
@@ -26,28 +27,50 @@ impl TierCopy {
     }
 }
 
-/// The bytes of a storage away from device memory, in host memory or on the disk or on both.
+/// The copies of a storage away from device memory, at most one in each tier.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct AwayCopy {
-    /// In the host tier.
-    pub memory: Option<TierCopy>,
-    /// In the disk tier.
-    pub disk: Option<TierCopy>,
-    /// Its key in the lists of absent storages, while it is in one.
+pub struct AwayCopies {
+    copies: [Option<TierCopy>; Tier::AWAY.len()],
+    /// The key in the lists of absent storages, while it is in one.
     listed: Option<Soonness>,
 }
 
-impl AwayCopy {
-    /// Copies in either tier.
-    pub fn new(memory: Option<TierCopy>, disk: Option<TierCopy>) -> Self {
-        AwayCopy { memory, disk, listed: None }
+/// The index of a tier away from device memory.
+fn index(tier: Tier) -> usize {
+    tier as usize - Tier::AWAY[0] as usize
+}
+
+impl AwayCopies {
+    /// The copy in a tier.
+    pub fn get(&self, tier: Tier) -> Option<TierCopy> {
+        self.copies[index(tier)]
     }
 
-    fn place(&self) -> Place {
-        match (self.memory, self.disk) {
-            (Some(_), Some(_)) => Place::Both,
-            (_, None) => Place::Memory,
-            (None, _) => Place::Disk,
+    /// Replaces the copy in a tier, and returns the one before.
+    pub fn replace(&mut self, tier: Tier, copy: Option<TierCopy>) -> Option<TierCopy> {
+        std::mem::replace(&mut self.copies[index(tier)], copy)
+    }
+
+    /// Notes work that reads the copy in a tier.
+    pub fn touch(&mut self, tier: Tier, mark: Mark) {
+        if let Some(copy) = &mut self.copies[index(tier)] {
+            copy.touched = copy.touched.with(mark);
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.copies.iter().all(Option::is_none)
+    }
+
+    /// The list that an absent storage belongs in. One in another device's memory needs no place in host memory.
+    fn place(&self) -> Option<Place> {
+        let [in_memory, on_peer, on_disk] = self.copies.map(|copy| copy.is_some());
+        match (in_memory, on_peer || on_disk) {
+            (true, false) => Some(Place::Memory),
+            (true, true) => Some(Place::Both),
+            (false, _) if on_peer => None,
+            (false, _) => Some(Place::Disk),
         }
     }
 }
@@ -57,7 +80,7 @@ impl AwayCopy {
 pub enum Place {
     /// In host memory only.
     Memory,
-    /// In host memory and on the disk.
+    /// In host memory, and on the disk or another device.
     Both,
     /// On the disk only.
     Disk,
@@ -82,7 +105,7 @@ impl Soonness {
 }
 
 /// The storages that are only away from device memory, by place and by next use, the soonest first. They are listed if there is a
-/// disk tier.
+/// tier behind host memory.
 #[derive(Debug, Default)]
 pub struct Absent {
     pub is_listed: bool,
@@ -91,18 +114,18 @@ pub struct Absent {
 
 impl Absent {
     /// Lists a storage that is used next, or was used last, then.
-    pub fn list(&mut self, id: StorageId, away: &mut AwayCopy, next_use: NextUse, used_ns: u64) {
-        if self.is_listed {
+    pub fn list(&mut self, id: StorageId, away: &mut AwayCopies, next_use: NextUse, used_ns: u64) {
+        if let Some(place) = away.place().filter(|_| self.is_listed) {
             let key = Soonness::of(next_use, used_ns);
             away.listed = Some(key);
-            self.lists[away.place() as usize].insert((key, id));
+            self.lists[place as usize].insert((key, id));
         }
     }
 
     /// Takes a storage out of its list, if it is in one.
-    pub fn unlist(&mut self, id: StorageId, away: &mut AwayCopy) {
-        if let Some(key) = away.listed.take() {
-            self.lists[away.place() as usize].remove(&(key, id));
+    pub fn unlist(&mut self, id: StorageId, away: &mut AwayCopies) {
+        if let Some((key, place)) = away.listed.take().zip(away.place()) {
+            self.lists[place as usize].remove(&(key, id));
         }
     }
 

@@ -1,8 +1,8 @@
 //! Releasing storages that nothing needs any more, and then those that only they needed.
 
-use super::away::AwayCopy;
 use super::ids::StorageId;
 use super::recipe::Graph;
+use crate::engine::Tier;
 use crate::pool::memory::tiers::Memory;
 
 impl Graph {
@@ -15,35 +15,14 @@ impl Graph {
 
     /// Frees a storage's blocks away from device memory.
     pub fn free_away(&mut self, id: StorageId, memory: &mut Memory) {
-        let AwayCopy { memory: in_memory, disk, .. } = self.storages.set_away(id, AwayCopy::default());
-        if let Some(copy) = in_memory {
-            memory.host.free(copy.block, copy.touched);
-        }
-        if let Some(copy) = disk {
-            memory.free_disk(copy.block, copy.touched);
-        }
+        Tier::AWAY.into_iter().for_each(|tier| self.free_copy(id, tier, memory));
     }
 
-    /// Frees a storage's block in the host tier, and not the one on the disk.
-    pub fn free_host(&mut self, id: StorageId, memory: &mut Memory) {
-        let Some(AwayCopy { memory: Some(copy), disk, .. }) =
-            self.storages[id].copies.away.as_deref().copied()
-        else {
-            return;
-        };
-        self.storages.set_away(id, AwayCopy::new(None, disk));
-        memory.host.free(copy.block, copy.touched);
-    }
-
-    /// Frees a storage's block on the disk, and not the one in the host tier.
-    pub fn free_disk(&mut self, id: StorageId, memory: &mut Memory) {
-        let Some(AwayCopy { memory: in_memory, disk: Some(copy), .. }) =
-            self.storages[id].copies.away.as_deref().copied()
-        else {
-            return;
-        };
-        self.storages.set_away(id, AwayCopy::new(in_memory, None));
-        memory.free_disk(copy.block, copy.touched);
+    /// Frees a storage's block in one tier away from device memory, if it has one there.
+    pub fn free_copy(&mut self, id: StorageId, tier: Tier, memory: &mut Memory) {
+        if let Some(copy) = self.storages.set_away(id, tier, None) {
+            memory.free(tier, copy.block, copy.touched);
+        }
     }
 
     /// Handles the end of a handle or a claim of a storage. If that was the last one, its bytes are freed; if it has none, the

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use smallvec::SmallVec;
 
-use super::away::{Absent, AwayCopy, TierCopy};
+use super::away::{Absent, AwayCopies, TierCopy};
 use super::components::Member;
 use super::ids::RecipeId;
 use super::remembered_cost::{Changes, RememberedCost};
 use super::table::Table;
-use crate::engine::EngineError;
+use crate::engine::{EngineError, Mark, Tier};
 use crate::liveness::{NextUse, Touch};
 use crate::op::Dtype;
 use crate::pool::remat::ids::StorageId;
@@ -29,10 +29,17 @@ pub struct Copies {
     /// In device memory.
     pub device: Option<TierCopy>,
     /// Away from device memory. If there is a `device` copy too, the storage is clean.
-    pub away: Option<Box<AwayCopy>>,
+    pub away: Option<Box<AwayCopies>>,
     /// The overflow of an encoded form: a block of the host tier for the rows that find no room in the form. A copy of the form
     /// itself is in `away`.
     pub overflow: Option<Box<TierCopy>>,
+}
+
+impl Copies {
+    /// The copy in a tier away from device memory.
+    pub fn in_tier(&self, tier: Tier) -> Option<TierCopy> {
+        self.away.as_ref().and_then(|away| away.get(tier))
+    }
 }
 
 /// How a storage is rematerialized, and which recipes read it.
@@ -286,17 +293,28 @@ impl Storages {
         Some(copy)
     }
 
-    /// Replaces the copies away from device memory.
-    pub fn set_away(&mut self, id: StorageId, away: AwayCopy) -> AwayCopy {
+    /// Replaces the copy in a tier away from device memory, and returns the one before.
+    pub fn set_away(&mut self, id: StorageId, tier: Tier, copy: Option<TierCopy>) -> Option<TierCopy> {
+        if copy.is_none() && self[id].copies.away.is_none() {
+            return None;
+        }
         self.unlist_absent(id);
-        let before = self[id].copies.away.take();
-        if away.memory.is_some() || away.disk.is_some() {
-            self[id].copies.away = Some(Box::new(away));
+        let mut away = self[id].copies.away.take().unwrap_or_default();
+        let before = away.replace(tier, copy);
+        if !away.is_empty() {
+            self[id].copies.away = Some(away);
             self.list_absent(id);
-        } else if before.is_some() && !self[id].stored() {
+        } else if !self[id].stored() {
             self.changed(id);
         }
-        before.map_or(AwayCopy::default(), |before| *before)
+        before
+    }
+
+    /// Notes work that reads the copy in a tier away from device memory.
+    pub fn touch_away(&mut self, id: StorageId, tier: Tier, mark: Mark) {
+        if let Some(away) = &mut self[id].copies.away {
+            away.touch(tier, mark);
+        }
     }
 
     /// Lists a storage, if it is absent.
@@ -490,20 +508,27 @@ mod tests {
             let id = storages.insert(256, "test", StreamId::default(), 0);
             storages[id].access.next_use = next_use;
             storages[id].access.used_ns = u64::from(id.0);
-            storages.set_away(id, AwayCopy::new(Some(copy), None));
+            storages.set_away(id, Tier::Host, Some(copy));
             id
         });
         let listed = |storages: &Storages, place| -> Vec<u32> {
             storages.absent.in_place(place).map(|(_, id)| id.0).collect()
         };
         assert_eq!(listed(&storages, Place::Memory), [3, 1, 4, 0, 2]);
-        storages.set_away(ids[1], AwayCopy::new(Some(copy), Some(copy)));
-        storages.set_away(ids[4], AwayCopy::new(None, Some(copy)));
+        storages.set_away(ids[1], Tier::Disk, Some(copy));
+        storages.set_away(ids[4], Tier::Disk, Some(copy));
+        storages.set_away(ids[4], Tier::Host, None);
         storages.set_device(ids[0], copy, 0);
         assert_eq!(listed(&storages, Place::Memory), [3, 2]);
         assert_eq!((listed(&storages, Place::Both), listed(&storages, Place::Disk)), (vec![1], vec![4]));
         storages.take_device(ids[0]);
-        storages.set_away(ids[2], AwayCopy::default());
-        assert_eq!(listed(&storages, Place::Memory), [3, 0]);
+        storages.set_away(ids[2], Tier::Peer, Some(copy));
+        assert_eq!(
+            (listed(&storages, Place::Memory), listed(&storages, Place::Both)),
+            (vec![3, 0], vec![1, 2])
+        );
+        storages.set_away(ids[2], Tier::Host, None);
+        assert_eq!(listed(&storages, Place::Both), [1]);
+        assert_eq!(listed(&storages, Place::Disk), [4]);
     }
 }
