@@ -121,7 +121,7 @@ impl Planner<'_> {
             let mut search = Search::new(Planner { settings: &settings, ..*self });
             search.try_rule();
             search.try_assignments();
-            search.try_assignments_of_disk();
+            search.try_assignments_of_tiers();
             search.encode(&encodings);
             search.improve();
             search.try_known(known);

@@ -133,13 +133,18 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Tries assignments for a link as slow as a disk makes it, if there is one: what is offloaded may go on to it and come back. From
-    /// then on the search takes the link to be so.
-    pub fn try_assignments_of_disk(&mut self) {
+    /// Tries assignments for a link as fast as other devices make it, which are used beside it, and then for one as slow as a disk makes
+    /// it, if there are any: what is offloaded may go there and come back. From then on the search takes the link to be so.
+    pub fn try_assignments_of_tiers(&mut self) {
+        let Planner { profile, settings, .. } = self.planner;
+        let link = profile.props.link_bytes_per_second;
+        let with_peers = settings.peers.as_ref().map(|peers| link + peers.rate(&profile.props));
+        let with_disk = settings.disk.as_ref().map(|disk| link.min(disk.bytes_per_second / DISK_COPIES));
+        with_peers.into_iter().chain(with_disk).for_each(|rate| self.try_assignments_of_link(rate));
+    }
+
+    fn try_assignments_of_link(&mut self, link_bytes_per_second: f64) {
         let Planner { iteration, profile, settings, .. } = self.planner;
-        let Some(disk) = &settings.disk else { return };
-        let link_bytes_per_second =
-            profile.props.link_bytes_per_second.min(disk.bytes_per_second / DISK_COPIES);
         let props = Props { link_bytes_per_second, ..profile.props.clone() };
         let page_bytes = settings.page_bytes(settings.budget_bytes);
         self.timeline = Arc::new(Timeline::new(iteration, &props, settings.methods.recompute, page_bytes));

@@ -30,9 +30,12 @@ pub struct GridPoint {
     pub step_ns: Option<u64>,
     /// The time that no schedule beats; `None` if no schedule works.
     pub bound_ns: Option<u64>,
-    /// What is busy for the largest part of a step: `compute`, `link` or `disk`; `None` if that is not known.
+    /// What is busy for the largest part of a step: `compute`, `link`, `peers`, `disk` or `network`; `None` if that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<&'static str>,
+    /// The most bytes in memory of other devices, if that may be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer_bytes: Option<usize>,
     /// The largest part of the disk that is used, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_bytes: Option<usize>,
@@ -52,6 +55,7 @@ impl GridPoint {
             step_ns,
             bound_ns,
             limited_by: None,
+            peer_bytes: None,
             disk_bytes: None,
         }
     }

@@ -5,6 +5,7 @@ mod devices;
 mod explain;
 #[cfg(feature = "cuda")]
 mod info;
+mod more_memory;
 mod options;
 mod outputs;
 mod plan;

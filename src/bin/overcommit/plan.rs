@@ -4,13 +4,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
+use burn::backend::Autodiff;
 use burn_overcommit::engine::{DiskTier, Lane};
 use burn_overcommit::replay::{ITERATIONS, Replay, Settings};
 use burn_overcommit::report::{GridPoint, write_grid};
 use burn_overcommit::trace::Program;
 use burn_overcommit::{
-    Amount, Config, OvercommitDevice, PlanCache, Profile, SimProfile, Stats, configure, recording, stats,
+    Amount, Config, Overcommit, OvercommitDevice, PlanCache, Profile, SimProfile, Stats, configure,
+    recording, stats,
 };
+use burn_overcommit_networks::parameter_count;
 use bytesize::ByteSize;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
@@ -18,6 +21,7 @@ use indicatif::ProgressBar;
 use tempfile::TempDir;
 
 use crate::INFEASIBLE;
+use crate::more_memory::{Machines, Peers};
 use crate::options::{UNLIMITED_BYTES, amount, bar, profile};
 use crate::outputs::to_file;
 use crate::training::TrainingOptions;
@@ -47,6 +51,14 @@ pub struct Options {
     /// A disk for what host memory has no room for: bytes, and its speed if that is not 3 GB/s, such as 1TB@7GB/s.
     #[arg(long, value_name = "BYTES[@RATE]", value_parser = disk)]
     disk: Option<String>,
+    /// Other devices of the same kind whose memory it may use: how many, the bytes of each if not nine tenths, and the speed of copies
+    /// to them if that is not NVLink's or the link's to the host, such as 1 or 2:20GiB@50GB/s.
+    #[arg(long, value_name = "COUNT[:BYTES][@RATE]")]
+    peers: Option<Peers>,
+    /// Machines that train together, each on a batch of its own, and what the network between them moves one way if that is not
+    /// 1.25GB/s, such as 4@12.5GB/s.
+    #[arg(long, value_name = "COUNT[@RATE]")]
+    machines: Option<Machines>,
     /// A plot of time over budget, with a line for each device, as SVG.
     #[arg(long, value_name = "FILE")]
     grid: Option<PathBuf>,
@@ -57,6 +69,12 @@ pub struct Options {
     /// One JSON array, of an object for every device and budget.
     #[arg(long)]
     json: bool,
+}
+
+impl Options {
+    fn has_more_tiers(&self) -> bool {
+        self.disk.is_some() || self.peers.is_some() || self.machines.is_some()
+    }
 }
 
 /// A disk tier of a simulation, which has no folder.
@@ -71,6 +89,8 @@ fn disk(text: &str) -> Result<String, String> {
 /// A program on a device.
 struct Planned {
     profile: Profile,
+    /// How long machines reduce their gradients, and how many there are.
+    reducing: Option<(Machines, u64)>,
     live_peak_bytes: usize,
     base_ns: u64,
     points: Vec<GridPoint>,
@@ -104,8 +124,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         options.device[0]
     );
     ensure!(
-        !is_trace || (options.host.is_none() && options.disk.is_none()),
-        "--host is for networks, and so is --disk: a trace has all the host memory it asks for"
+        !is_trace || (options.host.is_none() && !options.has_more_tiers()),
+        "--host is for networks, and so are --peers, --disk and --machines: a trace has all the host memory it asks for"
     );
     let bar = bar(options.device.len() * (options.budgets.len() + 1), "planning");
     let mut all = Vec::new();
@@ -162,7 +182,7 @@ fn of_trace(options: &Options, path: &Path, profile: Profile, bar: &ProgressBar)
         bar.inc(1);
     }
     points.reverse();
-    Ok(Planned { profile, live_peak_bytes, base_ns, points })
+    Ok(Planned { profile, reducing: None, live_peak_bytes, base_ns, points })
 }
 
 /// A network, trained on the simulated device.
@@ -173,7 +193,8 @@ fn of_network(options: &Options, profile: Profile, bar: &ProgressBar) -> Result<
     let host_bytes = options.host.map_or(UNLIMITED_BYTES, |host| host.of(profile.props.host_bytes));
     let config = |budget_bytes| {
         let config = Config::new().budget_bytes(budget_bytes).host_limit_bytes(host_bytes);
-        options.disk.iter().fold(config, |config, disk| config.disk(disk))
+        let config = options.disk.iter().fold(config, |config, disk| config.disk(disk));
+        options.peers.iter().fold(config, |config, peers| config.peers(&peers.of(&profile)))
     };
     // The time of the last step, or nothing if memory does not suffice. On a device of its own, since Burn keeps what an abandoned
     // step holds.
@@ -185,29 +206,38 @@ fn of_network(options: &Options, profile: Profile, bar: &ProgressBar) -> Result<
         Ok((device, is_done.then(|| LastStep::new(&seen[STEPS - 2], &seen[STEPS - 1]))))
     };
     let (device, base_ns) = train(config(UNLIMITED_BYTES).record())?;
+    let reducing = options.machines.map(|machines| {
+        let parameters = parameter_count(&spec.network::<Autodiff<Overcommit>>(&device));
+        (machines, machines.reducing_ns(parameters * size_of::<f32>()))
+    });
     let base_ns = base_ns
         .map(|step| step.step_ns)
         .with_context(|| format!("{} does not run on {}", options.what, profile.key))?;
     let program = recording(&device)?.program().from_note(&format!("step {STEPS}"));
     let program = program.context("the recording tells where its steps begin")?.as_it_ran();
     let replay = Replay::new(&program, profile.clone(), 1)?;
+    let beside = options.peers.as_ref().map(|peers| Replay::new(&program, peers.beside_link(&profile), 1));
+    let beside = beside.transpose()?;
     bar.inc(1);
     let live_peak_bytes = replay.live_peak_bytes();
     let mut points = Vec::new();
     let (_temporary, plan_cache) = plans(options.keep.as_deref())?;
     for budget_bytes in Planned::budgets(options, &profile, live_peak_bytes) {
         let (_, step) = train(config(budget_bytes).plan_cache(plan_cache.clone()))?;
-        let bound = replay.bound(&Settings::new(budget_bytes));
+        let bound = beside.as_ref().unwrap_or(&replay).bound(&Settings::new(budget_bytes));
         // The replay waits for constants that the program has on the device already.
         let bound_ns = bound.map(|bound| ((bound * replay.base_ns() as f64) as u64).max(base_ns));
+        let step = step.map(|step| step.with(reducing));
+        let bound_ns = bound_ns.map(|ns| ns + reducing.map_or(0, |(_, ns)| ns));
         let mut point = GridPoint::new(&profile.key, budget_bytes, step.map(|step| step.step_ns), bound_ns);
         point.limited_by = step.map(|step| step.limited_by);
+        point.peer_bytes = step.filter(|_| options.peers.is_some()).map(|step| step.peer_bytes);
         point.disk_bytes = step.filter(|_| options.disk.is_some()).map(|step| step.disk_bytes);
         points.push(point);
         bar.inc(1);
     }
     points.reverse();
-    Ok(Planned { profile, live_peak_bytes, base_ns, points })
+    Ok(Planned { profile, reducing, live_peak_bytes, base_ns, points })
 }
 
 /// The last step of a training.
@@ -216,6 +246,9 @@ struct LastStep {
     step_ns: u64,
     /// What was busy for the largest part of it.
     limited_by: &'static str,
+    /// How long that was busy.
+    busiest_ns: u64,
+    peer_bytes: usize,
     disk_bytes: usize,
 }
 
@@ -232,13 +265,22 @@ impl LastStep {
                 Lane::ToPeer | Lane::FromPeer => "peers",
                 Lane::Spill | Lane::Load => "disk",
             },
+            busiest_ns: busy_ns(busiest),
+            peer_bytes: after.peak_peer_bytes,
             disk_bytes: after.peak_disk_bytes,
         }
+    }
+
+    /// The step, and then machines that reduce its gradients.
+    fn with(self, reducing: Option<(Machines, u64)>) -> Self {
+        let Some((_, ns)) = reducing else { return self };
+        let limited_by = if ns > self.busiest_ns { "network" } else { self.limited_by };
+        LastStep { step_ns: self.step_ns + ns, limited_by, ..self }
     }
 }
 
 fn show(planned: &Planned) {
-    let Planned { profile, live_peak_bytes, base_ns, points } = planned;
+    let Planned { profile, reducing, live_peak_bytes, base_ns, points } = planned;
     let own_bytes = own_bytes(profile);
     let size = |bytes: usize| ByteSize(bytes as u64).to_string();
     let ms = |ns: u64| format!("{:.1} ms", ns as f64 / 1e6);
@@ -249,6 +291,14 @@ fn show(planned: &Planned) {
         ms(*base_ns),
         size(*live_peak_bytes)
     );
+    if let Some((machines, ns)) = reducing {
+        println!(
+            "{} machines learn from {} times as much in a step, and reduce their gradients in {} of it.",
+            machines.count,
+            machines.count,
+            ms(*ns)
+        );
+    }
     let mut table = Table::new();
     table.load_preset(presets::ASCII_MARKDOWN);
     table.set_header(["budget", "time", "times as long", "no schedule below", "limited by", ""]);

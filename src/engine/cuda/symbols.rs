@@ -25,10 +25,12 @@ impl Library {
 }
 
 /// The driver's.
-const DRIVER: [&str; 41] = [
+const DRIVER: [&str; 43] = [
+    "cuCtxEnablePeerAccess",
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
     "cuCtxSynchronize",
+    "cuDeviceCanAccessPeer",
     "cuDeviceGet",
     "cuDeviceGetAttribute",
     "cuDeviceGetCount",

@@ -1,5 +1,7 @@
 use std::sync::Mutex;
 
+use arrayvec::ArrayVec;
+
 use super::queue::{Piece, PieceOutcome, PieceRunner, Shared, lock};
 use crate::engine::{Lane, Mark};
 
@@ -56,7 +58,10 @@ impl Deferred {
             }
             // Half of the time other lanes stay as late as they may be, half of the time one runs as far as it can.
             if random.below(2) == 0 {
-                let lane = Lane::ALL[random.below(Lane::ALL.len() as u64) as usize];
+                let has_work = |lane: &Lane| !self.shared.queues[*lane as usize].is_idle();
+                let lanes: ArrayVec<Lane, { Lane::ALL.len() }> =
+                    Lane::ALL.into_iter().filter(has_work).collect();
+                let lane = lanes[random.below(lanes.len() as u64) as usize];
                 if lane != goal.lane {
                     while let Some(PieceOutcome::Ran) = self.run_oldest(lane) {}
                     continue;
