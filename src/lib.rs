@@ -62,6 +62,8 @@ mod book {
     mod budget {}
     #[doc = include_str!("../docs/book/src/devices.md")]
     mod devices {}
+    #[doc = include_str!("../docs/book/src/peers.md")]
+    mod peers {}
     #[doc = include_str!("../docs/book/src/disk.md")]
     mod disk {}
     #[doc = include_str!("../docs/book/src/exactness.md")]

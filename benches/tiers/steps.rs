@@ -18,45 +18,47 @@ const STEPS: usize = 6;
 const BOUNDLESS_BYTES: usize = 1 << 50;
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// A network with its device memory, host memory and disk. No disk is none.
+/// A network with its device memory, host memory, and the speeds of a disk and of another device of the same size, if there are any.
 struct Cell {
     network: &'static str,
     batch: usize,
     budget_bytes: usize,
     host_bytes: usize,
     disk_gbps: Option<f64>,
+    peer_gbps: Option<f64>,
 }
 
 const RTX4090_BYTES: usize = 23_192_823_398;
+/// PCIe 4.0 and NVLink 3, one way.
+const PCIE_GBPS: f64 = 25.0;
+const NVLINK_GBPS: f64 = 300.0;
 
-const CELLS: [Cell; 4] = [
-    Cell {
-        network: "gpt2-xl",
-        batch: 8,
-        budget_bytes: RTX4090_BYTES,
-        host_bytes: 4 << 30,
-        disk_gbps: Some(7.0),
-    },
-    Cell {
-        network: "gpt2-xl",
-        batch: 8,
-        budget_bytes: RTX4090_BYTES,
-        host_bytes: BOUNDLESS_BYTES,
-        disk_gbps: None,
-    },
-    Cell {
-        network: "gpt2-large",
-        batch: 8,
-        budget_bytes: 6 << 30,
-        host_bytes: 4 << 30,
-        disk_gbps: Some(7.0),
-    },
+const XL: Cell = Cell {
+    network: "gpt2-xl",
+    batch: 8,
+    budget_bytes: RTX4090_BYTES,
+    host_bytes: 4 << 30,
+    disk_gbps: None,
+    peer_gbps: None,
+};
+const LARGE: Cell = Cell { network: "gpt2-large", budget_bytes: 6 << 30, ..XL };
+
+const CELLS: [Cell; 9] = [
+    Cell { disk_gbps: Some(7.0), ..XL },
+    Cell { host_bytes: BOUNDLESS_BYTES, ..XL },
+    Cell { peer_gbps: Some(PCIE_GBPS), ..XL },
+    Cell { host_bytes: BOUNDLESS_BYTES, peer_gbps: Some(NVLINK_GBPS), ..XL },
+    Cell { disk_gbps: Some(7.0), ..LARGE },
+    Cell { host_bytes: BOUNDLESS_BYTES, ..LARGE },
+    Cell { peer_gbps: Some(PCIE_GBPS), ..LARGE },
+    Cell { host_bytes: BOUNDLESS_BYTES, peer_gbps: Some(NVLINK_GBPS), ..LARGE },
     Cell {
         network: "resnet-152",
         batch: 128,
         budget_bytes: 6 << 30,
         host_bytes: 2 << 30,
         disk_gbps: Some(7.0),
+        peer_gbps: None,
     },
 ];
 
@@ -99,12 +101,16 @@ impl Cell {
             Some(gbps) => limited.disk(&format!(":{BOUNDLESS_BYTES}@{gbps}GB/s")),
             None => limited,
         };
+        let limited = match self.peer_gbps {
+            Some(gbps) => limited.peers(&format!("1:{RTX4090_BYTES}@{gbps}GB/s")),
+            None => limited,
+        };
         let (_, step_ns, seen) = self.train(limited);
         let ratio = step_ns as f64 / bound_ns;
         let gib = |bytes: usize| bytes as f64 / GIB;
         println!(
-            "{} batch {}, {:.1} GiB and {}: {:.3} s, {ratio:.3} of the bound, {:.3} of unlimited; host {:.1} GiB, disk {:.1} GiB; \
-             per step offloaded {:.1}, fetched {:.1}, written {:.1}, read {:.1} GiB",
+            "{} batch {}, {:.1} GiB and {}: {:.3} s, {ratio:.3} of the bound, {:.3} of unlimited; host {:.1} GiB, disk {:.1} GiB, peer {:.1} GiB; \
+             per step offloaded {:.1}, fetched {:.1}, to the peer {:.1}, back {:.1}, written {:.1}, read {:.1} GiB",
             self.network,
             self.batch,
             gib(self.budget_bytes),
@@ -113,8 +119,11 @@ impl Cell {
             step_ns as f64 / base_ns as f64,
             gib(seen.peak_host_bytes),
             gib(seen.peak_disk_bytes),
+            gib(seen.peak_peer_bytes),
             gib(seen.counters.offloaded_bytes as usize),
             gib(seen.counters.fetched_bytes as usize),
+            gib(seen.counters.to_peers_bytes as usize),
+            gib(seen.counters.from_peers_bytes as usize),
             gib(seen.counters.spilled_bytes as usize),
             gib(seen.counters.loaded_bytes as usize),
         );
@@ -123,7 +132,7 @@ impl Cell {
             "device": format!("{:.1} GiB", gib(self.budget_bytes)), "tiers": self.tiers(),
             "step_s": step_ns as f64 / 1e9, "step_to_bound_ratio": ratio,
             "step_to_unlimited_ratio": step_ns as f64 / base_ns as f64,
-            "host_gib": gib(seen.peak_host_bytes), "disk_gib": gib(seen.peak_disk_bytes),
+            "host_gib": gib(seen.peak_host_bytes), "peer_gib": gib(seen.peak_peer_bytes), "disk_gib": gib(seen.peak_disk_bytes),
             "written_gib": gib(seen.counters.spilled_bytes as usize), "read_gib": gib(seen.counters.loaded_bytes as usize),
         })
     }
@@ -133,10 +142,13 @@ impl Cell {
             BOUNDLESS_BYTES => "unlimited host".to_string(),
             bytes => format!("{} GiB of host", bytes >> 30),
         };
-        self.disk_gbps.map_or(host.clone(), |gbps| format!("{host}, disk of {gbps} GB/s"))
+        let peer = self.peer_gbps.map(|gbps| format!(", a peer of {gbps} GB/s"));
+        let disk = self.disk_gbps.map(|gbps| format!(", disk of {gbps} GB/s"));
+        [Some(host), peer, disk].into_iter().flatten().collect()
     }
 
-    /// What no schedule beats: the larger of two bounds. One takes the host tier to be as large as can be; the other takes the host tier
+    /// What no schedule beats: the larger of two bounds. One takes the host tier to be as large as can be, and copies to go to it and to
+    /// the other device at once; the other takes the host tier
     /// to be device memory, and all that is in neither to pass through the disk, or to be computed again.
     fn bound_ns(&self, program: &burn_overcommit::trace::Program) -> f64 {
         let bound_ns = |link_bytes_per_second: f64, budget_bytes: usize| {
@@ -145,7 +157,9 @@ impl Cell {
             let replay = Replay::new(program, profile, 1).expect("the program was recorded");
             replay.bound(&Settings::new(budget_bytes)).map_or(0.0, |bound| bound * replay.base_ns() as f64)
         };
-        let over_link_ns = bound_ns(self.profile().props.link_bytes_per_second, self.budget_bytes);
+        let beside_link = self.peer_gbps.map_or(0.0, |gbps| gbps * 1e9);
+        let over_link_ns =
+            bound_ns(self.profile().props.link_bytes_per_second + beside_link, self.budget_bytes);
         let over_disk_ns =
             self.disk_gbps.map(|gbps| bound_ns(gbps * 1e9, self.budget_bytes + self.host_bytes));
         over_link_ns.max(over_disk_ns.unwrap_or(0.0))
