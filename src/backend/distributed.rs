@@ -7,22 +7,9 @@
 //! gradients. A feature of this crate would not do: with all features, Burn's other backends could not be tested beside this one. So the
 //! implementation names Burn's module through a glob import, and where Burn has no such module the same names lead to [`absent`].
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use super::{Device, FloatElement, IntElement, Overcommit, Tensor};
 use crate::functions::ok;
 use crate::runtime::{self, Reduction};
-
-/// The devices that train together, and what becomes of their gradients.
-static SESSION: Mutex<Option<(Vec<Device>, Reduction)>> = Mutex::new(None);
-
-fn session() -> MutexGuard<'static, Option<(Vec<Device>, Reduction)>> {
-    SESSION.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The key of tensors that a program reduces itself.
-const OF_PROGRAM: u64 = 0;
 
 /// What Burn's module has, without its feature `distributed`.
 #[allow(dead_code, reason = "only names matter")]
@@ -85,12 +72,11 @@ const _: () = {
 
         impl<F: FloatElement, I: IntElement> distributed::DistributedBackend for Overcommit<F, I> {
             fn start_communication_server(devices: &[Device], config: distributed::DistributedConfig) {
-                runtime::reset_collectives(devices);
-                *session() = Some((devices.to_vec(), reduction(config.all_reduce_op)));
+                runtime::begin_training(devices, reduction(config.all_reduce_op));
             }
 
             fn close_communication_server(_device: &Device) {
-                *session() = None;
+                runtime::end_training();
             }
 
             // Gradients are matched as they come.
@@ -101,13 +87,10 @@ const _: () = {
                 tensor: distributed::TensorRef<Self>,
                 params: distributed::DistributedParams,
             ) {
-                let Some((devices, reduction)) = session().clone() else { return };
-                let mut hasher = DefaultHasher::new();
-                params.param_id.hash(&mut hasher);
                 // SAFETY: Burn hands over a tensor of its gradients that nothing else uses until the backward pass has ended, in the
                 // thread of that pass.
                 let gradient = unsafe { &mut *tensor.0 };
-                *gradient = ok(runtime::all_reduce(gradient.clone(), reduction, hasher.finish(), &devices));
+                ok(runtime::reduce_gradient(gradient, &params.param_id));
             }
 
             #[track_caller]
@@ -123,7 +106,7 @@ const _: () = {
             ) -> distributed::CollectiveTensor<Self> {
                 let device = |id: DeviceId| Device::from_parts(id.type_id, id.index_id).unwrap_or_default();
                 let devices: Vec<Device> = device_ids.into_iter().map(device).collect();
-                let reduced = ok(runtime::all_reduce(tensor, reduction(op), OF_PROGRAM, &devices));
+                let reduced = ok(runtime::reduce_of_program(tensor, reduction(op), &devices));
                 distributed::CollectiveTensor::new(reduced)
             }
 

@@ -138,11 +138,11 @@ macro_rules! face_newer_types {
     };
 }
 
-/// The traits of such a face that are neither of tensors of one kind nor of modules.
+/// The traits of such a face that are neither of tensors of one kind nor of modules; the face says what else its `DistributedOps` has.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! face_newer_backend {
-    () => {
+    ($($distributed:tt)*) => {
         impl BackendTypes for Overcommit {
             type Device = Member;
             type FloatTensorPrimitive = Tensor;
@@ -193,7 +193,45 @@ macro_rules! face_newer_backend {
 
         // Burn reads the tensors one after another.
         impl TransactionOps<Self> for Overcommit {}
-        impl DistributedOps<Self> for Overcommit {}
+
+        // As in the face for Burn 0.21.
+        impl DistributedOps<Self> for Overcommit {
+            fn start_communication_server(devices: &[Member], config: DistributedConfig) {
+                let devices: Vec<$crate::OvercommitDevice> = devices.iter().map(|device| device.0).collect();
+                $crate::runtime::begin_training(&devices, reduction(config.all_reduce_op));
+            }
+
+            fn close_communication_server(_device: &Member) {
+                $crate::runtime::end_training();
+            }
+
+            // Gradients are matched as they come.
+            fn register_sync_parameters(_device: &Member, _params: Vec<DistributedParams>) {}
+
+            #[track_caller]
+            fn submit_gradient_sync(tensor: TensorRef<Self>, params: DistributedParams) {
+                // SAFETY: Burn hands over a tensor of its gradients that nothing else uses until the backward pass has ended, in the
+                // thread of that pass.
+                let gradient = unsafe { &mut *tensor.0 };
+                let mut reduced = gradient.clone().made();
+                $crate::functions::ok($crate::runtime::reduce_gradient(&mut reduced, &params.param_id));
+                *gradient = reduced.into();
+            }
+
+            #[track_caller]
+            fn submit_sync_collective(device: &Member) {
+                $crate::functions::ok($crate::runtime::sync_collective(&device.0));
+            }
+
+            $($distributed)*
+        }
+
+        fn reduction(op: ReduceOperation) -> $crate::runtime::Reduction {
+            match op {
+                ReduceOperation::Sum => $crate::runtime::Reduction::Sum,
+                ReduceOperation::Mean => $crate::runtime::Reduction::Mean,
+            }
+        }
 
         impl ActivationOps<Self> for Overcommit {
             $crate::face_activation_ops!();

@@ -2,7 +2,7 @@
 //! runs of elementwise ops that wait for fusion, and the queue of dropped handles.
 //!
 //! - `api` has the calls that `backend` and users make, and `registry` finds the runtime of a device.
-//! - `collective` reduces tensors of several devices.
+//! - `collective` reduces tensors of several devices, and `data_parallel` the gradients of a training.
 //! - `device` has the runtime and its tensors, and `submission` the way of an op from the call to the pool.
 //! - `planning` plans iterations, mostly in the `background` on a throttled thread.
 //!
@@ -20,6 +20,7 @@
 mod api;
 mod background;
 mod collective;
+mod data_parallel;
 mod device;
 mod exit;
 mod fused;
@@ -42,6 +43,7 @@ pub use api::{
 #[doc(hidden)]
 pub use collective::sync_collective_within;
 pub use collective::{Reduction, all_reduce, reset_collectives, sync_collective};
+pub use data_parallel::{begin_training, end_training, reduce_gradient, reduce_of_program, reduce_together};
 pub use device::Tensor;
 #[cfg(test)]
 pub(crate) use planning::is_planning;

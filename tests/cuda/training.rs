@@ -96,9 +96,9 @@ fn memory_of_another_device_gives_the_same_bits() {
     let expected = train(&DEVICE);
     let smallest_bytes = stats(&DEVICE).unwrap().smallest_budget_bytes;
     for (policy, peers) in [
-        (Policy::TensorCache, "1:64MiB@1TB/s"),
-        (Policy::EvictAll, "1:64KiB,2:64MiB@1TB/s"),
-        (Policy::EvictAll, "1:64MiB@1MB/s"),
+        (Policy::TensorCache, "2:64MiB@1TB/s"),
+        (Policy::EvictAll, "2:64KiB,3:64MiB@1TB/s"),
+        (Policy::EvictAll, "2:64MiB@1MB/s"),
     ] {
         let config = config().budget_bytes(smallest_bytes).host_limit_bytes(80 << 10).peers(peers);
         configure(&DEVICE, config.policy(policy)).unwrap();

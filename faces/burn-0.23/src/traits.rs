@@ -1,4 +1,6 @@
-use burn_backend::distributed::DistributedOps;
+use burn_backend::distributed::{
+    DistributedConfig, DistributedOps, DistributedParams, ReduceOperation, TensorRef,
+};
 use burn_backend::ops::attention::{attention_backward_default, attention_with_logsumexp_default};
 use burn_backend::ops::{
     ActivationOps, AttentionBackward, AttentionModuleOptions, BoolTensorOps, CollectiveOps, ConvOptions,
@@ -13,7 +15,8 @@ use burn_backend::{
 };
 use burn_ir::{BackendIr, HandleKind, TensorHandle};
 use burn_overcommit::face::{self, forward, prelude::*};
-use burn_overcommit::functions::inside;
+use burn_overcommit::functions::{inside, ok};
+use burn_overcommit::runtime;
 use burn_overcommit::functions::volume::{self, Pool3d};
 use burn_overcommit::op::Pool2d;
 
@@ -29,8 +32,15 @@ type Triple = [usize; 3];
 
 face::newer_backend!();
 
-// Burn collects by copies.
-impl CollectiveOps<Self> for Overcommit {}
+// Burn collects all else by copies.
+impl CollectiveOps<Self> for Overcommit {
+    #[track_caller]
+    fn float_all_reduce(tensors: Vec<Tensor>, op: ReduceOperation) -> Vec<Tensor> {
+        let tensors = tensors.into_iter().map(IntoCore::into_core).collect();
+        let reduced = ok(runtime::reduce_together(tensors, reduction(op)));
+        reduced.into_iter().map(FromCore::from_core).collect()
+    }
+}
 
 impl FloatTensorOps<Self> for Overcommit {
     face::float_ops!();

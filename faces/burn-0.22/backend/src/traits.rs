@@ -1,4 +1,6 @@
-use burn_backend::distributed::DistributedOps;
+use burn_backend::distributed::{
+    CollectiveTensor, DistributedConfig, DistributedOps, DistributedParams, ReduceOperation, TensorRef,
+};
 use burn_backend::ops::{
     ActivationOps, AttentionModuleOptions, BoolTensorOps, ConvOptions, ConvTransposeOptions,
     DeformConv2dBackward, DeformConvOptions, FloatTensorOps, GridSampleOptions, IntTensorOps,
@@ -6,12 +8,13 @@ use burn_backend::ops::{
 };
 use burn_backend::tensor::{BoolTensor, FloatTensor, IndexingUpdateOp, IntTensor, QuantizedTensor};
 use burn_backend::{
-    Backend, BackendTypes, BoolStore, DType, DTypeUsage, DTypeUsageSet, Distribution, ExecutionError,
-    FloatDType, GraphUnsupported, IntDType, Scalar, Shape, Slice, TensorData,
+    Backend, BackendTypes, BoolStore, DType, DTypeUsage, DTypeUsageSet, DeviceId, Distribution,
+    ExecutionError, FloatDType, GraphUnsupported, IntDType, Scalar, Shape, Slice, TensorData,
 };
 use burn_ir::{BackendIr, HandleKind, TensorHandle};
 use burn_overcommit::face::{self, forward, prelude::*};
-use burn_overcommit::functions::{inside, volume};
+use burn_overcommit::functions::{inside, ok, volume};
+use burn_overcommit::runtime;
 
 use crate::Overcommit;
 use crate::convert::{FromCore, IntoCore, execution_error, into_data};
@@ -22,7 +25,19 @@ type Device = Member;
 /// Sizes of images.
 type Pair = [usize; 2];
 
-face::newer_backend!();
+face::newer_backend! {
+    #[track_caller]
+    fn all_reduce(tensor: Tensor, op: ReduceOperation, ids: Vec<DeviceId>) -> CollectiveTensor<Self> {
+        let devices: Vec<_> = ids.into_iter().map(|id| <Member as burn_std::device::Device>::from_id(id).0).collect();
+        let reduced = runtime::reduce_of_program(tensor.into_core(), reduction(op), &devices);
+        CollectiveTensor::new(Tensor::from_core(ok(reduced)))
+    }
+
+    #[track_caller]
+    fn sync_collective(device: &Member) {
+        ok(runtime::sync_collective(&device.0));
+    }
+}
 
 impl FloatTensorOps<Self> for Overcommit {
     face::float_ops!();
