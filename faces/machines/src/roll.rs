@@ -1,0 +1,36 @@
+//! The roll: which node is at which step. The orchestrator's process keeps it beside Burn's orchestrator, lets the nodes begin an exchange
+//! together, and tells all of them when one is missing.
+//!
+//! Burn's collective operations wait for each other without a limit, and its second global operation of a registration never ends. So nodes
+//! register anew for each exchange, and must not do so before all have left the one before: a barrier, which this is. The protocol is
+//! MessagePack over the WebSockets of `burn-communication`.
+
+mod call;
+mod keeper;
+mod orchestrator;
+
+pub use call::{Attendance, Event};
+pub use keeper::keep;
+
+use serde::{Deserialize, Serialize};
+
+/// What a node says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Said {
+    /// It has left all exchanges before this one, and waits to begin it.
+    Here { rank: usize, nodes: usize, round: usize, step: usize },
+    /// It has ended its training.
+    Done,
+}
+
+/// What nodes are told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+enum Told {
+    /// All nodes are there: begin this exchange.
+    Begin(usize),
+    /// The nodes cannot go on.
+    Failed(String),
+}
+
+/// The route of the WebSocket.
+const ROUTE: &str = "roll";
