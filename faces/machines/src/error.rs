@@ -40,6 +40,16 @@ pub enum Error {
         /// What Burn says.
         reason: String,
     },
+    /// A port of this node's cannot be used.
+    #[error("step {step}: the node cannot listen on port {port}: {reason}")]
+    Port {
+        /// The step.
+        step: usize,
+        /// The port.
+        port: u16,
+        /// Why.
+        reason: String,
+    },
     /// The nodes are not of one training.
     #[error("node {node} has {what} {theirs}, and node 0 has {first}: all nodes must have the same")]
     Different {

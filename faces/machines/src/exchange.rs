@@ -4,10 +4,12 @@
 //! budget of its own, since they go through the host anyway: the training's device is not asked for memory.
 
 use std::fmt::Display;
-use std::net::TcpListener;
+use std::io;
+use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use std::{panic, thread};
 
 use burn::tensor::{Tensor, TensorData, TensorPrimitive};
 use burn_collective::{
@@ -25,6 +27,10 @@ const DEVICE: OvercommitDevice = OvercommitDevice::Host(u16::MAX);
 const COPIES: usize = 6;
 /// So much longer than the orchestrator's is a node's own limit, so that the orchestrator can tell why.
 const MARGIN: Duration = Duration::from_secs(3);
+/// The thread that calls Burn.
+const THREAD: &str = "exchange";
+/// How long to wait before something is tried again.
+const PAUSE: Duration = Duration::from_millis(1);
 /// The one device of a node, for Burn.
 const PEER: u32 = 0;
 
@@ -45,12 +51,36 @@ pub struct Members {
     pub limit: Duration,
 }
 
+/// What Burn's tasks and this module's thread panicked with.
+static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// From now on the panics of Burn's tasks, which panic where a peer is gone, are not shown: an [`Error`] tells of them.
+pub fn keep_panics() {
+    let show = panic::take_hook();
+    panic::set_hook(Box::new(move |told| {
+        let name = thread::current().name().unwrap_or_default().to_string();
+        if name.starts_with("tokio") || name == THREAD {
+            let message = told.payload_as_str().unwrap_or("a panic").to_string();
+            PANICS.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        } else {
+            show(told);
+        }
+    }));
+}
+
+/// What the thread that calls Burn does.
+enum Ask {
+    Register(usize),
+    Sum(Vec<f32>),
+    Leave,
+}
+
 /// A node's part in exchanges.
 pub struct Exchange {
     members: Members,
     attendance: Attendance,
     events: Receiver<Event>,
-    rounds: Sender<(usize, Vec<f32>)>,
+    asks: Sender<Ask>,
     round: usize,
     /// Whether the last exchange may not be left yet.
     is_inside: bool,
@@ -68,18 +98,21 @@ impl Exchange {
         let (sender, events) = mpsc::channel();
         let place = (members.rank, members.nodes);
         let attendance = Attendance::new(&members.server, place, members.limit, sender.clone())?;
-        let (rounds, asked) = mpsc::channel::<(usize, Vec<f32>)>();
+        let (asks, asked) = mpsc::channel();
         let config = config(&members, &orchestrator);
         let run = move || {
-            for (round, numbers) in asked {
-                let summed = sum(&config, round, numbers);
-                let _ = sender.send(Event::Summed(summed));
-                let left = finish_collective::<Overcommit>(PEER.into());
-                let _ = sender.send(Event::Left(left.map_err(|error| format!("{error:?}"))));
+            for ask in asked {
+                let event = match ask {
+                    Ask::Register(round) => Event::Registered(register_anew(&config[round % 2])),
+                    Ask::Sum(numbers) => Event::Summed(sum(numbers)),
+                    Ask::Leave => Event::Left(leave()),
+                };
+                // Nobody listens where the node has ended.
+                let _ = sender.send(event);
             }
         };
-        thread::Builder::new().name("exchange".into()).spawn(run).expect("a thread can be started");
-        Ok(Exchange { members, attendance, events, rounds, round: 0, is_inside: false })
+        thread::Builder::new().name(THREAD.into()).spawn(run).expect("a thread can be started");
+        Ok(Exchange { members, attendance, events, asks, round: 0, is_inside: false })
     }
 
     /// Who takes part.
@@ -96,18 +129,24 @@ impl Exchange {
         if self.is_inside {
             self.wait(step, |event| matches!(event, Event::Left(_)))?;
         }
-        self.wait_for_port()?;
-        self.attendance.here(self.round, step);
+        self.wait_for_port(step)?;
         let round = self.round;
-        self.wait(step, |event| matches!(event, Event::Begin(begun) if *begun == round))?;
+        self.wait_for_all(step, 2 * round)?;
+        self.ask(Ask::Register(round));
+        (self.round, self.is_inside) = (round + 1, true);
+        self.wait(step, |event| matches!(event, Event::Registered(_)))?;
+        // Burn registers a node whether it listens already or not, and then the others fail to connect to it.
+        self.wait_for_server(step, round)?;
+        self.wait_for_all(step, 2 * round + 1)?;
         let mut rows = vec![0.0; numbers.len() * self.members.nodes];
         let own = self.members.rank * numbers.len();
         rows[own..own + numbers.len()].copy_from_slice(numbers);
-        let _ = self.rounds.send((round, rows));
-        (self.round, self.is_inside) = (round + 1, true);
-        match self.wait(step, |event| matches!(event, Event::Summed(_)))? {
+        self.ask(Ask::Sum(rows));
+        let summed = self.wait(step, |event| matches!(event, Event::Summed(_)))?;
+        // This takes some time, in which the node goes on.
+        self.ask(Ask::Leave);
+        match summed {
             Event::Summed(Ok(rows)) => Ok(rows.chunks(numbers.len()).map(<[f32]>::to_vec).collect()),
-            Event::Summed(Err(reason)) => Err(self.explained(step, reason)),
             _ => unreachable!("it is what was waited for"),
         }
     }
@@ -134,13 +173,28 @@ impl Exchange {
         self.attendance.done();
     }
 
+    fn ask(&self, ask: Ask) {
+        // If the thread has panicked, no event comes and the time limit passes.
+        let _ = self.asks.send(ask);
+    }
+
+    /// Waits until all nodes are as far as this one.
+    fn wait_for_all(&mut self, step: usize, place: usize) -> Result<(), Error> {
+        self.attendance.here(place, step);
+        self.wait(step, |event| matches!(event, Event::Begin(begun) if *begun == place)).map(drop)
+    }
+
     /// The event that is waited for.
     fn wait(&mut self, step: usize, is_wanted: impl Fn(&Event) -> bool) -> Result<Event, Error> {
         let limit = self.members.limit + MARGIN;
         let end = Instant::now() + limit;
         loop {
             match self.events.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(Event::Left(Err(reason))) => return Err(self.explained(step, reason)),
+                Ok(
+                    Event::Registered(Err(reason)) | Event::Summed(Err(reason)) | Event::Left(Err(reason)),
+                ) => {
+                    return Err(self.explained(step, reason));
+                }
                 Ok(event) if is_wanted(&event) => return Ok(event),
                 Ok(Event::Failed(reason)) => return Err(Error::Told(reason)),
                 Ok(Event::Lost) => return Err(Error::Lost { step }),
@@ -160,23 +214,41 @@ impl Exchange {
                 Ok(Event::Failed(told)) => return Error::Told(told),
                 Ok(Event::Lost) => return Error::Lost { step },
                 Ok(_) => (),
-                Err(_) => return Error::Exchange { step, reason },
+                Err(_) => {
+                    let panics = PANICS.lock().unwrap_or_else(PoisonError::into_inner);
+                    let reason = panics.first().cloned().unwrap_or(reason);
+                    return Error::Exchange { step, reason };
+                }
             }
         }
     }
 
     /// Waits until the port of the next exchange is free: Burn's server of an exchange ends some time after it.
-    fn wait_for_port(&self) -> Result<(), Error> {
+    fn wait_for_port(&self, step: usize) -> Result<(), Error> {
         let port = port(&self.members, self.round);
+        self.try_for(step, || TcpListener::bind(("0.0.0.0", port)).map_err(|error| (port, error)).map(drop))
+    }
+
+    /// Waits until Burn's server of an exchange listens.
+    fn wait_for_server(&self, step: usize, round: usize) -> Result<(), Error> {
+        let port = port(&self.members, round);
+        self.try_for(step, || {
+            TcpStream::connect(("127.0.0.1", port)).map_err(|error| (port, error)).map(drop)
+        })
+    }
+
+    /// Tries something with a port until it works.
+    fn try_for(
+        &self,
+        step: usize,
+        mut attempt: impl FnMut() -> Result<(), (u16, io::Error)>,
+    ) -> Result<(), Error> {
         let begun = Instant::now();
-        while let Err(error) = TcpListener::bind(("0.0.0.0", port)) {
+        while let Err((port, error)) = attempt() {
             if begun.elapsed() > self.members.limit {
-                return Err(Error::Options(format!(
-                    "node {} cannot listen on port {port}: {error}",
-                    self.members.rank
-                )));
+                return Err(Error::Port { step, port, reason: error.to_string() });
             }
-            thread::sleep(Duration::from_millis(1));
+            thread::sleep(PAUSE);
         }
         Ok(())
     }
@@ -214,10 +286,12 @@ fn config(members: &Members, orchestrator: &str) -> [CollectiveConfig; 2] {
     })
 }
 
+fn register_anew(config: &CollectiveConfig) -> Result<(), String> {
+    register::<Overcommit>(PEER.into(), DEVICE, config.clone()).map_err(|error| format!("{error:?}"))
+}
+
 /// The sum of all nodes' numbers.
-fn sum(config: &[CollectiveConfig; 2], round: usize, numbers: Vec<f32>) -> Result<Vec<f32>, String> {
-    register::<Overcommit>(PEER.into(), DEVICE, config[round % 2].clone())
-        .map_err(|error| format!("{error:?}"))?;
+fn sum(numbers: Vec<f32>) -> Result<Vec<f32>, String> {
     let count = numbers.len();
     let tensor = Tensor::<Overcommit, 1>::from_data(TensorData::new(numbers, [count]), &DEVICE);
     let own = tensor.into_primitive().tensor();
@@ -225,4 +299,8 @@ fn sum(config: &[CollectiveConfig; 2], round: usize, numbers: Vec<f32>) -> Resul
     let summed = TensorPrimitive::Float(summed.map_err(|error| format!("{error:?}"))?);
     let data = Tensor::<Overcommit, 1>::from_primitive(summed).into_data();
     data.to_vec().map_err(|error| format!("{error:?}"))
+}
+
+fn leave() -> Result<(), String> {
+    finish_collective::<Overcommit>(PEER.into()).map_err(|error| format!("{error:?}"))
 }

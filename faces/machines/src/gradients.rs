@@ -43,7 +43,11 @@ struct Bucket<'a> {
 }
 
 impl Bucket<'_> {
+    /// Reduces what is grouped, unless that has failed before.
     fn flush(&mut self) {
+        if self.failure.is_some() {
+            return;
+        }
         let values = std::mem::take(&mut self.values);
         let mut reduced = Vec::with_capacity(values.len());
         for part in values.chunks(self.length) {
@@ -101,7 +105,7 @@ mod tests {
         let digits = &Digits::load().expect("the digits are part of the program").train[..4];
         let gradients = || GradientsParams::from_grads(network.loss(digits, &device).backward(), &network);
         let all = |gradients: GradientsParams| {
-            let mut values = Vec::new();
+            let mut values: Vec<f32> = Vec::new();
             let mut keep = |part: Vec<f32>| {
                 values.extend(&part);
                 Ok(part)
@@ -111,19 +115,22 @@ mod tests {
         };
         let expected = all(gradients());
         assert!(expected.iter().any(|&value| value != 0.0));
-        for bucket_bytes in [4, 4_000, 1 << 20] {
+        for bucket_bytes in [64, 4_000, 1 << 20] {
             let mut longest = 0;
             let mut double = |part: Vec<f32>| {
                 longest = longest.max(part.len());
                 Ok(part.iter().map(|value| value * 2.0).collect())
             };
-            // Cutting to single numbers takes long; some are enough.
-            let bucket_bytes = bucket_bytes.max(64);
             let doubled = replace(&network, gradients(), bucket_bytes, &mut double).expect("nothing fails");
             assert!(longest <= bucket_bytes / 4);
             assert!(all(doubled).iter().zip(&expected).all(|(double, one)| *double == one * 2.0));
         }
-        let mut fail = |_| Err(Error::Told("no".into()));
-        assert!(replace(&network, gradients(), 64, &mut fail).is_err());
+        let mut calls = 0;
+        let mut fail = |_| {
+            calls += 1;
+            Err(Error::Told("no".into()))
+        };
+        assert!(replace(&network, gradients(), 4_000, &mut fail).is_err());
+        assert_eq!(calls, 1, "nothing is asked for after an error");
     }
 }

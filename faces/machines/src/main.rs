@@ -1,11 +1,10 @@
 //! `machines launch --nodes 4` trains on this machine; `machines orchestrator` and `machines node` on several.
 
-use std::panic;
 use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
-use burn_overcommit_machines::exchange::Members;
+use burn_overcommit_machines::exchange::{self, Members};
 use burn_overcommit_machines::launch::Launch;
 use burn_overcommit_machines::node::{self, Task};
 use burn_overcommit_machines::{Error, roll};
@@ -164,13 +163,7 @@ fn run_node(
     outcome: Option<PathBuf>,
     training: Training,
 ) -> Result<(), Error> {
-    // Burn's tasks panic where a peer is gone. The error says why, and their messages do not.
-    let show = panic::take_hook();
-    panic::set_hook(Box::new(move |told| {
-        if std::thread::current().name().is_none_or(|name| !name.starts_with("tokio")) {
-            show(told);
-        }
-    }));
+    exchange::keep_panics();
     let Training { steps, batch, checkpoint, every, bucket, .. } = training;
     let task = Task {
         members,
@@ -184,10 +177,14 @@ fn run_node(
     };
     let rank = task.members.rank;
     let outcome = node::run(&task)?;
-    let (peak, evictions) = (ByteSize(outcome.peak_bytes as u64), outcome.evictions);
-    eprintln!(
-        "node {rank}: done, loss {:.4}, at most {peak} on the device, {evictions} evictions",
-        outcome.loss
-    );
+    match outcome.loss {
+        Some(loss) => {
+            let (peak, evictions) = (ByteSize(outcome.peak_bytes as u64), outcome.evictions);
+            eprintln!(
+                "node {rank}: done, loss {loss:.4}, at most {peak} on the device, {evictions} evictions"
+            );
+        }
+        None => eprintln!("node {rank}: nothing to do, all steps were done before"),
+    }
     Ok(())
 }

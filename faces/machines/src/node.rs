@@ -44,8 +44,8 @@ pub struct Outcome {
     pub resumed: usize,
     /// The bits of all weights.
     pub weights: Vec<u32>,
-    /// The loss of the last step on this node's part.
-    pub loss: f32,
+    /// The loss of the last step on this node's part, if there was a step to do.
+    pub loss: Option<f32>,
     /// Tensors that left the device.
     pub evictions: u64,
     /// The most memory that was held on the device.
@@ -129,7 +129,7 @@ pub fn run(task: &Task) -> Result<Outcome, Error> {
         learner = learner.load(task, resumed, &device)?;
         eprintln!("node {rank}: goes on after step {resumed}");
     }
-    let mut last_loss = f32::NAN;
+    let mut loss = None;
     for step in resumed + 1..=task.steps {
         let part = part_of_batch(&digits, step - 1, task.batch, rank, nodes);
         let reduce = |network: &Network<Training>, own| match &mut exchange {
@@ -139,11 +139,12 @@ pub fn run(task: &Task) -> Result<Outcome, Error> {
             }
             None => Ok(own),
         };
-        (learner, last_loss) = learner.step(&part, &device, reduce)?;
+        let (next, step_loss) = learner.step(&part, &device, reduce)?;
+        (learner, loss) = (next, Some(step_loss));
         if step % task.every == 0 || step == task.steps {
             learner.save(task, step)?;
             if rank == 0 {
-                eprintln!("step {step} of {}: loss {last_loss:.4}", task.steps);
+                eprintln!("step {step} of {}: loss {step_loss:.4}", task.steps);
             }
         }
     }
@@ -154,7 +155,7 @@ pub fn run(task: &Task) -> Result<Outcome, Error> {
     let outcome = Outcome {
         resumed,
         weights: weights_bits(&learner.network),
-        loss: last_loss,
+        loss,
         evictions: seen.counters.evictions,
         peak_bytes: seen.peak_allocated_bytes,
     };

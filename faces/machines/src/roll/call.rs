@@ -14,12 +14,14 @@ use crate::Error;
 /// What happens to a node that waits.
 #[derive(Debug)]
 pub enum Event {
-    /// All nodes are there: this exchange begins.
+    /// All nodes have come to this place.
     Begin(usize),
     /// The nodes cannot go on, for this reason.
     Failed(String),
     /// The connection to the orchestrator ended.
     Lost,
+    /// The node takes part in the exchange.
+    Registered(Result<(), String>),
     /// What the nodes' numbers add up to.
     Summed(Result<Vec<f32>, String>),
     /// The node has left the exchange.
@@ -28,6 +30,9 @@ pub enum Event {
 
 /// How long to wait before connecting again.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How often a node says that it is alive, within the time limit.
+const ALIVE_PER_LIMIT: u32 = 8;
 
 /// A node's connection to the roll.
 pub struct Attendance {
@@ -58,7 +63,7 @@ impl Attendance {
                 loop {
                     if let Some(channel) = WsClient::connect(address.clone(), ROUTE).await {
                         let _ = connected.send(());
-                        return listen(channel, said, events).await;
+                        return listen(channel, said, events, limit / ALIVE_PER_LIMIT).await;
                     }
                     if begun.elapsed() > limit {
                         return;
@@ -73,10 +78,10 @@ impl Attendance {
         Ok(Attendance { says, thread, rank, nodes })
     }
 
-    /// Says that the node has left all exchanges before this one, and waits for it.
-    pub fn here(&self, round: usize, step: usize) {
+    /// Says that the node has come to a place. An event tells when all have.
+    pub fn here(&self, place: usize, step: usize) {
         // If the thread has ended, an event says so.
-        let _ = self.says.send(Said::Here { rank: self.rank, nodes: self.nodes, round, step });
+        let _ = self.says.send(Said::Here { rank: self.rank, nodes: self.nodes, place, step });
     }
 
     /// Says that the node has ended its training, and returns when that is said.
@@ -93,18 +98,20 @@ async fn listen<C: CommunicationChannel>(
     mut channel: C,
     mut said: UnboundedReceiver<Said>,
     events: Sender<Event>,
+    pause: Duration,
 ) {
+    let mut alive = tokio::time::interval(pause);
     loop {
         let event = tokio::select! {
             message = channel.recv() => {
                 let told = message.ok().flatten();
                 match told.and_then(|message| rmp_serde::from_slice(&message.data).ok()) {
-                    Some(Told::Begin(round)) => Event::Begin(round),
+                    Some(Told::Begin(place)) => Event::Begin(place),
                     Some(Told::Failed(reason)) => Event::Failed(reason),
                     None => Event::Lost,
                 }
             }
-            said = said.recv() => {
+            said = async { tokio::select! { said = said.recv() => said, _ = alive.tick() => Some(Said::Alive) } } => {
                 let Some(said) = said else { return };
                 let bytes = rmp_serde::to_vec(&said).expect("it can be written");
                 match channel.send(Message::new(bytes.into())).await {

@@ -13,8 +13,8 @@ use super::orchestrator::Orchestrator;
 use super::{ROUTE, Said, Told};
 use crate::Error;
 
-/// After so many exchanges Burn's orchestrator is started anew.
-const ROUNDS_PER_ORCHESTRATOR: usize = 32;
+/// After so many places, two for each exchange, Burn's orchestrator is started anew.
+const PLACES_PER_ORCHESTRATOR: usize = 64;
 /// How often the time limit is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long nodes are given to hear why they end.
@@ -23,17 +23,19 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// What the tasks of nodes hear.
 #[derive(Clone, Default)]
 struct News {
-    /// The exchange that has begun last.
+    /// The last place to which all have come.
     begun: Option<usize>,
     failure: Option<String>,
 }
 
 struct State {
-    /// The nodes that are there, and those that have begun an exchange and not come to the next: of each, its round and its step.
+    /// Of each node that has joined, the last place and the step that it has come to.
     nodes: BTreeMap<usize, (usize, usize)>,
+    /// When each was heard last.
+    heard: BTreeMap<usize, Instant>,
     done: usize,
-    /// The exchange that begins when all are there.
-    round: usize,
+    /// The place to which nodes come now.
+    place: usize,
     /// Since when it is waited for.
     since: Option<Instant>,
     orchestrator: Option<Orchestrator>,
@@ -53,7 +55,14 @@ struct Roll {
 /// # Errors
 /// A port that cannot be listened on, and what the nodes are told if they cannot go on.
 pub fn keep(port: u16, count: usize, limit: Duration) -> Result<(), Error> {
-    let state = State { nodes: BTreeMap::new(), done: 0, round: 0, since: None, orchestrator: None };
+    let state = State {
+        nodes: BTreeMap::new(),
+        heard: BTreeMap::new(),
+        done: 0,
+        place: 0,
+        since: None,
+        orchestrator: None,
+    };
     let news = watch::Sender::new(News::default());
     let roll = Arc::new(Roll { count, limit, port: port + 1, state: Mutex::new(state), news });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -104,21 +113,23 @@ async fn attend<C: CommunicationChannel>(roll: Arc<Roll>, mut channel: C) {
             message = channel.recv() => {
                 let said = message.ok().flatten();
                 match said.and_then(|message| rmp_serde::from_slice(&message.data).ok()) {
-                    Some(Said::Here { rank: own, nodes, round, step }) => {
-                        roll.here(rank.is_none(), own, nodes, (round, step));
+                    Some(Said::Here { rank: own, nodes, place, step }) => {
+                        roll.here(rank.is_none(), own, nodes, (place, step));
                         rank = Some(own);
                     }
+                    Some(Said::Alive) => (),
                     Some(Said::Done) => return roll.lock().done += 1,
                     None => return rank.map_or((), |rank| roll.lost(rank)),
                 }
+                rank.map(|rank| roll.lock().heard.insert(rank, Instant::now()));
             }
             _ = news.changed() => {
                 let heard = news.borrow_and_update().clone();
                 let told = match heard {
                     News { failure: Some(failure), .. } => Told::Failed(failure),
-                    News { begun: Some(round), .. } if begun != Some(round) && rank.is_some() => {
-                        begun = Some(round);
-                        Told::Begin(round)
+                    News { begun: Some(place), .. } if begun != Some(place) && rank.is_some() => {
+                        begun = Some(place);
+                        Told::Begin(place)
                     }
                     _ => continue,
                 };
@@ -145,8 +156,8 @@ impl Roll {
         });
     }
 
-    /// A node waits for an exchange.
-    fn here(&self, is_new: bool, rank: usize, nodes: usize, (round, step): (usize, usize)) {
+    /// A node has come to a place.
+    fn here(&self, is_new: bool, rank: usize, nodes: usize, (place, step): (usize, usize)) {
         if nodes != self.count || rank >= nodes {
             return self.fail(format!(
                 "node {rank} of {nodes} came, and the orchestrator waits for nodes 0 to {} of {}",
@@ -158,31 +169,31 @@ impl Roll {
         if is_new && state.nodes.contains_key(&rank) {
             return self.fail(format!("two processes say that they are node {rank}"));
         }
-        if round != state.round {
+        if place != state.place {
             return self.fail(format!(
-                "node {rank} came to exchange {round} and the others are at {}: it was started anew alone. Start all nodes",
-                state.round
+                "node {rank} came to place {place} and the others are at {}: was it started anew alone?",
+                state.place
             ));
         }
-        state.nodes.insert(rank, (round, step));
+        state.nodes.insert(rank, (place, step));
         state.since.get_or_insert_with(Instant::now);
-        if state.nodes.len() == self.count && state.nodes.values().all(|&(at, _)| at == round) {
+        if state.nodes.len() == self.count && state.nodes.values().all(|&(at, _)| at == place) {
             if let Err(reason) = self.begin(&mut state) {
                 self.fail(reason);
             }
         }
     }
 
-    /// Lets all nodes begin the exchange. None of them uses Burn's orchestrator now.
+    /// Lets all nodes go on. None of them uses Burn's orchestrator now, if an exchange is to begin.
     fn begin(&self, state: &mut State) -> Result<(), String> {
-        let round = state.round;
-        if round.is_multiple_of(ROUNDS_PER_ORCHESTRATOR) {
+        let place = state.place;
+        if place.is_multiple_of(PLACES_PER_ORCHESTRATOR) {
             drop(state.orchestrator.take());
             state.orchestrator = Some(Orchestrator::start(self.port)?);
         }
-        state.round += 1;
+        state.place += 1;
         state.since = Some(Instant::now());
-        self.news.send_modify(|news| news.begun = Some(round));
+        self.news.send_modify(|news| news.begun = Some(place));
         Ok(())
     }
 
@@ -192,24 +203,31 @@ impl Roll {
         self.fail(format!("node {rank} is gone: its connection ended after it had come to step {step}"));
     }
 
-    /// Fails if the nodes should have been at the next exchange.
+    /// Fails if the nodes should have come to the next place.
     fn look_at_limit(&self) {
         let state = self.lock();
         if state.since.is_none_or(|since| since.elapsed() < self.limit) || state.done > 0 {
             return;
         }
-        let is_here = |rank: &usize| state.nodes.get(rank).is_some_and(|&(round, _)| round == state.round);
+        let is_here = |rank: &usize| state.nodes.get(rank).is_some_and(|&(place, _)| place == state.place);
+        let is_silent = |rank: &usize| state.heard.get(rank).is_none_or(|at| at.elapsed() > self.limit / 2);
         let missing: Vec<usize> = (0..self.count).filter(|rank| !is_here(rank)).collect();
+        // All are inside an exchange which one of them does not go on with.
+        let silent: Vec<usize> = (0..self.count).filter(is_silent).collect();
         let step = state.nodes.values().map(|&(_, step)| step).max().unwrap_or_default();
         let limit_s = self.limit.as_secs();
-        let names = missing.iter().map(|rank| format!("node {rank}")).collect::<Vec<_>>().join(", ");
-        let reason = match (missing.len() == self.count, state.round) {
-            (true, _) => {
+        let reason = match (missing.len() == self.count, state.place) {
+            (true, _) if silent.is_empty() => {
                 format!("step {step}: no node came out of the exchange of gradients within {limit_s} s")
             }
-            (false, 0) => format!("{names} did not join within {limit_s} s"),
-            (false, _) => format!("step {step}: {names} did not come within {limit_s} s"),
+            (true, _) => format!("step {step}: {} does not answer since {limit_s} s", names(&silent)),
+            (false, 0) => format!("{} did not join within {limit_s} s", names(&missing)),
+            (false, _) => format!("step {step}: {} did not come within {limit_s} s", names(&missing)),
         };
         self.fail(reason);
     }
+}
+
+fn names(ranks: &[usize]) -> String {
+    ranks.iter().map(|rank| format!("node {rank}")).collect::<Vec<_>>().join(", ")
 }
