@@ -58,11 +58,21 @@ pub fn save<R: Record<Training>>(folder: &Path, rank: usize, step: usize, record
     recorder().record(record, beside.clone()).map_err(|error| Error::file(&beside, error))?;
     let written = fs::File::open(&beside).and_then(|file| file.sync_all());
     written.and_then(|()| fs::rename(&beside, &place)).map_err(|error| Error::file(&place, error))?;
-    for old in steps(folder, rank)?.into_iter().skip(KEPT) {
-        let old = self::place(folder, rank, old).with_extension(EXTENSION);
-        fs::remove_file(&old).map_err(|error| Error::file(&old, error))?;
-    }
-    Ok(())
+    steps(folder, rank)?.into_iter().skip(KEPT).try_for_each(|old| remove(folder, rank, old))
+}
+
+fn remove(folder: &Path, rank: usize, step: usize) -> Result<(), Error> {
+    let file = place(folder, rank, step).with_extension(EXTENSION);
+    fs::remove_file(&file).map_err(|error| Error::file(&file, error))
+}
+
+/// Removes the checkpoints of a node after a step from which all nodes go on.
+///
+/// # Errors
+/// A file that cannot be removed.
+pub fn forget_after(folder: &Path, rank: usize, step: usize) -> Result<(), Error> {
+    let mut later = steps(folder, rank)?.into_iter().filter(|&later| later > step);
+    later.try_for_each(|later| remove(folder, rank, later))
 }
 
 /// Reads the checkpoint of a node after a step.
@@ -77,4 +87,24 @@ pub fn load<R: Record<Training>>(
 ) -> Result<R, Error> {
     let place = place(folder, rank, step);
     recorder().load(place.clone(), device).map_err(|error| Error::file(place, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_two_are_kept() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let save = |step| save(folder.path(), 3, step, step).expect("it can be written");
+        [1, 2, 30].map(save);
+        assert_eq!(steps(folder.path(), 3).expect("it is there"), [30, 2]);
+        let device = OvercommitDevice::Host(12);
+        assert_eq!(load::<usize>(folder.path(), 3, 30, &device).expect("it is there"), 30);
+        assert!(load::<usize>(folder.path(), 3, 1, &device).is_err());
+        forget_after(folder.path(), 3, 2).expect("it is there");
+        assert_eq!(steps(folder.path(), 3).expect("it is there"), [2]);
+        assert!(steps(folder.path(), 4).expect("it is there").is_empty());
+        assert!(steps(&folder.path().join("none"), 3).expect("there need not be one").is_empty());
+    }
 }

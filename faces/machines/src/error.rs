@@ -86,6 +86,6 @@ impl Error {
 
     /// Whether training that is started again goes on from a checkpoint, so that this is worth saying.
     pub fn is_resumable(&self) -> bool {
-        !matches!(self, Error::Options(_) | Error::Different { .. } | Error::Device(_))
+        !matches!(self, Error::Options(_) | Error::Port { .. } | Error::Different { .. } | Error::Device(_))
     }
 }

@@ -14,3 +14,10 @@ pub mod roll;
 mod error;
 
 pub use error::Error;
+
+/// Says a line on standard error, in one piece: several processes share it.
+pub fn say(line: &str) {
+    use std::io::Write;
+    // There is nobody to tell that nobody listens.
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use burn_overcommit_machines::exchange::{self, Members};
 use burn_overcommit_machines::launch::Launch;
 use burn_overcommit_machines::node::{self, Task};
-use burn_overcommit_machines::{Error, roll};
+use burn_overcommit_machines::{Error, roll, say};
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand};
 
@@ -128,7 +128,7 @@ fn main() -> ExitCode {
     let Err(error) = ended else { return ExitCode::SUCCESS };
     let hint =
         if error.is_resumable() { ". Start all again: they go on after the last checkpoint" } else { "" };
-    eprintln!("{name}: {error}{hint}");
+    say(&format!("{name}: {error}{hint}"));
     // Threads that wait for other machines are not waited for.
     std::process::exit(1)
 }
@@ -180,11 +180,11 @@ fn run_node(
     match outcome.loss {
         Some(loss) => {
             let (peak, evictions) = (ByteSize(outcome.peak_bytes as u64), outcome.evictions);
-            eprintln!(
+            say(&format!(
                 "node {rank}: done, loss {loss:.4}, at most {peak} on the device, {evictions} evictions"
-            );
+            ));
         }
-        None => eprintln!("node {rank}: nothing to do, all steps were done before"),
+        None => say(&format!("node {rank}: nothing to do, all steps were done before")),
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ const SEED: u64 = 7;
 /// Burn's initialization draws from here.
 const WEIGHTS_SEED: u64 = 3;
 
-/// Six convolutions that keep the image's size, and a linear layer.
+/// Six convolutions whose outputs are added to their inputs, and a linear layer.
 #[derive(Module, Debug)]
 pub struct Network<B: Backend> {
     layers: Vec<Conv2d<B>>,
@@ -46,7 +46,8 @@ impl Network<Training> {
     /// The mean loss of some digits.
     pub fn loss(&self, digits: &[Digit], device: &OvercommitDevice) -> Tensor<Training, 1> {
         let batch = Batch::<Training>::new(digits, device);
-        let features = self.layers.iter().fold(batch.images, |x, layer| relu(layer.forward(x)));
+        // The image is added to all channels of the first layer's output.
+        let features = self.layers.iter().fold(batch.images, |x, layer| x.clone() + relu(layer.forward(x)));
         let scores = self.head.forward(features.flatten(1, 3));
         CrossEntropyLossConfig::new().init(device).forward(scores, batch.labels)
     }

@@ -167,6 +167,21 @@ fn a_node_that_hangs_is_named() {
 }
 
 #[test]
+#[serial]
+fn an_orchestrator_that_ends_is_an_error() {
+    let folder = folder();
+    let mut processes = launch(folder.path(), 10).start(&[], Stdio::piped).expect("processes start");
+    wait_for_checkpoints(folder.path());
+    processes.orchestrator.kill().expect("it runs");
+    expect_errors(
+        &mut processes,
+        NODES,
+        Duration::from_secs(5),
+        "the connection to the orchestrator was lost",
+    );
+}
+
+#[test]
 fn no_orchestrator_is_an_error() {
     let begun = Instant::now();
     let output = Command::new(env!("CARGO_BIN_EXE_machines"))
