@@ -15,7 +15,7 @@ use crate::exchange::{Exchange, Members};
 use crate::network::{Network, Training, digits, part_of_batch};
 use crate::{Error, checkpoint, gradients, say};
 
-/// Adam would do too. It divides by what may be the rounding of a sum, so that weights of few processes and of many differ by more.
+/// Small, so that the rounding of sums does not grow: weights of few processes and of many stay close.
 const LEARNING_RATE: f64 = 0.005;
 
 /// What a node does.
