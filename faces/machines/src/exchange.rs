@@ -162,10 +162,7 @@ impl Exchange {
         Ok((0..numbers.len()).map(|at| sum(at).unwrap_or_default() / count).collect())
     }
 
-    /// Leaves the others: the training has ended.
-    ///
-    /// # Errors
-    /// Never: a failure of the last exchange's end changes nothing.
+    /// Leaves the others: the training has ended. A failure of the last exchange's end changes nothing.
     pub fn leave(mut self, step: usize) {
         if self.is_inside {
             let _ = self.wait(step, |event| matches!(event, Event::Left(_)));
