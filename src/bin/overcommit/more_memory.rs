@@ -65,7 +65,7 @@ pub struct Machines {
 
 impl Machines {
     /// How long it takes at least until every machine has the mean of all gradients: each sends and receives twice all but its own
-    /// part (Patarasuk and Yuan, *Bandwidth optimal all-reduce algorithms*, JPDC 2009), after the backward pass.
+    /// part (Patarasuk and Yuan, *Bandwidth optimal all-reduce algorithms for clusters of workstations*, JPDC 2009), after the backward pass.
     pub fn reducing_ns(self, gradients_bytes: usize) -> u64 {
         let others = f64::from(self.count - 1) / f64::from(self.count);
         (2.0 * others * gradients_bytes as f64 / self.bytes_per_second * 1e9) as u64
