@@ -1,24 +1,26 @@
+use std::collections::HashSet;
+
 use burn_backend::distributed::{
     DistributedConfig, DistributedOps, DistributedParams, ReduceOperation, TensorRef,
 };
 use burn_backend::ops::attention::{attention_backward_default, attention_with_logsumexp_default};
 use burn_backend::ops::{
     ActivationOps, AttentionBackward, AttentionModuleOptions, BoolTensorOps, CollectiveOps, ConvOptions,
-    ConvTransposeOptions, DeformConv2dBackward, DeformConvOptions, FloatTensorOps, GridSampleOptions,
-    IntTensorOps, InterpolateOptions, MaxPool2dBackward, MaxPool2dWithIndices, MaxPool3dBackward,
-    MaxPool3dWithIndices, ModuleOps, TransactionOps, UnfoldOptions,
+    ConvTransposeOptions, DeformConv2dBackward, DeformConvOptions, EmulatedCollectives, FloatTensorOps,
+    GridSampleOptions, IntTensorOps, InterpolateOptions, MaxPool2dBackward, MaxPool2dWithIndices,
+    MaxPool3dBackward, MaxPool3dWithIndices, ModuleOps, TransactionOps, UnfoldOptions,
 };
 use burn_backend::tensor::{BoolTensor, FloatTensor, IndexingUpdateOp, IntTensor, QuantizedTensor};
 use burn_backend::{
     Backend, BackendTypes, BoolStore, DType, DTypeUsage, DTypeUsageSet, Distribution, ExecutionError,
-    FloatDType, GraphUnsupported, IntDType, Scalar, Shape, Slice, TensorData,
+    FloatDType, GraphUnsupported, IntDType, Scalar, Shape, Slice, TensorData, TensorMetadata,
 };
 use burn_ir::{BackendIr, HandleKind, TensorHandle};
 use burn_overcommit::face::{self, forward, prelude::*};
-use burn_overcommit::functions::{inside, ok};
-use burn_overcommit::runtime;
 use burn_overcommit::functions::volume::{self, Pool3d};
+use burn_overcommit::functions::{inside, ok};
 use burn_overcommit::op::Pool2d;
+use burn_overcommit::runtime;
 
 use crate::Overcommit;
 use crate::convert::{FromCore, IntoCore, execution_error, into_data};
@@ -36,6 +38,10 @@ face::newer_backend!();
 impl CollectiveOps<Self> for Overcommit {
     #[track_caller]
     fn float_all_reduce(tensors: Vec<Tensor>, op: ReduceOperation) -> Vec<Tensor> {
+        let devices: HashSet<_> = tensors.iter().map(|tensor| tensor.device().0).collect();
+        if devices.len() < tensors.len() {
+            return EmulatedCollectives::<Self>::float_all_reduce(tensors, op);
+        }
         let tensors = tensors.into_iter().map(IntoCore::into_core).collect();
         let reduced = ok(runtime::reduce_together(tensors, reduction(op)));
         reduced.into_iter().map(FromCore::from_core).collect()

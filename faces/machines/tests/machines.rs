@@ -22,7 +22,7 @@ const BUCKET_BYTES: usize = 64 << 10;
 /// A part of what a node needs with all memory.
 const BUDGETS: [&str; NODES] = ["640 KiB", "704 KiB", "640 KiB", "768 KiB"];
 /// More than this a node does not take to end after the time limit.
-const MARGIN: Duration = Duration::from_secs(4);
+const MARGIN: Duration = Duration::from_secs(15);
 
 fn launch(folder: &Path, limit_s: u64) -> Launch {
     let text = |number: usize| number.to_string();
@@ -45,7 +45,7 @@ fn launch(folder: &Path, limit_s: u64) -> Launch {
 
 /// Trains to the end, and returns what came of each node.
 fn trained(folder: &Path) -> Vec<Outcome> {
-    let ended = launch(folder, 30).start(&[], Stdio::inherit).expect("processes start").wait();
+    let ended = launch(folder, 60).start(&[], Stdio::inherit).expect("processes start").wait();
     let ended = ended.expect("processes end");
     assert!(ended.is_success(), "{ended:?}");
     let outcome = |rank: usize| Outcome::read(&folder.join(format!("node-{rank}.outcome")));
@@ -83,7 +83,7 @@ fn wait_for_checkpoints(folder: &Path) {
     let are_there =
         || (0..NODES).all(|rank| checkpoint::steps(folder, rank).is_ok_and(|steps| !steps.is_empty()));
     while !are_there() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "no checkpoints");
+        assert!(begun.elapsed() < Duration::from_secs(90), "no checkpoints");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -129,10 +129,10 @@ fn four_processes_learn_what_one_learns() {
 #[serial]
 fn training_goes_on_after_a_node_was_killed() {
     let [disturbed, undisturbed] = [folder(), folder()];
-    let mut processes = launch(disturbed.path(), 10).start(&[], Stdio::piped).expect("processes start");
+    let mut processes = launch(disturbed.path(), 20).start(&[], Stdio::piped).expect("processes start");
     wait_for_checkpoints(disturbed.path());
     processes.nodes[2].1.kill().expect("it runs");
-    expect_errors(&mut processes, 2, Duration::from_secs(10), "node 2 is gone");
+    expect_errors(&mut processes, 2, Duration::from_secs(15), "node 2 is gone");
     drop(processes);
     let learned = trained(disturbed.path());
     assert!(learned.iter().all(|outcome| outcome.resumed >= EVERY && outcome.resumed < STEPS));
@@ -145,17 +145,17 @@ fn training_goes_on_after_a_node_was_killed() {
 #[serial]
 fn a_node_that_never_joins_is_named() {
     let folder = folder();
-    let limit = Duration::from_secs(3);
+    let limit = Duration::from_secs(8);
     let mut processes =
         launch(folder.path(), limit.as_secs()).start(&[3], Stdio::piped).expect("processes start");
-    expect_errors(&mut processes, 3, limit + MARGIN, "node 3 did not join within 3 s");
+    expect_errors(&mut processes, 3, limit + MARGIN, "node 3 did not join within 8 s");
 }
 
 #[test]
 #[serial]
 fn a_node_that_hangs_is_named() {
     let folder = folder();
-    let limit = Duration::from_secs(3);
+    let limit = Duration::from_secs(8);
     let mut processes =
         launch(folder.path(), limit.as_secs()).start(&[], Stdio::piped).expect("processes start");
     wait_for_checkpoints(folder.path());
@@ -170,13 +170,13 @@ fn a_node_that_hangs_is_named() {
 #[serial]
 fn an_orchestrator_that_ends_is_an_error() {
     let folder = folder();
-    let mut processes = launch(folder.path(), 10).start(&[], Stdio::piped).expect("processes start");
+    let mut processes = launch(folder.path(), 20).start(&[], Stdio::piped).expect("processes start");
     wait_for_checkpoints(folder.path());
     processes.orchestrator.kill().expect("it runs");
     expect_errors(
         &mut processes,
         NODES,
-        Duration::from_secs(5),
+        Duration::from_secs(15),
         "the connection to the orchestrator was lost",
     );
 }
@@ -190,5 +190,5 @@ fn no_orchestrator_is_an_error() {
         .expect("it runs");
     let said = String::from_utf8(output.stderr).expect("it is text");
     assert!(said.contains("no orchestrator answers at ws://127.0.0.1:9 within 1 s"), "{said}");
-    assert!(!output.status.success() && begun.elapsed() < Duration::from_secs(5));
+    assert!(!output.status.success() && begun.elapsed() < Duration::from_secs(15));
 }
