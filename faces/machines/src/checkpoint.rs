@@ -97,7 +97,7 @@ mod tests {
     fn the_last_two_are_kept() {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let save = |step| save(folder.path(), 3, step, step).expect("it can be written");
-        [1, 2, 30].map(save);
+        [1, 2, 30].into_iter().for_each(save);
         assert_eq!(steps(folder.path(), 3).expect("it is there"), [30, 2]);
         let device = OvercommitDevice::Host(12);
         assert_eq!(load::<usize>(folder.path(), 3, 30, &device).expect("it is there"), 30);

@@ -177,10 +177,9 @@ impl Roll {
         }
         state.nodes.insert(rank, (place, step));
         state.since.get_or_insert_with(Instant::now);
-        if state.nodes.len() == self.count && state.nodes.values().all(|&(at, _)| at == place) {
-            if let Err(reason) = self.begin(&mut state) {
-                self.fail(reason);
-            }
+        let are_here = state.nodes.len() == self.count && state.nodes.values().all(|&(at, _)| at == place);
+        if are_here && let Err(reason) = self.begin(&mut state) {
+            self.fail(reason);
         }
     }
 
