@@ -49,7 +49,8 @@ const MODULES: &[(&str, &str)] = &[
 const TOGETHER: [&str; 3] = ["device", "error", "config"];
 
 /// Where unsafe code may be. Burn's trait for data parallel training hands over gradients by raw pointers.
-const UNSAFE: [&str; 5] = ["engine", "pool/submit.rs", "runtime/exit.rs", "backend/distributed.rs", "face/newer.rs"];
+const UNSAFE: [&str; 5] =
+    ["engine", "pool/submit.rs", "runtime/exit.rs", "backend/distributed.rs", "face/newer.rs"];
 
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")

@@ -7,7 +7,7 @@
 //! gradients. A feature of this crate would not do: with all features, Burn's other backends could not be tested beside this one. So the
 //! implementation names Burn's module through a glob import, and where Burn has no such module the same names lead to [`absent`].
 
-use super::{Device, FloatElement, IntElement, Overcommit, Tensor};
+use super::{FloatElement, IntElement, Overcommit, Tensor};
 use crate::functions::ok;
 use crate::runtime::{self, Reduction};
 

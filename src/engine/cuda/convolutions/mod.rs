@@ -29,6 +29,11 @@ use crate::op::{Inputs, Op, View};
 use library::{Addresses, Cudnn};
 use problem::{Convolution, bias_over};
 
+/// Whether an op is one.
+pub(super) fn is_convolution(op: &Op) -> bool {
+    matches!(op, Op::Conv(_) | Op::ConvBackwardInput { .. } | Op::ConvBackwardWeight { .. })
+}
+
 /// Convolutions by the library.
 #[derive(Debug)]
 pub(super) struct Convolutions(Cudnn);
