@@ -50,6 +50,7 @@ bool is_over = false;
 
 // ---- streams: work that was put in, and how much of it is done
 struct Stream {
+  void* context = nullptr;  // of the device that it belongs to
   std::deque<std::function<void()>> work;
   u64 issued = 0, done = 0;
   bool is_busy = false;  // while a thread runs its oldest piece, which may let others have the mutex
@@ -202,6 +203,10 @@ bool fails() { return ++calls == settings.failing; }
 #define IN_CONTEXT \
   CALL;            \
   if (!context) return INVALID_CONTEXT
+// Work goes to streams of the thread's own context only.
+#define INTO(stream) \
+  IN_CONTEXT;        \
+  if (static_cast<Stream*>(stream)->context != context) return INVALID_CONTEXT
 }  // namespace
 
 // ---- for other libraries
@@ -277,7 +282,12 @@ API cuDeviceGetAttribute(int* value, int attribute, int) {
   }
   return SUCCESS;
 }
-API cuDevicePrimaryCtxRetain(void** c, int) { CALL; static int only; *c = &only; return SUCCESS; }
+API cuDevicePrimaryCtxRetain(void** c, int device) {
+  CALL;
+  static std::map<int, int> of_devices;
+  *c = &of_devices[device];
+  return SUCCESS;
+}
 API cuDevicePrimaryCtxRelease_v2(int) { return SUCCESS; }
 API cuCtxGetCurrent(void** c) { CALL; *c = context; return SUCCESS; }
 API cuCtxSetCurrent(void* c) { CALL; context = c; return SUCCESS; }
@@ -299,6 +309,7 @@ API cuGetErrorName(int, const char** text) { *text = "STANDIN"; return SUCCESS; 
 API cuStreamCreate(void** stream, u32) {
   IN_CONTEXT;
   Stream* made = new Stream;
+  made->context = context;
   streams.insert(made);
   *stream = made;
   return SUCCESS;
@@ -313,14 +324,14 @@ API cuStreamDestroy_v2(void* stream) {
 }
 API cuStreamSynchronize(void* stream) { IN_CONTEXT; drain(static_cast<Stream*>(stream)); return SUCCESS; }
 API cuStreamWaitEvent(void* stream, void* event, u32) {
-  IN_CONTEXT;
+  INTO(stream);
   const Event seen = *static_cast<Event*>(event);
   if (seen.stream) push(stream, [seen] { run_to(seen.stream, seen.at); });
   return SUCCESS;
 }
 // Of a counter in pinned memory that a thread of the program advances.
 API cuStreamWaitValue64_v2(void* stream, u64 address, u64 value, u32 flags) {
-  IN_CONTEXT;
+  INTO(stream);
   if (flags != 0 || !holds(pinned, address, sizeof(u64))) return INVALID_VALUE;
   push(stream, [address, value] {
     while (__atomic_load_n(static_cast<u64*>(at(address)), __ATOMIC_SEQ_CST) < value) let_others();
@@ -334,7 +345,7 @@ API cuEventDestroy_v2(void* event) {
   return SUCCESS;
 }
 API cuEventRecord(void* event, void* stream) {
-  IN_CONTEXT;
+  INTO(stream);
   Event* e = static_cast<Event*>(event);
   push(stream, [time_ns = e->time_ns] { *time_ns = clock_ns; });
   e->stream = static_cast<Stream*>(stream), e->at = e->stream->issued;
@@ -372,7 +383,7 @@ API cuMemFreeHost(void* start) {
   return give(pinned, reinterpret_cast<u64>(start));
 }
 API cuMemcpyAsync(u64 to, u64 from, size_t bytes, void* stream) {
-  IN_CONTEXT;
+  INTO(stream);
   if (!is_ours(to, bytes) || !is_ours(from, bytes)) return INVALID_VALUE;
   push(stream, [=] { memcpy(at(to), at(from), bytes); });
   return SUCCESS;
@@ -509,7 +520,7 @@ API cuModuleGetFunction(void** function, void* module, const char* name) {
 }
 API cuLaunchKernel(void* function, u32 blocks, u32 y, u32 z, u32 threads, u32 ty, u32 tz, u32, void* stream,
                    void** parameters, void**) {
-  IN_CONTEXT;
+  INTO(stream);
   if (!blocks || !threads || threads > 1024 || y * z * ty * tz != 1) return INVALID_VALUE;
   const Entry* entry = static_cast<const Entry*>(function);
   std::vector<u64> args((entry->args_bytes + 7) / 8);  // copied when launched, as the driver does

@@ -227,6 +227,7 @@ impl Stream {
 
     /// Waits until a counter in pinned memory has got to a value.
     pub fn wait_for_count(&self, address: u64, value: u64) -> Called<()> {
+        self.context.enter()?;
         let flags = sys::CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_GEQ as u32;
         // SAFETY: the stream lives, and whoever has the counter keeps it as long as the engine.
         unsafe { call!(cuStreamWaitValue64_v2(self.handle, address, value, flags)) }
