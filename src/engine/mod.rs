@@ -275,10 +275,18 @@ pub enum EngineError {
     },
 }
 
+/// Why memory of other devices cannot be mapped where each has too little of it left.
+pub(crate) const TOO_LARGE_FOR_ONE: &str = "no other device has so much left of what may be used";
+
 impl EngineError {
     /// Whether memory could not be mapped because the system has no more, as when another program uses the device.
     pub fn is_exhausted(&self) -> bool {
         matches!(self, EngineError::Map { reason, .. } if reason.contains("OUT_OF_MEMORY"))
+    }
+
+    /// Whether memory could not be mapped because no other device has so much left of what may be used, though all have together.
+    pub(crate) fn is_too_large_for_one(&self) -> bool {
+        matches!(self, EngineError::Map { reason, .. } if reason == TOO_LARGE_FOR_ONE)
     }
 }
 

@@ -5,6 +5,9 @@ use std::str::FromStr;
 use super::Props;
 use super::amounts::{bytes, rate, split_rate};
 
+/// The largest piece that is taken at once.
+const MAX_SLAB_BYTES: usize = 256 << 20;
+
 /// Memory of another device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerMemory {
@@ -32,9 +35,15 @@ pub struct PeerTier {
 }
 
 impl PeerTier {
-    /// The most bytes of all devices.
+    /// The bytes of all devices that are used at most: whole slabs of each.
     pub fn limit_bytes(&self) -> usize {
-        self.devices.iter().map(|device| device.limit_bytes).sum()
+        let slab_bytes = self.slab_bytes().max(1);
+        self.devices.iter().map(|device| device.limit_bytes / slab_bytes * slab_bytes).sum()
+    }
+
+    /// The size of the pieces in which memory is taken as it is needed, none of which lies on two devices.
+    pub fn slab_bytes(&self) -> usize {
+        self.devices.iter().map(|device| device.limit_bytes).fold(MAX_SLAB_BYTES, usize::min)
     }
 
     /// Bytes that go one way per second.
@@ -92,6 +101,9 @@ mod tests {
     fn a_tier_is_devices_with_amounts_and_perhaps_a_rate() {
         let one = PeerMemory { index: 1, limit_bytes: 1024 };
         let parsed = |text: &str| text.parse::<PeerTier>();
+        let two = "1:1000MiB,2:300MiB".parse::<PeerTier>().unwrap();
+        assert_eq!((two.slab_bytes(), two.limit_bytes()), (256 << 20, (768 + 256) << 20));
+        assert_eq!("1:5KiB,2:3KiB".parse::<PeerTier>().unwrap().limit_bytes(), 6 << 10);
         assert_eq!(parsed("1:1KiB"), Ok(PeerTier { devices: vec![one], bytes_per_second: None }));
         for wrong in ["", "1", "1:", "cuda:1:4GiB", "1:0", "1:1KiB,1:1KiB", "1:1KiB@fast", "1:1KiB,"] {
             assert!(parsed(wrong).unwrap_err().contains("1:40GiB,2:40GiB"), "{wrong}");

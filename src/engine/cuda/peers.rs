@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::driver::{Called, Context, Device, device_count};
 use super::lanes::lock;
 use super::memory::Slab;
-use crate::engine::{PeerTier, Span, Tier};
+use crate::engine::{PeerTier, Span, TOO_LARGE_FOR_ONE, Tier};
 
 /// The other devices, once their memory may be used.
 #[derive(Debug, Default)]
@@ -50,8 +50,7 @@ impl Peers {
     pub fn map(&self, bytes: usize) -> Called<Span> {
         let open = self.0.get().ok_or("no memory of other devices may be used")?;
         let Open { devices, slabs } = &mut *lock(open);
-        let mut refused =
-            String::from("CUDA_ERROR_OUT_OF_MEMORY: no other device may be used for so many bytes");
+        let mut refused = String::from(TOO_LARGE_FOR_ONE);
         for (place, peer) in devices.iter_mut().enumerate().filter(|(_, peer)| peer.room_bytes >= bytes) {
             match Slab::new(&peer.context, Tier::Peer, bytes) {
                 Ok(slab) => {

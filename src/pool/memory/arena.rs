@@ -226,6 +226,8 @@ impl Arena {
                 self.limit_bytes = self.reserved_bytes();
                 Ok(None)
             }
+            // A block that is larger than a slab finds no room on any one device.
+            Err(error) if self.tier == Tier::Peer && error.is_too_large_for_one() => Ok(None),
             Err(error) if self.tier == Tier::Device && error.is_exhausted() && self.reserved_bytes() > 0 => {
                 self.lowered_from_bytes.get_or_insert(self.limit_bytes);
                 self.limit_bytes = self.reserved_bytes();

@@ -22,9 +22,6 @@ const HOST_SLAB_BYTES: usize = 64 << 20;
 /// The size of the slabs of the disk tier.
 const DISK_SLAB_BYTES: usize = 1 << 30;
 
-/// The size of the slabs of other devices' memory, which is taken as far as it is needed.
-const PEER_SLAB_BYTES: usize = 256 << 20;
-
 /// With a disk tier, a slab of the host tier is at least this part of it, so that large storages fit between its ends.
 const HOST_SLABS: usize = 8;
 
@@ -80,7 +77,7 @@ impl Memory {
         let slabs = Box::new(Slabs::new(Tier::Host, slab_bytes.next_multiple_of(unit_bytes)));
         let host = Arena::new(Tier::Host, host_limit, slabs, journal.clone()).with_unit(unit_bytes);
         let peer = settings.peers.as_ref().map(|peers| {
-            let slabs = Box::new(Slabs::new(Tier::Peer, PEER_SLAB_BYTES));
+            let slabs = Box::new(Slabs::new(Tier::Peer, peers.slab_bytes()));
             Arena::new(Tier::Peer, peers.limit_bytes(), slabs, journal.clone())
         });
         let disk = settings.disk.as_ref().map(|&DiskTier { limit_bytes, .. }| {
