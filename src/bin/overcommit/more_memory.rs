@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn machines_reduce_in_twice_the_time_of_what_they_have() {
+    fn machines_exchange_twice_all_but_their_own_part() {
         let machines: Machines = "4@1GB/s".parse().unwrap();
         assert_eq!(machines.reducing_ns(1_000_000_000), 1_500_000_000);
         assert_eq!("1".parse::<Machines>().unwrap().reducing_ns(1 << 30), 0);

@@ -206,15 +206,16 @@ fn of_network(options: &Options, profile: Profile, bar: &ProgressBar) -> Result<
         Ok((device, is_done.then(|| LastStep::new(&seen[STEPS - 2], &seen[STEPS - 1]))))
     };
     let (device, base_ns) = train(config(UNLIMITED_BYTES).record())?;
-    let reducing = options.machines.map(|machines| {
-        let parameters = parameter_count(&spec.network::<Autodiff<Overcommit>>(&device));
-        (machines, machines.reducing_ns(parameters * size_of::<f32>()))
-    });
     let base_ns = base_ns
         .map(|step| step.step_ns)
         .with_context(|| format!("{} does not run on {}", options.what, profile.key))?;
     let program = recording(&device)?.program().from_note(&format!("step {STEPS}"));
     let program = program.context("the recording tells where its steps begin")?.as_it_ran();
+    // Not before: the recording would have these weights in it.
+    let reducing = options.machines.map(|machines| {
+        let parameters = parameter_count(&spec.network::<Autodiff<Overcommit>>(&device));
+        (machines, machines.reducing_ns(parameters * size_of::<f32>()))
+    });
     let replay = Replay::new(&program, profile.clone(), 1)?;
     let beside = options.peers.as_ref().map(|peers| Replay::new(&program, peers.beside_link(&profile), 1));
     let beside = beside.transpose()?;
