@@ -1,6 +1,6 @@
 //! Moves within device memory.
 
-use crate::engine::Lane;
+use crate::engine::{Lane, Tier};
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::memory::block::Block;
@@ -99,15 +99,8 @@ impl Pool {
     ) -> Result<(), Error> {
         let size_bytes = self.graph.storages[id].size_bytes;
         let old = self.graph.storages[id].copies.device.expect("only a resident storage is moved");
-        let (from, to) =
-            (self.memory.device.span(old.block, size_bytes), self.memory.device.span(block, size_bytes));
-        let mark = match self.submitter.copy(lane, from, to, old.written.and(busy)) {
-            Ok(mark) => mark,
-            Err(error) => {
-                self.memory.device.free(block, busy);
-                return Err(self.memory.error(error));
-            }
-        };
+        let from = self.memory.device.span(old.block, size_bytes);
+        let mark = self.copy_into(lane, from, (Tier::Device, block), old.written.and(busy))?;
         self.graph.storages[id].copies.device = Some(TierCopy::new(block, PendingWork::default().with(mark)));
         self.memory.device.free(old.block, old.touched.with(mark));
         self.observer.counters.relocated_bytes += size_bytes as u64;

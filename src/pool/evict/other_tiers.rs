@@ -1,7 +1,7 @@
 //! Copies between host memory and the other tiers away from device memory: what is needed last leaves host memory when that is full, to
 //! another device or to the disk, and comes back when it is needed there.
 
-use crate::engine::{Span, Tier};
+use crate::engine::Tier;
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::memory::address_space::Placed;
@@ -99,15 +99,8 @@ impl Pool {
         let source = storage.copies.in_tier(from).expect("a storage is copied from a tier that has it");
         // Whole blocks, since the disk reads and writes nothing less.
         let bytes = if lane.is_of_disk() { source.block.bytes.min(block.bytes) } else { storage.size_bytes };
-        let span = |tier, block| -> Span { self.memory.span(tier, block, bytes) };
-        let (source_span, target_span) = (span(from, source.block), span(to, block));
-        let mark = match self.submitter.copy(lane, source_span, target_span, source.written.and(busy)) {
-            Ok(mark) => mark,
-            Err(error) => {
-                self.memory.free(to, block, busy);
-                return Err(self.memory.error(error));
-            }
-        };
+        let source_span = self.memory.span(from, source.block, bytes);
+        let mark = self.copy_into(lane, source_span, (to, block), source.written.and(busy))?;
         let copy = TierCopy::new(block, PendingWork::default().with(mark));
         self.graph.storages.set_away(id, to, Some(copy));
         self.graph.storages.touch_away(id, from, mark);

@@ -1,6 +1,6 @@
 //! Copies between device memory and the host tier or other devices.
 
-use crate::engine::{Lane, Tier};
+use crate::engine::{Lane, Mark, Span, Tier};
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::memory::block::Block;
@@ -93,20 +93,29 @@ impl Pool {
         let size_bytes = self.graph.storages[id].size_bytes;
         let device = self.graph.storages[id].copies.device.expect("only a resident storage is copied out");
         let from = self.memory.device.span(device.block, size_bytes);
-        let to = self.memory.span(tier, block, size_bytes);
-        let mark = match self.submitter.copy(lane, from, to, device.written.and(busy)) {
-            Ok(mark) => mark,
-            Err(error) => {
-                self.memory.free(tier, block, busy);
-                return Err(self.memory.error(error));
-            }
-        };
+        let mark = self.copy_into(lane, from, (tier, block), device.written.and(busy))?;
         let copy = TierCopy::new(block, PendingWork::default().with(mark));
         self.graph.storages.set_away(id, tier, Some(copy));
         self.graph.storages[id].copies.device =
             Some(TierCopy { touched: device.touched.with(mark), ..device });
         self.note_copy(lane, id);
         Ok(())
+    }
+
+    /// Copies to the beginning of a block once `after` is done, and returns the mark of the copy's end. The block is freed after an
+    /// error.
+    pub(in crate::pool) fn copy_into(
+        &mut self,
+        lane: Lane,
+        from: Span,
+        (tier, block): (Tier, Block),
+        after: PendingWork,
+    ) -> Result<Mark, Error> {
+        let to = self.memory.span(tier, block, from.bytes);
+        self.submitter.copy(lane, from, to, after).map_err(|error| {
+            self.memory.free(tier, block, after);
+            self.memory.error(error)
+        })
     }
 
     /// Counts and notes a copy that was submitted last on a lane.
@@ -167,14 +176,7 @@ impl Pool {
         let size_bytes = self.graph.storages[id].size_bytes;
         let [_, lane] = tier.lanes();
         let from = self.memory.span(tier, source.block, size_bytes);
-        let to = self.memory.device.span(block, size_bytes);
-        let mark = match self.submitter.copy(lane, from, to, source.written.and(busy)) {
-            Ok(mark) => mark,
-            Err(error) => {
-                self.memory.device.free(block, busy);
-                return Err(self.memory.error(error));
-            }
-        };
+        let mark = self.copy_into(lane, from, (Tier::Device, block), source.written.and(busy))?;
         self.graph.storages.touch_away(id, tier, mark);
         Ok(PendingWork::default().with(mark))
     }
