@@ -72,7 +72,7 @@ pub struct Options {
 }
 
 impl Options {
-    fn has_more_tiers(&self) -> bool {
+    fn goes_beyond_a_device(&self) -> bool {
         self.disk.is_some() || self.peers.is_some() || self.machines.is_some()
     }
 }
@@ -89,7 +89,7 @@ fn disk(text: &str) -> Result<String, String> {
 /// A program on a device.
 struct Planned {
     profile: Profile,
-    /// How long machines reduce their gradients, and how many there are.
+    /// Machines that train together, and how long they reduce their gradients.
     reducing: Option<(Machines, u64)>,
     live_peak_bytes: usize,
     base_ns: u64,
@@ -124,7 +124,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         options.device[0]
     );
     ensure!(
-        !is_trace || (options.host.is_none() && !options.has_more_tiers()),
+        !is_trace || (options.host.is_none() && !options.goes_beyond_a_device()),
         "--host is for networks, and so are --peers, --disk and --machines: a trace has all the host memory it asks for"
     );
     let bar = bar(options.device.len() * (options.budgets.len() + 1), "planning");

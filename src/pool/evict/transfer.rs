@@ -67,7 +67,9 @@ impl Pool {
 
     /// Copies a resident storage to another device. Returns `false` if there is no room.
     fn write_to_peer(&mut self, id: StorageId, displace: bool) -> Result<bool, Error> {
-        let Some(peers) = self.settings.peers.clone() else { return Ok(false) };
+        if self.memory.peer.is_none() {
+            return Ok(false);
+        }
         let size_bytes = self.graph.storages[id].size_bytes;
         let placed = loop {
             let placed = self.memory.allocate_peer(size_bytes)?;
@@ -77,7 +79,7 @@ impl Pool {
         };
         let Some(placed) = placed else { return Ok(false) };
         self.copy_out(id, Tier::Peer, placed)?;
-        let copy_ns = peers.copy_ns(self.submitter.engine.props(), size_bytes);
+        let copy_ns = self.return_ns(&self.graph.storages[id]);
         self.graph.storages[id].access.clean_at_ns = self.observer.computed_ns + copy_ns;
         Ok(true)
     }
