@@ -24,7 +24,7 @@ fn training() -> MutexGuard<'static, Option<(Vec<OvercommitDevice>, Reduction)>>
 /// use burn_overcommit::op::{Dtype, Shape};
 /// use burn_overcommit::{OvercommitDevice, runtime};
 ///
-/// let devices = [OvercommitDevice::Host(82), OvercommitDevice::Host(83)];
+/// let devices = [OvercommitDevice::Host(87), OvercommitDevice::Host(88)];
 /// runtime::begin_training(&devices, runtime::Reduction::Sum);
 /// let mut gradients = Vec::new();
 /// for device in &devices {
