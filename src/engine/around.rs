@@ -38,6 +38,11 @@ pub trait Around: Send + Sync + Debug {
         Ok(())
     }
 
+    /// Opens the disk tier.
+    fn around_open_disk(&self, disk: &DiskTier) -> Result<(), String> {
+        self.engine().open_disk(disk)
+    }
+
     /// Replaces a launch.
     ///
     /// # Safety
@@ -58,7 +63,7 @@ impl<T: Around> Engine for T {
     }
 
     fn open_disk(&self, disk: &DiskTier) -> Result<(), String> {
-        self.engine().open_disk(disk)
+        self.around_open_disk(disk)
     }
 
     fn open_peers(&self, peers: &PeerTier) -> Result<(), String> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use burn_overcommit::engine::fault::Fault;
+use burn_overcommit::engine::fault::{DiskFault, DiskFaults, Fault, FaultyDisk};
 use burn_overcommit::runtime::{configure_with_engine, pinned_storages};
 use burn_overcommit::{Error, LaneMode, OvercommitDevice, PlantedFault, Policy, stats};
 
@@ -167,4 +167,69 @@ fn every_failure_of_the_engine_is_one_error_and_loses_nothing() {
             (0..).take_while(|&call| fails_cleanly(device, &program, &setting, call, &reference)).count();
     }
     println!("{calls} failures, each one clean error");
+}
+
+/// Runs a program on a disk with a fault, and checks what it may do. `false`: the disk did not come so far.
+fn survives(
+    device: OvercommitDevice,
+    program: &Program,
+    setting: &Setting,
+    fault: DiskFault,
+    reference: &[BTreeMap<Slot, u64>],
+) -> bool {
+    let faults = Arc::new(DiskFaults::new(fault));
+    let faulty = |engine| Arc::new(FaultyDisk::new(engine, faults.clone())) as _;
+    configure_with_engine(&device, setting.config(&device), faulty).expect("a host device");
+    let mut machine = Machine::new(device);
+    let result = machine.run(program);
+    let is_full = |error: &Error| error.is_out_of_memory() && matches!(fault, DiskFault::Full(_));
+    let is_lost = |error: &Error| {
+        matches!(error, Error::Engine { .. }) && matches!(fault, DiskFault::FailedRequests(_))
+    };
+    if let Err(error) = result {
+        assert!(faults.has_happened() && (is_full(&error) || is_lost(&error)), "{fault:?}: {error}");
+    }
+    assert_eq!(pinned_storages(&device).expect("a device that ran"), 0, "{fault:?}");
+    for (slot, digest) in machine.contents() {
+        match digest {
+            Ok(digest) => assert_eq!(digest, reference[machine.position][&slot], "{fault:?}, slot {slot}"),
+            // A view that is read through a copy, which may be too large.
+            Err(Error::WorkingSet(_)) => {}
+            Err(error) => assert!(is_full(&error) || is_lost(&error), "{fault:?}, slot {slot}: {error}"),
+        }
+    }
+    drop(machine);
+    assert_empty(&stats(&device).expect("a device that ran"));
+    faults.has_happened()
+}
+
+#[test]
+fn a_disk_that_fails_loses_nothing_that_it_was_not_the_only_one_to_have() {
+    let small = |seed: &u64| generate::program(*seed).steps().count() < 60;
+    let mut happened = 0;
+    for (index, seed) in (100..).filter(small).take(6).enumerate() {
+        let program = generate::program(seed);
+        let device = fresh_device();
+        let free = Setting::default();
+        Case::Ops(program.clone()).run(&device, &free).expect("enough memory");
+        let budget_bytes = stats(&device).expect("a device that ran").smallest_budget_bytes;
+        let reference: Vec<_> =
+            (0..=program.steps().count()).map(|end| contents_at(&device, &program, end)).collect();
+        let setting = Setting {
+            budget_bytes,
+            policy: [Policy::Auto, Policy::TensorCache, Policy::VdnnAll][index % 3],
+            lanes: if index % 2 == 0 { LaneMode::Threads } else { LaneMode::Deferred { seed } },
+            host_limit_bytes: Some(budget_bytes + MIN_HOST_BYTES),
+            has_disk: true,
+            ..free
+        };
+        let kinds =
+            [DiskFault::ShortRequest, DiskFault::FailedRequest, DiskFault::FailedRequests, DiskFault::Full];
+        for kind in kinds {
+            happened +=
+                (0..).take_while(|&at| survives(device, &program, &setting, kind(at), &reference)).count();
+        }
+    }
+    println!("{happened} faults of a disk");
+    assert!(happened > 100);
 }

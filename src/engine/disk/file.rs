@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{
@@ -11,31 +12,46 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::requests::Transfer;
+use crate::engine::DiskTier;
+use crate::engine::fault::DiskFaults;
+
 /// An open file that no folder lists, so that it is gone when the process is.
 #[derive(Debug)]
 pub struct UnlistedFile {
     pub file: File,
     /// Whether the system's cache is passed by.
     pub is_direct: bool,
+    faults: Option<Arc<DiskFaults>>,
 }
 
 impl UnlistedFile {
-    /// Makes a file in a folder.
-    pub fn new(folder: &Path) -> Result<Self, String> {
+    /// Makes a file in the folder of a tier.
+    pub fn new(DiskTier { folder, faults, .. }: &DiskTier) -> Result<Self, String> {
         let told = |error: Errno| format!("{}: {}", folder.display(), io::Error::from(error));
         let file = unlisted(folder).map_err(told)?;
         let is_direct =
             fcntl_getfl(&file).and_then(|flags| fcntl_setfl(&file, flags | OFlags::DIRECT)).is_ok();
-        Ok(UnlistedFile { file: File::from(file), is_direct })
+        Ok(UnlistedFile { file: File::from(file), is_direct, faults: faults.clone() })
     }
 
     /// Allocates the bytes up to `end`, from `begin` on.
     pub fn allocate(&self, begin: u64, end: u64) -> io::Result<()> {
+        if self.faults.as_ref().is_some_and(|faults| !faults.next_allocation()) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         match fallocate(&self.file, FallocateFlags::empty(), begin, end - begin) {
             // A file system that cannot allocate ahead of a write.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(ftruncate(&self.file, end)?),
             allocated => Ok(allocated?),
         }
+    }
+
+    /// The request that is made of the system for the next one: the same, but where a test plants a fault.
+    pub fn next_request(&self, request: Transfer) -> io::Result<Transfer> {
+        let Some(faults) = &self.faults else { return Ok(request) };
+        let bytes = faults.next_request(request.bytes).ok_or_else(|| io::Error::other("planted"))?;
+        Ok(Transfer { bytes, ..request })
     }
 
     /// Gives all its memory back.

@@ -8,11 +8,13 @@ mod requests;
 mod store;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[cfg(any(feature = "host", feature = "cuda"))]
 pub(super) use store::DiskStore;
 
 use super::amounts::{bytes, rate, split_rate};
+use super::fault::DiskFaults;
 
 /// Spans of the disk tier, and of the host memory that is copied from and to it, begin at multiples of this and are
 /// multiples of it long, since direct input and output wants that of every file system.
@@ -39,6 +41,8 @@ pub struct DiskTier {
     pub overhead_ns: u64,
     /// Whether what is read is compared with a checksum of what was written.
     pub has_checksums: bool,
+    /// What goes wrong, in tests.
+    pub faults: Option<Arc<DiskFaults>>,
 }
 
 /// What an NVMe disk of PCIe 3.0 does at least.
@@ -55,6 +59,7 @@ impl DiskTier {
             bytes_per_second: BYTES_PER_SECOND,
             overhead_ns: OVERHEAD_NS,
             has_checksums: false,
+            faults: None,
         }
     }
 

@@ -1,6 +1,5 @@
 //! Reading and writing with many requests in flight: by io_uring, or by threads where the kernel has none or forbids it.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -8,6 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use io_uring::{IoUring, opcode, types};
+
+use super::file::UnlistedFile;
 
 /// The bytes of one request.
 const REQUEST_BYTES: usize = 1 << 20;
@@ -84,7 +85,7 @@ impl Requests {
     ///
     /// # Safety
     /// The memory is valid for reads and writes until this returns, and nobody else writes it, or reads it if it is written.
-    pub unsafe fn run(&self, file: &File, transfer: Transfer) -> io::Result<()> {
+    pub unsafe fn run(&self, file: &UnlistedFile, transfer: Transfer) -> io::Result<()> {
         // SAFETY: the caller's.
         match self {
             Requests::Ring(ring) => unsafe {
@@ -107,7 +108,7 @@ impl std::fmt::Debug for Ring {
 impl Ring {
     /// # Safety
     /// As for [`Requests::run`].
-    unsafe fn run(&mut self, file: &File, transfer: Transfer) -> io::Result<()> {
+    unsafe fn run(&mut self, file: &UnlistedFile, transfer: Transfer) -> io::Result<()> {
         let mut slots: [Option<Transfer>; DEPTH] = [None; DEPTH];
         let (mut next, mut in_flight) = (0, 0);
         let mut outcome = Ok(());
@@ -115,10 +116,13 @@ impl Ring {
             for (number, slot) in slots.iter_mut().enumerate() {
                 if slot.is_none() && next < transfer.requests() && outcome.is_ok() {
                     let request = transfer.request(next);
-                    *slot = Some(request);
                     // SAFETY: the caller's; nothing returns before the kernel has answered all requests.
-                    unsafe { self.push(file, request, number) };
-                    (next, in_flight) = (next + 1, in_flight + 1);
+                    outcome = unsafe { self.push(file, request, number) };
+                    next += 1;
+                    if outcome.is_ok() {
+                        *slot = Some(request);
+                        in_flight += 1;
+                    }
                 }
             }
             if in_flight == 0 {
@@ -141,10 +145,12 @@ impl Ring {
                     Ok(bytes) if bytes == request.bytes => {}
                     Ok(bytes) if outcome.is_ok() => {
                         let rest = request.rest(bytes, REQUEST_BYTES);
-                        slots[number] = Some(rest);
                         // SAFETY: as above.
-                        unsafe { self.push(file, rest, number) };
-                        in_flight += 1;
+                        outcome = unsafe { self.push(file, rest, number) };
+                        if outcome.is_ok() {
+                            slots[number] = Some(rest);
+                            in_flight += 1;
+                        }
                     }
                     Ok(_) => {}
                     Err(error) => outcome = outcome.and(Err(error)),
@@ -155,15 +161,16 @@ impl Ring {
 
     /// # Safety
     /// As for [`Requests::run`], until the kernel has answered.
-    unsafe fn push(&mut self, file: &File, request: Transfer, number: usize) {
-        let Transfer { direction, memory, bytes, place } = request;
-        let file = types::Fd(file.as_raw_fd());
+    unsafe fn push(&mut self, file: &UnlistedFile, request: Transfer, number: usize) -> io::Result<()> {
+        let Transfer { direction, memory, bytes, place } = file.next_request(request)?;
+        let file = types::Fd(file.file.as_raw_fd());
         let entry = match direction {
             Direction::Read => opcode::Read::new(file, memory, bytes as u32).offset(place).build(),
             Direction::Write => opcode::Write::new(file, memory, bytes as u32).offset(place).build(),
         };
         // SAFETY: the caller's; there are no more requests than the ring has entries.
         unsafe { self.0.submission().push(&entry.user_data(number as u64)) }.expect("the ring has room");
+        Ok(())
     }
 }
 
@@ -193,7 +200,7 @@ fn nothing_moved(request: Transfer) -> io::Error {
 
 /// # Safety
 /// As for [`Requests::run`].
-unsafe fn by_threads(file: &File, transfer: Transfer) -> io::Result<()> {
+unsafe fn by_threads(file: &UnlistedFile, transfer: Transfer) -> io::Result<()> {
     let next = AtomicUsize::new(0);
     let work = || -> io::Result<()> {
         loop {
@@ -218,15 +225,16 @@ unsafe fn by_threads(file: &File, transfer: Transfer) -> io::Result<()> {
 
 /// # Safety
 /// As for [`Requests::run`].
-unsafe fn one(file: &File, request: Transfer) -> io::Result<()> {
+unsafe fn one(file: &UnlistedFile, request: Transfer) -> io::Result<()> {
     let mut done = 0;
     while done < request.bytes {
-        let Transfer { direction, memory, bytes, place } = request.rest(done, REQUEST_BYTES);
+        let rest = request.rest(done, REQUEST_BYTES);
+        let Transfer { direction, memory, bytes, place } = file.next_request(rest)?;
         // SAFETY: the caller's.
         let result = unsafe {
             match direction {
-                Direction::Read => file.read_at(std::slice::from_raw_parts_mut(memory, bytes), place),
-                Direction::Write => file.write_at(std::slice::from_raw_parts(memory, bytes), place),
+                Direction::Read => file.file.read_at(std::slice::from_raw_parts_mut(memory, bytes), place),
+                Direction::Write => file.file.write_at(std::slice::from_raw_parts(memory, bytes), place),
             }
         };
         match result {
@@ -241,13 +249,16 @@ unsafe fn one(file: &File, request: Transfer) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::file::UnlistedFile;
+    use std::sync::Arc;
+
     use super::*;
+    use crate::engine::DiskTier;
+    use crate::engine::fault::{DiskFault, DiskFaults};
 
     #[test]
     fn what_is_written_is_read_whoever_makes_the_requests() {
         let folder = tempfile::tempdir().expect("a folder");
-        let unlisted = UnlistedFile::new(folder.path()).expect("a file");
+        let unlisted = UnlistedFile::new(&DiskTier::new(folder.path(), 0)).expect("a file");
         let bytes = 3 * REQUEST_BYTES + 4096;
         unlisted.allocate(0, 2 * bytes as u64).expect("it fits");
         let mut memory = memmap2::MmapMut::map_anon(2 * bytes).expect("memory");
@@ -263,17 +274,43 @@ mod tests {
             };
             // SAFETY: two halves of a mapping.
             unsafe {
-                requests.run(&unlisted.file, transfer(Direction::Write, from)).expect("written");
-                requests.run(&unlisted.file, transfer(Direction::Read, to)).expect("read");
+                requests.run(&unlisted, transfer(Direction::Write, from)).expect("written");
+                requests.run(&unlisted, transfer(Direction::Read, to)).expect("read");
             }
             assert!(from == to, "{}", requests.kind());
         }
     }
 
     #[test]
+    fn what_a_request_does_not_move_is_moved_by_the_next() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let bytes = REQUEST_BYTES + 3 * 4096;
+        let mut memory = memmap2::MmapMut::map_anon(2 * bytes).expect("memory");
+        for kind in [Requests::new, || Requests::Threads] {
+            for short in 0..4 {
+                let faults = Some(Arc::new(DiskFaults::new(DiskFault::ShortRequest(short))));
+                let tier = DiskTier { faults: faults.clone(), ..DiskTier::new(folder.path(), 0) };
+                let unlisted = UnlistedFile::new(&tier).expect("a file");
+                let requests = kind();
+                let (from, to) = memory.split_at_mut(bytes);
+                from.iter_mut()
+                    .enumerate()
+                    .for_each(|(at, byte)| *byte = (at / 511 + at + short as usize) as u8);
+                let transfer = |direction, memory: *mut u8| Transfer { direction, memory, bytes, place: 0 };
+                // SAFETY: two halves of a mapping.
+                unsafe {
+                    requests.run(&unlisted, transfer(Direction::Write, from.as_mut_ptr())).expect("written");
+                    requests.run(&unlisted, transfer(Direction::Read, to.as_mut_ptr())).expect("read");
+                }
+                assert!(from == to && faults.is_some_and(|faults| faults.has_happened()), "{short}");
+            }
+        }
+    }
+
+    #[test]
     fn a_file_that_ends_early_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
-        let unlisted = UnlistedFile::new(folder.path()).expect("a file");
+        let unlisted = UnlistedFile::new(&DiskTier::new(folder.path(), 0)).expect("a file");
         unlisted.allocate(0, 2 * REQUEST_BYTES as u64).expect("it fits");
         let bytes = 4 * REQUEST_BYTES;
         let mut memory = memmap2::MmapMut::map_anon(bytes).expect("memory");
@@ -281,7 +318,7 @@ mod tests {
             let transfer =
                 Transfer { direction: Direction::Read, memory: memory.as_mut_ptr(), bytes, place: 0 };
             // SAFETY: a mapping.
-            let error = unsafe { requests.run(&unlisted.file, transfer) }.expect_err("half of it is there");
+            let error = unsafe { requests.run(&unlisted, transfer) }.expect_err("half of it is there");
             assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{error}");
         }
     }

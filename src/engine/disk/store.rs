@@ -61,8 +61,6 @@ mod linux {
         keeps: AtomicBool,
         /// Of each page that was written, if that is wanted.
         checksums: Option<Mutex<Vec<u32>>>,
-        #[cfg(test)]
-        pub failing: AtomicBool,
     }
 
     #[derive(Debug, Default)]
@@ -99,7 +97,7 @@ mod linux {
                     disk.limit_bytes
                 ));
             }
-            let unlisted = UnlistedFile::new(&disk.folder)?;
+            let unlisted = UnlistedFile::new(disk)?;
             let (read, write) = (Requests::new(), Requests::new());
             let direct = if unlisted.is_direct { "direct" } else { "through the system's cache" };
             log::info!(target: "burn_overcommit", "disk tier in {folder}: {}, {direct}", read.kind());
@@ -112,8 +110,6 @@ mod linux {
                 kept: Mutex::default(),
                 keeps: AtomicBool::new(false),
                 checksums: disk.has_checksums.then(Mutex::default),
-                #[cfg(test)]
-                failing: AtomicBool::new(false),
             })
         }
 
@@ -185,7 +181,7 @@ mod linux {
                 pages(place, content).for_each(|(page, _)| drop(kept.remove(&page)));
             }
             // SAFETY: the caller's.
-            if let Err(error) = unsafe { self.run(&self.write, transfer) } {
+            if let Err(error) = unsafe { self.write.run(&self.unlisted, transfer) } {
                 if !self.keeps.swap(true, Ordering::SeqCst) {
                     log::error!(
                         target: "burn_overcommit",
@@ -201,9 +197,10 @@ mod linux {
         /// As for [`Requests::run`].
         unsafe fn read(&self, transfer: Transfer) -> Result<(), String> {
             let Transfer { memory, bytes, place, .. } = transfer;
-            // A second try costs little beside the program's end.
             // SAFETY: the caller's.
-            let read = unsafe { self.run(&self.read, transfer).or_else(|_| self.run(&self.read, transfer)) };
+            let try_once = || unsafe { self.read.run(&self.unlisted, transfer) };
+            // A second try costs little beside the program's end.
+            let read = try_once().or_else(|_| try_once());
             // SAFETY: the caller's, and nothing is under way.
             let content = unsafe { std::slice::from_raw_parts_mut(memory, bytes) };
             let kept_pages = if self.keeps.load(Ordering::SeqCst) { self.restore(place, content) } else { 0 };
@@ -234,24 +231,16 @@ mod linux {
             }
             restored
         }
-
-        /// # Safety
-        /// As for [`Requests::run`].
-        unsafe fn run(&self, requests: &Requests, transfer: Transfer) -> io::Result<()> {
-            #[cfg(test)]
-            if self.failing.load(Ordering::SeqCst) {
-                return Err(io::Error::other("planted"));
-            }
-            // SAFETY: the caller's.
-            unsafe { requests.run(&self.unlisted.file, transfer) }
-        }
     }
 
     #[cfg(test)]
     mod tests {
+        use std::sync::Arc;
+
         use memmap2::MmapMut;
 
         use super::*;
+        use crate::engine::fault::{DiskFault, DiskFaults};
 
         const BYTES: usize = 8192;
 
@@ -260,9 +249,10 @@ mod linux {
             Span { tier: Tier::Host, address, bytes: BYTES }
         }
 
-        fn store(has_checksums: bool) -> (DiskStore, [MmapMut; 2]) {
+        fn store(fault: Option<DiskFault>) -> (DiskStore, [MmapMut; 2]) {
             let folder = tempfile::tempdir().expect("a folder");
-            let disk = DiskTier { has_checksums, ..DiskTier::new(folder.path(), 1 << 20) };
+            let faults = fault.map(|fault| Arc::new(DiskFaults::new(fault)));
+            let disk = DiskTier { has_checksums: true, faults, ..DiskTier::new(folder.path(), 1 << 20) };
             let store = DiskStore::new(&disk).expect("a folder that can be written");
             let mut memory = [(); 2].map(|()| MmapMut::map_anon(BYTES).expect("memory"));
             memory[0].iter_mut().enumerate().for_each(|(at, byte)| *byte = (at * 7) as u8);
@@ -271,26 +261,29 @@ mod linux {
 
         #[test]
         fn what_cannot_be_written_is_not_lost() {
-            let (store, [mut from, mut to]) = store(true);
-            let file = store.map(BYTES).expect("it fits");
-            for failing in [true, false, true] {
-                store.failing.store(failing, Ordering::SeqCst);
-                // SAFETY: two mappings as long as the span.
-                unsafe { store.copy(span(&mut from), file).expect("kept") };
-                to.fill(0);
-                // SAFETY: as above.
-                unsafe { store.copy(file, span(&mut to)).expect("read") };
-                assert!(from[..] == to[..]);
-                from[0] += 1;
+            // The first write alone, and all from the second one on: a read is a request, too.
+            for fault in [DiskFault::FailedRequest(0), DiskFault::FailedRequests(2)] {
+                let (store, [mut from, mut to]) = store(Some(fault));
+                let file = store.map(BYTES).expect("it fits");
+                for _ in 0..2 {
+                    // SAFETY: two mappings as long as the span.
+                    unsafe { store.copy(span(&mut from), file).expect("kept") };
+                    to.fill(0);
+                    // SAFETY: as above.
+                    unsafe { store.copy(file, span(&mut to)).expect("read") };
+                    assert!(from[..] == to[..]);
+                    from[0] += 1;
+                }
+                let kept_pages = lock(&store.kept).len();
+                assert_eq!(kept_pages > 0, fault == DiskFault::FailedRequests(2));
+                store.unmap(file);
+                assert!(lock(&store.kept).is_empty());
             }
-            assert_eq!(lock(&store.kept).len(), BYTES / DISK_ALIGN_BYTES);
-            store.unmap(file);
-            assert!(lock(&store.kept).is_empty());
         }
 
         #[test]
         fn what_was_changed_on_the_disk_is_an_error() {
-            let (store, [mut from, mut to]) = store(true);
+            let (store, [mut from, mut to]) = store(None);
             let file = store.map(BYTES).expect("it fits");
             // SAFETY: two mappings as long as the span.
             unsafe {
@@ -303,7 +296,7 @@ mod linux {
                     bytes: BYTES,
                     place: 0,
                 };
-                store.run(&store.write, transfer).expect("written behind its back");
+                store.write.run(&store.unlisted, transfer).expect("written behind its back");
                 let error = store.copy(file, span(&mut to)).expect_err("another checksum");
                 assert!(error.to_string().contains("are not those that were written"), "{error}");
             }
