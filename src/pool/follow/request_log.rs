@@ -8,7 +8,6 @@ use super::streams::Streams;
 use crate::engine::{Instruction, aligned};
 use crate::pool::input::Input;
 use crate::pool::memory::tiers::Memory;
-use crate::pool::remat::away::TierCopy;
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::recipe::Graph;
 use crate::pool::remat::storage::Storage;
@@ -208,9 +207,7 @@ impl Follower {
 
     /// Frees the tallies of the log.
     pub fn free_tallies(&mut self, memory: &mut Memory) {
-        for (_, _, TierCopy { block, touched, .. }) in std::mem::take(&mut self.requests.tallies) {
-            memory.host.free(block, touched);
-        }
+        std::mem::take(&mut self.requests.tallies).free(memory);
     }
 }
 

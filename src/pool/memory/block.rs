@@ -10,3 +10,10 @@ pub struct Block {
     /// The size that counts against the budget, rounded up to the alignment or to whole pages.
     pub bytes: usize,
 }
+
+impl Block {
+    /// A part of it, which is not freed by itself.
+    pub(in crate::pool) fn part(self, offset: usize, bytes: usize) -> Block {
+        Block { offset: self.offset + offset, bytes, ..self }
+    }
+}

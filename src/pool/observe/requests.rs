@@ -3,12 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::op::Tally;
-use crate::pool::remat::away::TierCopy;
+use super::tallies::Tallies;
 use crate::schedule::RequestLog;
-
-/// A tally: the number of the storage, what was counted, and where the count lies.
-pub type Tallied = (u64, Tally, TierCopy);
 
 /// The request log, and whether one is wanted.
 #[derive(Debug, Default)]
@@ -20,7 +16,7 @@ pub struct Requests {
     /// Whether the next eviction starts a log, or a log is under way.
     pub wants_log: bool,
     /// The tallies of the log.
-    pub tallies: Vec<Tallied>,
+    pub tallies: Tallies,
     /// The planner holds a clone of this while it is at work.
     pub planning: Arc<()>,
     /// When the planner last began.

@@ -5,20 +5,57 @@
 use hashbrown::HashMap;
 use smallvec::{SmallVec, smallvec};
 
-use crate::engine::{Instruction, aligned};
+use crate::engine::Instruction;
 use crate::error::Error;
 use crate::op::{Counts, Dtype, Op, Origin, Shape, Tally, View};
 use crate::pool::Pool;
 use crate::pool::input::Input;
-use crate::pool::observe::requests::Tallied;
+use crate::pool::memory::tiers::Memory;
+use crate::pool::memory::block::Block;
 use crate::pool::remat::away::TierCopy;
 use crate::pool::remat::ids::StorageId;
-use crate::pool::submit::HostAccess;
+use crate::pool::submit::{HostAccess, PendingWork};
 
 /// The maximum number of tallies.
 const MAX_TALLIES: usize = 1 << 14;
 
 const WORD_BYTES: usize = size_of::<u32>();
+
+/// The bytes of a block that counts share: as small as a block of the host tier can be where there is a disk.
+const PAGE_BYTES: usize = 4096;
+
+/// A tally: the number of the storage, what was counted, and where the count lies.
+type Tallied = (u64, Tally, TierCopy);
+
+/// The counts of a log, and the blocks of the host tier that they lie in.
+#[derive(Debug, Default)]
+pub struct Tallies {
+    counts: Vec<Tallied>,
+    /// Each with the work that uses it. Counts fill the last one.
+    pages: Vec<(Block, PendingWork)>,
+}
+
+impl Tallies {
+    /// The place of the next count, if a block has room for it.
+    fn next_word(&self) -> Option<TierCopy> {
+        let filled = self.counts.len() * WORD_BYTES;
+        let &(page, busy) = self.pages.get(filled / PAGE_BYTES)?;
+        let block = page.part(filled % PAGE_BYTES, WORD_BYTES);
+        Some(TierCopy::new(block, busy))
+    }
+
+    /// Adds the count that was submitted for the next place.
+    fn push(&mut self, number: u64, tally: Tally, copy: TierCopy) {
+        let (_, busy) = self.pages.last_mut().expect("the count lies in a block");
+        *busy = busy.and(copy.touched);
+        self.counts.push((number, tally, copy));
+    }
+
+    /// Gives the blocks back.
+    pub fn free(self, memory: &mut Memory) {
+        self.pages.into_iter().for_each(|(page, busy)| memory.host.free(page, busy));
+    }
+}
 
 impl Pool {
     /// Counts what the encoded forms of an op's outputs would need, while the op is logged. Leaves out what there is no
@@ -37,7 +74,7 @@ impl Pool {
         }
         for (place, (&id, view)) in outputs.iter().zip(&made_by.outputs).enumerate() {
             for tally in Origin::tallies(&made_by.op, place, view) {
-                if self.follower.requests.tallies.len() < MAX_TALLIES
+                if self.follower.requests.tallies.counts.len() < MAX_TALLIES
                     && self.graph.storages[id].copies.device.is_some()
                 {
                     let row = View::contiguous(view.dtype, Shape::new(&[view.shape().count()]));
@@ -55,24 +92,26 @@ impl Pool {
         let instruction = self.submitter.instruction(self.settings.exactness, &Op::Tally(tally), &inputs)?;
         let scratch = self.memory.allocate(instruction.scratch_bytes);
         let Some(scratch) = scratch? else { return Ok(()) };
-        let placed = self.lasting_host_block(aligned(WORD_BYTES));
-        let Ok(Some((block, busy))) = placed else {
+        let word = self.word_of_next_tally();
+        let Ok(Some(word)) = word else {
             self.memory.device.free(scratch.0, scratch.1);
-            return placed.map(|_| ());
+            return word.map(|_| ());
         };
-        let count = TierCopy { block, written: busy, touched: busy };
-        match self.submit_with_host_input(&[id], &instruction, smallvec![scratch], Some(count)) {
-            Ok((_, done)) => {
-                let number = self.graph.storages[id].number;
-                self.follower.requests.tallies.push((number, tally, TierCopy::new(block, done)));
-                self.observer.note_recompute(&self.graph, &self.submitter, instruction.op.name(), &[]);
-                Ok(())
-            }
-            Err(error) => {
-                self.memory.host.free(block, busy);
-                Err(error)
-            }
+        let (_, done) = self.submit_with_host_input(&[id], &instruction, smallvec![scratch], Some(word))?;
+        let number = self.graph.storages[id].number;
+        self.follower.requests.tallies.push(number, tally, TierCopy::new(word.block, done));
+        self.observer.note_recompute(&self.graph, &self.submitter, instruction.op.name(), &[]);
+        Ok(())
+    }
+
+    /// The place of the next count, in a new block if all others are filled; `None` if the host tier has no room for one.
+    fn word_of_next_tally(&mut self) -> Result<Option<TierCopy>, Error> {
+        if let Some(word) = self.follower.requests.tallies.next_word() {
+            return Ok(Some(word));
         }
+        let Some(page) = self.lasting_host_block(PAGE_BYTES)? else { return Ok(None) };
+        self.follower.requests.tallies.pages.push(page);
+        Ok(self.follower.requests.tallies.next_word())
     }
 
     /// Reads the counts, by the numbers of the storages. An engine without data has none.
@@ -84,8 +123,8 @@ impl Pool {
             let count = bytes.map(|bytes| u32::from_ne_bytes(bytes.try_into().expect("a word")));
             Ok(count.map(|count| (number, tally, count as usize)))
         };
-        let counts: Result<SmallVec<[_; 64]>, _> = tallies.iter().map(read).collect();
-        tallies.iter().for_each(|(_, _, copy)| self.memory.host.free(copy.block, copy.touched));
+        let counts: Result<SmallVec<[_; 64]>, _> = tallies.counts.iter().map(read).collect();
+        tallies.free(&mut self.memory);
         let counts = counts.map_err(|error| self.memory.error(error))?;
         let mut of = HashMap::<u64, Counts>::new();
         for (number, tally, count) in counts.into_iter().flatten() {
