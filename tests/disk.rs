@@ -123,3 +123,21 @@ fn the_file_has_no_name() {
     assert!(seen.peak_disk_bytes > 0);
     assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 0);
 }
+
+/// What encoded values would take is counted while an iteration is logged, and the counts wait in host memory.
+#[test]
+fn counts_of_values_leave_host_memory_to_reads() {
+    let device = OvercommitDevice::Host(66);
+    let config = Config::new().budget_bytes(64 * KIB).host_limit_bytes(64 * KIB);
+    configure(&device, config.disk(&disk(KIB * KIB))).expect("a host device");
+    let values = Tensor::<Overcommit, 1, Int>::arange(0..256, &device).float();
+    // Logging begins with the first eviction, and counting where device memory has room.
+    drop((0..100).map(|n| values.clone() + n as f32).collect::<Vec<_>>());
+    let made: Vec<_> = (0..30).map(|n| activation::relu(values.clone() - n as f32)).collect();
+    let large = Tensor::<Overcommit, 1, Int>::arange(0..10 << 10, &device).into_data();
+    assert_eq!(large.num_elements(), 10 << 10);
+    for (n, made) in made.into_iter().enumerate() {
+        let expected: Vec<f32> = (0..256).map(|value| (value as f32 - n as f32).max(0.0)).collect();
+        assert_eq!(made.into_data().to_vec::<f32>().expect("floats"), expected);
+    }
+}
