@@ -12,9 +12,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::requests::Transfer;
-use crate::engine::DiskTier;
-use crate::engine::fault::DiskFaults;
+use super::faults::DiskFaults;
+use crate::engine::{DISK_ALIGN_BYTES, DiskTier};
 
 /// An open file that no folder lists, so that it is gone when the process is.
 #[derive(Debug)]
@@ -47,11 +46,10 @@ impl UnlistedFile {
         }
     }
 
-    /// The request that is made of the system for the next one: the same, but where a test plants a fault.
-    pub fn next_request(&self, request: Transfer) -> io::Result<Transfer> {
-        let Some(faults) = &self.faults else { return Ok(request) };
-        let bytes = faults.next_request(request.bytes).ok_or_else(|| io::Error::other("planted"))?;
-        Ok(Transfer { bytes, ..request })
+    /// The bytes that are asked of the system for a request of so many: all, but where a test plants a fault.
+    pub fn next_request(&self, bytes: usize) -> io::Result<usize> {
+        let Some(faults) = &self.faults else { return Ok(bytes) };
+        faults.next_request(bytes, DISK_ALIGN_BYTES).ok_or_else(|| io::Error::other("planted"))
     }
 
     /// Gives all its memory back.

@@ -1,5 +1,6 @@
 //! The disk tier: a file that nobody else sees, read and written past the system's cache with many requests in flight.
 
+pub(super) mod faults;
 #[cfg(all(target_os = "linux", any(feature = "host", feature = "cuda")))]
 mod file;
 #[cfg(all(target_os = "linux", any(feature = "host", feature = "cuda")))]
@@ -14,7 +15,7 @@ use std::sync::Arc;
 pub(super) use store::DiskStore;
 
 use super::amounts::{bytes, rate, split_rate};
-use super::fault::DiskFaults;
+use faults::DiskFaults;
 
 /// Spans of the disk tier, and of the host memory that is copied from and to it, begin at multiples of this and are
 /// multiples of it long, since direct input and output wants that of every file system.

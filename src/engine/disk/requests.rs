@@ -162,7 +162,8 @@ impl Ring {
     /// # Safety
     /// As for [`Requests::run`], until the kernel has answered.
     unsafe fn push(&mut self, file: &UnlistedFile, request: Transfer, number: usize) -> io::Result<()> {
-        let Transfer { direction, memory, bytes, place } = file.next_request(request)?;
+        let Transfer { direction, memory, bytes, place } = request;
+        let bytes = file.next_request(bytes)?;
         let file = types::Fd(file.file.as_raw_fd());
         let entry = match direction {
             Direction::Read => opcode::Read::new(file, memory, bytes as u32).offset(place).build(),
@@ -228,8 +229,8 @@ unsafe fn by_threads(file: &UnlistedFile, transfer: Transfer) -> io::Result<()> 
 unsafe fn one(file: &UnlistedFile, request: Transfer) -> io::Result<()> {
     let mut done = 0;
     while done < request.bytes {
-        let rest = request.rest(done, REQUEST_BYTES);
-        let Transfer { direction, memory, bytes, place } = file.next_request(rest)?;
+        let Transfer { direction, memory, bytes, place } = request.rest(done, REQUEST_BYTES);
+        let bytes = file.next_request(bytes)?;
         // SAFETY: the caller's.
         let result = unsafe {
             match direction {
@@ -253,7 +254,7 @@ mod tests {
 
     use super::*;
     use crate::engine::DiskTier;
-    use crate::engine::fault::{DiskFault, DiskFaults};
+    use crate::engine::disk::faults::{DiskFault, DiskFaults};
 
     #[test]
     fn what_is_written_is_read_whoever_makes_the_requests() {

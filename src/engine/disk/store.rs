@@ -240,7 +240,7 @@ mod linux {
         use memmap2::MmapMut;
 
         use super::*;
-        use crate::engine::fault::{DiskFault, DiskFaults};
+        use crate::engine::disk::faults::{DiskFault, DiskFaults};
 
         const BYTES: usize = 8192;
 

@@ -3,8 +3,60 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::tallies::Tallies;
+use crate::op::Tally;
+use crate::pool::memory::block::Block;
+use crate::pool::memory::tiers::Memory;
+use crate::pool::remat::away::TierCopy;
+use crate::pool::submit::PendingWork;
 use crate::schedule::RequestLog;
+
+/// The bytes of a count.
+pub const WORD_BYTES: usize = size_of::<u32>();
+
+/// The bytes of a block that counts share: as small as a block of the host tier can be where there is a disk.
+pub const PAGE_BYTES: usize = 4096;
+
+/// A tally: the number of the storage, what was counted, and where the count lies.
+pub type Tallied = (u64, Tally, TierCopy);
+
+/// The counts of a log, and the blocks of the host tier that they lie in.
+#[derive(Debug, Default)]
+pub struct Tallies {
+    counts: Vec<Tallied>,
+    /// Each with the work that uses it. Counts fill the last one.
+    pages: Vec<(Block, PendingWork)>,
+}
+
+impl Tallies {
+    pub fn counts(&self) -> &[Tallied] {
+        &self.counts
+    }
+
+    /// Adds a block for the counts to come.
+    pub fn add_page(&mut self, page: (Block, PendingWork)) {
+        self.pages.push(page);
+    }
+
+    /// The place of the next count, if a block has room for it.
+    pub fn next_word(&self) -> Option<TierCopy> {
+        let filled = self.counts.len() * WORD_BYTES;
+        let &(page, busy) = self.pages.get(filled / PAGE_BYTES)?;
+        let block = page.part(filled % PAGE_BYTES, WORD_BYTES);
+        Some(TierCopy::new(block, busy))
+    }
+
+    /// Adds the count that was submitted for the next place.
+    pub fn push(&mut self, number: u64, tally: Tally, copy: TierCopy) {
+        let (_, busy) = self.pages.last_mut().expect("the count lies in a block");
+        *busy = busy.and(copy.touched);
+        self.counts.push((number, tally, copy));
+    }
+
+    /// Gives the blocks back.
+    pub fn free(self, memory: &mut Memory) {
+        self.pages.into_iter().for_each(|(page, busy)| memory.host.free(page, busy));
+    }
+}
 
 /// The request log, and whether one is wanted.
 #[derive(Debug, Default)]

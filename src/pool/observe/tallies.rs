@@ -10,52 +10,13 @@ use crate::error::Error;
 use crate::op::{Counts, Dtype, Op, Origin, Shape, Tally, View};
 use crate::pool::Pool;
 use crate::pool::input::Input;
-use crate::pool::memory::block::Block;
-use crate::pool::memory::tiers::Memory;
+use crate::pool::observe::requests::{PAGE_BYTES, Tallied, WORD_BYTES};
 use crate::pool::remat::away::TierCopy;
 use crate::pool::remat::ids::StorageId;
-use crate::pool::submit::{HostAccess, PendingWork};
+use crate::pool::submit::HostAccess;
 
 /// The maximum number of tallies.
 const MAX_TALLIES: usize = 1 << 14;
-
-const WORD_BYTES: usize = size_of::<u32>();
-
-/// The bytes of a block that counts share: as small as a block of the host tier can be where there is a disk.
-const PAGE_BYTES: usize = 4096;
-
-/// A tally: the number of the storage, what was counted, and where the count lies.
-type Tallied = (u64, Tally, TierCopy);
-
-/// The counts of a log, and the blocks of the host tier that they lie in.
-#[derive(Debug, Default)]
-pub struct Tallies {
-    counts: Vec<Tallied>,
-    /// Each with the work that uses it. Counts fill the last one.
-    pages: Vec<(Block, PendingWork)>,
-}
-
-impl Tallies {
-    /// The place of the next count, if a block has room for it.
-    fn next_word(&self) -> Option<TierCopy> {
-        let filled = self.counts.len() * WORD_BYTES;
-        let &(page, busy) = self.pages.get(filled / PAGE_BYTES)?;
-        let block = page.part(filled % PAGE_BYTES, WORD_BYTES);
-        Some(TierCopy::new(block, busy))
-    }
-
-    /// Adds the count that was submitted for the next place.
-    fn push(&mut self, number: u64, tally: Tally, copy: TierCopy) {
-        let (_, busy) = self.pages.last_mut().expect("the count lies in a block");
-        *busy = busy.and(copy.touched);
-        self.counts.push((number, tally, copy));
-    }
-
-    /// Gives the blocks back.
-    pub fn free(self, memory: &mut Memory) {
-        self.pages.into_iter().for_each(|(page, busy)| memory.host.free(page, busy));
-    }
-}
 
 impl Pool {
     /// Counts what the encoded forms of an op's outputs would need, while the op is logged. Leaves out what there is no
@@ -74,7 +35,7 @@ impl Pool {
         }
         for (place, (&id, view)) in outputs.iter().zip(&made_by.outputs).enumerate() {
             for tally in Origin::tallies(&made_by.op, place, view) {
-                if self.follower.requests.tallies.counts.len() < MAX_TALLIES
+                if self.follower.requests.tallies.counts().len() < MAX_TALLIES
                     && self.graph.storages[id].copies.device.is_some()
                 {
                     let row = View::contiguous(view.dtype, Shape::new(&[view.shape().count()]));
@@ -110,7 +71,7 @@ impl Pool {
             return Ok(Some(word));
         }
         let Some(page) = self.lasting_host_block(PAGE_BYTES)? else { return Ok(None) };
-        self.follower.requests.tallies.pages.push(page);
+        self.follower.requests.tallies.add_page(page);
         Ok(self.follower.requests.tallies.next_word())
     }
 
@@ -123,7 +84,7 @@ impl Pool {
             let count = bytes.map(|bytes| u32::from_ne_bytes(bytes.try_into().expect("a word")));
             Ok(count.map(|count| (number, tally, count as usize)))
         };
-        let counts: Result<SmallVec<[_; 64]>, _> = tallies.counts.iter().map(read).collect();
+        let counts: Result<SmallVec<[_; 64]>, _> = tallies.counts().iter().map(read).collect();
         tallies.free(&mut self.memory);
         let counts = counts.map_err(|error| self.memory.error(error))?;
         let mut of = HashMap::<u64, Counts>::new();
