@@ -28,9 +28,10 @@ pub enum Error {
     /// The host tier has no room for bytes that must go there.
     #[error(
         "the host tier is full: {op} needs {needed_bytes} bytes of it, and {used_bytes} of its {limit_bytes} are in use; raise \
-         the limit (Config::host_limit or {}) to at least {least_limit_bytes} bytes{}, or give it a disk, or a larger one \
-         (Config::disk or {}). What comes later may need more: Stats::peak_host_bytes of a run with enough says how much",
-        crate::config::Variable::HostLimit.name(), or_budget(*.least_budget_bytes), crate::config::Variable::Disk.name()
+         the limit (Config::host_limit or {}) to at least {least_limit_bytes} bytes{}{}. What comes later may need more: \
+         Stats::peak_host_bytes of a run with enough says how much",
+        crate::config::Variable::HostLimit.name(), or_budget(*.least_budget_bytes),
+        or_disk(.least_budget_bytes.is_some() || needed_bytes <= limit_bytes)
     )]
     HostTierFull {
         /// The op or operation that needed the memory.
@@ -259,6 +260,13 @@ fn or_budget(least_bytes: Option<usize>) -> String {
     least_bytes.map_or_else(String::new, |bytes| {
         format!(", or the budget (Config::budget or {name}) to at least {bytes}, to do without")
     })
+}
+
+/// No disk helps where the program reads or writes more at once than the host tier holds.
+fn or_disk(helps: bool) -> String {
+    let name = crate::config::Variable::Disk.name();
+    let advice = || format!(", or give it a disk, or a larger one (Config::disk or {name})");
+    if helps { advice() } else { String::new() }
 }
 
 /// Advice for a build with these engines and no device.

@@ -191,6 +191,14 @@ fn a_backward_that_does_not_fit_leaves_burn_and_the_pool_usable() {
 }
 
 #[test]
+fn no_disk_is_advised_for_a_read_larger_than_the_host_tier() {
+    let device = device(128, Config::new().budget("64 KiB").host_limit("16 KiB"));
+    let large = Tensor::<Inner, 1, Int>::full([8192], 1, &device);
+    let text = message(catch_unwind(AssertUnwindSafe(|| large.into_data())).unwrap_err());
+    assert!(text.contains("read needs 32768 bytes of it") && !text.contains("give it a disk"), "{text}");
+}
+
+#[test]
 fn a_full_host_tier_says_so_and_loses_nothing() {
     let config = Config::new().budget("64 KiB").host_limit("16 KiB").policy(Policy::TensorCache);
     let device = device(111, config);
@@ -201,7 +209,9 @@ fn a_full_host_tier_says_so_and_loses_nothing() {
         }
     }));
     let text = message(filled.unwrap_err());
-    for part in ["the host tier is full", "fill needs 4096 bytes of it", "OVERCOMMIT_HOST_LIMIT"] {
+    for part in
+        ["the host tier is full", "fill needs 4096 bytes of it", "OVERCOMMIT_HOST_LIMIT", "give it a disk"]
+    {
         assert!(text.contains(part), "no \"{part}\" in: {text}");
     }
     assert_eq!(kept.len(), 20, "64 KiB and 16 KiB hold 20 tensors of 4 KiB");
