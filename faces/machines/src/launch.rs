@@ -122,8 +122,11 @@ impl Processes {
     }
 }
 
-/// So many pairs of ports that are free now, below those that systems give to connections.
-fn free_ports(count: usize) -> Result<Vec<u16>, Error> {
+/// So many pairs of ports that are free now, below those that systems give to connections: the first of each.
+///
+/// # Errors
+/// There are not so many.
+pub fn free_ports(count: usize) -> Result<Vec<u16>, Error> {
     let is_free =
         |port: &u16| [*port, port + 1].iter().all(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok());
     let first = 10_000 + (std::process::id() % 5_000) as u16 * 4;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use burn_overcommit_machines::checkpoint;
 use burn_overcommit_machines::exchange::Members;
-use burn_overcommit_machines::launch::{Launch, Processes};
+use burn_overcommit_machines::launch::{Launch, Processes, free_ports};
 use burn_overcommit_machines::node::{self, Outcome, Task};
 use serial_test::serial;
 use tempfile::TempDir;
@@ -179,6 +179,31 @@ fn an_orchestrator_that_ends_is_an_error() {
         Duration::from_secs(15),
         "the connection to the orchestrator was lost",
     );
+}
+
+#[test]
+#[serial]
+fn nodes_that_were_started_with_other_options_are_told() {
+    let folder = folder();
+    let ports = free_ports(3).expect("there are some").into_iter().map(|port| port.to_string());
+    let ports: Vec<String> = ports.collect();
+    let server = format!("ws://127.0.0.1:{}", ports[0]);
+    let checkpoints = folder.path().display().to_string();
+    let start = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_machines"));
+        command.args(arguments).args(["--nodes", "2", "--time-limit", "30"]).env("TOKIO_WORKER_THREADS", "4");
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
+    };
+    let node = |rank: usize, steps: &str| {
+        let (name, port) = (rank.to_string(), &ports[rank + 1]);
+        let place = ["node", "--rank", &name, "--port", port, "--server", &server];
+        let training = ["--checkpoint", &checkpoints, "--steps", steps];
+        (rank, start(&[place.as_slice(), training.as_slice()].concat()))
+    };
+    let orchestrator = start(&["orchestrator", "--port", &ports[0]]);
+    let mut processes = Processes { orchestrator, nodes: vec![node(0, "40"), node(1, "50")] };
+    let expected = "node 1 has --steps 50, and node 0 has 40: all nodes must have the same";
+    expect_errors(&mut processes, NODES, Duration::from_secs(30), expected);
 }
 
 #[test]
