@@ -204,7 +204,7 @@ fn survives(
 }
 
 #[test]
-fn a_disk_that_fails_loses_nothing_that_it_was_not_the_only_one_to_have() {
+fn a_failing_disk_loses_only_what_it_cannot_read() {
     let small = |seed: &u64| generate::program(*seed).steps().count() < 60;
     let mut happened = 0;
     for (index, seed) in (100..).filter(small).take(6).enumerate() {
