@@ -43,18 +43,22 @@ fn launch(folder: &Path, limit_s: u64) -> Launch {
     }
 }
 
-/// Trains to the end, and returns what came of each node. About once in fifty trainings Burn does not come back from an exchange; then all
-/// are started again, as the error says.
-fn trained(folder: &Path) -> Vec<Outcome> {
-    let train = || launch(folder, 20).start(&[], Stdio::inherit).expect("processes start").wait();
-    let mut ended = train().expect("processes end");
+/// Trains to the end, and returns what came of each node; `None` if the nodes ended with an error.
+fn train(folder: &Path) -> Option<Vec<Outcome>> {
+    let ended = launch(folder, 20).start(&[], Stdio::inherit).expect("processes start").wait();
+    let ended = ended.expect("processes end");
     if !ended.is_success() {
-        println!("started again: {ended:?}");
-        ended = train().expect("processes end");
+        println!("{ended:?}");
+        return None;
     }
-    assert!(ended.is_success(), "{ended:?}");
     let outcome = |rank: usize| Outcome::read(&folder.join(format!("node-{rank}.outcome")));
-    (0..NODES).map(|rank| outcome(rank).expect("each node has written one")).collect()
+    Some((0..NODES).map(|rank| outcome(rank).expect("each node has written one")).collect())
+}
+
+/// Like [`train`], but all are started again once after an error: about one training in fifty has a node that hangs in an exchange, of a
+/// cause that is not known.
+fn trained(folder: &Path) -> Vec<Outcome> {
+    train(folder).or_else(|| train(folder)).expect("no error twice")
 }
 
 /// What one process learns from the whole batch with all memory.
@@ -133,7 +137,7 @@ fn four_processes_learn_what_one_learns() {
 #[test]
 #[serial]
 fn training_goes_on_after_a_node_was_killed() {
-    let [disturbed, undisturbed] = [folder(), folder()];
+    let disturbed = folder();
     let mut processes = launch(disturbed.path(), 20).start(&[], Stdio::piped).expect("processes start");
     wait_for_checkpoints(disturbed.path());
     processes.nodes[2].1.kill().expect("it runs");
@@ -141,7 +145,8 @@ fn training_goes_on_after_a_node_was_killed() {
     drop(processes);
     let learned = trained(disturbed.path());
     assert!(learned.iter().all(|outcome| outcome.resumed >= EVERY && outcome.resumed < STEPS));
-    let expected = trained(undisturbed.path());
+    let expected = (0..2).find_map(|_| train(folder().path())).expect("no error twice");
+    assert!(expected.iter().all(|outcome| outcome.resumed == 0));
     assert!(learned[0].weights == expected[0].weights, "it is as if nothing had happened");
 }
 
