@@ -47,50 +47,56 @@ mod host {
     use std::hash::{DefaultHasher, Hash, Hasher};
     use std::path::{Path, PathBuf};
 
-    /// One build per instruction set; the host engine chooses when it starts.
+    /// Kernels for x86-64 take processors with AVX2, unless the one that compiles has none. One build, since it takes half a minute.
     pub fn compile() {
         println!("cargo::rerun-if-env-changed=DOCS_RS");
-        let files = super::sources(&["cu"]);
-        let has_v3 = std::env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64");
-        // Where there is a better build, this one is for processors of before 2013 alone.
-        build(&files, "base", if has_v3 { 1 } else { 2 }, None);
-        let mut tables = tables(&files, "base");
-        if has_v3 {
-            build(&files, "v3", 2, Some("-march=x86-64-v3"));
-            tables += &self::tables(&files, "v3");
+        println!("cargo::rustc-check-cfg=cfg(kernels_use_avx2)");
+        let is_x86 = std::env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64");
+        let uses_avx2 = is_x86 && !is_older_processor();
+        if uses_avx2 {
+            println!("cargo::rustc-cfg=kernels_use_avx2");
         }
+        let files = super::sources(&["cu"]);
+        build(&files, uses_avx2.then_some("-march=x86-64-v3"));
         let folder = std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
-        std::fs::write(Path::new(&folder).join("tables.rs"), tables).expect("OUT_DIR can be written");
+        std::fs::write(Path::new(&folder).join("tables.rs"), tables(&files)).expect("OUT_DIR can be written");
     }
 
-    /// Rust declarations of the tables that `EXPORT_TABLE` defines, one per file, and a list of them: `BASE`, `V3`.
-    fn tables(files: &[PathBuf], suffix: &str) -> String {
+    /// Returns whether the processor that compiles is of x86-64, for itself, and without AVX2.
+    fn is_older_processor() -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return std::env::var("HOST") == std::env::var("TARGET") && !is_x86_feature_detected!("avx2");
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
+    /// Rust declarations of the tables that `EXPORT_TABLE` defines, one per file, and a list of them: `TABLES`.
+    fn tables(files: &[PathBuf]) -> String {
         let names: Vec<String> = (files.iter())
             .map(|file| file.file_stem().expect("a source has a name").to_string_lossy())
-            .map(|stem| format!("overcommit_kernels_{stem}_{suffix}"))
+            .map(|stem| format!("overcommit_kernels_{stem}_host"))
             .collect();
         let declarations: String = (names.iter())
             .map(|name| format!("    fn {name}(count: *mut u64) -> *const Kernel;\n"))
             .collect();
         format!(
-            "unsafe extern \"C\" {{\n{declarations}}}\nconst {}: &[Table] = &[{}];\n",
-            suffix.to_uppercase(),
+            "unsafe extern \"C\" {{\n{declarations}}}\nconst TABLES: &[Table] = &[{}];\n",
             names.join(", ")
         )
     }
 
-    fn build(files: &[PathBuf], suffix: &str, level: u32, instruction_set: Option<&str>) {
+    fn build(files: &[PathBuf], instruction_set: Option<&str>) {
         // Documentation takes the declarations alone, and docs.rs, which sets this, need not have a C++ compiler.
         if std::env::var_os("DOCS_RS").is_some() {
             return;
         }
-        let build = compiler(suffix, level, instruction_set);
-        let linked = objects(&build, files, suffix).and_then(|objects| {
+        let build = compiler(instruction_set);
+        let linked = objects(&build, files).and_then(|objects| {
             cc::Build::new()
                 .cpp(true)
                 .cargo_warnings(false)
                 .objects(objects)
-                .try_compile(&format!("overcommit_kernels_{suffix}"))
+                .try_compile("overcommit_kernels")
         });
         if let Err(error) = linked {
             panic!(
@@ -100,16 +106,16 @@ mod host {
         }
     }
 
-    fn compiler(suffix: &str, level: u32, instruction_set: Option<&str>) -> cc::Build {
+    fn compiler(instruction_set: Option<&str>) -> cc::Build {
         let mut build = cc::Build::new();
         build
             .cpp(true)
             .std("c++17")
-            .opt_level(level)
+            .opt_level(2)
             .debug(false)
             .warnings(false)
             .cargo_warnings(false)
-            .define("SIMT_SUFFIX", format!("_{suffix}").as_str());
+            .define("SIMT_SUFFIX", "_host");
         // Integers wrap, and floats round after each operation, as in Rust and whatever the instruction set.
         for flag in [
             "-fwrapv",
@@ -122,10 +128,8 @@ mod host {
         ] {
             build.flag(flag);
         }
-        // What makes loops fast of the third level, without what makes it take half as long again to compile.
-        if level > 1 {
-            build.flag("-ftree-vectorize").flag_if_supported("-fvect-cost-model=dynamic");
-        }
+        // The third level's vectors, without the rest of it, which takes half as long again to compile.
+        build.flag("-ftree-vectorize").flag_if_supported("-fvect-cost-model=dynamic");
         // The sources are named `.cu`, which compilers take for CUDA.
         build.flag("-x").flag("c++");
         if let Some(flag) = instruction_set {
@@ -136,7 +140,7 @@ mod host {
 
     /// The objects of these files. They are kept beside the build folders of all packages, named by what they are made from, so
     /// that builds with other features, and of the crates for other versions of Burn, find them there.
-    fn objects(build: &cc::Build, files: &[PathBuf], suffix: &str) -> Result<Vec<PathBuf>, cc::Error> {
+    fn objects(build: &cc::Build, files: &[PathBuf]) -> Result<Vec<PathBuf>, cc::Error> {
         let own = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
         // The profile's folder / build / this package / out.
         let kept = own.ancestors().nth(3).unwrap_or(&own).join("overcommit-kernels");
@@ -145,10 +149,10 @@ mod host {
         let command = format!("{:?} {:?}", compiler.path(), compiler.args());
         let kept = |file: &PathBuf| {
             let name = file.file_stem().expect("a source has a name").to_string_lossy();
-            kept.join(format!("{name}-{suffix}-{}.o", key(file, &command)))
+            kept.join(format!("{name}-{}.o", key(file, &command)))
         };
         let missing: Vec<&PathBuf> = files.iter().filter(|file| !kept(file).exists()).collect();
-        let made = build.clone().files(&missing).out_dir(own.join(suffix)).try_compile_intermediates()?;
+        let made = build.clone().files(&missing).out_dir(&own).try_compile_intermediates()?;
         for (file, made) in missing.iter().zip(made) {
             let moved = std::fs::rename(made, kept(file));
             assert!(moved.is_ok() || kept(file).exists(), "the target folder can be written: {moved:?}");

@@ -216,7 +216,7 @@ struct Registration {
 #define TEAM_KERNEL KERNEL
 #endif
 
-// Every file ends with one of these; SIMT_SUFFIX tells builds for different instruction sets apart.
+// Every file ends with one of these; SIMT_SUFFIX tells the host engine's build from those of emulations.
 #define SIMT_JOIN_(a, b, c) a##b##c
 #define SIMT_JOIN(a, b, c) SIMT_JOIN_(a, b, c)
 #define EXPORT_TABLE(file)                                                              \

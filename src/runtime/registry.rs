@@ -224,6 +224,10 @@ fn engine(device: OvercommitDevice, config: &Config) -> Result<Arc<dyn Engine>, 
         #[cfg(not(feature = "cuda"))]
         OvercommitDevice::Cuda(_) => missing("this build lacks the feature `cuda`"),
         #[cfg(feature = "host")]
+        OvercommitDevice::Host(_) if !HostEngine::runs_here() => {
+            missing("its kernels were compiled for processors with AVX2; build the program on this machine")
+        }
+        #[cfg(feature = "host")]
         OvercommitDevice::Host(_) => Ok(Arc::new(HostEngine::new(config.host_options()))),
         #[cfg(not(feature = "host"))]
         OvercommitDevice::Host(_) => {

@@ -67,10 +67,10 @@ type Table = unsafe extern "C" fn(count: *mut u64) -> *const Kernel;
 
 include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 
-/// Every kernel by its C name, built for the best instruction set that this processor has.
+/// Every kernel by its C name.
 static KERNELS: LazyLock<HashMap<&'static str, Kernel>> = LazyLock::new(|| {
     let mut kernels = HashMap::new();
-    for table in tables() {
+    for table in TABLES {
         let mut count = 0;
         // SAFETY: `EXPORT_TABLE` defines the function with this signature; it writes the count and returns the start
         // of an array of as many entries, which was filled before `main` and never changes.
@@ -80,22 +80,19 @@ static KERNELS: LazyLock<HashMap<&'static str, Kernel>> = LazyLock::new(|| {
     kernels
 });
 
-#[cfg(target_arch = "x86_64")]
-fn tables() -> &'static [Table] {
-    // What `-march=x86-64-v3` lets the compiler use.
-    let v3 = is_x86_feature_detected!("avx2")
+/// Returns whether this processor has the instructions that the kernels are compiled to.
+pub(super) fn run_here() -> bool {
+    // As `-march=x86-64-v3` has them.
+    #[cfg(kernels_use_avx2)]
+    return is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("fma")
         && is_x86_feature_detected!("bmi1")
         && is_x86_feature_detected!("bmi2")
         && is_x86_feature_detected!("f16c")
         && is_x86_feature_detected!("lzcnt")
         && is_x86_feature_detected!("movbe");
-    if v3 { V3 } else { BASE }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn tables() -> &'static [Table] {
-    BASE
+    #[cfg(not(kernels_use_avx2))]
+    true
 }
 
 /// The kernels that lowering asks for.

@@ -158,6 +158,11 @@ struct Slabs {
 }
 
 impl HostEngine {
+    /// Returns whether this processor has the instructions that the kernels were compiled to.
+    pub fn runs_here() -> bool {
+        kernels::run_here()
+    }
+
     /// An engine with nothing mapped.
     ///
     /// # Panics
