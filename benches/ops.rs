@@ -1,22 +1,22 @@
-//! Every op of the table in `tests/op_table`, in large: our backend beside burn-flex and burn-ndarray.
+//! Every op of the table in `tests/ops`, in large: our backend beside burn-flex and burn-ndarray.
 //!
 //! The three take turns within a run, and the least time of each counts, so that what else the machine does touches all
 //! alike. Every backend computes on rayon's global pool, as wide as the machine or `RAYON_NUM_THREADS`; the matrix
 //! product of ndarray has threads of its own, at most four (`MATMUL_NUM_THREADS`). Set both to the same number.
 
 #[allow(dead_code, reason = "the tests use the rest of it")]
-#[path = "../tests/op_table/case.rs"]
+#[path = "../tests/ops/case.rs"]
 #[macro_use]
 mod case;
-#[path = "../tests/op_table/cases/mod.rs"]
+#[path = "../tests/ops/cases/mod.rs"]
 mod cases;
 #[allow(dead_code, reason = "the tests use the rest of it")]
-#[path = "../tests/op_table/host.rs"]
+#[path = "../tests/ops/host.rs"]
 mod host;
 #[path = "support/results.rs"]
 mod results;
 #[allow(dead_code, reason = "the tests use the rest of it")]
-#[path = "../tests/op_table/value.rs"]
+#[path = "../tests/ops/value.rs"]
 mod value;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};

@@ -72,8 +72,3 @@ fn main() -> Result<(), Error> {
     print_table(&[unlimited, without, with]);
     Ok(())
 }
-
-#[test]
-fn it_runs() {
-    main().unwrap();
-}

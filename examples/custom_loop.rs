@@ -90,8 +90,3 @@ fn main() -> Result<(), Error> {
     println!("{accuracy:.3} of the held-out digits are named correctly, by the same weights to the bit.");
     Ok(())
 }
-
-#[test]
-fn it_runs() {
-    main().unwrap();
-}

@@ -109,8 +109,3 @@ fn main() -> Result<(), Error> {
     println!("{accuracy:.3} of them are told to be odd or even.");
     Ok(())
 }
-
-#[test]
-fn it_runs() {
-    main().unwrap();
-}

@@ -118,8 +118,3 @@ fn main() -> Result<(), Error> {
     train_in_less(&device, 0.5, 1, |_| (train::<Autodiff<Overcommit>>(&digits, &device), ()))?;
     Ok(())
 }
-
-#[test]
-fn it_runs() {
-    main().unwrap();
-}

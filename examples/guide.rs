@@ -108,8 +108,3 @@ fn main() -> Result<(), Error> {
     print_table(&[unlimited, half, prediction]);
     Ok(())
 }
-
-#[test]
-fn it_runs() {
-    main().unwrap();
-}

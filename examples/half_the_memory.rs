@@ -30,8 +30,3 @@ fn main() -> Result<(), Error> {
     println!("{}", stats(&device)?);
     Ok(())
 }
-
-#[test]
-fn it_runs() {
-    main().unwrap();
-}

@@ -76,8 +76,3 @@ fn main() -> Result<(), Error> {
     print_table(&[unlimited, third]);
     Ok(())
 }
-
-#[test]
-fn it_runs() {
-    main().unwrap();
-}

@@ -80,8 +80,3 @@ fn run(Options { deeper, steps }: Options) -> Result<(), Error> {
 fn main() -> Result<(), Error> {
     run(Options::parse())
 }
-
-#[test]
-fn it_runs() {
-    run(Options { deeper: 4, steps: 3 }).unwrap();
-}

@@ -1,7 +1,7 @@
 //! What Gist's encodings save and cost: Jain et al., *Gist: Efficient Data Encoding for Deep Neural Network Training*,
 //! ISCA 2018, section 5, on its networks at its batch, on the simulation of its device.
 //!
-//! `cargo bench --all-features --bench gist [-- NETWORK]`; with `--sparsity`, how sparse values are, which the rest goes by;
+//! `cargo bench --package burn-overcommit-benches --bench gist [-- NETWORK]`; with `--sparsity`, how sparse values are, which the rest goes by;
 //! with `--accuracy IMAGE`, what rounding costs.
 //! For each network, beside the same step without encodings:
 //! - *stash*: what of activations is in device memory when the forward pass has ended. What the step begins with, weights,
@@ -20,9 +20,6 @@
 
 mod accuracy;
 mod bandwidth;
-#[path = "../../examples/src/digits.rs"]
-#[allow(dead_code, unused_imports, reason = "the example's, and its tests run with it")]
-mod data;
 mod footprint;
 #[path = "../../examples/deeper_than_memory/learner.rs"]
 mod learner;
@@ -38,6 +35,7 @@ use std::path::PathBuf;
 
 use burn::backend::Autodiff;
 use burn_overcommit::{FloatFormat, Overcommit, Policy};
+use burn_overcommit_examples::digits as data;
 use clap::Parser;
 use serde_json::json;
 

@@ -93,7 +93,7 @@ pub fn run(logs: Option<&Path>, only: &str, score: &mut Score, progress: &Progre
 
 /// The number of constants that the planner has: the fields of `Tunables`, and numbers that are named in its files.
 pub fn constants() -> usize {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src");
     let lines = |path: &Path| std::fs::read_to_string(path).expect("a file of the crate");
     let tunables = lines(&folder.join("config/tunables.rs"));
     let fields = tunables.lines().filter(|line| line.starts_with("    pub ")).count();

@@ -4,9 +4,6 @@
 //! rayon's global pool, as wide as the machine or `RAYON_NUM_THREADS`; the matrix product of ndarray has threads of its
 //! own, at most four (`MATMUL_NUM_THREADS`). Set both to the same number.
 
-#[allow(dead_code, unused_imports, reason = "the example uses the rest of it")]
-#[path = "../../examples/src/digits.rs"]
-mod data;
 #[allow(dead_code, reason = "the example uses the rest of it")]
 #[path = "../../examples/deeper_than_memory/learner.rs"]
 mod learner;
@@ -21,6 +18,7 @@ use std::time::{Duration, Instant};
 use burn::backend::{Autodiff, Flex, NdArray};
 use burn::tensor::backend::AutodiffBackend;
 use burn_overcommit::{Config, Overcommit, OvercommitDevice, configure};
+use burn_overcommit_examples::digits as data;
 use clap::Parser;
 use serde_json::json;
 

@@ -106,8 +106,3 @@ fn main() -> Result<(), Error> {
     println!("The same bits after {last} of {EPOCHS} epochs.");
     Ok(())
 }
-
-#[test]
-fn it_runs() {
-    main().unwrap();
-}

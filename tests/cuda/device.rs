@@ -1,7 +1,6 @@
 //! What is found, and what is said where something is missing.
 
 use std::path::Path;
-use std::process::Command;
 
 use burn::tensor::backend::Backend;
 use burn_overcommit::engine::cuda::{
@@ -13,6 +12,7 @@ use burn_overcommit_standin::{Driver, Settings, folder};
 use serial_test::serial;
 
 use crate::{driver, engine, in_use, options};
+use support::process::{child, is_child};
 
 #[test]
 #[serial]
@@ -73,10 +73,8 @@ impl log::Log for Printed {
     fn flush(&self) {}
 }
 
-/// What a process of the next test runs: the default is decided once in each.
-#[test]
-#[ignore = "needs a process that has not asked yet"]
-fn default_alone() {
+/// Says which device is the default, which a process decides once.
+fn say_default() {
     log::set_logger(&Printed).expect("there is no other");
     log::set_max_level(log::LevelFilter::Trace);
     if let Ok(version) = std::env::var("STANDIN_VERSION") {
@@ -86,10 +84,9 @@ fn default_alone() {
     println!("default: {}, of {} GPUs", OvercommitDevice::default(), Overcommit::<f32, i32>::device_count(0));
 }
 
-/// What [`default_alone`] says with these libraries, and variables of the environment.
-fn default_device(libraries: &Path, variables: &[(&str, &str)]) -> String {
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["device::default_alone", "--exact", "--ignored", "--nocapture"])
+/// The output of [`say_default`] with these libraries and environment variables.
+fn default_device(test: &str, libraries: &Path, variables: &[(&str, &str)]) -> String {
+    let child = child(module_path!(), test)
         .env_remove("OVERCOMMIT_DEVICE")
         .env("OVERCOMMIT_CUDA_LIBRARIES", libraries)
         // So that what is found elsewhere has no device.
@@ -104,6 +101,12 @@ fn default_device(libraries: &Path, variables: &[(&str, &str)]) -> String {
 
 #[test]
 fn the_gpu_is_the_default_where_it_can_be_used() {
+    if is_child() {
+        return say_default();
+    }
+    let default_device = |libraries, variables: &[_]| {
+        default_device("the_gpu_is_the_default_where_it_can_be_used", libraries, variables)
+    };
     let text = default_device(folder(), &[]);
     assert!(text.contains("default: cuda:0, of 64 GPUs") && !text.contains("WARN"), "{text}");
     let text = default_device(folder(), &[("OVERCOMMIT_DEVICE", "host:0")]);
@@ -112,6 +115,12 @@ fn the_gpu_is_the_default_where_it_can_be_used() {
 
 #[test]
 fn the_host_is_the_default_where_no_gpu_can_be_used() {
+    if is_child() {
+        return say_default();
+    }
+    let default_device = |libraries, variables: &[_]| {
+        default_device("the_host_is_the_default_where_no_gpu_can_be_used", libraries, variables)
+    };
     let nothing = tempfile::tempdir().unwrap();
     let text = default_device(nothing.path(), &[]);
     assert!(

@@ -1,7 +1,6 @@
 //! Products and convolutions by cuBLASLt and cuDNN, and without them.
 
 use std::os::unix::fs::symlink;
-use std::process::Command;
 
 use burn::tensor::Tensor;
 use burn::tensor::module::{conv_transpose2d, conv2d, conv3d, linear};
@@ -14,6 +13,7 @@ use serial_test::serial;
 
 use crate::training::train;
 use crate::{driver, engine};
+use support::process::{child, is_child};
 
 type T<const D: usize> = Tensor<Overcommit, D>;
 const DEVICE: OvercommitDevice = OvercommitDevice::Cuda(5);
@@ -232,10 +232,8 @@ fn nothing_is_taken_beside_what_the_pool_has() {
     assert_eq!(of_slabs(&driver), before);
 }
 
-/// What a process of the next test runs: with some of the libraries, which a process that has opened others would find.
-#[test]
-#[ignore = "needs a process that has opened no other libraries"]
-fn alone() {
+/// Computes with the libraries that this process finds, and says how much they were given.
+fn say_fallbacks() {
     let driver = start(Config::new().budget("64 MiB").host_limit_bytes(64 << 20));
     for (name, program) in CONVOLUTIONS {
         agree(&driver, name, program);
@@ -250,14 +248,13 @@ fn alone() {
     }
 }
 
-/// What [`alone`] says with these libraries.
+/// The output of [`say_fallbacks`] with these libraries alone.
 fn with_libraries(names: &[&str]) -> String {
     let some = tempfile::tempdir().unwrap();
     for library in names {
         symlink(folder().join(library), some.path().join(library)).unwrap();
     }
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["libraries::alone", "--exact", "--ignored", "--nocapture"])
+    let child = child(module_path!(), "kernels_take_the_place_of_missing_libraries")
         .env("OVERCOMMIT_CUDA_LIBRARIES", some.path())
         .output()
         .unwrap();
@@ -268,6 +265,9 @@ fn with_libraries(names: &[&str]) -> String {
 
 #[test]
 fn kernels_take_the_place_of_missing_libraries() {
+    if is_child() {
+        return say_fallbacks();
+    }
     let kernels = with_libraries(&["libcuda.so", "libnvrtc.so"]);
     assert!(kernels.contains("given to libraries: 0\n"), "{kernels}");
     assert!(kernels.contains("matmul: cuBLASLt was not found\n"), "{kernels}");

@@ -8,8 +8,6 @@ mod engine;
 mod failures;
 mod fragments;
 mod fused_rows;
-#[path = "../support/labels.rs"]
-mod labels;
 mod libraries;
 mod recording;
 mod rows;

@@ -1,18 +1,15 @@
 //! A process that is recorded, whose driver ends with it.
 
-use std::process::Command;
-
 use burn::tensor::Tensor;
 use burn_overcommit::trace::Recording;
 use burn_overcommit::{Config, Overcommit, OvercommitDevice, configure};
 use burn_overcommit_standin::folder;
 
-/// Told by the variable that the test sets for a process of its own.
-const CHILD: &str = "OVERCOMMIT_TEST_CHILD";
+use support::process::{child, is_child};
 
 #[test]
 fn the_trace_is_written_before_the_driver_ends() {
-    if std::env::var_os(CHILD).is_some() {
+    if is_child() {
         let device = OvercommitDevice::Cuda(0);
         configure(&device, Config::new().cuda_libraries(folder())).expect("the stand-in is there");
         Tensor::<Overcommit, 1>::ones([1000], &device).exp().into_data();
@@ -20,9 +17,7 @@ fn the_trace_is_written_before_the_driver_ends() {
     }
     let temporary = tempfile::tempdir().expect("there is a folder for temporary files");
     let path = temporary.path().join("trace.jsonl");
-    let child = Command::new(std::env::current_exe().expect("it runs"))
-        .args(["--exact", "recording::the_trace_is_written_before_the_driver_ends"])
-        .env(CHILD, "1")
+    let child = child(module_path!(), "the_trace_is_written_before_the_driver_ends")
         .env("OVERCOMMIT_TRACE", &path)
         .output()
         .expect("it runs once more");

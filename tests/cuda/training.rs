@@ -10,7 +10,8 @@ use burn_overcommit::{Config, Overcommit, OvercommitDevice, Planning, Policy, co
 use burn_overcommit_standin::folder;
 use serial_test::serial;
 
-use crate::{driver, labels};
+use crate::driver;
+use support::labels;
 
 type B = Autodiff<Overcommit>;
 pub const DEVICE: OvercommitDevice = OvercommitDevice::Cuda(1);

@@ -3,7 +3,6 @@
 //! `RANDOM_PROGRAMS=10000 RANDOM_SEED=123 cargo test --release --test random_programs -- --nocapture` runs more of
 //! them, from another seed on; `RANDOM_PLANNING=at-once` has all of them planned that can be, in the background too. A failure prints
 //! the line that replays its program alone.
-#![cfg(feature = "host")]
 
 mod again;
 mod check;

@@ -1,5 +1,4 @@
 //! What Burn asks of a backend whose devices train together, by the same functions as for Burn 0.21.
-#![cfg(feature = "host")]
 
 use burn_backend::distributed::{
     DistributedConfig, DistributedOps, DistributedParamId, DistributedParams, ReduceOperation, TensorRef,

@@ -1,5 +1,4 @@
 //! Burn's collective operations over devices with budgets of their own.
-#![cfg(feature = "host")]
 
 use burn::tensor::Tensor;
 use burn_overcommit_023::{Config, OvercommitDevice, device_on};

@@ -1,21 +1,15 @@
 //! Functions that newer versions of Burn ask for give what Burn's own device gives, and so do their gradients.
 
-#[path = "../../tests/functions.rs"]
-mod functions;
-#[path = "../../tests/same.rs"]
-mod same;
-
 use std::fs;
 use std::path::Path;
 
+use crate::face::{Config, OvercommitDevice, device_on, recording};
+use crate::same::{made, same};
 use burn::tensor::Tensor;
 use burn::tensor::module::{
     adaptive_avg_pool3d, attention, avg_pool2d, avg_pool3d, max_pool3d, max_pool3d_with_indices,
 };
 use burn::tensor::ops::{AttentionModuleOptions, AvgPoolOptions, CausalAlignment, MaxPoolOptions};
-use burn_overcommit_023 as face;
-use face::{Config, OvercommitDevice, device_on, recording};
-use same::{made, same};
 
 const VOLUME: [usize; 5] = [2, 3, 5, 7, 6];
 

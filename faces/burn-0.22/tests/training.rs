@@ -1,8 +1,0 @@
-//! What [this](../../tests/training.rs) says holds for this version of Burn.
-
-#[path = "../../tests/support.rs"]
-mod support;
-#[path = "../../tests/training.rs"]
-mod tests;
-
-use burn_overcommit_022 as face;

@@ -1,0 +1,128 @@
+//! How large a process is on the host engine, whose device memory and host tier lie in the same memory.
+
+use burn::backend::Autodiff;
+use burn::optim::AdamConfig;
+use burn::tensor::backend::Backend;
+use burn_overcommit::op::{Dtype, Op, Shape, Unary};
+use burn_overcommit::runtime::{self, Tensor};
+use burn_overcommit::{Config, Overcommit, OvercommitDevice, Planning, Policy, Stats, configure, stats};
+use burn_overcommit_networks::{Spec, by_name, training_step};
+use serial_test::serial;
+use support::process::is_alone;
+
+type B = Autodiff<Overcommit>;
+
+/// Steps of a small GPT: the losses' bits, and what it came to.
+fn train(index: u16, config: Config) -> (Vec<u32>, Stats) {
+    let device = OvercommitDevice::Host(index);
+    configure(&device, config).unwrap();
+    B::seed(&device, 1);
+    let spec: Spec = by_name("gpt-2x64").unwrap().with_length(32).with_classes(100);
+    let mut network = spec.network::<B>(&device);
+    let mut optimizer = AdamConfig::new().init();
+    let mut losses = Vec::new();
+    for _ in 0..6 {
+        let (trained, loss) = training_step(network, &mut optimizer, 1e-3, spec.sample(32, &device));
+        network = trained;
+        losses.push(loss.into_scalar().to_bits());
+    }
+    let stats = stats(&device).unwrap();
+    (losses, stats)
+}
+
+fn both_bytes(stats: &Stats) -> usize {
+    stats.peak_allocated_bytes + stats.peak_host_bytes
+}
+
+/// Checks that at a quarter of its need a program holds less in both tiers than with all memory, and than with a host limit.
+fn check_a_quarter(planning: &[Planning]) {
+    let (expected, free) = train(400, Config::new());
+    let need_bytes = both_bytes(&free);
+    let config = |planning| Config::new().budget_bytes(need_bytes / 4).planning(planning);
+    let (losses, moved) = train(402, config(Planning::Off).host_limit("1 GiB"));
+    assert_eq!(losses, expected);
+    let moved_bytes = both_bytes(&moved);
+    for &planning in planning {
+        let (losses, seen) = train(401, config(planning));
+        assert_eq!(losses, expected, "{planning:?}");
+        let bytes = both_bytes(&seen);
+        let told =
+            format!("{planning:?}: {bytes} bytes of {need_bytes}, and {moved_bytes} with a host limit");
+        assert!(10 * bytes < 7 * need_bytes && bytes < moved_bytes, "{told}");
+    }
+}
+
+#[test]
+#[serial]
+fn a_budget_makes_the_process_smaller_unless_a_host_limit_is_set() {
+    check_a_quarter(&[Planning::Off, Planning::Background]);
+}
+
+#[test]
+#[serial]
+#[ignore = "a minute or two of planning"]
+fn so_it_does_with_a_plan() {
+    check_a_quarter(&[Planning::AtOnce]);
+}
+
+#[test]
+#[serial]
+fn other_policies_move_what_they_did() {
+    let (_, free) = train(403, Config::new());
+    let config = || Config::new().budget_bytes(free.peak_allocated_bytes / 4).policy(Policy::TensorCache);
+    let [unset, set] = [config(), config().host_limit("1 GiB")].map(|config| train(404, config).1);
+    assert_eq!((unset.peak_host_bytes, unset.counters), (set.peak_host_bytes, set.counters));
+}
+
+/// A row of a file of Linux, in bytes.
+#[cfg(target_os = "linux")]
+fn resident_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let row = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    row.split_whitespace().next().unwrap().parse::<usize>().unwrap() << 10
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[serial]
+fn pages_count_about_once_however_many_views_there_are() {
+    // Memory of a process is all its tests'.
+    if !is_alone(module_path!(), "pages_count_about_once_however_many_views_there_are") {
+        return;
+    }
+    const PAGE_BYTES: usize = 64 << 10;
+    const BUDGET_BYTES: usize = 64 << 20;
+    let device = OvercommitDevice::Host(405);
+    let config = Config::new().page_mapping(true).page_bytes(PAGE_BYTES).budget_bytes(BUDGET_BYTES);
+    // Constants are not stored where ops are fused.
+    configure(&device, config.planning(Planning::Off).fusion(false)).unwrap();
+    let before_bytes = resident_bytes();
+    let fill = |pages: usize| {
+        let shape = Shape::new(&[pages * PAGE_BYTES / 4]);
+        runtime::create(&device, Op::Fill { shape, dtype: Dtype::F32, value: 1.0.into() }).unwrap()
+    };
+    // Small ones that stay, so that free memory is in pieces, and large ones that come and go.
+    let mut kept: Vec<Option<Tensor>> = (0..980).map(|_| Some(fill(1))).collect();
+    for round in 0..40 {
+        // Seldom the same ones.
+        let step = 3 + round % 5;
+        for at in (round / 5 % step..kept.len()).step_by(step) {
+            kept[at] = None;
+        }
+        let large: Vec<Tensor> = (0..4).map(|more| fill(30 + more)).collect();
+        for tensor in large {
+            drop(runtime::run(Op::Unary(Unary::Neg), [tensor]).unwrap());
+        }
+        for place in &mut kept {
+            place.get_or_insert_with(|| fill(1));
+        }
+    }
+    runtime::sync(&device).unwrap();
+    let stats = stats(&device).unwrap();
+    let pages = stats.reserved_bytes / PAGE_BYTES;
+    assert!(stats.counters.mapped_pages as usize > 3 * pages, "few views: {stats}");
+    let bytes = resident_bytes() - before_bytes;
+    let most_bytes = 13 * stats.reserved_bytes / 10 + (8 << 20);
+    assert!(bytes < most_bytes, "{bytes} bytes for {} of pages", stats.reserved_bytes);
+    drop(kept);
+}

@@ -1,0 +1,11 @@
+//! What a program sees of the pool: budgets, tiers, encodings, errors, figures.
+
+mod disk;
+mod gist;
+mod half_of_memory;
+mod host_memory;
+mod memory;
+mod monitor;
+mod peers;
+mod process_end;
+mod telemetry;

@@ -1,0 +1,4 @@
+//! What test programs share.
+
+pub mod labels;
+pub mod process;
