@@ -4,6 +4,7 @@ mod book;
 mod cli;
 mod documentation;
 mod environment;
+mod examples;
 mod imports;
 #[path = "../support/process.rs"]
 mod process;

@@ -25,7 +25,7 @@ use burn_overcommit::OvercommitDevice;
 const THREADS: usize = 2;
 
 /// How many programs there are unless `RANDOM_PROGRAMS` says so.
-const PROGRAMS: u64 = 60;
+const PROGRAMS: u64 = 20;
 
 /// How many programs there are.
 fn program_count() -> u64 {

@@ -5,11 +5,10 @@ use std::process::Command;
 
 /// Runs an example as `cargo test` has built it.
 fn run(name: &str, arguments: &[&str]) {
-    let programs =
-        Path::new(env!("CARGO_BIN_EXE_deeper_than_memory")).parent().expect("a program is in a folder");
+    let programs = Path::new(env!("CARGO_BIN_EXE_overcommit")).parent().expect("a program is in a folder");
     let output = Command::new(programs.join("examples").join(name))
         .args(arguments)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .current_dir(env!("CARGO_TARGET_TMPDIR"))
         .output()
         .unwrap_or_else(|error| panic!("{name}: {error}; build it first: cargo build --release --examples"));
     let told = String::from_utf8_lossy(&output.stderr);
