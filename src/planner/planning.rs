@@ -24,8 +24,8 @@ pub struct PlanRequest<'a> {
     pub period: usize,
     pub props: &'a Props,
     pub settings: &'a Settings,
-    /// Schedules for smaller budgets. Those of other iterations are ignored.
-    pub for_less_memory: &'a [Schedule],
+    /// Schedules of earlier searches, for budgets that are not larger. Those of other iterations are ignored.
+    pub known: &'a [Schedule],
     /// After the first schedule the planner sleeps so many times as long as it works, if the program runs on the same processor.
     pub throttle: u32,
 }
@@ -33,7 +33,7 @@ pub struct PlanRequest<'a> {
 /// Hands schedules for an iteration to `found`, each better than the one before, until `found` returns `false`. There are none if
 /// nothing fits.
 pub fn plan(request: &PlanRequest, mut found: impl FnMut(Schedule) -> bool) {
-    let &PlanRequest { log, period, props, settings, for_less_memory, throttle } = request;
+    let &PlanRequest { log, period, props, settings, known, throttle } = request;
     let Some(mut iteration) = Iteration::cut(log, period) else { return };
     iteration.assume_counts(&settings.sparsity, &settings.packed);
     if settings.methods.checkpoints_only {
@@ -53,7 +53,7 @@ pub fn plan(request: &PlanRequest, mut found: impl FnMut(Schedule) -> bool) {
         });
         return;
     }
-    let known = known(for_less_memory, &iteration, log.idle_bytes);
+    let known = renewed(known, &iteration, log.idle_bytes);
     planner.search(&known, |mut schedule| {
         if let Some(layout) = &mut schedule.layout {
             Arc::make_mut(layout).limit_bytes += log.idle_bytes;
@@ -63,13 +63,13 @@ pub fn plan(request: &PlanRequest, mut found: impl FnMut(Schedule) -> bool) {
 }
 
 /// The schedules that are for an iteration, with its times. Storages that cannot leave are left out of their memory.
-fn known(schedules: &[Schedule], iteration: &Iteration, idle_bytes: usize) -> Vec<Arc<Schedule>> {
+fn renewed(schedules: &[Schedule], iteration: &Iteration, idle_bytes: usize) -> Vec<Arc<Schedule>> {
     let is_for_it = |schedule: &&Schedule| {
         let same_ops = schedule.ops.iter().map(|op| op.context).eq(iteration.ops.iter().map(|op| op.context));
         let same_uses = schedule.intervals.iter().map(|interval| interval.next_ops);
         same_ops && same_uses.eq(iteration.intervals.iter().map(|interval| interval.next_ops))
     };
-    let renewed = |schedule: &Schedule| {
+    let renew = |schedule: &Schedule| {
         let mut schedule = Schedule { ops: iteration.ops.clone(), ..schedule.clone() };
         if let Some(layout) = &mut schedule.layout {
             let layout = Arc::make_mut(layout);
@@ -77,33 +77,42 @@ fn known(schedules: &[Schedule], iteration: &Iteration, idle_bytes: usize) -> Ve
         }
         Arc::new(schedule)
     };
-    schedules.iter().filter(is_for_it).map(renewed).collect()
+    schedules.iter().filter(is_for_it).map(renew).collect()
 }
 
 impl Planner<'_> {
-    /// Hands on schedules that are faster than none, each faster than the one before. What is known already is for less memory.
+    /// Hands on schedules that are faster than none, each faster than the one before. What is known already is for no more memory.
     pub fn search(&self, known: &[Arc<Schedule>], mut found: impl FnMut(Schedule) -> bool) {
         let unthrottled = Planner { throttle: 0, ..*self };
         let mut first = Search::new(unthrottled);
         first.try_rule();
         let step_ops = first.step_ops().unwrap_or(self.step_ops);
-        if unthrottled.first_schedule(&first).is_none_or(&mut found) && step_ops <= MAX_SEARCHED_OPS {
-            Planner { step_ops, ..*self }.search_further(known, found);
+        let rule = unthrottled.first_schedule(&first);
+        if rule.clone().is_none_or(&mut found) && step_ops <= MAX_SEARCHED_OPS {
+            Planner { step_ops, ..*self }.search_further(rule, known, found);
         }
     }
 
-    /// Searches after the first schedule was offered: for the whole budget, then for ever smaller parts of it, as long as a
+    /// Searches after a rule's schedule was offered: for the whole budget, then for ever smaller parts of it, as long as a
     /// schedule for such a part could be faster. In the whole budget, storages that leave no gaps in the search may not find
     /// room in real memory, and a schedule that needs less finds it.
     ///
     /// The search assumes unbounded addresses where addresses are planned, then chooses addresses for the blocks of its best
     /// schedules.
     ///
-    /// Schedules for smaller budgets are followed as they are, if nothing faster is found, so that a larger budget is not slower.
-    fn search_further(&self, known: &[Arc<Schedule>], mut found: impl FnMut(Schedule) -> bool) {
+    /// Schedules that are known are followed as they are, if nothing faster is found, so that a larger budget is not slower.
+    fn search_further(
+        &self,
+        rule: Option<Schedule>,
+        known: &[Arc<Schedule>],
+        mut found: impl FnMut(Schedule) -> bool,
+    ) {
         let Settings { budget_bytes, placement, tunables, .. } = *self.settings;
         let unplanned_ns = if self.needs_a_schedule() { None } else { self.long_run_ns(None) };
-        let mut best_ns = unplanned_ns.map_or(u64::MAX, |step_ns| self.weighted_ns(step_ns, false));
+        let unplanned_ns = unplanned_ns.map(|step_ns| self.weighted_ns(step_ns, false));
+        let rule = rule.and_then(|schedule| self.timed(Arc::new(schedule)));
+        let offered_ns = rule.map(|timed| timed.weighted_ns);
+        let mut best_ns = unplanned_ns.into_iter().chain(offered_ns).min().unwrap_or(u64::MAX);
         for timed in known.iter().filter_map(|schedule| self.timed(schedule.clone())) {
             if timed.weighted_ns < best_ns {
                 best_ns = timed.weighted_ns;

@@ -449,18 +449,23 @@ fn a_schedule_for_less_memory_is_followed_where_nothing_faster_is_found() {
     let found_ns = |settings: &Settings, known: &[Arc<Schedule>]| {
         let planner =
             Planner { iteration: &iteration, profile: &profile, settings, step_ops: 0, throttle: 0 };
-        let mut found = None;
+        let mut found = Vec::new();
         planner.search(known, |schedule| {
-            found = planner.timed(Arc::new(schedule));
+            found.extend(planner.timed(Arc::new(schedule)));
             true
         });
-        found
+        assert!(
+            found.is_sorted_by(|before, after| before.weighted_ns > after.weighted_ns),
+            "a slower one follows"
+        );
+        found.pop()
     };
     let resolved = |config: Config| config.resolve(&profile.props).unwrap();
-    let mut followed = 0;
+    let (mut followed, mut smallest) = (0, None);
     for blocks in 4..=10 {
         let Some(small) = found_ns(&resolved(config(blocks, 4)), &[]) else { continue };
-        let (small_ns, known) = (small.step_ns, [Arc::new(small.schedule)]);
+        let (small_ns, small) = (small.step_ns, Arc::new(small.schedule));
+        let known = [smallest.get_or_insert_with(|| small.clone()).clone(), small];
         // Without a search only the rule is there.
         let large = resolved(config(blocks + 1, 0));
         let by_rule_ns = found_ns(&large, &[]).map(|timed| timed.step_ns);

@@ -40,7 +40,7 @@ pub fn plan(
 ) -> io::Result<()> {
     let (found, schedules) = mpsc::channel();
     let keeping = task.plans.clone().and_then(|plans| Keeping::of(plans, &task.log, &task.settings));
-    let known = keeping.clone();
+    let kept = keeping.clone();
     spawn("overcommit-planner", move || {
         give_way();
         let PlanningTask { engine, mut settings, log, period, .. } = task;
@@ -54,15 +54,9 @@ pub fn plan(
         // The device is given back when the program is done with it, even if planning goes on.
         drop(engine);
         let throttle = if props.shares_memory { THROTTLE_REST_RATIO } else { 0 };
-        let for_less_memory = known.as_ref().map_or_else(Vec::new, Keeping::for_less_memory);
-        let request = PlanRequest {
-            log: &log,
-            period,
-            props: &props,
-            settings: &settings,
-            for_less_memory: &for_less_memory,
-            throttle,
-        };
+        let known = kept.as_ref().map_or_else(Vec::new, |keeping| keeping.known(true));
+        let request =
+            PlanRequest { log: &log, period, props: &props, settings: &settings, known: &known, throttle };
         let mut is_searched = true;
         planner::plan(&request, |schedule| {
             is_searched = is_wanted() && found.send(Found::Schedule(Arc::new(schedule))).is_ok();
@@ -115,9 +109,9 @@ impl Keeping {
         Some(Keeping { plans, beginning: log.beginning?, settings: settings.clone() })
     }
 
-    /// What is kept for smaller budgets.
-    pub fn for_less_memory(&self) -> Vec<Schedule> {
-        self.plans.for_less_memory(self.beginning)
+    /// What is kept for smaller budgets and, with `this_budget`, for this one.
+    pub fn known(&self, this_budget: bool) -> Vec<Schedule> {
+        self.plans.known(self.beginning, this_budget)
     }
 
     /// Keeps a schedule. `is_final` says that nothing better is to be found.
@@ -128,7 +122,7 @@ impl Keeping {
     }
 }
 
-/// Reads the plans of programs that began like this one, and offers each of them.
+/// Reads the plans of programs that began like this one, and offers each of them, the newest first.
 pub fn look_for(
     plans: Arc<KeptPlans>,
     beginning: BeginningId,
@@ -142,7 +136,7 @@ pub fn look_for(
                 .log(log::Level::Info, format_args!("the plans of earlier runs are damaged, and ignored"));
         }
         settings.log(log::Level::Info, format_args!("{} plans of earlier runs", kept.len()));
-        kept.into_iter().for_each(offer);
+        kept.into_iter().rev().for_each(offer);
     })
 }
 

@@ -103,10 +103,12 @@ impl KeptPlans {
         plans
     }
 
-    /// The schedules for smaller budgets of programs that begin like this one. They have addresses if memory has the same pages.
-    pub fn for_less_memory(&self, beginning: BeginningId) -> Vec<Schedule> {
+    /// The schedules of programs that begin like this one, for smaller budgets and, with `this_budget`, for this one. They have addresses
+    /// if memory has the same pages.
+    pub fn known(&self, beginning: BeginningId, this_budget: bool) -> Vec<Schedule> {
         let mut plans = self.plans_of_all_budgets(beginning);
-        plans.retain(|plan| plan.memory.budget_bytes < self.memory.budget_bytes);
+        let limit_bytes = self.memory.budget_bytes + usize::from(this_budget);
+        plans.retain(|plan| plan.memory.budget_bytes < limit_bytes);
         let schedule = |KeptPlan { memory, schedule, .. }| {
             let layout = schedule.layout.clone().filter(|_| memory.page_bytes == self.memory.page_bytes);
             Schedule { layout, ..schedule }
@@ -135,7 +137,7 @@ impl KeptPlans {
     pub fn keep(&self, beginning: BeginningId, schedule: &Schedule, is_final: bool) -> Result<(), String> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut plans = self.plans_of_all_budgets(beginning);
-        let (iteration, memory) = (iteration(schedule), self.memory);
+        let (iteration, memory) = (schedule.iteration(), self.memory);
         plans.retain(|other| (other.iteration, other.memory) != (iteration, memory));
         let plan = KeptPlan { iteration, memory, is_final, schedule: schedule.clone() };
         plans.push(plan);
@@ -151,12 +153,6 @@ impl KeptPlans {
 fn rounded_down(number: usize, bits: u32) -> usize {
     let cleared = (usize::BITS - number.leading_zeros()).saturating_sub(bits);
     number >> cleared << cleared
-}
-
-/// Equal for schedules of the same ops in the same order, whichever of them is the first.
-fn iteration(schedule: &Schedule) -> u64 {
-    let ops = schedule.ops.iter().map(|op| op.context.wrapping_mul(2u64.wrapping_mul(op.signature) | 1));
-    ops.fold(schedule.ops.len() as u64, u64::wrapping_add)
 }
 
 /// What plans depend on besides the program and the budget.

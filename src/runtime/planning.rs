@@ -55,13 +55,14 @@ impl Runtime {
         if self.engine.times().is_some() || pool.settings.planning == Planning::AtOnce {
             let mut best = None;
             let keeping = plans.and_then(|plans| Keeping::of(plans, &log, &settings));
-            let for_less_memory = keeping.as_ref().map_or_else(Vec::new, Keeping::for_less_memory);
+            // Not what an earlier run planned for this budget: the same program should always get the same plan.
+            let known = keeping.as_ref().map_or_else(Vec::new, |keeping| keeping.known(false));
             let request = PlanRequest {
                 log: &log,
                 period,
                 props: self.engine.props(),
                 settings: &settings,
-                for_less_memory: &for_less_memory,
+                known: &known,
                 throttle: 0,
             };
             planner::plan(&request, |schedule| {
@@ -117,7 +118,7 @@ pub(crate) fn plan_times(
     let runtime = registry::runtime(device)?;
     let settings = runtime.settled([])?.pool.settings.clone();
     let props = runtime.engine.props();
-    let request = PlanRequest { log, period, props, settings: &settings, for_less_memory: &[], throttle: 0 };
+    let request = PlanRequest { log, period, props, settings: &settings, known: &[], throttle: 0 };
     let begun = Instant::now();
     let mut found = Vec::new();
     planner::plan(&request, |_| {

@@ -64,6 +64,12 @@ impl Schedule {
         Schedule { link_bytes_per_second, ..self }
     }
 
+    /// Equal for schedules of the same ops in the same order, whichever of them is the first.
+    pub fn iteration(&self) -> u64 {
+        let ops = self.ops.iter().map(|op| op.context.wrapping_mul(2u64.wrapping_mul(op.signature) | 1));
+        ops.fold(self.ops.len() as u64, u64::wrapping_add)
+    }
+
     /// Whether all numbers of ops and intervals are those of the schedule. A schedule that the planner made is consistent.
     pub fn is_consistent(&self) -> bool {
         let (ops, intervals) = (self.ops.len(), self.intervals.len());

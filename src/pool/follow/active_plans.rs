@@ -20,6 +20,8 @@ const MAX_PLANS: usize = 4;
 #[derive(Debug)]
 pub struct ActivePlan {
     pub schedule: Arc<Schedule>,
+    /// What the schedule repeats: see [`Schedule::iteration`].
+    iteration: u64,
     /// The position of the program's last op.
     pub cursor: Cursor,
     /// The storage that was last in each interval.
@@ -158,10 +160,48 @@ impl ActivePlans {
         if self.is_forgotten(id) {
             return false;
         }
-        self.inserted += 1;
         (self.unplanned_ops, self.without_plan) = (0, None);
-        let mut plan = ActivePlan {
+        let mut plan = self.activated(id, schedule, stream, before_first);
+        let is_before =
+            |kept: &&mut ActivePlan| kept.id == id || kept.is_kept && kept.iteration == plan.iteration;
+        if let Some(before) = self.kept.iter_mut().find(is_before) {
+            plan.drift = before.drift.restarted();
+            *before = plan;
+            return true;
+        }
+        // The new plan takes over when its ops are recognized. Until then a plan that is followed now stays current.
+        let index = usize::from(self.kept.first().is_some_and(|kept| kept.is_followed));
+        self.kept.insert(index, plan);
+        self.kept.truncate(MAX_PLANS);
+        true
+    }
+
+    /// Adds a plan that an earlier run kept, behind all others: a plan that this run made goes by the times of this run. Returns
+    /// `false` if there is no place for it, or a plan of its iteration already.
+    pub fn insert_kept(&mut self, schedule: Arc<Schedule>, is_final: bool) -> bool {
+        let plan = self.activated(PlanId(self.begun + 1), schedule, StreamId::default(), false);
+        let is_planned = self.kept.iter().any(|kept| kept.iteration == plan.iteration);
+        if is_planned || self.kept.len() == MAX_PLANS {
+            return false;
+        }
+        self.begun += 1;
+        (self.unplanned_ops, self.patience_ops) = (0, 2 * plan.schedule.ops.len());
+        self.kept.push(ActivePlan { is_kept: true, is_unfinished: !is_final, ..plan });
+        true
+    }
+
+    /// A plan of which no op has come yet.
+    fn activated(
+        &mut self,
+        id: PlanId,
+        schedule: Arc<Schedule>,
+        stream: StreamId,
+        before_first: bool,
+    ) -> ActivePlan {
+        self.inserted += 1;
+        ActivePlan {
             cursor: Cursor::new(&schedule, before_first),
+            iteration: schedule.iteration(),
             storages: vec![None; schedule.intervals.len()],
             due: VecDeque::new(),
             outcome: None,
@@ -175,25 +215,6 @@ impl ActivePlans {
             schedule_number: self.inserted,
             stream,
             followed_ops: 0,
-        };
-        if let Some(before) = self.kept.iter_mut().find(|kept| kept.id == id) {
-            plan.drift = before.drift.restarted();
-            *before = plan;
-            return true;
-        }
-        // The new plan takes over when its ops are recognized. Until then a plan that is followed now stays current.
-        let index = usize::from(self.kept.first().is_some_and(|kept| kept.is_followed));
-        self.kept.insert(index, plan);
-        self.kept.truncate(MAX_PLANS);
-        true
-    }
-
-    /// Adds a plan that an earlier run kept.
-    pub fn insert_kept(&mut self, schedule: Arc<Schedule>, is_final: bool) {
-        let id = self.begin(schedule.ops.len());
-        self.insert(id, schedule, StreamId::default(), false);
-        if let Some(plan) = self.kept.iter_mut().find(|plan| plan.id == id) {
-            (plan.is_kept, plan.is_unfinished) = (true, !is_final);
         }
     }
 
@@ -285,16 +306,19 @@ mod tests {
     use super::*;
     use crate::schedule::ScheduledOp;
 
-    /// Inserts a plan whose ops occur in no other plan.
-    fn insert(plans: &mut ActivePlans, plan: u64) {
+    /// A schedule whose ops occur in no other.
+    fn schedule(plan: u64) -> Arc<Schedule> {
         let op = |at| ScheduledOp {
             signature: 100 * plan + at,
             context: 100 * plan + at,
             launch_ns: 0,
             first: IntervalId(0),
         };
-        let schedule = Arc::new(Schedule { ops: (0..20).map(op).collect(), ..Schedule::default() });
-        plans.insert(PlanId(plan), schedule, StreamId::default(), false);
+        Arc::new(Schedule { ops: (0..20).map(op).collect(), ..Schedule::default() })
+    }
+
+    fn insert(plans: &mut ActivePlans, plan: u64) {
+        plans.insert(PlanId(plan), schedule(plan), StreamId::default(), false);
     }
 
     /// Runs iterations of a plan, and returns how many of their ops were followed.
@@ -329,6 +353,21 @@ mod tests {
         assert!(plans.are_outdated());
         assert_eq!(run(&mut plans, &mut recent, 1, 2), 32);
         assert!(!plans.are_outdated());
+    }
+
+    #[test]
+    fn a_plan_of_an_earlier_run_takes_the_place_of_none_of_this_run() {
+        let (mut plans, mut recent) = (ActivePlans::default(), RecentOps::default());
+        insert(&mut plans, 1);
+        assert!(!plans.insert_kept(schedule(1), true), "this run has planned that iteration");
+        assert_eq!((2..9).filter(|&plan| plans.insert_kept(schedule(plan), true)).count(), MAX_PLANS - 1);
+        assert_eq!(run(&mut plans, &mut recent, 1, 2), 32);
+        assert_eq!(run(&mut plans, &mut recent, 2, 2), 32);
+        assert!(plans.current().is_some_and(|plan| plan.is_kept));
+        plans.insert(PlanId(100), schedule(2), StreamId::default(), false);
+        assert_eq!(plans.len(), MAX_PLANS);
+        assert_eq!(run(&mut plans, &mut recent, 2, 2), 39, "recognized by the ops before");
+        assert!(plans.current().is_some_and(|plan| plan.id == PlanId(100)), "this run's search knows better");
     }
 
     #[test]

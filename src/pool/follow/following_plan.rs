@@ -22,12 +22,14 @@ impl Pool {
         }
     }
 
-    /// Adds a plan that an earlier run kept. The pool follows it when it recognizes its ops. If the search for it did not come
-    /// to its end, it goes on once the program follows the plan.
+    /// Adds a plan that an earlier run kept, unless this run has one for the same iteration. The pool follows it when it recognizes
+    /// its ops. If the search for it did not come to its end, it goes on once the program follows the plan.
     pub fn follow_kept(&mut self, schedule: Arc<Schedule>, is_final: bool) {
-        self.observer.telemetry.planned(schedule.ops.len(), true);
-        self.follower.active_plans.insert_kept(schedule, is_final);
-        self.observer.counters.kept_plans += 1;
+        let iteration_ops = schedule.ops.len();
+        if self.follower.active_plans.insert_kept(schedule, is_final) {
+            self.observer.counters.kept_plans += 1;
+            self.observer.telemetry.planned(iteration_ops, true);
+        }
     }
 
     /// The beginning of the current stream, once, as soon as it is complete.
