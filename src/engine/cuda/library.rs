@@ -9,7 +9,8 @@ use super::driver::{Called, Context};
 use super::lanes::lock;
 use crate::op::Dtype;
 
-/// Problems that are remembered. Asked again, a library says the same.
+/// Of this many problems, the latest, the plans are kept at least: as many as launches may be under way. Asked again, a library says
+/// the same.
 const MAX_PLANS: usize = 4096;
 
 /// Calls a function of the library that `sys` is, and says if it failed.
@@ -58,6 +59,29 @@ pub(super) fn of_float<T>(dtype: Dtype, [double, single, half, brain]: [T; 4]) -
     }
 }
 
+/// Values that were made for keys. Between `most` and twice as many are kept, those of the keys that were asked for last.
+#[derive(Debug)]
+struct Recent<Key, Value> {
+    most: usize,
+    values: HashMap<Key, Value>,
+    /// Those that were asked for before.
+    older: HashMap<Key, Value>,
+}
+
+impl<Key: Copy + Eq + Hash, Value> Recent<Key, Value> {
+    fn new(most: usize) -> Self {
+        Recent { most, values: HashMap::new(), older: HashMap::new() }
+    }
+
+    fn get(&mut self, key: &Key, make: impl FnOnce() -> Value) -> &Value {
+        if self.values.len() >= self.most && !self.values.contains_key(key) {
+            self.older = std::mem::take(&mut self.values);
+        }
+        let older = &mut self.older;
+        self.values.entry(*key).or_insert_with(|| older.remove(key).unwrap_or_else(make))
+    }
+}
+
 /// A library's handle, and what it said of each problem.
 #[derive(Debug)]
 pub(super) struct Remembered<Handle, Problem, Plan> {
@@ -69,19 +93,18 @@ pub(super) struct Remembered<Handle, Problem, Plan> {
 #[derive(Debug)]
 struct State<Handle, Problem, Plan> {
     /// Nothing for what the library cannot do.
-    plans: HashMap<Problem, Option<Plan>>,
+    plans: Recent<Problem, Option<Plan>>,
     handle: Handle,
 }
 
 impl<Handle, Problem: Copy + Debug + Eq + Hash, Plan> Remembered<Handle, Problem, Plan> {
     /// Nothing yet, of a library by name.
     pub fn new(library: &'static str, context: &Arc<Context>, handle: Handle) -> Self {
-        let state = State { plans: HashMap::new(), handle };
+        let state = State { plans: Recent::new(MAX_PLANS), handle };
         Remembered { library, context: context.clone(), state: Mutex::new(state) }
     }
 
-    /// What comes of a problem's plan, which is made if it is not known; nothing where there is none, which is logged. What was
-    /// said once stays.
+    /// What comes of a problem's plan, which is made if it is not known; nothing where there is none, which is logged.
     pub fn with<R>(
         &self,
         problem: &Problem,
@@ -89,10 +112,7 @@ impl<Handle, Problem: Copy + Debug + Eq + Hash, Plan> Remembered<Handle, Problem
         use_plan: impl FnOnce(&Handle, &Plan) -> R,
     ) -> Option<R> {
         let State { plans, handle } = &mut *lock(&self.state);
-        if plans.len() >= MAX_PLANS && !plans.contains_key(problem) {
-            plans.clear();
-        }
-        let plan = plans.entry(*problem).or_insert_with(|| {
+        let plan = plans.get(problem, || {
             let plan = self.context.enter().and_then(|()| make(handle));
             plan.inspect_err(|error| {
                 let library = self.library;
@@ -108,5 +128,24 @@ impl<Handle, Problem, Plan> Drop for Remembered<Handle, Problem, Plan> {
     fn drop(&mut self) {
         // Plans and the handle go next, in their context.
         let _ = self.context.enter();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_use_is_not_made_again() {
+        let (mut recent, mut made) = (Recent::new(4), Vec::new());
+        for key in 0..100 {
+            for key in [key, 0, key] {
+                recent.get(&key, || made.push(key));
+            }
+        }
+        assert_eq!(made, (0..100).collect::<Vec<_>>());
+        assert!(recent.values.len() + recent.older.len() <= 8);
+        assert_eq!(recent.get(&1, || made.push(1)), &());
+        assert_eq!(made.len(), 101, "what was used long ago is forgotten");
     }
 }
