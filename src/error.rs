@@ -28,9 +28,9 @@ pub enum Error {
     /// The host tier has no room for bytes that must go there.
     #[error(
         "the host tier is full: {op} needs {needed_bytes} bytes of it, and {used_bytes} of its {limit_bytes} are in use; raise \
-         the limit (Config::host_limit or {}) to at least {least_limit_bytes} bytes{}{}. What comes later may need more: \
+         the limit (Config::host_limit or {}) to at least {least_limit_bytes} bytes{}{}{}. What comes later may need more: \
          Stats::peak_host_bytes of a run with enough says how much",
-        crate::config::Variable::HostLimit.name(), or_budget(*.least_budget_bytes),
+        crate::config::Variable::HostLimit.name(), or_budget(*.least_budget_bytes), or_recompute(*.least_budget_bytes),
         or_disk(.least_budget_bytes.is_some() || needed_bytes <= limit_bytes)
     )]
     HostTierFull {
@@ -52,7 +52,7 @@ pub enum Error {
     /// Device memory is short, and no storage is left that may be evicted.
     #[error(
         "{op}: {} more of device memory are needed, {} of {} are in use, and nothing that can be recomputed is left; \
-         raise the budget (Config::budget or {}) or allow offloading (Config::offload)",
+         raise the budget (Config::budget or {}) or allow offloading (Config::offload, and Config::host_limit above 0)",
         ByteSize(*.needed_bytes as u64), ByteSize(*.used_bytes as u64), ByteSize(*.budget_bytes as u64),
         crate::config::Variable::Budget.name()
     )]
@@ -260,6 +260,12 @@ fn or_budget(least_bytes: Option<usize>) -> String {
     least_bytes.map_or_else(String::new, |bytes| {
         format!(", or the budget (Config::budget or {name}) to at least {bytes}, to do without")
     })
+}
+
+/// What the program writes and reads passes through the host tier whatever is recomputed.
+fn or_recompute(least_budget_bytes: Option<usize>) -> &'static str {
+    let advice = ", or recompute rather than offload (Config::offload(false))";
+    if least_budget_bytes.is_some() { advice } else { "" }
 }
 
 /// No disk helps where the program reads or writes more at once than the host tier holds.

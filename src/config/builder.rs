@@ -100,7 +100,8 @@ impl Config {
     }
 
     /// The host memory that may be used for offloaded bytes, written as for [`budget`](Config::budget). All data that a program
-    /// writes to a device or reads from it passes through this memory, so a program with none of it can do neither. On the host
+    /// writes to a device or reads from it passes through this memory. With a limit of 0 and no other tier, nothing is offloaded, as
+    /// with [`offload(false)`](Config::offload), and what is written and read passes through memory that is not limited. On the host
     /// engine, device memory is a part of host memory. Unless this limit is set, [`Policy::Auto`] saves host memory there: it
     /// recomputes rather than offloads.
     pub fn host_limit(mut self, amount: &str) -> Self {
@@ -320,10 +321,8 @@ impl Config {
             None => Amount::Share(BUDGET_SHARE).of(props.device_bytes),
         };
         let host_limit = self.host_limit.or_else(|| Given::read(Variable::HostLimit));
-        let host_limit_bytes = match &host_limit {
-            Some(given) => given.resolve(props.host_bytes, 0)?,
-            None => Amount::Share(HOST_SHARE).of(props.host_bytes),
-        };
+        let host_limit_bytes =
+            host_limit.as_ref().map(|given| given.resolve(props.host_bytes, 0)).transpose()?;
         let policy = Variable::Policy.or_read(self.policy)?.unwrap_or_default();
         // A user who limits host memory wants it used.
         let saves_host_memory = props.shares_memory && policy == Policy::Auto && host_limit.is_none();
@@ -340,11 +339,16 @@ impl Config {
             Some(text) => Some(text.parse().map_err(|expected| tier_error("Config::disk", text, expected))?),
             None => Variable::Disk.read::<DiskTier>().transpose()?,
         };
+        // Then it is for what the program writes and reads alone.
+        let offloads_nothing = host_limit_bytes == Some(0) && peers.is_none() && disk.is_none();
+        let host_limit_bytes = host_limit_bytes.filter(|_| !offloads_nothing);
+        let offload = self.methods.offload && !offloads_nothing;
         let has_checksums = Variable::DiskChecksums.or_read(self.disk_checksums)?.unwrap_or_default();
         let settings = Settings {
             budget_bytes,
             paging: paging.filter(|_| page_mapping != Some(false)),
-            host_limit_bytes,
+            host_limit_bytes: host_limit_bytes
+                .unwrap_or_else(|| Amount::Share(HOST_SHARE).of(props.host_bytes)),
             peers,
             disk: disk.map(|disk| DiskTier { has_checksums, ..disk }),
             policy,
@@ -356,7 +360,7 @@ impl Config {
             planted_fault: self.planted_fault,
             snapshot_at: self.snapshot_at,
             record: self.record,
-            methods: EvictionMethods { saves_host_memory, ..self.methods },
+            methods: EvictionMethods { saves_host_memory, offload, ..self.methods },
             placement: Variable::Placement.or_read(self.placement)?.unwrap_or_default(),
             gist_format: Variable::GistFormat.or_read(self.gist_format)?.unwrap_or_default(),
             sparsity: self.sparsity.into(),

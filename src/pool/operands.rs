@@ -1,7 +1,7 @@
 //! Placing the operands of an op.
 
 use super::launch::Blocks;
-use crate::engine::Instruction;
+use crate::engine::{Instruction, aligned};
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::input::Overwritten;
@@ -34,8 +34,8 @@ impl Pool {
         let mut blocks = Blocks::new();
         let mut placed = self.place_all(ids, instruction, overwritten, &mut blocks);
         if let Ok(false) = placed {
-            let need_bytes = instruction.new_bytes(overwritten.len()).sum();
-            let emptied = self.empty_device(instruction.op.name(), need_bytes);
+            let emptied = self
+                .empty_device(instruction.op.name(), self.missing_bytes(ids, instruction, overwritten.len()));
             placed = emptied.and_then(|()| self.place_all(ids, instruction, overwritten, &mut blocks));
         }
         match placed {
@@ -48,6 +48,14 @@ impl Pool {
                 Err(error)
             }
         }
+    }
+
+    /// The device memory that an op lacks: for inputs that are elsewhere, for new outputs and for its workspace.
+    fn missing_bytes(&self, ids: &[StorageId], instruction: &Instruction, in_place: usize) -> usize {
+        let is_first = |&at: &usize| !ids[..at].contains(&ids[at]);
+        let distinct = (0..ids.len()).filter(is_first).map(|at| &self.graph.storages[ids[at]]);
+        let absent = distinct.filter(|storage| storage.copies.device.is_none());
+        absent.map(|storage| storage.size_bytes).chain(instruction.new_bytes(in_place)).map(aligned).sum()
     }
 
     /// Places all operands. Returns `false` if there is no room, and then no outputs are placed.

@@ -8,7 +8,7 @@ use burn::backend::Autodiff;
 use burn::tensor::quantization::{QuantScheme, QuantStore};
 use burn::tensor::{Int, Tensor, TensorData};
 use burn_backend::ops::FloatTensorOps;
-use burn_overcommit::op::{Dtype, Op, Scalar, Shape};
+use burn_overcommit::op::{Dtype, Op, Reduce, Scalar, Shape, Unary};
 use burn_overcommit::{Config, Error, Overcommit, OvercommitDevice, Policy, SimProfile, configure, stats};
 use burn_overcommit::{Reads, runtime};
 
@@ -65,7 +65,7 @@ fn filled(index: u16, config: Config) -> (usize, Option<Error>) {
 
 #[test]
 fn the_advice_where_the_host_tier_is_full_is_enough_for_what_failed() {
-    let (budget_bytes, limit_bytes) = (32 << 10, 0);
+    let (budget_bytes, limit_bytes) = (32 << 10, 256);
     for follows_limit in [true, false] {
         let (mut budget_bytes, mut limit_bytes) = (budget_bytes, limit_bytes);
         let mut furthest = 0;
@@ -83,7 +83,13 @@ fn the_advice_where_the_host_tier_is_full_is_enough_for_what_failed() {
             };
             let least_budget_bytes = least_budget_bytes.expect("an op's storages need not leave");
             assert!(least_limit_bytes > limit_bytes && least_budget_bytes > budget_bytes, "{text}");
-            for part in ["at least", "OVERCOMMIT_HOST_LIMIT", "Config::budget", "Stats::peak_host_bytes"] {
+            let parts = [
+                "OVERCOMMIT_HOST_LIMIT",
+                "Config::budget",
+                "Config::offload(false)",
+                "Stats::peak_host_bytes",
+            ];
+            for part in parts {
                 assert!(text.contains(part), "no \"{part}\" in: {text}");
             }
             for bytes in [least_limit_bytes, least_budget_bytes] {
@@ -101,7 +107,7 @@ fn the_advice_where_the_host_tier_is_full_is_enough_for_what_failed() {
 
 #[test]
 fn no_budget_is_advised_for_what_passes_through_the_host_tier() {
-    let device = device(21, Config::new().host_limit("0"));
+    let device = device(21, Config::new().host_limit("256"));
     let write = || runtime::write(&device, &[0; 4096], Dtype::F32, Shape::new(&[1024]));
     let text = write().unwrap_err().to_string();
     assert!(
@@ -111,13 +117,31 @@ fn no_budget_is_advised_for_what_passes_through_the_host_tier() {
     assert!(!text.contains("budget") && !text.contains(" 0 B"), "{text}");
     assert_eq!(stats(&device).unwrap().counters.out_of_memory, 1);
     let x =
-        runtime::create(&device, Op::Fill { shape: Shape::new(&[8]), dtype: Dtype::F32, value: 1.0.into() });
+        runtime::create(&device, Op::Fill { shape: Shape::new(&[80]), dtype: Dtype::F32, value: 1.0.into() });
     let text = runtime::read(x.unwrap()).unwrap_err().to_string();
-    assert!(text.contains("read needs 32 bytes of it") && text.contains("to at least 256 bytes"), "{text}");
+    assert!(text.contains("read needs 320 bytes of it") && text.contains("to at least 512 bytes"), "{text}");
     assert_eq!(stats(&device).unwrap().counters.out_of_memory, 2);
 
     configure(&device, Config::new().host_limit_bytes(4096)).unwrap();
     write().unwrap();
+}
+
+#[test]
+fn a_host_limit_of_nothing_offloads_nothing_and_lets_the_program_write_and_read() {
+    let config = Config::new().budget("256 KiB").host_limit("0").page_mapping(false).fusion(false);
+    let device = device(23, config);
+    let write = || runtime::write(&device, &[0; 60 << 10], Dtype::F32, Shape::new(&[15 << 10])).unwrap();
+    let kept = [(); 4].map(|()| write());
+    for tensor in &kept {
+        let sum = runtime::run(Op::Reduce { kind: Reduce::Sum, axis: 0 }, [tensor.clone()]).unwrap();
+        assert_eq!(runtime::read(sum).unwrap(), [0; 4]);
+    }
+    // The op works in place: all that is missing is memory for what it reads.
+    let text = runtime::run(Op::Unary(Unary::Neg), [write()]).unwrap_err().to_string();
+    for part in ["neg: 60.0 KiB more of device memory", "Config::host_limit above 0"] {
+        assert!(text.contains(part), "no \"{part}\" in: {text}");
+    }
+    assert_eq!(stats(&device).unwrap().counters.evictions, 0);
 }
 
 #[test]
