@@ -268,6 +268,7 @@ impl TrialRun<'_> {
             IterationStep::Write(slot) => self.write(*slot)?,
             IterationStep::Read(slot) => {
                 let id = self.handle(*slot);
+                self.pool.note_read(id);
                 let access = self.pool.begin_read(id)?;
                 let waited = access.wait();
                 self.pool.end_read(id)?;

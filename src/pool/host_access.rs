@@ -10,16 +10,15 @@ use crate::pool::submit::{HostAccess, PendingWork};
 use crate::trace::Event;
 
 impl Pool {
-    /// Makes a storage's bytes readable in the host tier, and pins them there until [`end_read`](Pool::end_read).
-    pub fn begin_read(&mut self, id: StorageId) -> Result<HostAccess, Error> {
-        let begun = self.make_readable(id);
-        self.counted(begun)
-    }
-
-    fn make_readable(&mut self, id: StorageId) -> Result<HostAccess, Error> {
+    /// Notes that the program reads a storage.
+    pub fn note_read(&mut self, id: StorageId) {
         self.observer.counters.reads += 1;
         self.observer.journal.note(|| Event::Read(self.graph.storages.number(id)));
         self.follower.log_read(&self.graph, id);
+    }
+
+    /// Makes a storage's bytes readable in the host tier, and pins them there until [`end_read`](Pool::end_read).
+    pub fn begin_read(&mut self, id: StorageId) -> Result<HostAccess, Error> {
         self.rematerialize_all(&[id])?;
         let size_bytes = self.graph.storages[id].size_bytes;
         let copy = self.readable_copy(id, size_bytes)?;
@@ -29,22 +28,23 @@ impl Pool {
 
     /// The copy of a stored storage in host memory, which is made if there is none.
     fn readable_copy(&mut self, id: StorageId, size_bytes: usize) -> Result<TierCopy, Error> {
-        let storage = &self.graph.storages[id];
-        let is_written = storage.copies.device.is_some() && storage.copies.in_tier(Tier::Host).is_none();
-        if is_written && !self.write_to_host(id, true)? {
-            return Err(self.host_tier_full("read", size_bytes));
+        loop {
+            let copies = &self.graph.storages[id].copies;
+            let is_written = copies.device.is_some() && copies.in_tier(Tier::Host).is_none();
+            if (!is_written || self.write_to_host(id, true)?)
+                && let Some(copy) = self.in_host_memory(id)?
+            {
+                return Ok(copy);
+            }
+            if !self.fetch_into_unused_memory()? {
+                return Err(self.host_tier_full("read", size_bytes));
+            }
         }
-        self.in_host_memory(id)?.ok_or_else(|| self.host_tier_full("read", size_bytes))
     }
 
     /// Makes a new storage of `size_bytes` bytes for the program to write until [`end_write`](Pool::end_write). The
     /// storage begins in the host tier and is fetched for its first use.
     pub fn begin_write(&mut self, size_bytes: usize) -> Result<(StorageId, HostAccess), Error> {
-        let begun = self.make_writable(size_bytes);
-        self.counted(begun)
-    }
-
-    fn make_writable(&mut self, size_bytes: usize) -> Result<(StorageId, HostAccess), Error> {
         let (block, busy) = loop {
             if let Some(placed) = self.host_block(size_bytes, true)? {
                 break placed;

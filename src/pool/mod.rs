@@ -67,7 +67,7 @@ pub use input::Input;
 pub use memory::allocation_trace::{AllocationTrace, TakenBlock};
 pub use observe::observer::Residents;
 pub use remat::ids::StorageId;
-pub use submit::PendingWork;
+pub use submit::{HostAccess, PendingWork};
 
 /// All memory of one device and what is in it.
 #[derive(Debug)]

@@ -101,7 +101,7 @@ impl Pool {
     }
 
     /// Counts errors for want of memory.
-    pub(in crate::pool) fn counted<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
+    pub fn counted<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
         if let Err(error) = &result
             && error.is_out_of_memory()
         {

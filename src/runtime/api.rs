@@ -8,6 +8,7 @@ use crate::OvercommitDevice;
 use crate::error::Error;
 use crate::fusion::FusionTensor;
 use crate::op::{Dtype, Inputs, Op, PerOutput, Shape, Traced, View, bytes_view};
+use crate::pool::HostAccess;
 
 /// Runs an op on the device of its inputs.
 fn submit(op: &Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<PerOutput<Tensor>, Error> {
@@ -77,21 +78,12 @@ pub(crate) fn run_traced(
 /// A tensor like one that [`write`] makes, on an engine without data.
 pub(crate) fn claim(device: &OvercommitDevice, size_bytes: usize) -> Result<Tensor, Error> {
     let runtime = registry::runtime(device)?;
-    let (id, access) = runtime.settled([])?.pool.begin_write(size_bytes)?;
-    let tensor = Tensor::new(runtime.clone(), id, bytes_view(size_bytes));
-    let waited = access.wait();
-    runtime.lock().pool.end_write(id);
-    waited.map_err(|error| runtime.engine_error(error))?;
-    Ok(tensor)
+    runtime.write(size_bytes, bytes_view(size_bytes), HostAccess::wait)
 }
 
 /// Waits for a tensor's data as [`read`] does, on an engine without data.
 pub(crate) fn wait_for(tensor: &Tensor) -> Result<(), Error> {
-    let runtime = tensor.runtime();
-    let access = runtime.settled([tensor])?.pool.begin_read(tensor.id())?;
-    let waited = access.wait();
-    let intact = runtime.lock().pool.end_read(tensor.id());
-    waited.map_err(|error| runtime.engine_error(error)).and(intact)
+    tensor.runtime().read(tensor, HostAccess::wait)
 }
 
 /// Writes a note into the recording, such as that an epoch begins.
@@ -130,14 +122,7 @@ pub fn write(device: &OvercommitDevice, bytes: &[u8], dtype: Dtype, shape: Shape
         let (needed_bytes, had_bytes) = (view.size_bytes(), bytes.len());
         return Err(Error::DataSize { dtype, shape, needed_bytes, had_bytes });
     }
-    let runtime = registry::runtime(device)?;
-    let (id, access) = runtime.settled([])?.pool.begin_write(bytes.len())?;
-    let tensor = Tensor::new(runtime.clone(), id, view);
-    // Outside the lock, because this may wait for the device.
-    let written = access.write(bytes);
-    runtime.lock().pool.end_write(id);
-    written.map_err(|error| runtime.engine_error(error))?;
-    Ok(tensor)
+    registry::runtime(device)?.write(bytes.len(), view, |access| access.write(bytes))
 }
 
 /// The tensor's elements, row-major, as native-endian bytes. Waits for the work that makes them. An engine without data
@@ -179,14 +164,7 @@ fn download(tensor: Tensor) -> Result<Option<Vec<u8>>, Error> {
     let view = *tensor.view();
     let tensor =
         if view.layout.is_contiguous() { tensor } else { run(Op::Copy { dtype: view.dtype }, [tensor])? };
-    let runtime = tensor.runtime();
-    let access = runtime.settled([&tensor])?.pool.begin_read(tensor.id())?;
-    // Outside the lock, because this may wait for the device.
-    let bytes = access.read();
-    let intact = runtime.lock().pool.end_read(tensor.id());
-    let bytes =
-        bytes.map_err(|error| runtime.engine_error(error)).and_then(|bytes| intact.map(|()| bytes))?;
-    let Some(mut bytes) = bytes else { return Ok(None) };
+    let Some(mut bytes) = tensor.runtime().read(&tensor, HostAccess::read)? else { return Ok(None) };
     // A view without elements may have an offset beyond the end.
     let begin = tensor.layout().offset() * view.dtype.size_bytes();
     bytes.drain(..begin.min(bytes.len()));

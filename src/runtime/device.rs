@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use crossbeam_queue::SegQueue;
 use smallvec::SmallVec;
@@ -25,6 +25,8 @@ pub struct Runtime {
     pub(super) device: OvercommitDevice,
     pub(super) engine: Arc<dyn Engine>,
     front: Mutex<Front>,
+    /// Shared by the program's accesses to host memory that are under way. It is taken before the lock of `front`.
+    pub(super) accesses: RwLock<()>,
     /// Whether the engine prepares for ops before they are submitted.
     pub(super) prepares: bool,
     /// Storages whose handle is gone. A `Drop` may happen anywhere, also under the lock of Burn's graph, so it only
@@ -62,6 +64,7 @@ impl Runtime {
             prepares: engine.prepares(),
             engine,
             front: Mutex::new(Front { pool, runs: ThreadRuns::new(fusion) }),
+            accesses: RwLock::default(),
             dropped: SegQueue::new(),
             forgotten: AtomicBool::new(false),
             random: RandomKeys::default(),

@@ -2,6 +2,7 @@
 //! runs of elementwise ops that wait for fusion, and the queue of dropped handles.
 //!
 //! - `api` has the calls that `backend` and users make, and `registry` finds the runtime of a device.
+//! - `access` has the program's accesses to host memory.
 //! - `collective` reduces tensors of several devices, and `data_parallel` the gradients of a training.
 //! - `device` has the runtime and its tensors, and `submission` the way of an op from the call to the pool.
 //! - `planning` plans iterations, mostly in the `background` on a throttled thread.
@@ -17,6 +18,7 @@
 //! # Ok::<(), burn_overcommit::Error>(())
 //! ```
 
+mod access;
 mod api;
 mod background;
 mod collective;

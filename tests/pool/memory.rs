@@ -243,6 +243,34 @@ fn uploads_that_the_host_tier_has_no_room_for_wait_in_device_memory() {
 }
 
 #[test]
+fn reads_find_room_where_uploads_wait_and_other_threads_read() {
+    const COUNT: usize = 64 << 10;
+    let bytes = 4 * COUNT;
+    let config = Config::new().budget_bytes(24 * bytes).host_limit_bytes(bytes).fusion(false);
+    let device = device(130, config);
+    let read_all = |tensors: &[Tensor<Inner, 1, Int>]| {
+        std::thread::scope(|scope| {
+            for (value, tensor) in tensors.iter().enumerate() {
+                scope.spawn(move || {
+                    for _ in 0..50 {
+                        let read = tensor.clone().into_data();
+                        assert!(read.iter::<i32>().all(|element| element == value as i32));
+                    }
+                });
+            }
+        });
+    };
+    let computed: Vec<_> =
+        (0..8).map(|value| Tensor::<Inner, 1, Int>::full([COUNT], value, &device)).collect();
+    let uploaded = Tensor::<Inner, 1, Int>::from_data(TensorData::new(vec![7; COUNT], [COUNT]), &device);
+    // The upload waits where the first read needs room.
+    assert_eq!(computed[3].clone().into_data().to_vec::<i32>().unwrap(), vec![3; COUNT]);
+    read_all(&computed);
+    assert_eq!(uploaded.into_data().to_vec::<i32>().unwrap(), vec![7; COUNT]);
+    assert_eq!(stats(&device).unwrap().counters.out_of_memory, 0);
+}
+
+#[test]
 fn data_of_the_wrong_size_is_refused() {
     let device = device(112, Config::new());
     let mut data = TensorData::from([1.0f32, 2.0, 3.0]);
