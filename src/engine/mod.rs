@@ -101,10 +101,11 @@ impl Tier {
 }
 
 /// An ordered queue of work. Lanes run in parallel; marks order them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lane {
     /// Kernels.
+    #[default]
     Compute,
     /// Copies from device to host.
     Offload,
@@ -151,8 +152,8 @@ impl Lane {
     }
 }
 
-/// A point in a lane: all work submitted there up to `sequence`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// A point in a lane: all work submitted there up to `sequence`. By default it is before all work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Mark {
     /// The lane.
     pub lane: Lane,

@@ -25,6 +25,11 @@ impl<T: FusionTensor> ThreadRuns<T> {
     ) -> Result<Option<T>, Error> {
         let full = *step.made.shape();
         let run = self.current();
+        // Most often one of them repeats nothing.
+        let is_full = |tensor: &T| is_full(tensor.view().layout.strides(), &full);
+        if tensors.iter().any(|tensor| is_full(tensor) && run.constant(tensor).is_none()) {
+            return Ok(None);
+        }
         let constants: Inputs<_> = tensors.iter().map(|tensor| run.constant(tensor)).collect();
         let Some(narrow) = narrow_shape(&full, tensors, &constants) else { return Ok(None) };
         // The run may end while they are made.
@@ -98,6 +103,11 @@ impl<T: FusionTensor> FusionRun<T> {
         places.reverse();
         (!places.is_empty()).then_some(places)
     }
+}
+
+/// Whether a tensor of a shape repeats no value, by its strides.
+fn is_full(strides: &[isize], shape: &Shape) -> bool {
+    strides.iter().zip(shape.dims()).all(|(&stride, &size)| stride != 0 || size <= 1)
 }
 
 /// The shape of the values that differ, if each comes at least as often as makes an op overtake others.

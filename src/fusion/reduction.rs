@@ -79,14 +79,22 @@ pub struct FinalReduction<T: FusionTensor> {
     pub input: StepInput,
     promise: Promise<T>,
     view: View,
+    /// Device memory for its result and workspace.
+    pub need_bytes: usize,
 }
 
 impl<T: FusionTensor> FinalReduction<T> {
-    /// A reduction that makes this, and the tensor that is promised for it.
-    pub fn new(maker: &T::Maker, kind: Reduce, axes: ReducedAxes, view: View) -> (Self, T) {
+    /// A reduction of such values that makes this, and the tensor that is promised for it.
+    pub fn new(maker: &T::Maker, kind: Reduce, axes: ReducedAxes, [whole, view]: [View; 2]) -> (Self, T) {
         let promised = maker.promise(view);
         let promise = Promise::of(&promised);
-        (FinalReduction { kind, axes, input: StepInput::Step(0), promise, view }, promised)
+        let mut reduction =
+            FinalReduction { kind, axes, input: StepInput::Step(0), promise, view, need_bytes: 0 };
+        let program = Program::new(&[], &[], Some(reduction.ending(Source::Input(0))));
+        let op = Op::Fused { program, scalars: [0; MAX_SCALARS] };
+        let scratch_bytes = lower::scratch_bytes(&op, &[whole], &op.outputs(&[whole]));
+        reduction.need_bytes = aligned(view.size_bytes()) + aligned(scratch_bytes);
+        (reduction, promised)
     }
 
     /// Whether the program can still ask for it.
@@ -97,14 +105,6 @@ impl<T: FusionTensor> FinalReduction<T> {
     /// The end of a program that reduces these values.
     pub fn ending(&self, source: Source) -> Ending {
         Ending { kind: self.kind, source, order: self.axes.order, reduced: self.axes.range }
-    }
-
-    /// Device memory for its result and workspace, if it reads values seen like this.
-    pub fn need_bytes(&self, view: &View) -> usize {
-        let program = Program::new(&[], &[], Some(self.ending(Source::Input(0))));
-        let (op, inputs) = (Op::Fused { program, scalars: [0; MAX_SCALARS] }, [*view]);
-        let scratch_bytes = lower::scratch_bytes(&op, &inputs, &op.outputs(&inputs));
-        aligned(self.view.size_bytes()) + aligned(scratch_bytes)
     }
 
     /// Keeps the promise, now that the storage exists.

@@ -217,13 +217,12 @@ impl<T: FusionTensor> FusionRun<T> {
     ) -> T {
         let reduces = matches!(kind, StepKind::Row(_));
         let is_row = reduces || self.view.is_some_and(|whole| whole.shape().count() != made.shape().count());
-        let inputs = tensors.map(|tensor| match is_row && !reduces && tensor.try_id().is_some() {
-            true => self.repeated(tensor),
-            false => tensor,
-        });
-        let inputs: Inputs<T> = inputs.collect();
-        let inputs: ArrayVec<StepInput, 2> =
-            inputs.into_iter().map(|tensor| self.step_input(shelf, tensor)).collect();
+        let mut inputs = ArrayVec::<StepInput, 2>::new();
+        for tensor in tensors {
+            let is_repeated = is_row && !reduces && tensor.try_id().is_some();
+            let tensor = if is_repeated { self.repeated(tensor) } else { tensor };
+            inputs.push(self.step_input(shelf, tensor));
+        }
         let promised = maker.promise(made);
         let promise = Promise::of(&promised);
         let is_same =
@@ -351,11 +350,10 @@ impl<T: FusionTensor> FusionRun<T> {
         tensor: T,
     ) -> Result<T, T> {
         let axes = self.reduced_axes(axis, &tensor).filter(|_| !self.has_rows());
-        let Some(axes) = axes else { return Err(tensor) };
+        let (Some(axes), Some(whole)) = (axes, self.view) else { return Err(tensor) };
         let view = View::contiguous(tensor.view().dtype, tensor.view().shape().with(axis, 1));
-        let (mut reduction, promised) = FinalReduction::new(target.maker, kind, axes, view);
-        let need_bytes = |whole: &View| aligned(whole.size_bytes()) + reduction.need_bytes(whole);
-        if !self.view.is_some_and(|whole| target.pool.allows(need_bytes(&whole))) {
+        let (mut reduction, promised) = FinalReduction::new(target.maker, kind, axes, [whole, view]);
+        if !target.pool.allows(aligned(whole.size_bytes()) + reduction.need_bytes) {
             return Err(tensor);
         }
         let copy = self.copy.take_if(|copy| copy.makes(&tensor));

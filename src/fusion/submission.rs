@@ -41,9 +41,15 @@ impl<T: FusionTensor> FusionRun<T> {
             match self.region_steps() {
                 1 if self.steps.is_empty() => self.submit_program(target, 1)?,
                 1 => self.submit_region(target, 1, self.first_step_alone())?,
-                count if self.fits(target.pool, count) => self.submit_program(target, count)?,
-                // By the kernel that would have run them together, since an op's own kernel may give a NaN another sign.
-                count => (0..count).try_for_each(|_| self.submit_one(target))?,
+                count => {
+                    let reads = self.region_reads(count);
+                    if self.fits(target.pool, count, &reads) {
+                        self.submit_region(target, count, self.program(count, reads))?;
+                    } else {
+                        // By the kernel that would have run them together, since an op's own kernel may give a NaN another sign.
+                        (0..count).try_for_each(|_| self.submit_one(target))?;
+                    }
+                }
             }
         }
     }
@@ -167,24 +173,22 @@ impl<T: FusionTensor> FusionRun<T> {
         tensor.handles() == self.externals_of(tensor).count() && !self.externals_of(tensor).any(is_later)
     }
 
-    /// Whether the first `count` steps fit the budget as one op. One by one they do.
-    fn fits(&self, pool: &Pool, count: usize) -> bool {
-        let reads = self.region_reads(count);
+    /// Whether the first `count` steps, which read this, fit the budget as one op. One by one they do.
+    fn fits(&self, pool: &Pool, count: usize, reads: &[u8]) -> bool {
         let ids: ArrayVec<_, MAX_FUSED_INPUTS> =
             reads.iter().map(|&place| self.external(place).id()).collect();
         let distinct = (0..ids.len()).filter(|&at| !ids[..at].contains(&ids[at]));
         let read_bytes: usize = distinct.map(|at| aligned(pool.size_bytes(ids[at]))).sum();
-        let view = self.view.expect("a run has begun");
         let bytes = |&at: &u8| aligned(self.made_by(&self.steps[at as usize]).size_bytes());
         let made_bytes: usize = self.outputs(count).iter().map(bytes).sum();
         let reduction = self.reduction.as_ref().filter(|_| count > self.steps.len());
-        let reduction_bytes = reduction.map_or(0, |reduction| reduction.need_bytes(&view));
+        let reduction_bytes = reduction.map_or(0, |reduction| reduction.need_bytes);
         read_bytes + made_bytes + reduction_bytes <= pool.budget_bytes()
     }
 
     /// Submits the first `count` steps as a program.
     fn submit_program(&mut self, target: &mut FusionTarget<'_, T>, count: usize) -> Result<(), Error> {
-        self.submit_region(target, count, self.program(count))
+        self.submit_region(target, count, self.program(count, self.region_reads(count)))
     }
 
     /// Submits the first step as a program, or as the op that it is if it reads nothing or makes one value for each row.
@@ -284,9 +288,9 @@ impl<T: FusionTensor> FusionRun<T> {
         RegionOp { op: step.op, reads, outputs: self.outputs(1), is_of_rows }
     }
 
-    /// The first `count` steps as a program, which ends in the reduction if there are fewer steps than that.
-    fn program(&self, count: usize) -> RegionOp {
-        let (reads, outputs) = (self.region_reads(count), self.outputs(count));
+    /// The first `count` steps, which read this, as a program, which ends in the reduction if there are fewer steps than that.
+    fn program(&self, count: usize, reads: ArrayVec<u8, MAX_FUSED_INPUTS>) -> RegionOp {
+        let outputs = self.outputs(count);
         let mut scalars = ArrayVec::<u64, MAX_SCALARS>::new();
         let mut steps = ArrayVec::<Step, MAX_STEPS>::new();
         let source = |input: &StepInput| match *input {

@@ -218,11 +218,10 @@ impl<T: FusionTensor> ThreadRuns<T> {
         (op, tensors): (&Op, &mut Inputs<T>),
     ) -> Result<Option<T>, Error> {
         let (scopes, thread) = (self.scopes, self.thread);
-        let waiting = &self.threads[thread];
-        let overtakes =
-            !waiting.run.continues(&waiting.shelf, &step, tensors, scopes) && self.lets_pass(op, tensors);
-        let (run, shelf) = self.joined(overtakes);
-        if !run.continues(shelf, &step, tensors, scopes) {
+        let Waiting { run, overtaking, shelf } = &self.threads[thread];
+        let continues = run.continues(shelf, &step, tensors, scopes);
+        let overtakes = !continues && self.lets_pass(op, tensors);
+        if !(continues || overtakes && overtaking.continues(shelf, &step, tensors, scopes)) {
             match overtakes {
                 true => self.end_overtaking(target, thread, tensors)?,
                 false => self.end_current(target, tensors)?,

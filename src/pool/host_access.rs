@@ -23,7 +23,7 @@ impl Pool {
         let size_bytes = self.graph.storages[id].size_bytes;
         let copy = self.readable_copy(id, size_bytes)?;
         self.graph.storages[id].uses.host_pins += 1;
-        Ok(self.host_access(copy, copy.written, size_bytes))
+        Ok(self.host_access(copy, copy.written.into(), size_bytes))
     }
 
     /// The copy of a stored storage in host memory, which is made if there is none.
@@ -58,7 +58,7 @@ impl Pool {
         self.observer.journal.note(|| Event::Write(self.graph.storages.made_as(id)));
         self.follower.log_write(&self.graph, id);
         self.follower.streams[stream].held_bytes += aligned(size_bytes);
-        let copy = TierCopy { block, written: PendingWork::default(), touched: busy };
+        let copy = TierCopy::unwritten(block, busy);
         self.graph.storages[id].access.used_ns = self.observer.computed_ns;
         self.graph.storages.set_away(id, Tier::Host, Some(copy));
         self.graph.storages[id].uses.host_pins += 1;

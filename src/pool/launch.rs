@@ -5,9 +5,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::config::PlantedFault;
-use crate::engine::{Instruction, Launch, Span, Tier};
+use crate::engine::{Instruction, Launch, Mark, Span, Tier};
 use crate::error::Error;
-use crate::op::{Inputs, MAX_OUTPUTS, PerOutput, View};
+use crate::op::{MAX_OUTPUTS, PerOutput, View};
 use crate::pool::Pool;
 use crate::pool::input::Overwritten;
 use crate::pool::memory::block::Block;
@@ -35,20 +35,20 @@ impl Pool {
         let overflow = form.and_then(|id| self.graph.storages[id].copies.overflow.as_deref().copied());
         let (copies, done) = self.submit_on(ids, instruction, blocks, overwritten, overflow)?;
         if let Some(overflow) = form.and_then(|id| self.graph.storages[id].copies.overflow.as_deref_mut()) {
-            overflow.touched = overflow.touched.and(done);
+            overflow.touched = overflow.touched.with(done);
         }
         Ok(copies)
     }
 
-    /// Launches an op whose last operand, if there is one besides `ids`, lies in the host tier. Also returns the work to
-    /// wait for before that operand is read or freed.
+    /// Launches an op whose last operand, if there is one besides `ids`, lies in the host tier. Also returns the end of the
+    /// op, to wait for before that operand is read or freed.
     pub(super) fn submit_with_host_input(
         &mut self,
         ids: &[StorageId],
         instruction: &Arc<Instruction>,
         blocks: Blocks,
         host_operand: Option<TierCopy>,
-    ) -> Result<(PerOutput<TierCopy>, PendingWork), Error> {
+    ) -> Result<(PerOutput<TierCopy>, Mark), Error> {
         self.submit_on(ids, instruction, blocks, &Overwritten::new(), host_operand)
     }
 
@@ -60,21 +60,24 @@ impl Pool {
         mut blocks: Blocks,
         overwritten: &Overwritten,
         host_operand: Option<TierCopy>,
-    ) -> Result<(PerOutput<TierCopy>, PendingWork), Error> {
+    ) -> Result<(PerOutput<TierCopy>, Mark), Error> {
         let scratch = (instruction.scratch_bytes > 0).then(|| blocks.pop().expect("scratch is placed last"));
         for (place, &index) in overwritten.iter().enumerate() {
             let copy = self.graph.storages[ids[index]].copies.device.expect("inputs are resident");
             blocks.insert(place, (copy.block, copy.touched));
         }
-        let resident = |&id: &StorageId| self.graph.storages[id].copies.device.expect("inputs are resident");
-        let reads: Inputs<TierCopy> = ids.iter().map(resident).collect();
         let mut launch = self.launch(ids, instruction, &blocks, scratch);
         if let (Some(host_operand), Some(view)) = (host_operand, instruction.views.last()) {
             launch.inputs.push(self.memory.host.span(host_operand.block, view.size_bytes()));
         }
-        let written =
-            blocks.iter().chain(&scratch).fold(PendingWork::default(), |all, (_, busy)| all.and(*busy));
-        let pending = reads.iter().chain(&host_operand).fold(written, |all, copy| all.and(copy.written));
+        let mut pending = host_operand.map_or(PendingWork::default(), |copy| copy.touched);
+        for (_, busy) in blocks.iter().chain(&scratch) {
+            pending = pending.and(*busy);
+        }
+        for &id in ids {
+            let copy = self.graph.storages[id].copies.device.as_ref().expect("inputs are resident");
+            pending = pending.with(copy.written);
+        }
         let launched = self.submitter.launch(&launch, pending);
         if self.settings.planted_fault == Some(PlantedFault::InPlaceShared) {
             self.overwrite_shared_input(&launch);
@@ -94,18 +97,17 @@ impl Pool {
         self.follower.streams[stream].computed_ns += instruction.launch_ns;
         self.observer.counters.ops += 1;
         self.observer.counters.ops_after_read += u64::from(self.observer.counters.reads > 0);
-        for (&id, copy) in ids.iter().zip(&reads) {
-            self.graph.storages[id].copies.device =
-                Some(TierCopy { touched: copy.touched.with(mark), ..*copy });
+        for &id in ids {
+            let copy = self.graph.storages[id].copies.device.as_mut().expect("inputs are resident");
+            copy.touched = copy.touched.with(mark);
         }
         if let Some((block, _)) = scratch {
-            self.memory.device.free(block, PendingWork::default().with(mark));
+            self.memory.device.free(block, mark.into());
         }
         for &index in overwritten {
             self.graph.storages.take_device(ids[index]);
         }
-        let done = PendingWork::default().with(mark);
-        Ok((blocks.iter().map(|(block, _)| TierCopy::new(*block, done)).collect(), done))
+        Ok((blocks.iter().map(|(block, _)| TierCopy::new(*block, mark)).collect(), mark))
     }
 
     /// The instruction with the memory of its operands.
@@ -120,7 +122,7 @@ impl Pool {
             let storage = &self.graph.storages[id];
             self.memory
                 .device
-                .span(storage.copies.device.expect("inputs are resident").block, storage.size_bytes)
+                .span(storage.copies.device.as_ref().expect("inputs are resident").block, storage.size_bytes)
         };
         let output = |(&(block, _), view): (&(Block, PendingWork), &View)| {
             self.memory.device.span(block, view.size_bytes())

@@ -27,8 +27,11 @@ struct Resolved {
     /// The instruction to record instead, if an input is read in its encoded form. A recipe must not depend on that
     /// form, because the form does not stay.
     recorded: Option<Arc<Instruction>>,
-    /// The inputs to read instead, if one is read in its encoded form.
-    read: Option<Inputs<Input>>,
+    /// The inputs to read instead, if one is read in its encoded form. They are seldom there, and lie elsewhere so that an op is
+    /// small to pass on.
+    read: Option<Vec<Input>>,
+    /// The storages that are read.
+    ids: Inputs<StorageId>,
     /// The consumed inputs whose memory outputs take.
     overwritten: Overwritten,
     /// The input that is encoded before the op instead of after it, so that the first output takes its memory.
@@ -48,8 +51,9 @@ impl Resolved {
 
     /// The inputs whose memory outputs take.
     fn overwritten_or_encoded(&self) -> Overwritten {
-        let encoded = self.encoded.iter().map(|&(place, _)| place);
-        self.overwritten.iter().copied().chain(encoded).collect()
+        let mut places = Overwritten::from_slice(&self.overwritten);
+        places.extend(self.encoded.iter().map(|&(place, _)| place));
+        places
     }
 }
 
@@ -109,7 +113,7 @@ impl Pool {
         let resolved = self.advance(requested).and_then(|()| self.resolve(requested, inputs));
         let launched = resolved.and_then(|mut op| {
             let blocks = self.acquire(&mut op, inputs);
-            let copies = blocks.and_then(|blocks| self.launch_resolved(&op, inputs, blocks));
+            let copies = blocks.and_then(|blocks| self.launch_resolved(&op, blocks));
             self.end_encoded(&mut op, inputs);
             Ok((copies?, op))
         });
@@ -156,7 +160,7 @@ impl Pool {
             self.observer.note_need(self.graph.working_set_bytes(&ids, least, overwritten.len()));
         }
         let launched = self.choose_algorithm(&requested, &ids, overwritten.len());
-        Ok(Resolved { launched, recorded, read, overwritten, encoded: None })
+        Ok(Resolved { launched, recorded, read, ids, overwritten, encoded: None })
     }
 
     /// Makes all inputs resident, pins them, and places outputs and workspace.
@@ -164,23 +168,16 @@ impl Pool {
         if op.overwritten.is_empty() {
             op.encoded = self.encode_early(op.read(inputs), &op.launched)?;
         }
-        let ids: Inputs<StorageId> = op.read(inputs).iter().map(|input| input.id).collect();
         let overwritten = op.overwritten_or_encoded();
-        self.check_working_set(&ids, &op.launched, overwritten.len())?;
-        self.rematerialize_all(&ids)?;
-        self.place_operands(&ids, &op.launched, &overwritten)
+        self.check_working_set(&op.ids, &op.launched, overwritten.len())?;
+        self.rematerialize_all(&op.ids)?;
+        self.place_operands(&op.ids, &op.launched, &overwritten)
     }
 
     /// Launches an op on its memory, and unpins its inputs.
-    fn launch_resolved(
-        &mut self,
-        op: &Resolved,
-        inputs: &[Input],
-        blocks: Blocks,
-    ) -> Result<PerOutput<TierCopy>, Error> {
-        let ids: Inputs<StorageId> = op.read(inputs).iter().map(|input| input.id).collect();
-        let copies = self.submit(&ids, &op.launched, blocks, &op.overwritten_or_encoded());
-        self.graph.unpin(&ids);
+    fn launch_resolved(&mut self, op: &Resolved, blocks: Blocks) -> Result<PerOutput<TierCopy>, Error> {
+        let copies = self.submit(&op.ids, &op.launched, blocks, &op.overwritten_or_encoded());
+        self.graph.unpin(&op.ids);
         copies
     }
 

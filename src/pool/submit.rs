@@ -18,6 +18,12 @@ use crate::trace::Ran;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PendingWork([u64; Lane::ALL.len()]);
 
+impl From<Mark> for PendingWork {
+    fn from(mark: Mark) -> Self {
+        PendingWork::default().with(mark)
+    }
+}
+
 impl PendingWork {
     /// Adds the work up to `mark`.
     pub fn with(mut self, mark: Mark) -> Self {

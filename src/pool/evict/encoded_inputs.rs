@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::engine::Instruction;
 use crate::error::Error;
-use crate::op::{Dtype, Encoding, Inputs, Shape, View};
+use crate::op::{Dtype, Encoding, Shape, View};
 use crate::pool::Pool;
 use crate::pool::input::Input;
 
 /// An instruction and its inputs.
-pub(in crate::pool) type EncodedInput = (Arc<Instruction>, Inputs<Input>);
+pub(in crate::pool) type EncodedInput = (Arc<Instruction>, Vec<Input>);
 
 /// The view of an encoded form: a row of words.
 fn words(encoding: Encoding, count: usize) -> View {
@@ -38,7 +38,7 @@ impl Pool {
             Some((at, form, encoding, requested.op.on_encoded(at, &encoding, &whole)?))
         });
         let Some((at, form, encoding, op)) = found else { return Ok(None) };
-        let mut read: Inputs<Input> = inputs.into();
+        let mut read = inputs.to_vec();
         let values = inputs[at].view;
         let (dtype, count) = (values.dtype, values.shape().count());
         read[at] = Input { id: form, view: words(encoding, count), consumed: false };

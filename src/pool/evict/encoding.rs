@@ -147,7 +147,7 @@ impl Pool {
         let overflow = self.lasting_host_block(view.size_bytes());
         match overflow {
             Ok(Some((block, busy))) if self.memory.is_roomy() => {
-                return Ok(Some((form, Some(TierCopy { block, written: busy, touched: busy }))));
+                return Ok(Some((form, Some(TierCopy::unwritten(block, busy)))));
             }
             Ok(Some((block, busy))) => self.memory.host.free(block, busy),
             _ => {}

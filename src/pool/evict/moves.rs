@@ -100,8 +100,8 @@ impl Pool {
         let size_bytes = self.graph.storages[id].size_bytes;
         let old = self.graph.storages[id].copies.device.expect("only a resident storage is moved");
         let from = self.memory.device.span(old.block, size_bytes);
-        let mark = self.copy_into(lane, from, (Tier::Device, block), old.written.and(busy))?;
-        self.graph.storages[id].copies.device = Some(TierCopy::new(block, PendingWork::default().with(mark)));
+        let mark = self.copy_into(lane, from, (Tier::Device, block), busy.with(old.written))?;
+        self.graph.storages[id].copies.device = Some(TierCopy::new(block, mark));
         self.memory.device.free(old.block, old.touched.with(mark));
         self.observer.counters.relocated_bytes += size_bytes as u64;
         self.observer.note_move(&self.graph, &self.submitter, lane, id);

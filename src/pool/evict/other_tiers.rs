@@ -100,8 +100,8 @@ impl Pool {
         // Whole blocks, since the disk reads and writes nothing less.
         let bytes = if lane.is_of_disk() { source.block.bytes.min(block.bytes) } else { storage.size_bytes };
         let source_span = self.memory.span(from, source.block, bytes);
-        let mark = self.copy_into(lane, source_span, (to, block), source.written.and(busy))?;
-        let copy = TierCopy::new(block, PendingWork::default().with(mark));
+        let mark = self.copy_into(lane, source_span, (to, block), busy.with(source.written))?;
+        let copy = TierCopy::new(block, mark);
         self.graph.storages.set_away(id, to, Some(copy));
         self.graph.storages.touch_away(id, from, mark);
         self.note_copy(lane, id);

@@ -1,6 +1,6 @@
 //! Copies between device memory and the disk of what the host tier cannot hold as a whole: part by part through two small blocks.
 
-use crate::engine::{DISK_ALIGN_BYTES, Lane, Span, Tier, aligned};
+use crate::engine::{DISK_ALIGN_BYTES, Lane, Mark, Span, Tier, aligned};
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::pool::memory::block::Block;
@@ -28,8 +28,8 @@ type Side = (Span, PendingWork);
 struct Passed {
     /// The work that reads the source.
     read: PendingWork,
-    /// The work that writes the target.
-    written: PendingWork,
+    /// The end of the work that writes the target.
+    written: Mark,
     outcome: Result<(), Error>,
 }
 
@@ -47,31 +47,30 @@ impl Pool {
             return placed.map(|_| false);
         };
         let device = self.graph.storages[id].copies.device.expect("only a resident storage is written");
-        let source = (self.memory.device.span(device.block, size_bytes), device.written);
+        let source = (self.memory.device.span(device.block, size_bytes), device.written.into());
         let target = (self.memory.span(Tier::Disk, block, block.bytes), busy);
         let passed = self.pass(stages, [Lane::Offload, Lane::Spill], source, target);
-        let written = passed.written.and(busy);
         self.graph.storages[id].copies.device =
             Some(TierCopy { touched: device.touched.and(passed.read), ..device });
         if let Err(error) = passed.outcome {
-            self.memory.free(Tier::Disk, block, written);
+            self.memory.free(Tier::Disk, block, busy.with(passed.written));
             return Err(error);
         }
-        self.graph.storages.set_away(id, Tier::Disk, Some(TierCopy::new(block, written)));
+        self.graph.storages.set_away(id, Tier::Disk, Some(TierCopy::new(block, passed.written)));
         self.observer.counters.copied(Lane::Offload, size_bytes);
         self.observer.counters.copied(Lane::Spill, size_bytes);
         self.observer.note_copy(&self.graph, &self.submitter, Lane::Spill, id);
         Ok(true)
     }
 
-    /// Copies a storage from the disk into a block of device memory, which is freed after an error. Returns the work that writes
-    /// the block, or `None` if there is no room in host memory.
+    /// Copies a storage from the disk into a block of device memory, which is freed after an error. Returns the end of
+    /// that, or `None` if there is no room in host memory.
     pub(in crate::pool) fn read_through(
         &mut self,
         id: StorageId,
         block: Block,
         busy: PendingWork,
-    ) -> Result<Option<PendingWork>, Error> {
+    ) -> Result<Option<Mark>, Error> {
         let size_bytes = self.graph.storages[id].size_bytes;
         let stages = match self.stages(size_bytes, true) {
             Ok(Some(stages)) => stages,
@@ -83,13 +82,13 @@ impl Pool {
         };
         let disk = self.graph.storages[id].copies.in_tier(Tier::Disk);
         let disk = disk.expect("only a storage on the disk is read from it");
-        let source = (self.memory.span(Tier::Disk, disk.block, disk.block.bytes), disk.written);
+        let source = (self.memory.span(Tier::Disk, disk.block, disk.block.bytes), disk.written.into());
         let target = (self.memory.device.span(block, size_bytes), busy);
         let passed = self.pass(stages, [Lane::Load, Lane::Fetch], source, target);
         let disk = TierCopy { touched: disk.touched.and(passed.read), ..disk };
         self.graph.storages.set_away(id, Tier::Disk, Some(disk));
         if let Err(error) = passed.outcome {
-            self.memory.device.free(block, busy.and(passed.written));
+            self.memory.device.free(block, busy.with(passed.written));
             return Err(error);
         }
         self.observer.counters.copied(Lane::Load, size_bytes);
@@ -100,7 +99,7 @@ impl Pool {
     fn pass(&mut self, mut stages: Stages, lanes: [Lane; 2], source: Side, target: Side) -> Passed {
         let device_bytes = if source.0.tier == Tier::Device { source.0.bytes } else { target.0.bytes };
         let part_bytes = stages.part_bytes;
-        let (mut read, mut written) = (PendingWork::default(), PendingWork::default());
+        let (mut read, mut written) = (PendingWork::default(), Mark::default());
         let mut pass_part = |part: usize, begin: usize| -> Result<(), Error> {
             let bytes = part_bytes.min(device_bytes - begin);
             let in_blocks = aligned(bytes).next_multiple_of(DISK_ALIGN_BYTES);
@@ -110,9 +109,9 @@ impl Pool {
             let (stage, used) = &mut stages.blocks[part % 2];
             let stage = self.memory.host.span(*stage, in_blocks);
             let mark = self.copied(lanes[0], from, stage.slice(0, from.bytes), source.1.and(*used))?;
-            (read, *used) = (read.and(mark), used.and(mark));
-            let mark = self.copied(lanes[1], stage.slice(0, to.bytes), to, target.1.and(mark))?;
-            (written, *used) = (written.and(mark), used.and(mark));
+            (read, *used) = (read.with(mark), used.with(mark));
+            written = self.copied(lanes[1], stage.slice(0, to.bytes), to, target.1.with(mark))?;
+            *used = used.with(written);
             Ok(())
         };
         let mut parts = (0..device_bytes.max(1)).step_by(part_bytes).enumerate();
@@ -121,10 +120,9 @@ impl Pool {
         Passed { read, written, outcome }
     }
 
-    /// Copies, and returns the end of that as pending work.
-    fn copied(&mut self, lane: Lane, from: Span, to: Span, after: PendingWork) -> Result<PendingWork, Error> {
-        let copied = self.submitter.copy(lane, from, to, after);
-        copied.map(|mark| PendingWork::default().with(mark)).map_err(|error| self.memory.error(error))
+    /// Copies, and returns the end of that.
+    fn copied(&mut self, lane: Lane, from: Span, to: Span, after: PendingWork) -> Result<Mark, Error> {
+        self.submitter.copy(lane, from, to, after).map_err(|error| self.memory.error(error))
     }
 
     /// Two blocks of host memory, as large as can be had; `None` if there are none or no disk.

@@ -95,8 +95,8 @@ impl Pool {
         let size_bytes = self.graph.storages[id].size_bytes;
         let device = self.graph.storages[id].copies.device.expect("only a resident storage is copied out");
         let from = self.memory.device.span(device.block, size_bytes);
-        let mark = self.copy_into(lane, from, (tier, block), device.written.and(busy))?;
-        let copy = TierCopy::new(block, PendingWork::default().with(mark));
+        let mark = self.copy_into(lane, from, (tier, block), busy.with(device.written))?;
+        let copy = TierCopy::new(block, mark);
         self.graph.storages.set_away(id, tier, Some(copy));
         self.graph.storages[id].copies.device =
             Some(TierCopy { touched: device.touched.with(mark), ..device });
@@ -167,20 +167,20 @@ impl Pool {
         Ok(())
     }
 
-    /// Copies a storage from another tier into a block, which is freed after an error. Returns the work that writes it.
+    /// Copies a storage from another tier into a block, which is freed after an error. Returns the end of the copy.
     fn fetch_from(
         &mut self,
         id: StorageId,
         (tier, source): (Tier, TierCopy),
         block: Block,
         busy: PendingWork,
-    ) -> Result<PendingWork, Error> {
+    ) -> Result<Mark, Error> {
         let size_bytes = self.graph.storages[id].size_bytes;
         let [_, lane] = tier.lanes();
         let from = self.memory.span(tier, source.block, size_bytes);
-        let mark = self.copy_into(lane, from, (Tier::Device, block), source.written.and(busy))?;
+        let mark = self.copy_into(lane, from, (Tier::Device, block), busy.with(source.written))?;
         self.graph.storages.touch_away(id, tier, mark);
-        Ok(PendingWork::default().with(mark))
+        Ok(mark)
     }
 
     /// Announces to the arena that the next block is for the copy of a storage.

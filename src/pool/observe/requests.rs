@@ -42,7 +42,7 @@ impl Tallies {
         let filled = self.counts.len() * WORD_BYTES;
         let &(page, busy) = self.pages.get(filled / PAGE_BYTES)?;
         let block = page.part(filled % PAGE_BYTES, WORD_BYTES);
-        Some(TierCopy::new(block, busy))
+        Some(TierCopy::unwritten(block, busy))
     }
 
     /// Adds the count that was submitted for the next place.

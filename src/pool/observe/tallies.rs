@@ -80,7 +80,7 @@ impl Pool {
         let tallies = std::mem::take(&mut self.follower.requests.tallies);
         let read = |&(number, tally, copy): &Tallied| {
             let span = self.memory.host.span(copy.block, WORD_BYTES);
-            let bytes = HostAccess::new(self.submitter.engine.clone(), span, copy.written).read()?;
+            let bytes = HostAccess::new(self.submitter.engine.clone(), span, copy.written.into()).read()?;
             let count = bytes.map(|bytes| u32::from_ne_bytes(bytes.try_into().expect("a word")));
             Ok(count.map(|count| (number, tally, count as usize)))
         };

@@ -14,16 +14,21 @@ use crate::pool::submit::PendingWork;
 pub struct TierCopy {
     /// The block that holds them.
     pub block: Block,
-    /// The writes that must be done before the bytes are valid.
-    pub written: PendingWork,
+    /// The work that makes the bytes valid, if any is to be waited for.
+    pub written: Mark,
     /// All work that reads or writes the block.
     pub touched: PendingWork,
 }
 
 impl TierCopy {
     /// A copy that is valid once `written` is done.
-    pub fn new(block: Block, written: PendingWork) -> Self {
-        TierCopy { block, written, touched: written }
+    pub fn new(block: Block, written: Mark) -> Self {
+        TierCopy { block, written, touched: written.into() }
+    }
+
+    /// A block that has still to be written, after the work that touches it.
+    pub fn unwritten(block: Block, touched: PendingWork) -> Self {
+        TierCopy { block, written: Mark::default(), touched }
     }
 }
 

@@ -239,7 +239,7 @@ impl Storages {
     pub fn remove(&mut self, id: StorageId) {
         let storage = &self[id];
         debug_assert!(!storage.stored() && !storage.active() && storage.lineage.recipe.is_none());
-        self.records.remove(id.0);
+        self.records.discard(id.0);
     }
 
     /// Whether the record exists.
@@ -459,7 +459,6 @@ mod tests {
     use super::super::away::Place;
     use super::*;
     use crate::pool::memory::block::Block;
-    use crate::pool::submit::PendingWork;
 
     #[test]
     fn residents_come_in_order_of_use_whatever_their_size() {
@@ -469,7 +468,7 @@ mod tests {
         let ids =
             made.map(|(size_bytes, scopes)| storages.insert(size_bytes, "test", StreamId::default(), scopes));
         for (now, &id) in ids.iter().enumerate() {
-            storages.set_device(id, TierCopy::new(block, PendingWork::default()), now as u64);
+            storages.set_device(id, TierCopy::new(block, Mark::default()), now as u64);
         }
         let order = |storages: &Storages, min_bytes| {
             let filter = ResidentFilter { min_bytes, recomputed_first: false };
@@ -502,7 +501,7 @@ mod tests {
     fn absent_storages_are_listed_by_their_next_use() {
         let mut storages = Storages::default();
         storages.absent.is_listed = true;
-        let copy = TierCopy::new(Block::default(), PendingWork::default());
+        let copy = TierCopy::new(Block::default(), Mark::default());
         let uses = [NextUse::Unknown, NextUse::At(7), NextUse::Never, NextUse::At(3), NextUse::Unknown];
         let ids = uses.map(|next_use| {
             let id = storages.insert(256, "test", StreamId::default(), 0);

@@ -43,13 +43,25 @@ impl<T> Table<T> {
     #[inline]
     pub fn remove(&mut self, place: u32) -> T {
         let record = self.slot(place).take().expect("a record is removed once");
+        self.vacate(place);
+        record
+    }
+
+    /// Drops the record at a place where it lies.
+    #[inline]
+    pub fn discard(&mut self, place: u32) {
+        debug_assert!(self.get(place).is_some(), "a record is removed once");
+        *self.slot(place) = None;
+        self.vacate(place);
+    }
+
+    fn vacate(&mut self, place: u32) {
         self.vacant.push(place);
         // An empty table gives places as a new one does, so that what ran before has no influence on what comes.
         if self.len() == 0 {
             self.vacant.clear();
             self.used = 0;
         }
-        record
     }
 
     /// The record at a place, if there is one.
