@@ -116,6 +116,8 @@ pub struct Stats {
     pub peak_host_bytes: usize,
     /// The host tier's limit.
     pub host_limit_bytes: usize,
+    /// The most bytes that device memory and the host tier held together so far. On the host engine both are memory of the process.
+    pub peak_with_host_bytes: usize,
     /// Bytes in memory of other devices.
     pub peer_bytes: usize,
     /// Their peak.
@@ -161,6 +163,10 @@ impl fmt::Display for Stats {
         row("device memory", self.allocated_bytes, self.peak_allocated_bytes, self.budget_bytes)?;
         row("reserved by slabs", self.reserved_bytes, self.peak_reserved_bytes, self.budget_bytes)?;
         row("host tier", self.host_bytes, self.peak_host_bytes, self.host_limit_bytes)?;
+        if let OvercommitDevice::Host(_) = self.device {
+            let limit_bytes = self.budget_bytes.saturating_add(self.host_limit_bytes);
+            row("both", self.allocated_bytes + self.host_bytes, self.peak_with_host_bytes, limit_bytes)?;
+        }
         if self.peer_limit_bytes > 0 {
             row("other devices", self.peer_bytes, self.peak_peer_bytes, self.peer_limit_bytes)?;
         }

@@ -100,9 +100,7 @@ impl Pool {
     /// Ends an access of the program to the bytes.
     pub fn end_write(&mut self, id: StorageId) {
         self.graph.storages[id].uses.host_pins -= 1;
-        if !self.settings.methods.offload && self.graph.storages[id].copies.device.is_some() {
-            self.graph.free_away(id, &mut self.memory);
-        }
+        self.free_needless_host_copy(id);
     }
 
     /// Returns an error if the storage descends from a failed launch. The work that made the storage must be done.

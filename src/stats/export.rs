@@ -60,6 +60,11 @@ impl Stats {
             gauge("smallest_budget_bytes", self.smallest_budget_bytes, "Smallest budget that all ops fit"),
             gauge("host_bytes.all.current", self.host_bytes, "Bytes in the host tier"),
             gauge("host_bytes.all.peak", self.peak_host_bytes, "Peak of bytes in the host tier"),
+            gauge(
+                "with_host_bytes.all.peak",
+                self.peak_with_host_bytes,
+                "Peak of bytes in device memory and the host tier together",
+            ),
             gauge("host_limit_bytes", self.host_limit_bytes, "Limit of the host tier"),
             gauge("peer_bytes.all.current", self.peer_bytes, "Bytes in memory of other devices"),
             gauge("peer_bytes.all.peak", self.peak_peer_bytes, "Peak of bytes in memory of other devices"),

@@ -14,6 +14,10 @@ type B = Autodiff<Overcommit>;
 
 /// Steps of a small GPT: the losses' bits, and what it came to.
 fn train(index: u16, config: Config) -> (Vec<u32>, Stats) {
+    train_on(index, 32, config)
+}
+
+fn train_on(index: u16, batch: usize, config: Config) -> (Vec<u32>, Stats) {
     let device = OvercommitDevice::Host(index);
     configure(&device, config).unwrap();
     B::seed(&device, 1);
@@ -22,7 +26,7 @@ fn train(index: u16, config: Config) -> (Vec<u32>, Stats) {
     let mut optimizer = AdamConfig::new().init();
     let mut losses = Vec::new();
     for _ in 0..6 {
-        let (trained, loss) = training_step(network, &mut optimizer, 1e-3, spec.sample(32, &device));
+        let (trained, loss) = training_step(network, &mut optimizer, 1e-3, spec.sample(batch, &device));
         network = trained;
         losses.push(loss.into_scalar().to_bits());
     }
@@ -76,10 +80,39 @@ fn other_policies_move_what_they_did() {
 
 /// A row of a file of Linux, in bytes.
 #[cfg(target_os = "linux")]
-fn resident_bytes() -> usize {
+fn status_bytes(name: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let row = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let row = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     row.split_whitespace().next().unwrap().parse::<usize>().unwrap() << 10
+}
+
+/// Trains, and returns by how much the process grew at most.
+#[cfg(target_os = "linux")]
+fn growth_of(config: Config) -> (Vec<u32>, Stats, usize) {
+    const DEVICE: OvercommitDevice = OvercommitDevice::Host(406);
+    // Makes the process's peak what it has now.
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+    let before_bytes = status_bytes("VmRSS:");
+    let (losses, stats) = train_on(406, 160, config.planning(Planning::Off));
+    let most_bytes = status_bytes("VmHWM:");
+    runtime::cleanup(&DEVICE).unwrap();
+    (losses, stats, most_bytes.saturating_sub(before_bytes))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[serial]
+fn the_process_is_as_large_as_device_memory_and_host_tier_together() {
+    // Threads and what products are packed in come with the first.
+    growth_of(Config::new());
+    let (expected, free, free_bytes) = growth_of(Config::new());
+    let (losses, small, small_bytes) = growth_of(Config::new().budget_bytes(free.peak_allocated_bytes / 4));
+    assert_eq!(losses, expected);
+    assert!(small.to_string().contains("\n| both "), "{small}");
+    let told = format!("{small_bytes} bytes more, and {free_bytes} with all memory: {small}");
+    assert!(small_bytes < 5 * small.peak_with_host_bytes / 4 + (8 << 20), "{told}");
+    assert!(10 * small.peak_with_host_bytes < 6 * free.peak_allocated_bytes, "{told}");
+    assert!(10 * small_bytes < 7 * free_bytes, "{told}");
 }
 
 #[cfg(target_os = "linux")]
@@ -96,7 +129,7 @@ fn pages_count_about_once_however_many_views_there_are() {
     let config = Config::new().page_mapping(true).page_bytes(PAGE_BYTES).budget_bytes(BUDGET_BYTES);
     // Constants are not stored where ops are fused.
     configure(&device, config.planning(Planning::Off).fusion(false)).unwrap();
-    let before_bytes = resident_bytes();
+    let before_bytes = status_bytes("VmRSS:");
     let fill = |pages: usize| {
         let shape = Shape::new(&[pages * PAGE_BYTES / 4]);
         runtime::create(&device, Op::Fill { shape, dtype: Dtype::F32, value: 1.0.into() }).unwrap()
@@ -121,7 +154,7 @@ fn pages_count_about_once_however_many_views_there_are() {
     let stats = stats(&device).unwrap();
     let pages = stats.reserved_bytes / PAGE_BYTES;
     assert!(stats.counters.mapped_pages as usize > 3 * pages, "few views: {stats}");
-    let bytes = resident_bytes() - before_bytes;
+    let bytes = status_bytes("VmRSS:") - before_bytes;
     let most_bytes = 13 * stats.reserved_bytes / 10 + (8 << 20);
     assert!(bytes < most_bytes, "{bytes} bytes for {} of pages", stats.reserved_bytes);
     drop(kept);

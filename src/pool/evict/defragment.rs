@@ -49,7 +49,7 @@ impl Pool {
         // The offload lane runs beside ops that do not need the storages. It is not used if it is busy with other
         // copies.
         let lane = if self.offload_wait_ns() == 0 { Lane::Offload } else { Lane::Compute };
-        let peak_bytes = self.memory.device.peak_bytes();
+        let peaks_bytes = [self.memory.device.peak_bytes(), self.memory.peak_with_host_bytes];
         let mut defragmented = Ok(false);
         for (_, offset) in ranges.into_iter().take(MAX_RANGES) {
             defragmented = self.clear_ranges(lane, &[(offset, bytes)], residents_in(&pieces, offset, bytes));
@@ -57,8 +57,8 @@ impl Pool {
                 break;
             }
         }
-        // The moves hold both the old and the new blocks for a while. The peak does not count that.
-        self.memory.device.reset_peak_to(peak_bytes);
+        // The moves hold both the old and the new blocks for a while. The peaks do not count that.
+        self.memory.reset_peaks_to(peaks_bytes);
         defragmented
     }
 

@@ -160,10 +160,7 @@ impl Pool {
         storages.set_device(id, TierCopy::new(block, written), self.observer.computed_ns);
         self.follower.note_present(&self.graph, id);
         self.note_copy(if on_peer.is_some() { Lane::FromPeer } else { Lane::Fetch }, id);
-        // If nothing may be offloaded, a host copy does not help to evict the storage.
-        if !self.settings.methods.offload && self.graph.storages[id].uses.host_pins == 0 {
-            self.graph.free_away(id, &mut self.memory);
-        }
+        self.free_needless_host_copy(id);
         Ok(())
     }
 
@@ -181,6 +178,16 @@ impl Pool {
         let mark = self.copy_into(lane, from, (Tier::Device, block), busy.with(source.written))?;
         self.graph.storages.touch_away(id, tier, mark);
         Ok(mark)
+    }
+
+    /// Frees the host copy of a resident storage that the program does not read, if nothing may be offloaded: then it does not help to
+    /// evict the storage.
+    pub(in crate::pool) fn free_needless_host_copy(&mut self, id: StorageId) {
+        let storage = &self.graph.storages[id];
+        let is_needless = storage.copies.device.is_some() && storage.uses.host_pins == 0;
+        if is_needless && !self.settings.methods.offload {
+            self.graph.free_away(id, &mut self.memory);
+        }
     }
 
     /// Announces to the arena that the next block is for the copy of a storage.

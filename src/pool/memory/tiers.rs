@@ -37,6 +37,8 @@ pub struct Memory {
     pub peer: Option<Arena>,
     /// If there is a disk tier.
     pub disk: Option<Arena>,
+    /// The most bytes in blocks of device memory and of the host tier at once so far.
+    pub peak_with_host_bytes: usize,
     /// The largest block of the disk tier so far. As much of it stays free, for what has to leave host memory to make room for
     /// what comes back.
     largest_on_disk_bytes: usize,
@@ -91,6 +93,7 @@ impl Memory {
             host,
             peer,
             disk,
+            peak_with_host_bytes: 0,
             largest_on_disk_bytes: 0,
             offloads: settings.methods.offload,
             has_filled: false,
@@ -100,25 +103,47 @@ impl Memory {
     /// Allocates device memory within the limit of the active plan's layout; `None` if there is no room.
     pub fn allocate(&mut self, bytes: usize) -> Result<Placed, Error> {
         let placed = self.device.allocate(&*self.engine, bytes);
-        placed.map_err(|error| self.error(error))
+        self.counted(placed)
     }
 
     /// Allocates device memory within the whole budget; `None` if there is no room.
     pub fn allocate_beyond_plan(&mut self, bytes: usize) -> Result<Placed, Error> {
         let placed = self.device.allocate_beyond_plan(&*self.engine, bytes);
-        placed.map_err(|error| self.error(error))
+        self.counted(placed)
     }
 
     /// Allocates device memory at a given placement; `None` if that is not free.
     pub fn allocate_at(&mut self, placement: &BlockPlacement, bytes: usize) -> Result<Placed, Error> {
         let placed = self.device.allocate_at(&*self.engine, placement, bytes);
-        placed.map_err(|error| self.error(error))
+        self.counted(placed)
     }
 
     /// Allocates device memory where it fits best, whatever the active plan says.
     pub fn allocate_anywhere(&mut self, bytes: usize) -> Result<Placed, Error> {
         let placed = self.device.allocate_anywhere(&*self.engine, bytes);
+        self.counted(placed)
+    }
+
+    /// The bytes in blocks of device memory and of the host tier.
+    pub fn used_with_host_bytes(&self) -> usize {
+        self.device.used_bytes() + self.host.used_bytes()
+    }
+
+    fn counted(&mut self, placed: Result<Placed, EngineError>) -> Result<Placed, Error> {
+        self.peak_with_host_bytes = self.peak_with_host_bytes.max(self.used_with_host_bytes());
         placed.map_err(|error| self.error(error))
+    }
+
+    /// Sets the peaks of device memory, and of that with the host tier, back to earlier values.
+    pub fn reset_peaks_to(&mut self, [device_bytes, with_host_bytes]: [usize; 2]) {
+        self.device.reset_peak_to(device_bytes);
+        self.peak_with_host_bytes = with_host_bytes.max(self.used_with_host_bytes());
+    }
+
+    /// Resets the peaks to what is in use now.
+    pub fn reset_peaks(&mut self) {
+        self.arenas_mut().for_each(Arena::reset_peak);
+        self.peak_with_host_bytes = self.used_with_host_bytes();
     }
 
     /// Allocates memory of the host tier; `None` if there is no room.
@@ -126,7 +151,7 @@ impl Memory {
         let left_bytes = self.away_room_bytes().saturating_sub(bytes.next_multiple_of(ALIGN_BYTES));
         self.has_filled |= left_bytes < self.device.limit_bytes();
         let placed = self.host.allocate(&*self.engine, bytes);
-        placed.map_err(|error| self.error(error))
+        self.counted(placed)
     }
 
     /// The bytes of the host tier that are in no block.

@@ -48,6 +48,7 @@ impl Pool {
             host_bytes,
             peak_host_bytes,
             host_limit_bytes,
+            peak_with_host_bytes: self.memory.peak_with_host_bytes,
             peer_bytes,
             peak_peer_bytes,
             peer_limit_bytes,
@@ -113,7 +114,7 @@ impl Pool {
 
     /// Resets peaks and totals.
     pub fn reset_stats(&mut self) {
-        self.memory.arenas_mut().for_each(Arena::reset_peak);
+        self.memory.reset_peaks();
         self.observer.counters = Counters::default();
         self.observer.usage.mapped_before = self.memory.device.mapped_pages();
         self.observer.usage.largest_op_bytes = 0;
