@@ -18,12 +18,8 @@ use burn_overcommit::{Config, LaneMode, OvercommitDevice, Policy, SimProfile, co
 use clap::Parser;
 use criterion::Criterion;
 use serde_json::{Value, json};
-use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 use crate::results::Output;
-
-#[global_allocator]
-static ALLOCATOR: &StatsAlloc<std::alloc::System> = &INSTRUMENTED_SYSTEM;
 
 #[derive(Parser)]
 struct Options {
@@ -198,34 +194,8 @@ fn tracking(criterion: &mut Criterion, least: &Least) {
     group.finish();
 }
 
-/// Storages that are alive together, a quarter of a million.
-const MANY: usize = 1 << 18;
-
-/// What the heap holds for each live storage, its recipe and its handle: for layers of a product, a sum and a relu, all kept.
-fn bytes_a_storage() -> f64 {
-    let profile = SimProfile::named("h200").and_then(SimProfile::get).expect("a vendor's device");
-    let device = OvercommitDevice::Sim(SimProfile::add(profile));
-    let fill = || {
-        let op = Op::Fill { shape: Shape::new(&[64, 64]), dtype: Dtype::F32, value: 0.5.into() };
-        runtime::create(&device, op).unwrap()
-    };
-    let (weight, mut x) = (fill(), fill());
-    let mut kept: Vec<Tensor> = Vec::with_capacity(MANY);
-    let region = Region::new(ALLOCATOR);
-    while kept.len() + 3 <= MANY {
-        let product = runtime::run(Op::Matmul, [x.clone(), weight.clone()]).unwrap();
-        let sum = runtime::run(Op::Binary(Binary::Add), [product.clone(), x]).unwrap();
-        x = runtime::run(Op::Unary(Unary::Relu), [sum.clone()]).unwrap();
-        kept.extend([product, sum, x.clone()]);
-    }
-    let change = region.change();
-    (change.bytes_allocated - change.bytes_deallocated) as f64 / kept.len() as f64
-}
-
 fn main() {
     let options = Options::parse();
-    let storage_bytes = bytes_a_storage();
-    println!("bookkeeping: {storage_bytes:.0} bytes a storage");
     let mut criterion = Criterion::default()
         .sample_size(20)
         .warm_up_time(Duration::from_millis(500))
@@ -238,7 +208,5 @@ fn main() {
     bookkeeping(&mut criterion, &least);
     eviction(&mut criterion, &least);
     criterion.final_summary();
-    let mut cells = vec![json!({ "measured": "a live storage", "storage_bytes": storage_bytes })];
-    cells.extend(least.cells());
-    options.output.write(cells);
+    options.output.write(least.cells());
 }
