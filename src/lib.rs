@@ -45,7 +45,7 @@ pub use crate::config::{Policy, Reads};
 pub use backend::Overcommit;
 pub use config::{Amount, Config, Exactness, Placement, PlanCache, Planning, VARIABLES, Variable};
 pub use device::{OvercommitDevice, SimProfile};
-pub use dry_run::{BudgetedRun, DryRun, Held, dry_run};
+pub use dry_run::{BudgetedRun, DryRun, Held, Steps, dry_run};
 #[cfg(feature = "host")]
 pub use engine::host::LaneMode;
 pub use engine::sim::Profile;
