@@ -41,6 +41,8 @@ pub mod trace;
 #[doc(hidden)]
 pub use crate::config::{PlantedFault, Tunables};
 pub use crate::config::{Policy, Reads};
+#[cfg(feature = "autodiff")]
+pub use autodiff::name_modules;
 #[cfg(feature = "backend")]
 pub use backend::Overcommit;
 pub use config::{Amount, Config, Exactness, Placement, PlanCache, Planning, VARIABLES, Variable};

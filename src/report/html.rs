@@ -186,6 +186,7 @@ fn leaving(report: &Report, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "<section>\n<h2>What leaves device memory</h2>")?;
     let columns = [
         ("name", "made by"),
+        ("name", "module"),
         ("name", "how"),
         ("number", "times"),
         ("number", "each"),
@@ -200,6 +201,7 @@ fn leaving(report: &Report, out: &mut impl Write) -> io::Result<()> {
     for leaving in report.leaving.iter().take(MAX_LISTED) {
         let Leaving { made_by, size_bytes, count: times, away_ns, recompute_ns, wait_ns, .. } = leaving;
         write!(out, "<tr><td class=\"name\">{}</td>", escaped(made_by))?;
+        write!(out, "<td class=\"name\">{}</td>", escaped(leaving.module.as_deref().unwrap_or("")))?;
         write!(out, "<td class=\"name\">{}</td>", leaving.how_in_words())?;
         let away = time(away_ns.checked_div(*times as u64).unwrap_or(0));
         numbers(out, &[count(*times), size(*size_bytes), away, time(*recompute_ns), time(*wait_ns)])?;
@@ -260,6 +262,7 @@ fn residents(report: &Report, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "<p class=\"quiet\">{} in use after {at}{for_op}.</p>", size(peak.bytes))?;
     let columns = [
         ("name", "made by"),
+        ("name", "module"),
         ("number", "storages"),
         ("number", "each"),
         ("number", "together"),
@@ -271,6 +274,7 @@ fn residents(report: &Report, out: &mut impl Write) -> io::Result<()> {
     let most = peak.residents.first().map_or(0, together);
     for resident in peak.residents.iter().take(MAX_LISTED) {
         write!(out, "<tr><td class=\"name\">{}</td>", escaped(&resident.made_by))?;
+        write!(out, "<td class=\"name\">{}</td>", escaped(resident.module.as_deref().unwrap_or("")))?;
         let bytes = together(resident);
         numbers(out, &[count(resident.count), size(resident.size_bytes), size(bytes)])?;
         let fate = &resident.fate;
