@@ -7,7 +7,8 @@ use burn::optim::SgdConfig;
 use burn_overcommit::replay::{ITERATIONS, Replay, Settings};
 use burn_overcommit::trace::{Event, Program, Recording};
 use burn_overcommit::{
-    Config, Overcommit, OvercommitDevice, Policy, Profile, SimProfile, Stats, configure, recording, stats,
+    Config, Overcommit, OvercommitDevice, PlanCache, Policy, Profile, SimProfile, Stats, configure,
+    recording, stats,
 };
 use burn_overcommit_networks::{by_name, training_step};
 
@@ -56,6 +57,56 @@ fn a_replay_is_the_run_that_was_recorded() {
             assert_eq!(replayed, recorded);
         }
     }
+}
+
+/// Less memory has fewer pages to map, which is no advantage in a loop: that maps them once.
+#[test]
+fn mapping_pages_counts_neither_with_all_memory_nor_with_less() {
+    let device = OvercommitDevice::Sim(SimProfile::add(profile("v100")));
+    let (_, recording) = train(&device, Config::new());
+    let program = recording.program();
+    let mut slow = profile("v100");
+    slow.key = "v100-that-maps-slowly".into();
+    (slow.props.map_call_ns, slow.props.map_page_ns) = (1_000_000, 1_000_000);
+    let overhead = |profile| {
+        let replay = Replay::new(&program, profile, 1).unwrap();
+        let settings = Settings { page_mapping: Some(true), ..Settings::new(replay.live_peak_bytes() / 2) };
+        replay.run(&settings).unwrap().overhead.unwrap()
+    };
+    assert_eq!(overhead(slow), overhead(profile("v100")));
+    assert!(overhead(profile("v100")) >= 1.0);
+}
+
+#[test]
+fn of_a_trace_with_many_steps_the_last_is_timed() {
+    let spec = by_name("resnet-18").unwrap().with_side(32);
+    // The time of the fifth step, and what was recorded.
+    let train = |config: Config| {
+        let device = OvercommitDevice::Sim(SimProfile::add(profile("v100")));
+        configure(&device, config.plan_cache(PlanCache::Off).record()).unwrap();
+        let mut network = spec.network::<Autodiff<Overcommit>>(&device);
+        let mut optimizer = SgdConfig::new().init();
+        let mut ends_ns = Vec::new();
+        for _ in 0..5 {
+            network = training_step(network, &mut optimizer, 0.01, spec.sample(2, &device)).0;
+            ends_ns.push(stats(&device).unwrap().times.unwrap().end_ns);
+        }
+        drop(network);
+        (ends_ns[4] - ends_ns[3], recording(&device).unwrap().program())
+    };
+    let (base_ns, program) = train(Config::new());
+    let found = program.iterations().expect("it repeats");
+    assert_eq!(found.count(program.ops()), 4, "the first step is not like the others");
+
+    let replay = Replay::of_last_iteration(&program, profile("v100")).unwrap();
+    let is_close = |ns: u64, expected_ns: u64| ns.abs_diff(expected_ns) < expected_ns / 20;
+    assert!(is_close(replay.base_ns(), base_ns), "{} {base_ns}", replay.base_ns());
+    let budget_bytes = replay.live_peak_bytes() * 3 / 4;
+    let outcome = replay.run(&Settings::new(budget_bytes)).unwrap();
+    let (step_ns, _) = train(Config::new().budget_bytes(budget_bytes));
+    let found_ns = outcome.step_ns.unwrap();
+    assert!(is_close(found_ns, step_ns), "{found_ns} {step_ns}");
+    assert!((0.9..=outcome.overhead.unwrap()).contains(&outcome.bound.unwrap()), "{outcome:?}");
 }
 
 #[test]
