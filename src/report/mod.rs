@@ -6,7 +6,8 @@
 //!   words why it takes as long as it does, and [`MemoryUse`] what holds its memory.
 //!
 //! Inside, `ledger` follows the place of each storage from event to event, `moments` gives events their times, and
-//! `scene` finds the work that an event is for, and `modules` the module that it belongs to. `summary` makes a report of `timeline`, `peak`, `decisions` and `leaving`.
+//! `scene` finds the work that an event is for, `modules` the module that it belongs to, and `segments` the addresses that
+//! are mapped. `summary` makes a report of `timeline`, `peak`, `decisions` and `leaving`.
 //! `html` is the page and `svg` the image; both show `memory_chart` and `lane_chart`, which share `charts`. `comparison` and
 //! `grid` are charts of many runs. `theme` has the colours, and `units` formats numbers.
 //!
@@ -39,6 +40,7 @@ mod modules;
 mod moments;
 mod peak;
 mod scene;
+mod segments;
 mod summary;
 mod svg;
 mod theme;
