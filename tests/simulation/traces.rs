@@ -7,8 +7,7 @@ use burn::optim::SgdConfig;
 use burn_overcommit::replay::{ITERATIONS, Replay, Settings};
 use burn_overcommit::trace::{Event, Program, Recording};
 use burn_overcommit::{
-    Config, Overcommit, OvercommitDevice, PlanCache, Policy, Profile, SimProfile, Stats, configure,
-    recording, stats,
+    Config, Overcommit, OvercommitDevice, Policy, Profile, SimProfile, Stats, configure, recording, stats,
 };
 use burn_overcommit_networks::{by_name, training_step};
 
@@ -80,32 +79,26 @@ fn mapping_pages_counts_neither_with_all_memory_nor_with_less() {
 #[test]
 fn of_a_trace_with_many_steps_the_last_is_timed() {
     let spec = by_name("resnet-18").unwrap().with_side(32);
-    // The time of the fifth step, and what was recorded.
-    let train = |config: Config| {
-        let device = OvercommitDevice::Sim(SimProfile::add(profile("v100")));
-        configure(&device, config.plan_cache(PlanCache::Off).record()).unwrap();
-        let mut network = spec.network::<Autodiff<Overcommit>>(&device);
-        let mut optimizer = SgdConfig::new().init();
-        let mut ends_ns = Vec::new();
-        for _ in 0..5 {
-            network = training_step(network, &mut optimizer, 0.01, spec.sample(2, &device)).0;
-            ends_ns.push(stats(&device).unwrap().times.unwrap().end_ns);
-        }
-        drop(network);
-        (ends_ns[4] - ends_ns[3], recording(&device).unwrap().program())
-    };
-    let (base_ns, program) = train(Config::new());
+    let device = OvercommitDevice::Sim(SimProfile::add(profile("v100")));
+    configure(&device, Config::new().record()).unwrap();
+    let mut network = spec.network::<Autodiff<Overcommit>>(&device);
+    let mut optimizer = SgdConfig::new().init();
+    let mut ends_ns = Vec::new();
+    for _ in 0..5 {
+        network = training_step(network, &mut optimizer, 0.01, spec.sample(2, &device)).0;
+        ends_ns.push(stats(&device).unwrap().times.unwrap().end_ns);
+    }
+    drop(network);
+    let (base_ns, program) = (ends_ns[4] - ends_ns[3], recording(&device).unwrap().program());
     let found = program.iterations().expect("it repeats");
     assert_eq!(found.count(program.ops()), 4, "the first step is not like the others");
 
     let replay = Replay::of_last_iteration(&program, profile("v100")).unwrap();
-    let is_close = |ns: u64, expected_ns: u64| ns.abs_diff(expected_ns) < expected_ns / 20;
-    assert!(is_close(replay.base_ns(), base_ns), "{} {base_ns}", replay.base_ns());
+    assert!(replay.base_ns().abs_diff(base_ns) < base_ns / 20, "{} {base_ns}", replay.base_ns());
     let budget_bytes = replay.live_peak_bytes() * 3 / 4;
     let outcome = replay.run(&Settings::new(budget_bytes)).unwrap();
-    let (step_ns, _) = train(Config::new().budget_bytes(budget_bytes));
-    let found_ns = outcome.step_ns.unwrap();
-    assert!(is_close(found_ns, step_ns), "{found_ns} {step_ns}");
+    let whole = Replay::new(&program, profile("v100"), 1).unwrap().run(&Settings::new(budget_bytes)).unwrap();
+    assert!(3 * outcome.step_ns.unwrap() < whole.step_ns.unwrap(), "{outcome:?}");
     assert!((0.9..=outcome.overhead.unwrap()).contains(&outcome.bound.unwrap()), "{outcome:?}");
 }
 
