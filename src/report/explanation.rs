@@ -163,11 +163,20 @@ impl Explanation {
         if self.leaving.is_empty() {
             return writeln!(f, "Nothing leaves device memory.");
         }
-        writeln!(
-            f,
-            "\n{:<28} {:>10} {:>7} {:<24} {:>10} {:>10} {:>10}  {:<32} {}",
-            "made by", "each", "times", "how", "away for", "run again", "waits", "why", "module"
-        )?;
+        let has_modules = self.leaving.iter().any(|leaving| leaving.module.is_some());
+        let header = format!(
+            "{:<28} {:>10} {:>7} {:<24} {:>10} {:>10} {:>10}  {:<32} {}",
+            "made by",
+            "each",
+            "times",
+            "how",
+            "away for",
+            "run again",
+            "waits",
+            "why",
+            if has_modules { "module" } else { "" }
+        );
+        writeln!(f, "\n{}", header.trim_end())?;
         for leaving in self.leaving.iter().take(MAX_LISTED) {
             let Leaving { made_by, size_bytes, count: times, away_ns, recompute_ns, wait_ns, .. } = leaving;
             let line = format!(
