@@ -243,14 +243,13 @@ fn a_budget_that_is_rounded_down_is_what_is_told() {
 }
 
 /// Burn's autodiff calls the backend, so that a location says nothing of the model.
-#[cfg(feature = "autodiff")]
 #[test]
 fn a_refused_op_is_said_to_be_of_its_module() {
     use burn::nn::{Linear, LinearConfig};
     use burn_overcommit::name_modules;
 
     type B = Autodiff<Inner>;
-    let device = device(31, Config::new().budget("96 KiB"));
+    let device = device(39, Config::new().budget("96 KiB"));
     let layer = |width| LinearConfig::new(width, width).with_bias(false).init(&device);
     let model: Vec<Linear<B>> = [8, 8, 96].map(layer).to_vec();
     model.iter().for_each(|layer| drop(layer.weight.val()));
