@@ -1,7 +1,9 @@
 //! Checkpointed scopes: each block says that what it makes on its way may be dropped. While memory suffices nothing happens. Where
-//! it is short, these tensors go first, and are recomputed to the same bits.
+//! it is short, these tensors go first and are recomputed to the same bits, and none of them is copied to the host.
 //!
-//! The sequences here are never of the same length, so that no iteration repeats and no plan can be made.
+//! The sequences here are never of the same length, so that no iteration repeats and no plan can be made. Without scopes the policy
+//! weighs the cost of each tensor, and copies those that would take long to recompute: it recomputes less, and fetches more. So
+//! scopes are for a slow link to the host, or for host memory that others need; elsewhere the policy does better without.
 //!
 //! `cargo run --release --example checkpoint_scope`
 

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use burn::backend::Autodiff;
 use burn::optim::AdamConfig;
-use burn_overcommit::{Config, DryRun, Overcommit, OvercommitDevice, Policy, SimProfile, dry_run};
+use burn_overcommit::{Config, DryRun, Overcommit, OvercommitDevice, Policy, SimProfile, Steps, dry_run};
 use burn_overcommit_networks::{Spec, training_step};
 use clap::Parser;
 use indicatif::ProgressBar;
 
 type Training = Autodiff<Overcommit>;
 
-/// Tells what one training step of a network, with Adam, will need on a GPU and how long it will take there, under all
-/// the memory it asks for and under less.
+/// Tells what a step of training a network with Adam will need on a GPU, once the optimizer has its state, and how long it
+/// will take there, with all the memory it asks for and with less.
 #[derive(Debug, Parser)]
 struct Options {
     /// A network of the papers, such as resnet-50, vgg-416, densenet-121, unet, lstm-medium, gpt2-xl or gpt-48x2048.
@@ -45,12 +45,15 @@ impl Options {
         let device: OvercommitDevice = format!("sim:{}", self.device).parse()?;
         let OvercommitDevice::Sim(profile) = device else { return Err(format!("{device} is no simulation")) };
         let profile = SimProfile::get(profile).ok_or("the profile is gone")?;
-        let step = |device: &OvercommitDevice| {
-            let network = spec.network::<Training>(device);
+        let train = |device: &OvercommitDevice, steps: &mut Steps| {
+            let mut network = spec.network::<Training>(device);
             let mut optimizer = AdamConfig::new().init();
-            training_step(network, &mut optimizer, 1e-4, spec.sample(self.batch, device));
+            for _ in steps {
+                let sample = spec.sample(self.batch, device);
+                (network, _) = training_step(network, &mut optimizer, 1e-4, sample);
+            }
         };
-        dry_run(&profile, Config::new().policy(self.policy), step).map_err(|error| error.to_string())
+        dry_run(&profile, Config::new().policy(self.policy), train).map_err(|error| error.to_string())
     }
 }
 
@@ -62,10 +65,7 @@ fn main() -> ExitCode {
     progress.finish_and_clear();
     match outcome {
         Ok(outcome) => {
-            println!(
-                "One training step of {} with Adam, batch {}, and its making, on",
-                options.model, options.batch
-            );
+            println!("Training {} with Adam, batch {}, on", options.model, options.batch);
             print!("{outcome}");
             ExitCode::SUCCESS
         }

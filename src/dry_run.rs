@@ -1,5 +1,7 @@
 //! The dry run: what a program will need on a device, before there is such a device.
 
+mod steps;
+
 use std::fmt;
 
 use bytesize::ByteSize;
@@ -7,8 +9,10 @@ use bytesize::ByteSize;
 use crate::config::{BUDGET_SHARE, Config, MIN_BUDGET_BYTES, MIN_PAGES};
 use crate::engine::sim::Profile;
 use crate::error::Error;
-use crate::runtime::{configure, peak_snapshot, stats};
-use crate::{OvercommitDevice, Policy, SimProfile, Stats};
+use crate::runtime::{configure, peak_snapshot};
+use crate::{OvercommitDevice, Policy, SimProfile};
+use steps::Measured;
+pub use steps::Steps;
 
 /// A size of memory that no program fills.
 pub(crate) const BOUNDLESS_BYTES: usize = 1 << 50;
@@ -19,7 +23,7 @@ const MAX_LISTED: usize = 8;
 /// Width of the chart's longest bar.
 const BAR: usize = 30;
 
-/// What a program needs on a device, and how long it takes there under which budget. `Display` prints tables and a chart.
+/// What a program needs on a device, and how long its steps take there under which budget. `Display` prints tables and a chart.
 /// See [`dry_run`] for an example.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -30,7 +34,11 @@ pub struct DryRun {
     pub need_bytes: usize,
     /// The smallest budget that is not refused: what the largest op reads, makes and takes as workspace.
     pub smallest_budget_bytes: usize,
-    /// The time of the program if nothing is evicted.
+    /// The number of steps that it took, in each run; 0 if it is no loop.
+    pub steps: usize,
+    /// Whether the last step needed what the one before needed. A program that needs more with each step is stopped after eight.
+    pub is_steady: bool,
+    /// The time of its last step if nothing is evicted, or of the whole program if it is no loop.
     pub base_ns: u64,
     /// The peak snapshot: storages in memory when the most is in use, grouped by size and by the op that made them,
     /// the most bytes first.
@@ -53,7 +61,7 @@ pub struct Held {
     pub count: usize,
 }
 
-/// A program under a budget.
+/// The last step of a program under a budget, or the whole program if it is no loop.
 /// [`DryRun::runs`] has them; see [`dry_run`] for an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetedRun {
@@ -67,24 +75,30 @@ pub struct BudgetedRun {
     pub fetched_bytes: u64,
     /// Bytes that were recomputed.
     pub recomputed_bytes: u64,
-    /// The most host memory in use.
+    /// The most host memory in use since the program began.
     pub host_bytes: usize,
 }
 
 /// Runs a program without data on a device's profile, with all the memory it asks for and then under smaller and
-/// smaller budgets. The rest of `config`, such as the policy or the density of masks, applies to every run. All that
-/// the program does is timed; usually it makes a model and does one step of training.
+/// smaller budgets. The rest of `config`, such as the policy or the density of masks, applies to every run.
+///
+/// Usually the program makes a model and trains it in a loop over [`Steps`]. The first steps need less than later ones: Adam
+/// has all of its state after two. So the loop goes on until a step needs what the one before needed, and that step is
+/// timed. Without a loop the whole program is. No plans are made, unless `config` says when: an iteration
+/// that follows a plan is faster.
 ///
 /// ```
 /// use burn::tensor::{Distribution, Tensor};
 /// use burn_overcommit::{Config, Overcommit, SimProfile, dry_run};
 ///
 /// let profile = SimProfile::named("rtx4090").and_then(SimProfile::get).unwrap();
-/// let outcome = dry_run(&profile, Config::new(), |device| {
-///     let x = Tensor::<Overcommit, 2>::random([4096, 4096], Distribution::Default, device);
-///     x.clone().matmul(x).exp();
+/// let outcome = dry_run(&profile, Config::new(), |device, steps| {
+///     let weight = Tensor::<Overcommit, 2>::random([4096, 4096], Distribution::Default, device);
+///     for _ in steps {
+///         weight.clone().matmul(weight.clone()).exp();
+///     }
 /// })?;
-/// assert_eq!(outcome.need_bytes, 2 * 4096 * 4096 * 4);
+/// assert_eq!((outcome.steps, outcome.need_bytes), (2, 2 * 4096 * 4096 * 4));
 /// println!("{outcome}");
 /// # Ok::<(), burn_overcommit::Error>(())
 /// ```
@@ -97,50 +111,49 @@ pub struct BudgetedRun {
 pub fn dry_run(
     profile: &Profile,
     config: Config,
-    program: impl Fn(&OvercommitDevice),
+    program: impl Fn(&OvercommitDevice, &mut Steps),
 ) -> Result<DryRun, Error> {
     let mut boundless = profile.clone();
     (boundless.props.device_bytes, boundless.props.host_bytes) = (BOUNDLESS_BYTES, BOUNDLESS_BYTES);
-    let device = OvercommitDevice::Sim(SimProfile::add(boundless));
+    let device = OvercommitDevice::Sim(SimProfile::add_unnamed(boundless));
     let config = |budget_bytes: usize| {
         let budget_bytes = budget_bytes.max(MIN_BUDGET_BYTES);
-        config.clone().host_limit_bytes(BOUNDLESS_BYTES).budget_bytes(budget_bytes)
+        config.clone().or_without_plans().host_limit_bytes(BOUNDLESS_BYTES).budget_bytes(budget_bytes)
     };
-    let run = |config: Config| {
+    let run = |config: Config, count: Option<usize>| {
         configure(&device, config)?;
-        program(&device);
-        stats(&device)
+        let mut steps = Steps::new(&device, count);
+        program(&device, &mut steps);
+        steps.end()
     };
-    let free = run(config(BOUNDLESS_BYTES).policy(Policy::Auto))?;
-    let (peak_op, _) = peak_snapshot(&device)?;
-    run(config(BOUNDLESS_BYTES).policy(Policy::Auto).snapshot_at(peak_op))?;
-    let (_, peak_snapshot) = peak_snapshot(&device)?;
+    let free = run(config(BOUNDLESS_BYTES).policy(Policy::Auto), None)?;
+    let (peak_bytes, peak_op) = free.peak;
+    run(config(BOUNDLESS_BYTES).policy(Policy::Auto).snapshot_at(peak_op), Some(free.steps))?;
+    let peak_snapshot = peak_snapshot(&device)?;
     // A budget that is mapped by page is rounded down to whole pages.
-    let paged = |page_bytes: &usize| free.peak_allocated_bytes >= MIN_PAGES * page_bytes;
+    let paged = |page_bytes: &usize| peak_bytes >= MIN_PAGES * page_bytes;
     let page_bytes = profile.props.page_bytes.filter(paged).unwrap_or(1);
-    let need_bytes = free.peak_allocated_bytes.next_multiple_of(page_bytes);
+    let need_bytes = peak_bytes.next_multiple_of(page_bytes);
     let runs = budgets(need_bytes, free.smallest_budget_bytes, usable_bytes(profile))
         .into_iter()
-        .map(|budget_bytes| Ok(BudgetedRun::new(budget_bytes, &run(config(budget_bytes))?)))
+        .map(|bytes| Ok(BudgetedRun::new(bytes, &run(config(bytes), Some(free.steps))?)))
         .collect::<Result<_, Error>>()?;
     Ok(DryRun {
         profile: profile.clone(),
         need_bytes,
         smallest_budget_bytes: free.smallest_budget_bytes,
-        base_ns: time_ns(&free),
+        steps: free.steps,
+        is_steady: free.is_steady,
+        base_ns: free.time_ns,
         largest: grouped(&peak_snapshot),
         runs,
-        ops_after_read: free.counters.ops_after_read,
+        ops_after_read: free.ops_after_read,
     })
 }
 
 /// The default budget of the device.
 fn usable_bytes(profile: &Profile) -> usize {
     (profile.props.device_bytes as f64 * BUDGET_SHARE) as usize
-}
-
-fn time_ns(stats: &Stats) -> u64 {
-    stats.times.map_or(0, |times| times.end_ns)
 }
 
 /// Budgets to try, the largest first: the need, fractions of it, the device's default if that is less, and the
@@ -169,14 +182,15 @@ fn grouped(residents: &[(usize, &'static str)]) -> Vec<Held> {
 }
 
 impl BudgetedRun {
-    fn new(budget_bytes: usize, stats: &Stats) -> Self {
+    fn new(budget_bytes: usize, measured: &Measured) -> Self {
+        let counters = measured.last.as_ref().map(|stats| stats.counters).unwrap_or_default();
         BudgetedRun {
             budget_bytes,
-            time_ns: time_ns(stats),
-            offloaded_bytes: stats.counters.offloaded_bytes,
-            fetched_bytes: stats.counters.fetched_bytes,
-            recomputed_bytes: stats.counters.recomputed_bytes,
-            host_bytes: stats.peak_host_bytes,
+            time_ns: measured.time_ns,
+            offloaded_bytes: counters.offloaded_bytes,
+            fetched_bytes: counters.fetched_bytes,
+            recomputed_bytes: counters.recomputed_bytes,
+            host_bytes: measured.host_bytes,
         }
     }
 }
@@ -210,11 +224,19 @@ impl fmt::Display for DryRun {
         writeln!(f, "{}", props.pricing())?;
         writeln!(
             f,
-            "needs {} if nothing is evicted, {} at the least; takes {} then",
+            "needs {} if nothing is evicted, {} at the least; {} takes {} then",
             size(self.need_bytes),
             size(self.smallest_budget_bytes),
+            if self.steps == 0 { "it".to_string() } else { format!("step {}", self.steps) },
             time(self.base_ns)
         )?;
+        if self.steps > 0 && !self.is_steady {
+            writeln!(
+                f,
+                "Step {} did not need what the one before needed: later ones may need more.",
+                self.steps
+            )?;
+        }
         match self.on_device() {
             Some(run) if run.budget_bytes >= self.need_bytes => writeln!(f, "It fits.")?,
             Some(run) => writeln!(

@@ -27,15 +27,17 @@ pub enum Error {
 
     /// The host tier has no room for bytes that must go there.
     #[error(
-        "the host tier is full: {op} needs {needed_bytes} bytes of it, and {used_bytes} of its {limit_bytes} are in use; raise \
+        "the host tier is full: {op}{} needs {needed_bytes} bytes of it, and {used_bytes} of its {limit_bytes} are in use; raise \
          the limit (Config::host_limit or {}) to at least {least_limit_bytes} bytes{}{}{}. What comes later may need more: \
          Stats::peak_host_bytes of a run with enough says how much",
-        crate::config::Variable::HostLimit.name(), or_budget(*.least_budget_bytes), or_recompute(*.least_budget_bytes),
+        of_module(*.module), crate::config::Variable::HostLimit.name(), or_budget(*.least_budget_bytes), or_recompute(*.least_budget_bytes),
         or_disk(.least_budget_bytes.is_some() || needed_bytes <= limit_bytes)
     )]
     HostTierFull {
         /// The op or operation that needed the memory.
         op: &'static str,
+        /// The [module](crate::module) that the op belongs to, if the program names it.
+        module: Option<&'static str>,
         /// Bytes that had to go there.
         needed_bytes: usize,
         /// Bytes in the host tier.
@@ -51,14 +53,16 @@ pub enum Error {
 
     /// Device memory is short, and no storage is left that may be evicted.
     #[error(
-        "{op}: {} more of device memory are needed, {} of {} are in use, and nothing that can be recomputed is left; \
+        "{op}{}: {} more of device memory are needed, {} of {} are in use, and nothing that can be recomputed is left; \
          raise the budget (Config::budget or {}) or allow offloading (Config::offload, and Config::host_limit above 0)",
-        ByteSize(*.needed_bytes as u64), ByteSize(*.used_bytes as u64), ByteSize(*.budget_bytes as u64),
-        crate::config::Variable::Budget.name()
+        of_module(*.module), ByteSize(*.needed_bytes as u64), ByteSize(*.used_bytes as u64),
+        ByteSize(*.budget_bytes as u64), crate::config::Variable::Budget.name()
     )]
     NothingToEvict {
         /// The op or operation that needed the memory.
         op: &'static str,
+        /// The [module](crate::module) that the op belongs to, if the program names it.
+        module: Option<&'static str>,
         /// Size of the block that found no place.
         needed_bytes: usize,
         /// Device memory in use.
@@ -190,6 +194,16 @@ impl Error {
             _ => false,
         }
     }
+
+    /// The error of an op that belongs to a module.
+    pub(crate) fn of_module(mut self, path: Option<&'static str>) -> Self {
+        match &mut self {
+            Error::WorkingSet(need) => need.module = path,
+            Error::HostTierFull { module, .. } | Error::NothingToEvict { module, .. } => *module = path,
+            _ => {}
+        }
+        self
+    }
 }
 
 /// An op whose inputs, outputs and workspace do not fit the budget together.
@@ -211,6 +225,8 @@ impl Error {
 pub struct WorkingSet {
     /// The op's name.
     pub op: &'static str,
+    /// The [module](crate::module) that it belongs to, if the program names it.
+    pub module: Option<&'static str>,
     /// Its inputs, outputs and workspace.
     pub parts: Vec<String>,
     /// Bytes of the parts together: the smallest budget this op can run in.
@@ -228,8 +244,9 @@ impl fmt::Display for WorkingSet {
         let size = |bytes: usize| ByteSize(bytes as u64);
         writeln!(
             f,
-            "out of device memory: {} needs {} at once ({} bytes), and the budget is {} ({} bytes)",
+            "out of device memory: {}{} needs {} at once ({} bytes), and the budget is {} ({} bytes)",
             self.op,
+            of_module(self.module),
             size(self.needed_bytes),
             self.needed_bytes,
             size(self.budget_bytes),
@@ -253,6 +270,10 @@ impl fmt::Display for WorkingSet {
             crate::config::Variable::Budget.name()
         )
     }
+}
+
+fn of_module(module: Option<&'static str>) -> String {
+    module.map_or_else(String::new, |module| format!(" of {module}"))
 }
 
 fn or_budget(least_bytes: Option<usize>) -> String {

@@ -41,11 +41,13 @@ pub mod trace;
 #[doc(hidden)]
 pub use crate::config::{PlantedFault, Tunables};
 pub use crate::config::{Policy, Reads};
+#[cfg(feature = "autodiff")]
+pub use autodiff::name_modules;
 #[cfg(feature = "backend")]
 pub use backend::Overcommit;
 pub use config::{Amount, Config, Exactness, Placement, PlanCache, Planning, VARIABLES, Variable};
 pub use device::{OvercommitDevice, SimProfile};
-pub use dry_run::{BudgetedRun, DryRun, Held, dry_run};
+pub use dry_run::{BudgetedRun, DryRun, Held, Steps, dry_run};
 #[cfg(feature = "host")]
 pub use engine::host::LaneMode;
 pub use engine::sim::Profile;

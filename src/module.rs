@@ -1,16 +1,51 @@
 //! The names of the parts of a network that ops belong to. They reach recordings, and change nothing else.
 
 use std::cell::Cell;
-use std::collections::HashSet;
 use std::marker::PhantomData;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use hashbrown::HashMap;
 
 thread_local! {
     static CURRENT: Cell<Option<&'static str>> = const { Cell::new(None) };
 }
 
+static PATHS: LazyLock<Mutex<Paths>> = LazyLock::new(Mutex::default);
+
 /// All paths so far. A program has few, and each is kept for as long as it runs.
-static PATHS: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
+#[derive(Default)]
+struct Paths {
+    paths: Vec<&'static str>,
+    ids: HashMap<&'static str, ModuleId>,
+}
+
+/// The module that a tensor is a parameter of, as the place of its path among all paths, from one; zero for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ModuleId(pub u32);
+
+impl ModuleId {
+    /// The module of a path.
+    pub fn of(path: &str) -> Self {
+        let Paths { paths, ids } = &mut *all_paths();
+        if let Some(&id) = ids.get(path) {
+            return id;
+        }
+        paths.push(String::from(path).leak());
+        let id = ModuleId(paths.len() as u32);
+        ids.insert(paths[paths.len() - 1], id);
+        id
+    }
+
+    /// The module's path, unless it is none.
+    pub fn path(self) -> Option<&'static str> {
+        let place = self.0.checked_sub(1)?;
+        Some(all_paths().paths[place as usize])
+    }
+}
+
+fn all_paths() -> MutexGuard<'static, Paths> {
+    PATHS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The path of the module that this thread's ops belong to.
 pub(crate) fn current() -> Option<&'static str> {
@@ -29,6 +64,10 @@ pub struct ModuleScope {
 ///
 /// A recording states the path of each op, so that `overcommit explain` says which module holds how much memory. Nothing else
 /// depends on it. The ops of a backward pass have no name of their own: they count for the module whose values they read.
+#[cfg_attr(
+    feature = "autodiff",
+    doc = "[`name_modules`](crate::name_modules) names the modules of a model that does not name its own."
+)]
 ///
 /// ```
 /// use burn::tensor::Tensor;
@@ -67,14 +106,7 @@ impl Drop for ModuleScope {
 }
 
 fn kept(path: &str) -> &'static str {
-    let mut paths = PATHS.lock().unwrap_or_else(PoisonError::into_inner);
-    let paths = paths.get_or_insert_default();
-    if let Some(path) = paths.get(path) {
-        return path;
-    }
-    let path: &'static str = String::from(path).leak();
-    paths.insert(path);
-    path
+    ModuleId::of(path).path().expect("it was just kept")
 }
 
 #[cfg(test)]

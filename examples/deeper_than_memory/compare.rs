@@ -1,4 +1,4 @@
-//! The four runs: a network with all the memory, in a part of it; one four times deeper, likewise.
+//! The four runs: a network with all the memory, and in a quarter of what burn-flex holds for it; one four times deeper, likewise.
 
 use std::error::Error;
 
@@ -7,13 +7,15 @@ use burn::tensor::backend::AutodiffBackend;
 use crate::data::Digits;
 use crate::memory::Memory;
 use crate::options::Options;
-use crate::train::{Outcome, Setup, run};
+use crate::train::{Outcome, Setup, bytes_op_by_op, run};
 
 /// How many times deeper the second network is.
 const DEEPER: usize = 4;
 
 /// The same network twice: with all the memory it asks for, and inside a budget.
 pub struct Pair {
+    /// The most bytes that a step holds on a backend that stores the result of each op, such as burn-flex.
+    pub op_by_op_bytes: u64,
     pub unlimited: Outcome,
     pub budgeted: Outcome,
 }
@@ -55,15 +57,16 @@ pub fn compare<B: AutodiffBackend>(
 ) -> Result<Comparison, Box<dyn Error>> {
     let run = |setup| run::<B>(setup, digits, device, memory);
     let pair = |setup: Setup, budget: &dyn Fn(u64) -> u64| -> Result<Pair, Box<dyn Error>> {
+        let op_by_op_bytes = bytes_op_by_op::<B>(setup, digits, device, memory)?;
         let unlimited = run(setup)?;
-        let budget_bytes = Some(budget(unlimited.usage.peak_bytes));
-        Ok(Pair { budgeted: run(Setup { budget_bytes, ..setup })?, unlimited })
+        let budget_bytes = Some(budget(op_by_op_bytes));
+        Ok(Pair { op_by_op_bytes, budgeted: run(Setup { budget_bytes, ..setup })?, unlimited })
     };
     let setup = Setup::from(options);
-    let first = pair(setup, &|need_bytes| options.budget.of(need_bytes))?;
-    let first_need_bytes = first.need_bytes();
+    let first = pair(setup, &|op_by_op_bytes| options.budget.of(op_by_op_bytes))?;
+    let first_bytes = first.op_by_op_bytes;
     let deeper_setup = Setup { depth: setup.depth * DEEPER, ..setup };
-    let deeper = pair(deeper_setup, &|_| first_need_bytes)?;
+    let deeper = pair(deeper_setup, &|_| first_bytes)?;
     Ok(Comparison { first, deeper })
 }
 
@@ -82,11 +85,14 @@ impl From<&Options> for Setup {
 #[cfg(test)]
 mod tests {
     use burn::backend::{Autodiff, Flex};
+    use burn_overcommit::Policy;
     use clap::Parser;
+    use peak_alloc::PeakAlloc;
     use serial_test::serial;
 
     use super::*;
-    use crate::memory::Usage;
+    use crate::memory::{Unmetered, Usage};
+    use crate::overcommit::{Pool, Training};
     use crate::report;
 
     const NEED_BYTES: u64 = 1000;
@@ -99,6 +105,10 @@ mod tests {
         fn limit(&self, budget_bytes: Option<u64>) -> Result<(), Box<dyn Error>> {
             self.0.set(budget_bytes.unwrap_or(NEED_BYTES));
             Ok(())
+        }
+
+        fn go_op_by_op(&self) -> Result<(), Box<dyn Error>> {
+            self.limit(None)
         }
 
         fn usage(&self) -> Usage {
@@ -122,6 +132,31 @@ mod tests {
             )
         );
         assert_eq!(report::table(&comparison).lines().count(), 5);
+    }
+
+    #[global_allocator]
+    static ALLOCATED: PeakAlloc = PeakAlloc;
+
+    /// The example says that this is what burn-flex holds.
+    #[test]
+    #[serial]
+    fn an_overcommitted_step_op_by_op_holds_what_one_of_flex_holds() {
+        let digits = Digits::load().expect("the shipped file is well formed");
+        let setup = Setup::from(&Options::parse_from(["test"]));
+        let held = |setup| {
+            ALLOCATED.reset_peak_usage();
+            let before = ALLOCATED.current_usage();
+            bytes_op_by_op::<Autodiff<Flex>>(setup, &digits, &Default::default(), &Unmetered).unwrap();
+            (ALLOCATED.peak_usage() - before) as f64
+        };
+        let pool = Pool::new(Policy::Auto);
+        for depth in [setup.depth, DEEPER * setup.depth] {
+            let setup = Setup { depth, ..setup };
+            let ours = bytes_op_by_op::<Training>(setup, &digits, pool.device(), &pool).unwrap() as f64;
+            let flex = held(setup);
+            println!("depth {depth}: {ours} bytes, burn-flex {flex}");
+            assert!((0.8..1.2).contains(&(ours / flex)), "depth {depth}: {ours} bytes, burn-flex {flex}");
+        }
     }
 
     // Burn's CPU backend has one random number generator a process.

@@ -52,6 +52,7 @@ fn train_overcommitted(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let memory = Pool::new(options.policy);
     let comparison = compare::<Training>(options, &Digits::load()?, memory.device(), &memory)?;
     println!("{}\n", report::table(&comparison));
+    println!("{}\n", report::shares(&comparison));
     println!("{}", report::summary(&comparison));
     Ok(if comparison.is_identical() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -6,6 +6,9 @@ use std::error::Error;
 pub trait Memory {
     /// Bounds the memory (`None`: as much as the machine has). No tensor of the device may be alive.
     fn limit(&self, budget_bytes: Option<u64>) -> Result<(), Box<dyn Error>>;
+    /// Bounds nothing, and has the result of each op stored, as a backend does that computes op by op. No tensor of the device may
+    /// be alive.
+    fn go_op_by_op(&self) -> Result<(), Box<dyn Error>>;
     /// What has happened since [`Memory::limit`].
     fn usage(&self) -> Usage;
 }
@@ -26,6 +29,10 @@ pub struct Unmetered;
 
 impl Memory for Unmetered {
     fn limit(&self, _budget_bytes: Option<u64>) -> Result<(), Box<dyn Error>> {
+        Ok(())
+    }
+
+    fn go_op_by_op(&self) -> Result<(), Box<dyn Error>> {
         Ok(())
     }
 

@@ -6,8 +6,8 @@ use burn_overcommit::Policy;
 use bytesize::ByteSize;
 use clap::{Parser, ValueEnum};
 
-/// Trains a network in a quarter of the memory it needs, then one four times deeper in the memory the first
-/// one needed, and checks that neither differs by a bit from training with all the memory there is.
+/// Trains a network in a quarter of the memory that burn-flex takes for it, then one four times deeper in the memory that burn-flex
+/// takes for the first, and checks that neither differs by a bit from training with all the memory there is.
 #[derive(Clone, Debug, Parser)]
 pub struct Options {
     /// Residual blocks of the first network; the deeper one has four times as many.
@@ -16,7 +16,8 @@ pub struct Options {
     /// Images a step learns from.
     #[arg(long, default_value_t = 32, value_parser = at_least_one)]
     pub batch: usize,
-    /// Memory of the second run: bytes ("8 MiB") or a part of what the first run needed ("25%").
+    /// Memory of the second run: bytes ("8 MiB") or a part of what a backend takes that stores the result of each op, such as
+    /// burn-flex ("25%").
     #[arg(long, default_value = "25%")]
     pub budget: Budget,
     /// Passes over the images.

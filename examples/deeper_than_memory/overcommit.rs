@@ -36,6 +36,10 @@ impl Memory for Pool {
         Ok(configure(&self.device, config)?)
     }
 
+    fn go_op_by_op(&self) -> Result<(), Box<dyn Error>> {
+        Ok(configure(&self.device, Config::new().fusion(false))?)
+    }
+
     fn usage(&self) -> Usage {
         let stats = stats(&self.device).expect("the device was configured");
         Usage {

@@ -7,8 +7,9 @@ use bytesize::ByteSize;
 use crate::compare::{Comparison, Pair};
 use crate::train::Outcome;
 
-const HEADER: [&str; 11] = [
+const HEADER: [&str; 12] = [
     "depth",
+    "burn-flex",
     "need",
     "budget",
     "peak",
@@ -43,6 +44,7 @@ fn row(outcome: &Outcome, pair: &Pair) -> [String; HEADER.len()] {
     let usage = &outcome.usage;
     [
         outcome.setup.depth.to_string(),
+        bytes(pair.op_by_op_bytes),
         bytes(pair.need_bytes()),
         outcome.setup.budget_bytes.map_or("unlimited".into(), bytes),
         bytes(usage.peak_bytes),
@@ -56,12 +58,28 @@ fn row(outcome: &Outcome, pair: &Pair) -> [String; HEADER.len()] {
     ]
 }
 
+/// What the budgets are shares of.
+pub fn shares(comparison: &Comparison) -> String {
+    let pairs = [&comparison.first, &comparison.deeper].into_iter();
+    let shares = pairs.map(|pair| {
+        let budget_bytes = pair.budgeted.setup.budget_bytes.unwrap_or_default();
+        let share = |of_bytes: u64| 100.0 * budget_bytes as f64 / of_bytes.max(1) as f64;
+        format!(
+            "The budget at depth {} is {:.0} % of what burn-flex holds for such a step, and {:.0} % of what it needs here.",
+            pair.budgeted.setup.depth,
+            share(pair.op_by_op_bytes),
+            share(pair.need_bytes())
+        )
+    });
+    shares.collect::<Vec<_>>().join("\n")
+}
+
 /// The last line of the output.
 pub fn summary(comparison: &Comparison) -> String {
     let Comparison { first, deeper } = comparison;
     format!(
         "deeper-than-memory: need={} budget={} peak={} identical={} slowdown={:.2} deeper_depth={} \
-         deeper_need={} deeper_peak={} deeper_identical={} accuracy={:.4}",
+         deeper_need={} deeper_peak={} deeper_identical={} accuracy={:.4} flex={} deeper_flex={}",
         first.need_bytes(),
         first.budgeted.setup.budget_bytes.unwrap_or_default(),
         first.budgeted.usage.peak_bytes,
@@ -72,6 +90,8 @@ pub fn summary(comparison: &Comparison) -> String {
         deeper.budgeted.usage.peak_bytes,
         deeper.is_identical(),
         first.budgeted.accuracy,
+        first.op_by_op_bytes,
+        deeper.op_by_op_bytes,
     )
 }
 

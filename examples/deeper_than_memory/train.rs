@@ -18,6 +18,9 @@ use burn_overcommit_examples::weights_bits;
 /// Falls along a cosine to nothing: the last steps, of few images each, no longer throw the result about.
 const LEARNING_RATE: f64 = 2e-3;
 
+/// From the third step on, Adam has all of its state.
+const STEPS_TO_STEADY: usize = 4;
+
 /// What is trained, for how long, and in how much memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setup {
@@ -91,6 +94,21 @@ pub fn run<B: AutodiffBackend>(
         usage,
         accuracy: accuracy(&network, &digits.held_out, setup.batch, device),
     })
+}
+
+/// The most bytes that a step holds on a backend that stores the result of each op, such as burn-flex.
+pub fn bytes_op_by_op<B: AutodiffBackend>(
+    setup: Setup,
+    digits: &Digits,
+    device: &B::Device,
+    memory: &impl Memory,
+) -> Result<u64, Box<dyn Error>> {
+    memory.go_op_by_op()?;
+    let mut learner = Learner::<B>::new(setup.depth, setup.seed, device);
+    for digits in digits.train.chunks_exact(setup.batch).take(STEPS_TO_STEADY) {
+        learner = learner.step(Batch::new(digits, device), LEARNING_RATE).0;
+    }
+    Ok(memory.usage().peak_bytes)
 }
 
 /// On stderr, and only where that is a terminal.

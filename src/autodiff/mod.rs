@@ -34,6 +34,7 @@ mod backend;
 mod checkpoint;
 mod formulas;
 mod memory_saving;
+mod names;
 pub mod nn;
 mod step;
 
@@ -42,6 +43,7 @@ pub use checkpoint::{Outcome, checkpoint};
 pub use memory_saving::MemorySaving;
 #[allow(deprecated, reason = "the old name stays for a while")]
 pub use memory_saving::Sparing;
+pub use names::name_modules;
 
 use burn::tensor::{Bool, Tensor, TensorPrimitive};
 pub use burn_backend::ops::AttentionModuleOptions;

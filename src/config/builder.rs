@@ -300,6 +300,12 @@ impl Config {
         self
     }
 
+    /// Plans nothing, unless it says when.
+    pub(crate) fn or_without_plans(mut self) -> Self {
+        self.planning.get_or_insert(Planning::Off);
+        self
+    }
+
     /// Takes a snapshot of the resident storages after the op with this number, counted from one.
     pub(crate) fn snapshot_at(mut self, op: u64) -> Self {
         self.snapshot_at = Some(op);

@@ -37,7 +37,9 @@ pub enum OvercommitDevice {
 pub struct SimProfile(u16);
 
 /// The vendors' profiles, and those added since.
-static PROFILES: LazyLock<RwLock<Vec<Profile>>> = LazyLock::new(|| RwLock::new(sim::profiles()));
+/// All profiles, and whether they are found by their keys.
+static PROFILES: LazyLock<RwLock<Vec<(Profile, bool)>>> =
+    LazyLock::new(|| RwLock::new(sim::profiles().into_iter().map(|profile| (profile, true)).collect()));
 
 impl SimProfile {
     /// The latest profile with that key.
@@ -49,7 +51,8 @@ impl SimProfile {
     /// ```
     pub fn named(key: &str) -> Option<Self> {
         let profiles = PROFILES.read().unwrap_or_else(PoisonError::into_inner);
-        profiles.iter().rposition(|profile| profile.key == key).map(|index| SimProfile(index as u16))
+        let found = profiles.iter().rposition(|(profile, is_named)| *is_named && profile.key == key);
+        found.map(|index| SimProfile(index as u16))
     }
 
     /// A device of one's own.
@@ -57,15 +60,25 @@ impl SimProfile {
     /// # Panics
     /// If there are more than 65,535.
     pub fn add(profile: Profile) -> Self {
+        SimProfile::insert(profile, true)
+    }
+
+    /// A device that its key does not name: one with more memory than the device of that name has.
+    pub(crate) fn add_unnamed(profile: Profile) -> Self {
+        SimProfile::insert(profile, false)
+    }
+
+    fn insert(profile: Profile, is_named: bool) -> Self {
         let mut profiles = PROFILES.write().unwrap_or_else(PoisonError::into_inner);
         let index = u16::try_from(profiles.len()).expect("profiles are counted in 16 bits");
-        profiles.push(profile);
+        profiles.push((profile, is_named));
         SimProfile(index)
     }
 
     /// The profile.
     pub fn get(self) -> Option<Profile> {
-        PROFILES.read().unwrap_or_else(PoisonError::into_inner).get(usize::from(self.0)).cloned()
+        let profiles = PROFILES.read().unwrap_or_else(PoisonError::into_inner);
+        profiles.get(usize::from(self.0)).map(|(profile, _)| profile.clone())
     }
 
     /// The profile of this key, or of the JSON file there; else what was expected.
@@ -82,8 +95,13 @@ impl SimProfile {
     /// The devices of all profiles, each name once.
     fn names() -> String {
         let profiles = PROFILES.read().unwrap_or_else(PoisonError::into_inner);
-        let is_first = |at: &usize| profiles[..*at].iter().all(|before| before.key != profiles[*at].key);
-        let names = (0..profiles.len()).filter(is_first).map(|at| format!("sim:{}", profiles[at].key));
+        let keys: Vec<&str> = profiles
+            .iter()
+            .filter(|(_, is_named)| *is_named)
+            .map(|(profile, _)| profile.key.as_str())
+            .collect();
+        let is_first = |at: &usize| !keys[..*at].contains(&keys[*at]);
+        let names = (0..keys.len()).filter(is_first).map(|at| format!("sim:{}", keys[at]));
         names.collect::<Vec<_>>().join(", ")
     }
 }

@@ -8,7 +8,7 @@ use super::tensor::{FusionTarget, FusionTensor, Promise, TensorMaker};
 use crate::engine::aligned;
 use crate::error::Error;
 use crate::op::{Ending, MAX_RANK, MAX_SCALARS, Op, Program, Reduce, Shape, Source, View, lower};
-use crate::pool::{Input, StorageId};
+use crate::pool::StorageId;
 
 /// A copy of a tensor in another order. It waits for a reduction of it.
 pub struct WaitingCopy<T: FusionTensor> {
@@ -48,7 +48,7 @@ impl<T: FusionTensor> WaitingCopy<T> {
     pub fn submit(waiting: &mut Option<Self>, target: &mut FusionTarget<'_, T>) -> Result<(), Error> {
         let Some(WaitingCopy { op, from, .. }) = waiting else { return Ok(()) };
         let view = View::contiguous(from.view().dtype, *from.view().shape());
-        let input = Input { id: from.id(), view: *from.view(), consumed: from.handles() == 1 };
+        let input = from.as_input(from.handles() == 1);
         let (made, after) = target.pool.run_or_keep(op, std::slice::from_ref(&input))?;
         if let Some(WaitingCopy { from, promise, .. }) = waiting.take() {
             if input.consumed {

@@ -215,7 +215,7 @@ impl<T: FusionTensor> FusionRun<T> {
                     !reads[at + 1..].iter().any(|&other| self.external(other).is_same_storage(tensor));
                 let consumed = is_last && self.is_done_with(count, tensor);
                 let view = if is_of_rows { one_of_each_row(tensor.view()) } else { *tensor.view() };
-                Input { id: tensor.id(), view, consumed }
+                Input { view, ..tensor.as_input(consumed) }
             })
             .collect();
         let (made, after) = target.pool.run_or_keep(&op, &inputs)?;

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use crate::error::Error;
+use crate::module::ModuleId;
 use crate::op::{Inputs, Layout, View};
 use crate::pool::{Input, Pool, StorageId};
 
@@ -33,6 +34,14 @@ pub trait FusionTensor: Clone {
 
     /// Whether that was asked for.
     fn is_shelved(&self) -> bool;
+
+    /// The module that it is a parameter of.
+    fn parameter_of(&self) -> ModuleId;
+
+    /// How an op would be given this tensor.
+    fn as_input(&self, consumed: bool) -> Input {
+        Input { id: self.id(), view: *self.view(), consumed, parameter_of: self.parameter_of() }
+    }
 
     /// Gives the tensor to an op. If this is the storage's last tensor, the pool frees the storage from now on.
     fn into_input(self) -> Input;
@@ -128,6 +137,5 @@ impl<T: FusionTensor> Promise<T> {
 
 /// How an op would be given these tensors now; it consumes those that nobody else holds.
 pub fn as_inputs<T: FusionTensor>(tensors: &[T]) -> Inputs<Input> {
-    let input = |tensor: &T| Input { id: tensor.id(), view: *tensor.view(), consumed: tensor.handles() == 1 };
-    tensors.iter().map(input).collect()
+    tensors.iter().map(|tensor| tensor.as_input(tensor.handles() == 1)).collect()
 }

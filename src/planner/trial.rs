@@ -246,7 +246,7 @@ impl TrialRun<'_> {
             IterationStep::Op { instruction, inputs, outputs } => {
                 let mut given = crate::op::Inputs::<Input>::new();
                 for (&(slot, consumed), view) in inputs.iter().zip(&instruction.views) {
-                    given.push(Input { id: self.handle(slot), view: *view, consumed });
+                    given.push(Input { consumed, ..Input::read(self.handle(slot), *view) });
                 }
                 for &(slot, _) in inputs.iter().filter(|(_, consumed)| *consumed) {
                     self.handles[slot as usize] = None;

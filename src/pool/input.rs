@@ -2,6 +2,7 @@
 
 use super::remat::ids::StorageId;
 use crate::engine::Instruction;
+use crate::module::{self, ModuleId};
 use crate::op::{PerOutput, View};
 
 /// A tensor passed to an op.
@@ -13,6 +14,20 @@ pub struct Input {
     pub view: View,
     /// Whether the op takes the storage's last handle.
     pub consumed: bool,
+    /// The module that it is a parameter of.
+    pub parameter_of: ModuleId,
+}
+
+impl Input {
+    /// A storage that an op reads like this, and does not consume.
+    pub fn read(id: StorageId, view: View) -> Self {
+        Input { id, view, consumed: false, parameter_of: ModuleId::default() }
+    }
+}
+
+/// The path of the module that an op belongs to: the one that the thread is in, or that of the first parameter that the op reads.
+pub fn module_of(inputs: &[Input]) -> Option<&'static str> {
+    module::current().or_else(|| inputs.iter().find_map(|input| input.parameter_of.path()))
 }
 
 /// The inputs whose memory the outputs take: the first output that of the first of them, and so on.

@@ -31,6 +31,7 @@ impl Pool {
         residents.truncate(5);
         Error::WorkingSet(Box::new(WorkingSet {
             op: instruction.op.name(),
+            module: None,
             parts,
             needed_bytes: self.settings.budget_for(needed_bytes),
             budget_bytes: self.memory.device.limit_bytes(),
@@ -42,7 +43,8 @@ impl Pool {
     pub(in crate::pool) fn nowhere_to_go(&self, op: &'static str, id: StorageId, need_bytes: usize) -> Error {
         let (used_bytes, budget_bytes) = (self.memory.device.used_bytes(), self.memory.device.limit_bytes());
         if !self.settings.methods.offload {
-            return Error::NothingToEvict { op, needed_bytes: need_bytes, used_bytes, budget_bytes };
+            let module = None;
+            return Error::NothingToEvict { op, module, needed_bytes: need_bytes, used_bytes, budget_bytes };
         }
         let needed_bytes = self.graph.storages[id].size_bytes;
         let alive = self.graph.storages.iter().filter(|(_, storage)| storage.active());
@@ -80,6 +82,7 @@ impl Pool {
         let least_limit_bytes = enough_bytes.max(taken_bytes + aligned(needed_bytes));
         Error::HostTierFull {
             op,
+            module: None,
             needed_bytes,
             used_bytes,
             limit_bytes,

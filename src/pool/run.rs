@@ -12,7 +12,7 @@ use crate::config::PlantedFault;
 use crate::engine::{Instruction, Tier, aligned};
 use crate::error::Error;
 use crate::op::{Inputs, Op, PerOutput, View};
-use crate::pool::input::{Input, Overwritten};
+use crate::pool::input::{Input, Overwritten, module_of};
 
 /// The outputs of an op, with the views to read them by.
 type Outputs = PerOutput<(StorageId, View)>;
@@ -119,7 +119,7 @@ impl Pool {
         });
         let recorded = launched.map(|(copies, op)| (self.record(&op, requested, inputs, copies), op));
         self.note_peak();
-        let (outputs, op) = self.counted(recorded)?;
+        let (outputs, op) = self.counted(recorded).map_err(|error| error.of_module(module_of(inputs)))?;
         let consumed = |&index: &usize| inputs[index].consumed && !op.overwritten.contains(&index);
         (0..inputs.len()).filter(consumed).for_each(|index| self.drop_handle(inputs[index].id));
         let after = self.follow_up(&op, inputs, &outputs);

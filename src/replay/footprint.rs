@@ -121,6 +121,7 @@ mod tests {
                 inputs: inputs.to_vec(),
                 consumed: consumed.to_vec(),
                 in_place: vec![0],
+                parameters: Vec::new(),
                 outputs: outputs.to_vec(),
                 scratch_bytes: 100,
                 work,

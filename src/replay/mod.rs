@@ -18,6 +18,7 @@ mod bound;
 mod footprint;
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ use crate::config::{Config, MIN_BUDGET_BYTES, Oracle, Placement, PlanCache, Plan
 use crate::dry_run::BOUNDLESS_BYTES;
 use crate::engine::sim::Profile;
 use crate::error::Error;
+use crate::module::{self, ModuleId};
 use crate::op::{Dtype, Facts, Traced, Work};
 use crate::runtime::{self, Tensor, configure, recording, reset_stats, stats};
 use crate::schedule::RequestLog;
@@ -142,6 +144,8 @@ pub struct Replay<'a> {
     device: OvercommitDevice,
     name: String,
     iterations: usize,
+    /// The events of an iteration whose time counts.
+    timed: Range<usize>,
     live_peak_bytes: usize,
     base_ns: u64,
     relaxed: RelaxedIteration,
@@ -151,7 +155,7 @@ pub struct Replay<'a> {
 impl<'a> Replay<'a> {
     /// Runs the program once with all the memory that it needs. It is repeated `iterations` times, like a training
     /// loop. Constants stay; a storage that is left at the end of an iteration is freed once the next iteration has
-    /// made its successor.
+    /// made its successor. Where it is run once, mapping pages takes no time, since that is no part of what a step takes.
     ///
     /// ```
     /// use burn_overcommit::replay::{ITERATIONS, Replay, Settings};
@@ -172,14 +176,36 @@ impl<'a> Replay<'a> {
     /// # Panics
     /// If there are no iterations, or if the program uses storages that do not exist. Programs from files were
     /// checked for that.
-    pub fn new(program: &'a Program, mut profile: Profile, iterations: usize) -> Result<Self, Error> {
+    pub fn new(program: &'a Program, profile: Profile, iterations: usize) -> Result<Self, Error> {
+        Replay::timed(program, profile, iterations, 0..program.events.len())
+    }
+
+    /// Like [`new`](Replay::new), for one run of the program, of whose iterations only the last counts: its time, its base and its
+    /// bound. A policy that plans has a plan for it if there are five, or more. If nothing repeats, all of the program counts.
+    ///
+    /// # Errors
+    /// As [`new`](Replay::new).
+    pub fn of_last_iteration(program: &'a Program, profile: Profile) -> Result<Self, Error> {
+        Replay::timed(program, profile, 1, program.last_iteration())
+    }
+
+    fn timed(
+        program: &'a Program,
+        mut profile: Profile,
+        iterations: usize,
+        timed: Range<usize>,
+    ) -> Result<Self, Error> {
         assert!(iterations > 0, "a program is run at least once");
+        if iterations == 1 {
+            // A loop maps its pages once, in its first iterations, so that this is no part of what a step takes.
+            (profile.props.map_call_ns, profile.props.map_page_ns) = (0, 0);
+        }
         (profile.props.device_bytes, profile.props.host_bytes) = (BOUNDLESS_BYTES, BOUNDLESS_BYTES);
         // A recording contains an op's work and not its kernels, so all times follow from the roofline.
         profile.props.kernels = None;
         let link_bytes_per_ns = profile.props.link_bytes_per_second / 1e9;
         let (name, props) = (profile.key.clone(), profile.props.clone());
-        let device = OvercommitDevice::Sim(SimProfile::add(profile));
+        let device = OvercommitDevice::Sim(SimProfile::add_unnamed(profile));
         let mut replay = Replay {
             program,
             device,
@@ -187,7 +213,12 @@ impl<'a> Replay<'a> {
             iterations,
             live_peak_bytes: program.live_peak_bytes(),
             base_ns: 0,
-            relaxed: RelaxedIteration::new(program, &props),
+            relaxed: if timed.len() == program.events.len() {
+                RelaxedIteration::new(program, &props)
+            } else {
+                RelaxedIteration::new(&program.part(timed.clone()), &props)
+            },
+            timed,
             link_bytes_per_ns,
         };
         configure(&device, replay.config(&Settings::new(BOUNDLESS_BYTES)))?;
@@ -362,16 +393,24 @@ impl<'a> Replay<'a> {
 
     /// Runs all iterations and returns the time of the last.
     fn repeat(&self, tensors: &mut Tensors) -> Result<u64, Error> {
-        let mut begin_ns = 0;
+        let run = |events: Range<usize>, iteration: usize, tensors: &mut Tensors| {
+            let mut events = self.program.events[events].iter();
+            events.try_for_each(|event| self.step(event, iteration, tensors))
+        };
+        let now_ns = || Ok::<u64, Error>(end_ns(&stats(&self.device)?));
+        let mut time_ns = 0;
         for iteration in 0..self.iterations {
-            begin_ns = end_ns(&stats(&self.device)?);
-            reset_stats(&self.device)?;
             if self.iterations > 1 {
                 runtime::note(&self.device, &format!("iteration {}", iteration + 1))?;
             }
-            self.program.events.iter().try_for_each(|event| self.step(event, iteration, tensors))?;
+            run(0..self.timed.start, iteration, tensors)?;
+            let begin_ns = now_ns()?;
+            reset_stats(&self.device)?;
+            run(self.timed.clone(), iteration, tensors)?;
+            time_ns = now_ns()? - begin_ns;
+            run(self.timed.end..self.program.events.len(), iteration, tensors)?;
         }
-        Ok(end_ns(&stats(&self.device)?) - begin_ns)
+        Ok(time_ns)
     }
 
     fn step(&self, event: &Event, iteration: usize, tensors: &mut Tensors) -> Result<(), Error> {
@@ -391,6 +430,9 @@ impl<'a> Replay<'a> {
                     tensor.expect("a checked program uses what it has")
                 });
                 let inputs: Vec<Tensor> = inputs.collect();
+                let module = op.module.as_deref().map(ModuleId::of).unwrap_or_default();
+                op.parameters.iter().for_each(|&place| inputs[place].belongs_to(module));
+                let _module = module::within(module.path());
                 let outputs = runtime::run_traced(&self.device, Traced::new(facts), inputs)?;
                 // The storage that the iteration before left in the same place is freed now.
                 tensors.extend(op.outputs.iter().map(|made| made.storage).zip(outputs));

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::ledger::{Ledger, Totals};
+use super::modules::Modules;
 use super::moments::moments;
 use crate::engine::Lane;
 use crate::trace::{Copied, Event, How, Ran, Recording};
@@ -39,10 +40,17 @@ pub fn write_chrome(recording: &Recording, out: impl Write) -> io::Result<()> {
     trace.begin(recording)?;
     let mut ledger = Ledger::default();
     let moments = moments(&recording.events);
+    let modules = Modules::of(&recording.events);
     for (index, event) in recording.events.iter().enumerate() {
         let now_ns = moments[index];
         ledger.take(event);
-        trace.event(event, now_ns)?;
+        let module = match event {
+            Event::Recompute(again) => {
+                again.storages.first().and_then(|made| modules.of_storage(made.storage))
+            }
+            _ => modules.of_op(index),
+        };
+        trace.event(event, now_ns, module)?;
         // Of several changes at one moment, only the last is written.
         if moments.get(index + 1) != Some(&now_ns) {
             trace.count(&ledger.totals(), now_ns)?;
@@ -110,7 +118,13 @@ impl<W: Write> Trace<W> {
         self.out.flush()
     }
 
-    fn event(&mut self, event: &Event, now_ns: u64) -> io::Result<()> {
+    fn event(&mut self, event: &Event, now_ns: u64, module: Option<&str>) -> io::Result<()> {
+        let of_module = |mut args: Value| {
+            if let Some(module) = module {
+                args["module"] = module.into();
+            }
+            args
+        };
         match event {
             Event::Op(op) => {
                 let outputs: Vec<u64> = op.outputs.iter().map(|made| made.storage).collect();
@@ -118,14 +132,14 @@ impl<W: Write> Trace<W> {
                 let args = json!({
                     "inputs": op.inputs, "outputs": outputs, "bytes": bytes, "scratch_bytes": op.scratch_bytes,
                 });
-                self.work(Lane::Compute, "op", op.name.as_ref(), op.ran, args)
+                self.work(Lane::Compute, "op", op.name.as_ref(), op.ran, of_module(args))
             }
             Event::Recompute(recomputed) => {
                 let outputs: Vec<u64> = recomputed.storages.iter().map(|made| made.storage).collect();
                 let bytes: usize = recomputed.storages.iter().map(|made| made.bytes).sum();
                 let args = json!({ "outputs": outputs, "bytes": bytes });
                 let name = format!("recompute {}", recomputed.name);
-                self.work(Lane::Compute, "recompute", name, recomputed.ran, args)
+                self.work(Lane::Compute, "recompute", name, recomputed.ran, of_module(args))
             }
             Event::Copy(copied) => self.copy(copied),
             Event::Evict(evicted) if evicted.how == How::Drop => {

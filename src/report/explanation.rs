@@ -163,24 +163,34 @@ impl Explanation {
         if self.leaving.is_empty() {
             return writeln!(f, "Nothing leaves device memory.");
         }
-        writeln!(
-            f,
-            "\n{:<28} {:>10} {:>7} {:<24} {:>10} {:>10} {:>10}  why",
-            "made by", "each", "times", "how", "away for", "run again", "waits"
-        )?;
+        let has_modules = self.leaving.iter().any(|leaving| leaving.module.is_some());
+        let header = format!(
+            "{:<28} {:>10} {:>7} {:<24} {:>10} {:>10} {:>10}  {:<32} {}",
+            "made by",
+            "each",
+            "times",
+            "how",
+            "away for",
+            "run again",
+            "waits",
+            "why",
+            if has_modules { "module" } else { "" }
+        );
+        writeln!(f, "\n{}", header.trim_end())?;
         for leaving in self.leaving.iter().take(MAX_LISTED) {
             let Leaving { made_by, size_bytes, count: times, away_ns, recompute_ns, wait_ns, .. } = leaving;
-            writeln!(
-                f,
-                "{made_by:<28} {:>10} {:>7} {:<24} {:>10} {:>10} {:>10}  {}",
+            let line = format!(
+                "{made_by:<28} {:>10} {:>7} {:<24} {:>10} {:>10} {:>10}  {:<32} {}",
                 size(*size_bytes),
                 count(*times),
                 leaving.how_in_words(),
                 time(away_ns.checked_div(*times as u64).unwrap_or(0)),
                 time(*recompute_ns),
                 time(*wait_ns),
-                leaving.why()
-            )?;
+                leaving.why(),
+                leaving.module.as_deref().unwrap_or("")
+            );
+            writeln!(f, "{}", line.trim_end())?;
         }
         let rest = &self.leaving[self.leaving.len().min(MAX_LISTED)..];
         if !rest.is_empty() {

@@ -184,8 +184,9 @@ fn leaving(report: &Report, out: &mut impl Write) -> io::Result<()> {
         return Ok(());
     }
     writeln!(out, "<section>\n<h2>What leaves device memory</h2>")?;
-    let columns = [
+    let mut columns = vec![
         ("name", "made by"),
+        ("name", "module"),
         ("name", "how"),
         ("number", "times"),
         ("number", "each"),
@@ -195,11 +196,16 @@ fn leaving(report: &Report, out: &mut impl Write) -> io::Result<()> {
         ("bar", ""),
         ("name", "why"),
     ];
+    let has_modules = report.leaving.iter().any(|leaving| leaving.module.is_some());
+    columns.retain(|column| has_modules || column.1 != "module");
     table(out, &columns)?;
     let most = report.leaving[0].cost_ns() as f64;
     for leaving in report.leaving.iter().take(MAX_LISTED) {
         let Leaving { made_by, size_bytes, count: times, away_ns, recompute_ns, wait_ns, .. } = leaving;
         write!(out, "<tr><td class=\"name\">{}</td>", escaped(made_by))?;
+        if has_modules {
+            write!(out, "<td class=\"name\">{}</td>", escaped(leaving.module.as_deref().unwrap_or("")))?;
+        }
         write!(out, "<td class=\"name\">{}</td>", leaving.how_in_words())?;
         let away = time(away_ns.checked_div(*times as u64).unwrap_or(0));
         numbers(out, &[count(*times), size(*size_bytes), away, time(*recompute_ns), time(*wait_ns)])?;
@@ -258,19 +264,25 @@ fn residents(report: &Report, out: &mut impl Write) -> io::Result<()> {
     let at = time(peak.at_ns.saturating_sub(report.window.begin_ns));
     writeln!(out, "<section>\n<h2>In device memory at the peak</h2>")?;
     writeln!(out, "<p class=\"quiet\">{} in use after {at}{for_op}.</p>", size(peak.bytes))?;
-    let columns = [
+    let mut columns = vec![
         ("name", "made by"),
+        ("name", "module"),
         ("number", "storages"),
         ("number", "each"),
         ("number", "together"),
         ("bar", ""),
         ("name", "what became of each"),
     ];
+    let has_modules = peak.residents.iter().any(|resident| resident.module.is_some());
+    columns.retain(|column| has_modules || column.1 != "module");
     table(out, &columns)?;
     let together = |resident: &Resident| resident.size_bytes * resident.count;
     let most = peak.residents.first().map_or(0, together);
     for resident in peak.residents.iter().take(MAX_LISTED) {
         write!(out, "<tr><td class=\"name\">{}</td>", escaped(&resident.made_by))?;
+        if has_modules {
+            write!(out, "<td class=\"name\">{}</td>", escaped(resident.module.as_deref().unwrap_or("")))?;
+        }
         let bytes = together(resident);
         numbers(out, &[count(resident.count), size(resident.size_bytes), size(bytes)])?;
         let fate = &resident.fate;

@@ -2,16 +2,19 @@
 
 use std::collections::HashMap;
 
+use super::modules::{Modules, of_layers};
 use crate::engine::{Lane, Mark, Ran, waits};
-use crate::trace::{Event, How};
+use crate::trace::{Event, Evicted, How, Made};
 
-/// Storages of one size that one kind of op made and that leave device memory in the same way.
+/// Storages of one size that one kind of op made, in one module or in layers that are alike, and that leave device memory in the same way.
 /// [`Report`](super::Report) and [`Explanation`](super::Explanation) list them; see the latter for an example.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Leaving {
     /// The op that made them.
     pub made_by: String,
+    /// The [module](crate::module) that made them, with `*` in place of the numbers of layers.
+    pub module: Option<String>,
     /// The size of one of them.
     pub size_bytes: usize,
     /// How they leave.
@@ -34,7 +37,7 @@ impl Leaving {
 }
 
 /// What storages have in common that are counted together.
-type Group = (String, usize, How);
+type Group = (String, Option<String>, usize, How);
 
 /// Follows the evictions of a recording.
 #[derive(Default)]
@@ -46,15 +49,17 @@ struct Evictions {
 
 impl Evictions {
     fn group(&mut self, group: &Group) -> &mut Leaving {
-        let (made_by, size_bytes, how) = group.clone();
-        let none = Leaving { made_by, size_bytes, how, count: 0, away_ns: 0, recompute_ns: 0, wait_ns: 0 };
+        let (made_by, module, size_bytes, how) = group.clone();
+        let (count, away_ns, recompute_ns, wait_ns) = (0, 0, 0, 0);
+        let none = Leaving { made_by, module, size_bytes, how, count, away_ns, recompute_ns, wait_ns };
         self.groups.entry(group.clone()).or_insert(none)
     }
 
     /// The group of a storage by its last eviction. A storage that was not evicted is recomputed for another, which is made from it.
-    fn group_of(&self, storage: u64, name: &str, bytes: usize) -> Group {
-        let last = self.last.get(&storage).map(|(group, _)| group.clone());
-        last.unwrap_or_else(|| (name.into(), bytes, How::Drop))
+    fn group_of(&self, made: &Made, name: &str, modules: &Modules) -> Group {
+        let last = self.last.get(&made.storage).map(|(group, _)| group.clone());
+        let module = || modules.of_storage(made.storage).map(of_layers);
+        last.unwrap_or_else(|| (name.into(), module(), made.bytes, How::Drop))
     }
 
     fn is_back(&mut self, storage: u64, now_ns: u64) {
@@ -68,11 +73,15 @@ impl Evictions {
 /// The storages that leave among the events from `first` on, those with the largest cost first, and how long ops wait for
 /// copies of any kind. `moments` gives the time of each event.
 pub(super) fn leaving(events: &[Event], moments: &[u64], first: usize) -> (Vec<Leaving>, u64) {
-    let mut evictions = Evictions::default();
+    let (mut evictions, modules) = (Evictions::default(), Modules::of(events));
+    let group_of = |evicted: &Evicted| {
+        let module = modules.of_storage(evicted.storage).map(of_layers);
+        (evicted.made_by.to_string(), module, evicted.bytes, evicted.how)
+    };
     let (mut ran, mut copies) = (Vec::new(), Vec::new());
     for (index, event) in events.iter().enumerate() {
         if let Event::Evict(evicted) = event {
-            let group = (evicted.made_by.to_string(), evicted.bytes, evicted.how);
+            let group = group_of(evicted);
             if index >= first {
                 evictions.group(&group).count += 1;
             }
@@ -85,7 +94,7 @@ pub(super) fn leaving(events: &[Event], moments: &[u64], first: usize) -> (Vec<L
             Event::Recompute(again) => {
                 let spent_ns = piece.end_ns.saturating_sub(piece.begin_ns);
                 if let Some(made) = again.storages.first() {
-                    let group = evictions.group_of(made.storage, &again.name, made.bytes);
+                    let group = evictions.group_of(made, &again.name, &modules);
                     evictions.group(&group).recompute_ns += spent_ns;
                 }
                 again.storages.iter().for_each(|made| evictions.is_back(made.storage, piece.begin_ns));
@@ -94,9 +103,7 @@ pub(super) fn leaving(events: &[Event], moments: &[u64], first: usize) -> (Vec<L
                 // An eviction with a copy is recorded right after the copy.
                 let next = events.get(index + 1);
                 let group = match next {
-                    Some(Event::Evict(next)) if next.storage == copied.storage => {
-                        Some((next.made_by.to_string(), next.bytes, next.how))
-                    }
+                    Some(Event::Evict(next)) if next.storage == copied.storage => Some(group_of(next)),
                     _ => evictions.last.get(&copied.storage).map(|(group, _)| group.clone()),
                 };
                 copies.extend(group.map(|group| (mark, group)));
@@ -131,7 +138,7 @@ fn idle_ns(ran: &[Ran]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{self, Copied, Evicted, Made, OpEvent, Recomputed};
+    use crate::trace::{self, Copied, OpEvent, Recomputed};
 
     fn ran(begin_ns: u64, end_ns: u64) -> trace::Ran {
         trace::Ran { sequence: 0, begin_ns, end_ns }
@@ -158,6 +165,7 @@ mod tests {
             inputs: Vec::new(),
             consumed: Vec::new(),
             in_place: Vec::new(),
+            parameters: Vec::new(),
             outputs: Vec::new(),
             scratch_bytes: 0,
             work,
@@ -187,6 +195,7 @@ mod tests {
         let (leaving, idle_ns) = leaving(&events, &moments, 0);
         let expected = |how, away_ns, recompute_ns, wait_ns| Leaving {
             made_by: "exp".into(),
+            module: None,
             size_bytes: 10,
             how,
             count: 1,

@@ -4,12 +4,15 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::iter::Peekable;
+use std::ops::Range;
 
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
 
 use super::ledger::Ledger;
-use super::scene::{Scene, Segment};
+use super::memory_use::{Category, of_storages};
+use super::scene::Scene;
+use super::segments::Segments;
 use crate::engine::Tier;
 use crate::trace::{Event, Recording};
 
@@ -18,7 +21,8 @@ const LARGE_BYTES: u64 = 1 << 20;
 
 /// Writes a recording as a memory snapshot of PyTorch, a pickle for <https://pytorch.org/memory_viz> and for
 /// `python -m torch.cuda._memory_viz`: every block of device memory, when it came and went, and for what. A stack's frames
-/// are, from within: what the block holds; the op that it was placed for; the last note before.
+/// are, from within: what the block holds; the op that it was placed for; its module; the last note before. Where the program
+/// [names](crate::module) its parameters, blocks have the categories of PyTorch's profiler.
 ///
 /// ```
 /// use burn_overcommit::report::write_memory_viz_pickle;
@@ -33,8 +37,8 @@ const LARGE_BYTES: u64 = 1 << 20;
 /// # Errors
 /// Errors of the writer.
 pub fn write_memory_viz_pickle(recording: &Recording, mut out: impl Write) -> io::Result<()> {
-    let scene = Scene::new(recording);
-    serde_pickle::to_writer(&mut out, &Snapshot::new(&scene), Default::default())
+    let (scene, memory) = (Scene::new(recording), Memory::of(recording));
+    serde_pickle::to_writer(&mut out, &Snapshot::new(&scene, &memory), Default::default())
         .map_err(io::Error::other)?;
     out.flush()
 }
@@ -54,8 +58,8 @@ pub fn write_memory_viz_pickle(recording: &Recording, mut out: impl Write) -> io
 /// # Errors
 /// Errors of the writer.
 pub fn write_memory_viz_json(recording: &Recording, mut out: impl Write) -> io::Result<()> {
-    let scene = Scene::new(recording);
-    serde_json::to_writer(&mut out, &Snapshot::new(&scene))?;
+    let (scene, memory) = (Scene::new(recording), Memory::of(recording));
+    serde_json::to_writer(&mut out, &Snapshot::new(&scene, &memory))?;
     out.flush()
 }
 
@@ -78,7 +82,7 @@ struct Snapshot<'a> {
     external_annotations: Vec<Annotation<'a>>,
 }
 
-/// A segment of device memory, as it is at the end.
+/// A segment of device memory, as it is at the end. It came in parts, so that it has no frames of its own.
 #[derive(Serialize)]
 struct SegmentState<'a> {
     device: u32,
@@ -112,6 +116,8 @@ struct Entry<'a> {
     stream: u32,
     time_us: Number,
     pool_id: (u32, u32),
+    #[serde(skip_serializing_if = "Option::is_none")]
+    category: Option<&'static str>,
     frames: Vec<Frame<'a>>,
 }
 
@@ -148,18 +154,56 @@ struct AllocatorSettings {
 }
 
 /// Writes the history of a device, entry by entry.
-struct Trace<'a>(&'a Scene<'a>);
+struct Trace<'a> {
+    scene: &'a Scene<'a>,
+    memory: &'a Memory,
+}
+
+/// What is mapped, and what blocks are in training.
+struct Memory {
+    segments: Segments,
+    /// By the event that allocated the block. Empty if the program does not name its parameters.
+    categories: HashMap<usize, Category>,
+}
+
+impl Memory {
+    fn of(recording: &Recording) -> Self {
+        let of_storages = of_storages(&recording.program());
+        let mut categories = HashMap::new();
+        let (mut ledger, mut placed) = (Ledger::default(), Vec::new());
+        for (index, event) in recording.events.iter().enumerate() {
+            ledger.take(event);
+            match event {
+                Event::Allocate { tier: Tier::Device, address, .. } => placed.push((index, *address)),
+                // Now it is known what the blocks are for.
+                _ if event.ran().is_some() => {
+                    let category =
+                        |(index, address)| Some((index, *of_storages.get(&ledger.owner(address)?)?));
+                    categories.extend(placed.drain(..).filter_map(category));
+                }
+                _ => {}
+            }
+        }
+        Memory { segments: Segments::of(&recording.events), categories }
+    }
+
+    /// The category of what an event allocates or maps. Where any block has one, the viewer wants one called `unknown` as well.
+    fn category(&self, event: usize, action: &str) -> Option<&'static str> {
+        let known = self.categories.get(&event).filter(|_| action == "alloc");
+        (!self.categories.is_empty()).then(|| known.map_or("unknown", |category| category.name()))
+    }
+}
 
 impl<'a> Snapshot<'a> {
-    fn new(scene: &'a Scene<'a>) -> Self {
+    fn new(scene: &'a Scene<'a>, memory: &'a Memory) -> Self {
         Snapshot {
-            segments: segments_at_end(scene),
-            device_traces: vec![Trace(scene)],
+            segments: segments_at_end(scene, &memory.segments),
+            device_traces: vec![Trace { scene, memory }],
             allocator_settings: AllocatorSettings {
                 PYTORCH_CUDA_ALLOC_CONF: "",
                 max_split_size: -1,
                 garbage_collection_threshold: 0.0,
-                expandable_segments: false,
+                expandable_segments: true,
                 pinned_num_register_threads: 1,
                 release_lock_on_cudamalloc: false,
                 pinned_use_cuda_host_register: false,
@@ -172,38 +216,38 @@ impl<'a> Snapshot<'a> {
 
 impl Serialize for Trace<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let scene = self.0;
+        let scene = self.scene;
         let mut entries = serializer.serialize_seq(None)?;
-        for segment in scene.segments.iter().filter(|segment| segment.from.is_none()) {
-            entries.serialize_element(&segment_entry(scene, segment, "segment_alloc", 0))?;
-        }
+        let mut changes = self.memory.segments.changes.iter().peekable();
         for (index, event) in scene.events.iter().enumerate() {
-            let block = |action, address, size: usize, frames| Entry {
+            let entry = |action, address, size: u64, frames| Entry {
                 action,
                 addr: Number(address),
-                size: Number(size as u64),
+                size: Number(size),
                 stream: 0,
                 time_us: Number(scene.moments[index] / 1000),
                 pool_id: (0, 0),
+                category: self.memory.category(index, action),
                 frames,
             };
+            while let Some(change) = changes.next_if(|change| change.event == index) {
+                let action = if change.maps { "segment_map" } else { "segment_unmap" };
+                let Range { start, end } = change.addresses;
+                entries.serialize_element(&entry(action, start, end - start, planned(scene, index)))?;
+            }
             match *event {
                 Event::Allocate { tier: Tier::Device, address, bytes } => {
-                    entries.serialize_element(&block("alloc", address, bytes, came(scene, index)))?;
+                    entries.serialize_element(&entry("alloc", address, bytes as u64, came(scene, index)))?;
                 }
                 // The viewers recognise the two as one only if they follow each other.
                 Event::Release { tier: Tier::Device, address, bytes } => {
                     for action in ["free_requested", "free_completed"] {
-                        entries.serialize_element(&block(action, address, bytes, went(scene, index)))?;
-                    }
-                }
-                Event::Reserve { tier: Tier::Device, .. } => {
-                    let of = |at: Option<usize>| at == Some(index);
-                    for segment in scene.segments.iter().filter(|segment| of(segment.until)) {
-                        entries.serialize_element(&segment_entry(scene, segment, "segment_free", index))?;
-                    }
-                    for segment in scene.segments.iter().filter(|segment| of(segment.from)) {
-                        entries.serialize_element(&segment_entry(scene, segment, "segment_alloc", index))?;
+                        entries.serialize_element(&entry(
+                            action,
+                            address,
+                            bytes as u64,
+                            went(scene, index),
+                        ))?;
                     }
                 }
                 _ => {}
@@ -211,12 +255,6 @@ impl Serialize for Trace<'_> {
         }
         entries.end()
     }
-}
-
-fn segment_entry<'a>(scene: &Scene<'a>, segment: &Segment, action: &'static str, index: usize) -> Entry<'a> {
-    let time_us = Number(scene.moments.get(index).map_or(0, |ns| ns / 1000));
-    let (addr, size) = (Number(segment.address), Number(segment.bytes));
-    Entry { action, addr, size, stream: 0, time_us, pool_id: (0, 0), frames: planned(scene, index) }
 }
 
 /// The reason for which a block was allocated.
@@ -255,18 +293,21 @@ fn went<'a>(scene: &Scene<'a>, index: usize) -> Vec<Frame<'a>> {
 
 /// The op that an event is for, and its place in the program.
 fn planned<'a>(scene: &Scene<'a>, index: usize) -> Vec<Frame<'a>> {
-    let op = scene.next_op(index).and_then(|op| match &scene.events[op] {
+    let next = scene.next_op(index);
+    let op = next.and_then(|op| match &scene.events[op] {
         Event::Op(op) => Some(op.name.as_ref()),
         _ => None,
     });
     let op =
         op.map(|name| Frame { name: name.into(), filename: "op", line: Number(scene.ops_before(index) + 1) });
+    let module = next.and_then(|op| scene.modules.of_op(op));
+    let module = module.map(|module| Frame { name: module.into(), filename: "module", line: Number(0) });
     let note = scene.note(index).map(|note| Frame { name: note.into(), filename: "note", line: Number(0) });
-    op.into_iter().chain(note).collect()
+    op.into_iter().chain(module).chain(note).collect()
 }
 
 /// Each segment that is mapped at the end, with blocks for all of its bytes, free ones included.
-fn segments_at_end<'a>(scene: &Scene<'a>) -> Vec<SegmentState<'a>> {
+fn segments_at_end<'a>(scene: &Scene<'a>, segments: &Segments) -> Vec<SegmentState<'a>> {
     let mut ledger = Ledger::default();
     let mut came_at = HashMap::new();
     for (index, event) in scene.events.iter().enumerate() {
@@ -290,14 +331,11 @@ fn segments_at_end<'a>(scene: &Scene<'a>) -> Vec<SegmentState<'a>> {
         })
         .collect();
     let mut in_use = in_use.into_iter().peekable();
-    let mut mapped: Vec<&Segment> = scene.segments.iter().filter(|segment| segment.until.is_none()).collect();
-    mapped.sort_by_key(|segment| segment.address);
-    mapped.into_iter().map(|segment| segment_state(scene, segment, &mut in_use)).collect()
+    segments.at_end().into_iter().map(|addresses| segment_state(addresses, &mut in_use)).collect()
 }
 
 fn segment_state<'a>(
-    scene: &Scene<'a>,
-    segment: &Segment,
+    addresses: Range<u64>,
     in_use: &mut Peekable<impl Iterator<Item = BlockState<'a>>>,
 ) -> SegmentState<'a> {
     let gap = |address, size| BlockState {
@@ -307,8 +345,8 @@ fn segment_state<'a>(
         state: "inactive",
         frames: Vec::new(),
     };
-    let end = segment.address + segment.bytes;
-    let (mut blocks, mut at) = (Vec::new(), segment.address);
+    let Range { start, end } = addresses;
+    let (mut blocks, mut at) = (Vec::new(), start);
     let (mut allocated_size, mut requested_size) = (0, 0);
     while let Some(block) = in_use.next_if(|block| block.address.0 < end) {
         if block.address.0 > at {
@@ -324,17 +362,17 @@ fn segment_state<'a>(
     }
     SegmentState {
         device: 0,
-        address: Number(segment.address),
-        total_size: Number(segment.bytes),
+        address: Number(start),
+        total_size: Number(end - start),
         allocated_size: Number(allocated_size),
         active_size: Number(allocated_size),
         requested_size: Number(requested_size),
         stream: 0,
-        segment_type: if segment.bytes > LARGE_BYTES { "large" } else { "small" },
+        segment_type: if end - start > LARGE_BYTES { "large" } else { "small" },
         segment_pool_id: (0, 0),
-        is_expandable: false,
+        is_expandable: true,
         blocks,
-        frames: planned(scene, segment.from.unwrap_or(0)),
+        frames: Vec::new(),
     }
 }
 

@@ -6,7 +6,8 @@
 //!   words why it takes as long as it does, and [`MemoryUse`] what holds its memory.
 //!
 //! Inside, `ledger` follows the place of each storage from event to event, `moments` gives events their times, and
-//! `scene` finds the work that an event is for. `summary` makes a report of `timeline`, `peak`, `decisions` and `leaving`.
+//! `scene` finds the work that an event is for, `modules` the module that it belongs to, and `segments` the addresses that
+//! are mapped. `summary` makes a report of `timeline`, `peak`, `decisions` and `leaving`.
 //! `html` is the page and `svg` the image; both show `memory_chart` and `lane_chart`, which share `charts`. `comparison` and
 //! `grid` are charts of many runs. `theme` has the colours, and `units` formats numbers.
 //!
@@ -35,9 +36,11 @@ mod ledger;
 mod memory_chart;
 mod memory_use;
 mod memory_viz;
+mod modules;
 mod moments;
 mod peak;
 mod scene;
+mod segments;
 mod summary;
 mod svg;
 mod theme;
@@ -50,7 +53,7 @@ pub use explanation::Explanation;
 pub use grid::{GridPoint, write_grid};
 pub use html::write_html;
 pub use leaving::Leaving;
-pub use memory_use::{HeldGroup, Holding, MemoryUse};
+pub use memory_use::{Category, HeldGroup, Holding, MemoryUse};
 pub use memory_viz::{write_memory_viz_json, write_memory_viz_pickle};
 pub use summary::Report;
 pub use svg::write_svg;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::ledger::{Block, Ledger};
+use super::modules::{Modules, of_layers};
 use crate::engine::{Lane, Tier};
 use crate::trace::{Event, How};
 
@@ -17,10 +18,11 @@ pub(super) struct Peak {
     pub residents: Vec<Resident>,
 }
 
-/// Storages of one size that one op made and that had the same fate.
+/// Storages of one size that one op made, in one module or in layers that are alike, and that had the same fate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Resident {
     pub made_by: String,
+    pub module: Option<String>,
     pub size_bytes: usize,
     pub count: usize,
     pub fate: Fate,
@@ -61,7 +63,8 @@ pub(super) fn peak(events: &[Event], moments: &[u64], first: usize) -> Peak {
         _ => None,
     });
     let fates = fates(&events[first..]);
-    let residents = grouped(blocks, &ledger, &fates, op.as_ref());
+    let storages = Storages { ledger: &ledger, modules: Modules::of(events), fates };
+    let residents = grouped(blocks, &storages, op.as_ref());
     Peak { bytes, at_ns: moments[at], op, residents }
 }
 
@@ -103,32 +106,36 @@ fn fates(events: &[Event]) -> HashMap<u64, Fate> {
     fates
 }
 
-fn grouped(
-    blocks: Vec<(u64, Block)>,
-    ledger: &Ledger,
-    fates: &HashMap<u64, Fate>,
-    op: Option<&String>,
-) -> Vec<Resident> {
-    let mut groups: HashMap<(String, usize, Fate), usize> = HashMap::new();
+/// What is known of storages.
+struct Storages<'a> {
+    ledger: &'a Ledger,
+    modules: Modules<'a>,
+    fates: HashMap<u64, Fate>,
+}
+
+fn grouped(blocks: Vec<(u64, Block)>, storages: &Storages, op: Option<&String>) -> Vec<Resident> {
+    let mut groups: HashMap<(String, Option<String>, usize, Fate), usize> = HashMap::new();
     for (_, block) in blocks {
-        let storage = block.storage.and_then(|number| Some((number, ledger.storage(number)?)));
+        let storage = block.storage.and_then(|number| Some((number, storages.ledger.storage(number)?)));
         let key = match storage {
             Some((number, storage)) => {
-                (storage.made_by.clone(), storage.bytes, fates.get(&number).copied().unwrap_or_default())
+                let module = storages.modules.of_storage(number).map(of_layers);
+                let fate = storages.fates.get(&number).copied().unwrap_or_default();
+                (storage.made_by.clone(), module, storage.bytes, fate)
             }
             None => {
-                (op.cloned().unwrap_or_default(), block.bytes, Fate { workspace: true, ..Fate::default() })
+                let fate = Fate { workspace: true, ..Fate::default() };
+                (op.cloned().unwrap_or_default(), None, block.bytes, fate)
             }
         };
         *groups.entry(key).or_default() += 1;
     }
-    let mut residents: Vec<Resident> = groups
-        .into_iter()
-        .map(|((made_by, size_bytes, fate), count)| Resident { made_by, size_bytes, count, fate })
-        .collect();
+    let resident =
+        |((made_by, module, size_bytes, fate), count)| Resident { made_by, module, size_bytes, count, fate };
+    let mut residents: Vec<Resident> = groups.into_iter().map(resident).collect();
     residents.sort_by(|a, b| {
         let key = |resident: &Resident| (resident.size_bytes * resident.count, resident.size_bytes);
-        key(b).cmp(&key(a)).then_with(|| a.made_by.cmp(&b.made_by))
+        key(b).cmp(&key(a)).then_with(|| (&a.made_by, &a.module).cmp(&(&b.made_by, &b.module)))
     });
     residents
 }
@@ -166,6 +173,7 @@ mod tests {
             name: name.into(),
             inputs,
             in_place: consumed.clone(),
+            parameters: Vec::new(),
             consumed,
             outputs: vec![Made { storage, bytes: 500 }],
             scratch_bytes: 0,

@@ -1,31 +1,20 @@
-//! The context of each event: the work that it is for, the op, the last note, the mapped memory.
+//! The context of each event: the work that it is for, the op, the last note.
 
 use std::collections::HashMap;
 
+use super::modules::Modules;
 use super::moments::moments;
-use crate::engine::Tier;
 use crate::trace::{Event, Recording};
 
 /// Stands for no event.
 const NONE: u32 = u32::MAX;
-
-/// A segment of device memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Segment {
-    pub address: u64,
-    pub bytes: u64,
-    /// The event that mapped it; `None` if that was before the recording.
-    pub from: Option<usize>,
-    /// The event that unmapped it.
-    pub until: Option<usize>,
-}
 
 /// A recording, with the context of each event.
 #[derive(Debug)]
 pub(super) struct Scene<'a> {
     pub events: &'a [Event],
     pub moments: Vec<u64>,
-    pub segments: Vec<Segment>,
+    pub modules: Modules<'a>,
     /// For each event, the first op, recomputed op, copy or write at or after it.
     works: Vec<u32>,
     /// For each event, the first op at or after it.
@@ -61,7 +50,7 @@ impl<'a> Scene<'a> {
         Scene {
             events,
             moments: moments(events),
-            segments: segments(events),
+            modules: Modules::of(events),
             works: following(events, is_work),
             ops: following(events, is_op),
             counts,
@@ -113,46 +102,4 @@ fn following(events: &[Event], kind: impl Fn(&Event) -> bool) -> Vec<u32> {
         found[index] = next;
     }
     found
-}
-
-/// The segments of device memory. Memory that was mapped before the recording began counts as one segment.
-fn segments(events: &[Event]) -> Vec<Segment> {
-    let mut segments: Vec<Segment> = Vec::new();
-    let (mut mapped_bytes, mut begun) = (0, None);
-    let mut unknown: Option<(u64, u64)> = None;
-    for (index, event) in events.iter().enumerate() {
-        match *event {
-            Event::Reserve { tier: Tier::Device, bytes } => {
-                let bytes = bytes as u64;
-                if bytes > mapped_bytes {
-                    begun = Some((index, bytes - mapped_bytes));
-                } else {
-                    // All slabs are unmapped at once.
-                    segments.iter_mut().for_each(|segment| segment.until = segment.until.or(Some(index)));
-                }
-                mapped_bytes = bytes;
-            }
-            Event::Allocate { tier: Tier::Device, address, bytes }
-            | Event::Release { tier: Tier::Device, address, bytes } => {
-                let end = address + bytes as u64;
-                // A slab is mapped for the block that comes next, and that begins where the slab does.
-                if let Some((from, bytes)) = begun.take() {
-                    segments.push(Segment { address, bytes, from: Some(from), until: None });
-                }
-                let inside = |segment: &Segment| {
-                    segment.until.is_none()
-                        && (segment.address..segment.address + segment.bytes).contains(&address)
-                };
-                if !segments.iter().any(inside) {
-                    unknown =
-                        Some(unknown.map_or((address, end), |(low, high)| (low.min(address), high.max(end))));
-                }
-            }
-            _ => {}
-        }
-    }
-    if let Some((address, end)) = unknown {
-        segments.insert(0, Segment { address, bytes: end - address, from: None, until: None });
-    }
-    segments
 }

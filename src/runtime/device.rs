@@ -2,7 +2,7 @@
 //! runtime, and the runtime keeps the tensors that waiting ops read.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use crossbeam_queue::SegQueue;
@@ -17,6 +17,7 @@ use crate::config::Supply;
 use crate::engine::{Engine, EngineError};
 use crate::error::Error;
 use crate::fusion::{FusionTarget, ThreadRuns};
+use crate::module::ModuleId;
 use crate::op::{Dtype, Layout, Shape, View};
 use crate::pool::{Pool, StorageId};
 
@@ -171,6 +172,8 @@ pub struct Handle {
     id: OnceLock<StorageId>,
     /// Whether the storage is not made unless something asks for it.
     is_shelved: AtomicBool,
+    /// The number of the module that the storage is a parameter of.
+    parameter_of: AtomicU32,
     /// What the op makes: how the storage is seen unless a tensor has its own view.
     view: View,
 }
@@ -199,7 +202,7 @@ impl Drop for Handle {
 
 impl Handle {
     fn new(runtime: Arc<Runtime>, id: OnceLock<StorageId>, view: View) -> Self {
-        Handle { runtime, id, is_shelved: AtomicBool::new(false), view }
+        Handle { runtime, id, is_shelved: AtomicBool::new(false), parameter_of: AtomicU32::new(0), view }
     }
 
     /// The storage, unless the op that makes it waits.
@@ -215,6 +218,11 @@ impl Handle {
     /// Whether that was asked for.
     pub(super) fn is_shelved(&self) -> bool {
         self.is_shelved.load(Ordering::Relaxed)
+    }
+
+    /// The module that the storage is a parameter of.
+    pub(super) fn parameter_of(&self) -> ModuleId {
+        ModuleId(self.parameter_of.load(Ordering::Relaxed))
     }
 
     /// Takes the storage from the handle, whose end then releases nothing.
@@ -276,6 +284,11 @@ impl Tensor {
     /// Layout.
     pub fn layout(&self) -> &Layout {
         &self.view().layout
+    }
+
+    /// Makes the storage known as a parameter of a module.
+    pub(crate) fn belongs_to(&self, module: ModuleId) {
+        self.handle.parameter_of.store(module.0, Ordering::Relaxed);
     }
 
     /// The device that it lives on.

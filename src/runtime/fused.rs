@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::device::{Handle, Runtime, Tensor};
 use crate::error::Error;
 use crate::fusion::{FusionTensor, TensorMaker};
+use crate::module::ModuleId;
 use crate::op::{Layout, View};
 use crate::pool::{Input, Pool, StorageId};
 
@@ -40,11 +41,15 @@ impl FusionTensor for Tensor {
         Tensor::handle(self).is_shelved()
     }
 
+    fn parameter_of(&self) -> ModuleId {
+        Tensor::handle(self).parameter_of()
+    }
+
     fn into_input(self) -> Input {
-        let (id, view) = (self.id(), *self.view());
+        let (id, view, parameter_of) = (self.id(), *self.view(), self.parameter_of());
         let handle = Arc::into_inner(self.into_handle());
         let consumed = handle.is_some_and(|mut handle| handle.take_id().is_some());
-        Input { id, view, consumed }
+        Input { id, view, consumed, parameter_of }
     }
 }
 

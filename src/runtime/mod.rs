@@ -50,10 +50,10 @@ pub use device::Tensor;
 #[cfg(test)]
 pub(crate) use planning::is_planning;
 pub(crate) use planning::{learned, plan_ahead, plan_times};
-pub(crate) use registry::peak_snapshot;
 #[cfg(feature = "train")]
 pub(crate) use registry::stats_and_peak;
 pub use registry::{configure, recording, reset_stats, stats};
 #[doc(hidden)]
 pub use registry::{configure_with_engine, ensure_configured, pinned_storages};
+pub(crate) use registry::{peak_op, peak_snapshot};
 pub use scope::Scope;

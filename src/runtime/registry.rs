@@ -132,12 +132,14 @@ pub fn pinned_storages(device: &OvercommitDevice) -> Result<usize, Error> {
     Ok(runtime(device)?.all_settled()?.pool.pinned_storages())
 }
 
-/// The number of the op at which the most device memory was in use, and the storages that were resident after the op that
-/// the configuration names.
-pub(crate) fn peak_snapshot(device: &OvercommitDevice) -> Result<(u64, Residents), Error> {
-    let runtime = runtime(device)?;
-    let front = runtime.all_settled()?;
-    Ok((front.pool.peak_op(), front.pool.peak_snapshot().clone()))
+/// The number of the op at which the most device memory was in use.
+pub(crate) fn peak_op(device: &OvercommitDevice) -> Result<u64, Error> {
+    Ok(runtime(device)?.looked_at()?.pool.peak_op())
+}
+
+/// The storages that were resident after the op that the configuration names.
+pub(crate) fn peak_snapshot(device: &OvercommitDevice) -> Result<Residents, Error> {
+    Ok(runtime(device)?.looked_at()?.pool.peak_snapshot().clone())
 }
 
 /// What happened on a device since its first use, or since the last call of this function. Waits for all work.

@@ -145,6 +145,9 @@ pub struct OpEvent {
     /// Inputs, by place, whose memory an output may take if they are consumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub in_place: Vec<usize>,
+    /// Inputs, by place, that are parameters of the model, if the program [names](crate::module) them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parameters: Vec<usize>,
     /// Storages that it made.
     pub outputs: Vec<Made>,
     /// Its workspace.

@@ -121,6 +121,7 @@ mod tests {
             inputs: vec![0],
             consumed: vec![0],
             in_place: vec![0],
+            parameters: Vec::new(),
             outputs: vec![Made { storage: 1, bytes: 40 }],
             scratch_bytes: 0,
             work: crate::op::Work {

@@ -1,9 +1,11 @@
 //! A program as a replay needs it.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::path::PathBuf;
 
 use super::event::{Event, Made};
+use super::iterations::{self, Iterations};
 
 /// The requests of a program, in order, without evictions, copies and recomputations.
 ///
@@ -141,9 +143,14 @@ impl Program {
     /// there is no such note.
     pub fn from_note(&self, text: &str) -> Option<Program> {
         let is_note = |event: &Event| matches!(event, Event::Note(note) if note == text);
-        let (before, after) = self.events.split_at(self.events.iter().rposition(is_note)?);
+        let begin = self.events.iter().rposition(is_note)?;
+        Some(self.part(begin..self.events.len()))
+    }
+
+    /// The program's events in a range. Storages that it has by then are constants, which it may free.
+    pub(crate) fn part(&self, range: Range<usize>) -> Program {
         let mut live: BTreeMap<u64, usize> = BTreeMap::new();
-        for event in before {
+        for event in &self.events[..range.start] {
             match event {
                 Event::Op(op) => {
                     live.extend(op.outputs.iter().map(|made| (made.storage, made.bytes)));
@@ -160,9 +167,37 @@ impl Program {
                 _ => {}
             }
         }
-        let constant = |(storage, bytes)| Event::Constant(Made { storage, bytes });
-        let events = live.into_iter().map(constant).chain(after.iter().cloned()).collect();
-        Some(Program { events, loops: false })
+        let constants = live.into_iter().map(|(storage, bytes)| Event::Constant(Made { storage, bytes }));
+        let events = constants.chain(self.events[range].iter().cloned()).collect();
+        Program { events, loops: false }
+    }
+
+    /// The loop that most of the program's ops belong to, if there is one.
+    ///
+    /// ```
+    /// use burn::tensor::Tensor;
+    /// use burn_overcommit::{Config, Overcommit, OvercommitDevice, configure, recording};
+    ///
+    /// let device = OvercommitDevice::Host(0);
+    /// configure(&device, Config::new().record())?;
+    /// let x = Tensor::<Overcommit, 2>::ones([8, 8], &device);
+    /// for _ in 0..4 {
+    ///     x.clone().matmul(x.clone()).cumsum(0).cumsum(1).into_data();
+    /// }
+    /// assert_eq!(recording(&device)?.program().iterations().map(|found| found.ops), Some(3));
+    /// # Ok::<(), burn_overcommit::Error>(())
+    /// ```
+    pub fn iterations(&self) -> Option<Iterations> {
+        iterations::found(&self.events)
+    }
+
+    /// The events of the last whole iteration: all if nothing repeats.
+    pub(crate) fn last_iteration(&self) -> Range<usize> {
+        let ops: Vec<usize> =
+            (0..self.events.len()).filter(|&at| matches!(self.events[at], Event::Op(_))).collect();
+        let Some(found) = self.iterations() else { return 0..self.events.len() };
+        let end = found.since + found.count(ops.len()) * found.ops;
+        ops[end - found.ops]..ops.get(end).copied().unwrap_or(self.events.len())
     }
 
     /// The program with the times that its ops took in place of predicted ones.

@@ -239,6 +239,7 @@ fn op(name: String, inputs: Vec<u64>, outputs: Vec<Made>, time_ns: usize) -> Eve
         inputs,
         consumed: Vec::new(),
         in_place: Vec::new(),
+        parameters: Vec::new(),
         outputs,
         scratch_bytes: 0,
         work: Work { flops: 0, read_bytes, written_bytes, dtype: Dtype::F32, measured_ns },

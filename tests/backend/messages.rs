@@ -265,3 +265,23 @@ fn a_budget_that_is_rounded_down_is_what_is_told() {
     configure(&device, Config::new().budget("100 KB")).unwrap();
     assert_eq!(logged("100 KB"), 0, "it is a block at the most");
 }
+
+/// Burn's autodiff calls the backend, so that a location says nothing of the model.
+#[test]
+fn a_refused_op_is_said_to_be_of_its_module() {
+    use burn::nn::{Linear, LinearConfig};
+    use burn_overcommit::name_modules;
+
+    type B = Autodiff<Inner>;
+    let device = device(39, Config::new().budget("96 KiB"));
+    let layer = |width| LinearConfig::new(width, width).with_bias(false).init(&device);
+    let model: Vec<Linear<B>> = [8, 8, 96].map(layer).to_vec();
+    model.iter().for_each(|layer| drop(layer.weight.val()));
+    name_modules(&model);
+    let refused = catch_unwind(AssertUnwindSafe(|| {
+        let x = Tensor::<B, 2>::ones([96, 96], &device);
+        model[2].forward(x).into_data()
+    }));
+    let text = refused.unwrap_err().downcast::<String>().unwrap();
+    assert!(text.starts_with("out of device memory: matmul of 2 needs "), "{text}");
+}

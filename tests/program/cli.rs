@@ -246,6 +246,8 @@ fn time_is_told_for_each_budget_and_plans_are_kept() {
     let path = trace(&folder);
     let path = path.to_str().unwrap();
     assert_eq!(json(&["plan", path, "--budgets", "80%", "--json"]).0, Some(0));
+    let output = overcommit(&["plan", path, "--budgets", "80%"]);
+    assert!(text(&output.stderr).contains("nothing repeats"), "{}", text(&output.stderr));
     let output = overcommit(&["plan", path, "--keep", &plans, "--host", "8GiB"]);
     assert!(text(&output.stderr).contains("OVERCOMMIT_PLAN_CACHE"), "{}", text(&output.stderr));
 }

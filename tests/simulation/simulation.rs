@@ -3,6 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn::backend::Autodiff;
+use burn::nn::LinearConfig;
+use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Bool, Distribution, Int, Tensor, TensorData};
@@ -11,7 +13,7 @@ use burn_overcommit::engine::{Flops, Props};
 use burn_overcommit::runtime::sync;
 use burn_overcommit::trace::{Event, Ran};
 use burn_overcommit::{Config, Exactness, Overcommit, OvercommitDevice, Policy, Profile, Reads, SimProfile};
-use burn_overcommit::{Stats, configure, dry_run, recording, stats};
+use burn_overcommit::{Stats, Steps, configure, dry_run, recording, stats};
 
 type Ours = Overcommit<f32, i32>;
 
@@ -157,7 +159,7 @@ fn a_network_of_any_size_runs_without_its_memory() {
 #[test]
 fn a_dry_run_tells_what_a_program_needs() {
     let profile = SimProfile::named("titan-x").and_then(SimProfile::get).expect("a vendor's device");
-    let outcome = dry_run(&profile, Config::new(), |device| {
+    let outcome = dry_run(&profile, Config::new(), |device, _| {
         step(device, 6);
     })
     .unwrap();
@@ -177,11 +179,47 @@ fn a_dry_run_tells_what_a_program_needs() {
     assert!(text.contains("It fits by overcommitting") && text.contains(" this device"), "{text}");
 }
 
+/// Adam's moments are recipes over the first gradient until the second step, and take memory from then on.
+#[test]
+fn a_dry_run_answers_for_a_step_like_all_later_ones() {
+    let profile = SimProfile::named("titan-x").and_then(SimProfile::get).expect("a vendor's device");
+    let needs = std::cell::RefCell::new(Vec::new());
+    let train = |device: &OvercommitDevice, steps: &mut Steps| {
+        let mut layer = LinearConfig::new(512, 512).init::<Autodiff<Ours>>(device);
+        let mut optimizer = AdamConfig::new().init();
+        for step in steps {
+            let x = Tensor::<Autodiff<Ours>, 2>::ones([4, 512], device);
+            let gradients = GradientsParams::from_grads(layer.forward(x).sum().backward(), &layer);
+            layer = optimizer.step(0.1, layer, gradients);
+            needs.borrow_mut().push((step, stats(device).unwrap().peak_allocated_bytes));
+        }
+    };
+    let outcome = dry_run(&profile, Config::new(), train).unwrap();
+    let needs = needs.into_inner();
+    let needs: Vec<usize> = needs.iter().take(outcome.steps).map(|&(_, bytes)| bytes).collect();
+    let [.., before, last] = needs[..] else { panic!("{outcome}") };
+    assert!(outcome.is_steady && outcome.steps > 2 && needs[0] < last && before == last, "{needs:?}");
+    assert_eq!(outcome.need_bytes, last);
+    // Weight and bias, two moments of each, and a gradient.
+    assert!(last >= 4 * 512 * 513 * 4, "{last}");
+
+    let grows = |device: &OvercommitDevice, steps: &mut Steps| {
+        let random = |_| Tensor::<Ours, 1>::random([1 << 20], Distribution::Default, device).sort(0);
+        drop(steps.map(random).collect::<Vec<_>>());
+    };
+    let outcome = dry_run(&profile, Config::new(), grows).unwrap();
+    assert_eq!((outcome.steps, outcome.is_steady), (8, false));
+    assert_eq!(SimProfile::named("titan-x").and_then(SimProfile::get), Some(profile), "it is as it was");
+    assert!(outcome.to_string().contains("later ones may need more"), "{outcome}");
+}
+
 #[test]
 fn a_dry_run_takes_the_density_of_masks() {
     let profile = SimProfile::named("h200").and_then(SimProfile::get).expect("a vendor's device");
     let need = |density| {
-        let program = |device: &_| drop(Tensor::<Ours, 1>::ones([1 << 20], device).bool().argwhere());
+        let program = |device: &OvercommitDevice, _: &mut Steps| {
+            drop(Tensor::<Ours, 1>::ones([1 << 20], device).bool().argwhere())
+        };
         dry_run(&profile, Config::new().density(density), program).unwrap().need_bytes
     };
     assert!(need(1.0) > need(0.1), "more indices take more memory");
@@ -191,7 +229,9 @@ fn a_dry_run_takes_the_density_of_masks() {
 fn a_dry_run_of_a_program_that_keeps_tensors_is_refused() {
     let profile = SimProfile::named("h200").and_then(SimProfile::get).expect("a vendor's device");
     let kept = std::cell::RefCell::new(Vec::new());
-    let program = |device: &_| kept.borrow_mut().push(Tensor::<Ours, 1>::ones([3], device));
+    let program = |device: &OvercommitDevice, _: &mut Steps| {
+        kept.borrow_mut().push(Tensor::<Ours, 1>::ones([3], device))
+    };
     let text = dry_run(&profile, Config::new(), program).unwrap_err().to_string();
     assert!(text.contains("cannot be configured while 1 of its tensors"), "{text}");
 }

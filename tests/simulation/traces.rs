@@ -58,6 +58,50 @@ fn a_replay_is_the_run_that_was_recorded() {
     }
 }
 
+/// Less memory has fewer pages to map, which is no advantage in a loop: that maps them once.
+#[test]
+fn mapping_pages_counts_neither_with_all_memory_nor_with_less() {
+    let device = OvercommitDevice::Sim(SimProfile::add(profile("v100")));
+    let (_, recording) = train(&device, Config::new());
+    let program = recording.program();
+    let mut slow = profile("v100");
+    slow.key = "v100-that-maps-slowly".into();
+    (slow.props.map_call_ns, slow.props.map_page_ns) = (1_000_000, 1_000_000);
+    let overhead = |profile| {
+        let replay = Replay::new(&program, profile, 1).unwrap();
+        let settings = Settings { page_mapping: Some(true), ..Settings::new(replay.live_peak_bytes() / 2) };
+        replay.run(&settings).unwrap().overhead.unwrap()
+    };
+    assert_eq!(overhead(slow), overhead(profile("v100")));
+    assert!(overhead(profile("v100")) >= 1.0);
+}
+
+#[test]
+fn of_a_trace_with_many_steps_the_last_is_timed() {
+    let spec = by_name("resnet-18").unwrap().with_side(32);
+    let device = OvercommitDevice::Sim(SimProfile::add(profile("v100")));
+    configure(&device, Config::new().record()).unwrap();
+    let mut network = spec.network::<Autodiff<Overcommit>>(&device);
+    let mut optimizer = SgdConfig::new().init();
+    let mut ends_ns = Vec::new();
+    for _ in 0..5 {
+        network = training_step(network, &mut optimizer, 0.01, spec.sample(2, &device)).0;
+        ends_ns.push(stats(&device).unwrap().times.unwrap().end_ns);
+    }
+    drop(network);
+    let (base_ns, program) = (ends_ns[4] - ends_ns[3], recording(&device).unwrap().program());
+    let found = program.iterations().expect("it repeats");
+    assert_eq!(found.count(program.ops()), 4, "the first step is not like the others");
+
+    let replay = Replay::of_last_iteration(&program, profile("v100")).unwrap();
+    assert!(replay.base_ns().abs_diff(base_ns) < base_ns / 20, "{} {base_ns}", replay.base_ns());
+    let budget_bytes = replay.live_peak_bytes() * 3 / 4;
+    let outcome = replay.run(&Settings::new(budget_bytes)).unwrap();
+    let whole = Replay::new(&program, profile("v100"), 1).unwrap().run(&Settings::new(budget_bytes)).unwrap();
+    assert!(3 * outcome.step_ns.unwrap() < whole.step_ns.unwrap(), "{outcome:?}");
+    assert!((0.9..=outcome.overhead.unwrap()).contains(&outcome.bound.unwrap()), "{outcome:?}");
+}
+
 #[test]
 fn the_host_engine_tells_when_work_ran() {
     let (_, recording) = train(&OvercommitDevice::Host(70), Config::new().budget("60 MiB"));

@@ -26,7 +26,7 @@ use crate::options::{UNLIMITED_BYTES, amount, bar, profile};
 use crate::outputs::to_file;
 use crate::training::TrainingOptions;
 
-/// A program is planned once two of its steps were alike, and the last one is measured.
+/// With Adam, steps are alike from the third on. A program is planned once two were, and the last one is measured.
 const STEPS: usize = 5;
 /// The part of a device's memory that is the budget by default.
 const BUDGET_SHARE: f64 = 0.9;
@@ -166,8 +166,12 @@ fn plans(folder: Option<&Path>) -> Result<(Option<TempDir>, PlanCache)> {
 fn of_trace(options: &Options, path: &Path, profile: Profile, bar: &ProgressBar) -> Result<Planned> {
     let program = Program::open(path)?;
     ensure!(program.ops() > 0, "{}: there are no ops in it", path.display());
-    let iterations = if program.loops { ITERATIONS } else { 1 };
-    let replay = Replay::new(&program, profile.clone(), iterations)?;
+    let replay = if program.loops {
+        Replay::new(&program, profile.clone(), ITERATIONS)?
+    } else {
+        warn_of_few_steps(&program);
+        Replay::of_last_iteration(&program, profile.clone())?
+    };
     bar.inc(1);
     let live_peak_bytes = replay.live_peak_bytes();
     let mut points = Vec::new();
@@ -183,6 +187,20 @@ fn of_trace(options: &Options, path: &Path, profile: Profile, bar: &ProgressBar)
     }
     points.reverse();
     Ok(Planned { profile, reducing: None, live_peak_bytes, base_ns, points })
+}
+
+/// Says so if a trace is too short for a plan of its last step.
+fn warn_of_few_steps(program: &Program) {
+    match program.iterations().map(|found| found.count(program.ops())) {
+        Some(steps) if steps < STEPS => {
+            eprintln!(
+                "{steps} steps of the trace are alike, too few for a plan of the last: record {} or more",
+                STEPS + 1
+            )
+        }
+        Some(_) => {}
+        None => eprintln!("nothing repeats in the trace: the times are those of all of it"),
+    }
 }
 
 /// A network, trained on the simulated device.

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use burn::backend::Autodiff;
 use burn::optim::{AdamConfig, Optimizer, SgdConfig};
-use burn_overcommit::{Overcommit, OvercommitDevice, note};
+use burn_overcommit::{Overcommit, OvercommitDevice, name_modules, note};
 use burn_overcommit_networks::{Network, Spec, training_step};
 use clap::{Args, ValueEnum};
 
@@ -66,6 +66,7 @@ impl TrainingOptions {
         let mut network = spec.network::<Training>(device);
         for step in 0..steps {
             note(device, &format!("step {}", step + 1)).expect("the device is configured");
+            name_modules(&network);
             let sample = spec.sample(self.batch, device);
             (network, _) = training_step(network, &mut optimizer, 1e-3, sample);
             after_each();

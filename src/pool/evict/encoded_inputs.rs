@@ -41,7 +41,7 @@ impl Pool {
         let mut read = inputs.to_vec();
         let values = inputs[at].view;
         let (dtype, count) = (values.dtype, values.shape().count());
-        read[at] = Input { id: form, view: words(encoding, count), consumed: false };
+        read[at] = Input::read(form, words(encoding, count));
         let limit_bytes = self.memory.device.limit_bytes();
         // The op must fit even with the values themselves, so that refusals do not depend on what is encoded.
         if self.min_working_set_bytes(requested, inputs) > limit_bytes {

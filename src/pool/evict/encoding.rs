@@ -130,7 +130,7 @@ impl Pool {
         overflow: Option<View>,
     ) -> Result<Arc<Instruction>, Error> {
         let views = [view].into_iter().chain(overflow);
-        let inputs: Inputs<Input> = views.map(|view| Input { id, view, consumed: false }).collect();
+        let inputs: Inputs<Input> = views.map(|view| Input::read(id, view)).collect();
         self.submitter.instruction(self.settings.exactness, &op, &inputs)
     }
 

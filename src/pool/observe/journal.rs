@@ -2,8 +2,8 @@
 
 use super::observer::Observer;
 use crate::engine::{Instruction, Lane};
-use crate::module;
-use crate::pool::input::{Input, can_overwrite};
+use crate::module::ModuleId;
+use crate::pool::input::{Input, can_overwrite, module_of};
 use crate::pool::remat::ids::StorageId;
 use crate::pool::remat::recipe::Graph;
 use crate::pool::submit::Submitter;
@@ -32,7 +32,8 @@ impl Observer {
                 scratch_bytes: *scratch_bytes,
                 work: op.work(views, &instruction.outputs),
                 exact: op.replays_exactly(),
-                module: module::current().map(Into::into),
+                parameters: places(&|at| inputs[at].parameter_of != ModuleId::default()),
+                module: module_of(inputs).map(Into::into),
                 ran: submitter.last(Lane::Compute),
             })
         });

@@ -241,7 +241,7 @@ mod tests {
                         for (index, consumed) in operands {
                             let at = index.index(held.len());
                             let id = if consumed { held.swap_remove(at) } else { held[at] };
-                            inputs.push(Input { id, view, consumed });
+                            inputs.push(Input { consumed, ..Input::read(id, view) });
                         }
                         let made = pool.run(&Op::Binary(Binary::Add), &inputs);
                         held.extend(made.into_iter().flatten().map(|(id, _)| id));

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::holding::Holding;
-use super::iterations::Iterations;
-use crate::trace::{Event, Made, OpEvent, Program};
+use crate::report::modules::Modules;
+use crate::trace::{Event, Iterations, Made, OpEvent, Program};
 
 /// A storage that nothing has read for so many iterations is leaked.
 const LEAKED_ITERATIONS: usize = 10;
@@ -17,22 +17,28 @@ const CHEAP_FLOPS_PER_BYTE: u64 = 8;
 
 /// The life of a storage.
 pub(super) struct Life {
+    pub storage: u64,
     pub bytes: usize,
     pub made_by: String,
     pub module: Option<String>,
-    /// Whether the program itself said so.
-    is_named: bool,
+    /// Whether it is a parameter of the model.
+    pub is_parameter: bool,
     /// Whether it takes few operations to make it again.
     pub is_cheap: bool,
     /// The first op after it was made, or that makes it. `None` if it was there before.
     made_at: Option<usize>,
     /// The ops that read it, in order.
-    reads: Vec<usize>,
+    pub reads: Vec<usize>,
     /// The first op after it was freed.
     freed_at: Option<usize>,
 }
 
 impl Life {
+    /// Whether an op made it.
+    pub fn is_made(&self) -> bool {
+        self.made_at.is_some() && self.made_by != "upload"
+    }
+
     pub fn is_held_at(&self, op: usize) -> bool {
         self.made_at.is_none_or(|made| made <= op) && self.freed_at.is_none_or(|freed| freed > op)
     }
@@ -50,13 +56,17 @@ impl Life {
         if !is_read_again {
             return Holding::Idle;
         }
+        if self.is_state(iterations, ops) { Holding::State } else { Holding::NeededAgain }
+    }
+
+    /// Whether it lives for an iteration or longer. The program has `ops` ops in all.
+    pub fn is_state(&self, iterations: Option<Iterations>, ops: usize) -> bool {
         let lived_ops = self.made_at.map(|made| self.freed_at.unwrap_or(ops) - made);
         // A weight that an optimizer replaces lives an iteration, but for the ops of the optimizer.
-        let is_state = match (lived_ops, iterations) {
+        match (lived_ops, iterations) {
             (Some(lived_ops), Some(of)) => 10 * lived_ops >= 9 * of.ops,
             (lived_ops, _) => lived_ops.is_none(),
-        };
-        if is_state { Holding::State } else { Holding::NeededAgain }
+        }
     }
 
     /// Whether iterations made it, and nothing has read it for ten of them or will.
@@ -72,6 +82,8 @@ impl Life {
 pub(super) struct Lives<'a> {
     pub of: Vec<Life>,
     pub ops: Vec<&'a OpEvent>,
+    /// For each op, its module.
+    pub modules: Vec<Option<&'a str>>,
     /// For each op, the bytes that are held while it runs. An output that takes the memory of an input counts once.
     pub live_bytes: Vec<usize>,
     /// The places in `of` of what is held.
@@ -82,9 +94,10 @@ pub(super) struct Lives<'a> {
 impl<'a> Lives<'a> {
     pub fn of(program: &'a Program) -> Self {
         let mut lives = Lives::default();
-        for event in &program.events {
+        let modules = Modules::of(&program.events);
+        for (index, event) in program.events.iter().enumerate() {
             match event {
-                Event::Op(op) => lives.op(op),
+                Event::Op(op) => lives.op(op, modules.of_op(index)),
                 Event::Constant(made) => lives.make(made, "constant", None),
                 Event::Write(made) => lives.make(made, "upload", Some(lives.ops.len())),
                 Event::Free(storage) => lives.free(*storage),
@@ -94,24 +107,21 @@ impl<'a> Lives<'a> {
         lives
     }
 
-    fn op(&mut self, op: &'a OpEvent) {
+    fn op(&mut self, op: &'a OpEvent, module: Option<&'a str>) {
         let now = self.ops.len();
         self.ops.push(op);
+        self.modules.push(module);
         // What was there before the recording began is not known.
         for storage in &op.inputs {
             if let Some(&at) = self.held.get(storage) {
                 self.of[at].reads.push(now);
             }
         }
-        // An op of a backward pass has no module of its own: it counts for the one whose values it reads.
-        let of_input = |input: &u64| {
-            let life = self.held.get(input).map(|&at| &self.of[at]);
-            life.filter(|life| life.is_named)?.module.clone()
-        };
-        let module = match &op.module {
-            Some(module) => Some(module.to_string()),
-            None => op.inputs.iter().find_map(of_input),
-        };
+        for &place in &op.parameters {
+            if let Some(&at) = self.held.get(&op.inputs[place]) {
+                self.of[at].is_parameter = true;
+            }
+        }
         let size = |storage: u64| self.held.get(&storage).map(|&at| self.of[at].bytes);
         let overwritten = op.overwritten(|storage, bytes| size(storage) == Some(bytes));
         let saved_bytes: usize = overwritten.iter().filter_map(|&place| size(op.inputs[place])).sum();
@@ -120,7 +130,7 @@ impl<'a> Lives<'a> {
         for made in &op.outputs {
             self.make(made, &op.name, Some(now));
             let life = self.of.last_mut().expect("it was just made");
-            (life.module, life.is_named, life.is_cheap) = (module.clone(), op.module.is_some(), is_cheap);
+            (life.module, life.is_cheap) = (module.map(String::from), is_cheap);
         }
         self.live_bytes.push(self.now_bytes - saved_bytes);
         op.consumed.iter().for_each(|&place| self.free(op.inputs[place]));
@@ -130,10 +140,11 @@ impl<'a> Lives<'a> {
         self.now_bytes += made.bytes;
         self.held.insert(made.storage, self.of.len());
         self.of.push(Life {
+            storage: made.storage,
             bytes: made.bytes,
             made_by: made_by.into(),
             module: None,
-            is_named: false,
+            is_parameter: false,
             is_cheap: false,
             made_at,
             reads: Vec::new(),

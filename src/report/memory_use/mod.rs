@@ -1,14 +1,16 @@
 //! What a program holds at its peak, who made it, what of it is of no use, and what would help.
 
+mod category;
 mod holding;
-mod iterations;
 mod lives;
 mod words;
 
 use std::collections::HashMap;
 
+use self::category::Categories;
+pub use self::category::Category;
+pub(super) use self::category::of_storages;
 pub use self::holding::Holding;
-use self::iterations::iterations;
 use self::lives::{Life, Lives};
 use crate::trace::Program;
 
@@ -22,6 +24,8 @@ pub struct HeldGroup {
     pub made_by: String,
     /// Why they are held.
     pub held: Holding,
+    /// What they are in training, if the program [names](crate::module) its parameters.
+    pub category: Option<Category>,
     /// Whether they take few operations to be made again.
     pub is_cheap: bool,
     /// Their number.
@@ -61,7 +65,7 @@ impl MemoryUse {
     /// What this program holds.
     pub fn of(program: &Program) -> Self {
         let lives = Lives::of(program);
-        let iterations = iterations(program);
+        let iterations = program.iterations();
         let ops = lives.ops.len();
         let known = ops - iterations.map_or(0, |of| of.ops);
         let Some(peak) = (0..known).max_by_key(|&op| (lives.live_bytes[op], op)) else {
@@ -73,13 +77,14 @@ impl MemoryUse {
             .filter(|life| life.is_held_at(peak))
             .map(|life| (life, life.held_at(peak, iterations, ops)))
             .collect();
+        let categories = Categories::of(&lives, iterations);
         MemoryUse {
             peak_bytes: lives.live_bytes[peak],
             peak_op: lives.ops[peak].name.to_string(),
-            peak_module: lives.ops[peak].module.as_deref().map(String::from),
+            peak_module: lives.modules[peak].map(String::from),
             iteration_ops: iterations.map(|of| of.ops).or(program.loops.then_some(ops)),
             iteration: iterations.map_or(1, |of| peak.saturating_sub(of.since) / of.ops + 1),
-            groups: grouped(&held),
+            groups: grouped(&held, |life| categories.as_ref()?.category(life)),
         }
     }
 
@@ -87,9 +92,14 @@ impl MemoryUse {
     pub fn bytes_held(&self, held: Holding) -> usize {
         self.groups.iter().filter(|group| group.held == held).map(|group| group.bytes).sum()
     }
+
+    /// Bytes of this category that are held; 0 if the program does not [name](crate::module) its parameters.
+    pub fn bytes_of(&self, category: Category) -> usize {
+        self.groups.iter().filter(|group| group.category == Some(category)).map(|group| group.bytes).sum()
+    }
 }
 
-fn grouped(held: &[(&Life, Holding)]) -> Vec<HeldGroup> {
+fn grouped(held: &[(&Life, Holding)], category: impl Fn(&Life) -> Option<Category>) -> Vec<HeldGroup> {
     let kind = |life: &Life| (life.module.clone(), life.made_by.clone(), life.bytes);
     let leaked: Vec<_> =
         held.iter().filter(|(_, held)| *held == Holding::Leaked).map(|(life, _)| kind(life)).collect();
@@ -99,20 +109,23 @@ fn grouped(held: &[(&Life, Holding)]) -> Vec<HeldGroup> {
         if held == Holding::Idle && leaked.contains(&kind(life)) {
             held = Holding::Leaked;
         }
-        let key = (life.module.clone(), life.made_by.clone(), held, life.is_cheap);
+        let key = (life.module.clone(), life.made_by.clone(), (held, category(life)), life.is_cheap);
         let (count, bytes) = groups.entry(key).or_default();
         (*count, *bytes) = (*count + 1, *bytes + life.bytes);
     }
-    let group = |((module, made_by, held, is_cheap), (count, bytes))| HeldGroup {
+    let group = |((module, made_by, (held, category), is_cheap), (count, bytes))| HeldGroup {
         module,
         made_by,
         held,
+        category,
         is_cheap,
         count,
         bytes,
     };
     let mut groups: Vec<HeldGroup> = groups.into_iter().map(group).collect();
-    let key = |group: &HeldGroup| (group.module.clone(), group.made_by.clone(), group.held, group.is_cheap);
+    let key = |group: &HeldGroup| {
+        (group.module.clone(), group.made_by.clone(), group.held, group.category, group.is_cheap)
+    };
     groups.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| key(a).cmp(&key(b))));
     groups
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{HeldGroup, Holding, MemoryUse};
+use super::{Category, HeldGroup, Holding, MemoryUse};
+use crate::report::modules::of_layers;
 use crate::report::units::{count, share, size};
 
 /// The most groups, and modules, that are listed.
@@ -31,9 +32,22 @@ impl fmt::Display for MemoryUse {
                 writeln!(f, "{:>12} {:>6}  {}", size(bytes), self.part(bytes), held.in_words())?;
             }
         }
+        self.by_category(f)?;
         self.by_op(f)?;
         self.by_module(f)?;
         self.advise(f)
+    }
+}
+
+impl HeldGroup {
+    /// Why it is held, or what it is in training if that says more.
+    fn why(&self) -> &'static str {
+        match (self.held, self.category) {
+            (Holding::State, Some(Category::Parameter)) => "parameter",
+            (Holding::State, Some(Category::OptimizerState)) => "optimizer",
+            (Holding::NeededAgain, Some(Category::Gradient)) => "gradient",
+            (held, _) => held.in_a_word(),
+        }
     }
 }
 
@@ -42,23 +56,38 @@ impl MemoryUse {
         share(bytes as f64, self.peak_bytes as f64)
     }
 
+    fn by_category(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let categories = Category::ALL.map(|category| (self.bytes_of(category), category.in_words()));
+        let held: Vec<String> = (categories.iter().filter(|(bytes, _)| *bytes > 0))
+            .map(|(bytes, name)| format!("{} of {name}", size(*bytes)))
+            .collect();
+        if held.is_empty() { Ok(()) } else { writeln!(f, "\nOf this: {}.", held.join(", ")) }
+    }
+
+    /// Groups with the same words, the most bytes first. Layers that are alike are one.
+    fn rows(&self) -> Vec<((&'static str, &str, String), usize, usize)> {
+        let mut rows = BTreeMap::new();
+        for group in &self.groups {
+            let module = group.module.as_deref().map(of_layers).unwrap_or_default();
+            let (times, bytes) = rows.entry((group.why(), group.made_by.as_str(), module)).or_insert((0, 0));
+            (*times, *bytes) = (*times + group.count, *bytes + group.bytes);
+        }
+        let mut rows: Vec<_> = rows.into_iter().map(|(row, (times, bytes))| (row, times, bytes)).collect();
+        rows.sort_by_key(|&(_, _, bytes)| std::cmp::Reverse(bytes));
+        rows
+    }
+
     fn by_op(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\n{:>12} {:>6} {:>7}  {:<14} {:<24} module", "held", "", "times", "why", "made by")?;
-        for group in self.groups.iter().take(MAX_LISTED) {
-            let module = group.module.as_deref().unwrap_or("");
-            let line = format!(
-                "{:>12} {:>6} {:>7}  {:<14} {:<24} {module}",
-                size(group.bytes),
-                self.part(group.bytes),
-                count(group.count),
-                group.held.in_a_word(),
-                group.made_by
-            );
+        let rows = self.rows();
+        for ((why, made_by, module), times, bytes) in rows.iter().take(MAX_LISTED) {
+            let (held, part, times) = (size(*bytes), self.part(*bytes), count(*times));
+            let line = format!("{held:>12} {part:>6} {times:>7}  {why:<14} {made_by:<24} {module}");
             writeln!(f, "{}", line.trim_end())?;
         }
-        let rest = &self.groups[self.groups.len().min(MAX_LISTED)..];
+        let rest = &rows[rows.len().min(MAX_LISTED)..];
         if !rest.is_empty() {
-            let bytes = rest.iter().map(|group| group.bytes).sum();
+            let bytes = rest.iter().map(|(_, _, bytes)| bytes).sum();
             writeln!(f, "{:>12} {:>6}  by {} more kinds", size(bytes), self.part(bytes), rest.len())?;
         }
         Ok(())
@@ -70,14 +99,20 @@ impl MemoryUse {
         if modules.is_empty() {
             return Ok(());
         }
-        let mut modules: Vec<(&str, usize)> = modules.into_iter().collect();
+        let all = modules.len();
+        let mut named: BTreeMap<String, usize> = BTreeMap::new();
+        for (module, bytes) in modules {
+            let name = if all > MAX_LISTED { of_layers(module) } else { module.into() };
+            *named.entry(name).or_default() += bytes;
+        }
+        let mut modules: Vec<(String, usize)> = named.into_iter().collect();
         modules.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
         writeln!(f, "\nWhat is needed again, by module:")?;
         for (module, bytes) in modules.iter().take(MAX_LISTED) {
             writeln!(f, "{:>12} {:>6}  {module}", size(*bytes), self.part(*bytes))?;
         }
         if modules.len() > MAX_LISTED {
-            let bytes = modules[MAX_LISTED..].iter().map(|&(_, bytes)| bytes).sum();
+            let bytes = modules[MAX_LISTED..].iter().map(|(_, bytes)| bytes).sum();
             let more = modules.len() - MAX_LISTED;
             writeln!(f, "{:>12} {:>6}  in {more} more modules", size(bytes), self.part(bytes))?;
         }

@@ -1,9 +1,17 @@
 //! What a program holds at its peak: by module and reason.
 
 use burn::backend::Autodiff;
-use burn::tensor::Tensor;
-use burn_overcommit::report::{Holding, MemoryUse};
-use burn_overcommit::{Config, Overcommit, OvercommitDevice, SimProfile, configure, module, recording};
+use burn::module::Module;
+use burn::nn::{Linear, LinearConfig};
+use burn::optim::{AdamConfig, GradientsParams, Optimizer};
+use burn::tensor::backend::Backend;
+use burn::tensor::{Tensor, activation};
+use burn_overcommit::report::{Category, Holding, MemoryUse};
+use burn_overcommit::report::{Report, write_chrome, write_html, write_memory_viz_json};
+use burn_overcommit::trace::Recording;
+use burn_overcommit::{
+    Config, Overcommit, OvercommitDevice, SimProfile, configure, module, name_modules, recording,
+};
 
 type B = Autodiff<Overcommit>;
 
@@ -91,4 +99,78 @@ fn a_forward_pass_without_a_backward_pass_is_idle() {
     assert!(idle >= 4 * MATRIX_BYTES, "{idle}");
     assert_eq!(holds.bytes_held(Holding::Leaked), 0);
     assert!(holds.to_string().contains("Module::valid"), "{holds}");
+}
+
+/// A model as Burn has them, which names nothing.
+#[derive(Module, Debug)]
+struct Perceptron<B: Backend> {
+    layers: Vec<Linear<B>>,
+}
+
+const LAYERS: usize = 4;
+
+/// A recording of some steps of Adam, with the names of modules.
+fn named(device: &str, budget: Option<&str>) -> Recording {
+    let profile = SimProfile::named(device).and_then(SimProfile::get).expect("a profile");
+    let device = OvercommitDevice::Sim(SimProfile::add(profile));
+    let config = Config::new().record();
+    configure(&device, budget.into_iter().fold(config, Config::budget)).unwrap();
+    let layer = || LinearConfig::new(WIDTH, WIDTH).init::<B>(&device);
+    let mut model = Perceptron::<B> { layers: (0..LAYERS).map(|_| layer()).collect() };
+    let mut optimizer = AdamConfig::new().init();
+    for _ in 0..6 {
+        name_modules(&model);
+        let x = Tensor::<B, 2>::ones([2 * WIDTH, WIDTH], &device);
+        let y = model.layers.iter().fold(x, |x, layer| activation::gelu(layer.forward(x)));
+        let gradients = GradientsParams::from_grads(y.sum().backward(), &model);
+        model = optimizer.step(0.1, model, gradients);
+    }
+    recording(&device).unwrap()
+}
+
+#[test]
+fn modules_of_a_model_that_names_none_are_known_by_its_parameters() {
+    let holds = MemoryUse::of(&named("a100-40", None).program());
+    for layer in 0..LAYERS {
+        let module = format!("layers.{layer}");
+        let of_layer = |held| {
+            let groups = holds.groups.iter().filter(|group| group.module.as_ref() == Some(&module));
+            groups.filter(|group| group.held == held).map(|group| group.bytes).sum::<usize>()
+        };
+        assert!(of_layer(Holding::State) >= 2 * MATRIX_BYTES, "{holds}");
+    }
+    let parameter_bytes = LAYERS * (MATRIX_BYTES + WIDTH * 4);
+    assert_eq!(holds.bytes_of(Category::Parameter), parameter_bytes, "{holds}");
+    assert_eq!(holds.bytes_of(Category::OptimizerState), 2 * parameter_bytes, "{holds}");
+    assert!(holds.bytes_of(Category::Activation) >= 2 * MATRIX_BYTES, "{holds}");
+    let words = holds.to_string();
+    for wanted in ["layers.*", "of parameters", "of optimizer state", "  optimizer  ", "  parameter  "] {
+        assert!(words.contains(wanted), "{wanted}: {words}");
+    }
+}
+
+#[test]
+fn modules_are_in_the_page_the_trace_and_the_snapshot() {
+    let recording = named("a100-80", Some("3 MiB"));
+    let written = |write: &dyn Fn(&mut Vec<u8>) -> std::io::Result<()>| {
+        let mut text = Vec::new();
+        write(&mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    };
+    let page = written(&|out| write_html(&Report::new(&recording, None), out));
+    assert_eq!(
+        page.matches("<td class=\"name\">layers.*</td>").count().min(2),
+        2,
+        "both tables have modules"
+    );
+    let trace = written(&|out| write_chrome(&recording, out));
+    assert!(trace.contains("\"module\":\"layers.3\""));
+    let snapshot = written(&|out| write_memory_viz_json(&recording, out));
+    assert!(snapshot.contains("{\"name\":\"layers.3\",\"filename\":\"module\""));
+    // The viewer fails on categories without the last.
+    for category in ["parameter", "gradient", "optimizer_state", "activation", "unknown"] {
+        assert!(snapshot.contains(&format!("\"category\":\"{category}\"")), "{category}");
+    }
+    let unnamed = written(&|out| write_memory_viz_json(&super::run::runs()[0], out));
+    assert!(!unnamed.contains("category"));
 }

@@ -1,13 +1,16 @@
 //! PyTorch's memory snapshots: the keys that its readers look up, and what they take for granted.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
+use burn::tensor::Tensor;
 use burn_overcommit::engine::Tier;
+use burn_overcommit::replay::{Replay, Settings};
 use burn_overcommit::report::{write_memory_viz_json, write_memory_viz_pickle};
 use burn_overcommit::trace::{Event, Recording};
+use burn_overcommit::{Config, Overcommit, OvercommitDevice, SimProfile, configure, recording};
 use serde_json::Value;
 
-use super::run::runs;
+use super::run::{runs, training_step};
 
 fn pickled(recording: &Recording) -> Value {
     let mut file = Vec::new();
@@ -65,60 +68,161 @@ fn segments_are_covered_by_their_blocks() {
     }
 }
 
-#[test]
-fn what_is_allocated_is_freed_at_most_once_and_in_a_segment() {
-    for recording in runs() {
-        let snapshot = pickled(&recording);
-        let traces = list(&snapshot, "device_traces");
-        let entries = traces[0].as_array().unwrap();
-        let mut segments: HashMap<u64, u64> = HashMap::new();
-        let mut blocks: HashMap<u64, u64> = HashMap::new();
-        let mut known = true;
-        for (index, entry) in entries.iter().enumerate() {
-            let (address, size) = (number(entry, "addr"), number(entry, "size"));
-            number(entry, "time_us");
-            check_frames(entry);
-            let mut inside = segments.iter().map(|(&begin, &size)| begin..begin + size);
-            let inside = inside.any(|range| range.contains(&address) && address + size <= range.end);
-            match entry["action"].as_str().unwrap() {
-                "segment_alloc" => assert!(segments.insert(address, size).is_none()),
-                "segment_free" => assert_eq!(segments.remove(&address), Some(size)),
-                "alloc" => {
-                    assert!(inside, "{entry} lies in no segment");
-                    assert!(blocks.insert(address, size).is_none(), "{entry} is in use");
-                    assert!(!list(entry, "frames").is_empty());
-                }
-                "free_requested" => {
-                    assert!(inside, "{entry} lies in no segment");
-                    assert_eq!(entries[index + 1]["action"], "free_completed");
-                    assert_eq!(entries[index + 1]["addr"], address);
-                    // Only a recording that begins in the middle frees what it did not see come.
-                    let freed = blocks.remove(&address);
-                    assert!(freed.is_none_or(|freed| freed == size));
-                    known &= freed.is_some();
-                }
-                action => assert_eq!(action, "free_completed"),
+/// The entries of the only device.
+fn entries(snapshot: &Value) -> &Vec<Value> {
+    list(snapshot, "device_traces")[0].as_array().unwrap()
+}
+
+/// A run with views of pages, as they are on a real device, and runs with all memory and with a slab.
+fn runs_by_addresses() -> Vec<Recording> {
+    let program = training_step(12);
+    let profile = SimProfile::named("titan-x").and_then(SimProfile::get).unwrap();
+    let replay = Replay::new(&program, profile, 3).unwrap();
+    let live_peak_bytes = replay.live_peak_bytes();
+    let runs = [(1 << 49, None), (live_peak_bytes / 2, Some(true)), (live_peak_bytes / 2, Some(false))];
+    let mut recordings: Vec<Recording> = runs
+        .into_iter()
+        .map(|(budget_bytes, page_mapping)| {
+            let settings = Settings { page_mapping, ..Settings::new(budget_bytes) };
+            replay.record(&settings).unwrap().1
+        })
+        .collect();
+    recordings.extend([false, true].map(real_run));
+    recordings
+}
+
+/// Tensors of many sizes that come and go on the processor, in less memory than they take.
+fn real_run(page_mapping: bool) -> Recording {
+    let device = OvercommitDevice::Host(if page_mapping { 41 } else { 40 });
+    configure(&device, Config::new().budget("24 MiB").page_mapping(page_mapping).record()).unwrap();
+    let mut tensors: Vec<Tensor<Overcommit, 1>> = Vec::new();
+    for step in 0..60 {
+        let length = 1000 + 70_001 * (step * 7 % 11);
+        tensors.push(Tensor::ones([length], &device).exp().sort(0));
+        if step % 3 == 2 {
+            tensors.swap_remove(step % tensors.len()).into_data();
+        }
+    }
+    drop(tensors);
+    recording(&device).unwrap()
+}
+
+/// Goes back from the end through all entries, as the viewer does. It finds each block in a segment and merges segments that touch.
+struct Viewer {
+    segments: BTreeMap<u64, u64>,
+    blocks: BTreeMap<u64, u64>,
+    most_reserved: u64,
+}
+
+impl Viewer {
+    fn at_end(snapshot: &Value) -> Self {
+        let mut viewer = Viewer { segments: BTreeMap::new(), blocks: BTreeMap::new(), most_reserved: 0 };
+        for segment in list(snapshot, "segments") {
+            assert_eq!(segment["is_expandable"], true);
+            viewer.map(number(segment, "address"), number(segment, "total_size"));
+            for block in list(segment, "blocks").iter().filter(|block| block["state"] == "active_allocated") {
+                viewer.blocks.insert(number(block, "address"), number(block, "size"));
             }
         }
+        viewer.check();
+        viewer
+    }
+
+    fn map(&mut self, address: u64, size: u64) {
+        let (mut begin, mut end) = (address, address + size);
+        if let Some((&before, &until)) = self.segments.range(..end).next_back() {
+            assert!(until <= begin, "{address} is mapped twice");
+            begin = if until == begin { before } else { begin };
+        }
+        end = self.segments.remove(&end).unwrap_or(end);
+        self.segments.insert(begin, end);
+        self.most_reserved = self.most_reserved.max(self.reserved());
+    }
+
+    fn unmap(&mut self, address: u64, size: u64) {
+        let (begin, end) = self.segment_of(address, size);
+        self.segments.remove(&begin);
+        for (begin, end) in [(begin, address), (address + size, end)] {
+            if begin < end {
+                self.segments.insert(begin, end);
+            }
+        }
+    }
+
+    fn segment_of(&self, address: u64, size: u64) -> (u64, u64) {
+        let before = self.segments.range(..=address).next_back().map(|(&begin, &end)| (begin, end));
+        before
+            .filter(|&(_, end)| address + size <= end)
+            .unwrap_or_else(|| panic!("{address} is in no segment"))
+    }
+
+    fn reserved(&self) -> u64 {
+        self.segments.iter().map(|(begin, end)| end - begin).sum()
+    }
+
+    fn go_back(&mut self, entry: &Value) {
+        let (address, size) = (number(entry, "addr"), number(entry, "size"));
+        match entry["action"].as_str().unwrap() {
+            "segment_map" => self.unmap(address, size),
+            "segment_unmap" => self.map(address, size),
+            "alloc" => assert_eq!(self.blocks.remove(&address), Some(size), "{entry} is not there"),
+            "free_completed" => assert!(self.blocks.insert(address, size).is_none(), "{entry} was there"),
+            action => {
+                assert_eq!(action, "free_requested");
+                assert!(self.blocks.contains_key(&address));
+            }
+        }
+    }
+
+    fn check(&self) {
+        for (&address, &size) in &self.blocks {
+            self.segment_of(address, size);
+        }
+        let ends = self.blocks.iter().map(|(address, size)| address + size);
+        assert!(ends.zip(self.blocks.keys().skip(1)).all(|(end, &next)| end <= next), "blocks overlap");
+    }
+}
+
+#[test]
+fn the_viewer_finds_each_block_in_a_segment_and_no_more_memory_than_the_budget() {
+    for recording in runs().into_iter().chain(runs_by_addresses()) {
+        let snapshot = pickled(&recording);
+        let entries = entries(&snapshot);
+        let mut viewer = Viewer::at_end(&snapshot);
+        for (index, entry) in entries.iter().enumerate().rev() {
+            number(entry, "time_us");
+            check_frames(entry);
+            if entry["action"] == "free_requested" {
+                assert_eq!(
+                    (&entries[index + 1]["action"], &entries[index + 1]["addr"]),
+                    (&"free_completed".into(), &entry["addr"])
+                );
+            }
+            assert!(entry["action"] != "alloc" || !list(entry, "frames").is_empty());
+            viewer.go_back(entry);
+            viewer.check();
+        }
+        assert!(viewer.most_reserved <= recording.header.budget_bytes as u64);
+        let most = recording.events.iter().filter_map(|event| match event {
+            Event::Reserve { tier: Tier::Device, bytes } => Some(*bytes as u64),
+            _ => None,
+        });
+        assert!(most.max().is_none_or(|most| viewer.most_reserved <= most));
         let of_memory = |event: &&Event| {
             matches!(event, Event::Reserve { .. } | Event::Allocate { .. } | Event::Release { .. })
         };
         let began_anew = matches!(recording.events.iter().find(of_memory), Some(Event::Reserve { .. }));
-        assert!(known || !began_anew);
-        let held = list(&snapshot, "segments").iter().flat_map(|segment| list(segment, "blocks"));
-        let held = held.filter(|block| block["state"] == "active_allocated");
-        let mut held: Vec<_> = held.map(|block| (number(block, "address"), number(block, "size"))).collect();
-        let mut blocks: Vec<_> = blocks.into_iter().collect();
-        held.sort_unstable();
-        blocks.sort_unstable();
-        assert_eq!(held, blocks, "what is there at the end is what was not freed");
+        assert!(
+            !began_anew || (viewer.blocks.is_empty() && viewer.segments.is_empty()),
+            "nothing was there before"
+        );
     }
 }
 
 #[test]
 fn frames_name_the_op_that_a_block_is_for() {
     let snapshot = pickled(&runs()[0]);
-    let entries = list(&snapshot, "device_traces")[0].as_array().unwrap().clone();
+    let entries = entries(&snapshot);
     let names = |entry: &Value| -> Vec<String> {
         let text = |frame: &Value| {
             format!("{}:{}", frame["filename"].as_str().unwrap(), frame["name"].as_str().unwrap())

@@ -27,6 +27,7 @@ fn op(name: &'static str, inputs: Vec<u64>, made: Made, scratch_bytes: usize, ti
         inputs,
         consumed: Vec::new(),
         in_place: Vec::new(),
+        parameters: Vec::new(),
         outputs: vec![made],
         scratch_bytes,
         work,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::trace::{Event, OpEvent, Program};
+use super::event::{Event, OpEvent};
 
 /// Ops are told apart with so many before them.
 const CONTEXT_OPS: usize = 8;
@@ -17,13 +17,20 @@ const MAX_DISTANCES: usize = 1024;
 /// One op in so many may differ from one iteration to the next.
 const SAME_OPS: usize = 64;
 
-/// The loop that most ops of a program belong to.
+/// The loop that most ops of a program belong to. See [`Program::iterations`](super::Program::iterations) for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Iterations {
+pub struct Iterations {
     /// The number of ops of an iteration.
     pub ops: usize,
     /// The op since which it repeats.
     pub since: usize,
+}
+
+impl Iterations {
+    /// The number of whole iterations in a program of so many ops.
+    pub fn count(self, ops: usize) -> usize {
+        (ops - self.since) / self.ops
+    }
 }
 
 /// Finds the loop that most ops belong to.
@@ -31,8 +38,8 @@ pub(super) struct Iterations {
 /// Layers and time steps that are alike repeat as well. So of all pieces of the program that come twice in a row the longest counts, and of
 /// the distances at which it repeats the smallest. Unless that piece is a large part of the program, most of the program has to repeat at
 /// this distance.
-pub(super) fn iterations(program: &Program) -> Option<Iterations> {
-    let contexts = contexts(program.events.iter().filter_map(|event| match event {
+pub(super) fn found(events: &[Event]) -> Option<Iterations> {
+    let contexts = contexts(events.iter().filter_map(|event| match event {
         Event::Op(op) => Some(op),
         _ => None,
     }));
