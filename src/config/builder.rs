@@ -7,7 +7,7 @@ use log::LevelFilter;
 
 use super::amount::{Amount, Given, MIN_BUDGET_BYTES};
 use super::choices::{Exactness, Placement, PlanCache, Planning};
-use super::environment::DEFAULT_LOG;
+use super::environment;
 use super::fault::PlantedFault;
 use super::oracle::Oracle;
 use super::policy::Policy;
@@ -21,6 +21,7 @@ use crate::engine::cuda::CudaOptions;
 use crate::engine::host::{HostOptions, LaneMode};
 use crate::engine::{DiskTier, PeerTier, Props, page_bytes_for};
 use crate::error::Error;
+use crate::messages::DEFAULT_LEVEL;
 use crate::op::FloatFormat;
 
 /// The budget unless one is set, as a fraction of the free device memory.
@@ -152,7 +153,7 @@ impl Config {
         self
     }
 
-    /// The most detailed messages that reach the [`log`] facade.
+    /// The most detailed messages that reach the logger of the crate [`log`], or standard error where no logger is set.
     pub fn log(mut self, level: LevelFilter) -> Self {
         self.log = Some(level);
         self
@@ -313,6 +314,7 @@ impl Config {
 
     /// Fills the settings that are not set from the environment and the device.
     pub(crate) fn resolve(self, props: &Props) -> Result<Settings, Error> {
+        environment::check_names(environment::names())?;
         self.check_parts()?;
         let budget = self.budget.or_else(|| Given::read(Variable::Budget));
         let budget_bytes = match &budget {
@@ -352,7 +354,7 @@ impl Config {
             planning: Variable::Planning.or_read(self.planning)?.unwrap_or_default(),
             plan_cache: Variable::PlanCache.or_read(self.plan_cache)?.unwrap_or_default(),
             fusion: Variable::Fusion.or_read(self.fusion)?.unwrap_or(true),
-            log: Variable::Log.or_read(self.log)?.unwrap_or(DEFAULT_LOG),
+            log: Variable::Log.or_read(self.log)?.unwrap_or(DEFAULT_LEVEL),
             planted_fault: self.planted_fault,
             snapshot_at: self.snapshot_at,
             record: self.record,

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use burn::backend::Autodiff;
 use burn::optim::SgdConfig;
+use burn::tensor::Tensor;
 use burn_overcommit::replay::{ITERATIONS, Replay, Settings};
 use burn_overcommit::trace::{Event, Program, Recording};
 use burn_overcommit::{
@@ -76,7 +77,7 @@ fn the_host_engine_tells_when_work_ran() {
 fn the_environment_records_a_process() {
     if is_child() {
         let device = OvercommitDevice::Host(3);
-        burn::tensor::Tensor::<Overcommit, 1>::ones([1000], &device).exp().into_data();
+        Tensor::<Overcommit, 1>::ones([1000], &device).exp().into_data();
         return;
     }
     let folder = tempfile::tempdir().unwrap();
