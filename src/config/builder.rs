@@ -414,6 +414,15 @@ impl Config {
         keeps_plans.then(|| page_bytes_for(self.budget_bytes_asked_for().unwrap_or(device_bytes)))
     }
 
+    /// Gives a simulated device as much memory as is asked for, so that a program can ask for all that it needs.
+    pub(crate) fn make_room(&self, props: &mut Props) {
+        let host_limit = self.host_limit.clone().or_else(|| Given::read(Variable::HostLimit));
+        let asked = [self.budget_bytes_asked_for(), host_limit.and_then(|given| given.as_bytes())];
+        for (bytes, asked_bytes) in [&mut props.device_bytes, &mut props.host_bytes].into_iter().zip(asked) {
+            *bytes = (*bytes).max(asked_bytes.unwrap_or(0));
+        }
+    }
+
     /// The budget, where it is set in bytes.
     fn budget_bytes_asked_for(&self) -> Option<usize> {
         let given = self.budget.clone().or_else(|| Given::read(Variable::Budget))?;

@@ -241,6 +241,7 @@ fn engine(device: OvercommitDevice, config: &Config) -> Result<Arc<dyn Engine>, 
                 {
                     profile.props.page_bytes = Some(page_bytes);
                 }
+                config.make_room(&mut profile.props);
                 Ok(Arc::new(SimEngine::new(&profile)))
             }
             None => missing("there is no such profile"),
