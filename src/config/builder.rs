@@ -252,6 +252,11 @@ impl Config {
         self
     }
 
+    /// Whether all events are recorded for the program.
+    pub(crate) fn records(&self) -> bool {
+        self.record
+    }
+
     /// When iterations are planned, under policies that plan.
     pub fn planning(mut self, planning: Planning) -> Self {
         self.planning = Some(planning);
