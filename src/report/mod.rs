@@ -8,7 +8,7 @@
 //! Inside, `ledger` follows the place of each storage from event to event, `moments` gives events their times, and
 //! `scene` finds the work that an event is for. `summary` makes a report of `timeline`, `peak`, `decisions` and `leaving`.
 //! `html` is the page and `svg` the image; both show `memory_chart` and `lane_chart`, which share `charts`. `comparison` and
-//! `grid` are charts of many runs. `theme` has the colours, and `units` formats numbers.
+//! `grid` are charts of many runs. `theme` has the colours, `units` formats numbers, and `text` makes tables.
 //!
 //! ```
 //! use burn_overcommit::report::{Report, write_svg};
@@ -40,6 +40,7 @@ mod peak;
 mod scene;
 mod summary;
 mod svg;
+mod text;
 mod theme;
 mod timeline;
 mod units;
