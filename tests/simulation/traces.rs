@@ -96,7 +96,7 @@ fn the_environment_records_a_process() {
 
 #[test]
 fn a_process_that_is_killed_leaves_a_trace() {
-    if std::env::var_os(CHILD).is_some() {
+    if is_child() {
         let compute =
             || drop(Tensor::<Overcommit, 1>::ones([1000], &OvercommitDevice::Host(3)).exp().into_data());
         let path = std::env::var_os("OVERCOMMIT_TRACE").unwrap();
