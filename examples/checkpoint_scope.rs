@@ -64,6 +64,7 @@ fn train<B: AutodiffBackend + SavesLess>(device: &B::Device, scoped: bool) -> Ve
 }
 
 fn main() -> Result<(), Error> {
+    burn_overcommit_examples::begin();
     let device = OvercommitDevice::default();
     let train = |scoped: bool| train::<Autodiff<Overcommit>>(&device, scoped);
     let (expected, unlimited) = within("all memory", &device, None, || train(false))?;

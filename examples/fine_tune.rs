@@ -85,6 +85,7 @@ fn train<B: AutodiffBackend>(
 }
 
 fn main() -> Result<(), Error> {
+    burn_overcommit_examples::begin();
     type B = Autodiff<Overcommit>;
     let device = OvercommitDevice::default();
     let digits = Digits::load().expect("the shipped file is well formed");

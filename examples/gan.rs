@@ -113,6 +113,7 @@ fn train<B: AutodiffBackend>(digits: &Digits, device: &B::Device) -> Vec<u32> {
 }
 
 fn main() -> Result<(), Error> {
+    burn_overcommit_examples::begin();
     let device = OvercommitDevice::default();
     let digits = Digits::load().expect("the shipped file is well formed");
     train_in_less(&device, 0.5, 1, |_| (train::<Autodiff<Overcommit>>(&digits, &device), ()))?;

@@ -96,6 +96,7 @@ fn predict<B: Backend>(saved: Vec<u8>, digit: Digit, device: &B::Device) {
 }
 
 fn main() -> Result<(), Error> {
+    burn_overcommit_examples::begin();
     let device = OvercommitDevice::default();
     let digits = Digits::load().expect("the shipped file is well formed");
     let train = || train::<Autodiff<Overcommit>>(&digits.train, &device);

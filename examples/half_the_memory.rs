@@ -21,6 +21,7 @@ fn first_gradient(device: &OvercommitDevice) -> Vec<f32> {
 }
 
 fn main() -> Result<(), Error> {
+    burn_overcommit_examples::begin();
     let device = OvercommitDevice::default();
     let unlimited = first_gradient(&device);
     let need_bytes = stats(&device)?.peak_allocated_bytes;

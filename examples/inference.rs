@@ -67,6 +67,7 @@ fn infer<B: Backend>(saved: &[u8], device: &B::Device) -> Vec<Vec<f32>> {
 }
 
 fn main() -> Result<(), Error> {
+    burn_overcommit_examples::begin();
     let device = OvercommitDevice::default();
     let saved = saved::<Overcommit>(&device);
     let infer = || infer::<Overcommit>(&saved, &device);

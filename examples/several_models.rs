@@ -81,6 +81,7 @@ fn distil<B: AutodiffBackend>(digits: &Digits, device: &B::Device) -> (Vec<u32>,
 }
 
 fn main() -> Result<(), Error> {
+    burn_overcommit_examples::begin();
     let device = OvercommitDevice::default();
     let digits = Digits::load().expect("the shipped file is well formed");
     let [teacher, student] =

@@ -107,5 +107,6 @@ fn run(Options { deeper, steps }: Options) -> Result<(), Error> {
 }
 
 fn main() -> Result<(), Error> {
+    burn_overcommit_examples::begin();
     run(Options::parse())
 }

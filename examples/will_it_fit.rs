@@ -58,6 +58,7 @@ impl Options {
 }
 
 fn main() -> ExitCode {
+    burn_overcommit_examples::begin();
     let options = Options::parse();
     let progress = ProgressBar::new_spinner().with_message(format!("running {}", options.model));
     progress.enable_steady_tick(Duration::from_millis(100));

@@ -146,6 +146,15 @@ pub enum Error {
         expected: String,
     },
 
+    /// An environment variable has a name that begins like the settings' names, and is none of them.
+    #[error("{name}: no setting has this name; the nearest is {nearest}")]
+    UnknownVariable {
+        /// The variable.
+        name: String,
+        /// The setting whose name is most like it.
+        nearest: &'static str,
+    },
+
     /// The device does not record.
     #[error("{device} records nothing: configure it with Config::record before its first use")]
     NotRecording {

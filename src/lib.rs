@@ -18,6 +18,7 @@ pub mod face;
 pub mod functions;
 mod fusion;
 pub mod liveness;
+mod messages;
 #[cfg(feature = "train")]
 pub mod metrics;
 mod module;

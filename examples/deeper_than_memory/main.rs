@@ -33,6 +33,7 @@ use burn_overcommit_examples::digits as data;
 use crate::data::Digits;
 
 fn main() -> ExitCode {
+    burn_overcommit_examples::begin();
     let options = Options::parse();
     let result = match options.backend {
         BackendChoice::Overcommit => train_overcommitted(&options),

@@ -87,6 +87,7 @@ fn train<B: AutodiffBackend>(part: Part, digits: &Digits, device: &B::Device) ->
 }
 
 fn main() -> Result<(), Error> {
+    burn_overcommit_examples::begin();
     let device = OvercommitDevice::default();
     let digits = Digits::load().expect("the shipped file is well formed");
     let folders = [0, 1].map(|_| tempfile::tempdir().expect("a folder for checkpoints"));

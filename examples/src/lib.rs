@@ -13,6 +13,14 @@ use burn_overcommit::{Config, Error, OvercommitDevice, Stats, configure, stats};
 use bytesize::ByteSize;
 use clap::Parser;
 
+/// Begins a program: messages go to standard error, and a reader that ends early, as `head` does, ends the program in silence.
+pub fn begin() {
+    sigpipe::reset();
+    let level = env_logger::Env::new().filter_or("OVERCOMMIT_LOG", "warn,burn_overcommit=info");
+    // The tests begin several programs in one process.
+    let _ = env_logger::Builder::from_env(level).format_timestamp(None).try_init();
+}
+
 /// Trains with all memory and in a part of it, to the same bits.
 #[derive(Parser)]
 pub struct Options {

@@ -7,7 +7,7 @@ use log::LevelFilter;
 
 use super::amount::{Amount, Given, MIN_BUDGET_BYTES};
 use super::choices::{Exactness, Placement, PlanCache, Planning};
-use super::environment::DEFAULT_LOG;
+use super::environment;
 use super::fault::PlantedFault;
 use super::oracle::Oracle;
 use super::policy::Policy;
@@ -21,6 +21,7 @@ use crate::engine::cuda::CudaOptions;
 use crate::engine::host::{HostOptions, LaneMode};
 use crate::engine::{DiskTier, PeerTier, Props, page_bytes_for};
 use crate::error::Error;
+use crate::messages::DEFAULT_LEVEL;
 use crate::op::FloatFormat;
 
 /// The budget unless one is set, as a fraction of the free device memory.
@@ -153,7 +154,7 @@ impl Config {
         self
     }
 
-    /// The most detailed messages that reach the [`log`] facade.
+    /// The most detailed messages that reach the logger of the crate [`log`], or standard error where no logger is set.
     pub fn log(mut self, level: LevelFilter) -> Self {
         self.log = Some(level);
         self
@@ -252,6 +253,11 @@ impl Config {
         self
     }
 
+    /// Whether all events are recorded for the program.
+    pub(crate) fn records(&self) -> bool {
+        self.record
+    }
+
     /// When iterations are planned, under policies that plan.
     pub fn planning(mut self, planning: Planning) -> Self {
         self.planning = Some(planning);
@@ -320,6 +326,7 @@ impl Config {
 
     /// Fills the settings that are not set from the environment and the device.
     pub(crate) fn resolve(self, props: &Props) -> Result<Settings, Error> {
+        environment::check_names(environment::names())?;
         self.check_parts()?;
         let budget = self.budget.or_else(|| Given::read(Variable::Budget));
         let budget_bytes = match &budget {
@@ -362,7 +369,7 @@ impl Config {
             planning: Variable::Planning.or_read(self.planning)?.unwrap_or_default(),
             plan_cache: Variable::PlanCache.or_read(self.plan_cache)?.unwrap_or_default(),
             fusion: Variable::Fusion.or_read(self.fusion)?.unwrap_or(true),
-            log: Variable::Log.or_read(self.log)?.unwrap_or(DEFAULT_LOG),
+            log: Variable::Log.or_read(self.log)?.unwrap_or(DEFAULT_LEVEL),
             planted_fault: self.planted_fault,
             snapshot_at: self.snapshot_at,
             record: self.record,
@@ -420,6 +427,15 @@ impl Config {
         let cache = Variable::PlanCache.or_read(self.plan_cache.clone()).ok().flatten();
         let keeps_plans = matches!(cache, Some(PlanCache::Folder(_)));
         keeps_plans.then(|| page_bytes_for(self.budget_bytes_asked_for().unwrap_or(device_bytes)))
+    }
+
+    /// Gives a simulated device as much memory as is asked for, so that a program can ask for all that it needs.
+    pub(crate) fn make_room(&self, props: &mut Props) {
+        let host_limit = self.host_limit.clone().or_else(|| Given::read(Variable::HostLimit));
+        let asked = [self.budget_bytes_asked_for(), host_limit.and_then(|given| given.as_bytes())];
+        for (bytes, asked_bytes) in [&mut props.device_bytes, &mut props.host_bytes].into_iter().zip(asked) {
+            *bytes = (*bytes).max(asked_bytes.unwrap_or(0));
+        }
     }
 
     /// The budget, where it is set in bytes.

@@ -17,8 +17,6 @@ pub(crate) use amount::MIN_BUDGET_BYTES;
 pub use builder::Config;
 pub(crate) use builder::{BUDGET_SHARE, MIN_PAGES};
 pub use choices::{Exactness, Placement, PlanCache, Planning};
-#[cfg(feature = "cuda")]
-pub(crate) use environment::log_by_environment;
 pub use fault::PlantedFault;
 pub use oracle::Oracle;
 pub use policy::Policy;

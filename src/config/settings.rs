@@ -11,6 +11,7 @@ use super::oracle::Oracle;
 use super::policy::Policy;
 use super::tunables::Tunables;
 use crate::engine::{ALIGN_BYTES, DiskTier, PeerTier};
+use crate::messages;
 use crate::op::FloatFormat;
 
 /// A [`Config`] with every choice made.
@@ -134,10 +135,8 @@ impl Settings {
         }
     }
 
-    /// Hands a message to the [`log`] facade if the user wants this level.
+    /// Tells the user something, if messages of this level are wanted.
     pub fn log(&self, level: log::Level, message: std::fmt::Arguments) {
-        if level <= self.log {
-            log::log!(target: "burn_overcommit", level, "{message}");
-        }
+        messages::tell_up_to(self.log, level, message);
     }
 }

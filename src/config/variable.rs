@@ -1,5 +1,7 @@
 //! The table of environment variables.
 
+use crate::messages::LEVEL_VARIABLE;
+
 /// An environment variable. It sets the default of one field of [`Config`](crate::Config), which `configure` overrides.
 ///
 /// ```
@@ -95,7 +97,7 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 18] = [
     ),
     (Variable::Exactness, "OVERCOMMIT_EXACTNESS", "exact or fast", "exact"),
     (Variable::Planning, "OVERCOMMIT_PLANNING", "background, at-once or off", "background"),
-    (Variable::Log, "OVERCOMMIT_LOG", "off, error, warn, info, debug or trace", "warn"),
+    (Variable::Log, LEVEL_VARIABLE, "off, error, warn, info, debug or trace", "warn"),
     (Variable::Trace, "OVERCOMMIT_TRACE", "a file", "nothing is recorded"),
     (
         Variable::PageMapping,

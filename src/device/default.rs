@@ -9,6 +9,8 @@ use crate::config::Variable;
 #[cfg(feature = "cuda")]
 use crate::engine::cuda;
 use crate::error::Error;
+#[cfg(feature = "cuda")]
+use crate::messages;
 
 impl OvercommitDevice {
     /// Why [`Misnamed`](OvercommitDevice::Misnamed) is the default, if it is.
@@ -51,14 +53,18 @@ impl Default for OvercommitDevice {
 fn found() -> OvercommitDevice {
     let options = config::Config::new().cuda_options(0).map_err(|error| error.to_string());
     match options.and_then(|options| cuda::check_device(&options)) {
-        Ok(()) => OvercommitDevice::Cuda(0),
+        Ok(()) => {
+            let device = OvercommitDevice::Cuda(0);
+            messages::announce(log::Level::Info, format_args!("{device} is the default device"));
+            device
+        }
         Err(_) if cfg!(not(feature = "host")) => OvercommitDevice::Cuda(0),
         Err(reason) => {
             let device = OvercommitDevice::Host(0);
-            config::log_by_environment(
+            messages::announce(
                 log::Level::Warn,
                 format_args!(
-                    "{device} is the default device ({}=host:0 chooses it unasked): {reason}",
+                    "{device} is the default device, and {}={device} chooses it without this message; no GPU: {reason}",
                     Variable::Device.name()
                 ),
             );

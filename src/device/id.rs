@@ -10,7 +10,7 @@ use crate::engine::sim::{self, Profile};
 /// Where tensors live and ops run.
 ///
 /// [`default`](OvercommitDevice::default) is the device the environment names, else the first NVIDIA GPU where driver, GPU and
-/// NVRTC are there and new enough, else `Host(0)`, and a warning in the log says what was looked for and where. It is decided
+/// NVRTC are there and new enough, else `Host(0)`. A message says which, and why it is not the GPU. It is decided
 /// once per process and never fails; where the environment names no device that there is, its first use does.
 ///
 /// ```

@@ -8,7 +8,7 @@ use crate::trace::{Event, How};
 const KINDS: usize = 3;
 
 /// Decisions of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Cost {
     pub count: usize,
     pub bytes: usize,
@@ -19,7 +19,7 @@ pub(super) struct Cost {
 }
 
 /// Ops of one name that were run again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Repeated {
     pub name: String,
     pub count: usize,
@@ -28,7 +28,7 @@ pub(super) struct Repeated {
 }
 
 /// The costs of all evictions.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Serialize)]
 pub(super) struct Decisions {
     pub offload: Cost,
     pub clean: Cost,

@@ -5,6 +5,7 @@ use std::fmt;
 use super::leaving::Leaving;
 use super::memory_use::MemoryUse;
 use super::summary::Report;
+use super::text::{LEFT, RIGHT, write_paragraph, write_table};
 use super::units::{count, share, size, time};
 use crate::engine::Lane;
 use crate::replay::Outcome;
@@ -14,7 +15,7 @@ use crate::trace::How;
 const MAX_LISTED: usize = 16;
 
 /// Explains a run under a budget: which storages leave device memory, how, at what cost, and where the time goes. `Display`
-/// prints it.
+/// prints it, in lines of 80 columns if it is asked to by `{explanation:80}`.
 ///
 /// ```
 /// use burn_overcommit::SimProfile;
@@ -106,19 +107,16 @@ impl Leaving {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(memory) = &self.memory {
-            writeln!(f, "{memory}")?;
+            fmt::Display::fmt(memory, f)?;
+            writeln!(f)?;
         }
-        writeln!(f, "{}, {}", self.title, self.part)?;
+        write_paragraph(f, format!("{}, {}", self.title, self.part))?;
         match &self.outcome {
             Some(outcome) => self.of_outcome(f, outcome)?,
-            None => writeln!(f, "It takes {}.", time(self.step_ns))?,
+            None => write_paragraph(f, format!("It takes {}.", time(self.step_ns)))?,
         }
-        writeln!(
-            f,
-            "Ops that run again take {} of this, and ops wait for {}.",
-            time(self.recompute_ns),
-            time(self.wait_ns)
-        )?;
+        let [again, waits] = [self.recompute_ns, self.wait_ns].map(time);
+        write_paragraph(f, format!("Ops that run again take {again} of this, and ops wait for {waits}."))?;
         self.list(f)?;
         for other in &self.others {
             let ratio = |outcome: &Outcome| {
@@ -134,64 +132,54 @@ impl fmt::Display for Explanation {
 
 impl Explanation {
     fn of_outcome(&self, f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
-        writeln!(
-            f,
+        let how = format!(
             "Policy {} on {} in {}, {} of the {} that are live at once.",
             outcome.policy,
             outcome.device,
             size(outcome.budget_bytes),
             share(outcome.budget_bytes as f64, outcome.live_peak_bytes as f64),
             size(outcome.live_peak_bytes)
-        )?;
+        );
+        write_paragraph(f, how)?;
         if let Some(failure) = &outcome.failure {
             return writeln!(f, "It does not fit: {failure}");
         }
-        writeln!(
-            f,
-            "It takes {}, {:.3} times the {} with all memory.",
-            time(self.step_ns),
-            self.step_ns as f64 / outcome.base_ns.max(1) as f64,
-            time(outcome.base_ns)
-        )?;
+        let ratio = self.step_ns as f64 / outcome.base_ns.max(1) as f64;
+        let [takes, base] = [self.step_ns, outcome.base_ns].map(time);
+        write_paragraph(f, format!("It takes {takes}, {ratio:.3} times the {base} with all memory."))?;
         let Some(bound) = outcome.bound else { return Ok(()) };
         let least_ns = (bound * outcome.base_ns as f64) as u64;
         let more = time(self.step_ns.saturating_sub(least_ns));
-        writeln!(f, "No schedule takes less than {bound:.3} times as long: it may be {more} too slow.")
+        let least =
+            format!("No schedule takes less than {bound:.3} times as long: it may be {more} too slow.");
+        write_paragraph(f, least)
     }
 
     fn list(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.leaving.is_empty() {
             return writeln!(f, "Nothing leaves device memory.");
         }
+        writeln!(f)?;
         let has_modules = self.leaving.iter().any(|leaving| leaving.module.is_some());
-        let header = format!(
-            "{:<28} {:>10} {:>7} {:<24} {:>10} {:>10} {:>10}  {:<32} {}",
-            "made by",
-            "each",
-            "times",
-            "how",
-            "away for",
-            "run again",
-            "waits",
-            "why",
-            if has_modules { "module" } else { "" }
-        );
-        writeln!(f, "\n{}", header.trim_end())?;
-        for leaving in self.leaving.iter().take(MAX_LISTED) {
+        let module = if has_modules { "module" } else { "" };
+        let head =
+            ["made by", "each", "times", "how", "away for", "run again", "waits", "why", module].map(String::from);
+        let rows = self.leaving.iter().take(MAX_LISTED).map(|leaving| {
             let Leaving { made_by, size_bytes, count: times, away_ns, recompute_ns, wait_ns, .. } = leaving;
-            let line = format!(
-                "{made_by:<28} {:>10} {:>7} {:<24} {:>10} {:>10} {:>10}  {:<32} {}",
+            [
+                made_by.clone(),
                 size(*size_bytes),
                 count(*times),
-                leaving.how_in_words(),
+                leaving.how_in_words().into(),
                 time(away_ns.checked_div(*times as u64).unwrap_or(0)),
                 time(*recompute_ns),
                 time(*wait_ns),
-                leaving.why(),
-                leaving.module.as_deref().unwrap_or("")
-            );
-            writeln!(f, "{}", line.trim_end())?;
-        }
+                leaving.why().into(),
+                leaving.module.clone().unwrap_or_default(),
+            ]
+        });
+        let alignments = [LEFT, RIGHT, RIGHT, LEFT, RIGHT, RIGHT, RIGHT, LEFT, LEFT];
+        write_table(f, alignments, std::iter::once(head).chain(rows))?;
         let rest = &self.leaving[self.leaving.len().min(MAX_LISTED)..];
         if !rest.is_empty() {
             let times: usize = rest.iter().map(|leaving| leaving.count).sum();

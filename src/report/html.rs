@@ -37,7 +37,9 @@ pub fn write_html(report: &Report, mut out: impl Write) -> io::Result<()> {
     let memory = inline("Memory over time", memory_chart::HEIGHT, |paper| memory_chart::draw(report, paper))?;
     let lanes =
         inline("Lanes over time", lane_chart::height(report), |paper| lane_chart::draw(report, paper))?;
-    writeln!(out, "<section>\n{memory}</section>\n<section>\n{lanes}</section>")?;
+    for chart in [memory, lanes] {
+        writeln!(out, "<section>\n<div class=\"scroll\">{chart}</div></section>")?;
+    }
     decisions(report, &mut out)?;
     leaving(report, &mut out)?;
     repeated(report, &mut out)?;
@@ -102,7 +104,6 @@ fn figures(report: &Report, out: &mut impl Write) -> io::Result<()> {
     let of_budget = share(report.peak.bytes as f64, budget as f64);
     let again_ns = report.lanes[Lane::Compute as usize].recompute_ns;
     let ops_again: usize = report.decisions.repeated.iter().map(|op| op.count).sum();
-    let [offloaded, fetched] = report.moved_bytes;
     let class =
         if report.outcome.as_ref().is_some_and(|outcome| outcome.overhead.is_some()) { "" } else { " six" };
     writeln!(out, "<dl class=\"figures{class}\">")?;
@@ -124,7 +125,11 @@ fn figures(report: &Report, out: &mut impl Write) -> io::Result<()> {
         let bound = outcome.bound.map_or("none".into(), |bound| format!("{bound:.2}×"));
         figure("Lower bound", bound, "no schedule has less overhead".into())?;
     }
-    figure("Copied to the host", size(offloaded), format!("{} copied back", size(fetched)))?;
+    figure(
+        "Copied to the host",
+        size(report.offloaded_bytes),
+        format!("{} copied back", size(report.fetched_bytes)),
+    )?;
     figure("Run again", counted(ops_again, "op"), format!("in {}", time(again_ns)))?;
     writeln!(out, "</dl>")
 }

@@ -9,7 +9,7 @@
 //! `scene` finds the work that an event is for, `modules` the module that it belongs to, and `segments` the addresses that
 //! are mapped. `summary` makes a report of `timeline`, `peak`, `decisions` and `leaving`.
 //! `html` is the page and `svg` the image; both show `memory_chart` and `lane_chart`, which share `charts`. `comparison` and
-//! `grid` are charts of many runs. `theme` has the colours, and `units` formats numbers.
+//! `grid` are charts of many runs. `theme` has the colours, `units` formats numbers, and `text` makes tables.
 //!
 //! ```
 //! use burn_overcommit::report::{Report, write_svg};
@@ -43,6 +43,7 @@ mod scene;
 mod segments;
 mod summary;
 mod svg;
+mod text;
 mod theme;
 mod timeline;
 mod units;

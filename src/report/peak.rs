@@ -8,7 +8,7 @@ use crate::engine::{Lane, Tier};
 use crate::trace::{Event, How};
 
 /// The moment when the most device memory was in use.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Serialize)]
 pub(super) struct Peak {
     pub bytes: usize,
     pub at_ns: u64,
@@ -19,7 +19,7 @@ pub(super) struct Peak {
 }
 
 /// Storages of one size that one op made, in one module or in layers that are alike, and that had the same fate.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Resident {
     pub made_by: String,
     pub module: Option<String>,
@@ -29,7 +29,7 @@ pub(super) struct Resident {
 }
 
 /// The fate of a storage, with the number of evictions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 pub(super) struct Fate {
     /// It is no storage, but the workspace of an op.
     pub workspace: bool,

@@ -13,7 +13,8 @@ use crate::trace::{Event, Header, Recording};
 /// The beginning of the note with which each iteration of a repeated program begins.
 const ITERATION: &str = "iteration ";
 
-/// A run, summed up for [`write_html`](super::write_html) and [`write_svg`](super::write_svg).
+/// A run, summed up for [`write_html`](super::write_html) and [`write_svg`](super::write_svg); as JSON it has all figures but those of
+/// the charts.
 ///
 /// ```
 /// use burn_overcommit::SimProfile;
@@ -31,22 +32,26 @@ const ITERATION: &str = "iteration ";
 /// assert!(page.starts_with(b"<!DOCTYPE html>"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize)]
 pub struct Report {
     pub(super) title: String,
     pub(super) header: Header,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) outcome: Option<Outcome>,
     /// The part of the run that the report covers, in words.
     pub(super) part: String,
     /// Whether that is the whole run.
     pub(super) whole: bool,
+    #[serde(skip)]
     pub(super) window: Window,
     pub(super) step_ns: u64,
     pub(super) live_peak_bytes: usize,
     pub(super) ops: usize,
     /// Of these, ops that came after the program had read a tensor without data.
     pub(super) ops_after_read: usize,
+    #[serde(skip)]
     pub(super) memory: Vec<Bytes>,
+    #[serde(skip)]
     pub(super) lanes: [LaneTime; Lane::ALL.len()],
     pub(super) peak: Peak,
     pub(super) decisions: Decisions,
@@ -54,9 +59,12 @@ pub struct Report {
     pub(super) leaving: Vec<Leaving>,
     /// How long the compute lane waits.
     pub(super) wait_ns: u64,
-    /// Bytes copied to the host, and back.
-    pub(super) moved_bytes: [usize; 2],
+    /// Bytes copied to the host.
+    pub(super) offloaded_bytes: usize,
+    /// Bytes copied back.
+    pub(super) fetched_bytes: usize,
     /// Notes in the window, with their times.
+    #[serde(skip)]
     pub(super) notes: Vec<(u64, String)>,
 }
 
@@ -134,7 +142,8 @@ impl Report {
             decisions: Decisions::new(events, first),
             leaving,
             wait_ns,
-            moved_bytes: [moved(Lane::Offload), moved(Lane::Fetch)],
+            offloaded_bytes: moved(Lane::Offload),
+            fetched_bytes: moved(Lane::Fetch),
             notes: notes.collect(),
         }
     }

@@ -20,6 +20,7 @@ use crate::fusion::{FusionTarget, ThreadRuns};
 use crate::module::ModuleId;
 use crate::op::{Dtype, Layout, Shape, View};
 use crate::pool::{Pool, StorageId};
+use crate::trace::Recording;
 
 /// One device at work.
 pub struct Runtime {
@@ -138,6 +139,30 @@ impl Runtime {
 
     pub(super) fn engine_error(&self, source: EngineError) -> Error {
         Error::Engine { device: self.device, source }
+    }
+
+    /// What happened since the device's first use, or since this was last taken. Waits for all work.
+    pub(super) fn recording(self: &Arc<Self>) -> Result<Recording, Error> {
+        drop(self.all_settled()?);
+        self.wait_for_all()?;
+        Ok(self.lock().pool.take_recording())
+    }
+
+    /// The same as far as work is submitted. Does not change what the program does, which goes on meanwhile.
+    pub(super) fn recorded_so_far(&self) -> Result<Recording, Error> {
+        let (mut recording, journal, ends) = {
+            let front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
+            let recording =
+                Recording { header: front.pool.header(), events: front.pool.journal().take_events() };
+            (recording, front.pool.journal().clone(), front.pool.ends())
+        };
+        // A simulation's work is done when it is submitted, and its clock is the program's.
+        if self.engine.times().is_none() {
+            let waited = ends.into_iter().try_for_each(|mark| self.engine.sync(mark));
+            waited.map_err(|error| self.engine_error(error))?;
+        }
+        journal.fill_in(&mut recording.events, &self.engine.recorded());
+        Ok(recording)
     }
 
     /// Waits for all work submitted so far, because the program asks for it.

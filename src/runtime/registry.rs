@@ -35,7 +35,7 @@ pub(super) fn runtime(device: &OvercommitDevice) -> Result<Arc<Runtime>, Error> 
         return Ok(started.runtime.clone());
     }
     let config = Config::new();
-    let runtime = Arc::new(start(*device, config.clone(), |engine| engine)?);
+    let runtime = start(*device, config.clone(), |engine| engine)?;
     runtimes.insert(*device, Started { runtime: runtime.clone(), config });
     Ok(runtime)
 }
@@ -85,7 +85,7 @@ pub fn configure_with_engine(
             runtime.lock().pool.give_back();
         }
     }
-    let runtime = Arc::new(start(*device, config.clone(), wrap)?);
+    let runtime = start(*device, config.clone(), wrap)?;
     runtimes.insert(*device, Started { runtime, config });
     Ok(())
 }
@@ -159,10 +159,11 @@ pub(crate) fn peak_snapshot(device: &OvercommitDevice) -> Result<Residents, Erro
 /// A device that was not configured to [`record`](Config::record), or work that failed.
 pub fn recording(device: &OvercommitDevice) -> Result<Recording, Error> {
     let runtime = runtime(device)?;
-    drop(runtime.all_settled()?);
-    runtime.wait_for_all()?;
-    let recording = runtime.lock().pool.take_recording();
-    recording.ok_or(Error::NotRecording { device: *device })
+    let records = |started: &Started| started.config.records();
+    match RUNTIMES.read().unwrap_or_else(PoisonError::into_inner).get(device).is_some_and(records) {
+        true => runtime.recording(),
+        false => Err(Error::NotRecording { device: *device }),
+    }
 }
 
 /// Starts counting peaks and totals anew.
@@ -180,7 +181,7 @@ fn start(
     device: OvercommitDevice,
     config: Config,
     wrap: impl FnOnce(Arc<dyn Engine>) -> Arc<dyn Engine>,
-) -> Result<Runtime, Error> {
+) -> Result<Arc<Runtime>, Error> {
     let engine = wrap(engine(device, &config)?);
     let supply = config.supply();
     let mut settings = config.clone().resolve(engine.props())?;
@@ -195,7 +196,8 @@ fn start(
     if let Some(disk) = &settings.disk {
         engine.open_disk(disk).map_err(|reason| config.refuse_disk(&reason))?;
     }
-    settings.record |= exit::is_recorded(device, recording)?;
+    let is_recorded = exit::is_recorded(device)?;
+    settings.record |= is_recorded;
     settings.log(
         log::Level::Info,
         format_args!(
@@ -212,7 +214,11 @@ fn start(
     );
     let mut pool = Pool::new(device, engine.clone(), settings);
     pool.tell_subscribers();
-    Ok(Runtime::new(device, engine, pool, supply))
+    let runtime = Arc::new(Runtime::new(device, engine, pool, supply));
+    if is_recorded {
+        exit::record(&runtime, !config.records());
+    }
+    Ok(runtime)
 }
 
 fn engine(device: OvercommitDevice, config: &Config) -> Result<Arc<dyn Engine>, Error> {
@@ -243,6 +249,7 @@ fn engine(device: OvercommitDevice, config: &Config) -> Result<Arc<dyn Engine>, 
                 {
                     profile.props.page_bytes = Some(page_bytes);
                 }
+                config.make_room(&mut profile.props);
                 Ok(Arc::new(SimEngine::new(&profile)))
             }
             None => missing("there is no such profile"),

@@ -1,8 +1,8 @@
-//! Traces as files: a line of JSON for the header, one for each event, and a last one with the number of events, by
-//! which a truncated file is recognised.
+//! Traces as files: a line of JSON for the header, one for each event, and after each block of events one with the number of events
+//! so far, by which a truncated file is recognised. A process that is killed leaves a trace up to its last block.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -16,11 +16,11 @@ use super::simrd;
 /// The version that this crate writes and reads.
 const VERSION: u32 = 1;
 
-/// The last line.
+/// The last line of a block.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct End {
-    /// The number of lines between the first and this one.
+    /// The number of events so far.
     events: usize,
 }
 
@@ -32,6 +32,61 @@ enum Line {
     Event(Box<Event>),
 }
 
+/// A trace that is written block by block.
+pub(crate) struct TraceFile {
+    file: BufWriter<File>,
+    events: usize,
+}
+
+impl TraceFile {
+    /// Makes the file, or replaces what was there.
+    pub fn create(path: &Path, header: &Header) -> io::Result<Self> {
+        let mut file = BufWriter::new(File::create(path)?);
+        serde_json::to_writer(&mut file, header)?;
+        file.write_all(b"\n")?;
+        Ok(TraceFile { file, events: 0 })
+    }
+
+    /// Writes a block.
+    pub fn append(&mut self, events: &[Event]) -> io::Result<()> {
+        for event in events {
+            serde_json::to_writer(&mut self.file, event)?;
+            self.file.write_all(b"\n")?;
+        }
+        self.events += events.len();
+        writeln!(self.file, "{}", serde_json::json!({ "end": End { events: self.events } }))?;
+        self.file.flush()
+    }
+}
+
+/// What was read of a trace.
+#[derive(Default)]
+struct Reading {
+    events: Vec<Event>,
+    checker: Checker,
+    /// The number of events in whole blocks.
+    whole: Option<usize>,
+}
+
+impl Reading {
+    /// Takes a line.
+    fn take(&mut self, line: &str, lines: &Lines) -> Result<(), TraceError> {
+        match lines.parse(line)? {
+            Line::Event(event) => {
+                self.checker.check(&event).map_err(|reason| lines.error(reason))?;
+                self.events.push(*event);
+            }
+            Line::End { end } if end.events != self.events.len() => {
+                let reason =
+                    format!("{} events were written, and {} are here", end.events, self.events.len());
+                return Err(lines.error(reason));
+            }
+            Line::End { end } => self.whole = Some(end.events),
+        }
+        Ok(())
+    }
+}
+
 impl Recording {
     /// Writes the trace to a file and replaces what was there.
     ///
@@ -39,21 +94,13 @@ impl Recording {
     /// An error of the system.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), TraceError> {
         let path = path.as_ref();
-        self.write(path).map_err(|reason| TraceError::File { path: path.into(), reason })
+        TraceFile::create(path, &self.header)
+            .and_then(|mut file| file.append(&self.events))
+            .map_err(|reason| TraceError::File { path: path.into(), reason })
     }
 
-    fn write(&self, path: &Path) -> std::io::Result<()> {
-        let mut file = BufWriter::new(File::create(path)?);
-        serde_json::to_writer(&mut file, &self.header)?;
-        for event in &self.events {
-            file.write_all(b"\n")?;
-            serde_json::to_writer(&mut file, event)?;
-        }
-        writeln!(file, "\n{}", serde_json::json!({ "end": End { events: self.events.len() } }))?;
-        file.flush()
-    }
-
-    /// Reads a trace that [`save`](Recording::save) wrote.
+    /// Reads a trace that [`save`](Recording::save) wrote, or a process that was recorded by its environment. If that was killed,
+    /// the trace ends with the last block that it wrote, and a warning says so.
     ///
     /// # Errors
     /// If the file cannot be read, has another format, or is damaged or truncated. The error names the line and the
@@ -71,26 +118,27 @@ impl Recording {
                 lines.error(format!("version {} of the format; this program reads {VERSION}", header.trace))
             );
         }
-        let (mut events, mut checker) = (Vec::new(), Checker::default());
+        let mut reading = Reading::default();
         while let Some(line) = lines.next()? {
-            match lines.parse(&line)? {
-                Line::Event(event) => {
-                    checker.check(&event).map_err(|reason| lines.error(reason))?;
-                    events.push(*event);
-                }
-                Line::End { end } if end.events != events.len() => {
-                    let reason = format!("{} events were written, and {} are here", end.events, events.len());
-                    return Err(lines.error(reason));
-                }
-                Line::End { .. } => {
-                    return match lines.next()? {
-                        None => Ok(Recording { header, events }),
-                        Some(_) => Err(lines.error("it comes after the end")),
-                    };
+            if let Err(error) = reading.take(&line, lines) {
+                // Whoever is killed leaves half a line.
+                match lines.next()? {
+                    None if reading.whole.is_some() => break,
+                    _ => return Err(error),
                 }
             }
         }
-        Err(lines.error("the trace was cut off after this line: there is no end"))
+        let Reading { mut events, whole, .. } = reading;
+        let whole =
+            whole.ok_or_else(|| lines.error("the trace was cut off after this line: there is no end"))?;
+        if whole < events.len() {
+            lines.warn(format_args!(
+                "the program was ended while it ran; its last {} events are not whole, and left out",
+                events.len() - whole
+            ));
+        }
+        events.truncate(whole);
+        Ok(Recording { header, events })
     }
 }
 
@@ -175,7 +223,23 @@ mod tests {
         assert_eq!(error, "trace:5: 4 events were written, and 3 are here");
         let error = damaged(|text| text.replace("\"trace\":1", "\"trace\":9"));
         assert_eq!(error, "trace:1: version 9 of the format; this program reads 1");
-        let error = damaged(|text| format!("{text}{{}}\n"));
-        assert_eq!(error, "trace:7: it comes after the end");
+        let error = damaged(|text| format!("{text}{{}}\n{{}}\n"));
+        assert!(error.starts_with("trace:7: column"), "{error}");
+    }
+
+    #[test]
+    fn a_trace_that_is_not_written_to_its_end_is_read_up_to_its_last_block() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.jsonl");
+        let Recording { header, events } = recording();
+        let mut file = TraceFile::create(&path, &header).unwrap();
+        file.append(&events[..1]).unwrap();
+        file.append(&events[1..3]).unwrap();
+        let blocks = std::fs::read_to_string(&path).unwrap();
+        let free = serde_json::to_string(&events[3]).unwrap();
+        for rest in ["", &free[..3], &free, &format!("{free}\n")] {
+            std::fs::write(&path, format!("{blocks}{rest}")).unwrap();
+            assert_eq!(Recording::open(&path).unwrap().events, events[..3], "{rest}");
+        }
     }
 }

@@ -16,7 +16,15 @@ use crate::engine::{self, Lane};
 /// assert_eq!(journal.take(Header::default(), &[]).events.len(), 1);
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Journal(Option<Arc<Mutex<Vec<Event>>>>);
+pub struct Journal(Option<Arc<Mutex<Noted>>>);
+
+/// What a journal has.
+#[derive(Debug, Default)]
+struct Noted {
+    events: Vec<Event>,
+    /// Times of events that are not taken yet.
+    times: Vec<engine::Ran>,
+}
 
 /// A run as it happened.
 ///
@@ -52,29 +60,47 @@ impl Journal {
 
     /// Notes an event.
     pub fn note(&self, event: impl FnOnce() -> Event) {
-        if let Some(events) = &self.0 {
+        if let Some(noted) = &self.0 {
             let event = event();
-            lock(events).push(event);
+            lock(noted).events.push(event);
         }
     }
 
     /// Takes all events so far, with the engine's times. The journal is empty afterwards.
     pub fn take(&self, header: Header, times: &[engine::Ran]) -> Recording {
-        let mut events = self.0.as_ref().map(|events| std::mem::take(&mut *lock(events))).unwrap_or_default();
-        let mut lanes = Lane::ALL.map(|lane| times.iter().filter(move |ran| ran.mark.lane == lane));
-        for event in &mut events {
+        let mut events = self.take_events();
+        self.fill_in(&mut events, times);
+        Recording { header, events }
+    }
+
+    /// Takes all events so far, without times.
+    pub(crate) fn take_events(&self) -> Vec<Event> {
+        self.0.as_ref().map(|noted| std::mem::take(&mut lock(noted).events)).unwrap_or_default()
+    }
+
+    /// Fills in the times of events that were taken, which the engine recorded since this was last called. Those of later
+    /// events are kept for these.
+    pub(crate) fn fill_in(&self, events: &mut [Event], times: &[engine::Ran]) {
+        let Some(noted) = &self.0 else { return };
+        let mut known = std::mem::take(&mut lock(noted).times);
+        known.extend(times);
+        let mut lanes = Lane::ALL.map(|lane| known.iter().filter(move |ran| ran.mark.lane == lane));
+        let mut last = [0; Lane::ALL.len()];
+        for event in events {
             let Some((lane, ran)) = event.ran_mut() else { continue };
             let sequence = ran.sequence;
+            last[lane as usize] = sequence;
             if let Some(found) = lanes[lane as usize].find(|ran| ran.mark.sequence == sequence) {
                 (ran.begin_ns, ran.end_ns) = (found.begin_ns, found.end_ns);
             }
         }
-        Recording { header, events }
+        known.retain(|ran| ran.mark.sequence > last[ran.mark.lane as usize]);
+        lock(noted).times = known;
     }
 }
 
-fn lock(events: &Mutex<Vec<Event>>) -> MutexGuard<'_, Vec<Event>> {
-    events.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(noted: &Mutex<Noted>) -> MutexGuard<'_, Noted> {
+    noted.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Event {

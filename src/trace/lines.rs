@@ -1,5 +1,6 @@
 //! Reads a file line by line, with errors that name the line.
 
+use std::fmt::Arguments;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -7,6 +8,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::program::TraceError;
+use crate::messages;
 
 /// Reads a file line by line, with errors that name the line.
 pub(super) struct Lines<'a> {
@@ -38,6 +40,11 @@ impl<'a> Lines<'a> {
     /// An error in the line that was read last.
     pub fn error(&self, reason: impl ToString) -> TraceError {
         TraceError::Line { path: self.path.into(), line: self.number, reason: reason.to_string() }
+    }
+
+    /// Warns of something in the file.
+    pub fn warn(&self, message: Arguments) {
+        messages::tell(log::Level::Warn, format_args!("{}: {message}", self.path.display()));
     }
 
     /// Parses the line.

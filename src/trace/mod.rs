@@ -27,6 +27,7 @@ mod program;
 mod simrd;
 
 pub use event::{Copied, Event, Evicted, Header, How, Made, OpEvent, Ran, Recomputed};
+pub(crate) use file::TraceFile;
 pub use iterations::Iterations;
 pub use journal::{Journal, Recording};
 pub use program::{Program, TraceError};

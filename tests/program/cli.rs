@@ -1,8 +1,10 @@
 //! The program `overcommit`, from outside.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use burn_overcommit::{Overcommit, OvercommitDevice};
 use serde_json::Value;
 
 fn overcommit(arguments: &[&str]) -> Output {
@@ -80,7 +82,8 @@ fn a_recorded_network_is_replayed_and_compared() {
 
     let (_, all) =
         json(&["compare", path, "--budgets", "100%,50%", "--policies", "auto,recompute", "--json"]);
-    let named: Vec<_> = all.as_array().unwrap().iter().map(|run| run["policy"].as_str().unwrap()).collect();
+    let named: Vec<_> =
+        all["outcomes"].as_array().unwrap().iter().map(|run| run["policy"].as_str().unwrap()).collect();
     assert_eq!(named, ["auto", "auto", "recompute", "recompute"]);
     let table = text(&overcommit(&["compare", path, "--budgets", "100%,50%"]).stdout);
     assert!(table.contains("tensor-cache") && table.contains("no schedule below"), "{table}");
@@ -114,6 +117,28 @@ fn any_program_is_recorded() {
     assert!(ops(&inner) > 100);
     // The inner one has taken its recording already: what came after is in the outer one.
     assert!(outer.exists());
+}
+
+/// What the next test records.
+#[test]
+#[ignore = "a program that is recorded"]
+fn a_program() {
+    burn::tensor::Tensor::<Overcommit, 1>::ones([1000], &OvercommitDevice::default()).exp().into_data();
+}
+
+#[test]
+fn a_recorded_program_has_the_settings_that_are_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.jsonl");
+    let own = std::env::current_exe().unwrap();
+    let settings = ["--device", "host:3", "--budget", "1MiB", "--policy", "recompute"];
+    let program = ["--", own.to_str().unwrap(), "--exact", "cli::a_program", "--ignored"];
+    let output =
+        overcommit(&[&["record", "-o", path.to_str().unwrap()], &settings[..], &program[..]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let header = burn_overcommit::trace::Recording::open(&path).unwrap().header;
+    assert!(header.device.starts_with("host:3"), "{header:?}");
+    assert_eq!((header.budget_bytes, header.policy.as_str()), (1 << 20, "recompute"));
 }
 
 #[test]
@@ -160,6 +185,23 @@ fn what_cannot_be_done_is_told_by_text_and_exit_code() {
     assert!(code == 2 && message.contains("expected one of auto"), "{message}");
     let (code, message) = refused(&["record", "--model", "skynet", "-o", cut.to_str().unwrap()]);
     assert!(code == 1 && message.contains("unknown network"), "{message}");
+    let (code, message) =
+        refused(&["record", "--model", "lstm-small", "--budget", "1MiB", "-o", cut.to_str().unwrap()]);
+    assert!(
+        code == 1 && message.contains("out of device memory") && message.contains("(--budget)"),
+        "{message}"
+    );
+    assert!(!message.contains("panicked") && !message.contains("Config::"), "{message}");
+    let (code, message) = refused(&["record", "--model", "lstm-small", "--budget", "lots"]);
+    assert!(code == 1 && message.contains("--budget: \"lots\" was given"), "{message}");
+    for option in [["--steps", "3"], ["--batch", "3"]] {
+        let (code, message) = refused(&[&["record"], &option[..], &["--", "true"]].concat());
+        assert!(code == 2 && message.contains(option[0]), "{message}");
+    }
+    for output in ["--report", "--chrome", "--memory-viz"] {
+        let (code, message) = refused(&["replay", path, output, "x.pdf"]);
+        assert!(code == 2 && message.contains("expected a name that ends in"), "{message}");
+    }
     let (code, message) = refused(&["record"]);
     assert!(code == 2 && message.contains("--model"), "{message}");
     let (code, message) = refused(&["record", "-o", cut.to_str().unwrap(), "--", "true"]);
@@ -186,6 +228,9 @@ fn runs_are_written_for_people_and_viewers() {
     wrote(&[&budget[..], &outputs].concat(), &["run.html", "run.json", "run.pickle", "run.jsonl"]);
     wrote(&["report", &again, "--report", &image], &["run.svg"]);
     wrote(&["report", path], &["trace.html"]);
+    let (code, figures) = json(&["report", &again, "--json"]);
+    assert_eq!((code, &figures["version"]), (Some(0), &1.into()));
+    assert!(figures["decisions"]["drop"]["count"].as_u64() > Some(0), "{figures}");
     wrote(&["compare", path, "--budgets", "100%,60%", "--plot", &file("plot.svg")], &["plot.svg"]);
     assert!(std::fs::read_to_string(file("plot.svg")).unwrap().contains("no schedule below"));
     // The replay was recorded with all that was done for it.
@@ -226,7 +271,7 @@ fn time_is_told_for_each_budget_and_plans_are_kept() {
     let (plot, plans) = (file("time.svg"), file("plans"));
     let network = ["plan", "resnet-18", "--side", "32", "--batch", "4", "--budgets", "60%", "--json"];
     let (code, points) = json(&[&network[..], &["--device", "v100,h100", "--grid", &plot]].concat());
-    let points = points.as_array().unwrap();
+    let points = points["points"].as_array().unwrap();
     assert_eq!((code, points.len()), (Some(0), 2));
     for point in points {
         let [step_ns, bound_ns] = ["step_ns", "bound_ns"].map(|key| point[key].as_u64().unwrap());
@@ -234,10 +279,13 @@ fn time_is_told_for_each_budget_and_plans_are_kept() {
     }
     assert!(std::fs::read_to_string(plot).unwrap().contains("no schedule below"));
 
-    // A budget in which it does not fit hinders no other.
-    let (code, points) =
-        json(&["plan", "resnet-18", "--side", "32", "--batch", "4", "--budgets", "1%,60%", "--json"]);
-    let fits = points.as_array().unwrap().iter().map(|point| point["step_ns"].is_u64());
+    // A budget in which it does not fit hinders no other, and is no panic.
+    let small = ["plan", "resnet-18", "--side", "32", "--batch", "4", "--budgets", "1%,60%"];
+    let output = overcommit(&small);
+    assert!(text(&output.stdout).contains("does not fit"), "{}", text(&output.stdout));
+    assert!(!text(&output.stderr).contains("panicked"), "{}", text(&output.stderr));
+    let (code, points) = json(&[&small[..], &["--json"]].concat());
+    let fits = points["points"].as_array().unwrap().iter().map(|point| point["step_ns"].is_u64());
     assert_eq!((code, fits.filter(|fits| *fits).count()), (Some(0), 1), "{points}");
 
     let (code, _) = json(&[&network[..], &["--keep", &plans, "--host", "8GiB"]].concat());
@@ -255,15 +303,19 @@ fn time_is_told_for_each_budget_and_plans_are_kept() {
 #[test]
 fn devices_and_help_are_told() {
     let (_, devices) = json(&["devices", "--json"]);
-    assert!(devices.as_array().unwrap().iter().any(|device| device["key"] == "h200"));
+    assert!(devices["devices"].as_array().unwrap().iter().any(|device| device["key"] == "h200"));
     #[cfg(feature = "cuda")]
     {
         let (code, libraries) = json(&["info", "--json"]);
-        let names = libraries.as_array().unwrap().iter().map(|library| library["library"].as_str().unwrap());
+        let names = libraries["libraries"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|library| library["library"].as_str().unwrap());
         assert_eq!((code, names.collect::<Vec<_>>()), (Some(0), vec!["cuda", "nvrtc", "cublasLt", "cudnn"]));
         assert!(overcommit(&["info"]).status.success());
     }
-    for command in ["record", "replay", "compare", "plan", "explain", "report", "devices"] {
+    for command in ["record", "replay", "compare", "plan", "explain", "report", "devices", "man"] {
         assert!(overcommit(&[command, "--help"]).status.success());
     }
     assert!(text(&overcommit(&["--help"]).stdout).contains("Examples:"));
@@ -284,4 +336,67 @@ fn a_server_is_a_program_of_a_face() {
         );
     }
     assert_eq!(overcommit(&["serve", "--burn", "0.21"]).status.code(), Some(2));
+}
+
+/// The names of all values in a JSON value.
+fn keys(value: &Value) -> BTreeSet<String> {
+    match value {
+        Value::Object(object) => {
+            object.iter().flat_map(|(key, value)| keys(value).into_iter().chain([key.clone()])).collect()
+        }
+        Value::Array(list) => list.iter().flat_map(keys).collect(),
+        _ => BTreeSet::new(),
+    }
+}
+
+#[test]
+fn json_has_a_version_and_the_keys_that_the_book_lists() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = trace(&folder);
+    let path = path.to_str().unwrap();
+    let budget = ["--budget", "60%"];
+    let mut commands = vec![
+        vec!["devices"],
+        vec!["report", path],
+        vec!["explain", path],
+        vec!["plan", path, "--budgets", "60%"],
+        vec!["compare", path, "--policies", "auto", "--budgets", "60%"],
+    ];
+    commands.extend(["replay", "explain"].map(|command| [&[command, path], &budget[..]].concat()));
+    #[cfg(feature = "cuda")]
+    commands.push(vec!["info"]);
+    let page = include_str!("../../docs/book/src/json.md");
+    for command in commands {
+        let (_, printed) = json(&[&command[..], &["--json"]].concat());
+        assert_eq!(printed["version"], 1, "{command:?}");
+        let keys = keys(&printed);
+        let missing: Vec<_> = keys.iter().filter(|key| !page.contains(&format!("`{key}`"))).collect();
+        assert!(missing.is_empty(), "{command:?}: {missing:?}");
+    }
+}
+
+#[test]
+fn lines_are_as_wide_as_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = trace(&folder);
+    let path = path.to_str().unwrap();
+    for arguments in [&["devices"][..], &["explain", path], &["explain", path, "--budget", "50%"]] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_overcommit"));
+        let printed = text(&program.args(arguments).env("COLUMNS", "80").output().unwrap().stdout);
+        // What NVIDIA's libraries are missing for is prose.
+        let printed = printed.split("\nFor cuda:N").next().unwrap();
+        let widest = printed.lines().map(|line| line.chars().count()).max();
+        assert!(widest.is_some_and(|widest| (60..=80).contains(&widest)), "{widest:?}\n{printed}");
+    }
+}
+
+#[test]
+fn shells_and_man_know_the_commands() {
+    let script = text(&overcommit(&["completions", "bash"]).stdout);
+    assert!(script.contains("--page-mapping") && script.contains("complete "), "{script}");
+    let folder = tempfile::tempdir().unwrap();
+    assert!(overcommit(&["man", folder.path().to_str().unwrap()]).status.success());
+    let page = std::fs::read_to_string(folder.path().join("overcommit-record.1")).unwrap();
+    assert!(page.contains("budget") && folder.path().join("overcommit.1").exists());
+    assert!(text(&overcommit(&["--version"]).stdout).starts_with("overcommit "));
 }

@@ -91,3 +91,38 @@ fn a_misspelt_device_is_refused_with_those_that_there_are() {
         assert!(panicked.contains(&expected), "{panicked}");
     }
 }
+
+#[test]
+fn a_misspelt_variable_is_refused_with_the_nearest() {
+    if is_child() {
+        println!("configure: {}", configure(&OvercommitDevice::Host(9), Config::new()).unwrap_err());
+        return;
+    }
+    let test = "a_misspelt_variable_is_refused_with_the_nearest";
+    let child = child(module_path!(), test).env("OVERCOMMIT_BUGDET", "1").output().unwrap();
+    let told = String::from_utf8(child.stdout).unwrap();
+    assert!(told.contains("configure: OVERCOMMIT_BUGDET: ") && told.contains("OVERCOMMIT_BUDGET"), "{told}");
+}
+
+#[test]
+fn without_a_logger_messages_go_to_standard_error_once_each() {
+    if is_child() {
+        OvercommitDevice::default();
+        for _ in 0..2 {
+            configure(&OvercommitDevice::Host(9), Config::new().budget("1KB")).unwrap();
+        }
+        return;
+    }
+    let test = "without_a_logger_messages_go_to_standard_error_once_each";
+    let told = |level: &str| {
+        let child =
+            child(module_path!(), test).env_remove("OVERCOMMIT_DEVICE").env("OVERCOMMIT_LOG", level).output();
+        String::from_utf8(child.unwrap().stderr).unwrap()
+    };
+    let text = told("");
+    for part in ["is the default device", "Config::budget: \"1KB\" is rounded down to 768 bytes"] {
+        assert_eq!(text.matches(part).count(), 1, "{part}: {text}");
+    }
+    assert!(!told("off").contains("burn-overcommit: "));
+    assert!(told("info").contains("policy auto"), "details of the device");
+}

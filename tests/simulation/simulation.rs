@@ -60,6 +60,18 @@ fn h100_that_maps_in(map_call_ns: u64) -> OvercommitDevice {
 }
 
 #[test]
+fn a_budget_may_exceed_what_the_device_has() {
+    let device = device(Config::new().budget("1 TiB").host_limit("2 TiB"));
+    let limits = stats(&device).map(|stats| (stats.budget_bytes, stats.host_limit_bytes)).unwrap();
+    assert_eq!(limits, (1024 * GIB, 2048 * GIB));
+    let more_than_it_has = Tensor::<Ours, 1>::ones([20 * GIB], &device).sin();
+    sync(&device).unwrap();
+    let stats = stats(&device).unwrap();
+    assert_eq!((stats.peak_allocated_bytes, stats.counters.evictions), (80 * GIB, 0));
+    drop(more_than_it_has);
+}
+
+#[test]
 fn mapping_pages_takes_the_programs_time() {
     let filled_ns = |map_call_ns| {
         let device = h100_that_maps_in(map_call_ns);

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use burn::backend::Autodiff;
 use burn::optim::SgdConfig;
+use burn::tensor::Tensor;
 use burn_overcommit::replay::{ITERATIONS, Replay, Settings};
 use burn_overcommit::trace::{Event, Program, Recording};
 use burn_overcommit::{
@@ -120,7 +121,7 @@ fn the_host_engine_tells_when_work_ran() {
 fn the_environment_records_a_process() {
     if is_child() {
         let device = OvercommitDevice::Host(3);
-        burn::tensor::Tensor::<Overcommit, 1>::ones([1000], &device).exp().into_data();
+        Tensor::<Overcommit, 1>::ones([1000], &device).exp().into_data();
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -135,6 +136,28 @@ fn the_environment_records_a_process() {
     let program = recording.program();
     assert_eq!(program.ops(), 2);
     assert!(matches!(program.events.last(), Some(Event::Free(_) | Event::Read(_))), "{:?}", program.events);
+}
+
+#[test]
+fn a_process_that_is_killed_leaves_a_trace() {
+    if is_child() {
+        let compute =
+            || drop(Tensor::<Overcommit, 1>::ones([1000], &OvercommitDevice::Host(3)).exp().into_data());
+        let path = std::env::var_os("OVERCOMMIT_TRACE").unwrap();
+        let mut blocks = 0;
+        while blocks < 2 {
+            compute();
+            blocks = std::fs::read_to_string(&path).unwrap().matches("\"end\"").count();
+        }
+        // Nothing that is to run at the end of the process does.
+        std::process::abort();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.jsonl");
+    let child = recorded_child("a_process_that_is_killed_leaves_a_trace", &path);
+    assert!(!child.status.success());
+    let program = Recording::open(&path).unwrap().program();
+    assert!(program.ops() > 2 && program.live_peak_bytes() >= 4000);
 }
 
 #[test]
@@ -157,7 +180,7 @@ fn a_recording_that_cannot_be_written_is_refused_at_once() {
 fn a_recording_that_is_not_written_fails_the_process() {
     if is_child() {
         let device = OvercommitDevice::Host(3);
-        burn::tensor::Tensor::<Overcommit, 1>::ones([1000], &device).exp().into_data();
+        Tensor::<Overcommit, 1>::ones([1000], &device).exp().into_data();
         return;
     }
     // It can be opened, and nothing can be written to it.
@@ -360,7 +383,7 @@ fn a_bound_counts_no_wait_that_a_schedule_might_hide() {
     configure(&device, Config::new().record()).unwrap();
     let upload = || {
         let data = burn::tensor::TensorData::new(vec![1.0f32; 1 << 20], [1 << 20]);
-        burn::tensor::Tensor::<Overcommit, 1>::from_data(data, &device).sin()
+        Tensor::<Overcommit, 1>::from_data(data, &device).sin()
     };
     let kept: Vec<_> = (0..8).map(|_| upload()).collect();
     let program = recording(&device).unwrap().program();

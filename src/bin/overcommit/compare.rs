@@ -9,9 +9,10 @@ use burn_overcommit::report::write_comparison;
 use burn_overcommit::{Amount, Policy};
 use bytesize::ByteSize;
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, presets};
 
-use crate::options::{EvictionOptions, Source, amount, bar, spinner};
+use crate::json;
+use crate::options::{EvictionOptions, Source, amount, bar, file_ending_in, spinner, table};
 use crate::outputs::to_file;
 
 /// See the command's help.
@@ -28,9 +29,9 @@ pub struct Options {
     #[command(flatten)]
     eviction: EvictionOptions,
     /// A plot of overhead over budget, as SVG.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file_ending_in(&["svg"]))]
     plot: Option<PathBuf>,
-    /// One JSON array, of an object for every policy and budget.
+    /// One JSON object, with an outcome for every policy and budget.
     #[arg(long)]
     json: bool,
 }
@@ -49,7 +50,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         to_file(path, |file| write_comparison(&rows.concat(), file))?;
     }
     if options.json {
-        println!("{}", serde_json::to_string(&rows.concat())?);
+        json::print_list("outcomes", &rows.concat())?;
     } else {
         show(&replay, &rows);
     }
@@ -81,8 +82,7 @@ fn show(replay: &Replay, rows: &[Vec<Outcome>]) {
         ByteSize(replay.live_peak_bytes() as u64),
         if first[0].oracle { "; the policies know the trace" } else { "" }
     );
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN);
+    let mut table = table(presets::ASCII_MARKDOWN);
     let budgets = first.iter().map(|outcome| ByteSize(outcome.budget_bytes as u64).to_string());
     table.set_header(["budget".to_string()].into_iter().chain(budgets).chain([String::new()]));
     let most = rows.iter().flatten().filter_map(|outcome| outcome.overhead).fold(1.0, f64::max);

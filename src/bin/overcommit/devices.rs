@@ -6,13 +6,19 @@ use anyhow::Result;
 use burn_overcommit::engine::sim::profiles;
 use bytesize::ByteSize;
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, presets};
 use serde_json::json;
+
+use crate::json;
+use crate::options::{table, width};
+
+/// The least width of lines that have a device's name.
+const NAMED_WIDTH: u16 = 110;
 
 /// See the command's help.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// One JSON array.
+    /// One JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -30,11 +36,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
                 "flops": { "f64": props.flops.f64, "f32": props.flops.f32, "f16": props.flops.f16, "bf16": props.flops.bf16 },
             })
         });
-        println!("{:#}", json!(rows.collect::<Vec<_>>()));
+        json::print_list("devices", &rows.collect::<Vec<_>>())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN);
+    let mut table = table(presets::ASCII_MARKDOWN);
     table.set_header([
         "key",
         "name",
@@ -44,7 +49,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         "f16",
         "link GB/s",
         "launch us",
-        "own kernels",
+        "kernels",
     ]);
     for profile in &profiles {
         let props = &profile.props;
@@ -61,7 +66,19 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             if props.kernels.is_some() { "priced".into() } else { "roofline".into() },
         ]);
     }
-    table.column_iter_mut().skip(2).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    for (index, column) in table.column_iter_mut().enumerate() {
+        match index {
+            // Narrow terminals have no room for names.
+            1 if width().is_some_and(|width| width < NAMED_WIDTH) => {
+                column.set_constraint(ColumnConstraint::Hidden);
+            }
+            0 | 2 | 8 => {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
+            _ => {}
+        }
+        column.set_cell_alignment(if index < 2 { CellAlignment::Left } else { CellAlignment::Right });
+    }
     println!("{table}");
     #[cfg(feature = "cuda")]
     {

@@ -9,7 +9,8 @@ use burn_overcommit::{Amount, Policy};
 use clap::Args;
 
 use crate::INFEASIBLE;
-use crate::options::{EvictionOptions, Source, amount, recording, spinner, title};
+use crate::json;
+use crate::options::{EvictionOptions, Source, amount, in_flags, recording, spinner, title, width};
 
 /// The other budgets, as parts of the one that is explained.
 const OTHERS: [f64; 2] = [1.1, 0.9];
@@ -47,9 +48,12 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     };
     spinner.finish_and_clear();
     if options.json {
-        println!("{}", serde_json::to_string(&explanation)?);
+        json::print(&explanation)?;
     } else {
-        print!("{explanation}");
+        match width() {
+            Some(width) => print!("{explanation:0$}", usize::from(width)),
+            None => print!("{explanation}"),
+        }
     }
     let fits = explanation.outcome.is_none_or(|outcome| outcome.feasible);
     Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(INFEASIBLE) })
@@ -63,7 +67,8 @@ fn in_budget(options: &Options, budget: Amount) -> Result<Explanation> {
     let others = others.into_iter().filter(|bytes| (..=replay.live_peak_bytes()).contains(bytes));
     let in_bytes = |replay: &Replay, bytes| replay.run(&options.eviction.settings(bytes, options.policy));
     let others = others.map(|bytes| in_bytes(&replay, bytes)).collect::<Result<_, _>>()?;
-    let (outcome, recording) = replay.record(&options.eviction.settings(budget_bytes, options.policy))?;
+    let (mut outcome, recording) = replay.record(&options.eviction.settings(budget_bytes, options.policy))?;
+    outcome.failure = outcome.failure.as_deref().map(in_flags);
     let report = Report::new(&recording, Some(&outcome)).titled(title(&options.source.file));
     Ok(Explanation::new(&report, others))
 }

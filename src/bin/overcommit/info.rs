@@ -9,13 +9,15 @@ use burn_overcommit::engine::cuda::{FoundLibrary, found_libraries};
 use clap::Args;
 use serde_json::json;
 
+use crate::json;
+
 /// See the command's help.
 #[derive(Debug, Args)]
 pub struct Options {
     /// Folders to look in before all others, separated as in PATH; by default those of OVERCOMMIT_CUDA_LIBRARIES.
     #[arg(long)]
     libraries: Option<PathBuf>,
-    /// One JSON array.
+    /// One JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -31,7 +33,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             }),
             Err(reason) => json!({ "library": name, "not_found": reason }),
         });
-        println!("{:#}", json!(rows.collect::<Vec<_>>()));
+        json::print_list("libraries", &rows.collect::<Vec<_>>())?;
         return Ok(ExitCode::SUCCESS);
     }
     print(&libraries);

@@ -5,6 +5,7 @@ mod devices;
 mod explain;
 #[cfg(feature = "cuda")]
 mod info;
+mod json;
 mod more_memory;
 mod options;
 mod outputs;
@@ -14,19 +15,21 @@ mod replay;
 mod report;
 #[cfg(unix)]
 mod serve;
+mod shell;
 mod training;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use burn_overcommit::Variable;
+use clap::{CommandFactory, Parser, Subcommand};
 
-/// What a program is that did what it was asked, and found that the budget does not do.
+/// The exit status if the command succeeded and the budget is too small.
 const INFEASIBLE: u8 = 3;
 
 /// Records what training asks of a GPU's memory, and replays it, without a GPU, on other devices, in less memory, under
 /// other policies.
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXAMPLES)]
+#[command(name = "overcommit", version, after_help = EXAMPLES)]
 struct Options {
     #[command(subcommand)]
     command: Command,
@@ -72,11 +75,17 @@ enum Command {
     /// Hosts devices for the remote client of Burn 0.22 or 0.23, each client with a budget of its own.
     #[cfg(unix)]
     Serve(serve::Options),
+    /// Prints a script by which a shell completes commands and options.
+    Completions(shell::CompletionsOptions),
+    /// Writes manual pages, one for each command.
+    Man(shell::ManOptions),
 }
 
 fn main() -> ExitCode {
     // So that `overcommit .. | head` ends as other programs do.
     sigpipe::reset();
+    let level = env_logger::Env::new().filter_or(Variable::Log.name(), "warn,burn_overcommit=info");
+    env_logger::Builder::from_env(level).format_timestamp(None).init();
     let result = match Options::parse().command {
         Command::Record(options) => record::run(&options),
         Command::Replay(options) => replay::run(&options),
@@ -89,9 +98,11 @@ fn main() -> ExitCode {
         Command::Info(options) => info::run(&options),
         #[cfg(unix)]
         Command::Serve(options) => serve::run(&options),
+        Command::Completions(options) => shell::print_completions(&options, Options::command()),
+        Command::Man(options) => shell::write_pages(&options, Options::command()),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("overcommit: {error:#}");
+        eprintln!("overcommit: {}", options::in_flags(&format!("{error:#}")));
         ExitCode::FAILURE
     })
 }

@@ -1,5 +1,6 @@
 //! What the commands share: a trace, a device, and how they are told.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,6 +9,8 @@ use burn_overcommit::replay::{ITERATIONS, Replay, Settings};
 use burn_overcommit::trace::{Program, Recording};
 use burn_overcommit::{Amount, OvercommitDevice, Placement, Policy, Profile};
 use clap::Args;
+use comfy_table::{ContentArrangement, Table};
+use console::Term;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A trace, and where and how often it runs.
@@ -78,6 +81,33 @@ pub fn amount(text: &str) -> Result<Amount, String> {
     text.trim().parse().map_err(|expected: String| format!("expected {expected}"))
 }
 
+/// A file on the command line whose name has one of these endings, or none.
+pub fn file_ending_in(endings: &'static [&'static str]) -> impl Fn(&str) -> Result<PathBuf, String> + Clone {
+    move |name| {
+        let path = PathBuf::from(name);
+        let is_one = |found: &OsStr| endings.iter().any(|ending| found.eq_ignore_ascii_case(ending));
+        match path.extension().is_none_or(is_one) {
+            true => Ok(path),
+            false => Err(format!("expected a name that ends in .{}", endings.join(" or ."))),
+        }
+    }
+}
+
+/// The text of an error with this program's flags in place of the library's settings. A setting that has no flag goes by its
+/// environment variable.
+pub fn in_flags(text: &str) -> String {
+    let replaced = [
+        ("Config::budget or OVERCOMMIT_BUDGET", "--budget"),
+        ("Config::budget_bytes", "--budget"),
+        ("Config::budget", "--budget"),
+        ("Config::host_limit or ", ""),
+        ("Config::disk or ", ""),
+        ("Config::peers or ", ""),
+        ("Config::offload", "--no-offload"),
+    ];
+    replaced.into_iter().fold(text.to_string(), |text, (setting, flag)| text.replace(setting, flag))
+}
+
 /// A simulated device by its key, with or without `sim:`.
 pub fn profile(key: &str) -> Result<Profile> {
     let device: OvercommitDevice =
@@ -131,6 +161,22 @@ pub fn title(file: &Path) -> String {
     file.file_stem().map_or_else(|| file.display().to_string(), |stem| stem.to_string_lossy().into_owned())
 }
 
+/// The width that lines should have: what COLUMNS says, or the terminal's. `None` where output goes elsewhere.
+pub fn width() -> Option<u16> {
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    columns.or_else(|| Term::stdout().size_checked().map(|(_, columns)| columns))
+}
+
+/// A table that is no wider than lines should be.
+pub fn table(preset: &str) -> Table {
+    let mut table = Table::new();
+    table.load_preset(preset);
+    if let Some(width) = width() {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    }
+    table
+}
+
 /// Shown while nothing else can be said than that it goes on.
 pub fn spinner(message: impl Into<String>) -> ProgressBar {
     let spinner = ProgressBar::new_spinner().with_message(message.into());
@@ -142,4 +188,27 @@ pub fn spinner(message: impl Into<String>) -> ProgressBar {
 pub fn bar(count: usize, message: &'static str) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}").expect("a valid template");
     ProgressBar::new(count as u64).with_style(style).with_message(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_flags() {
+        let told = in_flags(
+            "raise it (Config::budget or OVERCOMMIT_BUDGET), or the limit (Config::host_limit or OVERCOMMIT_HOST_LIMIT)",
+        );
+        assert_eq!(told, "raise it (--budget), or the limit (OVERCOMMIT_HOST_LIMIT)");
+        assert_eq!(in_flags("Config::budget: \"lots\" was given"), "--budget: \"lots\" was given");
+    }
+
+    #[test]
+    fn files_of_another_kind_are_refused() {
+        let page = file_ending_in(&["html", "svg"]);
+        for name in ["run.html", "run.SVG", "run", "/dev/stdout"] {
+            assert_eq!(page(name), Ok(name.into()));
+        }
+        assert_eq!(page("x.pdf"), Err("expected a name that ends in .html or .svg".into()));
+    }
 }

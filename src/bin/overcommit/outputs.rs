@@ -12,17 +12,19 @@ use burn_overcommit::report::{
 use burn_overcommit::trace::Recording;
 use clap::Args;
 
+use crate::options::file_ending_in;
+
 /// Where what is asked for goes.
 #[derive(Debug, Default, Args)]
 pub struct Outputs {
     /// A report as one page of HTML, or its charts if the name ends in .svg.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file_ending_in(&["html", "htm", "svg"]))]
     pub report: Option<PathBuf>,
     /// A Chrome trace, which Perfetto opens.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file_ending_in(&["json"]))]
     pub chrome: Option<PathBuf>,
     /// A memory snapshot for PyTorch's memory_viz: a pickle, or JSON if the name ends in .json.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file_ending_in(&["pickle", "pkl", "json"]))]
     pub memory_viz: Option<PathBuf>,
     /// A trace of this very run, with all that was done for it.
     #[arg(long, value_name = "FILE")]

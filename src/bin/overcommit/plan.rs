@@ -10,24 +10,28 @@ use burn_overcommit::replay::{ITERATIONS, Replay, Settings};
 use burn_overcommit::report::{GridPoint, write_grid};
 use burn_overcommit::trace::Program;
 use burn_overcommit::{
-    Amount, Config, Overcommit, OvercommitDevice, PlanCache, Profile, SimProfile, Stats, configure,
+    Amount, Config, Overcommit, OvercommitDevice, PlanCache, Profile, SimProfile, Stats, Tunables, configure,
     recording, stats,
 };
 use burn_overcommit_networks::parameter_count;
 use bytesize::ByteSize;
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets};
 use indicatif::ProgressBar;
 use tempfile::TempDir;
 
 use crate::INFEASIBLE;
+use crate::json;
 use crate::more_memory::{Machines, Peers};
-use crate::options::{UNLIMITED_BYTES, amount, bar, profile};
+use crate::options::{UNLIMITED_BYTES, amount, bar, file_ending_in, profile};
 use crate::outputs::to_file;
 use crate::training::TrainingOptions;
 
 /// With Adam, steps are alike from the third on. A program is planned once two were, and the last one is measured.
 const STEPS: usize = 5;
+/// An iteration of up to twice so many ops is searched as long as in a training. Of a longer one, a smaller part of the plans is tried.
+const SMALL_OPS: usize = 200;
+/// At least one in so many plans is tried.
+const MAX_PARTS: usize = 8;
 /// The part of a device's memory that is the budget by default.
 const BUDGET_SHARE: f64 = 0.9;
 
@@ -60,18 +64,39 @@ pub struct Options {
     #[arg(long, value_name = "COUNT[@RATE]")]
     machines: Option<Machines>,
     /// A plot of time over budget, with a line for each device, as SVG.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file_ending_in(&["svg"]))]
     grid: Option<PathBuf>,
     /// Keeps the plans of a network in this folder. A program of the same ops follows them on the device itself, if it has the
     /// same budget and host limit.
     #[arg(long, value_name = "FOLDER", requires = "host")]
     keep: Option<PathBuf>,
-    /// One JSON array, of an object for every device and budget.
+    /// Searches each plan as long as training does. Without, iterations of more than 400 ops are searched for a shorter time, down to
+    /// about a tenth, and steps may take some hundredths longer. Plans that are kept are always searched so.
+    #[arg(long)]
+    thorough: bool,
+    /// One JSON object, with a point for every device and budget.
     #[arg(long)]
     json: bool,
 }
 
 impl Options {
+    /// The effort of a search for an iteration of so many ops.
+    fn tunables(&self, ops: usize) -> Tunables {
+        let whole = Tunables::default();
+        let parts = (ops / SMALL_OPS).clamp(1, MAX_PARTS);
+        if self.thorough || self.keep.is_some() || parts == 1 {
+            return whole;
+        }
+        Tunables {
+            rungs: 1,
+            finalists: 1,
+            trial_ops: whole.trial_ops / parts,
+            annealing_steps: whole.annealing_steps / parts,
+            annealing_work: whole.annealing_work / parts,
+            ..whole
+        }
+    }
+
     fn goes_beyond_a_device(&self) -> bool {
         self.disk.is_some() || self.peers.is_some() || self.machines.is_some()
     }
@@ -86,27 +111,14 @@ fn disk(text: &str) -> Result<String, String> {
     }
 }
 
-/// A program on a device.
-struct Planned {
-    profile: Profile,
-    /// Machines that train together, and how long they reduce their gradients.
-    reducing: Option<(Machines, u64)>,
-    live_peak_bytes: usize,
-    base_ns: u64,
-    points: Vec<GridPoint>,
-}
-
-impl Planned {
-    /// The budgets that are tried, the smallest first: the search for a larger one begins with their plans.
-    fn budgets(options: &Options, profile: &Profile, live_peak_bytes: usize) -> Vec<usize> {
-        let own_bytes = own_bytes(profile);
-        let asked = options.budgets.iter().map(|budget| budget.of(live_peak_bytes));
-        let mut budgets: Vec<usize> =
-            asked.chain((own_bytes < live_peak_bytes).then_some(own_bytes)).collect();
-        budgets.sort_unstable();
-        budgets.dedup();
-        budgets
-    }
+/// The budgets that are tried, the smallest first: the search for a larger one begins with their plans.
+fn budgets(options: &Options, profile: &Profile, live_peak_bytes: usize) -> Vec<usize> {
+    let own_bytes = own_bytes(profile);
+    let asked = options.budgets.iter().map(|budget| budget.of(live_peak_bytes));
+    let mut budgets: Vec<usize> = asked.chain((own_bytes < live_peak_bytes).then_some(own_bytes)).collect();
+    budgets.sort_unstable();
+    budgets.dedup();
+    budgets
 }
 
 fn own_bytes(profile: &Profile) -> usize {
@@ -128,30 +140,101 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         "--host is for networks, and so are --peers, --disk and --machines: a trace has all the host memory it asks for"
     );
     let bar = bar(options.device.len() * (options.budgets.len() + 1), "planning");
-    let mut all = Vec::new();
+    let mut points = Vec::new();
     for key in &options.device {
         let profile = profile(key)?;
-        all.push(if is_trace {
-            of_trace(options, path, profile, &bar)?
-        } else {
-            of_network(options, profile, &bar)?
+        let progress = Progress { bar: &bar, profile: &profile, prints: !options.json };
+        points.extend(match is_trace {
+            true => of_trace(options, path, &progress)?,
+            false => of_network(options, &progress)?,
         });
     }
     bar.finish_and_clear();
-    let points: Vec<GridPoint> = all.iter().flat_map(|planned| planned.points.clone()).collect();
     if let Some(path) = &options.grid {
         to_file(path, |file| write_grid(&points, file))?;
     }
     if options.json {
-        println!("{}", serde_json::to_string(&points)?);
-    } else {
-        all.iter().for_each(show);
+        json::print_list("points", &points)?;
     }
     if let (Some(folder), Some(host)) = (&options.keep, options.host) {
         tell_how_to_follow(host, folder)?;
     }
     let fits = points.iter().any(|point| point.step_ns.is_some());
     Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(INFEASIBLE) })
+}
+
+/// Where rows go as they are known.
+struct Progress<'a> {
+    bar: &'a ProgressBar,
+    profile: &'a Profile,
+    /// Whether they are printed. JSON is printed in the end.
+    prints: bool,
+}
+
+impl Progress<'_> {
+    fn print(&self, line: String) {
+        if self.prints {
+            self.bar.suspend(|| println!("{line}"));
+        }
+    }
+
+    /// Prints what comes before the rows.
+    fn begin(&self, live_peak_bytes: usize, base_ns: u64, reducing: Option<(Machines, u64)>) {
+        self.bar.inc(1);
+        let props = &self.profile.props;
+        self.print(format!(
+            "{} ({}): a step takes {} with all memory, {} at once.",
+            props.name,
+            size(props.device_bytes),
+            ms(base_ns),
+            size(live_peak_bytes)
+        ));
+        if let Some((Machines { count, .. }, ns)) = reducing {
+            self.print(format!(
+                "{count} machines learn from {count} times as much in a step, and reduce their gradients in {} of it.",
+                ms(ns)
+            ));
+        }
+        self.print(row(
+            ["budget", "time", "times as long", "no schedule below", "limited by", ""].map(String::from)
+        ));
+        self.print(format!("|-{0:-<10}-|-{0:-<12}-|-{0:-<13}-|-{0:-<17}-|-{0:-<10}-|-{0:-<11}-|", ""));
+    }
+
+    fn point(&self, point: &GridPoint, base_ns: u64) {
+        self.bar.inc(1);
+        let ratio = |ns: Option<u64>| {
+            ns.map_or("-".to_string(), |ns| format!("{:.3}", ns as f64 / base_ns.max(1) as f64))
+        };
+        self.print(row([
+            size(point.budget_bytes),
+            point.step_ns.map_or("does not fit".to_string(), ms),
+            ratio(point.step_ns),
+            ratio(point.bound_ns),
+            point.limited_by.unwrap_or("-").into(),
+            if point.budget_bytes == own_bytes(self.profile) { "this device" } else { "" }.into(),
+        ]));
+    }
+
+    /// Prints what comes after the rows, and puts the largest budget first.
+    fn end(&self, mut points: Vec<GridPoint>) -> Vec<GridPoint> {
+        self.print(String::new());
+        points.reverse();
+        points
+    }
+}
+
+/// A row of the table, whose columns are as wide as they may have to be: later rows are not known.
+fn row([budget, time, ratio, bound, limit, own]: [String; 6]) -> String {
+    format!("| {budget:>10} | {time:>12} | {ratio:>13} | {bound:>17} | {limit:<10} | {own:<11} |")
+}
+
+fn size(bytes: usize) -> String {
+    ByteSize(bytes as u64).to_string()
+}
+
+fn ms(ns: u64) -> String {
+    format!("{:.1} ms", ns as f64 / 1e6)
 }
 
 /// Where plans are kept: in a folder, or in a temporary one that goes with the first value.
@@ -163,7 +246,8 @@ fn plans(folder: Option<&Path>) -> Result<(Option<TempDir>, PlanCache)> {
 }
 
 /// A trace, replayed.
-fn of_trace(options: &Options, path: &Path, profile: Profile, bar: &ProgressBar) -> Result<Planned> {
+fn of_trace(options: &Options, path: &Path, progress: &Progress) -> Result<Vec<GridPoint>> {
+    let profile = progress.profile;
     let program = Program::open(path)?;
     ensure!(program.ops() > 0, "{}: there are no ops in it", path.display());
     let replay = if program.loops {
@@ -172,21 +256,20 @@ fn of_trace(options: &Options, path: &Path, profile: Profile, bar: &ProgressBar)
         warn_of_few_steps(&program);
         Replay::of_last_iteration(&program, profile.clone())?
     };
-    bar.inc(1);
-    let live_peak_bytes = replay.live_peak_bytes();
+    let (live_peak_bytes, base_ns) = (replay.live_peak_bytes(), replay.base_ns());
+    progress.begin(live_peak_bytes, base_ns, None);
     let mut points = Vec::new();
-    let mut base_ns = 0;
     let (_temporary, plan_cache) = plans(None)?;
-    for budget_bytes in Planned::budgets(options, &profile, live_peak_bytes) {
+    let tunables = options.tunables(program.ops());
+    for budget_bytes in budgets(options, profile, live_peak_bytes) {
         let plan_cache = Some(plan_cache.clone());
-        let outcome = replay.run(&Settings { plan_cache, ..Settings::new(budget_bytes) })?;
-        base_ns = outcome.base_ns;
+        let outcome = replay.run(&Settings { plan_cache, tunables, ..Settings::new(budget_bytes) })?;
         let bound_ns = outcome.bound.map(|bound| (bound * base_ns as f64) as u64);
-        points.push(GridPoint::new(&profile.key, budget_bytes, outcome.step_ns, bound_ns));
-        bar.inc(1);
+        let point = GridPoint::new(&profile.key, budget_bytes, outcome.step_ns, bound_ns);
+        progress.point(&point, base_ns);
+        points.push(point);
     }
-    points.reverse();
-    Ok(Planned { profile, reducing: None, live_peak_bytes, base_ns, points })
+    Ok(progress.end(points))
 }
 
 /// Says so if a trace is too short for a plan of its last step.
@@ -204,7 +287,8 @@ fn warn_of_few_steps(program: &Program) {
 }
 
 /// A network, trained on the simulated device.
-fn of_network(options: &Options, profile: Profile, bar: &ProgressBar) -> Result<Planned> {
+fn of_network(options: &Options, progress: &Progress) -> Result<Vec<GridPoint>> {
+    let profile = progress.profile;
     let spec = &options.training.spec(&options.what)?;
     let mut boundless = profile.clone();
     (boundless.props.device_bytes, boundless.props.host_bytes) = (UNLIMITED_BYTES, UNLIMITED_BYTES);
@@ -212,21 +296,19 @@ fn of_network(options: &Options, profile: Profile, bar: &ProgressBar) -> Result<
     let config = |budget_bytes| {
         let config = Config::new().budget_bytes(budget_bytes).host_limit_bytes(host_bytes);
         let config = options.disk.iter().fold(config, |config, disk| config.disk(disk));
-        options.peers.iter().fold(config, |config, peers| config.peers(&peers.of(&profile)))
+        options.peers.iter().fold(config, |config, peers| config.peers(&peers.of(profile)))
     };
     // The time of the last step, or nothing if memory does not suffice. On a device of its own, since Burn keeps what an abandoned
     // step holds.
-    let train = |config: Config| -> Result<(OvercommitDevice, Option<LastStep>)> {
+    let train = |config: Config| -> Result<(OvercommitDevice, Result<LastStep>)> {
         let device = OvercommitDevice::Sim(SimProfile::add(boundless.clone()));
         configure(&device, config)?;
         let mut seen = Vec::new();
-        let is_done = options.training.train(spec, &device, STEPS, || seen.extend(stats(&device).ok()));
-        Ok((device, is_done.then(|| LastStep::new(&seen[STEPS - 2], &seen[STEPS - 1]))))
+        let trained = options.training.train(spec, &device, STEPS, || seen.extend(stats(&device).ok()));
+        Ok((device, trained.map(|()| LastStep::new(&seen[STEPS - 2], &seen[STEPS - 1]))))
     };
-    let (device, base_ns) = train(config(UNLIMITED_BYTES).record())?;
-    let base_ns = base_ns
-        .map(|step| step.step_ns)
-        .with_context(|| format!("{} does not run on {}", options.what, profile.key))?;
+    let (device, step) = train(config(UNLIMITED_BYTES).record())?;
+    let base_ns = step.with_context(|| format!("{} does not run on {}", options.what, profile.key))?.step_ns;
     let program = recording(&device)?.program().from_note(&format!("step {STEPS}"));
     let program = program.context("the recording tells where its steps begin")?.as_it_ran();
     // Not before: the recording would have these weights in it.
@@ -235,14 +317,19 @@ fn of_network(options: &Options, profile: Profile, bar: &ProgressBar) -> Result<
         (machines, machines.reducing_ns(parameters * size_of::<f32>()))
     });
     let replay = Replay::new(&program, profile.clone(), 1)?;
-    let beside = options.peers.as_ref().map(|peers| Replay::new(&program, peers.beside_link(&profile), 1));
+    let beside = options.peers.as_ref().map(|peers| Replay::new(&program, peers.beside_link(profile), 1));
     let beside = beside.transpose()?;
-    bar.inc(1);
     let live_peak_bytes = replay.live_peak_bytes();
+    progress.begin(live_peak_bytes, base_ns, reducing);
     let mut points = Vec::new();
     let (_temporary, plan_cache) = plans(options.keep.as_deref())?;
-    for budget_bytes in Planned::budgets(options, &profile, live_peak_bytes) {
-        let (_, step) = train(config(budget_bytes).plan_cache(plan_cache.clone()))?;
+    let tunables = options.tunables(program.ops());
+    for budget_bytes in budgets(options, profile, live_peak_bytes) {
+        let (device, step) = train(config(budget_bytes).plan_cache(plan_cache.clone()).tunables(tunables))?;
+        let step = match step {
+            Err(error) if stats(&device)?.counters.out_of_memory == 0 => return Err(error),
+            step => step.ok(),
+        };
         let bound = beside.as_ref().unwrap_or(&replay).bound(&Settings::new(budget_bytes));
         // The replay waits for constants that the program has on the device already.
         let bound_ns = bound.map(|bound| ((bound * replay.base_ns() as f64) as u64).max(base_ns));
@@ -252,11 +339,10 @@ fn of_network(options: &Options, profile: Profile, bar: &ProgressBar) -> Result<
         point.limited_by = step.map(|step| step.limited_by);
         point.peer_bytes = step.filter(|_| options.peers.is_some()).map(|step| step.peer_bytes);
         point.disk_bytes = step.filter(|_| options.disk.is_some()).map(|step| step.disk_bytes);
+        progress.point(&point, base_ns);
         points.push(point);
-        bar.inc(1);
     }
-    points.reverse();
-    Ok(Planned { profile, reducing, live_peak_bytes, base_ns, points })
+    Ok(progress.end(points))
 }
 
 /// The last step of a training.
@@ -296,48 +382,6 @@ impl LastStep {
         let limited_by = if ns > self.busiest_ns { "network" } else { self.limited_by };
         LastStep { step_ns: self.step_ns + ns, limited_by, ..self }
     }
-}
-
-fn show(planned: &Planned) {
-    let Planned { profile, reducing, live_peak_bytes, base_ns, points } = planned;
-    let own_bytes = own_bytes(profile);
-    let size = |bytes: usize| ByteSize(bytes as u64).to_string();
-    let ms = |ns: u64| format!("{:.1} ms", ns as f64 / 1e6);
-    println!(
-        "{} ({}): a step takes {} with all memory, {} at once.",
-        profile.props.name,
-        size(profile.props.device_bytes),
-        ms(*base_ns),
-        size(*live_peak_bytes)
-    );
-    if let Some((machines, ns)) = reducing {
-        println!(
-            "{} machines learn from {} times as much in a step, and reduce their gradients in {} of it.",
-            machines.count,
-            machines.count,
-            ms(*ns)
-        );
-    }
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN);
-    table.set_header(["budget", "time", "times as long", "no schedule below", "limited by", ""]);
-    let ratio = |ns: Option<u64>| {
-        ns.map_or("-".to_string(), |ns| format!("{:.3}", ns as f64 / (*base_ns).max(1) as f64))
-    };
-    for point in points {
-        let time = point.step_ns.map_or("does not fit".to_string(), ms);
-        let own = if point.budget_bytes == own_bytes { "this device" } else { "" };
-        table.add_row([
-            size(point.budget_bytes),
-            time,
-            ratio(point.step_ns),
-            ratio(point.bound_ns),
-            point.limited_by.unwrap_or("-").into(),
-            own.into(),
-        ]);
-    }
-    table.column_iter_mut().take(4).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    println!("{table}\n");
 }
 
 fn tell_how_to_follow(host: Amount, folder: &Path) -> Result<()> {

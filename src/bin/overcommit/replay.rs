@@ -7,10 +7,11 @@ use burn_overcommit::replay::Outcome;
 use burn_overcommit::{Amount, Policy};
 use bytesize::ByteSize;
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, presets};
 
 use crate::INFEASIBLE;
-use crate::options::{EvictionOptions, Source, UNLIMITED_BYTES, amount, spinner, title};
+use crate::json;
+use crate::options::{EvictionOptions, Source, UNLIMITED_BYTES, amount, in_flags, spinner, table, title};
 use crate::outputs::Outputs;
 
 /// See the command's help.
@@ -40,7 +41,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let replay = options.source.replay(&program)?;
     let budget_bytes = options.budget.map_or(UNLIMITED_BYTES, |budget| budget.of(replay.live_peak_bytes()));
     let settings = options.eviction.settings(budget_bytes, options.policy);
-    let outcome = if options.outputs.is_empty() {
+    let mut outcome = if options.outputs.is_empty() {
         replay.run(&settings)?
     } else {
         let (outcome, recording) = replay.record(&settings)?;
@@ -48,8 +49,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         outcome
     };
     spinner.finish_and_clear();
+    outcome.failure = outcome.failure.as_deref().map(in_flags);
     if options.json {
-        println!("{}", serde_json::to_string(&outcome)?);
+        json::print(&outcome)?;
     } else {
         show(&outcome);
     }
@@ -57,8 +59,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 }
 
 fn show(outcome: &Outcome) {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
+    let mut table = table(presets::NOTHING);
     let size = |bytes: u64| ByteSize(bytes).to_string();
     let time = |ns: u64| format!("{:.3} ms", ns as f64 / 1e6);
     let ratio = |value: Option<f64>| value.map_or("none".to_string(), |value| format!("{value:.4} x"));

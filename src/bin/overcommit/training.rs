@@ -1,6 +1,9 @@
 //! Training of the papers' networks.
 
-use anyhow::Result;
+use std::any::Any;
+use std::panic::{self, AssertUnwindSafe};
+
+use anyhow::{Result, anyhow};
 use burn::backend::Autodiff;
 use burn::optim::{AdamConfig, Optimizer, SgdConfig};
 use burn_overcommit::{Overcommit, OvercommitDevice, name_modules, note};
@@ -33,26 +36,36 @@ enum Rule {
     Sgd,
 }
 
+/// The message of a panic.
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message").to_string()
+}
+
 impl TrainingOptions {
     /// The network of a name.
     pub fn spec(&self, name: &str) -> Result<Spec> {
         Spec::named(name, self.side, self.length).map_err(anyhow::Error::msg)
     }
 
-    /// Trains a network for so many steps, and notes where each begins. Returns `false` if that panicked: the message has been
-    /// printed where it happened.
+    /// Trains a network for so many steps, and notes where each begins. The error is the message of the panic that ended it.
     pub fn train(
         &self,
         spec: &Spec,
         device: &OvercommitDevice,
         steps: usize,
         after_each: impl FnMut(),
-    ) -> bool {
+    ) -> Result<()> {
         let train = || match self.optimizer {
             Rule::Adam => self.steps(spec, device, steps, AdamConfig::new().init(), after_each),
             Rule::Sgd => self.steps(spec, device, steps, SgdConfig::new().init(), after_each),
         };
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(train)).is_ok()
+        // The message is told as an error: Burn's lines, where it comes from, say nothing to a user.
+        let hook = panic::take_hook();
+        panic::set_hook(Box::new(|_| {}));
+        let trained = panic::catch_unwind(AssertUnwindSafe(train));
+        panic::set_hook(hook);
+        trained.map_err(|panic| anyhow!(message(&*panic)))
     }
 
     fn steps(

@@ -6,6 +6,7 @@ use super::driver::{Called, Kernel, Stream};
 use super::fallbacks::Fallbacks;
 use super::modules::Modules;
 use crate::engine::lowered::Lowered;
+use crate::messages;
 use crate::op::lower::generated::Generated;
 use crate::op::lower::{KernelCall, KernelName, gpu};
 
@@ -34,7 +35,7 @@ impl LoadedKernel {
         let kernel = match self.generated.as_ref().map(|generated| modules.generated(generated)) {
             Some(Ok(kernel)) => kernel,
             Some(Err(error)) => {
-                log::warn!(target: "burn_overcommit", "a fused program is interpreted: {error}");
+                messages::tell(log::Level::Warn, format_args!("a fused program is interpreted: {error}"));
                 fallbacks.note("fused", NOT_COMPILED);
                 modules.kernel(&self.name)?
             }

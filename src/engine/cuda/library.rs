@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use super::driver::{Called, Context};
 use super::lanes::lock;
+use crate::messages;
 use crate::op::Dtype;
 
 /// Of this many problems, the latest, the plans are kept at least: as many as launches may be under way. Asked again, a library says
@@ -116,7 +117,10 @@ impl<Handle, Problem: Copy + Debug + Eq + Hash, Plan> Remembered<Handle, Problem
             let plan = self.context.enter().and_then(|()| make(handle));
             plan.inspect_err(|error| {
                 let library = self.library;
-                log::warn!(target: "burn_overcommit", "{library} does not do {problem:?} as it lies: {error}");
+                messages::tell(
+                    log::Level::Warn,
+                    format_args!("{library} does not do {problem:?} as it lies: {error}"),
+                );
             })
             .ok()
         });

@@ -78,6 +78,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use log::Level;
+
 use super::call::Call;
 use super::capacity::Capacity;
 use super::lowered::addresses;
@@ -86,6 +88,7 @@ use super::{
     Span, Tier, aligned,
 };
 use crate::disk_cache::DiskCache;
+use crate::messages;
 use crate::op::lower;
 use crate::op::{Op, Outputs, View};
 #[cfg(feature = "host")]
@@ -222,17 +225,20 @@ impl CudaEngine {
 
 /// Says in the log what the engine runs on.
 fn tell(props: &Props, folder: Option<&Path>) {
-    if !log::log_enabled!(target: "burn_overcommit", log::Level::Info) {
+    if !messages::is_wanted(Level::Info) {
         return;
     }
     let [memory, link] =
         [props.memory_bytes_per_second, props.link_bytes_per_second].map(|bytes| bytes / 1e9);
     let Props { name, device_bytes, .. } = props;
-    log::info!(target: "burn_overcommit", "{name}: {device_bytes} bytes free, {memory:.0} GB/s, link {link:.1} GB/s");
+    messages::tell(
+        Level::Info,
+        format_args!("{name}: {device_bytes} bytes free, {memory:.0} GB/s, link {link:.1} GB/s"),
+    );
     for (library, found) in found_libraries(folder) {
         match found {
-            Ok(found) => log::info!(target: "burn_overcommit", "{library} {found}"),
-            Err(reason) => log::info!(target: "burn_overcommit", "{library}: {reason}"),
+            Ok(found) => messages::tell(Level::Info, format_args!("{library} {found}")),
+            Err(reason) => messages::tell(Level::Info, format_args!("{library}: {reason}")),
         }
     }
 }
@@ -240,9 +246,9 @@ fn tell(props: &Props, folder: Option<&Path>) {
 /// What a library is for, or a warning that kernels do it.
 fn or_kernels<T>(opened: Result<T, Missing>) -> Option<T> {
     opened
-        .inspect_err(
-            |missing| log::warn!(target: "burn_overcommit", "slower kernels take its place: {missing}"),
-        )
+        .inspect_err(|missing| {
+            messages::tell(Level::Warn, format_args!("slower kernels take its place: {missing}"))
+        })
         .ok()
 }
 
@@ -481,13 +487,13 @@ impl Engine for CudaEngine {
     fn record(&self) {
         self.disk.record();
         if let Err(error) = self.lanes.record() {
-            log::warn!(target: "burn_overcommit", "nothing is recorded: {error}");
+            messages::tell(Level::Warn, format_args!("nothing is recorded: {error}"));
         }
     }
 
     fn recorded(&self) -> Vec<Ran> {
         let mut recorded = self.lanes.recorded().unwrap_or_else(|error| {
-            log::warn!(target: "burn_overcommit", "what was recorded is lost: {error}");
+            messages::tell(Level::Warn, format_args!("what was recorded is lost: {error}"));
             Vec::new()
         });
         recorded.extend(self.disk.recorded());

@@ -8,6 +8,7 @@ use super::compile::{self, Source, Target, Unit};
 use super::driver::{Called, Context, Kernel, Module};
 use super::lanes::lock;
 use crate::disk_cache::DiskCache;
+use crate::messages;
 use crate::op::lower::KernelName;
 use crate::op::lower::generated::Generated;
 
@@ -85,7 +86,7 @@ impl Modules {
         }
         let image = compile::compile(source, self.target)?.image;
         if let Err(error) = self.cache.write(&recipe, &image) {
-            log::debug!(target: "burn_overcommit", "a compiled kernel is not kept: {error}");
+            messages::tell(log::Level::Debug, format_args!("a compiled kernel is not kept: {error}"));
         }
         Module::load(&self.context, &image)
             .map_err(|error| format!("{error}; the kernel was made by NVRTC {major}.{minor}"))

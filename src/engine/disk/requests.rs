@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use io_uring::{IoUring, opcode, types};
 
 use super::file::UnlistedFile;
+use crate::messages;
 
 /// The bytes of one request.
 const REQUEST_BYTES: usize = 1 << 20;
@@ -131,7 +132,7 @@ impl Ring {
             match self.0.submit_and_wait(1) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => {
                     // The kernel still has requests on the memory, so that returning is no way out.
-                    log::error!(target: "burn_overcommit", "io_uring: {error}");
+                    messages::tell(log::Level::Error, format_args!("io_uring: {error}"));
                     std::thread::sleep(std::time::Duration::from_millis(1));
                 }
                 _ => {}

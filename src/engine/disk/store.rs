@@ -1,6 +1,7 @@
 //! What the lanes of the disk do: writes that do not lose anything, and reads that are what was written.
 
 use crate::engine::{DiskTier, EngineError, Span};
+use crate::messages;
 
 #[cfg(not(target_os = "linux"))]
 mod other {
@@ -100,7 +101,10 @@ mod linux {
             let unlisted = UnlistedFile::new(disk)?;
             let (read, write) = (Requests::new(), Requests::new());
             let direct = if unlisted.is_direct { "direct" } else { "through the system's cache" };
-            log::info!(target: "burn_overcommit", "disk tier in {folder}: {}, {direct}", read.kind());
+            messages::tell(
+                log::Level::Info,
+                format_args!("disk tier in {folder}: {}, {direct}", read.kind()),
+            );
             Ok(DiskStore {
                 folder,
                 unlisted,
@@ -183,10 +187,12 @@ mod linux {
             // SAFETY: the caller's.
             if let Err(error) = unsafe { self.write.run(&self.unlisted, transfer) } {
                 if !self.keeps.swap(true, Ordering::SeqCst) {
-                    log::error!(
-                        target: "burn_overcommit",
-                        "{}: {error}: what cannot be written stays in memory, beyond the host tier's limit",
-                        self.folder
+                    messages::tell(
+                        log::Level::Error,
+                        format_args!(
+                            "{}: {error}: what cannot be written stays in memory, beyond the host tier's limit",
+                            self.folder
+                        ),
                     );
                 }
                 lock(&self.kept).extend(pages(place, content).map(|(page, content)| (page, content.into())));

@@ -9,6 +9,7 @@ use super::allocation_trace::AllocationTrace;
 use super::block::Block;
 use super::layout_cursor::LayoutCursor;
 use crate::engine::{ALIGN_BYTES, Engine, EngineError, Span, Tier, aligned};
+use crate::messages;
 use crate::pool::submit::PendingWork;
 use crate::schedule::{BlockPlacement, IntervalId, Layout};
 use crate::trace::{Event, Journal};
@@ -222,7 +223,10 @@ impl Arena {
             // Another user of the disk or of the other devices took what was free.
             Err(error) if matches!(self.tier, Tier::Peer | Tier::Disk) && error.is_exhausted() => {
                 let (tier, bytes) = (self.tier, self.reserved_bytes());
-                log::warn!(target: "burn_overcommit", "the {tier:?} tier ends at {bytes} bytes: {error}");
+                messages::tell(
+                    log::Level::Warn,
+                    format_args!("the {tier:?} tier ends at {bytes} bytes: {error}"),
+                );
                 self.limit_bytes = self.reserved_bytes();
                 Ok(None)
             }

@@ -12,7 +12,7 @@ use crate::pool::memory::arena::Arena;
 use crate::pool::observe::observer::Residents;
 use crate::schedule::{IntervalId, RequestLog};
 use crate::stats::Counters;
-use crate::trace::{Event, Header, Recording};
+use crate::trace::{Event, Header, Journal, Recording};
 
 impl Pool {
     /// The engine.
@@ -73,9 +73,19 @@ impl Pool {
         self.memory.arena_mut(tier).map_or(0, Arena::take_interval_peak)
     }
 
-    /// The events since the last call, or `None` if nothing is recorded. All submitted work must be done.
-    pub fn take_recording(&mut self) -> Option<Recording> {
-        let header = Header {
+    /// The events since they were last taken, with the times that the engine recorded. All submitted work must be done.
+    pub fn take_recording(&mut self) -> Recording {
+        self.journal().take(self.header(), &self.engine().recorded())
+    }
+
+    /// Where events are recorded.
+    pub fn journal(&self) -> &Journal {
+        &self.observer.journal
+    }
+
+    /// The first line of a trace.
+    pub fn header(&self) -> Header {
+        Header {
             trace: 1,
             device: format!(
                 "{} ({}; {})",
@@ -89,11 +99,7 @@ impl Pool {
             disk_limit_bytes: self.memory.disk.as_ref().map_or(0, Arena::limit_bytes),
             policy: self.settings.policy.to_string(),
             simulated: self.engine().times().is_some(),
-        };
-        self.observer
-            .journal
-            .is_recording()
-            .then(|| self.observer.journal.take(header, &self.engine().recorded()))
+        }
     }
 
     /// The number of the op at which the most device memory was in use.

@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::{Category, HeldGroup, Holding, MemoryUse};
 use crate::report::modules::of_layers;
+use crate::report::text::{LEFT, RIGHT, write_list, write_paragraph, write_table};
 use crate::report::units::{count, share, size};
 
 /// The most groups, and modules, that are listed.
@@ -16,8 +17,7 @@ const SMALLEST_PART: usize = 50;
 impl fmt::Display for MemoryUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of_module = self.peak_module.as_ref().map_or(String::new(), |module| format!(" of {module}"));
-        writeln!(
-            f,
+        let holds = format!(
             "The program holds at most {} at once, at the op {}{of_module}{}.",
             size(self.peak_bytes),
             self.peak_op,
@@ -25,13 +25,10 @@ impl fmt::Display for MemoryUse {
                 Some(ops) => format!(", in iteration {} of {} ops each", self.iteration, count(ops)),
                 None => "; most of it does not repeat".into(),
             }
-        )?;
-        for held in Holding::ALL {
-            let bytes = self.bytes_held(held);
-            if bytes > 0 {
-                writeln!(f, "{:>12} {:>6}  {}", size(bytes), self.part(bytes), held.in_words())?;
-            }
-        }
+        );
+        write_paragraph(f, holds)?;
+        let held = Holding::ALL.map(|held| (self.bytes_held(held), held.in_words().to_string()));
+        self.parts(f, held.into_iter().filter(|(bytes, _)| *bytes > 0))?;
         self.by_category(f)?;
         self.by_op(f)?;
         self.by_module(f)?;
@@ -61,7 +58,11 @@ impl MemoryUse {
         let held: Vec<String> = (categories.iter().filter(|(bytes, _)| *bytes > 0))
             .map(|(bytes, name)| format!("{} of {name}", size(*bytes)))
             .collect();
-        if held.is_empty() { Ok(()) } else { writeln!(f, "\nOf this: {}.", held.join(", ")) }
+        if held.is_empty() {
+            return Ok(());
+        }
+        writeln!(f)?;
+        write_paragraph(f, format!("Of this: {}.", held.join(", ")))
     }
 
     /// Groups with the same words, the most bytes first. Layers that are alike are one.
@@ -77,20 +78,29 @@ impl MemoryUse {
         rows
     }
 
+    /// Writes parts of the memory, with words for each.
+    fn parts(&self, f: &mut fmt::Formatter<'_>, parts: impl Iterator<Item = (usize, String)>) -> fmt::Result {
+        let rows = parts.map(|(bytes, words)| [size(bytes), self.part(bytes), words]);
+        write_table(f, [RIGHT, RIGHT, LEFT], rows)
+    }
+
     fn by_op(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\n{:>12} {:>6} {:>7}  {:<14} {:<24} module", "held", "", "times", "why", "made by")?;
-        let rows = self.rows();
-        for ((why, made_by, module), times, bytes) in rows.iter().take(MAX_LISTED) {
-            let (held, part, times) = (size(*bytes), self.part(*bytes), count(*times));
-            let line = format!("{held:>12} {part:>6} {times:>7}  {why:<14} {made_by:<24} {module}");
-            writeln!(f, "{}", line.trim_end())?;
-        }
-        let rest = &rows[rows.len().min(MAX_LISTED)..];
-        if !rest.is_empty() {
+        writeln!(f)?;
+        let head = ["held", "", "times", "why", "made by", "module"].map(String::from);
+        let all = self.rows();
+        let (listed, rest) = all.split_at(all.len().min(MAX_LISTED));
+        let rows = listed.iter().map(|((why, made_by, module), times, bytes)| {
+            let (held, part) = (size(*bytes), self.part(*bytes));
+            [held, part, count(*times), why.to_string(), made_by.to_string(), module.clone()]
+        });
+        let more = (!rest.is_empty()).then(|| {
             let bytes = rest.iter().map(|(_, _, bytes)| bytes).sum();
-            writeln!(f, "{:>12} {:>6}  by {} more kinds", size(bytes), self.part(bytes), rest.len())?;
-        }
-        Ok(())
+            let times = rest.iter().map(|(_, times, _)| times).sum();
+            let kinds = format!("{} more kinds", rest.len());
+            [size(bytes), self.part(bytes), count(times), String::new(), kinds, String::new()]
+        });
+        let alignments = [RIGHT, RIGHT, RIGHT, LEFT, LEFT, LEFT];
+        write_table(f, alignments, std::iter::once(head).chain(rows).chain(more))
     }
 
     /// What each module holds for the backward pass.
@@ -108,15 +118,10 @@ impl MemoryUse {
         let mut modules: Vec<(String, usize)> = named.into_iter().collect();
         modules.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
         writeln!(f, "\nWhat is needed again, by module:")?;
-        for (module, bytes) in modules.iter().take(MAX_LISTED) {
-            writeln!(f, "{:>12} {:>6}  {module}", size(*bytes), self.part(*bytes))?;
-        }
-        if modules.len() > MAX_LISTED {
-            let bytes = modules[MAX_LISTED..].iter().map(|(_, bytes)| bytes).sum();
-            let more = modules.len() - MAX_LISTED;
-            writeln!(f, "{:>12} {:>6}  in {more} more modules", size(bytes), self.part(bytes))?;
-        }
-        Ok(())
+        let (listed, rest) = modules.split_at(modules.len().min(MAX_LISTED));
+        let rest_bytes = rest.iter().map(|(_, bytes)| bytes).sum();
+        let more = (!rest.is_empty()).then(|| (rest_bytes, format!("in {} more modules", rest.len())));
+        self.parts(f, listed.iter().map(|(module, bytes)| (*bytes, module.clone())).chain(more))
     }
 
     fn needed(&self) -> impl Iterator<Item = &HeldGroup> {
@@ -167,7 +172,7 @@ impl MemoryUse {
             return Ok(());
         }
         writeln!(f, "\nWhat would help:")?;
-        advice.iter().try_for_each(|advice| writeln!(f, "- {advice}"))
+        write_list(f, advice)
     }
 
     /// What makes less be needed again.
