@@ -1,6 +1,6 @@
 //! The table of environment variables.
 
-/// An environment variable. It sets the default of one field of [`Config`](crate::Config), which `configure` overrides.
+/// An environment variable. Most set the default of one field of [`Config`](crate::Config), which `configure` overrides.
 ///
 /// ```
 /// use burn_overcommit::Variable;
@@ -45,6 +45,8 @@ pub enum Variable {
     Fusion,
     /// Where plans are kept.
     PlanCache,
+    /// How many seconds devices that train together wait for one that does nothing.
+    CollectiveTimeout,
 }
 
 /// Every variable with its name, the values that it takes, and its meaning if it is not set.
@@ -54,7 +56,7 @@ pub enum Variable {
 ///     println!("{name}: {values}; if it is not set: {otherwise}");
 /// }
 /// ```
-pub const VARIABLES: [(Variable, &str, &str, &str); 18] = [
+pub const VARIABLES: [(Variable, &str, &str, &str); 19] = [
     (
         Variable::Device,
         "OVERCOMMIT_DEVICE",
@@ -124,6 +126,7 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 18] = [
         "off or a folder",
         "burn-overcommit/plans in the user's cache folder",
     ),
+    (Variable::CollectiveTimeout, "OVERCOMMIT_COLLECTIVE_TIMEOUT", "seconds such as 1800", "600"),
 ];
 
 impl Variable {

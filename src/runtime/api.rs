@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::device::Tensor;
-use super::{registry, scope};
+use super::{registry, scope, workers};
 use crate::OvercommitDevice;
 use crate::error::Error;
 use crate::fusion::FusionTensor;
@@ -131,6 +131,7 @@ pub fn write(device: &OvercommitDevice, bytes: &[u8], dtype: Dtype, shape: Shape
         return Err(Error::DataSize { dtype, shape, needed_bytes, had_bytes });
     }
     let runtime = registry::runtime(device)?;
+    workers::note(*device);
     let (id, access) = runtime.settled([])?.pool.begin_write(bytes.len())?;
     let tensor = Tensor::new(runtime.clone(), id, view);
     // Outside the lock, because this may wait for the device.
@@ -180,6 +181,7 @@ fn download(tensor: Tensor) -> Result<Option<Vec<u8>>, Error> {
     let tensor =
         if view.layout.is_contiguous() { tensor } else { run(Op::Copy { dtype: view.dtype }, [tensor])? };
     let runtime = tensor.runtime();
+    workers::note(runtime.device);
     let access = runtime.settled([&tensor])?.pool.begin_read(tensor.id())?;
     // Outside the lock, because this may wait for the device.
     let bytes = access.read();

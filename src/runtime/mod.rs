@@ -4,6 +4,7 @@
 //! - `api` has the calls that `backend` and users make, and `registry` finds the runtime of a device.
 //! - `collective` reduces tensors of several devices, and `data_parallel` the gradients of a training.
 //! - `device` has the runtime and its tensors, and `submission` the way of an op from the call to the pool.
+//! - `workers` knows which threads work for a device.
 //! - `planning` plans iterations, mostly in the `background` on a throttled thread.
 //!
 //! ```
@@ -34,6 +35,7 @@ mod registry;
 mod scope;
 mod submission;
 mod thread;
+mod workers;
 
 pub(crate) use api::{claim, run_traced, wait_for};
 pub use api::{
@@ -41,7 +43,7 @@ pub use api::{
     write,
 };
 #[doc(hidden)]
-pub use collective::sync_collective_within;
+pub use collective::{Patience, sync_collective_within};
 pub use collective::{Reduction, all_reduce, reset_collectives, sync_collective};
 pub use data_parallel::{begin_training, end_training, reduce_gradient, reduce_of_program, reduce_together};
 pub use device::Tensor;
