@@ -55,5 +55,5 @@ pub(crate) use registry::peak_snapshot;
 pub(crate) use registry::stats_and_peak;
 pub use registry::{configure, recording, reset_stats, stats};
 #[doc(hidden)]
-pub use registry::{configure_with_engine, ensure_configured, pinned_storages};
+pub use registry::{configure_with_engine, ensure_configured, free_bytes, pinned_storages};
 pub use scope::Scope;

@@ -57,7 +57,7 @@ fn lock() -> MutexGuard<'static, Workers> {
 
 fn number(device: OvercommitDevice) -> u64 {
     let (kind, index) = device.parts();
-    (u64::from(kind) << 16 | u64::from(index)) + 1
+    ((u64::from(kind) << 16) | u64::from(index)) + 1
 }
 
 fn set(device: u64) {
