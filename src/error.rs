@@ -181,6 +181,18 @@ pub enum Error {
         device: crate::OvercommitDevice,
     },
 
+    /// Others wait for a tensor of the device, to reduce it with theirs, and it does nothing.
+    #[error(
+        "{device} has run no op for {seconds} s, and other devices wait for its tensors. If its thread hangs, look for what it waits \
+         for; if it only takes so long, allow more seconds by {}", crate::config::Variable::CollectiveTimeout.name()
+    )]
+    DeviceSilent {
+        /// The device.
+        device: crate::OvercommitDevice,
+        /// How long it has done nothing, in seconds.
+        seconds: u64,
+    },
+
     /// The device already holds tensors.
     #[error(
         "device {device} cannot be configured while {storages} of its tensors are alive: call configure before the \

@@ -64,20 +64,25 @@ fn messages(mut stream: &[u8]) -> Vec<Vec<u8>> {
     found
 }
 
+/// How long an attack waits for an answer.
+const ANSWER: Duration = Duration::from_millis(20);
+
 /// One of several misdeeds, as the seed says.
 pub fn attack(address: &str, session: &[Vec<u8>], seed: u64) {
     let mut random = StdRng::seed_from_u64(seed);
     // The server may hang up at any time.
-    let _ = match random.random_range(0..10) {
+    let _ = match random.random_range(0..12) {
         0 => noise(address, &mut random),
         1 => flood(address, session, &mut random),
+        2 => data(address, &mut random),
+        3 => large(address, session, &mut random),
         _ => altered(address, session, &mut random),
     };
 }
 
 fn socket(address: &str) -> io::Result<TcpStream> {
     let socket = TcpStream::connect(address.trim_start_matches("ws://"))?;
-    socket.set_read_timeout(Some(Duration::from_millis(20)))?;
+    socket.set_read_timeout(Some(ANSWER))?;
     socket.set_write_timeout(Some(Duration::from_millis(500)))?;
     Ok(socket)
 }
@@ -103,8 +108,16 @@ fn opening(message: &[u8], random: &mut StdRng) -> Vec<u8> {
 }
 
 fn session_socket(address: &str) -> io::Result<WebSocket<TcpStream>> {
-    let (socket, _) = tungstenite::client(format!("{address}/session"), socket(address)?)
+    web_socket(address, "session")
+}
+
+fn web_socket(address: &str, route: &str) -> io::Result<WebSocket<TcpStream>> {
+    let stream = socket(address)?;
+    // A busy server may take some time to answer.
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let (mut socket, _) = tungstenite::client(format!("{address}/{route}"), stream)
         .map_err(|error| io::Error::other(error.to_string()))?;
+    socket.get_mut().set_read_timeout(Some(ANSWER))?;
     Ok(socket)
 }
 
@@ -120,6 +133,74 @@ fn flood(address: &str, session: &[Vec<u8>], random: &mut StdRng) -> io::Result<
         send(&mut socket, session[random.random_range(1..session.len())].clone())?;
     }
     Ok(())
+}
+
+/// What another server asks for, or not.
+fn data(address: &str, random: &mut StdRng) -> io::Result<()> {
+    let mut socket = web_socket(address, "data")?;
+    for _ in 0..random.random_range(1..20) {
+        // A request for a tensor, in MessagePack, which may be altered.
+        let mut request = [&[0x81, 0xad], b"TensorRequest".as_slice(), &[0xcf]].concat();
+        request.extend(random.random::<u64>().to_be_bytes());
+        match random.random_range(0..4) {
+            0 => random.fill_bytes(&mut request),
+            1 => request.truncate(random.random_range(0..request.len())),
+            2 => request.resize(random.random_range(100..100_000), 0),
+            _ => (),
+        }
+        send(&mut socket, request)?;
+    }
+    let _ = socket.read();
+    Ok(())
+}
+
+/// The beginning of a message of a few MiB or far more: one frame, or, as Burn 0.23 has it, a length and then frames of a MiB.
+fn large(address: &str, session: &[Vec<u8>], random: &mut StdRng) -> io::Result<()> {
+    let mut socket = session_socket(address)?;
+    if random.random() {
+        send(&mut socket, opening(&session[0], random))?;
+    }
+    let message_bytes = 1u64 << random.random_range(22..64);
+    let count = random.random_range(1..30);
+    if random.random() {
+        send(&mut socket, [&[1], message_bytes.to_le_bytes().as_slice()].concat())?;
+        return (0..count).try_for_each(|_| send(&mut socket, vec![0; 1 << 20]));
+    }
+    let socket = socket.get_mut();
+    socket.write_all(&frame_start(message_bytes))?;
+    (0..count).try_for_each(|_| socket.write_all(&[0; 1 << 16]))
+}
+
+/// What comes before the payload of a binary message.
+fn frame_start(payload_bytes: u64) -> Vec<u8> {
+    [&[0x82, 0xff], payload_bytes.to_be_bytes().as_slice(), &[0; 4]].concat()
+}
+
+/// Connections that begin a request, or not even that.
+pub fn crowd(address: &str, count: usize) -> Vec<TcpStream> {
+    let stranger = |at: usize| {
+        let mut stranger = socket(address).unwrap();
+        // The server may have hung up.
+        let _ = stranger.write_all(&b"GET /session HTTP/1.1\r\n"[..at % 24]);
+        stranger
+    };
+    (0..count).map(stranger).collect()
+}
+
+/// A session that sends the beginning of a message of a GiB, until it is cut off. Returns how many bytes that took.
+pub fn pour(address: &str, first: &[u8], most_bytes: usize) -> usize {
+    let mut session = session_socket(address).unwrap();
+    send(&mut session, opening(first, &mut StdRng::seed_from_u64(1))).unwrap();
+    let socket = session.get_mut();
+    socket.set_write_timeout(None).unwrap();
+    let start = frame_start(1 << 30);
+    let (part, mut sent_bytes) = (vec![0; 1 << 20], 0);
+    if socket.write_all(&start).is_ok() {
+        while sent_bytes < most_bytes && socket.write_all(&part).is_ok() {
+            sent_bytes += part.len();
+        }
+    }
+    sent_bytes
 }
 
 /// A session some of whose messages are altered, left out, doubled or exchanged.

@@ -2,7 +2,7 @@
 
 use crate::messages::LEVEL_VARIABLE;
 
-/// An environment variable. It sets the default of one field of [`Config`](crate::Config), which `configure` overrides.
+/// An environment variable. Most set the default of one field of [`Config`](crate::Config), which `configure` overrides.
 ///
 /// ```
 /// use burn_overcommit::Variable;
@@ -47,6 +47,8 @@ pub enum Variable {
     Fusion,
     /// Where plans are kept.
     PlanCache,
+    /// How many seconds devices that train together wait for one that does nothing.
+    CollectiveTimeout,
 }
 
 /// Every variable with its name, the values that it takes, and its meaning if it is not set.
@@ -56,7 +58,7 @@ pub enum Variable {
 ///     println!("{name}: {values}; if it is not set: {otherwise}");
 /// }
 /// ```
-pub const VARIABLES: [(Variable, &str, &str, &str); 18] = [
+pub const VARIABLES: [(Variable, &str, &str, &str); 19] = [
     (
         Variable::Device,
         "OVERCOMMIT_DEVICE",
@@ -126,6 +128,7 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 18] = [
         "off or a folder",
         "burn-overcommit/plans in the user's cache folder",
     ),
+    (Variable::CollectiveTimeout, "OVERCOMMIT_COLLECTIVE_TIMEOUT", "seconds such as 1800", "600"),
 ];
 
 impl Variable {

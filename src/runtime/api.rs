@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::device::Tensor;
-use super::{registry, scope};
+use super::{registry, scope, workers};
 use crate::OvercommitDevice;
 use crate::error::Error;
 use crate::fusion::FusionTensor;
@@ -122,6 +122,7 @@ pub fn write(device: &OvercommitDevice, bytes: &[u8], dtype: Dtype, shape: Shape
         let (needed_bytes, had_bytes) = (view.size_bytes(), bytes.len());
         return Err(Error::DataSize { dtype, shape, needed_bytes, had_bytes });
     }
+    workers::note(*device);
     registry::runtime(device)?.write(bytes.len(), view, |access| access.write(bytes))
 }
 
@@ -164,6 +165,7 @@ fn download(tensor: Tensor) -> Result<Option<Vec<u8>>, Error> {
     let view = *tensor.view();
     let tensor =
         if view.layout.is_contiguous() { tensor } else { run(Op::Copy { dtype: view.dtype }, [tensor])? };
+    workers::note(tensor.runtime().device);
     let Some(mut bytes) = tensor.runtime().read(&tensor, HostAccess::read)? else { return Ok(None) };
     // A view without elements may have an offset beyond the end.
     let begin = tensor.layout().offset() * view.dtype.size_bytes();

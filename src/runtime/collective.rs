@@ -1,9 +1,9 @@
 //! Collective operations: a tensor of each of some devices becomes the sum or the mean of all, in host memory, and in the order of the
 //! devices, whatever the order in which they come.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,18 +11,39 @@ use bytemuck::Pod;
 use half::{bf16, f16};
 
 use super::device::{Handle, Tensor};
+use super::workers::{self, Work};
 use super::{read, write};
 use crate::OvercommitDevice;
+use crate::config::Variable;
 use crate::error::Error;
 use crate::op::{Dtype, View};
 
-/// How long a device's tensors are waited for once the thread that brought its last ones has ended: a program may have a new thread for each
-/// step.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a device is waited for that does nothing.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// If no thread that works for it is left: a program may have a new thread for each step.
+    pub ended: Duration,
+    /// If one is left. NCCL's watchdog allows as much for the whole of a wait.
+    pub silent: Duration,
+}
 
-thread_local! {
-    /// It lives as long as the thread.
-    static ALIVE: Arc<()> = Arc::default();
+impl Default for Patience {
+    fn default() -> Self {
+        Patience { ended: Duration::from_secs(60), silent: Duration::from_secs(600) }
+    }
+}
+
+impl Patience {
+    /// The patience that the environment asks for.
+    fn read() -> Result<Self, Error> {
+        let default = Self::default();
+        let Some(seconds) = Variable::CollectiveTimeout.read::<u32>().transpose()? else {
+            return Ok(default);
+        };
+        let silent = Duration::from_secs(seconds.into());
+        Ok(Patience { ended: default.ended.min(silent), silent })
+    }
 }
 
 /// What becomes of the tensors.
@@ -63,25 +84,28 @@ struct Collectives {
     waiting: HashMap<(u64, Vec<OvercommitDevice>), HashMap<OvercommitDevice, Vec<Waiting>>>,
     /// How many results a device waits for.
     unfinished: HashMap<OvercommitDevice, usize>,
-    /// What lives as long as the thread that brought a device's last tensor.
-    brought_by: HashMap<OvercommitDevice, Weak<()>>,
     failures: HashMap<OvercommitDevice, Error>,
     reducer: Option<Sender<(Vec<Waiting>, Reduction)>>,
 }
 
 impl Collectives {
-    /// A device that a device waits for, although the thread that brought its last tensor has ended.
-    fn ended(&self, device: OvercommitDevice) -> Option<OvercommitDevice> {
+    /// The devices that a device waits for.
+    fn missing(&self, device: OvercommitDevice) -> HashSet<OvercommitDevice> {
         let has_brought =
             |waiting: &HashMap<_, Vec<_>>, member| waiting.get(member).is_some_and(|own| !own.is_empty());
         let groups = self.waiting.iter().filter(|(_, waiting)| has_brought(waiting, &device));
         let missing = groups.flat_map(|((_, members), waiting)| {
             members.iter().filter(|member| !has_brought(waiting, member))
         });
-        let has_ended = |member: &OvercommitDevice| {
-            self.brought_by.get(member).is_some_and(|thread| thread.strong_count() == 0)
-        };
-        missing.copied().find(has_ended)
+        missing.copied().collect()
+    }
+
+    /// Ends the waits for a device with an error.
+    fn give_up(&mut self, device: OvercommitDevice, error: &Error) {
+        for member in self.forget(device) {
+            self.failures.insert(member, error.clone());
+        }
+        COLLECTIVES.1.notify_all();
     }
 
     /// Forgets the tensors that wait for those of others in groups of a device. Returns whose they are.
@@ -119,12 +143,12 @@ pub fn all_reduce(
     if !view.dtype.is_float() {
         return Err(Error::Dtypes { op: "all_reduce", dtypes: vec![view.dtype] });
     }
+    workers::note(device);
     let reduced = Tensor::promised(tensor.runtime().clone(), view);
     let mut members = devices.to_vec();
     members.sort_unstable_by_key(|device| device.parts());
     let mut collectives = lock();
     *collectives.unfinished.entry(device).or_default() += 1;
-    collectives.brought_by.insert(device, ALIVE.with(Arc::downgrade));
     let waiting = collectives.waiting.entry((key, members.clone())).or_default();
     waiting.entry(device).or_default().push(Waiting { tensor, promise: reduced.handle().clone() });
     if members.iter().all(|member| waiting.get(member).is_some_and(|waiting| !waiting.is_empty())) {
@@ -142,7 +166,12 @@ pub fn all_reduce(
 /// Starts the thread that reduces groups, one after the other: no more than one parameter's bytes are held twice.
 fn start_reducer() -> Sender<(Vec<Waiting>, Reduction)> {
     let (sender, groups) = mpsc::channel();
-    let reduce_all = move || groups.into_iter().for_each(|(group, reduction)| reduce(group, reduction));
+    let reduce_all = move || {
+        for (group, reduction) in groups {
+            reduce(group, reduction);
+            workers::leave();
+        }
+    };
     let builder = thread::Builder::new().name("overcommit reduce".into());
     builder.spawn(reduce_all).expect("a thread can be started");
     sender
@@ -153,28 +182,35 @@ fn start_reducer() -> Sender<(Vec<Waiting>, Reduction)> {
 /// See [`Reduction`] for an example.
 ///
 /// # Errors
-/// A tensor of the group that could not be read or written. A device of the group that brings none: the thread that brought its last
-/// one has ended, and for a minute no other thread has brought one.
+/// A tensor of the group that could not be read or written. A device of the group that brings none: no thread works for it any more
+/// and for a minute none has begun to, or it has done nothing for [ten minutes](crate::Variable::CollectiveTimeout).
 pub fn sync_collective(device: &OvercommitDevice) -> Result<(), Error> {
-    sync_collective_within(device, PATIENCE)
+    sync_collective_within(device, Patience::read()?)
 }
 
-/// [`sync_collective`] with another patience than a minute.
+/// [`sync_collective`] with another patience.
 #[doc(hidden)]
-pub fn sync_collective_within(device: &OvercommitDevice, patience: Duration) -> Result<(), Error> {
-    let (mut collectives, mut in_vain_since) = (lock(), Instant::now());
+pub fn sync_collective_within(device: &OvercommitDevice, patience: Patience) -> Result<(), Error> {
+    let mut collectives = lock();
+    // Of each device that is waited for, what it last did, and since when that is known.
+    let mut seen: HashMap<OvercommitDevice, (Work, Instant)> = HashMap::new();
     while collectives.unfinished.get(device).is_some_and(|&count| count > 0) {
-        let waited = COLLECTIVES.1.wait_timeout(collectives, patience / 8);
+        let waited = COLLECTIVES.1.wait_timeout(collectives, patience.ended.min(patience.silent) / 8);
         collectives = waited.unwrap_or_else(PoisonError::into_inner).0;
-        match collectives.ended(*device) {
-            None => in_vain_since = Instant::now(),
-            Some(ended) if in_vain_since.elapsed() >= patience => {
-                for member in collectives.forget(ended) {
-                    collectives.failures.insert(member, Error::DeviceEnded { device: ended });
-                }
-                COLLECTIVES.1.notify_all();
+        for missing in collectives.missing(*device) {
+            let (work, now) = (workers::work(missing), Instant::now());
+            let (last, since) = seen.entry(missing).or_insert((work, now));
+            if *last != work {
+                (*last, *since) = (work, now);
             }
-            Some(_) => {}
+            let limit = if work.has_ended { patience.ended } else { patience.silent };
+            if since.elapsed() >= limit {
+                let error = match work.has_ended {
+                    true => Error::DeviceEnded { device: missing },
+                    false => Error::DeviceSilent { device: missing, seconds: limit.as_secs() },
+                };
+                collectives.give_up(missing, &error);
+            }
         }
     }
     collectives.failures.remove(device).map_or(Ok(()), Err)
@@ -197,9 +233,9 @@ pub fn reset_collectives(devices: &[OvercommitDevice]) {
     let mut collectives = lock();
     for device in devices {
         collectives.forget(*device);
-        collectives.brought_by.remove(device);
         collectives.failures.remove(device);
     }
+    workers::forget(devices);
     COLLECTIVES.1.notify_all();
 }
 

@@ -5,6 +5,7 @@
 //! - `access` has the program's accesses to host memory.
 //! - `collective` reduces tensors of several devices, and `data_parallel` the gradients of a training.
 //! - `device` has the runtime and its tensors, and `submission` the way of an op from the call to the pool.
+//! - `workers` knows which threads work for a device.
 //! - `planning` plans iterations, mostly in the `background` on a throttled thread.
 //!
 //! ```
@@ -36,6 +37,7 @@ mod registry;
 mod scope;
 mod submission;
 mod thread;
+mod workers;
 
 pub(crate) use api::{claim, run_traced, wait_for};
 pub use api::{
@@ -43,7 +45,7 @@ pub use api::{
     write,
 };
 #[doc(hidden)]
-pub use collective::sync_collective_within;
+pub use collective::{Patience, sync_collective_within};
 pub use collective::{Reduction, all_reduce, reset_collectives, sync_collective};
 pub use data_parallel::{begin_training, end_training, reduce_gradient, reduce_of_program, reduce_together};
 pub use device::Tensor;
@@ -54,6 +56,6 @@ pub(crate) use planning::{learned, plan_ahead, plan_times};
 pub(crate) use registry::stats_and_peak;
 pub use registry::{configure, recording, reset_stats, stats};
 #[doc(hidden)]
-pub use registry::{configure_with_engine, ensure_configured, pinned_storages};
+pub use registry::{configure_with_engine, ensure_configured, free_bytes, pinned_storages};
 pub(crate) use registry::{peak_op, peak_snapshot};
 pub use scope::Scope;

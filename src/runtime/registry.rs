@@ -114,6 +114,13 @@ pub fn stats(device: &OvercommitDevice) -> Result<Stats, Error> {
     Ok(runtime(device)?.looked_at()?.pool.stats())
 }
 
+/// The bytes of device memory and of host memory that were free when the device was first used.
+#[doc(hidden)]
+pub fn free_bytes(device: &OvercommitDevice) -> Result<[usize; 2], Error> {
+    let props = runtime(device)?.engine.props().clone();
+    Ok([props.device_bytes, props.host_bytes])
+}
+
 /// The statistics, and the most bytes of a tier that were in use since this was last asked of the tier.
 #[cfg(feature = "train")]
 pub(crate) fn stats_and_peak(

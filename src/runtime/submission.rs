@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::device::{Front, Runtime, Tensor};
+use super::workers;
 use crate::error::Error;
 use crate::fusion::{FusionTarget, FusionTensor};
 use crate::op::{Inputs, Op, PerOutput};
@@ -15,6 +16,7 @@ impl Runtime {
         op: &Op,
         mut tensors: Inputs<Tensor>,
     ) -> Result<PerOutput<Tensor>, Error> {
+        workers::note(self.device);
         // Outside the lock, because this may wait for the device or compile kernels.
         self.pace.keep(&*self.engine).map_err(|error| self.engine_error(error))?;
         if self.prepares {

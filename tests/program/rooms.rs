@@ -13,7 +13,7 @@ use proc_macro2::{TokenStream, TokenTree};
 const MODULES: &[(&str, &str)] = &[
     ("tests", "backend runtime planner policy stats config device liveness engine op"),
     ("bin", "autodiff backend serve report replay runtime stats config device trace engine"),
-    ("serve", "runtime config device"),
+    ("serve", "runtime stats config device"),
     ("metrics", "runtime error device engine"),
     ("autodiff", "backend functions runtime device module op"),
     ("backend", "face functions runtime device op"),

@@ -1,7 +1,9 @@
 //! Burn's `Learner` on several devices: what they learn together is what one learns from the same batches.
 
+use std::env::current_exe;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Write, stderr};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -366,4 +368,28 @@ fn devices_that_dawdle_never_wait_for_ever_and_change_no_bits() {
         assert!(expected == &learned, "run {run}, {count} devices");
     }
     println!("{:?}", begun.elapsed());
+}
+
+/// Not a test but the training of the next one: its first device has no memory for its first product.
+#[test]
+#[ignore = "the program of another test"]
+fn training_whose_first_device_fails() {
+    let devices = [500, 501].map(OvercommitDevice::Host);
+    for (device, budget) in devices.iter().zip(["20 KiB", "1 MiB"]) {
+        configure(device, Config::new().budget(budget).host_limit("1 MiB")).expect("a host device");
+    }
+    Task::new(2, 1e-3).learned(data_parallel(&devices, ReduceOperation::Sum), AdamConfig::new().init());
+}
+
+#[test]
+fn a_device_that_fails_before_it_brings_a_gradient_ends_the_training() {
+    let _watchdog = Watchdog::new("a device that fails", 60);
+    let training = Command::new(current_exe().expect("this program"))
+        .args(["training_whose_first_device_fails", "--exact", "--ignored", "--nocapture"])
+        .env("OVERCOMMIT_COLLECTIVE_TIMEOUT", "1")
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&training.stderr);
+    assert!(!training.status.success() && said.contains("out of device memory: "), "{said}");
+    assert!(said.contains("host:500 no longer takes part in what other devices reduce with it"), "{said}");
 }

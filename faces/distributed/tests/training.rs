@@ -1,5 +1,6 @@
 //! Data parallel training: several devices with parts of a batch learn what one learns from the whole.
 
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use burn::tensor::backend::distributed::{
 };
 use burn::tensor::{Tensor, TensorData, activation};
 use burn_overcommit::op::{Dtype, Shape};
-use burn_overcommit::runtime::{self, Reduction};
+use burn_overcommit::runtime::{self, Patience, Reduction};
 use burn_overcommit::{Config, Overcommit, OvercommitDevice, Planning, configure, stats};
 use serial_test::serial;
 
@@ -170,7 +171,7 @@ fn bring(device: &OvercommitDevice, value: f32, devices: &[OvercommitDevice]) ->
 #[test]
 fn a_device_whose_thread_has_ended_is_not_waited_for_for_ever() {
     let devices = devices(330, 3);
-    let patience = Duration::from_millis(200);
+    let patience = Patience { ended: Duration::from_millis(200), ..Patience::default() };
     let wait = |device: &OvercommitDevice| runtime::sync_collective_within(device, patience);
     thread::scope(|scope| scope.spawn(|| drop(bring(&devices[2], 1.0, &devices))).join()).expect("it ends");
     devices[..2].iter().for_each(|device| drop(bring(device, 1.0, &devices)));
@@ -182,7 +183,7 @@ fn a_device_whose_thread_has_ended_is_not_waited_for_for_ever() {
         let error = wait(device).expect_err("the third brings nothing");
         assert!(error.to_string().starts_with("host:332 no longer takes part"), "{error}");
     }
-    assert!(begun.elapsed() >= patience);
+    assert!(begun.elapsed() >= patience.ended);
     devices.iter().for_each(|device| wait(device).expect("nothing is waited for any more"));
     let brought = [0, 1, 2].map(|at| bring(&devices[at], 2.0, &devices));
     devices.iter().for_each(|device| wait(device).expect("all have brought theirs"));
@@ -192,13 +193,31 @@ fn a_device_whose_thread_has_ended_is_not_waited_for_for_ever() {
 }
 
 #[test]
+fn a_device_that_hangs_is_not_waited_for_for_ever() {
+    let devices = devices(360, 2);
+    let patience = Patience { silent: Duration::from_millis(200), ..Patience::default() };
+    let (end, ended) = mpsc::channel();
+    thread::scope(|scope| {
+        let hung = &devices[1];
+        scope.spawn(move || {
+            drop(runtime::write(hung, &[0; 4], Dtype::F32, Shape::new(&[1])).expect("room"));
+            ended.recv().expect("it is told");
+        });
+        drop(bring(&devices[0], 1.0, &devices));
+        let error = runtime::sync_collective_within(&devices[0], patience).expect_err("it hangs");
+        assert!(error.to_string().starts_with("host:361 has run no op for"), "{error}");
+        end.send(()).expect("it waits");
+    });
+}
+
+#[test]
 fn a_device_whose_thread_lives_is_waited_for() {
     let devices = devices(340, 2);
-    let patience = Duration::from_millis(50);
+    let patience = Patience { ended: Duration::from_millis(50), ..Patience::default() };
     thread::scope(|scope| {
         let slow = scope.spawn(|| {
             let first = bring(&devices[1], 1.0, &devices);
-            thread::sleep(10 * patience);
+            thread::sleep(10 * patience.ended);
             drop((first, bring(&devices[1], 1.0, &devices)));
         });
         for _ in 0..2 {

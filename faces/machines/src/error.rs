@@ -32,24 +32,6 @@ pub enum Error {
         /// The step.
         step: usize,
     },
-    /// Burn's collective operation failed.
-    #[error("step {step}: the exchange of gradients failed: {reason}")]
-    Exchange {
-        /// The step.
-        step: usize,
-        /// What Burn says.
-        reason: String,
-    },
-    /// A port of this node's cannot be used.
-    #[error("step {step}: the node cannot listen on port {port}: {reason}")]
-    Port {
-        /// The step.
-        step: usize,
-        /// The port.
-        port: u16,
-        /// Why.
-        reason: String,
-    },
     /// The nodes are not of one training.
     #[error("node {node} has {what} {theirs}, and node 0 has {first}: all nodes must have the same")]
     Different {
@@ -86,6 +68,6 @@ impl Error {
 
     /// Whether training that is started again goes on from a checkpoint, so that this is worth saying.
     pub fn is_resumable(&self) -> bool {
-        !matches!(self, Error::Options(_) | Error::Port { .. } | Error::Different { .. } | Error::Device(_))
+        !matches!(self, Error::Options(_) | Error::Different { .. } | Error::Device(_))
     }
 }

@@ -25,7 +25,7 @@ pub struct Launch {
 
 /// Processes that are ended when this goes.
 pub struct Processes {
-    /// Burn's orchestrator and the roll.
+    /// The orchestrator.
     pub orchestrator: Child,
     /// The nodes, but for those that were left out.
     pub nodes: Vec<(usize, Child)>,
@@ -62,24 +62,20 @@ impl Launch {
     /// Starts the orchestrator and all nodes but those `without`. `on_error` is where their standard error goes.
     ///
     /// # Errors
-    /// A process that cannot be started, and no free ports.
+    /// A process that cannot be started, and no free port.
     pub fn start(&self, without: &[usize], on_error: fn() -> Stdio) -> Result<Processes, Error> {
-        let ports = free_ports(self.nodes + 1)?;
-        let limit = self.limit_s.to_string();
-        let count = self.nodes.to_string();
+        let (port, limit, count) =
+            (free_port()?.to_string(), self.limit_s.to_string(), self.nodes.to_string());
         let spawn = |arguments: &[&str], options: &[String]| {
+            let all = ["--nodes", &count, "--time-limit", &limit];
             let mut command = Command::new(&self.program);
-            // Burn says on standard output whom it connects to. Its server of local operations holds a thread of Tokio's.
-            command.args(arguments).args(options).stdout(Stdio::null()).stderr(on_error());
-            let child = command.env("TOKIO_WORKER_THREADS", "4").spawn();
+            let child = command.args(arguments).args(all).args(options).stderr(on_error()).spawn();
             child.map_err(|error| Error::file(&self.program, error))
         };
-        let port = ports[0].to_string();
-        let orchestrator = ["orchestrator", "--port", &port, "--nodes", &count, "--time-limit", &limit];
-        let mut processes = Processes { orchestrator: spawn(&orchestrator, &[])?, nodes: Vec::new() };
-        let server = format!("ws://127.0.0.1:{port}");
+        let orchestrator = spawn(&["orchestrator", "--port", &port], &[])?;
+        let mut processes = Processes { orchestrator, nodes: Vec::new() };
+        let server = format!("127.0.0.1:{port}");
         for rank in (0..self.nodes).filter(|rank| !without.contains(rank)) {
-            let (name, port) = (rank.to_string(), ports[rank + 1].to_string());
             let mut options = self.options.clone();
             if let Some(budget) = self.budgets.get(rank % self.budgets.len().max(1)) {
                 options.extend(["--budget".into(), budget.clone()]);
@@ -88,19 +84,7 @@ impl Launch {
                 let outcome = folder.join(format!("node-{rank}.outcome"));
                 options.extend(["--outcome".into(), outcome.display().to_string()]);
             }
-            let node = [
-                "node",
-                "--rank",
-                &name,
-                "--nodes",
-                &count,
-                "--server",
-                &server,
-                "--port",
-                &port,
-                "--time-limit",
-                &limit,
-            ];
+            let node = ["node", "--rank", &rank.to_string(), "--server", &server];
             processes.nodes.push((rank, spawn(&node, &options)?));
         }
         Ok(processes)
@@ -122,18 +106,11 @@ impl Processes {
     }
 }
 
-/// So many pairs of ports that are free now, below those that systems give to connections: the first of each.
+/// A port that is free now.
 ///
 /// # Errors
-/// There are not so many.
-pub fn free_ports(count: usize) -> Result<Vec<u16>, Error> {
-    let is_free =
-        |port: &u16| [*port, port + 1].iter().all(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok());
-    let first = 10_000 + (std::process::id() % 5_000) as u16 * 4;
-    let ports: Vec<u16> =
-        (first..32_000).chain(2_000..first).step_by(2).filter(is_free).take(count).collect();
-    match ports.len() == count {
-        true => Ok(ports),
-        false => Err(Error::Options(format!("there are no {} free ports", 2 * count))),
-    }
+/// There is none.
+pub fn free_port() -> Result<u16, Error> {
+    let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    Ok(listener.map_err(|error| Error::Options(format!("there is no free port: {error}")))?.port())
 }

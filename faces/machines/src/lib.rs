@@ -1,7 +1,6 @@
-//! Data parallel training on several machines by Burn's engine for collectives, each process with a budget of its own.
+//! Data parallel training on several machines, each process with a budget of its own.
 //!
-//! A node takes its part of each batch, and the gradients of all nodes are added by `burn-collective`. See the book's chapter *Several
-//! machines*.
+//! A node takes its part of each batch, and the orchestrator adds the gradients of all nodes. See the book's chapter *Several machines*.
 
 pub mod checkpoint;
 pub mod exchange;
@@ -9,7 +8,8 @@ pub mod gradients;
 pub mod launch;
 pub mod network;
 pub mod node;
-pub mod roll;
+pub mod orchestrator;
+pub mod protocol;
 
 mod error;
 

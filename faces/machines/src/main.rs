@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
-use burn_overcommit_machines::exchange::{self, Members};
+use burn_overcommit_machines::exchange::Members;
 use burn_overcommit_machines::launch::Launch;
 use burn_overcommit_machines::node::{self, Task};
-use burn_overcommit_machines::{Error, roll, say};
+use burn_overcommit_machines::{Error, orchestrator, say};
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand};
 
@@ -34,9 +34,9 @@ enum Part {
         #[command(flatten)]
         training: Training,
     },
-    /// Lets nodes find each other, and tells them if one is gone. Listens on a port and the next one.
+    /// Adds the nodes' gradients, and tells them if one is gone.
     Orchestrator {
-        /// The port.
+        /// Listens on this port.
         #[arg(long)]
         port: u16,
         /// How many nodes there are.
@@ -55,14 +55,8 @@ enum Part {
         #[arg(long)]
         nodes: usize,
         /// The orchestrator.
-        #[arg(long, default_value = "ws://127.0.0.1:3000")]
+        #[arg(long, default_value = "127.0.0.1:3000")]
         server: String,
-        /// By which name or address other nodes reach this one.
-        #[arg(long, default_value = "127.0.0.1")]
-        host: String,
-        /// Listens on this port and the next one.
-        #[arg(long, default_value_t = 3002)]
-        port: u16,
         /// Device memory.
         #[arg(long)]
         budget: Option<String>,
@@ -117,11 +111,12 @@ fn main() -> ExitCode {
             ("machines".into(), launch(nodes, budget, outcomes, &training))
         }
         Part::Orchestrator { port, nodes, time_limit } => {
-            ("orchestrator".into(), roll::keep(port, nodes, Duration::from_secs(time_limit)))
+            let limit = Duration::from_secs(time_limit);
+            ("orchestrator".into(), orchestrator::serve_on_port(port, nodes, limit))
         }
-        Part::Node { rank, nodes, server, host, port, budget, outcome, training } => {
+        Part::Node { rank, nodes, server, budget, outcome, training } => {
             let limit = Duration::from_secs(training.time_limit);
-            let members = Members { rank, nodes, server, host, port, limit };
+            let members = Members { rank, nodes, server, limit };
             (format!("node {rank}"), run_node(members, budget, outcome, training))
         }
     };
@@ -129,8 +124,7 @@ fn main() -> ExitCode {
     let hint =
         if error.is_resumable() { ". Start all again: they go on after the last checkpoint" } else { "" };
     say(&format!("{name}: {error}{hint}"));
-    // Threads that wait for other machines are not waited for.
-    std::process::exit(1)
+    ExitCode::FAILURE
 }
 
 fn launch(
@@ -163,7 +157,6 @@ fn run_node(
     outcome: Option<PathBuf>,
     training: Training,
 ) -> Result<(), Error> {
-    exchange::keep_panics();
     let Training { steps, batch, checkpoint, every, bucket, .. } = training;
     let task = Task {
         members,

@@ -121,7 +121,7 @@ pub fn run(task: &Task) -> Result<Outcome, Error> {
     let mut learner = Learner { network: Network::new(&device), optimizer: optimizer.init() };
     let mut exchange = match nodes {
         1 => None,
-        _ => Some(Exchange::join(task.members.clone(), task.bucket_bytes)?),
+        _ => Some(Exchange::join(task.members.clone())?),
     };
     let own = checkpoint::steps(&task.checkpoints, rank)?.first().copied().unwrap_or_default();
     let resumed = match &mut exchange {
