@@ -1,5 +1,7 @@
 //! Every example runs to its end, with the checks that it makes itself.
 
+mod readme;
+
 use std::path::Path;
 use std::process::Command;
 
