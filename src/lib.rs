@@ -81,6 +81,9 @@ mod book {
     mod monitoring {}
     #[doc = include_str!("../docs/book/src/out-of-memory.md")]
     mod out_of_memory {}
+    #[cfg(feature = "autodiff")]
+    #[doc = include_str!("../docs/book/src/precision.md")]
+    mod precision {}
     #[doc = include_str!("../docs/book/src/prediction.md")]
     mod prediction {}
     #[doc = include_str!("../docs/book/src/recording.md")]

@@ -247,7 +247,8 @@ def main():
     parser.add_argument("--model", default="resnet-50", choices=["resnet-50", "resnet-152", "unet", "gpt2-small", "gpt2-medium"])
     parser.add_argument("--dtype", default="f32", choices=["f32", "bf16"])
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--mode", default="eager", choices=["eager", "checkpoint", "save-on-cpu"])
+    parser.add_argument("--mode", default="eager", choices=["eager", "benchmark", "checkpoint", "save-on-cpu"],
+                        help="`benchmark` is eager with cudnn.benchmark: convolutions by the fastest algorithm that was tried")
     parser.add_argument("--cap-bytes", type=int, help="what the process may take of the device's memory")
     parser.add_argument("--steps", type=int, default=8, help="steps that are timed, after as many that are not")
     parser.add_argument("--side", type=int, help="of the images, if not the paper's")
@@ -260,6 +261,7 @@ def main():
     torch.manual_seed(7)
     torch.backends.cuda.matmul.allow_tf32 = options.tf32
     torch.backends.cudnn.allow_tf32 = options.tf32
+    torch.backends.cudnn.benchmark = options.mode == "benchmark"
     if options.convolutions:
         return convolutions(options.convolutions, options.device)
     is_gpu = options.device == "cuda"

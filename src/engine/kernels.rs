@@ -2,10 +2,9 @@
 //! traffic or of its instructions, whichever is more, on as many multiprocessors as it has blocks for.
 //!
 //! The instructions of an element were read off the SASS that NVRTC 13.0 makes for sm_90; the rates are a device's
-//! published ones, and what is commonly reached of them. On an H100 most elementwise kernels are within a quarter of it
-//! (`benches/results/gpu`); extremes of rows and pools take up to three times as long. The CUDA engine and dry runs on
-//! `h100`, `h200` and `rtx4090` are priced by it; replays, bounds and older devices go by the roofline, and
-//! [`Props::pricing`](super::Props::pricing) states which.
+//! published ones, and what is commonly reached of them. ARCHITECTURE.md says how near an H100 is.
+//! The CUDA engine and dry runs on `h100`, `h200` and `rtx4090` are priced by it; replays, bounds and older devices go by the
+//! roofline, and [`Props::pricing`](super::Props::pricing) states which.
 
 use serde::{Deserialize, Serialize};
 

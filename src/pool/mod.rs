@@ -15,13 +15,14 @@
 //! - `needs`: how much memory an op needs. `refusals`: the errors where that is too much. `algorithm`: the choice of an
 //!   algorithm by its workspace.
 //! - `instructions`: the instructions that recipes share. `input`: the inputs of an op. `faults`: planted faults.
-//! - `submit`: the only place that hands memory to an engine; with `engine/`, the only unsafe code.
+//! - `submit`: the only place that hands memory to an engine, and the pool's only unsafe code.
 //!
 //! [`Pool`] owns five parts, and each layer of its methods calls only the layers below it, from the bottom up:
 //!
 //! 1. The parts, which know nothing of the pool: [`Memory`], [`Graph`], [`Submitter`], [`Follower`] and [`Observer`].
 //! 2. `launch` submits an op whose inputs are resident.
-//! 3. `evict` makes room: `disk`, `transfer`, `moves`, `costs`, `candidates`, `drop`, `encoding`, `eviction`, `defragment`, then `room`.
+//! 3. `evict` makes room: `costs`, the copies between tiers (`transfer`, `other_tiers` and `staging`, which call each other), `moves`,
+//!    `candidates`, `drop`, `encoding`, `eviction`, `defragment`, then `room`.
 //! 4. `operands` places what an op reads and makes.
 //! 5. `remat::rematerialize` runs recipes.
 //! 6. `follow` does what the active plan says.

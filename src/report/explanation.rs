@@ -162,8 +162,8 @@ impl Explanation {
         writeln!(f)?;
         let has_modules = self.leaving.iter().any(|leaving| leaving.module.is_some());
         let module = if has_modules { "module" } else { "" };
-        let head =
-            ["made by", "each", "times", "how", "away for", "run again", "waits", "why", module].map(String::from);
+        let head = ["made by", "each", "times", "how", "away for", "run again", "waits", "why", module]
+            .map(String::from);
         let rows = self.leaving.iter().take(MAX_LISTED).map(|leaving| {
             let Leaving { made_by, size_bytes, count: times, away_ns, recompute_ns, wait_ns, .. } = leaving;
             [

@@ -15,7 +15,7 @@ use burn::tensor::{Distribution, Tensor};
 use burn_overcommit::{Overcommit, OvercommitDevice, VARIABLES};
 
 const BOOK: &str = "docs/book/src";
-/// Where the book links to files beside it, since only it is published.
+/// Where the book and the README link to files beside them.
 const REPOSITORY: [&str; 2] = ["blob/main/", "tree/main/"];
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -190,9 +190,11 @@ fn every_chapter_is_in_the_summary() {
     assert_eq!(listed, there);
 }
 
-/// Where the links of a text lead.
+/// Where the links of a text lead, those that are defined on a line of their own included.
 fn links(text: &str) -> Vec<&str> {
-    text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect()
+    let defined = |line| str::split_once(line, "]: ").filter(|(label, _)| label.starts_with('['));
+    let inline = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    inline.chain(text.lines().filter_map(defined).map(|(_, link)| link)).collect()
 }
 
 /// The text without its listings.
@@ -221,7 +223,9 @@ fn anchors(text: &str) -> BTreeSet<String> {
 
 /// Why a link of a document leads nowhere.
 fn is_broken(document: &Path, link: &str) -> Option<&'static str> {
-    let is_book = document.starts_with(root().join(BOOK));
+    // The book's site and docs.rs show these without the repository.
+    let alone =
+        ["README.md", BOOK].map(|part| root().join(part)).into_iter().find(|part| document.starts_with(part));
     let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
     let beside = REPOSITORY
         .iter()
@@ -243,8 +247,8 @@ fn is_broken(document: &Path, link: &str) -> Option<&'static str> {
     if !whole.exists() {
         return Some("there is no such file");
     }
-    if is_book && beside.is_none() && !whole.starts_with(root().join(BOOK)) {
-        return Some("it is not in the book: link to it in the repository");
+    if beside.is_none() && alone.is_some_and(|part| !whole.starts_with(part)) {
+        return Some("it is shown without the repository: link to it there");
     }
     let has_anchor = |path: &Path| anchors(&read(path)).contains(anchor);
     (!anchor.is_empty() && !has_anchor(&whole)).then_some("there is no such heading")
@@ -276,6 +280,7 @@ fn what_is_wrong_with_a_book_is_noticed() {
     let text = "# One & two\n\n```sh\necho [a](b.md)\n```\n\n[c](d.md#e)\n";
     assert_eq!(anchors(text).into_iter().collect::<Vec<_>>(), ["one--two"]);
     assert_eq!(links(&prose(text)), ["d.md#e"]);
+    assert_eq!(links("[a] and [b][c]\n\n[a]: d.md\n[c]: e.md\n"), ["d.md", "e.md"]);
     assert_eq!(&text[listings(text)[0].place.clone()], "echo [a](b.md)\n");
     let settings = root().join(BOOK).join("settings.md");
     assert!(
@@ -285,4 +290,6 @@ fn what_is_wrong_with_a_book_is_noticed() {
         is_broken(&settings, "../../../README.md").is_some()
             && is_broken(&settings, "settings.md#cuda").is_none()
     );
+    let readme = root().join("README.md");
+    assert!(is_broken(&readme, "ARCHITECTURE.md").is_some() && is_broken(&readme, "#limits").is_none());
 }

@@ -4,7 +4,6 @@ mod book;
 mod cli;
 mod documentation;
 mod environment;
-mod examples;
 mod imports;
 #[path = "../support/process.rs"]
 mod process;

@@ -1,11 +1,14 @@
 //! Every example runs to its end, with the checks that it makes itself.
 
+mod readme;
+
 use std::path::Path;
 use std::process::Command;
 
 /// Runs an example as `cargo test` has built it.
 fn run(name: &str, arguments: &[&str]) {
-    let programs = Path::new(env!("CARGO_BIN_EXE_overcommit")).parent().expect("a program is in a folder");
+    let programs =
+        Path::new(env!("CARGO_BIN_EXE_deeper_than_memory")).parent().expect("a program is in a folder");
     let output = Command::new(programs.join("examples").join(name))
         .args(arguments)
         .current_dir(env!("CARGO_TARGET_TMPDIR"))
