@@ -88,7 +88,14 @@ mod tests {
         let mut instructions = Instructions::default();
         let mut get = |op, count| {
             let view = View::contiguous(Dtype::F32, Shape::new(&[count]));
-            instructions.get(&engine, Exactness::Exact, &op, &[Input { id, view, consumed: false }]).unwrap()
+            instructions
+                .get(
+                    &engine,
+                    Exactness::Exact,
+                    &op,
+                    &[Input { id, view, consumed: false, parameter_of: Default::default() }],
+                )
+                .unwrap()
         };
         let kept = get(Op::Unary(Unary::Exp), 10);
         assert!(Arc::ptr_eq(&kept, &get(Op::Unary(Unary::Exp), 10)));

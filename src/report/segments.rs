@@ -204,6 +204,6 @@ mod tests {
         let events = [Event::Release { tier, address: 512, bytes: 256 }];
         let segments = Segments::of(&events);
         assert!(segments.changes.is_empty());
-        assert_eq!(segments.at_end(), [512..768]);
+        assert_eq!(segments.at_end(), std::slice::from_ref(&(512..768)));
     }
 }
