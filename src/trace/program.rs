@@ -181,7 +181,7 @@ impl Program {
     /// let device = OvercommitDevice::Host(0);
     /// configure(&device, Config::new().record())?;
     /// let x = Tensor::<Overcommit, 2>::ones([8, 8], &device);
-    /// for _ in 0..4 {
+    /// for _ in 0..8 {
     ///     x.clone().matmul(x.clone()).cumsum(0).cumsum(1).into_data();
     /// }
     /// assert_eq!(recording(&device)?.program().iterations().map(|found| found.ops), Some(3));
