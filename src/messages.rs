@@ -48,8 +48,8 @@ fn deliver(level: Level, message: Arguments) {
     if log::max_level() > LevelFilter::Off {
         log::log!(target: "burn_overcommit", level, "{message}");
     } else if is_new(message) {
-        // Not `eprintln`, which panics if standard error is closed.
-        let _ = writeln!(io::stderr(), "burn-overcommit: {message}");
+        // Not `eprintln`, which panics if standard error is closed; and at once, so that lines of several processes stay whole.
+        let _ = io::stderr().write_all(format!("burn-overcommit: {message}\n").as_bytes());
     }
 }
 
