@@ -36,7 +36,7 @@ struct Options {
     bench: bool,
 }
 
-/// What is measured, for each of how many units, and how: the case prepares, then counts.
+/// A measured case: its name, its number of units, and a function that prepares and then counts.
 struct Case {
     measured: &'static str,
     units: usize,
@@ -52,7 +52,7 @@ const CASES: [Case; 4] = [
 
 const OPS: usize = 2000;
 
-/// What Valgrind counts: its name is how it is told.
+/// The function whose instructions Valgrind counts, by its name.
 #[inline(never)]
 fn counted(work: impl FnOnce()) {
     work();
