@@ -1,6 +1,6 @@
 //! How much memory addresses waste, and how long choosing them takes.
 //!
-//! `cargo bench --package burn-overcommit-benches --bench placement -- FOLDER`, a folder of logs. For each, on the simulation and without page mapping: the footprint
+//! `cargo bench --bench placement -- FOLDER`, a folder of logs. For each, on the simulation and without page mapping: the footprint
 //! over the most bytes in use where nothing is evicted, by the first placements and improved, and then with recomputation
 //! alone under 90, 70, 50 and 30 % of the live peak, where the time by plans with addresses is beside that by best fit.
 

@@ -1,7 +1,7 @@
 //! What Gist's encodings save and cost: Jain et al., *Gist: Efficient Data Encoding for Deep Neural Network Training*,
 //! ISCA 2018, section 5, on its networks at its batch, on the simulation of its device.
 //!
-//! `cargo bench --package burn-overcommit-benches --bench gist [-- NETWORK]`; with `--sparsity`, how sparse values are, which the rest goes by;
+//! `cargo bench --bench gist [-- NETWORK]`; with `--sparsity`, how sparse values are, which the rest goes by;
 //! with `--accuracy IMAGE`, what rounding costs.
 //! For each network, beside the same step without encodings:
 //! - *stash*: what of activations is in device memory when the forward pass has ended. What the step begins with, weights,

@@ -3,7 +3,7 @@
 //! takes it.
 //!
 //! Beside that: the bytes of the same launches alone, and the fewest bytes that they could do with. Nothing of it was measured.
-//! `cargo bench --package burn-overcommit-benches --bench gpu_model`; the last line sums up.
+//! `cargo bench --bench gpu_model`; the last line sums up.
 
 mod calls;
 mod price;

@@ -1,6 +1,6 @@
 //! The headline figures of the papers on training beyond device memory, each beside ours.
 //!
-//! `cargo bench --package burn-overcommit-benches --bench papers -- [--deep] [--claim TEXT] [SEED]`. The paper's figure is quoted, with where it was read; one that was not
+//! `cargo bench --bench papers -- [--deep] [--claim TEXT] [SEED]`. The paper's figure is quoted, with where it was read; one that was not
 //! found in a text is `unverified`. Ours is computed in the same run, on the simulation of the paper's device.
 
 mod measure;

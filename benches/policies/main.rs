@@ -1,7 +1,7 @@
 //! Every policy on recorded programs and on networks, at one budget after the other, beside what no schedule beats and what
 //! is known to have been reached.
 //!
-//! `cargo bench --package burn-overcommit-benches --bench policies -- [--logs FOLDER] [--only NAME] [--grid | --unplanned | --planner]`. With the public logs of the DTR simulator in a folder,
+//! `cargo bench --bench policies -- [--logs FOLDER] [--only NAME] [--grid | --unplanned | --planner]`. With the public logs of the DTR simulator in a folder,
 //! they are replayed in a loop; the networks are trained on the simulation, and compared with the best of the other
 //! policies. Simulated time, so the figures are the same on every machine.
 

@@ -1,7 +1,7 @@
 //! The disk tier: how fast an engine writes and reads it beside `fio`, and how long the steps of networks take on the simulation whose
 //! host memory ends early.
 //!
-//! `cargo bench --package burn-overcommit-benches --bench tiers -- [--folder FOLDER | --only steps]`. The traffic is as fast as the disk under the folder, so
+//! `cargo bench --bench tiers -- [--folder FOLDER | --only steps]`. The traffic is as fast as the disk under the folder, so
 //! that only its ratio to `fio`'s in the same run says something; the steps are simulated, and the same everywhere.
 
 #[path = "../support/results.rs"]

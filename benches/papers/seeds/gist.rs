@@ -7,7 +7,7 @@ use crate::table::{Answer, Verdict};
 pub const SEED: Seed = Seed {
     name: "gist",
     title: "Jain et al., Gist: efficient data encoding for deep neural network training, ISCA 2018. Which five networks, \
-            and batch and device, are unverified. `cargo bench --package burn-overcommit-benches --bench gist` has more.",
+            and batch and device, are unverified. `cargo bench --bench gist` has more.",
     rows,
 };
 

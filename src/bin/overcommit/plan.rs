@@ -45,7 +45,7 @@ pub struct Options {
     /// Devices, separated by commas: keys that `devices` lists.
     #[arg(long, value_delimiter = ',', default_value = "rtx4090")]
     device: Vec<String>,
-    /// Budgets, separated by commas: bytes such as 8 GiB, or shares of what is live at once. The device's own memory is added
+    /// Budgets, separated by commas: bytes such as 8 GiB, or shares of the bytes live at once. The device's own memory is added
     /// where it is less.
     #[arg(long, value_delimiter = ',', value_parser = amount, default_value = "100%,80%,60%,50%,40%,30%,20%")]
     budgets: Vec<Amount>,
