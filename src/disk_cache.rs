@@ -8,6 +8,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use tempfile::NamedTempFile;
+
 /// A folder of files. Without one, nothing is kept.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DiskCache {
@@ -68,20 +70,22 @@ impl DiskCache {
         (hash(contents) == expected).then(|| contents.to_vec())
     }
 
-    /// Keeps contents. Processes that write under the same key do not disturb each other: the last one is kept.
+    /// Keeps contents, for the user's own eyes. Whoever else writes under the same key does not disturb this: what is written last is
+    /// kept, and nothing is written through a link.
     ///
     /// # Errors
     /// Those of the file system.
     pub fn write(&self, key: &[u8], contents: &[u8]) -> io::Result<()> {
         let Some(path) = self.path(key) else { return Ok(()) };
-        fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
-        let own = path.with_extension(std::process::id().to_string());
-        let mut file = fs::File::create(&own)?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder)?;
+        // A name that nobody can know beforehand.
+        let mut file = NamedTempFile::new_in(folder)?;
         file.write_all(MAGIC)?;
         file.write_all(&hash(contents))?;
         file.write_all(contents)?;
-        drop(file);
-        fs::rename(own, path)
+        file.persist(path)?;
+        Ok(())
     }
 
     /// Marks the file under `key` as used now.
@@ -126,6 +130,25 @@ mod tests {
         assert_eq!(cache.read(b"another"), None);
         DiskCache::default().write(b"source", b"image").unwrap();
         assert_eq!(DiskCache::default().read(b"source"), None);
+    }
+
+    /// Whoever knows the process's number could lay a link under the name of a file that is still being written.
+    #[cfg(unix)]
+    #[test]
+    fn nothing_is_written_through_links_and_files_are_the_users_own() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+
+        let folder = tempfile::tempdir().unwrap();
+        let cache = DiskCache::at(&folder.path().join("kept"));
+        let (path, elsewhere) = (cache.path(b"source").unwrap(), folder.path().join("elsewhere"));
+        fs::create_dir(path.parent().unwrap()).unwrap();
+        fs::write(&elsewhere, b"another's").unwrap();
+        symlink(&elsewhere, &path).unwrap();
+        symlink(&elsewhere, path.with_extension(std::process::id().to_string())).unwrap();
+        cache.write(b"source", b"image").unwrap();
+        assert_eq!(fs::read(&elsewhere).unwrap(), b"another's");
+        assert_eq!(cache.read(b"source"), Some(b"image".to_vec()));
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]

@@ -113,6 +113,29 @@ pub enum Error {
         dtypes: Vec<Dtype>,
     },
 
+    /// The op takes other inputs.
+    #[error("{op}: inputs of shapes {shapes:?} were given; expected {expected}")]
+    Shapes {
+        /// The op's name.
+        op: &'static str,
+        /// The inputs' shapes, in the op's order.
+        shapes: Vec<crate::op::Shape>,
+        /// The inputs that it takes.
+        expected: &'static str,
+    },
+
+    /// The op would make a tensor of more elements than there can be.
+    #[error(
+        "{op} of inputs of shapes {shapes:?} makes more than {} elements, the most that a tensor can have",
+        crate::op::MAX_ELEMENTS
+    )]
+    TooLarge {
+        /// The op's name.
+        op: &'static str,
+        /// The inputs' shapes, in the op's order.
+        shapes: Vec<crate::op::Shape>,
+    },
+
     /// The size of the op's output depends on values, and the engine has no data.
     #[error(
         "{op}: how much it makes depends on values, and {device} has none; say how much with Config::density"

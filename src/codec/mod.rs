@@ -92,6 +92,12 @@ pub fn smallest(origin: &Origin, reads: Reads, lossy: Option<FloatFormat>) -> Op
         .min_by_key(size_bytes)
 }
 
+/// Whether a codec that loses nothing keeps values of this origin so.
+pub fn keeps_exactly(origin: &Origin, encoding: Encoding) -> bool {
+    let keeps = |codec: &Codec| (codec.encoding)(origin, FloatFormat::default()) == Some(encoding);
+    ALL.iter().any(|codec| codec.lossless && keeps(codec))
+}
+
 /// An encoding, if it is one of such values and takes no more than a part `most` of what they do: two passes over them are to be
 /// worth while.
 fn worthwhile(encoding: Encoding, origin: &Origin, most: f64) -> Option<Encoding> {

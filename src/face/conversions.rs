@@ -58,7 +58,7 @@ macro_rules! face_conversions {
             type Core = $crate::op::Shape;
 
             fn into_core(self) -> Self::Core {
-                $crate::functions::arguments::shape(&self)
+                $crate::op::Shape::new(&self)
             }
         }
 

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::fail;
-use crate::op::{Conv, Dtype, Layout, MAX_RANK, Scalar, Shape};
+use crate::op::{Conv, Dtype, Layout, Scalar};
 
 /// A number that is not yet of any tensor's element type.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -189,21 +189,6 @@ pub struct Scores {
     pub is_causal: bool,
     /// The first query is at the place of the first key, and not the last at that of the last.
     pub from_first: bool,
-}
-
-/// The shape of these sizes.
-///
-/// # Panics
-/// If they are more than [`MAX_RANK`].
-#[track_caller]
-pub fn shape(sizes: &[usize]) -> Shape {
-    if sizes.len() > MAX_RANK {
-        fail(format!(
-            "burn-overcommit: shape {sizes:?} has {} dimensions; the most is {MAX_RANK}",
-            sizes.len()
-        ));
-    }
-    Shape::new(sizes)
 }
 
 /// Rows and columns of the last two dimensions.

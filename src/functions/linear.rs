@@ -1,6 +1,6 @@
 //! Matrix products.
 
-use super::arguments::{self, plane};
+use super::arguments::plane;
 use super::{fail, pointwise, reduce, run, view};
 use crate::op::{Binary, Op, Reduce, Shape};
 use crate::runtime::Tensor;
@@ -43,7 +43,7 @@ fn lead(x: &Tensor) -> Shape {
 
 #[track_caller]
 fn with_plane(lead: &Shape, rows: usize, columns: usize) -> Shape {
-    arguments::shape(&[lead.dims(), &[rows, columns]].concat())
+    Shape::new(&[lead.dims(), &[rows, columns]].concat())
 }
 
 /// `x[.., i] weight[i, o] + bias[o]`.

@@ -1,6 +1,6 @@
 //! Shape changes: views where strides can say it, copies where they cannot.
 
-use super::arguments::{self, Region, Slice};
+use super::arguments::{Region, Slice};
 use super::{create, fail, run};
 use crate::op::{Layout, MAX_RANK, Op, Shape};
 use crate::runtime::Tensor;
@@ -30,7 +30,7 @@ pub fn reshape(x: Tensor, shape: Shape) -> Tensor {
 /// [`reshape`] to the sizes of a slice.
 #[track_caller]
 pub fn reshape_to(x: Tensor, sizes: &[usize]) -> Tensor {
-    reshape(x, arguments::shape(sizes))
+    reshape(x, Shape::new(sizes))
 }
 
 #[track_caller]
@@ -58,7 +58,7 @@ pub fn expand(x: Tensor, shape: Shape) -> Tensor {
 /// [`expand`] to the sizes of a slice.
 #[track_caller]
 pub fn expand_to(x: Tensor, sizes: &[usize]) -> Tensor {
-    expand(x, arguments::shape(sizes))
+    expand(x, Shape::new(sizes))
 }
 
 /// The dimensions sorted by their steps, so that elements follow each other as they lie in memory.

@@ -94,6 +94,16 @@ impl Taps {
         self.pool.kernel[0] * self.pool.kernel[1]
     }
 
+    /// Whether the window is one that images can be pooled with.
+    fn is_sound(&self) -> bool {
+        let Pool2d { kernel, stride, padding, dilation, .. } = self.pool;
+        let sizes = [kernel, stride, dilation].into_iter().flatten();
+        let is_small = |size: usize| size < 1 << 15;
+        { sizes }.all(|size| size > 0 && is_small(size))
+            && padding.into_iter().all(is_small)
+            && [self.width, self.pooled[0], self.pooled[1]].into_iter().all(|size| size <= i32::MAX as usize)
+    }
+
     /// What a place can be: an element of the window, or none, where a window may lie outside the image.
     fn codes(&self) -> usize {
         let Pool2d { kernel, padding, dilation, ceil_mode, .. } = self.pool;
@@ -130,6 +140,18 @@ pub enum Encoding {
 }
 
 impl Encoding {
+    /// Whether there are kernels for it, wherever it comes from.
+    pub fn is_sound(&self) -> bool {
+        match self {
+            Encoding::Signs | Encoding::Bools | Encoding::Reduced(_) => true,
+            Encoding::Integers { bits } => bits.is_power_of_two() && *bits <= 32,
+            Encoding::Sparse(Sparse { width, .. }) | Encoding::Planes(Planes { width, .. }) => {
+                width.is_power_of_two() && *width <= 8
+            }
+            Encoding::Taps(taps) => taps.is_sound(),
+        }
+    }
+
     /// How many values there are to a word, if all take as much and nothing else is there.
     pub fn per_word(&self) -> Option<usize> {
         let bits = match self {

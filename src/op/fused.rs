@@ -280,9 +280,24 @@ impl Program {
     /// These steps, of which `outputs` are written, and what it ends in.
     ///
     /// # Panics
-    /// If there are more than a program can have, or it makes nothing.
+    /// If there are more than a program can have, it makes nothing, or something comes from a step that is not before it.
     pub fn new(steps: &[Step], outputs: &[u8], ending: Option<Ending>) -> Self {
         assert!(!outputs.is_empty() || ending.is_some(), "a program makes something");
+        let is_before = |source: &Source, at: usize| match *source {
+            Source::Input(place) => usize::from(place) < MAX_FUSED_INPUTS,
+            Source::Scalar(place) => usize::from(place) < MAX_SCALARS,
+            Source::Step(place) => usize::from(place) < at,
+        };
+        let are_before = |(at, step): (usize, &Step)| step.sources.iter().all(|source| is_before(source, at));
+        let ends = ending.iter().all(|ending| {
+            let [begin, end] = ending.reduced;
+            is_before(&ending.source, steps.len()) && begin < end && usize::from(end) <= MAX_RANK
+        });
+        let made = outputs.iter().all(|&output| usize::from(output) < steps.len());
+        assert!(
+            ends && made && steps.iter().enumerate().all(are_before),
+            "a program reads what is before: {steps:?}, of which {outputs:?} are made"
+        );
         let contents = Contents {
             steps: steps.iter().copied().collect(),
             outputs: outputs.iter().copied().collect(),

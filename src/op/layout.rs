@@ -4,7 +4,12 @@ use std::hash::{Hash, Hasher};
 /// The most dimensions a tensor can have.
 pub const MAX_RANK: usize = 8;
 
-/// Sizes of up to [`MAX_RANK`] dimensions. Unused entries are zero, so that equal shapes are equal values.
+/// The most elements a tensor can have, dimensions of size zero apart: more than any memory holds, and so few that no sum of the
+/// bytes of an op's tensors overflows.
+pub const MAX_ELEMENTS: usize = 1 << 48;
+
+/// Sizes of up to [`MAX_RANK`] dimensions, of [`MAX_ELEMENTS`] at the most. Unused entries are zero, so that equal shapes are equal
+/// values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     rank: u8,
@@ -22,16 +27,35 @@ impl Shape {
     /// A shape from its sizes, outermost first.
     ///
     /// # Panics
-    /// If there are more than [`MAX_RANK`] sizes.
+    /// If there are more than [`MAX_RANK`] sizes, or more elements than [`MAX_ELEMENTS`].
+    #[track_caller]
     pub fn new(sizes: &[usize]) -> Self {
-        assert!(
-            sizes.len() <= MAX_RANK,
-            "a tensor of rank {} was asked for; the most is {MAX_RANK}",
-            sizes.len()
-        );
+        match Shape::try_new(sizes) {
+            Some(shape) => shape,
+            None => too_large(sizes),
+        }
+    }
+
+    /// A shape from its sizes, unless it has too many dimensions or elements.
+    ///
+    /// ```
+    /// use burn_overcommit::op::Shape;
+    ///
+    /// assert_eq!(Shape::try_new(&[2, 3]).unwrap().count(), 6);
+    /// assert!(Shape::try_new(&[1 << 62, 4]).is_none());
+    /// ```
+    pub fn try_new(sizes: &[usize]) -> Option<Self> {
         let mut dims = [0; MAX_RANK];
-        dims[..sizes.len()].copy_from_slice(sizes);
-        Shape { rank: sizes.len() as u8, dims }
+        dims.get_mut(..sizes.len())?.copy_from_slice(sizes);
+        Shape { rank: sizes.len() as u8, dims }.checked()
+    }
+
+    /// The shape, if it has no more elements than a tensor can have.
+    fn checked(self) -> Option<Self> {
+        // As if no dimension were empty, so that products of some of them do not overflow either.
+        let elements =
+            self.dims().iter().try_fold(1, |count: usize, &size| count.checked_mul(size.max(1)))?;
+        (elements <= MAX_ELEMENTS).then_some(self)
     }
 
     /// Number of dimensions.
@@ -50,10 +74,30 @@ impl Shape {
     }
 
     /// The same shape with one size replaced.
-    pub fn with(mut self, axis: usize, size: usize) -> Self {
-        self.dims[..self.rank as usize][axis] = size;
-        self
+    ///
+    /// # Panics
+    /// If there is no such axis, or there would be more elements than [`MAX_ELEMENTS`].
+    #[track_caller]
+    pub fn with(self, axis: usize, size: usize) -> Self {
+        match self.try_with(axis, size) {
+            Some(shape) => shape,
+            None => too_large(&[&self.dims()[..axis], &[size], &self.dims()[axis + 1..]].concat()),
+        }
     }
+
+    /// The same shape with one size replaced, unless it would have too many elements.
+    pub(super) fn try_with(mut self, axis: usize, size: usize) -> Option<Self> {
+        self.dims[..self.rank as usize][axis] = size;
+        self.checked()
+    }
+}
+
+#[cold]
+#[track_caller]
+fn too_large(sizes: &[usize]) -> ! {
+    panic!(
+        "burn-overcommit: a tensor of shape {sizes:?} was asked for; the most are {MAX_RANK} dimensions and {MAX_ELEMENTS} elements"
+    )
 }
 
 impl std::ops::Index<usize> for Shape {
@@ -227,6 +271,20 @@ impl Layout {
         out.shape.dims[axis] = room.map_or(0, |room| room / step + 1);
         out.strides[axis] *= step as isize;
         out
+    }
+
+    /// Whether all elements are among the first `elements` of a storage.
+    pub(crate) fn lies_within(&self, elements: usize) -> bool {
+        let (Some(shape), Ok(offset)) = (self.shape.checked(), isize::try_from(self.offset)) else {
+            return false;
+        };
+        let reach = |(&size, &stride): (&usize, &isize)| stride.checked_mul(size as isize - 1);
+        let add = |[first, last]: [isize; 2], reach: Option<isize>| {
+            let reach = reach?;
+            Some([first.checked_add(reach.min(0))?, last.checked_add(reach.max(0))?])
+        };
+        let ends = shape.dims().iter().zip(self.strides()).map(reach).try_fold([offset; 2], add);
+        shape.count() == 0 || ends.is_some_and(|[first, last]| first >= 0 && (last as usize) < elements)
     }
 
     /// The axis in reverse order.

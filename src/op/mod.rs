@@ -12,6 +12,7 @@
 //! assert!(op.in_place(0) && op.replays_exactly());
 //! ```
 
+mod check;
 mod dtype;
 mod encoding;
 mod form;
@@ -24,6 +25,7 @@ mod rules;
 mod traced;
 mod work;
 
+pub use check::Misfit;
 pub use dtype::{Dtype, Scalar};
 pub use encoding::{Encoding, FloatFormat, InParts, Origin, SCALED, Taps, scale_words};
 pub use form::{Counts, FormParts, PIECE, Planes, ROW, Sparse, Tally};
@@ -36,7 +38,7 @@ pub use kinds::{
     GridPadding, GridSample, Interpolation, Norm, Pool2d, Reduce, Resize, Softmax, Unary, Update,
     words_below,
 };
-pub use layout::{Layout, MAX_RANK, Shape};
+pub use layout::{Layout, MAX_ELEMENTS, MAX_RANK, Shape};
 pub use traced::{Facts, Traced, bytes_view};
 pub use work::Work;
 

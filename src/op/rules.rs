@@ -6,20 +6,28 @@ use super::{
 };
 
 impl Op {
-    /// What the op makes of these inputs. The caller has checked that they fit together.
+    /// What the op makes of these inputs, which [fit](Op::check) it.
+    ///
+    /// # Panics
+    /// If they do not.
     pub fn outputs(&self, inputs: &[View]) -> Outputs {
+        self.try_outputs(inputs).expect("inputs are checked before an op is run")
+    }
+
+    /// The same, unless an output has more elements than a tensor can have.
+    pub(super) fn try_outputs(&self, inputs: &[View]) -> Option<Outputs> {
         let same = || (inputs[0].dtype, *inputs[0].shape());
         let planes = |of: usize, size: [usize; 2]| {
             let shape = inputs[of].shape();
-            Shape::new(&[shape[0], shape[1], size[0], size[1]])
+            Shape::try_new(&[shape[0], shape[1], size[0], size[1]])
         };
         let plane = |of: usize| [inputs[of].shape()[2], inputs[of].shape()[3]];
-        let spaces = |a: usize, b: usize, [z, y, x]: [usize; 3]| Shape::new(&[a, b, z, y, x]);
+        let spaces = |a: usize, b: usize, [z, y, x]: [usize; 3]| Shape::try_new(&[a, b, z, y, x]);
         let space = |of: usize| [2, 3, 4].map(|axis| inputs[of].shape()[axis]);
         let (dtype, shape) = match *self {
             Op::Fill { shape, dtype, .. } | Op::Random { shape, dtype, .. } => (dtype, shape),
             Op::Unset { shape, dtype } => (dtype, shape),
-            Op::Arange { count, dtype, .. } => (dtype, Shape::new(&[count])),
+            Op::Arange { count, dtype, .. } => (dtype, Shape::try_new(&[count])?),
             Op::Copy { dtype } => (dtype, *inputs[0].shape()),
             Op::Unary(_) | Op::Binary(_) | Op::BinaryScalar(..) | Op::Clamp(..) | Op::MaskFill(_) => same(),
             Op::SliceAssign { .. } | Op::Scatter { .. } | Op::SelectUpdate { .. } => same(),
@@ -30,79 +38,84 @@ impl Op {
             Op::ArgReduce { axis, dtype, values, .. } => {
                 let shape = inputs[0].shape().with(axis, 1);
                 let extremes = values.then(|| View::contiguous(inputs[0].dtype, shape));
-                return extremes.into_iter().chain([View::contiguous(dtype, shape)]).collect();
+                return Some(extremes.into_iter().chain([View::contiguous(dtype, shape)]).collect());
             }
             Op::Softmax { .. } | Op::AttentionWeights { .. } | Op::Norm { .. } => same(),
             Op::SoftmaxBackward { .. } => same(),
             Op::Attention(_) => {
                 let shape = inputs[0].shape();
-                let sums = View::contiguous(Dtype::F32, Shape::new(&[shape[0], shape[1], shape[2]]));
-                return [View::contiguous(inputs[0].dtype, side_by_side(&inputs[0], &inputs[2])), sums]
-                    .into_iter()
-                    .collect();
+                let sums = View::contiguous(Dtype::F32, Shape::try_new(&shape.dims()[..3])?);
+                let made = View::contiguous(inputs[0].dtype, side_by_side(&inputs[0], &inputs[2])?);
+                return Some([made, sums].into_iter().collect());
             }
             Op::AttentionBackward(_) => {
-                let of = |view: &View| View::contiguous(view.dtype, side_by_side(view, view));
+                let of = |view: &View| Some(View::contiguous(view.dtype, side_by_side(view, view)?));
                 return inputs[..3].iter().map(of).collect();
             }
             Op::NormBackward { kind, weights, .. } => {
-                let parts = Shape::new(&[if kind == Norm::Layer { 2 } else { 1 }, inputs[0].shape()[1]]);
+                let parts = Shape::try_new(&[if kind == Norm::Layer { 2 } else { 1 }, inputs[0].shape()[1]])?;
                 let of_weights = weights.then(|| View::contiguous(inputs[0].dtype, parts));
                 let of_x = View::contiguous(inputs[0].dtype, *inputs[0].shape());
-                return [of_x].into_iter().chain(of_weights).collect();
+                return Some([of_x].into_iter().chain(of_weights).collect());
             }
             Op::RealFft { axis, length } => {
-                let part = View::contiguous(inputs[0].dtype, inputs[0].shape().with(axis, length / 2 + 1));
-                return [part, part].into_iter().collect();
+                let shape = inputs[0].shape().try_with(axis, length / 2 + 1)?;
+                let part = View::contiguous(inputs[0].dtype, shape);
+                return Some([part, part].into_iter().collect());
             }
-            Op::InverseRealFft { axis, length } => (inputs[0].dtype, inputs[0].shape().with(axis, length)),
+            Op::InverseRealFft { axis, length } => {
+                (inputs[0].dtype, inputs[0].shape().try_with(axis, length)?)
+            }
             Op::Gather { .. } => (inputs[0].dtype, *inputs[1].shape()),
-            Op::Select { axis } => (inputs[0].dtype, inputs[0].shape().with(axis, inputs[1].shape().count())),
+            Op::Select { axis } => {
+                (inputs[0].dtype, inputs[0].shape().try_with(axis, inputs[1].shape().count())?)
+            }
             Op::Sort { axis, count, .. } => (inputs[0].dtype, inputs[0].shape().with(axis, count)),
             Op::ArgSort { axis, count, dtype, .. } => (dtype, inputs[0].shape().with(axis, count)),
-            Op::CountSet => (Dtype::I64, Shape::new(&[inputs[0].shape().count().div_ceil(COUNTED_RUN)])),
-            Op::ArgWhere { count, dtype } => (dtype, Shape::new(&[count, inputs[0].shape().rank()])),
+            Op::CountSet => (Dtype::I64, Shape::try_new(&[inputs[0].shape().count().div_ceil(COUNTED_RUN)])?),
+            Op::ArgWhere { count, dtype } => (dtype, Shape::try_new(&[count, inputs[0].shape().rank()])?),
             Op::Matmul => {
                 let (a, b) = (inputs[0].shape(), inputs[1].shape());
-                (inputs[0].dtype, a.with(a.rank() - 1, b[b.rank() - 1]))
+                (inputs[0].dtype, a.try_with(a.rank() - 1, b[b.rank() - 1])?)
             }
             Op::Conv(conv) => {
                 let size = conv.output_size(space(0), space(1));
-                (inputs[0].dtype, spaces(inputs[0].shape()[0], inputs[1].shape()[0], size))
+                (inputs[0].dtype, spaces(inputs[0].shape()[0], inputs[1].shape()[0], size)?)
             }
             Op::ConvBackwardInput { conv, size } => {
-                let channels = inputs[0].shape()[1] * conv.groups;
-                (inputs[1].dtype, spaces(inputs[1].shape()[0], channels, size))
+                let channels = inputs[0].shape()[1].checked_mul(conv.groups)?;
+                (inputs[1].dtype, spaces(inputs[1].shape()[0], channels, size)?)
             }
             Op::ConvBackwardWeight { conv, kernel } => {
                 let (channels, filters) = (inputs[0].shape()[1], inputs[1].shape()[1]);
-                (inputs[0].dtype, spaces(filters, channels / conv.groups, kernel))
+                (inputs[0].dtype, spaces(filters, channels / conv.groups, kernel)?)
             }
             Op::MaxPool2d { pool, indices } => {
-                let shape = planes(0, pool.output_size(plane(0)));
+                let shape = planes(0, pool.output_size(plane(0)))?;
                 let values = View::contiguous(inputs[0].dtype, shape);
                 let indices = indices.map(|dtype| View::contiguous(dtype, shape));
-                return [values].into_iter().chain(indices).collect();
+                return Some([values].into_iter().chain(indices).collect());
             }
-            Op::AvgPool2d(pool) => (inputs[0].dtype, planes(0, pool.output_size(plane(0)))),
-            Op::CtcLoss { .. } => (inputs[0].dtype, Shape::new(&[inputs[0].shape()[1]])),
+            Op::AvgPool2d(pool) => (inputs[0].dtype, planes(0, pool.output_size(plane(0)))?),
+            Op::CtcLoss { .. } => (inputs[0].dtype, Shape::try_new(&[inputs[0].shape()[1]])?),
             Op::CtcLossBackward { .. } => same(),
             Op::GridSample(_) => {
                 let grid = inputs[1].shape();
-                (inputs[0].dtype, planes(0, [grid[1], grid[2]]))
+                (inputs[0].dtype, planes(0, [grid[1], grid[2]])?)
             }
             Op::DeformColumns(deform) => {
                 let (taps, offset) = (deform.kernel[0] * deform.kernel[1], inputs[1].shape());
-                let pixels = offset[0] * offset[2] * offset[3];
-                (inputs[0].dtype, Shape::new(&[inputs[0].shape()[1] * taps, pixels]))
+                let (rows, pixels) =
+                    (inputs[0].shape()[1].checked_mul(taps)?, offset[0] * offset[2] * offset[3]);
+                (inputs[0].dtype, Shape::try_new(&[rows, pixels])?)
             }
             Op::DeformBackwardOffset(_) => {
                 let made = [Some(&inputs[1]), inputs.get(3)].into_iter().flatten();
-                return made.map(|view| View::contiguous(view.dtype, *view.shape())).collect();
+                return Some(made.map(|view| View::contiguous(view.dtype, *view.shape())).collect());
             }
             Op::DeformBackwardImage { deform, size } => {
                 let channels = inputs[1].shape()[0] / (deform.kernel[0] * deform.kernel[1]).max(1);
-                (inputs[0].dtype, planes(0, size).with(1, channels))
+                (inputs[0].dtype, Shape::try_new(&[inputs[0].shape()[0], channels, size[0], size[1]])?)
             }
             Op::Interpolate { size, .. }
             | Op::InterpolateBackward { size, .. }
@@ -110,13 +123,15 @@ impl Op {
             | Op::MaxPool2dBackward { size, .. }
             | Op::MaxPool2dBackwardTaps { size, .. }
             | Op::AvgPool2dBackward { size, .. }
-            | Op::AdaptiveAvgPool2dBackward { size } => (inputs[0].dtype, planes(0, size)),
-            Op::Encode(encoding) => (Dtype::U32, Shape::new(&[encoding.words(inputs[0].shape().count())])),
-            Op::Decode { dtype, count, .. } => (dtype, Shape::new(&[count])),
-            Op::Tally(_) => return Outputs::new(),
+            | Op::AdaptiveAvgPool2dBackward { size } => (inputs[0].dtype, planes(0, size)?),
+            Op::Encode(encoding) => {
+                (Dtype::U32, Shape::try_new(&[encoding.words(inputs[0].shape().count())])?)
+            }
+            Op::Decode { dtype, count, .. } => (dtype, Shape::try_new(&[count])?),
+            Op::Tally(_) => return Some(Outputs::new()),
             Op::ReluBackwardSigns => (inputs[1].dtype, *inputs[1].shape()),
             Op::ConvBackwardWeightEncoded { conv, kernel, image, .. } => {
-                (inputs[1].dtype, spaces(inputs[1].shape()[1], image[0] / conv.groups, kernel))
+                (inputs[1].dtype, spaces(inputs[1].shape()[1], image[0] / conv.groups, kernel)?)
             }
             Op::Fused { program, .. } => {
                 let made = View::contiguous(inputs[0].dtype, *inputs[0].shape());
@@ -124,17 +139,17 @@ impl Op {
                     .ending()
                     .map(|ending| View::contiguous(made.dtype, ending.sizes(made.shape()).with(1, 1)));
                 let output = |place| View::contiguous(made.dtype, program.made(place, made.shape()));
-                return (0..program.outputs().len()).map(output).chain(ending).collect();
+                return Some((0..program.outputs().len()).map(output).chain(ending).collect());
             }
-            Op::Traced(traced) => return traced.outputs(),
+            Op::Traced(traced) => return Some(traced.outputs()),
         };
-        [View::contiguous(dtype, shape)].into_iter().collect()
+        Some([View::contiguous(dtype, shape)].into_iter().collect())
     }
 
     /// Whether the element types of the inputs fit the op and each other.
-    pub fn accepts(&self, inputs: &[View]) -> bool {
+    pub(super) fn accepts<'a>(&self, inputs: impl Iterator<Item = &'a View>) -> bool {
         let mut data = None;
-        inputs.iter().enumerate().all(|(input, view)| match (self, input) {
+        inputs.enumerate().all(|(input, view)| match (self, input) {
             (Op::Where | Op::CountSet | Op::ArgWhere { .. }, 0) => view.dtype.stored() == Dtype::Bool,
             (Op::Attention(_), 3) | (Op::AttentionBackward(_), 6) => view.dtype.stored() == Dtype::Bool,
             (Op::AttentionBackward(_), 4) => view.dtype == Dtype::F32,
@@ -370,9 +385,9 @@ impl Op {
 }
 
 /// The shape `[batch, rows, heads, width]` of what attention makes: heads side by side, as the layers around it have them.
-fn side_by_side(rows: &View, wide: &View) -> Shape {
+fn side_by_side(rows: &View, wide: &View) -> Option<Shape> {
     let shape = rows.shape();
-    Shape::new(&[shape[0], shape[2], shape[1], wide.shape()[3]])
+    Shape::try_new(&[shape[0], shape[2], shape[1], wide.shape()[3]])
 }
 
 /// Floats of which an op decodes some at a time: 16-bit ones are widened as a whole anyway.

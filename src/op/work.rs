@@ -43,13 +43,15 @@ impl Op {
         let flops = match self {
             Op::Fill { .. } | Op::Unset { .. } | Op::Arange { .. } | Op::Copy { .. } => 0,
             Op::SliceAssign { .. } | Op::Gather { .. } | Op::Select { .. } => 0,
-            Op::Matmul => 2 * made * last(&inputs[0]),
+            Op::Matmul => made.saturating_mul(2 * last(&inputs[0])),
             // Every output element is a dot product over one kernel's worth of elements.
-            Op::Conv(_) => 2 * made * (count(&inputs[1]) / first(&inputs[1])),
-            Op::ConvBackwardInput { .. } => 2 * count(&inputs[1]) * (count(&inputs[0]) / first(&inputs[0])),
-            Op::ConvBackwardWeight { .. } => 2 * count(&inputs[1]) * (made / first(&outputs[0])),
+            Op::Conv(_) => made.saturating_mul(2 * count(&inputs[1]) / first(&inputs[1])),
+            Op::ConvBackwardInput { .. } => {
+                count(&inputs[1]).saturating_mul(2 * count(&inputs[0]) / first(&inputs[0]))
+            }
+            Op::ConvBackwardWeight { .. } => count(&inputs[1]).saturating_mul(2 * made / first(&outputs[0])),
             Op::MaxPool2d { pool, .. } | Op::AvgPool2d(pool) => {
-                made * (pool.kernel[0] * pool.kernel[1]) as u64
+                made.saturating_mul((pool.kernel[0] as u64).saturating_mul(pool.kernel[1] as u64))
             }
             Op::Interpolate { resize, .. } => 4 * made * resize.mode.taps() as u64,
             Op::GridSample(_) | Op::DeformColumns(_) => 16 * made,
@@ -57,10 +59,10 @@ impl Op {
             Op::DeformBackwardImage { .. } => 16 * count(&inputs[1]),
             // At each step and place of the target, two or four sums of logarithms.
             Op::CtcLoss { .. } => {
-                60 * count(&inputs[0]) / last(&inputs[0]).max(1) * (2 * last(&inputs[1]) + 1)
+                (60 * count(&inputs[0]) / last(&inputs[0]).max(1)).saturating_mul(2 * last(&inputs[1]) + 1)
             }
             Op::CtcLossBackward { .. } => {
-                120 * count(&inputs[0]) / last(&inputs[0]).max(1) * (2 * last(&inputs[1]) + 1)
+                (120 * count(&inputs[0]) / last(&inputs[0]).max(1)).saturating_mul(2 * last(&inputs[1]) + 1)
             }
             Op::Random { .. } => 40 * made,
             // About what an exponential costs, and two passes that add up.
@@ -106,13 +108,16 @@ impl Attention {
         let [queries, keys] = [0, 1].map(|input| inputs[input].shape()[2] as u64);
         let heads = (inputs[0].shape()[0] * inputs[0].shape()[1]) as u64;
         let least = queries.min(keys);
-        let unseen = (queries - least) * keys + least * least.saturating_sub(1) / 2;
-        heads * (queries * keys - if self.causal { unseen } else { 0 })
+        let before = least.saturating_mul(least.saturating_sub(1)) / 2;
+        let unseen = (queries - least).saturating_mul(keys).saturating_add(before);
+        let all = queries.saturating_mul(keys);
+        heads.saturating_mul(if self.causal { all.saturating_sub(unseen) } else { all })
     }
 
     /// The arithmetic of so many products as wide as a query and as wide as a value, and of an exponential.
     fn flops(&self, inputs: &[View], of_query: u64, of_value: u64) -> u64 {
-        self.pairs(inputs) * (2 * of_query * last(&inputs[0]) + 2 * of_value * last(&inputs[2]) + 20)
+        let each = 2 * of_query * last(&inputs[0]) + 2 * of_value * last(&inputs[2]) + 20;
+        self.pairs(inputs).saturating_mul(each)
     }
 }
 

@@ -27,9 +27,6 @@ pub struct Instructions {
 impl Instructions {
     /// The instruction of `op` on these inputs. Where results need not have the same bits, it has all algorithms of the engine
     /// to choose from.
-    ///
-    /// # Errors
-    /// Fails if the element types do not fit the op or each other.
     pub fn get(
         &mut self,
         engine: &dyn Engine,
@@ -48,10 +45,6 @@ impl Instructions {
             return Ok(known.clone());
         }
         let views: Inputs<View> = inputs.iter().map(|input| input.view).collect();
-        if !op.accepts(&views) {
-            let dtypes = views.iter().map(|view| view.dtype).collect();
-            return Err(Error::Dtypes { op: op.name(), dtypes });
-        }
         if self.known.len() >= self.max_known {
             self.known.retain(|known| Arc::strong_count(known) > 1);
             self.max_known = 2 * self.known.len() + MAX_UNUSED;

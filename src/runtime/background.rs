@@ -130,10 +130,10 @@ pub fn look_for(
     offer: impl Fn(KeptPlan) + Send + 'static,
 ) -> io::Result<()> {
     spawn("overcommit-plan-cache", move || {
-        let kept = plans.plans(beginning);
-        if kept.is_empty() && plans.are_damaged(beginning) {
-            settings
-                .log(log::Level::Info, format_args!("the plans of earlier runs are damaged, and ignored"));
+        let (kept, unsound) = plans.plans(beginning);
+        if unsound > 0 {
+            let text = "plans that were kept are damaged or not for this pool, and ignored: ";
+            settings.log(log::Level::Warn, format_args!("{text}{unsound}"));
         }
         settings.log(log::Level::Info, format_args!("{} plans of earlier runs", kept.len()));
         kept.into_iter().rev().for_each(offer);

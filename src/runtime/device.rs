@@ -321,16 +321,30 @@ impl Tensor {
         self.handle.runtime.device
     }
 
-    /// The same bytes as elements of another type, which must be stored alike.
+    /// The same bytes as elements of another type.
+    ///
+    /// # Panics
+    /// If elements of that type are stored in another way.
+    #[track_caller]
     pub fn with_dtype(mut self, dtype: Dtype) -> Self {
-        debug_assert_eq!(self.dtype().stored(), dtype.stored(), "not a view");
+        let own = self.dtype();
+        assert!(own.stored() == dtype.stored(), "burn-overcommit: {own} cannot be seen as {dtype}; cast it");
         self.view_mut().dtype = dtype;
         self
     }
 
-    /// The same storage seen through another layout, which must lie inside the storage.
+    /// The same storage seen through another layout.
+    ///
+    /// # Panics
+    /// If the layout goes beyond the storage, or has more elements than a tensor can have.
+    #[track_caller]
     pub fn with_layout(mut self, layout: Layout) -> Self {
         if *self.layout() != layout {
+            let whole = self.handle.view.shape();
+            assert!(
+                layout.lies_within(whole.count()),
+                "burn-overcommit: a tensor of shape {whole:?} cannot be seen as {layout:?}, which goes beyond it"
+            );
             self.view_mut().layout = layout;
         }
         self

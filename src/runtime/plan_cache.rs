@@ -52,6 +52,8 @@ pub struct KeptPlans {
     files: DiskCache,
     settings: String,
     memory: PlannedMemory,
+    /// Whether the policy may change values.
+    may_lose: bool,
     /// The beginnings whose plans were looked for.
     looked_for: Mutex<HashSet<BeginningId>>,
     /// One thread at a time reads a file and writes it anew.
@@ -73,6 +75,7 @@ impl KeptPlans {
         Some(KeptPlans {
             files,
             settings: described(props, settings),
+            may_lose: !settings.policy.is_lossless(),
             memory: PlannedMemory {
                 budget_bytes: rounded_down(settings.budget_bytes, BUDGET_BITS),
                 page_bytes: settings.page_bytes(settings.budget_bytes),
@@ -96,11 +99,14 @@ impl KeptPlans {
         format!("{} begins with {:016x}", self.settings, beginning.0)
     }
 
-    /// The plans for this budget of programs that begin like this one, the newest last.
-    pub fn plans(&self, beginning: BeginningId) -> Vec<KeptPlan> {
-        let mut plans = self.plans_of_all_budgets(beginning);
+    /// The plans for this budget of programs that begin like this one, the newest last, and how many others there are that the pool
+    /// may not follow; all of them, if the file cannot be read.
+    pub fn plans(&self, beginning: BeginningId) -> (Vec<KeptPlan>, usize) {
+        let Some((mut plans, unsound)) = self.read(beginning) else {
+            return (Vec::new(), usize::from(self.files.has(self.key(beginning).as_bytes())));
+        };
         plans.retain(|plan| plan.memory == self.memory);
-        plans
+        (plans, unsound)
     }
 
     /// The schedules of programs that begin like this one, for smaller budgets and, with `this_budget`, for this one. They have addresses
@@ -117,17 +123,18 @@ impl KeptPlans {
     }
 
     fn plans_of_all_budgets(&self, beginning: BeginningId) -> Vec<KeptPlan> {
-        let key = self.key(beginning);
-        let Some(bytes) = self.files.read(key.as_bytes()) else { return Vec::new() };
-        let Ok(mut plans) = postcard::from_bytes::<Vec<KeptPlan>>(&bytes) else { return Vec::new() };
-        plans.retain(|plan| plan.schedule.is_consistent());
-        self.files.touch(key.as_bytes());
-        plans
+        self.read(beginning).map_or_else(Vec::new, |(plans, _)| plans)
     }
 
-    /// Whether what is kept for programs that begin like this one cannot be read.
-    pub fn are_damaged(&self, beginning: BeginningId) -> bool {
-        self.files.has(self.key(beginning).as_bytes()) && self.plans_of_all_budgets(beginning).is_empty()
+    /// The plans in a file that the pool may follow, and how many it may not. Files may come from anyone.
+    fn read(&self, beginning: BeginningId) -> Option<(Vec<KeptPlan>, usize)> {
+        let key = self.key(beginning);
+        let mut plans = postcard::from_bytes::<Vec<KeptPlan>>(&self.files.read(key.as_bytes())?).ok()?;
+        let all = plans.len();
+        plans.retain(|plan| plan.schedule.is_sound(self.may_lose));
+        self.files.touch(key.as_bytes());
+        let unsound = all - plans.len();
+        Some((plans, unsound))
     }
 
     /// Keeps a plan in place of an earlier one for the same iteration.

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::device::{Front, Runtime, Tensor};
 use super::workers;
 use crate::error::Error;
 use crate::fusion::{FusionTarget, FusionTensor};
-use crate::op::{Inputs, Op, PerOutput};
+use crate::op::{Inputs, MAX_INPUTS, Misfit, Op, PerOutput, View};
 use crate::pool::Input;
 
 impl Runtime {
@@ -16,6 +18,7 @@ impl Runtime {
         op: &Op,
         mut tensors: Inputs<Tensor>,
     ) -> Result<PerOutput<Tensor>, Error> {
+        self.check(op, &tensors)?;
         workers::note(self.device);
         // Outside the lock, because this may wait for the device or compile kernels.
         self.pace.keep(&*self.engine).map_err(|error| self.engine_error(error))?;
@@ -37,6 +40,21 @@ impl Runtime {
         }
         drop(front);
         Ok(outputs.into_iter().map(|(id, view)| Tensor::new(self.clone(), id, view)).collect())
+    }
+
+    /// The one place where the inputs of a program's op are checked, whichever way it goes from here.
+    fn check(&self, op: &Op, tensors: &[Tensor]) -> Result<(), Error> {
+        let views: SmallVec<[&View; MAX_INPUTS]> = tensors.iter().map(Tensor::view).collect();
+        op.check(&views).map_err(|misfit| {
+            let shapes = || views.iter().map(|view| *view.shape()).collect();
+            match misfit {
+                Misfit::Dtypes => {
+                    Error::Dtypes { op: op.name(), dtypes: views.iter().map(|view| view.dtype).collect() }
+                }
+                Misfit::Shapes(expected) => Error::Shapes { op: op.name(), shapes: shapes(), expected },
+                Misfit::TooLarge => Error::TooLarge { op: op.name(), shapes: shapes() },
+            }
+        })
     }
 
     /// Lets the engine prepare for an op.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::interval::IntervalId;
+use crate::engine::ALIGN_BYTES;
 
 /// The placement of a block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,4 +38,31 @@ pub struct Layout {
     pub residents: Vec<(IntervalId, BlockPlacement)>,
     /// The most bytes that blocks may take at once.
     pub limit_bytes: usize,
+}
+
+impl BlockPlacement {
+    /// Whether the pool could place a block so: at a multiple of its alignment, or on pages of which none is named twice.
+    fn is_sound(&self) -> bool {
+        match self {
+            BlockPlacement::At(offset) => offset.is_multiple_of(ALIGN_BYTES),
+            BlockPlacement::On(pages) => {
+                let mut pages: Vec<&Range<u32>> = pages.iter().collect();
+                pages.sort_unstable_by_key(|run| run.start);
+                pages.iter().all(|run| !run.is_empty())
+                    && pages.is_sorted_by(|before, after| before.end <= after.start)
+            }
+        }
+    }
+}
+
+impl Layout {
+    /// Whether all placements are sound, and in the order in which they are looked up.
+    pub(super) fn is_sound(&self) -> bool {
+        let residents = self.residents.iter().map(|(_, placement)| placement);
+        let mut placements = self.blocks.iter().map(|block| &block.placement).chain(residents);
+        placements.all(BlockPlacement::is_sound)
+            && self.blocks.iter().all(|block| block.bytes > 0 && block.bytes.is_multiple_of(ALIGN_BYTES))
+            && self.blocks.is_sorted_by_key(|block| block.op)
+            && self.residents.is_sorted_by(|(before, _), (after, _)| before < after)
+    }
 }

@@ -12,7 +12,7 @@ pub const MAX_PREFETCH_DISTANCE: u64 = 16 * PARTS_PER_COPY;
 const MIN_PARTS: usize = 64;
 
 /// How long before its use a storage is fetched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PrefetchDistance {
     /// The distance in sixteenths of the time of the storage's copy. With 0 the storage is fetched when it is used.
     pub parts: u64,

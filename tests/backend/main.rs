@@ -3,6 +3,7 @@
 #[macro_use]
 mod support;
 
+mod extremes;
 mod failures;
 mod gradients;
 mod messages;

@@ -28,7 +28,7 @@ const MODULES: &[(&str, &str)] = &[
     ),
     ("fusion", "pool error module engine op"),
     ("planner", "pool policy config error device schedule liveness engine op"),
-    ("pool", "policy stats config error device module trace schedule liveness engine messages op"),
+    ("pool", "policy stats config error device module trace schedule liveness codec engine messages op"),
     ("policy", "config schedule liveness codec op"),
     ("stats", "device engine"),
     ("config", "error device engine messages op"),

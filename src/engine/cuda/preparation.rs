@@ -26,8 +26,8 @@ impl Preparation {
             return;
         }
         let views: Inputs<View> = first.into_iter().chain(second).chain(inputs).copied().collect();
-        // An empty tensor takes no kernel; types that do not go together are refused later.
-        if op.accepts(&views) && views.iter().all(|view| view.shape().count() > 0) {
+        // An empty tensor takes no kernel.
+        if views.iter().all(|view| view.shape().count() > 0) {
             make_ready(&views);
             self.0.write().unwrap_or_else(PoisonError::into_inner).insert(kind);
         }

@@ -14,14 +14,16 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
+use crate::codec;
 use crate::engine::{Instruction, aligned};
 use crate::error::Error;
-use crate::op::{Encoding, Inputs, Op, Shape, View};
+use crate::op::{Counts, Encoding, Inputs, Op, Origin, Shape, View};
 use crate::pool::Pool;
 use crate::pool::input::{Input, can_overwrite};
 use crate::pool::memory::block::Block;
 use crate::pool::remat::away::TierCopy;
 use crate::pool::remat::ids::StorageId;
+use crate::pool::remat::storage::Storage;
 use crate::pool::submit::PendingWork;
 use crate::schedule::Eviction;
 use crate::trace::How;
@@ -161,6 +163,9 @@ impl Pool {
     fn encodable(&self, id: StorageId, encoding: Encoding) -> Option<View> {
         let storage = &self.graph.storages[id];
         let dtype = storage.dtype.filter(|&dtype| encoding.takes(dtype))?;
+        if !self.loses_nothing_of(storage, encoding) {
+            return None;
+        }
         let in_use = storage.uses.pins + storage.uses.host_pins + storage.uses.wanted > 0;
         let count = storage.size_bytes / dtype.size_bytes();
         let bytes = aligned(encoding.size_bytes(count));
@@ -178,6 +183,30 @@ impl Pool {
             }
         };
         returns.then(|| View::contiguous(dtype, Shape::new(&[count])))
+    }
+
+    /// Whether an encoding is right for a storage's values, whoever made the plan: integers and places have as many bits as the op that
+    /// made them calls for, and only a policy that may change values rounds them.
+    fn loses_nothing_of(&self, storage: &Storage, encoding: Encoding) -> bool {
+        if matches!(encoding, Encoding::Reduced(_)) {
+            return !self.settings.policy.is_lossless();
+        }
+        if !matches!(encoding, Encoding::Integers { .. } | Encoding::Taps(_)) {
+            return true;
+        }
+        let Some(id) = storage.lineage.recipe else { return false };
+        let instruction = &self.graph.recipe(id).instruction;
+        let made = instruction.outputs.iter().enumerate();
+        let origin = |(place, &view)| Origin {
+            op: instruction.op,
+            input: instruction.views.first().copied(),
+            place,
+            view,
+            counts: Counts::default(),
+        };
+        matches!(instruction.op, Op::Decode { encoding: known, .. } if known == encoding) || { made }
+            .map(origin)
+            .any(|origin| codec::keeps_exactly(&origin, encoding))
     }
 
     /// Makes the record of a storage's encoded form, with one claim.

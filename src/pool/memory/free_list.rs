@@ -52,7 +52,8 @@ impl FreeList {
     /// Whether a range is free.
     pub fn is_free(&self, offset: usize, bytes: usize) -> bool {
         let around = self.free.range(..=offset).next_back();
-        around.is_some_and(|(&at, free)| at + free.bytes >= offset + bytes)
+        let end = offset.checked_add(bytes);
+        around.zip(end).is_some_and(|((&at, free), end)| at + free.bytes >= end)
     }
 
     /// The free parts of a range, as offsets and sizes.
@@ -144,6 +145,13 @@ impl FreeList {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_wraps_around_is_not_free() {
+        let free_list = FreeList::new(1024);
+        assert!(free_list.is_free(768, 256));
+        assert!(!free_list.is_free(usize::MAX - 255, 256) && !free_list.is_free(usize::MAX - 255, 512));
+    }
 
     #[test]
     fn freed_neighbours_coalesce_whatever_the_order() {

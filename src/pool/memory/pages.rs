@@ -87,10 +87,10 @@ impl Pages {
         offset: usize,
         bytes: usize,
     ) -> Result<Placed, EngineError> {
-        let (begin, end) = (self.free_list.capacity_bytes(), offset + bytes);
-        if end > self.limit_bytes {
+        let begin = self.free_list.capacity_bytes();
+        let Some(end) = offset.checked_add(bytes).filter(|&end| end <= self.limit_bytes) else {
             return Ok(None);
-        }
+        };
         if end > begin {
             self.free_list.extend(end - begin, self.pending_beyond);
         }

@@ -1,0 +1,205 @@
+//! Shapes, layouts and windows that no memory holds, and ops on inputs that do not fit them: refused, and never computed with.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::support::Ours;
+use burn::tensor::module::{avg_pool2d, conv2d, max_pool2d};
+use burn::tensor::ops::ConvOptions;
+use burn::tensor::{Distribution, Tensor};
+use burn_overcommit::op::{
+    ArgReduce, Attention, Binary, Conv, Cumulative, Dtype, Layout, Norm, Op, Pool2d, Reduce, Shape, Softmax,
+    Unary, Update,
+};
+use burn_overcommit::runtime::{self, Tensor as Storage};
+use burn_overcommit::{Error, OvercommitDevice};
+
+const DEVICE: OvercommitDevice = OvercommitDevice::Host(0);
+/// A row that no memory reaches.
+const FAR: i64 = 1 << 38;
+
+/// What is said when this is refused.
+#[track_caller]
+fn refusal<T>(refused: impl FnOnce() -> T) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(|| drop(refused()))).expect_err("it is refused");
+    match panic.downcast::<String>() {
+        Ok(text) => *text,
+        Err(panic) => panic.downcast::<&str>().expect("a panic says something").to_string(),
+    }
+}
+
+/// A tensor of a value that is repeated without being stored.
+fn repeated<const D: usize>(sizes: [usize; D]) -> Tensor<Ours, D> {
+    Tensor::<Ours, D>::ones([1; D], &DEVICE).expand(sizes)
+}
+
+#[test]
+fn shapes_of_more_elements_than_there_can_be_are_named() {
+    let text = refusal(|| Tensor::<Ours, 2>::random([1usize << 62, 4], Distribution::Default, &DEVICE));
+    assert!(
+        text.contains("shape [4611686018427387904, 4]") && text.contains("281474976710656 elements"),
+        "{text}"
+    );
+    for sizes in [[1usize << 62, 4], [1 << 32, 1 << 32], [3, 1 << 60], [0, 1 << 60]] {
+        let made: [&dyn Fn() -> Tensor<Ours, 2>; 4] = [
+            &|| Tensor::zeros(sizes, &DEVICE),
+            &|| Tensor::full(sizes, 2.0, &DEVICE),
+            &|| Tensor::empty(sizes, &DEVICE),
+            &|| Tensor::random(sizes, Distribution::Normal(0.0, 1.0), &DEVICE),
+        ];
+        for made in made {
+            let text = refusal(made);
+            assert!(text.contains(&format!("{sizes:?}")), "{text}");
+        }
+    }
+    let text = refusal(|| repeated([1 << 32, 1 << 32]));
+    assert!(text.contains("shape [4294967296, 4294967296]"), "{text}");
+}
+
+#[test]
+fn a_tensor_of_as_many_elements_as_there_can_be_is_out_of_memory() {
+    let text = refusal(|| Tensor::<Ours, 2>::zeros([1usize << 46, 4], &DEVICE).exp().into_data());
+    assert!(text.contains("out of device memory"), "{text}");
+    let text = refusal(|| (repeated([1 << 40, 1 << 8]) + 1.0).into_data());
+    assert!(text.contains("out of device memory"), "{text}");
+}
+
+#[test]
+fn parts_of_what_is_repeated_are_what_was_repeated() {
+    let x = repeated([1 << 40, 4]);
+    let part = x.clone().slice([FAR..FAR + 10, 0..4]) + 1.0;
+    assert_eq!(part.into_data().to_vec::<f32>().unwrap(), [2.0; 40]);
+    let y = Tensor::<Ours, 2>::ones([1000, 4], &DEVICE);
+    let text = refusal(|| x.slice_assign([FAR..FAR + 1000, 0..4], y).into_data());
+    assert!(text.contains("out of device memory"), "{text}");
+}
+
+#[test]
+fn products_of_more_elements_than_there_can_be_are_refused() {
+    let text = refusal(|| repeated([1 << 30, 1]).matmul(repeated([1, 1 << 30])));
+    assert!(
+        text.contains("matmul of inputs of shapes [[1073741824, 1], [1, 1073741824]] makes more than"),
+        "{text}"
+    );
+    refusal(|| repeated([1 << 40]).repeat_dim(0, 1 << 40));
+    refusal(|| Tensor::<Ours, 1>::stack::<2>(vec![repeated([1 << 48]); 2], 0));
+}
+
+#[test]
+fn windows_that_overflow_are_refused() {
+    let image = || Tensor::<Ours, 4>::ones([1, 1, 4, 4], &DEVICE);
+    let weight = || Tensor::<Ours, 4>::ones([1, 1, 2, 2], &DEVICE);
+    let huge = usize::MAX / 2;
+    for (stride, padding, dilation) in
+        [(1, huge, 1), (1, 1 << 40, 1), (1, 0, usize::MAX), (huge, 0, 1), (0, 0, 1)]
+    {
+        let options = || ConvOptions::new([stride; 2], [padding; 2], [dilation; 2], 1);
+        refusal(|| conv2d(image(), weight(), None, options()));
+    }
+    refusal(|| max_pool2d(image(), [2, 2], [1, 1], [huge, huge], [1, 1], false));
+    refusal(|| max_pool2d(image(), [2, 2], [1, 1], [0, 0], [huge, huge], false));
+    refusal(|| avg_pool2d(image(), [usize::MAX, 2], [1, 1], [0, 0], true, false));
+}
+
+/// A row-major tensor of zeros.
+fn zeros(dtype: Dtype, sizes: &[usize]) -> Storage {
+    runtime::create(&DEVICE, Op::Fill { shape: Shape::new(sizes), dtype, value: 0.0.into() }).unwrap()
+}
+
+#[test]
+fn a_tensor_is_seen_through_layouts_inside_its_storage_alone() {
+    let x = zeros(Dtype::F32, &[4]);
+    let whole = *x.layout();
+    let row = Layout::contiguous(Shape::new(&[250_000]));
+    let beyond = [
+        row,
+        whole.slice(0, 1, 4, 1),
+        whole.slice(0, 2, 4, -1),
+        whole.slice(0, usize::MAX, 2, 1),
+        whole.slice(0, 0, 2, isize::MAX),
+        whole.expand(Shape::new(&[1 << 40, 4])).slice(1, 0, 1 << 30, 0),
+        whole.windows(0, 2, 1).slice(1, 0, 3, 1),
+    ];
+    for layout in beyond {
+        let text = refusal(|| x.clone().with_layout(layout));
+        assert!(text.contains("[4] cannot be seen as"), "{text}");
+    }
+    for layout in
+        [whole.flip(0), whole.windows(0, 4, 1), whole.slice(0, 9, 0, 1), whole.expand(Shape::new(&[9, 4]))]
+    {
+        runtime::read(x.clone().with_layout(layout)).unwrap();
+    }
+    assert!(refusal(|| x.clone().with_dtype(Dtype::F64)).contains("cast it"));
+}
+
+/// Ops, and shapes of inputs that do not fit them.
+fn misfits() -> Vec<(Op, Vec<Vec<usize>>)> {
+    let conv = Conv { stride: [1; 3], padding: [0; 3], dilation: [1; 3], groups: 1 };
+    let pool = Pool2d {
+        kernel: [2; 2],
+        stride: [2; 2],
+        padding: [0; 2],
+        dilation: [1; 2],
+        ceil_mode: false,
+        count_include_pad: true,
+    };
+    let attention = Attention { scale: 1.0.into(), causal: false, dropout: None };
+    let (epsilon, update) = (1e-5.into(), Update::Add);
+    let [row, plane, image] = [vec![4], vec![4, 4], vec![1, 1, 4, 4]];
+    let volume = vec![1, 1, 1, 4, 4];
+    vec![
+        (Op::Unary(Unary::Exp), vec![]),
+        (Op::Unary(Unary::Exp), vec![row.clone(); 2]),
+        (Op::Binary(Binary::Add), vec![row.clone()]),
+        (Op::Binary(Binary::Add), vec![row.clone(), vec![1000]]),
+        (Op::Where, vec![row.clone(); 2]),
+        (Op::Reduce { kind: Reduce::Sum, axis: 1 }, vec![row.clone()]),
+        (Op::ArgReduce { kind: ArgReduce::Max, axis: 0, dtype: Dtype::I64, values: false }, vec![vec![0, 2]]),
+        (Op::Sort { axis: 0, descending: false, count: 5 }, vec![row.clone()]),
+        (Op::Softmax { kind: Softmax::Plain, axis: 2 }, vec![plane.clone()]),
+        (Op::Cumulative { kind: Cumulative::Sum, axis: 8 }, vec![plane.clone()]),
+        (Op::Matmul, vec![plane.clone()]),
+        (Op::Matmul, vec![plane.clone(), vec![100, 100]]),
+        (Op::Matmul, vec![plane.clone(), plane.clone(), vec![5]]),
+        (Op::Matmul, vec![row.clone(), row.clone()]),
+        (Op::Gather { axis: 0 }, vec![vec![4, 2], vec![4, 3]]),
+        (Op::Scatter { axis: 0, update }, vec![plane.clone(), plane.clone(), vec![4, 3]]),
+        (Op::Select { axis: 0 }, vec![row.clone(), plane.clone()]),
+        (Op::SelectUpdate { axis: 0, update }, vec![plane.clone(), vec![2], vec![3, 4]]),
+        (Op::SliceAssign { starts: [1; 8], steps: [1; 8] }, vec![row.clone(), row.clone()]),
+        (Op::SliceAssign { starts: [0; 8], steps: [isize::MAX; 8] }, vec![row.clone(), vec![3]]),
+        (Op::SliceAssign { starts: [3; 8], steps: [-2; 8] }, vec![row.clone(), vec![3]]),
+        (Op::Norm { kind: Norm::Layer, epsilon }, vec![plane.clone(), vec![5]]),
+        (Op::NormBackward { kind: Norm::Rms, epsilon, weights: true }, vec![plane.clone(), row.clone()]),
+        (Op::RealFft { axis: 0, length: 3 }, vec![row.clone()]),
+        (Op::Attention(attention), vec![image.clone(), image.clone(), vec![1, 1, 5, 4]]),
+        (Op::Attention(attention), vec![vec![1, 1, 4, 200]; 3]),
+        (Op::AttentionBackward(attention), vec![image.clone(); 3]),
+        (Op::Conv(conv), vec![volume.clone(), vec![1, 2, 1, 2, 2]]),
+        (Op::Conv(Conv { groups: 0, ..conv }), vec![volume.clone(); 2]),
+        (Op::Conv(Conv { stride: [0; 3], ..conv }), vec![volume.clone(); 2]),
+        (Op::ConvBackwardInput { conv, size: [1, 9, 9] }, vec![volume.clone(); 2]),
+        (Op::ConvBackwardWeight { conv, kernel: [1, 2, 2] }, vec![volume.clone(); 2]),
+        (Op::MaxPool2d { pool, indices: None }, vec![plane.clone()]),
+        (Op::AvgPool2dBackward { pool, size: [100, 100] }, vec![image.clone()]),
+        (Op::Interpolate { resize: resize(), size: [2, 2] }, vec![vec![1, 1, 0, 4]]),
+        (Op::CtcLoss { blank: 7 }, vec![vec![2, 1, 3], vec![1, 2], vec![1], vec![1]]),
+    ]
+}
+
+fn resize() -> burn_overcommit::op::Resize {
+    burn_overcommit::op::Resize { mode: burn_overcommit::op::Interpolation::Bilinear, align_corners: false }
+}
+
+#[test]
+fn inputs_that_do_not_fit_an_op_are_refused_with_those_that_do() {
+    for (op, shapes) in misfits() {
+        let inputs: Vec<Storage> = shapes.iter().map(|sizes| zeros(Dtype::F32, sizes)).collect();
+        let error = match inputs.is_empty() {
+            true => runtime::create(&DEVICE, op),
+            false => runtime::run(op, inputs),
+        };
+        let error = error.expect_err(op.name());
+        assert!(matches!(error, Error::Shapes { .. }), "{op:?}: {error}");
+        assert!(error.to_string().starts_with(&format!("{}: inputs of shapes [", op.name())), "{error}");
+    }
+}
