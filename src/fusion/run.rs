@@ -140,7 +140,9 @@ impl<T: FusionTensor> FusionRun<T> {
             *whole == step.made || is_flat || self.is_of_rows(step, tensors)
         };
         let has_room = self.steps.len() + shelf.steps(tensors) < MAX_STEPS;
-        self.view.as_ref().is_some_and(is_alike)
+        // What an earlier run was like decides nothing.
+        !self.is_empty()
+            && self.view.as_ref().is_some_and(is_alike)
             && self.scopes == scopes
             && has_room
             && !self.is_apart(shelf, tensors)

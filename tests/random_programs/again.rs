@@ -2,7 +2,7 @@
 
 use burn_overcommit::{Counters, OvercommitDevice, Planning, Policy, Stats, reset_stats, stats};
 
-use crate::check::{Case, Setting, UNLIMITED, assert_empty, budgets, fresh_device};
+use crate::check::{Case, PAGE_BYTES, Setting, UNLIMITED, assert_empty, budgets, fresh_device};
 use crate::program::{Machine, Program};
 use crate::{generate, program_count, setting};
 
@@ -28,7 +28,8 @@ fn run(device: &OvercommitDevice, program: &Program) -> Course {
         result,
         peak_bytes: [seen.peak_allocated_bytes, seen.peak_host_bytes],
         smallest_budget_bytes: seen.smallest_budget_bytes,
-        counters: seen.counters,
+        // Pages stay mapped from one program to the next.
+        counters: Counters { mapped_pages: 0, ..seen.counters },
     }
 }
 
@@ -100,4 +101,28 @@ fn it_does_so_where_iterations_are_planned() {
     }
     println!("{plans} plans");
     assert!(plans > 0, "nothing is planned");
+}
+
+#[test]
+fn it_does_so_where_memory_is_mapped_by_page() {
+    let device = fresh_device();
+    let first = setting("RANDOM_SEED", 1);
+    let (mut runs, mut too_small) = (0, 0);
+    // The last began its runs of elementwise ops in the shape of the program before.
+    for seed in (first..first + program_count().div_ceil(5)).chain([750_091]) {
+        let ([program, before], seen) = programs(&device, seed, None);
+        let budget_bytes = seen.smallest_budget_bytes.next_multiple_of(PAGE_BYTES);
+        for policy in [Policy::Auto, Policy::EvictAll, Policy::Dtr] {
+            for part in [4, 8] {
+                let host_limit_bytes = Some(seen.peak_allocated_bytes / part);
+                let page_bytes = Some(PAGE_BYTES);
+                let setting =
+                    Setting { budget_bytes, policy, host_limit_bytes, page_bytes, ..Setting::default() };
+                too_small += u32::from(check(&device, &program, &before, setting).result.is_err());
+                runs += 1;
+            }
+        }
+    }
+    println!("{too_small} of {runs} did not fit");
+    assert!(too_small > 0 && too_small < runs, "{too_small} of {runs} did not fit");
 }
