@@ -289,13 +289,17 @@ fn read_head(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Where a request goes. It must have no body, in which there could be another request.
+/// Where a request goes. It must have no body, in which there could be another request, and no origin: browsers name the web page that
+/// connects, and Burn's clients are programs.
 fn route(head: &[u8]) -> io::Result<Route> {
     let head = str::from_utf8(head).map_err(|_| refused("no text"))?.to_ascii_lowercase();
     let mut lines = head.lines();
     let target = lines.next().and_then(|line| line.split(' ').nth(1)).unwrap_or_default();
     if lines.any(|line| line.starts_with("content-length") || line.starts_with("transfer-encoding")) {
         return Err(refused("a body"));
+    }
+    if head.lines().any(|line| line.starts_with("origin:")) {
+        return Err(refused("a web page"));
     }
     match target {
         "/session" => Ok(Route::Session),
@@ -452,6 +456,7 @@ mod tests {
             "GET / HTTP/1.1\r\n\r\n".to_owned(),
             "GET http://x/data HTTP/1.1\r\nUpgrade: websocket\r\n\r\n".to_owned(),
             OPENING.replace("\r\n\r\n", "\r\ncontent-LENGTH: 5\r\n\r\n"),
+            OPENING.replace("\r\n\r\n", "\r\nORIGIN: http://a.page\r\n\r\n"),
             OPENING.replace("websocket", "nothing"),
             format!("GET /{} HTTP/1.1\r\n\r\n", "session".repeat(9_000)),
         ] {

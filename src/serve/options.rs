@@ -15,8 +15,8 @@ pub(super) const READY: &str = "ready";
 
 /// Hosts devices with budgets for Burn's remote client.
 ///
-/// Each client has an address, a process and a budget of its own. Traffic is not encrypted: other addresses than this machine's own ask
-/// for a token, which keeps strangers out and hides nothing. A client with the token can make this machine connect to others.
+/// Each client has an address, a process and a budget of its own, and has to know a token. That keeps strangers out, and web pages that
+/// this machine's browsers show; traffic is not encrypted. A client with the token can make this machine connect to others.
 #[derive(Debug, Args)]
 pub struct Options {
     /// The device: host, host:1, cuda:0. By default what OVERCOMMIT_DEVICE names, else the first GPU, else the host.
@@ -35,7 +35,7 @@ pub struct Options {
     /// The first client's address.
     #[arg(long, default_value = "127.0.0.1:3000")]
     pub(super) listen: SocketAddr,
-    /// A file with the token that clients have to know. By default what OVERCOMMIT_TOKEN says.
+    /// A file with the token that clients have to know. By default what OVERCOMMIT_TOKEN says, else one that is made and printed.
     #[arg(long)]
     pub(super) token_file: Option<PathBuf>,
     /// How many connections an address takes. If there are more, the oldest goes that has not said what it wants.
@@ -68,5 +68,5 @@ pub struct Worker {
     /// Where clients' connections come from.
     pub listener: TcpListener,
     /// What clients have to know.
-    pub token: Option<String>,
+    pub token: String,
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, Shutdown, TcpListener};
+use std::net::{Shutdown, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
@@ -25,8 +25,20 @@ const HOST_PERCENT: f64 = 50.0;
 
 /// Serves until this process is told to end.
 pub(super) fn supervise(options: &Options) -> Result<()> {
-    let token = token(options)?;
-    allowed(options.listen.ip(), token.is_some())?;
+    let token = match given_token(options)? {
+        Some(token) => token,
+        None => {
+            let token = random_token()?;
+            println!("token: {token}");
+            token
+        }
+    };
+    if !options.listen.ip().is_loopback() {
+        eprintln!(
+            "overcommit serve: traffic is not encrypted; whoever reads it learns the token and all tensors. Serve a network you trust, \
+             or 127.0.0.1 through a tunnel."
+        );
+    }
     let listeners = bind(options)?;
     let (report, reports) = channel();
     for (client, listener) in listeners.into_iter().enumerate() {
@@ -36,7 +48,7 @@ pub(super) fn supervise(options: &Options) -> Result<()> {
             socket: listener.into(),
             arguments: arguments(options),
             environment: environment(options),
-            token: token.clone().unwrap_or_default(),
+            token: token.clone(),
         };
         let report = report.clone();
         // One worker holds what all may take against the memory that is free now.
@@ -54,8 +66,8 @@ pub(super) fn supervise(options: &Options) -> Result<()> {
     }
 }
 
-/// The token, from its file or from the environment.
-fn token(options: &Options) -> Result<Option<String>> {
+/// The token, from its file or from the environment, if it is in one of them.
+fn given_token(options: &Options) -> Result<Option<String>> {
     let Some(file) = &options.token_file else {
         return Ok(std::env::var(TOKEN).ok().filter(|token| !token.is_empty()));
     };
@@ -66,21 +78,13 @@ fn token(options: &Options) -> Result<Option<String>> {
     }
 }
 
-/// Refuses to serve others than this machine without a token.
-fn allowed(listen: IpAddr, has_token: bool) -> Result<()> {
-    if listen.is_loopback() {
-        return Ok(());
-    }
-    if !has_token {
-        bail!(
-            "--listen {listen} can be reached by other machines, and no token is set: name a file by --token-file, or set {TOKEN}"
-        );
-    }
-    eprintln!(
-        "overcommit serve: traffic is not encrypted; whoever reads it learns the token and all tensors. Serve a network you trust, or \
-         127.0.0.1 through a tunnel."
-    );
-    Ok(())
+/// A token of 128 bits that nobody can guess.
+fn random_token() -> Result<String> {
+    let mut random = [0; 16];
+    let source = "/dev/urandom";
+    let read = fs::File::open(source).and_then(|mut file| file.read_exact(&mut random));
+    read.with_context(|| format!("{source} gives no token; name a file with one by --token-file"))?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(random)))
 }
 
 /// A socket for each client. Where the first port is 0, all are any that are free.
@@ -134,7 +138,6 @@ struct Seat {
     socket: OwnedFd,
     arguments: Vec<String>,
     environment: Vec<(&'static str, String)>,
-    /// Empty if there is none.
     token: String,
 }
 
@@ -202,12 +205,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_machines_need_a_token() {
-        let any = "0.0.0.0".parse().unwrap();
-        assert!(allowed(any, false).unwrap_err().to_string().contains("--token-file"));
-        assert!(allowed(any, true).is_ok());
-        assert!(allowed("127.0.0.1".parse().unwrap(), false).is_ok());
-        assert!(allowed("::1".parse().unwrap(), false).is_ok());
+    fn no_two_tokens_are_alike() {
+        let tokens = [(); 2].map(|()| random_token().unwrap());
+        assert!(tokens[0] != tokens[1] && tokens.iter().all(|token| token.len() == 32));
     }
 
     #[test]

@@ -49,11 +49,11 @@ pub(super) fn work<E: Error + Send + Sync + 'static>(
 }
 
 /// The token, which the supervisor writes to where it reads what this process says: an environment or arguments are for all to see.
-fn read_token() -> Result<Option<String>> {
+fn read_token() -> Result<String> {
     let mut supervisor = UnixStream::from(io::stdout().as_fd().try_clone_to_owned()?);
     let mut token = String::new();
     supervisor.read_to_string(&mut token).context("a worker is told a token")?;
-    Ok(Some(token).filter(|token| !token.is_empty()))
+    Ok(token)
 }
 
 /// Refuses more clients than there is memory for.

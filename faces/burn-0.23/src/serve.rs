@@ -16,9 +16,6 @@ pub fn main() -> ExitCode {
 
 fn host(worker: Worker) -> Result<(), ServeError> {
     let server = BackendServer::<Overcommit>::new([Member(worker.device)]);
-    let server = match worker.token {
-        Some(token) => server.with_authorizer(TokenAuthorizer::new(token).expect("a token is not empty")),
-        None => server,
-    };
-    server.serve(WebSocketTransport::from_listener(worker.listener))
+    let authorizer = TokenAuthorizer::new(worker.token).expect("a token is not empty");
+    server.with_authorizer(authorizer).serve(WebSocketTransport::from_listener(worker.listener))
 }
