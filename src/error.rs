@@ -31,7 +31,7 @@ pub enum Error {
          the limit (Config::host_limit or {}) to at least {least_limit_bytes} bytes{}{}{}. What comes later may need more: \
          Stats::peak_host_bytes of a run with enough says how much",
         of_module(*.module), crate::config::Variable::HostLimit.name(), or_budget(*.least_budget_bytes), or_recompute(*.least_budget_bytes),
-        or_disk(.least_budget_bytes.is_some() || needed_bytes <= limit_bytes)
+        or_disk(.least_budget_bytes.is_some() || needed_bytes <= limit_bytes, *.failed_writes)
     )]
     HostTierFull {
         /// The op or operation that needed the memory.
@@ -49,6 +49,8 @@ pub enum Error {
         /// A budget with which this operation takes no room in the host tier; later ones may need more. `None` if no
         /// budget helps, because the data that a program writes and reads passes through the host tier.
         least_budget_bytes: Option<usize>,
+        /// How many writes the disk has not taken. After the first, nothing more is written there.
+        failed_writes: u64,
     },
 
     /// Device memory is short, and no storage is left that may be evicted.
@@ -334,8 +336,13 @@ fn or_recompute(least_budget_bytes: Option<usize>) -> &'static str {
 }
 
 /// No disk helps where the program reads or writes more at once than the host tier holds.
-fn or_disk(helps: bool) -> String {
+fn or_disk(helps: bool, failed_writes: u64) -> String {
     let name = crate::config::Variable::Disk.name();
+    if failed_writes > 0 {
+        return format!(
+            ", or make room on the disk ({name}), which takes no more since a write to it failed"
+        );
+    }
     let advice = || format!(", or give it a disk, or a larger one (Config::disk or {name})");
     if helps { advice() } else { String::new() }
 }

@@ -128,6 +128,8 @@ pub struct Stats {
     pub disk_bytes: usize,
     /// Their peak.
     pub peak_disk_bytes: usize,
+    /// How many writes the disk has not taken. After the first, nothing more is written there.
+    pub failed_writes: u64,
     /// The disk tier's limit; 0 if there is none.
     pub disk_limit_bytes: usize,
     /// Records of storages, including storages that only recipes know.
@@ -180,6 +182,9 @@ impl fmt::Display for Stats {
         if self.disk_limit_bytes > 0 {
             let [spilled, loaded] = [counters.spilled_bytes, counters.loaded_bytes].map(total);
             writeln!(f, "written to disk {spilled}, read from disk {loaded}")?;
+            if self.failed_writes > 0 {
+                writeln!(f, "writes to disk that failed {}, and no more are tried", self.failed_writes)?;
+            }
         }
         writeln!(
             f,

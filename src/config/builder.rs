@@ -136,7 +136,8 @@ impl Config {
         self
     }
 
-    /// Whether what is read from the disk tier is compared with a checksum of what was written there. Other bytes are an error.
+    /// Whether what is read from the disk tier is compared with a checksum of what was written there, as it is unless this says otherwise.
+    /// Other bytes are an error.
     pub fn disk_checksums(mut self, on: bool) -> Self {
         self.disk_checksums = Some(on);
         self
@@ -356,7 +357,7 @@ impl Config {
         let offloads_nothing = host_limit_bytes == Some(0) && peers.is_none() && disk.is_none();
         let host_limit_bytes = host_limit_bytes.filter(|_| !offloads_nothing);
         let offload = self.methods.offload && !offloads_nothing;
-        let has_checksums = Variable::DiskChecksums.or_read(self.disk_checksums)?.unwrap_or_default();
+        let has_checksums = Variable::DiskChecksums.or_read(self.disk_checksums)?.unwrap_or(true);
         let settings = Settings {
             budget_bytes,
             paging: paging.filter(|_| page_mapping != Some(false)),

@@ -89,7 +89,7 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 19] = [
         "FOLDER:BYTES such as /fast/spill:200GiB, with @RATE such as @7GB/s if that is known",
         "no disk tier",
     ),
-    (Variable::DiskChecksums, "OVERCOMMIT_DISK_CHECKSUMS", "true or false", "false"),
+    (Variable::DiskChecksums, "OVERCOMMIT_DISK_CHECKSUMS", "true or false", "true"),
     (
         Variable::Policy,
         "OVERCOMMIT_POLICY",

@@ -177,6 +177,10 @@ impl<T: Around> Engine for T {
         self.engine().measured_disk()
     }
 
+    fn failed_writes(&self) -> u64 {
+        self.engine().failed_writes()
+    }
+
     fn record(&self) {
         self.engine().record();
     }

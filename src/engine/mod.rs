@@ -452,6 +452,11 @@ pub trait Engine: Send + Sync + Debug {
         None
     }
 
+    /// How many writes the disk has not taken. What they were to write is kept in memory, so that nothing is lost.
+    fn failed_writes(&self) -> u64 {
+        0
+    }
+
     /// Records from now on when each launch and copy runs.
     fn record(&self) {}
 

@@ -88,6 +88,7 @@ impl Pool {
             limit_bytes,
             least_limit_bytes,
             least_budget_bytes,
+            failed_writes: self.engine().failed_writes(),
         }
     }
 

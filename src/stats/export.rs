@@ -120,6 +120,7 @@ impl Stats {
             counter("num_plans", counters.plans, "Plans found"),
             counter("num_kept_plans", counters.kept_plans, "Plans of earlier runs"),
             counter("num_ooms", counters.out_of_memory, "Ops, writes and reads refused for want of memory"),
+            counter("num_failed_writes", self.failed_writes, "Writes that the disk has not taken"),
             counter("num_failed_ops", counters.failed_ops, "Ops that failed while they ran"),
             counter("num_reads", counters.reads, "Tensors read by the program"),
             counter("num_fallbacks", slower_ops, "Ops computed by slower kernels"),

@@ -1,11 +1,16 @@
 //! The disk tier: what the host tier has no room for goes to a file and comes back, and nothing is lost.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
 use burn::backend::Autodiff;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::{GradientsParams, Optimizer, SgdConfig};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Distribution, Int, Tensor, activation};
+use burn_overcommit::engine::fault::{DiskFault, DiskFaults, FaultyDisk};
+use burn_overcommit::runtime::configure_with_engine;
 use burn_overcommit::{
     Config, Error, LaneMode, Overcommit, OvercommitDevice, Policy, Stats, configure, reset_stats, runtime,
     stats,
@@ -46,13 +51,40 @@ fn what_the_host_has_no_room_for_goes_to_the_disk() {
             .budget_bytes(4 * TENSOR_BYTES)
             .host_limit_bytes(4 * TENSOR_BYTES)
             .disk(&disk(64 * TENSOR_BYTES))
-            .disk_checksums(true)
             .lanes(lanes);
         let (found, seen) = with(OvercommitDevice::Host(61), config, 40);
         assert!(found == expected);
         println!("{seen}");
         assert!(seen.peak_disk_bytes > 30 * TENSOR_BYTES && seen.counters.loaded_bytes > 0, "{seen}");
         assert_eq!((seen.disk_bytes, seen.host_bytes), (0, 0));
+    }
+}
+
+#[test]
+fn after_a_write_that_failed_the_host_limit_holds() {
+    let device = OvercommitDevice::Host(90);
+    let faults = Arc::new(DiskFaults::new(DiskFault::FailedRequests(0)));
+    let faulty = |engine| Arc::new(FaultyDisk::new(engine, faults.clone())) as _;
+    let config = Config::new()
+        .budget_bytes(4 * TENSOR_BYTES)
+        .host_limit_bytes(4 * TENSOR_BYTES)
+        .disk(&disk(64 * TENSOR_BYTES))
+        .policy(Policy::TensorCache);
+    configure_with_engine(&device, config, faulty).expect("a host device");
+    let mut made = Vec::new();
+    let filled = catch_unwind(AssertUnwindSafe(|| {
+        for value in 0..40 {
+            made.push(Tensor::<Overcommit, 1, Int>::full([TENSOR_BYTES / 4], value, &device));
+            runtime::sync(&device).expect("nothing is lost");
+        }
+    }));
+    let text = *filled.unwrap_err().downcast::<String>().expect("an error says something");
+    assert!(text.contains("host tier is full") && text.contains("since a write to it failed"), "{text}");
+    let seen = stats(&device).expect("a device that ran");
+    assert!((1..4).contains(&seen.failed_writes) && made.len() < 14, "{}: {seen}", made.len());
+    made.truncate(made.len() - 2);
+    for (value, tensor) in made.into_iter().enumerate() {
+        assert!(tensor.into_data().iter::<i32>().all(|element| element == value as i32));
     }
 }
 

@@ -182,14 +182,20 @@ fn survives(
     configure_with_engine(&device, setting.config(&device), faulty).expect("a host device");
     let mut machine = Machine::new(device);
     let result = machine.run(program);
-    let is_full = |error: &Error| error.is_out_of_memory() && matches!(fault, DiskFault::Full(_));
+    // After a write that failed, nothing more is written.
+    let ends_disk = !matches!(fault, DiskFault::ShortRequest(_));
+    let is_full = |error: &Error| error.is_out_of_memory() && ends_disk;
     let is_lost = |error: &Error| {
         matches!(error, Error::Engine { .. }) && matches!(fault, DiskFault::FailedRequests(_))
     };
     if let Err(error) = result {
         assert!(faults.has_happened() && (is_full(&error) || is_lost(&error)), "{fault:?}: {error}");
     }
-    assert_eq!(pinned_storages(&device).expect("a device that ran"), 0, "{fault:?}");
+    // Ops that wait are submitted by this, and may be refused.
+    match pinned_storages(&device) {
+        Ok(pinned) => assert_eq!(pinned, 0, "{fault:?}"),
+        Err(error) => assert!(is_full(&error) || is_lost(&error), "{fault:?}: {error}"),
+    }
     for (slot, digest) in machine.contents() {
         match digest {
             Ok(digest) => assert_eq!(digest, reference[machine.position][&slot], "{fault:?}, slot {slot}"),

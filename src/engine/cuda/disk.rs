@@ -151,6 +151,10 @@ impl DiskLanes {
         self.0.get().map_or(Vec::new(), |open| open.threads.failures())
     }
 
+    pub fn failed_writes(&self) -> u64 {
+        self.0.get().map_or(0, |open| open.store.failed_writes())
+    }
+
     /// Bytes that the disk read or wrote per second lately.
     pub fn measured(&self) -> Option<f64> {
         self.0.get()?.threads.measured_disk()

@@ -484,6 +484,10 @@ impl Engine for CudaEngine {
         self.disk.measured()
     }
 
+    fn failed_writes(&self) -> u64 {
+        self.disk.failed_writes()
+    }
+
     fn record(&self) {
         self.disk.record();
         if let Err(error) = self.lanes.record() {

@@ -59,7 +59,7 @@ impl DiskTier {
             limit_bytes,
             bytes_per_second: BYTES_PER_SECOND,
             overhead_ns: OVERHEAD_NS,
-            has_checksums: false,
+            has_checksums: true,
             faults: None,
         }
     }

@@ -22,6 +22,10 @@ mod other {
 
         pub fn unmap(&self, _: Span) {}
 
+        pub fn failed_writes(&self) -> u64 {
+            0
+        }
+
         /// # Safety
         /// None is needed.
         pub unsafe fn copy(&self, from: Span, _: Span) -> Result<(), EngineError> {
@@ -39,7 +43,7 @@ pub use linux::DiskStore;
 mod linux {
     use std::collections::HashMap;
     use std::io;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
     use xxhash_rust::xxh3::xxh3_64;
@@ -59,7 +63,7 @@ mod linux {
         mapped: Mutex<Mapped>,
         /// What could not be written, page by page.
         kept: Mutex<HashMap<u64, Box<[u8]>>>,
-        keeps: AtomicBool,
+        failed_writes: AtomicU64,
         /// Of each page that was written, if that is wanted.
         checksums: Option<Mutex<Vec<u32>>>,
     }
@@ -112,9 +116,14 @@ mod linux {
                 write,
                 mapped: Mutex::default(),
                 kept: Mutex::default(),
-                keeps: AtomicBool::new(false),
+                failed_writes: AtomicU64::new(0),
                 checksums: disk.has_checksums.then(Mutex::default),
             })
+        }
+
+        /// How many writes have failed.
+        pub fn failed_writes(&self) -> u64 {
+            self.failed_writes.load(Ordering::SeqCst)
         }
 
         /// The next part of the file.
@@ -179,18 +188,17 @@ mod linux {
                 pages(place, content)
                     .for_each(|(page, content)| checksums[page as usize] = checksum(content));
             }
-            let keeps = self.keeps.load(Ordering::SeqCst);
-            if keeps {
+            if self.failed_writes() > 0 {
                 let mut kept = lock(&self.kept);
                 pages(place, content).for_each(|(page, _)| drop(kept.remove(&page)));
             }
             // SAFETY: the caller's.
             if let Err(error) = unsafe { self.write.run(&self.unlisted, transfer) } {
-                if !self.keeps.swap(true, Ordering::SeqCst) {
+                if self.failed_writes.fetch_add(1, Ordering::SeqCst) == 0 {
                     messages::tell(
                         log::Level::Error,
                         format_args!(
-                            "{}: {error}: what cannot be written stays in memory, beyond the host tier's limit",
+                            "{}: {error}: no more is written there, and what was under way stays in memory",
                             self.folder
                         ),
                     );
@@ -209,7 +217,7 @@ mod linux {
             let read = try_once().or_else(|_| try_once());
             // SAFETY: the caller's, and nothing is under way.
             let content = unsafe { std::slice::from_raw_parts_mut(memory, bytes) };
-            let kept_pages = if self.keeps.load(Ordering::SeqCst) { self.restore(place, content) } else { 0 };
+            let kept_pages = if self.failed_writes() > 0 { self.restore(place, content) } else { 0 };
             if kept_pages < bytes.div_ceil(DISK_ALIGN_BYTES) {
                 read.map_err(|error| error.to_string())?;
             }
@@ -258,7 +266,7 @@ mod linux {
         fn store(fault: Option<DiskFault>) -> (DiskStore, [MmapMut; 2]) {
             let folder = tempfile::tempdir().expect("a folder");
             let faults = fault.map(|fault| Arc::new(DiskFaults::new(fault)));
-            let disk = DiskTier { has_checksums: true, faults, ..DiskTier::new(folder.path(), 1 << 20) };
+            let disk = DiskTier { faults, ..DiskTier::new(folder.path(), 1 << 20) };
             let store = DiskStore::new(&disk).expect("a folder that can be written");
             let mut memory = [(); 2].map(|()| MmapMut::map_anon(BYTES).expect("memory"));
             memory[0].iter_mut().enumerate().for_each(|(at, byte)| *byte = (at * 7) as u8);

@@ -445,6 +445,10 @@ impl Engine for HostEngine {
         self.lanes.measured_disk()
     }
 
+    fn failed_writes(&self) -> u64 {
+        self.disk.get().map_or(0, DiskStore::failed_writes)
+    }
+
     fn record(&self) {
         self.lanes.record();
     }

@@ -54,6 +54,7 @@ impl Pool {
             peer_limit_bytes,
             disk_bytes,
             peak_disk_bytes,
+            failed_writes: self.engine().failed_writes(),
             disk_limit_bytes,
             storages: self.graph.storages.len(),
             recipes: self.graph.recipe_count(),
