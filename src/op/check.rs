@@ -1,5 +1,5 @@
-//! Whether inputs fit an op: how many they are, their element types and their shapes. The pool asks once for each instruction, so
-//! that what lies behind it, kernels among it, trusts its arguments.
+//! Whether inputs fit an op: how many they are, their element types, shapes and layouts. The runtime asks for each op of a program
+//! before anything else, so that what lies behind it, kernels among it, trusts its arguments.
 
 use super::{
     Attention, COUNTED_RUN, Conv, Deform2d, Dtype, Encoding, Inputs, Op, Pool2d, Program, Source, StepKind,

@@ -32,6 +32,12 @@ fn submit(op: &Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<PerOutput
 /// assert_eq!(copy.view().dtype, Dtype::F32);
 /// # Ok::<(), burn_overcommit::Error>(())
 /// ```
+///
+/// # Errors
+/// Inputs that do not [fit](Op::check) the op, or live on several devices; memory that is not enough; a device that failed.
+///
+/// # Panics
+/// If there is no input, or the op has another number of outputs.
 pub fn run(op: Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<Tensor, Error> {
     Ok(submit(&op, inputs)?.swap_remove(0))
 }

@@ -41,8 +41,10 @@ fn check(program: &str, executable: &str, quick: &[&str], pinned: impl Fn(&str) 
     let text = fs::read_to_string(readme()).expect("there is a README");
     let (block, mut arguments) = shown(&text, program);
     if std::env::var("BOOK").is_ok_and(|value| value == "write") {
-        let text = text.replace(&block, &printed(executable, &arguments, &block));
-        return fs::write(readme(), text).expect("it can be written");
+        let printed = printed(executable, &arguments, &block);
+        // Another test may have written its part meanwhile.
+        let text = fs::read_to_string(readme()).expect("there is a README");
+        return fs::write(readme(), text.replace(&block, &printed)).expect("it can be written");
     }
     arguments.extend(quick.iter().map(ToString::to_string));
     let [shown, printed] = [&block, &printed(executable, &arguments, &block)].map(|lines| pinned(lines));
