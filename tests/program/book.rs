@@ -101,8 +101,13 @@ fn differences(chapter: &Path, is_written: bool) -> Vec<String> {
     fs::create_dir_all(program.parent().unwrap()).unwrap();
     let own = std::env::current_exe().unwrap();
     let script = format!("#!/bin/sh\nexec '{}' --quiet --exact book::a_program >/dev/null\n", own.display());
-    fs::write(&program, script).unwrap();
-    assert!(Command::new("chmod").arg("+x").arg(&program).status().unwrap().success());
+    // By another process: what this one has open for writing, children of its other threads may have open too, and cannot be run.
+    let written = Command::new("sh")
+        .args(["-c", "printf %s \"$SCRIPT\" >\"$0\" && chmod +x \"$0\""])
+        .arg(&program)
+        .env("SCRIPT", script)
+        .status();
+    assert!(written.unwrap().success());
     let (mut different, mut written, mut copied) = (Vec::new(), String::new(), 0);
     let listings = listings(&text);
     for (listing, next) in listings.iter().zip(listings.iter().skip(1).map(Some).chain([None])) {
