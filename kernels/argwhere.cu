@@ -9,6 +9,7 @@ struct Argwhere {
   const i64* ends;   // how many are set up to the end of each block's run
   u64 chunk;         // length of a run
   u64 rank;          // of the mask
+  u64 rows;          // of the indices' output: no more are written, whatever `ends` say
   u64 sizes[MAX_RANK];
   Space space;       // over the mask
 };
@@ -70,8 +71,12 @@ template <class Index> DEV void indices(const Argwhere& args) {
   each_thread([&] {
     u64 before = blockIdx.x == 0 ? 0 : u64(args.ends[blockIdx.x - 1]);
     for (u32 t = 0; t < threadIdx.x; ++t) before += counts[t];
+    before = least(before, args.rows);
+    u64 left = args.rows - before;
     Index* out = static_cast<Index*>(args.out) + before * args.rank;
     for_own(args, [&](u64 i) {
+      if (left == 0) return;
+      --left;
       for (u64 axis = args.rank; axis-- > 0;) {
         const u64 next = i / args.sizes[axis];
         out[axis] = Index(i - next * args.sizes[axis]);

@@ -128,7 +128,7 @@ pub enum Error {
 
     /// The op would make a tensor of more elements than there can be.
     #[error(
-        "{op} of inputs of shapes {shapes:?} makes more than {} elements, the most that a tensor can have",
+        "{op} of inputs of shapes {shapes:?} makes more than {} elements, the most that a tensor can have; compute it in parts",
         crate::op::MAX_ELEMENTS
     )]
     TooLarge {

@@ -15,13 +15,6 @@ pub fn real(x: Tensor, axis: usize, length: Option<usize>) -> (Tensor, Tensor) {
 /// The reals that have these coefficients; without `length`, twice as many as all but the first.
 #[track_caller]
 pub fn inverse_real(real: Tensor, imaginary: Tensor, axis: usize, length: Option<usize>) -> Tensor {
-    if real.shape() != imaginary.shape() {
-        fail(format!(
-            "burn-overcommit: irfft of a real part {:?} and an imaginary part {:?}",
-            real.shape(),
-            imaginary.shape()
-        ));
-    }
     let length = power_of_two(length.unwrap_or(2 * real.shape()[axis].saturating_sub(1)));
     run(Op::InverseRealFft { axis, length }, [real, imaginary])
 }

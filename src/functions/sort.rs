@@ -1,14 +1,14 @@
 //! Sorts along an axis, and returns values or their places. Equal elements keep their order, and NaN is above all
 //! numbers.
 
-use super::{cast, fail, index, run};
+use super::{cast, index, run};
 use crate::op::{Dtype, Op};
 use crate::runtime::Tensor;
 
 /// The first `count` elements in order, or all.
 #[track_caller]
 pub fn values(x: Tensor, axis: usize, descending: bool, count: Option<usize>) -> Tensor {
-    let count = first(&x, axis, count);
+    let count = count.unwrap_or(x.shape()[axis]);
     run(Op::Sort { axis, descending, count }, [x])
 }
 
@@ -27,23 +27,6 @@ pub fn both(x: Tensor, axis: usize, descending: bool, dtype: Dtype) -> (Tensor, 
 
 #[track_caller]
 fn argsort(x: Tensor, axis: usize, descending: bool, count: Option<usize>, dtype: Dtype) -> Tensor {
-    if u32::try_from(x.shape()[axis]).is_err() {
-        fail(format!("burn-overcommit: argsort of {:?}: axis {axis} is not shorter than 2^32", x.shape()));
-    }
-    let count = first(&x, axis, count);
+    let count = count.unwrap_or(x.shape()[axis]);
     run(Op::ArgSort { axis, descending, count, dtype }, [x])
-}
-
-/// How many elements of the axis are wanted.
-#[track_caller]
-fn first(x: &Tensor, axis: usize, count: Option<usize>) -> usize {
-    let size = x.shape()[axis];
-    match count {
-        Some(count) if count > size => fail(format!(
-            "burn-overcommit: the first {count} of axis {axis} of {:?} were asked for",
-            x.shape()
-        )),
-        Some(count) => count,
-        None => size,
-    }
 }

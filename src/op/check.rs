@@ -3,7 +3,7 @@
 
 use super::{
     Attention, COUNTED_RUN, Conv, Deform2d, Dtype, Encoding, Inputs, Op, Pool2d, Program, Source, StepKind,
-    Tally, View,
+    View,
 };
 
 /// The most that a place in an image, its border included, may be: kernels count places with 32 bits.
@@ -16,7 +16,7 @@ pub enum Misfit {
     Dtypes,
     /// Their number, shapes or layouts are not these.
     Shapes(&'static str),
-    /// What the op makes has more than [`MAX_ELEMENTS`](super::MAX_ELEMENTS).
+    /// An output would have more elements than [`MAX_ELEMENTS`](super::MAX_ELEMENTS).
     TooLarge,
 }
 
@@ -34,6 +34,11 @@ impl Op {
         if !fits {
             return Err(Misfit::Shapes(expected));
         }
+        let in_order =
+            |(input, view): (usize, &&View)| !self.reads_in_order(input) || view.layout.is_contiguous();
+        if !inputs.iter().enumerate().all(in_order) {
+            return Err(Misfit::Shapes("row-major inputs, which Op::Copy makes"));
+        }
         if !self.accepts(inputs.iter().copied()) {
             return Err(Misfit::Dtypes);
         }
@@ -42,6 +47,20 @@ impl Op {
         match StepKind::of(self) {
             None if self.try_outputs(&views()).is_none() => Err(Misfit::TooLarge),
             _ => Ok(()),
+        }
+    }
+
+    /// Whether kernels take the elements of an input to lie in row-major order.
+    fn reads_in_order(&self, input: usize) -> bool {
+        match self {
+            Op::AttentionBackward(_) => input == 4,
+            Op::ArgWhere { .. } | Op::DeformBackwardImage { .. } | Op::MaxPool2dBackwardTaps { .. } => {
+                input == 1
+            }
+            Op::DeformBackwardOffset(_) => input == 2,
+            Op::ReluBackwardSigns | Op::ConvBackwardWeightEncoded { .. } => input == 0,
+            Op::Encode(_) | Op::Decode { .. } | Op::Tally(_) => true,
+            _ => false,
         }
     }
 
@@ -294,17 +313,21 @@ impl Op {
             && pixels == count(&[of_offset, oh, ow])
             && offsets == each.saturating_mul(2)
             && (rest.is_empty() || rest.len() == 1 && rest[0] == [of_offset, each, oh, ow]);
-        let moves = (0..2).all(|axis| {
-            let [kernel, dilation] = [deform.kernel[axis], deform.dilation[axis]];
-            let spans = Span { size: [h, w][axis], kernel, dilation, padding: deform.padding[axis] };
-            spans.is_counted() && (1..=MAX_PLACE).contains(&deform.stride[axis])
-        });
+        let &Deform2d { kernel, stride, padding, dilation, .. } = deform;
+        let window = |k: usize| Window {
+            size: [h, w][k],
+            kernel: kernel[k],
+            stride: stride[k],
+            padding: padding[k],
+            dilation: dilation[k],
+        };
+        let moves = (0..2).all(|k| window(k).moves());
         (expected, fits && moves && are_places(&[oh, ow]))
     }
 
     fn fit_encoded(&self, inputs: &[&View], dims: &[&[usize]]) -> Fit {
         let words = |encoding: &Encoding, values: usize| [encoding.words(values)];
-        // What finds no room.
+        // A form has room for some of its values; the others overflow.
         let overflows = |encoding: &Encoding, dtype: Dtype, values: usize, rest: &[&View]| {
             let overflow = encoding.overflow(dtype, values);
             rest.is_empty() && !encoding.is_counted()
@@ -319,10 +342,7 @@ impl Op {
                 "the words of so many values, and their overflow if the encoding has one",
                 **form == words(&encoding, count) && overflows(&encoding, dtype, count, &inputs[1..]),
             ),
-            (Op::Tally(kind), _) => (
-                "the values, and a word for the count",
-                matches!(dims, [_, [1]]) && (kind != Tally::Units || inputs[0].layout.is_contiguous()),
-            ),
+            (Op::Tally(_), _) => ("the values, and a word for the count", matches!(dims, [_, [1]])),
             (Op::ReluBackwardSigns, _) => (
                 "the signs' words, and the gradient",
                 matches!(dims, [signs, gradient] if **signs == words(&Encoding::Signs, count(gradient))),
@@ -364,23 +384,22 @@ fn fits_product(dims: &[&[usize]]) -> bool {
     outer == others && k == of_b && (bias.is_empty() || bias.len() == 1 && bias[0] == [*n])
 }
 
-/// A window along a dimension of an image.
-struct Span {
+/// How a window lies along one dimension of an image.
+struct Window {
     size: usize,
     kernel: usize,
-    dilation: usize,
+    stride: usize,
     padding: usize,
+    dilation: usize,
 }
 
-impl Span {
-    /// Whether kernels can count all places that the window may be at.
-    fn is_counted(&self) -> bool {
-        let window = self.dilation.checked_mul(self.kernel.max(1) - 1);
+impl Window {
+    /// Whether it moves, and kernels can count all places that it comes to.
+    fn moves(&self) -> bool {
+        let reach = self.dilation.checked_mul(self.kernel.max(1) - 1);
         let border = self.padding.checked_mul(2).and_then(|both| both.checked_add(self.size));
-        window
-            .zip(border)
-            .and_then(|(window, border)| window.checked_add(border))
-            .is_some_and(|all| all < MAX_PLACE)
+        let all = reach.zip(border).and_then(|(reach, border)| reach.checked_add(border));
+        (1..=MAX_PLACE).contains(&self.stride) && all.is_some_and(|all| all < MAX_PLACE)
     }
 }
 
@@ -392,26 +411,30 @@ impl Conv {
 
     /// [`Conv::output_size`], if the window can move over the image.
     fn moves(&self, size: [usize; 3], kernel: [usize; 3]) -> Option<[usize; 3]> {
-        let is_counted = |axis: usize| {
-            let Conv { padding, dilation, .. } = self;
-            Span { size: size[axis], kernel: kernel[axis], dilation: dilation[axis], padding: padding[axis] }
-                .is_counted()
+        let &Conv { stride, padding, dilation, .. } = self;
+        let window = |k: usize| Window {
+            size: size[k],
+            kernel: kernel[k],
+            stride: stride[k],
+            padding: padding[k],
+            dilation: dilation[k],
         };
-        let moves = self.stride.iter().all(|stride| (1..=MAX_PLACE).contains(stride));
-        (moves && (0..3).all(is_counted)).then(|| self.output_size(size, kernel))
+        (0..3).all(|k| window(k).moves()).then(|| self.output_size(size, kernel))
     }
 }
 
 impl Pool2d {
     /// [`Pool2d::output_size`], if the window can move over the image.
     fn moves(&self, size: [usize; 2]) -> Option<[usize; 2]> {
-        let is_counted = |axis: usize| {
-            let Pool2d { kernel, padding, dilation, .. } = self;
-            Span { size: size[axis], kernel: kernel[axis], dilation: dilation[axis], padding: padding[axis] }
-                .is_counted()
+        let &Pool2d { kernel, stride, padding, dilation, .. } = self;
+        let window = |k: usize| Window {
+            size: size[k],
+            kernel: kernel[k],
+            stride: stride[k],
+            padding: padding[k],
+            dilation: dilation[k],
         };
-        let moves = self.stride.iter().all(|stride| (1..=MAX_PLACE).contains(stride));
-        (moves && (0..2).all(is_counted)).then(|| self.output_size(size))
+        (0..2).all(|k| window(k).moves()).then(|| self.output_size(size))
     }
 }
 

@@ -296,7 +296,7 @@ impl Program {
         let made = outputs.iter().all(|&output| usize::from(output) < steps.len());
         assert!(
             ends && made && steps.iter().enumerate().all(are_before),
-            "a program reads what is before: {steps:?}, of which {outputs:?} are made"
+            "a step reads a step that is not before it, or there is none to write: {steps:?}, {outputs:?}"
         );
         let contents = Contents {
             steps: steps.iter().copied().collect(),

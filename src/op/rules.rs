@@ -6,7 +6,7 @@ use super::{
 };
 
 impl Op {
-    /// What the op makes of these inputs, which [fit](Op::check) it.
+    /// The outputs of the op on these inputs, which [fit](Op::check) it.
     ///
     /// # Panics
     /// If they do not.
@@ -153,6 +153,7 @@ impl Op {
             (Op::Where | Op::CountSet | Op::ArgWhere { .. }, 0) => view.dtype.stored() == Dtype::Bool,
             (Op::Attention(_), 3) | (Op::AttentionBackward(_), 6) => view.dtype.stored() == Dtype::Bool,
             (Op::AttentionBackward(_), 4) => view.dtype == Dtype::F32,
+            (Op::ArgWhere { .. }, 1) => view.dtype == Dtype::I64,
             (Op::MaskFill(_) | Op::AttentionWeights { .. }, 1) => view.dtype.stored() == Dtype::Bool,
             (Op::Fused { program, .. }, _) if program.is_mask(input) => view.dtype.stored() == Dtype::Bool,
             (Op::Gather { .. } | Op::Select { .. } | Op::MaxPool2dBackward { .. }, 1)
@@ -164,7 +165,7 @@ impl Op {
             (Op::Decode { .. } | Op::ReluBackwardSigns | Op::ConvBackwardWeightEncoded { .. }, 0)
             | (Op::MaxPool2dBackwardTaps { .. } | Op::Tally(_), 1) => view.dtype == Dtype::U32,
             // Copies convert.
-            (Op::Copy { .. } | Op::SliceAssign { .. } | Op::ArgWhere { .. }, _) => true,
+            (Op::Copy { .. } | Op::SliceAssign { .. }, _) => true,
             (Op::ConvBackwardWeightEncoded { encoding, .. }, _) => {
                 is_decoded_in_parts(view.dtype)
                     && Encoding::from(*encoding).takes(view.dtype)
@@ -187,6 +188,9 @@ impl Op {
             Op::Clamp(..) | Op::ArgReduce { .. } | Op::Cumulative { .. } | Op::Matmul => !dtype.is_bool(),
             Op::Sort { .. } | Op::ArgSort { .. } => !dtype.is_bool(),
             Op::Traced(_) => true,
+            Op::DeformColumns(_) | Op::DeformBackwardOffset(_) | Op::DeformBackwardImage { .. } => {
+                matches!(dtype, Dtype::F32 | Dtype::F64)
+            }
             _ => dtype.is_float(),
         }
     }

@@ -7,8 +7,8 @@ use burn::tensor::module::{avg_pool2d, conv2d, max_pool2d};
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Distribution, Tensor};
 use burn_overcommit::op::{
-    ArgReduce, Attention, Binary, Conv, Cumulative, Dtype, Layout, Norm, Op, Pool2d, Reduce, Shape, Softmax,
-    Unary, Update,
+    ArgReduce, Attention, Binary, COUNTED_RUN, Conv, Cumulative, Dtype, Encoding, FloatFormat, Layout, Norm,
+    Op, Pool2d, Reduce, Shape, Softmax, Unary, Update,
 };
 use burn_overcommit::runtime::{self, Tensor as Storage};
 use burn_overcommit::{Error, OvercommitDevice};
@@ -21,6 +21,8 @@ const FAR: i64 = 1 << 38;
 #[track_caller]
 fn refusal<T>(refused: impl FnOnce() -> T) -> String {
     let panic = catch_unwind(AssertUnwindSafe(|| drop(refused()))).expect_err("it is refused");
+    let one = Tensor::<Ours, 1>::ones([3], &DEVICE) + 1.0;
+    assert_eq!(one.into_data().to_vec::<f32>().unwrap(), [2.0; 3], "the device goes on");
     match panic.downcast::<String>() {
         Ok(text) => *text,
         Err(panic) => panic.downcast::<&str>().expect("a panic says something").to_string(),
@@ -202,4 +204,42 @@ fn inputs_that_do_not_fit_an_op_are_refused_with_those_that_do() {
         assert!(matches!(error, Error::Shapes { .. }), "{op:?}: {error}");
         assert!(error.to_string().starts_with(&format!("{}: inputs of shapes [", op.name())), "{error}");
     }
+}
+
+#[test]
+fn inputs_that_kernels_read_in_row_major_order_lie_so() {
+    let attention = Attention { scale: 1.0.into(), causal: false, dropout: None };
+    let image = || zeros(Dtype::F32, &[1, 2, 3, 3]);
+    let repeated = |sizes: &[usize]| {
+        let one = zeros(Dtype::F32, &vec![1; sizes.len()]);
+        let layout = one.layout().expand(Shape::new(sizes));
+        one.with_layout(layout)
+    };
+    let gradients = [image(), image(), image(), image(), repeated(&[1, 2, 3]), image()];
+    let encoding = Encoding::Reduced(FloatFormat::F16);
+    let refused = [
+        runtime::run_three(Op::AttentionBackward(attention), gradients).map(drop),
+        runtime::run(Op::Encode(encoding), [repeated(&[1000])]).map(drop),
+    ];
+    for error in refused {
+        assert!(error.unwrap_err().to_string().contains("expected row-major inputs"));
+    }
+}
+
+/// The sums say how many are set in the runs before, and here more than there are.
+#[test]
+fn indices_go_no_further_than_there_is_room() {
+    let mask = Op::Fill { shape: Shape::new(&[COUNTED_RUN + 8]), dtype: Dtype::Bool, value: 1.0.into() };
+    let mask = || runtime::create(&DEVICE, mask).unwrap();
+    for ends in [[4, 4], [1 << 60, 1 << 61], [-9, -9]] {
+        let bytes: Vec<u8> = ends.iter().flat_map(|end: &i64| end.to_ne_bytes()).collect();
+        let ends = runtime::write(&DEVICE, &bytes, Dtype::I64, Shape::new(&[2])).unwrap();
+        let found = runtime::run(Op::ArgWhere { count: 4, dtype: Dtype::I64 }, [mask(), ends]).unwrap();
+        let found = runtime::read(found).unwrap();
+        let indices: Vec<i64> =
+            found.chunks(8).map(|bytes| i64::from_ne_bytes(bytes.try_into().unwrap())).collect();
+        assert_eq!(indices, [0, 1, 2, 3]);
+    }
+    let ends = zeros(Dtype::I8, &[2]);
+    assert!(runtime::run(Op::ArgWhere { count: 4, dtype: Dtype::I64 }, [mask(), ends]).is_err());
 }

@@ -13,6 +13,7 @@ pub struct ArgWhere {
     ends: u64,
     chunk: u64,
     rank: u64,
+    rows: u64,
     sizes: [u64; MAX_RANK],
     space: Space,
 }
@@ -40,6 +41,7 @@ fn push(request: &Request, name: KernelName, ends: u64, calls: &mut Calls) {
         ends,
         chunk: COUNTED_RUN as u64,
         rank: shape.rank() as u64,
+        rows: request.outputs[0].view.shape()[0] as u64,
         sizes,
         space: Space::of(&[&mask.view.layout]),
     };
