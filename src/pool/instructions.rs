@@ -9,7 +9,6 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use super::input::Input;
 use crate::config::Exactness;
 use crate::engine::{Engine, Instruction};
-use crate::error::Error;
 use crate::op::{Inputs, Op, View};
 
 /// The number of unused instructions that may be kept, in case their ops come again.
@@ -33,7 +32,7 @@ impl Instructions {
         exactness: Exactness,
         op: &Op,
         inputs: &[Input],
-    ) -> Result<Arc<Instruction>, Error> {
+    ) -> Arc<Instruction> {
         let mut state = self.hasher.build_hasher();
         op.hash(&mut state);
         inputs.iter().for_each(|input| input.view.hash(&mut state));
@@ -42,7 +41,7 @@ impl Instructions {
             known.op == *op && known.views.iter().eq(inputs.iter().map(|input| &input.view))
         };
         if let Some(known) = self.known.find(hash, same) {
-            return Ok(known.clone());
+            return known.clone();
         }
         let views: Inputs<View> = inputs.iter().map(|input| input.view).collect();
         if self.known.len() >= self.max_known {
@@ -62,7 +61,7 @@ impl Instructions {
             state.finish()
         };
         self.known.insert_unique(hash, made.clone(), hash_of);
-        Ok(made)
+        made
     }
 }
 
@@ -81,14 +80,12 @@ mod tests {
         let mut instructions = Instructions::default();
         let mut get = |op, count| {
             let view = View::contiguous(Dtype::F32, Shape::new(&[count]));
-            instructions
-                .get(
-                    &engine,
-                    Exactness::Exact,
-                    &op,
-                    &[Input { id, view, consumed: false, parameter_of: Default::default() }],
-                )
-                .unwrap()
+            instructions.get(
+                &engine,
+                Exactness::Exact,
+                &op,
+                &[Input { id, view, consumed: false, parameter_of: Default::default() }],
+            )
         };
         let kept = get(Op::Unary(Unary::Exp), 10);
         assert!(Arc::ptr_eq(&kept, &get(Op::Unary(Unary::Exp), 10)));

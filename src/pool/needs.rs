@@ -79,10 +79,8 @@ impl Pool {
     /// Whether the budget allows an op by itself. If so, statistics count the op as run.
     pub fn allows_op(&mut self, op: &Op, inputs: &[Input]) -> bool {
         let requested = self.submitter.instruction(self.settings.exactness, op, inputs);
-        requested.is_ok_and(|requested| {
-            let need_bytes = self.min_working_set_bytes(&requested, inputs);
-            self.allows(need_bytes)
-        })
+        let need_bytes = self.min_working_set_bytes(&requested, inputs);
+        self.allows(need_bytes)
     }
 
     /// Whether an op that needs at least as much was counted as run. Then [`allows`](Pool::allows) would change

@@ -62,14 +62,7 @@ impl Pool {
     /// consumes are gone, even after an error. Nothing else is lost by an error.
     pub fn run(&mut self, op: &Op, inputs: &[Input]) -> Result<Outputs, Error> {
         let exactness = self.settings.exactness;
-        let requested = match self.submitter.instruction(exactness, op, inputs) {
-            Ok(requested) => requested,
-            Err(error) => {
-                let consumed = inputs.iter().filter(|input| input.consumed);
-                consumed.for_each(|input| self.release(input.id));
-                return Err(error);
-            }
-        };
+        let requested = self.submitter.instruction(exactness, op, inputs);
         let outputs = self.run_instruction(&requested, inputs)?;
         Ok(outputs.into_iter().zip(requested.outputs.iter().copied()).collect())
     }
@@ -78,11 +71,11 @@ impl Pool {
     /// the steps after the op is returned along with the outputs.
     pub fn run_or_keep(&mut self, op: &Op, inputs: &[Input]) -> Result<Made, Error> {
         let exactness = self.settings.exactness;
-        let requested = self.submitter.instruction(exactness, op, inputs)?;
+        let requested = self.submitter.instruction(exactness, op, inputs);
         self.run_or_keep_instruction(&requested, inputs)
     }
 
-    /// Like [`run`](Pool::run), for an op that is known to accept its inputs.
+    /// Like [`run`](Pool::run), for an instruction that is known.
     pub fn run_instruction(
         &mut self,
         requested: &Arc<Instruction>,

@@ -9,7 +9,6 @@ use arrayvec::ArrayVec;
 use super::instructions::Instructions;
 use crate::config::{Exactness, PlantedFault};
 use crate::engine::{Engine, EngineError, Instruction, Lane, Launch, Mark, Span};
-use crate::error::Error;
 use crate::op::Op;
 use crate::pool::Input;
 use crate::trace::Ran;
@@ -81,12 +80,7 @@ impl Submitter {
     }
 
     /// The instruction of `op` on these inputs. See [`Instructions::get`].
-    pub fn instruction(
-        &mut self,
-        exactness: Exactness,
-        op: &Op,
-        inputs: &[Input],
-    ) -> Result<Arc<Instruction>, Error> {
+    pub fn instruction(&mut self, exactness: Exactness, op: &Op, inputs: &[Input]) -> Arc<Instruction> {
         self.instructions.get(&*self.engine, exactness, op, inputs)
     }
 

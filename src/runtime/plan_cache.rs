@@ -178,3 +178,67 @@ fn described(props: &Props, settings: &Settings) -> String {
         props.name,
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Policy};
+    use crate::engine::sim::profiles;
+    use crate::op::{Encoding, FloatFormat};
+    use crate::schedule::{Eviction, IntervalId, IntervalPlan, ScheduledOp};
+
+    fn kept_plans(folder: &std::path::Path, policy: Policy) -> KeptPlans {
+        let props = &profiles()[0].props;
+        let config = Config::new().budget_bytes(1 << 20).policy(policy).planning(Planning::Background);
+        let settings = config.plan_cache(PlanCache::Folder(folder.into())).resolve(props).unwrap();
+        KeptPlans::new(props, &settings, false).unwrap()
+    }
+
+    /// Of one op, which evicts one storage so.
+    fn schedule(eviction: Eviction) -> Schedule {
+        let interval = IntervalPlan {
+            next_ops: Some(1),
+            method: Some(eviction),
+            copied: false,
+            order: Default::default(),
+            may_move: true,
+            persists: false,
+        };
+        Schedule {
+            ops: vec![ScheduledOp { signature: 1, context: 2, launch_ns: 3, first: IntervalId(0) }],
+            intervals: vec![interval],
+            ..Schedule::default()
+        }
+    }
+
+    #[test]
+    fn plans_that_lose_bits_or_mean_nothing_are_not_followed() {
+        let beginning = BeginningId(7);
+        let reduced = schedule(Eviction::Encode(Encoding::Reduced(FloatFormat::F16)));
+        let endless = Schedule { link_bytes_per_second: f64::NAN, ..schedule(Eviction::Drop) };
+        for (policy, schedule, is_sound) in [
+            (Policy::Auto, schedule(Eviction::Drop), true),
+            (Policy::Auto, reduced.clone(), false),
+            (Policy::Gist, reduced, true),
+            (Policy::Gist, endless, false),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let plans = kept_plans(folder.path(), policy);
+            plans.keep(beginning, &schedule, true).unwrap();
+            let (followed, ignored) = plans.plans(beginning);
+            assert_eq!((followed.len(), ignored), if is_sound { (1, 0) } else { (0, 1) }, "{policy}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_counts_as_one_plan_that_is_ignored() {
+        let folder = tempfile::tempdir().unwrap();
+        let plans = kept_plans(folder.path(), Policy::Auto);
+        assert_eq!(plans.plans(BeginningId(7)).1, 0, "there is none");
+        plans.keep(BeginningId(7), &schedule(Eviction::Drop), true).unwrap();
+        for file in std::fs::read_dir(folder.path()).unwrap() {
+            std::fs::write(file.unwrap().path(), "damaged").unwrap();
+        }
+        assert_eq!(plans.plans(BeginningId(7)).1, 1);
+    }
+}

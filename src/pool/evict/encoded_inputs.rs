@@ -50,7 +50,7 @@ impl Pool {
         let mut all = read.clone();
         // The overflow of the form is read too, but it is no storage.
         all.extend(encoding.overflow(dtype, count).map(|view| Input { view, ..read[at] }));
-        let instruction = self.submitter.instruction(self.settings.exactness, &op, &all)?;
+        let instruction = self.submitter.instruction(self.settings.exactness, &op, &all);
         // Nothing is gained if the op decodes all values into its workspace.
         let decodes_all = instruction.scratch_bytes >= requested.scratch_bytes + values.size_bytes();
         if decodes_all || self.min_working_set_bytes(&instruction, &read) > limit_bytes {

@@ -23,7 +23,6 @@ use crate::pool::input::{Input, can_overwrite};
 use crate::pool::memory::block::Block;
 use crate::pool::remat::away::TierCopy;
 use crate::pool::remat::ids::StorageId;
-use crate::pool::remat::storage::Storage;
 use crate::pool::submit::PendingWork;
 use crate::schedule::Eviction;
 use crate::trace::How;
@@ -78,12 +77,12 @@ impl Pool {
         let Some(view) = self.encodable(id, encoding) else { return Ok(None) };
         let (dtype, count) = (view.dtype, view.shape().count());
         let overflow = encoding.overflow(dtype, count);
-        let encode = self.instruction(Op::Encode(encoding), id, view, overflow)?;
+        let encode = self.instruction(Op::Encode(encoding), id, view, overflow);
         let decode = match encoding {
             Encoding::Signs => None,
             _ => {
                 let op = Op::Decode { encoding, dtype, count };
-                Some(self.instruction(op, id, encode.outputs[0], overflow)?)
+                Some(self.instruction(op, id, encode.outputs[0], overflow))
             }
         };
         let Some((form, overflow)) = self.place_form(&encode, overflow)? else { return Ok(None) };
@@ -124,13 +123,7 @@ impl Pool {
     }
 
     /// The instruction of an op that encodes or decodes, with the view of its overflow, if it has one.
-    fn instruction(
-        &mut self,
-        op: Op,
-        id: StorageId,
-        view: View,
-        overflow: Option<View>,
-    ) -> Result<Arc<Instruction>, Error> {
+    fn instruction(&mut self, op: Op, id: StorageId, view: View, overflow: Option<View>) -> Arc<Instruction> {
         let views = [view].into_iter().chain(overflow);
         let inputs: Inputs<Input> = views.map(|view| Input::read(id, view)).collect();
         self.submitter.instruction(self.settings.exactness, &op, &inputs)
@@ -163,7 +156,7 @@ impl Pool {
     fn encodable(&self, id: StorageId, encoding: Encoding) -> Option<View> {
         let storage = &self.graph.storages[id];
         let dtype = storage.dtype.filter(|&dtype| encoding.takes(dtype))?;
-        if !self.loses_nothing_of(storage, encoding) {
+        if !self.loses_nothing_of(id, encoding) {
             return None;
         }
         let in_use = storage.uses.pins + storage.uses.host_pins + storage.uses.wanted > 0;
@@ -187,26 +180,20 @@ impl Pool {
 
     /// Whether an encoding is right for a storage's values, whoever made the plan: integers and places have as many bits as the op that
     /// made them calls for, and only a policy that may change values rounds them.
-    fn loses_nothing_of(&self, storage: &Storage, encoding: Encoding) -> bool {
+    fn loses_nothing_of(&self, id: StorageId, encoding: Encoding) -> bool {
         if matches!(encoding, Encoding::Reduced(_)) {
             return !self.settings.policy.is_lossless();
         }
         if !matches!(encoding, Encoding::Integers { .. } | Encoding::Taps(_)) {
             return true;
         }
-        let Some(id) = storage.lineage.recipe else { return false };
-        let instruction = &self.graph.recipe(id).instruction;
-        let made = instruction.outputs.iter().enumerate();
-        let origin = |(place, &view)| Origin {
-            op: instruction.op,
-            input: instruction.views.first().copied(),
-            place,
-            view,
-            counts: Counts::default(),
-        };
-        matches!(instruction.op, Op::Decode { encoding: known, .. } if known == encoding) || { made }
-            .map(origin)
-            .any(|origin| codec::keeps_exactly(&origin, encoding))
+        let Some(recipe) = self.graph.storages[id].lineage.recipe else { return false };
+        let recipe = self.graph.recipe(recipe);
+        let Some(place) = recipe.outputs.iter().position(|&output| output == Some(id)) else { return false };
+        let Instruction { op, views, outputs, .. } = &*recipe.instruction;
+        let (input, view, counts) = (views.first().copied(), outputs[place], Counts::default());
+        matches!(*op, Op::Decode { encoding: known, .. } if known == encoding)
+            || codec::keeps_exactly(&Origin { op: *op, input, place, view, counts }, encoding)
     }
 
     /// Makes the record of a storage's encoded form, with one claim.

@@ -50,7 +50,7 @@ impl Pool {
     fn tally_one(&mut self, tally: Tally, id: StorageId, view: View) -> Result<(), Error> {
         let word = View::contiguous(Dtype::U32, Shape::new(&[1]));
         let inputs = [view, word].map(|view| Input::read(id, view));
-        let instruction = self.submitter.instruction(self.settings.exactness, &Op::Tally(tally), &inputs)?;
+        let instruction = self.submitter.instruction(self.settings.exactness, &Op::Tally(tally), &inputs);
         let scratch = self.memory.allocate(instruction.scratch_bytes);
         let Some(scratch) = scratch? else { return Ok(()) };
         let word = self.word_of_next_tally();
