@@ -70,8 +70,8 @@ impl DiskCache {
         (hash(contents) == expected).then(|| contents.to_vec())
     }
 
-    /// Keeps contents, for the user's own eyes. Whoever else writes under the same key does not disturb this: what is written last is
-    /// kept, and nothing is written through a link.
+    /// Keeps contents, for the user's own eyes. Whoever else writes under the same key does not disturb this: the last file is kept,
+    /// and nothing is written through a link.
     ///
     /// # Errors
     /// Those of the file system.

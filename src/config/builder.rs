@@ -136,8 +136,8 @@ impl Config {
         self
     }
 
-    /// Whether what is read from the disk tier is compared with a checksum of what was written there, as it is unless this says otherwise.
-    /// Other bytes are an error.
+    /// Whether bytes that are read from the disk tier are compared with a checksum of those that were written. Others are an error. By
+    /// default they are compared.
     pub fn disk_checksums(mut self, on: bool) -> Self {
         self.disk_checksums = Some(on);
         self

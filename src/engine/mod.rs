@@ -452,7 +452,7 @@ pub trait Engine: Send + Sync + Debug {
         None
     }
 
-    /// How many writes the disk has not taken. What they were to write is kept in memory, so that nothing is lost.
+    /// How many writes the disk has not taken. Their bytes are kept in memory, so that nothing is lost.
     fn failed_writes(&self) -> u64 {
         0
     }

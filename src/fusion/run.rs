@@ -140,7 +140,7 @@ impl<T: FusionTensor> FusionRun<T> {
             *whole == step.made || is_flat || self.is_of_rows(step, tensors)
         };
         let has_room = self.steps.len() + shelf.steps(tensors) < MAX_STEPS;
-        // What an earlier run was like decides nothing.
+        // An earlier run decides nothing.
         !self.is_empty()
             && self.view.as_ref().is_some_and(is_alike)
             && self.scopes == scopes

@@ -132,8 +132,8 @@ pub fn look_for(
     spawn("overcommit-plan-cache", move || {
         let (kept, unsound) = plans.plans(beginning);
         if unsound > 0 {
-            let text = "plans that were kept are damaged or not for this pool, and ignored: ";
-            settings.log(log::Level::Warn, format_args!("{text}{unsound}"));
+            let text = "plans of earlier runs are damaged or not for this pool, and are ignored";
+            settings.log(log::Level::Warn, format_args!("{unsound} {text}"));
         }
         settings.log(log::Level::Info, format_args!("{} plans of earlier runs", kept.len()));
         kept.into_iter().rev().for_each(offer);

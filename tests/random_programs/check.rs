@@ -110,7 +110,7 @@ impl Setting {
         let peer = self.peer.zip(other_device(device));
         let peer = peer.map(|((bytes, rate), index)| format!("{index}:{bytes}@{rate}B/s"));
         let config = peer.iter().fold(config, |config, peer| config.peers(peer));
-        let config = if self.has_disk { config.disk(&disk()).disk_checksums(true) } else { config };
+        let config = if self.has_disk { config.disk(&disk()) } else { config };
         let config = self.page_bytes.into_iter().fold(config, Config::page_bytes);
         self.planted_fault.into_iter().fold(config, Config::plant_fault)
     }

@@ -198,7 +198,8 @@ mod linux {
                     messages::tell(
                         log::Level::Error,
                         format_args!(
-                            "{}: {error}: no more is written there, and what was under way stays in memory",
+                            "{}: {error}: nothing more is written there, and writes under way stay in memory; make room there, and \
+                             configure the device again",
                             self.folder
                         ),
                     );

@@ -166,8 +166,8 @@ impl Memory {
         placed.map_err(|error| self.error(error))
     }
 
-    /// Allocates a block of the disk tier; `None` if there is no room, or a write has failed. As much as the largest block so far stays free,
-    /// unless this block makes room `for_return` of another.
+    /// Allocates a block of the disk tier; `None` if there is no room, or a write has failed. As much as the largest block so
+    /// far stays free, unless this block makes room `for_return` of another.
     pub fn allocate_disk(&mut self, bytes: usize, for_return: bool) -> Result<Placed, Error> {
         let room_bytes = self.disk_room_bytes();
         let Some(disk) = self.disk.as_mut().filter(|_| self.engine.failed_writes() == 0) else {
