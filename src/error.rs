@@ -27,10 +27,10 @@ pub enum Error {
 
     /// The host tier has no room for bytes that must go there.
     #[error(
-        "the host tier is full: {op}{} needs {needed_bytes} bytes of it, and {used_bytes} of its {limit_bytes} are in use; raise \
+        "the host tier is full: {op}{} needs {needed_bytes} bytes of it, and {used_bytes} of its {limit_bytes} are in use{}{}; raise \
          the limit (Config::host_limit or {}) to at least {least_limit_bytes} bytes{}{}{}. What comes later may need more: \
          Stats::peak_host_bytes of a run with enough says how much",
-        of_module(*.module), crate::config::Variable::HostLimit.name(), or_budget(*.least_budget_bytes), or_recompute(*.least_budget_bytes),
+        of_module(*.module), lowered(*.limit_bytes, *.allowed_bytes), and_disk(*.disk_bytes), crate::config::Variable::HostLimit.name(), or_budget(*.least_budget_bytes), or_recompute(*.least_budget_bytes),
         or_disk(.least_budget_bytes.is_some() || needed_bytes <= limit_bytes, *.failed_writes)
     )]
     HostTierFull {
@@ -42,8 +42,12 @@ pub enum Error {
         needed_bytes: usize,
         /// Bytes in the host tier.
         used_bytes: usize,
-        /// The host tier's limit.
+        /// The host tier's limit: what was allowed, or less if the system had less.
         limit_bytes: usize,
+        /// The limit that was allowed.
+        allowed_bytes: usize,
+        /// Bytes in use on the disk, and its limit, if there is a disk tier.
+        disk_bytes: Option<[usize; 2]>,
         /// A limit that has room for this operation; later ones may need more.
         least_limit_bytes: usize,
         /// A budget with which this operation takes no room in the host tier; later ones may need more. `None` if no
@@ -320,6 +324,18 @@ impl fmt::Display for WorkingSet {
 
 fn of_module(module: Option<&'static str>) -> String {
     module.map_or_else(String::new, |module| format!(" of {module}"))
+}
+
+fn lowered(limit_bytes: usize, allowed_bytes: usize) -> String {
+    match limit_bytes < allowed_bytes {
+        true => format!(" ({allowed_bytes} were allowed, and the system has no more)"),
+        false => String::new(),
+    }
+}
+
+fn and_disk(disk_bytes: Option<[usize; 2]>) -> String {
+    let told = |[used, limit]: [usize; 2]| format!(", and {used} of the disk's {limit}");
+    disk_bytes.map_or_else(String::new, told)
 }
 
 fn or_budget(least_bytes: Option<usize>) -> String {

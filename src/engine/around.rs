@@ -71,7 +71,7 @@ impl<T: Around> Engine for T {
     }
 
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError> {
-        self.before(Call::Allocation, &|reason| EngineError::Map { tier, bytes, reason })?;
+        self.before(Call::Allocation, &|reason| EngineError::Map { tier, bytes, reason: reason.into() })?;
         self.engine().map(tier, bytes)
     }
 
@@ -80,12 +80,20 @@ impl<T: Around> Engine for T {
     }
 
     fn reserve(&self, bytes: usize) -> Result<Span, EngineError> {
-        self.before(Call::Allocation, &|reason| EngineError::Map { tier: Tier::Device, bytes, reason })?;
+        self.before(Call::Allocation, &|reason| EngineError::Map {
+            tier: Tier::Device,
+            bytes,
+            reason: reason.into(),
+        })?;
         self.engine().reserve(bytes)
     }
 
     unsafe fn map_pages(&self, at: Span, physical: &[u32], after: &[Mark]) -> Result<(), EngineError> {
-        self.before(Call::Allocation, &|reason| EngineError::Map { tier: at.tier, bytes: at.bytes, reason })?;
+        self.before(Call::Allocation, &|reason| EngineError::Map {
+            tier: at.tier,
+            bytes: at.bytes,
+            reason: reason.into(),
+        })?;
         // SAFETY: the caller upholds the same contract.
         unsafe { self.engine().map_pages(at, physical, after) }
     }

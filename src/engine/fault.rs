@@ -1,12 +1,12 @@
-//! Engines and disks that fail on purpose, for tests of the state after a failure.
+//! Engines, systems and disks that fail on purpose, for tests of the state after a failure.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::around::Around;
 pub use super::around::Call;
 pub use super::disk::faults::{DiskFault, DiskFaults};
-use super::{DiskTier, Engine, EngineError};
+use super::{DiskTier, Engine, EngineError, MapError, Tier};
 
 /// Wraps an engine; one call fails and has no effect.
 #[derive(Debug)]
@@ -52,6 +52,39 @@ impl Around for Fault {
         match counted && self.calls.fetch_add(1, Ordering::Relaxed) == self.failing {
             true => Err(error("injected failure".into())),
             false => Ok(()),
+        }
+    }
+}
+
+/// Wraps an engine whose system has too little memory of a tier.
+#[derive(Debug)]
+pub struct Scarce {
+    engine: Arc<dyn Engine>,
+    tier: Tier,
+    left_bytes: AtomicUsize,
+}
+
+impl Scarce {
+    /// Wraps `engine`, which maps so many bytes of a tier altogether.
+    pub fn new(engine: Arc<dyn Engine>, tier: Tier, bytes: usize) -> Self {
+        Scarce { engine, tier, left_bytes: AtomicUsize::new(bytes) }
+    }
+}
+
+impl Around for Scarce {
+    fn engine(&self) -> &dyn Engine {
+        &*self.engine
+    }
+
+    fn before(&self, _: Call, error: &dyn Fn(String) -> EngineError) -> Result<(), EngineError> {
+        match error(String::new()) {
+            EngineError::Map { tier, bytes, .. } if tier == self.tier => {
+                let take = |left: usize| left.checked_sub(bytes);
+                let taken = self.left_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+                let reason = MapError::Exhausted("injected failure".into());
+                taken.map(drop).map_err(|_| EngineError::Map { tier, bytes, reason })
+            }
+            _ => Ok(()),
         }
     }
 }

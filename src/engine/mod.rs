@@ -247,8 +247,8 @@ pub enum EngineError {
         tier: Tier,
         /// The size asked for.
         bytes: usize,
-        /// The error of the system.
-        reason: String,
+        /// The reason.
+        reason: MapError,
     },
     /// A kernel failed, at submission or later.
     #[error("{op}: {reason}")]
@@ -276,18 +276,46 @@ pub enum EngineError {
     },
 }
 
-/// Why memory of other devices cannot be mapped where each has too little of it left.
-pub(crate) const TOO_LARGE_FOR_ONE: &str = "no other device has so much left of what may be used";
+/// The reason why memory could not be mapped.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum MapError {
+    /// The system has no more, or the engine may map no more.
+    #[error("{0}")]
+    Exhausted(String),
+    /// No other device has so much left, though all have together.
+    #[error("no other device has so much left of what may be used")]
+    TooLargeForOne,
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<String> for MapError {
+    fn from(reason: String) -> Self {
+        MapError::Other(reason)
+    }
+}
+
+impl From<&str> for MapError {
+    fn from(reason: &str) -> Self {
+        MapError::Other(reason.into())
+    }
+}
+
+impl From<std::io::Error> for MapError {
+    fn from(error: std::io::Error) -> Self {
+        use std::io::ErrorKind::{OutOfMemory, QuotaExceeded, StorageFull};
+        match error.kind() {
+            OutOfMemory | QuotaExceeded | StorageFull => MapError::Exhausted(error.to_string()),
+            _ => MapError::Other(error.to_string()),
+        }
+    }
+}
 
 impl EngineError {
     /// Whether memory could not be mapped because the system has no more, as when another program uses the device.
     pub fn is_exhausted(&self) -> bool {
-        matches!(self, EngineError::Map { reason, .. } if reason.contains("OUT_OF_MEMORY"))
-    }
-
-    /// Whether memory could not be mapped because no other device has so much left of what may be used, though all have together.
-    pub(crate) fn is_too_large_for_one(&self) -> bool {
-        matches!(self, EngineError::Map { reason, .. } if reason == TOO_LARGE_FOR_ONE)
+        matches!(self, EngineError::Map { reason: MapError::Exhausted(_), .. })
     }
 }
 

@@ -86,6 +86,8 @@ impl Pool {
             needed_bytes,
             used_bytes,
             limit_bytes,
+            allowed_bytes: self.memory.host.allowed_bytes(),
+            disk_bytes: self.memory.disk.as_ref().map(|disk| [disk.used_bytes(), disk.limit_bytes()]),
             least_limit_bytes,
             least_budget_bytes,
             failed_writes: self.engine().failed_writes(),

@@ -1,11 +1,17 @@
 //! How large a process is on the host engine, whose device memory and host tier lie in the same memory.
 
+use std::sync::Arc;
+
 use burn::backend::Autodiff;
 use burn::optim::AdamConfig;
 use burn::tensor::backend::Backend;
-use burn_overcommit::op::{Dtype, Op, Shape, Unary};
-use burn_overcommit::runtime::{self, Tensor};
-use burn_overcommit::{Config, Overcommit, OvercommitDevice, Planning, Policy, Stats, configure, stats};
+use burn_overcommit::engine::Tier;
+use burn_overcommit::engine::fault::Scarce;
+use burn_overcommit::op::{Dtype, Op, Scalar, Shape, Unary};
+use burn_overcommit::runtime::{self, Tensor, configure_with_engine};
+use burn_overcommit::{
+    Config, Error, Overcommit, OvercommitDevice, Planning, Policy, Stats, configure, stats,
+};
 use burn_overcommit_networks::{Spec, by_name, training_step};
 use serial_test::serial;
 use support::process::is_alone;
@@ -158,4 +164,118 @@ fn pages_count_about_once_however_many_views_there_are() {
     let most_bytes = 13 * stats.reserved_bytes / 10 + (8 << 20);
     assert!(bytes < most_bytes, "{bytes} bytes for {} of pages", stats.reserved_bytes);
     drop(kept);
+}
+
+/// The bytes of one of the tensors below.
+const TENSOR_BYTES: usize = 64 << 10;
+
+/// A device whose system has so many bytes of a tier.
+fn scarce(index: u16, config: Config, tier: Tier, bytes: usize) -> OvercommitDevice {
+    let device = OvercommitDevice::Host(index);
+    let wrap = |engine| Arc::new(Scarce::new(engine, tier, bytes)) as _;
+    configure_with_engine(&device, config.page_mapping(false), wrap).unwrap();
+    device
+}
+
+/// A tensor that holds `value`, in a way that no op makes again if it is `written`.
+fn filled(device: &OvercommitDevice, value: usize, written: bool) -> Result<Tensor, Error> {
+    let shape = Shape::new(&[TENSOR_BYTES / 4]);
+    if written {
+        let bytes = (value as f32).to_le_bytes().repeat(TENSOR_BYTES / 4);
+        return runtime::write(device, &bytes, Dtype::F32, shape);
+    }
+    runtime::create(device, Op::Fill { shape, dtype: Dtype::F32, value: Scalar::from(value as f64) })
+}
+
+fn holds(tensor: &Tensor, value: usize) -> bool {
+    let bytes = runtime::read(tensor.clone()).expect("enough memory");
+    bytes.chunks(4).all(|element| element == (value as f32).to_le_bytes())
+}
+
+#[test]
+fn where_the_system_has_no_more_host_memory_the_limit_becomes_what_there_is() {
+    let config = Config::new().budget_bytes(4 * TENSOR_BYTES).host_limit("1 GiB").fusion(false);
+    let device = scarce(410, config, Tier::Host, 8 * TENSOR_BYTES);
+    let made: Vec<Tensor> = (0..40).map(|value| filled(&device, value, value < 4).unwrap()).collect();
+    assert!(made.iter().enumerate().all(|(value, tensor)| holds(tensor, value)));
+    let seen = stats(&device).unwrap();
+    assert!(seen.counters.recomputed_ops > 0 && seen.counters.out_of_memory == 0, "{seen}");
+    assert_eq!(seen.host_limit_bytes, 8 * TENSOR_BYTES);
+}
+
+#[test]
+fn an_op_that_cannot_run_otherwise_is_refused_by_both_limits() {
+    let disk = format!("{}:{}", std::env::temp_dir().display(), 8 * TENSOR_BYTES);
+    let config = Config::new().budget_bytes(4 * TENSOR_BYTES).host_limit("1 GiB").disk(&disk).fusion(false);
+    let device = scarce(411, config, Tier::Host, 4 * TENSOR_BYTES);
+    let mut kept = Vec::new();
+    let error = loop {
+        match filled(&device, kept.len(), true) {
+            Ok(tensor) => kept.push(tensor),
+            Err(error) => break error,
+        }
+    };
+    let text = error.to_string();
+    assert!(error.is_out_of_memory(), "{text}");
+    for part in [
+        format!(
+            "of its {} are in use ({} were allowed, and the system has no more)",
+            4 * TENSOR_BYTES,
+            1 << 30
+        ),
+        format!("of the disk's {}", 8 * TENSOR_BYTES),
+    ] {
+        assert!(text.contains(&part), "no \"{part}\" in: {text}");
+    }
+    assert!(kept.len() > 8, "{}: {text}", kept.len());
+    // What can be computed again goes on beside it.
+    drop(kept.split_off(4));
+    let made: Vec<Tensor> = (0..40).map(|value| filled(&device, value, false).unwrap()).collect();
+    assert!(made.iter().chain(&kept).zip((0..40).chain(0..)).all(|(tensor, value)| holds(tensor, value)));
+}
+
+#[test]
+fn a_system_without_any_memory_for_a_device_is_out_of_memory() {
+    for pages in [false, true] {
+        let device = OvercommitDevice::Host(412);
+        let config = Config::new().page_mapping(pages);
+        let wrap = |engine| Arc::new(Scarce::new(engine, Tier::Device, 0)) as _;
+        configure_with_engine(&device, config, wrap).unwrap();
+        let error = filled(&device, 1, false).and_then(runtime::read).unwrap_err();
+        assert!(matches!(error, Error::Engine { .. }) && error.is_out_of_memory(), "{error}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_may_have_little_memory_recomputes() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    if !is_alone(module_path!(), "a_process_that_may_have_little_memory_recomputes") {
+        return;
+    }
+    const LEFT_BYTES: usize = 48 << 20;
+    let device = OvercommitDevice::Host(413);
+    let config = Config::new().budget_bytes(8 * TENSOR_BYTES).host_limit("1 GiB");
+    configure(&device, config.planning(Planning::Off).fusion(false)).unwrap();
+    // Threads need memory for themselves.
+    assert!(holds(&filled(&device, 1, false).unwrap(), 1));
+    let current = Some((status_bytes("VmSize:") + LEFT_BYTES) as u64);
+    setrlimit(Resource::As, Rlimit { current, ..getrlimit(Resource::As) }).unwrap();
+    let mut kept = Vec::new();
+    let error = loop {
+        match filled(&device, kept.len(), true) {
+            Ok(tensor) => kept.push(tensor),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.is_out_of_memory(), "{error}");
+    let limit_bytes = stats(&device).unwrap().host_limit_bytes;
+    assert!(limit_bytes >= LEFT_BYTES / 2 && kept.len() * TENSOR_BYTES >= limit_bytes, "{error}");
+    kept.truncate(kept.len() - 8);
+    let made: Vec<Tensor> = (0..100).map(|value| filled(&device, value, false).unwrap()).collect();
+    assert!(
+        made.iter().enumerate().chain(kept.iter().enumerate()).all(|(value, tensor)| holds(tensor, value))
+    );
+    assert!(stats(&device).unwrap().counters.recomputed_ops > 0);
 }

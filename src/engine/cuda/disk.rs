@@ -10,7 +10,7 @@ use super::lanes::Lanes;
 use super::memory::Slab;
 use crate::engine::disk::DiskStore;
 use crate::engine::lanes::{self, Outside, Piece, Progress};
-use crate::engine::{DiskTier, EngineError, Failure, Lane, Mark, Ran, Span, Tier};
+use crate::engine::{DiskTier, EngineError, Failure, Lane, MapError, Mark, Ran, Span, Tier};
 
 /// The lanes of the disk, once the tier is open. Before, they have no work.
 #[derive(Debug, Default)]
@@ -45,7 +45,10 @@ struct Counters(Slab);
 
 impl Counters {
     fn new(context: &Arc<Context>) -> Called<Self> {
-        let counters = Counters(Slab::new(context, Tier::Host, Lane::ALL.len() * size_of::<u64>())?);
+        let counters = Counters(
+            Slab::new(context, Tier::Host, Lane::ALL.len() * size_of::<u64>())
+                .map_err(|error| error.to_string())?,
+        );
         Lane::ALL.iter().for_each(|&lane| counters.set(lane, 0));
         Ok(counters)
     }
@@ -85,7 +88,7 @@ impl DiskLanes {
         self.0.get().ok_or_else(|| "there is no disk tier".into())
     }
 
-    pub fn map(&self, bytes: usize) -> Called<Span> {
+    pub fn map(&self, bytes: usize) -> Result<Span, MapError> {
         self.opened()?.store.map(bytes)
     }
 

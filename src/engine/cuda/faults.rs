@@ -25,7 +25,8 @@ pub(super) struct Faults {
 
 impl Faults {
     pub fn new(context: &Arc<Context>) -> Called<Self> {
-        let words = Slab::new(context, Tier::Host, WORDS * size_of::<i64>())?;
+        let words =
+            Slab::new(context, Tier::Host, WORDS * size_of::<i64>()).map_err(|error| error.to_string())?;
         let faults = Faults { words, next: 0, launches: VecDeque::new(), found: Vec::new() };
         (0..WORDS).for_each(|word| faults.set(word));
         Ok(faults)

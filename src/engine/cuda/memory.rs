@@ -9,13 +9,21 @@ use std::sync::Arc;
 use cudarc::driver::sys;
 use smallvec::SmallVec;
 
-use super::driver::{Attribute, Called, Context};
-use crate::engine::{Span, Tier};
+use super::driver::{Attribute, Context};
+use crate::engine::{MapError, Span, Tier};
+
+type Mapped<T> = Result<T, MapError>;
 
 /// Calls a function of the driver and says which failed.
 macro_rules! call {
     ($name:ident($($argument:expr),* $(,)?)) => {
-        sys::$name($($argument),*).result().map_err(|error| format!("{}: {:?}", stringify!($name), error.0))
+        sys::$name($($argument),*).result().map_err(|error| {
+            let reason = format!("{}: {:?}", stringify!($name), error.0);
+            match error.0 {
+                sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => MapError::Exhausted(reason),
+                _ => MapError::Other(reason),
+            }
+        })
     };
 }
 
@@ -43,7 +51,7 @@ impl Drop for Slab {
 
 impl Slab {
     /// Host memory is pinned, so that copies run beside the program.
-    pub fn new(context: &Arc<Context>, tier: Tier, bytes: usize) -> Called<Self> {
+    pub fn new(context: &Arc<Context>, tier: Tier, bytes: usize) -> Mapped<Self> {
         context.enter()?;
         let room_bytes = bytes.max(1);
         let mut address = 0;
@@ -130,7 +138,7 @@ impl Pages {
         Pages { context: context.clone(), page_bytes, existing, behind, reserved }
     }
 
-    pub fn reserve(&mut self, bytes: usize) -> Called<Span> {
+    pub fn reserve(&mut self, bytes: usize) -> Mapped<Span> {
         self.context.enter()?;
         let mut address = 0;
         // SAFETY: new addresses, which the driver picks, touch nothing that exists.
@@ -150,7 +158,7 @@ impl Pages {
     ///
     /// # Safety
     /// The span lies in reserved addresses, as long as the pages together, and no work uses it.
-    pub unsafe fn map(&mut self, at: Span, physical: &[u32]) -> Called<()> {
+    pub unsafe fn map(&mut self, at: Span, physical: &[u32]) -> Mapped<()> {
         self.context.enter()?;
         let new: Vec<u32> =
             physical.iter().copied().filter(|page| !self.existing.contains_key(page)).collect();
@@ -168,7 +176,7 @@ impl Pages {
         mapped
     }
 
-    fn create(&mut self, page: u32) -> Called<()> {
+    fn create(&mut self, page: u32) -> Mapped<()> {
         let mut handle = 0;
         let properties = properties(self.context.device().raw());
         // SAFETY: the context is current; the size is a multiple of the granularity.
@@ -177,7 +185,7 @@ impl Pages {
         Ok(())
     }
 
-    fn put(&mut self, address: u64, page: u32) -> Called<()> {
+    fn put(&mut self, address: u64, page: u32) -> Mapped<()> {
         let of = self.existing.get_mut(&page).ok_or("a page that does not exist")?;
         // SAFETY: the address is reserved, and nothing is behind it.
         unsafe { call!(cuMemMap(address, self.page_bytes, 0, of.handle, 0)) }?;
@@ -186,7 +194,7 @@ impl Pages {
         Ok(())
     }
 
-    fn allow(&self, at: Span) -> Called<()> {
+    fn allow(&self, at: Span) -> Mapped<()> {
         let access = sys::CUmemAccessDesc {
             location: location(self.context.device().raw()),
             flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
@@ -197,7 +205,7 @@ impl Pages {
 
     /// Takes away what is behind addresses, where there is something: neighbours in one call, each of which takes the driver tens of
     /// microseconds. Tries all, and gives the first error.
-    fn unmap(&mut self, addresses: &[u64]) -> Called<()> {
+    fn unmap(&mut self, addresses: &[u64]) -> Mapped<()> {
         let page_bytes = self.page_bytes as u64;
         let there: Vec<u64> =
             addresses.iter().copied().filter(|address| self.behind.contains_key(address)).collect();

@@ -284,7 +284,7 @@ impl Engine for CudaEngine {
     }
 
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError> {
-        let error = |reason: String| EngineError::Map { tier, bytes, reason };
+        let error = |reason| EngineError::Map { tier, bytes, reason };
         match tier {
             Tier::Disk => return self.disk.map(bytes).map_err(error),
             Tier::Peer => return self.peers.map(bytes).map_err(error),
@@ -329,9 +329,9 @@ impl Engine for CudaEngine {
     }
 
     unsafe fn map_pages(&self, at: Span, physical: &[u32], after: &[Mark]) -> Result<(), EngineError> {
-        let error = |reason: String| EngineError::Map { tier: Tier::Device, bytes: at.bytes, reason };
+        let error = |reason| EngineError::Map { tier: Tier::Device, bytes: at.bytes, reason };
         // What replaces a mapping must not pull it from under work that is still to run.
-        after.iter().try_for_each(|&mark| self.finish(mark)).map_err(error)?;
+        after.iter().try_for_each(|&mark| self.finish(mark)).map_err(|reason| error(reason.into()))?;
         let mut memory = lock(&self.memory);
         let Memory { pages: Some(pages), capacity, .. } = &mut *memory else {
             return Err(super::no_pages(at.bytes));

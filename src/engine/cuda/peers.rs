@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::driver::{Called, Context, Device, device_count};
 use super::lanes::lock;
 use super::memory::Slab;
-use crate::engine::{PeerTier, Span, TOO_LARGE_FOR_ONE, Tier};
+use crate::engine::{MapError, PeerTier, Span, Tier};
 
 /// The other devices, once their memory may be used.
 #[derive(Debug, Default)]
@@ -47,10 +47,10 @@ impl Peers {
     }
 
     /// A slab on the first device that has room.
-    pub fn map(&self, bytes: usize) -> Called<Span> {
+    pub fn map(&self, bytes: usize) -> Result<Span, MapError> {
         let open = self.0.get().ok_or("no memory of other devices may be used")?;
         let Open { devices, slabs } = &mut *lock(open);
-        let mut refused = String::from(TOO_LARGE_FOR_ONE);
+        let mut refused = MapError::TooLargeForOne;
         for (place, peer) in devices.iter_mut().enumerate().filter(|(_, peer)| peer.room_bytes >= bytes) {
             match Slab::new(&peer.context, Tier::Peer, bytes) {
                 Ok(slab) => {

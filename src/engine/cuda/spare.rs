@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use super::driver::{Called, Context};
+use super::driver::Context;
 use super::memory::Slab;
-use crate::engine::Tier;
+use crate::engine::{MapError, Tier};
 
 /// One pinned slab as large as the last that was asked for, made by a thread.
 #[derive(Debug, Default)]
@@ -15,17 +15,20 @@ pub(super) struct Spare {
     taken_bytes: usize,
     /// No more than so many will be.
     most_bytes: usize,
-    next: Option<(usize, JoinHandle<Called<Slab>>)>,
+    next: Option<(usize, JoinHandle<Result<Slab, MapError>>)>,
 }
 
 impl Spare {
     /// From now on, no more than so many bytes are asked for, and so no more are pinned.
     pub fn bound(&mut self, bytes: usize) {
         self.most_bytes = bytes;
+        if self.next.as_ref().is_some_and(|(next_bytes, _)| self.taken_bytes + next_bytes > bytes) {
+            self.drop_next();
+        }
     }
 
     /// A slab: the spare one, if it is of that size; else a new one. Another is made, if there is to be room for it.
-    pub fn take(&mut self, context: &Arc<Context>, bytes: usize) -> Called<Slab> {
+    pub fn take(&mut self, context: &Arc<Context>, bytes: usize) -> Result<Slab, MapError> {
         // Joined in any case, so that what is pinned is known. One that failed is tried again.
         let ready = self.next.take().and_then(|(of_bytes, thread)| {
             let slab = thread.join().ok()?.ok()?;

@@ -1,6 +1,6 @@
 //! What the lanes of the disk do: writes that do not lose anything, and reads that are what was written.
 
-use crate::engine::{DiskTier, EngineError, Span};
+use crate::engine::{DiskTier, EngineError, MapError, Span};
 use crate::messages;
 
 #[cfg(not(target_os = "linux"))]
@@ -16,7 +16,7 @@ mod other {
             Err("the disk tier is for Linux".into())
         }
 
-        pub fn map(&self, _: usize) -> Result<Span, String> {
+        pub fn map(&self, _: usize) -> Result<Span, MapError> {
             Err("the disk tier is for Linux".into())
         }
 
@@ -127,15 +127,11 @@ mod linux {
         }
 
         /// The next part of the file.
-        pub fn map(&self, bytes: usize) -> Result<Span, String> {
+        pub fn map(&self, bytes: usize) -> Result<Span, MapError> {
             let mut mapped = lock(&self.mapped);
             let (begin, end) = (mapped.end, mapped.end + bytes as u64);
-            if let Err(error) = self.unlisted.allocate(begin, end) {
-                let kind = error.kind();
-                let is_full = matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-                let exhausted = if is_full { "OUT_OF_MEMORY: " } else { "" };
-                return Err(format!("{exhausted}{}: {error}", self.folder));
-            }
+            let told = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.folder));
+            self.unlisted.allocate(begin, end).map_err(told)?;
             *mapped = Mapped { slabs: mapped.slabs + 1, end };
             if let Some(checksums) = &self.checksums {
                 lock(checksums).resize(end.div_ceil(PAGE_BYTES) as usize, 0);

@@ -27,8 +27,8 @@ use super::disk::DiskStore;
 use super::lanes::{self, Lanes, Piece};
 use super::props::PAGE_BYTES;
 use super::{
-    Algorithm, DiskTier, Engine, EngineError, Failure, Flops, Instruction, Lane, Launch, Mark, PeerTier,
-    Props, Ran, Span, Tier,
+    Algorithm, DiskTier, Engine, EngineError, Failure, Flops, Instruction, Lane, Launch, MapError, Mark,
+    PeerTier, Props, Ran, Span, Tier,
 };
 use crate::op::{Inputs, Op, Outputs, View, lower};
 #[cfg(target_os = "linux")]
@@ -198,8 +198,8 @@ impl HostEngine {
 
 /// Device memory could not be mapped.
 #[cfg(target_os = "linux")]
-fn map_error(bytes: usize, reason: String) -> EngineError {
-    EngineError::Map { tier: Tier::Device, bytes, reason }
+fn map_error(bytes: usize, reason: impl Into<MapError>) -> EngineError {
+    EngineError::Map { tier: Tier::Device, bytes, reason: reason.into() }
 }
 
 /// Whether an op is computed by [`matmul`] or [`conv`].
@@ -324,7 +324,7 @@ impl Engine for HostEngine {
     }
 
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError> {
-        let error = |reason: String| EngineError::Map { tier, bytes, reason };
+        let error = |reason| EngineError::Map { tier, bytes, reason };
         if tier == Tier::Disk {
             let disk = self.disk.get().ok_or_else(|| error("there is no disk tier".into()))?;
             return disk.map(bytes).map_err(error);
@@ -334,7 +334,7 @@ impl Engine for HostEngine {
         // Pages are aligned far beyond ALIGN_BYTES, and the system provides them when they are first written.
         let map = MmapMut::map_anon(bytes.max(1)).map_err(|reason| {
             slabs.capacity.give(tier, bytes);
-            error(reason.to_string())
+            error(reason.into())
         })?;
         let address = map.as_ptr() as u64;
         slabs.maps.insert(address, map);
@@ -357,7 +357,7 @@ impl Engine for HostEngine {
     fn reserve(&self, bytes: usize) -> Result<Span, EngineError> {
         let mut slabs = lanes::lock(&self.slabs);
         let pages = slabs.pages.as_mut().ok_or_else(|| super::no_pages(bytes))?;
-        pages.reserve(bytes).map_err(|reason| map_error(bytes, reason.to_string()))
+        pages.reserve(bytes).map_err(|reason| map_error(bytes, reason))
     }
 
     #[cfg(target_os = "linux")]
@@ -375,7 +375,7 @@ impl Engine for HostEngine {
         // SAFETY: the caller's, and the work that `after` names is done.
         unsafe { pages.map(at, physical) }.map_err(|reason| {
             capacity.give(Tier::Device, new_bytes);
-            map_error(at.bytes, reason.to_string())
+            map_error(at.bytes, reason)
         })
     }
 

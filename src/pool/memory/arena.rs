@@ -8,7 +8,7 @@ use super::address_space::{AddressSpace, Placed, Room};
 use super::allocation_trace::AllocationTrace;
 use super::block::Block;
 use super::layout_cursor::LayoutCursor;
-use crate::engine::{ALIGN_BYTES, Engine, EngineError, Span, Tier, aligned};
+use crate::engine::{ALIGN_BYTES, Engine, EngineError, MapError, Span, Tier, aligned};
 use crate::messages;
 use crate::pool::submit::PendingWork;
 use crate::schedule::{BlockPlacement, IntervalId, Layout};
@@ -168,7 +168,7 @@ impl Arena {
     ) -> Result<Placed, EngineError> {
         let (before_bytes, room) = (self.reserved_bytes(), self.room());
         let placed = self.space.allocate_at(engine, placement, bytes, room);
-        let placed = self.unless_exhausted(placed)?;
+        let placed = self.unless_exhausted(engine, placed)?;
         self.placed(placed, before_bytes);
         Ok(placed)
     }
@@ -177,7 +177,7 @@ impl Arena {
     pub fn allocate_anywhere(&mut self, engine: &dyn Engine, bytes: usize) -> Result<Placed, EngineError> {
         let (before_bytes, room) = (self.reserved_bytes(), self.room());
         let placed = self.space.allocate(engine, bytes, room);
-        let placed = self.unless_exhausted(placed)?;
+        let placed = self.unless_exhausted(engine, placed)?;
         self.placed(placed, before_bytes);
         Ok(placed)
     }
@@ -217,21 +217,26 @@ impl Arena {
         }
     }
 
-    /// If the system has less device memory than the limit says, because another program took it, the limit becomes what is mapped.
-    fn unless_exhausted(&mut self, placed: Result<Placed, EngineError>) -> Result<Placed, EngineError> {
+    /// If the system has less memory than the limit says, because another program took it, the limit becomes what is mapped.
+    fn unless_exhausted(
+        &mut self,
+        engine: &dyn Engine,
+        placed: Result<Placed, EngineError>,
+    ) -> Result<Placed, EngineError> {
         match placed {
-            // Another user of the disk or of the other devices took what was free.
-            Err(error) if matches!(self.tier, Tier::Peer | Tier::Disk) && error.is_exhausted() => {
+            Err(error) if self.tier != Tier::Device && error.is_exhausted() => {
                 let (tier, bytes) = (self.tier, self.reserved_bytes());
                 messages::tell(
                     log::Level::Warn,
                     format_args!("the {tier:?} tier ends at {bytes} bytes: {error}"),
                 );
+                self.lowered_from_bytes.get_or_insert(self.limit_bytes);
                 self.limit_bytes = self.reserved_bytes();
+                engine.bound(tier, self.limit_bytes);
                 Ok(None)
             }
             // A block that is larger than a slab finds no room on any one device.
-            Err(error) if self.tier == Tier::Peer && error.is_too_large_for_one() => Ok(None),
+            Err(EngineError::Map { reason: MapError::TooLargeForOne, .. }) => Ok(None),
             Err(error) if self.tier == Tier::Device && error.is_exhausted() && self.reserved_bytes() > 0 => {
                 self.lowered_from_bytes.get_or_insert(self.limit_bytes);
                 self.limit_bytes = self.reserved_bytes();
@@ -239,6 +244,11 @@ impl Arena {
             }
             placed => placed,
         }
+    }
+
+    /// The limit before the system had no more memory.
+    pub fn allowed_bytes(&self) -> usize {
+        self.lowered_from_bytes.unwrap_or(self.limit_bytes)
     }
 
     /// What the limit was, once after it was lowered.

@@ -3,7 +3,7 @@
 use super::address_space::{AddressSpace, Placed, Room};
 use super::block::Block;
 use super::free_list::FreeList;
-use crate::engine::{Engine, EngineError, Span, Tier};
+use crate::engine::{DISK_ALIGN_BYTES, Engine, EngineError, Span, Tier};
 use crate::pool::submit::PendingWork;
 use crate::schedule::BlockPlacement;
 
@@ -13,6 +13,8 @@ pub struct Slabs {
     tier: Tier,
     slab_bytes: usize,
     slabs: Vec<Slab>,
+    /// The error after which only a smaller slab of the host tier could be mapped.
+    exhausted: Option<EngineError>,
 }
 
 #[derive(Debug)]
@@ -26,13 +28,31 @@ struct Slab {
 impl Slabs {
     /// Creates an address space without slabs.
     pub fn new(tier: Tier, slab_bytes: usize) -> Self {
-        Slabs { tier, slab_bytes, slabs: Vec::new() }
+        Slabs { tier, slab_bytes, slabs: Vec::new(), exhausted: None }
     }
 
     fn map(&mut self, engine: &dyn Engine, bytes: usize) -> Result<(), EngineError> {
         let span = engine.map(self.tier, bytes)?;
         self.slabs.push(Slab { span, free_list: FreeList::new(bytes), reach_bytes: 0 });
         Ok(())
+    }
+
+    /// Maps a slab for a block. Where the system has too little host memory left, the slab is as large a part of the usual size as can
+    /// be had, and the last one: what is left then is for the rest of the process.
+    fn map_for(&mut self, engine: &dyn Engine, bytes: usize, room: Room) -> Result<(), EngineError> {
+        if let Some(error) = &self.exhausted {
+            return Err(error.clone());
+        }
+        let mut slab_bytes = self.slab_bytes.max(bytes).min(room.unmapped_bytes);
+        loop {
+            match self.map(engine, slab_bytes) {
+                Err(error) if self.tier == Tier::Host && error.is_exhausted() && slab_bytes > bytes => {
+                    slab_bytes = (slab_bytes / 2 / DISK_ALIGN_BYTES * DISK_ALIGN_BYTES).max(bytes);
+                    self.exhausted = Some(error);
+                }
+                mapped => return mapped,
+            }
+        }
     }
 
     fn all_reach_bytes(&self) -> usize {
@@ -51,7 +71,7 @@ impl AddressSpace for Slabs {
         if bytes > room.unmapped_bytes {
             return Ok(None);
         }
-        self.map(engine, self.slab_bytes.max(bytes).min(room.unmapped_bytes))?;
+        self.map_for(engine, bytes, room)?;
         let index = self.slabs.len() - 1;
         let placed = self.slabs[index].free_list.allocate(bytes);
         let (offset, pending) = placed.expect("a fresh slab holds what it was mapped for");
@@ -101,6 +121,7 @@ impl AddressSpace for Slabs {
     fn release(&mut self, engine: &dyn Engine) {
         if self.slabs.iter().all(|slab| slab.free_list.reach_bytes() == 0) {
             self.slabs.drain(..).for_each(|slab| engine.unmap(slab.span));
+            self.exhausted = None;
         }
     }
 
