@@ -13,6 +13,8 @@ pub enum DiskFault {
     FailedRequests(u64),
     /// The disk is full from this allocation on.
     Full(u64),
+    /// The kernel takes no requests from this submission to a ring on.
+    FailedSubmissions(u64),
 }
 
 /// A fault of a disk, and how far the disk is from it.
@@ -21,12 +23,14 @@ pub struct DiskFaults {
     fault: DiskFault,
     requests: AtomicU64,
     allocations: AtomicU64,
+    submissions: AtomicU64,
 }
 
 impl DiskFaults {
     /// A fault of a disk that did nothing yet.
     pub fn new(fault: DiskFault) -> Self {
-        DiskFaults { fault, requests: AtomicU64::new(0), allocations: AtomicU64::new(0) }
+        let [requests, allocations, submissions] = [const { AtomicU64::new(0) }; 3];
+        DiskFaults { fault, requests, allocations, submissions }
     }
 
     /// Whether the disk has come to the fault.
@@ -36,6 +40,7 @@ impl DiskFaults {
                 self.requests.load(Ordering::Relaxed) > at
             }
             DiskFault::Full(at) => self.allocations.load(Ordering::Relaxed) > at,
+            DiskFault::FailedSubmissions(at) => self.submissions.load(Ordering::Relaxed) > at,
         }
     }
 
@@ -56,6 +61,13 @@ impl DiskFaults {
     pub(super) fn next_allocation(&self) -> bool {
         let number = self.allocations.fetch_add(1, Ordering::Relaxed);
         !matches!(self.fault, DiskFault::Full(at) if number >= at)
+    }
+
+    /// Whether the kernel takes the next submission.
+    #[cfg(all(target_os = "linux", any(feature = "host", feature = "cuda")))]
+    pub(super) fn next_submission(&self) -> bool {
+        let number = self.submissions.fetch_add(1, Ordering::Relaxed);
+        !matches!(self.fault, DiskFault::FailedSubmissions(at) if number >= at)
     }
 }
 

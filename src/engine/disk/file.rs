@@ -52,6 +52,14 @@ impl UnlistedFile {
         faults.next_request(bytes, DISK_ALIGN_BYTES).ok_or_else(|| io::Error::other("planted"))
     }
 
+    /// Fails where a test plants a fault of a ring.
+    pub fn next_submission(&self) -> io::Result<()> {
+        match self.faults.as_ref().is_some_and(|faults| !faults.next_submission()) {
+            true => Err(io::Error::other("planted")),
+            false => Ok(()),
+        }
+    }
+
     /// Gives all its memory back.
     pub fn clear(&self) -> io::Result<()> {
         Ok(ftruncate(&self.file, 0)?)

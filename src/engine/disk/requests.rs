@@ -17,6 +17,8 @@ const REQUEST_BYTES: usize = 1 << 20;
 const DEPTH: usize = 32;
 /// The threads that take the place of a ring.
 const THREADS: usize = 8;
+/// Errors of submissions one after the other, a millisecond apart, after which threads take the place of a ring.
+const MAX_FAILURES: u32 = 100;
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +63,8 @@ impl Transfer {
 /// Who makes the requests of one lane.
 #[derive(Debug)]
 pub enum Requests {
-    Ring(Box<Mutex<Ring>>),
+    /// Empty once the ring has failed: threads take its place.
+    Ring(Box<Mutex<Option<Ring>>>),
     Threads,
 }
 
@@ -69,7 +72,7 @@ impl Requests {
     /// A ring if the kernel gives one.
     pub fn new() -> Self {
         match IoUring::new(DEPTH as u32) {
-            Ok(ring) => Requests::Ring(Box::new(Mutex::new(Ring(ring)))),
+            Ok(ring) => Requests::Ring(Box::new(Mutex::new(Some(Ring(ring))))),
             Err(_) => Requests::Threads,
         }
     }
@@ -87,13 +90,17 @@ impl Requests {
     /// # Safety
     /// The memory is valid for reads and writes until this returns, and nobody else writes it, or reads it if it is written.
     pub unsafe fn run(&self, file: &UnlistedFile, transfer: Transfer) -> io::Result<()> {
-        // SAFETY: the caller's.
-        match self {
-            Requests::Ring(ring) => unsafe {
-                ring.lock().unwrap_or_else(PoisonError::into_inner).run(file, transfer)
-            },
-            Requests::Threads => unsafe { by_threads(file, transfer) },
+        if let Requests::Ring(ring) = self {
+            let mut ring = ring.lock().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: the caller's.
+            if let Some(outcome) = ring.as_mut().and_then(|ring| unsafe { ring.run(file, transfer) }) {
+                return outcome;
+            }
+            // This drops the requests that the kernel has not taken.
+            *ring = None;
         }
+        // SAFETY: the caller's.
+        unsafe { by_threads(file, transfer) }
     }
 }
 
@@ -107,11 +114,14 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
+    /// Reads or writes all bytes. Returns `None` if the kernel takes no more requests. It has answered those that it took by then,
+    /// and the ring must not be used again.
+    ///
     /// # Safety
     /// As for [`Requests::run`].
-    unsafe fn run(&mut self, file: &UnlistedFile, transfer: Transfer) -> io::Result<()> {
+    unsafe fn run(&mut self, file: &UnlistedFile, transfer: Transfer) -> Option<io::Result<()>> {
         let mut slots: [Option<Transfer>; DEPTH] = [None; DEPTH];
-        let (mut next, mut in_flight) = (0, 0);
+        let (mut next, mut in_flight, mut failures) = (0, 0, 0);
         let mut outcome = Ok(());
         loop {
             for (number, slot) in slots.iter_mut().enumerate() {
@@ -127,15 +137,28 @@ impl Ring {
                 }
             }
             if in_flight == 0 {
-                return outcome;
+                return (failures < MAX_FAILURES).then_some(outcome);
             }
-            match self.0.submit_and_wait(1) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => {
-                    // The kernel still has requests on the memory, so that returning is no way out.
-                    messages::tell(log::Level::Error, format_args!("io_uring: {error}"));
+            let submitted = match failures < MAX_FAILURES {
+                true => file.next_submission().and_then(|()| self.0.submit_and_wait(1)),
+                // The kernel uses the memory until it has answered the requests that it took.
+                false => Err(io::ErrorKind::Other.into()),
+            };
+            match submitted {
+                Ok(_) => failures = 0,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
                     std::thread::sleep(std::time::Duration::from_millis(1));
+                    failures = failures.saturating_add(1);
+                    if failures == MAX_FAILURES {
+                        messages::tell(
+                            log::Level::Warn,
+                            format_args!("io_uring: {error}: threads take its place"),
+                        );
+                        in_flight -= self.0.submission().len();
+                        outcome = Err(error);
+                    }
                 }
-                _ => {}
             }
             let answers: Vec<_> = self.0.completion().collect();
             for answer in answers {
@@ -305,6 +328,31 @@ mod tests {
                     requests.run(&unlisted, transfer(Direction::Read, to.as_mut_ptr())).expect("read");
                 }
                 assert!(from == to && faults.is_some_and(|faults| faults.has_happened()), "{short}");
+            }
+        }
+    }
+
+    #[test]
+    fn threads_take_the_place_of_a_ring_that_takes_no_requests() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let bytes = 2 * DEPTH * REQUEST_BYTES;
+        let mut memory = memmap2::MmapMut::map_anon(2 * bytes).expect("memory");
+        for submissions in 0..3 {
+            let faults = Some(Arc::new(DiskFaults::new(DiskFault::FailedSubmissions(submissions))));
+            let tier = DiskTier { faults: faults.clone(), ..DiskTier::new(folder.path(), 0) };
+            let unlisted = UnlistedFile::new(&tier).expect("a file");
+            let requests = Requests::new();
+            let (from, to) = memory.split_at_mut(bytes);
+            from.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at / 511 + at) as u8);
+            let transfer = |direction, memory: *mut u8| Transfer { direction, memory, bytes, place: 0 };
+            // SAFETY: two halves of a mapping.
+            unsafe {
+                requests.run(&unlisted, transfer(Direction::Write, from.as_mut_ptr())).expect("written");
+                requests.run(&unlisted, transfer(Direction::Read, to.as_mut_ptr())).expect("read");
+            }
+            assert!(from == to, "{submissions}");
+            if let Requests::Ring(ring) = &requests {
+                assert!(ring.lock().unwrap().is_none() && faults.is_some_and(|faults| faults.has_happened()));
             }
         }
     }
