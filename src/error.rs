@@ -86,6 +86,15 @@ pub enum Error {
         source: EngineError,
     },
 
+    /// A call on the device panicked before its end. Only [`configure`](crate::configure) helps.
+    #[error(
+        "{device}: an earlier panic left it half-changed, so that its tensors are lost and it does nothing more; configure makes it new"
+    )]
+    Panicked {
+        /// The device.
+        device: crate::OvercommitDevice,
+    },
+
     /// The data does not fit its shape.
     #[error(
         "data of the wrong size: a {dtype} tensor of shape {shape:?} takes {needed_bytes} bytes, and {had_bytes} were given"

@@ -21,7 +21,7 @@ impl Runtime {
         self.access(None, begin, |(id, access)| {
             let tensor = Tensor::new(self.clone(), id, view);
             let filled = fill(&access);
-            self.lock().pool.end_write(id);
+            self.lock()?.pool.end_write(id);
             filled.map(|()| tensor).map_err(|error| self.engine_error(error))
         })
     }
@@ -35,7 +35,7 @@ impl Runtime {
         let begin = |pool: &mut Pool| pool.begin_read(tensor.id());
         self.access(Some(tensor), begin, |access| {
             let seen = look(&access);
-            let intact = self.lock().pool.end_read(tensor.id());
+            let intact = self.lock()?.pool.end_read(tensor.id());
             seen.map_err(|error| self.engine_error(error)).and_then(|seen| intact.map(|()| seen))
         })
     }
@@ -56,7 +56,7 @@ impl Runtime {
         if let Err(Error::HostTierFull { .. }) = begun {
             drop((front, beside));
             _alone = self.accesses.write().unwrap_or_else(PoisonError::into_inner);
-            front = self.lock();
+            front = self.lock()?;
             begun = begin(&mut front.pool);
         }
         let begun = front.pool.counted(begun);

@@ -15,6 +15,7 @@ fn submit(op: &Op, inputs: impl IntoIterator<Item = Tensor>) -> Result<PerOutput
     let tensors: Inputs<Tensor> = inputs.into_iter().collect();
     let runtime = tensors[0].runtime().clone();
     if let Some(other) = tensors.iter().find(|tensor| !Arc::ptr_eq(tensor.runtime(), &runtime)) {
+        tensors.iter().try_for_each(|tensor| tensor.runtime().lock_only().map(drop))?;
         return Err(Error::MixedDevices { op: op.name(), devices: [runtime.device, other.device()] });
     }
     runtime.submit(op, tensors)
@@ -139,7 +140,7 @@ pub fn read(tensor: Tensor) -> Result<Vec<u8>, Error> {
     let (runtime, view) = (tensor.runtime().clone(), *tensor.view());
     let Some(bytes) = download(tensor)? else {
         if let Some(warning) = runtime.supply.warning(runtime.device) {
-            runtime.lock().pool.settings.log(log::Level::Warn, format_args!("{warning}"));
+            runtime.lock()?.pool.settings.log(log::Level::Warn, format_args!("{warning}"));
         }
         return runtime.supply.elements(runtime.device, &view);
     };
@@ -234,7 +235,7 @@ pub fn sync(device: &OvercommitDevice) -> Result<(), Error> {
 pub fn cleanup(device: &OvercommitDevice) -> Result<(), Error> {
     let runtime = registry::runtime(device)?;
     runtime.sync()?;
-    runtime.lock().pool.give_back();
+    runtime.lock()?.pool.give_back();
     Ok(())
 }
 

@@ -76,9 +76,25 @@ impl Runtime {
         }
     }
 
-    /// Locks the device, and releases storages whose handle is gone.
-    pub(super) fn lock(&self) -> MutexGuard<'_, Front> {
+    /// Locks the device as it is.
+    pub(super) fn lock_only(&self) -> Result<MutexGuard<'_, Front>, Error> {
+        self.front.lock().map_err(|_| Error::Panicked { device: self.device })
+    }
+
+    /// Whether a call panicked under the lock.
+    pub(super) fn has_panicked(&self) -> bool {
+        self.front.is_poisoned()
+    }
+
+    /// Drops ops that wait, whose tensors would keep the device.
+    pub(super) fn abandon(&self) {
         let mut front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
+        front.runs = ThreadRuns::new(front.pool.settings.fusion);
+    }
+
+    /// Locks the device, and releases storages whose handle is gone.
+    pub(super) fn lock(&self) -> Result<MutexGuard<'_, Front>, Error> {
+        let mut front = self.lock_only()?;
         if self.forgotten.swap(false, Ordering::Relaxed) {
             front.runs.sweep();
         }
@@ -86,7 +102,7 @@ impl Runtime {
         let (thread, scopes) = (thread::number(), scope::depth());
         front.runs.enter(thread, scopes);
         front.pool.enter(thread, scopes);
-        front
+        Ok(front)
     }
 
     /// Releases the storages whose handle is gone, in the order of their ids.
@@ -103,7 +119,7 @@ impl Runtime {
         self: &'a Arc<Self>,
         tensors: impl IntoIterator<Item = &'a Tensor>,
     ) -> Result<MutexGuard<'a, Front>, Error> {
-        let mut front = self.lock();
+        let mut front = self.lock()?;
         let Front { pool, runs } = &mut *front;
         let mut target = FusionTarget { maker: self, pool };
         runs.end_current(&mut target, &[])?;
@@ -113,7 +129,7 @@ impl Runtime {
 
     /// Locks the device, and ends the runs of all threads.
     pub(super) fn all_settled(self: &Arc<Self>) -> Result<MutexGuard<'_, Front>, Error> {
-        let mut front = self.lock();
+        let mut front = self.lock()?;
         let Front { pool, runs } = &mut *front;
         let mut target = FusionTarget { maker: self, pool };
         (0..runs.threads()).try_for_each(|thread| runs.end(&mut target, thread, &[]))?;
@@ -125,9 +141,9 @@ impl Runtime {
     /// thread that never submits changes nothing: so the looks of a monitor do not change what a program does.
     pub(super) fn looked_at(self: &Arc<Self>) -> Result<MutexGuard<'_, Front>, Error> {
         if !thread::has_number() {
-            return Ok(self.front.lock().unwrap_or_else(PoisonError::into_inner));
+            return self.lock_only();
         }
-        let mut front = self.lock();
+        let mut front = self.lock()?;
         let Front { pool, runs } = &mut *front;
         let refused = pool.refused_ops();
         match runs.end_current(&mut FusionTarget { maker: self, pool }, &[]) {
@@ -145,13 +161,13 @@ impl Runtime {
     pub(super) fn recording(self: &Arc<Self>) -> Result<Recording, Error> {
         drop(self.all_settled()?);
         self.wait_for_all()?;
-        Ok(self.lock().pool.take_recording())
+        Ok(self.lock()?.pool.take_recording())
     }
 
     /// The same as far as work is submitted. Does not change what the program does, which goes on meanwhile.
     pub(super) fn recorded_so_far(&self) -> Result<Recording, Error> {
         let (mut recording, journal, ends) = {
-            let front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
+            let front = self.lock_only()?;
             let recording =
                 Recording { header: front.pool.header(), events: front.pool.journal().take_events() };
             (recording, front.pool.journal().clone(), front.pool.ends())
@@ -169,12 +185,12 @@ impl Runtime {
     pub(super) fn sync(self: &Arc<Self>) -> Result<(), Error> {
         self.all_settled()?.pool.note_sync();
         self.wait_for_all()?;
-        self.lock().pool.failure()
+        self.lock()?.pool.failure()
     }
 
     /// Waits for all work submitted so far.
     pub(super) fn wait_for_all(&self) -> Result<(), Error> {
-        let ends = self.lock().pool.ends();
+        let ends = self.lock()?.pool.ends();
         ends.into_iter().try_for_each(|mark| self.engine.sync(mark)).map_err(|error| self.engine_error(error))
     }
 }

@@ -38,7 +38,9 @@ impl Runtime {
         let offered_to = Arc::downgrade(self);
         let offer = move |plan: KeptPlan| {
             let Some(runtime) = offered_to.upgrade() else { return };
-            runtime.lock().pool.follow_kept(Arc::new(plan.schedule), plan.is_final);
+            if let Ok(mut front) = runtime.lock() {
+                front.pool.follow_kept(Arc::new(plan.schedule), plan.is_final);
+            }
         };
         if let Err(error) = background::look_for(plans.clone(), beginning, pool.settings.clone(), offer) {
             pool.settings.log(log::Level::Warn, format_args!("no thread to look for plans with: {error}"));
@@ -82,7 +84,8 @@ impl Runtime {
         let is_wanted = move || planned_for.strong_count() > 0;
         let offer = move |schedule| {
             let Some(runtime) = offered_to.upgrade() else { return false };
-            runtime.lock().pool.follow(plan, schedule, stream, false);
+            let Ok(mut front) = runtime.lock() else { return false };
+            front.pool.follow(plan, schedule, stream, false);
             true
         };
         let task = PlanningTask { engine: self.engine.clone(), settings, log, period, plans };
@@ -131,5 +134,7 @@ pub(crate) fn plan_times(
 /// Whether an iteration is being planned.
 #[cfg(test)]
 pub(crate) fn is_planning(device: &OvercommitDevice) -> bool {
-    registry::runtime(device).expect("a device that is there").lock().pool.is_planning()
+    registry::runtime(device)
+        .and_then(|runtime| Ok(runtime.lock()?.pool.is_planning()))
+        .expect("a device that is there")
 }

@@ -40,7 +40,8 @@ pub(super) fn runtime(device: &OvercommitDevice) -> Result<Arc<Runtime>, Error> 
     Ok(runtime)
 }
 
-/// Chooses budget, policy and the rest for a device: before its first use, or when none of its tensors is alive.
+/// Chooses budget, policy and the rest for a device: before its first use, when none of its tensors is alive, or after a panic that
+/// left it half-changed.
 ///
 /// ```
 /// use burn_overcommit::{Config, OvercommitDevice, configure, stats};
@@ -60,7 +61,7 @@ pub fn configure(device: &OvercommitDevice, config: Config) -> Result<(), Error>
 /// [`configure`], unless the device is so already: then its tensors may be alive.
 #[doc(hidden)]
 pub fn ensure_configured(device: &OvercommitDevice, config: Config) -> Result<(), Error> {
-    let is_so = |started: &Started| started.config == config;
+    let is_so = |started: &Started| started.config == config && !started.runtime.has_panicked();
     if RUNTIMES.read().unwrap_or_else(PoisonError::into_inner).get(device).is_some_and(is_so) {
         return Ok(());
     }
@@ -75,6 +76,11 @@ pub fn configure_with_engine(
     wrap: impl FnOnce(Arc<dyn Engine>) -> Arc<dyn Engine>,
 ) -> Result<(), Error> {
     let mut runtimes = RUNTIMES.write().unwrap_or_else(PoisonError::into_inner);
+    if let Some(started) = runtimes.get(device).filter(|started| started.runtime.has_panicked()) {
+        started.runtime.abandon();
+        // Its memory is free once its tensors are gone too.
+        runtimes.remove(device);
+    }
     if let Some(Started { runtime, .. }) = runtimes.get(device) {
         let storages = runtime.all_settled()?.pool.live_storages();
         if storages > 0 {
@@ -82,7 +88,7 @@ pub fn configure_with_engine(
         }
         // The new runtime is to find the memory free that the old one still has mapped.
         if runtime.wait_for_all().is_ok() {
-            runtime.lock().pool.give_back();
+            runtime.lock()?.pool.give_back();
         }
     }
     let runtime = start(*device, config.clone(), wrap)?;

@@ -25,7 +25,7 @@ impl Runtime {
         if self.prepares {
             self.prepare(op, &tensors);
         }
-        let mut front = self.lock();
+        let mut front = self.lock()?;
         let Front { pool, runs } = &mut *front;
         let mut target = FusionTarget { maker: self, pool };
         if let Some(promised) = runs.fuse(&mut target, op, &mut tensors)? {

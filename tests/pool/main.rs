@@ -6,6 +6,7 @@ mod half_of_memory;
 mod host_memory;
 mod memory;
 mod monitor;
+mod panics;
 mod peers;
 mod process_end;
 mod telemetry;
