@@ -103,6 +103,7 @@ impl Pool {
         inputs: &[Input],
     ) -> Result<Made, Error> {
         self.begin_op();
+        let largest_before_bytes = self.observer.usage.largest_op_bytes;
         let resolved = self.advance(requested).and_then(|()| self.resolve(requested, inputs));
         let launched = resolved.and_then(|mut op| {
             let blocks = self.acquire(&mut op, inputs);
@@ -112,7 +113,11 @@ impl Pool {
         });
         let recorded = launched.map(|(copies, op)| (self.record(&op, requested, inputs, copies), op));
         self.note_peak();
-        let (outputs, op) = self.counted(recorded).map_err(|error| error.of_module(module_of(inputs)))?;
+        let (outputs, op) = self.counted(recorded).map_err(|error| {
+            // Only ops that ran count.
+            self.observer.usage.largest_op_bytes = largest_before_bytes;
+            error.of_module(module_of(inputs))
+        })?;
         let consumed = |&index: &usize| inputs[index].consumed && !op.overwritten.contains(&index);
         (0..inputs.len()).filter(consumed).for_each(|index| self.drop_handle(inputs[index].id));
         let after = self.follow_up(&op, inputs, &outputs);

@@ -116,6 +116,7 @@ fn an_op_too_large_for_the_budget_is_refused_and_a_smaller_step_works() {
     assert_eq!(kept.into_data().to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0]);
     let stats = stats(&device).unwrap();
     assert_eq!((stats.allocated_bytes, stats.storages, stats.counters.out_of_memory), (0, 0, 1));
+    assert!(stats.smallest_budget_bytes <= stats.budget_bytes, "only ops that ran count: {stats}");
 }
 
 /// Two products, after others took their place; to bring the second back takes all there is beside it, so the first has to leave
