@@ -118,7 +118,7 @@ pub fn dry_run(
     let device = OvercommitDevice::Sim(SimProfile::add_unnamed(boundless));
     let config = |budget_bytes: usize| {
         let budget_bytes = budget_bytes.max(MIN_BUDGET_BYTES);
-        config.clone().or_without_plans().host_limit_bytes(BOUNDLESS_BYTES).budget_bytes(budget_bytes)
+        config.clone().for_dry_run().host_limit_bytes(BOUNDLESS_BYTES).budget_bytes(budget_bytes)
     };
     let run = |config: Config, count: Option<usize>| {
         configure(&device, config)?;

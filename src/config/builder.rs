@@ -307,9 +307,10 @@ impl Config {
         self
     }
 
-    /// Plans nothing, unless it says when.
-    pub(crate) fn or_without_plans(mut self) -> Self {
+    /// Plans nothing, unless it says when, and reads zeros without a warning, unless it says what.
+    pub(crate) fn for_dry_run(mut self) -> Self {
         self.planning.get_or_insert(Planning::Off);
+        self.reads.get_or_insert_default();
         self
     }
 

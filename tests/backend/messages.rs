@@ -10,7 +10,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 use burn_backend::ops::FloatTensorOps;
 use burn_overcommit::op::{Dtype, Op, Reduce, Scalar, Shape, Unary};
 use burn_overcommit::{Config, Error, Overcommit, OvercommitDevice, Policy, SimProfile, configure, stats};
-use burn_overcommit::{Reads, runtime};
+use burn_overcommit::{Reads, dry_run, runtime};
 
 type Inner = Overcommit<f32, i32>;
 
@@ -239,11 +239,12 @@ fn keep_logs() {
 #[test]
 fn zeros_that_are_read_where_there_is_no_data_are_warned_of_once() {
     keep_logs();
-    let added = |key: &str| {
+    let profile = |key: &str| {
         let mut profile = SimProfile::named("h200").and_then(SimProfile::get).unwrap();
         profile.key = key.into();
-        OvercommitDevice::Sim(SimProfile::add(profile))
+        profile
     };
+    let added = |key: &str| OvercommitDevice::Sim(SimProfile::add(profile(key)));
     let read = |device: &OvercommitDevice| drop(Tensor::<Inner, 1>::ones([4], device).into_data());
     let (told, stated) = (added("told"), added("stated"));
     configure(&stated, Config::new().reads(Reads::Zeros)).unwrap();
@@ -254,6 +255,10 @@ fn zeros_that_are_read_where_there_is_no_data_are_warned_of_once() {
     configure(&told, Config::new()).unwrap();
     read(&told);
     assert_eq!(logged("WARN: sim:told has no data"), 1);
+    let outcome =
+        dry_run(&profile("dry"), Config::new(), |device, steps| steps.for_each(|_| read(device))).unwrap();
+    assert!(outcome.steps > 0);
+    assert_eq!(logged("dry has no data"), 0, "a dry run is for memory alone");
 }
 
 #[test]
