@@ -291,7 +291,7 @@ impl Program {
         let are_before = |(at, step): (usize, &Step)| step.sources.iter().all(|source| is_before(source, at));
         let ends = ending.iter().all(|ending| {
             let [begin, end] = ending.reduced;
-            is_before(&ending.source, steps.len()) && begin < end && usize::from(end) <= MAX_RANK
+            is_before(&ending.source, steps.len()) && begin <= end && usize::from(end) <= MAX_RANK
         });
         let made = outputs.iter().all(|&output| usize::from(output) < steps.len());
         assert!(

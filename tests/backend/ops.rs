@@ -307,6 +307,8 @@ fn reductions<B: Backend>(device: &B::Device, out: &mut Answers) {
     let single = x.clone().slice(s![.., 1..2, ..]);
     let odd = Tensor::<B, 1>::from_floats([1.0, f32::INFINITY, -2.0, f32::NAN, 7.0], device);
     answers! { out;
+        // A run of elementwise ops ends in the reduction of an axis of one element.
+        floats::<B, 2>([1, 5], device).exp().mul_scalar(2.0).max_dim(0);
         x.clone().slice(s![0..0, .., ..]).sum();
         x.clone().sum();
         t.clone().sum();
