@@ -36,7 +36,7 @@ impl Pool {
             {
                 return Ok(copy);
             }
-            if !self.fetch_into_unused_memory()? {
+            if !self.fetch_into_unused_memory()? && !self.drop_absent() {
                 return Err(self.host_tier_full("read", size_bytes));
             }
         }
@@ -49,7 +49,7 @@ impl Pool {
             if let Some(placed) = self.host_block(size_bytes, true)? {
                 break placed;
             }
-            if !self.fetch_into_unused_memory()? {
+            if !self.fetch_into_unused_memory()? && !self.drop_absent() {
                 return Err(self.host_tier_full("write", size_bytes));
             }
         };

@@ -96,11 +96,16 @@ impl Pool {
     /// Makes sure that an input that is about to be overwritten stays stored in some form if an evicted storage needs
     /// it.
     fn keep_claimed(&mut self, op: &'static str, id: StorageId) -> Result<(), Error> {
-        let storage = &self.graph.storages[id];
-        let kept =
-            storage.uses.claims == 0 || storage.copies.away.is_some() || self.graph.is_encoded(storage);
-        if kept || (self.settings.methods.offload && self.write_back(id, true)?) {
-            return Ok(());
+        loop {
+            let storage = &self.graph.storages[id];
+            let kept =
+                storage.uses.claims == 0 || storage.copies.away.is_some() || self.graph.is_encoded(storage);
+            if kept || (self.settings.methods.offload && self.write_back(id, true)?) {
+                return Ok(());
+            }
+            if !self.drop_absent() {
+                break;
+            }
         }
         Err(self.nowhere_to_go(op, id, self.graph.storages[id].size_bytes))
     }

@@ -1,7 +1,9 @@
 //! Dropping bytes that a recipe can bring back.
 
+use crate::engine::Tier;
 use crate::pool::Pool;
 use crate::pool::remat::ids::StorageId;
+use crate::pool::remat::storage::Storage;
 use crate::schedule::Eviction;
 use crate::trace::How;
 
@@ -11,6 +13,31 @@ impl Pool {
         let cost_ns = self.rematerialize_ns(id, &self.graph.storages[id]).unwrap_or(0);
         self.forget_bytes(id, How::Drop, Eviction::Drop, cost_ns);
         self.observer.counters.drops += 1;
+    }
+
+    /// Drops the storage of those away from device memory that is recomputed soonest: what is left to do where the host tier is full and
+    /// an op would be refused. Returns `false` if none can be recomputed.
+    pub(in crate::pool) fn drop_absent(&mut self) -> bool {
+        if !self.settings.methods.recompute {
+            return false;
+        }
+        let is_unused =
+            |storage: &Storage| storage.uses.pins + storage.uses.host_pins + storage.uses.wanted == 0;
+        let takes_room = |storage: &Storage| {
+            storage.copies.in_tier(Tier::Host).is_some() && storage.copies.device.is_none()
+        };
+        let storages = self.graph.storages.iter();
+        let absent = storages.filter(|(_, storage)| takes_room(storage) && is_unused(storage));
+        let priced = absent.filter_map(|(id, storage)| {
+            let cost_ns = self.rematerialize_ns(id, storage)?;
+            Some((cost_ns, self.graph.storages.number(id), id))
+        });
+        let Some((.., id)) = priced.min() else { return false };
+        self.graph.free_away(id, &mut self.memory);
+        self.graph.claim_inputs(id);
+        self.graph.join_component(id);
+        self.observer.counters.drops += 1;
+        true
     }
 
     /// Frees the bytes of a resident storage that has a recipe and no host copy. `cost_ns` is the predicted cost of

@@ -74,6 +74,9 @@ impl Pool {
         if self.offload(id, true)? || self.drop_wanted(need_bytes) {
             return Ok(true);
         }
+        if self.drop_absent() {
+            return self.evict_one(op, need_bytes);
+        }
         Err(self.nowhere_to_go(op, id, need_bytes))
     }
 
@@ -119,8 +122,10 @@ impl Pool {
         );
         let residents: Vec<StorageId> = self.graph.storages.residents().collect();
         for id in residents {
-            if !self.move_out(id, true)? {
-                return Err(self.nowhere_to_go(op, id, need_bytes));
+            while !self.move_out(id, true)? {
+                if !self.drop_absent() {
+                    return Err(self.nowhere_to_go(op, id, need_bytes));
+                }
             }
         }
         Ok(())

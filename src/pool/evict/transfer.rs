@@ -146,6 +146,7 @@ impl Pool {
             Ok(Some((tier, copy))) => self.fetch_from(id, (tier, copy), block, busy)?,
             Ok(None) => match self.read_through(id, block, busy)? {
                 Some(written) => written,
+                None if self.drop_absent() => return self.fetch_into(id, block, busy),
                 None => {
                     self.memory.device.free(block, busy);
                     return Err(self.host_tier_full("fetch", size_bytes));
@@ -198,7 +199,7 @@ impl Pool {
             .expect(self.follower.active_plans.current().and_then(|plan| plan.interval(storage)));
     }
 
-    /// Allocates a block of the host tier. If necessary, storages that are also in another tier leave it; with `displace`, so do the
+    /// Allocates a block of the host tier. If necessary, counts are given up, storages that are also in another tier leave it; with `displace`, so do the
     /// clean copies of the least recently used storages; then storages go on to other devices or to the disk.
     pub(in crate::pool) fn host_block(
         &mut self,
@@ -220,8 +221,9 @@ impl Pool {
             if placed.is_some() || bytes > self.memory.host.limit_bytes() {
                 return Ok(placed);
             }
-            let has_left =
-                self.leave_what_is_elsewhere() || (displace && self.give_up_clean_copy(Tier::Host));
+            let has_left = self.follower.requests.tallies.give_up(&mut self.memory)
+                || self.leave_what_is_elsewhere()
+                || (displace && self.give_up_clean_copy(Tier::Host));
             if !has_left && !self.move_last_needed(for_return)? {
                 return Ok(None);
             }

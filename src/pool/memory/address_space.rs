@@ -25,6 +25,16 @@ pub trait AddressSpace: Debug + Send {
     /// Allocates a block where it fits best; `None` if there is no room.
     fn allocate(&mut self, engine: &dyn Engine, bytes: usize, room: Room) -> Result<Placed, EngineError>;
 
+    /// Allocates a block at the end, out of the way of all others, where addresses have an end.
+    fn allocate_last(
+        &mut self,
+        engine: &dyn Engine,
+        bytes: usize,
+        room: Room,
+    ) -> Result<Placed, EngineError> {
+        self.allocate(engine, bytes, room)
+    }
+
     /// Allocates a block at a given placement; `None` if that is not free, or if addresses cannot be chosen.
     fn allocate_at(
         &mut self,

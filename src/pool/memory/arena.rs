@@ -58,7 +58,7 @@ impl Arena {
     }
 
     /// What a block of so many bytes takes.
-    fn in_block(&self, bytes: usize) -> usize {
+    pub fn in_block(&self, bytes: usize) -> usize {
         aligned(bytes).next_multiple_of(self.unit_bytes)
     }
 
@@ -177,6 +177,18 @@ impl Arena {
     pub fn allocate_anywhere(&mut self, engine: &dyn Engine, bytes: usize) -> Result<Placed, EngineError> {
         let (before_bytes, room) = (self.reserved_bytes(), self.room());
         let placed = self.space.allocate(engine, bytes, room);
+        let placed = self.unless_exhausted(engine, placed)?;
+        self.placed(placed, before_bytes);
+        Ok(placed)
+    }
+
+    /// Allocates a block at the end, out of the way of all others.
+    pub fn allocate_last(&mut self, engine: &dyn Engine, bytes: usize) -> Result<Placed, EngineError> {
+        let (bytes, before_bytes, room) = (self.in_block(bytes), self.reserved_bytes(), self.room());
+        if bytes > room.free_bytes {
+            return Ok(None);
+        }
+        let placed = self.space.allocate_last(engine, bytes, room);
         let placed = self.unless_exhausted(engine, placed)?;
         self.placed(placed, before_bytes);
         Ok(placed)

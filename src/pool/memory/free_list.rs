@@ -42,6 +42,13 @@ impl FreeList {
         Some((offset, found.pending))
     }
 
+    /// Allocates from the end of the last free range.
+    pub fn allocate_last(&mut self, bytes: usize) -> Option<(usize, PendingWork)> {
+        let (&offset, free) = self.free.last_key_value()?;
+        let at = (offset + free.bytes).checked_sub(bytes).filter(|&at| at >= offset)?;
+        Some((at, self.take(at, bytes)))
+    }
+
     /// Adds free space at the end, which `pending` still touches.
     pub fn extend(&mut self, bytes: usize, pending: PendingWork) {
         let end = self.capacity_bytes;

@@ -78,6 +78,22 @@ impl AddressSpace for Slabs {
         Ok(Some((Block { slab: index as u32, offset, bytes }, pending)))
     }
 
+    /// Allocates at the end of the last slab, so that other blocks lie as they would without this one.
+    fn allocate_last(
+        &mut self,
+        engine: &dyn Engine,
+        bytes: usize,
+        room: Room,
+    ) -> Result<Placed, EngineError> {
+        if self.slabs.is_empty() && bytes <= room.unmapped_bytes {
+            self.map(engine, self.slab_bytes.max(bytes).min(room.unmapped_bytes))?;
+        }
+        let Some(slab) = self.slabs.last_mut() else { return Ok(None) };
+        let placed = slab.free_list.allocate_last(bytes);
+        let index = self.slabs.len() as u32 - 1;
+        Ok(placed.map(|(offset, pending)| (Block { slab: index, offset, bytes }, pending)))
+    }
+
     /// Allocates in the first slab, which is mapped now if there is none yet.
     fn allocate_at(
         &mut self,

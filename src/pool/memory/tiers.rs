@@ -154,6 +154,12 @@ impl Memory {
         self.counted(placed)
     }
 
+    /// Allocates memory of the host tier for what is given up as soon as others need room; `None` if there is no room.
+    pub fn allocate_spare_host(&mut self, bytes: usize) -> Result<Placed, Error> {
+        let placed = self.host.allocate_last(&*self.engine, bytes);
+        self.counted(placed)
+    }
+
     /// The bytes of the host tier that are in no block.
     pub fn host_room_bytes(&self) -> usize {
         self.host.limit_bytes() - self.host.used_bytes()

@@ -25,6 +25,8 @@ pub struct Tallies {
     counts: Vec<Tallied>,
     /// Each with the work that uses it. Counts fill the last one.
     pages: Vec<(Block, PendingWork)>,
+    /// Whether other bytes needed their place, and no more is counted.
+    are_given_up: bool,
 }
 
 impl Tallies {
@@ -50,6 +52,18 @@ impl Tallies {
         let (_, busy) = self.pages.last_mut().expect("the count lies in a block");
         *busy = busy.and(copy.touched);
         self.counts.push((number, tally, copy));
+    }
+
+    /// Whether more may be counted.
+    pub fn go_on(&self) -> bool {
+        !self.are_given_up
+    }
+
+    /// Gives the blocks back, and counts no more. Returns `false` if there were none.
+    pub fn give_up(&mut self, memory: &mut Memory) -> bool {
+        let had_pages = !self.pages.is_empty();
+        std::mem::replace(self, Tallies { are_given_up: true, ..Tallies::default() }).free(memory);
+        had_pages
     }
 
     /// Gives the blocks back.

@@ -30,7 +30,8 @@ impl Pool {
         let may_encode = settings.policy.may_encode() && settings.methods.offload;
         // A simulation has no values to count, and the ops that count would make a replay differ from the recorded run.
         let counts = self.submitter.engine.times().is_none() && !settings.states_counts();
-        if self.follower.requests.log.is_none() || !may_encode || !counts {
+        let goes_on = self.follower.requests.log.is_some() && self.follower.requests.tallies.go_on();
+        if !goes_on || !may_encode || !counts {
             return Ok(());
         }
         for (place, (&id, view)) in outputs.iter().zip(&made_by.outputs).enumerate() {
@@ -70,7 +71,7 @@ impl Pool {
         if let Some(word) = self.follower.requests.tallies.next_word() {
             return Ok(Some(word));
         }
-        let Some(page) = self.lasting_host_block(PAGE_BYTES)? else { return Ok(None) };
+        let Some(page) = self.memory.allocate_spare_host(PAGE_BYTES)? else { return Ok(None) };
         self.follower.requests.tallies.add_page(page);
         Ok(self.follower.requests.tallies.next_word())
     }
