@@ -77,9 +77,9 @@ impl Pool {
     ) -> Error {
         let (used_bytes, limit_bytes) = (self.memory.host.used_bytes(), self.memory.host.limit_bytes());
         // If enough is free, it is in pieces.
-        let taken_bytes =
-            if used_bytes + aligned(needed_bytes) > limit_bytes { used_bytes } else { limit_bytes };
-        let least_limit_bytes = enough_bytes.max(taken_bytes + aligned(needed_bytes));
+        let block_bytes = self.memory.host.in_block(needed_bytes);
+        let taken_bytes = if used_bytes + block_bytes > limit_bytes { used_bytes } else { limit_bytes };
+        let least_limit_bytes = self.memory.host.in_block(enough_bytes.max(taken_bytes + block_bytes));
         Error::HostTierFull {
             op,
             module: None,
