@@ -52,6 +52,7 @@ pub struct Config {
     policy: Option<Policy>,
     exactness: Option<Exactness>,
     planning: Option<Planning>,
+    plan_arrivals: Option<u64>,
     plan_cache: Option<PlanCache>,
     log: Option<LevelFilter>,
     page_mapping: Option<bool>,
@@ -179,6 +180,13 @@ impl Config {
     /// block of values.
     pub fn gist_format(mut self, format: FloatFormat) -> Self {
         self.gist_format = Some(format);
+        self
+    }
+
+    /// Searches plans in the background at once, and has each arrive after as many ops as a seed says, for tests.
+    #[doc(hidden)]
+    pub fn plan_arrivals(mut self, seed: u64) -> Self {
+        self.plan_arrivals = Some(seed);
         self
     }
 
@@ -368,6 +376,7 @@ impl Config {
             disk: disk.map(|disk| DiskTier { has_checksums, ..disk }),
             policy,
             exactness: Variable::Exactness.or_read(self.exactness)?.unwrap_or_default(),
+            plan_arrivals: self.plan_arrivals,
             planning: Variable::Planning.or_read(self.planning)?.unwrap_or_default(),
             plan_cache: Variable::PlanCache.or_read(self.plan_cache)?.unwrap_or_default(),
             fusion: Variable::Fusion.or_read(self.fusion)?.unwrap_or(true),

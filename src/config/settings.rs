@@ -28,6 +28,8 @@ pub(crate) struct Settings {
     pub policy: Policy,
     pub exactness: Exactness,
     pub planning: Planning,
+    /// The seed of when plans arrive, for tests.
+    pub plan_arrivals: Option<u64>,
     pub plan_cache: PlanCache,
     /// Which elementwise ops are fused.
     pub fusion: bool,

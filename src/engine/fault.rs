@@ -16,18 +16,30 @@ pub struct Fault {
     counted: Option<Call>,
     /// The number, from zero, of the call that fails.
     failing: u64,
+    /// Whether it panics instead.
+    panics: bool,
     calls: AtomicU64,
 }
 
 impl Fault {
     /// Wraps `engine`. Call number `failing`, from zero, fails.
     pub fn new(engine: Arc<dyn Engine>, failing: u64) -> Self {
-        Fault { engine, counted: None, failing, calls: AtomicU64::new(0) }
+        Fault { engine, counted: None, failing, panics: false, calls: AtomicU64::new(0) }
     }
 
     /// Wraps `engine`. Of the calls of one kind, number `failing`, from zero, fails.
     pub fn of(engine: Arc<dyn Engine>, kind: Call, failing: u64) -> Self {
         Fault { counted: Some(kind), ..Fault::new(engine, failing) }
+    }
+
+    /// The same, but the call panics.
+    pub fn panicking(self) -> Self {
+        Fault { panics: true, ..self }
+    }
+
+    /// From now on nothing fails that has not yet.
+    pub fn stop(&self) {
+        self.calls.store(u64::MAX / 2, Ordering::Relaxed);
     }
 
     /// The number of counted calls so far.
@@ -50,6 +62,7 @@ impl Around for Fault {
     fn before(&self, call: Call, error: &dyn Fn(String) -> EngineError) -> Result<(), EngineError> {
         let counted = self.counted.is_none_or(|counted| counted == call);
         match counted && self.calls.fetch_add(1, Ordering::Relaxed) == self.failing {
+            true if self.panics => panic!("injected panic"),
             true => Err(error("injected failure".into())),
             false => Ok(()),
         }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use crossbeam_queue::SegQueue;
 use smallvec::SmallVec;
 
+use super::arrivals::Arrivals;
 use super::pace::Pace;
 use super::plan_cache::KeptPlans;
 use super::random::RandomKeys;
@@ -42,6 +43,8 @@ pub struct Runtime {
     pub(super) pace: Pace,
     /// The plans of earlier runs, if they are kept.
     pub(super) plans: Option<Arc<KeptPlans>>,
+    /// The plans on their way, if a test decides when they arrive.
+    pub(super) arrivals: Option<Arrivals>,
 }
 
 /// One line, since the contents would fill pages.
@@ -60,11 +63,13 @@ pub struct Front {
 impl Runtime {
     pub(super) fn new(device: OvercommitDevice, engine: Arc<dyn Engine>, pool: Pool, supply: Supply) -> Self {
         let fusion = pool.settings.fusion;
+        let arrivals = pool.settings.plan_arrivals.map(Arrivals::new);
         let plans = KeptPlans::new(engine.props(), &pool.settings, engine.times().is_none());
         Runtime {
             device,
             prepares: engine.prepares(),
             engine,
+            arrivals,
             front: Mutex::new(Front { pool, runs: ThreadRuns::new(fusion) }),
             accesses: RwLock::default(),
             dropped: SegQueue::new(),

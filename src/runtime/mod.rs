@@ -21,6 +21,7 @@
 
 mod access;
 mod api;
+mod arrivals;
 mod background;
 mod collective;
 mod data_parallel;

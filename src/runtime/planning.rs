@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::arrivals::Arrival;
 use super::background::{self, Keeping, PlanningTask};
 use super::device::Runtime;
 use super::plan_cache::{KeptPlan, KeptPlans};
@@ -19,6 +20,9 @@ impl Runtime {
     /// Plans an iteration, if the program has just shown one that is worth it.
     pub(super) fn plan_known_iteration(self: &Arc<Self>, pool: &mut Pool) -> Result<(), Error> {
         let runs_in_real_time = self.engine.times().is_none();
+        if let Some(arrivals) = &self.arrivals {
+            arrivals.after_op(pool);
+        }
         if let Some(plans) = self.plans.as_ref().filter(|_| runs_in_real_time)
             && let Some(beginning) = pool.take_beginning()
             && plans.is_new(beginning)
@@ -35,6 +39,12 @@ impl Runtime {
 
     /// Looks for plans of an earlier run, in the background.
     fn follow_kept_plans(self: &Arc<Self>, pool: &Pool, plans: &Arc<KeptPlans>, beginning: BeginningId) {
+        if let Some(arrivals) = &self.arrivals {
+            for KeptPlan { schedule, is_final, .. } in plans.plans(beginning).0.into_iter().rev() {
+                arrivals.send(Arrival::Kept { schedule: Arc::new(schedule), is_final });
+            }
+            return;
+        }
         let offered_to = Arc::downgrade(self);
         let offer = move |plan: KeptPlan| {
             let Some(runtime) = offered_to.upgrade() else { return };
@@ -54,7 +64,8 @@ impl Runtime {
         let settings = plans
             .as_ref()
             .map_or_else(|| pool.settings.clone(), |plans| plans.settings_of_plans(&pool.settings));
-        if self.engine.times().is_some() || pool.settings.planning == Planning::AtOnce {
+        let at_once = self.engine.times().is_some() || pool.settings.planning == Planning::AtOnce;
+        if at_once || self.arrivals.is_some() {
             let mut best = None;
             let keeping = plans.and_then(|plans| Keeping::of(plans, &log, &settings));
             // Not what an earlier run planned for this budget: the same program should always get the same plan.
@@ -67,16 +78,22 @@ impl Runtime {
                 known: &known,
                 throttle: 0,
             };
+            let (plan, stream) = (log.plan, log.stream);
             planner::plan(&request, |schedule| {
-                best = Some(schedule);
-                true
+                let Some(arrivals) = &self.arrivals else {
+                    best = Some(schedule);
+                    return true;
+                };
+                let schedule = Arc::new(schedule);
+                keeping.iter().for_each(|keeping| keeping.keep(&schedule, false));
+                arrivals.send(Arrival::Found { plan, schedule, stream })
             });
             let Some(schedule) = best else { return };
             if let Some(keeping) = keeping {
                 // The device that it was simulated for searches anew, by the times that it measures.
                 keeping.keep(&schedule, false);
             }
-            pool.follow(log.plan, Arc::new(schedule), log.stream, false);
+            pool.follow(plan, Arc::new(schedule), stream, false);
             return;
         }
         let (plan, stream) = (log.plan, log.stream);

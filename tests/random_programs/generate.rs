@@ -1,19 +1,67 @@
 //! Writes a program from a seed: values that are alive, views of them, and the loop around the steps.
 
-use burn_overcommit::op::{Binary, Distribution, Dtype, Layout, Op, Shape, View};
+use burn_overcommit::op::{Binary, Distribution, Dtype, Layout, Op, Shape, Unary, View};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::program::{Program, Slot, Step, Use, Values};
 
-/// No tensor of a program is larger.
-const MOST_BYTES: usize = 64 << 10;
 /// Values are scaled back to about one when they could be larger than this, so that they stay finite and differ.
 const MOST_VALUE: f64 = 64.0;
 
+/// The element types of a program, and what its values and sizes are like.
+#[derive(Debug, Clone, Copy)]
+pub struct Palette {
+    pub float: Dtype,
+    pub integers: [Dtype; 2],
+    /// Whether tensors have some hundred elements at the most.
+    pub is_small: bool,
+    /// Whether values are small integers, whose sums are the same in any order.
+    pub is_whole: bool,
+    /// No tensor is larger.
+    pub most_bytes: usize,
+}
+
+impl Palette {
+    /// Any floats, in tensors of some thousand elements.
+    const NOISE: Palette = Palette {
+        float: Dtype::F32,
+        integers: [Dtype::I32, Dtype::I64],
+        is_small: false,
+        is_whole: false,
+        most_bytes: 64 << 10,
+    };
+
+    /// Small tensors of types that a seed chooses, mostly of small integers.
+    fn small(random: &mut ChaCha8Rng) -> Self {
+        let float = [Dtype::F32, Dtype::F32, Dtype::BF16, Dtype::F16, Dtype::F64][random.random_range(0..5)];
+        let mut integer =
+            || [Dtype::I64, Dtype::I32, Dtype::I16, Dtype::I8, Dtype::U8][random.random_range(0..5)];
+        let first = integer();
+        let second =
+            std::iter::repeat_with(integer).find(|&second| second != first).expect("there are others");
+        let is_whole = random.random_bool(0.8);
+        Palette { float, integers: [first, second], is_small: true, is_whole, most_bytes: 2 << 10 }
+    }
+}
+
 /// The program of a seed.
 pub fn program(seed: u64) -> Program {
-    let mut generator = Generator::new(seed);
+    write(seed, Palette::NOISE)
+}
+
+/// The program of a seed whose results [the interpreter](crate::interpreter) knows.
+pub fn small_program(seed: u64) -> Program {
+    write(seed, small_palette(seed))
+}
+
+/// The palette of such a program.
+pub fn small_palette(seed: u64) -> Palette {
+    Palette::small(&mut ChaCha8Rng::seed_from_u64(seed ^ 0xe8ac7))
+}
+
+fn write(seed: u64, palette: Palette) -> Program {
+    let mut generator = Generator::new(seed, palette);
     for _ in 0..generator.random.random_range(1..4) {
         generator.weight();
     }
@@ -27,6 +75,9 @@ pub fn program(seed: u64) -> Program {
     }
     for _ in 0..generator.random.random_range(8..18) {
         generator.step();
+    }
+    if palette.is_small && generator.random.random_bool(0.1) {
+        generator.too_large();
     }
     generator.update_weights();
     generator.drop_since(outside);
@@ -66,6 +117,7 @@ pub type Chosen = (Value, Layout);
 
 /// The program so far.
 pub struct Generator {
+    pub palette: Palette,
     pub random: ChaCha8Rng,
     pub live: Vec<Value>,
     steps: Vec<Step>,
@@ -73,8 +125,9 @@ pub struct Generator {
 }
 
 impl Generator {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, palette: Palette) -> Self {
         Generator {
+            palette,
             random: ChaCha8Rng::seed_from_u64(seed),
             live: Vec::new(),
             steps: Vec::new(),
@@ -105,20 +158,41 @@ impl Generator {
             5 => Some(Distribution::Bernoulli { probability: 0.5.into() }),
             _ => None,
         };
+        // The interpreter has no random numbers of its own but those that it can copy.
+        let distribution = distribution.filter(|_| !self.palette.is_small || dtype == self.palette.float);
+        let key = if self.palette.is_small { seed } else { 0 };
         // Bools, and some of all others, come from the host.
         let op = match distribution {
             _ if dtype == Dtype::Bool => None,
-            Some(distribution) => Some(Op::Random { shape, dtype, distribution, seed: 0 }),
+            Some(distribution) => Some(Op::Random { shape, dtype, distribution, seed: key }),
             None if self.random.random_bool(0.3) => Some(Op::Fill { shape, dtype, value: 2.0.into() }),
             None => None,
         };
         let limit = if dtype == Dtype::Bool { 2 } else { 8 };
-        let values = if dtype == Dtype::F32 { Values::Noise(seed) } else { Values::Below(seed, limit) };
+        let values = match dtype {
+            _ if dtype.is_float() && self.palette.is_small => Values::Small(seed),
+            Dtype::F32 => Values::Noise(seed),
+            _ => Values::Below(seed, limit),
+        };
         self.steps.push(match op {
             Some(op) => Step::Create { to, op },
             None => Step::Write { to, dtype, shape, values },
         });
-        self.add(View::contiguous(dtype, shape), if dtype == Dtype::F32 { 2.0 } else { 8.0 })
+        let made = self.add(View::contiguous(dtype, shape), if dtype == Dtype::F32 { 2.0 } else { 8.0 });
+        if self.palette.is_whole && distribution.is_some() {
+            return self.rounded(made, 2.0);
+        }
+        made
+    }
+
+    /// The value in place, times a power of two and rounded to integers.
+    fn rounded(&mut self, value: Value, factor: f64) -> Value {
+        let whole = |value: Value| [(value, value.view.layout)];
+        let bound = value.bound * factor;
+        let scaled = self.run_with(Op::BinaryScalar(Binary::Mul, factor.into()), &whole(value), bound, 1.0);
+        // A leaf may be larger than a result.
+        let Some(scaled) = scaled else { return value };
+        self.run_with(Op::Unary(Unary::Round), &whole(scaled), bound, 1.0).expect("as large as its input")
     }
 
     /// Integers in `0..limit`, to index with.
@@ -141,6 +215,20 @@ impl Generator {
         self.add(View::contiguous(dtype, Shape::new(&[count])), count as f64);
     }
 
+    /// Asks for more memory than there is.
+    fn too_large(&mut self) {
+        let (dtype, seed) = (self.palette.float, self.random.random());
+        let shape =
+            Shape::new(self.pick(&[&[1 << 31, 2][..], &[1 << 48], &[1 << 24, 1, 1 << 24], &[3, 1 << 33]]));
+        let distribution = Distribution::Bernoulli { probability: 0.5.into() };
+        let step = match self.pick(&[0, 1, 2]) {
+            0 => Op::Fill { shape, dtype, value: 2.0.into() },
+            1 => Op::Random { shape, dtype, distribution, seed },
+            _ => Op::Arange { count: shape.count(), dtype: Dtype::I64, start: 0, step: 1 },
+        };
+        self.steps.push(Step::TooLarge(step));
+    }
+
     /// Uses up to three operands, some of them for the last time. `None`: the results would be too large.
     pub fn run(&mut self, op: Op, inputs: &[Chosen], bound: f64) -> Option<Value> {
         self.run_with(op, inputs, bound, 0.5)
@@ -151,7 +239,7 @@ impl Generator {
         let views: Vec<View> =
             inputs.iter().map(|(value, layout)| View { layout: *layout, ..value.view }).collect();
         let outputs = op.outputs(&views);
-        if outputs.iter().any(|view| view.size_bytes() > MOST_BYTES) {
+        if outputs.iter().any(|view| view.size_bytes() > self.palette.most_bytes) {
             return None;
         }
         let uses = (0..inputs.len()).map(|index| {
@@ -173,6 +261,9 @@ impl Generator {
     fn tamed(&mut self, value: Value) -> Value {
         if value.bound <= MOST_VALUE {
             return value;
+        }
+        if self.palette.is_whole && value.view.dtype.is_float() {
+            return self.rounded(value, (8.0 / value.bound).log2().floor().exp2());
         }
         let (op, bound) = match value.view.dtype {
             _ if value.view.dtype.is_float() => {
@@ -233,6 +324,9 @@ impl Generator {
 
     /// Sizes of a new tensor of any rank; seldom without elements.
     pub fn sizes(&mut self) -> Vec<usize> {
+        if self.palette.is_small {
+            return self.small_sizes();
+        }
         match self.random.random_range(0..12) {
             0 => vec![],
             1 => vec![self.random.random_range(0..4), self.random.random_range(0..9)],
@@ -243,8 +337,22 @@ impl Generator {
         }
     }
 
+    fn small_sizes(&mut self) -> Vec<usize> {
+        match self.random.random_range(0..12) {
+            0 => vec![],
+            1 => vec![self.random.random_range(0..4), self.random.random_range(0..9)],
+            2..=4 => vec![self.random.random_range(1..200)],
+            5..=8 => vec![self.pick(&[1, 3, 8]), self.pick(&[5, 16, 33])],
+            9 => vec![self.pick(&[2, 3]), self.pick(&[3, 4]), self.pick(&[5, 8])],
+            _ => self.images().to_vec(),
+        }
+    }
+
     /// Sizes of a batch of images.
     pub fn images(&mut self) -> [usize; 4] {
+        if self.palette.is_small {
+            return [self.pick(&[1, 2]), self.pick(&[1, 2, 4]), self.pick(&[4, 5]), self.pick(&[4, 6])];
+        }
         let side = self.pick(&[6, 9, 12]);
         [self.pick(&[2, 3, 5]), self.pick(&[2, 4]), side, self.pick(&[6, side])]
     }
@@ -293,7 +401,7 @@ impl Generator {
         let Some(value) = self.find(|_| true) else { return };
         let layout =
             if self.random.random_bool(0.5) { self.view(value.view.layout) } else { value.view.layout };
-        if layout.shape().count() * value.view.dtype.size_bytes() > MOST_BYTES {
+        if layout.shape().count() * value.view.dtype.size_bytes() > self.palette.most_bytes {
             return;
         }
         let last = !value.kept && self.random.random_bool(0.3);
@@ -321,9 +429,12 @@ impl Generator {
 
     /// A value that lives through all iterations and is updated in each.
     fn weight(&mut self) {
-        let sizes = [vec![4, 2, 3, 3], vec![33, 16], vec![16], vec![40, 40], vec![4, 4, 2, 2]];
+        let mut sizes = [vec![4, 2, 3, 3], vec![33, 16], vec![16], vec![40, 40], vec![4, 4, 2, 2]];
+        if self.palette.is_small {
+            sizes = [vec![4, 2, 3, 3], vec![8, 16], vec![16], vec![8, 8], vec![4, 4, 2, 2]];
+        }
         let index = self.random.random_range(0..sizes.len());
-        let slot = self.leaf(Dtype::F32, &sizes[index]).slot;
+        let slot = self.leaf(self.palette.float, &sizes[index]).slot;
         self.live
             .iter_mut()
             .filter(|value| value.slot == slot)
@@ -334,9 +445,10 @@ impl Generator {
     fn update_weights(&mut self) {
         let weights: Vec<Value> = self.live.iter().copied().filter(|value| value.weight).collect();
         for weight in weights {
-            let (change, layout) = self.shaped(Dtype::F32, *weight.view.shape());
+            let (change, layout) = self.shaped(self.palette.float, *weight.view.shape());
             let whole = weight.view.layout;
-            let decay = Op::BinaryScalar(Binary::Mul, 0.9.into());
+            let decay: f64 = if self.palette.is_whole { -1.0 } else { 0.9 };
+            let decay = Op::BinaryScalar(Binary::Mul, decay.into());
             let old = Use { slot: weight.slot, layout: whole, last: true };
             self.steps.push(Step::Run { op: decay, inputs: vec![old], to: vec![weight.slot] });
             let change = Use { slot: change.slot, layout, last: false };

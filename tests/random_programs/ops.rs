@@ -8,9 +8,6 @@ use rand::RngExt;
 
 use crate::generate::{Chosen, Generator};
 
-const NUMBERS: [Dtype; 3] = [Dtype::F32, Dtype::I32, Dtype::I64];
-const ALL: [Dtype; 4] = [Dtype::F32, Dtype::I32, Dtype::I64, Dtype::Bool];
-
 /// A kind of step, `None` if it would be too large.
 type Kind = fn(&mut Generator) -> Option<()>;
 
@@ -43,6 +40,18 @@ const KINDS: [(u32, Kind); 24] = [
 ];
 
 impl Generator {
+    /// The types of numbers.
+    fn numbers(&self) -> [Dtype; 3] {
+        let [first, second] = self.palette.integers;
+        [self.palette.float, first, second]
+    }
+
+    /// These and bools.
+    fn all(&self) -> [Dtype; 4] {
+        let [float, first, second] = self.numbers();
+        [float, first, second, Dtype::Bool]
+    }
+
     /// One more step, or a few that belong together.
     pub fn step(&mut self) {
         let total = KINDS.iter().map(|(weight, _)| weight).sum();
@@ -66,17 +75,22 @@ impl Generator {
 
     fn scalar(&mut self, dtype: Dtype) -> Scalar {
         match dtype {
-            Dtype::F32 => self.random.random_range(-1.5..1.5f64).into(),
+            _ if dtype.is_float() && self.palette.is_whole => {
+                self.pick(&[-2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 3.0f64]).into()
+            }
+            _ if dtype.is_float() => self.random.random_range(-1.5..1.5f64).into(),
+            // A scalar below zero is none of an unsigned type.
+            Dtype::U8 => self.random.random_range(0..4i64).into(),
             _ => self.random.random_range(-3..4i64).into(),
         }
     }
 }
 
 fn leaf(generator: &mut Generator) -> Option<()> {
-    let (dtype, sizes) = (generator.pick(&ALL), generator.sizes());
+    let (dtype, sizes) = (generator.pick(&generator.all()), generator.sizes());
     match dtype {
-        Dtype::I32 | Dtype::I64 if generator.random.random_bool(0.5) => {
-            let count = generator.random.random_range(0..500);
+        _ if dtype.is_integer() && generator.random.random_bool(0.5) => {
+            let count = generator.random.random_range(0..if generator.palette.is_small { 60 } else { 500 });
             generator.arange(dtype, count);
         }
         _ => drop(generator.leaf(dtype, &sizes)),
@@ -98,6 +112,9 @@ fn function(generator: &mut Generator, dtype: Dtype, bound: f64) -> (Unary, f64)
             let smooth =
                 [Unary::Sin, Unary::Cos, Unary::Tanh, Unary::Sigmoid, Unary::Erf, Unary::Atan, Unary::Asinh];
             let same = [Unary::Neg, Unary::Abs, Unary::Relu, Unary::Round, Unary::Sign];
+            if generator.palette.is_whole && generator.random.random_bool(0.85) {
+                return (generator.pick(&same), bound.max(1.0));
+            }
             match generator.random.random_range(0..8) {
                 0..=3 => (generator.pick(&smooth), bound.min(4.0)),
                 4 | 5 => (generator.pick(&same), bound.max(1.0)),
@@ -109,20 +126,21 @@ fn function(generator: &mut Generator, dtype: Dtype, bound: f64) -> (Unary, f64)
 }
 
 fn unary(generator: &mut Generator) -> Option<()> {
-    let x = generator.any(&ALL);
+    let x = generator.any(&generator.all());
     let (kind, bound) = function(generator, x.0.view.dtype, x.0.bound);
     generator.run(Op::Unary(kind), &[x], bound).map(drop)
 }
 
 /// Pointwise ops, each on what the one before made, mostly in place.
 fn chain(generator: &mut Generator) -> Option<()> {
-    let mut x = generator.any(&[Dtype::F32]);
+    let float = generator.palette.float;
+    let mut x = generator.any(&[float]);
     for _ in 0..generator.random.random_range(2..6) {
-        let (kind, bound) = function(generator, Dtype::F32, x.0.bound);
+        let (kind, bound) = function(generator, float, x.0.bound);
         let made = generator.run_with(Op::Unary(kind), &[x], bound, 0.9)?;
         x = (made, made.view.layout);
         if generator.random.random_bool(0.3) {
-            let other = generator.shaped(Dtype::F32, *made.view.shape());
+            let other = generator.shaped(float, *made.view.shape());
             let bound = made.bound + other.0.bound;
             let made = generator.run_with(Op::Binary(Binary::Add), &[x, other], bound, 0.9)?;
             x = (made, made.view.layout);
@@ -135,10 +153,10 @@ fn binary_kind(generator: &mut Generator, dtype: Dtype) -> Binary {
     let always = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Max, Binary::Min, Binary::ReverseSub];
     match dtype {
         Dtype::Bool => generator.pick(&[Binary::And, Binary::Or, Binary::Xor]),
-        Dtype::F32 if generator.random.random_bool(0.2) => {
+        _ if dtype.is_float() && generator.random.random_bool(0.2) => {
             generator.pick(&[Binary::ReluBackward, Binary::Atan2])
         }
-        Dtype::I32 | Dtype::I64 if generator.random.random_bool(0.2) => {
+        _ if dtype.is_integer() && generator.random.random_bool(0.2) => {
             generator.pick(&[Binary::Div, Binary::Remainder])
         }
         _ => generator.pick(&always),
@@ -146,14 +164,14 @@ fn binary_kind(generator: &mut Generator, dtype: Dtype) -> Binary {
 }
 
 fn binary(generator: &mut Generator) -> Option<()> {
-    let (a, b) = generator.pair(&ALL);
+    let (a, b) = generator.pair(&generator.all());
     let kind = binary_kind(generator, a.0.view.dtype);
     let bound = if kind == Binary::Mul { a.0.bound * b.0.bound } else { a.0.bound + b.0.bound };
     generator.run(Op::Binary(kind), &[a, b], bound).map(drop)
 }
 
 fn binary_scalar(generator: &mut Generator) -> Option<()> {
-    let x = generator.any(&NUMBERS);
+    let x = generator.any(&generator.numbers());
     let scalar = generator.scalar(x.0.view.dtype);
     let kind = generator.pick(&[Binary::Add, Binary::Sub, Binary::Mul, Binary::Max, Binary::ReverseSub]);
     generator.run(Op::BinaryScalar(kind, scalar), &[x], 3.0 * x.0.bound + 3.0).map(drop)
@@ -162,17 +180,17 @@ fn binary_scalar(generator: &mut Generator) -> Option<()> {
 fn compare(generator: &mut Generator) -> Option<()> {
     let kind = generator.pick(Compare::ALL);
     if generator.random.random_bool(0.5) {
-        let x = generator.any(&NUMBERS);
+        let x = generator.any(&generator.numbers());
         let scalar = generator.scalar(x.0.view.dtype);
         return generator.run(Op::CompareScalar(kind, scalar), &[x], 1.0).map(drop);
     }
-    let (a, b) = generator.pair(&NUMBERS);
+    let (a, b) = generator.pair(&generator.numbers());
     generator.run(Op::Compare(kind), &[a, b], 1.0).map(drop)
 }
 
 /// By a mask.
 fn choose(generator: &mut Generator) -> Option<()> {
-    let (a, b) = generator.pair(&NUMBERS);
+    let (a, b) = generator.pair(&generator.numbers());
     let mask = generator.shaped(Dtype::Bool, *a.1.shape());
     let bound = a.0.bound.max(b.0.bound).max(4.0);
     if generator.random.random_bool(0.5) {
@@ -189,9 +207,9 @@ fn axis(generator: &mut Generator, shape: &Shape) -> Option<usize> {
 }
 
 fn reduce(generator: &mut Generator) -> Option<()> {
-    let x = generator.any(&NUMBERS);
+    let x = generator.any(&generator.numbers());
     let axis = axis(generator, x.1.shape())?;
-    let floats = x.0.view.dtype == Dtype::F32;
+    let floats = x.0.view.dtype.is_float();
     let mut kind =
         generator.pick(&[Reduce::Sum, Reduce::Sum, Reduce::Mean, Reduce::Max, Reduce::Min, Reduce::MaxAbs]);
     if kind == Reduce::Mean && !floats {
@@ -202,7 +220,7 @@ fn reduce(generator: &mut Generator) -> Option<()> {
 }
 
 fn arg_reduce(generator: &mut Generator) -> Option<()> {
-    let x = generator.any(&NUMBERS);
+    let x = generator.any(&generator.numbers());
     let axis = axis(generator, x.1.shape())?;
     let (kind, dtype) = (generator.pick(ArgReduce::ALL), generator.pick(&[Dtype::I32, Dtype::I64]));
     generator
@@ -211,40 +229,42 @@ fn arg_reduce(generator: &mut Generator) -> Option<()> {
 }
 
 fn softmax(generator: &mut Generator) -> Option<()> {
-    let x = generator.any(&[Dtype::F32]);
+    let x = generator.any(&[generator.palette.float]);
     let axis = axis(generator, x.1.shape())?;
     let y = generator.run(Op::Softmax { kind: Softmax::Plain, axis }, &[x], 1.0)?;
-    let gradient = generator.shaped(Dtype::F32, *y.view.shape());
+    let gradient = generator.shaped(generator.palette.float, *y.view.shape());
     let op = Op::SoftmaxBackward { kind: Softmax::Plain, axis, scale: 0.5.into() };
     generator.run(op, &[(y, y.view.layout), gradient], gradient.0.bound).map(drop)
 }
 
 /// A norm of rows and its gradient. With an epsilon of one, no row is divided by less than that.
 fn norm(generator: &mut Generator) -> Option<()> {
-    let x = generator.any(&[Dtype::F32]);
+    let x = generator.any(&[generator.palette.float]);
     let shape = *x.1.shape();
     let width = *shape.dims().last()?;
-    let gamma = generator.shaped(Dtype::F32, Shape::new(&[width]));
+    let gamma = generator.shaped(generator.palette.float, Shape::new(&[width]));
     let (kind, epsilon) = (generator.pick(Norm::ALL), Scalar::from(1.0));
     let (root, bound) = ((width as f64).sqrt(), gamma.0.bound);
     generator.run_with(Op::Norm { kind, epsilon }, &[x, gamma], root * bound, 0.0)?;
     if shape.rank() != 2 {
         return Some(());
     }
-    let (gradient, weights) = (generator.shaped(Dtype::F32, shape), generator.random.random_bool(0.7));
+    let (gradient, weights) =
+        (generator.shaped(generator.palette.float, shape), generator.random.random_bool(0.7));
     let op = Op::NormBackward { kind, epsilon, weights };
     let bound = root * gradient.0.bound * (3.0 * bound).max(shape[0] as f64);
     generator.run(op, &[x, gamma, gradient], bound).map(drop)
 }
 
 fn copy(generator: &mut Generator) -> Option<()> {
-    let x = generator.any(&ALL);
-    let dtype = if generator.random.random_bool(0.5) { x.0.view.dtype } else { generator.pick(&ALL) };
+    let x = generator.any(&generator.all());
+    let dtype =
+        if generator.random.random_bool(0.5) { x.0.view.dtype } else { generator.pick(&generator.all()) };
     generator.run(Op::Copy { dtype }, &[x], x.0.bound).map(drop)
 }
 
 fn slice_assign(generator: &mut Generator) -> Option<()> {
-    let x = generator.any(&ALL);
+    let x = generator.any(&generator.all());
     let shape = *x.1.shape();
     let (mut starts, mut steps, mut sizes) = ([0; MAX_RANK], [1; MAX_RANK], Vec::new());
     for axis in 0..shape.rank() {
@@ -261,7 +281,7 @@ fn slice_assign(generator: &mut Generator) -> Option<()> {
 }
 
 fn gather(generator: &mut Generator) -> Option<()> {
-    let x = generator.any(&NUMBERS);
+    let x = generator.any(&generator.numbers());
     let shape = *x.1.shape();
     let axis = axis(generator, &shape)?;
     let count = generator.random.random_range(1..20);
@@ -276,7 +296,7 @@ fn gather(generator: &mut Generator) -> Option<()> {
 }
 
 fn scatter(generator: &mut Generator) -> Option<()> {
-    let x = generator.any(&[Dtype::F32]);
+    let x = generator.any(&[generator.palette.float]);
     let shape = *x.1.shape();
     let axis = axis(generator, &shape)?;
     let count = generator.random.random_range(1..20);
@@ -286,7 +306,7 @@ fn scatter(generator: &mut Generator) -> Option<()> {
     }
     let select = generator.random.random_bool(0.5);
     let index = generator.indices(shape[axis], if select { Shape::new(&[count]) } else { values });
-    let value = generator.shaped(Dtype::F32, values);
+    let value = generator.shaped(generator.palette.float, values);
     let update = generator.pick(&[Update::Assign, Update::Add, Update::Add, Update::Min, Update::Max]);
     let op = if select { Op::SelectUpdate { axis, update } } else { Op::Scatter { axis, update } };
     let bound = x.0.bound + value.0.bound * count as f64;
@@ -294,7 +314,7 @@ fn scatter(generator: &mut Generator) -> Option<()> {
 }
 
 fn cumulative(generator: &mut Generator) -> Option<()> {
-    let x = generator.any(&NUMBERS);
+    let x = generator.any(&generator.numbers());
     let axis = axis(generator, x.1.shape())?;
     let kind = generator.pick(&[Cumulative::Sum, Cumulative::Sum, Cumulative::Max, Cumulative::Min]);
     let bound = if kind == Cumulative::Sum { x.0.bound * x.1.shape()[axis] as f64 } else { x.0.bound };
@@ -303,7 +323,7 @@ fn cumulative(generator: &mut Generator) -> Option<()> {
 
 /// All elements in order or the first of them, or where they are.
 fn sort(generator: &mut Generator) -> Option<()> {
-    let x = generator.any(&NUMBERS);
+    let x = generator.any(&generator.numbers());
     let axis = axis(generator, x.1.shape())?;
     let size = x.1.shape()[axis];
     let (count, descending) =
@@ -317,24 +337,26 @@ fn sort(generator: &mut Generator) -> Option<()> {
 
 fn matmul(generator: &mut Generator) -> Option<()> {
     let rank = generator.pick(&[2, 2, 3]);
+    let float = generator.palette.float;
     let found = generator.find(|value| {
         let shape = value.view.shape();
-        value.view.dtype == Dtype::F32 && shape.rank() == rank && shape.count() > 0
+        value.view.dtype == float && shape.rank() == rank && shape.count() > 0
     });
     let a = match found {
         Some(value) => (value, value.view.layout),
         None => {
-            let sizes = [3, 16, 33];
-            let value = generator.leaf(Dtype::F32, &sizes[3 - rank..]);
+            let sizes = if generator.palette.is_small { [2, 5, 8] } else { [3, 16, 33] };
+            let value = generator.leaf(generator.palette.float, &sizes[3 - rank..]);
             (value, value.view.layout)
         }
     };
     let shape = *a.1.shape();
-    let columns = generator.pick(&[1, 8, 16, 40]);
-    let b = generator.shaped(Dtype::F32, shape.with(rank - 2, shape[rank - 1]).with(rank - 1, columns));
+    let columns = generator.pick(if generator.palette.is_small { &[1, 3, 8, 16] } else { &[1, 8, 16, 40] });
+    let b = generator
+        .shaped(generator.palette.float, shape.with(rank - 2, shape[rank - 1]).with(rank - 1, columns));
     let bound = a.0.bound * b.0.bound * (shape[rank - 1] as f64).sqrt();
     if generator.random.random_bool(0.3) {
-        let bias = generator.shaped(Dtype::F32, Shape::new(&[columns]));
+        let bias = generator.shaped(generator.palette.float, Shape::new(&[columns]));
         return generator.run(Op::Matmul, &[a, b, bias], bound + bias.0.bound).map(drop);
     }
     generator.run(Op::Matmul, &[a, b], bound).map(drop)
@@ -342,15 +364,16 @@ fn matmul(generator: &mut Generator) -> Option<()> {
 
 /// A batch of images `[n, c, h, w]`, a found one or a new one.
 fn images(generator: &mut Generator) -> Chosen {
+    let float = generator.palette.float;
     let found = generator.find(|value| {
         let shape = value.view.shape();
         let flat = shape.rank() == 4 || (shape.rank() == 5 && shape[2] == 1);
         let sides = shape.dims().iter().rev().take(2).min();
-        value.view.dtype == Dtype::F32 && flat && shape.count() > 0 && sides.is_some_and(|&side| side >= 4)
+        value.view.dtype == float && flat && shape.count() > 0 && sides.is_some_and(|&side| side >= 4)
     });
     let value = found.unwrap_or_else(|| {
         let sizes = generator.images();
-        generator.leaf(Dtype::F32, &sizes)
+        generator.leaf(generator.palette.float, &sizes)
     });
     let dims = value.view.shape().dims();
     let flat = Shape::new(&[dims[0], dims[1], dims[dims.len() - 2], dims[dims.len() - 1]]);
@@ -361,7 +384,7 @@ fn images(generator: &mut Generator) -> Chosen {
 fn volumes(generator: &mut Generator) -> Chosen {
     if generator.random.random_bool(0.2) {
         let sizes = [2, generator.pick(&[2, 4]), 4, 5, 6];
-        let value = generator.leaf(Dtype::F32, &sizes);
+        let value = generator.leaf(generator.palette.float, &sizes);
         return (value, value.view.layout);
     }
     let (value, layout) = images(generator);
@@ -374,7 +397,11 @@ fn volumes(generator: &mut Generator) -> Chosen {
 fn convolution(generator: &mut Generator) -> Option<()> {
     let x = volumes(generator);
     let shape = *x.1.shape();
-    let groups = if shape[1].is_multiple_of(2) { generator.pick(&[1, 1, 2, shape[1].min(4)]) } else { 1 };
+    let groups = if shape[1].is_multiple_of(2) {
+        generator.pick(&[1, 1, 2, if shape[1].is_multiple_of(4) { 4 } else { 2 }])
+    } else {
+        1
+    };
     let depth = if shape[2] > 1 { generator.pick(&[1, 2, 3]) } else { 1 };
     let [height, width] = generator.pick(&[[1, 1], [3, 3], [2, 2], [1, 3]]);
     let kernel = [depth, height, width];
@@ -383,16 +410,16 @@ fn convolution(generator: &mut Generator) -> Option<()> {
     let conv = Conv { stride: [1, step, 1], padding, dilation: [1; 3], groups };
     let filters = generator.pick(&[2, 4]).max(groups);
     let filters = Shape::new(&[filters, shape[1] / groups, depth, height, width]);
-    let weight = generator.shaped(Dtype::F32, filters);
+    let weight = generator.shaped(generator.palette.float, filters);
     let reach = ((filters.count() / filters[0]) as f64).sqrt();
     let bound = x.0.bound * weight.0.bound * reach + 2.0;
     let y = if generator.random.random_bool(0.5) {
-        let bias = generator.shaped(Dtype::F32, Shape::new(&[filters[0]]));
+        let bias = generator.shaped(generator.palette.float, Shape::new(&[filters[0]]));
         generator.run_with(Op::Conv(conv), &[x, weight, bias], bound, 0.0)?
     } else {
         generator.run_with(Op::Conv(conv), &[x, weight], bound, 0.0)?
     };
-    let gradient = generator.shaped(Dtype::F32, *y.view.shape());
+    let gradient = generator.shaped(generator.palette.float, *y.view.shape());
     let bound = |value: f64| value * gradient.0.bound * reach * 8.0;
     if generator.random.random_bool(0.5) {
         let op = Op::ConvBackwardInput { conv, size: [shape[2], shape[3], shape[4]] };
@@ -427,7 +454,7 @@ fn max_pool(generator: &mut Generator) -> Option<()> {
         return Some(());
     };
     if indices.slot == values.slot + 1 && generator.random.random_bool(0.7) {
-        let gradient = generator.shaped(Dtype::F32, *values.view.shape());
+        let gradient = generator.shaped(generator.palette.float, *values.view.shape());
         let inputs = [gradient, (indices, indices.view.layout)];
         generator.run(Op::MaxPool2dBackward { pool, size }, &inputs, 9.0 * gradient.0.bound)?;
     }
@@ -441,14 +468,14 @@ fn average_pool(generator: &mut Generator) -> Option<()> {
     if generator.random.random_bool(0.5) {
         let small = generator.pick(&[[1, 1], [3, 2]]);
         let y = generator.run(Op::AdaptiveAvgPool2d { size: small }, &[x], x.0.bound)?;
-        let gradient = generator.shaped(Dtype::F32, *y.view.shape());
+        let gradient = generator.shaped(generator.palette.float, *y.view.shape());
         return generator
             .run(Op::AdaptiveAvgPool2dBackward { size }, &[gradient], gradient.0.bound)
             .map(drop);
     }
     let pool = window(generator);
     let y = generator.run(Op::AvgPool2d(pool), &[x], x.0.bound)?;
-    let gradient = generator.shaped(Dtype::F32, *y.view.shape());
+    let gradient = generator.shaped(generator.palette.float, *y.view.shape());
     generator.run(Op::AvgPool2dBackward { pool, size }, &[gradient], 9.0 * gradient.0.bound).map(drop)
 }
 

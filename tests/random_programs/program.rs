@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hasher};
 use burn_overcommit::op::{Dtype, Layout, Op, Shape};
 use burn_overcommit::runtime::{self, Scope, Tensor};
 use burn_overcommit::{Error, OvercommitDevice};
+use half::{bf16, f16};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -27,6 +28,8 @@ pub enum Values {
     Noise(u64),
     /// Integers in 0..limit, or bools.
     Below(u64, i64),
+    /// Floats that are integers in -4..=4.
+    Small(u64),
 }
 
 /// One step. Results replace what their slots held before.
@@ -55,6 +58,8 @@ pub enum Step {
     },
     Drop(Slot),
     Read(Slot),
+    /// A tensor for which there is no memory: it is refused, and changes nothing.
+    TooLarge(Op),
     /// Into a scope that is recomputed first.
     Enter,
     /// Out of the innermost scope, with the newest tensor as its result.
@@ -85,6 +90,8 @@ pub struct Machine {
     device: OvercommitDevice,
     slots: BTreeMap<Slot, Tensor>,
     digest: DefaultHasher,
+    /// All that was read, of which slot.
+    pub reads: Vec<(Slot, Vec<u8>)>,
     scopes: Vec<Scope>,
     /// Steps done.
     pub position: usize,
@@ -92,8 +99,14 @@ pub struct Machine {
 
 impl Machine {
     pub fn new(device: OvercommitDevice) -> Self {
-        let (slots, scopes) = (BTreeMap::new(), Vec::new());
-        Machine { device, slots, digest: DefaultHasher::new(), scopes, position: 0 }
+        Machine {
+            device,
+            slots: BTreeMap::new(),
+            digest: DefaultHasher::new(),
+            reads: Vec::new(),
+            scopes: Vec::new(),
+            position: 0,
+        }
     }
 
     /// Runs the program and reads all it leaves. The digest is of every byte read.
@@ -102,9 +115,14 @@ impl Machine {
         for step in program.steps() {
             self.step(step)?;
         }
-        let left: Vec<Slot> = self.slots.keys().copied().collect();
-        left.into_iter().try_for_each(|slot| self.read(slot))?;
+        self.read_all()?;
         Ok(self.digest.finish())
+    }
+
+    /// Reads all that is left.
+    pub fn read_all(&mut self) -> Result<(), Error> {
+        let left: Vec<Slot> = self.slots.keys().copied().collect();
+        left.into_iter().try_for_each(|slot| self.read(slot))
     }
 
     /// Runs one step. After an error the slots it takes from are empty, and nothing else has changed.
@@ -118,7 +136,10 @@ impl Machine {
             Step::Create { to, op } => {
                 let mut op = *op;
                 if let Op::Random { seed, .. } = &mut op {
-                    *seed = runtime::next_seed(&self.device)?;
+                    *seed = match *seed {
+                        0 => runtime::next_seed(&self.device)?,
+                        key => key ^ self.position as u64,
+                    };
                 }
                 self.slots.insert(*to, whole(runtime::create(&self.device, op)?)?);
             }
@@ -134,6 +155,13 @@ impl Machine {
             }
             Step::Drop(slot) => drop(self.slots.remove(slot)),
             Step::Read(slot) => self.read(*slot)?,
+            Step::TooLarge(op) => {
+                match runtime::create(&self.device, *op).and_then(whole).and_then(runtime::read) {
+                    Ok(_) => panic!("{op:?} fits nowhere"),
+                    Err(error) if error.is_out_of_memory() || matches!(error, Error::TooLarge { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
             Step::Enter => self.scopes.push(Scope::enter()),
             Step::Leave => {
                 drop(self.scopes.pop());
@@ -144,16 +172,9 @@ impl Machine {
         Ok(())
     }
 
-    /// A digest of each tensor now held, or why it cannot be read.
-    pub fn contents(&self) -> BTreeMap<Slot, Result<u64, Error>> {
-        let digest = |tensor: &Tensor| {
-            let mut digest = DefaultHasher::new();
-            runtime::read(tensor.clone()).map(|bytes| {
-                digest.write(&bytes);
-                digest.finish()
-            })
-        };
-        self.slots.iter().map(|(&slot, tensor)| (slot, digest(tensor))).collect()
+    /// The bytes of each tensor now held, or why they cannot be read.
+    pub fn contents(&self) -> BTreeMap<Slot, Result<Vec<u8>, Error>> {
+        self.slots.iter().map(|(&slot, tensor)| (slot, runtime::read(tensor.clone()))).collect()
     }
 
     fn take(&mut self, from: &Use) -> Tensor {
@@ -166,6 +187,7 @@ impl Machine {
         let bytes = runtime::read(self.slots[&slot].clone())?;
         self.digest.write_usize(slot);
         self.digest.write(&bytes);
+        self.reads.push((slot, bytes));
         Ok(())
     }
 }
@@ -194,17 +216,29 @@ fn run(op: Op, inputs: Vec<Tensor>, outputs: usize) -> Result<Vec<Tensor>, Error
 }
 
 impl Values {
-    fn bytes(self, dtype: Dtype, count: usize) -> Vec<u8> {
+    pub fn bytes(self, dtype: Dtype, count: usize) -> Vec<u8> {
         let (seed, limit) = match self {
             Values::Noise(seed) => (seed, 1),
             Values::Below(seed, limit) => (seed, limit),
+            Values::Small(seed) => (seed, 9),
         };
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let integers = (0..count).map(|_| random.random_range(0..limit));
         match dtype {
+            Dtype::F64 => integers.flat_map(|value| (value as f64 - 4.0).to_ne_bytes()).collect(),
+            Dtype::F16 => {
+                integers.flat_map(|value| f16::from_f64(value as f64 - 4.0).to_ne_bytes()).collect()
+            }
+            Dtype::BF16 => {
+                integers.flat_map(|value| bf16::from_f64(value as f64 - 4.0).to_ne_bytes()).collect()
+            }
+            Dtype::F32 if matches!(self, Values::Small(_)) => {
+                integers.flat_map(|value| (value as f32 - 4.0).to_ne_bytes()).collect()
+            }
             Dtype::F32 => (0..count).flat_map(|_| random.random_range(-1f32..1.0).to_ne_bytes()).collect(),
             Dtype::I32 => integers.flat_map(|value| (value as i32).to_ne_bytes()).collect(),
             Dtype::I64 => integers.flat_map(|value| value.to_ne_bytes()).collect(),
+            Dtype::I16 => integers.flat_map(|value| (value as i16).to_ne_bytes()).collect(),
             _ => integers.map(|value| value as u8).collect(),
         }
     }

@@ -24,7 +24,7 @@ fn events(device: &OvercommitDevice, seed: u64) -> u64 {
     let case = Case::new(seed);
     let run = |setting: &Setting| {
         let ran = case.run_with(device, setting, Config::record);
-        ran.unwrap_or_else(|failure| panic!("program {seed}, {setting:?}: {failure:?}"));
+        ran.unwrap_or_else(|failure| panic!("program {seed}, {setting:?}: {failure}"));
         case.forget();
         runtime::sync(device).unwrap();
         recording(device).unwrap().events

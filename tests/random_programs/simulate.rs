@@ -3,10 +3,10 @@
 use burn_overcommit::{Counters, OvercommitDevice, Policy, SimProfile, Stats, stats};
 
 use crate::check::{Case, PAGE_BYTES, Setting, assert_empty, budgets, fresh_device};
-use crate::{program_count, setting};
+use crate::setting;
 
 fn seen(device: &OvercommitDevice, case: &Case, setting: &Setting) -> Stats {
-    case.run(device, setting).unwrap_or_else(|failure| panic!("{device}, {setting:?}: {failure:?}"));
+    case.run(device, setting).unwrap_or_else(|failure| panic!("{device}, {setting:?}: {failure}"));
     case.forget();
     let stats = stats(device).expect("a device that ran");
     assert_empty(&stats);
@@ -32,7 +32,7 @@ fn agree(free: Setting, policies: &[Policy]) -> u64 {
     let devices = [fresh_device(), OvercommitDevice::Sim(SimProfile::add(profile))];
     let first = setting("RANDOM_SEED", 1);
     let mut evictions = 0;
-    let programs = program_count().div_ceil(5);
+    let programs = setting("RANDOM_PROGRAMS", 20).div_ceil(5);
     for seed in first..first + programs {
         let case = Case::new(seed);
         let unlimited = seen(&devices[0], &case, &free);

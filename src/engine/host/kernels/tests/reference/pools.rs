@@ -1,12 +1,12 @@
 //! Pools, window by window.
 
+use super::super::data::{Data, indices};
 use super::flat;
-use crate::engine::host::kernels::tests::data::{Data, indices};
 use crate::op::{Pool2d, Shape, View};
 
 /// The image's elements under a window of `[n, c, oy, ox]`, by flat position, and the count an average divides by.
 fn window(pool: &Pool2d, image: &Shape, index: &[usize]) -> (Vec<usize>, f64) {
-    let (mut inside, mut counted) = (Vec::new(), 0);
+    let (mut inside, mut counted) = (Vec::new(), 0u32);
     for i in 0..pool.kernel[0] {
         for j in 0..pool.kernel[1] {
             let place = |d: usize, tap: usize| {
@@ -19,10 +19,10 @@ fn window(pool: &Pool2d, image: &Shape, index: &[usize]) -> (Vec<usize>, f64) {
                 inside.push(flat(image, &[index[0], index[1], at[0] as usize, at[1] as usize]));
             }
             let in_border = (0..2).all(|d| limit(d, pool.padding[d]));
-            counted += usize::from(if pool.count_include_pad { in_border } else { in_image });
+            counted += u32::from(if pool.count_include_pad { in_border } else { in_image });
         }
     }
-    (inside, counted as f64)
+    (inside, f64::from(counted.max(1)))
 }
 
 fn adaptive_window(pooled: &Shape, image: &Shape, index: &[usize]) -> (Vec<usize>, f64) {
@@ -43,11 +43,13 @@ pub fn max(inputs: &[Data], pool: &Pool2d, view: &View, with_indices: bool) -> V
     let best = |index: Vec<usize>| {
         let (inside, _) = window(pool, &image, &index);
         let better = |best: usize, at: usize| if x[at] > x[best] { at } else { best };
-        inside.into_iter().reduce(better).expect("a window holds something")
+        inside.into_iter().reduce(better)
     };
-    let places: Vec<usize> = indices(view.shape()).map(best).collect();
-    let values = places.iter().map(|&at| x[at]).collect();
-    let in_plane = places.iter().map(|&at| (at % (image[2] * image[3])) as f64).collect();
+    // A window may lie outside the image.
+    let places: Vec<Option<usize>> = indices(view.shape()).map(best).collect();
+    let values = places.iter().map(|at| at.map_or(f64::NEG_INFINITY, |at| x[at])).collect();
+    let plane = image[2] * image[3];
+    let in_plane = places.iter().map(|at| at.map_or(-1.0, |at| (at % plane) as f64)).collect();
     if with_indices { vec![values, in_plane] } else { vec![values] }
 }
 
@@ -55,8 +57,9 @@ pub fn max_backward(inputs: &[Data], view: &View) -> Vec<f64> {
     let (gradient, places, image) = (inputs[0].elements(), inputs[1].elements(), view.shape());
     let mut out = vec![0.0; image.count()];
     for (n, index) in indices(inputs[0].view.shape()).enumerate() {
-        let plane = flat(image, &[index[0], index[1], 0, 0]);
-        out[plane + places[n] as usize] += gradient[n];
+        if places[n] >= 0.0 {
+            out[flat(image, &[index[0], index[1], 0, 0]) + places[n] as usize] += gradient[n];
+        }
     }
     out
 }

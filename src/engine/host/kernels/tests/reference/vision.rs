@@ -1,7 +1,7 @@
 //! Images between their pixels, place by place.
 
+use super::super::data::{Data, indices};
 use super::flat;
-use crate::engine::host::kernels::tests::data::{Data, indices};
 use crate::op::{Deform2d, GridPadding, GridSample, Interpolation, Resize, View};
 
 /// The weights of every input index for every output index along one dimension.
