@@ -422,13 +422,13 @@ impl Engine for CudaEngine {
         if lane.is_of_disk() {
             return self.disk.copy(lane, from, to).map_err(error);
         }
-        // SAFETY: the caller's.
         let timed = match from.tier != to.tier {
             true => Timed::Copy { bytes: from.bytes },
             false => Timed::Nothing,
         };
         let submitted = self.lanes.submit(lane, timed, |stream| match from.bytes {
             0 => Ok(()),
+            // SAFETY: the caller's.
             bytes => unsafe { stream.copy(from.address, to.address, bytes) },
         });
         submitted.map_err(error)

@@ -162,9 +162,10 @@ mod linux {
             let memory_start = std::ptr::with_exposed_provenance_mut(memory.address as usize);
             let (bytes, place) = (memory.bytes, file.address);
             let transfer = Transfer { direction, memory: memory_start, bytes, place };
-            // SAFETY: the caller's.
             match direction {
+                // SAFETY: the caller's.
                 Direction::Write => unsafe { self.write(transfer) },
+                // SAFETY: the caller's.
                 Direction::Read => unsafe { self.read(transfer) }.map_err(|reason| EngineError::Copy {
                     bytes,
                     reason: format!("{}: {reason}", self.folder),

@@ -68,7 +68,9 @@ type Table = unsafe extern "C" fn(count: *mut u64) -> *const Kernel;
 include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 
 /// Every kernel by its C name.
-static KERNELS: LazyLock<HashMap<&'static str, Kernel>> = LazyLock::new(|| {
+static KERNELS: LazyLock<HashMap<&'static str, Kernel>> = LazyLock::new(all);
+
+fn all() -> HashMap<&'static str, Kernel> {
     let mut kernels = HashMap::new();
     for table in TABLES {
         let mut count = 0;
@@ -78,7 +80,7 @@ static KERNELS: LazyLock<HashMap<&'static str, Kernel>> = LazyLock::new(|| {
         kernels.extend(entries.iter().map(|kernel| (kernel.name(), *kernel)));
     }
     kernels
-});
+}
 
 /// Returns whether this processor has the instructions that the kernels are compiled to.
 pub(super) fn run_here() -> bool {
