@@ -36,7 +36,7 @@ impl Pool {
             {
                 return Ok(copy);
             }
-            if !self.fetch_into_unused_memory()? && !self.drop_absent() {
+            if !self.make_host_room(Some(id))? {
                 return Err(self.host_tier_full("read", size_bytes));
             }
         }
@@ -49,7 +49,7 @@ impl Pool {
             if let Some(placed) = self.host_block(size_bytes, true)? {
                 break placed;
             }
-            if !self.fetch_into_unused_memory()? && !self.drop_absent() {
+            if !self.make_host_room(None)? {
                 return Err(self.host_tier_full("write", size_bytes));
             }
         };
@@ -63,6 +63,25 @@ impl Pool {
         self.graph.storages.set_away(id, Tier::Host, Some(copy));
         self.graph.storages[id].uses.host_pins += 1;
         Ok((id, self.host_access(copy, busy, size_bytes)))
+    }
+
+    /// Makes room in a full host tier by other means than moving bytes on: what waits there comes into device memory that is free, or
+    /// whose bytes can be recomputed, or is recomputed itself. Leaves one storage as it is. Returns `false` if nothing is left to do.
+    fn make_host_room(&mut self, but: Option<StorageId>) -> Result<bool, Error> {
+        if self.fetch_into_unused_memory()? || self.drop_absent() {
+            return Ok(true);
+        }
+        let recomputes = self.settings.methods.recompute;
+        let can_go = |pool: &Pool, id| {
+            let storage = &pool.graph.storages[id];
+            recomputes
+                && Some(id) != but
+                && storage.copies.away.is_none()
+                && pool.rematerialize_ns(id, storage).is_some()
+        };
+        let picked = self.pick(0, can_go);
+        picked.into_iter().for_each(|id| self.drop_bytes(id));
+        Ok(picked.is_some())
     }
 
     /// Fetches the largest storage that waits in the host tier and fits in device memory that nothing uses. Its place in the host

@@ -69,7 +69,7 @@ fn after_a_write_that_failed_the_host_limit_holds() {
         .budget_bytes(4 * TENSOR_BYTES)
         .host_limit_bytes(4 * TENSOR_BYTES)
         .disk(&disk(64 * TENSOR_BYTES))
-        .policy(Policy::TensorCache);
+        .recompute(false);
     configure_with_engine(&device, config, faulty).expect("a host device");
     let mut made = Vec::new();
     let filled = catch_unwind(AssertUnwindSafe(|| {

@@ -201,7 +201,7 @@ fn no_disk_is_advised_for_a_read_larger_than_the_host_tier() {
 
 #[test]
 fn a_full_host_tier_says_so_and_loses_nothing() {
-    let config = Config::new().budget("64 KiB").host_limit("16 KiB").policy(Policy::TensorCache);
+    let config = Config::new().budget("64 KiB").host_limit("16 KiB").recompute(false);
     let device = device(111, config);
     let mut kept = Vec::new();
     let filled = catch_unwind(AssertUnwindSafe(|| {
@@ -221,6 +221,18 @@ fn a_full_host_tier_says_so_and_loses_nothing() {
         assert!(tensor.into_data().iter::<i32>().all(|element| element == value as i32));
     }
     assert_eq!(stats(&device).unwrap().storages, 0);
+}
+
+#[test]
+fn where_host_and_device_are_full_results_are_dropped_before_an_op_is_refused() {
+    let config = Config::new().budget("64 KiB").host_limit("16 KiB").policy(Policy::TensorCache);
+    let device = device(133, config);
+    let fill = |value| Tensor::<Inner, 1, Int>::full([1024], value, &device);
+    let kept: Vec<_> = (0..100).map(fill).collect();
+    assert!(stats(&device).unwrap().counters.drops > 0);
+    for (value, tensor) in kept.into_iter().enumerate() {
+        assert!(tensor.into_data().iter::<i32>().all(|element| element == value as i32));
+    }
 }
 
 #[test]
