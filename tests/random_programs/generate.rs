@@ -16,6 +16,8 @@ pub struct Palette {
     pub integers: [Dtype; 2],
     /// Whether tensors have some hundred elements at the most.
     pub is_small: bool,
+    /// Whether random numbers have keys of their own, by which the interpreter copies them.
+    pub has_keys: bool,
     /// Whether values are small integers, whose sums are the same in any order.
     pub is_whole: bool,
     /// No tensor is larger.
@@ -28,6 +30,7 @@ impl Palette {
         float: Dtype::F32,
         integers: [Dtype::I32, Dtype::I64],
         is_small: false,
+        has_keys: false,
         is_whole: false,
         most_bytes: 64 << 10,
     };
@@ -41,7 +44,10 @@ impl Palette {
         let second =
             std::iter::repeat_with(integer).find(|&second| second != first).expect("there are others");
         let is_whole = random.random_bool(0.8);
-        Palette { float, integers: [first, second], is_small: true, is_whole, most_bytes: 2 << 10 }
+        // Small sums are the same by any algorithm.
+        let is_small = is_whole || random.random_bool(0.5);
+        let most_bytes = if is_small { 2 << 10 } else { 32 << 10 };
+        Palette { float, integers: [first, second], is_small, has_keys: true, is_whole, most_bytes }
     }
 }
 
@@ -76,7 +82,7 @@ fn write(seed: u64, palette: Palette) -> Program {
     for _ in 0..generator.random.random_range(8..18) {
         generator.step();
     }
-    if palette.is_small && generator.random.random_bool(0.1) {
+    if palette.has_keys && generator.random.random_bool(0.1) {
         generator.too_large();
     }
     generator.update_weights();
@@ -159,8 +165,8 @@ impl Generator {
             _ => None,
         };
         // The interpreter has no random numbers of its own but those that it can copy.
-        let distribution = distribution.filter(|_| !self.palette.is_small || dtype == self.palette.float);
-        let key = if self.palette.is_small { seed } else { 0 };
+        let distribution = distribution.filter(|_| !self.palette.has_keys || dtype == self.palette.float);
+        let key = if self.palette.has_keys { seed } else { 0 };
         // Bools, and some of all others, come from the host.
         let op = match distribution {
             _ if dtype == Dtype::Bool => None,
@@ -170,7 +176,7 @@ impl Generator {
         };
         let limit = if dtype == Dtype::Bool { 2 } else { 8 };
         let values = match dtype {
-            _ if dtype.is_float() && self.palette.is_small => Values::Small(seed),
+            _ if dtype.is_float() && self.palette.has_keys => Values::Small(seed),
             Dtype::F32 => Values::Noise(seed),
             _ => Values::Below(seed, limit),
         };

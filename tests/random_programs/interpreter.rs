@@ -189,6 +189,9 @@ fn run(op: Op, inputs: &[(Data, f64)]) -> Vec<(Vec<f64>, f64)> {
 
 /// An op's outputs by its definition, not rounded.
 fn defined(op: Op, inputs: &[Data]) -> Vec<Vec<f64>> {
+    let dtype = inputs.first().map_or(Dtype::F64, |input| input.view.dtype);
+    let is_float = dtype.is_float();
+    let typed = |scalar: Scalar| Scalar::from(rounded(dtype, scalar.as_f64()));
     match op {
         Op::Matmul => vec![product(inputs)],
         Op::Conv(conv) => vec![convolved(&conv, inputs)],
@@ -196,10 +199,13 @@ fn defined(op: Op, inputs: &[Data]) -> Vec<Vec<f64>> {
             vec![convolved_back(op, &conv, inputs)]
         }
         // A scalar has the element type of the tensor.
-        Op::BinaryScalar(kind, scalar) if inputs[0].view.dtype.is_float() => {
-            let scalar = rounded(inputs[0].view.dtype, scalar.as_f64());
-            reference::outputs(Op::BinaryScalar(kind, scalar.into()), inputs)
+        Op::BinaryScalar(kind, scalar) if is_float => {
+            reference::outputs(Op::BinaryScalar(kind, typed(scalar)), inputs)
         }
+        Op::CompareScalar(kind, scalar) if is_float => {
+            reference::outputs(Op::CompareScalar(kind, typed(scalar)), inputs)
+        }
+        Op::MaskFill(scalar) if is_float => reference::outputs(Op::MaskFill(typed(scalar)), inputs),
         op => reference::outputs(op, inputs),
     }
 }
@@ -210,7 +216,7 @@ fn product(inputs: &[Data]) -> Vec<f64> {
     let (dims, n) =
         (inputs[0].view.shape().dims(), inputs[1].view.shape().dims()[inputs[1].view.shape().rank() - 1]);
     let [m, k] = [dims[dims.len() - 2], dims[dims.len() - 1]];
-    let batches = if m * k == 0 { 0 } else { a.len() / (m * k) };
+    let batches = dims[..dims.len() - 2].iter().product();
     let element = |batch: usize, row: usize, column: usize| {
         let term = |at: usize| a[(batch * m + row) * k + at] * b[(batch * k + at) * n + column];
         (0..k).map(term).sum::<f64>() + bias.as_ref().map_or(0.0, |bias| bias[column])
@@ -269,7 +275,7 @@ fn convolved_back(op: Op, conv: &Conv, inputs: &[Data]) -> Vec<f64> {
     sums
 }
 
-/// What an op does to the exactness of values.
+/// How an op changes the exactness of values.
 enum Nature {
     /// It only passes elements on.
     Moves,

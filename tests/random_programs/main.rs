@@ -19,6 +19,7 @@ mod recorded;
 mod reference;
 mod simulate;
 mod simulator;
+mod totals;
 mod world;
 
 use burn_overcommit::op;

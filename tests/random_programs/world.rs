@@ -1,4 +1,4 @@
-//! All that is run for a seed, as data: programs, settings, and what goes wrong. A failing world can be made smaller.
+//! All that is run for a seed, as data: programs, settings, and planted failures. A failing world can be made smaller.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::check::{PAGE_BYTES, Setting, UNLIMITED, is_on_gpu};
 use crate::generate;
 use crate::program::{Program, Slot, Step};
 
-/// What goes wrong.
+/// A planted failure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Trouble {
     /// A call of the engine fails.
@@ -55,7 +55,7 @@ impl World {
             Program { iterations, ..program }
         });
         let programs: Vec<Program> = programs.collect();
-        let host = random.random_bool(0.4).then(|| random.random_range(0.0..1.2));
+        let host = random.random_bool(0.4).then(|| random.random_range(0.1..1.5));
         let budget = match random.random_range(0..20) {
             0 => -1.0,
             1..=6 => 0.0,
@@ -71,7 +71,7 @@ impl World {
     }
 }
 
-/// What a device is set to, but for sizes.
+/// The settings of a device, but for sizes.
 fn setting(random: &mut ChaCha8Rng, seed: u64, has_host_limit: bool, plans: bool) -> Setting {
     let lossless: Vec<Policy> = Policy::ALL.into_iter().filter(|policy| policy.is_lossless()).collect();
     let policy = match random.random_range(0..10) {
@@ -119,10 +119,12 @@ fn trouble(random: &mut ChaCha8Rng, has_disk: bool) -> Option<Trouble> {
     }
 }
 
+type Change<'a> = &'a dyn Fn(&mut World);
+
 /// Worlds that are a little smaller or simpler, the boldest first.
 pub fn smaller(world: &World) -> Vec<World> {
     let mut all = Vec::new();
-    let mut with = |change: &dyn Fn(&mut World)| {
+    let mut with = |change: Change<'_>| {
         let mut changed = world.clone();
         change(&mut changed);
         all.push(changed);
@@ -132,7 +134,7 @@ pub fn smaller(world: &World) -> Vec<World> {
     }
     let simple = Setting::default();
     let lanes = LaneMode::Deferred { seed: world.seed };
-    let changes: [(bool, &dyn Fn(&mut World)); 13] = [
+    let changes: [(bool, Change<'_>); 13] = [
         (world.interleaved, &|world| world.interleaved = false),
         (world.trouble.is_some(), &|world| world.trouble = None),
         (world.damage.is_some(), &|world| world.damage = None),
