@@ -61,11 +61,12 @@ pub fn configure(device: &OvercommitDevice, config: Config) -> Result<(), Error>
 /// [`configure`], unless the device is so already: then its tensors may be alive.
 #[doc(hidden)]
 pub fn ensure_configured(device: &OvercommitDevice, config: Config) -> Result<(), Error> {
+    let mut runtimes = RUNTIMES.write().unwrap_or_else(PoisonError::into_inner);
     let is_so = |started: &Started| started.config == config && !started.runtime.has_panicked();
-    if RUNTIMES.read().unwrap_or_else(PoisonError::into_inner).get(device).is_some_and(is_so) {
+    if runtimes.get(device).is_some_and(is_so) {
         return Ok(());
     }
-    configure(device, config)
+    replace(&mut runtimes, device, config, |engine| engine)
 }
 
 /// [`configure`] with a wrapper around the engine, for tests that make the engine fail.
@@ -76,6 +77,16 @@ pub fn configure_with_engine(
     wrap: impl FnOnce(Arc<dyn Engine>) -> Arc<dyn Engine>,
 ) -> Result<(), Error> {
     let mut runtimes = RUNTIMES.write().unwrap_or_else(PoisonError::into_inner);
+    replace(&mut runtimes, device, config, wrap)
+}
+
+/// Puts a new runtime in the place of the device's, if none of its tensors is alive.
+fn replace(
+    runtimes: &mut HashMap<OvercommitDevice, Started>,
+    device: &OvercommitDevice,
+    config: Config,
+    wrap: impl FnOnce(Arc<dyn Engine>) -> Arc<dyn Engine>,
+) -> Result<(), Error> {
     if let Some(started) = runtimes.get(device).filter(|started| started.runtime.has_panicked()) {
         started.runtime.abandon();
         // Its memory is free once its tensors are gone too.

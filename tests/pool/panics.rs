@@ -1,8 +1,9 @@
-//! A panic under a device's lock ends the device, and nothing else.
+//! A device is made anew after a panic under its lock, and made once where several threads ask for it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
 
 use burn_overcommit::engine::around::Around;
 use burn_overcommit::engine::{Engine, EngineError, Lane, Launch};
@@ -71,4 +72,17 @@ fn a_device_that_panicked_says_so_until_it_is_configured() {
     let mixed = [kept, written(&device)];
     is_panicked(runtime::run(Op::Binary(burn_overcommit::op::Binary::Add), mixed).map(drop), device);
     configure(&device, Config::new()).expect("no tensor is alive");
+}
+
+#[test]
+fn threads_that_configure_a_device_alike_share_it() {
+    for device in (440..470).map(OvercommitDevice::Host) {
+        let begin = Barrier::new(4);
+        let use_it = || {
+            begin.wait();
+            ensure_configured(&device, Config::new().budget("1 MiB")).expect("it is configured alike");
+            negated(written(&device)).expect("it fits")
+        };
+        thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(use_it))));
+    }
 }
