@@ -38,7 +38,7 @@ impl Slabs {
     }
 
     /// Maps a slab for a block. Where the system has too little host memory left, the slab is as large a part of the usual size as can
-    /// be had, and the last one: what is left then is for the rest of the process.
+    /// be had, and the last one: memory that is left then is for the rest of the process.
     fn map_for(&mut self, engine: &dyn Engine, bytes: usize, room: Room) -> Result<(), EngineError> {
         if let Some(error) = &self.exhausted {
             return Err(error.clone());
@@ -86,7 +86,7 @@ impl AddressSpace for Slabs {
         room: Room,
     ) -> Result<Placed, EngineError> {
         if self.slabs.is_empty() && bytes <= room.unmapped_bytes {
-            self.map(engine, self.slab_bytes.max(bytes).min(room.unmapped_bytes))?;
+            self.map_for(engine, bytes, room)?;
         }
         let Some(slab) = self.slabs.last_mut() else { return Ok(None) };
         let placed = slab.free_list.allocate_last(bytes);
