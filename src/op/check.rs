@@ -313,15 +313,9 @@ impl Op {
             && pixels == count(&[of_offset, oh, ow])
             && offsets == each.saturating_mul(2)
             && (rest.is_empty() || rest.len() == 1 && rest[0] == [of_offset, each, oh, ow]);
-        let &Deform2d { kernel, stride, padding, dilation, .. } = deform;
-        let window = |k: usize| Window {
-            size: [h, w][k],
-            kernel: kernel[k],
-            stride: stride[k],
-            padding: padding[k],
-            dilation: dilation[k],
-        };
-        let moves = (0..2).all(|k| window(k).moves());
+        let window =
+            [&deform.kernel, &deform.stride, &deform.padding, &deform.dilation].map(<[usize; 2]>::as_slice);
+        let moves = window_moves(&[h, w], window);
         (expected, fits && moves && are_places(&[oh, ow]))
     }
 
@@ -384,23 +378,14 @@ fn fits_product(dims: &[&[usize]]) -> bool {
     outer == others && k == of_b && (bias.is_empty() || bias.len() == 1 && bias[0] == [*n])
 }
 
-/// How a window lies along one dimension of an image.
-struct Window {
-    size: usize,
-    kernel: usize,
-    stride: usize,
-    padding: usize,
-    dilation: usize,
-}
-
-impl Window {
-    /// Whether it moves, and kernels can count all places that it comes to.
-    fn moves(&self) -> bool {
-        let reach = self.dilation.checked_mul(self.kernel.max(1) - 1);
-        let border = self.padding.checked_mul(2).and_then(|both| both.checked_add(self.size));
+/// Whether a window moves along each dimension of an image, and kernels can count all places that it comes to.
+fn window_moves(size: &[usize], [kernel, stride, padding, dilation]: [&[usize]; 4]) -> bool {
+    (0..size.len()).all(|k| {
+        let reach = dilation[k].checked_mul(kernel[k].max(1) - 1);
+        let border = padding[k].checked_mul(2).and_then(|both| both.checked_add(size[k]));
         let all = reach.zip(border).and_then(|(reach, border)| reach.checked_add(border));
-        (1..=MAX_PLACE).contains(&self.stride) && all.is_some_and(|all| all < MAX_PLACE)
-    }
+        (1..=MAX_PLACE).contains(&stride[k]) && all.is_some_and(|all| all < MAX_PLACE)
+    })
 }
 
 impl Conv {
@@ -411,30 +396,16 @@ impl Conv {
 
     /// [`Conv::output_size`], if the window can move over the image.
     fn moves(&self, size: [usize; 3], kernel: [usize; 3]) -> Option<[usize; 3]> {
-        let &Conv { stride, padding, dilation, .. } = self;
-        let window = |k: usize| Window {
-            size: size[k],
-            kernel: kernel[k],
-            stride: stride[k],
-            padding: padding[k],
-            dilation: dilation[k],
-        };
-        (0..3).all(|k| window(k).moves()).then(|| self.output_size(size, kernel))
+        let window = [&kernel, &self.stride, &self.padding, &self.dilation].map(<[usize; 3]>::as_slice);
+        window_moves(&size, window).then(|| self.output_size(size, kernel))
     }
 }
 
 impl Pool2d {
     /// [`Pool2d::output_size`], if the window can move over the image.
     fn moves(&self, size: [usize; 2]) -> Option<[usize; 2]> {
-        let &Pool2d { kernel, stride, padding, dilation, .. } = self;
-        let window = |k: usize| Window {
-            size: size[k],
-            kernel: kernel[k],
-            stride: stride[k],
-            padding: padding[k],
-            dilation: dilation[k],
-        };
-        (0..2).all(|k| window(k).moves()).then(|| self.output_size(size))
+        let window = [&self.kernel, &self.stride, &self.padding, &self.dilation].map(<[usize; 2]>::as_slice);
+        window_moves(&size, window).then(|| self.output_size(size))
     }
 }
 
