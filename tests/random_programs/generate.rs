@@ -9,7 +9,7 @@ use crate::program::{Program, Slot, Step, Use, Values};
 /// Values are scaled back to about one when they could be larger than this, so that they stay finite and differ.
 const MOST_VALUE: f64 = 64.0;
 
-/// The element types of a program, and what its values and sizes are like.
+/// The element types of a program, and the kind and size of its values.
 #[derive(Debug, Clone, Copy)]
 pub struct Palette {
     pub float: Dtype,

@@ -9,7 +9,7 @@ use burn_overcommit::runtime;
 use burn_overcommit::{OvercommitDevice, op::Layout};
 use half::{bf16, f16};
 
-use crate::data::{Data, indices};
+use crate::data::{Data, indices, numbers};
 use crate::program::{Program, Slot, Step, Use};
 use crate::reference;
 
@@ -39,7 +39,7 @@ pub struct Interpreter {
     device: OvercommitDevice,
 }
 
-/// All that a program reads in so many of its steps, and then of what is left.
+/// All reads in so many of a program's steps, and then one of each tensor that is left.
 pub fn reads(program: &Program, steps: usize, device: OvercommitDevice) -> Vec<Expected> {
     let mut interpreter = Interpreter { slots: BTreeMap::new(), reads: Vec::new(), device };
     for (position, step) in program.steps().take(steps).enumerate() {
@@ -54,7 +54,7 @@ impl Interpreter {
     fn step(&mut self, position: usize, step: &Step) {
         match step {
             Step::Write { to, dtype, shape, values } => {
-                let values = decode(*dtype, &values.bytes(*dtype, shape.count()));
+                let values = numbers(*dtype, &values.bytes(*dtype, shape.count()));
                 self.put(*to, *dtype, *shape, (values, 0.0));
             }
             Step::Create { to, op } => {
@@ -63,7 +63,7 @@ impl Interpreter {
                     Op::Random { shape, dtype, distribution, seed } => {
                         let op = Op::Random { shape, dtype, distribution, seed: seed ^ position as u64 };
                         let copy = runtime::create(&self.device, op).and_then(runtime::read);
-                        decode(dtype, &copy.expect("enough memory"))
+                        numbers(dtype, &copy.expect("enough memory"))
                     }
                     op => reference::outputs(op, &[]).swap_remove(0),
                 };
@@ -117,7 +117,7 @@ impl Expected {
     /// Panics if these bytes are not what was to be read.
     pub fn check(&self, slot: Slot, bytes: &[u8]) {
         assert_eq!(slot, self.slot, "reads are in the order of the program");
-        let found = decode(self.dtype, bytes);
+        let found = numbers(self.dtype, bytes);
         assert_eq!(found.len(), self.values.len(), "slot {slot} has other elements");
         for (place, (found, expected)) in found.into_iter().zip(&self.values).enumerate() {
             let near = found == *expected
@@ -130,26 +130,6 @@ impl Expected {
             );
         }
     }
-}
-
-fn decode(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
-    let number = |from: &[u8]| {
-        let mut word = [0; 8];
-        word[..from.len()].copy_from_slice(from);
-        let word = u64::from_ne_bytes(word);
-        match dtype {
-            Dtype::F64 => f64::from_bits(word),
-            Dtype::F32 => f64::from(f32::from_bits(word as u32)),
-            Dtype::F16 => f16::from_bits(word as u16).to_f64(),
-            Dtype::BF16 => bf16::from_bits(word as u16).to_f64(),
-            Dtype::I64 => word as i64 as f64,
-            Dtype::I32 => f64::from(word as i32),
-            Dtype::I16 => f64::from(word as i16),
-            Dtype::I8 => f64::from(word as i8),
-            _ => word as f64,
-        }
-    };
-    bytes.chunks_exact(dtype.size_bytes()).map(number).collect()
 }
 
 /// The nearest value of the type. Halves are computed in 32 bits, and then rounded.

@@ -20,6 +20,7 @@ mod reference;
 mod simulate;
 mod simulator;
 mod totals;
+mod turns;
 mod world;
 
 use burn_overcommit::op;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -20,6 +20,7 @@ use crate::check::{self, MIN_HOST_BYTES, PAGE_BYTES, Setting, UNLIMITED, assert_
 use crate::interpreter::{self, Expected};
 use crate::program::{Machine, Program, Slot, Step};
 use crate::totals::{Totals, keep, report};
+use crate::turns::interleaved;
 use crate::world::{Trouble, World, smaller};
 use crate::{generate, setting};
 
@@ -332,7 +333,7 @@ impl Place<'_> {
 
 /// How a program ended in a pool.
 #[derive(Debug)]
-struct Outcome {
+pub struct Outcome {
     result: Result<Reads, Error>,
     /// After an error, the bytes of all that was held, and how many steps were done.
     left: BTreeMap<Slot, Result<Vec<u8>, Error>>,
@@ -342,7 +343,7 @@ struct Outcome {
 
 impl Outcome {
     /// A program's end, or its error, and then all that it still holds.
-    fn new(device: OvercommitDevice, mut machine: Machine, result: Result<(), Error>) -> Self {
+    pub fn new(device: OvercommitDevice, mut machine: Machine, result: Result<(), Error>) -> Self {
         let left = if result.is_err() { machine.contents() } else { BTreeMap::new() };
         let result = result.map(|()| std::mem::take(&mut machine.reads));
         let position = machine.position;
@@ -369,69 +370,6 @@ fn outcome(device: OvercommitDevice, program: &Program) -> Outcome {
     let mut machine = Machine::new(device);
     let result = machine.run(program).map(drop);
     Outcome::new(device, machine, result)
-}
-
-/// Whose turn it is.
-struct Turns {
-    next: usize,
-    running: Vec<usize>,
-    random: ChaCha8Rng,
-}
-
-impl Turns {
-    /// Passes the turn on, from one who is done if `is_done`.
-    fn pass(&mut self, own: usize, is_done: bool) {
-        if is_done {
-            self.running.retain(|&other| other != own);
-        }
-        if !self.running.is_empty() {
-            self.next = self.running[self.random.random_range(0..self.running.len())];
-        }
-    }
-}
-
-/// Runs the programs at the same time, each on its thread. A seed decides who takes the next step.
-fn interleaved(device: OvercommitDevice, programs: &[Program], seed: u64) -> Vec<Outcome> {
-    reset_stats(&device).expect("a host device");
-    let turns =
-        Turns { next: 0, running: (0..programs.len()).collect(), random: ChaCha8Rng::seed_from_u64(seed) };
-    let (turns, changed) = (Mutex::new(turns), Condvar::new());
-    let run = |own: usize, program: &Program| {
-        let mut machine = Machine::new(device);
-        let mut steps = program.steps();
-        loop {
-            let turns = turns.lock().expect("nobody panics with it");
-            let mut turns =
-                changed.wait_while(turns, |turns| turns.next != own).expect("nobody panics with it");
-            let done = check::quietly(|| match steps.next() {
-                Some(step) => machine.step(step).err().map(Err),
-                None => Some(machine.read_all()),
-            });
-            let done = match done {
-                Ok(None) => None,
-                Ok(Some(result)) => {
-                    let machine = std::mem::replace(&mut machine, Machine::new(device));
-                    Some(Ok(Outcome::new(device, machine, result)))
-                }
-                Err(message) => Some(Err(message)),
-            };
-            turns.pass(own, done.is_some());
-            changed.notify_all();
-            drop(turns);
-            if let Some(done) = done {
-                return done.unwrap_or_else(|message| panic!("{message}"));
-            }
-        }
-    };
-    thread::scope(|scope| {
-        let run = &run;
-        let threads: Vec<_> = programs
-            .iter()
-            .enumerate()
-            .map(|(own, program)| scope.spawn(move || run(own, program)))
-            .collect();
-        threads.into_iter().map(|thread| thread.join().expect("a thread that panics says why")).collect()
-    })
 }
 
 /// Damages files: some bytes become others, or the end is cut off.

@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 
-use super::data::Data;
+use super::data::{Data, numbers};
 use super::reference;
 use crate::engine::call::{Call, Operand};
 use crate::engine::host::kernels::run;
@@ -17,28 +17,6 @@ fn encode(dtype: Dtype, values: &[f64]) -> Vec<u64> {
         to.copy_from_slice(&lower::bits(dtype, Scalar::from(value)).to_ne_bytes()[..to.len()]);
     }
     words
-}
-
-fn decode(dtype: Dtype, words: &[u64], count: usize) -> Vec<f64> {
-    let bytes: &[u8] = bytemuck::cast_slice(words);
-    let elements = bytes.chunks_exact(dtype.size_bytes()).take(count);
-    let number = |from: &[u8]| {
-        let mut bytes = [0; 8];
-        bytes[..from.len()].copy_from_slice(from);
-        let word = u64::from_ne_bytes(bytes);
-        match dtype {
-            Dtype::F64 => f64::from_bits(word),
-            Dtype::F32 => f64::from(f32::from_bits(word as u32)),
-            Dtype::F16 => f16::from_bits(word as u16).to_f64(),
-            Dtype::BF16 => bf16::from_bits(word as u16).to_f64(),
-            Dtype::I64 => word as i64 as f64,
-            Dtype::I32 => f64::from(word as i32),
-            Dtype::I16 => f64::from(word as i16),
-            Dtype::I8 => f64::from(word as i8),
-            _ => word as f64,
-        }
-    };
-    elements.map(number).collect()
 }
 
 fn span(words: &mut [u64]) -> Span {
@@ -72,7 +50,8 @@ pub fn run_on(op: Op, inputs: &[Data], in_place: Option<usize>) -> Result<Vec<Ve
     Ok((made.iter().enumerate())
         .map(|(n, view)| {
             let words = if n == 0 { in_place.map_or(&fresh[0], |input| &memory[input]) } else { &fresh[n] };
-            decode(view.dtype, words, view.shape().count())
+            let bytes: &[u8] = bytemuck::cast_slice(words);
+            numbers(view.dtype, &bytes[..view.size_bytes()])
         })
         .collect())
 }

@@ -1,5 +1,6 @@
 //! The operands of a test: elements, and a view of them.
 
+use half::{bf16, f16};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -80,4 +81,25 @@ pub fn indices(shape: &Shape) -> impl Iterator<Item = Vec<usize>> + use<> {
         }
         index
     })
+}
+
+/// The elements of a type in bytes.
+pub fn numbers(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
+    let number = |from: &[u8]| {
+        let mut word = [0; 8];
+        word[..from.len()].copy_from_slice(from);
+        let word = u64::from_ne_bytes(word);
+        match dtype {
+            Dtype::F64 => f64::from_bits(word),
+            Dtype::F32 => f64::from(f32::from_bits(word as u32)),
+            Dtype::F16 => f16::from_bits(word as u16).to_f64(),
+            Dtype::BF16 => bf16::from_bits(word as u16).to_f64(),
+            Dtype::I64 => word as i64 as f64,
+            Dtype::I32 => f64::from(word as i32),
+            Dtype::I16 => f64::from(word as i16),
+            Dtype::I8 => f64::from(word as i8),
+            _ => word as f64,
+        }
+    };
+    bytes.chunks_exact(dtype.size_bytes()).map(number).collect()
 }
