@@ -42,7 +42,7 @@ pub enum Error {
         needed_bytes: usize,
         /// Bytes in the host tier.
         used_bytes: usize,
-        /// The host tier's limit: what was allowed, or less if the system had less.
+        /// The host tier's limit: the one that was allowed, or less if the system had less memory.
         limit_bytes: usize,
         /// The limit that was allowed.
         allowed_bytes: usize,

@@ -315,7 +315,7 @@ impl Config {
         self
     }
 
-    /// Plans nothing, unless it says when, and reads zeros without a warning, unless it says what.
+    /// Plans nothing and reads zeros without a warning, unless the user chose otherwise.
     pub(crate) fn for_dry_run(mut self) -> Self {
         self.planning.get_or_insert(Planning::Off);
         self.reads.get_or_insert_default();

@@ -65,8 +65,8 @@ impl Pool {
         Ok((id, self.host_access(copy, busy, size_bytes)))
     }
 
-    /// Makes room in a full host tier by other means than moving bytes on: what waits there comes into device memory that is free, or
-    /// whose bytes can be recomputed, or is recomputed itself. Leaves one storage as it is. Returns `false` if nothing is left to do.
+    /// Makes room in a full host tier that no other tier relieves: fetches a storage into free device memory, or drops one that can be
+    /// recomputed, in the host tier first. Leaves the storage `but` as it is. Returns `false` if no storage is left for that.
     fn make_host_room(&mut self, but: Option<StorageId>) -> Result<bool, Error> {
         if self.fetch_into_unused_memory()? || self.drop_absent() {
             return Ok(true);

@@ -228,7 +228,7 @@ fn an_op_that_cannot_run_otherwise_is_refused_by_both_limits() {
         assert!(text.contains(&part), "no \"{part}\" in: {text}");
     }
     assert!(kept.len() > 8, "{}: {text}", kept.len());
-    // What can be computed again goes on beside it.
+    // Tensors that can be recomputed are dropped meanwhile.
     drop(kept.split_off(4));
     let made: Vec<Tensor> = (0..40).map(|value| filled(&device, value, false).unwrap()).collect();
     assert!(made.iter().chain(&kept).zip((0..40).chain(0..)).all(|(tensor, value)| holds(tensor, value)));

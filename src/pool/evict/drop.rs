@@ -15,8 +15,8 @@ impl Pool {
         self.observer.counters.drops += 1;
     }
 
-    /// Drops the storage of those away from device memory that is recomputed soonest: what is left to do where the host tier is full and
-    /// an op would be refused. Returns `false` if none can be recomputed.
+    /// Drops one storage of the host tier that is not in device memory: the one that takes the least time to recompute. The last resort
+    /// before an op is refused because the host tier is full. Returns `false` if none can be recomputed.
     pub(in crate::pool) fn drop_absent(&mut self) -> bool {
         if !self.settings.methods.recompute {
             return false;

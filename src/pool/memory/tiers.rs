@@ -154,7 +154,7 @@ impl Memory {
         self.counted(placed)
     }
 
-    /// Allocates memory of the host tier for what is given up as soon as others need room; `None` if there is no room.
+    /// Allocates memory of the host tier for bytes that are given up as soon as others need room; `None` if there is no room.
     pub fn allocate_spare_host(&mut self, bytes: usize) -> Result<Placed, Error> {
         let placed = self.host.allocate_last(&*self.engine, bytes);
         self.counted(placed)
