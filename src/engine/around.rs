@@ -26,6 +26,19 @@ impl Call {
     pub const ALL: [Call; 4] = [Call::Allocation, Call::Launch, Call::Copy, Call::Wait];
 }
 
+/// Memory that the system has given an engine, or got back.
+#[derive(Debug, Clone, Copy)]
+pub enum Mapped<'a> {
+    /// A slab.
+    Slab(Span),
+    /// A slab that is given back.
+    SlabBack(Span),
+    /// Physical pages, by number.
+    Pages(&'a [u32]),
+    /// Physical pages that are given back.
+    PagesBack(&'a [u32]),
+}
+
 /// What a wrapping engine does beyond forwarding.
 pub trait Around: Send + Sync + Debug {
     /// The wrapped engine.
@@ -36,6 +49,11 @@ pub trait Around: Send + Sync + Debug {
     fn before(&self, call: Call, error: &dyn Fn(String) -> EngineError) -> Result<(), EngineError> {
         let _ = (call, error);
         Ok(())
+    }
+
+    /// Notes memory that was mapped or given back.
+    fn note(&self, memory: Mapped<'_>) {
+        let _ = memory;
     }
 
     /// Opens the disk tier.
@@ -72,11 +90,14 @@ impl<T: Around> Engine for T {
 
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError> {
         self.before(Call::Allocation, &|reason| EngineError::Map { tier, bytes, reason: reason.into() })?;
-        self.engine().map(tier, bytes)
+        let span = self.engine().map(tier, bytes)?;
+        self.note(Mapped::Slab(span));
+        Ok(span)
     }
 
     fn unmap(&self, span: Span) {
         self.engine().unmap(span);
+        self.note(Mapped::SlabBack(span));
     }
 
     fn reserve(&self, bytes: usize) -> Result<Span, EngineError> {
@@ -95,11 +116,14 @@ impl<T: Around> Engine for T {
             reason: reason.into(),
         })?;
         // SAFETY: the caller upholds the same contract.
-        unsafe { self.engine().map_pages(at, physical, after) }
+        unsafe { self.engine().map_pages(at, physical, after) }?;
+        self.note(Mapped::Pages(physical));
+        Ok(())
     }
 
     fn release_pages(&self, physical: &[u32]) {
         self.engine().release_pages(physical);
+        self.note(Mapped::PagesBack(physical));
     }
 
     fn algorithm(&self, op: &Op, inputs: &[View]) -> Algorithm {

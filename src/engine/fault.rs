@@ -8,6 +8,15 @@ pub use super::around::Call;
 pub use super::disk::faults::{DiskFault, DiskFaults};
 use super::{DiskTier, Engine, EngineError, MapError, Tier};
 
+/// How a call fails.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Error,
+    Panic,
+    /// The process ends, without a chance to tidy up.
+    Abort,
+}
+
 /// Wraps an engine; one call fails and has no effect.
 #[derive(Debug)]
 pub struct Fault {
@@ -16,15 +25,14 @@ pub struct Fault {
     counted: Option<Call>,
     /// The number, from zero, of the call that fails.
     failing: u64,
-    /// Whether it panics instead.
-    panics: bool,
+    way: Way,
     calls: AtomicU64,
 }
 
 impl Fault {
     /// Wraps `engine`. Call number `failing`, from zero, fails.
     pub fn new(engine: Arc<dyn Engine>, failing: u64) -> Self {
-        Fault { engine, counted: None, failing, panics: false, calls: AtomicU64::new(0) }
+        Fault { engine, counted: None, failing, way: Way::Error, calls: AtomicU64::new(0) }
     }
 
     /// Wraps `engine`. Of the calls of one kind, number `failing`, from zero, fails.
@@ -34,7 +42,12 @@ impl Fault {
 
     /// The same, but the call panics.
     pub fn panicking(self) -> Self {
-        Fault { panics: true, ..self }
+        Fault { way: Way::Panic, ..self }
+    }
+
+    /// The same, but the call ends the process, as a kill would.
+    pub fn aborting(self) -> Self {
+        Fault { way: Way::Abort, ..self }
     }
 
     /// From now on nothing fails that has not yet.
@@ -61,10 +74,13 @@ impl Around for Fault {
     /// Fails if it is this call's turn.
     fn before(&self, call: Call, error: &dyn Fn(String) -> EngineError) -> Result<(), EngineError> {
         let counted = self.counted.is_none_or(|counted| counted == call);
-        match counted && self.calls.fetch_add(1, Ordering::Relaxed) == self.failing {
-            true if self.panics => panic!("injected panic"),
-            true => Err(error("injected failure".into())),
-            false => Ok(()),
+        if !counted || self.calls.fetch_add(1, Ordering::Relaxed) != self.failing {
+            return Ok(());
+        }
+        match self.way {
+            Way::Error => Err(error("injected failure".into())),
+            Way::Panic => panic!("injected panic"),
+            Way::Abort => std::process::abort(),
         }
     }
 }

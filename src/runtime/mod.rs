@@ -55,8 +55,8 @@ pub(crate) use planning::is_planning;
 pub(crate) use planning::{learned, plan_ahead, plan_times};
 #[cfg(feature = "train")]
 pub(crate) use registry::stats_and_peak;
-pub use registry::{configure, recording, reset_stats, stats};
 #[doc(hidden)]
-pub use registry::{configure_with_engine, ensure_configured, free_bytes, pinned_storages};
+pub use registry::{assert_invariants, configure_with_engine, ensure_configured, free_bytes};
+pub use registry::{configure, recording, reset_stats, stats};
 pub(crate) use registry::{peak_op, peak_snapshot};
 pub use scope::Scope;

@@ -150,10 +150,12 @@ pub(crate) fn stats_and_peak(
     Ok((front.pool.stats(), peak_bytes))
 }
 
-/// How many storages an op or a read pins: none between calls. For tests.
+/// Panics unless the pool's invariants hold, as they do between calls. For tests.
 #[doc(hidden)]
-pub fn pinned_storages(device: &OvercommitDevice) -> Result<usize, Error> {
-    Ok(runtime(device)?.all_settled()?.pool.pinned_storages())
+pub fn assert_invariants(device: &OvercommitDevice) -> Result<(), Error> {
+    let checked = runtime(device)?.lock_only()?.pool.check_invariants();
+    checked.unwrap_or_else(|broken| panic!("{broken}"));
+    Ok(())
 }
 
 /// The number of the op at which the most device memory was in use.

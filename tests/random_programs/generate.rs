@@ -9,6 +9,10 @@ use crate::program::{Program, Slot, Step, Use, Values};
 /// Values are scaled back to about one when they could be larger than this, so that they stay finite and differ.
 const MOST_VALUE: f64 = 64.0;
 
+/// Every type of integers.
+const INTEGERS: [Dtype; 8] =
+    [Dtype::I64, Dtype::I32, Dtype::I16, Dtype::I8, Dtype::U64, Dtype::U32, Dtype::U16, Dtype::U8];
+
 /// The element types of a program, and the kind and size of its values.
 #[derive(Debug, Clone, Copy)]
 pub struct Palette {
@@ -22,6 +26,8 @@ pub struct Palette {
     pub is_whole: bool,
     /// No tensor is larger.
     pub most_bytes: usize,
+    /// How many times sizes are halved.
+    pub halved: u32,
 }
 
 impl Palette {
@@ -33,13 +39,13 @@ impl Palette {
         has_keys: false,
         is_whole: false,
         most_bytes: 64 << 10,
+        halved: 0,
     };
 
     /// Small tensors of types that a seed chooses, mostly of small integers.
     fn small(random: &mut ChaCha8Rng) -> Self {
         let float = [Dtype::F32, Dtype::F32, Dtype::BF16, Dtype::F16, Dtype::F64][random.random_range(0..5)];
-        let mut integer =
-            || [Dtype::I64, Dtype::I32, Dtype::I16, Dtype::I8, Dtype::U8][random.random_range(0..5)];
+        let mut integer = || INTEGERS[random.random_range(0..INTEGERS.len())];
         let first = integer();
         let second =
             std::iter::repeat_with(integer).find(|&second| second != first).expect("there are others");
@@ -47,7 +53,15 @@ impl Palette {
         // Small sums are the same by any algorithm.
         let is_small = is_whole || random.random_bool(0.5);
         let most_bytes = if is_small { 2 << 10 } else { 32 << 10 };
-        Palette { float, integers: [first, second], is_small, has_keys: true, is_whole, most_bytes }
+        Palette {
+            float,
+            integers: [first, second],
+            is_small,
+            has_keys: true,
+            is_whole,
+            most_bytes,
+            halved: 0,
+        }
     }
 }
 
@@ -56,9 +70,9 @@ pub fn program(seed: u64) -> Program {
     write(seed, Palette::NOISE)
 }
 
-/// The program of a seed whose results [the interpreter](crate::interpreter) knows.
-pub fn small_program(seed: u64) -> Program {
-    write(seed, small_palette(seed))
+/// The program of a seed whose results [the interpreter](crate::interpreter) knows, with sizes that are halved some times.
+pub fn small_program(seed: u64, halved: u32) -> Program {
+    write(seed, Palette { halved, ..small_palette(seed) })
 }
 
 /// The palette of such a program.
@@ -211,12 +225,11 @@ impl Generator {
 
     /// Counts up.
     pub fn arange(&mut self, dtype: Dtype, count: usize) {
-        let op = Op::Arange {
-            count,
-            dtype,
-            start: self.random.random_range(-3..3),
-            step: self.random.random_range(-2..3),
-        };
+        let (start, step) = (self.random.random_range(-3..3), self.random.random_range(-2..3));
+        // What wraps around would not be exact.
+        let [start, step] =
+            [start, step].map(|number: i64| if dtype.range().0 < 0 { number } else { number.abs() });
+        let op = Op::Arange { count, dtype, start, step };
         self.steps.push(Step::Create { to: self.next_slot, op });
         self.add(View::contiguous(dtype, Shape::new(&[count])), count as f64);
     }
@@ -330,9 +343,14 @@ impl Generator {
 
     /// Sizes of a new tensor of any rank; seldom without elements.
     pub fn sizes(&mut self) -> Vec<usize> {
-        if self.palette.is_small {
-            return self.small_sizes();
-        }
+        let sizes = if self.palette.is_small { self.small_sizes() } else { self.large_sizes() };
+        sizes
+            .into_iter()
+            .map(|size| if size > 0 { (size >> self.palette.halved).max(1) } else { 0 })
+            .collect()
+    }
+
+    fn large_sizes(&mut self) -> Vec<usize> {
         match self.random.random_range(0..12) {
             0 => vec![],
             1 => vec![self.random.random_range(0..4), self.random.random_range(0..9)],

@@ -80,7 +80,7 @@ impl Generator {
             }
             _ if dtype.is_float() => self.random.random_range(-1.5..1.5f64).into(),
             // A scalar below zero is none of an unsigned type.
-            Dtype::U8 => self.random.random_range(0..4i64).into(),
+            _ if dtype.range().0 >= 0 => self.random.random_range(0..4i64).into(),
             _ => self.random.random_range(-3..4i64).into(),
         }
     }

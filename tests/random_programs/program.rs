@@ -125,8 +125,15 @@ impl Machine {
         left.into_iter().try_for_each(|slot| self.read(slot))
     }
 
-    /// Runs one step. After an error the slots it takes from are empty, and nothing else has changed.
+    /// Runs one step, and checks the device. After an error the slots it takes from are empty, and nothing else has changed.
     pub fn step(&mut self, step: &Step) -> Result<(), Error> {
+        let done = self.unchecked(step);
+        // A device that panicked says so at the next step.
+        let _ = runtime::assert_invariants(&self.device);
+        done
+    }
+
+    fn unchecked(&mut self, step: &Step) -> Result<(), Error> {
         match step {
             Step::Write { to, dtype, shape, values } => {
                 let tensor =
@@ -236,10 +243,10 @@ impl Values {
                 integers.flat_map(|value| (value as f32 - 4.0).to_ne_bytes()).collect()
             }
             Dtype::F32 => (0..count).flat_map(|_| random.random_range(-1f32..1.0).to_ne_bytes()).collect(),
-            Dtype::I32 => integers.flat_map(|value| (value as i32).to_ne_bytes()).collect(),
-            Dtype::I64 => integers.flat_map(|value| value.to_ne_bytes()).collect(),
-            Dtype::I16 => integers.flat_map(|value| (value as i16).to_ne_bytes()).collect(),
-            _ => integers.map(|value| value as u8).collect(),
+            // The lower bytes come first.
+            _ => {
+                integers.flat_map(|value| value.to_le_bytes().into_iter().take(dtype.size_bytes())).collect()
+            }
         }
     }
 }

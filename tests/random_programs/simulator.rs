@@ -4,21 +4,23 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
+use burn_overcommit::engine::Tier;
 use burn_overcommit::engine::fault::{Call, DiskFaults, Fault, FaultyDisk};
+use burn_overcommit::engine::ledger::Ledger;
 use burn_overcommit::runtime::{self, configure_with_engine};
 use burn_overcommit::{
     Counters, Error, LaneMode, OvercommitDevice, PlanCache, Planning, PlantedFault, Policy, Stats,
     reset_stats, stats,
 };
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
 use crate::check::{self, MIN_HOST_BYTES, PAGE_BYTES, Setting, UNLIMITED, assert_empty};
 use crate::interpreter::{self, Expected};
+use crate::kept::{damage, is_to_be_killed, run_killed};
 use crate::program::{Machine, Program, Slot, Step};
+use crate::sizes::most_alive_bytes;
 use crate::totals::{Totals, keep, report};
 use crate::turns::interleaved;
 use crate::world::{Trouble, World, smaller};
@@ -81,6 +83,9 @@ fn base(devices: [OvercommitDevice; 2], world: &World, program: &Program, totals
         expected.check(*slot, bytes);
         totals.add(certainty(expected), bytes.len() as u64);
     }
+    let most_bytes = most_alive_bytes(program) + seen.smallest_budget_bytes;
+    let peak_bytes = seen.peak_allocated_bytes;
+    assert!(peak_bytes <= most_bytes, "{peak_bytes} bytes in use, by shapes at most {most_bytes}");
     totals.add("ops", seen.counters.ops);
     Base { reads, stats: seen }
 }
@@ -104,6 +109,9 @@ pub fn run(devices: [OvercommitDevice; 2], world: &World, totals: &mut Totals) {
     }
     let folder = world.keeps_plans.then(|| tempfile::tempdir().expect("a temporary folder"));
     let folder = folder.as_ref().map(tempfile::TempDir::path);
+    if let (Some(Trouble::Kills(..)), Some(folder)) = (world.trouble, folder) {
+        totals.add("that are killed", u64::from(run_killed(world, folder)));
+    }
     let outcomes = place.run_twice(&place.setting, folder, totals);
     if let Some(folder) = folder {
         world.damage.into_iter().for_each(|seed| damage(folder, seed));
@@ -126,6 +134,21 @@ pub fn run(devices: [OvercommitDevice; 2], world: &World, totals: &mut Totals) {
     count_settings(&place, &outcomes, totals);
 }
 
+/// Runs the world until it is killed.
+fn run_to_death(world: &World, folder: &Path) {
+    let Some(Trouble::Kills(kind, at)) = world.trouble else { panic!("nothing kills this world") };
+    let devices = fresh_devices();
+    let mut totals = Totals::default();
+    let bases: Vec<Base> =
+        world.programs.iter().map(|program| base(devices, world, program, &mut totals)).collect();
+    let config = sized(world, &bases).config(&devices[0]).plan_cache(PlanCache::Folder(folder.into()));
+    let wrap = |engine| Arc::new(Fault::of(engine, kind, at).aborting()) as _;
+    configure_with_engine(&devices[0], config, wrap).unwrap_or_else(|error| panic!("{error}"));
+    for program in &world.programs {
+        outcome(devices[0], program);
+    }
+}
+
 /// Where the programs of a world run.
 struct Place<'a> {
     world: &'a World,
@@ -145,7 +168,7 @@ enum Failing {
 impl Place<'_> {
     /// Whether nothing goes wrong but for want of memory.
     fn is_calm(&self) -> bool {
-        matches!(self.world.trouble, None | Some(Trouble::Panics(..)))
+        matches!(self.world.trouble, None | Some(Trouble::Panics(..) | Trouble::Kills(..)))
     }
 
     /// Whether a program may fit without a plan and not with one: only where host memory cannot hold all that is alive.
@@ -183,9 +206,17 @@ impl Place<'_> {
 
     /// Runs all programs twice in a new pool; what came of them the first time.
     fn run_twice(&self, setting: &Setting, plans: Option<&Path>, totals: &mut Totals) -> Vec<Outcome> {
-        let failing = self.configured(setting, plans);
+        let (failing, ledger) = self.configured(setting, plans);
         let first = self.run_all(setting, &failing);
         let again = self.run_all(setting, &failing);
+        let limit_bytes = setting.host_limit_bytes.unwrap_or(usize::MAX);
+        for (tier, limit_bytes) in [(Tier::Device, setting.budget_bytes), (Tier::Host, limit_bytes)] {
+            let most_bytes = ledger.most_bytes(tier);
+            assert!(
+                most_bytes <= limit_bytes,
+                "{most_bytes} bytes of {tier:?} were mapped, not {limit_bytes}"
+            );
+        }
         // Where the host tier fills, a pool forgets what it learned once it is empty.
         let (budget_bytes, limit_bytes) =
             (setting.budget_bytes, setting.host_limit_bytes.unwrap_or(usize::MAX));
@@ -210,12 +241,12 @@ impl Place<'_> {
         first
     }
 
-    /// Sets the device up, and has something fail.
-    fn configured(&self, setting: &Setting, plans: Option<&Path>) -> Failing {
+    /// Sets the device up, and has something fail. The ledger counts its memory.
+    fn configured(&self, setting: &Setting, plans: Option<&Path>) -> (Failing, Arc<Ledger>) {
         let cache = plans.map_or(PlanCache::Off, |folder| PlanCache::Folder(folder.into()));
         let config = setting.config(&self.devices[0]).plan_cache(cache);
-        let mut failing = Failing::Nothing;
-        let wrap = |engine| match self.world.trouble {
+        let (mut failing, mut counts) = (Failing::Nothing, None);
+        let mut wrap_failing = |engine| match self.world.trouble {
             Some(Trouble::Fails(kind, at)) => {
                 let fault = Arc::new(Fault::of(engine, kind, at));
                 failing = Failing::Call(fault.clone());
@@ -226,10 +257,15 @@ impl Place<'_> {
                 failing = Failing::Disk(faults.clone());
                 Arc::new(FaultyDisk::new(engine, faults)) as _
             }
-            Some(Trouble::Panics(..)) | None => engine,
+            Some(Trouble::Panics(..) | Trouble::Kills(..)) | None => engine,
+        };
+        let wrap = |engine| {
+            let ledger = Arc::new(Ledger::new(engine));
+            counts = Some(ledger.clone());
+            wrap_failing(ledger)
         };
         configure_with_engine(&self.devices[0], config, wrap).unwrap_or_else(|error| panic!("{error}"));
-        failing
+        (failing, counts.expect("the runtime was made"))
     }
 
     /// Runs all programs, and checks what comes of each.
@@ -252,7 +288,7 @@ impl Place<'_> {
         }
         let seen = stats(&self.devices[0]).expect("a device that ran");
         assert_empty(&seen);
-        assert_eq!(runtime::pinned_storages(&self.devices[0]).expect("a device that ran"), 0, "still pinned");
+        runtime::assert_invariants(&self.devices[0]).expect("a device that ran");
         outcomes
     }
 
@@ -372,28 +408,6 @@ fn outcome(device: OvercommitDevice, program: &Program) -> Outcome {
     Outcome::new(device, machine, result)
 }
 
-/// Damages files: some bytes become others, or the end is cut off.
-fn damage(folder: &Path, seed: u64) {
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for path in entries.map(|entry| entry.expect("a folder that can be read").path()) {
-        if path.is_dir() {
-            damage(&path, random.random());
-            continue;
-        }
-        let mut bytes = fs::read(&path).expect("a file that was written");
-        if bytes.is_empty() || random.random_bool(0.3) {
-            bytes.truncate(bytes.len() / 2);
-        } else {
-            for _ in 0..random.random_range(1..5) {
-                let place = random.random_range(0..bytes.len());
-                bytes[place] ^= 1 << random.random_range(0..8);
-            }
-        }
-        fs::write(&path, bytes).expect("a file that can be written");
-    }
-}
-
 fn count_settings(place: &Place<'_>, outcomes: &[Outcome], totals: &mut Totals) {
     let (world, setting) = (place.world, &place.setting);
     let mut with = |name: String, holds: bool| totals.add(name, u64::from(holds));
@@ -506,13 +520,23 @@ fn run_many(first: u64, count: u64, limit: Duration) -> Totals {
     if let Some((seed, message)) = failed.first() {
         let (world, message) = shrunk(World::new(*seed), message);
         let seeds: Vec<u64> = failed.iter().map(|(seed, _)| *seed).collect();
-        panic!("worlds with these seeds fail: {seeds:?}. The first, made smaller: {message}\n{world:?}");
+        let test = format!(
+            "#[test]\nfn world_{seed}() {{\n    let world = World::reduced({seed}, &{:?});\n    \
+             assert_eq!(wrong(&world, &mut Totals::default()), None);\n}}",
+            world.path
+        );
+        panic!(
+            "worlds with these seeds fail: {seeds:?}. The first, made smaller: {message}\n{world:?}\n{test}"
+        );
     }
     totals
 }
 
 #[test]
 fn worlds_of_every_setting_are_right() {
+    if let Some((world, folder)) = is_to_be_killed() {
+        return run_to_death(&world, &folder);
+    }
     let (first, count) = (setting("RANDOM_SEED", 1), setting("RANDOM_PROGRAMS", u64::MAX));
     let seconds = setting("RANDOM_SECONDS", if count == u64::MAX { 20 } else { 24 * 3600 });
     run_many(first, count, Duration::from_secs(seconds));
@@ -548,13 +572,13 @@ fn planted_faults_are_found() {
     }
 }
 
-/// Worlds that once found something that is mended.
-const MENDED: [u64; 3] = [2952, 5922, 6023];
+/// Worlds that once found something that is mended: seeds, and how they are made smaller.
+const MENDED: [(u64, &[usize]); 3] = [(2952, &[]), (5922, &[]), (6023, &[])];
 
 #[test]
 fn worlds_that_once_failed_do_not() {
-    for seed in MENDED {
-        let found = wrong(&World::new(seed), &mut Totals::default());
-        assert_eq!(found, None, "world {seed}");
+    for (seed, path) in MENDED {
+        let found = wrong(&World::reduced(seed, path), &mut Totals::default());
+        assert_eq!(found, None, "world {seed}, {path:?}");
     }
 }

@@ -19,6 +19,8 @@ pub enum Trouble {
     Fails(Call, u64),
     /// A call of the engine panics.
     Panics(Call, u64),
+    /// A call of the engine ends the process; then the programs start again over the plans that it kept.
+    Kills(Call, u64),
     /// The disk fails.
     Disk(DiskFault),
 }
@@ -27,6 +29,11 @@ pub enum Trouble {
 #[derive(Clone)]
 pub struct World {
     pub seed: u64,
+    /// How the world was made smaller: which of those that are a little [`smaller`] was taken, again and again.
+    pub path: Vec<usize>,
+    /// How many times sizes are halved, and whether steps were left out.
+    pub halved: u32,
+    pub is_cut: bool,
     /// Run one after the other in one pool, then again.
     pub programs: Vec<Program>,
     /// Whether they run at the same time instead, each on a thread of its own, by turns that the seed decides.
@@ -50,7 +57,7 @@ impl World {
         let count = if random.random_bool(0.3) { random.random_range(2..4) } else { 1 };
         let plans = random.random_bool(0.2);
         let programs = (0..count).map(|index| {
-            let program = generate::small_program(seed.wrapping_mul(8).wrapping_add(index));
+            let program = generate::small_program(seed.wrapping_mul(8).wrapping_add(index), 0);
             let iterations = if plans { random.random_range(4..8) } else { program.iterations };
             Program { iterations, ..program }
         });
@@ -63,11 +70,38 @@ impl World {
             _ => random.random_range(0.0..1.0),
         };
         let setting = setting(&mut random, seed, host.is_some(), plans);
-        let keeps_plans = plans && setting.planning == Planning::Background && random.random_bool(0.5);
-        let damage = (keeps_plans && random.random_bool(0.5)).then(|| random.random());
+        let keeps_plans = plans && setting.planning == Planning::Background && random.random_bool(0.8);
+        let damage = (keeps_plans && random.random_bool(0.4)).then(|| random.random());
         let interleaved = count > 1 && host.is_none() && random.random_bool(0.4);
-        let trouble = trouble(&mut random, setting.has_disk);
-        World { seed, programs, interleaved, budget, host, setting, keeps_plans, damage, trouble }
+        let trouble = match keeps_plans && random.random_bool(0.3) {
+            true => Some(Trouble::Kills(call(&mut random), random.random_range(0..500))),
+            false => trouble(&mut random, setting.has_disk),
+        };
+        let (path, halved, is_cut) = (Vec::new(), 0, false);
+        World {
+            seed,
+            path,
+            halved,
+            is_cut,
+            programs,
+            interleaved,
+            budget,
+            host,
+            setting,
+            keeps_plans,
+            damage,
+            trouble,
+        }
+    }
+
+    fn keep_no_plans(&mut self) {
+        (self.keeps_plans, self.damage) = (false, None);
+        self.trouble = self.trouble.filter(|trouble| !matches!(trouble, Trouble::Kills(..)));
+    }
+
+    /// The world of a seed, made smaller in the way that a failure printed.
+    pub fn reduced(seed: u64, path: &[usize]) -> Self {
+        path.iter().fold(World::new(seed), |world, &choice| smaller(&world).swap_remove(choice))
     }
 }
 
@@ -103,6 +137,10 @@ fn setting(random: &mut ChaCha8Rng, seed: u64, has_host_limit: bool, plans: bool
     }
 }
 
+fn call(random: &mut ChaCha8Rng) -> Call {
+    Call::ALL[random.random_range(0..Call::ALL.len())]
+}
+
 fn trouble(random: &mut ChaCha8Rng, has_disk: bool) -> Option<Trouble> {
     if has_disk && random.random_bool(0.5) {
         let at = random.random_range(0..10);
@@ -110,7 +148,7 @@ fn trouble(random: &mut ChaCha8Rng, has_disk: bool) -> Option<Trouble> {
             [DiskFault::ShortRequest, DiskFault::FailedRequest, DiskFault::FailedRequests, DiskFault::Full];
         return Some(Trouble::Disk(kinds[random.random_range(0..kinds.len())](at)));
     }
-    let kind = Call::ALL[random.random_range(0..Call::ALL.len())];
+    let kind = call(random);
     let at = random.random_range(0..60);
     match random.random_range(0..50) {
         0..5 => Some(Trouble::Fails(kind, at)),
@@ -127,8 +165,18 @@ pub fn smaller(world: &World) -> Vec<World> {
     let mut with = |change: Change<'_>| {
         let mut changed = world.clone();
         change(&mut changed);
+        changed.path.push(all.len());
         all.push(changed);
     };
+    if !world.is_cut && world.halved < 3 {
+        with(&|world| {
+            world.halved += 1;
+            for program in &mut world.programs {
+                let smaller = generate::small_program(program.seed, world.halved);
+                *program = Program { iterations: program.iterations, ..smaller };
+            }
+        });
+    }
     if world.programs.len() > 1 {
         (0..world.programs.len()).for_each(|index| with(&|world| drop(world.programs.remove(index))));
     }
@@ -138,9 +186,10 @@ pub fn smaller(world: &World) -> Vec<World> {
         (world.interleaved, &|world| world.interleaved = false),
         (world.trouble.is_some(), &|world| world.trouble = None),
         (world.damage.is_some(), &|world| world.damage = None),
-        (world.keeps_plans, &|world| (world.keeps_plans, world.damage) = (false, None)),
+        (world.keeps_plans, &|world| world.keep_no_plans()),
         (world.setting.planning != simple.planning, &|world| {
-            (world.setting.planning, world.keeps_plans, world.damage) = (Planning::Off, false, None);
+            world.setting.planning = Planning::Off;
+            world.keep_no_plans();
         }),
         (world.setting.peer.is_some(), &|world| world.setting.peer = None),
         (world.setting.has_disk, &|world| world.setting.has_disk = false),
@@ -162,7 +211,7 @@ pub fn smaller(world: &World) -> Vec<World> {
                 for first in (0..steps).step_by(chunk).rev() {
                     let dropped = first..(first + chunk).min(steps);
                     let changed = without(program, part, &dropped.collect());
-                    with(&|world| world.programs[index] = changed.clone());
+                    with(&|world| (world.programs[index], world.is_cut) = (changed.clone(), true));
                 }
             }
         }

@@ -220,9 +220,4 @@ impl Pool {
     pub fn live_storages(&self) -> usize {
         self.graph.live_storages()
     }
-
-    /// The number of storages that must stay where they are.
-    pub fn pinned_storages(&self) -> usize {
-        self.graph.pinned_storages()
-    }
 }

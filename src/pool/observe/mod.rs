@@ -2,6 +2,7 @@
 
 pub mod failures;
 pub mod figures;
+mod invariants;
 pub mod journal;
 pub mod observer;
 pub mod planning_state;

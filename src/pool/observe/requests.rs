@@ -54,6 +54,11 @@ impl Tallies {
         self.counts.push((number, tally, copy));
     }
 
+    /// The blocks that counts lie in.
+    pub fn blocks(&self) -> impl Iterator<Item = Block> {
+        self.pages.iter().map(|&(block, _)| block)
+    }
+
     /// Whether more may be counted.
     pub fn go_on(&self) -> bool {
         !self.are_given_up

@@ -81,12 +81,6 @@ impl Graph {
         self.storages.iter().filter(|(_, storage)| storage.active()).count()
     }
 
-    /// The number of storages that ops, the program or rematerializations hold in place.
-    pub fn pinned_storages(&self) -> usize {
-        let pinned = |storage: &Storage| storage.uses.pins + storage.uses.host_pins + storage.uses.wanted > 0;
-        self.storages.iter().filter(|(_, storage)| pinned(storage)).count()
-    }
-
     /// The sizes of the resident storages and the ops that made them, the largest first.
     pub fn residents(&self) -> Vec<(usize, &'static str)> {
         let storages = &self.storages;

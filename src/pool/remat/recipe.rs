@@ -7,12 +7,12 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 use super::components::{Components, Member};
 use super::ids::StorageId;
-use super::storage::Storages;
+use super::storage::{Storage, Storages};
 use super::table::Table;
 use crate::engine::Instruction;
 use crate::op::{Inputs, PerOutput};
@@ -242,6 +242,31 @@ impl Graph {
             self.storages.changed(output);
             self.unsettled.push(output);
         }
+    }
+
+    /// Whether the claims on storages are those of recipes that have to run again. The error names one that differs.
+    pub fn check_claims(&self) -> Result<(), String> {
+        let mut claims = HashMap::<StorageId, u32>::new();
+        for (_, recipe) in self.recipes.iter() {
+            let is_claimant = |id: &StorageId| self.storages[*id].active() && !self.storages[*id].stored();
+            let claimants = recipe.outputs.iter().flatten().filter(|id| is_claimant(id)).count();
+            if claimants != recipe.claimants as usize {
+                let op = recipe.instruction.op.name();
+                return Err(format!(
+                    "{claimants} outputs of {op} are missing, it counts {}",
+                    recipe.claimants
+                ));
+            }
+            let claimed = recipe.inputs.iter().filter(|_| claimants > 0);
+            claimed.for_each(|&input| *claims.entry(input).or_default() += 1);
+        }
+        let differs = |(id, storage): &(StorageId, &Storage)| {
+            storage.uses.claims != claims.get(id).copied().unwrap_or_default()
+        };
+        let found = self.storages.iter().find(differs);
+        found.map_or(Ok(()), |(_, storage)| {
+            Err(format!("storage {} counts {} claims, which are others", storage.number, storage.uses.claims))
+        })
     }
 
     /// The recipes that rematerialize `id`, in the order in which they are to run: those of its ancestors that are not stored,
