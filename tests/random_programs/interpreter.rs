@@ -211,9 +211,10 @@ fn product(inputs: &[Data]) -> Vec<f64> {
 fn each_term(conv: &Conv, [x, w, y]: [&[usize]; 3], mut meet: impl FnMut([usize; 3])) {
     let flat =
         |dims: &[usize], at: [usize; 5]| at.iter().zip(dims).fold(0, |flat, (at, size)| flat * size + at);
+    let taps: Vec<Vec<usize>> = indices(&Shape::new(&w[1..])).collect();
     for out in indices(&Shape::new(y)) {
         let first = out[1] / (w[0] / conv.groups) * w[1];
-        for tap in indices(&Shape::new(&w[1..])) {
+        for tap in &taps {
             let place = |d: usize| {
                 let padded = out[2 + d] * conv.stride[d] + tap[1 + d] * conv.dilation[d];
                 padded.checked_sub(conv.padding[d]).filter(|&place| place < x[2 + d])
@@ -386,7 +387,7 @@ fn slack_of_sums(op: Op, inputs: &[(Data, f64)], dtype: Dtype) -> Option<f64> {
         let data: Vec<Data> = inputs.iter().map(absolute).collect();
         largest(&defined(op, &data)[0])
     };
-    let (sum, bits) = (with(0.0), if dtype == Dtype::F64 { 53 } else { 24 });
+    let exact = if dtype == Dtype::F64 { 2f64.powi(53) } else { 2f64.powi(24) };
     let floats = inputs.iter().filter(|(data, _)| data.view.dtype.is_float());
     let grains: Vec<f64> = floats.clone().map(|(data, _)| grain(&data.storage)).collect();
     // A bias is added to products of the first two.
@@ -396,9 +397,16 @@ fn slack_of_sums(op: Op, inputs: &[(Data, f64)], dtype: Dtype) -> Option<f64> {
         [a, b, bias] => (a * b).min(bias),
         _ => return None,
     };
-    if floats.clone().all(|&(_, slack)| slack == 0.0) && sum <= 2f64.powi(bits) * grain {
-        return Some(0.0);
+    if floats.clone().all(|&(_, slack)| slack == 0.0) {
+        // No sum has more terms than an operand has elements.
+        let terms = floats.clone().take(2).map(|(data, _)| data.view.shape().count()).min()?;
+        let factors = floats.clone().take(2).map(|(data, _)| largest(&data.storage)).product::<f64>();
+        let bias = floats.clone().nth(2).map_or(0.0, |(data, _)| largest(&data.storage));
+        if terms as f64 * factors + bias <= exact * grain || with(0.0) <= exact * grain {
+            return Some(0.0);
+        }
     }
+    let sum = with(0.0);
     let terms = inputs.iter().map(|(data, _)| data.view.shape().count()).max()? as f64;
     let summed = if dtype == Dtype::F64 { Dtype::F64 } else { Dtype::F32 };
     let most = with(1.0);
