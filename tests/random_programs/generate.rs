@@ -26,8 +26,16 @@ pub struct Palette {
     pub is_whole: bool,
     /// No tensor is larger.
     pub most_bytes: usize,
+    pub form: Form,
+}
+
+/// How a program is written beyond its palette.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Form {
     /// How many times sizes are halved.
     pub halved: u32,
+    /// Whether its body trains a network.
+    pub trains: bool,
 }
 
 impl Palette {
@@ -39,7 +47,7 @@ impl Palette {
         has_keys: false,
         is_whole: false,
         most_bytes: 64 << 10,
-        halved: 0,
+        form: Form { halved: 0, trains: false },
     };
 
     /// Small tensors of types that a seed chooses, mostly of small integers.
@@ -60,7 +68,7 @@ impl Palette {
             has_keys: true,
             is_whole,
             most_bytes,
-            halved: 0,
+            form: Form::default(),
         }
     }
 }
@@ -70,9 +78,9 @@ pub fn program(seed: u64) -> Program {
     write(seed, Palette::NOISE)
 }
 
-/// The program of a seed whose results [the interpreter](crate::interpreter) knows, with sizes that are halved some times.
-pub fn small_program(seed: u64, halved: u32) -> Program {
-    write(seed, Palette { halved, ..small_palette(seed) })
+/// The program of a seed whose results [the interpreter](crate::interpreter) knows.
+pub fn small_program(seed: u64, form: Form) -> Program {
+    write(seed, Palette { form, ..small_palette(seed) })
 }
 
 /// The palette of such a program.
@@ -88,14 +96,17 @@ fn write(seed: u64, palette: Palette) -> Program {
     for _ in 0..generator.random.random_range(2..8) {
         generator.step();
     }
+    let network = if palette.form.trains { generator.network() } else { Vec::new() };
     let prologue = std::mem::take(&mut generator.steps);
     let outside = generator.live.len();
     for value in &mut generator.live {
         value.kept = true;
     }
+    let layers = generator.forward(&network);
     for _ in 0..generator.random.random_range(8..18) {
         generator.step();
     }
+    generator.backward(layers);
     if palette.has_keys && generator.random.random_bool(0.1) {
         generator.too_large();
     }
@@ -165,6 +176,14 @@ impl Generator {
         self.next_slot += 1;
         self.live.push(value);
         value
+    }
+
+    /// From now on the values are not used up.
+    pub fn keep(&mut self, values: impl IntoIterator<Item = Value>) {
+        for kept in values {
+            let same = self.live.iter_mut().filter(|value| value.slot == kept.slot);
+            same.for_each(|value| value.kept = true);
+        }
     }
 
     /// A value made from nothing: written by the host, random, or filled.
@@ -346,7 +365,7 @@ impl Generator {
         let sizes = if self.palette.is_small { self.small_sizes() } else { self.large_sizes() };
         sizes
             .into_iter()
-            .map(|size| if size > 0 { (size >> self.palette.halved).max(1) } else { 0 })
+            .map(|size| if size > 0 { (size >> self.palette.form.halved).max(1) } else { 0 })
             .collect()
     }
 
@@ -465,21 +484,25 @@ impl Generator {
             .for_each(|value| (value.weight, value.kept) = (true, true));
     }
 
-    /// `weight = 0.9 * weight - something`, the last handle of the old weight given up.
+    /// Each weight that no network has is replaced, by some change.
     fn update_weights(&mut self) {
         let weights: Vec<Value> = self.live.iter().copied().filter(|value| value.weight).collect();
         for weight in weights {
-            let (change, layout) = self.shaped(self.palette.float, *weight.view.shape());
-            let whole = weight.view.layout;
-            let decay: f64 = if self.palette.is_whole { -1.0 } else { 0.9 };
-            let decay = Op::BinaryScalar(Binary::Mul, decay.into());
-            let old = Use { slot: weight.slot, layout: whole, last: true };
-            self.steps.push(Step::Run { op: decay, inputs: vec![old], to: vec![weight.slot] });
-            let change = Use { slot: change.slot, layout, last: false };
-            let inputs = vec![old, change];
-            if change.slot != weight.slot {
-                self.steps.push(Step::Run { op: Op::Binary(Binary::Sub), inputs, to: vec![weight.slot] });
-            }
+            let change = self.shaped(self.palette.float, *weight.view.shape());
+            self.replace(weight, change);
+        }
+    }
+
+    /// `weight = 0.9 * weight - change`, the last handle of the old weight given up.
+    pub fn replace(&mut self, weight: Value, (change, layout): Chosen) {
+        let decay: f64 = if self.palette.is_whole { -1.0 } else { 0.9 };
+        let decay = Op::BinaryScalar(Binary::Mul, decay.into());
+        let old = Use { slot: weight.slot, layout: weight.view.layout, last: true };
+        self.steps.push(Step::Run { op: decay, inputs: vec![old], to: vec![weight.slot] });
+        let change = Use { slot: change.slot, layout, last: false };
+        if change.slot != weight.slot {
+            let op = Op::Binary(Binary::Sub);
+            self.steps.push(Step::Run { op, inputs: vec![old, change], to: vec![weight.slot] });
         }
     }
 

@@ -22,6 +22,7 @@ mod simulate;
 mod simulator;
 mod sizes;
 mod totals;
+mod training;
 mod turns;
 mod world;
 

@@ -83,6 +83,7 @@ fn base(devices: [OvercommitDevice; 2], world: &World, program: &Program, totals
         expected.check(*slot, bytes);
         totals.add(certainty(expected), bytes.len() as u64);
     }
+    totals.add("program runs", 1);
     let most_bytes = most_alive_bytes(program) + seen.smallest_budget_bytes;
     let peak_bytes = seen.peak_allocated_bytes;
     assert!(peak_bytes <= most_bytes, "{peak_bytes} bytes in use, by shapes at most {most_bytes}");
@@ -420,6 +421,7 @@ fn count_settings(place: &Place<'_>, outcomes: &[Outcome], totals: &mut Totals) 
         palette.integers.iter().for_each(|integer| with(format!("programs of {integer}"), true));
         with("programs of whole numbers".into(), palette.is_whole);
     }
+    with("that train".into(), world.form.trains);
     with("with pages".into(), setting.page_bytes.is_some());
     with("with a host limit".into(), world.host.is_some());
     with("with a peer".into(), setting.peer.is_some());

@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::check::{PAGE_BYTES, Setting, UNLIMITED, is_on_gpu};
-use crate::generate;
+use crate::generate::{self, Form};
 use crate::program::{Program, Slot, Step};
 
 /// A planted failure.
@@ -31,8 +31,8 @@ pub struct World {
     pub seed: u64,
     /// How the world was made smaller: which of those that are a little [`smaller`] was taken, again and again.
     pub path: Vec<usize>,
-    /// How many times sizes are halved, and whether steps were left out.
-    pub halved: u32,
+    pub form: Form,
+    /// Whether steps were left out.
     pub is_cut: bool,
     /// Run one after the other in one pool, then again.
     pub programs: Vec<Program>,
@@ -56,8 +56,9 @@ impl World {
         let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0x77_6f72_6c64);
         let count = if random.random_bool(0.3) { random.random_range(2..4) } else { 1 };
         let plans = random.random_bool(0.2);
+        let form = Form { halved: 0, trains: plans && random.random_bool(0.85) };
         let programs = (0..count).map(|index| {
-            let program = generate::small_program(seed.wrapping_mul(8).wrapping_add(index), 0);
+            let program = generate::small_program(seed.wrapping_mul(8).wrapping_add(index), form);
             let iterations = if plans { random.random_range(4..8) } else { program.iterations };
             Program { iterations, ..program }
         });
@@ -73,15 +74,15 @@ impl World {
         let keeps_plans = plans && setting.planning == Planning::Background && random.random_bool(0.8);
         let damage = (keeps_plans && random.random_bool(0.4)).then(|| random.random());
         let interleaved = count > 1 && host.is_none() && random.random_bool(0.4);
-        let trouble = match keeps_plans && random.random_bool(0.3) {
+        let trouble = match keeps_plans && random.random_bool(0.4) {
             true => Some(Trouble::Kills(call(&mut random), random.random_range(0..500))),
             false => trouble(&mut random, setting.has_disk),
         };
-        let (path, halved, is_cut) = (Vec::new(), 0, false);
+        let (path, is_cut) = (Vec::new(), false);
         World {
             seed,
             path,
-            halved,
+            form,
             is_cut,
             programs,
             interleaved,
@@ -110,7 +111,7 @@ fn setting(random: &mut ChaCha8Rng, seed: u64, has_host_limit: bool, plans: bool
     let lossless: Vec<Policy> = Policy::ALL.into_iter().filter(|policy| policy.is_lossless()).collect();
     let policy = match random.random_range(0..10) {
         0..3 => Policy::Auto,
-        3 if plans => Policy::GistLossless,
+        3..6 if plans => Policy::GistLossless,
         _ => lossless[random.random_range(0..lossless.len())],
     };
     let rate = [100_000_000, 100_000_000_000][random.random_range(0..2)];
@@ -168,11 +169,11 @@ pub fn smaller(world: &World) -> Vec<World> {
         changed.path.push(all.len());
         all.push(changed);
     };
-    if !world.is_cut && world.halved < 3 {
+    if !world.is_cut && world.form.halved < 3 {
         with(&|world| {
-            world.halved += 1;
+            world.form.halved += 1;
             for program in &mut world.programs {
-                let smaller = generate::small_program(program.seed, world.halved);
+                let smaller = generate::small_program(program.seed, world.form);
                 *program = Program { iterations: program.iterations, ..smaller };
             }
         });

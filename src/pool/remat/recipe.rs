@@ -244,7 +244,8 @@ impl Graph {
         }
     }
 
-    /// Whether the claims on storages are those of recipes that have to run again. The error names one that differs.
+    /// Whether storages count as many claims as there are: of recipes that have to run again, and of storages that keep their signs.
+    /// The error names one that does not.
     pub fn check_claims(&self) -> Result<(), String> {
         let mut claims = HashMap::<StorageId, u32>::new();
         for (_, recipe) in self.recipes.iter() {
@@ -260,12 +261,13 @@ impl Graph {
             let claimed = recipe.inputs.iter().filter(|_| claimants > 0);
             claimed.for_each(|&input| *claims.entry(input).or_default() += 1);
         }
-        let differs = |(id, storage): &(StorageId, &Storage)| {
-            storage.uses.claims != claims.get(id).copied().unwrap_or_default()
-        };
-        let found = self.storages.iter().find(differs);
-        found.map_or(Ok(()), |(_, storage)| {
-            Err(format!("storage {} counts {} claims, which are others", storage.number, storage.uses.claims))
+        let signs = self.storages.iter().filter_map(|(_, storage)| storage.lineage.signs);
+        signs.for_each(|form| *claims.entry(form).or_default() += 1);
+        self.storages.iter().try_for_each(|(id, Storage { number, uses, .. })| {
+            let there_are = claims.get(&id).copied().unwrap_or_default();
+            let error =
+                || format!("storage {number} counts {} claims, and there are {there_are}", uses.claims);
+            (uses.claims == there_are).then_some(()).ok_or_else(error)
         })
     }
 
