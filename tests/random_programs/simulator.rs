@@ -219,11 +219,11 @@ impl Place<'_> {
             );
         }
         // Where the host tier fills, a pool forgets what it learned once it is empty.
-        let (budget_bytes, limit_bytes) =
-            (setting.budget_bytes, setting.host_limit_bytes.unwrap_or(usize::MAX));
+        let limit_bytes = setting.host_limit_bytes.unwrap_or(usize::MAX);
+        let budget_bytes =
+            setting.page_bytes.map_or(setting.budget_bytes, |bytes| setting.budget_bytes / bytes * bytes);
         let fills = |outcome: &Outcome| outcome.stats.peak_host_bytes + budget_bytes > limit_bytes;
-        // Addresses that were mapped once are used again, and may be others than in a new pool.
-        let may_differ = setting.peer.is_some() || setting.has_disk || setting.page_bytes.is_some();
+        let may_differ = setting.peer.is_some() || setting.has_disk;
         let forgets = setting.planning == Planning::Off && !may_differ && first.iter().all(fills);
         for (index, outcomes) in first.iter().zip(&again).enumerate() {
             if forgets && self.is_calm() && !self.world.interleaved {

@@ -43,7 +43,7 @@ pub fn most_alive_bytes(program: &Program) -> usize {
             Step::Read(_) | Step::Enter | Step::Leave | Step::TooLarge(_) => Vec::new(),
         };
         let made = made.into_iter().map(|(slot, view)| {
-            (slot, Rc::new((view.dtype, view.size_bytes().next_multiple_of(ALIGN_BYTES))))
+            (slot, Rc::new((view.dtype, view.size_bytes().max(1).next_multiple_of(ALIGN_BYTES))))
         });
         let made: Vec<(Slot, Storage)> = made.collect();
         most_bytes = most_bytes.max(held + made.iter().map(|(_, storage)| storage.1).sum::<usize>());
