@@ -515,9 +515,9 @@ fn run_many(first: u64, count: u64, limit: Duration) -> Totals {
     let threads = if check::named_device().is_some() { 1 } else { THREADS };
     thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
     let (_, totals, failed) = state.into_inner().expect("no thread panics with it");
-    let cells = report(&totals, first, begin.elapsed());
+    report(&totals, first, begin.elapsed());
     if let Ok(path) = std::env::var("RANDOM_JSON") {
-        keep(&path, cells, first);
+        keep(&path, totals.clone(), first);
     }
     if let Some((seed, message)) = failed.first() {
         let (world, message) = shrunk(World::new(*seed), message);
