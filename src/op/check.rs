@@ -2,8 +2,8 @@
 //! before anything else, so that what lies behind it, kernels among it, trusts its arguments.
 
 use super::{
-    Attention, COUNTED_RUN, Conv, Deform2d, Dtype, Encoding, Inputs, Op, Pool2d, Program, Source, StepKind,
-    View,
+    Attention, COUNTED_RUN, Conv, Deform2d, Dtype, Encoding, Inputs, MAX_ELEMENTS, MAX_FUSED_INPUTS, Op,
+    Pool2d, Program, Source, StepKind, View,
 };
 
 /// The most that a place in an image, its border included, may be: kernels count places with 32 bits.
@@ -39,7 +39,7 @@ impl Op {
         if !inputs.iter().enumerate().all(in_order) {
             return Err(Misfit::Shapes("row-major inputs, which Op::Copy makes"));
         }
-        if !self.accepts(inputs.iter().copied()) {
+        if !self.makes_its_type() || !self.accepts(inputs.iter().copied()) {
             return Err(Misfit::Dtypes);
         }
         // Elementwise ops, which are most, make what is no larger than an input.
@@ -320,38 +320,42 @@ impl Op {
     }
 
     fn fit_encoded(&self, inputs: &[&View], dims: &[&[usize]]) -> Fit {
-        let words = |encoding: &Encoding, values: usize| [encoding.words(values)];
+        let is_possible = |encoding: &Encoding, values: usize| encoding.is_sound() && values <= MAX_ELEMENTS;
+        let are_words = |form: &[usize], encoding: &Encoding, values: usize| {
+            is_possible(encoding, values) && form == [encoding.words(values)]
+        };
         // A form has room for some of its values; the others overflow.
         let overflows = |encoding: &Encoding, dtype: Dtype, values: usize, rest: &[&View]| {
-            let overflow = encoding.overflow(dtype, values);
+            let overflow = is_possible(encoding, values).then(|| encoding.overflow(dtype, values)).flatten();
             rest.is_empty() && !encoding.is_counted()
                 || overflow.is_some_and(|overflow| rest.len() == 1 && *rest[0] == overflow)
         };
         match (*self, dims) {
             (Op::Encode(encoding), [x, ..]) => (
                 "the values, and their overflow if the encoding has one",
-                overflows(&encoding, inputs[0].dtype, count(x), &inputs[1..]),
+                is_possible(&encoding, count(x))
+                    && overflows(&encoding, inputs[0].dtype, count(x), &inputs[1..]),
             ),
             (Op::Decode { encoding, dtype, count }, [form, ..]) => (
                 "the words of so many values, and their overflow if the encoding has one",
-                **form == words(&encoding, count) && overflows(&encoding, dtype, count, &inputs[1..]),
+                are_words(form, &encoding, count) && overflows(&encoding, dtype, count, &inputs[1..]),
             ),
             (Op::Tally(_), _) => ("the values, and a word for the count", matches!(dims, [_, [1]])),
             (Op::ReluBackwardSigns, _) => (
                 "the signs' words, and the gradient",
-                matches!(dims, [signs, gradient] if **signs == words(&Encoding::Signs, count(gradient))),
+                matches!(dims, [signs, gradient] if are_words(signs, &Encoding::Signs, count(gradient))),
             ),
             (Op::MaxPool2dBackwardTaps { taps, size }, _) => (
                 "the gradient of what the pool makes, and the words of its places",
                 matches!(*dims, [gradient @ &[_, _, h, w], form]
                     if taps.pool.moves(size) == Some([h, w]) && taps.pooled == [h, w] && taps.width == size[1]
-                    && *form == words(&Encoding::Taps(taps), count(gradient))),
+                    && are_words(form, &Encoding::Taps(taps), count(gradient))),
             ),
             (Op::ConvBackwardWeightEncoded { conv, kernel, image: [c, z, y, x], encoding }, _) => (
                 "the words of the images, the gradient of what the convolution makes, and the overflow if there is one",
                 matches!(*dims, [form, &[n, o, od, oh, ow], ..]
                     if conv.splits(c, o) && conv.moves([z, y, x], kernel) == Some([od, oh, ow])
-                    && *form == words(&encoding.into(), count(&[n, c, z, y, x]))
+                    && are_words(form, &encoding.into(), count(&[n, c, z, y, x]))
                     && overflows(&encoding.into(), inputs[1].dtype, count(&[n, c, z, y, x]), &inputs[2..])),
             ),
             _ => ("words of encoded values", false),
@@ -416,7 +420,7 @@ impl Program {
             Source::Input(place) => usize::from(place) < dims.len(),
             Source::Scalar(_) | Source::Step(_) => true,
         };
-        if dims.is_empty() {
+        if !(1..=MAX_FUSED_INPUTS).contains(&dims.len()) {
             return false;
         }
         let mut sources = self.steps().iter().flat_map(|step| &step.sources);
@@ -426,6 +430,7 @@ impl Program {
             order[..rank].sort_unstable();
             usize::from(ending.reduced[1]) <= rank && (0..rank).all(|axis| usize::from(order[axis]) == axis)
         });
-        are_equal(dims) && sources.all(is_there) && ending && (!self.has_rows() || !dims[0].is_empty())
+        let has_rows = dims[0].last().is_some_and(|&width| width > 0);
+        are_equal(dims) && sources.all(is_there) && ending && (!self.has_rows() || has_rows)
     }
 }

@@ -97,11 +97,13 @@ impl Taps {
     /// Whether the window is one that images can be pooled with.
     fn is_sound(&self) -> bool {
         let Pool2d { kernel, stride, padding, dilation, .. } = self.pool;
-        let sizes = [kernel, stride, dilation].into_iter().flatten();
+        let window = [kernel, stride, dilation].into_iter().flatten();
         let is_small = |size: usize| size < 1 << 15;
-        { sizes }.all(|size| size > 0 && is_small(size))
+        let are_places = |size: usize| (1..=i32::MAX as usize).contains(&size);
+        { window }.all(|size| size > 0 && is_small(size))
             && padding.into_iter().all(is_small)
-            && [self.width, self.pooled[0], self.pooled[1]].into_iter().all(|size| size <= i32::MAX as usize)
+            && are_places(self.width)
+            && are_places(self.pooled[0].saturating_mul(self.pooled[1]))
     }
 
     /// What a place can be: an element of the window, or none, where a window may lie outside the image.

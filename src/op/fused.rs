@@ -186,6 +186,18 @@ impl Step {
         Step { kind, sources: [0, 1, 2].map(source), is_row: matches!(kind, StepKind::Row(_)) }
     }
 
+    /// Whether there is a kernel for it, which knows from where it has what.
+    fn is_sound(&self) -> bool {
+        match self.kind {
+            StepKind::Unary(kind) => UNARY_STEPS.contains(&kind),
+            StepKind::Binary(kind) => BINARY_STEPS.contains(&kind),
+            StepKind::Row(kind) => ROW_STEPS.contains(&kind) && self.is_row,
+            // The first input tells the element type, which masks do not have.
+            StepKind::MaskFill => matches!(self.sources[1], Source::Input(1..)),
+            StepKind::Draw => matches!(self.sources[..2], [Source::Scalar(_), Source::Scalar(_)]),
+        }
+    }
+
     /// The same of values of which there is one for each row.
     pub fn of_rows(self) -> Self {
         Step { is_row: true, ..self }
@@ -280,23 +292,32 @@ impl Program {
     /// These steps, of which `outputs` are written, and what it ends in.
     ///
     /// # Panics
-    /// If there are more than a program can have, it makes nothing, or something comes from a step that is not before it.
+    /// If there are more than a program can have, there is no kernel for one of them, it makes nothing, or something comes from a step
+    /// that is not before it.
     pub fn new(steps: &[Step], outputs: &[u8], ending: Option<Ending>) -> Self {
-        assert!(!outputs.is_empty() || ending.is_some(), "a program makes something");
         let is_before = |source: &Source, at: usize| match *source {
             Source::Input(place) => usize::from(place) < MAX_FUSED_INPUTS,
             Source::Scalar(place) => usize::from(place) < MAX_SCALARS,
             Source::Step(place) => usize::from(place) < at,
         };
         let are_before = |(at, step): (usize, &Step)| step.sources.iter().all(|source| is_before(source, at));
-        let ends = ending.iter().all(|ending| {
+        let made = outputs.len() + usize::from(ending.is_some());
+        let is_end = |ending: &Ending| {
             let [begin, end] = ending.reduced;
-            is_before(&ending.source, steps.len()) && begin <= end && usize::from(end) <= MAX_RANK
-        });
-        let made = outputs.iter().all(|&output| usize::from(output) < steps.len());
+            ROW_STEPS.contains(&ending.kind)
+                && is_before(&ending.source, steps.len())
+                && begin <= end
+                && usize::from(end) <= MAX_RANK
+        };
         assert!(
-            ends && made && steps.iter().enumerate().all(are_before),
-            "a step reads a step that is not before it, or there is none to write: {steps:?}, {outputs:?}"
+            steps.len() <= MAX_STEPS
+                && (1..=MAX_FUSED_OUTPUTS).contains(&made)
+                && outputs.iter().all(|&output| usize::from(output) < steps.len())
+                && steps.iter().all(Step::is_sound)
+                && steps.iter().enumerate().all(are_before)
+                && ending.iter().all(is_end)
+                && (ending.is_none() || !steps.iter().any(|step| step.is_row)),
+            "burn-overcommit: there is no program of these steps, outputs and end: {steps:?}, {outputs:?}, {ending:?}"
         );
         let contents = Contents {
             steps: steps.iter().copied().collect(),

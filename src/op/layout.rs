@@ -216,13 +216,26 @@ impl Layout {
     }
 
     /// Dimension `k` of the result is dimension `axes[k]` of this.
+    ///
+    /// # Panics
+    /// If axes are named several times, and there would be more elements than [`MAX_ELEMENTS`].
+    #[track_caller]
     pub fn permute(&self, axes: &[usize]) -> Self {
         let mut out = *self;
         for (to, &from) in axes.iter().enumerate() {
             out.shape.dims[to] = self.shape.dims[from];
             out.strides[to] = self.strides[from];
         }
-        out
+        out.of_a_tensor()
+    }
+
+    /// The layout, whose shape is one that a tensor can have.
+    #[track_caller]
+    fn of_a_tensor(self) -> Self {
+        if self.shape.checked().is_none() {
+            too_large(self.shape.dims());
+        }
+        self
     }
 
     /// Broadcast to `shape`: new leading dimensions and dimensions of size one are repeated by a zero stride.
@@ -249,19 +262,28 @@ impl Layout {
         out
     }
 
-    /// Along `axis`: `size` elements from index `start`, `step` apart (negative steps walk backward).
+    /// Along `axis`: `size` elements from index `start`, `step` apart (negative steps walk backward). Where they are beyond the
+    /// storage, no tensor has this layout.
+    ///
+    /// # Panics
+    /// If there would be more elements than [`MAX_ELEMENTS`].
+    #[track_caller]
     pub fn slice(&self, axis: usize, start: usize, size: usize, step: isize) -> Self {
         let mut out = *self;
         out.shape.dims[axis] = size;
-        out.strides[axis] *= step;
+        out.strides[axis] = self.strides[axis].wrapping_mul(step);
         if size > 0 {
-            out.offset = (out.offset as isize + start as isize * self.strides[axis]) as usize;
+            out.offset = self.offset.wrapping_add_signed((start as isize).wrapping_mul(self.strides[axis]));
         }
-        out
+        out.of_a_tensor()
     }
 
     /// Overlapping windows of `size` elements along `axis`, their first elements `step` apart: the axis counts the
     /// windows that fit, and a new last dimension runs inside one.
+    ///
+    /// # Panics
+    /// If `step` is zero, or there would be more than [`MAX_RANK`] dimensions or [`MAX_ELEMENTS`] elements.
+    #[track_caller]
     pub fn windows(&self, axis: usize, size: usize, step: usize) -> Self {
         let room = self.shape[axis].checked_sub(size);
         let mut out = *self;
@@ -269,8 +291,8 @@ impl Layout {
         out.shape.dims[self.shape.rank()] = size;
         out.strides[self.shape.rank()] = self.strides[axis];
         out.shape.dims[axis] = room.map_or(0, |room| room / step + 1);
-        out.strides[axis] *= step as isize;
-        out
+        out.strides[axis] = self.strides[axis].wrapping_mul(step as isize);
+        out.of_a_tensor()
     }
 
     /// Whether all elements are among the first `elements` of a storage.

@@ -1,8 +1,8 @@
 //! Total functions of an op: what it makes, what it reads, what it may overwrite.
 
 use super::{
-    Attention, COUNTED_RUN, Dtype, Encoding, InParts, MAX_SCALARS, Norm, Op, Outputs, Reads, Reduce, Scalar,
-    Shape, Tally, View,
+    Attention, COUNTED_RUN, Distribution, Dtype, Encoding, InParts, MAX_SCALARS, Norm, Op, Outputs, Reads,
+    Reduce, Scalar, Shape, Tally, View,
 };
 
 impl Op {
@@ -173,6 +173,22 @@ impl Op {
             }
             _ => self.computes(view.dtype) && *data.get_or_insert(view.dtype.stored()) == view.dtype.stored(),
         })
+    }
+
+    /// Whether there are kernels that make elements of the type that the op names, if it names one.
+    pub(super) fn makes_its_type(&self) -> bool {
+        match *self {
+            Op::Arange { dtype, .. } => dtype.is_integer(),
+            Op::Random { dtype, distribution, .. } => {
+                !dtype.is_bool() || matches!(distribution, Distribution::Bernoulli { .. })
+            }
+            Op::ArgReduce { dtype, .. }
+            | Op::ArgSort { dtype, .. }
+            | Op::ArgWhere { dtype, .. }
+            | Op::MaxPool2d { indices: Some(dtype), .. } => Dtype::INDICES.contains(&dtype),
+            Op::Decode { encoding, dtype, .. } => encoding != Encoding::Signs && encoding.takes(dtype),
+            _ => true,
+        }
     }
 
     /// Whether the op makes sense for data of this element type.

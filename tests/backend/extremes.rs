@@ -7,8 +7,9 @@ use burn::tensor::module::{avg_pool2d, conv2d, max_pool2d};
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Distribution, Tensor};
 use burn_overcommit::op::{
-    ArgReduce, Attention, Binary, COUNTED_RUN, Conv, Cumulative, Dtype, Encoding, FloatFormat, Layout, Norm,
-    Op, Pool2d, Reduce, Shape, Softmax, Unary, Update,
+    ArgReduce, Attention, Binary, COUNTED_RUN, Conv, Cumulative, Dtype, Encoding, Ending, FloatFormat,
+    Layout, MAX_FUSED_INPUTS, MAX_SCALARS, Norm, Op, Planes, Pool2d, Program, Reduce, Shape, Softmax, Source,
+    Step, StepKind, Taps, Unary, Update,
 };
 use burn_overcommit::runtime::{self, Tensor as Storage};
 use burn_overcommit::{Error, OvercommitDevice};
@@ -118,7 +119,6 @@ fn a_tensor_is_seen_through_layouts_inside_its_storage_alone() {
         whole.slice(0, 2, 4, -1),
         whole.slice(0, usize::MAX, 2, 1),
         whole.slice(0, 0, 2, isize::MAX),
-        whole.expand(Shape::new(&[1 << 40, 4])).slice(1, 0, 1 << 30, 0),
         whole.windows(0, 2, 1).slice(1, 0, 3, 1),
     ];
     for layout in beyond {
@@ -131,6 +131,123 @@ fn a_tensor_is_seen_through_layouts_inside_its_storage_alone() {
         runtime::read(x.clone().with_layout(layout)).unwrap();
     }
     assert!(refusal(|| x.clone().with_dtype(Dtype::F64)).contains("cast it"));
+}
+
+/// A shape that is taken from a layout is one that a tensor can have.
+#[test]
+fn layouts_have_no_more_elements_than_a_tensor() {
+    let one = Layout::contiguous(Shape::new(&[1, 4]));
+    let many = one.expand(Shape::new(&[1 << 40, 4]));
+    let layouts: [&dyn Fn() -> Layout; 4] = [
+        &|| one.slice(0, 0, 1 << 62, 0),
+        &|| many.slice(1, 0, 1 << 30, 0),
+        &|| many.windows(0, 1 << 39, 1),
+        &|| many.permute(&[0, 0]),
+    ];
+    for layout in layouts {
+        let text = refusal(|| runtime::write(&DEVICE, &[], Dtype::U8, *layout().shape()));
+        assert!(text.contains("a tensor of shape ["), "{text}");
+    }
+}
+
+/// Steps of which no kernel knows what they are, or from where they have what they read.
+#[test]
+fn programs_that_have_no_kernel_are_refused() {
+    let [input, other, scalar] = [Source::Input(0), Source::Input(1), Source::Scalar(0)];
+    let sum = Step::new(StepKind::Row(Reduce::Sum), &[input]);
+    let ending = |kind| Some(Ending { kind, source: input, order: [0; 8], reduced: [0, 1] });
+    let neg = Step::new(StepKind::Unary(Unary::Neg), &[input]);
+    let refused: [(&[Step], &[u8], Option<Ending>); 9] = [
+        (&[Step::new(StepKind::Unary(Unary::Sin), &[input])], &[0], None),
+        (&[Step::new(StepKind::Binary(Binary::Pow), &[input, other])], &[0], None),
+        (&[Step::new(StepKind::Row(Reduce::Prod), &[input])], &[0], None),
+        (&[Step { is_row: false, ..sum }], &[0], None),
+        (&[Step::new(StepKind::Draw, &[input, other])], &[0], None),
+        (&[Step::new(StepKind::MaskFill, &[other, input, scalar])], &[0], None),
+        (&[sum], &[0], ending(Reduce::Sum)),
+        (&[neg], &[0], ending(Reduce::Min)),
+        (&[neg], &[0; 7], None),
+    ];
+    for (steps, outputs, ending) in refused {
+        let text = refusal(|| Program::new(steps, outputs, ending));
+        assert!(text.contains("there is no program of these steps"), "{text}");
+    }
+    let run = |steps: &[Step], inputs: Vec<Storage>| {
+        let op = Op::Fused { program: Program::new(steps, &[0], None), scalars: [0; MAX_SCALARS] };
+        runtime::run(op, inputs)
+    };
+    let row = || zeros(Dtype::F32, &[2, 4]);
+    run(&[neg], vec![row(); MAX_FUSED_INPUTS]).unwrap();
+    run(&[neg], vec![row(); MAX_FUSED_INPUTS + 1]).unwrap_err();
+    run(&[sum], vec![zeros(Dtype::F32, &[0, 4])]).unwrap();
+    run(&[sum], vec![zeros(Dtype::F32, &[2, 0])]).unwrap_err();
+}
+
+#[test]
+fn encodings_that_have_no_kernel_are_refused() {
+    let pool = Pool2d {
+        kernel: [0; 2],
+        stride: [1; 2],
+        padding: [0; 2],
+        dilation: [1; 2],
+        ceil_mode: false,
+        count_include_pad: false,
+    };
+    let one = Pool2d { kernel: [1; 2], ..pool };
+    let planes = |width| Encoding::Planes(Planes { per_piece: 8, width });
+    for (encoding, dtype) in [
+        (Encoding::Integers { bits: 0 }, Dtype::I32),
+        (Encoding::Integers { bits: 3 }, Dtype::I32),
+        (Encoding::Integers { bits: 64 }, Dtype::I64),
+        (Encoding::Taps(Taps { pool, width: 4, pooled: [4; 2] }), Dtype::I32),
+        (Encoding::Taps(Taps { pool: one, width: 0, pooled: [4; 2] }), Dtype::I32),
+        (Encoding::Taps(Taps { pool: one, width: 4, pooled: [4, 0] }), Dtype::I64),
+        (Encoding::Taps(Taps { pool: one, width: 4, pooled: [1 << 16; 2] }), Dtype::I64),
+        (planes(0), Dtype::F32),
+        (planes(3), Dtype::F32),
+    ] {
+        let encoded = runtime::run(Op::Encode(encoding), [zeros(dtype, &[300])]);
+        assert!(matches!(encoded, Err(Error::Shapes { .. })), "{encoding:?}");
+        for count in [300, 1 << 50, usize::MAX] {
+            let decoded = runtime::run(Op::Decode { encoding, dtype, count }, [zeros(Dtype::U32, &[1])]);
+            assert!(matches!(decoded, Err(Error::Shapes { .. })), "{encoding:?}");
+        }
+    }
+    let decode = Op::Decode { encoding: Encoding::Signs, dtype: Dtype::F32, count: usize::MAX };
+    runtime::run(decode, [zeros(Dtype::U32, &[1])]).unwrap_err();
+}
+
+#[test]
+fn element_types_that_no_kernel_makes_are_refused() {
+    let x = || zeros(Dtype::F32, &[1, 1, 4, 4]);
+    let (distribution, shape) = (uniform(), Shape::new(&[4]));
+    for dtype in [Dtype::F32, Dtype::Bool] {
+        let arange = Op::Arange { count: 4, dtype, start: 0, step: 1 };
+        assert!(matches!(runtime::create(&DEVICE, arange), Err(Error::Dtypes { .. })));
+    }
+    let random = Op::Random { shape, dtype: Dtype::Bool, distribution, seed: 1 };
+    assert!(matches!(runtime::create(&DEVICE, random), Err(Error::Dtypes { .. })));
+    let pool = Pool2d {
+        kernel: [2; 2],
+        stride: [2; 2],
+        padding: [0; 2],
+        dilation: [1; 2],
+        ceil_mode: false,
+        count_include_pad: true,
+    };
+    for dtype in [Dtype::U8, Dtype::I16, Dtype::U64, Dtype::F64, Dtype::Bool] {
+        for op in [
+            Op::ArgReduce { kind: ArgReduce::Max, axis: 3, dtype, values: true },
+            Op::ArgSort { axis: 3, descending: false, count: 4, dtype },
+            Op::MaxPool2d { pool, indices: Some(dtype) },
+        ] {
+            assert!(matches!(runtime::run(op, [x()]), Err(Error::Dtypes { .. })), "{op:?}");
+        }
+    }
+    for (encoding, dtype) in [(Encoding::Signs, Dtype::F32), (Encoding::Bools, Dtype::U8)] {
+        let decode = Op::Decode { encoding, dtype, count: 32 };
+        assert!(matches!(runtime::run(decode, [zeros(Dtype::U32, &[1])]), Err(Error::Dtypes { .. })));
+    }
 }
 
 /// Ops, and shapes of inputs that do not fit them.
@@ -186,6 +303,10 @@ fn misfits() -> Vec<(Op, Vec<Vec<usize>>)> {
         (Op::Interpolate { resize: resize(), size: [2, 2] }, vec![vec![1, 1, 0, 4]]),
         (Op::CtcLoss { blank: 7 }, vec![vec![2, 1, 3], vec![1, 2], vec![1], vec![1]]),
     ]
+}
+
+fn uniform() -> burn_overcommit::op::Distribution {
+    burn_overcommit::op::Distribution::Uniform { low: 0.0.into(), high: 1.0.into() }
 }
 
 fn resize() -> burn_overcommit::op::Resize {
