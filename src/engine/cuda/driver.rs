@@ -10,6 +10,8 @@ use std::sync::Arc;
 use cudarc::driver::DriverError;
 use cudarc::driver::sys::{self, CUresult};
 
+use crate::op::lower::check_launch;
+
 /// What the driver did, or why not, in words.
 pub(super) type Called<T> = Result<T, String>;
 
@@ -212,6 +214,7 @@ impl Stream {
     /// `args` is the kernel's argument struct, and what it points to is as
     /// [`Engine::launch`](crate::engine::Engine::launch) asks.
     pub unsafe fn launch(&self, kernel: Kernel, blocks: u32, threads: u32, args: &[u8]) -> Called<()> {
+        check_launch(blocks, args.len())?;
         let mut parameters = [args.as_ptr().cast_mut().cast::<c_void>()];
         let (kernel, stream, parameters) = (kernel.0, self.handle, parameters.as_mut_ptr());
         // SAFETY: the caller's; the driver reads the struct before it returns.

@@ -148,6 +148,7 @@ pub(super) unsafe fn run(call: &Call) -> Result<(), EngineError> {
     let calls = lower(&call.op, &inputs, &outputs, [call.scratch.address, fault.as_ptr() as u64])
         .ok_or_else(|| error("has no kernel of its own".into()))?;
     for KernelCall { name, blocks, args } in &calls {
+        lower::check_launch(*blocks, args.bytes().len()).map_err(error)?;
         // SAFETY: lowering made the arguments for this kernel (a test compares the structs) from spans that the caller
         // vouches for, and from `fault`, which outlives the call.
         unsafe { run_blocks(&lowered(name), args.bytes(), *blocks) };

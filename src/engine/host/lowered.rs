@@ -6,7 +6,7 @@ use super::call::out_of_range;
 use super::kernels::{self, Kernel};
 use crate::engine::lowered::{Lowered, addresses, is_in_place};
 use crate::engine::{EngineError, Launch};
-use crate::op::lower::NO_FAULT;
+use crate::op::lower::{NO_FAULT, check_launch};
 
 /// Computes a launch on the calling thread and, where there is enough work, on rayon's. Convolutions and products are not here.
 ///
@@ -22,6 +22,7 @@ pub(super) unsafe fn run(launch: &Launch) -> Result<(), EngineError> {
     let addresses = addresses(launch, fault.as_ptr() as u64);
     for kernel in lowered.kernels() {
         let words = kernel.arguments(&addresses);
+        check_launch(kernel.blocks, size_of_val(&words[..])).map_err(error)?;
         // SAFETY: lowering made the arguments for this kernel (a test compares the structs), from spans that the caller vouches
         // for, and from `fault`, which outlives the call.
         unsafe { kernels::run_blocks(&kernel.kernel, bytemuck::cast_slice(&words), kernel.blocks) };

@@ -1,5 +1,6 @@
 use bytemuck::{Pod, Zeroable};
 
+use super::call::blocks;
 use super::{Args, Calls, KernelCall, KernelName, Placed, Request};
 use crate::op::{Conv, Dtype, Op, View};
 
@@ -103,7 +104,7 @@ impl Columns {
             ..Direct::zeroed()
         };
         let name = KernelName::new("direct", kind, self.images.view.dtype);
-        KernelCall { name, blocks: args.count.div_ceil(args.chunk) as u32, args: Args::new(&args) }
+        KernelCall { name, blocks: blocks(args.count, args.chunk), args: Args::new(&args) }
     }
 }
 

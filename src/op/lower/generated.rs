@@ -12,6 +12,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use bytemuck::from_bytes;
 
+use super::call::blocks;
 use super::fused::{Fused, FusedReduce, ROWS};
 use super::reduce::{Reduction, TEAM};
 use super::{Args, KernelCall, KernelName};
@@ -114,7 +115,7 @@ pub fn cut(call: &mut KernelCall) {
     let mut args = *arguments(call);
     let rounds = (args.count / (per_round * MANY_BLOCKS)).clamp(1, MAX_VECTORS);
     args.chunk = per_round * rounds;
-    call.blocks = args.count.div_ceil(args.chunk) as u32;
+    call.blocks = blocks(args.count, args.chunk);
     call.args = Args::new(&args);
 }
 

@@ -31,7 +31,7 @@ mod sort;
 mod space;
 mod transpose;
 
-pub use call::{Args, Calls, KernelCall, NO_FAULT, Placed, Request};
+pub use call::{Args, Calls, KernelCall, NO_FAULT, Placed, Request, check_launch};
 pub use direct::Columns;
 pub(crate) use index::update_teams;
 pub use name::KernelName;

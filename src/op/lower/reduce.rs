@@ -1,6 +1,6 @@
 use bytemuck::{Pod, Zeroable};
 
-use super::call::dtypes;
+use super::call::{blocks, dtypes};
 use super::space::{Dim, Space};
 use super::{Calls, KernelCall, KernelName, Request, create};
 use crate::op::{ArgReduce, Dtype, Layout, Reduce, Scalar, View};
@@ -245,7 +245,7 @@ impl Reduction {
     /// Gives each block so many rows; returns how many blocks there are.
     pub(super) fn cut(&mut self, rows: u64) -> u32 {
         self.chunk = rows;
-        self.space.count.div_ceil(rows) as u32
+        blocks(self.space.count, rows)
     }
 
     /// Whether neighbours in a shared row follow each other, and every row begins at a multiple of so many elements.

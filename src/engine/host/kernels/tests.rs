@@ -17,6 +17,7 @@ mod vision;
 use std::collections::HashSet;
 
 use super::*;
+use crate::engine::{Algorithm, Span, Tier};
 use crate::op::*;
 use case::{check, check_fails, run_on, values};
 use data::Data;
@@ -64,6 +65,23 @@ fn lowering_and_tables_agree() {
         let kernel = find(&name.to_string());
         assert_eq!((kernel.args_bytes, kernel.args_align), (bytes as u64, 8), "arguments of `{name}`");
     }
+}
+
+#[test]
+fn a_launch_of_more_blocks_than_a_grid_has_is_refused() {
+    let view = View::contiguous(Dtype::F32, Shape::new(&[MAX_ELEMENTS]));
+    let span = Span { tier: Tier::Device, address: 256, bytes: 0 };
+    let operand = || [Operand { span, view }].into_iter();
+    let call = Call {
+        op: Op::Unary(Unary::Exp),
+        algorithm: Algorithm::default(),
+        inputs: operand().collect(),
+        outputs: operand().collect(),
+        scratch: span,
+    };
+    // SAFETY: nothing is launched.
+    let error = unsafe { run(&call) }.unwrap_err();
+    assert!(error.to_string().contains("more than 2147483647 blocks"), "{error}");
 }
 
 #[test]
