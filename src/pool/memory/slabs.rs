@@ -149,3 +149,32 @@ impl AddressSpace for Slabs {
         self.slabs.first().map_or(Vec::new(), |slab| slab.free_list.free_within(offset, bytes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::sim::{SimEngine, profiles};
+
+    #[test]
+    #[cfg_attr(miri, ignore = "the simulation asks the system for its memory")]
+    fn a_block_that_no_slab_may_hold_has_no_room() {
+        const LIMIT_BYTES: usize = 1 << 20;
+        let engine = SimEngine::new(&profiles()[0]);
+        let mut slabs = Slabs::new(Tier::Host, LIMIT_BYTES / 4);
+        let room = |slabs: &Slabs| {
+            let unmapped_bytes = LIMIT_BYTES - slabs.reserved_bytes();
+            Room { unmapped_bytes, free_bytes: unmapped_bytes }
+        };
+        for bytes in [LIMIT_BYTES + DISK_ALIGN_BYTES, 1 << 48, usize::MAX - 255] {
+            let free = room(&slabs);
+            assert_eq!(slabs.allocate(&engine, bytes, free).unwrap(), None);
+            assert_eq!(slabs.allocate_last(&engine, bytes, free).unwrap(), None);
+        }
+        assert_eq!(slabs.reserved_bytes(), 0, "nothing is mapped for them");
+        let all = room(&slabs);
+        assert!(slabs.allocate(&engine, LIMIT_BYTES, all).unwrap().is_some());
+        let none = room(&slabs);
+        assert_eq!(slabs.allocate(&engine, DISK_ALIGN_BYTES, none).unwrap(), None);
+        assert_eq!(slabs.allocate_last(&engine, usize::MAX - 255, none).unwrap(), None);
+    }
+}
