@@ -32,6 +32,11 @@ fn hash(bytes: &[u8]) -> [u8; 16] {
     both
 }
 
+/// A file of these contents.
+pub(crate) fn sealed(contents: &[u8]) -> Vec<u8> {
+    [MAGIC.as_slice(), &hash(contents), contents].concat()
+}
+
 /// The user's folder for what can be made again.
 fn user_folder() -> Option<PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -81,9 +86,7 @@ impl DiskCache {
         fs::create_dir_all(folder)?;
         // A name that nobody can know beforehand.
         let mut file = NamedTempFile::new_in(folder)?;
-        file.write_all(MAGIC)?;
-        file.write_all(&hash(contents))?;
-        file.write_all(contents)?;
+        file.write_all(&sealed(contents))?;
         file.persist(path)?;
         Ok(())
     }

@@ -162,7 +162,12 @@ mod tests {
         let pages = |runs: &[std::ops::Range<u32>]| BlockPlacement::On(runs.into());
         assert!(schedule().is_sound(false));
         assert!(schedule().placed(pages(&[4..6, 0..2])).is_sound(false));
-        let impossible = [BlockPlacement::At(100), pages(&[0..2, 1..3]), pages(&[0..1, 2..2])];
+        let impossible = [
+            BlockPlacement::At(100),
+            BlockPlacement::At(usize::MAX - 255),
+            pages(&[0..2, 1..3]),
+            pages(&[0..1, 2..2]),
+        ];
         for placement in impossible {
             assert!(!schedule().placed(placement.clone()).is_sound(false), "{placement:?}");
         }

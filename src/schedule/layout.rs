@@ -40,11 +40,17 @@ pub struct Layout {
     pub limit_bytes: usize,
 }
 
+/// Whether memory can have so many bytes: two such numbers can be added.
+fn is_possible(bytes: usize) -> bool {
+    isize::try_from(bytes).is_ok()
+}
+
 impl BlockPlacement {
-    /// Whether the pool could place a block so: at a multiple of its alignment, or on pages of which none is named twice.
+    /// Whether the pool could place a block so: at a multiple of its alignment that memory can have, or on pages of which none is
+    /// named twice.
     fn is_sound(&self) -> bool {
         match self {
-            BlockPlacement::At(offset) => offset.is_multiple_of(ALIGN_BYTES),
+            BlockPlacement::At(offset) => offset.is_multiple_of(ALIGN_BYTES) && is_possible(*offset),
             BlockPlacement::On(pages) => {
                 let mut pages: Vec<&Range<u32>> = pages.iter().collect();
                 pages.sort_unstable_by_key(|run| run.start);
@@ -61,7 +67,8 @@ impl Layout {
         let residents = self.residents.iter().map(|(_, placement)| placement);
         let mut placements = self.blocks.iter().map(|block| &block.placement).chain(residents);
         placements.all(BlockPlacement::is_sound)
-            && self.blocks.iter().all(|block| block.bytes > 0 && block.bytes.is_multiple_of(ALIGN_BYTES))
+            && self.blocks.iter().all(|block| block.bytes > 0 && is_possible(block.bytes))
+            && self.blocks.iter().all(|block| block.bytes.is_multiple_of(ALIGN_BYTES))
             && self.blocks.is_sorted_by_key(|block| block.op)
             && self.residents.is_sorted_by(|(before, _), (after, _)| before < after)
     }

@@ -3,6 +3,8 @@
 use crate::engine::sim::{Profile, Workspace};
 use crate::engine::{Flops, Props};
 use crate::op::{Binary, Dtype, Op, Shape, Unary};
+#[cfg(feature = "host")]
+use crate::runtime::read;
 use crate::runtime::{Tensor, run, write};
 use crate::{Config, OvercommitDevice, SimProfile, configure, stats};
 
@@ -45,7 +47,8 @@ pub fn end_ns(device: &OvercommitDevice) -> u64 {
 
 pub fn upload(device: &OvercommitDevice) -> Tensor {
     let shape = Shape::new(&[ELEMENTS]);
-    write(device, &vec![0; bytes_of(1)], Dtype::F32, shape).expect("room on the host")
+    let values = (0..ELEMENTS).flat_map(|at| (at as f32 / ELEMENTS as f32).to_ne_bytes());
+    write(device, &values.collect::<Vec<u8>>(), Dtype::F32, shape).expect("room on the host")
 }
 
 pub fn unary(op: Unary, a: &Tensor) -> Tensor {
@@ -82,6 +85,12 @@ impl Layers {
             gradient = binary(Binary::Mul, &gradient, weight);
             *weight = binary(Binary::Sub, weight, &change);
         }
+    }
+
+    /// The weights' bytes, where the engine has data.
+    #[cfg(feature = "host")]
+    pub fn read(self) -> Vec<u8> {
+        self.0.into_iter().flat_map(|weight| read(weight).expect("it can be read")).collect()
     }
 
     /// A forward pass: the same ops as in training.

@@ -164,3 +164,77 @@ fn the_host_engine_follows_the_plan_that_its_simulation_made() {
     let host = crate::SimProfile::named("host").unwrap();
     a_plan_is_followed_elsewhere(OvercommitDevice::Sim(host), OvercommitDevice::Host(91), true);
 }
+
+/// What a file of plans consists of: iteration, budget and pages, whether the search is over, and the schedule.
+#[cfg(feature = "host")]
+type Kept = (u64, (usize, Option<usize>), bool, crate::schedule::Schedule);
+
+/// Has the plans in a folder ask for memory that there is not and for encodings that lose bits, under the right checksum.
+#[cfg(feature = "host")]
+fn make_hostile(folder: &Path) {
+    use crate::op::{Encoding, FloatFormat};
+    use crate::schedule::{BlockPlacement, Eviction, Layout, PlannedBlock};
+
+    for (name, bytes) in contents(folder) {
+        let mut plans: Vec<Kept> = postcard::from_bytes(&bytes[24..]).expect("a plan");
+        for (_, _, is_final, schedule) in &mut plans {
+            *is_final = true;
+            let lossy = Eviction::Encode(Encoding::Reduced(FloatFormat::F16));
+            schedule
+                .evictions
+                .iter_mut()
+                .chain(&mut schedule.releases)
+                .for_each(|(.., eviction)| *eviction = lossy);
+            let placement = BlockPlacement::At(usize::MAX - 255);
+            let blocks = vec![PlannedBlock { op: 0, bytes: bytes_of(1), placement: placement.clone() }];
+            let residents = vec![(Default::default(), placement)];
+            schedule.layout = Some(Arc::new(Layout { blocks, residents, limit_bytes: usize::MAX }));
+        }
+        let changed = postcard::to_stdvec(&plans).expect("plans are data");
+        fs::write(folder.join(name), crate::disk_cache::sealed(&changed)).expect("the folder can be written");
+    }
+}
+
+/// What becomes of the weights on the host engine, and how many plans of earlier runs were followed.
+#[cfg(feature = "host")]
+fn train_on_host(index: u16, budget_bytes: usize, plan_cache: PlanCache) -> (Vec<u8>, u64) {
+    let device = OvercommitDevice::Host(index);
+    let config = Config::new().budget_bytes(budget_bytes).host_limit_bytes(1 << 30);
+    crate::configure(&device, config.plan_cache(plan_cache).fusion(false)).unwrap();
+    let mut training = Training { device, layers: Layers::new(&device, LAYERS) };
+    training.train(2);
+    // The plans come meanwhile, if any come.
+    std::thread::sleep(Duration::from_millis(500));
+    training.train(2);
+    let followed = training.stats().counters.kept_plans;
+    (training.layers.read(), followed)
+}
+
+#[cfg(feature = "host")]
+#[test]
+fn a_hostile_plan_is_ignored_with_one_warning_and_changes_no_result() {
+    const CHILD: &str = "HOSTILE_PLANS_ARE_IN";
+    let Some(folder) = std::env::var_os(CHILD) else {
+        let folder = tempfile::tempdir().unwrap();
+        let host = crate::SimProfile::named("host").unwrap();
+        let device = OvercommitDevice::Sim(host);
+        let config = Config::new().budget_bytes(bytes_of(12)).host_limit_bytes(1 << 30).fusion(false);
+        crate::configure(&device, config.plan_cache(PlanCache::Folder(folder.path().into()))).unwrap();
+        Training { device, layers: Layers::new(&device, LAYERS) }.train(4);
+        make_hostile(folder.path());
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let name = "tests::plan_cache::a_hostile_plan_is_ignored_with_one_warning_and_changes_no_result";
+        let output = child.args([name, "--exact", "--nocapture"]).env(CHILD, folder.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let warnings = said
+            .lines()
+            .filter(|line| line.contains("plans of earlier runs are damaged or not for this pool"));
+        assert_eq!(warnings.count(), 1, "{said}");
+        return;
+    };
+    let (expected, _) = train_on_host(93, bytes_of(200), PlanCache::Off);
+    let (found, followed) = train_on_host(92, bytes_of(12), PlanCache::Folder(folder.into()));
+    assert_eq!(followed, 0);
+    assert!(found == expected, "the results are those without a plan");
+}
