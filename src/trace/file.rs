@@ -219,6 +219,8 @@ mod tests {
         assert_eq!(error, "trace:4: storage 0 was freed before");
         let error = damaged(|text| text.replace("\"consumed\":[0]", "\"consumed\":[3]"));
         assert_eq!(error, "trace:3: there is no input 3: the op has 1");
+        let parameter = |text: &str| text.replace("\"consumed\":[0]", "\"consumed\":[0],\"parameters\":[1]");
+        assert_eq!(damaged(parameter), "trace:3: there is no input 1: the op has 1");
         let error = damaged(|text| text.replace("{\"read\":1}\n", ""));
         assert_eq!(error, "trace:5: 4 events were written, and 3 are here");
         let error = damaged(|text| text.replace("\"trace\":1", "\"trace\":9"));

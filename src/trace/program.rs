@@ -69,9 +69,8 @@ impl Checker {
         match event {
             Event::Op(op) => {
                 op.inputs.iter().try_for_each(|&storage| self.alive(storage))?;
-                if let Some(place) =
-                    op.consumed.iter().chain(&op.in_place).find(|&&place| place >= op.inputs.len())
-                {
+                let mut places = op.consumed.iter().chain(&op.in_place).chain(&op.parameters);
+                if let Some(place) = places.find(|&&place| place >= op.inputs.len()) {
                     return Err(format!("there is no input {place}: the op has {}", op.inputs.len()));
                 }
                 op.outputs.iter().try_for_each(|made| self.make(made.storage, made.bytes))?;
