@@ -209,7 +209,8 @@ template <u32 N, class Body> DEV void for_rows(const Space& space, Range range, 
   });
 }
 
-template <class F, class T, class C = Compute<T>, class Worker = Alone> DEV C reduce_row(const T* x, u64 size, i64 step) {
+template <class F, class T, class C = Compute<T>, class Worker = Alone>
+COMMON C reduce_row(const T* x, u64 size, i64 step) {
 #if SIMT_DEVICE
   // The order is the same whether vectors can be moved or not.
   const bool in_vectors = step == 1 && is_aligned<VECTOR<T>>(x);
@@ -290,7 +291,7 @@ DEV void reduce_neighbours(C* totals, u32 columns, u64 size, i64 step, Load load
 
 // Columns `across` apart of rows `step` apart.
 template <class F, class T, class C>
-DEV void reduce_columns(C* totals, const T* x, u32 columns, i64 across, u64 size, i64 step) {
+COMMON void reduce_columns(C* totals, const T* x, u32 columns, i64 across, u64 size, i64 step) {
   if (across == 1) {
     const auto load = [x](u64 k, u32 c, i64 step) { return C(widen(x[i64(k) * step + c])); };
     return reduce_neighbours<F>(totals, columns, size, step, load, [](u64, u64, u32, i64) {});

@@ -25,6 +25,8 @@ typedef long long i64;
 #define DEV static __device__ __forceinline__
 #define DEV_MEMBER __device__ __forceinline__
 #define CALLED static __device__ __noinline__
+// A function that kernels of a file share. The C++ compiler makes it once, since compiling takes as long as there is code.
+#define COMMON DEV
 // Where what is called has the arguments by address, they stay where they are.
 #define KERNEL(name, Args) extern "C" __global__ void name(const __grid_constant__ Args args)
 #define TEAM_KERNEL KERNEL
@@ -50,6 +52,7 @@ typedef long long i64;
 #define DEV static inline __attribute__((always_inline))
 #define DEV_MEMBER inline __attribute__((always_inline))
 #define CALLED static __attribute__((noinline))
+#define COMMON CALLED
 
 struct Dim3 {
   u32 x, y, z;
