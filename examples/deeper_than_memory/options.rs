@@ -21,7 +21,7 @@ pub struct Options {
     #[arg(long, default_value = "25%")]
     pub budget: Budget,
     /// Passes over the images.
-    #[arg(long, default_value_t = 4, value_parser = at_least_one)]
+    #[arg(long, default_value_t = 2, value_parser = at_least_one)]
     pub epochs: usize,
     /// How memory is regained: auto, tensor-cache, recompute or evict-all.
     #[arg(long, default_value_t)]
