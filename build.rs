@@ -3,6 +3,8 @@
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=kernels");
+    // Set by cargo-fuzz.
+    println!("cargo::rustc-check-cfg=cfg(fuzzing)");
     #[cfg(feature = "host")]
     host::compile();
     #[cfg(feature = "cuda")]

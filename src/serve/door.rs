@@ -68,6 +68,16 @@ enum Route {
     Data,
 }
 
+impl Route {
+    /// The longest message of a stranger.
+    fn most_bytes(self) -> u64 {
+        match self {
+            Route::Session => FIRST_MESSAGE_BYTES,
+            Route::Data => TENSOR_REQUEST_BYTES,
+        }
+    }
+}
+
 impl Door {
     /// Passes connections on to a server.
     ///
@@ -182,10 +192,7 @@ impl Visit {
         requests: &mut BufReader<Timed>,
         server: &mut Passing,
     ) -> io::Result<()> {
-        let most_bytes = match route {
-            Route::Session => FIRST_MESSAGE_BYTES,
-            Route::Data => TENSOR_REQUEST_BYTES,
-        };
+        let most_bytes = route.most_bytes();
         if !pass_message(requests, server, most_bytes)? {
             return Ok(());
         }
@@ -280,7 +287,8 @@ fn read_head(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let (mut head, mut from) = (Vec::new(), from.take(HEAD_BYTES));
     loop {
         let line_bytes = from.read_until(b'\n', &mut head)?;
-        if !head.ends_with(b"\r\n") {
+        // Nothing more comes, or no more may come.
+        if line_bytes == 0 || !head.ends_with(b"\r\n") {
             return Err(refused("no head"));
         }
         if line_bytes == 2 {
@@ -348,6 +356,15 @@ fn pass_message(from: &mut impl BufRead, to: &mut impl Write, most_bytes: u64) -
             return Ok(true);
         }
     }
+}
+
+/// Passes on what a stranger sends until the first message has come: [`Visit::pass`] without sockets.
+#[cfg(fuzzing)]
+pub fn pass_stranger(requests: &mut impl BufRead, server: &mut impl Write) -> io::Result<bool> {
+    let head = read_head(requests)?;
+    let route = route(&head)?;
+    server.write_all(&head)?;
+    pass_message(requests, server, route.most_bytes())
 }
 
 #[cfg(test)]
@@ -470,6 +487,20 @@ mod tests {
             assert!(is_sent_away(client));
         }
         assert_eq!(door.sessions(), 0);
+    }
+
+    #[test]
+    fn a_head_that_does_not_end_is_refused() {
+        let line = "Host: x\r\n";
+        let longest = line.repeat(HEAD_BYTES as usize / line.len() - 1) + "X: 1\r\n";
+        let longest = "A".repeat(HEAD_BYTES as usize - longest.len()) + &longest;
+        assert_eq!(longest.len() as u64, HEAD_BYTES);
+        for head in
+            ["", "GET /session HTTP/1.1", "GET /session HTTP/1.1\r\n", &longest, &(longest.clone() + "\r\n")]
+        {
+            assert!(read_head(&mut head.as_bytes()).is_err());
+        }
+        assert!(read_head(&mut OPENING.as_bytes()).is_ok());
     }
 
     #[test]

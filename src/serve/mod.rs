@@ -17,6 +17,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+#[cfg(fuzzing)]
+pub use door::pass_stranger;
 use options::Program;
 pub use options::{Options, Worker};
 
