@@ -127,6 +127,17 @@ fn regions(shape: &Shape, slices: &[Slice]) -> Vec<Region> {
 #[track_caller]
 pub fn cat(tensors: Vec<Tensor>, axis: usize) -> Tensor {
     let Some(first) = tensors.first() else { fail("burn-overcommit: nothing to concatenate") };
+    let (whole, rank) = (first.shape(), first.shape().rank());
+    let fits = |shape: &Shape| {
+        shape.rank() == rank && (0..rank).all(|other| other == axis || shape[other] == whole[other])
+    };
+    // Elements that no input covers would be what was in that memory before.
+    if axis >= rank || !tensors.iter().all(|tensor| fits(tensor.shape())) {
+        let shapes: Vec<&Shape> = tensors.iter().map(Tensor::shape).collect();
+        fail(format!(
+            "burn-overcommit: cat along dimension {axis} of shapes {shapes:?}: expected shapes that have it and differ in it alone"
+        ));
+    }
     let length = tensors.iter().map(|tensor| tensor.shape()[axis]).sum();
     if first.shape()[axis] == length {
         return tensors.into_iter().next().unwrap_or_else(|| fail("burn-overcommit: nothing to concatenate"));

@@ -388,7 +388,7 @@ fn window_moves(size: &[usize], [kernel, stride, padding, dilation]: [&[usize]; 
         let reach = dilation[k].checked_mul(kernel[k].max(1) - 1);
         let border = padding[k].checked_mul(2).and_then(|both| both.checked_add(size[k]));
         let all = reach.zip(border).and_then(|(reach, border)| reach.checked_add(border));
-        (1..=MAX_PLACE).contains(&stride[k]) && all.is_some_and(|all| all < MAX_PLACE)
+        dilation[k] > 0 && (1..=MAX_PLACE).contains(&stride[k]) && all.is_some_and(|all| all < MAX_PLACE)
     })
 }
 

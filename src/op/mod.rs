@@ -318,7 +318,7 @@ pub enum Op {
     /// `(mask) -> i64[runs]`: how many bools are set in each run of [`COUNTED_RUN`], in row-major order.
     CountSet,
     /// `(mask, ends[runs]) -> [count, rank]`: the indices of the bools that are set. `ends` are the running sums of
-    /// [`CountSet`](Op::CountSet), the last of them `count`.
+    /// [`CountSet`](Op::CountSet), the last of them `count`; where they are not, indices that are not found have any value.
     ArgWhere {
         /// How many are set.
         count: usize,

@@ -6,6 +6,7 @@ use crate::support::Ours;
 use burn::tensor::module::{avg_pool2d, conv2d, max_pool2d};
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Distribution, Tensor};
+use burn_overcommit::functions;
 use burn_overcommit::op::{
     ArgReduce, Attention, Binary, COUNTED_RUN, Conv, Cumulative, Dtype, Encoding, Ending, FloatFormat,
     Layout, MAX_FUSED_INPUTS, MAX_SCALARS, Norm, Op, Planes, Pool2d, Program, Reduce, Shape, Softmax, Source,
@@ -250,6 +251,21 @@ fn element_types_that_no_kernel_makes_are_refused() {
     }
 }
 
+/// Elements that nothing is copied to would be what was in that memory before.
+#[test]
+fn tensors_of_other_widths_are_not_concatenated() {
+    let cat = |sizes: &[&[usize]], axis| {
+        let tensors = sizes.iter().map(|sizes| zeros(Dtype::F32, sizes)).collect();
+        functions::view::cat(tensors, axis)
+    };
+    assert_eq!(cat(&[&[4, 3], &[0, 3], &[1, 3]], 0).shape().dims(), [5, 3]);
+    let refused: [(&[&[usize]], usize); 3] =
+        [(&[&[4, 3], &[4, 2]], 0), (&[&[4, 3], &[4]], 0), (&[&[4, 3], &[4, 3]], 2)];
+    for (sizes, axis) in refused {
+        assert!(refusal(|| cat(sizes, axis)).contains("cat along dimension"));
+    }
+}
+
 /// Ops, and shapes of inputs that do not fit them.
 fn misfits() -> Vec<(Op, Vec<Vec<usize>>)> {
     let conv = Conv { stride: [1; 3], padding: [0; 3], dilation: [1; 3], groups: 1 };
@@ -299,6 +315,7 @@ fn misfits() -> Vec<(Op, Vec<Vec<usize>>)> {
         (Op::ConvBackwardInput { conv, size: [1, 9, 9] }, vec![volume.clone(); 2]),
         (Op::ConvBackwardWeight { conv, kernel: [1, 2, 2] }, vec![volume.clone(); 2]),
         (Op::MaxPool2d { pool, indices: None }, vec![plane.clone()]),
+        (Op::MaxPool2d { pool: Pool2d { dilation: [1, 0], ..pool }, indices: None }, vec![image.clone()]),
         (Op::AvgPool2dBackward { pool, size: [100, 100] }, vec![image.clone()]),
         (Op::Interpolate { resize: resize(), size: [2, 2] }, vec![vec![1, 1, 0, 4]]),
         (Op::CtcLoss { blank: 7 }, vec![vec![2, 1, 3], vec![1, 2], vec![1], vec![1]]),

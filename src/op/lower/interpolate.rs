@@ -1,6 +1,6 @@
 use bytemuck::{Pod, Zeroable};
 
-use super::image::{Image, pair, size};
+use super::image::{Image, size};
 use super::{Calls, KernelCall, KernelName, Request};
 use crate::op::{Dtype, Interpolation, Resize, View};
 
@@ -105,7 +105,7 @@ fn tables(request: &Request, resize: Resize, [input, made]: [[i32; 2]; 2]) -> Ta
         mode: resize.mode as u64,
         align_corners: u64::from(resize.align_corners),
         taps: taps as u64,
-        count: (made[0] + made[1]) as u64,
+        count: made[0] as u64 + made[1] as u64,
         chunk: TABLE_CHUNK,
     }
 }
@@ -117,7 +117,7 @@ fn weight_dtype(view: &View) -> Dtype {
 
 /// Room for the tables of a resize to `made`, a size of the forward.
 pub fn scratch_bytes(x: &View, mode: Interpolation, made: &View) -> usize {
-    let entries = mode.taps() * pair([made.shape()[2], made.shape()[3]]).iter().sum::<i32>() as usize;
+    let entries = mode.taps() * (made.shape()[2] + made.shape()[3]);
     (entries * (weight_dtype(x).size_bytes() + INDEX_BYTES)).next_multiple_of(8)
 }
 
@@ -131,5 +131,20 @@ pub fn names(names: &mut Vec<KernelName>) {
     names.extend([Dtype::F64, Dtype::F32].map(|dtype| KernelName::new("interpolate", TABLES, dtype)));
     for kind in [FORWARD, BACKWARD] {
         names.extend(Dtype::FLOATS.map(|dtype| KernelName::new("interpolate", kind, dtype)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::Shape;
+
+    #[test]
+    fn tables_have_room_for_every_row_and_column() {
+        let view = |sizes: [usize; 2]| View::contiguous(Dtype::F32, Shape::new(&[1, 1, sizes[0], sizes[1]]));
+        let bytes = |made| scratch_bytes(&view([5, 1]), Interpolation::Lanczos, &view(made));
+        let each_bytes = bytes([1, 1]) / 2;
+        // More than 31 bits count.
+        assert_eq!(bytes([i32::MAX as usize, 1]), each_bytes << 31);
     }
 }
