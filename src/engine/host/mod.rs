@@ -5,6 +5,7 @@ mod conv;
 mod kernels;
 mod lowered;
 mod matmul;
+mod memory;
 #[cfg(target_os = "linux")]
 mod pages;
 #[cfg(target_os = "linux")]
@@ -18,7 +19,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::available_parallelism;
 
-use memmap2::MmapMut;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 use super::call::{self, Call};
@@ -31,6 +31,7 @@ use super::{
     PeerTier, Props, Ran, Span, Tier,
 };
 use crate::op::{Inputs, Op, Outputs, View, lower};
+use memory::Memory;
 #[cfg(target_os = "linux")]
 use pages::PageMemory;
 #[cfg(target_os = "linux")]
@@ -151,7 +152,7 @@ pub struct HostEngine {
 /// Mapped memory by address, pages, and bytes of both per tier.
 #[derive(Debug, Default)]
 struct Slabs {
-    maps: HashMap<u64, MmapMut>,
+    maps: HashMap<u64, Memory>,
     #[cfg(target_os = "linux")]
     pages: Option<PageMemory>,
     capacity: Capacity,
@@ -332,7 +333,7 @@ impl Engine for HostEngine {
         let mut slabs = lanes::lock(&self.slabs);
         slabs.capacity.take(&self.props, tier, bytes).map_err(error)?;
         // Pages are aligned far beyond ALIGN_BYTES, and the system provides them when they are first written.
-        let map = MmapMut::map_anon(bytes.max(1)).map_err(|reason| {
+        let map = Memory::map_anon(bytes.max(1)).map_err(|reason| {
             slabs.capacity.give(tier, bytes);
             error(reason.into())
         })?;
