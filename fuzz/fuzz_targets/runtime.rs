@@ -10,7 +10,7 @@ use arbitrary::{Result, Unstructured};
 use burn_overcommit::engine::Engine;
 use burn_overcommit::engine::apart::Apart;
 use burn_overcommit::op::{Dtype, Inputs, Layout, MAX_RANK, Op, Shape, View};
-use burn_overcommit::runtime::{self, Tensor, configure_with_engine, pinned_storages};
+use burn_overcommit::runtime::{self, Tensor, assert_invariants, configure_with_engine};
 use burn_overcommit::{Config, Error, LaneMode, OvercommitDevice, Planning};
 use burn_overcommit_fuzz::{let_refusals_pass, ops, unless_refused, values};
 use libfuzzer_sys::fuzz_target;
@@ -41,7 +41,7 @@ fuzz_target!(
         let [roomy, tight] = [ROOMY, TIGHT].map(|device| {
             let read = run(data, device);
             assert!(!matches!(runtime::sync(&device), Err(Error::Panicked { .. })), "a panic under the lock");
-            assert_eq!(pinned_storages(&device).expect("a device"), 0);
+            assert_invariants(&device).expect("a device");
             read
         });
         for (place, (roomy, tight)) in roomy.iter().zip(&tight).enumerate() {

@@ -6,7 +6,7 @@
 use std::panic::PanicHookInfo;
 use std::task::{Context, Waker};
 
-use burn_overcommit::runtime::{self, pinned_storages};
+use burn_overcommit::runtime::{self, assert_invariants};
 use burn_overcommit::{Config, Error, LaneMode, OvercommitDevice, Planning, configure};
 use burn_overcommit_022_backend::{Member, Overcommit};
 use burn_overcommit_fuzz::session::{Task, seeds};
@@ -62,7 +62,7 @@ fuzz_target!(
         }
         drop(session);
         assert!(!matches!(runtime::sync(&DEVICE), Err(Error::Panicked { .. })), "a panic under the lock");
-        assert_eq!(pinned_storages(&DEVICE).expect("a device"), 0);
+        assert_invariants(&DEVICE).expect("a device");
     }
 );
 
