@@ -158,11 +158,17 @@ fn a_device_follows_the_plan_that_its_simulation_made() {
     a_plan_is_followed_elsewhere(device(Config::new()), device(Config::new()), false);
 }
 
+/// A simulation of this machine that no other test uses.
+#[cfg(feature = "host")]
+fn simulated_host() -> OvercommitDevice {
+    let host = crate::SimProfile::named("host").and_then(crate::SimProfile::get).expect("this machine");
+    OvercommitDevice::Sim(crate::SimProfile::add_unnamed(host))
+}
+
 #[cfg(feature = "host")]
 #[test]
 fn the_host_engine_follows_the_plan_that_its_simulation_made() {
-    let host = crate::SimProfile::named("host").unwrap();
-    a_plan_is_followed_elsewhere(OvercommitDevice::Sim(host), OvercommitDevice::Host(91), true);
+    a_plan_is_followed_elsewhere(simulated_host(), OvercommitDevice::Host(91), true);
 }
 
 /// What a file of plans consists of: iteration, budget and pages, whether the search is over, and the schedule.
@@ -216,8 +222,7 @@ fn a_hostile_plan_is_ignored_with_one_warning_and_changes_no_result() {
     const CHILD: &str = "HOSTILE_PLANS_ARE_IN";
     let Some(folder) = std::env::var_os(CHILD) else {
         let folder = tempfile::tempdir().unwrap();
-        let host = crate::SimProfile::named("host").unwrap();
-        let device = OvercommitDevice::Sim(host);
+        let device = simulated_host();
         let config = Config::new().budget_bytes(bytes_of(12)).host_limit_bytes(1 << 30).fusion(false);
         crate::configure(&device, config.plan_cache(PlanCache::Folder(folder.path().into()))).unwrap();
         Training { device, layers: Layers::new(&device, LAYERS) }.train(4);

@@ -11,7 +11,7 @@ use proc_macro2::{TokenStream, TokenTree};
 
 /// Every module of `src/`, and the modules that its files import. A module imports only modules below its own line.
 const MODULES: &[(&str, &str)] = &[
-    ("tests", "backend runtime planner policy stats config device liveness engine op"),
+    ("tests", "backend runtime planner policy stats config device schedule liveness engine disk_cache op"),
     ("bin", "autodiff backend serve report replay runtime stats config device trace engine"),
     ("serve", "runtime stats config device"),
     ("metrics", "runtime error device engine"),

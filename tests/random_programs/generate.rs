@@ -102,11 +102,13 @@ fn write(seed: u64, palette: Palette) -> Program {
     for value in &mut generator.live {
         value.kept = true;
     }
-    let layers = generator.forward(&network);
+    let layers = if palette.form.trains { generator.forward(&network) } else { Vec::new() };
     for _ in 0..generator.random.random_range(8..18) {
         generator.step();
     }
-    generator.backward(layers);
+    if palette.form.trains {
+        generator.backward(layers);
+    }
     if palette.has_keys && generator.random.random_bool(0.1) {
         generator.too_large();
     }
