@@ -51,7 +51,7 @@ fn the_events_of_random_programs_are_known() {
     let device = OvercommitDevice::Sim(SimProfile::add(profile));
     let hashes = (1..=PROGRAMS).map(|seed| format!("{:016x} program {seed}\n", events(&device, seed)));
     let found: String = hashes.collect();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/recorded_runs/random-programs.txt");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/recorded_runs/random-programs.txt");
     if std::env::var("RECORDED_RUNS").as_deref() == Ok("write") {
         fs::write(&path, &found).unwrap();
     }
