@@ -3,6 +3,7 @@
 use super::launch::Blocks;
 use crate::engine::{Instruction, aligned};
 use crate::error::Error;
+use crate::op::Inputs;
 use crate::pool::Pool;
 use crate::pool::input::Overwritten;
 use crate::pool::remat::ids::StorageId;
@@ -84,8 +85,8 @@ impl Pool {
         // This comes last: a storage that was dropped to make room may need an overwritten input, or may have taken its
         // place in the host tier.
         if let Ok(true) = placed {
-            let mut all = overwritten.iter();
-            placed = all.try_for_each(|&index| self.keep_claimed(op, ids[index])).map(|()| true);
+            let overwritten = overwritten.iter().map(|&index| ids[index]);
+            placed = self.keep_claimed(op, &overwritten.collect::<Inputs<StorageId>>()).map(|()| true);
         }
         if !matches!(placed, Ok(true)) {
             blocks.drain(..).for_each(|(block, pending)| self.memory.device.free(block, pending));
@@ -93,20 +94,22 @@ impl Pool {
         placed
     }
 
-    /// Makes sure that an input that is about to be overwritten stays stored in some form if an evicted storage needs
-    /// it.
-    fn keep_claimed(&mut self, op: &'static str, id: StorageId) -> Result<(), Error> {
-        loop {
-            let storage = &self.graph.storages[id];
-            let kept =
-                storage.uses.claims == 0 || storage.copies.away.is_some() || self.graph.is_encoded(storage);
-            if kept || (self.settings.methods.offload && self.write_back(id, true)?) {
-                return Ok(());
-            }
-            if !self.drop_absent() {
-                break;
+    /// Makes sure that inputs that are about to be overwritten stay stored in some form if evicted storages need them. A storage that is
+    /// dropped for one of them may need another, and a copy of one may take the place of another's.
+    fn keep_claimed(&mut self, op: &'static str, overwritten: &[StorageId]) -> Result<(), Error> {
+        let is_lost = |pool: &Pool, id: &StorageId| {
+            let storage = &pool.graph.storages[*id];
+            storage.uses.claims > 0 && storage.copies.away.is_none() && !pool.graph.is_encoded(storage)
+        };
+        let mut writes = 0;
+        while let Some(&id) = overwritten.iter().find(|id| is_lost(self, id)) {
+            let may_write = self.settings.methods.offload && writes < overwritten.len();
+            if may_write && self.write_back(id, true)? {
+                writes += 1;
+            } else if !self.drop_absent() {
+                return Err(self.nowhere_to_go(op, id, self.graph.storages[id].size_bytes));
             }
         }
-        Err(self.nowhere_to_go(op, id, self.graph.storages[id].size_bytes))
+        Ok(())
     }
 }

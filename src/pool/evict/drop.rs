@@ -1,5 +1,6 @@
 //! Dropping bytes that a recipe can bring back.
 
+use super::room::MAX_REMATERIALIZED;
 use crate::engine::Tier;
 use crate::pool::Pool;
 use crate::pool::remat::ids::StorageId;
@@ -16,9 +17,12 @@ impl Pool {
     }
 
     /// Drops one storage of the host tier that is not in device memory: the one that takes the least time to recompute. The last resort
-    /// before an op is refused because the host tier is full. Returns `false` if none can be recomputed.
+    /// before an op is refused because the host tier is full. Returns `false` if none can be recomputed, or if the rematerialization
+    /// under way takes too long already.
     pub(in crate::pool) fn drop_absent(&mut self) -> bool {
-        if !self.settings.methods.recompute {
+        let rematerialization = &self.graph.rematerialization;
+        let is_too_long = rematerialization.under_way && rematerialization.ops > MAX_REMATERIALIZED;
+        if !self.settings.methods.recompute || is_too_long {
             return false;
         }
         let is_unused =

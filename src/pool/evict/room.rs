@@ -8,7 +8,7 @@ use crate::pool::remat::ids::StorageId;
 use crate::pool::submit::PendingWork;
 
 /// The maximum number of ops rematerialized for one op before intermediate results are no longer dropped to make room.
-const MAX_REMATERIALIZED: u32 = 4096;
+pub(super) const MAX_REMATERIALIZED: u32 = 4096;
 
 impl Pool {
     /// Places a block of device memory, and evicts until there is room. Returns `None` if nothing more can be evicted
