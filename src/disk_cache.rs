@@ -19,6 +19,9 @@ pub(crate) struct DiskCache {
 /// What a file begins with, before the hash of its contents.
 const MAGIC: &[u8; 8] = b"OVERCU01";
 
+/// The bytes of a file before its contents.
+pub const SEAL_BYTES: usize = MAGIC.len() + 16;
+
 /// Two numbers that differ where the bytes do.
 fn hash(bytes: &[u8]) -> [u8; 16] {
     let half = |seed: u8| {
@@ -32,8 +35,8 @@ fn hash(bytes: &[u8]) -> [u8; 16] {
     both
 }
 
-/// A file of these contents.
-pub(crate) fn sealed(contents: &[u8]) -> Vec<u8> {
+/// A file of these contents, of which the first [`SEAL_BYTES`] tell whether it is whole.
+pub fn sealed(contents: &[u8]) -> Vec<u8> {
     [MAGIC.as_slice(), &hash(contents), contents].concat()
 }
 

@@ -4,13 +4,12 @@
 #![no_main]
 
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use arbitrary::{Result, Unstructured};
 use burn_overcommit::op::{Binary, Dtype, Op, Shape, Unary};
-use burn_overcommit::runtime::{self, Tensor, assert_invariants};
+use burn_overcommit::runtime::{self, SEAL_BYTES, Tensor, assert_invariants, sealed};
 use burn_overcommit::{
     Config, LaneMode, OvercommitDevice, PlanCache, Planning, Policy, Tunables, configure, stats,
 };
@@ -27,7 +26,7 @@ const FOLLOWED: usize = 3;
 /// With this seed, the first plan arrives after a few ops.
 const ARRIVALS: u64 = 17;
 
-/// What the program computes, and a plan of it.
+/// The program's results, and a plan of it.
 struct Known {
     folder: PathBuf,
     file: PathBuf,
@@ -46,7 +45,7 @@ fuzz_target!(
     },
     |data: &[u8]| {
         let Known { folder, file, plan, results } = KNOWN.get().expect("it is made first");
-        fs::write(file, with_checksum(&changed(plan, data).unwrap_or_default())).expect("the folder can be written");
+        fs::write(file, sealed(&changed(plan, data).unwrap_or_default())).expect("the folder can be written");
         assert!(*results == train(folder, FOLLOWED), "the plan changed the results");
         assert_invariants(&DEVICE).expect("a device");
     }
@@ -59,8 +58,8 @@ fn known() -> Known {
     let results = train(&folder, FOLLOWED);
     train(&folder, PLANNED);
     let file = fs::read_dir(&folder).expect("a folder").flatten().next().expect("a plan was kept").path();
-    let plan = as_final(fs::read(&file).expect("a file")[24..].to_vec());
-    fs::write(&file, with_checksum(&plan)).expect("the folder can be written");
+    let plan = as_final(fs::read(&file).expect("a file")[SEAL_BYTES..].to_vec());
+    fs::write(&file, sealed(&plan)).expect("the folder can be written");
     assert!(results == train(&folder, FOLLOWED), "a plan that was not changed");
     assert!(stats(&DEVICE).expect("a device").counters.kept_plans > 0, "the file is found");
     Known { folder, file, plan, results }
@@ -73,16 +72,6 @@ fn as_final(mut plan: Vec<u8>) -> Vec<u8> {
     let at = numbers.nth(3).expect("it is long") + 1;
     plan[at] = 1;
     plan
-}
-
-/// The file of these contents, as `DiskCache` writes it.
-fn with_checksum(contents: &[u8]) -> Vec<u8> {
-    let half = |seed: u8| {
-        let mut hasher = DefaultHasher::new();
-        (seed, contents).hash(&mut hasher);
-        hasher.finish().to_le_bytes()
-    };
-    [b"OVERCU01".as_slice(), &half(1), &half(2), contents].concat()
 }
 
 /// The plan with some bytes changed, or other bytes.

@@ -40,6 +40,8 @@ mod submission;
 mod thread;
 mod workers;
 
+#[doc(hidden)]
+pub use crate::disk_cache::{SEAL_BYTES, sealed};
 pub(crate) use api::{claim, run_traced, wait_for};
 pub use api::{
     cleanup, create, keep_result, next_seed, note, read, read_count, run, run_pair, run_three, seed, sync,

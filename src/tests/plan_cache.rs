@@ -182,7 +182,8 @@ fn make_hostile(folder: &Path) {
     use crate::schedule::{BlockPlacement, Eviction, Layout, PlannedBlock};
 
     for (name, bytes) in contents(folder) {
-        let mut plans: Vec<Kept> = postcard::from_bytes(&bytes[24..]).expect("a plan");
+        let mut plans: Vec<Kept> =
+            postcard::from_bytes(&bytes[crate::disk_cache::SEAL_BYTES..]).expect("a plan");
         for (_, _, is_final, schedule) in &mut plans {
             *is_final = true;
             let lossy = Eviction::Encode(Encoding::Reduced(FloatFormat::F16));

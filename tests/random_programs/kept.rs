@@ -1,10 +1,10 @@
 //! The folder of kept plans: what may happen to it between two starts of a program.
 
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use burn_overcommit::runtime::{SEAL_BYTES, sealed};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -13,43 +13,27 @@ use crate::world::World;
 /// Names the world that a process runs until it is killed, and the folder where it keeps plans.
 const KILLED: &str = "RANDOM_KILLED";
 
-/// A file begins with so many bytes that tell what it is, and then with the hash of the rest.
-const MAGIC_BYTES: usize = 8;
-const HASH_BYTES: usize = 16;
-
-/// Damages files: the end is cut off, some bits are others, or they are others where the hash is right again.
+/// Damages files: the end is cut off, some bits are others, or some bits are others and the hash is right again.
 pub fn damage(folder: &Path, seed: u64) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.map(|entry| entry.expect("a folder that can be read").path()) {
         let mut bytes = fs::read(&path).expect("a file that was written");
-        let contents = MAGIC_BYTES + HASH_BYTES;
-        if bytes.len() <= contents || random.random_bool(0.2) {
+        if bytes.len() <= SEAL_BYTES || random.random_bool(0.2) {
             bytes.truncate(bytes.len() / 2);
         } else {
             let is_forged = random.random_bool(0.7);
-            let first = if is_forged { contents } else { 0 };
+            let first = if is_forged { SEAL_BYTES } else { 0 };
             for _ in 0..random.random_range(1..5) {
                 let place = random.random_range(first..bytes.len());
                 bytes[place] ^= 1 << random.random_range(0..8);
             }
             if is_forged {
-                let hash = hash(&bytes[contents..]);
-                bytes[MAGIC_BYTES..contents].copy_from_slice(&hash);
+                bytes = sealed(&bytes[SEAL_BYTES..]);
             }
         }
         fs::write(&path, bytes).expect("a file that can be written");
     }
-}
-
-/// The hash that the crate keeps with a file's contents.
-fn hash(contents: &[u8]) -> [u8; HASH_BYTES] {
-    let half = |seed: u8| {
-        let mut hasher = DefaultHasher::new();
-        (seed, contents).hash(&mut hasher);
-        hasher.finish().to_le_bytes()
-    };
-    [half(1), half(2)].concat().try_into().expect("two halves")
 }
 
 /// Runs a world in a process of its own, which is killed on its way; returns whether it was.
