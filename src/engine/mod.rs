@@ -24,7 +24,6 @@ mod instruction;
 mod kernels;
 #[cfg(any(feature = "host", feature = "cuda"))]
 mod lanes;
-pub mod ledger;
 #[cfg(any(feature = "host", feature = "cuda"))]
 mod link;
 #[cfg(any(feature = "host", feature = "cuda"))]

@@ -11,6 +11,7 @@ mod data;
 mod generate;
 mod interpreter;
 mod kept;
+mod ledger;
 mod networks;
 mod ops;
 mod program;

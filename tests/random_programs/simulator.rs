@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use burn_overcommit::engine::Tier;
 use burn_overcommit::engine::fault::{Call, DiskFaults, Fault, FaultyDisk};
-use burn_overcommit::engine::ledger::Ledger;
 use burn_overcommit::runtime::{self, configure_with_engine};
 use burn_overcommit::{
     Counters, Error, LaneMode, OvercommitDevice, PlanCache, Planning, PlantedFault, Policy, Stats,
@@ -19,6 +18,7 @@ use burn_overcommit::{
 use crate::check::{self, MIN_HOST_BYTES, PAGE_BYTES, Setting, UNLIMITED, assert_empty};
 use crate::interpreter::{self, Expected};
 use crate::kept::{damage, is_to_be_killed, run_killed};
+use crate::ledger::Ledger;
 use crate::program::{Machine, Program, Slot, Step};
 use crate::sizes::most_alive_bytes;
 use crate::totals::{Totals, keep, report};

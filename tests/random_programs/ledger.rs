@@ -1,11 +1,10 @@
-//! An engine that counts the memory which the system has given it, whatever the pool believes. For tests.
+//! An engine that counts the memory which the system has given it, whatever the pool believes.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hashbrown::HashSet;
-
-use super::around::{Around, Mapped};
-use super::{Engine, Tier};
+use burn_overcommit::engine::around::{Around, Mapped};
+use burn_overcommit::engine::{Engine, Tier};
 
 /// Wraps an engine.
 #[derive(Debug)]
@@ -17,9 +16,9 @@ pub struct Ledger {
 #[derive(Debug, Default)]
 struct Entries {
     /// By tier.
-    slab_bytes: [usize; 4],
+    slab_bytes: [usize; Tier::ALL.len()],
     pages: HashSet<u32>,
-    most_bytes: [usize; 4],
+    most_bytes: [usize; Tier::ALL.len()],
 }
 
 impl Ledger {
