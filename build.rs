@@ -138,7 +138,7 @@ mod host {
         ] {
             build.flag(flag);
         }
-        // The third level's vectors, without what it else does.
+        // The vectors of the third level alone.
         build.flag("-ftree-vectorize").flag_if_supported("-fvect-cost-model=dynamic");
         // The sources are named `.cu`, which compilers take for CUDA.
         build.flag("-x").flag("c++");

@@ -1,4 +1,4 @@
-//! What a stranger sends to `overcommit serve`: nothing is changed on its way, and no more gets in than a head and one message, frame by
+//! The bytes of a stranger, sent to `overcommit serve`: nothing is changed on its way, and no more gets in than a head and one message, frame by
 //! frame, whatever lengths the frames name.
 
 #![no_main]

@@ -18,7 +18,7 @@ use libfuzzer_sys::fuzz_target;
 const ROOMY: OvercommitDevice = OvercommitDevice::Host(0);
 const TIGHT: OvercommitDevice = OvercommitDevice::Host(1);
 
-/// An op that reads or makes more elements than this takes too long, if there is memory for what it makes.
+/// An op that reads or makes more elements than this takes too long, if there is memory for its outputs.
 const MOST_ELEMENTS: usize = 1 << 18;
 const MOST_STEPS: usize = 24;
 
@@ -72,7 +72,7 @@ fn are_equal(dtype: Dtype, left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len() && left.chunks(width).zip(right.chunks(width)).all(same)
 }
 
-/// What can be read of the tensors that a program makes, in their order. Its decisions do not depend on what is refused.
+/// The tensors that a program makes, in their order, each if it can be read. Refusals change no decision of the program.
 fn run(data: &[u8], device: OvercommitDevice) -> Vec<Option<(View, Vec<u8>)>> {
     let (mut u, mut program) =
         (Unstructured::new(data), Program { device, tensors: Vec::new(), read: Vec::new() });

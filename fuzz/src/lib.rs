@@ -1,4 +1,4 @@
-//! What the fuzz targets share.
+//! Values, ops and refusals that the fuzz targets share.
 
 pub mod json;
 pub mod ops;

@@ -224,7 +224,7 @@ fn window(u: &mut Unstructured) -> Result<(Op, Vec<Wanted>)> {
     })
 }
 
-/// What a convolution makes of an image, if its numbers are small.
+/// The size of a convolution's output, if its numbers are small.
 fn convolved(conv: &Conv, size: [usize; 3], kernel: [usize; 3]) -> [usize; 3] {
     let all = [conv.stride, conv.padding, conv.dilation, size, kernel];
     let is_small = all.iter().flatten().all(|&number| number < 1 << 16);
@@ -246,7 +246,7 @@ fn pool(u: &mut Unstructured) -> Result<Pool2d> {
     })
 }
 
-/// What a pool makes of an image, if its numbers are small.
+/// The size of a pool's output, if its numbers are small.
 fn pooled(pool: &Pool2d, size: [usize; 2]) -> [usize; 2] {
     let all = [pool.kernel, pool.stride, pool.padding, pool.dilation, size];
     let is_small = all.iter().flatten().all(|&number| number < 1 << 16);

@@ -11,7 +11,7 @@ use burn_ir::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What a session can be sent, of what concerns tensors.
+/// The messages of a session that concern tensors.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Task {
     Tensor(TensorId, TensorData),

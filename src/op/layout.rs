@@ -353,12 +353,4 @@ mod tests {
         assert_eq!(elements(&row.windows(0, 2, 1)), [0, 5, 1, 6, 2, 7, 3, 8, 4, 9]);
         assert_eq!(row.windows(1, 6, 1).shape().dims(), [2, 0, 6]);
     }
-
-    /// Found where products that overflow panic; no tensor is seen through such a layout.
-    #[test]
-    fn layouts_beyond_any_storage_can_be_changed() {
-        let far = Layout::contiguous(Shape::new(&[4, 4])).slice(0, usize::MAX, 4, isize::MAX / 2);
-        let far = far.slice(1, 1 << 62, 4, isize::MIN).reshape(Shape::new(&[2, 2, 4]));
-        assert!(far.is_none_or(|far| !far.flip(2).lies_within(1 << 40)));
-    }
 }

@@ -19,6 +19,16 @@ const DEVICE: OvercommitDevice = OvercommitDevice::Host(0);
 /// A row that no memory reaches.
 const FAR: i64 = 1 << 38;
 
+/// A pool over windows of two by two.
+const POOL: Pool2d = Pool2d {
+    kernel: [2; 2],
+    stride: [2; 2],
+    padding: [0; 2],
+    dilation: [1; 2],
+    ceil_mode: false,
+    count_include_pad: true,
+};
+
 /// What is said when this is refused.
 #[track_caller]
 fn refusal<T>(refused: impl FnOnce() -> T) -> String {
@@ -186,15 +196,7 @@ fn programs_that_have_no_kernel_are_refused() {
 
 #[test]
 fn encodings_that_have_no_kernel_are_refused() {
-    let pool = Pool2d {
-        kernel: [0; 2],
-        stride: [1; 2],
-        padding: [0; 2],
-        dilation: [1; 2],
-        ceil_mode: false,
-        count_include_pad: false,
-    };
-    let one = Pool2d { kernel: [1; 2], ..pool };
+    let [pool, one] = [[0; 2], [1; 2]].map(|kernel| Pool2d { kernel, stride: [1; 2], ..POOL });
     let planes = |width| Encoding::Planes(Planes { per_piece: 8, width });
     for (encoding, dtype) in [
         (Encoding::Integers { bits: 0 }, Dtype::I32),
@@ -228,19 +230,11 @@ fn element_types_that_no_kernel_makes_are_refused() {
     }
     let random = Op::Random { shape, dtype: Dtype::Bool, distribution, seed: 1 };
     assert!(matches!(runtime::create(&DEVICE, random), Err(Error::Dtypes { .. })));
-    let pool = Pool2d {
-        kernel: [2; 2],
-        stride: [2; 2],
-        padding: [0; 2],
-        dilation: [1; 2],
-        ceil_mode: false,
-        count_include_pad: true,
-    };
     for dtype in [Dtype::U8, Dtype::I16, Dtype::U64, Dtype::F64, Dtype::Bool] {
         for op in [
             Op::ArgReduce { kind: ArgReduce::Max, axis: 3, dtype, values: true },
             Op::ArgSort { axis: 3, descending: false, count: 4, dtype },
-            Op::MaxPool2d { pool, indices: Some(dtype) },
+            Op::MaxPool2d { pool: POOL, indices: Some(dtype) },
         ] {
             assert!(matches!(runtime::run(op, [x()]), Err(Error::Dtypes { .. })), "{op:?}");
         }
@@ -269,14 +263,6 @@ fn tensors_of_other_widths_are_not_concatenated() {
 /// Ops, and shapes of inputs that do not fit them.
 fn misfits() -> Vec<(Op, Vec<Vec<usize>>)> {
     let conv = Conv { stride: [1; 3], padding: [0; 3], dilation: [1; 3], groups: 1 };
-    let pool = Pool2d {
-        kernel: [2; 2],
-        stride: [2; 2],
-        padding: [0; 2],
-        dilation: [1; 2],
-        ceil_mode: false,
-        count_include_pad: true,
-    };
     let attention = Attention { scale: 1.0.into(), causal: false, dropout: None };
     let (epsilon, update) = (1e-5.into(), Update::Add);
     let [row, plane, image] = [vec![4], vec![4, 4], vec![1, 1, 4, 4]];
@@ -314,9 +300,9 @@ fn misfits() -> Vec<(Op, Vec<Vec<usize>>)> {
         (Op::Conv(Conv { stride: [0; 3], ..conv }), vec![volume.clone(); 2]),
         (Op::ConvBackwardInput { conv, size: [1, 9, 9] }, vec![volume.clone(); 2]),
         (Op::ConvBackwardWeight { conv, kernel: [1, 2, 2] }, vec![volume.clone(); 2]),
-        (Op::MaxPool2d { pool, indices: None }, vec![plane.clone()]),
-        (Op::MaxPool2d { pool: Pool2d { dilation: [1, 0], ..pool }, indices: None }, vec![image.clone()]),
-        (Op::AvgPool2dBackward { pool, size: [100, 100] }, vec![image.clone()]),
+        (Op::MaxPool2d { pool: POOL, indices: None }, vec![plane.clone()]),
+        (Op::MaxPool2d { pool: Pool2d { dilation: [1, 0], ..POOL }, indices: None }, vec![image.clone()]),
+        (Op::AvgPool2dBackward { pool: POOL, size: [100, 100] }, vec![image.clone()]),
         (Op::Interpolate { resize: resize(), size: [2, 2] }, vec![vec![1, 1, 0, 4]]),
         (Op::CtcLoss { blank: 7 }, vec![vec![2, 1, 3], vec![1, 2], vec![1], vec![1]]),
     ]

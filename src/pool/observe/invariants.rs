@@ -22,9 +22,7 @@ impl Pool {
         self.graph.storages.iter().try_for_each(|(_, storage)| check_storage(storage))?;
         self.check_lists()?;
         self.graph.check_claims()?;
-        [Tier::Device, Tier::Host, Tier::Peer, Tier::Disk]
-            .into_iter()
-            .try_for_each(|tier| self.check_tier(tier))
+        Tier::ALL.into_iter().try_for_each(|tier| self.check_tier(tier))
     }
 
     /// The resident storages are in one list, and no others.
