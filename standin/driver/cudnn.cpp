@@ -14,7 +14,7 @@ namespace {
 enum { SUCCESS = 0, BAD_PARAM = 2000, NOT_SUPPORTED = 3000, INTERNAL_ERROR = 4000 };
 enum { FLOAT = 0, DOUBLE = 1, HALF = 2, BFLOAT16 = 9 };
 enum { FORWARD, INPUT, WEIGHT };
-enum { UNREPEATABLE, ROOMY, PLAIN, UNSUPPORTED, REDUCED, REDUCED_SUMS, TILED, ENGINES };
+enum { UNREPEATABLE, ROOMY, PLAIN, UNSUPPORTED, REDUCED, REDUCED_SUMS, COLUMNS, TILED, ENGINES };
 enum { TENSOR_CORE_NOTE = 0, DOWN_CONVERT_NOTE = 1, REDUCED_SUMS_NOTE = 2, NONDETERMINISTIC_NOTE = 4 };
 namespace kind {
 enum {
@@ -142,8 +142,8 @@ u64 count_of(const Space& space) {
   for (i64 size : space.sizes) count *= u64(size);
   return count;
 }
-bool is_roomy(int engine) { return engine == ROOMY || engine == REDUCED || engine == TILED; }
-// Winograd's tiles, by an engine that no heuristic names.
+bool is_roomy(int engine) { return engine == ROOMY || engine == REDUCED || engine == COLUMNS || engine == TILED; }
+// Winograd's tiles, by an engine that no heuristic names; like the columns of all images, before it.
 bool has_tiles(const Problem& p) {
   bool is_plain = p.type == FLOAT && p.groups == 1;
   for (int axis = 0; axis < 3; ++axis)
@@ -157,6 +157,7 @@ u64 workspace_of(const Problem& p, int engine) {
     const i64 filters = p.weight.sizes[0], channels = p.weight.sizes[1];
     return u64(36 * 4 * (tiles * channels + tiles * filters + filters * channels));
   }
+  if (engine == COLUMNS) return 9 * 4 * u64(p.weight.sizes[1]) * count_of(p.result) / u64(p.result.sizes[1]);
   return is_roomy(engine) ? count_of(output_of(p)) * (p.type == DOUBLE ? 8 : 4) : 0;
 }
 
@@ -299,7 +300,7 @@ int finalized(Descriptor& d) {
       const Descriptor* graph = d.part(attribute::ENGINE_GRAPH, kind::GRAPH);
       if (!graph || d.count<i64>(attribute::ENGINE_NUMBER) != 1) return BAD_PARAM;
       d.p = graph->p, d.engine = int(d.one<i64>(attribute::ENGINE_NUMBER));
-      return d.engine == ROOMY || d.engine == PLAIN || (d.engine == TILED && has_tiles(d.p)) ? SUCCESS : NOT_SUPPORTED;
+      return d.engine == ROOMY || d.engine == PLAIN || ((d.engine == COLUMNS || d.engine == TILED) && has_tiles(d.p)) ? SUCCESS : NOT_SUPPORTED;
     }
     case kind::CONFIGURATION: {
       const Descriptor* engine = d.part(attribute::CONFIGURATION_ENGINE, kind::ENGINE);

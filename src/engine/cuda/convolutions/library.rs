@@ -135,11 +135,13 @@ impl Cudnn {
     /// (cuDNN 9.14, `benches/results/gpu`). The library's heuristics leave it out of two passes, and it does not say which of its
     /// engines that is: their workspace does.
     fn put_winograd_first(&self, ways: &mut Vec<Way>, handle: &Handle, graph: &Graph, problem: &Problem) {
-        let Some(tiles_bytes) = problem.winograd_bytes() else { return };
-        let is_winograd = |way: &Way| way.workspace_bytes.abs_diff(tiles_bytes) <= tiles_bytes / 64;
+        if problem.winograd_bytes().is_none() {
+            return;
+        }
+        let is_winograd = |way: &Way| problem.is_winograd_workspace(way.workspace_bytes);
         if !ways.iter().any(is_winograd) {
-            // What the heuristics named does without it.
-            let engines = graph.engines().into_iter().flatten();
+            let is_named = |engine: i64| ways.iter().any(|way| way.configuration.engine == engine);
+            let engines = graph.engines().into_iter().flatten().filter(|engine| !is_named(engine.engine));
             let usable = engines.filter(|engine| self.may_use(engine, problem.dtype));
             let mut made = usable.filter_map(|engine| Way::new(handle, engine).ok());
             ways.extend(made.find(is_winograd));

@@ -178,6 +178,20 @@ impl Problem {
         Some(36 * (tiles * channels + tiles * filters + filters * channels) * self.dtype.size_bytes())
     }
 
+    /// Whether an engine with this workspace is Winograd's, to a 64th. The column matrices of all images (im2col) can be as large: those
+    /// of an operand with a third of the other's channels.
+    pub fn is_winograd_workspace(&self, workspace_bytes: usize) -> bool {
+        let Some(tiles_bytes) = self.winograd_bytes() else { return false };
+        let operands = [(self.weight[1], &self.result), (self.weight[0], &self.image)];
+        let columns_bytes = operands.map(|(channels, places)| {
+            let places = places.count() / places.sizes[1] as usize;
+            9 * channels as usize * places * self.dtype.size_bytes()
+        });
+        let distance_bytes = workspace_bytes.abs_diff(tiles_bytes);
+        let is_nearer = |other_bytes| distance_bytes < workspace_bytes.abs_diff(other_bytes);
+        distance_bytes <= tiles_bytes / 64 && columns_bytes.into_iter().all(is_nearer)
+    }
+
     /// Bytes of image, weight and result together.
     pub fn operands_bytes(&self) -> usize {
         let weights: usize = self.weight.iter().map(|&size| size as usize).product();
@@ -230,6 +244,21 @@ mod tests {
         let problem = Convolution::new(&op, &[image, weight], &output, false).unwrap().problem;
         assert_eq!(problem.winograd_bytes().map(|bytes| bytes >> 20), Some(81));
         assert_eq!(Problem { groups: 2, ..problem }.winograd_bytes(), None);
+    }
+
+    #[test]
+    fn column_matrices_as_large_as_winograds_tiles_are_told_apart() {
+        // Both asked of cuDNN 9.14.
+        let (tiles_bytes, columns_bytes) = (231_653_376, 231_211_008);
+        for (channels, filters) in [(32, 96), (96, 32)] {
+            let (image, weight) = (view(&[64, channels, 1, 56, 56]), view(&[filters, channels, 1, 3, 3]));
+            let op = Op::Conv(CONV);
+            let output = op.outputs(&[image, weight])[0];
+            let problem = Convolution::new(&op, &[image, weight], &output, false).unwrap().problem;
+            assert_eq!(problem.winograd_bytes(), Some(tiles_bytes));
+            assert!(problem.is_winograd_workspace(tiles_bytes));
+            assert!(!problem.is_winograd_workspace(columns_bytes));
+        }
     }
 
     #[test]
