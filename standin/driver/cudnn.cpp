@@ -2,9 +2,12 @@
 // Each pass has an engine that gives other bits every time and one that sums in fewer bits, to be left alone, one that fails
 // late, one with a workspace, through which everything goes, and one without. Sums are made in the order of the output's
 // elements.
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <vector>
+
+#include <unistd.h>
 
 #include "library.h"
 #include "types.cuh"
@@ -318,6 +321,7 @@ int finalized(Descriptor& d) {
       const Descriptor* configuration = d.part(attribute::PLAN_CONFIGURATION, kind::CONFIGURATION);
       if (!configuration || !d.one<Handle*>(attribute::PLAN_HANDLE)) return BAD_PARAM;
       d.p = configuration->p, d.engine = configuration->engine;
+      if (const char* slow_ms = getenv("STANDIN_PLAN_MS")) usleep(u32(atoi(slow_ms)) * 1000);
       return d.engine == UNSUPPORTED ? NOT_SUPPORTED : SUCCESS;
     }
     case kind::PACK: {

@@ -1,12 +1,13 @@
 //! Products and convolutions by cuBLASLt and cuDNN, and without them.
 
 use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use burn::tensor::Tensor;
 use burn::tensor::module::{conv_transpose2d, conv2d, conv3d, linear};
 use burn::tensor::ops::{ConvOptions, ConvTransposeOptions};
 use burn_overcommit::engine::cuda::CudaEngine;
-use burn_overcommit::engine::{Algorithm, Instruction};
+use burn_overcommit::engine::{Algorithm, Engine, Instruction};
 use burn_overcommit::op::{Conv, Dtype, Op, Shape, View};
 use burn_overcommit::{Config, Exactness, Overcommit, OvercommitDevice, Policy, configure, stats};
 use burn_overcommit_standin::{Driver, folder};
@@ -166,13 +167,18 @@ fn workspace_is_asked_for_by_shapes_and_is_no_more_than_the_operands() {
     assert_eq!(of_others(), 0);
 }
 
-/// Workspace of a 3x3 convolution of so many images, their channels and their side.
-fn workspace_bytes(engine: &CudaEngine, dtype: Dtype, image: [usize; 3], filters: usize) -> usize {
+const CONV: Op = Op::Conv(Conv { stride: [1; 3], padding: [0, 1, 1], dilation: [1; 3], groups: 1 });
+
+/// The operands of a 3x3 convolution of so many images, their channels and their side.
+fn operands(dtype: Dtype, [images, channels, side]: [usize; 3], filters: usize) -> [View; 2] {
     let view = |sizes: &[usize]| View::contiguous(dtype, Shape::new(sizes));
-    let [images, channels, side] = image;
-    let views = [view(&[images, channels, 1, side, side]), view(&[filters, channels, 1, 3, 3])];
-    let conv = Conv { stride: [1; 3], padding: [0, 1, 1], dilation: [1; 3], groups: 1 };
-    Instruction::new(engine, Op::Conv(conv), Algorithm::default(), &views).scratch_bytes
+    [view(&[images, channels, 1, side, side]), view(&[filters, channels, 1, 3, 3])]
+}
+
+/// Workspace of such a convolution.
+fn workspace_bytes(engine: &CudaEngine, dtype: Dtype, image: [usize; 3], filters: usize) -> usize {
+    let views = operands(dtype, image, filters);
+    Instruction::new(engine, CONV, Algorithm::default(), &views).scratch_bytes
 }
 
 #[test]
@@ -188,7 +194,62 @@ fn tiles_of_winograd_come_first_where_they_fit() {
     assert!(bytes(Dtype::F32, 4) < tiles_bytes(4));
     assert!(bytes(Dtype::BF16, 32) < tiles_bytes(32) / 2);
     // The columns of all images, by an engine that comes before Winograd's, take 231,211,008.
-    assert_eq!(workspace_bytes(&engine, Dtype::F32, [64, 32, 56], 96), 231_653_376);
+    assert_eq!(workspace_bytes(&engine, Dtype::F32, LIKE_COLUMNS, 96), LIKE_COLUMNS_BYTES);
+}
+
+/// Images whose columns, with 96 filters, take nearly what Winograd's tiles do.
+const LIKE_COLUMNS: [usize; 3] = [64, 32, 56];
+/// The tiles' bytes.
+const LIKE_COLUMNS_BYTES: usize = 231_653_376;
+
+#[test]
+#[serial]
+fn plans_are_made_before_a_launch() {
+    let driver = driver();
+    let engine = engine();
+    for side in [20, 21] {
+        driver.fail(0);
+        engine.prepare(&CONV, &mut operands(Dtype::F32, [2, 3, side], 4).iter());
+        let calls = driver.calls();
+        assert!(calls > 0, "a plan was made");
+        workspace_bytes(&engine, Dtype::F32, [2, 3, side], 4);
+        assert_eq!(driver.calls(), calls, "the plan is there");
+    }
+}
+
+/// Workspace of a convolution whose engine no heuristic names, in a process with a cache of its own, where a plan takes so long; and how
+/// many calls it took to find that.
+fn in_process(cache: &Path, plan_ms: u32) -> (usize, u64) {
+    let child = child(module_path!(), "searches_are_short_and_kept_on_disk")
+        .env("XDG_CACHE_HOME", cache)
+        .env("STANDIN_PLAN_MS", plan_ms.to_string())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&child.stdout);
+    let numbers = text.split("found: ").nth(1).and_then(|rest| rest.lines().next()?.split_once(' '));
+    let (bytes, calls) = numbers.unwrap_or_else(|| panic!("{text}"));
+    (bytes.parse().unwrap(), calls.parse().unwrap())
+}
+
+#[test]
+fn searches_are_short_and_kept_on_disk() {
+    if is_child() {
+        let driver = driver();
+        let engine = engine();
+        driver.fail(0);
+        let bytes = workspace_bytes(&engine, Dtype::F32, LIKE_COLUMNS, 96);
+        return println!("found: {bytes} {}", driver.calls());
+    }
+    let caches = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let (bytes, calls) = in_process(caches[0].path(), 0);
+    assert_eq!(bytes, LIKE_COLUMNS_BYTES);
+    let (again_bytes, again_calls) = in_process(caches[0].path(), 0);
+    assert_eq!(again_bytes, bytes);
+    assert!(again_calls < calls, "{again_calls} after {calls}");
+    // The first plan that the search makes is not Winograd's, and takes all of its time.
+    let (bytes, _) = in_process(caches[1].path(), 600);
+    assert!(bytes < LIKE_COLUMNS_BYTES, "{bytes}");
+    assert_eq!(in_process(caches[1].path(), 0).0, bytes, "an op keeps its workspace");
 }
 
 #[test]

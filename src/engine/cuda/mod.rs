@@ -11,7 +11,8 @@
 //!   kept open, so that others find the same ones by name. The driver's version is checked before a context is made.
 //! - *Kernels* are compiled by file and element type, and cached on disk (`compile`, `cache`, `modules`). Before the
 //!   pool's lock is taken, [`Engine::prepare`] compiles or loads what the first op of a kind and its types takes, and
-//!   the libraries load their own code. Kernels that cannot be foreseen (of a square that is asked for as a power, of a
+//!   the libraries load their own code. cuDNN makes the plans of every convolution then too, and the choice of an engine that its
+//!   heuristics do not name is cached on disk. Kernels that cannot be foreseen (of a square that is asked for as a power, of a
 //!   copy that a product needs) are compiled at the launch, under the lock.
 //! - *A launch* writes addresses into arguments that exist already, since an instruction is lowered once (`kept`).
 //!   Library calls, and images that are decoded first, are put together at each launch. An op takes two to four driver
@@ -90,7 +91,7 @@ use super::{
 use crate::disk_cache::DiskCache;
 use crate::messages;
 use crate::op::lower;
-use crate::op::{Op, Outputs, View};
+use crate::op::{Inputs, Op, Outputs, View};
 #[cfg(feature = "host")]
 #[doc(hidden)]
 pub use check::{Cubin, Report, Selection, check_kernels, cubins, fill_cache};
@@ -381,6 +382,10 @@ impl Engine for CudaEngine {
     }
 
     fn prepare(&self, op: &Op, inputs: &mut dyn Iterator<Item = &View>) {
+        if let (true, Some(convolutions)) = (is_convolution(op), &self.convolutions) {
+            let views: Inputs<View> = inputs.copied().collect();
+            return convolutions.prepare(op, &views);
+        }
         self.preparation.once(op, inputs, |views| self.make_ready(op, views));
     }
 

@@ -168,7 +168,8 @@ impl Graph {
         Ok(numbers.filter_map(|number| self.engine(number).ok()))
     }
 
-    fn engine(&self, number: i64) -> Called<Configuration> {
+    /// The engine of this number, with the parameters that it has by itself.
+    pub fn engine(&self, number: i64) -> Called<Configuration> {
         let engine = Descriptor::new(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR)?;
         engine.set_descriptor(Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, &self.graph)?;
         engine.set(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, &[number])?;

@@ -1,6 +1,7 @@
 //! The calls of cuDNN: plans for each convolution, and their execution.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cudarc::cudnn::sys;
 use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
@@ -10,9 +11,11 @@ use cudarc::cudnn::sys::cudnnBackendHeurMode_t as Heuristic;
 use super::descriptor::{Address, Descriptor, Note};
 use super::graph::{Configuration, Graph, IMAGE, RESULT, WEIGHT};
 use super::problem::{Pass, Problem};
+use crate::disk_cache::DiskCache;
 use crate::engine::cuda::driver::{Called, Context, Stream};
 use crate::engine::cuda::library::{Remembered, call, owned};
 use crate::engine::{Algorithm, Span};
+use crate::messages;
 use crate::op::Dtype;
 
 /// Workspace of the default algorithm beside the operands, in quarters of them: Winograd's transformed tiles take up to 3.1 times as
@@ -22,6 +25,8 @@ const WORKSPACE_QUARTERS: usize = 13;
 const MAX_WORKSPACE_BYTES: usize = 1 << 30;
 /// Engines that are kept for a convolution.
 const MAX_WAYS: usize = 8;
+/// A search for Winograd's engine ends after the plan during which this time is over: some engines compile code for a plan.
+const SEARCH_LIMIT: Duration = Duration::from_millis(500);
 
 owned! {
     Handle(sys::cudnnHandle_t), cudnnCreate(), cudnnDestroy;
@@ -66,6 +71,10 @@ pub(super) struct Addresses {
 #[derive(Debug)]
 pub(super) struct Cudnn {
     tf32: bool,
+    /// The version of the library and the device's name, which searches depend on.
+    basis: String,
+    /// The results of searches.
+    searches: DiskCache,
     remembered: Remembered<Handle, Problem, Plan>,
 }
 
@@ -73,7 +82,11 @@ impl Cudnn {
     /// With the library open.
     pub fn new(context: &Arc<Context>, tf32: bool) -> Called<Self> {
         context.enter()?;
-        Ok(Cudnn { tf32, remembered: Remembered::new("cuDNN", context, Handle::create()?) })
+        // SAFETY: the library is open.
+        let version = unsafe { sys::cudnnGetVersion() };
+        let basis = format!("cuDNN {version}, {}", context.device().name()?);
+        let remembered = Remembered::new("cuDNN", context, Handle::create()?);
+        Ok(Cudnn { tf32, basis, searches: DiskCache::of_user("convolutions"), remembered })
     }
 
     fn with_plan<R>(&self, problem: &Problem, use_plan: impl FnOnce(&Handle, &Plan) -> R) -> Option<R> {
@@ -138,15 +151,68 @@ impl Cudnn {
         if problem.winograd_bytes().is_none() {
             return;
         }
-        let is_winograd = |way: &Way| problem.is_winograd_workspace(way.workspace_bytes);
-        if !ways.iter().any(is_winograd) {
-            let is_named = |engine: i64| ways.iter().any(|way| way.configuration.engine == engine);
-            let engines = graph.engines().into_iter().flatten().filter(|engine| !is_named(engine.engine));
-            let usable = engines.filter(|engine| self.may_use(engine, problem.dtype));
-            let mut made = usable.filter_map(|engine| Way::new(handle, engine).ok());
-            ways.extend(made.find(is_winograd));
+        if !ways.iter().any(|way| way.is_winograd(problem)) {
+            ways.extend(self.winograd(ways, handle, graph, problem));
         }
-        ways.sort_by_key(|way| !is_winograd(way));
+        ways.sort_by_key(|way| !way.is_winograd(problem));
+    }
+
+    /// Winograd's engine, if it is not among the `named` ones: found on disk, or else searched for, which is noted there.
+    fn winograd(&self, named: &[Way], handle: &Handle, graph: &Graph, problem: &Problem) -> Option<Way> {
+        let key = format!("{}: {problem:?}", self.basis).into_bytes();
+        let winograd =
+            |engine: Configuration| Way::new(handle, engine).ok().filter(|way| way.is_winograd(problem));
+        match self.searches.read(&key) {
+            Some(found) if found.is_empty() => return None,
+            Some(found) => {
+                let engine =
+                    found.try_into().ok().and_then(|bytes| graph.engine(i64::from_le_bytes(bytes)).ok());
+                if let Some(way) = engine.and_then(winograd) {
+                    return Some(way);
+                }
+            }
+            None => {}
+        }
+        let found = self.search(named, handle, graph, problem).ok()?;
+        let bytes = found.as_ref().map_or(Vec::new(), |way| way.configuration.engine.to_le_bytes().into());
+        if let Err(error) = self.searches.write(&key, &bytes) {
+            messages::tell(
+                log::Level::Debug,
+                format_args!("a choice of cuDNN's engines is not kept: {error}"),
+            );
+        }
+        found
+    }
+
+    /// Makes plans of the engines that the heuristics did not name, until one is Winograd's or the time is over.
+    ///
+    /// # Errors
+    /// A failure that may not happen again.
+    fn search(
+        &self,
+        named: &[Way],
+        handle: &Handle,
+        graph: &Graph,
+        problem: &Problem,
+    ) -> Called<Option<Way>> {
+        let begin = Instant::now();
+        let is_named = |engine: i64| named.iter().any(|way| way.configuration.engine == engine);
+        let engines = graph.engines()?.filter(|engine| !is_named(engine.engine));
+        for engine in engines.filter(|engine| self.may_use(engine, problem.dtype)) {
+            if begin.elapsed() >= SEARCH_LIMIT {
+                let message = format_args!(
+                    "cuDNN took more than {SEARCH_LIMIT:?} for plans of {problem:?}, of which Winograd's may be missing"
+                );
+                messages::tell(log::Level::Info, message);
+                break;
+            }
+            match Way::new(handle, engine) {
+                Ok(way) if way.is_winograd(problem) => return Ok(Some(way)),
+                Err(error) if !error.contains("NOT_SUPPORTED") => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(None)
     }
 
     /// Puts a convolution into a stream.
@@ -185,6 +251,10 @@ impl Way {
         let workspace_bytes = bytes.first().and_then(|&bytes| usize::try_from(bytes).ok());
         let workspace_bytes = workspace_bytes.ok_or("no workspace is known")?;
         Ok(Way { plan, workspace_bytes, configuration })
+    }
+
+    fn is_winograd(&self, problem: &Problem) -> bool {
+        problem.is_winograd_workspace(self.workspace_bytes)
     }
 }
 

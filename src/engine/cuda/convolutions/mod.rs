@@ -71,6 +71,11 @@ impl Convolutions {
         Some(convolution.copies_bytes() + workspace_bytes)
     }
 
+    /// Makes the plans of an op.
+    pub fn prepare(&self, op: &Op, inputs: &[View]) {
+        self.find(op, inputs, &op.outputs(inputs)[0]);
+    }
+
     /// How many of the library's algorithms are faster, by what it expects.
     pub fn rank(&self, op: &Op, algorithm: Algorithm, inputs: &[View], output: &View) -> Option<usize> {
         self.0.rank(&self.find(op, inputs, output)?.problem, algorithm)
