@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include <unistd.h>
@@ -68,6 +69,7 @@ struct Descriptor {
   std::map<int, std::vector<u8>> values = {};
   Problem p = {};
   int engine = 0;
+  std::shared_ptr<int> life = std::make_shared<int>(0);  // of a plan, which must not end before its work does
 
   template <class T> u64 count(int name) const {
     const auto found = values.find(name);
@@ -385,7 +387,8 @@ int run(const Handle& handle, const Descriptor& plan, const Descriptor& pack) {
   const Call call{p, at[0], at[1], at[2], pack.one<u64>(attribute::PACK_WORKSPACE), is_roomy(plan.engine)};
   if (!is_valid(call, workspace_bytes)) return BAD_PARAM;
   standin_worked(workspace_bytes, plan.engine == REDUCED);
-  standin_push(handle.stream, [call] {
+  standin_push(handle.stream, [call, life = std::weak_ptr<int>(plan.life)] {
+    if (life.expired()) return;
     switch (call.p.type) {
       case DOUBLE: return convolve<f64>(call);
       case FLOAT: return convolve<f32>(call);

@@ -7,7 +7,7 @@ use burn::tensor::Tensor;
 use burn::tensor::module::{conv_transpose2d, conv2d, conv3d, linear};
 use burn::tensor::ops::{ConvOptions, ConvTransposeOptions};
 use burn_overcommit::engine::cuda::CudaEngine;
-use burn_overcommit::engine::{Algorithm, Engine, Instruction};
+use burn_overcommit::engine::{Algorithm, Engine, Instruction, Lane, Launch, Tier};
 use burn_overcommit::op::{Conv, Dtype, Op, Shape, View};
 use burn_overcommit::{Config, Exactness, Overcommit, OvercommitDevice, Policy, configure, stats};
 use burn_overcommit_standin::{Driver, folder};
@@ -250,6 +250,40 @@ fn searches_are_short_and_kept_on_disk() {
     let (bytes, _) = in_process(caches[1].path(), 600);
     assert!(bytes < LIKE_COLUMNS_BYTES, "{bytes}");
     assert_eq!(in_process(caches[1].path(), 0).0, bytes, "an op keeps its workspace");
+}
+
+#[test]
+#[serial]
+fn plans_are_kept_until_their_work_is_done() {
+    let _driver = driver();
+    let engine = engine();
+    let view = |width: usize| View::contiguous(Dtype::F32, Shape::new(&[1, 1, 1, 1, width]));
+    let op = Op::Conv(Conv { stride: [1; 3], padding: [0; 3], dilation: [1; 3], groups: 1 });
+    let instruction =
+        |width: usize| Instruction::new(&engine, op, Algorithm::default(), &[view(width), view(1)]);
+    let [host, device] = [Tier::Host, Tier::Device].map(|tier| engine.map(tier, 1 << 20).unwrap());
+    let floats = engine.bytes(host).unwrap().cast::<f32>();
+    let instruction_of_one = instruction(1);
+    let launch = Launch {
+        inputs: [device.slice(0, 4), device.slice(256, 4)].into_iter().collect(),
+        outputs: [device.slice(512, 4)].into_iter().collect(),
+        scratch: device.slice(1024, instruction_of_one.scratch_bytes),
+        instruction: instruction_of_one.into(),
+    };
+    // SAFETY: both spans are larger than all that is read and written, and the waits are those that it takes.
+    unsafe {
+        floats.write(3.0);
+        floats.add(64).write(7.0);
+        engine.copy(Lane::Fetch, host, device).unwrap();
+        engine.wait(Lane::Compute, engine.mark(Lane::Fetch)).unwrap();
+        engine.launch(Lane::Compute, &launch).unwrap();
+        // More than are kept.
+        (2..8200).for_each(|width| drop(instruction(width)));
+        engine.wait(Lane::Offload, engine.mark(Lane::Compute)).unwrap();
+        engine.copy(Lane::Offload, device, host).unwrap();
+        engine.sync(engine.mark(Lane::Offload)).unwrap();
+        assert_eq!(floats.add(128).read(), 21.0);
+    }
 }
 
 #[test]

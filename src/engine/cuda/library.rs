@@ -10,8 +10,7 @@ use super::lanes::lock;
 use crate::messages;
 use crate::op::Dtype;
 
-/// Of this many problems, the latest, the plans are kept at least: as many as launches may be under way. Asked again, a library says
-/// the same.
+/// Of this many problems, the latest, the plans are kept at least. Asked again, a library says the same.
 const MAX_PLANS: usize = 4096;
 
 /// Calls a function of the library that `sys` is, and says if it failed.
@@ -74,8 +73,12 @@ impl<Key: Copy + Eq + Hash, Value> Recent<Key, Value> {
         Recent { most, values: HashMap::new(), older: HashMap::new() }
     }
 
-    fn get(&mut self, key: &Key, make: impl FnOnce() -> Value) -> &Value {
+    /// The value of a key, which is made if there is none. Calls `finish` before values are dropped.
+    fn get(&mut self, key: &Key, make: impl FnOnce() -> Value, finish: impl FnOnce()) -> &Value {
         if self.values.len() >= self.most && !self.values.contains_key(key) {
+            if !self.older.is_empty() {
+                finish();
+            }
             self.older = std::mem::take(&mut self.values);
         }
         let older = &mut self.older;
@@ -113,7 +116,7 @@ impl<Handle, Problem: Copy + Debug + Eq + Hash, Plan> Remembered<Handle, Problem
         use_plan: impl FnOnce(&Handle, &Plan) -> R,
     ) -> Option<R> {
         let State { plans, handle } = &mut *lock(&self.state);
-        let plan = plans.get(problem, || {
+        let make = || {
             let plan = self.context.enter().and_then(|()| make(handle));
             plan.inspect_err(|error| {
                 let library = self.library;
@@ -123,7 +126,9 @@ impl<Handle, Problem: Copy + Debug + Eq + Hash, Plan> Remembered<Handle, Problem
                 );
             })
             .ok()
-        });
+        };
+        // Kernels of a plan may still run.
+        let plan = plans.get(problem, make, || drop(self.context.synchronize()));
         plan.as_ref().map(|plan| use_plan(handle, plan))
     }
 }
@@ -141,15 +146,16 @@ mod tests {
 
     #[test]
     fn what_is_in_use_is_not_made_again() {
-        let (mut recent, mut made) = (Recent::new(4), Vec::new());
+        let (mut recent, mut made, mut finished) = (Recent::new(4), Vec::new(), 0);
         for key in 0..100 {
             for key in [key, 0, key] {
-                recent.get(&key, || made.push(key));
+                recent.get(&key, || made.push(key), || finished += 1);
             }
         }
         assert_eq!(made, (0..100).collect::<Vec<_>>());
         assert!(recent.values.len() + recent.older.len() <= 8);
-        assert_eq!(recent.get(&1, || made.push(1)), &());
+        assert!((20..=40).contains(&finished), "{finished} times before four or eight of 100 are dropped");
+        assert_eq!(recent.get(&1, || made.push(1), || ()), &());
         assert_eq!(made.len(), 101, "what was used long ago is forgotten");
     }
 }
