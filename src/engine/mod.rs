@@ -22,7 +22,7 @@ pub mod fault;
 pub mod host;
 mod instruction;
 mod kernels;
-#[cfg(any(feature = "host", feature = "cuda"))]
+#[cfg(feature = "host")]
 mod lanes;
 #[cfg(any(feature = "host", feature = "cuda"))]
 mod link;

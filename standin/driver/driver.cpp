@@ -31,7 +31,7 @@ namespace {
 // As the driver's results.
 enum {
   SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, DEINITIALIZED = 4, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
-  INVALID_CONTEXT = 201, NOT_FOUND = 500, NOT_READY = 600, UNKNOWN = 999
+  INVALID_CONTEXT = 201, NOT_FOUND = 500, NOT_READY = 600, NOT_PERMITTED = 800, UNKNOWN = 999
 };
 constexpr u64 PAGE = 2 << 20;
 constexpr u64 SMALL = 8 << 20;  // what is larger begins as zeros: a program that has room to spare touches little of it
@@ -61,6 +61,8 @@ struct Event {
   std::shared_ptr<u64> time_ns = std::make_shared<u64>(0);  // work that records it may outlive the event
 };
 std::set<Stream*> streams;
+std::multiset<std::pair<u64, u64>> awaited;  // counters that streams wait for, and their values
+thread_local bool is_host_function = false;
 u64 clock_ns = 0;  // a microsecond for each piece of work
 
 // Lets other threads call the driver, which every function has locked once.
@@ -83,6 +85,14 @@ void run_to(Stream* stream, u64 end) {
     stream->done++;
     clock_ns += 1000;
   }
+}
+bool is_reached(u64 address, u64 value) {
+  return __atomic_load_n(reinterpret_cast<u64*>(address), __ATOMIC_SEQ_CST) >= value;
+}
+// As calls that wait for the device and hold the driver's lock meanwhile: what streams wait for must come without it.
+void synchronize_holding_the_lock() {
+  for (const auto& [address, value] : awaited)
+    while (!is_reached(address, value)) std::this_thread::yield();
 }
 void drain(Stream* stream) { run_to(stream, stream->issued); }
 void drain_all() {
@@ -145,6 +155,7 @@ void put_back(void* start, u64 bytes) { munmap(start, bytes); }
 int give(std::map<u64, u64>& memory, u64 address) {
   auto found = memory.find(address);
   if (found == memory.end()) return INVALID_VALUE;
+  synchronize_holding_the_lock();
   drain_all();
   if (&memory == &device) used_bytes -= found->second;
   put_back(at(address), found->second);
@@ -197,6 +208,7 @@ struct Work {
 // Whether this is the call that is to fail.
 bool fails() { return ++calls == settings.failing; }
 #define CALL                                            \
+  if (is_host_function) return NOT_PERMITTED;           \
   std::lock_guard<std::recursive_mutex> guard(mutex);   \
   if (is_over) return DEINITIALIZED;                    \
   if (fails()) return UNKNOWN
@@ -333,8 +345,19 @@ API cuStreamWaitEvent(void* stream, void* event, u32) {
 API cuStreamWaitValue64_v2(void* stream, u64 address, u64 value, u32 flags) {
   INTO(stream);
   if (flags != 0 || !holds(pinned, address, sizeof(u64))) return INVALID_VALUE;
+  awaited.insert({address, value});
   push(stream, [address, value] {
-    while (__atomic_load_n(static_cast<u64*>(at(address)), __ATOMIC_SEQ_CST) < value) let_others();
+    while (!is_reached(address, value)) let_others();
+    awaited.erase(awaited.find({address, value}));
+  });
+  return SUCCESS;
+}
+API cuLaunchHostFunc(void* stream, void (*function)(void*), void* data) {
+  INTO(stream);
+  push(stream, [function, data] {
+    is_host_function = true;
+    function(data);
+    is_host_function = false;
   });
   return SUCCESS;
 }
@@ -373,6 +396,7 @@ API cuMemAlloc_v2(u64* address, size_t bytes) { IN_CONTEXT; return take(device, 
 API cuMemFree_v2(u64 address) { std::lock_guard<std::recursive_mutex> guard(mutex); return give(device, address); }
 API cuMemHostAlloc(void** start, size_t bytes, u32) {
   IN_CONTEXT;
+  synchronize_holding_the_lock();
   u64 address = 0;
   const int result = take(pinned, &address, bytes);
   *start = at(address);
@@ -476,6 +500,7 @@ API cuMemSetAccess(u64 address, size_t bytes, const void*, size_t) {
 // ---- kernels
 API cuModuleLoadData(void** module, const void* image) {
   IN_CONTEXT;
+  synchronize_holding_the_lock();
   char file[64], instance[64];
   u64 bytes = 0;
   int begin = 0;

@@ -1,7 +1,11 @@
 //! Libraries that stand in for NVIDIA's driver, NVRTC, cuBLASLt and cuDNN on a CPU (Linux): for tests of the CUDA engine
 //! where there is no GPU. What they do is said in `driver/`.
 
+use std::ffi::c_void;
 use std::path::{Path, PathBuf};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use libloading::{Library, Symbol};
 
@@ -116,6 +120,43 @@ impl Driver {
             multiply(left.as_ptr(), right.as_ptr(), sums.as_mut_ptr(), i32::from(is_bf16));
         }
         sums
+    }
+
+    /// Asks for pinned memory while a stream waits for a counter, which a thread sets once it has waited for an event. NVIDIA's driver
+    /// may hang then, and this one does: the call holds the lock that the thread needs. A context is this thread's.
+    pub fn wait_by_counter(&self) {
+        type Make = unsafe extern "C" fn(*mut *mut c_void, u32) -> i32;
+        type Pinned = unsafe extern "C" fn(*mut *mut c_void, usize, u32) -> i32;
+        type WaitValue = unsafe extern "C" fn(*mut c_void, u64, u64, u32) -> i32;
+        type Synchronize = unsafe extern "C" fn(*mut c_void) -> i32;
+        let pinned = || {
+            let mut start = null_mut();
+            // SAFETY: as declared in driver.cpp.
+            unsafe { self.function::<Pinned>("cuMemHostAlloc")(&mut start, 8, 0) };
+            start
+        };
+        let counter = pinned();
+        let (mut stream, mut event) = (null_mut(), null_mut());
+        // SAFETY: as declared in driver.cpp; the counter is a word of pinned memory.
+        unsafe {
+            counter.cast::<u64>().write(0);
+            self.function::<Make>("cuStreamCreate")(&mut stream, 0);
+            self.function::<Make>("cuEventCreate")(&mut event, 0);
+            self.function::<WaitValue>("cuStreamWaitValue64_v2")(stream, counter as u64, 1, 0);
+        }
+        let [counter, event] = [counter, event].map(|pointer| pointer as usize);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                // The other thread's call comes first.
+                std::thread::sleep(Duration::from_millis(200));
+                // SAFETY: as above; nobody else writes the word.
+                unsafe {
+                    self.function::<Synchronize>("cuEventSynchronize")(event as *mut c_void);
+                    AtomicU64::from_ptr(counter as *mut u64).store(1, Ordering::SeqCst);
+                }
+            });
+            pinned();
+        });
     }
 
     /// Streams, pieces of memory, pages, reserved addresses and objects of libraries that were not given back.

@@ -4,6 +4,7 @@
 
 mod calls;
 mod device;
+mod disk;
 mod engine;
 mod failures;
 mod fragments;

@@ -228,12 +228,20 @@ impl Stream {
         unsafe { call!(cuStreamWaitEvent(self.handle, event.handle, 0)) }
     }
 
-    /// Waits until a counter in pinned memory has got to a value.
-    pub fn wait_for_count(&self, address: u64, value: u64) -> Called<()> {
-        self.context.enter()?;
-        let flags = sys::CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_GEQ as u32;
-        // SAFETY: the stream lives, and whoever has the counter keeps it as long as the engine.
-        unsafe { call!(cuStreamWaitValue64_v2(self.handle, address, value, flags)) }
+    /// Runs a function on a thread of the driver's, before the work that follows. It must not call the driver, nor wait for work of the
+    /// device; functions of several streams may run one after the other. After a failure in the context it does not run at all.
+    pub fn run_on_host<F: FnOnce() + Send + 'static>(&self, function: F) -> Called<()> {
+        unsafe extern "C" fn run<F: FnOnce()>(function: *mut c_void) {
+            // SAFETY: the pointer of the box below, which the driver gives back once.
+            let function = unsafe { Box::from_raw(function.cast::<F>()) };
+            function();
+        }
+        let function = Box::into_raw(Box::new(function));
+        // SAFETY: the stream lives, and `run` takes such a pointer.
+        unsafe {
+            call!(cuLaunchHostFunc(self.handle, Some(run::<F>), function.cast()))
+                .inspect_err(|_| drop(Box::from_raw(function)))
+        }
     }
 
     /// Waits for all work in it.

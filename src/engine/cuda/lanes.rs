@@ -17,18 +17,15 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The lanes that are streams: all before those of the disk.
-const STREAMS: usize = Lane::Spill as usize;
-
-/// The lanes of a device that are streams.
+/// The lanes of a device.
 #[derive(Debug)]
 pub(super) struct Lanes {
     context: Arc<Context>,
-    queues: [Queue; STREAMS],
+    queues: [Queue; Lane::ALL.len()],
     /// When recording began, if it did.
     epoch: OnceLock<Event>,
-    /// What copies to and from the host took, and those to and from other devices.
-    links: [Link; 2],
+    /// What copies took: to and from the host, other devices, and the disk.
+    links: [Link; 3],
 }
 
 #[derive(Debug)]
@@ -54,7 +51,7 @@ impl Lanes {
                 samples: Mutex::default(),
             })
         };
-        let queues = [queue()?, queue()?, queue()?, queue()?, queue()?];
+        let queues = [queue()?, queue()?, queue()?, queue()?, queue()?, queue()?, queue()?];
         Ok(Lanes { context: context.clone(), queues, epoch: OnceLock::new(), links: Default::default() })
     }
 
@@ -96,17 +93,17 @@ impl Lanes {
     }
 
     fn link(&self, lane: Lane) -> &Link {
-        &self.links[usize::from(lane.is_of_peers())]
+        &self.links[usize::from(lane.is_of_peers()) + 2 * usize::from(lane.is_of_disk())]
     }
 
-    /// What a lane moves per second to and from other devices, or to and from the host, as far as copies were timed.
-    pub fn measured(&self, of_peers: bool) -> Option<f64> {
+    /// What this lane and the others to and from the same memory move per second, as far as copies were timed.
+    pub fn measured(&self, lane: Lane) -> Option<f64> {
         if self.context.enter().is_ok() {
-            for (lane, queue) in Lane::ALL.into_iter().zip(&self.queues) {
-                lock(&queue.samples).collect(self.link(lane));
+            for (of, queue) in Lane::ALL.into_iter().zip(&self.queues) {
+                lock(&queue.samples).collect(self.link(of));
             }
         }
-        self.links[usize::from(of_peers)].bytes_per_second()
+        self.link(lane).bytes_per_second()
     }
 
     /// An event at the stream's end as it is now, with its time.
@@ -117,7 +114,7 @@ impl Lanes {
     }
 
     /// The event of a mark or of a later piece, and that piece's mark; nothing if the mark is known to be reached.
-    pub fn pending(&self, mark: Mark) -> Called<Option<(Mark, Arc<Event>)>> {
+    fn pending(&self, mark: Mark) -> Called<Option<(Mark, Arc<Event>)>> {
         let queue = self.queue(mark.lane);
         if mark.sequence <= queue.completed.load(Ordering::SeqCst) {
             return Ok(None);
@@ -132,11 +129,6 @@ impl Lanes {
             }
         };
         Ok(Some((Mark { sequence, ..mark }, event)))
-    }
-
-    /// The stream that a lane is.
-    pub fn stream(&self, lane: Lane) -> &Stream {
-        &self.queue(lane).stream
     }
 
     /// The lane's end as it is now.
@@ -168,11 +160,7 @@ impl Lanes {
 
     /// Blocks until `mark` is reached.
     pub fn finish(&self, mark: Mark) -> Called<()> {
-        self.pending(mark)?.map_or(Ok(()), |pending| self.finish_event(pending))
-    }
-
-    /// Blocks until an event that [`pending`](Lanes::pending) gave is reached.
-    pub fn finish_event(&self, (mark, event): (Mark, Arc<Event>)) -> Called<()> {
+        let Some((mark, event)) = self.pending(mark)? else { return Ok(()) };
         self.context.enter()?;
         event.synchronize()?;
         drop(event);

@@ -96,8 +96,8 @@ use crate::op::{Inputs, Op, Outputs, View};
 #[doc(hidden)]
 pub use check::{Cubin, Report, Selection, check_kernels, cubins, fill_cache};
 use convolutions::{Convolutions, is_convolution};
-use disk::DiskLanes;
-use driver::{Called, Context, Device, Stream};
+use disk::Disk;
+use driver::{Context, Device, Stream};
 use fallbacks::Fallbacks;
 use faults::Faults;
 pub use found::{FoundLibrary, found_libraries};
@@ -131,8 +131,8 @@ pub struct CudaEngine {
     modules: Modules,
     faults: Mutex<Faults>,
     memory: Mutex<Memory>,
-    lanes: Arc<Lanes>,
-    disk: DiskLanes,
+    lanes: Lanes,
+    disk: Disk,
     peers: Peers,
     /// By libraries, where they are there.
     products: Option<Products>,
@@ -206,8 +206,8 @@ impl CudaEngine {
             modules,
             faults: Mutex::new(faults),
             memory: Mutex::new(memory),
-            lanes: Arc::new(lanes),
-            disk: DiskLanes::default(),
+            lanes,
+            disk: Disk::default(),
             peers: Peers::default(),
             products,
             convolutions,
@@ -216,11 +216,6 @@ impl CudaEngine {
             props,
             context,
         })
-    }
-
-    /// Blocks until a mark is reached.
-    fn finish(&self, mark: Mark) -> Called<()> {
-        if mark.lane.is_of_disk() { self.disk.finish(mark) } else { self.lanes.finish(mark) }
     }
 }
 
@@ -259,8 +254,7 @@ fn wait_error(reason: String) -> EngineError {
 
 impl Drop for CudaEngine {
     fn drop(&mut self) {
-        // What is given back next may still be in use. Streams may wait for the disk.
-        self.disk.finish_all();
+        // What is given back next may still be in use.
         let _ = self.context.synchronize();
     }
 }
@@ -277,7 +271,7 @@ impl Engine for CudaEngine {
     }
 
     fn open_disk(&self, disk: &DiskTier) -> Result<(), String> {
-        self.disk.open(&self.context, &self.lanes, disk)
+        self.disk.open(disk)
     }
 
     fn open_peers(&self, peers: &PeerTier) -> Result<(), String> {
@@ -332,7 +326,7 @@ impl Engine for CudaEngine {
     unsafe fn map_pages(&self, at: Span, physical: &[u32], after: &[Mark]) -> Result<(), EngineError> {
         let error = |reason| EngineError::Map { tier: Tier::Device, bytes: at.bytes, reason };
         // What replaces a mapping must not pull it from under work that is still to run.
-        after.iter().try_for_each(|&mark| self.finish(mark)).map_err(|reason| error(reason.into()))?;
+        after.iter().try_for_each(|&mark| self.lanes.finish(mark)).map_err(|reason| error(reason.into()))?;
         let mut memory = lock(&self.memory);
         let Memory { pages: Some(pages), capacity, .. } = &mut *memory else {
             return Err(super::no_pages(at.bytes));
@@ -424,9 +418,7 @@ impl Engine for CudaEngine {
         if from.bytes != to.bytes {
             return Err(error(format!("to a span of {} bytes", to.bytes)));
         }
-        if lane.is_of_disk() {
-            return self.disk.copy(lane, from, to).map_err(error);
-        }
+        let mark = Mark { sequence: self.lanes.mark(lane).sequence + 1, lane };
         let timed = match from.tier != to.tier {
             true => Timed::Copy { bytes: from.bytes },
             false => Timed::Nothing,
@@ -434,30 +426,27 @@ impl Engine for CudaEngine {
         let submitted = self.lanes.submit(lane, timed, |stream| match from.bytes {
             0 => Ok(()),
             // SAFETY: the caller's.
+            _ if lane.is_of_disk() => unsafe { self.disk.copy(stream, mark, from, to) },
+            // SAFETY: the caller's.
             bytes => unsafe { stream.copy(from.address, to.address, bytes) },
         });
         submitted.map_err(error)
     }
 
     fn mark(&self, lane: Lane) -> Mark {
-        if lane.is_of_disk() { self.disk.mark(lane) } else { self.lanes.mark(lane) }
+        self.lanes.mark(lane)
     }
 
     fn wait(&self, lane: Lane, mark: Mark) -> Result<(), EngineError> {
-        let waits = match (lane.is_of_disk(), mark.lane.is_of_disk()) {
-            (true, _) => self.disk.wait(lane, mark),
-            (false, true) => self.disk.hold(self.lanes.stream(lane), mark),
-            (false, false) => self.lanes.wait(lane, mark),
-        };
-        waits.map_err(wait_error)
+        self.lanes.wait(lane, mark).map_err(wait_error)
     }
 
     fn reached(&self, mark: Mark) -> bool {
-        if mark.lane.is_of_disk() { self.disk.reached(mark) } else { self.lanes.reached(mark) }
+        self.lanes.reached(mark)
     }
 
     fn sync(&self, mark: Mark) -> Result<(), EngineError> {
-        self.finish(mark).map_err(wait_error)
+        self.lanes.finish(mark).map_err(wait_error)
     }
 
     fn failures(&self) -> Vec<Failure> {
@@ -478,15 +467,15 @@ impl Engine for CudaEngine {
     }
 
     fn measured_link(&self) -> Option<f64> {
-        self.lanes.measured(false)
+        self.lanes.measured(Lane::Fetch)
     }
 
     fn measured_peers(&self) -> Option<f64> {
-        self.lanes.measured(true)
+        self.lanes.measured(Lane::FromPeer)
     }
 
     fn measured_disk(&self) -> Option<f64> {
-        self.disk.measured()
+        self.lanes.measured(Lane::Load)
     }
 
     fn failed_writes(&self) -> u64 {
@@ -494,18 +483,15 @@ impl Engine for CudaEngine {
     }
 
     fn record(&self) {
-        self.disk.record();
         if let Err(error) = self.lanes.record() {
             messages::tell(Level::Warn, format_args!("nothing is recorded: {error}"));
         }
     }
 
     fn recorded(&self) -> Vec<Ran> {
-        let mut recorded = self.lanes.recorded().unwrap_or_else(|error| {
+        self.lanes.recorded().unwrap_or_else(|error| {
             messages::tell(Level::Warn, format_args!("what was recorded is lost: {error}"));
             Vec::new()
-        });
-        recorded.extend(self.disk.recorded());
-        recorded
+        })
     }
 }

@@ -46,6 +46,7 @@ const DRIVER: [&str; 43] = [
     "cuEventSynchronize",
     "cuGetErrorString",
     "cuInit",
+    "cuLaunchHostFunc",
     "cuLaunchKernel",
     "cuMemAddressFree",
     "cuMemAddressReserve",
@@ -68,7 +69,6 @@ const DRIVER: [&str; 43] = [
     "cuStreamDestroy_v2",
     "cuStreamSynchronize",
     "cuStreamWaitEvent",
-    "cuStreamWaitValue64_v2",
 ];
 
 /// NVRTC's.

@@ -190,7 +190,7 @@ impl HostEngine {
             execute(piece, workers, on_disk.get())
         });
         let lanes = match options.mode {
-            LaneMode::Threads => Lanes::threads(run, &[Lane::Compute, Lane::Offload, Lane::Fetch], None),
+            LaneMode::Threads => Lanes::threads(run, &[Lane::Compute, Lane::Offload, Lane::Fetch]),
             LaneMode::Deferred { seed } => Lanes::deferred(run, seed),
         };
         HostEngine { lanes, slabs: Mutex::new(slabs), disk, props, workers }
@@ -248,7 +248,7 @@ fn touch(resident: &Resident, piece: &Piece) {
             resident.touch(launch.inputs.iter().chain(&launch.outputs).chain([&launch.scratch]).copied());
         }
         Piece::Copy { from, to } => resident.touch([*from, *to].into_iter()),
-        Piece::Wait(_) | Piece::WaitOutside(_) => {}
+        Piece::Wait(_) => {}
     }
 }
 
@@ -276,7 +276,7 @@ fn execute(piece: &Piece, workers: usize, disk: Option<&DiskStore>) -> Result<()
             }
             Ok(())
         }
-        Piece::Wait(_) | Piece::WaitOutside(_) => Ok(()),
+        Piece::Wait(_) => Ok(()),
     }
 }
 

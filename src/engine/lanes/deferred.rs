@@ -31,7 +31,7 @@ impl SplitMix {
 
 impl Deferred {
     pub fn new(run: PieceRunner, seed: u64) -> Self {
-        Deferred { shared: Shared::new(run, None), random: Mutex::new(SplitMix(seed)) }
+        Deferred { shared: Shared::new(run), random: Mutex::new(SplitMix(seed)) }
     }
 
     pub(super) fn shared(&self) -> &Shared {

@@ -1,20 +1,14 @@
 //! Ordered queues of work, and who runs them: a thread per lane and whoever waits, or (deferred) only whoever waits.
 
-#[cfg(feature = "host")]
 mod deferred;
 mod queue;
 mod threads;
 
-#[cfg(feature = "host")]
 use deferred::Deferred;
-#[cfg(feature = "cuda")]
-pub(super) use queue::Outside;
 use queue::Shared;
-#[cfg(feature = "host")]
 pub(super) use queue::lock;
-pub(super) use queue::{Piece, PieceRunner, Progress};
+pub(super) use queue::{Piece, PieceRunner};
 use threads::Threads;
-#[cfg(feature = "host")]
 pub(super) use threads::spin;
 
 use crate::engine::{Failure, Lane, Mark, Ran};
@@ -23,26 +17,23 @@ use crate::engine::{Failure, Lane, Mark, Ran};
 #[derive(Debug)]
 pub(super) enum Lanes {
     Threads(Box<Threads>),
-    #[cfg(feature = "host")]
     Deferred(Box<Deferred>),
 }
 
 impl Lanes {
-    /// Some lanes that a thread each runs. `progress` is told how much of them is done.
-    pub fn threads(run: PieceRunner, lanes: &[Lane], progress: Option<Progress>) -> Self {
-        let threads = Threads::new(run, progress);
+    /// Some lanes that a thread each runs.
+    pub fn threads(run: PieceRunner, lanes: &[Lane]) -> Self {
+        let threads = Threads::new(run);
         threads.begin(lanes);
         Lanes::Threads(Box::new(threads))
     }
 
     /// Lanes that whoever waits runs, in an order that the seed decides.
-    #[cfg(feature = "host")]
     pub fn deferred(run: PieceRunner, seed: u64) -> Self {
         Lanes::Deferred(Box::new(Deferred::new(run, seed)))
     }
 
     /// Lets lanes be run, which nobody does before.
-    #[cfg(feature = "host")]
     pub fn begin(&self, lanes: &[Lane]) {
         if let Lanes::Threads(threads) = self {
             threads.begin(lanes);
@@ -53,7 +44,6 @@ impl Lanes {
     pub fn submit(&self, lane: Lane, piece: Piece) {
         match self {
             Lanes::Threads(lanes) => lanes.submit(lane, piece),
-            #[cfg(feature = "host")]
             Lanes::Deferred(lanes) => lanes.submit(lane, piece),
         }
     }
@@ -79,13 +69,11 @@ impl Lanes {
     }
 
     /// What copies between tiers moved lately, in bytes per second, if there were any.
-    #[cfg(feature = "host")]
     pub fn measured_link(&self) -> Option<f64> {
         self.shared().link.bytes_per_second()
     }
 
     /// What copies to and from other devices moved lately, in bytes per second, if there were any.
-    #[cfg(feature = "host")]
     pub fn measured_peers(&self) -> Option<f64> {
         self.shared().peers.bytes_per_second()
     }
@@ -98,7 +86,6 @@ impl Lanes {
     fn shared(&self) -> &Shared {
         match self {
             Lanes::Threads(lanes) => lanes.shared(),
-            #[cfg(feature = "host")]
             Lanes::Deferred(lanes) => lanes.shared(),
         }
     }
@@ -112,7 +99,6 @@ impl Lanes {
     pub fn finish(&self, mark: Mark) {
         match self {
             Lanes::Threads(lanes) => lanes.finish(mark),
-            #[cfg(feature = "host")]
             Lanes::Deferred(lanes) => lanes.finish(mark),
         }
     }

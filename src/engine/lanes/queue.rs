@@ -12,30 +12,13 @@ use crate::engine::{EngineError, Failure, Lane, Launch, Mark, Ran, Span};
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub enum Piece {
-    #[cfg_attr(not(feature = "host"), allow(dead_code, reason = "a GPU launches by itself"))]
     Launch(Launch),
-    Copy {
-        from: Span,
-        to: Span,
-    },
+    Copy { from: Span, to: Span },
     Wait(Mark),
-    /// A wait for work that others keep, which runs like a copy.
-    #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "the host engine keeps all lanes"))]
-    WaitOutside(Box<dyn Outside>),
-}
-
-/// Work that is not in these lanes.
-pub trait Outside: Send + Sync + fmt::Debug {
-    /// Blocks until it is done.
-    #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "as above"))]
-    fn finish(&self) -> Result<(), EngineError>;
 }
 
 /// What runs launches and copies.
 pub type PieceRunner = Box<dyn Fn(&Piece) -> Result<(), EngineError> + Send + Sync>;
-
-/// Is told after each piece of a lane how many are done.
-pub type Progress = Box<dyn Fn(Lane, u64) + Send + Sync>;
 
 /// Locks, whatever happened to an earlier holder: nothing below leaves a locked value half changed.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -115,8 +98,6 @@ pub(super) struct Shared {
     pub peers: Link,
     /// What copies between host and disk took.
     pub disk: Link,
-    /// Is told how much of a lane is done.
-    progress: Option<Progress>,
     /// When recording began, if it did.
     epoch: OnceLock<Instant>,
     /// When the pieces of each lane ran.
@@ -130,7 +111,7 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub fn new(run: PieceRunner, progress: Option<Progress>) -> Self {
+    pub fn new(run: PieceRunner) -> Self {
         Shared {
             queues: Default::default(),
             run,
@@ -139,7 +120,6 @@ impl Shared {
             link: Link::default(),
             peers: Link::default(),
             disk: Link::default(),
-            progress,
             epoch: OnceLock::new(),
             record: Default::default(),
         }
@@ -201,7 +181,7 @@ fn panicked(piece: &Piece) -> EngineError {
     match piece {
         Piece::Copy { from, .. } => EngineError::Copy { bytes: from.bytes, reason },
         Piece::Launch(launch) => EngineError::Kernel { op: launch.instruction.op.name(), reason },
-        Piece::Wait(_) | Piece::WaitOutside(_) => EngineError::Kernel { op: "wait", reason },
+        Piece::Wait(_) => EngineError::Kernel { op: "wait", reason },
     }
 }
 
@@ -234,9 +214,6 @@ impl Holder<'_> {
         // Only the holder counts, so load and store need not be one operation. What the piece wrote, and that it failed, is
         // visible to whoever sees the count.
         self.queue.completed.0.store(mark.sequence, Ordering::SeqCst);
-        if let Some(progress) = &self.shared.progress {
-            progress(mark.lane, mark.sequence);
-        }
         PieceOutcome::Ran
     }
 }

@@ -44,7 +44,7 @@ fn noting() -> (Log, PieceRunner) {
 
 /// Lanes of threads.
 fn threads(run: PieceRunner) -> Lanes {
-    Lanes::threads(run, &Lane::ALL, None)
+    Lanes::threads(run, &Lane::ALL)
 }
 
 fn both(run: impl Fn(Log, Lanes)) {

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 
-use super::queue::{Piece, PieceOutcome, PieceRunner, Progress, Shared, lock};
+use super::queue::{Piece, PieceOutcome, PieceRunner, Shared, lock};
 use crate::engine::{Lane, Mark};
 
 /// Turns of a loop that a thread looks for work before it sleeps: some microseconds.
@@ -134,9 +134,9 @@ impl State {
 
 impl Threads {
     /// Lanes that nobody runs yet.
-    pub fn new(run: PieceRunner, progress: Option<Progress>) -> Self {
+    pub fn new(run: PieceRunner) -> Self {
         let state = Arc::new(State {
-            shared: Shared::new(run, progress),
+            shared: Shared::new(run),
             threads: Default::default(),
             parked: Default::default(),
             stopping: AtomicBool::new(false),
