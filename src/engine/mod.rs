@@ -43,6 +43,7 @@ use std::sync::Arc;
 pub use disk::{DISK_ALIGN_BYTES, DiskTier};
 pub use instruction::{Instruction, Measured};
 pub use kernels::{KernelPrice, KernelRates};
+pub(crate) use pages::view_addresses;
 pub use peers::{PeerMemory, PeerTier};
 pub(crate) use process::fail_process;
 pub(crate) use props::page_bytes_for;

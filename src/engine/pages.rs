@@ -1,4 +1,16 @@
-//! Sets of physical pages, for engines that map by page.
+//! Pages: addresses for views of them, and sets of physical ones, for engines that map by page.
+
+/// Addresses of pages that are reserved at a time for views, as a multiple of the pages of the budget. A view is remembered
+/// until its addresses are used again, and a loop whose views are all remembered maps nothing.
+const VIEW_ADDRESSES_PER_PAGE: usize = 24;
+/// At most this many addresses of pages are reserved at a time, unless that is less than twice the budget. Linux allows a
+/// process 65,530 mappings, and each page may be one.
+const MAX_VIEW_ADDRESSES: usize = 32_768;
+
+/// How many pages' addresses are reserved at a time for views of so many pages.
+pub(crate) fn view_addresses(pages: usize) -> usize {
+    (VIEW_ADDRESSES_PER_PAGE * pages).min(MAX_VIEW_ADDRESSES.max(2 * pages))
+}
 
 /// A set of physical pages, identified by numbers.
 #[derive(Debug, Default)]

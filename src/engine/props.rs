@@ -28,6 +28,8 @@ pub struct Props {
     /// Size of the pages by which device memory can be mapped, a multiple of [`ALIGN_BYTES`](super::ALIGN_BYTES);
     /// `None` if it cannot be mapped by page.
     pub page_bytes: Option<usize>,
+    /// Bytes of addresses that can be reserved for views of pages, if these are fewer than the pool asks for.
+    pub view_bytes: Option<usize>,
     /// The program's time for each call that maps neighbouring pages, in addition to the time for each page; 0 if
     /// unknown.
     pub map_call_ns: u64,
@@ -158,6 +160,7 @@ mod tests {
             peer_bytes_per_second: None,
             overhead_ns: 10,
             page_bytes: None,
+            view_bytes: None,
             map_call_ns: 0,
             map_page_ns: 0,
             kernels: None,

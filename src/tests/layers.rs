@@ -29,6 +29,7 @@ pub fn device(config: Config) -> OvercommitDevice {
         peer_bytes_per_second: None,
         overhead_ns: 0,
         page_bytes: None,
+        view_bytes: None,
         map_call_ns: 0,
         map_page_ns: 0,
         kernels: None,

@@ -31,7 +31,7 @@ namespace {
 // As the driver's results.
 enum {
   SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, DEINITIALIZED = 4, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
-  INVALID_CONTEXT = 201, NOT_FOUND = 500, NOT_READY = 600, NOT_PERMITTED = 800, UNKNOWN = 999
+  INVALID_CONTEXT = 201, NOT_FOUND = 500, NOT_READY = 600, NOT_PERMITTED = 800, NOT_SUPPORTED = 801, UNKNOWN = 999
 };
 constexpr u64 PAGE = 2 << 20;
 constexpr u64 SMALL = 8 << 20;  // what is larger begins as zeros: a program that has room to spare touches little of it
@@ -40,10 +40,10 @@ std::recursive_mutex mutex;
 
 // ---- what tests choose
 struct Settings {
-  u64 memory_bytes = 4ull << 30;
-  int version = 13000, devices = 64, maps_pages = 1;
-  u64 failing = 0;  // the number, from one, of the call that fails; 0: none
+  u64 memory_bytes = 4ull << 30, pinned_bytes = ~0ull, reserved_bytes = ~0ull;  // device, pinned and addresses, at most
+  int version = 13000, devices = 64, says_pages = 1, maps_pages = 1, is_integrated = 0;
 } settings;
+u64 failing = 0;  // the number, from one, of the call that fails; 0: none
 u64 calls = 0;
 // NVIDIA's driver ends before what was registered to run at the process's end before it began.
 bool is_over = false;
@@ -162,9 +162,15 @@ int give(std::map<u64, u64>& memory, u64 address) {
   memory.erase(found);
   return SUCCESS;
 }
+u64 bytes_of(const std::map<u64, u64>& memory) {
+  u64 bytes = 0;
+  for (const auto& piece : memory) bytes += piece.second;
+  return bytes;
+}
 int take(std::map<u64, u64>& memory, u64* address, u64 bytes) {
   if (bytes == 0) return INVALID_VALUE;
   if (&memory == &device && used_bytes + bytes > settings.memory_bytes) return OUT_OF_MEMORY;
+  if (&memory == &pinned && bytes_of(pinned) + bytes > settings.pinned_bytes) return OUT_OF_MEMORY;
   void* start = get(bytes);
   if (start == MAP_FAILED) return OUT_OF_MEMORY;
   if (bytes <= SMALL) memset(start, 0xCD, bytes);
@@ -206,7 +212,7 @@ struct Work {
 } work;
 
 // Whether this is the call that is to fail.
-bool fails() { return ++calls == settings.failing; }
+bool fails() { return ++calls == failing; }
 #define CALL                                            \
   if (is_host_function) return NOT_PERMITTED;           \
   std::lock_guard<std::recursive_mutex> guard(mutex);   \
@@ -245,14 +251,14 @@ void standin_worked(u64 workspace_bytes, bool reduced) {
 }
 
 // ---- for tests
-API standin_set(u64 memory_bytes, int version, int devices, int maps_pages) {
+API standin_set(const Settings* changed) {
   std::lock_guard<std::recursive_mutex> guard(mutex);
-  settings = {memory_bytes, version, devices, maps_pages, settings.failing};
+  settings = *changed;
   return SUCCESS;
 }
 API standin_fail(u64 call) {
   std::lock_guard<std::recursive_mutex> guard(mutex);
-  calls = 0, settings.failing = call;
+  calls = 0, failing = call;
   return SUCCESS;
 }
 extern "C" __attribute__((visibility("default"))) u64 standin_calls() { return calls; }
@@ -289,7 +295,8 @@ API cuDeviceGetAttribute(int* value, int attribute, int) {
     case 16: *value = 10; break;                    // multiprocessors
     case 36: *value = 1000000; break;               // kHz of the memory
     case 37: *value = 256; break;                   // bits of its bus
-    case 102: *value = settings.maps_pages; break;
+    case 18: *value = settings.is_integrated; break;
+    case 102: *value = settings.says_pages; break;
     default: return INVALID_VALUE;
   }
   return SUCCESS;
@@ -418,6 +425,7 @@ API cuMemGetAllocationGranularity(size_t* bytes, const void*, int) { IN_CONTEXT;
 API cuMemAddressReserve(u64* address, size_t bytes, size_t alignment, u64, u64) {
   IN_CONTEXT;
   if (bytes % PAGE || alignment % PAGE) return INVALID_VALUE;
+  if (bytes_of(ranges) + bytes > settings.reserved_bytes) return OUT_OF_MEMORY;
   const u64 aligned = std::max<u64>(alignment, PAGE);
   void* start = mmap(nullptr, bytes + aligned, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (start == MAP_FAILED) return OUT_OF_MEMORY;
@@ -462,6 +470,7 @@ API cuMemRelease(u64 handle) {
 }
 API cuMemMap(u64 address, size_t bytes, size_t offset, u64 handle, u64) {
   IN_CONTEXT;
+  if (!settings.maps_pages) return NOT_SUPPORTED;
   if (!handles.count(handle) || released.count(handle) || bytes != sizes[handle] || offset) return INVALID_VALUE;
   if (!holds(ranges, address, bytes)) return INVALID_VALUE;
   for (u64 page = address; page < address + bytes; page += PAGE)

@@ -19,21 +19,39 @@ pub fn folder() -> &'static Path {
 pub struct Driver(Library);
 
 /// What the driver says of itself and its device.
+#[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Device memory.
     pub memory_bytes: u64,
+    /// Host memory that can be pinned: WSL2 ends at 0.75 to 1 GiB.
+    pub pinned_bytes: u64,
+    /// Addresses that can be reserved.
+    pub reserved_bytes: u64,
     /// The CUDA version that it is for, as NVIDIA's writes it: 13000.
     pub version: i32,
     /// How many devices there are.
     pub devices: i32,
-    /// Whether they map pages.
-    pub maps_pages: bool,
+    /// Whether they say that they map pages.
+    pub says_pages: i32,
+    /// Whether they do.
+    pub maps_pages: i32,
+    /// Whether they share their memory with the host.
+    pub is_integrated: i32,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { memory_bytes: 4 << 30, version: 13000, devices: 64, maps_pages: true }
+        Settings {
+            memory_bytes: 4 << 30,
+            pinned_bytes: u64::MAX,
+            reserved_bytes: u64::MAX,
+            version: 13000,
+            devices: 64,
+            says_pages: 1,
+            maps_pages: 1,
+            is_integrated: 0,
+        }
     }
 }
 
@@ -73,12 +91,8 @@ impl Driver {
 
     /// Changes what it says from now on.
     pub fn set(&self, settings: Settings) {
-        let Settings { memory_bytes, version, devices, maps_pages } = settings;
         // SAFETY: as declared in driver.cpp.
-        unsafe {
-            let set = self.function::<unsafe extern "C" fn(u64, i32, i32, i32) -> i32>("standin_set");
-            set(memory_bytes, version, devices, i32::from(maps_pages));
-        }
+        unsafe { self.function::<unsafe extern "C" fn(*const Settings) -> i32>("standin_set")(&settings) };
     }
 
     /// Lets the call of this number fail, from one, counted from now on; with 0, none.

@@ -143,7 +143,7 @@ fn the_host_is_the_default_where_no_gpu_can_be_used() {
 fn a_device_without_pages_gives_slabs() {
     let driver = driver();
     let before = in_use(&driver);
-    driver.set(Settings { maps_pages: false, memory_bytes: before.1 + (64 << 20), ..Settings::default() });
+    driver.set(Settings { says_pages: 0, memory_bytes: before.1 + (64 << 20), ..Settings::default() });
     let engine = engine();
     assert_eq!(engine.props().page_bytes, None);
     assert!(engine.reserve(2 << 20).is_err());

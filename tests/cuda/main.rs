@@ -10,6 +10,7 @@ mod failures;
 mod fragments;
 mod fused_rows;
 mod libraries;
+mod machines;
 mod recording;
 mod rows;
 mod training;

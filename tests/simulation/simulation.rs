@@ -32,6 +32,7 @@ fn device(config: Config) -> OvercommitDevice {
         peer_bytes_per_second: None,
         overhead_ns: 0,
         page_bytes: Some(2 << 20),
+        view_bytes: None,
         map_call_ns: 0,
         map_page_ns: 0,
         kernels: None,

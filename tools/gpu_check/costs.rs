@@ -82,6 +82,7 @@ pub fn run(options: &Options) -> Result<()> {
         link_bytes_per_second: link_gbps * 1e9,
         peer_bytes_per_second: None,
         overhead_ns: (launch_us.max(host_us) * 1e3) as u64,
+        view_bytes: None,
         map_call_ns: (map_call_us * 1e3) as u64,
         map_page_ns: (map_page_us * 1e3) as u64,
         kernels: rates,

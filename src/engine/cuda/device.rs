@@ -1,10 +1,13 @@
 //! What a device says of itself, and what follows for the cost model.
 
+use std::sync::Arc;
+
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 use super::driver::{Attribute, Called, Context, Device};
-use super::memory;
+use super::memory::{self, Pages};
 use crate::engine::{Flops, KernelRates, Props, page_bytes_for};
+use crate::messages;
 
 /// The oldest driver that will do, as it says it: of CUDA 12.8.
 const MIN_VERSION: u32 = 12080;
@@ -57,8 +60,37 @@ fn rates(architecture: u32) -> (f64, [f64; 3]) {
 /// driver 580.159).
 const MAP_PAGE_NS: u64 = 53_000;
 
+/// The size of pages, if the device maps them, and the bytes of addresses for views where these are fewer than the pool asks for: as a
+/// first page and first reservations show, since some drivers offer more than they do.
+fn paging(
+    context: &Arc<Context>,
+    page_bytes: Option<usize>,
+    device_bytes: usize,
+) -> (Option<usize>, Option<usize>) {
+    let page_bytes = page_bytes.unwrap_or_else(|| page_bytes_for(device_bytes));
+    let Some(page_bytes) = memory::page_bytes(context, page_bytes) else { return (None, None) };
+    match Pages::probe(context, page_bytes, device_bytes) {
+        Ok(view_bytes) => {
+            if let Some(bytes) = view_bytes {
+                let message = format_args!(
+                    "the driver reserves {bytes} bytes of addresses for views of pages and no more: fewer are kept"
+                );
+                messages::tell(log::Level::Warn, message);
+            }
+            (Some(page_bytes), view_bytes)
+        }
+        Err(error) => {
+            let message = format_args!(
+                "device memory cannot be mapped by pages of {page_bytes} bytes ({error}): it is taken as a whole"
+            );
+            messages::tell(log::Level::Warn, message);
+            (None, None)
+        }
+    }
+}
+
 /// The profile of a device as it is now. Nothing is measured for it: decisions are to be the same in every run.
-pub(super) fn props(context: &Context, page_bytes: Option<usize>) -> Called<Props> {
+pub(super) fn props(context: &Arc<Context>, page_bytes: Option<usize>) -> Called<Props> {
     let device = context.device();
     let architecture = architecture(device)?;
     let number = |attribute| device.attribute(attribute).map(f64::from);
@@ -74,18 +106,27 @@ pub(super) fn props(context: &Context, page_bytes: Option<usize>) -> Called<Prop
     // Both edges of the clock.
     let memory_bytes_per_second = (2.0 * memory_hz * bus_bytes).max(1e9);
     let device_bytes = context.free_bytes()?;
-    let page_bytes = page_bytes.unwrap_or_else(|| page_bytes_for(device_bytes));
+    let (page_bytes, view_bytes) = paging(context, page_bytes, device_bytes);
+    let name = device.name()?;
+    let shares_memory = number(Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED)? > 0.0;
+    if shares_memory {
+        let message =
+            format_args!("{name} shares its memory with the host: `auto` recomputes before it offloads");
+        messages::tell(log::Level::Info, message);
+    }
     Ok(Props {
-        name: device.name()?,
+        name,
         device_bytes,
         host_bytes: System::new_with_specifics(memory).available_memory() as usize,
-        shares_memory: false,
+        shares_memory,
         flops: Flops { f64: f64 * f32, f32, f16: f16 * f32, bf16: bf16 * f32 },
         memory_bytes_per_second,
-        link_bytes_per_second: link,
+        // A copy within one memory reads and writes it.
+        link_bytes_per_second: if shares_memory { memory_bytes_per_second / 2.0 } else { link },
         peer_bytes_per_second: None,
         overhead_ns: OVERHEAD_NS,
-        page_bytes: memory::page_bytes(context, page_bytes),
+        page_bytes,
+        view_bytes,
         map_call_ns: 0,
         map_page_ns: MAP_PAGE_NS,
         kernels: Some(KernelRates::of(memory_bytes_per_second, units as u32, clock_hz)),

@@ -7,10 +7,11 @@ use std::ptr;
 use std::sync::Arc;
 
 use cudarc::driver::sys;
+use memmap2::MmapMut;
 use smallvec::SmallVec;
 
 use super::driver::{Attribute, Context};
-use crate::engine::{MapError, Span, Tier};
+use crate::engine::{MapError, Span, Tier, view_addresses};
 
 type Mapped<T> = Result<T, MapError>;
 
@@ -32,10 +33,15 @@ macro_rules! call {
 pub(super) struct Slab {
     context: Arc<Context>,
     span: Span,
+    /// Host memory that is not pinned.
+    pageable: Option<MmapMut>,
 }
 
 impl Drop for Slab {
     fn drop(&mut self) {
+        if self.pageable.is_some() {
+            return;
+        }
         let _ = self.context.enter();
         // SAFETY: the driver gave the memory, and whoever unmaps says that no work uses it.
         let _ = unsafe {
@@ -66,7 +72,15 @@ impl Slab {
                 }
             }
         }
-        Ok(Slab { context: context.clone(), span: Span { tier, address, bytes } })
+        Ok(Slab { context: context.clone(), span: Span { tier, address, bytes }, pageable: None })
+    }
+
+    /// Host memory of the system, which the driver knows nothing of.
+    pub fn pageable(context: &Arc<Context>, bytes: usize) -> Mapped<Self> {
+        let mut memory = MmapMut::map_anon(bytes.max(1))?;
+        let address = memory.as_mut_ptr().expose_provenance() as u64;
+        let span = Span { tier: Tier::Host, address, bytes };
+        Ok(Slab { context: context.clone(), span, pageable: Some(memory) })
     }
 
     pub fn span(&self) -> Span {
@@ -146,6 +160,28 @@ impl Pages {
         let span = Span { tier: Tier::Device, address, bytes };
         self.reserved.push(span);
         Ok(span)
+    }
+
+    /// Maps a first page, and reserves addresses as the pool does for a budget of the whole device. Returns the bytes of addresses for
+    /// views, if the driver reserves fewer than that.
+    ///
+    /// # Errors
+    /// The call that failed, if there can be no pages, or fewer addresses than one view may take.
+    pub fn probe(context: &Arc<Context>, page_bytes: usize, device_bytes: usize) -> Mapped<Option<usize>> {
+        let mut pages = Pages::new(context, page_bytes);
+        let limit = (device_bytes / page_bytes).max(1);
+        let own = pages.reserve(limit * page_bytes)?;
+        // SAFETY: the first page of addresses that were just reserved.
+        unsafe { pages.map(Span { bytes: page_bytes, ..own }, &[0]) }?;
+        let wanted = view_addresses(limit);
+        let mut count = wanted;
+        loop {
+            match pages.reserve(count * page_bytes) {
+                Ok(_) => return Ok((count < wanted).then_some(count * page_bytes)),
+                Err(error) if count / 2 < limit => return Err(error),
+                Err(_) => count /= 2,
+            }
+        }
     }
 
     /// How many of these there are not yet.
@@ -254,7 +290,12 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         let all: Vec<u32> = self.existing.keys().copied().collect();
-        self.release(&all);
+        // A failed call is tried again, since reserved addresses are freed only where nothing is mapped.
+        for _ in 0..2 {
+            self.release(&all);
+        }
+        let left: Vec<u64> = self.behind.keys().copied().collect();
+        left.iter().for_each(|&address| drop(self.unmap(&[address])));
         for span in &self.reserved {
             // SAFETY: nothing is behind the addresses, and nobody has them any more.
             let _ = unsafe { sys::cuMemAddressFree(span.address, span.bytes) };

@@ -19,7 +19,9 @@
 //!   calls (`tests/cuda/calls.rs`): whether the context is current, the launch, perhaps an event, and of some the
 //!   events that time it.
 //! - *Memory* is pages by the driver's virtual-memory calls, or slabs by plain allocation for budgets that are not
-//!   mapped by page and devices that cannot. Host slabs are pinned, one ahead of its use (`memory`, `spare`).
+//!   mapped by page and devices that cannot. Host slabs are pinned, one ahead of its use (`memory`, `spare`). Where a machine
+//!   has less than its driver says (pages, addresses, pinned memory), a probe at the start shows it and a message says so
+//!   (`device`, `staging`).
 //! - *Lanes* are streams, and marks are events, which not every piece of work has (`lanes`, `marks`). If a part of an
 //!   op cannot be submitted, what was submitted of it has no mark and is waited for before the error is returned. Some
 //!   pieces are timed by events (`samples`).
@@ -73,6 +75,7 @@ mod samples;
 pub mod sass;
 mod scratch;
 mod spare;
+mod staging;
 mod symbols;
 
 use std::collections::HashMap;
@@ -110,6 +113,7 @@ use preparation::Preparation;
 use products::Products;
 use samples::Timed;
 use spare::Spare;
+use staging::Staging;
 
 /// Which device, and where its libraries are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -131,6 +135,8 @@ pub struct CudaEngine {
     modules: Modules,
     faults: Mutex<Faults>,
     memory: Mutex<Memory>,
+    /// Where host memory cannot be pinned.
+    staging: Option<Staging>,
     lanes: Lanes,
     disk: Disk,
     peers: Peers,
@@ -196,6 +202,7 @@ impl CudaEngine {
         let products = or_kernels(Products::new(&context, folder, architecture, options.tf32)?);
         let convolutions = or_kernels(Convolutions::new(&context, folder, options.tf32)?);
         let (lanes, faults) = (Lanes::new(&context)?, Faults::new(&context)?);
+        let staging = Staging::if_needed(&context).map_err(|error| error.to_string())?;
         // Last, so that what the others took is not counted.
         let props = device::props(&context, options.page_bytes)?;
         let pages = props.page_bytes.map(|page_bytes| Pages::new(&context, page_bytes));
@@ -206,6 +213,7 @@ impl CudaEngine {
             modules,
             faults: Mutex::new(faults),
             memory: Mutex::new(memory),
+            staging,
             lanes,
             disk: Disk::default(),
             peers: Peers::default(),
@@ -289,6 +297,7 @@ impl Engine for CudaEngine {
         memory.capacity.take(&self.props, tier, bytes).map_err(error)?;
         let made = match tier {
             Tier::Device => Slab::new(&self.context, tier, bytes),
+            _ if self.staging.is_some() => Slab::pageable(&self.context, bytes),
             _ => memory.spare.take(&self.context, bytes),
         };
         let slab = made.map_err(|reason| {
@@ -427,8 +436,14 @@ impl Engine for CudaEngine {
             0 => Ok(()),
             // SAFETY: the caller's.
             _ if lane.is_of_disk() => unsafe { self.disk.copy(stream, mark, from, to) },
-            // SAFETY: the caller's.
-            bytes => unsafe { stream.copy(from.address, to.address, bytes) },
+            bytes => match &self.staging {
+                // SAFETY: the caller's.
+                Some(staging) if [from.tier, to.tier].contains(&Tier::Host) => unsafe {
+                    staging.copy(stream, lane, from, to)
+                },
+                // SAFETY: the caller's.
+                _ => unsafe { stream.copy(from.address, to.address, bytes) },
+            },
         });
         submitted.map_err(error)
     }

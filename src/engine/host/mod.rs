@@ -131,6 +131,7 @@ impl HostOptions {
             peer_bytes_per_second: None,
             overhead_ns: OVERHEAD_NS,
             page_bytes: possible_page_bytes(self.page_bytes),
+            view_bytes: None,
             map_call_ns: 0,
             map_page_ns: 0,
             kernels: None,

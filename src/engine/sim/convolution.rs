@@ -153,6 +153,7 @@ mod tests {
             peer_bytes_per_second: None,
             overhead_ns: 0,
             page_bytes: None,
+            view_bytes: None,
             map_call_ns: 0,
             map_page_ns: 0,
             kernels: None,

@@ -160,6 +160,7 @@ pub fn profiles() -> Vec<Profile> {
             peer_bytes_per_second: nvlink(key),
             overhead_ns: (launch_us * 1e3) as u64,
             page_bytes: Some(PAGE_BYTES),
+            view_bytes: None,
             map_call_ns: if kernels.is_some() { MAP_CALL_NS } else { 0 },
             map_page_ns: if kernels.is_some() { MAP_PAGE_NS } else { 0 },
             kernels,

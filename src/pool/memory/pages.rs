@@ -11,16 +11,9 @@ use super::address_space::{AddressSpace, Placed, Room};
 use super::block::Block;
 use super::free_list::FreeList;
 use super::views::{self, Runs, Views};
-use crate::engine::{Engine, EngineError, Span};
+use crate::engine::{Engine, EngineError, Span, view_addresses};
 use crate::pool::submit::{self, PendingWork};
 use crate::schedule::BlockPlacement;
-
-/// Addresses of pages that are reserved at a time for views, as a multiple of the pages of the budget. A view is remembered
-/// until its addresses are used again, and a loop whose views are all remembered maps nothing.
-const VIEW_ADDRESSES_PER_PAGE: usize = 24;
-/// At most this many addresses of pages are reserved at a time, unless that is less than twice the budget. Linux allows a
-/// process 65,530 mappings, and each page may be one.
-const MAX_VIEW_ADDRESSES: usize = 32_768;
 
 /// The pages of one tier, and what is free of them.
 #[derive(Debug)]
@@ -55,11 +48,11 @@ struct Page {
 }
 
 impl Pages {
-    /// Creates a tier of at most `limit` pages.
-    pub fn new(limit: usize, page_bytes: usize, maps_early: bool) -> Self {
+    /// Creates a tier of at most `limit` pages, with addresses for at most so many bytes of views.
+    pub fn new(limit: usize, page_bytes: usize, view_bytes: Option<usize>, maps_early: bool) -> Self {
+        let most_pages = view_bytes.map_or(usize::MAX, |bytes| bytes / page_bytes).max(limit);
         // With few addresses, the planted fault has an effect sooner.
-        let view_range_pages = (if maps_early { limit } else { VIEW_ADDRESSES_PER_PAGE * limit })
-            .min(MAX_VIEW_ADDRESSES.max(2 * limit));
+        let view_range_pages = (if maps_early { limit } else { view_addresses(limit) }).min(most_pages);
         Pages {
             page_bytes,
             limit_bytes: limit * page_bytes,

@@ -65,7 +65,8 @@ impl Memory {
             }
             Some(page_bytes) => {
                 let maps_early = settings.planted_fault == Some(PlantedFault::EarlyMapping);
-                let pages = Pages::new(budget / page_bytes, page_bytes, maps_early);
+                let pages =
+                    Pages::new(budget / page_bytes, page_bytes, engine.props().view_bytes, maps_early);
                 (pages.limit_bytes(), Box::new(pages))
             }
             // One slab, so that no boundary splits the budget.

@@ -33,7 +33,7 @@ impl Model {
         let options = HostOptions { page_bytes: 1, workers: 1, ..HostOptions::default() };
         let page_bytes = options.props().page_bytes.expect("Linux maps pages");
         let engine = HostEngine::new(HostOptions { device_bytes: limit * page_bytes, ..options });
-        let pages = Pages::new(limit, page_bytes, false);
+        let pages = Pages::new(limit, page_bytes, None, false);
         Model {
             engine: Arc::new(engine),
             page_bytes,
