@@ -199,7 +199,7 @@ fn grid(
 /// What policies are compared on.
 fn profile() -> Profile {
     let mut profile = SimProfile::named("rtx4090").and_then(SimProfile::get).expect("a profile of the table");
-    profile.props.link_bytes_per_second = LINK;
+    profile.props = profile.props.with_link(LINK);
     profile
 }
 

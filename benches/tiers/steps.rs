@@ -160,13 +160,13 @@ impl Cell {
     fn bound_ns(&self, program: &burn_overcommit::trace::Program) -> f64 {
         let bound_ns = |link_bytes_per_second: f64, budget_bytes: usize| {
             let mut profile = self.profile();
-            profile.props.link_bytes_per_second = link_bytes_per_second;
+            profile.props = profile.props.with_link(link_bytes_per_second);
             let replay = Replay::new(program, profile, 1).expect("the program was recorded");
             replay.bound(&Settings::new(budget_bytes)).map_or(0.0, |bound| bound * replay.base_ns() as f64)
         };
         let beside_link = self.peer_gbps.map_or(0.0, |gbps| gbps * 1e9);
         let over_link_ns =
-            bound_ns(self.profile().props.link_bytes_per_second + beside_link, self.budget_bytes);
+            bound_ns(self.profile().props.link_bytes_per_second() + beside_link, self.budget_bytes);
         let over_disk_ns =
             self.disk_gbps.map(|gbps| bound_ns(gbps * 1e9, self.budget_bytes + self.host_bytes));
         over_link_ns.max(over_disk_ns.unwrap_or(0.0))

@@ -82,6 +82,6 @@ impl Engine for Measuring {
     }
 
     fn measured_link(&self) -> Option<f64> {
-        Some(self.props().link_bytes_per_second * self.link_percent.load(Ordering::Relaxed) as f64 / 100.0)
+        Some(self.props().link_bytes_per_second() * self.link_percent.load(Ordering::Relaxed) as f64 / 100.0)
     }
 }

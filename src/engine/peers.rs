@@ -48,7 +48,7 @@ impl PeerTier {
 
     /// Bytes that go one way per second.
     pub fn rate(&self, props: &Props) -> f64 {
-        self.bytes_per_second.or(props.peer_bytes_per_second).unwrap_or(props.link_bytes_per_second)
+        self.bytes_per_second.or(props.peer_bytes_per_second).unwrap_or_else(|| props.link_bytes_per_second())
     }
 
     /// Predicted time to copy `bytes`, one way. In nanoseconds.

@@ -19,8 +19,10 @@ pub struct Props {
     pub flops: Flops,
     /// Bytes of device memory that are read or written per second.
     pub memory_bytes_per_second: f64,
-    /// Bytes that one copy lane copies per second.
-    pub link_bytes_per_second: f64,
+    /// Bytes per second that one copy lane copies from the device to the host.
+    pub offload_bytes_per_second: f64,
+    /// Bytes per second that one copy lane copies from the host to the device.
+    pub fetch_bytes_per_second: f64,
     /// Bytes per second that go one way to another device of the machine; `None` if that is no faster than to the host.
     pub peer_bytes_per_second: Option<f64>,
     /// Fixed cost of one launch or copy.
@@ -132,9 +134,40 @@ impl Props {
         }
     }
 
-    /// Predicted time to copy `bytes` between tiers, one way. In nanoseconds.
+    /// Bytes per second of a copy to the host and back: the harmonic mean of both ways.
+    pub fn link_bytes_per_second(&self) -> f64 {
+        2.0 * self.offload_bytes_per_second
+            / (1.0 + self.offload_bytes_per_second / self.fetch_bytes_per_second)
+    }
+
+    /// The same device with copies to the host and back at this rate. One way stays as many times faster than the other.
+    pub fn with_link(&self, bytes_per_second: f64) -> Self {
+        let link_bytes_per_second = self.link_bytes_per_second();
+        let scaled = |rate: f64| bytes_per_second * (rate / link_bytes_per_second);
+        Props {
+            offload_bytes_per_second: scaled(self.offload_bytes_per_second),
+            fetch_bytes_per_second: scaled(self.fetch_bytes_per_second),
+            ..self.clone()
+        }
+    }
+
+    /// Predicted time to copy `bytes` to the host. In nanoseconds.
+    pub fn offload_ns(&self, bytes: usize) -> u64 {
+        self.copy_at_ns(bytes, self.offload_bytes_per_second)
+    }
+
+    /// Predicted time to copy `bytes` from the host. In nanoseconds.
+    pub fn fetch_ns(&self, bytes: usize) -> u64 {
+        self.copy_at_ns(bytes, self.fetch_bytes_per_second)
+    }
+
+    /// Predicted time to copy `bytes` one way, as the mean of both. In nanoseconds.
     pub fn copy_ns(&self, bytes: usize) -> u64 {
-        self.overhead_ns + (bytes as f64 / self.link_bytes_per_second * 1e9) as u64
+        self.copy_at_ns(bytes, self.link_bytes_per_second())
+    }
+
+    fn copy_at_ns(&self, bytes: usize, bytes_per_second: f64) -> u64 {
+        self.overhead_ns + (bytes as f64 / bytes_per_second * 1e9) as u64
     }
 
     /// Predicted time to move `bytes` within device memory, which reads and writes them. In nanoseconds.
@@ -156,7 +189,8 @@ mod tests {
             shares_memory: false,
             flops: Flops { f64: 5e8, ..Flops::all(1e9) },
             memory_bytes_per_second: 1e9,
-            link_bytes_per_second: 5e8,
+            offload_bytes_per_second: 5e8,
+            fetch_bytes_per_second: 5e8,
             peer_bytes_per_second: None,
             overhead_ns: 10,
             page_bytes: None,
@@ -177,5 +211,12 @@ mod tests {
         assert_eq!(props.launch_ns(&work(10, 1000)), 1010);
         assert_eq!(props.launch_ns(&Work { measured_ns: Some(7), ..work(10, 1000) }), 7);
         assert_eq!((props.copy_ns(1000), props.move_ns(1000)), (2010, 2010));
+        let uneven = Props { fetch_bytes_per_second: 1e9, ..props.clone() };
+        let copies = |props: &Props| [props.offload_ns(3000), props.fetch_ns(3000), props.copy_ns(3000)];
+        assert_eq!(copies(&uneven), [6010, 3010, 4510]);
+        assert_eq!(copies(&uneven.with_link(2.0 * uneven.link_bytes_per_second())), [3010, 1510, 2260]);
+        // Not even the last bit of a rate changes where both ways are as fast.
+        let link = 52.8e9 / 3.0;
+        assert_eq!(props.with_link(link).link_bytes_per_second(), link);
     }
 }

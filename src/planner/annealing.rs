@@ -56,7 +56,7 @@ impl Annealing {
         let intervals = || candidates.iter().map(|&at| &model.intervals[at]);
         let cost_ns = |interval: &ModelInterval| {
             let maker = model.makers[interval.slot as usize].as_ref();
-            maker.map_or(interval.copy_ns, |maker| maker.cost_ns) as f64
+            maker.map_or(interval.fetch_ns, |maker| maker.cost_ns) as f64
         };
         let costs_ns: f64 = intervals().map(cost_ns).sum();
         let saving: f64 =

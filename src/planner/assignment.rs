@@ -35,7 +35,7 @@ pub struct ModelInterval {
     /// end.
     pub from: usize,
     pub until: usize,
-    pub copy_ns: i64,
+    pub fetch_ns: i64,
     pub can_move: bool,
     pub can_drop: bool,
 }
@@ -95,7 +95,7 @@ impl<'a> Model<'a> {
                     bytes: timeline.in_memory(size_bytes) as i64,
                     from: op as usize + 1,
                     until: op as usize + ops,
-                    copy_ns: timeline.copy_ns(size_bytes) as i64,
+                    fetch_ns: timeline.fetch_ns(size_bytes) as i64,
                     can_move: can_leave && methods.offload && interval.may_move,
                     can_drop: can_leave
                         && methods.recompute

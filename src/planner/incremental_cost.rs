@@ -324,7 +324,7 @@ impl<'a> IncrementalCost<'a> {
                         self.end_early(held, update);
                         if self.assignment.choices[held] == Choice::Move {
                             // The storage is fetched at once, and the op waits.
-                            cost_ns += model.intervals[held].copy_ns;
+                            cost_ns += model.intervals[held].fetch_ns;
                             continue;
                         }
                     }

@@ -243,7 +243,9 @@ impl Iteration {
             }
         }
         for (interval, (slot, _)) in self.intervals.iter_mut().zip(&self.of_interval) {
-            let price_ns = methods.price_of_moving(2 * props.copy_ns(self.size_bytes[*slot as usize]));
+            let size_bytes = self.size_bytes[*slot as usize];
+            let move_ns = props.offload_ns(size_bytes) + props.fetch_ns(size_bytes);
+            let price_ns = methods.price_of_moving(move_ns);
             let is_dearer = |&rematerialize_ns: &u64| rematerialize_ns > price_ns;
             interval.may_move = interval.persists || rematerialize_ns.get(slot).is_none_or(is_dearer);
         }

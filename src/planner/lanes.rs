@@ -22,7 +22,9 @@ pub struct PlannedCopy {
     pub interval: IntervalId,
     pub slot: Slot,
     pub bytes: i64,
-    pub copy_ns: u64,
+    /// The times of the copies out and back.
+    pub offload_ns: u64,
+    pub fetch_ns: u64,
     /// When the copy out can begin.
     pub ready_ns: u64,
     /// When the storage can be away.
@@ -41,6 +43,11 @@ impl PlannedCopy {
     pub fn times_ns(&self) -> [u64; 2] {
         [self.out_ns, self.back_ns]
     }
+
+    /// The time of the slower copy.
+    fn slower_ns(&self) -> u64 {
+        self.offload_ns.max(self.fetch_ns)
+    }
 }
 
 impl CopyLanes {
@@ -52,7 +59,8 @@ impl CopyLanes {
     /// Adds a copy, if all storages are then away for some time and `is_worth_it` holds for this one. After a refusal, the
     /// other copies keep the times that they would have had until the next [`run`](CopyLanes::run).
     pub fn add(&mut self, copy: PlannedCopy, is_worth_it: impl Fn(&PlannedCopy) -> bool) -> bool {
-        if copy.copy_ns > copy.until_ns - copy.from_ns || self.busy_ns + copy.copy_ns > self.period_ns {
+        let slower_ns = copy.slower_ns();
+        if slower_ns > copy.until_ns - copy.from_ns || self.busy_ns + slower_ns > self.period_ns {
             return false;
         }
         let place = self.copies.len();
@@ -65,7 +73,7 @@ impl CopyLanes {
         self.back.insert(back, place);
         self.run();
         if self.are_away() && is_worth_it(&self.copies[place]) {
-            self.busy_ns += copy.copy_ns;
+            self.busy_ns += slower_ns;
             return true;
         }
         self.out.remove(out);
@@ -89,8 +97,9 @@ impl CopyLanes {
     pub fn remove(&mut self, interval: IntervalId) -> bool {
         let before = self.copies.len();
         while let Some(place) = self.copies.iter().position(|copy| copy.interval == interval) {
-            let PlannedCopy { slot, copy_ns, .. } = self.copies.remove(place);
-            self.busy_ns -= copy_ns;
+            let copy = self.copies.remove(place);
+            let slot = copy.slot;
+            self.busy_ns -= copy.slower_ns();
             self.find_clean(slot);
             for order in [&mut self.out, &mut self.back] {
                 order.retain(|&at| at != place);
@@ -117,7 +126,7 @@ impl CopyLanes {
                 if copy.is_clean {
                     copy.out_ns = copy.from_ns;
                 } else {
-                    free_ns = copy.ready_ns.max(free_ns) + copy.copy_ns;
+                    free_ns = copy.ready_ns.max(free_ns) + copy.offload_ns;
                     copy.out_ns = free_ns.max(copy.from_ns);
                 }
             }
@@ -129,7 +138,7 @@ impl CopyLanes {
             for &at in &self.back {
                 let copy = &mut self.copies[at];
                 let until_ns = (copy.until_ns % self.period_ns) as i64;
-                begin_ns = until_ns.min(begin_ns) - copy.copy_ns as i64;
+                begin_ns = until_ns.min(begin_ns) - copy.fetch_ns as i64;
                 copy.back_ns = (copy.until_ns as i64 - until_ns + begin_ns).max(0) as u64;
             }
             // A storage that is needed early comes back in the iteration before.
@@ -147,7 +156,8 @@ mod tests {
         PlannedCopy {
             interval: IntervalId(interval),
             slot: interval,
-            copy_ns,
+            offload_ns: copy_ns,
+            fetch_ns: copy_ns,
             ready_ns,
             from_ns,
             until_ns,

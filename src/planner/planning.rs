@@ -49,7 +49,7 @@ pub fn plan(request: &PlanRequest, mut found: impl FnMut(Schedule) -> bool) {
     let planner = Planner { iteration: &iteration, profile, settings, step_ops, throttle };
     if settings.policy != Policy::Auto {
         planner.published().into_iter().for_each(|schedule| {
-            found(schedule.made_with(props.link_bytes_per_second));
+            found(schedule.made_with(props.link_bytes_per_second()));
         });
         return;
     }
@@ -58,7 +58,7 @@ pub fn plan(request: &PlanRequest, mut found: impl FnMut(Schedule) -> bool) {
         if let Some(layout) = &mut schedule.layout {
             Arc::make_mut(layout).limit_bytes += log.idle_bytes;
         }
-        found(schedule.made_with(props.link_bytes_per_second))
+        found(schedule.made_with(props.link_bytes_per_second()))
     });
 }
 

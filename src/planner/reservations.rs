@@ -145,9 +145,9 @@ impl Timeline {
         self.begins_ns[self.ops()]
     }
 
-    /// The time of a copy.
-    pub fn copy_ns(&self, bytes: usize) -> u64 {
-        self.props.copy_ns(bytes)
+    /// The time of a copy back.
+    pub fn fetch_ns(&self, bytes: usize) -> u64 {
+        self.props.fetch_ns(bytes)
     }
 
     /// Lanes without copies.
@@ -160,19 +160,20 @@ impl Timeline {
     pub fn copy_of(&self, interval: IntervalId, ops: Range<usize>) -> PlannedCopy {
         let (from_ns, until_ns) = (self.begin_ns(ops.start), self.begin_ns(ops.end));
         let Source { slot, size_bytes, op, .. } = self.sources[interval.0 as usize];
-        let copy_ns = self.copy_ns(size_bytes);
+        let (offload_ns, fetch_ns) = (self.props.offload_ns(size_bytes), self.fetch_ns(size_bytes));
         let ready_ns = self.begin_ns(op + 1);
         PlannedCopy {
             interval,
             slot,
             bytes: self.in_memory(size_bytes) as i64,
-            copy_ns,
+            offload_ns,
+            fetch_ns,
             ready_ns,
             from_ns,
             until_ns,
             is_clean: false,
-            out_ns: from_ns.max(ready_ns + copy_ns),
-            back_ns: until_ns.saturating_sub(copy_ns),
+            out_ns: from_ns.max(ready_ns + offload_ns),
+            back_ns: until_ns.saturating_sub(fetch_ns),
         }
     }
 
@@ -325,7 +326,8 @@ mod tests {
                 interval,
                 slot,
                 bytes: 10,
-                copy_ns,
+                offload_ns: copy_ns,
+                fetch_ns: copy_ns,
                 ready_ns,
                 from_ns,
                 until_ns,

@@ -12,7 +12,6 @@ use super::problem::{Planner, TimedSchedule};
 use super::reservations::Timeline;
 use super::trial::{Times, Trial};
 use crate::config::Settings;
-use crate::engine::Props;
 use crate::schedule::{Eviction, EvictionOrder, IntervalId, Schedule};
 
 /// How often an assignment is annealed: first as if nothing waited, then at the times of the trial of that.
@@ -138,7 +137,7 @@ impl<'a> Search<'a> {
     /// it, if there are any: what is offloaded may go there and come back. From then on the search takes the link to be so.
     pub fn try_assignments_of_tiers(&mut self) {
         let Planner { profile, settings, .. } = self.planner;
-        let link = profile.props.link_bytes_per_second;
+        let link = profile.props.link_bytes_per_second();
         let with_peers = settings.peers.as_ref().map(|peers| link + peers.rate(&profile.props));
         let with_disk = settings.disk.as_ref().map(|disk| link.min(disk.bytes_per_second / DISK_COPIES));
         with_peers.into_iter().chain(with_disk).for_each(|rate| self.try_assignments_of_link(rate));
@@ -146,7 +145,7 @@ impl<'a> Search<'a> {
 
     fn try_assignments_of_link(&mut self, link_bytes_per_second: f64) {
         let Planner { iteration, profile, settings, .. } = self.planner;
-        let props = Props { link_bytes_per_second, ..profile.props.clone() };
+        let props = profile.props.with_link(link_bytes_per_second);
         let page_bytes = settings.page_bytes(settings.budget_bytes);
         self.timeline = Arc::new(Timeline::new(iteration, &props, settings.methods.recompute, page_bytes));
         self.try_assignments();

@@ -220,7 +220,7 @@ proptest! {
         changes in prop::collection::vec((0usize..1 << 16, 0usize..3), 1..60),
     ) {
         let (iteration, mut profile) = chain_with(&skips);
-        profile.props.link_bytes_per_second = BYTES as f64 / (LAYER_NS as f64 / 2e9);
+        profile.props = profile.props.with_link(BYTES as f64 / (LAYER_NS as f64 / 2e9));
         let timeline = Timeline::new(&iteration, &profile.props, true, None);
         let model = Model::new(&iteration, &timeline, methods(true, true));
         let budget_bytes = timeline.need_bytes().iter().max().unwrap() / 2;
@@ -272,7 +272,7 @@ fn lanes_have_the_time_too_that_it_takes_to_make_something_again() {
     // Both copies take so long that the storage would be away for no time.
     let ops = |model: &Model<'_>| model.intervals[interval].until - model.intervals[interval].from;
     let between_ns = ops(&Model::new(&iteration, &longest, methods(true, true))) as u64 * LAYER_NS;
-    profile.props.link_bytes_per_second = BYTES as f64 / ((between_ns - LAYER_NS) as f64 / 2e9);
+    profile.props = profile.props.with_link(BYTES as f64 / ((between_ns - LAYER_NS) as f64 / 2e9));
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
     let model = Model::new(&iteration, &timeline, methods(true, true));
     assert!(!model.reserve(&mut timeline.lanes(), interval));
@@ -329,7 +329,7 @@ fn few_storages_are_chosen_anew_in_several_restarts_each_the_same_every_time() {
 fn what_lanes_have_time_for_is_moved_and_nothing_is_recomputed() {
     let (iteration, mut profile) = chain();
     // A copy takes half as long as an op.
-    profile.props.link_bytes_per_second = BYTES as f64 / (LAYER_NS as f64 / 2e9);
+    profile.props = profile.props.with_link(BYTES as f64 / (LAYER_NS as f64 / 2e9));
     let timeline = Timeline::new(&iteration, &profile.props, true, None);
     let budget_bytes = timeline.need_bytes().iter().max().unwrap() * 6 / 10;
     let model = Model::new(&iteration, &timeline, methods(true, true));
@@ -343,7 +343,7 @@ fn what_lanes_have_time_for_is_moved_and_nothing_is_recomputed() {
 #[test]
 fn addresses_are_planned_for_as_much_memory_as_was_tried() {
     let (iteration, mut profile) = chain();
-    profile.props.link_bytes_per_second = BYTES as f64 / (LAYER_NS as f64 / 2e9);
+    profile.props = profile.props.with_link(BYTES as f64 / (LAYER_NS as f64 / 2e9));
     let config = Config::new().budget_bytes(10 * BYTES).page_mapping(false);
     let settings = config.resolve(&profile.props).unwrap();
     let planner =
@@ -389,7 +389,7 @@ fn what_finds_its_pages_in_use_takes_others() {
 fn a_schedule_takes_the_same_time_whatever_was_before() {
     let (iteration, mut profile) = chain();
     for copy_ns in [LAYER_NS, 2 * LAYER_NS, 4 * LAYER_NS] {
-        profile.props.link_bytes_per_second = BYTES as f64 / (copy_ns as f64 / 1e9);
+        profile.props = profile.props.with_link(BYTES as f64 / (copy_ns as f64 / 1e9));
         for blocks in 4..=LAYERS as usize {
             let config = Config::new().budget_bytes(blocks * BYTES).page_mapping(false).recompute(false);
             let settings = config.resolve(&profile.props).unwrap();
@@ -418,7 +418,7 @@ fn a_schedule_takes_the_same_time_whatever_was_before() {
 #[test]
 fn what_would_be_fetched_too_early_is_not() {
     let (iteration, mut profile) = chain();
-    profile.props.link_bytes_per_second = BYTES as f64 / (2.0 * LAYER_NS as f64 / 1e9);
+    profile.props = profile.props.with_link(BYTES as f64 / (2.0 * LAYER_NS as f64 / 1e9));
     let config = Config::new().budget_bytes(8 * BYTES).page_mapping(false).recompute(false);
     let settings = config.resolve(&profile.props).unwrap();
     let planner =
@@ -441,7 +441,7 @@ fn what_would_be_fetched_too_early_is_not() {
 #[test]
 fn a_schedule_for_less_memory_is_followed_where_nothing_faster_is_found() {
     let (iteration, mut profile) = chain();
-    profile.props.link_bytes_per_second = BYTES as f64 / (2.0 * LAYER_NS as f64 / 1e9);
+    profile.props = profile.props.with_link(BYTES as f64 / (2.0 * LAYER_NS as f64 / 1e9));
     let config = |blocks: usize, rungs: usize| {
         let tunables = Tunables { rungs, ..Tunables::default() };
         Config::new().budget_bytes(blocks * BYTES).page_mapping(false).tunables(tunables)

@@ -203,7 +203,9 @@ impl<'a> Replay<'a> {
         (profile.props.device_bytes, profile.props.host_bytes) = (BOUNDLESS_BYTES, BOUNDLESS_BYTES);
         // A recording contains an op's work and not its kernels, so all times follow from the roofline.
         profile.props.kernels = None;
-        let link_bytes_per_ns = profile.props.link_bytes_per_second / 1e9;
+        // No way is faster, so that a bound stays one.
+        let link_bytes_per_ns =
+            profile.props.offload_bytes_per_second.max(profile.props.fetch_bytes_per_second) / 1e9;
         let (name, props) = (profile.key.clone(), profile.props.clone());
         let device = OvercommitDevice::Sim(SimProfile::add_unnamed(profile));
         let mut replay = Replay {

@@ -161,17 +161,17 @@ fn give_way() {
 fn as_measured(log: &RequestLog, engine: &dyn Engine, settings: &Settings) -> (RequestLog, Props) {
     let (log, [predicted_ns, measured_ns]) = log.as_measured();
     let props = engine.props();
-    let link_bytes_per_second = engine.measured_link().unwrap_or(props.link_bytes_per_second);
+    let link_bytes_per_second = engine.measured_link().unwrap_or_else(|| props.link_bytes_per_second());
     settings.log(
         log::Level::Info,
         format_args!(
             "planning {} ops that take {measured_ns} ns, predicted {predicted_ns}, with copies of {link_bytes_per_second:.3e} \
              bytes/s, predicted {:.3e}",
             log.ops(),
-            props.link_bytes_per_second
+            props.link_bytes_per_second()
         ),
     );
-    (log, Props { link_bytes_per_second, ..props.clone() })
+    (log, props.with_link(link_bytes_per_second))
 }
 
 #[cfg(all(test, target_os = "linux"))]

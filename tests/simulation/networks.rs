@@ -231,7 +231,7 @@ fn offloaded(restrict: impl Fn(Config) -> Config) -> HashSet<String> {
     let steps = |config: Config| {
         let mut profile = SimProfile::named("k40c").and_then(SimProfile::get).expect("a vendor's device");
         // So fast that moving is cheaper than any op.
-        profile.props.link_bytes_per_second = 1e12;
+        profile.props = profile.props.with_link(1e12);
         let device = OvercommitDevice::Sim(SimProfile::add(profile));
         configure(&device, config.record()).unwrap();
         let (mut network, mut optimizer) = (spec.network::<B>(&device), SgdConfig::new().init());

@@ -8,8 +8,8 @@ use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Bool, Distribution, Int, Tensor, TensorData};
-use burn_overcommit::engine::sim::Workspace;
-use burn_overcommit::engine::{Flops, Props};
+use burn_overcommit::engine::sim::{SimEngine, Workspace};
+use burn_overcommit::engine::{Engine, Flops, Lane, Props, Tier};
 use burn_overcommit::runtime::sync;
 use burn_overcommit::trace::{Event, Ran};
 use burn_overcommit::{Config, Exactness, Overcommit, OvercommitDevice, Policy, Profile, Reads, SimProfile};
@@ -28,7 +28,8 @@ fn device(config: Config) -> OvercommitDevice {
         shares_memory: false,
         flops: Flops::all(1e9),
         memory_bytes_per_second: 1e9,
-        link_bytes_per_second: 1e9,
+        offload_bytes_per_second: 1e9,
+        fetch_bytes_per_second: 1e9,
         peer_bytes_per_second: None,
         overhead_ns: 0,
         page_bytes: Some(2 << 20),
@@ -50,6 +51,35 @@ fn refused<T>(run: impl FnOnce() -> T) -> String {
 
 fn end_ns(device: &OvercommitDevice) -> u64 {
     stats(device).unwrap().times.expect("a clock").end_ns
+}
+
+#[test]
+fn each_way_of_the_link_has_its_rate() {
+    let mut profile = SimProfile::named("h100").and_then(SimProfile::get).expect("a device of the table");
+    (profile.props.offload_bytes_per_second, profile.props.fetch_bytes_per_second) = (1e9, 4e9);
+    profile.props.overhead_ns = 0;
+    let engine = SimEngine::new(&profile);
+    let [device, host] = [Tier::Device, Tier::Host].map(|tier| engine.map(tier, 1_000_000).unwrap());
+    // SAFETY: there is no data.
+    unsafe {
+        engine.copy(Lane::Offload, device, host).unwrap();
+        engine.copy(Lane::Fetch, host, device).unwrap();
+    }
+    let busy_ns = engine.times().expect("a clock").busy_ns;
+    assert_eq!([Lane::Offload, Lane::Fetch].map(|lane| busy_ns[lane as usize]), [1_000_000, 250_000]);
+}
+
+#[test]
+fn files_of_devices_with_one_rate_for_both_ways_are_read() {
+    let profile = SimProfile::named("h100").and_then(SimProfile::get).expect("a device of the table");
+    let mut fields = serde_json::to_value(&profile.props).unwrap();
+    let fields_of = fields.as_object_mut().unwrap();
+    fields_of.remove("fetch_bytes_per_second");
+    let rate = fields_of.remove("offload_bytes_per_second").expect("the rate of a way");
+    fields_of.insert("link_bytes_per_second".into(), rate);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), fields.to_string()).unwrap();
+    assert_eq!(Profile::read(file.path()).unwrap().props, profile.props);
 }
 
 /// An H100 on which a call that maps pages takes so long.

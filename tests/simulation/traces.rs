@@ -332,7 +332,7 @@ fn copies_hide_what_lanes_have_time_for() {
     let program = program(&made_and_used()).unwrap();
     let bound_bytes = |link_bytes_per_second| {
         let mut profile = Profile { key: "copies_hide".to_string(), ..profile("titan-x") };
-        profile.props.link_bytes_per_second = link_bytes_per_second;
+        profile.props = profile.props.with_link(link_bytes_per_second);
         Replay::new(&program, profile, 1).unwrap().offload_bound_bytes()
     };
     // All of it is there when the last op begins, 0.1 ms from the end; half a MiB is copied until then.

@@ -31,7 +31,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             json!({
                 "key": profile.key, "name": props.name, "memory_bytes": props.device_bytes,
                 "memory_bytes_per_second": props.memory_bytes_per_second,
-                "link_bytes_per_second": props.link_bytes_per_second, "launch_ns": props.overhead_ns,
+                "offload_bytes_per_second": props.offload_bytes_per_second,
+                "fetch_bytes_per_second": props.fetch_bytes_per_second, "launch_ns": props.overhead_ns,
                 "pricing": props.pricing(),
                 "flops": { "f64": props.flops.f64, "f32": props.flops.f32, "f16": props.flops.f16, "bf16": props.flops.bf16 },
             })
@@ -61,7 +62,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             rounded(props.memory_bytes_per_second / 1e9),
             rounded(props.flops.f32 / 1e12),
             rounded(props.flops.f16 / 1e12),
-            rounded(props.link_bytes_per_second / 1e9),
+            rounded(props.link_bytes_per_second() / 1e9),
             rounded(props.overhead_ns as f64 / 1e3),
             if props.kernels.is_some() { "priced".into() } else { "roofline".into() },
         ]);

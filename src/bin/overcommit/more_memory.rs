@@ -32,7 +32,8 @@ impl Peers {
     pub fn beside_link(&self, profile: &Profile) -> Profile {
         let mut profile = profile.clone();
         let tier = PeerTier { devices: Vec::new(), bytes_per_second: self.bytes_per_second };
-        profile.props.link_bytes_per_second += tier.rate(&profile.props);
+        let link_bytes_per_second = profile.props.link_bytes_per_second() + tier.rate(&profile.props);
+        profile.props = profile.props.with_link(link_bytes_per_second);
         profile
     }
 }

@@ -130,7 +130,8 @@ impl Source {
     pub fn profile(&self) -> Result<Profile> {
         let mut profile = profile(&self.device)?;
         if let Some(gigabytes) = self.link_gbps {
-            profile.props.link_bytes_per_second = gigabytes * 1e9;
+            profile.props.offload_bytes_per_second = gigabytes * 1e9;
+            profile.props.fetch_bytes_per_second = gigabytes * 1e9;
         }
         Ok(profile)
     }

@@ -114,6 +114,8 @@ pub(super) fn props(context: &Arc<Context>, page_bytes: Option<usize>) -> Called
             format_args!("{name} shares its memory with the host: `auto` recomputes before it offloads");
         messages::tell(log::Level::Info, message);
     }
+    // A copy within one memory reads and writes it.
+    let link = if shares_memory { memory_bytes_per_second / 2.0 } else { link };
     Ok(Props {
         name,
         device_bytes,
@@ -121,8 +123,8 @@ pub(super) fn props(context: &Arc<Context>, page_bytes: Option<usize>) -> Called
         shares_memory,
         flops: Flops { f64: f64 * f32, f32, f16: f16 * f32, bf16: bf16 * f32 },
         memory_bytes_per_second,
-        // A copy within one memory reads and writes it.
-        link_bytes_per_second: if shares_memory { memory_bytes_per_second / 2.0 } else { link },
+        offload_bytes_per_second: link,
+        fetch_bytes_per_second: link,
         peer_bytes_per_second: None,
         overhead_ns: OVERHEAD_NS,
         page_bytes,

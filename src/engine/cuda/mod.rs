@@ -233,7 +233,7 @@ fn tell(props: &Props, folder: Option<&Path>) {
         return;
     }
     let [memory, link] =
-        [props.memory_bytes_per_second, props.link_bytes_per_second].map(|bytes| bytes / 1e9);
+        [props.memory_bytes_per_second, props.link_bytes_per_second()].map(|bytes| bytes / 1e9);
     let Props { name, device_bytes, .. } = props;
     messages::tell(
         Level::Info,

@@ -127,7 +127,8 @@ impl HostOptions {
                 ..Flops::all(cores * CORE_FLOPS_PER_SECOND)
             },
             memory_bytes_per_second: (cores * CORE_BYTES_PER_SECOND).min(MAX_BYTES_PER_SECOND),
-            link_bytes_per_second: LINK_BYTES_PER_SECOND,
+            offload_bytes_per_second: LINK_BYTES_PER_SECOND,
+            fetch_bytes_per_second: LINK_BYTES_PER_SECOND,
             peer_bytes_per_second: None,
             overhead_ns: OVERHEAD_NS,
             page_bytes: possible_page_bytes(self.page_bytes),

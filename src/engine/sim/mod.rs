@@ -131,7 +131,8 @@ impl Engine for SimEngine {
             (Some(disk), _) if lane.is_of_disk() => disk.copy_ns(from.bytes),
             (_, Some(peers)) if lane.is_of_peers() => peers.copy_ns(&self.props, from.bytes),
             _ if from.tier == to.tier => self.props.move_ns(from.bytes),
-            _ => self.props.copy_ns(from.bytes),
+            _ if to.tier == Tier::Host => self.props.offload_ns(from.bytes),
+            _ => self.props.fetch_ns(from.bytes),
         };
         state.clock.run(lane, duration_ns);
         Ok(())

@@ -16,7 +16,7 @@ use crate::op::{Op, Outputs, View, lower};
 /// // A GPU like another, with a faster link to the host.
 /// let mut profile = SimProfile::named("rtx4090").and_then(SimProfile::get).unwrap();
 /// profile.key = "mine".into();
-/// profile.props.link_bytes_per_second *= 2.0;
+/// profile.props = profile.props.with_link(2.0 * profile.props.link_bytes_per_second());
 /// let device = OvercommitDevice::Sim(SimProfile::add(profile));
 /// assert_eq!(device.to_string(), "sim:mine");
 /// ```
@@ -38,9 +38,20 @@ impl Profile {
     pub fn read(path: &Path) -> Result<Self, String> {
         let told = |error: String| format!("{}: {error}", path.display());
         let text = fs::read_to_string(path).map_err(|error| told(error.to_string()))?;
-        let props = serde_json::from_str(&text).map_err(|error| told(error.to_string()))?;
+        let props = props_of(&text).map_err(|error| told(error.to_string()))?;
         Ok(Profile { key: path.display().to_string(), props, workspace: Workspace::Gpu })
     }
+}
+
+/// What a file holds. One rate of the link is that of both ways.
+fn props_of(text: &str) -> serde_json::Result<Props> {
+    let mut fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text)?;
+    if let Some(rate) = fields.remove("link_bytes_per_second") {
+        for way in ["offload_bytes_per_second", "fetch_bytes_per_second"] {
+            fields.entry(way).or_insert_with(|| rate.clone());
+        }
+    }
+    serde_json::from_value(fields.into())
 }
 
 /// How much workspace ops take.
@@ -156,7 +167,8 @@ pub fn profiles() -> Vec<Profile> {
             shares_memory: false,
             flops: Flops { f64, f32, f16, bf16 },
             memory_bytes_per_second: bandwidth * 1e9,
-            link_bytes_per_second: link * 1e9,
+            offload_bytes_per_second: link * 1e9,
+            fetch_bytes_per_second: link * 1e9,
             peer_bytes_per_second: nvlink(key),
             overhead_ns: (launch_us * 1e3) as u64,
             page_bytes: Some(PAGE_BYTES),

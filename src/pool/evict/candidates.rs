@@ -157,7 +157,7 @@ impl<'a> Candidates<'a> {
         let move_ns = pool
             .settings
             .methods
-            .price_of_moving(self.offload_wait_ns + 2 * pool.away_ns(storage.size_bytes));
+            .price_of_moving(self.offload_wait_ns + pool.round_trip_ns(storage.size_bytes));
         let rematerialize_ns = |max_ns: u64| {
             let own_ns = pool.graph.own_ns(id);
             if own_ns > max_ns {

@@ -76,39 +76,44 @@ impl Pool {
 
     /// The cost of moving a storage to the host and back: the predicted time, including the wait for earlier copies.
     fn move_ns(&self, storage: &Storage) -> u64 {
-        let move_ns = self.offload_wait_ns() + 2 * self.away_ns(storage.size_bytes);
+        let move_ns = self.offload_wait_ns() + self.round_trip_ns(storage.size_bytes);
         self.settings.methods.price_of_moving(move_ns)
     }
 
     /// Whether storages go to other devices before they go to the host.
     pub(in crate::pool) fn prefers_peers(&self) -> bool {
         let props = self.submitter.engine.props();
-        self.settings.peers.as_ref().is_some_and(|peers| peers.rate(props) > props.link_bytes_per_second)
+        self.settings.peers.as_ref().is_some_and(|peers| peers.rate(props) > props.link_bytes_per_second())
     }
 
-    /// The predicted time to copy a storage away, or back: to another device or to the host, and on to the disk if neither has room
+    /// The predicted time to copy a storage away and back: to another device or to the host, and on to the disk if neither has room
     /// for it.
-    pub(in crate::pool) fn away_ns(&self, size_bytes: usize) -> u64 {
+    pub(in crate::pool) fn round_trip_ns(&self, size_bytes: usize) -> u64 {
         let props = self.submitter.engine.props();
         let peers = self.settings.peers.as_ref().filter(|_| self.memory.peer_room_bytes() >= size_bytes);
         let is_full = self.memory.host_room_bytes() < size_bytes;
+        let of_link_ns = props.offload_ns(size_bytes) + props.fetch_ns(size_bytes);
         match (peers, &self.settings.disk) {
-            (Some(peers), _) if is_full || self.prefers_peers() => peers.copy_ns(props, size_bytes),
-            (_, Some(disk)) if is_full => props.copy_ns(size_bytes) + disk.copy_ns(size_bytes),
-            _ => props.copy_ns(size_bytes),
+            (Some(peers), _) if is_full || self.prefers_peers() => 2 * peers.copy_ns(props, size_bytes),
+            (_, Some(disk)) if is_full => of_link_ns + 2 * disk.copy_ns(size_bytes),
+            _ => of_link_ns,
         }
     }
 
     /// The predicted time to copy a storage back that is away.
     pub(in crate::pool) fn return_ns(&self, storage: &Storage) -> u64 {
-        let props = self.submitter.engine.props();
+        self.copies_ns(storage)[1]
+    }
+
+    /// The predicted times of the copies of a storage to where it is, and back.
+    pub(in crate::pool) fn copies_ns(&self, storage: &Storage) -> [u64; 2] {
+        let (props, size_bytes) = (self.submitter.engine.props(), storage.size_bytes);
+        let of_link_ns = [props.offload_ns(size_bytes), props.fetch_ns(size_bytes)];
         let [in_memory, on_peer, on_disk] = Tier::AWAY.map(|tier| storage.copies.in_tier(tier).is_some());
         match (&self.settings.peers, &self.settings.disk) {
-            (Some(peers), _) if on_peer && !in_memory => peers.copy_ns(props, storage.size_bytes),
-            (_, Some(disk)) if on_disk && !in_memory => {
-                props.copy_ns(storage.size_bytes) + disk.copy_ns(storage.size_bytes)
-            }
-            _ => props.copy_ns(storage.size_bytes),
+            (Some(peers), _) if on_peer && !in_memory => [peers.copy_ns(props, size_bytes); 2],
+            (_, Some(disk)) if on_disk && !in_memory => of_link_ns.map(|ns| ns + disk.copy_ns(size_bytes)),
+            _ => of_link_ns,
         }
     }
 

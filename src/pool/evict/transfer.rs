@@ -27,10 +27,10 @@ impl Pool {
         } else if !self.settings.methods.offload || !self.write_back(id, displace)? {
             return Ok(false);
         }
-        let copy_ns = self.return_ns(&self.graph.storages[id]);
+        let [out_ns, back_ns] = self.copies_ns(&self.graph.storages[id]);
         match clean {
-            true => self.observer.note_eviction(&self.graph, id, How::Clean, || copy_ns),
-            false => self.observer.note_eviction(&self.graph, id, How::Offload, || 2 * copy_ns),
+            true => self.observer.note_eviction(&self.graph, id, How::Clean, || back_ns),
+            false => self.observer.note_eviction(&self.graph, id, How::Offload, || out_ns + back_ns),
         }
         self.follower.note_decision(&self.graph, &mut self.memory, id, Eviction::Offload);
         self.graph.free_device(id, &mut self.memory);
@@ -58,9 +58,9 @@ impl Pool {
         let size_bytes = self.graph.storages[id].size_bytes;
         let Some(placed) = self.host_block(size_bytes, displace)? else { return Ok(false) };
         self.copy_out(id, Tier::Host, placed)?;
-        let copy_ns = self.submitter.engine.props().copy_ns(size_bytes);
+        let offload_ns = self.submitter.engine.props().offload_ns(size_bytes);
         self.submitter.offloading_until_ns =
-            self.submitter.offloading_until_ns.max(self.observer.computed_ns) + copy_ns;
+            self.submitter.offloading_until_ns.max(self.observer.computed_ns) + offload_ns;
         self.graph.storages[id].access.clean_at_ns = self.submitter.offloading_until_ns;
         Ok(true)
     }

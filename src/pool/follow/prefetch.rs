@@ -57,7 +57,7 @@ impl Pool {
         let unplanned = PrefetchDistance { parts: self.follower.prefetch_distance.parts };
         let distance =
             self.follower.active_plans.followed().map_or(unplanned, |plan| plan.schedule.prefetch_distance);
-        let copy_ns = |bytes| self.submitter.engine.props().copy_ns(bytes);
+        let copy_ns = |bytes| self.submitter.engine.props().fetch_ns(bytes);
         let soon_ns = distance.ahead_ns(bytes, self.memory.device.limit_bytes(), copy_ns);
         let op = at - stream.ops + stream.tracker.now();
         free_bytes >= bytes + reserved_bytes
