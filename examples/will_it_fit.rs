@@ -31,7 +31,7 @@ struct Options {
     /// Length of the sequences, if not the paper's.
     #[arg(long)]
     length: Option<usize>,
-    /// A GPU: k40c, titan-x, titan-v, v100, a100-40, a100-80, rtx3060, rtx4090, h100 or h200.
+    /// A GPU that `overcommit devices` lists, such as rtx4090 or h100.
     #[arg(long, default_value = "rtx4090")]
     device: String,
     /// How memory is regained: auto, tensor-cache, recompute or evict-all.

@@ -31,7 +31,7 @@ pub enum OvercommitDevice {
 }
 
 /// A row of the table of simulated devices: `sim:h200` by name, [`named`](SimProfile::named) or
-/// [`add`](SimProfile::add)ed; `sim:FILE.json` is [read](Profile::read) from a file once.
+/// [`add`](SimProfile::add)ed, or [kept](Profile::keep) by the user; `sim:FILE.json` is [read](Profile::read) from a file once.
 /// See [`SimProfile::named`] and [`Profile`] for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SimProfile(u16);
@@ -81,8 +81,13 @@ impl SimProfile {
         profiles.get(usize::from(self.0)).map(|(profile, _)| profile.clone())
     }
 
-    /// The profile of this key, or of the JSON file there; else what was expected.
+    /// The profile of this key, in the table or kept by the user, or of the JSON file there; else what was expected.
     fn of_key_or_file(key: &str) -> Result<Self, String> {
+        if SimProfile::named(key).is_none()
+            && let Some(kept) = Profile::kept(key)
+        {
+            return kept.map(SimProfile::add);
+        }
         match SimProfile::named(key) {
             Some(profile) => Ok(profile),
             None if key.ends_with(".json") => Profile::read(Path::new(key))

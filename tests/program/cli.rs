@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use burn_overcommit::{Overcommit, OvercommitDevice};
+use burn_overcommit::{Overcommit, OvercommitDevice, SimProfile};
 use serde_json::Value;
 
 fn overcommit(arguments: &[&str]) -> Output {
@@ -319,6 +319,47 @@ fn devices_and_help_are_told() {
         assert!(overcommit(&[command, "--help"]).status.success());
     }
     assert!(text(&overcommit(&["--help"]).stdout).contains("Examples:"));
+}
+
+#[test]
+fn a_device_of_a_file_is_kept_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut props = SimProfile::named("v100").and_then(SimProfile::get).unwrap().props;
+    props.offload_bytes_per_second = 7e9;
+    let file = |name: &str| folder.path().join(name);
+    for name in ["mine.json", "v100.json", "a b.json"] {
+        std::fs::write(file(name), serde_json::to_string(&props).unwrap()).unwrap();
+    }
+    let here = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_overcommit"));
+        command.args(arguments).env("XDG_CONFIG_HOME", folder.path()).output().unwrap()
+    };
+    let add = |name: &str| here(&["devices", "--json", "--add", file(name).to_str().unwrap()]);
+    let devices: Value = serde_json::from_slice(&add("mine.json").stdout).unwrap();
+    let added = |devices: &Value| {
+        let all = devices["devices"].as_array().unwrap();
+        all.iter()
+            .find(|device| device["key"] == "mine")
+            .map(|device| device["offload_bytes_per_second"].clone())
+    };
+    assert_eq!(added(&devices), Some(7e9.into()));
+    for (name, reason) in [
+        ("v100.json", "is a device of the table"),
+        ("a b.json", "names no device"),
+        ("no.json", "No such file"),
+    ] {
+        let output = add(name);
+        assert!(
+            !output.status.success() && text(&output.stderr).contains(reason),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+    // Every program of this user finds it.
+    let path = trace(&folder);
+    let replay = here(&["replay", path.to_str().unwrap(), "--device", "mine", "--json"]);
+    assert!(replay.status.success(), "{}", text(&replay.stderr));
+    assert!(!overcommit(&["replay", path.to_str().unwrap(), "--device", "mine"]).status.success());
 }
 
 #[cfg(unix)]

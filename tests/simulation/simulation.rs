@@ -281,9 +281,9 @@ fn a_dry_run_of_a_program_that_keeps_tensors_is_refused() {
 
 #[test]
 fn the_vendors_devices_are_there_by_name() {
-    let keys =
-        ["k40c", "titan-x", "titan-v", "v100", "a100-40", "a100-80", "rtx3060", "rtx4090", "h100", "h200"];
-    for key in keys {
+    let keys = "k40c titan-x titan-v v100 a100-40 a100-80 rtx3060 rtx4090 h100 h200 rtx3090 rtx4060ti rtx4070 rtx4080 rtx5070ti \
+                rtx5080 rtx5090 t4 a10 l4 l40s a6000 b200 gh200 gb10";
+    for key in keys.split_whitespace() {
         let device: OvercommitDevice = format!("sim:{key}").parse().unwrap();
         assert_eq!(device.to_string(), format!("sim:{key}"));
         let zeros = Tensor::<Ours, 1, Int>::zeros([4], &device);

@@ -1,8 +1,10 @@
 //! `devices`: what can be simulated.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Error, Result};
+use burn_overcommit::Profile;
 use burn_overcommit::engine::sim::profiles;
 use bytesize::ByteSize;
 use clap::Args;
@@ -21,10 +23,17 @@ pub struct Options {
     /// One JSON object.
     #[arg(long)]
     json: bool,
+    /// Keeps the device of a JSON file, such as gpu-check writes, under the file's name: mine.json is sim:mine from then on.
+    #[arg(long, value_name = "FILE")]
+    add: Option<PathBuf>,
 }
 
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let profiles = profiles();
+    if let Some(file) = &options.add {
+        Profile::keep(file).map_err(Error::msg)?;
+    }
+    let mut profiles = profiles();
+    profiles.extend(Profile::all_kept());
     if options.json {
         let rows = profiles.iter().map(|profile| {
             let props = &profile.props;
@@ -62,7 +71,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             rounded(props.memory_bytes_per_second / 1e9),
             rounded(props.flops.f32 / 1e12),
             rounded(props.flops.f16 / 1e12),
-            rounded(props.link_bytes_per_second() / 1e9),
+            match [props.fetch_bytes_per_second, props.offload_bytes_per_second] {
+                [to_device, to_host] if to_device == to_host => rounded(to_device / 1e9),
+                ways => ways.map(|rate| rounded(rate / 1e9)).join(" / "),
+            },
             rounded(props.overhead_ns as f64 / 1e3),
             if props.kernels.is_some() { "priced".into() } else { "roofline".into() },
         ]);

@@ -3,6 +3,7 @@
 
 mod clock;
 mod convolution;
+mod kept;
 mod profiles;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -106,9 +106,9 @@ type Row = (&'static str, &'static str, usize, f64, [f64; 4], f64, f64);
 /// are powers of ten; vendors write "GB" for GiB of memory.
 ///
 /// None of the vendors' own files was at hand but the K40's: "reprint" is a public page or repository with the vendor's
-/// table, "derived" is units times clock, "assumed" is the figure of a like device.
+/// table, "recalled" the vendor's figure without a page at hand, "derived" units times clock, "assumed" the figure of a like device.
 #[rustfmt::skip]
-const ROWS: [Row; 10] = [
+const ROWS: [Row; 25] = [
     //                                       GiB    GB/s  TFLOP/s: f64, f32, f16, bf16   link   us
     // Tesla K40 board specification BD-06902-001 (2013): memory, clock. Rates at the base clock: reprint. Link:
     // bandwidthTest on a K40m. Launch: a K80's.
@@ -131,18 +131,53 @@ const ROWS: [Row; 10] = [
     ("h100", "NVIDIA H100 80GB HBM3",         80, 3350.0, [33.5, 66.9, 989.4, 989.4],   52.8, 2.7),
     // H200 product page: reprint for memory and halves; the rest an H100's.
     ("h200", "NVIDIA H200",                  141, 4800.0, [33.5, 66.9, 989.4, 989.4],   52.8, 2.7),
+    // Ampere GA102 whitepaper: recalled; f64 derived. Links and launches are assumed from here on, by the generation of PCIe.
+    ("rtx3090", "NVIDIA GeForce RTX 3090",    24,  936.2, [0.556, 35.6, 71.0, 71.0],    25.0, 2.7),
+    // GeForce RTX 40 specifications: recalled; halves and f64 derived. The 4060 Ti has eight lanes.
+    ("rtx4060ti", "NVIDIA GeForce RTX 4060 Ti", 16, 288.0, [0.345, 22.1, 44.1, 44.1],   12.5, 2.5),
+    ("rtx4070", "NVIDIA GeForce RTX 4070",    12,  504.2, [0.455, 29.1, 58.3, 58.3],    25.0, 2.5),
+    ("rtx4080", "NVIDIA GeForce RTX 4080",    16,  716.8, [0.762, 48.7, 97.5, 97.5],    25.0, 2.5),
+    // Blackwell RTX whitepaper: recalled; f64 derived, and halves of the 5070 Ti.
+    ("rtx5070ti", "NVIDIA GeForce RTX 5070 Ti", 16, 896.0, [0.687, 43.9, 87.9, 87.9],   50.0, 2.5),
+    ("rtx5080", "NVIDIA GeForce RTX 5080",    16,  960.0, [0.88, 56.3, 112.6, 112.6],   50.0, 2.5),
+    ("rtx5090", "NVIDIA GeForce RTX 5090",    32, 1792.0, [1.64, 104.8, 209.5, 209.5],  50.0, 2.5),
+    // T4, A10, L4, L40S and RTX A6000 datasheets: recalled, without sparsity; f64 derived. The T4 computes no bf16 on tensor cores.
+    ("t4", "Tesla T4",                        16,  320.0, [0.254, 8.1, 65.0, 8.1],      12.4, 2.7),
+    ("a10", "NVIDIA A10",                     24,  600.0, [0.488, 31.2, 125.0, 125.0],  25.0, 2.7),
+    ("l4", "NVIDIA L4",                       24,  300.0, [0.473, 30.3, 121.0, 121.0],  25.0, 2.5),
+    ("l40s", "NVIDIA L40S",                   48,  864.0, [1.43, 91.6, 362.0, 362.0],   25.0, 2.5),
+    ("a6000", "NVIDIA RTX A6000",             48,  768.0, [0.605, 38.7, 154.8, 154.8],  25.0, 2.7),
+    // HGX B200 datasheet: recalled.
+    ("b200", "NVIDIA B200",                  180, 8000.0, [40.0, 80.0, 2250.0, 2250.0], 52.8, 2.7),
+    // GH200 datasheet, HBM3: recalled; rates an H100's. Link: as measured by others from host to device; the other way is below.
+    ("gh200", "NVIDIA GH200 480GB",           96, 4000.0, [33.5, 66.9, 989.4, 989.4],  420.0, 2.7),
+    // DGX Spark specifications: recalled for memory; rates assumed. A copy reads and writes the memory that both have.
+    ("gb10", "NVIDIA GB10",                  119,  273.0, [0.48, 31.0, 125.0, 125.0],  136.0, 2.7),
 ];
+
+/// What a link moves from the device to the host, in GB/s, where that is less than the other way.
+const OFFLOADS: [(&str, f64); 1] = [("gh200", 170.0)];
+
+/// Devices that have one memory with the host.
+const SHARING: [&str; 1] = ["gb10"];
 
 /// Multiprocessors and boost clock in GHz of the devices whose kernels were read: H100 and H200 by the architecture's whitepaper and as
 /// seen under load, the RTX 4090 by Ada's. The instruction counts are sm_90's for all three.
 const KERNELS: [(&str, u32, f64); 3] = [("rtx4090", 128, 2.52), ("h100", 132, 1.7), ("h200", 132, 1.7)];
 
 /// What NVLink moves one way between two devices of a machine, in GB/s: half of what the datasheets give for both ways together.
-const NVLINKS: [(&str, f64); 5] =
-    [("v100", 150.0), ("a100-40", 300.0), ("a100-80", 300.0), ("h100", 450.0), ("h200", 450.0)];
+const NVLINKS: [(&str, f64); 6] = [
+    ("v100", 150.0),
+    ("a100-40", 300.0),
+    ("a100-80", 300.0),
+    ("h100", 450.0),
+    ("h200", 450.0),
+    ("b200", 900.0),
+];
 
-fn nvlink(key: &str) -> Option<f64> {
-    NVLINKS.iter().find(|row| row.0 == key).map(|row| row.1 * 1e9)
+/// A device's rate in one of these tables, in bytes per second.
+fn rate_of(key: &str, rates: &[(&str, f64)]) -> Option<f64> {
+    rates.iter().find(|row| row.0 == key).map(|row| row.1 * 1e9)
 }
 
 /// Mapping pages, on the same devices: `cuMemUnmap` and `cuMemSetAccess` take about 35 us each for a range, `cuMemMap` about 2 us for a
@@ -164,12 +199,12 @@ pub fn profiles() -> Vec<Profile> {
             name: name.to_string(),
             device_bytes: gib << 30,
             host_bytes: HOST_BYTES,
-            shares_memory: false,
+            shares_memory: SHARING.contains(&key),
             flops: Flops { f64, f32, f16, bf16 },
             memory_bytes_per_second: bandwidth * 1e9,
-            offload_bytes_per_second: link * 1e9,
+            offload_bytes_per_second: rate_of(key, &OFFLOADS).unwrap_or(link * 1e9),
             fetch_bytes_per_second: link * 1e9,
-            peer_bytes_per_second: nvlink(key),
+            peer_bytes_per_second: rate_of(key, &NVLINKS),
             overhead_ns: (launch_us * 1e3) as u64,
             page_bytes: Some(PAGE_BYTES),
             view_bytes: None,
