@@ -136,9 +136,9 @@ impl Driver {
         sums
     }
 
-    /// Asks for pinned memory while a stream waits for a counter, which a thread sets once it has waited for an event. NVIDIA's driver
-    /// may hang then, and this one does: the call holds the lock that the thread needs. A context is this thread's.
-    pub fn wait_by_counter(&self) {
+    /// Lets a stream wait for a counter, which a thread sets once it has waited for an event. NVIDIA's driver may hang if memory is
+    /// pinned meanwhile, and this one does: the call holds the lock that the thread needs. A context is this thread's.
+    pub fn wait_by_counter(&self, pins_meanwhile: bool) {
         type Make = unsafe extern "C" fn(*mut *mut c_void, u32) -> i32;
         type Pinned = unsafe extern "C" fn(*mut *mut c_void, usize, u32) -> i32;
         type WaitValue = unsafe extern "C" fn(*mut c_void, u64, u64, u32) -> i32;
@@ -169,7 +169,9 @@ impl Driver {
                     AtomicU64::from_ptr(counter as *mut u64).store(1, Ordering::SeqCst);
                 }
             });
-            pinned();
+            if pins_meanwhile {
+                pinned();
+            }
         });
     }
 

@@ -1,5 +1,6 @@
 //! The order between streams and the disk.
 
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use burn_overcommit::engine::{DiskTier, Engine, Lane, Tier};
@@ -10,22 +11,26 @@ use support::process::{child, is_child};
 
 const BYTES: usize = 8192;
 
-/// Lets one thread set what a stream waits for, while another asks for pinned memory.
 #[test]
 fn a_thread_that_a_stream_waits_for_can_hang() {
     if is_child() {
         let (driver, _engine) = (driver(), engine());
-        driver.wait_by_counter();
-        return;
+        driver.wait_by_counter(false);
+        println!("it did not hang");
+        return driver.wait_by_counter(true);
     }
-    let mut child = child(module_path!(), "a_thread_that_a_stream_waits_for_can_hang").spawn().unwrap();
+    let mut child = child(module_path!(), "a_thread_that_a_stream_waits_for_can_hang")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(3) {
         assert!(child.try_wait().unwrap().is_none(), "the stand-in's lock was not held");
         std::thread::sleep(Duration::from_millis(20));
     }
     child.kill().unwrap();
-    child.wait().unwrap();
+    let said = child.wait_with_output().unwrap().stdout;
+    assert!(String::from_utf8_lossy(&said).contains("it did not hang"), "without a call that takes the lock");
 }
 
 #[test]
