@@ -182,8 +182,16 @@ fn workspace_bytes(engine: &CudaEngine, dtype: Dtype, image: [usize; 3], filters
 }
 
 #[test]
-#[serial]
 fn tiles_of_winograd_come_first_where_they_fit() {
+    if !is_child() {
+        // Searches of earlier runs are in the user's cache.
+        let cache = tempfile::tempdir().unwrap();
+        let child = child(module_path!(), "tiles_of_winograd_come_first_where_they_fit")
+            .env("XDG_CACHE_HOME", cache.path())
+            .output()
+            .unwrap();
+        return assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+    }
     let _driver = driver();
     let engine = engine();
     let bytes = |dtype: Dtype, side: usize| workspace_bytes(&engine, dtype, [2, 16, side], 32);
