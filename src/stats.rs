@@ -16,6 +16,8 @@ use crate::engine::{Fallback, Lane, Times};
 pub struct Counters {
     /// Ops submitted, replays included.
     pub ops: u64,
+    /// Of these, ops of a plan that was followed.
+    pub guided_ops: u64,
     /// Storages whose device copy was taken away.
     pub evictions: u64,
     /// Of these, evictions without a copy, because the host tier had the bytes already.

@@ -19,7 +19,7 @@ use super::variable::Variable;
 use crate::engine::cuda::CudaOptions;
 #[cfg(feature = "host")]
 use crate::engine::host::{HostOptions, LaneMode};
-use crate::engine::{DiskTier, PeerTier, Props, page_bytes_for};
+use crate::engine::{DiskTier, MIN_PAGES, PeerTier, Props, page_bytes_for};
 use crate::error::Error;
 use crate::messages::DEFAULT_LEVEL;
 use crate::op::FloatFormat;
@@ -29,9 +29,6 @@ pub(crate) const BUDGET_SHARE: f64 = 0.9;
 
 /// The limit of the host tier unless one is set, as a fraction of the free host memory.
 const HOST_SHARE: f64 = 0.5;
-
-/// A smaller budget, in pages, is mapped by page only on request, since rounding would take a large part of it.
-pub(crate) const MIN_PAGES: usize = 64;
 
 /// Choices for one device. What is not set comes from the environment, else from the default.
 ///
@@ -433,11 +430,10 @@ impl Config {
         Supply::new(self.reads.clone(), self.density)
     }
 
-    /// The size of pages on a simulated GPU whose plans are kept for the GPU itself, which has the size that suits its budget.
-    pub(crate) fn page_bytes_of_kept_plans(&self, device_bytes: usize) -> Option<usize> {
+    /// Whether plans are kept in a folder.
+    pub(crate) fn keeps_plans(&self) -> bool {
         let cache = Variable::PlanCache.or_read(self.plan_cache.clone()).ok().flatten();
-        let keeps_plans = matches!(cache, Some(PlanCache::Folder(_)));
-        keeps_plans.then(|| page_bytes_for(self.budget_bytes_asked_for().unwrap_or(device_bytes)))
+        matches!(cache, Some(PlanCache::Folder(_)))
     }
 
     /// Gives a simulated device as much memory as is asked for, so that a program can ask for all that it needs.
@@ -450,7 +446,7 @@ impl Config {
     }
 
     /// The budget, where it is set in bytes.
-    fn budget_bytes_asked_for(&self) -> Option<usize> {
+    pub(crate) fn budget_bytes_asked_for(&self) -> Option<usize> {
         let given = self.budget.clone().or_else(|| Given::read(Variable::Budget))?;
         given.as_bytes()
     }

@@ -14,8 +14,8 @@ mod variable;
 
 pub use amount::Amount;
 pub(crate) use amount::MIN_BUDGET_BYTES;
+pub(crate) use builder::BUDGET_SHARE;
 pub use builder::Config;
-pub(crate) use builder::{BUDGET_SHARE, MIN_PAGES};
 pub use choices::{Exactness, Placement, PlanCache, Planning};
 pub use fault::PlantedFault;
 pub use oracle::Oracle;

@@ -105,7 +105,7 @@ pub const VARIABLES: [(Variable, &str, &str, &str); 19] = [
         Variable::PageMapping,
         "OVERCOMMIT_PAGE_MAPPING",
         "true or false",
-        "true where the engine can and the budget holds 64 pages",
+        "true where the engine can and the budget holds 48 pages",
     ),
     (Variable::Placement, "OVERCOMMIT_PLACEMENT", "best-fit or smartpool", "smartpool"),
     (

@@ -95,6 +95,10 @@ impl<T: Around> Engine for T {
         Ok(span)
     }
 
+    fn spend(&self, ns: u64) {
+        self.engine().spend(ns);
+    }
+
     fn unmap(&self, span: Span) {
         self.engine().unmap(span);
         self.note(Mapped::SlabBack(span));

@@ -30,6 +30,8 @@ pub struct Instruction {
     pub measured: Measured,
     /// The engine's lowered form; the second is for launches whose first output lies where the first input does.
     pub lowered: [Kept; 2],
+    /// What a simulation charges the program's thread for the submission.
+    pub submitted: Kept,
 }
 
 /// A value that an engine computes at the first launch and keeps. It does not count when instructions are compared.
@@ -107,7 +109,7 @@ impl Instruction {
         (op.template(), views).hash(&mut hasher);
         let signature = hasher.finish();
         let (views, others) = (views.into(), Box::default());
-        let (measured, lowered) = Default::default();
+        let (measured, lowered, submitted) = Default::default();
         Instruction {
             op,
             algorithm,
@@ -119,6 +121,7 @@ impl Instruction {
             others,
             measured,
             lowered,
+            submitted,
         }
     }
 

@@ -86,7 +86,7 @@ pub struct KernelPrice {
 }
 
 /// The kernels of an op, as the CUDA engine calls them.
-fn calls(op: &Op, inputs: &[View], outputs: &[View]) -> Option<lower::Calls> {
+pub(super) fn calls(op: &Op, inputs: &[View], outputs: &[View]) -> Option<lower::Calls> {
     let placed = |view: &View| Placed { address: ALIGN_BYTES as u64, view: *view };
     let inputs: Inputs<Placed> = inputs.iter().map(placed).collect();
     let outputs: PerOutput<Placed> = outputs.iter().map(placed).collect();

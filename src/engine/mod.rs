@@ -46,8 +46,8 @@ pub use kernels::{KernelPrice, KernelRates};
 pub(crate) use pages::view_addresses;
 pub use peers::{PeerMemory, PeerTier};
 pub(crate) use process::fail_process;
-pub(crate) use props::page_bytes_for;
-pub use props::{Flops, Props};
+pub use props::{Flops, HostTimes, Props};
+pub(crate) use props::{MEASURED_HOST, MIN_PAGES, page_bytes_for};
 use serde::{Deserialize, Serialize};
 pub use sim::Times;
 pub use waits::waits;
@@ -353,6 +353,11 @@ pub trait Engine: Send + Sync + Debug {
 
     /// A slab of memory, aligned to [`ALIGN_BYTES`]; of the disk tier, to [`DISK_ALIGN_BYTES`]. The pool carves it.
     fn map(&self, tier: Tier, bytes: usize) -> Result<Span, EngineError>;
+
+    /// The program's thread has taken so long for its own work. Clocks that are not virtual know.
+    fn spend(&self, ns: u64) {
+        let _ = ns;
+    }
 
     /// Returns a slab that [`map`](Engine::map) gave, when no submitted work uses it.
     fn unmap(&self, span: Span);

@@ -25,35 +25,79 @@ pub struct Props {
     pub fetch_bytes_per_second: f64,
     /// Bytes per second that go one way to another device of the machine; `None` if that is no faster than to the host.
     pub peer_bytes_per_second: Option<f64>,
-    /// Fixed cost of one launch or copy.
+    /// Time of the device for one launch or copy, in addition to that of its work.
     pub overhead_ns: u64,
     /// Size of the pages by which device memory can be mapped, a multiple of [`ALIGN_BYTES`](super::ALIGN_BYTES);
     /// `None` if it cannot be mapped by page.
     pub page_bytes: Option<usize>,
     /// Bytes of addresses that can be reserved for views of pages, if these are fewer than the pool asks for.
     pub view_bytes: Option<usize>,
-    /// The program's time for each call that maps neighbouring pages, in addition to the time for each page; 0 if
-    /// unknown.
-    pub map_call_ns: u64,
-    /// The program's time for each mapped page; 0 if unknown.
-    pub map_page_ns: u64,
+    /// Times of the program's thread, which runs ahead of the device.
+    #[serde(default)]
+    pub host: HostTimes,
     /// Rates of this crate's CUDA kernels, which are far from the roofline, if they are known. `None` prices them by
     /// the roofline, like those of libraries.
     pub kernels: Option<KernelRates>,
 }
 
+/// Times that the program's thread takes. They add up beside the device's times; where the one waits for the other, the longer sum
+/// counts. A time of 0 is unknown, and costs nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostTimes {
+    /// An op of the program: Burn's call, its place in the autodiff graph, and this crate's decisions.
+    pub op_ns: u64,
+    /// A launch of one of this crate's kernels, or of a copy.
+    pub launch_ns: u64,
+    /// A call of a library that multiplies or convolves.
+    pub library_ns: u64,
+    /// An eviction, without the copy.
+    pub eviction_ns: u64,
+    /// A call that maps neighbouring pages, without the pages.
+    pub map_call_ns: u64,
+    /// A mapped page.
+    pub map_page_ns: u64,
+    /// Pinning a GiB of host memory.
+    pub pin_gib_ns: u64,
+}
+
+impl HostTimes {
+    /// The time to map so many neighbouring pages.
+    pub fn map_ns(&self, pages: usize) -> u64 {
+        self.map_call_ns + pages as u64 * self.map_page_ns
+    }
+
+    /// The time to pin so many bytes of host memory.
+    pub fn pin_ns(&self, bytes: usize) -> u64 {
+        (bytes as f64 / f64::from(1 << 30) * self.pin_gib_ns as f64) as u64
+    }
+}
+
+/// Of a machine with an H100: launches, pages and pinned memory as measured there (driver 580.159); calls of libraries so that steps
+/// bound by the host take as long as there. Ops and evictions take as long as their code does on a current processor, without a GPU.
+pub(crate) const MEASURED_HOST: HostTimes = HostTimes {
+    op_ns: 3_900,
+    launch_ns: 4_300,
+    library_ns: 15_000,
+    eviction_ns: 20_000,
+    map_call_ns: 0,
+    map_page_ns: 53_000,
+    pin_gib_ns: 578_000_000,
+};
+
 /// The page size of NVIDIA's GPUs. Other engines use it too, so that decisions are the same.
 pub(super) const PAGE_BYTES: usize = 2 << 20;
 
-/// The pages that a budget has at least, where these are more than 2 MiB.
-const PAGES_OF_BUDGET: usize = 256;
+/// The pages that a budget has at least. A budget of fewer of the smallest pages is mapped by page only on request, since rounding
+/// would take a large part of it.
+pub(crate) const MIN_PAGES: usize = 48;
 /// The largest page.
 const MAX_PAGE_BYTES: usize = 32 << 20;
 
 /// The size of pages that suits a budget, a power of two. To map one takes as long whatever its size, 50 us on an H100; a large
 /// one leaves more of it unused.
 pub(crate) fn page_bytes_for(budget_bytes: usize) -> usize {
-    let part = (budget_bytes / PAGES_OF_BUDGET).max(1);
+    let part = (budget_bytes / MIN_PAGES).max(1);
     (1 << part.ilog2()).clamp(PAGE_BYTES, MAX_PAGE_BYTES)
 }
 
@@ -170,6 +214,16 @@ impl Props {
         self.overhead_ns + (bytes as f64 / bytes_per_second * 1e9) as u64
     }
 
+    /// The size of pages for a budget. Where a page has a price, it follows the budget, as on a GPU.
+    pub(crate) fn page_bytes_for(&self, budget_bytes: usize) -> Option<usize> {
+        if self.host.map_page_ns > 0 { Some(page_bytes_for(budget_bytes)) } else { self.page_bytes }
+    }
+
+    /// The bytes that can be moved within device memory in a time.
+    pub(crate) fn movable_bytes(&self, ns: u64) -> usize {
+        (ns.saturating_sub(self.overhead_ns) as f64 / 1e9 * self.memory_bytes_per_second / 2.0) as usize
+    }
+
     /// Predicted time to move `bytes` within device memory, which reads and writes them. In nanoseconds.
     pub fn move_ns(&self, bytes: usize) -> u64 {
         self.overhead_ns + (2.0 * bytes as f64 / self.memory_bytes_per_second * 1e9) as u64
@@ -195,8 +249,7 @@ mod tests {
             overhead_ns: 10,
             page_bytes: None,
             view_bytes: None,
-            map_call_ns: 0,
-            map_page_ns: 0,
+            host: HostTimes::default(),
             kernels: None,
         };
         let work = |flops, read_bytes| Work {

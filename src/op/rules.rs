@@ -6,6 +6,11 @@ use super::{
 };
 
 impl Op {
+    /// The number of the program's calls that it stands for.
+    pub(crate) fn calls(&self) -> u64 {
+        if let Op::Fused { program, .. } = self { program.steps().len() as u64 } else { 1 }
+    }
+
     /// The outputs of the op on these inputs, which [fit](Op::check) it.
     ///
     /// # Panics

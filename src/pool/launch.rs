@@ -96,6 +96,7 @@ impl Pool {
         let stream = self.follower.streams.current();
         self.follower.streams[stream].computed_ns += instruction.launch_ns;
         self.observer.counters.ops += 1;
+        self.observer.counters.guided_ops += u64::from(self.follower.active_plans.followed().is_some());
         self.observer.counters.ops_after_read += u64::from(self.observer.counters.reads > 0);
         for &id in ids {
             let copy = self.graph.storages[id].copies.device.as_mut().expect("inputs are resident");

@@ -102,7 +102,7 @@ impl Pool {
         requested: &Arc<Instruction>,
         inputs: &[Input],
     ) -> Result<Made, Error> {
-        self.begin_op();
+        self.begin_op(&requested.op);
         let largest_before_bytes = self.observer.usage.largest_op_bytes;
         let resolved = self.advance(requested).and_then(|()| self.resolve(requested, inputs));
         let launched = resolved.and_then(|mut op| {
@@ -125,8 +125,9 @@ impl Pool {
     }
 
     /// Counts an op. A policy that encodes wants a log from the first op on, and others from the first eviction on.
-    fn begin_op(&mut self) {
+    fn begin_op(&mut self, op: &Op) {
         self.observer.clock += 1;
+        self.submitter.spend(|host| op.calls() * host.op_ns);
         if let Some(before_bytes) = self.memory.device.take_lowered_from() {
             self.warn_of_lowered_budget(before_bytes);
         }

@@ -8,7 +8,7 @@ use arrayvec::ArrayVec;
 
 use super::instructions::Instructions;
 use crate::config::{Exactness, PlantedFault};
-use crate::engine::{Engine, EngineError, Instruction, Lane, Launch, Mark, Span};
+use crate::engine::{Engine, EngineError, HostTimes, Instruction, Lane, Launch, Mark, Span};
 use crate::op::Op;
 use crate::pool::Input;
 use crate::trace::Ran;
@@ -82,6 +82,14 @@ impl Submitter {
     /// The instruction of `op` on these inputs. See [`Instructions::get`].
     pub fn instruction(&mut self, exactness: Exactness, op: &Op, inputs: &[Input]) -> Arc<Instruction> {
         self.instructions.get(&*self.engine, exactness, op, inputs)
+    }
+
+    /// Charges a simulated device for the time that the program's thread takes.
+    pub fn spend(&self, ns: impl FnOnce(&HostTimes) -> u64) {
+        let ns = ns(&self.engine.props().host);
+        if ns > 0 {
+            self.engine.spend(ns);
+        }
     }
 
     /// The last piece of work of a lane.

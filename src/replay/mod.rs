@@ -198,7 +198,7 @@ impl<'a> Replay<'a> {
         assert!(iterations > 0, "a program is run at least once");
         if iterations == 1 {
             // A loop maps its pages once, in its first iterations, so that this is no part of what a step takes.
-            (profile.props.map_call_ns, profile.props.map_page_ns) = (0, 0);
+            (profile.props.host.map_call_ns, profile.props.host.map_page_ns) = (0, 0);
         }
         (profile.props.device_bytes, profile.props.host_bytes) = (BOUNDLESS_BYTES, BOUNDLESS_BYTES);
         // A recording contains an op's work and not its kernels, so all times follow from the roofline.

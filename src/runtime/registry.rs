@@ -11,7 +11,7 @@ use crate::engine::cuda::CudaEngine;
 #[cfg(feature = "host")]
 use crate::engine::host::HostEngine;
 use crate::engine::sim::{SimEngine, Workspace};
-use crate::engine::{Engine, PeerMemory, PeerTier};
+use crate::engine::{Engine, PeerMemory, PeerTier, page_bytes_for};
 use crate::error::Error;
 use crate::pool::{Pool, Residents};
 use crate::trace::Recording;
@@ -270,10 +270,12 @@ fn engine(device: OvercommitDevice, config: &Config) -> Result<Arc<dyn Engine>, 
         }
         OvercommitDevice::Sim(profile) => match profile.get() {
             Some(mut profile) => {
-                if profile.workspace == Workspace::Gpu
-                    && let Some(page_bytes) = config.page_bytes_of_kept_plans(profile.props.device_bytes)
-                {
-                    profile.props.page_bytes = Some(page_bytes);
+                if profile.workspace == Workspace::Gpu {
+                    let budget_bytes = config.budget_bytes_asked_for().unwrap_or(profile.props.device_bytes);
+                    profile.props.page_bytes = match config.keeps_plans() {
+                        true => Some(page_bytes_for(budget_bytes)),
+                        false => profile.props.page_bytes_for(budget_bytes),
+                    };
                 }
                 config.make_room(&mut profile.props);
                 Ok(Arc::new(SimEngine::new(&profile)))

@@ -111,6 +111,7 @@ impl Stats {
             ),
             counter("recomputed_ops", counters.recomputed_ops, "Ops run again"),
             counter("num_ops", counters.ops, "Ops submitted"),
+            counter("num_guided_ops", counters.guided_ops, "Ops submitted under a plan"),
             counter("num_evictions", counters.evictions, "Storages evicted"),
             counter("num_clean_evictions", counters.clean_evictions, "Storages evicted without a copy"),
             counter("num_drops", counters.drops, "Storages evicted to be recomputed"),

@@ -1,7 +1,7 @@
 //! Loops over the runtime: a stack of layers that is trained or evaluated, on a simulated device.
 
 use crate::engine::sim::{Profile, Workspace};
-use crate::engine::{Flops, Props};
+use crate::engine::{Flops, HostTimes, Props};
 use crate::op::{Binary, Dtype, Op, Shape, Unary};
 #[cfg(feature = "host")]
 use crate::runtime::read;
@@ -31,8 +31,7 @@ pub fn device(config: Config) -> OvercommitDevice {
         overhead_ns: 0,
         page_bytes: None,
         view_bytes: None,
-        map_call_ns: 0,
-        map_page_ns: 0,
+        host: HostTimes::default(),
         kernels: None,
     };
     let profile = Profile { key: "test".to_string(), props, workspace: Workspace::Gpu };

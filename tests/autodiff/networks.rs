@@ -8,6 +8,7 @@ use burn::optim::{AdamConfig, GradientsParams, Optimizer, SgdConfig};
 use burn::tensor::Tensor;
 use burn::tensor::backend::AutodiffBackend;
 use burn_overcommit::autodiff::{self, AttentionDropout, AttentionModuleOptions, MemorySaving, SavesLess};
+use burn_overcommit::engine::HostTimes;
 use burn_overcommit::{Config, Overcommit, OvercommitDevice, SimProfile, configure, reset_stats, stats};
 use burn_overcommit_networks::{Network, Sample, SampleInput, by_name, training_step};
 
@@ -20,7 +21,7 @@ fn step<B: AutodiffBackend<Device = OvercommitDevice>>(
     let mut profile = SimProfile::named("h200").and_then(SimProfile::get).unwrap();
     (profile.props.device_bytes, profile.props.host_bytes) = (BOUNDLESS, BOUNDLESS);
     // What is saved is to cost little where kernels are as good as can be.
-    profile.props.kernels = None;
+    (profile.props.kernels, profile.props.host) = (None, HostTimes::default());
     let device = OvercommitDevice::Sim(SimProfile::add(profile));
     configure(&device, Config::new().budget_bytes(budget)).unwrap();
     let spec = by_name(name).unwrap();

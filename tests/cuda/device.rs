@@ -21,8 +21,8 @@ fn the_profile_is_the_devices() {
     let engine = engine();
     let props = engine.props();
     assert_eq!(props.name, "stand-in");
-    // Of which 4 GiB, less what is taken, have at least 256.
-    assert_eq!(props.page_bytes, Some(8 << 20));
+    // The largest, of which 4 GiB, less what is taken, have at least 48.
+    assert_eq!(props.page_bytes, Some(32 << 20));
     // 10 multiprocessors of 128 lanes at 1 GHz; 256 bits at 1 GHz, both edges.
     assert_eq!((props.flops.f32, props.memory_bytes_per_second), (2560e9, 64e9));
     assert!(props.device_bytes <= 4 << 30 && props.device_bytes > 3 << 30, "{}", props.device_bytes);

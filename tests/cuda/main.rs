@@ -11,6 +11,7 @@ mod fragments;
 mod fused_rows;
 mod libraries;
 mod machines;
+mod plans;
 mod recording;
 mod rows;
 mod training;

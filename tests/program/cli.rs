@@ -288,7 +288,7 @@ fn time_is_told_for_each_budget_and_plans_are_kept() {
     let fits = points["points"].as_array().unwrap().iter().map(|point| point["step_ns"].is_u64());
     assert_eq!((code, fits.filter(|fits| *fits).count()), (Some(0), 1), "{points}");
 
-    let (code, _) = json(&[&network[..], &["--keep", &plans, "--host", "8GiB"]].concat());
+    let (code, _) = json(&[&network[..], &["--device", "v100", "--keep", &plans, "--host", "8GiB"]].concat());
     assert_eq!((code, std::fs::read_dir(&plans).unwrap().count()), (Some(0), 1));
 
     let path = trace(&folder);

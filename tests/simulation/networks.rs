@@ -274,7 +274,9 @@ fn step_times((spec, batch): (&Spec, usize), folder: &Path, parts: &[f64]) -> Ve
         let mut optimizer = AdamConfig::new().init();
         let mut ends_ns = Vec::new();
         for _ in 0..STEPS {
-            (model, _) = training_step(model, &mut optimizer, 1e-3, spec.sample(batch, &device));
+            let (next, loss) = training_step(model, &mut optimizer, 1e-3, spec.sample(batch, &device));
+            model = next;
+            let _ = loss.into_data();
             ends_ns.push(stats(&device).unwrap().times.unwrap().end_ns);
         }
         (ends_ns[STEPS - 1] - ends_ns[STEPS - 2], stats(&device).unwrap().peak_allocated_bytes)

@@ -9,7 +9,7 @@ use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Bool, Distribution, Int, Tensor, TensorData};
 use burn_overcommit::engine::sim::{SimEngine, Workspace};
-use burn_overcommit::engine::{Engine, Flops, Lane, Props, Tier};
+use burn_overcommit::engine::{Engine, Flops, HostTimes, Lane, Props, Tier};
 use burn_overcommit::runtime::sync;
 use burn_overcommit::trace::{Event, Ran};
 use burn_overcommit::{Config, Exactness, Overcommit, OvercommitDevice, Policy, Profile, Reads, SimProfile};
@@ -34,8 +34,7 @@ fn device(config: Config) -> OvercommitDevice {
         overhead_ns: 0,
         page_bytes: Some(2 << 20),
         view_bytes: None,
-        map_call_ns: 0,
-        map_page_ns: 0,
+        host: HostTimes::default(),
         kernels: None,
     };
     let profile = Profile { key: "test".to_string(), props, workspace: Workspace::Gpu };
@@ -86,7 +85,7 @@ fn files_of_devices_with_one_rate_for_both_ways_are_read() {
 fn h100_that_maps_in(map_call_ns: u64) -> OvercommitDevice {
     let mut profile = SimProfile::named("h100").and_then(SimProfile::get).expect("a device of the table");
     profile.key = format!("h100-that-maps-in-{map_call_ns}");
-    profile.props.map_call_ns = map_call_ns;
+    profile.props.host.map_call_ns = map_call_ns;
     OvercommitDevice::Sim(SimProfile::add(profile))
 }
 

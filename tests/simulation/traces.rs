@@ -67,7 +67,7 @@ fn mapping_pages_counts_neither_with_all_memory_nor_with_less() {
     let program = recording.program();
     let mut slow = profile("v100");
     slow.key = "v100-that-maps-slowly".into();
-    (slow.props.map_call_ns, slow.props.map_page_ns) = (1_000_000, 1_000_000);
+    (slow.props.host.map_call_ns, slow.props.host.map_page_ns) = (1_000_000, 1_000_000);
     let overhead = |profile| {
         let replay = Replay::new(&program, profile, 1).unwrap();
         let settings = Settings { page_mapping: Some(true), ..Settings::new(replay.live_peak_bytes() / 2) };

@@ -45,7 +45,7 @@ pub struct EvictionOptions {
     /// How addresses are chosen: smartpool, in plans, or best-fit alone.
     #[arg(long, value_parser = placement)]
     pub placement: Option<Placement>,
-    /// Whether device memory is mapped by page [default: true for budgets of 64 pages and more].
+    /// Whether device memory is mapped by page [default: true for budgets of 48 pages and more].
     #[arg(long)]
     pub page_mapping: Option<bool>,
 }

@@ -7,11 +7,12 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::compile::{self, Target, Unit};
+use super::compile::{self, Source, Target, Unit};
 use super::libraries::Library;
 use crate::disk_cache::DiskCache;
-use crate::engine::host;
+use crate::engine::{Instruction, Launch, host, kernels};
 use crate::op::lower::KernelName;
+use crate::op::lower::generated::Generated;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -149,6 +150,34 @@ pub fn fill_cache(folder: Option<&Path>, selection: &Selection, threads: usize) 
         *kept = written.and_then(|()| kept.as_ref().map(|count| count + 1).map_err(String::clone));
     });
     kept.into_inner().expect("no thread panicked")
+}
+
+/// Compiles the kernels that are generated for launches with the NVRTC of a folder, and keeps them where engines of this user find
+/// them. Gives how many there are.
+///
+/// # Errors
+/// If there is no NVRTC, what it says of a kernel, or what the file system does.
+pub fn fill_cache_for(
+    folder: Option<&Path>,
+    architecture: u32,
+    launches: &[Launch],
+) -> Result<usize, String> {
+    open(folder)?;
+    let (version, target) = (compile::version()?, Target::Code(architecture));
+    let cache = DiskCache::of_user("kernels");
+    let mut sources = BTreeMap::new();
+    for launch in launches {
+        let Instruction { op, views, outputs, .. } = &*launch.instruction;
+        for call in kernels::calls(op, views, outputs).unwrap_or_default() {
+            sources.extend(Generated::of(&call).map(|generated| (generated.text, generated.name)));
+        }
+    }
+    for (text, name) in &sources {
+        let source = Source { name: format!("{name}.cu"), text: text.clone() };
+        let image = compile::compile(&source, target)?.image;
+        cache.write(&compile::recipe(&source, target, version), &image).map_err(|error| error.to_string())?;
+    }
+    Ok(sources.len())
 }
 
 fn open(folder: Option<&Path>) -> Result<(), String> {

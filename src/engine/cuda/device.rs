@@ -6,7 +6,7 @@ use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 use super::driver::{Attribute, Called, Context, Device};
 use super::memory::{self, Pages};
-use crate::engine::{Flops, KernelRates, Props, page_bytes_for};
+use crate::engine::{Flops, KernelRates, MEASURED_HOST, Props, page_bytes_for};
 use crate::messages;
 
 /// The oldest driver that will do, as it says it: of CUDA 12.8.
@@ -55,10 +55,6 @@ fn rates(architecture: u32) -> (f64, [f64; 3]) {
         _ => (128.0, [1.0 / 64.0, 2.0, 2.0]),
     }
 }
-
-/// Time to take away, put behind an address and make accessible a page, whatever its size and its neighbours (measured on an H100,
-/// driver 580.159).
-const MAP_PAGE_NS: u64 = 53_000;
 
 /// The size of pages, if the device maps them, and the bytes of addresses for views where these are fewer than the pool asks for: as a
 /// first page and first reservations show, since some drivers offer more than they do.
@@ -129,8 +125,7 @@ pub(super) fn props(context: &Arc<Context>, page_bytes: Option<usize>) -> Called
         overhead_ns: OVERHEAD_NS,
         page_bytes,
         view_bytes,
-        map_call_ns: 0,
-        map_page_ns: MAP_PAGE_NS,
+        host: MEASURED_HOST,
         kernels: Some(KernelRates::of(memory_bytes_per_second, units as u32, clock_hz)),
     })
 }

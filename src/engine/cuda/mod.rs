@@ -97,7 +97,7 @@ use crate::op::lower;
 use crate::op::{Inputs, Op, Outputs, View};
 #[cfg(feature = "host")]
 #[doc(hidden)]
-pub use check::{Cubin, Report, Selection, check_kernels, cubins, fill_cache};
+pub use check::{Cubin, Report, Selection, check_kernels, cubins, fill_cache, fill_cache_for};
 use convolutions::{Convolutions, is_convolution};
 use disk::Disk;
 use driver::{Context, Device, Stream};

@@ -133,8 +133,7 @@ impl HostOptions {
             overhead_ns: OVERHEAD_NS,
             page_bytes: possible_page_bytes(self.page_bytes),
             view_bytes: None,
-            map_call_ns: 0,
-            map_page_ns: 0,
+            host: super::HostTimes::default(),
             kernels: None,
         }
     }

@@ -82,6 +82,16 @@ impl Clock {
         self.program_ns = self.program_ns.max(self.end_ns(mark));
     }
 
+    /// The program waits until a time.
+    pub fn wait_until(&mut self, ns: u64) {
+        self.program_ns = self.program_ns.max(ns);
+    }
+
+    /// The program's time.
+    pub fn program_ns(&self) -> u64 {
+        self.program_ns
+    }
+
     /// The program is busy for this time.
     pub fn spend(&mut self, duration_ns: u64) {
         self.program_ns += duration_ns;

@@ -13,7 +13,10 @@ pub use profiles::{Profile, Workspace, profiles};
 
 use super::capacity::Capacity;
 use super::pages::PageSet;
-use super::{Algorithm, DiskTier, Engine, EngineError, Lane, Launch, Mark, PeerTier, Props, Ran, Span, Tier};
+use super::{
+    Algorithm, DiskTier, Engine, EngineError, Instruction, Lane, Launch, Mark, PeerTier, Props, Ran, Span,
+    Tier,
+};
 use crate::op::{Op, Outputs, View};
 use clock::Clock;
 
@@ -34,6 +37,8 @@ struct State {
     pages: PageSet,
     disk: Option<DiskTier>,
     peers: Option<PeerTier>,
+    /// The size of the slab of host memory that a thread pins ahead of its use, and when it is ready.
+    spare: (usize, u64),
 }
 
 impl State {
@@ -42,6 +47,17 @@ impl State {
         let begin = (self.next_address + super::ALIGN_BYTES as u64).next_multiple_of(alignment as u64);
         self.next_address = begin + super::aligned(bytes) as u64;
         begin
+    }
+
+    /// Takes the pinned slab that is ready or soon will be, if it has this size, or pins one; then a thread pins another.
+    fn pin(&mut self, bytes: usize, pin_ns: u64) {
+        let (spare_bytes, ready_ns) = self.spare;
+        if spare_bytes == bytes {
+            self.clock.wait_until(ready_ns);
+        } else {
+            self.clock.spend(pin_ns);
+        }
+        self.spare = (bytes, self.clock.program_ns() + pin_ns);
     }
 }
 
@@ -53,6 +69,20 @@ impl SimEngine {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it takes the program's thread to submit an instruction: one call of a library, or as many launches as there are
+    /// kernels.
+    fn submitted_ns(&self, instruction: &Instruction) -> u64 {
+        let Instruction { op, views, outputs, .. } = instruction;
+        let submitted_ns = instruction.submitted.get(|| {
+            let prices = self.props.kernels.and_then(|kernels| kernels.prices(op, views, outputs));
+            Some(match prices {
+                Some(prices) => prices.len() as u64 * self.props.host.launch_ns,
+                None => self.props.host.library_ns,
+            })
+        });
+        submitted_ns.copied().unwrap_or(0)
     }
 }
 
@@ -75,6 +105,9 @@ impl Engine for SimEngine {
         let mut state = self.state();
         let error = |reason| EngineError::Map { tier, bytes, reason };
         state.capacity.take(&self.props, tier, bytes).map_err(error)?;
+        if tier == Tier::Host {
+            state.pin(bytes, self.props.host.pin_ns(bytes));
+        }
         let address = state.address(bytes, super::ALIGN_BYTES);
         Ok(Span { tier, address, bytes })
     }
@@ -98,7 +131,7 @@ impl Engine for SimEngine {
         state.capacity.take(&self.props, Tier::Device, new_bytes).map_err(error)?;
         state.pages.insert(physical);
         after.iter().for_each(|&mark| state.clock.sync(mark));
-        state.clock.spend(self.props.map_call_ns + physical.len() as u64 * self.props.map_page_ns);
+        state.clock.spend(self.props.host.map_ns(physical.len()));
         Ok(())
     }
 
@@ -121,7 +154,10 @@ impl Engine for SimEngine {
     }
 
     unsafe fn launch(&self, lane: Lane, launch: &Launch) -> Result<(), EngineError> {
-        self.state().clock.run(lane, launch.instruction.launch_ns);
+        let submitted_ns = self.submitted_ns(&launch.instruction);
+        let mut state = self.state();
+        state.clock.spend(submitted_ns);
+        state.clock.run(lane, launch.instruction.launch_ns);
         Ok(())
     }
 
@@ -135,8 +171,13 @@ impl Engine for SimEngine {
             _ if to.tier == Tier::Host => self.props.offload_ns(from.bytes),
             _ => self.props.fetch_ns(from.bytes),
         };
+        state.clock.spend(self.props.host.launch_ns);
         state.clock.run(lane, duration_ns);
         Ok(())
+    }
+
+    fn spend(&self, ns: u64) {
+        self.state().clock.spend(ns);
     }
 
     fn mark(&self, lane: Lane) -> Mark {

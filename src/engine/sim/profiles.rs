@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use super::convolution;
-use crate::engine::props::PAGE_BYTES;
-use crate::engine::{Algorithm, Flops, KernelRates, Props};
+use crate::engine::props::{MEASURED_HOST, PAGE_BYTES};
+use crate::engine::{Algorithm, Flops, HostTimes, KernelRates, Props};
 use crate::op::{Op, Outputs, View, lower};
 
 /// A device to simulate.
@@ -180,11 +180,6 @@ fn rate_of(key: &str, rates: &[(&str, f64)]) -> Option<f64> {
     rates.iter().find(|row| row.0 == key).map(|row| row.1 * 1e9)
 }
 
-/// Mapping pages, on the same devices: `cuMemUnmap` and `cuMemSetAccess` take about 35 us each for a range, `cuMemMap` about 2 us for a
-/// page of 2 MiB (Prabhu et al., *vAttention*, ASPLOS 2025, section 6, on an A100; unverified). Assumed for all three.
-const MAP_CALL_NS: u64 = 70_000;
-const MAP_PAGE_NS: u64 = 2_000;
-
 fn kernel_rates(key: &str, memory_bytes_per_second: f64) -> Option<KernelRates> {
     let row = KERNELS.iter().find(|row| row.0 == key);
     row.map(|&(_, multiprocessors, ghz)| KernelRates::of(memory_bytes_per_second, multiprocessors, ghz * 1e9))
@@ -208,8 +203,7 @@ pub fn profiles() -> Vec<Profile> {
             overhead_ns: (launch_us * 1e3) as u64,
             page_bytes: Some(PAGE_BYTES),
             view_bytes: None,
-            map_call_ns: if kernels.is_some() { MAP_CALL_NS } else { 0 },
-            map_page_ns: if kernels.is_some() { MAP_PAGE_NS } else { 0 },
+            host: if kernels.is_some() { MEASURED_HOST } else { HostTimes::default() },
             kernels,
         };
         Profile { key: key.to_string(), props, workspace: Workspace::Gpu }

@@ -59,6 +59,7 @@ impl Pool {
         self.graph.claim_inputs(id);
         self.graph.join_component(id);
         self.follower.note_absent(&self.graph, id);
+        self.submitter.spend(|host| host.eviction_ns);
         self.observer.counters.evictions += 1;
     }
 }

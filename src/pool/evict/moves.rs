@@ -6,7 +6,6 @@ use crate::pool::Pool;
 use crate::pool::memory::block::Block;
 use crate::pool::remat::away::TierCopy;
 use crate::pool::remat::ids::StorageId;
-use crate::pool::remat::storage::ResidentFilter;
 use crate::pool::submit::PendingWork;
 use crate::schedule::BlockPlacement;
 
@@ -32,25 +31,20 @@ impl Pool {
         bytes: usize,
     ) -> Result<bool, Error> {
         let ranges = self.memory.device.ranges(placement, bytes);
-        let residents = self.graph.storages.in_any_order(ResidentFilter::default()).collect();
-        self.clear_ranges(Lane::Offload, &ranges, residents)
+        self.clear_ranges(Lane::Offload, &ranges)
     }
 
-    /// Moves storages away from ranges of memory, the least recently used first. Other storages than those in `residents`
-    /// must not lie in the ranges. Returns `false` if there is no other room.
+    /// Moves storages away from ranges of memory, the least recently used first. Returns `false` if there is no other room.
     pub(in crate::pool) fn clear_ranges(
         &mut self,
         lane: Lane,
         ranges: &[(usize, usize)],
-        mut residents: Vec<StorageId>,
     ) -> Result<bool, Error> {
         let storages = &self.graph.storages;
-        residents.retain(|&id| {
-            let overlaps =
-                |block| ranges.iter().any(|&(at, bytes)| self.memory.device.overlaps(block, at, bytes));
-            storages[id].copies.device.is_some_and(|copy| overlaps(copy.block))
-        });
+        let within = ranges.iter().flat_map(|&(offset, bytes)| self.residents_within(offset, bytes));
+        let mut residents: Vec<StorageId> = within.map(|(id, _)| id).collect();
         residents.sort_unstable_by_key(|&id| storages[id].recency());
+        residents.dedup();
         // Free memory within the ranges is held meanwhile, so that no storage moves there.
         let mut held = Vec::new();
         let mut moved = Ok(true);
@@ -62,6 +56,24 @@ impl Pool {
         }
         held.into_iter().for_each(|(block, busy)| self.memory.device.free(block, busy));
         moved
+    }
+
+    /// The residents that a range of device memory overlaps, and how many bytes of each lie in it.
+    pub(in crate::pool) fn residents_within(
+        &self,
+        offset: usize,
+        bytes: usize,
+    ) -> impl Iterator<Item = (StorageId, usize)> {
+        let storages = &self.graph.storages;
+        let overlap = move |id: StorageId| {
+            let block = storages[id].copies.device.expect("a resident has a device copy").block;
+            let mut within_bytes = 0;
+            self.memory.device.each_range(block, |at, size| {
+                within_bytes += (at + size).min(offset + bytes).saturating_sub(at.max(offset));
+            });
+            (id, within_bytes)
+        };
+        storages.residents_near(offset, bytes).map(overlap).filter(|&(_, within_bytes)| within_bytes > 0)
     }
 
     /// Allocates all free memory within the ranges.
@@ -101,7 +113,7 @@ impl Pool {
         let old = self.graph.storages[id].copies.device.expect("only a resident storage is moved");
         let from = self.memory.device.span(old.block, size_bytes);
         let mark = self.copy_into(lane, from, (Tier::Device, block), busy.with(old.written))?;
-        self.graph.storages[id].copies.device = Some(TierCopy::new(block, mark));
+        self.graph.storages.move_device(id, TierCopy::new(block, mark));
         self.memory.device.free(old.block, old.touched.with(mark));
         self.observer.counters.relocated_bytes += size_bytes as u64;
         self.observer.note_move(&self.graph, &self.submitter, lane, id);

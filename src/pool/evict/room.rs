@@ -19,12 +19,18 @@ impl Pool {
         bytes: usize,
     ) -> Result<Option<(Block, PendingWork)>, Error> {
         loop {
+            // Where moving storages together takes less time than a mapping, they move.
+            let mapping_ns = self.mapping_ns(bytes);
+            if mapping_ns > 0 && self.may_defragment(bytes) {
+                let movable_bytes = self.engine().props().movable_bytes(mapping_ns);
+                self.defragment(bytes, movable_bytes)?;
+            }
             let mut placed = self.memory.allocate(bytes)?;
             // Evictions of the plan come first, because they make room where the plan places the block.
             if placed.is_none() && self.evict_scheduled()? {
                 continue;
             }
-            if placed.is_none() && self.may_defragment(bytes) && self.defragment(bytes)? {
+            if placed.is_none() && self.may_defragment(bytes) && self.defragment(bytes, usize::MAX)? {
                 placed = self.memory.allocate(bytes)?;
             }
             if placed.is_some() {
@@ -46,6 +52,16 @@ impl Pool {
         };
         self.fetch_into(id, block, busy)?;
         Ok(true)
+    }
+
+    /// The time to map scattered pages for a block; 0 if it needs no mapping.
+    fn mapping_ns(&self, bytes: usize) -> u64 {
+        let host = &self.engine().props().host;
+        if host.map_page_ns == 0 {
+            return 0;
+        }
+        let pages = self.memory.device.joined_pages(bytes);
+        if pages == 0 { 0 } else { host.map_ns(pages) }
     }
 
     /// Whether enough memory is free to defragment for a block. A plan that offloads works best if blocks stay at their

@@ -38,6 +38,7 @@ impl Pool {
             self.follower.prefetch_distance.note_wasted();
         }
         self.follower.note_absent(&self.graph, id);
+        self.submitter.spend(|host| host.eviction_ns);
         self.observer.counters.evictions += 1;
         Ok(true)
     }

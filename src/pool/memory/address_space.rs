@@ -44,6 +44,12 @@ pub trait AddressSpace: Debug + Send {
         room: Room,
     ) -> Result<Placed, EngineError>;
 
+    /// The number of pages that the next block of this size would join by a mapping; 0 if it fits without one, or not at all.
+    fn joined_pages(&self, bytes: usize) -> usize {
+        let _ = bytes;
+        0
+    }
+
     /// Frees a block. It can be allocated at once, but whoever gets it must wait for `pending`.
     fn free(&mut self, block: Block, pending: PendingWork);
 

@@ -194,6 +194,12 @@ impl Arena {
         Ok(placed)
     }
 
+    /// The number of pages that the next block would join by a mapping; 0 if it has a planned placement, fits without a mapping, or
+    /// does not fit.
+    pub fn joined_pages(&self, bytes: usize) -> usize {
+        if self.has_layout() { 0 } else { self.space.joined_pages(self.in_block(bytes)) }
+    }
+
     /// The free parts of a range, as offsets and sizes.
     pub fn free_within(&self, offset: usize, bytes: usize) -> Vec<(usize, usize)> {
         self.space.free_within(offset, bytes)
@@ -212,13 +218,6 @@ impl Arena {
     /// The ranges of memory that `bytes` at a placement take, as offsets and sizes.
     pub fn ranges(&self, placement: &BlockPlacement, bytes: usize) -> Vec<(usize, usize)> {
         self.space.ranges(placement, bytes)
-    }
-
-    /// Whether a block overlaps the `bytes` that begin at `offset`.
-    pub fn overlaps(&self, block: Block, offset: usize, bytes: usize) -> bool {
-        let mut overlaps = false;
-        self.each_range(block, |at, size| overlaps |= at < offset + bytes && offset < at + size);
-        overlaps
     }
 
     /// What the address space may still use.

@@ -42,6 +42,11 @@ impl FreeList {
         Some((offset, found.pending))
     }
 
+    /// Whether a free range holds `bytes`.
+    pub fn fits(&self, bytes: usize) -> bool {
+        self.by_size.range((bytes, 0)..).next().is_some()
+    }
+
     /// Allocates from the end of the last free range.
     pub fn allocate_last(&mut self, bytes: usize) -> Option<(usize, PendingWork)> {
         let (&offset, free) = self.free.last_key_value()?;

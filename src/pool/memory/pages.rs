@@ -303,6 +303,14 @@ impl AddressSpace for Pages {
         self.allocate_at_own_addresses(engine, offset, bytes, pending)
     }
 
+    fn joined_pages(&self, bytes: usize) -> usize {
+        let count = bytes.div_ceil(self.page_bytes);
+        let joins = bytes >= self.page_bytes
+            && !self.free_list.fits(bytes)
+            && self.free_list.free_pages(self.page_bytes, count).len() == count;
+        if joins { count } else { 0 }
+    }
+
     fn allocate_at(
         &mut self,
         engine: &dyn Engine,

@@ -1,5 +1,6 @@
 //! The records of storages, and the resident storages in order of use.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
@@ -176,6 +177,8 @@ pub struct Storages {
     lists: [Lists; 2],
     /// How many times a storage became the most recently used.
     uses_so_far: u64,
+    /// Where the resident storages lie: slab, offset and storage.
+    addresses: BTreeSet<(u32, usize, StorageId)>,
     /// The storages that are only away from device memory.
     pub absent: Absent,
     /// The storages whose neighbourhoods may have changed since costs were remembered.
@@ -279,18 +282,27 @@ impl Storages {
         }
         self.unlist_absent(id);
         self[id].copies.device = Some(copy);
+        self.addresses.insert((copy.block.slab, copy.block.offset, id));
         self.link_newest(id, now_ns);
     }
 
     /// Takes the device copy away.
     pub fn take_device(&mut self, id: StorageId) -> Option<TierCopy> {
         let copy = self[id].copies.device.take()?;
+        self.addresses.remove(&(copy.block.slab, copy.block.offset, id));
         self.unlink(id);
         self.list_absent(id);
         if !self[id].stored() {
             self.changed(id);
         }
         Some(copy)
+    }
+
+    /// Replaces the device copy of a resident storage by one elsewhere in device memory.
+    pub fn move_device(&mut self, id: StorageId, copy: TierCopy) {
+        let before = self[id].copies.device.replace(copy).expect("only a resident storage is moved");
+        self.addresses.remove(&(before.block.slab, before.block.offset, id));
+        self.addresses.insert((copy.block.slab, copy.block.offset, id));
     }
 
     /// Replaces the copy in a tier away from device memory, and returns the one before.
@@ -372,6 +384,15 @@ impl Storages {
         let newer = |&id: &StorageId| self[id].recency.newer;
         let lists = self.oldest(filter).flat_map(move |oldest| std::iter::successors(Some(oldest), newer));
         lists.filter(move |&id| self[id].size_bytes >= filter.min_bytes)
+    }
+
+    /// All resident storages that a range of the first slab may overlap, and some others.
+    pub fn residents_near(&self, offset: usize, bytes: usize) -> impl Iterator<Item = StorageId> {
+        let at = |slab, offset| (slab, offset, StorageId(0));
+        let before = self.addresses.range(..at(0, offset)).next_back();
+        let within = self.addresses.range(at(0, offset)..at(0, offset + bytes));
+        let elsewhere = self.addresses.range(at(1, 0)..);
+        before.into_iter().chain(within).chain(elsewhere).map(|&(_, _, id)| id)
     }
 
     /// The least recently used storage of each list that can have storages that pass a filter.
