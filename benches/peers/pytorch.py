@@ -242,6 +242,27 @@ def convolutions(path, device):
             print(json.dumps({"kind": "convolution-pytorch", "key": key, "us": convolve(line, device)}), flush=True)
 
 
+def attention():
+    """Attention as in the layers of GPT-2 medium, forward and backward, with and without dropout."""
+    for dtype, name in [(torch.float32, "f32"), (torch.bfloat16, "bf16")]:
+        for dropout in [0.0, 0.1]:
+            inputs = [torch.randn(4, 16, 1024, 64, device="cuda", dtype=dtype, requires_grad=True) for _ in range(3)]
+            gradient = torch.randn_like(inputs[0])
+            forward, backward = [], []
+            for _ in range(20):
+                events = [torch.cuda.Event(enable_timing=True) for _ in range(3)]
+                events[0].record()
+                made = functional.scaled_dot_product_attention(*inputs, dropout_p=dropout, is_causal=True)
+                events[1].record()
+                torch.autograd.grad(made, inputs, gradient)
+                events[2].record()
+                torch.cuda.synchronize()
+                forward.append(1e3 * events[0].elapsed_time(events[1]))
+                backward.append(1e3 * events[1].elapsed_time(events[2]))
+            said = {"kind": "attention", "system": f"pytorch {torch.__version__}", "dtype": name, "dropout": dropout > 0}
+            print(json.dumps({**said, "forward_us": min(forward), "backward_us": min(backward)}), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="resnet-50", choices=["resnet-50", "resnet-152", "unet", "gpt2-small", "gpt2-medium"])
@@ -256,12 +277,15 @@ def main():
     parser.add_argument("--tf32", action="store_true", help="whether f32 may be multiplied with fewer bits")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--convolutions", help="a file of lines of JSON, of kind `convolution`")
+    parser.add_argument("--attention", action="store_true", help="attention alone")
     options = parser.parse_args()
 
     torch.manual_seed(7)
     torch.backends.cuda.matmul.allow_tf32 = options.tf32
     torch.backends.cudnn.allow_tf32 = options.tf32
     torch.backends.cudnn.benchmark = options.mode == "benchmark"
+    if options.attention:
+        return attention()
     if options.convolutions:
         return convolutions(options.convolutions, options.device)
     is_gpu = options.device == "cuda"

@@ -22,7 +22,7 @@ pub struct Options {
 }
 
 /// Differences of a type that the order of sums explains, beside the largest magnitude.
-const TOLERANCES: [(DType, f32); 2] = [(DType::F32, 1e-5), (DType::BF16, 2e-2)];
+const TOLERANCES: [(DType, f32); 3] = [(DType::F32, 1e-5), (DType::BF16, 2e-2), (DType::F64, 1e-6)];
 
 pub fn run(options: &Options) -> Result<()> {
     let folders = std::env::var_os(Variable::CudaLibraries.name());
@@ -124,7 +124,19 @@ fn answers(device: &OvercommitDevice, dtype: DType) -> Result<Vec<(&'static str,
     let options = ConvOptions::new([1, 1], [1, 1], [1, 1], 1);
     let convolved = conv2d(image.clone(), weight.clone(), Some(floats([32], 7, dtype, device)), options);
     let [of_image, of_weight] = gradients(&convolved, (&image, &weight))?;
+    let [strided_image, strided_weight] = {
+        let (image, weight) =
+            (floats([4, 16, 14, 14], 8, dtype, device), floats([32, 16, 1, 1], 9, dtype, device));
+        let options = ConvOptions::new([2, 2], [0, 0], [1, 1], 1);
+        gradients(&conv2d(image.clone(), weight.clone(), None, options), (&image, &weight))?
+    };
+    let (grouped_image, grouped_weight) =
+        (floats([4, 16, 14, 14], 10, dtype, device), floats([32, 4, 3, 3], 11, dtype, device));
+    let grouped = conv2d(grouped_image, grouped_weight, None, ConvOptions::new([1, 1], [1, 1], [1, 1], 4));
     Ok(vec![
+        ("input gradient of a 1x1 convolution with stride 2", strided_image),
+        ("weight gradient of a 1x1 convolution with stride 2", strided_weight),
+        ("convolution in groups", data(grouped.inner())),
         ("sum", data(sum.inner())),
         ("product", data(product.inner())),
         ("product's first gradient", product_a),

@@ -1,5 +1,7 @@
 //! The convolutions of training steps, by each of the library's algorithms.
 
+use std::time::Instant;
+
 use anyhow::Result;
 use burn_overcommit::engine::{Algorithm, Engine, Instruction, Launch};
 use burn_overcommit::op::{Conv, Op};
@@ -19,7 +21,8 @@ pub struct Options {
     /// The training steps: a network, a batch, f32 or bf16, and a side, if not the paper's.
     #[arg(long, value_delimiter = ',', default_value = "resnet-50:64:f32,resnet-50:64:bf16,unet:4:f32")]
     cells: Vec<Cell>,
-    /// How many convolutions, of all steps together: those with the most arithmetic.
+    /// Of how many convolutions all algorithms are timed: of those with the most arithmetic, of all steps together. Of others the
+    /// default alone is.
     #[arg(long, default_value_t = 40)]
     most: usize,
     /// Bytes that a workspace may take.
@@ -43,18 +46,24 @@ pub fn run(options: &Options) -> Result<()> {
         instruction.op.work(&instruction.views, &instruction.outputs).flops
     };
     found.sort_by_key(|(_, launch, count)| std::cmp::Reverse(work(launch) * *count as u64));
-    found.truncate(options.most);
     let operands = found.iter().map(|(_, launch, _)| operand_bytes(launch)).max().unwrap_or(0);
     let made = engine(options.index)?;
     let bytes = (operands + options.workspace_bytes).min(made.props().device_bytes / 10 * 9);
     let bed = Bed::new(made, bytes)?;
-    for (cell, launch, count) in &found {
+    for (place, (cell, launch, count)) in found.iter().enumerate() {
         let mut line = described(launch).unwrap_or_default();
-        let ways = ways(&bed, launch, options.workspace_bytes)?;
+        let begin = Instant::now();
+        let (op, views) = (&launch.instruction.op, &launch.instruction.views);
+        bed.engine.prepare(op, &mut views.iter());
+        bed.engine.scratch(op, Algorithm::default(), views, &launch.instruction.outputs);
+        let plan_ms = begin.elapsed().as_secs_f64() * 1e3;
+        let others = if place < options.most { bed.engine.alternatives(op, views) } else { Vec::new() };
+        let ways = ways(&bed, launch, others, options.workspace_bytes)?;
         if let Value::Object(fields) = &mut line {
             fields.insert("cell".into(), json!(cell));
             fields.insert("count".into(), json!(count));
             fields.insert("flops".into(), json!(work(launch)));
+            fields.insert("plan_ms".into(), json!(plan_ms));
             fields.insert("ways".into(), json!(ways));
         }
         say(line);
@@ -62,12 +71,12 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Time and workspace of each algorithm, the default first.
-fn ways(bed: &Bed, launch: &Launch, most_bytes: usize) -> Result<Vec<Value>> {
+/// Time and workspace of the default and of other algorithms.
+fn ways(bed: &Bed, launch: &Launch, others: Vec<Algorithm>, most_bytes: usize) -> Result<Vec<Value>> {
     let (op, views) = (launch.instruction.op, &launch.instruction.views);
     let sizes: Vec<usize> = launch.inputs.iter().map(|span| span.bytes).collect();
     let mut ways = Vec::new();
-    for algorithm in [Algorithm::default()].into_iter().chain(bed.engine.alternatives(&op, views)) {
+    for algorithm in [Algorithm::default()].into_iter().chain(others) {
         let instruction = Instruction::new(&bed.engine, op, algorithm, views);
         let workspace_bytes = instruction.scratch_bytes;
         if workspace_bytes > most_bytes {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use burn::tensor::Tensor;
-use burn_overcommit::engine::{Engine, Flops, KernelRates, Lane, Launch, Props, Span, Tier};
+use burn_overcommit::engine::{Engine, Flops, HostTimes, KernelRates, Lane, Launch, Props, Span, Tier};
 use burn_overcommit::op::{Binary, Dtype, Op, Shape, View};
 use burn_overcommit::runtime::sync;
 use burn_overcommit::{Config, Overcommit, OvercommitDevice, configure};
@@ -71,7 +71,7 @@ pub fn run(options: &Options) -> Result<()> {
     let marked_us =
         bed.seconds(&bed.launch(Op::Binary(Binary::Add), &[marked, marked])?, options.launches)? * 1e6;
     cost("launch with an event", marked_us, "us");
-    let link_gbps = copies(&bed, bytes)?;
+    let ([offload_gbps, fetch_gbps], pin_gib_ms) = copies(&bed, bytes)?;
     let own_gbps = own_kernel(&bed, bytes)?;
     let flops = flops(&bed, options.size)?;
     let rates = props.kernels.map(|rates| KernelRates { memory_bytes_per_second: own_gbps * 1e9, ..rates });
@@ -79,13 +79,19 @@ pub fn run(options: &Options) -> Result<()> {
         name: format!("{}, measured", props.name),
         flops,
         memory_bytes_per_second: own_gbps * 1e9,
-        offload_bytes_per_second: link_gbps * 1e9,
-        fetch_bytes_per_second: link_gbps * 1e9,
+        offload_bytes_per_second: offload_gbps * 1e9,
+        fetch_bytes_per_second: fetch_gbps * 1e9,
         peer_bytes_per_second: None,
-        overhead_ns: (launch_us.max(host_us) * 1e3) as u64,
         view_bytes: None,
-        map_call_ns: (map_call_us * 1e3) as u64,
-        map_page_ns: (map_page_us * 1e3) as u64,
+        host: HostTimes {
+            // Without autodiff, so that it is the least.
+            op_ns: ((host_us - launch_us).max(0.0) * 1e3) as u64,
+            launch_ns: (launch_us * 1e3) as u64,
+            pin_gib_ns: (pin_gib_ms * 1e6) as u64,
+            map_call_ns: (map_call_us * 1e3) as u64,
+            map_page_ns: (map_page_us * 1e3) as u64,
+            ..props.host
+        },
         kernels: rates,
         ..props
     };
@@ -179,13 +185,15 @@ fn pages(engine: &dyn Engine) -> Result<[f64; 2]> {
     Ok([(alone - anew).max(0.0), anew])
 }
 
-/// Copies between tiers: alone, both ways at once, and beside a kernel that keeps device memory busy. GB/s of the slower way alone.
-fn copies(bed: &Bed, bytes: usize) -> Result<f64> {
+/// Copies between tiers: alone, both ways at once, and beside a kernel that keeps device memory busy. GB/s of each way alone, and milliseconds that
+/// pinning a GiB takes.
+fn copies(bed: &Bed, bytes: usize) -> Result<([f64; 2], f64)> {
     let engine = &bed.engine;
     let begin = Instant::now();
     let host = engine.map(Tier::Host, 2 * bytes)?;
     let gib = (2 * bytes) as f64 / f64::from(1 << 30);
-    cost("pinned allocation", begin.elapsed().as_secs_f64() * 1e3 / gib, "ms/GiB");
+    let pin_gib_ms = begin.elapsed().as_secs_f64() * 1e3 / gib;
+    cost("pinned allocation", pin_gib_ms, "ms/GiB");
     let memory = bed.memory();
     let (down, up) = (memory.slice(0, bytes), memory.slice(bytes, bytes));
     let (to, from) = (host.slice(0, bytes), host.slice(bytes, bytes));
@@ -213,7 +221,7 @@ fn copies(bed: &Bed, bytes: usize) -> Result<f64> {
     cost("copy of 256 bytes, waited for", tiny * 1e6, "us");
     beside_a_kernel(bed, bytes, &offload)?;
     engine.unmap(host);
-    Ok(down_gbps.min(up_gbps))
+    Ok(([down_gbps, up_gbps], pin_gib_ms))
 }
 
 /// A copy beside kernels that read and write device memory, and these beside the copy.

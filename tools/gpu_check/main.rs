@@ -1,6 +1,7 @@
 //! What `scripts/gpu-check` runs on a GPU: each command is a step, or some of its parts, in a process of its own. What a command
 //! finds it prints as lines of JSON, as it finds it; `kind` says what a line is of.
 
+mod attention;
 mod bed;
 mod compare;
 mod convolutions;
@@ -8,6 +9,7 @@ mod costs;
 mod kernels;
 #[path = "../../benches/peers/src/lib.rs"]
 mod peers;
+mod prepare;
 #[path = "../../benches/gpu_model/steps.rs"]
 mod steps;
 mod train;
@@ -27,6 +29,10 @@ enum Command {
     Kernels(kernels::Options),
     /// Times and workspaces of every algorithm for the convolutions of training steps.
     Convolutions(convolutions::Options),
+    /// Attention by tiles in the layers of a language model.
+    Attention(attention::Options),
+    /// Compiles the kernels that are generated for training steps, and keeps them where the engine looks.
+    Prepare(prepare::Options),
     /// Training steps of a network.
     Train(train::Options),
 }
@@ -42,6 +48,8 @@ fn main() -> Result<()> {
         Command::Costs(options) => costs::run(&options),
         Command::Kernels(options) => kernels::run(&options),
         Command::Convolutions(options) => convolutions::run(&options),
+        Command::Attention(options) => attention::run(&options),
+        Command::Prepare(options) => prepare::run(&options),
         Command::Train(options) => train::run(&options),
     }
 }
