@@ -40,7 +40,7 @@ fn train_on(settings: Settings, config: fn() -> Config) -> Stats {
 fn a_driver_that_maps_no_page_gives_slabs() {
     if is_told(
         "a_driver_that_maps_no_page_gives_slabs",
-        "cannot be mapped by pages of 16777216 bytes (cuMemMap",
+        "cannot be mapped by pages of 33554432 bytes (cuMemMap",
     ) {
         let settings = Settings { maps_pages: 0, ..Settings::default() };
         let driver = driver();
