@@ -121,28 +121,33 @@ impl Options {
             ensure!(peak_bytes <= budget_bytes, "{peak_bytes} bytes are above the budget of {budget_bytes}");
             ensure!(found.loss.to_bits() == whole.loss.to_bits(), "the bits of the loss differ");
             if self.planned && budget_bytes < whole.stats.peak_allocated_bytes {
-                let is_as_fast = found.step_ms() <= AS_FAST * whole.step_ms();
-                ensure!(
-                    percent > OFFLOADING_PERCENT || found.per_step(|counters| counters.offloaded_bytes) > 0,
-                    "in {percent} % nothing is offloaded"
-                );
-                if percent <= OFFLOADING_PERCENT || !is_as_fast {
-                    check_planned(percent, &found)?;
-                }
-                self.check_offloaded(percent, &found)?;
+                self.check_planned(percent, &found, &whole)?;
             }
         }
         Ok(())
     }
 
-    /// Whether the steps offload what the plan does.
-    fn check_offloaded(&self, percent: usize, found: &Found) -> Result<()> {
+    /// Whether steps offloaded what they were to, and followed a plan in the end or took no longer than with all memory.
+    fn check_planned(&self, percent: usize, found: &Found, whole: &Found) -> Result<()> {
+        let is_tight = percent <= OFFLOADING_PERCENT;
         let offloaded_bytes = found.per_step(|counters| counters.offloaded_bytes);
-        let Some(planned_bytes) = self.offloads_bytes else { return Ok(()) };
-        let ratio = offloaded_bytes as f64 / planned_bytes.max(1) as f64;
+        ensure!(!is_tight || offloaded_bytes > 0, "in {percent} % nothing is offloaded");
+        if let Some(planned_bytes) = self.offloads_bytes {
+            let ratio = offloaded_bytes as f64 / planned_bytes.max(1) as f64;
+            ensure!(
+                (0.9..=1.1).contains(&ratio),
+                "in {percent} % {offloaded_bytes} bytes are offloaded in a step, {planned_bytes} by the plan"
+            );
+        }
+        if !is_tight && found.step_ms() <= AS_FAST * whole.step_ms() {
+            return Ok(());
+        }
+        let Counters { plans, kept_plans, .. } = found.stats.counters;
+        ensure!(plans + kept_plans > 0, "in {percent} % there is no plan");
+        let guided = found.guided_percent();
         ensure!(
-            (0.9..=1.1).contains(&ratio),
-            "in {percent} % {offloaded_bytes} bytes are offloaded in a step, {planned_bytes} by the plan"
+            guided >= GUIDED_PERCENT,
+            "in {percent} % a plan guides {guided} % of the ops of the last steps"
         );
         Ok(())
     }
@@ -193,13 +198,4 @@ impl Options {
         });
         peer.say(SYSTEM, found);
     }
-}
-
-/// Whether the last steps followed a plan.
-fn check_planned(percent: usize, found: &Found) -> Result<()> {
-    let Counters { plans, kept_plans, .. } = found.stats.counters;
-    ensure!(plans + kept_plans > 0, "in {percent} % there is no plan");
-    let guided = found.guided_percent();
-    ensure!(guided >= GUIDED_PERCENT, "in {percent} % a plan guides {guided} % of the ops of the last steps");
-    Ok(())
 }
