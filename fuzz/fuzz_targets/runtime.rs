@@ -222,7 +222,7 @@ impl Program {
             // Of inputs of its own, and nothing reads them or the outputs afterwards.
             let inputs: Vec<Option<Tensor>> =
                 wanted.iter().map(|(dtype, sizes)| self.write(u, *dtype, sizes)).collect::<Result<_>>()?;
-            let _ = inputs.into_iter().collect::<Option<Vec<Tensor>>>().and_then(|inputs| submit(op, inputs));
+            let _ = inputs.into_iter().collect::<Option<Vec<Tensor>>>().map(|inputs| submit(op, inputs));
             return Ok(());
         }
         let mut inputs: Vec<Option<Tensor>> =
@@ -234,11 +234,8 @@ impl Program {
             inputs[1] = inputs[0].clone();
         }
         let inputs: Option<Vec<Tensor>> = inputs.into_iter().collect();
-        let made = inputs.filter(|inputs| !inputs.is_empty()).and_then(|inputs| submit(op, inputs));
-        match made {
-            Some(made) => self.tensors.extend(made.into_iter().map(Some)),
-            None => self.tensors.push(None),
-        }
+        let made = inputs.filter(|inputs| !inputs.is_empty()).map(|inputs| submit(op, inputs));
+        self.tensors.extend(made.unwrap_or_else(|| vec![None]));
         Ok(())
     }
 }
@@ -250,7 +247,8 @@ fn has_free_values(op: &Op) -> bool {
         || matches!(op, Op::Encode(encoding) if encoding.is_counted())
 }
 
-fn submit(op: Op, inputs: Vec<Tensor>) -> Option<Vec<Tensor>> {
+/// The outputs of an op; those of one that memory is too small for are as many, so that the program goes on alike.
+fn submit(op: Op, inputs: Vec<Tensor>) -> Vec<Option<Tensor>> {
     let views: Inputs<View> = inputs.iter().map(|tensor| *tensor.view()).collect();
     if *SHOWS {
         eprintln!("{op:?} of {views:?} on {}", inputs[0].device());
@@ -259,11 +257,11 @@ fn submit(op: Op, inputs: Vec<Tensor>) -> Option<Vec<Tensor>> {
     let Some(made) = made else {
         let refused = unless_refused(|| runtime::run(op, inputs)).is_none_or(|made| made.is_err());
         assert!(refused, "{op:?} does not fit {views:?}");
-        return None;
+        return vec![None];
     };
     let all = || views.iter().chain(&made).map(|view| view.shape().count());
     if all().any(|count| count > MOST_ELEMENTS) && made.iter().all(|view| view.size_bytes() < 64 << 20) {
-        return None;
+        return vec![None; made.len()];
     }
     let run = || match made.len() {
         1 => runtime::run(op, inputs).map(|made| vec![made]),
@@ -271,7 +269,8 @@ fn submit(op: Op, inputs: Vec<Tensor>) -> Option<Vec<Tensor>> {
         3 => runtime::run_three(op, inputs).map(Vec::from),
         _ => Ok(Vec::new()),
     };
-    unless_refused(|| run().ok()).flatten()
+    let ran = unless_refused(|| run().ok()).flatten();
+    ran.map_or(vec![None; made.len()], |made| made.into_iter().map(Some).collect())
 }
 
 /// A shape, unless it is refused.

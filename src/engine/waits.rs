@@ -20,7 +20,8 @@ pub fn waits<T: Copy>(ran: &[Ran], copies: &[(Mark, T)]) -> Vec<(T, u64)> {
             let from = lane.partition_point(|piece| piece.end_ns <= end_ns);
             let meanwhile = lane[from..].iter().take_while(|piece| piece.begin_ns < op.begin_ns);
             for piece in meanwhile {
-                let ns = left_ns.min(piece.end_ns.min(op.begin_ns) - piece.begin_ns.max(end_ns));
+                let begin_ns = piece.begin_ns.max(end_ns);
+                let ns = left_ns.min(piece.end_ns.min(op.begin_ns).saturating_sub(begin_ns));
                 left_ns -= ns;
                 waits.extend(copied.get(&piece.mark).filter(|_| ns > 0).map(|&copied| (copied, ns)));
             }
@@ -50,5 +51,12 @@ mod tests {
         let copies = [(Lane::Fetch, 1, 7), (Lane::Fetch, 2, 8), (Lane::Offload, 1, 9), (Lane::Fetch, 3, 6)];
         let copies = copies.map(|(lane, sequence, copied)| (Mark { lane, sequence }, copied));
         assert_eq!(waits(&pieces, &copies), [(7, 4), (8, 6), (6, 2), (9, 5)]);
+    }
+
+    #[test]
+    fn a_copy_that_ends_before_it_begins_is_not_waited_for() {
+        let ran = |lane, begin_ns, end_ns| Ran { mark: Mark { lane, sequence: 1 }, begin_ns, end_ns };
+        let pieces = [ran(Lane::Compute, 0, 10), ran(Lane::Fetch, 25, 15), ran(Lane::Compute, 30, 40)];
+        assert_eq!(waits(&pieces, &[(Mark { lane: Lane::Fetch, sequence: 1 }, 7)]), []);
     }
 }

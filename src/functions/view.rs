@@ -40,8 +40,12 @@ pub fn permute(x: Tensor, axes: &[usize]) -> Tensor {
 
 #[track_caller]
 pub fn swap_dims(x: Tensor, first: usize, second: usize) -> Tensor {
-    let mut axes: Vec<usize> = (0..x.shape().rank()).collect();
-    axes.swap(first, second);
+    let other = |axis| match axis {
+        axis if axis == first => second,
+        axis if axis == second => first,
+        axis => axis,
+    };
+    let axes: Vec<usize> = (0..x.shape().rank()).map(other).collect();
     permute(x, &axes)
 }
 

@@ -100,10 +100,27 @@ fn too_large(sizes: &[usize]) -> ! {
     )
 }
 
+impl Shape {
+    #[track_caller]
+    fn size_mut(&mut self, axis: usize) -> &mut usize {
+        if axis >= self.rank() {
+            no_axis(self, axis);
+        }
+        &mut self.dims[axis]
+    }
+}
+
+#[cold]
+#[track_caller]
+fn no_axis(shape: &Shape, axis: usize) -> ! {
+    panic!("burn-overcommit: dimension {axis} was asked for of the shape {shape:?}, counted from 0")
+}
+
 impl std::ops::Index<usize> for Shape {
     type Output = usize;
+    #[track_caller]
     fn index(&self, axis: usize) -> &usize {
-        &self.dims()[axis]
+        self.dims().get(axis).unwrap_or_else(|| no_axis(self, axis))
     }
 }
 
@@ -219,12 +236,12 @@ impl Layout {
     /// Dimension `k` of the result is dimension `axes[k]` of this.
     ///
     /// # Panics
-    /// If axes are named several times, and there would be more elements than [`MAX_ELEMENTS`].
+    /// If there is no such dimension; if axes are named several times, and there would be more elements than [`MAX_ELEMENTS`].
     #[track_caller]
     pub fn permute(&self, axes: &[usize]) -> Self {
         let mut out = *self;
         for (to, &from) in axes.iter().enumerate() {
-            out.shape.dims[to] = self.shape.dims[from];
+            out.shape.dims[to] = self.shape[from];
             out.strides[to] = self.strides[from];
         }
         out.of_a_tensor()
@@ -267,11 +284,11 @@ impl Layout {
     /// storage, no tensor has this layout.
     ///
     /// # Panics
-    /// If there would be more elements than [`MAX_ELEMENTS`].
+    /// If there is no such dimension, or there would be more elements than [`MAX_ELEMENTS`].
     #[track_caller]
     pub fn slice(&self, axis: usize, start: usize, size: usize, step: isize) -> Self {
         let mut out = *self;
-        out.shape.dims[axis] = size;
+        *out.shape.size_mut(axis) = size;
         out.strides[axis] = self.strides[axis].wrapping_mul(step);
         if size > 0 {
             out.offset = self.offset.wrapping_add_signed((start as isize).wrapping_mul(self.strides[axis]));
@@ -311,6 +328,10 @@ impl Layout {
     }
 
     /// The axis in reverse order.
+    ///
+    /// # Panics
+    /// If there is no such dimension.
+    #[track_caller]
     pub fn flip(&self, axis: usize) -> Self {
         let size = self.shape[axis];
         self.slice(axis, size.saturating_sub(1), size, -1)
@@ -333,6 +354,22 @@ impl fmt::Debug for Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dimension_that_is_not_there_is_named() {
+        let layout = Layout::contiguous(Shape::new(&[2, 3]));
+        let of_all: [fn(&Layout); 4] = [
+            |layout| _ = layout.flip(2),
+            |layout| _ = layout.slice(2, 0, 1, 1),
+            |layout| _ = layout.windows(2, 1, 1),
+            |layout| _ = layout.permute(&[0, 2]),
+        ];
+        for refused in of_all {
+            let panic = std::panic::catch_unwind(|| refused(&layout)).expect_err("it is refused");
+            let text = panic.downcast_ref::<String>().expect("our panics carry a String");
+            assert!(text.starts_with("burn-overcommit: dimension 2 was asked for"), "{text}");
+        }
+    }
 
     fn elements(layout: &Layout) -> Vec<isize> {
         let mut all = vec![layout.offset() as isize];
