@@ -127,10 +127,11 @@ const ROWS: [Row; 25] = [
     ("rtx3060", "NVIDIA GeForce RTX 3060",    12,  360.0, [0.199, 12.74, 25.5, 25.5],   25.0, 2.7),
     // Ada architecture whitepaper 2.01: reprint. Link and launch assumed.
     ("rtx4090", "NVIDIA GeForce RTX 4090",    24, 1008.0, [1.29, 82.6, 165.2, 165.2],   25.0, 2.5),
-    // H100 datasheet and architecture whitepaper, SXM5: reprint. Link: nvbandwidth. Launch: an A100's.
-    ("h100", "NVIDIA H100 80GB HBM3",         80, 3350.0, [33.5, 66.9, 989.4, 989.4],   52.8, 2.7),
-    // H200 product page: reprint for memory and halves; the rest an H100's.
-    ("h200", "NVIDIA H200",                  141, 4800.0, [33.5, 66.9, 989.4, 989.4],   52.8, 2.7),
+    // H100 datasheet and architecture whitepaper, SXM5: reprint. Products, link and the time between two kernels as measured (driver
+    // 580.159, cuBLASLt 13.1; benches/results/gpu).
+    ("h100", "NVIDIA H100 80GB HBM3",         80, 3350.0, [62.8, 49.7, 839.0, 830.0],    55.0, 1.7),
+    // H200 product page: reprint for memory; the rest an H100's.
+    ("h200", "NVIDIA H200",                  141, 4800.0, [62.8, 49.7, 839.0, 830.0],    55.0, 1.7),
     // Ampere GA102 whitepaper: recalled; f64 derived. Links and launches are assumed from here on, by the generation of PCIe.
     ("rtx3090", "NVIDIA GeForce RTX 3090",    24,  936.2, [0.556, 35.6, 71.0, 71.0],    25.0, 2.7),
     // GeForce RTX 40 specifications: recalled; halves and f64 derived. The 4060 Ti has eight lanes.
