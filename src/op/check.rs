@@ -423,7 +423,8 @@ impl Program {
         if !(1..=MAX_FUSED_INPUTS).contains(&dims.len()) {
             return false;
         }
-        let mut sources = self.steps().iter().flat_map(|step| &step.sources);
+        let ends = self.ending().map(|ending| &ending.source);
+        let mut sources = self.steps().iter().flat_map(|step| &step.sources).chain(ends);
         let ending = self.ending().is_none_or(|ending| {
             let mut order = ending.order;
             let rank = dims[0].len();

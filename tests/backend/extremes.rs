@@ -183,11 +183,15 @@ fn programs_that_have_no_kernel_are_refused() {
         let text = refusal(|| Program::new(steps, outputs, ending));
         assert!(text.contains("there is no program of these steps"), "{text}");
     }
-    let run = |steps: &[Step], inputs: Vec<Storage>| {
-        let op = Op::Fused { program: Program::new(steps, &[0], None), scalars: [0; MAX_SCALARS] };
-        runtime::run(op, inputs)
-    };
+    let program = |program| Op::Fused { program, scalars: [0; MAX_SCALARS] };
+    let run =
+        |steps: &[Step], inputs: Vec<Storage>| runtime::run(program(Program::new(steps, &[0], None)), inputs);
     let row = || zeros(Dtype::F32, &[2, 4]);
+    // An end that reads an input which is not there.
+    let end = Ending { kind: Reduce::Sum, source: other, order: [0, 1, 2, 3, 4, 5, 6, 7], reduced: [1, 2] };
+    let ends = program(Program::new(&[neg], &[0], Some(end)));
+    runtime::run_pair(ends, [row(), row()]).unwrap();
+    runtime::run_pair(ends, [row()]).unwrap_err();
     run(&[neg], vec![row(); MAX_FUSED_INPUTS]).unwrap();
     run(&[neg], vec![row(); MAX_FUSED_INPUTS + 1]).unwrap_err();
     run(&[sum], vec![zeros(Dtype::F32, &[0, 4])]).unwrap();
