@@ -19,7 +19,7 @@ use super::variable::Variable;
 use crate::engine::cuda::CudaOptions;
 #[cfg(feature = "host")]
 use crate::engine::host::{HostOptions, LaneMode};
-use crate::engine::{DiskTier, MIN_PAGES, PeerTier, Props, page_bytes_for};
+use crate::engine::{DiskTier, MIN_PAGES, PeerTier, Props};
 use crate::error::Error;
 use crate::messages::DEFAULT_LEVEL;
 use crate::op::FloatFormat;
@@ -458,7 +458,7 @@ impl Config {
             index,
             libraries: self.cuda_libraries.clone().or_else(from_environment),
             tf32: Variable::Tf32.or_read(self.tf32)?.unwrap_or_default(),
-            page_bytes: self.budget_bytes_asked_for().map(page_bytes_for),
+            page_bytes: self.budget_bytes_asked_for().map(crate::engine::page_bytes_for),
         })
     }
 

@@ -46,8 +46,10 @@ pub use kernels::{KernelPrice, KernelRates};
 pub(crate) use pages::view_addresses;
 pub use peers::{PeerMemory, PeerTier};
 pub(crate) use process::fail_process;
+#[cfg(feature = "cuda")]
+pub(crate) use props::MEASURED_HOST;
 pub use props::{Flops, HostTimes, Props};
-pub(crate) use props::{MEASURED_HOST, MIN_PAGES, page_bytes_for};
+pub(crate) use props::{MIN_PAGES, page_bytes_for};
 use serde::{Deserialize, Serialize};
 pub use sim::Times;
 pub use waits::waits;
