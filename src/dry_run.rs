@@ -133,7 +133,7 @@ pub fn dry_run(
     let peak_snapshot = peak_snapshot(&device)?;
     // A budget that is mapped by page is rounded down to whole pages.
     let paged = |page_bytes: &usize| peak_bytes >= MIN_PAGES * page_bytes;
-    let page_bytes = profile.props.page_bytes_for(peak_bytes).filter(paged).unwrap_or(1);
+    let page_bytes = profile.props.simulated_page_bytes(peak_bytes).filter(paged).unwrap_or(1);
     let need_bytes = peak_bytes.next_multiple_of(page_bytes);
     let runs = budgets(need_bytes, free.smallest_budget_bytes, usable_bytes(profile))
         .into_iter()

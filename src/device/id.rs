@@ -83,13 +83,11 @@ impl SimProfile {
 
     /// The profile of this key, in the table or kept by the user, or of the JSON file there; else what was expected.
     fn of_key_or_file(key: &str) -> Result<Self, String> {
-        if SimProfile::named(key).is_none()
-            && let Some(kept) = Profile::kept(key)
-        {
-            return kept.map(SimProfile::add);
+        if let Some(profile) = SimProfile::named(key) {
+            return Ok(profile);
         }
-        match SimProfile::named(key) {
-            Some(profile) => Ok(profile),
+        match Profile::kept(key) {
+            Some(kept) => kept.map(SimProfile::add),
             None if key.ends_with(".json") => Profile::read(Path::new(key))
                 .map(SimProfile::add)
                 .map_err(|error| format!("a file of a device's figures; {error}")),

@@ -30,7 +30,7 @@ pub struct Instruction {
     pub measured: Measured,
     /// The engine's lowered form; the second is for launches whose first output lies where the first input does.
     pub lowered: [Kept; 2],
-    /// What a simulation charges the program's thread for the submission.
+    /// The program's time for the submission, on a simulated device.
     pub submitted: Kept,
 }
 

@@ -214,8 +214,8 @@ impl Props {
         self.overhead_ns + (bytes as f64 / bytes_per_second * 1e9) as u64
     }
 
-    /// The size of pages for a budget. Where a page has a price, it follows the budget, as on a GPU.
-    pub(crate) fn page_bytes_for(&self, budget_bytes: usize) -> Option<usize> {
+    /// The size of a simulated device's pages. Where a page has a price, it follows the budget, as on a GPU.
+    pub(crate) fn simulated_page_bytes(&self, budget_bytes: usize) -> Option<usize> {
         if self.host.map_page_ns > 0 { Some(page_bytes_for(budget_bytes)) } else { self.page_bytes }
     }
 

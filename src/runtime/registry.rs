@@ -274,7 +274,7 @@ fn engine(device: OvercommitDevice, config: &Config) -> Result<Arc<dyn Engine>, 
                     let budget_bytes = config.budget_bytes_asked_for().unwrap_or(profile.props.device_bytes);
                     profile.props.page_bytes = match config.keeps_plans() {
                         true => Some(page_bytes_for(budget_bytes)),
-                        false => profile.props.page_bytes_for(budget_bytes),
+                        false => profile.props.simulated_page_bytes(budget_bytes),
                     };
                 }
                 config.make_room(&mut profile.props);

@@ -8,6 +8,7 @@ use burn_overcommit::{Profile, SimProfile};
 use clap::Args;
 use serde_json::json;
 
+use crate::CELLS;
 use crate::bed::{Bed, engine};
 use crate::say;
 use crate::steps::Cell;
@@ -18,11 +19,7 @@ pub struct Options {
     #[arg(long, default_value_t = 0)]
     index: u16,
     /// The training steps: a network, a batch, f32 or bf16, and a side or a length, if not the paper's.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "resnet-50:64:f32,resnet-50:64:bf16,gpt2-medium:4:f32,gpt2-medium:4:bf16,unet:4:f32"
-    )]
+    #[arg(long, value_delimiter = ',', default_value = CELLS)]
     cells: Vec<Cell>,
     /// How many launches are timed, of all steps together: those that the model has take the longest.
     #[arg(long, default_value_t = 60)]

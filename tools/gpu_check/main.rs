@@ -37,6 +37,10 @@ enum Command {
     Train(train::Options),
 }
 
+/// The training steps whose kernels are compiled and timed.
+const CELLS: &str =
+    "resnet-50:64:f32,resnet-50:64:bf16,gpt2-medium:4:f32,gpt2-medium:4:bf16,unet:4:f32,unet:4:bf16";
+
 /// Prints a line.
 fn say(line: Value) {
     println!("{line}");

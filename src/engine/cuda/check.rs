@@ -156,8 +156,8 @@ pub fn fill_cache(folder: Option<&Path>, selection: &Selection, threads: usize) 
 /// them. Gives how many there are.
 ///
 /// # Errors
-/// If there is no NVRTC, what it says of a kernel, or what the file system does.
-pub fn fill_cache_for(
+/// If there is no NVRTC, if it refuses a kernel, or if a file cannot be written: the reason, in words.
+pub fn cache_generated(
     folder: Option<&Path>,
     architecture: u32,
     launches: &[Launch],

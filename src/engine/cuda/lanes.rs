@@ -24,7 +24,7 @@ pub(super) struct Lanes {
     queues: [Queue; Lane::ALL.len()],
     /// When recording began, if it did.
     epoch: OnceLock<Event>,
-    /// What copies took: to and from the host, other devices, and the disk.
+    /// The times of copies: to and from the host, other devices, and the disk.
     links: [Link; 3],
 }
 
@@ -96,7 +96,7 @@ impl Lanes {
         &self.links[usize::from(lane.is_of_peers()) + 2 * usize::from(lane.is_of_disk())]
     }
 
-    /// What this lane and the others to and from the same memory move per second, as far as copies were timed.
+    /// The bytes that this lane and the others to and from the same memory move per second, as far as copies were timed.
     pub fn measured(&self, lane: Lane) -> Option<f64> {
         if self.context.enter().is_ok() {
             for (of, queue) in Lane::ALL.into_iter().zip(&self.queues) {

@@ -97,7 +97,7 @@ use crate::op::lower;
 use crate::op::{Inputs, Op, Outputs, View};
 #[cfg(feature = "host")]
 #[doc(hidden)]
-pub use check::{Cubin, Report, Selection, check_kernels, cubins, fill_cache, fill_cache_for};
+pub use check::{Cubin, Report, Selection, cache_generated, check_kernels, cubins, fill_cache};
 use convolutions::{Convolutions, is_convolution};
 use disk::Disk;
 use driver::{Context, Device, Stream};
@@ -262,7 +262,7 @@ fn wait_error(reason: String) -> EngineError {
 
 impl Drop for CudaEngine {
     fn drop(&mut self) {
-        // What is given back next may still be in use.
+        // Work may still use the memory that is given back next.
         let _ = self.context.synchronize();
     }
 }

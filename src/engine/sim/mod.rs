@@ -71,8 +71,7 @@ impl SimEngine {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it takes the program's thread to submit an instruction: one call of a library, or as many launches as there are
-    /// kernels.
+    /// The program's time to submit an instruction: one call of a library, or as many launches as there are kernels.
     fn submitted_ns(&self, instruction: &Instruction) -> u64 {
         let Instruction { op, views, outputs, .. } = instruction;
         let submitted_ns = instruction.submitted.get(|| {

@@ -43,7 +43,7 @@ impl Profile {
     }
 }
 
-/// What a file holds. One rate of the link is that of both ways.
+/// The properties in the text of a file. One rate of the link is that of both ways.
 fn props_of(text: &str) -> serde_json::Result<Props> {
     let mut fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text)?;
     if let Some(rate) = fields.remove("link_bytes_per_second") {
@@ -156,7 +156,7 @@ const ROWS: [Row; 25] = [
     ("gb10", "NVIDIA GB10",                  119,  273.0, [0.48, 31.0, 125.0, 125.0],  136.0, 2.7),
 ];
 
-/// What a link moves from the device to the host, in GB/s, where that is less than the other way.
+/// The rate of the link from the device to the host, in GB/s, where it is less than the other way's.
 const OFFLOADS: [(&str, f64); 1] = [("gh200", 170.0)];
 
 /// Devices that have one memory with the host.

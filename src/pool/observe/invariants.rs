@@ -32,6 +32,9 @@ impl Pool {
         let listed = storages.residents().filter(|&id| storages[id].copies.device.is_some()).count();
         ensure(resident == listed && listed == storages.residents().count(), || {
             format!("{resident} storages are resident, {listed} of them are listed")
+        })?;
+        ensure(storages.knows_addresses(), || {
+            "the addresses of resident storages are not those of their blocks".into()
         })
     }
 

@@ -386,6 +386,13 @@ impl Storages {
         lists.filter(move |&id| self[id].size_bytes >= filter.min_bytes)
     }
 
+    /// Whether the address of every resident storage is known, and no other.
+    pub fn knows_addresses(&self) -> bool {
+        let at = |id: StorageId| self[id].copies.device.map(|copy| (copy.block.slab, copy.block.offset, id));
+        self.residents().all(|id| at(id).is_some_and(|at| self.addresses.contains(&at)))
+            && self.residents().count() == self.addresses.len()
+    }
+
     /// All resident storages that a range of the first slab may overlap, and some others.
     pub fn residents_near(&self, offset: usize, bytes: usize) -> impl Iterator<Item = StorageId> {
         let at = |slab, offset| (slab, offset, StorageId(0));
